@@ -1,0 +1,91 @@
+package classifier
+
+import (
+	"net/http"
+	"regexp"
+)
+
+// Route is one way to reach an action, as compiled from a service file.
+type Route struct {
+	Action      string   // "github.list-pull-requests"
+	Service     string   // "github"
+	Schemes     []string // "https"; "http" too only for loopback or allow_http
+	Authorities []string // canonical host:port
+	Methods     []string // exact, case-sensitive; RFC 9110 section 9.1
+	Path        string   // pattern: literals, {name}, {name:int}, {name...}, **
+	AllowSlash  bool     // %2F and %5C may stand inside parameters and **
+	Strict      bool     // the body is always read and checked
+	Match       Discriminators
+	Args        []Arg  // how arguments are read back
+	Source      string // file:line, quoted in overlap errors
+}
+
+// Discriminators tell routes of one method and path apart.
+type Discriminators struct {
+	Query   map[string]string // parameter → exact value; "*" means present
+	Header  map[string]string // field → exact value; "*" means present
+	Body    map[string]string // JSON pointer (RFC 6901) → exact scalar as text
+	GraphQL *GraphQL
+	JSONRPC *JSONRPC
+}
+
+// GraphQL selects by the executed operation. Empty fields do not select.
+type GraphQL struct{ Type, Operation string }
+
+// JSONRPC selects by method and, for MCP tools/call, by scalar params.
+type JSONRPC struct {
+	Method string
+	Params map[string]string // JSON pointer below /params → exact scalar
+}
+
+// Place says where an argument stands in the request.
+type Place string
+
+// The places.
+const (
+	InPath   Place = "path"
+	InQuery  Place = "query"
+	InHeader Place = "header"
+	InBody   Place = "body"
+)
+
+// Arg is the inverse of one entry of a service's request mapping: where to
+// read an argument from and as what type.
+type Arg struct {
+	Name    string
+	In      Place
+	Key     string // path placeholder, query key, header field or JSON pointer / form field ("" with InBody: the whole body)
+	Type    string // string | integer | number | boolean | array | object
+	Pattern *regexp.Regexp // inverse of a mixed template such as "refs/heads/{branch}"; group 1 is the value; nil: the whole value
+}
+
+// Input is one request to classify. Target is the raw request-target in origin
+// form, exactly as received.
+type Input struct {
+	Scheme    string
+	Authority string
+	Method    string
+	Target    string
+	Header    http.Header
+	Body      *Body // nil: not read
+}
+
+// Match is what a request was recognised as.
+type Match struct {
+	Action   string // "" : the host is ours, but no action covers the request
+	Service  string
+	Args     map[string]any // string, bool, json.Number, []any, map[string]any
+	Query    map[string]any // parameters no mapping names: string, or []any when repeated
+	NeedBody bool           // read the body, parse it with ParseBody and match again
+	Upgrade  bool           // the request asks for a protocol upgrade
+}
+
+// HostStatus says whose an authority is.
+type HostStatus uint8
+
+// The statuses.
+const (
+	HostForeign  HostStatus = iota // no service owns it
+	HostOwned                      // a service owns it under this scheme
+	HostInsecure                   // a service owns the host, but not over this scheme: refuse
+)

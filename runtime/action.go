@@ -1,0 +1,154 @@
+package runtime
+
+import "regexp"
+
+// Risk is how much harm an action can do; policy has a default for each level.
+type Risk string
+
+// The levels. RiskUnmatched is that of [ActionPass]: a host with no service.
+const (
+	RiskLow       Risk = "low"
+	RiskMedium    Risk = "medium"
+	RiskHigh      Risk = "high"
+	RiskCritical  Risk = "critical"
+	RiskUnmatched Risk = "unmatched"
+)
+
+// Args are the arguments of an action by name: string, bool, json.Number,
+// []any, map[string]any or nil. Numbers keep the digits they were written with.
+type Args map[string]any
+
+// Action is one operation of a service, compiled and immutable. It is shared
+// by all requests that use it.
+type Action struct {
+	Ref          Ref
+	Service      string
+	Name         string
+	Description  string
+	Risk         Risk
+	GrantsAccess bool // its effect or answer hands out lasting power
+	Idempotent   bool
+	WebSocket    bool   // an upgrade to websocket may pass
+	AuditPlain   bool   // body arguments are recorded as they are, not as keyed hashes
+	Digest       string // hex SHA-256 of the definition, so that an approval is for this one
+	Params       []Param
+	Rest         string // name of the object argument that collects undeclared ones; empty: none
+	Backend      string // key into [Options].Backends
+	Auth         *Auth  // never nil; shared by the actions of a service
+	HTTP         *HTTPSpec
+	Source       string // file:line of the definition, "" for built-in ones
+}
+
+// ParamType is the type of an argument, in JSON Schema's words.
+type ParamType string
+
+// The argument types.
+const (
+	TypeString  ParamType = "string"
+	TypeInteger ParamType = "integer"
+	TypeNumber  ParamType = "number"
+	TypeBoolean ParamType = "boolean"
+	TypeArray   ParamType = "array"
+	TypeObject  ParamType = "object"
+)
+
+// Place says where an argument stands in the HTTP request.
+type Place string
+
+// The places. An argument of a command, or one no mapping names, has none.
+const (
+	InPath   Place = "path"
+	InQuery  Place = "query"
+	InHeader Place = "header"
+	InBody   Place = "body"
+)
+
+// Param is the schema of one argument.
+type Param struct {
+	Name        string
+	Description string
+	Type        ParamType
+	In          Place
+	Required    bool
+	Secret      bool // never recorded
+	Default     any  // nil: none; applied to built requests only
+	Enum        []any
+	Pattern     *regexp.Regexp
+	Minimum     *float64
+	Maximum     *float64
+	MinLength   *int
+	MaxLength   *int
+	Split       string // "{owner}/{repo}": this argument fills the named ones
+}
+
+// HTTPSpec is how the rest backend builds a request of an action, and where it
+// may go. Templates name arguments in braces.
+type HTTPSpec struct {
+	BaseURL     string   // scheme://host[:port][/prefix]
+	Authorities []string // all canonical authorities of the service, base_url's first
+	AllowHTTP   bool     // the credential may go over cleartext to non-loopback
+	Method      string   // the first of the methods, used for built requests
+	Path        string   // template below BaseURL
+	PathParams  map[string]string
+	Query       []Field
+	Headers     []Field
+	Body        *Template // nil: no body
+	BodyType    string    // json | form | multipart | raw
+	Filter      string    // jq, for call and exec only
+	Errors      map[int]ErrorMapping
+}
+
+// Field is one named template, in the file's order.
+type Field struct {
+	Name  string
+	Value Template
+}
+
+// Template is a value of the request mapping: text with {argument} holes, or a
+// tree of such texts (map[string]any, []any) for bodies.
+type Template struct{ Value any }
+
+// ErrorMapping says what an upstream status means, for call and exec.
+type ErrorMapping struct {
+	Code    string
+	Message string
+}
+
+// AuthType is how a service wants its credential.
+type AuthType string
+
+// The auth types. The zero value is AuthNone.
+const (
+	AuthNone   AuthType = "none"
+	AuthHeader AuthType = "header"
+	AuthBearer AuthType = "bearer"
+	AuthBasic  AuthType = "basic"
+	AuthQuery  AuthType = "query"
+	AuthBody   AuthType = "body"
+	AuthOAuth2 AuthType = "oauth2"
+)
+
+// CallerAuth is what happens to the caller's own value in the credential's place.
+type CallerAuth string
+
+// The treatments of a caller's own credential.
+const (
+	CallerReplace     CallerAuth = "replace"     // overwritten by the stored one
+	CallerPlaceholder CallerAuth = "placeholder" // must be the service's placeholder, else refused
+	CallerKeep        CallerAuth = "keep"        // kept when present
+)
+
+// Auth is where the credential of a service goes and which one it is.
+type Auth struct {
+	Type         AuthType
+	Ref          string // name in the vault; "" with AuthNone
+	Caller       CallerAuth
+	KeepIf       Glob   // a caller's value of this form is kept even when one is stored
+	Header       string // AuthHeader: field name
+	Prefix       string // AuthHeader: text before the value
+	Query        string // AuthQuery: parameter name
+	Field        string // AuthBody: member or form field name
+	Username     string // AuthBasic: literal user
+	UsernameRef  string // AuthBasic: vault name of the user
+	Placeholders map[string]string
+}

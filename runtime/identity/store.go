@@ -1,0 +1,35 @@
+package identity
+
+import (
+	"context"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Store keeps tokens by the SHA-256 of their value, never the value. It is
+// safe for concurrent use, also by several processes.
+type Store interface {
+	AddToken(ctx context.Context, t Token) error
+	// TokenByHash returns the token; false when there is none.
+	TokenByHash(ctx context.Context, hash [32]byte) (Token, bool, error)
+	// Tokens lists a tenant's tokens, newest first, expired and revoked ones included.
+	Tokens(ctx context.Context, tenant runtime.Tenant) ([]Token, error)
+	// RevokeToken reports whether the tenant had such a token that was not yet revoked.
+	RevokeToken(ctx context.Context, tenant runtime.Tenant, id string, at time.Time) (bool, error)
+}
+
+// Token is what is stored of a token.
+type Token struct {
+	ID      string // "tok_…", safe to show
+	Hash    [32]byte
+	Tenant  runtime.Tenant
+	Agent   string
+	Run     string // the `kimbap run` it was made for, "" otherwise
+	Scopes  []runtime.Scope
+	Roles   []string
+	Creator string // principal id
+	Created time.Time
+	Expires time.Time
+	Revoked time.Time // zero: not revoked
+}

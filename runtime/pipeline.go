@@ -1,0 +1,250 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// approvalBody is the most of a body that an approval can be bound to, in bytes.
+const approvalBody = 16 << 20
+
+// Options are the stages of a [Pipeline]. All of them are required.
+type Options struct {
+	Identity  Identifier
+	Services  Resolver
+	Policy    Decider
+	Approvals Approver
+	Vault     Vault
+	Backends  map[string]Backend
+	Trail     Trail
+	Clock     func() time.Time
+	NewID     func() string
+}
+
+// Pipeline is the one way from a request to its effect. It is immutable and
+// safe for concurrent use.
+type Pipeline struct{ o Options }
+
+// New refuses Options with a stage missing, by its name.
+func New(o Options) (*Pipeline, error) {
+	for _, required := range []struct {
+		name    string
+		missing bool
+	}{
+		{"Identity", o.Identity == nil},
+		{"Services", o.Services == nil},
+		{"Policy", o.Policy == nil},
+		{"Approvals", o.Approvals == nil},
+		{"Vault", o.Vault == nil},
+		{"Backends", len(o.Backends) == 0},
+		{"Trail", o.Trail == nil},
+		{"Clock", o.Clock == nil},
+		{"NewID", o.NewID == nil},
+	} {
+		if required.missing {
+			return nil, fmt.Errorf("pipeline: Options.%s is missing: no stage is optional", required.name)
+		}
+	}
+	return &Pipeline{o: o}, nil
+}
+
+// Do takes one request through all stages. It returns after the last byte of
+// the answer and after the outcome was handed to the trail; the error is nil or
+// an *Error. When it is not nil and out was started, the answer is incomplete
+// and out was told to Abort.
+//
+// A panic in any stage is a denial: it is recorded and returned as
+// CodeInternal.
+func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err error) {
+	rec, settled := p.begin(req), false
+	defer func() { err = p.end(rec, out, recover(), err) }()
+
+	if err = p.o.Trail.Ready(); err != nil {
+		return err
+	}
+	if rec.Principal, err = p.o.Identity.Identify(ctx, req.Caller); err != nil {
+		return at(StageIdentify, err)
+	}
+	if req.Refusal != nil {
+		return req.Refusal
+	}
+	if rec.Action, rec.Args, err = p.o.Services.Resolve(req); err != nil {
+		return at(StageResolve, err)
+	}
+	rec.Credential = rec.Action.Auth.Ref
+
+	call := &Call{Request: req, Principal: &rec.Principal, Action: rec.Action, Args: rec.Args}
+	rec.Verdict = p.judge(call)
+	if err = refusal(rec.Verdict, req); err != nil {
+		return at(StagePolicy, err)
+	}
+	ask := rec.Verdict.Effect == EffectAsk
+	if ask {
+		if err = spool(req); err != nil {
+			return at(StageApproval, err)
+		}
+	}
+	rec.Body = req.BodyMode()
+	if err = p.o.Trail.Intent(ctx, rec); err != nil {
+		return at(StageAudit, err)
+	}
+	if ask {
+		if rec.Ticket, err = p.o.Approvals.Await(ctx, call, rec.Verdict); err != nil {
+			return at(StageApproval, err)
+		}
+		defer func() { err = p.finish(rec.Ticket, settled, err) }()
+		if err = p.rejudge(call); err != nil {
+			return at(StagePolicy, err)
+		}
+	}
+	if call.Credential, err = p.o.Vault.Credential(ctx, rec.Principal.Tenant, rec.Action.Auth); err != nil {
+		return at(StageCredential, err)
+	}
+	rec.Version = call.Credential.Version
+	backend := p.o.Backends[rec.Action.Backend]
+	if backend == nil {
+		return &Error{Code: CodeInternal, Stage: StageExecute, Msg: fmt.Sprintf("no backend %q", rec.Action.Backend)}
+	}
+	rec.Result, err = backend.Execute(ctx, call, out)
+	settled = true
+	return at(StageExecute, err)
+}
+
+// begin opens the record of a request.
+func (p *Pipeline) begin(req *Request) *Record {
+	if req.ID == "" {
+		req.ID = p.o.NewID()
+	}
+	if req.Received.IsZero() {
+		req.Received = p.o.Clock()
+	}
+	return &Record{
+		ID: req.ID, Surface: req.Surface, Ref: req.Action, Args: req.Args, Query: req.Query,
+		Target: req.Target, Body: req.BodyMode(), Received: req.Received,
+	}
+}
+
+// end closes the record and names the request in the error that the caller sees.
+func (p *Pipeline) end(rec *Record, out Responder, panicked any, err error) error {
+	if panicked != nil {
+		rec.Panicked = true
+		err = &Error{
+			Code: CodeInternal, Msg: "kimbap failed to handle the request", Hint: "see the log of the kimbap process",
+			Err: fmt.Errorf("panic: %v\n%s", panicked, debug.Stack()),
+		}
+	}
+	rec.Ended = p.o.Clock()
+	if err != nil {
+		named := *AsError(err)
+		named.RequestID, named.Action, named.Rule = rec.ID, rec.Ref, rec.Verdict.Rule
+		if named.ApprovalID == "" {
+			named.ApprovalID = rec.Ticket.ID
+		}
+		rec.Err, rec.ApprovalID, err = &named, named.ApprovalID, &named
+		out.Abort(err)
+	} else {
+		rec.ApprovalID = rec.Ticket.ID
+	}
+	p.o.Trail.Outcome(rec)
+	return err
+}
+
+// judge asks the principal's scopes, then policy.
+func (p *Pipeline) judge(call *Call) Verdict {
+	if !call.Principal.Permits(call.Action.Ref) {
+		return Verdict{Effect: EffectDeny, Rule: "scope", Reason: "the token's scopes do not cover this action"}
+	}
+	return p.o.Policy.Decide(Question{
+		Principal: call.Principal, Action: call.Action, Args: call.Args,
+		Request: call.Request, Now: p.o.Clock(),
+	})
+}
+
+// rejudge asks policy again when an approval is used: a person's yes does not
+// outlive a rule that has since said no.
+func (p *Pipeline) rejudge(call *Call) error {
+	switch v := p.judge(call); v.Effect {
+	case EffectAllow, EffectAsk:
+		return nil
+	default:
+		return &Error{
+			Code: CodeForbidden, Reason: ReasonPolicyChanged,
+			Msg: fmt.Sprintf("the approval was given, but policy now denies this action (rule %s)", v.Rule),
+		}
+	}
+}
+
+// finish closes a consumed ticket, in a context that a caller who has gone
+// cannot cancel.
+func (p *Pipeline) finish(ticket Ticket, settled bool, err error) error {
+	if !settled && err == nil { // a panic is on its way up
+		err = &Error{Code: CodeInternal, Stage: StageExecute, Msg: "the execution ended in a panic"}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if ferr := p.o.Approvals.Finish(ctx, ticket, err); ferr != nil && err == nil {
+		return at(StageApproval, ferr)
+	}
+	return err
+}
+
+// refusal is the error of a verdict that does not let the request go on.
+func refusal(v Verdict, req *Request) error {
+	switch {
+	case v.Effect == EffectAllow:
+		return nil
+	case v.Effect == EffectAsk && !req.Unattended:
+		return nil
+	case v.Effect == EffectAsk:
+		return &Error{
+			Code: CodeForbidden, Reason: ReasonUnattended,
+			Msg:  fmt.Sprintf("this action needs a person's approval (rule %s) and this run is unattended", v.Rule),
+			Hint: "run it without --unattended, or add a policy rule that allows it",
+		}
+	}
+	e := &Error{Code: CodeForbidden, Msg: fmt.Sprintf("policy denies this action (rule %s)", v.Rule)}
+	if v.Rule == "scope" {
+		e.Reason = ReasonScope
+		e.Hint = "ask for a token whose scopes cover the action"
+	}
+	if v.Reason != "" {
+		e.Msg += ": " + v.Reason
+	}
+	return e
+}
+
+// spool reads the body that an approval is to be bound to.
+func spool(req *Request) error {
+	if req.Raw == nil {
+		return nil
+	}
+	_, err := req.Raw.Buffer(approvalBody)
+	if errors.Is(err, ErrBodyTooLarge) {
+		return &Error{
+			Code: CodeInvalidInput, Reason: ReasonBodyTooLarge,
+			Msg: "this action needs approval and its body is over 16 MiB, more than an approval can be bound to",
+		}
+	}
+	if err != nil {
+		return &Error{Code: CodeCanceled, Msg: "the request body ended early", Err: err}
+	}
+	return nil
+}
+
+// at says which stage an error comes from, unless the stage has said so itself.
+func at(stage Stage, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := *AsError(err)
+	if e.Stage == "" {
+		e.Stage = stage
+	}
+	if e.Code == CodeInternal && errors.Is(err, context.Canceled) {
+		e.Code, e.Msg, e.Hint = CodeCanceled, "the caller went away", ""
+	}
+	return &e
+}

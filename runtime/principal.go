@@ -1,0 +1,57 @@
+package runtime
+
+import "time"
+
+// Tenant separates vault, policy, tokens, approvals and audit. It comes only
+// from the token; without one it is [DefaultTenant].
+type Tenant string
+
+// DefaultTenant is the tenant of everyone who shows no token.
+const DefaultTenant Tenant = "default"
+
+// Kind says what a [Principal] is.
+type Kind string
+
+// The kinds. The zero Kind is nobody.
+const (
+	KindOperator Kind = "operator" // the owner at a terminal; may decide approvals
+	KindAgent    Kind = "agent"    // a program; may never decide
+)
+
+// Principal is who a request acts for. The zero Principal may do nothing.
+type Principal struct {
+	ID      string // stable, unique in its tenant: "local:1000", "token:t_…"
+	Kind    Kind
+	Tenant  Tenant
+	Agent   string // the name that policy rules match: "local", "claude"
+	Roles   []string
+	Scopes  []Scope // actions it may use at all; empty means none
+	TokenID string  // empty without a token
+	Run     string  // the `kimbap run` it belongs to, if any
+	Expires time.Time
+}
+
+// Permits reports whether the principal's scopes cover the action.
+func (p *Principal) Permits(action Ref) bool {
+	for _, scope := range p.Scopes {
+		if scope.Match(string(action)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Peer is what the kernel says of the process at the other end of a connection.
+// The zero Peer is a foreign one.
+type Peer struct {
+	Owner bool // it runs under our own uid
+	UID   int  // valid only when Known
+	Known bool
+}
+
+// Caller is how a request shows who it is: by token, by peer, or not at all.
+type Caller struct {
+	Token        Secret // empty: none shown
+	Peer         Peer
+	RequireToken bool // the entrance demands a token whoever the peer is
+}

@@ -1,0 +1,72 @@
+package runtime
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Problem is the body of a refusal, application/problem+json (RFC 9457), with
+// the extension members that tell an agent and its human what to do.
+type Problem struct {
+	Type       string `json:"type"`
+	Title      string `json:"title"`
+	Status     int    `json:"status"`
+	Detail     string `json:"detail"`
+	Code       Code   `json:"code"`
+	Reason     Reason `json:"reason,omitempty"`
+	Action     Ref    `json:"action,omitempty"`
+	Rule       string `json:"rule,omitempty"`
+	RequestID  string `json:"request_id,omitempty"`
+	ApprovalID string `json:"approval_id,omitempty"`
+	Hint       string `json:"hint,omitempty"`
+}
+
+// ProblemType is the media type of a [Problem].
+const ProblemType = "application/problem+json"
+
+// Problem renders the error for a caller: Msg and Hint, never Err.
+func (e *Error) Problem() Problem {
+	return Problem{
+		Type:   "https://kimbap.run/errors#" + string(e.Code),
+		Title:  strings.ReplaceAll(string(e.Code), "_", " "),
+		Status: e.Status(), Detail: e.Msg, Code: e.Code, Reason: e.Reason,
+		Action: e.Action, Rule: e.Rule, RequestID: e.RequestID,
+		ApprovalID: e.ApprovalID, Hint: e.Hint,
+	}
+}
+
+// WriteProblem answers w with the error: status, Kimbap-Error header with the
+// same text for clients that hide the body, Retry-After where it is known.
+func WriteProblem(w http.ResponseWriter, e *Error) {
+	body, err := json.Marshal(e.Problem())
+	if err != nil { // cannot be: Problem holds strings and a number
+		body = []byte("{}")
+	}
+	h := w.Header()
+	h.Set("Content-Type", ProblemType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Kimbap-Error", headerText(string(e.Code)+": "+e.Msg))
+	h.Set("Content-Length", strconv.Itoa(len(body)+1))
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
+	if e.Code == CodeUnauthenticated {
+		h.Set("Proxy-Authenticate", `Basic realm="kimbap"`)
+	}
+	w.WriteHeader(e.Status())
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// headerText makes text fit a field value (RFC 9110 section 5.5): printable
+// ASCII, at most 512 bytes.
+func headerText(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text[:min(len(text), 512)])
+}

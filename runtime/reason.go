@@ -1,0 +1,48 @@
+package runtime
+
+// Reason is the finer cause under a [Code], also a closed list: this file.
+type Reason string
+
+// The reasons.
+const (
+	ReasonAmbiguousParameter  Reason = "ambiguous_parameter"  // one argument in query and body
+	ReasonBodyTooLarge        Reason = "body_too_large"       // a body that must be judged is over its limit
+	ReasonDotSegment          Reason = "dot_segment"          // "." or ".." in any encoding
+	ReasonDuplicateKey        Reason = "duplicate_key"        // one JSON member twice
+	ReasonDuplicateParameter  Reason = "duplicate_parameter"  // one query or form field twice
+	ReasonEmptySegment        Reason = "empty_segment"        // "//" in a path
+	ReasonForeignPeer         Reason = "foreign_peer"         // a loopback peer that is not the owner
+	ReasonForeignPlaceholder  Reason = "foreign_placeholder"  // a placeholder outside its own service's place
+	ReasonHeaderTooLarge      Reason = "header_too_large"     // head over its limit
+	ReasonInsecureScheme      Reason = "insecure_scheme"      // cleartext where TLS is required
+	ReasonInvalidHost         Reason = "invalid_host"         // an authority that cannot be made canonical
+	ReasonInvalidJSON         Reason = "invalid_json"         // not one strict JSON document
+	ReasonInvalidTarget       Reason = "invalid_target"       // bad escape, control byte, backslash, fragment
+	ReasonMethodNotAllowed    Reason = "method_not_allowed"   // TRACE, CONNECT inside a tunnel
+	ReasonMethodOverride      Reason = "method_override"      // X-HTTP-Method-Override and kin
+	ReasonNotOperator         Reason = "not_an_operator"      // an agent asked for what only an operator may do
+	ReasonNoToken             Reason = "no_token"             // a token is required here
+	ReasonPathParameter       Reason = "path_parameter"       // ";" in a literal segment
+	ReasonPortDenied          Reason = "port_denied"          // a port that raw tunnels may not reach
+	ReasonReflectedSecret     Reason = "reflected_secret"     // the answer held the credential
+	ReasonScope               Reason = "scope"                // outside the token's scopes
+	ReasonScrubImpossible     Reason = "scrub_impossible"     // an encoding we cannot scan, with scrub: strict
+	ReasonSelfConnection      Reason = "self_connection"      // a dial to one of our own listeners
+	ReasonStorageUnavailable  Reason = "storage_unavailable"  // the store did not answer
+	ReasonTokenExpired        Reason = "token_expired"        //
+	ReasonTokenRevoked        Reason = "token_revoked"        //
+	ReasonTokenUnknown        Reason = "token_unknown"        //
+	ReasonTrailingData        Reason = "trailing_data"        // bytes after the JSON document
+	ReasonTruncated           Reason = "upstream_truncated"   // the answer ended before its end
+	ReasonTunnelNotAllowed    Reason = "tunnel_not_allowed"   // a raw tunnel that is neither TLS nor HTTP
+	ReasonUnattended          Reason = "unattended"           // approval needed, nobody to ask
+	ReasonUnmatched           Reason = "unmatched"            // a service's host, but none of its actions
+	ReasonUnsupportedMedia    Reason = "unsupported_media"    // a body that must be judged, in a form we do not read
+	ReasonUpgradeNotAllowed   Reason = "upgrade_not_allowed"  // websocket: false
+	ReasonUpstreamUnavailable Reason = "upstream_unavailable" // refused, unreachable, no such host
+	ReasonPolicyChanged       Reason = "policy_changed"       // allowed when asked, denied when used
+	ReasonTampered            Reason = "tampered"             // a stored record that does not verify
+	ReasonTooManyPending      Reason = "too_many_pending"     // the cap on one caller's open approvals
+	ReasonWrongMasterKey      Reason = "wrong_master_key"     // the key check value does not match
+	ReasonTooManyConnections  Reason = "too_many_connections" // per principal or in all
+)

@@ -1,0 +1,54 @@
+package runtime
+
+import "time"
+
+// Record is what happened to one request, filled by [Pipeline.Do] stage by
+// stage. The trail writes it twice: as an intent before the credential leaves,
+// as an outcome after. It holds raw arguments; the trail redacts them.
+type Record struct {
+	ID         string
+	Surface    Surface
+	Principal  Principal
+	Action     *Action // nil: never resolved
+	Ref        Ref
+	Args       Args
+	Query      Args
+	Target     Target
+	Body       string // built | none | read | streamed
+	Verdict    Verdict
+	Credential string // vault name, "" when the action has none
+	Version    int    // of the credential; outcome only
+	Received   time.Time
+	Ended      time.Time
+	Ticket     Ticket
+	ApprovalID string
+	Result     Result
+	Err        *Error // nil: it went well
+	Panicked   bool
+
+	// Sequence is the trail's: the number of the intent, 0 before it is durable.
+	Sequence uint64
+}
+
+// CredentialUse says whose credential went out.
+type CredentialUse string
+
+// The uses. The zero value is none.
+const (
+	CredentialNone   CredentialUse = ""
+	CredentialStored CredentialUse = "stored"
+	CredentialCaller CredentialUse = "caller" // the caller's own, kept or passed
+)
+
+// Result is what a backend did, for the outcome record.
+type Result struct {
+	Status    int // the upstream's status; 0: none came
+	BytesIn   int64
+	BytesOut  int64
+	Used      CredentialUse
+	Address   string // the address dialled, host:port
+	Private   bool   // that address is in a private range
+	Unscanned bool   // the answer's encoding could not be scanned for the credential
+	Scrubbed  int    // reflected credentials that were overwritten
+	Changed   []string
+}

@@ -1,0 +1,111 @@
+package runtime
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Surface is the entrance a request came in by.
+type Surface string
+
+// The surfaces.
+const (
+	SurfaceProxy Surface = "proxy"
+	SurfaceCall  Surface = "call"
+	SurfaceExec  Surface = "exec"
+	SurfaceREST  Surface = "rest"
+	SurfaceMCP   Surface = "mcp"
+)
+
+// HoldAuto lets the approval stage choose how long to wait for a human.
+const HoldAuto time.Duration = -1
+
+// Request is what a surface hands to [Pipeline.Do]. The surface owns it and
+// must not touch it until Do returns.
+type Request struct {
+	ID       string // set by Do when empty
+	Surface  Surface
+	Caller   Caller
+	Action   Ref
+	Args     Args   // typed, as read back from the request or given by the caller
+	Query    Args   // query parameters that no mapping names, for policy and audit
+	Target   Target // empty authority for built requests
+	Raw      *Raw   // the caller's own HTTP request; nil: the backend builds one
+	Received time.Time
+
+	// Refusal is what the surface found wrong before any stage: an ambiguous
+	// target, a misdirected host. Do identifies the caller, records and returns
+	// it; nothing else runs.
+	Refusal *Error
+
+	Unattended bool                                     // nobody can be asked: approval means refusal
+	Hold       time.Duration                            // how long to wait for a human, or HoldAuto
+	OnPending  func(approvalID string, until time.Time) // told when a human must decide; may be nil
+}
+
+// Target is where a request wants to go, in canonical form.
+type Target struct {
+	Scheme    string // "http", "https"; "tcp" for raw tunnels
+	Authority string // host:port, lower case, A-labels, port always there
+	Method    string
+	Path      string // raw path and query, exactly as the caller wrote them
+}
+
+// Raw is the caller's own HTTP request: its head as parsed and its body as a
+// stream. Bytes of the body are sent as they are judged.
+type Raw struct {
+	Proto         string
+	Header        http.Header
+	ContentLength int64              // -1: unknown
+	Body          io.Reader          // nil: none
+	Trailer       func() http.Header // after the body's end; nil: none
+	Announced     []string           // trailer names the caller announced
+
+	buffered []byte
+	whole    bool
+}
+
+// ErrBodyTooLarge is returned by [Raw.Buffer] when the body exceeds the limit.
+var ErrBodyTooLarge = errors.New("body too large")
+
+// Buffer reads the whole body, at most limit bytes, and puts the same bytes
+// back in its place. Called again it returns what it read before. The caller
+// must not change the bytes.
+func (r *Raw) Buffer(limit int64) ([]byte, error) {
+	if r.whole || r.Body == nil {
+		return r.buffered, nil
+	}
+	if r.ContentLength > limit {
+		return nil, ErrBodyTooLarge
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(body)) > limit {
+		return nil, ErrBodyTooLarge
+	}
+	r.buffered, r.whole = body, true
+	r.Body = bytes.NewReader(body)
+	return body, nil
+}
+
+// Buffered returns the body if it was read whole.
+func (r *Raw) Buffered() ([]byte, bool) { return r.buffered, r.whole || r.Body == nil }
+
+// BodyMode says for the record how much of the body was judged.
+func (r *Request) BodyMode() string {
+	switch {
+	case r.Raw == nil:
+		return "built"
+	case r.Raw.Body == nil:
+		return "none"
+	case r.Raw.whole:
+		return "read"
+	default:
+		return "streamed"
+	}
+}

@@ -1,0 +1,91 @@
+package runtime
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+)
+
+// Identifier is stage 1. A caller that cannot be identified is an *Error with
+// CodeUnauthenticated, never an anonymous Principal.
+type Identifier interface {
+	Identify(ctx context.Context, caller Caller) (Principal, error)
+}
+
+// Resolver is stage 2. It finds the action, checks the arguments against its
+// schema and returns them typed, with defaults where the request is built.
+// CodeUnknownAction and CodeInvalidInput are its errors. It does no IO.
+type Resolver interface {
+	Resolve(req *Request) (*Action, Args, error)
+}
+
+// Decider is stage 3. Pure: no IO, the clock is in the question. It cannot
+// fail; what it cannot decide it denies.
+type Decider interface {
+	Decide(q Question) Verdict
+}
+
+// Approver is stage 3b, for verdicts that ask a human.
+type Approver interface {
+	// Await returns the one-use ticket for exactly this call, consumed, waiting
+	// for a human as long as the request's Hold says. CodeApprovalPending,
+	// CodeApprovalRejected and CodeApprovalExpired are its errors; they carry
+	// the approval's id.
+	Await(ctx context.Context, call *Call, verdict Verdict) (Ticket, error)
+	// Finish records how the execution of a consumed ticket ended. It must be
+	// called once for every ticket, also when nothing was executed.
+	Finish(ctx context.Context, ticket Ticket, err error) error
+}
+
+// Vault is stage 4. It returns the zero Credential when nothing is stored for
+// the action; CodeVaultLocked when it cannot know.
+type Vault interface {
+	Credential(ctx context.Context, tenant Tenant, auth *Auth) (Credential, error)
+}
+
+// Backend is stage 5. It sends the call, with the credential added, and gives
+// the answer to out as it arrives. The Result is valid also with an error.
+type Backend interface {
+	Execute(ctx context.Context, call *Call, out Responder) (Result, error)
+}
+
+// Trail is stage 6, before and after. It is safe for concurrent use.
+type Trail interface {
+	// Ready refuses with CodeAuditUnavailable while the trail cannot be written.
+	Ready() error
+	// Intent returns when the record is durable, and sets its Sequence.
+	// CodeAuditUnavailable otherwise; then nothing may leave.
+	Intent(ctx context.Context, r *Record) error
+	// Outcome joins the next group write and does not wait for it. Without an
+	// intent before it, it is the record of a refusal.
+	Outcome(r *Record)
+}
+
+// Call is a request that every stage before execution has let through.
+type Call struct {
+	Request    *Request
+	Principal  *Principal
+	Action     *Action
+	Args       Args
+	Credential Credential
+}
+
+// Responder takes the answer of a backend to the caller, one implementation per
+// surface. It is used by one goroutine at a time. Bytes written leave at once.
+type Responder interface {
+	// Informational passes a 1xx answer on (RFC 9110 section 15.2).
+	Informational(status int, header http.Header) error
+	// Start sends status and header. Headers belong to the backend until Start,
+	// to the Responder after.
+	Start(status int, header http.Header) error
+	io.Writer
+	// Trailer sends trailer fields after the last Write.
+	Trailer(header http.Header)
+	// Upgrade hands over the caller's connection after Start(101) or a
+	// CONNECT's Start(200). The backend closes it.
+	Upgrade() (net.Conn, error)
+	// Abort breaks an answer that was started and cannot be finished, so that
+	// the caller cannot take it for complete. Before Start it does nothing.
+	Abort(err error)
+}
