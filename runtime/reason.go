@@ -45,4 +45,9 @@ const (
 	ReasonTooManyPending      Reason = "too_many_pending"     // the cap on one caller's open approvals
 	ReasonWrongMasterKey      Reason = "wrong_master_key"     // the key check value does not match
 	ReasonTooManyConnections  Reason = "too_many_connections" // per principal or in all
+	ReasonNoMasterKey         Reason = "no_master_key"        // the key file is gone
+	ReasonPortInUse           Reason = "port_in_use"          // somebody listens there already
+	ReasonNotFound            Reason = "not_found"            // what was named does not exist
+	ReasonNoHome              Reason = "no_home"              // no home folder yet
+	ReasonOpenHome            Reason = "open_home"            // a home that others can read
 )
