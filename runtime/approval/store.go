@@ -54,6 +54,7 @@ type Change struct {
 	Presence string
 	Note     string // reason of a rejection, error of a failed execution
 	Holder   string // the process that executes
+	Proof    []byte // the yes, sealed, so that an edited row cannot pass for one
 }
 
 // Approval is one question to a human and what became of it.
@@ -71,7 +72,7 @@ type Approval struct {
 	Reason    string
 	Method    string
 	Authority string
-	Path      string
+	Path      string // without the query, which may hold the caller's own key
 	Digest    string // hex SHA-256 of exactly what was asked
 	Sealed    []byte // the held request, sealed under the tenant key
 	Created   time.Time
@@ -81,5 +82,6 @@ type Approval struct {
 	Presence  string
 	Note      string
 	Holder    string
+	Proof     []byte    // the yes, sealed under the tenant key; empty until approved
 	Ended     time.Time // executed, failed or unknown
 }
