@@ -1,0 +1,3 @@
+package audit_test
+
+func child(role string) int { return 2 }

@@ -1,0 +1,21 @@
+// Package audit is the trail: the last stage of the pipeline, and the one that
+// must have written before a credential leaves.
+//
+// The truth is an append-only ledger of JSON lines, DIR/SLOT/00000001.jsonl and
+// on. Every line holds the number of the record in its slot and the SHA-256 of
+// the line before it, so an edit, a removal or a swap shows ([Verify]). A slot
+// has one writer: a long-lived process locks one for its life, short commands
+// share one and lock it per group. Requests that wait at the same time are
+// written together and made durable by one fsync.
+//
+// It refuses to guess. A write or fsync that failed is never tried again as if
+// nothing had happened: the log refuses every request with
+// runtime.CodeAuditUnavailable until it has reopened the ledger, found there
+// what it had written, and written again. Arguments are redacted on the way in
+// (redact.go), bodies are never recorded.
+//
+// What it cannot see alone is a tail that was cut off cleanly; that takes a
+// signed checkpoint, and [Report] says so.
+//
+// Start reading at [Log.Intent], then group.go and ledger.go.
+package audit

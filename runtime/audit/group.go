@@ -1,0 +1,271 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// group is the records that are written and made durable together. The next
+// one gathers while the disk is busy with this one.
+type group struct {
+	lines []*line // nil: taken back by a caller who went away
+	lazy  bool    // an outcome is in it, so the timer was told
+	err   error   // valid when done is closed
+	done  chan struct{}
+}
+
+func newGroup() *group { return &group{done: make(chan struct{})} }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (l *Log) line(kind Kind) *line {
+	ln := l.lines.Get().(*line)
+	*ln = line{body: ln.body[:0], at: l.o.Clock(), kind: kind}
+	return ln
+}
+
+// durable hands a line to the writer and waits for its group. A nil line waits
+// for what came before it. The number is not 0 when the ledger holds the
+// record, also with an error: then a required sink has failed.
+func (l *Log) durable(ctx context.Context, ln *line) (uint64, error) {
+	if err := l.Ready(); err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	g := l.group
+	if g == nil {
+		l.mu.Unlock()
+		return 0, l.refusal(errClosed)
+	}
+	place := len(g.lines)
+	if ln != nil {
+		g.lines = append(g.lines, ln)
+	}
+	l.mu.Unlock()
+	signal(l.urgent)
+
+	select {
+	case <-g.done:
+	case <-ctx.Done():
+		if l.withdraw(g, place, ln) {
+			return 0, &runtime.Error{Code: runtime.CodeCanceled, Stage: runtime.StageAudit, Msg: "the caller went away before the request was recorded", Err: ctx.Err()}
+		}
+		<-g.done // the disk has it: what it did must be known
+	}
+	if ln == nil {
+		return 0, g.err
+	}
+	seq := ln.seq
+	l.lines.Put(ln)
+	return seq, g.err
+}
+
+// withdraw takes a line back that the writer has not taken yet.
+func (l *Log) withdraw(g *group, place int, ln *line) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.group != g {
+		return false
+	}
+	if ln != nil {
+		g.lines[place] = nil
+	}
+	return true
+}
+
+// take gives the gathered group to the writer and starts the next one, or none.
+func (l *Log) take(last bool) *group {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.group
+	l.group = newGroup()
+	if last {
+		l.group = nil
+	}
+	return g
+}
+
+// write is the writer goroutine: the only one that touches ledger and sinks.
+func (l *Log) write() {
+	defer close(l.done)
+	var delay, retry <-chan time.Time
+	for {
+		select {
+		case <-l.urgent:
+		case <-l.lazy:
+			if delay == nil {
+				delay = l.o.After(outcomeDelay)
+			}
+			continue
+		case <-delay:
+		case <-retry:
+			retry = nil
+			l.recover()
+		case <-l.quit:
+			l.finish()
+			return
+		}
+		delay = nil
+		l.commit(l.take(false))
+		if retry == nil && l.trouble.Load() != nil {
+			retry = l.o.After(retryInterval)
+		}
+	}
+}
+
+// finish writes the last group and lets everything go.
+func (l *Log) finish() {
+	if l.trouble.Load() != nil {
+		l.recover()
+	}
+	l.commit(l.take(true))
+	if l.trouble.Load() == nil {
+		l.trouble.Store(l.refusal(errClosed))
+	}
+	for _, s := range l.sinks {
+		s.close()
+	}
+	l.ledger.close()
+	_ = l.lock.close()
+}
+
+// commit writes a group and wakes those who wait for it. When it fails, its
+// intents are refused and its outcomes kept.
+func (l *Log) commit(g *group) {
+	if e := l.trouble.Load(); e != nil {
+		g.err = e
+		l.keep(g.lines)
+	} else if err := l.put(g.lines); err != nil {
+		g.err = l.refuse(err)
+		if !l.written(g.lines) {
+			l.keep(g.lines)
+		}
+	}
+	if g.err == nil {
+		l.free(g.lines)
+	}
+	close(g.done)
+}
+
+// put appends lines to the ledger, then gives them to the sinks.
+func (l *Log) put(lines []*line) error {
+	if empty(lines) {
+		return nil
+	}
+	if l.o.Shared {
+		if err := l.lock.wait(); err != nil {
+			return err
+		}
+		defer func() { _ = l.lock.release() }()
+		if err := l.ledger.refresh(); err != nil {
+			return err
+		}
+	}
+	if err := l.ledger.append(lines, l.o.Clock()); err != nil {
+		for _, ln := range lines {
+			if ln != nil {
+				ln.seq = 0
+			}
+		}
+		return err
+	}
+	l.last.Store(l.ledger.seq)
+	return l.deliver(l.ledger.written())
+}
+
+// deliver hands written lines to all sinks. The error is of a required one.
+func (l *Log) deliver(lines [][]byte) error {
+	var failed error
+	for _, s := range l.sinks {
+		failed = errors.Join(failed, s.give(lines))
+	}
+	return failed
+}
+
+func empty(lines []*line) bool {
+	for _, ln := range lines {
+		if ln != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// written reports whether the ledger took the lines, so that only a sink failed.
+func (l *Log) written(lines []*line) bool {
+	for _, ln := range lines {
+		if ln != nil {
+			return ln.seq != 0
+		}
+	}
+	return true
+}
+
+// keep holds outcomes and refusals back until the ledger can be written again.
+// Nobody was told that an intent or an event of the group is recorded.
+func (l *Log) keep(lines []*line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, ln := range lines {
+		switch {
+		case ln == nil || ln.kind == KindIntent || ln.kind == KindEvent:
+		case len(l.kept) >= l.o.Kept:
+			l.lost++
+		default:
+			l.kept = append(l.kept, ln)
+		}
+	}
+}
+
+// free gives lines back that no caller waits for.
+func (l *Log) free(lines []*line) {
+	for _, ln := range lines {
+		if ln != nil && (ln.kind == KindOutcome || ln.kind == KindRefusal) {
+			l.lines.Put(ln)
+		}
+	}
+}
+
+// recover tries to go on after a failure: reopen, compare with what was durable,
+// write what was kept and a record of the gap. Only then requests pass again.
+func (l *Log) recover() {
+	e := l.trouble.Load()
+	if err := l.reopen(e); err != nil {
+		l.trouble.Store(l.refusal(err))
+		return
+	}
+	l.trouble.Store(nil)
+}
+
+func (l *Log) reopen(e *runtime.Error) error {
+	if l.ledger.file == nil && !l.o.Shared {
+		if err := l.ledger.reopen(); err != nil {
+			return err
+		}
+	}
+	for _, s := range l.sinks {
+		if err := s.retry(); err != nil {
+			return err
+		}
+	}
+	now := l.o.Clock()
+	l.mu.Lock()
+	lines := append([]*line(nil), l.kept...)
+	gap := recovered(e.Err, l.lost, now)
+	l.mu.Unlock()
+	err := l.put(append(lines, gap))
+	if gap.seq != 0 { // the ledger has them, also when a sink failed
+		l.mu.Lock()
+		l.kept, l.lost = nil, 0
+		l.mu.Unlock()
+	}
+	return err
+}

@@ -1,0 +1,263 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// clockSlack is how far a record's time may lie before the latest one without
+// being marked: requests that run side by side swap by microseconds.
+const clockSlack = time.Second
+
+// line is one encoded record on its way to the ledger, without number and hash.
+type line struct {
+	body   []byte
+	at     time.Time
+	kind   Kind
+	intent uint64 // outcome: the number of its intent
+	seq    uint64 // set by the ledger
+}
+
+// ledger writes the chain of one slot. One goroutine uses it, and only while it
+// holds the slot's lock.
+type ledger struct {
+	dir     string // of the slot
+	slot    string
+	limit   int64 // of a segment, in bytes
+	shared  bool
+	process string
+
+	file   *os.File
+	info   os.FileInfo // identity of file
+	number int         // of the segment
+	size   int64       // of the segment; what lies behind it is not ours
+	seq    uint64
+	hash   digest
+	latest time.Time
+	open   map[uint64]struct{} // intents of this process without an outcome
+
+	out  []byte // the group being written
+	ends []int  // where each of its lines ends in out
+}
+
+func (l *ledger) path() string { return filepath.Join(l.dir, segmentName(l.number)) }
+
+// load finds the end of the chain on disk, cuts a torn last line and opens the
+// last segment for appending.
+func (l *ledger) load() error {
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return err
+	}
+	numbers, err := segments(l.dir)
+	if err != nil {
+		return err
+	}
+	l.seq, l.hash, l.latest = 0, genesis(l.slot), time.Time{}
+	if len(numbers) == 0 {
+		return l.create(1)
+	}
+	if err := l.use(numbers[len(numbers)-1]); err != nil {
+		return err
+	}
+	last, end, err := lastLine(l.file)
+	if err != nil {
+		return err
+	}
+	if l.size > end { // only the holder of the lock may do this
+		if err := l.file.Truncate(end); err != nil {
+			return err
+		}
+		l.size = end
+	}
+	for i := len(numbers) - 2; last == nil && i >= 0; i-- { // a crash right after a rotation
+		if last, err = lastLineOf(filepath.Join(l.dir, segmentName(numbers[i]))); err != nil {
+			return err
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	return l.setTip(last)
+}
+
+func lastLineOf(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	last, _, err := lastLine(f)
+	return last, err
+}
+
+// setTip makes last the record that the next one follows.
+func (l *ledger) setTip(last []byte) error {
+	h, err := parseHead(last)
+	if err != nil {
+		return fmt.Errorf("%s: the last line is %w: look at it with `kimbap audit verify`", l.path(), err)
+	}
+	l.seq, l.hash = h.seq, sha256.Sum256(last)
+	if entry, err := parseEntry(l.slot, last); err == nil && entry.Time.After(l.latest) {
+		l.latest = entry.Time
+	}
+	return nil
+}
+
+// use opens an existing segment for appending.
+func (l *ledger) use(number int) error {
+	f, err := os.OpenFile(filepath.Join(l.dir, segmentName(number)), os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	return l.adopt(f, number)
+}
+
+// create starts a new segment.
+func (l *ledger) create(number int) error {
+	f, err := os.OpenFile(filepath.Join(l.dir, segmentName(number)), os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := syncDir(l.dir); err != nil {
+		return errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	return l.adopt(f, number)
+}
+
+func (l *ledger) adopt(f *os.File, number int) error {
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	l.close()
+	l.file, l.info, l.number, l.size = f, info, number, info.Size()
+	return nil
+}
+
+func (l *ledger) close() {
+	if l.file != nil {
+		_ = l.file.Close() // every byte that counts was synced before
+		l.file = nil
+	}
+}
+
+// append writes the lines as one group and returns when they are durable. After
+// an error nothing of the group counts, and the ledger must be reopened.
+func (l *ledger) append(lines []*line, now time.Time) error {
+	moved, err := l.check()
+	if err != nil {
+		l.close()
+		return err
+	}
+	seq, hash, latest := l.seq, l.hash, l.latest
+	l.out, l.ends = l.out[:0], l.ends[:0]
+	if moved || l.size >= l.limit {
+		err = l.create(l.number + 1)
+	}
+	if err == nil {
+		if l.size == 0 && l.number > 1 {
+			l.chain(l.beginning(now))
+		}
+		for _, ln := range lines {
+			if ln != nil {
+				l.chain(ln)
+			}
+		}
+		if _, err = l.file.Write(l.out); err == nil {
+			err = l.file.Sync()
+		}
+	}
+	if err != nil {
+		l.seq, l.hash, l.latest = seq, hash, latest
+		if l.file != nil {
+			_ = l.file.Truncate(l.size) // best effort: reopen checks what is there
+		}
+		l.close()
+		return err
+	}
+	l.size += int64(len(l.out))
+	for _, ln := range lines {
+		l.track(ln)
+	}
+	return nil
+}
+
+// check finds out whether the file is still where and what we left. One stat
+// per group: a segment that was moved is followed by a new one, a file that
+// somebody else wrote to or cut is not written to.
+func (l *ledger) check() (moved bool, err error) {
+	if l.file == nil {
+		return false, os.ErrClosed
+	}
+	info, err := os.Stat(l.path())
+	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(info, l.info) {
+		return true, nil
+	}
+	if err == nil && info.Size() != l.size {
+		err = fmt.Errorf("%s has %d bytes, not the %d that were written: somebody else changed it", l.path(), info.Size(), l.size)
+	}
+	return false, err
+}
+
+// beginning is the first record of a segment after the first. It says from
+// where on intents may be open, so that [Log.Open] need not read more.
+func (l *ledger) beginning(now time.Time) *line {
+	oldest := l.seq + 1
+	for seq := range l.open {
+		oldest = min(oldest, seq)
+	}
+	ev := Event{Kind: "audit.segment"}
+	if !l.shared { // of others' open intents we do not know
+		ev.Fields = map[string]string{"oldest_open": strconv.FormatUint(oldest, 10)}
+	}
+	return &line{kind: KindEvent, at: now, body: appendEvent(nil, ev, now)}
+}
+
+// chain gives a line its number and the hash of the one before.
+func (l *ledger) chain(ln *line) {
+	l.seq++
+	ln.seq = l.seq
+	start, out := len(l.out), l.out
+	out = append(out, `{"seq":`...)
+	out = strconv.AppendUint(out, l.seq, 10)
+	out = append(out, `,"prev":"`...)
+	out = hex.AppendEncode(out, l.hash[:])
+	out = append(out, `",`...)
+	out = append(out, ln.body...)
+	if ln.at.Before(l.latest.Add(-clockSlack)) {
+		out = append(out, `,"clock":"back"`...)
+	} else if ln.at.After(l.latest) {
+		l.latest = ln.at
+	}
+	out = append(out, '}')
+	l.hash = sha256.Sum256(out[start:])
+	l.out = append(out, '\n')
+	l.ends = append(l.ends, len(l.out))
+}
+
+// track keeps the set of open intents.
+func (l *ledger) track(ln *line) {
+	switch {
+	case ln == nil:
+	case ln.kind == KindIntent:
+		l.open[ln.seq] = struct{}{}
+	case ln.kind == KindOutcome:
+		delete(l.open, ln.intent)
+	}
+}
+
+// written returns the lines of the last group, each with its newline. They are
+// valid until the next append.
+func (l *ledger) written() [][]byte {
+	lines, start := make([][]byte, len(l.ends)), 0
+	for i, end := range l.ends {
+		lines[i], start = l.out[start:end:end], end
+	}
+	return lines
+}

@@ -1,0 +1,85 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// maxSlots is how many processes of one kind may write at a time.
+const maxSlots = 64
+
+// lockWait is how long a group waits for the lock of a shared slot.
+const lockWait = 5 * time.Second
+
+var errLocked = errors.New("locked by another process")
+
+// lockFile is the file whose flock makes its holder the writer of a slot.
+type lockFile struct{ f *os.File }
+
+func openLock(dir, slot string) (*lockFile, error) {
+	f, err := os.OpenFile(filepath.Join(dir, slot+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &lockFile{f: f}, nil
+}
+
+// try takes the lock or returns errLocked.
+func (l *lockFile) try() error {
+	for {
+		err := syscall.Flock(int(l.f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, syscall.EINTR):
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return errLocked
+		default:
+			return fmt.Errorf("lock %s: %w", l.f.Name(), err)
+		}
+	}
+}
+
+// wait takes the lock within lockWait. A stopped process that holds it must not
+// stop all others, hence no blocking flock.
+func (l *lockFile) wait() error {
+	pause := 100 * time.Microsecond
+	for end := time.Now().Add(lockWait); ; pause = min(2*pause, 5*time.Millisecond) {
+		err := l.try()
+		if !errors.Is(err, errLocked) || time.Now().After(end) {
+			return err
+		}
+		time.Sleep(pause)
+	}
+}
+
+func (l *lockFile) release() error { return syscall.Flock(int(l.f.Fd()), syscall.LOCK_UN) }
+
+func (l *lockFile) close() error { return l.f.Close() }
+
+// claim locks slot, or slot-2, slot-3 and on when others live there.
+func claim(dir, slot string) (string, *lockFile, error) {
+	for n := 1; n <= maxSlots; n++ {
+		name := slot
+		if n > 1 {
+			name = fmt.Sprintf("%s-%d", slot, n)
+		}
+		lock, err := openLock(dir, name)
+		if err != nil {
+			return "", nil, err
+		}
+		err = lock.try()
+		if err == nil {
+			return name, lock, nil
+		}
+		_ = lock.close()
+		if !errors.Is(err, errLocked) {
+			return "", nil, err
+		}
+	}
+	return "", nil, fmt.Errorf("all %d audit slots named %q are in use", maxSlots, slot)
+}

@@ -1,0 +1,261 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Options are what a [Log] is made of. Dir, Slot, Clock and Redact are required.
+type Options struct {
+	Dir    string // the audit folder; made 0700 when it is not there
+	Slot   string // "proxy", "run", "cli": small letters, digits and dashes
+	Clock  func() time.Time
+	Redact Redactor
+
+	Shared      bool                                 // several processes write to this slot in turn
+	Sinks       []Sink                               // further places; the ledger itself is always one
+	Secrets     func() []runtime.Secret              // values overwritten wherever they appear; may be nil
+	OnError     func(error)                          // told when the log begins to refuse; may be nil, must not block
+	After       func(time.Duration) <-chan time.Time // time.After when nil
+	SegmentSize int64                                // bytes; 64 MiB when 0
+	Kept        int                                  // outcomes kept in memory while refusing; 65536 when 0
+}
+
+const (
+	outcomeDelay  = 100 * time.Millisecond // the longest an outcome waits for others
+	retryInterval = time.Second            // between attempts to reopen the ledger
+	sinkTimeout   = 5 * time.Second        // for one write to a required sink
+	segmentSize   = 64 << 20
+	keptOutcomes  = 65536
+)
+
+// Log is the trail of one process. It is safe for concurrent use.
+type Log struct {
+	o       Options
+	enc     encoder
+	ledger  *ledger                       // the writer goroutine's, after Open
+	lock    *lockFile                     // of the slot
+	sinks   []*outlet                     // the writer goroutine's
+	lines   sync.Pool                     // of *line
+	trouble atomic.Pointer[runtime.Error] // why the log refuses; nil: it does not
+
+	mu    sync.Mutex
+	group *group  // being gathered; nil: not open
+	kept  []*line // outcomes to write on recovery; the writer goroutine adds
+	lost  uint64  // outcomes that did not fit into kept
+
+	urgent, lazy chan struct{} // tell the writer: somebody waits; an outcome came
+	quit, done   chan struct{}
+	closing      sync.Once
+	last         atomic.Uint64 // highest durable sequence
+	slot         string
+}
+
+var _ runtime.Trail = (*Log)(nil)
+
+// New checks the options; it does no IO.
+func New(o Options) (*Log, error) {
+	switch {
+	case o.Dir == "":
+		return nil, errors.New("audit: Options.Dir is missing")
+	case !validSlot(o.Slot):
+		return nil, fmt.Errorf("audit: Options.Slot %q: want small letters, digits and dashes", o.Slot)
+	case o.Clock == nil:
+		return nil, errors.New("audit: Options.Clock is missing")
+	case o.Redact == nil:
+		return nil, errors.New("audit: Options.Redact is missing")
+	}
+	if o.After == nil {
+		o.After = time.After
+	}
+	if o.SegmentSize <= 0 {
+		o.SegmentSize = segmentSize
+	}
+	if o.Kept <= 0 {
+		o.Kept = keptOutcomes
+	}
+	l := &Log{o: o, urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	l.enc = encoder{redactor: redactor{hash: o.Redact, secrets: o.Secrets}, process: processName()}
+	l.lines.New = func() any { return &line{body: make([]byte, 0, 1024)} }
+	for _, sink := range o.Sinks {
+		if sink == nil {
+			return nil, errors.New("audit: Options.Sinks holds a nil sink")
+		}
+	}
+	l.trouble.Store(l.refusal(errors.New("the audit trail is not open")))
+	return l, nil
+}
+
+// Open locks the slot, cuts a torn last line, marks the intents that a dead
+// process left open as unknown, and starts the writer. It is called once; after
+// an error the Log is of no use.
+func (l *Log) Open(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := l.start(); err != nil {
+		return l.refusal(fmt.Errorf("open the audit trail in %s: %w", l.o.Dir, err))
+	}
+	for _, sink := range l.o.Sinks {
+		l.sinks = append(l.sinks, newOutlet(sink))
+	}
+	l.mu.Lock()
+	l.group = newGroup()
+	l.mu.Unlock()
+	l.trouble.Store(nil)
+	go l.write()
+	return nil
+}
+
+func (l *Log) start() (err error) {
+	if err = os.MkdirAll(l.o.Dir, 0o700); err != nil {
+		return err
+	}
+	l.slot = l.o.Slot
+	if l.o.Shared {
+		if l.lock, err = openLock(l.o.Dir, l.slot); err == nil {
+			err = l.lock.wait()
+		}
+	} else {
+		l.slot, l.lock, err = claim(l.o.Dir, l.o.Slot)
+	}
+	if err == nil {
+		l.ledger = &ledger{
+			dir: filepath.Join(l.o.Dir, l.slot), slot: l.slot, limit: l.o.SegmentSize,
+			shared: l.o.Shared, open: map[uint64]struct{}{},
+		}
+		if err = l.ledger.load(); err == nil {
+			err = l.ledger.settle(l.o.Clock())
+		}
+		l.last.Store(l.ledger.seq)
+		if err == nil && l.o.Shared {
+			err = l.lock.release()
+		}
+	}
+	if err != nil && l.lock != nil {
+		_ = l.lock.close()
+	}
+	return err
+}
+
+// Slot returns the slot this log writes to: the one asked for, or that name
+// with a number when other processes hold it. It is empty before Open.
+func (l *Log) Slot() string { return l.slot }
+
+// Ready implements [runtime.Trail].
+func (l *Log) Ready() error {
+	if e := l.trouble.Load(); e != nil {
+		return e
+	}
+	return nil
+}
+
+// Intent implements [runtime.Trail]. It waits for the fsync of its group, and
+// for the required sinks. A caller who goes away is let go as long as its
+// record has not been handed to the disk.
+func (l *Log) Intent(ctx context.Context, r *runtime.Record) error {
+	ln := l.line(KindIntent)
+	ln.body = l.enc.intent(ln.body, r, ln.at)
+	seq, err := l.durable(ctx, ln)
+	r.Sequence = seq
+	return err
+}
+
+// Outcome implements [runtime.Trail]. While the log refuses, outcomes are kept
+// in memory, up to Options.Kept, and written when it has recovered.
+func (l *Log) Outcome(r *runtime.Record) {
+	kind := KindOutcome
+	if r.Sequence == 0 {
+		kind = KindRefusal
+	}
+	ln := l.line(kind)
+	ln.intent = r.Sequence
+	ln.body = l.enc.outcome(ln.body, r, ln.at)
+	l.mu.Lock()
+	if l.group == nil { // closed: Close has waited for the requests that count
+		l.lost++
+		l.mu.Unlock()
+		return
+	}
+	l.group.lines = append(l.group.lines, ln)
+	tell := !l.group.lazy
+	l.group.lazy = true
+	l.mu.Unlock()
+	if tell {
+		signal(l.lazy)
+	}
+}
+
+// Event records an act that is no request. It returns when the record is
+// durable.
+func (l *Log) Event(ctx context.Context, ev Event) error {
+	ln := l.line(KindEvent)
+	ln.body = appendEvent(ln.body, ev, ln.at)
+	_, err := l.durable(ctx, ln)
+	return err
+}
+
+// Flush returns when everything handed over before is durable.
+func (l *Log) Flush(ctx context.Context) error {
+	_, err := l.durable(ctx, nil)
+	return err
+}
+
+// Close writes what waits, stops the writer, closes the sinks and gives the
+// slot free. It waits no longer than ctx. Later calls do nothing.
+func (l *Log) Close(ctx context.Context) error {
+	l.mu.Lock()
+	open := l.group != nil
+	l.mu.Unlock()
+	if !open {
+		return nil
+	}
+	l.closing.Do(func() { close(l.quit) })
+	select {
+	case <-l.done:
+		if e := l.trouble.Load(); e != nil && !errors.Is(e.Err, errClosed) {
+			return e
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close the audit trail: %w", ctx.Err())
+	}
+}
+
+// Health is the state of a log, for status reports.
+type Health struct {
+	Slot      string
+	Refusing  bool
+	LastError string // why it refuses; for the operator, names paths
+	Sequence  uint64 // the last durable record
+	Queue     int    // records that wait for the next group
+	Kept      int    // outcomes in memory until recovery
+	Lost      uint64 // outcomes that did not fit into memory
+	Sinks     []SinkHealth
+}
+
+// Health returns the state of the log at this moment.
+func (l *Log) Health() Health {
+	h := Health{Slot: l.slot, Sequence: l.last.Load()}
+	if e := l.trouble.Load(); e != nil {
+		h.Refusing, h.LastError = true, e.Err.Error()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.group != nil {
+		h.Queue = len(l.group.lines)
+		for _, s := range l.sinks {
+			h.Sinks = append(h.Sinks, s.health())
+		}
+	}
+	h.Kept, h.Lost = len(l.kept), l.lost
+	return h
+}

@@ -1,0 +1,262 @@
+package audit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+)
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv("KIMBAP_AUDIT_CHILD"); role != "" {
+		os.Exit(child(role))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// keyed is a Redactor whose hashes a test can foresee; it can be locked.
+type keyed struct{ locked bool }
+
+func (k keyed) Hash(tenant runtime.Tenant, value string) (string, error) {
+	if k.locked {
+		return "", errors.New("locked")
+	}
+	return fmt.Sprintf("h%d", len(tenant)*1000+len(value)), nil
+}
+
+func options(dir string) audit.Options {
+	return audit.Options{Dir: dir, Slot: "proxy", Clock: time.Now, Redact: keyed{}}
+}
+
+func open(t testing.TB, o audit.Options) *audit.Log {
+	t.Helper()
+	l, err := audit.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close(context.Background()) })
+	return l
+}
+
+func shut(t testing.TB, l *audit.Log) {
+	t.Helper()
+	if err := l.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func record(id string) *runtime.Record {
+	return &runtime.Record{
+		ID: id, Surface: runtime.SurfaceProxy, Ref: "github.list-pulls",
+		Principal: runtime.Principal{ID: "local:1000", Kind: runtime.KindAgent, Tenant: "default", Agent: "local"},
+		Verdict:   runtime.Verdict{Effect: runtime.EffectAllow, Rule: "default:low"},
+		Target:    runtime.Target{Scheme: "https", Authority: "api.github.com:443", Method: "GET", Path: "/repos/a/b/pulls"},
+		Received:  time.Now(),
+	}
+}
+
+func entries(t testing.TB, dir string, q audit.Query) []audit.Entry {
+	t.Helper()
+	var all []audit.Entry
+	for e, err := range audit.Read(t.Context(), dir, q) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func kinds(list []audit.Entry) string {
+	var words []string
+	for _, e := range list {
+		words = append(words, e.Kind)
+	}
+	return strings.Join(words, " ")
+}
+
+func verified(t testing.TB, dir string) audit.Report {
+	t.Helper()
+	report, err := audit.Verify(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !report.OK {
+		t.Fatalf("the ledger does not verify:\n%s", report)
+	}
+	return report
+}
+
+func TestNewRefusesWhatIsMissing(t *testing.T) {
+	for name, spoil := range map[string]func(*audit.Options){
+		"Dir":    func(o *audit.Options) { o.Dir = "" },
+		"Slot":   func(o *audit.Options) { o.Slot = "../x" },
+		"Clock":  func(o *audit.Options) { o.Clock = nil },
+		"Redact": func(o *audit.Options) { o.Redact = nil },
+		"Sinks":  func(o *audit.Options) { o.Sinks = []audit.Sink{nil} },
+	} {
+		o := options(t.TempDir())
+		spoil(&o)
+		if _, err := audit.New(o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("New without a good %s: %v", name, err)
+		}
+	}
+}
+
+func TestBeforeOpenAndAfterCloseItRefuses(t *testing.T) {
+	l, err := audit.New(options(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runtime.CodeOf(l.Ready()) != runtime.CodeAuditUnavailable {
+		t.Error("ready before Open")
+	}
+	if err := l.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	shut(t, l)
+	shut(t, l)
+	if runtime.CodeOf(l.Ready()) != runtime.CodeAuditUnavailable {
+		t.Error("ready after Close")
+	}
+	r := record("req_1")
+	if err := l.Intent(t.Context(), r); runtime.CodeOf(err) != runtime.CodeAuditUnavailable || r.Sequence != 0 {
+		t.Errorf("Intent after Close: %v, sequence %d", err, r.Sequence)
+	}
+	l.Outcome(r)
+}
+
+func TestIntentThenOutcome(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, options(dir))
+	r := record("req_1")
+	if err := l.Intent(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Sequence != 1 {
+		t.Fatalf("sequence %d, want 1", r.Sequence)
+	}
+	if got := kinds(entries(t, dir, audit.Query{})); got != "intent" {
+		t.Fatalf("after Intent the ledger holds %q", got)
+	}
+	r.Result.Status, r.Ended = 200, time.Now()
+	l.Outcome(r)
+	refused := record("req_2")
+	refused.Err = &runtime.Error{Code: runtime.CodeForbidden, Msg: "no"}
+	l.Outcome(refused)
+	if err := l.Event(t.Context(), audit.Event{Kind: "vault.set", Principal: "local:1000", Fields: map[string]string{"name": "github"}}); err != nil {
+		t.Fatal(err)
+	}
+	shut(t, l)
+	all := entries(t, dir, audit.Query{})
+	if got := kinds(all); got != "intent outcome refusal event" {
+		t.Fatalf("the ledger holds %q", got)
+	}
+	if all[1].Status != 200 || all[2].Code != "forbidden" || all[3].Action != "vault.set" {
+		t.Errorf("entries: %+v", all)
+	}
+	report := verified(t, dir)
+	if s := report.Slots[0]; s.First != 1 || s.Last != 4 || s.Records != 4 || len(s.Head) != 64 {
+		t.Errorf("report: %+v", s)
+	}
+	if !strings.Contains(report.String(), "not anchored") {
+		t.Errorf("the report does not say that a cut tail cannot be seen: %s", report)
+	}
+}
+
+func TestOutcomeIsWrittenByTheTimer(t *testing.T) {
+	dir := t.TempDir()
+	timer := make(chan time.Time)
+	asked := make(chan time.Duration, 1)
+	o := options(dir)
+	o.After = func(d time.Duration) <-chan time.Time { asked <- d; return timer }
+	l := open(t, o)
+	l.Outcome(record("req_1"))
+	if d := <-asked; d > 100*time.Millisecond {
+		t.Fatalf("an outcome may wait %v", d)
+	}
+	timer <- time.Now()
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := kinds(entries(t, dir, audit.Query{})); got != "refusal" {
+		t.Fatalf("the ledger holds %q", got)
+	}
+}
+
+func TestGroupsUnderLoadChainAcrossSegments(t *testing.T) { // AU-009
+	dir := t.TempDir()
+	o := options(dir)
+	o.SegmentSize = 16 << 10
+	l := open(t, o)
+	const callers, each = 16, 50
+	var wg sync.WaitGroup
+	for c := range callers {
+		wg.Go(func() {
+			for i := range each {
+				r := record(fmt.Sprintf("req_%d_%d", c, i))
+				if err := l.Intent(context.Background(), r); err != nil {
+					t.Error(err)
+				}
+				l.Outcome(r)
+			}
+		})
+	}
+	wg.Wait()
+	shut(t, l)
+	report := verified(t, dir)
+	s := report.Slots[0]
+	if s.Segments < 3 {
+		t.Errorf("only %d segments", s.Segments)
+	}
+	seen := map[string]int{}
+	for _, e := range entries(t, dir, audit.Query{}) {
+		seen[e.Kind+e.RequestID]++
+	}
+	for c := range callers {
+		for i := range each {
+			id := fmt.Sprintf("req_%d_%d", c, i)
+			if seen["intent"+id] != 1 || seen["outcome"+id] != 1 {
+				t.Fatalf("%s: %d intents, %d outcomes", id, seen["intent"+id], seen["outcome"+id])
+			}
+		}
+	}
+}
+
+func TestMovedSegmentIsFollowedByANewOne(t *testing.T) { // AU-009
+	dir := t.TempDir()
+	l := open(t, options(dir))
+	first := record("req_1")
+	if err := l.Intent(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "proxy", "00000001.jsonl")
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Intent(t.Context(), record("req_2")); err != nil {
+		t.Fatal(err)
+	}
+	shut(t, l)
+	report, err := audit.Verify(t.Context(), dir)
+	if err != nil || report.OK || report.Slots[0].Problems[0].Kind != audit.ProblemSegment {
+		t.Fatalf("a segment is away and the report says:\n%s %v", report, err)
+	}
+	if err := os.Rename(path+".away", path); err != nil {
+		t.Fatal(err)
+	}
+	verified(t, dir)
+}

@@ -1,0 +1,246 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// tailInterval is how often a following reader looks for more.
+const tailInterval = 250 * time.Millisecond
+
+// batchSize is how many entries the index gets at a time.
+const batchSize = 500
+
+// slotReader reads the records of one slot across its segments, also while
+// they are written. At the end of what is there, next returns io.EOF and can be
+// called again later.
+type slotReader struct {
+	dir    string // of the slot
+	slot   string
+	after  uint64 // records up to this one are skipped
+	number int    // of the open segment; 0: none yet
+	file   *os.File
+	lines  *lineReader
+}
+
+func (s *slotReader) close() {
+	if s.file != nil {
+		_ = s.file.Close()
+		s.file = nil
+	}
+}
+
+// next returns the next record. Lines that are no records are left to Verify.
+func (s *slotReader) next() (Entry, error) {
+	for {
+		if s.file == nil {
+			if err := s.advance(); err != nil {
+				return Entry{}, err
+			}
+		}
+		line, err := s.lines.next()
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, errTorn):
+			if err := s.turn(); err != nil {
+				return Entry{}, err
+			}
+			continue
+		case errors.Is(err, errLong):
+			continue
+		case err != nil:
+			return Entry{}, err
+		}
+		h, err := parseHead(line)
+		if err != nil || h.seq <= s.after {
+			continue
+		}
+		if entry, err := parseEntry(s.slot, line); err == nil {
+			s.after = h.seq
+			return entry, nil
+		}
+	}
+}
+
+// turn goes to the next segment if there is one. If not, it returns io.EOF and
+// stays where the last whole line ended.
+func (s *slotReader) turn() error {
+	if _, err := os.Stat(filepath.Join(s.dir, segmentName(s.number+1))); err == nil {
+		// The old segment may have grown between its end and now.
+		if line, err := s.again(); err == nil && line {
+			return nil
+		}
+		s.close()
+		return s.openSegment(s.number + 1)
+	}
+	if _, err := s.again(); err != nil {
+		return err
+	}
+	return io.EOF
+}
+
+// again goes back to the end of the last whole line and reports whether there
+// is a line behind it.
+func (s *slotReader) again() (bool, error) {
+	if _, err := s.file.Seek(s.lines.start, io.SeekStart); err != nil {
+		return false, err
+	}
+	probe := newLineReader(s.file, s.lines.start)
+	_, err := probe.next()
+	if _, serr := s.file.Seek(s.lines.start, io.SeekStart); serr != nil {
+		return false, serr
+	}
+	s.lines = newLineReader(s.file, s.lines.start)
+	return err == nil, nil
+}
+
+// advance opens the segment that holds the first wanted record.
+func (s *slotReader) advance() error {
+	numbers, err := segments(s.dir)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(numbers) == 0 {
+		return io.EOF
+	}
+	if err != nil {
+		return err
+	}
+	index, err := segmentOf(s.dir, numbers, s.after+1)
+	if err != nil {
+		return err
+	}
+	return s.openSegment(numbers[index])
+}
+
+func (s *slotReader) openSegment(number int) error {
+	f, err := os.Open(filepath.Join(s.dir, segmentName(number)))
+	if err != nil {
+		return err
+	}
+	s.file, s.number, s.lines = f, number, newLineReader(f, 0)
+	return nil
+}
+
+// merge reads all slots of an audit folder in the order of time.
+type merge struct {
+	dir     string
+	readers map[string]*slotReader
+	heads   map[string]Entry
+}
+
+func newMerge(dir string) *merge {
+	return &merge{dir: dir, readers: map[string]*slotReader{}, heads: map[string]Entry{}}
+}
+
+func (m *merge) close() {
+	for _, r := range m.readers {
+		r.close()
+	}
+}
+
+// fill looks for slots that are new and for records in those that had none.
+func (m *merge) fill() error {
+	names, err := slots(m.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if m.readers[name] == nil {
+			m.readers[name] = &slotReader{dir: filepath.Join(m.dir, name), slot: name}
+		}
+		if err := m.pull(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *merge) pull(slot string) error {
+	if _, ok := m.heads[slot]; ok {
+		return nil
+	}
+	entry, err := m.readers[slot].next()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read audit slot %s: %w", slot, err)
+	}
+	m.heads[slot] = entry
+	return nil
+}
+
+// next returns the earliest of the records at hand, or io.EOF.
+func (m *merge) next() (Entry, error) {
+	first, found := Entry{}, false
+	for _, e := range m.heads {
+		if !found || e.Time.Before(first.Time) || e.Time.Equal(first.Time) && e.Slot < first.Slot {
+			first, found = e, true
+		}
+	}
+	if !found {
+		return Entry{}, io.EOF
+	}
+	delete(m.heads, first.Slot)
+	return first, m.pull(first.Slot)
+}
+
+// Read yields the records of all slots in the order of time, those that q
+// selects; q.Limit 0 means all. An error is the last thing it yields.
+func Read(ctx context.Context, dir string, q Query) iter.Seq2[Entry, error] {
+	return stream(ctx, dir, q, nil)
+}
+
+// Tail yields what [Read] does and then waits for more, until ctx ends; after
+// is time.After or a double of it. Records of several slots that are found
+// together are in the order of time.
+func Tail(ctx context.Context, dir string, q Query, after func(time.Duration) <-chan time.Time) iter.Seq2[Entry, error] {
+	return stream(ctx, dir, q, after)
+}
+
+func stream(ctx context.Context, dir string, q Query, after func(time.Duration) <-chan time.Time) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		m := newMerge(dir)
+		defer m.close()
+		count := 0
+		for {
+			if err := m.fill(); err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			for {
+				entry, err := m.next()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err == nil {
+					err = ctx.Err()
+				}
+				if err != nil {
+					yield(Entry{}, err)
+					return
+				}
+				if !q.Matches(&entry) {
+					continue
+				}
+				if !yield(entry, nil) {
+					return
+				}
+				if count++; count == q.Limit {
+					return
+				}
+			}
+			if after == nil {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-after(tailInterval):
+			}
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package audit
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+var errClosed = errors.New("the audit trail is closed")
+
+// refuse makes Ready and Intent fail until recovery.
+func (l *Log) refuse(err error) *runtime.Error {
+	e := l.refusal(err)
+	if l.trouble.Swap(e) == nil && l.o.OnError != nil {
+		l.o.OnError(e)
+	}
+	return e
+}
+
+// refusal is what callers are told. The path stays in Err, for the operator.
+func (l *Log) refusal(err error) *runtime.Error {
+	return &runtime.Error{
+		Code: runtime.CodeAuditUnavailable, Stage: runtime.StageAudit, Err: err,
+		Msg:        "the audit trail cannot be written, so no request may leave",
+		Hint:       fix(err),
+		RetryAfter: retryInterval,
+	}
+}
+
+// fix says what to do about a failed write.
+func fix(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+		return "free space on the disk of kimbap's audit folder; kimbap goes on by itself"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return "make kimbap's audit folder writable for the user that runs kimbap"
+	case errors.Is(err, errClosed):
+		return "kimbap is stopping; try again when it runs"
+	default:
+		return "see `kimbap status` and check the disk of kimbap's audit folder"
+	}
+}

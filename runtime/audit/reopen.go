@@ -1,0 +1,219 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// sharedScan is how far back from its end a shared slot is searched for open
+// intents, in bytes: a short command must start fast.
+const sharedScan = 1 << 20
+
+// reopen goes back to the file after a failure: it must hold exactly what was
+// made durable, or the log goes on refusing.
+func (l *ledger) reopen() error {
+	if l.shared {
+		return l.refresh()
+	}
+	l.close()
+	size, number := l.size, l.number
+	err := l.use(number)
+	if errors.Is(err, os.ErrNotExist) && number > 0 { // renamed away meanwhile
+		return l.create(number + 1)
+	}
+	if err != nil {
+		return err
+	}
+	if size < l.size { // the failed group, or a part of it
+		l.size = size
+		if err := l.file.Truncate(size); err != nil {
+			return err
+		}
+	}
+	err = l.confirm(size)
+	l.size = size
+	return err
+}
+
+// confirm compares the end of the file with what we remember.
+func (l *ledger) confirm(size int64) error {
+	if size == 0 {
+		return nil
+	}
+	last, end, err := lastLine(l.file)
+	if err != nil {
+		return err
+	}
+	if end != size || sha256.Sum256(last) != l.hash {
+		return l.lost()
+	}
+	return nil
+}
+
+func (l *ledger) lost() error {
+	l.close()
+	return fmt.Errorf("%s does not end with record %d, which was durable: the ledger was cut or replaced", filepath.Join(l.dir, segmentName(l.number)), l.seq)
+}
+
+// refresh finds the end of a shared slot again if another process wrote to it.
+func (l *ledger) refresh() error {
+	if l.file != nil {
+		info, err := os.Stat(l.path())
+		_, next := os.Stat(filepath.Join(l.dir, segmentName(l.number+1)))
+		if err == nil && os.SameFile(info, l.info) && info.Size() == l.size && errors.Is(next, os.ErrNotExist) {
+			return nil
+		}
+	}
+	known, latest := l.seq, l.latest
+	if err := l.load(); err != nil {
+		l.close()
+		return err
+	}
+	if latest.After(l.latest) {
+		l.latest = latest
+	}
+	if l.seq < known {
+		l.seq = known
+		return l.lost()
+	}
+	return nil
+}
+
+// openIntent is an intent that has no outcome.
+type openIntent struct {
+	seq  uint64
+	line []byte
+}
+
+// unfinished searches the end of the chain for intents without an outcome, in
+// order. Records before the start of the search are taken to be settled.
+func (l *ledger) unfinished() ([]openIntent, error) {
+	numbers, err := segments(l.dir)
+	if err != nil {
+		return nil, err
+	}
+	first, offset, err := l.searchFrom(numbers)
+	if err != nil {
+		return nil, err
+	}
+	open := map[uint64]openIntent{}
+	for _, number := range numbers[first:] {
+		if err := scanIntents(filepath.Join(l.dir, segmentName(number)), offset, open); err != nil {
+			return nil, err
+		}
+		offset = 0
+	}
+	list := make([]openIntent, 0, len(open))
+	for _, o := range open {
+		list = append(list, o)
+	}
+	slices.SortFunc(list, func(a, b openIntent) int { return int(int64(a.seq) - int64(b.seq)) })
+	return list, nil
+}
+
+// searchFrom returns the segment (an index into numbers) and the offset in it
+// where the search for open intents begins.
+func (l *ledger) searchFrom(numbers []int) (int, int64, error) {
+	if len(numbers) == 0 {
+		return 0, 0, nil
+	}
+	last := len(numbers) - 1
+	if l.shared {
+		if offset := l.size - sharedScan; offset > 0 {
+			return last, offset, nil
+		}
+		return max(0, last-1), 0, nil
+	}
+	f, err := os.Open(filepath.Join(l.dir, segmentName(numbers[last])))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer f.Close()
+	line, err := newLineReader(f, 0).next()
+	if err != nil { // no whole record in it
+		return max(0, last-1), 0, nil
+	}
+	var record struct {
+		Event  string            `json:"event"`
+		Fields map[string]string `json:"fields"`
+	}
+	if json.Unmarshal(line, &record) != nil || record.Event != "audit.segment" {
+		return 0, 0, nil
+	}
+	oldest, err := strconv.ParseUint(record.Fields["oldest_open"], 10, 64)
+	if err != nil {
+		return 0, 0, nil
+	}
+	index, err := segmentOf(l.dir, numbers, oldest)
+	return index, 0, err
+}
+
+// scanIntents adds the intents of one segment and takes off those with outcomes.
+func scanIntents(path string, offset int64, open map[uint64]openIntent) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return err
+	}
+	for reader := newLineReader(f, offset); ; {
+		line, err := reader.next()
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, errTorn):
+			return nil
+		case errors.Is(err, errLong):
+			continue
+		case err != nil:
+			return err
+		}
+		h, err := parseHead(line)
+		switch {
+		case err != nil: // the middle of a line after an offset; Verify judges the rest
+		case h.kind == KindIntent:
+			open[h.seq] = openIntent{seq: h.seq, line: bytes.Clone(line)}
+		case h.kind == KindOutcome:
+			delete(open, h.intent)
+		}
+	}
+}
+
+// settle writes an outcome with result unknown for every intent that nobody
+// will ever finish. In a shared slot that is one whose process is gone.
+func (l *ledger) settle(now time.Time) error {
+	open, err := l.unfinished()
+	if err != nil {
+		return err
+	}
+	var lines []*line
+	for _, o := range open {
+		var intent struct {
+			Process string `json:"process"`
+		}
+		if json.Unmarshal(o.line, &intent) != nil {
+			continue
+		}
+		if l.shared && !processGone(intent.Process) {
+			continue
+		}
+		entry, err := parseEntry(l.slot, o.line)
+		if err != nil {
+			continue
+		}
+		lines = append(lines, &line{kind: KindOutcome, intent: o.seq, at: now, body: appendUnknown(nil, entry, now)})
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return l.append(lines, now)
+}

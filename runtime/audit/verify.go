@@ -1,0 +1,231 @@
+package audit
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ProblemKind says what is wrong with a ledger.
+type ProblemKind string
+
+// The kinds of problems.
+const (
+	ProblemEdited  ProblemKind = "edited"          // a record's bytes are not those its successor was chained to
+	ProblemRemoved ProblemKind = "removed"         // records are missing from the middle
+	ProblemOrder   ProblemKind = "reordered"       // a record stands where another belongs, or twice
+	ProblemSegment ProblemKind = "missing_segment" // a file of the slot is gone
+	ProblemForm    ProblemKind = "malformed"       // a line that is no record
+)
+
+// Problem is one fault of a ledger.
+type Problem struct {
+	Kind     ProblemKind
+	Slot     string
+	File     string
+	Line     int    // from 1; 0: the whole file
+	Sequence uint64 // of the record at fault, 0 when it has none
+	Msg      string // one sentence
+}
+
+// SlotReport is what verification found in one slot.
+type SlotReport struct {
+	Slot     string
+	First    uint64 // number of the first record, 0 when there is none
+	Last     uint64
+	Records  uint64
+	Segments int
+	Head     string // hex SHA-256 of the last record: note it elsewhere to anchor it
+	Torn     bool   // the last line has no end: a write in progress or cut by a crash
+	Problems []Problem
+}
+
+// Anchor says how far something outside of the ledger vouches for its end.
+type Anchor string
+
+// NotAnchored means that records cut off the end of a slot, or a whole removed
+// slot, do not show: no signed checkpoint names the heads.
+const NotAnchored Anchor = "not anchored"
+
+// Report is the result of [Verify].
+type Report struct {
+	Slots  []SlotReport
+	Anchor Anchor
+	OK     bool // no slot has a problem
+}
+
+// String is the report for people.
+func (r Report) String() string {
+	var b strings.Builder
+	for _, s := range r.Slots {
+		fmt.Fprintf(&b, "%s: %d records (%d to %d) in %d files, head %.16s\n", s.Slot, s.Records, s.First, s.Last, s.Segments, s.Head)
+		for _, p := range s.Problems {
+			fmt.Fprintf(&b, "  %s: %s:%d: %s\n", p.Kind, p.File, p.Line, p.Msg)
+		}
+	}
+	if r.OK {
+		fmt.Fprintf(&b, "ok, %s: a tail that was cut off would not show\n", r.Anchor)
+	} else {
+		b.WriteString("the audit trail was changed\n")
+	}
+	return b.String()
+}
+
+// Verify reads all slots under dir and checks every record against the chain.
+// It changes nothing and takes no lock: it may run beside the writers, and a
+// torn last line is not a fault. The error is of reading; what is wrong with
+// the ledger is in the report.
+func Verify(ctx context.Context, dir string) (Report, error) {
+	report := Report{Anchor: NotAnchored, OK: true}
+	names, err := slots(dir)
+	if err != nil {
+		return Report{}, fmt.Errorf("verify the audit trail: %w", err)
+	}
+	for _, name := range names {
+		v := verifier{SlotReport: SlotReport{Slot: name}, hash: genesis(name)}
+		if err := v.slot(ctx, filepath.Join(dir, name)); err != nil {
+			return Report{}, fmt.Errorf("verify audit slot %s: %w", name, err)
+		}
+		report.Slots = append(report.Slots, v.SlotReport)
+		report.OK = report.OK && len(v.Problems) == 0
+	}
+	return report, nil
+}
+
+// place is where a record stands.
+type place struct {
+	file string
+	line int
+	seq  uint64
+}
+
+// verifier walks the chain of one slot.
+type verifier struct {
+	SlotReport
+	hash digest // of the line before
+	at   place  // of the line before
+	gaps []gap
+	skip bool // the line before was no record, or a file is missing: said already
+}
+
+// gap is a run of missing numbers, reported as problem number index.
+type gap struct {
+	from, to uint64
+	index    int
+}
+
+func (v *verifier) problem(kind ProblemKind, at place, format string, args ...any) {
+	v.Problems = append(v.Problems, Problem{
+		Kind: kind, Slot: v.Slot, File: at.file, Line: at.line, Sequence: at.seq, Msg: fmt.Sprintf(format, args...),
+	})
+}
+
+func (v *verifier) slot(ctx context.Context, dir string) error {
+	numbers, err := segments(dir)
+	if err != nil {
+		return err
+	}
+	v.Segments = len(numbers)
+	for i, number := range numbers {
+		want := 1
+		if i > 0 {
+			want = numbers[i-1] + 1
+		}
+		if number != want {
+			v.skip = true
+			v.problem(ProblemSegment, place{file: segmentName(want), seq: v.Last + 1},
+				"%d file(s) before %s are missing, after record %d", number-want, segmentName(number), v.Last)
+		}
+		if err := v.segment(ctx, filepath.Join(dir, segmentName(number)), i == len(numbers)-1); err != nil {
+			return err
+		}
+	}
+	if v.Records > 0 {
+		v.Head = hex.EncodeToString(v.hash[:])
+	}
+	return nil
+}
+
+func (v *verifier) segment(ctx context.Context, path string, last bool) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	name := filepath.Base(path)
+	for lines := newLineReader(f, 0); ; {
+		line, err := lines.next()
+		at := place{file: name, line: lines.line}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, errTorn):
+			at.line++
+			if v.Torn = last; !last {
+				v.problem(ProblemForm, at, "%v", err)
+			}
+			return nil
+		case errors.Is(err, errLong):
+			v.problem(ProblemForm, at, "%v", err)
+			v.skip = true
+			continue
+		case err != nil:
+			return err
+		}
+		if lines.line%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		v.record(line, at)
+	}
+}
+
+// record checks one line against the one before.
+func (v *verifier) record(line []byte, at place) {
+	h, err := parseHead(line)
+	if err == nil && !json.Valid(line) {
+		err = errForm
+	}
+	if err != nil {
+		v.problem(ProblemForm, at, "line %d after record %d is %v", at.line, v.at.seq, err)
+		v.skip, v.hash = true, sha256.Sum256(line)
+		return
+	}
+	at.seq = h.seq
+	switch linked := h.prev == v.hash; {
+	case h.seq > v.Last+1 && !v.skip:
+		v.gaps = append(v.gaps, gap{v.Last + 1, h.seq - 1, len(v.Problems)})
+		v.problem(ProblemRemoved, at, "record(s) %d to %d are missing before record %d", v.Last+1, h.seq-1, h.seq)
+	case h.seq <= v.Last:
+		v.misplaced(at)
+	case !linked && !v.skip && v.at.seq == 0:
+		v.problem(ProblemEdited, at, "record %d is not the beginning of slot %s", h.seq, v.Slot)
+	case !linked && !v.skip && v.at.seq == v.Last:
+		v.problem(ProblemEdited, v.at, "record %d is not the one that record %d was chained to", v.at.seq, h.seq)
+	}
+	if v.Records == 0 {
+		v.First = h.seq
+	}
+	v.Records++
+	v.Last = max(v.Last, h.seq)
+	v.hash, v.at, v.skip = sha256.Sum256(line), at, false
+}
+
+// misplaced reports a number that should have come earlier. If it was taken for
+// removed, that was wrong.
+func (v *verifier) misplaced(at place) {
+	for _, g := range v.gaps {
+		if at.seq >= g.from && at.seq <= g.to {
+			p := &v.Problems[g.index]
+			p.Kind = ProblemOrder
+			p.Msg = fmt.Sprintf("record %d stands before record %d", p.Sequence, at.seq)
+		}
+	}
+	v.problem(ProblemOrder, at, "record %d comes after record %d", at.seq, v.Last)
+}
