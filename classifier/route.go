@@ -54,8 +54,8 @@ const (
 type Arg struct {
 	Name    string
 	In      Place
-	Key     string // path placeholder, query key, header field or JSON pointer / form field ("" with InBody: the whole body)
-	Type    string // string | integer | number | boolean | array | object
+	Key     string         // path placeholder, query key, header field or JSON pointer / form field ("" with InBody: the whole body)
+	Type    string         // string | integer | number | boolean | array | object
 	Pattern *regexp.Regexp // inverse of a mixed template such as "refs/heads/{branch}"; group 1 is the value; nil: the whole value
 }
 

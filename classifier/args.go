@@ -1,0 +1,445 @@
+package classifier
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+)
+
+// argReader reads the arguments of one route back from a request.
+type argReader struct {
+	path    []pathArg
+	query   map[string]*Arg
+	scalars []string // query names that may stand once, those of conditions too
+	header  []Arg
+	body    []bodyArg
+	inBody  map[string]bool // top-level members and fields that are arguments
+	count   int
+}
+
+// pathArg knows the segment its placeholder stands in: only the last one of a
+// pattern is of variable length.
+type pathArg struct {
+	Arg
+	index int
+	rest  bool
+}
+
+type bodyArg struct {
+	Arg
+	tokens []string
+}
+
+func (r *argReader) compile(args []Arg, pieces []piece) error {
+	var problems []error
+	r.query, r.inBody, r.count = map[string]*Arg{}, map[string]bool{}, len(args)
+	for i := range args {
+		arg := args[i]
+		problems = append(problems, checkArg(arg))
+		switch arg.In {
+		case InPath:
+			problems = append(problems, r.addPath(arg, pieces))
+		case InQuery:
+			if r.query[arg.Key] != nil {
+				problems = append(problems, fmt.Errorf("two arguments are read from query parameter %q", arg.Key))
+			}
+			r.query[arg.Key] = &arg
+			if arg.Type != "array" {
+				r.scalars = append(r.scalars, arg.Key)
+			}
+		case InHeader:
+			arg.Key = http.CanonicalHeaderKey(arg.Key)
+			r.header = append(r.header, arg)
+		case InBody:
+			tokens, err := parsePointer(arg.Key)
+			problems = append(problems, err)
+			r.body = append(r.body, bodyArg{arg, tokens})
+			if len(tokens) == 1 {
+				r.inBody[tokens[0]] = true
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (r *argReader) addPath(arg Arg, pieces []piece) error {
+	for i, p := range pieces {
+		if p.text == arg.Key && p.kind != literal && p.kind != any0 {
+			r.path = append(r.path, pathArg{arg, i, p.kind == rest})
+			return nil
+		}
+	}
+	return fmt.Errorf("argument %q is read from {%s}, which the path does not have", arg.Name, arg.Key)
+}
+
+func (r *argReader) noteConditions(conditions []condition) {
+	for _, c := range conditions {
+		if c.place == InQuery {
+			r.scalars = append(r.scalars, c.key)
+		}
+	}
+}
+
+func checkArg(arg Arg) error {
+	switch {
+	case arg.Name == "":
+		return errors.New("an argument has no name")
+	case arg.Key == "" && arg.In != InBody:
+		return fmt.Errorf("argument %q has no key to be read from", arg.Name)
+	case arg.Pattern != nil && arg.Pattern.NumSubexp() < 1:
+		return fmt.Errorf("the pattern of argument %q has no group", arg.Name)
+	}
+	switch arg.In {
+	case InPath, InQuery, InHeader, InBody:
+	default:
+		return fmt.Errorf("argument %q stands in %q: path, query, header or body", arg.Name, arg.In)
+	}
+	switch arg.Type {
+	case "", "string", "integer", "number", "boolean", "array", "object":
+		return nil
+	}
+	return fmt.Errorf("argument %q has the unknown type %q", arg.Name, arg.Type)
+}
+
+// reading is one pass of an argReader over a request.
+type reading struct {
+	*argReader
+	in    *Input
+	args  map[string]any
+	query map[string]any
+}
+
+func (r *argReader) read(in *Input, t *path) (args, query map[string]any, err *Error) {
+	pass := reading{argReader: r, in: in}
+	for i := range r.path {
+		arg := &r.path[i]
+		text := restOf(t.segs, arg.index, arg.rest)
+		if err := pass.setText(&arg.Arg, text); err != nil {
+			return nil, nil, err
+		}
+	}
+	for i := range r.header {
+		if err := pass.readHeader(&r.header[i]); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := pass.readQuery(t.query); err != nil {
+		return nil, nil, err
+	}
+	if err := pass.readBody(); err != nil {
+		return nil, nil, err
+	}
+	return pass.args, pass.query, nil
+}
+
+func restOf(segs []segment, index int, rest bool) string {
+	if !rest || index == len(segs)-1 {
+		return unescape(segs[index].text)
+	}
+	var out strings.Builder
+	for i, s := range segs[index:] {
+		if i > 0 {
+			out.WriteByte('/')
+		}
+		out.WriteString(unescape(s.text))
+	}
+	return out.String()
+}
+
+func (p *reading) readHeader(arg *Arg) *Error {
+	values := p.in.Header[arg.Key]
+	switch {
+	case len(values) == 0:
+		return nil
+	case arg.Type == "array":
+		return p.set(arg, list(values))
+	case len(values) > 1:
+		return badInput(reasonDuplicateParameter, "header field %s is given more than once", arg.Key)
+	}
+	return p.setText(arg, values[0])
+}
+
+func (p *reading) readQuery(query string) *Error {
+	for query != "" {
+		var raw, rawKey, rawValue string
+		raw, rawKey, rawValue, query = nextPair(query)
+		if raw == "" {
+			continue
+		}
+		key, err := unescapeQuery(rawKey)
+		if err != nil {
+			return err
+		}
+		value, err := unescapeQuery(rawValue)
+		if err != nil {
+			return err
+		}
+		if err := p.readPair(raw, key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *reading) readPair(raw, key, value string) *Error {
+	if key == "_method" && value != p.in.Method {
+		return overridden("the query parameter _method")
+	}
+	arg := p.argReader.query[key]
+	if arg == nil {
+		if err := p.checkUnmapped(raw, key); err != nil {
+			return err
+		}
+		addQuery(&p.query, key, value)
+		return nil
+	}
+	if strings.IndexByte(raw, ';') >= 0 {
+		return semicolon(key)
+	}
+	if err := p.checkTwoPlaces(key, arg); err != nil {
+		return err
+	}
+	if arg.Type == "array" {
+		return p.appendElement(arg, value)
+	}
+	if p.seen(arg) {
+		return twice(key)
+	}
+	return p.setText(arg, value)
+}
+
+// seen reports whether a scalar of the query was set before by the query. An
+// argument that also stands in the path or a header is compared by set.
+func (p *reading) seen(arg *Arg) bool {
+	if _, ok := p.args[arg.Name]; !ok {
+		return false
+	}
+	for i := range p.argReader.path {
+		if p.argReader.path[i].Name == arg.Name {
+			return false
+		}
+	}
+	for i := range p.header {
+		if p.header[i].Name == arg.Name {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *reading) appendElement(arg *Arg, value string) *Error {
+	text, err := arg.inner(value)
+	if err != nil {
+		return err
+	}
+	elements, _ := p.args[arg.Name].([]any)
+	p.put(arg.Name, append(elements, text))
+	return nil
+}
+
+// checkUnmapped refuses a parameter that some server would take for one that
+// the route reads.
+func (p *reading) checkUnmapped(raw, key string) *Error {
+	if strings.IndexByte(raw, ';') >= 0 || strings.IndexByte(key, '[') >= 0 {
+		for _, name := range p.scalars {
+			if key != name && hides(raw, key, name) {
+				return otherSpelling(name)
+			}
+		}
+	}
+	if p.inBody[key] && p.in.Body.has(key) {
+		return twoPlaces(key)
+	}
+	return nil
+}
+
+// checkTwoPlaces refuses a query argument that the body repeats without the
+// service having mapped it there.
+func (p *reading) checkTwoPlaces(key string, arg *Arg) *Error {
+	if !p.inBody[key] && p.in.Body.has(key) {
+		return twoPlaces(key)
+	}
+	return nil
+}
+
+func twoPlaces(name string) *Error {
+	return badInput(reasonAmbiguousParameter, "parameter %s stands in the query and in the body, and servers differ in which one they read", shown(name))
+}
+
+func addQuery(query *map[string]any, key, value string) {
+	if *query == nil {
+		*query = map[string]any{}
+	}
+	switch old := (*query)[key].(type) {
+	case nil:
+		(*query)[key] = value
+	case []any:
+		(*query)[key] = append(old, value)
+	default:
+		(*query)[key] = []any{old, value}
+	}
+}
+
+func (p *reading) readBody() *Error {
+	b := p.in.Body
+	if b == nil {
+		return nil
+	}
+	if method, found, _ := b.lookup([]string{"_method"}, isArgument); found && method != p.in.Method {
+		return overridden("the body's _method")
+	}
+	for i := range p.body {
+		arg := &p.body[i]
+		value, found, err := b.lookup(arg.tokens, isArgument)
+		if err != nil {
+			return err
+		}
+		if !found || value == nil {
+			continue
+		}
+		if b.form != nil && len(arg.tokens) > 0 {
+			err = p.setField(&arg.Arg, value)
+		} else {
+			err = p.setJSON(&arg.Arg, value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *reading) setField(arg *Arg, value any) *Error {
+	text, single := value.(string)
+	if arg.Type == "array" {
+		if single {
+			value = []any{text}
+		}
+		return p.set(arg, value)
+	}
+	if !single {
+		return twice(arg.Name)
+	}
+	return p.setText(arg, text)
+}
+
+func (p *reading) setText(arg *Arg, text string) *Error {
+	value, err := arg.fromText(text)
+	if err != nil {
+		return err
+	}
+	return p.set(arg, value)
+}
+
+func (p *reading) setJSON(arg *Arg, value any) *Error {
+	value, err := arg.fromJSON(value)
+	if err != nil {
+		return err
+	}
+	return p.set(arg, value)
+}
+
+// set stores an argument. A service may map one argument to two places; they
+// must agree then.
+func (p *reading) set(arg *Arg, value any) *Error {
+	if old, ok := p.args[arg.Name]; ok {
+		if !reflect.DeepEqual(old, value) {
+			return badInput(reasonAmbiguousParameter, "argument %q stands in two places of the request with two values", arg.Name)
+		}
+		return nil
+	}
+	p.put(arg.Name, value)
+	return nil
+}
+
+func (p *reading) put(name string, value any) {
+	if p.args == nil {
+		p.args = make(map[string]any, p.count)
+	}
+	p.args[name] = value
+}
+
+// inner takes the value out of a mixed template.
+func (a *Arg) inner(text string) (string, *Error) {
+	if a.Pattern == nil {
+		return text, nil
+	}
+	groups := a.Pattern.FindStringSubmatchIndex(text)
+	if groups == nil || groups[0] != 0 || groups[1] != len(text) || groups[2] < 0 {
+		return "", badInput("", "argument %q does not have the form the service describes", a.Name)
+	}
+	return text[groups[2]:groups[3]], nil
+}
+
+func (a *Arg) fromText(text string) (any, *Error) {
+	text, err := a.inner(text)
+	if err != nil {
+		return nil, err
+	}
+	switch a.Type {
+	case "", "string":
+		return text, nil
+	case "integer", "number":
+		if checkNumber(text) != nil {
+			return nil, a.wrongType()
+		}
+		return a.number(json.Number(text))
+	case "boolean":
+		if text != "true" && text != "false" {
+			return nil, a.wrongType()
+		}
+		return text == "true", nil
+	}
+	value, err := parseJSON([]byte(text))
+	if err != nil {
+		return nil, a.wrongType()
+	}
+	return a.fromJSON(value)
+}
+
+func (a *Arg) fromJSON(value any) (any, *Error) {
+	ok := true
+	switch v := value.(type) {
+	case string:
+		if a.Pattern != nil {
+			return a.fromTemplate(v)
+		}
+		ok = a.Type == "string"
+	case json.Number:
+		if a.Type == "integer" || a.Type == "number" {
+			return a.number(v)
+		}
+		ok = false
+	case bool:
+		ok = a.Type == "boolean"
+	case []any:
+		ok = a.Type == "array"
+	case map[string]any:
+		ok = a.Type == "object"
+	}
+	if a.Type != "" && !ok || a.Pattern != nil {
+		return nil, a.wrongType()
+	}
+	return value, nil
+}
+
+// fromTemplate reads a value that stands inside a JSON string, whatever its type.
+func (a *Arg) fromTemplate(text string) (any, *Error) { return a.fromText(text) }
+
+func (a *Arg) number(n json.Number) (any, *Error) {
+	if a.Type == "integer" && !isWhole(string(n)) {
+		return nil, a.wrongType()
+	}
+	return n, nil
+}
+
+func (a *Arg) wrongType() *Error {
+	return badInput("", "argument %q must be of type %s", a.Name, a.Type)
+}
+
+func overridden(what string) *Error {
+	return badTarget(reasonMethodOverride, "%s asks for another method than the request line: send that method itself", what)
+}

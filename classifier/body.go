@@ -1,0 +1,223 @@
+package classifier
+
+import (
+	"fmt"
+	"mime"
+	"strings"
+)
+
+// Body is a request body as [ParseBody] read it. It is not changed after that.
+type Body struct {
+	json  any // the document; nil also for none
+	form  map[string][]string
+	given bool // there was a body at all
+}
+
+// Value is the body as policy sees it: the JSON document, or for a form an
+// object of its fields (a string, or []any where a field is repeated); nil for
+// an empty body. The caller must not change it.
+func (b *Body) Value() any {
+	if b == nil || b.form == nil {
+		if b == nil {
+			return nil
+		}
+		return b.json
+	}
+	fields := make(map[string]any, len(b.form))
+	for name, values := range b.form {
+		fields[name] = oneOrMany(values)
+	}
+	return fields
+}
+
+func oneOrMany(values []string) any {
+	if len(values) == 1 {
+		return values[0]
+	}
+	return list(values)
+}
+
+func list(values []string) []any {
+	many := make([]any, len(values))
+	for i, v := range values {
+		many[i] = v
+	}
+	return many
+}
+
+// ParseBody reads a whole body strictly. JSON (application/json, application/*+json)
+// must be one document in UTF-8 without duplicate names, byte order mark or data
+// after it; numbers keep their digits. A form (application/x-www-form-urlencoded)
+// must decode to UTF-8 and not use ";". An empty body is valid and has no value.
+// Everything else, any Content-Encoding but identity and any other charset than
+// UTF-8, is refused with reason unsupported_media. The error is an [*Error] with
+// code invalid_input.
+func ParseBody(contentType, contentEncoding string, raw []byte) (*Body, error) {
+	if coding := strings.TrimSpace(contentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, unsupported("send the body without a Content-Encoding")
+	}
+	if len(raw) == 0 {
+		return &Body{}, nil
+	}
+	media, params, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return nil, unsupported("the Content-Type is missing or not valid")
+	}
+	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
+		return nil, unsupported("the charset must be utf-8")
+	}
+	switch {
+	case media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json"):
+		document, err := parseJSON(raw)
+		if err != nil {
+			return nil, err
+		}
+		return &Body{json: document, given: true}, nil
+	case media == "application/x-www-form-urlencoded":
+		fields, err := parseForm(string(raw))
+		if err != nil {
+			return nil, err
+		}
+		return &Body{form: fields, given: true}, nil
+	}
+	return nil, unsupported(fmt.Sprintf("%s is neither JSON nor a form", shown(media)))
+}
+
+func unsupported(why string) *Error {
+	return badInput(reasonUnsupportedMedia, "the body decides what this request does and cannot be read: %s", why)
+}
+
+func parseForm(raw string) (map[string][]string, *Error) {
+	if strings.IndexByte(raw, ';') >= 0 {
+		return nil, badInput(reasonAmbiguousParameter, "the form holds a raw \";\", which some servers take for a separator: send it as %%3B")
+	}
+	fields := map[string][]string{}
+	for raw != "" {
+		var pair, rawKey, rawValue string
+		pair, rawKey, rawValue, raw = nextPair(raw)
+		if pair == "" {
+			continue
+		}
+		key, err := unescapeQuery(rawKey)
+		if err == nil {
+			rawValue, err = unescapeQuery(rawValue)
+		}
+		if err != nil {
+			return nil, badInput(reasonInvalidTarget, "%s", err.Msg)
+		}
+		fields[key] = append(fields[key], rawValue)
+	}
+	return fields, nil
+}
+
+// parsePointer splits a JSON pointer (RFC 6901). A text without a leading slash
+// is the name of one top-level member or form field.
+func parsePointer(pointer string) ([]string, error) {
+	if pointer == "" {
+		return nil, nil
+	}
+	if pointer[0] != '/' {
+		return []string{pointer}, nil
+	}
+	tokens := strings.Split(pointer[1:], "/")
+	for i, token := range tokens {
+		if rest := strings.NewReplacer("~0", "", "~1", "").Replace(token); strings.Contains(rest, "~") {
+			return nil, fmt.Errorf("%q is not a JSON pointer: \"~\" is written \"~0\"", pointer)
+		}
+		tokens[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+	}
+	return tokens, nil
+}
+
+// strictness says what a member means that is named, but in another case.
+type strictness bool
+
+const (
+	isArgument    strictness = false // refused beside the exact name
+	decidesAction strictness = true  // refused alone too: readers that ignore case would see it
+)
+
+// lookup finds what a pointer names. Form fields are strings, or []any where a
+// field is repeated.
+func (b *Body) lookup(tokens []string, how strictness) (value any, found bool, err *Error) {
+	if b.form != nil {
+		return b.field(tokens, how)
+	}
+	if !b.given {
+		return nil, false, nil
+	}
+	value = b.json
+	for _, token := range tokens {
+		switch v := value.(type) {
+		case map[string]any:
+			if value, found, err = member(v, token, how); err != nil || !found {
+				return nil, false, err
+			}
+		case []any:
+			i, ok := arrayIndex(token, len(v))
+			if !ok {
+				return nil, false, nil
+			}
+			value = v[i]
+		default:
+			return nil, false, nil
+		}
+	}
+	return value, true, nil
+}
+
+func member[V any](members map[string]V, name string, how strictness) (value V, found bool, err *Error) {
+	value, found = members[name]
+	if !found && how == isArgument {
+		return value, false, nil
+	}
+	for other := range members {
+		if other != name && strings.EqualFold(other, name) {
+			return value, false, badInput(reasonDuplicateKey, "the body has the member %s, which differs from %s in case only", shown(other), shown(name))
+		}
+	}
+	return value, found, nil
+}
+
+func (b *Body) field(tokens []string, how strictness) (any, bool, *Error) {
+	if len(tokens) == 0 {
+		return b.Value(), true, nil
+	}
+	if len(tokens) != 1 {
+		return nil, false, nil
+	}
+	values, found, err := member(b.form, tokens[0], how)
+	if err != nil || !found {
+		return nil, false, err
+	}
+	for other := range b.form {
+		if base, ok := bracketBase(other); ok && base == tokens[0] {
+			return nil, false, otherSpelling(tokens[0])
+		}
+	}
+	return oneOrMany(values), true, nil
+}
+
+func arrayIndex(token string, length int) (int, bool) {
+	if !isDigits(token) || len(token) > 9 || len(token) > 1 && token[0] == '0' {
+		return 0, false
+	}
+	i := 0
+	for _, c := range token {
+		i = i*10 + int(c-'0')
+	}
+	return i, i < length
+}
+
+// has reports whether a top-level member or form field is there.
+func (b *Body) has(name string) bool {
+	if b == nil {
+		return false
+	}
+	if _, ok := b.form[name]; ok {
+		return true
+	}
+	members, _ := b.json.(map[string]any)
+	_, ok := members[name]
+	return ok
+}

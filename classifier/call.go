@@ -1,0 +1,219 @@
+package classifier
+
+import "net/http"
+
+// protocol is what the routes of one pattern look for in the body.
+type protocol uint8
+
+const (
+	plainHTTP protocol = iota
+	speaksJSONRPC
+	speaksGraphQL
+)
+
+// call is one operation a request carries: a batch carries several.
+type call struct {
+	kind    opType // GraphQL
+	name    string // operation or method; "" for none
+	params  *Body  // JSON-RPC
+	unknown bool   // could be anything
+}
+
+// choose finds the route of one pattern that the request meets.
+func (w *walk) choose(l *leaf, tail, some bool) outcome {
+	if l == nil {
+		return nothing
+	}
+	calls, readable := []call(nil), true
+	if l.protocol != plainHTTP {
+		var err *Error
+		if calls, readable, err = w.calls(l.protocol); err != nil {
+			w.err = err
+			return failed
+		}
+	}
+	if len(calls) == 0 {
+		c, o := w.first(l, nil, readable, some)
+		return w.keep(c, o, tail)
+	}
+	c, o := w.worst(l, calls, some)
+	return w.keep(c, o, tail)
+}
+
+func (w *walk) keep(c *compiled, o outcome, tail bool) outcome {
+	if o == found {
+		w.route, w.tail = c, tail
+	}
+	return o
+}
+
+// first returns the first route that one call meets. without readable calls the
+// routes that need one ask for the body.
+func (w *walk) first(l *leaf, one *call, readable, some bool) (*compiled, outcome) {
+	for _, c := range l.routes {
+		if c.rest && !some || w.path.slashes && !c.route.AllowSlash {
+			continue
+		}
+		ok, err := c.headHolds(w.in, w.path.query)
+		if err != nil {
+			w.err = err
+			return nil, failed
+		}
+		if !ok {
+			continue
+		}
+		if c.readsBody {
+			o := w.bodyMeets(c, one, readable)
+			if o == nothing {
+				continue
+			}
+			if o != found {
+				return nil, o
+			}
+		}
+		return c, found
+	}
+	return nil, nothing
+}
+
+func (w *walk) bodyMeets(c *compiled, one *call, readable bool) outcome {
+	if !readable || w.in.Body == nil && (c.protocol == plainHTTP || len(c.conditions) > 0 && hasBody(c.conditions)) {
+		return needBody
+	}
+	if w.in.Body != nil {
+		ok, err := c.bodyHolds(w.in.Body)
+		if err != nil {
+			w.err = err
+			return failed
+		}
+		if !ok {
+			return nothing
+		}
+	}
+	if c.protocol == plainHTTP {
+		return found
+	}
+	ok, err := c.meetsCall(one)
+	switch {
+	case err != nil:
+		w.err = err
+		return failed
+	case ok:
+		return found
+	}
+	return nothing
+}
+
+func hasBody(conditions []condition) bool {
+	for i := range conditions {
+		if conditions[i].place == InBody {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *compiled) meetsCall(one *call) (bool, *Error) {
+	if one == nil {
+		return false, nil
+	}
+	if g := c.graphql; g != nil {
+		return (g.Type == "" || typeOf(g.Type) == one.kind) &&
+			(g.Operation == "" || !one.unknown && g.Operation == one.name), nil
+	}
+	if one.unknown || c.jsonrpc.method != one.name {
+		return false, nil
+	}
+	for i := range c.jsonrpc.params {
+		param := &c.jsonrpc.params[i]
+		value, found, err := one.params.lookup(param.tokens, decidesAction)
+		if err != nil || !found || !param.meets(value) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// worst judges every call of a request. All of them must be one action; only
+// GraphQL routes that look at the type alone are told apart by the worst type.
+func (w *walk) worst(l *leaf, calls []call, some bool) (*compiled, outcome) {
+	var chosen *compiled
+	var of *call
+	for i := range calls {
+		one := &calls[i]
+		c, o := w.first(l, one, true, some)
+		if o == failed || o == needBody {
+			return nil, o
+		}
+		if c == nil && one.unknown {
+			return nil, stopped
+		}
+		switch {
+		case i == 0:
+			chosen, of = c, one
+		case c == chosen:
+		case l.protocol != speaksGraphQL || !typeOnly(c) || !typeOnly(chosen):
+			return nil, stopped
+		case one.kind > of.kind:
+			chosen, of = c, one
+		}
+	}
+	if chosen == nil {
+		return nil, nothing
+	}
+	return chosen, found
+}
+
+// typeOnly reports whether a GraphQL choice rests on the operation's type alone,
+// so that a worse type may take its place.
+func typeOnly(c *compiled) bool {
+	return c != nil && (c.graphql == nil || c.graphql.Operation == "")
+}
+
+// calls reads the operations out of the request. They are not readable when
+// the body would hold them and has not been read.
+func (w *walk) calls(p protocol) (calls []call, readable bool, err *Error) {
+	b := w.in.Body
+	if p == speaksGraphQL {
+		if b == nil && w.in.Method != http.MethodGet && w.in.Method != http.MethodHead {
+			return nil, false, nil
+		}
+		calls, err = graphqlCalls(w.path.query, b)
+		return calls, true, err
+	}
+	if b == nil {
+		return nil, false, nil
+	}
+	calls, err = rpcCalls(b)
+	return calls, true, err
+}
+
+// rpcCalls reads the JSON-RPC 2.0 calls of a body. A message without a method
+// (an answer) is a call of nothing.
+func rpcCalls(b *Body) ([]call, *Error) {
+	batch, ok := b.json.([]any)
+	if !ok {
+		batch = []any{b.json}
+	}
+	if len(batch) == 0 || b.form != nil || !b.given {
+		return []call{{unknown: true}}, nil
+	}
+	calls := make([]call, len(batch))
+	for i, element := range batch {
+		message, ok := element.(map[string]any)
+		if !ok {
+			return []call{{unknown: true}}, nil
+		}
+		method, found, err := member(message, "method", decidesAction)
+		if err != nil {
+			return nil, err
+		}
+		params, _, err := member(message, "params", decidesAction)
+		if err != nil {
+			return nil, err
+		}
+		name, text := method.(string)
+		calls[i] = call{name: name, params: &Body{json: params, given: true}, unknown: found && !text}
+	}
+	return calls, nil
+}

@@ -1,0 +1,230 @@
+package classifier
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"net/http"
+	"slices"
+)
+
+// condition is one discriminator on a query parameter, a header field or a
+// place in the body.
+type condition struct {
+	place   Place
+	key     string   // decoded; canonical for header fields
+	tokens  []string // of the JSON pointer
+	value   string
+	present bool // any value will do
+}
+
+type rpcCondition struct {
+	method string
+	params []condition
+}
+
+const (
+	exactly    = 2 // weight of a condition on one value
+	justExists = 1 // weight of a condition on presence
+)
+
+func (c *compiled) compileConditions(d Discriminators) error {
+	for _, key := range slices.Sorted(maps.Keys(d.Query)) {
+		c.conditions = append(c.conditions, condition{place: InQuery, key: key, value: d.Query[key], present: d.Query[key] == "*"})
+	}
+	for _, key := range slices.Sorted(maps.Keys(d.Header)) {
+		c.conditions = append(c.conditions, condition{place: InHeader, key: http.CanonicalHeaderKey(key), value: d.Header[key], present: d.Header[key] == "*"})
+	}
+	var problems []error
+	for _, key := range slices.Sorted(maps.Keys(d.Body)) {
+		tokens, err := parsePointer(key)
+		problems = append(problems, err)
+		c.conditions = append(c.conditions, condition{place: InBody, key: key, tokens: tokens, value: d.Body[key]})
+		c.readsBody = true
+	}
+	for _, cond := range c.conditions {
+		c.weight += cond.weight()
+	}
+	problems = append(problems, c.compileGraphQL(d.GraphQL), c.compileRPC(d.JSONRPC))
+	if d.GraphQL != nil && d.JSONRPC != nil {
+		problems = append(problems, errors.New("a request is GraphQL or JSON-RPC, not both"))
+	}
+	return errors.Join(problems...)
+}
+
+func (c *compiled) compileGraphQL(g *GraphQL) error {
+	if g == nil {
+		return nil
+	}
+	if g.Type == "" && g.Operation == "" {
+		return errors.New("the graphql condition needs a type or an operation")
+	}
+	if g.Type != "" && typeOf(g.Type) == opUnknown {
+		return fmt.Errorf("%q is not a GraphQL operation type: query, mutation or subscription", g.Type)
+	}
+	c.graphql, c.protocol, c.readsBody = g, speaksGraphQL, true
+	for _, selector := range []string{g.Type, g.Operation} {
+		if selector != "" {
+			c.weight += exactly
+		}
+	}
+	return nil
+}
+
+func (c *compiled) compileRPC(r *JSONRPC) error {
+	if r == nil {
+		return nil
+	}
+	if r.Method == "" {
+		return errors.New("the jsonrpc condition needs a method")
+	}
+	c.jsonrpc, c.protocol, c.readsBody = &rpcCondition{method: r.Method}, speaksJSONRPC, true
+	c.weight += exactly
+	for _, key := range slices.Sorted(maps.Keys(r.Params)) {
+		tokens, err := parsePointer(key)
+		if err != nil {
+			return err
+		}
+		cond := condition{place: InBody, key: key, tokens: tokens, value: r.Params[key]}
+		c.jsonrpc.params = append(c.jsonrpc.params, cond)
+		c.weight += cond.weight()
+	}
+	return nil
+}
+
+func (c condition) weight() int {
+	if c.present {
+		return justExists
+	}
+	return exactly
+}
+
+// ranks reports whether a always goes before b where both could match, or no
+// request meets the conditions of both. a is not lighter than b.
+func (a *compiled) ranks(b *compiled) bool {
+	return a.weight > b.weight && a.implies(b) || a.excludes(b)
+}
+
+// implies reports whether every request that meets a's conditions meets b's.
+func (a *compiled) implies(b *compiled) bool {
+	if !impliesAll(a.conditions, b.conditions) {
+		return false
+	}
+	if g := b.graphql; g != nil && (a.graphql == nil ||
+		g.Type != "" && g.Type != a.graphql.Type || g.Operation != "" && g.Operation != a.graphql.Operation) {
+		return false
+	}
+	if r := b.jsonrpc; r != nil && (a.jsonrpc == nil || r.method != a.jsonrpc.method || !impliesAll(a.jsonrpc.params, r.params)) {
+		return false
+	}
+	return true
+}
+
+func impliesAll(a, b []condition) bool {
+	for _, want := range b {
+		if !slices.ContainsFunc(a, func(have condition) bool {
+			return have.sameKey(want) && (want.present || !have.present && sameScalar(have.value, want.value, want.place))
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *compiled) excludes(b *compiled) bool {
+	if excludesAny(a.conditions, b.conditions) {
+		return true
+	}
+	if x, y := a.graphql, b.graphql; x != nil && y != nil {
+		if differ(x.Type, y.Type) || differ(x.Operation, y.Operation) {
+			return true
+		}
+	}
+	if x, y := a.jsonrpc, b.jsonrpc; x != nil && y != nil {
+		return x.method != y.method || excludesAny(x.params, y.params)
+	}
+	return false
+}
+
+func differ(a, b string) bool { return a != "" && b != "" && a != b }
+
+func excludesAny(a, b []condition) bool {
+	return slices.ContainsFunc(a, func(x condition) bool {
+		return slices.ContainsFunc(b, func(y condition) bool {
+			return x.sameKey(y) && !x.present && !y.present && !sameScalar(x.value, y.value, x.place)
+		})
+	})
+}
+
+func (c condition) sameKey(other condition) bool { return c.place == other.place && c.key == other.key }
+
+// headHolds judges the conditions that need no body.
+func (c *compiled) headHolds(in *Input, query string) (bool, *Error) {
+	for i := range c.conditions {
+		cond := &c.conditions[i]
+		switch cond.place {
+		case InQuery:
+			value, found, err := queryValue(query, cond.key)
+			if err != nil || !found || !cond.present && value != cond.value {
+				return false, err
+			}
+		case InHeader:
+			values := in.Header[cond.key]
+			if len(values) > 1 {
+				return false, badInput(reasonDuplicateParameter, "header field %s decides the action and is given more than once", cond.key)
+			}
+			if len(values) == 0 || !cond.present && values[0] != cond.value {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// bodyHolds judges the conditions on the body that belong to no protocol.
+func (c *compiled) bodyHolds(b *Body) (bool, *Error) {
+	for i := range c.conditions {
+		if cond := &c.conditions[i]; cond.place == InBody {
+			value, found, err := b.lookup(cond.tokens, decidesAction)
+			if err != nil || !found || !cond.meets(value) {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+// meets compares a JSON scalar with the condition's text. Numbers are compared
+// as numbers: 1.0 must not slip past a condition on 1.
+func (c *condition) meets(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return v == c.value
+	case bool:
+		return v && c.value == "true" || !v && c.value == "false"
+	case nil:
+		return c.value == "null"
+	case json.Number:
+		return sameNumber(string(v), c.value)
+	}
+	return false
+}
+
+// sameScalar compares the values of two conditions as [condition.meets] would.
+func sameScalar(a, b string, place Place) bool {
+	return a == b || place == InBody && sameNumber(a, b)
+}
+
+func sameNumber(a, b string) bool {
+	if a == b {
+		return true
+	}
+	if !numberText(a) || !numberText(b) {
+		return false
+	}
+	x, ok1 := new(big.Rat).SetString(a)
+	y, ok2 := new(big.Rat).SetString(b)
+	return ok1 && ok2 && x.Cmp(y) == 0
+}

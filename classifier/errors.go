@@ -1,0 +1,73 @@
+package classifier
+
+import "fmt"
+
+// Error is a request that cannot be classified without guessing. All fields may
+// be shown to the caller: none holds a value from the request.
+type Error struct {
+	Code   string // "ambiguous_target" or "invalid_input"
+	Reason string // a word of runtime/reason.go
+	Msg    string // what is wrong, and where
+}
+
+func (e *Error) Error() string { return e.Code + " (" + e.Reason + "): " + e.Msg }
+
+const (
+	codeTarget = "ambiguous_target"
+	codeInput  = "invalid_input"
+
+	reasonAmbiguousParameter = "ambiguous_parameter"
+	reasonDotSegment         = "dot_segment"
+	reasonDuplicateKey       = "duplicate_key"
+	reasonDuplicateParameter = "duplicate_parameter"
+	reasonEmptySegment       = "empty_segment"
+	reasonInvalidHost        = "invalid_host"
+	reasonInvalidJSON        = "invalid_json"
+	reasonInvalidTarget      = "invalid_target"
+	reasonMethodOverride     = "method_override"
+	reasonPathParameter      = "path_parameter"
+	reasonTrailingData       = "trailing_data"
+	reasonUnsupportedMedia   = "unsupported_media"
+)
+
+func badTarget(reason, format string, args ...any) *Error {
+	return &Error{Code: codeTarget, Reason: reason, Msg: fmt.Sprintf(format, args...)}
+}
+
+func badInput(reason, format string, args ...any) *Error {
+	return &Error{Code: codeInput, Reason: reason, Msg: fmt.Sprintf(format, args...)}
+}
+
+// shown shortens a name taken from a request so that it can stand in a message.
+func shown(name string) string {
+	const most = 64
+	if len(name) > most {
+		name = name[:most] + "…"
+	}
+	return fmt.Sprintf("%q", name)
+}
+
+// OverlapError is two routes that could both win for one request.
+type OverlapError struct {
+	First, Second Claim
+	Scheme        string
+	Authority     string
+	Method        string
+}
+
+// Claim is one side of an [OverlapError].
+type Claim struct{ Action, Path, Source string }
+
+func (e *OverlapError) Error() string {
+	return fmt.Sprintf("%s (%s, %s) and %s (%s, %s) both match %s on %s://%s, and nothing says which one wins: change the path or method of one, or give one a match: condition the other cannot meet",
+		e.First.Source, e.First.Action, e.First.Path, e.Second.Source, e.Second.Action, e.Second.Path, e.Method, e.Scheme, e.Authority)
+}
+
+// RouteError is a route that cannot be compiled, and where it was written.
+type RouteError struct {
+	Source string
+	Action string
+	Msg    string
+}
+
+func (e *RouteError) Error() string { return e.Source + ": route of " + e.Action + ": " + e.Msg }

@@ -1,0 +1,218 @@
+package classifier
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Match recognises a request. It returns the zero Match for a host no service
+// owns and for a request no action covers; Host tells them apart. With NeedBody
+// the answer depends on the body, and nothing else in the Match is set: read it,
+// parse it with [ParseBody] and match again. A body that was read and is empty
+// is the Body that ParseBody returns for it, not nil.
+//
+// The error is an [*Error]: the request is ambiguous, or an argument does not
+// have its type. Match allocates the arguments and nothing else, and its cost
+// does not depend on how many hosts and services the table has.
+func (t *Table) Match(in Input) (Match, error) {
+	if t == nil {
+		return Match{}, nil
+	}
+	h := t.hosts[origin{in.Scheme, in.Authority}]
+	if h == nil {
+		return Match{}, nil
+	}
+	m, err := h.match(&in)
+	if err != nil {
+		return Match{}, err
+	}
+	return m, nil
+}
+
+func (h *host) match(in *Input) (Match, *Error) {
+	w := walk{in: in}
+	if err := w.path.split(in.Target); err != nil {
+		return Match{}, err
+	}
+	if err := refuseOverride(in.Header, in.Method); err != nil {
+		return Match{}, err
+	}
+	root := h.methods[in.Method]
+	if root == nil {
+		return Match{}, nil
+	}
+	switch w.find(root, 0) {
+	case failed:
+		return Match{}, w.err
+	case needBody:
+		return Match{NeedBody: true}, nil
+	case found:
+	default:
+		return Match{}, nil
+	}
+	c := w.route
+	if err := w.refuseNearMiss(root); err != nil {
+		return Match{}, err
+	}
+	if c.route.Strict && in.Body == nil {
+		return Match{NeedBody: true}, nil
+	}
+	args, query, err := c.args.read(in, &w.path)
+	if err != nil {
+		return Match{}, err
+	}
+	return Match{Action: c.route.Action, Service: c.route.Service, Args: args, Query: query, Upgrade: upgrades(in.Header)}, nil
+}
+
+// outcome says how the search below one node ended.
+type outcome uint8
+
+const (
+	nothing  outcome = iota // go on with less specific routes
+	found                   // walk.route is it
+	needBody                // the body decides
+	stopped                 // no route may have this request
+	failed                  // walk.err says why
+)
+
+// walk is one search through a trie.
+type walk struct {
+	in    *Input
+	path  path
+	route *compiled
+	tail  bool  // route was found by {name...} or **
+	near  *leaf // would match but for a final slash
+	err   *Error
+}
+
+// find tries the children of a node from the most specific on and comes back
+// when a specific beginning leads nowhere. It visits a node at most once.
+func (w *walk) find(n *node, i int) outcome {
+	if i == len(w.path.segs) {
+		if n.end == nil && n.literals[""] != nil {
+			w.near = n.literals[""].end
+		}
+		if o := w.choose(n.end, false, false); o != nothing {
+			return o
+		}
+		return w.choose(n.tail, true, false)
+	}
+	seg := w.path.segs[i]
+	if next := n.literals[seg.text]; next != nil {
+		if o := w.find(next, i+1); o != nothing {
+			return o
+		}
+	} else if seg.special && n.literals != nil {
+		if w.err = n.disguised(seg.text); w.err != nil {
+			return failed
+		}
+	}
+	if seg.text == "" {
+		if n.end != nil {
+			w.near = n.end
+		}
+		return w.choose(n.tail, true, true)
+	}
+	if n.typed != nil && isInt(unescape(seg.text)) {
+		if o := w.find(n.typed, i+1); o != nothing {
+			return o
+		}
+	}
+	if n.variable != nil {
+		if o := w.find(n.variable, i+1); o != nothing {
+			return o
+		}
+	}
+	return w.choose(n.tail, true, true)
+}
+
+// disguised refuses a segment that is not a literal as written, but is one once
+// decoded or with its parameters cut off.
+func (n *node) disguised(text string) *Error {
+	var space [128]byte
+	decoded := appendUnescaped(space[:0], text)
+	if n.literals[string(decoded)] != nil {
+		return badTarget(reasonInvalidTarget, "a fixed part of the path is percent-encoded: send it as plain text")
+	}
+	for i, c := range decoded {
+		if c == ';' && n.literals[string(decoded[:i])] != nil {
+			return badTarget(reasonPathParameter, "a fixed part of the path carries a \";\" parameter")
+		}
+	}
+	return nil
+}
+
+// refuseNearMiss keeps a request from a catch-all when an upstream could well
+// read it as a more specific action: with the final slash taken off or put on,
+// or with encoded slashes taken as separators.
+func (w *walk) refuseNearMiss(root *node) *Error {
+	if !w.tail {
+		return nil
+	}
+	if w.near != nil {
+		for _, c := range w.near.routes {
+			if c.route.Action != w.route.route.Action {
+				return badTarget(reasonInvalidTarget, "only a final slash tells this path from that of %s: write it as the service does", c.route.Action)
+			}
+		}
+	}
+	if !w.path.slashes {
+		return nil
+	}
+	again := walk{in: w.in}
+	for _, seg := range w.path.segs {
+		again.path.addParts(seg)
+	}
+	again.path.query = w.path.query
+	switch again.find(root, 0) {
+	case found:
+		if again.tail || again.route.route.Action == w.route.route.Action {
+			return nil
+		}
+	case nothing:
+		return nil
+	}
+	return badTarget(reasonInvalidTarget, "with its encoded slashes decoded this path would be another action")
+}
+
+// addParts splits a segment at its encoded slashes.
+func (t *path) addParts(seg segment) {
+	start := 0
+	for i := 0; i < len(seg.text); i++ {
+		if c, ok := escaped(seg.text, i); seg.text[i] == '%' && ok && (c == '/' || c == '\\') {
+			t.segs = append(t.segs, segment{seg.text[start:i], seg.special})
+			start = i + 3
+		}
+	}
+	t.segs = append(t.segs, segment{seg.text[start:], seg.special})
+}
+
+// refuseOverride refuses the fields by which some servers are asked to take a
+// request for one of another method.
+func refuseOverride(header http.Header, method string) *Error {
+	for _, name := range [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
+		for _, value := range header[name] {
+			if value != method {
+				return overridden("header field " + name)
+			}
+		}
+	}
+	return nil
+}
+
+// upgrades reports whether the request asks for another protocol on this
+// connection (RFC 9110 section 7.8). Not h2c, which is never forwarded.
+func upgrades(header http.Header) bool {
+	protocols := header["Upgrade"]
+	if len(protocols) == 0 || len(protocols) == 1 && strings.EqualFold(protocols[0], "h2c") {
+		return false
+	}
+	for _, line := range header["Connection"] {
+		for option := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(option), "upgrade") {
+				return true
+			}
+		}
+	}
+	return false
+}

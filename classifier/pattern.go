@@ -1,0 +1,97 @@
+package classifier
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+type kind uint8
+
+const (
+	literal  kind = iota
+	typed         // {name:int}
+	variable      // {name}
+	rest          // {name...}: one segment or more
+	any0          // **: any number of segments, none too
+)
+
+// piece is one segment of a pattern.
+type piece struct {
+	kind kind
+	text string // the literal, or the placeholder's name
+}
+
+// parsePattern reads "/repos/{owner}/{number:int}/**". A placeholder is a whole
+// segment; {name...} and ** stand last.
+func parsePattern(pattern string) ([]piece, error) {
+	if !strings.HasPrefix(pattern, "/") {
+		return nil, errors.New("the path must start with a slash")
+	}
+	parts := strings.Split(pattern[1:], "/")
+	pieces := make([]piece, 0, len(parts))
+	seen := map[string]bool{}
+	for i, part := range parts {
+		p, err := parsePiece(part)
+		if err != nil {
+			return nil, err
+		}
+		if last := i == len(parts)-1; !last && (p.kind == rest || p.kind == any0) {
+			return nil, fmt.Errorf("%s must be the last segment", part)
+		} else if !last && part == "" {
+			return nil, errors.New("the path has an empty segment")
+		}
+		if p.kind != literal && p.kind != any0 {
+			if seen[p.text] {
+				return nil, fmt.Errorf("placeholder {%s} stands twice", p.text)
+			}
+			seen[p.text] = true
+		}
+		pieces = append(pieces, p)
+	}
+	return pieces, nil
+}
+
+func parsePiece(part string) (piece, error) {
+	if part == "**" {
+		return piece{kind: any0}, nil
+	}
+	if !strings.ContainsAny(part, "{}*") {
+		var t path
+		if err := t.split("/" + part); err != nil || t.slashes || t.query != "" || strings.ContainsAny(part, ";?") {
+			return piece{}, fmt.Errorf("literal segment %q cannot be sent as it is", part)
+		}
+		return piece{literal, part}, nil
+	}
+	inner, ok := strings.CutPrefix(part, "{")
+	if ok {
+		inner, ok = strings.CutSuffix(inner, "}")
+	}
+	p := piece{kind: variable, text: inner}
+	if name, isRest := strings.CutSuffix(inner, "..."); isRest {
+		p = piece{rest, name}
+	} else if name, typ, isTyped := strings.Cut(inner, ":"); isTyped {
+		ok = ok && typ == "int"
+		p = piece{typed, name}
+	}
+	if !ok || !placeholderName(p.text) {
+		return piece{}, fmt.Errorf("segment %q is none of a literal, {name}, {name:int}, {name...} and **", part)
+	}
+	return p, nil
+}
+
+func placeholderName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !labelByte(c) && (c < 'A' || c > 'Z') && c != '.' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isInt reports whether a decoded segment is an integer, however it is padded:
+// "007" must not slip past a typed route into a less specific one.
+func isInt(s string) bool {
+	return isDigits(strings.TrimPrefix(s, "-"))
+}

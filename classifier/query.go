@@ -1,0 +1,108 @@
+package classifier
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// nextPair cuts the first parameter off a query or form. ";" separates nothing:
+// it stays in the value, and [hides] finds what another reader would see there.
+func nextPair(query string) (raw, key, value, rest string) {
+	raw, rest, _ = strings.Cut(query, "&")
+	key, value, _ = strings.Cut(raw, "=")
+	return raw, key, value, rest
+}
+
+// unescapeQuery decodes one key or value of an application/x-www-form-urlencoded
+// text. Without escapes it returns its argument and allocates nothing.
+func unescapeQuery(s string) (string, *Error) {
+	if strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
+		return s, nil
+	}
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '+':
+			out = append(out, ' ')
+		case '%':
+			c, ok := escaped(s, i)
+			if !ok {
+				return "", badTarget(reasonInvalidTarget, "a percent escape in the query or form is not valid")
+			}
+			out = append(out, c)
+			i += 2
+		default:
+			out = append(out, s[i])
+		}
+	}
+	if !utf8.Valid(out) {
+		return "", badTarget(reasonInvalidTarget, "the query or form does not decode to UTF-8")
+	}
+	return string(out), nil
+}
+
+// queryValue finds the one value of a parameter that decides the action.
+func queryValue(query, name string) (value string, found bool, err *Error) {
+	for query != "" {
+		var raw, rawKey, rawValue string
+		raw, rawKey, rawValue, query = nextPair(query)
+		key, err := unescapeQuery(rawKey)
+		if err != nil {
+			return "", false, err
+		}
+		if key != name {
+			if hides(raw, key, name) {
+				return "", false, otherSpelling(name)
+			}
+			continue
+		}
+		if found {
+			return "", false, twice(name)
+		}
+		if found = true; strings.IndexByte(rawValue, ';') >= 0 {
+			return "", false, semicolon(name)
+		}
+		if value, err = unescapeQuery(rawValue); err != nil {
+			return "", false, err
+		}
+	}
+	return value, found, nil
+}
+
+// hides reports whether another reader of the query could find the parameter
+// name in a pair with another key: after a ";" taken as separator, or as
+// "name[]" and "name[0]".
+func hides(raw, key, name string) bool {
+	if base, ok := bracketBase(key); ok && base == name {
+		return true
+	}
+	for _, piece, more := strings.Cut(raw, ";"); more; {
+		var this string
+		this, piece, more = strings.Cut(piece, ";")
+		rawKey, _, _ := strings.Cut(this, "=")
+		if other, err := unescapeQuery(rawKey); err != nil || other == name {
+			return true
+		}
+	}
+	return false
+}
+
+func bracketBase(key string) (string, bool) {
+	i := strings.IndexByte(key, '[')
+	if i <= 0 {
+		return "", false
+	}
+	return key[:i], true
+}
+
+func twice(name string) *Error {
+	return badInput(reasonDuplicateParameter, "parameter %s is given more than once", shown(name))
+}
+
+func semicolon(name string) *Error {
+	return badInput(reasonAmbiguousParameter, "parameter %s holds a raw \";\", which some servers take for a separator: send it as %%3B", shown(name))
+}
+
+func otherSpelling(name string) *Error {
+	return badInput(reasonDuplicateParameter, "parameter %s is also given in another spelling", shown(name))
+}

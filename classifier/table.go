@@ -1,0 +1,214 @@
+package classifier
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Table is a compiled set of routes. It is immutable and safe for concurrent
+// use. The nil and the zero Table own no host.
+type Table struct {
+	hosts  map[origin]*host
+	owned  map[string]bool // authorities, under whatever scheme
+	secure map[string]bool // hosts owned as https on port 443
+}
+
+type origin struct{ scheme, authority string }
+
+// host holds one trie per method.
+type host struct{ methods map[string]*node }
+
+// node is one place in a trie. Its children are tried from the most specific on.
+type node struct {
+	literals map[string]*node
+	typed    *node
+	variable *node
+	end      *leaf // routes whose pattern ends here
+	tail     *leaf // routes whose pattern goes on with {name...} or **
+}
+
+// leaf holds the routes of one pattern, the most specific conditions first.
+type leaf struct {
+	routes   []*compiled
+	protocol protocol
+}
+
+// Compile builds the table. Every problem is reported, joined: a [*RouteError]
+// for a route that cannot be compiled, an [*OverlapError] for each pair of routes
+// that could both win. The routes are copied; their maps and slices must not be
+// changed afterwards.
+func Compile(routes []Route) (*Table, error) {
+	t := &Table{hosts: map[origin]*host{}, owned: map[string]bool{}, secure: map[string]bool{}}
+	var problems []error
+	for i := range routes {
+		c, err := compileRoute(routes[i])
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		t.add(c)
+	}
+	reported := map[[2]*compiled]bool{}
+	for _, o := range slices.SortedFunc(maps.Keys(t.hosts), compareOrigins) {
+		h := t.hosts[o]
+		for _, method := range slices.Sorted(maps.Keys(h.methods)) {
+			h.methods[method].walk(func(l *leaf) {
+				problems = append(problems, l.settle(o, method, reported)...)
+			})
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return t, nil
+}
+
+func compareOrigins(a, b origin) int {
+	return cmp.Or(cmp.Compare(a.authority, b.authority), cmp.Compare(a.scheme, b.scheme))
+}
+
+func (t *Table) add(c *compiled) {
+	for _, authority := range c.route.Authorities {
+		t.owned[authority] = true
+		for _, scheme := range c.route.Schemes {
+			if name, ok := strings.CutSuffix(authority, ":443"); ok && scheme == "https" {
+				t.secure[name] = true
+			}
+			key := origin{scheme, authority}
+			h := t.hosts[key]
+			if h == nil {
+				h = &host{methods: map[string]*node{}}
+				t.hosts[key] = h
+			}
+			for _, method := range c.route.Methods {
+				h.insert(method, c)
+				// RFC 9110 section 9.3.2: HEAD is GET without the content.
+				if method == "GET" {
+					h.insert("HEAD", c)
+				}
+			}
+		}
+	}
+}
+
+func (h *host) insert(method string, c *compiled) {
+	root := h.methods[method]
+	if root == nil {
+		root = &node{}
+		h.methods[method] = root
+	}
+	root.insert(c.pieces, c)
+}
+
+func (n *node) insert(pieces []piece, c *compiled) {
+	for _, p := range pieces {
+		switch p.kind {
+		case literal:
+			if n.literals == nil {
+				n.literals = map[string]*node{}
+			}
+			n = child(n.literals[p.text], func(made *node) { n.literals[p.text] = made })
+		case typed:
+			n = child(n.typed, func(made *node) { n.typed = made })
+		case variable:
+			n = child(n.variable, func(made *node) { n.variable = made })
+		case rest, any0:
+			n.tail = n.tail.with(c)
+			return
+		}
+	}
+	n.end = n.end.with(c)
+}
+
+func child(existing *node, keep func(*node)) *node {
+	if existing == nil {
+		existing = &node{}
+		keep(existing)
+	}
+	return existing
+}
+
+func (l *leaf) with(c *compiled) *leaf {
+	if l == nil {
+		l = &leaf{}
+	}
+	if !slices.Contains(l.routes, c) {
+		l.routes = append(l.routes, c)
+	}
+	return l
+}
+
+func (n *node) walk(visit func(*leaf)) {
+	if n.end != nil {
+		visit(n.end)
+	}
+	if n.tail != nil {
+		visit(n.tail)
+	}
+	for _, text := range slices.Sorted(maps.Keys(n.literals)) {
+		n.literals[text].walk(visit)
+	}
+	for _, next := range []*node{n.typed, n.variable} {
+		if next != nil {
+			next.walk(visit)
+		}
+	}
+}
+
+// settle puts the routes of one pattern in the order in which they are tried
+// and finds those that nothing tells apart.
+func (l *leaf) settle(o origin, method string, reported map[[2]*compiled]bool) []error {
+	var problems []error
+	slices.SortStableFunc(l.routes, func(a, b *compiled) int {
+		return cmp.Or(
+			cmp.Compare(b.weight, a.weight),
+			cmp.Compare(b.speaks(method), a.speaks(method)),
+			cmp.Compare(a.route.Source, b.route.Source),
+			cmp.Compare(a.route.Action, b.route.Action),
+		)
+	})
+	for i, a := range l.routes {
+		l.protocol = max(l.protocol, a.protocol)
+		for _, b := range l.routes[i+1:] {
+			pair := [2]*compiled{a, b}
+			if a.speaks(method) != b.speaks(method) || reported[pair] || reported[[2]*compiled{b, a}] || a.ranks(b) {
+				continue
+			}
+			reported[pair] = true
+			problems = append(problems, &OverlapError{
+				First: a.claim(), Second: b.claim(),
+				Scheme: o.scheme, Authority: o.authority, Method: method,
+			})
+		}
+	}
+	return problems
+}
+
+// Host says whose an authority is under a scheme. The authority must be
+// canonical. Cleartext to port 80 of a host that is owned as https is insecure,
+// not foreign: its credential must not be expected there.
+func (t *Table) Host(scheme, authority string) HostStatus {
+	if t == nil {
+		return HostForeign
+	}
+	if _, ok := t.hosts[origin{scheme, authority}]; ok {
+		return HostOwned
+	}
+	if t.owned[authority] {
+		return HostInsecure
+	}
+	if name, ok := strings.CutSuffix(authority, ":80"); ok && scheme == "http" && t.secure[name] {
+		return HostInsecure
+	}
+	return HostForeign
+}
+
+// Intercepts reports whether a CONNECT to the canonical authority is to be
+// intercepted: some service owns it, under whatever scheme, or its cleartext
+// port has to be refused.
+func (t *Table) Intercepts(authority string) bool {
+	return t.Host("https", authority) != HostForeign || t.Host("http", authority) != HostForeign
+}
