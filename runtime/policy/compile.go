@@ -1,0 +1,106 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// document is a policy file as written, checked but not compiled.
+type document struct {
+	defaults map[runtime.Risk]runtime.Effect
+	rules    []ruleDocument
+	report   bool
+}
+
+// ruleDocument is one rule as written.
+type ruleDocument struct {
+	name    string
+	line    int
+	match   [fields][]string
+	then    runtime.Effect
+	reason  string
+	expires time.Duration
+}
+
+// risks are the keys of defaults, in the order of the file.
+func risks() []runtime.Risk {
+	return []runtime.Risk{
+		runtime.RiskLow, runtime.RiskMedium, runtime.RiskHigh, runtime.RiskCritical, runtime.RiskUnmatched,
+	}
+}
+
+// newDocument is an empty file with the built-in defaults.
+func newDocument() document {
+	return document{defaults: map[runtime.Risk]runtime.Effect{
+		runtime.RiskLow:       runtime.EffectAllow,
+		runtime.RiskMedium:    runtime.EffectAllow,
+		runtime.RiskHigh:      runtime.EffectAsk,
+		runtime.RiskCritical:  runtime.EffectDeny,
+		runtime.RiskUnmatched: runtime.EffectAllow,
+	}}
+}
+
+// compile makes a checked document fast. All verdicts are made here.
+func compile(doc document) *Policy {
+	p := &Policy{
+		report:   doc.report,
+		digest:   doc.digest(),
+		defaults: make(map[runtime.Risk]runtime.Verdict, len(doc.defaults)),
+	}
+	for risk, effect := range doc.defaults {
+		p.defaults[risk] = runtime.Verdict{Effect: effect, Rule: "default:" + string(risk), Digest: p.digest}
+	}
+	for _, written := range doc.rules {
+		r := rule{line: written.line, verdict: runtime.Verdict{
+			Effect: written.then, Rule: written.name, Reason: written.reason, Digest: p.digest,
+			Terms: runtime.ApprovalTerms{Expires: written.expires},
+		}}
+		for which, globs := range written.match {
+			if len(globs) == 0 {
+				continue
+			}
+			c := condition{field: field(which)}
+			for _, glob := range globs {
+				c.patterns = append(c.patterns, newPattern(glob))
+			}
+			r.match = append(r.match, c)
+		}
+		p.rules = append(p.rules, r)
+	}
+	return p
+}
+
+// digest is over every word that has a meaning, each with its length before
+// it, so that no two documents share an encoding.
+func (d *document) digest() string {
+	var b []byte
+	say := func(words ...string) {
+		for _, w := range words {
+			b = binary.AppendUvarint(b, uint64(len(w)))
+			b = append(b, w...)
+		}
+	}
+	say("kimbap policy 1", strconv.FormatBool(d.report))
+	for _, risk := range risks() {
+		say(string(risk), string(d.defaults[risk]))
+	}
+	for i := range d.rules {
+		r := &d.rules[i]
+		say("rule", r.name, string(r.then), r.reason, r.expires.String())
+		for which, globs := range r.match {
+			sorted := slices.Clone(globs)
+			slices.Sort(sorted)
+			sorted = slices.Compact(sorted)
+			say(fieldNames()[which], strconv.Itoa(len(sorted)))
+			say(sorted...)
+		}
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,87 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Step is one rule that was looked at, or at the end the default for the risk.
+type Step struct {
+	Rule    string
+	Line    int // in the file; 0 for a default
+	Effect  runtime.Effect
+	Matched bool
+	Lifted  bool   // matched, but mode: report lets it pass
+	Why     string // one clause for a person
+}
+
+// Explain shows every rule that [Policy.Decide] looks at for the question, in
+// order, and why each did or did not match. The last step decides.
+func (p *Policy) Explain(q runtime.Question) []Step {
+	steps := []Step{}
+	p.decide(&q, &steps)
+	return steps
+}
+
+// step tells what became of one rule.
+func (r *rule) step(f *facts, failed field, lifted bool) Step {
+	s := Step{
+		Rule: r.verdict.Rule, Line: r.line, Effect: r.verdict.Effect,
+		Matched: failed == matched, Lifted: lifted,
+	}
+	switch {
+	case !s.Matched:
+		s.Why = r.match.whyNot(f, failed)
+	case lifted:
+		s.Why = r.match.why(f) + "; mode: report lets it pass"
+	default:
+		s.Why = r.match.why(f)
+	}
+	return s
+}
+
+// defaultStep is the last step when no rule decided.
+func defaultStep(v runtime.Verdict) Step {
+	return Step{Rule: v.Rule, Effect: v.Effect, Matched: true, Why: "no rule of the file decides"}
+}
+
+func (m match) why(f *facts) string {
+	if len(m) == 0 {
+		return "match: {} matches everything"
+	}
+	var said []string
+	for i := range m {
+		said = append(said, fmt.Sprintf("%s %s matches %s", fieldNames()[m[i].field], f.show(m[i].field), m[i].list()))
+	}
+	return strings.Join(said, ", ")
+}
+
+func (m match) whyNot(f *facts, failed field) string {
+	for i := range m {
+		if m[i].field == failed {
+			return fmt.Sprintf("%s %s does not match %s", fieldNames()[failed], f.show(failed), m[i].list())
+		}
+	}
+	return ""
+}
+
+// list shows the patterns as a file would.
+func (c *condition) list() string {
+	quoted := make([]string, len(c.patterns))
+	for i := range c.patterns {
+		quoted[i] = fmt.Sprintf("%q", string(c.patterns[i].glob))
+	}
+	if len(quoted) == 1 {
+		return quoted[0]
+	}
+	return "any of " + strings.Join(quoted, ", ")
+}
+
+func (f *facts) show(which field) string {
+	if which == fieldRole {
+		return fmt.Sprintf("%q", f.roles)
+	}
+	return fmt.Sprintf("%q", f.values[which])
+}

@@ -1,0 +1,167 @@
+package policy
+
+import (
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// field is what a condition of a match looks at. The order is that in which
+// conditions are tried: the ones that fail most often first.
+type field int
+
+const (
+	matched field = iota - 1 // no condition failed
+	fieldAction
+	fieldService
+	fieldHost
+	fieldRisk
+	fieldAgent
+	fieldMethod
+	fieldRole
+	fieldSurface
+	fieldTenant
+	fields // how many there are
+)
+
+// fieldNames are the keys of a match, by field.
+func fieldNames() [fields]string {
+	return [fields]string{"action", "service", "host", "risk", "agent", "method", "role", "surface", "tenant"}
+}
+
+// match holds the conditions of a rule; all must hold, the empty match does.
+type match []condition
+
+// condition holds when one of the patterns matches the field's value.
+type condition struct {
+	field    field
+	patterns []pattern
+}
+
+// fails returns the first field whose condition does not hold, or matched.
+func (m match) fails(f *facts) field {
+	for i := range m {
+		if !m[i].holds(f) {
+			return m[i].field
+		}
+	}
+	return matched
+}
+
+func (c *condition) holds(f *facts) bool {
+	switch c.field {
+	case fieldRole:
+		for _, role := range f.roles {
+			if c.matches(role) {
+				return true
+			}
+		}
+		return false
+	case fieldHost:
+		return c.matches(f.values[fieldHost]) || c.matches(f.name) || c.matches(f.bare)
+	default:
+		return c.matches(f.values[c.field])
+	}
+}
+
+func (c *condition) matches(value string) bool {
+	for i := range c.patterns {
+		if c.patterns[i].match(value) {
+			return true
+		}
+	}
+	return false
+}
+
+// pattern is a [runtime.Glob] with its common forms made cheap.
+type pattern struct {
+	form form
+	text string // without the star, save for formGlob
+	glob runtime.Glob
+}
+
+type form int
+
+const (
+	formLiteral form = iota
+	formAny
+	formPrefix
+	formSuffix
+	formGlob
+)
+
+func newPattern(text string) pattern {
+	p := pattern{form: formGlob, text: text, glob: runtime.Glob(text)}
+	switch star := strings.IndexByte(text, '*'); {
+	case star < 0:
+		p.form = formLiteral
+	case strings.Count(text, "*") > 1:
+	case len(text) == 1:
+		p.form = formAny
+	case star == len(text)-1:
+		p.form, p.text = formPrefix, text[:star]
+	case star == 0:
+		p.form, p.text = formSuffix, text[1:]
+	}
+	return p
+}
+
+func (p *pattern) match(s string) bool {
+	switch p.form {
+	case formLiteral:
+		return p.text == s
+	case formAny:
+		return true
+	case formPrefix:
+		return strings.HasPrefix(s, p.text)
+	case formSuffix:
+		return strings.HasSuffix(s, p.text)
+	default:
+		return p.glob.Match(s)
+	}
+}
+
+// facts are the values of a question that conditions look at.
+type facts struct {
+	values [fields]string // the host with its port
+	name   string         // the host without its port
+	bare   string         // an IPv6 host without its brackets
+	roles  []string
+}
+
+// factsOf reads a question. A built request has no target yet: there the
+// action's own first authority and method stand for it, so that a rule on a
+// host holds for `kimbap call` as it does for the proxy.
+func factsOf(q *runtime.Question) facts {
+	target := &q.Request.Target
+	host, method := target.Authority, target.Method
+	if q.Action.HTTP != nil {
+		if host == "" && len(q.Action.HTTP.Authorities) > 0 {
+			host = q.Action.HTTP.Authorities[0]
+		}
+		if method == "" {
+			method = q.Action.HTTP.Method
+		}
+	}
+	f := facts{roles: q.Principal.Roles}
+	f.values[fieldAction] = string(q.Action.Ref)
+	f.values[fieldService] = q.Action.Service
+	f.values[fieldHost] = host
+	f.values[fieldRisk] = string(q.Action.Risk)
+	f.values[fieldAgent] = q.Principal.Agent
+	f.values[fieldMethod] = strings.ToUpper(method) // some servers take "delete" for DELETE
+	f.values[fieldSurface] = string(q.Request.Surface)
+	f.values[fieldTenant] = string(q.Principal.Tenant)
+	f.name = withoutPort(host)
+	f.bare = strings.TrimSuffix(strings.TrimPrefix(f.name, "["), "]")
+	return f
+}
+
+// withoutPort cuts the port off a canonical authority.
+func withoutPort(authority string) string {
+	colon := strings.LastIndexByte(authority, ':')
+	if colon < 0 || strings.HasSuffix(authority, "]") {
+		return authority
+	}
+	return authority[:colon]
+}

@@ -1,0 +1,146 @@
+package policy_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/policy"
+)
+
+// archive reads one txtar file as a map of its sections: "-- name --" begins
+// one, what stands before the first is a comment.
+func archive(t *testing.T, path string) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections, name := map[string]string{}, ""
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "-- "); ok && strings.HasSuffix(rest, " --\n") {
+			name = strings.TrimSuffix(rest, " --\n")
+			sections[name] = ""
+			continue
+		}
+		sections[name] += line
+	}
+	return sections
+}
+
+// each runs test for every archive in a folder of testdata.
+func each(t *testing.T, folder string, test func(t *testing.T, path string, sections map[string]string)) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no archives in %s: %v", folder, err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			test(t, path, archive(t, path))
+		})
+	}
+}
+
+// question reads "key=value key=value …". What is not named is an ordinary
+// read by an agent through the proxy.
+func question(t *testing.T, text string) runtime.Question {
+	t.Helper()
+	principal := &runtime.Principal{Kind: runtime.KindAgent, Agent: "local", Tenant: runtime.DefaultTenant}
+	action := &runtime.Action{Risk: runtime.RiskLow}
+	request := &runtime.Request{Surface: runtime.SurfaceProxy}
+	request.Target = runtime.Target{Scheme: "https", Authority: "api.example.com:443", Method: "GET", Path: "/"}
+	for _, pair := range strings.Fields(text) {
+		key, value, _ := strings.Cut(pair, "=")
+		switch key {
+		case "action":
+			action.Ref = runtime.Ref(value)
+			action.Service, action.Name, _ = strings.Cut(value, ".")
+		case "risk":
+			action.Risk = runtime.Risk(value)
+		case "agent":
+			principal.Agent = value
+		case "role":
+			principal.Roles = strings.Split(value, ",")
+		case "tenant":
+			principal.Tenant = runtime.Tenant(value)
+		case "host":
+			request.Target.Authority = value
+		case "method":
+			request.Target.Method = value
+		case "surface":
+			request.Surface = runtime.Surface(value)
+		case "built":
+			request.Target = runtime.Target{}
+			action.HTTP = &runtime.HTTPSpec{Authorities: []string{value}, Method: "POST"}
+		default:
+			t.Fatalf("the case has no key %q", key)
+		}
+	}
+	return runtime.Question{Principal: principal, Action: action, Request: request}
+}
+
+func TestDecisions(t *testing.T) {
+	each(t, "decide", func(t *testing.T, path string, sections map[string]string) {
+		p, err := policy.Parse("policy.yaml", []byte(sections["policy.yaml"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases := strings.Split(strings.TrimSpace(sections["cases"]), "\n")
+		for _, line := range cases {
+			asked, want, ok := strings.Cut(line, " -> ")
+			if !ok {
+				t.Fatalf("not a case: %q", line)
+			}
+			q := question(t, asked)
+			v := p.Decide(q)
+			if got := verdict(v); got != want {
+				t.Errorf("%s\n got %s\nwant %s", asked, got, want)
+			}
+			if v.Digest != p.Digest() {
+				t.Errorf("%s: digest %q", asked, v.Digest)
+			}
+		}
+	})
+}
+
+func verdict(v runtime.Verdict) string {
+	text := string(v.Effect) + " " + v.Rule
+	if v.Reported {
+		text += " would=" + string(v.Would)
+	}
+	return text
+}
+
+// TestProblems compares the whole text: what a person reads is the behaviour.
+func TestProblems(t *testing.T) {
+	each(t, "problems", func(t *testing.T, path string, sections map[string]string) {
+		p, err := policy.Parse("policy.yaml", []byte(sections["policy.yaml"]))
+		if err == nil {
+			t.Fatalf("%s was taken for a policy: %s", path, p.Digest())
+		}
+		if got, want := strings.TrimSpace(err.Error()), strings.TrimSpace(sections["want"]); got != want {
+			t.Errorf("got:\n%s\n\nwant:\n%s", got, want)
+		}
+	})
+}
+
+func TestLoad(t *testing.T) {
+	folder := t.TempDir()
+	missing, err := policy.Load(filepath.Join(folder, "policy.yaml"))
+	if err != nil || missing.Digest() != policy.Default().Digest() {
+		t.Errorf("a missing file: %v", err)
+	}
+	if _, err := policy.Load(folder); err == nil {
+		t.Error("a folder was read as a policy")
+	}
+	path := filepath.Join(folder, "bad.yaml")
+	if err := os.WriteFile(path, []byte("version: 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := policy.Load(path); err == nil || !strings.Contains(err.Error(), path+":1:10: version") {
+		t.Errorf("a file with a problem: %v", err)
+	}
+}
