@@ -1,3 +1,189 @@
 package audit_test
 
-func child(role string) int { return 2 }
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+)
+
+// child is what this test binary does when a test starts it again: things that
+// need a process of their own to be killed, limited or raced.
+func child(role string) int {
+	dir := os.Getenv("KIMBAP_AUDIT_DIR")
+	var err error
+	switch role {
+	case "load":
+		err = load(dir)
+	case "write-proxy":
+		err = write(dir, "proxy", false)
+	case "write-cli":
+		err = write(dir, "cli", true)
+	case "hang-cli":
+		err = hang(dir)
+	case "full":
+		err = full(dir)
+	default:
+		err = errors.New("unknown role " + role)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, role+":", err)
+		return 1
+	}
+	return 0
+}
+
+func opened(o audit.Options) (*audit.Log, error) {
+	l, err := audit.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return l, l.Open(context.Background())
+}
+
+// load makes records until it is killed and prints each id once its intent has
+// returned, as an upstream would see it.
+func load(dir string) error {
+	l, err := opened(options(dir))
+	if err != nil {
+		return err
+	}
+	for c := range 8 {
+		go func() {
+			for i := 0; ; i++ {
+				r := record(fmt.Sprintf("req_%d_%d_%d", os.Getpid(), c, i))
+				if l.Intent(context.Background(), r) != nil {
+					os.Exit(3)
+				}
+				_, _ = os.Stdout.WriteString(r.ID + "\n")
+				l.Outcome(r)
+			}
+		}()
+	}
+	select {}
+}
+
+const (
+	writers = 4
+	perGoer = 50
+)
+
+func write(dir, slot string, shared bool) error {
+	o := options(dir)
+	o.Slot, o.Shared, o.SegmentSize = slot, shared, 32<<10
+	l, err := opened(o)
+	if err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	failed := make(chan error, writers)
+	for c := range writers {
+		wg.Go(func() {
+			for i := range perGoer {
+				r := record(fmt.Sprintf("req_%d_%d_%d", os.Getpid(), c, i))
+				if err := l.Intent(context.Background(), r); err != nil {
+					failed <- err
+					return
+				}
+				l.Outcome(r)
+			}
+		})
+	}
+	wg.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return l.Close(context.Background())
+	}
+}
+
+// hang leaves an intent open and waits to be killed.
+func hang(dir string) error {
+	o := options(dir)
+	o.Slot, o.Shared = "cli", true
+	l, err := opened(o)
+	if err != nil {
+		return err
+	}
+	if err := l.Intent(context.Background(), record("req_dead")); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	select {}
+}
+
+// full fills the disk (a limit on the size of files), and frees it again.
+func full(dir string) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	clock, told := runtimetest.NewClock(), 0
+	o := options(dir)
+	o.Clock, o.After, o.OnError = clock.Now, clock.After, func(error) { told++ }
+	l, err := opened(o)
+	if err != nil {
+		return err
+	}
+	first := record("req_1")
+	if err := l.Intent(context.Background(), first); err != nil {
+		return err
+	}
+	info, err := os.Stat(filepath.Join(dir, "proxy", "00000001.jsonl"))
+	if err != nil {
+		return err
+	}
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		return err
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: uint64(info.Size()) + 50, Max: old.Max}); err != nil {
+		return err
+	}
+	second := record("req_2")
+	var e *runtime.Error
+	if err := l.Intent(context.Background(), second); !errors.As(err, &e) || e.Code != runtime.CodeAuditUnavailable || e.Status() != 503 || !strings.Contains(e.Hint, "free space") {
+		return fmt.Errorf("Intent on a full disk: %v", err)
+	}
+	if l.Ready() == nil || second.Sequence != 0 || told != 1 || !l.Health().Refusing {
+		return fmt.Errorf("not in refuse mode: %+v, told %d times", l.Health(), told)
+	}
+	second.Err = e
+	l.Outcome(second)
+	l.Outcome(first)
+	if err := step(clock, func() bool { return l.Health().Kept == 2 }); err != nil {
+		return fmt.Errorf("outcomes are not kept: %+v", l.Health())
+	}
+	if l.Ready() == nil {
+		return errors.New("ready while the disk is full")
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		return err
+	}
+	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
+		return fmt.Errorf("not recovered: %+v", l.Health())
+	}
+	if err := l.Intent(context.Background(), record("req_3")); err != nil {
+		return err
+	}
+	return l.Close(context.Background())
+}
+
+// step moves the clock on until the condition holds.
+func step(clock *runtimetest.Clock, reached func() bool) error {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if reached() {
+			return nil
+		}
+		clock.Advance(time.Second)
+	}
+	return errors.New("never")
+}
