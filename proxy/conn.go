@@ -1,0 +1,161 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// tunnel is what the CONNECT said that a connection is inside of.
+type tunnel struct {
+	scheme    string // "https" after a handshake, "http" when cleartext followed
+	authority string
+	caller    runtime.Caller // as shown at the CONNECT
+}
+
+// conn is a connection that a client speaks HTTP on: one of the listener, or
+// what is inside an intercepted CONNECT.
+type conn struct {
+	net.Conn          // the bytes: TCP, or TLS inside a tunnel
+	raw      net.Conn // the accepted connection below
+	guard    *guard
+	peer     runtime.Peer
+	tunnel   *tunnel // nil on the listener's own connections
+	onClose  func()  // may be nil
+	closed   sync.Once
+	started  atomic.Bool // the answer to the request being served has begun
+}
+
+// newConn puts a guard before the bytes of c.
+func newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel, limits Limits) *conn {
+	return &conn{
+		Conn: c, raw: raw, peer: peer, tunnel: t,
+		guard: &guard{src: c, deadline: c.SetReadDeadline, limits: limits, check: checkRouting},
+	}
+}
+
+// Read gives checked bytes.
+func (c *conn) Read(p []byte) (int, error) { return c.guard.Read(p) }
+
+// Close closes the connection and gives its place back, once.
+func (c *conn) Close() error {
+	err := c.Conn.Close()
+	c.closed.Do(func() {
+		if c.onClose != nil {
+			c.onClose()
+		}
+	})
+	return err
+}
+
+// CloseWrite lets net/http end an answer before it closes, so that the client
+// can read it although we have not read all it sent.
+func (c *conn) CloseWrite() error { return closeWrite(c.Conn) }
+
+// reset closes the connection such that the client cannot take what it got for
+// complete: it sees a reset, not an end.
+func (c *conn) reset() {
+	if tcp, ok := c.raw.(interface{ SetLinger(sec int) error }); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = c.raw.Close()
+	_ = c.Close()
+}
+
+// closeWrite half-closes c where it can, and closes it where it cannot.
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return c.Close()
+}
+
+// taken is a client's connection after a CONNECT or an upgrade: first the bytes
+// that came with the head, then the rest, unchecked.
+type taken struct {
+	*conn
+	prefix []byte
+}
+
+// Read implements [io.Reader].
+func (t *taken) Read(p []byte) (int, error) {
+	if len(t.prefix) == 0 {
+		return t.conn.Read(p)
+	}
+	n := copy(p, t.prefix)
+	if t.prefix = t.prefix[n:]; len(t.prefix) == 0 {
+		t.prefix = nil
+	}
+	return n, nil
+}
+
+// take hijacks the connection of w. Bytes that net/http has read are kept.
+func take(w http.ResponseWriter) (*taken, error) {
+	c, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return nil, err
+	}
+	own, ok := c.(*conn)
+	if !ok { // cannot be: all our listeners give *conn
+		_ = c.Close()
+		return nil, net.ErrClosed
+	}
+	own.guard.release()
+	t := &taken{conn: own}
+	if n := buffered.Reader.Buffered(); n > 0 {
+		peeked, _ := buffered.Reader.Peek(n)
+		t.prefix = append([]byte(nil), peeked...)
+	}
+	return t, nil
+}
+
+// feed is a listener of connections that are already there: the insides of
+// tunnels, for the one HTTP server that serves them all.
+type feed struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+	addr   net.Addr
+}
+
+func newFeed() *feed {
+	return &feed{conns: make(chan net.Conn), closed: make(chan struct{}), addr: &net.TCPAddr{}}
+}
+
+// put hands c to the server; false means that it is closing.
+func (f *feed) put(c net.Conn) bool {
+	select {
+	case f.conns <- c:
+		return true
+	case <-f.closed:
+		return false
+	}
+}
+
+// Accept implements [net.Listener].
+func (f *feed) Accept() (net.Conn, error) {
+	select {
+	case c := <-f.conns:
+		return c, nil
+	case <-f.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements [net.Listener].
+func (f *feed) Close() error { f.once.Do(func() { close(f.closed) }); return nil }
+
+// Addr implements [net.Listener].
+func (f *feed) Addr() net.Addr { return f.addr }
+
+type connKey struct{}
+
+// connOf returns the connection a request came on.
+func connOf(ctx context.Context) *conn {
+	c, _ := ctx.Value(connKey{}).(*conn)
+	return c
+}

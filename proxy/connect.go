@@ -1,0 +1,131 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/elazarl/goproxy"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// newFront makes the goproxy server that dispatches CONNECT to its hijack hook
+// and requests to ourselves to its non-proxy handler. Everything in it that
+// could reach out (its transport, the proxies of the environment, its
+// certificate) is replaced by a refusal.
+func (s *Server) newFront() *goproxy.ProxyHttpServer {
+	front := goproxy.NewProxyHttpServer()
+	refuse := func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("goproxy may not dial")
+	}
+	front.Tr = &http.Transport{DialContext: refuse, DialTLSContext: refuse, DisableKeepAlives: true}
+	front.ConnectDial, front.ConnectDialWithReq = nil, nil
+	front.Logger = log.New(io.Discard, "", 0)
+	front.NonproxyHandler = http.HandlerFunc(s.self)
+	hijack := &goproxy.ConnectAction{
+		Action: goproxy.ConnectHijack,
+		Hijack: func(r *http.Request, client net.Conn, _ *goproxy.ProxyCtx) {
+			if t, ok := client.(*untaken); ok {
+				s.connect(t.w, r)
+			}
+		},
+		TLSConfig: nil,
+	}
+	front.OnRequest().HandleConnect(goproxy.FuncHttpsHandler(
+		func(host string, _ *goproxy.ProxyCtx) (*goproxy.ConnectAction, string) { return hijack, host }))
+	return front
+}
+
+// takeover is the writer goproxy hijacks. It does not give the connection away
+// yet: goproxy would lose the bytes that came with the CONNECT, and a refusal
+// could not be an ordinary answer on a connection that stays open.
+type takeover struct{ http.ResponseWriter }
+
+// Hijack implements [http.Hijacker].
+func (t *takeover) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return &untaken{w: t.ResponseWriter}, nil, nil
+}
+
+// untaken carries the writer of a CONNECT through goproxy to our hook.
+type untaken struct {
+	net.Conn
+	w http.ResponseWriter
+}
+
+// rawPorts belong to protocols that are neither TLS nor HTTP from their first
+// byte; a tunnel to one of them is net.tunnel from the start.
+var rawPorts = [...]string{"22", "25", "53", "110", "143", "3306", "5432", "6379", "11211"}
+
+func rawPort(authority string) bool {
+	return slices.Contains(rawPorts[:], authority[strings.LastIndexByte(authority, ':')+1:])
+}
+
+// connect serves one CONNECT on the listener.
+func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
+	c := connOf(r.Context())
+	caller := s.caller(c.peer, r.Header)
+	t, err := splitTarget(http.MethodConnect, r.RequestURI)
+	req := s.newRequest(caller, runtime.Target{Scheme: "tcp", Authority: t.authority, Method: r.Method})
+	req.Raw = &runtime.Raw{Proto: r.Proto, Header: endToEnd(r.Header)}
+	req.Action = runtime.ActionPass
+	if err != nil {
+		req.Refusal = runtime.AsError(err)
+		s.refuse(w, r, req)
+		return
+	}
+	principal, err := s.o.Identity.Identify(r.Context(), caller)
+	if err != nil {
+		req.Refusal = runtime.AsError(err)
+		s.refuse(w, r, req)
+		return
+	}
+	seat, full := s.tunnels.enter(principal.ID, t.authority)
+	if full != nil {
+		req.Refusal = full
+		s.refuse(w, r, req)
+		return
+	}
+	if s.intercepts(t.authority) {
+		s.intercept(w, r, seat, &tunnel{authority: t.authority, caller: caller})
+		return
+	}
+	defer seat.leave()
+	if rawPort(t.authority) {
+		req.Action = runtime.ActionTunnel
+	}
+	s.pass(w, r, req, seat)
+}
+
+// pass sends a CONNECT to a foreign host through the pipeline. When what the
+// client then says is neither TLS nor HTTP, the tunnel backend hands the two
+// connections back and they are judged again, as net.tunnel.
+func (s *Server) pass(w http.ResponseWriter, r *http.Request, req *runtime.Request, seat *place) {
+	out := newResponder(w, r, s.o.Limits)
+	out.seat = seat
+	err := s.send(r.Context(), req, out)
+	if out.dialled == nil {
+		out.finish(err)
+		return
+	}
+	again := s.newRequest(req.Caller, req.Target)
+	again.Action, again.Raw = runtime.ActionTunnel, req.Raw
+	_ = s.send(r.Context(), again, out)
+	if left := out.dialled; left != nil { // refused: nobody took them
+		_ = left.upstream.Close()
+		_ = left.client.Close()
+	}
+}
+
+// refuse sends a request that carries a Refusal through the pipeline, which
+// records it, and answers with the error.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, req *runtime.Request) {
+	out := newResponder(w, r, s.o.Limits)
+	out.finish(s.send(r.Context(), req, out))
+}

@@ -1,0 +1,146 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// recordHandshake is the first byte of a TLS ClientHello (RFC 8446 section 5.1).
+const recordHandshake = 0x16
+
+// errNames is a ClientHello for another host than the CONNECT.
+var errNames = errors.New("the server name is not the host of the CONNECT")
+
+// newTLS makes the one configuration of the client's side. It is shared by all
+// tunnels so that session tickets work from one to the next; the tunnel is
+// found through the connection. The hybrid key exchanges are left out: their
+// large hello costs more than it gains on a loopback connection.
+func (s *Server) newTLS() *tls.Config {
+	return &tls.Config{
+		MinVersion:       tls.VersionTLS12,
+		NextProtos:       []string{"http/1.1"},
+		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256},
+		// Asked on every handshake, resumed ones too, which is why the name is
+		// checked here and not in GetCertificate.
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			inside, ok := hello.Conn.(*interior)
+			if !ok || !sameHost(hello.ServerName, inside.tunnel.authority) {
+				if ok {
+					inside.name = hello.ServerName
+				}
+				return nil, errNames
+			}
+			return nil, nil //nolint:nilnil // crypto/tls: keep the configuration
+		},
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			inside, ok := hello.Conn.(*interior)
+			if !ok {
+				return nil, errNames
+			}
+			return s.o.Leaf(inside.tunnel.authority)
+		},
+	}
+}
+
+// sameHost reports whether a server name, if one was sent, is that of authority.
+func sameHost(name, authority string) bool {
+	if name == "" {
+		return true
+	}
+	_, port, err := net.SplitHostPort(authority)
+	if err != nil {
+		return false
+	}
+	named, err := classifier.CanonicalAuthority(net.JoinHostPort(name, port), port)
+	return err == nil && named == authority
+}
+
+// interior is a taken connection inside which a tunnel is opened.
+type interior struct {
+	*taken
+	tunnel *tunnel
+	name   string // the server name that was refused
+}
+
+// intercept answers a CONNECT with 200 and gives what is inside to the server.
+func (s *Server) intercept(w http.ResponseWriter, r *http.Request, seat *place, t *tunnel) {
+	client, err := take(w)
+	if err != nil {
+		seat.leave()
+		return
+	}
+	client.onClose = seat.leave
+	seat.hold(client)
+	inside := &interior{taken: client, tunnel: t}
+	c, err := s.open(r.Context(), inside)
+	if err != nil {
+		s.spurned(r, inside, err)
+		_ = client.Close()
+		return
+	}
+	_ = client.SetDeadline(time.Time{})
+	if !s.feed.put(c) {
+		_ = c.Close()
+	}
+}
+
+// open says 200 and finds out what the client speaks: TLS, or cleartext HTTP,
+// as some clients do inside CONNECT for http URLs.
+func (s *Server) open(ctx context.Context, inside *interior) (*conn, error) {
+	_ = inside.SetDeadline(time.Now().Add(s.o.Limits.HeadTimeout))
+	if _, err := io.WriteString(inside, connectionEstablished); err != nil {
+		return nil, err
+	}
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(inside, first); err != nil {
+		return nil, err
+	}
+	inside.prefix = append(first, inside.prefix...)
+	switch b := first[0]; {
+	case b == recordHandshake:
+		client := tls.Server(inside, s.tls)
+		ctx, cancel := context.WithTimeout(ctx, s.o.Limits.HeadTimeout)
+		defer cancel()
+		if err := client.HandshakeContext(ctx); err != nil {
+			return nil, err
+		}
+		inside.tunnel.scheme = "https"
+		return s.inner(client, inside), nil
+	case b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z':
+		inside.tunnel.scheme = "http"
+		return s.inner(inside, inside), nil
+	}
+	return nil, badHead("neither TLS nor HTTP followed the CONNECT")
+}
+
+// inner makes the connection that the server reads the tunnel's requests from.
+// HTTP/2 joins here, by the protocol that TLS negotiated.
+func (s *Server) inner(c net.Conn, inside *interior) *conn {
+	return newConn(c, inside.raw, inside.peer, inside.tunnel, s.o.Limits)
+}
+
+// spurned records why a tunnel did not open, if it was for something the client
+// said. The 200 is out, so the client sees an alert or an end.
+func (s *Server) spurned(r *http.Request, inside *interior, err error) {
+	var refusal *runtime.Error
+	switch {
+	case errors.Is(err, errNames):
+		refusal = misdirected("CONNECT", inside.tunnel.authority, "the TLS server name", inside.name)
+	case errors.As(err, &refusal):
+	default:
+		s.o.Log.Debug().Err(err).Str("authority", inside.tunnel.authority).Msg("tunnel did not open")
+		return
+	}
+	req := s.newRequest(inside.tunnel.caller, runtime.Target{Scheme: "https", Authority: inside.tunnel.authority, Method: http.MethodConnect})
+	req.Raw = &runtime.Raw{Proto: r.Proto, Header: endToEnd(r.Header)}
+	req.Refusal = refusal
+	_ = s.send(r.Context(), req, &responder{status: refusal.Status()})
+}

@@ -1,0 +1,29 @@
+package proxy
+
+import (
+	"net"
+	"net/netip"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// kernelPeer asks the kernel who is at the other end of c. Only a connection
+// between two loopback addresses has an answer; whatever cannot be answered is
+// the zero Peer, a foreign one.
+func kernelPeer(c net.Conn) runtime.Peer {
+	remote, ok1 := addrPort(c.RemoteAddr())
+	local, ok2 := addrPort(c.LocalAddr())
+	if !ok1 || !ok2 || !remote.Addr().IsLoopback() || !local.Addr().IsLoopback() {
+		return runtime.Peer{}
+	}
+	return socketOwner(remote, local)
+}
+
+func addrPort(a net.Addr) (netip.AddrPort, bool) {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}, false
+	}
+	ap := tcp.AddrPort()
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()), ap.IsValid()
+}

@@ -1,0 +1,94 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// The parts of sock_diag(7) that x/sys does not name; offsets are bytes.
+const (
+	sockDiagByFamily = 20
+	diagRequestSize  = 56 // struct inet_diag_req_v2
+	diagAnswerSize   = 72 // struct inet_diag_msg
+	diagID           = 4  // struct inet_diag_sockid in the answer
+	diagRequestID    = 8  // and in the request
+	diagIDAddresses  = 36 // its ports and addresses
+	diagUID          = 64
+	diagInode        = 68
+)
+
+// socketOwner asks for exactly the socket that is bound to from and connected
+// to to, the client's end. An answer for another socket, such as a listener, an
+// inode of 0 (nobody holds it any more) and any error mean a foreign peer.
+func socketOwner(from, to netip.AddrPort) runtime.Peer {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return runtime.Peer{}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1}); err != nil {
+		return runtime.Peer{}
+	}
+	ask := diagRequest(from, to)
+	if err := unix.Sendto(fd, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return runtime.Peer{}
+	}
+	buf := make([]byte, 4096)
+	n, sender, err := unix.Recvfrom(fd, buf, 0)
+	if err != nil {
+		return runtime.Peer{}
+	}
+	if kernel, ok := sender.(*unix.SockaddrNetlink); !ok || kernel.Pid != 0 {
+		return runtime.Peer{}
+	}
+	uid, ok := diagAnswer(buf[:n], ask)
+	if !ok {
+		return runtime.Peer{}
+	}
+	return runtime.Peer{Known: true, UID: uid, Owner: uid == unix.Geteuid()}
+}
+
+// diagRequest is a netlink message that asks for one socket.
+func diagRequest(from, to netip.AddrPort) []byte {
+	m := make([]byte, unix.SizeofNlMsghdr+diagRequestSize)
+	native := binary.NativeEndian
+	native.PutUint32(m[0:], uint32(len(m)))
+	native.PutUint16(m[4:], sockDiagByFamily)
+	native.PutUint16(m[6:], unix.NLM_F_REQUEST)
+	body := m[unix.SizeofNlMsghdr:]
+	body[0], body[1] = unix.AF_INET, unix.IPPROTO_TCP
+	if from.Addr().Is6() {
+		body[0] = unix.AF_INET6
+	}
+	native.PutUint32(body[4:], ^uint32(0)) // in any state
+	id := body[diagRequestID:]
+	binary.BigEndian.PutUint16(id[0:], from.Port())
+	binary.BigEndian.PutUint16(id[2:], to.Port())
+	copy(id[4:20], from.Addr().AsSlice())
+	copy(id[20:36], to.Addr().AsSlice())
+	native.PutUint64(id[40:], ^uint64(0)) // INET_DIAG_NOCOOKIE
+	return m
+}
+
+// diagAnswer reads the owner out of the kernel's answer to ask.
+func diagAnswer(m, ask []byte) (uid int, ok bool) {
+	if len(m) < unix.SizeofNlMsghdr+diagAnswerSize {
+		return 0, false
+	}
+	native := binary.NativeEndian
+	if native.Uint16(m[4:]) != sockDiagByFamily {
+		return 0, false
+	}
+	body, asked := m[unix.SizeofNlMsghdr:], ask[unix.SizeofNlMsghdr+diagRequestID:]
+	if string(body[diagID:diagID+diagIDAddresses]) != string(asked[:diagIDAddresses]) {
+		return 0, false
+	}
+	if native.Uint32(body[diagInode:]) == 0 {
+		return 0, false
+	}
+	return int(native.Uint32(body[diagUID:])), true
+}

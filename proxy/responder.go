@@ -1,0 +1,233 @@
+package proxy
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// connectionEstablished answers a CONNECT. It has no header fields, least of
+// all framing ones (RFC 9110 section 9.3.6).
+const connectionEstablished = "HTTP/1.1 200 Connection established\r\n\r\n"
+
+// responder gives the answer of a backend to an HTTP/1.1 client as it came:
+// the upstream's fields and no others, each write at once, an aborted answer
+// never with a clean end.
+type responder struct {
+	w       http.ResponseWriter
+	r       *http.Request
+	control *http.ResponseController
+	idle    time.Duration
+	seat    *place   // of the tunnel this answers, nil for requests
+	dialled *dialled // handed over by the tunnel backend
+
+	status    int
+	announced []string    // trailer names the client was told of
+	switching http.Header // the head of a 101 or of a CONNECT's 200, until Upgrade
+	left      int64       // of a known Content-Length; -1: unknown
+	bodiless  bool
+	untilEnd  bool // only the connection's end ends the body
+	taken     *taken
+	aborted   bool
+}
+
+var _ runtime.Responder = (*responder)(nil)
+
+func newResponder(w http.ResponseWriter, r *http.Request, limits Limits) *responder {
+	return &responder{w: w, r: r, control: http.NewResponseController(w), idle: limits.IdleTimeout}
+}
+
+// Informational implements [runtime.Responder]. 100 is left to net/http, which
+// says it when the body is first read; 1.0 clients know no 1xx.
+func (o *responder) Informational(status int, header http.Header) error {
+	if status <= http.StatusSwitchingProtocols || status > 199 || !o.r.ProtoAtLeast(1, 1) || o.status != 0 {
+		return nil
+	}
+	h := o.w.Header()
+	clear(h)
+	copyFields(h, header)
+	o.extend()
+	o.w.WriteHeader(status)
+	clear(h)
+	return nil
+}
+
+// Start implements [runtime.Responder].
+func (o *responder) Start(status int, header http.Header) error {
+	if o.status != 0 {
+		return fmt.Errorf("answer started twice: %d after %d", status, o.status)
+	}
+	o.status = status
+	if status == http.StatusSwitchingProtocols || o.r.Method == http.MethodConnect && status/100 == 2 {
+		o.switching = header
+		if o.switching == nil {
+			o.switching = http.Header{}
+		}
+		return nil
+	}
+	connOf(o.r.Context()).started.Store(true)
+	h := o.w.Header()
+	clear(h)
+	o.announced = splitList(header["Trailer"])
+	copyFields(h, header)
+	for _, added := range []string{"Date", "Content-Type"} { // net/http would add them
+		if _, sent := header[added]; !sent {
+			h[added] = nil
+		}
+	}
+	o.frame(status, header)
+	if len(o.announced) > 0 {
+		h["Trailer"] = []string{strings.Join(o.announced, ", ")}
+	}
+	o.extend()
+	o.w.WriteHeader(status)
+	if o.bodiless || o.left == 0 {
+		return nil // net/http sends the head at the end, which is now
+	}
+	return o.control.Flush()
+}
+
+// frame finds out how the body will end.
+func (o *responder) frame(status int, header http.Header) {
+	o.left = -1
+	if n, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
+		o.left = n
+	}
+	o.bodiless = o.r.Method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
+	o.untilEnd = o.left < 0 && !o.bodiless && !o.r.ProtoAtLeast(1, 1)
+}
+
+// Write implements [io.Writer].
+func (o *responder) Write(p []byte) (int, error) {
+	if o.bodiless || len(p) == 0 {
+		return len(p), nil
+	}
+	o.extend()
+	n, err := o.w.Write(p)
+	if o.left > 0 {
+		o.left -= int64(n)
+	}
+	if err != nil {
+		return n, err
+	}
+	if o.left != 0 { // the last write of a known length leaves with the end
+		err = o.control.Flush()
+	}
+	return n, err
+}
+
+// extend gives the next write its time: a client that reads nothing for the
+// whole idle time is gone.
+func (o *responder) extend() { _ = o.control.SetWriteDeadline(time.Now().Add(o.idle)) }
+
+// Trailer implements [runtime.Responder].
+func (o *responder) Trailer(header http.Header) {
+	h := o.w.Header()
+	for name, values := range header {
+		if slices.ContainsFunc(o.announced, func(a string) bool { return strings.EqualFold(a, name) }) {
+			h[name] = values
+		} else {
+			h[http.TrailerPrefix+name] = values
+		}
+	}
+}
+
+// Upgrade implements [runtime.Responder].
+func (o *responder) Upgrade() (net.Conn, error) {
+	if o.switching == nil {
+		return nil, fmt.Errorf("no upgrade of an answer with status %d", o.status)
+	}
+	client, err := take(o.w)
+	if err != nil {
+		return nil, err
+	}
+	o.taken = client
+	_ = client.SetDeadline(time.Time{})
+	head := connectionEstablished
+	if o.status == http.StatusSwitchingProtocols {
+		head = upgradeHead(o.switching)
+	}
+	if _, err := client.Write([]byte(head)); err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	return client, nil
+}
+
+// upgradeHead writes a 101 as the upstream sent it.
+func upgradeHead(header http.Header) string {
+	var b strings.Builder
+	b.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
+	_ = header.WriteSubset(&b, map[string]bool{"Content-Length": true, "Transfer-Encoding": true, "Connection": true})
+	b.WriteString("Connection: Upgrade\r\n\r\n")
+	return b.String()
+}
+
+// Abort implements [runtime.Responder]. The connection breaks in finish, after
+// the pipeline has written the outcome.
+func (o *responder) Abort(error) { o.aborted = o.status != 0 }
+
+// finish ends the answer: with a refusal if none was started, with a broken
+// connection if it was aborted.
+func (o *responder) finish(err error) {
+	switch {
+	case o.taken != nil:
+		if o.aborted {
+			o.taken.reset()
+		}
+	case o.aborted && o.switching == nil:
+		if o.untilEnd {
+			connOf(o.r.Context()).reset()
+		}
+		panic(http.ErrAbortHandler) // net/http then ends without a last chunk
+	case err != nil:
+		o.refuse(runtime.AsError(err))
+	case o.status == 0 || o.switching != nil:
+		o.refuse(&runtime.Error{Code: runtime.CodeInternal, Stage: runtime.StageExecute, Msg: "the backend gave no answer"})
+	}
+}
+
+// refuse answers with a problem document.
+func (o *responder) refuse(e *runtime.Error) {
+	o.status = e.Status()
+	clear(o.w.Header())
+	o.extend()
+	runtime.WriteProblem(o.w, e)
+}
+
+// hopFields are for one connection only (RFC 9110 section 7.6.1).
+var hopFields = [...]string{
+	"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authentication-Info",
+	"Proxy-Connection", "Transfer-Encoding", "Trailer", "Upgrade",
+}
+
+// copyFields copies what is end to end, field by field and value by value.
+func copyFields(dst, src http.Header) {
+	named := splitList(src["Connection"])
+	for name, values := range src {
+		hop := slices.Contains(hopFields[:], name) ||
+			slices.ContainsFunc(named, func(n string) bool { return strings.EqualFold(n, name) })
+		if !hop {
+			dst[name] = values
+		}
+	}
+}
+
+// splitList reads comma lists (RFC 9110 section 5.6.1).
+func splitList(values []string) []string {
+	var items []string
+	for _, value := range values {
+		for item := range strings.SplitSeq(value, ",") {
+			if item = strings.Trim(item, " \t"); item != "" {
+				items = append(items, item)
+			}
+		}
+	}
+	return items
+}

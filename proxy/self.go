@@ -1,0 +1,97 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// approvalsPath is where a caller asks how its approval stands.
+const approvalsPath = "/kimbap/approvals/"
+
+// self answers requests to the proxy itself.
+func (s *Server) self(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	id, approval := strings.CutPrefix(r.URL.Path, approvalsPath)
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		h.Set("Allow", "GET, HEAD")
+		http.Error(w, "the proxy's own pages are read only", http.StatusMethodNotAllowed)
+	case r.URL.Path == "/healthz":
+		s.health(w, r)
+	case r.URL.Path == "/kimbap/ca.pem":
+		h.Set("Content-Type", "application/x-pem-file")
+		_, _ = w.Write(s.o.RootPEM())
+	case r.URL.Path == "/kimbap/proxy.pac":
+		s.autoConfig(w, r)
+	case approval && s.o.Approval != nil && id != "" && !strings.Contains(id, "/"):
+		s.approval(w, r, id)
+	default:
+		http.Error(w, "this is the kimbap proxy; it has no such page", http.StatusNotFound)
+	}
+}
+
+// health says whether the proxy can work.
+func (s *Server) health(w http.ResponseWriter, r *http.Request) {
+	if s.o.Health != nil {
+		if err := s.o.Health(r.Context()); err != nil {
+			http.Error(w, "not well", http.StatusServiceUnavailable)
+			return
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte("ok\n"))
+}
+
+// autoConfig is a proxy auto-config file that sends everything here, by the
+// name the client reached us with, if it is one of ours.
+func (s *Server) autoConfig(w http.ResponseWriter, r *http.Request) {
+	address := r.Host
+	if !ownName(address) {
+		address = s.Addr().String()
+	}
+	w.Header().Set("Content-Type", "application/x-ns-proxy-autoconfig")
+	_, _ = fmt.Fprintf(w, "function FindProxyForURL(url, host) {\n"+
+		"  if (isPlainHostName(host) || host === \"127.0.0.1\" || host === \"[::1]\") return \"DIRECT\";\n"+
+		"  return \"PROXY %s\";\n}\n", address)
+}
+
+// approval says how the caller's own approval stands. A page of some web site
+// whose name was made to point at us is not answered.
+func (s *Server) approval(w http.ResponseWriter, r *http.Request, id string) {
+	if !ownName(r.Host) {
+		runtime.WriteProblem(w, &runtime.Error{
+			Code: runtime.CodeMisdirected, Stage: runtime.StageSurface,
+			Msg: "this page is served under the proxy's own address only", Hint: "use http://127.0.0.1 and the proxy's port",
+		})
+		return
+	}
+	c := connOf(r.Context())
+	status, err := s.o.Approval(r.Context(), s.caller(c.peer, r.Header), id)
+	if err != nil {
+		runtime.WriteProblem(w, runtime.AsError(err))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(status)
+}
+
+// ownName reports whether host is an address or localhost: no name that
+// somebody else's DNS could answer.
+func ownName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if host == "localhost" {
+		return true
+	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil
+}

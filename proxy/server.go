@@ -1,0 +1,237 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/elazarl/goproxy"
+	"github.com/rs/zerolog"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Server is the proxy. It is safe for concurrent use.
+type Server struct {
+	o       Options
+	http    *http.Server
+	front   *goproxy.ProxyHttpServer
+	tls     *tls.Config
+	feed    *feed
+	tunnels *tunnels
+	feeding sync.Once
+	base    context.Context // of all requests; ends with Shutdown
+	cancel  context.CancelFunc
+	active  sync.WaitGroup // handlers of connections that net/http no longer knows
+
+	mu   sync.Mutex
+	addr net.Addr
+}
+
+var _ http.Handler = (*Server)(nil)
+
+// New makes a Server that does not listen yet.
+func New(o Options) (*Server, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	o.Limits = o.Limits.withDefaults()
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Peer == nil {
+		o.Peer = kernelPeer
+	}
+	s := &Server{o: o, feed: newFeed(), tunnels: newTunnels(o.Limits)}
+	s.base, s.cancel = context.WithCancel(context.Background())
+	s.front = s.newFront()
+	s.tls = s.newTLS()
+	s.http = &http.Server{
+		Handler:                      s,
+		ReadHeaderTimeout:            o.Limits.HeadTimeout,
+		IdleTimeout:                  o.Limits.IdleTimeout,
+		MaxHeaderBytes:               o.Limits.HeaderBytes,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     log.New(&serverLog{s.o.Log}, "", 0),
+		BaseContext:                  func(net.Listener) context.Context { return s.base },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, c)
+		},
+	}
+	return s, nil
+}
+
+// Serve accepts connections from ln, which it owns from now on, until Shutdown;
+// then it returns nil. It may be called for several listeners.
+func (s *Server) Serve(ln net.Listener) error {
+	s.mu.Lock()
+	s.addr = ln.Addr()
+	s.mu.Unlock()
+	s.feeding.Do(func() { go func() { _ = s.http.Serve(s.feed) }() })
+	err := s.http.Serve(&acceptor{Listener: ln, s: s, closed: make(chan struct{})})
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// Addr is where the latest listener listens; nil before Serve.
+func (s *Server) Addr() net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addr
+}
+
+// Shutdown stops accepting and lets requests finish, for at most the drain time
+// and no longer than ctx; raw tunnels close when they fall quiet. Then it
+// closes what is left and returns when every handler has returned, so that all
+// outcomes are with the trail. The error is ctx's or that of running out of time.
+func (s *Server) Shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Limits.DrainTimeout)
+	defer cancel()
+	s.tunnels.drain()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		_ = s.http.Close()
+	}
+	s.tunnels.idle(ctx.Done())
+	s.tunnels.closeAll()
+	s.cancel()
+	s.active.Wait()
+	return err
+}
+
+// Reloaded says that Options.Table gives another table now: raw tunnels to
+// hosts that are intercepted from now on are closed. The next request in any
+// other tunnel is judged by the new table anyway.
+func (s *Server) Reloaded() {
+	s.tunnels.closeIf(func(authority string) bool { return s.intercepts(authority) })
+}
+
+// ServeHTTP takes one request from any of our connections.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := connOf(r.Context())
+	if c == nil {
+		http.Error(w, "not a connection of the proxy", http.StatusInternalServerError)
+		return
+	}
+	s.active.Add(1)
+	defer s.active.Done()
+	defer c.guard.resume()
+	defer s.recover(w, r, c)
+	c.started.Store(false)
+	switch {
+	case r.Method == refusedMethod:
+		s.refuseHead(w, r, c)
+	case c.tunnel != nil:
+		s.exchange(w, r, c)
+	case r.Method == http.MethodConnect:
+		s.front.ServeHTTP(&takeover{w}, r)
+	case r.URL.IsAbs():
+		s.exchange(w, r, c)
+	default:
+		s.front.ServeHTTP(w, r)
+	}
+}
+
+// recover keeps a panic to its own request: a 500 if there was no answer yet.
+func (s *Server) recover(w http.ResponseWriter, r *http.Request, c *conn) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p != http.ErrAbortHandler { //nolint:errorlint // a sentinel that is compared, as net/http does
+		s.o.Log.Error().Interface("panic", p).Str("method", r.Method).Bytes("stack", debug.Stack()).Msg("panic in the proxy")
+		if !c.started.Load() {
+			runtime.WriteProblem(w, runtime.AsError(fmt.Errorf("panic: %v", p)))
+			_ = http.NewResponseController(w).Flush()
+		}
+	}
+	panic(http.ErrAbortHandler) // closes the connection: what was sent is not complete
+}
+
+// serverLog writes net/http's complaints to our log.
+type serverLog struct{ log zerolog.Logger }
+
+// Write implements [io.Writer].
+func (l *serverLog) Write(p []byte) (int, error) {
+	l.log.Debug().Str("detail", strings.TrimSpace(string(p))).Msg("http server")
+	return len(p), nil
+}
+
+var _ io.Writer = (*serverLog)(nil)
+
+// acceptor gives net/http our connections. When descriptors run out it waits
+// for one to come free, keeps the tunnels that are there and says so once a
+// minute.
+type acceptor struct {
+	net.Listener
+	s      *Server
+	closed chan struct{}
+	once   sync.Once
+	said   time.Time
+}
+
+// Accept implements [net.Listener].
+func (a *acceptor) Accept() (net.Conn, error) {
+	wait := 5 * time.Millisecond
+	for {
+		c, err := a.Listener.Accept()
+		if err == nil {
+			return newConn(c, c, a.s.o.Peer(c), nil, a.s.o.Limits), nil
+		}
+		var temporary interface{ Temporary() bool }
+		if !errors.As(err, &temporary) || !temporary.Temporary() || errors.Is(err, net.ErrClosed) {
+			return nil, err
+		}
+		if now := a.s.o.Clock(); now.Sub(a.said) >= time.Minute {
+			a.said = now
+			a.s.o.Log.Warn().Err(err).Msg("cannot accept connections")
+		}
+		select {
+		case <-time.After(wait):
+		case <-a.closed:
+			return nil, net.ErrClosed
+		}
+		wait = min(2*wait, time.Second)
+	}
+}
+
+// Close implements [net.Listener].
+func (a *acceptor) Close() error {
+	a.once.Do(func() { close(a.closed) })
+	return a.Listener.Close()
+}
+
+// intercepts reports whether a CONNECT to authority is opened.
+func (s *Server) intercepts(authority string) bool {
+	return s.o.Table().Intercepts(authority) || s.o.InterceptAll && !rawPort(authority)
+}
+
+// send hands a request to the pipeline, answers a refusal and logs the end.
+func (s *Server) send(ctx context.Context, req *runtime.Request, out *responder) error {
+	err := s.o.Pipeline.Do(ctx, req, out)
+	s.logRequest(req, out, err)
+	return err
+}
+
+// logRequest is the one line of a request, at its end.
+func (s *Server) logRequest(req *runtime.Request, out *responder, err error) {
+	e := s.o.Log.Info()
+	if err != nil {
+		failed := runtime.AsError(err)
+		e = e.Str("code", string(failed.Code)).Str("reason", string(failed.Reason)).AnErr("error", failed.Err)
+	}
+	e.Str("request_id", req.ID).Str("surface", string(req.Surface)).Str("action", string(req.Action)).
+		Str("method", req.Target.Method).Str("authority", req.Target.Authority).Int("status", out.status).
+		Dur("duration", s.o.Clock().Sub(req.Received)).Msg("request")
+}

@@ -1,0 +1,123 @@
+package proxy
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// target is a request-target taken apart (RFC 9112 section 3.2).
+type target struct {
+	scheme    string // of absolute-form; "" otherwise
+	authority string // of absolute-form and CONNECT, canonical; "" otherwise
+	path      string // path and query as written; "*" of OPTIONS
+}
+
+// defaultPorts of the schemes that can be asked for.
+var defaultPorts = map[string]string{"http": "80", "https": "443"}
+
+// splitTarget takes the raw target of a request apart. It accepts the four
+// forms where they belong and makes authorities canonical.
+func splitTarget(method, raw string) (target, error) {
+	switch {
+	case method == "CONNECT":
+		if !strings.Contains(raw, ":") || strings.HasSuffix(raw, "]") {
+			return target{}, invalidHost("CONNECT needs host:port", nil)
+		}
+		authority, err := classifier.CanonicalAuthority(raw, "")
+		if err != nil {
+			return target{}, invalidHost("the host and port of CONNECT are not valid", err)
+		}
+		return target{authority: authority}, nil
+	case raw == "*":
+		if method != "OPTIONS" {
+			return target{}, ambiguous(runtime.ReasonInvalidTarget, `the target "*" is for OPTIONS only`)
+		}
+		return target{path: raw}, nil
+	case strings.HasPrefix(raw, "/"):
+		return target{path: raw}, nil
+	}
+	scheme, rest, ok := strings.Cut(raw, "://")
+	scheme = strings.ToLower(scheme)
+	port := defaultPorts[scheme]
+	if !ok || port == "" {
+		return target{}, ambiguous(runtime.ReasonInvalidTarget, "the target is neither a path nor an http or https URL")
+	}
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	authority, err := classifier.CanonicalAuthority(rest[:end], port)
+	if err != nil {
+		return target{}, invalidHost("the host of the target is not valid", err)
+	}
+	path := rest[end:]
+	switch {
+	case path == "" && method == "OPTIONS":
+		path = "*" // RFC 9112 section 3.2.4
+	case !strings.HasPrefix(path, "/"):
+		path = "/" + path
+	}
+	return target{scheme: scheme, authority: authority, path: path}, nil
+}
+
+// checkRouting refuses a head whose target is in no valid form, or names
+// another authority than its Host field: RFC 9112 lets a proxy ignore Host
+// then, but what stands behind us might not. It runs on the head itself because
+// net/http drops the field.
+func checkRouting(h head) *runtime.Error {
+	t, err := splitTarget(h.method, h.target)
+	if err != nil {
+		return runtime.AsError(err)
+	}
+	if h.host == "" || t.authority == "" {
+		return nil
+	}
+	port := defaultPorts[t.scheme]
+	if port == "" { // CONNECT: a Host without a port means that of the target
+		port = t.authority[strings.LastIndexByte(t.authority, ':')+1:]
+	}
+	host, err := classifier.CanonicalAuthority(h.host, port)
+	if err != nil {
+		return invalidHost("the Host field is not a valid host and port", err)
+	}
+	if host != t.authority {
+		return misdirected("the target", t.authority, "the Host field", host)
+	}
+	return nil
+}
+
+// misdirected is a request whose parts name two authorities.
+func misdirected(one, first, other, second string) *runtime.Error {
+	return &runtime.Error{
+		Code: runtime.CodeMisdirected, Stage: runtime.StageSurface,
+		Msg:  one + " names " + first + ", " + other + " names " + second,
+		Hint: "send the request on a connection to its own host; CONNECT, SNI and Host must agree",
+	}
+}
+
+// invalidHost is an authority that cannot be made canonical.
+func invalidHost(msg string, cause error) *runtime.Error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonInvalidHost, Stage: runtime.StageSurface,
+		Msg: msg, Hint: "write host:port with a plain host name or address and a decimal port", Err: cause,
+	}
+}
+
+// classified turns an error of the classifier into one that crosses stages.
+func classified(err error) *runtime.Error {
+	var c *classifier.Error
+	if !errors.As(err, &c) {
+		return runtime.AsError(err)
+	}
+	e := &runtime.Error{
+		Code: runtime.Code(c.Code), Reason: runtime.Reason(c.Reason), Stage: runtime.StageSurface, Msg: c.Msg, Err: err,
+		Hint: "send it in one unambiguous form; kimbap does not repair requests",
+	}
+	if e.Code != runtime.CodeAmbiguousTarget {
+		e.Code = runtime.CodeInvalidInput
+	}
+	return e
+}

@@ -1,0 +1,207 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Dialer opens connections through the egress guard. Its errors are
+// *runtime.Error. Trusted says that the request came from the owner without a
+// token, loopback that the authority may be one of this machine.
+type Dialer interface {
+	Dial(ctx context.Context, authority string, trusted, loopback bool) (conn net.Conn, address string, private bool, err error)
+}
+
+// TunnelOptions are what a [Tunnel] is made of. Dialer is required; a zero
+// duration is its default.
+type TunnelOptions struct {
+	Dialer Dialer
+	Peek   time.Duration // how long a client may take to show what it speaks; 200 ms
+	Hello  time.Duration // from there to a whole ClientHello or request head; 10 s
+	Limits Limits        // of a request head
+}
+
+// Tunnel is the backend for CONNECT to hosts that no service owns. It dials
+// before the 200, so that a refusal can still be told, and passes the bytes raw
+// when they begin with TLS or HTTP for the host of the CONNECT. Anything else
+// it hands back to be judged as net.tunnel, with the connection it has. It
+// serves requests of this package's [Server] only.
+type Tunnel struct{ o TunnelOptions }
+
+var _ runtime.Backend = (*Tunnel)(nil)
+
+// NewTunnel makes a Tunnel.
+func NewTunnel(o TunnelOptions) (*Tunnel, error) {
+	if o.Dialer == nil {
+		return nil, errors.New("proxy: TunnelOptions.Dialer is missing")
+	}
+	if o.Peek <= 0 {
+		o.Peek = 200 * time.Millisecond
+	}
+	if o.Hello <= 0 {
+		o.Hello = 10 * time.Second
+	}
+	o.Limits = o.Limits.withDefaults()
+	return &Tunnel{o: o}, nil
+}
+
+// dialled is a tunnel whose both ends are there.
+type dialled struct {
+	client   *taken
+	upstream net.Conn
+	result   runtime.Result
+}
+
+// close closes both ends.
+func (d *dialled) close() {
+	_ = d.client.Close()
+	_ = d.upstream.Close()
+}
+
+// Execute implements [runtime.Backend].
+func (t *Tunnel) Execute(ctx context.Context, call *runtime.Call, out runtime.Responder) (runtime.Result, error) {
+	o, ok := out.(*responder)
+	if !ok || o.seat == nil {
+		return runtime.Result{}, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonTunnelNotAllowed,
+			Msg: "a raw tunnel is opened by CONNECT only", Hint: "send CONNECT to the proxy",
+		}
+	}
+	d := o.dialled
+	if o.dialled = nil; d == nil {
+		var err error
+		if d, err = t.open(ctx, call, o); err != nil {
+			return runtime.Result{}, err
+		}
+	}
+	if call.Action.Ref == runtime.ActionPass {
+		known, err := t.peek(d.client, call.Request.Target.Authority)
+		if err != nil {
+			d.close()
+			return d.result, err
+		}
+		if !known {
+			o.dialled = d
+			return d.result, nil
+		}
+	}
+	return t.splice(ctx, d, o.seat)
+}
+
+// open dials, says 200 and takes the client's connection.
+func (t *Tunnel) open(ctx context.Context, call *runtime.Call, o *responder) (*dialled, error) {
+	authority, caller := call.Request.Target.Authority, call.Request.Caller
+	trusted := caller.Token.Empty() && !caller.RequireToken && caller.Peer.Owner
+	upstream, address, private, err := t.o.Dialer.Dial(ctx, authority, trusted, false)
+	if err != nil {
+		return nil, dialError(authority, err)
+	}
+	o.seat.hold(upstream)
+	if err := o.Start(http.StatusOK, nil); err != nil {
+		_ = upstream.Close()
+		return nil, err
+	}
+	if _, err := o.Upgrade(); err != nil {
+		_ = upstream.Close()
+		return nil, &runtime.Error{Code: runtime.CodeCanceled, Msg: "the client went away", Err: err}
+	}
+	o.seat.hold(o.taken)
+	return &dialled{
+		client: o.taken, upstream: upstream,
+		result: runtime.Result{Status: http.StatusOK, Address: address, Private: private},
+	}, nil
+}
+
+func dialError(authority string, err error) error {
+	var e *runtime.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	return &runtime.Error{
+		Code: runtime.CodeUpstream, Reason: runtime.ReasonUpstreamUnavailable,
+		Msg: fmt.Sprintf("%s cannot be reached", authority), Hint: "check the host name and that it is up", Err: err,
+	}
+}
+
+// splice passes bytes both ways until both ends have finished. It closes both.
+func (t *Tunnel) splice(ctx context.Context, d *dialled, seat *place) (runtime.Result, error) {
+	defer d.close()
+	stop := context.AfterFunc(ctx, d.close)
+	defer stop()
+	seat.splice()
+	var sent int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var err error
+		if sent, err = pump(d.upstream, d.client, seat); err != nil {
+			d.close() // nobody waits for the answer of a request that broke off
+		}
+	}()
+	received, err := pump(d.client, d.upstream, seat)
+	if err != nil {
+		if errors.Is(err, errRead) {
+			d.client.reset()
+		}
+		d.close()
+	}
+	<-done
+	d.result.BytesOut, d.result.BytesIn = sent, received
+	if errors.Is(err, errRead) && !errors.Is(err, net.ErrClosed) {
+		return d.result, &runtime.Error{
+			Code: runtime.CodeUpstream, Reason: runtime.ReasonTruncated,
+			Msg: "the upstream broke the connection off", Err: err,
+		}
+	}
+	return d.result, nil
+}
+
+// errRead marks an error of the side that is read from.
+var errRead = errors.New("read")
+
+// Sizes of a pump's buffers, in bytes: a tunnel that is quiet costs the small
+// one, one that is busy has the large one too.
+const (
+	quietBuffer = 2 << 10
+	busyBuffer  = 32 << 10
+)
+
+// pump copies src to dst until its end, then ends dst.
+func pump(dst, src net.Conn, seat *place) (n int64, err error) {
+	small := make([]byte, quietBuffer)
+	var large []byte
+	buf := small
+	for {
+		got, rerr := src.Read(buf)
+		if got > 0 {
+			seat.touch()
+			wrote, werr := dst.Write(buf[:got])
+			n += int64(wrote)
+			if werr != nil {
+				return n, fmt.Errorf("write: %w", werr)
+			}
+		}
+		if rerr != nil {
+			if half, ok := dst.(interface{ CloseWrite() error }); ok {
+				_ = half.CloseWrite()
+			}
+			if isEnd(rerr) {
+				return n, nil
+			}
+			return n, fmt.Errorf("%w: %w", errRead, rerr)
+		}
+		switch {
+		case got == len(buf) && large == nil:
+			large = make([]byte, busyBuffer)
+			buf = large
+		case got < quietBuffer:
+			buf, large = small, nil
+		}
+	}
+}
