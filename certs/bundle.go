@@ -1,0 +1,174 @@
+package certs
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"os"
+	"strconv"
+)
+
+// systemRoots are the files in which systems keep their roots, the usual first.
+func systemRoots() []string {
+	return []string{
+		"/etc/ssl/certs/ca-certificates.crt",                // Debian, Ubuntu, Arch, Gentoo, Alpine
+		"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", // RHEL, Fedora
+		"/etc/pki/tls/certs/ca-bundle.crt",                  // older Fedora, RHEL
+		"/etc/ssl/ca-bundle.pem",                            // openSUSE
+		"/etc/pki/tls/cacert.pem",                           // OpenELEC
+		"/etc/ssl/cert.pem",                                 // macOS, OpenBSD, Alpine
+		"/usr/local/share/certs/ca-root-nss.crt",            // FreeBSD
+	}
+}
+
+// Bundle returns the roots of the system followed by root, in PEM. With
+// extraRootsFile (a user's SSL_CERT_FILE) the certificates of that file take
+// the place of the system's. No certificate appears twice, and roots of other
+// kimbap authorities are left out: a shell inside `kimbap run` must not pass
+// that run's root on.
+//
+// A file that is named but cannot be read or holds no certificate is a
+// [*FileError]. A system without a file of roots (Windows) gives root alone.
+func Bundle(extraRootsFile string, root []byte) ([]byte, error) {
+	if block, _ := pem.Decode(root); block == nil || block.Type != "CERTIFICATE" {
+		return nil, errors.New("bundle: the root is not a PEM certificate")
+	}
+	source, err := rootsText(extraRootsFile)
+	if err != nil {
+		return nil, err
+	}
+	out, err := foreignRoots(source)
+	if err == nil && len(out) == 0 && extraRootsFile != "" {
+		err = errors.New("no certificate in it")
+	}
+	if err != nil {
+		return nil, &FileError{File: extraRootsFile, Msg: "the file of roots cannot be used", Fix: "correct or unset SSL_CERT_FILE", Err: err}
+	}
+	return append(out, root...), nil
+}
+
+func rootsText(file string) ([]byte, error) {
+	if file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, &FileError{File: file, Msg: "the file of roots cannot be read", Fix: "correct or unset SSL_CERT_FILE", Err: err}
+		}
+		return text, nil
+	}
+	for _, name := range systemRoots() {
+		text, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 {
+			continue
+		}
+		if err != nil {
+			return nil, &FileError{File: name, Msg: "the system's roots cannot be read", Err: err}
+		}
+		return text, nil
+	}
+	return nil, nil
+}
+
+// foreignRoots returns the certificates of a PEM text that are not ours, each once.
+func foreignRoots(text []byte) ([]byte, error) {
+	seen := map[[sha256.Size]byte]bool{}
+	var out bytes.Buffer
+	for {
+		block, rest := pem.Decode(text)
+		if block == nil {
+			return out.Bytes(), nil
+		}
+		text = rest
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		sum := sha256.Sum256(block.Bytes)
+		ours, err := x509.ParseCertificate(block.Bytes)
+		if seen[sum] || err == nil && IsOurs(ours) {
+			continue // what we cannot parse stays: its clients may be able to
+		}
+		seen[sum] = true
+		if err := pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: block.Bytes}); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// sourcePrefix begins the first line of bundle.pem, a comment to every reader
+// of PEM. It remembers whose roots these are.
+const sourcePrefix = "# kimbap's own root and those of "
+
+// RefreshBundle writes bundle.pem again when it is not what [Bundle] gives now:
+// after an update of the system's roots, or with another file of the user's
+// own. extraRootsFile is the user's SSL_CERT_FILE or "". When it is bundle.pem
+// itself, as in a shell that ran `kimbap env`, the file that the bundle was made
+// from is read again. An authority in memory has no file and does nothing.
+func (a *Authority) RefreshBundle(extraRootsFile string) error {
+	if a.dir == "" {
+		return nil
+	}
+	if a.root == nil {
+		return errNotOpen
+	}
+	file := a.BundleFile()
+	have, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &FileError{File: file, Msg: "the bundle of roots cannot be read", Err: err}
+	}
+	switch {
+	case sameFile(extraRootsFile, file):
+		extraRootsFile = rememberedSource(have)
+	case sameFile(extraRootsFile, a.CAFile()):
+		extraRootsFile = ""
+	}
+	roots, err := Bundle(extraRootsFile, a.rootPEM)
+	if err != nil {
+		return err
+	}
+	want := append([]byte(sourcePrefix+strconv.Quote(extraRootsFile)+"\n"), roots...)
+	if bytes.Equal(have, want) {
+		return nil
+	}
+	return replaceFile(file, want, 0o644)
+}
+
+// firstBundle writes bundle.pem when there is none. It leaves one that is there
+// alone: only RefreshBundle knows the user's own file.
+func (a *Authority) firstBundle() error {
+	if a.dir == "" {
+		return nil
+	}
+	if _, err := os.Stat(a.BundleFile()); err == nil {
+		return nil
+	}
+	return a.RefreshBundle("")
+}
+
+// rememberedSource returns the file that a bundle was made from; "", the
+// system's roots, when it does not say or the file is gone.
+func rememberedSource(bundle []byte) string {
+	first, _, _ := bytes.Cut(bundle, []byte("\n"))
+	quoted, ok := bytes.CutPrefix(first, []byte(sourcePrefix))
+	if !ok {
+		return ""
+	}
+	file, err := strconv.Unquote(string(quoted))
+	if err != nil {
+		return ""
+	}
+	if _, err := os.Stat(file); err != nil {
+		return ""
+	}
+	return file
+}
+
+func sameFile(a, b string) bool {
+	if a == "" {
+		return false
+	}
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}

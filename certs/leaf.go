@@ -1,0 +1,120 @@
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+const (
+	leafLife  = 3 * day
+	leafRenew = day // a leaf with less left is replaced, so that no tunnel begins with a stale one
+)
+
+var errNotOpen = errors.New("the certificate authority is not open")
+
+// Leaf returns the certificate that answers for the host of authority
+// ("host:port", canonical: lower case, no trailing dot, IPv6 in brackets), with
+// the intermediate behind it. Its only subject alternative name is that host,
+// as a DNS name or an IP address (RFC 6125, RFC 5280 section 4.2.1.6).
+//
+// Leaves are cached; callers that ask for the same host at once share one
+// signature. The certificate must not be changed.
+func (a *Authority) Leaf(authority string) (*tls.Certificate, error) {
+	if !a.isOpened.Load() {
+		return nil, errNotOpen
+	}
+	host, err := leafHost(authority)
+	if err != nil {
+		return nil, err
+	}
+	if leaf, ok := a.leaves.Get(host); ok && a.usable(leaf) {
+		return leaf, nil
+	}
+	made, err, _ := a.making.Do(host, func() (any, error) {
+		if leaf, ok := a.leaves.Get(host); ok && a.usable(leaf) {
+			return leaf, nil
+		}
+		leaf, err := a.mint(host)
+		if err != nil {
+			return nil, fmt.Errorf("certificate for %s: %w", host, err)
+		}
+		a.leaves.Add(host, leaf)
+		return leaf, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made.(*tls.Certificate), nil
+}
+
+// usable reports whether a cached leaf can begin a connection. One that ends
+// with the root is kept to its end: a new one would not last longer.
+func (a *Authority) usable(leaf *tls.Certificate) bool {
+	now, c := a.clock(), leaf.Leaf
+	if now.Before(c.NotBefore) || !now.Before(c.NotAfter) {
+		return false
+	}
+	return c.NotAfter.Sub(now) > leafRenew || c.NotAfter.Equal(a.root.NotAfter)
+}
+
+// mint signs one leaf with the intermediate of the moment.
+func (a *Authority) mint(host string) (*tls.Certificate, error) {
+	now := a.clock()
+	is, err := a.currentIssuer(now)
+	if err != nil {
+		return nil, err
+	}
+	begin, end := within(now, leafLife, is.signer)
+	template := &x509.Certificate{
+		NotBefore: begin, NotAfter: end,
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		template.IPAddresses = []net.IP{ip.AsSlice()}
+	} else {
+		template.DNSNames = []string{host}
+	}
+	if len(host) <= 64 { // the upper bound of a common name, RFC 5280 appendix A.1
+		template.Subject = pkix.Name{CommonName: host}
+	}
+	cert, err := sign(template, is.cert, &a.leafKey.PublicKey, is.key)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Certificate{
+		Certificate: [][]byte{cert.Raw, is.cert.Raw}, PrivateKey: a.leafKey, Leaf: cert,
+	}, nil
+}
+
+// leafHost takes the host out of an authority and refuses what cannot stand in
+// a certificate as one exact name: wildcards, zones, spellings that are not
+// canonical.
+func leafHost(authority string) (string, error) {
+	host, _, err := net.SplitHostPort(authority)
+	if err != nil {
+		return "", fmt.Errorf("certificate for %q: not host:port", authority)
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		if ip.Zone() != "" || ip.Is4In6() || ip.String() != host {
+			return "", fmt.Errorf("certificate for %q: the address is not canonical", authority)
+		}
+		return host, nil
+	}
+	if len(host) == 0 || len(host) > 253 {
+		return "", fmt.Errorf("certificate for %q: a name has 1 to 253 characters", authority)
+	}
+	for label := range strings.SplitSeq(host, ".") {
+		if len(label) == 0 || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return "", fmt.Errorf("certificate for %q: the name is not canonical", authority)
+		}
+	}
+	return host, nil
+}

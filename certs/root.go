@@ -1,0 +1,122 @@
+package certs
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/hex"
+	"errors"
+	"time"
+)
+
+const (
+	day = 24 * time.Hour
+
+	// clockSkew is how far a client's clock may be behind ours: every
+	// certificate begins this much before it is made.
+	clockSkew = day
+
+	rootLife    = 365 * day // all of it, clockSkew included
+	rootWarning = 30 * day
+)
+
+// ErrOurs is the refusal of an upstream whose chain holds a certificate of a
+// kimbap authority.
+var ErrOurs = errors.New("the upstream's certificate was made by a kimbap authority, not by a public one")
+
+// errUnverified is the refusal of a connection that nobody verified.
+var errUnverified = errors.New("the upstream's certificate has no verified chain")
+
+// markerOID marks every CA certificate we make. The number is random, under
+// the arc that needs no registration (ITU-T X.667, 2.25).
+func markerOID() asn1.ObjectIdentifier {
+	return asn1.ObjectIdentifier{2, 25, 1801073962, 740135529, 1}
+}
+
+func marker() pkix.Extension {
+	// A critical extension would make every client refuse the chain. The value
+	// is the DER NULL: being there is all it says.
+	return pkix.Extension{Id: markerOID(), Value: asn1.NullBytes}
+}
+
+// IsOurs reports whether c is a CA certificate of any kimbap authority, this
+// one or another, by the private extension all of them carry.
+func IsOurs(c *x509.Certificate) bool {
+	if c == nil {
+		return false
+	}
+	ours := markerOID()
+	for _, e := range c.Extensions {
+		if e.Id.Equal(ours) {
+			return true
+		}
+	}
+	return false
+}
+
+// RefuseOurs returns [ErrOurs] when any chain holds a certificate of a kimbap
+// authority, and an error when there is no chain at all. It belongs in
+// [crypto/tls.Config.VerifyConnection] of upstream connections, where it also
+// sees resumed sessions: a process that inherited SSL_CERT_FILE from `kimbap
+// env` trusts our root without knowing.
+func RefuseOurs(chains [][]*x509.Certificate) error {
+	if len(chains) == 0 {
+		return errUnverified
+	}
+	for _, chain := range chains {
+		for _, c := range chain {
+			if IsOurs(c) {
+				return ErrOurs
+			}
+		}
+	}
+	return nil
+}
+
+// signer is a CA certificate and its key.
+type signer struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// newRoot makes a self-signed root that may have one level of CA below it.
+func newRoot(now time.Time) (signer, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return signer{}, err
+	}
+	begin := now.Add(-clockSkew).UTC().Truncate(time.Second)
+	template := caTemplate("kimbap local root", begin, begin.Add(rootLife))
+	template.MaxPathLen = 1
+	cert, err := sign(template, template, &key.PublicKey, key)
+	return signer{cert, key}, err
+}
+
+// caTemplate holds what root and intermediate share: they sign certificates
+// for servers and nothing else. The name is unique, because trust stores and
+// path builders look CAs up by it.
+func caTemplate(name string, begin, end time.Time) *x509.Certificate {
+	var unique [8]byte
+	_, _ = rand.Read(unique[:]) // never fails: crypto/rand aborts the process first
+	return &x509.Certificate{
+		Subject:   pkix.Name{Organization: []string{"kimbap"}, CommonName: name + " " + hex.EncodeToString(unique[:])},
+		NotBefore: begin, NotAfter: end,
+		IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:        x509.KeyUsageCertSign,
+		ExtKeyUsage:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		ExtraExtensions: []pkix.Extension{marker()},
+	}
+}
+
+// sign makes a certificate with a random serial number (RFC 5280 section
+// 4.1.2.2) and reads it back.
+func sign(template, parent *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
