@@ -1,6 +1,11 @@
 package audit
 
-import "io"
+import (
+	"io"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
 
 // RetryInterval is the time between attempts to recover.
 const RetryInterval = retryInterval
@@ -30,3 +35,16 @@ func ReadLines(r io.Reader) (records, others int) {
 // Fail closes the ledger's file under the writer, so that the next write fails.
 // Nothing may be on its way.
 func (l *Log) Fail() { _ = l.ledger.file.Close() }
+
+// EncodeRefusal encodes a record as a refusal, closed to one JSON object.
+func EncodeRefusal(r *runtime.Record, hash Redactor) []byte {
+	e := encoder{redactor: redactor{hash: hash}, process: "1"}
+	out := e.outcome([]byte("{"), r, time.Unix(0, 0))
+	return append(out, '}')
+}
+
+// EncodeIntent encodes into dst, as the hot path does.
+func EncodeIntent(dst []byte, r *runtime.Record, hash Redactor, now time.Time) []byte {
+	e := encoder{redactor: redactor{hash: hash}, process: "1"}
+	return e.intent(dst, r, now)
+}

@@ -1,0 +1,255 @@
+package audit_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+)
+
+// lines returns the raw lines of the only segment.
+func lines(t *testing.T, dir string) []string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "proxy", "00000001.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+}
+
+// write records the request as a refusal and returns its line and members.
+func writeOne(t *testing.T, o audit.Options, r *runtime.Record) (string, map[string]any) {
+	t.Helper()
+	o.Dir = t.TempDir()
+	l := open(t, o)
+	l.Outcome(r)
+	shut(t, l)
+	all := lines(t, o.Dir)
+	if len(all) != 1 {
+		t.Fatalf("%d lines for one record: %q", len(all), all)
+	}
+	var m map[string]any
+	if err := json.Unmarshal([]byte(all[0]), &m); err != nil {
+		t.Fatalf("%v in %q", err, all[0])
+	}
+	return all[0], m
+}
+
+func TestHostileTextStaysOneValidLine(t *testing.T) { // AU-007
+	for name, evil := range map[string]string{
+		"newline":  "/x\n{\"seq\":2,\"kind\":\"outcome\"}",
+		"return":   "/x\r\n",
+		"U+2028":   "/x\u2028y\u2029z\u0085",
+		"ansi":     "/x\x1b[2J\x1b]0;title\x07\u009b1m",
+		"bidi":     "/x\u202egpj.exe\u2066",
+		"utf8":     "/x\xff\xfe\xc3(",
+		"nul":      "/x\x00y",
+		"quotes":   `/x","verdict":"allow","y":"\`,
+		"mebibyte": "/" + strings.Repeat("é", 1<<19),
+		"invalid":  "/" + strings.Repeat("\x80", 1<<20),
+	} {
+		r := record("req_1")
+		r.Target.Path, r.Principal.Agent, r.Verdict.Rule = evil, evil, evil
+		r.Args = runtime.Args{evil: evil}
+		r.Err = &runtime.Error{Code: runtime.CodeForbidden, Msg: evil}
+		r.Result.Changed = []string{evil}
+		line, m := writeOne(t, options(""), r)
+		for _, c := range line {
+			if c < ' ' || c == 0x7f || c >= 0x80 && c < 0xa0 || c == '\u2028' || c == '\u2029' || c == '\u202e' || c == '\u2066' {
+				t.Errorf("%s: the line holds %U", name, c)
+			}
+		}
+		if !utf8.ValidString(line) || m["kind"] != "refusal" || m["verdict"] != nil {
+			t.Errorf("%s: %q", name, line)
+		}
+		if len(line) > 64<<10 {
+			t.Errorf("%s: a line of %d bytes", name, len(line))
+		}
+		if len(evil) > 1<<20 && !strings.Contains(line, "1048577 bytes") {
+			t.Errorf("%s: the length of the cut text is not noted", name)
+		}
+	}
+}
+
+func action() *runtime.Action {
+	return &runtime.Action{
+		Ref: "demo.act", Risk: runtime.RiskHigh, Digest: "abc", Auth: &runtime.Auth{},
+		Params: []runtime.Param{
+			{Name: "owner", In: runtime.InPath}, {Name: "page", In: runtime.InQuery},
+			{Name: "key", In: runtime.InPath, Secret: true}, {Name: "pin", In: runtime.InBody, Secret: true},
+			{Name: "note", In: runtime.InBody}, {Name: "title"},
+		},
+	}
+}
+
+func TestArgumentsAreRedactedByPlace(t *testing.T) { // AU-006
+	const vaulted = "vaulted-value-0123"
+	r := record("req_1")
+	r.Action = action()
+	r.Target.Path = "/u/acme/hunter%32/x?page=2&key=hunter2"
+	r.Args = runtime.Args{
+		"owner": "acme", "page": json.Number("2"), "key": "hunter2", "pin": "1234", "title": "t",
+		"note":  map[string]any{"a": []any{"Bearer ghp_0123456789abcdefghijkl", `{"session":"s3cr3t"}`}},
+		"extra": "undeclared-value",
+	}
+	r.Query = runtime.Args{"auth": "query-secret"}
+	r.Err = &runtime.Error{
+		Code: runtime.CodeUpstream, Msg: "sent " + vaulted + " and ghp_0123456789abcdefghijkl to it",
+		Err: errors.New("upstream said private-words"),
+	}
+	o := options("")
+	o.Secrets = func() []runtime.Secret { return []runtime.Secret{runtime.NewSecret(vaulted)} }
+	line, m := writeOne(t, o, r)
+	for _, leak := range []string{"hunter", "1234", "ghp_", "s3cr3t", "undeclared-value", "query-secret", vaulted, "private-words"} {
+		if strings.Contains(line, leak) {
+			t.Errorf("the record shows %q: %s", leak, line)
+		}
+	}
+	args, _ := m["args"].(map[string]any)
+	if args["owner"] != "acme" || args["page"] != float64(2) {
+		t.Errorf("declared path and query arguments are not plain: %v", args)
+	}
+	if note, _ := args["note"].(map[string]any); note["hash"] == nil || note["size"] == nil {
+		t.Errorf("a body argument has no hash and size: %v", args["note"])
+	}
+	if query, _ := m["query"].(map[string]any); query["auth"].(map[string]any)["hash"] == nil {
+		t.Errorf("an undeclared query value has no hash: %v", m["query"])
+	}
+	if m["path"] != "/u/acme/***/x" {
+		t.Errorf("path %q", m["path"])
+	}
+
+	o.Redact = keyed{locked: true}
+	line, _ = writeOne(t, o, r)
+	if strings.Contains(line, `"hash"`) || !strings.Contains(line, `{"omitted":"locked","size":`) {
+		t.Errorf("with a locked vault: %s", line)
+	}
+}
+
+func TestAuditPlainShowsBodyArguments(t *testing.T) {
+	r := record("req_1")
+	r.Action = action()
+	r.Action.AuditPlain = true
+	r.Args = runtime.Args{
+		"note": map[string]any{"b": json.Number("1.50"), "a": []any{true, nil}},
+		"pin":  "1234", "title": "Bearer ghp_0123456789abcdefghijkl",
+	}
+	line, _ := writeOne(t, options(""), r)
+	if !strings.Contains(line, `"note":{"a":[true,null],"b":1.50}`) {
+		t.Errorf("a plain body argument: %s", line)
+	}
+	if strings.Contains(line, "1234") || strings.Contains(line, "ghp_") {
+		t.Errorf("a secret shows: %s", line)
+	}
+}
+
+func TestTheRecordSaysAll(t *testing.T) {
+	r := record("req_1")
+	r.Action = action()
+	r.Principal.TokenID, r.Principal.Run = "t_1", "run_1"
+	r.Verdict.Digest, r.Credential, r.Version, r.Body = "pol", "github", 7, "streamed"
+	r.ApprovalID, r.Ticket = "apr_1", runtime.Ticket{ID: "apr_1", By: "local:1000", Presence: "pin"}
+	r.Ended = r.Received.Add(1500 * time.Microsecond)
+	r.Result = runtime.Result{
+		Status: 201, BytesIn: 5, BytesOut: 6, Used: runtime.CredentialStored, Address: "10.0.0.1:443",
+		Private: true, Unscanned: true, Scrubbed: 2, Changed: []string{"authorization"},
+	}
+	_, m := writeOne(t, options(""), r)
+	for name, want := range map[string]any{
+		"principal": "local:1000", "agent": "local", "token": "t_1", "run": "run_1", "surface": "proxy", "tenant": "default",
+		"action": "demo.act", "action_digest": "abc", "policy_digest": "pol", "risk": "high", "effect": "allow", "rule": "default:low",
+		"credential": "github", "credential_version": 7.0, "credential_used": "stored", "body": "streamed", "approval": "apr_1",
+		"decided_by": "local:1000", "presence": "pin", "status": 201.0, "bytes_in": 5.0, "bytes_out": 6.0, "duration_us": 1500.0,
+		"private": true, "address": "10.0.0.1:443", "unscanned": true, "scrubbed": 2.0, "result": "ok", "method": "GET", "host": "api.github.com:443",
+	} {
+		if m[name] != want {
+			t.Errorf("%s: %v, want %v", name, m[name], want)
+		}
+	}
+}
+
+func TestManyArgumentsAreCounted(t *testing.T) {
+	r := record("req_1")
+	r.Args = runtime.Args{}
+	for i := range 5000 {
+		r.Args[strings.Repeat("x", i%50)+string(rune('a'+i%26))+strings.Repeat("y", i/26)] = "v"
+	}
+	line, m := writeOne(t, options(""), r)
+	if m["args_omitted"] == nil || len(line) > 32<<10 {
+		t.Errorf("5000 arguments make a line of %d bytes, omitted %v", len(line), m["args_omitted"])
+	}
+}
+
+func TestClockThatJumpsBackIsMarked(t *testing.T) { // AU-011
+	dir := t.TempDir()
+	clock := runtimetest.NewClock()
+	o := options(dir)
+	o.Clock = clock.Now
+	l := open(t, o)
+	for _, step := range []time.Duration{0, -24 * time.Hour, 48 * time.Hour} {
+		clock.Advance(step)
+		if err := l.Intent(t.Context(), record("req")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shut(t, l)
+	verified(t, dir)
+	for i, line := range lines(t, dir) {
+		if got := strings.Contains(line, `"clock":"back"`); got != (i == 1) {
+			t.Errorf("line %d marked: %v", i+1, got)
+		}
+	}
+}
+
+func FuzzText(f *testing.F) {
+	f.Add("plain", 10)
+	f.Add("\u2028\x00\xff\xf0\x9f", 3)
+	f.Add("𝄞\u0007é", 5)
+	f.Fuzz(func(t *testing.T, s string, limit int) {
+		if limit < 0 || limit > 1<<16 {
+			return
+		}
+		out := audit.AppendText(nil, s, limit)
+		var back string
+		if err := json.Unmarshal(out, &back); err != nil {
+			t.Fatalf("%v: %q", err, out)
+		}
+		if strings.ContainsAny(string(out), "\n\r\u2028\u2029") {
+			t.Fatalf("more than one line: %q", out)
+		}
+		if len(s) <= limit && back != strings.ToValidUTF8(s, "\ufffd") && utf8.ValidString(s) {
+			t.Fatalf("%q came back as %q", s, back)
+		}
+	})
+}
+
+func FuzzArguments(f *testing.F) {
+	f.Add("name", `{"a":[1,2,{"b":"c"}]}`, "/a/b?c=d")
+	f.Add("\n", `"\u2028"`, "%zz")
+	f.Add("n", `1e999`, "/")
+	f.Fuzz(func(t *testing.T, name, value, path string) {
+		var v any
+		decoder := json.NewDecoder(strings.NewReader(value))
+		decoder.UseNumber()
+		if decoder.Decode(&v) != nil {
+			v = json.Number(value)
+		}
+		r := record("req_1")
+		r.Action = action()
+		r.Action.AuditPlain = true
+		r.Args = runtime.Args{name: v, "note": v, "owner": value}
+		r.Target.Path = path
+		out := audit.EncodeRefusal(r, keyed{})
+		if !json.Valid(out) || strings.ContainsAny(string(out), "\n\u2028") {
+			t.Fatalf("not one valid line: %q", out)
+		}
+	})
+}

@@ -1,0 +1,244 @@
+package audit_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/sink"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+)
+
+// memory is a sink that can be told to fail or to hang.
+type memory struct {
+	required bool
+	gate     chan struct{} // nil: never hangs
+
+	mu   sync.Mutex
+	fail error
+	got  [][]byte
+}
+
+func (m *memory) Name() string   { return "memory" }
+func (m *memory) Required() bool { return m.required }
+func (m *memory) Close() error   { return nil }
+
+func (m *memory) Write(_ context.Context, lines [][]byte) error {
+	if m.gate != nil {
+		<-m.gate
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		return m.fail
+	}
+	for _, line := range lines {
+		m.got = append(m.got, bytes.Clone(line))
+	}
+	return nil
+}
+
+func (m *memory) set(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fail = err
+}
+
+func (m *memory) lines() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return string(bytes.Join(m.got, nil))
+}
+
+func TestRequiredSinkHasWrittenBeforeIntentReturns(t *testing.T) {
+	dir := t.TempDir()
+	clock, m := runtimetest.NewClock(), &memory{required: true}
+	o := options(dir)
+	o.Sinks, o.After = []audit.Sink{m}, clock.After
+	l := open(t, o)
+	if err := l.Intent(t.Context(), record("req_1")); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(m.lines(), "req_1") {
+		t.Fatal("Intent returned before the required sink had the record")
+	}
+	m.set(errors.New("gone"))
+	r := record("req_2")
+	if err := l.Intent(t.Context(), r); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
+		t.Fatalf("Intent without the sink: %v", err)
+	}
+	if r.Sequence != 2 {
+		t.Errorf("the ledger has the record, and its sequence is %d", r.Sequence)
+	}
+	r.Err = &runtime.Error{Code: runtime.CodeAuditUnavailable}
+	l.Outcome(r)
+	m.set(nil)
+	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
+		t.Fatalf("not recovered: %+v", l.Health())
+	}
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	shut(t, l)
+	verified(t, dir)
+	if want := strings.Join(lines(t, dir), "\n") + "\n"; m.lines() != want {
+		t.Errorf("the sink has\n%swant\n%s", m.lines(), want)
+	}
+}
+
+func TestBestEffortSinkDelaysNobodyAndCountsDrops(t *testing.T) {
+	m := &memory{gate: make(chan struct{})}
+	o := options(t.TempDir())
+	o.Sinks = []audit.Sink{m}
+	l := open(t, o)
+	for range 300 { // more groups than the queue holds
+		if err := l.Intent(t.Context(), record("req")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := l.Health().Sinks[0]
+	if h.Dropped == 0 || h.Queue == 0 {
+		t.Errorf("health: %+v", h)
+	}
+	close(m.gate)
+	shut(t, l)
+	if got := strings.Count(m.lines(), "\n") + int(h.Dropped); got != 300 {
+		t.Errorf("sent and dropped: %d", got)
+	}
+}
+
+func TestFileSinkFollowsLogrotate(t *testing.T) { // AU-009
+	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "audit.jsonl")
+	file, err := sink.NewFile(sink.FileOptions{Path: out, Required: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(dir)
+	o.Sinks = []audit.Sink{file}
+	l := open(t, o)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 50 {
+				if err := l.Intent(context.Background(), record("req")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i, name := range []string{".1", ".2", ".3"} {
+		for range i + 1 {
+			_ = l.Event(t.Context(), audit.Event{Kind: "rotate"})
+		}
+		if err := os.Rename(out, out+name); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Wait()
+	_ = l.Event(t.Context(), audit.Event{Kind: "rotate"})
+	shut(t, l)
+	var shipped []string
+	for _, name := range []string{".1", ".2", ".3", ""} {
+		data, err := os.ReadFile(out + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shipped = append(shipped, strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")...)
+	}
+	if !slices.Equal(shipped, lines(t, dir)) {
+		t.Errorf("%d lines were shipped, the ledger has %d", len(shipped), len(lines(t, dir)))
+	}
+}
+
+func TestFailedWriteIsNotRetriedBlindly(t *testing.T) {
+	dir := t.TempDir()
+	clock := runtimetest.NewClock()
+	o := options(dir)
+	o.After = clock.After
+	l := open(t, o)
+	first := record("req_1")
+	if err := l.Intent(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	l.Fail()
+	// A group that reached the file and whose fsync failed: nobody was told.
+	path := filepath.Join(dir, "proxy", "00000001.jsonl")
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Outcome(first) // AU-002: the failing write is an outcome's
+	if err := step(clock, func() bool { return l.Ready() != nil }); err != nil {
+		t.Fatal("a failed outcome write does not stop new requests")
+	}
+	_, werr := f.WriteString("half a group\n{")
+	if err := errors.Join(werr, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
+		t.Fatalf("not recovered: %+v", l.Health())
+	}
+	shut(t, l)
+	verified(t, dir)
+	if got := kinds(entries(t, dir, audit.Query{})); got != "intent outcome event" {
+		t.Errorf("the ledger holds %q", got)
+	}
+}
+
+func TestKeptOutcomesAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	clock := runtimetest.NewClock()
+	o := options(dir)
+	o.After, o.Kept = clock.After, 3
+	l := open(t, o)
+	l.Fail()
+	if l.Intent(t.Context(), record("req")) == nil {
+		t.Fatal("wrote to a closed file")
+	}
+	path := filepath.Join(dir, "proxy", "00000001.jsonl")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil { // nothing to recover to
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Dir(path), filepath.Join(dir, "away")); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		l.Outcome(record("req"))
+	}
+	if err := step(clock, func() bool { h := l.Health(); return h.Kept == 3 && h.Lost == 2 }); err != nil {
+		t.Errorf("health: %+v", l.Health())
+	}
+	if err := l.Close(context.Background()); err == nil {
+		t.Error("Close says nothing of what it could not write")
+	}
+}
+
+func TestSinkOptions(t *testing.T) {
+	if _, err := sink.NewFile(sink.FileOptions{}); err == nil {
+		t.Error("a file without a path")
+	}
+	file, err := sink.NewFile(sink.FileOptions{Path: filepath.Join(t.TempDir(), "none", "x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := file.Write(ctx, [][]byte{[]byte("x\n")}); err == nil {
+		t.Error("wrote into a folder that is not there")
+	}
+	if err := errors.Join(file.Close(), file.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := file.Write(ctx, nil); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("Write after Close: %v", err)
+	}
+}

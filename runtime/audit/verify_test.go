@@ -1,0 +1,148 @@
+package audit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime/audit"
+)
+
+func TestVerifyFindsWhatWasDone(t *testing.T) {
+	write := func(t *testing.T, path string, lines []string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		tamper func(t *testing.T, dir string, l []string)
+		kind   audit.ProblemKind
+		seq    uint64
+		line   int
+	}{
+		{"edited", func(t *testing.T, dir string, l []string) {
+			l[2] = strings.Replace(l[2], "api.github.com", "api.gitlab.com", 1)
+			write(t, filepath.Join(dir, "00000001.jsonl"), l)
+		}, audit.ProblemEdited, 3, 3},
+		{"removed", func(t *testing.T, dir string, l []string) {
+			write(t, filepath.Join(dir, "00000001.jsonl"), append(l[:2:2], l[3:]...))
+		}, audit.ProblemRemoved, 4, 3},
+		{"swapped", func(t *testing.T, dir string, l []string) {
+			l[2], l[3] = l[3], l[2]
+			write(t, filepath.Join(dir, "00000001.jsonl"), l)
+		}, audit.ProblemOrder, 4, 3},
+		{"doubled", func(t *testing.T, dir string, l []string) {
+			write(t, filepath.Join(dir, "00000001.jsonl"), append(l[:3:3], l[2:]...))
+		}, audit.ProblemOrder, 3, 4},
+		{"not a record", func(t *testing.T, dir string, l []string) {
+			l[2] = `{"seq":3}`
+			write(t, filepath.Join(dir, "00000001.jsonl"), l)
+		}, audit.ProblemForm, 0, 3},
+		{"head kept, rest broken", func(t *testing.T, dir string, l []string) {
+			l[2] = l[2][:len(l[2])-1]
+			write(t, filepath.Join(dir, "00000001.jsonl"), l)
+		}, audit.ProblemForm, 0, 3},
+		{"beginning removed", func(t *testing.T, dir string, l []string) {
+			write(t, filepath.Join(dir, "00000001.jsonl"), l[1:])
+		}, audit.ProblemRemoved, 2, 1},
+		{"first file gone", func(t *testing.T, dir string, l []string) {
+			if err := os.Rename(filepath.Join(dir, "00000001.jsonl"), filepath.Join(dir, "00000002.jsonl")); err != nil {
+				t.Fatal(err)
+			}
+		}, audit.ProblemSegment, 1, 0},
+		{"slot renamed", func(t *testing.T, dir string, l []string) {
+			if err := os.Rename(dir, filepath.Join(filepath.Dir(dir), "other")); err != nil {
+				t.Fatal(err)
+			}
+		}, audit.ProblemEdited, 1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			l := open(t, options(dir))
+			for i := range 6 {
+				if err := l.Intent(t.Context(), record(fmt.Sprint("req_", i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			shut(t, l)
+			verified(t, dir)
+			c.tamper(t, filepath.Join(dir, "proxy"), lines(t, dir))
+			report, err := audit.Verify(t.Context(), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.OK || len(report.Slots[0].Problems) == 0 {
+				t.Fatalf("not found:\n%s", report)
+			}
+			p := report.Slots[0].Problems[0]
+			if p.Kind != c.kind || p.Sequence != c.seq || p.Line != c.line || p.Slot == "" || p.File == "" {
+				t.Errorf("found %+v", p)
+			}
+			if c.kind == audit.ProblemEdited && len(report.Slots[0].Problems) != 1 {
+				t.Errorf("one edit, and the report says:\n%s", report)
+			}
+		})
+	}
+}
+
+func TestVerifyWhileWriting(t *testing.T) {
+	dir := t.TempDir()
+	o := options(dir)
+	o.SegmentSize = 8 << 10
+	l := open(t, o)
+	stop, stopped := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for stop.Err() == nil {
+			_ = l.Intent(context.Background(), record("req"))
+		}
+	}()
+	for range 30 {
+		verified(t, dir)
+	}
+	stopped()
+	<-done
+}
+
+func TestVerifyOfNothing(t *testing.T) {
+	if report := verified(t, filepath.Join(t.TempDir(), "none")); len(report.Slots) != 0 {
+		t.Errorf("report: %+v", report)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	dir := t.TempDir()
+	l := open(t, options(dir))
+	for range 2000 {
+		l.Outcome(record("req"))
+	}
+	shut(t, l)
+	if _, err := audit.Verify(ctx, dir); !errors.Is(err, context.Canceled) {
+		t.Errorf("Verify in a context that has ended: %v", err)
+	}
+}
+
+func FuzzLines(f *testing.F) {
+	f.Add([]byte("{\"seq\":1,\"prev\":\"" + strings.Repeat("0", 64) + "\",\"kind\":\"intent\",\"time\":\"\"}\n"))
+	f.Add([]byte("{\"seq\":01,\"prev\":\"\n\n\x00"))
+	f.Add([]byte("{\"seq\":2,\"prev\":\"" + strings.Repeat("f", 64) + "\",\"kind\":\"outcome\",\"intent\":99999999999999999999"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		records, others := audit.ReadLines(strings.NewReader(string(data)))
+		if want := strings.Count(string(data), "\n"); records+others != want {
+			t.Fatalf("%d lines were read as %d", want, records+others)
+		}
+	})
+}
+
+func TestLongLinesAreSkippedInBoundedMemory(t *testing.T) {
+	long := strings.Repeat("x", 3<<20) + "\n"
+	if records, others := audit.ReadLines(strings.NewReader(long + long + "y\n")); records != 0 || others != 3 {
+		t.Errorf("%d records, %d other lines", records, others)
+	}
+}
