@@ -144,7 +144,7 @@ func (p *Pipeline) end(rec *Record, out Responder, panicked any, err error) erro
 			named.ApprovalID = rec.Ticket.ID
 		}
 		rec.Err, rec.ApprovalID, err = &named, named.ApprovalID, &named
-		out.Abort(err)
+		defer out.Abort(err) // after the outcome: Abort may panic, as http.ErrAbortHandler does
 	} else {
 		rec.ApprovalID = rec.Ticket.ID
 	}

@@ -1,0 +1,317 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+)
+
+func pipeline(t *testing.T, s *runtimetest.Stages) *runtime.Pipeline {
+	t.Helper()
+	p, err := runtime.New(s.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestNewRefusesEachMissingStageByName(t *testing.T) {
+	fields := reflect.TypeFor[runtime.Options]()
+	for i := range fields.NumField() {
+		o := new(runtimetest.Stages).Options()
+		reflect.ValueOf(&o).Elem().Field(i).SetZero()
+		name := fields.Field(i).Name
+		if _, err := runtime.New(o); err == nil || !strings.Contains(err.Error(), "Options."+name+" ") {
+			t.Errorf("New without %s: %v", name, err)
+		}
+	}
+}
+
+// The stages of a request, in order, as the doubles name them.
+const (
+	upToPolicy = "ready identify resolve decide"
+	wholeWay   = upToPolicy + " intent credential execute outcome"
+	askedWay   = upToPolicy + " intent await decide credential execute finish outcome"
+)
+
+func ask(runtime.Question) runtime.Verdict {
+	return runtime.Verdict{Effect: runtime.EffectAsk, Rule: "ask-first"}
+}
+
+func TestOrderOfStages(t *testing.T) {
+	denied := &runtime.Error{Code: runtime.CodeInternal, Msg: "no"}
+	for _, c := range []struct {
+		name   string
+		stages *runtimetest.Stages
+		req    runtime.Request
+		events string
+		code   runtime.Code
+		reason runtime.Reason
+	}{
+		{name: "allow", stages: &runtimetest.Stages{}, events: wholeWay},
+		{name: "ask and yes", stages: &runtimetest.Stages{OnDecide: ask}, events: askedWay},
+		{
+			name: "deny", events: upToPolicy + " outcome", code: runtime.CodeForbidden,
+			stages: &runtimetest.Stages{OnDecide: func(runtime.Question) runtime.Verdict {
+				return runtime.Verdict{Effect: runtime.EffectDeny, Rule: "no"}
+			}},
+		},
+		{
+			name: "the zero verdict", events: upToPolicy + " outcome", code: runtime.CodeForbidden,
+			stages: &runtimetest.Stages{OnDecide: func(runtime.Question) runtime.Verdict { return runtime.Verdict{} }},
+		},
+		{
+			name: "an unknown verdict", events: upToPolicy + " outcome", code: runtime.CodeForbidden,
+			stages: &runtimetest.Stages{OnDecide: func(runtime.Question) runtime.Verdict { return runtime.Verdict{Effect: "ALLOW"} }},
+		},
+		{
+			name: "the zero principal", events: "ready identify resolve outcome", code: runtime.CodeForbidden, reason: runtime.ReasonScope,
+			stages: &runtimetest.Stages{OnIdentify: func(runtime.Caller) (runtime.Principal, error) { return runtime.Principal{}, nil }},
+		},
+		{
+			name: "trail not ready", events: "ready outcome", code: runtime.CodeAuditUnavailable,
+			stages: &runtimetest.Stages{OnReady: func() error { return &runtime.Error{Code: runtime.CodeAuditUnavailable} }},
+		},
+		{
+			name: "unidentified", events: "ready identify outcome", code: runtime.CodeUnauthenticated,
+			stages: &runtimetest.Stages{OnIdentify: func(runtime.Caller) (runtime.Principal, error) {
+				return runtime.Principal{}, &runtime.Error{Code: runtime.CodeUnauthenticated}
+			}},
+		},
+		{
+			name: "refused by the surface", events: "ready identify outcome", code: runtime.CodeMisdirected, stages: &runtimetest.Stages{},
+			req: runtime.Request{Refusal: &runtime.Error{Code: runtime.CodeMisdirected, Stage: runtime.StageSurface}},
+		},
+		{
+			name: "unresolved", events: "ready identify resolve outcome", code: runtime.CodeUnknownAction,
+			stages: &runtimetest.Stages{OnResolve: func(*runtime.Request) (*runtime.Action, runtime.Args, error) {
+				return nil, nil, &runtime.Error{Code: runtime.CodeUnknownAction}
+			}},
+		},
+		{
+			name: "resolved to nothing", events: "ready identify resolve outcome", code: runtime.CodeInternal,
+			stages: &runtimetest.Stages{OnResolve: func(*runtime.Request) (*runtime.Action, runtime.Args, error) { return nil, nil, nil }},
+		},
+		{
+			name: "no intent, no credential", events: upToPolicy + " intent outcome", code: runtime.CodeAuditUnavailable,
+			stages: &runtimetest.Stages{OnIntent: func(context.Context, *runtime.Record) error {
+				return &runtime.Error{Code: runtime.CodeAuditUnavailable}
+			}},
+		},
+		{
+			name: "approval refused", events: upToPolicy + " intent await outcome", code: runtime.CodeApprovalRejected,
+			stages: &runtimetest.Stages{OnDecide: ask, OnAwait: func(context.Context, *runtime.Call, runtime.Verdict) (runtime.Ticket, error) {
+				return runtime.Ticket{}, &runtime.Error{Code: runtime.CodeApprovalRejected, ApprovalID: "apr_9"}
+			}},
+		},
+		{
+			name: "unattended", events: upToPolicy + " outcome", code: runtime.CodeForbidden, reason: runtime.ReasonUnattended,
+			stages: &runtimetest.Stages{OnDecide: ask}, req: runtime.Request{Unattended: true},
+		},
+		{
+			name: "vault locked", events: upToPolicy + " intent credential outcome", code: runtime.CodeVaultLocked,
+			stages: &runtimetest.Stages{OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
+				return runtime.Credential{}, &runtime.Error{Code: runtime.CodeVaultLocked}
+			}},
+		},
+		{
+			name: "asked, vault fails: the ticket is finished", code: runtime.CodeInternal,
+			events: upToPolicy + " intent await decide credential finish outcome",
+			stages: &runtimetest.Stages{OnDecide: ask, OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
+				return runtime.Credential{}, denied
+			}},
+		},
+		{
+			name: "no backend", events: upToPolicy + " intent credential outcome", code: runtime.CodeInternal,
+			stages: &runtimetest.Stages{OnResolve: func(*runtime.Request) (*runtime.Action, runtime.Args, error) {
+				a := runtimetest.Action()
+				a.Backend = "none"
+				return a, nil, nil
+			}},
+		},
+		{
+			name: "an error without a code", events: wholeWay, code: runtime.CodeInternal,
+			stages: &runtimetest.Stages{OnExecute: func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) {
+				return runtime.Result{}, errors.New("dial 10.0.0.1: boom")
+			}},
+		},
+		{
+			name: "the caller went away", events: wholeWay, code: runtime.CodeCanceled,
+			stages: &runtimetest.Stages{OnExecute: func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) {
+				return runtime.Result{}, context.Canceled
+			}},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out := &runtimetest.Responder{}
+			err := pipeline(t, c.stages).Do(t.Context(), &c.req, out)
+			if got := strings.Join(c.stages.Events(), " "); got != c.events {
+				t.Errorf("stages\n  %s, want\n  %s", got, c.events)
+			}
+			if runtime.CodeOf(err) != c.code || err != nil && runtime.AsError(err).Reason != c.reason {
+				t.Errorf("error %v, want %q %q", err, c.code, c.reason)
+			}
+			o := c.stages.Outcomes()
+			if len(o) != 1 || o[0].ID != "req_1" || o[0].Ended.IsZero() {
+				t.Fatalf("outcomes: %+v", o)
+			}
+			if err == nil {
+				if o[0].Err != nil || out.Answer().Body != "ok" || o[0].Version != 3 {
+					t.Errorf("outcome %+v, answer %+v", o[0], out.Answer())
+				}
+				return
+			}
+			if runtime.AsError(err).RequestID != "req_1" || o[0].Err == nil || o[0].Err.Code != c.code || out.Answer().Status != 0 {
+				t.Errorf("error %+v, outcome %+v", err, o[0])
+			}
+			if strings.Contains(runtime.AsError(err).Msg, "10.0.0.1") {
+				t.Errorf("the caller sees the cause: %v", runtime.AsError(err).Msg)
+			}
+		})
+	}
+}
+
+func TestPanicInAnyStageDeniesAndIsRecorded(t *testing.T) {
+	for name, c := range map[string]struct {
+		set    func(*runtimetest.Stages)
+		events string
+	}{
+		"ready": {func(s *runtimetest.Stages) { s.OnReady = func() error { panic("x") } }, "ready outcome"},
+		"identify": {func(s *runtimetest.Stages) {
+			s.OnIdentify = func(runtime.Caller) (runtime.Principal, error) { panic("x") }
+		}, "ready identify outcome"},
+		"resolve": {func(s *runtimetest.Stages) {
+			s.OnResolve = func(*runtime.Request) (*runtime.Action, runtime.Args, error) { panic("x") }
+		}, "ready identify resolve outcome"},
+		"decide": {func(s *runtimetest.Stages) { s.OnDecide = func(runtime.Question) runtime.Verdict { panic("x") } }, upToPolicy + " outcome"},
+		"intent": {func(s *runtimetest.Stages) { s.OnIntent = func(context.Context, *runtime.Record) error { panic("x") } }, upToPolicy + " intent outcome"},
+		"await": {func(s *runtimetest.Stages) {
+			s.OnDecide = ask
+			s.OnAwait = func(context.Context, *runtime.Call, runtime.Verdict) (runtime.Ticket, error) { panic("x") }
+		}, upToPolicy + " intent await outcome"},
+		"credential": {func(s *runtimetest.Stages) {
+			s.OnDecide = ask
+			s.OnCredential = func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) { panic("x") }
+		}, upToPolicy + " intent await decide credential finish outcome"},
+		"execute": {func(s *runtimetest.Stages) {
+			s.OnDecide = ask
+			s.OnExecute = func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) { panic("x") }
+		}, askedWay},
+		"finish": {func(s *runtimetest.Stages) {
+			s.OnDecide = ask
+			s.OnFinish = func(context.Context, runtime.Ticket, error) error { panic("x") }
+		}, askedWay},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &runtimetest.Stages{}
+			c.set(s)
+			finished := []error{}
+			if s.OnFinish == nil {
+				s.OnFinish = func(_ context.Context, _ runtime.Ticket, err error) error {
+					finished = append(finished, err)
+					return nil
+				}
+			}
+			err := pipeline(t, s).Do(t.Context(), &runtime.Request{}, &runtimetest.Responder{})
+			if runtime.CodeOf(err) != runtime.CodeInternal {
+				t.Errorf("error %v", err)
+			}
+			if got := strings.Join(s.Events(), " "); got != c.events {
+				t.Errorf("stages\n  %s, want\n  %s", got, c.events)
+			}
+			if o := s.Outcomes(); len(o) != 1 || !o[0].Panicked || o[0].Err == nil {
+				t.Errorf("outcomes: %+v", o)
+			}
+			for _, err := range finished {
+				if err == nil {
+					t.Error("the approval was finished as a success")
+				}
+			}
+		})
+	}
+}
+
+func TestPanicInAbortIsStillRecorded(t *testing.T) {
+	s := &runtimetest.Stages{OnDecide: func(runtime.Question) runtime.Verdict { return runtime.Verdict{} }}
+	out := &runtimetest.Responder{OnAbort: func(error) { panic(http.ErrAbortHandler) }}
+	func() {
+		defer func() { _ = recover() }()
+		_ = pipeline(t, s).Do(t.Context(), &runtime.Request{}, out)
+	}()
+	if o := s.Outcomes(); len(o) != 1 || o[0].Err == nil {
+		t.Errorf("outcomes: %+v", o)
+	}
+}
+
+func TestPolicyIsAskedAgainAfterApproval(t *testing.T) {
+	asked := 0
+	s := &runtimetest.Stages{OnDecide: func(runtime.Question) runtime.Verdict {
+		if asked++; asked == 1 {
+			return runtime.Verdict{Effect: runtime.EffectAsk, Rule: "ask-first"}
+		}
+		return runtime.Verdict{Effect: runtime.EffectDeny, Rule: "new-rule"}
+	}}
+	err := pipeline(t, s).Do(t.Context(), &runtime.Request{}, &runtimetest.Responder{})
+	if e := runtime.AsError(err); e.Code != runtime.CodeForbidden || e.Reason != runtime.ReasonPolicyChanged || e.ApprovalID != "apr_1" {
+		t.Errorf("error %+v", e)
+	}
+	if got, want := strings.Join(s.Events(), " "), upToPolicy+" intent await decide finish outcome"; got != want {
+		t.Errorf("stages\n  %s, want\n  %s", got, want)
+	}
+}
+
+func TestIntentComesBeforeTheCredentialAndSaysTheVerdict(t *testing.T) {
+	s := &runtimetest.Stages{}
+	req := &runtime.Request{Raw: &runtime.Raw{Body: strings.NewReader("x"), ContentLength: 1}}
+	if err := pipeline(t, s).Do(t.Context(), req, &runtimetest.Responder{}); err != nil {
+		t.Fatal(err)
+	}
+	r := s.Intents()[0]
+	if r.Verdict.Rule != "default:low" || r.Credential != "test" || r.Body != "streamed" || r.Version != 0 {
+		t.Errorf("intent: %+v", r)
+	}
+	if o := s.Outcomes()[0]; o.Sequence != 1 || o.Result.Status != 200 {
+		t.Errorf("outcome: %+v", o)
+	}
+}
+
+func TestApprovalIsBoundToTheWholeBody(t *testing.T) {
+	const limit = 16 << 20
+	for _, c := range []struct {
+		name   string
+		size   int
+		length int64
+		code   runtime.Code
+	}{
+		{"at the limit", limit, limit, ""},
+		{"announced over it", limit + 1, limit + 1, runtime.CodeInvalidInput},
+		{"over it, unannounced", limit + 1, -1, runtime.CodeInvalidInput},
+	} {
+		body := bytes.Repeat([]byte("b"), c.size)
+		s := &runtimetest.Stages{OnDecide: ask}
+		s.OnAwait = func(_ context.Context, call *runtime.Call, _ runtime.Verdict) (runtime.Ticket, error) {
+			if got, whole := call.Request.Raw.Buffered(); !whole || !bytes.Equal(got, body) {
+				t.Errorf("%s: the approver sees %d bytes, whole %v", c.name, len(got), whole)
+			}
+			return runtime.Ticket{ID: "apr_1"}, nil
+		}
+		req := &runtime.Request{Raw: &runtime.Raw{Body: bytes.NewReader(body), ContentLength: c.length}}
+		err := pipeline(t, s).Do(t.Context(), req, &runtimetest.Responder{})
+		if runtime.CodeOf(err) != c.code {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if c.code != "" && (runtime.AsError(err).Status() != http.StatusRequestEntityTooLarge || len(s.Intents()) != 0) {
+			t.Errorf("%s: status %d, %d intents", c.name, runtime.AsError(err).Status(), len(s.Intents()))
+		}
+		if c.code == "" && s.Intents()[0].Body != "read" {
+			t.Errorf("%s: body %q", c.name, s.Intents()[0].Body)
+		}
+	}
+}

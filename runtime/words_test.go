@@ -1,0 +1,214 @@
+package runtime_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+type holder struct {
+	Exported runtime.Secret
+	hidden   runtime.Secret
+	pointer  *runtime.Secret
+	deep     struct{ list []runtime.Secret }
+	byName   map[string]runtime.Secret
+	any      any
+}
+
+func TestSecretCannotPrint(t *testing.T) {
+	const value = "hunter2-hunter2"
+	s := runtime.NewSecret(value)
+	h := holder{Exported: s, hidden: s, pointer: &s, byName: map[string]runtime.Secret{"a": s}, any: s}
+	h.deep.list = []runtime.Secret{s}
+	var printed []string
+	for _, v := range []any{s, &s, h, &h, []runtime.Secret{s}, map[string]any{"k": s}, [1]runtime.Secret{s}, error(fmt.Errorf("%v", s))} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%T", "%p", "%10.3s", "%U"} {
+			printed = append(printed, fmt.Sprintf(verb, v))
+		}
+		out, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log strings.Builder
+		slog.New(slog.NewTextHandler(&log, nil)).Info("x", "v", v)
+		printed = append(printed, string(out), log.String(), fmt.Sprint(v), fmt.Sprintln(v))
+	}
+	text, err := s.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed = append(printed, string(text), s.String(), s.GoString())
+	for _, p := range printed {
+		for _, leak := range []string{value, "68756e746572", "68756E746572", "104 117"} {
+			if strings.Contains(p, leak) {
+				t.Errorf("printed %q", p)
+			}
+		}
+	}
+	if s.Reveal() != value || s.Empty() || !s.Equal(runtime.NewSecret(value)) || s.Equal(runtime.Secret{}) {
+		t.Error("the secret is not what was put in")
+	}
+	if z := (runtime.Secret{}); !z.Empty() || z.Reveal() != "" || z.String() != "[secret]" || !runtime.NewSecret("").Empty() {
+		t.Error("the zero secret is not empty")
+	}
+}
+
+func TestZeroValuesDeny(t *testing.T) {
+	if (&runtime.Principal{}).Permits("a.b") {
+		t.Error("the zero principal may do something")
+	}
+	if c := (&runtime.Credential{}); c.Found() || c.Allows("") || c.Allows("a:443") {
+		t.Error("the zero credential may be sent")
+	}
+	if (runtime.Verdict{}).Effect == runtime.EffectAllow {
+		t.Error("the zero verdict allows")
+	}
+	if runtime.CodeOf(nil) != "" || runtime.CodeOf(errors.New("x")) != runtime.CodeInternal || runtime.CodeOf((*runtime.Error)(nil)) != runtime.CodeInternal {
+		t.Error("an error without a code is not internal")
+	}
+}
+
+func TestEveryCodeHasAStatus(t *testing.T) {
+	seen := map[runtime.Code]bool{}
+	for _, code := range runtime.Codes() {
+		if status := (&runtime.Error{Code: code}).Status(); status < 400 || status > 599 {
+			t.Errorf("%s: status %d", code, status)
+		}
+		if seen[code] {
+			t.Errorf("%s twice", code)
+		}
+		seen[code] = true
+	}
+	if runtime.AsError(errors.New("x")).Status() != 500 {
+		t.Error("an unknown error is not a 500")
+	}
+}
+
+func TestWriteProblem(t *testing.T) {
+	w := httptest.NewRecorder()
+	runtime.WriteProblem(w, &runtime.Error{
+		Code: runtime.CodeApprovalPending, Reason: runtime.ReasonScope, Msg: "line\r\nKimbap-Evil: 1 é " + strings.Repeat("x", 600),
+		Hint: "wait", Err: errors.New("cause"), RequestID: "req_1", Action: "a.b", Rule: "r", ApprovalID: "apr_1", RetryAfter: 1500 * time.Millisecond,
+	})
+	h := w.Header()
+	if w.Code != 403 || h.Get("Retry-After") != "2" || h.Get("Content-Type") != runtime.ProblemType || h.Get("Cache-Control") != "no-store" {
+		t.Errorf("status %d, header %v", w.Code, h)
+	}
+	if e := h.Get("Kimbap-Error"); len(e) > 512 || !regexp.MustCompile(`^approval_pending: line\?\?[ -~]*$`).MatchString(e) {
+		t.Errorf("Kimbap-Error %q", e)
+	}
+	if strings.Contains(w.Body.String(), "cause") || fmt.Sprint(w.Body.Len()) != h.Get("Content-Length") {
+		t.Errorf("body %s", w.Body)
+	}
+	var p map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{
+		"code": "approval_pending", "reason": "scope", "status": 403.0, "action": "a.b", "rule": "r", "title": "approval pending",
+		"request_id": "req_1", "approval_id": "apr_1", "hint": "wait", "type": "https://kimbap.run/errors#approval_pending",
+	} {
+		if p[name] != want {
+			t.Errorf("%s: %v, want %v", name, p[name], want)
+		}
+	}
+	w = httptest.NewRecorder()
+	runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeUnauthenticated})
+	if w.Code != 407 || w.Header().Get("Proxy-Authenticate") == "" {
+		t.Errorf("status %d without a challenge", w.Code)
+	}
+}
+
+func TestGlob(t *testing.T) {
+	for _, c := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"", "", true}, {"", "a", false}, {"*", "", true}, {"*", "a.b", true}, {"a", "a", true}, {"a", "ab", false},
+		{"github.*", "github.list", true}, {"github.*", "githubx.list", false}, {"github.list-*", "github.list-", true},
+		{"*.delete-*", "a.delete-b", true}, {"*.delete-*", "a.list", false}, {"a*b*c", "aXbYc", true}, {"a*b*c", "aXcYb", false},
+		{"**", "x", true}, {"*ab", "aab", true}, {"?", "a", false}, {"a.b", "axb", false}, {"A", "a", false}, {"*é", "é", true},
+	} {
+		if got := runtime.Glob(c.pattern).Match(c.text); got != c.want {
+			t.Errorf("%q matches %q: %v", c.pattern, c.text, got)
+		}
+	}
+	hard := runtime.Glob(strings.Repeat("*a", 40) + "b")
+	if hard.Match(strings.Repeat("a", 4000)) {
+		t.Error("matched without its end")
+	}
+}
+
+func FuzzGlob(f *testing.F) {
+	f.Add("a*b", "axxb")
+	f.Add("*a*", "bab")
+	f.Add("**", "")
+	f.Fuzz(func(t *testing.T, pattern, text string) {
+		if len(pattern) > 64 || len(text) > 256 || strings.Count(pattern, "*") > 6 {
+			return
+		}
+		var reference func(p, s string) bool
+		reference = func(p, s string) bool {
+			before, after, star := strings.Cut(p, "*")
+			if !star {
+				return p == s
+			}
+			if !strings.HasPrefix(s, before) {
+				return false
+			}
+			for i := len(before); i <= len(s); i++ {
+				if reference(after, s[i:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if got, want := runtime.Glob(pattern).Match(text), reference(pattern, text); got != want {
+			t.Fatalf("%q matches %q: %v, want %v", pattern, text, got, want)
+		}
+	})
+}
+
+func TestIDsSortByTime(t *testing.T) {
+	at, ids, seen := time.UnixMilli(1), []string{}, map[string]bool{}
+	for i := range 2000 {
+		id := runtime.NewID("req", at.Add(time.Duration(i)*997*time.Hour))
+		if seen[id] || !regexp.MustCompile(`^req_[0-9a-hjkmnp-tv-z]{26}$`).MatchString(id) {
+			t.Fatalf("id %q", id)
+		}
+		seen[id] = true
+		ids = append(ids, id)
+	}
+	if !slices.IsSorted(ids) {
+		t.Error("ids do not sort by time")
+	}
+	if runtime.NewID("a", at) == runtime.NewID("a", at) {
+		t.Error("two ids of one moment are the same")
+	}
+}
+
+func TestRawBuffer(t *testing.T) {
+	raw := &runtime.Raw{Body: strings.NewReader("12345"), ContentLength: -1}
+	if _, err := raw.Buffer(4); !errors.Is(err, runtime.ErrBodyTooLarge) {
+		t.Errorf("five bytes in four: %v", err)
+	}
+	raw = &runtime.Raw{Body: strings.NewReader("12345"), ContentLength: -1}
+	for range 2 {
+		if got, err := raw.Buffer(5); err != nil || string(got) != "12345" {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	if sent, err := io.ReadAll(raw.Body); err != nil || string(sent) != "12345" {
+		t.Errorf("what is sent is %q, %v", sent, err)
+	}
+}
