@@ -49,8 +49,8 @@ type Store interface {
 // Change is what a [Store.Move] writes beside the state. Empty fields keep
 // what is stored.
 type Change struct {
-	At       time.Time
-	By       string // who decided
+	At       time.Time // becomes Decided with Approved and Rejected, Ended with Executed, Failed and Unknown
+	By       string    // who decided
 	Presence string
 	Note     string // reason of a rejection, error of a failed execution
 	Holder   string // the process that executes

@@ -1,0 +1,204 @@
+package approval
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Await implements [runtime.Approver]. An open approval of the same principal
+// for the same request is used or waited for; only without one a new one is
+// made. The request's OnPending is told the id and when the question expires.
+func (d *Desk) Await(ctx context.Context, call *runtime.Call, verdict runtime.Verdict) (runtime.Ticket, error) {
+	if len(verdict.Terms.By) > 0 || verdict.Terms.Count > 1 {
+		return runtime.Ticket{}, &runtime.Error{
+			Code: runtime.CodeInternal, Msg: fmt.Sprintf("rule %s demands approvers that this kimbap cannot check", verdict.Rule),
+		}
+	}
+	f, digest, err := dossierOf(call, verdict)
+	if err != nil {
+		return runtime.Ticket{}, err
+	}
+	hold, err := d.hold(ctx, call)
+	if err != nil {
+		return runtime.Ticket{}, err
+	}
+	for until := time.Now().Add(hold); ; {
+		a, err := d.ask(ctx, f, digest, verdict.Terms.Expires)
+		if err != nil {
+			return runtime.Ticket{}, err
+		}
+		if a.State == Pending && call.Request.OnPending != nil {
+			call.Request.OnPending(a.ID, a.Expires)
+		}
+		ticket, used, err := d.watch(ctx, a, until)
+		if used || err != nil {
+			return ticket, err
+		} // an identical request took the yes: this one needs its own
+	}
+}
+
+// dossierOf takes down the call, with its digest.
+func dossierOf(call *runtime.Call, verdict runtime.Verdict) (*dossier, string, error) {
+	f, err := newDossier(call, verdict)
+	if err != nil {
+		return nil, "", err
+	}
+	digest, err := f.digest()
+	if err != nil {
+		return nil, "", &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: "an argument of this request cannot be shown to the person who must approve it",
+			Hint: "send text as UTF-8, nested at most 256 deep", Err: err,
+		}
+	}
+	return f, digest, nil
+}
+
+// hold is how long this request waits: with HoldAuto only when somebody can
+// answer.
+func (d *Desk) hold(ctx context.Context, call *runtime.Call) (time.Duration, error) {
+	if call.Request.Hold >= 0 {
+		return call.Request.Hold, nil
+	}
+	watched, err := d.o.Store.Watched(ctx, call.Principal.Tenant, d.now())
+	if err != nil || !watched {
+		return 0, err
+	}
+	return d.o.Hold, nil
+}
+
+// ask returns the open approval of this request, making one when there is none.
+func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.Duration) (Approval, error) {
+	d.asking.Lock()
+	defer d.asking.Unlock()
+	a, found, err := d.o.Store.OpenApproval(ctx, f.Tenant, f.Principal, digest)
+	if err != nil || found {
+		return a, err
+	}
+	if err := d.room(ctx, f); err != nil {
+		return Approval{}, err
+	}
+	f.Created = d.now().UTC().Truncate(time.Millisecond)
+	f.Expires = f.Created.Add(or(expires, d.o.Expires))
+	a = f.row(d.o.NewID(), digest)
+	if err := d.seal(ctx, &a, f); err != nil {
+		return Approval{}, err
+	}
+	return a, d.o.Store.AddApproval(ctx, a)
+}
+
+// room refuses one question too many. Questions whose time is over do not count.
+func (d *Desk) room(ctx context.Context, f *dossier) error {
+	open, err := d.o.Store.PendingOf(ctx, f.Tenant, f.Principal)
+	if err != nil || open < d.o.PendingCap {
+		return err
+	}
+	if _, err = d.Sweep(ctx, f.Tenant); err != nil {
+		return err
+	}
+	if open, err = d.o.Store.PendingOf(ctx, f.Tenant, f.Principal); err != nil || open < d.o.PendingCap {
+		return err
+	}
+	return tooMany(open)
+}
+
+// watch follows one approval until it is used, ended, or the hold is over.
+// Neither used nor an error means that an identical request used it.
+func (d *Desk) watch(ctx context.Context, a Approval, until time.Time) (ticket runtime.Ticket, used bool, err error) {
+	for {
+		changed := d.changed() // before the store is read, so that no decision falls between
+		found := true
+		if a, found, err = d.o.Store.Approval(ctx, a.Tenant, a.ID); err != nil {
+			return ticket, false, err
+		}
+		switch {
+		case !found:
+			return ticket, false, unknownID(a.ID)
+		case a.State == Approved:
+			return d.use(ctx, &a)
+		case a.State == Rejected:
+			return ticket, false, rejected(&a)
+		case a.State == Expired:
+			return ticket, false, expiredError(&a)
+		case a.State != Pending:
+			return ticket, false, nil
+		}
+		left := time.Until(until)
+		if d.expired(&a) {
+			if _, err := d.expire(ctx, &a); err != nil {
+				return ticket, false, err
+			}
+			continue
+		}
+		if left <= 0 {
+			return ticket, false, pending(&a, d.now())
+		}
+		if err := d.pause(ctx, changed, left); err != nil {
+			return ticket, false, gone(&a, err)
+		}
+	}
+}
+
+// use consumes an approved approval, verified, for one execution.
+func (d *Desk) use(ctx context.Context, a *Approval) (ticket runtime.Ticket, used bool, err error) {
+	if d.expired(a) {
+		if _, err := d.expire(ctx, a); err != nil {
+			return ticket, false, err
+		}
+		return ticket, false, expiredError(a)
+	}
+	if _, err := d.open(ctx, a); err != nil {
+		return ticket, false, err
+	}
+	yes, err := d.yes(ctx, a)
+	if err != nil {
+		return ticket, false, err
+	}
+	moved, err := d.o.Store.Move(ctx, a.Tenant, a.ID, Approved, Executing, Change{At: d.now(), Holder: d.o.Process})
+	if err != nil || !moved {
+		return ticket, false, err
+	}
+	d.mu.Lock()
+	d.tickets[a.ID] = a.Tenant
+	d.mu.Unlock()
+	ticket = runtime.Ticket{ID: a.ID, By: yes.By, Presence: yes.Presence}
+	if d.expired(a) { // the store took its time
+		late := expiredError(a)
+		if err := d.Finish(ctx, ticket, late); err != nil {
+			return runtime.Ticket{}, false, err
+		}
+		return runtime.Ticket{}, false, late
+	}
+	return ticket, true, nil
+}
+
+// Finish implements [runtime.Approver]. An error's code and message are kept
+// with the approval. It fails for a ticket that this desk has not handed out
+// or that was finished already.
+func (d *Desk) Finish(ctx context.Context, ticket runtime.Ticket, err error) error {
+	d.mu.Lock()
+	tenant, ours := d.tickets[ticket.ID]
+	d.mu.Unlock()
+	if !ours {
+		return notExecuting(ticket.ID)
+	}
+	to, change := Executed, Change{At: d.now()}
+	if err != nil {
+		cause := runtime.AsError(err)
+		to, change.Note = Failed, string(cause.Code)+": "+cause.Msg
+	}
+	moved, merr := d.o.Store.Move(ctx, tenant, ticket.ID, Executing, to, change)
+	if merr != nil {
+		return merr
+	}
+	d.mu.Lock()
+	delete(d.tickets, ticket.ID)
+	d.mu.Unlock()
+	d.wake()
+	if !moved {
+		return notExecuting(ticket.ID)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// presenceNone is how a decision is recorded whose author was not proven to be
+// a person: any process of the operator's uid could have made it.
+const presenceNone = "none"
+
+// Accept lets the request be executed once. Only an operator may; of two
+// deciders one wins and the other's error says who. What [Desk.Show] cannot
+// show in full is refused with [ErrNotShown]: see [Desk.AcceptFull].
+func (d *Desk) Accept(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) error {
+	return d.accept(ctx, by, tenant, id, false)
+}
+
+// AcceptFull is Accept by an operator who was shown the full text.
+func (d *Desk) AcceptFull(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) error {
+	return d.accept(ctx, by, tenant, id, true)
+}
+
+func (d *Desk) accept(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string, full bool) error {
+	a, err := d.decidable(ctx, by, tenant, id)
+	if err != nil {
+		return err
+	}
+	f, err := d.open(ctx, &a)
+	if err != nil {
+		return err
+	}
+	if !full && !render(&a, f, false).Complete {
+		return notShown(&a)
+	}
+	v := decision{State: Approved, By: by.ID, Presence: presenceNone, At: d.now()}
+	plain, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	proof, err := d.o.Sealer.SealFor(ctx, tenant, purposeDecision, plain, bind(&a))
+	if err != nil {
+		return err
+	}
+	return d.decide(ctx, &a, Approved, Change{At: v.At, By: v.By, Presence: v.Presence, Proof: proof})
+}
+
+// Reject refuses the request for good. The note is shown to the requester;
+// an edited approval can be rejected too.
+func (d *Desk) Reject(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id, note string) error {
+	a, err := d.decidable(ctx, by, tenant, id)
+	if err != nil {
+		return err
+	}
+	return d.decide(ctx, &a, Rejected, Change{At: d.now(), By: by.ID, Presence: presenceNone, Note: note})
+}
+
+// decidable returns the approval if the principal may decide it now.
+func (d *Desk) decidable(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) (Approval, error) {
+	a, err := d.forOperator(ctx, by, tenant, id)
+	switch {
+	case err != nil:
+		return a, err
+	case a.State == Pending && d.expired(&a):
+		if _, err := d.expire(ctx, &a); err != nil {
+			return a, err
+		}
+		return a, expiredError(&a)
+	case a.State == Expired:
+		return a, expiredError(&a)
+	case a.State != Pending:
+		return a, decidedAlready(&a)
+	}
+	return a, nil
+}
+
+// decide makes the one move that counts; a loser is told who won.
+func (d *Desk) decide(ctx context.Context, a *Approval, to State, change Change) error {
+	moved, err := d.o.Store.Move(ctx, a.Tenant, a.ID, Pending, to, change)
+	if err != nil {
+		return err
+	}
+	if moved {
+		d.wake()
+		return nil
+	}
+	now, found, err := d.o.Store.Approval(ctx, a.Tenant, a.ID)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return unknownID(a.ID)
+	}
+	return decidedAlready(&now)
+}
+
+// operates reports whether the principal decides for the tenant: the owner's
+// operator, in the default tenant, does for all, any other for its own.
+func operates(by *runtime.Principal, tenant runtime.Tenant) bool {
+	return by.Kind == runtime.KindOperator && by.ID != "" && (by.Tenant == runtime.DefaultTenant || by.Tenant == tenant)
+}
+
+// forOperator returns one approval to somebody who may decide it.
+func (d *Desk) forOperator(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) (Approval, error) {
+	if by.Kind != runtime.KindOperator {
+		return Approval{}, notOperator()
+	}
+	if !operates(&by, tenant) {
+		return Approval{}, unknownID(id)
+	}
+	a, found, err := d.o.Store.Approval(ctx, tenant, id)
+	if err == nil && !found {
+		err = unknownID(id)
+	}
+	return a, err
+}

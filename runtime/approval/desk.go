@@ -1,0 +1,146 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Sealer seals under a tenant's key; the vault is one. An *runtime.Error from
+// it (a locked vault, a busy store) is passed on; any other error of OpenFor
+// means that the bytes are not what was sealed.
+type Sealer interface {
+	SealFor(ctx context.Context, tenant runtime.Tenant, purpose string, plain, aad []byte) ([]byte, error)
+	OpenFor(ctx context.Context, tenant runtime.Tenant, purpose string, sealed, aad []byte) ([]byte, error)
+}
+
+// Options are what a [Desk] needs. The durations and the cap have defaults for
+// zero; the rest is required.
+type Options struct {
+	Store   Store
+	Sealer  Sealer
+	Clock   func() time.Time
+	NewID   func() string            // "apr_…", never twice
+	Process string                   // names this process as the holder of what it executes, unique while it lives
+	Alive   func(holder string) bool // whether the process of that name still runs
+
+	Expires    time.Duration // how long a question stays open, 0: 8 h
+	Hold       time.Duration // the most that runtime.HoldAuto waits, 0: 50 s
+	Poll       time.Duration // how often a waiting request looks at the store, 0: 250 ms
+	PendingCap int           // open questions per principal, 0: 20
+}
+
+// Desk is where requests wait for a person. It is safe for concurrent use; the
+// desks of several processes work on one store.
+type Desk struct {
+	o     Options
+	start time.Time
+
+	asking sync.Mutex // one find-or-add at a time, so that twins share a question
+
+	mu      sync.Mutex
+	latest  time.Time                 // the largest time seen
+	tickets map[string]runtime.Tenant // handed out, not finished
+	decided chan struct{}             // closed and replaced at each decision
+}
+
+var _ runtime.Approver = (*Desk)(nil)
+
+// New checks the options.
+func New(o Options) (*Desk, error) {
+	for _, required := range []struct {
+		name    string
+		missing bool
+	}{
+		{"Store", o.Store == nil},
+		{"Sealer", o.Sealer == nil},
+		{"Clock", o.Clock == nil},
+		{"NewID", o.NewID == nil},
+		{"Process", o.Process == ""},
+		{"Alive", o.Alive == nil},
+	} {
+		if required.missing {
+			return nil, fmt.Errorf("approval: Options.%s is missing", required.name)
+		}
+	}
+	if o.Expires < 0 || o.Hold < 0 || o.Poll < 0 || o.PendingCap < 0 {
+		return nil, errors.New("approval: Options has a negative duration or cap")
+	}
+	o.Expires = or(o.Expires, 8*time.Hour)
+	o.Hold = or(o.Hold, 50*time.Second)
+	o.Poll = or(o.Poll, 250*time.Millisecond)
+	o.PendingCap = or(o.PendingCap, 20)
+	return &Desk{o: o, start: o.Clock(), tickets: map[string]runtime.Tenant{}, decided: make(chan struct{})}, nil
+}
+
+func or[T int | time.Duration](value, otherwise T) T {
+	if value == 0 {
+		return otherwise
+	}
+	return value
+}
+
+// now is the largest of the wall clock, the start plus the monotonic time
+// since, and every time seen before: a clock set back un-expires nothing.
+func (d *Desk) now() time.Time {
+	wall := d.o.Clock()
+	steady := d.start.Round(0).Add(wall.Sub(d.start)) // Sub is monotonic where both times are
+	wall = wall.Round(0)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, t := range []time.Time{wall, steady} {
+		if t.After(d.latest) {
+			d.latest = t
+		}
+	}
+	return d.latest
+}
+
+// saw takes note of a time that another process has stored and sealed.
+func (d *Desk) saw(t time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t.After(d.latest) {
+		d.latest = t.Round(0)
+	}
+}
+
+// changed returns a channel that closes at the next decision in this process.
+func (d *Desk) changed() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.decided
+}
+
+// wake lets everything that waits look again at once.
+func (d *Desk) wake() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	close(d.decided)
+	d.decided = make(chan struct{})
+}
+
+// pause waits until something may have changed, at most for most.
+func (d *Desk) pause(ctx context.Context, changed <-chan struct{}, most time.Duration) error {
+	timer := time.NewTimer(min(d.o.Poll, most))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-changed:
+	case <-timer.C:
+	}
+	return nil
+}
+
+// expired reports whether the approval may no longer be used or decided.
+func (d *Desk) expired(a *Approval) bool { return !d.now().Before(a.Expires) }
+
+// expire closes an open approval that is past its time.
+func (d *Desk) expire(ctx context.Context, a *Approval) (bool, error) {
+	return d.o.Store.Move(ctx, a.Tenant, a.ID, a.State, Expired, Change{At: d.now()})
+}

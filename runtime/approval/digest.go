@@ -1,0 +1,67 @@
+package approval
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"mime"
+	"net/http"
+	"strings"
+)
+
+// lengths joins parts with the length of each before it, so that no two lists
+// of parts have one encoding.
+func lengths(parts ...string) []byte {
+	var b []byte
+	for _, part := range parts {
+		b = binary.AppendUvarint(b, uint64(len(part)))
+		b = append(b, part...)
+	}
+	return b
+}
+
+// digest is the hex SHA-256 of exactly what is asked. It fails for arguments
+// that have no canonical form.
+func (f *dossier) digest() (string, error) {
+	args, err := appendValue(nil, f.Args, 0)
+	if err != nil {
+		return "", err
+	}
+	form, body := bodyForm(f.HeldRequest)
+	sum := sha256.Sum256(lengths(
+		"kimbap approval 1", string(f.Tenant), f.Principal, string(f.Action), f.Definition,
+		f.Target.Scheme, f.Target.Authority, f.Target.Method, f.Target.Path,
+		string(args), form, f.Header.Get("Content-Type"), f.Header.Get("Content-Encoding"), body,
+	))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// bodyForm returns how the body is compared, and the hex SHA-256 of that form.
+func bodyForm(h HeldRequest) (form, hash string) {
+	if h.Built {
+		return "built", ""
+	}
+	form, data := "raw", h.Body
+	if isJSON(h.Header) {
+		if canonical, err := canonicalJSON(h.Body); err == nil {
+			form, data = "json", canonical
+		}
+	}
+	sum := sha256.Sum256(data)
+	return form, hex.EncodeToString(sum[:])
+}
+
+// isJSON reports whether the body says of itself that it is JSON in UTF-8, as
+// it stands.
+func isJSON(header http.Header) bool {
+	if len(header.Values("Content-Encoding")) > 0 || len(header.Values("Content-Type")) != 1 {
+		return false
+	}
+	media, params, err := mime.ParseMediaType(header.Get("Content-Type"))
+	if err != nil {
+		return false
+	}
+	charset := params["charset"]
+	return (media == "application/json" || strings.HasSuffix(media, "+json")) &&
+		(charset == "" || strings.EqualFold(charset, "utf-8"))
+}

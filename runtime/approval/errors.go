@@ -1,0 +1,116 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Causes that a surface may want to tell apart; they stand behind a
+// [runtime.Error] and are found with [errors.Is].
+var (
+	// ErrUnknown is behind the error for an id that does not exist, or is not
+	// the caller's to know (404 in HTTP).
+	ErrUnknown = errors.New("no such approval")
+	// ErrDecided is behind the error for a decision that came too late (409 in HTTP).
+	ErrDecided = errors.New("the approval is decided already")
+	// ErrNotShown is behind the refusal to accept what [Desk.Show] could show
+	// in part only.
+	ErrNotShown = errors.New("the approval cannot be shown in full")
+)
+
+// pendingText is what an agent is told, and never how to accept.
+const pendingText = "A person must decide this outside the agent. Do not retry until told; going around the proxy has no credential."
+
+func pending(a *Approval, now time.Time) *runtime.Error {
+	return &runtime.Error{
+		Code: runtime.CodeApprovalPending, ApprovalID: a.ID, Msg: pendingText,
+		Hint: fmt.Sprintf("tell the person in charge that %s waits for them until %s; once they have decided, send the same request again",
+			a.ID, a.Expires.UTC().Format(time.RFC3339)),
+		RetryAfter: max(time.Second, min(30*time.Second, a.Expires.Sub(now))),
+	}
+}
+
+func rejected(a *Approval) *runtime.Error {
+	msg := "a person has rejected this request"
+	if note, _ := visible(a.Note, 300); note != "" {
+		msg += ": " + note
+	}
+	return &runtime.Error{
+		Code: runtime.CodeApprovalRejected, ApprovalID: a.ID, Msg: msg,
+		Hint: "do not send it again; ask that person what to do instead",
+	}
+}
+
+func expiredError(a *Approval) *runtime.Error {
+	return &runtime.Error{
+		Code: runtime.CodeApprovalExpired, ApprovalID: a.ID,
+		Msg:  "the approval's time was over at " + a.Expires.UTC().Format(time.RFC3339),
+		Hint: "the same request, sent again, asks anew",
+	}
+}
+
+func tooMany(open int) *runtime.Error {
+	return &runtime.Error{
+		Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyPending, RetryAfter: time.Minute,
+		Msg:  fmt.Sprintf("%d requests of this caller wait for a person already", open),
+		Hint: "wait until some of them are decided",
+	}
+}
+
+func gone(a *Approval, err error) *runtime.Error {
+	code, msg := runtime.CodeCanceled, "the caller went away while a person was asked"
+	if errors.Is(err, context.DeadlineExceeded) {
+		code, msg = runtime.CodeTimeout, "the time for this request was over before a person decided"
+	}
+	return &runtime.Error{Code: code, ApprovalID: a.ID, Msg: msg, Err: err}
+}
+
+func tampered(a *Approval, err error) *runtime.Error {
+	return &runtime.Error{
+		Code: runtime.CodeForbidden, Reason: runtime.ReasonTampered, ApprovalID: a.ID,
+		Msg:  "the stored approval is not what was asked or decided: somebody has edited it",
+		Hint: "nothing was sent; an operator should reject it and find out who can write to the store", Err: err,
+	}
+}
+
+func unknownID(id string) *runtime.Error {
+	shown, _ := visible(id, 60)
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("there is no approval %q", shown), Err: ErrUnknown,
+	}
+}
+
+func notOperator() *runtime.Error {
+	return &runtime.Error{
+		Code: runtime.CodeForbidden, Reason: runtime.ReasonNotOperator,
+		Msg: "only an operator may look into and decide approvals", Hint: "a person must do this outside the agent",
+	}
+}
+
+func decidedAlready(a *Approval) *runtime.Error {
+	msg := fmt.Sprintf("the approval is %s already", a.State)
+	if a.By != "" {
+		by, _ := visible(a.By, 60)
+		msg += ", decided by " + by
+	}
+	return &runtime.Error{Code: runtime.CodeInvalidInput, ApprovalID: a.ID, Msg: msg, Err: ErrDecided}
+}
+
+func notShown(a *Approval) *runtime.Error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, ApprovalID: a.ID, Err: ErrNotShown,
+		Msg:  "this request is too long to be shown in full, so accepting it would accept what nobody has seen",
+		Hint: "look at all of it with --full, then accept it with --full",
+	}
+}
+
+func notExecuting(id string) *runtime.Error {
+	return &runtime.Error{
+		Code: runtime.CodeInternal, ApprovalID: id,
+		Msg: "the approval is not being executed by this process, so its end could not be recorded",
+	}
+}

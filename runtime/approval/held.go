@@ -1,0 +1,222 @@
+package approval
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// HeldRequest is a request as it waits for a person: what is needed to send it
+// again. It never holds the caller's credential fields.
+type HeldRequest struct {
+	Surface runtime.Surface
+	Action  runtime.Ref
+	Args    runtime.Args
+	Query   runtime.Args
+	Target  runtime.Target
+	Built   bool // the backend builds it; Proto, Header and Body are empty
+	Proto   string
+	Header  http.Header
+	Body    []byte
+}
+
+// Request returns a request that [runtime.Pipeline.Do] takes for the same one.
+// The receiver of it fills in who calls.
+func (h HeldRequest) Request() *runtime.Request {
+	req := &runtime.Request{Surface: h.Surface, Action: h.Action, Args: h.Args, Query: h.Query, Target: h.Target}
+	if h.Built {
+		return req
+	}
+	req.Raw = &runtime.Raw{Proto: h.Proto, Header: h.Header.Clone(), ContentLength: int64(len(h.Body))}
+	if len(h.Body) > 0 {
+		req.Raw.Body = bytes.NewReader(h.Body)
+	}
+	return req
+}
+
+// dossier is what is sealed of an approval: the request, and all that a person
+// is shown of it, so that neither can be edited in the store.
+type dossier struct {
+	HeldRequest
+	Tenant     runtime.Tenant
+	Principal  string
+	Agent      string
+	Run        string
+	Definition string   // digest of the action's definition
+	Secret     []string // arguments that are never shown
+	Risk       runtime.Risk
+	Rule       string
+	Reason     string
+	Created    time.Time
+	Expires    time.Time
+}
+
+// newDossier takes down a call. The body must have been read whole.
+func newDossier(call *runtime.Call, verdict runtime.Verdict) (*dossier, error) {
+	req, who := call.Request, call.Principal
+	f := &dossier{
+		HeldRequest: HeldRequest{
+			Surface: req.Surface, Action: call.Action.Ref, Args: call.Args, Query: req.Query,
+			Target: req.Target, Built: req.Raw == nil,
+		},
+		Tenant: who.Tenant, Principal: who.ID, Agent: who.Agent, Run: who.Run,
+		Definition: call.Action.Digest, Risk: call.Action.Risk, Rule: verdict.Rule, Reason: verdict.Reason,
+	}
+	for _, param := range call.Action.Params {
+		if param.Secret {
+			f.Secret = append(f.Secret, param.Name)
+		}
+	}
+	if req.Raw == nil {
+		return f, nil
+	}
+	body, whole := req.Raw.Buffered()
+	if !whole {
+		return nil, errors.New("the body of a request that needs approval was not read")
+	}
+	f.Body, f.Proto, f.Header = body, req.Raw.Proto, req.Raw.Header.Clone()
+	for _, field := range []string{"Authorization", "Proxy-Authorization", "Cookie", call.Action.Auth.Header} {
+		f.Header.Del(field)
+	}
+	return f, nil
+}
+
+// row is the approval as stored, its times cut to what every store keeps.
+func (f *dossier) row(id, digest string) Approval {
+	path, _, _ := strings.Cut(f.Target.Path, "?")
+	return Approval{
+		ID: id, Tenant: f.Tenant, State: Pending, Principal: f.Principal, Agent: f.Agent, Run: f.Run,
+		Surface: f.Surface, Action: f.Action, Risk: f.Risk, Rule: f.Rule, Reason: f.Reason,
+		Method: f.Target.Method, Authority: f.Target.Authority, Path: path, Digest: digest,
+		Created: f.Created, Expires: f.Expires,
+	}
+}
+
+// sameRow reports whether the stored row still says what the dossier says.
+func (f *dossier) sameRow(a *Approval) bool {
+	want := f.row(a.ID, a.Digest)
+	return a.Tenant == want.Tenant && a.Principal == want.Principal && a.Agent == want.Agent && a.Run == want.Run &&
+		a.Surface == want.Surface && a.Action == want.Action && a.Risk == want.Risk && a.Rule == want.Rule &&
+		a.Reason == want.Reason && a.Method == want.Method && a.Authority == want.Authority && a.Path == want.Path &&
+		a.Created.Equal(want.Created) && a.Expires.Equal(want.Expires)
+}
+
+// sealedDossier is a dossier in JSON. What HTTP takes as bytes stands as bytes,
+// since JSON would change what is not Unicode.
+type sealedDossier struct {
+	dossier
+	RawPath []byte
+	Fields  map[string][][]byte
+}
+
+func (f *dossier) marshal() ([]byte, error) {
+	s := sealedDossier{dossier: *f, RawPath: []byte(f.Target.Path)}
+	if f.Header != nil {
+		s.Fields = map[string][][]byte{}
+	}
+	for name, values := range f.Header {
+		for _, value := range values {
+			s.Fields[name] = append(s.Fields[name], []byte(value))
+		}
+	}
+	s.Target.Path, s.Header = "", nil
+	return json.Marshal(s)
+}
+
+func (s *sealedDossier) restore() *dossier {
+	f := s.dossier
+	f.Target.Path = string(s.RawPath)
+	if s.Fields != nil {
+		f.Header = http.Header{}
+	}
+	for name, values := range s.Fields {
+		for _, value := range values {
+			f.Header[name] = append(f.Header[name], string(value))
+		}
+	}
+	return &f
+}
+
+// The purposes that seals are made for.
+const (
+	purposeRequest  = "approval.request"
+	purposeDecision = "approval.decision"
+)
+
+// bind is the additional data of both seals of an approval.
+func bind(a *Approval) []byte { return lengths(string(a.Tenant), a.ID, a.Digest) }
+
+// seal puts the dossier into the approval.
+func (d *Desk) seal(ctx context.Context, a *Approval, f *dossier) error {
+	plain, err := f.marshal()
+	if err != nil {
+		return fmt.Errorf("hold the request: %w", err)
+	}
+	if a.Sealed, err = d.o.Sealer.SealFor(ctx, a.Tenant, purposeRequest, plain, bind(a)); err != nil {
+		return fmt.Errorf("seal the held request: %w", err)
+	}
+	return nil
+}
+
+// open returns the dossier of an approval, verified: sealed by us for this
+// approval, saying what the row says, and of the digest the row has.
+func (d *Desk) open(ctx context.Context, a *Approval) (*dossier, error) {
+	var sealed sealedDossier
+	if err := d.openAs(ctx, a, purposeRequest, a.Sealed, &sealed); err != nil {
+		return nil, err
+	}
+	f := sealed.restore()
+	digest, err := f.digest()
+	if err != nil || digest != a.Digest || !f.sameRow(a) {
+		return nil, tampered(a, errors.New("the row differs from the sealed request"))
+	}
+	d.saw(f.Created)
+	return f, nil
+}
+
+// decision is what is sealed of a person's yes.
+type decision struct {
+	State    State
+	By       string
+	Presence string
+	At       time.Time
+}
+
+// yes returns the decision of an approved row, verified.
+func (d *Desk) yes(ctx context.Context, a *Approval) (decision, error) {
+	var v decision
+	if err := d.openAs(ctx, a, purposeDecision, a.Proof, &v); err != nil {
+		return v, err
+	}
+	if v.State != Approved || v.By == "" || v.By != a.By || v.Presence != a.Presence {
+		return v, tampered(a, errors.New("the row differs from the sealed decision"))
+	}
+	d.saw(v.At)
+	return v, nil
+}
+
+// openAs opens one seal into value, with numbers kept as written.
+func (d *Desk) openAs(ctx context.Context, a *Approval, purpose string, sealed []byte, value any) error {
+	plain, err := d.o.Sealer.OpenFor(ctx, a.Tenant, purpose, sealed, bind(a))
+	var known *runtime.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &known), ctx.Err() != nil:
+		return err
+	default:
+		return tampered(a, err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(plain))
+	decoder.UseNumber()
+	if err := decoder.Decode(value); err != nil {
+		return tampered(a, err)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package approval
+
+import (
+	"context"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// List returns a tenant's approvals in these states, all when there are none,
+// newest first and without what is sealed. Only an operator may.
+func (d *Desk) List(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, states []State, limit int) ([]Approval, error) {
+	if by.Kind != runtime.KindOperator {
+		return nil, notOperator()
+	}
+	if !operates(&by, tenant) {
+		return nil, nil
+	}
+	list, err := d.o.Store.Approvals(ctx, tenant, states, limit)
+	for i := range list {
+		list[i] = bare(list[i])
+	}
+	return list, err
+}
+
+// Status returns an approval to its requester or an operator, without what is
+// sealed. To anybody else the id is unknown.
+func (d *Desk) Status(ctx context.Context, who runtime.Principal, id string) (Approval, error) {
+	a, err := d.visibleTo(ctx, who, id)
+	if err != nil {
+		return Approval{}, err
+	}
+	if (a.State == Pending || a.State == Approved) && d.expired(&a) {
+		a.State = Expired
+	}
+	return bare(a), nil
+}
+
+// Wait is [Desk.Status] once the approval is no longer pending.
+func (d *Desk) Wait(ctx context.Context, who runtime.Principal, id string) (Approval, error) {
+	for {
+		changed := d.changed()
+		a, err := d.Status(ctx, who, id)
+		if err != nil || a.State != Pending {
+			return a, err
+		}
+		if err := d.pause(ctx, changed, d.o.Poll); err != nil {
+			return a, gone(&a, err)
+		}
+	}
+}
+
+// Held returns the request of an approval to its requester, and to nobody
+// else, to be sent again. That it was approved is checked when it is.
+func (d *Desk) Held(ctx context.Context, who runtime.Principal, id string) (HeldRequest, error) {
+	a, found, err := d.o.Store.Approval(ctx, who.Tenant, id)
+	if err != nil {
+		return HeldRequest{}, err
+	}
+	if !found || who.ID == "" || a.Principal != who.ID {
+		return HeldRequest{}, unknownID(id)
+	}
+	f, err := d.open(ctx, &a)
+	if err != nil {
+		return HeldRequest{}, err
+	}
+	return f.HeldRequest, nil
+}
+
+// Beat says that an operator of the tenant can answer for so long: requests
+// that hold automatically wait while somebody can.
+func (d *Desk) Beat(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, lasting time.Duration) error {
+	if !operates(&by, tenant) {
+		return notOperator()
+	}
+	return d.o.Store.Beat(ctx, tenant, by.ID, d.now().Add(lasting))
+}
+
+// visibleTo finds an approval of the principal's tenant that it may know of.
+func (d *Desk) visibleTo(ctx context.Context, who runtime.Principal, id string) (Approval, error) {
+	a, found, err := d.o.Store.Approval(ctx, who.Tenant, id)
+	if err != nil {
+		return Approval{}, err
+	}
+	if !found || who.ID == "" || who.Kind != runtime.KindOperator && a.Principal != who.ID {
+		return Approval{}, unknownID(id)
+	}
+	return a, nil
+}
+
+// bare leaves out what is sealed.
+func bare(a Approval) Approval {
+	a.Sealed, a.Proof = nil, nil
+	return a
+}

@@ -1,0 +1,267 @@
+package approval
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// View is an approval as a person sees it before deciding.
+type View struct {
+	Approval Approval     // without what is sealed
+	Args     runtime.Args // the exact arguments, declared secrets left out
+	Text     string       // safe for a terminal: no control character but newline
+	Complete bool         // Text shows everything that is being asked
+}
+
+// How much a view shows when it is not full: characters of a value, lines of
+// values, levels of nesting.
+const (
+	shownValue = 200
+	shownLines = 60
+	shownDepth = 6
+)
+
+// Show renders an approval for an operator, verified. Long values are cut,
+// with their size and SHA-256 in place of the rest, unless full.
+func (d *Desk) Show(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string, full bool) (View, error) {
+	a, err := d.forOperator(ctx, by, tenant, id)
+	if err != nil {
+		return View{}, err
+	}
+	f, err := d.open(ctx, &a)
+	if err != nil {
+		return View{}, err
+	}
+	if (a.State == Pending || a.State == Approved) && d.expired(&a) {
+		a.State = Expired
+	}
+	return render(&a, f, full), nil
+}
+
+// render makes the view.
+func render(a *Approval, f *dossier, full bool) View {
+	v := View{Approval: bare(*a), Args: maps.Clone(f.Args)}
+	s := &sheet{full: full, complete: true}
+	for _, name := range f.Secret {
+		if text, ok := f.Args[name].(string); ok && text != "" {
+			s.hidden = append(s.hidden, text)
+		}
+		if _, given := v.Args[name]; given {
+			v.Args[name] = hiddenText
+		}
+	}
+	s.head(a, f)
+	if len(v.Args) > 0 {
+		s.line(0, "arguments")
+		s.value(1, "", map[string]any(v.Args))
+	}
+	if !f.Built && len(f.Body) > 0 {
+		s.body(f)
+	}
+	if s.skipped > 0 {
+		s.complete = false
+		fmt.Fprintf(&s.text, "… and %d more lines\n", s.skipped)
+	}
+	if !s.complete {
+		s.text.WriteString("NOT FULLY SHOWN: see all of it with --full\n")
+	}
+	v.Text, v.Complete = s.text.String(), s.complete
+	return v
+}
+
+// hiddenText stands for a value that is never shown.
+const hiddenText = "[secret]"
+
+// sheet is a view being written.
+type sheet struct {
+	text     strings.Builder
+	full     bool
+	complete bool
+	hidden   []string // values of secret arguments
+	lines    int
+	skipped  int
+}
+
+func (s *sheet) head(a *Approval, f *dossier) {
+	s.line(0, "approval   "+s.word(a.ID)+" ("+s.word(string(a.State))+")")
+	s.line(0, "action     "+s.word(string(f.Action))+" (risk "+s.word(string(f.Risk))+")")
+	who := "asked by   " + s.word(f.Agent) + ", " + s.word(f.Principal) + ", through " + s.word(string(f.Surface))
+	if f.Run != "" {
+		who += ", run " + s.word(f.Run)
+	}
+	s.line(0, who)
+	rule := "rule       " + s.word(f.Rule)
+	if f.Reason != "" {
+		rule += ": " + s.word(f.Reason)
+	}
+	s.line(0, rule)
+	if f.Target.Authority != "" {
+		s.line(0, "request    "+s.word(f.Target.Method)+" "+s.word(f.Target.Scheme+"://"+f.Target.Authority+f.Target.Path))
+	}
+	s.line(0, "asked at   "+f.Created.UTC().Format(time.RFC3339)+", expires "+f.Expires.UTC().Format(time.RFC3339))
+	if a.By != "" {
+		s.line(0, "decided by "+s.word(a.By)+", presence "+s.word(a.Presence))
+	}
+	if a.Note != "" {
+		s.line(0, "note       "+s.word(a.Note))
+	}
+}
+
+// body shows a JSON body member by member, another as text.
+func (s *sheet) body(f *dossier) {
+	about := fmt.Sprintf("body       %d bytes, sha256 %s", len(f.Body), fingerprint(f.Body))
+	if kind := f.Header.Get("Content-Type"); kind != "" {
+		about += ", " + s.word(kind)
+	}
+	s.line(0, about)
+	if isJSON(f.Header) {
+		if form, err := canonicalJSON(f.Body); err == nil {
+			decoder := json.NewDecoder(strings.NewReader(string(form)))
+			decoder.UseNumber()
+			var value any
+			if decoder.Decode(&value) == nil {
+				s.value(1, "", value)
+				return
+			}
+		}
+	}
+	if !s.full && !utf8.Valid(f.Body) {
+		s.complete = false
+		s.line(1, "not text")
+		return
+	}
+	s.line(1, s.quote(string(f.Body)))
+}
+
+// value writes a value, one line per scalar.
+func (s *sheet) value(depth int, name string, value any) {
+	label := ""
+	if name != "" {
+		label = name + ": "
+	}
+	below := depth + 1
+	if name == "" {
+		below = depth
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		if s.container(depth, label, len(v), "{}", v) {
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				s.value(below, s.key(key), v[key])
+			}
+		}
+	case []any:
+		if s.container(depth, label, len(v), "[]", v) {
+			for i, item := range v {
+				s.value(below, fmt.Sprintf("[%d]", i), item)
+			}
+		}
+	case string:
+		s.line(depth, label+s.quote(v))
+	default:
+		s.line(depth, label+s.word(fmt.Sprint(v)))
+	}
+}
+
+// container writes the line of an object or list and reports whether its
+// members are to be written too.
+func (s *sheet) container(depth int, label string, members int, empty string, value any) bool {
+	if members == 0 {
+		s.line(depth, label+empty)
+		return false
+	}
+	if !s.full && depth > shownDepth {
+		s.complete = false
+		form, _ := appendValue(nil, value, 0)
+		s.line(depth, fmt.Sprintf("%s… (%d bytes of JSON, sha256 %s)", label, len(form), fingerprint(form)))
+		return false
+	}
+	if label != "" {
+		s.line(depth, label)
+	}
+	return true
+}
+
+// line writes one line, or counts it when there are too many. Its text must
+// have gone through word, quote or key.
+func (s *sheet) line(depth int, text string) {
+	if s.lines++; s.lines > shownLines && !s.full {
+		s.skipped++
+		return
+	}
+	s.text.WriteString(strings.Repeat("  ", depth))
+	s.text.WriteString(strings.TrimRight(text, " "))
+	s.text.WriteByte('\n')
+}
+
+// word shows text that was not written as a string.
+func (s *sheet) word(text string) string {
+	text = s.mask(text)
+	limit := shownValue
+	if s.full {
+		limit = 0
+	}
+	shown, whole := visible(text, limit)
+	if !whole {
+		s.complete = false
+		shown += fmt.Sprintf("… (%d bytes, sha256 %s)", len(text), fingerprint([]byte(text)))
+	}
+	return shown
+}
+
+// quote shows a string. Its end cannot be faked: quotes inside are escaped, and
+// what follows a cut string stands outside of them.
+func (s *sheet) quote(text string) string {
+	text = s.mask(text)
+	limit := shownValue
+	if s.full {
+		limit = 0
+	}
+	shown, whole := visible(text, limit)
+	shown = `"` + strings.ReplaceAll(shown, `"`, `\"`) + `"`
+	if !whole {
+		s.complete = false
+		shown += fmt.Sprintf(" … (%d bytes, sha256 %s)", len(text), fingerprint([]byte(text)))
+	}
+	return shown
+}
+
+// key shows a member's name, quoted unless it is a plain word.
+func (s *sheet) key(name string) string {
+	if regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`).MatchString(name) {
+		return name
+	}
+	return s.quote(name)
+}
+
+// mask takes out the values of secret arguments, also as they stand in a URL.
+func (s *sheet) mask(text string) string {
+	for _, value := range s.hidden {
+		if text == value {
+			return hiddenText
+		}
+		if len(value) < 4 {
+			continue
+		}
+		for _, form := range []string{value, url.QueryEscape(value), url.PathEscape(value)} {
+			text = strings.ReplaceAll(text, form, hiddenText)
+		}
+	}
+	return text
+}
+
+func fingerprint(data []byte) string {
+	sum := sha256.Sum256(data)
+	return fmt.Sprintf("%x", sum[:8])
+}

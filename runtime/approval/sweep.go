@@ -1,0 +1,51 @@
+package approval
+
+import (
+	"context"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// sweepLimit is how many approvals of a state one sweep looks at.
+const sweepLimit = 10_000
+
+// Sweep closes what nobody will: open approvals past their time become expired,
+// executing ones whose process is gone become unknown. It returns how many it
+// closed. Any number of processes may sweep at once.
+func (d *Desk) Sweep(ctx context.Context, tenant runtime.Tenant) (int, error) {
+	list, err := d.o.Store.Approvals(ctx, tenant, []State{Pending, Approved, Executing}, sweepLimit)
+	if err != nil {
+		return 0, err
+	}
+	closed := 0
+	for i := range list {
+		to, change := d.overdue(&list[i])
+		if to == "" {
+			continue
+		}
+		moved, err := d.o.Store.Move(ctx, tenant, list[i].ID, list[i].State, to, change)
+		if err != nil {
+			return closed, err
+		}
+		if moved {
+			closed++
+		}
+	}
+	if closed > 0 {
+		d.wake()
+	}
+	return closed, nil
+}
+
+// overdue returns the state that an approval must go to, "" for none.
+func (d *Desk) overdue(a *Approval) (State, Change) {
+	change := Change{At: d.now()}
+	switch {
+	case a.State == Executing && a.Holder != d.o.Process && !d.o.Alive(a.Holder):
+		change.Note = "the process that executed it ended before it could say how it went"
+		return Unknown, change
+	case a.State != Executing && d.expired(a):
+		return Expired, change
+	}
+	return "", change
+}
