@@ -11,48 +11,49 @@ import (
 // a person: any process of the operator's uid could have made it.
 const presenceNone = "none"
 
-// Accept lets the request be executed once. Only an operator may; of two
-// deciders one wins and the other's error says who. What [Desk.Show] cannot
-// show in full is refused with [ErrNotShown]: see [Desk.AcceptFull].
-func (d *Desk) Accept(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) error {
+// Accept lets the request be executed once and returns the approval as it is
+// after that. Only an operator may; of two deciders one wins and the other's
+// error says who. What [Desk.Show] cannot show in full is refused with
+// [ErrNotShown]: see [Desk.AcceptFull].
+func (d *Desk) Accept(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) (Approval, error) {
 	return d.accept(ctx, by, tenant, id, false)
 }
 
 // AcceptFull is Accept by an operator who was shown the full text.
-func (d *Desk) AcceptFull(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) error {
+func (d *Desk) AcceptFull(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) (Approval, error) {
 	return d.accept(ctx, by, tenant, id, true)
 }
 
-func (d *Desk) accept(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string, full bool) error {
+func (d *Desk) accept(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string, full bool) (Approval, error) {
 	a, err := d.decidable(ctx, by, tenant, id)
 	if err != nil {
-		return err
+		return bare(a), err
 	}
 	f, err := d.open(ctx, &a)
 	if err != nil {
-		return err
+		return bare(a), err
 	}
 	if !full && !render(&a, f, false).Complete {
-		return notShown(&a)
+		return bare(a), notShown(&a)
 	}
 	v := decision{State: Approved, By: by.ID, Presence: presenceNone, At: d.now()}
 	plain, err := json.Marshal(v)
 	if err != nil {
-		return err
+		return bare(a), err
 	}
 	proof, err := d.o.Sealer.SealFor(ctx, tenant, purposeDecision, plain, bind(&a))
 	if err != nil {
-		return err
+		return bare(a), err
 	}
 	return d.decide(ctx, &a, Approved, Change{At: v.At, By: v.By, Presence: v.Presence, Proof: proof})
 }
 
 // Reject refuses the request for good. The note is shown to the requester;
 // an edited approval can be rejected too.
-func (d *Desk) Reject(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id, note string) error {
+func (d *Desk) Reject(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id, note string) (Approval, error) {
 	a, err := d.decidable(ctx, by, tenant, id)
 	if err != nil {
-		return err
+		return bare(a), err
 	}
 	return d.decide(ctx, &a, Rejected, Change{At: d.now(), By: by.ID, Presence: presenceNone, Note: note})
 }
@@ -77,23 +78,28 @@ func (d *Desk) decidable(ctx context.Context, by runtime.Principal, tenant runti
 }
 
 // decide makes the one move that counts; a loser is told who won.
-func (d *Desk) decide(ctx context.Context, a *Approval, to State, change Change) error {
+func (d *Desk) decide(ctx context.Context, a *Approval, to State, change Change) (Approval, error) {
 	moved, err := d.o.Store.Move(ctx, a.Tenant, a.ID, Pending, to, change)
 	if err != nil {
-		return err
+		return bare(*a), err
 	}
 	if moved {
 		d.wake()
-		return nil
 	}
 	now, found, err := d.o.Store.Approval(ctx, a.Tenant, a.ID)
-	if err != nil {
-		return err
+	switch {
+	case err != nil && !moved:
+		return bare(*a), err
+	case err != nil: // decided, but not readable just now
+		now = *a
+		now.State, now.Decided, now.By, now.Presence, now.Note = to, change.At, change.By, change.Presence, change.Note
+		return bare(now), nil
+	case !found:
+		return bare(*a), unknownID(a.ID)
+	case !moved:
+		return bare(now), decidedAlready(&now)
 	}
-	if !found {
-		return unknownID(a.ID)
-	}
-	return decidedAlready(&now)
+	return bare(now), nil
 }
 
 // operates reports whether the principal decides for the tenant: the owner's

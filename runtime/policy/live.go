@@ -28,3 +28,6 @@ func (l *Live) Current() *Policy { return l.current.Load() }
 
 // Decide implements [runtime.Decider].
 func (l *Live) Decide(q runtime.Question) runtime.Verdict { return l.current.Load().Decide(q) }
+
+// Explain is [Policy.Explain] of the policy in force.
+func (l *Live) Explain(q runtime.Question) []Step { return l.current.Load().Explain(q) }
