@@ -2,7 +2,7 @@ package audit_test
 
 import (
 	"context"
-	"sync"
+	goruntime "runtime"
 	"testing"
 	"time"
 
@@ -24,22 +24,14 @@ func BenchmarkEncodeIntent(b *testing.B) {
 // BenchmarkIntent is 32 callers who each wait for the disk.
 func BenchmarkIntent(b *testing.B) {
 	l := open(b, options(b.TempDir()))
-	work := make(chan struct{}, 1024)
-	var wg sync.WaitGroup
-	for range 32 {
-		wg.Go(func() {
-			r := record("req_01jgzzzzzzzzzzzzzzzzzzzzzz")
-			for range work {
-				if err := l.Intent(context.Background(), r); err != nil {
-					b.Error(err)
-				}
+	b.SetParallelism(max(1, 32/goruntime.GOMAXPROCS(0)))
+	b.RunParallel(func(pb *testing.PB) {
+		r := record("req_01jgzzzzzzzzzzzzzzzzzzzzzz")
+		for pb.Next() {
+			if err := l.Intent(context.Background(), r); err != nil {
+				b.Error(err)
 			}
-		})
-	}
-	for b.Loop() {
-		work <- struct{}{}
-	}
-	close(work)
-	wg.Wait()
+		}
+	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
 }

@@ -211,6 +211,7 @@ func TestClockThatJumpsBackIsMarked(t *testing.T) { // AU-011
 
 func FuzzText(f *testing.F) {
 	f.Add("plain", 10)
+	f.Add("0", 0)
 	f.Add("\u2028\x00\xff\xf0\x9f", 3)
 	f.Add("𝄞\u0007é", 5)
 	f.Fuzz(func(t *testing.T, s string, limit int) {

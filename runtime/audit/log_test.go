@@ -247,13 +247,18 @@ func TestMovedSegmentIsFollowedByANewOne(t *testing.T) { // AU-009
 	if err := os.Rename(path, path+".away"); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Intent(t.Context(), record("req_2")); err != nil {
-		t.Fatal(err)
+	for _, id := range []string{"req_2", "req_3"} {
+		if err := l.Intent(t.Context(), record(id)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	shut(t, l)
 	report, err := audit.Verify(t.Context(), dir)
 	if err != nil || report.OK || report.Slots[0].Problems[0].Kind != audit.ProblemSegment {
 		t.Fatalf("a segment is away and the report says:\n%s %v", report, err)
+	}
+	if got := entries(t, dir, audit.Query{RequestID: "req_2"}); len(got) == 0 {
+		t.Error("what comes after a missing file cannot be read")
 	}
 	if err := os.Rename(path+".away", path); err != nil {
 		t.Fatal(err)

@@ -27,13 +27,11 @@ const hexDigits = "0123456789abcdef"
 func appendText(dst []byte, s string, limit int) []byte {
 	full := len(s)
 	if full > limit {
-		s = s[:limit]
-		for len(s) > limit-utf8.UTFMax && !utf8.RuneStart(s[len(s)-1]) {
-			s = s[:len(s)-1]
+		cut := limit
+		for cut > 0 && limit-cut < utf8.UTFMax-1 && !utf8.RuneStart(s[cut]) {
+			cut--
 		}
-		if len(s) > 0 && s[len(s)-1] >= utf8.RuneSelf {
-			s = s[:len(s)-1]
-		}
+		s = s[:cut]
 	}
 	dst = append(dst, '"')
 	start := 0
