@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+func newActionsCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "actions",
+		Short: "What can be done: list and describe actions",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newActionsListCommand(c), newActionsDescribeCommand(c))
+	return cmd
+}
+
+type actionInfo struct {
+	Action       runtime.Ref  `json:"action"`
+	Description  string       `json:"description"`
+	Risk         runtime.Risk `json:"risk"`
+	GrantsAccess bool         `json:"grants_access,omitempty"`
+	Idempotent   bool         `json:"idempotent"`
+	Method       string       `json:"method,omitempty"`
+	Path         string       `json:"path,omitempty"`
+	Hosts        []string     `json:"hosts,omitempty"`
+	Args         []argInfo    `json:"args"`
+}
+
+type argInfo struct {
+	Name        string            `json:"name"`
+	Type        runtime.ParamType `json:"type"`
+	Required    bool              `json:"required,omitempty"`
+	Default     any               `json:"default,omitempty"`
+	Enum        []any             `json:"enum,omitempty"`
+	Description string            `json:"description,omitempty"`
+}
+
+func describe(action *runtime.Action) actionInfo {
+	info := actionInfo{
+		Action: action.Ref, Description: action.Description, Risk: action.Risk,
+		GrantsAccess: action.GrantsAccess, Idempotent: action.Idempotent, Args: []argInfo{},
+	}
+	if action.HTTP != nil {
+		info.Method, info.Path, info.Hosts = action.HTTP.Method, action.HTTP.Path, action.HTTP.Authorities
+	}
+	for _, p := range action.Params {
+		info.Args = append(info.Args, argInfo{Name: p.Name, Type: p.Type, Required: p.Required, Default: p.Default, Enum: p.Enum, Description: p.Description})
+	}
+	return info
+}
+
+func newActionsListCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list [SERVICE]",
+		Short:   "List the actions of the installed services",
+		Example: "  kimbap actions list github",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(_ context.Context, a *app.App) error {
+				services := a.Services().Services()
+				if len(args) == 1 {
+					s, ok := a.Services().Service(args[0])
+					if !ok {
+						return missing("kimbap service list", "the service %q is not installed", args[0])
+					}
+					services = []*app.Service{s}
+				}
+				list, rows := []actionInfo{}, [][]string{}
+				for _, s := range services {
+					for _, action := range s.Actions {
+						list = append(list, describe(action))
+						rows = append(rows, []string{string(action.Ref), string(action.Risk), action.Description})
+					}
+				}
+				return c.show(list, func() { c.table([]string{"action", "risk", "description"}, rows) })
+			})
+		},
+	}
+}
+
+func newActionsDescribeCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:     "describe SERVICE.ACTION",
+		Short:   "Show one action: its arguments, risk and request",
+		Example: "  kimbap actions describe github.list-pull-requests",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(_ context.Context, a *app.App) error {
+				action, err := a.Action(args[0])
+				if err != nil {
+					return err
+				}
+				return c.show(describe(action), func() { c.sayAction(action) })
+			})
+		},
+	}
+}
+
+func (c *cli) sayAction(action *runtime.Action) {
+	info := describe(action)
+	fmt.Fprintf(c.out, "%s: %s\n\n", info.Action, info.Description)
+	if info.Method != "" {
+		fmt.Fprintf(c.out, "request  %s %s\nhosts    %s\n", info.Method, info.Path, strings.Join(info.Hosts, ", "))
+	}
+	fmt.Fprintf(c.out, "risk     %s", info.Risk)
+	if info.GrantsAccess {
+		fmt.Fprint(c.out, ", grants lasting access")
+	}
+	fmt.Fprintf(c.out, "\nexample  kimbap call %s%s\n", info.Action, exampleArgs(action))
+	if len(info.Args) == 0 {
+		return
+	}
+	var rows [][]string
+	for _, p := range info.Args {
+		need := ""
+		if p.Required {
+			need = "required"
+		} else if p.Default != nil {
+			need = fmt.Sprintf("default %v", p.Default)
+		}
+		if len(p.Enum) > 0 {
+			need = strings.TrimSpace(need + fmt.Sprintf(" one of %v", p.Enum))
+		}
+		rows = append(rows, []string{"--" + p.Name, string(p.Type), need, p.Description})
+	}
+	fmt.Fprintln(c.out)
+	c.table([]string{"argument", "type", "", "description"}, rows)
+}
+
+// exampleArgs writes the flags that the action cannot do without.
+func exampleArgs(action *runtime.Action) string {
+	var b strings.Builder
+	for _, p := range action.Params {
+		if p.Required {
+			fmt.Fprintf(&b, " --%s %s", p.Name, strings.ToUpper(p.Name))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+func newApproveCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "approve",
+		Short: "Decide what agents ask for: list, show, accept, reject, wait",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newApproveListCommand(c), newApproveShowCommand(c), newApproveAcceptCommand(c), newApproveRejectCommand(c), newApproveWaitCommand(c))
+	return cmd
+}
+
+func newApproveListCommand(c *cli) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:     "list [--all]",
+		Short:   "List what waits for a decision",
+		Example: "  kimbap approve list -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				list, err := a.ListApprovals(ctx, all)
+				if err != nil {
+					return err
+				}
+				var rows [][]string
+				for _, p := range list {
+					rows = append(rows, []string{p.ID, p.State, p.Agent, string(p.Action), p.Summary, c.when(p.Expires)})
+				}
+				return c.show(list, func() {
+					if len(rows) == 0 {
+						c.say("nothing waits for a decision")
+						return
+					}
+					c.table([]string{"approval", "state", "agent", "action", "request", "expires"}, rows)
+				})
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "decided ones too")
+	return cmd
+}
+
+func newApproveShowCommand(c *cli) *cobra.Command {
+	var full bool
+	cmd := &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show exactly what is asked",
+		Example: "  kimbap approve show apr_…",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				shown, text, err := a.ShowApproval(ctx, args[0], full)
+				if err != nil {
+					return err
+				}
+				return c.show(shown, func() { fmt.Fprintln(c.out, text) })
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&full, "full", false, "show long arguments whole")
+	return cmd
+}
+
+func newApproveAcceptCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:     "accept ID",
+		Short:   "Accept: this exact request may be executed once",
+		Example: "  kimbap approve accept apr_…",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				decided, err := a.Accept(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return c.show(decided, func() {
+					fmt.Fprintf(c.out, "accepted %s: %s for %s\n", decided.ID, decided.Action, decided.Agent)
+					c.say("the requester executes it: by a request that waits, the same request again, or kimbap approve wait %s", decided.ID)
+				})
+			})
+		},
+	}
+}
+
+func newApproveRejectCommand(c *cli) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:     "reject ID [--reason TEXT]",
+		Short:   "Reject: the requester is told",
+		Example: "  kimbap approve reject apr_… --reason 'use the staging account'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				decided, err := a.Reject(ctx, args[0], reason)
+				if err != nil {
+					return err
+				}
+				return c.show(decided, func() { fmt.Fprintf(c.out, "rejected %s: %s for %s\n", decided.ID, decided.Action, decided.Agent) })
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "what the requester is told")
+	return cmd
+}
+
+func newApproveWaitCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "wait ID",
+		Short: "Wait for the decision, then execute the request and print its result",
+		Long: `Wait for the decision, then execute the request and print its result.
+
+Only the requester can: the request is executed in its name, once.`,
+		Example: "  kimbap approve wait apr_…",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				answer := &app.Answer{}
+				action, callArgs, err := a.WaitApproval(ctx, args[0], answer)
+				if err != nil {
+					return err
+				}
+				return c.result(a, action, callArgs, answer)
+			})
+		},
+	}
+}
+
+// when says how far away a time is.
+func (c *cli) when(t time.Time) string {
+	d := time.Until(t).Round(time.Second)
+	switch {
+	case d > 48*time.Hour || d < -48*time.Hour:
+		return t.Local().Format(time.DateOnly)
+	case d >= 0:
+		return "in " + short(d)
+	default:
+		return short(-d) + " ago"
+	}
+}
+
+func short(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	default:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+func newAuditCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "The trail of every request: tail, search, verify",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newAuditTailCommand(c), newAuditSearchCommand(c), newAuditVerifyCommand(c))
+	return cmd
+}
+
+// reading opens the trail for a command that only reads it.
+func (c *cli) reading(ctx context.Context, work func(context.Context, *app.App) error) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, Flags: c.flags, UID: c.uid, Log: c.logger(), Clock: time.Now})
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	if err := a.OpenToRead(ctx); err != nil {
+		return err
+	}
+	return work(ctx, a)
+}
+
+func newAuditTailCommand(c *cli) *cobra.Command {
+	var follow bool
+	var lines int
+	cmd := &cobra.Command{
+		Use:     "tail [-f] [-n LINES]",
+		Short:   "Show the latest records, the newest last",
+		Example: "  kimbap audit tail -n 50\n  kimbap audit tail -f",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				return c.tail(ctx, a, follow, lines)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more until Ctrl-C")
+	cmd.Flags().IntVarP(&lines, "lines", "n", 20, "how many to show")
+	return cmd
+}
+
+func (c *cli) tail(ctx context.Context, a *app.App, follow bool, lines int) error {
+	var last []app.Record
+	for r, err := range a.ReadTrail(ctx, app.RecordQuery{}, false) {
+		if err != nil {
+			return err
+		}
+		if last = append(last, r); len(last) > lines {
+			last = last[1:]
+		}
+	}
+	for _, r := range last {
+		c.record(r)
+	}
+	if !follow {
+		return nil
+	}
+	for r, err := range a.ReadTrail(ctx, app.RecordQuery{Since: time.Now()}, true) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		c.record(r)
+	}
+	return nil
+}
+
+// record prints one record: its own line of JSON with -o json, else columns.
+func (c *cli) record(r app.Record) {
+	if c.output != "text" {
+		fmt.Fprintf(c.out, "%s\n", r.Line)
+		return
+	}
+	row := recordRow(r)
+	fmt.Fprintf(c.out, "%s  %-8s %-10s %-32s %-10s %-4s %s\n", row[0], row[1], row[2], row[3], row[4], row[5], row[6])
+}
+
+func recordRow(r app.Record) []string {
+	status := "-"
+	if r.Status != 0 {
+		status = strconv.Itoa(r.Status)
+	}
+	said := r.Code
+	if said == "" {
+		said = r.Rule
+	}
+	action := string(r.Action)
+	if action == "" {
+		action = r.Host
+	}
+	return []string{
+		r.Time.Local().Format(time.DateTime), r.Kind, printable(r.Agent), printable(action),
+		r.Effect, status, printable(said + " " + r.RequestID),
+	}
+}
+
+func newAuditSearchCommand(c *cli) *cobra.Command {
+	var q app.RecordQuery
+	var action, agent, host string
+	var since time.Duration
+	cmd := &cobra.Command{
+		Use:   "search [--action GLOB] [--agent GLOB] [--host GLOB] [--since 24h] [--code CODE]",
+		Short: "Search the trail, the newest first",
+		Example: `  kimbap audit search --action 'github.*' --since 24h
+  kimbap audit search --code forbidden
+  kimbap audit search --request req_…`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q.Action, q.Agent, q.Host = runtime.Glob(action), runtime.Glob(agent), runtime.Glob(host)
+			if since > 0 {
+				q.Since = time.Now().Add(-since)
+			}
+			return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				found, err := a.SearchTrail(ctx, q)
+				if err != nil {
+					return err
+				}
+				list, rows := []json.RawMessage{}, [][]string{}
+				for _, r := range found {
+					list = append(list, json.RawMessage(r.Line))
+					rows = append(rows, recordRow(r))
+				}
+				return c.show(list, func() {
+					if len(rows) == 0 {
+						c.say("no record matches")
+						return
+					}
+					c.table([]string{"time", "kind", "agent", "action", "effect", "status", "said"}, rows)
+				})
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&action, "action", "", "glob over service.action")
+	f.StringVar(&agent, "agent", "", "glob over agent names")
+	f.StringVar(&host, "host", "", "glob over hosts")
+	f.StringVar(&q.RequestID, "request", "", "one request by its id")
+	f.StringVar(&q.Effect, "effect", "", "allow, deny or require_approval")
+	f.StringVar(&q.Code, "code", "", "error code, for example forbidden")
+	f.StringVar(&q.Kind, "kind", "", "intent, outcome, refusal or event")
+	f.StringVar(&q.Text, "text", "", "text anywhere in the record")
+	f.DurationVar(&since, "since", 0, "how far back")
+	f.IntVar(&q.Limit, "limit", 100, "at most so many")
+	return cmd
+}
+
+func newAuditVerifyCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:     "verify",
+		Short:   "Check the hash chain of every writer",
+		Example: "  kimbap audit verify",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				report, err := a.VerifyTrail(ctx)
+				if err != nil {
+					return err
+				}
+				if err := c.show(report, func() { fmt.Fprint(c.out, report) }); err != nil {
+					return err
+				}
+				if !report.OK {
+					return &failure{
+						what: "the audit trail was changed", why: "records do not chain to each other",
+						fix: "compare with a copy of the trail; the report names file and line", exit: exitOther,
+					}
+				}
+				return nil
+			})
+		},
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/term"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/config"
+)
+
+// cli is one invocation: what the process gives, and what the global flags say.
+type cli struct {
+	in                    io.Reader
+	out, err              io.Writer
+	args, env             []string
+	uid                   int
+	inTTY, outTTY, errTTY bool
+
+	home    string
+	output  string // text | json | yaml
+	jq      string
+	quiet   bool
+	verbose int
+	yes     bool
+	timeout time.Duration
+	flags   map[string]string // configuration keys set by flags
+}
+
+// isTerminal reports whether a person sits at the other end.
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// interruptible returns a context that ends at SIGINT and SIGTERM.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+}
+
+// getenv returns a variable of the invocation, "" when it is not set.
+func (c *cli) getenv(name string) string {
+	value := ""
+	for _, pair := range c.env { // the last one wins, as in a shell
+		if k, v, _ := strings.Cut(pair, "="); k == name {
+			value = v
+		}
+	}
+	return value
+}
+
+// homeDir is --home, KIMBAP_HOME or ~/.kimbap.
+func (c *cli) homeDir() string { return config.Home(c.home, c.env, c.getenv("HOME")) }
+
+// logger writes to stderr: warnings, with -v the requests, with -vv everything.
+func (c *cli) logger() zerolog.Logger {
+	level := [...]zerolog.Level{zerolog.WarnLevel, zerolog.InfoLevel, zerolog.DebugLevel, zerolog.TraceLevel}[min(c.verbose, 3)]
+	if c.quiet {
+		level = zerolog.ErrorLevel
+	}
+	var w io.Writer = c.err
+	if c.errTTY {
+		w = zerolog.ConsoleWriter{Out: c.err, NoColor: c.getenv("NO_COLOR") != "", TimeFormat: time.TimeOnly}
+	}
+	return zerolog.New(w).Level(level).With().Timestamp().Logger()
+}
+
+// open opens the home for a command. With create it is made when missing, and
+// said so in one line.
+func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
+	o.Home, o.Env, o.Flags, o.UID = c.homeDir(), c.env, c.flags, c.uid
+	o.Log, o.Clock = c.logger(), time.Now
+	a, err := app.New(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Open(ctx); err != nil {
+		return nil, err
+	}
+	if a.Fresh() {
+		c.say("made a new home at %s", a.Home().Dir)
+	}
+	return a, nil
+}
+
+// with opens the home, does the work and closes the home, also when the work fails.
+func (c *cli) with(ctx context.Context, o app.Options, work func(context.Context, *app.App) error) (err error) {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	if c.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+	}
+	a, err := c.open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := a.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	return work(ctx, a)
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/config"
+)
+
+func newConfigCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "The configuration in force",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newConfigShowCommand(c))
+	return cmd
+}
+
+func newConfigShowCommand(c *cli) *cobra.Command {
+	var origin bool
+	cmd := &cobra.Command{
+		Use:     "show [--origin]",
+		Short:   "Show every key; with --origin where its value comes from",
+		Example: "  kimbap config show --origin",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := config.Load(filepath.Join(c.homeDir(), "config.yaml"), c.env, c.flags)
+			if err != nil {
+				return &failure{what: "the configuration has problems\n\n" + err.Error(), exit: exitUsage}
+			}
+			entries := cfg.Entries()
+			rows := [][]string{}
+			for _, e := range entries {
+				row := []string{e.Key, e.Value}
+				if origin {
+					row = append(row, e.Origin)
+				}
+				rows = append(rows, row)
+			}
+			heading := []string{"key", "value"}
+			if origin {
+				heading = append(heading, "from")
+			}
+			return c.show(entries, func() { c.table(heading, rows) })
+		},
+	}
+	cmd.Flags().BoolVar(&origin, "origin", false, "say where each value comes from")
+	return cmd
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// The exit codes that scripts rely on; docs/cli.md lists them.
+const (
+	exitOK          = 0
+	exitOther       = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitCredential  = 4
+	exitDenied      = 5
+	exitPending     = 6
+	exitRejected    = 7
+	exitUpstream    = 8
+	exitTimeout     = 9
+	exitUnreachable = 10
+	exitScript      = 11
+)
+
+// exits covers every runtime.Code; a test says so.
+var exits = map[runtime.Code]int{
+	runtime.CodeUnauthenticated:  exitCredential,
+	runtime.CodeForbidden:        exitDenied,
+	runtime.CodeApprovalPending:  exitPending,
+	runtime.CodeApprovalRejected: exitRejected,
+	runtime.CodeApprovalExpired:  exitRejected,
+	runtime.CodeUnknownAction:    exitNotFound,
+	runtime.CodeInvalidInput:     exitUsage,
+	runtime.CodeAmbiguousTarget:  exitUsage,
+	runtime.CodeMisdirected:      exitUsage,
+	runtime.CodeEgressDenied:     exitDenied,
+	runtime.CodeNoCredential:     exitCredential,
+	runtime.CodeVaultLocked:      exitCredential,
+	runtime.CodeRateLimited:      exitTimeout,
+	runtime.CodeUpstream:         exitUpstream,
+	runtime.CodeUpstreamTLS:      exitUpstream,
+	runtime.CodeTimeout:          exitTimeout,
+	runtime.CodeCanceled:         exitOther,
+	runtime.CodeScriptRejected:   exitScript,
+	runtime.CodeScriptLimit:      exitScript,
+	runtime.CodeScriptError:      exitScript,
+	runtime.CodeAuditUnavailable: exitUnreachable,
+	runtime.CodeStorageBusy:      exitUnreachable,
+	runtime.CodeInternal:         exitOther,
+}
+
+// failure is an error of the command line itself: what went wrong, why, and
+// the one command that fixes it.
+type failure struct {
+	what, why, fix string
+	exit           int
+}
+
+func (f *failure) Error() string { return f.what }
+
+// usage is a failure of the command's words.
+func usage(fix, format string, a ...any) error {
+	return &failure{what: fmt.Sprintf(format, a...), fix: fix, exit: exitUsage}
+}
+
+// missing is a failure to find what was named.
+func missing(fix, format string, a ...any) error {
+	return &failure{what: fmt.Sprintf(format, a...), fix: fix, exit: exitNotFound}
+}
+
+// childExit carries the exit code of a program that `run` started.
+type childExit int
+
+func (e childExit) Error() string { return fmt.Sprintf("the program ended with exit code %d", int(e)) }
+
+// report prints err as error/why/fix and returns the exit code.
+func (c *cli) report(err error) int {
+	var child childExit
+	var f *failure
+	var e *runtime.Error
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &child):
+		return int(child)
+	case errors.As(err, &f):
+	case errors.As(err, &e):
+		f = &failure{what: e.Msg, why: because(e), fix: e.Hint, exit: exits[e.Code]}
+	case errors.Is(err, context.Canceled):
+		f = &failure{what: "interrupted", exit: 130}
+	case errors.Is(err, context.DeadlineExceeded):
+		f = &failure{what: "the time given by --timeout is over", exit: exitTimeout}
+	default:
+		f = &failure{what: err.Error(), exit: exitOther}
+		var coded interface{ ExitCode() int }
+		if errors.As(err, &coded) {
+			f.exit = coded.ExitCode()
+		}
+	}
+	fmt.Fprintf(c.err, "error: %s\n", f.what)
+	if f.why != "" {
+		fmt.Fprintf(c.err, "why:   %s\n", indent(f.why))
+	}
+	if f.fix != "" {
+		fmt.Fprintf(c.err, "fix:   %s\n", indent(f.fix))
+	}
+	return f.exit
+}
+
+// because gathers what a refusal says of its cause.
+func because(e *runtime.Error) string {
+	var parts []string
+	code := string(e.Code)
+	if e.Reason != "" {
+		code += " (" + string(e.Reason) + ")"
+	}
+	parts = append(parts, code)
+	if e.Rule != "" {
+		parts = append(parts, "rule "+e.Rule)
+	}
+	if e.RequestID != "" {
+		parts = append(parts, "request "+e.RequestID)
+	}
+	why := strings.Join(parts, ", ")
+	if e.Err != nil {
+		why += "\n" + e.Err.Error()
+	}
+	return why
+}
+
+// indent keeps the following lines of a text under its first.
+func indent(text string) string {
+	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n       ")
+}

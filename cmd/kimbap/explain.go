@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+func newExplainCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain METHOD URL | REQUEST_ID",
+		Short: "Say what kimbap would do with a request, or did, and why",
+		Example: `  kimbap explain GET https://api.github.com/repos/cli/cli/pulls
+  kimbap explain req_…`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
+					return c.explainRequest(ctx, a, args[0])
+				})
+			}
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				x, err := a.Explain(ctx, args[0], args[1])
+				if err != nil {
+					return err
+				}
+				return c.show(x, func() { c.sayExplanation(x) })
+			})
+		},
+	}
+}
+
+func (c *cli) sayExplanation(x *app.Explanation) {
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(c.out, "%-11s %s\n", name, printable(value))
+		}
+	}
+	line("request", x.Method+" "+x.URL)
+	line("host", x.Host)
+	line("service", x.Service)
+	if x.Refused != "" {
+		line("refused", x.Refused)
+		return
+	}
+	line("action", string(x.Action)+", risk "+string(x.Risk))
+	line("defined in", x.Source)
+	names := make([]string, 0, len(x.Args))
+	for name := range x.Args {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		line("", fmt.Sprintf("%s = %v", name, x.Args[name]))
+	}
+	for _, step := range x.Steps {
+		line("rule", step.String())
+	}
+	line("verdict", strings.TrimSpace(x.Effect+" by "+x.Rule+" "+x.Reason))
+	line("credential", x.Credential)
+	line("", "nothing was sent")
+}
+
+// explainRequest shows the records of a request that was made.
+func (c *cli) explainRequest(ctx context.Context, a *app.App, id string) error {
+	records, err := a.SearchTrail(ctx, app.RecordQuery{RequestID: id})
+	if err != nil {
+		return err
+	}
+	if len(records) == 0 {
+		return missing("kimbap audit tail", "the trail has no request %q", id)
+	}
+	for i := len(records) - 1; i >= 0; i-- {
+		text, err := app.Render(records[i].Line, "json", "")
+		if err != nil {
+			return err
+		}
+		if _, err := c.out.Write(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+func newInitCommand(c *cli) *cobra.Command {
+	var strict bool
+	cmd := &cobra.Command{
+		Use:   "init [--strict]",
+		Short: "Make the home: master key, CA, default policy",
+		Long: `Make the home: master key, CA, default policy.
+
+Nobody has to run it: the commands that need a home make one. With --strict,
+writes ask a person and hosts without a service are refused.`,
+		Example: "  kimbap init\n  kimbap init --strict",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.with(cmd.Context(), app.Options{Create: true, Strict: strict}, func(ctx context.Context, a *app.App) error {
+				ca, err := a.CA(ctx)
+				if err != nil {
+					return err
+				}
+				if !a.Fresh() {
+					c.say("%s is a kimbap home already; nothing was changed", a.Home().Dir)
+				}
+				data := map[string]any{
+					"home": a.Home().Dir, "fresh": a.Fresh(), "policy": a.Home().Policy(),
+					"ca": ca.CAFile(), "ca_fingerprint": ca.Fingerprint(),
+				}
+				return c.show(data, func() {
+					fmt.Fprintf(c.out, "home    %s\npolicy  %s\nca      %s\n        SHA-256 %s\n\n%s", a.Home().Dir, a.Home().Policy(), ca.CAFile(), ca.Fingerprint(), firstScreen)
+				})
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&strict, "strict", false, "ask before writes, refuse hosts that have no service")
+	return cmd
+}

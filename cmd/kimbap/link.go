@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+func newLinkCommand(c *cli) *cobra.Command {
+	var file string
+	var noCheck, rebind bool
+	cmd := &cobra.Command{
+		Use:   "link SERVICE",
+		Short: "Store the key of a service; its hosts are handled from now on",
+		Long: `Store the key of a service; its hosts are handled from now on.
+
+The key comes from stdin, from --file, or from a prompt. The service is
+installed from the catalogue when it is not there yet, and the key is tried with
+one read.`,
+		Example: "  gh auth token | kimbap link github\n  kimbap link openai\n  kimbap link stripe --file ./stripe.key",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{Create: true}, func(ctx context.Context, a *app.App) error {
+				var linked app.Linked
+				var err error
+				if rebind {
+					linked, err = a.Rebind(ctx, args[0])
+				} else {
+					var secret runtime.Secret
+					if secret, err = c.readSecret(file, "key for "+args[0]); err == nil {
+						linked, err = a.Link(ctx, args[0], secret)
+					}
+				}
+				if err != nil {
+					return err
+				}
+				if !noCheck {
+					linked.Checked, linked.Problem = a.CheckKey(ctx, linked.Service)
+				}
+				return c.show(linked, func() { c.sayLinked(linked) })
+			})
+		},
+	}
+	cmd.Flags().StringVar(&file, "file", "", "read the key from this file")
+	cmd.Flags().BoolVar(&noCheck, "no-check", false, "do not try the key")
+	cmd.Flags().BoolVar(&rebind, "rebind", false, "keep the stored key, and bind it to the hosts the service has now")
+	return cmd
+}
+
+func (c *cli) sayLinked(l app.Linked) {
+	fmt.Fprintf(c.out, "linked %s: kimbap now adds %s for %s\n", l.Service, l.Secret, strings.Join(l.Hosts, ", "))
+	if len(l.Installed) > 0 {
+		c.say("installed from the catalogue: %s", strings.Join(l.Installed, ", "))
+	}
+	switch {
+	case l.Problem != "":
+		c.say("warning: %s was tried and failed: %s", l.Checked, l.Problem)
+	case l.Checked != "":
+		c.say("the key works: %s answered", l.Checked)
+	}
+}
+
+func newUnlinkCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:     "unlink SERVICE",
+		Short:   "Forget the key of a service and leave its hosts alone again",
+		Example: "  kimbap unlink github",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				removed, services, err := a.Unlink(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return c.show(map[string]any{"removed": removed, "services": services}, func() {
+					if !removed {
+						c.say("no key was stored for %s", args[0])
+					}
+					fmt.Fprintf(c.out, "unlinked %s\n", args[0])
+				})
+			})
+		},
+	}
+}

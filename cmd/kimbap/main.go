@@ -1,0 +1,18 @@
+// Command kimbap lets agents and scripts act on real APIs without holding the
+// keys. One file per subcommand; root.go lists them. This package reads flags,
+// talks to the terminal and chooses exit codes (exit.go); everything else is
+// internal/app's.
+package main
+
+import (
+	"context"
+	"os"
+)
+
+func main() {
+	os.Exit(execute(context.Background(), &cli{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr,
+		args: os.Args[1:], env: os.Environ(), uid: os.Getuid(),
+		inTTY: isTerminal(os.Stdin), outTTY: isTerminal(os.Stdout), errTTY: isTerminal(os.Stderr),
+	}))
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+// say prints a message for the person, on stderr.
+func (c *cli) say(format string, a ...any) {
+	if !c.quiet {
+		fmt.Fprintf(c.err, format+"\n", a...)
+	}
+}
+
+// checkOutput refuses an output format we do not have.
+func (c *cli) checkOutput() error {
+	switch c.output {
+	case "text", "json", "yaml":
+	default:
+		return usage("-o text, -o json or -o yaml", "unknown output format %q", c.output)
+	}
+	if c.jq != "" && c.output == "text" {
+		c.output = "json"
+	}
+	return nil
+}
+
+// show prints data on stdout: text by the given function, or the value as JSON
+// or YAML, through --jq when given.
+func (c *cli) show(value any, text func()) error {
+	if c.output == "text" {
+		text()
+		return nil
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	out, err := app.Render(data, c.output, c.jq)
+	if err != nil {
+		return usage("see https://jqlang.org/manual for the language", "--jq: %v", err)
+	}
+	_, err = c.out.Write(out)
+	return err
+}
+
+// table prints rows under a heading, in columns. Cells are made safe for a
+// terminal: what others wrote must not move the cursor.
+func (c *cli) table(heading []string, rows [][]string) {
+	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
+	if len(heading) > 0 && !c.quiet {
+		fmt.Fprintln(w, strings.ToUpper(strings.Join(heading, "\t")))
+	}
+	for _, row := range rows {
+		for i := range row {
+			row[i] = printable(row[i])
+		}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	_ = w.Flush()
+}
+
+// printable replaces control and format characters, so that text from outside
+// cannot draw on the terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+func newProxyCommand(c *cli) *cobra.Command {
+	var listen, auth string
+	var insecure bool
+	cmd := &cobra.Command{
+		Use:   "proxy [--listen ADDR] [--auth local|token]",
+		Short: "Run the proxy for this user's programs",
+		Long: `Run the proxy for this user's programs.
+
+Without a token the peer must be a program of the same user. A listener that
+others can reach demands --auth token. Services and policy are reloaded when
+their files change, and on SIGHUP.`,
+		Example: "  kimbap proxy\n  kimbap proxy --listen 127.0.0.1:0 --auth token",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.setFlag("proxy.listen", listen)
+			c.setFlag("proxy.auth", auth)
+			if insecure {
+				c.setFlag("insecure-listen", "true")
+			}
+			return c.with(cmd.Context(), app.Options{Create: true, Slot: "proxy"}, func(ctx context.Context, a *app.App) error {
+				hup := make(chan os.Signal, 1)
+				signal.Notify(hup, syscall.SIGHUP)
+				defer signal.Stop(hup)
+				return a.Serve(ctx, app.ServeOptions{
+					Listen: a.Config().Proxy.Listen, RequireToken: a.Config().Proxy.Auth == "token",
+					Reload: hup, State: true,
+					Ready: func(addr net.Addr) { fmt.Fprintf(c.err, "listening on http://%s\n", addr) },
+				})
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&listen, "listen", "", "address to listen on (default 127.0.0.1:7788)")
+	f.StringVar(&auth, "auth", "", "local: programs of this user; token: a kimbap token")
+	f.BoolVar(&insecure, "insecure-listen", false, "allow a listener beyond loopback, in clear")
+	return cmd
+}
+
+// setFlag gives a configuration key the value of a flag that was used.
+func (c *cli) setFlag(key, value string) {
+	if value == "" {
+		return
+	}
+	if c.flags == nil {
+		c.flags = map[string]string{}
+	}
+	c.flags[key] = value
+}

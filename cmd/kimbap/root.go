@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// execute runs one invocation and returns its exit code.
+func execute(ctx context.Context, c *cli) int {
+	root := newRoot(c)
+	root.SetArgs(c.args)
+	root.SetIn(c.in)
+	root.SetOut(c.out)
+	root.SetErr(c.err)
+	err := root.ExecuteContext(ctx)
+	if err != nil && strings.HasPrefix(err.Error(), "unknown command") {
+		err = usage("kimbap --help", "%s", strings.ReplaceAll(err.Error(), "\n\n", "\n"))
+	}
+	return c.report(err)
+}
+
+const firstScreen = `kimbap: agents act on real APIs, and never hold the keys.
+
+Start here:
+  gh auth token | kimbap link github     store a key; its hosts are handled from now on
+  kimbap link openai                     asks for the key
+  kimbap run -- claude                   start any program behind kimbap
+
+For this shell instead of one program:
+  kimbap proxy                           in one terminal
+  eval "$(kimbap env)"                   in another   (undo: eval "$(kimbap env --unset)")
+`
+
+// newRoot builds the command tree.
+func newRoot(c *cli) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "kimbap",
+		Short:         "A secure action runtime for AI agents",
+		Long:          firstScreen,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			fmt.Fprint(c.out, firstScreen)
+			fmt.Fprintln(c.out, "\nAll commands: kimbap --help")
+			return nil
+		},
+		PersistentPreRunE: func(*cobra.Command, []string) error { return c.checkOutput() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage(cmd.CommandPath()+" --help", "%s", err.Error())
+	})
+	p := root.PersistentFlags()
+	p.StringVar(&c.home, "home", "", "home folder (default $KIMBAP_HOME or ~/.kimbap)")
+	p.StringVarP(&c.output, "output", "o", "text", "output format: text, json or yaml")
+	p.StringVar(&c.jq, "jq", "", "filter the JSON output through a jq expression")
+	p.BoolVarP(&c.quiet, "quiet", "q", false, "no messages, only data and errors")
+	p.CountVarP(&c.verbose, "verbose", "v", "log requests (-v), everything (-vv)")
+	p.BoolVarP(&c.yes, "yes", "y", false, "answer yes to every question")
+	p.DurationVar(&c.timeout, "timeout", 0, "give up after this long")
+	root.CompletionOptions.HiddenDefaultCmd = false
+
+	root.AddGroup(
+		&cobra.Group{ID: "start", Title: "Start:"},
+		&cobra.Group{ID: "act", Title: "Act:"},
+		&cobra.Group{ID: "control", Title: "Control:"},
+		&cobra.Group{ID: "look", Title: "Look:"},
+	)
+	add := func(group string, commands ...*cobra.Command) {
+		for _, command := range commands {
+			command.GroupID = group
+			root.AddCommand(command)
+		}
+	}
+	add("start", newInitCommand(c), newLinkCommand(c), newUnlinkCommand(c), newRunCommand(c), newProxyCommand(c), newEnvCommand(c))
+	add("act", newCallCommand(c), newActionsCommand(c), newServiceCommand(c))
+	add("control", newApproveCommand(c), newTokenCommand(c), newVaultCommand(c), newCACommand(c), newConfigCommand(c))
+	add("look", newExplainCommand(c), newAuditCommand(c), newStatusCommand(c), newDoctorCommand(c), newVersionCommand(c))
+	root.AddCommand(newCoverCommand(c))
+	return root
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+func newRunCommand(c *cli) *cobra.Command {
+	o := app.RunOptions{}
+	cmd := &cobra.Command{
+		Use:   "run [--unattended] [--agent NAME] -- CMD...",
+		Short: "Start a program behind kimbap",
+		Long: `Start a program behind kimbap.
+
+The program gets a proxy of its own, a token that ends with it, the CA in its
+environment, placeholders instead of keys, and git settings. On Linux kimbap's
+home is covered, so that the program cannot read it. Its exit code is passed on.`,
+		Example: "  kimbap run -- claude\n  kimbap run --agent ci --unattended -- ./deploy.sh",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Self = []string{"/proc/self/exe", "_cover"}
+			o.Command, o.Stdin, o.Stdout, o.Stderr = args, os.Stdin, c.out, c.err
+			o.Say = func(line string) { c.say("kimbap: %s", line) }
+			if o.Agent == "" {
+				o.Agent = agentName(args[0])
+			}
+			return c.run(cmd.Context(), o)
+		},
+	}
+	cmd.Flags().SetInterspersed(false) // the flags after CMD are CMD's
+	f := cmd.Flags()
+	f.BoolVar(&o.Unattended, "unattended", false, "nobody can be asked: what needs approval is refused at once")
+	f.StringVar(&o.Agent, "agent", "", "name that policy rules match (default: the program's)")
+	f.BoolVar(&o.NoCover, "no-cover", false, "do not cover kimbap's home (sudo and setuid programs work again)")
+	return cmd
+}
+
+// run does not end at SIGINT by itself: the terminal gives it to the program
+// too, and kimbap ends when the program does.
+func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
+	a, err := c.open(ctx, app.Options{Create: true, Slot: "run"})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := a.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	code, err := a.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return childExit(code)
+	}
+	return nil
+}
+
+// agentName is the program's base name, as a policy would write it.
+func agentName(program string) string {
+	name := program[strings.LastIndexByte(program, '/')+1:]
+	return strings.ToLower(strings.TrimSuffix(name, ".exe"))
+}
+
+// newCoverCommand is the covering process of run; people have no use for it.
+func newCoverCommand(c *cli) *cobra.Command {
+	var folders []string
+	var uid, gid int
+	cmd := &cobra.Command{
+		Use: "_cover", Hidden: true, Args: cobra.MinimumNArgs(1),
+		Short: "Internal: start a program that cannot see some folders",
+		RunE: func(_ *cobra.Command, args []string) error {
+			code, err := app.Covered(folders, args, uid, gid, os.Stdin, c.out, c.err, c.env)
+			if err == nil && code != 0 {
+				return childExit(code)
+			}
+			return err
+		},
+	}
+	cmd.Flags().SetInterspersed(false)
+	cmd.Flags().StringArrayVar(&folders, "cover", nil, "folder to hide")
+	cmd.Flags().IntVar(&uid, "uid", 0, "the caller's user id")
+	cmd.Flags().IntVar(&gid, "gid", 0, "the caller's group id")
+	return cmd
+}

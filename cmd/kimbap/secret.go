@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// maxSecret bounds what is read as a secret, in bytes.
+const maxSecret = 64 << 10
+
+// readSecret takes a secret from a file, from stdin, or from a prompt that does
+// not echo. Never from an argument: those show in the process list.
+func (c *cli) readSecret(file, what string) (runtime.Secret, error) {
+	if file != "" && file != "-" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return runtime.Secret{}, usage("check the path", "the file with the %s cannot be read: %v", what, err)
+		}
+		return secretFrom(data)
+	}
+	if c.inTTY {
+		fmt.Fprintf(c.err, "%s: ", what)
+		data, err := term.ReadPassword(int(os.Stdin.Fd()))
+		fmt.Fprintln(c.err)
+		if err != nil {
+			return runtime.Secret{}, err
+		}
+		return secretFrom(data)
+	}
+	data, err := io.ReadAll(io.LimitReader(c.in, maxSecret+1))
+	if err != nil {
+		return runtime.Secret{}, err
+	}
+	return secretFrom(data)
+}
+
+// secretFrom drops one line end and refuses what is no single-line value.
+func secretFrom(data []byte) (runtime.Secret, error) {
+	if len(data) > maxSecret {
+		return runtime.Secret{}, usage("give the key alone", "the secret is over 64 KiB")
+	}
+	text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+	if strings.ContainsAny(text, "\r\n\x00") {
+		return runtime.Secret{}, usage("give the key alone, on one line", "the secret has more than one line")
+	}
+	return runtime.NewSecret(text), nil
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+func newServiceCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "service",
+		Short: "Service files: install, list, remove, validate",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newServiceInstallCommand(c), newServiceListCommand(c), newServiceRemoveCommand(c), newServiceValidateCommand(c))
+	return cmd
+}
+
+func newServiceInstallCommand(c *cli) *cobra.Command {
+	var vars []string
+	cmd := &cobra.Command{
+		Use:     "install NAME|FILE",
+		Short:   "Install a service of the catalogue or from a file",
+		Example: "  kimbap service install github\n  kimbap service install ./acme.yaml --var site=acme",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			values, err := pairs(vars)
+			if err != nil {
+				return err
+			}
+			return c.with(cmd.Context(), app.Options{Create: true}, func(ctx context.Context, a *app.App) error {
+				s, err := a.InstallService(ctx, args[0], values)
+				if err != nil {
+					return err
+				}
+				data := map[string]any{"name": s.Name, "version": s.Version, "hosts": s.Authorities, "actions": len(s.Actions)}
+				return c.show(data, func() {
+					fmt.Fprintf(c.out, "installed %s %s: %d actions on %s\n", s.Name, s.Version, len(s.Actions), strings.Join(s.Authorities, ", "))
+					if s.Auth.Ref != "" {
+						c.say("give it a key: kimbap link %s", s.Name)
+					}
+				})
+			})
+		},
+	}
+	cmd.Flags().StringArrayVar(&vars, "var", nil, "value for a variable of the file, as name=value")
+	return cmd
+}
+
+// pairs reads name=value flags.
+func pairs(list []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, pair := range list {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, usage("--var name=value", "%q is not of the form name=value", pair)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+type serviceInfo struct {
+	Name        string   `json:"name"`
+	Version     string   `json:"version"`
+	Description string   `json:"description"`
+	Hosts       []string `json:"hosts"`
+	Actions     int      `json:"actions"`
+	Installed   bool     `json:"installed"`
+}
+
+func newServiceListCommand(c *cli) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:     "list [--catalog]",
+		Short:   "List installed services, or what the catalogue has",
+		Example: "  kimbap service list\n  kimbap service list --catalog",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if all {
+				return c.showServices(app.Catalog())
+			}
+			return c.with(cmd.Context(), app.Options{}, func(_ context.Context, a *app.App) error {
+				return c.showServices(a.Services().Services(), nil)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "catalog", false, "list what can be installed by name")
+	return cmd
+}
+
+func (c *cli) showServices(services []*app.Service, err error) error {
+	if err != nil {
+		return err
+	}
+	list, rows := []serviceInfo{}, [][]string{}
+	for _, s := range services {
+		list = append(list, serviceInfo{Name: s.Name, Version: s.Version, Description: s.Description, Hosts: s.Authorities, Actions: len(s.Actions)})
+		rows = append(rows, []string{s.Name, s.Version, fmt.Sprint(len(s.Actions)), strings.Join(s.Authorities, " "), s.Description})
+	}
+	slices.SortFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+	return c.show(list, func() { c.table([]string{"service", "version", "actions", "hosts", "description"}, rows) })
+}
+
+func newServiceRemoveCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:     "remove NAME",
+		Short:   "Remove an installed service; its stored key stays",
+		Example: "  kimbap service remove github",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				if err := a.RemoveService(ctx, args[0]); err != nil {
+					return err
+				}
+				fmt.Fprintf(c.out, "removed %s\n", args[0])
+				return nil
+			})
+		},
+	}
+}
+
+func newServiceValidateCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:     "validate FILE...",
+		Short:   "Check service files: every problem, with its place",
+		Example: "  kimbap service validate ./acme.yaml",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, files []string) error {
+			list, err := app.ValidateServices(files)
+			if err != nil {
+				return &failure{what: "the service files have problems\n\n" + strings.TrimSpace(err.Error()), exit: exitUsage}
+			}
+			if len(list) != len(files) {
+				return errors.New("not every file was checked")
+			}
+			for i, s := range list {
+				fmt.Fprintf(c.out, "%s: ok, %s %s with %d actions\n", files[i], s.Name, s.Version, len(s.Actions))
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+func newStatusCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:     "status",
+		Short:   "What runs, what is linked, what waits",
+		Example: "  kimbap status -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				s, err := a.Status(ctx)
+				if err != nil {
+					return err
+				}
+				return c.show(s, func() { c.sayStatus(s) })
+			})
+		},
+	}
+}
+
+func (c *cli) sayStatus(s *app.Status) {
+	line := func(name, format string, a ...any) {
+		fmt.Fprintf(c.out, "%-10s "+format+"\n", append([]any{name}, a...)...)
+	}
+	line("home", "%s", s.Home)
+	if len(s.Proxies) == 0 {
+		line("proxy", "none runs (kimbap proxy)")
+	}
+	for _, p := range s.Proxies {
+		line("proxy", "http://%s, pid %d, since %s", p.Listen, p.PID, p.Started.Local().Format(time.DateTime))
+		if p.Problem != "" {
+			line("", "reload refused, the old state is in force: %s", p.Problem)
+		}
+	}
+	line("services", "%s", orNone(s.Services))
+	line("linked", "%s", orNone(s.Linked))
+	line("policy", "%s (%.12s)", s.PolicyFile, s.Policy)
+	line("catalogue", "%.12s", s.Catalogue)
+	line("approvals", "%d wait for a decision", s.Pending)
+	line("audit", "%s", s.Audit)
+	line("limits", "%d descriptors, %d tunnels", s.Descriptors, s.Tunnels)
+}
+
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,283 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/internal/config"
+	"github.com/kimbap-run/kimbap/proxy/egress"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/identity"
+	"github.com/kimbap-run/kimbap/runtime/policy"
+	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
+	"github.com/kimbap-run/kimbap/runtime/vault"
+	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/rest"
+)
+
+// SlotCLI is the audit slot that all short commands share.
+const SlotCLI = "cli"
+
+// Options are what a process gives to its App.
+type Options struct {
+	Home   string            // folder; required
+	Env    []string          // the process environment
+	Flags  map[string]string // configuration keys set by flags, "proxy.listen": "…"
+	UID    int
+	Log    zerolog.Logger
+	Clock  func() time.Time // required
+	Create bool             // make the home when it is missing
+	Strict bool             // with Create: the stricter default policy
+	Slot   string           // audit slot of a long-lived process; "" means the shared SlotCLI
+	Only   string           // load this one service only; "" loads all
+}
+
+// App is one kimbap over one home. Its stages are safe for concurrent use;
+// Open and Close are called once, by one goroutine.
+type App struct {
+	o      Options
+	home   Home
+	fresh  bool
+	env    map[string]string
+	config *config.Config
+
+	store     *sqlite.DB
+	vault     *vault.Vault
+	identity  *identity.Identity
+	policy    *policy.Live
+	services  *services.Live
+	approvals *approval.Desk
+	trail     *audit.Log
+	guard     *egress.Guard
+	rest      *rest.Backend
+	pipeline  *runtime.Pipeline
+
+	authority struct {
+		once sync.Once
+		ca   *certs.Authority
+		err  error
+	}
+	listeners listeners
+	health    atomic.Pointer[string]  // last reload error, nil when well
+	running   atomic.Pointer[Running] // what the state file says, nil without one
+	holder    string                  // this process, in approvals
+	close     []func(context.Context) error
+	closed    sync.Once
+}
+
+// New checks the options and reads the configuration. It opens nothing.
+func New(o Options) (*App, error) {
+	if o.Home == "" || o.Clock == nil {
+		return nil, errors.New("app: Options.Home and Options.Clock are required")
+	}
+	a := &App{o: o, home: Home{Dir: o.Home}, env: environ(o.Env)}
+	cfg, err := config.Load(a.home.Config(), o.Env, o.Flags)
+	if err != nil {
+		return nil, invalid(err, "kimbap config show --origin")
+	}
+	a.config = cfg
+	a.holder = holderName(os.Getpid())
+	return a, nil
+}
+
+// Open builds the stages over the home, from the store up, and the pipeline
+// over the stages. When it fails it has closed what it opened.
+func (a *App) Open(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			_ = a.Close()
+		}
+	}()
+	if err := a.openHome(); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{
+		a.openStore, a.openVault, a.openIdentity, a.openTrail,
+		a.loadServices, a.loadPolicy, a.openApprovals, a.openBackends, a.openPipeline,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close writes out what is left and releases the home. It is idempotent and
+// takes at most ten seconds.
+func (a *App) Close() (err error) {
+	a.closed.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		for i := len(a.close) - 1; i >= 0; i-- {
+			err = errors.Join(err, a.close[i](ctx))
+		}
+	})
+	return err
+}
+
+func (a *App) onClose(f func(context.Context) error) { a.close = append(a.close, f) }
+
+func (a *App) openHome() error {
+	if a.o.Create {
+		fresh, err := a.home.create()
+		if err != nil {
+			return err
+		}
+		a.fresh = fresh
+		if err := os.Chmod(a.home.Dir, 0o700); fresh && err != nil {
+			return err
+		}
+		if fresh {
+			if err := a.writeDefaultPolicy(); err != nil {
+				return err
+			}
+		}
+	}
+	if a.o.Create && a.fresh {
+		return nil
+	}
+	return a.home.check()
+}
+
+func (a *App) openStore(ctx context.Context) (err error) {
+	if a.config.Store.DSN != "" {
+		return errors.New("store.dsn: this version keeps its data in the home only")
+	}
+	a.store, err = sqlite.Open(ctx, sqlite.Options{Path: a.home.Database(), Create: a.o.Create})
+	if err != nil {
+		return err
+	}
+	a.onClose(func(context.Context) error { return a.store.Close() })
+	return nil
+}
+
+func (a *App) openVault(ctx context.Context) error {
+	key, err := a.masterKey()
+	if err != nil {
+		return err
+	}
+	a.vault, err = vault.New(vault.Options{Store: a.store, Key: key, Clock: a.o.Clock})
+	if err != nil {
+		return err
+	}
+	a.onClose(a.vault.Flush)
+	return a.vault.Open(ctx)
+}
+
+func (a *App) openIdentity(context.Context) (err error) {
+	a.identity, err = identity.New(identity.Options{Store: a.store, Clock: a.o.Clock})
+	return err
+}
+
+func (a *App) openTrail(ctx context.Context) error {
+	sinks, err := a.sinks()
+	if err != nil {
+		return err
+	}
+	slot, shared := a.o.Slot, false
+	if slot == "" {
+		slot, shared = SlotCLI, true
+	}
+	a.trail, err = audit.New(audit.Options{
+		Dir: a.auditDir(), Slot: slot, Shared: shared, Clock: a.o.Clock,
+		Sinks: sinks, Redact: redactor{a.vault},
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.trail.Open(ctx); err != nil {
+		return err
+	}
+	a.onClose(a.trail.Close)
+	return nil
+}
+
+func (a *App) openApprovals(context.Context) (err error) {
+	a.approvals, err = approval.New(approval.Options{
+		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
+		NewID:   func() string { return runtime.NewID("apr", a.o.Clock()) },
+		Expires: a.config.Approval.Expires.Duration(), Hold: a.config.Approval.HoldFor(),
+		Process: a.holder, Alive: holderAlive,
+	})
+	return err
+}
+
+func (a *App) openPipeline(context.Context) (err error) {
+	a.pipeline, err = runtime.New(runtime.Options{
+		Identity: a.identity, Services: a.services, Policy: a.policy,
+		Approvals: a.approvals, Vault: a.vault, Trail: a.trail,
+		Backends: a.backends(),
+		Clock:    a.o.Clock,
+		NewID:    func() string { return runtime.NewID("req", a.o.Clock()) },
+	})
+	return err
+}
+
+// Home returns the home folder.
+func (a *App) Home() Home { return a.home }
+
+// Fresh reports whether Open made the home.
+func (a *App) Fresh() bool { return a.fresh }
+
+// Config returns the configuration in force.
+func (a *App) Config() *config.Config { return a.config }
+
+// Vault, Tokens, Approvals, Trail, Services, Policy and Pipeline are the parts,
+// for the commands of the operator.
+func (a *App) Vault() *vault.Vault         { return a.vault }
+func (a *App) Tokens() *identity.Identity  { return a.identity }
+func (a *App) Approvals() *approval.Desk   { return a.approvals }
+func (a *App) Trail() *audit.Log           { return a.trail }
+func (a *App) Services() *services.Set     { return a.services.Current() }
+func (a *App) Policy() *policy.Live        { return a.policy }
+func (a *App) Pipeline() *runtime.Pipeline { return a.pipeline }
+func (a *App) Operator() runtime.Principal { return identity.Operator(a.o.UID) }
+
+// environ indexes NAME=value pairs; the last one wins.
+func environ(pairs []string) map[string]string {
+	out := make(map[string]string, len(pairs))
+	for _, pair := range pairs {
+		for i := range pair {
+			if pair[i] == '=' && i > 0 {
+				out[pair[:i]] = pair[i+1:]
+				break
+			}
+		}
+	}
+	return out
+}
+
+// holderName names a process so that its death can be seen: a pid is reused,
+// a pid with its start time is not.
+func holderName(pid int) string { return fmt.Sprintf("%d:%s", pid, startTime(pid)) }
+
+// holderAlive reports whether the process that holderName named still runs.
+func holderAlive(holder string) bool {
+	for i := range holder {
+		if holder[i] == ':' {
+			pid, err := strconv.Atoi(holder[:i])
+			return err == nil && holderName(pid) == holder && startTime(pid) != ""
+		}
+	}
+	return false
+}
+
+// invalid makes a usage error of a configuration, service or policy problem.
+func invalid(err error, fix string) error {
+	var e *runtime.Error
+	if err == nil || errors.As(err, &e) {
+		return err
+	}
+	return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: err.Error(), Hint: fix}
+}

@@ -1,0 +1,142 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+)
+
+// Approval is an approval as it is shown: no sealed bytes.
+type Approval struct {
+	ID        string          `json:"id"`
+	State     string          `json:"state"`
+	Principal string          `json:"principal"`
+	Agent     string          `json:"agent"`
+	Surface   runtime.Surface `json:"surface"`
+	Action    runtime.Ref     `json:"action"`
+	Risk      runtime.Risk    `json:"risk"`
+	Rule      string          `json:"rule"`
+	Reason    string          `json:"reason,omitempty"`
+	Summary   string          `json:"summary"`
+	Created   time.Time       `json:"created"`
+	Expires   time.Time       `json:"expires"`
+	By        string          `json:"by,omitempty"`
+	Presence  string          `json:"presence,omitempty"`
+	Note      string          `json:"note,omitempty"`
+}
+
+func shownApproval(p approval.Approval) Approval {
+	summary := string(p.Action)
+	if p.Authority != "" {
+		summary = p.Method + " " + p.Authority + p.Path
+	}
+	return Approval{
+		ID: p.ID, State: string(p.State), Principal: p.Principal, Agent: p.Agent, Surface: p.Surface,
+		Action: p.Action, Risk: p.Risk, Rule: p.Rule, Reason: p.Reason, Summary: summary,
+		Created: p.Created, Expires: p.Expires, By: p.By, Presence: p.Presence, Note: p.Note,
+	}
+}
+
+// ListApprovals lists what waits for a decision, or with all everything, the
+// newest first.
+func (a *App) ListApprovals(ctx context.Context, all bool) ([]Approval, error) {
+	if err := a.approvals.Sweep(ctx, runtime.DefaultTenant); err != nil {
+		return nil, err
+	}
+	states := []approval.State{approval.Pending}
+	if all {
+		states = nil
+	}
+	list, err := a.approvals.List(ctx, runtime.DefaultTenant, states)
+	out := []Approval{}
+	for _, p := range list {
+		out = append(out, shownApproval(p))
+	}
+	return out, err
+}
+
+// ShowApproval returns an approval and the text a person decides by.
+func (a *App) ShowApproval(ctx context.Context, id string, full bool) (Approval, string, error) {
+	p, text, err := a.approvals.Show(ctx, a.Operator(), id, full)
+	return shownApproval(p), text, err
+}
+
+// Accept and Reject decide in the operator's name. The trail knows first.
+func (a *App) Accept(ctx context.Context, id string) (Approval, error) {
+	return a.decide(ctx, "approval.accept", id, func() (approval.Approval, error) {
+		return a.approvals.Accept(ctx, a.Operator(), id)
+	})
+}
+
+// Reject decides against a request; the note is for the requester.
+func (a *App) Reject(ctx context.Context, id, note string) (Approval, error) {
+	return a.decide(ctx, "approval.reject", id, func() (approval.Approval, error) {
+		return a.approvals.Reject(ctx, a.Operator(), id, note)
+	})
+}
+
+func (a *App) decide(ctx context.Context, kind, id string, act func() (approval.Approval, error)) (Approval, error) {
+	event := audit.Event{
+		Kind: kind, Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
+		Fields: map[string]string{"approval": id, "presence": "none"},
+	}
+	if err := a.trail.Event(ctx, event); err != nil {
+		return Approval{}, err
+	}
+	p, err := act()
+	if err != nil {
+		// Both attempts of a race stand in the trail, the loser's with its end.
+		event.Fields["result"] = string(runtime.CodeOf(err))
+		_ = a.trail.Event(ctx, event)
+	}
+	return shownApproval(p), err
+}
+
+// WaitApproval waits for the decision on a request of the caller's own, and
+// executes it when it was accepted.
+func (a *App) WaitApproval(ctx context.Context, id string, out runtime.Responder) (*runtime.Action, runtime.Args, error) {
+	caller := a.Caller()
+	me, err := a.identity.Identify(ctx, caller)
+	if err != nil {
+		return nil, nil, err
+	}
+	state, err := a.approvals.Wait(ctx, me, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if state != approval.Approved {
+		return nil, nil, &runtime.Error{
+			Code: runtime.CodeApprovalExpired, ApprovalID: id,
+			Msg:  fmt.Sprintf("the approval %s is %s: there is nothing left to execute", id, state),
+			Hint: "ask again by making the same request",
+		}
+	}
+	held, err := a.approvals.Held(ctx, me, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	req := held.Request()
+	req.Caller = caller
+	action, err := a.Action(string(held.Action))
+	if err != nil {
+		return nil, nil, err
+	}
+	return action, held.Args, a.pipeline.Do(ctx, req, out)
+}
+
+// approvalStatus is what /kimbap/approvals/ID answers its requester.
+func (a *App) approvalStatus(ctx context.Context, caller runtime.Caller, id string) (any, error) {
+	me, err := a.identity.Identify(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	p, err := a.approvals.Own(ctx, me, id)
+	if err != nil {
+		return nil, err
+	}
+	return shownApproval(p), nil
+}

@@ -1,0 +1,112 @@
+package app
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/rest"
+)
+
+// maxAnswer bounds an answer that is kept in memory, in bytes.
+const maxAnswer = 64 << 20
+
+// Answer is what an action answered, whole. It is a Responder for the surfaces
+// that give results rather than streams.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	full   bool
+}
+
+// Informational drops 1xx answers: nobody waits for them here.
+func (a *Answer) Informational(int, http.Header) error { return nil }
+
+// Start keeps status and header.
+func (a *Answer) Start(status int, header http.Header) error {
+	a.Status, a.Header = status, header.Clone()
+	return nil
+}
+
+// Write keeps the body, up to 64 MiB.
+func (a *Answer) Write(p []byte) (int, error) {
+	if len(a.Body)+len(p) > maxAnswer {
+		a.full = true
+		return 0, &runtime.Error{
+			Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Stage: runtime.StageExecute,
+			Msg: "the answer is over 64 MiB", Hint: "fetch it with a client through: kimbap run -- curl …",
+		}
+	}
+	a.Body = append(a.Body, p...)
+	return len(p), nil
+}
+
+// Trailer drops trailers.
+func (a *Answer) Trailer(http.Header) {}
+
+// Upgrade refuses: a result has no connection to hand over.
+func (a *Answer) Upgrade() (net.Conn, error) { return nil, http.ErrNotSupported }
+
+// Abort forgets a body that is not complete.
+func (a *Answer) Abort(error) { a.Body = nil }
+
+// Caller is who a command acts as: the token of KIMBAP_TOKEN, else the owner.
+func (a *App) Caller() runtime.Caller {
+	caller := a.Local()
+	caller.Token = runtime.NewSecret(a.env["KIMBAP_TOKEN"])
+	return caller
+}
+
+// DryRun shows the request that a call would send, with the credential masked.
+func (a *App) DryRun(action *runtime.Action, args runtime.Args) (*rest.Preview, error) {
+	_, args, err := a.services.Resolve(&runtime.Request{Surface: runtime.SurfaceCall, Action: action.Ref, Args: args})
+	if err != nil {
+		return nil, err
+	}
+	return a.rest.Preview(action, args)
+}
+
+// Filter applies the action's own response filter to a successful answer.
+func (a *App) Filter(action *runtime.Action, body []byte) ([]byte, error) {
+	if action.HTTP == nil || action.HTTP.Filter == "" {
+		return body, nil
+	}
+	return rest.Filter(action.HTTP.Filter, body)
+}
+
+// UpstreamError says what a status of 400 and above means, in the words of the
+// service file where it has some.
+func (a *App) UpstreamError(action *runtime.Action, args runtime.Args, answer *Answer) error {
+	if answer.Status < 400 {
+		return nil
+	}
+	e := &runtime.Error{
+		Code: runtime.CodeUpstream, Stage: runtime.StageExecute, Action: action.Ref,
+		Msg: fmt.Sprintf("%s answered %s", action.Service, statusText(answer.Status)),
+	}
+	if action.HTTP != nil {
+		if m, ok := action.HTTP.Errors[answer.Status]; ok {
+			e.Msg = rest.Expand(m.Message, args)
+		}
+	}
+	switch answer.Status {
+	case http.StatusUnauthorized:
+		e.Hint = "kimbap link " + action.Service
+	case http.StatusTooManyRequests:
+		e.Code, e.Hint = runtime.CodeRateLimited, "wait, then try again"
+		if after := answer.Header.Get("Retry-After"); after != "" {
+			e.Hint = "try again in " + after + " seconds"
+		}
+	}
+	return e
+}
+
+func statusText(status int) string {
+	if status == 0 {
+		return "no answer"
+	}
+	return strconv.Itoa(status) + " " + http.StatusText(status)
+}

@@ -1,0 +1,128 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Finding is one thing that doctor looked at.
+type Finding struct {
+	Check string `json:"check"`
+	State string `json:"state"` // ok | warn | fail
+	Said  string `json:"said"`
+	Fix   string `json:"fix,omitempty"`
+}
+
+// Doctor looks at everything that commonly goes wrong, in the order in which a
+// request needs it.
+func (a *App) Doctor(ctx context.Context) []Finding {
+	var out []Finding
+	for _, check := range []func(context.Context) Finding{
+		a.doctorKey, a.doctorCA, a.doctorServices, a.doctorKeys, a.doctorTrail, a.doctorProxy, a.doctorDescriptors,
+	} {
+		out = append(out, check(ctx))
+	}
+	return append(out, a.doctorShell()...)
+}
+
+func (a *App) doctorKey(context.Context) Finding {
+	if a.config.MasterKey.Source == "env" {
+		return Finding{"master key", "warn", "from the environment: every program of this shell could read it", "unset it there and use master_key.source: file"}
+	}
+	return Finding{"master key", "ok", fmt.Sprintf("%s, mode %04o", a.home.MasterKey(), a.keyFileMode()), ""}
+}
+
+func (a *App) doctorCA(ctx context.Context) Finding {
+	ca, err := a.CA(ctx)
+	if err != nil {
+		return Finding{"ca", "fail", err.Error(), "kimbap ca show"}
+	}
+	if left := time.Until(ca.Root().NotAfter); left < 30*24*time.Hour {
+		return Finding{"ca", "warn", fmt.Sprintf("the root is valid for %d more days only", int(left.Hours()/24)), "move " + a.home.CA() + " away; the next start makes a new root"}
+	}
+	return Finding{"ca", "ok", "SHA-256 " + ca.Fingerprint(), ""}
+}
+
+func (a *App) doctorServices(context.Context) Finding {
+	n := len(a.Services().Services())
+	if n == 0 {
+		return Finding{"services", "warn", "none is installed: every host passes untouched", "gh auth token | kimbap link github"}
+	}
+	return Finding{"services", "ok", fmt.Sprintf("%d installed", n), ""}
+}
+
+func (a *App) doctorKeys(ctx context.Context) Finding {
+	_, linked, err := a.Placeholders(ctx)
+	if err != nil {
+		return Finding{"credentials", "fail", err.Error(), "kimbap vault list"}
+	}
+	if len(linked) == 0 {
+		return Finding{"credentials", "warn", "none is stored", "kimbap link SERVICE"}
+	}
+	return Finding{"credentials", "ok", "stored for " + strings.Join(linked, ", "), ""}
+}
+
+func (a *App) doctorTrail(ctx context.Context) Finding {
+	report, err := a.VerifyTrail(ctx)
+	switch {
+	case err != nil:
+		return Finding{"audit", "fail", err.Error(), "kimbap audit verify"}
+	case !report.OK:
+		return Finding{"audit", "fail", "the trail was changed", "kimbap audit verify"}
+	}
+	return Finding{"audit", "ok", fmt.Sprintf("%d writers, chains verify", len(report.Slots)), ""}
+}
+
+func (a *App) doctorProxy(ctx context.Context) Finding {
+	running := a.Proxies()
+	if len(running) == 0 {
+		return Finding{"proxy", "warn", "none runs", "kimbap proxy, or kimbap run -- CMD, which brings its own"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+running[0].Listen+"/healthz", nil)
+	if err == nil {
+		client := http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
+		var answer *http.Response
+		if answer, err = client.Do(req); err == nil {
+			_ = answer.Body.Close()
+			if answer.StatusCode != http.StatusOK {
+				err = fmt.Errorf("health says %s", answer.Status)
+			}
+		}
+	}
+	if err != nil {
+		return Finding{"proxy", "fail", "the proxy at " + running[0].Listen + " does not answer well: " + err.Error(), "kimbap status"}
+	}
+	if p := running[0].Problem; p != "" {
+		return Finding{"proxy", "warn", "a reload was refused, the old state is in force: " + p, "correct the file; it is taken up by itself"}
+	}
+	return Finding{"proxy", "ok", "http://" + running[0].Listen, ""}
+}
+
+func (a *App) doctorDescriptors(context.Context) Finding {
+	if have := a.tunnelLimit(); have < a.config.Proxy.Limits.Tunnels {
+		return Finding{"descriptors", "warn", fmt.Sprintf("limit %d: at most %d tunnels", descriptorLimit(), have), "ulimit -n 65536"}
+	}
+	return Finding{"descriptors", "ok", fmt.Sprintf("limit %d", descriptorLimit()), ""}
+}
+
+// doctorShell says what of this shell's environment sends some clients through
+// the proxy and others around it.
+func (a *App) doctorShell() []Finding {
+	upper, lower, plain := a.env["HTTPS_PROXY"], a.env["https_proxy"], a.env["HTTP_PROXY"]
+	switch {
+	case upper == "" && lower == "" && plain == "" && a.env["http_proxy"] == "":
+		return []Finding{{"shell", "ok", "no proxy variables: this shell's programs go straight out", ""}}
+	case upper == "" && lower == "":
+		return []Finding{{"shell", "warn", "only HTTP_PROXY is set: most clients send https around it", `eval "$(kimbap env)"`}}
+	case upper == "" || lower == "":
+		return []Finding{{"shell", "warn", "HTTPS_PROXY is set in one case only: wget reads the lower, others the upper", `eval "$(kimbap env)"`}}
+	case a.env["SSL_CERT_FILE"] == "" && a.env["CURL_CA_BUNDLE"] == "":
+		return []Finding{{"shell", "warn", "the proxy is set but the CA is not: clients will refuse the certificates", `eval "$(kimbap env)"`}}
+	}
+	return []Finding{{"shell", "ok", "proxy and CA are set", ""}}
+}

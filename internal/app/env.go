@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/internal/runner"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// EnvOptions choose the form of `kimbap env`.
+type EnvOptions struct {
+	Shell string
+	Proxy string // "": the running proxy, else proxy.listen
+	Unset bool
+}
+
+// Env writes the variables that lead a shell's programs through the proxy, and
+// notes for the person about what they replace.
+func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []string, err error) {
+	ca, err := a.CA(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	placeholders, _, err := a.Placeholders(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	place := runner.Place{Proxy: o.Proxy, CA: ca.CAFile(), Bundle: ca.BundleFile(), Placeholders: placeholders}
+	if place.Proxy == "" {
+		address := a.config.Proxy.Listen
+		if running := a.Proxies(); len(running) > 0 {
+			address = running[0].Listen
+		} else if !o.Unset {
+			notes = append(notes, "no proxy runs yet: start it with: kimbap proxy")
+		}
+		place.Proxy = "http://" + address
+	}
+	if !o.Unset {
+		notes = append(notes, a.replaced(placeholders)...)
+	}
+	text, err = runner.Format(o.Shell, place, o.Unset)
+	if err != nil {
+		err = &runtime.Error{Code: runtime.CodeInvalidInput, Msg: err.Error(), Hint: "kimbap env --help"}
+	}
+	return text, notes, err
+}
+
+// replaced names the real keys of this environment that placeholders stand in for.
+func (a *App) replaced(placeholders map[string]string) []string {
+	var names []string
+	for name, placeholder := range placeholders {
+		if value, set := a.env[name]; set && value != placeholder && value != "" {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	sort.Strings(names)
+	return []string{fmt.Sprintf("%s: replaced by a placeholder, because kimbap holds the key", strings.Join(names, ", "))}
+}

@@ -1,0 +1,79 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Home is the folder, 0700, that holds everything of one user's kimbap.
+type Home struct{ Dir string }
+
+// The files of a home.
+func (h Home) Config() string    { return filepath.Join(h.Dir, "config.yaml") }
+func (h Home) Policy() string    { return filepath.Join(h.Dir, "policy.yaml") }
+func (h Home) MasterKey() string { return filepath.Join(h.Dir, "master.key") }
+func (h Home) Database() string  { return filepath.Join(h.Dir, "kimbap.db") }
+func (h Home) Services() string  { return filepath.Join(h.Dir, "services") }
+func (h Home) CA() string        { return filepath.Join(h.Dir, "ca") }
+func (h Home) Audit() string     { return filepath.Join(h.Dir, "audit") }
+func (h Home) State() string     { return filepath.Join(h.Dir, "state") }
+
+// Exists reports whether the folder has been made a home.
+func (h Home) Exists() bool {
+	_, err := os.Stat(h.Database())
+	return err == nil
+}
+
+// check refuses a home that is missing or that others can read.
+func (h Home) check() error {
+	info, err := os.Stat(h.Dir)
+	if errors.Is(err, fs.ErrNotExist) || (err == nil && !h.Exists()) {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNoHome,
+			Msg:  fmt.Sprintf("there is no kimbap home at %s", h.Dir),
+			Hint: "kimbap init",
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("home: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonOpenHome,
+			Msg:  fmt.Sprintf("%s can be read by other users (mode %04o)", h.Dir, mode),
+			Hint: "chmod 700 " + shellQuote(h.Dir),
+		}
+	}
+	return nil
+}
+
+// create makes the folders. It reports whether the home is new.
+func (h Home) create() (bool, error) {
+	fresh := !h.Exists()
+	if err := os.MkdirAll(h.Dir, 0o700); err != nil {
+		return false, fmt.Errorf("make home: %w", err)
+	}
+	for _, dir := range []string{h.Services(), h.Audit(), h.State()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return false, fmt.Errorf("make home: %w", err)
+		}
+	}
+	return fresh, nil
+}
+
+// shellQuote makes text safe to paste into a POSIX shell.
+func shellQuote(text string) string {
+	safe := strings.IndexFunc(text, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+=:@%,", r))
+	}) < 0
+	if safe && text != "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

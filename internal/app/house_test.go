@@ -1,0 +1,324 @@
+package app_test
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The plan of the house. docs/architecture.md draws it; this file keeps it.
+
+const module = "github.com/kimbap-run/kimbap"
+
+// room is one package of the plan: its floor, and which packages of ours it
+// may import beside what its floor allows by itself.
+type room struct {
+	floor int
+	may   []string
+}
+
+var plan = map[string]room{
+	"cmd/kimbap":              {6, []string{"internal/app", "internal/config", "runtime"}},
+	"internal/app":            {5, []string{"*"}},
+	"proxy":                   {4, []string{"runtime", "classifier", "certs", "proxy/egress"}},
+	"internal/server":         {4, []string{"runtime"}},
+	"internal/server/console": {4, []string{"runtime"}},
+	"internal/mcp":            {4, []string{"runtime"}},
+	"internal/runner":         {4, []string{"runtime", "internal/runner/netns"}},
+	"internal/runner/netns":   {4, []string{"runtime"}},
+	"runtime/sandbox":         {4, []string{"runtime"}},
+	"services":                {3, []string{"runtime", "classifier"}},
+	"services/rest":           {3, []string{"runtime"}},
+	"services/command":        {3, []string{"runtime"}},
+	"services/openapi":        {3, []string{"runtime", "services"}},
+	"services/catalog":        {3, []string{"runtime", "services"}},
+	"runtime/store/sqlite":    {3, storeMay},
+	"runtime/store/postgres":  {3, storeMay},
+	"runtime/identity":        {2, []string{"runtime"}},
+	"runtime/policy":          {2, []string{"runtime"}},
+	"runtime/approval":        {2, []string{"runtime"}},
+	"runtime/vault":           {2, []string{"runtime"}},
+	"runtime/vault/wrap":      {2, []string{"runtime", "runtime/vault"}},
+	"runtime/connector":       {2, []string{"runtime", "runtime/vault"}},
+	"runtime/audit":           {2, []string{"runtime"}},
+	"runtime/audit/sink":      {2, []string{"runtime", "runtime/audit"}},
+	"runtime":                 {1, nil},
+	"classifier":              {1, nil},
+	"certs":                   {1, nil},
+	"internal/config":         {1, nil},
+	"proxy/egress":            {1, nil},
+}
+
+var storeMay = []string{"runtime", "runtime/identity", "runtime/approval", "runtime/vault", "runtime/audit", "runtime/connector"}
+
+// test packages: doubles beside the room they stand in for, imported by tests only.
+var doubles = []string{"runtime/runtimetest", "runtime/store/storetest", "services/servicestest", "internal/app/apptest"}
+
+// owners: who may import an outside module. "^" marks floors 4 to 6.
+var owners = map[string][]string{
+	"github.com/elazarl/goproxy":          {"proxy"},
+	"github.com/dop251/goja":              {"runtime/sandbox"},
+	"github.com/evanw/esbuild":            {"runtime/sandbox"},
+	"modernc.org/sqlite":                  {"runtime/store/sqlite"},
+	"github.com/jackc/pgx/v5":             {"runtime/store/postgres"},
+	"gopkg.in/yaml.v3":                    {"services", "runtime/policy", "internal/config"},
+	"cel.dev/cel-go":                      {"runtime/policy"},
+	"github.com/go-chi/chi/v5":            {"internal/server"},
+	"github.com/spf13/cobra":              {"cmd/kimbap"},
+	"github.com/spf13/pflag":              {"cmd/kimbap"},
+	"github.com/itchyny/gojq":             {"services/rest"},
+	"github.com/getkin/kin-openapi":       {"services/openapi"},
+	"filippo.io/age":                      {"runtime/vault"},
+	"github.com/zalando/go-keyring":       {"runtime/vault"},
+	"github.com/prometheus/client_golang": {"internal/server"},
+	"github.com/andybalholm/brotli":       {"services/rest"},
+	"github.com/klauspost/compress":       {"services/rest"},
+	"github.com/hashicorp/golang-lru/v2":  {"certs", "classifier", "runtime/policy"},
+}
+
+// loggers are the floors that may import zerolog; lower floors return errors.
+const firstLoggingFloor = 4
+
+// source is one parsed Go file of the tree.
+type source struct {
+	dir, name string
+	test      bool
+	lines     int
+	file      *ast.File
+	fset      *token.FileSet
+}
+
+func TestHouseHasOnlyPlannedRooms(t *testing.T) {
+	for dir := range byPackage(load(t), false) {
+		if _, planned := plan[dir]; !planned && !slices.Contains(doubles, dir) {
+			t.Errorf("package %s is not on the plan of the house. Put the code where it belongs, or change the plan here and in docs/architecture.md and say why.", dir)
+		}
+	}
+	tops := []string{"cmd", "proxy", "classifier", "runtime", "services", "certs", "internal"}
+	for dir := range byPackage(load(t), true) {
+		if top, _, _ := strings.Cut(dir, "/"); !slices.Contains(tops, top) {
+			t.Errorf("folder %s: Go code lives under %s only", dir, strings.Join(tops, " "))
+		}
+	}
+}
+
+func TestFloors(t *testing.T) {
+	for _, s := range load(t) {
+		from, planned := plan[s.dir]
+		if s.test || !planned {
+			continue
+		}
+		for _, imported := range imports(s) {
+			ours, isOurs := strings.CutPrefix(imported, module+"/")
+			if !isOurs {
+				continue
+			}
+			if slices.Contains(doubles, ours) {
+				t.Errorf("%s/%s imports the test double %s: doubles are for tests", s.dir, s.name, ours)
+				continue
+			}
+			if !slices.Contains(from.may, "*") && !slices.Contains(from.may, ours) {
+				t.Errorf("%s (floor %d) imports %s (floor %d): it may import %s. Hand the thing in through Options, or declare a small interface where it is used.",
+					s.dir, from.floor, ours, plan[ours].floor, orNothing(from.may))
+			}
+		}
+	}
+}
+
+func TestOneOwnerPerDependency(t *testing.T) {
+	for _, s := range load(t) {
+		room, planned := plan[s.dir]
+		if s.test || !planned {
+			continue
+		}
+		for _, imported := range imports(s) {
+			for dependency, owner := range owners {
+				if under(imported, dependency) && !slices.Contains(owner, s.dir) {
+					t.Errorf("%s/%s imports %s, which belongs to %s", s.dir, s.name, imported, strings.Join(owner, " and "))
+				}
+			}
+			if under(imported, "github.com/rs/zerolog") && room.floor < firstLoggingFloor {
+				t.Errorf("%s/%s logs: floors below %d return errors", s.dir, s.name, firstLoggingFloor)
+			}
+		}
+	}
+}
+
+func TestOnlyTheCommandTouchesTheProcess(t *testing.T) {
+	banned := []string{"Args", "Exit", "Getenv", "LookupEnv", "Environ", "Setenv", "Stdout", "Stderr", "Stdin"}
+	for _, s := range load(t) {
+		if s.test || s.dir == "cmd/kimbap" || slices.Contains(doubles, s.dir) {
+			continue
+		}
+		osName := importName(s.file, "os")
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if id, ok := sel.X.(*ast.Ident); ok && id.Name == osName && id.Obj == nil && slices.Contains(banned, sel.Sel.Name) {
+				t.Errorf("%s: os.%s: only cmd/kimbap touches the process; take the value in Options", s.fset.Position(sel.Pos()), sel.Sel.Name)
+			}
+			return true
+		})
+	}
+}
+
+func TestFilesAndFunctionsStaySmall(t *testing.T) {
+	for _, s := range load(t) {
+		if s.test {
+			continue
+		}
+		if s.lines > 600 {
+			t.Errorf("%s/%s has %d lines: no file is over 600", s.dir, s.name, s.lines)
+		}
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Body == nil {
+				continue
+			}
+			if n := s.fset.Position(f.End()).Line - s.fset.Position(f.Pos()).Line + 1; n > 80 {
+				t.Errorf("%s/%s: %s has %d lines: no function is over 80", s.dir, s.name, f.Name.Name, n)
+			}
+		}
+	}
+}
+
+func TestNoHiddenStart(t *testing.T) {
+	for _, s := range load(t) {
+		if s.test {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+				t.Errorf("%s/%s: init() runs before anybody asked: build values in New", s.dir, s.name)
+			}
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	for dir, files := range byPackage(load(t), false) {
+		var doc string
+		for _, s := range files {
+			if s.file.Doc != nil {
+				doc += s.file.Doc.Text()
+			}
+		}
+		if len(doc) < 80 {
+			t.Errorf("package %s has no package comment that says what it does, what it refuses and where to start reading", dir)
+		}
+	}
+}
+
+func TestPackageNamesAreOurs(t *testing.T) {
+	taken := []string{"crypto", "errors", "log", "http", "exec", "net", "os", "io", "sync", "time", "util", "common", "helpers", "manager", "types"}
+	for dir, files := range byPackage(load(t), false) {
+		if name := files[0].file.Name.Name; slices.Contains(taken, name) {
+			t.Errorf("package %s in %s: the name is the standard library's or says nothing", name, dir)
+		}
+	}
+}
+
+// load parses every Go file of the module once per test.
+func load(t *testing.T) []source {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	var out []source
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if n := d.Name(); p != root && (strings.HasPrefix(n, ".") || n == "testdata" || n == "examples" || n == "node_modules") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(p, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, p, text, parser.ParseComments)
+		if err != nil {
+			return fmt.Errorf("parse %s: %w", p, err)
+		}
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		out = append(out, source{
+			dir: path.Dir(rel), name: path.Base(rel), test: strings.HasSuffix(rel, "_test.go"),
+			lines: bytes.Count(text, []byte("\n")), file: file, fset: fset,
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) == 0 {
+		t.Fatal("found no Go files: the test looks in the wrong place")
+	}
+	return out
+}
+
+func byPackage(all []source, tests bool) map[string][]source {
+	out := map[string][]source{}
+	for _, s := range all {
+		if tests || !s.test {
+			out[s.dir] = append(out[s.dir], s)
+		}
+	}
+	for _, files := range out {
+		sort.Slice(files, func(i, j int) bool { return files[i].name < files[j].name })
+	}
+	return out
+}
+
+func imports(s source) []string {
+	var out []string
+	for _, i := range s.file.Imports {
+		p, _ := strconv.Unquote(i.Path.Value)
+		out = append(out, p)
+	}
+	return out
+}
+
+func importName(f *ast.File, want string) string {
+	for _, i := range f.Imports {
+		if p, _ := strconv.Unquote(i.Path.Value); p == want {
+			if i.Name != nil {
+				return i.Name.Name
+			}
+			return path.Base(want)
+		}
+	}
+	return ""
+}
+
+func under(imported, dependency string) bool {
+	return imported == dependency || strings.HasPrefix(imported, dependency+"/")
+}
+
+func orNothing(list []string) string {
+	if len(list) == 0 {
+		return "nothing of ours"
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,104 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/sink"
+	"github.com/kimbap-run/kimbap/runtime/policy"
+	"github.com/kimbap-run/kimbap/runtime/vault"
+)
+
+// masterKey takes the key from where the configuration says; a new home gets a
+// new 0600 file.
+func (a *App) masterKey() (vault.MasterKey, error) {
+	if a.config.MasterKey.Source == "env" {
+		return vault.ParseMasterKey(a.config.MasterKey.Value)
+	}
+	path := a.home.MasterKey()
+	key, err := vault.LoadMasterKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if !a.fresh {
+		return key, &runtime.Error{
+			Code: runtime.CodeVaultLocked, Reason: runtime.ReasonNoMasterKey,
+			Msg:  fmt.Sprintf("the master key %s is missing, so nothing in this vault can be opened", path),
+			Hint: "put the file back, or move the home away and start with: kimbap init", Err: err,
+		}
+	}
+	return vault.NewMasterKeyFile(path)
+}
+
+// CA opens the local authority on first use; commands that need no certificate
+// never touch its key.
+func (a *App) CA(ctx context.Context) (*certs.Authority, error) {
+	a.authority.once.Do(func() {
+		a.authority.ca, a.authority.err = certs.New(certs.Options{
+			Dir: a.home.CA(), Sealer: a.vault.Master(), Clock: a.o.Clock,
+		})
+		if a.authority.err == nil {
+			a.authority.err = a.authority.ca.Open(ctx)
+		}
+		if a.authority.err == nil {
+			a.authority.err = a.authority.ca.RefreshBundle(a.env["SSL_CERT_FILE"])
+		}
+	})
+	return a.authority.ca, a.authority.err
+}
+
+// writeDefaultPolicy gives a new home its policy file, commented.
+func (a *App) writeDefaultPolicy() error {
+	file := a.home.Policy()
+	if _, err := os.Stat(file); err == nil {
+		return nil
+	}
+	return os.WriteFile(file, policy.DefaultFile(a.o.Strict), 0o600)
+}
+
+// auditDir is audit.dir or the home's own.
+func (a *App) auditDir() string {
+	if dir := a.config.Audit.Dir; dir != "" {
+		return dir
+	}
+	return a.home.Audit()
+}
+
+// sinks builds the second writers of the trail that the configuration names.
+func (a *App) sinks() ([]audit.Sink, error) {
+	var out []audit.Sink
+	for _, s := range a.config.Audit.Sinks {
+		path := s.Path
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(a.home.Dir, path)
+		}
+		f, err := sink.NewFile(sink.FileOptions{Path: path, Required: s.Required})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// redactor gives the trail its keyed hashes.
+type redactor struct{ vault *vault.Vault }
+
+// Hash returns the keyed hash of a value of the tenant.
+func (r redactor) Hash(tenant runtime.Tenant, value string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	hash, err := r.vault.HashKey(ctx, tenant)
+	if err != nil {
+		return "", err
+	}
+	return hash(value), nil
+}

@@ -1,0 +1,147 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/identity"
+	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/catalog"
+)
+
+// Service is a loaded service file.
+type Service = services.Service
+
+// Catalog loads every service that is shipped.
+func Catalog() ([]*Service, error) {
+	var out []*Service
+	for _, name := range catalog.Names() {
+		data, err := catalog.Read(name)
+		if err != nil {
+			return nil, err
+		}
+		s, err := services.Parse(name+".yaml", data)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// ValidateServices loads the files by themselves and then together. All
+// problems of all files are in the error.
+func ValidateServices(files []string) ([]*Service, error) {
+	var out []*Service
+	var problems []string
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			problems = append(problems, err.Error())
+			continue
+		}
+		s, err := services.Parse(file, data)
+		if err != nil {
+			problems = append(problems, err.Error())
+			continue
+		}
+		out = append(out, s)
+	}
+	if len(problems) == 0 {
+		if _, err := services.NewSet(out); err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("%s", strings.Join(problems, "\n"))
+	}
+	return out, nil
+}
+
+// Action finds an action by "service.action", an alias of the service included.
+func (a *App) Action(ref string) (*runtime.Action, error) {
+	service, name, ok := strings.Cut(ref, ".")
+	if ok {
+		if s, found := a.Services().Service(service); found {
+			ref = s.Name + "." + name
+		}
+	}
+	if action, found := a.Services().Action(ref); found {
+		return action, nil
+	}
+	e := &runtime.Error{
+		Code: runtime.CodeUnknownAction, Stage: runtime.StageResolve,
+		Msg: fmt.Sprintf("there is no action %q", ref), Hint: "kimbap actions list",
+	}
+	if near := a.Services().Suggest(ref); len(near) > 0 {
+		e.Msg += "; did you mean " + strings.Join(near, ", ") + "?"
+	} else if data, err := catalog.Read(service); ok && err == nil && len(data) > 0 {
+		e.Msg, e.Hint = fmt.Sprintf("the service %q is not installed", service), "kimbap service install "+service
+	}
+	return nil, e
+}
+
+// TokenGrant is what a new token may do.
+type TokenGrant struct {
+	Agent         string
+	Run           string
+	Scopes, Roles []string
+	TTL           time.Duration
+}
+
+// CreateToken makes a token in the operator's name.
+func (a *App) CreateToken(ctx context.Context, g TokenGrant) (runtime.Secret, identity.Token, error) {
+	scopes := make([]runtime.Scope, len(g.Scopes))
+	for i, s := range g.Scopes {
+		scopes[i] = runtime.Scope(s)
+	}
+	err := a.trail.Event(ctx, audit.Event{
+		Kind: "token.create", Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
+		Fields: map[string]string{"agent": g.Agent, "scopes": strings.Join(g.Scopes, " "), "ttl": g.TTL.String()},
+	})
+	if err != nil {
+		return runtime.Secret{}, identity.Token{}, err
+	}
+	return a.identity.Mint(ctx, a.Operator(), identity.Grant{
+		Tenant: runtime.DefaultTenant, Agent: g.Agent, Run: g.Run, Scopes: scopes, Roles: g.Roles, TTL: g.TTL,
+	})
+}
+
+// RevokeToken revokes by id; false when there is no valid token of that id.
+func (a *App) RevokeToken(ctx context.Context, id string) (bool, error) {
+	err := a.trail.Event(ctx, audit.Event{
+		Kind: "token.revoke", Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
+		Fields: map[string]string{"token": id},
+	})
+	if err != nil {
+		return false, err
+	}
+	return a.identity.Revoke(ctx, runtime.DefaultTenant, id)
+}
+
+// Rebind keeps the stored credential of a service and binds it to the hosts
+// that the installed services name now.
+func (a *App) Rebind(ctx context.Context, name string) (Linked, error) {
+	service, ok := a.Services().Service(name)
+	if !ok {
+		return Linked{}, a.unknownService(name)
+	}
+	stored, err := a.vault.Credential(ctx, runtime.DefaultTenant, service.Auth)
+	if err != nil {
+		return Linked{}, err
+	}
+	if !stored.Found() {
+		return Linked{}, &runtime.Error{
+			Code: runtime.CodeNoCredential, Msg: fmt.Sprintf("no key is stored for %s", name),
+			Hint: "kimbap link " + shellQuote(name),
+		}
+	}
+	hosts := a.Services().AuthoritiesOf(service.Auth.Ref)
+	version, err := a.seal(ctx, service.Auth.Ref, stored.Value, hosts)
+	return Linked{Service: service.Name, Secret: service.Auth.Ref, Version: version, Hosts: hosts}, err
+}

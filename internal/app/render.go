@@ -1,0 +1,30 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/kimbap-run/kimbap/internal/config"
+	"github.com/kimbap-run/kimbap/services/rest"
+)
+
+// Render writes JSON data as indented JSON or YAML, through a jq expression
+// when one is given.
+func Render(data []byte, format, jq string) ([]byte, error) {
+	if jq != "" {
+		filtered, err := rest.Filter(jq, data)
+		if err != nil {
+			return nil, err
+		}
+		data = filtered
+	}
+	if format == "yaml" {
+		return config.YAMLOf(data)
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, bytes.TrimSpace(data), "", "  "); err != nil {
+		return data, nil // a stream of several values, or no JSON at all: as it is
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}

@@ -1,0 +1,196 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/internal/runner"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/catalog"
+)
+
+// runTTL outlives any sensible run; the token is revoked when the run ends.
+const runTTL = 14 * 24 * time.Hour
+
+// RunOptions are those of `kimbap run`.
+type RunOptions struct {
+	Command        []string
+	Agent          string
+	Unattended     bool
+	NoCover        bool
+	Self           []string // command that leads to Covered
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Say            func(line string)
+}
+
+// Run starts a program behind a proxy of its own and returns its exit code.
+// The proxy, its certificates and its token end with the program.
+func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
+	ca, dir, err := a.runCA(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	token, info, err := a.CreateToken(ctx, TokenGrant{
+		Agent: o.Agent, Run: runtime.NewID("run", a.o.Clock()), Scopes: []string{"*"}, TTL: runTTL,
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _, _ = a.RevokeToken(context.WithoutCancel(ctx), info.ID) }()
+
+	serving, stop := context.WithCancel(ctx)
+	ready, served := make(chan net.Addr, 1), make(chan error, 1)
+	go func() {
+		served <- a.Serve(serving, ServeOptions{
+			Listen: "127.0.0.1:0", DefaultToken: token, Unattended: o.Unattended, CA: ca,
+			Ready: func(addr net.Addr) { ready <- addr },
+		})
+	}()
+	defer func() { stop(); <-served }()
+	select {
+	case err := <-served:
+		served <- err
+		return 0, err
+	case addr := <-ready:
+		return a.startChild(ctx, o, dir, addr)
+	}
+}
+
+// runCA makes a root that only this run's program trusts, and that only this
+// process can sign with.
+func (a *App) runCA(ctx context.Context) (*certs.Authority, string, error) {
+	ca, err := certs.New(certs.Options{Clock: a.o.Clock})
+	if err != nil {
+		return nil, "", err
+	}
+	if err := ca.Open(ctx); err != nil {
+		return nil, "", err
+	}
+	dir, err := os.MkdirTemp("", "kimbap-run-")
+	if err != nil {
+		return nil, "", err
+	}
+	bundle, err := certs.Bundle(a.env["SSL_CERT_FILE"], ca.RootPEM())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "ca.pem"), ca.RootPEM(), 0o600)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "bundle.pem"), bundle, 0o600)
+	}
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, "", err
+	}
+	return ca, dir, nil
+}
+
+func (a *App) startChild(ctx context.Context, o RunOptions, dir string, addr net.Addr) (int, error) {
+	placeholders, linked, err := a.Placeholders(ctx)
+	if err != nil {
+		return 0, err
+	}
+	isSecret, err := a.storedValues(ctx)
+	if err != nil {
+		return 0, err
+	}
+	names, err := secretNames()
+	if err != nil {
+		return 0, err
+	}
+	home, err := filepath.Abs(a.home.Dir)
+	if err != nil {
+		return 0, err
+	}
+	options := runner.Options{
+		Command: o.Command, Env: a.o.Env, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Say: o.Say,
+		Place: runner.Place{
+			Proxy: "http://" + addr.String(), CA: filepath.Join(dir, "ca.pem"),
+			Bundle: filepath.Join(dir, "bundle.pem"), Placeholders: placeholders,
+		},
+		SecretNames: names, IsSecret: isSecret, GitHosts: a.gitHosts(linked),
+		UserDir: a.env["HOME"], Self: o.Self,
+	}
+	if !o.NoCover {
+		options.Cover = []string{home}
+		if dir := a.config.Audit.Dir; dir != "" {
+			options.Cover = append(options.Cover, dir)
+		}
+	}
+	return runner.Run(options)
+}
+
+// Covered is the covering process of a run; see runner.Covered.
+func Covered(folders, argv []string, uid, gid int, stdin io.Reader, stdout, stderr io.Writer, env []string) (int, error) {
+	return runner.Covered(folders, argv, uid, gid, stdin, stdout, stderr, env)
+}
+
+// storedValues returns a test for values that the vault holds, so that a
+// variable which carries one under any name does not reach the program.
+func (a *App) storedValues(ctx context.Context) (func(string) bool, error) {
+	stored, err := a.vault.List(ctx, runtime.DefaultTenant)
+	if err != nil {
+		return nil, err
+	}
+	var secrets []runtime.Secret
+	for _, s := range stored {
+		c, err := a.vault.Credential(ctx, runtime.DefaultTenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: s.Name})
+		if err != nil {
+			return nil, err
+		}
+		secrets = append(secrets, c.Value)
+	}
+	return func(value string) bool {
+		for _, s := range secrets {
+			if !s.Empty() && strings.Contains(value, s.Reveal()) {
+				return true
+			}
+		}
+		return false
+	}, nil
+}
+
+// secretNames are the variables that usually hold a key, from the placeholders
+// of every service in the catalogue.
+func secretNames() ([]string, error) {
+	var out []string
+	for _, name := range catalog.Names() {
+		data, err := catalog.Read(name)
+		if err != nil {
+			return nil, err
+		}
+		s, err := services.Parse(name+".yaml", data)
+		if err != nil {
+			return nil, fmt.Errorf("catalogue: %w", err)
+		}
+		for variable := range s.Placeholders {
+			out = append(out, variable)
+		}
+	}
+	return out, nil
+}
+
+// gitHosts are the hosts of linked services that git talks to, where git must
+// not ask its own credential helper.
+func (a *App) gitHosts(linked []string) []string {
+	var out []string
+	for _, name := range linked {
+		s, ok := a.Services().Service(name)
+		if !ok || !strings.HasSuffix(name, "-git") {
+			continue
+		}
+		for _, authority := range s.Authorities {
+			out = append(out, strings.TrimSuffix(authority, ":443"))
+		}
+	}
+	return out
+}

@@ -1,0 +1,83 @@
+package app
+
+import (
+	"context"
+	"os"
+	"syscall"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+)
+
+// Status is what stands where.
+type Status struct {
+	Home        string    `json:"home"`
+	Proxies     []Running `json:"proxies"`
+	Services    []string  `json:"services"`
+	Linked      []string  `json:"linked"`
+	Catalogue   string    `json:"services_digest"`
+	Policy      string    `json:"policy_digest"`
+	PolicyFile  string    `json:"policy_file"`
+	Pending     int       `json:"pending_approvals"`
+	Audit       string    `json:"audit"` // ok, or why it refuses
+	Descriptors uint64    `json:"descriptor_limit"`
+	Tunnels     int       `json:"tunnel_limit"`
+}
+
+// Status gathers the state of the home and of what runs over it.
+func (a *App) Status(ctx context.Context) (*Status, error) {
+	set := a.Services()
+	s := &Status{
+		Home: a.home.Dir, Proxies: a.Proxies(), Services: []string{}, Linked: []string{},
+		Catalogue: set.Digest(), Policy: a.policy.Digest(), PolicyFile: a.policyFile(), Audit: "ok",
+		Descriptors: descriptorLimit(),
+	}
+	if s.Proxies == nil {
+		s.Proxies = []Running{}
+	}
+	s.Tunnels = a.tunnelLimit()
+	for _, service := range set.Services() {
+		s.Services = append(s.Services, service.Name)
+	}
+	var err error
+	if _, s.Linked, err = a.Placeholders(ctx); err != nil {
+		return nil, err
+	}
+	pending, err := a.approvals.List(ctx, runtime.DefaultTenant, []approval.State{approval.Pending})
+	if err != nil {
+		return nil, err
+	}
+	s.Pending = len(pending)
+	if err := a.trail.Ready(); err != nil {
+		s.Audit = err.Error()
+	}
+	return s, nil
+}
+
+// descriptorLimit is how many files and sockets this process may open.
+func descriptorLimit() uint64 {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	return limit.Cur
+}
+
+// tunnelLimit caps proxy.limits.tunnels by what the descriptor limit can carry:
+// two for each tunnel, and some for files.
+func (a *App) tunnelLimit() int {
+	limit := a.config.Proxy.Limits.Tunnels
+	if d := descriptorLimit(); d > 128 && d < 1<<31 {
+		limit = min(limit, int(d-128)/2)
+	}
+	return limit
+}
+
+// keyFileMode returns the mode bits of the master key file, 0 when there is none.
+func (a *App) keyFileMode() os.FileMode {
+	info, err := os.Stat(a.home.MasterKey())
+	if err != nil {
+		return 0
+	}
+	return info.Mode().Perm()
+}

@@ -1,0 +1,90 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/audit"
+)
+
+// watchEvery is how often a long-lived process looks for what others changed.
+// Revocation and reload take effect within a second everywhere; this leaves
+// three quarters of it to spare.
+const watchEvery = 250 * time.Millisecond
+
+// watch keeps a long-lived process in step with its home until ctx ends:
+// secrets and tokens by the store's change counter, services and policy by
+// their files. A call on kick reloads the files at once.
+func (a *App) watch(ctx context.Context, kick <-chan os.Signal, reloaded func()) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	counter, _ := a.store.Changes(ctx)
+	files := a.fingerprint()
+	for {
+		forced := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-kick:
+			forced = true
+		case <-tick.C:
+		}
+		if now, err := a.store.Changes(ctx); err != nil || now != counter {
+			// A store that does not answer may hide a revocation: forget as well.
+			a.vault.Forget()
+			a.identity.Forget()
+			counter = now
+		}
+		if now := a.fingerprint(); forced || now != files {
+			files = now
+			a.reload(ctx)
+			reloaded()
+		}
+	}
+}
+
+// reload takes the services and the policy from their files, both or neither.
+// Invalid input keeps the old state, says so in status, log and trail.
+func (a *App) reload(ctx context.Context) {
+	set, err := a.readServices()
+	if err == nil {
+		var p, perr = a.readPolicy()
+		if err = perr; err == nil {
+			a.services.Swap(set)
+			a.policy.Swap(p)
+		}
+	}
+	event := audit.Event{Kind: "reload", Principal: "kimbap", Fields: map[string]string{"result": "ok"}}
+	if err != nil {
+		text := err.Error()
+		a.health.Store(&text)
+		event.Fields["result"] = "kept the old state"
+		a.o.Log.Error().Err(err).Msg("reload refused, the old state stays in force")
+	} else {
+		a.health.Store(nil)
+		event.Fields["services"], event.Fields["policy"] = set.Digest(), a.policy.Digest()
+		a.o.Log.Info().Msg("reloaded services and policy")
+	}
+	if err := a.trail.Event(ctx, event); err != nil {
+		a.o.Log.Error().Err(err).Msg("reload not recorded")
+	}
+	a.writeState()
+}
+
+// fingerprint changes when a file of the services or the policy does.
+func (a *App) fingerprint() string {
+	names, _ := filepath.Glob(filepath.Join(a.home.Services(), "*.yaml"))
+	sort.Strings(names)
+	var b strings.Builder
+	for _, name := range append(names, a.policyFile()) {
+		if info, err := os.Stat(name); err == nil { // Stat follows links: a swapped symlink counts
+			fmt.Fprintf(&b, "%s %d %d\n", name, info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,167 @@
+package runner
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	goruntime "runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// errCannotCover says that this system does not let us cover a folder; nothing
+// was started.
+var errCannotCover = errors.New("cannot cover")
+
+// reportFD is where the covering process says that the folders are covered, or
+// why they are not.
+const reportFD = 3
+
+// covered starts the program with folders hidden from it, in three steps that
+// need no privilege: a user and mount namespace in which an empty read-only
+// file system is mounted over each folder, then, below it, a second user
+// namespace for the program. In there it has no power over the mounts, and a
+// namespace that it makes itself inherits them locked (user_namespaces(7),
+// mount_namespaces(7)). Landlock would not do: it has no rule that takes away.
+func covered(o Options, program func() *exec.Cmd) (int, error) {
+	inner := program()
+	read, write, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer read.Close()
+	argv := append([]string{}, o.Self[1:]...)
+	argv = append(argv, "--uid", strconv.Itoa(os.Getuid()), "--gid", strconv.Itoa(os.Getgid()))
+	for _, folder := range o.Cover {
+		argv = append(argv, "--cover", folder)
+	}
+	argv = append(append(argv, "--"), inner.Args...)
+
+	outer := exec.Command(o.Self[0], argv...)
+	outer.Env, outer.Dir = inner.Env, inner.Dir
+	outer.Stdin, outer.Stdout, outer.Stderr = inner.Stdin, inner.Stdout, inner.Stderr
+	outer.ExtraFiles = []*os.File{write}
+	outer.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: mapping(os.Getuid(), 0), GidMappings: mapping(os.Getgid(), 0),
+		GidMappingsEnableSetgroups: os.Getuid() == 0,
+	}
+	err = outer.Start()
+	write.Close()
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", errCannotCover, err)
+	}
+	said, _ := bufio.NewReader(read).ReadString('\n')
+	if said != "ok\n" {
+		_ = outer.Wait()
+		return 0, fmt.Errorf("%w: %w", errCannotCover, errors.New(strings.TrimSpace(said+" this system does not allow it")))
+	}
+	return wait(outer)
+}
+
+// mapping maps one id of the parent namespace into the child's. Root maps all
+// ids, so that the owners of files stay what they are.
+func mapping(host, inside int) []syscall.SysProcIDMap {
+	if os.Getuid() == 0 {
+		return []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1<<32 - 2}}
+	}
+	return []syscall.SysProcIDMap{{ContainerID: inside, HostID: host, Size: 1}}
+}
+
+// Covered is the covering process: it runs inside the first namespaces, hides
+// the folders, starts the program in the second user namespace as the user that
+// called `kimbap run`, and returns its exit code. uid and gid are the caller's.
+func Covered(folders, argv []string, uid, gid int, stdin io.Reader, stdout, stderr io.Writer, env []string) (int, error) {
+	report := os.NewFile(reportFD, "report")
+	syscall.CloseOnExec(reportFD)
+	if err := hide(folders); err != nil {
+		fmt.Fprintf(report, "%v\n", err)
+		return 0, err
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, stdin, stdout, stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWUSER, Pdeathsig: syscall.SIGKILL,
+	}
+	if uid == 0 {
+		all := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1<<32 - 2}}
+		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = all, all
+		cmd.SysProcAttr.GidMappingsEnableSetgroups = true
+	} else {
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: 0, Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: 0, Size: 1}}
+	}
+	goruntime.LockOSThread() // Pdeathsig follows the thread that started the process
+	defer goruntime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintf(report, "%v\n", err)
+		return 0, err
+	}
+	fmt.Fprintln(report, "ok")
+	report.Close()
+	return wait(cmd)
+}
+
+// hide mounts an empty read-only file system over each folder.
+func hide(folders []string) error {
+	// Nothing that is mounted here may show outside, whatever the distribution
+	// set for the root mount.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	for _, folder := range folders {
+		if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err := unix.Mount("kimbap", folder, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=4k,mode=0500"); err != nil {
+			return fmt.Errorf("cover %s: %w", folder, err)
+		}
+	}
+	return ownSSHConfig("/etc/ssh/ssh_config.d")
+}
+
+// ownSSHConfig puts copies over the system's ssh settings. Root's files belong
+// to nobody in a namespace that maps one user, and ssh refuses to read them.
+func ownSSHConfig(dir string) error {
+	if mapsRoot() {
+		return nil
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*.conf"))
+	contents := map[string][]byte{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil // not readable for us, so not for ssh either
+		}
+		contents[filepath.Base(file)] = data
+	}
+	if len(contents) == 0 {
+		return nil
+	}
+	if err := unix.Mount("kimbap", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=1m,mode=0755"); err != nil {
+		return fmt.Errorf("cover %s: %w", dir, err)
+	}
+	for name, data := range contents {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+}
+
+// mapsRoot reports whether the namespace knows more users than one.
+func mapsRoot() bool {
+	data, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return false
+	}
+	fields := strings.Fields(string(data))
+	return len(fields) == 3 && len(fields[2]) > 1
+}

@@ -1,0 +1,71 @@
+package runner
+
+import (
+	"sort"
+)
+
+// Place is where a client finds the proxy and the certificates that make it
+// trusted.
+type Place struct {
+	Proxy        string            // URL, with the token as user where one is needed
+	CA           string            // file with our root alone, for variables that add
+	Bundle       string            // file with the system's roots and ours, for variables that replace
+	Placeholders map[string]string // what SDKs want to see before they start: GITHUB_TOKEN=…
+}
+
+// Variable is one entry of an environment.
+type Variable struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// noProxy keeps a client's own loopback traffic to itself. Patterns such as
+// *.local work in Go alone, so there are none.
+const noProxy = "localhost,127.0.0.1,::1"
+
+// Which variable a client reads is measured, not guessed: docs/clients.md has
+// the table.
+var (
+	proxyNames = []string{
+		"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
+		"http_proxy", "https_proxy", "all_proxy",
+	}
+	replacing = []string{ // a file that replaces the client's own roots
+		"SSL_CERT_FILE",                      // Go, OpenSSL, Python ssl, Ruby
+		"CURL_CA_BUNDLE",                     // curl
+		"REQUESTS_CA_BUNDLE",                 // Python requests
+		"GIT_SSL_CAINFO",                     // git
+		"HTTPLIB2_CA_CERTS",                  // httplib2
+		"AWS_CA_BUNDLE",                      // aws, boto3
+		"PIP_CERT",                           // pip
+		"npm_config_cafile",                  // npm
+		"CARGO_HTTP_CAINFO",                  // cargo
+		"CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE", // gcloud
+		"CODEX_CA_CERTIFICATE",               // Codex
+	}
+	adding = []string{"NODE_EXTRA_CA_CERTS", "DENO_CERT"} // a file beside the client's own roots
+)
+
+// Variables returns what a client needs in its environment, in a stable order.
+func Variables(p Place) []Variable {
+	var out []Variable
+	add := func(value string, names ...string) {
+		for _, name := range names {
+			out = append(out, Variable{name, value})
+		}
+	}
+	add(p.Proxy, proxyNames...)
+	add(noProxy, "NO_PROXY", "no_proxy")
+	add("1", "NODE_USE_ENV_PROXY")
+	add(p.Bundle, replacing...)
+	add(p.CA, adding...)
+	names := make([]string, 0, len(p.Placeholders))
+	for name := range p.Placeholders {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		add(p.Placeholders[name], name)
+	}
+	return out
+}

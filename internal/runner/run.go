@@ -1,0 +1,145 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// Options say what to start and behind what.
+type Options struct {
+	Command []string
+	Env     []string // the environment to clean and extend, NAME=value
+	Dir     string   // working directory, "" for the current one
+	UserDir string   // the user's home folder, for what can still be read
+
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Say            func(line string) // one line for the person
+
+	Place       Place
+	SecretNames []string          // variables that usually hold a key
+	IsSecret    func(string) bool // whether a value holds a stored credential
+	GitHosts    []string          // hosts where git must not bring its own credential
+	Cover       []string          // folders that the program must not see
+	Self        []string          // command that leads to [Covered], for covering
+}
+
+func (o *Options) check() error {
+	switch {
+	case len(o.Command) == 0:
+		return errors.New("runner: no command")
+	case o.Say == nil || o.IsSecret == nil:
+		return errors.New("runner: Options.Say and Options.IsSecret are required")
+	case o.Place.Proxy == "" || o.Place.CA == "" || o.Place.Bundle == "":
+		return errors.New("runner: Options.Place is not complete")
+	case len(o.Cover) > 0 && len(o.Self) == 0:
+		return errors.New("runner: covering needs Options.Self")
+	}
+	return nil
+}
+
+// NotFound is returned by [Run] when there is no such program.
+type NotFound struct{ Program string }
+
+func (e *NotFound) Error() string { return "there is no program " + e.Program }
+
+// ExitCode is what shells use for a program that is not there.
+func (e *NotFound) ExitCode() int { return 127 }
+
+// Run starts the program, waits for it and returns its exit code: 128 plus the
+// signal's number when a signal ended it, as shells do. Signals of the terminal
+// reach the program by itself; SIGTERM and SIGHUP are passed on.
+func Run(o Options) (int, error) {
+	if err := o.check(); err != nil {
+		return 0, err
+	}
+	env, removed := clean(o.Env, o.SecretNames, o.IsSecret)
+	if len(removed) > 0 {
+		o.Say("taken out of the program's environment: " + strings.Join(removed, ", "))
+	}
+	program, err := look(o.Command[0], env)
+	if err != nil {
+		return 0, err
+	}
+	if rest := readable(o.UserDir, o.Dir, env); len(rest) > 0 {
+		o.Say("the program could still read: " + strings.Join(rest, ", "))
+	}
+	env = extend(env, o.Place, o.GitHosts)
+	start := func() *exec.Cmd { return command(o, append([]string{program}, o.Command[1:]...), env) }
+	if len(o.Cover) > 0 {
+		code, err := covered(o, start)
+		if !errors.Is(err, errCannotCover) {
+			return code, err
+		}
+		o.Say(fmt.Sprintf("%s is not covered, the program could read it: %v", strings.Join(o.Cover, ", "), errors.Unwrap(err)))
+	}
+	cmd := start()
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("start %s: %w", o.Command[0], err)
+	}
+	return wait(cmd)
+}
+
+// command prepares one process on our terminal. No context ends it: the
+// terminal's signals reach it directly, and wait passes the others on.
+func command(o Options, argv, env []string) *exec.Cmd {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.Dir = env, o.Dir
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, o.Stdout, o.Stderr
+	return cmd
+}
+
+// look finds the program in the PATH of the environment it will have.
+func look(name string, env []string) (string, error) {
+	if strings.ContainsRune(name, '/') {
+		if _, err := os.Stat(name); err != nil {
+			return "", &NotFound{name}
+		}
+		return name, nil
+	}
+	for _, dir := range strings.Split(lookup(env, "PATH"), string(os.PathListSeparator)) {
+		path := dir + "/" + name
+		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", &NotFound{name}
+}
+
+// wait passes signals on until the process has ended, and returns its code.
+func wait(cmd *exec.Cmd) (int, error) {
+	signals := make(chan os.Signal, 4)
+	// The terminal sends INT, QUIT and TSTP to the whole group: we only must
+	// not die of them before the program does.
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			if s == syscall.SIGTERM || s == syscall.SIGHUP {
+				_ = cmd.Process.Signal(s)
+			}
+		case err := <-done:
+			return exitCode(err)
+		}
+	}
+}
+
+func exitCode(err error) (int, error) {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return 0, err
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	return exit.ExitCode(), nil
+}

@@ -1,0 +1,104 @@
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Shells are the forms that [Format] can write.
+func Shells() []string { return []string{"sh", "fish", "pwsh", "dotenv", "docker", "json"} }
+
+// Where containers find the two certificate files that docker mounts.
+const (
+	containerCA     = "/etc/kimbap/ca.pem"
+	containerBundle = "/etc/kimbap/bundle.pem"
+)
+
+// Format writes variables for a shell, or takes them back with unset. docker
+// is a list of `docker run` arguments that also mounts the certificates.
+func Format(shell string, p Place, unset bool) (string, error) {
+	if shell == "docker" {
+		if unset {
+			return "", fmt.Errorf("a container's environment ends with it: there is nothing to unset")
+		}
+		return docker(p), nil
+	}
+	vars := Variables(p)
+	if shell == "json" {
+		return asJSON(vars, unset)
+	}
+	set, take, ok := syntax(shell)
+	if !ok {
+		return "", fmt.Errorf("unknown shell %q: one of %s", shell, strings.Join(Shells(), ", "))
+	}
+	var b strings.Builder
+	for _, v := range vars {
+		if unset {
+			b.WriteString(take(v.Name))
+		} else {
+			b.WriteString(set(v.Name, v.Value))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String(), nil
+}
+
+// syntax returns how a shell sets and unsets one variable.
+func syntax(shell string) (set func(name, value string) string, unset func(name string) string, ok bool) {
+	switch shell {
+	case "sh", "bash", "zsh":
+		return func(n, v string) string { return "export " + n + "=" + quotePOSIX(v) },
+			func(n string) string { return "unset " + n }, true
+	case "fish":
+		return func(n, v string) string { return "set -gx " + n + " " + quoteFish(v) },
+			func(n string) string { return "set -e " + n }, true
+	case "pwsh":
+		return func(n, v string) string { return "$env:" + n + " = '" + strings.ReplaceAll(v, "'", "''") + "'" },
+			func(n string) string { return "Remove-Item -ErrorAction SilentlyContinue Env:" + n }, true
+	case "dotenv":
+		return func(n, v string) string { return n + "=" + quotePOSIX(v) },
+			func(n string) string { return n + "=" }, true
+	}
+	return nil, nil, false
+}
+
+func asJSON(vars []Variable, unset bool) (string, error) {
+	out := make(map[string]any, len(vars))
+	for _, v := range vars {
+		if out[v.Name] = v.Value; unset {
+			out[v.Name] = nil
+		}
+	}
+	data, err := json.MarshalIndent(out, "", "  ")
+	return string(data) + "\n", err
+}
+
+// docker reaches the host by the name that Docker gives it. The values hold no
+// space, because the shell splits $(kimbap env --shell docker) into words.
+func docker(p Place) string {
+	inside := p
+	inside.CA, inside.Bundle = containerCA, containerBundle
+	args := []string{
+		"--add-host=host.docker.internal:host-gateway",
+		"--volume=" + p.CA + ":" + containerCA + ":ro",
+		"--volume=" + p.Bundle + ":" + containerBundle + ":ro",
+	}
+	for _, v := range Variables(inside) {
+		args = append(args, "--env="+v.Name+"="+v.Value)
+	}
+	return strings.Join(args, " ") + "\n"
+}
+
+func quotePOSIX(v string) string {
+	if v != "" && strings.IndexFunc(v, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+=:@%,", r))
+	}) < 0 {
+		return v
+	}
+	return "'" + strings.ReplaceAll(v, "'", `'\''`) + "'"
+}
+
+func quoteFish(v string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(v) + "'"
+}
