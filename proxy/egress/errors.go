@@ -1,0 +1,28 @@
+package egress
+
+import "fmt"
+
+// Denied is the refusal of an address. It names the host that was asked for,
+// never the address it resolved to: that would map the inner network.
+type Denied struct {
+	Host  string // without port, as asked for
+	Class Class  // of the worst address
+	Fix   string // the one line of config.yaml that would open it; "" when nothing can
+}
+
+// Error implements error.
+func (d *Denied) Error() string {
+	if d.Fix == "" {
+		return fmt.Sprintf("egress to %s is refused (%s)", d.Host, d.Class)
+	}
+	return fmt.Sprintf("egress to %s is refused (%s); to open it: %s", d.Host, d.Class, d.Fix)
+}
+
+// Self is the refusal of a connection to one of kimbap's own listeners. Nothing
+// opens it.
+type Self struct {
+	Authority string // as asked for
+}
+
+// Error implements error.
+func (s *Self) Error() string { return s.Authority + " is a listener of kimbap itself" }
