@@ -1,7 +1,10 @@
 package audit
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -56,4 +59,51 @@ type Query struct {
 	Since     time.Time
 	Until     time.Time
 	Limit     int
+}
+
+// parseEntry reads a record. It copies the line.
+func parseEntry(slot string, line []byte) (Entry, error) {
+	var r struct {
+		Seq       uint64          `json:"seq"`
+		Kind      string          `json:"kind"`
+		Time      time.Time       `json:"time"`
+		ID        string          `json:"id"`
+		Tenant    runtime.Tenant  `json:"tenant"`
+		Agent     string          `json:"agent"`
+		Principal string          `json:"principal"`
+		Surface   runtime.Surface `json:"surface"`
+		Action    runtime.Ref     `json:"action"`
+		Event     runtime.Ref     `json:"event"`
+		Effect    string          `json:"effect"`
+		Rule      string          `json:"rule"`
+		Host      string          `json:"host"`
+		Status    int             `json:"status"`
+		Code      string          `json:"code"`
+		Result    string          `json:"result"`
+	}
+	if err := json.Unmarshal(line, &r); err != nil {
+		return Entry{}, err
+	}
+	if r.Event != "" {
+		r.Action = r.Event
+	}
+	if r.Code == "" && r.Result == "unknown" {
+		r.Code = r.Result
+	}
+	return Entry{
+		Slot: slot, Sequence: r.Seq, Kind: r.Kind, Time: r.Time, RequestID: r.ID, Tenant: r.Tenant,
+		Agent: r.Agent, Principal: r.Principal, Surface: r.Surface, Action: r.Action, Effect: r.Effect,
+		Rule: r.Rule, Host: r.Host, Status: r.Status, Code: r.Code, Line: bytes.Clone(line),
+	}, nil
+}
+
+// Matches reports whether the entry is selected. It leaves Limit to the caller.
+func (q *Query) Matches(e *Entry) bool {
+	glob := func(g runtime.Glob, s string) bool { return g == "" || g.Match(s) }
+	word := func(want, is string) bool { return want == "" || want == is }
+	return word(string(q.Tenant), string(e.Tenant)) && word(q.RequestID, e.RequestID) &&
+		word(q.Effect, e.Effect) && word(q.Code, e.Code) && word(q.Kind, e.Kind) &&
+		glob(q.Action, string(e.Action)) && glob(q.Agent, e.Agent) && glob(q.Host, e.Host) &&
+		(q.Since.IsZero() || !e.Time.Before(q.Since)) && (q.Until.IsZero() || e.Time.Before(q.Until)) &&
+		(q.Text == "" || strings.Contains(string(e.Line), q.Text))
 }

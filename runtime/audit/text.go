@@ -105,6 +105,11 @@ func appendValue(dst []byte, v any, limit, depth int) []byte {
 		}
 		return append(dst, number...)
 	}
+	return appendNested(dst, v, limit, depth)
+}
+
+// appendNested appends a list or an object, down to maxNested.
+func appendNested(dst []byte, v any, limit, depth int) []byte {
 	if depth >= maxNested {
 		return append(dst, `"…(nested too deep)"`...)
 	}
