@@ -35,7 +35,20 @@ func (t *Tunnel) peek(c *taken, authority string) (known bool, err error) {
 	if buf[0] == recordHandshake {
 		return peekTLS(c, authority)
 	}
+	if !mayBeHTTP(c.prefix) {
+		return false, nil
+	}
 	return t.peekHTTP(c, authority)
+}
+
+// maxMethod bounds the methods that a raw tunnel is recognised by, in bytes.
+const maxMethod = 32
+
+// mayBeHTTP reports whether b could be the beginning of a request line, so that
+// it is worth waiting for the rest.
+func mayBeHTTP(b []byte) bool {
+	method, _, whole := bytes.Cut(b, []byte(" "))
+	return len(method) <= maxMethod && isToken(string(method)) && (whole || len(b) <= maxMethod)
 }
 
 // isEnd reports whether a read ended because the other side had finished.

@@ -72,6 +72,11 @@ func (o *responder) Start(status int, header http.Header) error {
 		return nil
 	}
 	connOf(o.r.Context()).started.Store(true)
+	if o.r.ContentLength != 0 {
+		// Without it net/http swallows what is left of the request's body before
+		// the answer, while the backend is still sending it.
+		_ = o.control.EnableFullDuplex()
+	}
 	h := o.w.Header()
 	clear(h)
 	o.announced = splitList(header["Trailer"])
@@ -173,9 +178,20 @@ func upgradeHead(header http.Header) string {
 // the pipeline has written the outcome.
 func (o *responder) Abort(error) { o.aborted = o.status != 0 }
 
+// lingering is how long a client that asked before it sends a body, and was
+// told no, may take to send it all the same and keep the connection.
+const lingering = time.Second
+
 // finish ends the answer: with a refusal if none was started, with a broken
 // connection if it was aborted.
 func (o *responder) finish(err error) {
+	if o.taken == nil && o.r.ContentLength != 0 { // net/http reads what is left of the body
+		wait := o.idle
+		if o.r.Header.Get("Expect") != "" {
+			wait = lingering
+		}
+		_ = o.control.SetReadDeadline(time.Now().Add(wait))
+	}
 	switch {
 	case o.taken != nil:
 		if o.aborted {

@@ -31,6 +31,7 @@ type Server struct {
 	feeding sync.Once
 	base    context.Context // of all requests; ends with Shutdown
 	cancel  context.CancelFunc
+	fresh   sync.Map       // net.Conn that have sent no request yet
 	active  sync.WaitGroup // handlers of connections that net/http no longer knows
 
 	mu   sync.Mutex
@@ -61,6 +62,7 @@ func New(o Options) (*Server, error) {
 		IdleTimeout:                  o.Limits.IdleTimeout,
 		MaxHeaderBytes:               o.Limits.HeaderBytes,
 		DisableGeneralOptionsHandler: true,
+		ConnState:                    s.noteState,
 		ErrorLog:                     log.New(&serverLog{s.o.Log}, "", 0),
 		BaseContext:                  func(net.Listener) context.Context { return s.base },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
@@ -99,6 +101,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Limits.DrainTimeout)
 	defer cancel()
 	s.tunnels.drain()
+	defer time.AfterFunc(quietFor, s.closeFresh).Stop()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		_ = s.http.Close()
@@ -108,6 +111,25 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.cancel()
 	s.active.Wait()
 	return err
+}
+
+// noteState keeps the connections that have sent no request yet: net/http waits
+// five seconds for one of them when it shuts down.
+func (s *Server) noteState(c net.Conn, state http.ConnState) {
+	if state == http.StateNew {
+		s.fresh.Store(c, nil)
+	} else {
+		s.fresh.Delete(c)
+	}
+}
+
+func (s *Server) closeFresh() {
+	s.fresh.Range(func(c, _ any) bool {
+		if closer, ok := c.(io.Closer); ok {
+			_ = closer.Close()
+		}
+		return true
+	})
 }
 
 // Reloaded says that Options.Table gives another table now: raw tunnels to

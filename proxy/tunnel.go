@@ -187,13 +187,13 @@ func pump(dst, src net.Conn, seat *place) (n int64, err error) {
 				return n, fmt.Errorf("write: %w", werr)
 			}
 		}
-		if rerr != nil {
+		if isEnd(rerr) {
 			if half, ok := dst.(interface{ CloseWrite() error }); ok {
 				_ = half.CloseWrite()
 			}
-			if isEnd(rerr) {
-				return n, nil
-			}
+			return n, nil
+		}
+		if rerr != nil {
 			return n, fmt.Errorf("%w: %w", errRead, rerr)
 		}
 		switch {

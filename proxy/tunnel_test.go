@@ -1,0 +1,293 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// revoking lets a test take the token away between two requests.
+type revoking struct {
+	Doer
+	revoked *bool
+}
+
+func (d *revoking) Do(ctx context.Context, req *runtime.Request, out runtime.Responder) error {
+	if *d.revoked {
+		req.Caller.Token = runtime.NewSecret("kmb_revoked")
+	}
+	return d.Doer.Do(ctx, req, out)
+}
+
+// connect opens a raw tunnel.
+func (r *rig) connect(authority, more string) *client {
+	r.t.Helper()
+	c := r.dial()
+	c.send("CONNECT " + authority + " HTTP/1.1\r\nHost: " + authority + "\r\n\r\n" + more)
+	if resp := c.answer("CONNECT"); resp.StatusCode != 200 || len(resp.Header) > 0 {
+		r.t.Fatalf("CONNECT %s: %s %v", authority, resp.Status, resp.Header)
+	}
+	return c
+}
+
+// TLS for the host of the CONNECT passes untouched, its certificate included.
+func TestRawTLS(t *testing.T) {
+	r := newRig(t, nil)
+	ca := newTestCA(t)
+	r.upstream("tls.test:443", func(c net.Conn, br *bufio.Reader) {
+		server := tls.Server(&deafReader{c, br}, &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return ca.leaf("tls.test:443") }})
+		_, _ = io.Copy(server, server)
+		_ = server.Close()
+	})
+	c := r.connect("tls.test:443", "").tls(&tls.Config{RootCAs: ca.roots, ServerName: "tls.test"})
+	c.send("hello")
+	got := make([]byte, 5)
+	if _, err := io.ReadFull(c.br, got); err != nil || string(got) != "hello" {
+		t.Fatalf("%q %v", got, err)
+	}
+	_ = c.Close()
+	rec := r.outcome()
+	if rec.Err != nil || rec.Action.Ref != runtime.ActionPass || rec.Result.BytesIn == 0 || rec.Result.BytesOut == 0 || rec.Result.Address == "" {
+		t.Errorf("recorded %+v", rec)
+	}
+}
+
+type deafReader struct {
+	net.Conn
+	br *bufio.Reader
+}
+
+func (d *deafReader) Read(p []byte) (int, error) { return d.br.Read(p) }
+
+// TLS or HTTP for another host ends the tunnel before a byte has passed.
+func TestRawMisdirected(t *testing.T) {
+	r := newRig(t, nil)
+	received := r.upstream("one.test:443", answering(okAnswer))
+	c := r.connect("one.test:443", "")
+	if err := tls.Client(c.Conn, &tls.Config{ServerName: "api.good.test"}).Handshake(); err == nil {
+		t.Error("the handshake went well")
+	}
+	if rec := r.outcome(); rec.Err == nil || rec.Err.Code != runtime.CodeMisdirected {
+		t.Errorf("TLS: recorded %+v", rec.Err)
+	}
+	c = r.connect("one.test:443", "GET / HTTP/1.1\r\nHost: api.good.test\r\n\r\n")
+	c.ended()
+	if rec := r.outcome(); rec.Err == nil || rec.Err.Code != runtime.CodeMisdirected {
+		t.Errorf("HTTP: recorded %+v", rec.Err)
+	}
+	if received() != "" {
+		t.Errorf("the upstream got %q", received())
+	}
+}
+
+// A client that says nothing, or nothing we know, needs net.tunnel.
+func TestUnknownProtocol(t *testing.T) {
+	for _, c := range []struct{ name, first string }{
+		{"silence", ""}, {"unknown byte", "\x00\x01"}, {"SSH", "SSH-2.0-x\r\n"}, {"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"}, {"broken TLS", "\x16\x03\x01\x00\x04\xff\xff\xff\xff"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			received := r.upstream("other.test:9000", func(u net.Conn, br *bufio.Reader) {
+				_, _ = io.WriteString(u, "banner")
+				_, _ = io.Copy(u, br)
+			})
+			conn := r.connect("other.test:9000", c.first)
+			conn.ended()
+			if rec := r.outcome(); rec.Err != nil || rec.Action.Ref != runtime.ActionPass {
+				t.Errorf("first record %+v", rec)
+			}
+			if rec := r.outcome(); rec.Err == nil || rec.Action.Ref != runtime.ActionTunnel || rec.Err.Code != runtime.CodeForbidden {
+				t.Errorf("second record %+v", rec)
+			}
+			if received() != "" {
+				t.Errorf("the upstream got %q", received())
+			}
+			r.stages.mu.Lock()
+			delete(r.stages.deny, runtime.ActionTunnel)
+			r.stages.mu.Unlock()
+			conn = r.connect("other.test:9000", c.first)
+			want := "banner" + c.first
+			got := make([]byte, len(want))
+			if _, err := io.ReadFull(conn.br, got); err != nil || string(got) != want {
+				t.Errorf("%q %v", got, err)
+			}
+			_ = conn.Close()
+			r.outcome()
+			if rec := r.outcome(); rec.Err != nil || rec.Action.Ref != runtime.ActionTunnel || rec.Result.BytesIn != int64(len(want)) {
+				t.Errorf("record %+v", rec)
+			}
+		})
+	}
+}
+
+// Ports of protocols that are no HTTP are net.tunnel before anything is dialled.
+func TestRawPorts(t *testing.T) {
+	r := newRig(t, nil)
+	for _, port := range rawPorts {
+		c := r.dial()
+		c.send("CONNECT db.test:" + port + " HTTP/1.1\r\nHost: db.test:" + port + "\r\n\r\n")
+		c.refused(403, runtime.CodeForbidden)
+		if rec := r.outcome(); rec.Action.Ref != runtime.ActionTunnel {
+			t.Errorf("port %s is %s", port, rec.Action.Ref)
+		}
+		_ = c.Close()
+	}
+	if len(r.stages.dials) > 0 {
+		t.Errorf("dialled %v", r.stages.dials)
+	}
+}
+
+// An upstream that cannot be reached is told before the 200.
+func TestDialRefused(t *testing.T) {
+	r := newRig(t, nil)
+	r.stages.upstreams["down.test:443"] = "127.0.0.1:1"
+	c := r.dial()
+	c.send("CONNECT down.test:443 HTTP/1.1\r\nHost: down.test:443\r\n\r\n")
+	c.refused(502, runtime.CodeUpstream)
+	c.send("CONNECT nowhere.test:443 HTTP/1.1\r\nHost: nowhere.test:443\r\n\r\n")
+	c.refused(403, runtime.CodeEgressDenied)
+}
+
+// An upstream's reset is a reset for the client, not an end.
+func TestRawReset(t *testing.T) {
+	r := newRig(t, nil)
+	r.upstream("plain.test:80", func(c net.Conn, br *bufio.Reader) {
+		_, _ = br.ReadString('\n')
+		_ = c.(*net.TCPConn).SetLinger(0)
+	})
+	c := r.connect("plain.test:80", "GET / HTTP/1.1\r\nHost: plain.test\r\n\r\n")
+	if _, err := io.ReadAll(c.br); err == nil {
+		t.Error("a clean end")
+	}
+	if rec := r.outcome(); rec.Err == nil || rec.Err.Reason != runtime.ReasonTruncated {
+		t.Errorf("recorded %+v", rec.Err)
+	}
+}
+
+// No principal and nobody at all has more tunnels than the limits say; a closed
+// one makes room.
+func TestTunnelLimits(t *testing.T) {
+	for name, limits := range map[string]Limits{"in all": {Tunnels: 2}, "per principal": {PerPrincipal: 2}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(o *Options, _ *stages) { o.Limits = limits })
+			r.upstream("plain.test:80", func(c net.Conn, br *bufio.Reader) { _, _ = io.Copy(io.Discard, br) })
+			first, _ := r.connect("plain.test:80", "GET / HTTP/1.1\r\nHost: plain.test\r\n\r\n"), r.open("api.good.test:443")
+			third := r.dial()
+			third.send("CONNECT api.good.test:443 HTTP/1.1\r\nHost: api.good.test:443\r\n\r\n")
+			if p := third.refused(429, runtime.CodeRateLimited); p.Reason != runtime.ReasonTooManyConnections {
+				t.Errorf("reason %q", p.Reason)
+			}
+			r.outcome()
+			_ = first.Close()
+			r.outcome()
+			r.eventually("a place", func() bool {
+				c := r.dial()
+				defer func() { _ = c.Close() }()
+				c.send("CONNECT api.good.test:443 HTTP/1.1\r\nHost: api.good.test:443\r\n\r\n")
+				return c.answer("CONNECT").StatusCode == 200
+			})
+		})
+	}
+}
+
+// eventually tries until it holds.
+func (r *rig) eventually(what string, holds func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(patience); !holds(); {
+		if time.Now().After(end) {
+			r.t.Fatalf("%s: not within %s", what, patience)
+		}
+	}
+}
+
+// A host that a service owns from now on is not passed raw any longer.
+func TestReloadClosesRawTunnels(t *testing.T) {
+	r := newRig(t, nil)
+	hold := func(c net.Conn, br *bufio.Reader) { _, _ = io.Copy(c, br) }
+	r.upstream("new.test:80", hold)
+	r.upstream("other.test:80", hold)
+	changed := r.connect("new.test:80", "GET / HTTP/1.1\r\nHost: new.test\r\n\r\n")
+	kept := r.connect("other.test:80", "GET / HTTP/1.1\r\nHost: other.test\r\n\r\n")
+	for _, c := range []*client{changed, kept} {
+		if _, err := c.br.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.stages.mu.Lock()
+	r.stages.owned["new.test:80"] = "http"
+	r.stages.mu.Unlock()
+	r.server.Reloaded()
+	if rest, err := io.ReadAll(changed.br); isTimeout(err) {
+		t.Errorf("still open after %q", rest)
+	}
+	kept.send("still here")
+	if got, err := io.ReadAll(io.LimitReader(kept.br, int64(len("Host: other.test\r\n\r\nstill here")))); err != nil || !strings.HasSuffix(string(got), "still here") {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
+// Shutdown lets a request finish, closes what is idle or quiet, and comes back
+// with every outcome recorded.
+func TestShutdownDrains(t *testing.T) {
+	r := newRig(t, nil)
+	arrived, finish := make(chan struct{}), make(chan struct{})
+	r.upstream("api.good.test:443", func(c net.Conn, br *bufio.Reader) {
+		_, _ = br.ReadString('\n')
+		close(arrived)
+		<-finish
+		_, _ = io.WriteString(c, okAnswer)
+	})
+	r.upstream("plain.test:80", func(c net.Conn, br *bufio.Reader) { _, _ = io.Copy(c, br) })
+	busy, idle := r.open("api.good.test:443"), r.open("api.good.test:443")
+	raw := r.connect("plain.test:80", "GET / HTTP/1.1\r\nHost: plain.test\r\n\r\n")
+	if _, err := raw.br.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	busy.send(openGood)
+	<-arrived
+	down := make(chan error, 1)
+	go func() { down <- r.server.Shutdown(context.Background()) }()
+	idle.ended()
+	if c, err := net.Dial("tcp", r.addr); err == nil {
+		t.Error("still accepting")
+		_ = c.Close()
+	}
+	close(finish)
+	if resp, body := busy.get("GET"); resp.StatusCode != 200 || body != "ok" {
+		t.Errorf("%s %q", resp.Status, body)
+	}
+	if err := <-down; err != nil {
+		t.Error(err)
+	}
+	if n := len(r.stages.outcomes); n != 2 {
+		t.Errorf("%d outcomes when Shutdown returned, want 2", n)
+	}
+}
+
+// A request that does not finish is cut at the end of the drain time.
+func TestShutdownEnds(t *testing.T) {
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits.DrainTimeout = 50 * time.Millisecond })
+	arrived := make(chan struct{})
+	r.upstream("api.good.test:443", func(_ net.Conn, br *bufio.Reader) {
+		_, _ = br.ReadString('\n')
+		close(arrived)
+		_, _ = io.Copy(io.Discard, br)
+	})
+	inside := r.open("api.good.test:443")
+	inside.send(openGood)
+	<-arrived
+	if err := r.server.Shutdown(context.Background()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if rec := r.outcome(); rec.Err == nil {
+		t.Error("recorded as done")
+	}
+}
