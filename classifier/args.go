@@ -1,7 +1,6 @@
 package classifier
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,7 +11,7 @@ import (
 // argReader reads the arguments of one route back from a request.
 type argReader struct {
 	path    []pathArg
-	query   map[string]*Arg
+	query   map[string]queryArg
 	scalars []string // query names that may stand once, those of conditions too
 	header  []Arg
 	body    []bodyArg
@@ -28,6 +27,14 @@ type pathArg struct {
 	rest  bool
 }
 
+// queryArg knows its bit in [reading].seen.
+type queryArg struct {
+	Arg
+	index int
+}
+
+const mostQueryArgs = 256
+
 type bodyArg struct {
 	Arg
 	tokens []string
@@ -35,7 +42,7 @@ type bodyArg struct {
 
 func (r *argReader) compile(args []Arg, pieces []piece) error {
 	var problems []error
-	r.query, r.inBody, r.count = map[string]*Arg{}, map[string]bool{}, len(args)
+	r.query, r.inBody, r.count = map[string]queryArg{}, map[string]bool{}, len(args)
 	for i := range args {
 		arg := args[i]
 		problems = append(problems, checkArg(arg))
@@ -43,13 +50,7 @@ func (r *argReader) compile(args []Arg, pieces []piece) error {
 		case InPath:
 			problems = append(problems, r.addPath(arg, pieces))
 		case InQuery:
-			if r.query[arg.Key] != nil {
-				problems = append(problems, fmt.Errorf("two arguments are read from query parameter %q", arg.Key))
-			}
-			r.query[arg.Key] = &arg
-			if arg.Type != "array" {
-				r.scalars = append(r.scalars, arg.Key)
-			}
+			problems = append(problems, r.addQuery(arg))
 		case InHeader:
 			arg.Key = http.CanonicalHeaderKey(arg.Key)
 			r.header = append(r.header, arg)
@@ -63,6 +64,20 @@ func (r *argReader) compile(args []Arg, pieces []piece) error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+func (r *argReader) addQuery(arg Arg) error {
+	if _, ok := r.query[arg.Key]; ok {
+		return fmt.Errorf("two arguments are read from query parameter %q", arg.Key)
+	}
+	if len(r.query) == mostQueryArgs {
+		return fmt.Errorf("more than %d arguments are read from the query", mostQueryArgs)
+	}
+	r.query[arg.Key] = queryArg{arg, len(r.query)}
+	if arg.Type != "array" {
+		r.scalars = append(r.scalars, arg.Key)
+	}
+	return nil
 }
 
 func (r *argReader) addPath(arg Arg, pieces []piece) error {
@@ -107,16 +122,17 @@ func checkArg(arg Arg) error {
 // reading is one pass of an argReader over a request.
 type reading struct {
 	*argReader
-	in    *Input
+	in    Input
+	seen  [mostQueryArgs / 64]uint64 // scalars of the query that were given
 	args  map[string]any
 	query map[string]any
 }
 
 func (r *argReader) read(in *Input, t *path) (args, query map[string]any, err *Error) {
-	pass := reading{argReader: r, in: in}
+	pass := reading{argReader: r, in: *in}
 	for i := range r.path {
 		arg := &r.path[i]
-		text := restOf(t.segs, arg.index, arg.rest)
+		text := restOf(t, arg.index, arg.rest)
 		if err := pass.setText(&arg.Arg, text); err != nil {
 			return nil, nil, err
 		}
@@ -135,16 +151,16 @@ func (r *argReader) read(in *Input, t *path) (args, query map[string]any, err *E
 	return pass.args, pass.query, nil
 }
 
-func restOf(segs []segment, index int, rest bool) string {
-	if !rest || index == len(segs)-1 {
-		return unescape(segs[index].text)
+func restOf(t *path, index int, rest bool) string {
+	if !rest || index == t.count-1 {
+		return unescape(t.at(index).text)
 	}
 	var out strings.Builder
-	for i, s := range segs[index:] {
-		if i > 0 {
+	for i := index; i < t.count; i++ {
+		if i > index {
 			out.WriteByte('/')
 		}
-		out.WriteString(unescape(s.text))
+		out.WriteString(unescape(t.at(i).text))
 	}
 	return out.String()
 }
@@ -188,8 +204,8 @@ func (p *reading) readPair(raw, key, value string) *Error {
 	if key == "_method" && value != p.in.Method {
 		return overridden("the query parameter _method")
 	}
-	arg := p.argReader.query[key]
-	if arg == nil {
+	arg, mapped := p.argReader.query[key]
+	if !mapped {
 		if err := p.checkUnmapped(raw, key); err != nil {
 			return err
 		}
@@ -199,35 +215,17 @@ func (p *reading) readPair(raw, key, value string) *Error {
 	if strings.IndexByte(raw, ';') >= 0 {
 		return semicolon(key)
 	}
-	if err := p.checkTwoPlaces(key, arg); err != nil {
-		return err
+	if !p.inBody[key] && p.in.Body.has(key) {
+		return twoPlaces(key)
 	}
 	if arg.Type == "array" {
-		return p.appendElement(arg, value)
+		return p.appendElement(&arg.Arg, value)
 	}
-	if p.seen(arg) {
+	if p.seen[arg.index/64]&(1<<(arg.index%64)) != 0 {
 		return twice(key)
 	}
-	return p.setText(arg, value)
-}
-
-// seen reports whether a scalar of the query was set before by the query. An
-// argument that also stands in the path or a header is compared by set.
-func (p *reading) seen(arg *Arg) bool {
-	if _, ok := p.args[arg.Name]; !ok {
-		return false
-	}
-	for i := range p.argReader.path {
-		if p.argReader.path[i].Name == arg.Name {
-			return false
-		}
-	}
-	for i := range p.header {
-		if p.header[i].Name == arg.Name {
-			return false
-		}
-	}
-	return true
+	p.seen[arg.index/64] |= 1 << (arg.index % 64)
+	return p.setText(&arg.Arg, value)
 }
 
 func (p *reading) appendElement(arg *Arg, value string) *Error {
@@ -256,15 +254,8 @@ func (p *reading) checkUnmapped(raw, key string) *Error {
 	return nil
 }
 
-// checkTwoPlaces refuses a query argument that the body repeats without the
-// service having mapped it there.
-func (p *reading) checkTwoPlaces(key string, arg *Arg) *Error {
-	if !p.inBody[key] && p.in.Body.has(key) {
-		return twoPlaces(key)
-	}
-	return nil
-}
-
+// twoPlaces is a query argument that the body repeats, or the other way round,
+// without the service having mapped it to both.
 func twoPlaces(name string) *Error {
 	return badInput(reasonAmbiguousParameter, "parameter %s stands in the query and in the body, and servers differ in which one they read", shown(name))
 }
@@ -360,84 +351,6 @@ func (p *reading) put(name string, value any) {
 		p.args = make(map[string]any, p.count)
 	}
 	p.args[name] = value
-}
-
-// inner takes the value out of a mixed template.
-func (a *Arg) inner(text string) (string, *Error) {
-	if a.Pattern == nil {
-		return text, nil
-	}
-	groups := a.Pattern.FindStringSubmatchIndex(text)
-	if groups == nil || groups[0] != 0 || groups[1] != len(text) || groups[2] < 0 {
-		return "", badInput("", "argument %q does not have the form the service describes", a.Name)
-	}
-	return text[groups[2]:groups[3]], nil
-}
-
-func (a *Arg) fromText(text string) (any, *Error) {
-	text, err := a.inner(text)
-	if err != nil {
-		return nil, err
-	}
-	switch a.Type {
-	case "", "string":
-		return text, nil
-	case "integer", "number":
-		if checkNumber(text) != nil {
-			return nil, a.wrongType()
-		}
-		return a.number(json.Number(text))
-	case "boolean":
-		if text != "true" && text != "false" {
-			return nil, a.wrongType()
-		}
-		return text == "true", nil
-	}
-	value, err := parseJSON([]byte(text))
-	if err != nil {
-		return nil, a.wrongType()
-	}
-	return a.fromJSON(value)
-}
-
-func (a *Arg) fromJSON(value any) (any, *Error) {
-	ok := true
-	switch v := value.(type) {
-	case string:
-		if a.Pattern != nil {
-			return a.fromTemplate(v)
-		}
-		ok = a.Type == "string"
-	case json.Number:
-		if a.Type == "integer" || a.Type == "number" {
-			return a.number(v)
-		}
-		ok = false
-	case bool:
-		ok = a.Type == "boolean"
-	case []any:
-		ok = a.Type == "array"
-	case map[string]any:
-		ok = a.Type == "object"
-	}
-	if a.Type != "" && !ok || a.Pattern != nil {
-		return nil, a.wrongType()
-	}
-	return value, nil
-}
-
-// fromTemplate reads a value that stands inside a JSON string, whatever its type.
-func (a *Arg) fromTemplate(text string) (any, *Error) { return a.fromText(text) }
-
-func (a *Arg) number(n json.Number) (any, *Error) {
-	if a.Type == "integer" && !isWhole(string(n)) {
-		return nil, a.wrongType()
-	}
-	return n, nil
-}
-
-func (a *Arg) wrongType() *Error {
-	return badInput("", "argument %q must be of type %s", a.Name, a.Type)
 }
 
 func overridden(what string) *Error {

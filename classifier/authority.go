@@ -121,6 +121,11 @@ func toASCII(s string) (string, error) {
 	if err != nil {
 		return "", badHost("it is not a valid internationalised name")
 	}
+	// A last label that maps to nothing ("a.xn--") leaves a dot that was not
+	// the root's.
+	if last, _ := utf8.DecodeLastRuneInString(s); strings.HasSuffix(name, ".") && !strings.ContainsRune(".\u3002\uff0e\uff61", last) {
+		return "", badHost("the last label is empty")
+	}
 	return strings.ToLower(name), nil
 }
 

@@ -41,20 +41,19 @@ func (w *walk) choose(l *leaf, tail, some bool) outcome {
 }
 
 func (w *walk) keep(c *compiled, o outcome, tail bool) outcome {
-	if o == found {
+	if o == found || o == needBody {
 		w.route, w.tail = c, tail
 	}
 	return o
 }
 
-// first returns the first route that one call meets. without readable calls the
-// routes that need one ask for the body.
+// first returns the first route that one call meets, or that asks for the body.
 func (w *walk) first(l *leaf, one *call, readable, some bool) (*compiled, outcome) {
 	for _, c := range l.routes {
 		if c.rest && !some || w.path.slashes && !c.route.AllowSlash {
 			continue
 		}
-		ok, err := c.headHolds(w.in, w.path.query)
+		ok, err := c.headHolds(&w.in, w.path.query)
 		if err != nil {
 			w.err = err
 			return nil, failed
@@ -68,7 +67,7 @@ func (w *walk) first(l *leaf, one *call, readable, some bool) (*compiled, outcom
 				continue
 			}
 			if o != found {
-				return nil, o
+				return c, o
 			}
 		}
 		return c, found
@@ -77,7 +76,7 @@ func (w *walk) first(l *leaf, one *call, readable, some bool) (*compiled, outcom
 }
 
 func (w *walk) bodyMeets(c *compiled, one *call, readable bool) outcome {
-	if !readable || w.in.Body == nil && (c.protocol == plainHTTP || len(c.conditions) > 0 && hasBody(c.conditions)) {
+	if !readable || w.in.Body == nil && (c.protocol == plainHTTP || hasBody(c.conditions)) {
 		return needBody
 	}
 	if w.in.Body != nil {
@@ -143,7 +142,7 @@ func (w *walk) worst(l *leaf, calls []call, some bool) (*compiled, outcome) {
 		one := &calls[i]
 		c, o := w.first(l, one, true, some)
 		if o == failed || o == needBody {
-			return nil, o
+			return c, o
 		}
 		if c == nil && one.unknown {
 			return nil, stopped

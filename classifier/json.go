@@ -313,21 +313,3 @@ func numberText(text string) bool {
 	}
 	return isDigits(s)
 }
-
-// isWhole reports exactly whether a number is an integer: 1e3 and 1.0 are.
-func isWhole(text string) bool {
-	mantissa, exponent, scaled := strings.Cut(strings.ToLower(text), "e")
-	_, fraction, _ := strings.Cut(mantissa, ".")
-	if !scaled {
-		return strings.Trim(fraction, "0") == ""
-	}
-	shift, err := strconv.Atoi(exponent)
-	if err != nil {
-		return false
-	}
-	digits := strings.TrimLeft(strings.Replace(mantissa, ".", "", 1), "-")
-	significant := strings.TrimRight(digits, "0")
-	// The last digit that is not zero stands this many places after the point.
-	places := len(fraction) - (len(digits) - len(significant)) - shift
-	return significant == "" || places <= 0
-}

@@ -7,8 +7,8 @@ import (
 
 // Match recognises a request. It returns the zero Match for a host no service
 // owns and for a request no action covers; Host tells them apart. With NeedBody
-// the answer depends on the body, and nothing else in the Match is set: read it,
-// parse it with [ParseBody] and match again. A body that was read and is empty
+// the answer depends on the body, and only Service is set besides: read it, parse
+// it with [ParseBody] and match again. A body that was read and is empty
 // is the Body that ParseBody returns for it, not nil.
 //
 // The error is an [*Error]: the request is ambiguous, or an argument does not
@@ -22,14 +22,14 @@ func (t *Table) Match(in Input) (Match, error) {
 	if h == nil {
 		return Match{}, nil
 	}
-	m, err := h.match(&in)
+	m, err := h.match(in)
 	if err != nil {
 		return Match{}, err
 	}
 	return m, nil
 }
 
-func (h *host) match(in *Input) (Match, *Error) {
+func (h *host) match(in Input) (Match, *Error) {
 	w := walk{in: in}
 	if err := w.path.split(in.Target); err != nil {
 		return Match{}, err
@@ -45,7 +45,7 @@ func (h *host) match(in *Input) (Match, *Error) {
 	case failed:
 		return Match{}, w.err
 	case needBody:
-		return Match{NeedBody: true}, nil
+		return Match{NeedBody: true, Service: w.route.route.Service}, nil
 	case found:
 	default:
 		return Match{}, nil
@@ -55,9 +55,9 @@ func (h *host) match(in *Input) (Match, *Error) {
 		return Match{}, err
 	}
 	if c.route.Strict && in.Body == nil {
-		return Match{NeedBody: true}, nil
+		return Match{NeedBody: true, Service: c.route.Service}, nil
 	}
-	args, query, err := c.args.read(in, &w.path)
+	args, query, err := c.args.read(&in, &w.path)
 	if err != nil {
 		return Match{}, err
 	}
@@ -70,14 +70,14 @@ type outcome uint8
 const (
 	nothing  outcome = iota // go on with less specific routes
 	found                   // walk.route is it
-	needBody                // the body decides
+	needBody                // the body decides whether it is walk.route
 	stopped                 // no route may have this request
 	failed                  // walk.err says why
 )
 
 // walk is one search through a trie.
 type walk struct {
-	in    *Input
+	in    Input
 	path  path
 	route *compiled
 	tail  bool  // route was found by {name...} or **
@@ -88,7 +88,7 @@ type walk struct {
 // find tries the children of a node from the most specific on and comes back
 // when a specific beginning leads nowhere. It visits a node at most once.
 func (w *walk) find(n *node, i int) outcome {
-	if i == len(w.path.segs) {
+	if i == w.path.count {
 		if n.end == nil && n.literals[""] != nil {
 			w.near = n.literals[""].end
 		}
@@ -97,7 +97,7 @@ func (w *walk) find(n *node, i int) outcome {
 		}
 		return w.choose(n.tail, true, false)
 	}
-	seg := w.path.segs[i]
+	seg := w.path.at(i)
 	if next := n.literals[seg.text]; next != nil {
 		if o := w.find(next, i+1); o != nothing {
 			return o
@@ -160,8 +160,8 @@ func (w *walk) refuseNearMiss(root *node) *Error {
 		return nil
 	}
 	again := walk{in: w.in}
-	for _, seg := range w.path.segs {
-		again.path.addParts(seg)
+	for i := range w.path.count {
+		again.path.addParts(w.path.at(i))
 	}
 	again.path.query = w.path.query
 	switch again.find(root, 0) {
@@ -180,11 +180,11 @@ func (t *path) addParts(seg segment) {
 	start := 0
 	for i := 0; i < len(seg.text); i++ {
 		if c, ok := escaped(seg.text, i); seg.text[i] == '%' && ok && (c == '/' || c == '\\') {
-			t.segs = append(t.segs, segment{seg.text[start:i], seg.special})
+			t.push(segment{seg.text[start:i], seg.special})
 			start = i + 3
 		}
 	}
-	t.segs = append(t.segs, segment{seg.text[start:], seg.special})
+	t.push(segment{seg.text[start:], seg.special})
 }
 
 // refuseOverride refuses the fields by which some servers are asked to take a

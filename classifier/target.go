@@ -28,8 +28,9 @@ type segment struct {
 
 // path is a raw target split before decoding.
 type path struct {
-	segs    []segment
-	buf     [24]segment // keeps common paths off the heap
+	first   [24]segment // room for common paths that costs no allocation
+	more    []segment
+	count   int
 	query   string
 	slashes bool // %2F or %5C in some segment
 }
@@ -38,7 +39,6 @@ func (t *path) split(target string) *Error {
 	if target == "" || target[0] != '/' {
 		return badTarget(reasonInvalidTarget, "the request target must start with a slash")
 	}
-	t.segs = t.buf[:0]
 	start, special, end := 1, false, len(target)
 scan:
 	for i := 1; i < len(target); i++ {
@@ -79,8 +79,24 @@ func (t *path) add(text string, special, last bool) *Error {
 	if err := checkSegment(text, special); err != nil {
 		return err
 	}
-	t.segs = append(t.segs, segment{text, special})
+	t.push(segment{text, special})
 	return nil
+}
+
+func (t *path) push(s segment) {
+	if t.count < len(t.first) {
+		t.first[t.count] = s
+	} else {
+		t.more = append(t.more, s)
+	}
+	t.count++
+}
+
+func (t *path) at(i int) segment {
+	if i < len(t.first) {
+		return t.first[i]
+	}
+	return t.more[i-len(t.first)]
 }
 
 func (t *path) checkEscape(target string, i int) *Error {

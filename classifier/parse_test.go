@@ -1,0 +1,187 @@
+package classifier
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestCanonicalAuthority(t *testing.T) {
+	for in, want := range map[string]string{
+		"api.good.test":                "api.good.test:443",
+		"API.Good.Test.:443":           "api.good.test:443",
+		"api.good.test:8443":           "api.good.test:8443",
+		"a_b.test":                     "a_b.test:443",
+		"r3---sn-x.test":               "r3---sn-x.test:443",
+		"localhost":                    "localhost:443",
+		"bücher.test":                  "xn--bcher-kva.test:443",
+		"BÜCHER.test":                  "xn--bcher-kva.test:443",
+		"XN--bcher-KVA.test":           "xn--bcher-kva.test:443",
+		"xn--80ak6aa92e.test":          "xn--80ak6aa92e.test:443", // CB-032: shown as the A-label
+		"api。good.test":                "api.good.test:443",
+		"127.0.0.1:80":                 "127.0.0.1:80",
+		"１２７.0.0.1":                    "127.0.0.1:443",
+		"[::1]":                        "[::1]:443",
+		"[0:0:0:0:0:0:0:1]:8080":       "[::1]:8080",
+		"[2001:DB8::A]":                "[2001:db8::a]:443",
+		"[::ffff:127.0.0.1]":           "[::ffff:127.0.0.1]:443",
+		strings.Repeat("a", 63) + ".b": strings.Repeat("a", 63) + ".b:443",
+	} {
+		got, err := CanonicalAuthority(in, "443")
+		if err != nil || got != want {
+			t.Errorf("%q: got %q, %v; want %q", in, got, err, want)
+		}
+		if again, err := CanonicalAuthority(got, ""); err != nil || again != got {
+			t.Errorf("%q is not its own canonical form: %q, %v", got, again, err)
+		}
+	}
+}
+
+func TestCanonicalAuthorityRefuses(t *testing.T) {
+	for _, in := range []string{
+		"", ".", ":443", "api.good.test..:443", ".good.test", "api..test", // CB-026
+		"[api.good.test]", "[127.0.0.1]", "[::1", "[::1]x", "[::1]443", "[fe80::1%25eth0]", "[fe80::1%eth0]", "[::1%]", "[]", // CB-027
+		"user:pw@api.good.test:443", "u@api.good.test", // CB-028
+		"a.test:0443", "a.test:+443", "a.test:", "a.test:0", "a.test:65536", "a.test:99999999999", "a.test:https", "a.test:-1", "[::1]:", "[::1]:0443", // CB-030
+		"a.test:443:443", "::1", "fe80::1", "a b.test", "a.test/x", `a.test\x`, "a.test?x", "a.test#x", "a%2etest", "a\x00.test", "a\r\n.test", "a\xff.test",
+		"127.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "127.0.0.1.5", "a.0x1", "256.0.0.1",
+		"*.test", "a!.test", "xn--a.test", "xn--", "a.xn--", "a.\u00ad", "a\u200d.test", "a\u202e.test", "api.good.test\u3002\u3002", "a／b.test", "a＠b.test",
+		strings.Repeat("a", 64) + ".test", strings.Repeat("a.", 127) + "test",
+	} {
+		got, err := CanonicalAuthority(in, "443")
+		var e *Error
+		if !errors.As(err, &e) || e.Code != "ambiguous_target" || e.Reason != "invalid_host" || got != "" {
+			t.Errorf("%q: got %q, %v", in, got, err)
+		}
+	}
+	if got, err := CanonicalAuthority("a.test", ""); err == nil {
+		t.Errorf("without any port: %q", got)
+	}
+}
+
+func TestCheckTargetRefuses(t *testing.T) {
+	for _, target := range []string{
+		"", "*", "repos/a", "http://a.test/", "?q", "/a b", "/a\tb", "/a\x7f", "/\u00e9", "/a\x00",
+		"/.", "/..", "/./", "/../", "/a/.", "/a/%2e", "/a/%2E%2e/", "/a/.%2e", "/a/%252e%252e", "/a/%25252e%25252e", "/a/..%2f", "/a/x%2f..", "/a/..%5cx",
+		"/..;", "/.;a=b", "/..%3b", "//", "//a", "/a//", "/a//b", "/%", "/%4", "/%zz", "/%u002e", "/a%00", "/a%0a", "/a%7f", "/a%c0%ae", "/a%ff", `/a\b`, "/a#b",
+		"/a?b c", "/a?b#c", "/a?%", "/a?%0", "/a?%00", "/a?\u00e9", "/a?x\n",
+	} {
+		err := CheckTarget(target)
+		var e *Error
+		if !errors.As(err, &e) || e.Code != "ambiguous_target" || e.Reason == "" {
+			t.Errorf("%q: %v", target, err)
+		}
+	}
+}
+
+func TestCheckTargetAccepts(t *testing.T) {
+	for _, target := range []string{
+		"/", "/a", "/a/", "/a/b?c=d&e", "/a?", "/a?b=%0A", "/a?b=\\", "/a?q=//x/../y", "/...", "/.a", "/a..b", "/..a", "/%20", "/a%2Fb", "/a%5Cb",
+		"/a;b", "/@scope%2Fpkg", "/%C3%A9", "/a%253Fb", "/x:y", "/a?q={a}", "/" + strings.Repeat("a/", 100),
+	} {
+		if err := CheckTarget(target); err != nil {
+			t.Errorf("%q: %v", target, err)
+		}
+	}
+}
+
+func TestJSONIsReadAsTheStandardLibraryDoes(t *testing.T) {
+	for _, doc := range []string{
+		`null`, `true`, ` false `, `0`, `-0`, `1.5e+3`, `"a\u00e9\ud83d\ude00\n\/"`, `[]`, `[1,[2,{"a":null}]]`, `{"a":{"b":[1,"x"]},"c":1e2}`, "\t{\n\"a\" : 1 , \"b\":2\r\n}",
+	} {
+		var want any
+		dec := json.NewDecoder(strings.NewReader(doc))
+		dec.UseNumber()
+		if err := dec.Decode(&want); err != nil {
+			t.Fatal(err)
+		}
+		b, err := ParseBody("application/json", "identity", []byte(doc))
+		if err != nil || !reflect.DeepEqual(b.Value(), want) {
+			t.Errorf("%s: got %#v, %v; want %#v", doc, b.Value(), err, want)
+		}
+	}
+}
+
+func TestJSONRefuses(t *testing.T) {
+	deep := strings.Repeat("[", 201) + strings.Repeat("]", 201)
+	for doc, reason := range map[string]string{
+		" ": "invalid_json", "{": "invalid_json", "[": "invalid_json", "[1,]": "invalid_json", `{"a":1,}`: "invalid_json", `{a:1}`: "invalid_json", `{"a"}`: "invalid_json",
+		"'a'": "invalid_json", `"a`: "invalid_json", "\"a\nb\"": "invalid_json", `"\x"`: "invalid_json", `"\u12"`: "invalid_json", `"\u12g4"`: "invalid_json",
+		`"\ud800"`: "invalid_json", `"\ud800\u0041"`: "invalid_json", `"\udc00"`: "invalid_json", "\"\xff\"": "invalid_json", "\xef\xbb\xbf1": "invalid_json",
+		"tru": "invalid_json", "nulL": "invalid_json", "NaN": "invalid_json", "Infinity": "invalid_json", "-": "invalid_json", "01": "invalid_json", "1.": "invalid_json", ".5": "invalid_json", "+1": "invalid_json", "1e": "invalid_json", "1e+": "invalid_json", "0x1": "trailing_data",
+		"1e400": "invalid_json", "-1e400": "invalid_json", "1e-400": "invalid_json", strings.Repeat("9", 401): "invalid_json", deep: "invalid_json", "// c\n1": "invalid_json",
+		"1 2": "trailing_data", "{}x": "trailing_data", "1\x00": "trailing_data",
+		`{"a":1,"a":1}`: "duplicate_key", `{"a":1,"\u0061":1}`: "duplicate_key", `[{"b":{"":1,"":2}}]`: "duplicate_key",
+	} {
+		b, err := ParseBody("application/json", "", []byte(doc))
+		var e *Error
+		if !errors.As(err, &e) || e.Code != "invalid_input" || e.Reason != reason || b != nil {
+			t.Errorf("%.40q: got %v, want %s", doc, err, reason)
+		}
+	}
+}
+
+func TestForms(t *testing.T) {
+	b, err := ParseBody("application/x-www-form-urlencoded; charset=UTF-8", "", []byte("a=1&b=x+y%26&a=2&&c"))
+	want := map[string]any{"a": []any{"1", "2"}, "b": "x y&", "c": ""}
+	if err != nil || !reflect.DeepEqual(b.Value(), want) {
+		t.Errorf("got %#v, %v", b.Value(), err)
+	}
+	for _, form := range []string{"a=1;b=2", "a=%", "a=%zz", "a=%ff"} {
+		if _, err := ParseBody("application/x-www-form-urlencoded", "", []byte(form)); err == nil {
+			t.Errorf("%q is accepted", form)
+		}
+	}
+}
+
+func TestNoBodyHasNoValue(t *testing.T) {
+	for _, media := range []string{"", "application/json", "text/plain"} {
+		if b, err := ParseBody(media, "", nil); err != nil || b == nil || b.Value() != nil {
+			t.Errorf("%q: %v, %v", media, b, err)
+		}
+	}
+	if _, err := ParseBody("application/json", "br", nil); err == nil {
+		t.Error("a coded body is accepted")
+	}
+}
+
+func TestWholeNumbers(t *testing.T) {
+	for text, want := range map[string]bool{
+		"0": true, "-7": true, "1.0": true, "1e3": true, "1.5e1": true, "10e-1": true, "100E-2": true, "0e-5": true, "0.0": true, "-1.20e+1": true,
+		"1.5": false, "1e-1": false, "15e-1": false, "9007199254740993.5": false, "1.05e1": false, "0.1": false,
+	} {
+		if got := isWhole(text); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
+
+func TestGraphQLDocuments(t *testing.T) {
+	for document, want := range map[string]string{
+		"{a}": "query", "\ufeff query{a}": "query", "query Q{a}": "query Q", "mutation M @d{a}": "mutation M", "subscription{a}": "subscription",
+		"query A{a}#}\nmutation B{b}": "query A, mutation B", "query Q($a: [I!] = [{b: 1}, 2.5e1]) {a(b: $a, c: \"\\\"}\")}": "query Q",
+		"fragment F on T {a} {b ...F}": "query", "\"say\" query Q{a}": "query Q", "{a(b: \"\"\"x \\\"\"\" }\"\"\")}": "query", "{a(b: \"\")}": "query",
+		"query query{a}": "query query", "{mutation {a}}": "query", "fragment mutation on T{a} query{b}": "query", "{ __typename }": "query",
+
+		"": "?", "#": "?", "query": "?", "query Q": "?", "{a": "?", "{a}}": "?", "{(}": "?", "{a]}": "?", "{a} {b}": "?", "{a} query Q{b}": "?", "query A{a} query A{b}": "?",
+		"Query{a}": "?", "extend type T{a}": "?", "fragment F on T{a}": "?", "{a(b: \"\n\")}": "?", "{a(b: \"\\x\")}": "?", "{a(b: \"\"\")}": "?", "{a(b: 01)}": "?", "{a(b: 1a)}": "?",
+		"{a\x00}": "?", "{a;}": "?", "{a%}": "?", "{ä}": "?", "\"d\" {a}": "?", "query Q: {a}": "?", "{a ..}": "?", "{a(b:'')}": "?",
+		strings.Repeat("{a", 300) + strings.Repeat("}", 300): "?",
+	} {
+		operations, ok := parseGraphQL(document)
+		words := []string{}
+		for _, op := range operations {
+			kind := map[opType]string{opQuery: "query", opMutation: "mutation", opSubscription: "subscription"}[op.kind]
+			words = append(words, strings.TrimSpace(kind+" "+op.name))
+		}
+		got := strings.Join(words, ", ")
+		if !ok {
+			got = "?"
+		}
+		if got != want {
+			t.Errorf("%.60q: got %s, want %s", document, got, want)
+		}
+	}
+}
