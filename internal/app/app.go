@@ -14,6 +14,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/config"
+	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
@@ -61,6 +62,7 @@ type App struct {
 	trail     *audit.Log
 	guard     *egress.Guard
 	rest      *rest.Backend
+	tunnel    *proxy.Tunnel
 	pipeline  *runtime.Pipeline
 
 	authority struct {
@@ -191,7 +193,8 @@ func (a *App) openTrail(ctx context.Context) error {
 	}
 	a.trail, err = audit.New(audit.Options{
 		Dir: a.auditDir(), Slot: slot, Shared: shared, Clock: a.o.Clock,
-		Sinks: sinks, Redact: redactor{a.vault},
+		Sinks: sinks, Redact: redactor{a.vault}, Secrets: a.vault.Live,
+		OnError: func(err error) { a.o.Log.Error().Err(err).Msg("audit trail") },
 	})
 	if err != nil {
 		return err

@@ -44,14 +44,14 @@ func shownApproval(p approval.Approval) Approval {
 // ListApprovals lists what waits for a decision, or with all everything, the
 // newest first.
 func (a *App) ListApprovals(ctx context.Context, all bool) ([]Approval, error) {
-	if err := a.approvals.Sweep(ctx, runtime.DefaultTenant); err != nil {
+	if _, err := a.approvals.Sweep(ctx, runtime.DefaultTenant); err != nil {
 		return nil, err
 	}
 	states := []approval.State{approval.Pending}
 	if all {
 		states = nil
 	}
-	list, err := a.approvals.List(ctx, runtime.DefaultTenant, states)
+	list, err := a.approvals.List(ctx, a.Operator(), runtime.DefaultTenant, states, 0)
 	out := []Approval{}
 	for _, p := range list {
 		out = append(out, shownApproval(p))
@@ -61,21 +61,21 @@ func (a *App) ListApprovals(ctx context.Context, all bool) ([]Approval, error) {
 
 // ShowApproval returns an approval and the text a person decides by.
 func (a *App) ShowApproval(ctx context.Context, id string, full bool) (Approval, string, error) {
-	p, text, err := a.approvals.Show(ctx, a.Operator(), id, full)
-	return shownApproval(p), text, err
+	view, err := a.approvals.Show(ctx, a.Operator(), runtime.DefaultTenant, id, full)
+	return shownApproval(view.Approval), view.Text, err
 }
 
 // Accept and Reject decide in the operator's name. The trail knows first.
 func (a *App) Accept(ctx context.Context, id string) (Approval, error) {
 	return a.decide(ctx, "approval.accept", id, func() (approval.Approval, error) {
-		return a.approvals.Accept(ctx, a.Operator(), id)
+		return a.approvals.Accept(ctx, a.Operator(), runtime.DefaultTenant, id)
 	})
 }
 
 // Reject decides against a request; the note is for the requester.
 func (a *App) Reject(ctx context.Context, id, note string) (Approval, error) {
 	return a.decide(ctx, "approval.reject", id, func() (approval.Approval, error) {
-		return a.approvals.Reject(ctx, a.Operator(), id, note)
+		return a.approvals.Reject(ctx, a.Operator(), runtime.DefaultTenant, id, note)
 	})
 }
 
@@ -104,14 +104,14 @@ func (a *App) WaitApproval(ctx context.Context, id string, out runtime.Responder
 	if err != nil {
 		return nil, nil, err
 	}
-	state, err := a.approvals.Wait(ctx, me, id)
+	decided, err := a.approvals.Wait(ctx, me, id)
 	if err != nil {
 		return nil, nil, err
 	}
-	if state != approval.Approved {
+	if decided.State != approval.Approved {
 		return nil, nil, &runtime.Error{
 			Code: runtime.CodeApprovalExpired, ApprovalID: id,
-			Msg:  fmt.Sprintf("the approval %s is %s: there is nothing left to execute", id, state),
+			Msg:  fmt.Sprintf("the approval %s is %s: there is nothing left to execute", id, decided.State),
 			Hint: "ask again by making the same request",
 		}
 	}
@@ -134,7 +134,7 @@ func (a *App) approvalStatus(ctx context.Context, caller runtime.Caller, id stri
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.approvals.Own(ctx, me, id)
+	p, err := a.approvals.Status(ctx, me, id)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
@@ -93,13 +92,13 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 
 func (a *App) newProxy(o ServeOptions) (*proxy.Server, error) {
 	return proxy.New(proxy.Options{
-		Pipeline: a.pipeline,
-		Table:    func() *classifier.Table { return a.services.Current().Table() },
+		Pipeline: a.pipeline, Identity: a.identity,
+		Table: func() proxy.Table { return a.services.Current().Table() },
 		Leaf:     o.CA.Leaf, RootPEM: o.CA.RootPEM,
 		RequireToken: o.RequireToken, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
 		InterceptAll: a.config.Proxy.Intercept == "all",
 		Limits: proxy.Limits{
-			Tunnels:      a.config.Proxy.Limits.Tunnels,
+			Tunnels:      a.tunnelLimit(),
 			PerPrincipal: a.config.Proxy.Limits.PerPrincipal,
 			HeaderBytes:  a.config.Proxy.Limits.HeaderBytes,
 		},
@@ -128,7 +127,7 @@ func listen(addr string) (net.Listener, error) {
 }
 
 // Health says whether new requests can be served, nil when they can.
-func (a *App) Health() error {
+func (a *App) Health(context.Context) error {
 	if err := a.trail.Ready(); err != nil {
 		return err
 	}

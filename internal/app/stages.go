@@ -121,11 +121,13 @@ func (a *App) openBackends(context.Context) error {
 		return err
 	}
 	a.onClose(func(context.Context) error { a.rest.Close(); return nil })
-	return nil
+	a.tunnel, err = proxy.NewTunnel(proxy.TunnelOptions{Dialer: dialer{guard}})
+	return err
 }
 
+// backends are what executes actions, by the name that an action gives.
 func (a *App) backends() map[string]runtime.Backend {
-	return map[string]runtime.Backend{"rest": a.rest, "tunnel": proxy.NewTunnel(dialer{a.guard})}
+	return map[string]runtime.Backend{"rest": a.rest, "tunnel": a.tunnel}
 }
 
 // upstreamTLS trusts the system's roots and upstream.ca_file, and no chain

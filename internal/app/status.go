@@ -43,7 +43,7 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	if _, s.Linked, err = a.Placeholders(ctx); err != nil {
 		return nil, err
 	}
-	pending, err := a.approvals.List(ctx, runtime.DefaultTenant, []approval.State{approval.Pending})
+	pending, err := a.approvals.List(ctx, a.Operator(), runtime.DefaultTenant, []approval.State{approval.Pending}, 0)
 	if err != nil {
 		return nil, err
 	}
