@@ -195,7 +195,8 @@ func (d *Desk) yes(ctx context.Context, a *Approval) (decision, error) {
 	if err := d.openAs(ctx, a, purposeDecision, a.Proof, &v); err != nil {
 		return v, err
 	}
-	if v.State != Approved || v.By == "" || v.By != a.By || v.Presence != a.Presence {
+	used := a.Holder != "" || !a.Ended.IsZero() // a row put back to approved after its use
+	if used || v.State != Approved || v.By == "" || v.By != a.By || v.Presence != a.Presence {
 		return v, tampered(a, errors.New("the row differs from the sealed decision"))
 	}
 	d.saw(v.At)

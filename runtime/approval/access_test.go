@@ -1,0 +1,217 @@
+package approval_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+)
+
+func TestOnlyOperatorsDecide(t *testing.T) {
+	d := newDesk(t)
+	id := d.ask(t, refund(agent("a"), "1"))
+	for name, who := range map[string]runtime.Principal{"agent": agent("a"), "zero": {}, "half": {ID: "x"}} {
+		_, err := d.Accept(t.Context(), who, runtime.DefaultTenant, id)
+		wantReason(t, err, runtime.ReasonNotOperator)
+		_, err = d.Reject(t.Context(), who, runtime.DefaultTenant, id, "")
+		wantReason(t, err, runtime.ReasonNotOperator)
+		_, err = d.Show(t.Context(), who, runtime.DefaultTenant, id, false)
+		wantReason(t, err, runtime.ReasonNotOperator)
+		_, err = d.List(t.Context(), who, runtime.DefaultTenant, nil, 10)
+		wantReason(t, err, runtime.ReasonNotOperator)
+		wantReason(t, d.Beat(t.Context(), who, runtime.DefaultTenant, time.Hour), runtime.ReasonNotOperator)
+		if got := d.store.state(id); got != approval.Pending {
+			t.Fatalf("%s: state %s", name, got)
+		}
+	}
+	foreign := operator("eve")
+	foreign.Tenant = "acme"
+	_, err := d.Accept(t.Context(), foreign, runtime.DefaultTenant, id)
+	if !errors.Is(err, approval.ErrUnknown) {
+		t.Errorf("an operator of another tenant: %v", err)
+	}
+}
+
+// An id that is not the caller's looks like one that does not exist.
+func TestForeignIDs(t *testing.T) {
+	d := newDesk(t)
+	id := d.ask(t, refund(agent("a"), "1"))
+	elsewhere := agent("a")
+	elsewhere.Tenant = "acme"
+	for name, who := range map[string]runtime.Principal{"other principal": agent("b"), "other tenant": elsewhere, "nobody": {Tenant: runtime.DefaultTenant}} {
+		_, known := d.Status(t.Context(), who, id)
+		_, unknown := d.Status(t.Context(), who, id[:len(id)-1]+"0")
+		if !errors.Is(known, approval.ErrUnknown) || !errors.Is(unknown, approval.ErrUnknown) {
+			t.Errorf("%s: %v, %v", name, known, unknown)
+		}
+		if _, err := d.Held(t.Context(), who, id); !errors.Is(err, approval.ErrUnknown) {
+			t.Errorf("%s holds it: %v", name, err)
+		}
+		if _, err := d.Wait(t.Context(), who, id); !errors.Is(err, approval.ErrUnknown) {
+			t.Errorf("%s waits for it: %v", name, err)
+		}
+	}
+	if _, err := d.Held(t.Context(), operator("ann"), id); !errors.Is(err, approval.ErrUnknown) {
+		t.Errorf("an operator got the request itself: %v", err)
+	}
+	a, err := d.Status(t.Context(), agent("a"), id)
+	if err != nil || a.State != approval.Pending || a.Sealed != nil {
+		t.Errorf("the requester: %+v %v", a, err)
+	}
+	if _, err := d.Status(t.Context(), operator("ann"), id); err != nil {
+		t.Errorf("an operator: %v", err)
+	}
+}
+
+// The held request is the one that was sent, without the caller's credentials,
+// and sent again it is the same request.
+func TestHeldRunsAgain(t *testing.T) {
+	d := newDesk(t)
+	me, body := agent("a"), `{ "amount": 1.50 }`
+	call := posted(me, "application/json", body)
+	call.Args = runtime.Args{"amount": json.Number("1.50"), "list": []any{nil, true, "x"}}
+	call.Request.Target.Path = "/v1/\xff?key=k"
+	id := d.ask(t, call)
+	d.accept(t, id)
+	if a, err := d.Wait(t.Context(), me, id); err != nil || a.State != approval.Approved {
+		t.Fatalf("%+v %v", a, err)
+	}
+	held, err := d.Held(t.Context(), me, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range []string{"Authorization", "Proxy-Authorization", "Cookie"} {
+		if held.Header.Get(field) != "" {
+			t.Errorf("%s was kept", field)
+		}
+	}
+	if held.Header.Get("X-Trace") != "7\xff" || !reflect.DeepEqual(held.Args, call.Args) || held.Target != call.Request.Target {
+		t.Errorf("held %+v", held)
+	}
+	again := *call
+	again.Request, again.Args = held.Request(), held.Args
+	sent, err := io.ReadAll(again.Request.Raw.Body)
+	if err != nil || string(sent) != body {
+		t.Fatalf("body %q %v", sent, err)
+	}
+	again.Request = held.Request()
+	if _, err := again.Request.Raw.Buffer(1 << 20); err != nil {
+		t.Fatal(err)
+	}
+	if ticket, err := d.Await(t.Context(), &again, asked()); err != nil || ticket.ID != id {
+		t.Errorf("%+v %v", ticket, err)
+	}
+}
+
+func TestFinishRecordsFailure(t *testing.T) {
+	d := newDesk(t)
+	id := d.ask(t, refund(agent("a"), "1"))
+	d.accept(t, id)
+	ticket, err := d.Await(t.Context(), refund(agent("a"), "1"), asked())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cause := &runtime.Error{Code: runtime.CodeUpstream, Msg: "no route", Err: errors.New("internal detail")}
+	if err := d.Finish(t.Context(), ticket, cause); err != nil {
+		t.Fatal(err)
+	}
+	a, err := d.Status(t.Context(), agent("a"), id)
+	if err != nil || a.State != approval.Failed || a.Note != "upstream: no route" || a.Ended.IsZero() {
+		t.Errorf("%+v %v", a, err)
+	}
+	if err := d.Finish(t.Context(), runtime.Ticket{ID: "apr_none"}, nil); err == nil {
+		t.Error("finished a ticket nobody was given")
+	}
+}
+
+// A process that died while executing leaves unknown behind, never executed;
+// one that lives is left alone.
+func TestSweep(t *testing.T) {
+	store := newMemory()
+	dead, alive, sweeper := deskOver(t, store, "dead"), deskOver(t, store, "alive"), deskOver(t, store, "me")
+	var ids []string
+	for i, d := range []desk{dead, alive, sweeper} {
+		call := refund(agent("a"), "1"+string(rune('0'+i)))
+		id := d.ask(t, call)
+		d.accept(t, id)
+		if _, err := d.Await(t.Context(), call, asked()); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	pending := sweeper.ask(t, refund(agent("a"), "7"))
+	if n, err := sweeper.Sweep(t.Context(), runtime.DefaultTenant); n != 1 || err != nil {
+		t.Errorf("swept %d: %v", n, err)
+	}
+	sweeper.clock.turn(9 * time.Hour)
+	if n, err := sweeper.Sweep(t.Context(), runtime.DefaultTenant); n != 1 || err != nil {
+		t.Errorf("swept %d: %v", n, err)
+	}
+	for i, want := range []approval.State{approval.Unknown, approval.Executing, approval.Executing} {
+		if got := store.state(ids[i]); got != want {
+			t.Errorf("%d: %s, want %s", i, got, want)
+		}
+	}
+	if got := store.state(pending); got != approval.Expired {
+		t.Errorf("pending: %s", got)
+	}
+	if err := dead.Finish(t.Context(), runtime.Ticket{ID: ids[0]}, nil); err == nil {
+		t.Error("an unknown end was finished")
+	}
+}
+
+func TestCallerGoesAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		call := refund(agent("a"), "1")
+		call.Request.Hold = time.Hour
+		call.Request.OnPending = func(string, time.Time) { cancel() }
+		_, err := d.Await(ctx, call, asked())
+		e := wantCode(t, err, runtime.CodeCanceled)
+		if id := d.ask(t, refund(agent("a"), "1")); id != e.ApprovalID {
+			t.Error("the retry is another question")
+		}
+	})
+}
+
+// What this desk cannot do it refuses.
+func TestRefusals(t *testing.T) {
+	d := newDesk(t)
+	for _, terms := range []runtime.ApprovalTerms{{By: []string{"role:x"}}, {Count: 2}} {
+		v := asked()
+		v.Terms = terms
+		_, err := d.Await(t.Context(), refund(agent("a"), "1"), v)
+		wantCode(t, err, runtime.CodeInternal)
+	}
+	call := refund(agent("a"), "1")
+	call.Args["x"] = "\xff"
+	_, err := d.Await(t.Context(), call, asked())
+	wantCode(t, err, runtime.CodeInvalidInput)
+	unread := posted(agent("a"), "text/plain", "x")
+	unread.Request.Raw = &runtime.Raw{Body: unread.Request.Raw.Body, Header: unread.Request.Raw.Header}
+	_, err = d.Await(t.Context(), unread, asked())
+	wantCode(t, err, runtime.CodeInternal)
+	if _, err := approval.New(approval.Options{}); err == nil {
+		t.Error("a desk without a store")
+	}
+}
+
+func TestTermsExpire(t *testing.T) {
+	d := newDesk(t)
+	v := asked()
+	v.Terms.Expires = time.Minute
+	_, err := d.Await(t.Context(), refund(agent("a"), "1"), v)
+	id := wantCode(t, err, runtime.CodeApprovalPending).ApprovalID
+	d.accept(t, id)
+	d.clock.turn(time.Minute)
+	_, err = d.Await(t.Context(), refund(agent("a"), "1"), v)
+	wantCode(t, err, runtime.CodeApprovalExpired)
+}

@@ -1,0 +1,79 @@
+package approval
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestCanonicalJSON(t *testing.T) {
+	for in, want := range map[string]string{
+		` { "b" : 1.0 , "a" : [ true , null ] } `: `{"a":[true,null],"b":1.0}`,
+		`{"n":1e2,"m":100,"k":-0}`:                `{"k":-0,"m":100,"n":1e2}`,
+		`"\u0041\/"`:                              `"A/"`,
+		`{"é":1,"z":2,"𐀀":3,"\uffff":4}`:          `{"z":2,"é":1,"` + "\uffff" + `":4,"𐀀":3}`,
+		`[]`:                                      `[]`,
+		`12345678901234567890.10`:                 `12345678901234567890.10`,
+	} {
+		got, err := canonicalJSON([]byte(in))
+		if err != nil || string(got) != want {
+			t.Errorf("%s\n got %s %v\nwant %s", in, got, err, want)
+		}
+	}
+	for name, in := range map[string]string{
+		"empty": "", "trailing data": "{} {}", "member twice": `{"a":1,"a":1}`, "twice by escape": `{"a":1,"\u0061":2}`,
+		"lone surrogate": `"\ud800"`, "not UTF-8": "\"\xff\"", "byte order mark": "\ufeff{}", "trailing comma": `[1,]`,
+		"deep": strings.Repeat("[", 300) + strings.Repeat("]", 300), "replacement": "\"\ufffd\"",
+	} {
+		if got, err := canonicalJSON([]byte(in)); err == nil {
+			t.Errorf("%s has the form %s", name, got)
+		}
+	}
+}
+
+// FuzzCanonicalJSON: a form is JSON of the same meaning, and its own form.
+func FuzzCanonicalJSON(f *testing.F) {
+	for _, seed := range []string{`{"a":[1,2.50,"x"],"b":{"c":null}}`, `"\u2028<>&"`, `[[[]]]`, `-0`, `{"a":1,"A":2}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		form, err := canonicalJSON(data)
+		if err != nil {
+			return
+		}
+		again, err := canonicalJSON(form)
+		if err != nil || !bytes.Equal(again, form) {
+			t.Fatalf("%q → %q → %q %v", data, form, again, err)
+		}
+		if a, b := meaning(t, data), meaning(t, form); !reflect.DeepEqual(a, b) {
+			t.Fatalf("%q means %v, its form %v", data, a, b)
+		}
+	})
+}
+
+func meaning(t *testing.T, data []byte) (value any) {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode(&value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// FuzzVisible: whatever comes in, one line of visible characters comes out.
+func FuzzVisible(f *testing.F) {
+	f.Add("a\x1b[0m\u202e\xff\\n\u0301\u0301\u0301\u0301", 3)
+	f.Fuzz(func(t *testing.T, text string, limit int) {
+		shown, whole := visible(text, max(limit, 0))
+		if !utf8.ValidString(shown) || strings.ContainsFunc(shown, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x202e }) {
+			t.Fatalf("%q shows as %q", text, shown)
+		}
+		if limit <= 0 && !whole {
+			t.Fatal("cut without a limit")
+		}
+	})
+}

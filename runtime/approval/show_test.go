@@ -1,0 +1,146 @@
+package approval_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+)
+
+func (d desk) show(t *testing.T, id string, full bool) approval.View {
+	t.Helper()
+	v, err := d.Show(t.Context(), operator("ann"), runtime.DefaultTenant, id, full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range v.Text {
+		if r != '\n' && !unicode.IsPrint(r) {
+			t.Fatalf("the text has U+%04X in it:\n%q", r, v.Text)
+		}
+	}
+	return v
+}
+
+// AP-009: what an agent writes cannot forge what a person reads.
+func TestAP009Injection(t *testing.T) {
+	d := newDesk(t)
+	call := refund(agent("a"), "1")
+	call.Args = runtime.Args{
+		"ansi":        "\x1b[2K\x1b[1Aamount: 1",
+		"lines":       "x\n  admin: false\r\n",
+		"bidi":        "abc\u202edcba\u2066",
+		"blank":       "a\u3164b\u200bc\ufe0f",
+		"marks":       "e\u0301\u0301\u0301\u0301\u0301",
+		"quote":       `end" not really`,
+		"escape":      `\u{202e}`,
+		"slack":       "<!channel> [a](https://evil.example) <b>",
+		"key\n  fake": "v",
+	}
+	text := d.show(t, d.ask(t, call), false).Text
+	for _, want := range []string{
+		`  ansi: "\u{1b}[2K\u{1b}[1Aamount: 1"` + "\n",
+		`  lines: "x\n  admin: false\u{d}\n"` + "\n",
+		`  bidi: "abc\u{202e}dcba\u{2066}"` + "\n",
+		`  blank: "a\u{3164}b\u{200b}c\u{fe0f}"` + "\n",
+		`\u{301}`,
+		`  quote: "end\" not really"` + "\n",
+		`  escape: "\\u{202e}"` + "\n",
+		`  "key\n  fake": "v"` + "\n",
+		"action     stripe.create-refund (risk high)\n",
+		"asked by   claude, a, through call\n",
+		"rule       refunds: money\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// AP-009: a long text is cut, with what it takes to tell it from another.
+func TestAP009LongText(t *testing.T) {
+	d := newDesk(t)
+	call := refund(agent("a"), "1")
+	call.Args["memo"] = strings.Repeat("A", 100<<10)
+	id := d.ask(t, call)
+	v := d.show(t, id, false)
+	if v.Complete || len(v.Text) > 4096 || !strings.Contains(v.Text, "(102400 bytes, sha256 ") || !strings.Contains(v.Text, "NOT FULLY SHOWN") {
+		t.Errorf("complete %t, %d bytes", v.Complete, len(v.Text))
+	}
+	if v.Args["memo"] != call.Args["memo"] {
+		t.Error("the exact arguments are not there")
+	}
+	if v = d.show(t, id, true); !v.Complete || len(v.Text) < 100<<10 {
+		t.Errorf("full: complete %t, %d bytes", v.Complete, len(v.Text))
+	}
+}
+
+// AP-010: nobody accepts what has not been shown.
+func TestAP010Hidden(t *testing.T) {
+	deep := any("bottom")
+	for range 50 {
+		deep = map[string]any{"in": deep}
+	}
+	wide := map[string]any{}
+	for i := range 10_000 {
+		wide[fmt.Sprintf("k%05d", i)] = json.Number("1")
+	}
+	for name, hidden := range map[string]any{"deep": deep, "wide": wide} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			call := refund(agent("a"), "1")
+			call.Args["x"] = hidden
+			id := d.ask(t, call)
+			if v := d.show(t, id, false); v.Complete {
+				t.Fatalf("said to be complete:\n%s", v.Text)
+			}
+			_, err := d.Accept(t.Context(), operator("ann"), runtime.DefaultTenant, id)
+			if !errors.Is(err, approval.ErrNotShown) || d.store.state(id) != approval.Pending {
+				t.Fatalf("accepted: %v", err)
+			}
+			if v := d.show(t, id, true); !v.Complete || name == "deep" && !strings.Contains(v.Text, "bottom") {
+				t.Error("not all of it with full")
+			}
+			if _, err := d.AcceptFull(t.Context(), operator("ann"), runtime.DefaultTenant, id); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// AP-010: members of a body that no argument names are shown too.
+func TestAP010Body(t *testing.T) {
+	d := newDesk(t)
+	v := d.show(t, d.ask(t, posted(agent("a"), "application/json", `{"amount":1,"to":{"iban":"X"}}`)), false)
+	if !v.Complete || !strings.Contains(v.Text, "  to:\n    iban: \"X\"\n") || !strings.Contains(v.Text, "POST https://api.stripe.com:443/v1/refunds?key=k\n") {
+		t.Errorf("\n%s", v.Text)
+	}
+	v = d.show(t, d.ask(t, posted(agent("a"), "text/plain", "a\nb")), false)
+	if !v.Complete || !strings.Contains(v.Text, `"a\nb"`) {
+		t.Errorf("\n%s", v.Text)
+	}
+	id := d.ask(t, posted(agent("a"), "application/octet-stream", "\xff\x00\x01"))
+	if v = d.show(t, id, false); v.Complete {
+		t.Errorf("bytes that are not text are said to be shown:\n%s", v.Text)
+	}
+	if v = d.show(t, id, true); !v.Complete || !strings.Contains(v.Text, `"\xff\u{0}\u{1}"`) {
+		t.Errorf("\n%s", v.Text)
+	}
+}
+
+// A declared secret is in no view: not as argument, not in target or body.
+func TestSecretArgumentsAreHidden(t *testing.T) {
+	d := newDesk(t)
+	call := posted(agent("a"), "application/json", `{"password":"hunter 22","note":"it is hunter 22"}`)
+	call.Args = runtime.Args{"password": "hunter 22"}
+	call.Action.Params = []runtime.Param{{Name: "password", Secret: true}}
+	call.Request.Target.Path = "/v1?p=hunter+22"
+	v := d.show(t, d.ask(t, call), true)
+	if strings.Contains(v.Text, "hunter") || v.Args["password"] != "[secret]" {
+		t.Errorf("\n%s", v.Text)
+	}
+}
