@@ -1,0 +1,160 @@
+package policy_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/policy"
+)
+
+func TestDigestIsOfTheMeaning(t *testing.T) {
+	parse := func(text string) string {
+		t.Helper()
+		p, err := policy.Parse("policy.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Digest()
+	}
+	one := parse("version: 1\nrules: [{name: a, match: {action: [x.y, x.z]}, then: deny}]\n")
+	if same := parse("# words\nversion: 1\nmode: enforce\nrules:\n- {then: deny, name: a, match: {action: [x.z, x.y]}}\n"); same != one {
+		t.Error("the same policy has two digests")
+	}
+	for _, other := range []string{
+		"version: 1\nrules: [{name: a, match: {action: [x.y]}, then: deny}]\n",
+		"version: 1\nrules: [{name: a, match: {action: [x.y, x.z]}, then: allow}]\n",
+		"version: 1\nmode: report\nrules: [{name: a, match: {action: [x.y, x.z]}, then: deny}]\n",
+		"version: 1\ndefaults: {low: deny}\nrules: [{name: a, match: {action: [x.y, x.z]}, then: deny}]\n",
+	} {
+		if parse(other) == one {
+			t.Errorf("same digest:\n%s", other)
+		}
+	}
+}
+
+// The files that init writes are policies, with and without their examples.
+func TestDefaultFile(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		data := policy.DefaultFile(strict)
+		p, err := policy.Parse("policy.yaml", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		medium, unmatched := runtime.EffectAllow, runtime.EffectAllow
+		if strict {
+			medium, unmatched = runtime.EffectAsk, runtime.EffectDeny
+		}
+		if v := p.Decide(question(t, "action=a.b risk=medium")); v.Effect != medium {
+			t.Errorf("strict %t: medium is %s", strict, v.Effect)
+		}
+		if v := p.Decide(question(t, "action=net.pass risk=unmatched")); v.Effect != unmatched {
+			t.Errorf("strict %t: unmatched is %s", strict, v.Effect)
+		}
+		_, examples, _ := strings.Cut(string(data), "# rules:\n")
+		examples, _, _ = strings.Cut(examples, "# Fields of a match")
+		used := strings.ReplaceAll("# rules:\n"+examples, "# ", "")
+		used = strings.ReplaceAll(used, "#\n", "\n")
+		if p, err = policy.Parse("policy.yaml", append(data, used...)); err != nil {
+			t.Fatalf("the examples: %v", err)
+		}
+		if v := p.Decide(question(t, "action=net.pass risk=unmatched host=pastebin.com:443")); v.Rule != "no-pastebins" {
+			t.Errorf("the examples do not hold: %+v", v)
+		}
+	}
+}
+
+func TestLiveSwaps(t *testing.T) {
+	l := policy.NewLive(policy.Default())
+	q := question(t, "action=a.b")
+	if v := l.Decide(q); v.Effect != runtime.EffectAllow {
+		t.Errorf("%+v", v)
+	}
+	p, err := policy.Parse("policy.yaml", []byte("version: 1\ndefaults: {low: deny}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Swap(p)
+	if v := l.Decide(q); v.Effect != runtime.EffectDeny || l.Current() != p {
+		t.Errorf("%+v", v)
+	}
+	l.Swap(nil)
+	if v := l.Decide(q); v.Effect != runtime.EffectDeny {
+		t.Errorf("%+v", v)
+	}
+}
+
+// hundred is a policy of 100 rules of which the last matches the question.
+func hundred(t testing.TB) (*policy.Policy, runtime.Question) {
+	t.Helper()
+	text := "version: 1\nrules:\n"
+	forms := []string{`"svc%d.*"`, `svc%d.list`, `"*.delete-%d"`, `"svc%d.*-x-*"`}
+	for i := range 99 {
+		text += fmt.Sprintf("- {name: r%d, match: {action: %s, agent: [claude, \"ci-*\"]}, then: deny}\n", i, fmt.Sprintf(forms[i%4], i))
+	}
+	text += "- {name: last, match: {action: \"github.*\", host: api.github.com}, then: allow}\n"
+	p, err := policy.Parse("policy.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := runtime.Question{
+		Principal: &runtime.Principal{Agent: "claude", Roles: []string{"dev"}},
+		Action:    &runtime.Action{Ref: "github.list-pull-requests", Service: "github", Risk: runtime.RiskLow},
+		Request:   &runtime.Request{Target: runtime.Target{Authority: "api.github.com:443", Method: "GET"}},
+	}
+	return p, q
+}
+
+func TestDecideAllocatesNothing(t *testing.T) {
+	p, q := hundred(t)
+	if v := p.Decide(q); v.Rule != "last" {
+		t.Fatalf("%+v", v)
+	}
+	if n := testing.AllocsPerRun(100, func() { p.Decide(q) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkDecide100Rules(b *testing.B) {
+	p, q := hundred(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Decide(q)
+	}
+}
+
+// FuzzParse: any bytes are a policy with a digest, or problems with a place in
+// the file; what is parsed answers, and critical needs the file's own word.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"", "version: 1", "version: 1\nrules: [{name: a, match: {}, then: allow}]", "a: *", "- &x [*x]", "version: 1\n---\n",
+		"version: 1\nrules:\n- name: a\n  match: {host: '[::1]:443', risk: low}\n  then: require_approval\n  approval: {expires: 1m}\n",
+		"%YAML 1.1\n---\n", "\ufeffversion: 1", "{{{", "? [a]\n: b", "version: 1\nmode: \x1b[2J", "!!binary x", "<<: {version: 1}", "\x00",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := policy.Parse("policy.yaml", data)
+		if err != nil {
+			var problems policy.Problems
+			if !errors.As(err, &problems) || len(problems) == 0 || p != nil {
+				t.Fatalf("%v", err)
+			}
+			for _, problem := range problems {
+				if problem.Line < 1 || problem.Column < 1 || problem.Msg == "" {
+					t.Fatalf("%+v", problem)
+				}
+			}
+			return
+		}
+		if len(p.Digest()) != 64 {
+			t.Fatalf("digest %q", p.Digest())
+		}
+		v := p.Decide(question(t, "action=net.tunnel risk=critical"))
+		if v.Effect == runtime.EffectAllow && !strings.Contains(string(data), "allow") && !strings.Contains(string(data), "report") {
+			t.Fatalf("allowed by %s", v.Rule)
+		}
+	})
+}
