@@ -89,12 +89,21 @@ func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.
 	return a, d.o.Store.AddApproval(ctx, a)
 }
 
+// sweepPause keeps a caller over its cap from making the desk read the store
+// over and over.
+const sweepPause = 10 * time.Second
+
 // room refuses one question too many. Questions whose time is over do not count.
 func (d *Desk) room(ctx context.Context, f *dossier) error {
 	open, err := d.o.Store.PendingOf(ctx, f.Tenant, f.Principal)
 	if err != nil || open < d.o.PendingCap {
 		return err
 	}
+	now := d.now()
+	if now.Sub(d.swept) < sweepPause {
+		return tooMany(open)
+	}
+	d.swept = now
 	if _, err = d.Sweep(ctx, f.Tenant); err != nil {
 		return err
 	}

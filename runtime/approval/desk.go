@@ -41,6 +41,7 @@ type Desk struct {
 	start time.Time
 
 	asking sync.Mutex // one find-or-add at a time, so that twins share a question
+	swept  time.Time  // when a full cap last made it sweep; under asking
 
 	mu      sync.Mutex
 	latest  time.Time                 // the largest time seen

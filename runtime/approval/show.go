@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +26,7 @@ type View struct {
 // How much a view shows when it is not full: characters of a value, lines of
 // values, levels of nesting.
 const (
-	shownValue = 200
+	shownValue = 500
 	shownLines = 60
 	shownDepth = 6
 )
@@ -239,7 +238,8 @@ func (s *sheet) quote(text string) string {
 
 // key shows a member's name, quoted unless it is a plain word.
 func (s *sheet) key(name string) string {
-	if regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`).MatchString(name) {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
+	if name != "" && len(name) <= 100 && strings.Trim(name, plain) == "" {
 		return name
 	}
 	return s.quote(name)

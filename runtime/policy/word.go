@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -24,7 +25,7 @@ func (p *parser) mapping(n *yaml.Node, what string, known []string, visit func(k
 			p.problem(key, "", "a field of %s must be a word", what)
 		case first != nil:
 			p.problem(key, "keep one of them", "%s is already in line %d", key.Value, first.Line)
-		case !contains(known, key.Value):
+		case !slices.Contains(known, key.Value):
 			p.unknown(key, what, known)
 		default:
 			seen[key.Value] = key
@@ -32,15 +33,6 @@ func (p *parser) mapping(n *yaml.Node, what string, known []string, visit func(k
 		}
 	}
 	return seen
-}
-
-func contains(known []string, word string) bool {
-	for _, k := range known {
-		if k == word {
-			return true
-		}
-	}
-	return false
 }
 
 func (p *parser) unknown(key *yaml.Node, what string, known []string) {
@@ -107,7 +99,7 @@ func kindOf(tag string) string {
 
 // oneOf notes a problem unless the word is one of the known ones.
 func (p *parser) oneOf(n *yaml.Node, what, word string, known []string) bool {
-	if contains(known, word) {
+	if slices.Contains(known, word) {
 		return true
 	}
 	fix := what + " is one of " + strings.Join(known, ", ")
