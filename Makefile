@@ -48,7 +48,7 @@ fuzz:
 	done
 
 bench: build
-	$(GO) test -run '^TestBench' -count=1 -v -timeout 20m ./internal/app/bench -args -kimbap $(CURDIR)/bin/kimbap
+	KIMBAP_BIN=$(CURDIR)/bin/kimbap $(GO) test -tags bench -run '^TestBench$$' -count=1 -timeout 20m ./cmd/kimbap
 
 ci: lint test race demo
 
