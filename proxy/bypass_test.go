@@ -31,7 +31,7 @@ var tunnelCases = []struct {
 	{"CB-016", "GET /repos/a/b%00/pulls HTTP/1.1\r\nHost: api.good.test\r\n\r\n", 400, runtime.CodeAmbiguousTarget, runtime.ReasonInvalidTarget},
 	{"CB-017", "GET /repos/a/b%zz/pulls HTTP/1.1\r\nHost: api.good.test\r\n\r\n", 400, runtime.CodeAmbiguousTarget, runtime.ReasonInvalidTarget},
 	{"CB-021", "get /repos/a/b/pulls HTTP/1.1\r\nHost: api.good.test\r\n\r\n", 403, runtime.CodeUnknownAction, runtime.ReasonUnmatched},
-	{"CB-022", "GET /repos/a/b HTTP/1.1\r\nHost: api.good.test\r\nX-HTTP-Method-Override: DELETE\r\n\r\n", 400, runtime.CodeInvalidInput, runtime.ReasonMethodOverride},
+	{"CB-022", "GET /repos/a/b HTTP/1.1\r\nHost: api.good.test\r\nX-HTTP-Method-Override: DELETE\r\n\r\n", 400, runtime.CodeAmbiguousTarget, runtime.ReasonMethodOverride},
 	{"CB-033", "GET /repos/a/b/pulls HTTP/1.1\r\nHost: evil.test\r\n\r\n", 421, runtime.CodeMisdirected, ""},
 	{"CB-033 port", "GET /repos/a/b/pulls HTTP/1.1\r\nHost: api.good.test:8443\r\n\r\n", 421, runtime.CodeMisdirected, ""},
 	{"CB-036", "GET https://evil.test/v1 HTTP/1.1\r\nHost: api.good.test\r\n\r\n", 421, runtime.CodeMisdirected, ""},
@@ -85,11 +85,12 @@ func TestRefusedInTunnel(t *testing.T) {
 			inside := r.open("api.good.test:443")
 			inside.t = t
 			inside.send(c.request)
+			rec := r.outcome()
 			p := inside.refused(c.status, c.code)
 			if p.Reason != c.reason {
 				t.Errorf("reason %q (%s), want %q", p.Reason, p.Detail, c.reason)
 			}
-			if rec := r.outcome(); rec.Err == nil || rec.Err.Code != c.code || rec.ID != p.RequestID {
+			if rec.Err == nil || rec.Err.Code != c.code || rec.ID != p.RequestID {
 				t.Errorf("recorded %+v", rec.Err)
 			}
 			_ = inside.Close()

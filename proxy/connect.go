@@ -86,7 +86,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, req)
 		return
 	}
-	seat, full := s.tunnels.enter(principal.ID, t.authority)
+	seat, full := s.tunnels.enter(string(principal.Tenant)+"/"+principal.ID, t.authority)
 	if full != nil {
 		req.Refusal = full
 		s.refuse(w, r, req)

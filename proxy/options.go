@@ -26,6 +26,8 @@ type Table interface {
 	Match(in classifier.Input) (classifier.Match, error)
 }
 
+var _ Table = (*classifier.Table)(nil)
+
 // Options are what a [Server] is made of. The first five are required.
 type Options struct {
 	Pipeline Doer

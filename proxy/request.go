@@ -125,9 +125,6 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request) *runtime.E
 			Hint: "use https; kimbap sends no credential over cleartext and does not upgrade requests",
 		}
 	}
-	if err := overridden(req); err != nil {
-		return err
-	}
 	in := classifier.Input{Scheme: t.Scheme, Authority: t.Authority, Method: t.Method, Target: t.Path, Header: req.Raw.Header}
 	match, err := table.Match(in)
 	if err == nil && match.NeedBody {
@@ -177,20 +174,6 @@ func (s *Server) matchBody(ctx context.Context, req *runtime.Request, table Tabl
 		return classifier.Match{}, err
 	}
 	return table.Match(in)
-}
-
-// overridden refuses fields that make some servers act by another method than
-// the one that was judged.
-func overridden(req *runtime.Request) *runtime.Error {
-	for _, name := range []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
-		if len(req.Raw.Header[name]) > 0 {
-			return &runtime.Error{
-				Code: runtime.CodeInvalidInput, Reason: runtime.ReasonMethodOverride, Stage: runtime.StageSurface,
-				Msg: "the field " + name + " asks for another method than the request's", Hint: "use the method itself",
-			}
-		}
-	}
-	return nil
 }
 
 // caller is who the client says it is. A Proxy-Authorization we cannot read, or

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -153,6 +154,9 @@ func (o *responder) Upgrade() (net.Conn, error) {
 		return nil, err
 	}
 	o.taken = client
+	// net/http forgets the connection here; the end of the request, or of the
+	// server, still ends it.
+	context.AfterFunc(o.r.Context(), func() { _ = client.Close() })
 	_ = client.SetDeadline(time.Time{})
 	head := connectionEstablished
 	if o.status == http.StatusSwitchingProtocols {

@@ -35,6 +35,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const goodToken = tokenPrefix + "good"
 
+// goodOrigins are those of the service in the table.
+var goodOrigins = []string{"https://api.good.test:443", "http://plain.good.test:80"}
+
 // patience is how long a test waits for what must come.
 const patience = 10 * time.Second
 
@@ -52,7 +55,7 @@ type rig struct {
 type stages struct {
 	mu        sync.Mutex
 	upstreams map[string]string // authority → address
-	owned     map[string]string // authority → scheme it is a service's under
+	table     *classifier.Table
 	deny      map[runtime.Ref]bool
 	intents   []runtime.Record
 	outcomes  chan runtime.Record
@@ -64,11 +67,11 @@ func newRig(t *testing.T, change func(*Options, *stages)) *rig {
 	t.Helper()
 	st := &stages{
 		upstreams: map[string]string{},
-		owned:     map[string]string{"api.good.test:443": "https", "plain.good.test:80": "http"},
 		deny:      map[runtime.Ref]bool{runtime.ActionTunnel: true, "good.denied": true},
 		outcomes:  make(chan runtime.Record, 10000),
 	}
-	tunnelBackend, err := NewTunnel(TunnelOptions{Dialer: st})
+	st.own(t, goodOrigins...)
+	tunnelBackend, err := NewTunnel(TunnelOptions{Dialer: st, Peek: time.Second}) // machines are slow at times
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +85,7 @@ func newRig(t *testing.T, change func(*Options, *stages)) *rig {
 	}
 	ca := newTestCA(t)
 	o := Options{
-		Pipeline: pipeline, Identity: st, Table: func() Table { return st }, Leaf: ca.leaf,
+		Pipeline: pipeline, Identity: st, Table: st.current, Leaf: ca.leaf,
 		RootPEM: func() []byte { return []byte("PEM") },
 		Limits:  Limits{DrainTimeout: 5 * time.Second},
 	}
@@ -157,46 +160,37 @@ func (s *stages) Intent(_ context.Context, r *runtime.Record) error {
 }
 func (s *stages) Outcome(r *runtime.Record) { s.outcomes <- *r }
 
-func (s *stages) Host(scheme, authority string) classifier.HostStatus {
+// current is the table in force.
+func (s *stages) current() Table {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch owner := s.owned[authority]; {
-	case owner == scheme:
-		return classifier.HostOwned
-	case owner != "":
-		return classifier.HostInsecure
-	}
-	// Another port of an owned host name is foreign, except the cleartext one.
-	host, port, _ := net.SplitHostPort(authority)
-	if port == "80" && s.owned[net.JoinHostPort(host, "443")] == "https" {
-		return classifier.HostInsecure
-	}
-	return classifier.HostForeign
+	return s.table
 }
 
-func (s *stages) Intercepts(authority string) bool {
+// own compiles the routes of a service at the authorities: /open and below,
+// /repos/{owner}/{repo} and its pulls, /denied, and /judged, whose body is read.
+func (s *stages) own(t *testing.T, origins ...string) {
+	t.Helper()
+	var routes []classifier.Route
+	for _, origin := range origins {
+		scheme, authority, _ := strings.Cut(origin, "://")
+		for path, action := range map[string]string{
+			"/open": "good.open", "/open/{rest...}": "good.open", "/repos/{owner}/{repo}": "good.open",
+			"/repos/{owner}/{repo}/pulls": "good.open", "/denied": "good.denied", "/judged": "good.open",
+		} {
+			routes = append(routes, classifier.Route{
+				Action: action, Service: "good", Schemes: []string{scheme}, Authorities: []string{authority},
+				Methods: []string{"GET", "HEAD", "POST"}, Path: path, Strict: path == "/judged", Source: "test",
+			})
+		}
+	}
+	table, err := classifier.Compile(routes)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.owned[authority] != ""
-}
-
-// Match knows a few exact paths; every method but "get" is passed.
-func (s *stages) Match(in classifier.Input) (classifier.Match, error) {
-	if err := classifier.CheckTarget(in.Target); err != nil {
-		return classifier.Match{}, err
-	}
-	path, _, _ := strings.Cut(in.Target, "?")
-	switch {
-	case in.Method == "get":
-		return classifier.Match{}, nil
-	case path == "/denied":
-		return classifier.Match{Action: "good.denied", Service: "good"}, nil
-	case path == "/judged" && in.Body == nil:
-		return classifier.Match{NeedBody: true}, nil
-	case path == "/judged", strings.HasPrefix(path, "/repos/"), strings.HasPrefix(path, "/open"):
-		return classifier.Match{Action: "good.open", Service: "good"}, nil
-	}
-	return classifier.Match{}, nil
+	s.table = table
 }
 
 // Dial is the guarded dialer: only what the test has put up can be reached.

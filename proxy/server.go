@@ -109,8 +109,20 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.tunnels.idle(ctx.Done())
 	s.tunnels.closeAll()
 	s.cancel()
-	s.active.Wait()
-	return err
+	return errors.Join(err, s.settle())
+}
+
+// settle waits for the handlers that are left. Their connections are closed and
+// their contexts done, so one that stays is a fault of a backend.
+func (s *Server) settle() error {
+	done := make(chan struct{})
+	go func() { defer close(done); s.active.Wait() }()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(s.o.Limits.DrainTimeout):
+		return errors.New("proxy: requests are still running")
+	}
 }
 
 // noteState keeps the connections that have sent no request yet: net/http waits

@@ -347,3 +347,61 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		t.Errorf("recorded %+v", rec.Err)
 	}
 }
+
+// CB-076: a proxy in our own environment is nobody's business here, least of
+// all when it is ourselves.
+func TestEnvironmentIgnored(t *testing.T) {
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "ALL_PROXY"} {
+		t.Setenv(name, "http://127.0.0.1:1")
+	}
+	r := newRig(t, nil)
+	r.upstream("plain.test:80", answering(okAnswer))
+	c := r.connect("plain.test:80", "GET / HTTP/1.1\r\nHost: plain.test\r\n\r\n")
+	if resp, _ := c.get("GET"); resp.StatusCode != 200 {
+		t.Errorf("got %s", resp.Status)
+	}
+	if r.server.front.ConnectDial != nil || r.server.front.Tr.Proxy != nil {
+		t.Error("goproxy would use the environment")
+	}
+}
+
+// CB-074: the next request in an open tunnel is judged by the policy of now.
+func TestPolicyChangesInTunnel(t *testing.T) {
+	r := newRig(t, nil)
+	r.upstream("api.good.test:443", answering(okAnswer))
+	inside := r.open("api.good.test:443")
+	inside.send(openGood)
+	inside.get("GET")
+	r.stages.mu.Lock()
+	r.stages.deny["good.open"] = true
+	r.stages.mu.Unlock()
+	inside.send(openGood)
+	inside.refused(403, runtime.CodeForbidden)
+	r.stages.own(t, "http://plain.good.test:80") // and the table of now
+	inside.send(openGood)
+	if resp, _ := inside.get("GET"); resp.StatusCode != 200 {
+		t.Errorf("a host that nobody owns any more: %s", resp.Status)
+	}
+}
+
+// An upgrade outside any tunnel ends with the server.
+func TestShutdownEndsUpgrades(t *testing.T) {
+	r := newRig(t, nil)
+	r.upstream("plain.test:80", func(c net.Conn, br *bufio.Reader) {
+		_, _ = http.ReadRequest(br)
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+		_, _ = io.Copy(c, br)
+	})
+	c := r.dial()
+	c.send("GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	if resp := c.answer("GET"); resp.StatusCode != 101 {
+		t.Fatal(resp.Status)
+	}
+	if err := r.server.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if n := len(r.stages.outcomes); n != 1 {
+		t.Errorf("%d outcomes", n)
+	}
+	c.ended()
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -221,9 +222,7 @@ func TestReloadClosesRawTunnels(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.stages.mu.Lock()
-	r.stages.owned["new.test:80"] = "http"
-	r.stages.mu.Unlock()
+	r.stages.own(t, append(slices.Clone(goodOrigins), "http://new.test:80")...)
 	r.server.Reloaded()
 	if rest, err := io.ReadAll(changed.br); isTimeout(err) {
 		t.Errorf("still open after %q", rest)
