@@ -1,0 +1,313 @@
+package services
+
+import (
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+func actionFields() []string {
+	return []string{
+		"description", "method", "path", "idempotent", "allow_slash", "websocket", "audit", "risk", "args",
+		"request", "match", "response", "pagination", "retry", "errors", "command", "inline_script",
+	}
+}
+
+// operation is one action while it is read.
+type operation struct {
+	*object
+	action     *runtime.Action
+	route      classifier.Route
+	methods    []string
+	holes      []pathHole
+	args       map[string]*argument
+	order      []string // of args
+	constants  []constant
+	discerning bool // it needs its body to be told from other actions
+}
+
+func (p *parser) actions(o *object) {
+	pairs := o.pairs("actions")
+	if o.get("actions") == nil || o.get("actions").Kind == yaml.MappingNode && len(pairs) == 0 {
+		p.bad(o.at("actions"), "add one, like get-user: {method: GET, path: /user, description: …}", "service needs the field actions, with at least one action")
+	}
+	for _, a := range pairs {
+		if !isName(a.name) {
+			p.bad(a.key, "use lower-case letters, digits and hyphens, with a letter first", "%s is not a name for an action", shown(a.name))
+			continue
+		}
+		p.action(a)
+	}
+}
+
+func (p *parser) action(a pair) {
+	ref := p.s.Name + "." + a.name
+	op := &operation{object: p.object(a.value, a.name, actionFields()...), args: map[string]*argument{}}
+	if a.value.Kind != yaml.MappingNode {
+		return
+	}
+	before := len(p.problems)
+	for _, field := range []string{"command", "inline_script"} {
+		if n := op.get(field); n != nil {
+			p.bad(n, "leave it out", "%s.%s belongs to another adapter than http", a.name, field)
+		}
+	}
+	op.action = &runtime.Action{
+		Ref: runtime.Ref(ref), Service: p.s.Name, Name: a.name, Backend: "rest", Auth: p.s.Auth, Source: p.sourceOf(a.key),
+		Description: op.needed("description", "say in a few words what it does"),
+		Idempotent:  op.boolean("idempotent", false),
+		AuditPlain:  op.oneOf("audit", "keyed", "keyed", "plain") == "plain",
+		HTTP:        &runtime.HTTPSpec{BaseURL: p.s.BaseURL, Authorities: p.s.Authorities, AllowHTTP: p.s.AllowHTTP},
+	}
+	op.route = classifier.Route{
+		Action: ref, Service: p.s.Name, Strict: p.s.Strict, AllowSlash: op.boolean("allow_slash", false), Source: op.action.Source,
+	}
+	p.method(op)
+	p.path(op)
+	p.risk(op)
+	p.arguments(op)
+	p.match(op)
+	p.request(op)
+	p.answer(op)
+	if len(p.problems) == before {
+		p.finish(op)
+	}
+}
+
+// finish makes the routes, has each checked by itself, and seals the digest.
+func (p *parser) finish(op *operation) {
+	routes := p.routes(op)
+	for _, r := range routes {
+		_, err := classifier.Compile([]classifier.Route{r})
+		for _, one := range split(err) {
+			var e *classifier.RouteError
+			if errors.As(one, &e) {
+				p.bad(op.at("path"), "", "%s: %s", op.name, e.Msg)
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+	op.action.Digest = digest(op.action, routes)
+	p.s.Actions = append(p.s.Actions, op.action)
+	p.s.Routes = append(p.s.Routes, routes...)
+}
+
+// routes is one route per scheme: a classifier's route pairs every scheme with
+// every authority, and a host is ours under the scheme it is written with.
+func (p *parser) routes(op *operation) []classifier.Route {
+	byScheme := map[string][]string{}
+	for _, o := range p.s.origins {
+		byScheme[o.scheme] = append(byScheme[o.scheme], o.authority)
+	}
+	var out []classifier.Route
+	for _, scheme := range []string{"https", "http"} {
+		if authorities := byScheme[scheme]; len(authorities) > 0 {
+			r := op.route
+			r.Schemes, r.Authorities = []string{scheme}, authorities
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func (p *parser) method(op *operation) {
+	n := op.get("method")
+	if n == nil {
+		p.bad(op.at("method"), "add method: GET, or a list like [GET, HEAD]", "%s needs the field method", op.name)
+		return
+	}
+	list := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		list = n.Content
+	}
+	if len(list) == 0 {
+		p.bad(n, "write at least one", "%s.method is an empty list", op.name)
+	}
+	for _, n := range list {
+		m := p.textOf(n, op.label("method"))
+		switch {
+		case m == "":
+		case m == http.MethodConnect || m == http.MethodTrace:
+			p.bad(n, "", "method %s cannot be an action", m)
+		case !isMethod(m):
+			p.bad(n, "write it in capitals, like "+strings.ToUpper(m), "%s is not a method (RFC 9110 section 9.1)", shown(m))
+		case slices.Contains(op.methods, m):
+			p.bad(n, "remove it", "method %s is given twice", m)
+		default:
+			op.methods = append(op.methods, m)
+		}
+	}
+	if len(op.methods) > 0 {
+		op.action.HTTP.Method = op.methods[0]
+	}
+	op.route.Methods = op.methods
+	reads := slices.Contains(op.methods, http.MethodGet)
+	op.action.WebSocket = op.boolean("websocket", reads)
+	if op.action.WebSocket && !reads && len(op.methods) > 0 {
+		p.bad(op.at("websocket"), "leave it out", "only a GET can be upgraded to websocket (RFC 6455 section 4.1)")
+	}
+}
+
+func isMethod(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < 'A' || c > 'Z') && (i == 0 || c != '-' && c != '_') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// pathHole is one {placeholder} of a path.
+type pathHole struct {
+	name  string
+	typ   runtime.ParamType
+	rest  bool // {name...}
+	piece string
+}
+
+// path reads the path. Its grammar is the classifier's, which judges it when
+// the route is made; here only the placeholders' names are wanted.
+func (p *parser) path(op *operation) {
+	path := op.needed("path", "add path: /users/{id}")
+	op.action.HTTP.Path = path
+	prefix := ""
+	if u := strings.SplitN(p.s.BaseURL, "/", 4); len(u) == 4 && u[3] != "" {
+		prefix = "/" + strings.TrimSuffix(u[3], "/")
+	}
+	op.route.Path = prefix + path
+	if path != "" && path[0] != '/' {
+		p.bad(op.at("path"), "write /"+path, "%s.path must start with a slash", op.name)
+	}
+	for part := range strings.SplitSeq(path, "/") {
+		inner, ok := strings.CutPrefix(part, "{")
+		if inner, ok = strings.CutSuffix(inner, "}"); !ok || !strings.HasPrefix(part, "{") {
+			continue
+		}
+		hole := pathHole{name: inner, typ: runtime.TypeString, piece: part}
+		if name, rest := strings.CutSuffix(inner, "..."); rest {
+			hole.name, hole.rest = name, true
+		} else if name, isInt := strings.CutSuffix(inner, ":int"); isInt {
+			hole.name, hole.typ = name, runtime.TypeInteger
+		}
+		op.holes = append(op.holes, hole)
+	}
+}
+
+// levels are the risks in rising order.
+func levels() []string { return []string{"low", "medium", "high", "critical"} }
+
+func (p *parser) risk(op *operation) {
+	level := methodsRisk(op.methods)
+	if n := op.get("risk"); n != nil {
+		if n.Kind == yaml.ScalarNode {
+			p.bad(n, "write risk: {level: "+n.Value+"}", "%s.risk must be {level: …}", op.name)
+			return
+		}
+		r := p.object(n, op.name+".risk", "level", "grants_access")
+		op.action.GrantsAccess = r.boolean("grants_access", false)
+		if op.action.GrantsAccess {
+			level = "critical"
+		}
+		level = r.oneOf("level", level, levels()...)
+		if op.action.GrantsAccess && level != "critical" {
+			p.bad(r.at("level"), "write level: critical", "%s hands out lasting access (grants_access), so its risk is critical", op.name)
+		}
+		if op.action.GrantsAccess && strings.Contains(op.action.HTTP.Path, "**") {
+			p.bad(op.at("path"), "write the path of the one operation", "%s hands out lasting access (grants_access), so it may not be a catch-all", op.name)
+		}
+	}
+	op.action.Risk = runtime.Risk(level)
+}
+
+// methodsRisk is the default: that of the most harmful method.
+func methodsRisk(methods []string) string {
+	worst := 0
+	for _, m := range methods {
+		switch m {
+		case http.MethodGet, http.MethodHead:
+		case http.MethodDelete:
+			worst = 2
+		default:
+			worst = max(worst, 1)
+		}
+	}
+	return levels()[worst]
+}
+
+// answer reads what an action says of its response. The filter is jq and is
+// compiled by whoever runs it.
+func (p *parser) answer(op *operation) {
+	if n := op.get("response"); n != nil {
+		r := p.object(n, op.name+".response", "type", "filter")
+		r.oneOf("type", "", "string", "integer", "number", "boolean", "array", "object")
+		op.action.HTTP.Filter = r.text("filter")
+	}
+	if n := op.get("pagination"); n != nil {
+		p.pagination(op, n)
+	}
+	if n := op.get("retry"); n != nil {
+		r := p.object(n, op.name+".retry", "attempts", "on")
+		r.integer("attempts", 1, 1, 10)
+		for _, status := range r.list("on") {
+			if code, ok := wholeNumber(status); !ok || code < 400 || code > 599 {
+				p.wrong(status, op.name+".retry.on", "a list of statuses from 400 to 599")
+			}
+		}
+		if !op.action.Idempotent {
+			p.bad(n, "add idempotent: true when doing it twice is the same as once, else remove retry", "%s.retry needs an idempotent action", op.name)
+		}
+	}
+	p.errors(op)
+}
+
+func (p *parser) pagination(op *operation, n *yaml.Node) {
+	g := p.object(n, op.name+".pagination", "type", "next", "param")
+	if g.needed("type", "add type: link") == "" {
+		return
+	}
+	needed := map[string][]string{"link": {}, "cursor": {"next", "param"}, "page": {"param"}}
+	t := g.oneOf("type", "", "link", "cursor", "page")
+	if t == "" {
+		return
+	}
+	for _, field := range []string{"next", "param"} {
+		has, wants := g.get(field) != nil, contains(needed[t], field)
+		if wants && !has {
+			p.bad(n, "", "%s.pagination of type %s needs the field %s", op.name, t, field)
+		} else if has && !wants {
+			p.bad(g.at(field), "leave it out", "%s.pagination of type %s has no field %s", op.name, t, field)
+		}
+	}
+}
+
+func (p *parser) errors(op *operation) {
+	for _, e := range op.pairs("errors") {
+		status, err := strconv.Atoi(e.name)
+		if err != nil || status < 400 || status > 599 {
+			p.bad(e.key, "", "%s.errors is for statuses from 400 to 599, not %s", op.name, shown(e.name))
+			continue
+		}
+		m := p.object(e.value, op.name+".errors."+e.name, "code", "message")
+		mapping := runtime.ErrorMapping{Code: m.needed("code", "add code: not_found"), Message: m.needed("message", "say what it means")}
+		if mapping.Code != "" && !errorCode.MatchString(mapping.Code) {
+			p.bad(m.at("code"), "write it like not_found", "%s is not an error code", shown(mapping.Code))
+		}
+		p.known(op, m.at("message"), mapping.Message)
+		if op.action.HTTP.Errors == nil {
+			op.action.HTTP.Errors = map[int]runtime.ErrorMapping{}
+		}
+		op.action.HTTP.Errors[status] = mapping
+	}
+}
+
+var errorCode = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)

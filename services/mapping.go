@@ -1,0 +1,329 @@
+package services
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// request reads the request mapping, adds the defaults, and turns it around
+// into the arguments that the classifier reads back.
+func (p *parser) request(op *operation) {
+	r := &object{source: p.source, node: op.node, name: op.name + ".request"}
+	if n := op.get("request"); n != nil {
+		r = p.object(n, op.name+".request", "path_params", "query", "headers", "body", "body_type")
+	}
+	p.pathParams(op, r)
+	p.query(op, r)
+	p.headers(op, r)
+	p.body(op, r)
+	p.defaults(op, r)
+	p.constants(op)
+	for _, name := range op.order {
+		a := op.args[name]
+		op.action.Params = append(op.action.Params, a.Param)
+	}
+}
+
+// place notes where an argument stands. The first place wins, and a path
+// argument is there in every request.
+func (op *operation) place(template string, in runtime.Place) {
+	for _, hole := range holes(template) {
+		if a := op.args[hole]; a != nil {
+			a.used = true
+			if a.In == "" {
+				a.In = in
+			}
+		}
+	}
+}
+
+// readBack lets the classifier read the arguments of a template from a place.
+func (op *operation) readBack(template string, in classifier.Place, key string) {
+	for _, hole := range holes(template) {
+		if a := op.args[hole]; a != nil {
+			op.route.Args = append(op.route.Args, classifier.Arg{
+				Name: hole, In: in, Key: key, Type: string(a.Type), Pattern: inverse(template, hole),
+			})
+		}
+	}
+}
+
+func (p *parser) pathParams(op *operation, r *object) {
+	spec := map[string]string{}
+	for _, m := range r.pairs("path_params") {
+		if !slices.ContainsFunc(op.holes, func(h pathHole) bool { return h.name == m.name }) {
+			p.bad(m.key, "the path is "+op.action.HTTP.Path, "%s.path_params: the path has no {%s}", r.name, m.name)
+			continue
+		}
+		spec[m.name] = p.template(op, m.value, r.name+".path_params."+m.name)
+	}
+	for _, h := range op.holes {
+		template, given := spec[h.name]
+		if !given {
+			template = "{" + h.name + "}"
+			p.imply(op, h)
+		}
+		spec[h.name] = template
+		op.place(template, runtime.InPath)
+		op.readBack(template, classifier.InPath, h.name)
+		for _, hole := range holes(template) {
+			if a := op.args[hole]; a != nil && a.Default == nil {
+				a.Required = true
+			}
+		}
+	}
+	if len(spec) > 0 {
+		op.action.HTTP.PathParams = spec
+	}
+}
+
+// imply declares the argument of a placeholder that args: does not mention.
+func (p *parser) imply(op *operation, h pathHole) {
+	if op.args[h.name] == nil && isArgName(h.name) {
+		op.args[h.name] = &argument{Param: runtime.Param{Name: h.name, Type: h.typ, Required: true}, node: op.at("path")}
+		op.order = append(op.order, h.name)
+	}
+}
+
+func (p *parser) query(op *operation, r *object) {
+	for _, m := range r.pairs("query") {
+		if auth := p.s.Auth; auth.Type == runtime.AuthQuery && m.name == auth.Query {
+			p.bad(m.key, "leave it out", "%s.query: %s is where the credential goes", r.name, shown(m.name))
+		}
+		template := p.template(op, m.value, r.name+".query."+m.name)
+		op.action.HTTP.Query = append(op.action.HTTP.Query, field(m.name, template))
+		op.place(template, runtime.InQuery)
+		op.readBack(template, classifier.InQuery, m.name)
+	}
+}
+
+func field(name, template string) runtime.Field {
+	return runtime.Field{Name: name, Value: runtime.Template{Value: template}}
+}
+
+func (p *parser) headers(op *operation, r *object) {
+	seen := map[string]bool{}
+	for _, m := range r.pairs("headers") {
+		name, label := http.CanonicalHeaderKey(m.name), r.name+".headers."+m.name
+		p.checkHeader(m.key, r.name+".headers", name)
+		switch {
+		case p.ownsHeader(name):
+			p.bad(m.key, "say it under auth:", "%s.headers: %s is where the credential goes", r.name, name)
+		case seen[name]:
+			p.bad(m.key, "remove one of the two", "%s.headers: %s is given twice", r.name, name)
+		}
+		seen[name] = true
+		template := p.template(op, m.value, label)
+		p.checkHeaderText(m.value, label, template)
+		op.action.HTTP.Headers = append(op.action.HTTP.Headers, field(name, template))
+		op.place(template, runtime.InHeader)
+		op.readBack(template, classifier.InHeader, name)
+	}
+}
+
+// ownsHeader reports whether a field carries a credential.
+func (p *parser) ownsHeader(name string) bool {
+	return name == "Authorization" || p.s.Auth.Type == runtime.AuthHeader && name == p.s.Auth.Header
+}
+
+func (p *parser) body(op *operation, r *object) {
+	n, spec := r.get("body"), op.action.HTTP
+	if n != nil || r.get("body_type") != nil || !bodiless(spec.Method) {
+		spec.BodyType = r.oneOf("body_type", "json", "json", "form", "multipart", "raw")
+	}
+	if n == nil {
+		if r.get("body_type") != nil && spec.BodyType == "raw" {
+			p.bad(r.at("body_type"), `add body: "{input}"`, "%s.body_type raw needs a body", r.name)
+		}
+		return
+	}
+	if spec.Method == http.MethodGet || spec.Method == http.MethodHead {
+		p.bad(n, "use query", "%s.body: a %s has no body (RFC 9110 section 9.3.1)", r.name, spec.Method)
+		return
+	}
+	if spec.BodyType == "raw" && n.Kind != yaml.ScalarNode {
+		p.bad(n, `write body: "{input}"`, "%s.body of type raw is one text", r.name)
+		return
+	}
+	if spec.BodyType != "raw" && n.Kind == yaml.ScalarNode && whole(n.Value) == "" {
+		p.bad(n, `write "{input}" for an argument that is the whole body, or {title: "{title}"} for members`, "%s.body must be one argument or a mapping", r.name)
+		return
+	}
+	if tree, ok := p.tree(op, n, r.name+".body"); ok {
+		p.credentialField(op, n, r)
+		spec.Body = &runtime.Template{Value: tree}
+		p.readBody(op, tree, "")
+	}
+}
+
+// credentialField refuses a member that the credential of type body overwrites.
+func (p *parser) credentialField(op *operation, n *yaml.Node, r *object) {
+	if p.s.Auth.Type != runtime.AuthBody || n.Kind != yaml.MappingNode {
+		return
+	}
+	for _, m := range p.pairsOf(n, r.name+".body") {
+		if m.name == p.s.Auth.Field {
+			p.bad(m.key, "leave it out", "%s.body: %s is where the credential goes", r.name, shown(m.name))
+		}
+	}
+}
+
+// bodiless methods put arguments that no mapping names into the query.
+func bodiless(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodDelete
+}
+
+// tree reads a body with its holes.
+func (p *parser) tree(op *operation, n *yaml.Node, name string) (any, bool) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		out := map[string]any{}
+		for _, m := range p.pairsOf(n, name) {
+			if len(holes(m.name)) > 0 {
+				p.bad(m.key, "", "%s: the name of a member cannot come from an argument", name)
+			}
+			v, ok := p.tree(op, m.value, name+"."+m.name)
+			if !ok {
+				return nil, false
+			}
+			out[m.name] = v
+		}
+		return out, true
+	case yaml.SequenceNode:
+		if op.action.HTTP.BodyType != "json" {
+			p.bad(n, "use body_type: json, or an argument of type array", "%s: a form has no lists", name)
+			return nil, false
+		}
+		out := make([]any, 0, len(n.Content))
+		for i, child := range n.Content {
+			v, ok := p.tree(op, child, name+"."+strconv.Itoa(i))
+			if !ok {
+				return nil, false
+			}
+			out = append(out, v)
+		}
+		return out, true
+	case yaml.ScalarNode:
+		v, ok := p.scalar(n, name)
+		if _, isText := v.(string); ok && isText {
+			return p.template(op, n, name), true
+		}
+		return v, ok
+	}
+	return nil, false
+}
+
+// readBody lets the classifier read the arguments of a body back. Multipart and
+// raw bodies are not read.
+func (p *parser) readBody(op *operation, tree any, pointer string) {
+	switch v := tree.(type) {
+	case string:
+		op.place(v, runtime.InBody)
+		if t := op.action.HTTP.BodyType; t == "json" || t == "form" {
+			key := pointer
+			if t == "form" {
+				key = unescapePointer(strings.TrimPrefix(pointer, "/"))
+			}
+			op.readBack(v, classifier.InBody, key)
+		}
+	case []any:
+		for i, child := range v {
+			p.readBody(op, child, pointer+"/"+strconv.Itoa(i))
+		}
+	case map[string]any:
+		for _, name := range sortedKeys(v) {
+			p.readBody(op, v[name], pointer+"/"+escapePointer(name))
+		}
+	}
+}
+
+// escapePointer and unescapePointer are RFC 6901 section 3 and 4.
+func escapePointer(s string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(s) }
+
+func unescapePointer(s string) string { return strings.NewReplacer("~1", "/", "~0", "~").Replace(s) }
+
+// defaults gives a place to the arguments that nothing names: the query of a
+// request without a body, else the body, each under its own name. Where the
+// author wrote that mapping, an argument it leaves out is a mistake.
+func (p *parser) defaults(op *operation, r *object) {
+	spec, where := op.action.HTTP, "body"
+	if bodiless(spec.Method) {
+		where = "query"
+	}
+	written := r.get(where) != nil
+	members := map[string]any{}
+	for _, name := range op.order {
+		a := op.args[name]
+		switch {
+		case a.used && a.Name != op.action.Rest || a.In != "":
+		case a.rest && (!written || bodiless(spec.Method)):
+			a.In = runtime.Place(where) // its members are spread there; nothing is read back
+		case written:
+			p.bad(a.node, "add it to request."+where+", or remove it", "argument %s of %s goes nowhere: request.%s does not name it", shown(name), op.name, where)
+		case where == "query":
+			template := "{" + name + "}"
+			if p.s.Auth.Type == runtime.AuthQuery && name == p.s.Auth.Query {
+				p.bad(a.node, "rename it", "%s: query parameter %s is where the credential goes", op.name, shown(name))
+			}
+			spec.Query = append(spec.Query, field(name, template))
+			op.place(template, runtime.InQuery)
+			op.readBack(template, classifier.InQuery, name)
+		case p.s.Auth.Type == runtime.AuthBody && name == p.s.Auth.Field:
+			p.bad(a.node, "rename it", "%s: member %s is where the credential goes", op.name, shown(name))
+		default:
+			members[name] = "{" + name + "}"
+		}
+	}
+	if len(members) > 0 {
+		spec.Body = &runtime.Template{Value: members}
+		p.readBody(op, members, "")
+	}
+	if spec.Body == nil && !p.spreads(op) {
+		spec.BodyType = ""
+	}
+}
+
+// spreads reports whether the rest argument's members make up the body.
+func (p *parser) spreads(op *operation) bool {
+	a := op.args[op.action.Rest]
+	return a != nil && a.In == runtime.InBody
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// digest is a SHA-256 over all that an approval is for: the definition, where it
+// goes and with which credential. Positions in the file do not count.
+func digest(action *runtime.Action, routes []classifier.Route) string {
+	a := *action
+	a.Source, a.Digest = "", ""
+	rs := slices.Clone(routes)
+	for i := range rs {
+		rs[i].Source = ""
+	}
+	text, err := json.Marshal(struct {
+		Action runtime.Action
+		Routes []classifier.Route
+	}{a, rs})
+	if err != nil { // cannot be: all of it came from text
+		panic("services: digest: " + err.Error())
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,284 @@
+package services
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Resolve implements [runtime.Resolver]. A request that a caller made itself
+// (Raw is set) had its arguments read back from its bytes: what is there is
+// checked, required ones are missed in path and query only, and nothing is
+// added. For a request that is to be built, texts are brought to their types,
+// splits and rest are filled, defaults added, and the request that would result
+// must be recognised as the same action.
+//
+// The errors are [*runtime.Error] with CodeUnknownAction, CodeInvalidInput and,
+// for a request that the set in force has no route for, CodeForbidden. They
+// name arguments and never show values.
+func (s *Set) Resolve(req *runtime.Request) (*runtime.Action, runtime.Args, error) {
+	if req.Action == runtime.ActionPass || req.Action == runtime.ActionTunnel {
+		action, err := s.foreign(req)
+		return action, runtime.Args{}, err
+	}
+	action, ok := s.Action(string(req.Action))
+	if !ok {
+		return nil, nil, s.unknown(string(req.Action))
+	}
+	if req.Raw != nil {
+		args, err := s.received(action, req)
+		if err != nil {
+			return nil, nil, err
+		}
+		return action, args, nil
+	}
+	args, err := s.built(action, req.Args)
+	if err != nil {
+		return nil, nil, err
+	}
+	return action, args, nil
+}
+
+// foreign is the action of traffic to a host that has no service. It is not for
+// hosts that have one: these are intercepted and judged by their actions.
+func (s *Set) foreign(req *runtime.Request) (*runtime.Action, error) {
+	t := req.Target
+	if t.Authority == "" {
+		return nil, s.unknown(string(req.Action))
+	}
+	owned := s.table.Host(t.Scheme, t.Authority) != classifier.HostForeign
+	if t.Scheme == "tcp" {
+		owned = s.table.Intercepts(t.Authority)
+	}
+	if owned {
+		return nil, stale("a service owns this host, so the request cannot pass unrecognised")
+	}
+	action := &runtime.Action{
+		Ref: req.Action, Service: "net", Name: strings.TrimPrefix(string(req.Action), "net."), Backend: "rest",
+		Description: "traffic to a host that has no service", Risk: runtime.RiskUnmatched,
+		WebSocket: true, Auth: &runtime.Auth{Type: runtime.AuthNone},
+	}
+	if t.Scheme == "tcp" {
+		action.Backend = "tunnel"
+	}
+	if req.Action == runtime.ActionTunnel {
+		action.Backend, action.Risk = "tunnel", runtime.RiskCritical
+		action.Description = "a raw tunnel of a protocol that is neither TLS nor HTTP"
+	}
+	return action, nil
+}
+
+func stale(msg string) error {
+	return &runtime.Error{
+		Code: runtime.CodeForbidden, Reason: runtime.ReasonUnmatched, Stage: runtime.StageResolve,
+		Msg: msg, Hint: "send the request again: the installed services may just have changed",
+	}
+}
+
+func (s *Set) unknown(ref string) error {
+	e := &runtime.Error{
+		Code: runtime.CodeUnknownAction, Stage: runtime.StageResolve,
+		Msg: fmt.Sprintf("there is no action %s", shown(ref)), Hint: "kimbap actions list",
+	}
+	name, _, _ := strings.Cut(ref, ".")
+	if near := s.Suggest(ref); len(near) > 0 {
+		e.Hint = "did you mean " + strings.Join(near, " or ") + "?"
+	} else if service, ok := s.byName[name]; ok {
+		e.Hint = "kimbap actions list " + service.Name
+	} else {
+		e.Msg += fmt.Sprintf(": no service %s is installed", shown(name))
+	}
+	return e
+}
+
+// invalid is the error for one argument.
+func invalid(action *runtime.Action, name, complaint string) error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Stage: runtime.StageResolve,
+		Msg:  fmt.Sprintf("argument %s of %s %s", shown(name), action.Ref, complaint),
+		Hint: "kimbap actions describe " + string(action.Ref),
+	}
+}
+
+// received judges arguments that the classifier read from the caller's request.
+func (s *Set) received(action *runtime.Action, req *runtime.Request) (runtime.Args, error) {
+	if !slices.Contains(action.HTTP.Authorities, req.Target.Authority) {
+		return nil, stale(fmt.Sprintf("%s does not belong to the service %s", req.Target.Authority, action.Service))
+	}
+	for _, name := range sortedKeys(req.Args) {
+		if !slices.ContainsFunc(action.Params, func(p runtime.Param) bool { return p.Name == name }) {
+			return nil, invalid(action, name, "is not declared")
+		}
+	}
+	args := make(runtime.Args, len(req.Args))
+	for i := range action.Params {
+		p := &action.Params[i]
+		v, given := req.Args[p.Name]
+		if !given || v == nil {
+			if p.Required && (p.In == runtime.InPath || p.In == runtime.InQuery) {
+				return nil, invalid(action, p.Name, "is required")
+			}
+			continue
+		}
+		if !hasType(p.Type, v) {
+			return nil, invalid(action, p.Name, "must be of type "+string(p.Type))
+		}
+		if complaint := check(p, v); complaint != "" {
+			return nil, invalid(action, p.Name, complaint)
+		}
+		args[p.Name] = v
+	}
+	return args, nil
+}
+
+// hasType is strict: what stands in a request is not brought to its type here.
+func hasType(t runtime.ParamType, v any) bool {
+	switch v.(type) {
+	case string:
+		return t == runtime.TypeString
+	case bool:
+		return t == runtime.TypeBoolean
+	case []any:
+		return t == runtime.TypeArray
+	case map[string]any:
+		return t == runtime.TypeObject
+	}
+	if t != runtime.TypeInteger && t != runtime.TypeNumber {
+		return false
+	}
+	_, complaint := coerceNumber(t, v)
+	return complaint == ""
+}
+
+// built completes the arguments of a request that kimbap builds itself.
+func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, error) {
+	if strings.HasSuffix(action.HTTP.Path, "/**") {
+		return nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Stage: runtime.StageResolve,
+			Msg:  fmt.Sprintf("%s covers many requests, so it cannot be called by name", action.Ref),
+			Hint: "call a named action (kimbap actions list " + action.Service + "), or send the request itself: kimbap run -- curl …",
+		}
+	}
+	args, err := declared(action, given)
+	if err != nil {
+		return nil, err
+	}
+	for i := range action.Params {
+		if p := &action.Params[i]; p.Split != "" {
+			if err := fillSplit(action, p, args); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i := range action.Params {
+		if err := settle(action, &action.Params[i], args); err != nil {
+			return nil, err
+		}
+	}
+	return args, s.recognise(action, args)
+}
+
+// declared takes the given arguments apart into declared ones and the rest.
+func declared(action *runtime.Action, given runtime.Args) (runtime.Args, error) {
+	args := make(runtime.Args, len(given)+len(action.Params))
+	rest := map[string]any{}
+	for _, name := range sortedKeys(given) {
+		i := slices.IndexFunc(action.Params, func(p runtime.Param) bool { return p.Name == name })
+		switch {
+		case given[name] == nil:
+		case i >= 0:
+			args[name] = given[name]
+		case action.Rest == "":
+			complaint := "is not declared"
+			if near := nearest(name, paramNames(action)); near != "" {
+				complaint += "; did you mean " + near + "?"
+			}
+			return nil, invalid(action, name, complaint)
+		default:
+			rest[name] = plain(given[name])
+		}
+	}
+	if len(rest) == 0 {
+		return args, nil
+	}
+	if whole, ok := args[action.Rest]; ok {
+		object, complaint := coerce(&runtime.Param{Type: runtime.TypeObject}, whole)
+		if complaint != "" {
+			return nil, invalid(action, action.Rest, complaint)
+		}
+		merged := maps.Clone(object.(map[string]any))
+		for name, v := range rest {
+			if _, twice := merged[name]; twice {
+				return nil, invalid(action, name, "is given twice")
+			}
+			merged[name] = v
+		}
+		rest = merged
+	}
+	args[action.Rest] = rest
+	return args, nil
+}
+
+func paramNames(action *runtime.Action) []string {
+	names := make([]string, len(action.Params))
+	for i, p := range action.Params {
+		names[i] = p.Name
+	}
+	return names
+}
+
+// fillSplit lets one argument fill several: --repo owner/repo. An argument that
+// is among those it fills may also be given by itself.
+func fillSplit(action *runtime.Action, p *runtime.Param, args runtime.Args) error {
+	v, given := args[p.Name]
+	if !given {
+		return nil
+	}
+	re, complaint := splitPattern(p.Split)
+	text, ok := plain(v).(string)
+	if complaint != "" || !ok {
+		return invalid(action, p.Name, "must be text of the form "+p.Split)
+	}
+	names := holes(p.Split)
+	parts := re.FindStringSubmatch(text)
+	if parts == nil {
+		if slices.Contains(names, p.Name) {
+			return nil
+		}
+		return invalid(action, p.Name, "must have the form "+p.Split)
+	}
+	delete(args, p.Name)
+	for i, name := range names {
+		if old, twice := args[name]; twice && textOf(plain(old)) != parts[i+1] {
+			return invalid(action, name, "is given twice, by itself and in "+p.Name)
+		}
+		args[name] = parts[i+1]
+	}
+	return nil
+}
+
+// settle brings one argument to its type, adds its default, and judges it.
+func settle(action *runtime.Action, p *runtime.Param, args runtime.Args) error {
+	v, given := args[p.Name]
+	if !given {
+		if p.Default != nil {
+			args[p.Name] = p.Default
+		} else if p.Required && (p.Split == "" || slices.Contains(holes(p.Split), p.Name)) {
+			return invalid(action, p.Name, "is required")
+		}
+		return nil
+	}
+	value, complaint := coerce(p, v)
+	if complaint == "" {
+		complaint = check(p, value)
+	}
+	if complaint != "" {
+		return invalid(action, p.Name, complaint)
+	}
+	args[p.Name] = value
+	return nil
+}

@@ -1,0 +1,263 @@
+package services
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Service is one service file, checked and compiled. It is immutable after
+// [Parse] and may be shared.
+type Service struct {
+	Name         string
+	Version      string
+	Description  string
+	Adapter      string   // "http"
+	BaseURL      string   // scheme://host[:port][/prefix]; with its {vars} while these are not set
+	Authorities  []string // canonical host:port, base_url's first; empty while variables are not set
+	AllowHTTP    bool
+	Strict       bool
+	Auth         *runtime.Auth
+	Placeholders map[string]string // environment variable → value, for `kimbap env`
+	Aliases      []string
+	Actions      []*runtime.Action  // in the file's order
+	Routes       []classifier.Route // empty while variables are not set
+	Digest       string             // hex SHA-256 of the file's bytes
+	File         string
+	Unset        []string // variables that [Install] must be given values for
+	Triggers     Triggers
+	Gotchas      []Gotcha
+	Recipes      []Recipe
+
+	origins []origin
+	vars    []variable
+}
+
+// Triggers tell an agent when the service is the right one.
+type Triggers struct{ TaskVerbs, Objects, InsteadOf []string }
+
+// Gotcha is a known trap of the API and the way out of it.
+type Gotcha struct{ Symptom, LikelyCause, Recovery, Severity string }
+
+// Recipe is a task that takes several actions.
+type Recipe struct {
+	Name, Description string
+	Steps             []string
+}
+
+// Parse reads one service file. The file is the name that problems, routes and
+// actions carry; it is not opened. The error is [Problems]: all of them, sorted
+// by position.
+func Parse(file string, data []byte) (*Service, error) {
+	src := &source{file: file}
+	sum := sha256.Sum256(data)
+	s := &Service{File: file, Digest: hex.EncodeToString(sum[:])}
+	if root := src.read(data); root != nil {
+		p := &parser{source: src, s: s}
+		p.service(root)
+	}
+	if err := src.problems.orNil(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// parser builds one Service from its tree.
+type parser struct {
+	*source
+	s *Service
+}
+
+// serviceFields is every field of the top level, in the order of the format.
+func serviceFields() []string {
+	return []string{
+		"name", "version", "description", "adapter", "base_url", "hosts", "vars", "allow_http", "strict", "aliases",
+		"auth", "placeholders", "actions", "triggers", "gotchas", "recipes", "command_spec", "target_app",
+	}
+}
+
+func (p *parser) service(root *yaml.Node) {
+	o := p.object(root, "service", serviceFields()...)
+	if root.Kind != yaml.MappingNode || p.otherAdapter(o) {
+		return
+	}
+	p.s.Adapter = "http"
+	for _, field := range []string{"command_spec", "target_app"} {
+		if n := o.get(field); n != nil {
+			p.bad(n, "leave it out", "%s belongs to another adapter than http", field)
+		}
+	}
+	p.names(o)
+	p.s.AllowHTTP = o.boolean("allow_http", false)
+	p.s.Strict = o.boolean("strict", false)
+	p.variables(o)
+	p.hosts(o)
+	p.auth(o)
+	p.placeholders(o)
+	p.actions(o)
+	p.advice(o)
+	if len(p.problems) == 0 {
+		p.overlaps(o)
+	}
+	if len(p.s.Unset) > 0 {
+		p.s.Routes = nil
+	}
+}
+
+// otherAdapter notes an adapter that this version does not run. Nothing else of
+// such a file is judged.
+func (p *parser) otherAdapter(o *object) bool {
+	adapter := o.oneOf("adapter", "http", "http", "command", "applescript")
+	if adapter == "http" {
+		return false
+	}
+	p.bad(o.at("adapter"), "use adapter: http", "adapter %s comes with a later version", adapter)
+	return true
+}
+
+func (p *parser) names(o *object) {
+	p.s.Name = o.needed("name", "add name: with a short lower-case word, like github")
+	if p.s.Name != "" {
+		p.checkName(o.at("name"), "service.name", p.s.Name)
+	}
+	p.s.Version = o.needed("version", "add version: 1.0.0")
+	if v := p.s.Version; v != "" && !isSemver(v) {
+		p.bad(o.at("version"), "write it like 1.0.0", "service.version %s is not a semantic version", shown(v))
+	}
+	p.s.Description = o.text("description")
+	for _, n := range o.list("aliases") {
+		alias := p.textOf(n, "service.aliases")
+		p.checkName(n, "an alias", alias)
+		if alias == p.s.Name || slices.Contains(p.s.Aliases, alias) {
+			p.bad(n, "remove it", "alias %s is given already", shown(alias))
+		}
+		p.s.Aliases = append(p.s.Aliases, alias)
+	}
+}
+
+func (p *parser) checkName(n *yaml.Node, what, name string) {
+	switch {
+	case !isName(name):
+		p.bad(n, "use lower-case letters, digits and hyphens, with a letter first", "%s %s is not a name", what, shown(name))
+	case name == "net":
+		p.bad(n, "choose another name", "%s may not be net: net.pass and net.tunnel are built in", what)
+	}
+}
+
+// isName is [a-z][a-z0-9-]*, at most 64 bytes: it becomes a file name.
+func isName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (i == 0 || (c < '0' || c > '9') && c != '-') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}
+
+// isSemver follows semver.org 2.0.0.
+func isSemver(s string) bool {
+	s, build, hasBuild := strings.Cut(s, "+")
+	s, pre, hasPre := strings.Cut(s, "-")
+	if hasBuild && !identifiers(build, false) || hasPre && !identifiers(pre, true) {
+		return false
+	}
+	parts := strings.Split(s, ".")
+	return len(parts) == 3 && identifiers(s, true) && !slices.ContainsFunc(parts, func(n string) bool { return !digits(n) })
+}
+
+func identifiers(s string, noPadding bool) bool {
+	for part := range strings.SplitSeq(s, ".") {
+		if part == "" || noPadding && digits(part) && len(part) > 1 && part[0] == '0' {
+			return false
+		}
+		for i := range len(part) {
+			if c := part[i]; !letter(c) && (c < '0' || c > '9') && c != '-' {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+func digits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// advice reads what is for agents and people only.
+func (p *parser) advice(o *object) {
+	if n := o.get("triggers"); n != nil {
+		t := p.object(n, "triggers", "task_verbs", "objects", "instead_of")
+		p.s.Triggers = Triggers{TaskVerbs: t.texts("task_verbs"), Objects: t.texts("objects"), InsteadOf: t.texts("instead_of")}
+	}
+	for _, n := range o.list("gotchas") {
+		g := p.object(n, "gotcha", "symptom", "likely_cause", "recovery", "severity")
+		p.s.Gotchas = append(p.s.Gotchas, Gotcha{
+			Symptom:     g.needed("symptom", "say what one sees"),
+			LikelyCause: g.text("likely_cause"),
+			Recovery:    g.needed("recovery", "say what to do"),
+			Severity:    g.oneOf("severity", "medium", "low", "medium", "high", "critical"),
+		})
+	}
+	for _, n := range o.list("recipes") {
+		r := p.object(n, "recipe", "name", "description", "steps")
+		p.s.Recipes = append(p.s.Recipes, Recipe{
+			Name: r.needed("name", "give it a name"), Description: r.text("description"), Steps: r.texts("steps"),
+		})
+	}
+}
+
+// overlaps compiles the routes of this file together. What is wrong with a
+// single route was noted before.
+func (p *parser) overlaps(o *object) {
+	_, err := classifier.Compile(p.s.Routes)
+	for _, one := range split(err) {
+		line := o.at("actions").Line
+		var overlap *classifier.OverlapError
+		if errors.As(one, &overlap) {
+			line = p.lineOf(overlap.Second.Source, line)
+		}
+		p.add(line, 1, "", "%s", one)
+	}
+}
+
+func (p *parser) lineOf(source string, otherwise int) int {
+	if n, err := strconv.Atoi(strings.TrimPrefix(source, p.file+":")); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// split takes a joined error apart.
+func split(err error) []error {
+	if err == nil {
+		return nil
+	}
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return []error{err}
+	}
+	var out []error
+	for _, one := range joined.Unwrap() {
+		out = append(out, split(one)...)
+	}
+	return out
+}
+
+func (p *parser) sourceOf(n *yaml.Node) string { return fmt.Sprintf("%s:%d", p.file, n.Line) }

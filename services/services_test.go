@@ -1,0 +1,1 @@
+package services_test

@@ -1,0 +1,184 @@
+package services
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// piece is a part of a template: text, or the name of an argument.
+type piece struct{ text, hole string }
+
+// pieces takes a template apart. A hole is an argument's name between braces
+// and nothing else, so that "{ id }" in a GraphQL text is text.
+func pieces(template string) []piece {
+	var out []piece
+	text := 0
+	for i := 0; i < len(template); i++ {
+		if template[i] != '{' {
+			continue
+		}
+		end := strings.IndexByte(template[i:], '}')
+		if end < 0 {
+			break
+		}
+		name := template[i+1 : i+end]
+		if !isArgName(name) {
+			continue
+		}
+		if i > text {
+			out = append(out, piece{text: template[text:i]})
+		}
+		out = append(out, piece{hole: name})
+		i += end
+		text = i + 1
+	}
+	if text < len(template) {
+		out = append(out, piece{text: template[text:]})
+	}
+	return out
+}
+
+// holes are the names in a template, in order.
+func holes(template string) []string {
+	var out []string
+	for _, p := range pieces(template) {
+		if p.hole != "" && !slices.Contains(out, p.hole) {
+			out = append(out, p.hole)
+		}
+	}
+	return out
+}
+
+// whole returns the argument a template consists of, "" when there is text too.
+func whole(template string) string {
+	if ps := pieces(template); len(ps) == 1 {
+		return ps[0].hole
+	}
+	return ""
+}
+
+// inverse is the pattern that reads one argument back from a filled template;
+// nil when the argument is the whole value. Where several arguments stand in one
+// template, each ends at the first character of the text that follows it.
+func inverse(template, name string) *regexp.Regexp {
+	ps := pieces(template)
+	if len(ps) == 1 {
+		return nil
+	}
+	var b strings.Builder
+	b.WriteString("^(?s:")
+	done := false
+	for i, piece := range ps {
+		switch {
+		case piece.hole == "":
+			b.WriteString(regexp.QuoteMeta(piece.text))
+			continue
+		case piece.hole == name && !done:
+			b.WriteByte('(')
+			done = true
+		default:
+			b.WriteString("(?:")
+		}
+		if i+2 < len(ps) { // text follows, and another argument after that
+			first, _, _ := strings.Cut(ps[i+1].text, "")
+			b.WriteString("[^" + classOf(firstRune(first)) + "]*)")
+		} else {
+			b.WriteString(".*)")
+		}
+	}
+	return regexp.MustCompile(b.String() + ")$")
+}
+
+func firstRune(s string) string {
+	for _, r := range s {
+		return string(r)
+	}
+	return ""
+}
+
+// text checks a template that becomes text: every hole names an argument, and a
+// list or an object stands alone.
+func (p *parser) template(op *operation, n *yaml.Node, name string) string {
+	template := p.textOf(n, name)
+	p.known(op, n, template)
+	ps := pieces(template)
+	for i, piece := range ps {
+		a := op.args[piece.hole]
+		if a == nil {
+			continue
+		}
+		a.used = true
+		if len(ps) > 1 && (a.Type == runtime.TypeArray || a.Type == runtime.TypeObject) {
+			p.bad(n, "write \"{"+piece.hole+"}\" alone", "%s: the %s {%s} cannot stand inside text", name, a.Type, piece.hole)
+		}
+		if i > 0 && ps[i-1].hole != "" {
+			p.bad(n, "put a separator between them", "%s: {%s} and {%s} stand side by side and could not be told apart", name, ps[i-1].hole, piece.hole)
+		}
+	}
+	return template
+}
+
+// known notes the holes of a template that name no argument.
+func (p *parser) known(op *operation, n *yaml.Node, template string) {
+	for _, hole := range holes(template) {
+		if op.args[hole] != nil || slices.ContainsFunc(op.holes, func(h pathHole) bool { return h.name == hole }) {
+			continue
+		}
+		fix := "declare it: args: [{name: " + hole + "}]; text in braces that is no argument needs a space after the brace"
+		if near := nearest(hole, op.order); near != "" {
+			fix = "did you mean {" + near + "}?"
+		}
+		p.bad(n, fix, "{%s} is not an argument of %s", hole, op.name)
+	}
+}
+
+// constant reads a YAML value as JSON would hold it. Numbers keep their digits.
+func (p *parser) constant(n *yaml.Node, name string) (any, bool) {
+	switch n.Kind {
+	case yaml.SequenceNode:
+		out := make([]any, 0, len(n.Content))
+		for _, child := range n.Content {
+			v, ok := p.constant(child, name)
+			if !ok {
+				return nil, false
+			}
+			out = append(out, v)
+		}
+		return out, true
+	case yaml.MappingNode:
+		out := map[string]any{}
+		for _, m := range p.pairsOf(n, name) {
+			v, ok := p.constant(m.value, name)
+			if !ok {
+				return nil, false
+			}
+			out[m.name] = v
+		}
+		return out, true
+	case yaml.ScalarNode:
+		return p.scalar(n, name)
+	}
+	return nil, false
+}
+
+func (p *parser) scalar(n *yaml.Node, name string) (any, bool) {
+	switch n.Tag {
+	case "!!null":
+		return nil, true
+	case "!!bool":
+		return strings.EqualFold(n.Value, "true"), true
+	case "!!int", "!!float":
+		if !isNumber(n.Value) {
+			p.bad(n, "write it as JSON does, or in quotes when it is text", "%s: %s is not a JSON number", name, shown(n.Value))
+			return nil, false
+		}
+		return json.Number(n.Value), true
+	}
+	return n.Value, true
+}
