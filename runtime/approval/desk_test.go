@@ -208,6 +208,9 @@ func TestAP008Expiry(t *testing.T) {
 				if runtime.CodeOf(err) != step.code {
 					t.Errorf("got %v", err)
 				}
+				if state := d.store.state(id); step.code != "" && state != approval.Expired {
+					t.Errorf("state %s", state)
+				}
 			})
 		})
 	}
