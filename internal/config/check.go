@@ -1,0 +1,126 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// checkListen accepts host:port; an empty address (no listener) too.
+func checkListen(addr string) error {
+	if addr == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(addr)
+	bad := wrong{fmt.Sprintf("%q is not an address to listen on", addr), "write host:port, for example 127.0.0.1:7788"}
+	if err != nil || !validPort(port, 0) {
+		return bad
+	}
+	if _, err := netip.ParseAddr(host); err != nil && host != "" && !validName(host) {
+		return bad
+	}
+	return nil
+}
+
+// loopback reports whether only this host can reach a listener. A name other
+// than localhost may mean any interface.
+func loopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback() || host == "localhost"
+}
+
+func validPort(text string, low uint64) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n >= low && strconv.FormatUint(n, 10) == text
+}
+
+func validName(name string) bool {
+	if name == "" || len(name) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || strings.Trim(strings.ToLower(label), "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return false
+		}
+	}
+	return !endsInNumber(strings.ToLower(name))
+}
+
+// endsInNumber tells names that some resolvers read as an address: 127.1, 0x7f000001.
+func endsInNumber(name string) bool {
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if hex, ok := strings.CutPrefix(last, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
+	return strings.Trim(last, "0123456789") == ""
+}
+
+func checkEgressEntry(entry string) error {
+	if _, err := netip.ParsePrefix(entry); err == nil {
+		return nil
+	}
+	if addr, err := netip.ParseAddr(entry); err == nil && addr.Zone() == "" {
+		return nil
+	}
+	if validName(strings.TrimPrefix(entry, "*.")) {
+		return nil
+	}
+	return wrong{fmt.Sprintf("%q is neither a range, an address nor a host", entry), "write for example 10.0.0.0/8, 10.1.2.3 or host.corp.example, without a port"}
+}
+
+func checkResolve(from, to string) error {
+	for _, authority := range []string{from, to} {
+		host, port, err := net.SplitHostPort(authority)
+		_, notAddr := netip.ParseAddr(host)
+		if err != nil || !validPort(port, 1) || notAddr != nil && !validName(host) {
+			return wrong{fmt.Sprintf("%q is not host:port", authority), `write for example "api.demo.test:443": "127.0.0.1:18443"`}
+		}
+	}
+	return nil
+}
+
+// checkProxyURL says nothing of the URL itself, which may hold a password.
+func checkProxyURL(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		return wrong{"this is not the URL of a proxy", "write for example http://proxy.corp.example:3128"}
+	}
+	return notYet("an upstream proxy", `leave it empty: upstreams are dialled directly`)
+}
+
+func checkDSN(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" && u.RawQuery == "" {
+		return wrong{"this is not the DSN of a store", `write postgres://user@host/database, or "" for sqlite in the home`}
+	}
+	return notYet("a Postgres store", `write "": the data is kept in sqlite in the home`)
+}
+
+func checkHold(text string) error {
+	if text == "auto" {
+		return nil
+	}
+	d, err := ParseDuration(text)
+	if err != nil || d.Duration() > time.Hour {
+		return wrong{fmt.Sprintf("approval.hold cannot be %q", text), "write auto, or a duration up to 1h such as 20s"}
+	}
+	return nil
+}
+
+func notYet(what, fix string) error {
+	return wrong{what + " is not supported by this version", fix}
+}

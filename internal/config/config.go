@@ -1,0 +1,137 @@
+package config
+
+import "time"
+
+// Config is the configuration in force. It is immutable after [Load] and safe
+// for concurrent use.
+type Config struct {
+	Proxy     Proxy
+	Egress    Egress
+	Upstream  Upstream
+	Audit     Audit
+	Approval  Approval
+	Policy    Policy
+	Admin     Admin
+	Store     Store
+	MasterKey MasterKey
+	Exec      Exec
+	Serve     Serve
+
+	origins map[string]string
+}
+
+// Proxy is the listener of the agents.
+type Proxy struct {
+	Listen         string // host:port
+	Auth           string // local: programs of this user; token: a kimbap token
+	Intercept      string // services: their hosts only; all
+	Unmatched      string // allow or deny hosts that have no service
+	UpstreamProxy  Secret // URL of a corporate proxy, which may hold its password
+	Limits         Limits
+	InsecureListen bool // only by flag: a listener beyond loopback, in clear
+}
+
+// Limits bound what clients can make the proxy hold.
+type Limits struct {
+	Tunnels      int // open tunnels in all
+	PerPrincipal int // open tunnels of one principal
+	HeaderBytes  int // one request's head
+}
+
+// Egress says which addresses may be dialled.
+type Egress struct {
+	Private     string   // auto, allow or deny
+	Allow, Deny []string // ranges, addresses or host names
+}
+
+// Upstream is how upstreams are found, trusted and waited for.
+type Upstream struct {
+	Resolve       map[string]string // "host:port" → "address:port"
+	CAFile        string            // PEM, added to the system's roots
+	DialTimeout   Duration
+	HeaderTimeout Duration // 0: none
+	IdleTimeout   Duration
+}
+
+// Audit is where the trail goes.
+type Audit struct {
+	Dir        string // "": in the home
+	Durability string // full
+	Sinks      []Sink
+}
+
+// Sink is a second writer of the trail.
+type Sink struct {
+	Type     string `yaml:"type"` // file
+	Path     string `yaml:"path"`
+	Required bool   `yaml:"required"` // a request is refused when this sink cannot be written
+}
+
+// Approval is how long a request and a question wait for a person.
+type Approval struct {
+	Hold    string // auto, or a duration
+	Expires Duration
+}
+
+// autoHold is the longest wait of hold: auto; most clients give up at 60 s.
+const autoHold = 50 * time.Second
+
+// HoldFor returns the longest time that a request is held open; for auto that
+// is 50 s, used only when somebody can answer.
+func (a Approval) HoldFor() time.Duration {
+	d, err := time.ParseDuration(a.Hold)
+	if err != nil {
+		return autoHold
+	}
+	return d
+}
+
+// Policy is where the rules are.
+type Policy struct {
+	Source string // file
+	Path   string // "": policy.yaml in the home; a folder is allowed
+}
+
+// Admin is the operator's own listener.
+type Admin struct{ Listen string }
+
+// Store is where secrets, tokens and approvals are kept.
+type Store struct {
+	DSN string // always "" in this version: sqlite in the home
+}
+
+// MasterKey says where the key of the vault comes from.
+type MasterKey struct {
+	Source string // auto, file or env
+	Value  Secret // with source env only
+}
+
+// Exec bounds scripts.
+type Exec struct {
+	Timeout Duration
+	Heap    Size
+	Calls   int
+	Workers int
+}
+
+// Serve is the listener of the REST surface.
+type Serve struct{ Listen string }
+
+// defaults are the values of every key that nobody set.
+func defaults() *Config {
+	return &Config{
+		Proxy: Proxy{
+			Listen: "127.0.0.1:7788", Auth: "local", Intercept: "services", Unmatched: "allow",
+			Limits: Limits{Tunnels: 20000, PerPrincipal: 2000, HeaderBytes: 65536},
+		},
+		Egress:    Egress{Private: "auto"},
+		Upstream:  Upstream{DialTimeout: Duration(10 * time.Second), IdleTimeout: Duration(5 * time.Minute)},
+		Audit:     Audit{Durability: "full"},
+		Approval:  Approval{Hold: "auto", Expires: Duration(8 * time.Hour)},
+		Policy:    Policy{Source: "file"},
+		MasterKey: MasterKey{Source: "auto"},
+		Exec:      Exec{Timeout: Duration(30 * time.Second), Heap: 96 << 20, Calls: 500, Workers: 2},
+		Serve:     Serve{Listen: "127.0.0.1:8080"},
+		origins:   map[string]string{},
+	}
+}

@@ -1,0 +1,176 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// place is where a value came from.
+type place struct {
+	file         string // a path, "environment variable NAME" or "flag NAME"
+	line, column int
+}
+
+func (p place) origin() string {
+	if p.line > 0 {
+		return fmt.Sprintf("%s:%d", p.file, p.line)
+	}
+	return p.file
+}
+
+// loader collects values, their places and everything that is wrong.
+type loader struct {
+	cfg      *Config
+	path     string
+	source   []byte
+	env      []string
+	settings map[string]setting
+	order    []setting
+	places   map[string]place
+	problems Problems
+}
+
+// Load reads path, then the environment (NAME=value pairs, KIMBAP_<SECTION>_<KEY>),
+// then flags (by key, "proxy.listen"); the later wins. A missing file, or the
+// path "", means defaults; so does an empty variable. What is wrong is returned
+// as [Problems], all of it; a file that cannot be read is a plain error.
+func Load(path string, env []string, flags map[string]string) (*Config, error) {
+	l := &loader{cfg: defaults(), path: path, env: env, settings: map[string]setting{}, places: map[string]place{}}
+	l.order = l.cfg.settings()
+	for _, s := range l.order {
+		l.settings[s.key] = s
+	}
+	if err := l.readFile(); err != nil {
+		return nil, err
+	}
+	l.readEnvironment()
+	l.readFlags(flags)
+	l.readMasterKey()
+	l.checkTogether()
+	if len(l.problems) > 0 {
+		slices.SortStableFunc(l.problems, func(a, b Problem) int {
+			if a.File != b.File {
+				return 0
+			}
+			return a.Line - b.Line
+		})
+		return nil, l.problems
+	}
+	for key, p := range l.places {
+		l.cfg.origins[key] = p.origin()
+	}
+	return l.cfg, nil
+}
+
+// maxFile bounds config.yaml and the files of secrets.
+const maxFile = 1 << 20
+
+func (l *loader) readFile() error {
+	if l.path == "" {
+		return nil
+	}
+	source, err := readSmall(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	l.source = source
+	l.readYAML()
+	return nil
+}
+
+func readSmall(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxFile {
+		return nil, fmt.Errorf("%s has %d bytes, over the limit of %d", path, info.Size(), maxFile)
+	}
+	return os.ReadFile(path)
+}
+
+// problem notes what is wrong at a place.
+func (l *loader) problem(at place, err error) {
+	p := Problem{File: at.file, Line: at.line, Column: at.column, Msg: err.Error()}
+	var w wrong
+	if errors.As(err, &w) {
+		p.Msg, p.Fix = w.msg, w.fix
+	}
+	if at.line > 0 {
+		p.Excerpt = excerpt(l.source, at.line)
+	}
+	l.problems = append(l.problems, p)
+}
+
+// apply gives a setting its values. items are the places of each value, or one
+// for all of them.
+func (l *loader) apply(s setting, values []string, at place, items []place) {
+	if s.value == twinned {
+		text, err := l.secretFile(values[0], at)
+		if err != nil {
+			l.problem(at, err)
+			return
+		}
+		values = []string{text}
+	}
+	if s.path && values[0] != "" {
+		values = []string{l.absolute(values[0], at)}
+	}
+	bad, err := s.set(values)
+	if err != nil {
+		if bad < len(items) {
+			at = items[bad]
+		}
+		l.problem(at, err)
+		return
+	}
+	l.places[strings.TrimSuffix(s.key, twinSuffix(s))] = at
+}
+
+func twinSuffix(s setting) string {
+	if s.value == twinned {
+		return "_file"
+	}
+	return ""
+}
+
+// absolute makes a path of the file relative to the file, and gives ~/ its
+// meaning everywhere.
+func (l *loader) absolute(path string, at place) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		if home := lookup(l.env, "HOME"); home != "" {
+			return filepath.Join(home, rest)
+		}
+	}
+	if at.line > 0 && !filepath.IsAbs(path) {
+		return filepath.Join(filepath.Dir(l.path), path)
+	}
+	return path
+}
+
+// secretFile reads a secret from its own file; the newline that editors add at
+// the end is not part of it.
+func (l *loader) secretFile(path string, at place) (string, error) {
+	data, err := readSmall(l.absolute(path, at))
+	if err != nil {
+		return "", wrong{fmt.Sprintf("the file of the secret cannot be read: %v", err), "name a file that this user can read"}
+	}
+	text := strings.TrimRight(string(data), "\r\n")
+	if text == "" {
+		return "", wrong{fmt.Sprintf("the file %s holds no secret", path), "write the secret into it"}
+	}
+	return text, nil
+}
+
+// both refuses a secret and its _file twin from the same source.
+func (l *loader) both(at place, a, b string) {
+	l.problem(at, wrong{fmt.Sprintf("%s and %s are both set", a, b), "keep one of the two"})
+}

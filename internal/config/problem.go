@@ -1,0 +1,84 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Problem is one thing that is wrong with the configuration.
+type Problem struct {
+	File         string // the file, or "environment variable NAME", or "flag NAME"
+	Line, Column int    // 1-based; 0 outside a file
+	Msg          string
+	Fix          string // what to write instead; may be ""
+	Excerpt      string // the line itself, secrets masked; "" outside a file
+}
+
+// Problems are all that is wrong, in the order of the file. They are an error.
+type Problems []Problem
+
+// Error prints every problem with its place, its line, a caret and the fix.
+func (p Problems) Error() string {
+	all := make([]string, len(p))
+	for i := range p {
+		all[i] = p[i].String()
+	}
+	return strings.Join(all, "\n")
+}
+
+// String prints the problem as [Problems.Error] does.
+func (p Problem) String() string {
+	var b strings.Builder
+	b.WriteString(p.File)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", p.Line, max(p.Column, 1))
+	}
+	b.WriteString(": " + p.Msg)
+	if p.Excerpt != "" {
+		number := fmt.Sprint(p.Line)
+		fmt.Fprintf(&b, "\n  %s | %s\n  %s | %s^", number, p.Excerpt, strings.Repeat(" ", len(number)), indent(p.Excerpt, p.Column))
+	}
+	if p.Fix != "" {
+		b.WriteString("\n  fix: " + p.Fix)
+	}
+	return b.String()
+}
+
+// indent reaches the column under a line, tabs kept so that the caret lines up.
+func indent(line string, column int) string {
+	var b strings.Builder
+	for i, r := range []rune(line) {
+		if i >= column-1 {
+			break
+		}
+		if r != '\t' {
+			r = ' '
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// wrong is a refusal that knows the remedy.
+type wrong struct{ msg, fix string }
+
+func (w wrong) Error() string { return w.msg }
+
+// excerpt returns a line of the source as it may be shown.
+func excerpt(source []byte, line int) string {
+	lines := strings.Split(string(source), "\n")
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	return maskLine(strings.TrimRight(lines[line-1], "\r"))
+}
+
+// maskLine hides what follows a key that holds a secret, and the userinfo of
+// any URL: a line is shown for a mistake beside the secret, too.
+func maskLine(line string) string {
+	keys := regexp.MustCompile(`(?i)(["']?(?:upstream_proxy|dsn|password|secret|token|key)["']?\s*:\s*)\S.*`)
+	line = keys.ReplaceAllString(line, "${1}"+masked)
+	userinfo := regexp.MustCompile(`://[^/\s]*@`)
+	return userinfo.ReplaceAllString(line, "://"+masked+"@")
+}

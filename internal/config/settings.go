@@ -1,0 +1,225 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// kind is the YAML form of a setting.
+type kind int
+
+const (
+	aText kind = iota
+	aNumber
+	aSize // a number of bytes or text with a unit
+	aList
+	aMap
+	aSinks
+)
+
+// setting is one key: how it is read from any source and shown again.
+type setting struct {
+	key   string
+	kind  kind
+	path  bool                                     // a relative path in the file is relative to the file
+	value secretKind                               // how carefully it is shown
+	set   func(values []string) (bad int, e error) // one value, or the list, or "key=value" each
+	show  func() any                               // string, int, []string, map[string]string or []Sink
+}
+
+type secretKind int
+
+const (
+	plain   secretKind = iota
+	secret             // the value itself
+	twinned            // "_file": read from the file it names
+)
+
+// settings is the list of all keys, bound to c.
+func (c *Config) settings() []setting {
+	return slices.Concat(c.trafficSettings(), c.keepingSettings(), c.laterSettings())
+}
+
+// trafficSettings are those of requests on their way.
+func (c *Config) trafficSettings() []setting {
+	p, e, u := &c.Proxy, &c.Egress, &c.Upstream
+	return []setting{
+		text("proxy.listen", &p.Listen, checkListen),
+		choice("proxy.auth", &p.Auth, "local", "token"),
+		choice("proxy.intercept", &p.Intercept, "services", "all"),
+		choice("proxy.unmatched", &p.Unmatched, "allow", "deny"),
+		hidden("proxy.upstream_proxy", &p.UpstreamProxy, checkProxyURL),
+		twin("proxy.upstream_proxy_file", &p.UpstreamProxy, checkProxyURL),
+		number("proxy.limits.tunnels", &p.Limits.Tunnels, 1, 1_000_000),
+		number("proxy.limits.per_principal", &p.Limits.PerPrincipal, 1, 1_000_000),
+		number("proxy.limits.header_bytes", &p.Limits.HeaderBytes, 1024, 16<<20),
+		choice("egress.private", &e.Private, "auto", "allow", "deny"),
+		list("egress.allow", &e.Allow, checkEgressEntry),
+		list("egress.deny", &e.Deny, checkEgressEntry),
+		pairs("upstream.resolve", &u.Resolve, checkResolve),
+		asPath(text("upstream.ca_file", &u.CAFile, anything)),
+		duration("upstream.dial_timeout", &u.DialTimeout, time.Millisecond, time.Hour),
+		duration("upstream.header_timeout", &u.HeaderTimeout, 0, 24*time.Hour),
+		duration("upstream.idle_timeout", &u.IdleTimeout, time.Second, 24*time.Hour),
+	}
+}
+
+// keepingSettings are those of what is kept and decided.
+func (c *Config) keepingSettings() []setting {
+	return []setting{
+		asPath(text("audit.dir", &c.Audit.Dir, anything)),
+		choice("audit.durability", &c.Audit.Durability, "full", "store", "sink"),
+		{key: "audit.sinks", kind: aSinks, show: func() any { return c.Audit.Sinks }},
+		text("approval.hold", &c.Approval.Hold, checkHold),
+		duration("approval.expires", &c.Approval.Expires, time.Minute, 90*24*time.Hour),
+		choice("policy.source", &c.Policy.Source, "file"),
+		asPath(text("policy.path", &c.Policy.Path, anything)),
+		choice("master_key.source", &c.MasterKey.Source, "auto", "file", "env", "keyring", "command", "transit"),
+	}
+}
+
+// laterSettings are those of surfaces and stores beyond this version's own.
+func (c *Config) laterSettings() []setting {
+	dsn := func(values []string) (int, error) { return 0, checkDSN(values[0]) }
+	return []setting{
+		text("admin.listen", &c.Admin.Listen, checkListen),
+		{key: "store.dsn", value: secret, set: dsn, show: func() any { return "" }},
+		{key: "store.dsn_file", value: twinned, set: dsn},
+		duration("exec.timeout", &c.Exec.Timeout, time.Millisecond, 24*time.Hour),
+		size("exec.heap", &c.Exec.Heap, 1<<20, 64<<30),
+		number("exec.calls", &c.Exec.Calls, 1, 1_000_000),
+		number("exec.workers", &c.Exec.Workers, 1, 1024),
+		text("serve.listen", &c.Serve.Listen, checkListen),
+	}
+}
+
+func anything(string) error { return nil }
+
+func text(key string, to *string, check func(string) error) setting {
+	return setting{key: key, show: func() any { return *to }, set: func(v []string) (int, error) {
+		if err := check(v[0]); err != nil {
+			return 0, err
+		}
+		*to = v[0]
+		return 0, nil
+	}}
+}
+
+func asPath(s setting) setting {
+	s.path = true
+	return s
+}
+
+func choice(key string, to *string, options ...string) setting {
+	return text(key, to, func(v string) error {
+		if !slices.Contains(options, v) {
+			return wrong{fmt.Sprintf("%q is not a value of %s", v, key), "write " + oneOf(options)}
+		}
+		return nil
+	})
+}
+
+func hidden(key string, to *Secret, check func(string) error) setting {
+	return setting{key: key, value: secret, set: intoSecret(to, check), show: func() any {
+		if to.Empty() {
+			return ""
+		}
+		return masked
+	}}
+}
+
+func twin(key string, to *Secret, check func(string) error) setting {
+	return setting{key: key, value: twinned, set: intoSecret(to, check)}
+}
+
+func intoSecret(to *Secret, check func(string) error) func([]string) (int, error) {
+	return func(v []string) (int, error) {
+		if err := check(v[0]); err != nil {
+			return 0, err
+		}
+		*to = newSecret(v[0])
+		return 0, nil
+	}
+}
+
+func number(key string, to *int, low, high int) setting {
+	return setting{key: key, kind: aNumber, show: func() any { return *to }, set: func(v []string) (int, error) {
+		n, err := strconv.Atoi(v[0])
+		if err != nil || strconv.Itoa(n) != v[0] || n < low || n > high {
+			return 0, wrong{fmt.Sprintf("%s cannot be %q", key, v[0]), fmt.Sprintf("write a whole number from %d to %d", low, high)}
+		}
+		*to = n
+		return 0, nil
+	}}
+}
+
+func duration(key string, to *Duration, low, high time.Duration) setting {
+	return setting{key: key, show: func() any { return to.String() }, set: func(v []string) (int, error) {
+		d, err := ParseDuration(v[0])
+		if err != nil {
+			return 0, err
+		}
+		if d.Duration() < low || d.Duration() > high {
+			return 0, wrong{fmt.Sprintf("%s cannot be %s", key, d), fmt.Sprintf("write a duration from %s to %s", Duration(low), Duration(high))}
+		}
+		*to = d
+		return 0, nil
+	}}
+}
+
+func size(key string, to *Size, low, high Size) setting {
+	return setting{key: key, kind: aSize, show: func() any { return to.String() }, set: func(v []string) (int, error) {
+		n, err := ParseSize(v[0])
+		if err != nil {
+			return 0, err
+		}
+		if n < low || n > high {
+			return 0, wrong{fmt.Sprintf("%s cannot be %s", key, n), fmt.Sprintf("write a size from %s to %s", low, high)}
+		}
+		*to = n
+		return 0, nil
+	}}
+}
+
+func list(key string, to *[]string, check func(string) error) setting {
+	return setting{key: key, kind: aList, show: func() any { return slices.Clone(*to) }, set: func(v []string) (int, error) {
+		for i, item := range v {
+			if err := check(item); err != nil {
+				return i, err
+			}
+		}
+		*to = slices.Clone(v)
+		return 0, nil
+	}}
+}
+
+func pairs(key string, to *map[string]string, check func(from, to string) error) setting {
+	return setting{key: key, kind: aMap, show: func() any { return maps.Clone(*to) }, set: func(v []string) (int, error) {
+		out := map[string]string{}
+		for i, item := range v {
+			from, target, ok := strings.Cut(item, "=")
+			if !ok {
+				return i, wrong{fmt.Sprintf("%q is not FROM=TO", item), "write host:port=address:port"}
+			}
+			if err := check(from, target); err != nil {
+				return i, err
+			}
+			out[from] = target
+		}
+		*to = out
+		return 0, nil
+	}}
+}
+
+// oneOf writes "a, b or c".
+func oneOf(options []string) string {
+	if len(options) == 1 {
+		return options[0]
+	}
+	last := len(options) - 1
+	return strings.Join(options[:last], ", ") + " or " + options[last]
+}

@@ -1,0 +1,193 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Entry is one key of the configuration in force, secrets masked.
+type Entry struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"` // default, file:line, environment variable NAME, flag NAME
+}
+
+// Entries returns every key in the order of the documentation.
+func (c *Config) Entries() []Entry {
+	var out []Entry
+	for _, s := range c.settings() {
+		if s.show != nil {
+			out = append(out, Entry{s.key, oneLine(s.show()), c.Origin(s.key)})
+		}
+	}
+	return out
+}
+
+// Origin says where the value of a key came from.
+func (c *Config) Origin(key string) string {
+	if origin, ok := c.origins[key]; ok {
+		return origin
+	}
+	return "default"
+}
+
+// Origins returns [Config.Origin] for every key.
+func (c *Config) Origins() map[string]string {
+	out := map[string]string{}
+	for _, e := range c.Entries() {
+		out[e.Key] = e.Origin
+	}
+	return out
+}
+
+func oneLine(value any) string {
+	switch v := value.(type) {
+	case []string:
+		return strings.Join(v, ", ")
+	case map[string]string:
+		var parts []string
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			parts = append(parts, k+"="+v[k])
+		}
+		return strings.Join(parts, ", ")
+	case []Sink:
+		var parts []string
+		for _, s := range v {
+			parts = append(parts, fmt.Sprintf("%s %s required=%t", s.Type, s.Path, s.Required))
+		}
+		return strings.Join(parts, ", ")
+	}
+	return fmt.Sprint(value)
+}
+
+// YAML writes the configuration in force as a config.yaml, secrets masked.
+func (c *Config) YAML() ([]byte, error) {
+	root := &yaml.Node{Kind: yaml.MappingNode}
+	for _, s := range c.settings() {
+		if s.show == nil {
+			continue
+		}
+		at := root
+		names := strings.Split(s.key, ".")
+		for _, name := range names[:len(names)-1] {
+			at = child(at, name)
+		}
+		var value yaml.Node
+		if err := value.Encode(s.show()); err != nil {
+			return nil, err
+		}
+		at.Content = append(at.Content, textNode(names[len(names)-1]), &value)
+	}
+	return encodeYAML(root)
+}
+
+// child returns the mapping under a name, made when missing.
+func child(n *yaml.Node, name string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1]
+		}
+	}
+	made := &yaml.Node{Kind: yaml.MappingNode}
+	n.Content = append(n.Content, textNode(name), made)
+	return made
+}
+
+func textNode(text string) *yaml.Node {
+	n := &yaml.Node{}
+	n.SetString(text)
+	return n
+}
+
+// YAMLOf turns JSON into YAML: members keep their order, numbers their digits.
+// A stream of several values becomes several documents.
+func YAMLOf(data []byte) ([]byte, error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var documents []*yaml.Node
+	for {
+		n, err := jsonNode(decoder)
+		if errors.Is(err, io.EOF) {
+			return encodeYAML(documents...)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("json: %w", err)
+		}
+		documents = append(documents, n)
+	}
+}
+
+func encodeYAML(documents ...*yaml.Node) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	for _, n := range documents {
+		if err := encoder.Encode(n); err != nil {
+			return nil, err
+		}
+	}
+	err := encoder.Close()
+	return out.Bytes(), err
+}
+
+// jsonNode reads one value.
+func jsonNode(d *json.Decoder) (*yaml.Node, error) {
+	token, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t := token.(type) {
+	case json.Delim:
+		return jsonContainer(d, t)
+	case string:
+		return textNode(t), nil
+	case json.Number:
+		tag := "!!int"
+		if strings.ContainsAny(t.String(), ".eE") {
+			tag = "!!float"
+		}
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: t.String()}, nil
+	case bool:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(t)}, nil
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}, nil
+}
+
+// jsonContainer reads the rest of an object or array.
+func jsonContainer(d *json.Decoder, open json.Delim) (*yaml.Node, error) {
+	n := &yaml.Node{Kind: yaml.SequenceNode}
+	if open == '{' {
+		n.Kind = yaml.MappingNode
+	}
+	for d.More() { // a name, a value, a name, …: both are nodes of the mapping
+		item, err := jsonNode(d)
+		if err != nil {
+			return nil, noEOF(err)
+		}
+		n.Content = append(n.Content, item)
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, noEOF(err)
+	}
+	if len(n.Content) == 0 {
+		n.Style = yaml.FlowStyle
+	}
+	return n, nil
+}
+
+// noEOF keeps an end inside a value from looking like the end of the stream.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -1,0 +1,114 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Duration is a time.Duration that is written with its unit: "10s", "5m", "8h".
+type Duration time.Duration
+
+// ParseDuration reads a duration that is not negative.
+func ParseDuration(text string) (Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%q is not a duration such as 500ms, 10s, 5m or 8h", text)
+	}
+	return Duration(d), nil
+}
+
+// Duration returns d for the standard library.
+func (d Duration) Duration() time.Duration { return time.Duration(d) }
+
+// String writes d without parts that are zero: "8h", not "8h0m0s".
+func (d Duration) String() string {
+	text := time.Duration(d).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// Size is a number of bytes that is written with a binary unit: "96MiB".
+type Size int64
+
+// ParseSize reads a whole number of bytes, KiB, MiB or GiB.
+func ParseSize(text string) (Size, error) {
+	bad := fmt.Errorf("%q is not a size such as 65536, 512KiB, 96MiB or 1GiB", text)
+	digits := strings.TrimRight(text, "KMGiB")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 0 || digits == "" || digits[0] == '+' || digits[0] == '0' && len(digits) > 1 {
+		return 0, bad
+	}
+	for _, u := range units() {
+		if text[len(digits):] == u.name {
+			if n > (1<<62)/u.bytes {
+				return 0, bad
+			}
+			return Size(n * u.bytes), nil
+		}
+	}
+	return 0, bad
+}
+
+// String writes s in the largest unit that leaves a whole number.
+func (s Size) String() string {
+	for _, u := range units() {
+		if u.bytes > 1 && s != 0 && int64(s)%u.bytes == 0 {
+			return strconv.FormatInt(int64(s)/u.bytes, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+type unit struct {
+	name  string
+	bytes int64
+}
+
+func units() []unit {
+	return []unit{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}, {"", 1}}
+}
+
+// masked is what stands for a secret wherever a configuration is shown.
+const masked = "[secret]"
+
+// Secret is a value that fmt, JSON, YAML and text encoders show as "[secret]".
+// It holds a pointer, because fmt reaches through unexported strings. The zero
+// Secret is empty.
+type Secret struct{ value *string }
+
+func newSecret(text string) Secret {
+	if text == "" {
+		return Secret{}
+	}
+	return Secret{&text}
+}
+
+// Reveal returns the value itself, for the code that uses it.
+func (s Secret) Reveal() string {
+	if s.value == nil {
+		return ""
+	}
+	return *s.value
+}
+
+// Empty reports whether there is no value.
+func (s Secret) Empty() bool { return s.value == nil }
+
+// String implements [fmt.Stringer].
+func (s Secret) String() string { return masked }
+
+// GoString implements [fmt.GoStringer].
+func (s Secret) GoString() string { return masked }
+
+// Format implements [fmt.Formatter], so that no verb looks inside.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(masked)) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (s Secret) MarshalText() ([]byte, error) { return []byte(masked), nil }
