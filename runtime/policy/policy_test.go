@@ -144,3 +144,22 @@ func TestLoad(t *testing.T) {
 		t.Errorf("a file with a problem: %v", err)
 	}
 }
+
+func TestDenyUnmatched(t *testing.T) {
+	question := runtime.Question{
+		Principal: &runtime.Principal{ID: "local:1", Tenant: runtime.DefaultTenant},
+		Action:    &runtime.Action{Ref: runtime.ActionPass, Risk: runtime.RiskUnmatched, Service: "net"},
+		Request:   &runtime.Request{Target: runtime.Target{Scheme: "https", Authority: "example.com:443", Method: "GET"}},
+	}
+	p := policy.Default()
+	if v := p.Decide(question); v.Effect != runtime.EffectAllow {
+		t.Fatalf("the default says %s", v.Effect)
+	}
+	narrow := p.DenyUnmatched()
+	if v := narrow.Decide(question); v.Effect != runtime.EffectDeny || v.Rule != "proxy.unmatched" || v.Digest != narrow.Digest() {
+		t.Fatalf("narrowed: %+v", v)
+	}
+	if p.Digest() == narrow.Digest() || p.Decide(question).Effect != runtime.EffectAllow {
+		t.Fatal("narrowing changed the policy it came from")
+	}
+}
