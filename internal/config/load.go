@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,10 +55,7 @@ func Load(path string, env []string, flags map[string]string) (*Config, error) {
 	l.checkTogether()
 	if len(l.problems) > 0 {
 		slices.SortStableFunc(l.problems, func(a, b Problem) int {
-			if a.File != b.File {
-				return 0
-			}
-			return a.Line - b.Line
+			return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Column, b.Column))
 		})
 		return nil, l.problems
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 )
@@ -45,6 +46,14 @@ func (p Problem) String() string {
 	return b.String()
 }
 
+// rank orders problems: those of the file by line, then those without a line.
+func (p Problem) rank() int {
+	if p.Line == 0 {
+		return math.MaxInt
+	}
+	return p.Line
+}
+
 // indent reaches the column under a line, tabs kept so that the caret lines up.
 func indent(line string, column int) string {
 	var b strings.Builder
@@ -77,7 +86,7 @@ func excerpt(source []byte, line int) string {
 // maskLine hides what follows a key that holds a secret, and the userinfo of
 // any URL: a line is shown for a mistake beside the secret, too.
 func maskLine(line string) string {
-	keys := regexp.MustCompile(`(?i)(["']?(?:upstream_proxy|dsn|password|secret|token|key)["']?\s*:\s*)\S.*`)
+	keys := regexp.MustCompile(`(?i)(\b(?:upstream_proxy|dsn|password|secret|token|key|value)["']?\s*:\s*)\S.*`)
 	line = keys.ReplaceAllString(line, "${1}"+masked)
 	userinfo := regexp.MustCompile(`://[^/\s]*@`)
 	return userinfo.ReplaceAllString(line, "://"+masked+"@")

@@ -105,6 +105,10 @@ func child(n *yaml.Node, name string) *yaml.Node {
 func textNode(text string) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(text)
+	switch strings.ToLower(text) { // YAML 1.1 takes these for truth values
+	case "y", "n", "yes", "no", "on", "off":
+		n.Style = yaml.DoubleQuotedStyle
+	}
 	return n
 }
 
@@ -151,11 +155,7 @@ func jsonNode(d *json.Decoder) (*yaml.Node, error) {
 	case string:
 		return textNode(t), nil
 	case json.Number:
-		tag := "!!int"
-		if strings.ContainsAny(t.String(), ".eE") {
-			tag = "!!float"
-		}
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: t.String()}, nil
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: t.String()}, nil // as written: no digit is lost
 	case bool:
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(t)}, nil
 	}

@@ -14,7 +14,7 @@ type Duration time.Duration
 func ParseDuration(text string) (Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%q is not a duration such as 500ms, 10s, 5m or 8h", text)
+		return 0, wrong{fmt.Sprintf("%q is not a duration", text), "write it with its unit: 500ms, 10s, 5m or 8h"}
 	}
 	return Duration(d), nil
 }
@@ -39,7 +39,7 @@ type Size int64
 
 // ParseSize reads a whole number of bytes, KiB, MiB or GiB.
 func ParseSize(text string) (Size, error) {
-	bad := fmt.Errorf("%q is not a size such as 65536, 512KiB, 96MiB or 1GiB", text)
+	bad := wrong{fmt.Sprintf("%q is not a size", text), "write it as 65536, 512KiB, 96MiB or 1GiB"}
 	digits := strings.TrimRight(text, "KMGiB")
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n < 0 || digits == "" || digits[0] == '+' || digits[0] == '0' && len(digits) > 1 {

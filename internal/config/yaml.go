@@ -99,6 +99,17 @@ func (l *loader) member(key string, name, value *yaml.Node) {
 		}
 	default:
 		l.problem(l.at(name), l.unknown(key))
+		l.cutAfter(name)
+	}
+}
+
+// cutAfter shortens the last excerpt to the key: what follows a key that we do
+// not know may be a secret in the wrong place.
+func (l *loader) cutAfter(name *yaml.Node) {
+	p := &l.problems[len(l.problems)-1]
+	line, end := []rune(p.Excerpt), name.Column-1+len([]rune(name.Value))
+	if end < len(line) {
+		p.Excerpt = string(line[:end]) + ": …"
 	}
 }
 

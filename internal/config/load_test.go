@@ -1,0 +1,374 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// write puts a config.yaml into a folder of its own.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func mustLoad(t *testing.T, path string, env []string, flags map[string]string) *Config {
+	t.Helper()
+	c, err := Load(path, env, flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// refused returns the text of the problems, which must be there.
+func refused(t *testing.T, path string, env []string, flags map[string]string) string {
+	t.Helper()
+	c, err := Load(path, env, flags)
+	var problems Problems
+	if !errors.As(err, &problems) {
+		t.Fatalf("Load gave %v and %v, not Problems", c, err)
+	}
+	return err.Error()
+}
+
+// Each file of testdata/invalid.txtar is a config.yaml, the comment block at its
+// end the whole error, with FILE for its path.
+func TestInvalidFilesAreExplained(t *testing.T) {
+	data, err := os.ReadFile("testdata/invalid.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := strings.Split(string(data), "\n-- ")[1:]
+	if len(cases) < 20 {
+		t.Fatalf("only %d cases: the archive is not read as it should be", len(cases))
+	}
+	for _, c := range cases {
+		name, body, _ := strings.Cut(c, " --\n")
+		t.Run(name, func(t *testing.T) {
+			text, want, ok := strings.Cut(body, "=>")
+			if !ok {
+				t.Fatal("no => in the case")
+			}
+			path := write(t, text)
+			got := strings.ReplaceAll(refused(t, path, nil, nil), path, "FILE")
+			if got != strings.Trim(want, "\n") {
+				t.Errorf("got\n%s\n\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	for name, path := range map[string]string{
+		"missing file":  filepath.Join(t.TempDir(), "none.yaml"),
+		"empty file":    write(t, ""),
+		"comments only": write(t, "# proxy: {listen: x}\n"),
+		"empty section": write(t, "proxy:\n# listen: 127.0.0.1:1\n"),
+		"no file named": "",
+	} {
+		c := mustLoad(t, path, nil, nil)
+		if c.Proxy.Listen != "127.0.0.1:7788" || c.Proxy.Auth != "local" || c.Egress.Private != "auto" ||
+			c.Upstream.DialTimeout.Duration() != 10*time.Second || c.Upstream.HeaderTimeout != 0 ||
+			c.Exec.Heap != 96<<20 || c.Approval.HoldFor() != 50*time.Second || c.MasterKey.Source != "auto" {
+			t.Errorf("%s: %+v", name, c)
+		}
+		for key, origin := range c.Origins() {
+			if origin != "default" {
+				t.Errorf("%s: %s comes from %s", name, key, origin)
+			}
+		}
+	}
+}
+
+const full = `proxy:    {listen: 127.0.0.1:7799, auth: token, intercept: all, unmatched: deny, upstream_proxy: "", limits: {tunnels: 100, per_principal: 50, header_bytes: 32768}}
+egress:   {private: deny, allow: [127.0.0.0/8, db.corp.example], deny: ["10.0.0.0/8"]}
+upstream: {resolve: {"api.demo.test:443": "127.0.0.1:18443"}, ca_file: corp.pem, dial_timeout: 3s, header_timeout: 1m, idle_timeout: 90s}
+audit:    {dir: trail, durability: full, sinks: [{type: file, path: copy.jsonl, required: true}]}
+approval: {hold: 20s, expires: 2h}
+policy:   {source: file, path: rules}
+admin:    {listen: ""}
+store:    {dsn: ""}
+master_key: {source: file}
+exec:     {timeout: 5s, heap: 64MiB, calls: 10, workers: 1}
+serve:    {listen: 127.0.0.1:8081}
+`
+
+func TestEveryKey(t *testing.T) {
+	path := write(t, full)
+	c := mustLoad(t, path, nil, nil)
+	dir := filepath.Dir(path)
+	got := fmt.Sprint(c.Proxy, c.Egress, c.Upstream, c.Audit, c.Approval, c.Policy, c.MasterKey.Source, c.Exec, c.Serve)
+	want := fmt.Sprintf("{127.0.0.1:7799 token all deny [secret] {100 50 32768} false} {deny [127.0.0.0/8 db.corp.example] [10.0.0.0/8]} "+
+		"{map[api.demo.test:443:127.0.0.1:18443] %[1]s/corp.pem 3s 1m 1m30s} {%[1]s/trail full [{file %[1]s/copy.jsonl true}]} "+
+		"{20s 2h} {file %[1]s/rules}file{5s 64MiB 10 1} {127.0.0.1:8081}", dir)
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	for _, e := range c.Entries() {
+		if e.Origin == "default" {
+			t.Errorf("%s is set in the file, but comes from %s", e.Key, e.Origin)
+		}
+	}
+}
+
+func TestFlagsBeatEnvironmentBeatsFile(t *testing.T) {
+	path := write(t, "proxy:\n  listen: 127.0.0.1:1\n  auth: token\negress:\n  private: deny\n")
+	env := []string{"KIMBAP_PROXY_LISTEN=127.0.0.1:9", "KIMBAP_PROXY_LISTEN=127.0.0.1:2", "KIMBAP_EGRESS_PRIVATE=allow", "KIMBAP_PROXY_AUTH=",
+		"KIMBAP_EGRESS_ALLOW=10.0.0.0/8, host.example", "KIMBAP_UPSTREAM_RESOLVE=a.test:443=127.0.0.1:1,b.test:443=[::1]:2", "KIMBAP_PROXY_LIMITS_TUNNELS=7"}
+	c := mustLoad(t, path, env, map[string]string{"proxy.listen": "127.0.0.1:3"})
+	if c.Proxy.Listen != "127.0.0.1:3" || c.Egress.Private != "allow" || c.Proxy.Auth != "token" || c.Proxy.Limits.Tunnels != 7 ||
+		fmt.Sprint(c.Egress.Allow) != "[10.0.0.0/8 host.example]" || c.Upstream.Resolve["b.test:443"] != "[::1]:2" {
+		t.Errorf("%+v", c)
+	}
+	for key, want := range map[string]string{
+		"proxy.listen": "flag proxy.listen", "egress.private": "environment variable KIMBAP_EGRESS_PRIVATE",
+		"proxy.auth": path + ":3", "serve.listen": "default",
+	} {
+		if got := c.Origin(key); got != want {
+			t.Errorf("%s comes from %q, want %q", key, got, want)
+		}
+	}
+}
+
+func TestProblemsOfEnvironmentAndFlags(t *testing.T) {
+	for _, c := range []struct {
+		name, env, flag, value, want string
+	}{
+		{name: "wrong value", env: "KIMBAP_PROXY_LIMITS_TUNNELS=many", want: `environment variable KIMBAP_PROXY_LIMITS_TUNNELS: proxy.limits.tunnels cannot be "many"`},
+		{name: "typing error", env: "KIMBAP_PROXY_LISTN=127.0.0.1:1", want: "did you mean KIMBAP_PROXY_LISTEN?"},
+		{name: "sinks", env: "KIMBAP_AUDIT_SINKS=x", want: "can be set in config.yaml only"},
+		{name: "flag value", flag: "proxy.auth", value: "none", want: `flag proxy.auth: "none" is not a value of proxy.auth`},
+		{name: "unknown flag", flag: "proxy.port", value: "1", want: `there is no key "proxy.port"`},
+		{name: "postgres", env: "KIMBAP_STORE_DSN=postgres://u:hunter2@h/d", want: "a Postgres store is not supported by this version"},
+		{name: "upstream proxy", env: "KIMBAP_PROXY_UPSTREAM_PROXY=http://u:hunter2@h:3128", want: "an upstream proxy is not supported by this version"},
+		{name: "bad proxy url", env: "KIMBAP_PROXY_UPSTREAM_PROXY=ftp://u:hunter2@h", want: "this is not the URL of a proxy"},
+		{name: "later key source", env: "KIMBAP_MASTER_KEY_SOURCE=transit", want: "master_key.source: transit is not supported by this version"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			flags := map[string]string{}
+			if c.flag != "" {
+				flags[c.flag] = c.value
+			}
+			got := refused(t, "", []string{c.env}, flags)
+			if !strings.Contains(got, c.want) {
+				t.Errorf("got %s\nwant %s", got, c.want)
+			}
+			if strings.Contains(got, "hunter2") {
+				t.Errorf("a secret is shown: %s", got)
+			}
+		})
+	}
+}
+
+func TestVariablesOfOthersAreLeftAlone(t *testing.T) {
+	mustLoad(t, "", []string{
+		"KIMBAP_HOME=/x", "KIMBAP_TOKEN=kmb_x", "PATH=/bin", "NOT A PAIR",
+		"KIMBAP_PROXY_PORT=tcp://10.0.0.1:7788", "KIMBAP_PROXY_SERVICE_HOST=10.0.0.1", "KIMBAP_PROXY_PORT_7788_TCP=x", // Kubernetes
+	}, nil)
+}
+
+func TestListenersBeyondLoopback(t *testing.T) {
+	for _, c := range []struct {
+		listen, auth, insecure string
+		want                   string // part of the error; "" when it is fine
+	}{
+		{"127.0.0.1:0", "local", "", ""},
+		{"127.9.9.9:1", "local", "", ""},
+		{"[::1]:7788", "local", "", ""},
+		{"localhost:7788", "local", "", ""},
+		{"0.0.0.0:7788", "local", "", "so a token is needed"},
+		{":7788", "local", "", "so a token is needed"},
+		{"[::]:7788", "local", "true", "so a token is needed"},
+		{"192.168.1.5:7788", "token", "", "in clear"},
+		{"host.example:7788", "token", "", "in clear"},
+		{"0.0.0.0:7788", "token", "true", ""},
+		{"127.0.0.1", "local", "", "is not an address to listen on"},
+		{"127.0.0.1:99999", "local", "", "is not an address to listen on"},
+		{"127.1:80", "local", "", "is not an address to listen on"},
+	} {
+		flags := map[string]string{"proxy.listen": c.listen, "proxy.auth": c.auth}
+		if c.insecure != "" {
+			flags["insecure-listen"] = c.insecure
+		}
+		_, err := Load("", nil, flags)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: got %v", c, err)
+		}
+	}
+}
+
+func TestMasterKeyFromTheEnvironment(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("from-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		env    []string
+		value  string
+		origin string
+		fails  string
+	}{
+		{"variable", []string{"KIMBAP_MASTER_KEY=hunter2"}, "hunter2", "environment variable KIMBAP_MASTER_KEY", ""},
+		{"file", []string{"KIMBAP_MASTER_KEY_FILE=" + file}, "from-file", "environment variable KIMBAP_MASTER_KEY_FILE", ""},
+		{"explicit", []string{"KIMBAP_MASTER_KEY_SOURCE=env", "KIMBAP_MASTER_KEY=hunter2"}, "hunter2", "environment variable KIMBAP_MASTER_KEY_SOURCE", ""},
+		{"both", []string{"KIMBAP_MASTER_KEY=hunter2", "KIMBAP_MASTER_KEY_FILE=" + file}, "", "", "are both set"},
+		{"none", []string{"KIMBAP_MASTER_KEY_SOURCE=env"}, "", "", "there is no key"},
+		{"elsewhere", []string{"KIMBAP_MASTER_KEY_SOURCE=file", "KIMBAP_MASTER_KEY=hunter2"}, "", "", "but master_key.source is file"},
+		{"lost file", []string{"KIMBAP_MASTER_KEY_FILE=" + file + ".none"}, "", "", "cannot be read"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.fails != "" {
+				if got := refused(t, "", c.env, nil); !strings.Contains(got, c.fails) || strings.Contains(got, "hunter2") {
+					t.Errorf("got %s, want %s", got, c.fails)
+				}
+				return
+			}
+			got := mustLoad(t, "", c.env, nil)
+			if got.MasterKey.Source != "env" || got.MasterKey.Value.Reveal() != c.value || got.Origin("master_key.source") != c.origin {
+				t.Errorf("%s %q from %s", got.MasterKey.Source, got.MasterKey.Value.Reveal(), got.Origin("master_key.source"))
+			}
+		})
+	}
+}
+
+func TestSecretsDoNotPrint(t *testing.T) {
+	c := mustLoad(t, "", []string{"KIMBAP_MASTER_KEY=hunter2"}, nil)
+	asJSON, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asYAML, err := yaml.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dump, err := c.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := fmt.Sprintf("%v %+v %#v", *c, *c, *c) + everyVerb(c.MasterKey) + string(asJSON) + string(asYAML) + string(dump) + fmt.Sprint(c.Entries())
+	for _, form := range []string{"hunter2", "68756e74657232", "104 117 110"} {
+		if strings.Contains(shown, form) {
+			t.Errorf("the key is shown as %q", form)
+		}
+	}
+	if !strings.Contains(shown, masked) {
+		t.Error("nothing is masked: the test looks in the wrong place")
+	}
+}
+
+func TestYAMLReadsBackAsTheSame(t *testing.T) {
+	first := mustLoad(t, write(t, full), nil, nil)
+	dump, err := first.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := mustLoad(t, write(t, string(dump)), nil, nil)
+	for i, e := range second.Entries() {
+		if was := first.Entries()[i]; was.Key != e.Key || was.Value != e.Value {
+			t.Errorf("%s was %q, is %q", e.Key, was.Value, e.Value)
+		}
+	}
+}
+
+func TestHome(t *testing.T) {
+	for _, c := range []struct {
+		flag, user, want string
+		env              []string
+	}{
+		{"/f", "/u", "/f", []string{"KIMBAP_HOME=/e"}},
+		{"", "/u", "/e", []string{"KIMBAP_HOME=/x", "KIMBAP_HOME=/e"}},
+		{"", "/u", "/u/.kimbap", []string{"KIMBAP_HOME="}},
+		{"", "", "", nil},
+	} {
+		if got := Home(c.flag, c.env, c.user); got != c.want {
+			t.Errorf("%+v: got %q", c, got)
+		}
+	}
+}
+
+func TestYAMLOf(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"b":1,"a":[true,null,"x"],"e":{},"l":[]}`:        "b: 1\na:\n  - true\n  - null\n  - x\ne: {}\nl: []\n",
+		`{"n":12345678901234567890123,"f":1.50e3}`:         "n: 12345678901234567890123\nf: 1.50e3\n",
+		`{"s":"no","t":"1","u":"null","v":"\ud83d\ude00"}`: "s: \"no\"\nt: \"1\"\nu: \"null\"\nv: \"\\U0001F600\"\n",
+		"1\n\"two\"": "1\n---\ntwo\n",
+	} {
+		got, err := YAMLOf([]byte(in))
+		if err != nil || string(got) != want {
+			t.Errorf("%s gives %v\n%s", in, err, got)
+		}
+	}
+	for _, in := range []string{`{"a":`, `[1,`, `{"a" 1}`, `}`} {
+		if got, err := YAMLOf([]byte(in)); err == nil {
+			t.Errorf("%s gives %s", in, got)
+		}
+	}
+}
+
+func TestSizesAndDurations(t *testing.T) {
+	for text, want := range map[string]Size{"0": 0, "65536": 65536, "1B": 1, "512KiB": 512 << 10, "96MiB": 96 << 20, "1GiB": 1 << 30} {
+		if got, err := ParseSize(text); err != nil || got != want {
+			t.Errorf("%s is %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "MiB", "-1", "+1", "1.5MiB", "1MB", "1 MiB", "010", "1MiBMiB", "9223372036854775807GiB", "0x10"} {
+		if got, err := ParseSize(text); err == nil {
+			t.Errorf("%q is read as %d", text, got)
+		}
+	}
+	for text, want := range map[string]string{"8h": "8h", "90s": "1m30s", "0s": "0s", "1h30m": "1h30m", "10m": "10m", "500ms": "500ms"} {
+		if d, err := ParseDuration(text); err != nil || d.String() != want {
+			t.Errorf("%s is shown as %s, %v", text, d, err)
+		}
+	}
+	for _, text := range []string{"", "5", "-1s", "1d", "soon"} {
+		if d, err := ParseDuration(text); err == nil {
+			t.Errorf("%q is read as %s", text, d)
+		}
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add(full)
+	f.Add("proxy: &a {listen: *a}\n")
+	f.Add("a: [\n")
+	f.Add("? {x: y}\n: z\n")
+	f.Add("audit: {sinks: [{}]}\n--- 2\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		path := write(t, text)
+		c, err := Load(path, nil, nil)
+		if (c == nil) == (err == nil) {
+			t.Fatalf("config %v and error %v", c, err)
+		}
+		if err == nil {
+			dump, err := c.YAML()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Load(write(t, string(dump)), nil, nil); err != nil {
+				t.Fatalf("the dump of a good configuration is refused: %v\n%s", err, dump)
+			}
+		}
+	})
+}
+
+func everyVerb(value any) string {
+	var out strings.Builder
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X", "%t", "%p"} {
+		fmt.Fprintf(&out, verb, value)
+	}
+	return out.String()
+}
