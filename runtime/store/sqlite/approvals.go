@@ -1,0 +1,116 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+)
+
+const approvalColumns = `id, tenant, state, principal, agent, run, surface, action, risk, rule, reason, method, authority, path,
+	digest, sealed, created, expires, decided, decider, presence, note, holder, proof, ended`
+
+// AddApproval implements [approval.Store].
+func (db *DB) AddApproval(ctx context.Context, a approval.Approval) error {
+	_, err := db.changed(ctx, "store an approval", "INSERT INTO approvals ("+approvalColumns+
+		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		a.ID, string(a.Tenant), string(a.State), a.Principal, a.Agent, a.Run, string(a.Surface), string(a.Action), string(a.Risk),
+		a.Rule, a.Reason, a.Method, a.Authority, a.Path, a.Digest, a.Sealed, micros(a.Created), micros(a.Expires),
+		micros(a.Decided), a.By, a.Presence, a.Note, a.Holder, a.Proof, micros(a.Ended))
+	return err
+}
+
+func scanApproval(row scanner) (a approval.Approval, err error) {
+	return a, row.Scan(&a.ID, &a.Tenant, &a.State, &a.Principal, &a.Agent, &a.Run, &a.Surface, &a.Action, &a.Risk, &a.Rule, &a.Reason,
+		&a.Method, &a.Authority, &a.Path, &a.Digest, &a.Sealed, moment{&a.Created}, moment{&a.Expires}, moment{&a.Decided},
+		&a.By, &a.Presence, &a.Note, &a.Holder, &a.Proof, moment{&a.Ended})
+}
+
+// approvalOf returns the first approval that a query finds.
+func (db *DB) approvalOf(ctx context.Context, where string, args ...any) (approval.Approval, bool, error) {
+	found, err := collect(ctx, db, "read an approval", "SELECT "+approvalColumns+" FROM approvals WHERE "+where, args, scanApproval)
+	if err != nil || len(found) == 0 {
+		return approval.Approval{}, false, err
+	}
+	return found[0], true, nil
+}
+
+// Approval implements [approval.Store].
+func (db *DB) Approval(ctx context.Context, tenant runtime.Tenant, id string) (approval.Approval, bool, error) {
+	return db.approvalOf(ctx, "tenant = ? AND id = ?", string(tenant), id)
+}
+
+// OpenApproval implements [approval.Store].
+func (db *DB) OpenApproval(ctx context.Context, tenant runtime.Tenant, principal, digest string) (approval.Approval, bool, error) {
+	return db.approvalOf(ctx, `tenant = ? AND principal = ? AND state IN ('pending', 'approved') AND digest = ?
+		ORDER BY created DESC, id DESC LIMIT 1`, string(tenant), principal, digest)
+}
+
+// Approvals implements [approval.Store].
+func (db *DB) Approvals(ctx context.Context, tenant runtime.Tenant, states []approval.State, limit int) ([]approval.Approval, error) {
+	text := "SELECT " + approvalColumns + " FROM approvals WHERE tenant = ?1"
+	args := []any{string(tenant), limit}
+	if len(states) > 0 {
+		text += " AND state IN (SELECT value FROM json_each(?3))"
+		names, err := json.Marshal(states)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, string(names))
+	}
+	return collect(ctx, db, "list approvals", text+" ORDER BY created DESC, id DESC LIMIT ?2", args, scanApproval)
+}
+
+// PendingOf implements [approval.Store].
+func (db *DB) PendingOf(ctx context.Context, tenant runtime.Tenant, principal string) (int, error) {
+	n := 0
+	_, err := db.get(ctx, "count approvals", "SELECT count(*) FROM approvals WHERE tenant = ? AND principal = ? AND state = 'pending'",
+		[]any{string(tenant), principal}, &n)
+	return n, err
+}
+
+// Move implements [approval.Store].
+func (db *DB) Move(ctx context.Context, tenant runtime.Tenant, id string, from, to approval.State, c approval.Change) (bool, error) {
+	var decided, ended int64
+	switch to {
+	case approval.Approved, approval.Rejected:
+		decided = micros(c.At)
+	case approval.Executed, approval.Failed, approval.Unknown:
+		ended = micros(c.At)
+	}
+	return db.changed(ctx, "move an approval", `UPDATE approvals SET state = ?4,
+		decided  = CASE ?5  WHEN 0 THEN decided ELSE ?5 END,
+		ended    = CASE ?6  WHEN 0 THEN ended ELSE ?6 END,
+		decider  = CASE ?7  WHEN '' THEN decider ELSE ?7 END,
+		presence = CASE ?8  WHEN '' THEN presence ELSE ?8 END,
+		note     = CASE ?9  WHEN '' THEN note ELSE ?9 END,
+		holder   = CASE ?10 WHEN '' THEN holder ELSE ?10 END,
+		proof    = coalesce(?11, proof)
+		WHERE tenant = ?1 AND id = ?2 AND state = ?3`,
+		string(tenant), id, string(from), string(to), decided, ended, c.By, c.Presence, c.Note, c.Holder, blob(c.Proof))
+}
+
+// blob is NULL for no bytes.
+func blob(b []byte) any {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+// Beat implements [approval.Store].
+func (db *DB) Beat(ctx context.Context, tenant runtime.Tenant, who string, until time.Time) error {
+	_, err := db.changed(ctx, "note a watcher", `INSERT INTO watchers (tenant, who, until) VALUES (?, ?, ?)
+		ON CONFLICT (tenant, who) DO UPDATE SET until = excluded.until`, string(tenant), who, micros(until))
+	return err
+}
+
+// Watched implements [approval.Store].
+func (db *DB) Watched(ctx context.Context, tenant runtime.Tenant, now time.Time) (bool, error) {
+	watched := false
+	_, err := db.get(ctx, "look for watchers", "SELECT EXISTS (SELECT 1 FROM watchers WHERE tenant = ? AND until > ?)",
+		[]any{string(tenant), micros(now)}, &watched)
+	return watched, err
+}

@@ -1,0 +1,105 @@
+package sqlite
+
+import (
+	"context"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+)
+
+const entryColumns = `slot, sequence, kind, time, request_id, tenant, agent, principal, surface, action, effect, rule, host,
+	status, code, line`
+
+// AddEntries implements [audit.Index]. A batch is added whole or not at all.
+func (db *DB) AddEntries(ctx context.Context, entries []audit.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	return db.write(ctx, "index the trail", func(t tx) error {
+		for i := range entries {
+			if err := t.addEntry(&entries[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (t tx) addEntry(e *audit.Entry) error {
+	// An intent that comes again keeps what its outcome has told.
+	_, err := t.exec("INSERT INTO entries ("+entryColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (slot, sequence) DO UPDATE SET kind = excluded.kind, time = excluded.time, request_id = excluded.request_id,
+		tenant = excluded.tenant, agent = excluded.agent, principal = excluded.principal, surface = excluded.surface,
+		action = excluded.action, effect = excluded.effect, rule = excluded.rule, host = excluded.host, line = excluded.line,
+		status = CASE excluded.kind WHEN 'intent' THEN status ELSE excluded.status END,
+		code = CASE excluded.kind WHEN 'intent' THEN code ELSE excluded.code END`,
+		e.Slot, int64(e.Sequence), e.Kind, micros(e.Time), e.RequestID, string(e.Tenant), e.Agent, e.Principal, string(e.Surface),
+		string(e.Action), e.Effect, e.Rule, e.Host, e.Status, e.Code, e.Line)
+	if err != nil || e.Kind != "outcome" || e.RequestID == "" {
+		return err
+	}
+	_, err = t.exec("UPDATE entries SET status = ?, code = ? WHERE request_id = ? AND slot = ? AND tenant = ? AND kind = 'intent'",
+		e.Status, e.Code, e.RequestID, e.Slot, string(e.Tenant))
+	return err
+}
+
+// Position implements [audit.Index].
+func (db *DB) Position(ctx context.Context, slot string) (uint64, error) {
+	var last int64
+	_, err := db.get(ctx, "find the index's end", "SELECT coalesce(max(sequence), 0) FROM entries WHERE slot = ?", []any{slot}, &last)
+	return uint64(last), err
+}
+
+// SearchEntries implements [audit.Index].
+func (db *DB) SearchEntries(ctx context.Context, q audit.Query) ([]audit.Entry, error) {
+	if q.Limit <= 0 {
+		q.Limit = 100
+	}
+	where, args := conditions(q)
+	text := "SELECT " + entryColumns + " FROM entries" + where + " ORDER BY time DESC, slot, sequence DESC LIMIT ?"
+	return collect(ctx, db, "search the trail", text, append(args, q.Limit), scanEntry)
+}
+
+// conditions turns the fields that filter into SQL. There are few texts, so
+// that their statements can be kept.
+func conditions(q audit.Query) (string, []any) {
+	var parts []string
+	var args []any
+	add := func(filters bool, sql string, arg any) {
+		if filters {
+			parts, args = append(parts, sql), append(args, arg)
+		}
+	}
+	add(q.Tenant != "", "tenant = ?", string(q.Tenant))
+	add(q.RequestID != "", "request_id = ?", q.RequestID)
+	add(q.Action != "", "action GLOB ?", pattern(q.Action))
+	add(q.Agent != "", "agent GLOB ?", pattern(q.Agent))
+	add(q.Host != "", "host GLOB ?", pattern(q.Host))
+	add(q.Effect != "", "effect = ?", q.Effect)
+	add(q.Code != "", "code = ?", q.Code)
+	add(q.Kind != "", "kind = ?", q.Kind)
+	add(q.Text != "", "instr(line, ?) > 0", []byte(q.Text))
+	add(!q.Since.IsZero(), "time >= ?", micros(q.Since))
+	add(!q.Until.IsZero(), "time < ?", micros(q.Until))
+	if len(parts) == 0 {
+		return "", nil
+	}
+	return " WHERE " + strings.Join(parts, " AND "), args
+}
+
+// pattern is our glob in SQLite's words, where "?" and "[" are special too.
+func pattern(g runtime.Glob) string {
+	return strings.NewReplacer("?", "[?]", "[", "[[]").Replace(string(g))
+}
+
+func scanEntry(row scanner) (e audit.Entry, err error) {
+	return e, row.Scan(&e.Slot, &e.Sequence, &e.Kind, moment{&e.Time}, &e.RequestID, &e.Tenant, &e.Agent, &e.Principal, &e.Surface,
+		&e.Action, &e.Effect, &e.Rule, &e.Host, &e.Status, &e.Code, &e.Line)
+}
+
+// ResetIndex implements [audit.Index].
+func (db *DB) ResetIndex(ctx context.Context) error {
+	_, err := db.changed(ctx, "reset the index", "DELETE FROM entries")
+	return err
+}

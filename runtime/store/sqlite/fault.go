@@ -1,0 +1,59 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// errTurn is the end of a wait for our own process's writer.
+var errTurn = errors.New("other writes of this process took too long")
+
+// fault turns an error of the driver into one that may cross a stage. Errors
+// that have a meaning already (a conflict, a caller who left) are kept.
+func (db *DB) fault(doing string, err error) error {
+	var failed *driver.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errTurn):
+		return busy(doing, err)
+	case !errors.As(err, &failed):
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	switch failed.Code() & 0xff {
+	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
+		return busy(doing, err)
+	case codes.SQLITE_CORRUPT, codes.SQLITE_NOTADB:
+		return damaged(db.path, err)
+	case codes.SQLITE_INTERRUPT:
+		return fmt.Errorf("%s: %w", doing, context.Canceled)
+	}
+	return &runtime.Error{
+		Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
+		Msg:  fmt.Sprintf("the database %s did not do its work (%s)", db.path, doing),
+		Hint: "check the disk's free space and the file's owner", Err: err,
+	}
+}
+
+func busy(doing string, err error) error {
+	return &runtime.Error{
+		Code: runtime.CodeStorageBusy, Msg: "the database is in use by another process for over two seconds",
+		Hint: "try again; if it stays so, look for a process that holds it open", RetryAfter: time.Second,
+		Err: fmt.Errorf("%s: %w", doing, err),
+	}
+}
+
+func damaged(path string, err error) error {
+	return &runtime.Error{
+		Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
+		Msg:  fmt.Sprintf("the database %s is damaged or is not a kimbap database; nothing was changed", path),
+		Hint: "put a backup of the file in its place; keep the damaged one", Err: err,
+	}
+}

@@ -1,0 +1,204 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/identity"
+	"github.com/kimbap-run/kimbap/runtime/vault"
+)
+
+const (
+	busyWait = 2 * time.Second // how long a write may wait for its turn
+	readers  = 5               // connections that read, one of them for the watch
+)
+
+// Options say which file to open.
+type Options struct {
+	Path   string // the database file; required
+	Create bool   // make the file when there is none
+}
+
+// DB is an open database. It is safe for concurrent use, also by several
+// processes on one file.
+type DB struct {
+	path    string
+	writer  *writer
+	reader  *sql.DB
+	queries sync.Map // text → *sql.Stmt of reader
+	watch   watch
+	close   func() error
+}
+
+var (
+	_ vault.Store    = (*DB)(nil)
+	_ identity.Store = (*DB)(nil)
+	_ approval.Store = (*DB)(nil)
+	_ audit.Index    = (*DB)(nil)
+)
+
+// Open opens the database, checks that it is sound, ours, private and not newer
+// than this program, and brings an older one up to date in one transaction.
+// Without Create a missing file is an error that is [fs.ErrNotExist]. The error
+// is an *runtime.Error that names the file.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	if o.Path == "" {
+		return nil, errors.New("sqlite: Options.Path is missing")
+	}
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	if err := ensure(ctx, path, o.Create); err != nil {
+		return nil, err
+	}
+	db, err := connect(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.prepare(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// connect opens the connections of an existing file.
+func connect(ctx context.Context, path string) (*DB, error) {
+	db := &DB{path: path}
+	writing, err := sql.Open("sqlite", dsn(path, "synchronous(full)", "foreign_keys(1)"))
+	if err != nil {
+		return nil, err
+	}
+	db.reader, err = sql.Open("sqlite", dsn(path, "query_only(1)"))
+	if err != nil {
+		return nil, errors.Join(err, writing.Close())
+	}
+	db.reader.SetMaxOpenConns(readers)
+	db.reader.SetMaxIdleConns(readers)
+	db.close = sync.OnceValue(func() error {
+		return errors.Join(db.reader.Close(), writing.Close())
+	})
+	conn, err := writing.Conn(ctx)
+	if err != nil {
+		return nil, errors.Join(db.fault("open", err), db.close())
+	}
+	db.writer = newWriter(conn)
+	db.close = sync.OnceValue(func() error {
+		db.watch.close()
+		db.queries.Range(func(_, stmt any) bool { _ = stmt.(*sql.Stmt).Close(); return true })
+		return errors.Join(db.reader.Close(), db.writer.close(), writing.Close())
+	})
+	return db, nil
+}
+
+// dsn names the file to the driver. mode=rw keeps SQLite from making a file.
+func dsn(path string, pragmas ...string) string {
+	query := url.Values{"mode": {"rw"}, "_busy_timeout": {fmt.Sprint(busyWait.Milliseconds())}, "_pragma": pragmas}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String()
+}
+
+// Close closes the file after the running statements. It can be called again.
+func (db *DB) Close() error { return db.close() }
+
+// ensure makes the file when it may and must, and refuses one that is not safe
+// to open.
+func ensure(ctx context.Context, path string, create bool) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		// A log without its database means that the database was moved or deleted.
+		if _, werr := os.Lstat(path + "-wal"); werr == nil {
+			return missing(path, "its -wal file is there, so it was moved or deleted", err)
+		}
+		if !create {
+			return missing(path, "there is no such file", err)
+		}
+		if err := build(ctx, path); err != nil {
+			return err
+		}
+		info, err = os.Lstat(path)
+	}
+	if err != nil {
+		return unsafeFile(path, "it cannot be looked at", "check the folder's owner and mode", err)
+	}
+	switch {
+	case !info.Mode().IsRegular():
+		return unsafeFile(path, "it is not a regular file", "put the file itself there, not a link to it", nil)
+	case info.Mode().Perm()&0o077 != 0:
+		return unsafeFile(path, fmt.Sprintf("others may use it (mode %04o)", info.Mode().Perm()), "chmod 600 "+path, nil)
+	case info.Size() == 0:
+		return damaged(path, errors.New("the file is empty"))
+	}
+	return nil
+}
+
+// build makes a database that is complete before it has its name, so that a
+// crash or a second process never shows half of one. Whoever links first wins.
+func build(ctx context.Context, path string) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*") // 0600
+	if err != nil {
+		return unsafeFile(path, "it cannot be made", "check that the folder is there and is yours", err)
+	}
+	temporary := file.Name()
+	defer func() { _ = os.Remove(temporary) }()
+	if err := file.Close(); err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", dsn(temporary, "journal_mode(wal)", "synchronous(full)"))
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1)
+	conn, err := db.Conn(ctx)
+	if err == nil {
+		made := &DB{path: temporary, writer: newWriter(conn)}
+		err = errors.Join(made.create(ctx), made.writer.close())
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(temporary, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return unsafeFile(path, "it cannot be given its name", "keep the home on a local disk", err)
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// syncFolder makes the names in a folder durable.
+func syncFolder(dir string) error {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+func missing(path, why string, err error) error {
+	return &runtime.Error{
+		Code: runtime.CodeInternal, Reason: runtime.ReasonNotFound,
+		Msg:  fmt.Sprintf("the database %s is missing: %s", path, why),
+		Hint: "put the file back; to begin anew, move the whole home away and run: kimbap init", Err: err,
+	}
+}
+
+func unsafeFile(path, why, fix string, err error) error {
+	e := &runtime.Error{
+		Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
+		Msg: fmt.Sprintf("the database %s is refused: %s", path, why), Hint: fix, Err: err,
+	}
+	if err == nil {
+		e.Reason = runtime.ReasonOpenHome
+	}
+	return e
+}

@@ -1,0 +1,118 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/vault"
+)
+
+// CheckValue implements [vault.Store].
+func (db *DB) CheckValue(ctx context.Context) ([]byte, error) {
+	var value []byte
+	_, err := db.get(ctx, "read the key check value", "SELECT check_value FROM vault", nil, &value)
+	return value, err
+}
+
+// SetCheckValue implements [vault.Store].
+func (db *DB) SetCheckValue(ctx context.Context, value []byte) error {
+	return db.first(ctx, "store the key check value", "INSERT INTO vault (id, check_value) VALUES (1, ?) ON CONFLICT DO NOTHING", value)
+}
+
+// TenantKey implements [vault.Store].
+func (db *DB) TenantKey(ctx context.Context, tenant runtime.Tenant) ([]byte, error) {
+	var wrapped []byte
+	_, err := db.get(ctx, "read a tenant key", "SELECT wrapped FROM tenant_keys WHERE tenant = ?", []any{string(tenant)}, &wrapped)
+	return wrapped, err
+}
+
+// AddTenantKey implements [vault.Store].
+func (db *DB) AddTenantKey(ctx context.Context, tenant runtime.Tenant, wrapped []byte) error {
+	return db.first(ctx, "store a tenant key", "INSERT INTO tenant_keys (tenant, wrapped) VALUES (?, ?) ON CONFLICT DO NOTHING", string(tenant), wrapped)
+}
+
+// first inserts a row that must not be there.
+func (db *DB) first(ctx context.Context, doing, insert string, args ...any) error {
+	return db.write(ctx, doing, func(t tx) error {
+		n, err := t.exec(insert, args...)
+		if err == nil && n == 0 {
+			return vault.ErrConflict
+		}
+		return err
+	})
+}
+
+// PutSecret implements [vault.Store].
+func (db *DB) PutSecret(ctx context.Context, s vault.Sealed) error {
+	return db.write(ctx, "store a secret", func(t tx) error {
+		version := 0
+		if _, err := t.get("SELECT version FROM secrets WHERE tenant = ? AND name = ?", []any{string(s.Tenant), s.Name}, &version); err != nil {
+			return err
+		}
+		if s.Version != version+1 {
+			return vault.ErrConflict
+		}
+		_, err := t.exec(`INSERT INTO secrets (tenant, name, version, authorities, ciphertext, created, last_used, expires)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (tenant, name) DO UPDATE SET version = excluded.version, authorities = excluded.authorities,
+			ciphertext = excluded.ciphertext, created = excluded.created, last_used = excluded.last_used, expires = excluded.expires`,
+			string(s.Tenant), s.Name, s.Version, list(s.Authorities), s.Ciphertext, micros(s.Created), micros(s.LastUsed), micros(s.Expires))
+		return err
+	})
+}
+
+const secretColumns = "tenant, name, version, authorities, ciphertext, created, last_used, expires"
+
+func scanSecret(row scanner) (s vault.Sealed, err error) {
+	return s, row.Scan(&s.Tenant, &s.Name, &s.Version, items[string]{&s.Authorities}, &s.Ciphertext,
+		moment{&s.Created}, moment{&s.LastUsed}, moment{&s.Expires})
+}
+
+// Secret implements [vault.Store].
+func (db *DB) Secret(ctx context.Context, tenant runtime.Tenant, name string) (vault.Sealed, bool, error) {
+	found, err := collect(ctx, db, "read a secret", "SELECT "+secretColumns+" FROM secrets WHERE tenant = ? AND name = ?",
+		[]any{string(tenant), name}, scanSecret)
+	if err != nil || len(found) == 0 {
+		return vault.Sealed{}, false, err
+	}
+	return found[0], true, nil
+}
+
+// Secrets implements [vault.Store].
+func (db *DB) Secrets(ctx context.Context, tenant runtime.Tenant) ([]vault.Sealed, error) {
+	return collect(ctx, db, "list secrets", "SELECT "+secretColumns+" FROM secrets WHERE tenant = ? ORDER BY name",
+		[]any{string(tenant)}, scanSecret)
+}
+
+// RemoveSecret implements [vault.Store].
+func (db *DB) RemoveSecret(ctx context.Context, tenant runtime.Tenant, name string) (bool, error) {
+	return db.changed(ctx, "remove a secret", "DELETE FROM secrets WHERE tenant = ? AND name = ?", string(tenant), name)
+}
+
+// changed runs one statement and reports whether it changed a row.
+func (db *DB) changed(ctx context.Context, doing, query string, args ...any) (bool, error) {
+	var n int64
+	err := db.write(ctx, doing, func(t tx) (err error) {
+		n, err = t.exec(query, args...)
+		return err
+	})
+	return err == nil && n > 0, err
+}
+
+// Touch implements [vault.Store].
+func (db *DB) Touch(ctx context.Context, tenant runtime.Tenant, used map[string]time.Time) error {
+	if len(used) == 0 {
+		return nil
+	}
+	return db.write(ctx, "note last uses", func(t tx) error {
+		for name, at := range used {
+			_, err := t.exec("UPDATE secrets SET last_used = ?1 WHERE tenant = ?2 AND name = ?3 AND last_used < ?1",
+				micros(at), string(tenant), name)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,48 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/identity"
+)
+
+const tokenColumns = "hash, id, tenant, agent, run, scopes, roles, creator, created, expires, revoked"
+
+// AddToken implements [identity.Store].
+func (db *DB) AddToken(ctx context.Context, t identity.Token) error {
+	_, err := db.changed(ctx, "store a token", "INSERT INTO tokens ("+tokenColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		t.Hash[:], t.ID, string(t.Tenant), t.Agent, t.Run, list(t.Scopes), list(t.Roles), t.Creator,
+		micros(t.Created), micros(t.Expires), micros(t.Revoked))
+	return err
+}
+
+func scanToken(row scanner) (t identity.Token, err error) {
+	var hash []byte
+	err = row.Scan(&hash, &t.ID, &t.Tenant, &t.Agent, &t.Run, items[runtime.Scope]{&t.Scopes}, items[string]{&t.Roles},
+		&t.Creator, moment{&t.Created}, moment{&t.Expires}, moment{&t.Revoked})
+	copy(t.Hash[:], hash)
+	return t, err
+}
+
+// TokenByHash implements [identity.Store].
+func (db *DB) TokenByHash(ctx context.Context, hash [32]byte) (identity.Token, bool, error) {
+	found, err := collect(ctx, db, "look up a token", "SELECT "+tokenColumns+" FROM tokens WHERE hash = ?", []any{hash[:]}, scanToken)
+	if err != nil || len(found) == 0 {
+		return identity.Token{}, false, err
+	}
+	return found[0], true, nil
+}
+
+// Tokens implements [identity.Store].
+func (db *DB) Tokens(ctx context.Context, tenant runtime.Tenant) ([]identity.Token, error) {
+	return collect(ctx, db, "list tokens", "SELECT "+tokenColumns+" FROM tokens WHERE tenant = ? ORDER BY created DESC, id DESC",
+		[]any{string(tenant)}, scanToken)
+}
+
+// RevokeToken implements [identity.Store].
+func (db *DB) RevokeToken(ctx context.Context, tenant runtime.Tenant, id string, at time.Time) (bool, error) {
+	return db.changed(ctx, "revoke a token", "UPDATE tokens SET revoked = ? WHERE tenant = ? AND id = ? AND revoked = 0",
+		micros(at), string(tenant), id)
+}
