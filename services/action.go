@@ -86,20 +86,26 @@ func (p *parser) action(a pair) {
 func (p *parser) finish(op *operation) {
 	routes := p.routes(op)
 	for _, r := range routes {
-		_, err := classifier.Compile([]classifier.Route{r})
-		for _, one := range split(err) {
-			var e *classifier.RouteError
-			if errors.As(one, &e) {
-				p.bad(op.at("path"), "", "%s: %s", op.name, e.Msg)
-			}
-		}
-		if err != nil {
+		if _, err := classifier.Compile([]classifier.Route{r}); err != nil {
+			p.routeProblems(op, err)
 			return
 		}
 	}
 	op.action.Digest = digest(op.action, routes)
 	p.s.Actions = append(p.s.Actions, op.action)
 	p.s.Routes = append(p.s.Routes, routes...)
+}
+
+// routeProblems notes what the classifier has against a route.
+func (p *parser) routeProblems(op *operation, err error) {
+	for _, one := range split(err) {
+		msg := one.Error()
+		var e *classifier.RouteError
+		if errors.As(one, &e) {
+			msg = e.Msg
+		}
+		p.bad(op.at("path"), "", "%s: %s", op.name, msg)
+	}
 }
 
 // routes is one route per scheme: a classifier's route pairs every scheme with
@@ -187,6 +193,12 @@ func (p *parser) path(op *operation) {
 	op.route.Path = prefix + path
 	if path != "" && path[0] != '/' {
 		p.bad(op.at("path"), "write /"+path, "%s.path must start with a slash", op.name)
+	}
+	_, err := classifier.Compile([]classifier.Route{{
+		Action: "a", Schemes: []string{"https"}, Authorities: []string{"a.test:443"}, Methods: []string{http.MethodGet}, Path: path,
+	}})
+	if path != "" && path[0] == '/' {
+		p.routeProblems(op, err)
 	}
 	for part := range strings.SplitSeq(path, "/") {
 		inner, ok := strings.CutPrefix(part, "{")

@@ -51,7 +51,7 @@ func (p *parser) auth(o *object) {
 	required, optional := authFields(t)
 	for _, f := range required {
 		if a.get(f) == nil {
-			p.bad(a.at(f), "", "auth type %s needs the field %s", t, f)
+			p.bad(a.at(f), authFix(f), "auth type %s needs the field %s", t, f)
 		}
 	}
 	for _, f := range fields[1:] {
@@ -69,6 +69,21 @@ func (p *parser) auth(o *object) {
 		p.bad(a.at("keep_if"), "write the start of the value, like sk-ant-oat*, or use caller: keep", "auth.keep_if matches every value")
 	}
 	p.place(a)
+}
+
+// authFix shows how a missing field of auth: is written.
+func authFix(field string) string {
+	switch field {
+	case "header":
+		return "add header: {name: X-Api-Key}"
+	case "query":
+		return "add query: {name: key}"
+	case "body":
+		return "add body: {field: api_key}"
+	case "basic":
+		return "add basic: {username: the-user, password_ref: name-in-the-vault}"
+	}
+	return "add credential_ref: with the secret's name in the vault, like github.token"
 }
 
 // place reads where the credential goes.

@@ -101,6 +101,10 @@ func (p *parser) query(op *operation, r *object) {
 			p.bad(m.key, "leave it out", "%s.query: %s is where the credential goes", r.name, shown(m.name))
 		}
 		template := p.template(op, m.value, r.name+".query."+m.name)
+		if len(holes(template)) > 1 {
+			p.bad(m.value, "give each argument a parameter of its own", "%s.query.%s: a query parameter holds one argument", r.name, m.name)
+			continue
+		}
 		op.action.HTTP.Query = append(op.action.HTTP.Query, field(m.name, template))
 		op.place(template, runtime.InQuery)
 		op.readBack(template, classifier.InQuery, m.name)
@@ -254,7 +258,8 @@ func unescapePointer(s string) string { return strings.NewReplacer("~1", "/", "~
 
 // defaults gives a place to the arguments that nothing names: the query of a
 // request without a body, else the body, each under its own name. Where the
-// author wrote that mapping, an argument it leaves out is a mistake.
+// author wrote that mapping, an argument it leaves out is a mistake. Only the
+// members of a rest argument that no template names join what is written.
 func (p *parser) defaults(op *operation, r *object) {
 	spec, where := op.action.HTTP, "body"
 	if bodiless(spec.Method) {
@@ -265,8 +270,8 @@ func (p *parser) defaults(op *operation, r *object) {
 	for _, name := range op.order {
 		a := op.args[name]
 		switch {
-		case a.used && a.Name != op.action.Rest || a.In != "":
-		case a.rest && (!written || bodiless(spec.Method)):
+		case a.used:
+		case a.rest && (where == "query" || !written || r.get("body").Kind == yaml.MappingNode):
 			a.In = runtime.Place(where) // its members are spread there; nothing is read back
 		case written:
 			p.bad(a.node, "add it to request."+where+", or remove it", "argument %s of %s goes nowhere: request.%s does not name it", shown(name), op.name, where)

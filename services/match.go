@@ -68,6 +68,10 @@ func (p *parser) conditions(op *operation, m *object, name string, in runtime.Pl
 			p.wrong(c.value, m.label(name)+"."+c.name, "one plain value")
 			continue
 		}
+		if len(holes(c.value.Value)) > 0 {
+			p.bad(c.value, "", "%s.%s is a fixed value and cannot name an argument", m.label(name), c.name)
+			continue
+		}
 		value, ok := p.scalar(c.value, m.label(name)+"."+c.name)
 		if !ok {
 			continue

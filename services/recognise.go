@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/classifier"
@@ -114,24 +116,77 @@ func fillQuery(action *runtime.Action, args runtime.Args) url.Values {
 			query.Set(f.Name, text)
 		}
 	}
-	if rest, ok := spread(action, args, runtime.InQuery); ok {
-		for name, v := range rest {
-			query.Add(name, textOf(v))
-		}
+	for name, v := range spread(action, args, runtime.InQuery) {
+		query.Add(name, textOf(v))
 	}
 	return query
 }
 
-// spread returns the members of the rest argument when no template names it and
-// they stand in the place themselves.
-func spread(action *runtime.Action, args runtime.Args, in runtime.Place) (map[string]any, bool) {
+// spread returns the members of the rest argument where no template names it:
+// they stand in the query or in the body by themselves.
+func spread(action *runtime.Action, args runtime.Args, in runtime.Place) map[string]any {
 	for i := range action.Params {
-		if p := &action.Params[i]; p.Name == action.Rest && p.In == in && in == runtime.InQuery {
-			members, ok := args[p.Name].(map[string]any)
-			return members, ok
+		if p := &action.Params[i]; p.Name == action.Rest && p.In == in && !inTemplates(action.HTTP, p.Name) {
+			members, _ := args[p.Name].(map[string]any)
+			return members
 		}
 	}
-	return nil, false
+	return nil
+}
+
+func inTemplates(spec *runtime.HTTPSpec, name string) bool {
+	named := func(fields []runtime.Field) bool {
+		return slices.ContainsFunc(fields, func(f runtime.Field) bool { return inTree(f.Value.Value, name) })
+	}
+	for _, template := range spec.PathParams {
+		if inTree(template, name) {
+			return true
+		}
+	}
+	return named(spec.Query) || named(spec.Headers) || spec.Body != nil && inTree(spec.Body.Value, name)
+}
+
+func inTree(tree any, name string) bool {
+	switch v := tree.(type) {
+	case string:
+		return slices.Contains(holes(v), name)
+	case []any:
+		return slices.ContainsFunc(v, func(child any) bool { return inTree(child, name) })
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), func(child any) bool { return inTree(child, name) })
+	}
+	return false
+}
+
+// checkSpread keeps undeclared members from standing beside, or in the place
+// of, what the service sets itself under that name: the argument that policy
+// judged, a fixed value, the credential.
+func checkSpread(action *runtime.Action, args runtime.Args) error {
+	var taken []string
+	for _, name := range append(paramNames(action), action.Auth.Query, action.Auth.Field) {
+		if name != "" && name != action.Rest {
+			taken = append(taken, name)
+		}
+	}
+	for _, f := range action.HTTP.Query {
+		taken = append(taken, f.Name)
+	}
+	if body := action.HTTP.Body; body != nil {
+		if members, ok := body.Value.(map[string]any); ok {
+			taken = append(taken, sortedKeys(members)...)
+		}
+	}
+	for _, in := range []runtime.Place{runtime.InQuery, runtime.InBody} {
+		for _, name := range sortedKeys(spread(action, args, in)) {
+			base, _, _ := strings.Cut(name, "[")
+			for _, other := range taken {
+				if strings.EqualFold(base, other) {
+					return invalid(action, name, "may not be given undeclared: the service sets "+other+" itself")
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // fillText fills a template that becomes text; false when an argument of it is
@@ -155,31 +210,44 @@ func fillText(template any, args runtime.Args) (string, bool) {
 
 // fillBody is the body of a built request, as the classifier reads it.
 func fillBody(action *runtime.Action, args runtime.Args) (*classifier.Body, error) {
-	spec := action.HTTP
-	if spec.Body == nil {
+	var tree any
+	if action.HTTP.Body != nil {
+		tree, _ = fillTree(action.HTTP.Body.Value, args)
+	}
+	if more := spread(action, args, runtime.InBody); len(more) > 0 {
+		members, _ := tree.(map[string]any)
+		if members == nil {
+			members = map[string]any{}
+		}
+		maps.Copy(members, more)
+		tree = members
+	}
+	if tree == nil {
 		return classifier.ParseBody("application/json", "", nil)
 	}
-	tree, _ := fillTree(spec.Body.Value, args)
-	if spec.BodyType == "form" {
-		form := url.Values{}
-		if members, ok := tree.(map[string]any); ok {
-			for name, v := range members {
-				if list, ok := v.([]any); ok {
-					for _, one := range list {
-						form.Add(name, textOf(one))
-					}
-					continue
-				}
-				form.Set(name, textOf(v))
-			}
-		}
-		return classifier.ParseBody("application/x-www-form-urlencoded", "", []byte(form.Encode()))
+	if action.HTTP.BodyType == "form" {
+		return classifier.ParseBody("application/x-www-form-urlencoded", "", []byte(formOf(tree).Encode()))
 	}
 	text, err := json.Marshal(tree)
 	if err != nil {
 		return nil, err
 	}
 	return classifier.ParseBody("application/json", "", text)
+}
+
+func formOf(tree any) url.Values {
+	form := url.Values{}
+	members, _ := tree.(map[string]any)
+	for name, v := range members {
+		list, ok := v.([]any)
+		if !ok {
+			list = []any{v}
+		}
+		for _, one := range list {
+			form.Add(name, textOf(one))
+		}
+	}
+	return form
 }
 
 // fillTree fills a body. A member whose argument is not given is left out.

@@ -179,6 +179,9 @@ func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, e
 			return nil, err
 		}
 	}
+	if err := checkSpread(action, args); err != nil {
+		return nil, err
+	}
 	return args, s.recognise(action, args)
 }
 

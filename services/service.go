@@ -65,7 +65,7 @@ func Parse(file string, data []byte) (*Service, error) {
 		p := &parser{source: src, s: s}
 		p.service(root)
 	}
-	if err := src.problems.orNil(); err != nil {
+	if err := src.done(); err != nil {
 		return nil, err
 	}
 	return s, nil

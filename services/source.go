@@ -22,14 +22,30 @@ type source struct {
 	file     string
 	lines    []string
 	problems Problems
+	untold   int // problems past the first mostProblems
 }
 
+// mostProblems bounds what one file can make of a message.
+const mostProblems = 100
+
 func (s *source) add(line, column int, fix, format string, args ...any) {
+	if len(s.problems) == mostProblems {
+		s.untold++
+		return
+	}
 	p := Problem{File: s.file, Line: line, Column: column, Msg: fmt.Sprintf(format, args...), Fix: fix}
 	if line >= 1 && line <= len(s.lines) {
 		p.Excerpt = excerpt(s.lines[line-1], column)
 	}
 	s.problems = append(s.problems, p)
+}
+
+// done returns the problems found, or nil.
+func (s *source) done() error {
+	if s.untold > 0 {
+		s.problems = append(s.problems, Problem{File: s.file, Line: len(s.lines) + 1, Column: 1, Msg: fmt.Sprintf("and %d more problems", s.untold)})
+	}
+	return s.problems.orNil()
 }
 
 // bad notes a problem at a node.

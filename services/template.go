@@ -85,9 +85,8 @@ func inverse(template, name string) *regexp.Regexp {
 		default:
 			b.WriteString("(?:")
 		}
-		if i+2 < len(ps) { // text follows, and another argument after that
-			first, _, _ := strings.Cut(ps[i+1].text, "")
-			b.WriteString("[^" + classOf(firstRune(first)) + "]*)")
+		if i+2 < len(ps) && ps[i+1].hole == "" { // text follows, and another argument after that
+			b.WriteString("[^" + classOf(firstRune(ps[i+1].text)) + "]*)")
 		} else {
 			b.WriteString(".*)")
 		}
