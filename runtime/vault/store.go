@@ -42,8 +42,8 @@ type Sealed struct {
 	Name        string
 	Version     int
 	Authorities []string // bound into the ciphertext as additional data
-	Ciphertext  []byte   // nonce, then AES-256-GCM output
+	Ciphertext  []byte   // format byte, nonce, then AES-256-GCM output
 	Created     time.Time
 	LastUsed    time.Time // zero: never
-	Expires     time.Time // zero: never
+	Expires     time.Time // zero: never; bound into the ciphertext too
 }

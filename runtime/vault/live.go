@@ -1,0 +1,51 @@
+package vault
+
+import (
+	"crypto/sha256"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// maxLive is the most values that are remembered; the oldest go first.
+const maxLive = 1024
+
+// live remembers which values were opened. Reading takes no lock.
+type live struct {
+	mu     sync.Mutex
+	known  map[[32]byte]bool
+	values atomic.Pointer[[]runtime.Secret]
+}
+
+func (l *live) add(value runtime.Secret) {
+	sum := sha256.Sum256([]byte(value.Reveal()))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known[sum] {
+		return
+	}
+	if l.known == nil {
+		l.known = map[[32]byte]bool{}
+	}
+	var old []runtime.Secret
+	if p := l.values.Load(); p != nil {
+		old = *p
+	}
+	if len(old) == maxLive {
+		delete(l.known, sha256.Sum256([]byte(old[0].Reveal())))
+		old = old[1:]
+	}
+	l.known[sum] = true
+	next := append(append(make([]runtime.Secret, 0, len(old)+1), old...), value)
+	l.values.Store(&next)
+}
+
+// Live returns the values that were opened since the start, the newest 1024,
+// for whoever must keep them out of a log. The caller must not change the slice.
+func (v *Vault) Live() []runtime.Secret {
+	if p := v.live.values.Load(); p != nil {
+		return *p
+	}
+	return nil
+}

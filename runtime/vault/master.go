@@ -1,0 +1,141 @@
+package vault
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+const (
+	keySize = 32
+	maxFile = 2*keySize + 2 // hex digits and a line end of one or two bytes
+)
+
+// MasterKey is the key over all keys of a vault. Like [runtime.Secret] it holds
+// a pointer and cannot be printed: fmt with any verb, JSON and text encoders
+// show "[secret]". The zero MasterKey is none and is refused by [New].
+type MasterKey struct{ bytes *[keySize]byte }
+
+// String implements [fmt.Stringer].
+func (k MasterKey) String() string { return runtime.Secret{}.String() }
+
+// GoString implements [fmt.GoStringer].
+func (k MasterKey) GoString() string { return k.String() }
+
+// Format implements [fmt.Formatter], so that no verb looks inside.
+func (k MasterKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (k MasterKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// ParseMasterKey reads 64 hex digits, with or without a line end after them.
+func ParseMasterKey(text string) (MasterKey, error) {
+	return parseKey("the master key", []byte(text))
+}
+
+// LoadMasterKey reads the key from a file that holds 64 hex digits. It refuses
+// one that anybody but its owner may use. A missing file is [fs.ErrNotExist].
+func LoadMasterKey(path string) (MasterKey, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return MasterKey{}, &runtime.Error{
+				Code: runtime.CodeVaultLocked, Reason: runtime.ReasonNoMasterKey,
+				Msg: fmt.Sprintf("the master key file %s is missing", path), Hint: "put the file back", Err: err,
+			}
+		}
+		return MasterKey{}, badKey("the master key file "+path, "cannot be read", "check its owner and mode", err)
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return MasterKey{}, badKey("the master key file "+path, "cannot be read", "check its owner and mode", err)
+	}
+	switch {
+	case !info.Mode().IsRegular():
+		return MasterKey{}, badKey("the master key file "+path, "is not a regular file", "put the file itself there", nil)
+	case info.Mode().Perm()&0o077 != 0:
+		e := badKey("the master key file "+path, fmt.Sprintf("can be used by others (mode %04o)", info.Mode().Perm()), "chmod 600 "+path, nil)
+		e.Reason = runtime.ReasonOpenHome
+		return MasterKey{}, e
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return MasterKey{}, badKey("the master key file "+path, "cannot be read", "check the disk", err)
+	}
+	defer clear(text)
+	return parseKey("the master key file "+path, text)
+}
+
+// NewMasterKeyFile makes a random key and writes it to a new file with mode
+// 0600, which appears under its name whole or not at all. When another process
+// was faster, its key is returned.
+func NewMasterKeyFile(path string) (MasterKey, error) {
+	var key [keySize]byte
+	_, _ = rand.Read(key[:]) // never fails since Go 1.24
+	text := append(hex.AppendEncode(nil, key[:]), '\n')
+	defer clear(text)
+	switch err := writeOnce(path, text); {
+	case errors.Is(err, fs.ErrExist):
+		return LoadMasterKey(path)
+	case err != nil:
+		return MasterKey{}, badKey("the master key file "+path, "cannot be made", "check that the folder is there and is yours", err)
+	}
+	return MasterKey{&key}, nil
+}
+
+// writeOnce writes a file of mode 0600 and gives it its name when it is
+// durable; fs.ErrExist when the name is taken.
+func writeOnce(path string, data []byte) error {
+	dir := filepath.Dir(path)
+	file, err := os.CreateTemp(dir, filepath.Base(path)+".new-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	_, err = file.Write(data)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(file.Name(), path); err != nil {
+		return err
+	}
+	folder, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// parseKey says what is wrong with a key without saying any of it.
+func parseKey(what string, text []byte) (MasterKey, error) {
+	if n := len(text); n > 0 && text[n-1] == '\n' {
+		text = text[:n-1]
+	}
+	if n := len(text); n > 0 && text[n-1] == '\r' {
+		text = text[:n-1]
+	}
+	const fix = "the key is 64 hex digits; use the one that this vault was made with"
+	if len(text) != 2*keySize {
+		return MasterKey{}, badKey(what, fmt.Sprintf("does not have %d hex digits", 2*keySize), fix, nil)
+	}
+	var key [keySize]byte
+	if _, err := hex.Decode(key[:], text); err != nil { // its error quotes a digit
+		return MasterKey{}, badKey(what, "has a character that is not a hex digit", fix, nil)
+	}
+	if key == [keySize]byte{} {
+		return MasterKey{}, badKey(what, "is all zero", fix, nil)
+	}
+	return MasterKey{&key}, nil
+}
+
+func badKey(what, is, fix string, err error) *runtime.Error {
+	return &runtime.Error{Code: runtime.CodeVaultLocked, Stage: runtime.StageCredential, Msg: what + " " + is, Hint: fix, Err: err}
+}
