@@ -23,7 +23,10 @@ import (
 func (s *Set) Resolve(req *runtime.Request) (*runtime.Action, runtime.Args, error) {
 	if req.Action == runtime.ActionPass || req.Action == runtime.ActionTunnel {
 		action, err := s.foreign(req)
-		return action, runtime.Args{}, err
+		if err != nil {
+			return nil, nil, err
+		}
+		return action, runtime.Args{}, nil
 	}
 	action, ok := s.Action(string(req.Action))
 	if !ok {

@@ -106,8 +106,16 @@ func (s *source) syntax(err error) {
 	if m := yamlLine.FindStringSubmatch(msg); m != nil {
 		line, _ = strconv.Atoi(m[1])
 		msg = msg[len(m[0]):]
+		if structural(msg) { // yaml.v3 counts these lines from 0, all others from 1
+			line++
+		}
 	}
 	s.add(min(max(line, 1), len(s.lines)), 1, "", "not valid YAML: %s", msg)
+}
+
+func structural(msg string) bool {
+	rest, ok := strings.CutPrefix(msg, "did not find expected ")
+	return ok && contains([]string{"key", "node content", "',' or ']'", "',' or '}'", "'-' indicator", "<document start>"}, rest)
 }
 
 func (s *source) notUTF8() {
