@@ -1,0 +1,168 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// answer gives status, fields, body and trailers to the responder, each byte
+// as it comes.
+func (x *exchange) answer(resp *http.Response, body io.Reader) error {
+	header := cleanAnswer(resp.Header, resp.StatusCode)
+	if names := announced(resp.Trailer); len(names) > 0 {
+		header["Trailer"] = []string{strings.Join(names, ", ")}
+	}
+	scan, err := x.scanner(resp, header)
+	if err != nil {
+		return err
+	}
+	x.scrubHead(header)
+	if err := x.out.Start(resp.StatusCode, header); err != nil {
+		return callerGone{err}
+	}
+	if err := scan(body); err != nil {
+		return err
+	}
+	if trailer := cleanTrailer(resp.Trailer); len(trailer) > 0 {
+		x.scrubHead(trailer)
+		x.out.Trailer(trailer)
+	}
+	return nil
+}
+
+// announced returns the trailer names that may be announced, sorted.
+func announced(trailer http.Header) []string {
+	var names []string
+	for name := range trailer {
+		if trailerAllowed(name, nil) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// write sends bytes of the body to the caller.
+func (x *exchange) write(p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
+	n, err := x.out.Write(p)
+	if err != nil {
+		return callerGone{err}
+	}
+	if n != len(p) {
+		return callerGone{io.ErrShortWrite}
+	}
+	return nil
+}
+
+// copyPlain passes the body on unseen.
+func (x *exchange) copyPlain(body io.Reader) error {
+	return x.b.withBuffer(func(buf []byte) error {
+		for {
+			n, err := body.Read(buf)
+			x.result.BytesIn += int64(n)
+			if werr := x.write(buf[:n]); werr != nil {
+				return werr
+			}
+			if err == io.EOF {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// upgrade joins the caller's connection with the upstream's.
+func (x *exchange) upgrade(ctx context.Context, resp *http.Response) error {
+	upstream, ok := resp.Body.(io.ReadWriteCloser)
+	got := strings.Join(values(resp.Header, "Upgrade"), ", ")
+	if x.message.upgrade == "" || !ok || !slices.Contains(tokens([]string{x.message.upgrade}), fold(got)) {
+		return &runtime.Error{
+			Code: runtime.CodeUpstream,
+			Msg:  hostOf(x.message.authority) + " switched protocols without being asked to, or to another one",
+			Hint: "nothing was passed on",
+		}
+	}
+	header := cleanAnswer(resp.Header, resp.StatusCode)
+	header["Connection"], header["Upgrade"] = []string{"Upgrade"}, []string{got}
+	x.scrubHead(header)
+	x.result.Unscanned = x.message.scrub != nil
+	if err := x.out.Start(resp.StatusCode, header); err != nil {
+		return x.failure(ctx, ctx, callerGone{err})
+	}
+	caller, err := x.out.Upgrade()
+	if err != nil {
+		return x.failure(ctx, ctx, callerGone{err})
+	}
+	stop := context.AfterFunc(ctx, func() { _, _ = caller.Close(), upstream.Close() })
+	defer stop()
+	return x.splice(ctx, caller, upstream)
+}
+
+// splice copies both ways until both have ended. The end of one way is passed
+// on, the other goes on.
+func (x *exchange) splice(ctx context.Context, caller net.Conn, upstream io.ReadWriteCloser) error {
+	var wait sync.WaitGroup
+	var out, in atomic.Int64
+	pump := func(dst io.Writer, src io.Reader, n *atomic.Int64) {
+		defer wait.Done()
+		if x.pass(dst, src, n) != nil || halfClose(dst) != nil {
+			_, _ = caller.Close(), upstream.Close()
+		}
+	}
+	wait.Add(2)
+	go pump(upstream, caller, &out)
+	go pump(caller, upstream, &in)
+	wait.Wait()
+	_, _ = caller.Close(), upstream.Close()
+	x.sent.mu.Lock()
+	x.sent.read += out.Load()
+	x.sent.mu.Unlock()
+	x.result.BytesIn = in.Load()
+	if ctx.Err() != nil {
+		return x.failure(ctx, ctx, ctx.Err())
+	}
+	return nil
+}
+
+// pass copies with a pooled buffer and without looking for shortcuts.
+func (x *exchange) pass(dst io.Writer, src io.Reader, n *atomic.Int64) error {
+	return x.b.withBuffer(func(buf []byte) error {
+		for {
+			got, err := src.Read(buf)
+			if got > 0 {
+				if _, werr := dst.Write(buf[:got]); werr != nil {
+					return werr
+				}
+				n.Add(int64(got))
+			}
+			if err == io.EOF {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// halfClose ends one way of a connection that can, all of one that cannot.
+func halfClose(w io.Writer) error {
+	if half, ok := w.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}

@@ -1,0 +1,197 @@
+// Package rest is the backend of HTTP actions: it sends a call upstream with
+// the stored credential added and gives the answer back as it arrives.
+//
+// A caller's own request goes out as it was written: method, target byte for
+// byte, field values and how many there are, body and trailers as a stream;
+// without the fields of one hop, the caller's credential for kimbap and its own
+// value in the place of the stored one. A request without a caller's form is
+// built from the action's spec. No field is added that nobody asked for.
+//
+// It refuses to send a credential to an authority it was not stored for, over
+// cleartext, or with a placeholder anywhere in the head but in its own place.
+// It follows no redirect, asks no proxy of the environment, changes no encoding
+// and retries nothing that may have been seen. What it gives back holds the
+// credential in no form that scrub.go lists.
+//
+// Start reading at [Backend.Execute].
+package rest
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Dialer opens connections through the egress guard. Its refusals are
+// *runtime.Error and reach the caller as they are. Trusted says that the
+// request came from the owner without a token, loopback that the action's own
+// service names an authority of this machine. It is safe for concurrent use.
+type Dialer interface {
+	Dial(ctx context.Context, authority string, trusted, loopback bool) (conn net.Conn, address string, private bool, err error)
+}
+
+// Options are what a [Backend] is made of. Dialer is required.
+type Options struct {
+	Dialer Dialer
+	// TLS holds the roots and VerifyConnection of upstream connections; nil
+	// trusts the system's roots. It is cloned; TLS 1.2 is the least.
+	TLS *tls.Config
+	// Placeholders says which service a value is the placeholder of; nil knows
+	// those of the action's own service only.
+	Placeholders func(value string) (service string, ok bool)
+
+	DialTimeout   time.Duration // of a dial, and again of a TLS handshake; 0: 10 s
+	HeaderTimeout time.Duration // from the request's last byte to the answer's head; 0: 2 min
+	IdleTimeout   time.Duration // of a body or a write that does not move; 0: 5 min
+	Clock         func() time.Time
+	ScrubStrict   bool // refuse answers in an encoding that cannot be scanned
+}
+
+// Bounds of one upstream connection.
+const (
+	headLimit        = 256 << 10 // of an answer's head, bytes
+	idleConnections  = 512       // kept per authority
+	keptIdle         = 90 * time.Second
+	continueTimeout  = time.Second // RFC 9110 section 10.1.1: a client waits, but not for ever
+	informationLimit = 64          // 1xx answers to one request
+	bufferSize       = 32 << 10    // of a copy loop, bytes
+)
+
+// Backend sends HTTP actions. It is safe for concurrent use.
+//
+// Connections are shared by all tenants. That mixes nothing: an exchange leaves
+// no state on an HTTP/1.1 connection (there is no cookie jar and no cache),
+// except for NTLM and Negotiate, which authenticate the connection itself; a
+// request with one of those gets a connection of its own. Bytes that nobody
+// asked for close a connection before anyone else can take them (link.go).
+type Backend struct {
+	o          Options
+	transports map[trust]*http.Transport
+	buffers    sync.Pool // of *[]byte, bufferSize long
+}
+
+// trust is what the egress guard is told of a request; connections dialled
+// under one trust are not lent to another.
+type trust struct{ trusted, loopback bool }
+
+var _ runtime.Backend = (*Backend)(nil)
+
+// New refuses Options without a Dialer. It does no IO.
+func New(o Options) (*Backend, error) {
+	if o.Dialer == nil {
+		return nil, errors.New("rest: Options.Dialer is missing: nothing may be dialled unguarded")
+	}
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{{&o.DialTimeout, 10 * time.Second}, {&o.HeaderTimeout, 2 * time.Minute}, {&o.IdleTimeout, 5 * time.Minute}} {
+		if *d.field < 0 {
+			return nil, fmt.Errorf("rest: a timeout of %v: it must not be negative", *d.field)
+		}
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	if o.TLS == nil {
+		o.TLS = &tls.Config{}
+	}
+	if o.Placeholders == nil {
+		o.Placeholders = func(string) (string, bool) { return "", false }
+	}
+	b := &Backend{o: o, transports: map[trust]*http.Transport{}}
+	for _, t := range []trust{{false, false}, {false, true}, {true, false}, {true, true}} {
+		b.transports[t] = b.transport(t)
+	}
+	return b, nil
+}
+
+// transport is net/http's client side without its conveniences. HTTP/2 stays
+// off: its header table and framing would not give back the fields as written.
+func (b *Backend) transport(t trust) *http.Transport {
+	d := &door{o: &b.o, trust: t, tls: b.o.TLS.Clone()}
+	d.tls.MinVersion = max(d.tls.MinVersion, tls.VersionTLS12)
+	d.tls.NextProtos = []string{"http/1.1"}
+	return &http.Transport{
+		Proxy:                  nil,
+		DialContext:            d.cleartext,
+		DialTLSContext:         d.secure,
+		DisableCompression:     true,
+		ForceAttemptHTTP2:      false,
+		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
+		MaxIdleConns:           0,
+		MaxIdleConnsPerHost:    idleConnections,
+		IdleConnTimeout:        keptIdle,
+		ResponseHeaderTimeout:  b.o.HeaderTimeout,
+		ExpectContinueTimeout:  continueTimeout,
+		MaxResponseHeaderBytes: headLimit,
+	}
+}
+
+// withBuffer lends do a buffer of bufferSize bytes.
+func (b *Backend) withBuffer(do func(buf []byte) error) error {
+	buf, ok := b.buffers.Get().(*[]byte)
+	if !ok {
+		fresh := make([]byte, bufferSize)
+		buf = &fresh
+	}
+	defer func() {
+		clear(*buf) // bytes of one exchange never lie about in another's
+		b.buffers.Put(buf)
+	}()
+	return do(*buf)
+}
+
+// Close drops the connections that no exchange is using. The backend can be
+// used again afterwards.
+func (b *Backend) Close() {
+	for _, t := range b.transports {
+		t.CloseIdleConnections()
+	}
+}
+
+// Execute implements [runtime.Backend]. Used is set once the request may have
+// left, Status once an answer came. When the error is not nil and out was
+// started, the answer is not complete and the caller of Execute must Abort it.
+func (b *Backend) Execute(ctx context.Context, call *runtime.Call, out runtime.Responder) (runtime.Result, error) {
+	var result runtime.Result
+	m, err := b.compose(call, &result)
+	if err != nil {
+		return result, err
+	}
+	x := &exchange{b: b, call: call, message: m, out: out, result: &result}
+	return result, x.run(ctx)
+}
+
+// compose makes the message that will leave, credential and all.
+func (b *Backend) compose(call *runtime.Call, result *runtime.Result) (*message, error) {
+	var m *message
+	var err error
+	if call.Request.Raw != nil {
+		m, err = b.forward(call, result)
+	} else {
+		m, err = b.built(call)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := b.authenticate(call, m, result); err != nil {
+		return nil, err
+	}
+	return m, m.check()
+}
+
+// trustOf is what the egress guard may know of the call.
+func trustOf(call *runtime.Call, authority string) trust {
+	c := &call.Request.Caller
+	return trust{
+		trusted:  c.Token.Empty() && c.Peer.Owner && !c.RequireToken,
+		loopback: names(call.Action.HTTP, authority) && isLoopback(authority),
+	}
+}

@@ -1,0 +1,175 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"strconv"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// bodyLimit is the most of a body that a credential can be put into, in bytes.
+const bodyLimit = 1 << 20
+
+// media is a body that a credential can be put into.
+type media int
+
+const (
+	mediaOther media = iota
+	mediaJSON
+	mediaForm
+)
+
+// mediaOf reads the declared type of a body that is not encoded.
+func mediaOf(m *message) media {
+	list, coding := values(m.header, "Content-Type"), tokens(values(m.header, "Content-Encoding"))
+	if len(list) != 1 || len(coding) > 0 && (len(coding) > 1 || coding[0] != "identity") {
+		return mediaOther
+	}
+	kind, _, err := mime.ParseMediaType(list[0])
+	switch {
+	case err != nil:
+		return mediaOther
+	case kind == "application/json" || strings.HasSuffix(kind, "+json"):
+		return mediaJSON
+	case kind == "application/x-www-form-urlencoded":
+		return mediaForm
+	}
+	return mediaOther
+}
+
+// bodyValues returns what the caller has in the field of its body. Without a
+// stored credential and without placeholders to look for, bodies of other media
+// pass unread.
+func bodyValues(call *runtime.Call, m *message, auth *runtime.Auth) ([]string, error) {
+	kind := mediaOf(m)
+	if m.body == nil || kind == mediaOther {
+		return nil, nil
+	}
+	whole, err := call.Request.Raw.Buffer(bodyLimit)
+	if errors.Is(err, runtime.ErrBodyTooLarge) {
+		return nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonBodyTooLarge,
+			Msg:  fmt.Sprintf("%s takes its credential in the body, which is over 1 MiB", call.Action.Service),
+			Hint: "send a smaller body",
+		}
+	}
+	if err != nil {
+		return nil, &runtime.Error{Code: runtime.CodeCanceled, Msg: "the request body ended early", Err: err}
+	}
+	m.setBody(whole)
+	if kind == mediaForm {
+		return queryValues("?"+string(whole), auth.Field), nil
+	}
+	at, err := findMember(whole, auth.Field)
+	if err != nil || at.end == 0 {
+		return nil, err
+	}
+	var text string
+	if json.Unmarshal(whole[at.start:at.end], &text) != nil {
+		text = string(whole[at.start:at.end])
+	}
+	return []string{text}, nil
+}
+
+// setBodyField puts the credential into a field of the body and leaves the
+// other bytes as they are.
+func setBodyField(call *runtime.Call, m *message, field, secret string) error {
+	kind := mediaOf(m)
+	if m.whole == nil || kind == mediaOther {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonUnsupportedMedia,
+			Msg:  fmt.Sprintf("%s takes its credential in the body, and this body is neither JSON nor a form", call.Action.Service),
+			Hint: "send application/json or application/x-www-form-urlencoded, not compressed",
+		}
+	}
+	if kind == mediaForm {
+		m.setBody([]byte(setPair(string(m.whole), field, secret)))
+		return nil
+	}
+	at, err := findMember(m.whole, field)
+	if err != nil {
+		return err
+	}
+	value, err := marshal(secret)
+	if err != nil {
+		return err
+	}
+	if at.end == 0 {
+		value = append([]byte(strconv.Quote(field)+":"), value...)
+		if !at.alone {
+			value = append(value, ',')
+		}
+		at.end = at.start
+	}
+	m.setBody(bytes.Join([][]byte{m.whole[:at.start], value, m.whole[at.end:]}, nil))
+	return nil
+}
+
+// member is where a member's value stands. With end 0 there is none, start is
+// where one could be put, alone says that it would be the only one.
+type member struct {
+	start, end int
+	alone      bool
+}
+
+// findMember finds a member of the object that is the whole body. A second one
+// of the same name, or one in another case, is refused: servers differ in which
+// they would take.
+func findMember(body []byte, field string) (member, error) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return member{}, errBody("it is not a JSON object", runtime.ReasonInvalidJSON)
+	}
+	at, count := member{start: int(dec.InputOffset()), alone: true}, 0
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return member{}, errBody("it is not valid JSON", runtime.ReasonInvalidJSON)
+		}
+		at.alone = false
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return member{}, errBody("it is not valid JSON", runtime.ReasonInvalidJSON)
+		}
+		name, _ := key.(string)
+		if !strings.EqualFold(name, field) {
+			continue
+		}
+		if count++; count > 1 || name != field {
+			return member{}, errBody(fmt.Sprintf("the member %q is there twice or in another case", field), runtime.ReasonDuplicateKey)
+		}
+		end := int(dec.InputOffset())
+		at.start, at.end = end-len(value), end
+	}
+	if _, err := dec.Token(); err != nil {
+		return member{}, errBody("it is not valid JSON", runtime.ReasonInvalidJSON)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return member{}, errBody("something follows the JSON object", runtime.ReasonTrailingData)
+	}
+	return at, nil
+}
+
+func errBody(why string, reason runtime.Reason) error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: reason,
+		Msg: "the credential cannot be put into the body: " + why, Hint: "send one JSON object",
+	}
+}
+
+// marshal writes JSON without the escapes for HTML.
+func marshal(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(out.Bytes(), "\n"), nil
+}

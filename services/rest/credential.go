@@ -1,0 +1,269 @@
+package rest
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// credentialFields carry a caller's own credential by custom. None of them goes
+// beside a stored one: the upstream could choose, and the caller would act as
+// someone else than the one who was judged.
+var credentialFields = [...]string{"Authorization", "X-Api-Key"}
+
+// authenticate puts the stored credential into its place, or lets the caller's
+// own pass where that is allowed.
+func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.Result) error {
+	auth, raw := call.Action.Auth, call.Request.Raw != nil
+	if auth == nil {
+		auth = &runtime.Auth{}
+	}
+	m.private = append(m.private, "Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", fieldOf(auth))
+	var s seen
+	if raw {
+		var err error
+		if s, err = b.inspect(call, auth, m); err != nil {
+			return err
+		}
+	}
+	stored := call.Credential.Found()
+	switch {
+	case auth.Type == runtime.AuthNone || auth.Type == "":
+		return nil
+	case raw && auth.KeepIf != "" && s.matches(auth.KeepIf), raw && auth.Caller == runtime.CallerKeep && s.other:
+		result.Used = runtime.CredentialCaller
+		return nil
+	case raw && auth.Caller == runtime.CallerPlaceholder && (!s.placeholder || s.other):
+		return &runtime.Error{
+			Code: runtime.CodeForbidden,
+			Msg:  fmt.Sprintf("%s takes only its placeholder as credential from a caller", call.Action.Service),
+			Hint: "start the program with `kimbap run`, which sets the placeholder, and send no key of your own",
+		}
+	case !stored && raw && !s.placeholder:
+		if s.other {
+			result.Used = runtime.CredentialCaller
+		}
+		return nil
+	case !stored:
+		return &runtime.Error{
+			Code: runtime.CodeNoCredential,
+			Msg:  fmt.Sprintf("no credential is stored for %s", call.Action.Service), Hint: "kimbap link " + call.Action.Service,
+		}
+	}
+	if err := permitted(call, m); err != nil {
+		return err
+	}
+	if raw && auth.Caller != runtime.CallerKeep {
+		dropOthers(m.header, fieldOf(auth), result)
+	}
+	return b.place(call, auth, m, result)
+}
+
+// dropOthers removes the customary credential fields but the declared one.
+func dropOthers(h http.Header, declared string, result *runtime.Result) {
+	for _, name := range credentialFields {
+		if !strings.EqualFold(name, declared) && remove(h, name) {
+			result.Changed = append(result.Changed, name)
+		}
+	}
+}
+
+// fieldOf returns the header field the credential goes into, "" for none.
+func fieldOf(auth *runtime.Auth) string {
+	switch auth.Type {
+	case runtime.AuthBearer, runtime.AuthBasic, runtime.AuthOAuth2:
+		return "Authorization"
+	case runtime.AuthHeader:
+		return auth.Header
+	}
+	return ""
+}
+
+// permitted checks where the stored credential may go (guarantee G1).
+func permitted(call *runtime.Call, m *message) error {
+	service, host := call.Action.Service, hostOf(m.authority)
+	if !names(call.Action.HTTP, m.authority) || !call.Credential.Allows(m.authority) {
+		return &runtime.Error{
+			Code: runtime.CodeNoCredential,
+			Msg:  fmt.Sprintf("the credential of %s was not stored for %s", service, host),
+			Hint: "kimbap link " + service + " --rebind",
+		}
+	}
+	if m.scheme == "https" || isLoopback(m.authority) || call.Action.HTTP.AllowHTTP {
+		return nil
+	}
+	return &runtime.Error{
+		Code: runtime.CodeForbidden, Reason: runtime.ReasonInsecureScheme,
+		Msg:  fmt.Sprintf("the credential of %s is not sent over cleartext to %s", service, host),
+		Hint: "use https, or set allow_http: true in the service file if the network is yours",
+	}
+}
+
+// names reports whether the service names the authority.
+func names(spec *runtime.HTTPSpec, authority string) bool {
+	return spec != nil && slices.Contains(spec.Authorities, authority)
+}
+
+// place writes the credential and arms the scrubber for it.
+func (b *Backend) place(call *runtime.Call, auth *runtime.Auth, m *message, result *runtime.Result) error {
+	secret, basic := call.Credential.Value.Reveal(), ""
+	switch auth.Type {
+	case runtime.AuthBearer, runtime.AuthOAuth2:
+		setField(m.header, "Authorization", "Bearer "+secret)
+	case runtime.AuthBasic:
+		user := auth.Username
+		if user == "" {
+			user = call.Credential.Username.Reveal()
+		}
+		basic = base64.StdEncoding.EncodeToString([]byte(user + ":" + secret))
+		setField(m.header, "Authorization", "Basic "+basic)
+	case runtime.AuthHeader:
+		setField(m.header, auth.Header, auth.Prefix+secret)
+	case runtime.AuthQuery:
+		m.target = setQuery(m.target, auth.Query, secret)
+	case runtime.AuthBody:
+		if err := setBodyField(call, m, auth.Field, secret); err != nil {
+			return err
+		}
+	default:
+		return &runtime.Error{Code: runtime.CodeInternal, Msg: fmt.Sprintf("unknown auth type %q", auth.Type)}
+	}
+	m.scrub = newMatcher(secret, basic)
+	result.Unscanned = m.scrub == nil
+	result.Used = runtime.CredentialStored
+	return nil
+}
+
+// setField replaces a field under all its spellings by one value.
+func setField(h http.Header, name, value string) {
+	remove(h, name)
+	h[http.CanonicalHeaderKey(name)] = []string{value}
+}
+
+// setQuery replaces a query parameter under all its spellings by one value, in
+// the place of the first; everything else stays byte for byte.
+func setQuery(target, name, value string) string {
+	path, query, _ := strings.Cut(target, "?")
+	return path + "?" + setPair(query, name, value)
+}
+
+// setPair replaces a pair of a query or form.
+func setPair(pairs, name, value string) string {
+	mine, placed := queryEscape(name)+"="+queryEscape(value), false
+	var out []string
+	for pair := range strings.SplitSeq(pairs, "&") {
+		key, _, _ := strings.Cut(pair, "=")
+		switch {
+		case !strings.EqualFold(queryUnescape(key), name):
+			if pair != "" || pairs != "" {
+				out = append(out, pair)
+			}
+		case !placed:
+			out, placed = append(out, mine), true
+		}
+	}
+	if !placed {
+		out = append(out, mine)
+	}
+	return strings.Join(out, "&")
+}
+
+// seen is what the caller sent in the credential's place.
+type seen struct {
+	placeholder bool     // the service's own
+	other       bool     // anything else
+	values      []string // in all readings, those of the customary fields too
+}
+
+func (s *seen) matches(g runtime.Glob) bool {
+	return slices.ContainsFunc(s.values, g.Match)
+}
+
+// inspect reads the caller's credential and refuses placeholders that stand
+// anywhere else than in the place of their own service.
+func (b *Backend) inspect(call *runtime.Call, auth *runtime.Auth, m *message) (seen, error) {
+	var s seen
+	place, err := callerValues(call, auth, m)
+	if err != nil {
+		return s, err
+	}
+	for _, value := range place {
+		reads := readings(value, auth.Prefix)
+		s.values = append(s.values, reads...)
+		own := slices.ContainsFunc(reads, func(r string) bool { return b.own(call, auth, r) })
+		if !own {
+			if service, known := b.known(auth, reads); known {
+				return s, foreignPlaceholder(service)
+			}
+			s.other = true
+		}
+		s.placeholder = s.placeholder || own
+	}
+	for _, name := range credentialFields {
+		for _, value := range values(m.header, name) {
+			s.values = append(s.values, readings(value, "")...)
+		}
+	}
+	return s, b.elsewhere(auth, m)
+}
+
+// callerValues returns what stands in the declared place.
+func callerValues(call *runtime.Call, auth *runtime.Auth, m *message) ([]string, error) {
+	switch auth.Type {
+	case runtime.AuthQuery:
+		return queryValues(m.target, auth.Query), nil
+	case runtime.AuthBody:
+		return bodyValues(call, m, auth)
+	}
+	if name := fieldOf(auth); name != "" {
+		return values(m.header, name), nil
+	}
+	return nil, nil
+}
+
+func queryValues(target, name string) []string {
+	_, query, _ := strings.Cut(target, "?")
+	var out []string
+	for pair := range strings.SplitSeq(query, "&") {
+		if key, value, _ := strings.Cut(pair, "="); strings.EqualFold(queryUnescape(key), name) {
+			out = append(out, queryUnescape(value))
+		}
+	}
+	return out
+}
+
+// readings returns the ways a value can carry a token: as it is, after its
+// prefix or scheme, and as the user or password of Basic.
+func readings(value, prefix string) []string {
+	out := []string{value}
+	if prefix != "" {
+		if rest, ok := strings.CutPrefix(value, prefix); ok {
+			out = append(out, rest)
+		}
+	}
+	scheme, rest, ok := strings.Cut(value, " ")
+	if !ok {
+		return out
+	}
+	rest = strings.Trim(rest, " ")
+	out = append(out, rest)
+	if strings.EqualFold(scheme, "Basic") {
+		if user, password, ok := basicParts(rest); ok {
+			out = append(out, user, password)
+		}
+	}
+	return out
+}
+
+func basicParts(text string) (user, password string, ok bool) {
+	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
+	if err != nil {
+		return "", "", false
+	}
+	user, password, _ = strings.Cut(string(plain), ":")
+	return user, password, true
+}

@@ -1,0 +1,224 @@
+package rest
+
+import (
+	"errors"
+	"io"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Bounds of decoding. A window is decoded, searched and forgotten, so that an
+// answer that decodes to terabytes costs time but no memory.
+const (
+	windowSize    = 64 << 10  // decoded bytes looked at in one step; more than a block of deflate
+	encodedChunk  = 16 << 10  // read from the upstream at once
+	heldLimit     = 256 << 10 // encoded bytes that may wait for output; no honest block is longer
+	zstdWindow    = 8 << 20   // RFC 9659 section 3
+	zstdMostInUse = 32 << 20
+)
+
+// decoder makes the reader of one content coding.
+type decoder func(src *tap) (io.Reader, error)
+
+// decoderOf returns the decoder of a coding (RFC 9110 section 8.4.1, RFC 7932,
+// RFC 8878), nil for one we do not know, which several codings at once are.
+func decoderOf(coding string) decoder {
+	switch coding {
+	case "gzip", "x-gzip":
+		return func(src *tap) (io.Reader, error) { return gzip.NewReader(src) }
+	case "deflate":
+		return inflate
+	case "br":
+		return func(src *tap) (io.Reader, error) { return brotli.NewReader(chunked{src}), nil }
+	case "zstd":
+		return func(src *tap) (io.Reader, error) {
+			d, err := zstd.NewReader(chunked{src}, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+				zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderMaxMemory(zstdMostInUse))
+			if err != nil {
+				return nil, err
+			}
+			return d.IOReadCloser(), nil
+		}
+	}
+	return nil
+}
+
+// inflate reads what servers mean by deflate: zlib, or bare deflate.
+func inflate(src *tap) (io.Reader, error) {
+	first, err := src.peek(2)
+	if err != nil {
+		return nil, err
+	}
+	if first[0]&0x0f == 8 && (int(first[0])<<8|int(first[1]))%31 == 0 {
+		return zlib.NewReader(src)
+	}
+	return flate.NewReader(src), nil
+}
+
+// copyScanned passes the encoded bytes on once their decoded copy was searched.
+// A hit cuts the answer off before the bytes that complete it have left.
+func (x *exchange) copyScanned(body io.Reader, decode decoder) error {
+	src := &tap{x: x, src: body}
+	err := x.search(src, decode)
+	switch {
+	case errors.Is(err, errReflected):
+		return x.reflected()
+	case src.failed != nil:
+		return src.failed
+	case err == nil && src.drained():
+		return src.release()
+	}
+	// Not what it said it was, or something follows its end.
+	x.result.Unscanned = true
+	if x.b.o.ScrubStrict {
+		return x.unscannable("damaged")
+	}
+	src.used = len(src.held)
+	if err := src.release(); err != nil {
+		return err
+	}
+	return x.copyMasked(body)
+}
+
+// search decodes window by window. It returns nil at the end of the encoding.
+func (x *exchange) search(src *tap, decode decoder) error {
+	reader, err := decode(src)
+	if err == io.EOF && len(src.held) == 0 {
+		return nil // a body of no bytes at all, as some answer HEAD and 304
+	}
+	if err != nil {
+		return err
+	}
+	if closer, ok := reader.(io.Closer); ok {
+		defer func() { _ = closer.Close() }()
+	}
+	m := x.message.scrub
+	window, carried := make([]byte, m.max+windowSize), 0
+	for {
+		n, err := reader.Read(window[carried : carried+windowSize])
+		text := window[:carried+n]
+		if at, _ := m.next(text, 0); at >= 0 {
+			return errReflected
+		}
+		carried = copy(window, text[len(text)-m.tail(text):])
+		if n < windowSize && (err == nil || err == io.EOF) {
+			// The decoder has given all it has for what it was given.
+			if werr := src.release(); werr != nil {
+				src.failed = werr
+				return werr
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// tap feeds a decoder byte by byte and keeps the encoded bytes until release:
+// those the decoder has used and whose output was searched.
+type tap struct {
+	x      *exchange
+	src    io.Reader
+	held   []byte
+	used   int
+	end    error // io.EOF or the upstream's failure
+	failed error // the upstream's, or the caller's
+}
+
+var (
+	_ io.Reader     = (*tap)(nil)
+	_ io.ByteReader = (*tap)(nil)
+)
+
+// fill reads more from the upstream.
+func (t *tap) fill() error {
+	if t.end != nil {
+		return t.end
+	}
+	if t.used > heldLimit {
+		if t.failed = t.release(); t.failed != nil {
+			return t.failed
+		}
+	}
+	if cap(t.held)-len(t.held) < encodedChunk {
+		t.held = append(make([]byte, 0, 2*len(t.held)+encodedChunk), t.held...)
+	}
+	n, err := t.src.Read(t.held[len(t.held) : len(t.held)+encodedChunk])
+	t.x.result.BytesIn += int64(n)
+	t.held = t.held[:len(t.held)+n]
+	if err != nil {
+		t.end = err
+		if err != io.EOF {
+			t.failed = err
+		}
+	}
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// Read implements [io.Reader].
+func (t *tap) Read(p []byte) (int, error) {
+	for t.used == len(t.held) {
+		if err := t.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, t.held[t.used:])
+	t.used += n
+	return n, nil
+}
+
+// ReadByte implements [io.ByteReader], so that deflate reads no byte ahead.
+func (t *tap) ReadByte() (byte, error) {
+	for t.used == len(t.held) {
+		if err := t.fill(); err != nil {
+			return 0, err
+		}
+	}
+	t.used++
+	return t.held[t.used-1], nil
+}
+
+// peek shows the next bytes without using them.
+func (t *tap) peek(n int) ([]byte, error) {
+	for len(t.held)-t.used < n {
+		if err := t.fill(); err != nil {
+			return nil, err
+		}
+	}
+	return t.held[t.used : t.used+n], nil
+}
+
+// release sends the used bytes to the caller.
+func (t *tap) release() error {
+	err := t.x.write(t.held[:t.used])
+	t.held = t.held[:copy(t.held, t.held[t.used:])]
+	t.used = 0
+	return err
+}
+
+// drained reports whether nothing follows the end of the encoding.
+func (t *tap) drained() bool {
+	for t.used == len(t.held) {
+		if t.fill() != nil {
+			return t.failed == nil
+		}
+	}
+	return false
+}
+
+// chunked hides the byte reader of a tap from decoders that take what is there
+// and ask for more only when its output was given.
+type chunked struct{ src *tap }
+
+// Read implements [io.Reader].
+func (c chunked) Read(p []byte) (int, error) { return c.src.Read(p) }

@@ -1,0 +1,166 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// errIdle is the cause of a body that did not move for too long.
+var errIdle = errors.New("nothing moved for the idle timeout")
+
+// exchange is one request and its answer.
+type exchange struct {
+	b       *Backend
+	call    *runtime.Call
+	message *message
+	out     runtime.Responder
+	result  *runtime.Result
+
+	conn atomic.Pointer[link] // the connection in use
+	sent *upload
+
+	mu       sync.Mutex
+	answered bool  // no 1xx may be passed on any more
+	interim  int   // 1xx passed on
+	broken   error // of passing one on
+}
+
+// run sends the message and gives the answer to the responder.
+func (x *exchange) run(ctx context.Context) error {
+	parent := ctx
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	x.sent = &upload{src: x.message.body}
+	defer func() { x.result.BytesOut, _ = x.sent.stop() }()
+
+	resp, err := x.roundTrip(ctx)
+	if err != nil {
+		return x.failure(parent, ctx, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	x.result.Status = resp.StatusCode
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return x.upgrade(ctx, resp)
+	}
+	body := &clocked{src: resp.Body, idle: x.b.o.IdleTimeout, timer: time.AfterFunc(x.b.o.IdleTimeout, func() { cancel(errIdle) })}
+	defer body.timer.Stop()
+	if err := x.answer(resp, body); err != nil {
+		return x.failure(parent, ctx, err)
+	}
+	return nil
+}
+
+// roundTrip sends the message, once more when the connection had gone stale
+// before the first byte left and nothing of a streamed body was asked for.
+func (x *exchange) roundTrip(ctx context.Context) (*http.Response, error) {
+	const tries = 3
+	transport := x.b.transports[trustOf(x.call, x.message.authority)]
+	ctx = httptrace.WithClientTrace(ctx, x.trace())
+	defer x.settle()
+	for try := 1; ; try++ {
+		request, err := x.message.request(ctx, x.sent)
+		if err != nil {
+			return nil, err
+		}
+		x.conn.Store(nil)
+		resp, err := transport.RoundTrip(request)
+		if err == nil {
+			return resp, x.broke(resp)
+		}
+		conn := x.conn.Load()
+		stale := conn != nil && conn.untouched() && x.sent.fresh() && ctx.Err() == nil
+		if try == tries || !stale || x.message.body == nil {
+			return nil, err
+		}
+	}
+}
+
+// trace watches net/http: which connection is used, when it is free again, and
+// the 1xx answers.
+func (x *exchange) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) {
+			conn, ok := info.Conn.(*link)
+			if !ok {
+				return
+			}
+			conn.begin()
+			x.conn.Store(conn)
+			x.result.Address, x.result.Private = conn.address, conn.private
+		},
+		PutIdleConn: func(err error) {
+			if conn := x.conn.Load(); conn != nil && err == nil {
+				conn.end()
+			}
+		},
+		Got1xxResponse: x.information,
+	}
+}
+
+// information passes a 1xx on. net/http calls it from a goroutine of its own,
+// but only while roundTrip waits, which settle makes certain.
+func (x *exchange) information(status int, header textproto.MIMEHeader) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.answered || status == http.StatusContinue {
+		return nil // the surface says 100 itself, when the body is first read
+	}
+	if x.interim++; x.interim > informationLimit {
+		x.broken = errors.New("too many 1xx answers")
+		return x.broken
+	}
+	h := cleanAnswer(http.Header(header).Clone(), status)
+	x.scrubHead(h)
+	if err := x.out.Informational(status, h); err != nil {
+		x.broken = callerGone{err}
+		return x.broken
+	}
+	return nil
+}
+
+// settle ends the passing on of 1xx answers.
+func (x *exchange) settle() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.answered = true
+}
+
+// broke closes an answer after a 1xx that could not be passed on.
+func (x *exchange) broke(resp *http.Response) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.broken != nil {
+		_ = resp.Body.Close()
+	}
+	return x.broken
+}
+
+// clocked reads a body and cancels the exchange when nothing comes for the
+// idle time.
+type clocked struct {
+	src   io.Reader
+	idle  time.Duration
+	timer *time.Timer
+	end   error
+}
+
+// Read implements [io.Reader].
+func (c *clocked) Read(p []byte) (int, error) {
+	if c.end != nil {
+		return 0, c.end
+	}
+	c.timer.Reset(c.idle)
+	n, err := c.src.Read(p)
+	c.timer.Stop() // the caller's own slowness is not the upstream's
+	c.end = err
+	return n, err
+}

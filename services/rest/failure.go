@@ -1,0 +1,104 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// callerGone marks an error of writing to the caller.
+type callerGone struct{ error }
+
+func (c callerGone) Unwrap() error { return c.error }
+
+// failure says in the words of the pipeline what went wrong. It names the host,
+// never an address, and holds nothing the upstream said.
+func (x *exchange) failure(parent, ctx context.Context, err error) error {
+	var named *runtime.Error
+	if errors.As(err, &named) {
+		return named
+	}
+	read, uploadErr := x.sent.stop()
+	x.result.BytesOut = read
+	host := hostOf(x.message.authority)
+	e := &runtime.Error{Code: runtime.CodeUpstream, Reason: runtime.ReasonUpstreamUnavailable, Err: x.mute(err)}
+	var gone callerGone
+	var trust tlsFailure
+	var network net.Error
+	var name *net.DNSError
+	switch {
+	case errors.Is(parent.Err(), context.DeadlineExceeded):
+		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s did not answer in the time given", host)
+		e.Hint = "try again later, or give it more time"
+	case parent.Err() != nil || errors.As(err, &gone):
+		e.Code, e.Reason, e.Msg = runtime.CodeCanceled, "", "the caller went away before the answer was complete"
+	case uploadErr != nil:
+		e.Code, e.Reason, e.Msg = runtime.CodeCanceled, "", "the request body ended early"
+		e.Err = uploadErr
+	case errors.Is(context.Cause(ctx), errIdle):
+		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s stopped sending in the middle of its answer", host)
+		e.Hint = "try again, or raise upstream.idle_timeout"
+	case errors.As(err, &network) && network.Timeout():
+		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s did not answer in time", host)
+		e.Hint = "try again, or raise upstream.header_timeout"
+	case errors.As(err, &trust):
+		e.Code, e.Reason, e.Msg = runtime.CodeUpstreamTLS, "", fmt.Sprintf("the certificate or TLS handshake of %s is not one to trust", host)
+		e.Hint = "if the host uses a private CA, add it with upstream.ca_file"
+	case errors.As(err, &name):
+		e.Msg, e.Hint = fmt.Sprintf("the name %s could not be resolved", host), "check the name and the network"
+	case x.started():
+		e.Reason, e.Msg = runtime.ReasonTruncated, fmt.Sprintf("%s broke off in the middle of its answer", host)
+		e.Hint = "try again if the action may be repeated"
+	default:
+		x.unanswered(e, err, host)
+	}
+	return e
+}
+
+// unanswered explains an exchange that ended without an answer.
+func (x *exchange) unanswered(e *runtime.Error, err error, host string) {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "response headers exceeded"):
+		e.Reason, e.Msg = "", fmt.Sprintf("the head of the answer from %s is over %d KiB", host, headLimit>>10)
+	case strings.Contains(text, "invalid header field"), strings.Contains(text, "invalid method"), strings.Contains(text, "invalid trailer"):
+		e.Code, e.Reason, e.Msg = runtime.CodeInvalidInput, "", "the request has a method or field that HTTP does not allow"
+		e.Hint = "check field names and values for control characters"
+	case strings.Contains(text, "malformed"), strings.Contains(text, "too many 1xx"), errors.Is(err, errUnasked):
+		e.Reason, e.Msg = "", fmt.Sprintf("the answer of %s is not valid HTTP", host)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), x.conn.Load() != nil:
+		e.Msg = fmt.Sprintf("%s closed the connection without an answer", host)
+		e.Hint = "try again if the action may be repeated"
+	default:
+		e.Msg, e.Hint = fmt.Sprintf("%s could not be reached", host), "check that the host is up and the network allows it"
+	}
+}
+
+// started reports whether an answer's head has come.
+func (x *exchange) started() bool { return x.result.Status != 0 }
+
+// mute keeps the credential out of a cause that quotes what the upstream sent.
+func (x *exchange) mute(err error) error {
+	if x.message.scrub == nil || err == nil {
+		return err
+	}
+	if at, _ := x.message.scrub.next([]byte(err.Error()), 0); at >= 0 {
+		return errors.New("withheld: the text of this error holds the credential")
+	}
+	return err
+}
+
+// printable makes text from the wire fit an error message.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text[:min(len(text), 64)])
+}

@@ -1,0 +1,153 @@
+package rest
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// hopFields are for one connection only (RFC 9110 section 7.6.1).
+var hopFields = [...]string{"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "http2-settings"}
+
+// framingFields say where a message ends or goes; they may not stand in a
+// trailer (RFC 9110 section 6.5.1).
+var framingFields = [...]string{
+	"content-length", "host", "content-encoding", "content-type", "content-range", "expect", "max-forwards", "cache-control", "range",
+}
+
+// misleading fields make some servers act on another target or method than the
+// one that was judged.
+var misleading = [...]string{
+	"x-original-url", "x-original-uri", "x-original-host", "x-original-method", "x-rewrite-url", "x-forwarded-host",
+	"x-forwarded-server", "x-forwarded-uri", "x-forwarded-url", "x-forwarded-path", "x-forwarded-prefix",
+	"x-forwarded-method", "x-http-host-override", "x-host", "x-http-method-override", "x-http-method", "x-method-override",
+	"forwarded",
+}
+
+// fold makes the names equal that some server takes for the same field: case,
+// and "_" for "-" (CGI turns both into one variable).
+func fold(name string) string {
+	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
+}
+
+// remove deletes a field under all its spellings and reports whether there was
+// one.
+func remove(h http.Header, name string) bool {
+	found := false
+	for key := range h {
+		if len(key) == len(name) && fold(key) == fold(name) {
+			delete(h, key)
+			found = true
+		}
+	}
+	return found
+}
+
+// values returns the field's values under all its spellings.
+func values(h http.Header, name string) []string {
+	var all []string
+	for key, list := range h {
+		if len(key) == len(name) && fold(key) == fold(name) {
+			all = append(all, list...)
+		}
+	}
+	return all
+}
+
+// cleanRequest copies the fields of a caller's request that are for the
+// upstream.
+func cleanRequest(h http.Header, action *runtime.Action, result *runtime.Result) http.Header {
+	named := tokens(values(h, "Connection"))
+	out := make(http.Header, len(h)+1)
+	for name, list := range h {
+		folded := fold(name)
+		switch {
+		case slices.Contains(hopFields[:], folded), strings.HasPrefix(folded, "proxy-"), slices.Contains(named, folded),
+			folded == "host", folded == "content-length":
+		case strings.HasPrefix(folded, "x-kimbap-"),
+			action.Ref != runtime.ActionPass && slices.Contains(misleading[:], folded):
+			result.Changed = append(result.Changed, name)
+		default:
+			out[name] = slices.Clone(list)
+		}
+	}
+	slices.Sort(result.Changed)
+	if slices.Contains(tokens(values(h, "Te")), "trailers") {
+		out["Te"] = []string{"trailers"}
+	}
+	silence(out)
+	return out
+}
+
+// silence keeps net/http from adding a User-Agent, and from dropping all but
+// the first when there are several.
+func silence(h http.Header) {
+	agents := h["User-Agent"]
+	if len(agents) == 1 && agents[0] != "" {
+		return
+	}
+	if len(agents) > 0 {
+		h["user-agent"] = agents // a spelling that net/http writes as it is
+	}
+	h["User-Agent"] = []string{""}
+}
+
+// cleanAnswer copies the fields of an answer that are for the caller.
+func cleanAnswer(h http.Header, status int) http.Header {
+	named := tokens(values(h, "Connection"))
+	out := make(http.Header, len(h)+1)
+	for name, list := range h {
+		folded := fold(name)
+		switch {
+		case slices.Contains(hopFields[:], folded), slices.Contains(named, folded), strings.HasPrefix(folded, "proxy-"):
+		case folded == "content-length" && (status < 200 || status == http.StatusNoContent):
+		default:
+			out[name] = list
+		}
+	}
+	return out
+}
+
+// cleanTrailer copies the trailer fields that may be passed on. Private ones
+// are credentials, which no trailer may carry past the check of the head.
+func cleanTrailer(h http.Header, private ...string) http.Header {
+	out := make(http.Header, len(h))
+	for name, list := range h {
+		if trailerAllowed(name, private) {
+			out[name] = slices.Clone(list)
+		}
+	}
+	return out
+}
+
+func trailerAllowed(name string, private []string) bool {
+	folded := fold(name)
+	return !slices.Contains(hopFields[:], folded) && !slices.Contains(framingFields[:], folded) &&
+		!strings.HasPrefix(folded, "proxy-") && !strings.HasPrefix(folded, "x-kimbap-") &&
+		!slices.ContainsFunc(private, func(p string) bool { return fold(p) == folded })
+}
+
+// tokens reads a comma list of names, folded (RFC 9110 section 5.6.1).
+func tokens(list []string) []string {
+	var out []string
+	for _, value := range list {
+		for item := range strings.SplitSeq(value, ",") {
+			if item = strings.Trim(item, " \t"); item != "" {
+				out = append(out, fold(item))
+			}
+		}
+	}
+	return out
+}
+
+// upgradeOf returns the protocol a caller asks to switch to, "" for none. h2c
+// is never passed on: what follows it could not be judged.
+func upgradeOf(h http.Header) string {
+	asked := tokens(values(h, "Upgrade"))
+	if !slices.Contains(tokens(values(h, "Connection")), "upgrade") || len(asked) == 0 || slices.Contains(asked, "h2c") {
+		return ""
+	}
+	return strings.Join(values(h, "Upgrade"), ", ")
+}

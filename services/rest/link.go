@@ -1,0 +1,187 @@
+package rest
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+)
+
+// errUnasked is bytes from an upstream that nobody had asked for: an answer
+// smuggled in behind the one before.
+var errUnasked = errors.New("the upstream sent bytes that nobody asked for")
+
+// tlsFailure marks an error of a TLS handshake.
+type tlsFailure struct{ error }
+
+func (f tlsFailure) Unwrap() error { return f.error }
+
+// door dials for one trust.
+type door struct {
+	o     *Options
+	trust trust
+	tls   *tls.Config
+}
+
+func (d *door) dial(ctx context.Context, authority string) (net.Conn, *link, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.o.DialTimeout)
+	defer cancel()
+	conn, address, private, err := d.o.Dialer.Dial(ctx, authority, d.trust.trusted, d.trust.loopback)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := &link{address: address, private: private, idle: d.o.IdleTimeout}
+	l.settled.L = &l.mu
+	return conn, l, nil
+}
+
+// cleartext dials for http.
+func (d *door) cleartext(ctx context.Context, _, authority string) (net.Conn, error) {
+	conn, l, err := d.dial(ctx, authority)
+	if err != nil {
+		return nil, err
+	}
+	if d.trust.loopback && !isLoopback(l.address) {
+		_ = conn.Close()
+		return nil, fmt.Errorf("the name of a loopback service leads elsewhere")
+	}
+	l.Conn = conn
+	return l, nil
+}
+
+// secure dials and shakes hands for https.
+func (d *door) secure(ctx context.Context, _, authority string) (net.Conn, error) {
+	conn, l, err := d.dial(ctx, authority)
+	if err != nil {
+		return nil, err
+	}
+	cfg := d.tls.Clone()
+	cfg.ServerName = hostOf(authority)
+	secured := tls.Client(conn, cfg)
+	ctx, cancel := context.WithTimeout(ctx, d.o.DialTimeout)
+	defer cancel()
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, tlsFailure{err}
+	}
+	l.Conn = secured
+	return l, nil
+}
+
+// link is one upstream connection. It knows whether an exchange is under way,
+// because net/http alone lends a connection to the next request before it has
+// looked whether bytes follow the answer before; the next one, of another
+// tenant perhaps, would take them for its own.
+type link struct {
+	net.Conn
+	address string
+	private bool
+	idle    time.Duration
+
+	mu      sync.Mutex
+	settled sync.Cond
+	reading bool // net/http waits for bytes: none are left in its buffer
+	closed  bool
+	begun   int
+	ended   int
+	wrote   int64
+}
+
+// begin waits until what followed the last answer has shown itself, then opens
+// an exchange. On a connection with left-over bytes net/http closes it instead.
+func (l *link) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.reading && !l.closed {
+		l.settled.Wait()
+	}
+	l.begun++
+	l.wrote = 0
+}
+
+// end closes the exchange whose answer was read to its end.
+func (l *link) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended++
+}
+
+// untouched reports whether nothing was written in this exchange.
+func (l *link) untouched() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.wrote == 0
+}
+
+// Read implements [net.Conn]. Bytes outside an exchange are an error.
+func (l *link) Read(p []byte) (int, error) {
+	l.set(true)
+	n, err := l.Conn.Read(p)
+	l.mu.Lock()
+	l.reading = false
+	unasked := n > 0 && l.begun == l.ended
+	l.mu.Unlock()
+	if unasked {
+		_ = l.Close()
+		return 0, errUnasked
+	}
+	return n, err
+}
+
+func (l *link) set(reading bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reading = reading
+	l.settled.Broadcast()
+}
+
+// Write implements [net.Conn], with the idle timeout for one write.
+func (l *link) Write(p []byte) (int, error) {
+	_ = l.Conn.SetWriteDeadline(time.Now().Add(l.idle))
+	n, err := l.Conn.Write(p)
+	l.mu.Lock()
+	l.wrote += int64(n)
+	l.mu.Unlock()
+	return n, err
+}
+
+// Close implements [net.Conn].
+func (l *link) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.settled.Broadcast()
+	l.mu.Unlock()
+	return l.Conn.Close()
+}
+
+// CloseWrite ends our half of the connection.
+func (l *link) CloseWrite() error {
+	if half, ok := l.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return l.Close()
+}
+
+// hostOf is the host of an authority, without brackets.
+func hostOf(authority string) string {
+	host, _, err := net.SplitHostPort(authority)
+	if err != nil {
+		return authority
+	}
+	return host
+}
+
+// isLoopback reports whether the authority is this machine by its own words.
+func isLoopback(authority string) bool {
+	host := hostOf(authority)
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}

@@ -1,0 +1,189 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Shorter forms would hit by chance: a hit breaks or blanks an honest answer.
+const (
+	shortestLiteral = 4
+	shortestForm    = 8
+)
+
+// matcher finds any of several byte strings, in one pass that skips most of the
+// text (Wu and Manber, 1994, with blocks of three bytes).
+type matcher struct {
+	patterns [][]byte // longest first
+	literal  string   // folded, for field names
+	min, max int
+	begins   [256]bool
+	shift    [1 << shiftBits]uint8
+}
+
+const (
+	shiftBits = 12
+	block     = 3
+)
+
+// newMatcher looks for a secret and for the Basic form it may have been sent
+// in. It returns nil when the secret is too short to look for.
+func newMatcher(secret, basic string) *matcher {
+	if len(secret) < shortestLiteral {
+		return nil
+	}
+	m := &matcher{patterns: forms(secret, basic), literal: strings.ToLower(secret)}
+	m.min, m.max = len(m.patterns[len(m.patterns)-1]), len(m.patterns[0])
+	step := min(m.min-block+1, 255)
+	for i := range m.shift {
+		m.shift[i] = uint8(step)
+	}
+	for _, p := range m.patterns {
+		m.begins[p[0]] = true
+		for end := block; end <= m.min; end++ {
+			slot := &m.shift[hash(p[end-block:])]
+			*slot = min(*slot, uint8(min(m.min-end, 255)))
+		}
+	}
+	return m
+}
+
+func hash(b []byte) uint32 {
+	v := uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16
+	return v * 0x9E3779B1 >> (32 - shiftBits)
+}
+
+// next returns where the first match at or after from starts, and how long it
+// is; -1 when there is none.
+func (m *matcher) next(text []byte, from int) (at, length int) {
+	for end := from + m.min; end <= len(text); {
+		if s := m.shift[hash(text[end-block:])]; s > 0 {
+			end += int(s)
+			continue
+		}
+		start := end - m.min
+		for _, p := range m.patterns {
+			if bytes.HasPrefix(text[start:], p) {
+				return start, len(p)
+			}
+		}
+		end++
+	}
+	return -1, 0
+}
+
+// mask overwrites every match with as many asterisks and returns how many
+// there were.
+func (m *matcher) mask(text []byte) int {
+	count := 0
+	for at, n := m.next(text, 0); at >= 0; at, n = m.next(text, at+n) {
+		for i := range n {
+			text[at+i] = '*'
+		}
+		count++
+	}
+	return count
+}
+
+// tail returns the length of the longest end of text that could begin a match.
+func (m *matcher) tail(text []byte) int {
+	for i := max(0, len(text)-m.max+1); i < len(text); i++ {
+		if !m.begins[text[i]] {
+			continue
+		}
+		for _, p := range m.patterns {
+			if len(p) > len(text)-i && bytes.HasPrefix(p, text[i:]) {
+				return len(text) - i
+			}
+		}
+	}
+	return 0
+}
+
+// forms returns what a secret looks like in the encodings that an upstream's
+// echo may use, each once, longest first.
+func forms(secret, basic string) [][]byte {
+	list := []string{secret}
+	add := func(form string) {
+		if len(form) >= shortestForm {
+			list = append(list, form)
+		}
+	}
+	if basic != "" {
+		add(basic)
+		add(strings.NewReplacer("+", "-", "/", "_").Replace(basic))
+		add(url.QueryEscape(basic))
+	}
+	lower := hex.EncodeToString([]byte(secret))
+	add(lower)
+	add(strings.ToUpper(lower))
+	for lead := range 3 {
+		add(base64Core(base64.RawStdEncoding, secret, lead))
+		add(base64Core(base64.RawURLEncoding, secret, lead))
+	}
+	for _, escaped := range []string{url.QueryEscape(secret), url.PathEscape(secret), every(secret, "%%%02X")} {
+		add(escaped)
+		add(lowerEscapes(escaped))
+	}
+	quoted := quote(secret)
+	add(quoted)
+	add(strings.ReplaceAll(quoted, "/", `\/`))
+	add(every(secret, `\u%04x`))
+	add(every(secret, `\u%04X`))
+	slices.SortFunc(list, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	var out [][]byte
+	for _, form := range slices.Compact(list) {
+		out = append(out, []byte(form))
+	}
+	return out
+}
+
+// base64Core is the part of an encoding of "…secret…" that does not depend on
+// what stands around it, when lead bytes modulo three come before.
+func base64Core(enc *base64.Encoding, secret string, lead int) string {
+	text := enc.EncodeToString(append(make([]byte, lead), secret...))
+	if (lead+len(secret))%3 != 0 {
+		text = text[:len(text)-1]
+	}
+	return text[[...]int{0, 2, 3}[lead]:]
+}
+
+// every writes each byte of the secret with the format.
+func every(secret, format string) string {
+	var b strings.Builder
+	for i := range len(secret) {
+		fmt.Fprintf(&b, format, secret[i])
+	}
+	return b.String()
+}
+
+// lowerEscapes writes percent escapes with lower-case digits.
+func lowerEscapes(text string) string {
+	b := []byte(text)
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == '%' {
+			copy(b[i+1:i+3], bytes.ToLower(b[i+1:i+3]))
+		}
+	}
+	return string(b)
+}
+
+// quote is the secret inside a JSON string, without its quotes.
+func quote(secret string) string {
+	text, err := json.Marshal(secret)
+	if err != nil || len(text) < 2 { // a string always marshals
+		return secret
+	}
+	return string(text[1 : len(text)-1])
+}

@@ -1,0 +1,277 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// message is a request as it will leave.
+type message struct {
+	scheme, authority string
+	method            string
+	target            string // path and query, byte for byte
+	header            http.Header
+	length            int64 // of the body; -1: unknown
+	body              io.Reader
+	whole             []byte // the body, when it is all in memory
+	empty             bool   // the caller said Content-Length: 0
+	trailer           func() http.Header
+	announced         []string
+	upgrade           string // the protocol asked for, "" for none
+	private           []string
+	scrub             *matcher // nil: no stored credential goes out
+}
+
+// forward takes the caller's own request.
+func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message, error) {
+	raw, t := call.Request.Raw, &call.Request.Target
+	m := &message{
+		scheme: t.Scheme, authority: t.Authority, method: t.Method, target: t.Path,
+		header: cleanRequest(raw.Header, call.Action, result),
+		length: raw.ContentLength, body: raw.Body, trailer: raw.Trailer,
+	}
+	if raw.Body == nil {
+		m.length, m.trailer = 0, nil
+		m.empty = slices.Contains(values(raw.Header, "Content-Length"), "0")
+	} else if whole, ok := raw.Buffered(); ok {
+		m.setBody(whole)
+	}
+	for _, name := range raw.Announced {
+		if trailerAllowed(name, nil) {
+			m.announced = append(m.announced, name)
+		}
+	}
+	m.upgrade = upgradeOf(raw.Header)
+	if m.upgrade == "" {
+		return m, nil
+	}
+	pass := call.Action.Ref == runtime.ActionPass
+	if !pass && (!call.Action.WebSocket || !strings.EqualFold(m.upgrade, "websocket")) {
+		return nil, &runtime.Error{
+			Code: runtime.CodeForbidden, Reason: runtime.ReasonUpgradeNotAllowed,
+			Msg:  fmt.Sprintf("the action %s does not allow an upgrade to %q", call.Action.Ref, printable(m.upgrade)),
+			Hint: "ask without Upgrade, or set websocket: true on the action",
+		}
+	}
+	m.header["Connection"], m.header["Upgrade"] = []string{"Upgrade"}, []string{m.upgrade}
+	return m, nil
+}
+
+// built takes the request that the action's spec describes.
+func (b *Backend) built(call *runtime.Call) (*message, error) {
+	r, err := Build(call.Action, call.Args)
+	if err != nil {
+		return nil, err
+	}
+	m := &message{scheme: r.Scheme, authority: r.Authority, method: r.Method, target: r.Target, header: r.Header}
+	if r.Body != nil {
+		m.setBody(r.Body)
+	}
+	return m, nil
+}
+
+// setBody makes the body one in memory. Trailers stay.
+func (m *message) setBody(whole []byte) {
+	m.whole, m.body = whole, bytes.NewReader(whole)
+	if m.trailer == nil || len(m.announced) == 0 && m.length >= 0 {
+		m.length = int64(len(whole))
+	}
+}
+
+// check refuses what could not leave as it was written.
+func (m *message) check() error {
+	if m.method == "" || m.authority == "" || m.scheme != "https" && m.scheme != "http" {
+		return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "the request has no method, host or known scheme"}
+	}
+	_, err := m.url()
+	return err
+}
+
+// url returns a URL that net/http writes as the target, byte for byte.
+func (m *message) url() (*url.URL, error) {
+	bad := func(c rune) bool { return c <= ' ' || c == 0x7f }
+	if m.target != "*" && !strings.HasPrefix(m.target, "/") || strings.ContainsFunc(m.target, bad) {
+		return nil, errTarget("it is not a path, or holds a blank or control character")
+	}
+	u := &url.URL{Scheme: m.scheme, Host: m.authority, Opaque: m.target}
+	if !strings.HasPrefix(m.target, "//") {
+		return u, nil
+	}
+	u.Opaque = "" // net/url would write a scheme before the slashes
+	path, query, asked := strings.Cut(m.target, "?")
+	plain, err := url.PathUnescape(path)
+	u.Path, u.RawPath, u.RawQuery, u.ForceQuery = plain, path, query, asked
+	if err != nil || u.RequestURI() != m.target {
+		return nil, errTarget("it starts with \"//\" and holds characters that would have to be rewritten")
+	}
+	return u, nil
+}
+
+func errTarget(why string) error {
+	return &runtime.Error{
+		Code: runtime.CodeAmbiguousTarget, Reason: runtime.ReasonInvalidTarget,
+		Msg: "the request target cannot be sent as it was written: " + why, Hint: "percent-encode it",
+	}
+}
+
+// request makes the net/http form of the message. What is read from the body
+// is counted and can be stopped in sent.
+func (m *message) request(ctx context.Context, sent *upload) (*http.Request, error) {
+	u, err := m.url()
+	if err != nil {
+		return nil, err
+	}
+	r := (&http.Request{
+		Method: m.method, URL: u, Host: bareHost(m.scheme, m.authority), Header: m.header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Close: ownsConnection(m.header),
+	}).WithContext(ctx)
+	switch {
+	case m.body == nil && m.empty:
+		r.TransferEncoding = []string{"identity"} // net/http then writes the length of 0
+	case m.body == nil:
+	case m.whole != nil && m.length >= 0:
+		r.ContentLength = m.length
+		r.GetBody = func() (io.ReadCloser, error) { return sent.again(m.whole), nil }
+		r.Body, _ = r.GetBody()
+	default:
+		r.Body, r.ContentLength = sent, m.length
+		if m.length < 0 {
+			r.TransferEncoding = []string{"chunked"}
+		}
+		m.trailers(r, sent)
+	}
+	return r, nil
+}
+
+// trailers lets the caller's trailer fields follow the body. net/http writes
+// what is in the map when the body has ended.
+func (m *message) trailers(r *http.Request, sent *upload) {
+	if m.trailer == nil || m.length >= 0 {
+		return
+	}
+	r.Trailer = http.Header{}
+	for _, name := range m.announced {
+		if trailerAllowed(name, m.private) {
+			r.Trailer[http.CanonicalHeaderKey(name)] = nil
+		}
+	}
+	trailer := r.Trailer
+	sent.atEnd = func() {
+		clear(trailer)
+		for name, list := range cleanTrailer(m.trailer(), m.private...) {
+			trailer[name] = list
+		}
+	}
+}
+
+// ownsConnection reports whether the request authenticates its connection.
+func ownsConnection(h http.Header) bool {
+	for _, value := range values(h, "Authorization") {
+		scheme, _, _ := strings.Cut(value, " ")
+		if strings.EqualFold(scheme, "NTLM") || strings.EqualFold(scheme, "Negotiate") {
+			return true
+		}
+	}
+	return false
+}
+
+// bareHost is the authority without the scheme's own port, as clients write it.
+func bareHost(scheme, authority string) string {
+	if scheme == "https" {
+		return strings.TrimSuffix(authority, ":443")
+	}
+	return strings.TrimSuffix(authority, ":80")
+}
+
+// errStopped is what net/http reads of a body whose exchange is over.
+var errStopped = errors.New("the exchange is over")
+
+// upload is a request body on its way. It remembers what went wrong on the
+// caller's side, and reads no more once the exchange has ended.
+type upload struct {
+	src   io.Reader
+	atEnd func() // before the end is reported; may be nil
+
+	mu      sync.Mutex
+	read    int64
+	failed  error
+	touched bool
+	stopped bool
+}
+
+// Read implements [io.Reader].
+func (u *upload) Read(p []byte) (int, error) {
+	u.mu.Lock()
+	stopped := u.stopped
+	u.touched = true
+	u.mu.Unlock()
+	if stopped {
+		return 0, errStopped
+	}
+	n, err := u.src.Read(p)
+	if err == io.EOF && u.atEnd != nil {
+		u.atEnd()
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.read += int64(n)
+	if err != nil && err != io.EOF {
+		u.failed = err
+	}
+	return n, err
+}
+
+// Close implements [io.Closer]. The body is the surface's: it stays open.
+func (u *upload) Close() error { return nil }
+
+// again starts over with a body in memory.
+func (u *upload) again(whole []byte) io.ReadCloser {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.read = 0
+	return &replay{bytes.NewReader(whole), u}
+}
+
+// replay is one sending of a body in memory.
+type replay struct {
+	src *bytes.Reader
+	of  *upload
+}
+
+// Read implements [io.Reader].
+func (r *replay) Read(p []byte) (int, error) {
+	n, err := r.src.Read(p)
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	r.of.read += int64(n)
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (r *replay) Close() error { return nil }
+
+// stop ends the reading and returns how much was read, and why the caller's
+// side failed, if it did.
+func (u *upload) stop() (int64, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stopped = true
+	return u.read, u.failed
+}
+
+// fresh reports whether nothing was asked of the body yet.
+func (u *upload) fresh() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return !u.touched
+}

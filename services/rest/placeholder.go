@@ -1,0 +1,120 @@
+package rest
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// own reports whether the value is the placeholder of the call's own service.
+func (b *Backend) own(call *runtime.Call, auth *runtime.Auth, value string) bool {
+	if ofAuth(auth, value) {
+		return true
+	}
+	service, ok := b.o.Placeholders(value)
+	return ok && service == call.Action.Service
+}
+
+func ofAuth(auth *runtime.Auth, value string) bool {
+	for _, p := range auth.Placeholders {
+		if p != "" && p == value {
+			return true
+		}
+	}
+	return false
+}
+
+// known reports whether one of the values is anyone's placeholder.
+func (b *Backend) known(auth *runtime.Auth, list []string) (service string, ok bool) {
+	for _, value := range list {
+		if value == "" {
+			continue
+		}
+		if service, ok := b.o.Placeholders(value); ok {
+			return service, true
+		}
+		if ofAuth(auth, value) {
+			return "", true
+		}
+	}
+	return "", false
+}
+
+// elsewhere refuses a placeholder outside the credential's place.
+func (b *Backend) elsewhere(auth *runtime.Auth, m *message) error {
+	place := fold(fieldOf(auth))
+	for name, list := range m.header {
+		if fold(name) == place {
+			continue
+		}
+		for _, value := range list {
+			if err := b.refuseIn(auth, value); err != nil {
+				return err
+			}
+		}
+	}
+	path, query, _ := strings.Cut(m.target, "?")
+	for segment := range strings.SplitSeq(path, "/") {
+		if err := b.refuseIn(auth, segment); err != nil {
+			return err
+		}
+	}
+	for pair := range strings.SplitSeq(query, "&") {
+		key, _, _ := strings.Cut(pair, "=")
+		if auth.Type == runtime.AuthQuery && strings.EqualFold(queryUnescape(key), auth.Query) {
+			continue
+		}
+		if err := b.refuseIn(auth, strings.ReplaceAll(pair, "+", " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseIn looks at a text, as it is and decoded, whole and in pieces.
+func (b *Backend) refuseIn(auth *runtime.Auth, text string) error {
+	look := append(readings(text, ""), pieces(text)...)
+	if strings.Contains(text, "%") {
+		plain := queryUnescape(text)
+		look = append(append(look, readings(plain, "")...), pieces(plain)...)
+	}
+	if service, found := b.known(auth, look); found {
+		return foreignPlaceholder(service)
+	}
+	return nil
+}
+
+// pieces splits a text at what no token holds.
+func pieces(text string) []string {
+	if !strings.ContainsAny(text, separators) {
+		return nil
+	}
+	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) })
+}
+
+const separators = " \t;,=&\"'():<>[]{}?@|/"
+
+func foreignPlaceholder(service string) error {
+	where := "its own service's place"
+	if service != "" {
+		where = "the place where " + printable(service) + " takes its credential"
+	}
+	return &runtime.Error{
+		Code: runtime.CodeForbidden, Reason: runtime.ReasonForeignPlaceholder,
+		Msg:  fmt.Sprintf("the request holds a placeholder outside %s, where nothing would replace it", where),
+		Hint: "send the placeholder only to its own service, in the field its SDK uses",
+	}
+}
+
+func queryEscape(text string) string { return url.QueryEscape(text) }
+
+// queryUnescape decodes what is a valid escape and returns anything else as it
+// is.
+func queryUnescape(text string) string {
+	if plain, err := url.QueryUnescape(text); err == nil {
+		return plain
+	}
+	return text
+}

@@ -1,0 +1,86 @@
+package rest
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// masked stands for the credential in what a person is shown.
+const masked = "[secret]"
+
+// Preview is a request as `call --dry-run` shows it.
+type Preview struct {
+	Method string         `json:"method"`
+	URL    string         `json:"url"`
+	Header []PreviewField `json:"header"`
+	Body   string         `json:"body,omitempty"`
+}
+
+// PreviewField is one field line.
+type PreviewField struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Preview builds the request that a call with these arguments would send, with
+// the credential masked. It sends nothing and needs no credential.
+func (b *Backend) Preview(action *runtime.Action, args runtime.Args) (*Preview, error) {
+	r, err := Build(action, args)
+	if err != nil {
+		return nil, err
+	}
+	m := &message{scheme: r.Scheme, authority: r.Authority, method: r.Method, target: r.Target, header: r.Header}
+	if r.Body != nil {
+		m.setBody(r.Body)
+	}
+	if err := mask(action, m); err != nil {
+		return nil, err
+	}
+	p := &Preview{Method: m.method, URL: m.scheme + "://" + bareHost(m.scheme, m.authority) + m.target, Body: string(m.whole)}
+	for name, list := range m.header {
+		for _, value := range list {
+			p.Header = append(p.Header, PreviewField{name, value})
+		}
+	}
+	slices.SortFunc(p.Header, func(a, b PreviewField) int { return strings.Compare(a.Name, b.Name) })
+	return p, nil
+}
+
+// mask puts "[secret]" where the credential would stand.
+func mask(action *runtime.Action, m *message) error {
+	auth := action.Auth
+	if auth == nil {
+		return nil
+	}
+	switch auth.Type {
+	case runtime.AuthBearer, runtime.AuthOAuth2:
+		setField(m.header, "Authorization", "Bearer "+masked)
+	case runtime.AuthBasic:
+		setField(m.header, "Authorization", "Basic "+masked)
+	case runtime.AuthHeader:
+		setField(m.header, auth.Header, auth.Prefix+masked)
+	case runtime.AuthQuery:
+		m.target = strings.Replace(setQuery(m.target, auth.Query, marker), marker, masked, 1)
+	case runtime.AuthBody:
+		return setBodyField(&runtime.Call{Action: action}, m, auth.Field, masked)
+	}
+	return nil
+}
+
+// marker survives query escaping, masked would not.
+const marker = "kimbap-secret-goes-here"
+
+// String writes the request as its lines on the wire would be.
+func (p *Preview) String() string {
+	var b strings.Builder
+	b.WriteString(p.Method + " " + p.URL + "\n")
+	for _, f := range p.Header {
+		b.WriteString(f.Name + ": " + f.Value + "\n")
+	}
+	if p.Body != "" {
+		b.WriteString("\n" + p.Body + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

@@ -1,0 +1,120 @@
+package rest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// The scrubber (guarantee G3). A decoded copy of the answer is searched for the
+// credential that this exchange sent, literally and in base64, hex, percent and
+// JSON escapes, while the upstream's own bytes go out. It is best effort: an
+// upstream that encodes the credential in a way of its own is not caught, nor
+// is what passes after an upgrade. Basic user names are not looked for; they
+// are in honest answers.
+
+// errReflected ends an answer whose compressed body holds the credential.
+var errReflected = errors.New("the answer holds the credential")
+
+// scrubHead overwrites the credential in field values. A field whose name holds
+// it is dropped, since a name cannot be overwritten and stay a name.
+func (x *exchange) scrubHead(h http.Header) {
+	m := x.message.scrub
+	if m == nil {
+		return
+	}
+	for name, list := range h {
+		if strings.Contains(strings.ToLower(name), m.literal) {
+			delete(h, name)
+			x.result.Scrubbed++
+			continue
+		}
+		for i, value := range list {
+			if len(value) < m.min {
+				continue
+			}
+			text := []byte(value)
+			if n := m.mask(text); n > 0 {
+				list[i] = string(text)
+				x.result.Scrubbed += n
+			}
+		}
+	}
+}
+
+// scanner chooses how the body is searched: not at all without a stored
+// credential, in place when it is not encoded, on a decoded copy otherwise.
+func (x *exchange) scanner(resp *http.Response, header http.Header) (func(io.Reader) error, error) {
+	if x.message.scrub == nil || resp.Body == http.NoBody {
+		return x.copyPlain, nil
+	}
+	coding := strings.Join(tokens(header["Content-Encoding"]), ",")
+	if coding == "" || coding == "identity" {
+		return x.copyMasked, nil
+	}
+	if decode := decoderOf(coding); decode != nil {
+		return func(body io.Reader) error { return x.copyScanned(body, decode) }, nil
+	}
+	x.result.Unscanned = true
+	if x.b.o.ScrubStrict {
+		return nil, x.unscannable(coding)
+	}
+	return x.copyPlain, nil
+}
+
+func (x *exchange) unscannable(coding string) error {
+	return &runtime.Error{
+		Code: runtime.CodeUpstream, Reason: runtime.ReasonScrubImpossible,
+		Msg: fmt.Sprintf("%s answered in an encoding (%s) that cannot be searched for the credential, and scrub is strict",
+			hostOf(x.message.authority), printable(coding)),
+		Hint: "ask with Accept-Encoding: gzip, br, zstd or identity",
+	}
+}
+
+func (x *exchange) reflected() error {
+	x.result.Scrubbed++
+	return &runtime.Error{
+		Code: runtime.CodeUpstream, Reason: runtime.ReasonReflectedSecret,
+		Msg:  hostOf(x.message.authority) + " sent the credential back inside a compressed answer, which was cut off before it",
+		Hint: "ask with Accept-Encoding: identity, and the credential is blanked out instead",
+	}
+}
+
+// copyMasked passes the body on with the credential overwritten. It holds back
+// the longest end that could begin a match, which is nothing for most chunks
+// and always nothing at the end of an event or line.
+func (x *exchange) copyMasked(body io.Reader) error {
+	m := x.message.scrub
+	if m.max > bufferSize/2 { // a key file as long as the buffer: one of its own
+		return x.maskThrough(body, make([]byte, bufferSize+m.max))
+	}
+	return x.b.withBuffer(func(buf []byte) error { return x.maskThrough(body, buf) })
+}
+
+func (x *exchange) maskThrough(body io.Reader, buf []byte) error {
+	m, held := x.message.scrub, 0
+	for {
+		n, err := body.Read(buf[held:])
+		x.result.BytesIn += int64(n)
+		text := buf[:held+n]
+		x.result.Scrubbed += m.mask(text)
+		held = m.tail(text)
+		if err != nil {
+			held = 0
+		}
+		if werr := x.write(text[:len(text)-held]); werr != nil {
+			return werr
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		copy(buf, text[len(text)-held:])
+	}
+}
