@@ -12,29 +12,29 @@ type Code string
 
 // The codes, in the order of the stages that raise them.
 const (
-	CodeUnauthenticated  Code = "unauthenticated"
-	CodeForbidden        Code = "forbidden"
-	CodeApprovalPending  Code = "approval_pending"
-	CodeApprovalRejected Code = "approval_rejected"
-	CodeApprovalExpired  Code = "approval_expired"
-	CodeUnknownAction    Code = "unknown_action"
-	CodeInvalidInput     Code = "invalid_input"
-	CodeAmbiguousTarget  Code = "ambiguous_target"
-	CodeMisdirected      Code = "misdirected"
-	CodeEgressDenied     Code = "egress_denied"
-	CodeNoCredential     Code = "no_credential"
-	CodeVaultLocked      Code = "vault_locked"
-	CodeRateLimited      Code = "rate_limited"
-	CodeUpstream         Code = "upstream"
-	CodeUpstreamTLS      Code = "upstream_tls"
-	CodeTimeout          Code = "timeout"
-	CodeCanceled         Code = "canceled"
-	CodeScriptRejected   Code = "script_rejected"
-	CodeScriptLimit      Code = "script_limit"
-	CodeScriptError      Code = "script_error"
-	CodeAuditUnavailable Code = "audit_unavailable"
-	CodeStorageBusy      Code = "storage_busy"
-	CodeInternal         Code = "internal"
+	CodeUnauthenticated  Code = "unauthenticated"   // the caller could not be identified
+	CodeForbidden        Code = "forbidden"         // policy or a scope denies the action
+	CodeApprovalPending  Code = "approval_pending"  // a person must decide first
+	CodeApprovalRejected Code = "approval_rejected" // a person said no
+	CodeApprovalExpired  Code = "approval_expired"  // nobody decided in time
+	CodeUnknownAction    Code = "unknown_action"    // no action covers the request
+	CodeInvalidInput     Code = "invalid_input"     // an argument, a body or a setting is wrong
+	CodeAmbiguousTarget  Code = "ambiguous_target"  // the request could be read in two ways
+	CodeMisdirected      Code = "misdirected"       // CONNECT, SNI and Host do not name one host
+	CodeEgressDenied     Code = "egress_denied"     // the address may not be reached
+	CodeNoCredential     Code = "no_credential"     // the action needs a credential that is not there
+	CodeVaultLocked      Code = "vault_locked"      // stored credentials cannot be opened
+	CodeRateLimited      Code = "rate_limited"      // too much in too short a time
+	CodeUpstream         Code = "upstream"          // the upstream failed, or answered with an error
+	CodeUpstreamTLS      Code = "upstream_tls"      // the upstream could not prove who it is
+	CodeTimeout          Code = "timeout"           // it took too long
+	CodeCanceled         Code = "canceled"          // the caller went away
+	CodeScriptRejected   Code = "script_rejected"   // a script may not run
+	CodeScriptLimit      Code = "script_limit"      // a script went over a limit
+	CodeScriptError      Code = "script_error"      // a script threw an error
+	CodeAuditUnavailable Code = "audit_unavailable" // the trail cannot be written, so nothing may happen
+	CodeStorageBusy      Code = "storage_busy"      // the store did not answer in time
+	CodeInternal         Code = "internal"          // a fault of kimbap itself
 )
 
 // Codes returns every [Code], for the tables that must cover them all.

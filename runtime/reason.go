@@ -29,9 +29,9 @@ const (
 	ReasonScrubImpossible     Reason = "scrub_impossible"     // an encoding we cannot scan, with scrub: strict
 	ReasonSelfConnection      Reason = "self_connection"      // a dial to one of our own listeners
 	ReasonStorageUnavailable  Reason = "storage_unavailable"  // the store did not answer
-	ReasonTokenExpired        Reason = "token_expired"        //
-	ReasonTokenRevoked        Reason = "token_revoked"        //
-	ReasonTokenUnknown        Reason = "token_unknown"        //
+	ReasonTokenExpired        Reason = "token_expired"        // the token is too old
+	ReasonTokenRevoked        Reason = "token_revoked"        // the token was revoked
+	ReasonTokenUnknown        Reason = "token_unknown"        // no such token
 	ReasonTrailingData        Reason = "trailing_data"        // bytes after the JSON document
 	ReasonTruncated           Reason = "upstream_truncated"   // the answer ended before its end
 	ReasonTunnelNotAllowed    Reason = "tunnel_not_allowed"   // a raw tunnel that is neither TLS nor HTTP

@@ -1,12 +1,9 @@
-// Package identity says who a caller is: stage 1 of the pipeline. A caller with
-// a token is the agent that the token was made for; one without is the owner's
-// own local agent, when the kernel says that the owner's process is at the
-// other end and the entrance does not demand a token.
+// Package identity says who a caller is, and makes, lists and revokes tokens.
 //
-// It refuses everybody else with CodeUnauthenticated and the exact reason: an
-// unknown, expired or revoked token never falls back to the local agent. Tokens
-// are stored as SHA-256 only, live at most as long as configured, and can do
-// no more than the operator who made them. An agent cannot make one.
+// A caller is known by a token, or by being a process of the owner on this
+// machine. Nobody is anonymous: what cannot be identified is refused with the
+// exact reason. A token's value is never stored, only its SHA-256; a token
+// never decides anything and can never be wider than the one who made it.
 //
 // Start reading at [Identity.Identify].
 package identity

@@ -2,10 +2,8 @@ package identity
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,155 +11,124 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-const (
-	defaultMaxTTL = 30 * 24 * time.Hour
-	skew          = time.Minute // how far a maker's clock may be ahead of ours
-)
-
 // Options are what an [Identity] needs. Store and Clock are required.
 type Options struct {
 	Store  Store
 	Clock  func() time.Time
-	MaxTTL time.Duration // the longest life of a token; 0: 30 days
+	MaxTTL time.Duration // longest life of a token; 0: 30 days
 }
 
-// Identity knows the callers. It is safe for concurrent use; several processes
-// may work on one store.
+// Identity identifies callers. It is safe for concurrent use. Tokens that were
+// looked up once are remembered until [Identity.Forget].
 type Identity struct {
 	o      Options
-	memory atomic.Pointer[memory] // replaced whole by Forget
-	latest atomic.Int64           // the largest time seen, nanoseconds
-}
-
-// memory is what was read from the store: hash → *known. Whoever reads writes
-// into the memory that was there before the read.
-type memory struct{ tokens sync.Map }
-
-// known is a token that exists, with the principal it stands for.
-type known struct {
-	token     Token
-	principal runtime.Principal
+	known  atomic.Pointer[sync.Map] // [32]byte → *Token
+	latest atomic.Int64             // largest time seen, Unix nanoseconds
 }
 
 var _ runtime.Identifier = (*Identity)(nil)
 
-// New refuses Options with something missing or impossible. It does no IO.
+// New checks the options.
 func New(o Options) (*Identity, error) {
-	switch {
-	case o.Store == nil:
-		return nil, errors.New("identity: Options.Store is missing")
-	case o.Clock == nil:
-		return nil, errors.New("identity: Options.Clock is missing")
-	case o.MaxTTL < 0:
-		return nil, fmt.Errorf("identity: Options.MaxTTL %s is negative", o.MaxTTL)
-	case o.MaxTTL == 0:
-		o.MaxTTL = defaultMaxTTL
+	if o.Store == nil || o.Clock == nil {
+		return nil, errors.New("identity: Options.Store and Options.Clock are required")
+	}
+	if o.MaxTTL < 0 {
+		return nil, errors.New("identity: Options.MaxTTL is negative")
+	}
+	if o.MaxTTL == 0 {
+		o.MaxTTL = 30 * 24 * time.Hour
 	}
 	i := &Identity{o: o}
-	i.memory.Store(&memory{})
+	i.Forget()
 	return i, nil
 }
 
-// Identify implements [runtime.Identifier]. The principal's slices are shared
-// and must not be changed.
-func (i *Identity) Identify(ctx context.Context, caller runtime.Caller) (runtime.Principal, error) {
-	if !caller.Token.Empty() {
-		return i.byToken(ctx, caller.Token.Reveal())
-	}
-	switch {
-	case caller.RequireToken:
-		return runtime.Principal{}, unauthenticated(runtime.ReasonNoToken, "a kimbap token is required here and none was shown")
-	case !caller.Peer.Owner || !caller.Peer.Known:
-		return runtime.Principal{}, unauthenticated(runtime.ReasonForeignPeer,
-			"without a token only processes of the user who runs kimbap are served, and this one is not, or cannot be known to be")
-	}
-	return runtime.Principal{
-		ID: local(caller.Peer.UID), Kind: runtime.KindAgent, Tenant: runtime.DefaultTenant, Agent: "local",
-		Scopes: []runtime.Scope{"*"},
-	}, nil
-}
+// Forget drops what is remembered of tokens, so that a revocation by another
+// process counts from now on.
+func (i *Identity) Forget() { i.known.Store(&sync.Map{}) }
 
-// Operator returns the owner at a terminal of their own machine.
-func Operator(uid int) runtime.Principal {
-	return runtime.Principal{
-		ID: local(uid), Kind: runtime.KindOperator, Tenant: runtime.DefaultTenant, Agent: "local",
-		Scopes: []runtime.Scope{"*"},
-	}
-}
-
-func local(uid int) string { return "local:" + strconv.Itoa(uid) }
-
-// byToken finds the token by its hash, so that the time it takes says nothing
-// of how much of a guess was right, and judges it at this moment.
-func (i *Identity) byToken(ctx context.Context, text string) (runtime.Principal, error) {
-	hash := sha256.Sum256([]byte(text))
-	memory := i.memory.Load()
-	kept, ok := memory.tokens.Load(hash)
-	if !ok {
-		if !WellFormed(text) {
-			return runtime.Principal{}, unauthenticated(runtime.ReasonTokenUnknown,
-				"what was shown as a token is not a kimbap token, or has a typo")
-		}
-		token, found, err := i.o.Store.TokenByHash(ctx, hash)
-		if err != nil {
-			return runtime.Principal{}, err
-		}
-		if !found {
-			return runtime.Principal{}, unauthenticated(runtime.ReasonTokenUnknown, "no such kimbap token was made here")
-		}
-		kept, _ = memory.tokens.LoadOrStore(hash, &known{token, token.principal()})
-	}
-	k := kept.(*known)
-	if err := judge(&k.token, i.now()); err != nil {
-		return runtime.Principal{}, err
-	}
-	return k.principal, nil
-}
-
-// judge refuses a token that is not valid at this moment. The zero expiry is
-// long past.
-func judge(t *Token, now time.Time) error {
-	switch {
-	case !t.Revoked.IsZero():
-		return unauthenticated(runtime.ReasonTokenRevoked, "this kimbap token was revoked")
-	case !now.Before(t.Expires):
-		return unauthenticated(runtime.ReasonTokenExpired, "this kimbap token expired at "+t.Expires.UTC().Format(time.RFC3339))
-	case t.Created.After(now.Add(skew)):
-		return unauthenticated(runtime.ReasonTokenExpired,
-			"this kimbap token is from the future: the clock was set back since it was made at "+t.Created.UTC().Format(time.RFC3339))
-	}
-	return nil
-}
-
-// principal is who a token stands for: always an agent.
-func (t *Token) principal() runtime.Principal {
-	return runtime.Principal{
-		ID: "token:" + t.ID, Kind: runtime.KindAgent, Tenant: t.Tenant, Agent: t.Agent, Roles: t.Roles,
-		Scopes: t.Scopes, TokenID: t.ID, Run: t.Run, Expires: t.Expires,
-	}
-}
-
-// now is the clock, less its jumps back: what has expired stays expired.
+// now never goes back: what has expired stays expired when the clock is set
+// back while we run.
 func (i *Identity) now() time.Time {
-	now := i.o.Clock()
-	at := now.UnixNano()
 	for {
-		latest := i.latest.Load()
-		if at <= latest {
+		now, latest := i.o.Clock(), i.latest.Load()
+		if now.UnixNano() <= latest {
 			return time.Unix(0, latest)
 		}
-		if i.latest.CompareAndSwap(latest, at) {
+		if i.latest.CompareAndSwap(latest, now.UnixNano()) {
 			return now
 		}
 	}
 }
 
-// Forget drops what was read from the store, on its change counter.
-func (i *Identity) Forget() { i.memory.Store(&memory{}) }
+// Identify implements [runtime.Identifier]. A token that is shown decides alone:
+// a bad one is refused also when the peer is the owner.
+func (i *Identity) Identify(ctx context.Context, caller runtime.Caller) (runtime.Principal, error) {
+	if !caller.Token.Empty() {
+		return i.byToken(ctx, caller.Token)
+	}
+	if caller.RequireToken {
+		return runtime.Principal{}, refused(runtime.ReasonNoToken, "a kimbap token is required here and none was shown")
+	}
+	if !caller.Peer.Owner || !caller.Peer.Known {
+		return runtime.Principal{}, refused(runtime.ReasonForeignPeer, "without a token only programs of the user who runs kimbap are served")
+	}
+	return local(caller.Peer.UID, runtime.KindAgent), nil
+}
 
-func unauthenticated(reason runtime.Reason, msg string) error {
+// Operator is the owner at the terminal, who may decide approvals and make tokens.
+func Operator(uid int) runtime.Principal { return local(uid, runtime.KindOperator) }
+
+func local(uid int, kind runtime.Kind) runtime.Principal {
+	return runtime.Principal{
+		ID: fmt.Sprintf("local:%d", uid), Kind: kind, Tenant: runtime.DefaultTenant,
+		Agent: "local", Scopes: []runtime.Scope{"*"},
+	}
+}
+
+func (i *Identity) byToken(ctx context.Context, token runtime.Secret) (runtime.Principal, error) {
+	if !wellFormed(token.Reveal()) {
+		return runtime.Principal{}, refused(runtime.ReasonTokenUnknown, "what was shown is not a kimbap token")
+	}
+	t, err := i.find(ctx, hashOf(token))
+	if err != nil {
+		return runtime.Principal{}, err
+	}
+	switch now := i.now(); {
+	case t == nil:
+		return runtime.Principal{}, refused(runtime.ReasonTokenUnknown, "the token is not known here")
+	case !t.Revoked.IsZero():
+		return runtime.Principal{}, refused(runtime.ReasonTokenRevoked, "the token was revoked")
+	case !now.Before(t.Expires) || now.Before(t.Created.Add(-time.Minute)):
+		return runtime.Principal{}, refused(runtime.ReasonTokenExpired, "the token has expired")
+	}
+	return runtime.Principal{
+		ID: "token:" + t.ID, Kind: runtime.KindAgent, Tenant: t.Tenant, Agent: t.Agent, Run: t.Run,
+		Roles: t.Roles, Scopes: t.Scopes, TokenID: t.ID, Expires: t.Expires,
+	}, nil
+}
+
+// find looks a hash up, in memory first; nil when there is no such token. Only
+// tokens that exist are remembered, so that guessing fills nothing.
+func (i *Identity) find(ctx context.Context, hash [32]byte) (*Token, error) {
+	known := i.known.Load()
+	if t, ok := known.Load(hash); ok {
+		return t.(*Token), nil
+	}
+	t, found, err := i.o.Store.TokenByHash(ctx, hash)
+	if err != nil || !found {
+		return nil, err
+	}
+	// Into the map that was current before the look-up: a Forget in between
+	// has replaced it, and what was read before it must not outlive it.
+	known.Store(hash, &t)
+	return &t, nil
+}
+
+func refused(reason runtime.Reason, msg string) *runtime.Error {
 	return &runtime.Error{
 		Code: runtime.CodeUnauthenticated, Reason: reason, Stage: runtime.StageIdentify, Msg: msg,
-		Hint: "ask the operator for a token: kimbap token create --agent NAME --scope 'SERVICE.*'; show it as the proxy's password",
+		Hint: "show a token as user or password of the proxy URL; the owner makes one with: kimbap token create --agent NAME --scope GLOB",
 	}
 }

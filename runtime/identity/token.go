@@ -3,52 +3,51 @@ package identity
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base32"
+	"hash/crc32"
+	"math/big"
 	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// A token is "kmb_" and 56 characters of base 32 (RFC 4648, lower case): 32
-// random bytes and 3 bytes of checksum. 35 bytes fill the characters exactly,
-// so that one token has one spelling. The checksum keeps nobody out; it tells a
-// typo from an unknown token, and lets scanners of leaked secrets be sure.
+// A token is "kmb_", 256 random bits in 43 characters of base 62, and their
+// CRC-32 in 6: a typo is told from a revoked token without a look-up, and a
+// scanner of repositories can be sure of what it found. All characters may stand
+// in a URL's userinfo as they are.
 const (
 	prefix       = "kmb_"
-	randomSize   = 32
-	checksumSize = 3
-	tokenLength  = len(prefix) + 56
+	valueLength  = 43
+	checkLength  = 6
+	tokenLength  = len(prefix) + valueLength + checkLength
+	base62Digits = 62
 )
 
-const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
-
-var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
-
-// newToken returns a token nobody can guess.
-func newToken() string {
-	var b [randomSize + checksumSize]byte
-	_, _ = rand.Read(b[:randomSize]) // never fails since Go 1.24
-	sum := checksum(b[:randomSize])
-	copy(b[randomSize:], sum[:])
-	return prefix + encoding.EncodeToString(b[:])
+// newToken returns a fresh token.
+func newToken() runtime.Secret {
+	var random [32]byte
+	_, _ = rand.Read(random[:]) // never fails since Go 1.24
+	value := base62(new(big.Int).SetBytes(random[:]), valueLength)
+	return runtime.NewSecret(prefix + value + checksum(value))
 }
 
-func checksum(random []byte) (out [checksumSize]byte) {
-	sum := sha256.Sum256(append([]byte(prefix), random...))
-	copy(out[:], sum[:])
-	return out
+// wellFormed reports whether text can be a token at all.
+func wellFormed(text string) bool {
+	if len(text) != tokenLength || !strings.HasPrefix(text, prefix) {
+		return false
+	}
+	value, check := text[len(prefix):len(prefix)+valueLength], text[len(prefix)+valueLength:]
+	return checksum(value) == check
 }
 
-// WellFormed reports whether text has the form and the checksum of a token. It
-// says nothing of whether such a token was ever made.
-func WellFormed(text string) bool {
-	digits, ok := strings.CutPrefix(text, prefix)
-	if !ok || len(text) != tokenLength {
-		return false
-	}
-	var b [randomSize + checksumSize]byte
-	n, err := encoding.Decode(b[:], []byte(digits))
-	if err != nil || n != len(b) { // the decoder skips line ends, so the length is checked again
-		return false
-	}
-	sum := checksum(b[:randomSize])
-	return string(sum[:]) == string(b[randomSize:])
+// hashOf is what is stored and looked up. The value has 256 bits of its own, so
+// that neither salt nor a slow hash would add anything.
+func hashOf(token runtime.Secret) [32]byte { return sha256.Sum256([]byte(token.Reveal())) }
+
+func checksum(value string) string {
+	return base62(big.NewInt(int64(crc32.ChecksumIEEE([]byte(value)))), checkLength)
+}
+
+func base62(n *big.Int, length int) string {
+	text := n.Text(base62Digits)
+	return strings.Repeat("0", length-len(text)) + text
 }
