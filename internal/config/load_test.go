@@ -302,7 +302,7 @@ func TestHome(t *testing.T) {
 func TestYAMLOf(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"b":1,"a":[true,null,"x"],"e":{},"l":[]}`:        "b: 1\na:\n  - true\n  - null\n  - x\ne: {}\nl: []\n",
-		`{"n":12345678901234567890123,"f":1.50e3}`:         "n: 12345678901234567890123\nf: 1.50e3\n",
+		`{"i":12345678901234567890123,"f":1.50e3}`:         "i: 12345678901234567890123\nf: 1.50e3\n",
 		`{"s":"no","t":"1","u":"null","v":"\ud83d\ude00"}`: "s: \"no\"\nt: \"1\"\nu: \"null\"\nv: \"\\U0001F600\"\n",
 		"1\n\"two\"": "1\n---\ntwo\n",
 	} {
