@@ -45,14 +45,18 @@ func covered(o Options, program func() *exec.Cmd) (int, error) {
 	argv = append(append(argv, "--"), inner.Args...)
 
 	outer := exec.Command(o.Self[0], argv...)
+	outer.Args[0] = "kimbap" // what a person sees in a process list, rather than "exe"
 	outer.Env, outer.Dir = inner.Env, inner.Dir
 	outer.Stdin, outer.Stdout, outer.Stderr = inner.Stdin, inner.Stdout, inner.Stderr
 	outer.ExtraFiles = []*os.File{write}
 	outer.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		Pdeathsig:   syscall.SIGKILL, // no program without its proxy
 		UidMappings: mapping(os.Getuid(), 0), GidMappings: mapping(os.Getgid(), 0),
 		GidMappingsEnableSetgroups: os.Getuid() == 0,
 	}
+	goruntime.LockOSThread() // Pdeathsig follows the thread that started the process
+	defer goruntime.UnlockOSThread()
 	err = outer.Start()
 	write.Close()
 	if err != nil {

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// acmeKey is the credential that only kimbap holds.
+const acmeKey = "acme-canary-5f2c9a71d4e8b603"
+
+// client is an unmodified HTTP client. It is started as
+//
+//	ARGV BASE CONTROL DIR CASE...
+//
+// and prints, below a line "== CASE", what it got:
+//
+//	get      a read with path arguments and a query      status, header, size, sha256 lines
+//	hop      the same with hop-by-hop fields of its own
+//	bare     the same without User-Agent and Accept
+//	json     a JSON document                             form     a form
+//	missing  404 of the upstream                         broken   500 of the upstream
+//	reply    repeated header fields, a gzip body         down, up 10 MiB each way
+//	reuse    100 reads: how many were ok, and how many connections the client made
+//	stream   server-sent events, each acknowledged at CONTROL/ack?n=N, around kimbap
+//
+// Bodies are counted and hashed as they came, not decoded.
+type client struct {
+	name    string
+	argv    []string
+	cases   []string
+	oneConn bool // keeps its connection
+	missing error
+}
+
+func clients(t *testing.T) []client {
+	t.Helper()
+	dir, err := filepath.Abs("testdata/clients")
+	check(t, err)
+	all := []string{"get", "json", "form", "missing", "broken", "reply", "down", "up", "reuse", "stream"}
+	file := func(name string) string { return filepath.Join(dir, name) }
+	python := "/usr/bin/python3"
+	library := func(name string) error {
+		if out, err := exec.Command(python, "-c", "import "+name).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}
+	undici := installed("node")
+	if undici == nil {
+		_, undici = os.Stat(filepath.Join(undiciDir(), "undici"))
+	}
+	return []client{
+		{"curl", []string{"sh", file("curl.sh")}, append([]string{"hop", "bare"}, all...), true, installed("curl")},
+		{"urllib", []string{python, file("client.py"), "urllib"}, all, false, library("urllib.request")},
+		{"requests", []string{python, file("client.py"), "requests"}, append([]string{"hop"}, all...), true, library("requests")},
+		{"httpx", []string{python, file("client.py"), "httpx"}, append([]string{"hop"}, all...), true, library("httpx")},
+		{"undici", []string{"node", file("undici.cjs")}, all, true, undici},
+		{"net-http", []string{"goclient"}, append([]string{"hop"}, all...), true, nil},
+	}
+}
+
+// TestClientsSeeNoDifference runs every client twice: straight to the upstream,
+// and through kimbap. What the client got must be the same, and so must what
+// the upstream got, but for the key.
+func TestClientsSeeNoDifference(t *testing.T) {
+	w := newWorld(t)
+	stub := newAcme(t)
+	api := w.serve(t, "api.acme.example", stub)
+	h := w.newHome(t)
+	check(t, os.WriteFile(filepath.Join(h.user, "up.bin"), stub.blob, 0o644))
+	service, err := filepath.Abs("testdata/clients/acme.yaml")
+	check(t, err)
+	h.kimbap(t, "", "service", "install", service)
+	h.kimbap(t, acmeKey+"\n", "link", "acme", "--no-check")
+	shell := h.proxied(t)
+	straight := append(slices.Clone(h.env),
+		"CURL_CA_BUNDLE="+w.roots, "REQUESTS_CA_BUNDLE="+w.roots, "NODE_EXTRA_CA_CERTS="+w.roots)
+
+	for _, c := range clients(t) {
+		t.Run(c.name, func(t *testing.T) {
+			needProgram(t, c.missing)
+			argv := append(slices.Clone(c.argv), "https://api.acme.example", stub.control.URL, h.user)
+			argv = append(argv, c.cases...)
+			direct := watch(t, api, func() result { return h.exec(t, straight, "", argv...) })
+			direct.holdsToItself(t, c)
+			t.Run("run", func(t *testing.T) {
+				through := watch(t, api, func() result { return h.run(t, argv...) })
+				through.differsOnlyInKey(t, direct)
+			})
+			t.Run("proxy and env", func(t *testing.T) {
+				through := watch(t, api, func() result { return h.exec(t, shell, "", argv...) })
+				through.differsOnlyInKey(t, direct)
+			})
+		})
+	}
+	h.holdsNoKey(t, acmeKey)
+}
+
+// observed is one run of a client, seen from both of its ends.
+type observed struct {
+	cases       map[string][]string // what the client printed, sorted, per case
+	requests    []request
+	connections int
+}
+
+func watch(t *testing.T, u *upstream, run func() result) observed {
+	t.Helper()
+	u.take()
+	r := run()
+	if r.code != 0 {
+		t.Fatalf("exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
+	}
+	o := observed{cases: map[string][]string{}}
+	o.requests, o.connections = u.take()
+	name := ""
+	for line := range strings.Lines(r.stdout) {
+		line = strings.TrimSpace(line)
+		if next, ok := strings.CutPrefix(line, "== "); ok {
+			name = next
+		} else if !betweenNeighbours(line) {
+			o.cases[name] = append(o.cases[name], line)
+		}
+	}
+	for name, lines := range o.cases {
+		if name != "stream" {
+			slices.Sort(lines)
+		}
+	}
+	return o
+}
+
+// betweenNeighbours are the answer's fields that belong to one connection (RFC
+// 9110, section 7.6.1), and the time.
+func betweenNeighbours(line string) bool {
+	for _, name := range []string{"connection", "keep-alive", "transfer-encoding", "date"} {
+		if strings.HasPrefix(line, "header "+name+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsToItself makes sure that the comparison compares something.
+func (o observed) holdsToItself(t *testing.T, c client) {
+	t.Helper()
+	want := map[string]string{
+		"get": "status 200", "json": "status 201", "form": "status 201", "missing": "status 404", "broken": "status 500",
+		"reply": "header content-encoding gzip", "down": fmt.Sprintf("size %d", blobSize), "up": "status 201", "reuse": "ok 100",
+	}
+	if c.oneConn && !slices.Contains(o.cases["reuse"], "connections 1") && !slices.Contains(o.cases["reuse"], "connections 0") {
+		t.Errorf("reuse: %q, want one connection", o.cases["reuse"])
+	}
+	for _, name := range c.cases {
+		if line := want[name]; line != "" && !slices.Contains(o.cases[name], line) {
+			t.Errorf("%s: %q, want %q among them", name, o.cases[name], line)
+		}
+	}
+	var all []string
+	for n := range events {
+		all = append(all, fmt.Sprintf("event %d", n))
+	}
+	if !slices.Equal(o.cases["stream"], all) {
+		t.Errorf("stream: %q, want %q", o.cases["stream"], all)
+	}
+}
+
+func (o observed) differsOnlyInKey(t *testing.T, direct observed) {
+	t.Helper()
+	for name, want := range direct.cases {
+		if got := o.cases[name]; !slices.Equal(got, want) {
+			t.Errorf("%s: the client got\n  %s\nand without kimbap\n  %s", name, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+		}
+	}
+	if len(o.requests) != len(direct.requests) {
+		t.Fatalf("the upstream got %d requests, and %d without kimbap", len(o.requests), len(direct.requests))
+	}
+	for i, got := range o.requests {
+		if key := got.Header.Values("Authorization"); !slices.Equal(key, []string{"Bearer " + acmeKey}) {
+			t.Errorf("%s %s: Authorization is %q, want the stored key", got.Method, got.Target, key)
+		}
+		if g, w := got.text(), direct.requests[i].text(); g != w {
+			t.Errorf("the upstream got\n%s\nand without kimbap\n%s", g, w)
+		}
+	}
+	// Not more than the client would make itself: connections are pooled.
+	if o.connections > direct.connections {
+		t.Errorf("the upstream got %d connections, and %d without kimbap", o.connections, direct.connections)
+	}
+}
+
+// text writes a request for comparison: without what belongs to one connection,
+// and without the key.
+func (r request) text() string {
+	header := r.Header.Clone()
+	for _, list := range r.Header.Values("Connection") {
+		for name := range strings.SplitSeq(list, ",") {
+			header.Del(textproto.TrimString(name))
+		}
+	}
+	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Upgrade", "Authorization"} {
+		header.Del(name)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "  %s %s host=%s length=%d\n", r.Method, r.Target, r.Host, r.Length)
+	names := make([]string, 0, len(header))
+	for name := range header {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintf(&b, "  %s: %q\n", http.CanonicalHeaderKey(name), header[name])
+	}
+	return b.String() + "  " + r.Body
+}
