@@ -22,6 +22,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -448,5 +449,42 @@ func FuzzLeaf(f *testing.F) {
 		if len(got.Leaf.DNSNames)+len(got.Leaf.IPAddresses) != 1 || verify(a, got, host, c.Now()) != nil {
 			t.Errorf("%q gets %v %v", authority, got.Leaf.DNSNames, got.Leaf.IPAddresses)
 		}
+	})
+}
+
+func TestCallersAtOnceShareOneSignature(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var armed atomic.Bool
+		var signing atomic.Int32
+		gate := make(chan struct{})
+		a, err := New(Options{Clock: func() time.Time {
+			if armed.Load() { // signing begins with a look at the clock
+				signing.Add(1)
+				<-gate
+			}
+			return newClock().Now()
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		armed.Store(true)
+		var group sync.WaitGroup
+		for range 32 {
+			group.Go(func() {
+				if _, err := a.Leaf("herd.test:443"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := signing.Load(); n != 1 {
+			t.Errorf("%d signatures under way for one host", n)
+		}
+		armed.Store(false)
+		close(gate)
+		group.Wait()
 	})
 }

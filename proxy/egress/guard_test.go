@@ -442,3 +442,27 @@ func FuzzParseTarget(f *testing.F) {
 		}
 	})
 }
+
+// stubborn dials on after its context has ended, as a kernel may.
+type stubborn struct{ *wires }
+
+func (s stubborn) DialContext(_ context.Context, network, address string) (net.Conn, error) {
+	return s.wires.DialContext(context.Background(), network, address)
+}
+
+func TestAConnectionThatComesTooLateIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, n, w := guard(t, Options{})
+		g.dialer = stubborn{w}
+		n.answers["two.test"] = []string{"93.184.216.1", "93.184.216.2"}
+		w.slow["93.184.216.1:443"] = time.Second
+		if got := outcome(g.Dial(t.Context(), Request{Authority: "two.test:443"})); got != "→ 93.184.216.2:443" {
+			t.Errorf("got %s", got)
+		}
+		time.Sleep(2 * time.Second) // of the bubble's clock
+		synctest.Wait()
+		if w.closed != 1 {
+			t.Errorf("%d connections closed, want the late one", w.closed)
+		}
+	})
+}
