@@ -86,14 +86,20 @@ func (p *parser) argument(op *operation, n *yaml.Node) *argument {
 	return a
 }
 
+// longestName is the most bytes an argument's name may have.
+const longestName = 64
+
 func isArgName(s string) bool {
 	for i := range len(s) {
-		c := s[i]
-		if !letter(c) && c != '_' && (i == 0 || (c < '0' || c > '9') && c != '-' && c != '.') {
+		if !nameByte(s[i]) {
 			return false
 		}
 	}
-	return s != "" && len(s) <= 64
+	return s != "" && len(s) <= longestName && (letter(s[0]) || s[0] == '_')
+}
+
+func nameByte(c byte) bool {
+	return letter(c) || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
 }
 
 func (p *parser) limits(o *object, a *argument) {

@@ -156,6 +156,8 @@ func TestHostileFilesEndSoon(t *testing.T) {
 	for name, text := range map[string]string{
 		"deep":    strings.Repeat("[", 1<<19),
 		"aliases": "a: &a x\nb: [" + strings.Repeat("*a,", 1<<18) + "]",
+		"braces":  "name: x\nactions: {a: {errors: {404: {code: c, message: \"" + strings.Repeat("{", 1<<19) + "}\"}}}}",
+		"names":   "base_url: \"" + strings.Repeat("{a", 1<<18) + "}\"",
 		"keys":    strings.Repeat("k: v\n", 1<<17),
 		"huge":    strings.Repeat("x", 50<<20),
 	} {

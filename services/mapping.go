@@ -184,7 +184,7 @@ func (p *parser) credentialField(op *operation, n *yaml.Node, r *object) {
 
 // bodiless methods put arguments that no mapping names into the query.
 func bodiless(method string) bool {
-	return method == http.MethodGet || method == http.MethodHead || method == http.MethodDelete
+	return slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodDelete, http.MethodOptions}, method)
 }
 
 // tree reads a body with its holes.

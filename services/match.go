@@ -68,7 +68,7 @@ func (p *parser) conditions(op *operation, m *object, name string, in runtime.Pl
 			p.wrong(c.value, m.label(name)+"."+c.name, "one plain value")
 			continue
 		}
-		if len(holes(c.value.Value)) > 0 {
+		if len(holes(c.value.Value)) > 0 || pathOnly(c.value.Value) != "" {
 			p.bad(c.value, "", "%s.%s is a fixed value and cannot name an argument", m.label(name), c.name)
 			continue
 		}

@@ -36,8 +36,8 @@ func (s *Set) recognise(action *runtime.Action, args runtime.Args) error {
 		Target: target, Header: http.Header{},
 	}
 	for _, f := range action.HTTP.Headers {
-		if text, ok := fillText(f.Value.Value, args); ok {
-			in.Header.Set(f.Name, text)
+		for _, text := range fillTexts(f.Value.Value, args) {
+			in.Header.Add(f.Name, text)
 		}
 	}
 	match, err := s.table.Match(in)
@@ -107,17 +107,18 @@ func fillTarget(action *runtime.Action, args runtime.Args) (string, error) {
 func fillQuery(action *runtime.Action, args runtime.Args) url.Values {
 	query := url.Values{}
 	for _, f := range action.HTTP.Query {
-		template, _ := f.Value.Value.(string)
-		if list, ok := args[whole(template)].([]any); ok {
-			for _, v := range list {
-				query.Add(f.Name, textOf(v))
-			}
-		} else if text, ok := fillText(template, args); ok {
-			query.Set(f.Name, text)
+		for _, text := range fillTexts(f.Value.Value, args) {
+			query.Add(f.Name, text)
 		}
 	}
 	for name, v := range spread(action, args, runtime.InQuery) {
-		query.Add(name, textOf(v))
+		list, isList := v.([]any)
+		if !isList {
+			list = []any{v}
+		}
+		for _, one := range list {
+			query.Add(name, textOf(one))
+		}
 	}
 	return query
 }
@@ -185,6 +186,22 @@ func checkSpread(action *runtime.Action, args runtime.Args) error {
 				}
 			}
 		}
+	}
+	return nil
+}
+
+// fillTexts fills a template that may be a list; each element stands by itself.
+func fillTexts(template any, args runtime.Args) []string {
+	text, _ := template.(string)
+	if list, ok := args[whole(text)].([]any); ok {
+		out := make([]string, len(list))
+		for i, v := range list {
+			out[i] = textOf(v)
+		}
+		return out
+	}
+	if filled, ok := fillText(text, args); ok {
+		return []string{filled}
 	}
 	return nil
 }

@@ -23,9 +23,9 @@ func pieces(template string) []piece {
 		if template[i] != '{' {
 			continue
 		}
-		end := strings.IndexByte(template[i:], '}')
+		end := strings.IndexByte(template[i:min(len(template), i+longestName+2)], '}')
 		if end < 0 {
-			break
+			continue
 		}
 		name := template[i+1 : i+end]
 		if !isArgName(name) {
@@ -53,6 +53,28 @@ func holes(template string) []string {
 		}
 	}
 	return out
+}
+
+// pathOnly finds braces that only a path may hold, "{id:int}", and names that
+// are too long. Elsewhere one reader would take them for an argument and another
+// for text, so they are neither. It reads the text once: files are hostile.
+func pathOnly(template string) string {
+	last := strings.LastIndexByte(template, '}')
+	for i := 0; i < last; i++ {
+		if template[i] != '{' {
+			continue
+		}
+		end := i + 1
+		for end < last && nameByte(template[end]) {
+			end++
+		}
+		name := template[i+1 : end]
+		if name != "" && (template[end] == ':' || template[end] == '}' && len(name) > longestName) {
+			return name
+		}
+		i = end - 1
+	}
+	return ""
 }
 
 // whole returns the argument a template consists of, "" when there is text too.
@@ -125,6 +147,9 @@ func (p *parser) template(op *operation, n *yaml.Node, name string) string {
 
 // known notes the holes of a template that name no argument.
 func (p *parser) known(op *operation, n *yaml.Node, template string) {
+	if inner := pathOnly(template); inner != "" {
+		p.bad(n, "write the argument's name alone in braces; text in braces needs a space after the brace", "{%s…} is not the name of an argument", inner)
+	}
 	for _, hole := range holes(template) {
 		if op.args[hole] != nil || slices.ContainsFunc(op.holes, func(h pathHole) bool { return h.name == hole }) {
 			continue
