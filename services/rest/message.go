@@ -137,7 +137,7 @@ func (m *message) request(ctx context.Context, sent *upload) (*http.Request, err
 	}).WithContext(ctx)
 	switch {
 	case m.body == nil && m.empty:
-		r.TransferEncoding = []string{"identity"} // net/http then writes the length of 0
+		r.Body, r.TransferEncoding = http.NoBody, []string{"identity"} // net/http then writes the length of 0
 	case m.body == nil:
 	case m.whole != nil && m.length >= 0:
 		r.ContentLength = m.length
@@ -174,8 +174,14 @@ func (m *message) trailers(r *http.Request, sent *upload) {
 	}
 }
 
-// ownsConnection reports whether the request authenticates its connection.
+// ownsConnection reports whether the connection must not be used again: the
+// request authenticates it (NTLM, Negotiate), or waits for 100 (Continue). On
+// one that is kept net/http sends the body also after a refusal, and the
+// caller, who has seen the refusal, never would.
 func ownsConnection(h http.Header) bool {
+	if slices.Contains(tokens(values(h, "Expect")), "100-continue") {
+		return true
+	}
 	for _, value := range values(h, "Authorization") {
 		scheme, _, _ := strings.Cut(value, " ")
 		if strings.EqualFold(scheme, "NTLM") || strings.EqualFold(scheme, "Negotiate") {

@@ -1,0 +1,204 @@
+package rest_test
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/servicestest"
+)
+
+func TestExactlyOurCredential_CL001(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	answer, result := r.must(t, r.call("GET", "/", "Authorization: Bearer attacker", "authorization: Bearer attacker2",
+		"AUTHORIZATION: Basic YTpi", "X-Api-Key: attacker", "x-api-key: attacker", "X_Api_Key: attacker"))
+	equal(t, "status", answer.Status, 200)
+	equal(t, "used", result.Used, runtime.CredentialStored)
+	last := r.Last(t)
+	if got := last.Fields("Authorization"); !slices.Equal(got, []string{"Bearer " + canary}) {
+		t.Errorf("Authorization: %q", got)
+	}
+	if strings.Contains(string(last.Head), "attacker") || strings.Contains(string(last.Head), "YTpi") {
+		t.Errorf("the caller's own credential left:\n%s", last.Head)
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	basic := base64.StdEncoding.EncodeToString([]byte("me:" + canary))
+	for name, c := range map[string]struct {
+		auth   runtime.Auth
+		path   string
+		fields []string
+		body   string
+		want   string // in head or body
+		not    string
+	}{
+		"header":      {runtime.Auth{Type: runtime.AuthHeader, Header: "X-Key", Prefix: "k="}, "/", []string{"x-key: mine"}, "", "X-Key: k=" + canary + "\r\n", "mine"},
+		"oauth2":      {runtime.Auth{Type: runtime.AuthOAuth2}, "/", nil, "", "Authorization: Bearer " + canary + "\r\n", "none"},
+		"basic":       {runtime.Auth{Type: runtime.AuthBasic, Username: "me"}, "/", []string{"Authorization: Basic bWluZTptaW5l"}, "", "Authorization: Basic " + basic + "\r\n", "bWlu"},
+		"basic ref":   {runtime.Auth{Type: runtime.AuthBasic, UsernameRef: "u"}, "/", nil, "", "Authorization: Basic " + basic + "\r\n", "none"},
+		"query":       {runtime.Auth{Type: runtime.AuthQuery, Query: "key"}, "/q?a=%2f&key=mine&b&KEY=mine", nil, "", "GET /q?a=%2f&key=kbcanary-7f3a9c%2FZx%2BQ81w%3D%3D&b HTTP/1.1\r\n", "mine"},
+		"query alone": {runtime.Auth{Type: runtime.AuthQuery, Query: "key"}, "/q", nil, "", "GET /q?key=kbcanary-7f3a9c%2FZx%2BQ81w%3D%3D HTTP/1.1\r\n", "none"},
+		"json": {runtime.Auth{Type: runtime.AuthBody, Field: "api_key"}, "/", []string{"Content-Type: application/json"},
+			`{ "n" : 1.0, "api_key":"mine" , "z": [] }`, `{ "n" : 1.0, "api_key":"` + canary + `" , "z": [] }`, "mine"},
+		"json new": {runtime.Auth{Type: runtime.AuthBody, Field: "api_key"}, "/", []string{"Content-Type: application/json"},
+			`{"n":1e400}`, `{"api_key":"` + canary + `","n":1e400}`, "none"},
+		"form": {runtime.Auth{Type: runtime.AuthBody, Field: "k"}, "/", []string{"Content-Type: application/x-www-form-urlencoded"},
+			`a=1&k=mine`, `a=1&k=kbcanary-7f3a9c%2FZx%2BQ81w%3D%3D`, "mine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, servicestest.Options{})
+			call := r.call("GET", c.path, c.fields...)
+			call.Action.Auth = &c.auth
+			call.Credential.Username = runtime.NewSecret("me")
+			if c.body != "" {
+				call.Request.Target.Method = "POST"
+				body(call, strings.NewReader(c.body), int64(len(c.body)))
+			}
+			r.must(t, call)
+			last := r.Last(t)
+			wire := string(last.Head) + string(last.Body)
+			if !strings.Contains(wire, c.want) || strings.Contains(wire, c.not) {
+				t.Errorf("got:\n%s\nwant: %s\nnot: %s", wire, c.want, c.not)
+			}
+		})
+	}
+}
+
+func TestWhoseCredentialGoes(t *testing.T) {
+	const own, real, login = "Authorization: Bearer test_kimbap", "Authorization: Bearer mine", "Authorization: Bearer sk-login-1"
+	for name, c := range map[string]struct {
+		auth   runtime.Auth
+		field  string
+		stored bool
+		used   runtime.CredentialUse
+		code   runtime.Code
+	}{
+		"replace placeholder":           {runtime.Auth{}, own, true, runtime.CredentialStored, ""},
+		"replace nothing":               {runtime.Auth{}, "", true, runtime.CredentialStored, ""},
+		"placeholder as asked":          {runtime.Auth{Caller: runtime.CallerPlaceholder}, own, true, runtime.CredentialStored, ""},
+		"placeholder inside basic":      {runtime.Auth{Caller: runtime.CallerPlaceholder}, "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("x:test_kimbap")), true, runtime.CredentialStored, ""},
+		"placeholder, but a real key":   {runtime.Auth{Caller: runtime.CallerPlaceholder}, real, true, "", runtime.CodeForbidden},
+		"placeholder, but nothing":      {runtime.Auth{Caller: runtime.CallerPlaceholder}, "", true, "", runtime.CodeForbidden},
+		"keep":                          {runtime.Auth{Caller: runtime.CallerKeep}, real, true, runtime.CredentialCaller, ""},
+		"keep, but a placeholder":       {runtime.Auth{Caller: runtime.CallerKeep}, own, true, runtime.CredentialStored, ""},
+		"keep_if":                       {runtime.Auth{KeepIf: "sk-login-*"}, login, true, runtime.CredentialCaller, ""},
+		"keep_if, another":              {runtime.Auth{KeepIf: "sk-login-*"}, real, true, runtime.CredentialStored, ""},
+		"nothing stored":                {runtime.Auth{}, real, false, runtime.CredentialCaller, ""},
+		"nothing at all":                {runtime.Auth{}, "", false, runtime.CredentialNone, ""},
+		"nothing stored, a placeholder": {runtime.Auth{}, own, false, "", runtime.CodeNoCredential},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, servicestest.Options{})
+			call := r.call("GET", "/")
+			if c.field != "" {
+				call = r.call("GET", "/", c.field)
+			}
+			c.auth.Type, c.auth.Placeholders = runtime.AuthBearer, map[string]string{"T": "test_kimbap"}
+			call.Action.Auth = &c.auth
+			if !c.stored {
+				call.Credential = runtime.Credential{}
+			}
+			if c.code != "" {
+				e := r.refused(t, call, c.code, "")
+				equal(t, "requests", len(r.Requests()), 0)
+				if c.code == runtime.CodeNoCredential {
+					equal(t, "hint", e.Hint, "kimbap link test")
+				}
+				return
+			}
+			_, result := r.must(t, call)
+			equal(t, "used", result.Used, c.used)
+			if strings.Contains(string(r.Last(t).Head), "test_kimbap") {
+				t.Error("a placeholder left")
+			}
+		})
+	}
+}
+
+func TestPlaceholdersElsewhere(t *testing.T) {
+	r := newRig(t, servicestest.Options{}, func(o *rest.Options) {
+		o.Placeholders = func(v string) (string, bool) {
+			service, ok := map[string]string{"other_kimbap": "other", "test_kimbap": "test"}[v]
+			return service, ok
+		}
+	})
+	inBasic := "Basic " + base64.StdEncoding.EncodeToString([]byte("other_kimbap:x"))
+	for _, c := range []*runtime.Call{
+		r.call("GET", "/", "X-Other: other_kimbap"),
+		r.call("GET", "/", "X-Other: token=other_kimbap; x"),
+		r.call("GET", "/", "X-Other: "+inBasic),
+		r.call("GET", "/", "Cookie: a=test_kimbap"),
+		r.call("GET", "/", "Authorization: Bearer other_kimbap"),
+		r.call("GET", "/", "Authorization: "+inBasic),
+		r.call("GET", "/x/other_kimbap/y"),
+		r.call("GET", "/x?k=other%5Fkimbap"),
+		r.call("GET", "/x?other_kimbap"),
+		pass(r.call("GET", "/x", "Authorization: Bearer test_kimbap")),
+	} {
+		r.refused(t, c, runtime.CodeForbidden, runtime.ReasonForeignPlaceholder)
+	}
+	equal(t, "requests", len(r.Requests()), 0)
+}
+
+func TestWhereACredentialMayGo(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	c := r.call("GET", "/")
+	c.Credential.Authorities = []string{"api.example.com:443"}
+	e := r.refused(t, c, runtime.CodeNoCredential, "")
+	equal(t, "hint", e.Hint, "kimbap link test --rebind")
+	c = r.call("GET", "/")
+	c.Action.HTTP.Authorities = []string{"api.example.com:443"}
+	r.refused(t, c, runtime.CodeNoCredential, "")
+
+	far := r.call("GET", "/")
+	far.Request.Target.Scheme, far.Request.Target.Authority = "http", "api.example.com:80"
+	far.Action.HTTP.Authorities = []string{"api.example.com:80"}
+	far.Credential.Authorities = far.Action.HTTP.Authorities
+	r.refused(t, far, runtime.CodeForbidden, runtime.ReasonInsecureScheme)
+	equal(t, "connections", r.Connections(), 0)
+
+	plain := newRig(t, servicestest.Options{Cleartext: true})
+	plain.must(t, plain.call("GET", "/"))
+	equal(t, "told of loopback", plain.dialer.loopback, true)
+	equal(t, "told of trust", plain.dialer.trusted, true)
+	plain.backend.Close()
+	shown := pass(plain.call("GET", "/"))
+	shown.Request.Caller.Token = runtime.NewSecret("kmb_x")
+	plain.must(t, shown)
+	equal(t, "loopback of a host with no service", plain.dialer.loopback, false)
+	equal(t, "trust in a token", plain.dialer.trusted, false)
+}
+
+// CL-003 and CL-005: the caller sees the redirect, nobody follows it.
+func TestRedirectsAreNotFollowed_CL003_CL005(t *testing.T) {
+	r, evil := newRig(t, servicestest.Options{}), servicestest.New(t, servicestest.Options{})
+	answer, _ := r.must(t, r.call("GET", "/redirect?to="+evil.URL("/steal")))
+	equal(t, "status", answer.Status, 302)
+	equal(t, "location", answer.Header.Get("Location"), evil.URL("/steal"))
+	c := body(r.call("POST", "/redirect-307?to="+evil.URL("/steal"), "Content-Type: application/json"), strings.NewReader(`{"a":1}`), 7)
+	c.Action.Auth = &runtime.Auth{Type: runtime.AuthBody, Field: "key"}
+	answer, _ = r.must(t, c)
+	equal(t, "status", answer.Status, 307)
+	equal(t, "requests elsewhere", len(evil.Requests()), 0)
+	equal(t, "requests here", len(r.Requests()), 2)
+}
+
+func TestBodiesThatCannotTakeACredential(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	for text, reason := range map[string]runtime.Reason{
+		`[1]`: runtime.ReasonInvalidJSON, `{"key":1,"key":2}`: runtime.ReasonDuplicateKey, `{"KEY":1}`: runtime.ReasonDuplicateKey,
+		`{"a":1} x`: runtime.ReasonTrailingData, `{"a":`: runtime.ReasonInvalidJSON, ``: runtime.ReasonInvalidJSON,
+	} {
+		c := body(r.call("POST", "/", "Content-Type: application/json"), strings.NewReader(text), int64(len(text)))
+		c.Action.Auth = &runtime.Auth{Type: runtime.AuthBody, Field: "key"}
+		r.refused(t, c, runtime.CodeInvalidInput, reason)
+	}
+	c := body(r.call("POST", "/", "Content-Type: text/plain"), strings.NewReader("x"), 1)
+	c.Action.Auth = &runtime.Auth{Type: runtime.AuthBody, Field: "key"}
+	r.refused(t, c, runtime.CodeInvalidInput, runtime.ReasonUnsupportedMedia)
+	equal(t, "requests", len(r.Requests()), 0)
+}

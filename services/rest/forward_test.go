@@ -1,0 +1,215 @@
+package rest_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/servicestest"
+)
+
+func TestNewRefusesToDialUnguarded(t *testing.T) {
+	if _, err := rest.New(rest.Options{}); err == nil {
+		t.Error("a backend without a dialer was made")
+	}
+}
+
+// Every target that is accepted arrives byte for byte; the others are refused.
+func TestTargetArrivesAsWritten(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	for _, target := range []string{
+		"/", "/a/b", "/a%2Fb", "/a%2fb/%7E~", "/a?", "/a?b=c&b=d&&x", "/a;v=1/b", "/[x]{y}|^`\"<>", "/a?q=%zz[]|",
+		"/%e4%b8%ad", "/a//b", "/./x/../y", "/caf\xc3\xa9?\xff", "//host/path?x", "/a:b@c", "/a?u=http://x/y?z", "/%", "/a\\b", "/#frag",
+	} {
+		c := pass(r.call("GET", target))
+		if _, _, err := r.do(t, c); err != nil {
+			t.Errorf("%q: %v", target, err)
+			continue
+		}
+		if got := r.Last(t).Line; got != "GET "+target+" HTTP/1.1" {
+			t.Errorf("%q arrived as %q", target, got)
+		}
+	}
+	c := pass(r.call("OPTIONS", "*"))
+	r.must(t, c)
+	equal(t, "OPTIONS", r.Last(t).Line, "OPTIONS * HTTP/1.1")
+	for _, target := range []string{"", "x", "/a b", "/a\r\nX: y", "/\x00", "http://other/", "//a<b"} {
+		r.refused(t, pass(r.call("GET", target)), runtime.CodeAmbiguousTarget, runtime.ReasonInvalidTarget)
+	}
+}
+
+func TestNothingIsAdded(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	r.must(t, pass(r.call("GET", "/x", "Accept: a", "X-Multi: 1", "X-Multi: 2", "Cookie: a=b")))
+	want := "GET /x HTTP/1.1\r\nHost: " + r.Authority + "\r\nAccept: a\r\nCookie: a=b\r\nX-Multi: 1\r\nX-Multi: 2\r\n\r\n"
+	equal(t, "head", string(r.Last(t).Head), want)
+
+	r.must(t, pass(r.call("GET", "/x", "User-Agent: a", "User-Agent: b")))
+	agents := append(r.Last(t).Fields("User-Agent"), r.Last(t).Fields("user-agent")...)
+	if !slices.Equal(agents, []string{"a", "b"}) {
+		t.Errorf("two User-Agent became %q", agents)
+	}
+	r.must(t, pass(r.call("DELETE", "/x", "Content-Length: 0")))
+	if got := r.Last(t).Fields("Content-Length"); !slices.Equal(got, []string{"0"}) {
+		t.Errorf("Content-Length: 0 of a DELETE became %q", got)
+	}
+}
+
+func TestHopByHopFieldsStay_PC001(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	r.must(t, r.call("GET", "/p", "Connection: X-Secret, keep-alive", "X-Secret: hop", "Keep-Alive: 5", "Te: trailers, gzip",
+		"Proxy-Connection: keep-alive", "Proxy-Authorization: Basic a2V5", "Upgrade: h2c", "X-End: stays"))
+	last := r.Last(t)
+	for _, name := range []string{"X-Secret", "Keep-Alive", "Connection", "Proxy-Connection", "Proxy-Authorization", "Upgrade"} {
+		if last.Fields(name) != nil {
+			t.Errorf("%s reached the upstream", name)
+		}
+	}
+	equal(t, "TE", strings.Join(last.Fields("Te"), "|"), "trailers")
+	equal(t, "X-End", strings.Join(last.Fields("X-End"), "|"), "stays")
+}
+
+func TestOurOwnCredentialNeverLeaves_CL017(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	for _, c := range []*runtime.Call{
+		r.call("GET", "/", "Proxy-Authorization: a", "proxy-authorization: b", "PROXY_AUTHORIZATION: c", "X-Kimbap-Token: d", "x-kimbap-token: e"),
+		pass(r.call("GET", "/", "Proxy-Authorization: a", "proxy-authorization: b", "PROXY_AUTHORIZATION: c", "X-Kimbap-Token: d", "x-kimbap-token: e")),
+	} {
+		r.must(t, c)
+		head := strings.ToLower(string(r.Last(t).Head))
+		if strings.Contains(head, "proxy") || strings.Contains(head, "kimbap") {
+			t.Errorf("%s: our own credential left:\n%s", c.Action.Ref, head)
+		}
+	}
+}
+
+func TestMisleadingFieldsAreDropped(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	fields := []string{"X-Original-Url: /admin", "X-Rewrite-Url: /admin", "X-Forwarded-Host: evil", "X-Http-Method-Override: DELETE", "X-Forwarded-For: 1.2.3.4"}
+	_, result := r.must(t, r.call("GET", "/", fields...))
+	if want := []string{"X-Forwarded-Host", "X-Http-Method-Override", "X-Original-Url", "X-Rewrite-Url"}; !slices.Equal(result.Changed, want) {
+		t.Errorf("changed: %q, want %q", result.Changed, want)
+	}
+	if head := string(r.Last(t).Head); strings.Contains(head, "admin") || !strings.Contains(head, "1.2.3.4") {
+		t.Errorf("head:\n%s", head)
+	}
+	r.must(t, pass(r.call("GET", "/", fields...)))
+	if r.Last(t).Fields("X-Rewrite-Url") == nil {
+		t.Error("a host with no service lost a field")
+	}
+}
+
+// The first byte is upstream before the last one is there.
+func TestBodiesStream(t *testing.T) {
+	for name, length := range map[string]int64{"known length": 10, "chunked": -1} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, servicestest.Options{})
+			src, feed := io.Pipe()
+			go func() {
+				_, _ = feed.Write([]byte("first"))
+				r.Await(t, func(all []servicestest.Request) bool {
+					return len(all) == 1 && string(all[0].Body) == "first"
+				})
+				_, _ = feed.Write([]byte("-last"))
+				_ = feed.Close()
+			}()
+			_, result := r.must(t, body(r.call("POST", "/up"), src, length))
+			last := r.Last(t)
+			equal(t, "body", string(last.Body), "first-last")
+			equal(t, "bytes out", result.BytesOut, 10)
+			if (length < 0) != (last.Fields("Transfer-Encoding") != nil) || (length > 0) != (last.Fields("Content-Length") != nil) {
+				t.Errorf("framing:\n%s", last.Head)
+			}
+		})
+	}
+}
+
+func TestTrailersOfTheCaller_CL020(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	c := body(r.call("POST", "/up"), strings.NewReader("data"), -1)
+	c.Request.Raw.Announced = []string{"Authorization", "X-Sum"}
+	c.Request.Raw.Trailer = func() http.Header {
+		return http.Header{
+			"Authorization": {"x"}, "Cookie": {"x"}, "Content-Length": {"3"}, "Transfer-Encoding": {"x"}, "Proxy-Authorization": {"x"},
+			"X-Sum": {"42", "43"}, "X-Late": {"yes"},
+		}
+	}
+	r.must(t, c)
+	raw := string(r.Last(t).RawBody)
+	equal(t, "raw body", raw, "4\r\ndata\r\n0\r\nX-Late: yes\r\nX-Sum: 42\r\nX-Sum: 43\r\n\r\n")
+	equal(t, "Trailer", strings.Join(r.Last(t).Fields("Trailer"), "|"), "X-Sum")
+}
+
+func TestExpectContinue_PC004(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	answer, _ := r.must(t, body(r.call("POST", "/expect", "Expect: 100-continue"), strings.NewReader("12345"), 5))
+	equal(t, "body", answer.Body, "5")
+
+	asked := make(chan struct{}, 1)
+	refused := body(r.call("POST", "/refuse-early", "Expect: 100-continue"), readerFunc(func([]byte) (int, error) {
+		asked <- struct{}{}
+		return 0, io.EOF
+	}), 5)
+	answer, _ = r.must(t, refused)
+	equal(t, "status", answer.Status, 413)
+	select {
+	case <-asked:
+		t.Error("the body was asked for although the upstream had refused")
+	default:
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestCallerBreaksOffItsBody(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	broken := io.MultiReader(strings.NewReader("half"), readerFunc(func([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }))
+	r.refused(t, body(r.call("POST", "/up"), broken, -1), runtime.CodeCanceled, "")
+	r.Await(t, func(all []servicestest.Request) bool { return len(all) == 1 })
+	if r.Last(t).Whole {
+		t.Error("the upstream took half a body for a whole one")
+	}
+}
+
+func TestUpgrades(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	ws := []string{"Connection: Upgrade", "Upgrade: websocket"}
+	c := r.call("GET", "/", ws...)
+	c.Action.WebSocket = false
+	r.refused(t, c, runtime.CodeForbidden, runtime.ReasonUpgradeNotAllowed)
+	r.refused(t, r.call("GET", "/", "Connection: Upgrade", "Upgrade: tcp"), runtime.CodeForbidden, runtime.ReasonUpgradeNotAllowed)
+	equal(t, "requests", len(r.Requests()), 0)
+	r.must(t, pass(r.call("GET", "/", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "Http2-Settings: AAMA")))
+	if head := string(r.Last(t).Head); strings.Contains(head, "h2c") || strings.Contains(head, "AAMA") {
+		t.Errorf("h2c left:\n%s", head)
+	}
+	r.refused(t, r.call("GET", "/101"), runtime.CodeUpstream, "")
+}
+
+// A body in memory is sent again on a fresh connection when the kept one has
+// gone; a streamed one that was read never is.
+func TestStaleConnections(t *testing.T) {
+	r := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{
+		"/close": func(c *servicestest.Conn, q *servicestest.Request) bool {
+			_ = c.ReadBody(q)
+			c.Send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+			return false // without Connection: close
+		},
+		"/hang-up": func(c *servicestest.Conn, q *servicestest.Request) bool { _ = c.ReadBody(q); return false },
+	}})
+	for range 5 {
+		r.must(t, r.call("GET", "/close"))
+		r.must(t, body(r.call("POST", "/close"), bytes.NewReader([]byte("x")), 1))
+	}
+	before := len(r.Requests())
+	r.must(t, r.call("GET", "/keep"))
+	r.refused(t, body(r.call("POST", "/hang-up"), strings.NewReader("once"), 4), runtime.CodeUpstream, runtime.ReasonUpstreamUnavailable)
+	equal(t, "requests after the hang-up", len(r.Requests())-before, 2)
+}

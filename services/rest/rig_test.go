@@ -1,0 +1,149 @@
+package rest_test
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/servicestest"
+)
+
+// canary is the stored credential of all tests.
+const canary = "kbcanary-7f3a9c/Zx+Q81w=="
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// dialer connects without a guard, and keeps what it was told.
+type dialer struct{ trusted, loopback bool }
+
+func (d *dialer) Dial(ctx context.Context, authority string, trusted, loopback bool) (net.Conn, string, bool, error) {
+	d.trusted, d.loopback = trusted, loopback
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", authority)
+	if err != nil {
+		return nil, "", false, err
+	}
+	return conn, conn.RemoteAddr().String(), true, nil
+}
+
+// rig is a backend with an upstream.
+type rig struct {
+	*servicestest.Upstream
+	backend *rest.Backend
+	dialer  *dialer
+	scheme  string
+}
+
+func newRig(t testing.TB, o servicestest.Options, edit ...func(*rest.Options)) *rig {
+	t.Helper()
+	r := &rig{Upstream: servicestest.New(t, o), dialer: &dialer{}, scheme: "https"}
+	if o.Cleartext {
+		r.scheme = "http"
+	}
+	options := rest.Options{Dialer: r.dialer, TLS: &tls.Config{RootCAs: r.Roots()}, Clock: time.Now}
+	for _, e := range edit {
+		e(&options)
+	}
+	var err error
+	if r.backend, err = rest.New(options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.backend.Close)
+	return r
+}
+
+// call is a raw request with a stored bearer credential; tests change it.
+func (r *rig) call(method, path string, fields ...string) *runtime.Call {
+	header := http.Header{}
+	for _, f := range fields {
+		name, value, _ := strings.Cut(f, ": ")
+		header[name] = append(header[name], value)
+	}
+	return &runtime.Call{
+		Request: &runtime.Request{
+			Surface: runtime.SurfaceProxy,
+			Caller:  runtime.Caller{Peer: runtime.Peer{Owner: true}},
+			Target:  runtime.Target{Scheme: r.scheme, Authority: r.Authority, Method: method, Path: path},
+			Raw:     &runtime.Raw{Proto: "HTTP/1.1", Header: header},
+		},
+		Action: &runtime.Action{
+			Ref: "test.act", Service: "test", WebSocket: true, Backend: "rest",
+			Auth: &runtime.Auth{Type: runtime.AuthBearer, Ref: "test", Placeholders: map[string]string{"TEST_TOKEN": "test_kimbap"}},
+			HTTP: &runtime.HTTPSpec{BaseURL: r.scheme + "://" + r.Authority, Authorities: []string{r.Authority}, Method: method, Path: "/"},
+		},
+		Credential: runtime.Credential{Name: "test", Version: 1, Value: runtime.NewSecret(canary), Authorities: []string{r.Authority}},
+	}
+}
+
+// pass makes the call one to a host with no service.
+func pass(c *runtime.Call) *runtime.Call {
+	c.Action = &runtime.Action{Ref: runtime.ActionPass, Auth: &runtime.Auth{Type: runtime.AuthNone}}
+	c.Credential = runtime.Credential{}
+	return c
+}
+
+// body gives the call a body of known length, or of unknown length when n is -1.
+func body(c *runtime.Call, src io.Reader, n int64) *runtime.Call {
+	c.Request.Raw.Body, c.Request.Raw.ContentLength = src, n
+	return c
+}
+
+// do runs the call as the pipeline does.
+func (r *rig) do(t testing.TB, c *runtime.Call) (runtimetest.Answer, runtime.Result, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	out := &runtimetest.Responder{}
+	result, err := r.backend.Execute(ctx, c, out)
+	if err != nil {
+		out.Abort(err)
+	}
+	return out.Answer(), result, err
+}
+
+// must runs a call that has to succeed.
+func (r *rig) must(t testing.TB, c *runtime.Call) (runtimetest.Answer, runtime.Result) {
+	t.Helper()
+	answer, result, err := r.do(t, c)
+	if err != nil {
+		t.Fatalf("%s %s: %v", c.Request.Target.Method, c.Request.Target.Path, err)
+	}
+	return answer, result
+}
+
+// refused runs a call that has to fail with the code and reason.
+func (r *rig) refused(t testing.TB, c *runtime.Call, code runtime.Code, reason runtime.Reason) *runtime.Error {
+	t.Helper()
+	_, _, err := r.do(t, c)
+	e := runtime.AsError(err)
+	if e == nil || e.Code != code || e.Reason != reason {
+		t.Fatalf("%s %s: error %v (reason %q), want %s %s", c.Request.Target.Method, c.Request.Target.Path, err, reasonOf(e), code, reason)
+	}
+	if strings.Contains(e.Msg+e.Hint+e.Error(), canary) || strings.Contains(e.Msg, "127.0.0.1:") {
+		t.Errorf("the error holds a credential or an address: %v", e)
+	}
+	return e
+}
+
+func reasonOf(e *runtime.Error) runtime.Reason {
+	if e == nil {
+		return ""
+	}
+	return e.Reason
+}
+
+func equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
