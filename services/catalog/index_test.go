@@ -92,6 +92,9 @@ func extract(data []byte) (string, error) {
 	}
 	var lines []string
 	for path, item := range d.Paths {
+		if strings.Contains(path, "?") {
+			continue // the same operation once more, for another generator
+		}
 		var shared []parameter
 		if raw, ok := item["parameters"]; ok {
 			if err := json.Unmarshal(raw, &shared); err != nil {

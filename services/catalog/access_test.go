@@ -1,0 +1,135 @@
+package catalog_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+// lasting finds, in "METHOD path name", what may hand out power that outlives
+// the call: it is meant to find too much, and each find is typed or explained.
+func lasting() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)token|[/_.-]keys?\b|api_?key|client_secret|secrets/.*repositor|credential|oauth|openid|oidc|` +
+		`hook|collaborat|member|invit|runner|jitconfig|roles?\b|service_account|session|certificate|` +
+		`permission|restrict|[/_.-]access|restrictAccess|assign-?(user|team|group)|(add|approve).*(user|group|team|app)|user/emails|installations|manifest|` +
+		`setAdmin|setOwner|setRegular|setExpiration|setTeams|discoverab|_admins|admins\.|owners\.|PublicURL|public-key|rtm\.|connections\.open|` +
+		`usergroups.*(add|update)|teams? *$|teams/(create|update)|orgs/update|environment|deployment_protection|approve|transfer|scopes`)
+}
+
+// leaking finds reads whose answer holds a secret. Slack's methods take GET for
+// everything, so there all count.
+func leaking() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)secret-scanning/.*alerts?\b|token|jitconfig|credential|oauth|rtm\.|api_key`)
+}
+
+type exemption struct {
+	why        string
+	operations string // "METHOD path", one on each line
+}
+
+func TestWhatHandsOutAccessIsTyped(t *testing.T) {
+	set := load(t)
+	exempt := map[string]string{}
+	for _, e := range exemptions() {
+		for line := range strings.Lines(e.operations) {
+			if line = strings.TrimSpace(line); line != "" {
+				exempt[line] = e.why
+			}
+		}
+	}
+	found := 0
+	for _, name := range indexed() {
+		s := service(t, set, name)
+		for _, o := range readIndex(t, name) {
+			if !suspicious(name, o) {
+				continue
+			}
+			found++
+			a := classify(t, set, s, o)
+			why, known := exempt[o.String()]
+			delete(exempt, o.String())
+			typed := a != nil && a.GrantsAccess && a.Risk == runtime.RiskCritical && !catchAll(a)
+			switch {
+			case !typed && !known:
+				t.Errorf("%s (%s) may hand out lasting access and is %s: type it with grants_access, or say in exemptions why it does not", o, o.Name, describe(a))
+			case typed && known:
+				t.Errorf("%s is typed as %s: take it off the exemptions (%s)", o, a.Ref, why)
+			}
+		}
+	}
+	for o, why := range exempt {
+		t.Errorf("the exemption of %s is for nothing (%s)", o, why)
+	}
+	if found < 200 {
+		t.Errorf("only %d operations were looked at: is the index complete?", found)
+	}
+}
+
+func describe(a *runtime.Action) string {
+	if a == nil {
+		return "no action"
+	}
+	return string(a.Ref) + " at " + string(a.Risk)
+}
+
+// suspicious picks the operations to look at. DELETE takes away; a catch-all
+// makes it high risk.
+func suspicious(service string, o operation) bool {
+	line := o.Method + " " + hole.ReplaceAllString(o.Path, "{}") + " " + o.Name
+	switch o.Method {
+	case http.MethodDelete:
+		return false
+	case http.MethodGet:
+		if service != "slack" {
+			return leaking().MatchString(line)
+		}
+		// The name of a Slack method says whether it reads.
+		if strings.HasSuffix(o.Path, "ist") || strings.HasSuffix(o.Path, ".info") || strings.Contains(o.Path, ".list") {
+			return false
+		}
+	}
+	return lasting().MatchString(line)
+}
+
+func classify(t *testing.T, set *services.Set, s *services.Service, o operation) *runtime.Action {
+	t.Helper()
+	target := hole.ReplaceAllString(o.Path, "7")
+	in := classifier.Input{Scheme: "https", Authority: s.Authorities[0], Method: o.Method, Target: target, Header: http.Header{}}
+	m, err := set.Table().Match(in)
+	if err != nil {
+		t.Errorf("%s: %v", o, err)
+	}
+	a, _ := set.Action(m.Action)
+	return a
+}
+
+// Of the services without an index, the operations we know of.
+func TestAccessOfServicesWithoutAnIndex(t *testing.T) {
+	set := load(t)
+	for _, line := range []string{
+		"npm PUT /-/user/org.couchdb.user:eve", "npm POST /-/v1/login", "npm POST /-/npm/v1/tokens", "npm POST /-/package/@acme%2fx/access",
+		"npm PUT /-/team/acme/devs/user", "npm PUT /-/team/acme/devs/package", "npm PUT /-/org/acme/user", "npm POST /-/npm/v1/hooks/hook",
+		"npm PUT /@acme%2fx/-rev/1-a", "npm PUT /@acme/x/-rev/1-a", "npm PUT /left-pad/-rev/1-a", "npm POST /-/npm/v1/user",
+		"npm POST /-/npm/v1/oidc/token/exchange/package/@acme%2fx", "npm POST /-/package/@acme%2fx/trust",
+		"stripe POST /v1/webhook_endpoints", "stripe POST /v1/webhook_endpoints/we_1", "stripe POST /v1/ephemeral_keys", "stripe POST /v1/accounts",
+		"stripe POST /v1/account_links", "stripe POST /v1/accounts/acct_1/login_links", "stripe POST /v1/accounts/acct_1/external_accounts",
+		"stripe POST /v1/account_sessions", "stripe POST /v2/core/event_destinations", "stripe POST /v1/terminal/connection_tokens",
+		"anthropic POST /v1/organizations/invites", "anthropic POST /v1/organizations/workspaces/w/members",
+		"anthropic POST /v1/organizations/api_keys/k", "anthropic POST /api/oauth/claude_cli/create_api_key",
+		"github POST /repositories/1/keys", "github PUT /repositories/1/collaborators/eve", "github PUT /organizations/1/memberships/eve",
+		"github POST /repositories/1/environments/a%2Fb/x",
+		"github-git POST /login/oauth/access_token", "demo POST /keys",
+	} {
+		words := strings.Fields(line)
+		o := operation{Method: words[1], Path: words[2]}
+		a := classify(t, set, service(t, set, words[0]), o)
+		if a == nil || !a.GrantsAccess || a.Risk != runtime.RiskCritical {
+			t.Errorf("%s is %s", line, describe(a))
+		}
+	}
+}

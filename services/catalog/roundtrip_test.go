@@ -1,0 +1,206 @@
+package catalog_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+// Every action makes a request that is recognised as the same action with the
+// same arguments, on every host and by every method that it has.
+func TestEveryActionIsFoundAgain(t *testing.T) {
+	set := load(t)
+	for _, s := range set.Services() {
+		for _, a := range s.Actions {
+			if catchAll(a) {
+				continue
+			}
+			args := sample(a)
+			for _, authority := range s.Authorities {
+				again(t, set, a, authority, args)
+				for _, method := range methods(s, a) {
+					sameBy(t, set, a, authority, method)
+				}
+			}
+		}
+	}
+}
+
+func again(t *testing.T, set *services.Set, a *runtime.Action, authority string, args runtime.Args) {
+	t.Helper()
+	in := wire(t, a, args)
+	in.Scheme, in.Authority = "https", authority
+	m, err := set.Table().Match(in)
+	if err != nil || m.Action != string(a.Ref) {
+		t.Errorf("%s %s is %q, not %s: %v", in.Method, in.Target, m.Action, a.Ref, err)
+		return
+	}
+	want := map[string]any{}
+	for _, p := range a.Params {
+		if v, given := args[p.Name]; given && !unread(a, p) {
+			want[p.Name] = v
+		}
+	}
+	got := m.Args
+	if got == nil {
+		got = map[string]any{}
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s %s reads %v, was made of %v", in.Method, in.Target, got, want)
+	}
+	req := &runtime.Request{
+		Action: a.Ref, Args: m.Args, Raw: &runtime.Raw{Header: in.Header},
+		Target: runtime.Target{Scheme: in.Scheme, Authority: authority, Method: in.Method, Path: in.Target},
+	}
+	if found, _, err := set.Resolve(req); err != nil || found != a {
+		t.Errorf("%s %s does not resolve: %v", in.Method, in.Target, err)
+	}
+}
+
+// sameBy sends the action's path by another of its methods with the same body.
+func sameBy(t *testing.T, set *services.Set, a *runtime.Action, authority, method string) {
+	t.Helper()
+	in := wire(t, a, sample(a))
+	in.Scheme, in.Authority, in.Method = "https", authority, method
+	if m, err := set.Table().Match(in); err != nil || m.Action != string(a.Ref) {
+		t.Errorf("%s %s is %q, not %s: %v", method, in.Target, m.Action, a.Ref, err)
+	}
+}
+
+// unread are arguments that a request does not give back: a rest argument has no
+// place of its own, and a raw body is not read.
+func unread(a *runtime.Action, p runtime.Param) bool {
+	return p.Name == a.Rest && !named(a, p.Name) || p.In == runtime.InBody && a.HTTP.BodyType == "raw"
+}
+
+// named reports whether the body's template names the argument.
+func named(a *runtime.Action, name string) bool {
+	if a.HTTP.Body == nil {
+		return false
+	}
+	text, err := json.Marshal(a.HTTP.Body.Value)
+	return err == nil && strings.Contains(string(text), `"{`+name+`}"`)
+}
+
+// sample gives every argument a value of its type.
+func sample(a *runtime.Action) runtime.Args {
+	args := runtime.Args{}
+	for _, p := range a.Params {
+		args[p.Name] = value(p)
+	}
+	switch a.Name {
+	case "graphql-query":
+		args["query"] = "query Q { viewer { login } }"
+	case "graphql-mutation":
+		args["query"] = "mutation M { addStar(input: {}) { clientMutationId } }"
+	}
+	if _, ok := args["operationName"]; ok {
+		args["operationName"] = args["query"].(string)[strings.IndexByte(args["query"].(string), ' ')+1:][:1]
+	}
+	return args
+}
+
+func value(p runtime.Param) any {
+	if len(p.Enum) > 0 {
+		return p.Enum[0]
+	}
+	switch p.Type {
+	case runtime.TypeInteger, runtime.TypeNumber:
+		return json.Number("7")
+	case runtime.TypeBoolean:
+		return true
+	case runtime.TypeArray:
+		return []any{"one", "two"}
+	case runtime.TypeObject:
+		return map[string]any{"key": "one"}
+	}
+	return "x" + p.Name + " é&+" // a value that must be escaped everywhere
+}
+
+// wire builds the request of an action by its mapping, as a client would.
+func wire(t *testing.T, a *runtime.Action, args runtime.Args) classifier.Input {
+	t.Helper()
+	in := classifier.Input{Method: a.HTTP.Method, Header: http.Header{}}
+	var target strings.Builder
+	for part := range strings.SplitSeq(a.HTTP.Path[1:], "/") {
+		target.WriteByte('/')
+		if name, isHole := strings.CutPrefix(part, "{"); isHole {
+			name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "}"), ":int"), "...")
+			part = url.PathEscape(fill(a.HTTP.PathParams[name], args))
+		}
+		target.WriteString(part)
+	}
+	query := url.Values{}
+	for _, f := range a.HTTP.Query {
+		query.Set(f.Name, fill(f.Value.Value.(string), args))
+	}
+	if len(query) > 0 {
+		target.WriteString("?" + query.Encode())
+	}
+	in.Target = target.String()
+	for _, f := range a.HTTP.Headers {
+		in.Header.Set(f.Name, fill(f.Value.Value.(string), args))
+	}
+	in.Body = body(t, a, args)
+	return in
+}
+
+// fill replaces {name} by its value; the catalogue has no other templates.
+func fill(template string, args runtime.Args) string {
+	name, isHole := strings.CutPrefix(template, "{")
+	if !isHole {
+		return template
+	}
+	return text(args[strings.TrimSuffix(name, "}")])
+}
+
+func text(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case json.Number:
+		return string(v)
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(out)
+}
+
+func body(t *testing.T, a *runtime.Action, args runtime.Args) *classifier.Body {
+	t.Helper()
+	if a.HTTP.Body == nil || a.HTTP.BodyType == "raw" {
+		return nil
+	}
+	tree := a.HTTP.Body.Value
+	if name, ok := tree.(string); ok {
+		tree = args[strings.Trim(name, "{}")]
+	} else {
+		members := map[string]any{}
+		for name, template := range tree.(map[string]any) {
+			members[name] = args[strings.Trim(template.(string), "{}")]
+		}
+		tree = members
+	}
+	content, media := []byte(text(tree)), "application/json"
+	if a.HTTP.BodyType == "form" {
+		form := url.Values{}
+		for name, v := range tree.(map[string]any) {
+			form.Set(name, text(v))
+		}
+		content, media = []byte(form.Encode()), "application/x-www-form-urlencoded"
+	}
+	parsed, err := classifier.ParseBody(media, "", content)
+	if err != nil {
+		t.Fatalf("%s: %v", a.Ref, err)
+	}
+	return parsed
+}
