@@ -1,0 +1,149 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+)
+
+func anApproval(tenant runtime.Tenant, digest string, n int) approval.Approval {
+	return approval.Approval{
+		ID: fmt.Sprintf("apr_%03d", n), Tenant: tenant, State: approval.Pending, Principal: "token:tok_1", Agent: "claude",
+		Run: "run_1", Surface: runtime.SurfaceProxy, Action: "github.merge", Risk: runtime.RiskHigh, Rule: "merges",
+		Reason: "ask first", Method: "PUT", Authority: "api.github.com:443", Path: "/repos/é/\x01", Digest: digest,
+		Sealed: []byte{0, 1, 255}, Created: at(n), Expires: at(n + 60),
+	}
+}
+
+func approvals(t *testing.T, s Store) {
+	ctx := t.Context()
+	for n := 1; n <= 3; n++ {
+		must(t, s.AddApproval(ctx, anApproval(ours, "d", n)))
+	}
+	if err := s.AddApproval(ctx, anApproval(ours, "other", 1)); err == nil {
+		t.Error("two approvals of a tenant have one id")
+	}
+	must(t, s.AddApproval(ctx, anApproval(theirs, "d", 9)))
+
+	got, found, err := s.Approval(ctx, ours, "apr_001")
+	must(t, err)
+	same(t, "approval", []any{found, got}, []any{true, anApproval(ours, "d", 1)})
+	if _, found, err := s.Approval(ctx, ours, "apr_009"); err != nil || found {
+		t.Errorf("another tenant's approval: %v %v", found, err)
+	}
+
+	moved, err := s.Move(ctx, ours, "apr_003", approval.Pending, approval.Expired, approval.Change{At: at(5)})
+	must(t, err)
+	same(t, "moved", moved, true)
+	_, err = s.Move(ctx, ours, "apr_002", approval.Pending, approval.Approved, approval.Change{At: at(5)})
+	must(t, err)
+	open, found, err := s.OpenApproval(ctx, ours, "token:tok_1", "d")
+	must(t, err)
+	same(t, "newest open", []any{found, open.ID, open.State}, []any{true, "apr_002", approval.Approved})
+	for _, other := range []struct{ principal, digest string }{{"token:tok_2", "d"}, {"token:tok_1", "e"}} {
+		if _, found, err := s.OpenApproval(ctx, ours, other.principal, other.digest); err != nil || found {
+			t.Errorf("an open approval of %v: %v %v", other, found, err)
+		}
+	}
+	n, err := s.PendingOf(ctx, ours, "token:tok_1")
+	must(t, err)
+	same(t, "pending", n, 1)
+}
+
+func approvalLists(t *testing.T, s Store) {
+	ctx := t.Context()
+	for n := 1; n <= 5; n++ {
+		must(t, s.AddApproval(ctx, anApproval(ours, "d", n)))
+	}
+	must(t, s.AddApproval(ctx, anApproval(theirs, "d", 6)))
+	_, err := s.Move(ctx, ours, "apr_002", approval.Pending, approval.Rejected, approval.Change{At: at(7)})
+	must(t, err)
+	for _, q := range []struct {
+		states []approval.State
+		limit  int
+		want   []string
+	}{
+		{nil, 100, []string{"apr_005", "apr_004", "apr_003", "apr_002", "apr_001"}},
+		{nil, 2, []string{"apr_005", "apr_004"}},
+		{[]approval.State{approval.Rejected}, 100, []string{"apr_002"}},
+		{[]approval.State{approval.Pending, approval.Rejected}, 4, []string{"apr_005", "apr_004", "apr_003", "apr_002"}},
+		{[]approval.State{approval.Executed}, 100, nil},
+	} {
+		list, err := s.Approvals(ctx, ours, q.states, q.limit)
+		must(t, err)
+		var ids []string
+		for _, a := range list {
+			ids = append(ids, a.ID)
+		}
+		same(t, fmt.Sprint("approvals ", q.states, q.limit), ids, q.want)
+	}
+}
+
+// moves walks one approval to its end and looks at every field on the way.
+func moves(t *testing.T, s Store) {
+	ctx := t.Context()
+	must(t, s.AddApproval(ctx, anApproval(ours, "d", 1)))
+	want := anApproval(ours, "d", 1)
+	step := func(from, to approval.State, c approval.Change, apply func(a *approval.Approval)) {
+		t.Helper()
+		moved, err := s.Move(ctx, ours, want.ID, from, to, c)
+		must(t, err)
+		if !moved {
+			t.Fatalf("%s → %s did not happen", from, to)
+		}
+		want.State = to
+		apply(&want)
+		got, _, err := s.Approval(ctx, ours, want.ID)
+		must(t, err)
+		same(t, fmt.Sprintf("after %s → %s", from, to), got, want)
+	}
+	yes := approval.Change{At: at(2), By: "local:1000", Presence: "pin", Proof: []byte{1, 2}}
+	step(approval.Pending, approval.Approved, yes, func(a *approval.Approval) {
+		a.Decided, a.By, a.Presence, a.Proof = yes.At, yes.By, yes.Presence, yes.Proof
+	})
+	step(approval.Approved, approval.Executing, approval.Change{At: at(3), Holder: "proxy"}, func(a *approval.Approval) { a.Holder = "proxy" })
+	step(approval.Executing, approval.Failed, approval.Change{At: at(4), Note: "upstream"}, func(a *approval.Approval) {
+		a.Ended, a.Note = at(4), "upstream"
+	})
+	for _, refused := range []struct {
+		tenant runtime.Tenant
+		id     string
+		from   approval.State
+	}{{ours, want.ID, approval.Pending}, {theirs, want.ID, approval.Failed}, {ours, "apr_404", approval.Failed}} {
+		if moved, err := s.Move(ctx, refused.tenant, refused.id, refused.from, approval.Approved, yes); err != nil || moved {
+			t.Errorf("move %+v: %v %v", refused, moved, err)
+		}
+	}
+}
+
+func oneMove(t *testing.T, s Store) {
+	ctx := t.Context()
+	must(t, s.AddApproval(ctx, anApproval(ours, "d", 1)))
+	to := []approval.State{approval.Approved, approval.Rejected}
+	first := together(t, 100, func(i int) (bool, error) {
+		return s.Move(ctx, ours, "apr_001", approval.Pending, to[i%2], approval.Change{At: at(2), By: fmt.Sprint("local:", i)})
+	})
+	if first != 1 {
+		t.Errorf("%d of 100 decided one approval", first)
+	}
+}
+
+func watchers(t *testing.T, s Store) {
+	ctx := t.Context()
+	watched := func(tenant runtime.Tenant, minute int, want bool) {
+		t.Helper()
+		got, err := s.Watched(ctx, tenant, at(minute))
+		must(t, err)
+		same(t, fmt.Sprintf("%s watched at %d", tenant, minute), got, want)
+	}
+	watched(ours, 1, false)
+	must(t, s.Beat(ctx, ours, "anna", at(5)))
+	must(t, s.Beat(ctx, ours, "bert", at(3)))
+	watched(ours, 4, true)
+	watched(ours, 5, false)
+	watched(theirs, 1, false)
+	must(t, s.Beat(ctx, ours, "anna", at(8)))
+	watched(ours, 7, true)
+}

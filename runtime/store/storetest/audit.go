@@ -1,0 +1,117 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+)
+
+func anEntry(slot string, n int, kind string) audit.Entry {
+	return audit.Entry{
+		Slot: slot, Sequence: uint64(n), Kind: kind, Time: at(n), RequestID: fmt.Sprint("req_", n), Tenant: ours, Agent: "claude",
+		Principal: "token:tok_1", Surface: runtime.SurfaceProxy, Action: "github.merge", Effect: "allow", Rule: "r",
+		Host: "api.github.com:443", Line: fmt.Appendf(nil, `{"seq":%d,"text":"100%% é_"}`, n),
+	}
+}
+
+// found returns the sequences that a query selects, in the order returned.
+func found(t *testing.T, s Store, q audit.Query) []uint64 {
+	t.Helper()
+	list, err := s.SearchEntries(t.Context(), q)
+	must(t, err)
+	var out []uint64
+	for _, e := range list {
+		out = append(out, e.Sequence)
+	}
+	return out
+}
+
+func entries(t *testing.T, s Store) {
+	ctx := t.Context()
+	last := func(slot string, want uint64) {
+		t.Helper()
+		got, err := s.Position(ctx, slot)
+		must(t, err)
+		same(t, "position of "+slot, got, want)
+	}
+	last("proxy", 0)
+	must(t, s.AddEntries(ctx, nil))
+	must(t, s.AddEntries(ctx, []audit.Entry{anEntry("proxy", 1, "intent"), anEntry("proxy", 2, "event"), anEntry("cli", 7, "event")}))
+	last("proxy", 2)
+	last("cli", 7)
+
+	replaced := anEntry("proxy", 2, "event")
+	replaced.Host = "elsewhere:443"
+	must(t, s.AddEntries(ctx, []audit.Entry{replaced}))
+	list, err := s.SearchEntries(ctx, audit.Query{Host: "elsewhere*"})
+	must(t, err)
+	same(t, "replaced", list, []audit.Entry{replaced})
+
+	must(t, s.ResetIndex(ctx))
+	last("proxy", 0)
+	same(t, "after a reset", found(t, s, audit.Query{}), []uint64(nil))
+}
+
+func outcomes(t *testing.T, s Store) {
+	ctx := t.Context()
+	intent, outcome := anEntry("proxy", 1, "intent"), anEntry("proxy", 2, "outcome")
+	outcome.RequestID, outcome.Status, outcome.Code = intent.RequestID, 502, "upstream"
+	must(t, s.AddEntries(ctx, []audit.Entry{intent}))
+	must(t, s.AddEntries(ctx, []audit.Entry{outcome}))
+	must(t, s.AddEntries(ctx, []audit.Entry{intent})) // read again
+	for _, e := range []audit.Query{{Kind: "intent"}, {Kind: "outcome"}} {
+		list, err := s.SearchEntries(ctx, e)
+		must(t, err)
+		if len(list) != 1 || list[0].Status != 502 || list[0].Code != "upstream" {
+			t.Errorf("%s: %+v", e.Kind, list)
+		}
+	}
+}
+
+func queries(t *testing.T, s Store) {
+	ctx := t.Context()
+	var all []audit.Entry
+	for n := 1; n <= 5; n++ {
+		all = append(all, anEntry("proxy", n, "event"))
+	}
+	all[1].Tenant = theirs
+	all[2].Action, all[2].Agent, all[2].Host = "net.pass", "ci-[x]?", "EXAMPLE.com:443"
+	all[3].Effect, all[3].Code, all[3].Kind = "deny", "forbidden", "refusal"
+	all[4].Line = []byte("{\"text\":\"needle\x00\xff\"}")
+	must(t, s.AddEntries(ctx, all))
+	for _, q := range []struct {
+		name string
+		audit.Query
+		want []uint64
+	}{
+		{"everything", audit.Query{}, []uint64{5, 4, 3, 2, 1}},
+		{"tenant", audit.Query{Tenant: theirs}, []uint64{2}},
+		{"request", audit.Query{RequestID: "req_4"}, []uint64{4}},
+		{"action", audit.Query{Action: "github.*"}, []uint64{5, 4, 2, 1}},
+		{"action is no prefix", audit.Query{Action: "github"}, nil},
+		{"agent with signs", audit.Query{Agent: "ci-[x]?"}, []uint64{3}},
+		{"question mark is itself", audit.Query{Agent: "claud?"}, nil},
+		{"case counts", audit.Query{Host: "example*"}, nil},
+		{"effect", audit.Query{Effect: "deny"}, []uint64{4}},
+		{"code", audit.Query{Code: "forbidden"}, []uint64{4}},
+		{"kind", audit.Query{Kind: "refusal"}, []uint64{4}},
+		{"text", audit.Query{Text: "needle"}, []uint64{5}},
+		{"text is no pattern", audit.Query{Text: "100%"}, []uint64{4, 3, 2, 1}},
+		{"text case", audit.Query{Text: "NEEDLE"}, nil},
+		{"since", audit.Query{Since: at(4)}, []uint64{5, 4}},
+		{"until", audit.Query{Until: at(2)}, []uint64{1}},
+		{"limit", audit.Query{Limit: 2}, []uint64{5, 4}},
+		{"all at once", audit.Query{Tenant: ours, Action: "*", Kind: "event", Since: at(2), Limit: 9}, []uint64{5, 3}},
+		{"injection", audit.Query{Effect: "' OR 1=1 --"}, nil},
+	} {
+		same(t, q.name, found(t, s, q.Query), q.want)
+		for _, e := range all { // the same answer as a scan of the ledger gives
+			if q.Limit == 0 && q.Matches(&e) != slices.Contains(q.want, e.Sequence) {
+				t.Errorf("%s: entry %d: the index and the scan differ", q.name, e.Sequence)
+			}
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package storetest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/identity"
+)
+
+func aToken(tenant runtime.Tenant, n int) identity.Token {
+	id := fmt.Sprintf("tok_%03d", n)
+	return identity.Token{
+		ID: id, Hash: sha256.Sum256([]byte(string(tenant) + id)), Tenant: tenant, Agent: "claude", Run: "run_1",
+		Scopes: []runtime.Scope{"github.*", "a.\"quoted\""}, Roles: []string{"developer"}, Creator: "local:1000",
+		Created: at(n), Expires: at(n + 60),
+	}
+}
+
+func tokens(t *testing.T, s Store) {
+	ctx := t.Context()
+	bare := identity.Token{ID: "tok_bare", Hash: [32]byte{1}, Tenant: theirs, Created: at(1)}
+	for _, token := range []identity.Token{aToken(ours, 1), aToken(ours, 3), aToken(ours, 2), bare} {
+		must(t, s.AddToken(ctx, token))
+	}
+	for _, want := range []identity.Token{aToken(ours, 2), bare} {
+		got, found, err := s.TokenByHash(ctx, want.Hash)
+		must(t, err)
+		same(t, "token", []any{found, got}, []any{true, want})
+	}
+	if _, found, err := s.TokenByHash(ctx, [32]byte{9}); err != nil || found {
+		t.Errorf("an unknown hash: %v %v", found, err)
+	}
+	list, err := s.Tokens(ctx, ours)
+	must(t, err)
+	same(t, "tokens", list, []identity.Token{aToken(ours, 3), aToken(ours, 2), aToken(ours, 1)})
+
+	if revoked, err := s.RevokeToken(ctx, theirs, "tok_002", at(9)); err != nil || revoked {
+		t.Errorf("revoked another tenant's token: %v %v", revoked, err)
+	}
+	if once := together(t, 20, func(int) (bool, error) { return s.RevokeToken(ctx, ours, "tok_002", at(9)) }); once != 1 {
+		t.Errorf("%d of 20 revoked one token", once)
+	}
+	want := aToken(ours, 2)
+	want.Revoked = at(9)
+	got, _, err := s.TokenByHash(ctx, want.Hash)
+	must(t, err)
+	same(t, "revoked token", got, want)
+}
+
+func tokenConflicts(t *testing.T, s Store) {
+	ctx := t.Context()
+	must(t, s.AddToken(ctx, aToken(ours, 1)))
+	sameHash := aToken(theirs, 2)
+	sameHash.Hash = aToken(ours, 1).Hash
+	if err := s.AddToken(ctx, sameHash); err == nil {
+		t.Error("two tokens have one hash")
+	}
+	sameID := aToken(ours, 1)
+	sameID.Hash = [32]byte{7}
+	if err := s.AddToken(ctx, sameID); err == nil {
+		t.Error("two tokens of a tenant have one id")
+	}
+	must(t, s.AddToken(ctx, aToken(theirs, 1)))
+}
