@@ -18,10 +18,16 @@ const (
 	maxFile = 2*keySize + 2 // hex digits and a line end of one or two bytes
 )
 
-// MasterKey is the key over all keys of a vault. Like [runtime.Secret] it holds
-// a pointer and cannot be printed: fmt with any verb, JSON and text encoders
-// show "[secret]". The zero MasterKey is none and is refused by [New].
-type MasterKey struct{ bytes *[keySize]byte }
+// MasterKey is the key over all keys of a vault. It cannot be printed: fmt with
+// any verb, JSON and text encoders show "[secret]". The zero MasterKey is none
+// and is refused by [New].
+//
+// It holds a [runtime.Secret], because fmt shows a pointer to an array with its
+// elements when the verb does not fit and the field is unexported.
+type MasterKey struct{ key runtime.Secret }
+
+// bytes returns the key, a copy that the caller may clear.
+func (k MasterKey) bytes() []byte { return []byte(k.key.Reveal()) }
 
 // String implements [fmt.Stringer].
 func (k MasterKey) String() string { return runtime.Secret{}.String() }
@@ -88,7 +94,7 @@ func NewMasterKeyFile(path string) (MasterKey, error) {
 	case err != nil:
 		return MasterKey{}, badKey("the master key file "+path, "cannot be made", "check that the folder is there and is yours", err)
 	}
-	return MasterKey{&key}, nil
+	return MasterKey{runtime.NewSecret(string(key[:]))}, nil
 }
 
 // writeOnce writes a file of mode 0600 and gives it its name when it is
@@ -133,7 +139,7 @@ func parseKey(what string, text []byte) (MasterKey, error) {
 	if key == [keySize]byte{} {
 		return MasterKey{}, badKey(what, "is all zero", fix, nil)
 	}
-	return MasterKey{&key}, nil
+	return MasterKey{runtime.NewSecret(string(key[:]))}, nil
 }
 
 func badKey(what, is, fix string, err error) *runtime.Error {

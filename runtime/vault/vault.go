@@ -53,17 +53,20 @@ func New(o Options) (*Vault, error) {
 	switch {
 	case o.Store == nil:
 		return nil, errors.New("vault: Options.Store is missing")
-	case o.Key.bytes == nil:
+	case o.Key.key.Empty():
 		return nil, errors.New("vault: Options.Key is missing")
 	case o.Clock == nil:
 		return nil, errors.New("vault: Options.Clock is missing")
 	}
-	check, err1 := derive(o.Key.bytes[:], "key check value")
-	wrap, err2 := newSealer(o.Key.bytes[:], "wrap tenant keys")
-	files, err3 := newSealer(o.Key.bytes[:], "seal files of the home")
+	key := o.Key.bytes()
+	defer clear(key)
+	check, err1 := derive(key, "key check value")
+	wrap, err2 := newSealer(key, "wrap tenant keys")
+	files, err3 := newSealer(key, "seal files of the home")
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, fmt.Errorf("vault: %w", err)
 	}
+	o.Key = MasterKey{} // not needed any more
 	v := &Vault{o: o, check: append([]byte{format}, check...), wrap: wrap, files: files}
 	v.memory.Store(&memory{})
 	return v, nil
