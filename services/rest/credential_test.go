@@ -163,14 +163,14 @@ func TestWhereACredentialMayGo(t *testing.T) {
 
 	plain := newRig(t, servicestest.Options{Cleartext: true})
 	plain.must(t, plain.call("GET", "/"))
-	equal(t, "told of loopback", plain.dialer.loopback, true)
-	equal(t, "told of trust", plain.dialer.trusted, true)
+	equal(t, "told of loopback", plain.dialer.loopback.Load(), true)
+	equal(t, "told of trust", plain.dialer.trusted.Load(), true)
 	plain.backend.Close()
 	shown := pass(plain.call("GET", "/"))
 	shown.Request.Caller.Token = runtime.NewSecret("kmb_x")
 	plain.must(t, shown)
-	equal(t, "loopback of a host with no service", plain.dialer.loopback, false)
-	equal(t, "trust in a token", plain.dialer.trusted, false)
+	equal(t, "loopback of a host with no service", plain.dialer.loopback.Load(), false)
+	equal(t, "trust in a token", plain.dialer.trusted.Load(), false)
 }
 
 // CL-003 and CL-005: the caller sees the redirect, nobody follows it.

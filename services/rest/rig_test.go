@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,13 +23,17 @@ import (
 // canary is the stored credential of all tests.
 const canary = "kbcanary-7f3a9c/Zx+Q81w=="
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard) // net/http reports poisoned connections there
+	goleak.VerifyTestMain(m)
+}
 
 // dialer connects without a guard, and keeps what it was told.
-type dialer struct{ trusted, loopback bool }
+type dialer struct{ trusted, loopback atomic.Bool }
 
 func (d *dialer) Dial(ctx context.Context, authority string, trusted, loopback bool) (net.Conn, string, bool, error) {
-	d.trusted, d.loopback = trusted, loopback
+	d.trusted.Store(trusted)
+	d.loopback.Store(loopback)
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", authority)
 	if err != nil {
 		return nil, "", false, err

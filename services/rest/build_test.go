@@ -1,0 +1,111 @@
+package rest_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/servicestest"
+)
+
+func tmpl(v any) runtime.Template { return runtime.Template{Value: v} }
+
+func TestBuild(t *testing.T) {
+	spec := func(edit func(*runtime.HTTPSpec)) *runtime.HTTPSpec {
+		s := &runtime.HTTPSpec{BaseURL: "https://api.example.com/v2", Authorities: []string{"api.example.com:443"}, Method: "POST", Path: "/x"}
+		edit(s)
+		return s
+	}
+	for name, c := range map[string]struct {
+		spec   *runtime.HTTPSpec
+		params []runtime.Param
+		args   runtime.Args
+		target string
+		body   string
+		kind   string
+		bad    bool
+	}{
+		"path is one segment": {spec: spec(func(s *runtime.HTTPSpec) { s.Path = "/r/{owner}/f/{path...}" }),
+			args: runtime.Args{"owner": "a/b?#c", "path": "d e/f"}, target: "/v2/r/a%2Fb%3F%23c/f/d%20e/f"},
+		"path is missing": {spec: spec(func(s *runtime.HTTPSpec) { s.Path = "/r/{owner}" }), bad: true},
+		"path climbs":     {spec: spec(func(s *runtime.HTTPSpec) { s.Path = "/r/{p...}" }), args: runtime.Args{"p": "a/../b"}, bad: true},
+		"many paths":      {spec: spec(func(s *runtime.HTTPSpec) { s.Path = "/**" }), bad: true},
+		"query": {spec: spec(func(s *runtime.HTTPSpec) {
+			s.Method = "GET"
+			s.Query = []runtime.Field{{Name: "z", Value: tmpl("{n}")}, {Name: "a", Value: tmpl("{list}")}, {Name: "none", Value: tmpl("{absent}")}, {Name: "c", Value: tmpl("is:{n}")}}
+		}), args: runtime.Args{"n": json.Number("1e2"), "list": []any{"x&y", true}}, target: "/v2/x?z=1e2&a=x%26y&a=true&c=is%3A1e2"},
+		"json keeps types": {spec: spec(func(s *runtime.HTTPSpec) {
+			b := tmpl(map[string]any{"t": "{t}", "n": "{n}", "l": []any{"{t}", "{absent}"}, "gone": "{absent}", "fix": "<v>"})
+			s.Body = &b
+		}), args: runtime.Args{"t": "x", "n": json.Number("10000000000000000001")}, target: "/v2/x",
+			body: `{"fix":"<v>","l":["x"],"n":10000000000000000001,"t":"x"}`, kind: "application/json"},
+		"body is the argument": {spec: spec(func(s *runtime.HTTPSpec) { b := tmpl("{input}"); s.Body = &b }), args: runtime.Args{"input": []any{json.Number("1")}},
+			target: "/v2/x", body: `[1]`, kind: "application/json"},
+		"form": {spec: spec(func(s *runtime.HTTPSpec) {
+			b := tmpl(map[string]any{"b": "{t}", "a": "{t}"})
+			s.Body, s.BodyType = &b, "form"
+		}), args: runtime.Args{"t": "x y"}, target: "/v2/x", body: "a=x+y&b=x+y", kind: "application/x-www-form-urlencoded"},
+		"raw": {spec: spec(func(s *runtime.HTTPSpec) { b := tmpl("{t}"); s.Body, s.BodyType = &b, "raw" }), args: runtime.Args{"t": "as it is"},
+			target: "/v2/x", body: "as it is", kind: "application/octet-stream"},
+		"unmapped in the query": {spec: spec(func(s *runtime.HTTPSpec) { s.Method = "GET" }), params: []runtime.Param{{Name: "limit"}},
+			args: runtime.Args{"limit": json.Number("5")}, target: "/v2/x?limit=5"},
+		"unmapped in the body": {spec: spec(func(*runtime.HTTPSpec) {}), params: []runtime.Param{{Name: "text"}},
+			args: runtime.Args{"text": "hi", "body": map[string]any{"more": true}}, target: "/v2/x", body: `{"more":true,"text":"hi"}`, kind: "application/json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := rest.Build(&runtime.Action{Ref: "t.a", HTTP: c.spec, Params: c.params, Rest: "body"}, c.args)
+			if c.bad {
+				equal(t, "code", runtime.CodeOf(err), runtime.CodeInvalidInput)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "target", r.Target, c.target)
+			equal(t, "body", string(r.Body), c.body)
+			equal(t, "type", r.Header.Get("Content-Type"), c.kind)
+		})
+	}
+}
+
+func TestBuiltRequestsAreSent(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	c := r.call("POST", "/")
+	c.Request.Raw, c.Request.Target = nil, runtime.Target{}
+	b := tmpl(map[string]any{"f": "{v}"})
+	c.Action.HTTP.Path, c.Action.HTTP.Body, c.Action.HTTP.BodyType = "/make", &b, "multipart"
+	c.Args = runtime.Args{"v": "plain"}
+	r.must(t, c)
+	last := r.Last(t)
+	equal(t, "line", last.Line, "POST /make HTTP/1.1")
+	equal(t, "credential", strings.Join(last.Fields("Authorization"), "|"), "Bearer "+canary)
+	if !strings.Contains(string(last.Body), "name=\"f\"\r\n\r\nplain\r\n--kimbap-") {
+		t.Errorf("body:\n%s", last.Body)
+	}
+	c.Credential = runtime.Credential{}
+	e := r.refused(t, c, runtime.CodeNoCredential, "")
+	equal(t, "hint", e.Hint, "kimbap link test")
+	preview, err := r.backend.Preview(c.Action, c.Args)
+	if err != nil || !strings.Contains(preview.String(), "\nAuthorization: Bearer [secret]\n") {
+		t.Errorf("preview: %v\n%v", err, preview)
+	}
+	c.Action.Auth = &runtime.Auth{Type: runtime.AuthQuery, Query: "key"}
+	if preview, err = r.backend.Preview(c.Action, c.Args); err != nil || !strings.HasSuffix(preview.URL, "/make?key=[secret]") {
+		t.Errorf("preview: %v\n%v", err, preview)
+	}
+}
+
+func TestFilterAndExpand(t *testing.T) {
+	got, err := rest.Filter("map(.n)", []byte(`[{"n":12345678901234567890},{"n":1.5}]`))
+	if err != nil || string(got) != "[12345678901234567890,1.5]" {
+		t.Errorf("filter: %s %v", got, err)
+	}
+	for expression, data := range map[string]string{"(": "1", ".x": "[1]", ".": "<html>"} {
+		if _, err := rest.Filter(expression, []byte(data)); runtime.CodeOf(err) != runtime.CodeInvalidInput {
+			t.Errorf("%s on %s: %v", expression, data, err)
+		}
+	}
+	equal(t, "expanded", rest.Expand("no {a}/{b} {", runtime.Args{"a": "x"}), "no x/{b} {")
+}

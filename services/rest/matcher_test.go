@@ -1,0 +1,132 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+const secret = "s3cr3t/Value+with \"odd\" bytes\u00e9"
+
+// Every form is found wherever it stands, whole or cut anywhere.
+func TestFormsAreFound(t *testing.T) {
+	m := newMatcher(secret, base64.StdEncoding.EncodeToString([]byte("me:"+secret)))
+	quoted, _ := json.Marshal(secret)
+	for name, form := range map[string]string{
+		"literal": secret, "hex": hex.EncodeToString([]byte(secret)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(secret))),
+		"query": url.QueryEscape(secret), "path": url.PathEscape(secret), "percent lower": strings.ToLower(url.QueryEscape("\u00e9")) + url.QueryEscape(secret),
+		"json": string(quoted), "base64 0": base64.StdEncoding.EncodeToString([]byte(secret)),
+		"base64 1": base64.StdEncoding.EncodeToString([]byte("x" + secret + "yy")), "base64 2": base64.URLEncoding.EncodeToString([]byte("xx" + secret + "y")),
+		"basic": base64.StdEncoding.EncodeToString([]byte("me:" + secret)), "every": every(secret, "%%%02x"), "unicode": every(secret, `\u%04x`),
+	} {
+		for _, around := range []string{"", "s", "s3cr3t/Value", strings.Repeat("ab", 40)} {
+			text := []byte(around + form + around)
+			if at, _ := m.next(text, 0); at < 0 {
+				t.Errorf("%s after %q was not found", name, around)
+			}
+		}
+	}
+	if newMatcher("abc", "") != nil {
+		t.Error("three bytes are looked for")
+	}
+}
+
+func TestTail(t *testing.T) {
+	m := newMatcher("abcabd-and-more", "")
+	for text, want := range map[string]int{"": 0, "xyz": 0, "xab": 2, "abcab": 5, "abcabc": 3, "event\n\n": 0, "zabcabd-and-mor": 14} {
+		if got := m.tail([]byte(text)); got != want {
+			t.Errorf("tail(%q) = %d, want %d", text, got, want)
+		}
+	}
+}
+
+// FuzzMatcher compares with the plain search, in pieces as they may come.
+func FuzzMatcher(f *testing.F) {
+	f.Add("a-secret-value", "xxa-secret-valuexx", uint8(3))
+	f.Add("aaaaaaaa", "aaaaaaaaaaaaaaaaaaaab", uint8(1))
+	f.Add("ab/+%41cd", "YWIvKyU0MWNk%2F", uint8(7))
+	f.Fuzz(func(t *testing.T, secret, text string, step uint8) {
+		m := newMatcher(secret, "")
+		if m == nil {
+			return
+		}
+		found := false
+		for _, p := range m.patterns {
+			found = found || strings.Contains(text, string(p))
+		}
+		if at, n := m.next([]byte(text), 0); (at >= 0) != found || at >= 0 && at+n > len(text) {
+			t.Fatalf("next = %d, %d; a plain search says %v", at, n, found)
+		}
+		var out, held []byte
+		for rest := []byte(text); len(rest) > 0; {
+			n := min(len(rest), int(step)+1)
+			held = append(held, rest[:n]...)
+			rest = rest[n:]
+			m.mask(held)
+			keep := m.tail(held)
+			out = append(out, held[:len(held)-keep]...)
+			held = append([]byte(nil), held[len(held)-keep:]...)
+		}
+		out = append(out, held...)
+		if len(out) != len(text) || strings.Trim(secret, "*") != "" && bytes.Contains(out, []byte(secret)) && !strings.Contains(secret, "*") {
+			t.Fatalf("in steps of %d: %q became %q", step+1, text, out)
+		}
+	})
+}
+
+func FuzzFindMember(f *testing.F) {
+	f.Add(`{"a":1,"key":"x"}`)
+	f.Add(`{"KEY":[{"key":1}]} `)
+	f.Fuzz(func(t *testing.T, body string) {
+		at, err := findMember([]byte(body), "key")
+		if err != nil || at.end == 0 {
+			return
+		}
+		var v map[string]json.RawMessage
+		if json.Unmarshal([]byte(body), &v) != nil || string(v["key"]) != body[at.start:at.end] {
+			t.Fatalf("%q: member at %+v", body, at)
+		}
+	})
+}
+
+func FuzzTemplate(f *testing.F) {
+	f.Add("/repos/{owner}/{repo:int}/{path...}")
+	f.Add("{{}{a")
+	f.Fuzz(func(t *testing.T, template string) {
+		var b strings.Builder
+		for _, p := range split(template) {
+			b.WriteString(p.text)
+			if p.name != "" {
+				b.WriteString("{" + p.name)
+				if p.rest {
+					b.WriteString("...")
+				}
+				b.WriteString("}")
+			}
+		}
+		if !strings.Contains(template, ":") && b.String() != template {
+			t.Fatalf("%q came back as %q", template, b.String())
+		}
+	})
+}
+
+func BenchmarkMask(b *testing.B) {
+	m := newMatcher("ghp_0123456789abcdefghijABCDEFGHIJ012345", "")
+	text := bytes.Repeat([]byte(`{"id": 12345, "name": "an ordinary answer", "url": "https://api.example.com/x"}, `), 400)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		m.mask(text)
+		m.tail(text)
+	}
+}
+
+func BenchmarkNewMatcher(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		newMatcher("ghp_0123456789abcdefghijABCDEFGHIJ012345", "")
+	}
+}
