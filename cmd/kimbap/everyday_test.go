@@ -45,10 +45,20 @@ func newInternet(t *testing.T, w *world) internet {
 // TestEverydayWork does what people do all day, under the default settings:
 // an untouched home with some services linked, and nothing else.
 func TestEverydayWork(t *testing.T) {
-	w := newWorld(t)
-	net := newInternet(t, w)
-	h := w.newHome(t)
-	h.env = append(h.env, "GITHUB_TOKEN="+forgotten)
+	for name, uid := range map[string]int{"plain user": daemon, "root": 0} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			h := w.newHome(t)
+			if uid != 0 {
+				h.plainUser(t, w)
+			}
+			h.env = append(h.env, "GITHUB_TOKEN="+forgotten)
+			h.livesADay(t, newInternet(t, w))
+		})
+	}
+}
+
+func (h *home) livesADay(t *testing.T, net internet) {
 	for _, service := range []string{"github", "openai", "anthropic", "npm"} {
 		r := h.kimbap(t, keys[service]+"\n", "link", service)
 		if !strings.Contains(r.stderr, "the key works") {
@@ -64,13 +74,8 @@ func TestEverydayWork(t *testing.T) {
 	t.Run("host without a service", func(t *testing.T) { h.readsExample(t, net.plain) })
 	t.Run("the program finds no key", func(t *testing.T) { h.searches(t) })
 	t.Run("nobody was asked", func(t *testing.T) { h.askedNobody(t) })
-	t.Run("no key in sight", func(t *testing.T) {
-		all := []string{forgotten}
-		for _, key := range keys {
-			all = append(all, key)
-		}
-		h.holdsNoKey(t, all...)
-	})
+	t.Run("no key in sight", func(t *testing.T) { h.holdsNoKey(t, append(values(keys), forgotten)...) })
+	t.Run("the search can find", func(t *testing.T) { h.searchesUncovered(t) })
 }
 
 // says runs a program behind kimbap and wants words in its output.
@@ -87,9 +92,9 @@ func (h *home) worksWithGitHub(t *testing.T) {
 	h.says(t, "Teach the door to open", "gh", "pr", "list", "--repo", "octo/door")
 	h.says(t, "A door that opens.", "gh", "repo", "view", "octo/door")
 	work := filepath.Join(h.user, "for-gh")
-	git(t, "init", "--quiet", "--initial-branch=open", work)
-	git(t, "-C", work, "remote", "add", "origin", "https://github.com/octo/door.git")
-	git(t, "-C", work, "-c", "user.name=o", "-c", "user.email=o@example.com", "commit", "--quiet", "--allow-empty", "-m", "Teach the door to open")
+	h.exec(t, h.env, "", "git", "init", "--quiet", "--initial-branch=open", work)
+	h.exec(t, h.env, "", "git", "-C", work, "remote", "add", "origin", "https://github.com/octo/door.git")
+	h.exec(t, h.env, "", "git", "-C", work, "-c", "user.name=o", "-c", "user.email=o@example.com", "commit", "--quiet", "--allow-empty", "-m", "Teach the door to open")
 	h.says(t, "https://github.com/octo/door/pull/7",
 		"sh", "-c", `cd "$0" && gh pr create --repo octo/door --head open --base main --title "Teach the door to open" --body "It did not."`, work)
 }
@@ -105,19 +110,21 @@ func (h *home) clonesAndPushes(t *testing.T, server *upstream) {
 		}
 	}
 	server.take()
-	check(t, os.WriteFile(filepath.Join(h.user, "https", "large"), blob()[:3<<20], 0o644))
+	h.write(t, filepath.Join(h.user, "https", "large"), blob()[:3<<20])
 	h.run(t, "sh", "-ec", `cd https; git add .; git -c user.name=o -c user.email=o@example.com commit --quiet -m Large; git push --quiet origin main`)
 	requests, _ := server.take()
 	if !slices.ContainsFunc(requests, func(r request) bool { return r.Target == "/octo/door.git/git-receive-pack" && r.Length == -1 }) {
 		t.Errorf("no push in chunks came: %d requests", len(requests))
 	}
-	h.says(t, git(t, "-C", filepath.Join(h.user, "https"), "rev-parse", "main"), "git", "ls-remote", "https://github.com/octo/door.git", "main")
+	pushed := h.exec(t, h.env, "", "git", "-C", "https", "rev-parse", "main").stdout
+	h.says(t, strings.TrimSpace(pushed), "git", "ls-remote", "https://github.com/octo/door.git", "main")
 }
 
 func (h *home) installsPackage(t *testing.T) {
 	work := filepath.Join(h.user, "for-npm")
 	check(t, os.Mkdir(work, 0o755))
-	check(t, os.WriteFile(filepath.Join(work, "package.json"), []byte(`{"name":"house","version":"1.0.0"}`), 0o644))
+	h.owns(t, work)
+	h.write(t, filepath.Join(work, "package.json"), []byte(`{"name":"house","version":"1.0.0"}`))
 	h.run(t, "npm", "--prefix", work, "install", "door-hinge")
 	text, err := os.ReadFile(filepath.Join(work, "node_modules", "door-hinge", "index.js"))
 	if err != nil || !strings.Contains(string(text), "it squeaks") {
@@ -146,6 +153,8 @@ func (h *home) asks(t *testing.T) {
 
 func (h *home) logsIn(t *testing.T) {
 	port, keys := sshServer(t)
+	check(t, os.Chmod(filepath.Dir(keys), 0o755))
+	h.owns(t, keys, filepath.Join(keys, "id"), filepath.Join(keys, "id.pub"), filepath.Join(keys, "known"))
 	h.says(t, "welcome", "ssh", "-T", "-p", port, "-i", filepath.Join(keys, "id"), "-o", "IdentitiesOnly=yes",
 		"-o", "UserKnownHostsFile="+filepath.Join(keys, "known"), "-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes", "root@127.0.0.1")
 }
@@ -163,29 +172,46 @@ func (h *home) readsExample(t *testing.T, example *upstream) {
 	}
 }
 
-// searches looks for keys with the program's eyes: its environment, the
-// environment and the memory maps of every process, kimbap's home, also through
-// the root folder of kimbap's own process.
+// search looks for keys with a program's eyes: its environment, the environment
+// and the arguments of every process, kimbap's home ($0), the same through the
+// root folder of other processes, and below what covers it.
+const search = `
+	echo "probe starts"
+	env
+	cat /proc/[0-9]*/environ | tr '\0' '\n'
+	cat /proc/[0-9]*/cmdline | tr '\0' ' '
+	find "$0" -type f -exec cat {} +
+	for root in /proc/[0-9]*/root; do cat "$root$0/master.key" "$root$0/kimbap.db"; done
+	umount "$0"; umount -l "$0"; unshare -m umount "$0"; unshare -Urm umount "$0"
+	unshare -Urm sh -c 'mount --bind / /mnt && cat "/mnt$0/master.key"' "$0"
+	for pid in /proc/[0-9]*; do nsenter -U -m -t "${pid#/proc/}" cat "$0/master.key"; done
+	find "$0" -type f -exec cat {} +
+	echo "probe ends"`
+
 func (h *home) searches(t *testing.T) {
 	master, err := os.ReadFile(filepath.Join(h.dir, "master.key"))
 	check(t, err)
-	r := h.run(t, "sh", "-c", `
-		echo "probe starts"
-		env
-		cat /proc/[0-9]*/environ | tr '\0' '\n'
-		cat /proc/[0-9]*/cmdline | tr '\0' ' '
-		find "$0" -type f -exec cat {} +
-		ls -la "$0"
-		for root in /proc/[0-9]*/root; do cat "$root$0/master.key" "$root$0/kimbap.db"; done
-		umount "$0"; unshare -m umount "$0"; unshare -Urm umount "$0"; nsenter -t 1 -m cat "$0/master.key"
-		find "$0" -type f -exec cat {} +
-		echo "probe ends"`, h.dir)
+	r := h.run(t, "sh", "-c", search, h.dir)
 	if !strings.Contains(r.stdout, "probe ends") || !strings.Contains(r.stdout, "OPENAI_API_KEY=sk-kimbap") {
-		t.Fatalf("the probe did not run:\n%s\n%s", r.stdout, r.stderr)
+		t.Fatalf("the search did not run:\n%s\n%s", r.stdout, r.stderr)
 	}
 	for _, secret := range append(values(keys), forgotten, strings.TrimSpace(string(master)), "SQLite format") {
 		if strings.Contains(r.stdout, secret) {
 			t.Errorf("the program can read %.12q…", secret)
+		}
+	}
+}
+
+// searchesUncovered lets the same search run where it must find things. It
+// comes last, because what it finds is in the output from then on.
+func (h *home) searchesUncovered(t *testing.T) {
+	r := h.kimbap(t, "", "run", "--no-cover", "--", "sh", "-c", search, h.dir)
+	if !strings.Contains(r.stdout, "SQLite format") || !strings.Contains(r.stdout, forgotten) {
+		t.Errorf("the search finds nothing even where nothing is covered:\n%s", r.stderr)
+	}
+	for _, key := range keys {
+		if strings.Contains(r.stdout, key) {
+			t.Errorf("a stored key is there in clear: %.12q…", key)
 		}
 	}
 }

@@ -27,6 +27,7 @@ type home struct {
 	user string // the user's home folder and working directory
 	dir  string // kimbap's home
 	env  []string
+	uid  int
 
 	mu   sync.Mutex
 	said bytes.Buffer
@@ -39,10 +40,48 @@ func (w *world) newHome(t *testing.T) *home {
 	h.env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + user, "LANG=C.UTF-8", "TMPDIR=" + t.TempDir(),
 		"KIMBAP_HOME=" + h.dir, "SSL_CERT_FILE=" + w.roots,
-		"KIMBAP_TEST_UNDICI=" + undiciDir(),
+		"UNDICI_DIR=" + undiciDir(),
 		"GIT_CONFIG_NOSYSTEM=1", "NO_COLOR=1", "GH_NO_UPDATE_NOTIFIER=1",
 	}
 	return h
+}
+
+// daemon is a user that every system has and that may do nothing.
+const daemon = 1
+
+// plainUser makes the home that of a user without privileges, as most are.
+func (h *home) plainUser(t *testing.T, w *world) {
+	t.Helper()
+	bin, err := os.Executable()
+	check(t, err)
+	data, err := os.ReadFile(bin)
+	check(t, err)
+	h.uid = daemon
+	for _, pair := range h.env {
+		if dir, ok := strings.CutPrefix(pair, "TMPDIR="); ok {
+			h.owns(t, dir)
+		}
+	}
+	h.owns(t, h.user)
+	// The folder of this test's folders, and of this test's binary, are root's.
+	check(t, os.Chmod(filepath.Dir(w.dir), 0o755))
+	check(t, os.WriteFile(filepath.Join(w.dir, "kimbap"), data, 0o755))
+	h.env = append(h.env, "PATH="+w.dir+":"+os.Getenv("PATH"))
+}
+
+// owns gives a file or folder to the user.
+func (h *home) owns(t *testing.T, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		check(t, os.Chown(path, h.uid, h.uid))
+	}
+}
+
+// write makes a file of the user's.
+func (h *home) write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	check(t, os.WriteFile(path, data, 0o644))
+	h.owns(t, path)
 }
 
 // result is how a program ended.
@@ -57,10 +96,11 @@ func (h *home) exec(t *testing.T, env []string, stdin string, argv ...string) re
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	// env finds the program in the PATH that the user has.
+	cmd := exec.CommandContext(ctx, "/usr/bin/env", argv...)
 	var stdout, stderr bytes.Buffer
 	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, h.user, strings.NewReader(stdin), &stdout, &stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: uint32(h.uid), Gid: uint32(h.uid)}}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
 	err := cmd.Run()

@@ -4,7 +4,7 @@ const { readFileSync } = require('node:fs')
 const { createRequire } = require('node:module')
 const channel = require('node:diagnostics_channel')
 
-const { EnvHttpProxyAgent, request } = createRequire(process.env.KIMBAP_TEST_UNDICI + '/')('undici')
+const { EnvHttpProxyAgent, request } = createRequire(process.env.UNDICI_DIR + '/')('undici')
 const dispatcher = new EnvHttpProxyAgent()
 const [base, control, dir, ...wanted] = process.argv.slice(2)
 const own = 'Bearer the-clients-own'
