@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -127,15 +126,15 @@ func forms(secret, basic string) [][]byte {
 		add(base64Core(base64.RawStdEncoding, secret, lead))
 		add(base64Core(base64.RawURLEncoding, secret, lead))
 	}
-	for _, escaped := range []string{url.QueryEscape(secret), url.PathEscape(secret), every(secret, "%%%02X")} {
+	for _, escaped := range []string{url.QueryEscape(secret), url.PathEscape(secret), every(secret, "%", upperHex)} {
 		add(escaped)
 		add(lowerEscapes(escaped))
 	}
 	quoted := quote(secret)
 	add(quoted)
 	add(strings.ReplaceAll(quoted, "/", `\/`))
-	add(every(secret, `\u%04x`))
-	add(every(secret, `\u%04X`))
+	add(every(secret, `\u00`, lowerHex))
+	add(every(secret, `\u00`, upperHex))
 	slices.SortFunc(list, func(a, b string) int {
 		if len(a) != len(b) {
 			return len(b) - len(a)
@@ -159,11 +158,19 @@ func base64Core(enc *base64.Encoding, secret string, lead int) string {
 	return text[[...]int{0, 2, 3}[lead]:]
 }
 
-// every writes each byte of the secret with the format.
-func every(secret, format string) string {
+const (
+	lowerHex = "0123456789abcdef"
+	upperHex = "0123456789ABCDEF"
+)
+
+// every writes each byte of the secret as an escape of two digits.
+func every(secret, prefix, digits string) string {
 	var b strings.Builder
+	b.Grow(len(secret) * (len(prefix) + 2))
 	for i := range len(secret) {
-		fmt.Fprintf(&b, format, secret[i])
+		b.WriteString(prefix)
+		b.WriteByte(digits[secret[i]>>4])
+		b.WriteByte(digits[secret[i]&0x0f])
 	}
 	return b.String()
 }

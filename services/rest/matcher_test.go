@@ -21,7 +21,7 @@ func TestFormsAreFound(t *testing.T) {
 		"query": url.QueryEscape(secret), "path": url.PathEscape(secret), "percent lower": strings.ToLower(url.QueryEscape("\u00e9")) + url.QueryEscape(secret),
 		"json": string(quoted), "base64 0": base64.StdEncoding.EncodeToString([]byte(secret)),
 		"base64 1": base64.StdEncoding.EncodeToString([]byte("x" + secret + "yy")), "base64 2": base64.URLEncoding.EncodeToString([]byte("xx" + secret + "y")),
-		"basic": base64.StdEncoding.EncodeToString([]byte("me:" + secret)), "every": every(secret, "%%%02x"), "unicode": every(secret, `\u%04x`),
+		"basic": base64.StdEncoding.EncodeToString([]byte("me:" + secret)), "every": every(secret, "%", lowerHex), "unicode": every(secret, `\u00`, lowerHex),
 	} {
 		for _, around := range []string{"", "s", "s3cr3t/Value", strings.Repeat("ab", 40)} {
 			text := []byte(around + form + around)

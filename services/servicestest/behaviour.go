@@ -44,6 +44,9 @@ import (
 //	/expect               100 once the head is read, then 200 with the body's length; /refuse-early answers 413 without 100
 //	/garbage              bytes that are not HTTP
 func builtIn(path string, times int) Behave {
+	if path == "/" {
+		return answer("200 OK", "Content-Type: text/plain\r\n", "ok")
+	}
 	if path == "/401-once" && times == 1 {
 		return answer("401 Unauthorized", "WWW-Authenticate: Bearer\r\n", "no\n")
 	}
@@ -111,6 +114,10 @@ func pieces(texts ...string) Behave {
 		}
 		return true
 	}
+}
+
+func largeHead(c *Conn, _ *Request) bool {
+	return c.Send("HTTP/1.1 200 OK\r\nX-Big: ", strings.Repeat("x", 1<<20), "\r\nContent-Length: 0\r\n\r\n")
 }
 
 // ending sends a text and closes.
