@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -132,4 +133,60 @@ func TestAccessOfServicesWithoutAnIndex(t *testing.T) {
 			t.Errorf("%s is %s", line, describe(a))
 		}
 	}
+}
+
+// No other spelling of an operation that hands out access reaches an action of
+// lower risk: it is that action, or a refusal.
+func TestAccessHasNoOtherSpelling(t *testing.T) {
+	set, tried := load(t), 0
+	for _, s := range set.Services() {
+		for _, a := range s.Actions {
+			if !a.GrantsAccess {
+				continue
+			}
+			for _, method := range methods(s, a) {
+				in := wire(t, a, sample(a))
+				in.Scheme, in.Authority, in.Method, in.Body = "https", s.Authorities[0], method, nil
+				path, _, _ := strings.Cut(in.Target, "?")
+				for _, spelling := range spellings(path) {
+					if strings.HasSuffix(a.HTTP.Path, "...}") && slashes(spelling) {
+						continue // %2F as a separator is seen through for paths of fixed length only
+					}
+					in.Target = spelling
+					tried++
+					m, err := set.Table().Match(in)
+					found, _ := set.Action(m.Action)
+					if err == nil && found != nil && !found.GrantsAccess {
+						t.Errorf("%s %s reaches %s, and %s may be meant", method, spelling, describe(found), a.Ref)
+					}
+				}
+			}
+		}
+	}
+	if tried < 1000 {
+		t.Errorf("only %d spellings were tried", tried)
+	}
+}
+
+// slashes reports whether a path holds an encoded separator.
+func slashes(path string) bool {
+	path = strings.ToLower(path)
+	return strings.Contains(path, "%2f") || strings.Contains(path, "%5c")
+}
+
+// spellings are other ways to write a path that some server takes for the same.
+func spellings(path string) []string {
+	last := strings.LastIndexByte(path, '/')
+	lastButOne := strings.LastIndexByte(path[:last], '/')
+	out := []string{
+		path + "/", path + "//", path + "/.", path + "?x=1", path + "?_method=GET", path + ";x=1", path + "%00",
+		"/" + path, "/." + path, "/x/.." + path, "/x%2f.." + path,
+		path[:last] + "//" + path[last+1:], path[:last] + "%2F" + path[last+1:], path[:last] + "%5c" + path[last+1:],
+		path[:last+1] + fmt.Sprintf("%%%02x", path[last+1]) + path[last+2:],
+		"/" + fmt.Sprintf("%%%02X", path[1]) + path[2:],
+	}
+	if lastButOne > 0 {
+		out = append(out, path[:lastButOne]+"%2f"+path[lastButOne+1:])
+	}
+	return out
 }

@@ -15,11 +15,13 @@ func indexed() []string { return []string{"github", "openai", "slack"} }
 func undescribed() map[string]string {
 	const newer = "newer than the description, which its publisher has archived"
 	out := map[string]string{
-		"github.graphql-query":          "not part of the REST description",
-		"github.graphql-mutation":       "not part of the REST description",
-		"github.write-by-repository-id": "the server redirects to these addresses and takes them, and describes them in prose only",
-		"github.write-by-org-id":        "the server redirects to these addresses and takes them, and describes them in prose only",
-		"openai.open-realtime":          "a WebSocket, which the description does not know",
+		"github.graphql-query":    "not part of the REST description",
+		"github.graphql-mutation": "not part of the REST description",
+		"openai.open-realtime":    "a WebSocket, which the description does not know",
+	}
+	for _, name := range strings.Fields(`write-by-repository-id write-by-org-id update-repository-by-id update-org-by-id
+		delete-repository-by-id delete-org-by-id`) {
+		out["github."+name] = "GitHub redirects to addresses by number and takes them, and does not list them"
 	}
 	for _, name := range strings.Fields(`start-upload complete-upload invite-organisation accept-organisation-invite
 		exchange-token exchange-openid rotate-config-token create-app open-socket update-app get-external-token start-rtm

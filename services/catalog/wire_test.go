@@ -1,0 +1,131 @@
+package catalog_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+// exchange is one request of a testdata file and what it must be recognised as.
+//
+//	title
+//	  METHOD URL → action risk name=value …
+//	    json|form BODY
+type exchange struct {
+	where, title string
+	in           classifier.Input
+	media, body  string
+	action, risk string
+	args         []string
+}
+
+// What ordinary tools send stays out of the way.
+func TestEverydayTrafficNeedsNobody(t *testing.T) {
+	set := load(t)
+	for _, e := range exchanges(t, "everyday.txt") {
+		if a := e.check(t, set); a != nil && above(a.Risk, runtime.RiskMedium) {
+			t.Errorf("%s: %s: %s is %s, and people do it every day", e.where, e.title, a.Ref, a.Risk)
+		}
+	}
+}
+
+func TestGuardedTrafficIsAboveMedium(t *testing.T) {
+	set := load(t)
+	for _, e := range exchanges(t, "guarded.txt") {
+		if a := e.check(t, set); a != nil && !above(a.Risk, runtime.RiskMedium) {
+			t.Errorf("%s: %s: %s is %s, and a human should see it", e.where, e.title, a.Ref, a.Risk)
+		}
+	}
+}
+
+// check classifies as the proxy does: the body is read when the head does not
+// say enough. A body that is there is read back too, as a policy may ask for it.
+func (e *exchange) check(t *testing.T, set *services.Set) *runtime.Action {
+	t.Helper()
+	m, err := set.Table().Match(e.in)
+	if err == nil && (m.NeedBody || e.body != "") {
+		if e.in.Body, err = classifier.ParseBody(e.media, "", []byte(e.body)); err == nil {
+			headOnly := m
+			m, err = set.Table().Match(e.in)
+			if err == nil && !headOnly.NeedBody && headOnly.Action != m.Action {
+				t.Errorf("%s: %s without its body is %s", e.where, m.Action, headOnly.Action)
+			}
+		}
+	}
+	a, ok := set.Action(m.Action)
+	if err != nil || !ok || m.Action != e.action || string(a.Risk) != e.risk {
+		t.Errorf("%s: %s: %s %s is %s, want %s at %s: %v", e.where, e.title, e.in.Method, e.in.Target, describe(a), e.action, e.risk, err)
+		return nil
+	}
+	for _, arg := range e.args {
+		name, want, _ := strings.Cut(arg, "=")
+		if got := fmt.Sprint(m.Args[name]); got != want {
+			t.Errorf("%s: argument %s is %q, want %q", e.where, name, got, want)
+		}
+	}
+	e.resolve(t, set, a, m)
+	return a
+}
+
+func (e *exchange) resolve(t *testing.T, set *services.Set, a *runtime.Action, m classifier.Match) {
+	t.Helper()
+	req := &runtime.Request{
+		Action: a.Ref, Args: m.Args, Query: m.Query, Raw: &runtime.Raw{Header: e.in.Header},
+		Target: runtime.Target{Scheme: "https", Authority: e.in.Authority, Method: e.in.Method, Path: e.in.Target},
+	}
+	if _, _, err := set.Resolve(req); err != nil {
+		t.Errorf("%s: %s: %v", e.where, a.Ref, err)
+	}
+}
+
+func exchanges(t *testing.T, file string) []exchange {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []exchange
+	title := ""
+	for i, line := range strings.Split(string(data), "\n") {
+		switch {
+		case strings.HasPrefix(line, "    "):
+			last := &out[len(out)-1]
+			kind, body, _ := strings.Cut(strings.TrimSpace(line), " ")
+			last.media, last.body = map[string]string{"json": "application/json", "form": "application/x-www-form-urlencoded"}[kind], body
+		case strings.HasPrefix(line, "  "):
+			out = append(out, parse(t, fmt.Sprintf("%s:%d", file, i+1), title, line))
+		default:
+			title = line
+		}
+	}
+	if len(out) < 20 {
+		t.Fatalf("%s holds %d requests", file, len(out))
+	}
+	return out
+}
+
+func parse(t *testing.T, where, title, line string) exchange {
+	t.Helper()
+	request, result, ok := strings.Cut(strings.TrimSpace(line), " → ")
+	method, address, ok2 := strings.Cut(request, " ")
+	words := strings.Fields(result)
+	u, err := url.Parse(address)
+	if !ok || !ok2 || len(words) < 2 || err != nil {
+		t.Fatalf("%s: not METHOD URL → action risk: %v", where, err)
+	}
+	return exchange{
+		where: where, title: title, action: words[0], risk: words[1], args: words[2:],
+		in: classifier.Input{
+			Scheme: "https", Authority: u.Host + ":443", Method: method, Header: http.Header{},
+			Target: strings.TrimPrefix(address, "https://"+u.Host),
+		},
+	}
+}
