@@ -30,11 +30,3 @@ func leaveNamespaceOut(why string) {
 		os.Exit(1)
 	}
 }
-
-// needNamespace leaves a test out where there is no network to run it in.
-func needNamespace(t *testing.T) {
-	t.Helper()
-	if os.Getenv(namespaceVar) == "" {
-		t.Skip("left out: it needs a network namespace (root on Linux)")
-	}
-}

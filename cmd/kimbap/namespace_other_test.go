@@ -7,8 +7,6 @@ import (
 	"strings"
 )
 
-var addresses = map[string]string{}
-
 func base(program string) string { return strings.TrimSuffix(filepath.Base(program), ".exe") }
 
 // enterNamespace cannot: there are no network namespaces here.

@@ -15,11 +15,32 @@ func execute(ctx context.Context, c *cli) int {
 	root.SetIn(c.in)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
-	err := root.ExecuteContext(ctx)
-	if err != nil && strings.HasPrefix(err.Error(), "unknown command") {
-		err = usage("kimbap --help", "%s", strings.ReplaceAll(err.Error(), "\n\n", "\n"))
+	checkArgs(root)
+	return c.report(root.ExecuteContext(ctx))
+}
+
+// checkArgs makes a wrong number of arguments, and a word that is no command, a
+// usage error of that command, for it and all below it.
+func checkArgs(cmd *cobra.Command) {
+	if inner := cmd.Args; inner != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			err := inner(cmd, args)
+			if err == nil {
+				return nil
+			}
+			what := err.Error()
+			if len(args) > 0 && cmd.HasSubCommands() {
+				cmd.SuggestionsMinimumDistance = 2 // edits
+				if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+					what += "; did you mean " + strings.Join(near, " or ") + "?"
+				}
+			}
+			return usage(cmd.CommandPath()+" --help", "%s", what)
+		}
 	}
-	return c.report(err)
+	for _, sub := range cmd.Commands() {
+		checkArgs(sub)
+	}
 }
 
 const firstScreen = `kimbap: agents act on real APIs, and never hold the keys.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -156,5 +158,13 @@ func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// needNamespace leaves a test out where there is no network to run it in.
+func needNamespace(t *testing.T) {
+	t.Helper()
+	if os.Getenv(namespaceVar) == "" {
+		t.Skip("left out: it needs a network namespace (root on Linux)")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	goruntime "runtime"
 	"strconv"
@@ -55,6 +56,8 @@ func covered(o Options, program func() *exec.Cmd) (int, error) {
 		UidMappings: mapping(os.Getuid(), 0), GidMappings: mapping(os.Getgid(), 0),
 		GidMappingsEnableSetgroups: os.Getuid() == 0,
 	}
+	signals := catch()
+	defer signal.Stop(signals)
 	goruntime.LockOSThread() // Pdeathsig follows the thread that started the process
 	defer goruntime.UnlockOSThread()
 	err = outer.Start()
@@ -67,7 +70,7 @@ func covered(o Options, program func() *exec.Cmd) (int, error) {
 		_ = outer.Wait()
 		return 0, fmt.Errorf("%w: %w", errCannotCover, errors.New(strings.TrimSpace(said+" this system does not allow it")))
 	}
-	return wait(outer)
+	return wait(outer, signals)
 }
 
 // mapping maps one id of the parent namespace into the child's. Root maps all
@@ -102,6 +105,8 @@ func Covered(folders, argv []string, uid, gid int, stdin io.Reader, stdout, stde
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: 0, Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: 0, Size: 1}}
 	}
+	signals := catch()
+	defer signal.Stop(signals)
 	goruntime.LockOSThread() // Pdeathsig follows the thread that started the process
 	defer goruntime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
@@ -110,7 +115,7 @@ func Covered(folders, argv []string, uid, gid int, stdin io.Reader, stdout, stde
 	}
 	fmt.Fprintln(report, "ok")
 	report.Close()
-	return wait(cmd)
+	return wait(cmd, signals)
 }
 
 // hide mounts an empty read-only file system over each folder.

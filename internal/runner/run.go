@@ -79,11 +79,13 @@ func Run(o Options) (int, error) {
 		}
 		o.Say(fmt.Sprintf("%s is not covered, the program could read it: %v", strings.Join(o.Cover, ", "), errors.Unwrap(err)))
 	}
+	signals := catch()
+	defer signal.Stop(signals)
 	cmd := start()
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("start %s: %w", o.Command[0], err)
 	}
-	return wait(cmd)
+	return wait(cmd, signals)
 }
 
 // command prepares one process on our terminal. No context ends it: the
@@ -112,13 +114,18 @@ func look(name string, env []string) (string, error) {
 	return "", &NotFound{name}
 }
 
-// wait passes signals on until the process has ended, and returns its code.
-func wait(cmd *exec.Cmd) (int, error) {
+// catch takes the signals that would end this process. It comes before the
+// program is started, so that none is lost in between. The terminal sends INT,
+// QUIT and TSTP to the whole group: of those we only must not die before the
+// program does.
+func catch() chan os.Signal {
 	signals := make(chan os.Signal, 4)
-	// The terminal sends INT, QUIT and TSTP to the whole group: we only must
-	// not die of them before the program does.
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
+	return signals
+}
+
+// wait passes signals on until the process has ended, and returns its code.
+func wait(cmd *exec.Cmd, signals <-chan os.Signal) (int, error) {
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	for {
