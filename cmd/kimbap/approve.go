@@ -74,14 +74,15 @@ func newApproveShowCommand(c *cli) *cobra.Command {
 }
 
 func newApproveAcceptCommand(c *cli) *cobra.Command {
-	return &cobra.Command{
-		Use:     "accept ID",
+	var full bool
+	cmd := &cobra.Command{
+		Use:     "accept ID [--full]",
 		Short:   "Accept: this exact request may be executed once",
-		Example: "  kimbap approve accept apr_…",
+		Example: "  kimbap approve accept apr_…\n  kimbap approve show apr_… --full && kimbap approve accept apr_… --full",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
-				decided, err := a.Accept(ctx, args[0])
+				decided, err := a.Accept(ctx, args[0], full)
 				if err != nil {
 					return err
 				}
@@ -92,6 +93,8 @@ func newApproveAcceptCommand(c *cli) *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&full, "full", false, "the request is too long to be shown whole, and you have read all of it")
+	return cmd
 }
 
 func newApproveRejectCommand(c *cli) *cobra.Command {

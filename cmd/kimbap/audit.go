@@ -105,12 +105,16 @@ func recordRow(r app.Record) []string {
 	if said == "" {
 		said = r.Rule
 	}
+	agent := r.Agent
+	if agent == "" {
+		agent = r.Principal
+	}
 	action := string(r.Action)
 	if action == "" {
 		action = r.Host
 	}
 	return []string{
-		r.Time.Local().Format(time.DateTime), r.Kind, printable(r.Agent), printable(action),
+		r.Time.Local().Format(time.DateTime), r.Kind, printable(agent), printable(action),
 		r.Effect, status, printable(said + " " + r.RequestID),
 	}
 }

@@ -289,4 +289,3 @@ func median(list []float64) float64 {
 	slices.Sort(sorted)
 	return sorted[len(sorted)/2]
 }
-

@@ -59,7 +59,7 @@ func (c *cli) sayExplanation(x *app.Explanation) {
 		line("", fmt.Sprintf("%s = %v", name, x.Args[name]))
 	}
 	for _, step := range x.Steps {
-		line("rule", step.String())
+		line("rule", step.Rule+": "+step.Why)
 	}
 	line("verdict", strings.TrimSpace(x.Effect+" by "+x.Rule+" "+x.Reason))
 	line("credential", x.Credential)

@@ -6,10 +6,15 @@ package main
 
 import (
 	"context"
+	"io"
+	"log"
 	"os"
 )
 
 func main() {
+	// net/http prints bytes of upstreams through the standard logger, and those
+	// may hold a reflected credential. Nothing of ours uses it.
+	log.SetOutput(io.Discard)
 	os.Exit(execute(context.Background(), &cli{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		args: os.Args[1:], env: os.Environ(), uid: os.Getuid(),

@@ -7,7 +7,7 @@ bin=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 upstream=$2
 dir=$(mktemp -d "${TMPDIR:-/tmp}/kimbap-demo.XXXXXX")
 PIDS=""
-cleanup() { for p in $PIDS; do kill "$p" 2>/dev/null || true; done; rm -rf "$dir"; }
+cleanup() { for p in $PIDS; do kill "$p" 2>/dev/null || true; wait "$p" 2>/dev/null || true; done; rm -rf "$dir"; }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
@@ -48,7 +48,7 @@ grep -q rice "$dir/answer" || fail "the read did not work"
 
 step "The same in a shell: a proxy, and eval \"\$(kimbap env)\""
 show "kimbap proxy &"
-kimbap proxy --listen 127.0.0.1:0 2>"$dir/proxy.log" & PIDS="$PIDS $!"
+"$bin" proxy --listen 127.0.0.1:0 2>"$dir/proxy.log" & PIDS="$PIDS $!"
 await grep -q '^listening on' "$dir/proxy.log"
 cat "$dir/proxy.log"
 show 'eval "$(kimbap env)"; curl https://api.demo.test/notes/1'

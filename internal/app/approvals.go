@@ -10,6 +10,9 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit"
 )
 
+// listLimit bounds a list of approvals; the newest come first.
+const listLimit = 500
+
 // Approval is an approval as it is shown: no sealed bytes.
 type Approval struct {
 	ID        string          `json:"id"`
@@ -51,7 +54,7 @@ func (a *App) ListApprovals(ctx context.Context, all bool) ([]Approval, error) {
 	if all {
 		states = nil
 	}
-	list, err := a.approvals.List(ctx, a.Operator(), runtime.DefaultTenant, states, 0)
+	list, err := a.approvals.List(ctx, a.Operator(), runtime.DefaultTenant, states, listLimit)
 	out := []Approval{}
 	for _, p := range list {
 		out = append(out, shownApproval(p))
@@ -65,10 +68,15 @@ func (a *App) ShowApproval(ctx context.Context, id string, full bool) (Approval,
 	return shownApproval(view.Approval), view.Text, err
 }
 
-// Accept and Reject decide in the operator's name. The trail knows first.
-func (a *App) Accept(ctx context.Context, id string) (Approval, error) {
+// Accept decides for a request in the operator's name. A request that cannot be
+// shown whole needs full: the person says that they looked at all of it.
+func (a *App) Accept(ctx context.Context, id string, full bool) (Approval, error) {
+	accept := a.approvals.Accept
+	if full {
+		accept = a.approvals.AcceptFull
+	}
 	return a.decide(ctx, "approval.accept", id, func() (approval.Approval, error) {
-		return a.approvals.Accept(ctx, a.Operator(), runtime.DefaultTenant, id)
+		return accept(ctx, a.Operator(), runtime.DefaultTenant, id)
 	})
 }
 

@@ -21,7 +21,7 @@ import (
 // new 0600 file.
 func (a *App) masterKey() (vault.MasterKey, error) {
 	if a.config.MasterKey.Source == "env" {
-		return vault.ParseMasterKey(a.config.MasterKey.Value)
+		return vault.ParseMasterKey(a.config.MasterKey.Value.Reveal())
 	}
 	path := a.home.MasterKey()
 	key, err := vault.LoadMasterKey(path)

@@ -52,7 +52,7 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	ready, served := make(chan net.Addr, 1), make(chan error, 1)
 	go func() {
 		served <- a.Serve(serving, ServeOptions{
-			Listen: "127.0.0.1:0", DefaultToken: token, Unattended: o.Unattended, CA: ca,
+			Listen: "127.0.0.1:0", RequireToken: true, DefaultToken: token, Unattended: o.Unattended, CA: ca,
 			Ready: func(addr net.Addr) { ready <- addr },
 		})
 	}()

@@ -94,7 +94,7 @@ func (a *App) newProxy(o ServeOptions) (*proxy.Server, error) {
 	return proxy.New(proxy.Options{
 		Pipeline: a.pipeline, Identity: a.identity,
 		Table: func() proxy.Table { return a.services.Current().Table() },
-		Leaf:     o.CA.Leaf, RootPEM: o.CA.RootPEM,
+		Leaf:  o.CA.Leaf, RootPEM: o.CA.RootPEM,
 		RequireToken: o.RequireToken, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
 		InterceptAll: a.config.Proxy.Intercept == "all",
 		Limits: proxy.Limits{

@@ -29,7 +29,7 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	set := a.Services()
 	s := &Status{
 		Home: a.home.Dir, Proxies: a.Proxies(), Services: []string{}, Linked: []string{},
-		Catalogue: set.Digest(), Policy: a.policy.Digest(), PolicyFile: a.policyFile(), Audit: "ok",
+		Catalogue: set.Digest(), Policy: a.policy.Current().Digest(), PolicyFile: a.policyFile(), Audit: "ok",
 		Descriptors: descriptorLimit(),
 	}
 	if s.Proxies == nil {
@@ -43,7 +43,7 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	if _, s.Linked, err = a.Placeholders(ctx); err != nil {
 		return nil, err
 	}
-	pending, err := a.approvals.List(ctx, a.Operator(), runtime.DefaultTenant, []approval.State{approval.Pending}, 0)
+	pending, err := a.approvals.List(ctx, a.Operator(), runtime.DefaultTenant, []approval.State{approval.Pending}, listLimit)
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func (a *App) reload(ctx context.Context) {
 		a.o.Log.Error().Err(err).Msg("reload refused, the old state stays in force")
 	} else {
 		a.health.Store(nil)
-		event.Fields["services"], event.Fields["policy"] = set.Digest(), a.policy.Digest()
+		event.Fields["services"], event.Fields["policy"] = set.Digest(), a.policy.Current().Digest()
 		a.o.Log.Info().Msg("reloaded services and policy")
 	}
 	if err := a.trail.Event(ctx, event); err != nil {
