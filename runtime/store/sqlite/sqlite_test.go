@@ -15,16 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
 	"github.com/kimbap-run/kimbap/runtime/store/storetest"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func opened(t testing.TB, path string, create bool) *sqlite.DB {
 	t.Helper()
@@ -52,7 +48,7 @@ func raw(t testing.TB, path string) *sql.DB {
 	return db
 }
 
-func exec(t testing.TB, db *sql.DB, text string) {
+func statement(t testing.TB, db *sql.DB, text string) {
 	t.Helper()
 	if _, err := db.Exec(text); err != nil {
 		t.Fatal(err)
@@ -103,9 +99,9 @@ func TestRefuses(t *testing.T) {
 		{"somebody else's", true, func(t *testing.T, path string) {
 			remove(t, path)
 			write(t, path, "", 0o600)
-			exec(t, raw(t, path), "CREATE TABLE theirs (x)")
+			statement(t, raw(t, path), "CREATE TABLE theirs (x)")
 		}, "not a kimbap database"},
-		{"newer", true, func(t *testing.T, path string) { exec(t, raw(t, path), "PRAGMA user_version = 999") }, "schema version 999"},
+		{"newer", true, func(t *testing.T, path string) { statement(t, raw(t, path), "PRAGMA user_version = 999") }, "schema version 999"},
 		{"group can read", true, func(t *testing.T, path string) { chmod(t, path, 0o640) }, "mode 0640"},
 		{"world can read", true, func(t *testing.T, path string) { chmod(t, path, 0o604) }, "mode 0604"},
 		{"a link", true, func(t *testing.T, path string) {
@@ -217,7 +213,7 @@ func TestLockedByAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := raw(t, path)
-	exec(t, other, "BEGIN IMMEDIATE")
+	statement(t, other, "BEGIN IMMEDIATE")
 	start := time.Now()
 	var wg sync.WaitGroup
 	for i := range 8 { // all of them wait at once, not one after the other
@@ -235,7 +231,7 @@ func TestLockedByAnother(t *testing.T) {
 	if value, err := db.CheckValue(t.Context()); err != nil || string(value) != "x" {
 		t.Errorf("a read beside the lock: %q %v", value, err)
 	}
-	exec(t, other, "COMMIT")
+	statement(t, other, "COMMIT")
 	for i := range 8 {
 		if key, err := db.TenantKey(t.Context(), runtime.Tenant(fmt.Sprint(i))); err != nil || key != nil {
 			t.Errorf("a refused write left %q (%v)", key, err)
@@ -250,7 +246,7 @@ func TestLockedByAnother(t *testing.T) {
 func TestBatchIsAtomic(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kimbap.db")
 	db := opened(t, path, true)
-	exec(t, raw(t, path), "CREATE TRIGGER no BEFORE INSERT ON entries WHEN NEW.sequence = 2 BEGIN SELECT RAISE(ABORT, 'no'); END")
+	statement(t, raw(t, path), "CREATE TRIGGER no BEFORE INSERT ON entries WHEN NEW.sequence = 2 BEGIN SELECT RAISE(ABORT, 'no'); END")
 	err := db.AddEntries(t.Context(), []audit.Entry{{Slot: "a", Sequence: 1, Line: []byte("x")}, {Slot: "a", Sequence: 2, Line: []byte("x")}})
 	if err == nil {
 		t.Fatal("the second entry was added")
@@ -281,7 +277,7 @@ func TestChangesOfAnotherProcess(t *testing.T) {
 	if after := count(); after <= before {
 		t.Errorf("the counter stayed at %d", after)
 	}
-	exec(t, raw(t, path), "DELETE FROM tenant_keys") // by no kimbap at all
+	statement(t, raw(t, path), "DELETE FROM tenant_keys") // by no kimbap at all
 	if after := count(); after <= before+1 {
 		t.Errorf("the counter is %d after an edit from outside", after)
 	}
