@@ -76,6 +76,7 @@ func (h *home) livesADay(t *testing.T, net internet) {
 	t.Run("host without a service", func(t *testing.T) { h.readsExample(t, net.plain) })
 	t.Run("the program finds no key", func(t *testing.T) { h.searches(t) })
 	t.Run("nobody was asked", func(t *testing.T) { h.askedNobody(t) })
+	t.Run("the trail is whole", func(t *testing.T) { h.kimbap(t, "", "audit", "verify") })
 	t.Run("no key in sight", func(t *testing.T) { h.holdsNoKey(t, append(values(keys), forgotten)...) })
 	t.Run("the search can find", func(t *testing.T) { h.searchesUncovered(t) })
 }

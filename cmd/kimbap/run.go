@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -43,6 +44,11 @@ home is covered, so that the program cannot read it. Its exit code is passed on.
 // run does not end at SIGINT by itself: the terminal gives it to the program
 // too, and kimbap ends when the program does.
 func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
+	home, err := filepath.Abs(c.homeDir())
+	if err != nil {
+		return err
+	}
+	c.env = append(c.env, "KIMBAP_HOME="+home) // for a kimbap that the program starts, wherever it starts it
 	a, err := c.open(ctx, app.Options{Create: true, Slot: "run"})
 	if err != nil {
 		return err

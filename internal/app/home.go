@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -60,7 +61,15 @@ func (h Home) create() (bool, error) {
 		return false, fmt.Errorf("make home: %w", err)
 	}
 	for _, dir := range []string{h.Services(), h.Audit(), h.State()} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+		err := os.MkdirAll(dir, 0o700)
+		if errors.Is(err, syscall.EROFS) {
+			return false, &runtime.Error{
+				Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNoHome,
+				Msg:  fmt.Sprintf("the kimbap home at %s cannot be used from here: kimbap run covers it", h.Dir),
+				Hint: "send requests to the service itself; they go through kimbap, which adds the key", Err: err,
+			}
+		}
+		if err != nil {
 			return false, fmt.Errorf("make home: %w", err)
 		}
 	}

@@ -12,6 +12,10 @@ import (
 // use for them, and one of them is the master key.
 const ours = "KIMBAP_"
 
+// homeVar stays: a kimbap that the program starts shall look at the same home,
+// and be told that it is covered, rather than make another.
+const homeVar = "KIMBAP_HOME"
+
 // clean takes out of an environment what a program must not have: kimbap's own
 // settings, variables with a name that usually holds a key, and variables with
 // a value that the vault holds. It returns the names taken out for the last two
@@ -20,7 +24,7 @@ func clean(env, secretNames []string, isSecret func(string) bool) (kept, removed
 	for _, pair := range env {
 		name, value, _ := strings.Cut(pair, "=")
 		switch {
-		case strings.HasPrefix(name, ours):
+		case strings.HasPrefix(name, ours) && name != homeVar:
 		case value != "" && (slices.Contains(secretNames, name) || isSecret(value)):
 			removed = append(removed, name)
 		default:
