@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -67,6 +68,7 @@ type request struct {
 type upstream struct {
 	host string
 	cert tls.Certificate
+	h2   atomic.Bool // whether it offers HTTP/2
 
 	mu          sync.Mutex
 	requests    []request
@@ -89,7 +91,16 @@ func (w *world) serve(t *testing.T, host string, handler http.Handler) *upstream
 			}
 		},
 	}
-	go func() { _ = server.Serve(tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{u.cert}})) }()
+	server.TLSConfig = &tls.Config{
+		Certificates: []tls.Certificate{u.cert},
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			if u.h2.Load() {
+				return nil, nil // the server's own, which offers it
+			}
+			return &tls.Config{Certificates: []tls.Certificate{u.cert}}, nil
+		},
+	}
+	go func() { _ = server.ServeTLS(ln, "", "") }()
 	t.Cleanup(func() { _ = server.Close() })
 	return u
 }
