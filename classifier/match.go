@@ -166,7 +166,7 @@ func (w *walk) refuseNearMiss(root *node) *Error {
 	again.path.query = w.path.query
 	switch again.find(root, 0) {
 	case found:
-		if again.tail || again.route.route.Action == w.route.route.Action {
+		if again.route.route.Action == w.route.route.Action {
 			return nil
 		}
 	case nothing:

@@ -122,7 +122,10 @@ func (s *Set) received(action *runtime.Action, req *runtime.Request) (runtime.Ar
 		p := &action.Params[i]
 		v, given := req.Args[p.Name]
 		if !given || v == nil {
-			if p.Required && (p.In == runtime.InPath || p.In == runtime.InQuery) {
+			// Some APIs take one action by GET with a query and by POST with a
+			// body: a query argument can be missed by the action's own method only.
+			own := p.In == runtime.InQuery && req.Target.Method == action.HTTP.Method
+			if p.Required && (p.In == runtime.InPath || own) {
 				return nil, invalid(action, p.Name, "is required")
 			}
 			continue

@@ -70,8 +70,14 @@ func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
 
 // agentName is the program's base name, as a policy would write it.
 func agentName(program string) string {
-	name := program[strings.LastIndexByte(program, '/')+1:]
-	return strings.ToLower(strings.TrimSuffix(name, ".exe"))
+	name := strings.ToLower(strings.TrimSuffix(program[strings.LastIndexByte(program, '/')+1:], ".exe"))
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '-'
+	}, name)
+	return name[:min(len(name), 64)]
 }
 
 // newCoverCommand is the covering process of run; people have no use for it.

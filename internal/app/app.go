@@ -156,7 +156,7 @@ func (a *App) openStore(ctx context.Context) (err error) {
 	if a.config.Store.DSN != "" {
 		return errors.New("store.dsn: this version keeps its data in the home only")
 	}
-	a.store, err = sqlite.Open(ctx, sqlite.Options{Path: a.home.Database(), Create: a.o.Create})
+	a.store, err = sqlite.Open(ctx, sqlite.Options{Path: a.home.Database(), Create: a.fresh})
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (a *App) openStore(ctx context.Context) (err error) {
 }
 
 func (a *App) openVault(ctx context.Context) error {
-	key, err := a.masterKey()
+	key, err := a.masterKey(ctx)
 	if err != nil {
 		return err
 	}

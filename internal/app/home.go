@@ -25,10 +25,15 @@ func (h Home) CA() string        { return filepath.Join(h.Dir, "ca") }
 func (h Home) Audit() string     { return filepath.Join(h.Dir, "audit") }
 func (h Home) State() string     { return filepath.Join(h.Dir, "state") }
 
-// Exists reports whether the folder has been made a home.
+// Exists reports whether the folder has been made a home. One of the two files
+// is enough: a home that lost its database must not get an empty one.
 func (h Home) Exists() bool {
-	_, err := os.Stat(h.Database())
-	return err == nil
+	for _, file := range []string{h.Database(), h.MasterKey()} {
+		if _, err := os.Lstat(file); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // check refuses a home that is missing or that others can read.

@@ -17,9 +17,10 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
-// masterKey takes the key from where the configuration says; a new home gets a
-// new 0600 file.
-func (a *App) masterKey() (vault.MasterKey, error) {
+// masterKey takes the key from where the configuration says. A vault that has
+// never been opened gets a new 0600 file: that of a new home, and of one whose
+// making was cut short or is under way in another process.
+func (a *App) masterKey(ctx context.Context) (vault.MasterKey, error) {
 	if a.config.MasterKey.Source == "env" {
 		return vault.ParseMasterKey(a.config.MasterKey.Value.Reveal())
 	}
@@ -28,7 +29,11 @@ func (a *App) masterKey() (vault.MasterKey, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
-	if !a.fresh {
+	used, cerr := a.store.CheckValue(ctx)
+	if cerr != nil {
+		return key, cerr
+	}
+	if used != nil {
 		return key, &runtime.Error{
 			Code: runtime.CodeVaultLocked, Reason: runtime.ReasonNoMasterKey,
 			Msg:  fmt.Sprintf("the master key %s is missing, so nothing in this vault can be opened", path),

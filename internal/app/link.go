@@ -2,11 +2,10 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -269,19 +268,19 @@ func (a *App) CheckKey(ctx context.Context, service string) (action, problem str
 		if !readsWithoutArguments(candidate) {
 			continue
 		}
-		answer := &discard{}
+		answer := &Answer{}
 		err := a.pipeline.Do(ctx, &runtime.Request{
 			Surface: runtime.SurfaceCall, Caller: a.Local(), Action: candidate.Ref, Unattended: true,
 		}, answer)
 		switch {
 		case err != nil:
 			return string(candidate.Ref), runtime.AsError(err).Msg
-		case answer.status == http.StatusUnauthorized || answer.status == http.StatusForbidden:
-			return string(candidate.Ref), "the service answered " + strconv.Itoa(answer.status) + ": it does not accept this key"
-		case answer.status >= 400:
-			return string(candidate.Ref), "the service answered " + strconv.Itoa(answer.status)
+		case answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden:
+			return string(candidate.Ref), "the service answered " + strconv.Itoa(answer.Status) + ": it does not accept this key"
+		case answer.Status >= 400:
+			return string(candidate.Ref), "the service answered " + strconv.Itoa(answer.Status)
 		}
-		return string(candidate.Ref), ""
+		return string(candidate.Ref), refusedInBody(answer.Body)
 	}
 	return "", ""
 }
@@ -298,20 +297,23 @@ func readsWithoutArguments(action *runtime.Action) bool {
 	return true
 }
 
+// refusedInBody finds a refusal that came with a 200: {"ok": false, "error": …},
+// as Slack answers.
+func refusedInBody(body []byte) string {
+	var said struct {
+		OK    *bool  `json:"ok"`
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(body, &said) != nil || said.OK == nil || *said.OK {
+		return ""
+	}
+	return "the service answered ok: false, " + said.Error
+}
+
 // Local is the caller that the owner's own commands are.
 func (a *App) Local() runtime.Caller {
 	return runtime.Caller{Peer: runtime.Peer{Owner: true, Known: true, UID: a.o.UID}}
 }
-
-// discard is a Responder for an answer of which only the status matters.
-type discard struct{ status int }
-
-func (d *discard) Informational(int, http.Header) error  { return nil }
-func (d *discard) Start(status int, _ http.Header) error { d.status = status; return nil }
-func (d *discard) Write(p []byte) (int, error)           { return io.Discard.Write(p) }
-func (d *discard) Trailer(http.Header)                   {}
-func (d *discard) Upgrade() (net.Conn, error)            { return nil, http.ErrNotSupported }
-func (d *discard) Abort(error)                           {}
 
 // Placeholders are what `kimbap env` exports so that SDKs start: those of the
 // services whose credential is stored, so that no working login is disturbed.

@@ -215,6 +215,8 @@ func TestMintRefuses(t *testing.T) { // TK-008, TK-009
 		"by an agent":           {agent, func(*identity.Grant) {}},
 		"by nobody":             {runtime.Principal{}, func(*identity.Grant) {}},
 		"no agent":              {operator, func(g *identity.Grant) { g.Agent = " " }},
+		"a pattern for a name":  {operator, func(g *identity.Grant) { g.Agent = "*" }},
+		"a role of two lines":   {operator, func(g *identity.Grant) { g.Roles = []string{"a\nb"} }},
 		"no scope":              {operator, func(g *identity.Grant) { g.Scopes = nil }},
 		"empty scope":           {operator, func(g *identity.Grant) { g.Scopes = []runtime.Scope{""} }},
 		"no life":               {operator, func(g *identity.Grant) { g.TTL = 0 }},

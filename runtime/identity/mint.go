@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +29,7 @@ func (i *Identity) Mint(ctx context.Context, creator runtime.Principal, g Grant)
 	secret, now := newToken(), i.now().UTC()
 	t := Token{
 		ID: runtime.NewID("tok", now), Hash: hashOf(secret), Tenant: g.Tenant, Agent: g.Agent, Run: g.Run,
-		Scopes: g.Scopes, Roles: g.Roles, Creator: creator.ID, Created: now, Expires: now.Add(g.TTL),
+		Scopes: slices.Clone(g.Scopes), Roles: slices.Clone(g.Roles), Creator: creator.ID, Created: now, Expires: now.Add(g.TTL),
 	}
 	if err := i.o.Store.AddToken(ctx, t); err != nil {
 		return runtime.Secret{}, Token{}, err
@@ -45,8 +46,10 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 		}
 	case g.Tenant == "" || g.Tenant != creator.Tenant:
 		return invalid("a token is for the tenant of the one who makes it", "")
-	case strings.TrimSpace(g.Agent) == "":
-		return invalid("a token needs the name of an agent", "--agent NAME")
+	case !isName(g.Agent):
+		return invalid("a token needs the name of an agent: letters, digits and ._-", "--agent ci")
+	case slices.ContainsFunc(g.Roles, func(role string) bool { return !isName(role) }):
+		return invalid("a role is a name: letters, digits and ._-", "--role developer")
 	case len(g.Scopes) == 0:
 		return invalid("a token without a scope could do nothing", "--scope 'github.list-*'")
 	case g.TTL <= 0 || g.TTL > i.o.MaxTTL:
@@ -54,10 +57,24 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 	}
 	for _, scope := range g.Scopes {
 		if scope == "" || !covers(creator.Scopes, scope) {
-			return invalid(fmt.Sprintf("the scope %q is wider than those of its maker", scope), "")
+			return &runtime.Error{
+				Code: runtime.CodeForbidden, Reason: runtime.ReasonScope, Stage: runtime.StageIdentify,
+				Msg: fmt.Sprintf("the scope %q is wider than those of its maker", scope),
+			}
 		}
 	}
 	return nil
+}
+
+// isName keeps what stands in rules, records and tables to characters that mean
+// nothing there: a name with "*" would read as a pattern.
+func isName(text string) bool {
+	if text == "" || len(text) > 64 {
+		return false
+	}
+	return strings.IndexFunc(text, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-')
+	}) < 0
 }
 
 // covers reports whether one of the scopes includes all that the new one does.
