@@ -28,18 +28,10 @@ const repository = `{"id":"R1","name":"door","nameWithOwner":"octo/door","owner"
 
 // graphql are the answers that gh 2.23 asks for.
 var graphql = map[string]string{
-	"PullRequestList":         `{"repository":{"pullRequests":{"totalCount":1,"nodes":[` + pull + `],"pageInfo":{"hasNextPage":false,"endCursor":""}}}}`,
-	"RepositoryInfo":          `{"repository":` + repository + `}`,
-	"RepositoryNetwork":       `{"viewer":{"login":"octo"},"repo_000":` + repository + `}`,
-	"UserCurrent":             `{"viewer":{"login":"octo"}}`,
-	"PullRequestForBranch":    `{"repository":{"pullRequests":{"nodes":[]},"defaultBranchRef":{"name":"main"}}}`,
-	"PullRequestTemplates":    `{"repository":{"pullRequestTemplates":[]}}`,
-	"PullRequestCreate":       `{"createPullRequest":{"pullRequest":{"id":"P7","url":"https://github.com/octo/door/pull/7"}}}`,
-	"PullRequest_fields":      `{"PullRequest":{"fields":[{"name":"isInMergeQueue"}]},"StatusCheckRollupContextConnection":{"fields":[]}}`,
-	"PullRequest_fields2":     `{"WorkflowRun":{"fields":[]}}`,
-	"Repository_fields":       `{"Repository":{"fields":[{"name":"pullRequestTemplates"},{"name":"autoMergeAllowed"}]}}`,
-	"RepositoryFindFork":      `{"repository":{"forks":{"nodes":[]}}}`,
-	"RepositoryMilestoneList": `{"repository":{"milestones":{"nodes":[],"pageInfo":{"hasNextPage":false}}}}`,
+	"PullRequestList":      `{"repository":{"pullRequests":{"totalCount":1,"nodes":[` + pull + `],"pageInfo":{"hasNextPage":false,"endCursor":""}}}}`,
+	"RepositoryInfo":       `{"repository":` + repository + `}`,
+	"PullRequestForBranch": `{"repository":{"pullRequests":{"nodes":[]},"defaultBranchRef":{"name":"main"}}}`,
+	"PullRequestCreate":    `{"createPullRequest":{"pullRequest":{"id":"P7","url":"https://github.com/octo/door/pull/7"}}}`,
 }
 
 // githubAPI answers what gh asks for, and names what it does not know.

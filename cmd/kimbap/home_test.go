@@ -175,6 +175,7 @@ func (h *home) proxied(t *testing.T) []string {
 	for name, value := range vars {
 		env = append(env, name+"="+value)
 	}
+	h.hear([]byte(strings.Join(env, "\n")))
 	return env
 }
 
