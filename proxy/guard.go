@@ -50,9 +50,10 @@ type guard struct {
 	early   bool // a byte was delivered in limbo
 	refusal *runtime.Error
 
-	rest  []byte // read from src, not looked at yet
-	out   []byte // checked, not delivered yet
-	began time.Time
+	rest    []byte // read from src, not looked at yet
+	scratch []byte // where heads are read into, one after the other
+	out     []byte // checked, not delivered yet
+	began   time.Time
 }
 
 // Read implements [io.Reader].
@@ -186,7 +187,8 @@ func (g *guard) release() { g.become(readOpaque) }
 
 // head reads one head whole, checks it and makes it the next thing delivered.
 func (g *guard) head() error {
-	buf, seen := g.rest, 0
+	// The last head has been delivered whole, so that its bytes are free.
+	buf, seen := append(g.scratch[:0], g.rest...), 0
 	g.rest = nil
 	if len(buf) > 0 {
 		g.arm()
@@ -201,6 +203,7 @@ func (g *guard) head() error {
 			return nil
 		}
 		if end > 0 {
+			g.scratch = buf
 			g.settle(buf[:end:end], buf[end:])
 			return nil
 		}

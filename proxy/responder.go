@@ -93,11 +93,16 @@ func (o *responder) Start(status int, header http.Header) error {
 	}
 	o.extend()
 	o.w.WriteHeader(status)
-	if o.bodiless || o.left == 0 {
-		return nil // net/http sends the head at the end, which is now
+	if o.bodiless || o.left >= 0 && o.left <= together {
+		return nil // with the body, in one record; without one at the end, which is now
 	}
 	return o.control.Flush()
 }
+
+// together is the length of a body, in bytes, up to which the head waits for
+// the body's first byte: two writes for a small answer cost more than the
+// answer. Streams have no known length and do not wait.
+const together = 16 << 10
 
 // frame finds out how the body will end.
 func (o *responder) frame(status int, header http.Header) {

@@ -58,6 +58,7 @@ func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
 			err = cerr
 		}
 	}()
+	relaxCollector()
 	code, err := a.Run(ctx, o)
 	if err != nil {
 		return err

@@ -250,7 +250,7 @@ func (a *App) unknownService(name string) error {
 		Code: runtime.CodeUnknownAction, Reason: runtime.ReasonNotFound,
 		Msg: fmt.Sprintf("there is no service %q", name), Hint: "kimbap service list --catalog",
 	}
-	if near := nearest(name, names); near != "" {
+	if near := Nearest(name, names); near != "" {
 		e.Msg += fmt.Sprintf("; did you mean %s?", near)
 	}
 	return e
@@ -340,8 +340,8 @@ func (a *App) Placeholders(ctx context.Context) (map[string]string, []string, er
 	return out, linked, nil
 }
 
-// nearest returns the name closest to what was typed, "" when none is close.
-func nearest(typed string, names []string) string {
+// Nearest returns the name closest to what was typed, "" when none is close.
+func Nearest(typed string, names []string) string {
 	best, distance := "", len(typed)/3+2
 	for _, name := range names {
 		if d := editDistance(typed, name); d < distance {

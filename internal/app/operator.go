@@ -66,10 +66,9 @@ func ValidateServices(files []string) ([]*Service, error) {
 // Action finds an action by "service.action", an alias of the service included.
 func (a *App) Action(ref string) (*runtime.Action, error) {
 	service, name, ok := strings.Cut(ref, ".")
-	if ok {
-		if s, found := a.Services().Service(service); found {
-			ref = s.Name + "." + name
-		}
+	s, installed := a.Services().Service(service)
+	if ok && installed {
+		ref = s.Name + "." + name
 	}
 	if action, found := a.Services().Action(ref); found {
 		return action, nil
@@ -80,6 +79,8 @@ func (a *App) Action(ref string) (*runtime.Action, error) {
 	}
 	if near := a.Services().Suggest(ref); len(near) > 0 {
 		e.Msg += "; did you mean " + strings.Join(near, ", ") + "?"
+	} else if installed {
+		e.Hint = "kimbap actions list " + service
 	} else if data, err := catalog.Read(service); ok && err == nil && len(data) > 0 {
 		e.Msg, e.Hint = fmt.Sprintf("the service %q is not installed", service), "kimbap service install "+service
 	}

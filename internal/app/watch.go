@@ -38,6 +38,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, reloaded func())
 			// A store that does not answer may hide a revocation: forget as well.
 			a.vault.Forget()
 			a.identity.Forget()
+			a.rest.Forget()
 			counter = now
 		}
 		if now := a.fingerprint(); forced || now != files {

@@ -75,6 +75,7 @@ type Backend struct {
 	o          Options
 	transports map[trust]*http.Transport
 	buffers    sync.Pool // of *[]byte, bufferSize long
+	matchers   matchers
 }
 
 // trust is what the egress guard is told of a request; connections dialled

@@ -132,7 +132,7 @@ func (b *Backend) place(call *runtime.Call, auth *runtime.Auth, m *message, resu
 	default:
 		return &runtime.Error{Code: runtime.CodeInternal, Msg: fmt.Sprintf("unknown auth type %q", auth.Type)}
 	}
-	m.scrub = newMatcher(secret, basic)
+	m.scrub = b.matchers.of(secret, basic)
 	result.Unscanned = m.scrub == nil
 	result.Used = runtime.CredentialStored
 	return nil

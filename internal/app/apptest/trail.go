@@ -1,0 +1,146 @@
+package apptest
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime/audit"
+)
+
+// Record is one record of the trail, by the names of its members.
+type Record struct {
+	Slot       string `json:"-"`
+	Seq        uint64 `json:"seq"`
+	Kind       string `json:"kind"`
+	Intent     uint64 `json:"intent"`
+	ID         string `json:"id"`
+	Surface    string `json:"surface"`
+	Principal  string `json:"principal"`
+	Action     string `json:"action"`
+	Host       string `json:"host"`
+	Method     string `json:"method"`
+	Path       string `json:"path"`
+	Effect     string `json:"effect"`
+	Rule       string `json:"rule"`
+	Event      string `json:"event"`
+	Result     string `json:"result"`
+	Code       string `json:"code"`
+	Reason     string `json:"reason"`
+	Stage      string `json:"stage"`
+	Status     int    `json:"status"`
+	Used       string `json:"credential_used"`
+	Version    int    `json:"credential_version"`
+	Approval   string `json:"approval"`
+	Address    string `json:"address"`
+	Scrubbed   int    `json:"scrubbed"`
+	Line       string `json:"-"`
+	Fields     map[string]string
+	Args       map[string]any
+	Credential string
+}
+
+// Records returns what the ledger files hold now, slot by slot, without the
+// help of the code that wrote them. A torn last line is left out.
+func (k *Kimbap) Records(t testing.TB) []Record {
+	t.Helper()
+	var out []Record
+	for _, file := range k.Segments(t) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if end := bytes.LastIndexByte(data, '\n'); end >= 0 {
+			data = data[:end+1]
+		} else {
+			data = nil
+		}
+		lines := bufio.NewScanner(bytes.NewReader(data))
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			r := Record{Slot: filepath.Base(filepath.Dir(file)), Line: lines.Text()}
+			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+				t.Fatalf("%s: %v: %s", file, err, lines.Text())
+			}
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Segments returns the files of the ledger in order.
+func (k *Kimbap) Segments(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(k.Dir, "audit", "*", "*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(files)
+	return files
+}
+
+// Requests returns the records of requests that have come since mark, which is
+// what an earlier call of Mark returned.
+func (k *Kimbap) Requests(t testing.TB, mark map[string]uint64) []Record {
+	t.Helper()
+	var out []Record
+	for _, r := range k.Records(t) {
+		if r.Kind != "event" && r.Seq > mark[r.Slot] {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Mark returns the last record of every slot.
+func (k *Kimbap) Mark(t testing.TB) map[string]uint64 {
+	t.Helper()
+	mark := map[string]uint64{}
+	for _, r := range k.Records(t) {
+		mark[r.Slot] = max(mark[r.Slot], r.Seq)
+	}
+	return mark
+}
+
+// Await waits until n records of requests have come since mark.
+func (k *Kimbap) Await(t testing.TB, mark map[string]uint64, n int) []Record {
+	t.Helper()
+	var out []Record
+	Eventually(t, "records in the trail", func() bool { out = k.Requests(t, mark); return len(out) >= n })
+	slices.SortStableFunc(out, func(a, b Record) int { return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Seq, b.Seq)) })
+	return out
+}
+
+// Verify checks all chains and fails the test when one is broken.
+func (k *Kimbap) Verify(t testing.TB) audit.Report {
+	t.Helper()
+	report, err := k.App.VerifyTrail(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !report.OK {
+		t.Errorf("the trail does not verify:\n%s", report)
+	}
+	return report
+}
+
+// Short is the form in which tests compare records:
+// "kind effect action result code/reason status".
+func (r Record) Short() string {
+	word := func(s string) string { return cmp.Or(s, "-") }
+	out := []string{r.Kind, word(r.Effect), word(r.Action)}
+	if r.Kind != "intent" {
+		end := word(r.Code)
+		if r.Reason != "" {
+			end += "/" + r.Reason
+		}
+		out = append(out, word(r.Result), end)
+	}
+	return strings.Join(out, " ")
+}

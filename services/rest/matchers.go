@@ -1,0 +1,42 @@
+package rest
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// keptMatchers bounds the cache: a home has some dozens of credentials.
+const keptMatchers = 256
+
+// matchers keeps what was prepared to look for a credential, because preparing
+// costs more than looking through a small answer. It holds values of
+// credentials, as the vault's own cache does, until [Backend.Forget].
+type matchers struct {
+	current atomic.Pointer[matcherSet]
+}
+
+type matcherSet struct {
+	list sync.Map // [2]string{secret, basic} → *matcher
+	size atomic.Int32
+}
+
+// of returns the matcher of a secret; nil when it is too short to look for.
+func (c *matchers) of(secret, basic string) *matcher {
+	set := c.current.Load()
+	if set == nil || set.size.Load() >= keptMatchers {
+		set = &matcherSet{}
+		c.current.Store(set)
+	}
+	key := [2]string{secret, basic}
+	if m, ok := set.list.Load(key); ok {
+		return m.(*matcher)
+	}
+	m, known := set.list.LoadOrStore(key, newMatcher(secret, basic))
+	if !known {
+		set.size.Add(1)
+	}
+	return m.(*matcher)
+}
+
+// Forget drops what the backend keeps of credentials.
+func (b *Backend) Forget() { b.matchers.current.Store(nil) }
