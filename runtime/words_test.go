@@ -192,7 +192,7 @@ func TestIDsSortByTime(t *testing.T) {
 	if !slices.IsSorted(ids) {
 		t.Error("ids do not sort by time")
 	}
-	if runtime.NewID("a", at) == runtime.NewID("a", at) {
+	if first, second := runtime.NewID("a", at), runtime.NewID("a", at); first == second {
 		t.Error("two ids of one moment are the same")
 	}
 }

@@ -201,8 +201,9 @@ func (p *parser) path(op *operation) {
 		p.routeProblems(op, err)
 	}
 	for part := range strings.SplitSeq(path, "/") {
-		inner, ok := strings.CutPrefix(part, "{")
-		if inner, ok = strings.CutSuffix(inner, "}"); !ok || !strings.HasPrefix(part, "{") {
+		inner, opens := strings.CutPrefix(part, "{")
+		inner, closes := strings.CutSuffix(inner, "}")
+		if !opens || !closes {
 			continue
 		}
 		hole := pathHole{name: inner, typ: runtime.TypeString, piece: part}

@@ -51,8 +51,9 @@ type section struct{ name, text string }
 func sections(archive string) []section {
 	var out []section
 	for line := range strings.Lines(archive) {
-		name, isMark := strings.CutPrefix(line, "-- ")
-		if name, isMark = strings.CutSuffix(name, " --\n"); isMark && strings.HasPrefix(line, "-- ") {
+		name, opens := strings.CutPrefix(line, "-- ")
+		name, closes := strings.CutSuffix(name, " --\n")
+		if opens && closes {
 			out = append(out, section{name: name})
 		} else if len(out) > 0 {
 			out[len(out)-1].text += line

@@ -45,6 +45,18 @@ func rejected(a *Approval) *runtime.Error {
 	}
 }
 
+// Refusal is what the requester is told of an approval that cannot be executed
+// because a person said no or nobody decided in time; nil in any other state.
+func (a *Approval) Refusal() error {
+	switch a.State {
+	case Rejected:
+		return rejected(a)
+	case Expired:
+		return expiredError(a)
+	}
+	return nil
+}
+
 func expiredError(a *Approval) *runtime.Error {
 	return &runtime.Error{
 		Code: runtime.CodeApprovalExpired, ApprovalID: a.ID,
@@ -80,7 +92,7 @@ func tampered(a *Approval, err error) *runtime.Error {
 func unknownID(id string) *runtime.Error {
 	shown, _ := visible(id, 60)
 	return &runtime.Error{
-		Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("there is no approval %q", shown), Err: ErrUnknown,
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: fmt.Sprintf("there is no approval %q", shown), Err: ErrUnknown,
 	}
 }
 

@@ -27,11 +27,10 @@ type line struct {
 // ledger writes the chain of one slot. One goroutine uses it, and only while it
 // holds the slot's lock.
 type ledger struct {
-	dir     string // of the slot
-	slot    string
-	limit   int64 // of a segment, in bytes
-	shared  bool
-	process string
+	dir    string // of the slot
+	slot   string
+	limit  int64 // of a segment, in bytes
+	shared bool
 
 	file   *os.File
 	info   os.FileInfo // identity of file

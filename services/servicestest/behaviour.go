@@ -116,10 +116,6 @@ func pieces(texts ...string) Behave {
 	}
 }
 
-func largeHead(c *Conn, _ *Request) bool {
-	return c.Send("HTTP/1.1 200 OK\r\nX-Big: ", strings.Repeat("x", 1<<20), "\r\nContent-Length: 0\r\n\r\n")
-}
-
 // ending sends a text and closes.
 func ending(text string) Behave {
 	return func(c *Conn, r *Request) bool {
