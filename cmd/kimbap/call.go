@@ -97,7 +97,7 @@ func (c *cli) call(ctx context.Context, cmd *cobra.Command, a *app.App, action *
 	var f callFlags
 	flags := actionFlags(cmd, action, &f)
 	if err := flags.Parse(words); err != nil {
-		return usage("kimbap call "+string(action.Ref)+" --help", "%s", err.Error())
+		return wrongFlag(flags, "kimbap call "+string(action.Ref)+" --help", err)
 	}
 	if err := c.checkOutput(); err != nil {
 		return err

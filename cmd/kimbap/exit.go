@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/pflag"
+
+	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -66,6 +69,20 @@ func usage(fix, format string, a ...any) error {
 	return &failure{what: fmt.Sprintf(format, a...), fix: fix, exit: exitUsage}
 }
 
+// wrongFlag is a failure to read flags, with the nearest flag there is.
+func wrongFlag(flags *pflag.FlagSet, fix string, err error) error {
+	what := err.Error()
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var names []string
+		flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if near := app.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+			what += "; did you mean --" + near + "?"
+		}
+	}
+	return usage(fix, "%s", what)
+}
+
 // missing is a failure to find what was named.
 func missing(fix, format string, a ...any) error {
 	return &failure{what: fmt.Sprintf(format, a...), fix: fix, exit: exitNotFound}
@@ -88,7 +105,7 @@ func (c *cli) report(err error) int {
 		return int(child)
 	case errors.As(err, &f):
 	case errors.As(err, &e):
-		f = &failure{what: e.Msg, why: because(e), fix: e.Hint, exit: exits[e.Code]}
+		f = &failure{what: e.Msg, why: because(e), fix: e.Hint, exit: exitOf(e)}
 	case errors.Is(err, context.Canceled):
 		f = &failure{what: "interrupted", exit: 130}
 	case errors.Is(err, context.DeadlineExceeded):
@@ -108,6 +125,19 @@ func (c *cli) report(err error) int {
 		fmt.Fprintf(c.err, "fix:   %s\n", indent(f.fix))
 	}
 	return f.exit
+}
+
+// exitOf is the exit code of a refusal. What was named and is not there has one
+// of its own, whatever was wrong with naming it.
+func exitOf(e *runtime.Error) int {
+	exit, known := exits[e.Code]
+	switch {
+	case !known:
+		return exitOther
+	case exit == exitUsage && e.Reason == runtime.ReasonNotFound:
+		return exitNotFound
+	}
+	return exit
 }
 
 // because gathers what a refusal says of its cause.

@@ -72,7 +72,7 @@ func newRoot(c *cli) *cobra.Command {
 		PersistentPreRunE: func(*cobra.Command, []string) error { return c.checkOutput() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage(cmd.CommandPath()+" --help", "%s", err.Error())
+		return wrongFlag(cmd.Flags(), cmd.CommandPath()+" --help", err)
 	})
 	p := root.PersistentFlags()
 	p.StringVar(&c.home, "home", "", "home folder (default $KIMBAP_HOME or ~/.kimbap)")

@@ -116,6 +116,9 @@ func (a *App) WaitApproval(ctx context.Context, id string, out runtime.Responder
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := decided.Refusal(); err != nil {
+		return nil, nil, err
+	}
 	if decided.State != approval.Approved {
 		return nil, nil, &runtime.Error{
 			Code: runtime.CodeApprovalExpired, ApprovalID: id,
