@@ -13,11 +13,11 @@ import (
 func newApproveCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve",
-		Short: "Decide what agents ask for: list, show, accept, reject, wait",
+		Short: "Decide what agents ask for: list, show, accept, reject, wait, watch",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newApproveListCommand(c), newApproveShowCommand(c), newApproveAcceptCommand(c), newApproveRejectCommand(c), newApproveWaitCommand(c))
+	cmd.AddCommand(newApproveListCommand(c), newApproveShowCommand(c), newApproveAcceptCommand(c), newApproveRejectCommand(c), newApproveWaitCommand(c), newApproveWatchCommand(c))
 	return cmd
 }
 

@@ -151,3 +151,12 @@ func (a *App) approvalStatus(ctx context.Context, caller runtime.Caller, id stri
 	}
 	return shownApproval(p), nil
 }
+
+// WatchApprovals lists what waits, and says that somebody can answer for so
+// long: meanwhile requests that hold automatically wait for the answer.
+func (a *App) WatchApprovals(ctx context.Context, lasting time.Duration) ([]Approval, error) {
+	if err := a.approvals.Beat(ctx, a.Operator(), runtime.DefaultTenant, lasting); err != nil {
+		return nil, err
+	}
+	return a.ListApprovals(ctx, false)
+}
