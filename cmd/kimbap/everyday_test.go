@@ -68,12 +68,16 @@ func (h *home) livesADay(t *testing.T, net internet) {
 		}
 	}
 	t.Run("gh", func(t *testing.T) { needProgram(t, installed("gh", "git")); h.worksWithGitHub(t) })
+	t.Run("twelve at once", func(t *testing.T) { h.readsManyAtOnce(t) })
 	t.Run("git", func(t *testing.T) { h.clonesAndPushes(t, net.git) })
 	t.Run("npm install", func(t *testing.T) { needProgram(t, installed("npm")); h.installsPackage(t) })
 	t.Run("OpenAI stream", func(t *testing.T) { h.chats(t) })
 	t.Run("Anthropic message", func(t *testing.T) { h.asks(t) })
 	t.Run("ssh", func(t *testing.T) { needProgram(t, installed("ssh", "ssh-keygen", "/usr/sbin/sshd")); h.logsIn(t) })
 	t.Run("host without a service", func(t *testing.T) { h.readsExample(t, net.plain) })
+	t.Run("around kimbap", func(t *testing.T) {
+		h.says(t, "Bad credentials", "sh", "-c", `curl -sS --noproxy '*' -H "Authorization: Bearer $GITHUB_TOKEN" https://api.github.com/user`)
+	})
 	t.Run("the program finds no key", func(t *testing.T) { h.searches(t) })
 	t.Run("nobody was asked", func(t *testing.T) { h.askedNobody(t) })
 	t.Run("the trail is whole", func(t *testing.T) { h.kimbap(t, "", "audit", "verify") })
@@ -100,6 +104,12 @@ func (h *home) worksWithGitHub(t *testing.T) {
 	h.exec(t, h.env, "", "git", "-C", work, "-c", "user.name=o", "-c", "user.email=o@example.com", "commit", "--quiet", "--allow-empty", "-m", "Teach the door to open")
 	h.says(t, "https://github.com/octo/door/pull/7",
 		"sh", "-c", `cd "$0" && gh pr create --repo octo/door --head open --base main --title "Teach the door to open" --body "It did not."`, work)
+}
+
+// readsManyAtOnce does what agents do with their tools.
+func (h *home) readsManyAtOnce(t *testing.T) {
+	h.says(t, "\n120\n", "sh", "-c",
+		`echo; curl -sS --parallel --parallel-immediate --parallel-max 12 -o /dev/null -w '%{http_code}\n' 'https://api.github.com/repos/octo/door/readme?ref=[1-120]' | grep -c '^200$'`)
 }
 
 // clonesAndPushes also pushes more than git keeps in memory, which it sends in
@@ -169,6 +179,8 @@ func (h *home) readsExample(t *testing.T, example *upstream) {
 	if !strings.Contains(r.stdout, strings.TrimSpace(own)) {
 		t.Errorf("the client saw another certificate than the host's:\n%s", r.stdout)
 	}
+	servePlain(t, "example.com", "in clear\n")
+	h.says(t, "in clear", "curl", "-sS", "http://example.com/")
 	requests, _ := example.take()
 	if len(requests) != 1 || requests[0].Header.Get("Authorization") != "" {
 		t.Errorf("the host got %+v", requests)
@@ -196,7 +208,7 @@ func (h *home) searches(t *testing.T) {
 	check(t, err)
 	r := h.run(t, "sh", "-c", search, h.dir)
 	if !strings.Contains(r.stdout, "probe ends") || !strings.Contains(r.stdout, "OPENAI_API_KEY=sk-kimbap") {
-		t.Fatalf("the search did not run:\n%s\n%s", r.stdout, r.stderr)
+		t.Fatalf("the search did not run:\n%s", r.stderr) // not what it read: that is other processes' too
 	}
 	for _, secret := range append(values(keys), forgotten, strings.TrimSpace(string(master)), "SQLite format") {
 		if strings.Contains(r.stdout, secret) {

@@ -105,6 +105,16 @@ func (w *world) serve(t *testing.T, host string, handler http.Handler) *upstream
 	return u
 }
 
+// servePlain starts a stub at port 80, without TLS, that always says the same.
+func servePlain(t *testing.T, host, text string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", net.JoinHostPort(addresses[host], "80"))
+	check(t, err)
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) })}
+	go func() { _ = server.Serve(ln) }()
+	t.Cleanup(func() { _ = server.Close() })
+}
+
 func (w *world) leaf(t *testing.T, host string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
