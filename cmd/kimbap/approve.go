@@ -144,6 +144,8 @@ Only the requester can: the request is executed in its name, once.`,
 func (c *cli) when(t time.Time) string {
 	d := time.Until(t).Round(time.Second)
 	switch {
+	case d == 0:
+		return "just now"
 	case d > 48*time.Hour || d < -48*time.Hour:
 		return t.Local().Format(time.DateOnly)
 	case d >= 0:

@@ -5,8 +5,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,4 +93,36 @@ func constants(t *testing.T, file string) map[string]string {
 		t.Fatalf("%s has no constants", file)
 	}
 	return out
+}
+
+// A guarantee without a test is a wish: every test that SECURITY.md names must
+// be there.
+func TestSecurityNamesItsTests(t *testing.T) {
+	text, err := os.ReadFile("../../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, found := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(source, -1) {
+			have[string(found[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(text), -1)
+	if len(named) < 30 {
+		t.Errorf("SECURITY.md names %d tests only", len(named))
+	}
+	for _, n := range named {
+		if !have[n[1]] {
+			t.Errorf("SECURITY.md names %s, which is not there", n[1])
+		}
+	}
 }
