@@ -1,0 +1,77 @@
+package runner
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// hostile are values that a careless quoting would execute or split.
+var hostile = []string{"plain", "with space", "it's", `back\slash`, "$(touch x)", "`id`", "a;b", "ünï"}
+
+// TestShellReadsBack lets a real shell read what Format writes for it.
+func TestShellReadsBack(t *testing.T) {
+	for _, value := range hostile {
+		text, err := Format("sh", Place{Proxy: value, CA: "/ca", Bundle: "/bundle"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("sh", "-c", text+`printf %s "$HTTPS_PROXY"`).Output()
+		if err != nil || string(out) != value {
+			t.Errorf("%q came back as %q, %v", value, out, err)
+		}
+	}
+}
+
+func TestUnsetTakesEveryVariableBack(t *testing.T) {
+	p := Place{Proxy: "http://127.0.0.1:1", CA: "/ca", Bundle: "/bundle", Placeholders: map[string]string{"GITHUB_TOKEN": "ghp_kimbap"}}
+	text, err := Format("sh", p, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range Variables(p) {
+		if !strings.Contains(text, "unset "+v.Name+"\n") {
+			t.Errorf("%s stays", v.Name)
+		}
+	}
+	text, err = Format("json", p, true)
+	var values map[string]*string
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &values)
+	}
+	if v, there := values["GITHUB_TOKEN"]; err != nil || !there || v != nil {
+		t.Errorf("json: %v, %s", err, text)
+	}
+}
+
+func TestFormatRefuses(t *testing.T) {
+	if _, err := Format("tcsh", Place{}, false); err == nil || !strings.Contains(err.Error(), "one of sh, fish") {
+		t.Errorf("an unknown shell: %v", err)
+	}
+	if _, err := Format("docker", Place{}, true); err == nil {
+		t.Error("docker has nothing to unset")
+	}
+}
+
+// TestDockerMountsWhatItNames: the paths are the container's, and the list
+// survives the shell's splitting.
+func TestDockerMountsWhatItNames(t *testing.T) {
+	text, err := Format("docker", Place{Proxy: "http://kmb_x@host.docker.internal:7788", CA: "/home/o/ca.pem", Bundle: "/home/o/bundle.pem"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := strings.Fields(text)
+	for _, want := range []string{
+		"--volume=/home/o/ca.pem:/etc/kimbap/ca.pem:ro", "--volume=/home/o/bundle.pem:/etc/kimbap/bundle.pem:ro",
+		"--env=SSL_CERT_FILE=/etc/kimbap/bundle.pem", "--env=NODE_EXTRA_CA_CERTS=/etc/kimbap/ca.pem",
+	} {
+		found := false
+		for _, arg := range args {
+			found = found || arg == want
+		}
+		if !found {
+			t.Errorf("%s is not in %s", want, text)
+		}
+	}
+}
