@@ -41,10 +41,7 @@ func (a *App) Link(ctx context.Context, name string, secret runtime.Secret) (Lin
 		return Linked{}, err
 	}
 	if service.Auth.Ref == "" {
-		return Linked{}, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("the service %s needs no credential", service.Name),
-			Hint: "kimbap actions list " + service.Name,
-		}
+		return Linked{}, needsNone(service)
 	}
 	siblings, err := a.installSiblings(ctx, service.Auth.Ref)
 	if err != nil {
@@ -59,6 +56,13 @@ func (a *App) Link(ctx context.Context, name string, secret runtime.Secret) (Lin
 		Service: service.Name, Secret: service.Auth.Ref, Version: version,
 		Hosts: hosts, Installed: append(installed, siblings...),
 	}, nil
+}
+
+func needsNone(s *services.Service) error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("the service %s needs no credential", s.Name),
+		Hint: "kimbap actions list " + s.Name,
+	}
 }
 
 // SetSecret stores a value under a name, bound to the given hosts or else to
@@ -106,6 +110,9 @@ func (a *App) Unlink(ctx context.Context, name string) (removed bool, services [
 	service, ok := a.Services().Service(name)
 	if !ok {
 		return false, nil, a.unknownService(name)
+	}
+	if service.Auth.Ref == "" {
+		return false, nil, needsNone(service)
 	}
 	if removed, err = a.RemoveSecret(ctx, service.Auth.Ref); err != nil {
 		return false, nil, err
