@@ -1,0 +1,140 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/catalog"
+)
+
+// ensureService returns an installed service, installing it from the catalogue
+// when needed.
+func (a *App) ensureService(ctx context.Context, name string) (*services.Service, []string, error) {
+	if s, ok := a.Services().Service(name); ok {
+		return s, nil, nil
+	}
+	if !slices.Contains(catalog.Names(), name) {
+		return nil, nil, a.unknownService(name)
+	}
+	s, err := a.InstallService(ctx, name, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, []string{s.Name}, nil
+}
+
+// installSiblings installs what else in the catalogue uses the credential.
+func (a *App) installSiblings(ctx context.Context, ref string) ([]string, error) {
+	var out []string
+	for _, name := range catalog.Names() {
+		if _, ok := a.Services().Service(name); ok {
+			continue
+		}
+		data, err := catalog.Read(name)
+		if err != nil {
+			return out, err
+		}
+		s, err := services.Parse(name+".yaml", data)
+		if err != nil || s.Auth.Ref != ref {
+			continue
+		}
+		if _, err := a.InstallService(ctx, name, nil); err != nil {
+			return out, err
+		}
+		out = append(out, name)
+	}
+	return out, nil
+}
+
+// serviceBytes reads a service file: a path, or a name of the catalogue.
+func (a *App) serviceBytes(from string) (file string, data []byte, err error) {
+	if strings.Contains(from, "://") {
+		return "", nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: "service files are not fetched over the network by this version",
+			Hint: "download the file, read it, then: kimbap service install ./FILE",
+		}
+	}
+	if strings.ContainsRune(from, filepath.Separator) || strings.HasSuffix(from, ".yaml") || strings.HasSuffix(from, ".yml") {
+		data, err = os.ReadFile(from)
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no file " + from, Hint: "kimbap service list --catalog"}
+		}
+		return from, data, err
+	}
+	data, err = catalog.Read(from)
+	if err != nil {
+		return "", nil, a.unknownService(from)
+	}
+	return from + ".yaml", data, nil
+}
+
+// InstallService installs a service file or a service of the catalogue.
+func (a *App) InstallService(ctx context.Context, from string, vars map[string]string) (*services.Service, error) {
+	file, data, err := a.serviceBytes(from)
+	if err != nil {
+		return nil, err
+	}
+	s, err := services.Install(a.home.Services(), file, data, vars)
+	if err != nil {
+		return nil, invalid(err, "correct the file, then: kimbap service validate "+shellQuote(file))
+	}
+	if err := a.serviceEvent(ctx, "service.install", s.Name, s.Digest); err != nil {
+		return nil, err
+	}
+	return s, a.reloadServices()
+}
+
+// RemoveService removes an installed service file.
+func (a *App) RemoveService(ctx context.Context, name string) error {
+	s, ok := a.Services().Service(name)
+	if !ok {
+		return a.unknownService(name)
+	}
+	if err := a.serviceEvent(ctx, "service.remove", s.Name, s.Digest); err != nil {
+		return err
+	}
+	if err := services.Remove(a.home.Services(), s.Name); err != nil {
+		return err
+	}
+	return a.reloadServices()
+}
+
+func (a *App) serviceEvent(ctx context.Context, kind, name, digest string) error {
+	return a.trail.Event(ctx, audit.Event{
+		Kind: kind, Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
+		Fields: map[string]string{"service": name, "digest": digest},
+	})
+}
+
+func (a *App) reloadServices() error {
+	set, err := a.readServices()
+	if err == nil {
+		a.services.Swap(set)
+	}
+	return err
+}
+
+// unknownService is the error for a name that is neither installed nor shipped.
+func (a *App) unknownService(name string) error {
+	names := catalog.Names()
+	for _, s := range a.Services().Services() {
+		names = append(names, s.Name)
+	}
+	e := &runtime.Error{
+		Code: runtime.CodeUnknownAction, Reason: runtime.ReasonNotFound,
+		Msg: fmt.Sprintf("there is no service %q", name), Hint: "kimbap service list --catalog",
+	}
+	if near := Nearest(name, names); near != "" {
+		e.Msg += fmt.Sprintf("; did you mean %s?", near)
+	}
+	return e
+}
