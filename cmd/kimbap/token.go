@@ -65,9 +65,10 @@ type tokenInfo struct {
 }
 
 func newTokenListCommand(c *cli) *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
-		Short:   "List tokens, the newest first",
+	var all bool
+	cmd := &cobra.Command{
+		Use:     "list [--all]",
+		Short:   "List tokens, the newest first; with --all those of ended runs too",
 		Example: "  kimbap token list -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -84,6 +85,9 @@ func newTokenListCommand(c *cli) *cobra.Command {
 					} else if !time.Now().Before(t.Expires) {
 						state = "expired"
 					}
+					if t.Run != "" && state != "valid" && !all {
+						continue // every `kimbap run` leaves one
+					}
 					list = append(list, tokenInfo{t.ID, t.Agent, t.Scopes, t.Roles, t.Created, t.Expires, state})
 					var scopes []string
 					for _, s := range t.Scopes {
@@ -95,6 +99,8 @@ func newTokenListCommand(c *cli) *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "those of ended runs too")
+	return cmd
 }
 
 func newTokenRevokeCommand(c *cli) *cobra.Command {

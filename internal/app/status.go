@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"os"
-	"syscall"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
@@ -52,15 +51,6 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 		s.Audit = err.Error()
 	}
 	return s, nil
-}
-
-// descriptorLimit is how many files and sockets this process may open.
-func descriptorLimit() uint64 {
-	var limit syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
-		return 0
-	}
-	return limit.Cur
 }
 
 // tunnelLimit caps proxy.limits.tunnels by what the descriptor limit can carry:

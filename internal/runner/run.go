@@ -106,6 +106,9 @@ func look(name string, env []string) (string, error) {
 		return name, nil
 	}
 	for _, dir := range strings.Split(lookup(env, "PATH"), string(os.PathListSeparator)) {
+		if dir == "" { // an empty entry is the current folder
+			dir = "."
+		}
 		path := dir + "/" + name
 		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
 			return path, nil

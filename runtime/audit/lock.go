@@ -31,13 +31,11 @@ func openLock(dir, slot string) (*lockFile, error) {
 // try takes the lock or returns errLocked.
 func (l *lockFile) try() error {
 	for {
-		err := syscall.Flock(int(l.f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := lock(l.f)
 		switch {
-		case err == nil:
-			return nil
+		case err == nil || errors.Is(err, errLocked):
+			return err
 		case errors.Is(err, syscall.EINTR):
-		case errors.Is(err, syscall.EWOULDBLOCK):
-			return errLocked
 		default:
 			return fmt.Errorf("lock %s: %w", l.f.Name(), err)
 		}
@@ -57,7 +55,7 @@ func (l *lockFile) wait() error {
 	}
 }
 
-func (l *lockFile) release() error { return syscall.Flock(int(l.f.Fd()), syscall.LOCK_UN) }
+func (l *lockFile) release() error { return unlock(l.f) }
 
 func (l *lockFile) close() error { return l.f.Close() }
 

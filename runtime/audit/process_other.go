@@ -16,5 +16,12 @@ func processName() string { return strconv.Itoa(os.Getpid()) }
 // that was given out again counts as running: an open intent is then left open.
 func processGone(name string) bool {
 	pid, err := strconv.Atoi(name)
-	return err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+	if err != nil {
+		return false
+	}
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return true // Windows: there is no such process
+	}
+	return errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }

@@ -218,6 +218,7 @@ func TestMintRefuses(t *testing.T) { // TK-008, TK-009
 		"a pattern for a name":  {operator, func(g *identity.Grant) { g.Agent = "*" }},
 		"a role of two lines":   {operator, func(g *identity.Grant) { g.Roles = []string{"a\nb"} }},
 		"no scope":              {operator, func(g *identity.Grant) { g.Scopes = nil }},
+		"no scope at all":       {operator, func(g *identity.Grant) { g.Scopes = []runtime.Scope{"["} }},
 		"empty scope":           {operator, func(g *identity.Grant) { g.Scopes = []runtime.Scope{""} }},
 		"no life":               {operator, func(g *identity.Grant) { g.TTL = 0 }},
 		"negative life":         {operator, func(g *identity.Grant) { g.TTL = -1 }},

@@ -56,7 +56,10 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 		return invalid(fmt.Sprintf("the life of a token is over 0 and at most %s, not %s", i.o.MaxTTL, g.TTL), "--ttl 1h")
 	}
 	for _, scope := range g.Scopes {
-		if scope == "" || !covers(creator.Scopes, scope) {
+		if !isName(strings.ReplaceAll(string(scope), "*", "a")) {
+			return invalid(fmt.Sprintf("%q is not a scope: a scope is an action's name in which * stands for any characters", scope), "--scope 'github.list-*'")
+		}
+		if !covers(creator.Scopes, scope) {
 			return &runtime.Error{
 				Code: runtime.CodeForbidden, Reason: runtime.ReasonScope, Stage: runtime.StageIdentify,
 				Msg: fmt.Sprintf("the scope %q is wider than those of its maker", scope),
