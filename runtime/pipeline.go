@@ -96,7 +96,7 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 			return at(StageApproval, err)
 		}
 		defer func() { err = p.finish(rec.Ticket, settled, err) }()
-		if err = p.rejudge(call); err != nil {
+		if err = p.rejudge(ctx, call); err != nil {
 			return at(StagePolicy, err)
 		}
 	}
@@ -163,9 +163,13 @@ func (p *Pipeline) judge(call *Call) Verdict {
 	})
 }
 
-// rejudge asks policy again when an approval is used: a person's yes does not
-// outlive a rule that has since said no.
-func (p *Pipeline) rejudge(call *Call) error {
+// rejudge identifies the caller and asks policy again when an approval is used:
+// a person's yes outlives neither the token it was asked with nor a rule that
+// has since said no.
+func (p *Pipeline) rejudge(ctx context.Context, call *Call) error {
+	if _, err := p.o.Identity.Identify(ctx, call.Request.Caller); err != nil {
+		return at(StageIdentify, err)
+	}
 	switch v := p.judge(call); v.Effect {
 	case EffectAllow, EffectAsk:
 		return nil

@@ -38,7 +38,7 @@ func TestNewRefusesEachMissingStageByName(t *testing.T) {
 const (
 	upToPolicy = "ready identify resolve decide"
 	wholeWay   = upToPolicy + " intent credential execute outcome"
-	askedWay   = upToPolicy + " intent await decide credential execute finish outcome"
+	askedWay   = upToPolicy + " intent await identify decide credential execute finish outcome"
 )
 
 func ask(runtime.Question) runtime.Verdict {
@@ -123,7 +123,7 @@ func TestOrderOfStages(t *testing.T) {
 		},
 		{
 			name: "asked, vault fails: the ticket is finished", code: runtime.CodeInternal,
-			events: upToPolicy + " intent await decide credential finish outcome",
+			events: upToPolicy + " intent await identify decide credential finish outcome",
 			stages: &runtimetest.Stages{OnDecide: ask, OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
 				return runtime.Credential{}, denied
 			}},
@@ -199,7 +199,7 @@ func TestPanicInAnyStageDeniesAndIsRecorded(t *testing.T) {
 		"credential": {func(s *runtimetest.Stages) {
 			s.OnDecide = ask
 			s.OnCredential = func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) { panic("x") }
-		}, upToPolicy + " intent await decide credential finish outcome"},
+		}, upToPolicy + " intent await identify decide credential finish outcome"},
 		"execute": {func(s *runtimetest.Stages) {
 			s.OnDecide = ask
 			s.OnExecute = func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) { panic("x") }
@@ -262,8 +262,27 @@ func TestPolicyIsAskedAgainAfterApproval(t *testing.T) {
 	if e := runtime.AsError(err); e.Code != runtime.CodeForbidden || e.Reason != runtime.ReasonPolicyChanged || e.ApprovalID != "apr_1" {
 		t.Errorf("error %+v", e)
 	}
-	if got, want := strings.Join(s.Events(), " "), upToPolicy+" intent await decide finish outcome"; got != want {
+	if got, want := strings.Join(s.Events(), " "), upToPolicy+" intent await identify decide finish outcome"; got != want {
 		t.Errorf("stages\n  %s, want\n  %s", got, want)
+	}
+}
+
+// A hold can be longer than a token's life: a yes is not for a caller who has
+// been turned away since.
+func TestCallerIsIdentifiedAgainAfterApproval(t *testing.T) {
+	asked := 0
+	s := &runtimetest.Stages{OnDecide: ask, OnIdentify: func(runtime.Caller) (runtime.Principal, error) {
+		if asked++; asked > 1 {
+			return runtime.Principal{}, &runtime.Error{Code: runtime.CodeUnauthenticated, Reason: runtime.ReasonTokenRevoked}
+		}
+		return runtimetest.Principal(), nil
+	}}
+	err := pipeline(t, s).Do(t.Context(), &runtime.Request{}, &runtimetest.Responder{})
+	if runtime.CodeOf(err) != runtime.CodeUnauthenticated || runtime.AsError(err).Reason != runtime.ReasonTokenRevoked {
+		t.Errorf("a revoked token used its approval: %v", err)
+	}
+	if got, want := strings.Join(s.Events(), " "), upToPolicy+" intent await identify finish outcome"; got != want {
+		t.Errorf("stages %s, want %s", got, want)
 	}
 }
 
