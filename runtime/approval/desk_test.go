@@ -346,3 +346,42 @@ func TestRejectionEndsTheWait(t *testing.T) {
 		}
 	})
 }
+
+// A yes for one account is none for another: services choose what a request
+// acts on, and how, by header fields as well.
+func TestApprovalIsBoundToTheFieldsOfTheHeader(t *testing.T) {
+	for name, c := range map[string]struct {
+		field, value string
+		same         bool
+	}{
+		"another account":        {"Stripe-Account", "acct_other", false},
+		"another version":        {"Stripe-Version", "2020-01-01", false},
+		"a condition":            {"If-Match", "*", false},
+		"a preference":           {"Prefer", "return=minimal", false},
+		"the next try's own key": {"Idempotency-Key", "k2", true},
+		"a trace":                {"Traceparent", "00-1-2-01", true},
+		"another client":         {"User-Agent", "curl/8", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			first := d.ask(t, posted(agent("token:a"), "application/json", `{"amount":1}`))
+			d.accept(t, first)
+			again := posted(agent("token:a"), "application/json", `{"amount":1}`)
+			again.Request.Raw.Header.Set(c.field, c.value)
+			ticket, err := d.Await(t.Context(), again, asked())
+			if c.same {
+				if err != nil || ticket.ID != first {
+					t.Fatalf("the same request needs another yes: %+v, %v", ticket, err)
+				}
+				return
+			}
+			if e := wantCode(t, err, runtime.CodeApprovalPending); e.ApprovalID == first {
+				t.Error("the approval of another request was used")
+			}
+			view, err := d.Show(t.Context(), operator("local:1000"), runtime.DefaultTenant, runtime.AsError(err).ApprovalID, false)
+			if err != nil || !strings.Contains(view.Text, c.field+": "+c.value) {
+				t.Errorf("the person does not see the field: %v\n%s", err, view.Text)
+			}
+		})
+	}
+}

@@ -4,8 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"maps"
 	"mime"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -29,11 +32,38 @@ func (f *dossier) digest() (string, error) {
 	}
 	form, body := bodyForm(f.HeldRequest)
 	sum := sha256.Sum256(lengths(
-		"kimbap approval 1", string(f.Tenant), f.Principal, string(f.Action), f.Definition,
+		"kimbap approval 2", string(f.Tenant), f.Principal, string(f.Action), f.Definition,
 		f.Target.Scheme, f.Target.Authority, f.Target.Method, f.Target.Path,
-		string(args), form, f.Header.Get("Content-Type"), f.Header.Get("Content-Encoding"), body,
+		string(args), form, string(boundFields(f.Header)), body,
 	))
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// boundFields is the one form of the header fields that an approval is for. Any
+// field can change what a request does (the account it acts on, a condition, a
+// version), so all are bound but those of unbound.
+func boundFields(header http.Header) []byte {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		if !unbound(name) {
+			parts = append(parts, name, strconv.Itoa(len(header[name])))
+			parts = append(parts, header[name]...)
+		}
+	}
+	return lengths(parts...)
+}
+
+// unbound reports fields that say nothing of what is asked, or that clients
+// change by themselves when they try again.
+func unbound(name string) bool {
+	switch name = strings.ToLower(name); name {
+	case "user-agent", "accept-encoding", "accept-language", "connection", "content-length", "date", "expect", "te",
+		"traceparent", "tracestate", "baggage", "sentry-trace", "x-request-id", "x-correlation-id", "x-client-request-id",
+		"x-amzn-trace-id", "x-cloud-trace-context", "idempotency-key", "x-idempotency-key",
+		"x-stainless-retry-count", "x-stripe-client-telemetry":
+		return true
+	}
+	return strings.HasPrefix(name, "x-b3-")
 }
 
 // bodyForm returns how the body is compared, and the hex SHA-256 of that form.

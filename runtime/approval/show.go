@@ -108,6 +108,12 @@ func (s *sheet) head(a *Approval, f *dossier) {
 	if f.Target.Authority != "" {
 		s.line(0, "request    "+s.word(f.Target.Method)+" "+s.word(f.Target.Scheme+"://"+f.Target.Authority+f.Target.Path))
 	}
+	for _, name := range slices.Sorted(maps.Keys(f.Header)) {
+		if unbound(name) || name == "Accept" || name == "Content-Type" {
+			continue // the latter stands beside the body
+		}
+		s.line(0, "field      "+s.word(name)+": "+s.word(strings.Join(f.Header[name], ", ")))
+	}
 	s.line(0, "asked at   "+f.Created.UTC().Format(time.RFC3339)+", expires "+f.Expires.UTC().Format(time.RFC3339))
 	if a.By != "" {
 		s.line(0, "decided by "+s.word(a.By)+", presence "+s.word(a.Presence))
