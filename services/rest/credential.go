@@ -35,7 +35,7 @@ func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.R
 	case auth.Type == runtime.AuthNone || auth.Type == "":
 		return nil
 	case raw && auth.KeepIf != "" && s.matches(auth.KeepIf), raw && auth.Caller == runtime.CallerKeep && s.other:
-		result.Used = runtime.CredentialCaller
+		m.used = runtime.CredentialCaller
 		return nil
 	case raw && auth.Caller == runtime.CallerPlaceholder && (!s.placeholder || s.other):
 		return &runtime.Error{
@@ -45,7 +45,7 @@ func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.R
 		}
 	case !stored && raw && !s.placeholder:
 		if s.other {
-			result.Used = runtime.CredentialCaller
+			m.used = runtime.CredentialCaller
 		}
 		return nil
 	case !stored:
@@ -134,7 +134,7 @@ func (b *Backend) place(call *runtime.Call, auth *runtime.Auth, m *message, resu
 	}
 	m.scrub = b.matchers.of(secret, basic)
 	result.Unscanned = m.scrub == nil
-	result.Used = runtime.CredentialStored
+	m.used = runtime.CredentialStored
 	return nil
 }
 

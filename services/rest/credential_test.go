@@ -1,12 +1,15 @@
 package rest_test
 
 import (
+	"context"
 	"encoding/base64"
+	"net"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/services/rest"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
@@ -201,4 +204,24 @@ func TestBodiesThatCannotTakeACredential(t *testing.T) {
 	c.Action.Auth = &runtime.Auth{Type: runtime.AuthBody, Field: "key"}
 	r.refused(t, c, runtime.CodeInvalidInput, runtime.ReasonUnsupportedMedia)
 	equal(t, "requests", len(r.Requests()), 0)
+}
+
+// The record says which credential went out; without a trusted connection none
+// did.
+func TestNoCredentialIsRecordedThatDidNotLeave(t *testing.T) {
+	untrusted := newRig(t, servicestest.Options{}, func(o *rest.Options) { o.TLS = nil })
+	refused := newRig(t, servicestest.Options{}, func(o *rest.Options) { o.Dialer = refuser{} })
+	for name, r := range map[string]*rig{"certificate": untrusted, "egress": refused} {
+		result, err := r.backend.Execute(t.Context(), r.call("GET", "/"), &runtimetest.Responder{})
+		if err == nil || result.Used != runtime.CredentialNone {
+			t.Errorf("%s: used %q, error %v", name, result.Used, err)
+		}
+	}
+}
+
+// refuser is an egress guard that lets nothing out.
+type refuser struct{}
+
+func (refuser) Dial(context.Context, string, bool, bool) (net.Conn, string, bool, error) {
+	return nil, "", false, &runtime.Error{Code: runtime.CodeEgressDenied}
 }

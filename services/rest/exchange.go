@@ -96,6 +96,7 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 			conn.begin()
 			x.conn.Store(conn)
 			x.result.Address, x.result.Private = conn.address, conn.private
+			x.result.Used = x.message.used // not before: without a connection nothing left
 		},
 		PutIdleConn: func(err error) {
 			if conn := x.conn.Load(); conn != nil && err == nil {

@@ -30,6 +30,7 @@ type message struct {
 	upgrade           string // the protocol asked for, "" for none
 	private           []string
 	scrub             *matcher // nil: no stored credential goes out
+	used              runtime.CredentialUse
 }
 
 // forward takes the caller's own request.
