@@ -1,6 +1,7 @@
 package classifier
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 )
@@ -82,6 +83,8 @@ type walk struct {
 	route *compiled
 	tail  bool  // route was found by {name...} or **
 	near  *leaf // would match but for a final slash
+	loose bool  // literals match in any case, and with a format at the end
+	alike bool  // some segment is a literal in another case or with a format
 	err   *Error
 }
 
@@ -98,7 +101,15 @@ func (w *walk) find(n *node, i int) outcome {
 		return w.choose(n.tail, true, false)
 	}
 	seg := w.path.at(i)
-	if next := n.literals[seg.text]; next != nil {
+	next := n.literals[seg.text]
+	if next == nil && n.literals != nil {
+		if like := n.resembling(seg.text, i == w.path.count-1); like != nil {
+			if w.alike = true; w.loose {
+				next = like
+			}
+		}
+	}
+	if next != nil {
 		if o := w.find(next, i+1); o != nothing {
 			return o
 		}
@@ -142,9 +153,31 @@ func (n *node) disguised(text string) *Error {
 	return nil
 }
 
+// resembling finds the literal that some servers take a segment for: they ignore
+// case, or read what follows a dot in the last segment as a format ("keys.json").
+func (n *node) resembling(text string, last bool) *node {
+	var space [128]byte
+	lower := space[:0]
+	for i := range len(text) {
+		c := text[i]
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		lower = append(lower, c)
+	}
+	if like := n.folded[string(lower)]; like != nil || !last {
+		return like
+	}
+	if dot := bytes.LastIndexByte(lower, '.'); dot > 0 {
+		return n.folded[string(lower[:dot])]
+	}
+	return nil
+}
+
 // refuseNearMiss keeps a request from a catch-all when an upstream could well
 // read it as a more specific action: with the final slash taken off or put on,
-// or with encoded slashes taken as separators.
+// in another case or with a format at its end, or with encoded slashes taken as
+// separators.
 func (w *walk) refuseNearMiss(root *node) *Error {
 	if !w.tail {
 		return nil
@@ -156,6 +189,12 @@ func (w *walk) refuseNearMiss(root *node) *Error {
 			}
 		}
 	}
+	if w.alike {
+		again := walk{in: w.in, path: w.path, loose: true}
+		if again.elsewhere(root, w) {
+			return badTarget(reasonInvalidTarget, "only the case of its letters or a format at its end tells this path from that of another action: write it as the service does")
+		}
+	}
 	if !w.path.slashes {
 		return nil
 	}
@@ -164,15 +203,22 @@ func (w *walk) refuseNearMiss(root *node) *Error {
 		again.path.addParts(w.path.at(i))
 	}
 	again.path.query = w.path.query
-	switch again.find(root, 0) {
-	case found:
-		if again.route.route.Action == w.route.route.Action {
-			return nil
-		}
-	case nothing:
-		return nil
+	if again.elsewhere(root, w) {
+		return badTarget(reasonInvalidTarget, "with its encoded slashes decoded this path would be another action")
 	}
-	return badTarget(reasonInvalidTarget, "with its encoded slashes decoded this path would be another action")
+	return nil
+}
+
+// elsewhere reports whether this other reading of a request is another action
+// than the first, or cannot be told from one.
+func (w *walk) elsewhere(root *node, first *walk) bool {
+	switch w.find(root, 0) {
+	case found:
+		return w.route.route.Action != first.route.route.Action
+	case nothing:
+		return false
+	}
+	return true
 }
 
 // addParts splits a segment at its encoded slashes.

@@ -24,6 +24,7 @@ type host struct{ methods map[string]*node }
 // node is one place in a trie. Its children are tried from the most specific on.
 type node struct {
 	literals map[string]*node
+	folded   map[string]*node // literals in lower case, for near misses
 	typed    *node
 	variable *node
 	end      *leaf // routes whose pattern ends here
@@ -108,9 +109,11 @@ func (n *node) insert(pieces []piece, c *compiled) {
 		switch p.kind {
 		case literal:
 			if n.literals == nil {
-				n.literals = map[string]*node{}
+				n.literals, n.folded = map[string]*node{}, map[string]*node{}
 			}
-			n = child(n.literals[p.text], func(made *node) { n.literals[p.text] = made })
+			n = child(n.literals[p.text], func(made *node) {
+				n.literals[p.text], n.folded[strings.ToLower(p.text)] = made, made
+			})
 		case typed:
 			n = child(n.typed, func(made *node) { n.typed = made })
 		case variable:
