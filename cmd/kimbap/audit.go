@@ -69,7 +69,9 @@ func (c *cli) tail(ctx context.Context, a *app.App, follow bool, lines int) erro
 		}
 	}
 	for _, r := range last {
-		c.record(r)
+		if err := c.record(r); err != nil {
+			return err
+		}
 	}
 	if !follow {
 		return nil
@@ -81,19 +83,29 @@ func (c *cli) tail(ctx context.Context, a *app.App, follow bool, lines int) erro
 		if err != nil {
 			return err
 		}
-		c.record(r)
+		if err := c.record(r); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// record prints one record: its own line of JSON with -o json, else columns.
-func (c *cli) record(r app.Record) {
-	if c.output != "text" {
-		fmt.Fprintf(c.out, "%s\n", r.Line)
-		return
+// record prints one record: its own line of JSON with -o json, a document with
+// -o yaml or --jq, else columns.
+func (c *cli) record(r app.Record) error {
+	switch {
+	case c.output == "text":
+		row := recordRow(r)
+		_, err := fmt.Fprintf(c.out, "%s  %-8s %-10s %-32s %-10s %-4s %s\n", row[0], row[1], row[2], row[3], row[4], row[5], row[6])
+		return err
+	case c.output == "json" && c.jq == "":
+		_, err := fmt.Fprintf(c.out, "%s\n", r.Line)
+		return err
 	}
-	row := recordRow(r)
-	fmt.Fprintf(c.out, "%s  %-8s %-10s %-32s %-10s %-4s %s\n", row[0], row[1], row[2], row[3], row[4], row[5], row[6])
+	if c.output == "yaml" {
+		fmt.Fprintln(c.out, "---")
+	}
+	return c.show(json.RawMessage(r.Line), nil)
 }
 
 func recordRow(r app.Record) []string {

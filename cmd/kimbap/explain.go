@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -75,14 +77,15 @@ func (c *cli) explainRequest(ctx context.Context, a *app.App, id string) error {
 	if len(records) == 0 {
 		return missing("kimbap audit tail", "the trail has no request %q", id)
 	}
-	for i := len(records) - 1; i >= 0; i-- {
-		text, err := app.Render(records[i].Line, "json", "")
-		if err != nil {
-			return err
-		}
-		if _, err := c.out.Write(text); err != nil {
-			return err
-		}
+	list := []json.RawMessage{}
+	for _, r := range slices.Backward(records) {
+		list = append(list, json.RawMessage(r.Line))
 	}
-	return nil
+	return c.show(list, func() {
+		for _, line := range list {
+			if text, err := app.Render(line, "json", ""); err == nil {
+				_, _ = c.out.Write(text)
+			}
+		}
+	})
 }

@@ -27,24 +27,24 @@ const (
 
 // Problem is one fault of a ledger.
 type Problem struct {
-	Kind     ProblemKind
-	Slot     string
-	File     string
-	Line     int    // from 1; 0: the whole file
-	Sequence uint64 // of the record at fault, 0 when it has none
-	Msg      string // one sentence
+	Kind     ProblemKind `json:"kind"`
+	Slot     string      `json:"slot"`
+	File     string      `json:"file"`
+	Line     int         `json:"line"`     // from 1; 0: the whole file
+	Sequence uint64      `json:"sequence"` // of the record at fault, 0 when it has none
+	Msg      string      `json:"msg"`      // one sentence
 }
 
 // SlotReport is what verification found in one slot.
 type SlotReport struct {
-	Slot     string
-	First    uint64 // number of the first record, 0 when there is none
-	Last     uint64
-	Records  uint64
-	Segments int
-	Head     string // hex SHA-256 of the last record: note it elsewhere to anchor it
-	Torn     bool   // the last line has no end: a write in progress or cut by a crash
-	Problems []Problem
+	Slot     string    `json:"slot"`
+	First    uint64    `json:"first"` // number of the first record, 0 when there is none
+	Last     uint64    `json:"last"`
+	Records  uint64    `json:"records"`
+	Segments int       `json:"segments"`
+	Head     string    `json:"head"`           // hex SHA-256 of the last record: note it elsewhere to anchor it
+	Torn     bool      `json:"torn,omitempty"` // the last line has no end: a write in progress or cut by a crash
+	Problems []Problem `json:"problems,omitempty"`
 }
 
 // Anchor says how far something outside of the ledger vouches for its end.
@@ -56,9 +56,9 @@ const NotAnchored Anchor = "not anchored"
 
 // Report is the result of [Verify].
 type Report struct {
-	Slots  []SlotReport
-	Anchor Anchor
-	OK     bool // no slot has a problem
+	Slots  []SlotReport `json:"slots"`
+	Anchor Anchor       `json:"anchor"`
+	OK     bool         `json:"ok"` // no slot has a problem
 }
 
 // String is the report for people.

@@ -9,12 +9,12 @@ import (
 
 // Step is one rule that was looked at, or at the end the default for the risk.
 type Step struct {
-	Rule    string
-	Line    int // in the file; 0 for a default
-	Effect  runtime.Effect
-	Matched bool
-	Lifted  bool   // matched, but mode: report lets it pass
-	Why     string // one clause for a person
+	Rule    string         `json:"rule"`
+	Line    int            `json:"line,omitempty"` // in the file; 0 for a default
+	Effect  runtime.Effect `json:"effect,omitempty"`
+	Matched bool           `json:"matched"`
+	Lifted  bool           `json:"lifted,omitempty"` // matched, but mode: report lets it pass
+	Why     string         `json:"why"`              // one clause for a person
 }
 
 // Explain shows every rule that [Policy.Decide] looks at for the question, in
