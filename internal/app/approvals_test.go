@@ -1,0 +1,196 @@
+package app_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+const askWrites = "version: 1\nrules: [{name: ask, match: {action: notes.create-note}, then: require_approval}]\n"
+
+// write is a request that needs a person.
+const write = "POST https://" + apptest.Host + "/notes"
+
+// beat says that somebody watches, as `kimbap approve watch` does.
+func beat(t *testing.T, a *app.App) {
+	t.Helper()
+	if err := a.Approvals().Beat(t.Context(), a.Operator(), runtime.DefaultTenant, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waiting returns the one approval that waits.
+func waiting(t *testing.T, a *app.App) string {
+	t.Helper()
+	var id string
+	apptest.Eventually(t, "an approval that waits", func() bool {
+		list, err := a.ListApprovals(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) == 1 {
+			id = list[0].ID
+		}
+		return id != ""
+	})
+	return id
+}
+
+// A yes is for one request, once.
+func TestApprovedRequestExecutesOnce(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: askWrites})
+	person := k.Open(t, "")
+	first := k.Do(t, write, `{"text":"one"}`)
+	if first.Status != 403 || first.Problem.Code != "approval_pending" || first.Problem.Approval == "" || first.Header.Get("Retry-After") == "" {
+		t.Fatalf("%d %+v %v", first.Status, first.Problem, first.Header)
+	}
+	if strings.Contains(first.Body, "approve accept") {
+		t.Error("the agent is told the command that accepts")
+	}
+	if again := k.Do(t, write, `{"text":"one"}`); again.Problem.Approval != first.Problem.Approval {
+		t.Errorf("a retry asked anew: %+v", again.Problem)
+	}
+	if _, err := person.Accept(t.Context(), first.Problem.Approval, false); err != nil {
+		t.Fatal(err)
+	}
+	other := k.Do(t, write, `{"text":"two"}`)
+	if other.Problem.Code != "approval_pending" || other.Problem.Approval == first.Problem.Approval {
+		t.Errorf("another body took the yes: %+v", other.Problem)
+	}
+	if len(k.Up.Requests()) != 0 {
+		t.Fatal("something left before its time")
+	}
+	k.Await(t, nil, 6) // the outcomes so far
+	mark := k.Mark(t)
+	if a := k.Do(t, write, `{"text":"one"}`); a.Status != 200 {
+		t.Errorf("%d %+v", a.Status, a.Problem)
+	}
+	if got := k.Up.Last(t); string(got.Body) != `{"text":"one"}` || len(k.Up.Requests()) != 1 {
+		t.Errorf("%q, %d requests", got.Body, len(k.Up.Requests()))
+	}
+	r := wantRecords(t, k, mark, "intent require_approval notes.create-note", "outcome require_approval notes.create-note ok -")
+	if r[1].Approval != first.Problem.Approval {
+		t.Errorf("the outcome does not name its approval: %s", r[1].Line)
+	}
+	third := k.Do(t, write, `{"text":"one"}`)
+	if third.Problem.Code != "approval_pending" || third.Problem.Approval == first.Problem.Approval || len(k.Up.Requests()) != 1 {
+		t.Errorf("the yes was used twice: %+v", third.Problem)
+	}
+	k.Verify(t)
+}
+
+func TestRejectedRequestIsTold(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: askWrites})
+	person := k.Open(t, "")
+	beat(t, person)
+	got := make(chan apptest.Answer, 1)
+	client := k.Client(t, "")
+	go func() { got <- apptest.Send(t, client, write, `{"text":"one"}`) }()
+	if _, err := person.Reject(t.Context(), waiting(t, person), "not today"); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-got; a.Status != 403 || a.Problem.Code != "approval_rejected" || len(k.Up.Requests()) != 0 {
+		t.Errorf("%d %+v", a.Status, a.Problem)
+	}
+}
+
+// While somebody watches, the request is held and executed by its own process.
+func TestHeldRequestIsExecutedByItsHolder(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: askWrites})
+	person := k.Open(t, "")
+	beat(t, person)
+	got := make(chan apptest.Answer, 1)
+	client := k.Client(t, "")
+	go func() { got <- apptest.Send(t, client, write, `{"text":"held"}`) }()
+	id := waiting(t, person)
+	if len(k.Up.Requests()) != 0 {
+		t.Error("left before the yes")
+	}
+	mark := k.Mark(t)
+	if _, err := person.Accept(t.Context(), id, false); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-got; a.Status != 200 || len(k.Up.Requests()) != 1 {
+		t.Errorf("%d %+v, the upstream saw %d", a.Status, a.Problem, len(k.Up.Requests()))
+	}
+	for _, r := range k.Await(t, mark, 1) {
+		if r.Slot != "proxy" {
+			t.Errorf("executed by the process of the decider: %s", r.Line)
+		}
+	}
+}
+
+// A person's yes does not outlive a rule that has since said no.
+func TestPolicyIsAskedAgainWhenAYesIsUsed(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: askWrites})
+	person := k.Open(t, "")
+	beat(t, person)
+	got := make(chan apptest.Answer, 1)
+	client := k.Client(t, "")
+	go func() { got <- apptest.Send(t, client, write, `{"text":"held"}`) }()
+	id := waiting(t, person)
+	digest := k.App.Policy().Current().Digest()
+	k.Write(t, "policy.yaml", "version: 1\nrules: [{name: closed, match: {service: notes}, then: deny}]\n")
+	apptest.Within(t, soon, "the new policy", func() bool { return k.App.Policy().Current().Digest() != digest })
+	if _, err := person.Accept(t.Context(), id, false); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-got; a.Status != 403 || a.Problem.Reason != "policy_changed" || len(k.Up.Requests()) != 0 {
+		t.Errorf("%d %+v", a.Status, a.Problem)
+	}
+}
+
+// A client that goes while its request is held leaves nothing running.
+func TestClientLeavesWhileHeld(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: askWrites})
+	person := k.Open(t, "")
+	beat(t, person)
+	mark := k.Mark(t)
+	w := k.Tunnel(t, apptest.Authority)
+	const body = `{"text":"gone"}`
+	if _, err := w.Write([]byte("POST /notes HTTP/1.1\r\nHost: " + apptest.Host + "\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n" + body)); err != nil {
+		t.Fatal(err)
+	}
+	id := waiting(t, person)
+	_ = w.Close()
+	wantRecords(t, k, mark, "intent require_approval notes.create-note", "outcome require_approval notes.create-note error canceled")
+	if _, err := person.Accept(t.Context(), id, false); err != nil {
+		t.Fatal(err)
+	}
+	if len(k.Up.Requests()) != 0 {
+		t.Error("executed for nobody")
+	}
+	if a := k.Do(t, write, body); a.Status != 200 || len(k.Up.Requests()) != 1 {
+		t.Errorf("the identical retry: %d %+v", a.Status, a.Problem)
+	}
+}
+
+// How an approval stands is for its requester only.
+func TestApprovalPageIsForTheSamePrincipal(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: askWrites, Serve: app.ServeOptions{RequireToken: true}})
+	person := k.Open(t, "")
+	token := func(agent string) string {
+		secret, _, err := person.CreateToken(t.Context(), app.TokenGrant{Agent: agent, Scopes: []string{"*"}, TTL: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secret.Reveal()
+	}
+	mine, theirs := token("mine"), token("theirs")
+	asked := apptest.Send(t, k.Client(t, mine), write, `{"text":"x"}`)
+	page := func(fields string) apptest.Answer {
+		return k.Dial(t).Ask("GET /kimbap/approvals/" + asked.Problem.Approval + " HTTP/1.1\r\nHost: " + k.Proxy + "\r\n" + fields + "\r\n")
+	}
+	if a := page("Proxy-Authorization: Bearer " + mine + "\r\n"); a.Status != 200 || !strings.Contains(a.Body, `"pending"`) {
+		t.Errorf("own: %d %s", a.Status, a.Body)
+	}
+	for name, fields := range map[string]string{"another agent": "Proxy-Authorization: Bearer " + theirs + "\r\n", "nobody": ""} {
+		if a := page(fields); a.Status < 400 || strings.Contains(a.Body, "notes.create-note") {
+			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+)
+
+// role names what this test binary does when a test starts it again.
+const role = "KIMBAP_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	if what := os.Getenv(role); what != "" {
+		os.Exit(child(what, os.Args[1:]))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// child is another process over the home in args[0].
+func child(what string, args []string) int {
+	log := &apptest.Buffer{}
+	slot := map[string]string{"proxy": "proxy"}[what]
+	a, err := app.New(apptest.OptionsOver(args[0], slot, log, false))
+	if err == nil {
+		err = a.Open(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	switch what {
+	case "proxy": // until it is killed, or its stdin ends
+		ctx, stop := context.WithCancel(context.Background())
+		go func() { _, _ = os.Stdin.Read(make([]byte, 1)); stop() }()
+		err = a.Serve(ctx, app.ServeOptions{Listen: "127.0.0.1:0", State: true, Ready: func(addr net.Addr) { fmt.Println(addr) }})
+	case "tokens": // a short command, over and over
+		for range 20 {
+			if _, _, err = a.CreateToken(context.Background(), app.TokenGrant{Agent: "child", Scopes: []string{"*"}, TTL: time.Hour}); err != nil {
+				break
+			}
+		}
+	}
+	if closing := a.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err, log)
+		return 1
+	}
+	return 0
+}
+
+// start is the command that runs a role in a process of its own.
+func start(t *testing.T, what string, args ...string) (*exec.Cmd, *strings.Builder) {
+	t.Helper()
+	said := &strings.Builder{}
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), role+"="+what)
+	cmd.Stderr = said
+	return cmd, said
+}

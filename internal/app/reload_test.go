@@ -1,0 +1,135 @@
+package app_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// soon is the window in which every process follows a change, with what a busy
+// machine needs on top of the promised second.
+const soon = 2 * time.Second
+
+const getNote = "GET /notes/1 HTTP/1.1\r\nHost: " + apptest.Host + "\r\n\r\n"
+
+// An open tunnel does not keep the policy, the services, the token or the
+// secret that it was opened with.
+func TestOpenTunnelFollowsThePolicy(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	w := k.Tunnel(t, apptest.Authority)
+	if a := w.Ask(getNote); a.Status != 200 {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	k.Write(t, "policy.yaml", "version: 1\nrules: [{name: closed, match: {service: notes}, then: deny}]\n")
+	apptest.Within(t, soon, "the new policy in the old tunnel", func() bool { return w.Ask(getNote).Problem.Rule == "closed" })
+	before := len(k.Up.Requests())
+	if a := w.Ask(getNote); a.Status != 403 || len(k.Up.Requests()) != before {
+		t.Errorf("%d", a.Status)
+	}
+}
+
+func TestOpenTunnelFollowsTheServices(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	w := k.Tunnel(t, apptest.Authority)
+	if a := w.Ask(getNote); a.Status != 200 {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	k.Write(t, "services/notes.yaml", strings.Replace(apptest.Notes, "path: \"/notes/{id:int}\", idempotent: true", "path: \"/new/{id:int}\", idempotent: true", 1))
+	apptest.Within(t, soon, "the new services in the old tunnel", func() bool { return w.Ask(getNote).Problem.Reason == "unmatched" })
+	if a := w.Ask("GET /new/1 HTTP/1.1\r\nHost: " + apptest.Host + "\r\n\r\n"); a.Status != 200 {
+		t.Errorf("%d %+v", a.Status, a.Problem)
+	}
+}
+
+// A file that does not load changes nothing, and is said.
+func TestInvalidFilesKeepTheOldState(t *testing.T) {
+	for _, c := range []struct{ file, broken string }{
+		{"policy.yaml", "version: 1\nrules: [{name: x, then: perhaps}]\n"},
+		{"services/notes.yaml", "name: notes\nactions: 7\n"},
+		{"services/second.yaml", strings.Replace(apptest.Notes, "name: notes", "name: second", 1)}, // the same routes
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			k := apptest.New(t, apptest.Options{Policy: askDeletes})
+			w := k.Tunnel(t, apptest.Authority)
+			policy := k.App.Policy().Current().Digest()
+			k.Write(t, c.file, c.broken)
+			apptest.Within(t, soon, "status saying that the reload was refused", func() bool {
+				running := k.App.Proxies()
+				return len(running) == 1 && running[0].Problem != ""
+			})
+			if k.App.Health(t.Context()) == nil {
+				t.Error("health is well")
+			}
+			if a := w.Ask(getNote); a.Status != 200 || k.App.Policy().Current().Digest() != policy {
+				t.Errorf("the old state is gone: %d %+v", a.Status, a.Problem)
+			}
+			kept := 0
+			for _, r := range k.Records(t) {
+				if r.Event == "reload" && r.Fields["result"] == "kept the old state" {
+					kept++
+				}
+			}
+			if kept != 1 {
+				t.Errorf("%d records of the refused reload", kept)
+			}
+			repaired := map[string]string{"policy.yaml": askDeletes, "services/notes.yaml": apptest.Notes, "services/second.yaml": second}
+			k.Write(t, c.file, repaired[c.file])
+			apptest.Within(t, soon, "health after the repair", func() bool { return k.App.Health(t.Context()) == nil })
+			apptest.Within(t, soon, "status after the repair", func() bool { return k.App.Proxies()[0].Problem == "" })
+		})
+	}
+}
+
+const second = `name: second
+version: 1.0.0
+description: Beside the first
+base_url: https://second.test
+auth: {type: none}
+actions:
+  read: {description: Read, method: GET, path: /x, risk: {level: low}}
+`
+
+func TestOpenTunnelLosesItsRevokedToken(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Serve: app.ServeOptions{RequireToken: true}})
+	other := k.Open(t, "")
+	token, info, err := other.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"notes.*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, a := k.Connect(t, apptest.Authority); a.Status != http.StatusProxyAuthRequired || a.Header.Get("Proxy-Authenticate") == "" {
+		t.Errorf("without a token: %d", a.Status)
+	}
+	w := k.Tunnel(t, apptest.Authority, "Proxy-Authorization: Bearer "+token.Reveal())
+	if a := w.Ask(getNote); a.Status != 200 {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	if revoked, err := other.RevokeToken(t.Context(), info.ID); err != nil || !revoked {
+		t.Fatal(revoked, err)
+	}
+	apptest.Within(t, soon, "the refusal of the revoked token", func() bool { a := w.Ask(getNote); t.Log(a); return a.Problem.Reason == "token_revoked" })
+	before := len(k.Up.Requests())
+	if a := w.Ask(getNote); a.Status != 407 || len(k.Up.Requests()) != before {
+		t.Errorf("%d", a.Status)
+	}
+}
+
+func TestOpenTunnelUsesTheReplacedSecret(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	w := k.Tunnel(t, apptest.Authority)
+	if a := w.Ask(getNote); a.Status != 200 {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	const replaced = "sk-live-replaced-77c1a1c2e8"
+	if _, _, err := k.Open(t, "").SetSecret(t.Context(), apptest.Secret, runtime.NewSecret(replaced), nil); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Within(t, soon, "the new secret at the upstream", func() bool {
+		w.Ask(getNote)
+		return k.Up.Last(t).Header.Get("Authorization") == "Bearer "+replaced
+	})
+}
