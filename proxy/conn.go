@@ -15,6 +15,7 @@ type tunnel struct {
 	scheme    string // "https" after a handshake, "http" when cleartext followed
 	authority string
 	caller    runtime.Caller // as shown at the CONNECT
+	seat      *place
 }
 
 // conn is a connection that a client speaks HTTP on: one of the listener, or

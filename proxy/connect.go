@@ -86,14 +86,14 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, req)
 		return
 	}
-	seat, full := s.tunnels.enter(string(principal.Tenant)+"/"+principal.ID, t.authority)
+	seat, full := s.tunnels.enter(caller, string(principal.Tenant)+"/"+principal.ID, t.authority)
 	if full != nil {
 		req.Refusal = full
 		s.refuse(w, r, req)
 		return
 	}
 	if s.intercepts(t.authority) {
-		s.intercept(w, r, seat, &tunnel{authority: t.authority, caller: caller})
+		s.intercept(w, r, seat, &tunnel{authority: t.authority, caller: caller, seat: seat})
 		return
 	}
 	defer seat.leave()

@@ -159,6 +159,9 @@ func (o *responder) Upgrade() (net.Conn, error) {
 		return nil, err
 	}
 	o.taken = client
+	if client.tunnel != nil {
+		client.tunnel.seat.upgrade()
+	}
 	// net/http forgets the connection here; the end of the request, or of the
 	// server, still ends it.
 	context.AfterFunc(o.r.Context(), func() { _ = client.Close() })

@@ -57,6 +57,7 @@ type stages struct {
 	upstreams map[string]string // authority → address
 	table     *classifier.Table
 	deny      map[runtime.Ref]bool
+	revoked   bool
 	intents   []runtime.Record
 	outcomes  chan runtime.Record
 	dials     []string
@@ -114,6 +115,11 @@ func newRig(t *testing.T, change func(*Options, *stages)) *rig {
 }
 
 func (s *stages) Identify(_ context.Context, c runtime.Caller) (runtime.Principal, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.revoked && !c.Token.Empty() {
+		return runtime.Principal{}, &runtime.Error{Code: runtime.CodeUnauthenticated, Reason: runtime.ReasonTokenRevoked, Msg: "revoked"}
+	}
 	p := runtime.Principal{ID: "local:1", Kind: runtime.KindAgent, Tenant: runtime.DefaultTenant, Scopes: []runtime.Scope{"*"}}
 	switch {
 	case c.Token.Equal(runtime.NewSecret(goodToken)):

@@ -151,6 +151,18 @@ func (s *Server) Reloaded() {
 	s.tunnels.closeIf(func(authority string) bool { return s.intercepts(authority) })
 }
 
+// Recheck closes raw tunnels, and upgraded connections in other tunnels, whose
+// caller would be turned away now: nothing in them is a request that could be
+// refused. It costs one identification for each principal that has a tunnel.
+func (s *Server) Recheck(ctx context.Context) {
+	for owner, caller := range s.tunnels.callers() {
+		_, err := s.o.Identity.Identify(ctx, caller)
+		if runtime.CodeOf(err) == runtime.CodeUnauthenticated { // a store that is busy closes nothing
+			s.tunnels.closeThose(func(p *place) bool { return p.owner == owner && (p.spliced || p.upgraded) })
+		}
+	}
+}
+
 // ServeHTTP takes one request from any of our connections.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := connOf(r.Context())

@@ -233,6 +233,67 @@ func TestReloadClosesRawTunnels(t *testing.T) {
 	}
 }
 
+// A tunnel that was judged before a reload and opened after it is no way round.
+func TestReloadClosesATunnelThatIsStillOpening(t *testing.T) {
+	r := newRig(t, nil)
+	r.upstream("new.test:80", func(c net.Conn, br *bufio.Reader) { _, _ = io.Copy(c, br) })
+	c := r.connect("new.test:80", "GET / HTTP/1.1\r\n") // the head is not whole: nothing passes yet
+	r.eventually("a place", func() bool { return len(r.server.tunnels.callers()) == 1 })
+	r.stages.own(t, append(slices.Clone(goodOrigins), "http://new.test:80")...)
+	r.server.Reloaded()
+	c.send("Host: new.test\r\n\r\n")
+	if got, err := io.ReadAll(c.br); isTimeout(err) || len(got) > 0 {
+		t.Errorf("it opened: %q %v", got, err)
+	}
+}
+
+// What a token opened ends with the token where no request comes that could be
+// refused: raw tunnels, and connections upgraded inside an intercepted one.
+func TestRevocationClosesTunnels(t *testing.T) {
+	r := newRig(t, nil)
+	r.upstream("raw.test:80", func(c net.Conn, br *bufio.Reader) { _, _ = io.Copy(c, br) })
+	r.upstream("plain.good.test:80", func(c net.Conn, br *bufio.Reader) {
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_, _ = io.Copy(c, br)
+	})
+	open := func(authority, field, path string) *client {
+		c := r.dial()
+		c.send("CONNECT " + authority + " HTTP/1.1\r\nHost: " + authority + "\r\n" + field + "\r\n")
+		c.answer("CONNECT")
+		host := strings.TrimSuffix(authority, ":80")
+		upgrade := ""
+		if path == "/open" {
+			upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n"
+		}
+		c.send("GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\n" + upgrade + "\r\n")
+		if _, err := c.br.ReadString('\n'); err != nil {
+			t.Fatalf("%s: %v", authority, err)
+		}
+		return c
+	}
+	token := "Proxy-Authorization: " + basic("kimbap", goodToken) + "\r\n"
+	revoked := []*client{open("raw.test:80", token, "/"), open("plain.good.test:80", token, "/open")}
+	kept := open("raw.test:80", "", "/")
+	r.server.Recheck(t.Context())
+	r.stages.mu.Lock()
+	r.stages.revoked = true
+	r.stages.mu.Unlock()
+	revoked[0].send("x") // the token was good at the first look
+	if _, err := io.ReadAtLeast(revoked[0].br, make([]byte, 64), len("Host: raw.test\r\n\r\nx")); err != nil {
+		t.Fatalf("closed too early: %v", err)
+	}
+	r.server.Recheck(t.Context())
+	for i, c := range revoked {
+		if rest, err := io.ReadAll(c.br); isTimeout(err) {
+			t.Errorf("tunnel %d is still open after %q", i, rest)
+		}
+	}
+	kept.send("still here")
+	if got, err := io.ReadAll(io.LimitReader(kept.br, int64(len("Host: raw.test\r\n\r\nstill here")))); err != nil || !strings.HasSuffix(string(got), "still here") {
+		t.Errorf("the owner's own tunnel: %q %v", got, err)
+	}
+}
+
 // Shutdown lets a request finish, closes what is idle or quiet, and comes back
 // with every outcome recorded.
 func TestShutdownDrains(t *testing.T) {

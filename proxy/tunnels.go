@@ -27,12 +27,15 @@ type tunnels struct {
 // place is one tunnel's place among them.
 type place struct {
 	of        *tunnels
+	caller    runtime.Caller
 	owner     string
 	authority string
 	spliced   bool       // raw bytes pass, without requests of their own
+	upgraded  bool       // so they do inside an intercepted tunnel
 	conns     []net.Conn // to close with it
 	moved     atomic.Int64
 	freed     bool
+	doomed    bool // closes when it becomes a raw tunnel
 }
 
 func newTunnels(limits Limits) *tunnels {
@@ -41,8 +44,8 @@ func newTunnels(limits Limits) *tunnels {
 	}
 }
 
-// enter takes a place for a tunnel of owner, or says why there is none.
-func (t *tunnels) enter(owner, authority string) (*place, *runtime.Error) {
+// enter takes a place for a tunnel of owner, as who the caller was identified, or says why there is none.
+func (t *tunnels) enter(caller runtime.Caller, owner, authority string) (*place, *runtime.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.open) >= t.limits.Tunnels {
@@ -51,7 +54,7 @@ func (t *tunnels) enter(owner, authority string) (*place, *runtime.Error) {
 	if t.owners[owner] >= t.limits.PerPrincipal {
 		return nil, full("this principal has as many tunnels open as it may", "close connections that are not used, or raise proxy.limits.per_principal")
 	}
-	p := &place{of: t, owner: owner, authority: authority}
+	p := &place{of: t, caller: caller, owner: owner, authority: authority}
 	t.open[p] = struct{}{}
 	t.owners[owner]++
 	return p, nil
@@ -89,20 +92,50 @@ func (p *place) hold(c net.Conn) {
 	p.conns = append(p.conns, c)
 }
 
-// splice says that raw bytes pass from now on.
+// splice says that raw bytes pass from now on. A tunnel whose host has become
+// one of ours since the CONNECT was judged is closed instead.
 func (p *place) splice() {
 	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
 	p.spliced = true
 	p.touch()
+	var conns []net.Conn
+	if p.doomed {
+		conns = p.conns
+	}
+	p.of.mu.Unlock()
+	for _, c := range conns {
+		_ = c.Close()
+	}
+}
+
+// upgrade says that a request inside was the last: the connection is upgraded.
+func (p *place) upgrade() {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.upgraded = true
 }
 
 // touch says that bytes have moved.
 func (p *place) touch() { p.moved.Store(time.Now().UnixNano()) }
 
-// closeIf closes the raw tunnels whose authority it is asked about.
+// closeIf closes the raw tunnels whose authority it is asked about, those that
+// are about to become one too.
 func (t *tunnels) closeIf(ask func(authority string) bool) {
-	t.closeThose(func(p *place) bool { return p.spliced && ask(p.authority) })
+	t.closeThose(func(p *place) bool {
+		p.doomed = p.doomed || ask(p.authority)
+		return p.spliced && p.doomed
+	})
+}
+
+// callers returns one caller for each owner of a tunnel.
+func (t *tunnels) callers() map[string]runtime.Caller {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	callers := make(map[string]runtime.Caller, len(t.owners))
+	for p := range t.open {
+		callers[p.owner] = p.caller
+	}
+	return callers
 }
 
 // closeAll closes every tunnel and all that are yet to come.

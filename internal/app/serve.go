@@ -68,7 +68,7 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	go a.watch(watching, o.Reload, server.Reloaded)
+	go a.watch(watching, o.Reload, server)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ln) }()
 	if o.Ready != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 )
 
@@ -20,7 +21,7 @@ const watchEvery = 250 * time.Millisecond
 // watch keeps a long-lived process in step with its home until ctx ends:
 // secrets and tokens by the store's change counter, services and policy by
 // their files. A call on kick reloads the files at once.
-func (a *App) watch(ctx context.Context, kick <-chan os.Signal, reloaded func()) {
+func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Server) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	counter, _ := a.store.Changes(ctx)
@@ -44,8 +45,9 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, reloaded func())
 		if now := a.fingerprint(); forced || now != files {
 			files = now
 			a.reload(ctx)
-			reloaded()
+			server.Reloaded()
 		}
+		server.Recheck(ctx)
 	}
 }
 
