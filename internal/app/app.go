@@ -65,6 +65,7 @@ type App struct {
 	tunnel    *proxy.Tunnel
 	pipeline  *runtime.Pipeline
 
+	files     string // fingerprint of the services and policy before they were first read
 	authority struct {
 		once sync.Once
 		ca   *certs.Authority

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -132,4 +133,19 @@ func TestOpenTunnelUsesTheReplacedSecret(t *testing.T) {
 		w.Ask(getNote)
 		return k.Up.Last(t).Header.Get("Authorization") == "Bearer "+replaced
 	})
+}
+
+// What is written after the files were read and before they are watched counts.
+func TestAChangeBeforeTheFirstLookIsSeen(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	a := k.Open(t, "")
+	k.Write(t, "policy.yaml", "version: 1\nrules: broken\n")
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- a.Serve(ctx, app.ServeOptions{Listen: "127.0.0.1:0"}) }()
+	apptest.Within(t, soon, "the change", func() bool { return a.Health(ctx) != nil })
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
 }

@@ -41,6 +41,7 @@ func (l *listeners) all() []netip.AddrPort {
 }
 
 func (a *App) loadServices(context.Context) error {
+	a.files = a.fingerprint()
 	set, err := a.readServices()
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	counter, _ := a.store.Changes(ctx)
-	files := a.fingerprint()
+	files, last := a.files, a.files
 	for {
 		forced := false
 		select {
@@ -42,11 +42,15 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 			a.rest.Forget()
 			counter = now
 		}
-		if now := a.fingerprint(); forced || now != files {
+		// A file that changes from one look to the next is still being written: half
+		// of a policy can be a valid one that allows more.
+		now := a.fingerprint()
+		if forced || now != files && now == last {
 			files = now
 			a.reload(ctx)
 			server.Reloaded()
 		}
+		last = now
 		server.Recheck(ctx)
 	}
 }
