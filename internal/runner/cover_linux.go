@@ -17,13 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errCannotCover says that this system does not let us cover a folder; nothing
-// was started.
-var errCannotCover = errors.New("cannot cover")
-
-// reportFD is where the covering process says that the folders are covered, or
-// why they are not.
-const reportFD = 3
+// reportFD is where the covering process says in one line how it went: started,
+// or noStart or noCover and why.
+const (
+	reportFD = 3
+	started  = "ok"
+	noStart  = "start: "
+	noCover  = "cover: "
+)
 
 // covered starts the program with folders hidden from it, in three steps that
 // need no privilege: a user and mount namespace in which an empty read-only
@@ -63,14 +64,22 @@ func covered(o Options, program func() *exec.Cmd) (int, error) {
 	err = outer.Start()
 	write.Close()
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", errCannotCover, err)
+		return 0, &cannotCover{err.Error()}
 	}
-	said, _ := bufio.NewReader(read).ReadString('\n')
-	if said != "ok\n" {
-		_ = outer.Wait()
-		return 0, fmt.Errorf("%w: %w", errCannotCover, errors.New(strings.TrimSpace(said+" this system does not allow it")))
+	line, _ := bufio.NewReader(read).ReadString('\n')
+	line = strings.TrimSuffix(line, "\n")
+	if line == started {
+		return wait(outer, signals)
 	}
-	return wait(outer, signals)
+	_ = outer.Wait()
+	if why, ok := strings.CutPrefix(line, noStart); ok {
+		return 0, &CannotStart{o.Command[0], errors.New(why)}
+	}
+	why := strings.TrimPrefix(line, noCover)
+	if why == "" {
+		why = "the covering process ended without a word"
+	}
+	return 0, &cannotCover{why}
 }
 
 // mapping maps one id of the parent namespace into the child's. Root maps all
@@ -85,12 +94,18 @@ func mapping(host, inside int) []syscall.SysProcIDMap {
 // Covered is the covering process: it runs inside the first namespaces, hides
 // the folders, starts the program in the second user namespace as the user that
 // called `kimbap run`, and returns its exit code. uid and gid are the caller's.
+// What goes wrong before that is reported to the caller, who says it.
 func Covered(folders, argv []string, uid, gid int, stdin io.Reader, stdout, stderr io.Writer, env []string) (int, error) {
 	report := os.NewFile(reportFD, "report")
 	syscall.CloseOnExec(reportFD)
+	fail := func(what string, err error) (int, error) {
+		if _, unheard := fmt.Fprintf(report, "%s%v\n", what, err); unheard != nil {
+			return 0, err
+		}
+		return 1, nil
+	}
 	if err := hide(folders); err != nil {
-		fmt.Fprintf(report, "%v\n", err)
-		return 0, err
+		return fail(noCover, err)
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, stdin, stdout, stderr
@@ -110,12 +125,28 @@ func Covered(folders, argv []string, uid, gid int, stdin io.Reader, stdout, stde
 	goruntime.LockOSThread() // Pdeathsig follows the thread that started the process
 	defer goruntime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
-		fmt.Fprintf(report, "%v\n", err)
-		return 0, err
+		if ofProgram(err) {
+			return fail(noStart, err)
+		}
+		return fail(noCover, err)
 	}
-	fmt.Fprintln(report, "ok")
+	fmt.Fprintln(report, started)
 	report.Close()
 	return wait(cmd, signals)
+}
+
+// ofProgram tells an error of execve(2), which is about the program, from one of
+// clone(2), which is about the namespace.
+func ofProgram(err error) bool {
+	for _, of := range []error{
+		syscall.ENOENT, syscall.EACCES, syscall.ENOEXEC, syscall.ENOTDIR, syscall.EISDIR,
+		syscall.ELOOP, syscall.E2BIG, syscall.ETXTBSY, syscall.ENAMETOOLONG,
+	} {
+		if errors.Is(err, of) {
+			return true
+		}
+	}
+	return false
 }
 
 // hide mounts an empty read-only file system over each folder.

@@ -3,20 +3,16 @@
 package runner
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"os/exec"
 )
 
-var errCannotCover = errors.New("cannot cover")
-
 // covered cannot: there are no mount namespaces here.
 func covered(Options, func() *exec.Cmd) (int, error) {
-	return 0, fmt.Errorf("%w: %w", errCannotCover, errors.New("this system has no mount namespaces"))
+	return 0, &cannotCover{"this system has no mount namespaces"}
 }
 
 // Covered exists on Linux only.
 func Covered([]string, []string, int, int, io.Reader, io.Writer, io.Writer, []string) (int, error) {
-	return 0, errCannotCover
+	return 0, &cannotCover{"this system has no mount namespaces"}
 }

@@ -52,6 +52,25 @@ func (e *NotFound) Error() string { return "there is no program " + e.Program }
 // ExitCode is what shells use for a program that is not there.
 func (e *NotFound) ExitCode() int { return 127 }
 
+// CannotStart is returned by [Run] for a program that is there and cannot be
+// executed, or not from where it would see no covered folder.
+type CannotStart struct {
+	Program string
+	Err     error
+}
+
+func (e *CannotStart) Error() string { return fmt.Sprintf("cannot start %s: %v", e.Program, e.Err) }
+func (e *CannotStart) Unwrap() error { return e.Err }
+
+// ExitCode is what shells use for a program that cannot be executed.
+func (e *CannotStart) ExitCode() int { return 126 }
+
+// cannotCover says that this system does not let us cover a folder; nothing was
+// started.
+type cannotCover struct{ why string }
+
+func (e *cannotCover) Error() string { return "cannot cover: " + e.why }
+
 // Run starts the program, waits for it and returns its exit code: 128 plus the
 // signal's number when a signal ended it, as shells do. Signals of the terminal
 // reach the program by itself; SIGTERM and SIGHUP are passed on.
@@ -74,16 +93,17 @@ func Run(o Options) (int, error) {
 	start := func() *exec.Cmd { return command(o, append([]string{program}, o.Command[1:]...), env) }
 	if len(o.Cover) > 0 {
 		code, err := covered(o, start)
-		if !errors.Is(err, errCannotCover) {
+		var refused *cannotCover
+		if !errors.As(err, &refused) {
 			return code, err
 		}
-		o.Say(fmt.Sprintf("%s is not covered, the program could read it: %v", strings.Join(o.Cover, ", "), errors.Unwrap(err)))
+		o.Say(fmt.Sprintf("%s is not covered, the program could read it: %s", strings.Join(o.Cover, ", "), refused.why))
 	}
 	signals := catch()
 	defer signal.Stop(signals)
 	cmd := start()
 	if err := cmd.Start(); err != nil {
-		return 0, fmt.Errorf("start %s: %w", o.Command[0], err)
+		return 0, &CannotStart{o.Command[0], err}
 	}
 	return wait(cmd, signals)
 }

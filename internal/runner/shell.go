@@ -22,7 +22,7 @@ func Format(shell string, p Place, unset bool) (string, error) {
 		if unset {
 			return "", fmt.Errorf("a container's environment ends with it: there is nothing to unset")
 		}
-		return docker(p), nil
+		return docker(p)
 	}
 	vars := Variables(p)
 	if shell == "json" {
@@ -74,9 +74,9 @@ func asJSON(vars []Variable, unset bool) (string, error) {
 	return string(data) + "\n", err
 }
 
-// docker reaches the host by the name that Docker gives it. The values hold no
-// space, because the shell splits $(kimbap env --shell docker) into words.
-func docker(p Place) string {
+// docker writes words for $(kimbap env --shell docker), which the shell splits
+// and does not unquote: a value that it would take apart is refused.
+func docker(p Place) (string, error) {
 	inside := p
 	inside.CA, inside.Bundle = containerCA, containerBundle
 	args := []string{
@@ -87,7 +87,12 @@ func docker(p Place) string {
 	for _, v := range Variables(inside) {
 		args = append(args, "--env="+v.Name+"="+v.Value)
 	}
-	return strings.Join(args, " ") + "\n"
+	for _, arg := range args {
+		if strings.ContainsAny(arg, " \t\r\n") {
+			return "", fmt.Errorf("the shell would take %q apart; use a home without spaces in its path, or --shell json", arg)
+		}
+	}
+	return strings.Join(args, " ") + "\n", nil
 }
 
 func quotePOSIX(v string) string {

@@ -75,3 +75,10 @@ func TestDockerMountsWhatItNames(t *testing.T) {
 		}
 	}
 }
+
+// The shell splits what docker gets, so a value with a space cannot be given.
+func TestDockerRefusesWhatAShellWouldSplit(t *testing.T) {
+	if text, err := Format("docker", Place{Proxy: "http://h:1", CA: "/Users/A Person/ca.pem", Bundle: "/b"}, false); err == nil || text != "" {
+		t.Errorf("%q, %v", text, err)
+	}
+}

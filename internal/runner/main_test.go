@@ -1,0 +1,93 @@
+package runner
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+)
+
+// The test binary is also the covering process, and a program that runs another
+// one as `kimbap run` does: "_run FOLDER CMD..." covers the folder, "-" none.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "_cover":
+			end(cover(os.Args[2:]))
+		case "_run":
+			end(Run(options(os.Args[2], os.Args[3:], func(line string) { fmt.Fprintln(os.Stderr, "said:", line) })))
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func end(code int, err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "failed:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func cover(args []string) (int, error) {
+	var folders []string
+	flags := flag.NewFlagSet("_cover", flag.ContinueOnError)
+	flags.Func("cover", "", func(folder string) error { folders = append(folders, folder); return nil })
+	uid, gid := flags.Int("uid", -1, ""), flags.Int("gid", -1, "")
+	if err := flags.Parse(args); err != nil {
+		return 0, err
+	}
+	return Covered(folders, flags.Args(), *uid, *gid, os.Stdin, os.Stdout, os.Stderr, os.Environ())
+}
+
+// options run a command with nothing that needs a proxy.
+func options(folder string, command []string, say func(string)) Options {
+	o := Options{
+		Command: command, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Say: say,
+		Place:    Place{Proxy: "http://127.0.0.1:1", CA: "/ca.pem", Bundle: "/bundle.pem"},
+		IsSecret: func(string) bool { return false },
+		Self:     []string{"/proc/self/exe", "_cover"},
+	}
+	if folder != "-" {
+		o.Cover = []string{folder}
+	}
+	return o
+}
+
+// ran is one call of Run and all that came of it.
+type ran struct {
+	code int
+	err  error
+	out  string   // stdout and stderr
+	said []string // by Say
+}
+
+// run runs a command, behind a cover when a folder is given.
+func run(t *testing.T, folder string, change func(*Options), command ...string) ran {
+	t.Helper()
+	file, err := os.CreateTemp(t.TempDir(), "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var r ran
+	o := options(folder, command, func(line string) {
+		if !strings.HasPrefix(line, "the program could still read: ") {
+			r.said = append(r.said, line)
+		}
+	})
+	o.Stdin, o.Stdout, o.Stderr = nil, file, file
+	if change != nil {
+		change(&o)
+	}
+	r.code, r.err = Run(o)
+	_, err = file.Seek(0, io.SeekStart)
+	out, rerr := io.ReadAll(file)
+	if err != nil || rerr != nil {
+		t.Fatal(err, rerr)
+	}
+	r.out = string(out)
+	return r
+}
