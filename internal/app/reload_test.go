@@ -112,7 +112,7 @@ func TestOpenTunnelLosesItsRevokedToken(t *testing.T) {
 	if revoked, err := other.RevokeToken(t.Context(), info.ID); err != nil || !revoked {
 		t.Fatal(revoked, err)
 	}
-	apptest.Within(t, soon, "the refusal of the revoked token", func() bool { a := w.Ask(getNote); t.Log(a); return a.Problem.Reason == "token_revoked" })
+	apptest.Within(t, soon, "the refusal of the revoked token", func() bool { return w.Ask(getNote).Problem.Reason == "token_revoked" })
 	before := len(k.Up.Requests())
 	if a := w.Ask(getNote); a.Status != 407 || len(k.Up.Requests()) != before {
 		t.Errorf("%d", a.Status)

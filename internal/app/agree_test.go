@@ -1,0 +1,118 @@
+package app_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/rest"
+)
+
+// The resolver judges a built request by a draft of its own; services/rest
+// writes the real one. What rest writes must be the action that was judged,
+// with the arguments that were judged, for every action of the catalogue.
+func TestBuiltRequestsAreTheActionThatWasJudged(t *testing.T) {
+	catalogue, err := app.Catalog()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := services.NewSet(catalogue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := 0
+	for _, s := range set.Services() {
+		for _, a := range s.Actions {
+			for _, style := range []string{"plain", "needs escaping", "what is required only"} {
+				if agree(t, set, a, style) {
+					built++
+				}
+			}
+		}
+	}
+	if built < 500 {
+		t.Errorf("only %d requests were built", built)
+	}
+}
+
+func agree(t *testing.T, set *services.Set, a *runtime.Action, style string) bool {
+	t.Helper()
+	_, args, err := set.Resolve(&runtime.Request{Surface: runtime.SurfaceCall, Action: a.Ref, Args: sample(a, style)})
+	if err != nil {
+		// A refusal is agreement: nothing is built. That most are not refused is
+		// counted above.
+		if style == "plain" && !strings.HasSuffix(a.HTTP.Path, "**") {
+			t.Errorf("%s (%s): %v", a.Ref, style, err)
+		}
+		return false
+	}
+	r, err := rest.Build(a, args)
+	if err != nil {
+		t.Errorf("%s (%s) was judged and cannot be built: %v", a.Ref, style, err)
+		return false
+	}
+	in := classifier.Input{Scheme: r.Scheme, Authority: r.Authority, Method: r.Method, Target: r.Target, Header: http.Header(r.Header)}
+	m, err := set.Table().Match(in)
+	if err == nil && m.NeedBody {
+		if in.Body, err = classifier.ParseBody(r.Header.Get("Content-Type"), "", r.Body); err == nil {
+			m, err = set.Table().Match(in)
+		}
+	}
+	if err != nil || m.Action != string(a.Ref) {
+		t.Errorf("%s (%s) is built as %s %s, which is %q: %v", a.Ref, style, r.Method, r.Target, m.Action, err)
+		return false
+	}
+	for _, p := range a.Params {
+		if got, read := m.Args[p.Name]; read && (p.In == runtime.InPath || p.In == runtime.InQuery) && !reflect.DeepEqual(got, args[p.Name]) {
+			t.Errorf("%s (%s): %s was judged as %v and is read as %v", a.Ref, style, p.Name, args[p.Name], got)
+		}
+	}
+	return true
+}
+
+// sample gives the arguments of an action values that its schema takes.
+func sample(a *runtime.Action, style string) runtime.Args {
+	args := runtime.Args{}
+	for _, p := range a.Params {
+		if style == "what is required only" && !p.Required {
+			continue
+		}
+		args[p.Name] = sampleOf(p, style)
+	}
+	switch {
+	case a.Name == "graphql-query":
+		args["query"] = "query Q { viewer { login } }"
+	case a.Name == "graphql-mutation":
+		args["query"] = "mutation Q { addStar(input: {}) { clientMutationId } }"
+	}
+	if _, given := args["operationName"]; given {
+		args["operationName"] = "Q"
+	}
+	return args
+}
+
+func sampleOf(p runtime.Param, style string) any {
+	if len(p.Enum) > 0 {
+		return p.Enum[0]
+	}
+	switch p.Type {
+	case runtime.TypeInteger, runtime.TypeNumber:
+		return json.Number("7")
+	case runtime.TypeBoolean:
+		return true
+	case runtime.TypeArray:
+		return []any{"one", "two"}
+	case runtime.TypeObject:
+		return map[string]any{"key": "one"}
+	}
+	if style == "needs escaping" {
+		return "x" + p.Name + " é&+=?#%\""
+	}
+	return "x" + strings.ReplaceAll(p.Name, "_", "-")
+}
