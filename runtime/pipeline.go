@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 )
 
@@ -75,6 +76,7 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 		return at(StageResolve, err)
 	}
 	rec.Credential = rec.Action.Auth.Ref
+	rec.Target = targetOf(req, rec.Action)
 
 	call := &Call{Request: req, Principal: &rec.Principal, Action: rec.Action, Args: rec.Args}
 	rec.Verdict = p.judge(call)
@@ -251,4 +253,14 @@ func at(stage Stage, err error) error {
 		e.Code, e.Msg, e.Hint = CodeCanceled, "the caller went away", ""
 	}
 	return &e
+}
+
+// targetOf is where a request goes, for the record: a built one has no target
+// of its own yet.
+func targetOf(req *Request, action *Action) Target {
+	if req.Target.Authority != "" || action.HTTP == nil || len(action.HTTP.Authorities) == 0 {
+		return req.Target
+	}
+	scheme, _, _ := strings.Cut(action.HTTP.BaseURL, "://")
+	return Target{Scheme: scheme, Authority: action.HTTP.Authorities[0], Method: action.HTTP.Method}
 }

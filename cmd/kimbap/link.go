@@ -53,7 +53,7 @@ one read.`,
 }
 
 func (c *cli) sayLinked(l app.Linked) {
-	fmt.Fprintf(c.out, "linked %s: kimbap now adds %s for %s\n", l.Service, l.Secret, strings.Join(l.Hosts, ", "))
+	fmt.Fprintf(c.out, "linked %s: kimbap now adds %s for %s\n", l.Service, l.Secret, few(l.Hosts))
 	if len(l.Installed) > 0 {
 		c.say("installed from the catalogue: %s", strings.Join(l.Installed, ", "))
 	}

@@ -75,3 +75,20 @@ func printable(text string) string {
 		return r
 	}, text)
 }
+
+// few joins a list for a line of text: the first of a long one, and how many more.
+func few(list []string) string {
+	const most = 4
+	if len(list) <= most {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
+}
+
+// count writes "1 action", "2 actions".
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}

@@ -44,6 +44,9 @@ home is covered, so that the program cannot read it. Its exit code is passed on.
 // run does not end at SIGINT by itself: the terminal gives it to the program
 // too, and kimbap ends when the program does.
 func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
+	if c.timeout > 0 {
+		return usage("kimbap run -- timeout "+c.timeout.String()+" "+strings.Join(o.Command, " "), "run has no --timeout: the program's time is its own")
+	}
 	home, err := filepath.Abs(c.homeDir())
 	if err != nil {
 		return err

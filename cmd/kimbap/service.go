@@ -42,7 +42,7 @@ func newServiceInstallCommand(c *cli) *cobra.Command {
 				}
 				data := map[string]any{"name": s.Name, "version": s.Version, "hosts": s.Authorities, "actions": len(s.Actions)}
 				return c.show(data, func() {
-					fmt.Fprintf(c.out, "installed %s %s: %d actions on %s\n", s.Name, s.Version, len(s.Actions), strings.Join(s.Authorities, ", "))
+					fmt.Fprintf(c.out, "installed %s %s: %s on %s\n", s.Name, s.Version, count(len(s.Actions), "action"), few(s.Authorities))
 					if s.Auth.Ref != "" {
 						c.say("give it a key: kimbap link %s", s.Name)
 					}
@@ -103,7 +103,7 @@ func (c *cli) showServices(services []*app.Service, err error) error {
 	list, rows := []serviceInfo{}, [][]string{}
 	for _, s := range services {
 		list = append(list, serviceInfo{Name: s.Name, Version: s.Version, Description: s.Description, Hosts: s.Authorities, Actions: len(s.Actions)})
-		rows = append(rows, []string{s.Name, s.Version, fmt.Sprint(len(s.Actions)), strings.Join(s.Authorities, " "), s.Description})
+		rows = append(rows, []string{s.Name, s.Version, fmt.Sprint(len(s.Actions)), few(s.Authorities), s.Description})
 	}
 	slices.SortFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
 	return c.show(list, func() { c.table([]string{"service", "version", "actions", "hosts", "description"}, rows) })
@@ -120,8 +120,7 @@ func newServiceRemoveCommand(c *cli) *cobra.Command {
 				if err := a.RemoveService(ctx, args[0]); err != nil {
 					return err
 				}
-				fmt.Fprintf(c.out, "removed %s\n", args[0])
-				return nil
+				return c.show(map[string]any{"removed": args[0]}, func() { fmt.Fprintf(c.out, "removed %s\n", args[0]) })
 			})
 		},
 	}
@@ -142,7 +141,7 @@ func newServiceValidateCommand(c *cli) *cobra.Command {
 				return errors.New("not every file was checked")
 			}
 			for i, s := range list {
-				fmt.Fprintf(c.out, "%s: ok, %s %s with %d actions\n", files[i], s.Name, s.Version, len(s.Actions))
+				fmt.Fprintf(c.out, "%s: ok, %s %s with %s\n", files[i], s.Name, s.Version, count(len(s.Actions), "action"))
 			}
 			return nil
 		},

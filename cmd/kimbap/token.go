@@ -118,8 +118,7 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 				if !revoked {
 					return missing("kimbap token list", "there is no valid token %q", args[0])
 				}
-				fmt.Fprintf(c.out, "revoked %s\n", args[0])
-				return nil
+				return c.show(map[string]any{"revoked": args[0]}, func() { fmt.Fprintf(c.out, "revoked %s\n", args[0]) })
 			})
 		},
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,7 +46,7 @@ func newVaultSetCommand(c *cli) *cobra.Command {
 				}
 				data := map[string]any{"name": args[0], "version": version, "hosts": bound}
 				return c.show(data, func() {
-					fmt.Fprintf(c.out, "stored %s (version %d), for %s only\n", args[0], version, strings.Join(bound, ", "))
+					fmt.Fprintf(c.out, "stored %s (version %d), for %s only\n", args[0], version, few(bound))
 				})
 			})
 		},
@@ -85,7 +84,7 @@ func newVaultListCommand(c *cli) *cobra.Command {
 						info.LastUsed, used = &s.LastUsed, c.when(s.LastUsed)
 					}
 					list = append(list, info)
-					rows = append(rows, []string{s.Name, fmt.Sprint(s.Version), strings.Join(s.Authorities, " "), c.when(s.Created), used})
+					rows = append(rows, []string{s.Name, fmt.Sprint(s.Version), few(s.Authorities), c.when(s.Created), used})
 				}
 				return c.show(list, func() { c.table([]string{"name", "version", "hosts", "created", "last used"}, rows) })
 			})
@@ -108,8 +107,7 @@ func newVaultRemoveCommand(c *cli) *cobra.Command {
 				if !removed {
 					return missing("kimbap vault list", "no credential named %q is stored", args[0])
 				}
-				fmt.Fprintf(c.out, "removed %s\n", args[0])
-				return nil
+				return c.show(map[string]any{"removed": args[0]}, func() { fmt.Fprintf(c.out, "removed %s\n", args[0]) })
 			})
 		},
 	}

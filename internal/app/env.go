@@ -36,6 +36,10 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 		} else if !o.Unset {
 			notes = append(notes, "no proxy runs yet: start it with: kimbap proxy")
 		}
+		if o.Shell == "docker" { // a container's 127.0.0.1 is the container
+			_, port, _ := strings.Cut(address, ":")
+			address = "host.docker.internal:" + port
+		}
 		place.Proxy = "http://" + address
 	}
 	if !o.Unset {

@@ -62,7 +62,7 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 		a.addState(ln.Addr())
 		defer a.removeState()
 	}
-	if err := a.trail.Event(ctx, audit.Event{Kind: "proxy.start", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}}); err != nil {
+	if err := a.trail.Event(context.WithoutCancel(ctx), audit.Event{Kind: "proxy.start", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}}); err != nil {
 		_ = ln.Close()
 		return err
 	}

@@ -39,6 +39,6 @@ func fix(err error) string {
 	case errors.Is(err, errClosed):
 		return "kimbap is stopping; try again when it runs"
 	default:
-		return "see `kimbap status` and check the disk of kimbap's audit folder"
+		return "check the disk of kimbap's audit folder and who owns it"
 	}
 }
