@@ -86,20 +86,22 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, req)
 		return
 	}
-	seat, full := s.tunnels.enter(caller, string(principal.Tenant)+"/"+principal.ID, t.authority)
+	if rawPort(t.authority) {
+		req.Action = runtime.ActionTunnel
+	}
+	seat, full := s.tunnels.enter(caller, principal)
 	if full != nil {
 		req.Refusal = full
 		s.refuse(w, r, req)
 		return
 	}
+	s.keep(seat, req) // before anything is looked up, so that no reload falls between
 	if s.intercepts(t.authority) {
+		seat.keep(nil)
 		s.intercept(w, r, seat, &tunnel{authority: t.authority, caller: caller, seat: seat})
 		return
 	}
 	defer seat.leave()
-	if rawPort(t.authority) {
-		req.Action = runtime.ActionTunnel
-	}
 	s.pass(w, r, req, seat)
 }
 
@@ -116,6 +118,7 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, req *runtime.Reque
 	}
 	again := s.newRequest(req.Caller, req.Target)
 	again.Action, again.Raw = runtime.ActionTunnel, req.Raw
+	s.keep(seat, again)
 	_ = s.send(r.Context(), again, out)
 	if left := out.dialled; left != nil { // refused: nobody took them
 		_ = left.upstream.Close()

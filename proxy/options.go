@@ -13,10 +13,14 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// Doer is the pipeline. Its contract is that of [runtime.Pipeline.Do].
+// Doer is the pipeline. Its contract is that of [runtime.Pipeline].
 type Doer interface {
 	Do(ctx context.Context, req *runtime.Request, out runtime.Responder) error
+	// Judge is asked after a reload about what is still open.
+	Judge(who *runtime.Principal, req *runtime.Request) runtime.Effect
 }
+
+var _ Doer = (*runtime.Pipeline)(nil)
 
 // Table says which hosts are ours and which action a request is. It is
 // immutable; a reload gives another one.

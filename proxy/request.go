@@ -26,8 +26,11 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, c *conn) {
 	req.Raw = s.raw(w, r)
 	if err := s.route(r, c, req); err != nil {
 		req.Refusal = err
-	} else if err := s.recognise(r.Context(), req); err != nil {
-		req.Refusal = err
+	} else {
+		if c.tunnel != nil && len(req.Raw.Header["Upgrade"]) > 0 {
+			s.keep(c.tunnel.seat, req)
+		}
+		req.Refusal = s.recognise(r.Context(), req)
 	}
 	out := newResponder(w, r, s.o.Limits)
 	out.finish(s.send(r.Context(), req, out))

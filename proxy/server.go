@@ -144,12 +144,10 @@ func (s *Server) closeFresh() {
 	})
 }
 
-// Reloaded says that Options.Table gives another table now: raw tunnels to
-// hosts that are intercepted from now on are closed. The next request in any
-// other tunnel is judged by the new table anyway.
-func (s *Server) Reloaded() {
-	s.tunnels.closeIf(func(authority string) bool { return s.intercepts(authority) })
-}
+// Reloaded says that services or policy are others now: raw tunnels, and
+// upgraded connections, whose request would not be let through any more are
+// closed. The next request in any other tunnel is judged anew anyway.
+func (s *Server) Reloaded() { s.tunnels.closeFallen(s.stands) }
 
 // Recheck closes raw tunnels, and upgraded connections in other tunnels, whose
 // caller would be turned away now: nothing in them is a request that could be

@@ -247,6 +247,147 @@ func TestReloadClosesATunnelThatIsStillOpening(t *testing.T) {
 	}
 }
 
+// websocket is an upstream that upgrades and then says what it hears.
+func websocket(c net.Conn, br *bufio.Reader) {
+	for line := "-"; line != "\r\n"; {
+		var err error
+		if line, err = br.ReadString('\n'); err != nil {
+			return
+		}
+	}
+	_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	_, _ = io.Copy(c, br)
+}
+
+const askUpgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+// upgraded asks for a websocket and waits until it is open.
+func (c *client) upgraded(target, host string) *client {
+	c.t.Helper()
+	c.send("GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\n" + askUpgrade)
+	if resp := c.answer("GET"); resp.StatusCode != 101 {
+		c.t.Fatalf("no upgrade: %s", resp.Status)
+	}
+	c.alive()
+	return c
+}
+
+// alive demands that the other side of an open connection says what it hears.
+func (c *client) alive() {
+	c.t.Helper()
+	c.send("ping")
+	got := make([]byte, 4)
+	if _, err := io.ReadFull(c.br, got); err != nil || string(got) != "ping" {
+		c.t.Fatalf("not alive: %q %v", got, err)
+	}
+}
+
+// gone demands that the connection is closed, cleanly or not.
+func (c *client) gone() {
+	c.t.Helper()
+	if rest, err := io.ReadAll(c.br); isTimeout(err) {
+		c.t.Errorf("still open after %q", rest)
+	}
+}
+
+// denying makes the policy of the test deny exactly these.
+func (s *stages) denying(refs ...runtime.Ref) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.deny)
+	for _, ref := range refs {
+		s.deny[ref] = true
+	}
+}
+
+// What a new policy denies does not go on in what the old one had opened.
+func TestReloadClosesWhatPolicyDenies(t *testing.T) {
+	r := newRig(t, nil)
+	echo := func(c net.Conn, br *bufio.Reader) { _, _ = io.Copy(c, br) }
+	r.upstream("other.test:80", echo)
+	r.upstream("other.test:9000", echo)
+	r.upstream("plain.good.test:80", websocket)
+	r.stages.denying()
+	const head = "GET / HTTP/1.1\r\nHost: other.test\r\n\r\n"
+	passed, odd := r.connect("other.test:80", head), r.connect("other.test:9000", "\x00"+head)
+	for c, want := range map[*client]int{passed: len(head), odd: len(head) + 1} {
+		if _, err := io.ReadFull(c.br, make([]byte, want)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inside := r.connect("plain.good.test:80", "").upgraded("/open", "plain.good.test")
+	r.server.Reloaded()
+	for _, c := range []*client{passed, odd, inside} {
+		c.alive()
+	}
+	r.stages.denying(runtime.ActionPass)
+	r.server.Reloaded()
+	passed.gone()
+	odd.alive()
+	r.stages.denying(runtime.ActionTunnel)
+	r.server.Reloaded()
+	odd.gone()
+	inside.alive()
+	r.stages.denying("good.open")
+	r.server.Reloaded()
+	inside.gone()
+}
+
+// A service that no longer has the action closes what the action had opened.
+func TestReloadClosesUpgradesOfLostActions(t *testing.T) {
+	r := newRig(t, nil)
+	r.upstream("plain.good.test:80", websocket)
+	inside := r.connect("plain.good.test:80", "").upgraded("/open", "plain.good.test")
+	r.stages.own(t, "https://plain.good.test:80") // cleartext is refused from now on
+	r.server.Reloaded()
+	inside.gone()
+}
+
+// A policy that changes while an upgrade is on its way counts for it.
+func TestReloadWhileUpgrading(t *testing.T) {
+	r := newRig(t, nil)
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	r.upstream("plain.good.test:80", func(c net.Conn, br *bufio.Reader) {
+		close(arrived)
+		<-answer
+		websocket(c, br)
+	})
+	inside := r.connect("plain.good.test:80", "GET /open HTTP/1.1\r\nHost: plain.good.test\r\n"+askUpgrade)
+	<-arrived
+	r.stages.denying("good.open")
+	r.server.Reloaded()
+	close(answer)
+	inside.gone()
+}
+
+// A yes of a person outlives a reload, what needed none does not survive a rule
+// that asks.
+func TestStands(t *testing.T) {
+	for _, c := range []struct {
+		then, now runtime.Effect
+		stands    bool
+	}{
+		{runtime.EffectAllow, runtime.EffectAllow, true}, {runtime.EffectAllow, runtime.EffectAsk, false},
+		{runtime.EffectAllow, runtime.EffectDeny, false}, {runtime.EffectAsk, runtime.EffectAsk, true},
+		{runtime.EffectAsk, runtime.EffectAllow, true}, {runtime.EffectAsk, runtime.EffectDeny, false},
+		{runtime.EffectAsk, "", false},
+	} {
+		r := newRig(t, func(o *Options, _ *stages) { o.Pipeline = fixed{o.Pipeline, c.now} })
+		j := &judged{req: runtime.Request{Target: runtime.Target{Scheme: "tcp", Authority: "other.test:443"}}, effect: c.then}
+		if got := r.server.stands(j); got != c.stands {
+			t.Errorf("%s, then %q: %v", c.then, c.now, got)
+		}
+	}
+}
+
+// fixed judges everything alike.
+type fixed struct {
+	Doer
+	effect runtime.Effect
+}
+
+func (f fixed) Judge(*runtime.Principal, *runtime.Request) runtime.Effect { return f.effect }
+
 // What a token opened ends with the token where no request comes that could be
 // refused: raw tunnels, and connections upgraded inside an intercepted one.
 func TestRevocationClosesTunnels(t *testing.T) {

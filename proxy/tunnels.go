@@ -26,16 +26,17 @@ type tunnels struct {
 
 // place is one tunnel's place among them.
 type place struct {
-	of        *tunnels
-	caller    runtime.Caller
-	owner     string
-	authority string
-	spliced   bool       // raw bytes pass, without requests of their own
-	upgraded  bool       // so they do inside an intercepted tunnel
-	conns     []net.Conn // to close with it
-	moved     atomic.Int64
-	freed     bool
-	doomed    bool // closes when it becomes a raw tunnel
+	of       *tunnels
+	caller   runtime.Caller
+	who      runtime.Principal // as whom the caller was identified
+	owner    string
+	judged   *judged    // what let raw bytes pass, or is about to
+	spliced  bool       // raw bytes pass, without requests of their own
+	upgraded bool       // so they do inside an intercepted tunnel
+	conns    []net.Conn // to close with it
+	moved    atomic.Int64
+	freed    bool
+	doomed   bool // judged fell before raw bytes passed: closes when they would
 }
 
 func newTunnels(limits Limits) *tunnels {
@@ -44,8 +45,10 @@ func newTunnels(limits Limits) *tunnels {
 	}
 }
 
-// enter takes a place for a tunnel of owner, as who the caller was identified, or says why there is none.
-func (t *tunnels) enter(caller runtime.Caller, owner, authority string) (*place, *runtime.Error) {
+// enter takes a place for a tunnel of the caller, identified as who, or says
+// why there is none.
+func (t *tunnels) enter(caller runtime.Caller, who runtime.Principal) (*place, *runtime.Error) {
+	owner := string(who.Tenant) + "/" + who.ID
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.open) >= t.limits.Tunnels {
@@ -54,7 +57,7 @@ func (t *tunnels) enter(caller runtime.Caller, owner, authority string) (*place,
 	if t.owners[owner] >= t.limits.PerPrincipal {
 		return nil, full("this principal has as many tunnels open as it may", "close connections that are not used, or raise proxy.limits.per_principal")
 	}
-	p := &place{of: t, caller: caller, owner: owner, authority: authority}
+	p := &place{of: t, caller: caller, who: who, owner: owner}
 	t.open[p] = struct{}{}
 	t.owners[owner]++
 	return p, nil
@@ -92,12 +95,20 @@ func (p *place) hold(c net.Conn) {
 	p.conns = append(p.conns, c)
 }
 
-// splice says that raw bytes pass from now on. A tunnel whose host has become
-// one of ours since the CONNECT was judged is closed instead.
+// splice says that raw bytes pass from now on.
 func (p *place) splice() {
-	p.of.mu.Lock()
-	p.spliced = true
 	p.touch()
+	p.become(&p.spliced)
+}
+
+// upgrade says that a request inside was the last: the connection is upgraded.
+func (p *place) upgrade() { p.become(&p.upgraded) }
+
+// become sets one of the two, and closes a tunnel that a reload has denied
+// since it was judged.
+func (p *place) become(open *bool) {
+	p.of.mu.Lock()
+	*open = true
 	var conns []net.Conn
 	if p.doomed {
 		conns = p.conns
@@ -108,24 +119,8 @@ func (p *place) splice() {
 	}
 }
 
-// upgrade says that a request inside was the last: the connection is upgraded.
-func (p *place) upgrade() {
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
-	p.upgraded = true
-}
-
 // touch says that bytes have moved.
 func (p *place) touch() { p.moved.Store(time.Now().UnixNano()) }
-
-// closeIf closes the raw tunnels whose authority it is asked about, those that
-// are about to become one too.
-func (t *tunnels) closeIf(ask func(authority string) bool) {
-	t.closeThose(func(p *place) bool {
-		p.doomed = p.doomed || ask(p.authority)
-		return p.spliced && p.doomed
-	})
-}
 
 // callers returns one caller for each owner of a tunnel.
 func (t *tunnels) callers() map[string]runtime.Caller {

@@ -165,6 +165,22 @@ func (p *Pipeline) judge(call *Call) Verdict {
 	})
 }
 
+// Judge says what scopes and policy say now of a request like one that Do has
+// let through, for what has stayed open since. Nothing is recorded and nothing
+// happens; what cannot be resolved, or panics, is denied.
+func (p *Pipeline) Judge(who *Principal, req *Request) (effect Effect) {
+	defer func() {
+		if recover() != nil {
+			effect = EffectDeny
+		}
+	}()
+	action, args, err := p.o.Services.Resolve(req)
+	if err != nil {
+		return EffectDeny
+	}
+	return p.judge(&Call{Request: req, Principal: who, Action: action, Args: args}).Effect
+}
+
 // rejudge identifies the caller and asks policy again when an approval is used:
 // a person's yes outlives neither the token it was asked with nor a rule that
 // has since said no.
