@@ -9,9 +9,6 @@ import (
 	"time"
 )
 
-// approvalBody is the most of a body that an approval can be bound to, in bytes.
-const approvalBody = 16 << 20
-
 // Options are the stages of a [Pipeline]. All of them are required.
 type Options struct {
 	Identity  Identifier
@@ -25,9 +22,12 @@ type Options struct {
 	NewID     func() string
 }
 
-// Pipeline is the one way from a request to its effect. It is immutable and
-// safe for concurrent use.
-type Pipeline struct{ o Options }
+// Pipeline is the one way from a request to its effect. It is safe for
+// concurrent use.
+type Pipeline struct {
+	o    Options
+	held budget
+}
 
 // New refuses Options with a stage missing, by its name.
 func New(o Options) (*Pipeline, error) {
@@ -85,9 +85,11 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 	}
 	ask := rec.Verdict.Effect == EffectAsk
 	if ask {
-		if err = spool(req); err != nil {
+		var release func()
+		if release, err = p.spool(&rec.Principal, req); err != nil {
 			return at(StageApproval, err)
 		}
+		defer release()
 	}
 	rec.Body = req.BodyMode()
 	if err = p.o.Trail.Intent(ctx, rec); err != nil {
@@ -236,24 +238,6 @@ func refusal(v Verdict, req *Request) error {
 		e.Msg += ": " + v.Reason
 	}
 	return e
-}
-
-// spool reads the body that an approval is to be bound to.
-func spool(req *Request) error {
-	if req.Raw == nil {
-		return nil
-	}
-	_, err := req.Raw.Buffer(approvalBody)
-	if errors.Is(err, ErrBodyTooLarge) {
-		return &Error{
-			Code: CodeInvalidInput, Reason: ReasonBodyTooLarge,
-			Msg: "this action needs approval and its body is over 16 MiB, more than an approval can be bound to",
-		}
-	}
-	if err != nil {
-		return &Error{Code: CodeCanceled, Msg: "the request body ended early", Err: err}
-	}
-	return nil
 }
 
 // at says which stage an error comes from, unless the stage has said so itself.
