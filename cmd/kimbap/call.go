@@ -210,12 +210,14 @@ func (c *cli) dryRun(a *app.App, action *runtime.Action, args runtime.Args) erro
 
 // execute sends the call through the pipeline and prints the result.
 func (c *cli) execute(ctx context.Context, a *app.App, action *runtime.Action, args runtime.Args, f callFlags) error {
+	stop := func() {}
 	req := &runtime.Request{
 		Surface: runtime.SurfaceCall, Caller: a.Caller(), Action: action.Ref, Args: args,
 		Hold: a.Config().Approval.Expires.Duration(),
 		OnPending: func(id string, until time.Time) {
 			c.say("a person must decide this: approval %s, until %s", id, until.Local().Format(time.DateTime))
 			c.say("waiting; press Ctrl-C to stop, and collect the result later with: kimbap approve wait %s", id)
+			stop = c.countdown(until)
 		},
 	}
 	if f.noWait {
@@ -231,7 +233,9 @@ func (c *cli) execute(ctx context.Context, a *app.App, action *runtime.Action, a
 		}
 	}
 	answer := &app.Answer{}
-	if err := pipeline.Do(ctx, req, answer); err != nil {
+	err := pipeline.Do(ctx, req, answer)
+	stop()
+	if err != nil {
 		if e := runtime.AsError(err); f.noWait && e.Code == runtime.CodeApprovalPending {
 			fmt.Fprintln(c.out, e.ApprovalID)
 		}

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// countdown shows on a terminal how long a person still has to decide, on one
+// line that is written over each second. stop takes the line away; it must be
+// called once, before anything else is printed.
+func (c *cli) countdown(until time.Time) (stop func()) {
+	if !c.errTTY || c.quiet {
+		return func() {}
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			fmt.Fprintf(c.err, "\r\033[Kwaiting for the decision, %s left ", time.Until(until).Round(time.Second))
+			select {
+			case <-quit:
+				fmt.Fprint(c.err, "\r\033[K")
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
+}
