@@ -26,6 +26,7 @@ type conn struct {
 	guard    *guard
 	peer     runtime.Peer
 	tunnel   *tunnel // nil on the listener's own connections
+	leave    func()  // out of the visitors, when it closes or becomes a tunnel; may be nil
 	onClose  func()  // may be nil
 	closed   sync.Once
 	started  atomic.Bool // the answer to the request being served has begun
@@ -46,6 +47,9 @@ func (c *conn) Read(p []byte) (int, error) { return c.guard.Read(p) }
 func (c *conn) Close() error {
 	err := c.Conn.Close()
 	c.closed.Do(func() {
+		if c.leave != nil {
+			c.leave()
+		}
 		if c.onClose != nil {
 			c.onClose()
 		}
@@ -106,6 +110,9 @@ func take(w http.ResponseWriter) (*taken, error) {
 		return nil, net.ErrClosed
 	}
 	own.guard.release()
+	if own.leave != nil {
+		own.leave()
+	}
 	t := &taken{conn: own}
 	if n := buffered.Reader.Buffered(); n > 0 {
 		peeked, _ := buffered.Reader.Peek(n)

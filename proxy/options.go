@@ -67,6 +67,8 @@ type Options struct {
 type Limits struct {
 	Tunnels      int           // open tunnels in all; 20000
 	PerPrincipal int           // open tunnels of one principal; 2000
+	Connections  int           // of the owner on the listener, tunnels aside; as many as PerPrincipal and Tunnels allow, at least Strangers
+	Strangers    int           // the same of any other user, and of all unknown peers together; 64
 	HeaderBytes  int           // of one head, request line included; 65536
 	HeaderFields int           // in one head; 256
 	BodyBytes    int64         // of a body that must be read to classify; 1 MiB
@@ -80,10 +82,13 @@ func (l Limits) withDefaults() Limits {
 	for _, d := range []struct {
 		field *int
 		value int
-	}{{&l.Tunnels, 20000}, {&l.PerPrincipal, 2000}, {&l.HeaderBytes, 64 << 10}, {&l.HeaderFields, 256}} {
+	}{{&l.Tunnels, 20000}, {&l.PerPrincipal, 2000}, {&l.HeaderBytes, 64 << 10}, {&l.HeaderFields, 256}, {&l.Strangers, 64}} {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}
+	}
+	if l.Connections <= 0 {
+		l.Connections = max(l.Strangers, min(l.PerPrincipal, l.Tunnels))
 	}
 	for _, d := range []struct {
 		field *time.Duration

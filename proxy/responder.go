@@ -225,6 +225,7 @@ func (o *responder) finish(err error) {
 func (o *responder) refuse(e *runtime.Error) {
 	o.status = e.Status()
 	clear(o.w.Header())
+	dismiss(connOf(o.r.Context()), o.w.Header(), e)
 	o.extend()
 	runtime.WriteProblem(o.w, e)
 }

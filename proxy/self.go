@@ -76,6 +76,7 @@ func (s *Server) approval(w http.ResponseWriter, r *http.Request, id string) {
 	c := connOf(r.Context())
 	status, err := s.o.Approval(r.Context(), s.caller(c.peer, r.Header), id)
 	if err != nil {
+		dismiss(c, w.Header(), runtime.AsError(err))
 		runtime.WriteProblem(w, runtime.AsError(err))
 		return
 	}

@@ -22,17 +22,18 @@ import (
 
 // Server is the proxy. It is safe for concurrent use.
 type Server struct {
-	o       Options
-	http    *http.Server
-	front   *goproxy.ProxyHttpServer
-	tls     *tls.Config
-	feed    *feed
-	tunnels *tunnels
-	feeding sync.Once
-	base    context.Context // of all requests; ends with Shutdown
-	cancel  context.CancelFunc
-	fresh   sync.Map       // net.Conn that have sent no request yet
-	active  sync.WaitGroup // handlers of connections that net/http no longer knows
+	o        Options
+	http     *http.Server
+	front    *goproxy.ProxyHttpServer
+	tls      *tls.Config
+	feed     *feed
+	tunnels  *tunnels
+	visitors *visitors
+	feeding  sync.Once
+	base     context.Context // of all requests; ends with Shutdown
+	cancel   context.CancelFunc
+	fresh    sync.Map       // net.Conn that have sent no request yet
+	active   sync.WaitGroup // handlers of connections that net/http no longer knows
 
 	mu   sync.Mutex
 	addr net.Addr
@@ -52,7 +53,7 @@ func New(o Options) (*Server, error) {
 	if o.Peer == nil {
 		o.Peer = kernelPeer
 	}
-	s := &Server{o: o, feed: newFeed(), tunnels: newTunnels(o.Limits)}
+	s := &Server{o: o, feed: newFeed(), tunnels: newTunnels(o.Limits), visitors: newVisitors(o.Limits)}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.front = s.newFront()
 	s.tls = s.newTLS()
@@ -231,22 +232,31 @@ func (a *acceptor) Accept() (net.Conn, error) {
 	for {
 		c, err := a.Listener.Accept()
 		if err == nil {
-			return newConn(c, c, a.s.o.Peer(c), nil, a.s.o.Limits), nil
+			if own := a.s.admit(c); own != nil {
+				return own, nil
+			}
+			a.complain("a peer has as many connections as it may", nil)
+			continue
 		}
 		var temporary interface{ Temporary() bool }
 		if !errors.As(err, &temporary) || !temporary.Temporary() || errors.Is(err, net.ErrClosed) {
 			return nil, err
 		}
-		if now := a.s.o.Clock(); now.Sub(a.said) >= time.Minute {
-			a.said = now
-			a.s.o.Log.Warn().Err(err).Msg("cannot accept connections")
-		}
+		a.complain("cannot accept connections", err)
 		select {
 		case <-time.After(wait):
 		case <-a.closed:
 			return nil, net.ErrClosed
 		}
 		wait = min(2*wait, time.Second)
+	}
+}
+
+// complain logs once a minute.
+func (a *acceptor) complain(msg string, err error) {
+	if now := a.s.o.Clock(); now.Sub(a.said) >= time.Minute {
+		a.said = now
+		a.s.o.Log.Warn().Err(err).Msg(msg)
 	}
 }
 

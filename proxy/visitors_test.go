@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// served reports whether the proxy answers on the connection at all.
+func (c *client) served() bool {
+	c.t.Helper()
+	_, _ = io.WriteString(c.Conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n") // fails when it is closed already
+	resp, err := http.ReadResponse(c.br, nil)
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+	}
+	return err == nil
+}
+
+// Nobody has more connections than the limits say, whatever they send or do not
+// send, and nobody's are taken by others. A closed one makes room.
+func TestConnectionsAreCountedPerPeer(t *testing.T) {
+	owner := runtime.Peer{Known: true, UID: 1000, Owner: true}
+	one, two := runtime.Peer{Known: true, UID: 1}, runtime.Peer{Known: true, UID: 2}
+	var peer atomic.Pointer[runtime.Peer]
+	r := newRig(t, func(o *Options, _ *stages) {
+		o.Limits = Limits{Connections: 3, Strangers: 2}
+		o.Peer = func(net.Conn) runtime.Peer { return *peer.Load() }
+	})
+	as := func(p runtime.Peer) *client {
+		peer.Store(&p)
+		return r.dial()
+	}
+	for _, c := range []struct {
+		peer runtime.Peer
+		most int
+	}{{one, 2}, {two, 2}, {runtime.Peer{}, 2}, {owner, 3}} {
+		var held []*client
+		for range c.most {
+			held = append(held, as(c.peer))
+			if !held[len(held)-1].served() {
+				t.Fatalf("%+v: connection %d is not served", c.peer, len(held))
+			}
+		}
+		if as(c.peer).served() {
+			t.Errorf("%+v: one connection too many is served", c.peer)
+		}
+		_ = held[1].Close()
+		r.eventually("room", func() bool { return as(c.peer).served() })
+	}
+}
+
+// A tunnel has a place of its own and leaves the count; a CONNECT that is
+// refused does not.
+func TestTunnelsAreNoVisitors(t *testing.T) {
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{Connections: 2} })
+	for range 3 {
+		r.open("api.good.test:443")
+	}
+	for range 2 {
+		c := r.dial()
+		c.send("CONNECT nowhere.test:443 HTTP/1.1\r\nHost: nowhere.test:443\r\n\r\n")
+		c.refused(403, runtime.CodeEgressDenied)
+	}
+	if r.dial().served() {
+		t.Error("refused tunnels are not counted")
+	}
+}
+
+// A stranger is told so once for each connection; the owner may try again.
+func TestStrangersAreDismissed(t *testing.T) {
+	for _, c := range []struct {
+		peer      runtime.Peer
+		dismissed bool
+	}{{runtime.Peer{}, true}, {runtime.Peer{Known: true, UID: 1}, true}, {runtime.Peer{Known: true, Owner: true}, false}} {
+		for _, head := range []string{
+			"GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n\r\n",
+			"CONNECT api.good.test:443 HTTP/1.1\r\nHost: api.good.test:443\r\n\r\n",
+		} {
+			r := newRig(t, func(o *Options, _ *stages) {
+				o.RequireToken, o.Peer = true, func(net.Conn) runtime.Peer { return c.peer }
+			})
+			client := r.dial()
+			client.send(head)
+			client.refused(407, runtime.CodeUnauthenticated)
+			if c.dismissed {
+				client.ended()
+			} else if !client.served() {
+				t.Errorf("%q: the owner's connection was closed", head)
+			}
+		}
+	}
+}
+
+// The caps follow from the limits that are given.
+func TestConnectionDefaults(t *testing.T) {
+	for given, want := range map[Limits]int{{}: 2000, {Tunnels: 100}: 100, {PerPrincipal: 2}: 64, {Connections: 5}: 5} {
+		if l := given.withDefaults(); l.Connections != want || l.Strangers != 64 {
+			t.Errorf("%+v: %d of the owner, %d of strangers", given, l.Connections, l.Strangers)
+		}
+	}
+}
