@@ -24,16 +24,35 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, c *conn) {
 	}
 	req := s.newRequest(caller, runtime.Target{Method: r.Method})
 	req.Raw = s.raw(w, r)
-	if err := s.route(r, c, req); err != nil {
-		req.Refusal = err
-	} else {
-		if c.tunnel != nil && len(req.Raw.Header["Upgrade"]) > 0 {
-			s.keep(c.tunnel.seat, req)
-		}
+	out := newResponder(w, r, s.o.Limits)
+	if req.Refusal = s.route(r, c, req); req.Refusal == nil && len(req.Raw.Header["Upgrade"]) > 0 {
+		out.upgrading, req.Refusal = s.seat(r.Context(), c, req)
+	}
+	if c.tunnel == nil && out.upgrading != nil {
+		defer out.upgrading.leave()
+	}
+	if req.Refusal == nil {
 		req.Refusal = s.recognise(r.Context(), req)
 	}
-	out := newResponder(w, r, s.o.Limits)
 	out.finish(s.send(r.Context(), req, out))
+}
+
+// seat gives a request that asks for an upgrade its place: that of its tunnel,
+// or on the listener one of its own, which the caller must leave.
+func (s *Server) seat(ctx context.Context, c *conn, req *runtime.Request) (*place, *runtime.Error) {
+	if c.tunnel != nil {
+		s.keep(c.tunnel.seat, req)
+		return c.tunnel.seat, nil
+	}
+	who, err := s.o.Identity.Identify(ctx, req.Caller)
+	if err != nil {
+		return nil, runtime.AsError(err)
+	}
+	seat, full := s.tunnels.enter(req.Caller, who)
+	if full == nil {
+		s.keep(seat, req)
+	}
+	return seat, full
 }
 
 // refuseHead answers a request whose head the guard refused. A caller who could

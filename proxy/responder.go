@@ -21,12 +21,13 @@ const connectionEstablished = "HTTP/1.1 200 Connection established\r\n\r\n"
 // the upstream's fields and no others, each write at once, an aborted answer
 // never with a clean end.
 type responder struct {
-	w       http.ResponseWriter
-	r       *http.Request
-	control *http.ResponseController
-	idle    time.Duration
-	seat    *place   // of the tunnel this answers, nil for requests
-	dialled *dialled // handed over by the tunnel backend
+	w         http.ResponseWriter
+	r         *http.Request
+	control   *http.ResponseController
+	idle      time.Duration
+	seat      *place   // of the tunnel this answers, nil for requests
+	upgrading *place   // of a request that asks for an upgrade
+	dialled   *dialled // handed over by the tunnel backend
 
 	status    int
 	announced []string    // trailer names the client was told of
@@ -159,8 +160,11 @@ func (o *responder) Upgrade() (net.Conn, error) {
 		return nil, err
 	}
 	o.taken = client
-	if client.tunnel != nil {
-		client.tunnel.seat.upgrade()
+	if o.upgrading != nil {
+		if client.tunnel == nil {
+			o.upgrading.hold(client)
+		}
+		o.upgrading.upgrade()
 	}
 	// net/http forgets the connection here; the end of the request, or of the
 	// server, still ends it.

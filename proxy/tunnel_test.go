@@ -316,8 +316,9 @@ func TestReloadClosesWhatPolicyDenies(t *testing.T) {
 		}
 	}
 	inside := r.connect("plain.good.test:80", "").upgraded("/open", "plain.good.test")
+	direct := r.dial().upgraded("http://plain.good.test/open", "plain.good.test")
 	r.server.Reloaded()
-	for _, c := range []*client{passed, odd, inside} {
+	for _, c := range []*client{passed, odd, inside, direct} {
 		c.alive()
 	}
 	r.stages.denying(runtime.ActionPass)
@@ -328,9 +329,11 @@ func TestReloadClosesWhatPolicyDenies(t *testing.T) {
 	r.server.Reloaded()
 	odd.gone()
 	inside.alive()
+	direct.alive()
 	r.stages.denying("good.open")
 	r.server.Reloaded()
 	inside.gone()
+	direct.gone()
 }
 
 // A service that no longer has the action closes what the action had opened.
@@ -341,6 +344,44 @@ func TestReloadClosesUpgradesOfLostActions(t *testing.T) {
 	r.stages.own(t, "https://plain.good.test:80") // cleartext is refused from now on
 	r.server.Reloaded()
 	inside.gone()
+}
+
+// An upgrade straight on the listener has a place like a tunnel: it counts, and
+// it ends with the token that opened it.
+func TestDirectUpgradesHavePlaces(t *testing.T) {
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{PerPrincipal: 1} })
+	r.upstream("plain.test:80", websocket)
+	token := "plain.test\r\nProxy-Authorization: Bearer " + goodToken
+	open := r.dial().upgraded("http://plain.test/", token)
+	second := r.dial()
+	second.send("GET http://plain.test/ HTTP/1.1\r\nHost: " + token + "\r\n" + askUpgrade)
+	if p := second.refused(429, runtime.CodeRateLimited); p.Reason != runtime.ReasonTooManyConnections {
+		t.Errorf("reason %q", p.Reason)
+	}
+	kept := r.dial().upgraded("http://plain.test/", "plain.test")
+	r.server.Recheck(t.Context())
+	open.alive()
+	r.stages.mu.Lock()
+	r.stages.revoked = true
+	r.stages.mu.Unlock()
+	r.server.Recheck(t.Context())
+	open.gone()
+	kept.alive()
+	_ = kept.Close()
+	r.eventually("the places", func() bool { return len(r.server.tunnels.callers()) == 0 })
+}
+
+// An upgrade that was not granted keeps no place.
+func TestRefusedUpgradesLeave(t *testing.T) {
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{PerPrincipal: 1} })
+	r.upstream("plain.test:80", answering(okAnswer))
+	c := r.dial()
+	for range 3 {
+		c.send("GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n" + askUpgrade)
+		if resp, body := c.get("GET"); resp.StatusCode != 200 || body != "ok" {
+			t.Fatalf("%s %q", resp.Status, body)
+		}
+	}
 }
 
 // A policy that changes while an upgrade is on its way counts for it.

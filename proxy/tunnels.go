@@ -32,7 +32,7 @@ type place struct {
 	owner    string
 	judged   *judged    // what let raw bytes pass, or is about to
 	spliced  bool       // raw bytes pass, without requests of their own
-	upgraded bool       // so they do inside an intercepted tunnel
+	upgraded bool       // so they do after an upgrade
 	conns    []net.Conn // to close with it
 	moved    atomic.Int64
 	freed    bool
