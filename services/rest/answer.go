@@ -18,7 +18,7 @@ import (
 // as it comes.
 func (x *exchange) answer(resp *http.Response, body io.Reader) error {
 	header := cleanAnswer(resp.Header, resp.StatusCode)
-	if names := announced(resp.Trailer); len(names) > 0 {
+	if names := x.announced(resp.Trailer); len(names) > 0 {
 		header["Trailer"] = []string{strings.Join(names, ", ")}
 	}
 	scan, err := x.scanner(resp, header)
@@ -39,11 +39,17 @@ func (x *exchange) answer(resp *http.Response, body io.Reader) error {
 	return nil
 }
 
-// announced returns the trailer names that may be announced, sorted.
-func announced(trailer http.Header) []string {
+// announced returns the trailer names that may be announced, sorted. net/http
+// has changed their case, so that a search of the finished field would not find
+// the credential in them.
+func (x *exchange) announced(trailer http.Header) []string {
 	var names []string
 	for name := range trailer {
-		if trailerAllowed(name, nil) {
+		switch {
+		case !trailerAllowed(name, nil):
+		case x.message.scrub.names(name):
+			x.result.Scrubbed++
+		default:
 			names = append(names, name)
 		}
 	}

@@ -268,6 +268,13 @@ func TestReflectedInHeads_CL009(t *testing.T) {
 	if answer, _ := r.must(t, named); strings.Contains(strings.ToLower(fmt.Sprint(answer)), "kbcanary") {
 		t.Errorf("name: %v", answer.Header)
 	}
+	trailing := r.call("GET", "/reflect?in=trailer-name")
+	trailing.Credential.Value = runtime.NewSecret("kbcanary-as-a-name")
+	answer, _ = r.must(t, trailing)
+	if strings.Contains(strings.ToLower(fmt.Sprint(answer)), "kbcanary") {
+		t.Errorf("trailer name: %v %v", answer.Header, answer.Trailer)
+	}
+	equal(t, "announced", answer.Header.Get("Trailer")+" "+answer.Trailer.Get("X-Sum"), "X-Sum 42")
 	_, _, err := r.do(t, r.call("GET", "/reflect?in=malformed"))
 	if err == nil || strings.Contains(err.Error(), "kbcanary") {
 		t.Errorf("the error quotes the credential: %v", err)

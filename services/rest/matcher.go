@@ -53,6 +53,11 @@ func newMatcher(secret, basic string) *matcher {
 	return m
 }
 
+// names reports whether a field name holds the secret, in any case.
+func (m *matcher) names(name string) bool {
+	return m != nil && strings.Contains(strings.ToLower(name), m.literal)
+}
+
 func hash(b []byte) uint32 {
 	v := uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16
 	return v * 0x9E3779B1 >> (32 - shiftBits)

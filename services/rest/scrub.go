@@ -28,7 +28,7 @@ func (x *exchange) scrubHead(h http.Header) {
 		return
 	}
 	for name, list := range h {
-		if strings.Contains(strings.ToLower(name), m.literal) {
+		if m.names(name) {
 			delete(h, name)
 			x.result.Scrubbed++
 			continue

@@ -21,7 +21,7 @@ import (
 //
 //	/                     200 "ok"
 //	/reflect              200 echo; ?as=base64|hex|percent|json|gzip|deflate|chunked, ?split=N writes N bytes at a time,
-//	                      ?in=header|location|cookie|reason|trailer|early puts Authorization's value there
+//	                      ?in=header|name|location|cookie|reason|trailer|trailer-name|early puts Authorization's value there
 //	/401-once             401 the first time, then 200
 //	/429                  429 with Retry-After: 7
 //	/redirect             302 to ?to=, /redirect-307 the same with 307
@@ -237,6 +237,8 @@ func reflect(c *Conn, r *Request) bool {
 		return c.Send("HTTP/1.1 103 Early Hints\r\nX-Echo: ", token, "\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 	case "trailer":
 		return c.Send("HTTP/1.1 200 OK\r\nTrailer: X-Echo\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Echo: ", token, "\r\n\r\n")
+	case "trailer-name":
+		return c.Send("HTTP/1.1 200 OK\r\nTrailer: X-Sum, X-", token, "\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Sum: 42\r\nX-", token, ": 1\r\n\r\n")
 	case "malformed":
 		c.Send("HTTP/1.1 2x0 ", token, "\r\n\r\n")
 		return false
