@@ -125,7 +125,8 @@ func dialError(authority string, err error) error {
 	}
 	return &runtime.Error{
 		Code: runtime.CodeUpstream, Reason: runtime.ReasonUpstreamUnavailable,
-		Msg: fmt.Sprintf("%s cannot be reached", authority), Hint: "check the host name and that it is up", Err: err,
+		Msg: fmt.Sprintf("%s cannot be reached", authority), Hint: "check the host name and that it is up",
+		Err: fmt.Errorf("%w: %w", runtime.ErrNotSent, err),
 	}
 }
 

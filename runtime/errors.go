@@ -93,6 +93,25 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// ErrNotSent in the chain of a [Backend]'s error says that nothing has left, so
+// that the action has not happened. Without it, it may have.
+var ErrNotSent = errors.New("nothing was sent")
+
+// MayHaveHappened reports whether the action may have taken effect although its
+// execution ended with err: it was cut off, and nobody knows how far it came.
+func MayHaveHappened(err error) bool {
+	if err == nil || errors.Is(err, ErrNotSent) {
+		return false
+	}
+	e := AsError(err)
+	switch e.Code {
+	case CodeUpstream, CodeTimeout, CodeCanceled, CodeInternal:
+		return e.Stage == StageExecute
+	default: // the backend refused it
+		return false
+	}
+}
+
 // AsError finds the *Error in err's chain. Any other error, and a nil one in
 // the chain, becomes an internal *Error: what we cannot name, we refuse.
 func AsError(err error) *Error {

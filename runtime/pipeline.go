@@ -60,7 +60,7 @@ func New(o Options) (*Pipeline, error) {
 // A panic in any stage is a denial: it is recorded and returned as
 // CodeInternal.
 func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err error) {
-	rec, settled := p.begin(req), false
+	rec, reached := p.begin(req), StageApproval
 	defer func() { err = p.end(rec, out, recover(), err) }()
 
 	if err = p.o.Trail.Ready(); err != nil {
@@ -99,7 +99,7 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 		if rec.Ticket, err = p.o.Approvals.Await(ctx, call, rec.Verdict); err != nil {
 			return at(StageApproval, err)
 		}
-		defer func() { err = p.finish(rec.Ticket, settled, err) }()
+		defer func() { err = p.finish(rec.Ticket, reached, err) }()
 		if err = p.rejudge(ctx, call); err != nil {
 			return at(StagePolicy, err)
 		}
@@ -110,10 +110,11 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 	rec.Version = call.Credential.Version
 	backend := p.o.Backends[rec.Action.Backend]
 	if backend == nil {
-		return &Error{Code: CodeInternal, Stage: StageExecute, Msg: fmt.Sprintf("no backend %q", rec.Action.Backend)}
+		return &Error{Code: CodeInternal, Stage: StageExecute, Msg: fmt.Sprintf("no backend %q", rec.Action.Backend), Err: ErrNotSent}
 	}
+	reached = StageExecute
 	rec.Result, err = backend.Execute(ctx, call, out)
-	settled = true
+	reached = ""
 	return at(StageExecute, err)
 }
 
@@ -202,10 +203,10 @@ func (p *Pipeline) rejudge(ctx context.Context, call *Call) error {
 }
 
 // finish closes a consumed ticket, in a context that a caller who has gone
-// cannot cancel.
-func (p *Pipeline) finish(ticket Ticket, settled bool, err error) error {
-	if !settled && err == nil { // a panic is on its way up
-		err = &Error{Code: CodeInternal, Stage: StageExecute, Msg: "the execution ended in a panic"}
+// cannot cancel. Reached is the stage that has not returned, "" when all have.
+func (p *Pipeline) finish(ticket Ticket, reached Stage, err error) error {
+	if reached != "" && err == nil { // a panic is on its way up
+		err = &Error{Code: CodeInternal, Stage: reached, Msg: "the execution ended in a panic"}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

@@ -33,8 +33,9 @@ type Approver interface {
 	// CodeApprovalRejected and CodeApprovalExpired are its errors; they carry
 	// the approval's id.
 	Await(ctx context.Context, call *Call, verdict Verdict) (Ticket, error)
-	// Finish records how the execution of a consumed ticket ended. It must be
-	// called once for every ticket, also when nothing was executed.
+	// Finish records how the execution of a consumed ticket ended, or that
+	// nobody knows ([MayHaveHappened]). It must be called once for every ticket,
+	// also when nothing was executed.
 	Finish(ctx context.Context, ticket Ticket, err error) error
 }
 
@@ -45,7 +46,8 @@ type Vault interface {
 }
 
 // Backend is stage 5. It sends the call, with the credential added, and gives
-// the answer to out as it arrives. The Result is valid also with an error.
+// the answer to out as it arrives. The Result is valid also with an error; one
+// that comes before anything has left holds [ErrNotSent].
 type Backend interface {
 	Execute(ctx context.Context, call *Call, out Responder) (Result, error)
 }

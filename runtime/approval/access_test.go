@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,6 +108,38 @@ func TestHeldRunsAgain(t *testing.T) {
 	}
 	if ticket, err := d.Await(t.Context(), &again, asked()); err != nil || ticket.ID != id {
 		t.Errorf("%+v %v", ticket, err)
+	}
+}
+
+// G19: what was cut off after it had been sent is not said to have failed.
+func TestFinishRecordsWhatNobodyKnows(t *testing.T) {
+	for _, c := range []struct {
+		err  runtime.Error
+		want approval.State
+	}{
+		{runtime.Error{Code: runtime.CodeUpstream, Stage: runtime.StageExecute, Msg: "broke off"}, approval.Unknown},
+		{runtime.Error{Code: runtime.CodeTimeout, Stage: runtime.StageExecute, Msg: "no answer"}, approval.Unknown},
+		{runtime.Error{Code: runtime.CodeCanceled, Stage: runtime.StageExecute, Msg: "caller gone"}, approval.Unknown},
+		{runtime.Error{Code: runtime.CodeUpstream, Stage: runtime.StageExecute, Msg: "no route", Err: runtime.ErrNotSent}, approval.Failed},
+		{runtime.Error{Code: runtime.CodeForbidden, Stage: runtime.StagePolicy, Msg: "no longer"}, approval.Failed},
+	} {
+		d := newDesk(t)
+		id := d.ask(t, refund(agent("a"), "1"))
+		d.accept(t, id)
+		ticket, err := d.Await(t.Context(), refund(agent("a"), "1"), asked())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Finish(t.Context(), ticket, &c.err); err != nil {
+			t.Fatal(err)
+		}
+		a, err := d.Status(t.Context(), agent("a"), id)
+		if err != nil || a.State != c.want || !strings.Contains(a.Note, c.err.Msg) || a.Ended.IsZero() {
+			t.Errorf("%v: %+v %v", c.err.Msg, a, err)
+		}
+		if again, err := d.Await(t.Context(), refund(agent("a"), "1"), asked()); again.ID != "" || runtime.AsError(err).ApprovalID == id {
+			t.Errorf("%v: executed again: %+v %v", c.err.Msg, again, err)
+		}
 	}
 }
 

@@ -184,7 +184,8 @@ func (d *Desk) use(ctx context.Context, a *Approval) (ticket runtime.Ticket, use
 }
 
 // Finish implements [runtime.Approver]. An error's code and message are kept
-// with the approval. It fails for a ticket that this desk has not handed out
+// with the approval; one that cut the execution off after something may have
+// left makes its end unknown, not failed. It fails for a ticket that this desk has not handed out
 // or that was finished already.
 func (d *Desk) Finish(ctx context.Context, ticket runtime.Ticket, err error) error {
 	d.mu.Lock()
@@ -197,6 +198,9 @@ func (d *Desk) Finish(ctx context.Context, ticket runtime.Ticket, err error) err
 	if err != nil {
 		cause := runtime.AsError(err)
 		to, change.Note = Failed, string(cause.Code)+": "+cause.Msg
+		if runtime.MayHaveHappened(err) {
+			to, change.Note = Unknown, change.Note+"; it may have happened all the same"
+		}
 	}
 	moved, merr := d.o.Store.Move(ctx, tenant, ticket.ID, Executing, to, change)
 	if merr != nil {

@@ -21,7 +21,7 @@ const (
 	Executing State = "executing"
 	Executed  State = "executed"
 	Failed    State = "failed"
-	Unknown   State = "unknown" // the process died while executing
+	Unknown   State = "unknown" // it was cut off while executing, or the process died
 )
 
 // Store keeps approvals. It is safe for concurrent use, also by several

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -348,15 +349,15 @@ func TestPoisonedConnections_CL022(t *testing.T) {
 func TestFailures(t *testing.T) {
 	short := func(o *rest.Options) { o.HeaderTimeout, o.IdleTimeout = 100*time.Millisecond, 100*time.Millisecond }
 	r := newRig(t, servicestest.Options{}, short)
-	r.refused(t, r.call("GET", "/silent"), runtime.CodeTimeout, "")
-	r.refused(t, r.call("GET", "/stall"), runtime.CodeTimeout, "")
+	sent(t, r.refused(t, r.call("GET", "/silent"), runtime.CodeTimeout, ""), true)
+	sent(t, r.refused(t, r.call("GET", "/stall"), runtime.CodeTimeout, ""), true)
 	r.refused(t, r.call("GET", "/large-head"), runtime.CodeUpstream, "")
 	r.refused(t, r.call("GET", "/garbage"), runtime.CodeUpstream, "")
 	answer, _ := r.must(t, r.call("GET", "/slow"))
 	equal(t, "slow", answer.Body, "slowly")
 
 	expired := newRig(t, servicestest.Options{Expired: true})
-	expired.refused(t, expired.call("GET", "/"), runtime.CodeUpstreamTLS, "")
+	sent(t, expired.refused(t, expired.call("GET", "/"), runtime.CodeUpstreamTLS, ""), false)
 	foreign := newRig(t, servicestest.Options{}, func(o *rest.Options) { o.TLS = nil })
 	foreign.refused(t, foreign.call("GET", "/"), runtime.CodeUpstreamTLS, "")
 	equal(t, "requests", len(expired.Requests())+len(foreign.Requests()), 0)
@@ -364,10 +365,16 @@ func TestFailures(t *testing.T) {
 	gone := newRig(t, servicestest.Options{})
 	c := gone.call("GET", "/")
 	gone.Close()
-	gone.refused(t, c, runtime.CodeUpstream, runtime.ReasonUpstreamUnavailable)
+	sent(t, gone.refused(t, c, runtime.CodeUpstream, runtime.ReasonUpstreamUnavailable), false)
 
 	denied := newRig(t, servicestest.Options{}, func(o *rest.Options) { o.Dialer = denier{} })
 	denied.refused(t, denied.call("GET", "/"), runtime.CodeEgressDenied, "")
+}
+
+// sent compares what the error says of whether something may have left.
+func sent(t testing.TB, err error, want bool) {
+	t.Helper()
+	equal(t, "may have left", !errors.Is(err, runtime.ErrNotSent), want)
 }
 
 type denier struct{}

@@ -57,6 +57,9 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 	default:
 		x.unanswered(e, err, host)
 	}
+	if x.result.Address == "" { // no connection was ever there
+		e.Err = fmt.Errorf("%w: %w", runtime.ErrNotSent, e.Err)
+	}
 	return e
 }
 
