@@ -132,7 +132,7 @@ func (b *Backend) place(call *runtime.Call, auth *runtime.Auth, m *message, resu
 	default:
 		return &runtime.Error{Code: runtime.CodeInternal, Msg: fmt.Sprintf("unknown auth type %q", auth.Type)}
 	}
-	m.scrub = b.matchers.of(secret, basic)
+	m.scrub = b.matchers.of(secret, basic, call.Credential.Username.Reveal())
 	result.Unscanned = m.scrub == nil
 	m.used = runtime.CredentialStored
 	return nil

@@ -31,13 +31,18 @@ const (
 	block     = 3
 )
 
-// newMatcher looks for a secret and for the Basic form it may have been sent
-// in. It returns nil when the secret is too short to look for.
-func newMatcher(secret, basic string) *matcher {
+// newMatcher looks for a secret, for the Basic form it may have been sent in,
+// and for a stored user name of at least eight bytes. It returns nil when the
+// secret is too short to look for.
+func newMatcher(secret, basic, user string) *matcher {
 	if len(secret) < shortestLiteral {
 		return nil
 	}
 	m := &matcher{patterns: forms(secret, basic), literal: strings.ToLower(secret)}
+	if len(user) >= shortestForm {
+		m.patterns = append(m.patterns, forms(user, "")...)
+		slices.SortStableFunc(m.patterns, func(a, b []byte) int { return len(b) - len(a) })
+	}
 	m.min, m.max = len(m.patterns[len(m.patterns)-1]), len(m.patterns[0])
 	step := min(m.min-block+1, 255)
 	for i := range m.shift {

@@ -14,7 +14,7 @@ const secret = "s3cr3t/Value+with \"odd\" bytes\u00e9"
 
 // Every form is found wherever it stands, whole or cut anywhere.
 func TestFormsAreFound(t *testing.T) {
-	m := newMatcher(secret, base64.StdEncoding.EncodeToString([]byte("me:"+secret)))
+	m := newMatcher(secret, base64.StdEncoding.EncodeToString([]byte("me:"+secret)), "")
 	quoted, _ := json.Marshal(secret)
 	for name, form := range map[string]string{
 		"literal": secret, "hex": hex.EncodeToString([]byte(secret)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(secret))),
@@ -30,13 +30,13 @@ func TestFormsAreFound(t *testing.T) {
 			}
 		}
 	}
-	if newMatcher("abc", "") != nil {
+	if newMatcher("abc", "", "") != nil {
 		t.Error("three bytes are looked for")
 	}
 }
 
 func TestTail(t *testing.T) {
-	m := newMatcher("abcabd-and-more", "")
+	m := newMatcher("abcabd-and-more", "", "")
 	for text, want := range map[string]int{"": 0, "xyz": 0, "xab": 2, "abcab": 5, "abcabc": 3, "event\n\n": 0, "zabcabd-and-mor": 14} {
 		if got := m.tail([]byte(text)); got != want {
 			t.Errorf("tail(%q) = %d, want %d", text, got, want)
@@ -50,7 +50,7 @@ func FuzzMatcher(f *testing.F) {
 	f.Add("aaaaaaaa", "aaaaaaaaaaaaaaaaaaaab", uint8(1))
 	f.Add("ab/+%41cd", "YWIvKyU0MWNk%2F", uint8(7))
 	f.Fuzz(func(t *testing.T, secret, text string, step uint8) {
-		m := newMatcher(secret, "")
+		m := newMatcher(secret, "", "")
 		if m == nil {
 			return
 		}
@@ -115,7 +115,7 @@ func FuzzTemplate(f *testing.F) {
 }
 
 func BenchmarkMask(b *testing.B) {
-	m := newMatcher("ghp_0123456789abcdefghijABCDEFGHIJ012345", "")
+	m := newMatcher("ghp_0123456789abcdefghijABCDEFGHIJ012345", "", "")
 	text := bytes.Repeat([]byte(`{"id": 12345, "name": "an ordinary answer", "url": "https://api.example.com/x"}, `), 400)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
@@ -127,6 +127,20 @@ func BenchmarkMask(b *testing.B) {
 func BenchmarkNewMatcher(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		newMatcher("ghp_0123456789abcdefghijABCDEFGHIJ012345", "")
+		newMatcher("ghp_0123456789abcdefghijABCDEFGHIJ012345", "", "")
+	}
+}
+
+// A user name that is stored is a stored credential; a short or literal one is
+// in honest answers.
+func TestStoredUserNamesAreFound(t *testing.T) {
+	text := []byte("user account-4711-main has the key s3cr3t-value-42, hex 6163636f756e742d343731312d6d61696e")
+	m := newMatcher("s3cr3t-value-42", "", "account-4711-main")
+	if n := m.mask(text); n != 3 {
+		t.Errorf("%d of 3 found: %s", n, text)
+	}
+	honest := []byte("user bob")
+	if n := newMatcher("s3cr3t-value-42", "", "bob").mask(honest); n != 0 {
+		t.Errorf("a short name was overwritten: %s", honest)
 	}
 }

@@ -16,22 +16,22 @@ type matchers struct {
 }
 
 type matcherSet struct {
-	list sync.Map // [2]string{secret, basic} → *matcher
+	list sync.Map // [3]string{secret, basic, user} → *matcher
 	size atomic.Int32
 }
 
 // of returns the matcher of a secret; nil when it is too short to look for.
-func (c *matchers) of(secret, basic string) *matcher {
+func (c *matchers) of(secret, basic, user string) *matcher {
 	set := c.current.Load()
 	if set == nil || set.size.Load() >= keptMatchers {
 		set = &matcherSet{}
 		c.current.Store(set)
 	}
-	key := [2]string{secret, basic}
+	key := [3]string{secret, basic, user}
 	if m, ok := set.list.Load(key); ok {
 		return m.(*matcher)
 	}
-	m, known := set.list.LoadOrStore(key, newMatcher(secret, basic))
+	m, known := set.list.LoadOrStore(key, newMatcher(secret, basic, user))
 	if !known {
 		set.size.Add(1)
 	}

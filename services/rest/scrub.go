@@ -14,8 +14,8 @@ import (
 // credential that this exchange sent, literally and in base64, hex, percent and
 // JSON escapes, while the upstream's own bytes go out. It is best effort: an
 // upstream that encodes the credential in a way of its own is not caught, nor
-// is what passes after an upgrade. Basic user names are not looked for; they
-// are in honest answers.
+// is what passes after an upgrade. A Basic user name is looked for when it is
+// stored; one that stands in the service file is in honest answers.
 
 // errReflected ends an answer whose compressed body holds the credential.
 var errReflected = errors.New("the answer holds the credential")
