@@ -3,6 +3,9 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -57,9 +60,32 @@ func (a *App) ListApprovals(ctx context.Context, all bool) ([]Approval, error) {
 	list, err := a.approvals.List(ctx, a.Operator(), runtime.DefaultTenant, states, listLimit)
 	out := []Approval{}
 	for _, p := range list {
-		out = append(out, shownApproval(p))
+		shown := shownApproval(p)
+		if p.Authority == "" { // a built request: its arguments say what it is about
+			shown.Summary += a.argumentsOf(ctx, p.ID)
+		}
+		out = append(out, shown)
 	}
 	return out, err
+}
+
+// argumentsOf writes the arguments of a held request for one line of a list,
+// in order, cut where they get long. `approve show` has them whole.
+func (a *App) argumentsOf(ctx context.Context, id string) string {
+	view, err := a.approvals.Show(ctx, a.Operator(), runtime.DefaultTenant, id, false)
+	if err != nil {
+		return "" // what cannot be opened cannot be accepted either; show says why
+	}
+	const most = 60
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(view.Args)) {
+		fmt.Fprintf(&b, " %s=%v", name, view.Args[name])
+	}
+	text := []rune(b.String())
+	if len(text) > most {
+		return string(text[:most-1]) + "…"
+	}
+	return string(text)
 }
 
 // ShowApproval returns an approval and the text a person decides by.
