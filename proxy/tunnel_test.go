@@ -434,10 +434,7 @@ func (f fixed) Judge(*runtime.Principal, *runtime.Request) runtime.Effect { retu
 func TestRevocationClosesTunnels(t *testing.T) {
 	r := newRig(t, nil)
 	r.upstream("raw.test:80", func(c net.Conn, br *bufio.Reader) { _, _ = io.Copy(c, br) })
-	r.upstream("plain.good.test:80", func(c net.Conn, br *bufio.Reader) {
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-		_, _ = io.Copy(c, br)
-	})
+	r.upstream("plain.good.test:80", websocket)
 	open := func(authority, field, path string) *client {
 		c := r.dial()
 		c.send("CONNECT " + authority + " HTTP/1.1\r\nHost: " + authority + "\r\n" + field + "\r\n")
