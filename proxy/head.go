@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bytes"
+	"net/http"
+	"net/textproto"
 	"strconv"
 	"strings"
 
@@ -16,6 +18,8 @@ type head struct {
 	chunked bool
 	length  int64 // Content-Length; 0 when there is none
 	upgrade bool  // Upgrade with Connection: upgrade
+	minor   byte  // of the version: 0 or 1
+	close   bool  // Connection: close, or HTTP/1.0
 }
 
 // badHead is a head that can be read in two ways, or not at all.
@@ -50,12 +54,38 @@ func tooLarge(msg string) *runtime.Error {
 // names, no repeated Host or Content-Length, no Content-Length beside
 // Transfer-Encoding, no other version than 1.0 and 1.1.
 func parseHead(raw []byte, maxFields int) (head, *runtime.Error) {
-	text, ok := strings.CutSuffix(string(raw), "\r\n\r\n")
+	return parseFields(string(raw), maxFields, func(string, string) {})
+}
+
+// parseWhole is parseHead with the fields: those that net/http keeps in a
+// header, and the names of all as they were written.
+func parseWhole(raw []byte, maxFields int) (h head, header http.Header, order []string, err *runtime.Error) {
+	count := bytes.Count(raw, []byte("\n"))
+	values := make([]string, 0, count)
+	header, order = make(http.Header, count), make([]string, 0, count)
+	h, err = parseFields(string(raw), maxFields, func(name, value string) {
+		order = append(order, name)
+		key := textproto.CanonicalMIMEHeaderKey(name)
+		if list, again := header[key]; again {
+			header[key] = append(list, value)
+			return
+		}
+		values = append(values, value)
+		header[key] = values[len(values)-1 : len(values) : len(values)]
+	})
+	delete(header, "Host")
+	delete(header, "Transfer-Encoding")
+	return h, header, order, err
+}
+
+// parseFields reads a head and gives each field to each.
+func parseFields(text string, maxFields int, each func(name, value string)) (head, *runtime.Error) {
+	text, ok := strings.CutSuffix(text, "\r\n\r\n")
 	if !ok {
 		return head{}, badHead("the head has no end")
 	}
 	line, rest, more := strings.Cut(text, "\r\n")
-	h, minor, err := parseRequestLine(line)
+	h, err := parseRequestLine(line)
 	if err != nil {
 		return h, err
 	}
@@ -72,31 +102,34 @@ func parseHead(raw []byte, maxFields int) (head, *runtime.Error) {
 		if err := f.add(name, value); err != nil {
 			return h, err
 		}
+		each(name, value)
 	}
-	return h, f.settle(&h, minor)
+	return h, f.settle(&h)
 }
 
 // parseRequestLine reads "method SP target SP HTTP/1.x".
-func parseRequestLine(line string) (h head, minor byte, err *runtime.Error) {
-	parts := strings.Split(line, " ")
-	if len(parts) != 3 || !isToken(parts[0]) || parts[1] == "" {
-		return h, 0, badHead("the request line is not method, target and version")
+func parseRequestLine(line string) (h head, err *runtime.Error) {
+	method, rest, _ := strings.Cut(line, " ")
+	target, version, _ := strings.Cut(rest, " ")
+	if !isToken(method) || target == "" || version == "" || strings.Contains(version, " ") {
+		return h, badHead("the request line is not method, target and version")
 	}
-	h.method, h.target = parts[0], parts[1]
-	if parts[2] != "HTTP/1.1" && parts[2] != "HTTP/1.0" {
-		return h, 0, badHead("the version is neither HTTP/1.1 nor HTTP/1.0")
+	h.method, h.target = method, target
+	if version != "HTTP/1.1" && version != "HTTP/1.0" {
+		return h, badHead("the version is neither HTTP/1.1 nor HTTP/1.0")
 	}
+	h.minor = version[7] - '0'
 	for i := 0; i < len(h.target); i++ {
 		switch c := h.target[i]; {
 		case c <= ' ' || c == 0x7f:
-			return h, 0, ambiguous(runtime.ReasonInvalidTarget, "there is a control character in the target")
+			return h, ambiguous(runtime.ReasonInvalidTarget, "there is a control character in the target")
 		case c == '#':
-			return h, 0, ambiguous(runtime.ReasonInvalidTarget, "there is a fragment in the target")
+			return h, ambiguous(runtime.ReasonInvalidTarget, "there is a fragment in the target")
 		case c == '%' && (i+2 >= len(h.target) || !isHex(h.target[i+1]) || !isHex(h.target[i+2])):
-			return h, 0, ambiguous(runtime.ReasonInvalidTarget, "there is a bad percent escape in the target")
+			return h, ambiguous(runtime.ReasonInvalidTarget, "there is a bad percent escape in the target")
 		}
 	}
-	return h, parts[2][7] - '0', nil
+	return h, nil
 }
 
 // parseField reads "name: value". The value loses the white space around it.
@@ -115,23 +148,32 @@ func parseField(line string) (name, value string, err *runtime.Error) {
 
 // framing collects the fields that say where a request goes and where it ends.
 type framing struct {
-	host, length, encoding, upgrade []string
-	connection                      string
+	host, length, encoding []string
+	upgrade                bool
+	connection             string
 }
 
 // add takes one field.
 func (f *framing) add(name, value string) *runtime.Error {
-	switch strings.ToLower(name) {
-	case "host":
-		f.host = append(f.host, value)
-	case "content-length":
-		f.length = append(f.length, value)
-	case "transfer-encoding":
-		f.encoding = append(f.encoding, value)
-	case "upgrade":
-		f.upgrade = append(f.upgrade, value)
-	case "connection":
-		f.connection += "," + strings.ToLower(value)
+	switch len(name) {
+	case len("host"):
+		if strings.EqualFold(name, "host") {
+			f.host = append(f.host, value)
+		}
+	case len("upgrade"):
+		f.upgrade = f.upgrade || strings.EqualFold(name, "upgrade")
+	case len("connection"):
+		if strings.EqualFold(name, "connection") {
+			f.connection += "," + strings.ToLower(value)
+		}
+	case len("content-length"):
+		if strings.EqualFold(name, "content-length") {
+			f.length = append(f.length, value)
+		}
+	case len("transfer-encoding"):
+		if strings.EqualFold(name, "transfer-encoding") {
+			f.encoding = append(f.encoding, value)
+		}
 	}
 	if len(f.host) > 1 || len(f.length) > 1 || len(f.encoding) > 1 {
 		return ambiguous("", "the field "+strings.ToLower(name)+" is there more than once")
@@ -143,13 +185,13 @@ func (f *framing) add(name, value string) *runtime.Error {
 }
 
 // settle writes the framing into h.
-func (f *framing) settle(h *head, minor byte) *runtime.Error {
+func (f *framing) settle(h *head) *runtime.Error {
 	if len(f.host) == 1 {
 		h.host = f.host[0]
 		if h.host == "" || strings.ContainsAny(h.host, " \t/\\@,?") {
 			return ambiguous(runtime.ReasonInvalidHost, "the Host field is not a host and port")
 		}
-	} else if minor == 1 {
+	} else if h.minor == 1 {
 		return badHead("there is no Host field")
 	}
 	if len(f.length) == 1 {
@@ -160,7 +202,7 @@ func (f *framing) settle(h *head, minor byte) *runtime.Error {
 		h.length = int64(n)
 	}
 	if len(f.encoding) == 1 {
-		if minor == 0 || !strings.EqualFold(f.encoding[0], "chunked") {
+		if h.minor == 0 || !strings.EqualFold(f.encoding[0], "chunked") {
 			return ambiguous("", "the only Transfer-Encoding is chunked, and only in HTTP/1.1")
 		}
 		h.chunked = true
@@ -168,7 +210,8 @@ func (f *framing) settle(h *head, minor byte) *runtime.Error {
 	if h.method == "CONNECT" && (h.chunked || h.length > 0) {
 		return badHead("CONNECT has no body")
 	}
-	h.upgrade = len(f.upgrade) > 0 && hasWord(f.connection, "upgrade")
+	h.upgrade = f.upgrade && hasWord(f.connection, "upgrade")
+	h.close = h.minor == 0 || hasWord(f.connection, "close")
 	return nil
 }
 

@@ -87,6 +87,10 @@ func (s *Server) intercept(w http.ResponseWriter, r *http.Request, seat *place, 
 		return
 	}
 	_ = client.SetDeadline(time.Time{})
+	if s.o.Engine == EngineRelay {
+		go s.serveRelay(c) // anew: the stack that the CONNECT needed is deep
+		return
+	}
 	if !s.feed.put(c) {
 		_ = c.Close()
 	}

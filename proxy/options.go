@@ -44,6 +44,7 @@ type Options struct {
 	Leaf    func(authority string) (*tls.Certificate, error)
 	RootPEM func() []byte
 
+	Engine       Engine         // what speaks HTTP/1.1 with clients; zero: EngineStd
 	RequireToken bool           // a token is needed whoever the peer is
 	DefaultToken runtime.Secret // that of an owner who shows none, for a run's private port
 	Unattended   bool           // nobody can be asked: an approval means refusal
@@ -62,6 +63,15 @@ type Options struct {
 	Clock  func() time.Time // nil: time.Now
 	Log    zerolog.Logger   // zero: no log
 }
+
+// Engine is what speaks HTTP/1.1 with clients.
+type Engine string
+
+// The engines.
+const (
+	EngineStd   Engine = "std"   // net/http
+	EngineRelay Engine = "relay" // ours: see relay.go
+)
 
 // Limits bound what one client can take. A zero field is its default.
 type Limits struct {
@@ -119,6 +129,13 @@ func (o *Options) check() error {
 		if required.missing {
 			return fmt.Errorf("proxy: Options.%s is missing", required.name)
 		}
+	}
+	switch o.Engine {
+	case "":
+		o.Engine = EngineStd
+	case EngineStd, EngineRelay:
+	default:
+		return fmt.Errorf("proxy: unknown engine %q", o.Engine)
 	}
 	return nil
 }

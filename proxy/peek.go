@@ -108,7 +108,7 @@ func (t *Tunnel) peekHTTP(c *taken, authority string) (known bool, err error) {
 	if err != nil || line == 0 || line < 2 || buf[line-2] != '\r' {
 		return false, err
 	}
-	if _, _, bad := parseRequestLine(string(buf[:line-2])); bad != nil {
+	if _, bad := parseRequestLine(string(buf[:line-2])); bad != nil {
 		return false, nil
 	}
 	end, err := t.until(c, &buf, "\r\n\r\n")

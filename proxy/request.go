@@ -15,8 +15,14 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// exchange serves one request: absolute-form on the listener, any form inside
-// a tunnel.
+// asked is what a request asks for, in the words of its head.
+type asked struct {
+	method, target string
+	host           string // the Host field; "" when there is none
+}
+
+// exchange serves one request that net/http has read: absolute-form on the
+// listener, any form inside a tunnel.
 func (s *Server) exchange(w http.ResponseWriter, r *http.Request, c *conn) {
 	caller := s.caller(c.peer, r.Header)
 	if c.tunnel != nil {
@@ -25,16 +31,23 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, c *conn) {
 	req := s.newRequest(caller, runtime.Target{Method: r.Method})
 	req.Raw = s.raw(w, r)
 	out := newResponder(w, r, s.o.Limits)
-	if req.Refusal = s.route(r, c, req); req.Refusal == nil && len(req.Raw.Header["Upgrade"]) > 0 {
-		out.upgrading, req.Refusal = s.seat(r.Context(), c, req)
-	}
+	out.upgrading = s.admitted(r.Context(), asked{r.Method, r.RequestURI, r.Host}, c, req)
 	if c.tunnel == nil && out.upgrading != nil {
 		defer out.upgrading.leave()
 	}
-	if req.Refusal == nil {
-		req.Refusal = s.recognise(r.Context(), req)
-	}
 	out.finish(s.send(r.Context(), req, out))
+}
+
+// admitted fills in where a request goes and which action it is, or why it is
+// refused. The place is that of a request that asks for an upgrade, else nil.
+func (s *Server) admitted(ctx context.Context, a asked, c *conn, req *runtime.Request) (upgrading *place) {
+	if req.Refusal = s.route(a, c, req); req.Refusal == nil && len(req.Raw.Header["Upgrade"]) > 0 {
+		upgrading, req.Refusal = s.seat(ctx, c, req)
+	}
+	if req.Refusal == nil {
+		req.Refusal = s.recognise(ctx, req)
+	}
+	return upgrading
 }
 
 // seat gives a request that asks for an upgrade its place: that of its tunnel,
@@ -59,22 +72,30 @@ func (s *Server) seat(ctx context.Context, c *conn, req *runtime.Request) (*plac
 // not be identified, since there is no head to find a token in, is told the
 // same: what was wrong with its bytes.
 func (s *Server) refuseHead(w http.ResponseWriter, r *http.Request, c *conn) {
+	refusal := c.guard.refused()
+	if refusal == nil {
+		refusal = badHead("the method is reserved")
+	}
+	out := newResponder(w, r, s.o.Limits)
+	out.finish(s.sendRefused(r.Context(), c, refusal, out))
+}
+
+// sendRefused records a head that was refused and returns what its sender is
+// told.
+func (s *Server) sendRefused(ctx context.Context, c *conn, refusal *runtime.Error, out answer) error {
 	caller, target := s.caller(c.peer, nil), runtime.Target{}
 	if c.tunnel != nil {
 		caller, target.Scheme, target.Authority = c.tunnel.caller, c.tunnel.scheme, c.tunnel.authority
 	}
 	req := s.newRequest(caller, target)
-	if req.Refusal = c.guard.refused(); req.Refusal == nil {
-		req.Refusal = badHead("the method is reserved")
-	}
-	out := newResponder(w, r, s.o.Limits)
-	err := runtime.AsError(s.send(r.Context(), req, out))
+	req.Refusal = refusal
+	err := runtime.AsError(s.send(ctx, req, out))
 	if err == nil || err.Code == runtime.CodeUnauthenticated {
 		named := *req.Refusal
 		named.RequestID = req.ID
 		err = &named
 	}
-	out.finish(err)
+	return err
 }
 
 // newRequest begins a request of this surface.
@@ -86,12 +107,12 @@ func (s *Server) newRequest(caller runtime.Caller, target runtime.Target) *runti
 }
 
 // route finds out where the request goes, and refuses what names two places.
-func (s *Server) route(r *http.Request, c *conn, req *runtime.Request) *runtime.Error {
-	t, err := splitTarget(r.Method, r.RequestURI)
-	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
+func (s *Server) route(a asked, c *conn, req *runtime.Request) *runtime.Error {
+	t, err := splitTarget(a.method, a.target)
+	if a.method == http.MethodConnect || a.method == http.MethodTrace {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonMethodNotAllowed, Stage: runtime.StageSurface,
-			Msg: fmt.Sprintf("%s is not passed on", r.Method), Hint: "use another method",
+			Msg: fmt.Sprintf("%s is not passed on", a.method), Hint: "use another method",
 		}
 	}
 	if err != nil {
@@ -105,10 +126,10 @@ func (s *Server) route(r *http.Request, c *conn, req *runtime.Request) *runtime.
 	if t.scheme != "" && t.scheme != c.tunnel.scheme {
 		return misdirected("the tunnel", c.tunnel.scheme+"://"+c.tunnel.authority, "the target", t.scheme+"://"+t.authority)
 	}
-	if r.Host == "" {
+	if a.host == "" {
 		return badHead("there is no Host field")
 	}
-	host, err := classifier.CanonicalAuthority(r.Host, defaultPorts[c.tunnel.scheme])
+	host, err := classifier.CanonicalAuthority(a.host, defaultPorts[c.tunnel.scheme])
 	if err != nil {
 		return invalidHost("the Host field is not a valid host and port", err)
 	}

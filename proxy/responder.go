@@ -45,6 +45,8 @@ func newResponder(w http.ResponseWriter, r *http.Request, limits Limits) *respon
 	return &responder{w: w, r: r, control: http.NewResponseController(w), idle: limits.IdleTimeout}
 }
 
+func (o *responder) sent() int { return o.status }
+
 // Informational implements [runtime.Responder]. 100 is left to net/http, which
 // says it when the body is first read; 1.0 clients know no 1xx.
 func (o *responder) Informational(status int, header http.Header) error {

@@ -31,7 +31,22 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(bothEngines{m}) }
+
+// engine is the one under test: every test runs under both.
+var engine Engine
+
+type bothEngines struct{ m *testing.M }
+
+func (b bothEngines) Run() int {
+	for _, engine = range []Engine{EngineStd, EngineRelay} {
+		if code := b.m.Run(); code != 0 {
+			fmt.Println("with engine", engine)
+			return code
+		}
+	}
+	return 0
+}
 
 const goodToken = tokenPrefix + "good"
 
@@ -89,6 +104,7 @@ func newRig(t *testing.T, change func(*Options, *stages)) *rig {
 		Pipeline: pipeline, Identity: st, Table: st.current, Leaf: ca.leaf,
 		RootPEM: func() []byte { return []byte("PEM") },
 		Limits:  Limits{DrainTimeout: 5 * time.Second},
+		Engine:  engine,
 	}
 	if change != nil {
 		change(&o, st)
@@ -263,7 +279,7 @@ func (s *stages) Execute(ctx context.Context, call *runtime.Call, out runtime.Re
 		return res, err
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return res, relay(resp, out)
+		return res, pass(resp, out)
 	}
 	buf := make([]byte, 8<<10)
 	for {
@@ -292,8 +308,8 @@ func upstreamError(err error) error {
 	return &runtime.Error{Code: runtime.CodeUpstream, Reason: runtime.ReasonUpstreamUnavailable, Msg: "upstream failed", Err: err}
 }
 
-// relay passes an upgraded connection.
-func relay(resp *http.Response, out runtime.Responder) error {
+// pass joins an upgraded connection.
+func pass(resp *http.Response, out runtime.Responder) error {
 	client, err := out.Upgrade()
 	if err != nil {
 		return err

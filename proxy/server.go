@@ -29,9 +29,12 @@ type Server struct {
 	feed     *feed
 	tunnels  *tunnels
 	visitors *visitors
+	relays   *relays
 	feeding  sync.Once
 	base     context.Context // of all requests; ends with Shutdown
 	cancel   context.CancelFunc
+	closing  context.Context // ends when Shutdown begins
+	close    context.CancelFunc
 	fresh    sync.Map       // net.Conn that have sent no request yet
 	active   sync.WaitGroup // handlers of connections that net/http no longer knows
 
@@ -53,8 +56,9 @@ func New(o Options) (*Server, error) {
 	if o.Peer == nil {
 		o.Peer = kernelPeer
 	}
-	s := &Server{o: o, feed: newFeed(), tunnels: newTunnels(o.Limits), visitors: newVisitors(o.Limits)}
+	s := &Server{o: o, feed: newFeed(), tunnels: newTunnels(o.Limits), visitors: newVisitors(o.Limits), relays: newRelays()}
 	s.base, s.cancel = context.WithCancel(context.Background())
+	s.closing, s.close = context.WithCancel(context.Background())
 	s.front = s.newFront()
 	s.tls = s.newTLS()
 	s.http = &http.Server{
@@ -80,11 +84,31 @@ func (s *Server) Serve(ln net.Listener) error {
 	s.addr = ln.Addr()
 	s.mu.Unlock()
 	s.feeding.Do(func() { go func() { _ = s.http.Serve(s.feed) }() })
-	err := s.http.Serve(&acceptor{Listener: ln, s: s, closed: make(chan struct{})})
+	own := &acceptor{Listener: ln, s: s, closed: make(chan struct{})}
+	if s.o.Engine == EngineRelay {
+		return s.accept(own)
+	}
+	err := s.http.Serve(own)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return err
+}
+
+// accept gives every connection to the relay engine, until Shutdown.
+func (s *Server) accept(ln *acceptor) error {
+	defer context.AfterFunc(s.closing, func() { _ = ln.Close() })()
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			_ = ln.Close()
+			if s.closing.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		go s.serveRelay(c.(*conn)) //nolint:forcetypeassert // what our acceptor gives
+	}
 }
 
 // Addr is where the latest listener listens; nil before Serve.
@@ -101,9 +125,10 @@ func (s *Server) Addr() net.Addr {
 func (s *Server) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Limits.DrainTimeout)
 	defer cancel()
+	s.close()
 	s.tunnels.drain()
 	defer time.AfterFunc(quietFor, s.closeFresh).Stop()
-	err := s.http.Shutdown(ctx)
+	err := errors.Join(s.http.Shutdown(ctx), s.relays.drain(ctx))
 	if err != nil {
 		_ = s.http.Close()
 	}
@@ -197,12 +222,14 @@ func (s *Server) recover(w http.ResponseWriter, r *http.Request, c *conn) {
 	if p != http.ErrAbortHandler { //nolint:errorlint // a sentinel that is compared, as net/http does
 		s.o.Log.Error().Interface("panic", p).Str("method", r.Method).Bytes("stack", debug.Stack()).Msg("panic in the proxy")
 		if !c.started.Load() {
-			runtime.WriteProblem(w, runtime.AsError(fmt.Errorf("panic: %v", p)))
+			runtime.WriteProblem(w, panicError(p))
 			_ = http.NewResponseController(w).Flush()
 		}
 	}
 	panic(http.ErrAbortHandler) // closes the connection: what was sent is not complete
 }
+
+func panicError(p any) *runtime.Error { return runtime.AsError(fmt.Errorf("panic: %v", p)) }
 
 // serverLog writes net/http's complaints to our log.
 type serverLog struct{ log zerolog.Logger }
@@ -271,21 +298,28 @@ func (s *Server) intercepts(authority string) bool {
 	return s.o.Table().Intercepts(authority) || s.o.InterceptAll && !rawPort(authority)
 }
 
+// answer is a responder that knows how its answer began.
+type answer interface {
+	runtime.Responder
+	// sent returns the status of the answer, 0 before it began.
+	sent() int
+}
+
 // send hands a request to the pipeline, answers a refusal and logs the end.
-func (s *Server) send(ctx context.Context, req *runtime.Request, out *responder) error {
+func (s *Server) send(ctx context.Context, req *runtime.Request, out answer) error {
 	err := s.o.Pipeline.Do(ctx, req, out)
 	s.logRequest(req, out, err)
 	return err
 }
 
 // logRequest is the one line of a request, at its end.
-func (s *Server) logRequest(req *runtime.Request, out *responder, err error) {
+func (s *Server) logRequest(req *runtime.Request, out answer, err error) {
 	e := s.o.Log.Info()
 	if err != nil {
 		failed := runtime.AsError(err)
 		e = e.Str("code", string(failed.Code)).Str("reason", string(failed.Reason)).AnErr("error", failed.Err)
 	}
 	e.Str("request_id", req.ID).Str("surface", string(req.Surface)).Str("action", string(req.Action)).
-		Str("method", req.Target.Method).Str("authority", req.Target.Authority).Int("status", out.status).
+		Str("method", req.Target.Method).Str("authority", req.Target.Authority).Int("status", out.sent()).
 		Dur("duration", s.o.Clock().Sub(req.Received)).Msg("request")
 }

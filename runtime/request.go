@@ -63,6 +63,7 @@ type Raw struct {
 	Body          io.Reader          // nil: none
 	Trailer       func() http.Header // after the body's end; nil: none
 	Announced     []string           // trailer names the caller announced
+	Order         []string           // field names as the caller wrote them, one for each line; nil: not known
 
 	buffered []byte
 	whole    bool

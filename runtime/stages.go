@@ -91,3 +91,17 @@ type Responder interface {
 	// the caller cannot take it for complete. Before Start it does nothing.
 	Abort(err error)
 }
+
+// Form is how an upstream wrote the head of an answer, beyond what it says.
+type Form struct {
+	Reason string   // the reason phrase, may be empty
+	Order  []string // field names as written, one for each line, those that are not passed on included
+	Ready  bool     // bytes of the body have come with the head
+}
+
+// Verbatim is a [Responder] that can repeat the form of an HTTP/1.1 head.
+type Verbatim interface {
+	Responder
+	// Like says what the head looked like. It comes right before Start.
+	Like(form Form)
+}

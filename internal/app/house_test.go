@@ -31,7 +31,7 @@ type room struct {
 var plan = map[string]room{
 	"cmd/kimbap":              {6, []string{"internal/app", "internal/config", "runtime"}},
 	"internal/app":            {5, []string{"*"}},
-	"proxy":                   {4, []string{"runtime", "classifier", "certs", "proxy/egress"}},
+	"proxy":                   {4, []string{"runtime", "classifier", "certs", "proxy/egress", "proxy/http1"}},
 	"internal/server":         {4, []string{"runtime"}},
 	"internal/server/console": {4, []string{"runtime"}},
 	"internal/mcp":            {4, []string{"runtime"}},
@@ -39,7 +39,7 @@ var plan = map[string]room{
 	"internal/runner/netns":   {4, []string{"runtime"}},
 	"runtime/sandbox":         {4, []string{"runtime"}},
 	"services":                {3, []string{"runtime", "classifier"}},
-	"services/rest":           {3, []string{"runtime"}},
+	"services/rest":           {3, []string{"runtime", "proxy/http1"}},
 	"services/command":        {3, []string{"runtime"}},
 	"services/openapi":        {3, []string{"runtime", "services"}},
 	"services/catalog":        {3, []string{"runtime", "services"}},
@@ -58,6 +58,7 @@ var plan = map[string]room{
 	"certs":                   {1, nil},
 	"internal/config":         {1, nil},
 	"proxy/egress":            {1, nil},
+	"proxy/http1":             {1, nil},
 }
 
 var storeMay = []string{"runtime", "runtime/identity", "runtime/approval", "runtime/vault", "runtime/audit", "runtime/connector"}

@@ -117,6 +117,7 @@ func (a *App) openBackends(context.Context) error {
 		HeaderTimeout: a.config.Upstream.HeaderTimeout.Duration(),
 		IdleTimeout:   a.config.Upstream.IdleTimeout.Duration(),
 		Clock:         a.o.Clock,
+		Engine:        rest.Engine(a.config.Proxy.Engine),
 	})
 	if err != nil {
 		return err

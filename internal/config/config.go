@@ -26,6 +26,7 @@ type Proxy struct {
 	Auth           string // local: programs of this user; token: a kimbap token
 	Intercept      string // services: their hosts only; all
 	Unmatched      string // allow or deny hosts that have no service
+	Engine         string // relay or std: what speaks HTTP/1.1 on both sides
 	UpstreamProxy  Secret // URL of a corporate proxy, which may hold its password
 	Limits         Limits
 	InsecureListen bool // only by flag: a listener beyond loopback, in clear
@@ -121,7 +122,7 @@ type Serve struct{ Listen string }
 func defaults() *Config {
 	return &Config{
 		Proxy: Proxy{
-			Listen: "127.0.0.1:7788", Auth: "local", Intercept: "services", Unmatched: "allow",
+			Listen: "127.0.0.1:7788", Auth: "local", Intercept: "services", Unmatched: "allow", Engine: "relay",
 			Limits: Limits{Tunnels: 20000, PerPrincipal: 2000, HeaderBytes: 65536},
 		},
 		Egress:    Egress{Private: "auto"},

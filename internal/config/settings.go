@@ -52,6 +52,7 @@ func (c *Config) trafficSettings() []setting {
 		choice("proxy.auth", &p.Auth, "local", "token"),
 		choice("proxy.intercept", &p.Intercept, "services", "all"),
 		choice("proxy.unmatched", &p.Unmatched, "allow", "deny"),
+		choice("proxy.engine", &p.Engine, "relay", "std"),
 		hidden("proxy.upstream_proxy", &p.UpstreamProxy, checkProxyURL),
 		twin("proxy.upstream_proxy_file", &p.UpstreamProxy, checkProxyURL),
 		number("proxy.limits.tunnels", &p.Limits.Tunnels, 1, 1_000_000),

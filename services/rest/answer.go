@@ -26,6 +26,9 @@ func (x *exchange) answer(resp *http.Response, body io.Reader) error {
 		return err
 	}
 	x.scrubHead(header)
+	if out, ok := x.out.(runtime.Verbatim); ok && x.form != nil {
+		out.Like(*x.form)
+	}
 	if err := x.out.Start(resp.StatusCode, header); err != nil {
 		return callerGone{err}
 	}

@@ -52,7 +52,17 @@ type Options struct {
 	IdleTimeout   time.Duration // of a body or a write that does not move; 0: 5 min
 	Clock         func() time.Time
 	ScrubStrict   bool // refuse answers in an encoding that cannot be scanned
+	Engine        Engine
 }
+
+// Engine is what speaks HTTP/1.1 to upstreams.
+type Engine string
+
+// The engines. The zero value is EngineStd.
+const (
+	EngineStd   Engine = "std"   // net/http
+	EngineRelay Engine = "relay" // ours: see relay.go
+)
 
 // Bounds of one upstream connection.
 const (
@@ -73,8 +83,11 @@ const (
 // asked for close a connection before anyone else can take them (link.go).
 type Backend struct {
 	o          Options
+	doors      map[trust]*door
 	transports map[trust]*http.Transport
+	racks      racks     // the relay engine's connections that are not in use
 	buffers    sync.Pool // of *[]byte, bufferSize long
+	heads      sync.Pool // of *[]byte
 	matchers   matchers
 }
 
@@ -106,7 +119,14 @@ func New(o Options) (*Backend, error) {
 	if o.Placeholders == nil {
 		o.Placeholders = func(string) (string, bool) { return "", false }
 	}
-	b := &Backend{o: o, transports: map[trust]*http.Transport{}}
+	switch o.Engine {
+	case "":
+		o.Engine = EngineStd
+	case EngineStd, EngineRelay:
+	default:
+		return nil, fmt.Errorf("rest: unknown engine %q", o.Engine)
+	}
+	b := &Backend{o: o, doors: map[trust]*door{}, transports: map[trust]*http.Transport{}}
 	for _, t := range []trust{{false, false}, {false, true}, {true, false}, {true, true}} {
 		b.transports[t] = b.transport(t)
 	}
@@ -117,6 +137,7 @@ func New(o Options) (*Backend, error) {
 // off: its header table and framing would not give back the fields as written.
 func (b *Backend) transport(t trust) *http.Transport {
 	d := &door{o: &b.o, trust: t, tls: b.o.TLS.Clone()}
+	b.doors[t] = d
 	d.tls.MinVersion = max(d.tls.MinVersion, tls.VersionTLS12)
 	d.tls.NextProtos = []string{"http/1.1"}
 	return &http.Transport{
@@ -155,6 +176,7 @@ func (b *Backend) Close() {
 	for _, t := range b.transports {
 		t.CloseIdleConnections()
 	}
+	b.racks.empty()
 }
 
 // Execute implements [runtime.Backend]. Used is set once the request may have

@@ -25,8 +25,10 @@ type exchange struct {
 	out     runtime.Responder
 	result  *runtime.Result
 
-	conn atomic.Pointer[link] // the connection in use
-	sent *upload
+	conn      atomic.Pointer[link] // the connection in use
+	connected bool                 // so is one of the relay engine
+	form      *runtime.Form        // how the upstream wrote the head; nil: not known
+	sent      *upload
 
 	mu       sync.Mutex
 	answered bool  // no 1xx may be passed on any more
@@ -36,11 +38,14 @@ type exchange struct {
 
 // run sends the message and gives the answer to the responder.
 func (x *exchange) run(ctx context.Context) error {
+	x.sent = &upload{src: x.message.body}
+	defer func() { x.result.BytesOut, _ = x.sent.stop() }()
+	if x.b.relays(x.message) {
+		return x.relay(ctx)
+	}
 	parent := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	x.sent = &upload{src: x.message.body}
-	defer func() { x.result.BytesOut, _ = x.sent.stop() }()
 
 	resp, err := x.roundTrip(ctx)
 	if err != nil {
@@ -66,6 +71,7 @@ func (x *exchange) roundTrip(ctx context.Context) (*http.Response, error) {
 	transport := x.b.transports[trustOf(x.call, x.message.authority)]
 	ctx = httptrace.WithClientTrace(ctx, x.trace())
 	defer x.settle()
+	silence(x.message.header)
 	for try := 1; ; try++ {
 		request, err := x.message.request(ctx, x.sent)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -40,7 +41,7 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 	case uploadErr != nil:
 		e.Code, e.Reason, e.Msg = runtime.CodeCanceled, "", "the request body ended early"
 		e.Err = uploadErr
-	case errors.Is(context.Cause(ctx), errIdle):
+	case errors.Is(context.Cause(ctx), errIdle), errors.Is(err, errIdle):
 		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s stopped sending in the middle of its answer", host)
 		e.Hint = "try again, or raise upstream.idle_timeout"
 	case errors.As(err, &network) && network.Timeout():
@@ -67,14 +68,14 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 func (x *exchange) unanswered(e *runtime.Error, err error, host string) {
 	text := err.Error()
 	switch {
-	case strings.Contains(text, "response headers exceeded"):
+	case strings.Contains(text, "response headers exceeded"), errors.Is(err, http1.ErrTooLarge):
 		e.Reason, e.Msg = "", fmt.Sprintf("the head of the answer from %s is over %d KiB", host, headLimit>>10)
 	case strings.Contains(text, "invalid header field"), strings.Contains(text, "invalid method"), strings.Contains(text, "invalid trailer"):
 		e.Code, e.Reason, e.Msg = runtime.CodeInvalidInput, "", "the request has a method or field that HTTP does not allow"
 		e.Hint = "check field names and values for control characters"
 	case strings.Contains(text, "malformed"), strings.Contains(text, "too many 1xx"), errors.Is(err, errUnasked):
 		e.Reason, e.Msg = "", fmt.Sprintf("the answer of %s is not valid HTTP", host)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), x.conn.Load() != nil:
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), x.conn.Load() != nil, x.connected:
 		e.Msg = fmt.Sprintf("%s closed the connection without an answer", host)
 		e.Hint = "try again if the action may be repeated"
 	default:

@@ -77,7 +77,6 @@ func cleanRequest(h http.Header, action *runtime.Action, result *runtime.Result)
 	if slices.Contains(tokens(values(h, "Te")), "trailers") {
 		out["Te"] = []string{"trailers"}
 	}
-	silence(out)
 	return out
 }
 

@@ -60,14 +60,9 @@ func (d *door) secure(ctx context.Context, _, authority string) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	cfg := d.tls.Clone()
-	cfg.ServerName = hostOf(authority)
-	secured := tls.Client(conn, cfg)
-	ctx, cancel := context.WithTimeout(ctx, d.o.DialTimeout)
-	defer cancel()
-	if err := secured.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
-		return nil, tlsFailure{err}
+	secured, err := d.handshake(ctx, conn, authority)
+	if err != nil {
+		return nil, err
 	}
 	l.Conn = secured
 	return l, nil

@@ -21,7 +21,8 @@ type message struct {
 	method            string
 	target            string // path and query, byte for byte
 	header            http.Header
-	length            int64 // of the body; -1: unknown
+	order             []string // the caller's field names as written; nil: not known
+	length            int64    // of the body; -1: unknown
 	body              io.Reader
 	whole             []byte // the body, when it is all in memory
 	empty             bool   // the caller said Content-Length: 0
@@ -39,6 +40,7 @@ func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message,
 	m := &message{
 		scheme: t.Scheme, authority: t.Authority, method: t.Method, target: t.Path,
 		header: cleanRequest(raw.Header, call.Action, result),
+		order:  raw.Order,
 		length: raw.ContentLength, body: raw.Body, trailer: raw.Trailer,
 	}
 	if raw.Body == nil {
@@ -266,6 +268,13 @@ func (r *replay) Read(p []byte) (int, error) {
 
 // Close implements [io.Closer].
 func (r *replay) Close() error { return nil }
+
+// note counts bytes that leave without being read from here.
+func (u *upload) note(n int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.read, u.touched = u.read+n, true
+}
 
 // stop ends the reading and returns how much was read, and why the caller's
 // side failed, if it did.

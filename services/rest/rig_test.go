@@ -3,6 +3,7 @@ package rest_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -25,7 +26,22 @@ const canary = "kbcanary-7f3a9c/Zx+Q81w=="
 
 func TestMain(m *testing.M) {
 	log.SetOutput(io.Discard) // net/http reports poisoned connections there
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(bothEngines{m})
+}
+
+// engine is the one under test: every test runs under both.
+var engine rest.Engine
+
+type bothEngines struct{ m *testing.M }
+
+func (b bothEngines) Run() int {
+	for _, engine = range []rest.Engine{rest.EngineStd, rest.EngineRelay} {
+		if code := b.m.Run(); code != 0 {
+			fmt.Println("with engine", engine)
+			return code
+		}
+	}
+	return 0
 }
 
 // dialer connects without a guard, and keeps what it was told.
@@ -55,7 +71,7 @@ func newRig(t testing.TB, o servicestest.Options, edit ...func(*rest.Options)) *
 	if o.Cleartext {
 		r.scheme = "http"
 	}
-	options := rest.Options{Dialer: r.dialer, TLS: &tls.Config{RootCAs: r.Roots()}, Clock: time.Now}
+	options := rest.Options{Dialer: r.dialer, TLS: &tls.Config{RootCAs: r.Roots()}, Clock: time.Now, Engine: engine}
 	for _, e := range edit {
 		e(&options)
 	}

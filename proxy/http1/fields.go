@@ -1,0 +1,90 @@
+package http1
+
+import (
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// AppendField appends one field line.
+func AppendField(dst []byte, name, value string) []byte {
+	dst = append(append(dst, name...), ": "...)
+	return append(append(dst, value...), "\r\n"...)
+}
+
+// AppendFields appends the field lines of h: first those that order names, in
+// its order and spelling, a name that stands there twice with its second value
+// the second time; then the others, sorted. A name in order that h lacks is left
+// out, so order may be that of a message from which fields were removed.
+func AppendFields(dst []byte, h http.Header, order []string) []byte {
+	left := 0
+	for _, values := range h {
+		left += len(values)
+	}
+	for i, name := range order {
+		values := h[textproto.CanonicalMIMEHeaderKey(name)]
+		nth := 0
+		if len(values) > 1 {
+			nth = occurrences(order[:i], name)
+		}
+		if nth < len(values) {
+			dst = AppendField(dst, name, values[nth])
+			left--
+		}
+	}
+	if left > 0 {
+		return appendOthers(dst, h, order)
+	}
+	return dst
+}
+
+func occurrences(order []string, name string) (n int) {
+	for _, other := range order {
+		if len(other) == len(name) && strings.EqualFold(other, name) {
+			n++
+		}
+	}
+	return n
+}
+
+// appendOthers appends the values that order did not name.
+func appendOthers(dst []byte, h http.Header, order []string) []byte {
+	names := make([]string, 0, len(h))
+	for name := range h {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		values := h[name]
+		for _, value := range values[min(occurrences(order, name), len(values)):] {
+			dst = AppendField(dst, name, value)
+		}
+	}
+	return dst
+}
+
+// AppendStatus appends a status line (RFC 9112 section 4).
+func AppendStatus(dst []byte, status int, reason string) []byte {
+	dst = append(dst, "HTTP/1.1 "...)
+	dst = strconv.AppendInt(dst, int64(status), 10)
+	dst = append(append(dst, ' '), reason...)
+	return append(dst, "\r\n"...)
+}
+
+// AppendChunk appends p, which must not be empty, as one chunk.
+func AppendChunk(dst, p []byte) []byte {
+	dst = strconv.AppendInt(dst, int64(len(p)), 16)
+	dst = append(dst, "\r\n"...)
+	return append(append(dst, p...), "\r\n"...)
+}
+
+// AppendLastChunk appends the end of a chunked body with its trailer fields.
+func AppendLastChunk(dst []byte, trailer http.Header) []byte {
+	dst = append(dst, "0\r\n"...)
+	if len(trailer) > 0 {
+		dst = AppendFields(dst, trailer, nil)
+	}
+	return append(dst, "\r\n"...)
+}

@@ -1,0 +1,252 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kimbap-run/kimbap/proxy/http1"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// The relay engine: HTTP/1.1 with clients without net/http. One goroutine reads
+// a head, sends it through the pipeline and writes the answer, so that a request
+// costs no change of goroutine; fields go back in the upstream's order and
+// spelling. It serves the insides of tunnels and absolute-form requests;
+// CONNECT and requests to the proxy itself it hands to net/http and goproxy.
+
+// relay is one client connection of the engine.
+type relay struct {
+	s      *Server
+	c      *conn
+	br     *bufio.Reader
+	ctx    context.Context // of the connection, which has one request at a time
+	cancel context.CancelFunc
+	reads  http1.Deadline
+	head   []byte // of the last request
+	watch  watch
+	phase  atomic.Int32
+	asked  atomic.Int32 // requests so far
+	handed bool         // it is net/http's now
+
+	writing sync.Mutex // a body's first read says 100 (Continue) from another goroutine
+	writes  http1.Deadline
+	out     []byte
+}
+
+// Phases of a relay. A connection that is awaited may be closed by a drain.
+const (
+	relayAwaited int32 = iota
+	relayBusy
+	relayClosed
+)
+
+// relayBuffer is the size of a connection's reader, in bytes.
+const relayBuffer = 4 << 10
+
+// serveRelay serves c until it ends or is handed on.
+func (s *Server) serveRelay(c *conn) {
+	r := &relay{s: s, c: c, br: bufio.NewReaderSize(c.Conn, relayBuffer)}
+	r.ctx, r.cancel = context.WithCancel(s.base)
+	r.watch.r = r
+	defer r.cancel()
+	if !s.relays.enter(r) {
+		_ = c.Close()
+		return
+	}
+	defer s.relays.leave(r)
+	for r.next() {
+		if !r.phase.CompareAndSwap(relayBusy, relayAwaited) || s.relays.draining.Load() {
+			break
+		}
+	}
+	if !r.handed {
+		r.hangUp()
+	}
+}
+
+// next serves one request and reports whether another may follow.
+func (r *relay) next() bool {
+	r.reads.Within(r.s.o.Limits.IdleTimeout, r.c.SetReadDeadline)
+	if _, err := r.br.Peek(1); err != nil {
+		return false
+	}
+	if !r.phase.CompareAndSwap(relayAwaited, relayBusy) {
+		return false // closed by a drain
+	}
+	r.asked.Add(1)
+	if buffered, _ := r.br.Peek(r.br.Buffered()); !bytes.Contains(buffered, []byte("\r\n\r\n")) {
+		r.reads.Within(r.s.o.Limits.HeadTimeout, r.c.SetReadDeadline)
+	}
+	raw, err := http1.ReadHead(r.br, r.head[:0], r.s.o.Limits.HeaderBytes, true)
+	r.head = raw
+	if cap(raw) > 4*relayBuffer {
+		r.head = nil
+	}
+	var refused *runtime.Error
+	switch {
+	case errors.Is(err, http1.ErrTooLarge):
+		refused = tooLarge("the request head is over the limit")
+	case errors.Is(err, http1.ErrBareLF):
+		refused = badHead("there is a line that does not end with CR LF")
+	case errors.Is(err, http1.ErrMalformed):
+		refused = badHead("it does not begin with a method")
+	case err != nil:
+		return r.unfinished(raw, err)
+	}
+	if r.c.tunnel == nil && refused == nil && !absolute(raw) {
+		return r.handOver(raw)
+	}
+	return r.serve(raw, refused)
+}
+
+// unfinished is a head whose rest did not come. What cannot be the beginning of
+// a request is told so, if its sender is still there.
+func (r *relay) unfinished(raw []byte, err error) bool {
+	if len(raw) > 0 && !isTokenByte(raw[0]) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return r.serve(raw, badHead("it does not begin with a method"))
+	}
+	return false
+}
+
+// absolute reports whether a head on the listener is a request to be forwarded:
+// neither CONNECT nor a path of ours.
+func absolute(raw []byte) bool {
+	method, rest, _ := bytes.Cut(raw, []byte(" "))
+	return string(method) != http.MethodConnect && len(rest) > 0 && rest[0] != '/' && rest[0] != '*'
+}
+
+// handOver gives the connection, and what was read of it, to net/http.
+func (r *relay) handOver(raw []byte) bool {
+	rest, _ := r.br.Peek(r.br.Buffered())
+	r.c.guard.rest = append(append([]byte(nil), raw...), rest...)
+	_ = r.c.SetDeadline(time.Time{})
+	r.handed = true
+	if !r.s.feed.put(r.c) {
+		_ = r.c.Close()
+	}
+	return false
+}
+
+// serve sends one request through the pipeline and answers it.
+func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
+	r.s.active.Add(1)
+	defer r.s.active.Done()
+	a := &relayed{r: r, left: -1}
+	var b *inbound
+	defer func() {
+		if p := recover(); p != nil {
+			r.panicked(a, p)
+			more = false
+		}
+		r.watch.end()
+		if b != nil {
+			more = b.end(a) && more
+		}
+	}()
+	h, header, order, err := parseWhole(raw, r.s.o.Limits.HeaderFields)
+	if refused == nil {
+		if refused = err; refused == nil {
+			refused = checkRouting(h)
+		}
+		if refused == nil && h.method == refusedMethod {
+			refused = badHead("the method is reserved")
+		}
+	}
+	if refused != nil {
+		r.refuseHead(a, refused)
+		return false
+	}
+	a.method, a.minor, a.close = h.method, h.minor, h.close
+	caller := r.s.caller(r.c.peer, header)
+	if r.c.tunnel != nil {
+		caller = r.c.tunnel.caller
+	}
+	req := r.s.newRequest(caller, runtime.Target{Method: h.method})
+	req.Raw, b = r.raw(h, header, order, a)
+	a.body = b
+	a.upgrading = r.s.admitted(r.ctx, asked{h.method, h.target, h.host}, r.c, req)
+	if r.c.tunnel == nil && a.upgrading != nil {
+		defer a.upgrading.leave()
+	}
+	r.watch.begin(b)
+	a.finish(r.s.send(r.ctx, req, a))
+	return !a.close && a.taken == nil && r.ctx.Err() == nil
+}
+
+// refuseHead answers a head that cannot be trusted: nothing after it can be.
+func (r *relay) refuseHead(a *relayed, refused *runtime.Error) {
+	a.close, a.minor = true, 1
+	a.finish(r.s.sendRefused(r.ctx, r.c, refused, a))
+}
+
+// raw is the client's request as the backend may send it.
+func (r *relay) raw(h head, header http.Header, order []string, a *relayed) (*runtime.Raw, *inbound) {
+	raw := &runtime.Raw{Proto: "HTTP/1.1", Order: order, ContentLength: h.length}
+	if h.minor == 0 {
+		raw.Proto = "HTTP/1.0"
+	}
+	var trailers []string
+	if h.chunked {
+		trailers = splitList(header["Trailer"])
+	}
+	waits := h.minor == 1 && hasWord(foldList(header["Expect"]), "100-continue")
+	raw.Header = keepEndToEnd(header)
+	if !h.chunked && h.length == 0 {
+		return raw, nil
+	}
+	framing := http1.Framing{Chunked: h.chunked, Length: h.length}
+	b := &inbound{r: r, a: a, body: http1.NewBody(r.br, framing), waits: waits}
+	raw.Body, raw.Trailer = b, b.body.Trailer
+	if h.chunked {
+		raw.ContentLength = -1
+		for _, name := range trailers {
+			raw.Announced = append(raw.Announced, http.CanonicalHeaderKey(name))
+		}
+	}
+	return raw, b
+}
+
+// write sends bytes to the client, which has the idle time to take them.
+func (r *relay) write(p []byte) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	r.writes.Within(r.s.o.Limits.IdleTimeout, r.c.SetWriteDeadline)
+	_, err := r.c.Conn.Write(p)
+	return err
+}
+
+// panicked keeps a panic to its own request: a 500 if there was no answer yet.
+func (r *relay) panicked(a *relayed, p any) {
+	a.close = true
+	r.s.o.Log.Error().Interface("panic", p).Str("method", a.method).Bytes("stack", debug.Stack()).Msg("panic in the proxy")
+	if a.status == 0 {
+		a.refuse(panicError(p))
+		return
+	}
+	_ = r.c.Close()
+}
+
+// hangUp closes the connection such that the client can still read the answer,
+// although we may not have read all it sent.
+func (r *relay) hangUp() {
+	defer func() { _ = r.c.Close() }()
+	if r.ctx.Err() != nil || closeWrite(r.c.Conn) != nil {
+		return
+	}
+	_ = r.c.SetReadDeadline(time.Now().Add(hangUpTime))
+	_, _ = io.CopyN(io.Discard, r.br, hangUpBytes)
+}
+
+// How long and for how many bytes a connection that ends is still read from.
+const (
+	hangUpTime  = 500 * time.Millisecond
+	hangUpBytes = 256 << 10
+)

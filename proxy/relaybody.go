@@ -1,0 +1,101 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kimbap-run/kimbap/proxy/http1"
+)
+
+// errEnded is what a body returns whose request is over.
+var errEnded = errors.New("the request is over")
+
+// inbound is the body of a request of the relay engine. Read may be called from
+// a goroutine of the backend, and until end has returned.
+type inbound struct {
+	r     *relay
+	a     *relayed
+	waits bool // the client waits for 100 (Continue)
+
+	over   atomic.Bool
+	ended  atomic.Bool
+	mu     sync.Mutex // reading
+	body   *http1.Body
+	failed bool
+}
+
+// Read implements [io.Reader]. The first read of a body that the client holds
+// back asks for it (RFC 9110 section 10.1.1).
+func (b *inbound) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over.Load() {
+		return 0, errEnded
+	}
+	if b.waits {
+		b.waits = false
+		b.a.proceed()
+	}
+	return b.read(p)
+}
+
+func (b *inbound) read(p []byte) (int, error) {
+	if b.body.Buffered() == 0 {
+		b.r.reads.Within(b.r.s.o.Limits.IdleTimeout, b.r.c.SetReadDeadline)
+	}
+	n, err := b.body.Read(p)
+	if err == io.EOF {
+		b.ended.Store(true)
+	} else if err != nil {
+		b.failed = true
+	}
+	return n, err
+}
+
+// end takes the body back from the backend and reads what is left of it, within
+// bounds. It reports whether the next request begins behind it.
+func (b *inbound) end(a *relayed) bool {
+	b.over.Store(true)
+	if !b.mu.TryLock() { // a read is under way
+		_ = b.r.c.SetReadDeadline(time.Unix(1, 0))
+		b.mu.Lock()
+		b.r.reads.Forget()
+	}
+	defer b.mu.Unlock()
+	switch {
+	case b.ended.Load():
+		return true
+	case b.failed || a.taken != nil || a.aborted || a.close:
+		return false
+	}
+	if b.waits { // it was told no: it may send the body all the same, or not
+		b.r.reads.Forget()
+		_ = b.r.c.SetReadDeadline(time.Now().Add(lingering))
+	}
+	return b.skip()
+}
+
+// skip reads a body that nobody wanted.
+func (b *inbound) skip() bool {
+	buf := make([]byte, 4<<10)
+	for skipped := 0; skipped < hangUpBytes; {
+		var n int
+		var err error
+		if b.waits {
+			n, err = b.body.Read(buf)
+		} else {
+			n, err = b.read(buf)
+		}
+		if err == io.EOF {
+			b.ended.Store(true)
+			return true
+		}
+		if skipped += n; err != nil {
+			return false
+		}
+	}
+	return false
+}

@@ -1,0 +1,235 @@
+package rest
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// spot is what upstream connections are shared by: those dialled under one
+// trust are not lent to another.
+type spot struct {
+	trust             trust
+	scheme, authority string
+}
+
+// wire is one upstream connection of the relay engine. One exchange uses it at
+// a time.
+type wire struct {
+	conn    net.Conn        // the bytes: TCP, or TLS above it
+	raw     syscall.RawConn // of the socket below; nil when there is none
+	secure  bool
+	br      *bufio.Reader
+	spot    spot
+	address string
+	private bool
+
+	used    bool // it has carried an exchange
+	readBy  time.Time
+	writeBy time.Time
+	idle    time.Time // since when it lies in the rack
+}
+
+// wireBuffer is the size of a wire's reader, in bytes. Larger reads go past it.
+const wireBuffer = 4 << 10
+
+// dialWire opens a connection, secured for https.
+func (b *Backend) dialWire(ctx context.Context, s spot) (*wire, error) {
+	d := b.doors[s.trust]
+	conn, l, err := d.dial(ctx, s.authority)
+	if err != nil {
+		return nil, err
+	}
+	w := &wire{conn: conn, spot: s, address: l.address, private: l.private}
+	if socket, ok := conn.(syscall.Conn); ok {
+		if w.raw, err = socket.SyscallConn(); err != nil {
+			w.raw = nil
+		}
+	}
+	switch {
+	case s.scheme == "https":
+		if w.conn, err = d.handshake(ctx, conn, s.authority); err != nil {
+			return nil, err
+		}
+		w.secure = true
+	case s.trust.loopback && !isLoopback(l.address):
+		_ = conn.Close()
+		return nil, fmt.Errorf("the name of a loopback service leads elsewhere")
+	}
+	w.br = bufio.NewReaderSize(w.conn, wireBuffer)
+	return w, nil
+}
+
+// cut ends all reading and writing at once, from any goroutine.
+func (w *wire) cut() { _ = w.conn.Close() }
+
+// readWithin gives the reads from now on their time, and writeWithin the
+// writes. Moving a deadline costs more than it brings while most of the time is
+// left: what is given is between seven eighths of d and d.
+func (w *wire) readWithin(d time.Duration) {
+	if now := time.Now(); w.readBy.Sub(now) < d-d/8 || w.readBy.Sub(now) > d {
+		w.readBy = now.Add(d)
+		_ = w.conn.SetReadDeadline(w.readBy)
+	}
+}
+
+func (w *wire) writeWithin(d time.Duration) {
+	if now := time.Now(); w.writeBy.Sub(now) < d-d/8 {
+		w.writeBy = now.Add(d)
+		_ = w.conn.SetWriteDeadline(w.writeBy)
+	}
+}
+
+// clean reports whether nothing follows the answer that was just read: neither
+// in our buffer nor in that of TLS. What does would be taken for the answer to
+// the next request, of another tenant perhaps.
+func (w *wire) clean() bool {
+	if w.br.Buffered() > 0 {
+		return false
+	}
+	if !w.secure {
+		return true // the socket is looked at when the wire is lent again
+	}
+	return w.silent(time.Unix(1, 0)) // long past: only what TLS has in memory
+}
+
+// silent reports whether a read until the deadline finds nothing, not even the
+// end.
+func (w *wire) silent(until time.Time) bool {
+	var one [1]byte
+	w.readBy = time.Time{}
+	_ = w.conn.SetReadDeadline(until)
+	n, err := w.conn.Read(one[:])
+	timeout, ok := err.(net.Error) //nolint:errorlint // what conn returns itself
+	return n == 0 && ok && timeout.Timeout()
+}
+
+// soon is as long as a socket is listened to that the kernel cannot be asked
+// about.
+func soon() time.Time { return time.Now().Add(200 * time.Microsecond) }
+
+// racks keep the wires that no exchange is using. The zero value is ready.
+type racks struct{ spots sync.Map } // spot → *rack
+
+// rack holds the wires of one spot, the latest used last.
+type rack struct {
+	mu    sync.Mutex
+	wires []*wire
+	sweep *time.Timer // running while there are wires
+	gone  bool        // no longer among the racks
+}
+
+// hold returns the locked rack of a spot, which it makes when there is none.
+func (r *racks) hold(s spot) *rack {
+	for {
+		have, ok := r.spots.Load(s)
+		if !ok {
+			have, _ = r.spots.LoadOrStore(s, &rack{})
+		}
+		k := have.(*rack)
+		if k.mu.Lock(); !k.gone {
+			return k
+		}
+		k.mu.Unlock()
+	}
+}
+
+// take returns a wire that is alive and still, nil when there is none.
+func (r *racks) take(s spot) *wire {
+	for {
+		have, ok := r.spots.Load(s)
+		if !ok {
+			return nil
+		}
+		k := have.(*rack)
+		k.mu.Lock()
+		n := len(k.wires)
+		if n == 0 {
+			k.mu.Unlock()
+			return nil
+		}
+		w := k.wires[n-1]
+		k.wires[n-1], k.wires = nil, k.wires[:n-1]
+		k.mu.Unlock()
+		if w.still() {
+			return w
+		}
+		w.cut()
+	}
+}
+
+// put keeps a wire for the next exchange, if there is room.
+func (r *racks) put(w *wire) {
+	if !w.clean() {
+		w.cut()
+		return
+	}
+	w.used, w.idle = true, time.Now()
+	k := r.hold(w.spot)
+	defer k.mu.Unlock()
+	if len(k.wires) >= idleConnections {
+		w.cut()
+		return
+	}
+	k.wires = append(k.wires, w)
+	if k.sweep == nil {
+		k.sweep = time.AfterFunc(keptIdle, func() { r.tidy(w.spot, k) })
+	}
+}
+
+// tidy closes the wires that nobody has wanted for keptIdle, and forgets a rack
+// that is empty then.
+func (r *racks) tidy(s spot, k *rack) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now, kept := time.Now(), 0
+	for kept < len(k.wires) && now.Sub(k.wires[kept].idle) >= keptIdle {
+		k.wires[kept].cut()
+		kept++
+	}
+	k.wires = append([]*wire(nil), k.wires[kept:]...)
+	k.sweep = nil
+	if len(k.wires) > 0 {
+		k.sweep = time.AfterFunc(keptIdle-now.Sub(k.wires[0].idle), func() { r.tidy(s, k) })
+		return
+	}
+	k.gone = true
+	r.spots.Delete(s)
+}
+
+// empty closes every wire that is not in use.
+func (r *racks) empty() {
+	r.spots.Range(func(key, value any) bool {
+		k := value.(*rack)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		for _, w := range k.wires {
+			w.cut()
+		}
+		k.wires = nil
+		if k.sweep != nil {
+			k.sweep.Stop()
+			k.sweep = nil
+		}
+		return true
+	})
+}
+
+// handshake secures conn, which it closes when that fails.
+func (d *door) handshake(ctx context.Context, conn net.Conn, authority string) (*tls.Conn, error) {
+	cfg := d.tls.Clone()
+	cfg.ServerName = hostOf(authority)
+	secured := tls.Client(conn, cfg)
+	ctx, cancel := context.WithTimeout(ctx, d.o.DialTimeout)
+	defer cancel()
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, tlsFailure{err}
+	}
+	return secured, nil
+}
