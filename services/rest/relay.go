@@ -300,7 +300,13 @@ func (x *exchange) bodyOf(w *wire, head *http1.Response) *http1.Body {
 // response is the answer in the words that both engines share.
 func (x *exchange) response(head *http1.Response, body *http1.Body) *http.Response {
 	x.result.Status = head.Status
-	x.form = &runtime.Form{Reason: head.Reason, Order: head.Order, Ready: body != nil && body.Buffered() > 0}
+	reason := head.Reason
+	if m := x.message.scrub; m != nil && len(reason) >= m.min {
+		text := []byte(reason)
+		x.result.Scrubbed += m.mask(text)
+		reason = string(text)
+	}
+	x.form = &runtime.Form{Reason: reason, Order: head.Order, Ready: body != nil && body.Buffered() > 0}
 	r := &http.Response{StatusCode: head.Status, Header: head.Header, Body: http.NoBody}
 	if body != nil {
 		r.Body = io.NopCloser(nil)
