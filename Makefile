@@ -53,6 +53,7 @@ fuzz:
 #   BENCH_ROUNDS=9         more rounds (5)
 #   BENCH_JSON=FILE        the figures for programs too
 bench: build
+	@$(GO) test -tags bench -run '^TestBench(Verdict|Chooses)' ./cmd/kimbap
 	@BENCH='$(BENCH)' BENCH_ROUNDS='$(BENCH_ROUNDS)' BENCH_JSON='$(abspath $(BENCH_JSON))' KIMBAP_BIN=$(CURDIR)/bin/kimbap \
 	  $(GO) test -tags bench -run '^TestBench$$' -count=1 -timeout 30m -v ./cmd/kimbap
 

@@ -1,6 +1,6 @@
 //go:build bench
 
-package main
+package main_test
 
 import (
 	"bufio"
@@ -18,21 +18,21 @@ import (
 // bytes every time and of an answer it reads what it must, so that it hides
 // nothing of what is measured.
 
-// loadPatience bounds the life of one connection of the client.
-const loadPatience = 2 * time.Minute
+// patience bounds the life of one connection of the client.
+const patience = 2 * time.Minute
 
 // answerBuffer is what a client reads at once, in bytes: a TLS record.
 const answerBuffer = 16 << 10
 
-// h1client is one connection and the one request it sends again and again.
-type h1client struct {
+// client is one connection and the one request it sends again and again.
+type client struct {
 	conn    net.Conn
 	in      *bufio.Reader
 	request []byte
 }
 
 // open connects to host, through the proxy when the job has one.
-func (j *job) open(host string) (*h1client, error) {
+func (j *job) open(host string) (*client, error) {
 	conn, err := j.connect(host, "http/1.1")
 	if err != nil {
 		return nil, err
@@ -41,14 +41,14 @@ func (j *job) open(host string) (*h1client, error) {
 	if j.Clear && j.Proxy != "" {
 		target = "http://" + host + j.Path // absolute-form, RFC 9112 section 3.2.2
 	}
-	return &h1client{
+	return &client{
 		conn: conn, in: bufio.NewReaderSize(conn, answerBuffer),
 		request: []byte("GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\nAccept: */*\r\n\r\n"),
 	}, nil
 }
 
 // get sends the request and reads one answer of status 200 whole.
-func (c *h1client) get() error {
+func (c *client) get() error {
 	length, err := c.ask()
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (c *h1client) get() error {
 
 // ask sends the request and reads the head of the answer. It returns the
 // content length, -1 when there is none.
-func (c *h1client) ask() (length int, err error) {
+func (c *client) ask() (length int, err error) {
 	if _, err := c.conn.Write(c.request); err != nil {
 		return 0, err
 	}
@@ -108,7 +108,7 @@ func (j *job) connect(host string, protocols ...string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = raw.SetDeadline(time.Now().Add(loadPatience))
+	_ = raw.SetDeadline(time.Now().Add(patience))
 	if j.Clear {
 		return raw, nil
 	}

@@ -1,6 +1,6 @@
 //go:build bench
 
-package main
+package main_test
 
 import (
 	"bufio"

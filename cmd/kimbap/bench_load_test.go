@@ -1,6 +1,6 @@
 //go:build bench
 
-package main
+package main_test
 
 import (
 	"bufio"
@@ -135,8 +135,8 @@ func (result *loadResult) workers(n int, do func() ([]int64, error)) []int64 {
 
 // openAll opens the connections of a job, each with one answer behind it when
 // warm is set. The caller closes them.
-func (j *job) openAll(result *loadResult, parallel int, warm bool) chan *h1client {
-	ready := make(chan *h1client, j.Connections)
+func (j *job) openAll(result *loadResult, parallel int, warm bool) chan *client {
+	ready := make(chan *client, j.Connections)
 	var taken atomic.Int64
 	result.workers(parallel, func() ([]int64, error) {
 		for taken.Add(1) <= int64(j.Connections) {

@@ -1,6 +1,6 @@
 //go:build bench
 
-package main
+package main_test
 
 import (
 	"bytes"
@@ -25,6 +25,7 @@ type rig struct {
 	rounds            int
 	main, hosts       *proxyProcess // shared by the rounds; nil until they are needed
 	started           int           // proxies
+	pids              []int         // of all that was started
 }
 
 // proxyProcess is kimbap over a home of its own.
@@ -42,9 +43,10 @@ func startRig(t *testing.T, kimbap string, rounds int) *rig {
 	}
 	r := &rig{kimbap: kimbap, self: self, dir: t.TempDir(), rounds: rounds}
 	r.rootFile = filepath.Join(r.dir, "upstream.pem")
-	said, _, _ := startProcess(t, exec.Command(self, "-test.run=^TestBenchUpstream$", "-test.v"),
+	said, pid, _ := startProcess(t, exec.Command(self, "-test.run=^TestBenchUpstream$", "-test.v"),
 		"KIMBAP_BENCH=upstream", "KIMBAP_BENCH_CA="+r.rootFile)
 	r.secure, r.clear, _ = strings.Cut(said, " ")
+	r.pids = append(r.pids, pid)
 	return r
 }
 
@@ -55,6 +57,9 @@ const (
 	hostPlain   = "plain.bench.test" // a service in clear
 	hostForeign = "other.bench.test" // no service
 )
+
+// benchSecret is the credential of the services that have one.
+const benchSecret = "bench-secret"
 
 // serviceText is a service file for the upstream; hosts is the rest of a list.
 func serviceText(name, base, auth string, hosts ...string) string {
@@ -89,10 +94,14 @@ func (r *rig) proxy(t *testing.T) *proxyProcess {
 	})
 }
 
-// shared is the proxy that most rows use.
+// shared is the proxy that most rows use. Each kind of host is checked first.
 func (r *rig) shared(t *testing.T) *proxyProcess {
 	if r.main == nil {
 		r.main = r.proxy(t)
+		r.main.check(t, "https://"+hostMatched, r.main.caFile, true)
+		r.main.check(t, "https://"+hostOpen, r.main.caFile, false)
+		r.main.check(t, "http://"+hostPlain, r.main.caFile, true)
+		r.main.check(t, "https://"+hostForeign, r.rootFile, false)
 	}
 	return r.main
 }
@@ -107,6 +116,7 @@ func (r *rig) manyHosts(t *testing.T, n int) *proxyProcess {
 			resolve[names[i]+":443"] = r.secure
 		}
 		r.hosts = r.startProxy(t, resolve, map[string]string{"bench": serviceText("bench", "https://"+hostMatched, bearer("bench"), names...)})
+		r.hosts.check(t, "https://"+hostMatched, r.hosts.caFile, true)
 	}
 	return r.hosts
 }
@@ -143,11 +153,12 @@ func (r *rig) startProxy(t *testing.T, resolve, services map[string]string) *pro
 	for name, text := range services {
 		run("", "service", "install", write(filepath.Join(r.dir, name+".yaml"), text))
 		if strings.Contains(text, "credential_ref") {
-			run("bench-secret\n", "link", name, "--no-check")
+			run(benchSecret+"\n", "link", name, "--no-check")
 		}
 	}
 	p := &proxyProcess{caFile: write(home+".pem", run("", "ca", "export"))}
 	p.address, p.pid, p.stop = startProcess(t, exec.Command(r.kimbap, "proxy", "--listen", "127.0.0.1:0"), "KIMBAP_HOME="+home)
+	r.pids = append(r.pids, p.pid)
 	return p
 }
 
@@ -212,7 +223,7 @@ func (r *rig) load(t *testing.T, p *proxyProcess, j job) (loadResult, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), loadPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, r.self, "-test.run=^TestBenchLoad$")
 	cmd.Env = append(os.Environ(), "KIMBAP_BENCH=load", "KIMBAP_BENCH_JOB="+string(task))

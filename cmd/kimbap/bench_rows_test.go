@@ -1,6 +1,6 @@
 //go:build bench
 
-package main
+package main_test
 
 import (
 	"errors"
@@ -164,7 +164,9 @@ func stream(t *testing.T, r *rig, round int) ([]float64, error) {
 
 // idleMemory is what a proxy holds that nobody has used yet.
 func idleMemory(t *testing.T, r *rig, _ int) ([]float64, error) {
-	bytes, err := resident(r.shared(t).pid)
+	p := r.proxy(t)
+	defer p.stop()
+	bytes, err := resident(p.pid)
 	return []float64{mib(bytes)}, err
 }
 

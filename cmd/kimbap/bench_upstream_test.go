@@ -1,6 +1,6 @@
 //go:build bench
 
-package main
+package main_test
 
 import (
 	"crypto/ecdsa"
@@ -76,7 +76,8 @@ func upstreamCertificate(file string) (tls.Certificate, error) {
 func upstreamHandler() http.Handler {
 	item := []byte(`{"id":"1","name":"` + strings.Repeat("x", 160) + `"}`)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /items/{id}", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /items/{id}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(credentialField, strconv.FormatBool(r.Header.Get("Authorization") == "Bearer "+benchSecret))
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(len(item)))
 		_, _ = w.Write(item)
