@@ -52,7 +52,7 @@ func rows() []row {
 			{title: "  added delay p99", unit: "ms", reach: 2.5, aim: 1, sense: atMost, digits: 3}}},
 		{name: "many", most: 2, measure: errorsOf(items(hostMatched, 128)), figures: []figure{
 			{title: "128 connections: errors", reach: 0, sense: atMost, worst: true}}},
-		{name: "version", most: 1, measure: startUp, figures: []figure{
+		{name: "version", measure: startUp, figures: []figure{
 			{title: "kimbap version over a bare Go program", unit: "ms", reach: 6, sense: atMost, digits: 1}}},
 		{name: "fsync", measure: oneFsync, figures: []figure{
 			{title: "one fsync of 4 KiB on this disk", unit: "µs", sense: shown}}},

@@ -172,7 +172,7 @@ func (f figure) judge(row string, rounds []float64, failed error) line {
 		l.Reach = &f.reach
 	}
 	if failed != nil {
-		l.Note = failed.Error()
+		l.Note = strings.ReplaceAll(failed.Error(), "\n", "; ")
 		return l
 	}
 	value := median(rounds)
@@ -198,7 +198,7 @@ func (l line) number(v float64, digits int) string {
 
 func (l line) measured() string {
 	if l.Figure == nil {
-		return l.Note
+		return "none"
 	}
 	return l.number(*l.Figure, l.digits)
 }
@@ -216,11 +216,14 @@ func table(lines []line) string {
 	w := tabwriter.NewWriter(&out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "ROW\tFIGURE\tMEASURED\tBAR\tAIM\tVERDICT")
 	for _, l := range lines {
-		aim := ""
+		aim, verdict := "", l.Verdict
 		if l.Aim > 0 {
 			aim = l.number(l.Aim, -1)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Row, l.Title, l.measured(), l.bar(), aim, l.Verdict)
+		if l.Note != "" {
+			verdict += ": " + l.Note
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Row, l.Title, l.measured(), l.bar(), aim, verdict)
 	}
 	_ = w.Flush()
 	return out.String()

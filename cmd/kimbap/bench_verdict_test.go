@@ -38,8 +38,8 @@ func TestBenchVerdict(t *testing.T) {
 			}
 			switch {
 			case c.failed != nil:
-				if l.Figure != nil || l.measured() != c.failed.Error() {
-					t.Errorf("measured %q, want the failure", l.measured())
+				if l.Figure != nil || l.Note != c.failed.Error() {
+					t.Errorf("measured %s, note %q, want the failure alone", l.measured(), l.Note)
 				}
 			case l.Figure == nil || *l.Figure != c.value:
 				t.Errorf("figure %s, want %v", l.measured(), c.value)
