@@ -1,120 +1,87 @@
 //go:build bench
 
-package main
+package main_test
 
 import (
 	"bufio"
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
-	"net"
-	"net/http"
+	"net/http/httputil"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// The two other processes of the benchmark: the upstream, and a client that
-// costs so little that it hides nothing.
+// job is what a load process does. It arrives as JSON in the environment.
+type job struct {
+	Kind        string // keep, new, hosts, stream, events, h2 or idle
+	Proxy       string // its address; "": straight to the upstream
+	Upstream    string // its address
+	Roots       string // file of the certificates to trust
+	Host, Path  string
+	Clear       bool // http, not https
+	Connections int  // at once; for h2 streams of one connection
+	Window      time.Duration
+	FirstHost   int // with hosts: the numbers of the hosts to meet
+	Hosts       int
+	PID         int // the proxy's, whose time and memory are read; 0: nobody's
 
-const benchHost = "api.bench.test"
+	roots *x509.CertPool
+}
 
-// loadResult is what a load process says, as one line of JSON.
+// loadResult is what a load process says, as one line of JSON. Times are in
+// nanoseconds, sizes in bytes.
 type loadResult struct {
-	Requests, Errors int
-	Elapsed          time.Duration
-	P50, P99         int64 // nanoseconds
-	FirstError       string
+	Requests, Errors    int
+	Elapsed             time.Duration
+	P50, P99            int64         // of a request; with events of an event's way
+	Processor           time.Duration // used by the proxy meanwhile
+	Before, Peak, After int           // resident memory of the proxy
+	Protocol            string        // with h2: what was spoken
+	FirstError          string
 }
 
-func (r loadResult) rate() float64 { return float64(r.Requests) / r.Elapsed.Seconds() }
+// most is how many connections one job opens in all when each request has its
+// own: the ports that are left behind must last for all rounds.
+const most = 3000
 
-func TestBenchUpstream(t *testing.T) {
-	if os.Getenv("KIMBAP_BENCH") != "upstream" {
-		t.Skip("a process of TestBench")
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bench"}, DNSNames: []string{benchHost},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(os.Getenv("KIMBAP_BENCH_CA"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	body := []byte(`{"id":"1","name":"` + strings.Repeat("x", 160) + `"}`)
-	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		_, _ = w.Write(body)
-	})
-	fmt.Fprintf(os.Stderr, "listening on http://%s\n", ln.Addr())
-	server := &http.Server{Handler: handler, TLSConfig: &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"http/1.1"},
-	}}
-	t.Fatal(server.ServeTLS(ln, "", ""))
-}
+// fillers is how many connections at once open idle tunnels.
+const fillers = 8
+
+// settling is how long idle tunnels are left alone before the memory is read.
+const settling = 2 * time.Second
+
+func hostNumber(n int) string { return fmt.Sprintf("h%05d.bench.test", n) }
 
 func TestBenchLoad(t *testing.T) {
 	if os.Getenv("KIMBAP_BENCH") != "load" {
 		t.Skip("a process of TestBench")
 	}
-	roots, err := os.ReadFile(os.Getenv("KIMBAP_BENCH_CA"))
+	var j job
+	if err := json.Unmarshal([]byte(os.Getenv("KIMBAP_BENCH_JOB")), &j); err != nil {
+		t.Fatal(err)
+	}
+	roots, err := os.ReadFile(j.Roots)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(roots)
-	connections, _ := strconv.Atoi(os.Getenv("KIMBAP_BENCH_C"))
-	window, _ := time.ParseDuration(os.Getenv("KIMBAP_BENCH_D"))
-
-	var mu sync.Mutex
-	var latencies []int64
-	var result loadResult
-	var group sync.WaitGroup
-	start := time.Now()
-	for range connections {
-		group.Go(func() {
-			mine, err := drive(pool, start.Add(window))
-			mu.Lock()
-			defer mu.Unlock()
-			latencies = append(latencies, mine...)
-			if err != nil {
-				result.Errors++
-				result.FirstError = err.Error()
-			}
-		})
+	j.roots = x509.NewCertPool()
+	j.roots.AppendCertsFromPEM(roots)
+	drivers := map[string]func(*job, *loadResult) error{
+		"keep": driveKept, "new": driveNew, "hosts": driveNew, "stream": driveStream, "events": driveEvents, "h2": driveH2, "idle": driveIdle,
 	}
-	group.Wait()
-	result.Requests, result.Elapsed = len(latencies), time.Since(start)
-	if slices.Sort(latencies); len(latencies) > 0 {
-		result.P50, result.P99 = latencies[len(latencies)/2], latencies[len(latencies)*99/100]
+	var result loadResult
+	if err := drivers[j.Kind](&j, &result); err != nil {
+		result.Errors++
+		result.FirstError = err.Error()
 	}
 	line, err := json.Marshal(result)
 	if err != nil {
@@ -123,83 +90,203 @@ func TestBenchLoad(t *testing.T) {
 	fmt.Println(string(line))
 }
 
-// drive sends one request after the other on one connection until the end.
-func drive(pool *x509.CertPool, end time.Time) ([]int64, error) {
-	conn, err := reach(pool)
-	if err != nil {
-		return nil, err
+// start and stop surround what is measured.
+func (j *job) start(result *loadResult) time.Time {
+	if j.PID != 0 {
+		result.Processor, _ = processorTime(j.PID)
+		result.Before, _ = resident(j.PID)
 	}
-	defer conn.Close()
-	request := []byte("GET /items/1 HTTP/1.1\r\nHost: " + benchHost + "\r\nAccept: application/json\r\n\r\n")
-	answers := bufio.NewReaderSize(conn, 4096)
-	var latencies []int64
-	for time.Now().Before(end) {
-		start := time.Now()
-		if _, err := conn.Write(request); err != nil {
-			return latencies, err
-		}
-		if err := skipAnswer(answers); err != nil {
-			return latencies, err
-		}
-		latencies = append(latencies, time.Since(start).Nanoseconds())
-	}
-	return latencies, nil
+	return time.Now()
 }
 
-// reach connects to the upstream, through the proxy when there is one.
-func reach(pool *x509.CertPool) (net.Conn, error) {
-	address, proxy := os.Getenv("KIMBAP_BENCH_UPSTREAM"), os.Getenv("KIMBAP_BENCH_PROXY")
-	if proxy != "" {
-		address = proxy
+func (j *job) stop(result *loadResult, start time.Time, latencies []int64) {
+	result.Elapsed = time.Since(start)
+	if j.PID != 0 {
+		used, _ := processorTime(j.PID)
+		result.Processor = used - result.Processor
+		result.After, _ = resident(j.PID)
 	}
-	raw, err := net.DialTimeout("tcp", address, 5*time.Second)
-	if err != nil {
-		return nil, err
+	result.Requests = len(latencies)
+	if slices.Sort(latencies); len(latencies) > 0 {
+		result.P50, result.P99 = latencies[len(latencies)/2], latencies[len(latencies)*99/100]
 	}
-	_ = raw.SetDeadline(time.Now().Add(time.Minute))
-	if proxy != "" {
-		fmt.Fprintf(raw, "CONNECT %s:443 HTTP/1.1\r\nHost: %s:443\r\n\r\n", benchHost, benchHost)
-		head := make([]byte, 0, 512)
-		for one := make([]byte, 1); !bytes.HasSuffix(head, []byte("\r\n\r\n")); head = append(head, one[0]) {
-			if _, err := raw.Read(one); err != nil {
+}
+
+// workers runs n of do and gathers what they measured, and their errors.
+func (result *loadResult) workers(n int, do func() ([]int64, error)) []int64 {
+	var mu sync.Mutex
+	var all []int64
+	var group sync.WaitGroup
+	for range n {
+		group.Go(func() {
+			mine, err := do()
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, mine...)
+			if err != nil {
+				result.Errors++
+				result.FirstError = err.Error()
+			}
+		})
+	}
+	group.Wait()
+	return all
+}
+
+// openAll opens the connections of a job, each with one answer behind it when
+// warm is set. The caller closes them.
+func (j *job) openAll(result *loadResult, parallel int, warm bool) chan *client {
+	ready := make(chan *client, j.Connections)
+	var taken atomic.Int64
+	result.workers(parallel, func() ([]int64, error) {
+		for taken.Add(1) <= int64(j.Connections) {
+			c, err := j.open(j.Host)
+			if err == nil && warm {
+				err = c.get()
+			}
+			if err != nil {
 				return nil, err
 			}
+			ready <- c
 		}
-		if !bytes.Contains(head[:min(len(head), 15)], []byte(" 200")) {
-			return nil, fmt.Errorf("CONNECT: %s", head)
-		}
-	}
-	conn := tls.Client(raw, &tls.Config{RootCAs: pool, ServerName: benchHost, NextProtos: []string{"http/1.1"}})
-	return conn, conn.Handshake()
+		return nil, nil
+	})
+	close(ready)
+	return ready
 }
 
-// skipAnswer reads one answer of status 200 whole.
-func skipAnswer(r *bufio.Reader) error {
-	length, first := -1, true
-	for {
-		line, err := r.ReadSlice('\n')
-		if err != nil {
-			return err
+// driveKept sends one request after the other on each of its connections.
+func driveKept(j *job, result *loadResult) error {
+	ready := j.openAll(result, j.Connections, true)
+	start := j.start(result)
+	end := start.Add(j.Window)
+	j.stop(result, start, result.workers(len(ready), func() (latencies []int64, err error) {
+		c := <-ready
+		defer c.conn.Close()
+		for begun := time.Now(); begun.Before(end); {
+			if err := c.get(); err != nil {
+				return latencies, err
+			}
+			now := time.Now()
+			latencies = append(latencies, now.Sub(begun).Nanoseconds())
+			begun = now
 		}
-		switch {
-		case first:
-			if !bytes.Contains(line, []byte(" 200 ")) {
-				return fmt.Errorf("answer: %s", line)
-			}
-			first = false
-		case len(line) == 2:
-			if length < 0 {
-				return errors.New("an answer without a length")
-			}
-			_, err := r.Discard(length)
-			if errors.Is(err, io.EOF) {
-				return io.ErrUnexpectedEOF
-			}
-			return err
-		default:
-			if name, value, ok := bytes.Cut(line, []byte(":")); ok && bytes.EqualFold(name, []byte("Content-Length")) {
-				length, _ = strconv.Atoi(string(bytes.TrimSpace(value)))
-			}
-		}
+		return latencies, nil
+	}))
+	return nil
+}
+
+// driveNew makes a connection, with a full handshake, for each request. With
+// hosts each goes to a host that nobody met before, and the end is that of the
+// hosts, not that of the window.
+func driveNew(j *job, result *loadResult) error {
+	start := j.start(result)
+	end := start.Add(j.Window)
+	var taken atomic.Int64
+	more := func(n int64) bool { return n <= most && time.Now().Before(end) }
+	host := func(int64) string { return j.Host }
+	if j.Kind == "hosts" {
+		more = func(n int64) bool { return n <= int64(j.Hosts) }
+		host = func(n int64) string { return hostNumber(j.FirstHost + int(n) - 1) }
 	}
+	j.stop(result, start, result.workers(j.Connections, func() (latencies []int64, err error) {
+		for n := taken.Add(1); more(n); n = taken.Add(1) {
+			begun := time.Now()
+			c, err := j.open(host(n))
+			if err != nil {
+				return latencies, err
+			}
+			if err := errors.Join(c.get(), c.conn.Close()); err != nil {
+				return latencies, err
+			}
+			latencies = append(latencies, time.Since(begun).Nanoseconds())
+		}
+		return latencies, nil
+	}))
+	return nil
+}
+
+// driveStream reads one large body and watches the proxy's memory meanwhile.
+func driveStream(j *job, result *loadResult) error {
+	c, err := j.open(j.Host)
+	if err != nil {
+		return err
+	}
+	defer c.conn.Close()
+	start := j.start(result)
+	done := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for open := j.PID != 0; open; {
+			select {
+			case <-done:
+				open = false
+			case <-time.After(10 * time.Millisecond):
+			}
+			now, _ := resident(j.PID)
+			result.Peak = max(result.Peak, now)
+		}
+	})
+	err = c.get()
+	close(done)
+	watch.Wait()
+	if err == nil {
+		j.stop(result, start, []int64{time.Since(start).Nanoseconds()})
+	}
+	return err
+}
+
+// driveEvents follows streams of events and measures how long each event was on
+// its way. Those of the time when streams are opened do not count.
+func driveEvents(j *job, result *loadResult) error {
+	ready := j.openAll(result, j.Connections, false)
+	start := j.start(result).Add(j.Window / 4)
+	j.stop(result, start, result.workers(len(ready), func() (delays []int64, err error) {
+		c := <-ready
+		defer c.conn.Close()
+		if _, err := c.ask(); err != nil {
+			return nil, err
+		}
+		lines := bufio.NewScanner(httputil.NewChunkedReader(c.in))
+		for lines.Scan() {
+			said, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: "))
+			if !ok {
+				continue
+			}
+			now := time.Now()
+			sent, err := strconv.ParseInt(string(said), 10, 64)
+			if err != nil {
+				return delays, err
+			}
+			if sent >= start.UnixNano() {
+				delays = append(delays, now.UnixNano()-sent)
+			}
+			if now.Sub(start) >= j.Window {
+				return delays, nil
+			}
+		}
+		return delays, errors.Join(lines.Err(), io.ErrUnexpectedEOF)
+	}))
+	return nil
+}
+
+// driveIdle opens tunnels, asks once in each and leaves them open.
+func driveIdle(j *job, result *loadResult) error {
+	first, err := j.open(j.Host)
+	if err != nil {
+		return err
+	}
+	defer first.conn.Close()
+	if err := first.get(); err != nil {
+		return err
+	}
+	start := j.start(result)
+	ready := j.openAll(result, fillers, true)
+	time.Sleep(settling)
+	j.stop(result, start, nil)
+	result.Requests = len(ready)
+	for c := range ready {
+		c.conn.Close()
+	}
+	return nil
 }
