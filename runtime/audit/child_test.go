@@ -33,6 +33,8 @@ func child(role string) int {
 		err = hang(dir)
 	case "full":
 		err = full(dir)
+	case "room":
+		err = noRoom(dir)
 	default:
 		err = errors.New("unknown role " + role)
 	}

@@ -35,7 +35,9 @@ type ledger struct {
 	file   *os.File
 	info   os.FileInfo // identity of file
 	number int         // of the segment
-	size   int64       // of the segment; what lies behind it is not ours
+	size   int64       // where its records end; what lies behind them is not ours
+	extent int64       // of the file: records and the room behind them
+	room   room
 	seq    uint64
 	hash   digest
 	latest time.Time
@@ -64,7 +66,7 @@ func (l *ledger) load() error {
 	if err := l.use(numbers[len(numbers)-1]); err != nil {
 		return err
 	}
-	last, end, err := lastLine(l.file)
+	last, end, err := l.lastSound()
 	if err != nil {
 		return err
 	}
@@ -72,7 +74,7 @@ func (l *ledger) load() error {
 		if err := l.file.Truncate(end); err != nil {
 			return err
 		}
-		l.size = end
+		l.size, l.extent = end, end
 	}
 	for i := len(numbers) - 2; last == nil && i >= 0; i-- { // a crash right after a rotation
 		if last, err = lastLineOf(filepath.Join(l.dir, segmentName(numbers[i]))); err != nil {
@@ -83,6 +85,28 @@ func (l *ledger) load() error {
 		return nil
 	}
 	return l.setTip(last)
+}
+
+// lastSound finds the last whole line and where it ends. In a segment that was
+// not closed it is that of the last group which is whole.
+func (l *ledger) lastSound() (line []byte, end int64, err error) {
+	last, end, err := lastLine(l.file)
+	if err != nil || l.shared {
+		return last, end, err
+	}
+	records, err := recordsEnd(l.file, l.size)
+	if err != nil || records == l.size {
+		return last, end, err
+	}
+	sound, err := soundEnd(l.file, end)
+	if err != nil || sound == end {
+		return last, end, err
+	}
+	if err := l.file.Truncate(sound); err != nil {
+		return nil, 0, err
+	}
+	l.size, l.extent = sound, sound
+	return lastLine(l.file)
 }
 
 func lastLineOf(path string) ([]byte, error) {
@@ -110,7 +134,7 @@ func (l *ledger) setTip(last []byte) error {
 
 // use opens an existing segment for appending.
 func (l *ledger) use(number int) error {
-	f, err := os.OpenFile(filepath.Join(l.dir, segmentName(number)), os.O_RDWR|os.O_APPEND, 0)
+	f, err := os.OpenFile(filepath.Join(l.dir, segmentName(number)), os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -119,7 +143,7 @@ func (l *ledger) use(number int) error {
 
 // create starts a new segment.
 func (l *ledger) create(number int) error {
-	f, err := os.OpenFile(filepath.Join(l.dir, segmentName(number)), os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(filepath.Join(l.dir, segmentName(number)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -135,12 +159,14 @@ func (l *ledger) adopt(f *os.File, number int) error {
 		return errors.Join(err, f.Close())
 	}
 	l.close()
-	l.file, l.info, l.number, l.size = f, info, number, info.Size()
+	l.file, l.info, l.number = f, info, number
+	l.size, l.extent = info.Size(), info.Size()
 	return nil
 }
 
 func (l *ledger) close() {
 	if l.file != nil {
+		l.giveUpRoom()
 		_ = l.file.Close() // every byte that counts was synced before
 		l.file = nil
 	}
@@ -168,19 +194,23 @@ func (l *ledger) append(lines []*line, now time.Time) error {
 				l.chain(ln)
 			}
 		}
-		if _, err = l.file.Write(l.out); err == nil {
-			err = l.file.Sync()
+		l.roomFor(int64(len(l.out)))
+		if _, err = l.file.WriteAt(l.out, l.size); err == nil {
+			err = syncData(l.file)
 		}
 	}
 	if err != nil {
 		l.seq, l.hash, l.latest = seq, hash, latest
 		if l.file != nil {
+			l.giveUpRoom()
 			_ = l.file.Truncate(l.size) // best effort: reopen checks what is there
 		}
 		l.close()
 		return err
 	}
 	l.size += int64(len(l.out))
+	l.extent = max(l.extent, l.size)
+	l.reserve()
 	for _, ln := range lines {
 		l.track(ln)
 	}
@@ -198,8 +228,8 @@ func (l *ledger) check() (moved bool, err error) {
 	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(info, l.info) {
 		return true, nil
 	}
-	if err == nil && info.Size() != l.size {
-		err = fmt.Errorf("%s has %d bytes, not the %d that were written: somebody else changed it", l.path(), info.Size(), l.size)
+	if err == nil && info.Size() != l.extent && (l.room.filling == nil || info.Size() < l.extent || info.Size() > l.room.filled) {
+		err = fmt.Errorf("%s has %d bytes, not the %d that were written: somebody else changed it", l.path(), info.Size(), l.extent)
 	}
 	return false, err
 }

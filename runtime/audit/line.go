@@ -116,10 +116,13 @@ func newLineReader(r io.Reader, offset int64) *lineReader {
 }
 
 // next returns the next line without its newline, valid until the next call.
-// Its errors are io.EOF, errTorn (start says where the torn line begins),
+// The room behind the records is the end of the file. Its errors are io.EOF, errTorn (start says where the torn line begins),
 // errLong, and those of the file.
 func (s *lineReader) next() ([]byte, error) {
 	s.start, s.long = s.end, s.long[:0]
+	if first, err := s.r.Peek(1); err == nil && first[0] == roomByte {
+		return nil, io.EOF
+	}
 	for {
 		part, err := s.r.ReadSlice('\n')
 		s.end += int64(len(part))

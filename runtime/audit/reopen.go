@@ -34,13 +34,13 @@ func (l *ledger) reopen() error {
 		return err
 	}
 	if size < l.size { // the failed group, or a part of it
-		l.size = size
+		l.size, l.extent = size, size
 		if err := l.file.Truncate(size); err != nil {
 			return err
 		}
 	}
 	err = l.confirm(size)
-	l.size = size
+	l.size, l.extent = size, size
 	return err
 }
 

@@ -62,15 +62,18 @@ func validSlot(name string) bool {
 	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// lastLine finds the last whole line of a file: the line, and where the file
-// ends after it. Bytes behind that are a torn line. Both are zero for a file
+// lastLine finds the last whole line of a file: the line, and where it ends.
+// Bytes behind that are a torn line and the room of the segment. Both are zero for a file
 // without a whole line.
 func lastLine(f *os.File) (line []byte, end int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, 0, err
 	}
-	size := info.Size()
+	size, err := recordsEnd(f, info.Size())
+	if err != nil {
+		return nil, 0, err
+	}
 	for window := int64(8 << 10); ; window *= 4 {
 		window = min(window, size)
 		chunk := make([]byte, window)

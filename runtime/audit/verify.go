@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -165,7 +167,12 @@ func (v *verifier) segment(ctx context.Context, path string, last bool) error {
 		at := place{file: name, line: lines.line}
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil
+			grown, err := v.room(f, lines.end, at)
+			if err != nil || !grown {
+				return err
+			}
+			lines = &lineReader{r: bufio.NewReaderSize(f, 64<<10), line: lines.line, start: lines.end, end: lines.end}
+			continue
 		case errors.Is(err, errTorn):
 			at.line++
 			if v.Torn = last; !last {
@@ -184,6 +191,27 @@ func (v *verifier) segment(ctx context.Context, path string, last bool) error {
 		}
 		v.record(line, at)
 	}
+}
+
+// room looks at what stands behind the records of a segment: nothing, or room
+// to its end. Grown says that a writer has put records there meanwhile, which
+// are read next.
+func (v *verifier) room(f *os.File, from int64, at place) (grown bool, err error) {
+	rest, err := io.ReadAll(io.NewSectionReader(f, from, 1<<62))
+	if err != nil || len(bytes.TrimLeft(rest, string(rune(roomByte)))) == 0 {
+		return false, err
+	}
+	var first [1]byte
+	if _, err := f.ReadAt(first[:], from); err != nil {
+		return false, err
+	}
+	if first[0] != roomByte {
+		_, err := f.Seek(from, io.SeekStart)
+		return true, err
+	}
+	at.line++
+	v.problem(ProblemForm, at, "after record %d there is room, and then something that is no room", v.at.seq)
+	return false, nil
 }
 
 // record checks one line against the one before.

@@ -1,0 +1,162 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"os"
+)
+
+// The room of a segment. A record that lengthens its file costs the disk two
+// writes, one of them for the file system's own journal; one that is written
+// over bytes that are there costs one. A busy ledger therefore writes spaces
+// ahead of its records, in the background. They are white space between JSON
+// texts, so that the file stays what it is, and a writer that closes its segment
+// cuts them off. No record begins with a space.
+
+const (
+	roomSize  = 1 << 20   // written ahead at a time, bytes
+	roomLow   = 512 << 10 // what is left when the next is written
+	roomAfter = 16        // groups before the first: short lives need none
+	roomByte  = ' '
+)
+
+// room is what a ledger has written ahead. It is the writer goroutine's, but
+// for the filling, which is done in one of its own.
+type room struct {
+	groups  int
+	filling chan error // one value when a filling has ended; nil: none goes on
+	filled  int64      // the size of the file then
+}
+
+// reserve writes room behind the records if little is left.
+func (l *ledger) reserve() {
+	if l.room.groups++; l.shared || l.room.groups < roomAfter || l.room.filling != nil || l.extent-l.size >= roomLow || l.extent >= l.limit {
+		return
+	}
+	file, from := l.file, l.extent
+	l.room.filling, l.room.filled = make(chan error, 1), from+roomSize
+	go func(done chan<- error) {
+		_, err := file.WriteAt(bytes.Repeat([]byte{roomByte}, roomSize), from)
+		if err == nil {
+			err = syncData(file)
+		}
+		done <- err
+	}(l.room.filling)
+}
+
+// roomFor takes over what was filled. With n bytes to write and no room for
+// them it waits: what lengthens the file now would be overwritten with spaces.
+func (l *ledger) roomFor(n int64) {
+	if l.room.filling == nil {
+		return
+	}
+	if l.size+n <= l.extent {
+		select {
+		case err := <-l.room.filling:
+			l.takeRoom(err)
+		default:
+		}
+		return
+	}
+	l.takeRoom(<-l.room.filling)
+}
+
+func (l *ledger) takeRoom(err error) {
+	l.room.filling = nil
+	if err == nil {
+		l.extent = l.room.filled
+		return
+	}
+	// A full disk, perhaps. The records may fit all the same; what was filled in
+	// part is behind them.
+	l.room.groups = 0
+	if l.file.Truncate(l.extent) != nil {
+		if info, serr := l.file.Stat(); serr == nil {
+			l.extent = info.Size()
+		}
+	}
+}
+
+// giveUpRoom cuts the room off, when the segment gets no more records.
+func (l *ledger) giveUpRoom() {
+	if l.room.filling != nil {
+		l.takeRoom(<-l.room.filling)
+	}
+	if l.extent > l.size {
+		if l.file.Truncate(l.size) == nil { // if not, readers pass over it
+			l.extent = l.size
+		}
+	}
+	l.room.groups = 0
+}
+
+// recordsEnd returns where the records of a file of this size end, the room
+// behind them left out.
+func recordsEnd(f io.ReaderAt, size int64) (int64, error) {
+	chunk := make([]byte, 64<<10)
+	for size > 0 {
+		n := min(int64(len(chunk)), size)
+		if _, err := f.ReadAt(chunk[:n], size-n); err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		if rest := len(bytes.TrimRight(chunk[:n], string(rune(roomByte)))); rest > 0 {
+			return size - n + int64(rest), nil
+		}
+		size -= n
+	}
+	return 0, nil
+}
+
+// soundEnd returns where the last group that can be trusted ends in a segment
+// that was not closed: a machine that stopped while a group was being written
+// may have kept any part of it. From the first line that is no record chained to
+// the one before, everything is such a part; records that were waited for are
+// before it, because they were on the disk.
+func soundEnd(f *os.File, end int64) (int64, error) {
+	from := max(0, end-maxGroup)
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return 0, err
+	}
+	lines, sound, linked := newLineReader(io.LimitReader(f, end-from), from), from, digest{}
+	begin, hole := from, false // of the line before
+	for first := true; ; {
+		line, err := lines.next()
+		if errors.Is(err, io.EOF) || errors.Is(err, errTorn) || errors.Is(err, errLong) {
+			return sound, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		h, err := parseHead(line)
+		switch {
+		case err != nil && first && from > 0: // the window begins inside a line
+			sound = lines.end
+			continue
+		case (err != nil || !first && h.prev != linked) && hole:
+			return begin, nil
+		case err != nil, !first && h.prev != linked:
+			return sound, nil
+		}
+		begin, hole = lines.start, holed(line, lines.start)
+		first, linked, sound = false, sha256.Sum256(line), lines.end
+	}
+}
+
+// holed reports whether a line that begins at an offset misses a page of its
+// file: room stands where the disk did not keep what was written.
+func holed(line []byte, offset int64) bool {
+	const page = 4 << 10
+	for at := page - int(offset%page); at < len(line); at += page {
+		part := line[at:min(at+page, len(line))]
+		if len(bytes.TrimLeft(part, string(rune(roomByte)))) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// maxGroup is more than a group of records that were in flight together takes,
+// in bytes.
+const maxGroup = 8 << 20
