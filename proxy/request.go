@@ -25,7 +25,10 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, c *conn) {
 	req := s.newRequest(caller, runtime.Target{Method: r.Method})
 	req.Raw = s.raw(w, r)
 	out := newResponder(w, r, s.o.Limits)
-	if req.Refusal = s.route(r, c, req); req.Refusal == nil && len(req.Raw.Header["Upgrade"]) > 0 {
+	if req.Refusal = s.route(r, c, req); req.Refusal == nil {
+		req.Refusal = s.locked(req.Target)
+	}
+	if req.Refusal == nil && len(req.Raw.Header["Upgrade"]) > 0 {
 		out.upgrading, req.Refusal = s.seat(r.Context(), c, req)
 	}
 	if c.tunnel == nil && out.upgrading != nil {

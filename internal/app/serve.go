@@ -43,11 +43,10 @@ type proxyCA interface {
 // Serve runs the proxy until ctx ends, then drains it.
 func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 	if o.CA == nil {
-		ca, err := a.CA(ctx)
-		if err != nil {
+		if _, err := a.CA(ctx); err != nil && !a.vault.Locked() {
 			return err
 		}
-		o.CA = ca
+		o.CA, a.homeCA = homeCA{a}, true
 	}
 	server, err := a.newProxy(o)
 	if err != nil {
@@ -62,7 +61,7 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 		a.addState(ln.Addr())
 		defer a.removeState()
 	}
-	if err := a.trail.Event(context.WithoutCancel(ctx), audit.Event{Kind: "proxy.start", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}}); err != nil {
+	if err := a.trail.Event(context.WithoutCancel(ctx), a.startEvent(ln.Addr())); err != nil {
 		_ = ln.Close()
 		return err
 	}
@@ -96,7 +95,7 @@ func (a *App) newProxy(o ServeOptions) (*proxy.Server, error) {
 		Table: func() proxy.Table { return a.services.Current().Table() },
 		Leaf:  o.CA.Leaf, RootPEM: o.CA.RootPEM,
 		RequireToken: o.RequireToken, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
-		InterceptAll: a.config.Proxy.Intercept == "all",
+		InterceptAll: a.config.Proxy.Intercept == "all", Locked: a.refusal,
 		Limits: proxy.Limits{
 			Tunnels:      a.tunnelLimit(),
 			PerPrincipal: a.config.Proxy.Limits.PerPrincipal,
@@ -131,6 +130,9 @@ func (a *App) Health(context.Context) error {
 	if err := a.trail.Ready(); err != nil {
 		return err
 	}
+	if refusal := a.refusal(); refusal != nil {
+		return refusal
+	}
 	if problem := a.health.Load(); problem != nil {
 		return errors.New(*problem)
 	}
@@ -144,6 +146,7 @@ type Running struct {
 	Listen  string    `json:"listen"`
 	Started time.Time `json:"started"`
 	Problem string    `json:"problem,omitempty"`
+	Locked  string    `json:"locked,omitempty"` // why it opens no stored key
 }
 
 func (a *App) stateFile() string {
@@ -170,6 +173,9 @@ func (a *App) writeState() {
 	now := *running
 	if problem := a.health.Load(); problem != nil {
 		now.Problem = *problem
+	}
+	if why := a.Locked(); why != nil {
+		now.Locked = why.Msg
 	}
 	data, err := json.Marshal(now)
 	if err == nil {

@@ -51,6 +51,9 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 			server.Reloaded()
 		}
 		last = now
+		if a.Locked() != nil {
+			a.unlock(ctx)
+		}
 		server.Recheck(ctx)
 	}
 }
