@@ -11,5 +11,8 @@
 // understand are not resolved at all. It takes no proxy from the environment
 // and never asks the C library's resolver.
 //
+// A network may demand a proxy on the way out. With [Options.Via] connections are
+// opened through it, and the guard judges what it can without resolving: via.go.
+//
 // Start reading at [Guard.Dial], then [Classify].
 package egress
