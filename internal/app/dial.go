@@ -85,7 +85,8 @@ func (d dialer) Dial(ctx context.Context, authority string, trusted, loopback bo
 	case errors.As(err, &self):
 		err = &runtime.Error{
 			Code: runtime.CodeEgressDenied, Reason: runtime.ReasonSelfConnection, Stage: runtime.StageExecute,
-			Msg: fmt.Sprintf("%s is kimbap itself", self.Authority),
+			Msg: fmt.Sprintf("%s is kimbap itself", self.Authority), Err: err,
+			Hint: "nothing opens kimbap's own ports; its pages are asked for without a proxy",
 		}
 	case errors.As(err, &denied):
 		err = &runtime.Error{

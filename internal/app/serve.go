@@ -31,7 +31,7 @@ type ServeOptions struct {
 	CA           proxyCA             // nil: the home's own
 	Ready        func(addr net.Addr) // called once the listener accepts
 	Reload       <-chan os.Signal    // may be nil
-	State        bool                // leave a state file for status and env
+	State        bool                // status and env may find it
 }
 
 // proxyCA is what the proxy needs of an authority.
@@ -57,10 +57,13 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 		return err
 	}
 	a.listeners.add(ln.Addr())
+	kind := stateRun
 	if o.State {
-		a.addState(ln.Addr())
-		defer a.removeState()
+		kind = stateProxy
 	}
+	a.addState(kind, ln.Addr())
+	defer a.removeState()
+	a.lookAround()
 	if err := a.trail.Event(context.WithoutCancel(ctx), a.startEvent(ln.Addr())); err != nil {
 		_ = ln.Close()
 		return err
@@ -141,6 +144,7 @@ func (a *App) Health(context.Context) error {
 
 // Running is what a long-lived process says of itself in the home.
 type Running struct {
+	kind    string
 	PID     int       `json:"pid"`
 	Holder  string    `json:"holder"`
 	Listen  string    `json:"listen"`
@@ -149,18 +153,19 @@ type Running struct {
 	Locked  string    `json:"locked,omitempty"` // why it opens no stored key
 }
 
-func (a *App) stateFile() string {
-	return filepath.Join(a.home.State(), fmt.Sprintf("proxy-%d.json", os.Getpid()))
+func (a *App) stateFile(kind string) string {
+	return filepath.Join(a.home.State(), fmt.Sprintf("%s-%d.json", kind, os.Getpid()))
 }
 
-func (a *App) addState(addr net.Addr) {
-	a.running.Store(&Running{PID: os.Getpid(), Holder: a.holder, Listen: addr.String(), Started: a.o.Clock().UTC()})
+func (a *App) addState(kind string, addr net.Addr) {
+	a.running.Store(&Running{kind: kind, PID: os.Getpid(), Holder: a.holder, Listen: addr.String(), Started: a.o.Clock().UTC()})
 	a.writeState()
 }
 
 func (a *App) removeState() {
-	a.running.Store(nil)
-	_ = os.Remove(a.stateFile())
+	if was := a.running.Swap(nil); was != nil {
+		_ = os.Remove(a.stateFile(was.kind))
+	}
 }
 
 // writeState is for people who look; nothing depends on it, so its errors are
@@ -179,30 +184,11 @@ func (a *App) writeState() {
 	}
 	data, err := json.Marshal(now)
 	if err == nil {
-		err = replaceFile(a.stateFile(), data)
+		err = replaceFile(a.stateFile(now.kind), data)
 	}
 	if err != nil {
 		a.o.Log.Warn().Err(err).Msg("state file not written")
 	}
-}
-
-// Proxies returns the proxies that run over this home, the oldest first.
-func (a *App) Proxies() []Running {
-	names, _ := filepath.Glob(filepath.Join(a.home.State(), "proxy-*.json"))
-	var out []Running
-	for _, name := range names {
-		data, err := os.ReadFile(name)
-		var r Running
-		if err != nil || json.Unmarshal(data, &r) != nil {
-			continue
-		}
-		if !holderAlive(r.Holder) {
-			_ = os.Remove(name) // its process died without a word
-			continue
-		}
-		out = append(out, r)
-	}
-	return out
 }
 
 // replaceFile writes a 0600 file that is always whole.

@@ -2,9 +2,6 @@ package app
 
 import (
 	"context"
-	"net"
-	"net/netip"
-	"sync/atomic"
 
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
@@ -13,26 +10,6 @@ import (
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/rest"
 )
-
-// listeners are the addresses this process listens on, which nobody may reach
-// through it.
-type listeners struct {
-	addrs atomic.Pointer[[]netip.AddrPort]
-}
-
-func (l *listeners) add(addr net.Addr) {
-	if tcp, ok := addr.(*net.TCPAddr); ok {
-		next := append(l.all(), tcp.AddrPort())
-		l.addrs.Store(&next)
-	}
-}
-
-func (l *listeners) all() []netip.AddrPort {
-	if p := l.addrs.Load(); p != nil {
-		return append([]netip.AddrPort(nil), *p...)
-	}
-	return nil
-}
 
 func (a *App) loadServices(context.Context) error {
 	a.files = a.fingerprint()
