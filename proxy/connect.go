@@ -86,6 +86,11 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, req)
 		return
 	}
+	if req.Refusal = s.locked(req.Target); req.Refusal != nil {
+		req.Action = "" // which one it would have been, nobody can see
+		s.refuse(w, r, req)
+		return
+	}
 	if rawPort(t.authority) {
 		req.Action = runtime.ActionTunnel
 	}

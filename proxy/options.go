@@ -50,10 +50,15 @@ type Options struct {
 	Unattended   bool           // nobody can be asked: an approval means refusal
 	InterceptAll bool           // open the tunnels of foreign hosts too
 
+	// Locked says why no stored key can be used now, nil when they can. Hosts of
+	// services, and tunnels that would be opened, are refused with it before the
+	// 200. Nil: the vault is never locked.
+	Locked func() *runtime.Error
 	// Approval answers GET /kimbap/approvals/ID with a value that is sent as
 	// JSON; its errors are *runtime.Error. Nil: there is no such page.
 	Approval func(ctx context.Context, caller runtime.Caller, id string) (status any, err error)
-	// Health answers GET /healthz; nil means always well.
+	// Health answers GET /healthz; nil means always well. Of an error the page
+	// shows what an *runtime.Error says to callers.
 	Health func(ctx context.Context) error
 	// Peer looks up who is at the other end of an accepted connection; nil asks
 	// the kernel.

@@ -41,7 +41,10 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, c *conn) {
 // admitted fills in where a request goes and which action it is, or why it is
 // refused. The place is that of a request that asks for an upgrade, else nil.
 func (s *Server) admitted(ctx context.Context, a asked, c *conn, req *runtime.Request) (upgrading *place) {
-	if req.Refusal = s.route(a, c, req); req.Refusal == nil && len(req.Raw.Header["Upgrade"]) > 0 {
+	if req.Refusal = s.route(a, c, req); req.Refusal == nil {
+		req.Refusal = s.locked(req.Target)
+	}
+	if req.Refusal == nil && len(req.Raw.Header["Upgrade"]) > 0 {
 		upgrading, req.Refusal = s.seat(ctx, c, req)
 	}
 	if req.Refusal == nil {

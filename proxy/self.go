@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -27,8 +28,7 @@ func (s *Server) self(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/healthz":
 		s.health(w, r)
 	case r.URL.Path == "/kimbap/ca.pem":
-		h.Set("Content-Type", "application/x-pem-file")
-		_, _ = w.Write(s.o.RootPEM())
+		s.rootPEM(w)
 	case r.URL.Path == "/kimbap/proxy.pac":
 		s.autoConfig(w, r)
 	case approval && s.o.Approval != nil && id != "" && !strings.Contains(id, "/"):
@@ -38,11 +38,27 @@ func (s *Server) self(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// rootPEM gives clients the root to trust. There is none yet where the vault
+// was locked before it was made.
+func (s *Server) rootPEM(w http.ResponseWriter) {
+	pem := s.o.RootPEM()
+	if len(pem) == 0 {
+		http.Error(w, "there is no certificate yet", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-pem-file")
+	_, _ = w.Write(pem)
+}
+
 // health says whether the proxy can work.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	if s.o.Health != nil {
 		if err := s.o.Health(r.Context()); err != nil {
-			http.Error(w, "not well", http.StatusServiceUnavailable)
+			why := ""
+			if e := (*runtime.Error)(nil); errors.As(err, &e) { // any other may quote a file
+				why = ": " + string(e.Code) + ": " + e.Msg
+			}
+			http.Error(w, "not well"+why, http.StatusServiceUnavailable)
 			return
 		}
 	}

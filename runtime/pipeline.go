@@ -235,6 +235,9 @@ func refusal(v Verdict, req *Request) error {
 		e.Reason = ReasonScope
 		e.Hint = "ask for a token whose scopes cover the action"
 	}
+	if req.Action == ActionTunnel && strings.HasPrefix(v.Rule, "default:") {
+		e.Hint = fmt.Sprintf("raw tunnels need a rule of their own; the owner can open this one in policy.yaml, under rules: {name: raw-tunnel, match: {action: %s, host: %q}, then: allow}", ActionTunnel, req.Target.Authority)
+	}
 	if v.Reason != "" {
 		e.Msg += ": " + v.Reason
 	}

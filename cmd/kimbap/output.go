@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // say prints a message for the person, on stderr.
@@ -15,6 +16,16 @@ func (c *cli) say(format string, a ...any) {
 	if !c.quiet {
 		fmt.Fprintf(c.err, format+"\n", a...)
 	}
+}
+
+// warnLocked says on the terminal, also with -q, that what starts now serves no
+// stored key, why, and how to mend it. More is what else follows from it.
+func (c *cli) warnLocked(why *runtime.Error, more string) {
+	if why == nil {
+		return
+	}
+	fmt.Fprintf(c.err, "warning: started locked: hosts of services are refused (503 vault_locked), other hosts pass%s\n", more)
+	fmt.Fprintf(c.err, "why:     %s\nfix:     %s\n", why.Msg, why.Hint)
 }
 
 // checkOutput refuses an output format we do not have.

@@ -52,7 +52,7 @@ func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
 		return err
 	}
 	c.env = append(c.env, "KIMBAP_HOME="+home) // for a kimbap that the program starts, wherever it starts it
-	a, err := c.open(ctx, app.Options{Create: true, Slot: "run"})
+	a, err := c.open(ctx, app.Options{Create: true, Slot: "run", StartLocked: true})
 	if err != nil {
 		return err
 	}
@@ -61,6 +61,7 @@ func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
 			err = cerr
 		}
 	}()
+	c.warnLocked(a.Locked(), "; a variable that holds a stored key under an unusual name cannot be told from others")
 	relaxCollector()
 	code, err := a.Run(ctx, o)
 	if err != nil {

@@ -18,7 +18,7 @@ func newStatusCommand(c *cli) *cobra.Command {
 		Example: "  kimbap status -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				s, err := a.Status(ctx)
 				if err != nil {
 					return err
@@ -42,6 +42,13 @@ func (c *cli) sayStatus(s *app.Status) {
 		if p.Problem != "" {
 			line("", "reload refused, the old state is in force: %s", p.Problem)
 		}
+		if p.Locked != "" {
+			line("", "locked, hosts of services are refused: %s", p.Locked)
+		}
+	}
+	line("vault", "%s", s.Vault)
+	if s.VaultFix != "" {
+		line("", "fix: %s", s.VaultFix)
 	}
 	line("services", "%s", orNone(s.Services))
 	line("linked", "%s", orNone(s.Linked))

@@ -42,6 +42,10 @@ type Options struct {
 	Strict bool             // with Create: the stricter default policy
 	Slot   string           // audit slot of a long-lived process; "" means the shared SlotCLI
 	Only   string           // load this one service only; "" loads all
+	// StartLocked opens a used vault whose master key file is missing as locked
+	// instead of refusing: hosts without a service are still served, and status
+	// can be asked.
+	StartLocked bool
 }
 
 // App is one kimbap over one home. Its stages are safe for concurrent use;
@@ -65,12 +69,13 @@ type App struct {
 	tunnel    *proxy.Tunnel
 	pipeline  *runtime.Pipeline
 
-	files     string // fingerprint of the services and policy before they were first read
+	locked    atomic.Pointer[runtime.Error] // why the vault is, for the operator; nil: it is open
+	files     string                        // fingerprint of the services and policy before they were first read
 	authority struct {
-		once sync.Once
-		ca   *certs.Authority
-		err  error
+		sync.Mutex
+		ca *certs.Authority // nil: not open
 	}
+	homeCA    bool // tunnels are opened with it; set before the watch begins
 	listeners listeners
 	health    atomic.Pointer[string]  // last reload error, nil when well
 	running   atomic.Pointer[Running] // what the state file says, nil without one
@@ -167,7 +172,7 @@ func (a *App) openStore(ctx context.Context) (err error) {
 
 func (a *App) openVault(ctx context.Context) error {
 	key, err := a.masterKey(ctx)
-	if err != nil {
+	if err != nil && !a.startsLocked(err) {
 		return err
 	}
 	a.vault, err = vault.New(vault.Options{Store: a.store, Key: key, Clock: a.o.Clock})

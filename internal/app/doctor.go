@@ -29,6 +29,9 @@ func (a *App) Doctor(ctx context.Context) []Finding {
 }
 
 func (a *App) doctorKey(context.Context) Finding {
+	if why := a.Locked(); why != nil {
+		return Finding{"master key", "fail", why.Msg, why.Hint}
+	}
 	if a.config.MasterKey.Source == "env" {
 		return Finding{"master key", "warn", "from the environment: every program of this shell could read it", "unset it there and use master_key.source: file"}
 	}
@@ -36,6 +39,9 @@ func (a *App) doctorKey(context.Context) Finding {
 }
 
 func (a *App) doctorCA(ctx context.Context) Finding {
+	if why := a.Locked(); why != nil {
+		return Finding{"ca", "warn", "its key is sealed by the master key", ""}
+	}
 	ca, err := a.CA(ctx)
 	if err != nil {
 		return Finding{"ca", "fail", err.Error(), "kimbap ca show"}

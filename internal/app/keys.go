@@ -37,27 +37,35 @@ func (a *App) masterKey(ctx context.Context) (vault.MasterKey, error) {
 		return key, &runtime.Error{
 			Code: runtime.CodeVaultLocked, Reason: runtime.ReasonNoMasterKey,
 			Msg:  fmt.Sprintf("the master key %s is missing, so nothing in this vault can be opened", path),
-			Hint: "put the file back, or move the home away and start with: kimbap init", Err: err,
+			Hint: "put the file back (a running proxy takes it up by itself), or move the home away and start with: kimbap init", Err: err,
 		}
 	}
 	return vault.NewMasterKeyFile(path)
 }
 
 // CA opens the local authority on first use; commands that need no certificate
-// never touch its key.
+// never touch its key. It is asked for again after an error.
 func (a *App) CA(ctx context.Context) (*certs.Authority, error) {
-	a.authority.once.Do(func() {
-		a.authority.ca, a.authority.err = certs.New(certs.Options{
-			Dir: a.home.CA(), Sealer: a.vault.Master(), Clock: a.o.Clock,
-		})
-		if a.authority.err == nil {
-			a.authority.err = a.authority.ca.Open(ctx)
-		}
-		if a.authority.err == nil {
-			a.authority.err = a.authority.ca.RefreshBundle(a.env["SSL_CERT_FILE"])
-		}
-	})
-	return a.authority.ca, a.authority.err
+	a.authority.Lock()
+	defer a.authority.Unlock()
+	if a.authority.ca != nil {
+		return a.authority.ca, nil
+	}
+	if why := a.Locked(); why != nil && a.vault.Locked() {
+		return nil, why // the authority would take its own key for a broken one
+	}
+	ca, err := certs.New(certs.Options{Dir: a.home.CA(), Sealer: a.vault.Master(), Clock: a.o.Clock})
+	if err == nil {
+		err = ca.Open(ctx)
+	}
+	if err == nil {
+		err = ca.RefreshBundle(a.env["SSL_CERT_FILE"])
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.authority.ca = ca
+	return ca, nil
 }
 
 // writeDefaultPolicy gives a new home its policy file, commented.

@@ -31,7 +31,7 @@ type ServeOptions struct {
 	CA           proxyCA             // nil: the home's own
 	Ready        func(addr net.Addr) // called once the listener accepts
 	Reload       <-chan os.Signal    // may be nil
-	State        bool                // leave a state file for status and env
+	State        bool                // status and env may find it
 }
 
 // proxyCA is what the proxy needs of an authority.
@@ -43,11 +43,10 @@ type proxyCA interface {
 // Serve runs the proxy until ctx ends, then drains it.
 func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 	if o.CA == nil {
-		ca, err := a.CA(ctx)
-		if err != nil {
+		if _, err := a.CA(ctx); err != nil && !a.vault.Locked() {
 			return err
 		}
-		o.CA = ca
+		o.CA, a.homeCA = homeCA{a}, true
 	}
 	server, err := a.newProxy(o)
 	if err != nil {
@@ -58,11 +57,14 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 		return err
 	}
 	a.listeners.add(ln.Addr())
+	kind := stateRun
 	if o.State {
-		a.addState(ln.Addr())
-		defer a.removeState()
+		kind = stateProxy
 	}
-	if err := a.trail.Event(context.WithoutCancel(ctx), audit.Event{Kind: "proxy.start", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}}); err != nil {
+	a.addState(kind, ln.Addr())
+	defer a.removeState()
+	a.lookAround()
+	if err := a.trail.Event(context.WithoutCancel(ctx), a.startEvent(ln.Addr())); err != nil {
 		_ = ln.Close()
 		return err
 	}
@@ -96,8 +98,8 @@ func (a *App) newProxy(o ServeOptions) (*proxy.Server, error) {
 		Table: func() proxy.Table { return a.services.Current().Table() },
 		Leaf:  o.CA.Leaf, RootPEM: o.CA.RootPEM,
 		RequireToken: o.RequireToken, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
-		InterceptAll: a.config.Proxy.Intercept == "all",
-		Engine:       proxy.Engine(a.config.Proxy.Engine),
+		InterceptAll: a.config.Proxy.Intercept == "all", Locked: a.refusal,
+		Engine: proxy.Engine(a.config.Proxy.Engine),
 		Limits: proxy.Limits{
 			Tunnels:      a.tunnelLimit(),
 			PerPrincipal: a.config.Proxy.Limits.PerPrincipal,
@@ -132,6 +134,9 @@ func (a *App) Health(context.Context) error {
 	if err := a.trail.Ready(); err != nil {
 		return err
 	}
+	if refusal := a.refusal(); refusal != nil {
+		return refusal
+	}
 	if problem := a.health.Load(); problem != nil {
 		return errors.New(*problem)
 	}
@@ -140,25 +145,28 @@ func (a *App) Health(context.Context) error {
 
 // Running is what a long-lived process says of itself in the home.
 type Running struct {
+	kind    string
 	PID     int       `json:"pid"`
 	Holder  string    `json:"holder"`
 	Listen  string    `json:"listen"`
 	Started time.Time `json:"started"`
 	Problem string    `json:"problem,omitempty"`
+	Locked  string    `json:"locked,omitempty"` // why it opens no stored key
 }
 
-func (a *App) stateFile() string {
-	return filepath.Join(a.home.State(), fmt.Sprintf("proxy-%d.json", os.Getpid()))
+func (a *App) stateFile(kind string) string {
+	return filepath.Join(a.home.State(), fmt.Sprintf("%s-%d.json", kind, os.Getpid()))
 }
 
-func (a *App) addState(addr net.Addr) {
-	a.running.Store(&Running{PID: os.Getpid(), Holder: a.holder, Listen: addr.String(), Started: a.o.Clock().UTC()})
+func (a *App) addState(kind string, addr net.Addr) {
+	a.running.Store(&Running{kind: kind, PID: os.Getpid(), Holder: a.holder, Listen: addr.String(), Started: a.o.Clock().UTC()})
 	a.writeState()
 }
 
 func (a *App) removeState() {
-	a.running.Store(nil)
-	_ = os.Remove(a.stateFile())
+	if was := a.running.Swap(nil); was != nil {
+		_ = os.Remove(a.stateFile(was.kind))
+	}
 }
 
 // writeState is for people who look; nothing depends on it, so its errors are
@@ -172,32 +180,16 @@ func (a *App) writeState() {
 	if problem := a.health.Load(); problem != nil {
 		now.Problem = *problem
 	}
+	if why := a.Locked(); why != nil {
+		now.Locked = why.Msg
+	}
 	data, err := json.Marshal(now)
 	if err == nil {
-		err = replaceFile(a.stateFile(), data)
+		err = replaceFile(a.stateFile(now.kind), data)
 	}
 	if err != nil {
 		a.o.Log.Warn().Err(err).Msg("state file not written")
 	}
-}
-
-// Proxies returns the proxies that run over this home, the oldest first.
-func (a *App) Proxies() []Running {
-	names, _ := filepath.Glob(filepath.Join(a.home.State(), "proxy-*.json"))
-	var out []Running
-	for _, name := range names {
-		data, err := os.ReadFile(name)
-		var r Running
-		if err != nil || json.Unmarshal(data, &r) != nil {
-			continue
-		}
-		if !holderAlive(r.Holder) {
-			_ = os.Remove(name) // its process died without a word
-			continue
-		}
-		out = append(out, r)
-	}
-	return out
 }
 
 // replaceFile writes a 0600 file that is always whole.

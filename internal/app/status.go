@@ -18,6 +18,8 @@ type Status struct {
 	Policy      string    `json:"policy_digest"`
 	PolicyFile  string    `json:"policy_file"`
 	Pending     int       `json:"pending_approvals"`
+	Vault       string    `json:"vault"` // open, or why it is locked
+	VaultFix    string    `json:"vault_fix,omitempty"`
 	Audit       string    `json:"audit"` // ok, or why it refuses
 	Descriptors uint64    `json:"descriptor_limit"`
 	Tunnels     int       `json:"tunnel_limit"`
@@ -28,7 +30,7 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	set := a.Services()
 	s := &Status{
 		Home: a.home.Dir, Proxies: a.Proxies(), Services: []string{}, Linked: []string{},
-		Catalogue: set.Digest(), Policy: a.policy.Current().Digest(), PolicyFile: a.policyFile(), Audit: "ok",
+		Catalogue: set.Digest(), Policy: a.policy.Current().Digest(), PolicyFile: a.policyFile(), Audit: "ok", Vault: "open",
 		Descriptors: descriptorLimit(),
 	}
 	if s.Proxies == nil {
@@ -37,6 +39,9 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	s.Tunnels = a.tunnelLimit()
 	for _, service := range set.Services() {
 		s.Services = append(s.Services, service.Name)
+	}
+	if why := a.Locked(); why != nil {
+		s.Vault, s.VaultFix = "locked: "+why.Msg, why.Hint
 	}
 	var err error
 	if _, s.Linked, err = a.Placeholders(ctx); err != nil {

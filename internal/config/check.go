@@ -92,11 +92,21 @@ func checkProxyURL(text string) error {
 	if text == "" {
 		return nil
 	}
+	bad := wrong{"this is not the URL of a proxy", "write for example http://proxy.corp.example:3128 or https://user:password@proxy.corp.example:3129"}
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-		return wrong{"this is not the URL of a proxy", "write for example http://proxy.corp.example:3128"}
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return bad
 	}
-	return notYet("an upstream proxy", `leave it empty: upstreams are dialled directly`)
+	if addr, err := netip.ParseAddr(u.Hostname()); err != nil && !validName(u.Hostname()) || err == nil && addr.Zone() != "" {
+		return bad
+	}
+	if port := u.Port(); port != "" && !validPort(port, 1) {
+		return bad
+	}
+	if strings.Contains(u.User.Username(), ":") {
+		return wrong{"the user name for the proxy has a colon in it, which Basic cannot carry", "use a user name without a colon (RFC 7617)"}
+	}
+	return nil
 }
 
 func checkDSN(text string) error {

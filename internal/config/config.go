@@ -22,12 +22,13 @@ type Config struct {
 
 // Proxy is the listener of the agents.
 type Proxy struct {
-	Listen         string // host:port
-	Auth           string // local: programs of this user; token: a kimbap token
-	Intercept      string // services: their hosts only; all
-	Unmatched      string // allow or deny hosts that have no service
-	Engine         string // relay or std: what speaks HTTP/1.1 on both sides
-	UpstreamProxy  Secret // URL of a corporate proxy, which may hold its password
+	Listen         string   // host:port
+	Auth           string   // local: programs of this user; token: a kimbap token
+	Intercept      string   // services: their hosts only; all
+	Unmatched      string   // allow or deny hosts that have no service
+	Engine         string   // relay or std: what speaks HTTP/1.1 on both sides
+	UpstreamProxy  Secret   // URL of a corporate proxy, which may hold its password
+	NoProxy        []string // ranges, addresses and hosts that are reached without it
 	Limits         Limits
 	InsecureListen bool // only by flag: a listener beyond loopback, in clear
 }

@@ -92,7 +92,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-const full = `proxy:    {listen: 127.0.0.1:7799, auth: token, intercept: all, unmatched: deny, engine: std, upstream_proxy: "", limits: {tunnels: 100, per_principal: 50, header_bytes: 32768}}
+const full = `proxy:    {listen: 127.0.0.1:7799, auth: token, intercept: all, unmatched: deny, engine: std, upstream_proxy: "", upstream_no_proxy: ["*.corp.example"], limits: {tunnels: 100, per_principal: 50, header_bytes: 32768}}
 egress:   {private: deny, allow: [127.0.0.0/8, db.corp.example], deny: ["10.0.0.0/8"]}
 upstream: {resolve: {"api.demo.test:443": "127.0.0.1:18443"}, ca_file: corp.pem, dial_timeout: 3s, header_timeout: 1m, idle_timeout: 90s}
 audit:    {dir: trail, durability: full, sinks: [{type: file, path: copy.jsonl, required: true}]}
@@ -110,7 +110,7 @@ func TestEveryKey(t *testing.T) {
 	c := mustLoad(t, path, nil, nil)
 	dir := filepath.Dir(path)
 	got := fmt.Sprint(c.Proxy, c.Egress, c.Upstream, c.Audit, c.Approval, c.Policy, c.MasterKey.Source, c.Exec, c.Serve)
-	want := fmt.Sprintf("{127.0.0.1:7799 token all deny std [secret] {100 50 32768} false} {deny [127.0.0.0/8 db.corp.example] [10.0.0.0/8]} "+
+	want := fmt.Sprintf("{127.0.0.1:7799 token all deny std [secret] [*.corp.example] {100 50 32768} false} {deny [127.0.0.0/8 db.corp.example] [10.0.0.0/8]} "+
 		"{map[api.demo.test:443:127.0.0.1:18443] %[1]s/corp.pem 3s 1m 1m30s} {%[1]s/trail full [{file %[1]s/copy.jsonl true}]} "+
 		"{20s 2h} {file %[1]s/rules}file{5s 64MiB 10 1} {127.0.0.1:8081}", dir)
 	if got != want {
@@ -152,8 +152,13 @@ func TestProblemsOfEnvironmentAndFlags(t *testing.T) {
 		{name: "flag value", flag: "proxy.auth", value: "none", want: `flag proxy.auth: "none" is not a value of proxy.auth`},
 		{name: "unknown flag", flag: "proxy.port", value: "1", want: `there is no key "proxy.port"`},
 		{name: "postgres", env: "KIMBAP_STORE_DSN=postgres://u:hunter2@h/d", want: "a Postgres store is not supported by this version"},
-		{name: "upstream proxy", env: "KIMBAP_PROXY_UPSTREAM_PROXY=http://u:hunter2@h:3128", want: "an upstream proxy is not supported by this version"},
 		{name: "bad proxy url", env: "KIMBAP_PROXY_UPSTREAM_PROXY=ftp://u:hunter2@h", want: "this is not the URL of a proxy"},
+		{name: "bad escape in a proxy url", env: "KIMBAP_PROXY_UPSTREAM_PROXY=http://u:%zzhunter2@h", want: "this is not the URL of a proxy"},
+		{name: "proxy url with a path", env: "KIMBAP_PROXY_UPSTREAM_PROXY=http://u:hunter2@h:3128/path", want: "this is not the URL of a proxy"},
+		{name: "proxy url with a number for a host", env: "KIMBAP_PROXY_UPSTREAM_PROXY=http://u:hunter2@127.1:3128", want: "this is not the URL of a proxy"},
+		{name: "proxy url with a port too high", env: "KIMBAP_PROXY_UPSTREAM_PROXY=http://u:hunter2@h:70000", want: "this is not the URL of a proxy"},
+		{name: "proxy user with a colon", env: "KIMBAP_PROXY_UPSTREAM_PROXY=http://u%3Av:hunter2@h:3128", want: "which Basic cannot carry"},
+		{name: "no proxy", env: "KIMBAP_PROXY_UPSTREAM_NO_PROXY=10.0.0.0/99", want: "is neither a range, an address nor a host"},
 		{name: "later key source", env: "KIMBAP_MASTER_KEY_SOURCE=transit", want: "master_key.source: transit is not supported by this version"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -245,7 +250,10 @@ func TestMasterKeyFromTheEnvironment(t *testing.T) {
 }
 
 func TestSecretsDoNotPrint(t *testing.T) {
-	c := mustLoad(t, "", []string{"KIMBAP_MASTER_KEY=hunter2"}, nil)
+	c := mustLoad(t, "", []string{"KIMBAP_MASTER_KEY=hunter2", "KIMBAP_PROXY_UPSTREAM_PROXY=http://u:hunter2@proxy.example:3128"}, nil)
+	if c.Proxy.UpstreamProxy.Reveal() != "http://u:hunter2@proxy.example:3128" {
+		t.Fatal("the URL of the proxy was not taken")
+	}
 	asJSON, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)

@@ -55,6 +55,7 @@ func (c *Config) trafficSettings() []setting {
 		choice("proxy.engine", &p.Engine, "relay", "std"),
 		hidden("proxy.upstream_proxy", &p.UpstreamProxy, checkProxyURL),
 		twin("proxy.upstream_proxy_file", &p.UpstreamProxy, checkProxyURL),
+		list("proxy.upstream_no_proxy", &p.NoProxy, checkEgressEntry),
 		number("proxy.limits.tunnels", &p.Limits.Tunnels, 1, 1_000_000),
 		number("proxy.limits.per_principal", &p.Limits.PerPrincipal, 1, 1_000_000),
 		number("proxy.limits.header_bytes", &p.Limits.HeaderBytes, 1024, 16<<20),

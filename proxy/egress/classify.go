@@ -30,9 +30,9 @@ func (c Class) severity() int {
 		return 1
 	case ClassCGNAT:
 		return 2
-	case ClassSpecial:
-		return 3
 	case ClassLoopback:
+		return 3
+	case ClassSpecial:
 		return 4
 	case ClassMulticast:
 		return 5
@@ -47,6 +47,8 @@ func (c Class) severity() int {
 }
 
 // openable reports whether a line of configuration can open the class at all.
+// Special ranges are not among those: they hold the embeddings that nobody can
+// list in full, and no service lives there.
 func (c Class) openable() bool { return c.severity() <= ClassLoopback.severity() }
 
 func worse(a, b Class) Class {

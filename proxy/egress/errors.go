@@ -18,6 +18,26 @@ func (d *Denied) Error() string {
 	return fmt.Sprintf("egress to %s is refused (%s); to open it: %s", d.Host, d.Class, d.Fix)
 }
 
+// ProxyError is a failure between us and the upstream proxy. Nothing has
+// reached the host that was asked for. It holds no credential and nothing that
+// the proxy said but its status.
+type ProxyError struct {
+	Status int   // what the proxy answered; 0: nothing
+	TLS    bool  // it could not prove who it is
+	Err    error // without a Status
+}
+
+// Error implements error.
+func (p *ProxyError) Error() string {
+	if p.Status != 0 {
+		return fmt.Sprintf("the upstream proxy answered CONNECT with %d", p.Status)
+	}
+	return fmt.Sprintf("the upstream proxy: %v", p.Err)
+}
+
+// Unwrap returns the cause.
+func (p *ProxyError) Unwrap() error { return p.Err }
+
 // Self is the refusal of a connection to one of kimbap's own listeners. Nothing
 // opens it.
 type Self struct {

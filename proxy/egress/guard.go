@@ -36,7 +36,8 @@ type Options struct {
 	Own     func() []netip.AddrPort // our listeners of the moment; required
 	Allow   []string                // ranges, addresses, host names ("*.corp.example" too) to open on purpose
 	Deny    []string                // the same, refused before anything else is looked at
-	Resolve map[string]string       // "host:port" → "address:port", like curl's --connect-to
+	Resolve map[string]string       // "host:port" → "address:port", like curl's --connect-to; dialled directly
+	Via     *Via                    // the proxy that leads out; nil: none
 
 	Resolver Resolver                     // nil: Go's own resolver, never the C library's
 	Dialer   Dialer                       // nil: a plain net.Dialer
@@ -51,6 +52,7 @@ type Guard struct {
 	local       func() ([]netip.Addr, error)
 	allow, deny list
 	resolve     map[string]target // by canonical authority
+	via         *via
 	resolver    Resolver
 	dialer      Dialer
 	timeout     time.Duration
@@ -65,7 +67,7 @@ type Request struct {
 
 // Info says where a connection went.
 type Info struct {
-	Address string // the "ip:port" that was dialled
+	Address string // the "ip:port" that was dialled; the upstream proxy's where it leads there
 	Private bool   // not a public address: worth a note in the audit
 }
 
@@ -101,6 +103,9 @@ func New(o Options) (*Guard, error) {
 		}
 		g.resolve[key.String()] = value
 	}
+	if g.via, err = newVia(o.Via); err != nil {
+		return nil, err
+	}
 	g.setDefaults()
 	return g, nil
 }
@@ -122,8 +127,8 @@ func (g *Guard) setDefaults() {
 
 // Dial resolves the authority, judges every address and connects to one that
 // may be reached, all within the timeout. A refusal is a [*Denied] or a
-// [*Self]; then nothing was dialled. Other errors are those of the resolver and
-// the dialer.
+// [*Self]; then nothing was dialled. A [*ProxyError] is about the way through
+// [Options.Via]. Other errors are those of the resolver and the dialer.
 func (g *Guard) Dial(ctx context.Context, r Request) (net.Conn, Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
@@ -133,6 +138,9 @@ func (g *Guard) Dial(ctx context.Context, r Request) (net.Conn, Info, error) {
 	}
 	to, mapped := g.resolve[asked.String()]
 	if !mapped {
+		if g.via.covers(asked) {
+			return g.through(ctx, asked, r)
+		}
 		to = asked
 	}
 	addrs, err := g.addresses(ctx, to)

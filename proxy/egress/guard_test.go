@@ -200,7 +200,9 @@ func TestDialJudgesEveryAuthority(t *testing.T) {
 		{Options{Deny: []string{"public.test"}}, "PUBLIC.test:443", trusted, "denied public"},
 		{Options{Deny: []string{"93.184.216.0/24"}, Allow: []string{"public.test"}}, "public.test:443", trusted, "denied public"},
 		{Options{Deny: []string{"8.8.8.8"}}, "[64:ff9b::808:808]:443", trusted, "denied public"},
-		{Options{Allow: []string{"198.18.0.0/15"}}, "198.18.0.1:80", "", "→ 198.18.0.1:80"},
+		{Options{Allow: []string{"198.18.0.0/15"}}, "198.18.0.1:80", trusted, "denied special"},
+		{Options{Allow: []string{"::/0"}}, "[::ffff:0:a9fe:a9fe]:80", trusted, "denied special"},
+		{Options{Resolve: map[string]string{"a.test:80": "198.18.0.1:80"}}, "a.test:80", trusted, "denied special"},
 
 		// upstream.resolve opens exactly what it names.
 		{Options{Private: ModeDeny, Resolve: map[string]string{"a.test:443": "127.0.0.1:18443"}}, "A.test.:443", "", "→ 127.0.0.1:18443"},
@@ -289,7 +291,7 @@ func TestRefusalsSayWhatOpensThem(t *testing.T) {
 }
 
 func TestFixesWork(t *testing.T) {
-	for _, authority := range []string{"inner.test:443", "loop.test:443", "[::1]:443", "198.18.0.1:80"} {
+	for _, authority := range []string{"inner.test:443", "loop.test:443", "[::1]:443", "10.0.0.1:80", "cgnat.test:443"} {
 		closed, _, _ := guard(t, Options{})
 		_, _, err := closed.Dial(t.Context(), Request{Authority: authority})
 		var denied *Denied

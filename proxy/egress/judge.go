@@ -26,8 +26,8 @@ func (t target) String() string { return net.JoinHostPort(t.host, strconv.Itoa(i
 // judge returns the addresses that may be dialled, in their order. When there
 // is none, the error is the refusal of the worst.
 func (g *Guard) judge(asked target, port uint16, addrs []netip.Addr, r grant) ([]candidate, error) {
-	if g.deny.hasHost(asked.host) {
-		return nil, &Denied{Host: asked.host, Class: ClassPublic, Fix: "egress.deny without " + strconv.Quote(asked.host)}
+	if err := g.deniesName(asked); err != nil {
+		return nil, err
 	}
 	var allowed []candidate
 	var self *Self
@@ -56,6 +56,14 @@ func (g *Guard) judge(asked target, port uint16, addrs []netip.Addr, r grant) ([
 		return nil, self
 	}
 	return nil, denied
+}
+
+// deniesName refuses a host that the deny list names.
+func (g *Guard) deniesName(asked target) error {
+	if !g.deny.hasHost(asked.host) {
+		return nil
+	}
+	return &Denied{Host: asked.host, Class: ClassPublic, Fix: "egress.deny without " + strconv.Quote(asked.host)}
 }
 
 // note keeps the worst of several refusals.

@@ -49,6 +49,9 @@ func (v *Vault) Credential(ctx context.Context, tenant runtime.Tenant, auth *run
 
 // lookUp returns the credential of one place, from memory when it can.
 func (v *Vault) lookUp(ctx context.Context, at place) (runtime.Credential, error) {
+	if v.Locked() { // before the store is asked: "none is stored" would let the caller's own key pass
+		return runtime.Credential{}, locked()
+	}
 	memory := v.memory.Load()
 	kept, ok := memory.secrets.Load(at)
 	if !ok {

@@ -11,6 +11,9 @@
 // [Vault.Credential] opens one, for a call, and [Vault.Live] names those that
 // were opened, so that a log can hide them.
 //
+// A vault without a master key is locked: it names what is stored and refuses
+// everything else, until [Vault.Unlock] is given the right key.
+//
 // What was opened stays in memory until [Vault.Forget]; call it when the
 // store's change counter moves. Erasing memory is best effort in Go and not
 // promised.

@@ -21,9 +21,13 @@ type tenant struct {
 	others  sync.Map // purpose → *Sealer
 }
 
-// tenant returns the opened key of a tenant, making one for a new tenant.
+// tenant returns the opened key of a tenant, making one for a new tenant. A
+// locked vault has none.
 func (v *Vault) tenant(ctx context.Context, name runtime.Tenant) (*tenant, error) {
-	memory := v.memory.Load()
+	k, memory := v.keys.Load(), v.memory.Load()
+	if k == nil {
+		return nil, locked()
+	}
 	if t, ok := memory.tenants.Load(name); ok {
 		return t.(*tenant), nil
 	}
@@ -32,12 +36,12 @@ func (v *Vault) tenant(ctx context.Context, name runtime.Tenant) (*tenant, error
 	}
 	wrapped, err := v.o.Store.TenantKey(ctx, name)
 	if err == nil && wrapped == nil {
-		wrapped, err = v.newTenantKey(ctx, name)
+		wrapped, err = v.newTenantKey(ctx, k, name)
 	}
 	if err != nil {
 		return nil, unknowable(err)
 	}
-	key, err := v.wrap.Open(wrapped, fields("tenant key", string(name)))
+	key, err := k.wrap.Open(wrapped, fields("tenant key", string(name)))
 	if err != nil || len(key) != keySize {
 		return nil, tampered(fmt.Sprintf("the key of tenant %q", name))
 	}
@@ -51,11 +55,11 @@ func (v *Vault) tenant(ctx context.Context, name runtime.Tenant) (*tenant, error
 
 // newTenantKey stores a random key and returns the one that is stored: of two
 // processes that try, one is first.
-func (v *Vault) newTenantKey(ctx context.Context, name runtime.Tenant) ([]byte, error) {
+func (v *Vault) newTenantKey(ctx context.Context, k *keys, name runtime.Tenant) ([]byte, error) {
 	var key [keySize]byte
 	_, _ = rand.Read(key[:]) // never fails since Go 1.24
 	defer clear(key[:])
-	wrapped, err := v.wrap.Seal(key[:], fields("tenant key", string(name)))
+	wrapped, err := k.wrap.Seal(key[:], fields("tenant key", string(name)))
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,21 +11,18 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// Options are what a [Vault] needs. All of them are required.
+// Options are what a [Vault] needs. Store and Clock are required.
 type Options struct {
 	Store Store
-	Key   MasterKey
+	Key   MasterKey // none: the vault is locked until [Vault.Unlock]
 	Clock func() time.Time
 }
 
 // Vault opens and keeps secrets. It is safe for concurrent use; several
 // processes may work on one store.
 type Vault struct {
-	o     Options
-	check []byte  // what the key check value must be
-	wrap  *Sealer // over tenant keys
-	files *Sealer // over files of the home
-
+	o      Options
+	keys   atomic.Pointer[keys]   // nil: locked
 	memory atomic.Pointer[memory] // replaced whole by Forget
 	used   sync.Map               // place → *atomic.Int64, microseconds of the last use not yet written
 	live   live
@@ -53,48 +49,73 @@ func New(o Options) (*Vault, error) {
 	switch {
 	case o.Store == nil:
 		return nil, errors.New("vault: Options.Store is missing")
-	case o.Key.key.Empty():
-		return nil, errors.New("vault: Options.Key is missing")
 	case o.Clock == nil:
 		return nil, errors.New("vault: Options.Clock is missing")
 	}
-	key := o.Key.bytes()
-	defer clear(key)
-	check, err1 := derive(key, "key check value")
-	wrap, err2 := newSealer(key, "wrap tenant keys")
-	files, err3 := newSealer(key, "seal files of the home")
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return nil, fmt.Errorf("vault: %w", err)
-	}
-	o.Key = MasterKey{} // not needed any more
-	v := &Vault{o: o, check: append([]byte{format}, check...), wrap: wrap, files: files}
+	v := &Vault{o: o}
 	v.memory.Store(&memory{})
+	if !o.Key.key.Empty() {
+		k, err := newKeys(o.Key)
+		if err != nil {
+			return nil, err
+		}
+		v.keys.Store(k)
+	}
+	v.o.Key = MasterKey{} // not needed any more
 	return v, nil
 }
 
 // Open checks the master key against the vault before anything else is done
 // with it, and gives a new vault its check value and the default tenant its
 // key. A wrong key is CodeVaultLocked with ReasonWrongMasterKey, and nothing is
-// written.
+// written. A vault without a key stays locked, which is no error.
 func (v *Vault) Open(ctx context.Context) error {
+	k := v.keys.Load()
+	if k == nil {
+		return nil
+	}
+	if err := v.prove(ctx, k); err != nil {
+		return err
+	}
+	_, err := v.tenant(ctx, runtime.DefaultTenant)
+	return err
+}
+
+// Unlock gives a locked vault its master key, once the key has proved to be the
+// right one. Errors are those of [Vault.Open]; the vault stays locked then.
+func (v *Vault) Unlock(ctx context.Context, key MasterKey) error {
+	if key.key.Empty() {
+		return locked()
+	}
+	k, err := newKeys(key)
+	if err == nil {
+		err = v.prove(ctx, k)
+	}
+	if err == nil {
+		v.keys.Store(k)
+	}
+	return err
+}
+
+// prove compares what a key makes with the check value of the vault.
+func (v *Vault) prove(ctx context.Context, k *keys) error {
 	stored, err := v.o.Store.CheckValue(ctx)
 	if err != nil {
 		return unknowable(err)
 	}
 	if stored == nil {
-		if stored, err = v.firstCheck(ctx); err != nil {
+		if stored, err = v.firstCheck(ctx, k); err != nil {
 			return err
 		}
 	}
-	if subtle.ConstantTimeCompare(stored, v.check) != 1 {
+	if subtle.ConstantTimeCompare(stored, k.check) != 1 {
 		return wrongKey()
 	}
-	_, err = v.tenant(ctx, runtime.DefaultTenant)
-	return err
+	return nil
 }
 
 // firstCheck stores the check value of a new vault and returns what is stored.
-func (v *Vault) firstCheck(ctx context.Context) ([]byte, error) {
+func (v *Vault) firstCheck(ctx context.Context, k *keys) ([]byte, error) {
 	// A tenant key without a check value: somebody removed it. The key must
 	// still prove itself, or a wrong one would be taken for the right one.
 	wrapped, err := v.o.Store.TenantKey(ctx, runtime.DefaultTenant)
@@ -102,13 +123,13 @@ func (v *Vault) firstCheck(ctx context.Context) ([]byte, error) {
 		return nil, unknowable(err)
 	}
 	if wrapped != nil {
-		if _, err := v.wrap.Open(wrapped, fields("tenant key", string(runtime.DefaultTenant))); err != nil {
+		if _, err := k.wrap.Open(wrapped, fields("tenant key", string(runtime.DefaultTenant))); err != nil {
 			return nil, wrongKey()
 		}
 	}
-	switch err := v.o.Store.SetCheckValue(ctx, v.check); {
+	switch err := v.o.Store.SetCheckValue(ctx, k.check); {
 	case err == nil:
-		return v.check, nil
+		return k.check, nil
 	case !errors.Is(err, ErrConflict):
 		return nil, unknowable(err)
 	}
@@ -119,10 +140,6 @@ func (v *Vault) firstCheck(ctx context.Context) ([]byte, error) {
 // Forget drops everything that was read from the store and opened. The next
 // use reads again.
 func (v *Vault) Forget() { v.memory.Store(&memory{}) }
-
-// Master seals files of the home that the master key itself protects, such as
-// the key of the local CA.
-func (v *Vault) Master() *Sealer { return v.files }
 
 // unknowable is the error of a vault that cannot say what is stored.
 func unknowable(err error) error {
@@ -135,6 +152,15 @@ func unknowable(err error) error {
 	return &runtime.Error{
 		Code: runtime.CodeVaultLocked, Reason: runtime.ReasonStorageUnavailable, Stage: runtime.StageCredential,
 		Msg: "the vault's store did not answer, so no credential can be used", Hint: "kimbap doctor", Err: err,
+	}
+}
+
+// locked is the error of a vault that has no key.
+func locked() error {
+	return &runtime.Error{
+		Code: runtime.CodeVaultLocked, Reason: runtime.ReasonNoMasterKey, Stage: runtime.StageCredential,
+		Msg:  "the vault is locked: its master key is not there, so no stored credential can be used",
+		Hint: "the owner of this kimbap puts the master key back (kimbap status says where), then try again",
 	}
 }
 

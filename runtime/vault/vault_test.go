@@ -23,7 +23,7 @@ func TestNewRefusesWhatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]vault.Options{
-		"Store": {Key: key, Clock: time.Now}, "Key": {Store: newMemory(), Clock: time.Now}, "Clock": {Store: newMemory(), Key: key},
+		"Store": {Key: key, Clock: time.Now}, "Clock": {Store: newMemory(), Key: key},
 	} {
 		if _, err := vault.New(o); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("without %s: %v", name, err)

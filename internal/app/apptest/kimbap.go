@@ -59,6 +59,7 @@ type Options struct {
 	Config   string   // further sections of config.yaml; upstream is taken
 	Resolve  []string // further authorities that lead to the upstream
 	Unlinked bool     // store no credential
+	Locked   bool     // start without the master key, until [Kimbap.PutKeyBack]
 	Upstream servicestest.Options
 	Serve    app.ServeOptions
 	Prepare  func(k *Kimbap) // when the home is whole, before the proxy starts; may be nil
@@ -84,6 +85,11 @@ func New(t testing.TB, o Options) *Kimbap {
 	o.Upstream.Hosts = append(o.Upstream.Hosts, Host, "*.test", "*.notes.test")
 	k := &Kimbap{Dir: filepath.Join(t.TempDir(), "home"), Up: servicestest.New(t, o.Upstream), Log: &Buffer{}}
 	k.Furnish(t, o)
+	if o.Locked {
+		if err := os.Rename(filepath.Join(k.Dir, "master.key"), filepath.Join(k.Dir, "aside.key")); err != nil {
+			t.Fatal(err)
+		}
+	}
 	k.App = k.Open(t, "proxy")
 	if o.Prepare != nil {
 		o.Prepare(k)
@@ -151,6 +157,14 @@ func (k *Kimbap) Write(t testing.TB, name, text string) {
 	}
 }
 
+// PutKeyBack gives a home that was made Locked its master key.
+func (k *Kimbap) PutKeyBack(t testing.TB) {
+	t.Helper()
+	if err := os.Rename(filepath.Join(k.Dir, "aside.key"), filepath.Join(k.Dir, "master.key")); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Open opens one more App over the home, as another process would: slot "" is
 // that of the short commands. It is closed at the end of the test.
 func (k *Kimbap) Open(t testing.TB, slot string) *app.App {
@@ -168,7 +182,9 @@ func (k *Kimbap) Open(t testing.TB, slot string) *app.App {
 }
 
 func (k *Kimbap) open(slot string, create bool) (*app.App, error) {
-	a, err := app.New(OptionsOver(k.Dir, slot, k.Log, create))
+	o := OptionsOver(k.Dir, slot, k.Log, create)
+	o.StartLocked = slot != "" // what serves
+	a, err := app.New(o)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,133 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+
+	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/proxy/egress"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// upstreamTLS trusts the system's roots and upstream.ca_file, and no chain
+// that holds a root of ours: a shell that ran `kimbap env` has SSL_CERT_FILE
+// point at a bundle that holds one.
+func (a *App) upstreamTLS() (*tls.Config, error) {
+	cfg := &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		VerifyConnection: func(state tls.ConnectionState) error {
+			return certs.RefuseOurs(state.VerifiedChains)
+		},
+	}
+	if file := a.config.Upstream.CAFile; file != "" {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("upstream.ca_file: %w", err)
+		}
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("upstream.ca_file: %s holds no PEM certificate", file)
+		}
+		cfg.RootCAs = pool
+	}
+	return cfg, nil
+}
+
+// via is the proxy that proxy.upstream_proxy names, nil for none.
+func (a *App) via(trust *tls.Config) (*egress.Via, error) {
+	if a.config.Proxy.UpstreamProxy.Empty() {
+		return nil, nil
+	}
+	u, err := url.Parse(a.config.Proxy.UpstreamProxy.Reveal())
+	if err != nil { // config has checked it; the error would quote the password
+		return nil, errors.New("proxy.upstream_proxy: this is not the URL of a proxy")
+	}
+	via := &egress.Via{Except: a.config.Proxy.NoProxy}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	via.Authority = net.JoinHostPort(u.Hostname(), port)
+	if u.Scheme == "https" {
+		via.TLS = trust
+	}
+	if u.User != nil {
+		password, _ := u.User.Password()
+		value := runtime.NewSecret("Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password)))
+		via.Authorization = value.Reveal
+	}
+	return via, nil
+}
+
+// dialer gives the backends the guarded dial, and turns its refusals into the
+// words of the pipeline.
+type dialer struct{ guard *egress.Guard }
+
+func (d dialer) Dial(ctx context.Context, authority string, trusted, loopback bool) (net.Conn, string, bool, error) {
+	conn, info, err := d.guard.Dial(ctx, egress.Request{Authority: authority, Trusted: trusted, Loopback: loopback})
+	var denied *egress.Denied
+	var self *egress.Self
+	var via *egress.ProxyError
+	switch {
+	case errors.As(err, &via):
+		err = viaFailed(authority, via)
+	case errors.As(err, &self):
+		err = &runtime.Error{
+			Code: runtime.CodeEgressDenied, Reason: runtime.ReasonSelfConnection, Stage: runtime.StageExecute,
+			Msg: fmt.Sprintf("%s is kimbap itself", self.Authority), Err: err,
+			Hint: "nothing opens kimbap's own ports; its pages are asked for without a proxy",
+		}
+	case errors.As(err, &denied):
+		err = &runtime.Error{
+			Code: runtime.CodeEgressDenied, Stage: runtime.StageExecute,
+			Msg:  fmt.Sprintf("%s leads to an address that may not be reached through kimbap (%s)", authority, denied.Class),
+			Hint: openEgress(denied.Fix), Err: err,
+		}
+	}
+	return conn, info.Address, info.Private, err
+}
+
+func openEgress(line string) string {
+	if line == "" {
+		return "nothing opens this range"
+	}
+	return "the owner can open it in config.yaml: " + line
+}
+
+// viaFailed says what stands between us and the upstream proxy. Nothing was
+// sent to the host then.
+func viaFailed(authority string, via *egress.ProxyError) error {
+	e := &runtime.Error{
+		Code: runtime.CodeUpstream, Reason: runtime.ReasonUpstreamUnavailable, Stage: runtime.StageExecute,
+		Err: fmt.Errorf("%w: %w", runtime.ErrNotSent, via),
+	}
+	var network net.Error
+	switch {
+	case via.Status == http.StatusProxyAuthRequired:
+		e.Msg = "the upstream proxy does not take the credentials it was given, or wants some (407)"
+		e.Hint = "the owner of kimbap gives user and password in proxy.upstream_proxy, http://user:password@host:port"
+	case via.Status != 0:
+		e.Msg = fmt.Sprintf("the upstream proxy refused a connection to %s (%s)", authority, statusText(via.Status))
+		e.Hint = "ask those who run the proxy; the owner of kimbap can list the host in proxy.upstream_no_proxy if it is reached without"
+	case via.TLS:
+		e.Code, e.Reason = runtime.CodeUpstreamTLS, ""
+		e.Msg, e.Hint = "the certificate or TLS handshake of the upstream proxy is not one to trust", "if the proxy uses a private CA, add it with upstream.ca_file"
+	case errors.Is(via, context.DeadlineExceeded), errors.As(via, &network) && network.Timeout():
+		e.Code, e.Reason = runtime.CodeTimeout, ""
+		e.Msg, e.Hint = "the upstream proxy did not answer in time", "try again, or raise upstream.dial_timeout"
+	default:
+		e.Msg, e.Hint = "the upstream proxy cannot be reached, or does not answer as one", "the owner of kimbap checks proxy.upstream_proxy and the network"
+	}
+	return e
+}
