@@ -132,6 +132,8 @@ func (f *framing) add(name, value string) *runtime.Error {
 		f.upgrade = append(f.upgrade, value)
 	case "connection":
 		f.connection += "," + strings.ToLower(value)
+	case "expect", "trailer":
+		return refusedByHTTP(strings.ToLower(name), strings.ToLower(value))
 	}
 	if len(f.host) > 1 || len(f.length) > 1 || len(f.encoding) > 1 {
 		return ambiguous("", "the field "+strings.ToLower(name)+" is there more than once")
@@ -142,11 +144,32 @@ func (f *framing) add(name, value string) *runtime.Error {
 	return nil
 }
 
+// refusedByHTTP refuses what net/http would answer by itself, without a word in
+// the trail: an expectation that nobody here can meet (RFC 9110 section 10.1.1),
+// and an announced trailer that would say where the message ends (section 6.5.1).
+func refusedByHTTP(name, value string) *runtime.Error {
+	if name == "expect" {
+		if value == "100-continue" {
+			return nil
+		}
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonExpectation, Stage: runtime.StageSurface,
+			Msg: "the request expects what kimbap cannot promise", Hint: "send no Expect, or Expect: 100-continue",
+		}
+	}
+	for _, framing := range [...]string{"transfer-encoding", "content-length", "trailer"} {
+		if hasWord(value, framing) {
+			return badHead("Trailer announces " + framing)
+		}
+	}
+	return nil
+}
+
 // settle writes the framing into h.
 func (f *framing) settle(h *head, minor byte) *runtime.Error {
 	if len(f.host) == 1 {
 		h.host = f.host[0]
-		if h.host == "" || strings.ContainsAny(h.host, " \t/\\@,?") {
+		if h.host == "" || strings.ContainsFunc(h.host, notOfHost) {
 			return ambiguous(runtime.ReasonInvalidHost, "the Host field is not a host and port")
 		}
 	} else if minor == 1 {
@@ -170,6 +193,12 @@ func (f *framing) settle(h *head, minor byte) *runtime.Error {
 	}
 	h.upgrade = len(f.upgrade) > 0 && hasWord(f.connection, "upgrade")
 	return nil
+}
+
+// notOfHost reports a character that no host and port has (RFC 3986 section
+// 3.2.2); net/http refuses most of them, without a word in the trail.
+func notOfHost(c rune) bool {
+	return c <= ' ' || c > '~' || strings.ContainsRune("/\\@,?#\"<>^`{|}", c)
 }
 
 // hasWord reports whether a comma list in lower case has the word.
