@@ -151,7 +151,7 @@ func (a *App) openHome() error {
 	if a.o.Create && a.fresh {
 		return nil
 	}
-	return a.home.check()
+	return a.home.check(a.o.UID)
 }
 
 func (a *App) openStore(ctx context.Context) (err error) {
