@@ -242,6 +242,29 @@ func TestStreaming(t *testing.T) {
 	}
 }
 
+// PC-022: a stream lives as long as something moves in it, beyond the
+// timeout for one that does not.
+func TestALiveStreamIsNotCut(t *testing.T) {
+	const idle = 300 * time.Millisecond
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits.IdleTimeout = idle })
+	r.upstream("api.good.test:443", func(c net.Conn, br *bufio.Reader) {
+		if _, err := http.ReadRequest(br); err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+		for range 30 { // three times the timeout in all
+			time.Sleep(idle / 10)
+			_, _ = io.WriteString(c, "9\r\ndata: 1\n\n\r\n")
+		}
+		_, _ = io.WriteString(c, "0\r\n\r\n")
+	})
+	inside := r.open("api.good.test:443")
+	inside.send(openGood)
+	if resp, body := inside.get("GET"); resp.StatusCode != 200 || len(body) != 30*9 {
+		t.Errorf("%s, %d bytes", resp.Status, len(body))
+	}
+}
+
 // PC-023: trailers pass both ways, announced or not.
 func TestTrailers(t *testing.T) {
 	r := newRig(t, nil)

@@ -160,8 +160,15 @@ func (f *framing) add(name, value string) *runtime.Error {
 		if strings.EqualFold(name, "host") {
 			f.host = append(f.host, value)
 		}
-	case len("upgrade"):
+	case len("expect"):
+		if strings.EqualFold(name, "expect") {
+			return refusedByHTTP("expect", strings.ToLower(value))
+		}
+	case len("upgrade"): // and of trailer
 		f.upgrade = f.upgrade || strings.EqualFold(name, "upgrade")
+		if strings.EqualFold(name, "trailer") {
+			return refusedByHTTP("trailer", strings.ToLower(value))
+		}
 	case len("connection"):
 		if strings.EqualFold(name, "connection") {
 			f.connection += "," + strings.ToLower(value)
@@ -184,11 +191,32 @@ func (f *framing) add(name, value string) *runtime.Error {
 	return nil
 }
 
+// refusedByHTTP refuses what net/http would answer by itself, without a word in
+// the trail: an expectation that nobody here can meet (RFC 9110 section 10.1.1),
+// and an announced trailer that would say where the message ends (section 6.5.1).
+func refusedByHTTP(name, value string) *runtime.Error {
+	if name == "expect" {
+		if value == "100-continue" {
+			return nil
+		}
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonExpectation, Stage: runtime.StageSurface,
+			Msg: "the request expects what kimbap cannot promise", Hint: "send no Expect, or Expect: 100-continue",
+		}
+	}
+	for _, framing := range [...]string{"transfer-encoding", "content-length", "trailer"} {
+		if hasWord(value, framing) {
+			return badHead("Trailer announces " + framing)
+		}
+	}
+	return nil
+}
+
 // settle writes the framing into h.
 func (f *framing) settle(h *head) *runtime.Error {
 	if len(f.host) == 1 {
 		h.host = f.host[0]
-		if h.host == "" || strings.ContainsAny(h.host, " \t/\\@,?") {
+		if h.host == "" || strings.ContainsFunc(h.host, notOfHost) {
 			return ambiguous(runtime.ReasonInvalidHost, "the Host field is not a host and port")
 		}
 	} else if h.minor == 1 {
@@ -213,6 +241,12 @@ func (f *framing) settle(h *head) *runtime.Error {
 	h.upgrade = f.upgrade && hasWord(f.connection, "upgrade")
 	h.close = h.minor == 0 || hasWord(f.connection, "close")
 	return nil
+}
+
+// notOfHost reports a character that no host and port has (RFC 3986 section
+// 3.2.2); net/http refuses most of them, without a word in the trail.
+func notOfHost(c rune) bool {
+	return c <= ' ' || c > '~' || strings.ContainsRune("/\\@,?#\"<>^`{|}", c)
 }
 
 // hasWord reports whether a comma list in lower case has the word.

@@ -312,11 +312,19 @@ func (s *Server) send(ctx context.Context, req *runtime.Request, out answer) err
 	return err
 }
 
-// logRequest is the one line of a request, at its end.
+// logRequest is the one line of a request, at its end. A fault of our own is an
+// error in the log too: its caller is told to look there.
 func (s *Server) logRequest(req *runtime.Request, out answer, err error) {
-	e := s.o.Log.Info()
-	if err != nil {
-		failed := runtime.AsError(err)
+	e := s.o.Log.Info
+	failed := runtime.AsError(err)
+	if failed != nil && failed.Code == runtime.CodeInternal {
+		e = s.o.Log.Error
+	}
+	s.logEnd(e(), req, out, failed)
+}
+
+func (s *Server) logEnd(e *zerolog.Event, req *runtime.Request, out answer, failed *runtime.Error) {
+	if failed != nil {
 		e = e.Str("code", string(failed.Code)).Str("reason", string(failed.Reason)).AnErr("error", failed.Err)
 	}
 	e.Str("request_id", req.ID).Str("surface", string(req.Surface)).Str("action", string(req.Action)).

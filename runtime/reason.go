@@ -11,6 +11,7 @@ const (
 	ReasonDuplicateKey        Reason = "duplicate_key"        // one JSON member twice
 	ReasonDuplicateParameter  Reason = "duplicate_parameter"  // one query or form field twice
 	ReasonEmptySegment        Reason = "empty_segment"        // "//" in a path
+	ReasonExpectation         Reason = "expectation_failed"   // an Expect other than 100-continue
 	ReasonForeignPeer         Reason = "foreign_peer"         // a loopback peer that is not the owner
 	ReasonForeignPlaceholder  Reason = "foreign_placeholder"  // a placeholder outside its own service's place
 	ReasonHeaderTooLarge      Reason = "header_too_large"     // head over its limit

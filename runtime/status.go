@@ -14,6 +14,8 @@ func (e *Error) Status() int {
 		return http.StatusRequestHeaderFieldsTooLarge
 	case ReasonMethodNotAllowed:
 		return http.StatusMethodNotAllowed
+	case ReasonExpectation:
+		return http.StatusExpectationFailed
 	}
 	return statuses[e.Code]
 }

@@ -12,8 +12,8 @@ import (
 
 // Resolve implements [runtime.Resolver]. A request that a caller made itself
 // (Raw is set) had its arguments read back from its bytes: what is there is
-// checked, required ones are missed in path and query only, and nothing is
-// added. For a request that is to be built, texts are brought to their types,
+// checked, required ones are missed in path and query, in the body where the
+// service is strict, and nothing is added. For a request that is to be built, texts are brought to their types,
 // splits and rest are filled, defaults added, and the request that would result
 // must be recognised as the same action.
 //
@@ -118,14 +118,13 @@ func (s *Set) received(action *runtime.Action, req *runtime.Request) (runtime.Ar
 		}
 	}
 	args := make(runtime.Args, len(req.Args))
+	service, ok := s.byName[action.Service]
+	strict := ok && service.Strict
 	for i := range action.Params {
 		p := &action.Params[i]
 		v, given := req.Args[p.Name]
 		if !given || v == nil {
-			// Some APIs take one action by GET with a query and by POST with a
-			// body: a query argument can be missed by the action's own method only.
-			own := p.In == runtime.InQuery && req.Target.Method == action.HTTP.Method
-			if p.Required && (p.In == runtime.InPath || own) {
+			if p.Required && missed(action, p, req, strict) {
 				return nil, invalid(action, p.Name, "is required")
 			}
 			continue
@@ -139,6 +138,22 @@ func (s *Set) received(action *runtime.Action, req *runtime.Request) (runtime.Ar
 		args[p.Name] = v
 	}
 	return args, nil
+}
+
+// missed reports whether a required argument that the request does not have
+// would have been seen if it were there. Some APIs take one action by GET with a
+// query and by POST with a body: outside the path an argument can be missed by
+// the action's own method only. A body that is not read tells nothing.
+func missed(action *runtime.Action, p *runtime.Param, req *runtime.Request, strict bool) bool {
+	switch own := req.Target.Method == action.HTTP.Method; p.In {
+	case runtime.InPath:
+		return true
+	case runtime.InQuery:
+		return own
+	case runtime.InBody:
+		return own && strict && req.BodyMode() != "streamed"
+	}
+	return false
 }
 
 // hasType is strict: what stands in a request is not brought to its type here.

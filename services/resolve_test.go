@@ -193,6 +193,33 @@ func TestResolveReceived(t *testing.T) {
 	}
 }
 
+// A strict service has every body read, so an argument that is not in it is
+// missed; for the others a body that is passed on tells nothing.
+func TestStrictServicesMissArgumentsOfTheBody(t *testing.T) {
+	strict := set(t, strings.Replace(shop, "\nactions:", "\nstrict: true\nactions:", 1))
+	target := runtime.Target{Scheme: "https", Authority: "api.shop.test:443", Method: "POST"}
+	for _, c := range []struct {
+		name string
+		set  *services.Set
+		raw  *runtime.Raw
+		args args
+		err  string
+	}{
+		{"no body", strict, &runtime.Raw{}, args{"id": n("1")}, `argument "amount" of shop.refund is required`},
+		{"null", strict, &runtime.Raw{}, args{"id": n("1"), "amount": nil}, `argument "amount" of shop.refund is required`},
+		{"there", strict, &runtime.Raw{}, args{"id": n("1"), "amount": n("1")}, ""},
+		{"not strict", set(t, shop), &runtime.Raw{}, args{"id": n("1")}, ""},
+		{"not read", strict, &runtime.Raw{Body: strings.NewReader("{}")}, args{"id": n("1")}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, _, err := c.set.Resolve(&runtime.Request{Action: "shop.refund", Args: c.args, Target: target, Raw: c.raw})
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("got %v, want %q", err, c.err)
+			}
+		})
+	}
+}
+
 func TestForeignTraffic(t *testing.T) {
 	all := set(t, shop)
 	for _, c := range []struct {

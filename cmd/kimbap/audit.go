@@ -28,7 +28,7 @@ func newAuditCommand(c *cli) *cobra.Command {
 func (c *cli) reading(ctx context.Context, work func(context.Context, *app.App) error) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, Flags: c.flags, UID: c.uid, Log: c.logger(), Clock: time.Now})
+	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, Flags: c.flags, UID: c.uid, Log: c.logger(c.err), Clock: time.Now})
 	if err != nil {
 		return err
 	}

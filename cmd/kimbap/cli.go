@@ -56,15 +56,15 @@ func (c *cli) getenv(name string) string {
 // homeDir is --home, KIMBAP_HOME or ~/.kimbap.
 func (c *cli) homeDir() string { return config.Home(c.home, c.env, c.getenv("HOME")) }
 
-// logger writes to stderr: warnings, with -v the requests, with -vv everything.
-func (c *cli) logger() zerolog.Logger {
+// logger writes to w: warnings, with -v the requests, with -vv everything.
+func (c *cli) logger(out io.Writer) zerolog.Logger {
 	level := [...]zerolog.Level{zerolog.WarnLevel, zerolog.InfoLevel, zerolog.DebugLevel, zerolog.TraceLevel}[min(c.verbose, 3)]
 	if c.quiet {
 		level = zerolog.ErrorLevel
 	}
-	var w io.Writer = c.err
+	w := out
 	if c.errTTY {
-		w = zerolog.ConsoleWriter{Out: c.err, NoColor: c.getenv("NO_COLOR") != "", TimeFormat: time.TimeOnly}
+		w = zerolog.ConsoleWriter{Out: out, NoColor: c.getenv("NO_COLOR") != "", TimeFormat: time.TimeOnly}
 	}
 	return zerolog.New(w).Level(level).With().Timestamp().Logger()
 }
@@ -73,7 +73,8 @@ func (c *cli) logger() zerolog.Logger {
 // said so in one line.
 func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
 	o.Home, o.Env, o.Flags, o.UID = c.homeDir(), c.env, c.flags, c.uid
-	o.Log, o.Clock = c.logger(), time.Now
+	o.LogTo = app.NewLogWriter(c.err)
+	o.Log, o.Clock = c.logger(o.LogTo), time.Now
 	a, err := app.New(o)
 	if err != nil {
 		return nil, err

@@ -28,6 +28,7 @@ their files change, and on SIGHUP.`,
 		Example: "  kimbap proxy\n  kimbap proxy --listen 127.0.0.1:0 --auth token",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			conceal()
 			c.setFlag("proxy.listen", listen)
 			c.setFlag("proxy.auth", auth)
 			if insecure {

@@ -37,6 +37,7 @@ type Options struct {
 	Flags  map[string]string // configuration keys set by flags, "proxy.listen": "…"
 	UID    int
 	Log    zerolog.Logger
+	LogTo  *LogWriter       // what Log writes to; told which values to hide; may be nil
 	Clock  func() time.Time // required
 	Create bool             // make the home when it is missing
 	Strict bool             // with Create: the stricter default policy
@@ -155,7 +156,7 @@ func (a *App) openHome() error {
 	if a.o.Create && a.fresh {
 		return nil
 	}
-	return a.home.check()
+	return a.home.check(a.o.UID)
 }
 
 func (a *App) openStore(ctx context.Context) (err error) {
@@ -180,6 +181,9 @@ func (a *App) openVault(ctx context.Context) error {
 		return err
 	}
 	a.onClose(a.vault.Flush)
+	if a.o.LogTo != nil {
+		a.o.LogTo.hide(a.vault.Live)
+	}
 	return a.vault.Open(ctx)
 }
 

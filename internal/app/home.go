@@ -36,8 +36,9 @@ func (h Home) Exists() bool {
 	return false
 }
 
-// check refuses a home that is missing or that others can read.
-func (h Home) check() error {
+// check refuses a home that is missing, that belongs to somebody else than uid,
+// or that others can read. A home that is a link is judged by what it leads to.
+func (h Home) check(uid int) error {
 	info, err := os.Stat(h.Dir)
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && !h.Exists()) {
 		return &runtime.Error{
@@ -49,6 +50,13 @@ func (h Home) check() error {
 	if err != nil {
 		return fmt.Errorf("home: %w", err)
 	}
+	if owner := ownerOf(info); owner >= 0 && owner != uid {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonOpenHome,
+			Msg:  fmt.Sprintf("%s belongs to another user (uid %d)", h.Dir, owner),
+			Hint: "run kimbap as that user, or choose another home: kimbap --home DIR",
+		}
+	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonOpenHome,
@@ -57,6 +65,25 @@ func (h Home) check() error {
 		}
 	}
 	return nil
+}
+
+// checkWriters refuses a file outside the home that others can write: who can
+// write the policy decides. Nobody else can reach a file inside. A file that is
+// missing is left to its reader.
+func checkWriters(path string, uid int) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	owner, mode := ownerOf(info), info.Mode().Perm()
+	if mode&0o022 == 0 && (owner <= 0 || owner == uid) {
+		return nil
+	}
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonOpenHome,
+		Msg:  fmt.Sprintf("%s can be written by other users (owner %d, mode %04o)", path, owner, mode),
+		Hint: "chmod go-w " + shellQuote(path) + ", and own it",
+	}
 }
 
 // create makes the folders. It reports whether the home is new.

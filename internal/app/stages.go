@@ -57,6 +57,11 @@ func (a *App) policyFile() string {
 // readPolicy loads the policy; proxy.unmatched: deny narrows it for hosts that
 // have no service.
 func (a *App) readPolicy() (*policy.Policy, error) {
+	if path := a.config.Policy.Path; path != "" {
+		if err := checkWriters(path, a.o.UID); err != nil {
+			return nil, err
+		}
+	}
 	p, err := policy.Load(a.policyFile())
 	if err != nil {
 		return nil, invalid(err, "correct the file; see what is in force with: kimbap status")

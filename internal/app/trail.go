@@ -17,7 +17,7 @@ type RecordQuery = audit.Query
 // OpenToRead opens what reading the trail needs: the home and the index, no
 // vault and no writer. A trail that was tampered with can still be looked at.
 func (a *App) OpenToRead(ctx context.Context) error {
-	if err := a.home.check(); err != nil {
+	if err := a.home.check(a.o.UID); err != nil {
 		return err
 	}
 	return a.openStore(ctx)

@@ -80,6 +80,7 @@ type Upstream struct {
 	requests []*Request
 	conns    map[net.Conn]struct{}
 	opened   int
+	received int64
 	seen     map[string]int // requests per path
 	changed  chan struct{}
 	closed   bool
@@ -184,6 +185,28 @@ func (u *Upstream) Connections() int {
 	return u.opened
 }
 
+// Received returns how many bytes have come on all connections, after TLS.
+func (u *Upstream) Received() int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.received
+}
+
+// counter counts what is read from a connection.
+type counter struct {
+	net.Conn
+	up *Upstream
+}
+
+// Read implements [io.Reader].
+func (c counter) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.up.mu.Lock()
+	c.up.received += int64(n)
+	c.up.mu.Unlock()
+	return n, err
+}
+
 func (u *Upstream) note(change func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -234,7 +257,7 @@ func (u *Upstream) serve(raw net.Conn, n int) {
 		}
 		c.Conn = secured
 	}
-	c.r = bufio.NewReader(c.Conn)
+	c.r = bufio.NewReader(counter{c.Conn, u})
 	for c.next() {
 	}
 }

@@ -170,13 +170,22 @@ func (k *Kimbap) Tunnel(t testing.TB, authority string, fields ...string) *Wire 
 // TLS begins TLS on the wire for the host of the authority.
 func (w *Wire) TLS(t testing.TB, roots *x509.CertPool, authority string) *Wire {
 	t.Helper()
+	inside, err := w.TryTLS(roots, authority)
+	if err != nil {
+		t.Fatalf("TLS with %s: %v", authority, err)
+	}
+	return inside
+}
+
+// TryTLS is TLS for a handshake that may fail.
+func (w *Wire) TryTLS(roots *x509.CertPool, authority string) (*Wire, error) {
 	host, _, err := net.SplitHostPort(authority)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	c := tls.Client(w, &tls.Config{RootCAs: roots, ServerName: host})
+	c := tls.Client(w, &tls.Config{RootCAs: roots, ServerName: strings.TrimSuffix(strings.ToLower(host), ".")})
 	if err := c.Handshake(); err != nil {
-		t.Fatalf("TLS with %s: %v", host, err)
+		return nil, err
 	}
-	return &Wire{c, bufio.NewReader(c)}
+	return &Wire{c, bufio.NewReader(c)}, nil
 }

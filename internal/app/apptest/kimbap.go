@@ -194,9 +194,10 @@ func (k *Kimbap) open(slot string, create bool) (*app.App, error) {
 // OptionsOver are the options of an App over a home, for processes that a test
 // starts as well.
 func OptionsOver(home, slot string, log *Buffer, create bool) app.Options {
+	to := app.NewLogWriter(log)
 	return app.Options{
 		Home: home, Slot: slot, Create: create, UID: os.Getuid(), Clock: time.Now,
-		Log: zerolog.New(log).Level(zerolog.TraceLevel),
+		LogTo: to, Log: zerolog.New(to).Level(zerolog.TraceLevel),
 	}
 }
 
