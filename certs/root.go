@@ -20,6 +20,7 @@ const (
 	clockSkew = day
 
 	rootLife    = 365 * day // all of it, clockSkew included
+	runLife     = 31 * day  // the same of a root in memory, for one run
 	rootWarning = 30 * day
 )
 
@@ -83,13 +84,13 @@ type signer struct {
 }
 
 // newRoot makes a self-signed root that may have one level of CA below it.
-func newRoot(now time.Time) (signer, error) {
+func newRoot(now time.Time, life time.Duration) (signer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return signer{}, err
 	}
 	begin := now.Add(-clockSkew).UTC().Truncate(time.Second)
-	template := caTemplate("kimbap local root", begin, begin.Add(rootLife))
+	template := caTemplate("kimbap local root", begin, begin.Add(life))
 	template.MaxPathLen = 1
 	cert, err := sign(template, template, &key.PublicKey, key)
 	return signer{cert, key}, err

@@ -271,6 +271,15 @@ func (s *Server) intercepts(authority string) bool {
 	return s.o.Table().Intercepts(authority) || s.o.InterceptAll && !rawPort(authority)
 }
 
+// permits asks whether there will be a certificate for a tunnel to authority:
+// after the 200 the client could only be told by an alert.
+func (s *Server) permits(authority string) error {
+	if s.o.Permits == nil {
+		return nil
+	}
+	return s.o.Permits(authority)
+}
+
 // send hands a request to the pipeline, answers a refusal and logs the end.
 func (s *Server) send(ctx context.Context, req *runtime.Request, out *responder) error {
 	err := s.o.Pipeline.Do(ctx, req, out)

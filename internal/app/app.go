@@ -71,12 +71,13 @@ type App struct {
 		ca   *certs.Authority
 		err  error
 	}
-	listeners listeners
-	health    atomic.Pointer[string]  // last reload error, nil when well
-	running   atomic.Pointer[Running] // what the state file says, nil without one
-	holder    string                  // this process, in approvals
-	close     []func(context.Context) error
-	closed    sync.Once
+	listeners   listeners
+	health      atomic.Pointer[string]  // last reload error, nil when well
+	uncertified atomic.Pointer[string]  // what is wrong with the authority, nil when nothing is
+	running     atomic.Pointer[Running] // what the state file says, nil without one
+	holder      string                  // this process, in approvals
+	close       []func(context.Context) error
+	closed      sync.Once
 }
 
 // New checks the options and reads the configuration. It opens nothing.

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink"
@@ -41,23 +40,6 @@ func (a *App) masterKey(ctx context.Context) (vault.MasterKey, error) {
 		}
 	}
 	return vault.NewMasterKeyFile(path)
-}
-
-// CA opens the local authority on first use; commands that need no certificate
-// never touch its key.
-func (a *App) CA(ctx context.Context) (*certs.Authority, error) {
-	a.authority.once.Do(func() {
-		a.authority.ca, a.authority.err = certs.New(certs.Options{
-			Dir: a.home.CA(), Sealer: a.vault.Master(), Clock: a.o.Clock,
-		})
-		if a.authority.err == nil {
-			a.authority.err = a.authority.ca.Open(ctx)
-		}
-		if a.authority.err == nil {
-			a.authority.err = a.authority.ca.RefreshBundle(a.env["SSL_CERT_FILE"])
-		}
-	})
-	return a.authority.ca, a.authority.err
 }
 
 // writeDefaultPolicy gives a new home its policy file, commented.

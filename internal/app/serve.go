@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,9 +9,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
@@ -28,16 +29,10 @@ type ServeOptions struct {
 	RequireToken bool
 	DefaultToken runtime.Secret // of a run: stands in when the client shows none
 	Unattended   bool
-	CA           proxyCA             // nil: the home's own
+	CA           *certs.Authority    // nil: the home's own
 	Ready        func(addr net.Addr) // called once the listener accepts
 	Reload       <-chan os.Signal    // may be nil
 	State        bool                // leave a state file for status and env
-}
-
-// proxyCA is what the proxy needs of an authority.
-type proxyCA interface {
-	Leaf(authority string) (*tls.Certificate, error)
-	RootPEM() []byte
 }
 
 // Serve runs the proxy until ctx ends, then drains it.
@@ -49,6 +44,7 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 		}
 		o.CA = ca
 	}
+	a.permit(o.CA, a.Services().Services()...)
 	server, err := a.newProxy(o)
 	if err != nil {
 		return err
@@ -68,7 +64,7 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	go a.watch(watching, o.Reload, server)
+	go a.watch(watching, o.Reload, server, o.CA)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ln) }()
 	if o.Ready != nil {
@@ -94,9 +90,9 @@ func (a *App) newProxy(o ServeOptions) (*proxy.Server, error) {
 	return proxy.New(proxy.Options{
 		Pipeline: a.pipeline, Identity: a.identity,
 		Table: func() proxy.Table { return a.services.Current().Table() },
-		Leaf:  o.CA.Leaf, RootPEM: o.CA.RootPEM,
+		Leaf:  o.CA.Leaf, RootPEM: o.CA.RootPEM, Permits: a.permits(o.CA),
 		RequireToken: o.RequireToken, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
-		InterceptAll: a.config.Proxy.Intercept == "all",
+		InterceptAll: a.interceptsAll(),
 		Limits: proxy.Limits{
 			Tunnels:      a.tunnelLimit(),
 			PerPrincipal: a.config.Proxy.Limits.PerPrincipal,
@@ -131,10 +127,21 @@ func (a *App) Health(context.Context) error {
 	if err := a.trail.Ready(); err != nil {
 		return err
 	}
-	if problem := a.health.Load(); problem != nil {
-		return errors.New(*problem)
+	if problem := a.problem(); problem != "" {
+		return errors.New(problem)
 	}
 	return nil
+}
+
+// problem is what status says is wrong, "" when nothing is.
+func (a *App) problem() string {
+	var all []string
+	for _, one := range []*string{a.health.Load(), a.uncertified.Load()} {
+		if one != nil {
+			all = append(all, *one)
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // Running is what a long-lived process says of itself in the home.
@@ -168,9 +175,7 @@ func (a *App) writeState() {
 		return
 	}
 	now := *running
-	if problem := a.health.Load(); problem != nil {
-		now.Problem = *problem
-	}
+	now.Problem = a.problem()
 	data, err := json.Marshal(now)
 	if err == nil {
 		err = replaceFile(a.stateFile(), data)
