@@ -65,9 +65,9 @@ const (
 // intermediates below it. It is immutable.
 type standing struct {
 	roots   roots
-	key     func() (*ecdsa.PrivateKey, error) // opens the root's key anew at every call; nil: it is forgotten
-	groups  [][]string                        // the hosts of each intermediate
-	issuers map[string]*issuer                // by host
+	key     rootKey            // nil: it is forgotten
+	groups  [][]string         // the hosts of each intermediate
+	issuers map[string]*issuer // by host
 }
 
 // New checks the options. It touches no file.
@@ -127,14 +127,14 @@ func (a *Authority) begin() (*standing, error) {
 	}
 	st := &standing{roots: roots{cert: made.cert}}
 	if !a.anyHost {
-		st.key = func() (*ecdsa.PrivateKey, error) { return made.key, nil } // until the first Permit
+		st.key = clearKey{made.key} // until the first Permit
 		return st, nil
 	}
 	sealed, err := sealKey(a.sealer, made.key)
 	if err != nil {
 		return nil, err
 	}
-	st.key = func() (*ecdsa.PrivateKey, error) { return openKey(a.sealer, sealed) }
+	st.key = sealedKey{a.sealer, sealed}
 	return st, nil
 }
 
@@ -161,7 +161,7 @@ func (a *Authority) load() (*standing, error) {
 			return nil, err
 		}
 	}
-	return &standing{roots: have, key: func() (*ecdsa.PrivateKey, error) { return files.unseal(have.cert) }}, nil
+	return &standing{roots: have, key: fileKey{files, have.cert}}, nil
 }
 
 func (a *Authority) files() rootFiles { return rootFiles{dir: a.dir, sealer: a.sealer} }

@@ -181,7 +181,7 @@ func TestFirstRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := a.standing.Load().key()
+	key, err := a.standing.Load().key.open()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -133,7 +133,7 @@ func (a *Authority) writeBundle(now roots, extraRootsFile string) error {
 		return &FileError{File: file, Msg: "the bundle of roots cannot be read", Err: err}
 	}
 	switch {
-	case sameFile(extraRootsFile, file):
+	case extraRootsFile == file || sameFile(extraRootsFile, file):
 		extraRootsFile = rememberedSource(have)
 	case sameFile(extraRootsFile, a.CAFile()):
 		extraRootsFile = ""

@@ -140,7 +140,7 @@ func (a *Authority) rootKey(st *standing, now time.Time) (*ecdsa.PrivateKey, err
 	if now.After(st.roots.cert.NotAfter) {
 		return nil, a.expired(st)
 	}
-	return st.key()
+	return st.key.open()
 }
 
 func (a *Authority) expired(st *standing) error {

@@ -6,6 +6,35 @@ import (
 	"errors"
 )
 
+// rootKey is where the key of a root is. Open gives it for a few signatures.
+type rootKey interface {
+	open() (*ecdsa.PrivateKey, error)
+}
+
+var _, _, _ rootKey = fileKey{}, sealedKey{}, clearKey{}
+
+// fileKey is sealed in a folder.
+type fileKey struct {
+	files rootFiles
+	cert  *x509.Certificate
+}
+
+func (k fileKey) open() (*ecdsa.PrivateKey, error) { return k.files.unseal(k.cert) }
+
+// sealedKey is sealed in memory.
+type sealedKey struct {
+	sealer Sealer
+	sealed []byte
+}
+
+func (k sealedKey) open() (*ecdsa.PrivateKey, error) { return openKey(k.sealer, k.sealed) }
+
+// clearKey lies open in memory, between the making of a run's root and its
+// only signatures.
+type clearKey struct{ key *ecdsa.PrivateKey }
+
+func (k clearKey) open() (*ecdsa.PrivateKey, error) { return k.key, nil }
+
 // errNoKey hides a parser's error, which may quote what it read.
 var errNoKey = errors.New("what was sealed is not a key of ours")
 
