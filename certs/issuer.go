@@ -21,10 +21,12 @@ const (
 	// read: 2,000 names make a certificate of 40 KB, which Java refuses.
 	maxHosts = 32
 
-	// noHost stands among the permitted names of an intermediate for addresses. A
-	// list without any DNS name would permit them all (RFC 5280 section 4.2.1.10);
-	// this one belongs to nobody, ever (RFC 6761 section 6.4).
-	noHost = "kimbap.invalid"
+	// These stand in the constraints of intermediates for addresses, where nothing
+	// of their kind is to be permitted: without any name of a kind all would be
+	// (RFC 5280 section 4.2.1.10). No server has them, ever.
+	noHost = "kimbap.invalid"  // RFC 6761 section 6.4
+	noIPv4 = "255.255.255.255" // the limited broadcast, RFC 919
+	noIPv6 = "100::"           // discarded, RFC 6666
 )
 
 // issuer is an intermediate and the root it leads to. It is never stored.
@@ -53,30 +55,41 @@ func newIssuer(root signer, hosts []string, now time.Time, life time.Duration) (
 
 // constrain writes the name constraints (RFC 5280 section 4.2.1.10), critical,
 // so that a client which does not know them refuses the chain. A permitted name
-// takes its subdomains with it; an address is permitted alone. The family of
-// which nothing is permitted is excluded by name, because not every client
-// reads one family's list as a bound on the other.
+// takes its subdomains with it; an address is permitted alone. Beside names all
+// addresses are excluded.
+//
+// Beside addresses the other family is closed by a permitted address that nobody
+// has, because clients disagree: GnuTLS does not read the list of one family as
+// a bound on the other, and Java fails on any range of the other family that it
+// meets, so it must find the host's own address first.
 func constrain(template *x509.Certificate, hosts []string) {
 	template.PermittedDNSDomainsCritical = true
-	var four, six bool
+	var four bool
 	for _, host := range hosts {
-		ip, err := netip.ParseAddr(host)
-		if err != nil {
+		if ip, err := netip.ParseAddr(host); err == nil {
+			four = ip.Is4()
+			template.PermittedIPRanges = append(template.PermittedIPRanges, onlyAddress(ip))
+		} else {
 			template.PermittedDNSDomains = append(template.PermittedDNSDomains, host)
-			continue
 		}
-		four, six = four || ip.Is4(), six || ip.Is6()
-		template.PermittedIPRanges = append(template.PermittedIPRanges, &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(ip.BitLen(), ip.BitLen())})
 	}
-	if len(template.PermittedDNSDomains) == 0 {
+	switch {
+	case len(template.PermittedDNSDomains) > 0:
+		template.ExcludedIPRanges = []*net.IPNet{
+			{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}, {IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)},
+		}
+	case four:
 		template.PermittedDNSDomains = []string{noHost}
+		template.PermittedIPRanges = append(template.PermittedIPRanges, onlyAddress(netip.MustParseAddr(noIPv6)))
+	default:
+		template.PermittedDNSDomains = []string{noHost}
+		template.PermittedIPRanges = append(template.PermittedIPRanges, onlyAddress(netip.MustParseAddr(noIPv4)))
 	}
-	if !four {
-		template.ExcludedIPRanges = append(template.ExcludedIPRanges, &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)})
-	}
-	if !six {
-		template.ExcludedIPRanges = append(template.ExcludedIPRanges, &net.IPNet{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)})
-	}
+}
+
+// onlyAddress is the range of one address.
+func onlyAddress(ip netip.Addr) *net.IPNet {
+	return &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(ip.BitLen(), ip.BitLen())}
 }
 
 // within returns the validity of a certificate made now: no part of it lies

@@ -98,8 +98,13 @@ func (a *Authority) mint(host string) (*minted, error) {
 	} else {
 		template.DNSNames = []string{host}
 	}
-	if len(host) <= 64 { // the upper bound of a common name, RFC 5280 appendix A.1
+	// Clients still take a common name for a DNS name, and OpenSSL and GnuTLS hold
+	// even an address there against the permitted names. Its upper bound is that of
+	// RFC 5280 appendix A.1.
+	if len(template.DNSNames) == 1 && len(host) <= 64 {
 		template.Subject = pkix.Name{CommonName: host}
+	} else {
+		template.Subject = pkix.Name{Organization: []string{organization}}
 	}
 	cert, err := sign(template, is.cert, &a.leafKey.PublicKey, is.key)
 	if err != nil {

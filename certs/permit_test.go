@@ -84,8 +84,8 @@ func TestEveryHostHasOneIntermediateAndNoOtherHostALeaf(t *testing.T) {
 			for _, host := range inside {
 				named[host]++
 			}
-			if len(is.cert.PermittedIPRanges) == 0 && len(is.cert.ExcludedIPRanges) != 2 {
-				t.Fatalf("an intermediate for names excludes %v only", is.cert.ExcludedIPRanges)
+			if names := is.cert.PermittedDNSDomains[0] != noHost; names != (len(is.cert.ExcludedIPRanges) == 2) || names != (len(is.cert.PermittedIPRanges) == 0) {
+				t.Fatalf("%v: addresses %v but for %v", is.cert.PermittedDNSDomains, is.cert.PermittedIPRanges, is.cert.ExcludedIPRanges)
 			}
 			if !ofOne(inside, services) {
 				t.Fatalf("%v are of several services", inside)
@@ -137,10 +137,10 @@ func namedBy(is *issuer) []string {
 		}
 	}
 	for _, ip := range is.cert.PermittedIPRanges {
-		if ones, bits := ip.Mask.Size(); ones == bits {
-			out = append(out, ip.IP.String())
-		} else {
+		if ones, bits := ip.Mask.Size(); ones != bits {
 			out = append(out, ip.String(), "more than one address")
+		} else if at := ip.IP.String(); at != noIPv4 && at != noIPv6 {
+			out = append(out, at)
 		}
 	}
 	return out

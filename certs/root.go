@@ -15,6 +15,8 @@ import (
 const (
 	day = 24 * time.Hour
 
+	organization = "kimbap" // in the subjects of our certificates
+
 	// clockSkew is how far a client's clock may be behind ours: every
 	// certificate begins this much before it is made.
 	clockSkew = day
@@ -103,7 +105,7 @@ func caTemplate(name string, begin, end time.Time) *x509.Certificate {
 	var unique [8]byte
 	_, _ = rand.Read(unique[:]) // never fails: crypto/rand aborts the process first
 	return &x509.Certificate{
-		Subject:   pkix.Name{Organization: []string{"kimbap"}, CommonName: name + " " + hex.EncodeToString(unique[:])},
+		Subject:   pkix.Name{Organization: []string{organization}, CommonName: name + " " + hex.EncodeToString(unique[:])},
 		NotBefore: begin, NotAfter: end,
 		IsCA: true, BasicConstraintsValid: true,
 		KeyUsage:        x509.KeyUsageCertSign,
