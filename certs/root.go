@@ -8,7 +8,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/hex"
-	"errors"
 	"time"
 )
 
@@ -25,13 +24,6 @@ const (
 	runLife     = 31 * day  // the same of a root in memory, for one run
 	rootWarning = 30 * day
 )
-
-// ErrOurs is the refusal of an upstream whose chain holds a certificate of a
-// kimbap authority.
-var ErrOurs = errors.New("the upstream's certificate was made by a kimbap authority, not by a public one")
-
-// errUnverified is the refusal of a connection that nobody verified.
-var errUnverified = errors.New("the upstream's certificate has no verified chain")
 
 // markerOID marks every CA certificate we make. The number is random, under
 // the arc that needs no registration (ITU-T X.667, 2.25).
@@ -58,25 +50,6 @@ func IsOurs(c *x509.Certificate) bool {
 		}
 	}
 	return false
-}
-
-// RefuseOurs returns [ErrOurs] when any chain holds a certificate of a kimbap
-// authority, and an error when there is no chain at all. It belongs in
-// [crypto/tls.Config.VerifyConnection] of upstream connections, where it also
-// sees resumed sessions: a process that inherited SSL_CERT_FILE from `kimbap
-// env` trusts our root without knowing.
-func RefuseOurs(chains [][]*x509.Certificate) error {
-	if len(chains) == 0 {
-		return errUnverified
-	}
-	for _, chain := range chains {
-		for _, c := range chain {
-			if IsOurs(c) {
-				return ErrOurs
-			}
-		}
-	}
-	return nil
 }
 
 // signer is a CA certificate and its key.
