@@ -6,11 +6,12 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -29,63 +30,77 @@ type Sealer interface {
 
 // Options are what an [Authority] is made of.
 type Options struct {
-	Dir    string           // folder of ca.pem, bundle.pem and root.key; "": everything stays in memory
-	Sealer Sealer           // required with Dir
-	Clock  func() time.Time // required
+	Dir     string           // folder of ca.pem, bundle.pem and root.key; "": everything stays in memory
+	Sealer  Sealer           // required with Dir or AnyHost
+	Clock   func() time.Time // required
+	AnyHost bool             // sign for hosts that Permit did not name too, an intermediate for each
 }
 
 // Authority is a local certificate authority. Its methods are safe for
 // concurrent use once Open has returned.
 type Authority struct {
-	dir    string
-	sealer Sealer
-	clock  func() time.Time
+	dir     string
+	sealer  Sealer
+	clock   func() time.Time
+	anyHost bool
 
-	open     sync.Mutex
-	root     *x509.Certificate
-	rootPEM  []byte
-	rootKey  func() (*ecdsa.PrivateKey, error) // unseals anew at every call
-	leafKey  *ecdsa.PrivateKey                 // shared by all leaves: making a key costs more than signing
-	leaves   *lru.Cache[string, *tls.Certificate]
+	leafKey  *ecdsa.PrivateKey // shared by all leaves: making a key costs more than signing
+	leaves   *lru.Cache[string, *minted]
 	making   singleflight.Group
-	issuer   atomic.Pointer[issuer]
-	renewal  sync.Mutex
-	retryAt  time.Time // guarded by renewal: no new try before, after one that went wrong
-	isOpened atomic.Bool
+	singles  *lru.Cache[string, *issuer] // with anyHost, by host
+	standing atomic.Pointer[standing]    // nil before Open; replaced under changing
+	changing sync.Mutex
+	// Guarded by changing:
+	retryAt  time.Time   // no new renewal before, after one that went wrong
+	seen     fs.FileInfo // of root.key, when it was loaded; nil: load it again
+	overlaps bool        // the root before was to be trusted then
 }
 
-// maxLeaves bounds the cache of leaves, a few KiB each.
-const maxLeaves = 2048
+const (
+	maxLeaves  = 2048 // bounds the cache of leaves, a few KiB each
+	maxSingles = 512  // the same of intermediates for one host each
+)
+
+// standing is what an authority can do at one moment: its root and the
+// intermediates below it. It is immutable.
+type standing struct {
+	roots   roots
+	key     rootKey            // nil: it is forgotten
+	groups  [][]string         // the hosts of each intermediate
+	issuers map[string]*issuer // by host
+}
 
 // New checks the options. It touches no file.
 func New(o Options) (*Authority, error) {
 	if o.Clock == nil {
 		return nil, errors.New("certs: Options.Clock is required")
 	}
-	if o.Dir != "" && o.Sealer == nil {
-		return nil, errors.New("certs: Options.Sealer is required with Options.Dir: the root's key is never stored in clear")
+	if o.Sealer == nil && (o.Dir != "" || o.AnyHost) {
+		return nil, errors.New("certs: Options.Sealer is required with Options.Dir or Options.AnyHost: the root's key is never kept in clear")
 	}
-	leaves, err := lru.New[string, *tls.Certificate](maxLeaves)
+	leaves, err := lru.New[string, *minted](maxLeaves)
 	if err != nil {
 		return nil, err
 	}
-	return &Authority{dir: o.Dir, sealer: o.Sealer, clock: o.Clock, leaves: leaves}, nil
+	singles, err := lru.New[string, *issuer](maxSingles)
+	if err != nil {
+		return nil, err
+	}
+	return &Authority{dir: o.Dir, sealer: o.Sealer, clock: o.Clock, anyHost: o.AnyHost, leaves: leaves, singles: singles}, nil
 }
 
-// Open loads the root, or makes it when the folder holds none, signs the first
-// intermediate and writes ca.pem and bundle.pem where they are missing ([Authority.RefreshBundle]
-// keeps the second one fresh). Several processes may open one empty folder at the same time: all end
-// with the same root. Problems with a file are a [*FileError].
+// Open loads the root, or makes it when the folder holds none, and writes
+// ca.pem and bundle.pem where they are missing ([Authority.RefreshBundle] keeps
+// the second one fresh). It signs nothing: [Authority.Permit] says for which
+// hosts leaves may be made. Several processes may open one empty folder at the
+// same time: all end with the same root. Problems with a file are a [*FileError].
 func (a *Authority) Open(ctx context.Context) error {
-	a.open.Lock()
-	defer a.open.Unlock()
-	if a.isOpened.Load() {
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	if a.standing.Load() != nil {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := a.loadRoot(); err != nil {
 		return err
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -93,61 +108,99 @@ func (a *Authority) Open(ctx context.Context) error {
 		return err
 	}
 	a.leafKey = key
-	if err := a.renew(a.clock()); err != nil {
-		return err
-	}
-	if err := a.firstBundle(); err != nil {
-		return err
-	}
-	a.isOpened.Store(true)
-	return nil
-}
-
-func (a *Authority) loadRoot() error {
-	if a.dir == "" {
-		made, err := newRoot(a.clock())
-		if err != nil {
-			return err
-		}
-		// In memory there is no sealed copy to go back to, so this key stays.
-		a.setRoot(made.cert, func() (*ecdsa.PrivateKey, error) { return made.key, nil })
-		return nil
-	}
-	files := rootFiles{dir: a.dir, sealer: a.sealer}
-	cert, err := files.loadOrCreate(a.clock())
+	st, err := a.begin()
 	if err != nil {
 		return err
 	}
-	a.setRoot(cert, func() (*ecdsa.PrivateKey, error) { return files.unseal(cert) })
+	a.standing.Store(st)
 	return nil
 }
 
-func (a *Authority) setRoot(cert *x509.Certificate, key func() (*ecdsa.PrivateKey, error)) {
-	a.root, a.rootKey = cert, key
-	a.rootPEM = encodeCertificate(cert.Raw)
+// begin makes a root in memory, or takes that of the folder.
+func (a *Authority) begin() (*standing, error) {
+	if a.dir != "" {
+		return a.load()
+	}
+	made, err := newRoot(a.clock(), runLife)
+	if err != nil {
+		return nil, err
+	}
+	st := &standing{roots: roots{cert: made.cert}}
+	if !a.anyHost {
+		st.key = clearKey{made.key} // until the first Permit
+		return st, nil
+	}
+	sealed, err := sealKey(a.sealer, made.key)
+	if err != nil {
+		return nil, err
+	}
+	st.key = sealedKey{a.sealer, sealed}
+	return st, nil
 }
 
-// Root returns the root certificate, nil before Open. It must not be changed.
-func (a *Authority) Root() *x509.Certificate { return a.root }
+// load takes the root of the folder, with no intermediate yet. The caller holds
+// changing.
+func (a *Authority) load() (*standing, error) {
+	files := a.files()
+	unlock, err := files.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	now := a.clock()
+	have, err := files.loadOrCreate(now)
+	if err != nil {
+		return nil, err
+	}
+	if a.seen, err = os.Stat(files.path(keyFile)); err != nil {
+		return nil, err
+	}
+	a.overlaps = have.overlap(now)
+	if _, err := os.Stat(a.BundleFile()); errors.Is(err, fs.ErrNotExist) {
+		if err := a.writeBundle(have, ""); err != nil {
+			return nil, err
+		}
+	}
+	return &standing{roots: have, key: fileKey{files, have.cert}}, nil
+}
 
-// RootPEM returns a copy of the root certificate in PEM (RFC 7468), nil before
-// Open.
-func (a *Authority) RootPEM() []byte { return append([]byte(nil), a.rootPEM...) }
+func (a *Authority) files() rootFiles { return rootFiles{dir: a.dir, sealer: a.sealer} }
+
+// Root returns the root certificate, nil before Open. It must not be changed.
+func (a *Authority) Root() *x509.Certificate {
+	if st := a.standing.Load(); st != nil {
+		return st.roots.cert
+	}
+	return nil
+}
+
+// RootPEM returns the root certificate in PEM (RFC 7468), and behind it the one
+// that it has taken the place of, while that one is still to be trusted
+// ([Authority.Rotate]). It is nil before Open.
+func (a *Authority) RootPEM() []byte {
+	if st := a.standing.Load(); st != nil {
+		return st.roots.pem(a.clock())
+	}
+	return nil
+}
 
 // Fingerprint returns the SHA-256 of the root certificate in lower-case hex, ""
 // before Open.
-func (a *Authority) Fingerprint() string {
-	if a.root == nil {
+func (a *Authority) Fingerprint() string { return fingerprint(a.Root()) }
+
+func fingerprint(c *x509.Certificate) string {
+	if c == nil {
 		return ""
 	}
-	sum := sha256.Sum256(a.root.Raw)
+	sum := sha256.Sum256(c.Raw)
 	return hex.EncodeToString(sum[:])
 }
 
 // ExpiresSoon reports whether the root has less than 30 days left, so that the
 // owner can be told before clients begin to fail.
 func (a *Authority) ExpiresSoon() bool {
-	return a.root != nil && a.root.NotAfter.Sub(a.clock()) < rootWarning
+	root := a.Root()
+	return root != nil && root.NotAfter.Sub(a.clock()) < rootWarning
 }
 
 // CAFile returns the path of ca.pem, the root alone, for settings that add to

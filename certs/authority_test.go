@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -67,16 +68,35 @@ func verifyIn(a *Authority) *x509.CertPool {
 	return pool
 }
 
-func open(t testing.TB, dir string, c *clock) *Authority {
+// open opens the authority of a folder, "" for one in memory, that permits hosts.
+func open(t testing.TB, dir string, c *clock, hosts ...string) *Authority {
 	t.Helper()
-	a, err := New(Options{Dir: dir, Sealer: newBox(t, 1), Clock: c.Now})
+	return opened(t, Options{Dir: dir, Sealer: newBox(t, 1), Clock: c.Now}, hosts...)
+}
+
+func opened(t testing.TB, o Options, hosts ...string) *Authority {
+	t.Helper()
+	a, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Open(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+	if err := a.Permit(hosts); err != nil {
+		t.Fatal(err)
+	}
 	return a
+}
+
+// issuerOf is the intermediate that permits a host.
+func issuerOf(t testing.TB, a *Authority, host string) *issuer {
+	t.Helper()
+	is := a.standing.Load().issuers[host]
+	if is == nil {
+		t.Fatalf("nothing permits %s", host)
+	}
+	return is
 }
 
 // refusal opens the folder, which must fail, and returns why.
@@ -127,6 +147,9 @@ func TestNewRefuses(t *testing.T) {
 	if _, err := New(Options{Dir: "x", Clock: time.Now}); err == nil {
 		t.Error("a folder without a sealer is fine")
 	}
+	if _, err := New(Options{AnyHost: true, Clock: time.Now}); err == nil {
+		t.Error("a key that stays without a sealer is fine")
+	}
 	a, err := New(Options{Clock: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -139,14 +162,14 @@ func TestNewRefuses(t *testing.T) {
 func TestFirstRun(t *testing.T) {
 	dir, c := newDir(t), newClock()
 	a := open(t, dir, c)
-	for name, mode := range map[string]fs.FileMode{"": 0o700 | fs.ModeDir, keyFile: 0o600, caFile: 0o644, bundleFile: 0o644} {
+	for name, mode := range map[string]fs.FileMode{"": 0o700 | fs.ModeDir, keyFile: 0o600, lockFile: 0o600, caFile: 0o644, bundleFile: 0o644} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || runtime.GOOS != "windows" && info.Mode() != mode {
 			t.Errorf("%q: %v %v, want %v", name, info, err, mode)
 		}
 	}
 	entries, _ := os.ReadDir(dir)
-	if len(entries) != 3 {
+	if len(entries) != 4 {
 		t.Errorf("files left behind: %v", entries)
 	}
 	root := a.Root()
@@ -158,7 +181,7 @@ func TestFirstRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := a.rootKey()
+	key, err := a.standing.Load().key.open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,15 +212,20 @@ func TestFirstRun(t *testing.T) {
 
 func TestChains(t *testing.T) {
 	c := newClock()
-	a := open(t, newDir(t), c)
-	for _, k := range []struct{ authority, name, not string }{
+	cases := []struct{ authority, name, not string }{
 		{"api.github.com:443", "api.github.com", "github.com"},
 		{"localhost:8443", "localhost", "a.localhost"},
 		{"xn--bcher-kva.example:443", "xn--bcher-kva.example", "example"},
 		{"192.0.2.7:443", "192.0.2.7", "192.0.2.8"},
 		{"[2001:db8::1]:443", "2001:db8::1", "2001:db8::2"},
 		{strings.Repeat("a", 63) + "." + strings.Repeat("b", 63) + ".test:443", strings.Repeat("a", 63) + "." + strings.Repeat("b", 63) + ".test", "test"},
-	} {
+	}
+	var hosts []string
+	for _, k := range cases {
+		hosts = append(hosts, k.authority)
+	}
+	a := open(t, newDir(t), c, hosts...)
+	for _, k := range cases {
 		got := leaf(t, a, k.authority)
 		if err := verify(a, got, k.name, c.Now()); err != nil {
 			t.Errorf("%s: %v", k.authority, err)
@@ -223,14 +251,7 @@ func TestOpenSSLAgrees(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Fatalf("this test needs the openssl command: %v", err)
 	}
-	dir := newDir(t)
-	a, err := New(Options{Dir: dir, Sealer: newBox(t, 1), Clock: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	a := opened(t, Options{Dir: newDir(t), Sealer: newBox(t, 1), Clock: time.Now}, "api.github.com:443")
 	got := leaf(t, a, "api.github.com:443")
 	file := func(name string, der []byte) string {
 		path := filepath.Join(t.TempDir(), name)
@@ -260,13 +281,7 @@ func TestOpenSSLAgrees(t *testing.T) {
 
 func TestHandshake(t *testing.T) {
 	for _, dir := range []string{newDir(t), ""} {
-		a, err := New(Options{Dir: dir, Sealer: newBox(t, 1), Clock: time.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		a := opened(t, Options{Dir: dir, Sealer: newBox(t, 1), Clock: time.Now}, "api.test:443")
 		client, server := net.Pipe()
 		served := make(chan error, 1)
 		go func() {
@@ -295,7 +310,7 @@ func TestHandshake(t *testing.T) {
 
 func TestRefuseOurs(t *testing.T) {
 	c := newClock()
-	a, b := open(t, newDir(t), c), open(t, newDir(t), c)
+	a, b := open(t, newDir(t), c, "a.test:443"), open(t, newDir(t), c)
 	foreign := &x509.Certificate{Raw: []byte{1}}
 	if err := RefuseOurs([][]*x509.Certificate{{foreign, foreign}}); err != nil {
 		t.Errorf("a public chain: %v", err)
@@ -305,7 +320,7 @@ func TestRefuseOurs(t *testing.T) {
 		"our root":        {{foreign, a.Root()}},
 		"another kimbap":  {{foreign, b.Root()}},
 		"second chain":    {{foreign}, {foreign, a.Root()}},
-		"intermediate as": {{foreign, a.issuer.Load().cert}},
+		"intermediate as": {{foreign, issuerOf(t, a, "a.test").cert}},
 	} {
 		if RefuseOurs(chains) == nil {
 			t.Errorf("%s passes", name)
@@ -317,7 +332,7 @@ func TestRefuseOurs(t *testing.T) {
 }
 
 func TestLeafNamesMustBeExact(t *testing.T) {
-	a := open(t, newDir(t), newClock())
+	a := opened(t, Options{Sealer: newBox(t, 1), Clock: newClock().Now, AnyHost: true})
 	for _, authority := range []string{
 		"", ":443", "a.test", "*.test:443", "A.test:443", "a.test.:443", "a..test:443", ".:443", "a b:443", "a\x00.test:443", "bücher.test:443",
 		"[fe80::1%eth0]:443", "[::ffff:1.2.3.4]:443", "[2001:DB8::1]:443", "a,b:443", "a.test:443:443", strings.Repeat("a", 64) + ".test:443",
@@ -329,9 +344,9 @@ func TestLeafNamesMustBeExact(t *testing.T) {
 	}
 }
 
-func TestCacheIsSharedBoundedAndRenewed(t *testing.T) {
+func TestCacheIsSharedAndRenewed(t *testing.T) {
 	c := newClock()
-	a := open(t, newDir(t), c)
+	a := open(t, newDir(t), c, "a.test:443", "b.test:443", "herd.test:443")
 	first := leaf(t, a, "a.test:443")
 	if leaf(t, a, "a.test:8443") != first || leaf(t, a, "b.test:443").PrivateKey != first.PrivateKey {
 		t.Error("the leaf or its key is not shared")
@@ -356,11 +371,23 @@ func TestCacheIsSharedBoundedAndRenewed(t *testing.T) {
 			t.Fatal("callers at once got different leaves")
 		}
 	}
-	for i := range maxLeaves + 10 {
-		leaf(t, a, "h"+strings.Repeat("x", i%50)+"."+strings.Repeat("y", i/50+1)+".test:443")
+}
+
+// 5,000 hosts, of services and of none: what is kept of them is bounded.
+func TestCachesAreBounded_TL009(t *testing.T) {
+	var hosts []string
+	for i := range 5000 {
+		hosts = append(hosts, fmt.Sprintf("h%d.test:443", i))
 	}
-	if n := a.leaves.Len(); n != maxLeaves {
-		t.Errorf("%d leaves in the cache", n)
+	a := opened(t, Options{Sealer: newBox(t, 1), Clock: newClock().Now, AnyHost: true}, hosts...)
+	for _, host := range hosts {
+		leaf(t, a, host)
+	}
+	for i := range maxSingles + 10 {
+		leaf(t, a, fmt.Sprintf("other%d.test:443", i))
+	}
+	if a.leaves.Len() != maxLeaves || a.singles.Len() != maxSingles {
+		t.Errorf("%d leaves, %d intermediates for one host each", a.leaves.Len(), a.singles.Len())
 	}
 }
 
@@ -369,7 +396,7 @@ func TestCacheIsSharedBoundedAndRenewed(t *testing.T) {
 func TestAYear(t *testing.T) {
 	c := newClock()
 	dir := newDir(t)
-	a := open(t, dir, c)
+	a := open(t, dir, c, "a.test:443")
 	issuers := map[*issuer]bool{}
 	for c.Now().Before(a.Root().NotAfter.Add(-time.Hour)) {
 		got := leaf(t, a, "a.test:443")
@@ -379,7 +406,7 @@ func TestAYear(t *testing.T) {
 		if got.Leaf.NotAfter.After(a.Root().NotAfter) {
 			t.Fatalf("a leaf outlives the root: %s", got.Leaf.NotAfter)
 		}
-		issuers[a.issuer.Load()] = true
+		issuers[issuerOf(t, a, "a.test")] = true
 		if soon := a.Root().NotAfter.Sub(c.Now()) < 30*day; soon != a.ExpiresSoon() {
 			t.Fatalf("%s: ExpiresSoon is %t", c.Now(), a.ExpiresSoon())
 		}
@@ -400,7 +427,7 @@ func TestAYear(t *testing.T) {
 func TestRenewalThatFailsUsesWhatIsLeft(t *testing.T) {
 	c := newClock()
 	dir := newDir(t)
-	a := open(t, dir, c)
+	a := open(t, dir, c, "a.test:443", "b.test:443")
 	if err := os.Remove(keyIn(dir)); err != nil {
 		t.Fatal(err)
 	}
@@ -415,7 +442,7 @@ func TestRenewalThatFailsUsesWhatIsLeft(t *testing.T) {
 }
 
 func BenchmarkMint(b *testing.B) {
-	a := open(b, newDir(b), newClock())
+	a := open(b, newDir(b), newClock(), "api.github.com:443")
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := a.mint("api.github.com"); err != nil {
@@ -425,7 +452,7 @@ func BenchmarkMint(b *testing.B) {
 }
 
 func BenchmarkCached(b *testing.B) {
-	a := open(b, newDir(b), newClock())
+	a := open(b, newDir(b), newClock(), "api.github.com:443")
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := a.Leaf("api.github.com:443"); err != nil {
@@ -439,7 +466,7 @@ func FuzzLeaf(f *testing.F) {
 		f.Add(seed)
 	}
 	c := newClock()
-	a := open(f, newDir(f), c)
+	a := opened(f, Options{Sealer: newBox(f, 1), Clock: c.Now, AnyHost: true})
 	f.Fuzz(func(t *testing.T, authority string) {
 		got, err := a.Leaf(authority)
 		if err != nil {
@@ -468,6 +495,9 @@ func TestCallersAtOnceShareOneSignature(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := a.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Permit([]string{"herd.test:443"}); err != nil {
 			t.Fatal(err)
 		}
 		armed.Store(true)

@@ -109,21 +109,36 @@ func (a *Authority) RefreshBundle(extraRootsFile string) error {
 	if a.dir == "" {
 		return nil
 	}
-	if a.root == nil {
+	if a.standing.Load() == nil {
 		return errNotOpen
 	}
+	files := a.files()
+	unlock, err := files.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	have, _, err := files.read() // not the root of this process: it may have been replaced
+	if err != nil {
+		return err
+	}
+	return a.writeBundle(have, extraRootsFile)
+}
+
+// writeBundle is RefreshBundle for the roots of a locked folder.
+func (a *Authority) writeBundle(now roots, extraRootsFile string) error {
 	file := a.BundleFile()
 	have, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &FileError{File: file, Msg: "the bundle of roots cannot be read", Err: err}
 	}
 	switch {
-	case sameFile(extraRootsFile, file):
+	case extraRootsFile == file || sameFile(extraRootsFile, file):
 		extraRootsFile = rememberedSource(have)
 	case sameFile(extraRootsFile, a.CAFile()):
 		extraRootsFile = ""
 	}
-	roots, err := Bundle(extraRootsFile, a.rootPEM)
+	roots, err := Bundle(extraRootsFile, now.pem(a.clock()))
 	if err != nil {
 		return err
 	}
@@ -132,18 +147,6 @@ func (a *Authority) RefreshBundle(extraRootsFile string) error {
 		return nil
 	}
 	return replaceFile(file, want, 0o644)
-}
-
-// firstBundle writes bundle.pem when there is none. It leaves one that is there
-// alone: only RefreshBundle knows the user's own file.
-func (a *Authority) firstBundle() error {
-	if a.dir == "" {
-		return nil
-	}
-	if _, err := os.Stat(a.BundleFile()); err == nil {
-		return nil
-	}
-	return a.RefreshBundle("")
 }
 
 // rememberedSource returns the file that a bundle was made from; "", the

@@ -69,7 +69,7 @@ func TestDamageIsRefusedAndNamed(t *testing.T) {
 		}, caFile, "does not match"},
 		{"ca.pem is text", func(t *testing.T, dir, _ string) {
 			writeFile(t, filepath.Join(dir, caFile), []byte("hello"))
-		}, caFile, "not one PEM certificate"},
+		}, caFile, "no PEM certificate"},
 		{"readable key", func(t *testing.T, dir, _ string) {
 			if err := os.Chmod(keyIn(dir), 0o644); err != nil {
 				t.Fatal(err)
@@ -225,7 +225,7 @@ func TestBundle(t *testing.T) {
 	c := newClock()
 	dir := newDir(t)
 	a, other := open(t, dir, c), open(t, newDir(t), c)
-	corp, err := newRoot(c.Now())
+	corp, err := newRoot(c.Now(), rootLife)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestBundleIsRebuiltWhenStale(t *testing.T) {
 		return readFile(t, a.BundleFile())
 	}
 	root := func() []byte {
-		made, err := newRoot(c.Now())
+		made, err := newRoot(c.Now(), rootLife)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -306,7 +306,7 @@ func TestBundleIsRebuiltWhenStale(t *testing.T) {
 	if got, want := refresh(a.BundleFile()), refresh(a.CAFile()); !bytes.Equal(got, want) {
 		t.Error("our own files count as roots of the user")
 	}
-	if entries, _ := os.ReadDir(dir); len(entries) != 3 {
+	if entries, _ := os.ReadDir(dir); len(entries) != 4 {
 		t.Errorf("files left behind: %v", entries)
 	}
 }

@@ -42,3 +42,17 @@ func syncDir(dir string) error {
 	}
 	return nil
 }
+
+// lock takes the whole file or returns errLocked (flock(2)). Closing it gives
+// the lock up.
+func lock(f *os.File) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return errLocked
+		case !errors.Is(err, syscall.EINTR):
+			return err
+		}
+	}
+}

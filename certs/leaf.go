@@ -21,31 +21,33 @@ var errNotOpen = errors.New("the certificate authority is not open")
 // Leaf returns the certificate that answers for the host of authority
 // ("host:port", canonical: lower case, no trailing dot, IPv6 in brackets), with
 // the intermediate behind it. Its only subject alternative name is that host,
-// as a DNS name or an IP address (RFC 6125, RFC 5280 section 4.2.1.6).
+// as a DNS name or an IP address (RFC 6125, RFC 5280 section 4.2.1.6). A host
+// that no intermediate permits is [ErrNotPermitted].
 //
 // Leaves are cached; callers that ask for the same host at once share one
 // signature. The certificate must not be changed.
 func (a *Authority) Leaf(authority string) (*tls.Certificate, error) {
-	if !a.isOpened.Load() {
+	st := a.standing.Load()
+	if st == nil {
 		return nil, errNotOpen
 	}
 	host, err := leafHost(authority)
 	if err != nil {
 		return nil, err
 	}
-	if leaf, ok := a.leaves.Get(host); ok && a.usable(leaf) {
+	if leaf := a.cached(st, host); leaf != nil {
 		return leaf, nil
 	}
 	made, err, _ := a.making.Do(host, func() (any, error) {
-		if leaf, ok := a.leaves.Get(host); ok && a.usable(leaf) {
+		if leaf := a.cached(a.standing.Load(), host); leaf != nil {
 			return leaf, nil
 		}
-		leaf, err := a.mint(host)
+		m, err := a.mint(host)
 		if err != nil {
 			return nil, fmt.Errorf("certificate for %s: %w", host, err)
 		}
-		a.leaves.Add(host, leaf)
-		return leaf, nil
+		a.leaves.Add(host, m)
+		return m.leaf, nil
 	})
 	if err != nil {
 		return nil, err
@@ -53,20 +55,34 @@ func (a *Authority) Leaf(authority string) (*tls.Certificate, error) {
 	return made.(*tls.Certificate), nil
 }
 
-// usable reports whether a cached leaf can begin a connection. One that ends
-// with the root is kept to its end: a new one would not last longer.
-func (a *Authority) usable(leaf *tls.Certificate) bool {
-	now, c := a.clock(), leaf.Leaf
-	if now.Before(c.NotBefore) || !now.Before(c.NotAfter) {
-		return false
-	}
-	return c.NotAfter.Sub(now) > leafRenew || c.NotAfter.Equal(a.root.NotAfter)
+// minted is a cached leaf and the root that it leads to.
+type minted struct {
+	leaf *tls.Certificate
+	root *x509.Certificate
 }
 
-// mint signs one leaf with the intermediate of the moment.
-func (a *Authority) mint(host string) (*tls.Certificate, error) {
+// cached returns the leaf of a host that can begin a connection, or nil. One
+// that ends with the root is kept to its end: a new one would not last longer.
+// The intermediate that signed it may have been renewed since.
+func (a *Authority) cached(st *standing, host string) *tls.Certificate {
+	m, ok := a.leaves.Get(host)
+	if !ok || m.root != st.roots.cert || !a.permitted(st, host) {
+		return nil
+	}
+	now, c := a.clock(), m.leaf.Leaf
+	if now.Before(c.NotBefore) || !now.Before(c.NotAfter) {
+		return nil
+	}
+	if c.NotAfter.Sub(now) > leafRenew || c.NotAfter.Equal(m.root.NotAfter) {
+		return m.leaf
+	}
+	return nil
+}
+
+// mint signs one leaf with the intermediate that permits the host.
+func (a *Authority) mint(host string) (*minted, error) {
 	now := a.clock()
-	is, err := a.currentIssuer(now)
+	st, is, err := a.issuerFor(host, now)
 	if err != nil {
 		return nil, err
 	}
@@ -82,16 +98,20 @@ func (a *Authority) mint(host string) (*tls.Certificate, error) {
 	} else {
 		template.DNSNames = []string{host}
 	}
-	if len(host) <= 64 { // the upper bound of a common name, RFC 5280 appendix A.1
+	// Clients still take a common name for a DNS name, and OpenSSL and GnuTLS hold
+	// even an address there against the permitted names. Its upper bound is that of
+	// RFC 5280 appendix A.1.
+	if len(template.DNSNames) == 1 && len(host) <= 64 {
 		template.Subject = pkix.Name{CommonName: host}
+	} else {
+		template.Subject = pkix.Name{Organization: []string{organization}}
 	}
 	cert, err := sign(template, is.cert, &a.leafKey.PublicKey, is.key)
 	if err != nil {
 		return nil, err
 	}
-	return &tls.Certificate{
-		Certificate: [][]byte{cert.Raw, is.cert.Raw}, PrivateKey: a.leafKey, Leaf: cert,
-	}, nil
+	leaf := &tls.Certificate{Certificate: [][]byte{cert.Raw, is.cert.Raw}, PrivateKey: a.leafKey, Leaf: cert}
+	return &minted{leaf, st.roots.cert}, nil
 }
 
 // leafHost takes the host out of an authority and refuses what cannot stand in

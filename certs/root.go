@@ -8,27 +8,22 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/hex"
-	"errors"
 	"time"
 )
 
 const (
 	day = 24 * time.Hour
 
+	organization = "kimbap" // in the subjects of our certificates
+
 	// clockSkew is how far a client's clock may be behind ours: every
 	// certificate begins this much before it is made.
 	clockSkew = day
 
 	rootLife    = 365 * day // all of it, clockSkew included
+	runLife     = 31 * day  // the same of a root in memory, for one run
 	rootWarning = 30 * day
 )
-
-// ErrOurs is the refusal of an upstream whose chain holds a certificate of a
-// kimbap authority.
-var ErrOurs = errors.New("the upstream's certificate was made by a kimbap authority, not by a public one")
-
-// errUnverified is the refusal of a connection that nobody verified.
-var errUnverified = errors.New("the upstream's certificate has no verified chain")
 
 // markerOID marks every CA certificate we make. The number is random, under
 // the arc that needs no registration (ITU-T X.667, 2.25).
@@ -57,25 +52,6 @@ func IsOurs(c *x509.Certificate) bool {
 	return false
 }
 
-// RefuseOurs returns [ErrOurs] when any chain holds a certificate of a kimbap
-// authority, and an error when there is no chain at all. It belongs in
-// [crypto/tls.Config.VerifyConnection] of upstream connections, where it also
-// sees resumed sessions: a process that inherited SSL_CERT_FILE from `kimbap
-// env` trusts our root without knowing.
-func RefuseOurs(chains [][]*x509.Certificate) error {
-	if len(chains) == 0 {
-		return errUnverified
-	}
-	for _, chain := range chains {
-		for _, c := range chain {
-			if IsOurs(c) {
-				return ErrOurs
-			}
-		}
-	}
-	return nil
-}
-
 // signer is a CA certificate and its key.
 type signer struct {
 	cert *x509.Certificate
@@ -83,13 +59,13 @@ type signer struct {
 }
 
 // newRoot makes a self-signed root that may have one level of CA below it.
-func newRoot(now time.Time) (signer, error) {
+func newRoot(now time.Time, life time.Duration) (signer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return signer{}, err
 	}
 	begin := now.Add(-clockSkew).UTC().Truncate(time.Second)
-	template := caTemplate("kimbap local root", begin, begin.Add(rootLife))
+	template := caTemplate("kimbap local root", begin, begin.Add(life))
 	template.MaxPathLen = 1
 	cert, err := sign(template, template, &key.PublicKey, key)
 	return signer{cert, key}, err
@@ -102,7 +78,7 @@ func caTemplate(name string, begin, end time.Time) *x509.Certificate {
 	var unique [8]byte
 	_, _ = rand.Read(unique[:]) // never fails: crypto/rand aborts the process first
 	return &x509.Certificate{
-		Subject:   pkix.Name{Organization: []string{"kimbap"}, CommonName: name + " " + hex.EncodeToString(unique[:])},
+		Subject:   pkix.Name{Organization: []string{organization}, CommonName: name + " " + hex.EncodeToString(unique[:])},
 		NotBefore: begin, NotAfter: end,
 		IsCA: true, BasicConstraintsValid: true,
 		KeyUsage:        x509.KeyUsageCertSign,

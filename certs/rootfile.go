@@ -20,12 +20,36 @@ const (
 
 	sealedType = "KIMBAP SEALED CA KEY"
 	keyAAD     = "kimbap/certs/root.key/1"
+
+	// trustedUntil is the PEM header that says how long clients are told to trust
+	// the root before this one.
+	trustedUntil = "Trusted-Until"
 )
 
+// roots are the root of a folder and, after a rotation, the one before it.
+type roots struct {
+	cert     *x509.Certificate
+	previous *x509.Certificate // nil when there was none
+	until    time.Time         // to this moment clients are told to trust previous
+}
+
+// overlap reports whether previous is still to be trusted.
+func (r roots) overlap(now time.Time) bool { return r.previous != nil && now.Before(r.until) }
+
+// pem is what clients are to trust now, the root first.
+func (r roots) pem(now time.Time) []byte {
+	out := encodeCertificate(r.cert.Raw)
+	if r.overlap(now) {
+		out = append(out, encodeCertificate(r.previous.Raw)...)
+	}
+	return out
+}
+
 // rootFiles keeps the root in a folder. root.key is the only file that decides:
-// it holds the certificate and the sealed key together and appears whole or not
-// at all, so that processes which start at once cannot mix two roots. ca.pem is
-// a copy of the certificate for clients.
+// it holds the certificate and the sealed key together, and the certificate of
+// the root before, and appears whole or not at all, so that processes which
+// start at once cannot mix two roots. ca.pem is a copy of the certificates for
+// clients.
 type rootFiles struct {
 	dir    string
 	sealer Sealer
@@ -35,37 +59,31 @@ func (f rootFiles) path(name string) string { return filepath.Join(f.dir, name) 
 
 // loadOrCreate returns the root of the folder, making it only where there is
 // no trace of one.
-func (f rootFiles) loadOrCreate(now time.Time) (*x509.Certificate, error) {
-	if err := os.MkdirAll(f.dir, 0o700); err != nil {
-		return nil, &FileError{File: f.dir, Msg: "the folder of the certificate authority cannot be made", Err: err}
-	}
-	if err := checkPrivate(f.dir, "700"); err != nil {
-		return nil, err
-	}
-	cert, err := f.load(now)
+func (f rootFiles) loadOrCreate(now time.Time) (roots, error) {
+	have, err := f.load(now)
 	if !errors.Is(err, fs.ErrNotExist) {
-		return cert, err
+		return have, err
 	}
 	if _, err := os.Lstat(f.path(caFile)); err == nil {
 		return f.keyOfKnownRoot(now)
 	}
 	if err := f.create(now); err != nil {
-		return nil, err
+		return roots{}, err
 	}
 	return f.load(now) // also when another process was faster: its root is ours
 }
 
 // keyOfKnownRoot is for a ca.pem that was there when root.key was not: either
 // another process has just finished both, or the key is lost.
-func (f rootFiles) keyOfKnownRoot(now time.Time) (*x509.Certificate, error) {
-	cert, err := f.load(now)
+func (f rootFiles) keyOfKnownRoot(now time.Time) (roots, error) {
+	have, err := f.load(now)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &FileError{
+		return have, &FileError{
 			File: f.path(keyFile), Msg: "the key of the certificate authority is missing, but clients may trust its " + caFile,
 			Fix: f.fix(),
 		}
 	}
-	return cert, err
+	return have, err
 }
 
 func (f rootFiles) fix() string {
@@ -75,23 +93,9 @@ func (f rootFiles) fix() string {
 // create links a finished file into place: unlike a rename, a link never
 // replaces the root that another process made in the meantime.
 func (f rootFiles) create(now time.Time) error {
-	root, err := newRoot(now)
+	tmp, _, err := f.write(now, roots{})
 	if err != nil {
 		return err
-	}
-	plain, err := x509.MarshalPKCS8PrivateKey(root.key)
-	if err != nil {
-		return err
-	}
-	defer clear(plain)
-	sealed, err := f.sealer.Seal(plain, []byte(keyAAD))
-	if err != nil {
-		return &FileError{File: f.path(keyFile), Msg: "the key of the certificate authority cannot be sealed", Err: err}
-	}
-	text := append(encodeCertificate(root.cert.Raw), pem.EncodeToMemory(&pem.Block{Type: sealedType, Bytes: sealed})...)
-	tmp, err := writeTemp(f.dir, text, 0o600)
-	if err != nil {
-		return &FileError{File: f.path(keyFile), Msg: "the key of the certificate authority cannot be written", Err: err}
 	}
 	defer os.Remove(tmp)
 	if err := os.Link(tmp, f.path(keyFile)); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -100,47 +104,99 @@ func (f rootFiles) create(now time.Time) error {
 	return syncDir(f.dir)
 }
 
-// load reads and checks the root and gives clients their copy when it is
-// missing. Only a missing root.key is fs.ErrNotExist.
-func (f rootFiles) load(now time.Time) (*x509.Certificate, error) {
-	cert, _, err := f.read()
+// write makes a root and writes it beside root.key, with the one before it if
+// there is one in old. It returns the path and what is in it.
+func (f rootFiles) write(now time.Time, old roots) (tmp string, made roots, err error) {
+	root, err := newRoot(now, rootLife)
 	if err != nil {
-		return nil, err
+		return "", made, err
 	}
-	if err := f.checkValidity(cert, now); err != nil {
-		return nil, err
+	sealed, err := sealKey(f.sealer, root.key)
+	if err != nil {
+		return "", made, &FileError{File: f.path(keyFile), Msg: "the key of the certificate authority cannot be sealed", Err: err}
 	}
-	if _, err := f.unseal(cert); err != nil {
-		return nil, err
+	text := append(encodeCertificate(root.cert.Raw), pem.EncodeToMemory(&pem.Block{Type: sealedType, Bytes: sealed})...)
+	if old.previous != nil {
+		text = append(text, pem.EncodeToMemory(&pem.Block{
+			Type: "CERTIFICATE", Bytes: old.previous.Raw,
+			Headers: map[string]string{trustedUntil: old.until.UTC().Format(time.RFC3339)},
+		})...)
 	}
-	return cert, f.publish(cert)
+	if tmp, err = writeTemp(f.dir, text, 0o600); err != nil {
+		err = &FileError{File: f.path(keyFile), Msg: "the key of the certificate authority cannot be written", Err: err}
+	}
+	return tmp, roots{root.cert, old.previous, old.until}, err
 }
 
-// read returns the two parts of root.key.
-func (f rootFiles) read() (cert *x509.Certificate, sealed []byte, err error) {
+// load reads and checks the root and gives clients their copy when it is
+// missing or old. Only a missing root.key is fs.ErrNotExist.
+func (f rootFiles) load(now time.Time) (roots, error) {
+	have, _, err := f.read()
+	if err != nil {
+		return have, err
+	}
+	if err := f.checkValidity(have.cert, now); err != nil {
+		return have, err
+	}
+	if _, err := f.unseal(have.cert); err != nil {
+		return have, err
+	}
+	return have, f.publish(have, now)
+}
+
+// read returns the parts of root.key.
+func (f rootFiles) read() (have roots, sealed []byte, err error) {
 	file := f.path(keyFile)
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, err
+		return have, nil, err
 	}
 	if err != nil {
-		return nil, nil, &FileError{File: file, Msg: "the key of the certificate authority cannot be read", Err: err}
+		return have, nil, &FileError{File: file, Msg: "the key of the certificate authority cannot be read", Err: err}
 	}
 	if err := checkPrivate(file, "600"); err != nil {
-		return nil, nil, err
+		return have, nil, err
 	}
-	first, rest := pem.Decode(text)
-	second, end := pem.Decode(rest)
-	damaged := &FileError{File: file, Msg: "the key of the certificate authority is damaged", Fix: f.fix()}
-	if first == nil || second == nil || first.Type != "CERTIFICATE" || second.Type != sealedType || len(bytes.TrimSpace(end)) > 0 {
-		return nil, nil, damaged
+	have, sealed, err = parseRoots(text)
+	if err != nil {
+		return have, nil, &FileError{File: file, Msg: "the key of the certificate authority is damaged", Fix: f.fix(), Err: err}
 	}
-	cert, err = x509.ParseCertificate(first.Bytes)
-	if err != nil || !IsOurs(cert) || !cert.IsCA {
-		damaged.Err = err
-		return nil, nil, damaged
+	return have, sealed, nil
+}
+
+// parseRoots takes the text of root.key apart: certificate, sealed key, and the
+// certificate before it if there was one.
+func parseRoots(text []byte) (have roots, sealed []byte, err error) {
+	var blocks []*pem.Block
+	for {
+		block, rest := pem.Decode(text)
+		if block == nil {
+			break
+		}
+		blocks, text = append(blocks, block), rest
 	}
-	return cert, second.Bytes, nil
+	if len(blocks) < 2 || len(blocks) > 3 || blocks[1].Type != sealedType || len(bytes.TrimSpace(text)) > 0 {
+		return have, nil, errors.New("it is not a certificate and a sealed key")
+	}
+	if have.cert, err = parseRoot(blocks[0]); err != nil || len(blocks) == 2 {
+		return have, blocks[1].Bytes, err
+	}
+	if have.previous, err = parseRoot(blocks[2]); err != nil {
+		return have, nil, err
+	}
+	have.until, err = time.Parse(time.RFC3339, blocks[2].Headers[trustedUntil])
+	return have, blocks[1].Bytes, err
+}
+
+func parseRoot(block *pem.Block) (*x509.Certificate, error) {
+	if block.Type != "CERTIFICATE" {
+		return nil, errors.New("a certificate is missing")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err == nil && (!IsOurs(cert) || !cert.IsCA) {
+		err = errors.New("a certificate in it is no root of kimbap")
+	}
+	return cert, err
 }
 
 // unseal opens the key anew and refuses one that is not cert's.
@@ -150,47 +206,43 @@ func (f rootFiles) unseal(cert *x509.Certificate) (*ecdsa.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := f.sealer.Open(sealed, []byte(keyAAD))
+	key, err := openKey(f.sealer, sealed)
 	if err != nil {
 		return nil, &FileError{
 			File: file, Msg: "the key of the certificate authority cannot be opened: it was sealed with another master key, or changed since",
 			Fix: f.fix(), Err: err,
 		}
 	}
-	defer clear(plain)
-	mismatch := &FileError{File: file, Msg: "the key does not match the certificate in " + f.path(caFile), Fix: f.fix()}
-	parsed, err := x509.ParsePKCS8PrivateKey(plain)
-	if err != nil {
-		return nil, mismatch // not the cause: a parser's error may quote what it read
-	}
-	key, ok := parsed.(*ecdsa.PrivateKey)
-	if !ok || !key.PublicKey.Equal(cert.PublicKey) || !onDisk.Equal(cert) {
-		return nil, mismatch
+	if !key.PublicKey.Equal(cert.PublicKey) || !onDisk.cert.Equal(cert) {
+		return nil, &FileError{File: file, Msg: "the key does not match the certificate in " + f.path(caFile), Fix: f.fix()}
 	}
 	return key, nil
 }
 
-// publish writes ca.pem when it is missing and refuses one that shows another root.
-func (f rootFiles) publish(cert *x509.Certificate) error {
-	file := f.path(caFile)
+// publish writes ca.pem when it is missing or does not say what root.key says,
+// and refuses one that shows a root which root.key does not know.
+func (f rootFiles) publish(have roots, now time.Time) error {
+	file, want := f.path(caFile), have.pem(now)
 	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return replaceFile(file, encodeCertificate(cert.Raw), 0o644)
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return replaceFile(file, want, 0o644)
+	case err == nil && bytes.Equal(text, want):
+		return nil
+	case err != nil:
 		return &FileError{File: file, Msg: "the certificate of the authority cannot be read", Err: err}
 	}
-	block, rest := pem.Decode(text)
-	if block == nil || block.Type != "CERTIFICATE" || len(bytes.TrimSpace(rest)) > 0 {
-		return &FileError{File: file, Msg: "this is not one PEM certificate", Fix: "remove it: it is written again from " + f.path(keyFile)}
+	block, _ := pem.Decode(text) // of two the first is the younger
+	if block == nil || block.Type != "CERTIFICATE" {
+		return &FileError{File: file, Msg: "this is no PEM certificate", Fix: "remove it: it is written again from " + f.path(keyFile)}
 	}
-	if !bytes.Equal(block.Bytes, cert.Raw) {
+	if !bytes.Equal(block.Bytes, have.cert.Raw) && (have.previous == nil || !bytes.Equal(block.Bytes, have.previous.Raw)) {
 		return &FileError{
 			File: file, Msg: "the certificate does not match the key in " + f.path(keyFile),
 			Fix: "if clients trust this certificate, restore its " + keyFile + "; else remove it: it is written again",
 		}
 	}
-	return nil
+	return replaceFile(file, want, 0o644)
 }
 
 // checkValidity refuses a root outside its time instead of replacing it: who
@@ -206,7 +258,7 @@ func (f rootFiles) checkValidity(cert *x509.Certificate, now time.Time) error {
 	if now.After(cert.NotAfter) {
 		return &FileError{
 			File: file, Msg: "the certificate of the authority expired on " + cert.NotAfter.Format(time.DateOnly),
-			Fix: fmt.Sprintf("start a new authority that clients must trust anew: mv %[1]s %[1]s.old", f.dir),
+			Fix: "make a new one, which clients must trust anew: kimbap ca rotate",
 		}
 	}
 	return nil

@@ -102,6 +102,12 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 	}
 	s.keep(seat, req) // before anything is looked up, so that no reload falls between
 	if s.intercepts(t.authority) {
+		if err := s.permits(t.authority); err != nil {
+			seat.leave()
+			req.Refusal = runtime.AsError(err)
+			s.refuse(w, r, req)
+			return
+		}
 		seat.keep(nil)
 		s.intercept(w, r, seat, &tunnel{authority: t.authority, caller: caller, seat: seat})
 		return

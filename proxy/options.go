@@ -43,6 +43,9 @@ type Options struct {
 	// Leaf returns the certificate for host:port. Concurrent calls are made.
 	Leaf    func(authority string) (*tls.Certificate, error)
 	RootPEM func() []byte
+	// Permits is asked before a tunnel is opened: an error, a *runtime.Error, says
+	// that Leaf has no certificate for the authority. Nil: it has one for all.
+	Permits func(authority string) error
 
 	Engine       Engine         // what speaks HTTP/1.1 with clients; zero: EngineStd
 	RequireToken bool           // a token is needed whoever the peer is

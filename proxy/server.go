@@ -298,6 +298,15 @@ func (s *Server) intercepts(authority string) bool {
 	return s.o.Table().Intercepts(authority) || s.o.InterceptAll && !rawPort(authority)
 }
 
+// permits asks whether there will be a certificate for a tunnel to authority:
+// after the 200 the client could only be told by an alert.
+func (s *Server) permits(authority string) error {
+	if s.o.Permits == nil {
+		return nil
+	}
+	return s.o.Permits(authority)
+}
+
 // answer is a responder that knows how its answer began.
 type answer interface {
 	runtime.Responder

@@ -21,6 +21,7 @@ const (
 	ReasonInvalidTarget       Reason = "invalid_target"       // bad escape, control byte, backslash, fragment
 	ReasonMethodNotAllowed    Reason = "method_not_allowed"   // TRACE, CONNECT inside a tunnel
 	ReasonMethodOverride      Reason = "method_override"      // X-HTTP-Method-Override and kin
+	ReasonNotCertified        Reason = "not_certified"        // no certificate may be made for the host
 	ReasonNotOperator         Reason = "not_an_operator"      // an agent asked for what only an operator may do
 	ReasonNoToken             Reason = "no_token"             // a token is required here
 	ReasonPathParameter       Reason = "path_parameter"       // ";" in a literal segment

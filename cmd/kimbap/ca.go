@@ -14,11 +14,11 @@ import (
 func newCACommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ca",
-		Short: "The local certificate authority: show, export",
+		Short: "The local certificate authority: show, export, rotate",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newCAShowCommand(c), newCAExportCommand(c))
+	cmd.AddCommand(newCAShowCommand(c), newCAExportCommand(c), newCARotateCommand(c))
 	return cmd
 }
 
@@ -74,4 +74,46 @@ func newCAExportCommand(c *cli) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&bundle, "bundle", false, "the system's roots and ours, for clients that take one file")
 	return cmd
+}
+
+func newCARotateCommand(c *cli) *cobra.Command {
+	var now bool
+	cmd := &cobra.Command{
+		Use:   "rotate [--now]",
+		Short: "Make a new root; running proxies take it up within a second",
+		Long: "Make a new root certificate. Its files keep their names; running proxies take it up within a second, and\n" +
+			"open connections go on. The old root's key is removed. Its certificate stays in ca.pem and bundle.pem for\n" +
+			"a day, so that nothing fails while processes change over; with --now it goes at once, as it should when\n" +
+			"its key may be known to others. A program of kimbap run has a root of its own, which this does not touch.",
+		Example: "  kimbap ca rotate\n  kimbap ca rotate --now -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				done, err := a.RotateCA(ctx, now)
+				if err != nil {
+					return err
+				}
+				return c.show(done, func() { c.sayRotated(done) })
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&now, "now", false, "trust the old root no more from this moment on")
+	return cmd
+}
+
+// sayRotated says what there is now, and what is left to do.
+func (c *cli) sayRotated(done app.Rotated) {
+	fmt.Fprintf(c.out, "new root     SHA-256 %s\nvalid until  %s\n", done.Fingerprint, done.NotAfter.Local().Format(time.DateOnly))
+	switch {
+	case done.Old == "":
+	case done.OldUntil == nil:
+		fmt.Fprintf(c.out, "old root     SHA-256 %s, trusted no more; its key is removed\n", done.Old)
+	default:
+		fmt.Fprintf(c.out, "old root     SHA-256 %s, in both files until %s; its key is removed\n", done.Old, done.OldUntil.Local().Format("2006-01-02 15:04"))
+	}
+	fmt.Fprintf(c.out, "files        %s\n             %s\n", done.CA, done.Bundle)
+	for _, p := range done.Proxies {
+		fmt.Fprintf(c.out, "proxy        http://%s (pid %d) signs with the new root within a second\n", p.Listen, p.PID)
+	}
+	c.say("programs that run already know the old root only: start them again; where a copy of it was put (a container image, a trust store), put the new one: kimbap ca export")
 }

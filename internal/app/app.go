@@ -76,13 +76,14 @@ type App struct {
 		sync.Mutex
 		ca *certs.Authority // nil: not open
 	}
-	homeCA    bool // tunnels are opened with it; set before the watch begins
-	listeners listeners
-	health    atomic.Pointer[string]  // last reload error, nil when well
-	running   atomic.Pointer[Running] // what the state file says, nil without one
-	holder    string                  // this process, in approvals
-	close     []func(context.Context) error
-	closed    sync.Once
+	homeCA      bool // tunnels are opened with it; set before the watch begins
+	listeners   listeners
+	health      atomic.Pointer[string]  // last reload error, nil when well
+	uncertified atomic.Pointer[string]  // what is wrong with the authority, nil when nothing is
+	running     atomic.Pointer[Running] // what the state file says, nil without one
+	holder      string                  // this process, in approvals
+	close       []func(context.Context) error
+	closed      sync.Once
 }
 
 // New checks the options and reads the configuration. It opens nothing.

@@ -21,27 +21,22 @@ import (
 // that holds a root of ours: a shell that ran `kimbap env` has SSL_CERT_FILE
 // point at a bundle that holds one.
 func (a *App) upstreamTLS() (*tls.Config, error) {
-	cfg := &tls.Config{
-		MinVersion: tls.VersionTLS12,
-		VerifyConnection: func(state tls.ConnectionState) error {
-			return certs.RefuseOurs(state.VerifiedChains)
-		},
+	file := a.config.Upstream.CAFile
+	if file == "" {
+		return certs.Upstream(nil), nil
 	}
-	if file := a.config.Upstream.CAFile; file != "" {
-		pem, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("upstream.ca_file: %w", err)
-		}
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("upstream.ca_file: %s holds no PEM certificate", file)
-		}
-		cfg.RootCAs = pool
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("upstream.ca_file: %w", err)
 	}
-	return cfg, nil
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("upstream.ca_file: %s holds no PEM certificate", file)
+	}
+	return certs.Upstream(pool), nil
 }
 
 // via is the proxy that proxy.upstream_proxy names, nil for none.

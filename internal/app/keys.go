@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink"
@@ -41,31 +40,6 @@ func (a *App) masterKey(ctx context.Context) (vault.MasterKey, error) {
 		}
 	}
 	return vault.NewMasterKeyFile(path)
-}
-
-// CA opens the local authority on first use; commands that need no certificate
-// never touch its key. It is asked for again after an error.
-func (a *App) CA(ctx context.Context) (*certs.Authority, error) {
-	a.authority.Lock()
-	defer a.authority.Unlock()
-	if a.authority.ca != nil {
-		return a.authority.ca, nil
-	}
-	if why := a.Locked(); why != nil && a.vault.Locked() {
-		return nil, why // the authority would take its own key for a broken one
-	}
-	ca, err := certs.New(certs.Options{Dir: a.home.CA(), Sealer: a.vault.Master(), Clock: a.o.Clock})
-	if err == nil {
-		err = ca.Open(ctx)
-	}
-	if err == nil {
-		err = ca.RefreshBundle(a.env["SSL_CERT_FILE"])
-	}
-	if err != nil {
-		return nil, err
-	}
-	a.authority.ca = ca
-	return ca, nil
 }
 
 // writeDefaultPolicy gives a new home its policy file, commented.

@@ -2,10 +2,7 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
-	"os"
-	"path/filepath"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
@@ -80,6 +77,7 @@ func (a *App) takeKey(ctx context.Context) error {
 	if _, err := a.CA(ctx); err != nil {
 		return &runtime.Error{Code: runtime.CodeVaultLocked, Msg: err.Error(), Hint: "kimbap doctor", Err: err}
 	}
+	signing{a: a}.permit(a.Services().Services()...)
 	return nil
 }
 
@@ -93,29 +91,4 @@ func (a *App) startEvent(addr net.Addr) audit.Event {
 		fields["vault"] = "locked"
 	}
 	return audit.Event{Kind: "proxy.start", Principal: a.Operator().ID, Fields: fields}
-}
-
-// homeCA is the authority of the home, which a locked vault opens later.
-type homeCA struct{ a *App }
-
-// Leaf fails as long as the authority cannot be opened.
-func (h homeCA) Leaf(authority string) (*tls.Certificate, error) {
-	ca, err := h.a.CA(context.Background())
-	if err != nil {
-		return nil, err
-	}
-	return ca.Leaf(authority)
-}
-
-// RootPEM is what clients have been told to trust, also while its key cannot be
-// opened; nil when there is none yet.
-func (h homeCA) RootPEM() []byte {
-	if ca, err := h.a.CA(context.Background()); err == nil {
-		return ca.RootPEM()
-	}
-	pem, err := os.ReadFile(filepath.Join(h.a.home.CA(), "ca.pem"))
-	if err != nil {
-		return nil
-	}
-	return pem
 }

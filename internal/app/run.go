@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,11 @@ type RunOptions struct {
 // Run starts a program behind a proxy of its own and returns its exit code.
 // The proxy, its certificates and its token end with the program.
 func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
-	ca, dir, err := a.runCA(ctx)
+	known, err := catalogued()
+	if err != nil {
+		return 0, err
+	}
+	ca, dir, err := a.runCA(ctx, known)
 	if err != nil {
 		return 0, err
 	}
@@ -62,20 +67,22 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 		served <- err
 		return 0, err
 	case addr := <-ready:
-		return a.startChild(ctx, o, dir, addr)
+		return a.startChild(ctx, o, dir, addr, secretNames(known))
 	}
 }
 
-// runCA makes a root that only this run's program trusts, and that only this
-// process can sign with.
-func (a *App) runCA(ctx context.Context) (*certs.Authority, string, error) {
-	ca, err := certs.New(certs.Options{Clock: a.o.Clock})
+// runCA makes a root that only this run's program trusts. It signs for what is
+// installed and for what the catalogue holds, so that a service can be linked
+// while the program runs; then its key is forgotten.
+func (a *App) runCA(ctx context.Context, known []*services.Service) (*certs.Authority, string, error) {
+	ca, err := certs.New(certs.Options{Sealer: a.vault.Master(), Clock: a.o.Clock, AnyHost: a.interceptsAll()})
 	if err != nil {
 		return nil, "", err
 	}
 	if err := ca.Open(ctx); err != nil {
 		return nil, "", err
 	}
+	signing{a, ca}.permit(append(slices.Clone(a.Services().Services()), known...)...)
 	dir, err := os.MkdirTemp("", "kimbap-run-")
 	if err != nil {
 		return nil, "", err
@@ -94,16 +101,12 @@ func (a *App) runCA(ctx context.Context) (*certs.Authority, string, error) {
 	return ca, dir, nil
 }
 
-func (a *App) startChild(ctx context.Context, o RunOptions, dir string, addr net.Addr) (int, error) {
+func (a *App) startChild(ctx context.Context, o RunOptions, dir string, addr net.Addr, secret []string) (int, error) {
 	placeholders, linked, err := a.Placeholders(ctx)
 	if err != nil {
 		return 0, err
 	}
 	isSecret, err := a.storedValues(ctx)
-	if err != nil {
-		return 0, err
-	}
-	names, err := secretNames()
 	if err != nil {
 		return 0, err
 	}
@@ -117,7 +120,7 @@ func (a *App) startChild(ctx context.Context, o RunOptions, dir string, addr net
 			Proxy: "http://" + addr.String(), CA: filepath.Join(dir, "ca.pem"),
 			Bundle: filepath.Join(dir, "bundle.pem"), Placeholders: placeholders,
 		},
-		SecretNames: names, IsSecret: isSecret, GitHosts: a.gitHosts(linked),
+		SecretNames: secret, IsSecret: isSecret, GitHosts: a.gitHosts(linked),
 		UserDir: a.env["HOME"], Self: o.Self,
 	}
 	if !o.NoCover {
@@ -165,8 +168,19 @@ func (a *App) storedValues(ctx context.Context) (func(string) bool, error) {
 
 // secretNames are the variables that usually hold a key, from the placeholders
 // of every service in the catalogue.
-func secretNames() ([]string, error) {
+func secretNames(known []*services.Service) []string {
 	var out []string
+	for _, s := range known {
+		for variable := range s.Placeholders {
+			out = append(out, variable)
+		}
+	}
+	return out
+}
+
+// catalogued are the services of the catalogue.
+func catalogued() ([]*services.Service, error) {
+	var out []*services.Service
 	for _, name := range catalog.Names() {
 		data, err := catalog.Read(name)
 		if err != nil {
@@ -176,9 +190,7 @@ func secretNames() ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("catalogue: %w", err)
 		}
-		for variable := range s.Placeholders {
-			out = append(out, variable)
-		}
+		out = append(out, s)
 	}
 	return out, nil
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,9 +9,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
@@ -28,16 +29,10 @@ type ServeOptions struct {
 	RequireToken bool
 	DefaultToken runtime.Secret // of a run: stands in when the client shows none
 	Unattended   bool
-	CA           proxyCA             // nil: the home's own
+	CA           *certs.Authority    // nil: the home's own
 	Ready        func(addr net.Addr) // called once the listener accepts
 	Reload       <-chan os.Signal    // may be nil
 	State        bool                // status and env may find it
-}
-
-// proxyCA is what the proxy needs of an authority.
-type proxyCA interface {
-	Leaf(authority string) (*tls.Certificate, error)
-	RootPEM() []byte
 }
 
 // Serve runs the proxy until ctx ends, then drains it.
@@ -46,9 +41,11 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 		if _, err := a.CA(ctx); err != nil && !a.vault.Locked() {
 			return err
 		}
-		o.CA, a.homeCA = homeCA{a}, true
+		a.homeCA = true
 	}
-	server, err := a.newProxy(o)
+	ca := signing{a, o.CA}
+	ca.permit(a.Services().Services()...)
+	server, err := a.newProxy(o, ca)
 	if err != nil {
 		return err
 	}
@@ -70,7 +67,7 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	go a.watch(watching, o.Reload, server)
+	go a.watch(watching, o.Reload, server, ca)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ln) }()
 	if o.Ready != nil {
@@ -92,13 +89,13 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 	return err
 }
 
-func (a *App) newProxy(o ServeOptions) (*proxy.Server, error) {
+func (a *App) newProxy(o ServeOptions, ca signing) (*proxy.Server, error) {
 	return proxy.New(proxy.Options{
 		Pipeline: a.pipeline, Identity: a.identity,
 		Table: func() proxy.Table { return a.services.Current().Table() },
-		Leaf:  o.CA.Leaf, RootPEM: o.CA.RootPEM,
+		Leaf:  ca.Leaf, RootPEM: ca.RootPEM, Permits: ca.permits,
 		RequireToken: o.RequireToken, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
-		InterceptAll: a.config.Proxy.Intercept == "all", Locked: a.refusal,
+		InterceptAll: a.interceptsAll(), Locked: a.refusal,
 		Engine: proxy.Engine(a.config.Proxy.Engine),
 		Limits: proxy.Limits{
 			Tunnels:      a.tunnelLimit(),
@@ -137,10 +134,21 @@ func (a *App) Health(context.Context) error {
 	if refusal := a.refusal(); refusal != nil {
 		return refusal
 	}
-	if problem := a.health.Load(); problem != nil {
-		return errors.New(*problem)
+	if problem := a.problem(); problem != "" {
+		return errors.New(problem)
 	}
 	return nil
+}
+
+// problem is what status says is wrong, "" when nothing is.
+func (a *App) problem() string {
+	var all []string
+	for _, one := range []*string{a.health.Load(), a.uncertified.Load()} {
+		if one != nil {
+			all = append(all, *one)
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // Running is what a long-lived process says of itself in the home.
@@ -177,9 +185,7 @@ func (a *App) writeState() {
 		return
 	}
 	now := *running
-	if problem := a.health.Load(); problem != nil {
-		now.Problem = *problem
-	}
+	now.Problem = a.problem()
 	if why := a.Locked(); why != nil {
 		now.Locked = why.Msg
 	}

@@ -19,9 +19,9 @@ import (
 const watchEvery = 250 * time.Millisecond
 
 // watch keeps a long-lived process in step with its home until ctx ends:
-// secrets and tokens by the store's change counter, services and policy by
-// their files. A call on kick reloads the files at once.
-func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Server) {
+// secrets and tokens by the store's change counter, services, policy and the
+// root of the authority by their files. A call on kick reloads the files at once.
+func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Server, ca signing) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	counter, _ := a.store.Changes(ctx)
@@ -47,7 +47,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 		now := a.fingerprint()
 		if forced || now != files && now == last {
 			files = now
-			a.reload(ctx)
+			a.reload(ctx, ca)
 			server.Reloaded()
 		}
 		last = now
@@ -55,17 +55,19 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 		if a.Locked() != nil {
 			a.unlock(ctx)
 		}
+		a.refreshCA(ctx, ca)
 		server.Recheck(ctx)
 	}
 }
 
 // reload takes the services and the policy from their files, both or neither.
 // Invalid input keeps the old state, says so in status, log and trail.
-func (a *App) reload(ctx context.Context) {
+func (a *App) reload(ctx context.Context, ca signing) {
 	set, err := a.readServices()
 	if err == nil {
 		var p, perr = a.readPolicy()
 		if err = perr; err == nil {
+			ca.permit(set.Services()...) // before they are intercepted
 			a.services.Swap(set)
 			a.policy.Swap(p)
 		}

@@ -1,0 +1,41 @@
+package certs
+
+import (
+	"errors"
+	"os"
+	"time"
+)
+
+const (
+	lockFile = "lock"
+	// lockWait is how long the folder may be another process's. It works on it for
+	// milliseconds; one that was stopped in between must not stop all others.
+	lockWait = 5 * time.Second
+)
+
+// errLocked says that another process has the lock.
+var errLocked = errors.New("another process works on it")
+
+// lock makes the folder and makes it ours until unlock is called, so that
+// nobody reads root.key and ca.pem while another rewrites them.
+func (f rootFiles) lock() (unlock func(), err error) {
+	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+		return nil, &FileError{File: f.dir, Msg: "the folder of the certificate authority cannot be made", Err: err}
+	}
+	if err := checkPrivate(f.dir, "700"); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(f.path(lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, &FileError{File: f.path(lockFile), Msg: "the folder of the certificate authority cannot be locked", Err: err}
+	}
+	for end := time.Now().Add(lockWait); ; time.Sleep(time.Millisecond) {
+		if err = lock(file); err == nil {
+			return func() { _ = file.Close() }, nil // which gives the lock up
+		}
+		if !errors.Is(err, errLocked) || time.Now().After(end) {
+			_ = file.Close()
+			return nil, &FileError{File: f.path(lockFile), Msg: "the folder of the certificate authority cannot be locked", Err: err}
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package certs
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// Rotation is what [Authority.Rotate] did.
+type Rotation struct {
+	Old   string    // fingerprint of the root before, as Fingerprint gives it; "" when there was none
+	Until time.Time // to this moment ca.pem and bundle.pem name the old root as well; zero with no overlap
+}
+
+// Rotate puts a new root in the place of the folder's and opens the authority
+// with it. The key of the old one is gone with that. For the time of overlap
+// ca.pem and bundle.pem name both roots, the new one first, for what processes
+// that have not seen the change yet still sign; with no overlap they name the
+// new one alone. An expired root can be replaced, one that cannot be read is a
+// [*FileError].
+func (a *Authority) Rotate(ctx context.Context, overlap time.Duration) (Rotation, error) {
+	if a.dir == "" {
+		return Rotation{}, errors.New("an authority in memory is not rotated: it ends with its process")
+	}
+	if err := ctx.Err(); err != nil {
+		return Rotation{}, err
+	}
+	done, err := a.replaceRoot(overlap)
+	if err != nil {
+		return Rotation{}, err
+	}
+	if err := a.Open(ctx); err != nil {
+		return done, err
+	}
+	_, err = a.Refresh()
+	return done, err
+}
+
+// replaceRoot writes the three files: first the one that decides.
+func (a *Authority) replaceRoot(overlap time.Duration) (done Rotation, err error) {
+	files, now := a.files(), a.clock()
+	unlock, err := files.lock()
+	if err != nil {
+		return done, err
+	}
+	defer unlock()
+	before, _, err := files.read()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return done, err
+	}
+	tmp, made, err := files.write(now, roots{previous: before.cert, until: now.Add(overlap)})
+	if err != nil {
+		return done, err
+	}
+	file := files.path(keyFile)
+	if err := os.Rename(tmp, file); err != nil {
+		_ = os.Remove(tmp)
+		return done, &FileError{File: file, Msg: "the key of the certificate authority cannot be put into place", Err: err}
+	}
+	if err := errors.Join(syncDir(a.dir), replaceFile(a.CAFile(), made.pem(now), 0o644)); err != nil {
+		return done, err
+	}
+	done.Old = fingerprint(before.cert)
+	if before.cert != nil && overlap > 0 {
+		done.Until = made.until
+	}
+	return done, a.writeBundle(made, a.BundleFile())
+}
+
+// Refresh looks whether another process has put a new root into the folder and
+// takes it up: from then on leaves lead to that one, for the same hosts. It also
+// takes the old root out of ca.pem when its time is over. It reports whether it
+// did one of the two; bundle.pem may be stale then. A look costs one stat(2).
+//
+// When the new root cannot be used, no more leaves are made, because clients do
+// not trust the old one any longer; the next call tries again. A root.key that
+// is missing or damaged names no other root and leaves everything as it was.
+func (a *Authority) Refresh() (changed bool, err error) {
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	st := a.standing.Load()
+	if st == nil {
+		return false, errNotOpen
+	}
+	if a.dir == "" || !a.stale(st) {
+		return false, nil
+	}
+	next, err := a.load()
+	if err == nil && next.roots.cert.Equal(st.roots.cert) {
+		next.roots.cert = st.roots.cert // the same one: leaves are told by it
+		next.groups, next.issuers = st.groups, st.issuers
+	} else if err == nil {
+		next.groups = st.groups
+		next, err = a.staff(next, st.groups, a.clock())
+	}
+	if err == nil {
+		a.standing.Store(next)
+		return true, nil
+	}
+	a.seen = nil // look again
+	if have, _, rerr := a.files().read(); rerr == nil && !have.cert.Equal(st.roots.cert) {
+		a.standing.Store(&standing{roots: st.roots, groups: st.groups})
+	}
+	return false, err
+}
+
+// stale reports whether root.key is another file than the one that was loaded,
+// or the old root's time has ended since.
+func (a *Authority) stale(st *standing) bool {
+	info, err := os.Stat(a.files().path(keyFile))
+	if err != nil {
+		return false
+	}
+	if a.seen == nil || !os.SameFile(info, a.seen) || !info.ModTime().Equal(a.seen.ModTime()) {
+		return true
+	}
+	return a.overlaps && !st.roots.overlap(a.clock())
+}

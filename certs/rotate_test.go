@@ -1,0 +1,230 @@
+package certs
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func rotate(t *testing.T, dir string, c *clock, overlap time.Duration) (*Authority, Rotation) {
+	t.Helper()
+	a, err := New(Options{Dir: dir, Sealer: newBox(t, 1), Clock: c.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := a.Rotate(context.Background(), overlap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, done
+}
+
+// trusts reports which roots the two files of a folder name.
+func trusts(t *testing.T, dir string, root *x509.Certificate) (ca, bundle bool) {
+	t.Helper()
+	want := encodeCertificate(root.Raw)
+	_, inCA := count(readFile(t, filepath.Join(dir, caFile)), want)
+	_, inBundle := count(readFile(t, filepath.Join(dir, bundleFile)), want)
+	return inCA == 1, inBundle == 1
+}
+
+func TestARunningAuthorityTakesUpTheNewRoot_TL011(t *testing.T) {
+	dir, c := newDir(t), newClock()
+	a := open(t, dir, c, "a.test:443")
+	before := leaf(t, a, "a.test:443")
+	old := a.Root()
+	if changed, err := a.Refresh(); changed || err != nil {
+		t.Fatalf("nothing was rotated: %t %v", changed, err)
+	}
+	b, done := rotate(t, dir, c, day)
+	if done.Old != a.Fingerprint() || !done.Until.Equal(c.Now().Add(day)) || b.Fingerprint() == done.Old {
+		t.Errorf("%+v", done)
+	}
+	if changed, err := a.Refresh(); !changed || err != nil {
+		t.Fatalf("%t %v", changed, err)
+	}
+	after := leaf(t, a, "a.test:443")
+	if a.Fingerprint() != b.Fingerprint() || verify(b, after, "a.test", c.Now()) == nil == (verify(b, before, "a.test", c.Now()) == nil) {
+		t.Error("leaves do not lead to the new root")
+	}
+	if !bytes.Equal(a.RootPEM(), readFile(t, a.CAFile())) {
+		t.Error("what is handed out is not what is in ca.pem")
+	}
+	for range 2 { // with the old root's time not over, and over
+		ca, bundle := trusts(t, dir, old)
+		newCA, newBundle := trusts(t, dir, a.Root())
+		if overlap := c.Now().Before(done.Until); ca != overlap || bundle != overlap || !newCA || !newBundle {
+			t.Errorf("overlap %t: old root in ca.pem %t, in bundle.pem %t", overlap, ca, bundle)
+		}
+		c.Add(day)
+		changed, err := a.Refresh()
+		if err != nil || a.RefreshBundle(a.BundleFile()) != nil {
+			t.Fatal(err)
+		}
+		_ = changed
+	}
+	if leaf(t, a, "a.test:443") == nil || bytes.Contains(readFile(t, keyIn(dir)), []byte("PRIVATE")) {
+		t.Error("the authority does not work on")
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 4 {
+		t.Errorf("files left behind: %v", entries)
+	}
+}
+
+func TestRotationWithoutOverlap(t *testing.T) {
+	dir, c := newDir(t), newClock()
+	old := open(t, dir, c).Root()
+	a, done := rotate(t, dir, c, 0)
+	if ca, bundle := trusts(t, dir, old); ca || bundle || !done.Until.IsZero() {
+		t.Errorf("the old root is trusted: %t %t %v", ca, bundle, done.Until)
+	}
+	if again := open(t, dir, c); again.Fingerprint() != a.Fingerprint() {
+		t.Error("the next start has another root")
+	}
+}
+
+// Each step of a rotation may be the last one before the power goes.
+func TestACutRotationIsFinishedByTheNextStart(t *testing.T) {
+	for _, overlap := range []time.Duration{0, day} {
+		dir, c := newDir(t), newClock()
+		old := open(t, dir, c)
+		rotate(t, dir, c, day)
+		ca, bundle := readFile(t, old.CAFile()), readFile(t, old.BundleFile())
+		a, _ := rotate(t, dir, c, overlap)
+		writeFile(t, old.CAFile(), ca) // as if neither had been written
+		writeFile(t, old.BundleFile(), bundle)
+		b := open(t, dir, c)
+		if err := b.RefreshBundle(b.BundleFile()); err != nil || b.Fingerprint() != a.Fingerprint() {
+			t.Fatal(err)
+		}
+		if inCA, inBundle := trusts(t, dir, b.Root()); !inCA || !inBundle {
+			t.Error("the files do not name the new root")
+		}
+		if inCA, inBundle := trusts(t, dir, old.Root()); inCA || inBundle {
+			t.Error("the files name a root of two rotations ago")
+		}
+	}
+}
+
+// A root that cannot be used ends the old one all the same.
+func TestANewRootThatCannotBeOpenedStopsTheOldOne(t *testing.T) {
+	dir, c := newDir(t), newClock()
+	a := open(t, dir, c, "a.test:443")
+	leaf(t, a, "a.test:443")
+	other, err := New(Options{Dir: dir, Sealer: newBox(t, 2), Clock: c.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Rotate(t.Context(), day); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if changed, err := a.Refresh(); changed || err == nil || !strings.Contains(err.Error(), "another master key") {
+			t.Errorf("%t %v", changed, err)
+		}
+		if _, err := a.Leaf("a.test:443"); !errors.Is(err, ErrNotPermitted) || a.Permits("a.test:443") {
+			t.Errorf("it signs with a root that nobody trusts: %v", err)
+		}
+	}
+	if err := a.Permit([]string{"b.test:443"}); err != nil {
+		t.Error(err)
+	}
+	rotate(t, dir, c, day)
+	if changed, err := a.Refresh(); !changed || err != nil {
+		t.Fatalf("%t %v", changed, err)
+	}
+	if err := verify(a, leaf(t, a, "b.test:443"), "b.test", c.Now()); err != nil || a.Permits("a.test:443") {
+		t.Errorf("after it was put right: %v", err)
+	}
+}
+
+// What names no other root leaves the old one at work: clients trust it still.
+func TestALostOrDamagedKeyLeavesTheOldRootAtWork(t *testing.T) {
+	for _, damage := range []func(dir string) error{
+		func(dir string) error { return os.Remove(keyIn(dir)) },
+		func(dir string) error { return os.WriteFile(keyIn(dir), []byte("x"), 0o600) },
+	} {
+		dir, c := newDir(t), newClock()
+		a := open(t, dir, c, "a.test:443")
+		c.Add(time.Second)
+		if err := damage(dir); err != nil {
+			t.Fatal(err)
+		}
+		if changed, _ := a.Refresh(); changed || verify(a, leaf(t, a, "a.test:443"), "a.test", c.Now()) != nil {
+			t.Error("the root that clients trust is given up")
+		}
+	}
+}
+
+func TestAnExpiredRootIsReplaced(t *testing.T) {
+	dir, c := newDir(t), newClock()
+	old := open(t, dir, c)
+	c.Add(rootLife + day)
+	if p := refusal(t, dir, 1, c); !strings.Contains(p.Fix, "kimbap ca rotate") {
+		t.Errorf("%v", p)
+	}
+	a, done := rotate(t, dir, c, day)
+	if err := a.Permit([]string{"a.test:443"}); err != nil || done.Old != old.Fingerprint() {
+		t.Fatal(err)
+	}
+	if err := verify(a, leaf(t, a, "a.test:443"), "a.test", c.Now()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRotationsAtOnceEndWithOneRoot(t *testing.T) {
+	dir, c := newDir(t), newClock()
+	watching := open(t, dir, c, "a.test:443")
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() { rotate(t, dir, c, day) })
+		group.Go(func() {
+			if _, err := watching.Refresh(); err != nil {
+				t.Error(err)
+			}
+			if err := watching.RefreshBundle(""); err != nil {
+				t.Error(err)
+			}
+			open(t, dir, c)
+		})
+	}
+	group.Wait()
+	last := open(t, dir, c)
+	if _, err := watching.Refresh(); err != nil || watching.Fingerprint() != last.Fingerprint() {
+		t.Errorf("the running one has another root (%v)", err)
+	}
+	if ca, bundle := trusts(t, dir, last.Root()); !ca || !bundle {
+		t.Errorf("the last root is in ca.pem %t, in bundle.pem %t", ca, bundle)
+	}
+	if n, _ := count(readFile(t, last.CAFile()), last.RootPEM()); n != 2 {
+		t.Errorf("%d roots in ca.pem", n)
+	}
+}
+
+func TestWhatCannotBeRotated(t *testing.T) {
+	if _, err := opened(t, Options{Clock: time.Now}).Rotate(t.Context(), day); err == nil {
+		t.Error("a root in memory was rotated")
+	}
+	dir, c := newDir(t), newClock()
+	open(t, dir, c)
+	writeFile(t, keyIn(dir), []byte("hello"))
+	a, err := New(Options{Dir: dir, Sealer: newBox(t, 1), Clock: c.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var problem *FileError
+	if _, err := a.Rotate(t.Context(), day); !errors.As(err, &problem) || problem.File != keyIn(dir) || string(readFile(t, keyIn(dir))) != "hello" {
+		t.Errorf("a damaged key was replaced: %v", err)
+	}
+	fresh, done := rotate(t, newDir(t), c, day)
+	if done.Old != "" || fresh.Fingerprint() == "" {
+		t.Errorf("in an empty folder: %+v", done)
+	}
+}

@@ -1,0 +1,201 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+// rotateOverlap is how long clients are told to trust the root before the new
+// one. Running proxies take the new one up within a second; a day leaves time
+// for those of another machine's view of the folder, and for a look back.
+const rotateOverlap = 24 * time.Hour
+
+// CA opens the local authority on first use; commands that need no certificate
+// never touch its key. It is asked for again after an error.
+func (a *App) CA(ctx context.Context) (*certs.Authority, error) {
+	a.authority.Lock()
+	defer a.authority.Unlock()
+	if a.authority.ca != nil {
+		return a.authority.ca, nil
+	}
+	if why := a.Locked(); why != nil && a.vault.Locked() {
+		return nil, why // the authority would take its own key for a broken one
+	}
+	ca, err := a.newCA()
+	if err == nil {
+		err = ca.Open(ctx)
+	}
+	if err == nil {
+		err = ca.RefreshBundle(a.env["SSL_CERT_FILE"])
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.authority.ca = ca
+	return ca, nil
+}
+
+func (a *App) newCA() (*certs.Authority, error) {
+	return certs.New(certs.Options{
+		Dir: a.home.CA(), Sealer: a.vault.Master(), Clock: a.o.Clock, AnyHost: a.interceptsAll(),
+	})
+}
+
+// interceptsAll reports whether the tunnels of foreign hosts are opened too.
+func (a *App) interceptsAll() bool { return a.config.Proxy.Intercept == "all" }
+
+// signing is the authority that a proxy signs with: that of a run, or the home's
+// own, which a locked vault opens later.
+type signing struct {
+	a  *App
+	ca *certs.Authority // nil: the home's
+}
+
+func (s signing) open() (*certs.Authority, error) {
+	if s.ca != nil {
+		return s.ca, nil
+	}
+	return s.a.CA(context.Background())
+}
+
+// Leaf fails as long as the authority cannot be opened.
+func (s signing) Leaf(authority string) (*tls.Certificate, error) {
+	ca, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	return ca.Leaf(authority)
+}
+
+// RootPEM is what clients have been told to trust, also while its key cannot be
+// opened; nil when there is none yet.
+func (s signing) RootPEM() []byte {
+	if ca, err := s.open(); err == nil {
+		return ca.RootPEM()
+	}
+	pem, err := os.ReadFile(filepath.Join(s.a.home.CA(), "ca.pem"))
+	if err != nil {
+		return nil
+	}
+	return pem
+}
+
+// permit tells the authority the hosts of all services, before the proxy
+// intercepts them. What goes wrong leaves hosts without a certificate, which
+// the proxy refuses, and shows in status and log.
+func (s signing) permit(all ...*services.Service) {
+	ca, err := s.open()
+	if err != nil {
+		return // locked: nothing is intercepted
+	}
+	hosts := make([][]string, 0, len(all))
+	for _, one := range all {
+		hosts = append(hosts, one.Authorities)
+	}
+	s.a.authorityProblem(ca.Permit(hosts...), "no certificates for some hosts")
+}
+
+// authorityProblem remembers what is wrong with the authority, nil for nothing,
+// and logs it when it is new.
+func (a *App) authorityProblem(err error, msg string) {
+	if err == nil {
+		a.uncertified.Store(nil)
+		return
+	}
+	text := err.Error()
+	if before := a.uncertified.Swap(&text); before == nil || *before != text {
+		a.o.Log.Error().Err(err).Msg(msg)
+	}
+}
+
+// permits says why no certificate can be made for an authority, nil when one can.
+func (s signing) permits(authority string) error {
+	ca, err := s.open()
+	if err != nil || ca.Permits(authority) {
+		return err
+	}
+	e := &runtime.Error{
+		Code: runtime.CodeForbidden, Reason: runtime.ReasonNotCertified, Stage: runtime.StageSurface,
+		Msg:  fmt.Sprintf("no certificate can be made for %s: the authority of this proxy does not permit it", authority),
+		Hint: "kimbap doctor",
+	}
+	if ca.CAFile() == "" {
+		e.Msg = fmt.Sprintf("no certificate can be made for %s: its service came after this run began, and the run has forgotten the key of its root", authority)
+		e.Hint = "restart this run"
+	}
+	return e
+}
+
+// refreshCA takes up a root that `kimbap ca rotate` has made.
+func (a *App) refreshCA(ctx context.Context, s signing) {
+	ca, err := s.open()
+	if err != nil {
+		return
+	}
+	before := ca.Fingerprint()
+	changed, err := ca.Refresh()
+	if err != nil {
+		a.authorityProblem(err, "the new root of the authority cannot be used")
+		a.writeState()
+		return
+	}
+	if !changed {
+		return
+	}
+	a.authorityProblem(ca.RefreshBundle(ca.BundleFile()), "the bundle of roots cannot be written")
+	a.writeState()
+	if now := ca.Fingerprint(); now != before {
+		a.o.Log.Info().Str("fingerprint", now).Msg("took up a new root")
+		if err := a.trail.Event(ctx, audit.Event{Kind: "ca.reload", Principal: "kimbap", Fields: map[string]string{"fingerprint": now}}); err != nil {
+			a.o.Log.Error().Err(err).Msg("new root not recorded")
+		}
+	}
+}
+
+// Rotated is what RotateCA did.
+type Rotated struct {
+	Fingerprint string     `json:"fingerprint"`
+	NotAfter    time.Time  `json:"not_after"`
+	Old         string     `json:"old_fingerprint,omitempty"`
+	OldUntil    *time.Time `json:"old_trusted_until,omitempty"` // nil: not trusted any more
+	CA          string     `json:"ca"`
+	Bundle      string     `json:"bundle"`
+	Proxies     []Running  `json:"proxies"` // which take the new root up within a second
+}
+
+// RotateCA puts a new root in the place of the home's, for all proxies that run
+// over it. With now, clients are told to forget the old one at once, else in a day.
+func (a *App) RotateCA(ctx context.Context, now bool) (Rotated, error) {
+	overlap := rotateOverlap
+	if now {
+		overlap = 0
+	}
+	ca, err := a.newCA()
+	if err != nil {
+		return Rotated{}, err
+	}
+	if err := a.trail.Event(ctx, audit.Event{Kind: "ca.rotate", Principal: a.Operator().ID, Fields: map[string]string{"overlap": overlap.String()}}); err != nil {
+		return Rotated{}, err
+	}
+	done, err := ca.Rotate(ctx, overlap)
+	if err != nil {
+		return Rotated{}, err
+	}
+	out := Rotated{
+		Fingerprint: ca.Fingerprint(), NotAfter: ca.Root().NotAfter, Old: done.Old,
+		CA: ca.CAFile(), Bundle: ca.BundleFile(), Proxies: append([]Running{}, a.Proxies()...),
+	}
+	if !done.Until.IsZero() {
+		out.OldUntil = &done.Until
+	}
+	return out, nil
+}
