@@ -35,7 +35,7 @@ type RunOptions struct {
 // Run starts a program behind a proxy of its own and returns its exit code.
 // The proxy, its certificates and its token end with the program.
 func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
-	ca, dir, err := a.runCA(ctx)
+	ca, dir, bundle, err := a.runCA(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -62,25 +62,32 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 		served <- err
 		return 0, err
 	case addr := <-ready:
-		return a.startChild(ctx, o, dir, addr)
+		place := runner.Place{
+			Proxy: "http://" + addr.String(), CA: filepath.Join(dir, "ca.pem"),
+			Bundle: filepath.Join(dir, "bundle.pem"), Settings: filepath.Join(dir, "clients"), Own: a.ownSettings(),
+		}
+		if err := writeSettings(place.Settings, place, bundle); err != nil {
+			return 0, err
+		}
+		return a.startChild(ctx, o, place)
 	}
 }
 
 // runCA makes a root that only this run's program trusts, and that only this
 // process can sign with.
-func (a *App) runCA(ctx context.Context) (*certs.Authority, string, error) {
-	ca, err := certs.New(certs.Options{Clock: a.o.Clock})
+func (a *App) runCA(ctx context.Context) (ca *certs.Authority, dir string, bundle []byte, err error) {
+	ca, err = certs.New(certs.Options{Clock: a.o.Clock})
 	if err != nil {
-		return nil, "", err
+		return nil, "", nil, err
 	}
 	if err := ca.Open(ctx); err != nil {
-		return nil, "", err
+		return nil, "", nil, err
 	}
-	dir, err := os.MkdirTemp("", "kimbap-run-")
+	dir, err = os.MkdirTemp("", "kimbap-run-")
 	if err != nil {
-		return nil, "", err
+		return nil, "", nil, err
 	}
-	bundle, err := certs.Bundle(a.env["SSL_CERT_FILE"], ca.RootPEM())
+	bundle, err = certs.Bundle(a.env["SSL_CERT_FILE"], ca.RootPEM())
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "ca.pem"), ca.RootPEM(), 0o600)
 	}
@@ -89,16 +96,17 @@ func (a *App) runCA(ctx context.Context) (*certs.Authority, string, error) {
 	}
 	if err != nil {
 		os.RemoveAll(dir)
-		return nil, "", err
+		return nil, "", nil, err
 	}
-	return ca, dir, nil
+	return ca, dir, bundle, nil
 }
 
-func (a *App) startChild(ctx context.Context, o RunOptions, dir string, addr net.Addr) (int, error) {
+func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place) (int, error) {
 	placeholders, linked, err := a.Placeholders(ctx)
 	if err != nil {
 		return 0, err
 	}
+	place.Placeholders = placeholders
 	isSecret, err := a.storedValues(ctx)
 	if err != nil {
 		return 0, err
@@ -113,10 +121,7 @@ func (a *App) startChild(ctx context.Context, o RunOptions, dir string, addr net
 	}
 	options := runner.Options{
 		Command: o.Command, Env: a.o.Env, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Say: o.Say,
-		Place: runner.Place{
-			Proxy: "http://" + addr.String(), CA: filepath.Join(dir, "ca.pem"),
-			Bundle: filepath.Join(dir, "bundle.pem"), Placeholders: placeholders,
-		},
+		Place:       place,
 		SecretNames: names, IsSecret: isSecret, GitHosts: a.gitHosts(linked),
 		UserDir: a.env["HOME"], Self: o.Self,
 	}
