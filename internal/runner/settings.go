@@ -84,7 +84,7 @@ func settings(p Place) []Variable {
 	return []Variable{
 		{wgetrcVar, path.Join(p.Settings, wgetrcFile)},
 		{phpVar, phpFolders(p.Own) + path.Join(p.Settings, phpFolder)},
-		{javaVar, javaOptions(p.Own[javaVar]) + quoteJava("@"+path.Join(p.Settings, javaArgs(proxy)))},
+		{javaVar, javaOptions(p.Own[javaVar]) + `"@` + path.Join(p.Settings, javaArgs(proxy)) + `"`},
 	}
 }
 
@@ -129,7 +129,8 @@ func phpFolders(own map[string]string) string {
 	return kept
 }
 
-// ourJavaArgs is the word that [settings] adds.
+// ourJavaArgs is the word that [settings] adds. In the variable, unlike in a
+// file of arguments, a backslash is one.
 var ourJavaArgs = regexp.MustCompile(`\s*"@[^"]*/kimbap-java-[^"/]*\.args"`)
 
 func javaOptions(own string) string {
@@ -139,8 +140,7 @@ func javaOptions(own string) string {
 	return own
 }
 
-// quoteJava quotes one word for the java launcher, in its variable and in its
-// files of arguments alike.
+// quoteJava quotes one word in a file of arguments for the java launcher.
 func quoteJava(word string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(word) + `"`
 }
