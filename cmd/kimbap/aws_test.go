@@ -175,7 +175,7 @@ func TestSignaturesOfTheCallerStayValid(t *testing.T) {
 	} {
 		h.write(t, service, fmt.Appendf(nil, awsService, auth))
 		h.kimbap(t, "", "service", "install", "--yes", service)
-		if strings.Contains(auth, "keep") {
+		if strings.Contains(auth, "s3.kept") {
 			h.kimbap(t, acmeKey+"\n", "link", "s3", "--no-check")
 		}
 		t.Run(name, same)

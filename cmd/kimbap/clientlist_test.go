@@ -45,7 +45,8 @@ func clients(t *testing.T, w *world) []client {
 	usual := []string{"get", "json", "form", "missing", "broken", "reply", "down", "up", "reuse", "stream"}
 	with := func(more ...string) []string { return append(more, usual...) }
 	python := []string{"/usr/bin/python3", file("client.py")}
-	java := []string{"java", "-XX:TieredStopAtLevel=1", file("Client.java")}
+	java := []string{"java", "-XX:TieredStopAtLevel=1", "-cp", w.dir, "Client"}
+	noJava := compiled(file("Client.java"), w.dir)
 	own := w.ownSettings(t)
 	return []client{
 		{name: "curl", argv: []string{"sh", file("curl.sh")}, cases: with("hop", "bare"), oneConn: true, missing: installed("curl")},
@@ -55,12 +56,12 @@ func clients(t *testing.T, w *world) []client {
 		{name: "httpx", argv: append(python, "httpx"), cases: with("hop"), oneConn: true, missing: library("httpx")},
 		{name: "aiohttp", argv: append(python, "aiohttp"), cases: usual, oneConn: true, missing: library("aiohttp")},
 		{name: "ruby", argv: []string{"ruby", file("client.rb")}, cases: with("hop"), oneConn: true, missing: installed("ruby")},
-		{name: "php", argv: []string{"php", file("client.php")}, cases: with("hop"), missing: extension("curl"), own: own},
-		{name: "java HttpClient", argv: append(java, "http"), cases: usual, missing: installed("javac"), own: own},
-		{name: "java URLConnection", argv: append(java, "url"), cases: usual, missing: installed("javac"), own: own},
+		{name: "php", argv: []string{"php", file("client.php")}, cases: with("hop"), oneConn: true, missing: extension("curl"), own: own},
+		{name: "java HttpClient", argv: append(java, "http"), cases: usual, oneConn: true, missing: noJava, own: own},
+		{name: "java URLConnection", argv: append(java, "url"), cases: usual, oneConn: true, missing: noJava, own: own},
 		{name: "undici", argv: []string{"node", file("undici.cjs")}, cases: usual, oneConn: true, missing: module("undici")},
 		{name: "deno", argv: []string{binary("@deno/*/deno"), "run", "-A", file("fetch.mjs")}, cases: usual, missing: module("@deno/*/deno")},
-		{name: "bun", argv: []string{binary("@oven/*/bin/bun"), file("fetch.mjs")}, cases: usual, missing: module("@oven/*/bin/bun")},
+		{name: "bun", argv: []string{binary("@oven/*/bin/bun"), file("fetch.mjs")}, cases: usual, oneConn: true, missing: module("@oven/*/bin/bun")},
 		{name: "net-http", argv: []string{"goclient"}, cases: with("hop"), oneConn: true},
 	}
 }
@@ -69,6 +70,14 @@ func clients(t *testing.T, w *world) []client {
 func library(name string) error {
 	if out, err := exec.Command("/usr/bin/python3", "-c", "import "+name).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// compiled puts the classes of a Java program into a folder.
+func compiled(source, dir string) error {
+	if out, err := exec.Command("javac", "-d", dir, source).CombinedOutput(); err != nil {
+		return fmt.Errorf("javac: %w: %s", err, out)
 	}
 	return nil
 }
