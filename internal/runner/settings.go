@@ -2,7 +2,6 @@ package runner
 
 import (
 	"fmt"
-	"net/url"
 	"os"
 	"path"
 	"regexp"
@@ -47,19 +46,15 @@ func InContainer(p Place) Place {
 // as p.Settings, by their names in it. trust is a Java key store and password
 // its password.
 func SettingsFiles(p Place, trust []byte, password string) (map[string][]byte, error) {
-	proxy, err := url.Parse(p.Proxy)
-	if err != nil || proxy.Hostname() == "" {
+	host, port := address(p.Proxy)
+	if host == "" {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Msg: "the proxy is not a URL with a host", Hint: "kimbap env --proxy http://127.0.0.1:7788",
 		}
 	}
-	port := proxy.Port()
-	if port == "" {
-		port = "80"
-	}
 	options := [][2]string{
-		{"http.proxyHost", proxy.Hostname()}, {"http.proxyPort", port},
-		{"https.proxyHost", proxy.Hostname()}, {"https.proxyPort", port},
+		{"http.proxyHost", host}, {"http.proxyPort", port},
+		{"https.proxyHost", host}, {"https.proxyPort", port},
 		{"javax.net.ssl.trustStore", path.Join(p.Settings, trustFile)},
 		{"javax.net.ssl.trustStoreType", "JKS"}, {"javax.net.ssl.trustStorePassword", password},
 	}
@@ -68,28 +63,42 @@ func SettingsFiles(p Place, trust []byte, password string) (map[string][]byte, e
 		args.WriteString(quoteJava("-D"+option[0]+"="+option[1]) + "\n")
 	}
 	return map[string][]byte{
-		wgetrcFile:      []byte(systemWgetrc(p.Own) + "ca_certificate = " + p.Bundle + "\n"),
-		phpFile:         []byte("curl.cainfo = " + quoteINI(p.Bundle) + "\nopenssl.cafile = " + quoteINI(p.Bundle) + "\n"),
-		javaArgs(proxy): []byte(args.String()),
-		trustFile:       trust,
+		wgetrcFile:        []byte(systemWgetrc(p.Own) + "ca_certificate = " + p.Bundle + "\n"),
+		phpFile:           []byte("curl.cainfo = " + quoteINI(p.Bundle) + "\nopenssl.cafile = " + quoteINI(p.Bundle) + "\n"),
+		javaArgs(p.Proxy): []byte(args.String()),
+		trustFile:         trust,
 	}, nil
 }
 
 // settings returns the variables that lead to those files.
 func settings(p Place) []Variable {
-	proxy, err := url.Parse(p.Proxy)
-	if err != nil {
-		proxy = &url.URL{}
-	}
 	return []Variable{
 		{wgetrcVar, path.Join(p.Settings, wgetrcFile)},
 		{phpVar, phpFolders(p.Own) + path.Join(p.Settings, phpFolder)},
-		{javaVar, javaOptions(p.Own[javaVar]) + `"@` + path.Join(p.Settings, javaArgs(proxy)) + `"`},
+		{javaVar, javaOptions(p.Own[javaVar]) + `"@` + path.Join(p.Settings, javaArgs(p.Proxy)) + `"`},
 	}
 }
 
-func javaArgs(proxy *url.URL) string {
-	return fmt.Sprintf(javaArgsFile, strings.NewReplacer(":", "-", "[", "", "]", "").Replace(proxy.Host))
+// proxyAddress is the host and port of a proxy's URL. What stands before them
+// may be anything: clients do not agree on what a user name may hold.
+var proxyAddress = regexp.MustCompile(`^(?:[a-z]+://)?(?:.*@)?(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(\d+))?/?$`)
+
+// address returns a proxy's host, without brackets, and port; "" when the text
+// names none.
+func address(proxy string) (host, port string) {
+	found := proxyAddress.FindStringSubmatch(proxy)
+	if found == nil {
+		return "", ""
+	}
+	if port = found[2]; port == "" {
+		port = "80"
+	}
+	return strings.Trim(found[1], "[]"), port
+}
+
+func javaArgs(proxy string) string {
+	host, port := address(proxy)
+	return fmt.Sprintf(javaArgsFile, strings.ReplaceAll(host, ":", "-")+"-"+port)
 }
 
 // systemWgetrc is what our file stands in for; "" in a container, whose own we

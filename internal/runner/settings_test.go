@@ -70,9 +70,20 @@ func TestWgetKeepsItsSystemsSettings(t *testing.T) {
 }
 
 func TestSettingsRefuseWhatIsNoProxy(t *testing.T) {
-	for _, proxy := range []string{"", "127.0.0.1:7788", "http://", "http://%zz"} {
+	for _, proxy := range []string{"", "http://", "http://%zz", "http://a b", "http://h:x", "http://h:1/../x", "http://tok@"} {
 		if _, err := SettingsFiles(Place{Proxy: proxy, Settings: "/s"}, nil, ""); err == nil {
 			t.Errorf("%q is accepted", proxy)
+		}
+	}
+}
+
+func TestSettingsFindTheProxysAddress(t *testing.T) {
+	for proxy, want := range map[string]string{
+		"http://127.0.0.1:7788": "127.0.0.1 7788", "http://kmb_x@host.docker.internal:1/": "host.docker.internal 1",
+		"http://a b;c`d'@h:2": "h 2", "http://[::1]:3": "::1 3", "http://proxy": "proxy 80", "h:4": "h 4",
+	} {
+		if host, port := address(proxy); host+" "+port != want {
+			t.Errorf("%q: %s %s, want %s", proxy, host, port, want)
 		}
 	}
 }
