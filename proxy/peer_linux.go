@@ -16,7 +16,7 @@ const (
 	diagAnswerSize   = 72 // struct inet_diag_msg
 	diagID           = 4  // struct inet_diag_sockid in the answer
 	diagRequestID    = 8  // and in the request
-	diagIDAddresses  = 36 // its ports and addresses
+	diagIDPorts      = 4  // its ports, behind which come two addresses of 16 bytes each
 	diagUID          = 64
 	diagInode        = 68
 )
@@ -33,8 +33,7 @@ func socketOwner(from, to netip.AddrPort) runtime.Peer {
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1}); err != nil {
 		return runtime.Peer{}
 	}
-	ask := diagRequest(from, to)
-	if err := unix.Sendto(fd, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	if err := unix.Sendto(fd, diagRequest(from, to), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return runtime.Peer{}
 	}
 	buf := make([]byte, 4096)
@@ -45,7 +44,7 @@ func socketOwner(from, to netip.AddrPort) runtime.Peer {
 	if kernel, ok := sender.(*unix.SockaddrNetlink); !ok || kernel.Pid != 0 {
 		return runtime.Peer{}
 	}
-	uid, ok := diagAnswer(buf[:n], ask)
+	uid, ok := diagAnswer(buf[:n], from, to)
 	if !ok {
 		return runtime.Peer{}
 	}
@@ -74,8 +73,9 @@ func diagRequest(from, to netip.AddrPort) []byte {
 	return m
 }
 
-// diagAnswer reads the owner out of the kernel's answer to ask.
-func diagAnswer(m, ask []byte) (uid int, ok bool) {
+// diagAnswer reads the owner of the socket between from and to out of the
+// kernel's answer.
+func diagAnswer(m []byte, from, to netip.AddrPort) (uid int, ok bool) {
 	if len(m) < unix.SizeofNlMsghdr+diagAnswerSize {
 		return 0, false
 	}
@@ -83,12 +83,28 @@ func diagAnswer(m, ask []byte) (uid int, ok bool) {
 	if native.Uint16(m[4:]) != sockDiagByFamily {
 		return 0, false
 	}
-	body, asked := m[unix.SizeofNlMsghdr:], ask[unix.SizeofNlMsghdr+diagRequestID:]
-	if string(body[diagID:diagID+diagIDAddresses]) != string(asked[:diagIDAddresses]) {
+	body := m[unix.SizeofNlMsghdr:]
+	if gotFrom, gotTo := diagEnds(body); gotFrom != from || gotTo != to {
 		return 0, false
 	}
 	if native.Uint32(body[diagInode:]) == 0 {
 		return 0, false
 	}
 	return int(native.Uint32(body[diagUID:])), true
+}
+
+// diagEnds reads the two ends of a socket. Those of an IPv6 socket that is
+// connected over IPv4, as all of Java's are, are mapped addresses, also where
+// the question named plain ones.
+func diagEnds(body []byte) (from, to netip.AddrPort) {
+	id := body[diagID:]
+	end := func(port, address int) netip.AddrPort {
+		at := id[diagIDPorts+address*16:]
+		addr := netip.AddrFrom16([16]byte(at[:16])).Unmap()
+		if body[0] == unix.AF_INET {
+			addr = netip.AddrFrom4([4]byte(at[:4]))
+		}
+		return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(id[port*2:]))
+	}
+	return end(0, 0), end(1, 1)
 }

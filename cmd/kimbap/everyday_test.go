@@ -35,7 +35,7 @@ func newInternet(t *testing.T, w *world) internet {
 	return internet{
 		api:       w.serve(t, "api.github.com", demands("Authorization", "Bearer "+keys["github"], githubAPI(t))),
 		git:       w.serve(t, "github.com", demands("Authorization", "Basic "+basic, gitServer(t))),
-		npm:       w.serve(t, "registry.npmjs.org", demands("Authorization", "Bearer "+keys["npm"], registry(t))),
+		npm:       w.serve(t, "registry.npmjs.org", demands("Authorization", "Bearer "+keys["npm"], registry(t, "registry.npmjs.org"))),
 		openai:    w.serve(t, "api.openai.com", demands("Authorization", "Bearer "+keys["openai"], openAI())),
 		anthropic: w.serve(t, "api.anthropic.com", demands("X-Api-Key", keys["anthropic"], anthropic())),
 		plain: w.serve(t, "example.com", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -21,6 +21,10 @@ var addresses = map[string]string{
 	"registry.npmjs.org": "93.184.216.13",
 	"api.openai.com":     "93.184.216.14",
 	"api.anthropic.com":  "93.184.216.15",
+	"cargo.acme.example": "93.184.216.16",
+	"pypi.acme.example":  "93.184.216.17",
+	"npm.acme.example":   "93.184.216.18",
+	"s3.acme.example":    "93.184.216.19",
 	"example.com":        "93.184.216.34",
 }
 

@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// registry is registry.npmjs.org with one package in it.
-func registry(t *testing.T) http.Handler {
+// registry is a registry of npm's with one package in it.
+func registry(t *testing.T, host string) http.Handler {
 	tarball := packed(t, map[string]string{
 		"package/package.json": `{"name":"door-hinge","version":"1.2.3","main":"index.js"}`,
 		"package/index.js":     `module.exports = 'it squeaks'`,
@@ -32,7 +32,7 @@ func registry(t *testing.T) http.Handler {
 		"versions": map[string]any{"1.2.3": map[string]any{
 			"name": "door-hinge", "version": "1.2.3", "main": "index.js",
 			"dist": map[string]string{
-				"tarball":   "https://registry.npmjs.org/door-hinge/-/door-hinge-1.2.3.tgz",
+				"tarball":   "https://" + host + "/door-hinge/-/door-hinge-1.2.3.tgz",
 				"integrity": "sha512-" + base64.StdEncoding.EncodeToString(digest[:]),
 			},
 		}},

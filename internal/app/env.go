@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sort"
 	"strings"
 
@@ -28,7 +30,10 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 	if err != nil {
 		return "", nil, err
 	}
-	place := runner.Place{Proxy: o.Proxy, CA: ca.CAFile(), Bundle: ca.BundleFile(), Placeholders: placeholders}
+	place := runner.Place{
+		Proxy: o.Proxy, CA: ca.CAFile(), Bundle: ca.BundleFile(), Settings: filepath.Join(a.home.CA(), "clients"),
+		Own: a.ownSettings(), Placeholders: placeholders,
+	}
 	if place.Proxy == "" {
 		address := a.config.Proxy.Listen
 		if running := a.Proxies(); len(running) > 0 {
@@ -42,7 +47,13 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 		}
 		place.Proxy = "http://" + address
 	}
+	if o.Shell == "docker" {
+		place.Settings = filepath.Join(a.home.CA(), "clients-docker")
+	}
 	if !o.Unset {
+		if err := a.settle(place, o.Shell == "docker"); err != nil {
+			return "", nil, err
+		}
 		notes = append(notes, a.replaced(placeholders)...)
 	}
 	text, err = runner.Format(o.Shell, place, o.Unset)
@@ -50,6 +61,25 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 		err = &runtime.Error{Code: runtime.CodeInvalidInput, Msg: err.Error(), Hint: "kimbap env --help"}
 	}
 	return text, notes, err
+}
+
+// settle writes the files of settings that the variables name, for a container
+// with the paths that it will see.
+func (a *App) settle(place runner.Place, container bool) error {
+	bundle, err := os.ReadFile(place.Bundle)
+	if err != nil {
+		return fmt.Errorf("settings for clients: %w", err)
+	}
+	dir := place.Settings
+	if container {
+		place = runner.InContainer(place)
+	}
+	return writeSettings(dir, place, bundle)
+}
+
+// ownSettings are the user's values of variables that kimbap's come behind.
+func (a *App) ownSettings() map[string]string {
+	return runner.Own(func(name string) string { return a.env[name] })
 }
 
 // replaced names the real keys of this environment that placeholders stand in for.

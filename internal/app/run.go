@@ -40,7 +40,7 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	ca, dir, err := a.runCA(ctx, known)
+	ca, dir, bundle, err := a.runCA(ctx, known)
 	if err != nil {
 		return 0, err
 	}
@@ -67,27 +67,34 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 		served <- err
 		return 0, err
 	case addr := <-ready:
-		return a.startChild(ctx, o, dir, addr, secretNames(known))
+		place := runner.Place{
+			Proxy: "http://" + addr.String(), CA: filepath.Join(dir, "ca.pem"),
+			Bundle: filepath.Join(dir, "bundle.pem"), Settings: filepath.Join(dir, "clients"), Own: a.ownSettings(),
+		}
+		if err := writeSettings(place.Settings, place, bundle); err != nil {
+			return 0, err
+		}
+		return a.startChild(ctx, o, place, secretNames(known))
 	}
 }
 
 // runCA makes a root that only this run's program trusts. It signs for what is
 // installed and for what the catalogue holds, so that a service can be linked
 // while the program runs; then its key is forgotten.
-func (a *App) runCA(ctx context.Context, known []*services.Service) (*certs.Authority, string, error) {
-	ca, err := certs.New(certs.Options{Sealer: a.vault.Master(), Clock: a.o.Clock, AnyHost: a.interceptsAll()})
+func (a *App) runCA(ctx context.Context, known []*services.Service) (ca *certs.Authority, dir string, bundle []byte, err error) {
+	ca, err = certs.New(certs.Options{Sealer: a.vault.Master(), Clock: a.o.Clock, AnyHost: a.interceptsAll()})
 	if err != nil {
-		return nil, "", err
+		return nil, "", nil, err
 	}
 	if err := ca.Open(ctx); err != nil {
-		return nil, "", err
+		return nil, "", nil, err
 	}
 	signing{a, ca}.permit(append(slices.Clone(a.Services().Services()), known...)...)
-	dir, err := os.MkdirTemp("", "kimbap-run-")
+	dir, err = os.MkdirTemp("", "kimbap-run-")
 	if err != nil {
-		return nil, "", err
+		return nil, "", nil, err
 	}
-	bundle, err := certs.Bundle(a.env["SSL_CERT_FILE"], ca.RootPEM())
+	bundle, err = certs.Bundle(a.env["SSL_CERT_FILE"], ca.RootPEM())
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "ca.pem"), ca.RootPEM(), 0o600)
 	}
@@ -96,16 +103,17 @@ func (a *App) runCA(ctx context.Context, known []*services.Service) (*certs.Auth
 	}
 	if err != nil {
 		os.RemoveAll(dir)
-		return nil, "", err
+		return nil, "", nil, err
 	}
-	return ca, dir, nil
+	return ca, dir, bundle, nil
 }
 
-func (a *App) startChild(ctx context.Context, o RunOptions, dir string, addr net.Addr, secret []string) (int, error) {
+func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, secret []string) (int, error) {
 	placeholders, linked, err := a.Placeholders(ctx)
 	if err != nil {
 		return 0, err
 	}
+	place.Placeholders = placeholders
 	isSecret, err := a.storedValues(ctx)
 	if err != nil {
 		return 0, err
@@ -116,10 +124,7 @@ func (a *App) startChild(ctx context.Context, o RunOptions, dir string, addr net
 	}
 	options := runner.Options{
 		Command: o.Command, Env: a.o.Env, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Say: o.Say,
-		Place: runner.Place{
-			Proxy: "http://" + addr.String(), CA: filepath.Join(dir, "ca.pem"),
-			Bundle: filepath.Join(dir, "bundle.pem"), Placeholders: placeholders,
-		},
+		Place:       place,
 		SecretNames: secret, IsSecret: isSecret, GitHosts: a.gitHosts(linked),
 		UserDir: a.env["HOME"], Self: o.Self,
 	}

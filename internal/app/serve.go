@@ -191,21 +191,24 @@ func (a *App) writeState() {
 	}
 	data, err := json.Marshal(now)
 	if err == nil {
-		err = replaceFile(a.stateFile(now.kind), data)
+		err = replaceFile(a.stateFile(now.kind), data, 0o600)
 	}
 	if err != nil {
 		a.o.Log.Warn().Err(err).Msg("state file not written")
 	}
 }
 
-// replaceFile writes a 0600 file that is always whole.
-func replaceFile(path string, data []byte) error {
+// replaceFile writes a file that is always whole.
+func replaceFile(path string, data []byte, mode os.FileMode) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(tmp.Name())
 	_, err = tmp.Write(data)
+	if err == nil {
+		err = os.Chmod(tmp.Name(), mode)
+	}
 	if cerr := tmp.Close(); err == nil {
 		err = cerr
 	}

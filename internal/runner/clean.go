@@ -38,6 +38,7 @@ func clean(env, secretNames []string, isSecret func(string) bool) (kept, removed
 // extend adds what leads the program through the proxy. What it adds replaces
 // what was there.
 func extend(env []string, p Place, gitHosts []string) []string {
+	p.Own = Own(func(name string) string { return lookup(env, name) })
 	for _, v := range Variables(p) {
 		env = set(env, v.Name, v.Value)
 	}

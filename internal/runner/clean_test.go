@@ -21,7 +21,7 @@ func TestCleanTakesKeysOut(t *testing.T) {
 }
 
 func TestExtendReplacesWhatWasThere(t *testing.T) {
-	place := Place{Proxy: "http://127.0.0.1:1", CA: "/ca.pem", Bundle: "/bundle.pem", Placeholders: map[string]string{"GITHUB_TOKEN": "ghp_kimbap"}}
+	place := Place{Proxy: "http://127.0.0.1:1", CA: "/ca.pem", Bundle: "/bundle.pem", Settings: "/clients", Placeholders: map[string]string{"GITHUB_TOKEN": "ghp_kimbap"}}
 	env := extend([]string{"HTTPS_PROXY=http://old", "HTTPS_PROXY=http://older", "SSL_CERT_FILE=/old", "HOME=/h"}, place, nil)
 	for _, want := range []string{"HTTPS_PROXY=http://127.0.0.1:1", "https_proxy=http://127.0.0.1:1", "SSL_CERT_FILE=/bundle.pem", "NODE_EXTRA_CA_CERTS=/ca.pem", "GITHUB_TOKEN=ghp_kimbap", "HOME=/h"} {
 		name, _, _ := strings.Cut(want, "=")

@@ -10,6 +10,8 @@ type Place struct {
 	Proxy        string            // URL, with the token as user where one is needed
 	CA           string            // file with our root alone, for variables that add
 	Bundle       string            // file with the system's roots and ours, for variables that replace
+	Settings     string            // folder with the files of SettingsFiles, for clients that have no such variable
+	Own          map[string]string // what Own picks from the user's environment; nil in a container
 	Placeholders map[string]string // what SDKs want to see before they start: GITHUB_TOKEN=…
 }
 
@@ -59,6 +61,7 @@ func Variables(p Place) []Variable {
 	add("1", "NODE_USE_ENV_PROXY")
 	add(p.Bundle, replacing...)
 	add(p.CA, adding...)
+	out = append(out, settings(p)...)
 	names := make([]string, 0, len(p.Placeholders))
 	for name := range p.Placeholders {
 		names = append(names, name)

@@ -46,7 +46,7 @@ func cover(args []string) (int, error) {
 func options(folder string, command []string, say func(string)) Options {
 	o := Options{
 		Command: command, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Say: say,
-		Place:    Place{Proxy: "http://127.0.0.1:1", CA: "/ca.pem", Bundle: "/bundle.pem"},
+		Place:    Place{Proxy: "http://127.0.0.1:1", CA: "/ca.pem", Bundle: "/bundle.pem", Settings: "/clients"},
 		IsSecret: func(string) bool { return false },
 		Self:     []string{"/proc/self/exe", "_cover"},
 	}

@@ -36,7 +36,7 @@ func (o *Options) check() error {
 		return errors.New("runner: no command")
 	case o.Say == nil || o.IsSecret == nil:
 		return errors.New("runner: Options.Say and Options.IsSecret are required")
-	case o.Place.Proxy == "" || o.Place.CA == "" || o.Place.Bundle == "":
+	case o.Place.Proxy == "" || o.Place.CA == "" || o.Place.Bundle == "" || o.Place.Settings == "":
 		return errors.New("runner: Options.Place is not complete")
 	case len(o.Cover) > 0 && len(o.Self) == 0:
 		return errors.New("runner: covering needs Options.Self")

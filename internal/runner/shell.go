@@ -9,10 +9,12 @@ import (
 // Shells are the forms that [Format] can write.
 func Shells() []string { return []string{"sh", "fish", "pwsh", "dotenv", "docker", "json"} }
 
-// Where containers find the two certificate files that docker mounts.
+// Where containers find the two certificate files and the folder of settings
+// that docker mounts.
 const (
-	containerCA     = "/etc/kimbap/ca.pem"
-	containerBundle = "/etc/kimbap/bundle.pem"
+	containerCA       = "/etc/kimbap/ca.pem"
+	containerBundle   = "/etc/kimbap/bundle.pem"
+	containerSettings = "/etc/kimbap/clients"
 )
 
 // Format writes variables for a shell, or takes them back with unset. docker
@@ -77,14 +79,13 @@ func asJSON(vars []Variable, unset bool) (string, error) {
 // docker writes words for $(kimbap env --shell docker), which the shell splits
 // and does not unquote: a value that it would take apart is refused.
 func docker(p Place) (string, error) {
-	inside := p
-	inside.CA, inside.Bundle = containerCA, containerBundle
 	args := []string{
 		"--add-host=host.docker.internal:host-gateway",
 		"--volume=" + p.CA + ":" + containerCA + ":ro",
 		"--volume=" + p.Bundle + ":" + containerBundle + ":ro",
+		"--volume=" + p.Settings + ":" + containerSettings + ":ro",
 	}
-	for _, v := range Variables(inside) {
+	for _, v := range Variables(InContainer(p)) {
 		args = append(args, "--env="+v.Name+"="+v.Value)
 	}
 	for _, arg := range args {

@@ -13,7 +13,7 @@ var hostile = []string{"plain", "with space", "it's", `back\slash`, "$(touch x)"
 // TestShellReadsBack lets a real shell read what Format writes for it.
 func TestShellReadsBack(t *testing.T) {
 	for _, value := range hostile {
-		text, err := Format("sh", Place{Proxy: value, CA: "/ca", Bundle: "/bundle"}, false)
+		text, err := Format("sh", Place{Proxy: value, CA: "/ca", Bundle: "/bundle", Settings: "/clients"}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +25,7 @@ func TestShellReadsBack(t *testing.T) {
 }
 
 func TestUnsetTakesEveryVariableBack(t *testing.T) {
-	p := Place{Proxy: "http://127.0.0.1:1", CA: "/ca", Bundle: "/bundle", Placeholders: map[string]string{"GITHUB_TOKEN": "ghp_kimbap"}}
+	p := Place{Proxy: "http://127.0.0.1:1", CA: "/ca", Bundle: "/bundle", Settings: "/clients", Placeholders: map[string]string{"GITHUB_TOKEN": "ghp_kimbap"}}
 	text, err := Format("sh", p, true)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestFormatRefuses(t *testing.T) {
 // TestDockerMountsWhatItNames: the paths are the container's, and the list
 // survives the shell's splitting.
 func TestDockerMountsWhatItNames(t *testing.T) {
-	text, err := Format("docker", Place{Proxy: "http://kmb_x@host.docker.internal:7788", CA: "/home/o/ca.pem", Bundle: "/home/o/bundle.pem"}, false)
+	text, err := Format("docker", Place{Proxy: "http://kmb_x@host.docker.internal:7788", CA: "/home/o/ca.pem", Bundle: "/home/o/bundle.pem", Settings: "/clients"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestDockerMountsWhatItNames(t *testing.T) {
 
 // The shell splits what docker gets, so a value with a space cannot be given.
 func TestDockerRefusesWhatAShellWouldSplit(t *testing.T) {
-	if text, err := Format("docker", Place{Proxy: "http://h:1", CA: "/Users/A Person/ca.pem", Bundle: "/b"}, false); err == nil || text != "" {
+	if text, err := Format("docker", Place{Proxy: "http://h:1", CA: "/Users/A Person/ca.pem", Bundle: "/b", Settings: "/clients"}, false); err == nil || text != "" {
 		t.Errorf("%q, %v", text, err)
 	}
 }

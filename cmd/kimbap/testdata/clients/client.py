@@ -1,4 +1,4 @@
-"""client.py urllib|requests|httpx BASE CONTROL DIR CASE...: see clients_test.go for what each case does and prints."""
+"""client.py urllib|requests|httpx|aiohttp BASE CONTROL DIR CASE...: see clients_test.go for what each case does and prints."""
 import hashlib
 import socket
 import sys
@@ -51,6 +51,27 @@ elif library == "httpx":
         request = client.build_request(method, base + path, headers=dict(headers), content=body)
         answer = client.send(request, stream=True)
         return answer.status_code, answer.headers.multi_items(), answer.iter_raw()
+
+elif library == "aiohttp":
+    import asyncio
+    import aiohttp
+
+    loop = asyncio.new_event_loop()
+
+    async def opened():
+        return aiohttp.ClientSession(trust_env=True, auto_decompress=False)
+
+    session = loop.run_until_complete(opened())
+
+    def send(method, path, headers=(), body=None):
+        answer = loop.run_until_complete(session.request(method, base + path, headers=dict(headers), data=body))
+
+        def parts():
+            while part := loop.run_until_complete(answer.content.readany()):
+                yield part
+            answer.release()
+
+        return answer.status, answer.headers.items(), parts()
 
 else:
     sys.exit("no such library: " + library)
@@ -111,3 +132,5 @@ for case in sys.argv[5:]:
     print("==", case)
     cases[case]()
     sys.stdout.flush()
+if library == "aiohttp":
+    loop.run_until_complete(session.close())

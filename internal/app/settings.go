@@ -1,0 +1,39 @@
+package app
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/internal/runner"
+)
+
+// writeSettings writes the files of settings of a place into a folder, which
+// the clients see as place.Settings. bundle is the text of its bundle.pem. They
+// hold nothing secret, and a container's user must be able to read them. Files
+// that are right already stay untouched: a client may be reading.
+func writeSettings(dir string, place runner.Place, bundle []byte) error {
+	trust, err := certs.TrustStore(bundle)
+	if err != nil {
+		return err
+	}
+	files, err := runner.SettingsFiles(place, trust, certs.TrustStorePassword)
+	if err != nil {
+		return err
+	}
+	for name, want := range files {
+		path := filepath.Join(dir, name)
+		if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, want) {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("settings for clients: %w", err)
+		}
+		if err := replaceFile(path, want, 0o644); err != nil {
+			return fmt.Errorf("settings for clients: %w", err)
+		}
+	}
+	return nil
+}
