@@ -22,18 +22,19 @@ import (
 
 // Server is the proxy. It is safe for concurrent use.
 type Server struct {
-	o        Options
-	http     *http.Server
-	front    *goproxy.ProxyHttpServer
-	tls      *tls.Config
-	feed     *feed
-	tunnels  *tunnels
-	visitors *visitors
-	feeding  sync.Once
-	base     context.Context // of all requests; ends with Shutdown
-	cancel   context.CancelFunc
-	fresh    sync.Map       // net.Conn that have sent no request yet
-	active   sync.WaitGroup // handlers of connections that net/http no longer knows
+	o         Options
+	http      *http.Server
+	front     *goproxy.ProxyHttpServer
+	tls       *tls.Config
+	feed      *feed
+	tunnels   *tunnels
+	visitors  *visitors
+	admission *admission
+	feeding   sync.Once
+	base      context.Context // of all requests; ends with Shutdown
+	cancel    context.CancelFunc
+	fresh     sync.Map       // net.Conn that have sent no request yet
+	active    sync.WaitGroup // handlers of connections that net/http no longer knows
 
 	mu   sync.Mutex
 	addr net.Addr
@@ -53,7 +54,7 @@ func New(o Options) (*Server, error) {
 	if o.Peer == nil {
 		o.Peer = kernelPeer
 	}
-	s := &Server{o: o, feed: newFeed(), tunnels: newTunnels(o.Limits), visitors: newVisitors(o.Limits)}
+	s := &Server{o: o, feed: newFeed(), tunnels: newTunnels(o.Limits), visitors: newVisitors(o.Limits), admission: newAdmission(o.Limits)}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.front = s.newFront()
 	s.tls = s.newTLS()
