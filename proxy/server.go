@@ -175,6 +175,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer c.guard.resume()
 	defer s.recover(w, r, c)
 	c.started.Store(false)
+	defer c.rest()
+	if !c.wake() {
+		panic(http.ErrAbortHandler)
+	}
 	switch {
 	case r.Method == refusedMethod:
 		s.refuseHead(w, r, c)
@@ -233,10 +237,13 @@ func (a *acceptor) Accept() (net.Conn, error) {
 	for {
 		c, err := a.Listener.Accept()
 		if err == nil {
-			if own := a.s.admit(c); own != nil {
+			own, full := a.s.admit(c)
+			if own != nil {
 				return own, nil
 			}
-			a.complain("a peer has as many connections as it may", nil)
+			if full {
+				a.complain("a peer has as many connections as it may, and as many that wait", nil)
+			}
 			continue
 		}
 		var temporary interface{ Temporary() bool }
