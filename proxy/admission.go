@@ -27,9 +27,9 @@ const (
 func newAdmission(l Limits) *admission {
 	return &admission{
 		limits:   l,
-		requests: newGate(perOwner(int64(l.RequestsPerPrincipal)), int64(l.Requests), l.Queue),
-		bodies:   newGate(perOwner(l.HeldPerPrincipal), l.Held, l.Queue),
-		parsing:  newGate(perOwner(max(parsingByOne, l.BodyBytes)), max(parsingByAll, l.BodyBytes), l.Queue),
+		requests: newGate(perOwner(int64(l.RequestsPerPrincipal)), int64(l.Requests), l.Queue, 4*l.Queue),
+		bodies:   newGate(perOwner(l.HeldPerPrincipal), l.Held, l.Queue, 4*l.Queue),
+		parsing:  newGate(perOwner(max(parsingByOne, l.BodyBytes)), max(parsingByAll, l.BodyBytes), l.Queue, 4*l.Queue),
 	}
 }
 

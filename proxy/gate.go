@@ -15,7 +15,8 @@ import (
 type gate[K comparable] struct {
 	each  func(K) int64 // what one owner may have in
 	all   int64
-	queue int // how many of one owner may wait; four times as many in all
+	queue int // how many of one owner may wait
+	crowd int // in all
 
 	mu      sync.Mutex
 	used    int64
@@ -50,8 +51,8 @@ const (
 	lackGone      // who waited has gone
 )
 
-func newGate[K comparable](each func(K) int64, all int64, queue int) *gate[K] {
-	return &gate[K]{each: each, all: all, queue: queue, lines: map[K]*line[K]{}}
+func newGate[K comparable](each func(K) int64, all int64, queue, crowd int) *gate[K] {
+	return &gate[K]{each: each, all: all, queue: queue, crowd: crowd, lines: map[K]*line[K]{}}
 }
 
 // perOwner is a limit that is the same for every owner.
@@ -83,7 +84,7 @@ func (g *gate[K]) join(owner K, n int64) (w *waiter[K], why lack) {
 		g.used += n
 		return nil, lackNone
 	}
-	if len(l.wait) >= g.queue || g.waiting >= 4*g.queue {
+	if len(l.wait) >= g.queue || g.waiting >= g.crowd {
 		g.tidy(l)
 		if g.short {
 			why = lackAll

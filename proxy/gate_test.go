@@ -7,7 +7,7 @@ import (
 )
 
 // newTestGate lets in two of each owner and three in all; two of each may wait.
-func newTestGate() *gate[string] { return newGate(perOwner(2), 3, 2) }
+func newTestGate() *gate[string] { return newGate(perOwner(2), 3, 2, 8) }
 
 // far is a time that no test waits for.
 func far() time.Time { return time.Now().Add(2 * patience) }
@@ -54,7 +54,7 @@ func TestGateKeepsRoomForOthers(t *testing.T) {
 
 // Where all are full, owners take turns, however many of one are waiting.
 func TestGateIsFairBetweenOwners(t *testing.T) {
-	g := newGate(perOwner(3), 3, 3)
+	g := newGate(perOwner(3), 3, 3, 12)
 	for range 3 {
 		joined(t, g, "a", true)
 	}
@@ -76,7 +76,7 @@ func TestGateIsFairBetweenOwners(t *testing.T) {
 
 // A large one is not overtaken for ever by small ones.
 func TestGateLetsLargeOnesIn(t *testing.T) {
-	g := newGate(perOwner(10), 10, 5)
+	g := newGate(perOwner(10), 10, 5, 20)
 	if w, _ := g.join("small", 6); w != nil {
 		t.Fatal("no room")
 	}
@@ -160,7 +160,7 @@ func TestGateIsCheap(t *testing.T) {
 }
 
 func BenchmarkGate(b *testing.B) {
-	g := newGate(perOwner(1024), 8192, 256)
+	g := newGate(perOwner(1024), 8192, 256, 1024)
 	for b.Loop() {
 		g.join("default/local:1000", 1)
 		g.leave("default/local:1000", 1)

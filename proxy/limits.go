@@ -20,6 +20,7 @@ type Limits struct {
 	Requests             int // in flight in all; 8192
 	RequestsPerPrincipal int // in flight of one principal; 1024
 	Queue                int // of one principal that wait for any of these; 256, and four times as many in all
+	WaitingVisitors      int // connections that wait to become visitors, in all and at most half of them of one peer; 256
 
 	HeaderBytes      int   // of one head, request line included; 65536
 	HeaderFields     int   // in one head; 256
@@ -42,7 +43,7 @@ func (l Limits) withDefaults() Limits {
 		value int
 	}{
 		{&l.Tunnels, 20000}, {&l.PerPrincipal, 2000}, {&l.Strangers, 64},
-		{&l.Requests, 8192}, {&l.RequestsPerPrincipal, 1024}, {&l.Queue, 256},
+		{&l.Requests, 8192}, {&l.RequestsPerPrincipal, 1024}, {&l.Queue, 256}, {&l.WaitingVisitors, 256},
 		{&l.HeaderBytes, 64 << 10}, {&l.HeaderFields, 256},
 	} {
 		if *d.field <= 0 {

@@ -55,8 +55,8 @@ func newTunnels(l Limits) *tunnels {
 	share := max(1, int64(l.TunnelFiles)*3/4) // nobody has all descriptors
 	return &tunnels{
 		limits: l, open: map[*place]struct{}{}, stop: make(chan struct{}),
-		seats: newGate(perOwner(int64(l.PerPrincipal)), int64(l.Tunnels), l.Queue),
-		files: newGate(perOwner(share), int64(l.TunnelFiles), l.Queue),
+		seats: newGate(perOwner(int64(l.PerPrincipal)), int64(l.Tunnels), l.Queue, 4*l.Queue),
+		files: newGate(perOwner(share), int64(l.TunnelFiles), l.Queue, 4*l.Queue),
 	}
 }
 

@@ -35,7 +35,7 @@ func newVisitors(l Limits) *visitors {
 		return int64(l.Strangers)
 	}
 	return &visitors{
-		limits: l, gate: newGate(most, all, max(1, l.Queue/4)), peers: map[runtime.Peer]map[*conn]struct{}{},
+		limits: l, gate: newGate(most, all, max(1, l.WaitingVisitors/2), l.WaitingVisitors), peers: map[runtime.Peer]map[*conn]struct{}{},
 	}
 }
 

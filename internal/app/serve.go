@@ -97,12 +97,8 @@ func (a *App) newProxy(o ServeOptions) (*proxy.Server, error) {
 		Leaf:  o.CA.Leaf, RootPEM: o.CA.RootPEM,
 		RequireToken: o.RequireToken, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
 		InterceptAll: a.config.Proxy.Intercept == "all",
-		Limits: proxy.Limits{
-			Tunnels:      a.tunnelLimit(),
-			PerPrincipal: a.config.Proxy.Limits.PerPrincipal,
-			HeaderBytes:  a.config.Proxy.Limits.HeaderBytes,
-		},
-		Approval: a.approvalStatus, Health: a.Health,
+		Limits:       a.limits(),
+		Approval:     a.approvalStatus, Health: a.Health,
 		Log: a.o.Log, Clock: a.o.Clock,
 	})
 }
