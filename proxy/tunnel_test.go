@@ -358,7 +358,7 @@ func TestReloadClosesUpgradesOfLostActions(t *testing.T) {
 // An upgrade straight on the listener has a place like a tunnel: it counts, and
 // it ends with the token that opened it.
 func TestDirectUpgradesHavePlaces(t *testing.T) {
-	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{PerPrincipal: 1} })
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{PerPrincipal: 1, QueueTimeout: 10 * time.Millisecond} })
 	r.upstream("plain.test:80", websocket)
 	token := "plain.test\r\nProxy-Authorization: Bearer " + goodToken
 	open := r.dial().upgraded("http://plain.test/", token)
@@ -382,7 +382,7 @@ func TestDirectUpgradesHavePlaces(t *testing.T) {
 
 // An upgrade that was not granted keeps no place.
 func TestRefusedUpgradesLeave(t *testing.T) {
-	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{PerPrincipal: 1} })
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{PerPrincipal: 1, QueueTimeout: 10 * time.Millisecond} })
 	r.upstream("plain.test:80", answering(okAnswer))
 	c := r.dial()
 	for range 3 {

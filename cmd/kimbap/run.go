@@ -61,7 +61,7 @@ func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
 			err = cerr
 		}
 	}()
-	relaxCollector()
+	app.RelaxCollector()
 	code, err := a.Run(ctx, o)
 	if err != nil {
 		return err

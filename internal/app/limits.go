@@ -1,6 +1,10 @@
 package app
 
-import "github.com/kimbap-run/kimbap/proxy"
+import (
+	"runtime/debug"
+
+	"github.com/kimbap-run/kimbap/proxy"
+)
 
 // descriptors is how the limit of the process is shared out, so that however
 // many connections there are, the ledger, the database and the connections to
@@ -47,3 +51,16 @@ func (a *App) limits() proxy.Limits {
 	l.WaitingVisitors = min(256, d.queue)
 	return l
 }
+
+// RelaxCollector is for a process that is nothing but a proxy. It lets the heap
+// grow to five times what lives in it before it is collected: a proxy's live
+// heap is a few MiB, and its garbage is most of its work. With thousands of
+// tunnels that would be too much: from relaxedHeap on it is collected as needed.
+func RelaxCollector() {
+	debug.SetGCPercent(400)
+	debug.SetMemoryLimit(relaxedHeap)
+}
+
+// relaxedHeap, in bytes, is what the Go part of the process may take before the
+// collector works harder.
+const relaxedHeap = 256 << 20
