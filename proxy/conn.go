@@ -44,10 +44,10 @@ func (c *conn) wake() (awake bool) { return c.silent.Swap(0) != closing }
 func (c *conn) rest() { c.silent.Store(time.Now().UnixNano()) }
 
 // newConn puts a guard before the bytes of c.
-func newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel, limits Limits) *conn {
+func (s *Server) newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel) *conn {
 	return &conn{
 		Conn: c, raw: raw, peer: peer, tunnel: t,
-		guard: &guard{src: c, deadline: c.SetReadDeadline, limits: limits, check: checkRouting},
+		guard: &guard{src: c, deadline: c.SetReadDeadline, limits: &s.o.Limits, spare: &s.scratches, check: checkRouting},
 	}
 }
 

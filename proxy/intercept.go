@@ -124,7 +124,7 @@ func (s *Server) open(ctx context.Context, inside *interior) (*conn, error) {
 // inner makes the connection that the server reads the tunnel's requests from.
 // HTTP/2 joins here, by the protocol that TLS negotiated.
 func (s *Server) inner(c net.Conn, inside *interior) *conn {
-	return newConn(c, inside.raw, inside.peer, inside.tunnel, s.o.Limits)
+	return s.newConn(c, inside.raw, inside.peer, inside.tunnel)
 }
 
 // spurned records why a tunnel did not open, if it was for something the client

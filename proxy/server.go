@@ -30,6 +30,7 @@ type Server struct {
 	tunnels   *tunnels
 	visitors  *visitors
 	admission *admission
+	scratches scratches
 	feeding   sync.Once
 	base      context.Context // of all requests; ends with Shutdown
 	cancel    context.CancelFunc

@@ -93,7 +93,7 @@ func (v *visitors) closeSilent(peer runtime.Peer, why lack) {
 // reaches the server by the other way, the feed; for it, and for one that
 // cannot even wait, admit returns nil.
 func (s *Server) admit(c net.Conn) (own *conn, full bool) {
-	own = newConn(c, c, s.o.Peer(c), nil, s.o.Limits)
+	own = s.newConn(c, c, s.o.Peer(c), nil)
 	w, why := s.visitors.gate.join(own.peer, 1)
 	switch {
 	case w != nil:
