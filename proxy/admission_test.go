@@ -90,15 +90,17 @@ func TestRequestsInFlightAreBoundedInAll(t *testing.T) {
 }
 
 // 200 upstreams that stall, all of one principal, leave another principal
-// untouched, and the same one's requests to other upstreams too.
-func TestStalledUpstreamsLeaveOthersUntouched(t *testing.T) {
+// untouched, and the same one's requests to other upstreams too. They end with
+// their clients, however long the upstreams would have stalled.
+func TestStalledUpstreamsLeaveOthersUntouched_CR008(t *testing.T) {
 	r := newRig(t, nil)
 	may := make(chan struct{})
 	r.upstream("api.good.test:443", stalled(may))
 	defer close(may)
 	var opening sync.WaitGroup
-	for range 200 {
-		opening.Go(func() { r.open("api.good.test:443", asGood).send(openGood) })
+	clients := make([]*client, 200)
+	for i := range clients {
+		opening.Go(func() { clients[i] = r.open("api.good.test:443", asGood); clients[i].send(openGood) })
 	}
 	opening.Wait()
 	r.eventually("200 stalled requests", func() bool { return r.dials() == 200 })
@@ -110,6 +112,10 @@ func TestStalledUpstreamsLeaveOthersUntouched(t *testing.T) {
 			t.Errorf("%q: %s", fields, resp.Status)
 		}
 	}
+	for _, c := range clients {
+		_ = c.Close()
+	}
+	r.eventually("their end", func() bool { return r.server.admission.requests.has("default/token:good") == 0 })
 }
 
 // A principal whose tunnels are all taken gets room by the end of the one that
