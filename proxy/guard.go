@@ -187,7 +187,6 @@ func (g *guard) resume() {
 // release says that the connection was taken over: what follows is a tunnel's.
 func (g *guard) release() { g.become(readOpaque) }
 
-
 // head reads one head whole, checks it and makes it the next thing delivered.
 // Until its first bytes come only p is used, so that a connection on which
 // nothing happens holds no buffer of ours.

@@ -153,7 +153,11 @@ func TestLimbo(t *testing.T) {
 func TestIdleGuardHoldsNothing(t *testing.T) {
 	client, server := net.Pipe()
 	g := guarded(server)
-	go func() { _, _ = io.WriteString(client, openGood); _, _ = io.WriteString(client, openGood+"GE"); _ = client.Close() }()
+	go func() {
+		_, _ = io.WriteString(client, openGood)
+		_, _ = io.WriteString(client, openGood+"GE")
+		_ = client.Close()
+	}()
 	buf := make([]byte, 4<<10)
 	for range 2 {
 		if n, err := io.ReadAtLeast(g, buf, len(openGood)); string(buf[:n]) != openGood || err != nil {
