@@ -14,13 +14,17 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// stalled is an upstream that reads a request and says nothing until it may.
-func stalled(may <-chan struct{}) func(net.Conn, *bufio.Reader) {
+// stalled is an upstream that reads a request and says nothing until it may, or
+// the test ends.
+func (r *rig) stalled(may <-chan struct{}) func(net.Conn, *bufio.Reader) {
 	return func(c net.Conn, br *bufio.Reader) {
 		if _, err := http.ReadRequest(br); err != nil {
 			return
 		}
-		<-may
+		select {
+		case <-may:
+		case <-r.t.Context().Done():
+		}
 		_, _ = io.WriteString(c, okAnswer)
 	}
 }
@@ -50,7 +54,7 @@ const asGood = "Proxy-Authorization: Bearer " + goodToken
 func TestRequestsInFlightAreBoundedPerPrincipal(t *testing.T) {
 	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{RequestsPerPrincipal: 2, QueueTimeout: time.Second} })
 	may := make(chan struct{})
-	r.upstream("api.good.test:443", stalled(may))
+	r.upstream("api.good.test:443", r.stalled(may))
 	first, second := r.asked(), r.asked()
 	late := r.open("api.good.test:443")
 	late.send(openGood)
@@ -76,8 +80,8 @@ func TestRequestsInFlightAreBoundedPerPrincipal(t *testing.T) {
 func TestRequestsInFlightAreBoundedInAll(t *testing.T) {
 	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{Requests: 1, QueueTimeout: 10 * time.Millisecond} })
 	may := make(chan struct{})
-	r.upstream("plain.test:80", stalled(may))
-	r.upstream("api.good.test:443", stalled(may))
+	r.upstream("plain.test:80", r.stalled(may))
+	r.upstream("api.good.test:443", r.stalled(may))
 	defer close(may)
 	r.asked(asGood)
 	for range 2 { // a place that was not given is not lost either
@@ -95,7 +99,7 @@ func TestRequestsInFlightAreBoundedInAll(t *testing.T) {
 func TestStalledUpstreamsLeaveOthersUntouched_CR008(t *testing.T) {
 	r := newRig(t, nil)
 	may := make(chan struct{})
-	r.upstream("api.good.test:443", stalled(may))
+	r.upstream("api.good.test:443", r.stalled(may))
 	defer close(may)
 	var opening sync.WaitGroup
 	clients := make([]*client, 200)
@@ -123,7 +127,7 @@ func TestStalledUpstreamsLeaveOthersUntouched_CR008(t *testing.T) {
 func TestRestingTunnelsMakeRoom(t *testing.T) {
 	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{PerPrincipal: 3, RestTime: time.Millisecond} })
 	may := make(chan struct{})
-	r.upstream("api.good.test:443", stalled(may))
+	r.upstream("api.good.test:443", r.stalled(may))
 	other := r.open("api.good.test:443", asGood)
 	busy, oldest, newer := r.asked(), r.open("api.good.test:443"), r.open("api.good.test:443")
 	r.open("api.good.test:443")
@@ -172,7 +176,7 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 		o.Limits = Limits{BodyBytes: 100, HeldPerPrincipal: 150, Held: 1000, QueueTimeout: time.Second}
 	})
 	may := make(chan struct{})
-	r.upstream("api.good.test:443", stalled(may))
+	r.upstream("api.good.test:443", r.stalled(may))
 	post := func(length, body string, fields ...string) *client {
 		c := r.open("api.good.test:443", fields...)
 		c.send("POST /judged HTTP/1.1\r\nHost: api.good.test\r\nContent-Type: application/json\r\n" + length + "\r\n\r\n" + body)
