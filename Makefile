@@ -1,13 +1,14 @@
 # kimbap: everything a developer runs, each target one line of meaning.
 #   make demo   the main job, from nothing, on loopback
 #   make test   all tests, after the set-up they need
+#   make soak   the load tests at full size, for the night
 SHELL := /bin/bash
 GO ?= go
 export CGO_ENABLED ?= 0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PACKAGES := ./...
 
-.PHONY: build run demo setup test race lint fuzz bench ci clean
+.PHONY: build run demo setup test soak race lint fuzz bench ci clean
 
 build: bin/kimbap
 
@@ -28,6 +29,12 @@ setup:
 
 test: setup
 	$(GO) test -shuffle=on -timeout 12m $(PACKAGES)
+
+# 10,000 tunnels, 1,000 slow clients, 1 GiB streams, 100 kills: the figures
+# themselves. It wants 20,000 descriptors (ulimit -n) and most of an hour.
+soak: setup
+	$(GO) test -tags soak -count=1 -v -timeout 60m ./proxy ./internal/app \
+	  -run 'SlowLoris|StalledUpstreams|NoDescriptorLeft|IdleTunnels|ActiveTunnels|Streams|KilledOverAndOver|FewDescriptors'
 
 race: setup
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 20m $(PACKAGES)

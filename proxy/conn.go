@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -29,14 +30,24 @@ type conn struct {
 	leave    func()  // out of the visitors, when it closes or becomes a tunnel; may be nil
 	onClose  func()  // may be nil
 	closed   sync.Once
-	started  atomic.Bool // the answer to the request being served has begun
+	started  atomic.Bool  // the answer to the request being served has begun
+	silent   atomic.Int64 // since when no request is served, Unix time in ns; 0 while one is; closing
 }
 
+// closing, in conn.silent, is a connection that is given up for another.
+const closing = -1
+
+// wake says that a request has come, rest that it has ended. Not awake is a
+// connection that was given up in the meantime.
+func (c *conn) wake() (awake bool) { return c.silent.Swap(0) != closing }
+
+func (c *conn) rest() { c.silent.Store(time.Now().UnixNano()) }
+
 // newConn puts a guard before the bytes of c.
-func newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel, limits Limits) *conn {
+func (s *Server) newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel) *conn {
 	return &conn{
 		Conn: c, raw: raw, peer: peer, tunnel: t,
-		guard: &guard{src: c, deadline: c.SetReadDeadline, limits: limits, check: checkRouting},
+		guard: &guard{src: c, deadline: c.SetReadDeadline, limits: &s.o.Limits, spare: &s.scratches, check: checkRouting},
 	}
 }
 

@@ -94,7 +94,11 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 	if rawPort(t.authority) {
 		req.Action = runtime.ActionTunnel
 	}
-	seat, full := s.tunnels.enter(caller, principal)
+	files := int64(raw)
+	if s.intercepts(t.authority) {
+		files = intercepted
+	}
+	seat, full := s.tunnels.enter(r.Context(), caller, principal, files)
 	if full != nil {
 		req.Refusal = full
 		s.refuse(w, r, req)

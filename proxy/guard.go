@@ -39,7 +39,8 @@ var errDesync = errors.New("the client sent bytes that are not a request")
 type guard struct {
 	src      io.Reader
 	deadline func(time.Time) error // for reads of src
-	limits   Limits
+	limits   *Limits
+	spare    *scratches
 	check    func(head) *runtime.Error
 
 	mu      sync.Mutex
@@ -51,7 +52,7 @@ type guard struct {
 	refusal *runtime.Error
 
 	rest    []byte // read from src, not looked at yet
-	scratch []byte // where heads are read into, one after the other
+	scratch []byte // where a head is read into; none while nothing has come
 	out     []byte // checked, not delivered yet
 	began   time.Time
 }
@@ -66,6 +67,7 @@ func (g *guard) Read(p []byte) (int, error) {
 			n := copy(p, g.out)
 			if g.out = g.out[n:]; len(g.out) == 0 {
 				g.out = nil
+				g.drop()
 			}
 			return n, nil
 		}
@@ -80,7 +82,7 @@ func (g *guard) Read(p []byte) (int, error) {
 func (g *guard) step(p []byte) (int, error) {
 	switch state, left := g.now(); state {
 	case readHead:
-		return 0, g.head()
+		return 0, g.head(p)
 	case readBody:
 		n, err := g.pull(p[:min(int64(len(p)), left)])
 		g.passed(int64(n))
@@ -186,9 +188,19 @@ func (g *guard) resume() {
 func (g *guard) release() { g.become(readOpaque) }
 
 // head reads one head whole, checks it and makes it the next thing delivered.
-func (g *guard) head() error {
-	// The last head has been delivered whole, so that its bytes are free.
-	buf, seen := append(g.scratch[:0], g.rest...), 0
+// Until its first bytes come only p is used, so that a connection on which
+// nothing happens holds no buffer of ours.
+func (g *guard) head(p []byte) error {
+	g.drop()
+	if len(g.rest) == 0 && len(p) >= leastRead {
+		n, err := g.src.Read(p)
+		if n == 0 {
+			return err
+		}
+		g.rest, g.began = p[:n], time.Now()
+	}
+	g.scratch = g.spare.take()
+	buf, seen := append(g.scratch, g.rest...), 0
 	g.rest = nil
 	if len(buf) > 0 {
 		g.arm()
@@ -208,8 +220,8 @@ func (g *guard) head() error {
 			return nil
 		}
 		seen = len(buf)
-		if cap(buf)-len(buf) < 512 {
-			buf = append(make([]byte, 0, max(2048, 2*cap(buf))), buf...)
+		if cap(buf)-len(buf) < leastRead {
+			buf = append(make([]byte, 0, max(scratchSize, 2*cap(buf))), buf...)
 		}
 		n, rerr := g.src.Read(buf[len(buf):cap(buf)])
 		if buf = buf[:len(buf)+n]; n > 0 && seen == 0 {
@@ -217,10 +229,49 @@ func (g *guard) head() error {
 			g.arm()
 		}
 		if rerr != nil && n == 0 {
-			g.rest = buf
+			if len(buf) > 0 {
+				g.scratch, g.rest = nil, buf
+			}
+			g.drop()
 			return rerr
 		}
 	}
+}
+
+// leastRead is the room, in bytes, that is worth a read.
+const leastRead = 512
+
+// drop gives the scratch buffer back once nothing in it is needed: its head has
+// been delivered whole.
+func (g *guard) drop() {
+	if g.scratch != nil {
+		g.spare.give(g.scratch)
+		g.scratch = nil
+	}
+}
+
+// scratches are the buffers for heads that all connections of a server share.
+type scratches struct{ pool sync.Pool }
+
+// scratchSize holds most heads, in bytes.
+const scratchSize = 2 << 10
+
+func (s *scratches) take() []byte {
+	if buf, ok := s.pool.Get().(*[scratchSize]byte); ok {
+		return buf[:0]
+	}
+	return make([]byte, 0, scratchSize)
+}
+
+// give takes a buffer back, without what was in it: heads hold tokens. One that
+// grew is left to the collector.
+func (s *scratches) give(buf []byte) {
+	if cap(buf) != scratchSize {
+		return
+	}
+	buf = buf[:scratchSize]
+	clear(buf)
+	s.pool.Put((*[scratchSize]byte)(buf))
 }
 
 // arm gives the rest of a head its time. net/http counts from its own first

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"strings"
@@ -16,8 +17,9 @@ import (
 
 // guarded reads stream through a guard, for tests without a socket.
 func guarded(stream io.Reader) *guard {
+	limits := Limits{}.withDefaults()
 	return &guard{
-		src: stream, deadline: func(time.Time) error { return nil }, limits: Limits{}.withDefaults(),
+		src: stream, deadline: func(time.Time) error { return nil }, limits: &limits, spare: &scratches{},
 		check: func(head) *runtime.Error { return nil },
 	}
 }
@@ -148,6 +150,33 @@ func TestLimbo(t *testing.T) {
 			t.Errorf("got %q %v", rest, err)
 		}
 	})
+}
+
+// A connection on which nothing happens holds no buffer, and none that is lent
+// again has a byte of an earlier head in it.
+func TestIdleGuardHoldsNothing(t *testing.T) {
+	client, server := net.Pipe()
+	g := guarded(server)
+	go func() {
+		_, _ = io.WriteString(client, openGood)
+		_, _ = io.WriteString(client, openGood+"GE")
+		_ = client.Close()
+	}()
+	buf := make([]byte, 4<<10)
+	for range 2 {
+		if n, err := io.ReadAtLeast(g, buf, len(openGood)); string(buf[:n]) != openGood || err != nil {
+			t.Fatalf("%q, %v", buf[:n], err)
+		}
+		if g.scratch != nil {
+			t.Error("a buffer is kept between two heads")
+		}
+	}
+	if n, err := g.Read(buf); n > 0 || err == nil {
+		t.Errorf("half a head: %d bytes, %v", n, err)
+	}
+	if lent := g.spare.take(); !bytes.Equal(lent[:scratchSize], make([]byte, scratchSize)) {
+		t.Errorf("lent with %q in it", lent[:64])
+	}
 }
 
 // Clients and first bytes of raw tunnels.

@@ -87,13 +87,7 @@ func (s *Server) intercept(w http.ResponseWriter, r *http.Request, seat *place, 
 		return
 	}
 	_ = client.SetDeadline(time.Time{})
-	if s.o.Engine == EngineRelay {
-		go s.serveRelay(c) // anew: the stack that the CONNECT needed is deep
-		return
-	}
-	if !s.feed.put(c) {
-		_ = c.Close()
-	}
+	s.hand(c)
 }
 
 // open says 200 and finds out what the client speaks: TLS, or cleartext HTTP,
@@ -128,7 +122,7 @@ func (s *Server) open(ctx context.Context, inside *interior) (*conn, error) {
 // inner makes the connection that the server reads the tunnel's requests from.
 // HTTP/2 joins here, by the protocol that TLS negotiated.
 func (s *Server) inner(c net.Conn, inside *interior) *conn {
-	return newConn(c, inside.raw, inside.peer, inside.tunnel, s.o.Limits)
+	return s.newConn(c, inside.raw, inside.peer, inside.tunnel)
 }
 
 // spurned records why a tunnel did not open, if it was for something the client

@@ -37,7 +37,7 @@ func (s *Server) effect(j *judged) runtime.Effect {
 		if s.intercepts(req.Target.Authority) {
 			return runtime.EffectDeny
 		}
-	} else if err := s.recognise(context.Background(), &req); err != nil {
+	} else if err := s.recognise(context.Background(), &req, ""); err != nil {
 		return runtime.EffectDeny
 	}
 	return s.o.Pipeline.Judge(&j.who, &req)

@@ -81,47 +81,6 @@ const (
 	EngineRelay Engine = "relay" // ours: see relay.go
 )
 
-// Limits bound what one client can take. A zero field is its default.
-type Limits struct {
-	Tunnels      int           // open tunnels in all; 20000
-	PerPrincipal int           // open tunnels of one principal; 2000
-	Connections  int           // of the owner on the listener, tunnels aside; as many as PerPrincipal and Tunnels allow, at least Strangers
-	Strangers    int           // the same of any other user, and of all unknown peers together; 64
-	HeaderBytes  int           // of one head, request line included; 65536
-	HeaderFields int           // in one head; 256
-	BodyBytes    int64         // of a body that must be read to classify; 1 MiB
-	HeadTimeout  time.Duration // from a head's first byte to its last, and for a TLS handshake; 10 s
-	IdleTimeout  time.Duration // between requests, and for one read or write of a body that does not move; 2 min
-	DrainTimeout time.Duration // of Shutdown; 10 s
-}
-
-// withDefaults fills the zero fields.
-func (l Limits) withDefaults() Limits {
-	for _, d := range []struct {
-		field *int
-		value int
-	}{{&l.Tunnels, 20000}, {&l.PerPrincipal, 2000}, {&l.HeaderBytes, 64 << 10}, {&l.HeaderFields, 256}, {&l.Strangers, 64}} {
-		if *d.field <= 0 {
-			*d.field = d.value
-		}
-	}
-	if l.Connections <= 0 {
-		l.Connections = max(l.Strangers, min(l.PerPrincipal, l.Tunnels))
-	}
-	for _, d := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{{&l.HeadTimeout, 10 * time.Second}, {&l.IdleTimeout, 2 * time.Minute}, {&l.DrainTimeout, 10 * time.Second}} {
-		if *d.field <= 0 {
-			*d.field = d.value
-		}
-	}
-	if l.BodyBytes <= 0 {
-		l.BodyBytes = 1 << 20
-	}
-	return l
-}
-
 // check names the first thing that is missing.
 func (o *Options) check() error {
 	for _, required := range []struct {

@@ -139,6 +139,10 @@ func (r *relay) handOver(raw []byte) bool {
 func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
 	r.s.active.Add(1)
 	defer r.s.active.Done()
+	defer r.c.rest()
+	if !r.c.wake() {
+		return false // given up for another while the head was read
+	}
 	a := &relayed{r: r, left: -1}
 	var b *inbound
 	defer func() {
@@ -148,7 +152,7 @@ func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
 		}
 		r.watch.end()
 		if b != nil {
-			more = b.end(a) && more
+			more = b.finish(a) && more
 		}
 	}()
 	h, header, order, err := parseWhole(raw, r.s.o.Limits.HeaderFields)
@@ -172,10 +176,9 @@ func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
 	req := r.s.newRequest(caller, runtime.Target{Method: h.method})
 	req.Raw, b = r.raw(h, header, order, a)
 	a.body = b
-	a.upgrading = r.s.admitted(r.ctx, asked{h.method, h.target, h.host}, r.c, req)
-	if r.c.tunnel == nil && a.upgrading != nil {
-		defer a.upgrading.leave()
-	}
+	p := passage{s: r.s, c: r.c, req: req}
+	a.upgrading = p.enter(r.ctx, asked{h.method, h.target, h.host})
+	defer p.leave()
 	r.watch.begin(b)
 	a.finish(r.s.send(r.ctx, req, a))
 	return !a.close && a.taken == nil && r.ctx.Err() == nil

@@ -14,7 +14,7 @@ import (
 var errEnded = errors.New("the request is over")
 
 // inbound is the body of a request of the relay engine. Read may be called from
-// a goroutine of the backend, and until end has returned.
+// a goroutine of the backend, and until finish has returned.
 type inbound struct {
 	r     *relay
 	a     *relayed
@@ -25,7 +25,11 @@ type inbound struct {
 	mu     sync.Mutex // reading
 	body   *http1.Body
 	failed bool
+	end    time.Time // when all of it must be there; zero: it may take as long as it moves
 }
+
+// by gives the body a time. Nothing reads from it yet.
+func (b *inbound) by(end time.Time) { b.end = end }
 
 // Read implements [io.Reader]. The first read of a body that the client holds
 // back asks for it (RFC 9110 section 10.1.1).
@@ -43,7 +47,16 @@ func (b *inbound) Read(p []byte) (int, error) {
 }
 
 func (b *inbound) read(p []byte) (int, error) {
-	if b.body.Buffered() == 0 {
+	switch {
+	case b.body.Buffered() > 0:
+	case !b.end.IsZero():
+		b.r.reads.Forget()
+		limit := time.Now().Add(b.r.s.o.Limits.IdleTimeout)
+		if b.end.Before(limit) {
+			limit = b.end
+		}
+		_ = b.r.c.SetReadDeadline(limit)
+	default:
 		b.r.reads.Within(b.r.s.o.Limits.IdleTimeout, b.r.c.SetReadDeadline)
 	}
 	n, err := b.body.Read(p)
@@ -55,9 +68,9 @@ func (b *inbound) read(p []byte) (int, error) {
 	return n, err
 }
 
-// end takes the body back from the backend and reads what is left of it, within
+// finish takes the body back from the backend and reads what is left of it, within
 // bounds. It reports whether the next request begins behind it.
-func (b *inbound) end(a *relayed) bool {
+func (b *inbound) finish(a *relayed) bool {
 	b.over.Store(true)
 	if !b.mu.TryLock() { // a read is under way
 		_ = b.r.c.SetReadDeadline(time.Unix(1, 0))

@@ -31,26 +31,10 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, c *conn) {
 	req := s.newRequest(caller, runtime.Target{Method: r.Method})
 	req.Raw = s.raw(w, r)
 	out := newResponder(w, r, s.o.Limits)
-	out.upgrading = s.admitted(r.Context(), asked{r.Method, r.RequestURI, r.Host}, c, req)
-	if c.tunnel == nil && out.upgrading != nil {
-		defer out.upgrading.leave()
-	}
+	p := passage{s: s, c: c, req: req}
+	out.upgrading = p.enter(r.Context(), asked{r.Method, r.RequestURI, r.Host})
+	defer p.leave()
 	out.finish(s.send(r.Context(), req, out))
-}
-
-// admitted fills in where a request goes and which action it is, or why it is
-// refused. The place is that of a request that asks for an upgrade, else nil.
-func (s *Server) admitted(ctx context.Context, a asked, c *conn, req *runtime.Request) (upgrading *place) {
-	if req.Refusal = s.route(a, c, req); req.Refusal == nil {
-		req.Refusal = s.locked(req.Target)
-	}
-	if req.Refusal == nil && len(req.Raw.Header["Upgrade"]) > 0 {
-		upgrading, req.Refusal = s.seat(ctx, c, req)
-	}
-	if req.Refusal == nil {
-		req.Refusal = s.recognise(ctx, req)
-	}
-	return upgrading
 }
 
 // seat gives a request that asks for an upgrade its place: that of its tunnel,
@@ -64,7 +48,7 @@ func (s *Server) seat(ctx context.Context, c *conn, req *runtime.Request) (*plac
 	if err != nil {
 		return nil, runtime.AsError(err)
 	}
-	seat, full := s.tunnels.enter(req.Caller, who)
+	seat, full := s.tunnels.enter(ctx, req.Caller, who, raw)
 	if full == nil {
 		s.keep(seat, req)
 	}
@@ -157,7 +141,7 @@ func direct(t target, req *runtime.Request) *runtime.Error {
 // recognise fills in the action and its arguments. On a host of a service the
 // target must be unambiguous and an action must cover it; other hosts are
 // net.pass.
-func (s *Server) recognise(ctx context.Context, req *runtime.Request) *runtime.Error {
+func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner string) *runtime.Error {
 	table, t := s.o.Table(), &req.Target
 	switch table.Host(t.Scheme, t.Authority) {
 	case classifier.HostOwned:
@@ -174,7 +158,7 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request) *runtime.E
 	in := classifier.Input{Scheme: t.Scheme, Authority: t.Authority, Method: t.Method, Target: t.Path, Header: req.Raw.Header}
 	match, err := table.Match(in)
 	if err == nil && match.NeedBody {
-		if match, err = s.matchBody(ctx, req, table, in); err == nil && match.NeedBody {
+		if match, err = s.matchBody(ctx, req, owner, table, in); err == nil && match.NeedBody {
 			err = errors.New("the classifier asked for a body it was given")
 		}
 	}
@@ -194,11 +178,11 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request) *runtime.E
 
 // matchBody reads the body and classifies again. A caller the pipeline will
 // turn away anyway is not read from.
-func (s *Server) matchBody(ctx context.Context, req *runtime.Request, table Table, in classifier.Input) (classifier.Match, error) {
+func (s *Server) matchBody(ctx context.Context, req *runtime.Request, owner string, table Table, in classifier.Input) (classifier.Match, error) {
 	if _, err := s.o.Identity.Identify(ctx, req.Caller); err != nil {
 		return classifier.Match{}, err
 	}
-	raw, err := req.Raw.Buffer(s.o.Limits.BodyBytes)
+	text, err := req.Raw.Buffer(s.o.Limits.BodyBytes)
 	if errors.Is(err, runtime.ErrBodyTooLarge) {
 		return classifier.Match{}, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonBodyTooLarge, Stage: runtime.StageSurface,
@@ -207,7 +191,7 @@ func (s *Server) matchBody(ctx context.Context, req *runtime.Request, table Tabl
 		}
 	}
 	if err != nil {
-		return classifier.Match{}, &runtime.Error{Code: runtime.CodeCanceled, Stage: runtime.StageSurface, Msg: "the request body ended early", Err: err}
+		return classifier.Match{}, err
 	}
 	header := req.Raw.Header
 	for _, name := range []string{"Content-Type", "Content-Encoding"} {
@@ -215,11 +199,17 @@ func (s *Server) matchBody(ctx context.Context, req *runtime.Request, table Tabl
 			return classifier.Match{}, ambiguous("", "the field "+name+" is there more than once")
 		}
 	}
-	in.Body, err = classifier.ParseBody(header.Get("Content-Type"), header.Get("Content-Encoding"), raw)
-	if err != nil {
-		return classifier.Match{}, err
+	var match classifier.Match
+	full := s.admission.parse(ctx, owner, int64(len(text)), func() {
+		in.Body, err = classifier.ParseBody(header.Get("Content-Type"), header.Get("Content-Encoding"), text)
+		if err == nil {
+			match, err = table.Match(in)
+		}
+	})
+	if full != nil {
+		return match, full
 	}
-	return table.Match(in)
+	return match, err
 }
 
 // caller is who the client says it is. A Proxy-Authorization we cannot read, or
@@ -281,16 +271,24 @@ func (s *Server) raw(w http.ResponseWriter, r *http.Request) *runtime.Raw {
 	return raw
 }
 
-// body reads a request body with a deadline that moves with it.
+// body reads a request body with a deadline that moves with it, up to an end
+// that does not when it is read to be judged.
 type body struct {
 	io.Reader
 	control *http.ResponseController
 	idle    time.Duration
+	end     time.Time // zero: it may take as long as it moves
 }
+
+func (b *body) by(end time.Time) { b.end = end }
 
 // Read implements [io.Reader].
 func (b *body) Read(p []byte) (int, error) {
-	_ = b.control.SetReadDeadline(time.Now().Add(b.idle))
+	limit := time.Now().Add(b.idle)
+	if !b.end.IsZero() && b.end.Before(limit) {
+		limit = b.end
+	}
+	_ = b.control.SetReadDeadline(limit)
 	n, err := b.Reader.Read(p)
 	if err != nil {
 		_ = b.control.SetReadDeadline(time.Time{})

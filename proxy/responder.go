@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -205,7 +207,10 @@ const lingering = time.Second
 func (o *responder) finish(err error) {
 	if o.taken == nil && o.r.ContentLength != 0 { // net/http reads what is left of the body
 		wait := o.idle
-		if o.r.Header.Get("Expect") != "" {
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded): // it had its time
+			wait = 0
+		case o.r.Header.Get("Expect") != "":
 			wait = lingering
 		}
 		_ = o.control.SetReadDeadline(time.Now().Add(wait))

@@ -22,21 +22,23 @@ import (
 
 // Server is the proxy. It is safe for concurrent use.
 type Server struct {
-	o        Options
-	http     *http.Server
-	front    *goproxy.ProxyHttpServer
-	tls      *tls.Config
-	feed     *feed
-	tunnels  *tunnels
-	visitors *visitors
-	relays   *relays
-	feeding  sync.Once
-	base     context.Context // of all requests; ends with Shutdown
-	cancel   context.CancelFunc
-	closing  context.Context // ends when Shutdown begins
-	close    context.CancelFunc
-	fresh    sync.Map       // net.Conn that have sent no request yet
-	active   sync.WaitGroup // handlers of connections that net/http no longer knows
+	o         Options
+	http      *http.Server
+	front     *goproxy.ProxyHttpServer
+	tls       *tls.Config
+	feed      *feed
+	tunnels   *tunnels
+	visitors  *visitors
+	admission *admission
+	scratches scratches
+	relays    *relays
+	feeding   sync.Once
+	base      context.Context // of all requests; ends with Shutdown
+	cancel    context.CancelFunc
+	closing   context.Context // ends when Shutdown begins
+	close     context.CancelFunc
+	fresh     sync.Map       // net.Conn that have sent no request yet
+	active    sync.WaitGroup // handlers of connections that net/http no longer knows
 
 	mu   sync.Mutex
 	addr net.Addr
@@ -56,7 +58,10 @@ func New(o Options) (*Server, error) {
 	if o.Peer == nil {
 		o.Peer = kernelPeer
 	}
-	s := &Server{o: o, feed: newFeed(), tunnels: newTunnels(o.Limits), visitors: newVisitors(o.Limits), relays: newRelays()}
+	s := &Server{
+		o: o, feed: newFeed(), tunnels: newTunnels(o.Limits), visitors: newVisitors(o.Limits),
+		admission: newAdmission(o.Limits), relays: newRelays(),
+	}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.front = s.newFront()
@@ -199,6 +204,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer c.guard.resume()
 	defer s.recover(w, r, c)
 	c.started.Store(false)
+	defer c.rest()
+	if !c.wake() {
+		panic(http.ErrAbortHandler)
+	}
 	switch {
 	case r.Method == refusedMethod:
 		s.refuseHead(w, r, c)
@@ -259,10 +268,13 @@ func (a *acceptor) Accept() (net.Conn, error) {
 	for {
 		c, err := a.Listener.Accept()
 		if err == nil {
-			if own := a.s.admit(c); own != nil {
+			own, full := a.s.admit(c)
+			if own != nil {
 				return own, nil
 			}
-			a.complain("a peer has as many connections as it may", nil)
+			if full {
+				a.complain("a peer has as many connections as it may, and as many that wait", nil)
+			}
 			continue
 		}
 		var temporary interface{ Temporary() bool }

@@ -176,14 +176,23 @@ func TestRawReset(t *testing.T) {
 // No principal and nobody at all has more tunnels than the limits say; a closed
 // one makes room.
 func TestTunnelLimits(t *testing.T) {
-	for name, limits := range map[string]Limits{"in all": {Tunnels: 2}, "per principal": {PerPrincipal: 2}} {
+	for name, c := range map[string]struct {
+		limits Limits
+		status int
+		reason runtime.Reason
+	}{
+		"in all":        {Limits{Tunnels: 2}, 503, runtime.ReasonAtCapacity},
+		"per principal": {Limits{PerPrincipal: 2}, 429, runtime.ReasonTooManyConnections},
+		"descriptors":   {Limits{TunnelFiles: 4}, 429, runtime.ReasonTooManyConnections},
+	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, func(o *Options, _ *stages) { o.Limits = limits })
+			c.limits.QueueTimeout = 10 * time.Millisecond
+			r := newRig(t, func(o *Options, _ *stages) { o.Limits = c.limits })
 			r.upstream("plain.test:80", func(c net.Conn, br *bufio.Reader) { _, _ = io.Copy(io.Discard, br) })
 			first, _ := r.connect("plain.test:80", "GET / HTTP/1.1\r\nHost: plain.test\r\n\r\n"), r.open("api.good.test:443")
 			third := r.dial()
 			third.send("CONNECT api.good.test:443 HTTP/1.1\r\nHost: api.good.test:443\r\n\r\n")
-			if p := third.refused(429, runtime.CodeRateLimited); p.Reason != runtime.ReasonTooManyConnections {
+			if p := third.refused(c.status, runtime.CodeRateLimited); p.Reason != c.reason {
 				t.Errorf("reason %q", p.Reason)
 			}
 			r.outcome()
@@ -349,7 +358,7 @@ func TestReloadClosesUpgradesOfLostActions(t *testing.T) {
 // An upgrade straight on the listener has a place like a tunnel: it counts, and
 // it ends with the token that opened it.
 func TestDirectUpgradesHavePlaces(t *testing.T) {
-	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{PerPrincipal: 1} })
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{PerPrincipal: 1, QueueTimeout: 10 * time.Millisecond} })
 	r.upstream("plain.test:80", websocket)
 	token := "plain.test\r\nProxy-Authorization: Bearer " + goodToken
 	open := r.dial().upgraded("http://plain.test/", token)
@@ -373,7 +382,7 @@ func TestDirectUpgradesHavePlaces(t *testing.T) {
 
 // An upgrade that was not granted keeps no place.
 func TestRefusedUpgradesLeave(t *testing.T) {
-	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{PerPrincipal: 1} })
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{PerPrincipal: 1, QueueTimeout: 10 * time.Millisecond} })
 	r.upstream("plain.test:80", answering(okAnswer))
 	c := r.dial()
 	for range 3 {

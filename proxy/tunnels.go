@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"context"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -12,13 +14,21 @@ import (
 // quietFor is how long nothing moves in a raw tunnel before a drain closes it.
 const quietFor = 250 * time.Millisecond
 
+// Descriptors that a tunnel needs: the client's connection, and if it is raw the
+// upstream's. In an intercepted one upstream connections belong to requests.
+const (
+	intercepted = 1
+	raw         = 2
+)
+
 // tunnels knows every open tunnel, so that they can be counted and closed.
 type tunnels struct {
 	limits Limits
+	seats  *gate[string] // one for each tunnel
+	files  *gate[string] // descriptors: one for an intercepted tunnel, two for a raw one
 
 	mu       sync.Mutex
 	open     map[*place]struct{}
-	owners   map[string]int
 	draining bool
 	stop     chan struct{}
 	closed   bool
@@ -30,57 +40,89 @@ type place struct {
 	caller   runtime.Caller
 	who      runtime.Principal // as whom the caller was identified
 	owner    string
-	judged   *judged    // what let raw bytes pass, or is about to
-	spliced  bool       // raw bytes pass, without requests of their own
-	upgraded bool       // so they do after an upgrade
-	conns    []net.Conn // to close with it
-	moved    atomic.Int64
+	files    int64
+	judged   *judged      // what let raw bytes pass, or is about to
+	spliced  bool         // raw bytes pass, without requests of their own
+	upgraded bool         // so they do after an upgrade
+	conns    []net.Conn   // to close with it
+	moved    atomic.Int64 // when bytes passed last, or a request ended; Unix time in ns
+	running  atomic.Int32 // requests inside; below zero: it closes to make room
 	freed    bool
 	doomed   bool // judged fell before raw bytes passed: closes when they would
 }
 
-func newTunnels(limits Limits) *tunnels {
+func newTunnels(l Limits) *tunnels {
+	share := max(1, int64(l.TunnelFiles)*3/4) // nobody has all descriptors
 	return &tunnels{
-		limits: limits, open: map[*place]struct{}{}, owners: map[string]int{}, stop: make(chan struct{}),
+		limits: l, open: map[*place]struct{}{}, stop: make(chan struct{}),
+		seats: newGate(perOwner(int64(l.PerPrincipal)), int64(l.Tunnels), l.Queue, 4*l.Queue),
+		files: newGate(perOwner(share), int64(l.TunnelFiles), l.Queue, 4*l.Queue),
 	}
 }
 
-// enter takes a place for a tunnel of the caller, identified as who, or says
-// why there is none.
-func (t *tunnels) enter(caller runtime.Caller, who runtime.Principal) (*place, *runtime.Error) {
-	owner := string(who.Tenant) + "/" + who.ID
+// enter takes a place for a tunnel of the caller, identified as who, that needs
+// so many descriptors. It waits for one, and meanwhile closes tunnels of the
+// same principal in which nothing goes on; the error says why there is none.
+func (t *tunnels) enter(ctx context.Context, caller runtime.Caller, who runtime.Principal, files int64) (*place, *runtime.Error) {
+	owner, until := ownerOf(&who), t.limits.until()
+	room := func(lack) { t.closeResting(owner) }
+	why := t.seats.enter(ctx, owner, 1, until, room)
+	if why == lackNone {
+		if why = t.files.enter(ctx, owner, files, until, room); why != lackNone {
+			t.seats.leave(owner, 1)
+		}
+	}
+	if why != lackNone {
+		return nil, scarce{
+			what: "tunnels open", reason: runtime.ReasonTooManyConnections, hint: "close connections that are not used",
+			own: "per_principal", total: "tunnels",
+		}.refuse(why)
+	}
+	p := &place{of: t, caller: caller, who: who, owner: owner, files: files}
+	p.touch()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.open) >= t.limits.Tunnels {
-		return nil, full("the proxy has as many tunnels open as it may", "close connections that are not used, or raise proxy.limits.tunnels")
-	}
-	if t.owners[owner] >= t.limits.PerPrincipal {
-		return nil, full("this principal has as many tunnels open as it may", "close connections that are not used, or raise proxy.limits.per_principal")
-	}
-	p := &place{of: t, caller: caller, who: who, owner: owner}
 	t.open[p] = struct{}{}
-	t.owners[owner]++
 	return p, nil
 }
 
-func full(msg, hint string) *runtime.Error {
-	return &runtime.Error{
-		Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyConnections, Stage: runtime.StageSurface,
-		Msg: msg, Hint: hint, RetryAfter: time.Second,
+// closeResting closes the tunnel of owner that has had no request for longest,
+// if that is as long as the limits say. Clients know that a kept connection may
+// end between two requests; one with a request in it is never taken.
+func (t *tunnels) closeResting(owner string) {
+	oldest := time.Now().Add(-t.limits.RestTime).UnixNano()
+	var found *place
+	t.mu.Lock()
+	for p := range t.open {
+		if p.owner == owner && p.files == intercepted && !p.upgraded && p.running.Load() == 0 && p.moved.Load() < oldest {
+			found, oldest = p, p.moved.Load()
+		}
 	}
+	t.mu.Unlock()
+	if found != nil && found.running.CompareAndSwap(0, math.MinInt32/2) {
+		t.closeThose(func(p *place) bool { return p == found })
+	}
+}
+
+// begin counts a request in the tunnel until end. False means that the tunnel
+// closes, and the request has come too late.
+func (p *place) begin() bool { return p.running.Add(1) > 0 }
+
+func (p *place) end() {
+	p.touch()
+	p.running.Add(-1)
 }
 
 // leave gives the place back. It may be called again.
 func (p *place) leave() {
 	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
-	if p.freed {
-		return
-	}
+	freed := p.freed
 	p.freed = true
 	delete(p.of.open, p)
-	if p.of.owners[p.owner]--; p.of.owners[p.owner] == 0 {
-		delete(p.of.owners, p.owner)
+	p.of.mu.Unlock()
+	if !freed {
+		p.of.files.leave(p.owner, p.files)
+		p.of.seats.leave(p.owner, 1)
 	}
 }
 
@@ -126,7 +168,7 @@ func (p *place) touch() { p.moved.Store(time.Now().UnixNano()) }
 func (t *tunnels) callers() map[string]runtime.Caller {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	callers := make(map[string]runtime.Caller, len(t.owners))
+	callers := map[string]runtime.Caller{}
 	for p := range t.open {
 		callers[p.owner] = p.caller
 	}

@@ -1,61 +1,148 @@
 package proxy
 
 import (
+	"io"
+	"math"
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// visitors counts the connections of the listeners that are not tunnels: nobody
-// on them need have said who they are. The count is per peer, so that one user
-// of the machine takes no connection from another; all whom the kernel does not
-// name are one peer.
+// visitors are the connections of the listeners that are not tunnels: nobody
+// on them need have said who they are. They are counted per peer, so that one
+// user of the machine takes no connection from another; all whom the kernel
+// does not name are one peer.
 type visitors struct {
 	limits Limits
+	gate   *gate[runtime.Peer]
 
 	mu    sync.Mutex
-	peers map[runtime.Peer]int
+	peers map[runtime.Peer]map[*conn]struct{}
 }
 
-func newVisitors(limits Limits) *visitors {
-	return &visitors{limits: limits, peers: map[runtime.Peer]int{}}
-}
-
-// enter counts a connection of peer until leave, which may be called again. Not
-// ok means that the peer has as many as it may.
-func (v *visitors) enter(peer runtime.Peer) (leave func(), ok bool) {
-	most := v.limits.Strangers
-	if peer.Owner {
-		most = v.limits.Connections
+func newVisitors(l Limits) *visitors {
+	all := int64(l.Visitors)
+	if all <= 0 {
+		all = math.MaxInt64
 	}
+	most := func(p runtime.Peer) int64 {
+		if p.Owner {
+			return int64(l.Connections)
+		}
+		return int64(l.Strangers)
+	}
+	return &visitors{
+		limits: l, gate: newGate(most, all, max(1, l.WaitingVisitors/2), l.WaitingVisitors), peers: map[runtime.Peer]map[*conn]struct{}{},
+	}
+}
+
+// add makes a connection that the gate let in one that can be closed for
+// another, until it leaves: when it closes or becomes a tunnel.
+func (v *visitors) add(c *conn) {
+	c.rest()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.peers[peer] >= most {
-		return nil, false
+	if v.peers[c.peer] == nil {
+		v.peers[c.peer] = map[*conn]struct{}{}
 	}
-	v.peers[peer]++
-	return sync.OnceFunc(func() {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if v.peers[peer]--; v.peers[peer] == 0 {
-			delete(v.peers, peer)
-		}
-	}), true
+	v.peers[c.peer][c] = struct{}{}
+	c.leave = sync.OnceFunc(func() { v.remove(c) })
 }
 
-// admit makes an accepted connection one of ours. It closes the one too many
-// and returns nil.
-func (s *Server) admit(c net.Conn) *conn {
-	own := newConn(c, c, s.o.Peer(c), nil, s.o.Limits)
-	leave, ok := s.visitors.enter(own.peer)
-	if !ok {
-		_ = c.Close()
-		return nil
+func (v *visitors) remove(c *conn) {
+	v.mu.Lock()
+	delete(v.peers[c.peer], c)
+	if len(v.peers[c.peer]) == 0 {
+		delete(v.peers, c.peer)
 	}
-	own.leave = leave
-	return own
+	v.mu.Unlock()
+	v.gate.leave(c.peer, 1)
+}
+
+// closeSilent closes the peer's connection on which no request has been whole
+// for longest, if that is a tenth of the time a head may take: heads that drip
+// then keep no others out. Where there is no room for anybody, a stranger's
+// goes when the peer has none.
+func (v *visitors) closeSilent(peer runtime.Peer, why lack) {
+	oldest := time.Now().Add(-v.limits.HeadTimeout / 10).UnixNano()
+	var found *conn
+	look := func(conns map[*conn]struct{}) {
+		for c := range conns {
+			if at := c.silent.Load(); at > 0 && at < oldest {
+				found, oldest = c, at
+			}
+		}
+	}
+	v.mu.Lock()
+	look(v.peers[peer])
+	for other, conns := range v.peers {
+		if found == nil && why == lackAll && !other.Owner {
+			look(conns)
+		}
+	}
+	v.mu.Unlock()
+	if found != nil && found.silent.CompareAndSwap(oldest, closing) {
+		_ = found.Close()
+	}
+}
+
+// admit makes an accepted connection one of ours. One too many has to wait and
+// reaches the server by the other way, the feed; for it, and for one that
+// cannot even wait, admit returns nil.
+func (s *Server) admit(c net.Conn) (own *conn, full bool) {
+	own = s.newConn(c, c, s.o.Peer(c), nil)
+	w, why := s.visitors.gate.join(own.peer, 1)
+	switch {
+	case w != nil:
+		s.active.Add(1)
+		go s.usher(own, w)
+		return nil, false
+	case why != lackNone:
+		_ = c.Close()
+		return nil, true
+	}
+	s.visitors.add(own)
+	return own, false
+}
+
+// usher waits with a connection for its turn.
+func (s *Server) usher(c *conn, w *waiter[runtime.Peer]) {
+	defer s.active.Done()
+	v := s.visitors
+	why := v.gate.await(s.base, w, v.limits.until(), func(why lack) { v.closeSilent(c.peer, why) })
+	if why != lackNone {
+		turnAway(c)
+		return
+	}
+	v.add(c)
+	s.hand(c)
+}
+
+// hand gives a connection to the engine that serves it.
+func (s *Server) hand(c *conn) {
+	if s.o.Engine == EngineRelay {
+		go s.serveRelay(c) // anew: the stack that a CONNECT needed is deep
+	} else if !s.feed.put(c) {
+		_ = c.Close()
+	}
+}
+
+// turnedAway answers a connection that has waited in vain. No request was read.
+const turnedAway = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n" +
+	"Kimbap-Error: rate_limited: there are as many connections as there may be\r\n\r\n"
+
+// turnAway says so and closes. What the client has sent is read, since a close
+// over unread bytes is a reset, and the answer could be lost with it.
+func turnAway(c *conn) {
+	defer func() { _ = c.Close() }()
+	_ = c.Conn.SetDeadline(time.Now().Add(lingering))
+	if _, err := io.WriteString(c.Conn, turnedAway); err != nil || closeWrite(c.Conn) != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(c.Conn, 64<<10))
 }
 
 // dismiss ends the connection of a stranger with an answer that says it is not

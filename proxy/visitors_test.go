@@ -6,11 +6,12 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// served reports whether the proxy answers on the connection at all.
+// served reports whether the proxy takes requests on the connection at all.
 func (c *client) served() bool {
 	c.t.Helper()
 	_, _ = io.WriteString(c.Conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n") // fails when it is closed already
@@ -18,7 +19,7 @@ func (c *client) served() bool {
 	if err == nil {
 		_, err = io.Copy(io.Discard, resp.Body)
 	}
-	return err == nil
+	return err == nil && resp.StatusCode != http.StatusServiceUnavailable
 }
 
 // Nobody has more connections than the limits say, whatever they send or do not
@@ -28,7 +29,7 @@ func TestConnectionsAreCountedPerPeer(t *testing.T) {
 	one, two := runtime.Peer{Known: true, UID: 1}, runtime.Peer{Known: true, UID: 2}
 	var peer atomic.Pointer[runtime.Peer]
 	r := newRig(t, func(o *Options, _ *stages) {
-		o.Limits = Limits{Connections: 3, Strangers: 2}
+		o.Limits = Limits{Connections: 3, Strangers: 2, QueueTimeout: 10 * time.Millisecond, HeadTimeout: time.Hour}
 		o.Peer = func(net.Conn) runtime.Peer { return *peer.Load() }
 	})
 	as := func(p runtime.Peer) *client {
@@ -57,7 +58,9 @@ func TestConnectionsAreCountedPerPeer(t *testing.T) {
 // A tunnel has a place of its own and leaves the count; a CONNECT that is
 // refused does not.
 func TestTunnelsAreNoVisitors(t *testing.T) {
-	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{Connections: 2} })
+	r := newRig(t, func(o *Options, _ *stages) {
+		o.Limits = Limits{Connections: 2, QueueTimeout: 10 * time.Millisecond, HeadTimeout: time.Hour}
+	})
 	for range 3 {
 		r.open("api.good.test:443")
 	}

@@ -46,7 +46,9 @@ const (
 	ReasonTampered            Reason = "tampered"             // a stored record that does not verify
 	ReasonTooManyPending      Reason = "too_many_pending"     // the cap on one caller's open approvals
 	ReasonWrongMasterKey      Reason = "wrong_master_key"     // the key check value does not match
-	ReasonTooManyConnections  Reason = "too_many_connections" // per principal or in all
+	ReasonTooManyConnections  Reason = "too_many_connections" // of one principal
+	ReasonTooManyRequests     Reason = "too_many_requests"    // in flight of one principal, or their bodies
+	ReasonAtCapacity          Reason = "at_capacity"          // all principals together have what there is
 	ReasonNoMasterKey         Reason = "no_master_key"        // the key file is gone
 	ReasonPortInUse           Reason = "port_in_use"          // somebody listens there already
 	ReasonNotFound            Reason = "not_found"            // what was named does not exist

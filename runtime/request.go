@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -65,6 +66,11 @@ type Raw struct {
 	Announced     []string           // trailer names the caller announced
 	Order         []string           // field names as the caller wrote them, one for each line; nil: not known
 
+	// Room, when not nil, is asked before the body is read whole, for as many
+	// bytes as it may have, and once more for as many as it had. It waits, or
+	// refuses with an *Error.
+	Room func(n int64) error
+
 	buffered []byte
 	whole    bool
 }
@@ -74,7 +80,8 @@ var ErrBodyTooLarge = errors.New("body too large")
 
 // Buffer reads the whole body, at most limit bytes, and puts the same bytes
 // back in its place. Called again it returns what it read before. The caller
-// must not change the bytes.
+// must not change the bytes. Its errors are [ErrBodyTooLarge], *Error with
+// CodeCanceled or CodeTimeout for a body that did not end, and those of Room.
 func (r *Raw) Buffer(limit int64) ([]byte, error) {
 	if r.whole || r.Body == nil {
 		return r.buffered, nil
@@ -82,12 +89,28 @@ func (r *Raw) Buffer(limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, ErrBodyTooLarge
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
-	if err != nil {
-		return nil, err
+	size := r.ContentLength
+	if size < 0 {
+		size = limit // not announced: it may become that long
 	}
-	if int64(len(body)) > limit {
+	if r.Room != nil {
+		if err := r.Room(size); err != nil {
+			return nil, err
+		}
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &Error{Code: CodeTimeout, Msg: "the request body did not arrive in time", Hint: "send it again, faster", Err: err}
+	case err != nil:
+		return nil, &Error{Code: CodeCanceled, Msg: "the request body ended early", Err: err}
+	case int64(len(body)) > limit:
 		return nil, ErrBodyTooLarge
+	}
+	if r.Room != nil {
+		if err := r.Room(int64(len(body))); err != nil {
+			return nil, err
+		}
 	}
 	r.buffered, r.whole = body, true
 	r.Body = bytes.NewReader(body)

@@ -41,7 +41,7 @@ func (p *Pipeline) spool(who *Principal, req *Request) (release func(), err erro
 		if errors.Is(err, ErrBodyTooLarge) {
 			return nil, overApproval()
 		}
-		return nil, &Error{Code: CodeCanceled, Msg: "the request body ended early", Err: err}
+		return nil, err
 	}
 	kept := min(size, int64(len(body)))
 	p.held.give(owner, size-kept)

@@ -12,6 +12,8 @@ func (e *Error) Status() int {
 		return http.StatusUnsupportedMediaType
 	case ReasonHeaderTooLarge:
 		return http.StatusRequestHeaderFieldsTooLarge
+	case ReasonAtCapacity:
+		return http.StatusServiceUnavailable
 	case ReasonMethodNotAllowed:
 		return http.StatusMethodNotAllowed
 	case ReasonExpectation:

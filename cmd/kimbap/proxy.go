@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -36,7 +35,7 @@ their files change, and on SIGHUP.`,
 			}
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "proxy", StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				c.warnLocked(a.Locked(), "")
-				relaxCollector()
+				app.RelaxCollector()
 				hup := make(chan os.Signal, 1)
 				signal.Notify(hup, syscall.SIGHUP)
 				defer signal.Stop(hup)
@@ -54,11 +53,6 @@ their files change, and on SIGHUP.`,
 	f.BoolVar(&insecure, "insecure-listen", false, "allow a listener beyond loopback, in clear")
 	return cmd
 }
-
-// relaxCollector lets the heap grow to five times what lives in it before it is
-// collected: a proxy's live heap is a few MiB, and its garbage is most of its
-// work.
-func relaxCollector() { debug.SetGCPercent(400) }
 
 // setFlag gives a configuration key the value of a flag that was used.
 func (c *cli) setFlag(key, value string) {

@@ -62,7 +62,7 @@ func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
 		}
 	}()
 	c.warnLocked(a.Locked(), "; a variable that holds a stored key under an unusual name cannot be told from others")
-	relaxCollector()
+	app.RelaxCollector()
 	if o.NoCover {
 		// Behind the cover the program is in a user namespace of its own, which
 		// keeps it out of here; and to make that, /proc must be ours.

@@ -56,7 +56,7 @@ func (c *cli) sayStatus(s *app.Status) {
 	line("catalogue", "%.12s", s.Catalogue)
 	line("approvals", "%d wait for a decision", s.Pending)
 	line("audit", "%s", s.Audit)
-	line("limits", "%d descriptors, %d tunnels", s.Descriptors, s.Tunnels)
+	line("limits", "%d descriptors, %d tunnels (%d raw ones), %d requests", s.Descriptors, s.Tunnels, s.RawTunnels, s.Requests)
 }
 
 func orNone(list []string) string {

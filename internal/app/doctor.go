@@ -110,7 +110,7 @@ func (a *App) doctorProxy(ctx context.Context) Finding {
 }
 
 func (a *App) doctorDescriptors(context.Context) Finding {
-	if have := a.tunnelLimit(); have < a.config.Proxy.Limits.Tunnels {
+	if have := a.limits().Tunnels; have < a.config.Proxy.Limits.Tunnels {
 		return Finding{"descriptors", "warn", fmt.Sprintf("limit %d: at most %d tunnels", descriptorLimit(), have), "ulimit -n 65536"}
 	}
 	return Finding{"descriptors", "ok", fmt.Sprintf("limit %d", descriptorLimit()), ""}

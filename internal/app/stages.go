@@ -93,11 +93,12 @@ func (a *App) openBackends(context.Context) error {
 	a.guard = guard
 	a.rest, err = rest.New(rest.Options{
 		Dialer: dialer{guard}, TLS: trust, Placeholders: a.placeholder,
-		DialTimeout:   a.config.Upstream.DialTimeout.Duration(),
-		HeaderTimeout: a.config.Upstream.HeaderTimeout.Duration(),
-		IdleTimeout:   a.config.Upstream.IdleTimeout.Duration(),
-		Clock:         a.o.Clock,
-		Engine:        rest.Engine(a.config.Proxy.Engine),
+		DialTimeout:     a.config.Upstream.DialTimeout.Duration(),
+		HeaderTimeout:   a.config.Upstream.HeaderTimeout.Duration(),
+		IdleTimeout:     a.config.Upstream.IdleTimeout.Duration(),
+		IdleConnections: share(descriptorLimit()).idle,
+		Clock:           a.o.Clock,
+		Engine:          rest.Engine(a.config.Proxy.Engine),
 	})
 	if err != nil {
 		return err

@@ -23,6 +23,8 @@ type Status struct {
 	Audit       string    `json:"audit"` // ok, or why it refuses
 	Descriptors uint64    `json:"descriptor_limit"`
 	Tunnels     int       `json:"tunnel_limit"`
+	RawTunnels  int       `json:"raw_tunnel_limit"` // these take two descriptors each
+	Requests    int       `json:"request_limit"`
 }
 
 // Status gathers the state of the home and of what runs over it.
@@ -36,7 +38,11 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	if s.Proxies == nil {
 		s.Proxies = []Running{}
 	}
-	s.Tunnels = a.tunnelLimit()
+	limits := a.limits()
+	s.Tunnels, s.Requests = limits.Tunnels, limits.Requests
+	if s.RawTunnels = s.Tunnels; limits.TunnelFiles > 0 {
+		s.RawTunnels = min(s.Tunnels, limits.TunnelFiles/2)
+	}
 	for _, service := range set.Services() {
 		s.Services = append(s.Services, service.Name)
 	}
@@ -56,16 +62,6 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 		s.Audit = err.Error()
 	}
 	return s, nil
-}
-
-// tunnelLimit caps proxy.limits.tunnels by what the descriptor limit can carry:
-// two for each tunnel, and some for files.
-func (a *App) tunnelLimit() int {
-	limit := a.config.Proxy.Limits.Tunnels
-	if d := descriptorLimit(); d > 128 && d < 1<<31 {
-		limit = min(limit, int(d-128)/2)
-	}
-	return limit
 }
 
 // keyFileMode returns the mode bits of the master key file, 0 when there is none.

@@ -123,6 +123,12 @@ func TestProcessesShareOneHome(t *testing.T) {
 func startProxy(t *testing.T, k *apptest.Kimbap) (*exec.Cmd, string) {
 	t.Helper()
 	cmd, said := start(t, "proxy", k.Dir)
+	return cmd, listening(t, cmd, said)
+}
+
+// listening starts a proxy's command and returns the address that it says.
+func listening(t *testing.T, cmd *exec.Cmd, said *strings.Builder) string {
+	t.Helper()
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +145,7 @@ func startProxy(t *testing.T, k *apptest.Kimbap) (*exec.Cmd, string) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	return cmd, strings.TrimSpace(address)
+	return strings.TrimSpace(address)
 }
 
 // A proxy that is killed under load has recorded every request that the

@@ -38,6 +38,9 @@ type Limits struct {
 	Tunnels      int // open tunnels in all
 	PerPrincipal int // open tunnels of one principal
 	HeaderBytes  int // one request's head
+
+	Requests             int // in flight in all
+	RequestsPerPrincipal int // in flight of one principal
 }
 
 // Egress says which addresses may be dialled.
@@ -124,7 +127,7 @@ func defaults() *Config {
 	return &Config{
 		Proxy: Proxy{
 			Listen: "127.0.0.1:7788", Auth: "local", Intercept: "services", Unmatched: "allow", Engine: "relay",
-			Limits: Limits{Tunnels: 20000, PerPrincipal: 2000, HeaderBytes: 65536},
+			Limits: Limits{Tunnels: 20000, PerPrincipal: 2000, HeaderBytes: 65536, Requests: 8192, RequestsPerPrincipal: 1024},
 		},
 		Egress:    Egress{Private: "auto"},
 		Upstream:  Upstream{DialTimeout: Duration(10 * time.Second), IdleTimeout: Duration(5 * time.Minute)},

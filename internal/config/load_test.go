@@ -92,7 +92,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-const full = `proxy:    {listen: 127.0.0.1:7799, auth: token, intercept: all, unmatched: deny, engine: std, upstream_proxy: "", upstream_no_proxy: ["*.corp.example"], limits: {tunnels: 100, per_principal: 50, header_bytes: 32768}}
+const full = `proxy:    {listen: 127.0.0.1:7799, auth: token, intercept: all, unmatched: deny, engine: std, upstream_proxy: "", upstream_no_proxy: ["*.corp.example"], limits: {tunnels: 100, per_principal: 50, header_bytes: 32768, requests: 40, requests_per_principal: 20}}
 egress:   {private: deny, allow: [127.0.0.0/8, db.corp.example], deny: ["10.0.0.0/8"]}
 upstream: {resolve: {"api.demo.test:443": "127.0.0.1:18443"}, ca_file: corp.pem, dial_timeout: 3s, header_timeout: 1m, idle_timeout: 90s}
 audit:    {dir: trail, durability: full, sinks: [{type: file, path: copy.jsonl, required: true}]}
@@ -110,7 +110,7 @@ func TestEveryKey(t *testing.T) {
 	c := mustLoad(t, path, nil, nil)
 	dir := filepath.Dir(path)
 	got := fmt.Sprint(c.Proxy, c.Egress, c.Upstream, c.Audit, c.Approval, c.Policy, c.MasterKey.Source, c.Exec, c.Serve)
-	want := fmt.Sprintf("{127.0.0.1:7799 token all deny std [secret] [*.corp.example] {100 50 32768} false} {deny [127.0.0.0/8 db.corp.example] [10.0.0.0/8]} "+
+	want := fmt.Sprintf("{127.0.0.1:7799 token all deny std [secret] [*.corp.example] {100 50 32768 40 20} false} {deny [127.0.0.0/8 db.corp.example] [10.0.0.0/8]} "+
 		"{map[api.demo.test:443:127.0.0.1:18443] %[1]s/corp.pem 3s 1m 1m30s} {%[1]s/trail full [{file %[1]s/copy.jsonl true}]} "+
 		"{20s 2h} {file %[1]s/rules}file{5s 64MiB 10 1} {127.0.0.1:8081}", dir)
 	if got != want {

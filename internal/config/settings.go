@@ -59,6 +59,8 @@ func (c *Config) trafficSettings() []setting {
 		number("proxy.limits.tunnels", &p.Limits.Tunnels, 1, 1_000_000),
 		number("proxy.limits.per_principal", &p.Limits.PerPrincipal, 1, 1_000_000),
 		number("proxy.limits.header_bytes", &p.Limits.HeaderBytes, 1024, 16<<20),
+		number("proxy.limits.requests", &p.Limits.Requests, 1, 1_000_000),
+		number("proxy.limits.requests_per_principal", &p.Limits.RequestsPerPrincipal, 1, 1_000_000),
 		choice("egress.private", &e.Private, "auto", "allow", "deny"),
 		list("egress.allow", &e.Allow, checkEgressEntry),
 		list("egress.deny", &e.Deny, checkEgressEntry),

@@ -47,12 +47,13 @@ type Options struct {
 	// those of the action's own service only.
 	Placeholders func(value string) (service string, ok bool)
 
-	DialTimeout   time.Duration // of a dial, and again of a TLS handshake; 0: 10 s
-	HeaderTimeout time.Duration // from the request's last byte to the answer's head; 0: 2 min
-	IdleTimeout   time.Duration // of a body or a write that does not move; 0: 5 min
-	Clock         func() time.Time
-	ScrubStrict   bool // refuse answers in an encoding that cannot be scanned
-	Engine        Engine
+	DialTimeout     time.Duration // of a dial, and again of a TLS handshake; 0: 10 s
+	HeaderTimeout   time.Duration // from the request's last byte to the answer's head; 0: 2 min
+	IdleTimeout     time.Duration // of a body or a write that does not move; 0: 5 min
+	IdleConnections int           // kept open in all; 0: no bound but that of each authority
+	Clock           func() time.Time
+	ScrubStrict     bool // refuse answers in an encoding that cannot be scanned
+	Engine          Engine
 }
 
 // Engine is what speaks HTTP/1.1 to upstreams.
@@ -126,7 +127,7 @@ func New(o Options) (*Backend, error) {
 	default:
 		return nil, fmt.Errorf("rest: unknown engine %q", o.Engine)
 	}
-	b := &Backend{o: o, doors: map[trust]*door{}, transports: map[trust]*http.Transport{}}
+	b := &Backend{o: o, racks: racks{most: int64(o.IdleConnections)}, doors: map[trust]*door{}, transports: map[trust]*http.Transport{}}
 	for _, t := range []trust{{false, false}, {false, true}, {true, false}, {true, true}} {
 		b.transports[t] = b.transport(t)
 	}
@@ -147,7 +148,7 @@ func (b *Backend) transport(t trust) *http.Transport {
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      false,
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
-		MaxIdleConns:           0,
+		MaxIdleConns:           b.o.IdleConnections,
 		MaxIdleConnsPerHost:    idleConnections,
 		IdleConnTimeout:        keptIdle,
 		ResponseHeaderTimeout:  b.o.HeaderTimeout,

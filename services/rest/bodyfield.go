@@ -60,7 +60,7 @@ func bodyValues(call *runtime.Call, m *message, auth *runtime.Auth) ([]string, e
 		}
 	}
 	if err != nil {
-		return nil, &runtime.Error{Code: runtime.CodeCanceled, Msg: "the request body ended early", Err: err}
+		return nil, err
 	}
 	m.setBody(whole)
 	if kind == mediaForm {

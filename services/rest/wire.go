@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -114,7 +115,11 @@ func (w *wire) silent(until time.Time) bool {
 func soon() time.Time { return time.Now().Add(200 * time.Microsecond) }
 
 // racks keep the wires that no exchange is using. The zero value is ready.
-type racks struct{ spots sync.Map } // spot → *rack
+type racks struct {
+	spots sync.Map     // spot → *rack
+	most  int64        // kept in all; 0: no bound
+	kept  atomic.Int64 // in all
+}
 
 // rack holds the wires of one spot, the latest used last.
 type rack struct {
@@ -156,6 +161,7 @@ func (r *racks) take(s spot) *wire {
 		w := k.wires[n-1]
 		k.wires[n-1], k.wires = nil, k.wires[:n-1]
 		k.mu.Unlock()
+		r.kept.Add(-1)
 		if w.still() {
 			return w
 		}
@@ -165,7 +171,7 @@ func (r *racks) take(s spot) *wire {
 
 // put keeps a wire for the next exchange, if there is room.
 func (r *racks) put(w *wire) {
-	if !w.clean() {
+	if !w.clean() || r.most > 0 && r.kept.Load() >= r.most {
 		w.cut()
 		return
 	}
@@ -177,6 +183,7 @@ func (r *racks) put(w *wire) {
 		return
 	}
 	k.wires = append(k.wires, w)
+	r.kept.Add(1)
 	if k.sweep == nil {
 		k.sweep = time.AfterFunc(keptIdle, func() { r.tidy(w.spot, k) })
 	}
@@ -192,6 +199,7 @@ func (r *racks) tidy(s spot, k *rack) {
 		k.wires[kept].cut()
 		kept++
 	}
+	r.kept.Add(-int64(kept))
 	k.wires = append([]*wire(nil), k.wires[kept:]...)
 	k.sweep = nil
 	if len(k.wires) > 0 {
@@ -211,6 +219,7 @@ func (r *racks) empty() {
 		for _, w := range k.wires {
 			w.cut()
 		}
+		r.kept.Add(-int64(len(k.wires)))
 		k.wires = nil
 		if k.sweep != nil {
 			k.sweep.Stop()

@@ -1,0 +1,372 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// stalled is an upstream that reads a request and says nothing until it may, or
+// the test ends.
+func (r *rig) stalled(may <-chan struct{}) func(net.Conn, *bufio.Reader) {
+	return func(c net.Conn, br *bufio.Reader) {
+		if _, err := http.ReadRequest(br); err != nil {
+			return
+		}
+		select {
+		case <-may:
+		case <-r.t.Context().Done():
+		}
+		_, _ = io.WriteString(c, okAnswer)
+	}
+}
+
+// asked sends a request in a tunnel of its own, and waits until the upstream
+// side of it was dialled.
+func (r *rig) asked(fields ...string) *client {
+	r.t.Helper()
+	inside := r.open("api.good.test:443", fields...)
+	before := r.dials()
+	inside.send(openGood)
+	r.eventually("the request", func() bool { return r.dials() > before })
+	return inside
+}
+
+func (r *rig) dials() int {
+	r.stages.mu.Lock()
+	defer r.stages.mu.Unlock()
+	return len(r.stages.dials)
+}
+
+const asGood = "Proxy-Authorization: Bearer " + goodToken
+
+// A principal with as many requests in flight as it may have waits for one to
+// end; others do not wait for it. What has waited too long is told when to come
+// again, and recorded.
+func TestRequestsInFlightAreBoundedPerPrincipal(t *testing.T) {
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{RequestsPerPrincipal: 2, QueueTimeout: time.Second} })
+	may := make(chan struct{})
+	r.upstream("api.good.test:443", r.stalled(may))
+	first, second := r.asked(), r.asked()
+	late := r.open("api.good.test:443")
+	late.send(openGood)
+	r.asked(asGood)
+	if p := late.refused(429, runtime.CodeRateLimited); p.Reason != runtime.ReasonTooManyRequests || p.Hint == "" {
+		t.Errorf("%+v", p)
+	}
+	if rec := r.outcome(); rec.Err == nil || rec.Err.Reason != runtime.ReasonTooManyRequests || rec.Err.RetryAfter == 0 {
+		t.Errorf("recorded %+v", rec.Err)
+	}
+	waiting := r.open("api.good.test:443")
+	waiting.send(openGood)
+	r.eventually("the queue", func() bool { g := r.server.admission.requests; g.mu.Lock(); defer g.mu.Unlock(); return g.waiting == 1 })
+	close(may)
+	for _, c := range []*client{first, second, waiting} {
+		if resp, _ := c.get("GET"); resp.StatusCode != 200 {
+			t.Error(resp.Status)
+		}
+	}
+}
+
+// In all, the same; then it is not the caller's fault.
+func TestRequestsInFlightAreBoundedInAll(t *testing.T) {
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{Requests: 1, QueueTimeout: 10 * time.Millisecond} })
+	may := make(chan struct{})
+	r.upstream("plain.test:80", r.stalled(may))
+	r.upstream("api.good.test:443", r.stalled(may))
+	defer close(may)
+	r.asked(asGood)
+	for range 2 { // a place that was not given is not lost either
+		direct := r.dial()
+		direct.send("GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n\r\n")
+		if p := direct.refused(503, runtime.CodeRateLimited); p.Reason != runtime.ReasonAtCapacity {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+// 200 upstreams that stall, all of one principal, leave another principal
+// untouched, and the same one's requests to other upstreams too. They end with
+// their clients, however long the upstreams would have stalled.
+func TestStalledUpstreamsLeaveOthersUntouched_CR008(t *testing.T) {
+	r := newRig(t, nil)
+	may := make(chan struct{})
+	r.upstream("api.good.test:443", r.stalled(may))
+	defer close(may)
+	var opening sync.WaitGroup
+	clients := make([]*client, 200)
+	for i := range clients {
+		opening.Go(func() { clients[i] = r.open("api.good.test:443", asGood); clients[i].send(openGood) })
+	}
+	opening.Wait()
+	r.eventually("200 stalled requests", func() bool { return r.dials() == 200 })
+	r.upstream("plain.test:80", answering(okAnswer))
+	for _, fields := range []string{"", asGood + "\r\n"} {
+		c := r.dial()
+		c.send("GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n" + fields + "\r\n")
+		if resp, _ := c.get("GET"); resp.StatusCode != 200 {
+			t.Errorf("%q: %s", fields, resp.Status)
+		}
+	}
+	for _, c := range clients {
+		_ = c.Close()
+	}
+	r.eventually("their end", func() bool { return r.server.admission.requests.has("default/token:good") == 0 })
+}
+
+// A principal whose tunnels are all taken gets room by the end of the one that
+// has rested longest; one with a request in it stays, and so do those of others.
+func TestRestingTunnelsMakeRoom(t *testing.T) {
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{PerPrincipal: 3, RestTime: time.Millisecond} })
+	may := make(chan struct{})
+	r.upstream("api.good.test:443", r.stalled(may))
+	other := r.open("api.good.test:443", asGood)
+	busy, oldest, newer := r.asked(), r.open("api.good.test:443"), r.open("api.good.test:443")
+	r.open("api.good.test:443")
+	oldest.ended()
+	close(may)
+	for name, c := range map[string]*client{"busy": busy, "newer": newer, "other": other} {
+		if c != busy {
+			c.send(openGood)
+		}
+		if resp, _ := c.get("GET"); resp.StatusCode != 200 {
+			t.Errorf("%s: %s", name, resp.Status)
+		}
+	}
+}
+
+// A tunnel that is being closed to make room takes no request any more, so that
+// none is cut off half done.
+func TestClosingTunnelTakesNoRequest(t *testing.T) {
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits.RestTime = time.Nanosecond })
+	who := runtime.Principal{ID: "local:1", Tenant: runtime.DefaultTenant}
+	seat, full := r.server.tunnels.enter(t.Context(), runtime.Caller{}, who, intercepted)
+	if full != nil {
+		t.Fatal(full)
+	}
+	defer seat.leave()
+	if !seat.begin() {
+		t.Fatal("a new tunnel takes no request")
+	}
+	r.server.tunnels.closeResting(seat.owner)
+	seat.end()
+	if !seat.begin() {
+		t.Fatal("a tunnel with a request in it was closed")
+	}
+	seat.end()
+	r.eventually("rest", func() bool { r.server.tunnels.closeResting(seat.owner); return seat.running.Load() < 0 })
+	c := &conn{tunnel: &tunnel{seat: seat}}
+	if owner, e := r.server.begin(t.Context(), c, &runtime.Request{}); owner != "" || e == nil || e.Code != runtime.CodeCanceled {
+		t.Errorf("%q, %v", owner, e)
+	}
+}
+
+// What the bodies of one principal's requests take in memory while they are
+// read and until the requests end is bounded; another's small one passes.
+func TestHeldBodiesAreBounded(t *testing.T) {
+	r := newRig(t, func(o *Options, _ *stages) {
+		o.Limits = Limits{BodyBytes: 100, HeldPerPrincipal: 150, Held: 1000, QueueTimeout: time.Second}
+	})
+	may := make(chan struct{})
+	r.upstream("api.good.test:443", r.stalled(may))
+	post := func(length, body string, fields ...string) *client {
+		c := r.open("api.good.test:443", fields...)
+		c.send("POST /judged HTTP/1.1\r\nHost: api.good.test\r\nContent-Type: application/json\r\n" + length + "\r\n\r\n" + body)
+		return c
+	}
+	held := func(owner string, n int64) {
+		t.Helper()
+		r.eventually(fmt.Sprintf("%d bytes held for %s", n, owner), func() bool { return r.server.admission.bodies.has(owner) == n })
+	}
+	const local, good = "default/local:1", "default/token:good"
+	dripping := post("Content-Length: 100", "{")
+	held(local, 100)
+	late := post("Transfer-Encoding: chunked", "2\r\n{}\r\n0\r\n\r\n") // could become 100 bytes long
+	small := post("Transfer-Encoding: chunked", "2\r\n{}\r\n0\r\n\r\n", asGood)
+	held(good, 2) // of 100 that it might have taken
+	if p := late.refused(429, runtime.CodeRateLimited); p.Reason != runtime.ReasonTooManyRequests {
+		t.Errorf("%+v", p)
+	}
+	_ = dripping.Close()
+	held(local, 0)
+	close(may)
+	if resp, _ := small.get("POST"); resp.StatusCode != 200 {
+		t.Error(resp.Status)
+	}
+	held(good, 0)
+}
+
+// Parsing takes turns too: a document being taken apart is many times its text.
+func TestParsingIsBounded(t *testing.T) {
+	a := newAdmission(Limits{QueueTimeout: time.Millisecond}.withDefaults())
+	if e := a.parse(t.Context(), "a", parsingByOne, func() {
+		if e := a.parse(t.Context(), "a", 1, func() {}); e == nil || e.Status() != 429 || e.RetryAfter == 0 {
+			t.Errorf("one owner: %v", e)
+		}
+		if e := a.parse(t.Context(), "b", parsingByOne, func() {}); e != nil {
+			t.Errorf("another owner: %v", e)
+		}
+	}); e != nil {
+		t.Error(e)
+	}
+}
+
+// A body that must be read whole and drips has a time for all of it, however
+// steadily it moves.
+func TestDrippingBodyEnds(t *testing.T) {
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits.BodyTimeout = 300 * time.Millisecond })
+	c := r.open("api.good.test:443")
+	c.send("POST /judged HTTP/1.1\r\nHost: api.good.test\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n[")
+	stop := drip(c, "1,")
+	defer stop()
+	c.refused(504, runtime.CodeTimeout)
+}
+
+// drip sends the text over and over, a little later each time, until stop or an
+// error.
+func drip(c *client, text string) (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				if _, err := io.WriteString(c.Conn, text); err != nil {
+					return
+				}
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(done); <-ended })
+}
+
+// PC-027: every phase of a connection in which a client has the word has an
+// end that dripping does not move: a head on the listener, first and later, the
+// hello after the 200, the rest of the handshake, a head inside TLS, first and
+// later, a head in a cleartext tunnel.
+func TestDripsEndInEveryPhase(t *testing.T) {
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits.HeadTimeout = 300 * time.Millisecond })
+	r.upstream("api.good.test:443", answering(okAnswer))
+	r.upstream("plain.test:80", answering(okAnswer))
+	const connect = "CONNECT api.good.test:443 HTTP/1.1\r\nHost: api.good.test:443\r\n\r\n"
+	phases := map[string]func() (c *client, text string){
+		"first head": func() (*client, string) { return r.dial(), "G" },
+		"later head": func() (*client, string) {
+			c := r.dial()
+			c.send("GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n\r\n")
+			c.get("GET")
+			return c, "G"
+		},
+		"header fields": func() (*client, string) {
+			c := r.dial()
+			c.send("GET http://plain.test/ HTTP/1.1\r\n")
+			return c, "A: b\r\n"
+		},
+		"silence after the 200": func() (*client, string) {
+			c := r.dial()
+			c.send(connect)
+			c.answer("CONNECT")
+			return c, ""
+		},
+		"client hello": func() (*client, string) {
+			c := r.dial()
+			c.send(connect)
+			c.answer("CONNECT")
+			c.send("\x16\x03\x01\x40\x00\x01\x00\x3f\xfc") // a hello of 16 KiB begins
+			return c, "\x00"
+		},
+		"first head in TLS": func() (*client, string) { return r.open("api.good.test:443"), "G" },
+		"later head in TLS": func() (*client, string) {
+			c := r.open("api.good.test:443")
+			c.send(openGood)
+			c.get("GET")
+			return c, "G"
+		},
+		"head in cleartext": func() (*client, string) {
+			c := r.dial()
+			c.send("CONNECT plain.good.test:80 HTTP/1.1\r\nHost: plain.good.test:80\r\n\r\n")
+			c.answer("CONNECT")
+			return c, "G"
+		},
+	}
+	var dripping sync.WaitGroup
+	for name, begin := range phases {
+		c, text := begin()
+		dripping.Go(func() {
+			stop := drip(c, text)
+			defer stop()
+			rest, err := io.ReadAll(c.br)
+			if isTimeout(err) {
+				t.Errorf("%s goes on", name)
+			}
+			if strings.Contains(string(rest), " 200 ") {
+				t.Errorf("%s was answered: %q", name, rest)
+			}
+		})
+	}
+	dripping.Wait()
+}
+
+// Connections whose heads drip keep no others of the same peer out: the one
+// that has been at it for longest goes.
+func TestSilentConnectionsMakeRoom(t *testing.T) {
+	owner := runtime.Peer{Known: true, UID: 1000, Owner: true}
+	r := newRig(t, func(o *Options, _ *stages) {
+		o.Limits = Limits{Connections: 3, HeadTimeout: time.Minute}
+		o.Peer = func(net.Conn) runtime.Peer { return owner }
+	})
+	r.upstream("plain.test:80", func(c net.Conn, br *bufio.Reader) { _, _ = io.Copy(io.Discard, br) })
+	busy := r.dial()
+	busy.send("GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n\r\n")
+	r.eventually("the request", func() bool { return r.dials() == 1 })
+	oldest := r.dial()
+	oldest.send("G")
+	newer := r.dial()
+	newer.send("G")
+	v := r.server.visitors
+	r.eventually("three connections", func() bool { return v.gate.used == 3 })
+	v.mu.Lock()
+	for c := range v.peers[owner] {
+		if at := c.silent.Load(); at > 0 { // as if they had been at it for half a minute
+			c.silent.Store(at - int64(30*time.Second))
+		}
+	}
+	v.mu.Unlock()
+	fresh := r.dial()
+	if !fresh.served() {
+		t.Error("a new connection is not served")
+	}
+	oldest.ended()
+	newer.send("ET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if resp, _ := newer.get("GET"); resp.StatusCode != 200 {
+		t.Error(resp.Status)
+	}
+}
+
+// A connection that has waited in vain is told so.
+func TestConnectionsThatWaitInVainAreTold(t *testing.T) {
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{Connections: 1, QueueTimeout: 10 * time.Millisecond} })
+	first := r.dial()
+	if !first.served() {
+		t.Fatal("not served")
+	}
+	late := r.dial()
+	late.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	resp, _ := late.get("GET")
+	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || resp.Header.Get("Kimbap-Error") == "" {
+		t.Errorf("%s %v", resp.Status, resp.Header)
+	}
+	late.ended()
+}

@@ -1,0 +1,92 @@
+package proxy
+
+import (
+	"context"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// passage is one request's way from its head to the pipeline, the same for all
+// engines: what it takes of the limits, where it goes, which action it is.
+type passage struct {
+	s     *Server
+	c     *conn
+	req   *runtime.Request
+	owner string   // who it is counted for; "" while it is not
+	held  *holding // of its body, nil without one
+	own   *place   // of an upgrade on the listener, which has no tunnel's
+}
+
+// enter fills the request in, or in Refusal why it goes no further. The place
+// is that of a request that asks for an upgrade, else nil. The caller must call
+// leave when the request has ended.
+func (p *passage) enter(ctx context.Context, a asked) (upgrading *place) {
+	s, c, req := p.s, p.c, p.req
+	var full *runtime.Error
+	if p.owner, full = s.begin(ctx, c, req); p.owner != "" {
+		if body, ok := req.Raw.Body.(arriving); ok {
+			p.held = &holding{of: s.admission, done: ctx, owner: p.owner, body: body}
+			req.Raw.Room = p.held.room
+		}
+	}
+	if req.Refusal = s.route(a, c, req); req.Refusal == nil {
+		req.Refusal = full
+	}
+	if req.Refusal == nil {
+		req.Refusal = s.locked(req.Target)
+	}
+	if req.Refusal == nil && len(req.Raw.Header["Upgrade"]) > 0 {
+		upgrading, req.Refusal = s.seat(ctx, c, req)
+		if c.tunnel == nil {
+			p.own = upgrading
+		}
+	}
+	if req.Refusal == nil {
+		req.Refusal = s.recognise(ctx, req, p.owner)
+	}
+	return upgrading
+}
+
+// leave gives back what the request took.
+func (p *passage) leave() {
+	if p.own != nil {
+		p.own.leave()
+	}
+	if p.held != nil {
+		p.held.release()
+	}
+	if p.owner != "" {
+		p.s.done(p.c, p.owner)
+	}
+}
+
+// begin waits until a request may run and returns whose it is, for done. A
+// caller that cannot be identified owns nothing and is not counted: the
+// pipeline turns it away at once.
+func (s *Server) begin(ctx context.Context, c *conn, req *runtime.Request) (owner string, full *runtime.Error) {
+	if c.tunnel == nil {
+		who, err := s.o.Identity.Identify(ctx, req.Caller)
+		if err != nil {
+			return "", nil
+		}
+		owner = ownerOf(&who)
+	} else if owner = c.tunnel.seat.owner; !c.tunnel.seat.begin() {
+		c.tunnel.seat.end()
+		return "", &runtime.Error{Code: runtime.CodeCanceled, Stage: runtime.StageSurface, Msg: "the tunnel had no request for long and was closed to make room for another"}
+	}
+	if full = s.admission.enter(ctx, owner); full != nil {
+		if c.tunnel != nil {
+			c.tunnel.seat.end()
+		}
+		return "", full
+	}
+	return owner, nil
+}
+
+// done says that the request which begin let in has ended.
+func (s *Server) done(c *conn, owner string) {
+	s.admission.leave(owner)
+	if c.tunnel != nil {
+		c.tunnel.seat.end()
+	}
+}
