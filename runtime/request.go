@@ -63,6 +63,8 @@ type Raw struct {
 	Body          io.Reader          // nil: none
 	Trailer       func() http.Header // after the body's end; nil: none
 	Announced     []string           // trailer names the caller announced
+	Changed       []Change           // what the surface has already changed
+	Head          []byte             // as it came, with the last empty line; nil: not kept (it is for the check of changes)
 
 	buffered []byte
 	whole    bool
