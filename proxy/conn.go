@@ -30,13 +30,14 @@ type conn struct {
 	onClose  func()  // may be nil
 	closed   sync.Once
 	started  atomic.Bool // the answer to the request being served has begun
+	head     []byte      // of the request being served, as it came; nil unless Options.KeepHeads
 }
 
 // newConn puts a guard before the bytes of c.
-func newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel, limits Limits) *conn {
+func newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel, o *Options) *conn {
 	return &conn{
 		Conn: c, raw: raw, peer: peer, tunnel: t,
-		guard: &guard{src: c, deadline: c.SetReadDeadline, limits: limits, check: checkRouting},
+		guard: &guard{src: c, deadline: c.SetReadDeadline, limits: o.Limits, check: checkRouting, keep: o.KeepHeads},
 	}
 }
 

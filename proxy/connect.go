@@ -73,7 +73,8 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 	caller := s.caller(c.peer, r.Header)
 	t, err := splitTarget(http.MethodConnect, r.RequestURI)
 	req := s.newRequest(caller, runtime.Target{Scheme: "tcp", Authority: t.authority, Method: r.Method})
-	req.Raw = &runtime.Raw{Proto: r.Proto, Header: endToEnd(r.Header)}
+	fields, _ := endToEnd(r.Header)
+	req.Raw = &runtime.Raw{Proto: r.Proto, Header: fields}
 	req.Action = runtime.ActionPass
 	if err != nil {
 		req.Refusal = runtime.AsError(err)

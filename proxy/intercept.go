@@ -124,7 +124,7 @@ func (s *Server) open(ctx context.Context, inside *interior) (*conn, error) {
 // inner makes the connection that the server reads the tunnel's requests from.
 // HTTP/2 joins here, by the protocol that TLS negotiated.
 func (s *Server) inner(c net.Conn, inside *interior) *conn {
-	return newConn(c, inside.raw, inside.peer, inside.tunnel, s.o.Limits)
+	return newConn(c, inside.raw, inside.peer, inside.tunnel, &s.o)
 }
 
 // spurned records why a tunnel did not open, if it was for something the client
@@ -140,7 +140,8 @@ func (s *Server) spurned(r *http.Request, inside *interior, err error) {
 		return
 	}
 	req := s.newRequest(inside.tunnel.caller, runtime.Target{Scheme: "https", Authority: inside.tunnel.authority, Method: http.MethodConnect})
-	req.Raw = &runtime.Raw{Proto: r.Proto, Header: endToEnd(r.Header)}
+	fields, _ := endToEnd(r.Header)
+	req.Raw = &runtime.Raw{Proto: r.Proto, Header: fields}
 	req.Refusal = refusal
 	_ = s.send(r.Context(), req, &responder{status: refusal.Status()})
 }

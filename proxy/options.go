@@ -48,6 +48,7 @@ type Options struct {
 	DefaultToken runtime.Secret // that of an owner who shows none, for a run's private port
 	Unattended   bool           // nobody can be asked: an approval means refusal
 	InterceptAll bool           // open the tunnels of foreign hosts too
+	KeepHeads    bool           // give the backend every head as it came, for its check of changes
 
 	// Approval answers GET /kimbap/approvals/ID with a value that is sent as
 	// JSON; its errors are *runtime.Error. Nil: there is no such page.

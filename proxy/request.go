@@ -24,6 +24,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, c *conn) {
 	}
 	req := s.newRequest(caller, runtime.Target{Method: r.Method})
 	req.Raw = s.raw(w, r)
+	req.Raw.Head = c.head
 	out := newResponder(w, r, s.o.Limits)
 	if req.Refusal = s.route(r, c, req); req.Refusal == nil && len(req.Raw.Header["Upgrade"]) > 0 {
 		out.upgrading, req.Refusal = s.seat(r.Context(), c, req)
@@ -98,6 +99,9 @@ func (s *Server) route(r *http.Request, c *conn, req *runtime.Request) *runtime.
 		return runtime.AsError(err)
 	}
 	req.Target.Path = t.path
+	if t.path != r.RequestURI {
+		req.Raw.Changed = append(req.Raw.Changed, runtime.Change{Kind: runtime.ChangeTarget})
+	}
 	if c.tunnel == nil {
 		return direct(t, req)
 	}
@@ -243,7 +247,8 @@ const tokenPrefix = "kmb_"
 
 // raw is the client's request as the backend may send it.
 func (s *Server) raw(w http.ResponseWriter, r *http.Request) *runtime.Raw {
-	raw := &runtime.Raw{Proto: r.Proto, Header: endToEnd(r.Header), ContentLength: r.ContentLength}
+	raw := &runtime.Raw{Proto: r.Proto, ContentLength: r.ContentLength}
+	raw.Header, raw.Changed = endToEnd(r.Header)
 	if r.Body == nil || r.Body == http.NoBody {
 		raw.ContentLength = 0
 		return raw
@@ -274,22 +279,33 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// endToEnd copies the fields of a request that are for the upstream. Of the
-// hop-by-hop ones an upgrade stays, but not to h2c: what follows it could not
-// be judged; and of TE only "trailers".
-func endToEnd(h http.Header) http.Header {
-	out := make(http.Header, len(h))
-	copyFields(out, h)
-	out.Del("Proxy-Authorization")
-	out.Del("Te")
-	out.Del("Http2-Settings")
+// endToEnd copies the fields of a request that are for the upstream, and says
+// which are not. Of the hop-by-hop ones an upgrade stays, but not to h2c: what
+// follows it could not be judged; and of TE only "trailers".
+func endToEnd(h http.Header) (out http.Header, changed []runtime.Change) {
+	out = make(http.Header, len(h))
+	named := splitList(h["Connection"])
+	is := func(name string) func(string) bool {
+		return func(n string) bool { return strings.EqualFold(n, name) }
+	}
+	for name, values := range h {
+		switch {
+		case name == "Proxy-Authorization", strings.HasPrefix(name, "Proxy-") && slices.Contains(hopFields[:], name):
+			changed = append(changed, runtime.Change{Kind: runtime.ChangeProxy, Name: name})
+		case name == "Te", name == "Http2-Settings", slices.Contains(hopFields[:], name):
+			changed = append(changed, runtime.Change{Kind: runtime.ChangeHop, Name: name})
+		case slices.ContainsFunc(named, is(name)):
+			changed = append(changed, runtime.Change{Kind: runtime.ChangeNamed, Name: name})
+		default:
+			out[name] = values
+		}
+	}
 	if slices.Contains(splitList(h["Te"]), "trailers") {
 		out.Set("Te", "trailers")
 	}
 	asked := h["Upgrade"]
-	wanted := slices.ContainsFunc(splitList(h["Connection"]), func(n string) bool { return strings.EqualFold(n, "upgrade") })
-	if wanted && len(asked) == 1 && !strings.EqualFold(asked[0], "h2c") {
+	if slices.ContainsFunc(named, is("upgrade")) && len(asked) == 1 && !strings.EqualFold(asked[0], "h2c") {
 		out["Connection"], out["Upgrade"] = []string{"Upgrade"}, slices.Clone(asked)
 	}
-	return out
+	return out, changed
 }

@@ -174,6 +174,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer c.guard.resume()
 	defer s.recover(w, r, c)
 	c.started.Store(false)
+	if r.Method != refusedMethod {
+		c.head = c.guard.taken()
+	}
 	switch {
 	case r.Method == refusedMethod:
 		s.refuseHead(w, r, c)

@@ -48,7 +48,7 @@ func (v *visitors) enter(peer runtime.Peer) (leave func(), ok bool) {
 // admit makes an accepted connection one of ours. It closes the one too many
 // and returns nil.
 func (s *Server) admit(c net.Conn) *conn {
-	own := newConn(c, c, s.o.Peer(c), nil, s.o.Limits)
+	own := newConn(c, c, s.o.Peer(c), nil, &s.o)
 	leave, ok := s.visitors.enter(own.peer)
 	if !ok {
 		_ = c.Close()

@@ -154,6 +154,11 @@ func compareWithTrail(t *testing.T, k *apptest.Kimbap, atLeast int) {
 	})
 	seen := k.Up.Requests()
 	if len(seen) != len(judged) || len(seen) < atLeast {
+		for _, r := range k.Records(t) {
+			if r.Slot == "proxy" && r.Kind == "outcome" && r.Status == 0 {
+				t.Logf("%+v", r)
+			}
+		}
 		t.Fatalf("the upstream saw %d requests, %d were let through", len(seen), len(judged))
 	}
 	for i, r := range seen {

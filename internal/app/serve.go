@@ -97,6 +97,7 @@ func (a *App) newProxy(o ServeOptions) (*proxy.Server, error) {
 		Leaf:  o.CA.Leaf, RootPEM: o.CA.RootPEM,
 		RequireToken: o.RequireToken, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
 		InterceptAll: a.config.Proxy.Intercept == "all",
+		KeepHeads:    a.config.Debug.Mutations == "verify",
 		Limits: proxy.Limits{
 			Tunnels:      a.tunnelLimit(),
 			PerPrincipal: a.config.Proxy.Limits.PerPrincipal,

@@ -117,6 +117,8 @@ func (a *App) openBackends(context.Context) error {
 		HeaderTimeout: a.config.Upstream.HeaderTimeout.Duration(),
 		IdleTimeout:   a.config.Upstream.IdleTimeout.Duration(),
 		Clock:         a.o.Clock,
+
+		VerifyMutations: a.config.Debug.Mutations == "verify",
 	})
 	if err != nil {
 		return err

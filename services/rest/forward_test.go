@@ -53,9 +53,13 @@ func TestNothingIsAdded(t *testing.T) {
 	if !slices.Equal(agents, []string{"a", "b"}) {
 		t.Errorf("two User-Agent became %q", agents)
 	}
-	r.must(t, pass(r.call("DELETE", "/x", "Content-Length: 0")))
-	if got := r.Last(t).Fields("Content-Length"); !slices.Equal(got, []string{"0"}) {
-		t.Errorf("Content-Length: 0 of a DELETE became %q", got)
+	for _, method := range []string{"DELETE", "GET", "HEAD", "POST", "OPTIONS"} {
+		for _, length := range []string{"0", "00"} {
+			r.must(t, pass(r.call(method, "/x", "Content-Length: "+length)))
+			if got := r.Last(t).Header["Content-Length"]; !slices.Equal(got, []string{"0"}) {
+				t.Errorf("Content-Length: %s of a %s became %q", length, method, got)
+			}
+		}
 	}
 }
 

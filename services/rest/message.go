@@ -165,6 +165,9 @@ func (m *message) request(ctx context.Context, sent *upload) (*http.Request, err
 		m.declare(runtime.ChangeFraming, "Content-Length") // net/http says 0 (RFC 9110 section 8.6)
 	}
 	switch {
+	case m.body == nil && m.empty && (m.method == http.MethodGet || m.method == http.MethodHead):
+		r.Header = m.header.Clone()
+		r.Header["content-length"] = []string{"0"} // net/http drops it here, but for a spelling it does not know
 	case m.body == nil && m.empty:
 		r.Body, r.TransferEncoding = http.NoBody, []string{"identity"} // net/http then writes the length of 0
 	case m.body == nil:
