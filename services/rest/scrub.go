@@ -103,13 +103,15 @@ func (x *exchange) maskThrough(body io.Reader, buf []byte) error {
 		n, err := body.Read(buf[held:])
 		x.result.BytesIn += int64(n)
 		text := buf[:held+n]
-		if hits := m.mask(text); hits > 0 {
+		hits := 0
+		if err != nil {
+			hits, held = m.mask(text), 0
+		} else {
+			hits, held = m.maskPart(text)
+		}
+		if hits > 0 {
 			x.declare(runtime.ChangeScrubbedBody, "")
 			x.result.Scrubbed += hits
-		}
-		held = m.tail(text)
-		if err != nil {
-			held = 0
 		}
 		if werr := x.write(text[:len(text)-held]); werr != nil {
 			return werr

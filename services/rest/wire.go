@@ -14,6 +14,7 @@ var errWire = errors.New("the bytes on the wire are no HTTP message")
 type side struct {
 	method, target string // of a request
 	status         int    // of an answer
+	old            bool   // HTTP/1.0, where Transfer-Encoding means nothing
 	fields         map[string][]string
 }
 
@@ -46,6 +47,11 @@ func parseSide(head []byte, answer bool) (side, error) {
 	if len(words) < 2 {
 		return s, errWire
 	}
+	version := words[0]
+	if !answer {
+		version = words[len(words)-1]
+	}
+	s.old = version < "HTTP/1.1"
 	if answer {
 		status, err := strconv.Atoi(words[1])
 		if s.status = status; err != nil {
@@ -72,7 +78,7 @@ func parseSide(head []byte, answer bool) (side, error) {
 // framing says how the body of the side ends, in words that can be compared. A
 // length that is given twice with one value is given once.
 func (s side) framing() string {
-	if list := s.fields["transfer-encoding"]; len(list) > 0 {
+	if list := s.fields["transfer-encoding"]; len(list) > 0 && !s.old {
 		return strings.ToLower(strings.Join(list, ","))
 	}
 	for i, length := range s.fields["content-length"] {
