@@ -64,7 +64,7 @@ func parseSide(head []byte, answer bool) (side, error) {
 	for line := range strings.SplitSeq(rest, "\n") {
 		line = strings.TrimRight(line, "\r")
 		if list := s.fields[name]; len(list) > 0 && line != "" && strings.Trim(line[:1], " \t") == "" {
-			list[len(list)-1] += " " + strings.Trim(line, " \t")
+			list[len(list)-1] = strings.Trim(list[len(list)-1]+" "+strings.Trim(line, " \t"), " ")
 			continue
 		}
 		key, value, ok := strings.Cut(line, ":")
