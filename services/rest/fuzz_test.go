@@ -124,7 +124,8 @@ func FuzzWire(f *testing.F) {
 			t.Fatalf("%q: net/http reads %d and %q, we %+v", raw, resp.StatusCode, body, whole)
 		}
 		for name, list := range resp.Header {
-			if got := whole.sides[0].fields[strings.ToLower(name)]; !slices.Equal(got, list) && !implied(resp.Header) && name != "Content-Length" {
+			same := func(ours, theirs string) bool { return ours == strings.Trim(theirs, " \t") } // a folded blank line leaves one
+			if got := whole.sides[0].fields[strings.ToLower(name)]; !slices.EqualFunc(got, list, same) && !implied(resp.Header) && name != "Content-Length" {
 				t.Fatalf("%q: net/http reads %s as %q, we as %q", raw, name, list, got)
 			}
 		}
