@@ -241,9 +241,9 @@ func (p *reading) appendElement(arg *Arg, value string) *Error {
 // checkUnmapped refuses a parameter that some server would take for one that
 // the route reads.
 func (p *reading) checkUnmapped(raw, key string) *Error {
-	if strings.IndexByte(raw, ';') >= 0 || strings.IndexByte(key, '[') >= 0 {
+	if strings.IndexByte(raw, ';') >= 0 || len(cutKey(key)) < len(key) {
 		for _, name := range p.scalars {
-			if key != name && hides(raw, key, name) {
+			if key != name && hides(raw, key, name, isArgument) {
 				return otherSpelling(name)
 			}
 		}

@@ -187,13 +187,16 @@ func (b *Body) field(tokens []string, how strictness) (any, bool, *Error) {
 		return nil, false, nil
 	}
 	values, found, err := member(b.form, tokens[0], how)
-	if err != nil || !found {
+	if err != nil || !found && how == isArgument {
 		return nil, false, err
 	}
 	for other := range b.form {
-		if base, ok := bracketBase(other); ok && base == tokens[0] {
+		if other != tokens[0] && how.cutTo(other, tokens[0]) {
 			return nil, false, otherSpelling(tokens[0])
 		}
+	}
+	if !found {
+		return nil, false, nil
 	}
 	return oneOrMany(values), true, nil
 }

@@ -51,7 +51,7 @@ func queryValue(query, name string) (value string, found bool, err *Error) {
 			return "", false, err
 		}
 		if key != name {
-			if hides(raw, key, name) {
+			if hides(raw, key, name, decidesAction) {
 				return "", false, otherSpelling(name)
 			}
 			continue
@@ -70,29 +70,38 @@ func queryValue(query, name string) (value string, found bool, err *Error) {
 }
 
 // hides reports whether another reader of the query could find the parameter
-// name in a pair with another key: after a ";" taken as separator, or as
-// "name[]" and "name[0]".
-func hides(raw, key, name string) bool {
-	if base, ok := bracketBase(key); ok && base == name {
+// name in a pair with another key: after a ";" taken as separator, or in a key
+// that it cuts to the name.
+func hides(raw, key, name string, how strictness) bool {
+	if how.cutTo(key, name) {
 		return true
 	}
 	for _, piece, more := strings.Cut(raw, ";"); more; {
 		var this string
 		this, piece, more = strings.Cut(piece, ";")
 		rawKey, _, _ := strings.Cut(this, "=")
-		if other, err := unescapeQuery(rawKey); err != nil || other == name {
+		if other, err := unescapeQuery(rawKey); err != nil || how.cutTo(other, name) {
 			return true
 		}
 	}
 	return false
 }
 
-func bracketBase(key string) (string, bool) {
-	i := strings.IndexByte(key, '[')
-	if i <= 0 {
-		return "", false
+// cutTo reports whether some reader of a query or form would cut the key to the
+// name. For what decides the action, one that ignores case counts too.
+func (s strictness) cutTo(key, name string) bool {
+	key = cutKey(key)
+	return key == name || s == decidesAction && strings.EqualFold(key, name)
+}
+
+// cutKey is what some readers make of a key: PHP drops blanks before it and all
+// from a NUL on, and takes "name[]" and "name[0]" for elements of name.
+func cutKey(key string) string {
+	key = strings.TrimSpace(key)
+	if i := strings.IndexAny(key, "[\x00"); i >= 0 {
+		key = strings.TrimSpace(key[:i])
 	}
-	return key[:i], true
+	return key
 }
 
 func twice(name string) *Error {

@@ -32,6 +32,7 @@ type conn struct {
 	closed   sync.Once
 	started  atomic.Bool  // the answer to the request being served has begun
 	silent   atomic.Int64 // since when no request is served, Unix time in ns; 0 while one is; closing
+	head     []byte       // of the request being served, as it came; nil unless Options.KeepHeads
 }
 
 // closing, in conn.silent, is a connection that is given up for another.
@@ -47,7 +48,7 @@ func (c *conn) rest() { c.silent.Store(time.Now().UnixNano()) }
 func (s *Server) newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel) *conn {
 	return &conn{
 		Conn: c, raw: raw, peer: peer, tunnel: t,
-		guard: &guard{src: c, deadline: c.SetReadDeadline, limits: &s.o.Limits, spare: &s.scratches, check: checkRouting},
+		guard: &guard{src: c, deadline: c.SetReadDeadline, limits: &s.o.Limits, spare: &s.scratches, check: checkRouting, keep: s.o.KeepHeads},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -73,7 +74,8 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 	caller := s.caller(c.peer, r.Header)
 	t, err := splitTarget(http.MethodConnect, r.RequestURI)
 	req := s.newRequest(caller, runtime.Target{Scheme: "tcp", Authority: t.authority, Method: r.Method})
-	req.Raw = &runtime.Raw{Proto: r.Proto, Header: endToEnd(r.Header)}
+	req.Raw = &runtime.Raw{Proto: r.Proto, Header: maps.Clone(r.Header)}
+	endToEnd(req.Raw.Header)
 	req.Action = runtime.ActionPass
 	if err != nil {
 		req.Refusal = runtime.AsError(err)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"sync"
@@ -42,6 +43,7 @@ type guard struct {
 	limits   *Limits
 	spare    *scratches
 	check    func(head) *runtime.Error
+	keep     bool // heads for the handlers
 
 	mu      sync.Mutex
 	state   int
@@ -50,6 +52,7 @@ type guard struct {
 	chunks  chunks
 	early   bool // a byte was delivered in limbo
 	refusal *runtime.Error
+	kept    [][]byte // heads that no handler has taken yet; net/http reads ahead
 
 	rest    []byte // read from src, not looked at yet
 	scratch []byte // where a head is read into; none while nothing has come
@@ -301,6 +304,9 @@ func (g *guard) settle(raw, rest []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.next, g.left, g.early = readHead, h.length, false
+	if g.keep {
+		g.kept = append(g.kept, bytes.Clone(raw))
+	}
 	if h.upgrade || h.method == "CONNECT" {
 		g.next = readLimbo
 	}
@@ -320,6 +326,19 @@ func (g *guard) refuse(err *runtime.Error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.state, g.refusal = readBroken, err
+}
+
+// taken returns the head of the request that a handler begins to serve, nil
+// when heads are not kept.
+func (g *guard) taken() []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.kept) == 0 {
+		return nil
+	}
+	head := g.kept[0]
+	g.kept = g.kept[1:]
+	return head
 }
 
 // refused returns why the last head was refused, nil when it was not.

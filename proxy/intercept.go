@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"time"
@@ -138,7 +139,8 @@ func (s *Server) spurned(r *http.Request, inside *interior, err error) {
 		return
 	}
 	req := s.newRequest(inside.tunnel.caller, runtime.Target{Scheme: "https", Authority: inside.tunnel.authority, Method: http.MethodConnect})
-	req.Raw = &runtime.Raw{Proto: r.Proto, Header: endToEnd(r.Header)}
+	req.Raw = &runtime.Raw{Proto: r.Proto, Header: maps.Clone(r.Header)}
+	endToEnd(req.Raw.Header)
 	req.Refusal = refusal
 	_ = s.send(r.Context(), req, &responder{status: refusal.Status()})
 }

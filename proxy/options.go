@@ -52,6 +52,7 @@ type Options struct {
 	DefaultToken runtime.Secret // that of an owner who shows none, for a run's private port
 	Unattended   bool           // nobody can be asked: an approval means refusal
 	InterceptAll bool           // open the tunnels of foreign hosts too
+	KeepHeads    bool           // give the backend every head as it came, for its check of changes
 
 	// Locked says why no stored key can be used now, nil when they can. Hosts of
 	// services, and tunnels that would be opened, are refused with it before the

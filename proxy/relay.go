@@ -175,6 +175,9 @@ func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
 	}
 	req := r.s.newRequest(caller, runtime.Target{Method: h.method})
 	req.Raw, b = r.raw(h, header, order, a)
+	if r.s.o.KeepHeads {
+		req.Raw.Head = bytes.Clone(raw)
+	}
 	a.body = b
 	p := passage{s: r.s, c: r.c, req: req}
 	a.upgrading = p.enter(r.ctx, asked{h.method, h.target, h.host})
@@ -201,7 +204,7 @@ func (r *relay) raw(h head, header http.Header, order []string, a *relayed) (*ru
 		trailers = splitList(header["Trailer"])
 	}
 	waits := h.minor == 1 && hasWord(foldList(header["Expect"]), "100-continue")
-	raw.Header = keepEndToEnd(header)
+	raw.Header, raw.Changed = header, endToEnd(header)
 	if !h.chunked && h.length == 0 {
 		return raw, nil
 	}

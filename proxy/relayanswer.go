@@ -313,33 +313,6 @@ func keepAnswer(h http.Header) {
 	}
 }
 
-// keepEndToEnd is [endToEnd] without a copy.
-func keepEndToEnd(h http.Header) http.Header {
-	var upgrade []string
-	if asked := h["Upgrade"]; len(asked) == 1 && !strings.EqualFold(asked[0], "h2c") && hasWord(foldList(h["Connection"]), "upgrade") {
-		upgrade = asked
-	}
-	var te []string
-	if codings := h["Te"]; len(codings) > 0 {
-		for _, coding := range splitList(codings) {
-			if coding == "trailers" {
-				te = []string{"trailers"}
-			}
-		}
-	}
-	keepAnswer(h)
-	delete(h, "Proxy-Authorization")
-	delete(h, "Http2-Settings")
-	delete(h, "Te")
-	if te != nil {
-		h["Te"] = te
-	}
-	if upgrade != nil {
-		h["Connection"], h["Upgrade"] = []string{"Upgrade"}, upgrade
-	}
-	return h
-}
-
 // foldList joins lists in lower case, for hasWord.
 func foldList(values []string) string {
 	if len(values) == 0 {

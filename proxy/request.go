@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, c *conn) {
 	}
 	req := s.newRequest(caller, runtime.Target{Method: r.Method})
 	req.Raw = s.raw(w, r)
+	req.Raw.Head = c.head
 	out := newResponder(w, r, s.o.Limits)
 	p := passage{s: s, c: c, req: req}
 	out.upgrading = p.enter(r.Context(), asked{r.Method, r.RequestURI, r.Host})
@@ -106,6 +108,9 @@ func (s *Server) route(a asked, c *conn, req *runtime.Request) *runtime.Error {
 		return runtime.AsError(err)
 	}
 	req.Target.Path = t.path
+	if t.path != a.target {
+		req.Raw.Changed = append(req.Raw.Changed, runtime.Change{Kind: runtime.ChangeTarget})
+	}
 	if c.tunnel == nil {
 		return direct(t, req)
 	}
@@ -257,7 +262,8 @@ const tokenPrefix = "kmb_"
 
 // raw is the client's request as the backend may send it.
 func (s *Server) raw(w http.ResponseWriter, r *http.Request) *runtime.Raw {
-	raw := &runtime.Raw{Proto: r.Proto, Header: endToEnd(r.Header), ContentLength: r.ContentLength}
+	raw := &runtime.Raw{Proto: r.Proto, Header: maps.Clone(r.Header), ContentLength: r.ContentLength}
+	raw.Changed = endToEnd(raw.Header)
 	if r.Body == nil || r.Body == http.NoBody {
 		raw.ContentLength = 0
 		return raw
@@ -296,22 +302,44 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// endToEnd copies the fields of a request that are for the upstream. Of the
-// hop-by-hop ones an upgrade stays, but not to h2c: what follows it could not
-// be judged; and of TE only "trailers".
-func endToEnd(h http.Header) http.Header {
-	out := make(http.Header, len(h))
-	copyFields(out, h)
-	out.Del("Proxy-Authorization")
-	out.Del("Te")
-	out.Del("Http2-Settings")
-	if slices.Contains(splitList(h["Te"]), "trailers") {
-		out.Set("Te", "trailers")
+// endToEnd takes from h the fields that are not for the upstream, and says
+// which. Of the hop-by-hop ones an upgrade stays, but not to h2c: what follows
+// it could not be judged; and of TE only "trailers".
+func endToEnd(h http.Header) (changed []runtime.Change) {
+	named := splitList(h["Connection"])
+	te, asked := h["Te"], h["Upgrade"]
+	for name := range h {
+		kind := removal(name, named)
+		if kind != "" {
+			changed = append(changed, runtime.Change{Kind: kind, Name: name})
+			delete(h, name)
+		}
 	}
-	asked := h["Upgrade"]
-	wanted := slices.ContainsFunc(splitList(h["Connection"]), func(n string) bool { return strings.EqualFold(n, "upgrade") })
-	if wanted && len(asked) == 1 && !strings.EqualFold(asked[0], "h2c") {
-		out["Connection"], out["Upgrade"] = []string{"Upgrade"}, slices.Clone(asked)
+	if len(te) > 0 && slices.Contains(splitList(te), "trailers") {
+		h["Te"] = []string{"trailers"}
 	}
-	return out
+	if len(asked) == 1 && names(named, "upgrade") && !strings.EqualFold(asked[0], "h2c") {
+		h["Connection"], h["Upgrade"] = []string{"Upgrade"}, slices.Clone(asked)
+	}
+	return changed
+}
+
+// removal says why a field is not for the upstream, "" when it is. Named are
+// the fields that Connection names.
+func removal(name string, named []string) runtime.ChangeKind {
+	hop := slices.Contains(hopFields[:], name)
+	switch {
+	case name == "Proxy-Authorization", hop && strings.HasPrefix(name, "Proxy-"):
+		return runtime.ChangeProxy
+	case hop, name == "Te", name == "Http2-Settings":
+		return runtime.ChangeHop
+	case names(named, name):
+		return runtime.ChangeNamed
+	}
+	return ""
+}
+
+// names reports whether a list has a name, in any case.
+func names(list []string, name string) bool {
+	return slices.ContainsFunc(list, func(n string) bool { return strings.EqualFold(n, name) })
 }

@@ -208,6 +208,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.wake() {
 		panic(http.ErrAbortHandler)
 	}
+	if r.Method != refusedMethod {
+		c.head = c.guard.taken()
+	}
 	switch {
 	case r.Method == refusedMethod:
 		s.refuseHead(w, r, c)

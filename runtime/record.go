@@ -46,9 +46,9 @@ type Result struct {
 	BytesIn   int64
 	BytesOut  int64
 	Used      CredentialUse
-	Address   string // the address dialled, host:port
-	Private   bool   // that address is in a private range
-	Unscanned bool   // the answer's encoding could not be scanned for the credential
-	Scrubbed  int    // reflected credentials that were overwritten
-	Changed   []string
+	Address   string   // the address dialled, host:port
+	Private   bool     // that address is in a private range
+	Unscanned bool     // the answer's encoding could not be scanned for the credential
+	Scrubbed  int      // reflected credentials that were overwritten
+	Changed   []Change // all of what was done to request and answer
 }

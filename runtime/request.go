@@ -69,7 +69,9 @@ type Raw struct {
 	// Room, when not nil, is asked before the body is read whole, for as many
 	// bytes as it may have, and once more for as many as it had. It waits, or
 	// refuses with an *Error.
-	Room func(n int64) error
+	Room    func(n int64) error
+	Changed []Change // what the surface has already changed
+	Head    []byte   // as it came, with the last empty line; nil: not kept (it is for the check of changes)
 
 	buffered []byte
 	whole    bool

@@ -108,7 +108,7 @@ func TestSecurityNamesItsTests(t *testing.T) {
 			return err
 		}
 		source, err := os.ReadFile(path)
-		for _, found := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(source, -1) {
+		for _, found := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllSubmatch(source, -1) {
 			have[string(found[1])] = true
 		}
 		return err
@@ -116,7 +116,7 @@ func TestSecurityNamesItsTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(text), -1)
+	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(string(text), -1)
 	if len(named) < 30 {
 		t.Errorf("SECURITY.md names %d tests only", len(named))
 	}

@@ -96,7 +96,8 @@ func (a *App) newProxy(o ServeOptions, ca signing) (*proxy.Server, error) {
 		Leaf:  ca.Leaf, RootPEM: ca.RootPEM, Permits: ca.permits,
 		RequireToken: o.RequireToken, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
 		InterceptAll: a.interceptsAll(), Locked: a.refusal,
-		Engine: proxy.Engine(a.config.Proxy.Engine), Limits: a.limits(),
+		KeepHeads: a.config.Debug.Mutations == "verify",
+		Engine:    proxy.Engine(a.config.Proxy.Engine), Limits: a.limits(),
 		Approval: a.approvalStatus, Health: a.Health,
 		Log: a.o.Log, Clock: a.o.Clock,
 	})

@@ -99,6 +99,8 @@ func (a *App) openBackends(context.Context) error {
 		IdleConnections: share(descriptorLimit()).idle,
 		Clock:           a.o.Clock,
 		Engine:          rest.Engine(a.config.Proxy.Engine),
+
+		VerifyMutations: a.config.Debug.Mutations == "verify",
 	})
 	if err != nil {
 		return err

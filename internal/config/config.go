@@ -16,8 +16,14 @@ type Config struct {
 	MasterKey MasterKey
 	Exec      Exec
 	Serve     Serve
+	Debug     Debug
 
 	origins map[string]string
+}
+
+// Debug is for finding defects.
+type Debug struct {
+	Mutations string // off; verify: hold what leaves against what came, and break what differs undeclared
 }
 
 // Proxy is the listener of the agents.
@@ -137,6 +143,7 @@ func defaults() *Config {
 		MasterKey: MasterKey{Source: "auto"},
 		Exec:      Exec{Timeout: Duration(30 * time.Second), Heap: 96 << 20, Calls: 500, Workers: 2},
 		Serve:     Serve{Listen: "127.0.0.1:8080"},
+		Debug:     Debug{Mutations: "off"},
 		origins:   map[string]string{},
 	}
 }

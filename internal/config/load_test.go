@@ -103,16 +103,17 @@ store:    {dsn: ""}
 master_key: {source: file}
 exec:     {timeout: 5s, heap: 64MiB, calls: 10, workers: 1}
 serve:    {listen: 127.0.0.1:8081}
+debug:    {mutations: verify}
 `
 
 func TestEveryKey(t *testing.T) {
 	path := write(t, full)
 	c := mustLoad(t, path, nil, nil)
 	dir := filepath.Dir(path)
-	got := fmt.Sprint(c.Proxy, c.Egress, c.Upstream, c.Audit, c.Approval, c.Policy, c.MasterKey.Source, c.Exec, c.Serve)
+	got := fmt.Sprint(c.Proxy, c.Egress, c.Upstream, c.Audit, c.Approval, c.Policy, c.MasterKey.Source, c.Exec, c.Serve, c.Debug)
 	want := fmt.Sprintf("{127.0.0.1:7799 token all deny std [secret] [*.corp.example] {100 50 32768 40 20} false} {deny [127.0.0.0/8 db.corp.example] [10.0.0.0/8]} "+
 		"{map[api.demo.test:443:127.0.0.1:18443] %[1]s/corp.pem 3s 1m 1m30s} {%[1]s/trail full [{file %[1]s/copy.jsonl true}]} "+
-		"{20s 2h} {file %[1]s/rules}file{5s 64MiB 10 1} {127.0.0.1:8081}", dir)
+		"{20s 2h} {file %[1]s/rules}file{5s 64MiB 10 1} {127.0.0.1:8081} {verify}", dir)
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

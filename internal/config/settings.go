@@ -98,6 +98,7 @@ func (c *Config) laterSettings() []setting {
 		number("exec.calls", &c.Exec.Calls, 1, 1_000_000),
 		number("exec.workers", &c.Exec.Workers, 1, 1024),
 		text("serve.listen", &c.Serve.Listen, checkListen),
+		choice("debug.mutations", &c.Debug.Mutations, "off", "verify"),
 	}
 }
 

@@ -17,7 +17,8 @@ func AppendField(dst []byte, name, value string) []byte {
 // AppendFields appends the field lines of h: first those that order names, in
 // its order and spelling, a name that stands there twice with its second value
 // the second time; then the others, sorted. A name in order that h lacks is left
-// out, so order may be that of a message from which fields were removed.
+// out, and so is one that stands there more often than h has values, so order
+// may be that of a message from which fields were removed.
 func AppendFields(dst []byte, h http.Header, order []string) []byte {
 	left := 0
 	for _, values := range h {
@@ -25,11 +26,7 @@ func AppendFields(dst []byte, h http.Header, order []string) []byte {
 	}
 	for i, name := range order {
 		values := h[textproto.CanonicalMIMEHeaderKey(name)]
-		nth := 0
-		if len(values) > 1 {
-			nth = occurrences(order[:i], name)
-		}
-		if nth < len(values) {
+		if nth := occurrences(order[:i], name); nth < len(values) {
 			dst = AppendField(dst, name, values[nth])
 			left--
 		}

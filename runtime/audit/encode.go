@@ -138,7 +138,7 @@ func (e *encoder) ending(dst []byte, r *runtime.Record) []byte {
 	dst = flagMember(dst, "private", r.Result.Private)
 	dst = flagMember(dst, "unscanned", r.Result.Unscanned)
 	dst = intMember(dst, "scrubbed", int64(r.Result.Scrubbed))
-	return listMember(dst, "changed", r.Result.Changed)
+	return listMember(dst, "changed", r.Result.NotableChanges())
 }
 
 // appendEvent appends an event.

@@ -60,7 +60,7 @@ func TestHostileTextStaysOneValidLine(t *testing.T) { // AU-007
 		r.Target.Path, r.Principal.Agent, r.Verdict.Rule = evil, evil, evil
 		r.Args = runtime.Args{evil: evil}
 		r.Err = &runtime.Error{Code: runtime.CodeForbidden, Msg: evil}
-		r.Result.Changed = []string{evil}
+		r.Result.Changed = []runtime.Change{{Kind: runtime.ChangeMisleading, Name: evil}}
 		line, m := writeOne(t, options(""), r)
 		for _, c := range line {
 			if c < ' ' || c == 0x7f || c >= 0x80 && c < 0xa0 || c == '\u2028' || c == '\u2029' || c == '\u202e' || c == '\u2066' {
@@ -160,7 +160,7 @@ func TestTheRecordSaysAll(t *testing.T) {
 	r.Ended = r.Received.Add(1500 * time.Microsecond)
 	r.Result = runtime.Result{
 		Status: 201, BytesIn: 5, BytesOut: 6, Used: runtime.CredentialStored, Address: "10.0.0.1:443",
-		Private: true, Unscanned: true, Scrubbed: 2, Changed: []string{"authorization"},
+		Private: true, Unscanned: true, Scrubbed: 2, Changed: []runtime.Change{{Kind: runtime.ChangeHop, Name: "connection"}, {Kind: runtime.ChangeCallerKey, Name: "authorization"}},
 	}
 	_, m := writeOne(t, options(""), r)
 	for name, want := range map[string]any{

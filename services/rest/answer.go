@@ -17,7 +17,7 @@ import (
 // answer gives status, fields, body and trailers to the responder, each byte
 // as it comes.
 func (x *exchange) answer(resp *http.Response, body io.Reader) error {
-	header := cleanAnswer(resp.Header, resp.StatusCode)
+	header := x.cleanAnswer(resp.Header, resp.StatusCode)
 	if names := x.announced(resp.Trailer); len(names) > 0 {
 		header["Trailer"] = []string{strings.Join(names, ", ")}
 	}
@@ -35,7 +35,8 @@ func (x *exchange) answer(resp *http.Response, body io.Reader) error {
 	if err := scan(body); err != nil {
 		return err
 	}
-	if trailer := cleanTrailer(resp.Trailer); len(trailer) > 0 {
+	dropped := func(name string) { x.declare(runtime.ChangeTrailer, name) }
+	if trailer := cleanTrailer(resp.Trailer, dropped); len(trailer) > 0 {
 		x.scrubHead(trailer)
 		x.out.Trailer(trailer)
 	}
@@ -49,9 +50,11 @@ func (x *exchange) announced(trailer http.Header) []string {
 	var names []string
 	for name := range trailer {
 		switch {
-		case !trailerAllowed(name, nil):
 		case x.message.scrub.names(name):
+			x.declare(runtime.ChangeScrubbedName, "")
 			x.result.Scrubbed++
+		case !trailerAllowed(name, nil):
+			x.declare(runtime.ChangeTrailer, name)
 		default:
 			names = append(names, name)
 		}
@@ -105,7 +108,9 @@ func (x *exchange) upgrade(ctx context.Context, resp *http.Response) error {
 			Hint: "nothing was passed on",
 		}
 	}
-	header := cleanAnswer(resp.Header, resp.StatusCode)
+	header := x.cleanAnswer(resp.Header, resp.StatusCode)
+	x.declare(runtime.ChangeUpgrade, "Connection")
+	x.declare(runtime.ChangeUpgrade, "Upgrade")
 	header["Connection"], header["Upgrade"] = []string{"Upgrade"}, []string{got}
 	x.scrubHead(header)
 	x.result.Unscanned = x.message.scrub != nil

@@ -40,6 +40,46 @@ func TestFieldsOfAnAnswer_PC002(t *testing.T) {
 	}
 }
 
+// net/http reads a Cache-Control out of Pragma. That is declared, since it
+// cannot be told from one that was sent. The relay passes on what came.
+func TestImpliedCacheControlIsDeclared(t *testing.T) {
+	pragma := func(c *servicestest.Conn, r *servicestest.Request) bool {
+		return c.ReadBody(r) == nil && c.Send("HTTP/1.1 200 OK\r\nPragma: no-cache\r\nContent-Length: 0\r\n\r\n")
+	}
+	r := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/pragma": pragma}})
+	answer, result := r.must(t, r.call("GET", "/pragma"))
+	if engine == rest.EngineRelay {
+		equal(t, "Cache-Control", answer.Header.Get("Cache-Control"), "")
+		return
+	}
+	if want := (runtime.Change{Kind: runtime.ChangeImplied, Name: "Cache-Control", Answer: true}); !slices.Contains(result.Changed, want) {
+		t.Errorf("declared: %+v", result.Changed)
+	}
+}
+
+// What is done to every message is in the result, and only what a caller sent
+// in vain is in the record.
+func TestChangesAreDeclared(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	_, result := r.must(t, r.call("GET", "/hop", "Keep-Alive: 5", "X-Kimbap-Token: t", "Authorization: Bearer mine", "X-Api-Key: k", "Proxy-Authorization: p"))
+	var got []string
+	for _, c := range result.Changed {
+		got = append(got, fmt.Sprintf("%s %s %v", c.Kind, c.Name, c.Answer))
+	}
+	slices.Sort(got)
+	want := []string{
+		"caller_credential X-Api-Key false", "connection_named X-Hop true", "credential Authorization false", "hop_by_hop Connection true",
+		"hop_by_hop Keep-Alive false", "hop_by_hop Keep-Alive true", "host Host false", "kimbap_field X-Kimbap-Token false",
+		"proxy_field Proxy-Authenticate true", "proxy_field Proxy-Authorization false",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("declared: %q\nwant      %q", got, want)
+	}
+	if notable := result.NotableChanges(); !slices.Equal(notable, []string{"X-Api-Key", "X-Kimbap-Token"}) {
+		t.Errorf("in the record: %q", notable)
+	}
+}
+
 func TestInterimAnswers_PC005(t *testing.T) {
 	r := newRig(t, servicestest.Options{})
 	answer, _ := r.must(t, r.call("GET", "/103"))

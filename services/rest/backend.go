@@ -54,6 +54,11 @@ type Options struct {
 	Clock           func() time.Time
 	ScrubStrict     bool // refuse answers in an encoding that cannot be scanned
 	Engine          Engine
+
+	// VerifyMutations compares every exchange with what came, on the wire too,
+	// and breaks it at the first change that was not declared (mutation.go). It
+	// costs a copy of every byte: it is for tests and for finding defects.
+	VerifyMutations bool
 }
 
 // Engine is what speaks HTTP/1.1 to upstreams.
@@ -185,12 +190,19 @@ func (b *Backend) Close() {
 // started, the answer is not complete and the caller of Execute must Abort it.
 func (b *Backend) Execute(ctx context.Context, call *runtime.Call, out runtime.Responder) (runtime.Result, error) {
 	var result runtime.Result
+	w := b.witness(call, &result)
 	m, err := b.compose(call, &result)
+	if err == nil {
+		err = w.judge(m)
+	}
 	if err != nil {
 		return result, err
 	}
-	x := &exchange{b: b, call: call, message: m, out: out, result: &result}
-	return result, x.run(ctx)
+	x := &exchange{b: b, call: call, message: m, out: w.watch(out), result: &result, witness: w}
+	if err = x.run(ctx); err == nil {
+		err = w.done()
+	}
+	return result, err
 }
 
 // compose makes the message that will leave, credential and all.
@@ -200,7 +212,7 @@ func (b *Backend) compose(call *runtime.Call, result *runtime.Result) (*message,
 	if call.Request.Raw != nil {
 		m, err = b.forward(call, result)
 	} else {
-		m, err = b.built(call)
+		m, err = b.built(call, result)
 	}
 	if err != nil {
 		return nil, err

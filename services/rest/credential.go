@@ -66,8 +66,10 @@ func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.R
 // dropOthers removes the customary credential fields but the declared one.
 func dropOthers(h http.Header, declared string, result *runtime.Result) {
 	for _, name := range credentialFields {
-		if !strings.EqualFold(name, declared) && remove(h, name) {
-			result.Changed = append(result.Changed, name)
+		if !strings.EqualFold(name, declared) {
+			for _, spelling := range remove(h, name) {
+				result.Declare(runtime.Change{Kind: runtime.ChangeCallerKey, Name: spelling})
+			}
 		}
 	}
 }
@@ -113,16 +115,16 @@ func (b *Backend) place(call *runtime.Call, auth *runtime.Auth, m *message, resu
 	secret, basic := call.Credential.Value.Reveal(), ""
 	switch auth.Type {
 	case runtime.AuthBearer, runtime.AuthOAuth2:
-		setField(m.header, "Authorization", "Bearer "+secret)
+		m.setField("Authorization", "Bearer "+secret)
 	case runtime.AuthBasic:
 		user := auth.Username
 		if user == "" {
 			user = call.Credential.Username.Reveal()
 		}
 		basic = base64.StdEncoding.EncodeToString([]byte(user + ":" + secret))
-		setField(m.header, "Authorization", "Basic "+basic)
+		m.setField("Authorization", "Basic "+basic)
 	case runtime.AuthHeader:
-		setField(m.header, auth.Header, auth.Prefix+secret)
+		m.setField(auth.Header, auth.Prefix+secret)
 	case runtime.AuthQuery:
 		m.target = setQuery(m.target, auth.Query, secret)
 	case runtime.AuthBody:
@@ -132,16 +134,33 @@ func (b *Backend) place(call *runtime.Call, auth *runtime.Auth, m *message, resu
 	default:
 		return &runtime.Error{Code: runtime.CodeInternal, Msg: fmt.Sprintf("unknown auth type %q", auth.Type)}
 	}
+	m.declare(placed(auth))
 	m.scrub = b.matchers.of(secret, basic, call.Credential.Username.Reveal())
 	result.Unscanned = m.scrub == nil
 	m.used = runtime.CredentialStored
 	return nil
 }
 
+// placed is the change by which the stored credential goes out: its kind, and
+// the name of its place.
+func placed(auth *runtime.Auth) (kind runtime.ChangeKind, name string) {
+	switch auth.Type {
+	case runtime.AuthQuery:
+		return runtime.ChangeCredentialQuery, auth.Query
+	case runtime.AuthBody:
+		return runtime.ChangeCredentialBody, auth.Field
+	}
+	return runtime.ChangeCredential, fieldOf(auth)
+}
+
 // setField replaces a field under all its spellings by one value.
-func setField(h http.Header, name, value string) {
-	remove(h, name)
-	h[http.CanonicalHeaderKey(name)] = []string{value}
+func (m *message) setField(name, value string) {
+	for _, spelling := range remove(m.header, name) {
+		if !strings.EqualFold(spelling, name) {
+			m.declare(runtime.ChangeCallerKey, spelling)
+		}
+	}
+	m.header[http.CanonicalHeaderKey(name)] = []string{value}
 }
 
 // setQuery replaces a query parameter under all its spellings by one value, in

@@ -24,6 +24,7 @@ type exchange struct {
 	message *message
 	out     runtime.Responder
 	result  *runtime.Result
+	witness *witness // nil: nobody compares
 
 	conn      atomic.Pointer[link] // the connection in use
 	connected bool                 // so is one of the relay engine
@@ -39,19 +40,19 @@ type exchange struct {
 // run sends the message and gives the answer to the responder.
 func (x *exchange) run(ctx context.Context) error {
 	x.sent = &upload{src: x.message.body}
-	defer func() { x.result.BytesOut, _ = x.sent.stop() }()
+	defer x.settleUpload()
 	if x.b.relays(x.message) {
 		return x.relay(ctx)
 	}
 	parent := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-
 	resp, err := x.roundTrip(ctx)
 	if err != nil {
 		return x.failure(parent, ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	x.witness.answered(resp)
 	x.result.Status = resp.StatusCode
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return x.upgrade(ctx, resp)
@@ -62,6 +63,16 @@ func (x *exchange) run(ctx context.Context) error {
 		return x.failure(parent, ctx, err)
 	}
 	return nil
+}
+
+// settleUpload ends the sending and takes into the result what came of it.
+func (x *exchange) settleUpload() {
+	x.result.BytesOut, _ = x.sent.stop()
+	x.sent.mu.Lock()
+	defer x.sent.mu.Unlock()
+	for _, name := range x.sent.dropped {
+		x.message.declare(runtime.ChangeTrailer, name)
+	}
 }
 
 // roundTrip sends the message, once more when the connection had gone stale
@@ -99,6 +110,7 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 			if !ok {
 				return
 			}
+			conn.watch(x.witness)
 			conn.begin()
 			x.conn.Store(conn)
 			x.result.Address, x.result.Private = conn.address, conn.private
@@ -125,7 +137,7 @@ func (x *exchange) information(status int, header textproto.MIMEHeader) error {
 		x.broken = errors.New("too many 1xx answers")
 		return x.broken
 	}
-	h := cleanAnswer(http.Header(header).Clone(), status)
+	h := x.cleanAnswer(http.Header(header).Clone(), status)
 	x.scrubHead(h)
 	if err := x.out.Informational(status, h); err != nil {
 		x.broken = callerGone{err}

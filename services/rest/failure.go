@@ -20,6 +20,9 @@ func (c callerGone) Unwrap() error { return c.error }
 // failure says in the words of the pipeline what went wrong. It names the host,
 // never an address, and holds nothing the upstream said.
 func (x *exchange) failure(parent, ctx context.Context, err error) error {
+	if fault := x.witness.fault(); fault != nil {
+		return fault
+	}
 	var named *runtime.Error
 	if errors.As(err, &named) {
 		return named

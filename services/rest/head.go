@@ -32,14 +32,14 @@ func fold(name string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
 }
 
-// remove deletes a field under all its spellings and reports whether there was
-// one.
-func remove(h http.Header, name string) bool {
-	found := false
+// remove deletes a field under all its spellings and returns those that were
+// there.
+func remove(h http.Header, name string) []string {
+	var found []string
 	for key := range h {
 		if len(key) == len(name) && fold(key) == fold(name) {
 			delete(h, key)
-			found = true
+			found = append(found, key)
 		}
 	}
 	return found
@@ -63,21 +63,40 @@ func cleanRequest(h http.Header, action *runtime.Action, result *runtime.Result)
 	out := make(http.Header, len(h)+1)
 	for name, list := range h {
 		folded := fold(name)
-		switch {
-		case slices.Contains(hopFields[:], folded), strings.HasPrefix(folded, "proxy-"), slices.Contains(named, folded),
-			folded == "host", folded == "content-length":
-		case strings.HasPrefix(folded, "x-kimbap-"),
-			action.Ref != runtime.ActionPass && slices.Contains(misleading[:], folded):
-			result.Changed = append(result.Changed, name)
-		default:
+		if name == "Host" || name == "Content-Length" { // the message has both in its own words
+			continue
+		}
+		kind := removal(folded, named)
+		if kind == "" && action.Ref != runtime.ActionPass && slices.Contains(misleading[:], folded) {
+			kind = runtime.ChangeMisleading
+		}
+		if kind == "" {
 			out[name] = slices.Clone(list)
+		} else {
+			result.Declare(runtime.Change{Kind: kind, Name: name})
 		}
 	}
-	slices.Sort(result.Changed)
 	if slices.Contains(tokens(values(h, "Te")), "trailers") {
 		out["Te"] = []string{"trailers"}
 	}
 	return out
+}
+
+// removal says why a field of a request is not passed on, "" when it is.
+func removal(folded string, named []string) runtime.ChangeKind {
+	switch {
+	case slices.Contains(hopFields[:], folded):
+		return runtime.ChangeHop
+	case strings.HasPrefix(folded, "proxy-"):
+		return runtime.ChangeProxy
+	case slices.Contains(named, folded):
+		return runtime.ChangeNamed
+	case folded == "host", folded == "content-length":
+		return runtime.ChangeFraming
+	case strings.HasPrefix(folded, "x-kimbap-"):
+		return runtime.ChangeKimbap
+	}
+	return ""
 }
 
 // silence keeps net/http from adding a User-Agent, and from dropping all but
@@ -94,28 +113,56 @@ func silence(h http.Header) {
 }
 
 // cleanAnswer copies the fields of an answer that are for the caller.
-func cleanAnswer(h http.Header, status int) http.Header {
+func (x *exchange) cleanAnswer(h http.Header, status int) http.Header {
 	named := tokens(values(h, "Connection"))
 	out := make(http.Header, len(h)+1)
 	for name, list := range h {
 		folded := fold(name)
 		switch {
-		case slices.Contains(hopFields[:], folded), slices.Contains(named, folded), strings.HasPrefix(folded, "proxy-"):
+		case slices.Contains(hopFields[:], folded):
+			x.declare(runtime.ChangeHop, name)
+		case strings.HasPrefix(folded, "proxy-"):
+			x.declare(runtime.ChangeProxy, name)
+		case slices.Contains(named, folded):
+			x.declare(runtime.ChangeNamed, name)
 		case folded == "content-length" && (status < 200 || status == http.StatusNoContent):
+			x.declare(runtime.ChangeFraming, name)
 		default:
 			out[name] = list
 		}
 	}
+	if implied(h) {
+		x.declare(runtime.ChangeImplied, "Cache-Control")
+	}
 	return out
 }
 
-// cleanTrailer copies the trailer fields that may be passed on. Private ones
-// are credentials, which no trailer may carry past the check of the head.
-func cleanTrailer(h http.Header, private ...string) http.Header {
+// implied reports whether net/http may have added the Cache-Control of a head:
+// it reads one out of Pragma, and does not say so.
+func implied(h http.Header) bool {
+	pragma, control := h["Pragma"], h["Cache-Control"]
+	return len(pragma) > 0 && pragma[0] == "no-cache" && len(control) == 1 && control[0] == "no-cache"
+}
+
+// declare notes a change of the answer. A name that holds the credential is
+// not written down.
+func (x *exchange) declare(kind runtime.ChangeKind, name string) {
+	if x.message.scrub.names(name) {
+		kind, name = runtime.ChangeScrubbedName, ""
+	}
+	x.result.Declare(runtime.Change{Kind: kind, Name: name, Answer: true})
+}
+
+// cleanTrailer copies the trailer fields that may be passed on, and tells
+// dropped of the others. Private ones are credentials, which no trailer may
+// carry past the check of the head.
+func cleanTrailer(h http.Header, dropped func(name string), private ...string) http.Header {
 	out := make(http.Header, len(h))
 	for name, list := range h {
 		if trailerAllowed(name, private) {
 			out[name] = slices.Clone(list)
+		} else {
+			dropped(name)
 		}
 	}
 	return out

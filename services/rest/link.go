@@ -85,6 +85,24 @@ type link struct {
 	begun   int
 	ended   int
 	wrote   int64
+	witness *witness // of the exchange; nil: nobody compares
+}
+
+// watch lets a witness see the bytes of the next exchange. Every engine that
+// speaks HTTP/1 calls it before begin.
+func (l *link) watch(w *witness) {
+	if w != nil {
+		w.lend()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.witness = w
+}
+
+func (l *link) watching() *witness {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.witness
 }
 
 // begin waits until what followed the last answer has shown itself, then opens
@@ -119,8 +137,11 @@ func (l *link) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
 	l.mu.Lock()
 	l.reading = false
-	unasked := n > 0 && l.begun == l.ended
+	unasked, w := n > 0 && l.begun == l.ended, l.witness
 	l.mu.Unlock()
+	if w != nil {
+		w.read(p[:n])
+	}
 	if unasked {
 		_ = l.Close()
 		return 0, errUnasked
@@ -137,6 +158,20 @@ func (l *link) set(reading bool) {
 
 // Write implements [net.Conn], with the idle timeout for one write.
 func (l *link) Write(p []byte) (int, error) {
+	if w := l.watching(); w != nil {
+		ready, err := w.write(p)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := l.send(ready); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
+	return l.send(p)
+}
+
+func (l *link) send(p []byte) (int, error) {
 	_ = l.Conn.SetWriteDeadline(time.Now().Add(l.idle))
 	n, err := l.Conn.Write(p)
 	l.mu.Lock()

@@ -100,6 +100,25 @@ func (m *matcher) mask(text []byte) int {
 	return count
 }
 
+// maskPart is mask for a text that goes on. It returns the length of the end
+// that must wait for what follows: a match may begin there, or go on to be one
+// of a longer form, and to overwrite a shorter one inside it would let the rest
+// of the longer one pass.
+func (m *matcher) maskPart(text []byte) (count, held int) {
+	for from := 0; ; {
+		waits := len(text) - m.tail(text[from:])
+		at, n := m.next(text, from)
+		if at < 0 || at >= waits {
+			return count, len(text) - waits
+		}
+		for i := range n {
+			text[at+i] = '*'
+		}
+		count++
+		from = at + n
+	}
+}
+
 // tail returns the length of the longest end of text that could begin a match.
 func (m *matcher) tail(text []byte) int {
 	for i := max(0, len(text)-m.max+1); i < len(text); i++ {

@@ -12,6 +12,20 @@ import (
 
 const secret = "s3cr3t/Value+with \"odd\" bytes\u00e9"
 
+// A form that begins with a shorter one is overwritten whole, wherever it is cut:
+// a stored user name may be the beginning of the key.
+func TestLongerFormsAreOverwrittenWhole(t *testing.T) {
+	m := newMatcher("account-4711-main-key", "", "account-4711")
+	for cut := range len("account-4711-main-key") + 1 {
+		text := []byte("xaccount-4711-main-keyx")
+		_, held := m.maskPart(text[:cut])
+		_, _ = m.maskPart(text[cut-held:])
+		if string(text) != "x*********************x" {
+			t.Errorf("cut after %d: %s", cut, text)
+		}
+	}
+}
+
 // Every form is found wherever it stands, whole or cut anywhere.
 func TestFormsAreFound(t *testing.T) {
 	m := newMatcher(secret, base64.StdEncoding.EncodeToString([]byte("me:"+secret)), "")
@@ -66,8 +80,7 @@ func FuzzMatcher(f *testing.F) {
 			n := min(len(rest), int(step)+1)
 			held = append(held, rest[:n]...)
 			rest = rest[n:]
-			m.mask(held)
-			keep := m.tail(held)
+			_, keep := m.maskPart(held)
 			out = append(out, held[:len(held)-keep]...)
 			held = append([]byte(nil), held[len(held)-keep:]...)
 		}

@@ -32,26 +32,40 @@ type message struct {
 	private           []string
 	scrub             *matcher // nil: no stored credential goes out
 	used              runtime.CredentialUse
+	result            *runtime.Result // where changes are declared
+}
+
+// declare notes a change of the request.
+func (m *message) declare(kind runtime.ChangeKind, name string) {
+	m.result.Declare(runtime.Change{Kind: kind, Name: name})
 }
 
 // forward takes the caller's own request.
 func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message, error) {
 	raw, t := call.Request.Raw, &call.Request.Target
+	result.Changed = append(make([]runtime.Change, 0, 8), raw.Changed...)
 	m := &message{
+		result: result,
 		scheme: t.Scheme, authority: t.Authority, method: t.Method, target: t.Path,
 		header: cleanRequest(raw.Header, call.Action, result),
 		order:  raw.Order,
 		length: raw.ContentLength, body: raw.Body, trailer: raw.Trailer,
 	}
+	m.declare(runtime.ChangeHost, "Host")
+	if implied(raw.Header) {
+		m.declare(runtime.ChangeImplied, "Cache-Control")
+	}
 	if raw.Body == nil {
 		m.length, m.trailer = 0, nil
-		m.empty = slices.Contains(values(raw.Header, "Content-Length"), "0")
+		m.empty = slices.ContainsFunc(values(raw.Header, "Content-Length"), isZero)
 	} else if whole, ok := raw.Buffered(); ok {
 		m.setBody(whole)
 	}
 	for _, name := range raw.Announced {
 		if trailerAllowed(name, nil) {
 			m.announced = append(m.announced, name)
+		} else {
+			m.declare(runtime.ChangeTrailer, name)
 		}
 	}
 	m.upgrade = upgradeOf(raw.Header)
@@ -66,17 +80,22 @@ func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message,
 			Hint: "ask without Upgrade, or set websocket: true on the action",
 		}
 	}
+	m.declare(runtime.ChangeUpgrade, "Connection")
+	m.declare(runtime.ChangeUpgrade, "Upgrade")
 	m.header["Connection"], m.header["Upgrade"] = []string{"Upgrade"}, []string{m.upgrade}
 	return m, nil
 }
 
+// isZero reports whether a Content-Length is 0, in any of its spellings.
+func isZero(length string) bool { return length != "" && strings.Trim(length, "0") == "" }
+
 // built takes the request that the action's spec describes.
-func (b *Backend) built(call *runtime.Call) (*message, error) {
+func (b *Backend) built(call *runtime.Call, result *runtime.Result) (*message, error) {
 	r, err := Build(call.Action, call.Args)
 	if err != nil {
 		return nil, err
 	}
-	m := &message{scheme: r.Scheme, authority: r.Authority, method: r.Method, target: r.Target, header: r.Header}
+	m := &message{scheme: r.Scheme, authority: r.Authority, method: r.Method, target: r.Target, header: r.Header, result: result}
 	if r.Body != nil {
 		m.setBody(r.Body)
 	}
@@ -87,6 +106,9 @@ func (b *Backend) built(call *runtime.Call) (*message, error) {
 func (m *message) setBody(whole []byte) {
 	m.whole, m.body = whole, bytes.NewReader(whole)
 	if m.trailer == nil || len(m.announced) == 0 && m.length >= 0 {
+		if m.length < 0 {
+			m.declare(runtime.ChangeFraming, "Transfer-Encoding")
+		}
 		m.length = int64(len(whole))
 	}
 }
@@ -138,7 +160,16 @@ func (m *message) request(ctx context.Context, sent *upload) (*http.Request, err
 		Method: m.method, URL: u, Host: bareHost(m.scheme, m.authority), Header: m.header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Close: ownsConnection(m.header),
 	}).WithContext(ctx)
+	if r.Close {
+		m.declare(runtime.ChangeFraming, "Connection")
+	}
+	if m.body == nil && !m.empty && slices.Contains([]string{"POST", "PUT", "PATCH"}, m.method) {
+		m.declare(runtime.ChangeFraming, "Content-Length") // net/http says 0 (RFC 9110 section 8.6)
+	}
 	switch {
+	case m.body == nil && m.empty && (m.method == http.MethodGet || m.method == http.MethodHead):
+		r.Header = m.header.Clone()
+		r.Header["content-length"] = []string{"0"} // net/http drops it here, but for a spelling it does not know
 	case m.body == nil && m.empty:
 		r.Body, r.TransferEncoding = http.NoBody, []string{"identity"} // net/http then writes the length of 0
 	case m.body == nil:
@@ -166,12 +197,14 @@ func (m *message) trailers(r *http.Request, sent *upload) {
 	for _, name := range m.announced {
 		if trailerAllowed(name, m.private) {
 			r.Trailer[http.CanonicalHeaderKey(name)] = nil
+		} else {
+			m.declare(runtime.ChangeTrailer, name)
 		}
 	}
 	trailer := r.Trailer
 	sent.atEnd = func() {
 		clear(trailer)
-		for name, list := range cleanTrailer(m.trailer(), m.private...) {
+		for name, list := range cleanTrailer(m.trailer(), sent.drop, m.private...) {
 			trailer[name] = list
 		}
 	}
@@ -216,6 +249,15 @@ type upload struct {
 	failed  error
 	touched bool
 	stopped bool
+	ended   bool     // the source has no more
+	dropped []string // trailer fields that did not go out
+}
+
+// drop notes a trailer field that does not go out.
+func (u *upload) drop(name string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.dropped = append(u.dropped, name)
 }
 
 // Read implements [io.Reader].
@@ -234,10 +276,18 @@ func (u *upload) Read(p []byte) (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.read += int64(n)
+	u.ended = err == io.EOF
 	if err != nil && err != io.EOF {
 		u.failed = err
 	}
 	return n, err
+}
+
+// exhausted reports whether the source was read to its end.
+func (u *upload) exhausted() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.ended
 }
 
 // Close implements [io.Closer]. The body is the surface's: it stays open.

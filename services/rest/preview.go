@@ -31,7 +31,7 @@ func (b *Backend) Preview(action *runtime.Action, args runtime.Args) (*Preview, 
 	if err != nil {
 		return nil, err
 	}
-	m := &message{scheme: r.Scheme, authority: r.Authority, method: r.Method, target: r.Target, header: r.Header}
+	m := &message{scheme: r.Scheme, authority: r.Authority, method: r.Method, target: r.Target, header: r.Header, result: &runtime.Result{}}
 	if r.Body != nil {
 		m.setBody(r.Body)
 	}
@@ -56,11 +56,11 @@ func mask(action *runtime.Action, m *message) error {
 	}
 	switch auth.Type {
 	case runtime.AuthBearer, runtime.AuthOAuth2:
-		setField(m.header, "Authorization", "Bearer "+masked)
+		m.setField("Authorization", "Bearer "+masked)
 	case runtime.AuthBasic:
-		setField(m.header, "Authorization", "Basic "+masked)
+		m.setField("Authorization", "Basic "+masked)
 	case runtime.AuthHeader:
-		setField(m.header, auth.Header, auth.Prefix+masked)
+		m.setField(auth.Header, auth.Prefix+masked)
 	case runtime.AuthQuery:
 		m.target = strings.Replace(setQuery(m.target, auth.Query, marker), marker, masked, 1)
 	case runtime.AuthBody:

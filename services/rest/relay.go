@@ -84,7 +84,7 @@ func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 	if err := x.answer(resp, &idled{x: x, w: w, body: body, resp: resp}); err != nil {
 		return false, err
 	}
-	whole = werr == nil && sent.finished() && !head.Close && (body == nil || body.Ended() && (head.Chunked || head.Length >= 0))
+	whole = werr == nil && x.settled(sent) && !head.Close && (body == nil || body.Ended() && (head.Chunked || head.Length >= 0))
 	return false, nil
 }
 
@@ -118,6 +118,28 @@ func (s *sending) finished() bool {
 	}
 }
 
+// settled is finished for a body whose last byte was taken from the caller: the
+// upstream may have it, and answer, before its sender has returned.
+func (x *exchange) settled(s *sending) bool {
+	if s.finished() {
+		return true
+	}
+	if !x.sent.exhausted() {
+		return false
+	}
+	late := time.NewTimer(settleTime)
+	defer late.Stop()
+	select {
+	case <-s.done:
+		return true
+	case <-late.C:
+		return false
+	}
+}
+
+// settleTime is that long at most: the client waits for the end of its answer.
+const settleTime = 50 * time.Millisecond
+
 // abandon ends a body that is still on its way. The wire is of no use then.
 func (x *exchange) abandon(w *wire, s *sending) {
 	if s == nil || s.finished() {
@@ -139,6 +161,7 @@ func (x *exchange) dispatch(w *wire) (*sending, error) {
 		return nil, err
 	}
 	*buf = head
+	w.watch(x.witness)
 	switch {
 	case m.body == nil:
 		_, err = w.conn.Write(head)
@@ -236,7 +259,7 @@ func (x *exchange) streamBody(w *wire, buf []byte) error {
 	}
 	var trailer http.Header
 	if m.trailer != nil {
-		trailer = cleanTrailer(m.trailer(), m.private...)
+		trailer = cleanTrailer(m.trailer(), x.sent.drop, m.private...)
 		if !writable(trailer) {
 			return errField
 		}

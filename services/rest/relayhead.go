@@ -70,6 +70,8 @@ func (m *message) trailerNames() []string {
 	for _, name := range m.announced {
 		if trailerAllowed(name, m.private) {
 			names = append(names, name)
+		} else {
+			m.declare(runtime.ChangeTrailer, name)
 		}
 	}
 	return names

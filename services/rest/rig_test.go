@@ -71,7 +71,10 @@ func newRig(t testing.TB, o servicestest.Options, edit ...func(*rest.Options)) *
 	if o.Cleartext {
 		r.scheme = "http"
 	}
-	options := rest.Options{Dialer: r.dialer, TLS: &tls.Config{RootCAs: r.Roots()}, Clock: time.Now, Engine: engine}
+	options := rest.Options{
+		Dialer: r.dialer, TLS: &tls.Config{RootCAs: r.Roots()}, Clock: time.Now,
+		Engine: engine, VerifyMutations: true,
+	}
 	for _, e := range edit {
 		e(&options)
 	}

@@ -30,6 +30,7 @@ func (x *exchange) scrubHead(h http.Header) {
 	for name, list := range h {
 		if m.names(name) {
 			delete(h, name)
+			x.declare(runtime.ChangeScrubbedName, "")
 			x.result.Scrubbed++
 			continue
 		}
@@ -40,6 +41,7 @@ func (x *exchange) scrubHead(h http.Header) {
 			text := []byte(value)
 			if n := m.mask(text); n > 0 {
 				list[i] = string(text)
+				x.declare(runtime.ChangeScrubbed, name)
 				x.result.Scrubbed += n
 			}
 		}
@@ -101,10 +103,15 @@ func (x *exchange) maskThrough(body io.Reader, buf []byte) error {
 		n, err := body.Read(buf[held:])
 		x.result.BytesIn += int64(n)
 		text := buf[:held+n]
-		x.result.Scrubbed += m.mask(text)
-		held = m.tail(text)
+		hits := 0
 		if err != nil {
-			held = 0
+			hits, held = m.mask(text), 0
+		} else {
+			hits, held = m.maskPart(text)
+		}
+		if hits > 0 {
+			x.declare(runtime.ChangeScrubbedBody, "")
+			x.result.Scrubbed += hits
 		}
 		if werr := x.write(text[:len(text)-held]); werr != nil {
 			return werr

@@ -62,8 +62,46 @@ func (b *Backend) dialWire(ctx context.Context, s spot) (*wire, error) {
 		_ = conn.Close()
 		return nil, fmt.Errorf("the name of a loopback service leads elsewhere")
 	}
+	if b.o.VerifyMutations {
+		w.conn = &tapped{Conn: w.conn}
+	}
 	w.br = bufio.NewReaderSize(w.conn, wireBuffer)
 	return w, nil
+}
+
+// watch lets a witness, which may be nil, see the bytes of the next exchange.
+func (w *wire) watch(by *witness) {
+	if conn, ok := w.conn.(*tapped); ok {
+		by.lend()
+		conn.witness = by
+	}
+}
+
+// tapped is a connection whose bytes a witness sees.
+type tapped struct {
+	net.Conn
+	witness *witness
+}
+
+// Read implements [net.Conn].
+func (c *tapped) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.witness.read(p[:n])
+	}
+	return n, err
+}
+
+// Write implements [net.Conn].
+func (c *tapped) Write(p []byte) (int, error) {
+	ready, err := c.witness.write(p)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := c.Conn.Write(ready); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // cut ends all reading and writing at once, from any goroutine.

@@ -113,7 +113,7 @@ func (k *Kimbap) Furnish(t testing.TB, o Options) {
 	for _, authority := range append([]string{Authority}, o.Resolve...) {
 		resolve += fmt.Sprintf("    %q: %q\n", authority, k.Up.Authority)
 	}
-	k.Write(t, "config.yaml", fmt.Sprintf("upstream:\n  ca_file: %s\n  resolve:\n%s%s", filepath.Join(k.Dir, "upstream-ca.pem"), resolve, o.Config))
+	k.Write(t, "config.yaml", fmt.Sprintf("debug: {mutations: verify}\nupstream:\n  ca_file: %s\n  resolve:\n%s%s", filepath.Join(k.Dir, "upstream-ca.pem"), resolve, o.Config))
 	if o.Policy != "" {
 		k.Write(t, "policy.yaml", o.Policy)
 	}
