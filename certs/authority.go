@@ -119,7 +119,7 @@ func (a *Authority) Open(ctx context.Context) error {
 // begin makes a root in memory, or takes that of the folder.
 func (a *Authority) begin() (*standing, error) {
 	if a.dir != "" {
-		return a.load()
+		return a.load(lockWait)
 	}
 	made, err := newRoot(a.clock(), runLife)
 	if err != nil {
@@ -138,11 +138,11 @@ func (a *Authority) begin() (*standing, error) {
 	return st, nil
 }
 
-// load takes the root of the folder, with no intermediate yet. The caller holds
-// changing.
-func (a *Authority) load() (*standing, error) {
+// load takes the root of the folder, with no intermediate yet, and waits so long
+// for others that work on it. The caller holds changing.
+func (a *Authority) load(wait time.Duration) (*standing, error) {
 	files := a.files()
-	unlock, err := files.lock()
+	unlock, err := files.lock(wait)
 	if err != nil {
 		return nil, err
 	}

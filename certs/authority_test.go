@@ -159,7 +159,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestFirstRun(t *testing.T) {
+func TestFirstRun_TL003(t *testing.T) {
 	dir, c := newDir(t), newClock()
 	a := open(t, dir, c)
 	for name, mode := range map[string]fs.FileMode{"": 0o700 | fs.ModeDir, keyFile: 0o600, lockFile: 0o600, caFile: 0o644, bundleFile: 0o644} {
@@ -173,7 +173,7 @@ func TestFirstRun(t *testing.T) {
 		t.Errorf("files left behind: %v", entries)
 	}
 	root := a.Root()
-	if !root.IsCA || root.MaxPathLen != 1 || root.KeyUsage != x509.KeyUsageCertSign || len(root.ExtKeyUsage) != 1 || !IsOurs(root) ||
+	if !root.IsCA || root.MaxPathLen != 1 || root.KeyUsage != x509.KeyUsageCertSign || len(root.ExtKeyUsage) != 1 || root.ExtKeyUsage[0] != x509.ExtKeyUsageServerAuth || !IsOurs(root) ||
 		root.PublicKey.(*ecdsa.PublicKey).Curve != elliptic.P256() || root.NotAfter.Sub(root.NotBefore) > 365*day || root.CheckSignatureFrom(root) != nil {
 		t.Errorf("the root is not as it should be: %+v", root)
 	}

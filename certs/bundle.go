@@ -113,7 +113,7 @@ func (a *Authority) RefreshBundle(extraRootsFile string) error {
 		return errNotOpen
 	}
 	files := a.files()
-	unlock, err := files.lock()
+	unlock, err := files.lock(lockWait)
 	if err != nil {
 		return err
 	}

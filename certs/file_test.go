@@ -30,7 +30,7 @@ func writeFile(t *testing.T, path string, data []byte) {
 }
 
 // A root that clients may trust is never replaced; the error names the file.
-func TestDamageIsRefusedAndNamed(t *testing.T) {
+func TestDamageIsRefusedAndNamed_TL007(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		damage func(t *testing.T, dir, other string)
@@ -179,7 +179,7 @@ func TestManyStartAtOnce(t *testing.T) {
 }
 
 // Two real processes, the test binary itself.
-func TestTwoProcessesMakeOneRoot(t *testing.T) {
+func TestTwoProcessesMakeOneRoot_TL006(t *testing.T) {
 	const childDir = "KIMBAP_CERTS_TEST_DIR"
 	if dir := os.Getenv(childDir); dir != "" {
 		a := open(t, dir, newClock())
@@ -189,7 +189,7 @@ func TestTwoProcessesMakeOneRoot(t *testing.T) {
 	dir := newDir(t)
 	var children []*exec.Cmd
 	for _, name := range []string{"one", "two", "three"} {
-		child := exec.Command(os.Args[0], "-test.run=^TestTwoProcessesMakeOneRoot$")
+		child := exec.Command(os.Args[0], "-test.run=^TestTwoProcessesMakeOneRoot_TL006$")
 		child.Env = append(os.Environ(), childDir+"="+dir, "KIMBAP_CERTS_TEST_NAME="+name)
 		if err := child.Start(); err != nil {
 			t.Fatal(err)

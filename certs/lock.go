@@ -11,14 +11,18 @@ const (
 	// lockWait is how long the folder may be another process's. It works on it for
 	// milliseconds; one that was stopped in between must not stop all others.
 	lockWait = 5 * time.Second
+	// glanceWait is the same for a look that is repeated anyway, by a loop that has
+	// more to do.
+	glanceWait = 100 * time.Millisecond
 )
 
 // errLocked says that another process has the lock.
 var errLocked = errors.New("another process works on it")
 
 // lock makes the folder and makes it ours until unlock is called, so that
-// nobody reads root.key and ca.pem while another rewrites them.
-func (f rootFiles) lock() (unlock func(), err error) {
+// nobody reads root.key and ca.pem while another rewrites them. It gives up when
+// the folder does not come free within wait.
+func (f rootFiles) lock(wait time.Duration) (unlock func(), err error) {
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return nil, &FileError{File: f.dir, Msg: "the folder of the certificate authority cannot be made", Err: err}
 	}
@@ -29,7 +33,7 @@ func (f rootFiles) lock() (unlock func(), err error) {
 	if err != nil {
 		return nil, &FileError{File: f.path(lockFile), Msg: "the folder of the certificate authority cannot be locked", Err: err}
 	}
-	for end := time.Now().Add(lockWait); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(wait); ; time.Sleep(time.Millisecond) {
 		if err = lock(file); err == nil {
 			return func() { _ = file.Close() }, nil // which gives the lock up
 		}

@@ -41,7 +41,7 @@ func (a *Authority) Rotate(ctx context.Context, overlap time.Duration) (Rotation
 // replaceRoot writes the three files: first the one that decides.
 func (a *Authority) replaceRoot(overlap time.Duration) (done Rotation, err error) {
 	files, now := a.files(), a.clock()
-	unlock, err := files.lock()
+	unlock, err := files.lock(lockWait)
 	if err != nil {
 		return done, err
 	}
@@ -87,7 +87,7 @@ func (a *Authority) Refresh() (changed bool, err error) {
 	if a.dir == "" || !a.stale(st) {
 		return false, nil
 	}
-	next, err := a.load()
+	next, err := a.load(glanceWait)
 	if err == nil && next.roots.cert.Equal(st.roots.cert) {
 		next.roots.cert = st.roots.cert // the same one: leaves are told by it
 		next.groups, next.issuers = st.groups, st.issuers

@@ -15,8 +15,8 @@ import (
 )
 
 // rotateOverlap is how long clients are told to trust the root before the new
-// one. Running proxies take the new one up within a second; a day leaves time
-// for those of another machine's view of the folder, and for a look back.
+// one too. Running proxies take the new one up within a second; the rest of the
+// day is for one that was stopped, or cannot be reached.
 const rotateOverlap = 24 * time.Hour
 
 // CA opens the local authority on first use; commands that need no certificate

@@ -47,7 +47,7 @@ func (a *App) doctorCA(ctx context.Context) Finding {
 		return Finding{"ca", "fail", err.Error(), "kimbap ca show"}
 	}
 	if left := time.Until(ca.Root().NotAfter); left < 30*24*time.Hour {
-		return Finding{"ca", "warn", fmt.Sprintf("the root is valid for %d more days only", int(left.Hours()/24)), "move " + a.home.CA() + " away; the next start makes a new root"}
+		return Finding{"ca", "warn", fmt.Sprintf("the root is valid for %d more days only", int(left.Hours()/24)), "kimbap ca rotate"}
 	}
 	return Finding{"ca", "ok", "SHA-256 " + ca.Fingerprint(), ""}
 }

@@ -176,6 +176,56 @@ func TestOnlyTheCommandTouchesTheProcess(t *testing.T) {
 	}
 }
 
+// Nothing outside tests turns verification off, leaves the TLS version to
+// chance, or uses the interception that goproxy has by itself, whose signing key
+// everybody can read.
+func TestNoCodeTrustsWithoutProof_TL002(t *testing.T) {
+	banned := []string{"InsecureSkipVerify", "GoproxyCa", "MitmConnect", "OkConnect", "HTTPMitmConnect", "AlwaysMitm", "SetCertStore"}
+	found := 0
+	for _, s := range load(t) {
+		if s.test || slices.Contains(doubles, s.dir) {
+			continue
+		}
+		tlsName := importName(s.file, "crypto/tls")
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Ident:
+				if slices.Contains(banned, n.Name) {
+					t.Errorf("%s: %s: connections are verified, and our own authority signs", s.fset.Position(n.Pos()), n.Name)
+				}
+			case *ast.CompositeLit:
+				sel, ok := n.Type.(*ast.SelectorExpr)
+				if !ok || sel.Sel.Name != "Config" {
+					return true
+				}
+				if id, ok := sel.X.(*ast.Ident); !ok || id.Name != tlsName {
+					return true
+				}
+				found++
+				if !sets(n, "MinVersion") {
+					t.Errorf("%s: a tls.Config without MinVersion: write it", s.fset.Position(n.Pos()))
+				}
+			}
+			return true
+		})
+	}
+	if found == 0 {
+		t.Error("found no tls.Config: the test looks in the wrong place")
+	}
+}
+
+// sets reports whether a literal names a field.
+func sets(lit *ast.CompositeLit, field string) bool {
+	return slices.ContainsFunc(lit.Elts, func(e ast.Expr) bool {
+		pair, ok := e.(*ast.KeyValueExpr)
+		if !ok {
+			return false
+		}
+		id, ok := pair.Key.(*ast.Ident)
+		return ok && id.Name == field
+	})
+}
+
 func TestFilesAndFunctionsStaySmall(t *testing.T) {
 	for _, s := range load(t) {
 		if s.test {

@@ -120,7 +120,7 @@ func New(o Options) (*Backend, error) {
 		}
 	}
 	if o.TLS == nil {
-		o.TLS = &tls.Config{}
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	if o.Placeholders == nil {
 		o.Placeholders = func(string) (string, bool) { return "", false }
