@@ -63,4 +63,4 @@ func RelaxCollector() {
 
 // relaxedHeap, in bytes, is what the Go part of the process may take before the
 // collector works harder.
-const relaxedHeap = 256 << 20
+const relaxedHeap = 400 << 20
