@@ -7,7 +7,7 @@ export CGO_ENABLED ?= 0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PACKAGES := ./...
 
-.PHONY: build run demo setup test race lint fuzz bench ci clean
+.PHONY: build run demo setup test race lint fuzz soak bench ci clean
 
 build: bin/kimbap
 
@@ -46,6 +46,14 @@ fuzz:
 	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$p || exit 1; \
 	  done; \
 	done
+
+# The tests of faults, many times over: kill -9, failing disks, damaged
+# databases, and some hours of ordinary work. For the night.
+ROUNDS ?= 100
+SOAK ?= 1h
+soak: setup
+	KIMBAP_ROUNDS=$(ROUNDS) KIMBAP_SOAK=$(SOAK) $(GO) test -count=1 -timeout 48h \
+	  -run 'KilledProxiesLoseNothing|DamagedDatabases|ADiskThatFails|ALongDayStaysFlat' ./internal/app
 
 bench: build
 	KIMBAP_BIN=$(CURDIR)/bin/kimbap $(GO) test -tags bench -run '^TestBench$$' -count=1 -timeout 20m ./cmd/kimbap
