@@ -30,11 +30,17 @@ setup:
 test: setup
 	$(GO) test -shuffle=on -timeout 12m $(PACKAGES)
 
-# 10,000 tunnels, 1,000 slow clients, 1 GiB streams, 100 kills: the figures
-# themselves. It wants 20,000 descriptors (ulimit -n) and most of an hour.
+# For the night. 10,000 tunnels, 1,000 slow clients, 1 GiB streams: the figures
+# themselves, which want 20,000 descriptors (ulimit -n) and most of an hour. Then
+# the tests of faults, many times over: kill -9, failing disks, damaged databases,
+# and some hours of ordinary work.
+ROUNDS ?= 100
+SOAK ?= 1h
 soak: setup
 	$(GO) test -tags soak -count=1 -v -timeout 60m ./proxy ./internal/app \
 	  -run 'SlowLoris|StalledUpstreams|NoDescriptorLeft|IdleTunnels|ActiveTunnels|Streams|KilledOverAndOver|FewDescriptors'
+	KIMBAP_ROUNDS=$(ROUNDS) KIMBAP_SOAK=$(SOAK) $(GO) test -count=1 -timeout 48h \
+	  -run 'KilledProxiesLoseNothing|DamagedDatabases|ADiskThatFails|ALongDayStaysFlat' ./internal/app
 
 race: setup
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 20m $(PACKAGES)

@@ -37,9 +37,12 @@ type cli struct {
 // isTerminal reports whether a person sits at the other end.
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// interruptible returns a context that ends at SIGINT and SIGTERM.
+// interruptible returns a context that ends at SIGINT and SIGTERM. A second one
+// ends the process at once: whoever asks twice does not want to wait.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // getenv returns a variable of the invocation, "" when it is not set.
