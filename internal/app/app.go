@@ -92,6 +92,7 @@ func New(o Options) (*App, error) {
 		return nil, errors.New("app: Options.Home and Options.Clock are required")
 	}
 	a := &App{o: o, home: Home{Dir: o.Home}, env: environ(o.Env)}
+	a.listeners.a = a
 	cfg, err := config.Load(a.home.Config(), o.Env, o.Flags)
 	if err != nil {
 		return nil, invalid(err, "kimbap config show --origin")

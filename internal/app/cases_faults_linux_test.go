@@ -27,7 +27,7 @@ func TestADiskThatFailsRefuses(t *testing.T) {
 	if rounds(t, 1) > 1 {
 		firsts = []int{1, 2, 3, 5, 8}
 	}
-	for _, fault := range []string{"fsync:error=EIO", "write,pwrite64:error=ENOSPC"} {
+	for _, fault := range []string{"fsync,fdatasync:error=EIO", "write,pwrite64:error=ENOSPC"} {
 		for _, first := range firsts {
 			for _, when := range []string{fmt.Sprintf("%d+", first), fmt.Sprintf("%d..%d", first, first+1)} {
 				t.Run(fmt.Sprint(fault, " ", when), func(t *testing.T) { failingDisk(t, fault, when) })

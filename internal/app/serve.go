@@ -60,7 +60,6 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 	}
 	a.addState(kind, ln.Addr())
 	defer a.removeState()
-	a.lookAround()
 	if err := a.trail.Event(context.WithoutCancel(ctx), a.startEvent(ln.Addr())); err != nil {
 		_ = ln.Close()
 		return err

@@ -51,7 +51,6 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 			server.Reloaded()
 		}
 		last = now
-		a.lookAround()
 		if a.Locked() != nil {
 			a.unlock(ctx)
 		}
