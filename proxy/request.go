@@ -87,6 +87,14 @@ func (s *Server) newRequest(caller runtime.Caller, target runtime.Target) *runti
 
 // route finds out where the request goes, and refuses what names two places.
 func (s *Server) route(r *http.Request, c *conn, req *runtime.Request) *runtime.Error {
+	if c.tunnel != nil {
+		req.Target.Scheme, req.Target.Authority = c.tunnel.scheme, c.tunnel.authority
+	}
+	if r.ProtoMajor == 2 { // of HTTP/1.1 the guard has
+		if err := checkStream(r, s.o.Limits); err != nil {
+			return err
+		}
+	}
 	t, err := splitTarget(r.Method, r.RequestURI)
 	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
 		return &runtime.Error{
@@ -101,7 +109,9 @@ func (s *Server) route(r *http.Request, c *conn, req *runtime.Request) *runtime.
 	if c.tunnel == nil {
 		return direct(t, req)
 	}
-	req.Target.Scheme, req.Target.Authority = c.tunnel.scheme, c.tunnel.authority
+	if r.ProtoMajor == 2 && (r.TLS != nil) != (c.tunnel.scheme == "https") {
+		return misdirected("the tunnel", c.tunnel.scheme, "the request", "another scheme")
+	}
 	if t.scheme != "" && t.scheme != c.tunnel.scheme {
 		return misdirected("the tunnel", c.tunnel.scheme+"://"+c.tunnel.authority, "the target", t.scheme+"://"+t.authority)
 	}

@@ -24,6 +24,7 @@ import (
 type Server struct {
 	o        Options
 	http     *http.Server
+	h2       *multiplex
 	front    *goproxy.ProxyHttpServer
 	tls      *tls.Config
 	feed     *feed
@@ -70,6 +71,11 @@ func New(o Options) (*Server, error) {
 			return context.WithValue(ctx, connKey{}, c)
 		},
 	}
+	h2, err := newMultiplex(o.Limits, s.http.ErrorLog, s.serveStream)
+	if err != nil {
+		return nil, fmt.Errorf("proxy: HTTP/2: %w", err)
+	}
+	s.h2 = h2
 	return s, nil
 }
 
@@ -102,11 +108,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Limits.DrainTimeout)
 	defer cancel()
 	s.tunnels.drain()
+	s.h2.drain(ctx)
 	defer time.AfterFunc(quietFor, s.closeFresh).Stop()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		_ = s.http.Close()
 	}
+	s.h2.settled(ctx.Done())
 	s.tunnels.idle(ctx.Done())
 	s.tunnels.closeAll()
 	s.cancel()

@@ -91,3 +91,10 @@ type Responder interface {
 	// the caller cannot take it for complete. Before Start it does nothing.
 	Abort(err error)
 }
+
+// Bare is a [Responder] that wants to know, before Start, that nothing follows
+// the head, neither body nor trailers. On HTTP/2 the head then ends the answer:
+// gRPC tells one that was refused at once from one that lost its trailers by it.
+type Bare interface {
+	NoBody()
+}

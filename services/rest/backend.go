@@ -69,12 +69,14 @@ const (
 // Connections are shared by all tenants. That mixes nothing: an exchange leaves
 // no state on an HTTP/1.1 connection (there is no cookie jar and no cache),
 // except for NTLM and Negotiate, which authenticate the connection itself; a
-// request with one of those gets a connection of its own. Bytes that nobody
+// request with one of those gets a connection of its own. Streams of HTTP/2 do
+// not see each other. Bytes that nobody
 // asked for close a connection before anyone else can take them (link.go).
 type Backend struct {
 	o          Options
-	transports map[trust]*http.Transport
-	buffers    sync.Pool // of *[]byte, bufferSize long
+	transports map[trust]*http.Transport // of HTTP/1.1
+	pool       *pool                     // of HTTP/2
+	buffers    sync.Pool                 // of *[]byte, bufferSize long
 	matchers   matchers
 }
 
@@ -106,19 +108,29 @@ func New(o Options) (*Backend, error) {
 	if o.Placeholders == nil {
 		o.Placeholders = func(string) (string, bool) { return "", false }
 	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
 	b := &Backend{o: o, transports: map[trust]*http.Transport{}}
+	doors := map[trust]*door{}
 	for _, t := range []trust{{false, false}, {false, true}, {true, false}, {true, true}} {
-		b.transports[t] = b.transport(t)
+		doors[t] = &door{o: &b.o, trust: t, tls: b.o.TLS.Clone()}
+		doors[t].tls.MinVersion = max(o.TLS.MinVersion, tls.VersionTLS12)
+		b.transports[t] = b.transport(doors[t])
+	}
+	var err error
+	if b.pool, err = newPool(&b.o, doors); err != nil {
+		return nil, fmt.Errorf("rest: HTTP/2: %w", err)
+	}
+	for _, d := range doors {
+		d.pool = b.pool
 	}
 	return b, nil
 }
 
 // transport is net/http's client side without its conveniences. HTTP/2 stays
-// off: its header table and framing would not give back the fields as written.
-func (b *Backend) transport(t trust) *http.Transport {
-	d := &door{o: &b.o, trust: t, tls: b.o.TLS.Clone()}
-	d.tls.MinVersion = max(d.tls.MinVersion, tls.VersionTLS12)
-	d.tls.NextProtos = []string{"http/1.1"}
+// off: which protocol a connection speaks, and who gets it, is the pool's to say.
+func (b *Backend) transport(d *door) *http.Transport {
 	return &http.Transport{
 		Proxy:                  nil,
 		DialContext:            d.cleartext,
@@ -155,6 +167,7 @@ func (b *Backend) Close() {
 	for _, t := range b.transports {
 		t.CloseIdleConnections()
 	}
+	b.pool.close()
 }
 
 // Execute implements [runtime.Backend]. Used is set once the request may have

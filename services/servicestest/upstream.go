@@ -224,7 +224,7 @@ func (u *Upstream) serve(raw net.Conn, n int) {
 		u.mu.Unlock()
 	}()
 	if !u.o.Cleartext {
-		cfg := &tls.Config{Certificates: []tls.Certificate{u.key}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+		cfg := &tls.Config{Certificates: []tls.Certificate{u.key}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 		if u.o.TLS != nil {
 			u.o.TLS(cfg)
 		}
