@@ -22,6 +22,7 @@ const (
 	maxStreams   = 250       // open at a time; more are reset
 	streamWindow = 512 << 10 // bytes of one request body that wait to be read
 	connWindow   = 8 << 20   // the same of all bodies of a connection
+	frameSize    = 16 << 10  // of a frame from the client, the least that may be asked for
 )
 
 // multiplex serves the tunnels in which the client speaks HTTP/2. Framing, flow
@@ -44,6 +45,7 @@ func newMultiplex(limits Limits, complaints *log.Logger, handler http.HandlerFun
 			MaxConcurrentStreams:         maxStreams,
 			IdleTimeout:                  limits.IdleTimeout,
 			WriteByteTimeout:             limits.IdleTimeout,
+			MaxReadFrameSize:             frameSize,
 			MaxUploadBufferPerStream:     streamWindow,
 			MaxUploadBufferPerConnection: connWindow,
 		},
