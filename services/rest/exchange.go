@@ -54,7 +54,7 @@ func (x *exchange) run(ctx context.Context) error {
 	}
 	body := &clocked{src: resp.Body, idle: x.b.o.IdleTimeout, timer: time.AfterFunc(x.b.o.IdleTimeout, func() { cancel(errIdle) })}
 	defer body.timer.Stop()
-	if bare, ok := x.out.(runtime.Bare); ok && resp.Body == http.NoBody && resp.ProtoMajor == 2 {
+	if bare, ok := x.out.(runtime.Bare); ok && resp.ProtoMajor == 2 && resp.ContentLength == 0 {
 		bare.NoBody()
 	}
 	if err := x.answer(resp, body); err != nil {
