@@ -76,17 +76,18 @@ func (m *multiplex) serve(ctx context.Context, c *h2conn) {
 func (m *multiplex) drain(ctx context.Context) { _ = m.base.Shutdown(ctx) }
 
 // settled closes the connections that have had no stream for quietFor, and
-// returns once none is left or done is closed.
-func (m *multiplex) settled(done <-chan struct{}) {
+// returns once none is left, or the error of ctx when that ends first.
+func (m *multiplex) settled(ctx context.Context) error {
 	tick := time.NewTicker(quietFor / 5)
 	defer tick.Stop()
 	for m.closeQuiet() {
 		select {
-		case <-done:
-			return
+		case <-ctx.Done():
+			return ctx.Err()
 		case <-tick.C:
 		}
 	}
+	return nil
 }
 
 // closeQuiet reports whether there were connections.

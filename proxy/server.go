@@ -114,7 +114,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err != nil {
 		_ = s.http.Close()
 	}
-	s.h2.settled(ctx.Done())
+	err = errors.Join(err, s.h2.settled(ctx))
 	s.tunnels.idle(ctx.Done())
 	s.tunnels.closeAll()
 	s.cancel()
