@@ -27,7 +27,7 @@ var errNames = errors.New("the server name is not the host of the CONNECT")
 func (s *Server) newTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion:       tls.VersionTLS12,
-		NextProtos:       []string{"http/1.1"},
+		NextProtos:       []string{protocolH2, protocolH1},
 		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256},
 		// Asked on every handshake, resumed ones too, which is why the name is
 		// checked here and not in GetCertificate.
@@ -88,6 +88,11 @@ func (s *Server) intercept(w http.ResponseWriter, r *http.Request, seat *place, 
 		return
 	}
 	_ = client.SetDeadline(time.Time{})
+	if streams, ok := s.multiplexed(c); ok {
+		s.active.Add(1)
+		go func() { defer s.active.Done(); s.h2.serve(s.base, streams) }()
+		return
+	}
 	s.hand(c)
 }
 
@@ -121,7 +126,6 @@ func (s *Server) open(ctx context.Context, inside *interior) (*conn, error) {
 }
 
 // inner makes the connection that the server reads the tunnel's requests from.
-// HTTP/2 joins here, by the protocol that TLS negotiated.
 func (s *Server) inner(c net.Conn, inside *interior) *conn {
 	return s.newConn(c, inside.raw, inside.peer, inside.tunnel)
 }

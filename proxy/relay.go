@@ -180,7 +180,7 @@ func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
 	}
 	a.body = b
 	p := passage{s: r.s, c: r.c, req: req}
-	a.upgrading = p.enter(r.ctx, asked{h.method, h.target, h.host})
+	a.upgrading = p.enter(r.ctx, asked{method: h.method, target: h.target, host: h.host})
 	defer p.leave()
 	r.watch.begin(b)
 	a.finish(r.s.send(r.ctx, req, a))

@@ -19,7 +19,17 @@ import (
 // asked is what a request asks for, in the words of its head.
 type asked struct {
 	method, target string
-	host           string // the Host field; "" when there is none
+	host           string        // the Host field; "" when there is none
+	stream         *http.Request // the request when it came over HTTP/2, else nil
+}
+
+// askedOf is what a request asks for that net/http has read.
+func askedOf(r *http.Request) asked {
+	a := asked{method: r.Method, target: r.RequestURI, host: r.Host}
+	if r.ProtoMajor == 2 {
+		a.stream = r
+	}
+	return a
 }
 
 // exchange serves one request that net/http has read: absolute-form on the
@@ -34,7 +44,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, c *conn) {
 	req.Raw.Head = c.head
 	out := newResponder(w, r, s.o.Limits)
 	p := passage{s: s, c: c, req: req}
-	out.upgrading = p.enter(r.Context(), asked{r.Method, r.RequestURI, r.Host})
+	out.upgrading = p.enter(r.Context(), askedOf(r))
 	defer p.leave()
 	out.finish(s.send(r.Context(), req, out))
 }
@@ -97,6 +107,14 @@ func (s *Server) newRequest(caller runtime.Caller, target runtime.Target) *runti
 
 // route finds out where the request goes, and refuses what names two places.
 func (s *Server) route(a asked, c *conn, req *runtime.Request) *runtime.Error {
+	if c.tunnel != nil {
+		req.Target.Scheme, req.Target.Authority = c.tunnel.scheme, c.tunnel.authority
+	}
+	if a.stream != nil { // of HTTP/1.1 the guard has
+		if err := checkStream(a.stream, s.o.Limits); err != nil {
+			return err
+		}
+	}
 	t, err := splitTarget(a.method, a.target)
 	if a.method == http.MethodConnect || a.method == http.MethodTrace {
 		return &runtime.Error{
@@ -114,7 +132,9 @@ func (s *Server) route(a asked, c *conn, req *runtime.Request) *runtime.Error {
 	if c.tunnel == nil {
 		return direct(t, req)
 	}
-	req.Target.Scheme, req.Target.Authority = c.tunnel.scheme, c.tunnel.authority
+	if a.stream != nil && (a.stream.TLS != nil) != (c.tunnel.scheme == "https") {
+		return misdirected("the tunnel", c.tunnel.scheme, "the request", "another scheme")
+	}
 	if t.scheme != "" && t.scheme != c.tunnel.scheme {
 		return misdirected("the tunnel", c.tunnel.scheme+"://"+c.tunnel.authority, "the target", t.scheme+"://"+t.authority)
 	}

@@ -24,6 +24,7 @@ import (
 type Server struct {
 	o         Options
 	http      *http.Server
+	h2        *multiplex
 	front     *goproxy.ProxyHttpServer
 	tls       *tls.Config
 	feed      *feed
@@ -79,6 +80,11 @@ func New(o Options) (*Server, error) {
 			return context.WithValue(ctx, connKey{}, c)
 		},
 	}
+	h2, err := newMultiplex(o.Limits, s.http.ErrorLog, s.serveStream)
+	if err != nil {
+		return nil, fmt.Errorf("proxy: HTTP/2: %w", err)
+	}
+	s.h2 = h2
 	return s, nil
 }
 
@@ -132,11 +138,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer cancel()
 	s.close()
 	s.tunnels.drain()
+	s.h2.drain(ctx)
 	defer time.AfterFunc(quietFor, s.closeFresh).Stop()
 	err := errors.Join(s.http.Shutdown(ctx), s.relays.drain(ctx))
 	if err != nil {
 		_ = s.http.Close()
 	}
+	err = errors.Join(err, s.h2.settled(ctx))
 	s.tunnels.idle(ctx.Done())
 	s.tunnels.closeAll()
 	s.cancel()

@@ -105,3 +105,10 @@ type Verbatim interface {
 	// Like says what the head looked like. It comes right before Start.
 	Like(form Form)
 }
+
+// Bare is a [Responder] that wants to know, before Start, that nothing follows
+// the head, neither body nor trailers. On HTTP/2 the head then ends the answer:
+// gRPC tells one that was refused at once from one that lost its trailers by it.
+type Bare interface {
+	NoBody()
+}

@@ -31,27 +31,61 @@ func (b *Backend) relays(m *message) bool {
 
 // relay sends the message and gives the answer to the responder. It tries again
 // on another connection when one that was kept turns out to be dead and nothing
-// can have been seen of a request that may not be repeated.
-func (x *exchange) relay(ctx context.Context) error {
-	s := spot{trustOf(x.call, x.message.authority), x.message.scheme, x.message.authority}
+// can have been seen of a request that may not be repeated. Not carried is a
+// message whose way, in x.way, is over HTTP/2.
+func (x *exchange) relay(ctx context.Context) (carried bool, err error) {
+	s := spot{origin{trustOf(x.call, x.message.authority), x.message.authority}, x.message.scheme}
 	for {
-		w := x.b.racks.take(s)
-		if w == nil {
-			var err error
-			if w, err = x.b.dialWire(ctx, s); err != nil {
-				return x.failure(ctx, ctx, err)
-			}
+		w, err := x.wire(ctx, s)
+		if err != nil {
+			return true, x.failure(ctx, ctx, err)
 		}
-		x.connected = true
+		if w == nil {
+			return false, nil
+		}
+		x.reached = true
 		x.result.Address, x.result.Private, x.result.Used = w.address, w.private, x.message.used
 		again, err := x.over(ctx, w)
 		if err == nil {
-			return nil
+			return true, nil
 		}
 		if !again || ctx.Err() != nil {
-			return x.failure(ctx, ctx, err)
+			return true, x.failure(ctx, ctx, err)
 		}
 	}
+}
+
+// wire returns a wire that was kept or dials one. It returns nil when the way
+// is over HTTP/2. A caller of HTTP/1.1 gets what it would have got without us:
+// HTTP/1.1, of every upstream that speaks it.
+func (x *exchange) wire(ctx context.Context, s spot) (*wire, error) {
+	const dials = 4
+	asks := s.scheme == "https" && !x.message.mirror
+	for range dials {
+		if !asks {
+			if w := x.b.racks.take(s); w != nil {
+				return w, nil
+			}
+		}
+		if asks || s.scheme == "https" && x.b.pool.onlyH2(s.origin) {
+			found, err := x.b.pool.find(ctx, s.origin)
+			if err != nil || found.peer != nil {
+				x.way = found
+				return nil, err
+			}
+			if found.fresh != nil {
+				return x.b.newWire(found.fresh, s), nil
+			}
+			if w := x.b.racks.take(s); w != nil {
+				return w, nil
+			}
+		}
+		w, err := x.b.dialWire(ctx, s, x.message.mirror)
+		if !errors.Is(err, errSpeaksH2) {
+			return w, err
+		}
+	}
+	return nil, errors.New("the upstream changes its protocol with every connection")
 }
 
 // over is one try over one wire. Again says that the next may be made: the wire
