@@ -243,12 +243,16 @@ func (o *responder) finish(err error) {
 	}
 }
 
-// refuse answers with a problem document.
+// refuse answers with a problem document, a call of gRPC with its status.
 func (o *responder) refuse(e *runtime.Error) {
 	o.status = e.Status()
 	clear(o.w.Header())
 	dismiss(connOf(o.r.Context()), o.w.Header(), e)
 	o.extend()
+	if asksGRPC(o.r) {
+		refuseGRPC(o.w, e)
+		return
+	}
 	runtime.WriteProblem(o.w, e)
 }
 

@@ -61,7 +61,7 @@ func New(o Options) (*Pipeline, error) {
 // CodeInternal.
 func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err error) {
 	rec, reached := p.begin(req), StageApproval
-	defer func() { err = p.end(rec, out, recover(), err) }()
+	defer func() { err = p.end(rec, out, recover(), overdue(ctx, err)) }()
 
 	if err = p.o.Trail.Ready(); err != nil {
 		return err
@@ -257,6 +257,18 @@ func at(stage Stage, err error) error {
 		e.Code, e.Msg, e.Hint = CodeCanceled, "the caller went away", ""
 	}
 	return &e
+}
+
+// overdue is the error of a stage that gave up because the caller's time was
+// over: that, and not what the stage could not do, is why.
+func overdue(ctx context.Context, err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(ctx.Err(), context.DeadlineExceeded) || CodeOf(err) == CodeTimeout {
+		return err
+	}
+	return &Error{
+		Code: CodeTimeout, Stage: AsError(err).Stage, Msg: "the time given for the call was over before it was made",
+		Hint: "give it more time", Err: err,
+	}
 }
 
 // targetOf is where a request goes, for the record: a built one has no target

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
@@ -411,5 +412,19 @@ func TestFinishKnowsWhatMayHaveHappened(t *testing.T) {
 		if finished != 1 {
 			t.Errorf("%s: finished %d times", name, finished)
 		}
+	}
+}
+
+// A stage that gives up because the caller's time is over is no fault of the
+// stage.
+func TestTheCallersTimeIsOver(t *testing.T) {
+	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancel()
+	s := &runtimetest.Stages{OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
+		return runtime.Credential{}, &runtime.Error{Code: runtime.CodeVaultLocked, Msg: "the store did not answer", Err: ctx.Err()}
+	}}
+	err := pipeline(t, s).Do(ctx, &runtime.Request{}, &runtimetest.Responder{})
+	if e := runtime.AsError(err); e.Code != runtime.CodeTimeout || e.Stage != runtime.StageCredential {
+		t.Errorf("%s at %s: %v", e.Code, e.Stage, err)
 	}
 }

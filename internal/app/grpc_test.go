@@ -245,7 +245,7 @@ func TestGRPCDeadlineAndCancel(t *testing.T) {
 func TestGRPCRefusedByUs(t *testing.T) {
 	_, s, client := newGRPC(t)
 	err := client.Invoke(t.Context(), "/other.Service/Call", wrapperspb.String("x"), &text{})
-	if status.Code(err) != codes.PermissionDenied {
+	if got := status.Convert(err); got.Code() != codes.PermissionDenied || !strings.HasPrefix(got.Message(), "kimbap: ") {
 		t.Errorf("got %v", err)
 	}
 	if len(s.auth) > 0 {

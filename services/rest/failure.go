@@ -8,6 +8,8 @@ import (
 	"net"
 	"strings"
 
+	"golang.org/x/net/http2"
+
 	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -70,7 +72,12 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 // unanswered explains an exchange that ended without an answer.
 func (x *exchange) unanswered(e *runtime.Error, err error, host string) {
 	text := err.Error()
+	var reset http2.StreamError
 	switch {
+	case errors.As(err, &reset) && reset.Code == http2.ErrCodeCancel && x.message.header["Grpc-Timeout"] != nil:
+		// A server of gRPC ends a call whose time is over like that.
+		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s ended the call: its time was over", host)
+		e.Hint = "give the call a longer deadline"
 	case strings.Contains(text, "response headers exceeded"), strings.Contains(text, "response header list larger"), errors.Is(err, http1.ErrTooLarge):
 		e.Reason, e.Msg = "", fmt.Sprintf("the head of the answer from %s is over %d KiB", host, headLimit>>10)
 	case strings.Contains(text, "invalid header field"), strings.Contains(text, "invalid HTTP header"), strings.Contains(text, "invalid method"), strings.Contains(text, "invalid trailer"), strings.Contains(text, "invalid HTTP trailer"):

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 the double speaks HTTP/2 on connections it has accepted itself
+
 package rest_test
 
 import (
