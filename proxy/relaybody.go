@@ -48,7 +48,7 @@ func (b *inbound) Read(p []byte) (int, error) {
 
 func (b *inbound) read(p []byte) (int, error) {
 	switch {
-	case b.body.Buffered() > 0:
+	case !b.body.Waits():
 	case !b.end.IsZero():
 		b.r.reads.Forget()
 		limit := time.Now().Add(b.r.s.o.Limits.IdleTimeout)

@@ -329,7 +329,7 @@ func (x *exchange) response(head *http1.Response, body *http1.Body) *http.Respon
 		x.result.Scrubbed += m.mask(text)
 		reason = string(text)
 	}
-	x.form = &runtime.Form{Reason: reason, Order: head.Order, Ready: body != nil && body.Buffered() > 0}
+	x.form = &runtime.Form{Reason: reason, Order: head.Order, Ready: body != nil && body.Ready()}
 	r := &http.Response{StatusCode: head.Status, Header: head.Header, Body: http.NoBody}
 	if body != nil {
 		r.Body = io.NopCloser(nil)
@@ -356,7 +356,7 @@ func (i *idled) Read(p []byte) (int, error) {
 	if i.body == nil {
 		return 0, io.EOF
 	}
-	if i.body.Buffered() == 0 {
+	if i.body.Waits() {
 		i.w.readWithin(i.x.b.o.IdleTimeout)
 	}
 	n, err := i.body.Read(p)
