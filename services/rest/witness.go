@@ -358,6 +358,13 @@ func (w *witness) watch(out runtime.Responder) runtime.Responder {
 	return &watched{out, w}
 }
 
+// Like implements [runtime.Verbatim]: what is watched looks as it does else.
+func (o *watched) Like(form runtime.Form) {
+	if out, ok := o.Responder.(runtime.Verbatim); ok {
+		out.Like(form)
+	}
+}
+
 // Informational implements [runtime.Responder].
 func (o *watched) Informational(status int, header http.Header) error {
 	if err := o.w.informed(status, header); err != nil {
