@@ -76,6 +76,7 @@ type stages struct {
 	intents   []runtime.Record
 	outcomes  chan runtime.Record
 	dials     []string
+	execute   func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) // nil: HTTP/1.1 upstream
 }
 
 // newRig starts a proxy. change may edit the options before New.
@@ -232,6 +233,9 @@ func (s *stages) Dial(ctx context.Context, authority string, _, _ bool) (net.Con
 // Execute is a plain HTTP/1.1 backend: the upstreams of the tests speak
 // cleartext also for https, since the second leg is not ours.
 func (s *stages) Execute(ctx context.Context, call *runtime.Call, out runtime.Responder) (runtime.Result, error) {
+	if s.execute != nil {
+		return s.execute(ctx, call, out)
+	}
 	var res runtime.Result
 	in := call.Request
 	transport := &http.Transport{

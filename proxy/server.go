@@ -32,6 +32,7 @@ type Server struct {
 	visitors  *visitors
 	admission *admission
 	scratches scratches
+	outs      sync.Pool // of *[]byte: buffers of the relay engine
 	relays    *relays
 	feeding   sync.Once
 	base      context.Context // of all requests; ends with Shutdown

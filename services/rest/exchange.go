@@ -34,7 +34,7 @@ type exchange struct {
 
 	mu       sync.Mutex
 	answered bool  // no 1xx may be passed on any more
-	interim  int   // 1xx passed on
+	interim  int   // 1xx so far
 	broken   error // of passing one on
 }
 
@@ -183,12 +183,15 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 func (x *exchange) information(status int, header textproto.MIMEHeader) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.answered || status == http.StatusContinue {
-		return nil // the surface says 100 itself, when the body is first read
+	if x.answered {
+		return nil
 	}
 	if x.interim++; x.interim > informationLimit {
 		x.broken = errors.New("too many 1xx answers")
 		return x.broken
+	}
+	if status == http.StatusContinue {
+		return nil // the surface says it itself, when the body is first read
 	}
 	h := x.cleanAnswer(http.Header(header).Clone(), status)
 	x.scrubHead(h)

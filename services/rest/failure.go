@@ -79,7 +79,7 @@ func (x *exchange) unanswered(e *runtime.Error, err error, host string) {
 		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s ended the call: its time was over", host)
 		e.Hint = "give the call a longer deadline"
 	case strings.Contains(text, "response headers exceeded"), strings.Contains(text, "response header list larger"), errors.Is(err, http1.ErrTooLarge):
-		e.Reason, e.Msg = "", fmt.Sprintf("the head of the answer from %s is over %d KiB", host, headLimit>>10)
+		e.Reason, e.Msg = "", fmt.Sprintf("the head of the answer from %s is over %d KiB, or has too many fields", host, headLimit>>10)
 	case strings.Contains(text, "invalid header field"), strings.Contains(text, "invalid HTTP header"), strings.Contains(text, "invalid method"), strings.Contains(text, "invalid trailer"), strings.Contains(text, "invalid HTTP trailer"):
 		e.Code, e.Reason, e.Msg = runtime.CodeInvalidInput, "", "the request has a method or field that HTTP does not allow"
 		e.Hint = "check field names and values for control characters"

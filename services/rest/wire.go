@@ -107,6 +107,7 @@ func (c *tapped) Read(p []byte) (int, error) {
 func (c *tapped) Write(p []byte) (int, error) {
 	ready, err := c.witness.write(p)
 	if err != nil {
+		_ = c.Conn.Close() // nothing more may leave, and nobody waits for an answer
 		return 0, err
 	}
 	if _, err := c.Conn.Write(ready); err != nil {
