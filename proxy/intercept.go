@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/classifier"
@@ -130,6 +131,15 @@ func (s *Server) inner(c net.Conn, inside *interior) *conn {
 	return s.newConn(c, inside.raw, inside.peer, inside.tunnel)
 }
 
+// rejectsCertificate reports whether a client ended the handshake by an alert
+// about the certificate (RFC 8446 section 6.2). crypto/tls exports neither type
+// nor value of an alert that came.
+func rejectsCertificate(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "remote error: tls: ") &&
+		(strings.Contains(text, "certificate") || strings.HasSuffix(text, "unknown CA"))
+}
+
 // spurned records why a tunnel did not open, if it was for something the client
 // said. The 200 is out, so the client sees an alert or an end.
 func (s *Server) spurned(r *http.Request, inside *interior, err error) {
@@ -138,6 +148,13 @@ func (s *Server) spurned(r *http.Request, inside *interior, err error) {
 	case errors.Is(err, errNames):
 		refusal = misdirected("CONNECT", inside.tunnel.authority, "the TLS server name", inside.name)
 	case errors.As(err, &refusal):
+	case rejectsCertificate(err):
+		refusal = &runtime.Error{
+			Code: runtime.CodeCanceled, Reason: runtime.ReasonClientRejected, Stage: runtime.StageSurface,
+			Msg:  "the program did not accept kimbap's certificate for " + inside.tunnel.authority,
+			Hint: "start it with kimbap run, or see kimbap env; a program with a built-in certificate cannot be intercepted: kimbap service remove NAME",
+			Err:  err,
+		}
 	default:
 		s.o.Log.Debug().Err(err).Str("authority", inside.tunnel.authority).Msg("tunnel did not open")
 		return
