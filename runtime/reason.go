@@ -7,6 +7,7 @@ type Reason string
 const (
 	ReasonAmbiguousParameter  Reason = "ambiguous_parameter"  // one argument in query and body
 	ReasonBodyTooLarge        Reason = "body_too_large"       // a body that must be judged is over its limit
+	ReasonCondition           Reason = "condition_failed"     // a rule's condition that cannot be judged, which denies
 	ReasonDotSegment          Reason = "dot_segment"          // "." or ".." in any encoding
 	ReasonDuplicateKey        Reason = "duplicate_key"        // one JSON member twice
 	ReasonDuplicateParameter  Reason = "duplicate_parameter"  // one query or form field twice

@@ -64,7 +64,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 func (a *App) reload(ctx context.Context, ca signing) {
 	set, err := a.readServices()
 	if err == nil {
-		var p, perr = a.readPolicy()
+		var p, perr = a.readPolicy(set)
 		if err = perr; err == nil {
 			ca.permit(set.Services()...) // before they are intercepted
 			a.services.Swap(set)
