@@ -14,6 +14,7 @@ type Options struct {
 	Identity  Identifier
 	Services  Resolver
 	Policy    Decider
+	Limits    Limiter
 	Approvals Approver
 	Vault     Vault
 	Backends  map[string]Backend
@@ -38,6 +39,7 @@ func New(o Options) (*Pipeline, error) {
 		{"Identity", o.Identity == nil},
 		{"Services", o.Services == nil},
 		{"Policy", o.Policy == nil},
+		{"Limits", o.Limits == nil},
 		{"Approvals", o.Approvals == nil},
 		{"Vault", o.Vault == nil},
 		{"Backends", len(o.Backends) == 0},
@@ -80,6 +82,9 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 		return at(StagePolicy, err)
 	}
 	if err = refusal(rec.Verdict, req); err != nil {
+		return at(StagePolicy, err)
+	}
+	if err = p.limit(ctx, rec.Verdict.Limits); err != nil {
 		return at(StagePolicy, err)
 	}
 	ask := rec.Verdict.Effect == EffectAsk
@@ -143,7 +148,10 @@ func (p *Pipeline) end(rec *Record, out Responder, panicked any, err error) erro
 	rec.Ended = p.o.Clock()
 	if err != nil {
 		named := *AsError(err)
-		named.RequestID, named.Action, named.Rule = rec.ID, rec.Ref, rec.Verdict.Rule
+		named.RequestID, named.Action = rec.ID, rec.Ref
+		if named.Rule == "" {
+			named.Rule = rec.Verdict.Rule
+		}
 		if named.ApprovalID == "" {
 			named.ApprovalID = rec.Ticket.ID
 		}
@@ -182,6 +190,14 @@ func (p *Pipeline) decide(call *Call, rec *Record) (Verdict, error) {
 		return v, at(StageResolve, err)
 	}
 	return p.judge(call), nil
+}
+
+// limit takes the request from the buckets of the verdict.
+func (p *Pipeline) limit(ctx context.Context, limits []Limit) error {
+	if len(limits) == 0 {
+		return nil
+	}
+	return p.o.Limits.Take(ctx, limits, p.o.Clock())
 }
 
 // judge asks the principal's scopes, then policy.

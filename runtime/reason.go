@@ -25,6 +25,7 @@ const (
 	ReasonNotCertified        Reason = "not_certified"        // no certificate may be made for the host
 	ReasonNotOperator         Reason = "not_an_operator"      // an agent asked for what only an operator may do
 	ReasonNoToken             Reason = "no_token"             // a token is required here
+	ReasonOverLimit           Reason = "over_limit"           // a rate limit of a policy rule is used up
 	ReasonPathParameter       Reason = "path_parameter"       // ";" in a literal segment
 	ReasonPortDenied          Reason = "port_denied"          // a port that raw tunnels may not reach
 	ReasonReflectedSecret     Reason = "reflected_secret"     // the answer held the credential

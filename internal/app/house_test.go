@@ -45,6 +45,7 @@ var plan = map[string]room{
 	"services/catalog":         {3, []string{"runtime", "services"}},
 	"runtime/store/sqlite":     {3, storeMay},
 	"runtime/store/postgres":   {3, storeMay},
+	"runtime/limit":            {2, []string{"runtime"}},
 	"runtime/identity":         {2, []string{"runtime"}},
 	"runtime/policy":           {2, []string{"runtime", "runtime/policy/condition"}},
 	"runtime/policy/condition": {2, []string{"runtime"}},
@@ -62,7 +63,7 @@ var plan = map[string]room{
 	"proxy/http1":              {1, nil},
 }
 
-var storeMay = []string{"runtime", "runtime/identity", "runtime/approval", "runtime/vault", "runtime/audit", "runtime/connector"}
+var storeMay = []string{"runtime", "runtime/identity", "runtime/approval", "runtime/vault", "runtime/audit", "runtime/connector", "runtime/limit"}
 
 // test packages: doubles beside the room they stand in for, imported by tests only.
 var doubles = []string{"proxy/egress/egresstest", "runtime/runtimetest", "runtime/store/storetest", "services/servicestest", "internal/app/apptest"}
