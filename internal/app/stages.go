@@ -58,8 +58,10 @@ func (a *App) policyFile() string {
 // the set; proxy.unmatched: deny narrows it for hosts that have no service.
 func (a *App) readPolicy(set *services.Set) (*policy.Policy, error) {
 	if path := a.config.Policy.Path; path != "" {
-		if err := checkWriters(path, a.o.UID); err != nil {
-			return nil, err
+		for _, name := range policy.Names(path) {
+			if err := checkWriters(name, a.o.UID); err != nil {
+				return nil, err
+			}
 		}
 	}
 	p, err := policy.Load(a.policyFile(), set)

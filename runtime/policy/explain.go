@@ -40,13 +40,14 @@ func (r *rule) step(f *facts, found finding, lifted bool) Step {
 	if r.when != nil {
 		s.Why += "; when " + r.shown() + " " + found.said()
 	}
-	switch {
-	case found.ends():
+	if found.ends() {
 		s.Effect = r.stopped(found).Effect
-	case lifted:
-		s.Why += "; mode: report lets it pass"
-	case found.holds() && r.limit != nil:
+	}
+	if found.holds() && r.limit != nil {
 		s.Why += "; " + r.limit.String()
+	}
+	if lifted {
+		s.Why += "; mode: report lets it pass"
 	}
 	return s
 }

@@ -44,7 +44,10 @@ func Read(path string) ([]File, error) {
 	}
 	names := []string{path}
 	if info.IsDir() {
-		if names, err = inFolder(path); err != nil {
+		if names, err = inFolder(path); err == nil && len(names) == 0 {
+			err = fmt.Errorf("the folder %s has no policy in it", path)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("read policy: %w", err)
 		}
 	}
@@ -59,9 +62,29 @@ func Read(path string) ([]File, error) {
 	return files, nil
 }
 
+// Names are the files that [Read] reads and the folders they stand in, as far
+// as they can be found, the path itself first: what to look at to see whether a
+// policy has changed, and who can change it.
+func Names(path string) []string {
+	path = filepath.Clean(path)
+	names := []string{path}
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return names
+	}
+	below, _ := inFolder(path)
+	for _, name := range below {
+		for folder := filepath.Dir(name); folder != path && !slices.Contains(names, folder); folder = filepath.Dir(folder) {
+			names = append(names, folder)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
 // inFolder lists the policy files of a folder.
 func inFolder(root string) ([]string, error) {
 	var names []string
+	root = filepath.Clean(root)
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch name := d.Name(); {
 		case err != nil:
@@ -82,9 +105,6 @@ func inFolder(root string) ([]string, error) {
 		names = append(names, path)
 		return nil
 	})
-	if err == nil && len(names) == 0 {
-		err = fmt.Errorf("the folder %s has no policy in it", root)
-	}
 	slices.Sort(names)
 	return names, err
 }

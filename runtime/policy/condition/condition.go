@@ -27,10 +27,9 @@ import (
 
 // Limits of one expression.
 const (
-	maxText  = 4096   // code points
-	maxNodes = 512    // of its syntax tree
-	maxDepth = 64     // of nesting
-	maxCost  = 50_000 // CEL's own units, about one per comparison and per ten bytes looked at
+	maxText  = 4096 // code points
+	maxNodes = 512  // of its syntax tree
+	maxDepth = 64   // of nesting
 )
 
 // Compiler makes conditions. It is used by one goroutine and kept alive by the
@@ -91,12 +90,12 @@ func (c *Compiler) Compile(text string, action *runtime.Action) (*Condition, []P
 	if issues.Err() != nil {
 		return nil, s.problems(text, issues)
 	}
-	if out := ast.OutputType(); !out.IsExactType(cel.BoolType) {
+	if out := ast.OutputType(); !out.IsExactType(cel.BoolType) && !out.IsExactType(cel.DynType) {
 		return nil, []Problem{{
 			Msg: fmt.Sprintf("a condition is true or false, and this is of type %s", typeName(out)), Fix: "compare it with something",
 		}}
 	}
-	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(maxCost))
+	program, err := env.Program(ast, append(costOptions(ast), cel.EvalOptions(cel.OptOptimize))...)
 	if err != nil {
 		return nil, []Problem{{Msg: err.Error()}}
 	}
@@ -106,6 +105,9 @@ func (c *Compiler) Compile(text string, action *runtime.Action) (*Condition, []P
 // Holds evaluates the condition. The error says in one clause why it cannot be
 // judged, without values.
 func (c *Condition) Holds(q *runtime.Question) (bool, error) {
+	if rest := q.Action.Rest; rest != "" && q.Request.Raw != nil && (c.uses.allArgs || c.uses.args[rest]) {
+		return false, &unknowable{"args." + rest + " is not read back from a request; use request.body"}
+	}
 	out, _, err := c.program.Eval(&facts{q: q, typed: c.typed})
 	if err != nil {
 		return false, c.failure(err)

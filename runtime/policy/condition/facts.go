@@ -3,7 +3,6 @@ package condition
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -47,7 +46,7 @@ func (f *facts) ResolveName(name string) (any, bool) {
 		if f.typed {
 			return f, true
 		}
-		return f.args(), true
+		return types.NewStringInterfaceMap(adapter{}, f.q.Args), true
 	}
 	return nil, false
 }
@@ -178,42 +177,22 @@ func bodyOf(q *runtime.Question) (any, error) {
 }
 
 // argument is the field of a declared argument.
-func argument(p *runtime.Param, rest bool) field {
+func argument(p *runtime.Param) field {
 	get := func(f *facts) (any, bool) {
 		v, ok := f.q.Args[p.Name]
 		return v, ok && v != nil
 	}
 	return field{
-		kind: typeOf(p.Type),
-		there: func(f *facts) bool {
-			_, ok := get(f)
-			return ok || rest && f.q.Request.Raw != nil // to fail when it is looked at
-		},
+		kind:  typeOf(p.Type),
+		there: func(f *facts) bool { _, ok := get(f); return ok },
 		value: func(f *facts) (any, error) {
 			v, ok := get(f)
-			switch {
-			case !ok && rest && f.q.Request.Raw != nil:
-				return nil, &unknowable{"args." + p.Name + " is not read back from a request; use request.body"}
-			case !ok:
+			if !ok {
 				return nil, &absent{"args." + p.Name}
 			}
 			return typed(p, v)
 		},
 	}
-}
-
-// args are the arguments by name, for a rule that is not on one action. What is
-// not read back is there, to fail when it is looked at.
-func (f *facts) args() any {
-	args, rest := f.q.Args, f.q.Action.Rest
-	if _, given := args[rest]; rest != "" && !given && f.q.Request.Raw != nil {
-		args = maps.Clone(args)
-		if args == nil {
-			args = runtime.Args{}
-		}
-		args[rest] = Hidden{}
-	}
-	return types.NewStringInterfaceMap(adapter{}, args)
 }
 
 func typeOf(t runtime.ParamType) *types.Type {

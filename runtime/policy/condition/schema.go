@@ -35,7 +35,7 @@ func newSchema(action *runtime.Action) *schema {
 	fields := map[string]field{}
 	for i := range action.Params {
 		p := &action.Params[i]
-		fields[p.Name] = argument(p, p.Name == action.Rest)
+		fields[p.Name] = argument(p)
 	}
 	s.objects[objectPrefix+"args"] = fields
 	return s
