@@ -108,6 +108,9 @@ func (c *Condition) Holds(q *runtime.Question) (bool, error) {
 	if rest := q.Action.Rest; rest != "" && q.Request.Raw != nil && (c.uses.allArgs || c.uses.args[rest]) {
 		return false, &unknowable{"args." + rest + " is not read back from a request; use request.body"}
 	}
+	if c.hides(q.Args) {
+		return false, &unknowable{"the record does not hold a value that it looks at"}
+	}
 	out, _, err := c.program.Eval(&facts{q: q, typed: c.typed})
 	if err != nil {
 		return false, c.failure(err)
@@ -117,6 +120,24 @@ func (c *Condition) Holds(q *runtime.Question) (bool, error) {
 		return false, errors.New("it is neither true nor false")
 	}
 	return bool(verdict), nil
+}
+
+// hides reports whether the condition looks at an argument that is [Hidden].
+func (c *Condition) hides(args runtime.Args) bool {
+	if c.uses.allArgs {
+		for _, v := range args {
+			if _, hidden := v.(Hidden); hidden {
+				return true
+			}
+		}
+		return false
+	}
+	for name := range c.uses.args {
+		if _, hidden := args[name].(Hidden); hidden {
+			return true
+		}
+	}
+	return false
 }
 
 // problems turns the language's own reports into ours.

@@ -31,8 +31,9 @@ type unknowable struct{ what string }
 
 func (u *unknowable) Error() string { return u.what }
 
-// Hidden stands for an argument whose value is not known, as in a record that
-// holds its hash only. A condition that looks at it fails.
+// Hidden stands for an argument of which nobody knows whether it is there and
+// what it is, as in a record that holds its hash only. A condition that looks at
+// it in any way fails.
 type Hidden struct{}
 
 // ResolveName implements the language's activation.
@@ -85,6 +86,9 @@ func seen(name string, kind *types.Type, value func(*runtime.Question) (any, err
 		}
 		if f.q.Request.Target.Scheme == "tcp" {
 			return nil, &unknowable{name + " is not known of a tunnel"}
+		}
+		if f.q.Request.Target.Path == "" && (name == "request.path" || name == "request.query") {
+			return nil, &unknowable{name + " is not known"}
 		}
 		return value(f.q)
 	}}
