@@ -64,6 +64,7 @@ func newPolicyTestCommand(c *cli) *cobra.Command {
 		Short: "Run policy_test.yaml: requests and the verdicts they must get",
 		Example: `  kimbap policy test
   kimbap policy test --draft ./policies ./policies/policy_test.yaml`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, files []string) error {
 			d, err := c.draft(draft)
 			if err != nil {
