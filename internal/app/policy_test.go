@@ -150,3 +150,45 @@ func TestAFolderOfPoliciesReloads(t *testing.T) {
 		t.Errorf("the old state did not stay: %d", a.Status)
 	}
 }
+
+const askAboutSecrets = `version: 1
+rules:
+  - name: secrets-are-asked
+    match: {action: notes.create-note}
+    when: args.text.contains("secret") && request.body.text != "x"
+    then: require_approval
+`
+
+// A request that a rule on its body asked about is executed by whoever waits for
+// it: retried or by `approve wait`, judged by the same bytes again.
+func TestWhatARuleOnTheBodyAskedAboutIsExecuted(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: askAboutSecrets})
+	person := k.Open(t, "")
+	if a := k.Do(t, write, `{"text":"plain"}`); a.Status != 200 {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	for name, again := range map[string]func(id string) int{
+		"retried": func(string) int { return k.Do(t, write, `{"text":"secret retried"}`).Status },
+		"waited": func(id string) int {
+			answer := &app.Answer{}
+			if _, _, err := person.WaitApproval(t.Context(), id, answer); err != nil {
+				t.Errorf("%+v", err)
+			}
+			return answer.Status
+		},
+	} {
+		asked := k.Do(t, write, `{"text":"secret `+name+`"}`)
+		if asked.Problem.Code != "approval_pending" || asked.Problem.Rule != "secrets-are-asked" {
+			t.Fatalf("%s: %d %+v", name, asked.Status, asked.Problem)
+		}
+		if _, err := person.Accept(t.Context(), asked.Problem.Approval, false); err != nil {
+			t.Fatal(err)
+		}
+		if status := again(asked.Problem.Approval); status != 200 {
+			t.Errorf("%s: %d", name, status)
+		}
+		if got := string(k.Up.Last(t).Body); got != `{"text":"secret `+name+`"}` {
+			t.Errorf("%s: sent %s", name, got)
+		}
+	}
+}
