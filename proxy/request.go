@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -183,9 +182,7 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner stri
 	in := classifier.Input{Scheme: t.Scheme, Authority: t.Authority, Method: t.Method, Target: t.Path, Header: req.Raw.Header}
 	match, err := table.Match(in)
 	if err == nil && match.NeedBody {
-		if match, err = s.matchBody(ctx, req, owner, table, in); err == nil && match.NeedBody {
-			err = errors.New("the classifier asked for a body it was given")
-		}
+		match, err = s.matchBody(ctx, req, owner, table, in)
 	}
 	if err != nil {
 		return classified(err)
@@ -199,42 +196,6 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner stri
 	}
 	req.Action, req.Args, req.Query = runtime.Ref(match.Action), match.Args, match.Query
 	return nil
-}
-
-// matchBody reads the body and classifies again. A caller the pipeline will
-// turn away anyway is not read from.
-func (s *Server) matchBody(ctx context.Context, req *runtime.Request, owner string, table Table, in classifier.Input) (classifier.Match, error) {
-	if _, err := s.o.Identity.Identify(ctx, req.Caller); err != nil {
-		return classifier.Match{}, err
-	}
-	text, err := req.Raw.Buffer(s.o.Limits.BodyBytes)
-	if errors.Is(err, runtime.ErrBodyTooLarge) {
-		return classifier.Match{}, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonBodyTooLarge, Stage: runtime.StageSurface,
-			Msg:  fmt.Sprintf("this request can only be recognised by its body, which is over %d bytes", s.o.Limits.BodyBytes),
-			Hint: "send a smaller body",
-		}
-	}
-	if err != nil {
-		return classifier.Match{}, err
-	}
-	header := req.Raw.Header
-	for _, name := range []string{"Content-Type", "Content-Encoding"} {
-		if len(header[name]) > 1 {
-			return classifier.Match{}, ambiguous("", "the field "+name+" is there more than once")
-		}
-	}
-	var match classifier.Match
-	full := s.admission.parse(ctx, owner, int64(len(text)), func() {
-		in.Body, err = classifier.ParseBody(header.Get("Content-Type"), header.Get("Content-Encoding"), text)
-		if err == nil {
-			match, err = table.Match(in)
-		}
-	})
-	if full != nil {
-		return match, full
-	}
-	return match, err
 }
 
 // caller is who the client says it is. A Proxy-Authorization we cannot read, or

@@ -66,6 +66,9 @@ type rig struct {
 	roots  *x509.CertPool
 }
 
+// Take implements [runtime.Limiter]: nothing here has a limit.
+func (st *stages) Take(context.Context, []runtime.Limit, time.Time) error { return nil }
+
 // stages are all stages of the pipeline.
 type stages struct {
 	mu        sync.Mutex
@@ -93,7 +96,7 @@ func newRig(t *testing.T, change func(*Options, *stages)) *rig {
 		t.Fatal(err)
 	}
 	pipeline, err := runtime.New(runtime.Options{
-		Identity: st, Services: st, Policy: st, Approvals: st, Vault: st, Trail: st,
+		Identity: st, Services: st, Policy: st, Limits: st, Approvals: st, Vault: st, Trail: st,
 		Backends: map[string]runtime.Backend{"rest": st, "tunnel": tunnelBackend},
 		Clock:    time.Now, NewID: func() string { return runtime.NewID("req", time.Now()) },
 	})
