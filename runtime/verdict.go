@@ -35,9 +35,10 @@ type Verdict struct {
 // ApprovalTerms are what a rule demands of an approval. Zero values mean the
 // configured defaults: 8 h, one person.
 type ApprovalTerms struct {
-	By      []string
-	Expires time.Duration
-	Count   int
+	By       []string // "role:finance", or a principal's id; any of them; empty: every operator
+	Expires  time.Duration
+	Count    int    // different people who must say yes
+	Presence string // what each must show for being a person: "" nothing, or pin, or passkey
 }
 
 // Ticket is a consumed approval: the right to execute one call once.

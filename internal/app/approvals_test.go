@@ -54,7 +54,7 @@ func TestApprovedRequestExecutesOnce(t *testing.T) {
 	if again := k.Do(t, write, `{"text":"one"}`); again.Problem.Approval != first.Problem.Approval {
 		t.Errorf("a retry asked anew: %+v", again.Problem)
 	}
-	if _, err := person.Accept(t.Context(), first.Problem.Approval, false); err != nil {
+	if _, err := person.Accept(t.Context(), first.Problem.Approval, app.Yes{}); err != nil {
 		t.Fatal(err)
 	}
 	other := k.Do(t, write, `{"text":"two"}`)
@@ -111,7 +111,7 @@ func TestHeldRequestIsExecutedByItsHolder(t *testing.T) {
 		t.Error("left before the yes")
 	}
 	mark := k.Mark(t)
-	if _, err := person.Accept(t.Context(), id, false); err != nil {
+	if _, err := person.Accept(t.Context(), id, app.Yes{}); err != nil {
 		t.Fatal(err)
 	}
 	if a := <-got; a.Status != 200 || len(k.Up.Requests()) != 1 {
@@ -136,7 +136,7 @@ func TestPolicyIsAskedAgainWhenAYesIsUsed(t *testing.T) {
 	digest := k.App.Policy().Current().Digest()
 	k.Write(t, "policy.yaml", "version: 1\nrules: [{name: closed, match: {service: notes}, then: deny}]\n")
 	apptest.Within(t, soon, "the new policy", func() bool { return k.App.Policy().Current().Digest() != digest })
-	if _, err := person.Accept(t.Context(), id, false); err != nil {
+	if _, err := person.Accept(t.Context(), id, app.Yes{}); err != nil {
 		t.Fatal(err)
 	}
 	if a := <-got; a.Status != 403 || a.Problem.Reason != "policy_changed" || len(k.Up.Requests()) != 0 {
@@ -158,7 +158,7 @@ func TestClientLeavesWhileHeld(t *testing.T) {
 	id := waiting(t, person)
 	_ = w.Close()
 	wantRecords(t, k, mark, "intent require_approval notes.create-note", "outcome require_approval notes.create-note error canceled")
-	if _, err := person.Accept(t.Context(), id, false); err != nil {
+	if _, err := person.Accept(t.Context(), id, app.Yes{}); err != nil {
 		t.Fatal(err)
 	}
 	if len(k.Up.Requests()) != 0 {

@@ -2,7 +2,6 @@ package approval
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -12,14 +11,12 @@ import (
 // for the same request is used or waited for; only without one a new one is
 // made. The request's OnPending is told the id and when the question expires.
 func (d *Desk) Await(ctx context.Context, call *runtime.Call, verdict runtime.Verdict) (runtime.Ticket, error) {
-	if len(verdict.Terms.By) > 0 || verdict.Terms.Count > 1 {
-		return runtime.Ticket{}, &runtime.Error{
-			Code: runtime.CodeInternal, Msg: fmt.Sprintf("rule %s demands approvers that this kimbap cannot check", verdict.Rule),
-		}
-	}
 	f, digest, err := dossierOf(call, verdict)
 	if err != nil {
 		return runtime.Ticket{}, err
+	}
+	if ticket, allowed, err := d.standing(ctx, f, digest); allowed || err != nil {
+		return ticket, err
 	}
 	hold, err := d.hold(ctx, call)
 	if err != nil {
@@ -158,10 +155,11 @@ func (d *Desk) use(ctx context.Context, a *Approval) (ticket runtime.Ticket, use
 		}
 		return ticket, false, expiredError(a)
 	}
-	if _, err := d.open(ctx, a); err != nil {
+	f, err := d.open(ctx, a)
+	if err != nil {
 		return ticket, false, err
 	}
-	yes, err := d.yes(ctx, a)
+	yes, err := d.yes(ctx, a, f.Terms)
 	if err != nil {
 		return ticket, false, err
 	}
@@ -169,10 +167,8 @@ func (d *Desk) use(ctx context.Context, a *Approval) (ticket runtime.Ticket, use
 	if err != nil || !moved {
 		return ticket, false, err
 	}
-	d.mu.Lock()
-	d.tickets[a.ID] = a.Tenant
-	d.mu.Unlock()
-	ticket = runtime.Ticket{ID: a.ID, By: yes.By, Presence: yes.Presence}
+	a.By, a.Presence = yes.By, yes.Presence
+	ticket = d.handOut(a)
 	if d.expired(a) { // the store took its time
 		late := expiredError(a)
 		if err := d.Finish(ctx, ticket, late); err != nil {

@@ -32,6 +32,7 @@ type Options struct {
 	Hold       time.Duration // the most that runtime.HoldAuto waits, 0: 50 s
 	Poll       time.Duration // how often a waiting request looks at the store, 0: 250 ms
 	PendingCap int           // open questions per principal, 0: 20
+	PinMemory  uint32        // what deriving a PIN's key takes, in KiB, 0: 64 MiB
 }
 
 // Desk is where requests wait for a person. It is safe for concurrent use; the
@@ -75,6 +76,9 @@ func New(o Options) (*Desk, error) {
 	o.Hold = or(o.Hold, 50*time.Second)
 	o.Poll = or(o.Poll, 250*time.Millisecond)
 	o.PendingCap = or(o.PendingCap, 20)
+	if o.PinMemory == 0 {
+		o.PinMemory = pinMemory
+	}
 	return &Desk{o: o, start: o.Clock(), tickets: map[string]runtime.Tenant{}, decided: make(chan struct{})}, nil
 }
 
