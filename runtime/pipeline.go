@@ -100,7 +100,7 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 			return at(StageApproval, err)
 		}
 		defer func() { err = p.finish(rec.Ticket, reached, err) }()
-		if err = p.rejudge(ctx, call); err != nil {
+		if err = p.rejudge(ctx, call, rec.Verdict.Terms); err != nil {
 			return at(StagePolicy, err)
 		}
 	}
@@ -186,14 +186,20 @@ func (p *Pipeline) Judge(who *Principal, req *Request) (effect Effect) {
 
 // rejudge identifies the caller and asks policy again when an approval is used:
 // a person's yes outlives neither the token it was asked with nor a rule that
-// has since said no.
-func (p *Pipeline) rejudge(ctx context.Context, call *Call) error {
+// has since said no, or that wants more of whoever decides.
+func (p *Pipeline) rejudge(ctx context.Context, call *Call, terms ApprovalTerms) error {
 	if _, err := p.o.Identity.Identify(ctx, call.Request.Caller); err != nil {
 		return at(StageIdentify, err)
 	}
-	switch v := p.judge(call); v.Effect {
-	case EffectAllow, EffectAsk:
+	switch v := p.judge(call); {
+	case v.Effect == EffectAllow, v.Effect == EffectAsk && v.Terms.like(terms):
 		return nil
+	case v.Effect == EffectAsk:
+		return &Error{
+			Code: CodeForbidden, Reason: ReasonPolicyChanged,
+			Msg:  fmt.Sprintf("the approval was given, but policy now demands another one (rule %s)", v.Rule),
+			Hint: "the same request, sent again, asks anew",
+		}
 	default:
 		return &Error{
 			Code: CodeForbidden, Reason: ReasonPolicyChanged,

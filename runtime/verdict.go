@@ -1,6 +1,9 @@
 package runtime
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Effect is what policy decided. The zero Effect denies.
 type Effect string
@@ -35,10 +38,17 @@ type Verdict struct {
 // ApprovalTerms are what a rule demands of an approval. Zero values mean the
 // configured defaults: 8 h, one person.
 type ApprovalTerms struct {
-	By       []string // "role:finance", or a principal's id; any of them; empty: every operator
+	By       []string // who may decide: "role:NAME", "group:NAME" or a principal's id; empty: every operator
 	Expires  time.Duration
 	Count    int    // different people who must say yes
 	Presence string // what each must show for being a person: "" nothing, or pin, or passkey
+}
+
+// like reports whether both demand the same of whoever decides.
+func (t ApprovalTerms) like(o ApprovalTerms) bool {
+	none := func(presence string) bool { return presence == "" || presence == "none" }
+	return slices.Equal(t.By, o.By) && max(1, t.Count) == max(1, o.Count) &&
+		(t.Presence == o.Presence || none(t.Presence) && none(o.Presence))
 }
 
 // Ticket is a consumed approval: the right to execute one call once.

@@ -121,13 +121,15 @@ func newApproveAcceptCommand(c *cli) *cobra.Command {
 	var yes app.Yes
 	var pin bool
 	cmd := &cobra.Command{
-		Use:   "accept ID [--for D | --run] [--as NAME] [--full]",
+		Use:   "accept ID [--for D | --run | --always] [--as NAME] [--full]",
 		Short: "Accept: this exact request may be executed once",
 		Long: `Accept: this exact request may be executed once.
 
 With --for or --run, the same action on the same target is allowed to the same
 requester for a while as well, whatever its body says; policy is still asked each
-time. kimbap approve revoke ends it.`,
+time. kimbap approve revoke ends it. --always shows the policy rule that would
+allow the action to the same agent from now on and, when you agree at the
+terminal (or with --yes), writes it first into the policy file.`,
 		Example: "  kimbap approve accept apr_…\n  kimbap approve accept apr_… --for 10m\n  kimbap approve show apr_… --full && kimbap approve accept apr_… --full",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -139,6 +141,7 @@ time. kimbap approve revoke ends it.`,
 	f := cmd.Flags()
 	f.DurationVar(&yes.For, "for", 0, "allow the same action on the same target for so long")
 	f.BoolVar(&yes.Run, "run", false, "allow it for the rest of the kimbap run that asks")
+	f.BoolVar(&yes.Always, "always", false, "add a policy rule that allows the action to this agent")
 	f.StringVar(&yes.As, "as", "", "decide as this person, with their PIN")
 	f.BoolVar(&pin, "pin", false, "show the PIN also where it is not demanded")
 	f.BoolVar(&yes.Full, "full", false, "the request is too long to be shown whole, and you have read all of it")
@@ -146,11 +149,30 @@ time. kimbap approve revoke ends it.`,
 }
 
 func (c *cli) accept(ctx context.Context, a *app.App, id string, yes app.Yes, pin bool) error {
+	rule := ""
+	if yes.Always {
+		own, err := a.PinNeeds(ctx, "", true)
+		if err != nil {
+			return err
+		}
+		pin = pin || own != "" // who has a PIN changes the policy with it
+		if rule, err = a.AlwaysRule(ctx, id); err != nil {
+			return err
+		}
+		if yes.Always, err = c.agreesTo(rule, a); err != nil {
+			return err
+		}
+	}
 	var err error
 	if yes.PIN, err = c.acceptPin(ctx, a, id, yes.As, pin); err != nil {
 		return err
 	}
 	decided, err := a.Accept(ctx, id, yes)
+	if err == nil && yes.Always {
+		if err = a.AddRule(ctx, rule); err != nil {
+			c.say("%s is accepted for this once", id)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -161,6 +183,8 @@ func (c *cli) accept(ctx context.Context, a *app.App, id string, yes app.Yes, pi
 		}
 		fmt.Fprintf(c.out, "accepted %s: %s for %s\n", decided.ID, decided.Action, decided.Agent)
 		switch {
+		case yes.Always:
+			fmt.Fprintln(c.out, "and from now on: the rule is in the policy file")
 		case yes.Run:
 			fmt.Fprintln(c.out, "and the like of it for the rest of that run")
 		case yes.For > 0:
@@ -168,6 +192,26 @@ func (c *cli) accept(ctx context.Context, a *app.App, id string, yes app.Yes, pi
 		}
 		c.say("the requester executes it: by a request that waits, the same request again, or kimbap approve wait %s", decided.ID)
 	})
+}
+
+// agreesTo shows a rule and asks whether it is to be written. Where nobody can be
+// asked it is only shown.
+func (c *cli) agreesTo(rule string, a *app.App) (bool, error) {
+	c.say("the rule, first in %s:\n  - %s", a.PolicyFile(), rule)
+	if c.yes {
+		return true, nil
+	}
+	t, err := openTerminal()
+	if err != nil {
+		c.say("not written, since nobody could be asked: add it yourself, or use --yes")
+		return false, nil
+	}
+	defer t.close()
+	agreed, err := t.agrees("write it?")
+	if err == nil && !agreed {
+		return false, usage("kimbap approve accept ID accepts it for this once", "nothing was accepted and nothing was written")
+	}
+	return agreed, err
 }
 
 func newApproveRejectCommand(c *cli) *cobra.Command {

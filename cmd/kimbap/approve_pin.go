@@ -41,6 +41,7 @@ func newApprovePinCommand(c *cli) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&n.As, "as", "", "another person's name")
 	f.StringArrayVar(&n.Roles, "role", nil, "a role of that person, for policy rules; repeat for more")
+	f.StringArrayVar(&n.Groups, "group", nil, "a group of that person, the same way")
 	f.BoolVar(&remove, "remove", false, "take the PIN away")
 	f.BoolVar(&list, "list", false, "list who has one")
 	return cmd

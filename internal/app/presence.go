@@ -41,6 +41,9 @@ func (a *App) SetPin(ctx context.Context, n NewPin) error {
 	if len(n.Roles) > 0 {
 		fields["roles"] = strings.Join(n.Roles, " ")
 	}
+	if len(n.Groups) > 0 {
+		fields["groups"] = strings.Join(n.Groups, " ")
+	}
 	return a.noted(ctx, kind, fields, func() error {
 		return a.approvals.SetPin(ctx, a.Operator(), runtime.DefaultTenant, n)
 	})

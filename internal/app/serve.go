@@ -204,6 +204,9 @@ func replaceFile(path string, data []byte, mode os.FileMode) error {
 	if err == nil {
 		err = os.Chmod(tmp.Name(), mode)
 	}
+	if err == nil {
+		err = tmp.Sync() // a name that outlives a power cut has its content too
+	}
 	if cerr := tmp.Close(); err == nil {
 		err = cerr
 	}

@@ -15,6 +15,9 @@ type Yes struct {
 	Full bool           // they were shown the full text
 	For  time.Duration  // allows the like of it for so long; 0: this one, once
 	Run  bool           // allows the like of it to the rest of the same kimbap run
+	// Always says that the decider will add a policy rule as well; refused where
+	// one person cannot decide that.
+	Always bool
 }
 
 // Accept lets the request be executed once and returns the approval as it is
@@ -36,9 +39,9 @@ func (d *Desk) Accept(ctx context.Context, by runtime.Principal, tenant runtime.
 	if err := widens(f, yes); err != nil {
 		return bare(a), err
 	}
-	v, roles, err := d.decider(ctx, by, tenant, yes.As, yes.PIN)
+	v, names, err := d.decider(ctx, by, tenant, yes.As, yes.PIN)
 	if err == nil {
-		err = d.mayAccept(ctx, f, v, roles)
+		err = d.mayAccept(ctx, f, v, names)
 	}
 	if err != nil {
 		return bare(a), err

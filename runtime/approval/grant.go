@@ -31,10 +31,10 @@ type allowance struct {
 // widens refuses a yes that cannot be for longer than once.
 func widens(f *dossier, yes Yes) error {
 	switch {
-	case yes.For == 0 && !yes.Run:
+	case yes.For == 0 && !yes.Run && !yes.Always:
 		return nil
 	case f.Terms.Count > 1:
-		return badGrant("several people decide about this request: that is for once", "accept it without --for and --run")
+		return badGrant("several people decide about this request: that is for once", "accept it without --for, --run and --always")
 	case yes.Run && f.Run == "":
 		return badGrant("the request did not come from a kimbap run", "say how long instead: --for 10m")
 	case yes.For != 0 && (yes.For < time.Second || yes.For > longestGrant):

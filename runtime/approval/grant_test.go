@@ -110,6 +110,7 @@ func TestWhatCannotBeWidened(t *testing.T) {
 	}{
 		"no run": {id, approval.Yes{Run: true}}, "too long": {id, approval.Yes{For: 1000 * time.Hour}},
 		"negative": {id, approval.Yes{For: -time.Hour}}, "several people": {two, approval.Yes{For: time.Hour}},
+		"several people, always": {two, approval.Yes{Always: true}},
 	} {
 		_, err := d.yes(t, try.id, try.yes)
 		if runtime.CodeOf(err) != runtime.CodeInvalidInput || d.store.state(try.id) != approval.Pending {

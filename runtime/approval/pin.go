@@ -20,6 +20,7 @@ import (
 // takes to derive it again, and what its person is.
 type pinKey struct {
 	Roles   []string
+	Groups  []string
 	Salt    []byte
 	Key     []byte
 	Passes  uint32
@@ -41,8 +42,8 @@ func (k *pinKey) derive(pin runtime.Secret) []byte {
 	return argon2.IDKey([]byte(pin.Reveal()), k.Salt, k.Passes, k.Memory, k.Threads, pinLength)
 }
 
-func (d *Desk) newPinKey(pin runtime.Secret, roles []string) pinKey {
-	k := pinKey{Roles: roles, Salt: make([]byte, 16), Passes: pinPasses, Memory: d.o.PinMemory, Threads: pinThreads}
+func (d *Desk) newPinKey(pin runtime.Secret, roles, groups []string) pinKey {
+	k := pinKey{Roles: roles, Groups: groups, Salt: make([]byte, 16), Passes: pinPasses, Memory: d.o.PinMemory, Threads: pinThreads}
 	_, _ = rand.Read(k.Salt) // never fails
 	k.Key = k.derive(pin)
 	return k
@@ -73,7 +74,7 @@ func (d *Desk) provePin(ctx context.Context, tenant runtime.Tenant, who string, 
 		return nil, err
 	}
 	if !found { // takes as long as a wrong one
-		_ = d.newPinKey(pin, nil)
+		_ = d.newPinKey(pin, nil, nil)
 		return nil, wrongPin(who)
 	}
 	now := d.now()
@@ -123,8 +124,9 @@ func (d *Desk) openPin(ctx context.Context, p *Pin) (*pinKey, error) {
 
 // NewPin is a PIN to be set, or taken away.
 type NewPin struct {
-	As     string         // the person's name; "": the operator
-	Roles  []string       // of a new person
+	As     string   // the person's name; "": the operator
+	Roles  []string // of a new person
+	Groups []string
 	PIN    runtime.Secret // empty: remove it
 	Proved runtime.Secret // the PIN that allows it, see [Desk.PinNeeds]
 }
@@ -169,7 +171,8 @@ const (
 	longestPin  = 128
 )
 
-// SetPin sets, changes or removes a PIN. A person who is there keeps their roles.
+// SetPin sets, changes or removes a PIN. A person who is there keeps
+// their roles and groups.
 func (d *Desk) SetPin(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, n NewPin) error {
 	remove := n.PIN.Empty()
 	needs, err := d.PinNeeds(ctx, by, tenant, n.As, remove)
@@ -189,13 +192,13 @@ func (d *Desk) SetPin(ctx context.Context, by runtime.Principal, tenant runtime.
 			return err
 		}
 		if needs == target {
-			n.Roles = k.Roles
+			n.Roles, n.Groups = k.Roles, k.Groups
 		}
 	}
 	if remove {
 		return d.removePin(ctx, by, tenant, target)
 	}
-	plain, err := json.Marshal(d.newPinKey(n.PIN, n.Roles))
+	plain, err := json.Marshal(d.newPinKey(n.PIN, n.Roles, n.Groups))
 	if err != nil {
 		return err
 	}

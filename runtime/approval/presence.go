@@ -33,7 +33,7 @@ func strength(presence string) int {
 const personPrefix = "person:"
 
 // decider says who decides: the operator, or the person whose name and PIN were
-// given, and what they have shown.
+// given, what they have shown, and what else rules may call them ("role:finance").
 func (d *Desk) decider(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, as string, pin runtime.Secret) (decision, []string, error) {
 	v := decision{By: by.ID, Presence: presenceNone}
 	if as != "" {
@@ -41,7 +41,7 @@ func (d *Desk) decider(ctx context.Context, by runtime.Principal, tenant runtime
 	}
 	if as == "" && pin.Empty() {
 		v.At = d.now()
-		return v, by.Roles, nil
+		return v, called(by.Roles, nil), nil
 	}
 	key, err := d.provePin(ctx, tenant, v.By, pin)
 	if err != nil {
@@ -49,13 +49,13 @@ func (d *Desk) decider(ctx context.Context, by runtime.Principal, tenant runtime
 	}
 	v.Presence, v.At = presencePIN, d.now()
 	if as == "" {
-		return v, by.Roles, nil
+		return v, called(by.Roles, nil), nil
 	}
-	return v, key.Roles, nil
+	return v, called(key.Roles, key.Groups), nil
 }
 
 // mayAccept refuses a decider whom the rule does not take.
-func (d *Desk) mayAccept(ctx context.Context, f *dossier, v decision, roles []string) error {
+func (d *Desk) mayAccept(ctx context.Context, f *dossier, v decision, names []string) error {
 	demanded, err := d.demanded(ctx, f)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (d *Desk) mayAccept(ctx context.Context, f *dossier, v decision, roles []st
 	if strength(v.Presence) < strength(demanded) {
 		return presenceRequired(demanded)
 	}
-	if len(f.Terms.By) > 0 && !slices.ContainsFunc(f.Terms.By, func(one string) bool { return isOne(one, v.By, roles) }) {
+	if len(f.Terms.By) > 0 && !slices.ContainsFunc(f.Terms.By, func(one string) bool { return isOne(one, v.By, names) }) {
 		return notAsked(f.Terms.By)
 	}
 	if f.Terms.Count > 1 && v.By == f.Principal {
@@ -72,13 +72,22 @@ func (d *Desk) mayAccept(ctx context.Context, f *dossier, v decision, roles []st
 	return nil
 }
 
-// isOne reports whether an entry of a rule's list means this decider.
-func isOne(entry, who string, roles []string) bool {
-	const role = "role:"
-	if len(entry) > len(role) && entry[:len(role)] == role {
-		return slices.Contains(roles, entry[len(role):])
+// called are the words of a rule's list that mean everybody with these roles
+// and groups.
+func called(roles, groups []string) []string {
+	var out []string
+	for _, role := range roles {
+		out = append(out, "role:"+role)
 	}
-	return entry == who || personPrefix+entry == who
+	for _, group := range groups {
+		out = append(out, "group:"+group)
+	}
+	return out
+}
+
+// isOne reports whether an entry of a rule's list means this decider.
+func isOne(entry, who string, names []string) bool {
+	return entry == who || personPrefix+entry == who || slices.Contains(names, entry)
 }
 
 // demanded is what deciders must show: what the rule says, and for what is
