@@ -61,7 +61,7 @@ func New(o Options) (*Pipeline, error) {
 // CodeInternal.
 func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err error) {
 	rec, reached := p.begin(req), StageApproval
-	defer func() { err = p.end(rec, out, recover(), err) }()
+	defer func() { err = p.end(rec, req, out, recover(), err) }()
 
 	if err = p.o.Trail.Ready(); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (p *Pipeline) begin(req *Request) *Record {
 }
 
 // end closes the record and names the request in the error that the caller sees.
-func (p *Pipeline) end(rec *Record, out Responder, panicked any, err error) error {
+func (p *Pipeline) end(rec *Record, req *Request, out Responder, panicked any, err error) error {
 	if panicked != nil {
 		rec.Panicked = true
 		err = &Error{
@@ -147,6 +147,9 @@ func (p *Pipeline) end(rec *Record, out Responder, panicked any, err error) erro
 		named.RequestID, named.Action, named.Rule = rec.ID, rec.Ref, rec.Verdict.Rule
 		if named.ApprovalID == "" {
 			named.ApprovalID = rec.Ticket.ID
+		}
+		if named.Code == CodeApprovalPending && req.Results != nil {
+			named.ResultURL = req.Results(named.ApprovalID)
 		}
 		rec.Err, rec.ApprovalID, err = &named, named.ApprovalID, &named
 		defer out.Abort(err) // after the outcome: Abort may panic, as http.ErrAbortHandler does

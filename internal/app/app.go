@@ -223,6 +223,7 @@ func (a *App) openApprovals(context.Context) (err error) {
 		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
 		NewID:   func() string { return runtime.NewID("apr", a.o.Clock()) },
 		Expires: a.config.Approval.Expires.Duration(), Hold: a.config.Approval.HoldFor(),
+		Always:  a.config.Approval.Hold != "auto",
 		Process: a.holder, Alive: holderAlive,
 	})
 	return err

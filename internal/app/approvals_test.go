@@ -185,6 +185,9 @@ func TestApprovalPageIsForTheSamePrincipal(t *testing.T) {
 	page := func(fields string) apptest.Answer {
 		return k.Dial(t).Ask("GET /kimbap/approvals/" + asked.Problem.Approval + " HTTP/1.1\r\nHost: " + k.Proxy + "\r\n" + fields + "\r\n")
 	}
+	if want := "http://" + k.Proxy + "/kimbap/approvals/" + asked.Problem.Approval; asked.Problem.Result != want {
+		t.Errorf("result_url %q, want %q", asked.Problem.Result, want)
+	}
 	if a := page("Proxy-Authorization: Bearer " + mine + "\r\n"); a.Status != 200 || !strings.Contains(a.Body, `"pending"`) {
 		t.Errorf("own: %d %s", a.Status, a.Body)
 	}

@@ -54,10 +54,13 @@ func dossierOf(call *runtime.Call, verdict runtime.Verdict) (*dossier, string, e
 }
 
 // hold is how long this request waits: with HoldAuto only when somebody can
-// answer.
+// answer, unless the configuration says how long.
 func (d *Desk) hold(ctx context.Context, call *runtime.Call) (time.Duration, error) {
 	if call.Request.Hold >= 0 {
 		return call.Request.Hold, nil
+	}
+	if d.o.Always {
+		return d.o.Hold, nil
 	}
 	watched, err := d.o.Store.Watched(ctx, call.Principal.Tenant, d.now())
 	if err != nil || !watched {

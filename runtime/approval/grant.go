@@ -115,7 +115,12 @@ func (d *Desk) openGrant(ctx context.Context, g *Grant) (w allowance, err error)
 // standing gives out a ticket where an earlier yes allows the like of this
 // request for a while. The execution gets an approval of its own, in that
 // person's name, so that it has an end like any other.
+// A yes to this very request, not used yet, goes before it.
 func (d *Desk) standing(ctx context.Context, f *dossier, digest string) (ticket runtime.Ticket, allowed bool, err error) {
+	own, found, err := d.o.Store.OpenApproval(ctx, f.Tenant, f.Principal, digest)
+	if err != nil || found && own.State == Approved {
+		return ticket, false, err
+	}
 	runs := []string{""}
 	if f.Run != "" {
 		runs = append(runs, f.Run)

@@ -25,6 +25,9 @@ func TestYesForAWhile(t *testing.T) {
 	if _, err := d.yes(t, id, approval.Yes{For: 10 * time.Minute}); err != nil {
 		t.Fatal(err)
 	}
+	if ticket, err := d.Await(t.Context(), note(agent("a"), "1", "x"), asked()); err != nil || ticket.ID != id {
+		t.Fatalf("the request itself: %+v %v", ticket, err)
+	}
 	if ticket, err := d.Await(t.Context(), note(agent("a"), "1", "another text"), asked()); err != nil || ticket.ID == id || ticket.By != me {
 		t.Fatalf("%+v %v", ticket, err)
 	} else if err := d.Finish(t.Context(), ticket, nil); err != nil || d.store.state(ticket.ID) != approval.Executed {
