@@ -28,6 +28,10 @@ type Options struct {
 	Process string                   // names this process as the holder of what it executes, unique while it lives
 	Alive   func(holder string) bool // whether the process of that name still runs
 
+	// Tell, when not nil, tells people of a new question, and returns at once. What
+	// it returns is closed when the first of them was reached.
+	Tell func(n Notice) <-chan struct{}
+
 	Expires    time.Duration // how long a question stays open, 0: 8 h
 	Hold       time.Duration // the most that runtime.HoldAuto waits, 0: 50 s
 	Always     bool          // it waits so long, 0 included, whether somebody can answer or not

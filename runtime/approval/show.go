@@ -52,10 +52,8 @@ func (d *Desk) Show(ctx context.Context, by runtime.Principal, tenant runtime.Te
 func render(a *Approval, f *dossier, full bool) View {
 	v := View{Approval: bare(*a), Args: maps.Clone(f.Args)}
 	s := &sheet{full: full, complete: true}
+	s.hidden = f.hiddenValues()
 	for _, name := range f.Secret {
-		if text, ok := f.Args[name].(string); ok && text != "" {
-			s.hidden = append(s.hidden, text)
-		}
 		if _, given := v.Args[name]; given {
 			v.Args[name] = hiddenText
 		}
@@ -77,6 +75,16 @@ func render(a *Approval, f *dossier, full bool) View {
 	}
 	v.Text, v.Complete = s.text.String(), s.complete
 	return v
+}
+
+// hiddenValues are the texts of arguments that are never shown.
+func (f *dossier) hiddenValues() (out []string) {
+	for _, name := range f.Secret {
+		if text, ok := f.Args[name].(string); ok && text != "" {
+			out = append(out, text)
+		}
+	}
+	return out
 }
 
 // hiddenText stands for a value that is never shown.
