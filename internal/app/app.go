@@ -18,6 +18,7 @@ import (
 	"github.com/kimbap-run/kimbap/proxy/egress"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/approval/notify"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/identity"
 	"github.com/kimbap-run/kimbap/runtime/policy"
@@ -64,6 +65,8 @@ type App struct {
 	policy    *policy.Live
 	services  *services.Live
 	approvals *approval.Desk
+	senders   []notify.Sender // of approval.notify
+	post      *notify.Post    // nil without senders
 	trail     *audit.Log
 	guard     *egress.Guard
 	rest      *rest.Backend
@@ -115,7 +118,7 @@ func (a *App) Open(ctx context.Context) (err error) {
 	}
 	for _, step := range []func(context.Context) error{
 		a.openStore, a.openVault, a.openIdentity, a.openTrail,
-		a.loadServices, a.loadPolicy, a.openApprovals, a.openBackends, a.openPipeline,
+		a.loadServices, a.loadPolicy, a.openApprovals, a.openBackends, a.openNotify, a.openPipeline,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -223,6 +226,7 @@ func (a *App) openApprovals(context.Context) (err error) {
 		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
 		NewID:   func() string { return runtime.NewID("apr", a.o.Clock()) },
 		Expires: a.config.Approval.Expires.Duration(), Hold: a.config.Approval.HoldFor(),
+		Tell:    a.tell,
 		Always:  a.config.Approval.Hold != "auto",
 		Process: a.holder, Alive: holderAlive,
 	})

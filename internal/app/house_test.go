@@ -48,23 +48,32 @@ var plan = map[string]room{
 	"runtime/identity":        {2, []string{"runtime"}},
 	"runtime/policy":          {2, []string{"runtime"}},
 	"runtime/approval":        {2, []string{"runtime"}},
-	"runtime/vault":           {2, []string{"runtime"}},
-	"runtime/vault/wrap":      {2, []string{"runtime", "runtime/vault"}},
-	"runtime/connector":       {2, []string{"runtime", "runtime/vault"}},
-	"runtime/audit":           {2, []string{"runtime"}},
-	"runtime/audit/sink":      {2, []string{"runtime", "runtime/audit"}},
-	"runtime":                 {1, nil},
-	"classifier":              {1, nil},
-	"certs":                   {1, nil},
-	"internal/config":         {1, nil},
-	"proxy/egress":            {1, nil},
-	"proxy/http1":             {1, nil},
+
+	"runtime/approval/notify":          {2, []string{"runtime", "runtime/approval"}},
+	"runtime/approval/notify/webhook":  {2, senderMay},
+	"runtime/approval/notify/slack":    {2, senderMay},
+	"runtime/approval/notify/telegram": {2, senderMay},
+	"runtime/approval/notify/email":    {2, senderMay},
+
+	"runtime/vault":      {2, []string{"runtime"}},
+	"runtime/vault/wrap": {2, []string{"runtime", "runtime/vault"}},
+	"runtime/connector":  {2, []string{"runtime", "runtime/vault"}},
+	"runtime/audit":      {2, []string{"runtime"}},
+	"runtime/audit/sink": {2, []string{"runtime", "runtime/audit"}},
+	"runtime":            {1, nil},
+	"classifier":         {1, nil},
+	"certs":              {1, nil},
+	"internal/config":    {1, nil},
+	"proxy/egress":       {1, nil},
+	"proxy/http1":        {1, nil},
 }
 
 var storeMay = []string{"runtime", "runtime/identity", "runtime/approval", "runtime/vault", "runtime/audit", "runtime/connector"}
 
+var senderMay = []string{"runtime", "runtime/approval", "runtime/approval/notify"}
+
 // test packages: doubles beside the room they stand in for, imported by tests only.
-var doubles = []string{"proxy/egress/egresstest", "runtime/runtimetest", "runtime/store/storetest", "services/servicestest", "internal/app/apptest"}
+var doubles = []string{"proxy/egress/egresstest", "runtime/runtimetest", "runtime/store/storetest", "services/servicestest", "internal/app/apptest", "runtime/approval/notify/notifytest"}
 
 // owners: who may import an outside module. "^" marks floors 4 to 6.
 var owners = map[string][]string{

@@ -149,12 +149,13 @@ func (a *App) problem() string {
 // Running is what a long-lived process says of itself in the home.
 type Running struct {
 	kind    string
-	PID     int       `json:"pid"`
-	Holder  string    `json:"holder"`
-	Listen  string    `json:"listen"`
-	Started time.Time `json:"started"`
-	Problem string    `json:"problem,omitempty"`
-	Locked  string    `json:"locked,omitempty"` // why it opens no stored key
+	PID     int            `json:"pid"`
+	Holder  string         `json:"holder"`
+	Listen  string         `json:"listen"`
+	Started time.Time      `json:"started"`
+	Problem string         `json:"problem,omitempty"`
+	Locked  string         `json:"locked,omitempty"` // why it opens no stored key
+	Notify  []NotifyStatus `json:"notify,omitempty"`
 }
 
 func (a *App) stateFile(kind string) string {
@@ -181,6 +182,9 @@ func (a *App) writeState() {
 	}
 	now := *running
 	now.Problem = a.problem()
+	if a.post != nil {
+		now.Notify = a.post.Status()
+	}
 	if why := a.Locked(); why != nil {
 		now.Locked = why.Msg
 	}

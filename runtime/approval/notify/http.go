@@ -32,10 +32,12 @@ type Client struct{ http *http.Client }
 
 // NewClient dials by dial and trusts what trust does.
 func NewClient(dial Dial, trust *tls.Config) *Client {
+	trust = trust.Clone()
+	trust.NextProtos = []string{"http/1.1"} // one small message now and then
 	return &Client{&http.Client{
 		Transport: &http.Transport{
 			DialContext:     func(ctx context.Context, _, authority string) (net.Conn, error) { return dial(ctx, authority) },
-			TLSClientConfig: trust.Clone(), MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second, ForceAttemptHTTP2: true,
+			TLSClientConfig: trust, MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
