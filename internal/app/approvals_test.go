@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -195,5 +197,72 @@ func TestApprovalPageIsForTheSamePrincipal(t *testing.T) {
 		if a := page(fields); a.Status < 400 || strings.Contains(a.Body, "notes.create-note") {
 			t.Errorf("%s: %d %s", name, a.Status, a.Body)
 		}
+	}
+}
+
+// A yes for the rest of a run is for what that run's token asks, and a rule that
+// has since said no wins over it.
+func TestYesForTheRunEndsWithThePolicy(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: askWrites})
+	person := k.Open(t, "")
+	secret, _, err := person.CreateToken(t.Context(), app.TokenGrant{Agent: "claude", Run: "run_1", Scopes: []string{"*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := k.Client(t, secret.Reveal())
+	ask := func(text string) apptest.Answer { return apptest.Send(t, client, write, `{"text":"`+text+`"}`) }
+	first := ask("one")
+	if _, err := person.Accept(t.Context(), first.Problem.Approval, app.Yes{Run: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"one", "two", "three"} {
+		if a := ask(text); a.Status != 200 {
+			t.Errorf("%s: %d %+v", text, a.Status, a.Problem)
+		}
+	}
+	if a := k.Do(t, write, `{"text":"two"}`); a.Problem.Code != "approval_pending" {
+		t.Errorf("outside the run: %d %+v", a.Status, a.Problem)
+	}
+	digest := k.App.Policy().Current().Digest()
+	k.Write(t, "policy.yaml", "version: 1\nrules: [{name: closed, match: {service: notes}, then: deny}]\n")
+	apptest.Within(t, soon, "the new policy", func() bool { return k.App.Policy().Current().Digest() != digest })
+	if a := ask("four"); a.Status != 403 || a.Problem.Code != "forbidden" {
+		t.Errorf("denied since: %d %+v", a.Status, a.Problem)
+	}
+	if n := len(k.Up.Requests()); n != 3 {
+		t.Errorf("%d requests left", n)
+	}
+}
+
+// The rule that accept --always writes decides at once, and a file that somebody
+// has changed meanwhile is left alone.
+func TestAlwaysWritesAPolicyThatHolds(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: "# mine\n" + askWrites})
+	person := k.Open(t, "")
+	asked := k.Do(t, write, `{"text":"one"}`)
+	rule, err := person.AlwaysRule(t.Context(), asked.Problem.Approval)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := person.AddRule(t.Context(), rule); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(k.Dir, "policy.yaml"))
+	if err != nil || !strings.HasPrefix(string(text), "# mine\n") || !strings.Contains(string(text), rule) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	apptest.Within(t, soon, "the new rule", func() bool { return k.Do(t, write, `{"text":"two"}`).Status == 200 })
+	if err := person.AddRule(t.Context(), "{name: x, match: {action: [}"); err == nil {
+		t.Error("half a rule was written")
+	}
+	if err := person.AddRule(t.Context(), "{name: x, match: {action: notes.x}, then: perhaps}"); err == nil {
+		t.Error("a rule that is none was written")
+	}
+	if now, err := os.ReadFile(filepath.Join(k.Dir, "policy.yaml")); err != nil || string(now) != string(text) {
+		t.Errorf("the file was changed: %v\n%s", err, now)
+	}
+	left, err := filepath.Glob(filepath.Join(k.Dir, "policy.yaml?*"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v %v", left, err)
 	}
 }

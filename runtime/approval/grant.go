@@ -47,13 +47,7 @@ func widens(f *dossier, yes Yes) error {
 // action as it is defined now, under the same rule and terms, on the same
 // target. The body and its arguments are not part of it. Run is "" for any.
 func (f *dossier) scope(run string) (string, error) {
-	bound := map[string]any{}
-	for _, name := range f.Bound {
-		if value, given := f.Args[name]; given {
-			bound[name] = value
-		}
-	}
-	args, err := appendValue(nil, bound, 0)
+	args, err := appendValue(nil, f.boundArgs(false), 0)
 	if err != nil {
 		return "", err
 	}
@@ -62,6 +56,29 @@ func (f *dossier) scope(run string) (string, error) {
 		f.Target.Scheme, f.Target.Authority, f.Target.Method, f.Target.Path, string(args),
 	))
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// boundArgs are the arguments that say what a built request acts on; shown, those
+// that are secret are left out.
+func (f *dossier) boundArgs(shown bool) map[string]any {
+	bound := map[string]any{}
+	for _, name := range f.Bound {
+		if value, given := f.Args[name]; given && !(shown && slices.Contains(f.Secret, name)) {
+			bound[name] = value
+		}
+	}
+	return bound
+}
+
+// target is what a grant is for, for people.
+func (f *dossier) target() string {
+	s := &sheet{hidden: f.hiddenValues()}
+	if f.Target.Authority == "" {
+		args, _ := appendValue(nil, f.boundArgs(true), 0)
+		return word(s.mask(string(args)))
+	}
+	path, _, _ := strings.Cut(f.Target.Path, "?")
+	return word(s.mask(f.Target.Method + " " + f.Target.Authority + path))
 }
 
 // widen keeps what the yes allows for longer. The approval has been accepted
@@ -81,10 +98,9 @@ func (d *Desk) widen(ctx context.Context, a *Approval, f *dossier, v decision, y
 	if err != nil {
 		return err
 	}
-	path, _, _ := strings.Cut(f.Target.Path, "?")
 	w := allowance{
 		By: v.By, Presence: v.Presence, Run: run, Action: f.Action, Agent: f.Agent,
-		Target: f.Target.Method + " " + f.Target.Authority + path, At: v.At, Expires: v.At.Add(lasting),
+		Target: f.target(), At: v.At, Expires: v.At.Add(lasting),
 	}
 	plain, err := json.Marshal(w)
 	if err != nil {
