@@ -101,6 +101,7 @@ func (s *Server) newRequest(caller runtime.Caller, target runtime.Target) *runti
 	return &runtime.Request{
 		Surface: runtime.SurfaceProxy, Caller: caller, Target: target,
 		Received: s.o.Clock(), Unattended: s.o.Unattended, Hold: runtime.HoldAuto,
+		Results: s.results,
 	}
 }
 

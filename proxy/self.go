@@ -100,6 +100,11 @@ func (s *Server) approval(w http.ResponseWriter, r *http.Request, id string) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
+// approvalURL is where the caller of this listener sees how its approval stands.
+func (s *Server) approvalURL(id string) string {
+	return "http://" + s.Addr().String() + approvalsPath + id
+}
+
 // ownName reports whether host is an address or localhost: no name that
 // somebody else's DNS could answer.
 func ownName(host string) bool {

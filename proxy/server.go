@@ -42,6 +42,8 @@ type Server struct {
 	fresh     sync.Map       // net.Conn that have sent no request yet
 	active    sync.WaitGroup // handlers of connections that net/http no longer knows
 
+	results func(approvalID string) string // where callers see how an approval stands
+
 	mu   sync.Mutex
 	addr net.Addr
 }
@@ -64,6 +66,7 @@ func New(o Options) (*Server, error) {
 		o: o, feed: newFeed(), tunnels: newTunnels(o.Limits), visitors: newVisitors(o.Limits),
 		admission: newAdmission(o.Limits), relays: newRelays(),
 	}
+	s.results = s.approvalURL // once, not for every request
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.front = s.newFront()

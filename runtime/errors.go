@@ -79,6 +79,7 @@ type Error struct {
 	Action     Ref
 	Rule       string
 	ApprovalID string
+	ResultURL  string        // where the caller sees how the approval stands
 	RetryAfter time.Duration // 0: not said
 }
 

@@ -63,7 +63,7 @@ func New(o Options) (*Pipeline, error) {
 // CodeInternal.
 func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err error) {
 	rec, reached := p.begin(req), StageApproval
-	defer func() { err = p.end(rec, out, recover(), overdue(ctx, err)) }()
+	defer func() { err = p.end(rec, req, out, recover(), overdue(ctx, err)) }()
 
 	if err = p.o.Trail.Ready(); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (p *Pipeline) begin(req *Request) *Record {
 }
 
 // end closes the record and names the request in the error that the caller sees.
-func (p *Pipeline) end(rec *Record, out Responder, panicked any, err error) error {
+func (p *Pipeline) end(rec *Record, req *Request, out Responder, panicked any, err error) error {
 	if panicked != nil {
 		rec.Panicked = true
 		err = &Error{
@@ -154,6 +154,9 @@ func (p *Pipeline) end(rec *Record, out Responder, panicked any, err error) erro
 		}
 		if named.ApprovalID == "" {
 			named.ApprovalID = rec.Ticket.ID
+		}
+		if named.Code == CodeApprovalPending && req.Results != nil {
+			named.ResultURL = req.Results(named.ApprovalID)
 		}
 		rec.Err, rec.ApprovalID, err = &named, named.ApprovalID, &named
 		defer out.Abort(err) // after the outcome: Abort may panic, as http.ErrAbortHandler does
@@ -229,7 +232,7 @@ func (p *Pipeline) Judge(who *Principal, req *Request) (effect Effect) {
 
 // rejudge identifies the caller and asks policy again when an approval is used:
 // a person's yes outlives neither the token it was asked with nor a rule that
-// has since said no.
+// has since said no, or that wants more of whoever decides.
 func (p *Pipeline) rejudge(ctx context.Context, call *Call, rec *Record) error {
 	if _, err := p.o.Identity.Identify(ctx, call.Request.Caller); err != nil {
 		return at(StageIdentify, err)
@@ -238,9 +241,15 @@ func (p *Pipeline) rejudge(ctx context.Context, call *Call, rec *Record) error {
 	if err != nil {
 		return err
 	}
-	switch v.Effect {
-	case EffectAllow, EffectAsk:
+	switch {
+	case v.Effect == EffectAllow, v.Effect == EffectAsk && v.Terms.like(rec.Verdict.Terms):
 		return nil
+	case v.Effect == EffectAsk:
+		return &Error{
+			Code: CodeForbidden, Reason: ReasonPolicyChanged,
+			Msg:  fmt.Sprintf("the approval was given, but policy now demands another one (rule %s)", v.Rule),
+			Hint: "the same request, sent again, asks anew",
+		}
 	default:
 		return &Error{
 			Code: CodeForbidden, Reason: ReasonPolicyChanged,
@@ -315,8 +324,13 @@ func at(stage Stage, err error) error {
 // overdue is the error of a stage that gave up because the caller's time was
 // over: that, and not what the stage could not do, is why.
 func overdue(ctx context.Context, err error) error {
-	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(ctx.Err(), context.DeadlineExceeded) || CodeOf(err) == CodeTimeout {
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
+	}
+	switch CodeOf(err) {
+	case CodeInternal, CodeVaultLocked, CodeStorageBusy, CodeAuditUnavailable:
+	default:
+		return err // it says so itself
 	}
 	return &Error{
 		Code: CodeTimeout, Stage: AsError(err).Stage, Msg: "the time given for the call was over before it was made",

@@ -356,6 +356,30 @@ func TestPolicyIsAskedAgainAfterApproval(t *testing.T) {
 	}
 }
 
+// A yes that was given under one rule's terms is none under another's.
+func TestStricterTermsNeedAnotherYes(t *testing.T) {
+	for name, c := range map[string]struct {
+		terms runtime.ApprovalTerms
+		sent  bool
+	}{
+		"two people": {runtime.ApprovalTerms{Count: 2}, false}, "certain people": {runtime.ApprovalTerms{By: []string{"role:finance"}}, false},
+		"a PIN": {runtime.ApprovalTerms{Presence: "pin"}, false}, "the same, spelled out": {runtime.ApprovalTerms{Count: 1, Presence: "none"}, true},
+	} {
+		asked := 0
+		s := &runtimetest.Stages{OnDecide: func(q runtime.Question) runtime.Verdict {
+			v := ask(q)
+			if asked++; asked > 1 {
+				v.Terms = c.terms
+			}
+			return v
+		}}
+		err := pipeline(t, s).Do(t.Context(), &runtime.Request{}, &runtimetest.Responder{})
+		if (err == nil) != c.sent || err != nil && runtime.AsError(err).Reason != runtime.ReasonPolicyChanged {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A hold can be longer than a token's life: a yes is not for a caller who has
 // been turned away since.
 func TestCallerIsIdentifiedAgainAfterApproval(t *testing.T) {

@@ -21,6 +21,7 @@ type Problem struct {
 	Rule       string `json:"rule,omitempty"`
 	RequestID  string `json:"request_id,omitempty"`
 	ApprovalID string `json:"approval_id,omitempty"`
+	ResultURL  string `json:"result_url,omitempty"`
 	Hint       string `json:"hint,omitempty"`
 }
 
@@ -34,7 +35,7 @@ func (e *Error) Problem() Problem {
 		Title:  strings.ReplaceAll(string(e.Code), "_", " "),
 		Status: e.Status(), Detail: e.Msg, Code: e.Code, Reason: e.Reason,
 		Action: e.Action, Rule: e.Rule, RequestID: e.RequestID,
-		ApprovalID: e.ApprovalID, Hint: e.Hint,
+		ApprovalID: e.ApprovalID, ResultURL: e.ResultURL, Hint: e.Hint,
 	}
 }
 

@@ -57,4 +57,7 @@ const (
 	ReasonNotFound            Reason = "not_found"            // what was named does not exist
 	ReasonNoHome              Reason = "no_home"              // no home folder yet
 	ReasonOpenHome            Reason = "open_home"            // a home that others can read
+	ReasonPresenceRequired    Reason = "presence_required"    // whoever accepts must show a PIN
+	ReasonWrongPIN            Reason = "wrong_pin"            // a wrong PIN, or too many of them
+	ReasonNotApprover         Reason = "not_an_approver"      // the rule wants other people, or more of them
 )

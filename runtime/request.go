@@ -52,6 +52,7 @@ type Request struct {
 	Unattended bool                                     // nobody can be asked: approval means refusal
 	Hold       time.Duration                            // how long to wait for a human, or HoldAuto
 	OnPending  func(approvalID string, until time.Time) // told when a human must decide; may be nil
+	Results    func(approvalID string) string           // the URL where the caller sees how an approval stands; may be nil
 }
 
 // Target is where a request wants to go, in canonical form.

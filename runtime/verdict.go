@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -79,8 +80,15 @@ type Limit struct {
 type ApprovalTerms struct {
 	By       []string // who may decide: "role:NAME", "group:NAME" or a principal's id; empty: every operator
 	Expires  time.Duration
-	Count    int    // how many people
-	Presence string // what the one who decides must prove: none | pin | passkey; "" means none
+	Count    int    // different people who must say yes
+	Presence string // what each must show for being a person: "" nothing, or pin, or passkey
+}
+
+// like reports whether both demand the same of whoever decides.
+func (t ApprovalTerms) like(o ApprovalTerms) bool {
+	none := func(presence string) bool { return presence == "" || presence == "none" }
+	return slices.Equal(t.By, o.By) && max(1, t.Count) == max(1, o.Count) &&
+		(t.Presence == o.Presence || none(t.Presence) && none(o.Presence))
 }
 
 // Ticket is a consumed approval: the right to execute one call once.

@@ -13,23 +13,27 @@ import (
 func newApproveCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve",
-		Short: "Decide what agents ask for: list, show, accept, reject, wait, watch",
+		Short: "Decide what agents ask for: list, show, accept, reject, wait, watch, pin, revoke, notify",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newApproveListCommand(c), newApproveShowCommand(c), newApproveAcceptCommand(c), newApproveRejectCommand(c), newApproveWaitCommand(c), newApproveWatchCommand(c))
+	cmd.AddCommand(newApproveListCommand(c), newApproveShowCommand(c), newApproveAcceptCommand(c), newApproveRejectCommand(c), newApproveWaitCommand(c), newApproveWatchCommand(c),
+		newApprovePinCommand(c), newApproveRevokeCommand(c), newApproveNotifyCommand(c))
 	return cmd
 }
 
 func newApproveListCommand(c *cli) *cobra.Command {
-	var all bool
+	var all, standing bool
 	cmd := &cobra.Command{
-		Use:     "list [--all]",
+		Use:     "list [--all | --standing]",
 		Short:   "List what waits for a decision",
-		Example: "  kimbap approve list -o json",
+		Example: "  kimbap approve list -o json\n  kimbap approve list --standing",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				if standing {
+					return c.sayStanding(ctx, a)
+				}
 				list, err := a.ListApprovals(ctx, all)
 				if err != nil {
 					return err
@@ -49,7 +53,47 @@ func newApproveListCommand(c *cli) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "decided ones too")
+	cmd.Flags().BoolVar(&standing, "standing", false, "what earlier decisions still allow (accept --for, --run)")
 	return cmd
+}
+
+func (c *cli) sayStanding(ctx context.Context, a *app.App) error {
+	list, err := a.Standing(ctx)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, s := range list {
+		run := s.Run
+		if run == "" {
+			run = "any"
+		}
+		rows = append(rows, []string{s.ID, s.Agent, string(s.Action), s.Target, run, s.By, c.when(s.Expires)})
+	}
+	return c.show(list, func() {
+		if len(rows) == 0 {
+			c.say("no earlier decision allows anything now")
+			return
+		}
+		c.table([]string{"approval", "agent", "action", "target", "run", "by", "ends"}, rows)
+	})
+}
+
+func newApproveRevokeCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:     "revoke ID",
+		Short:   "End what accept --for or --run allows",
+		Example: "  kimbap approve list --standing\n  kimbap approve revoke apr_…",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				if err := a.RevokeStanding(ctx, args[0]); err != nil {
+					return err
+				}
+				return c.show(map[string]any{"revoked": args[0]}, func() { fmt.Fprintf(c.out, "revoked: %s allows nothing more\n", args[0]) })
+			})
+		},
+	}
 }
 
 func newApproveShowCommand(c *cli) *cobra.Command {
@@ -74,27 +118,100 @@ func newApproveShowCommand(c *cli) *cobra.Command {
 }
 
 func newApproveAcceptCommand(c *cli) *cobra.Command {
-	var full bool
+	var yes app.Yes
+	var pin bool
 	cmd := &cobra.Command{
-		Use:     "accept ID [--full]",
-		Short:   "Accept: this exact request may be executed once",
-		Example: "  kimbap approve accept apr_…\n  kimbap approve show apr_… --full && kimbap approve accept apr_… --full",
+		Use:   "accept ID [--for D | --run | --always] [--as NAME] [--full]",
+		Short: "Accept: this exact request may be executed once",
+		Long: `Accept: this exact request may be executed once.
+
+With --for or --run, the same action on the same target is allowed to the same
+requester for a while as well, whatever its body says; policy is still asked each
+time. kimbap approve revoke ends it. --always shows the policy rule that would
+allow the action to the same agent from now on and, when you agree at the
+terminal (or with --yes), writes it first into the policy file.`,
+		Example: "  kimbap approve accept apr_…\n  kimbap approve accept apr_… --for 10m\n  kimbap approve show apr_… --full && kimbap approve accept apr_… --full",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
-				decided, err := a.Accept(ctx, args[0], full)
-				if err != nil {
-					return err
-				}
-				return c.show(decided, func() {
-					fmt.Fprintf(c.out, "accepted %s: %s for %s\n", decided.ID, decided.Action, decided.Agent)
-					c.say("the requester executes it: by a request that waits, the same request again, or kimbap approve wait %s", decided.ID)
-				})
+				return c.accept(ctx, a, args[0], yes, pin)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&full, "full", false, "the request is too long to be shown whole, and you have read all of it")
+	f := cmd.Flags()
+	f.DurationVar(&yes.For, "for", 0, "allow the same action on the same target for so long")
+	f.BoolVar(&yes.Run, "run", false, "allow it for the rest of the kimbap run that asks")
+	f.BoolVar(&yes.Always, "always", false, "add a policy rule that allows the action to this agent")
+	f.StringVar(&yes.As, "as", "", "decide as this person, with their PIN")
+	f.BoolVar(&pin, "pin", false, "show the PIN also where it is not demanded")
+	f.BoolVar(&yes.Full, "full", false, "the request is too long to be shown whole, and you have read all of it")
 	return cmd
+}
+
+func (c *cli) accept(ctx context.Context, a *app.App, id string, yes app.Yes, pin bool) error {
+	rule := ""
+	if yes.Always {
+		own, err := a.PinNeeds(ctx, "", true)
+		if err != nil {
+			return err
+		}
+		pin = pin || own != "" // who has a PIN changes the policy with it
+		if rule, err = a.AlwaysRule(ctx, id); err != nil {
+			return err
+		}
+		if yes.Always, err = c.agreesTo(rule, a); err != nil {
+			return err
+		}
+	}
+	var err error
+	if yes.PIN, err = c.acceptPin(ctx, a, id, yes.As, pin); err != nil {
+		return err
+	}
+	decided, err := a.Accept(ctx, id, yes)
+	if err == nil && yes.Always {
+		if err = a.AddRule(ctx, rule); err != nil {
+			c.say("%s is accepted for this once", id)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return c.show(decided, func() {
+		if decided.State == "pending" {
+			fmt.Fprintf(c.out, "counted for %s: %s\n", decided.ID, decided.Note)
+			return
+		}
+		fmt.Fprintf(c.out, "accepted %s: %s for %s\n", decided.ID, decided.Action, decided.Agent)
+		switch {
+		case yes.Always:
+			fmt.Fprintln(c.out, "and from now on: the rule is in the policy file")
+		case yes.Run:
+			fmt.Fprintln(c.out, "and the like of it for the rest of that run")
+		case yes.For > 0:
+			fmt.Fprintf(c.out, "and the like of it for %s\n", yes.For)
+		}
+		c.say("the requester executes it: by a request that waits, the same request again, or kimbap approve wait %s", decided.ID)
+	})
+}
+
+// agreesTo shows a rule and asks whether it is to be written. Where nobody can be
+// asked it is only shown.
+func (c *cli) agreesTo(rule string, a *app.App) (bool, error) {
+	c.say("the rule, first in %s:\n  - %s", a.PolicyFile(), rule)
+	if c.yes {
+		return true, nil
+	}
+	t, err := openTerminal()
+	if err != nil {
+		c.say("not written, since nobody could be asked: add it yourself, or use --yes")
+		return false, nil
+	}
+	defer t.close()
+	agreed, err := t.agrees("write it?")
+	if err == nil && !agreed {
+		return false, usage("kimbap approve accept ID accepts it for this once", "nothing was accepted and nothing was written")
+	}
+	return agreed, err
 }
 
 func newApproveRejectCommand(c *cli) *cobra.Command {

@@ -47,7 +47,7 @@ func (c *cli) watchApprovals(ctx context.Context, a *app.App) error {
 		for i := len(list) - 1; i >= 0; i-- { // the oldest first
 			if p := list[i]; !shown[p.ID] {
 				shown[p.ID] = true
-				if err := c.question(p); err != nil {
+				if err := c.question(ctx, a, p); err != nil {
 					return err
 				}
 			}
@@ -60,8 +60,9 @@ func (c *cli) watchApprovals(ctx context.Context, a *app.App) error {
 	}
 }
 
-// question prints one approval that waits, as a line.
-func (c *cli) question(p app.Approval) error {
+// question prints one approval that waits: as a line of JSON, or as a person reads
+// it, with what is other than the last time.
+func (c *cli) question(ctx context.Context, a *app.App, p app.Approval) error {
 	if c.output != "text" {
 		line, err := json.Marshal(p)
 		if err == nil {
@@ -69,6 +70,11 @@ func (c *cli) question(p app.Approval) error {
 		}
 		return err
 	}
-	_, err := fmt.Fprintf(c.out, "%s  %s  %s  %s\n", p.ID, printable(p.Agent), p.Action, printable(p.Summary))
+	_, text, err := a.ShowApproval(ctx, p.ID, false)
+	if err != nil { // it cannot be opened; what the row says is all there is
+		_, err = fmt.Fprintf(c.out, "%s  %s  %s  %s\n", p.ID, printable(p.Agent), p.Action, printable(p.Summary))
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "%s\n", text)
 	return err
 }

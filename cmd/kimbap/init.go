@@ -17,7 +17,8 @@ func newInitCommand(c *cli) *cobra.Command {
 		Long: `Make the home: master key, CA, default policy.
 
 Nobody has to run it: the commands that need a home make one. With --strict,
-writes ask a person and hosts without a service are refused.`,
+writes ask a person and hosts without a service are refused. At a terminal it
+offers a PIN, which shows that a person decides.`,
 		Example: "  kimbap init\n  kimbap init --strict",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -25,6 +26,11 @@ writes ask a person and hosts without a service are refused.`,
 				ca, err := a.CA(ctx)
 				if err != nil {
 					return err
+				}
+				if c.inTTY && c.errTTY && !c.yes {
+					if err := c.offerPin(ctx, a); err != nil {
+						return err
+					}
 				}
 				if !a.Fresh() {
 					c.say("%s is a kimbap home already; nothing was changed", a.Home().Dir)

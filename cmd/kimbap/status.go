@@ -42,6 +42,11 @@ func (c *cli) sayStatus(s *app.Status) {
 		if p.Problem != "" {
 			line("", "reload refused, the old state is in force: %s", p.Problem)
 		}
+		for _, n := range p.Notify {
+			if n.Problem != "" {
+				line("", "%s: nobody was told of %d approvals: %s", n.Sender, n.Failed+n.Dropped, n.Problem)
+			}
+		}
 		if p.Locked != "" {
 			line("", "locked, hosts of services are refused: %s", p.Locked)
 		}

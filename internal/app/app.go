@@ -18,6 +18,7 @@ import (
 	"github.com/kimbap-run/kimbap/proxy/egress"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/approval/notify"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/identity"
 	"github.com/kimbap-run/kimbap/runtime/limit"
@@ -66,6 +67,8 @@ type App struct {
 	limiter   *limit.Limiter
 	services  *services.Live
 	approvals *approval.Desk
+	senders   []notify.Sender // of approval.notify
+	post      *notify.Post    // nil without senders
 	trail     *audit.Log
 	guard     *egress.Guard
 	rest      *rest.Backend
@@ -117,7 +120,7 @@ func (a *App) Open(ctx context.Context) (err error) {
 	}
 	for _, step := range []func(context.Context) error{
 		a.openStore, a.openVault, a.openIdentity, a.openTrail,
-		a.loadServices, a.loadPolicy, a.openLimits, a.openApprovals, a.openBackends, a.openPipeline,
+		a.loadServices, a.loadPolicy, a.openLimits, a.openApprovals, a.openBackends, a.openNotify, a.openPipeline,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -230,6 +233,8 @@ func (a *App) openApprovals(context.Context) (err error) {
 		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
 		NewID:   func() string { return runtime.NewID("apr", a.o.Clock()) },
 		Expires: a.config.Approval.Expires.Duration(), Hold: a.config.Approval.HoldFor(),
+		Tell:    a.tell,
+		Always:  a.config.Approval.Hold != "auto",
 		Process: a.holder, Alive: holderAlive,
 	})
 	return err

@@ -94,40 +94,67 @@ func (a *App) ShowApproval(ctx context.Context, id string, full bool) (Approval,
 	return shownApproval(view.Approval), view.Text, err
 }
 
-// Accept decides for a request in the operator's name. A request that cannot be
-// shown whole needs full: the person says that they looked at all of it.
-func (a *App) Accept(ctx context.Context, id string, full bool) (Approval, error) {
-	accept := a.approvals.Accept
-	if full {
-		accept = a.approvals.AcceptFull
+// Yes is a person's yes.
+type Yes = approval.Yes
+
+// Accept decides for a request in the operator's name, or that of the person
+// whom the yes names.
+func (a *App) Accept(ctx context.Context, id string, yes Yes) (Approval, error) {
+	fields := map[string]string{"approval": id, "presence": shownPresence(yes.PIN)}
+	if yes.As != "" {
+		fields["person"] = yes.As
 	}
-	return a.decide(ctx, "approval.accept", id, func() (approval.Approval, error) {
-		return accept(ctx, a.Operator(), runtime.DefaultTenant, id)
+	if yes.For > 0 {
+		fields["for"] = yes.For.String()
+	}
+	if yes.Run {
+		fields["for"] = strings.TrimSpace(fields["for"] + " run")
+	}
+	return a.decide(ctx, "approval.accept", fields, func() (approval.Approval, error) {
+		return a.approvals.Accept(ctx, a.Operator(), runtime.DefaultTenant, id, yes)
 	})
+}
+
+// shownPresence is what a decision that counts was made with: a wrong PIN decides
+// nothing.
+func shownPresence(pin runtime.Secret) string {
+	if pin.Empty() {
+		return "none"
+	}
+	return "pin"
 }
 
 // Reject decides against a request; the note is for the requester.
 func (a *App) Reject(ctx context.Context, id, note string) (Approval, error) {
-	return a.decide(ctx, "approval.reject", id, func() (approval.Approval, error) {
+	return a.decide(ctx, "approval.reject", map[string]string{"approval": id, "presence": "none"}, func() (approval.Approval, error) {
 		return a.approvals.Reject(ctx, a.Operator(), runtime.DefaultTenant, id, note)
 	})
 }
 
-func (a *App) decide(ctx context.Context, kind, id string, act func() (approval.Approval, error)) (Approval, error) {
-	event := audit.Event{
-		Kind: kind, Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
-		Fields: map[string]string{"approval": id, "presence": "none"},
-	}
+func (a *App) decide(ctx context.Context, kind string, fields map[string]string, act func() (approval.Approval, error)) (Approval, error) {
+	var p approval.Approval
+	err := a.noted(ctx, kind, fields, func() (err error) {
+		p, err = act()
+		return err
+	})
+	return shownApproval(p), err
+}
+
+// noted does what an operator asked for between two records: that it was asked,
+// and, when it came to nothing, how it ended. Both attempts of a race stand in
+// the trail, the loser's with its end.
+func (a *App) noted(ctx context.Context, kind string, fields map[string]string, act func() error) error {
+	event := audit.Event{Kind: kind, Principal: a.Operator().ID, Tenant: runtime.DefaultTenant, Fields: fields}
 	if err := a.trail.Event(ctx, event); err != nil {
-		return Approval{}, err
+		return err
 	}
-	p, err := act()
+	err := act()
 	if err != nil {
-		// Both attempts of a race stand in the trail, the loser's with its end.
+		event.Fields = maps.Clone(fields)
 		event.Fields["result"] = string(runtime.CodeOf(err))
 		_ = a.trail.Event(ctx, event)
 	}
-	return shownApproval(p), err
+	return err
 }
 
 // WaitApproval waits for the decision on a request of the caller's own, and

@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +56,7 @@ func TestApprovedRequestExecutesOnce(t *testing.T) {
 	if again := k.Do(t, write, `{"text":"one"}`); again.Problem.Approval != first.Problem.Approval {
 		t.Errorf("a retry asked anew: %+v", again.Problem)
 	}
-	if _, err := person.Accept(t.Context(), first.Problem.Approval, false); err != nil {
+	if _, err := person.Accept(t.Context(), first.Problem.Approval, app.Yes{}); err != nil {
 		t.Fatal(err)
 	}
 	other := k.Do(t, write, `{"text":"two"}`)
@@ -111,7 +113,7 @@ func TestHeldRequestIsExecutedByItsHolder(t *testing.T) {
 		t.Error("left before the yes")
 	}
 	mark := k.Mark(t)
-	if _, err := person.Accept(t.Context(), id, false); err != nil {
+	if _, err := person.Accept(t.Context(), id, app.Yes{}); err != nil {
 		t.Fatal(err)
 	}
 	if a := <-got; a.Status != 200 || len(k.Up.Requests()) != 1 {
@@ -136,7 +138,7 @@ func TestPolicyIsAskedAgainWhenAYesIsUsed(t *testing.T) {
 	digest := k.App.Policy().Current().Digest()
 	k.Write(t, "policy.yaml", "version: 1\nrules: [{name: closed, match: {service: notes}, then: deny}]\n")
 	apptest.Within(t, soon, "the new policy", func() bool { return k.App.Policy().Current().Digest() != digest })
-	if _, err := person.Accept(t.Context(), id, false); err != nil {
+	if _, err := person.Accept(t.Context(), id, app.Yes{}); err != nil {
 		t.Fatal(err)
 	}
 	if a := <-got; a.Status != 403 || a.Problem.Reason != "policy_changed" || len(k.Up.Requests()) != 0 {
@@ -158,7 +160,7 @@ func TestClientLeavesWhileHeld(t *testing.T) {
 	id := waiting(t, person)
 	_ = w.Close()
 	wantRecords(t, k, mark, "intent require_approval notes.create-note", "outcome require_approval notes.create-note error canceled")
-	if _, err := person.Accept(t.Context(), id, false); err != nil {
+	if _, err := person.Accept(t.Context(), id, app.Yes{}); err != nil {
 		t.Fatal(err)
 	}
 	if len(k.Up.Requests()) != 0 {
@@ -185,6 +187,9 @@ func TestApprovalPageIsForTheSamePrincipal(t *testing.T) {
 	page := func(fields string) apptest.Answer {
 		return k.Dial(t).Ask("GET /kimbap/approvals/" + asked.Problem.Approval + " HTTP/1.1\r\nHost: " + k.Proxy + "\r\n" + fields + "\r\n")
 	}
+	if want := "http://" + k.Proxy + "/kimbap/approvals/" + asked.Problem.Approval; asked.Problem.Result != want {
+		t.Errorf("result_url %q, want %q", asked.Problem.Result, want)
+	}
 	if a := page("Proxy-Authorization: Bearer " + mine + "\r\n"); a.Status != 200 || !strings.Contains(a.Body, `"pending"`) {
 		t.Errorf("own: %d %s", a.Status, a.Body)
 	}
@@ -192,5 +197,72 @@ func TestApprovalPageIsForTheSamePrincipal(t *testing.T) {
 		if a := page(fields); a.Status < 400 || strings.Contains(a.Body, "notes.create-note") {
 			t.Errorf("%s: %d %s", name, a.Status, a.Body)
 		}
+	}
+}
+
+// A yes for the rest of a run is for what that run's token asks, and a rule that
+// has since said no wins over it.
+func TestYesForTheRunEndsWithThePolicy(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: askWrites})
+	person := k.Open(t, "")
+	secret, _, err := person.CreateToken(t.Context(), app.TokenGrant{Agent: "claude", Run: "run_1", Scopes: []string{"*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := k.Client(t, secret.Reveal())
+	ask := func(text string) apptest.Answer { return apptest.Send(t, client, write, `{"text":"`+text+`"}`) }
+	first := ask("one")
+	if _, err := person.Accept(t.Context(), first.Problem.Approval, app.Yes{Run: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"one", "two", "three"} {
+		if a := ask(text); a.Status != 200 {
+			t.Errorf("%s: %d %+v", text, a.Status, a.Problem)
+		}
+	}
+	if a := k.Do(t, write, `{"text":"two"}`); a.Problem.Code != "approval_pending" {
+		t.Errorf("outside the run: %d %+v", a.Status, a.Problem)
+	}
+	digest := k.App.Policy().Current().Digest()
+	k.Write(t, "policy.yaml", "version: 1\nrules: [{name: closed, match: {service: notes}, then: deny}]\n")
+	apptest.Within(t, soon, "the new policy", func() bool { return k.App.Policy().Current().Digest() != digest })
+	if a := ask("four"); a.Status != 403 || a.Problem.Code != "forbidden" {
+		t.Errorf("denied since: %d %+v", a.Status, a.Problem)
+	}
+	if n := len(k.Up.Requests()); n != 3 {
+		t.Errorf("%d requests left", n)
+	}
+}
+
+// The rule that accept --always writes decides at once, and a file that somebody
+// has changed meanwhile is left alone.
+func TestAlwaysWritesAPolicyThatHolds(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: "# mine\n" + askWrites})
+	person := k.Open(t, "")
+	asked := k.Do(t, write, `{"text":"one"}`)
+	rule, err := person.AlwaysRule(t.Context(), asked.Problem.Approval)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := person.AddRule(t.Context(), rule); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(k.Dir, "policy.yaml"))
+	if err != nil || !strings.HasPrefix(string(text), "# mine\n") || !strings.Contains(string(text), rule) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	apptest.Within(t, soon, "the new rule", func() bool { return k.Do(t, write, `{"text":"two"}`).Status == 200 })
+	if err := person.AddRule(t.Context(), "{name: x, match: {action: [}"); err == nil {
+		t.Error("half a rule was written")
+	}
+	if err := person.AddRule(t.Context(), "{name: x, match: {action: notes.x}, then: perhaps}"); err == nil {
+		t.Error("a rule that is none was written")
+	}
+	if now, err := os.ReadFile(filepath.Join(k.Dir, "policy.yaml")); err != nil || string(now) != string(text) {
+		t.Errorf("the file was changed: %v\n%s", err, now)
+	}
+	left, err := filepath.Glob(filepath.Join(k.Dir, "policy.yaml?*"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v %v", left, err)
 	}
 }

@@ -1,4 +1,15 @@
 package app
 
+import (
+	"context"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
 // LogOf returns what the App's log writes to.
 func LogOf(a *App) *LogWriter { return a.o.LogTo }
+
+// Watched reports whether somebody is taken to be able to answer now.
+func Watched(a *App, ctx context.Context) (bool, error) {
+	return a.store.Watched(ctx, runtime.DefaultTenant, a.o.Clock())
+}

@@ -51,23 +51,32 @@ var plan = map[string]room{
 	"runtime/policy":           {2, []string{"runtime", "runtime/policy/condition"}},
 	"runtime/policy/condition": {2, []string{"runtime"}},
 	"runtime/approval":         {2, []string{"runtime"}},
-	"runtime/vault":            {2, []string{"runtime"}},
-	"runtime/vault/wrap":       {2, []string{"runtime", "runtime/vault"}},
-	"runtime/connector":        {2, []string{"runtime", "runtime/vault"}},
-	"runtime/audit":            {2, []string{"runtime"}},
-	"runtime/audit/sink":       {2, []string{"runtime", "runtime/audit"}},
-	"runtime":                  {1, nil},
-	"classifier":               {1, nil},
-	"certs":                    {1, nil},
-	"internal/config":          {1, nil},
-	"proxy/egress":             {1, nil},
-	"proxy/http1":              {1, nil},
+
+	"runtime/approval/notify":          {2, []string{"runtime", "runtime/approval"}},
+	"runtime/approval/notify/webhook":  {2, senderMay},
+	"runtime/approval/notify/slack":    {2, senderMay},
+	"runtime/approval/notify/telegram": {2, senderMay},
+	"runtime/approval/notify/email":    {2, senderMay},
+
+	"runtime/vault":      {2, []string{"runtime"}},
+	"runtime/vault/wrap": {2, []string{"runtime", "runtime/vault"}},
+	"runtime/connector":  {2, []string{"runtime", "runtime/vault"}},
+	"runtime/audit":      {2, []string{"runtime"}},
+	"runtime/audit/sink": {2, []string{"runtime", "runtime/audit"}},
+	"runtime":            {1, nil},
+	"classifier":         {1, nil},
+	"certs":              {1, nil},
+	"internal/config":    {1, nil},
+	"proxy/egress":       {1, nil},
+	"proxy/http1":        {1, nil},
 }
 
 var storeMay = []string{"runtime", "runtime/identity", "runtime/approval", "runtime/vault", "runtime/audit", "runtime/connector", "runtime/limit"}
 
+var senderMay = []string{"runtime", "runtime/approval", "runtime/approval/notify"}
+
 // test packages: doubles beside the room they stand in for, imported by tests only.
-var doubles = []string{"proxy/egress/egresstest", "runtime/runtimetest", "runtime/store/storetest", "services/servicestest", "internal/app/apptest"}
+var doubles = []string{"proxy/egress/egresstest", "runtime/runtimetest", "runtime/store/storetest", "services/servicestest", "internal/app/apptest", "runtime/approval/notify/notifytest"}
 
 // owners: who may import an outside module. "^" marks floors 4 to 6. With no
 // owner it is for tests.
@@ -79,6 +88,7 @@ var owners = map[string][]string{
 	"github.com/jackc/pgx/v5":             {"runtime/store/postgres"},
 	"gopkg.in/yaml.v3":                    {"services", "runtime/policy", "internal/config"},
 	"cel.dev/cel-go":                      {"runtime/policy/condition"},
+	"golang.org/x/crypto":                 {"runtime/approval"},
 	"github.com/go-chi/chi/v5":            {"internal/server"},
 	"github.com/spf13/cobra":              {"cmd/kimbap"},
 	"github.com/spf13/pflag":              {"cmd/kimbap"},

@@ -28,6 +28,9 @@ func TestMain(m *testing.M) {
 
 // child is another process over the home in args[0].
 func child(what string, args []string) int {
+	if what == "approvals" {
+		return approvalsChild(args)
+	}
 	log := &apptest.Buffer{}
 	slot := map[string]string{"proxy": "proxy"}[what]
 	a, err := app.New(apptest.OptionsOver(args[0], slot, log, false))

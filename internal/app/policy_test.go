@@ -181,7 +181,7 @@ func TestWhatARuleOnTheBodyAskedAboutIsExecuted(t *testing.T) {
 		if asked.Problem.Code != "approval_pending" || asked.Problem.Rule != "secrets-are-asked" {
 			t.Fatalf("%s: %d %+v", name, asked.Status, asked.Problem)
 		}
-		if _, err := person.Accept(t.Context(), asked.Problem.Approval, false); err != nil {
+		if _, err := person.Accept(t.Context(), asked.Problem.Approval, app.Yes{}); err != nil {
 			t.Fatal(err)
 		}
 		if status := again(asked.Problem.Approval); status != 200 {

@@ -149,12 +149,13 @@ func (a *App) problem() string {
 // Running is what a long-lived process says of itself in the home.
 type Running struct {
 	kind    string
-	PID     int       `json:"pid"`
-	Holder  string    `json:"holder"`
-	Listen  string    `json:"listen"`
-	Started time.Time `json:"started"`
-	Problem string    `json:"problem,omitempty"`
-	Locked  string    `json:"locked,omitempty"` // why it opens no stored key
+	PID     int            `json:"pid"`
+	Holder  string         `json:"holder"`
+	Listen  string         `json:"listen"`
+	Started time.Time      `json:"started"`
+	Problem string         `json:"problem,omitempty"`
+	Locked  string         `json:"locked,omitempty"` // why it opens no stored key
+	Notify  []NotifyStatus `json:"notify,omitempty"`
 }
 
 func (a *App) stateFile(kind string) string {
@@ -181,6 +182,9 @@ func (a *App) writeState() {
 	}
 	now := *running
 	now.Problem = a.problem()
+	if a.post != nil {
+		now.Notify = a.post.Status()
+	}
 	if why := a.Locked(); why != nil {
 		now.Locked = why.Msg
 	}
@@ -203,6 +207,9 @@ func replaceFile(path string, data []byte, mode os.FileMode) error {
 	_, err = tmp.Write(data)
 	if err == nil {
 		err = os.Chmod(tmp.Name(), mode)
+	}
+	if err == nil {
+		err = tmp.Sync() // a name that outlives a power cut has its content too
 	}
 	if cerr := tmp.Close(); err == nil {
 		err = cerr

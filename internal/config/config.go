@@ -78,10 +78,13 @@ type Sink struct {
 	Required bool   `yaml:"required"` // a request is refused when this sink cannot be written
 }
 
-// Approval is how long a request and a question wait for a person.
+// Approval is how long a request and a question wait for a person, and who is
+// told.
 type Approval struct {
 	Hold    string // auto, or a duration
 	Expires Duration
+	Notify  []Notifier
+	Link    string // URL that shows a question to an operator, with {id} in it; "": none
 }
 
 // autoHold is the longest wait of hold: auto; most clients give up at 60 s.

@@ -96,7 +96,7 @@ const full = `proxy:    {listen: 127.0.0.1:7799, auth: token, intercept: all, un
 egress:   {private: deny, allow: [127.0.0.0/8, db.corp.example], deny: ["10.0.0.0/8"]}
 upstream: {resolve: {"api.demo.test:443": "127.0.0.1:18443"}, ca_file: corp.pem, dial_timeout: 3s, header_timeout: 1m, idle_timeout: 90s}
 audit:    {dir: trail, durability: full, sinks: [{type: file, path: copy.jsonl, required: true}]}
-approval: {hold: 20s, expires: 2h}
+approval: {hold: 20s, expires: 2h, notify: [{type: webhook, url: https://hooks.example.com/in, secret: notify.key}], link: "https://console.example.com/{id}"}
 policy:   {source: file, path: rules}
 admin:    {listen: ""}
 store:    {dsn: ""}
@@ -113,7 +113,7 @@ func TestEveryKey(t *testing.T) {
 	got := fmt.Sprint(c.Proxy, c.Egress, c.Upstream, c.Audit, c.Approval, c.Policy, c.MasterKey.Source, c.Exec, c.Serve, c.Debug)
 	want := fmt.Sprintf("{127.0.0.1:7799 token all deny std [secret] [*.corp.example] {100 50 32768 40 20} false} {deny [127.0.0.0/8 db.corp.example] [10.0.0.0/8]} "+
 		"{map[api.demo.test:443:127.0.0.1:18443] %[1]s/corp.pem 3s 1m 1m30s} {%[1]s/trail full [{file %[1]s/copy.jsonl true}]} "+
-		"{20s 2h} {file %[1]s/rules}file{5s 64MiB 10 1} {127.0.0.1:8081} {verify}", dir)
+		"{20s 2h [webhook https://hooks.example.com/in] https://console.example.com/{id}} {file %[1]s/rules}file{5s 64MiB 10 1} {127.0.0.1:8081} {verify}", dir)
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -19,6 +19,7 @@ const (
 	aList
 	aMap
 	aSinks
+	aNotifiers
 )
 
 // setting is one key: how it is read from any source and shown again.
@@ -28,7 +29,7 @@ type setting struct {
 	path  bool                                     // a relative path in the file is relative to the file
 	value secretKind                               // how carefully it is shown
 	set   func(values []string) (bad int, e error) // one value, or the list, or "key=value" each
-	show  func() any                               // string, int, []string, map[string]string or []Sink
+	show  func() any                               // string, int, []string, map[string]string, []Sink or []Notifier
 }
 
 type secretKind int
@@ -79,6 +80,8 @@ func (c *Config) keepingSettings() []setting {
 		choice("audit.durability", &c.Audit.Durability, "full", "store", "sink"),
 		{key: "audit.sinks", kind: aSinks, show: func() any { return c.Audit.Sinks }},
 		text("approval.hold", &c.Approval.Hold, checkHold),
+		{key: "approval.notify", kind: aNotifiers, show: func() any { return c.Approval.Notify }},
+		text("approval.link", &c.Approval.Link, checkLink),
 		duration("approval.expires", &c.Approval.Expires, time.Minute, 90*24*time.Hour),
 		choice("policy.source", &c.Policy.Source, "file"),
 		asPath(text("policy.path", &c.Policy.Path, anything)),

@@ -59,6 +59,12 @@ func oneLine(value any) string {
 			parts = append(parts, k+"="+v[k])
 		}
 		return strings.Join(parts, ", ")
+	case []Notifier:
+		var parts []string
+		for _, n := range v {
+			parts = append(parts, n.String())
+		}
+		return strings.Join(parts, ", ")
 	case []Sink:
 		var parts []string
 		for _, s := range v {

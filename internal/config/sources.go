@@ -71,7 +71,7 @@ func (l *loader) readFlags(flags map[string]string) {
 // commas, pairs are FROM=TO.
 func (l *loader) fromText(s setting, text string, at place) {
 	switch s.kind {
-	case aSinks:
+	case aSinks, aNotifiers:
 		l.problem(at, wrong{s.key + " can be set in config.yaml only", "move it there"})
 	case aList, aMap:
 		var values []string

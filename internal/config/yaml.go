@@ -91,6 +91,8 @@ func (l *loader) member(key string, name, value *yaml.Node) {
 		l.problem(l.at(value), wrong{"aliases are not supported here", "write the value out"})
 	case known && s.kind == aSinks:
 		l.sinks(value)
+	case known && s.kind == aNotifiers:
+		l.notifiers(value)
 	case known:
 		l.value(s, value)
 	case l.section(key):

@@ -2,7 +2,6 @@ package approval
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -12,23 +11,24 @@ import (
 // for the same request is used or waited for; only without one a new one is
 // made. The request's OnPending is told the id and when the question expires.
 func (d *Desk) Await(ctx context.Context, call *runtime.Call, verdict runtime.Verdict) (runtime.Ticket, error) {
-	if len(verdict.Terms.By) > 0 || verdict.Terms.Count > 1 {
-		return runtime.Ticket{}, &runtime.Error{
-			Code: runtime.CodeInternal, Msg: fmt.Sprintf("rule %s demands approvers that this kimbap cannot check", verdict.Rule),
-		}
-	}
 	f, digest, err := dossierOf(call, verdict)
 	if err != nil {
 		return runtime.Ticket{}, err
 	}
-	hold, err := d.hold(ctx, call)
-	if err != nil {
-		return runtime.Ticket{}, err
+	if ticket, allowed, err := d.standing(ctx, f, digest); allowed || err != nil {
+		return ticket, err
 	}
-	for until := time.Now().Add(hold); ; {
-		a, err := d.ask(ctx, f, digest, verdict.Terms.Expires)
+	for until := (time.Time{}); ; {
+		a, told, err := d.ask(ctx, f, digest, verdict.Terms.Expires)
 		if err != nil {
 			return runtime.Ticket{}, err
+		}
+		if until.IsZero() {
+			hold, err := d.hold(ctx, call, told)
+			if err != nil {
+				return runtime.Ticket{}, err
+			}
+			until = time.Now().Add(hold)
 		}
 		if a.State == Pending && call.Request.OnPending != nil {
 			call.Request.OnPending(a.ID, a.Expires)
@@ -57,36 +57,46 @@ func dossierOf(call *runtime.Call, verdict runtime.Verdict) (*dossier, string, e
 }
 
 // hold is how long this request waits: with HoldAuto only when somebody can
-// answer.
-func (d *Desk) hold(ctx context.Context, call *runtime.Call) (time.Duration, error) {
+// answer, unless the configuration says how long.
+func (d *Desk) hold(ctx context.Context, call *runtime.Call, told <-chan struct{}) (time.Duration, error) {
 	if call.Request.Hold >= 0 {
 		return call.Request.Hold, nil
 	}
+	if d.o.Always {
+		return d.o.Hold, nil
+	}
 	watched, err := d.o.Store.Watched(ctx, call.Principal.Tenant, d.now())
-	if err != nil || !watched {
+	if err != nil || !watched && !awaitTold(ctx, told) {
 		return 0, err
 	}
 	return d.o.Hold, nil
 }
 
-// ask returns the open approval of this request, making one when there is none.
-func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.Duration) (Approval, error) {
+// ask returns the open approval of this request, making one when there is none;
+// then people are told.
+func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.Duration) (a Approval, told <-chan struct{}, err error) {
 	d.asking.Lock()
 	defer d.asking.Unlock()
 	a, found, err := d.o.Store.OpenApproval(ctx, f.Tenant, f.Principal, digest)
 	if err != nil || found {
-		return a, err
+		return a, nil, err
 	}
 	if err := d.room(ctx, f); err != nil {
-		return Approval{}, err
+		return Approval{}, nil, err
 	}
 	f.Created = d.now().UTC().Truncate(time.Millisecond)
 	f.Expires = f.Created.Add(or(expires, d.o.Expires))
 	a = f.row(d.o.NewID(), digest)
 	if err := d.seal(ctx, &a, f); err != nil {
-		return Approval{}, err
+		return Approval{}, nil, err
 	}
-	return a, d.o.Store.AddApproval(ctx, a)
+	if err := d.o.Store.AddApproval(ctx, a); err != nil {
+		return Approval{}, nil, err
+	}
+	if d.o.Tell != nil {
+		told = d.o.Tell(notice(&a, f))
+	}
+	return a, told, nil
 }
 
 // sweepPause keeps a caller over its cap from making the desk read the store
@@ -158,10 +168,11 @@ func (d *Desk) use(ctx context.Context, a *Approval) (ticket runtime.Ticket, use
 		}
 		return ticket, false, expiredError(a)
 	}
-	if _, err := d.open(ctx, a); err != nil {
+	f, err := d.open(ctx, a)
+	if err != nil {
 		return ticket, false, err
 	}
-	yes, err := d.yes(ctx, a)
+	yes, err := d.yes(ctx, a, f.Terms)
 	if err != nil {
 		return ticket, false, err
 	}
@@ -169,10 +180,8 @@ func (d *Desk) use(ctx context.Context, a *Approval) (ticket runtime.Ticket, use
 	if err != nil || !moved {
 		return ticket, false, err
 	}
-	d.mu.Lock()
-	d.tickets[a.ID] = a.Tenant
-	d.mu.Unlock()
-	ticket = runtime.Ticket{ID: a.ID, By: yes.By, Presence: yes.Presence}
+	a.By, a.Presence = yes.By, yes.Presence
+	ticket = d.handOut(a)
 	if d.expired(a) { // the store took its time
 		late := expiredError(a)
 		if err := d.Finish(ctx, ticket, late); err != nil {

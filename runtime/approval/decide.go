@@ -3,28 +3,28 @@ package approval
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// presenceNone is how a decision is recorded whose author was not proven to be
-// a person: any process of the operator's uid could have made it.
-const presenceNone = "none"
+// Yes is a person's yes.
+type Yes struct {
+	As   string         // the name of a person who has a PIN; "": the operator
+	PIN  runtime.Secret // shows that it is that person; empty: not shown
+	Full bool           // they were shown the full text
+	For  time.Duration  // allows the like of it for so long; 0: this one, once
+	Run  bool           // allows the like of it to the rest of the same kimbap run
+	// Always says that the decider will add a policy rule as well; refused where
+	// one person cannot decide that.
+	Always bool
+}
 
 // Accept lets the request be executed once and returns the approval as it is
-// after that. Only an operator may; of two deciders one wins and the other's
-// error says who. What [Desk.Show] cannot show in full is refused with
-// [ErrNotShown]: see [Desk.AcceptFull].
-func (d *Desk) Accept(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) (Approval, error) {
-	return d.accept(ctx, by, tenant, id, false)
-}
-
-// AcceptFull is Accept by an operator who was shown the full text.
-func (d *Desk) AcceptFull(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) (Approval, error) {
-	return d.accept(ctx, by, tenant, id, true)
-}
-
-func (d *Desk) accept(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string, full bool) (Approval, error) {
+// after that: still pending where the rule wants more people. Only an operator
+// may; of two deciders one wins and the other's error says who. What [Desk.Show]
+// cannot show in full is refused with [ErrNotShown] unless the yes is Full.
+func (d *Desk) Accept(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string, yes Yes) (Approval, error) {
 	a, err := d.decidable(ctx, by, tenant, id)
 	if err != nil {
 		return bare(a), err
@@ -33,19 +33,41 @@ func (d *Desk) accept(ctx context.Context, by runtime.Principal, tenant runtime.
 	if err != nil {
 		return bare(a), err
 	}
-	if !full && !render(&a, f, false).Complete {
+	if !yes.Full && !render(&a, f, false).Complete {
 		return bare(a), notShown(&a)
 	}
-	v := decision{State: Approved, By: by.ID, Presence: presenceNone, At: d.now()}
+	if err := widens(f, yes); err != nil {
+		return bare(a), err
+	}
+	v, names, err := d.decider(ctx, by, tenant, yes.As, yes.PIN)
+	if err == nil {
+		err = d.mayAccept(ctx, f, v, names)
+	}
+	if err != nil {
+		return bare(a), err
+	}
+	v.State = Approved
+	if f.Terms.Count > 1 {
+		return d.vote(ctx, &a, f.Terms.Count, v)
+	}
+	now, err := d.approve(ctx, &a, v)
+	if err == nil {
+		err = d.widen(ctx, &a, f, v, yes)
+	}
+	return now, err
+}
+
+// approve seals the yes and makes the move.
+func (d *Desk) approve(ctx context.Context, a *Approval, v decision) (Approval, error) {
 	plain, err := json.Marshal(v)
 	if err != nil {
-		return bare(a), err
+		return bare(*a), err
 	}
-	proof, err := d.o.Sealer.SealFor(ctx, tenant, purposeDecision, plain, bind(&a))
+	proof, err := d.o.Sealer.SealFor(ctx, a.Tenant, purposeDecision, plain, bind(a))
 	if err != nil {
-		return bare(a), err
+		return bare(*a), err
 	}
-	return d.decide(ctx, &a, Approved, Change{At: v.At, By: v.By, Presence: v.Presence, Proof: proof})
+	return d.decide(ctx, a, Approved, Change{At: v.At, By: v.By, Presence: v.Presence, Proof: proof})
 }
 
 // Reject refuses the request for good. The note is shown to the requester;

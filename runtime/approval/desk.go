@@ -28,10 +28,16 @@ type Options struct {
 	Process string                   // names this process as the holder of what it executes, unique while it lives
 	Alive   func(holder string) bool // whether the process of that name still runs
 
+	// Tell, when not nil, tells people of a new question, and returns at once. What
+	// it returns is closed when the first of them was reached.
+	Tell func(n Notice) <-chan struct{}
+
 	Expires    time.Duration // how long a question stays open, 0: 8 h
 	Hold       time.Duration // the most that runtime.HoldAuto waits, 0: 50 s
+	Always     bool          // it waits so long, 0 included, whether somebody can answer or not
 	Poll       time.Duration // how often a waiting request looks at the store, 0: 250 ms
 	PendingCap int           // open questions per principal, 0: 20
+	PinMemory  uint32        // what deriving a PIN's key takes, in KiB, 0: 64 MiB
 }
 
 // Desk is where requests wait for a person. It is safe for concurrent use; the
@@ -72,9 +78,14 @@ func New(o Options) (*Desk, error) {
 		return nil, errors.New("approval: Options has a negative duration or cap")
 	}
 	o.Expires = or(o.Expires, 8*time.Hour)
-	o.Hold = or(o.Hold, 50*time.Second)
+	if !o.Always {
+		o.Hold = or(o.Hold, 50*time.Second)
+	}
 	o.Poll = or(o.Poll, 250*time.Millisecond)
 	o.PendingCap = or(o.PendingCap, 20)
+	if o.PinMemory == 0 {
+		o.PinMemory = pinMemory
+	}
 	return &Desk{o: o, start: o.Clock(), tickets: map[string]runtime.Tenant{}, decided: make(chan struct{})}, nil
 }
 

@@ -21,7 +21,7 @@ func TestAP001AcceptAndRejectRace(t *testing.T) {
 		id := d.ask(t, refund(agent("a"), "5"))
 		var wg sync.WaitGroup
 		var errs [2]error
-		wg.Go(func() { _, errs[0] = d.Accept(t.Context(), operator("ann"), runtime.DefaultTenant, id) })
+		wg.Go(func() { _, errs[0] = d.Accept(t.Context(), operator("ann"), runtime.DefaultTenant, id, approval.Yes{}) })
 		wg.Go(func() { _, errs[1] = d.Reject(t.Context(), operator("bob"), runtime.DefaultTenant, id, "no") })
 		wg.Wait()
 		winner, state, lost := "ann", approval.Approved, errs[1]
@@ -46,7 +46,7 @@ func TestAP002OneExecution(t *testing.T) {
 	desks := []desk{deskOver(t, store, "one"), deskOver(t, store, "two")}
 	id := desks[0].ask(t, refund(agent("a"), "5"))
 	desks[0].accept(t, id)
-	_, err := desks[1].Accept(t.Context(), operator("bob"), runtime.DefaultTenant, id)
+	_, err := desks[1].Accept(t.Context(), operator("bob"), runtime.DefaultTenant, id, approval.Yes{})
 	if !errors.Is(err, approval.ErrDecided) {
 		t.Fatalf("the second accept: %v", err)
 	}
@@ -69,7 +69,7 @@ func TestAP002OneExecution(t *testing.T) {
 	if len(tickets) != 1 || tickets[0].ID != id || tickets[0].By != "local:1000" || tickets[0].Presence != "none" {
 		t.Fatalf("tickets %+v", tickets)
 	}
-	if _, err := desks[0].Accept(t.Context(), operator("bob"), runtime.DefaultTenant, id); !errors.Is(err, approval.ErrDecided) {
+	if _, err := desks[0].Accept(t.Context(), operator("bob"), runtime.DefaultTenant, id, approval.Yes{}); !errors.Is(err, approval.ErrDecided) {
 		t.Errorf("accepting while it executes: %v", err)
 	}
 }
@@ -129,7 +129,7 @@ func TestAP004EditedRows(t *testing.T) {
 		d.store.edit(id, func(a *approval.Approval) { a.Action = "stripe.list-refunds" })
 		_, err := d.Show(t.Context(), operator("ann"), runtime.DefaultTenant, id, false)
 		wantReason(t, err, runtime.ReasonTampered)
-		_, err = d.Accept(t.Context(), operator("ann"), runtime.DefaultTenant, id)
+		_, err = d.Accept(t.Context(), operator("ann"), runtime.DefaultTenant, id, approval.Yes{})
 		wantReason(t, err, runtime.ReasonTampered)
 		if _, err = d.Reject(t.Context(), operator("ann"), runtime.DefaultTenant, id, ""); err != nil {
 			t.Errorf("an edited approval cannot be rejected: %v", err)
@@ -221,7 +221,7 @@ func TestAP008NoDecisionAfterTheEnd(t *testing.T) {
 	d := newDesk(t)
 	id := d.ask(t, refund(agent("a"), "1"))
 	d.clock.turn(8 * time.Hour)
-	_, err := d.Accept(t.Context(), operator("ann"), runtime.DefaultTenant, id)
+	_, err := d.Accept(t.Context(), operator("ann"), runtime.DefaultTenant, id, approval.Yes{})
 	wantCode(t, err, runtime.CodeApprovalExpired)
 	if got := d.store.state(id); got != approval.Expired {
 		t.Errorf("state %s", got)

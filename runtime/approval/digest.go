@@ -32,11 +32,18 @@ func (f *dossier) digest() (string, error) {
 	}
 	form, body := bodyForm(f.HeldRequest)
 	sum := sha256.Sum256(lengths(
-		"kimbap approval 2", string(f.Tenant), f.Principal, string(f.Action), f.Definition,
+		"kimbap approval 3", string(f.terms()), string(f.Tenant), f.Principal, string(f.Action), f.Definition,
 		f.Target.Scheme, f.Target.Authority, f.Target.Method, f.Target.Path,
 		string(args), form, string(boundFields(f.Header)), body,
 	))
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// terms is the one form of what the rule demands of an approval: a question that
+// was answered under weaker terms is another one.
+func (f *dossier) terms() []byte {
+	by := slices.Sorted(slices.Values(f.Terms.By))
+	return lengths(append(by, strconv.Itoa(max(1, f.Terms.Count)), strconv.Itoa(strength(f.Terms.Presence)))...)
 }
 
 // boundFields is the one form of the header fields that an approval is for. Any

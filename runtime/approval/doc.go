@@ -4,9 +4,14 @@
 //
 // An approval is bound to a digest over everything that makes the request what
 // it is: tenant, principal, action and its definition, target, arguments and
-// body. Headers other than the body's type are not part of it. The held request
+// body, the header fields that say what is asked, and what the rule demands of
+// whoever decides. The held request
 // and the person's yes are sealed, so that an edited row is refused as tampered
 // instead of executed; an identical retry finds its approval by the digest.
+//
+// Who decides may show that they are a person, by a PIN; a rule may demand it, or
+// several different people, or certain ones. A yes may allow the like of a request
+// for a while: each such execution still gets an approval of its own.
 //
 // It refuses: decisions by anyone but an operator, tickets after expiry by any
 // clock seen so far, a second use, more than a capped number of open questions

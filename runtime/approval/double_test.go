@@ -27,6 +27,10 @@ type memory struct {
 	order   []string
 	history map[string][]approval.State
 	beats   map[runtime.Tenant]time.Time
+
+	ballot []approval.Vote
+	grants []approval.Grant
+	pins   []approval.Pin
 }
 
 var _ approval.Store = (*memory)(nil)
@@ -218,8 +222,9 @@ func deskOver(t testing.TB, store *memory, process string) desk {
 	c := &clock{}
 	d, err := approval.New(approval.Options{
 		Store: store, Sealer: sealer{}, Clock: c.now, Process: process,
-		NewID: func() string { return "apr_" + strings.ToLower(rand.Text()) },
-		Alive: func(holder string) bool { return holder != "dead" },
+		NewID:     func() string { return "apr_" + strings.ToLower(rand.Text()) },
+		Alive:     func(holder string) bool { return holder != "dead" },
+		PinMemory: 64,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +278,7 @@ func (d desk) ask(t testing.TB, call *runtime.Call) string {
 
 func (d desk) accept(t testing.TB, id string) {
 	t.Helper()
-	if _, err := d.Accept(t.Context(), operator("local:1000"), runtime.DefaultTenant, id); err != nil {
+	if _, err := d.Accept(t.Context(), operator("local:1000"), runtime.DefaultTenant, id, approval.Yes{}); err != nil {
 		t.Fatalf("accept: %v", err)
 	}
 }

@@ -89,6 +89,19 @@ func tampered(a *Approval, err error) *runtime.Error {
 	}
 }
 
+// sealBroken is the error of something sealed that does not open, unless the
+// sealer or the caller says why.
+func sealBroken(ctx context.Context, err error, msg string) error {
+	var known *runtime.Error
+	if errors.As(err, &known) || ctx.Err() != nil {
+		return err
+	}
+	return &runtime.Error{
+		Code: runtime.CodeForbidden, Reason: runtime.ReasonTampered, Msg: msg,
+		Hint: "find out who can write to the store", Err: err,
+	}
+}
+
 func unknownID(id string) *runtime.Error {
 	shown, _ := visible(id, 60)
 	return &runtime.Error{

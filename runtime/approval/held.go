@@ -54,6 +54,8 @@ type dossier struct {
 	Risk       runtime.Risk
 	Rule       string
 	Reason     string
+	Terms      runtime.ApprovalTerms
+	Bound      []string // of a built request: arguments that say what it acts on
 	Created    time.Time
 	Expires    time.Time
 }
@@ -67,9 +69,12 @@ func newDossier(call *runtime.Call, verdict runtime.Verdict) (*dossier, error) {
 			Target: req.Target, Built: req.Raw == nil,
 		},
 		Tenant: who.Tenant, Principal: who.ID, Agent: who.Agent, Run: who.Run,
-		Definition: call.Action.Digest, Risk: call.Action.Risk, Rule: verdict.Rule, Reason: verdict.Reason,
+		Definition: call.Action.Digest, Risk: call.Action.Risk, Rule: verdict.Rule, Reason: verdict.Reason, Terms: verdict.Terms,
 	}
 	for _, param := range call.Action.Params {
+		if req.Raw == nil && param.In != runtime.InBody && param.In != runtime.InHeader {
+			f.Bound = append(f.Bound, param.Name)
+		}
 		if param.Secret {
 			f.Secret = append(f.Secret, param.Name)
 		}
@@ -148,6 +153,8 @@ func (s *sealedDossier) restore() *dossier {
 const (
 	purposeRequest  = "approval.request"
 	purposeDecision = "approval.decision"
+	purposeVote     = "approval.vote"
+	purposeGrant    = "approval.grant"
 )
 
 // bind is the additional data of both seals of an approval.
@@ -184,13 +191,14 @@ func (d *Desk) open(ctx context.Context, a *Approval) (*dossier, error) {
 // decision is what is sealed of a person's yes.
 type decision struct {
 	State    State
-	By       string
-	Presence string
+	By       string // several, with ", " between, where several had to agree
+	Presence string // the weakest, where several had to agree
 	At       time.Time
+	Voters   []string // those several
 }
 
 // yes returns the decision of an approved row, verified.
-func (d *Desk) yes(ctx context.Context, a *Approval) (decision, error) {
+func (d *Desk) yes(ctx context.Context, a *Approval, terms runtime.ApprovalTerms) (decision, error) {
 	var v decision
 	if err := d.openAs(ctx, a, purposeDecision, a.Proof, &v); err != nil {
 		return v, err
@@ -199,13 +207,21 @@ func (d *Desk) yes(ctx context.Context, a *Approval) (decision, error) {
 	if used || v.State != Approved || v.By == "" || v.By != a.By || v.Presence != a.Presence {
 		return v, tampered(a, errors.New("the row differs from the sealed decision"))
 	}
+	if strength(v.Presence) < strength(terms.Presence) || terms.Count > 1 && len(v.Voters) < terms.Count {
+		return v, tampered(a, errors.New("the sealed decision is not what the rule demands"))
+	}
 	d.saw(v.At)
 	return v, nil
 }
 
 // openAs opens one seal into value, with numbers kept as written.
 func (d *Desk) openAs(ctx context.Context, a *Approval, purpose string, sealed []byte, value any) error {
-	plain, err := d.o.Sealer.OpenFor(ctx, a.Tenant, purpose, sealed, bind(a))
+	return d.unseal(ctx, a, purpose, sealed, bind(a), value)
+}
+
+// unseal opens what belongs to an approval.
+func (d *Desk) unseal(ctx context.Context, a *Approval, purpose string, sealed, aad []byte, value any) error {
+	plain, err := d.o.Sealer.OpenFor(ctx, a.Tenant, purpose, sealed, aad)
 	var known *runtime.Error
 	switch {
 	case err == nil:

@@ -50,7 +50,7 @@ func TestStateMachine(t *testing.T) {
 					open = append(open, ticket)
 				}
 			case 2:
-				_, _ = d.Accept(t.Context(), operator("ann"), runtime.DefaultTenant, id())
+				_, _ = d.Accept(t.Context(), operator("ann"), runtime.DefaultTenant, id(), approval.Yes{})
 			case 3:
 				_, _ = d.Reject(t.Context(), operator("bob"), runtime.DefaultTenant, id(), "")
 			case 4:

@@ -32,7 +32,8 @@ const (
 )
 
 // Show renders an approval for an operator, verified. Long values are cut,
-// with their size and SHA-256 in place of the rest, unless full.
+// with their size and SHA-256 in place of the rest, unless full. Below stands how
+// it differs from the one of the same action that was accepted last.
 func (d *Desk) Show(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string, full bool) (View, error) {
 	a, err := d.forOperator(ctx, by, tenant, id)
 	if err != nil {
@@ -45,17 +46,17 @@ func (d *Desk) Show(ctx context.Context, by runtime.Principal, tenant runtime.Te
 	if (a.State == Pending || a.State == Approved) && d.expired(&a) {
 		a.State = Expired
 	}
-	return render(&a, f, full), nil
+	v := render(&a, f, full)
+	v.Text += d.compared(ctx, &a, f)
+	return v, nil
 }
 
 // render makes the view.
 func render(a *Approval, f *dossier, full bool) View {
 	v := View{Approval: bare(*a), Args: maps.Clone(f.Args)}
 	s := &sheet{full: full, complete: true}
+	s.hidden = f.hiddenValues()
 	for _, name := range f.Secret {
-		if text, ok := f.Args[name].(string); ok && text != "" {
-			s.hidden = append(s.hidden, text)
-		}
 		if _, given := v.Args[name]; given {
 			v.Args[name] = hiddenText
 		}
@@ -77,6 +78,16 @@ func render(a *Approval, f *dossier, full bool) View {
 	}
 	v.Text, v.Complete = s.text.String(), s.complete
 	return v
+}
+
+// hiddenValues are the texts of arguments that are never shown.
+func (f *dossier) hiddenValues() (out []string) {
+	for _, name := range f.Secret {
+		if text, ok := f.Args[name].(string); ok && text != "" {
+			out = append(out, text)
+		}
+	}
+	return out
 }
 
 // hiddenText stands for a value that is never shown.
@@ -105,6 +116,9 @@ func (s *sheet) head(a *Approval, f *dossier) {
 		rule += ": " + s.word(f.Reason)
 	}
 	s.line(0, rule)
+	if demands := f.demands(); demands != "" {
+		s.line(0, "demands    "+s.word(demands))
+	}
 	if f.Target.Authority != "" {
 		s.line(0, "request    "+s.word(f.Target.Method)+" "+s.word(f.Target.Scheme+"://"+f.Target.Authority+f.Target.Path))
 	}
@@ -121,6 +135,21 @@ func (s *sheet) head(a *Approval, f *dossier) {
 	if a.Note != "" {
 		s.line(0, "note       "+s.word(a.Note))
 	}
+}
+
+// demands says what the rule wants of whoever decides.
+func (f *dossier) demands() string {
+	var parts []string
+	if f.Terms.Count > 1 {
+		parts = append(parts, fmt.Sprintf("%d people", f.Terms.Count))
+	}
+	if len(f.Terms.By) > 0 {
+		parts = append(parts, "by "+strings.Join(f.Terms.By, " or "))
+	}
+	if strength(f.Terms.Presence) > 0 {
+		parts = append(parts, "presence "+f.Terms.Presence)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // body shows a JSON body member by member, another as text.

@@ -98,14 +98,14 @@ func TestAP010Hidden(t *testing.T) {
 			if v := d.show(t, id, false); v.Complete {
 				t.Fatalf("said to be complete:\n%s", v.Text)
 			}
-			_, err := d.Accept(t.Context(), operator("ann"), runtime.DefaultTenant, id)
+			_, err := d.Accept(t.Context(), operator("ann"), runtime.DefaultTenant, id, approval.Yes{})
 			if !errors.Is(err, approval.ErrNotShown) || d.store.state(id) != approval.Pending {
 				t.Fatalf("accepted: %v", err)
 			}
 			if v := d.show(t, id, true); !v.Complete || name == "deep" && !strings.Contains(v.Text, "bottom") {
 				t.Error("not all of it with full")
 			}
-			if _, err := d.AcceptFull(t.Context(), operator("ann"), runtime.DefaultTenant, id); err != nil {
+			if _, err := d.Accept(t.Context(), operator("ann"), runtime.DefaultTenant, id, approval.Yes{Full: true}); err != nil {
 				t.Error(err)
 			}
 		})

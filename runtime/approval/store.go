@@ -44,6 +44,63 @@ type Store interface {
 	Beat(ctx context.Context, tenant runtime.Tenant, who string, until time.Time) error
 	// Watched reports whether somebody can answer now.
 	Watched(ctx context.Context, tenant runtime.Tenant, now time.Time) (bool, error)
+	// LastApproved returns the approval of that action that was accepted last,
+	// whatever became of it since; false when none was.
+	LastApproved(ctx context.Context, tenant runtime.Tenant, action runtime.Ref) (Approval, bool, error)
+
+	// AddVote keeps one person's yes of several; false when that person's is there already.
+	AddVote(ctx context.Context, v Vote) (bool, error)
+	// Votes returns those of an approval, the earliest first.
+	Votes(ctx context.Context, tenant runtime.Tenant, id string) ([]Vote, error)
+
+	// AddGrant keeps what a yes allows for longer than once.
+	AddGrant(ctx context.Context, g Grant) error
+	// Grants returns those of a scope that are neither revoked nor past their
+	// time, the newest first; of all scopes when it is empty.
+	Grants(ctx context.Context, tenant runtime.Tenant, scope string, now time.Time) ([]Grant, error)
+	// RevokeGrant ends one; false when there is none, or none any more.
+	RevokeGrant(ctx context.Context, tenant runtime.Tenant, id string, at time.Time) (bool, error)
+
+	// Pins returns who of the tenant has a PIN.
+	Pins(ctx context.Context, tenant runtime.Tenant) ([]Pin, error)
+	// PutPin keeps a PIN, in place of that person's old one, with no tries.
+	PutPin(ctx context.Context, p Pin) error
+	// RemovePin takes a person's PIN away; false when there is none.
+	RemovePin(ctx context.Context, tenant runtime.Tenant, who string) (bool, error)
+	// TryPin counts one try more and closes the PIN until then; false when the
+	// tries are not that many, because another try came between.
+	TryPin(ctx context.Context, tenant runtime.Tenant, who string, tries int, until time.Time) (bool, error)
+	// ClearTries forgets the tries of a person.
+	ClearTries(ctx context.Context, tenant runtime.Tenant, who string) error
+}
+
+// Vote is one person's yes where several must agree.
+type Vote struct {
+	Tenant   runtime.Tenant
+	Approval string
+	Who      string
+	Proof    []byte // the yes, sealed under the tenant key
+	Given    time.Time
+}
+
+// Grant is what a yes allows for longer than once.
+type Grant struct {
+	Tenant  runtime.Tenant
+	ID      string // of the approval that was accepted so
+	Scope   string // hex SHA-256 of what is allowed
+	Sealed  []byte // who allowed what until when, sealed under the tenant key
+	Expires time.Time
+	Revoked time.Time
+}
+
+// Pin is what proves that a person is one. The PIN itself is not kept.
+type Pin struct {
+	Tenant runtime.Tenant
+	Who    string
+	Sealed []byte // salt and Argon2id key of the PIN, sealed under the tenant key
+	Set    time.Time
+	Tries  int       // wrong ones in a row
+	Until  time.Time // no try is taken before
 }
 
 // Change is what a [Store.Move] writes beside the state. Empty fields keep

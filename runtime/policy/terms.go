@@ -31,25 +31,16 @@ func (p *parser) approval(n *yaml.Node, r *ruleDocument) {
 		case "by":
 			p.by(v, terms)
 		case "presence":
-			if word, ok := p.word(v, "presence"); ok && p.oneOf(v, "presence", word, []string{"none", "pin", "passkey"}) {
+			word, ok := p.word(v, "presence")
+			switch {
+			case !ok:
+			case word == "passkey": // nobody could show one, and so nobody decide
+				p.problem(v, "presence: pin", "proving one's presence by a passkey comes with a later version of kimbap")
+			case p.oneOf(v, "presence", word, []string{"none", "pin"}):
 				terms.Presence = word
 			}
 		}
-		p.beyondTheDesk(key, v, terms)
 	})
-}
-
-// beyondTheDesk refuses the terms that the approval desk does not keep yet. A
-// term that is read and not kept would let the wrong person decide.
-func (p *parser) beyondTheDesk(key string, v *yaml.Node, terms *runtime.ApprovalTerms) {
-	switch {
-	case key == "by" && len(terms.By) > 0:
-		p.problem(v, "leave by out: every operator may decide", "choosing who may approve comes with a later version of kimbap")
-	case key == "count" && terms.Count > 1:
-		p.problem(v, "count: 1", "approval by several people comes with a later version of kimbap")
-	case key == "presence" && terms.Presence != "" && terms.Presence != "none":
-		p.problem(v, "leave presence out", "proving one's presence comes with a later version of kimbap")
-	}
 }
 
 // by reads who may decide: one or a list of role:NAME, group:NAME and the ids

@@ -36,6 +36,7 @@ type Problem struct {
 	Rule      string `json:"rule"`
 	RequestID string `json:"request_id"`
 	Approval  string `json:"approval_id"`
+	Result    string `json:"result_url"`
 }
 
 // Roots are the certificates that a client of this kimbap trusts: the home's

@@ -48,6 +48,12 @@ func (db *DB) OpenApproval(ctx context.Context, tenant runtime.Tenant, principal
 		ORDER BY created DESC, id DESC LIMIT 1`, string(tenant), principal, digest)
 }
 
+// LastApproved implements [approval.Store].
+func (db *DB) LastApproved(ctx context.Context, tenant runtime.Tenant, action runtime.Ref) (approval.Approval, bool, error) {
+	return db.approvalOf(ctx, `tenant = ? AND action = ? AND decided > 0 AND proof IS NOT NULL
+		ORDER BY decided DESC, id DESC LIMIT 1`, string(tenant), string(action))
+}
+
 // Approvals implements [approval.Store].
 func (db *DB) Approvals(ctx context.Context, tenant runtime.Tenant, states []approval.State, limit int) ([]approval.Approval, error) {
 	text := "SELECT " + approvalColumns + " FROM approvals WHERE tenant = ?1"

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	goruntime "runtime"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// terminal is the person's own terminal, whatever stdin and stdout are: a
+// program that only pipes to kimbap cannot answer there.
+type terminal struct {
+	in, out *os.File
+	line    *bufio.Reader
+}
+
+// openTerminal opens it; without one it fails with what to do.
+func openTerminal() (*terminal, error) {
+	in, out := "/dev/tty", "/dev/tty"
+	if goruntime.GOOS == "windows" {
+		in, out = "CONIN$", "CONOUT$"
+	}
+	t := &terminal{}
+	var err error
+	if t.in, err = os.OpenFile(in, os.O_RDWR, 0); err == nil {
+		if t.out, err = os.OpenFile(out, os.O_RDWR, 0); err != nil {
+			_ = t.in.Close()
+		}
+	}
+	if err != nil {
+		return nil, usage("do it in a terminal", "this is asked at a terminal only, and there is none")
+	}
+	t.line = bufio.NewReaderSize(t.in, 16)
+	return t, nil
+}
+
+func (t *terminal) close() {
+	_ = t.in.Close()
+	_ = t.out.Close()
+}
+
+// secret asks for what is not shown while it is typed.
+func (t *terminal) secret(what string) (runtime.Secret, error) {
+	fmt.Fprintf(t.out, "%s: ", what)
+	data, err := term.ReadPassword(int(t.in.Fd()))
+	fmt.Fprintln(t.out)
+	if err != nil {
+		return runtime.Secret{}, err
+	}
+	return secretFrom(data)
+}
+
+// twice asks for a new secret two times, and is content with none.
+func (t *terminal) twice(what string) (runtime.Secret, error) {
+	first, err := t.secret(what)
+	if err != nil || first.Empty() {
+		return first, err
+	}
+	again, err := t.secret("again")
+	if err == nil && again.Reveal() != first.Reveal() {
+		err = usage("try again", "the two are not the same")
+	}
+	return first, err
+}
+
+// agrees asks a question whose answer is yes only when it says so.
+func (t *terminal) agrees(question string) (bool, error) {
+	fmt.Fprintf(t.out, "%s [y/N] ", question)
+	answer, err := t.line.ReadString('\n')
+	if err != nil {
+		return false, err
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", nil
+}

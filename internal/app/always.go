@@ -1,0 +1,98 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/policy"
+)
+
+// AlwaysRule returns the policy rule that would allow requests like one that
+// waits, whatever their arguments say: the same action by the same agent.
+func (a *App) AlwaysRule(ctx context.Context, id string) (string, error) {
+	view, err := a.approvals.Show(ctx, a.Operator(), runtime.DefaultTenant, id, false)
+	if err != nil {
+		return "", err
+	}
+	p := view.Approval
+	quoted := func(text string) string { // JSON is YAML
+		out, _ := json.Marshal(text)
+		return string(out)
+	}
+	match := []string{"action: " + quoted(string(p.Action)), "agent: " + quoted(p.Agent)}
+	if p.Authority != "" {
+		match = append(match, "host: "+quoted(p.Authority), "method: "+quoted(p.Method))
+	}
+	return fmt.Sprintf("{name: always-%s, match: {%s}, then: allow}", p.ID, strings.Join(match, ", ")), nil
+}
+
+// PolicyFile returns where the rules are.
+func (a *App) PolicyFile() string { return a.policyFile() }
+
+// AddRule puts a rule first into the policy file, with everything else in it
+// kept, and the file whole at every moment. A result that is no policy is not
+// written.
+func (a *App) AddRule(ctx context.Context, rule string) error {
+	file, err := filepath.EvalSymlinks(a.policyFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		file, err = a.policyFile(), nil
+	}
+	if err != nil {
+		return err
+	}
+	before, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return byHand(file, rule, err)
+	}
+	after, err := policy.Insert(before, rule)
+	if err != nil {
+		return byHand(file, rule, err)
+	}
+	return a.noted(ctx, "policy.add-rule", map[string]string{"rule": rule}, func() error {
+		return a.replacePolicy(file, before, after)
+	})
+}
+
+// replacePolicy writes the file beside the old one, reads it as a policy, and
+// puts it in its place unless somebody has changed that meanwhile.
+func (a *App) replacePolicy(file string, before, after []byte) error {
+	mode := os.FileMode(0o600)
+	if info, err := os.Stat(file); err == nil {
+		mode = info.Mode().Perm()
+	}
+	trial := file + ".trial"
+	if err := replaceFile(trial, after, mode); err != nil {
+		return err
+	}
+	defer os.Remove(trial)
+	set, err := a.readServices()
+	if err != nil {
+		return err
+	}
+	if _, err := policy.Load(trial, set); err != nil {
+		return invalid(err, "kimbap policy validate")
+	}
+	now, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if !bytes.Equal(now, before) {
+		return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: file + " was changed meanwhile; nothing was written", Hint: "try again"}
+	}
+	return os.Rename(trial, file)
+}
+
+func byHand(file, rule string, err error) error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("no rule can be added to %s: %v", file, err),
+		Hint: "add it by hand, first under rules: " + rule,
+	}
+}

@@ -1,0 +1,79 @@
+package app
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+)
+
+// NewPin is a PIN to be set, or taken away.
+type NewPin = approval.NewPin
+
+// Demands returns what whoever accepts an approval must show: "" or none, or pin.
+func (a *App) Demands(ctx context.Context, id string) (string, error) {
+	return a.approvals.Demands(ctx, a.Operator(), runtime.DefaultTenant, id)
+}
+
+// PinNeeds returns whose PIN allows to set or remove that of a person, "" when
+// none is needed.
+func (a *App) PinNeeds(ctx context.Context, as string, remove bool) (string, error) {
+	return a.approvals.PinNeeds(ctx, a.Operator(), runtime.DefaultTenant, as, remove)
+}
+
+// People returns who has a PIN.
+func (a *App) People(ctx context.Context) ([]string, error) {
+	return a.approvals.People(ctx, a.Operator(), runtime.DefaultTenant)
+}
+
+// SetPin sets, changes or removes a PIN, recorded.
+func (a *App) SetPin(ctx context.Context, n NewPin) error {
+	kind, person := "pin.set", n.As
+	if n.PIN.Empty() {
+		kind = "pin.remove"
+	}
+	if person == "" {
+		person = a.Operator().ID
+	}
+	fields := map[string]string{"person": person}
+	if len(n.Roles) > 0 {
+		fields["roles"] = strings.Join(n.Roles, " ")
+	}
+	if len(n.Groups) > 0 {
+		fields["groups"] = strings.Join(n.Groups, " ")
+	}
+	return a.noted(ctx, kind, fields, func() error {
+		return a.approvals.SetPin(ctx, a.Operator(), runtime.DefaultTenant, n)
+	})
+}
+
+// Standing is what an earlier yes still allows.
+type Standing struct {
+	ID       string      `json:"id"`
+	Action   runtime.Ref `json:"action"`
+	Agent    string      `json:"agent"`
+	Target   string      `json:"target"`
+	Run      string      `json:"run,omitempty"`
+	By       string      `json:"by"`
+	Presence string      `json:"presence"`
+	Expires  time.Time   `json:"expires"`
+}
+
+// Standing lists what earlier decisions still allow.
+func (a *App) Standing(ctx context.Context) ([]Standing, error) {
+	list, err := a.approvals.Standing(ctx, a.Operator(), runtime.DefaultTenant)
+	out := []Standing{}
+	for _, s := range list {
+		out = append(out, Standing(s))
+	}
+	return out, err
+}
+
+// RevokeStanding ends what one of them allows, recorded.
+func (a *App) RevokeStanding(ctx context.Context, id string) error {
+	return a.noted(ctx, "approval.revoke", map[string]string{"approval": id}, func() error {
+		return a.approvals.Revoke(ctx, a.Operator(), runtime.DefaultTenant, id)
+	})
+}

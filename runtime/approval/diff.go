@@ -1,0 +1,113 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// diffLines is how many differences a view shows.
+const diffLines = 20
+
+// compared writes how a request differs from the one of the same action that was
+// accepted last: what a person has seen before is read faster. It is an addition
+// to what is shown, and never stands for it. Without an earlier one it is empty.
+func (d *Desk) compared(ctx context.Context, a *Approval, f *dossier) string {
+	last, found, err := d.o.Store.LastApproved(ctx, a.Tenant, a.Action)
+	if err != nil || !found || last.ID == a.ID {
+		return ""
+	}
+	before, err := d.open(ctx, &last)
+	if err != nil {
+		return "" // edited, or of an older kimbap: no word of it can be relied on
+	}
+	s := &sheet{hidden: append(f.hiddenValues(), before.hiddenValues()...)}
+	was, is := s.flat(before), s.flat(f)
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(union(was, is))) {
+		old, had := was[name]
+		now, has := is[name]
+		switch {
+		case !had:
+			lines = append(lines, "+ "+name+": "+now)
+		case !has:
+			lines = append(lines, "- "+name+": "+old)
+		case old != now:
+			lines = append(lines, "~ "+name+": "+old+" → "+now)
+		}
+	}
+	head := fmt.Sprintf("compared to %s, accepted %s by %s", s.word(last.ID), last.Decided.UTC().Format(time.RFC3339), s.word(last.By))
+	if len(lines) == 0 {
+		return head + ": the same\n"
+	}
+	if more := len(lines) - diffLines; more > 0 {
+		lines = append(lines[:diffLines], fmt.Sprintf("… and %d more", more))
+	}
+	return head + "\n  " + strings.Join(lines, "\n  ") + "\n"
+}
+
+// union has the names of both.
+func union(a, b map[string]string) map[string]string {
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
+
+// flat is a request as names with one text each, safe to show.
+func (s *sheet) flat(f *dossier) map[string]string {
+	out := map[string]string{"asked by": s.word(f.Agent), "rule": s.word(f.Rule)}
+	if f.Target.Authority != "" {
+		out["request"] = s.word(f.Target.Method + " " + f.Target.Scheme + "://" + f.Target.Authority + f.Target.Path)
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
+		value := f.Args[name]
+		if slices.Contains(f.Secret, name) {
+			value = hiddenText
+		}
+		s.flatten(out, s.key(name), value)
+	}
+	if f.Built || len(f.Body) == 0 {
+		return out
+	}
+	if isJSON(f.Header) {
+		if form, err := canonicalJSON(f.Body); err == nil {
+			decoder := json.NewDecoder(strings.NewReader(string(form)))
+			decoder.UseNumber()
+			var value any
+			if decoder.Decode(&value) == nil {
+				s.flatten(out, "body", value)
+				return out
+			}
+		}
+	}
+	out["body"] = s.quote(string(f.Body))
+	return out
+}
+
+// flatten adds the scalars of a value, and what is empty.
+func (s *sheet) flatten(out map[string]string, name string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			s.flatten(out, name+"."+s.key(key), v[key])
+		}
+		if len(v) == 0 {
+			out[name] = "{}"
+		}
+	case []any:
+		for i, item := range v {
+			s.flatten(out, fmt.Sprintf("%s[%d]", name, i), item)
+		}
+		if len(v) == 0 {
+			out[name] = "[]"
+		}
+	case string:
+		out[name] = s.quote(v)
+	default:
+		out[name] = s.word(fmt.Sprint(v))
+	}
+}

@@ -1,0 +1,247 @@
+package approval
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// longestGrant bounds what one yes allows. A run's own end is usually sooner.
+const longestGrant = 7 * 24 * time.Hour
+
+// allowance is what is sealed of a grant.
+type allowance struct {
+	By       string
+	Presence string
+	Run      string // "": any
+	Action   runtime.Ref
+	Agent    string
+	Target   string // for people
+	At       time.Time
+	Expires  time.Time
+}
+
+// widens refuses a yes that cannot be for longer than once.
+func widens(f *dossier, yes Yes) error {
+	switch {
+	case yes.For == 0 && !yes.Run && !yes.Always:
+		return nil
+	case f.Terms.Count > 1:
+		return badGrant("several people decide about this request: that is for once", "accept it without --for, --run and --always")
+	case yes.Run && f.Run == "":
+		return badGrant("the request did not come from a kimbap run", "say how long instead: --for 10m")
+	case yes.For != 0 && (yes.For < time.Second || yes.For > longestGrant):
+		return badGrant("--for is a duration from 1s to 168h", "--for 10m")
+	}
+	return nil
+}
+
+// scope is the hex SHA-256 of what a grant is for: one principal's use of one
+// action as it is defined now, under the same rule and terms, on the same
+// target. The body and its arguments are not part of it. Run is "" for any.
+func (f *dossier) scope(run string) (string, error) {
+	args, err := appendValue(nil, f.boundArgs(false), 0)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(lengths(
+		"kimbap grant 1", string(f.terms()), string(f.Tenant), f.Principal, run, string(f.Action), f.Definition, f.Rule,
+		f.Target.Scheme, f.Target.Authority, f.Target.Method, f.Target.Path, string(args),
+	))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// boundArgs are the arguments that say what a built request acts on; shown, those
+// that are secret are left out.
+func (f *dossier) boundArgs(shown bool) map[string]any {
+	bound := map[string]any{}
+	for _, name := range f.Bound {
+		if value, given := f.Args[name]; given && !(shown && slices.Contains(f.Secret, name)) {
+			bound[name] = value
+		}
+	}
+	return bound
+}
+
+// target is what a grant is for, for people.
+func (f *dossier) target() string {
+	s := &sheet{hidden: f.hiddenValues()}
+	if f.Target.Authority == "" {
+		args, _ := appendValue(nil, f.boundArgs(true), 0)
+		return word(s.mask(string(args)))
+	}
+	path, _, _ := strings.Cut(f.Target.Path, "?")
+	return word(s.mask(f.Target.Method + " " + f.Target.Authority + path))
+}
+
+// widen keeps what the yes allows for longer. The approval has been accepted
+// already: a process that dies in between leaves a yes for once.
+func (d *Desk) widen(ctx context.Context, a *Approval, f *dossier, v decision, yes Yes) error {
+	if yes.For == 0 && !yes.Run {
+		return nil
+	}
+	run, lasting := "", yes.For
+	if yes.Run {
+		run = f.Run
+	}
+	if lasting == 0 {
+		lasting = longestGrant
+	}
+	scope, err := f.scope(run)
+	if err != nil {
+		return err
+	}
+	w := allowance{
+		By: v.By, Presence: v.Presence, Run: run, Action: f.Action, Agent: f.Agent,
+		Target: f.target(), At: v.At, Expires: v.At.Add(lasting),
+	}
+	plain, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	g := Grant{Tenant: a.Tenant, ID: a.ID, Scope: scope, Expires: w.Expires}
+	if g.Sealed, err = d.o.Sealer.SealFor(ctx, a.Tenant, purposeGrant, plain, bindGrant(&g)); err != nil {
+		return err
+	}
+	return d.o.Store.AddGrant(ctx, g)
+}
+
+func bindGrant(g *Grant) []byte { return lengths(string(g.Tenant), g.ID, g.Scope) }
+
+// openGrant returns what a grant allows, verified.
+func (d *Desk) openGrant(ctx context.Context, g *Grant) (w allowance, err error) {
+	plain, err := d.o.Sealer.OpenFor(ctx, g.Tenant, purposeGrant, g.Sealed, bindGrant(g))
+	if err == nil {
+		err = json.Unmarshal(plain, &w)
+	}
+	if err != nil {
+		return w, sealBroken(ctx, err, "what "+word(g.ID)+" allowed for a while is not what was decided: somebody has edited it")
+	}
+	d.saw(w.At)
+	return w, nil
+}
+
+// standing gives out a ticket where an earlier yes allows the like of this
+// request for a while. The execution gets an approval of its own, in that
+// person's name, so that it has an end like any other.
+// A yes to this very request, not used yet, goes before it.
+func (d *Desk) standing(ctx context.Context, f *dossier, digest string) (ticket runtime.Ticket, allowed bool, err error) {
+	own, found, err := d.o.Store.OpenApproval(ctx, f.Tenant, f.Principal, digest)
+	if err != nil || found && own.State == Approved {
+		return ticket, false, err
+	}
+	runs := []string{""}
+	if f.Run != "" {
+		runs = append(runs, f.Run)
+	}
+	for _, run := range runs {
+		scope, err := f.scope(run)
+		if err != nil {
+			return ticket, false, err
+		}
+		found, err := d.o.Store.Grants(ctx, f.Tenant, scope, d.now())
+		if err != nil {
+			return ticket, false, err
+		}
+		for i := range found {
+			w, err := d.openGrant(ctx, &found[i])
+			if err != nil {
+				return ticket, false, err
+			}
+			if d.now().Before(w.Expires) {
+				ticket, err = d.byGrant(ctx, f, digest, found[i].ID, w)
+				return ticket, err == nil, err
+			}
+		}
+	}
+	return ticket, false, nil
+}
+
+// byGrant writes down the execution that a grant allows, begun.
+func (d *Desk) byGrant(ctx context.Context, f *dossier, digest, granted string, w allowance) (runtime.Ticket, error) {
+	f.Created, f.Expires = d.now().UTC().Truncate(time.Millisecond), w.Expires
+	a := f.row(d.o.NewID(), digest)
+	if err := d.seal(ctx, &a, f); err != nil {
+		return runtime.Ticket{}, err
+	}
+	plain, err := json.Marshal(decision{State: Approved, By: w.By, Presence: w.Presence, At: w.At})
+	if err != nil {
+		return runtime.Ticket{}, err
+	}
+	if a.Proof, err = d.o.Sealer.SealFor(ctx, a.Tenant, purposeDecision, plain, bind(&a)); err != nil {
+		return runtime.Ticket{}, err
+	}
+	a.State, a.By, a.Presence, a.Decided, a.Holder = Executing, w.By, w.Presence, w.At, d.o.Process
+	a.Note = fmt.Sprintf("allowed by the yes to %s until %s", granted, w.Expires.UTC().Format(time.RFC3339))
+	if err := d.o.Store.AddApproval(ctx, a); err != nil {
+		return runtime.Ticket{}, err
+	}
+	return d.handOut(&a), nil
+}
+
+// handOut makes the ticket of an approval that is executing.
+func (d *Desk) handOut(a *Approval) runtime.Ticket {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tickets[a.ID] = a.Tenant
+	return runtime.Ticket{ID: a.ID, By: a.By, Presence: a.Presence}
+}
+
+// Standing is what a yes still allows.
+type Standing struct {
+	ID       string // of the approval
+	Action   runtime.Ref
+	Agent    string
+	Target   string
+	Run      string // "": any
+	By       string
+	Presence string
+	Expires  time.Time
+}
+
+// Standing lists what earlier decisions still allow, the longest first. Only an
+// operator may.
+func (d *Desk) Standing(ctx context.Context, by runtime.Principal, tenant runtime.Tenant) ([]Standing, error) {
+	if !operates(&by, tenant) {
+		return nil, notOperator()
+	}
+	found, err := d.o.Store.Grants(ctx, tenant, "", d.now())
+	if err != nil {
+		return nil, err
+	}
+	var out []Standing
+	for i := range found {
+		w, err := d.openGrant(ctx, &found[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Standing{
+			ID: found[i].ID, Action: w.Action, Agent: w.Agent, Target: w.Target, Run: w.Run, By: w.By, Presence: w.Presence, Expires: w.Expires,
+		})
+	}
+	slices.SortStableFunc(out, func(a, b Standing) int { return b.Expires.Compare(a.Expires) })
+	return out, nil
+}
+
+// Revoke ends what a yes allows beyond its one request.
+func (d *Desk) Revoke(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) error {
+	if !operates(&by, tenant) {
+		return notOperator()
+	}
+	revoked, err := d.o.Store.RevokeGrant(ctx, tenant, id, d.now())
+	if err == nil && !revoked {
+		return unknownID(id)
+	}
+	return err
+}
+
+func badGrant(msg, hint string) *runtime.Error {
+	return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: msg, Hint: hint}
+}

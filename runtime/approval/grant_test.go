@@ -1,0 +1,170 @@
+package approval_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+)
+
+// note is a built request whose target is in its id and whose text is not.
+func note(who runtime.Principal, id, text string) *runtime.Call {
+	call := refund(who, "1")
+	call.Action.Params = []runtime.Param{{Name: "id", In: runtime.InPath}, {Name: "text", In: runtime.InBody}}
+	call.Args = runtime.Args{"id": id, "text": text}
+	return call
+}
+
+// A yes for a while is for the same principal, action and target; the body may
+// differ. It ends in time, and each use is an execution of its own.
+func TestYesForAWhile(t *testing.T) {
+	d := newDesk(t)
+	id := d.ask(t, note(agent("a"), "1", "x"))
+	if _, err := d.yes(t, id, approval.Yes{For: 10 * time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if ticket, err := d.Await(t.Context(), note(agent("a"), "1", "x"), asked()); err != nil || ticket.ID != id {
+		t.Fatalf("the request itself: %+v %v", ticket, err)
+	}
+	if ticket, err := d.Await(t.Context(), note(agent("a"), "1", "another text"), asked()); err != nil || ticket.ID == id || ticket.By != me {
+		t.Fatalf("%+v %v", ticket, err)
+	} else if err := d.Finish(t.Context(), ticket, nil); err != nil || d.store.state(ticket.ID) != approval.Executed {
+		t.Fatalf("%s %v", d.store.state(ticket.ID), err)
+	}
+	other := note(agent("a"), "1", "x")
+	other.Action.Ref = "stripe.delete-account"
+	redefined := note(agent("a"), "1", "x")
+	redefined.Action.Digest = "d2"
+	for name, call := range map[string]*runtime.Call{
+		"another target": note(agent("a"), "2", "x"), "another caller": note(agent("b"), "1", "x"),
+		"another action": other, "the action redefined": redefined,
+	} {
+		if _, err := d.Await(t.Context(), call, asked()); runtime.CodeOf(err) != runtime.CodeApprovalPending {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, v := range map[string]runtime.Verdict{
+		"another rule": {Effect: runtime.EffectAsk, Rule: "stricter"}, "other terms": demanding(runtime.ApprovalTerms{Presence: "pin"}),
+	} {
+		if _, err := d.Await(t.Context(), note(agent("a"), "1", "y"), v); runtime.CodeOf(err) != runtime.CodeApprovalPending {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	d.clock.turn(9 * time.Minute)
+	if _, err := d.Await(t.Context(), note(agent("a"), "1", "z"), asked()); err != nil {
+		t.Errorf("after nine minutes: %v", err)
+	}
+	d.clock.turn(time.Minute)
+	if _, err := d.Await(t.Context(), note(agent("a"), "1", "z"), asked()); runtime.CodeOf(err) != runtime.CodeApprovalPending {
+		t.Errorf("after ten: %v", err)
+	}
+	d.clock.turn(-time.Hour)
+	if _, err := d.Await(t.Context(), note(agent("a"), "1", "z"), asked()); runtime.CodeOf(err) != runtime.CodeApprovalPending {
+		t.Errorf("with the clock set back: %v", err)
+	}
+}
+
+// A yes for the rest of a run is for that run.
+func TestYesForTheRun(t *testing.T) {
+	d := newDesk(t)
+	in := func(run string) *runtime.Call {
+		who := agent("a")
+		who.Run = run
+		return note(who, "1", "x")
+	}
+	id := d.ask(t, in("run_1"))
+	if _, err := d.yes(t, id, approval.Yes{Run: true}); err != nil {
+		t.Fatal(err)
+	}
+	for run, want := range map[string]runtime.Code{"run_1": "", "run_2": runtime.CodeApprovalPending, "": runtime.CodeApprovalPending} {
+		call := in(run)
+		call.Args["text"] = "y"
+		if _, err := d.Await(t.Context(), call, asked()); err != nil && runtime.CodeOf(err) != want || err == nil && want != "" {
+			t.Errorf("run %q: %v", run, err)
+		}
+	}
+	list, err := d.Standing(t.Context(), operator(me), runtime.DefaultTenant)
+	if err != nil || len(list) != 1 || list[0].ID != id || list[0].Run != "run_1" {
+		t.Errorf("%+v %v", list, err)
+	}
+	if err := d.Revoke(t.Context(), operator(me), runtime.DefaultTenant, id); err != nil {
+		t.Fatal(err)
+	}
+	call := in("run_1")
+	call.Args["text"] = "z"
+	if _, err := d.Await(t.Context(), call, asked()); runtime.CodeOf(err) != runtime.CodeApprovalPending {
+		t.Errorf("revoked: %v", err)
+	}
+	if err := d.Revoke(t.Context(), operator(me), runtime.DefaultTenant, id); err == nil {
+		t.Error("revoked twice")
+	}
+}
+
+// What cannot be widened is refused before anything is decided.
+func TestWhatCannotBeWidened(t *testing.T) {
+	d := newDesk(t)
+	id := d.ask(t, note(agent("a"), "1", "x"))
+	two := d.askAs(t, note(agent("a"), "2", "x"), demanding(runtime.ApprovalTerms{Count: 2}))
+	for name, try := range map[string]struct {
+		id  string
+		yes approval.Yes
+	}{
+		"no run": {id, approval.Yes{Run: true}}, "too long": {id, approval.Yes{For: 1000 * time.Hour}},
+		"negative": {id, approval.Yes{For: -time.Hour}}, "several people": {two, approval.Yes{For: time.Hour}},
+		"several people, always": {two, approval.Yes{Always: true}},
+	} {
+		_, err := d.yes(t, try.id, try.yes)
+		if runtime.CodeOf(err) != runtime.CodeInvalidInput || d.store.state(try.id) != approval.Pending {
+			t.Errorf("%s: %v, %s", name, err, d.store.state(try.id))
+		}
+	}
+	err := d.Revoke(t.Context(), agent("a"), runtime.DefaultTenant, id)
+	wantReason(t, err, runtime.ReasonNotOperator)
+	_, err = d.Standing(t.Context(), agent("a"), runtime.DefaultTenant)
+	wantReason(t, err, runtime.ReasonNotOperator)
+}
+
+// A grant whose row was edited is refused, whatever was changed.
+func TestEditedGrants(t *testing.T) {
+	for name, edit := range map[string]func(d desk, g *approval.Grant){
+		"sealed bytes": func(_ desk, g *approval.Grant) { g.Sealed = flipped(g.Sealed) },
+		"id":           func(_ desk, g *approval.Grant) { g.ID = "apr_other" },
+	} {
+		d := newDesk(t)
+		id := d.ask(t, note(agent("a"), "1", "x"))
+		if _, err := d.yes(t, id, approval.Yes{For: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		edit(d, &d.store.grants[0])
+		_, err := d.Await(t.Context(), note(agent("a"), "1", "y"), asked())
+		if err == nil {
+			t.Errorf("%s: used", name)
+			continue
+		}
+		wantReason(t, err, runtime.ReasonTampered)
+	}
+	d := newDesk(t)
+	id := d.ask(t, note(agent("a"), "1", "x"))
+	if _, err := d.yes(t, id, approval.Yes{For: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	d.store.grants[0].Expires = d.store.grants[0].Expires.Add(time.Hour)
+	d.clock.turn(2 * time.Minute)
+	if _, err := d.Await(t.Context(), note(agent("a"), "1", "y"), asked()); runtime.CodeOf(err) != runtime.CodeApprovalPending {
+		t.Errorf("an extended grant: %v", err)
+	}
+	if states := d.store.states(); slices.Contains(states, approval.Executing) {
+		t.Error(states)
+	}
+}
+
+func (m *memory) states() (out []approval.State) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range m.rows {
+		out = append(out, a.State)
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+package approval
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Notice tells people of a new question. Its texts are safe to show anywhere:
+// one line each, cut, without control characters and declared secrets, and
+// without the query, the header and the body.
+type Notice struct {
+	ID        string         `json:"id"`
+	Tenant    runtime.Tenant `json:"tenant"`
+	Action    string         `json:"action"`
+	Risk      string         `json:"risk"`
+	Rule      string         `json:"rule"`
+	Reason    string         `json:"reason,omitempty"`
+	Agent     string         `json:"agent"`
+	Principal string         `json:"principal"`
+	Surface   string         `json:"surface"`
+	Request   string         `json:"request,omitempty"` // method, host and path; "" for a built request
+	Expires   time.Time      `json:"expires"`
+}
+
+// noticeText is how much of one text a notice shows, in characters.
+const noticeText = 200
+
+// notice takes the notice of a question from what was sealed of it.
+func notice(a *Approval, f *dossier) Notice {
+	s := &sheet{hidden: f.hiddenValues()}
+	text := func(text string) string {
+		shown, whole := visible(s.mask(text), noticeText)
+		if !whole {
+			shown += "…"
+		}
+		return shown
+	}
+	n := Notice{
+		ID: a.ID, Tenant: a.Tenant, Action: text(string(f.Action)), Risk: text(string(f.Risk)), Rule: text(f.Rule), Reason: text(f.Reason),
+		Agent: text(f.Agent), Principal: text(f.Principal), Surface: text(string(f.Surface)), Expires: f.Expires.UTC(),
+	}
+	if f.Target.Authority != "" {
+		path, _, _ := strings.Cut(f.Target.Path, "?")
+		n.Request = text(f.Target.Method + " " + f.Target.Authority + path)
+	}
+	return n
+}
+
+// How long a request waits to learn that somebody was told, and how long after
+// that people count as able to answer.
+const (
+	toldWait  = 100 * time.Millisecond
+	toldLasts = 5 * time.Minute
+)
+
+// Reached says that people of the tenant were told by this channel: for five
+// minutes requests that hold automatically wait for them.
+func (d *Desk) Reached(ctx context.Context, tenant runtime.Tenant, channel string) error {
+	return d.o.Store.Beat(ctx, tenant, "notify:"+channel, d.now().Add(toldLasts))
+}
+
+// awaitTold waits a moment for the first notification to get through.
+func awaitTold(ctx context.Context, told <-chan struct{}) bool {
+	if told == nil {
+		return false
+	}
+	timer := time.NewTimer(toldWait)
+	defer timer.Stop()
+	select {
+	case <-told:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}

@@ -1,0 +1,144 @@
+package email_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"mime/quotedprintable"
+	"net"
+	"net/mail"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval/notify"
+	"github.com/kimbap-run/kimbap/runtime/approval/notify/email"
+	"github.com/kimbap-run/kimbap/runtime/approval/notify/notifytest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const password = "mail-password-7d31"
+
+func sender(t *testing.T, s *notifytest.SMTP, implicit bool) *email.Sender {
+	t.Helper()
+	out, err := email.New(email.Options{
+		Dial: s.Dial, Trust: s.Trust, Clock: func() time.Time { return time.Unix(1_900_000_000, 0) }, Server: "mail.test:587", Implicit: implicit,
+		User: "kimbap", From: "kimbap <kimbap@example.test>", To: []string{"ann@example.test", "Bob <bob@example.test>"},
+		Password: func(_ context.Context, authority string) (runtime.Secret, error) {
+			if authority != "mail.test:587" {
+				return runtime.Secret{}, errors.New("not for " + authority)
+			}
+			return runtime.NewSecret(password), nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// A mail goes out over TLS, with the password, and reads as it was written.
+func TestMailArrives(t *testing.T) {
+	for name, implicit := range map[string]bool{"STARTTLS": false, "TLS": true} {
+		t.Run(name, func(t *testing.T) {
+			s := notifytest.NewSMTP(t, implicit, !implicit, "")
+			m := notify.Message{ID: "msg_1", Subject: "kimbap: ü asks", Lines: []string{".", "a dot alone above, and " + strings.Repeat("long ", 40), "ü"}}
+			if err := sender(t, s, implicit).Send(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			got := s.Mails()
+			if len(got) != 1 || !got[0].TLS || got[0].User != "kimbap" || got[0].Password != password ||
+				got[0].From != "kimbap@example.test" || strings.Join(got[0].To, " ") != "ann@example.test bob@example.test" {
+				t.Fatalf("%+v", got)
+			}
+			read, err := mail.ReadMessage(strings.NewReader(got[0].Data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			subject, err := new(mime.WordDecoder).DecodeHeader(read.Header.Get("Subject"))
+			if err != nil || subject != m.Subject {
+				t.Errorf("%q %v", subject, err)
+			}
+			body, err := io.ReadAll(quotedprintable.NewReader(read.Body))
+			if err != nil || strings.TrimSpace(strings.ReplaceAll(string(body), "\r\n", "\n")) != m.Text() {
+				t.Errorf("%q %v", body, err)
+			}
+			if read.Header.Get("Auto-Submitted") != "auto-generated" || read.Header.Get("Message-ID") != "<msg_1@example.test>" {
+				t.Errorf("%v", read.Header)
+			}
+			if strings.Contains(s.Clear(), "AUTH") || strings.Contains(s.Clear(), "MAIL") || strings.Contains(got[0].Data, password) {
+				t.Errorf("in clear: %s", s.Clear())
+			}
+		})
+	}
+}
+
+// Without TLS, or with a stranger's, nothing is said.
+func TestNothingInClear(t *testing.T) {
+	plain := notifytest.NewSMTP(t, false, false, "")
+	err := sender(t, plain, false).Send(t.Context(), notify.Trial("m"))
+	var refused *notify.Refused
+	if !errors.As(err, &refused) || strings.Contains(plain.Clear(), "AUTH") || len(plain.Mails()) != 0 {
+		t.Errorf("%v, %s", err, plain.Clear())
+	}
+	stranger, trusted := notifytest.NewSMTP(t, false, true, ""), notifytest.NewSMTP(t, false, true, "")
+	stranger.Trust = trusted.Trust
+	if err := sender(t, stranger, false).Send(t.Context(), notify.Trial("m")); err == nil || len(stranger.Mails()) != 0 {
+		t.Errorf("a stranger got it: %v", err)
+	}
+}
+
+// A 5xx reply is final, a 4xx is not; what the server says is not repeated.
+func TestReplies(t *testing.T) {
+	for refuse, final := range map[string]bool{
+		"AUTH 535 wrong: " + password: true, "RCPT 550 nobody": true, "MAIL 451 later": false, "DATA 452 full": false,
+	} {
+		s := notifytest.NewSMTP(t, true, false, refuse)
+		err := sender(t, s, true).Send(t.Context(), notify.Trial("m"))
+		var refused *notify.Refused
+		if err == nil || errors.As(err, &refused) != final || strings.Contains(err.Error(), password) || len(s.Mails()) != 0 {
+			t.Errorf("%s: %v", refuse, err)
+		}
+	}
+}
+
+// A server that says nothing holds nobody longer than the context.
+func TestSilentServer(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	s := notifytest.NewSMTP(t, true, false, "")
+	s.Authority = ln.Addr().String()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := sender(t, s, false).Send(ctx, notify.Trial("m")); err == nil {
+		t.Error("sent to nobody")
+	}
+}
+
+func TestIncompleteOptions(t *testing.T) {
+	dial := func(context.Context, string) (net.Conn, error) { return nil, errors.New("no") }
+	s := notifytest.NewSMTP(t, true, false, "")
+	good := email.Options{Dial: dial, Trust: s.Trust, Clock: time.Now, Server: "mail.test:465", From: "a@example.test", To: []string{"b@example.test"}}
+	if _, err := email.New(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(o *email.Options){
+		"no server": func(o *email.Options) { o.Server = "mail.test" }, "no sender": func(o *email.Options) { o.From = "a b c" },
+		"nobody": func(o *email.Options) { o.To = nil }, "two lines": func(o *email.Options) { o.To = []string{"b@example.test\r\nBcc: c@example.test"} },
+		"user alone": func(o *email.Options) { o.User = "x" },
+	} {
+		o := good
+		change(&o)
+		if _, err := email.New(o); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}

@@ -1,0 +1,275 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+)
+
+// Options are what a [Post] needs. Senders, Clock and NewID are required; the
+// rest has defaults for zero, and the functions may be nil.
+type Options struct {
+	Senders []Sender
+	Clock   func() time.Time
+	NewID   func() string // of a message, never twice
+	Link    string        // a URL that shows a question, with {id} in it
+
+	Queue   int           // questions that wait for one sender, 0: 1000
+	Tries   int           // of one message, 0: 5
+	Backoff time.Duration // before the second try, twice as long before each further one, 0: 1 s
+	Longest time.Duration // between two tries, 0: 1 min
+	Timeout time.Duration // of one try, 0: 10 s
+	Gap     time.Duration // after a message, while more gather, 0: 2 s
+
+	Reached func(ctx context.Context, tenant runtime.Tenant, sender string) // somebody was told
+	Changed func(status Status)                                             // after each message that was sent or given up
+}
+
+// Status is how one sender fares.
+type Status struct {
+	Sender  string    `json:"sender"`
+	Sent    int       `json:"sent"`
+	Failed  int       `json:"failed"`  // messages given up
+	Dropped int       `json:"dropped"` // questions that found the queue full
+	Problem string    `json:"problem,omitempty"`
+	Last    time.Time `json:"last,omitzero"` // when the last message was sent or given up
+}
+
+// Post gives questions to all senders. It is safe for concurrent use.
+type Post struct {
+	o       Options
+	clerks  []*clerk
+	ctx     context.Context // ends when Close gives up waiting
+	cancel  context.CancelFunc
+	closing chan struct{}
+	once    sync.Once
+	done    sync.WaitGroup
+}
+
+// clerk serves one sender.
+type clerk struct {
+	p      *Post
+	sender Sender
+
+	mu      sync.Mutex
+	waiting []told
+	running bool
+	status  Status
+}
+
+// told is a question on its way to one sender.
+type told struct {
+	notice  approval.Notice
+	reached func()
+}
+
+// New checks the options. Nothing runs until there is something to tell.
+func New(o Options) (*Post, error) {
+	if len(o.Senders) == 0 || o.Clock == nil || o.NewID == nil {
+		return nil, errors.New("notify: Options.Senders, Clock and NewID are required")
+	}
+	if o.Queue < 0 || o.Tries < 0 || o.Backoff < 0 || o.Longest < 0 || o.Timeout < 0 || o.Gap < 0 {
+		return nil, errors.New("notify: Options has a negative number")
+	}
+	for _, d := range []struct {
+		value     *time.Duration
+		otherwise time.Duration
+	}{{&o.Backoff, time.Second}, {&o.Longest, time.Minute}, {&o.Timeout, 10 * time.Second}, {&o.Gap, 2 * time.Second}} {
+		if *d.value == 0 {
+			*d.value = d.otherwise
+		}
+	}
+	if o.Queue == 0 {
+		o.Queue = 1000
+	}
+	if o.Tries == 0 {
+		o.Tries = 5
+	}
+	p := &Post{o: o, closing: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	for _, s := range o.Senders {
+		p.clerks = append(p.clerks, &clerk{p: p, sender: s, status: Status{Sender: s.Name()}})
+	}
+	return p, nil
+}
+
+// Tell queues a question for every sender and returns at once. What it returns
+// is closed when the first of them has taken it.
+func (p *Post) Tell(n approval.Notice) <-chan struct{} {
+	reached := make(chan struct{})
+	first := sync.OnceFunc(func() { close(reached) })
+	for _, c := range p.clerks {
+		c.add(told{n, first})
+	}
+	return reached
+}
+
+// Status returns how each sender fares.
+func (p *Post) Status() []Status {
+	out := make([]Status, 0, len(p.clerks))
+	for _, c := range p.clerks {
+		c.mu.Lock()
+		out = append(out, c.status)
+		c.mu.Unlock()
+	}
+	return out
+}
+
+// Close sends what waits, with one try each, until ctx ends. It is idempotent.
+func (p *Post) Close(ctx context.Context) error {
+	p.once.Do(func() { close(p.closing) })
+	for _, c := range p.clerks { // what is being added has been added
+		c.mu.Lock()
+		c.mu.Unlock()
+	}
+	stop := context.AfterFunc(ctx, p.cancel)
+	defer stop()
+	p.done.Wait()
+	p.cancel()
+	return nil
+}
+
+// add queues for one sender, and starts its work when it has none.
+func (c *clerk) add(t told) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.p.closing:
+		return
+	default:
+	}
+	if len(c.waiting) >= c.p.o.Queue {
+		c.status.Dropped++
+		return
+	}
+	c.waiting = append(c.waiting, t)
+	if !c.running {
+		c.running = true
+		c.p.done.Go(c.work)
+	}
+}
+
+// take empties the queue; with nothing in it the work is over.
+func (c *clerk) take() []told {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	batch := c.waiting
+	c.waiting = nil
+	c.running = len(batch) > 0
+	return batch
+}
+
+// work sends until nothing waits.
+func (c *clerk) work() {
+	for {
+		batch := c.take()
+		if len(batch) == 0 {
+			return
+		}
+		for tenant, some := range byTenant(batch) {
+			c.deliver(tenant, some)
+		}
+		c.pause(c.p.o.Gap)
+	}
+}
+
+// byTenant keeps what belongs to one tenant out of the messages of another.
+func byTenant(batch []told) map[runtime.Tenant][]told {
+	out := map[runtime.Tenant][]told{}
+	for _, t := range batch {
+		out[t.notice.Tenant] = append(out[t.notice.Tenant], t)
+	}
+	return out
+}
+
+// deliver sends one message, with as many tries as there are.
+func (c *clerk) deliver(tenant runtime.Tenant, batch []told) {
+	o := &c.p.o
+	notices := make([]approval.Notice, len(batch))
+	for i, t := range batch {
+		notices[i] = t.notice
+	}
+	m := compose(o.NewID(), o.Link, notices)
+	var err error
+	for try := range o.Tries {
+		if err = c.try(m); err == nil || final(err) || try+1 == o.Tries || !c.pause(c.wait(try, err)) {
+			break
+		}
+	}
+	if err == nil {
+		if o.Reached != nil {
+			o.Reached(c.p.ctx, tenant, c.sender.Name())
+		}
+		for _, t := range batch {
+			t.reached()
+		}
+	}
+	c.note(err)
+}
+
+// final reports an error that no further try mends.
+func final(err error) bool {
+	var refused *Refused
+	return errors.As(err, &refused)
+}
+
+// try sends once. A sender that panics has failed.
+func (c *clerk) try(m Message) (err error) {
+	ctx, cancel := context.WithTimeout(c.p.ctx, c.p.o.Timeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = &Refused{fmt.Errorf("the sender failed: %v", p)}
+		}
+	}()
+	if err = c.sender.Send(ctx, m); err != nil && c.p.ctx.Err() != nil {
+		return &Refused{ErrClosed}
+	}
+	return err
+}
+
+// wait is how long to wait after a try: what the other side says, else the
+// backoff with up to half of it at random, so that many do not come back at once.
+func (c *clerk) wait(try int, err error) time.Duration {
+	var later *Later
+	if errors.As(err, &later) && later.After > 0 {
+		return min(later.After, c.p.o.Longest)
+	}
+	d := min(c.p.o.Backoff<<min(try, 20), c.p.o.Longest)
+	return d/2 + rand.N(d/2+1)
+}
+
+// pause waits; false when the post is closing: then nothing is tried again.
+func (c *clerk) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.p.closing:
+		return false
+	}
+}
+
+// note keeps how a message ended.
+func (c *clerk) note(err error) {
+	c.mu.Lock()
+	c.status.Last, c.status.Problem = c.p.o.Clock().UTC(), ""
+	if err == nil {
+		c.status.Sent++
+	} else {
+		c.status.Failed++
+		c.status.Problem = err.Error()
+	}
+	now := c.status
+	c.mu.Unlock()
+	if c.p.o.Changed != nil {
+		c.p.o.Changed(now)
+	}
+}
