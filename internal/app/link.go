@@ -87,14 +87,19 @@ func (a *App) seal(ctx context.Context, name string, secret runtime.Secret, host
 			Hint: "pipe the key in, or give --file FILE",
 		}
 	}
-	err := a.trail.Event(ctx, audit.Event{
-		Kind: "vault.set", Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
-		Fields: map[string]string{"name": name, "hosts": strings.Join(hosts, " ")},
-	})
-	if err != nil {
+	if err := a.vaultEvent(ctx, "vault.set", name, hosts); err != nil {
 		return 0, err
 	}
 	return a.vault.Set(ctx, runtime.DefaultTenant, name, secret, hosts)
+}
+
+// vaultEvent records what is about to be done to a secret, by name.
+func (a *App) vaultEvent(ctx context.Context, kind, name string, hosts []string) error {
+	fields := map[string]string{"name": name}
+	if len(hosts) > 0 {
+		fields["hosts"] = strings.Join(hosts, " ")
+	}
+	return a.trail.Event(ctx, audit.Event{Kind: kind, Principal: a.Operator().ID, Tenant: runtime.DefaultTenant, Fields: fields})
 }
 
 // Unlink removes the credential of a service and, of the services that use it,
@@ -123,11 +128,7 @@ func (a *App) Unlink(ctx context.Context, name string) (removed bool, services [
 
 // RemoveSecret removes a stored credential; false when there was none.
 func (a *App) RemoveSecret(ctx context.Context, name string) (bool, error) {
-	err := a.trail.Event(ctx, audit.Event{
-		Kind: "vault.remove", Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
-		Fields: map[string]string{"name": name},
-	})
-	if err != nil {
+	if err := a.vaultEvent(ctx, "vault.remove", name, nil); err != nil {
 		return false, err
 	}
 	return a.vault.Remove(ctx, runtime.DefaultTenant, name)

@@ -196,7 +196,7 @@ func TestFlippedBits(t *testing.T) {
 	r := newRig(t)
 	r.set(t, tenant, "gh.token", canary)
 	row := slices.Clone(r.store.rows[place{tenant, "gh.token"}].Ciphertext)
-	wrapped := slices.Clone(r.store.keys[tenant])
+	wrapped := slices.Clone(r.store.keys[tenant][0].Wrapped)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -206,7 +206,7 @@ func TestFlippedBits(t *testing.T) {
 		bit := random.IntN(len(flipped) * 8)
 		flipped[bit/8] ^= 1 << (bit % 8)
 		edit(r, func(s *vault.Sealed) { s.Ciphertext = sealed })
-		r.store.keys[tenant] = key
+		r.store.keys[tenant][0].Wrapped = key
 		r.Forget()
 		c, err := r.Credential(t.Context(), tenant, bearer("gh.token"))
 		if c.Found() || runtime.AsError(err).Reason != runtime.ReasonTampered {
@@ -214,7 +214,7 @@ func TestFlippedBits(t *testing.T) {
 		}
 	}
 	edit(r, func(s *vault.Sealed) { s.Ciphertext = row })
-	r.store.keys[tenant] = wrapped
+	r.store.keys[tenant][0].Wrapped = wrapped
 	r.Forget()
 	if r.value(t, tenant, "gh.token") != canary {
 		t.Error("the unchanged secret does not open")
@@ -227,7 +227,7 @@ func TestWrongMasterKey(t *testing.T) {
 		"as it is":             func(*memory) {},
 		"check value removed":  func(m *memory) { m.check = nil },
 		"check value replaced": func(m *memory) { m.check = []byte("x") },
-		"tenant key removed":   func(m *memory) { m.keys = map[runtime.Tenant][]byte{} },
+		"tenant key removed":   func(m *memory) { m.keys = map[runtime.Tenant][]vault.TenantKey{} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
