@@ -127,14 +127,23 @@ func (a *App) settleKeys(ctx context.Context, keys []vault.MasterKey) {
 		return
 	}
 	defer unlock()
+	if err := a.settleOn(ctx, keys); err != nil {
+		a.o.Log.Warn().Err(err).Msg("a rotation of the master key was cut short and cannot be ended; the key in force is used")
+	}
+}
+
+// settleOn keeps the one of these keys that the vault uses. The caller has the
+// lock of the keys; without it the one of a rotation under way could go.
+func (a *App) settleOn(ctx context.Context, keys []vault.MasterKey) error {
+	if stale, err := a.vault.Stale(ctx); err != nil || stale {
+		return err
+	}
 	for _, key := range keys {
 		if a.vault.Uses(key) {
-			if err := a.wrapper.Settle(ctx, key); err != nil {
-				a.o.Log.Warn().Err(err).Msg("a rotation of the master key was cut short and cannot be ended; the key in force is used")
-			}
-			return
+			return a.wrapper.Settle(ctx, key)
 		}
 	}
+	return nil
 }
 
 // writeDefaultPolicy gives a new home its policy file, commented.

@@ -131,7 +131,7 @@ func (k *Kimbap) Furnish(t testing.TB, o Options) {
 		}
 	}
 	if !o.Unlinked {
-		if _, _, err := a.SetSecret(t.Context(), Secret, runtime.NewSecret(Key), nil); err != nil {
+		if _, _, err := a.SetSecret(t.Context(), Secret, runtime.NewSecret(Key), app.SecretOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
