@@ -75,6 +75,7 @@ type App struct {
 
 	locked    atomic.Pointer[runtime.Error] // why the vault is, for the operator; nil: it is open
 	keyAgain  time.Time                     // when a key service is asked again; of the watch
+	lingers   time.Time                     // until then a locked vault lets the log hide what was open; of the watch
 	files     string                        // fingerprint of the services and policy before they were first read
 	authority struct {
 		sync.Mutex

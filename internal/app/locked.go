@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"runtime/debug"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -14,6 +15,10 @@ import (
 // keyPause is the time between two questions to what keeps the master key, other
 // than a file, while the vault is locked.
 const keyPause = 5 * time.Second
+
+// linger is how long after a lock the log still hides the values that were open:
+// requests that carried them may end, and be logged, until then.
+const linger = time.Minute
 
 // startsLocked notes why a used vault cannot be opened, and reports whether this
 // App may start all the same. A key that is wrong or broken refuses the start.
@@ -88,6 +93,7 @@ func (a *App) followVault(ctx context.Context) {
 func (a *App) sealVault(ctx context.Context, why *runtime.Error) {
 	a.locked.Store(why) // first: callers get the right words
 	a.vault.Lock()
+	a.lingers = a.o.Clock().Add(linger)
 	a.authority.Lock()
 	a.authority.ca = nil
 	a.authority.Unlock()
@@ -97,6 +103,15 @@ func (a *App) sealVault(ctx context.Context, why *runtime.Error) {
 		a.o.Log.Error().Err(err).Msg("the locking is not recorded")
 	}
 	a.writeState()
+}
+
+// dropLive takes from a locked vault what the log does not need any more.
+func (a *App) dropLive() {
+	if !a.lingers.IsZero() && !a.o.Clock().Before(a.lingers) {
+		a.lingers = time.Time{}
+		a.vault.DropLive()
+		debug.FreeOSMemory() // pages with old values on them go back, as far as they are free
+	}
 }
 
 // unlock opens the vault again once it may and can be, and then serves the hosts

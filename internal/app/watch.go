@@ -53,6 +53,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 		}
 		last = now
 		if a.Locked() != nil {
+			a.dropLive()
 			a.unlock(ctx)
 		}
 		a.refreshCA(ctx, ca)

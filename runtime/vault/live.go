@@ -49,3 +49,12 @@ func (v *Vault) Live() []runtime.Secret {
 	}
 	return nil
 }
+
+// DropLive forgets them. Call it on a locked vault once nothing that was on its
+// way with one of them can still be logged.
+func (v *Vault) DropLive() {
+	v.live.mu.Lock()
+	defer v.live.mu.Unlock()
+	clear(v.live.known)
+	v.live.values.Store(nil)
+}
