@@ -67,7 +67,9 @@ func (v *Vault) put(ctx context.Context, row Sealed, value runtime.Secret) (int,
 		}
 		next := row
 		next.Version = stored.Version + 1
-		return next, v.seal(t, &next, []byte(value.Reveal()))
+		plain := []byte(value.Reveal())
+		defer clear(plain)
+		return next, v.seal(t, &next, plain)
 	})
 }
 
@@ -137,7 +139,9 @@ func (v *Vault) Rotate(ctx context.Context, of runtime.Tenant, name string, valu
 		if err := refuse(name, row.Authorities, expires, v.o.Clock()); err != nil {
 			return row, err
 		}
-		return row, v.seal(t, &row, []byte(value.Reveal()))
+		plain := []byte(value.Reveal())
+		defer clear(plain)
+		return row, v.seal(t, &row, plain)
 	})
 }
 
