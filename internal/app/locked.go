@@ -89,6 +89,15 @@ func (a *App) followVault(ctx context.Context) {
 	}
 }
 
+// renewKey takes up a new master key before the watch does, for a request that
+// needs it now. A vault that was locked meanwhile stays so.
+func (a *App) renewKey(ctx context.Context) error {
+	if err := a.ordered(ctx); err != nil {
+		return err
+	}
+	return a.unlockVault(ctx)
+}
+
 // sealVault closes the vault and what was opened with it.
 func (a *App) sealVault(ctx context.Context, why *runtime.Error) {
 	a.locked.Store(why) // first: callers get the right words

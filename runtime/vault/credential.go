@@ -95,7 +95,7 @@ func (v *Vault) read(ctx context.Context, at place) (*opened, error) {
 	if !found {
 		return &opened{}, nil
 	}
-	t, err := v.tenant(ctx, at.tenant)
+	t, err := v.tenantWith(ctx, at.tenant, row.KeyVersion)
 	if err != nil {
 		return nil, err
 	}

@@ -334,3 +334,58 @@ func TestLockTakesWhatWasOpen(t *testing.T) {
 		t.Errorf("%+v %v %v", l, ordered, err)
 	}
 }
+
+// A process that is asked for a credential after a rotation, before it was told
+// to forget, takes up the new keys by itself.
+func TestRotationsAreTakenUpWhenNeeded(t *testing.T) {
+	r := newRig(t)
+	r.set(t, tenant, "n", canary)
+	w := newKeeper(t, keyA)
+	var other *vault.Vault
+	renewed := 0
+	key, err := vault.ParseMasterKey(keyA)
+	if err == nil {
+		other, err = vault.New(vault.Options{Store: r.store, Key: key, Clock: r.clock.Now, Renew: func(ctx context.Context) error {
+			renewed++
+			return other.Unlock(ctx, w.keys...)
+		}})
+	}
+	if err == nil {
+		err = other.Open(t.Context()) // has the tenant's first key open now
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, _, err := r.RotateTenantKey(t.Context(), tenant); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.RotateMaster(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		held, err := r.SealFor(t.Context(), tenant, "approval", []byte("held"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plain, err := other.OpenFor(t.Context(), tenant, "approval", held, nil); err != nil || string(plain) != "held" {
+			t.Errorf("what the other has sealed: %q %v", plain, err)
+		}
+		if c, err := other.Credential(t.Context(), tenant, bearer("n")); err != nil || c.Value.Reveal() != canary {
+			t.Errorf("after a rotation: %v", err)
+		}
+		other.Forget()
+		if c, err := other.Credential(t.Context(), tenant, bearer("n")); err != nil || c.Value.Reveal() != canary {
+			t.Errorf("and forgotten: %v", err)
+		}
+	}
+	if renewed != 3 {
+		t.Errorf("the key was renewed %d times", renewed)
+	}
+	w.keys = newKeeper(t, keyB).keys // the place has another key: no way to go on
+	if _, err := r.RotateMaster(t.Context(), newKeeper(t, keyA)); err != nil {
+		t.Fatal(err)
+	}
+	other.Forget()
+	_, err = other.Credential(t.Context(), tenant, bearer("n"))
+	wants(t, err, runtime.CodeVaultLocked, runtime.ReasonWrongMasterKey)
+}

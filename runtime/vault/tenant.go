@@ -44,22 +44,48 @@ func (t *tenant) of(version int) *tenantKey {
 // tenant returns the opened keys of a tenant, making one for a new tenant. A
 // locked vault has none.
 func (v *Vault) tenant(ctx context.Context, name runtime.Tenant) (*tenant, error) {
+	return v.tenantWith(ctx, name, 0)
+}
+
+// tenantWith returns keys that include a version, if there is one: a rotation by
+// another process is in the store before this one is told to forget.
+func (v *Vault) tenantWith(ctx context.Context, name runtime.Tenant, version int) (*tenant, error) {
 	k, memory := v.keys.Load(), v.memory.Load()
 	if k == nil {
 		return nil, v.locked()
 	}
-	if t, ok := memory.tenants.Load(name); ok {
+	if t, ok := memory.tenants.Load(name); ok && t.(*tenant).newest().version >= version {
 		return t.(*tenant), nil
 	}
 	if name == "" {
 		return nil, &runtime.Error{Code: runtime.CodeInternal, Msg: "a tenant without a name has no key"}
 	}
 	t, err := v.openTenant(ctx, k, name)
+	if err != nil && v.o.Renew != nil && runtime.AsError(err).Reason == runtime.ReasonWrongMasterKey {
+		if k, memory, err = v.renew(ctx); err == nil {
+			t, err = v.openTenant(ctx, k, name)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	kept, _ := memory.tenants.LoadOrStore(name, t)
-	return kept.(*tenant), nil
+	memory.tenants.Store(name, t)
+	return t, nil
+}
+
+// renew takes up the master key of a rotation. Many who need it ask once.
+func (v *Vault) renew(ctx context.Context) (*keys, *memory, error) {
+	_, err, _ := v.renewal.Do("", func() (any, error) {
+		if stale, err := v.Stale(ctx); err != nil || !stale {
+			return nil, err
+		}
+		return nil, v.o.Renew(context.WithoutCancel(ctx))
+	})
+	k, memory := v.keys.Load(), v.memory.Load()
+	if err == nil && k == nil {
+		err = v.locked()
+	}
+	return k, memory, err
 }
 
 // openTenant reads the keys of a tenant and opens them.
@@ -165,12 +191,25 @@ func (v *Vault) OpenFor(ctx context.Context, tenant runtime.Tenant, purpose stri
 	if err != nil {
 		return nil, err
 	}
-	for i := len(t.versions) - 1; i >= 0; i-- {
+	bound := fields(string(tenant), purpose, string(aad))
+	if plain, err := t.openFor(purpose, sealed, bound, 0); !errors.Is(err, ErrTampered) {
+		return plain, err
+	}
+	newer, err := v.tenantWith(ctx, tenant, t.newest().version+1) // of a rotation that we were not told of yet
+	if err != nil {
+		return nil, err
+	}
+	return newer.openFor(purpose, sealed, bound, len(t.versions))
+}
+
+// openFor tries the versions above one, the newest first.
+func (t *tenant) openFor(purpose string, sealed, bound []byte, above int) ([]byte, error) {
+	for i := len(t.versions) - 1; i >= above; i-- {
 		s, err := t.versions[i].sealer(purpose)
 		if err != nil {
 			return nil, err
 		}
-		if plain, err := s.Open(sealed, fields(string(tenant), purpose, string(aad))); err == nil {
+		if plain, err := s.Open(sealed, bound); err == nil {
 			return plain, nil
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -17,6 +19,9 @@ type Options struct {
 	Key   MasterKey // none: the vault is locked until [Vault.Unlock]
 	Clock func() time.Time
 	Fetch Fetcher // of values that other stores keep; nil: they are refused
+	// Renew calls Unlock with the keys that are kept now. It is called when another
+	// process has rotated the master key; nil: what needs a key fails then.
+	Renew func(ctx context.Context) error
 }
 
 // Vault opens and keeps secrets. It is safe for concurrent use; several
@@ -28,6 +33,7 @@ type Vault struct {
 	memory  atomic.Pointer[memory] // replaced whole by Forget
 	used    sync.Map               // place → *atomic.Int64, microseconds of the last use not yet written
 	fetched fetched
+	renewal singleflight.Group
 	live    live
 }
 
