@@ -53,6 +53,9 @@ const (
 	ReasonTooManyRequests     Reason = "too_many_requests"    // in flight of one principal, or their bodies
 	ReasonAtCapacity          Reason = "at_capacity"          // all principals together have what there is
 	ReasonNoMasterKey         Reason = "no_master_key"        // the key file is gone
+	ReasonKeyUnavailable      Reason = "key_unavailable"      // what keeps the master key does not answer
+	ReasonLocked              Reason = "locked"               // the owner locked the vault (kimbap lock)
+	ReasonReference           Reason = "reference_failed"     // another store did not give a credential
 	ReasonPortInUse           Reason = "port_in_use"          // somebody listens there already
 	ReasonNotFound            Reason = "not_found"            // what was named does not exist
 	ReasonNoHome              Reason = "no_home"              // no home folder yet

@@ -55,9 +55,9 @@ func replayQuery(since time.Duration, agent string) app.ReplayQuery {
 func (c *cli) sayReplay(r *app.Replay) {
 	for _, part := range []struct {
 		title string
-		list  []app.Change
+		list  []app.Rejudged
 	}{{"changes", r.Changes}, {"unknown", r.Unknown}} {
-		counts, first, order := map[string]int{}, map[string]app.Change{}, []string{}
+		counts, first, order := map[string]int{}, map[string]app.Rejudged{}, []string{}
 		for _, change := range part.list {
 			key := strings.Join([]string{change.Agent, string(change.Action), string(change.Was), string(change.Now), change.NowBy, change.Why}, "\x00")
 			if counts[key]++; counts[key] == 1 {

@@ -25,6 +25,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/policy"
 	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
 	"github.com/kimbap-run/kimbap/runtime/vault"
+	"github.com/kimbap-run/kimbap/runtime/vault/wrap"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/rest"
 )
@@ -45,10 +46,11 @@ type Options struct {
 	Strict bool             // with Create: the stricter default policy
 	Slot   string           // audit slot of a long-lived process; "" means the shared SlotCLI
 	Only   string           // load this one service only; "" loads all
-	// StartLocked opens a used vault whose master key file is missing as locked
-	// instead of refusing: hosts without a service are still served, and status
-	// can be asked.
+	// StartLocked opens a used vault whose master key is missing, or that its owner
+	// locked, as locked instead of refusing: hosts without a service are still
+	// served, and status can be asked.
 	StartLocked bool
+	KeyFrom     string // where the master key is now, for its move to master_key.source; "": there
 }
 
 // App is one kimbap over one home. Its stages are safe for concurrent use;
@@ -62,6 +64,7 @@ type App struct {
 
 	store     *sqlite.DB
 	vault     *vault.Vault
+	wrapper   vault.KeyWrapper
 	identity  *identity.Identity
 	policy    *policy.Live
 	limiter   *limit.Limiter
@@ -76,6 +79,8 @@ type App struct {
 	pipeline  *runtime.Pipeline
 
 	locked    atomic.Pointer[runtime.Error] // why the vault is, for the operator; nil: it is open
+	keyAgain  time.Time                     // when a key service is asked again; of the watch
+	lingers   time.Time                     // until then a locked vault lets the log hide what was open; of the watch
 	files     string                        // fingerprint of the services and policy before they were first read
 	authority struct {
 		sync.Mutex
@@ -178,18 +183,26 @@ func (a *App) openStore(ctx context.Context) (err error) {
 	return nil
 }
 
-func (a *App) openVault(ctx context.Context) error {
-	key, err := a.masterKey(ctx)
-	if err != nil && !a.startsLocked(err) {
+func (a *App) openVault(ctx context.Context) (err error) {
+	if a.wrapper, err = a.keyWrapper(a.keySource()); err != nil {
 		return err
 	}
-	a.vault, err = vault.New(vault.Options{Store: a.store, Key: key, Clock: a.o.Clock})
+	a.vault, err = vault.New(vault.Options{
+		Store: a.store, Clock: a.o.Clock, Fetch: wrap.Commands{Env: a.o.Env, Timeout: fetchTimeout},
+		Renew: a.renewKey,
+	})
 	if err != nil {
 		return err
 	}
 	a.onClose(a.vault.Flush)
 	if a.o.LogTo != nil {
 		a.o.LogTo.hide(a.vault.Live)
+	}
+	if err = a.ordered(ctx); err == nil {
+		err = a.unlockVault(ctx)
+	}
+	if err != nil && !a.startsLocked(err) {
+		return err
 	}
 	return a.vault.Open(ctx)
 }

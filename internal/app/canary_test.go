@@ -24,7 +24,7 @@ func TestSecretsAreNowhereElse(t *testing.T) {
 	const callers = "sk-callers-own-91be02aa"
 	k := apptest.New(t, apptest.Options{Policy: askWrites, Unlinked: true, Serve: app.ServeOptions{RequireToken: true}})
 	person := k.Open(t, "")
-	if _, _, err := person.SetSecret(t.Context(), apptest.Secret, runtime.NewSecret(canary), nil); err != nil {
+	if _, _, err := person.SetSecret(t.Context(), apptest.Secret, runtime.NewSecret(canary), app.SecretOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	secret, _, err := person.CreateToken(t.Context(), app.TokenGrant{Agent: "canary", Scopes: []string{"*"}, TTL: time.Hour})

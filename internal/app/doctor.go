@@ -32,8 +32,11 @@ func (a *App) doctorKey(context.Context) Finding {
 	if why := a.Locked(); why != nil {
 		return Finding{"master key", "fail", why.Msg, why.Hint}
 	}
-	if a.config.MasterKey.Source == "env" {
+	switch source := a.config.MasterKey.Source; source {
+	case "env":
 		return Finding{"master key", "warn", "from the environment: every program of this shell could read it", "unset it there and use master_key.source: file"}
+	case "keyring", "command", "transit":
+		return Finding{"master key", "ok", "kept by: " + source, ""}
 	}
 	return Finding{"master key", "ok", fmt.Sprintf("%s, mode %04o", a.home.MasterKey(), a.keyFileMode()), ""}
 }

@@ -16,14 +16,16 @@ import (
 type Home struct{ Dir string }
 
 // The files of a home.
-func (h Home) Config() string    { return filepath.Join(h.Dir, "config.yaml") }
-func (h Home) Policy() string    { return filepath.Join(h.Dir, "policy.yaml") }
-func (h Home) MasterKey() string { return filepath.Join(h.Dir, "master.key") }
-func (h Home) Database() string  { return filepath.Join(h.Dir, "kimbap.db") }
-func (h Home) Services() string  { return filepath.Join(h.Dir, "services") }
-func (h Home) CA() string        { return filepath.Join(h.Dir, "ca") }
-func (h Home) Audit() string     { return filepath.Join(h.Dir, "audit") }
-func (h Home) State() string     { return filepath.Join(h.Dir, "state") }
+func (h Home) Config() string     { return filepath.Join(h.Dir, "config.yaml") }
+func (h Home) Policy() string     { return filepath.Join(h.Dir, "policy.yaml") }
+func (h Home) MasterKey() string  { return filepath.Join(h.Dir, "master.key") }
+func (h Home) WrappedKey() string { return filepath.Join(h.Dir, "master.wrapped") }
+func (h Home) KeyLock() string    { return filepath.Join(h.Dir, "keys.lock") }
+func (h Home) Database() string   { return filepath.Join(h.Dir, "kimbap.db") }
+func (h Home) Services() string   { return filepath.Join(h.Dir, "services") }
+func (h Home) CA() string         { return filepath.Join(h.Dir, "ca") }
+func (h Home) Audit() string      { return filepath.Join(h.Dir, "audit") }
+func (h Home) State() string      { return filepath.Join(h.Dir, "state") }
 
 // Exists reports whether the folder has been made a home. One of the two files
 // is enough: a home that lost its database must not get an empty one.

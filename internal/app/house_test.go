@@ -95,7 +95,7 @@ var owners = map[string][]string{
 	"github.com/itchyny/gojq":             {"services/rest"},
 	"github.com/getkin/kin-openapi":       {"services/openapi"},
 	"filippo.io/age":                      {"runtime/vault"},
-	"github.com/zalando/go-keyring":       {"runtime/vault"},
+	"github.com/zalando/go-keyring":       {"runtime/vault/wrap"},
 	"github.com/prometheus/client_golang": {"internal/server"},
 	"github.com/andybalholm/brotli":       {"services/rest"},
 	"github.com/klauspost/compress":       {"services/rest"},

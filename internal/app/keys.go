@@ -2,9 +2,7 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,32 +12,138 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/sink"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 	"github.com/kimbap-run/kimbap/runtime/vault"
+	"github.com/kimbap-run/kimbap/runtime/vault/wrap"
 )
 
-// masterKey takes the key from where the configuration says. A vault that has
-// never been opened gets a new 0600 file: that of a new home, and of one whose
-// making was cut short or is under way in another process.
-func (a *App) masterKey(ctx context.Context) (vault.MasterKey, error) {
-	if a.config.MasterKey.Source == "env" {
-		return vault.ParseMasterKey(a.config.MasterKey.Value.Reveal())
+// fetchTimeout is how long the command of a reference may take.
+const fetchTimeout = 15 * time.Second
+
+// keyWrapper is where the master key is kept, by the name of a source.
+func (a *App) keyWrapper(source string) (vault.KeyWrapper, error) {
+	k := a.config.MasterKey
+	service := func(c wrap.Cipher) vault.KeyWrapper { return wrap.Service{Path: a.home.WrappedKey(), Cipher: c} }
+	switch source {
+	case "auto", "file":
+		return wrap.File{Path: a.home.MasterKey()}, nil
+	case "env":
+		return wrap.Env{Key: runtime.NewSecret(k.Value.Reveal()), Following: runtime.NewSecret(k.Next.Reveal())}, nil
+	case "keyring":
+		home, err := filepath.Abs(a.home.Dir)
+		return wrap.Keyring{Home: home, Env: a.o.Env}, err
+	case "command":
+		if len(k.Command) == 0 {
+			break
+		}
+		return service(wrap.Command{Argv: k.Command, Env: a.o.Env, Pass: k.CommandEnv, Timeout: k.Timeout.Duration()}), nil
+	case "transit":
+		t, err := wrap.NewTransit(wrap.TransitOptions{
+			Address: k.Transit.Address, Mount: k.Transit.Mount, Key: k.Transit.Key, Namespace: k.Transit.Namespace,
+			Token: runtime.NewSecret(k.Transit.Token.Reveal()), CAFile: k.Transit.CAFile, Timeout: k.Timeout.Duration(),
+		})
+		return service(t), err
 	}
-	path := a.home.MasterKey()
-	key, err := vault.LoadMasterKey(path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return key, err
+	return nil, &runtime.Error{
+		Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%q is no place that a master key can be kept in, or config.yaml does not say how", source),
+		Hint: "file, keyring, command or transit; see master_key in docs/vault.md",
 	}
-	used, cerr := a.store.CheckValue(ctx)
-	if cerr != nil {
-		return key, cerr
+}
+
+// keySource is the place that holds the key now.
+func (a *App) keySource() string {
+	if a.o.KeyFrom != "" {
+		return a.o.KeyFrom
+	}
+	return a.config.MasterKey.Source
+}
+
+// unlockVault opens the vault with the one of the kept keys that proves to be in
+// force. A vault that has never been opened gets a new key: that of a new home,
+// and of one whose making was cut short or is under way in another process.
+func (a *App) unlockVault(ctx context.Context) error {
+	keys, err := a.wrapper.Keys(ctx)
+	if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNoMasterKey {
+		keys, err = a.firstKey(ctx, e)
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.vault.Unlock(ctx, keys...); err != nil {
+		return err
+	}
+	if len(keys) > 1 {
+		a.settleKeys(ctx, keys)
+	}
+	return nil
+}
+
+// firstKey makes the key of a vault that was never opened; for a used one it
+// returns why that has none.
+func (a *App) firstKey(ctx context.Context, why *runtime.Error) ([]vault.MasterKey, error) {
+	used, err := a.store.CheckValue(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if used != nil {
-		return key, &runtime.Error{
-			Code: runtime.CodeVaultLocked, Reason: runtime.ReasonNoMasterKey,
-			Msg:  fmt.Sprintf("the master key %s is missing, so nothing in this vault can be opened", path),
-			Hint: "put the file back (a running proxy takes it up by itself), or move the home away and start with: kimbap init", Err: err,
+		return nil, a.keyGone(why)
+	}
+	unlock, err := a.lockKeys(ctx, keyLockWait)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	keys, err := a.wrapper.Keys(ctx) // another process may have been faster
+	if err == nil {
+		return keys, nil
+	}
+	if runtime.AsError(err).Reason != runtime.ReasonNoMasterKey {
+		return nil, err
+	}
+	key, err := a.wrapper.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []vault.MasterKey{key}, a.wrapper.Settle(ctx, key)
+}
+
+// keyGone says where the key of a used vault should be.
+func (a *App) keyGone(why *runtime.Error) error {
+	e := &runtime.Error{
+		Code: runtime.CodeVaultLocked, Reason: runtime.ReasonNoMasterKey, Err: why.Err,
+		Msg:  why.Msg + ", so nothing in this vault can be opened",
+		Hint: "put it back there; if it is elsewhere, say so in master_key of config.yaml, or move it: kimbap vault rotate --master-key --from file",
+	}
+	if _, file := a.wrapper.(wrap.File); file {
+		e.Msg = fmt.Sprintf("the master key %s is missing, so nothing in this vault can be opened", a.home.MasterKey())
+		e.Hint = "put the file back (a running proxy takes it up by itself), or move the home away and start with: kimbap init"
+	}
+	return e
+}
+
+// settleKeys ends a rotation that was cut short: the key in force is kept alone.
+// Where a rotation is under way it leaves everything to that.
+func (a *App) settleKeys(ctx context.Context, keys []vault.MasterKey) {
+	unlock, err := a.lockKeys(ctx, 0)
+	if err != nil {
+		return
+	}
+	defer unlock()
+	if err := a.settleOn(ctx, keys); err != nil {
+		a.o.Log.Warn().Err(err).Msg("a rotation of the master key was cut short and cannot be ended; the key in force is used")
+	}
+}
+
+// settleOn keeps the one of these keys that the vault uses. The caller has the
+// lock of the keys; without it the one of a rotation under way could go.
+func (a *App) settleOn(ctx context.Context, keys []vault.MasterKey) error {
+	if stale, err := a.vault.Stale(ctx); err != nil || stale {
+		return err
+	}
+	for _, key := range keys {
+		if a.vault.Uses(key) {
+			return a.wrapper.Settle(ctx, key)
 		}
 	}
-	return vault.NewMasterKeyFile(path)
+	return nil
 }
 
 // writeDefaultPolicy gives a new home its policy file, commented.

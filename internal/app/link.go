@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
@@ -41,7 +42,7 @@ func (a *App) Link(ctx context.Context, name string, secret runtime.Secret) (Lin
 		return Linked{}, err
 	}
 	hosts := a.Services().AuthoritiesOf(service.Auth.Ref)
-	version, err := a.seal(ctx, service.Auth.Ref, secret, hosts)
+	version, err := a.seal(ctx, service.Auth.Ref, secret, hosts, time.Time{})
 	if err != nil {
 		return Linked{}, err
 	}
@@ -58,43 +59,27 @@ func needsNone(s *services.Service) error {
 	}
 }
 
-// SetSecret stores a value under a name, bound to the given hosts or else to
-// those of all installed services that name it.
-func (a *App) SetSecret(ctx context.Context, name string, secret runtime.Secret, hosts []string) (int, []string, error) {
-	if len(hosts) == 0 {
-		hosts = a.Services().AuthoritiesOf(name)
-	}
-	if len(hosts) == 0 {
-		return 0, nil, &runtime.Error{
-			Code: runtime.CodeInvalidInput,
-			Msg:  fmt.Sprintf("no installed service names the credential %q, so kimbap cannot know where it may go", name),
-			Hint: "kimbap vault set " + shellQuote(name) + " --host api.example.com:443",
-		}
-	}
-	hosts, err := services.CanonicalAuthorities(hosts)
-	if err != nil {
-		return 0, nil, invalid(err, "kimbap vault set --help")
-	}
-	version, err := a.seal(ctx, name, secret, hosts)
-	return version, hosts, err
-}
-
 // seal seals one secret and records that it was done, before and by name only.
-func (a *App) seal(ctx context.Context, name string, secret runtime.Secret, hosts []string) (int, error) {
+func (a *App) seal(ctx context.Context, name string, secret runtime.Secret, hosts []string, expires time.Time) (int, error) {
 	if secret.Empty() {
 		return 0, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Msg: "the credential is empty: nothing came on stdin",
 			Hint: "pipe the key in, or give --file FILE",
 		}
 	}
-	err := a.trail.Event(ctx, audit.Event{
-		Kind: "vault.set", Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
-		Fields: map[string]string{"name": name, "hosts": strings.Join(hosts, " ")},
-	})
-	if err != nil {
+	if err := a.vaultEvent(ctx, "vault.set", name, hosts); err != nil {
 		return 0, err
 	}
-	return a.vault.Set(ctx, runtime.DefaultTenant, name, secret, hosts)
+	return a.vault.SetUntil(ctx, runtime.DefaultTenant, name, secret, hosts, expires)
+}
+
+// vaultEvent records what is about to be done to a secret, by name.
+func (a *App) vaultEvent(ctx context.Context, kind, name string, hosts []string) error {
+	fields := map[string]string{"name": name}
+	if len(hosts) > 0 {
+		fields["hosts"] = strings.Join(hosts, " ")
+	}
+	return a.trail.Event(ctx, audit.Event{Kind: kind, Principal: a.Operator().ID, Tenant: runtime.DefaultTenant, Fields: fields})
 }
 
 // Unlink removes the credential of a service and, of the services that use it,
@@ -123,11 +108,7 @@ func (a *App) Unlink(ctx context.Context, name string) (removed bool, services [
 
 // RemoveSecret removes a stored credential; false when there was none.
 func (a *App) RemoveSecret(ctx context.Context, name string) (bool, error) {
-	err := a.trail.Event(ctx, audit.Event{
-		Kind: "vault.remove", Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
-		Fields: map[string]string{"name": name},
-	})
-	if err != nil {
+	if err := a.vaultEvent(ctx, "vault.remove", name, nil); err != nil {
 		return false, err
 	}
 	return a.vault.Remove(ctx, runtime.DefaultTenant, name)

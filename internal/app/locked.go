@@ -2,22 +2,52 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"runtime/debug"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
-	"github.com/kimbap-run/kimbap/runtime/vault"
+	"github.com/kimbap-run/kimbap/runtime/vault/wrap"
 )
 
-// startsLocked notes why a used vault has no master key, and reports whether
-// this App may open without. Every other fault of a key refuses the start.
+// keyPause is the time between two questions to what keeps the master key, other
+// than a file, while the vault is locked.
+const keyPause = 5 * time.Second
+
+// linger is how long after a lock the log still hides the values that were open:
+// requests that carried them may end, and be logged, until then.
+const linger = time.Minute
+
+// startsLocked notes why a used vault cannot be opened, and reports whether this
+// App may start all the same. A key that is wrong or broken refuses the start.
 func (a *App) startsLocked(err error) bool {
 	why := runtime.AsError(err)
-	if !a.o.StartLocked || why.Code != runtime.CodeVaultLocked || why.Reason != runtime.ReasonNoMasterKey {
+	if !a.o.StartLocked || why.Code != runtime.CodeVaultLocked {
 		return false
 	}
-	a.locked.Store(why)
-	return true
+	switch why.Reason {
+	case runtime.ReasonNoMasterKey, runtime.ReasonKeyUnavailable, runtime.ReasonLocked:
+		a.locked.Store(why)
+		return true
+	}
+	return false
+}
+
+// ordered is the error of a vault that its owner locked, nil when nobody did.
+// What the vault has open is closed with it.
+func (a *App) ordered(ctx context.Context) error {
+	l, locked, err := a.vault.Ordered(ctx)
+	if err != nil || !locked {
+		return err
+	}
+	a.vault.Lock()
+	return &runtime.Error{
+		Code: runtime.CodeVaultLocked, Reason: runtime.ReasonLocked, Stage: runtime.StageCredential,
+		Msg:  fmt.Sprintf("the vault is locked by its owner (%s, %s)", l.By, l.Since.UTC().Format(time.RFC3339)),
+		Hint: "kimbap unlock",
+	}
 }
 
 // Locked says to the operator why no stored key can be used, nil when they can.
@@ -30,16 +60,72 @@ func (a *App) refusal() *runtime.Error {
 	if why == nil {
 		return nil
 	}
-	return &runtime.Error{
+	e := &runtime.Error{
 		Code: why.Code, Reason: why.Reason, Stage: runtime.StageSurface,
 		Msg:  "the vault is locked: its master key cannot be used, so kimbap serves no host of a service",
 		Hint: "the owner of this kimbap can repair it, kimbap status says how; hosts without a service are served meanwhile", Err: why,
 	}
+	if why.Reason == runtime.ReasonLocked {
+		e.Msg = "the vault is locked by the owner of this kimbap, so it serves no host of a service"
+		e.Hint = "the owner opens it with kimbap unlock; hosts without a service are served meanwhile"
+	}
+	return e
 }
 
-// unlock takes the master key up again once its file is back, and then serves
-// the hosts of services without a restart. A key that is not the right one is
-// said once, and looked at again.
+// followVault takes up what another process did to the vault: locked it, or gave
+// it another master key. Call it before what was opened is forgotten.
+func (a *App) followVault(ctx context.Context) {
+	if a.Locked() != nil {
+		return // unlock looks
+	}
+	err := a.ordered(ctx)
+	if err == nil {
+		if stale, serr := a.vault.Stale(ctx); serr == nil && stale {
+			err = a.unlockVault(ctx)
+		}
+	}
+	if err != nil && runtime.CodeOf(err) == runtime.CodeVaultLocked {
+		a.sealVault(ctx, runtime.AsError(err))
+	}
+}
+
+// renewKey takes up a new master key before the watch does, for a request that
+// needs it now. A vault that was locked meanwhile stays so.
+func (a *App) renewKey(ctx context.Context) error {
+	if err := a.ordered(ctx); err != nil {
+		return err
+	}
+	return a.unlockVault(ctx)
+}
+
+// sealVault closes the vault and what was opened with it.
+func (a *App) sealVault(ctx context.Context, why *runtime.Error) {
+	a.locked.Store(why) // first: callers get the right words
+	a.vault.Lock()
+	a.lingers = a.o.Clock().Add(linger)
+	a.authority.Lock()
+	a.authority.ca = nil
+	a.authority.Unlock()
+	a.o.Log.Warn().Err(why).Msg("the vault is locked: hosts of services are refused")
+	event := audit.Event{Kind: "vault.locked", Principal: "kimbap", Fields: map[string]string{"reason": string(why.Reason)}}
+	if err := a.trail.Event(ctx, event); err != nil {
+		a.o.Log.Error().Err(err).Msg("the locking is not recorded")
+	}
+	a.writeState()
+}
+
+// dropLive takes from a locked vault what the log does not need any more.
+func (a *App) dropLive() {
+	if !a.lingers.IsZero() && !a.o.Clock().Before(a.lingers) {
+		a.lingers = time.Time{}
+		a.vault.DropLive()
+		debug.FreeOSMemory() // pages with old values on them go back, as far as they are free
+	}
+}
+
+// unlock opens the vault again once it may and can be, and then serves the hosts
+// of services without a restart. A key that is not the right one is said once,
+// and looked at again.
 func (a *App) unlock(ctx context.Context) {
 	err := a.takeKey(ctx)
 	if err == nil {
@@ -48,7 +134,7 @@ func (a *App) unlock(ctx context.Context) {
 	was := a.Locked()
 	if err == nil {
 		a.locked.Store(nil)
-		a.o.Log.Warn().Msg("the master key is back: the vault is open again")
+		a.o.Log.Warn().Msg("the vault is open again")
 		a.writeState()
 		return
 	}
@@ -62,12 +148,17 @@ func (a *App) unlock(ctx context.Context) {
 // takeKey opens what the master key protects: the vault, then the authority
 // where this App serves with it.
 func (a *App) takeKey(ctx context.Context) error {
+	if err := a.ordered(ctx); err != nil {
+		return err
+	}
 	if a.vault.Locked() {
-		key, err := vault.LoadMasterKey(a.home.MasterKey())
-		if err != nil {
-			return err
+		if _, file := a.wrapper.(wrap.File); !file && a.Locked() != nil && a.Locked().Reason != runtime.ReasonLocked {
+			if a.o.Clock().Before(a.keyAgain) {
+				return a.Locked()
+			}
+			a.keyAgain = a.o.Clock().Add(keyPause)
 		}
-		if err := a.vault.Unlock(ctx, key); err != nil {
+		if err := a.unlockVault(ctx); err != nil {
 			return err
 		}
 	}
@@ -81,8 +172,41 @@ func (a *App) takeKey(ctx context.Context) error {
 	return nil
 }
 
-// missing reports whether it is the key's file that is not there.
+// missing reports whether it is the key that is not there.
 func missing(e *runtime.Error) bool { return e.Reason == runtime.ReasonNoMasterKey }
+
+// LockVault closes the vault for every process over the home, also for those to
+// come, until [App.UnlockVault]. Running proxies follow within a second.
+func (a *App) LockVault(ctx context.Context) error {
+	if err := a.trail.Event(ctx, audit.Event{Kind: "vault.lock", Principal: a.Operator().ID}); err != nil {
+		return err
+	}
+	if err := a.vault.SetLock(ctx, true, a.Operator().ID); err != nil {
+		return err
+	}
+	if a.Locked() == nil {
+		a.locked.Store(runtime.AsError(a.ordered(ctx)))
+	}
+	return nil
+}
+
+// UnlockVault lifts the order of [App.LockVault]. The error says what else keeps
+// the vault locked.
+func (a *App) UnlockVault(ctx context.Context) error {
+	if err := a.trail.Event(ctx, audit.Event{Kind: "vault.unlock", Principal: a.Operator().ID}); err != nil {
+		return err
+	}
+	if err := a.vault.SetLock(ctx, false, ""); err != nil {
+		return err
+	}
+	if a.vault.Locked() {
+		if err := a.unlockVault(ctx); err != nil {
+			return err
+		}
+	}
+	a.locked.Store(nil)
+	return nil
+}
 
 // startEvent is the record of a proxy's start.
 func (a *App) startEvent(addr net.Addr) audit.Event {

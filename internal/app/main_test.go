@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	goruntime "runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // role names what this test binary does when a test starts it again.
@@ -28,6 +30,7 @@ func TestMain(m *testing.M) {
 
 // child is another process over the home in args[0].
 func child(what string, args []string) int {
+	goruntime.LockOSThread() // strace counts the steps of each thread by itself
 	if what == "approvals" {
 		return approvalsChild(args)
 	}
@@ -53,6 +56,12 @@ func child(what string, args []string) int {
 				break
 			}
 		}
+	case "rotate-master":
+		_, err = a.RotateMasterKey(context.Background())
+	case "rotate-tenant":
+		_, err = a.RotateTenantKey(context.Background())
+	case "rotate-secret":
+		_, err = a.RotateSecret(context.Background(), "secret-0", runtime.NewSecret("rotated-"+args[1]), time.Time{})
 	}
 	if closing := a.Close(); err == nil {
 		err = closing

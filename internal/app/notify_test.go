@@ -23,7 +23,7 @@ func told(t *testing.T, more string) *apptest.Kimbap {
 		Config: "approval:\n  notify:\n    - {type: webhook, url: https://hooks.test/in, secret: notify.key}\n" + more,
 		Prepare: func(k *apptest.Kimbap) {
 			for name, host := range map[string]string{"notify.key": "hooks.test:443", "notify.slack": "slack.com:443"} {
-				if _, _, err := k.App.SetSecret(t.Context(), name, runtime.NewSecret("key-of-"+name+"-5e77"), []string{host}); err != nil {
+				if _, _, err := k.App.SetSecret(t.Context(), name, runtime.NewSecret("key-of-"+name+"-5e77"), app.SecretOptions{Hosts: []string{host}}); err != nil {
 					t.Fatal(err)
 				}
 			}

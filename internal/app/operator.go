@@ -132,17 +132,25 @@ func (a *App) Rebind(ctx context.Context, name string) (Linked, error) {
 	if !ok {
 		return Linked{}, a.unknownService(name)
 	}
-	stored, err := a.vault.Credential(ctx, runtime.DefaultTenant, service.Auth)
-	if err != nil {
+	if service.Auth.Ref == "" {
+		return Linked{}, needsNone(service)
+	}
+	hosts := a.Services().AuthoritiesOf(service.Auth.Ref)
+	if err := a.vaultEvent(ctx, "vault.rebind", service.Auth.Ref, hosts); err != nil {
 		return Linked{}, err
 	}
-	if !stored.Found() {
+	version, err := a.vault.Rebind(ctx, runtime.DefaultTenant, service.Auth.Ref, hosts)
+	if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNotFound {
 		return Linked{}, &runtime.Error{
 			Code: runtime.CodeNoCredential, Msg: fmt.Sprintf("no key is stored for %s", name),
 			Hint: "kimbap link " + shellQuote(name),
 		}
 	}
-	hosts := a.Services().AuthoritiesOf(service.Auth.Ref)
-	version, err := a.seal(ctx, service.Auth.Ref, stored.Value, hosts)
+	if user := service.Auth.UsernameRef; err == nil && user != "" {
+		_, err = a.vault.Rebind(ctx, runtime.DefaultTenant, user, a.Services().AuthoritiesOf(user))
+		if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNotFound {
+			err = nil
+		}
+	}
 	return Linked{Service: service.Name, Secret: service.Auth.Ref, Version: version, Hosts: hosts}, err
 }

@@ -126,7 +126,7 @@ func TestOpenTunnelUsesTheReplacedSecret(t *testing.T) {
 		t.Fatalf("%d %+v", a.Status, a.Problem)
 	}
 	const replaced = "sk-live-replaced-77c1a1c2e8"
-	if _, _, err := k.Open(t, "").SetSecret(t.Context(), apptest.Secret, runtime.NewSecret(replaced), nil); err != nil {
+	if _, _, err := k.Open(t, "").SetSecret(t.Context(), apptest.Secret, runtime.NewSecret(replaced), app.SecretOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	apptest.Within(t, soon, "the new secret at the upstream", func() bool {

@@ -22,14 +22,14 @@ type ReplayQuery struct {
 
 // Replay is what a draft would have said of recorded requests.
 type Replay struct {
-	Requests int      `json:"requests"`
-	Same     int      `json:"same"`
-	Changes  []Change `json:"changes"`
-	Unknown  []Change `json:"unknown"` // the record does not hold what the draft looks at
+	Requests int        `json:"requests"`
+	Same     int        `json:"same"`
+	Changes  []Rejudged `json:"changes"`
+	Unknown  []Rejudged `json:"unknown"` // the record does not hold what the draft looks at
 }
 
-// Change is one request that the draft judges otherwise.
-type Change struct {
+// Rejudged is one request that the draft judges otherwise.
+type Rejudged struct {
 	ID     string         `json:"id"`
 	Time   time.Time      `json:"time"`
 	Agent  string         `json:"agent"`
@@ -45,10 +45,10 @@ type Change struct {
 // Replay judges the recorded requests by the draft. Rate limits are not counted
 // again. Nothing is sent or recorded.
 func (a *App) Replay(ctx context.Context, d *Draft, q ReplayQuery) (*Replay, error) {
-	out := &Replay{Changes: []Change{}, Unknown: []Change{}}
+	out := &Replay{Changes: []Rejudged{}, Unknown: []Rejudged{}}
 	err := a.judged(ctx, q, func(r *recorded) {
 		out.Requests++
-		verdict, c := d.again(r), Change{
+		verdict, c := d.again(r), Rejudged{
 			ID: r.ID, Time: r.Time, Agent: r.Agent, Action: r.Action, Host: r.Host, Was: r.Effect, By: r.Rule,
 		}
 		c.Now, c.NowBy, c.Why = verdict.Effect, verdict.Rule, verdict.Reason

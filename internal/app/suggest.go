@@ -18,7 +18,7 @@ type Suggestion struct {
 	Scopes   map[string][]Scope `json:"scopes"` // of tokens, by agent
 	Requests int                `json:"requests"`
 	Kept     int                `json:"kept"`  // let through then, and by the suggestion
-	Wider    []Change           `json:"wider"` // denied then, and let through by the suggestion
+	Wider    []Rejudged         `json:"wider"` // denied then, and let through by the suggestion
 }
 
 // Scope is a scope of a token.
@@ -59,7 +59,7 @@ func (a *App) Suggest(ctx context.Context, q ReplayQuery) (*Suggestion, error) {
 			Msg: "the trail has no request of that time and agent", Hint: "kimbap audit tail",
 		}
 	}
-	s := &Suggestion{Requests: requests, Scopes: map[string][]Scope{}, Wider: []Change{}}
+	s := &Suggestion{Requests: requests, Scopes: map[string][]Scope{}, Wider: []Rejudged{}}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Suggested from %d recorded requests. What is not named is denied to these\n# agents; what was asked of a person then is still asked.\nversion: 1\nrules:\n", requests)
 	who := slices.SortedFunc(maps.Keys(seen), func(a, b doer) int {
@@ -177,7 +177,7 @@ func (a *App) prove(ctx context.Context, s *Suggestion, q ReplayQuery) error {
 		case passed:
 			lost = r
 		case verdict.Effect != runtime.EffectDeny:
-			s.Wider = append(s.Wider, Change{
+			s.Wider = append(s.Wider, Rejudged{
 				ID: r.ID, Time: r.Time, Agent: r.Agent, Action: r.Action, Host: r.Host,
 				Was: r.Effect, By: r.Rule, Now: verdict.Effect, NowBy: verdict.Rule,
 			})

@@ -24,7 +24,7 @@ import (
 // disk, for root too.
 func TestNothingLeavesWhileTheTrailCannotBeWritten(t *testing.T) {
 	k := apptest.New(t, apptest.Options{Unlinked: true})
-	if _, _, err := k.App.SetSecret(t.Context(), apptest.Secret, runtime.NewSecret(apptest.Key), nil); err != nil {
+	if _, _, err := k.App.SetSecret(t.Context(), apptest.Secret, runtime.NewSecret(apptest.Key), app.SecretOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	release := fillDisk(t, k)
@@ -32,7 +32,7 @@ func TestNothingLeavesWhileTheTrailCannotBeWritten(t *testing.T) {
 	if a.Status != 503 || a.Problem.Code != "audit_unavailable" {
 		t.Errorf("%d %+v", a.Status, a.Problem)
 	}
-	if _, _, err := k.App.SetSecret(t.Context(), "notes.token", runtime.NewSecret("other"), nil); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
+	if _, _, err := k.App.SetSecret(t.Context(), "notes.token", runtime.NewSecret("other"), app.SecretOptions{}); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
 		t.Errorf("a secret was stored without a record: %v", err)
 	}
 	if k.App.Health(t.Context()) == nil {

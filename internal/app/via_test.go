@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 	"github.com/kimbap-run/kimbap/proxy/egress/egresstest"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -38,7 +39,7 @@ func behindProxy(t *testing.T, o egresstest.Options, url string) (*apptest.Kimba
 // runs inside, and what is mapped by upstream.resolve does not go there.
 func TestEverythingLeavesThroughTheUpstreamProxy(t *testing.T) {
 	k, p := behindProxy(t, egresstest.Options{User: "agent", Password: "canary-f00d word"}, "http://agent:"+viaPassword+"@PROXY")
-	if _, _, err := k.App.SetSecret(t.Context(), "far.token", runtime.NewSecret("far-key"), nil); err != nil {
+	if _, _, err := k.App.SetSecret(t.Context(), "far.token", runtime.NewSecret("far-key"), app.SecretOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	mark := k.Mark(t)

@@ -38,6 +38,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 		}
 		if now, err := a.store.Changes(ctx); err != nil || now != counter {
 			// A store that does not answer may hide a revocation: forget as well.
+			a.followVault(ctx)
 			a.vault.Forget()
 			a.identity.Forget()
 			a.rest.Forget()
@@ -53,6 +54,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 		}
 		last = now
 		if a.Locked() != nil {
+			a.dropLive()
 			a.unlock(ctx)
 		}
 		a.refreshCA(ctx, ca)

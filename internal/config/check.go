@@ -134,3 +134,15 @@ func checkHold(text string) error {
 func notYet(what, fix string) error {
 	return wrong{what + " is not supported by this version", fix}
 }
+
+// checkVariable accepts the name of a variable that a command may get. Ours are
+// not among them: they may hold the master key.
+func checkVariable(name string) error {
+	if name == "" || strings.ContainsAny(name, "= \t\x00") {
+		return wrong{fmt.Sprintf("%q is not the name of a variable", name), "write for example AWS_PROFILE"}
+	}
+	if strings.HasPrefix(name, "KIMBAP_") {
+		return wrong{fmt.Sprintf("%s is kimbap's own, and no command gets it", name), "remove it"}
+	}
+	return nil
+}

@@ -114,10 +114,23 @@ type Store struct {
 	DSN string // always "" in this version: sqlite in the home
 }
 
-// MasterKey says where the key of the vault comes from.
+// MasterKey says where the key of the vault is kept.
 type MasterKey struct {
-	Source string // auto, file or env
+	Source string // auto (which is file), file, env, keyring, command or transit
 	Value  Secret // with source env only
+	Next   Secret // with source env only: the key that shall follow
+
+	Command    []string // with source command: run with one more argument, wrap or unwrap
+	CommandEnv []string // names of further variables that it gets
+	Timeout    Duration // of an external key service
+	Transit    Transit
+}
+
+// Transit is the transit engine of a HashiCorp Vault.
+type Transit struct {
+	Address, Mount, Key, Namespace string
+	Token                          Secret
+	CAFile                         string // PEM, added to the system's roots
 }
 
 // Exec bounds scripts.
@@ -143,7 +156,7 @@ func defaults() *Config {
 		Audit:     Audit{Durability: "full"},
 		Approval:  Approval{Hold: "auto", Expires: Duration(8 * time.Hour)},
 		Policy:    Policy{Source: "file"},
-		MasterKey: MasterKey{Source: "auto"},
+		MasterKey: MasterKey{Source: "auto", Timeout: Duration(10 * time.Second), Transit: Transit{Mount: "transit"}},
 		Exec:      Exec{Timeout: Duration(30 * time.Second), Heap: 96 << 20, Calls: 500, Workers: 2},
 		Serve:     Serve{Listen: "127.0.0.1:8080"},
 		Debug:     Debug{Mutations: "off"},

@@ -100,7 +100,7 @@ approval: {hold: 20s, expires: 2h, notify: [{type: webhook, url: https://hooks.e
 policy:   {source: file, path: rules}
 admin:    {listen: ""}
 store:    {dsn: ""}
-master_key: {source: file}
+master_key: {source: file, command: [key-service, --fast], command_env: [AWS_PROFILE], timeout: 2s, transit: {address: "https://vault.example", mount: keys, key: kimbap, namespace: team, token: hunter2, ca_file: vault.pem}}
 exec:     {timeout: 5s, heap: 64MiB, calls: 10, workers: 1}
 serve:    {listen: 127.0.0.1:8081}
 debug:    {mutations: verify}
@@ -110,10 +110,10 @@ func TestEveryKey(t *testing.T) {
 	path := write(t, full)
 	c := mustLoad(t, path, nil, nil)
 	dir := filepath.Dir(path)
-	got := fmt.Sprint(c.Proxy, c.Egress, c.Upstream, c.Audit, c.Approval, c.Policy, c.MasterKey.Source, c.Exec, c.Serve, c.Debug)
+	got := fmt.Sprint(c.Proxy, c.Egress, c.Upstream, c.Audit, c.Approval, c.Policy, c.MasterKey, c.Exec, c.Serve, c.Debug)
 	want := fmt.Sprintf("{127.0.0.1:7799 token all deny std [secret] [*.corp.example] {100 50 32768 40 20} false} {deny [127.0.0.0/8 db.corp.example] [10.0.0.0/8]} "+
 		"{map[api.demo.test:443:127.0.0.1:18443] %[1]s/corp.pem 3s 1m 1m30s} {%[1]s/trail full [{file %[1]s/copy.jsonl true}]} "+
-		"{20s 2h [webhook https://hooks.example.com/in] https://console.example.com/{id}} {file %[1]s/rules}file{5s 64MiB 10 1} {127.0.0.1:8081} {verify}", dir)
+		"{20s 2h [webhook https://hooks.example.com/in] https://console.example.com/{id}} {file %[1]s/rules} {file [secret] [secret] [key-service --fast] [AWS_PROFILE] 2s {https://vault.example keys kimbap team [secret] %[1]s/vault.pem}} {5s 64MiB 10 1} {127.0.0.1:8081} {verify}", dir)
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -160,7 +160,9 @@ func TestProblemsOfEnvironmentAndFlags(t *testing.T) {
 		{name: "proxy url with a port too high", env: "KIMBAP_PROXY_UPSTREAM_PROXY=http://u:hunter2@h:70000", want: "this is not the URL of a proxy"},
 		{name: "proxy user with a colon", env: "KIMBAP_PROXY_UPSTREAM_PROXY=http://u%3Av:hunter2@h:3128", want: "which Basic cannot carry"},
 		{name: "no proxy", env: "KIMBAP_PROXY_UPSTREAM_NO_PROXY=10.0.0.0/99", want: "is neither a range, an address nor a host"},
-		{name: "later key source", env: "KIMBAP_MASTER_KEY_SOURCE=transit", want: "master_key.source: transit is not supported by this version"},
+		{name: "transit without a place", env: "KIMBAP_MASTER_KEY_SOURCE=transit", want: "the address, the key or the token is missing"},
+		{name: "command without one", env: "KIMBAP_MASTER_KEY_SOURCE=command", want: "master_key.source is command, but there is no command"},
+		{name: "our own variable for a command", env: "KIMBAP_MASTER_KEY_COMMAND_ENV=HOME,KIMBAP_MASTER_KEY", want: "is kimbap's own, and no command gets it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			flags := map[string]string{}

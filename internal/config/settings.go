@@ -42,7 +42,7 @@ const (
 
 // settings is the list of all keys, bound to c.
 func (c *Config) settings() []setting {
-	return slices.Concat(c.trafficSettings(), c.keepingSettings(), c.laterSettings())
+	return slices.Concat(c.trafficSettings(), c.keepingSettings(), c.keySettings(), c.laterSettings())
 }
 
 // trafficSettings are those of requests on their way.
@@ -85,7 +85,24 @@ func (c *Config) keepingSettings() []setting {
 		duration("approval.expires", &c.Approval.Expires, time.Minute, 90*24*time.Hour),
 		choice("policy.source", &c.Policy.Source, "file"),
 		asPath(text("policy.path", &c.Policy.Path, anything)),
-		choice("master_key.source", &c.MasterKey.Source, "auto", "file", "env", "keyring", "command", "transit"),
+	}
+}
+
+// keySettings are those of the master key.
+func (c *Config) keySettings() []setting {
+	k, t := &c.MasterKey, &c.MasterKey.Transit
+	return []setting{
+		choice("master_key.source", &k.Source, "auto", "file", "env", "keyring", "command", "transit"),
+		list("master_key.command", &k.Command, anything),
+		list("master_key.command_env", &k.CommandEnv, checkVariable),
+		duration("master_key.timeout", &k.Timeout, 100*time.Millisecond, 5*time.Minute),
+		text("master_key.transit.address", &t.Address, anything),
+		text("master_key.transit.mount", &t.Mount, anything),
+		text("master_key.transit.key", &t.Key, anything),
+		text("master_key.transit.namespace", &t.Namespace, anything),
+		hidden("master_key.transit.token", &t.Token, anything),
+		twin("master_key.transit.token_file", &t.Token, anything),
+		asPath(text("master_key.transit.ca_file", &t.CAFile, anything)),
 	}
 }
 

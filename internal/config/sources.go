@@ -15,7 +15,7 @@ func envName(key string) string {
 func variable(name string) place { return place{file: "environment variable " + name} }
 
 func (l *loader) readEnvironment() {
-	known := map[string]bool{"KIMBAP_MASTER_KEY": true, "KIMBAP_MASTER_KEY_FILE": true}
+	known := map[string]bool{keyName: true, keyName + "_FILE": true, nextKeyName: true, nextKeyName + "_FILE": true}
 	for _, s := range l.order {
 		name := envName(s.key)
 		known[name] = true
@@ -86,35 +86,55 @@ func (l *loader) fromText(s setting, text string, at place) {
 	}
 }
 
-// readMasterKey takes the key from its variable or the file that its twin
-// names. Setting either means source: env when the source is left to auto.
+// The variables of the master key and of the one that shall follow it.
+const (
+	keyName     = "KIMBAP_MASTER_KEY"
+	nextKeyName = "KIMBAP_MASTER_KEY_NEXT"
+)
+
+// readMasterKey takes the keys from their variables or the files that their
+// twins name. Setting one means source: env when the source is left to auto.
 func (l *loader) readMasterKey() {
-	const name, fileName = "KIMBAP_MASTER_KEY", "KIMBAP_MASTER_KEY_FILE"
-	value, file, at := lookup(l.env, name), lookup(l.env, fileName), variable(name)
-	mk := &l.cfg.MasterKey
-	if value != "" && file != "" {
-		l.both(at, name, fileName)
+	value, at, ok := l.secretVariable(keyName)
+	next, _, nextOK := l.secretVariable(nextKeyName)
+	if !ok || !nextOK {
 		return
 	}
-	if file != "" {
-		at = variable(fileName)
-		text, err := l.secretFile(file, at)
-		if err != nil {
-			l.problem(at, err)
-			return
-		}
-		value = text
-	}
+	mk := &l.cfg.MasterKey
 	switch {
 	case mk.Source == "auto" && value != "":
 		mk.Source, mk.Value, l.places["master_key.source"] = "env", newSecret(value), at
 	case mk.Source == "env" && value != "":
 		mk.Value = newSecret(value)
 	case mk.Source == "env":
-		l.problem(l.places["master_key.source"], wrong{"master_key.source is env, but there is no key", "set " + name + " or " + fileName})
+		l.problem(l.places["master_key.source"], wrong{"master_key.source is env, but there is no key", "set " + keyName + " or " + keyName + "_FILE"})
 	case value != "":
 		l.problem(at, wrong{"it is set, but master_key.source is " + mk.Source, "unset it, or write master_key: {source: env}"})
 	}
+	if mk.Source == "env" {
+		mk.Next = newSecret(next)
+	}
+}
+
+// secretVariable reads a variable or the file that its twin names; false when
+// something is wrong, which is noted.
+func (l *loader) secretVariable(name string) (value string, at place, ok bool) {
+	value, at = lookup(l.env, name), variable(name)
+	file := lookup(l.env, name+"_FILE")
+	if file == "" {
+		return value, at, true
+	}
+	if value != "" {
+		l.both(at, name, name+"_FILE")
+		return "", at, false
+	}
+	at = variable(name + "_FILE")
+	value, err := l.secretFile(file, at)
+	if err != nil {
+		l.problem(at, err)
+		return "", at, false
+	}
+	return value, at, true
 }
 
 // checkTogether looks at values that are right alone and wrong together, and at
@@ -138,9 +158,11 @@ func (l *loader) checkTogether() {
 	if c.Audit.Durability != "full" {
 		refuse("audit.durability", notYet("audit.durability: "+c.Audit.Durability, "write full"))
 	}
-	switch c.MasterKey.Source {
-	case "keyring", "command", "transit":
-		refuse("master_key.source", notYet("master_key.source: "+c.MasterKey.Source, "write auto, file or env"))
+	switch k := c.MasterKey; {
+	case k.Source == "command" && (len(k.Command) == 0 || k.Command[0] == ""):
+		refuse("master_key.source", wrong{"master_key.source is command, but there is no command", `write master_key: {source: command, command: [/usr/local/bin/key-service]}`})
+	case k.Source == "transit" && (k.Transit.Address == "" || k.Transit.Key == "" || k.Transit.Token.Empty()):
+		refuse("master_key.source", wrong{"master_key.source is transit, but the address, the key or the token is missing", "set master_key.transit.address, .key and .token_file"})
 	}
 	if c.Admin.Listen != "" {
 		refuse("admin.listen", notYet("an admin listener", `write ""`))

@@ -16,7 +16,11 @@ type opened struct {
 	credential runtime.Credential
 	expires    time.Time
 	used       *atomic.Int64
+	reference  *Reference // the value is not in credential, it must be fetched
+	seal       string     // of reference: what is fetched stays good as long as this
 }
+
+func (o *opened) found() bool { return o.credential.Found() || o.reference != nil }
 
 // Credential implements [runtime.Vault]. An expired secret is as good as none.
 // A user name from the vault narrows where the pair may go to what both allow.
@@ -50,7 +54,7 @@ func (v *Vault) Credential(ctx context.Context, tenant runtime.Tenant, auth *run
 // lookUp returns the credential of one place, from memory when it can.
 func (v *Vault) lookUp(ctx context.Context, at place) (runtime.Credential, error) {
 	if v.Locked() { // before the store is asked: "none is stored" would let the caller's own key pass
-		return runtime.Credential{}, locked()
+		return runtime.Credential{}, v.locked()
 	}
 	memory := v.memory.Load()
 	kept, ok := memory.secrets.Load(at)
@@ -62,7 +66,7 @@ func (v *Vault) lookUp(ctx context.Context, at place) (runtime.Credential, error
 		kept, _ = memory.secrets.LoadOrStore(at, o)
 	}
 	o := kept.(*opened)
-	if !o.credential.Found() {
+	if !o.found() {
 		return runtime.Credential{}, nil
 	}
 	now := v.o.Clock()
@@ -70,7 +74,16 @@ func (v *Vault) lookUp(ctx context.Context, at place) (runtime.Credential, error
 		return runtime.Credential{}, nil
 	}
 	o.used.Store(now.UnixMicro())
-	return o.credential, nil
+	if o.reference == nil {
+		return o.credential, nil
+	}
+	value, err := v.fetch(ctx, at, o)
+	if err != nil {
+		return runtime.Credential{}, err
+	}
+	c := o.credential
+	c.Value = value
+	return c, nil
 }
 
 // read takes a secret from the store and opens it.
@@ -82,23 +95,44 @@ func (v *Vault) read(ctx context.Context, at place) (*opened, error) {
 	if !found {
 		return &opened{}, nil
 	}
-	t, err := v.tenant(ctx, at.tenant)
+	t, err := v.tenantWith(ctx, at.tenant, row.KeyVersion)
 	if err != nil {
 		return nil, err
 	}
 	row.Tenant, row.Name = at.tenant, at.name // what was asked for, whatever the row says
-	plain, err := t.secrets.Open(row.Ciphertext, secretFields(&row))
-	if err != nil || len(plain) == 0 || len(row.Authorities) == 0 {
-		return nil, tampered(fmt.Sprintf("the stored credential %q", at.name))
+	plain, err := t.open(&row)
+	if err != nil {
+		return nil, err
 	}
-	value := runtime.NewSecret(string(plain))
-	clear(plain)
-	v.live.add(value)
 	used, _ := v.used.LoadOrStore(at, new(atomic.Int64))
-	return &opened{
-		credential: runtime.Credential{Name: at.name, Version: row.Version, Value: value, Authorities: row.Authorities},
+	o := &opened{
+		credential: runtime.Credential{Name: at.name, Version: row.Version, Authorities: row.Authorities},
 		expires:    row.Expires, used: used.(*atomic.Int64),
-	}, nil
+	}
+	if row.Reference != "" {
+		o.seal = string(row.Ciphertext)
+		o.reference, err = parseReference(row.Reference)
+		return o, err
+	}
+	o.credential.Value = runtime.NewSecret(string(plain))
+	clear(plain)
+	v.live.add(o.credential.Value)
+	return o, nil
+}
+
+// open returns the value of a stored secret, nothing for a reference. Whatever
+// was changed in the row is an error.
+func (t *tenant) open(row *Sealed) ([]byte, error) {
+	what := fmt.Sprintf("the stored credential %q", row.Name)
+	key := t.of(row.KeyVersion)
+	if key == nil {
+		return nil, tampered(what)
+	}
+	plain, err := key.secrets.Open(row.Ciphertext, secretFields(row))
+	if err != nil || (len(plain) == 0) != (row.Reference != "") || len(row.Authorities) == 0 {
+		return nil, tampered(what)
+	}
+	return plain, nil
 }
 
 // Flush writes the last uses since the previous Flush, one batch per tenant.

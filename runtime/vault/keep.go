@@ -22,12 +22,14 @@ const (
 
 // Entry is what may be shown of a stored secret: everything but the value.
 type Entry struct {
+	Tenant      runtime.Tenant
 	Name        string
 	Version     int
 	Authorities []string
-	Created     time.Time // of this version
-	LastUsed    time.Time // zero: never; up to a few seconds late
-	Expires     time.Time // zero: never
+	Reference   *Reference // nil: the value itself is stored
+	Created     time.Time  // of this version
+	LastUsed    time.Time  // zero: never; up to a few seconds late
+	Expires     time.Time  // zero: never
 }
 
 // Set seals a value as the next version of a name and returns the version. The
@@ -40,39 +42,127 @@ func (v *Vault) Set(ctx context.Context, tenant runtime.Tenant, name string, val
 // SetUntil is [Vault.Set] for a value that is not used from expires on; the
 // zero time means never.
 func (v *Vault) SetUntil(ctx context.Context, tenant runtime.Tenant, name string, value runtime.Secret, authorities []string, expires time.Time) (int, error) {
-	if err := refuse(name, value, authorities, expires, v.o.Clock()); err != nil {
+	if err := refuseValue(name, value); err != nil {
 		return 0, err
 	}
-	t, err := v.tenant(ctx, tenant)
-	if err != nil {
+	return v.put(ctx, Sealed{Tenant: tenant, Name: name, Authorities: authorities, Expires: expires}, value)
+}
+
+// SetReference stores where a value is fetched, instead of a value.
+func (v *Vault) SetReference(ctx context.Context, tenant runtime.Tenant, name string, r Reference, authorities []string, expires time.Time) (int, error) {
+	if wrong := r.check(); wrong != "" {
+		return 0, invalid("give the command after --, as in: kimbap vault set "+name+" -- pass show "+name, "the reference %s", wrong)
+	}
+	return v.put(ctx, Sealed{Tenant: tenant, Name: name, Authorities: authorities, Expires: expires, Reference: r.encode()}, runtime.Secret{})
+}
+
+// put seals a row as the next version of its name.
+func (v *Vault) put(ctx context.Context, row Sealed, value runtime.Secret) (int, error) {
+	if err := refuse(row.Name, row.Authorities, row.Expires, v.o.Clock()); err != nil {
 		return 0, err
 	}
-	row := Sealed{Tenant: tenant, Name: name, Created: micro(v.o.Clock()), Expires: micro(expires)}
-	row.Authorities = slices.Clone(authorities)
-	slices.Sort(row.Authorities)
-	row.Authorities = slices.Compact(row.Authorities)
-	v.live.add(value)
+	return v.next(ctx, row.Tenant, row.Name, func(t *tenant, stored Sealed, _ bool) (Sealed, error) {
+		if !value.Empty() {
+			v.live.add(value)
+		}
+		next := row
+		next.Version = stored.Version + 1
+		plain := []byte(value.Reveal())
+		defer clear(plain)
+		return next, v.seal(t, &next, plain)
+	})
+}
+
+// next stores the version that change makes from the one that is stored, again
+// when another process was faster, and returns its number.
+func (v *Vault) next(ctx context.Context, of runtime.Tenant, name string, change func(t *tenant, stored Sealed, found bool) (Sealed, error)) (int, error) {
 	defer v.Forget()
 	for range attempts {
-		stored, _, err := v.o.Store.Secret(ctx, tenant, name)
+		t, err := v.tenant(ctx, of)
+		if err != nil {
+			return 0, err
+		}
+		stored, found, err := v.o.Store.Secret(ctx, of, name)
 		if err != nil {
 			return 0, unknowable(err)
 		}
-		row.Version = stored.Version + 1
-		if row.Ciphertext, err = t.secrets.Seal([]byte(value.Reveal()), secretFields(&row)); err != nil {
+		row, err := change(t, stored, found)
+		if err != nil {
 			return 0, err
 		}
-		if err = v.o.Store.PutSecret(ctx, row); err == nil {
+		if err = v.o.Store.PutSecrets(ctx, row); err == nil {
 			return row.Version, nil
 		}
 		if !errors.Is(err, ErrConflict) {
 			return 0, unknowable(err)
 		}
+		v.Forget() // the tenant's key may be what has changed
 	}
-	return 0, &runtime.Error{
-		Code: runtime.CodeStorageBusy, Stage: runtime.StageCredential, RetryAfter: time.Second,
-		Msg: fmt.Sprintf("others store the credential %q all the time", name), Hint: "try again", Err: ErrConflict,
+	return 0, contended(fmt.Sprintf("credential %q", name))
+}
+
+// seal fills in what a row has of its own: order, time, key and ciphertext.
+func (v *Vault) seal(t *tenant, row *Sealed, plain []byte) (err error) {
+	row.Authorities = slices.Clone(row.Authorities)
+	slices.Sort(row.Authorities)
+	row.Authorities = slices.Compact(row.Authorities)
+	row.Created, row.Expires = micro(v.o.Clock()), micro(row.Expires)
+	key := t.newest()
+	row.KeyVersion = key.version
+	row.Ciphertext, err = key.secrets.Seal(plain, secretFields(row))
+	return err
+}
+
+// Rotate replaces the value of a stored secret; it goes where the old one went.
+// The end of the old value is not that of the new one.
+func (v *Vault) Rotate(ctx context.Context, of runtime.Tenant, name string, value runtime.Secret, expires time.Time) (int, error) {
+	if err := refuseValue(name, value); err != nil {
+		return 0, err
 	}
+	return v.next(ctx, of, name, func(t *tenant, row Sealed, found bool) (Sealed, error) {
+		if !found {
+			return row, notStored(name)
+		}
+		if row.Reference != "" {
+			return row, invalid("rotate it there; kimbap fetches the new value by itself", "the value of %q is kept in another store", name)
+		}
+		old, err := t.open(&row)
+		if err != nil {
+			return row, err
+		}
+		defer clear(old)
+		if value.Equal(runtime.NewSecret(string(old))) {
+			return row, invalid("make a new key at the service first", "this is the value of %q that is stored already", name)
+		}
+		v.live.add(value)
+		row.Version, row.Expires = row.Version+1, expires
+		if err := refuse(name, row.Authorities, expires, v.o.Clock()); err != nil {
+			return row, err
+		}
+		plain := []byte(value.Reveal())
+		defer clear(plain)
+		return row, v.seal(t, &row, plain)
+	})
+}
+
+// Rebind keeps the value of a stored secret, or its reference, and its end, and
+// changes where it may go.
+func (v *Vault) Rebind(ctx context.Context, of runtime.Tenant, name string, authorities []string) (int, error) {
+	return v.next(ctx, of, name, func(t *tenant, row Sealed, found bool) (Sealed, error) {
+		if !found {
+			return row, notStored(name)
+		}
+		plain, err := t.open(&row)
+		if err != nil {
+			return row, err
+		}
+		defer clear(plain)
+		row.Version, row.Authorities = row.Version+1, authorities
+		if err := refuse(name, authorities, row.Expires, v.o.Clock()); err != nil {
+			return row, err
+		}
+		return row, v.seal(t, &row, plain)
+	})
 }
 
 // List returns what is stored of a tenant, by name, without the values.
@@ -83,7 +173,15 @@ func (v *Vault) List(ctx context.Context, tenant runtime.Tenant) ([]Entry, error
 	}
 	list := make([]Entry, len(rows))
 	for i, r := range rows {
-		list[i] = Entry{Name: r.Name, Version: r.Version, Authorities: r.Authorities, Created: r.Created, LastUsed: r.LastUsed, Expires: r.Expires}
+		list[i] = Entry{
+			Tenant: tenant, Name: r.Name, Version: r.Version, Authorities: r.Authorities,
+			Created: r.Created, LastUsed: r.LastUsed, Expires: r.Expires,
+		}
+		if r.Reference != "" {
+			if list[i].Reference, err = parseReference(r.Reference); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return list, nil
 }
@@ -95,18 +193,33 @@ func (v *Vault) Remove(ctx context.Context, tenant runtime.Tenant, name string) 
 	return removed, unknowable(err)
 }
 
-// refuse says what is wrong with a secret that is to be stored.
-func refuse(name string, value runtime.Secret, authorities []string, expires, now time.Time) error {
-	invalid := func(hint, format string, a ...any) error {
-		return &runtime.Error{Code: runtime.CodeInvalidInput, Stage: runtime.StageCredential, Msg: fmt.Sprintf(format, a...), Hint: hint}
+func notStored(name string) error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Stage: runtime.StageCredential,
+		Msg: fmt.Sprintf("no credential named %q is stored", name), Hint: "kimbap vault list",
 	}
+}
+
+func invalid(hint, format string, a ...any) error {
+	return &runtime.Error{Code: runtime.CodeInvalidInput, Stage: runtime.StageCredential, Msg: fmt.Sprintf(format, a...), Hint: hint}
+}
+
+// refuseValue says what is wrong with a value that is to be stored.
+func refuseValue(name string, value runtime.Secret) error {
+	switch {
+	case value.Empty():
+		return invalid("pipe the value in", "the value of %.140q is empty", name)
+	case len(value.Reveal()) > maxValue:
+		return invalid("store the key itself, not a file around it", "the value of %.140q is over 64 KiB", name)
+	}
+	return nil
+}
+
+// refuse says what is wrong with a secret that is to be stored.
+func refuse(name string, authorities []string, expires, now time.Time) error {
 	switch {
 	case !validName(name):
 		return invalid("use letters, digits, dots and dashes, as in github.token", "%.140q cannot be the name of a credential", name)
-	case value.Empty():
-		return invalid("pipe the value in", "the value of %q is empty", name)
-	case len(value.Reveal()) > maxValue:
-		return invalid("store the key itself, not a file around it", "the value of %q is over 64 KiB", name)
 	case len(authorities) == 0:
 		return invalid("kimbap vault set "+name+" --host api.example.com:443", "the credential %q names no host it may go to", name)
 	case !expires.IsZero() && !now.Before(expires):
@@ -123,6 +236,10 @@ func refuse(name string, value runtime.Secret, authorities []string, expires, no
 
 // validName keeps names printable in one line: they stand in logs and errors.
 func validName(name string) bool {
-	return name != "" && len(name) <= maxName && utf8.ValidString(name) &&
-		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) })
+	return name != "" && len(name) <= maxName && printable(name) && !strings.ContainsFunc(name, unicode.IsSpace)
+}
+
+// printable reports whether a text shows as one line of what it is.
+func printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) })
 }

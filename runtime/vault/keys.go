@@ -1,15 +1,18 @@
 package vault
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // keys is what is derived from the master key. It is immutable.
 type keys struct {
-	check []byte  // what the key check value must be
-	wrap  *Sealer // over tenant keys
-	files *Sealer // over files of the home
+	check    []byte  // what the key check value must be
+	wrap     *Sealer // over tenant keys
+	files    *Sealer // over files of the home
+	filesKey []byte  // of files; a rotation keeps it, so that they still open
 }
 
 func newKeys(master MasterKey) (*keys, error) {
@@ -17,16 +20,30 @@ func newKeys(master MasterKey) (*keys, error) {
 	defer clear(key)
 	check, err1 := derive(key, "key check value")
 	wrap, err2 := newSealer(key, "wrap tenant keys")
-	files, err3 := newSealer(key, "seal files of the home")
+	filesKey, err3 := derive(key, "seal files of the home")
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, fmt.Errorf("vault: %w", err)
 	}
-	return &keys{check: append([]byte{format}, check...), wrap: wrap, files: files}, nil
+	files, err := sealerUnder(filesKey)
+	if err != nil {
+		return nil, fmt.Errorf("vault: %w", err)
+	}
+	return &keys{check: append([]byte{format}, check...), wrap: wrap, files: files, filesKey: filesKey}, nil
 }
 
 // Locked reports whether the vault has no master key: nothing in it can be
 // sealed, opened or hashed then, only listed and removed.
 func (v *Vault) Locked() bool { return v.keys.Load() == nil }
+
+// Lock takes the master key from this vault and drops what was opened, until
+// [Vault.Unlock]. What other processes have open stays so; [Vault.SetLock] is
+// the order to all.
+func (v *Vault) Lock() {
+	v.ordered.Store(true)
+	v.keys.Store(nil)
+	v.Forget()
+	v.fetched.clear()
+}
 
 // Master seals files of the home that the master key itself protects, such as
 // the key of the local CA. It refuses while the vault is locked.
@@ -39,16 +56,40 @@ type Master struct{ v *Vault }
 func (m Master) Seal(plain, aad []byte) ([]byte, error) {
 	k := m.v.keys.Load()
 	if k == nil {
-		return nil, locked()
+		return nil, m.v.locked()
 	}
 	return k.files.Seal(plain, aad)
 }
 
-// Open returns what was sealed, or [ErrTampered].
+// Open returns what was sealed under this master key or one before it, or
+// [ErrTampered].
 func (m Master) Open(sealed, aad []byte) ([]byte, error) {
 	k := m.v.keys.Load()
 	if k == nil {
-		return nil, locked()
+		return nil, m.v.locked()
 	}
-	return k.files.Open(sealed, aad)
+	plain, err := k.files.Open(sealed, aad)
+	if err == nil {
+		return plain, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	older, err := m.v.o.Store.TenantKeys(ctx, filesTenant)
+	if err != nil {
+		return nil, unknowable(err)
+	}
+	for _, row := range older {
+		key, err := k.wrap.Open(row.Wrapped, keyFields(row.Tenant, row.Version))
+		if err != nil {
+			continue // its files do not open, as if it were not there
+		}
+		s, err := sealerUnder(key)
+		if err != nil {
+			return nil, err
+		}
+		if plain, err := s.Open(sealed, aad); err == nil {
+			return plain, nil
+		}
+	}
+	return nil, ErrTampered
 }

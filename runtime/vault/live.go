@@ -19,7 +19,7 @@ type live struct {
 }
 
 func (l *live) add(value runtime.Secret) {
-	sum := sha256.Sum256([]byte(value.Reveal()))
+	sum := digest(value)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.known[sum] {
@@ -33,12 +33,18 @@ func (l *live) add(value runtime.Secret) {
 		old = *p
 	}
 	if len(old) == maxLive {
-		delete(l.known, sha256.Sum256([]byte(old[0].Reveal())))
+		delete(l.known, digest(old[0]))
 		old = old[1:]
 	}
 	l.known[sum] = true
 	next := append(append(make([]runtime.Secret, 0, len(old)+1), old...), value)
 	l.values.Store(&next)
+}
+
+func digest(value runtime.Secret) [sha256.Size]byte {
+	plain := []byte(value.Reveal())
+	defer clear(plain)
+	return sha256.Sum256(plain)
 }
 
 // Live returns the values that were opened since the start, the newest 1024,
@@ -48,4 +54,13 @@ func (v *Vault) Live() []runtime.Secret {
 		return *p
 	}
 	return nil
+}
+
+// DropLive forgets them. Call it on a locked vault once nothing that was on its
+// way with one of them can still be logged.
+func (v *Vault) DropLive() {
+	v.live.mu.Lock()
+	defer v.live.mu.Unlock()
+	clear(v.live.known)
+	v.live.values.Store(nil)
 }

@@ -41,6 +41,22 @@ func (k MasterKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.Stri
 // MarshalText implements [encoding.TextMarshaler].
 func (k MasterKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
+// Text returns the key as 64 hex digits, for who keeps it.
+func (k MasterKey) Text() runtime.Secret {
+	return runtime.NewSecret(hex.EncodeToString([]byte(k.key.Reveal())))
+}
+
+// Same compares two keys in constant time.
+func (k MasterKey) Same(other MasterKey) bool { return !k.key.Empty() && k.key.Equal(other.key) }
+
+// RandomMasterKey returns a new key.
+func RandomMasterKey() MasterKey {
+	var key [keySize]byte
+	_, _ = rand.Read(key[:]) // never fails since Go 1.24
+	defer clear(key[:])
+	return MasterKey{runtime.NewSecret(string(key[:]))}
+}
+
 // ParseMasterKey reads 64 hex digits, with or without a line end after them.
 func ParseMasterKey(text string) (MasterKey, error) {
 	return parseKey("the master key", []byte(text))
@@ -84,22 +100,21 @@ func LoadMasterKey(path string) (MasterKey, error) {
 // 0600, which appears under its name whole or not at all. When another process
 // was faster, its key is returned.
 func NewMasterKeyFile(path string) (MasterKey, error) {
-	var key [keySize]byte
-	_, _ = rand.Read(key[:]) // never fails since Go 1.24
-	text := append(hex.AppendEncode(nil, key[:]), '\n')
+	key := RandomMasterKey()
+	text := []byte(key.Text().Reveal() + "\n")
 	defer clear(text)
-	switch err := writeOnce(path, text); {
+	switch err := WriteOnce(path, text); {
 	case errors.Is(err, fs.ErrExist):
 		return LoadMasterKey(path)
 	case err != nil:
 		return MasterKey{}, badKey("the master key file "+path, "cannot be made", "check that the folder is there and is yours", err)
 	}
-	return MasterKey{runtime.NewSecret(string(key[:]))}, nil
+	return key, nil
 }
 
-// writeOnce writes a file of mode 0600 and gives it its name when it is
+// WriteOnce writes a file of mode 0600 and gives it its name when it is
 // durable; fs.ErrExist when the name is taken.
-func writeOnce(path string, data []byte) error {
+func WriteOnce(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	file, err := os.CreateTemp(dir, filepath.Base(path)+".new-*") // 0600
 	if err != nil {

@@ -1,6 +1,7 @@
 package vault_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -25,7 +26,8 @@ type place struct {
 type memory struct {
 	mu      sync.Mutex
 	check   []byte
-	keys    map[runtime.Tenant][]byte
+	keys    map[runtime.Tenant][]vault.TenantKey
+	lock    vault.Lock
 	rows    map[place]vault.Sealed
 	touched []map[string]time.Time
 	calls   int
@@ -35,7 +37,7 @@ type memory struct {
 var _ vault.Store = (*memory)(nil)
 
 func newMemory() *memory {
-	return &memory{keys: map[runtime.Tenant][]byte{}, rows: map[place]vault.Sealed{}}
+	return &memory{keys: map[runtime.Tenant][]vault.TenantKey{}, rows: map[place]vault.Sealed{}}
 }
 
 // enter locks and counts; the error is the one the test wants.
@@ -61,30 +63,88 @@ func (m *memory) SetCheckValue(_ context.Context, value []byte) error {
 	return err
 }
 
-func (m *memory) TenantKey(_ context.Context, tenant runtime.Tenant) ([]byte, error) {
+func (m *memory) TenantKeys(_ context.Context, tenant runtime.Tenant) ([]vault.TenantKey, error) {
 	leave, err := m.enter()
 	defer leave()
-	return m.keys[tenant], err
+	return slices.Clone(m.keys[tenant]), err
 }
 
-func (m *memory) AddTenantKey(_ context.Context, tenant runtime.Tenant, wrapped []byte) error {
+func (m *memory) AllKeys(context.Context) ([]vault.TenantKey, error) {
 	leave, err := m.enter()
 	defer leave()
-	if m.keys[tenant] != nil {
+	var all []vault.TenantKey
+	for _, tenant := range slices.Sorted(maps.Keys(m.keys)) {
+		all = append(all, m.keys[tenant]...)
+	}
+	return all, err
+}
+
+func (m *memory) AddTenantKey(_ context.Context, key vault.TenantKey, check []byte) error {
+	leave, err := m.enter()
+	defer leave()
+	if m.keys[key.Tenant] != nil || !bytes.Equal(m.check, check) {
 		return vault.ErrConflict
 	}
-	m.keys[tenant] = wrapped
+	m.keys[key.Tenant] = []vault.TenantKey{key}
 	return err
 }
 
-func (m *memory) PutSecret(_ context.Context, s vault.Sealed) error {
+func (m *memory) PutSecrets(_ context.Context, rows ...vault.Sealed) error {
 	leave, err := m.enter()
 	defer leave()
-	at := place{s.Tenant, s.Name}
-	if s.Version != m.rows[at].Version+1 {
+	for _, s := range rows {
+		if s.Version != m.rows[place{s.Tenant, s.Name}].Version+1 || s.KeyVersion != len(m.keys[s.Tenant]) {
+			return vault.ErrConflict
+		}
+	}
+	for _, s := range rows {
+		m.rows[place{s.Tenant, s.Name}] = s
+	}
+	return err
+}
+
+func (m *memory) RotateTenantKey(_ context.Context, r vault.TenantRotation) error {
+	leave, err := m.enter()
+	defer leave()
+	if !bytes.Equal(m.check, r.Check) || r.Key.Version != len(m.keys[r.Key.Tenant])+1 {
 		return vault.ErrConflict
 	}
-	m.rows[at] = s
+	m.keys[r.Key.Tenant] = append(m.keys[r.Key.Tenant], r.Key)
+	for _, row := range r.Rows {
+		m.rows[place{row.Tenant, row.Name}] = row
+	}
+	return err
+}
+
+func (m *memory) RotateMaster(_ context.Context, r vault.MasterRotation) error {
+	leave, err := m.enter()
+	defer leave()
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(m.check, r.From) {
+		return vault.ErrConflict
+	}
+	m.check = r.To
+	for _, k := range append(slices.Clone(r.Keys), r.Files) {
+		if k.Version > len(m.keys[k.Tenant]) {
+			m.keys[k.Tenant] = append(m.keys[k.Tenant], k)
+		}
+		m.keys[k.Tenant][k.Version-1] = k
+	}
+	return nil
+}
+
+func (m *memory) Lock(context.Context) (vault.Lock, error) {
+	leave, err := m.enter()
+	defer leave()
+	return m.lock, err
+}
+
+func (m *memory) SetLock(_ context.Context, l vault.Lock) error {
+	leave, err := m.enter()
+	defer leave()
+	m.lock = l
 	return err
 }
 

@@ -8,6 +8,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // ErrTampered is returned for bytes that are not what was sealed in this place:
@@ -34,7 +36,12 @@ func newSealer(key []byte, use string) (*Sealer, error) {
 		return nil, err
 	}
 	defer clear(derived)
-	block, err := aes.NewCipher(derived)
+	return sealerUnder(derived)
+}
+
+// sealerUnder returns the sealer of a key that was made for one use.
+func sealerUnder(key []byte) (*Sealer, error) {
+	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, err
 	}
@@ -81,15 +88,29 @@ func fields(parts ...string) []byte {
 	return out
 }
 
+func number(n int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(n))) }
+
+// keyFields is what a wrapped key is bound to. The first version is older than
+// versions are.
+func keyFields(tenant runtime.Tenant, version int) []byte {
+	if version == 1 && tenant != filesTenant {
+		return fields("tenant key", string(tenant))
+	}
+	return fields("tenant key", string(tenant), number(int64(version)))
+}
+
 // secretFields is what a stored secret is bound to.
 func secretFields(s *Sealed) []byte {
 	var expires int64 // microseconds, as precise as every store
 	if !s.Expires.IsZero() {
 		expires = s.Expires.UnixMicro()
 	}
-	number := func(n int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(n))) }
 	parts := []string{"secret", string(s.Tenant), s.Name, number(int64(s.Version)), number(expires), number(int64(len(s.Authorities)))}
-	return fields(append(parts, s.Authorities...)...)
+	parts = append(parts, s.Authorities...)
+	if s.Reference != "" {
+		parts = append(parts, "reference", s.Reference)
+	}
+	return fields(parts...)
 }
 
 // micro cuts a time to what every store keeps.

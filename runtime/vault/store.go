@@ -13,19 +13,23 @@ import (
 var ErrConflict = errors.New("the stored value changed meanwhile")
 
 // Store keeps what the vault has sealed. It sees ciphertext only. It is safe
-// for concurrent use, also by several processes.
+// for concurrent use, also by several processes. What is said to happen
+// together happens whole or not at all, also when the process is killed.
 type Store interface {
 	// CheckValue returns the key check value, nil when there is none yet.
 	CheckValue(ctx context.Context) ([]byte, error)
 	// SetCheckValue stores the first key check value; ErrConflict when there is one.
 	SetCheckValue(ctx context.Context, value []byte) error
-	// TenantKey returns the wrapped key of a tenant, nil when it has none.
-	TenantKey(ctx context.Context, tenant runtime.Tenant) ([]byte, error)
-	// AddTenantKey stores the first wrapped key of a tenant; ErrConflict when there is one.
-	AddTenantKey(ctx context.Context, tenant runtime.Tenant, wrapped []byte) error
-	// PutSecret stores a version: 1 for a new name, else the stored one plus 1;
-	// ErrConflict otherwise.
-	PutSecret(ctx context.Context, s Sealed) error
+	// TenantKeys returns the wrapped keys of a tenant, oldest first.
+	TenantKeys(ctx context.Context, tenant runtime.Tenant) ([]TenantKey, error)
+	// AllKeys returns the wrapped keys of all tenants, by tenant and version.
+	AllKeys(ctx context.Context) ([]TenantKey, error)
+	// AddTenantKey stores the first key of a tenant; ErrConflict when there is
+	// one, or when check is not the key check value any more.
+	AddTenantKey(ctx context.Context, key TenantKey, check []byte) error
+	// PutSecrets stores versions together: 1 for a new name, else the stored one
+	// plus 1, each under the newest key of its tenant; ErrConflict otherwise.
+	PutSecrets(ctx context.Context, rows ...Sealed) error
 	// Secret returns the current version; false when there is none.
 	Secret(ctx context.Context, tenant runtime.Tenant, name string) (Sealed, bool, error)
 	// Secrets lists a tenant's secrets by name.
@@ -34,6 +38,17 @@ type Store interface {
 	RemoveSecret(ctx context.Context, tenant runtime.Tenant, name string) (bool, error)
 	// Touch notes last uses, a batch at a time. Unknown names are passed over.
 	Touch(ctx context.Context, tenant runtime.Tenant, used map[string]time.Time) error
+	// RotateTenantKey stores the next key of a tenant together with all its
+	// secrets sealed anew; ErrConflict when r was not made from what is stored.
+	RotateTenantKey(ctx context.Context, r TenantRotation) error
+	// RotateMaster replaces the key check value together with all wrapped keys;
+	// ErrConflict when r was not made from what is stored.
+	RotateMaster(ctx context.Context, r MasterRotation) error
+	// Lock returns who locked the vault and when; the zero Lock: nobody.
+	Lock(ctx context.Context) (Lock, error)
+	// SetLock locks the vault for all processes, also for those to come; the
+	// zero Lock opens it again. ErrConflict for a vault without a check value.
+	SetLock(ctx context.Context, l Lock) error
 }
 
 // Sealed is a secret as it is stored.
@@ -41,9 +56,40 @@ type Sealed struct {
 	Tenant      runtime.Tenant
 	Name        string
 	Version     int
+	KeyVersion  int      // of the tenant's key that it is sealed under
 	Authorities []string // bound into the ciphertext as additional data
+	Reference   string   // where the value is fetched, as JSON; "": it is sealed here; bound too
 	Ciphertext  []byte   // format byte, nonce, then AES-256-GCM output
 	Created     time.Time
 	LastUsed    time.Time // zero: never
 	Expires     time.Time // zero: never; bound into the ciphertext too
+}
+
+// TenantKey is one version of a tenant's key, wrapped by the master key. The
+// tenant without a name has the keys of files that older master keys sealed.
+type TenantKey struct {
+	Tenant  runtime.Tenant
+	Version int // from 1
+	Wrapped []byte
+	Created time.Time
+}
+
+// TenantRotation is the next key of a tenant and everything under it.
+type TenantRotation struct {
+	Key   TenantKey // one version above the newest
+	Check []byte    // the key check value it was wrapped under
+	Rows  []Sealed  // all secrets of the tenant, each in its version, under Key
+}
+
+// MasterRotation is everything that a master key wraps, under the next one.
+type MasterRotation struct {
+	From, To []byte      // key check values
+	Keys     []TenantKey // all that are stored
+	Files    TenantKey   // one more: what the old master key sealed files with
+}
+
+// Lock is an operator's order that nothing be opened.
+type Lock struct {
+	Since time.Time
+	By    string
 }

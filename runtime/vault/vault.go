@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -16,16 +18,23 @@ type Options struct {
 	Store Store
 	Key   MasterKey // none: the vault is locked until [Vault.Unlock]
 	Clock func() time.Time
+	Fetch Fetcher // of values that other stores keep; nil: they are refused
+	// Renew calls Unlock with the keys that are kept now. It is called when another
+	// process has rotated the master key; nil: what needs a key fails then.
+	Renew func(ctx context.Context) error
 }
 
 // Vault opens and keeps secrets. It is safe for concurrent use; several
 // processes may work on one store.
 type Vault struct {
-	o      Options
-	keys   atomic.Pointer[keys]   // nil: locked
-	memory atomic.Pointer[memory] // replaced whole by Forget
-	used   sync.Map               // place → *atomic.Int64, microseconds of the last use not yet written
-	live   live
+	o       Options
+	keys    atomic.Pointer[keys]   // nil: locked
+	ordered atomic.Bool            // locked by an operator, not for want of a key
+	memory  atomic.Pointer[memory] // replaced whole by Forget
+	used    sync.Map               // place → *atomic.Int64, microseconds of the last use not yet written
+	fetched fetched
+	renewal singleflight.Group
+	live    live
 }
 
 // place is where a secret stands.
@@ -51,6 +60,9 @@ func New(o Options) (*Vault, error) {
 		return nil, errors.New("vault: Options.Store is missing")
 	case o.Clock == nil:
 		return nil, errors.New("vault: Options.Clock is missing")
+	}
+	if o.Fetch == nil {
+		o.Fetch = noFetcher{}
 	}
 	v := &Vault{o: o}
 	v.memory.Store(&memory{})
@@ -81,20 +93,57 @@ func (v *Vault) Open(ctx context.Context) error {
 	return err
 }
 
-// Unlock gives a locked vault its master key, once the key has proved to be the
-// right one. Errors are those of [Vault.Open]; the vault stays locked then.
-func (v *Vault) Unlock(ctx context.Context, key MasterKey) error {
-	if key.key.Empty() {
-		return locked()
-	}
-	k, err := newKeys(key)
-	if err == nil {
-		err = v.prove(ctx, k)
-	}
-	if err == nil {
-		v.keys.Store(k)
+// Unlock gives the vault the one of these keys that proves to be the right one.
+// Errors are those of [Vault.Open]; the vault stays as it was then.
+func (v *Vault) Unlock(ctx context.Context, candidates ...MasterKey) error {
+	err := noKey()
+	for _, key := range candidates {
+		if key.key.Empty() {
+			continue
+		}
+		k, kerr := newKeys(key)
+		if kerr != nil {
+			return kerr
+		}
+		if err = v.prove(ctx, k); err == nil {
+			v.keys.Store(k)
+			v.ordered.Store(false)
+			v.Forget()
+			return nil
+		}
+		if runtime.AsError(err).Reason != runtime.ReasonWrongMasterKey {
+			return err
+		}
 	}
 	return err
+}
+
+// Uses reports whether this is the master key that the vault has.
+func (v *Vault) Uses(key MasterKey) bool {
+	k := v.keys.Load()
+	if k == nil || key.key.Empty() {
+		return false
+	}
+	other, err := newKeys(key)
+	return err == nil && subtle.ConstantTimeCompare(k.check, other.check) == 1
+}
+
+// Stale reports whether another process has rotated the master key since this
+// vault took its own: [Vault.Unlock] it with the new one.
+func (v *Vault) Stale(ctx context.Context) (bool, error) {
+	k := v.keys.Load()
+	if k == nil {
+		return false, nil
+	}
+	return v.stale(ctx, k)
+}
+
+func (v *Vault) stale(ctx context.Context, k *keys) (bool, error) {
+	stored, err := v.o.Store.CheckValue(ctx)
+	if err != nil {
+		return false, unknowable(err)
+	}
+	return stored != nil && subtle.ConstantTimeCompare(stored, k.check) != 1, nil
 }
 
 // prove compares what a key makes with the check value of the vault.
@@ -118,12 +167,12 @@ func (v *Vault) prove(ctx context.Context, k *keys) error {
 func (v *Vault) firstCheck(ctx context.Context, k *keys) ([]byte, error) {
 	// A tenant key without a check value: somebody removed it. The key must
 	// still prove itself, or a wrong one would be taken for the right one.
-	wrapped, err := v.o.Store.TenantKey(ctx, runtime.DefaultTenant)
+	rows, err := v.o.Store.TenantKeys(ctx, runtime.DefaultTenant)
 	if err != nil {
 		return nil, unknowable(err)
 	}
-	if wrapped != nil {
-		if _, err := k.wrap.Open(wrapped, fields("tenant key", string(runtime.DefaultTenant))); err != nil {
+	for _, row := range rows {
+		if _, err := k.wrap.Open(row.Wrapped, keyFields(row.Tenant, row.Version)); err != nil {
 			return nil, wrongKey()
 		}
 	}
@@ -156,7 +205,18 @@ func unknowable(err error) error {
 }
 
 // locked is the error of a vault that has no key.
-func locked() error {
+func (v *Vault) locked() error {
+	if v.ordered.Load() {
+		return &runtime.Error{
+			Code: runtime.CodeVaultLocked, Reason: runtime.ReasonLocked, Stage: runtime.StageCredential,
+			Msg:  "the vault is locked by its owner, so no stored credential can be used",
+			Hint: "the owner of this kimbap opens it with: kimbap unlock",
+		}
+	}
+	return noKey()
+}
+
+func noKey() error {
 	return &runtime.Error{
 		Code: runtime.CodeVaultLocked, Reason: runtime.ReasonNoMasterKey, Stage: runtime.StageCredential,
 		Msg:  "the vault is locked: its master key is not there, so no stored credential can be used",

@@ -103,6 +103,17 @@ func New(t testing.TB, o Options) *Kimbap {
 	return k
 }
 
+// Make makes a bare home, with nothing behind it, and returns an App over it,
+// which the caller closes.
+func (k *Kimbap) Make(t testing.TB) *app.App {
+	t.Helper()
+	a, err := k.open("", true)
+	if err != nil {
+		t.Fatalf("open a new home: %v", err)
+	}
+	return a
+}
+
 // Furnish makes the home: configuration, policy, services, credential.
 func (k *Kimbap) Furnish(t testing.TB, o Options) {
 	t.Helper()
@@ -135,7 +146,7 @@ func (k *Kimbap) Furnish(t testing.TB, o Options) {
 		}
 	}
 	if !o.Unlinked {
-		if _, _, err := a.SetSecret(t.Context(), Secret, runtime.NewSecret(Key), nil); err != nil {
+		if _, _, err := a.SetSecret(t.Context(), Secret, runtime.NewSecret(Key), app.SecretOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -172,7 +172,7 @@ func TestStolenDisk(t *testing.T) {
 	if err := db.SetCheckValue(ctx, held); err == nil {
 		t.Fatal("there is a check value already")
 	}
-	if err := db.AddTenantKey(ctx, "as a place for it", held); err != nil {
+	if err := db.SetLock(ctx, vault.Lock{Since: time.Now(), By: string(held)}); err != nil {
 		t.Fatal(err)
 	}
 	look := func(when string) {

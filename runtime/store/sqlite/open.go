@@ -80,7 +80,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 // connect opens the connections of an existing file.
 func connect(ctx context.Context, path string) (*DB, error) {
 	db := &DB{path: path}
-	writing, err := sql.Open("sqlite", dsn(path, "synchronous(full)", "foreign_keys(1)"))
+	writing, err := sql.Open("sqlite", dsn(path, "synchronous(full)", "foreign_keys(1)", "secure_delete(1)"))
 	if err != nil {
 		return nil, err
 	}

@@ -20,18 +20,6 @@ func (db *DB) SetCheckValue(ctx context.Context, value []byte) error {
 	return db.first(ctx, "store the key check value", "INSERT INTO vault (id, check_value) VALUES (1, ?) ON CONFLICT DO NOTHING", value)
 }
 
-// TenantKey implements [vault.Store].
-func (db *DB) TenantKey(ctx context.Context, tenant runtime.Tenant) ([]byte, error) {
-	var wrapped []byte
-	_, err := db.get(ctx, "read a tenant key", "SELECT wrapped FROM tenant_keys WHERE tenant = ?", []any{string(tenant)}, &wrapped)
-	return wrapped, err
-}
-
-// AddTenantKey implements [vault.Store].
-func (db *DB) AddTenantKey(ctx context.Context, tenant runtime.Tenant, wrapped []byte) error {
-	return db.first(ctx, "store a tenant key", "INSERT INTO tenant_keys (tenant, wrapped) VALUES (?, ?) ON CONFLICT DO NOTHING", string(tenant), wrapped)
-}
-
 // first inserts a row that must not be there.
 func (db *DB) first(ctx context.Context, doing, insert string, args ...any) error {
 	return db.write(ctx, doing, func(t tx) error {
@@ -43,29 +31,42 @@ func (db *DB) first(ctx context.Context, doing, insert string, args ...any) erro
 	})
 }
 
-// PutSecret implements [vault.Store].
-func (db *DB) PutSecret(ctx context.Context, s vault.Sealed) error {
+// PutSecrets implements [vault.Store].
+func (db *DB) PutSecrets(ctx context.Context, rows ...vault.Sealed) error {
 	return db.write(ctx, "store a secret", func(t tx) error {
-		version := 0
-		if _, err := t.get("SELECT version FROM secrets WHERE tenant = ? AND name = ?", []any{string(s.Tenant), s.Name}, &version); err != nil {
-			return err
+		for _, s := range rows {
+			version, key := 0, 0
+			if _, err := t.get("SELECT version FROM secrets WHERE tenant = ? AND name = ?", []any{string(s.Tenant), s.Name}, &version); err != nil {
+				return err
+			}
+			if _, err := t.get(newestKey, []any{string(s.Tenant)}, &key); err != nil {
+				return err
+			}
+			if s.Version != version+1 || s.KeyVersion != key {
+				return vault.ErrConflict
+			}
+			if err := t.putSecret(s); err != nil {
+				return err
+			}
 		}
-		if s.Version != version+1 {
-			return vault.ErrConflict
-		}
-		_, err := t.exec(`INSERT INTO secrets (tenant, name, version, authorities, ciphertext, created, last_used, expires)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT (tenant, name) DO UPDATE SET version = excluded.version, authorities = excluded.authorities,
-			ciphertext = excluded.ciphertext, created = excluded.created, last_used = excluded.last_used, expires = excluded.expires`,
-			string(s.Tenant), s.Name, s.Version, list(s.Authorities), s.Ciphertext, micros(s.Created), micros(s.LastUsed), micros(s.Expires))
-		return err
+		return nil
 	})
 }
 
-const secretColumns = "tenant, name, version, authorities, ciphertext, created, last_used, expires"
+func (t tx) putSecret(s vault.Sealed) error {
+	_, err := t.exec(`INSERT INTO secrets (`+secretColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (tenant, name) DO UPDATE SET version = excluded.version, key_version = excluded.key_version,
+		authorities = excluded.authorities, reference = excluded.reference, ciphertext = excluded.ciphertext,
+		created = excluded.created, last_used = excluded.last_used, expires = excluded.expires`,
+		string(s.Tenant), s.Name, s.Version, s.KeyVersion, list(s.Authorities), s.Reference, s.Ciphertext,
+		micros(s.Created), micros(s.LastUsed), micros(s.Expires))
+	return err
+}
+
+const secretColumns = "tenant, name, version, key_version, authorities, reference, ciphertext, created, last_used, expires"
 
 func scanSecret(row scanner) (s vault.Sealed, err error) {
-	return s, row.Scan(&s.Tenant, &s.Name, &s.Version, items[string]{&s.Authorities}, &s.Ciphertext,
+	return s, row.Scan(&s.Tenant, &s.Name, &s.Version, &s.KeyVersion, items[string]{&s.Authorities}, &s.Reference, &s.Ciphertext,
 		moment{&s.Created}, moment{&s.LastUsed}, moment{&s.Expires})
 }
 

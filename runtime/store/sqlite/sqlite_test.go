@@ -144,15 +144,22 @@ func TestRefuses(t *testing.T) {
 // filled returns a database with enough secrets for several pages.
 func filled(t *testing.T, path string) *sqlite.DB {
 	db := opened(t, path, true)
+	if err := errors.Join(db.SetCheckValue(t.Context(), []byte("x")), db.AddTenantKey(t.Context(), aKey("default"), []byte("x"))); err != nil {
+		t.Fatal(err)
+	}
 	for i := range 40 {
-		err := db.PutSecret(t.Context(), vault.Sealed{
-			Tenant: "default", Name: fmt.Sprintf("secret-%02d", i), Version: 1, Ciphertext: bytes.Repeat([]byte{byte(i)}, 900),
+		err := db.PutSecrets(t.Context(), vault.Sealed{
+			Tenant: "default", Name: fmt.Sprintf("secret-%02d", i), Version: 1, KeyVersion: 1, Ciphertext: bytes.Repeat([]byte{byte(i)}, 900),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	return db
+}
+
+func aKey(tenant runtime.Tenant) vault.TenantKey {
+	return vault.TenantKey{Tenant: tenant, Version: 1, Wrapped: []byte("k")}
 }
 
 func noiseInside(t *testing.T, path string) {
@@ -218,7 +225,7 @@ func TestLockedByAnother(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 8 { // all of them wait at once, not one after the other
 		wg.Go(func() {
-			err := db.AddTenantKey(t.Context(), runtime.Tenant(fmt.Sprint(i)), []byte("k"))
+			err := db.AddTenantKey(t.Context(), aKey(runtime.Tenant(fmt.Sprint(i))), []byte("x"))
 			if e := runtime.AsError(err); runtime.CodeOf(err) != runtime.CodeStorageBusy || e.RetryAfter <= 0 || e.Hint == "" {
 				t.Errorf("write %d: %v", i, err)
 			}
@@ -233,11 +240,11 @@ func TestLockedByAnother(t *testing.T) {
 	}
 	statement(t, other, "COMMIT")
 	for i := range 8 {
-		if key, err := db.TenantKey(t.Context(), runtime.Tenant(fmt.Sprint(i))); err != nil || key != nil {
-			t.Errorf("a refused write left %q (%v)", key, err)
+		if key, err := db.TenantKeys(t.Context(), runtime.Tenant(fmt.Sprint(i))); err != nil || key != nil {
+			t.Errorf("a refused write left %v (%v)", key, err)
 		}
 	}
-	if err := db.AddTenantKey(t.Context(), "later", []byte("k")); err != nil {
+	if err := db.AddTenantKey(t.Context(), aKey("later"), []byte("x")); err != nil {
 		t.Errorf("after the lock: %v", err)
 	}
 }
@@ -271,7 +278,7 @@ func TestChangesOfAnotherProcess(t *testing.T) {
 		return n
 	}
 	before := count()
-	if err := two.AddTenantKey(t.Context(), "t", []byte("k")); err != nil {
+	if err := errors.Join(two.SetCheckValue(t.Context(), []byte("x")), two.AddTenantKey(t.Context(), aKey("t"), []byte("x"))); err != nil {
 		t.Fatal(err)
 	}
 	if after := count(); after <= before {

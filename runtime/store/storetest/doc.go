@@ -42,6 +42,9 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	}{
 		{"key check value", checkValue},
 		{"tenant keys", tenantKeys},
+		{"rotations of a tenant key", tenantRotations},
+		{"rotations of the master key", masterRotations},
+		{"locks", locks},
 		{"secrets", secrets},
 		{"secrets have versions", secretVersions},
 		{"last uses", lastUses},

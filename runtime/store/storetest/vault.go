@@ -41,34 +41,155 @@ func checkValue(t *testing.T, s Store) {
 }
 
 func tenantKeys(t *testing.T, s Store) {
+	ctx := t.Context()
+	if err := s.AddTenantKey(ctx, aKey(ours, 1), []byte("check")); !errors.Is(err, vault.ErrConflict) {
+		t.Errorf("a key under a check value that is not there: %v, want ErrConflict", err)
+	}
+	must(t, s.SetCheckValue(ctx, []byte("check")))
+	if err := s.AddTenantKey(ctx, aKey(ours, 1), []byte("other")); !errors.Is(err, vault.ErrConflict) {
+		t.Errorf("a key under another check value: %v, want ErrConflict", err)
+	}
 	first := together(t, 20, func(i int) (bool, error) {
-		return won(s.AddTenantKey(t.Context(), ours, fmt.Appendf(nil, "key %02d", i)))
+		return won(s.AddTenantKey(ctx, aKey(ours, 1), []byte("check")))
 	})
 	if first != 1 {
 		t.Errorf("%d of 20 were the first to add the tenant's key", first)
 	}
-	other, err := s.TenantKey(t.Context(), theirs)
+	other, err := s.TenantKeys(ctx, theirs)
 	must(t, err)
-	if other != nil {
-		t.Errorf("one tenant's key is another's: %s", other)
+	if len(other) != 0 {
+		t.Errorf("one tenant's key is another's: %v", other)
 	}
-	must(t, s.AddTenantKey(t.Context(), theirs, []byte("theirs")))
-	kept, err := s.TenantKey(t.Context(), theirs)
+	must(t, s.AddTenantKey(ctx, aKey(theirs, 1), []byte("check")))
+	kept, err := s.TenantKeys(ctx, theirs)
 	must(t, err)
-	same(t, "tenant key", string(kept), "theirs")
+	same(t, "tenant key", kept, []vault.TenantKey{aKey(theirs, 1)})
+	all, err := s.AllKeys(ctx)
+	must(t, err)
+	same(t, "all keys", all, []vault.TenantKey{aKey(ours, 1), aKey(theirs, 1)})
+}
+
+func aKey(tenant runtime.Tenant, version int) vault.TenantKey {
+	return vault.TenantKey{Tenant: tenant, Version: version, Wrapped: fmt.Appendf(nil, "%s %d", tenant, version), Created: at(version)}
+}
+
+// furnish gives both tenants a key, without which they have no secrets.
+func furnish(t *testing.T, s Store) {
+	t.Helper()
+	must(t, s.SetCheckValue(t.Context(), []byte("check")))
+	must(t, s.AddTenantKey(t.Context(), aKey(ours, 1), []byte("check")))
+	must(t, s.AddTenantKey(t.Context(), aKey(theirs, 1), []byte("check")))
+}
+
+// A rotation is made from what is stored, or it is refused and nothing changes.
+func tenantRotations(t *testing.T, s Store) {
+	ctx := t.Context()
+	furnish(t, s)
+	must(t, s.PutSecrets(ctx, aSecret(ours, "a", 1), aSecret(ours, "b", 1), aSecret(theirs, "a", 1)))
+	under := func(name string, version int) vault.Sealed {
+		row := aSecret(ours, name, version)
+		row.KeyVersion, row.Ciphertext = 2, []byte("anew "+name)
+		return row
+	}
+	good := func() vault.TenantRotation {
+		return vault.TenantRotation{Key: aKey(ours, 2), Check: []byte("check"), Rows: []vault.Sealed{under("a", 1), under("b", 1)}}
+	}
+	for name, spoil := range map[string]func(r *vault.TenantRotation){
+		"another check value": func(r *vault.TenantRotation) { r.Check = []byte("other") },
+		"a version too many":  func(r *vault.TenantRotation) { r.Key.Version = 3 },
+		"the same version":    func(r *vault.TenantRotation) { r.Key.Version = 1 },
+		"a secret forgotten":  func(r *vault.TenantRotation) { r.Rows = r.Rows[:1] },
+		"an older secret":     func(r *vault.TenantRotation) { r.Rows[1].Version = 0 },
+		"an unknown secret":   func(r *vault.TenantRotation) { r.Rows[1].Name = "c" },
+	} {
+		r := good()
+		spoil(&r)
+		if err := s.RotateTenantKey(ctx, r); !errors.Is(err, vault.ErrConflict) {
+			t.Errorf("%s: %v, want ErrConflict", name, err)
+		}
+		kept, err := s.Secrets(ctx, ours)
+		must(t, err)
+		same(t, name, kept, []vault.Sealed{aSecret(ours, "a", 1), aSecret(ours, "b", 1)})
+	}
+	must(t, s.RotateTenantKey(ctx, good()))
+	kept, err := s.Secrets(ctx, ours)
+	must(t, err)
+	same(t, "rotated", kept, []vault.Sealed{under("a", 1), under("b", 1)})
+	others, err := s.Secrets(ctx, theirs)
+	must(t, err)
+	same(t, "the other tenant's", others, []vault.Sealed{aSecret(theirs, "a", 1)})
+	if err := s.PutSecrets(ctx, aSecret(ours, "a", 2)); !errors.Is(err, vault.ErrConflict) {
+		t.Errorf("a secret under the old key: %v, want ErrConflict", err)
+	}
+	must(t, s.PutSecrets(ctx, under("a", 2)))
+}
+
+func masterRotations(t *testing.T, s Store) {
+	ctx := t.Context()
+	furnish(t, s)
+	wrapped := func(tenant runtime.Tenant) vault.TenantKey {
+		k := aKey(tenant, 1)
+		k.Wrapped = []byte("anew " + string(tenant))
+		return k
+	}
+	good := func() vault.MasterRotation {
+		return vault.MasterRotation{
+			From: []byte("check"), To: []byte("next"), Files: aKey("", 1), Keys: []vault.TenantKey{wrapped(ours), wrapped(theirs)},
+		}
+	}
+	for name, spoil := range map[string]func(r *vault.MasterRotation){
+		"another check value": func(r *vault.MasterRotation) { r.From = []byte("other") },
+		"a key forgotten":     func(r *vault.MasterRotation) { r.Keys = r.Keys[:1] },
+		"an unknown key":      func(r *vault.MasterRotation) { r.Keys[1].Version = 7 },
+	} {
+		r := good()
+		spoil(&r)
+		if err := s.RotateMaster(ctx, r); !errors.Is(err, vault.ErrConflict) {
+			t.Errorf("%s: %v, want ErrConflict", name, err)
+		}
+		all, err := s.AllKeys(ctx)
+		must(t, err)
+		same(t, name, all, []vault.TenantKey{aKey(ours, 1), aKey(theirs, 1)})
+	}
+	must(t, s.RotateMaster(ctx, good()))
+	all, err := s.AllKeys(ctx)
+	must(t, err)
+	same(t, "rotated", all, []vault.TenantKey{aKey("", 1), wrapped(ours), wrapped(theirs)})
+	check, err := s.CheckValue(ctx)
+	must(t, err)
+	same(t, "check value", string(check), "next")
+	if err := s.RotateMaster(ctx, good()); !errors.Is(err, vault.ErrConflict) {
+		t.Errorf("a second time: %v, want ErrConflict", err)
+	}
+}
+
+func locks(t *testing.T, s Store) {
+	ctx := t.Context()
+	want := vault.Lock{Since: at(1), By: "uid:1000"}
+	if err := s.SetLock(ctx, want); !errors.Is(err, vault.ErrConflict) {
+		t.Errorf("locking what was never opened: %v, want ErrConflict", err)
+	}
+	must(t, s.SetCheckValue(ctx, []byte("check")))
+	for _, l := range []vault.Lock{{}, want, {}} {
+		must(t, s.SetLock(ctx, l))
+		got, err := s.Lock(ctx)
+		must(t, err)
+		same(t, "lock", got, l)
+	}
 }
 
 func aSecret(tenant runtime.Tenant, name string, version int) vault.Sealed {
 	return vault.Sealed{
-		Tenant: tenant, Name: name, Version: version, Authorities: []string{"b.example:443", "a.example:443"},
+		Tenant: tenant, Name: name, Version: version, KeyVersion: 1, Authorities: []string{"b.example:443", "a.example:443"},
 		Ciphertext: []byte{1, 0, 255, byte(version)}, Created: at(version), Expires: at(version + 60),
 	}
 }
 
 func secrets(t *testing.T, s Store) {
 	ctx := t.Context()
+	furnish(t, s)
 	for _, row := range []vault.Sealed{aSecret(ours, "b", 1), aSecret(ours, "a", 1), aSecret(theirs, "c", 1)} {
-		must(t, s.PutSecret(ctx, row))
+		must(t, s.PutSecrets(ctx, row))
 	}
 	got, found, err := s.Secret(ctx, ours, "a")
 	must(t, err)
@@ -93,13 +214,20 @@ func secrets(t *testing.T, s Store) {
 
 func secretVersions(t *testing.T, s Store) {
 	ctx := t.Context()
+	furnish(t, s)
+	if err := s.PutSecrets(ctx, aSecret(ours, "c", 1), aSecret(ours, "a", 2)); !errors.Is(err, vault.ErrConflict) {
+		t.Errorf("one of two is wrong: %v, want ErrConflict", err)
+	}
+	if _, found, err := s.Secret(ctx, ours, "c"); err != nil || found {
+		t.Errorf("one of two was stored: %v %v", found, err)
+	}
 	for _, version := range []int{0, 2, -1} {
-		if err := s.PutSecret(ctx, aSecret(ours, "a", version)); !errors.Is(err, vault.ErrConflict) {
+		if err := s.PutSecrets(ctx, aSecret(ours, "a", version)); !errors.Is(err, vault.ErrConflict) {
 			t.Errorf("version %d of a new name: %v, want ErrConflict", version, err)
 		}
 	}
 	for version := 1; version <= 3; version++ {
-		first := together(t, 10, func(int) (bool, error) { return won(s.PutSecret(ctx, aSecret(ours, "a", version))) })
+		first := together(t, 10, func(int) (bool, error) { return won(s.PutSecrets(ctx, aSecret(ours, "a", version))) })
 		if first != 1 {
 			t.Errorf("%d of 10 stored version %d", first, version)
 		}
@@ -111,8 +239,9 @@ func secretVersions(t *testing.T, s Store) {
 
 func lastUses(t *testing.T, s Store) {
 	ctx := t.Context()
-	must(t, s.PutSecret(ctx, aSecret(ours, "a", 1)))
-	must(t, s.PutSecret(ctx, aSecret(theirs, "a", 1)))
+	furnish(t, s)
+	must(t, s.PutSecrets(ctx, aSecret(ours, "a", 1)))
+	must(t, s.PutSecrets(ctx, aSecret(theirs, "a", 1)))
 	must(t, s.Touch(ctx, ours, map[string]time.Time{"a": at(5), "never stored": at(5)}))
 	must(t, s.Touch(ctx, ours, map[string]time.Time{"a": at(4)})) // late news
 	must(t, s.Touch(ctx, ours, nil))
@@ -128,6 +257,7 @@ func lastUses(t *testing.T, s Store) {
 
 func changes(t *testing.T, s Store) {
 	ctx := t.Context()
+	must(t, s.SetCheckValue(ctx, []byte("check")))
 	last, err := s.Changes(ctx)
 	must(t, err)
 	step := func(what string, moves bool, do func() error) {
@@ -141,9 +271,10 @@ func changes(t *testing.T, s Store) {
 		last = now
 	}
 	step("nothing", false, func() error { return nil })
-	step("a tenant key", true, func() error { return s.AddTenantKey(ctx, ours, []byte("k")) })
-	step("a secret", true, func() error { return s.PutSecret(ctx, aSecret(ours, "a", 1)) })
-	step("its next version", true, func() error { return s.PutSecret(ctx, aSecret(ours, "a", 2)) })
+	step("a tenant key", true, func() error { return s.AddTenantKey(ctx, aKey(ours, 1), []byte("check")) })
+	step("a lock", true, func() error { return s.SetLock(ctx, vault.Lock{Since: at(1), By: "x"}) })
+	step("a secret", true, func() error { return s.PutSecrets(ctx, aSecret(ours, "a", 1)) })
+	step("its next version", true, func() error { return s.PutSecrets(ctx, aSecret(ours, "a", 2)) })
 	step("its last use", false, func() error { return s.Touch(ctx, ours, map[string]time.Time{"a": at(9)}) })
 	step("its end", true, func() error { _, err := s.RemoveSecret(ctx, ours, "a"); return err })
 	step("a token", true, func() error { return s.AddToken(ctx, aToken(ours, 1)) })

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// maxExport bounds the file of an import, in bytes.
+const maxExport = 100 << 20
+
+func newVaultExportCommand(c *cli) *cobra.Command {
+	var recipients []string
+	var recipientsFile, passphraseFile, out string
+	var passphrase bool
+	cmd := &cobra.Command{
+		Use:   "export [NAME...]",
+		Short: "Write credentials to an encrypted file, all without names",
+		Long: `Write credentials to an encrypted file (age), all without names.
+
+It is encrypted to the holders of age keys, or by a passphrase; there is no way
+to write it in clear. It comes on stdout, or with --out in a new file.`,
+		Example: `  kimbap vault export --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p --out backup.age
+  kimbap vault export github.token --passphrase-file words.txt > backup.age`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			box := app.Lockbox{Recipients: recipients}
+			if recipientsFile != "" {
+				text, err := os.ReadFile(recipientsFile)
+				if err != nil {
+					return usage("check the path", "the file of recipients cannot be read: %v", err)
+				}
+				box.Recipients = append(box.Recipients, strings.Split(strings.TrimSpace(string(text)), "\n")...)
+			}
+			var err error
+			if box.Passphrase, err = c.readPassphrase(passphrase, passphraseFile, true); err != nil {
+				return err
+			}
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				data, names, err := a.ExportSecrets(ctx, args, box)
+				if err != nil {
+					return err
+				}
+				if out == "" {
+					_, err = c.out.Write(data)
+					return err
+				}
+				if err := writeNew(out, data); err != nil {
+					return err
+				}
+				return c.show(map[string]any{"file": out, "names": names}, func() {
+					fmt.Fprintf(c.out, "wrote %s, encrypted, to %s\n", count(len(names), "credential"), out)
+				})
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&recipients, "recipient", nil, "age public key of who can open it; repeat for more")
+	f.StringVar(&recipientsFile, "recipients-file", "", "file of age public keys, one a line")
+	f.BoolVar(&passphrase, "passphrase", false, "ask for a passphrase to encrypt it by")
+	f.StringVar(&passphraseFile, "passphrase-file", "", "file with the passphrase to encrypt it by")
+	f.StringVar(&out, "out", "", "write it to this new file")
+	return cmd
+}
+
+// writeNew writes a file that must not be there, for its owner only.
+func writeNew(path string, data []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return usage("give another name", "%s is there already", path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// readPassphrase takes a passphrase from a file or a prompt, which a new one
+// must be given twice; the empty one when neither was asked for.
+func (c *cli) readPassphrase(ask bool, file string, fresh bool) (runtime.Secret, error) {
+	switch {
+	case file != "":
+		return c.readSecret(file, "passphrase")
+	case !ask:
+		return runtime.Secret{}, nil
+	case !c.inTTY:
+		return runtime.Secret{}, usage("--passphrase-file FILE", "there is no terminal to ask for a passphrase")
+	}
+	first, err := c.readSecret("", "passphrase")
+	if err != nil || !fresh {
+		return first, err
+	}
+	second, err := c.readSecret("", "once more")
+	if err == nil && !first.Equal(second) {
+		err = usage("type it twice", "the two are not the same")
+	}
+	return first, err
+}
+
+func newVaultImportCommand(c *cli) *cobra.Command {
+	var identity, passphraseFile string
+	var passphrase, dry, force bool
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Store the credentials of an encrypted file",
+		Long: `Store the credentials of an encrypted file, which kimbap vault export wrote.
+
+It shows what changes. What is stored already is replaced with --force only, and
+so is a command that kimbap would run for a value; without it nothing is stored.`,
+		Example: `  kimbap vault import backup.age --identity key.txt --dry-run
+  kimbap vault import backup.age --passphrase-file words.txt --force`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			data, err := readSmall(args[0])
+			if err != nil {
+				return err
+			}
+			box := app.Lockbox{}
+			if identity != "" {
+				text, err := readSmall(identity)
+				if err != nil {
+					return err
+				}
+				box.Identities = string(text)
+			}
+			if box.Passphrase, err = c.readPassphrase(passphrase, passphraseFile, false); err != nil {
+				return err
+			}
+			return c.with(cmd.Context(), app.Options{Create: !dry}, func(ctx context.Context, a *app.App) error {
+				changes, err := a.ImportSecrets(ctx, data, box, dry, force)
+				if err != nil {
+					c.sayChanges(changes, "would change")
+					return err
+				}
+				return c.show(changes, func() { c.changeTable(changes) })
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&identity, "identity", "", "file with the age secret key that it was written for")
+	f.BoolVar(&passphrase, "passphrase", false, "ask for the passphrase that it was written by")
+	f.StringVar(&passphraseFile, "passphrase-file", "", "file with the passphrase that it was written by")
+	f.BoolVar(&dry, "dry-run", false, "show what would change, and store nothing")
+	f.BoolVar(&force, "force", false, "replace what is stored already")
+	return cmd
+}
+
+func readSmall(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > maxExport {
+		return nil, usage("give a file that kimbap vault export wrote", "%s is over 100 MiB", path)
+	}
+	var data []byte
+	if err == nil {
+		data, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, usage("check the path", "the file cannot be read: %v", err)
+	}
+	return data, nil
+}
+
+func (c *cli) changeTable(changes []app.Change) {
+	var rows [][]string
+	for _, one := range changes {
+		hosts := few(one.Hosts)
+		if len(one.HadHosts) > 0 && few(one.HadHosts) != hosts {
+			hosts = few(one.HadHosts) + " → " + hosts
+		}
+		rows = append(rows, []string{one.Name, one.Change, fmt.Sprint(one.Version), hosts, strings.Join(one.Reference, " ")})
+	}
+	c.table([]string{"name", "change", "version", "hosts", "command"}, rows)
+}
+
+// sayChanges lists for the person what an import was refused for.
+func (c *cli) sayChanges(changes []app.Change, what string) {
+	for _, one := range changes {
+		c.say("%s %s: %s, for %s %s", what, printable(one.Name), one.Change, few(one.Hosts), printable(strings.Join(one.Reference, " ")))
+	}
+}

@@ -1,0 +1,166 @@
+package app_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// An operator's lock closes the vault of a running proxy within a second, also
+// for tunnels that are open, and nothing else; it stays for processes to come,
+// and unlock opens all of them again without a restart.
+func TestLockReachesRunningProxies(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Resolve: []string{otherHost}})
+	person := k.Open(t, "")
+	open := k.Tunnel(t, apptest.Authority)
+	if a := open.Ask(getNote); a.Status != http.StatusOK {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	if err := person.LockVault(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sent := 0
+	apptest.Within(t, soon, "the lock in an open tunnel", func() bool {
+		sent = len(k.Up.Requests())
+		a := open.Ask(getNote)
+		return a.Status == http.StatusServiceUnavailable && a.Problem.Code == "vault_locked" && a.Problem.Reason == "locked"
+	})
+	mark := k.Mark(t)
+	_, a := k.Connect(t, apptest.Authority)
+	if a.Status != http.StatusServiceUnavailable || a.Problem.Reason != "locked" || !strings.Contains(a.Body, "locked by the owner") {
+		t.Errorf("CONNECT: %d %+v", a.Status, a.Problem)
+	}
+	apptest.Eventually(t, "the record of the refusal", func() bool {
+		return slices.ContainsFunc(k.Await(t, mark, 1), func(r apptest.Record) bool {
+			return r.Short() == "refusal - - error vault_locked/locked"
+		})
+	})
+	if n := len(k.Up.Requests()); n != sent {
+		t.Errorf("%d requests were sent behind the lock", n-sent)
+	}
+	if a := k.Tunnel(t, otherHost).Ask("GET /notes/1 HTTP/1.1\r\nHost: other.test\r\n\r\n"); a.Status != http.StatusOK {
+		t.Errorf("another host: %d %+v", a.Status, a.Problem)
+	}
+	call := func() error {
+		return k.App.Pipeline().Do(t.Context(), &runtime.Request{
+			Surface: runtime.SurfaceCall, Caller: k.App.Local(), Action: "notes.get-note", Unattended: true, Args: runtime.Args{"id": 1},
+		}, &app.Answer{})
+	}
+	if e := runtime.AsError(call()); e.Reason != runtime.ReasonLocked {
+		t.Errorf("a call: %v", e)
+	}
+
+	late := k.Open(t, "late") // a process that starts meanwhile
+	if why := late.Locked(); why == nil || why.Reason != runtime.ReasonLocked || why.Hint != "kimbap unlock" {
+		t.Errorf("a new process: %v", why)
+	}
+	o := apptest.OptionsOver(k.Dir, "", k.Log, false)
+	if a, err := app.New(o); err != nil {
+		t.Error(err)
+	} else if e := runtime.AsError(a.Open(t.Context())); e == nil || e.Reason != runtime.ReasonLocked {
+		t.Errorf("a command that needs the key: %v", e)
+	}
+
+	if err := person.UnlockVault(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Within(t, soon, "the open vault", func() bool { return k.App.Locked() == nil })
+	if a := k.Tunnel(t, apptest.Authority).Ask(getNote); a.Status != http.StatusOK {
+		t.Errorf("after unlock: %d %+v", a.Status, a.Problem)
+	}
+	trail := ledger(t, k)
+	for _, event := range []string{`"event":"vault.lock"`, `"event":"vault.locked"`, `"event":"vault.unlock"`} {
+		if !strings.Contains(trail, event) {
+			t.Errorf("no %s in the trail", event)
+		}
+	}
+	k.Verify(t)
+}
+
+// Under load the master key and the tenant's key are rotated again and again: no
+// request fails, and each carries the credential.
+func TestRotationsUnderLoad(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	person := k.Open(t, "")
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			tunnel := k.Tunnel(t, apptest.Authority)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if a := tunnel.Ask(getNote); a.Status != http.StatusOK {
+					t.Errorf("%d %+v", a.Status, a.Problem)
+					return
+				}
+			}
+		})
+	}
+	asked := func() int { return len(k.Up.Requests()) }
+	for range 5 {
+		if _, err := person.RotateMasterKey(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := person.RotateTenantKey(t.Context()); err != nil {
+			t.Error(err)
+		}
+		before := asked()
+		apptest.Eventually(t, "requests after a rotation", func() bool {
+			stale, err := k.App.Vault().Stale(t.Context())
+			return err == nil && !stale && asked() > before+20
+		})
+	}
+	close(stop)
+	wg.Wait()
+	for _, r := range k.Up.Requests() {
+		if r.Header.Get("Authorization") != "Bearer "+apptest.Key {
+			t.Fatalf("the upstream got %q", r.Header.Get("Authorization"))
+		}
+	}
+	if k.App.Locked() != nil {
+		t.Error(k.App.Locked())
+	}
+}
+
+// A rotation whose new key a proxy cannot find locks that proxy, which says why:
+// it does not go on with a key that is not in force.
+func TestAProxyWithoutTheNewKeyLocks(t *testing.T) {
+	first, second := strings.Repeat("a1", 32), strings.Repeat("b2", 32)
+	k := &apptest.Kimbap{Dir: t.TempDir() + "/home", Log: &apptest.Buffer{}}
+	with := func(slot string, env ...string) *app.App {
+		o := apptest.OptionsOver(k.Dir, slot, k.Log, true)
+		o.Env, o.StartLocked = env, slot != ""
+		a, err := app.New(o)
+		if err == nil {
+			err = a.Open(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = a.Close() })
+		return a
+	}
+	person := with("", "KIMBAP_MASTER_KEY="+first, "KIMBAP_MASTER_KEY_NEXT="+second)
+	knows := with("knows", "KIMBAP_MASTER_KEY="+first, "KIMBAP_MASTER_KEY_NEXT="+second)
+	lacks := with("lacks", "KIMBAP_MASTER_KEY="+first)
+	k.Serve(t, knows, app.ServeOptions{Listen: "127.0.0.1:0"})
+	k.Serve(t, lacks, app.ServeOptions{Listen: "127.0.0.1:0"})
+	if _, err := person.RotateMasterKey(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Within(t, soon, "the lock", func() bool { why := lacks.Locked(); return why != nil && why.Reason == runtime.ReasonWrongMasterKey })
+	if stale, err := knows.Vault().Stale(t.Context()); err != nil || knows.Locked() != nil {
+		t.Error(fmt.Sprint("the other one: ", stale, err, knows.Locked()))
+	}
+}

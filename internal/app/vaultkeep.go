@@ -1,0 +1,241 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/vault"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+// What the commands hand to the vault and get from it.
+type (
+	Lockbox   = vault.Lockbox
+	Reference = vault.Reference
+	Change    = vault.Change
+)
+
+// Stored is one secret of the vault, everything but its value.
+type Stored struct {
+	Name     string         `json:"name"`
+	Tenant   runtime.Tenant `json:"tenant"`
+	Version  int            `json:"version"`
+	Hosts    []string       `json:"hosts"`
+	Created  time.Time      `json:"created"`
+	LastUsed *time.Time     `json:"last_used,omitempty"`
+	Expires  *time.Time     `json:"expires,omitempty"`
+	Command  []string       `json:"command,omitempty"` // of a reference
+	TTL      string         `json:"ttl,omitempty"`     // of a reference
+}
+
+// Secrets lists what is stored, by name. It needs no key.
+func (a *App) Secrets(ctx context.Context) ([]Stored, error) {
+	entries, err := a.vault.List(ctx, runtime.DefaultTenant)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Stored, len(entries))
+	for i, e := range entries {
+		list[i] = Stored{Name: e.Name, Tenant: e.Tenant, Version: e.Version, Hosts: e.Authorities, Created: e.Created}
+		if !e.LastUsed.IsZero() {
+			list[i].LastUsed = &e.LastUsed
+		}
+		if !e.Expires.IsZero() {
+			list[i].Expires = &e.Expires
+		}
+		if e.Reference != nil {
+			list[i].Command, list[i].TTL = e.Reference.Command, e.Reference.TTL.String()
+		}
+	}
+	return list, nil
+}
+
+// SecretOptions are what a stored secret has beside its value.
+type SecretOptions struct {
+	Hosts   []string  // none: those of all installed services that name it
+	Expires time.Time // zero: never
+}
+
+// hostsFor returns the canonical hosts that a secret shall be bound to.
+func (a *App) hostsFor(name string, hosts []string) ([]string, error) {
+	if len(hosts) == 0 {
+		hosts = a.Services().AuthoritiesOf(name)
+	}
+	if len(hosts) == 0 {
+		return nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput,
+			Msg:  fmt.Sprintf("no installed service names the credential %q, so kimbap cannot know where it may go", name),
+			Hint: "kimbap vault set " + shellQuote(name) + " --host api.example.com:443",
+		}
+	}
+	hosts, err := services.CanonicalAuthorities(hosts)
+	return hosts, invalid(err, "kimbap vault set --help")
+}
+
+// SetSecret stores a value under a name, bound to the given hosts or else to
+// those of all installed services that name it.
+func (a *App) SetSecret(ctx context.Context, name string, secret runtime.Secret, o SecretOptions) (int, []string, error) {
+	hosts, err := a.hostsFor(name, o.Hosts)
+	if err != nil {
+		return 0, nil, err
+	}
+	version, err := a.seal(ctx, name, secret, hosts, o.Expires)
+	return version, hosts, err
+}
+
+// SetReference stores under a name the command that fetches its value. The
+// program is looked up now: what a later PATH says is not asked.
+func (a *App) SetReference(ctx context.Context, name string, r vault.Reference, o SecretOptions) (int, []string, error) {
+	hosts, err := a.hostsFor(name, o.Hosts)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(r.Command) > 0 && strings.HasPrefix(r.Command[0], "op://") { // the reference itself, as 1Password writes it
+		r.Command = append([]string{"op", "read", "--no-newline"}, r.Command...)
+	}
+	if len(r.Command) > 0 {
+		program, err := exec.LookPath(r.Command[0])
+		if err == nil {
+			program, err = filepath.Abs(program)
+		}
+		if err != nil {
+			return 0, nil, &runtime.Error{
+				Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("there is no program %q here", r.Command[0]), Hint: "install it, or give its path", Err: err,
+			}
+		}
+		r.Command = append([]string{program}, r.Command[1:]...)
+	}
+	for _, variable := range r.Env {
+		if strings.HasPrefix(variable, "KIMBAP_") {
+			return 0, nil, &runtime.Error{
+				Code: runtime.CodeInvalidInput, Msg: variable + " is kimbap's own, and no command gets it", Hint: "leave it out",
+			}
+		}
+	}
+	if err := a.vaultEvent(ctx, "vault.reference", name, hosts); err != nil {
+		return 0, nil, err
+	}
+	version, err := a.vault.SetReference(ctx, runtime.DefaultTenant, name, r, hosts, o.Expires)
+	return version, hosts, err
+}
+
+// RotateSecret replaces the value of a stored secret.
+func (a *App) RotateSecret(ctx context.Context, name string, secret runtime.Secret, expires time.Time) (int, error) {
+	if err := a.vaultEvent(ctx, "vault.rotate", name, nil); err != nil {
+		return 0, err
+	}
+	return a.vault.Rotate(ctx, runtime.DefaultTenant, name, secret, expires)
+}
+
+// RotatedTenant is what RotateTenantKey did.
+type RotatedTenant struct {
+	Tenant  runtime.Tenant `json:"tenant"`
+	Version int            `json:"key_version"`
+	Secrets int            `json:"secrets"`
+}
+
+// RotateTenantKey seals all stored secrets anew under a new key.
+func (a *App) RotateTenantKey(ctx context.Context) (RotatedTenant, error) {
+	done := RotatedTenant{Tenant: runtime.DefaultTenant}
+	err := a.trail.Event(ctx, audit.Event{Kind: "vault.rotate_tenant_key", Principal: a.Operator().ID, Tenant: done.Tenant})
+	if err == nil {
+		done.Version, done.Secrets, err = a.vault.RotateTenantKey(ctx, done.Tenant)
+	}
+	return done, err
+}
+
+// RotatedMaster is what RotateMasterKey did.
+type RotatedMaster struct {
+	Keys    int       `json:"keys"` // wrapped anew
+	Source  string    `json:"source"`
+	From    string    `json:"from,omitempty"` // where the old key still is, of no use any more
+	Proxies []Running `json:"proxies"`        // which take the new key up within a second
+}
+
+// RotateMasterKey puts a new master key in the place of the old one, and in the
+// place that master_key.source names, which moves it when that is another
+// ([Options.KeyFrom]).
+func (a *App) RotateMasterKey(ctx context.Context) (RotatedMaster, error) {
+	done := RotatedMaster{Source: a.config.MasterKey.Source, Proxies: append([]Running{}, a.Proxies()...)}
+	unlock, err := a.lockKeys(ctx, keyLockWait)
+	if err != nil {
+		return done, err
+	}
+	defer unlock()
+	to, err := a.keyWrapper(done.Source)
+	if err != nil {
+		return done, err
+	}
+	if keys, err := a.wrapper.Keys(ctx); err != nil {
+		return done, err
+	} else if err := a.settleOn(ctx, keys); err != nil { // of a rotation that was cut short
+		return done, err
+	}
+	event := audit.Event{Kind: "vault.rotate_master_key", Principal: a.Operator().ID, Fields: map[string]string{"source": done.Source}}
+	if moved := a.keySource(); moved != done.Source {
+		done.From, event.Fields["from"] = moved, moved
+	}
+	if err := a.trail.Event(ctx, event); err != nil {
+		return done, err
+	}
+	done.Keys, err = a.vault.RotateMaster(ctx, to)
+	if err == nil {
+		a.wrapper = to
+	}
+	return done, err
+}
+
+// ExportSecrets encrypts stored secrets, all without names.
+func (a *App) ExportSecrets(ctx context.Context, names []string, box vault.Lockbox) ([]byte, []string, error) {
+	data, what, err := a.vault.Export(ctx, runtime.DefaultTenant, names, box)
+	if err != nil {
+		return nil, nil, err
+	}
+	to := strings.Join(box.Recipients, " ")
+	if to == "" {
+		to = "a passphrase"
+	}
+	err = a.trail.Event(ctx, audit.Event{
+		Kind: "vault.export", Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
+		Fields: map[string]string{"names": strings.Join(what, " "), "to": to},
+	})
+	if err != nil {
+		return nil, nil, err // the export is not handed out
+	}
+	return data, what, nil
+}
+
+// ImportSecrets stores what an export holds; see [vault.Vault.Import].
+func (a *App) ImportSecrets(ctx context.Context, data []byte, box vault.Lockbox, dry, force bool) ([]vault.Change, error) {
+	export, err := a.vault.OpenExport(data, box)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := a.vault.Import(ctx, runtime.DefaultTenant, export, true, force)
+	if err != nil || dry {
+		return changes, err
+	}
+	if !force {
+		if err := vault.RefuseChanges(changes); err != nil {
+			return changes, err
+		}
+	}
+	var names []string
+	for _, c := range changes {
+		names = append(names, c.Name+":"+c.Change)
+	}
+	err = a.trail.Event(ctx, audit.Event{
+		Kind: "vault.import", Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
+		Fields: map[string]string{"names": strings.Join(names, " ")},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.vault.Import(ctx, runtime.DefaultTenant, export, false, force)
+}

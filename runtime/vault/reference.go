@@ -1,0 +1,155 @@
+package vault
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+const (
+	maxTTL      = 24 * time.Hour
+	failedPause = time.Second // how long a failed fetch is not tried again
+	maxWord     = 4096        // bytes of one word of a command
+)
+
+// Reference says where the value of a secret is fetched whenever it is needed:
+// what a command of another store prints. The command is data that everybody who
+// lists secrets may see; it must not hold one.
+type Reference struct {
+	Command []string      `json:"command"`            // an absolute path, then arguments
+	Env     []string      `json:"env,omitempty"`      // names of variables that it gets beside the usual ones
+	TTL     time.Duration `json:"ttl_nanos,omitzero"` // how long a value is kept in memory; 0: not beyond the call
+}
+
+// Fetcher runs the command of a reference. The value is one line, without its
+// end. An error denies the call and may be shown to the caller, so it holds
+// nothing that the command has printed.
+type Fetcher interface {
+	Fetch(ctx context.Context, r Reference) (runtime.Secret, error)
+}
+
+// noFetcher is the Fetcher of a vault that was given none.
+type noFetcher struct{}
+
+func (noFetcher) Fetch(context.Context, Reference) (runtime.Secret, error) {
+	return runtime.Secret{}, &runtime.Error{
+		Code: runtime.CodeVaultLocked, Reason: runtime.ReasonReference, Stage: runtime.StageCredential,
+		Msg: "this process fetches no credential from another store", Hint: "use kimbap proxy or kimbap run",
+	}
+}
+
+// check says what is wrong with a reference, "" when nothing is.
+func (r Reference) check() string {
+	switch {
+	case len(r.Command) == 0 || r.Command[0] == "":
+		return "names no command"
+	case r.TTL < 0 || r.TTL > maxTTL:
+		return "keeps values for a time that is not from 0 to 24h"
+	case slices.ContainsFunc(append(slices.Clone(r.Command), r.Env...), func(w string) bool { return len(w) > maxWord || !printable(w) }):
+		return "has a word that is too long or is not one line of text"
+	}
+	return ""
+}
+
+func (r Reference) encode() string {
+	text, _ := json.Marshal(r) // strings and a number always encode
+	return string(text)
+}
+
+// parseReference reads what encode wrote; the seal has proved that it did.
+func parseReference(text string) (*Reference, error) {
+	r := &Reference{}
+	if err := json.Unmarshal([]byte(text), r); err != nil || r.check() != "" {
+		return nil, tampered("where a stored credential is fetched")
+	}
+	return r, nil
+}
+
+// fetched is what other stores gave, for as long as it may be kept.
+type fetched struct {
+	mu     sync.Mutex
+	values map[place]fetch
+	flight singleflight.Group
+}
+
+// fetch is one value, or the failure to get it.
+type fetch struct {
+	seal  string // of the reference that it came by
+	value runtime.Secret
+	err   error
+	until time.Time
+}
+
+func (f *fetched) get(at place, seal string, now time.Time) (fetch, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	got, ok := f.values[at]
+	return got, ok && got.seal == seal && now.Before(got.until)
+}
+
+func (f *fetched) put(at place, got fetch) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.values == nil {
+		f.values = map[place]fetch{}
+	}
+	f.values[at] = got
+}
+
+func (f *fetched) clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.values)
+}
+
+// fetch returns the value of a reference, from memory when it may. Callers that
+// come while it is fetched wait for that one; each may leave.
+func (v *Vault) fetch(ctx context.Context, at place, o *opened) (runtime.Secret, error) {
+	if got, ok := v.fetched.get(at, o.seal, v.o.Clock()); ok {
+		return got.value, got.err
+	}
+	done := v.fetched.flight.DoChan(string(at.tenant)+"\x00"+at.name+"\x00"+o.seal, func() (any, error) {
+		if got, ok := v.fetched.get(at, o.seal, v.o.Clock()); ok { // it came in between
+			return got.value, got.err
+		}
+		value, err := v.o.Fetch.Fetch(context.WithoutCancel(ctx), *o.reference)
+		if err == nil && (value.Empty() || len(value.Reveal()) > maxValue) {
+			err = notFetched(at.name, nil)
+		}
+		keep := o.reference.TTL
+		if err != nil {
+			value, err, keep = runtime.Secret{}, notFetched(at.name, err), failedPause
+		} else {
+			v.live.add(value)
+		}
+		if v.Locked() { // meanwhile
+			return runtime.Secret{}, v.locked()
+		}
+		v.fetched.put(at, fetch{o.seal, value, err, v.o.Clock().Add(keep)})
+		return value, err
+	})
+	select {
+	case r := <-done:
+		value, _ := r.Val.(runtime.Secret)
+		return value, r.Err
+	case <-ctx.Done():
+		return runtime.Secret{}, ctx.Err()
+	}
+}
+
+// notFetched is the error of a value that did not come.
+func notFetched(name string, cause error) error {
+	e := &runtime.Error{
+		Code: runtime.CodeVaultLocked, Reason: runtime.ReasonReference, Stage: runtime.StageCredential,
+		Msg:  fmt.Sprintf("the credential %q could not be fetched from the store that keeps it", name),
+		Hint: "the owner of this kimbap runs the command of this credential by hand (kimbap vault list shows it) and signs in there", Err: cause,
+	}
+	return e
+}
