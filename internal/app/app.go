@@ -65,6 +65,7 @@ type App struct {
 	services  *services.Live
 	approvals *approval.Desk
 	trail     *audit.Log
+	witness   *audit.Witness
 	guard     *egress.Guard
 	rest      *rest.Backend
 	tunnel    *proxy.Tunnel
@@ -205,16 +206,23 @@ func (a *App) openTrail(ctx context.Context) error {
 	}
 	a.trail, err = audit.New(audit.Options{
 		Dir: a.auditDir(), Slot: slot, Shared: shared, Clock: a.o.Clock,
-		Sinks: sinks, Redact: redactor{a.vault}, Secrets: a.vault.Live,
+		Sinks: sinks, Redact: redactor{a.vault}, Secrets: a.vault.Live, SegmentAge: a.segmentAge(),
 		OnError: func(err error) { a.o.Log.Error().Err(err).Msg("audit trail") },
 	})
 	if err != nil {
 		return err
 	}
+	if err := a.openWitness(); err != nil {
+		return err
+	}
 	if err := a.trail.Open(ctx); err != nil {
 		return err
 	}
+	a.onClose(a.closeWitness) // after the trail, whose last record it names
 	a.onClose(a.trail.Close)
+	if !shared {
+		a.witness.Start()
+	}
 	return nil
 }
 

@@ -23,11 +23,6 @@ func (a *App) OpenToRead(ctx context.Context) error {
 	return a.openStore(ctx)
 }
 
-// VerifyTrail checks the hash chain of every writer.
-func (a *App) VerifyTrail(ctx context.Context) (audit.Report, error) {
-	return audit.Verify(ctx, a.auditDir())
-}
-
 // SearchTrail returns matching records, the newest first. The index is brought
 // up to date first.
 func (a *App) SearchTrail(ctx context.Context, q RecordQuery) ([]Record, error) {

@@ -69,6 +69,18 @@ type Audit struct {
 	Dir        string // "": in the home
 	Durability string // full
 	Sinks      []Sink
+	Retention  Duration // how long records are kept; 0: for ever
+	Anchor     Anchor
+}
+
+// Anchor is where checkpoints of the trail go, outside of the home. Each place
+// that is set gets all of them.
+type Anchor struct {
+	File    string   // appended to
+	Command []string // a program and its arguments; the checkpoint is on its standard input
+	URL     string   // posted to
+	Token   Secret   // for URL, as a bearer token
+	Every   Duration // between two that are sent
 }
 
 // Sink is a second writer of the trail.
@@ -137,7 +149,7 @@ func defaults() *Config {
 		},
 		Egress:    Egress{Private: "auto"},
 		Upstream:  Upstream{DialTimeout: Duration(10 * time.Second), IdleTimeout: Duration(5 * time.Minute)},
-		Audit:     Audit{Durability: "full"},
+		Audit:     Audit{Durability: "full", Anchor: Anchor{Every: Duration(time.Minute)}},
 		Approval:  Approval{Hold: "auto", Expires: Duration(8 * time.Hour)},
 		Policy:    Policy{Source: "file"},
 		MasterKey: MasterKey{Source: "auto"},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
@@ -33,6 +34,8 @@ func child(role string) int {
 		err = hang(dir)
 	case "full":
 		err = full(dir)
+	case "witness":
+		err = signing(dir)
 	case "room":
 		err = noRoom(dir)
 	default:
@@ -123,6 +126,34 @@ func hang(dir string) error {
 	}
 	fmt.Println("ready")
 	select {}
+}
+
+// signing makes records, rotates segments and signs as fast as it can until it is
+// killed, and prints a byte for each checkpoint.
+func signing(dir string) error {
+	o := options(dir)
+	o.SegmentSize = 4 << 10
+	l, err := opened(o)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for i := 0; ; i++ {
+			r := record(fmt.Sprintf("req_%d_%d", os.Getpid(), i))
+			if l.Intent(context.Background(), r) != nil {
+				os.Exit(3)
+			}
+			l.Outcome(r)
+		}
+	}()
+	w, err := audit.NewWitness(audit.WitnessOptions{Dir: dir, Own: l, Key: witnessKey, Clock: time.Now})
+	for err == nil {
+		var signed checkpoint.Signed
+		if signed, err = w.Sign(context.Background(), true); err == nil && signed.Number > 0 {
+			_, err = os.Stdout.WriteString(".")
+		}
+	}
+	return err
 }
 
 // full fills the disk (a limit on the size of files), and frees it again.

@@ -177,7 +177,7 @@ func (l *Log) put(lines []*line) error {
 		}
 		return err
 	}
-	l.last.Store(l.ledger.seq)
+	l.tip.Store(&tip{l.ledger.seq, l.ledger.hash})
 	return l.deliver(l.ledger.written())
 }
 

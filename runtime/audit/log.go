@@ -26,7 +26,14 @@ type Options struct {
 	OnError     func(error)                          // told when the log begins to refuse; may be nil, must not block
 	After       func(time.Duration) <-chan time.Time // time.After when nil
 	SegmentSize int64                                // bytes; 64 MiB when 0
+	SegmentAge  time.Duration                        // after which a segment is followed by a new one; 0: never
 	Kept        int                                  // outcomes kept in memory while refusing; 65536 when 0
+}
+
+// tip is the end of a chain.
+type tip struct {
+	seq  uint64
+	hash digest
 }
 
 const (
@@ -55,7 +62,7 @@ type Log struct {
 	urgent, lazy chan struct{} // tell the writer: somebody waits; an outcome came
 	quit, done   chan struct{}
 	closing      sync.Once
-	last         atomic.Uint64 // highest durable sequence
+	tip          atomic.Pointer[tip] // the last durable record; nil before Open
 	slot         string
 }
 
@@ -129,13 +136,13 @@ func (l *Log) start() (err error) {
 	}
 	if err == nil {
 		l.ledger = &ledger{
-			dir: filepath.Join(l.o.Dir, l.slot), slot: l.slot, limit: l.o.SegmentSize,
+			dir: filepath.Join(l.o.Dir, l.slot), slot: l.slot, limit: l.o.SegmentSize, age: l.o.SegmentAge,
 			shared: l.o.Shared, open: map[uint64]struct{}{},
 		}
 		if err = l.ledger.load(); err == nil {
 			err = l.ledger.settle(l.o.Clock())
 		}
-		l.last.Store(l.ledger.seq)
+		l.tip.Store(&tip{l.ledger.seq, l.ledger.hash})
 		if err == nil && l.o.Shared {
 			err = l.lock.release()
 		}
@@ -149,6 +156,16 @@ func (l *Log) start() (err error) {
 // Slot returns the slot this log writes to: the one asked for, or that name
 // with a number when other processes hold it. It is empty before Open.
 func (l *Log) Slot() string { return l.slot }
+
+// ended reports whether the slot was given free.
+func (l *Log) ended() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // Ready implements [runtime.Trail].
 func (l *Log) Ready() error {
@@ -244,7 +261,10 @@ type Health struct {
 
 // Health returns the state of the log at this moment.
 func (l *Log) Health() Health {
-	h := Health{Slot: l.slot, Sequence: l.last.Load()}
+	h := Health{Slot: l.slot}
+	if tip := l.tip.Load(); tip != nil {
+		h.Sequence = tip.seq
+	}
 	if e := l.trouble.Load(); e != nil {
 		h.Refusing, h.LastError = true, e.Err.Error()
 	}

@@ -90,7 +90,7 @@ func kinds(list []audit.Entry) string {
 
 func verified(t testing.TB, dir string) audit.Report {
 	t.Helper()
-	report, err := audit.Verify(t.Context(), dir)
+	report, err := audit.Verify(t.Context(), dir, audit.Trust{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestMovedSegmentIsFollowedByANewOne(t *testing.T) { // AU-009
 		}
 	}
 	shut(t, l)
-	report, err := audit.Verify(t.Context(), dir)
+	report, err := audit.Verify(t.Context(), dir, audit.Trust{})
 	if err != nil || report.OK || report.Slots[0].Problems[0].Kind != audit.ProblemSegment {
 		t.Fatalf("a segment is away and the report says:\n%s %v", report, err)
 	}
