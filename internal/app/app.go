@@ -179,7 +179,7 @@ func (a *App) openVault(ctx context.Context) error {
 	if err != nil && !a.startsLocked(err) {
 		return err
 	}
-	a.vault, err = vault.New(vault.Options{Store: a.store, Key: key, Clock: a.o.Clock})
+	a.vault, err = vault.New(vault.Options{Store: a.store, Key: key, Clock: a.o.Clock, Words: audit.Words})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +26,20 @@ func TestMain(m *testing.M) {
 }
 
 // keyed is a Redactor whose hashes a test can foresee; it can be locked.
-type keyed struct{ locked bool }
+type keyed struct {
+	locked bool
+	stored []string // what the vault holds
+}
+
+func (k keyed) Known(runtime.Tenant) (func(string) bool, error) {
+	if k.locked {
+		return nil, errors.New("locked")
+	}
+	if k.stored == nil {
+		return nil, nil
+	}
+	return func(word string) bool { return slices.Contains(k.stored, word) }, nil
+}
 
 func (k keyed) Hash(tenant runtime.Tenant, value string) (string, error) {
 	if k.locked {

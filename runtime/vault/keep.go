@@ -51,6 +51,9 @@ func (v *Vault) SetUntil(ctx context.Context, tenant runtime.Tenant, name string
 	row.Authorities = slices.Clone(authorities)
 	slices.Sort(row.Authorities)
 	row.Authorities = slices.Compact(row.Authorities)
+	if row.Fingerprints, err = v.fingerprints(t, value.Reveal()); err != nil {
+		return 0, err
+	}
 	v.live.add(value)
 	defer v.Forget()
 	for range attempts {

@@ -46,4 +46,6 @@ type Sealed struct {
 	Created     time.Time
 	LastUsed    time.Time // zero: never
 	Expires     time.Time // zero: never; bound into the ciphertext too
+
+	Fingerprints []string // keyed hashes of the value and its words, hex
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,9 @@ type Options struct {
 	Store Store
 	Key   MasterKey // none: the vault is locked until [Vault.Unlock]
 	Clock func() time.Time
+	// Words yields the words of a value that are told as a secret by themselves,
+	// for fingerprints; nil: none are made.
+	Words func(value string) iter.Seq[string]
 }
 
 // Vault opens and keeps secrets. It is safe for concurrent use; several
@@ -40,6 +44,7 @@ type place struct {
 type memory struct {
 	secrets sync.Map // place → *opened
 	tenants sync.Map // runtime.Tenant → *tenant
+	known   sync.Map // runtime.Tenant → func(string) bool
 }
 
 var _ runtime.Vault = (*Vault)(nil)

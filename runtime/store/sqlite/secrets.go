@@ -53,20 +53,21 @@ func (db *DB) PutSecret(ctx context.Context, s vault.Sealed) error {
 		if s.Version != version+1 {
 			return vault.ErrConflict
 		}
-		_, err := t.exec(`INSERT INTO secrets (tenant, name, version, authorities, ciphertext, created, last_used, expires)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		_, err := t.exec(`INSERT INTO secrets (tenant, name, version, authorities, ciphertext, created, last_used, expires, fingerprints)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (tenant, name) DO UPDATE SET version = excluded.version, authorities = excluded.authorities,
-			ciphertext = excluded.ciphertext, created = excluded.created, last_used = excluded.last_used, expires = excluded.expires`,
-			string(s.Tenant), s.Name, s.Version, list(s.Authorities), s.Ciphertext, micros(s.Created), micros(s.LastUsed), micros(s.Expires))
+			ciphertext = excluded.ciphertext, created = excluded.created, last_used = excluded.last_used, expires = excluded.expires,
+			fingerprints = excluded.fingerprints`,
+			string(s.Tenant), s.Name, s.Version, list(s.Authorities), s.Ciphertext, micros(s.Created), micros(s.LastUsed), micros(s.Expires), list(s.Fingerprints))
 		return err
 	})
 }
 
-const secretColumns = "tenant, name, version, authorities, ciphertext, created, last_used, expires"
+const secretColumns = "tenant, name, version, authorities, ciphertext, created, last_used, expires, fingerprints"
 
 func scanSecret(row scanner) (s vault.Sealed, err error) {
 	return s, row.Scan(&s.Tenant, &s.Name, &s.Version, items[string]{&s.Authorities}, &s.Ciphertext,
-		moment{&s.Created}, moment{&s.LastUsed}, moment{&s.Expires})
+		moment{&s.Created}, moment{&s.LastUsed}, moment{&s.Expires}, items[string]{&s.Fingerprints})
 }
 
 // Secret implements [vault.Store].
