@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"sync"
@@ -42,6 +43,7 @@ type Options struct {
 	Create bool             // make the home when it is missing
 	Strict bool             // with Create: the stricter default policy
 	Slot   string           // audit slot of a long-lived process; "" means the shared SlotCLI
+	Stdout io.Writer        // for audit sinks of type stdout; nil: it is used for something else
 	Only   string           // load this one service only; "" loads all
 	// StartLocked opens a used vault whose master key file is missing as locked
 	// instead of refusing: hosts without a service are still served, and status
@@ -206,7 +208,7 @@ func (a *App) openTrail(ctx context.Context) error {
 	}
 	a.trail, err = audit.New(audit.Options{
 		Dir: a.auditDir(), Slot: slot, Shared: shared, Clock: a.o.Clock,
-		Sinks: sinks, Redact: redactor{a.vault}, Secrets: a.vault.Live, SegmentAge: a.segmentAge(),
+		Sinks: sinks, Redact: redactor{a.vault}, Secrets: a.vault.Live, SegmentAge: a.segmentAge(), Linger: a.linger(),
 		OnError: func(err error) { a.o.Log.Error().Err(err).Msg("audit trail") },
 	})
 	if err != nil {

@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
-	"github.com/kimbap-run/kimbap/runtime/audit/sink"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
@@ -57,23 +54,6 @@ func (a *App) auditDir() string {
 		return dir
 	}
 	return a.home.Audit()
-}
-
-// sinks builds the second writers of the trail that the configuration names.
-func (a *App) sinks() ([]audit.Sink, error) {
-	var out []audit.Sink
-	for _, s := range a.config.Audit.Sinks {
-		path := s.Path
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(a.home.Dir, path)
-		}
-		f, err := sink.NewFile(sink.FileOptions{Path: path, Required: s.Required})
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, f)
-	}
-	return out, nil
 }
 
 // redactor gives the trail its keyed hashes.

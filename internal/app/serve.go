@@ -155,6 +155,9 @@ type Running struct {
 	Started time.Time `json:"started"`
 	Problem string    `json:"problem,omitempty"`
 	Locked  string    `json:"locked,omitempty"` // why it opens no stored key
+
+	Sinks  []audit.SinkHealth `json:"audit_sinks,omitempty"`
+	Anchor string             `json:"audit_checkpoint,omitempty"` // why the last one was not made or sent
 }
 
 func (a *App) stateFile(kind string) string {
@@ -184,6 +187,7 @@ func (a *App) writeState() {
 	if why := a.Locked(); why != nil {
 		now.Locked = why.Msg
 	}
+	now.Sinks, now.Anchor = a.trail.Health().Sinks, a.witness.Problem()
 	data, err := json.Marshal(now)
 	if err == nil {
 		err = replaceFile(a.stateFile(now.kind), data, 0o600)

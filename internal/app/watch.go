@@ -25,7 +25,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	counter, _ := a.store.Changes(ctx)
-	files, last := a.files, a.files
+	files, last, trail := a.files, a.files, ""
 	for {
 		forced := false
 		select {
@@ -55,6 +55,10 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 			a.unlock(ctx)
 		}
 		a.refreshCA(ctx, ca)
+		if said := a.trailState(); said != trail {
+			trail = said
+			a.writeState()
+		}
 		server.Recheck(ctx)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/anchor"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
-	"github.com/kimbap-run/kimbap/runtime/audit/sink"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
@@ -47,13 +46,10 @@ func (a *App) openWitness() error {
 // closeWitness signs the last checkpoint of a long-lived process. A short command
 // makes one only when none was made for a while.
 func (a *App) closeWitness(ctx context.Context) error {
-	if a.vault.Locked() {
-		return nil // there is no key; the next one that has it names these records too
-	}
 	if a.o.Slot == "" {
 		info, err := os.Stat(audit.Checkpoints(a.auditDir()).Path)
-		if err == nil && a.o.Clock().Sub(info.ModTime()) < restfulAfter {
-			return nil
+		if a.vault.Locked() || err == nil && a.o.Clock().Sub(info.ModTime()) < restfulAfter {
+			return nil // without a key, the next one that has it names these records too
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, lastWords)
@@ -77,15 +73,11 @@ func (a *App) anchors() (out []audit.Anchor, err error) {
 		out = append(out, anchor.Command{Words: c.Command, Env: []string{"PATH=" + a.env["PATH"], "HOME=" + a.env["HOME"]}})
 	}
 	if c.URL != "" {
-		trust, err := a.upstreamTLS()
+		poster, err := a.poster(c.URL, c.Token)
 		if err != nil {
 			return nil, err
 		}
-		poster, err := sink.NewPoster(sink.PosterOptions{URL: c.URL, Token: runtime.NewSecret(c.Token.Reveal()), TLS: trust})
-		if err != nil {
-			return nil, err
-		}
-		a.onClose(func(context.Context) error { poster.Close(); return nil })
+		a.onClose(closePoster(poster))
 		out = append(out, anchor.URL{Poster: poster})
 	}
 	return out, nil

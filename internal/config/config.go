@@ -83,13 +83,6 @@ type Anchor struct {
 	Every   Duration // between two that are sent
 }
 
-// Sink is a second writer of the trail.
-type Sink struct {
-	Type     string `yaml:"type"` // file
-	Path     string `yaml:"path"`
-	Required bool   `yaml:"required"` // a request is refused when this sink cannot be written
-}
-
 // Approval is how long a request and a question wait for a person.
 type Approval struct {
 	Hold    string // auto, or a duration

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -96,7 +97,7 @@ func (l *Log) take(last bool) *group {
 // write is the writer goroutine: the only one that touches ledger and sinks.
 func (l *Log) write() {
 	defer close(l.done)
-	var delay, retry <-chan time.Time
+	var delay, retry, losses <-chan time.Time
 	for {
 		select {
 		case <-l.urgent:
@@ -105,6 +106,14 @@ func (l *Log) write() {
 				delay = l.o.After(outcomeDelay)
 			}
 			continue
+		case <-l.lossy:
+			if losses == nil {
+				losses = l.o.After(lossInterval)
+			}
+			continue
+		case <-losses:
+			losses = nil
+			l.tellLosses()
 		case <-delay:
 		case <-retry:
 			retry = nil
@@ -127,14 +136,26 @@ func (l *Log) finish() {
 		l.recover()
 	}
 	l.commit(l.take(true))
+	var closing sync.WaitGroup
+	for _, s := range l.sinks {
+		closing.Go(func() { s.close(l.o.Linger) })
+	}
+	closing.Wait()
+	l.lastLosses()
 	if l.trouble.Load() == nil {
 		l.trouble.Store(l.refusal(errClosed))
 	}
-	for _, s := range l.sinks {
-		s.close()
-	}
 	l.ledger.close()
 	_ = l.lock.close()
+}
+
+// lastLosses records what the sinks lost to the end, in the ledger alone.
+func (l *Log) lastLosses() {
+	lines, _ := l.losses()
+	l.sinks = nil
+	if len(lines) > 0 && l.trouble.Load() == nil {
+		_ = l.put(lines)
+	}
 }
 
 // commit writes a group and wakes those who wait for it. When it fails, its

@@ -28,6 +28,8 @@ type Options struct {
 	SegmentSize int64                                // bytes; 64 MiB when 0
 	SegmentAge  time.Duration                        // after which a segment is followed by a new one; 0: never
 	Kept        int                                  // outcomes kept in memory while refusing; 65536 when 0
+	Queue       int                                  // lines that may wait for a best-effort sink; 8192 when 0
+	Linger      time.Duration                        // for best-effort sinks to empty their queues at the end; 5 s when 0
 }
 
 // tip is the end of a chain.
@@ -39,7 +41,8 @@ type tip struct {
 const (
 	outcomeDelay  = 100 * time.Millisecond // the longest an outcome waits for others
 	retryInterval = time.Second            // between attempts to reopen the ledger
-	sinkTimeout   = 5 * time.Second        // for one write to a required sink
+	sinkTimeout   = 5 * time.Second        // for one write to a sink
+	lossInterval  = 10 * time.Second       // between two records of what a sink lost
 	segmentSize   = 64 << 20
 	keptOutcomes  = 65536
 )
@@ -60,6 +63,7 @@ type Log struct {
 	lost  uint64  // outcomes that did not fit into kept
 
 	urgent, lazy chan struct{} // tell the writer: somebody waits; an outcome came
+	lossy        chan struct{} // a sink lost lines
 	quit, done   chan struct{}
 	closing      sync.Once
 	tip          atomic.Pointer[tip] // the last durable record; nil before Open
@@ -86,10 +90,16 @@ func New(o Options) (*Log, error) {
 	if o.SegmentSize <= 0 {
 		o.SegmentSize = segmentSize
 	}
+	if o.Queue <= 0 {
+		o.Queue = outletLines
+	}
+	if o.Linger <= 0 {
+		o.Linger = sinkTimeout
+	}
 	if o.Kept <= 0 {
 		o.Kept = keptOutcomes
 	}
-	l := &Log{o: o, urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	l := &Log{o: o, urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1), lossy: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	l.enc = encoder{redactor: redactor{hash: o.Redact, secrets: o.Secrets}, process: processName()}
 	l.lines.New = func() any { return &line{body: make([]byte, 0, 1024)} }
 	for _, sink := range o.Sinks {
@@ -112,7 +122,7 @@ func (l *Log) Open(ctx context.Context) error {
 		return l.refusal(fmt.Errorf("open the audit trail in %s: %w", l.o.Dir, err))
 	}
 	for _, sink := range l.o.Sinks {
-		l.sinks = append(l.sinks, newOutlet(sink))
+		l.sinks = append(l.sinks, newOutlet(sink, l.slot, l.o.Queue, l.o.After, func() { signal(l.lossy) }))
 	}
 	l.mu.Lock()
 	l.group = newGroup()

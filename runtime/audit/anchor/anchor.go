@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -101,6 +102,6 @@ func (u URL) Name() string { return "url:" + u.Poster.Host() }
 
 // Export implements [audit.Anchor].
 func (u URL) Export(ctx context.Context, line []byte) error {
-	_, err := u.Poster.Post(ctx, "application/json", line)
+	_, err := u.Poster.Post(ctx, http.Header{"Content-Type": {"application/json"}}, line)
 	return err
 }

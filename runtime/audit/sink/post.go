@@ -1,3 +1,9 @@
+// Package sink holds what the further places for the lines of the audit ledger
+// share: a way to post to a URL of the operator's. Each place is a package below
+// this one.
+//
+// A sink gets lines that are already durable in the ledger; it refuses nothing
+// and changes nothing in them. Start reading at [Poster].
 package sink
 
 import (
@@ -66,15 +72,17 @@ func NewPoster(o PosterOptions) (*Poster, error) {
 // may hold a secret.
 func (p *Poster) Host() string { return p.host }
 
-// Post sends one body and returns the beginning of a 2xx answer. An error that
+// Post sends one body with these header fields, a Content-Type among them, and returns the beginning of a 2xx answer. An error that
 // the same body would meet again is an [audit.Refused]; one that says when to
 // come back is an [audit.Later].
-func (p *Poster) Post(ctx context.Context, media string, body []byte) ([]byte, error) {
+func (p *Poster) Post(ctx context.Context, fields http.Header, body []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.o.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("post to %s: bad URL", p.host)
 	}
-	r.Header.Set("Content-Type", media)
+	for name, values := range fields {
+		r.Header[name] = values
+	}
 	r.Header.Set("User-Agent", "kimbap")
 	if !p.o.Token.Empty() {
 		r.Header.Set("Authorization", "Bearer "+p.o.Token.Reveal())
