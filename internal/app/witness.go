@@ -38,6 +38,7 @@ func (a *App) openWitness() error {
 	a.witness, err = audit.NewWitness(audit.WitnessOptions{
 		Dir: a.auditDir(), Key: a.witnessKey, Clock: a.o.Clock, Own: a.trail, Anchors: anchors,
 		Every: a.config.Audit.Anchor.Every.Duration(), Keep: a.config.Audit.Retention.Duration(),
+		Forget:  a.store.DropEntries,
 		OnError: func(err error) { a.o.Log.Error().Err(err).Msg("audit checkpoint") },
 	})
 	return err
@@ -162,6 +163,14 @@ func (a *App) Anchors() []string {
 // VerifyTrail checks the hash chain of every writer, and the ends against the
 // checkpoints of the home, of audit.anchor.file, and of the files given.
 func (a *App) VerifyTrail(ctx context.Context, files ...string) (audit.Report, error) {
+	return a.VerifyFolder(ctx, a.auditDir(), files...)
+}
+
+// VerifyFolder is [App.VerifyTrail] for a copy of the audit folder.
+func (a *App) VerifyFolder(ctx context.Context, dir string, files ...string) (audit.Report, error) {
+	if info, err := os.Stat(dir); dir != a.auditDir() && (err != nil || !info.IsDir()) {
+		return audit.Report{}, invalid(fmt.Errorf("there is no folder %s", dir), "kimbap audit verify --dir DIR")
+	}
 	trust := audit.Trust{}
 	if own := a.config.Audit.Anchor.File; own != "" && len(files) == 0 {
 		if _, err := os.Stat(own); err == nil {
@@ -178,7 +187,7 @@ func (a *App) VerifyTrail(ctx context.Context, files ...string) (audit.Report, e
 	if key := a.provenKey(ctx); key != nil {
 		trust.Key = key.Public().(ed25519.PublicKey)
 	}
-	return audit.Verify(ctx, a.auditDir(), trust)
+	return audit.Verify(ctx, dir, trust)
 }
 
 // provenKey is the key of the checkpoints if the vault can be opened and there is
