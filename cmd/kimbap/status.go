@@ -50,6 +50,9 @@ func (c *cli) sayStatus(s *app.Status) {
 				line("", "audit sink %s: %d lines lost, %d wait, %s", sink.Name, sink.Lost, sink.Queue, sink.LastError)
 			}
 		}
+		if p.Disk != "" {
+			line("", "%s", p.Disk)
+		}
 		if p.Anchor != "" {
 			line("", "audit checkpoint: %s", p.Anchor)
 		}

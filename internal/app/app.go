@@ -83,6 +83,7 @@ type App struct {
 	listeners   listeners
 	health      atomic.Pointer[string]  // last reload error, nil when well
 	uncertified atomic.Pointer[string]  // what is wrong with the authority, nil when nothing is
+	full        atomic.Pointer[string]  // what is said of the trail's disk, nil when it has room
 	running     atomic.Pointer[Running] // what the state file says, nil without one
 	holder      string                  // this process, in approvals
 	close       []func(context.Context) error

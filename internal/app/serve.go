@@ -132,6 +132,9 @@ func (a *App) Health(context.Context) error {
 	if problem := a.problem(); problem != "" {
 		return errors.New(problem)
 	}
+	if full := a.full.Load(); full != nil {
+		return errors.New(*full)
+	}
 	return nil
 }
 
@@ -158,6 +161,7 @@ type Running struct {
 
 	Sinks  []audit.SinkHealth `json:"audit_sinks,omitempty"`
 	Anchor string             `json:"audit_checkpoint,omitempty"` // why the last one was not made or sent
+	Disk   string             `json:"audit_disk,omitempty"`       // that it is nearly full
 }
 
 func (a *App) stateFile(kind string) string {
@@ -188,6 +192,9 @@ func (a *App) writeState() {
 		now.Locked = why.Msg
 	}
 	now.Sinks, now.Anchor = a.trail.Health().Sinks, a.witness.Problem()
+	if full := a.full.Load(); full != nil {
+		now.Disk = *full
+	}
 	data, err := json.Marshal(now)
 	if err == nil {
 		err = replaceFile(a.stateFile(now.kind), data, 0o600)

@@ -25,6 +25,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	counter, _ := a.store.Changes(ctx)
+	looks := 0
 	files, last, trail := a.files, a.files, ""
 	for {
 		forced := false
@@ -55,6 +56,9 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 			a.unlock(ctx)
 		}
 		a.refreshCA(ctx, ca)
+		if looks++; looks%spaceEvery == 1 {
+			a.checkSpace()
+		}
 		if said := a.trailState(); said != trail {
 			trail = said
 			a.writeState()

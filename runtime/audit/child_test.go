@@ -36,6 +36,8 @@ func child(role string) int {
 		err = full(dir)
 	case "witness":
 		err = signing(dir)
+	case "full-disk":
+		err = fullDisk(dir)
 	case "room":
 		err = noRoom(dir)
 	default:
@@ -154,6 +156,74 @@ func signing(dir string) error {
 		}
 	}
 	return err
+}
+
+// fullDisk fills the disk that dir is on to the last byte while two requests are
+// under way.
+func fullDisk(dir string) error {
+	clock := runtimetest.NewClock()
+	o := options(dir)
+	o.Clock, o.After = clock.Now, clock.After
+	l, err := opened(o)
+	if err != nil {
+		return err
+	}
+	var under [2]*runtime.Record
+	for i := range under {
+		under[i] = record(fmt.Sprint("req_", i))
+		if err := l.Intent(context.Background(), under[i]); err != nil {
+			return err
+		}
+	}
+	filler := filepath.Join(dir, "filler")
+	f, err := os.Create(filler)
+	if err != nil {
+		return err
+	}
+	for block := make([]byte, 4096); err == nil; {
+		_, err = f.Write(block)
+	}
+	_ = f.Close()
+	var e *runtime.Error
+	for i := 0; !errors.As(err, &e); i++ { // the last page of the ledger's file may have room
+		if i == 100 {
+			return errors.New("intents are taken on a full disk")
+		}
+		err = l.Intent(context.Background(), record(fmt.Sprint("req_before_", i)))
+	}
+	late := record("req_late")
+	if err := l.Intent(context.Background(), late); err == nil {
+		return errors.New("an intent is taken on a full disk")
+	}
+	late.Err = e
+	l.Outcome(under[0])
+	l.Outcome(under[1])
+	l.Outcome(late)
+	if err := step(clock, func() bool {
+		data, err := os.ReadFile(filepath.Join(dir, "proxy", "00000001.jsonl"))
+		return err == nil && strings.Contains(string(data), "req_late")
+	}); err != nil {
+		return fmt.Errorf("how requests ended is not written: %+v", l.Health())
+	}
+	for range 20 {
+		clock.Advance(audit.RetryInterval)
+	}
+	if l.Ready() == nil {
+		return errors.New("ready without a reserve")
+	}
+	if err := os.Remove(filler); err != nil {
+		return err
+	}
+	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
+		return fmt.Errorf("not recovered: %+v", l.Health())
+	}
+	if info, err := os.Stat(filepath.Join(dir, "proxy.reserve")); err != nil || info.Size() == 0 {
+		return fmt.Errorf("the reserve was not made again: %v", err)
+	}
+	if err := l.Intent(context.Background(), record("req_after")); err != nil {
+		return err
+	}
+	return l.Close(context.Background())
 }
 
 // full fills the disk (a limit on the size of files), and frees it again.

@@ -277,6 +277,10 @@ func (l *Log) reopen(e *runtime.Error) error {
 			return err
 		}
 	}
+	if err := l.reserve.keep(); err != nil { // the disk is still as full as it was
+		l.rescue()
+		return err
+	}
 	now := l.o.Clock()
 	l.mu.Lock()
 	lines := append([]*line(nil), l.kept...)
@@ -287,6 +291,8 @@ func (l *Log) reopen(e *runtime.Error) error {
 		l.mu.Lock()
 		l.kept, l.lost = nil, 0
 		l.mu.Unlock()
+	} else if diskFull(err) && l.reserve.give() {
+		l.rescue()
 	}
 	return err
 }

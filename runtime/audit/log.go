@@ -51,9 +51,10 @@ const (
 type Log struct {
 	o       Options
 	enc     encoder
-	ledger  *ledger                       // the writer goroutine's, after Open
-	lock    *lockFile                     // of the slot
-	sinks   []*outlet                     // the writer goroutine's
+	ledger  *ledger   // the writer goroutine's, after Open
+	lock    *lockFile // of the slot
+	sinks   []*outlet // the writer goroutine's
+	reserve reserve
 	lines   sync.Pool                     // of *line
 	trouble atomic.Pointer[runtime.Error] // why the log refuses; nil: it does not
 
@@ -120,6 +121,10 @@ func (l *Log) Open(ctx context.Context) error {
 	}
 	if err := l.start(); err != nil {
 		return l.refusal(fmt.Errorf("open the audit trail in %s: %w", l.o.Dir, err))
+	}
+	if !l.o.Shared {
+		l.reserve.path = reservePath(l.o.Dir, l.slot)
+		_ = l.reserve.keep() // a disk that has no room for it now is noticed when it is needed
 	}
 	for _, sink := range l.o.Sinks {
 		l.sinks = append(l.sinks, newOutlet(sink, l.slot, l.o.Queue, l.o.After, func() { signal(l.lossy) }))

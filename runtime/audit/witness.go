@@ -112,7 +112,7 @@ func (w *Witness) run() {
 	next := w.o.Clock()
 	for {
 		now, seq := w.o.Clock(), w.sequence()
-		if !now.Before(next) || seq >= signed+witnessBatch {
+		if !now.Before(next) || seq >= signed+witnessBatch || signed == 0 && seq > 0 {
 			_, err := w.Sign(context.Background(), false)
 			w.tell(err)
 			signed, next = seq, now.Add(witnessPause)
