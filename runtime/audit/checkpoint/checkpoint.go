@@ -108,7 +108,7 @@ func Parse(line []byte) (Signed, error) {
 	}
 	out := Signed{Line: line}
 	plain := append(line[:at:at], '}')
-	signature, err := base64.RawStdEncoding.DecodeString(string(line[at+len(marker) : len(line)-2]))
+	signature, err := base64.RawStdEncoding.Strict().DecodeString(string(line[at+len(marker) : len(line)-2]))
 	if err != nil || json.Unmarshal(plain, &out.Checkpoint) != nil || out.Number == 0 {
 		return Signed{}, ErrForm
 	}
