@@ -205,11 +205,12 @@ func fullDisk(dir string) error {
 	}); err != nil {
 		return fmt.Errorf("how requests ended is not written: %+v", l.Health())
 	}
-	for range 20 {
+	for range 300 { // many retries
 		clock.Advance(audit.RetryInterval)
-	}
-	if l.Ready() == nil {
-		return errors.New("ready without a reserve")
+		time.Sleep(time.Millisecond)
+		if l.Ready() == nil {
+			return errors.New("ready without a reserve")
+		}
 	}
 	if err := os.Remove(filler); err != nil {
 		return err

@@ -52,6 +52,12 @@ func TestStoredValuesAreKnownByFingerprint(t *testing.T) {
 	if known("other", "user-one") {
 		t.Error("another tenant's value is known")
 	}
+	if _, err := v.Set(t.Context(), "other", "own", runtime.NewSecret("their-own"), []string{host}); err != nil {
+		t.Fatal(err)
+	}
+	if !known("other", "their-own") || known(tenant, "their-own") {
+		t.Error("the other tenant's own value is not known, or to everybody")
+	}
 	row, _, err := store.Secret(t.Context(), tenant, "pair")
 	if err != nil || len(row.Fingerprints) != 3 || slices.ContainsFunc(row.Fingerprints, func(p string) bool { return len(p) != 32 }) {
 		t.Errorf("%v, %v", row.Fingerprints, err)

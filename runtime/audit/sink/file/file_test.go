@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/file"
 )
 
@@ -100,6 +101,40 @@ func TestRotationByManyWritersLosesNothing(t *testing.T) {
 		if info, err := os.Stat(name); err != nil || info.Size() > 512 {
 			t.Errorf("%s has %d bytes, %v", name, info.Size(), err)
 		}
+	}
+}
+
+// A file that another process renames while we wait for its lock is not written to.
+func TestAFileThatWentWhileWeWaitedIsNotWrittenTo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	s := sink(t, file.Options{Path: path})
+	if err := s.Write(t.Context(), "", [][]byte{[]byte("old\n")}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	release, err := audit.Exclusive(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { done <- s.Write(context.Background(), "", [][]byte{[]byte("new\n")}) }()
+	time.Sleep(50 * time.Millisecond) // it waits by now; if not, the test shows less and is as true
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(path); err != nil || string(data) != "new\n" {
+		t.Errorf("the new file holds %q, %v", data, err)
+	}
+	if data, err := os.ReadFile(path + ".1"); err != nil || string(data) != "old\n" {
+		t.Errorf("the old file holds %q, %v", data, err)
 	}
 }
 
