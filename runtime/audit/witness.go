@@ -33,8 +33,8 @@ type WitnessOptions struct {
 	Anchors []Anchor      // where checkpoints go; may be empty
 	Every   time.Duration // between exports; a minute when 0
 	Keep    time.Duration // how long records are kept; 0: for ever
-	Forget  func(ctx context.Context, slot string, upTo uint64) error
 	// Forget is told which records were removed, for an index; may be nil.
+	Forget func(ctx context.Context, slot string, upTo uint64) error
 
 	After   func(time.Duration) <-chan time.Time // time.After when nil
 	OnError func(error)                          // told of a new kind of failure; may be nil
@@ -64,7 +64,6 @@ type Witness struct {
 
 	mu   sync.Mutex
 	said string // the last error that was told
-	last time.Time
 
 	quit, done chan struct{}
 	start, end sync.Once
@@ -201,9 +200,6 @@ func (w *Witness) sign() (checkpoint.Signed, error) {
 		if last, err = w.book.Add(checkpoint.Checkpoint{Time: w.o.Clock(), Heads: all}, key); err != nil {
 			return last, err
 		}
-		w.mu.Lock()
-		w.last = last.Time
-		w.mu.Unlock()
 	}
 	if len(cut) > 0 {
 		return last, fmt.Errorf("the ledger of %s does not hold what checkpoint %d says: kimbap audit verify", strings.Join(cut, ", "), last.Number)
@@ -226,7 +222,7 @@ func (w *Witness) export(ctx context.Context, one checkpoint.Signed) (failed err
 		err := place.Export(sending, one.Line)
 		cancel()
 		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("send checkpoint %d to %s: %w", one.Number, place.Name(), err))
+			failed = errors.Join(failed, fmt.Errorf("send a checkpoint to %s: %w", place.Name(), err))
 			continue
 		}
 		w.sent[place.Name()] = one.Number

@@ -19,7 +19,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
-// witnessSeed is a key that tests and their children share.
+// witnessKey is one that tests and their children share.
 func witnessKey() (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize)), nil
 }

@@ -24,7 +24,14 @@ const (
 
 // prints makes the fingerprints of one tenant. It is safe for concurrent use.
 type prints struct {
-	pool sync.Pool // of hash.Hash, keyed
+	pool sync.Pool // of *printer
+}
+
+// printer is a keyed hash with the room that it works in.
+type printer struct {
+	mac  hash.Hash
+	word []byte
+	sum  []byte
 }
 
 func newPrints(t *tenant) (*prints, error) {
@@ -33,17 +40,19 @@ func newPrints(t *tenant) (*prints, error) {
 		return nil, err
 	}
 	p := &prints{}
-	p.pool.New = func() any { return hmac.New(sha256.New, key) }
+	p.pool.New = func() any { return &printer{mac: hmac.New(sha256.New, key)} }
 	return p, nil
 }
 
 func (p *prints) of(word string) (out [printSize]byte) {
-	mac := p.pool.Get().(hash.Hash)
-	defer p.pool.Put(mac)
-	mac.Reset()
-	_, _ = mac.Write([]byte(word))
-	var room [sha256.Size]byte
-	copy(out[:], mac.Sum(room[:0]))
+	one := p.pool.Get().(*printer)
+	defer p.pool.Put(one)
+	one.mac.Reset()
+	one.word = append(one.word[:0], word...)
+	_, _ = one.mac.Write(one.word)
+	clear(one.word) // it may be a secret
+	one.sum = one.mac.Sum(one.sum[:0])
+	copy(out[:], one.sum)
 	return out
 }
 

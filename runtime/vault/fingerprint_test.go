@@ -81,3 +81,28 @@ func TestStoredValuesAreKnownByFingerprint(t *testing.T) {
 		t.Errorf("a locked vault: %v", err)
 	}
 }
+
+// BenchmarkKnown is what one word of a record costs.
+func BenchmarkKnown(b *testing.B) {
+	key, err := vault.ParseMasterKey(keyA)
+	if err != nil {
+		b.Fatal(err)
+	}
+	v, err := vault.New(vault.Options{Store: newMemory(), Key: key, Clock: newRig(b).clock.Now, Words: fields})
+	if err == nil {
+		err = v.Open(b.Context())
+	}
+	if err == nil {
+		_, err = v.Set(b.Context(), tenant, "one", runtime.NewSecret(canary), []string{host})
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		known, err := v.Known(b.Context(), tenant)
+		if err != nil || known("some-word-0123") {
+			b.Fatal(err)
+		}
+	}
+}
