@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -16,11 +18,11 @@ import (
 func newAuditCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "The trail of every request: tail, search, verify",
+		Short: "The trail of every request: tail, search, export, verify, anchor",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAuditTailCommand(c), newAuditSearchCommand(c), newAuditVerifyCommand(c))
+	cmd.AddCommand(newAuditTailCommand(c), newAuditSearchCommand(c), newAuditExportCommand(c), newAuditVerifyCommand(c), newAuditAnchorCommand(c))
 	return cmd
 }
 
@@ -39,34 +41,94 @@ func (c *cli) reading(ctx context.Context, work func(context.Context, *app.App) 
 	return work(ctx, a)
 }
 
+// recordFlags are the filters that tail, search and export have in common.
+type recordFlags struct {
+	q                   app.RecordQuery
+	action, agent, host string
+	since, until        string
+}
+
+func (r *recordFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&r.action, "action", "", "glob over service.action")
+	f.StringVar(&r.agent, "agent", "", "glob over agent names")
+	f.StringVar(&r.host, "host", "", "glob over hosts")
+	f.StringVar(&r.q.RequestID, "request", "", "one request by its id")
+	f.StringVar(&r.q.Effect, "effect", "", "allow, deny or require_approval")
+	f.StringVar(&r.q.Code, "code", "", "error code, for example forbidden")
+	f.StringVar(&r.q.Kind, "kind", "", "intent, outcome, refusal or event")
+	f.StringVar(&r.q.Text, "text", "", "text anywhere in the record")
+	f.StringVar(&r.since, "since", "", "how far back (24h), or from when on (2026-01-31, 2026-01-31T08:00:00Z)")
+	f.StringVar(&r.until, "until", "", "before when, in the same forms")
+}
+
+// query reads the flags.
+func (r *recordFlags) query(now time.Time) (q app.RecordQuery, err error) {
+	q = r.q
+	q.Action, q.Agent, q.Host = runtime.Glob(r.action), runtime.Glob(r.agent), runtime.Glob(r.host)
+	if q.Since, err = moment("--since", r.since, now); err != nil {
+		return q, err
+	}
+	if q.Until, err = moment("--until", r.until, now); err != nil {
+		return q, err
+	}
+	if !q.Since.IsZero() && !q.Until.IsZero() && !q.Since.Before(q.Until) {
+		return q, usage("give --since an earlier time", "--until %s is not after --since %s", r.until, r.since)
+	}
+	return q, nil
+}
+
+// moment reads a time: how long ago, a day of this machine's zone, or RFC 3339.
+func moment(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	for _, form := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
+		if at, err := time.ParseInLocation(form, text, time.Local); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, usage("write 24h, 2026-01-31 or 2026-01-31T08:00:00Z", "%s cannot be %q", flag, text)
+}
+
 func newAuditTailCommand(c *cli) *cobra.Command {
+	var flags recordFlags
 	var follow bool
 	var lines int
 	cmd := &cobra.Command{
-		Use:     "tail [-f] [-n LINES]",
+		Use:     "tail [-f] [-n LINES] [--action GLOB] [--since 24h]",
 		Short:   "Show the latest records, the newest last",
-		Example: "  kimbap audit tail -n 50\n  kimbap audit tail -f",
+		Example: "  kimbap audit tail -n 50\n  kimbap audit tail -f --code forbidden",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			q, err := flags.query(time.Now())
+			if err != nil {
+				return err
+			}
 			return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				return c.tail(ctx, a, follow, lines)
+				return c.tail(ctx, a, q, follow, lines)
 			})
 		},
 	}
+	flags.add(cmd.Flags())
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more until Ctrl-C")
 	cmd.Flags().IntVarP(&lines, "lines", "n", 20, "how many to show")
 	return cmd
 }
 
-func (c *cli) tail(ctx context.Context, a *app.App, follow bool, lines int) error {
+func (c *cli) tail(ctx context.Context, a *app.App, q app.RecordQuery, follow bool, lines int) error {
 	var last []app.Record
-	for r, err := range a.ReadTrail(ctx, app.RecordQuery{}, false) {
+	seen, newest := map[string]uint64{}, q.Since
+	for r, err := range a.ReadTrail(ctx, q, false) {
 		if err != nil {
 			return err
 		}
 		if last = append(last, r); len(last) > lines {
 			last = last[1:]
 		}
+		seen[r.Slot], newest = r.Sequence, r.Time
 	}
 	for _, r := range last {
 		if err := c.record(r); err != nil {
@@ -76,12 +138,19 @@ func (c *cli) tail(ctx context.Context, a *app.App, follow bool, lines int) erro
 	if !follow {
 		return nil
 	}
-	for r, err := range a.ReadTrail(ctx, app.RecordQuery{Since: time.Now()}, true) {
+	// From a little before the last one on: writers' records are not in one order.
+	if q.Since = newest.Add(-time.Minute); newest.IsZero() {
+		q.Since = time.Time{}
+	}
+	for r, err := range a.ReadTrail(ctx, q, true) {
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
 			return err
+		}
+		if r.Sequence <= seen[r.Slot] {
+			continue
 		}
 		if err := c.record(r); err != nil {
 			return err
@@ -132,78 +201,110 @@ func recordRow(r app.Record) []string {
 }
 
 func newAuditSearchCommand(c *cli) *cobra.Command {
-	var q app.RecordQuery
-	var action, agent, host string
-	var since time.Duration
+	var flags recordFlags
+	var limit int
+	var value bool
 	cmd := &cobra.Command{
-		Use:   "search [--action GLOB] [--agent GLOB] [--host GLOB] [--since 24h] [--code CODE]",
+		Use:   "search [--action GLOB] [--agent GLOB] [--host GLOB] [--since 24h] [--code CODE] [--value-stdin]",
 		Short: "Search the trail, the newest first",
+		Long: `Search the trail, the newest first.
+
+With --value-stdin the value on standard input is looked for: which requests had
+it as an argument, or in a word that was masked? Body arguments and secrets stand
+in the trail as keyed hashes; the question is answered without showing or storing
+the value.`,
 		Example: `  kimbap audit search --action 'github.*' --since 24h
   kimbap audit search --code forbidden
-  kimbap audit search --request req_…`,
+  kimbap audit search --request req_…
+  kimbap audit search --value-stdin`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			q.Action, q.Agent, q.Host = runtime.Glob(action), runtime.Glob(agent), runtime.Glob(host)
-			if since > 0 {
-				q.Since = time.Now().Add(-since)
+			q, err := flags.query(time.Now())
+			if err != nil {
+				return err
 			}
+			q.Limit = limit
 			return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				found, err := a.SearchTrail(ctx, q)
+				if !value {
+					found, err := a.SearchTrail(ctx, q)
+					return c.found(found, err)
+				}
+				secret, err := c.readSecret("", "value to look for")
 				if err != nil {
 					return err
 				}
-				list, rows := []json.RawMessage{}, [][]string{}
-				for _, r := range found {
-					list = append(list, json.RawMessage(r.Line))
-					rows = append(rows, recordRow(r))
-				}
-				return c.show(list, func() {
-					if len(rows) == 0 {
-						c.say("no record matches")
-						return
-					}
-					c.table([]string{"time", "kind", "agent", "action", "effect", "status", "said"}, rows)
-				})
+				found, err := a.SearchValue(ctx, q, secret)
+				return c.found(found, err)
 			})
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&action, "action", "", "glob over service.action")
-	f.StringVar(&agent, "agent", "", "glob over agent names")
-	f.StringVar(&host, "host", "", "glob over hosts")
-	f.StringVar(&q.RequestID, "request", "", "one request by its id")
-	f.StringVar(&q.Effect, "effect", "", "allow, deny or require_approval")
-	f.StringVar(&q.Code, "code", "", "error code, for example forbidden")
-	f.StringVar(&q.Kind, "kind", "", "intent, outcome, refusal or event")
-	f.StringVar(&q.Text, "text", "", "text anywhere in the record")
-	f.DurationVar(&since, "since", 0, "how far back")
-	f.IntVar(&q.Limit, "limit", 100, "at most so many")
+	flags.add(cmd.Flags())
+	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many")
+	cmd.Flags().BoolVar(&value, "value-stdin", false, "records of requests that held the value on standard input")
 	return cmd
 }
 
-func newAuditVerifyCommand(c *cli) *cobra.Command {
-	return &cobra.Command{
-		Use:     "verify",
-		Short:   "Check the hash chain of every writer",
-		Example: "  kimbap audit verify",
+// found prints what a search has found.
+func (c *cli) found(found []app.Record, err error) error {
+	if err != nil {
+		return err
+	}
+	list, rows := []json.RawMessage{}, [][]string{}
+	for _, r := range found {
+		list = append(list, json.RawMessage(r.Line))
+		rows = append(rows, recordRow(r))
+	}
+	return c.show(list, func() {
+		if len(rows) == 0 {
+			c.say("no record matches")
+			return
+		}
+		c.table([]string{"time", "kind", "agent", "action", "effect", "status", "said"}, rows)
+	})
+}
+
+func newAuditExportCommand(c *cli) *cobra.Command {
+	var flags recordFlags
+	var slots bool
+	cmd := &cobra.Command{
+		Use:   "export [--since 2026-01-01] [--until 2026-02-01] [--action GLOB] [--slots]",
+		Short: "Write records to standard output, the oldest first, one line of JSON each",
+		Long: `Write records to standard output, the oldest first, one line of JSON each.
+
+A line is byte for byte the ledger's, so that its hash can be compared. To keep a
+copy that verifies by itself, copy the whole audit folder and see
+kimbap audit verify --dir.`,
+		Example: "  kimbap audit export --since 720h\n  kimbap audit export --since 2026-01-01 --until 2026-02-01 --slots",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			q, err := flags.query(time.Now())
+			if err != nil {
+				return err
+			}
 			return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				report, err := a.VerifyTrail(ctx)
-				if err != nil {
-					return err
-				}
-				if err := c.show(report, func() { fmt.Fprint(c.out, report) }); err != nil {
-					return err
-				}
-				if !report.OK {
-					return &failure{
-						what: "the audit trail was changed", why: "records do not chain to each other",
-						fix: "compare with a copy of the trail; the report names file and line", exit: exitOther,
-					}
-				}
-				return nil
+				return c.export(ctx, a, q, slots)
 			})
 		},
 	}
+	flags.add(cmd.Flags())
+	cmd.Flags().BoolVar(&slots, "slots", false, `wrap each line as {"slot":…,"record":…}`)
+	return cmd
+}
+
+func (c *cli) export(ctx context.Context, a *app.App, q app.RecordQuery, slots bool) error {
+	out := bufio.NewWriterSize(c.out, 64<<10)
+	for r, err := range a.ReadTrail(ctx, q, false) {
+		if err != nil {
+			return err
+		}
+		if slots {
+			_, err = fmt.Fprintf(out, "{\"slot\":%q,\"record\":%s}\n", r.Slot, r.Line)
+		} else {
+			_, err = fmt.Fprintf(out, "%s\n", r.Line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return out.Flush()
 }

@@ -33,7 +33,7 @@ their files change, and on SIGHUP.`,
 			if insecure {
 				c.setFlag("insecure-listen", "true")
 			}
-			return c.with(cmd.Context(), app.Options{Create: true, Slot: "proxy", StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Create: true, Slot: "proxy", StartLocked: true, Stdout: c.out}, func(ctx context.Context, a *app.App) error {
 				c.warnLocked(a.Locked(), "")
 				app.RelaxCollector()
 				hup := make(chan os.Signal, 1)

@@ -50,6 +50,17 @@ func (c *cli) sayStatus(s *app.Status) {
 		if p.Locked != "" {
 			line("", "locked, hosts of services are refused: %s", p.Locked)
 		}
+		for _, sink := range p.Sinks {
+			if sink.Lost > 0 || sink.LastError != "" {
+				line("", "audit sink %s: %d lines lost, %d wait, %s", sink.Name, sink.Lost, sink.Queue, sink.LastError)
+			}
+		}
+		if p.Disk != "" {
+			line("", "%s", p.Disk)
+		}
+		if p.Anchor != "" {
+			line("", "audit checkpoint: %s", p.Anchor)
+		}
 	}
 	line("vault", "%s", s.Vault)
 	if s.VaultFix != "" {
@@ -61,6 +72,9 @@ func (c *cli) sayStatus(s *app.Status) {
 	line("catalogue", "%.12s", s.Catalogue)
 	line("approvals", "%d wait for a decision", s.Pending)
 	line("audit", "%s", s.Audit)
+	if s.Checkpoint > 0 {
+		line("", "checkpoint %d of %s, sent to %s", s.Checkpoint, s.Anchored.Local().Format(time.DateTime), orNone(s.Anchors))
+	}
 	line("limits", "%d descriptors, %d tunnels (%d raw ones), %d requests", s.Descriptors, s.Tunnels, s.RawTunnels, s.Requests)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"sync"
@@ -45,6 +46,7 @@ type Options struct {
 	Create bool             // make the home when it is missing
 	Strict bool             // with Create: the stricter default policy
 	Slot   string           // audit slot of a long-lived process; "" means the shared SlotCLI
+	Stdout io.Writer        // for audit sinks of type stdout; nil: it is used for something else
 	Only   string           // load this one service only; "" loads all
 	// StartLocked opens a used vault whose master key is missing, or that its owner
 	// locked, as locked instead of refusing: hosts without a service are still
@@ -73,6 +75,7 @@ type App struct {
 	senders   []notify.Sender // of approval.notify
 	post      *notify.Post    // nil without senders
 	trail     *audit.Log
+	witness   *audit.Witness
 	guard     *egress.Guard
 	rest      *rest.Backend
 	tunnel    *proxy.Tunnel
@@ -90,6 +93,7 @@ type App struct {
 	listeners   listeners
 	health      atomic.Pointer[string]  // last reload error, nil when well
 	uncertified atomic.Pointer[string]  // what is wrong with the authority, nil when nothing is
+	full        atomic.Pointer[string]  // what is said of the trail's disk, nil when it has room
 	running     atomic.Pointer[Running] // what the state file says, nil without one
 	holder      string                  // this process, in approvals
 	close       []func(context.Context) error
@@ -189,7 +193,7 @@ func (a *App) openVault(ctx context.Context) (err error) {
 	}
 	a.vault, err = vault.New(vault.Options{
 		Store: a.store, Clock: a.o.Clock, Fetch: wrap.Commands{Env: a.o.Env, Timeout: fetchTimeout},
-		Renew: a.renewKey,
+		Renew: a.renewKey, Words: audit.Words,
 	})
 	if err != nil {
 		return err
@@ -228,16 +232,23 @@ func (a *App) openTrail(ctx context.Context) error {
 	}
 	a.trail, err = audit.New(audit.Options{
 		Dir: a.auditDir(), Slot: slot, Shared: shared, Clock: a.o.Clock,
-		Sinks: sinks, Redact: redactor{a.vault}, Secrets: a.vault.Live,
+		Sinks: sinks, Redact: redactor{a.vault}, Secrets: a.vault.Live, SegmentAge: a.segmentAge(), Linger: a.linger(),
 		OnError: func(err error) { a.o.Log.Error().Err(err).Msg("audit trail") },
 	})
 	if err != nil {
 		return err
 	}
+	if err := a.openWitness(); err != nil {
+		return err
+	}
 	if err := a.trail.Open(ctx); err != nil {
 		return err
 	}
+	a.onClose(a.closeWitness) // after the trail, whose last record it names
 	a.onClose(a.trail.Close)
+	if !shared {
+		a.witness.Start()
+	}
 	return nil
 }
 

@@ -13,3 +13,6 @@ func LogOf(a *App) *LogWriter { return a.o.LogTo }
 func Watched(a *App, ctx context.Context) (bool, error) {
 	return a.store.Watched(ctx, runtime.DefaultTenant, a.o.Clock())
 }
+
+// SetDisk says how much room the disk of the trail has, until the next look.
+func (a *App) SetDisk(free, size uint64) { a.noteSpace(free, size) }

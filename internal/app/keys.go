@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
-	"github.com/kimbap-run/kimbap/runtime/audit/sink"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/runtime/vault/wrap"
@@ -163,25 +161,14 @@ func (a *App) auditDir() string {
 	return a.home.Audit()
 }
 
-// sinks builds the second writers of the trail that the configuration names.
-func (a *App) sinks() ([]audit.Sink, error) {
-	var out []audit.Sink
-	for _, s := range a.config.Audit.Sinks {
-		path := s.Path
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(a.home.Dir, path)
-		}
-		f, err := sink.NewFile(sink.FileOptions{Path: path, Required: s.Required})
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, f)
-	}
-	return out, nil
-}
-
 // redactor gives the trail its keyed hashes.
 type redactor struct{ vault *vault.Vault }
+
+// Known tells what of a tenant is stored. All but the first call of a process,
+// and the first after a change, are answered from memory.
+func (r redactor) Known(tenant runtime.Tenant) (func(string) bool, error) {
+	return r.vault.Known(context.Background(), tenant) // reading the store does not wait for who writes
+}
 
 // Hash returns the keyed hash of a value of the tenant.
 func (r redactor) Hash(tenant runtime.Tenant, value string) (string, error) {

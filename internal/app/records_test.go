@@ -272,7 +272,7 @@ func TestTamperingShows(t *testing.T) {
 			if err := os.WriteFile(file, []byte(strings.Join(lines, "")), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			report, err := audit.Verify(t.Context(), dir)
+			report, err := audit.Verify(t.Context(), dir, audit.Trust{})
 			if err != nil || report.OK {
 				t.Errorf("not found: %v\n%s", err, report)
 			}

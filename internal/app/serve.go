@@ -132,6 +132,9 @@ func (a *App) Health(context.Context) error {
 	if problem := a.problem(); problem != "" {
 		return errors.New(problem)
 	}
+	if full := a.full.Load(); full != nil {
+		return errors.New(*full)
+	}
 	return nil
 }
 
@@ -156,6 +159,10 @@ type Running struct {
 	Problem string         `json:"problem,omitempty"`
 	Locked  string         `json:"locked,omitempty"` // why it opens no stored key
 	Notify  []NotifyStatus `json:"notify,omitempty"`
+
+	Sinks  []audit.SinkHealth `json:"audit_sinks,omitempty"`
+	Anchor string             `json:"audit_checkpoint,omitempty"` // why the last one was not made or sent
+	Disk   string             `json:"audit_disk,omitempty"`       // that it is nearly full
 }
 
 func (a *App) stateFile(kind string) string {
@@ -187,6 +194,10 @@ func (a *App) writeState() {
 	}
 	if why := a.Locked(); why != nil {
 		now.Locked = why.Msg
+	}
+	now.Sinks, now.Anchor = a.trail.Health().Sinks, a.witness.Problem()
+	if full := a.full.Load(); full != nil {
+		now.Disk = *full
 	}
 	data, err := json.Marshal(now)
 	if err == nil {

@@ -3,9 +3,11 @@ package app
 import (
 	"context"
 	"os"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/audit"
 )
 
 // Status is what stands where.
@@ -21,6 +23,9 @@ type Status struct {
 	Vault       string    `json:"vault"` // open, or why it is locked
 	VaultFix    string    `json:"vault_fix,omitempty"`
 	Audit       string    `json:"audit"` // ok, or why it refuses
+	Checkpoint  uint64    `json:"audit_checkpoint"`
+	Anchored    time.Time `json:"audit_checkpoint_time,omitzero"` // of the newest checkpoint
+	Anchors     []string  `json:"audit_anchors"`                  // where checkpoints go outside the home
 	Descriptors uint64    `json:"descriptor_limit"`
 	Tunnels     int       `json:"tunnel_limit"`
 	RawTunnels  int       `json:"raw_tunnel_limit"` // these take two descriptors each
@@ -60,6 +65,10 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	s.Pending = len(pending)
 	if err := a.trail.Ready(); err != nil {
 		s.Audit = err.Error()
+	}
+	s.Anchors = a.Anchors()
+	if last, found, err := audit.Checkpoints(a.auditDir()).Last(); err == nil && found {
+		s.Checkpoint, s.Anchored = last.Number, last.Time
 	}
 	return s, nil
 }

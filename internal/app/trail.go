@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 )
 
@@ -14,6 +15,9 @@ type Record = audit.Entry
 // RecordQuery selects records.
 type RecordQuery = audit.Query
 
+// TrailReport is what verification found.
+type TrailReport = audit.Report
+
 // OpenToRead opens what reading the trail needs: the home and the index, no
 // vault and no writer. A trail that was tampered with can still be looked at.
 func (a *App) OpenToRead(ctx context.Context) error {
@@ -21,11 +25,6 @@ func (a *App) OpenToRead(ctx context.Context) error {
 		return err
 	}
 	return a.openStore(ctx)
-}
-
-// VerifyTrail checks the hash chain of every writer.
-func (a *App) VerifyTrail(ctx context.Context) (audit.Report, error) {
-	return audit.Verify(ctx, a.auditDir())
 }
 
 // SearchTrail returns matching records, the newest first. The index is brought
@@ -41,4 +40,24 @@ func (a *App) ReadTrail(ctx context.Context, q RecordQuery, follow bool) iter.Se
 		return audit.Tail(ctx, a.auditDir(), q, time.After)
 	}
 	return audit.Read(ctx, a.auditDir(), q)
+}
+
+// SearchValue returns the newest records of requests that held a value: whether
+// it stands there plainly, as its keyed hash, or was masked because it is secret.
+// The value itself is not recorded by asking.
+func (a *App) SearchValue(ctx context.Context, q RecordQuery, value runtime.Secret) ([]Record, error) {
+	if a.vault == nil {
+		if err := a.openVault(ctx); err != nil {
+			return nil, err
+		}
+	}
+	tenant := q.Tenant
+	if tenant == "" {
+		tenant = runtime.DefaultTenant
+	}
+	hash, err := a.vault.HashKey(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	return audit.SearchValue(ctx, a.auditDir(), audit.Value{Plain: value.Reveal(), Hash: hash(value.Reveal())}, q)
 }

@@ -26,7 +26,8 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	counter, _ := a.store.Changes(ctx)
-	files, last := a.files, a.files
+	looks := 0
+	files, last, trail := a.files, a.files, ""
 	for {
 		forced := false
 		select {
@@ -58,6 +59,13 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 			a.unlock(ctx)
 		}
 		a.refreshCA(ctx, ca)
+		if looks++; looks%spaceEvery == 1 {
+			a.checkSpace()
+		}
+		if said := a.trailState(); said != trail {
+			trail = said
+			a.writeState()
+		}
 		server.Recheck(ctx)
 	}
 }

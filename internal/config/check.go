@@ -109,6 +109,37 @@ func checkProxyURL(text string) error {
 	return nil
 }
 
+// checkPostURL says nothing of the URL itself, whose path may hold a secret. In
+// clear only this machine is reached.
+func checkPostURL(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
+		return wrong{"this is not a URL to post to", "write for example https://log.example.com/kimbap, and a password as a token"}
+	}
+	if u.Scheme == "http" && !loopback(net.JoinHostPort(u.Hostname(), "80")) {
+		return wrong{"the trail would go to another machine in clear", "write https://"}
+	}
+	return nil
+}
+
+// oneWord refuses what cannot stand in a header field, without quoting it.
+func oneWord(text string) error {
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return wrong{"a token has no spaces and no control characters in it", "write the token alone"}
+	}
+	return nil
+}
+
+func checkWord(text string) error {
+	if text == "" || strings.ContainsRune(text, 0) {
+		return wrong{"a word of a command cannot be empty", `write for example [/usr/local/bin/keep, --append]`}
+	}
+	return nil
+}
+
 func checkDSN(text string) error {
 	if text == "" {
 		return nil

@@ -69,13 +69,18 @@ type Audit struct {
 	Dir        string // "": in the home
 	Durability string // full
 	Sinks      []Sink
+	Retention  Duration // how long records are kept; 0: for ever
+	Anchor     Anchor
 }
 
-// Sink is a second writer of the trail.
-type Sink struct {
-	Type     string `yaml:"type"` // file
-	Path     string `yaml:"path"`
-	Required bool   `yaml:"required"` // a request is refused when this sink cannot be written
+// Anchor is where checkpoints of the trail go, outside of the home. Each place
+// that is set gets all of them.
+type Anchor struct {
+	File    string   // appended to
+	Command []string // a program and its arguments; the checkpoint is on its standard input
+	URL     string   // posted to
+	Token   Secret   // for URL, as a bearer token
+	Every   Duration // between two that are sent
 }
 
 // Approval is how long a request and a question wait for a person, and who is
@@ -153,7 +158,7 @@ func defaults() *Config {
 		},
 		Egress:    Egress{Private: "auto"},
 		Upstream:  Upstream{DialTimeout: Duration(10 * time.Second), IdleTimeout: Duration(5 * time.Minute)},
-		Audit:     Audit{Durability: "full"},
+		Audit:     Audit{Durability: "full", Anchor: Anchor{Every: Duration(time.Minute)}},
 		Approval:  Approval{Hold: "auto", Expires: Duration(8 * time.Hour)},
 		Policy:    Policy{Source: "file"},
 		MasterKey: MasterKey{Source: "auto", Timeout: Duration(10 * time.Second), Transit: Transit{Mount: "transit"}},

@@ -68,7 +68,7 @@ func oneLine(value any) string {
 	case []Sink:
 		var parts []string
 		for _, s := range v {
-			parts = append(parts, fmt.Sprintf("%s %s required=%t", s.Type, s.Path, s.Required))
+			parts = append(parts, s.String())
 		}
 		return strings.Join(parts, ", ")
 	}

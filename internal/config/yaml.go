@@ -199,53 +199,6 @@ func (l *loader) items(s setting, n *yaml.Node) (values []string, places []place
 	return values, places, ok
 }
 
-// sinks reads audit.sinks.
-func (l *loader) sinks(n *yaml.Node) {
-	if n.Kind != yaml.SequenceNode {
-		l.problem(l.at(n), wrong{"audit.sinks cannot be " + describe(n), "write a list: [{type: file, path: audit.jsonl, required: true}]"})
-		return
-	}
-	for _, item := range n.Content {
-		l.sink(item)
-	}
-	l.places["audit.sinks"] = l.at(n)
-}
-
-func (l *loader) sink(n *yaml.Node) {
-	sink := Sink{}
-	seen := map[string]bool{}
-	if n.Kind != yaml.MappingNode {
-		l.problem(l.at(n), wrong{"a sink cannot be " + describe(n), "write {type: file, path: audit.jsonl, required: true}"})
-		return
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		name, value := n.Content[i], n.Content[i+1]
-		text := value.Kind == yaml.ScalarNode && value.Tag == "!!str" && value.Value != ""
-		switch {
-		case seen[name.Value]:
-			l.problem(l.at(name), wrong{name.Value + " stands twice", "keep one of the two"})
-		case name.Value == "type" && text && value.Value == "file":
-			sink.Type = "file"
-		case name.Value == "path" && text:
-			sink.Path = l.absolute(value.Value, l.at(value))
-		case name.Value == "required" && value.Kind == yaml.ScalarNode && value.Tag == "!!bool":
-			sink.Required = value.Value == "true"
-			if value.Value != "true" && value.Value != "false" {
-				l.problem(l.at(value), wrong{fmt.Sprintf("required cannot be %q", value.Value), "write true or false"})
-			}
-		case slices.Contains([]string{"type", "path", "required"}, name.Value):
-			l.problem(l.at(value), wrong{fmt.Sprintf("%s of a sink cannot be %q", name.Value, value.Value), "write {type: file, path: audit.jsonl, required: true}"})
-		default:
-			l.problem(l.at(name), wrong{fmt.Sprintf("a sink has no key %q", name.Value), "write type, path or required"})
-		}
-		seen[name.Value] = true
-	}
-	if !seen["type"] || !seen["path"] {
-		l.problem(l.at(n), wrong{"a sink needs type and path", "write {type: file, path: audit.jsonl, required: true}"})
-	}
-	l.cfg.Audit.Sinks = append(l.cfg.Audit.Sinks, sink)
-}
-
 // describe names what stands in a node, without quoting it.
 func describe(n *yaml.Node) string {
 	switch n.Kind {

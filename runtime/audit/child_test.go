@@ -14,6 +14,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
@@ -33,6 +34,10 @@ func child(role string) int {
 		err = hang(dir)
 	case "full":
 		err = full(dir)
+	case "witness":
+		err = signing(dir)
+	case "full-disk":
+		err = fullDisk(dir)
 	case "room":
 		err = noRoom(dir)
 	default:
@@ -123,6 +128,103 @@ func hang(dir string) error {
 	}
 	fmt.Println("ready")
 	select {}
+}
+
+// signing makes records, rotates segments and signs as fast as it can until it is
+// killed, and prints a byte for each checkpoint.
+func signing(dir string) error {
+	o := options(dir)
+	o.SegmentSize = 4 << 10
+	l, err := opened(o)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for i := 0; ; i++ {
+			r := record(fmt.Sprintf("req_%d_%d", os.Getpid(), i))
+			if l.Intent(context.Background(), r) != nil {
+				os.Exit(3)
+			}
+			l.Outcome(r)
+		}
+	}()
+	w, err := audit.NewWitness(audit.WitnessOptions{Dir: dir, Own: l, Key: witnessKey, Clock: time.Now})
+	for err == nil {
+		var signed checkpoint.Signed
+		if signed, err = w.Sign(context.Background(), true); err == nil && signed.Number > 0 {
+			_, err = os.Stdout.WriteString(".")
+		}
+	}
+	return err
+}
+
+// fullDisk fills the disk that dir is on to the last byte while two requests are
+// under way.
+func fullDisk(dir string) error {
+	clock := runtimetest.NewClock()
+	o := options(dir)
+	o.Clock, o.After = clock.Now, clock.After
+	l, err := opened(o)
+	if err != nil {
+		return err
+	}
+	var under [2]*runtime.Record
+	for i := range under {
+		under[i] = record(fmt.Sprint("req_", i))
+		if err := l.Intent(context.Background(), under[i]); err != nil {
+			return err
+		}
+	}
+	filler := filepath.Join(dir, "filler")
+	f, err := os.Create(filler)
+	if err != nil {
+		return err
+	}
+	for block := make([]byte, 4096); err == nil; {
+		_, err = f.Write(block)
+	}
+	_ = f.Close()
+	var e *runtime.Error
+	for i := 0; !errors.As(err, &e); i++ { // the last page of the ledger's file may have room
+		if i == 100 {
+			return errors.New("intents are taken on a full disk")
+		}
+		err = l.Intent(context.Background(), record(fmt.Sprint("req_before_", i)))
+	}
+	late := record("req_late")
+	if err := l.Intent(context.Background(), late); err == nil {
+		return errors.New("an intent is taken on a full disk")
+	}
+	late.Err = e
+	l.Outcome(under[0])
+	l.Outcome(under[1])
+	l.Outcome(late)
+	if err := step(clock, func() bool {
+		data, err := os.ReadFile(filepath.Join(dir, "proxy", "00000001.jsonl"))
+		return err == nil && strings.Contains(string(data), "req_late")
+	}); err != nil {
+		return fmt.Errorf("how requests ended is not written: %+v", l.Health())
+	}
+	for range 300 { // many retries
+		clock.Advance(audit.RetryInterval)
+		time.Sleep(time.Millisecond)
+		if l.Ready() == nil {
+			return errors.New("ready without a reserve")
+		}
+	}
+	if err := os.Remove(filler); err != nil {
+		return err
+	}
+	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
+		return fmt.Errorf("not recovered: %+v", l.Health())
+	}
+	if info, err := os.Stat(filepath.Join(dir, "proxy.reserve")); err != nil || info.Size() == 0 {
+		return fmt.Errorf("the reserve was not made again: %v", err)
+	}
+	if err := l.Intent(context.Background(), record("req_after")); err != nil {
+		return err
+	}
+	return l.Close(context.Background())
 }
 
 // full fills the disk (a limit on the size of files), and frees it again.

@@ -14,8 +14,13 @@
 // what it had written, and written again. Arguments are redacted on the way in
 // (redact.go), bodies are never recorded.
 //
-// What it cannot see alone is a tail that was cut off cleanly; that takes a
-// signed checkpoint, and [Report] says so.
+// What a chain cannot show is a tail that was cut off cleanly, or a last record
+// that was edited: for that a [Witness] signs how far all slots go, and sends it
+// out of the home. [Report] says how far something vouches.
 //
-// Start reading at [Log.Intent], then group.go and ledger.go.
+// A process that ran out of disk gives up a reserve, so that how requests ended is
+// still written. Sinks get every line after the ledger has it.
+//
+// Start reading at [Log.Intent], then group.go and ledger.go; witness.go
+// and verify.go for what is signed and checked.
 package audit

@@ -101,9 +101,11 @@ func (e *encoder) what(dst []byte, r *runtime.Record) []byte {
 	dst = textMember(dst, "credential", r.Credential)
 	dst = textMember(dst, "scheme", r.Target.Scheme)
 	dst = textMember(dst, "method", r.Target.Method)
-	dst = textMember(dst, "path", e.path(r))
-	dst = e.args(dst, r)
-	dst = e.query(dst, r)
+	v := e.veil(r.Principal.Tenant)
+	dst = textMember(dst, "path", v.path(r))
+	dst = v.args(dst, r)
+	dst = v.query(dst, r)
+	dst = v.masked(dst)
 	return textMember(dst, "body", r.Body)
 }
 
@@ -122,7 +124,8 @@ func (e *encoder) ending(dst []byte, r *runtime.Record) []byte {
 		dst = textMember(dst, "code", string(r.Err.Code))
 		dst = textMember(dst, "reason", string(r.Err.Reason))
 		dst = textMember(dst, "stage", string(r.Err.Stage))
-		dst = textMember(dst, "message", e.plain(r.Err.Msg))
+		v := e.veil(r.Principal.Tenant)
+		dst = textMember(dst, "message", v.plain(r.Err.Msg))
 	}
 	dst = intMember(dst, "credential_version", int64(r.Version))
 	dst = textMember(dst, "credential_used", string(r.Result.Used))

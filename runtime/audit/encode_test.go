@@ -134,6 +134,67 @@ func TestArgumentsAreRedactedByPlace(t *testing.T) { // AU-006
 	}
 }
 
+// A value of the vault is masked under whatever name and in whatever place it
+// comes, a word of one too, and the record tells who has the value that it was it.
+func TestStoredValuesAreMaskedWhereverTheyStand(t *testing.T) { // AU-006
+	const word, phrase = "Unusual-Value-77", "two words 42!"
+	for name, change := range map[string]func(r *runtime.Record){
+		"path argument":       func(r *runtime.Record) { r.Args = runtime.Args{"owner": word} },
+		"in a sentence":       func(r *runtime.Record) { r.Args = runtime.Args{"page": "it is " + word + ", you know"} },
+		"whole value":         func(r *runtime.Record) { r.Args = runtime.Args{"page": phrase} },
+		"nested plain":        func(r *runtime.Record) { r.Args = runtime.Args{"page": []any{map[string]any{"x": word}}} },
+		"name of an argument": func(r *runtime.Record) { r.Args = runtime.Args{word: "x"} },
+		"path":                func(r *runtime.Record) { r.Target.Path = "/u/" + word + "/x" },
+		"escaped path":        func(r *runtime.Record) { r.Target.Path = "/u/a%2FUnusual%2dValue%2D77/x" },
+		"whole value in path": func(r *runtime.Record) { r.Target.Path = "/u/two%20words%2042!/x" },
+		"path of no action":   func(r *runtime.Record) { r.Action, r.Target.Path = nil, "/u/%55nusual-Value-77" },
+		"message": func(r *runtime.Record) {
+			r.Err = &runtime.Error{Code: runtime.CodeUpstream, Msg: "no " + word + " here"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := record("req_1")
+			r.Action = action()
+			change(r)
+			o := options("")
+			o.Redact = keyed{stored: []string{word, phrase}}
+			line, m := writeOne(t, o, r)
+			for _, leak := range []string{word, "Unusual", "Value-77", "%2dValue", "words", phrase} {
+				if strings.Contains(line, leak) {
+					t.Errorf("the record shows %q: %s", leak, line)
+				}
+			}
+			if !strings.Contains(line, "***") {
+				t.Errorf("nothing is masked: %s", line)
+			}
+			if hits, _ := m["masked"].([]any); name != "message" && len(hits) != 1 {
+				t.Errorf("masked %v: %s", m["masked"], line)
+			}
+			o.Redact = keyed{stored: []string{"Another-Value-1"}}
+			if line, _ := writeOne(t, o, r); strings.Contains(line, "***") {
+				t.Errorf("masked what is not stored: %s", line)
+			}
+			o.Redact = keyed{locked: true}
+			if line, _ := writeOne(t, o, r); name != "whole value" && name != "whole value in path" && strings.Contains(line, "Value-77") {
+				t.Errorf("with a locked vault: %s", line)
+			}
+		})
+	}
+}
+
+// An argument that the action calls secret is left out; its keyed hash is kept.
+func TestSecretArgumentsCanBeAskedFor(t *testing.T) {
+	r := record("req_1")
+	r.Action, r.Args = action(), runtime.Args{"pin": "1234"}
+	line, m := writeOne(t, options(""), r)
+	args, _ := m["args"].(map[string]any)
+	pin, _ := args["pin"].(map[string]any)
+	hits, _ := m["masked"].([]any)
+	if pin["omitted"] != "secret" || len(pin) != 1 || len(hits) != 1 || strings.Contains(line, "1234") {
+		t.Errorf("recorded %s", line)
+	}
+}
+
 func TestAuditPlainShowsBodyArguments(t *testing.T) {
 	r := record("req_1")
 	r.Action = action()

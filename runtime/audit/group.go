@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -96,7 +97,7 @@ func (l *Log) take(last bool) *group {
 // write is the writer goroutine: the only one that touches ledger and sinks.
 func (l *Log) write() {
 	defer close(l.done)
-	var delay, retry <-chan time.Time
+	var delay, retry, losses <-chan time.Time
 	for {
 		select {
 		case <-l.urgent:
@@ -105,6 +106,14 @@ func (l *Log) write() {
 				delay = l.o.After(outcomeDelay)
 			}
 			continue
+		case <-l.lossy:
+			if losses == nil {
+				losses = l.o.After(lossInterval)
+			}
+			continue
+		case <-losses:
+			losses = nil
+			l.tellLosses()
 		case <-delay:
 		case <-retry:
 			retry = nil
@@ -127,14 +136,26 @@ func (l *Log) finish() {
 		l.recover()
 	}
 	l.commit(l.take(true))
+	var closing sync.WaitGroup
+	for _, s := range l.sinks {
+		closing.Go(func() { s.close(l.o.Linger) })
+	}
+	closing.Wait()
+	l.lastLosses()
 	if l.trouble.Load() == nil {
 		l.trouble.Store(l.refusal(errClosed))
 	}
-	for _, s := range l.sinks {
-		s.close()
-	}
 	l.ledger.close()
 	_ = l.lock.close()
+}
+
+// lastLosses records what the sinks lost to the end, in the ledger alone.
+func (l *Log) lastLosses() {
+	lines, _ := l.losses()
+	l.sinks = nil
+	if len(lines) > 0 && l.trouble.Load() == nil {
+		_ = l.put(lines)
+	}
 }
 
 // commit writes a group and wakes those who wait for it. When it fails, its
@@ -177,7 +198,7 @@ func (l *Log) put(lines []*line) error {
 		}
 		return err
 	}
-	l.last.Store(l.ledger.seq)
+	l.tip.Store(&tip{l.ledger.seq, l.ledger.hash})
 	return l.deliver(l.ledger.written())
 }
 
@@ -256,6 +277,10 @@ func (l *Log) reopen(e *runtime.Error) error {
 			return err
 		}
 	}
+	if err := l.reserve.keep(); err != nil { // the disk is still as full as it was
+		l.rescue()
+		return err
+	}
 	now := l.o.Clock()
 	l.mu.Lock()
 	lines := append([]*line(nil), l.kept...)
@@ -266,6 +291,8 @@ func (l *Log) reopen(e *runtime.Error) error {
 		l.mu.Lock()
 		l.kept, l.lost = nil, 0
 		l.mu.Unlock()
+	} else if diskFull(err) && l.reserve.give() {
+		l.rescue()
 	}
 	return err
 }

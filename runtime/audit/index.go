@@ -21,6 +21,8 @@ type Index interface {
 	Position(ctx context.Context, slot string) (uint64, error)
 	// SearchEntries returns matches, newest first.
 	SearchEntries(ctx context.Context, q Query) ([]Entry, error)
+	// DropEntries forgets the entries of a slot up to a sequence: they were given up.
+	DropEntries(ctx context.Context, slot string, upTo uint64) error
 	// ResetIndex forgets everything, for a rebuild.
 	ResetIndex(ctx context.Context) error
 }

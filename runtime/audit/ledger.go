@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,12 +30,14 @@ type line struct {
 type ledger struct {
 	dir    string // of the slot
 	slot   string
-	limit  int64 // of a segment, in bytes
+	limit  int64         // of a segment, in bytes
+	age    time.Duration // of a segment; 0: any
 	shared bool
 
 	file   *os.File
 	info   os.FileInfo // identity of file
 	number int         // of the segment
+	began  time.Time   // of its first record; zero: not known yet
 	size   int64       // where its records end; what lies behind them is not ours
 	extent int64       // of the file: records and the room behind them
 	room   room
@@ -159,7 +162,7 @@ func (l *ledger) adopt(f *os.File, number int) error {
 		return errors.Join(err, f.Close())
 	}
 	l.close()
-	l.file, l.info, l.number = f, info, number
+	l.file, l.info, l.number, l.began = f, info, number, time.Time{}
 	l.size, l.extent = info.Size(), info.Size()
 	return nil
 }
@@ -182,7 +185,7 @@ func (l *ledger) append(lines []*line, now time.Time) error {
 	}
 	seq, hash, latest := l.seq, l.hash, l.latest
 	l.out, l.ends = l.out[:0], l.ends[:0]
-	if moved || l.size >= l.limit {
+	if moved || l.size >= l.limit || l.old(now) {
 		err = l.create(l.number + 1)
 	}
 	if err == nil {
@@ -232,6 +235,24 @@ func (l *ledger) check() (moved bool, err error) {
 		err = fmt.Errorf("%s has %d bytes, not the %d that were written: somebody else changed it", l.path(), info.Size(), l.extent)
 	}
 	return false, err
+}
+
+// old reports whether the segment has gone on for long enough, so that whole
+// segments can be given up one day.
+func (l *ledger) old(now time.Time) bool {
+	if l.age <= 0 || l.size == 0 {
+		return false
+	}
+	if l.began.IsZero() {
+		l.began = now
+		line, err := newLineReader(io.NewSectionReader(l.file, 0, l.size), 0).next()
+		if err == nil {
+			if entry, err := parseEntry(l.slot, line); err == nil {
+				l.began = entry.Time
+			}
+		}
+	}
+	return now.Sub(l.began) >= l.age
 }
 
 // beginning is the first record of a segment after the first. It says from

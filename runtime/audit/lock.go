@@ -59,6 +59,16 @@ func (l *lockFile) release() error { return unlock(l.f) }
 
 func (l *lockFile) close() error { return l.f.Close() }
 
+// Exclusive takes the lock of a file that several processes write to, within five
+// seconds, and returns what gives it free.
+func Exclusive(f *os.File) (release func(), err error) {
+	l := &lockFile{f: f}
+	if err := l.wait(); err != nil {
+		return nil, err
+	}
+	return func() { _ = l.release() }, nil
+}
+
 // claim locks slot, or slot-2, slot-3 and on when others live there.
 func claim(dir, slot string) (string, *lockFile, error) {
 	for n := 1; n <= maxSlots; n++ {

@@ -26,13 +26,23 @@ type Options struct {
 	OnError     func(error)                          // told when the log begins to refuse; may be nil, must not block
 	After       func(time.Duration) <-chan time.Time // time.After when nil
 	SegmentSize int64                                // bytes; 64 MiB when 0
+	SegmentAge  time.Duration                        // after which a segment is followed by a new one; 0: never
 	Kept        int                                  // outcomes kept in memory while refusing; 65536 when 0
+	Queue       int                                  // lines that may wait for a best-effort sink; 8192 when 0
+	Linger      time.Duration                        // for best-effort sinks to empty their queues at the end; 5 s when 0
+}
+
+// tip is the end of a chain.
+type tip struct {
+	seq  uint64
+	hash digest
 }
 
 const (
 	outcomeDelay  = 100 * time.Millisecond // the longest an outcome waits for others
 	retryInterval = time.Second            // between attempts to reopen the ledger
-	sinkTimeout   = 5 * time.Second        // for one write to a required sink
+	sinkTimeout   = 5 * time.Second        // for one write to a sink
+	lossInterval  = 10 * time.Second       // between two records of what a sink lost
 	segmentSize   = 64 << 20
 	keptOutcomes  = 65536
 )
@@ -41,9 +51,10 @@ const (
 type Log struct {
 	o       Options
 	enc     encoder
-	ledger  *ledger                       // the writer goroutine's, after Open
-	lock    *lockFile                     // of the slot
-	sinks   []*outlet                     // the writer goroutine's
+	ledger  *ledger   // the writer goroutine's, after Open
+	lock    *lockFile // of the slot
+	sinks   []*outlet // the writer goroutine's
+	reserve reserve
 	lines   sync.Pool                     // of *line
 	trouble atomic.Pointer[runtime.Error] // why the log refuses; nil: it does not
 
@@ -53,9 +64,10 @@ type Log struct {
 	lost  uint64  // outcomes that did not fit into kept
 
 	urgent, lazy chan struct{} // tell the writer: somebody waits; an outcome came
+	lossy        chan struct{} // a sink lost lines
 	quit, done   chan struct{}
 	closing      sync.Once
-	last         atomic.Uint64 // highest durable sequence
+	tip          atomic.Pointer[tip] // the last durable record; nil before Open
 	slot         string
 }
 
@@ -79,10 +91,16 @@ func New(o Options) (*Log, error) {
 	if o.SegmentSize <= 0 {
 		o.SegmentSize = segmentSize
 	}
+	if o.Queue <= 0 {
+		o.Queue = outletLines
+	}
+	if o.Linger <= 0 {
+		o.Linger = sinkTimeout
+	}
 	if o.Kept <= 0 {
 		o.Kept = keptOutcomes
 	}
-	l := &Log{o: o, urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	l := &Log{o: o, urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1), lossy: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	l.enc = encoder{redactor: redactor{hash: o.Redact, secrets: o.Secrets}, process: processName()}
 	l.lines.New = func() any { return &line{body: make([]byte, 0, 1024)} }
 	for _, sink := range o.Sinks {
@@ -104,8 +122,12 @@ func (l *Log) Open(ctx context.Context) error {
 	if err := l.start(); err != nil {
 		return l.refusal(fmt.Errorf("open the audit trail in %s: %w", l.o.Dir, err))
 	}
+	if !l.o.Shared {
+		l.reserve.path = reservePath(l.o.Dir, l.slot)
+		_ = l.reserve.keep() // a disk that has no room for it now is noticed when it is needed
+	}
 	for _, sink := range l.o.Sinks {
-		l.sinks = append(l.sinks, newOutlet(sink))
+		l.sinks = append(l.sinks, newOutlet(sink, l.slot, l.o.Queue, l.o.After, func() { signal(l.lossy) }))
 	}
 	l.mu.Lock()
 	l.group = newGroup()
@@ -129,13 +151,13 @@ func (l *Log) start() (err error) {
 	}
 	if err == nil {
 		l.ledger = &ledger{
-			dir: filepath.Join(l.o.Dir, l.slot), slot: l.slot, limit: l.o.SegmentSize,
+			dir: filepath.Join(l.o.Dir, l.slot), slot: l.slot, limit: l.o.SegmentSize, age: l.o.SegmentAge,
 			shared: l.o.Shared, open: map[uint64]struct{}{},
 		}
 		if err = l.ledger.load(); err == nil {
 			err = l.ledger.settle(l.o.Clock())
 		}
-		l.last.Store(l.ledger.seq)
+		l.tip.Store(&tip{l.ledger.seq, l.ledger.hash})
 		if err == nil && l.o.Shared {
 			err = l.lock.release()
 		}
@@ -149,6 +171,16 @@ func (l *Log) start() (err error) {
 // Slot returns the slot this log writes to: the one asked for, or that name
 // with a number when other processes hold it. It is empty before Open.
 func (l *Log) Slot() string { return l.slot }
+
+// ended reports whether the slot was given free.
+func (l *Log) ended() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // Ready implements [runtime.Trail].
 func (l *Log) Ready() error {
@@ -244,7 +276,10 @@ type Health struct {
 
 // Health returns the state of the log at this moment.
 func (l *Log) Health() Health {
-	h := Health{Slot: l.slot, Sequence: l.last.Load()}
+	h := Health{Slot: l.slot}
+	if tip := l.tip.Load(); tip != nil {
+		h.Sequence = tip.seq
+	}
 	if e := l.trouble.Load(); e != nil {
 		h.Refusing, h.LastError = true, e.Err.Error()
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +26,20 @@ func TestMain(m *testing.M) {
 }
 
 // keyed is a Redactor whose hashes a test can foresee; it can be locked.
-type keyed struct{ locked bool }
+type keyed struct {
+	locked bool
+	stored []string // what the vault holds
+}
+
+func (k keyed) Known(runtime.Tenant) (func(string) bool, error) {
+	if k.locked {
+		return nil, errors.New("locked")
+	}
+	if k.stored == nil {
+		return nil, nil
+	}
+	return func(word string) bool { return slices.Contains(k.stored, word) }, nil
+}
 
 func (k keyed) Hash(tenant runtime.Tenant, value string) (string, error) {
 	if k.locked {
@@ -90,7 +104,7 @@ func kinds(list []audit.Entry) string {
 
 func verified(t testing.TB, dir string) audit.Report {
 	t.Helper()
-	report, err := audit.Verify(t.Context(), dir)
+	report, err := audit.Verify(t.Context(), dir, audit.Trust{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +267,7 @@ func TestMovedSegmentIsFollowedByANewOne(t *testing.T) { // AU-009
 		}
 	}
 	shut(t, l)
-	report, err := audit.Verify(t.Context(), dir)
+	report, err := audit.Verify(t.Context(), dir, audit.Trust{})
 	if err != nil || report.OK || report.Slots[0].Problems[0].Kind != audit.ProblemSegment {
 		t.Fatalf("a segment is away and the report says:\n%s %v", report, err)
 	}

@@ -3,76 +3,105 @@ package audit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
 // Sink is a further place that gets every line of the ledger, in order, after
 // the ledger has it.
 type Sink interface {
-	// Name identifies the sink in errors and in [Health].
+	// Name identifies the sink in errors and in [Health], without a secret in it.
 	Name() string
 	// Required reports whether a request must wait for this sink. A failed
 	// write of a required sink stops all requests until it has succeeded.
 	Required() bool
-	// Write takes whole lines, each with its newline, and returns when the sink
-	// has them. It must not keep the slices. A line may come twice after an
-	// error.
-	Write(ctx context.Context, lines [][]byte) error
+	// Write takes whole lines of a slot, each with its newline, and returns when
+	// the sink has them. It must not keep the slices. A line may come twice after
+	// an error. [Refused] and [Later] say more of an error.
+	Write(ctx context.Context, slot string, lines [][]byte) error
 	Close() error
 }
 
 // SinkHealth is the state of one sink.
 type SinkHealth struct {
-	Name      string
-	Required  bool
-	Queue     int    // groups that wait, best-effort sinks only
-	Dropped   uint64 // lines that a best-effort sink did not get
-	LastError string
+	Name      string `json:"name"`
+	Required  bool   `json:"required"`
+	Queue     int    `json:"queue"` // lines that wait
+	Lost      uint64 `json:"lost"`  // lines that a best-effort sink did not get
+	LastError string `json:"error,omitempty"`
 }
 
-// outletQueue is how many groups wait for a slow best-effort sink.
-const outletQueue = 256
+const (
+	outletLines = 8192     // that wait for a slow best-effort sink
+	outletBytes = 16 << 20 // of them
+	outletBatch = 512      // lines of one write to it
+	outletPause = 200 * time.Millisecond
+	outletLong  = 30 * time.Second // the longest pause between tries
+)
 
 // outlet feeds one sink: a required one at once, a best-effort one through a
-// queue and a goroutine of its own.
+// queue and a goroutine of its own that tries again until the queue is full.
 type outlet struct {
-	sink    Sink
-	queue   chan [][]byte // nil: required
-	done    chan struct{}
-	dropped atomic.Uint64
-	unsent  [][]byte // what a required sink still has to get
+	sink  Sink
+	slot  string
+	limit int // lines that may wait
+	after func(time.Duration) <-chan time.Time
+	lossy func() // told when lines were lost; must not block
 
-	mu  sync.Mutex
-	err error
+	unsent [][]byte // what a required sink still has to get
+	more   chan struct{}
+	stop   chan struct{} // closed: one last try
+	done   chan struct{}
+
+	mu     sync.Mutex
+	queue  [][]byte // nil for a required sink
+	bytes  int
+	lost   uint64
+	told   uint64 // of lost, what a record tells of
+	err    error
+	cancel context.CancelFunc // of the last tries, when closing took too long
 }
 
-func newOutlet(sink Sink) *outlet {
-	o := &outlet{sink: sink, done: make(chan struct{})}
+func newOutlet(sink Sink, slot string, limit int, after func(time.Duration) <-chan time.Time, lossy func()) *outlet {
+	o := &outlet{
+		sink: sink, slot: slot, limit: limit, after: after, lossy: lossy,
+		more: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+	}
 	if !sink.Required() {
-		o.queue = make(chan [][]byte, outletQueue)
-		go o.drain()
+		ctx, cancel := context.WithCancel(context.Background())
+		o.cancel = cancel
+		go o.drain(ctx)
 	}
 	return o
 }
 
 // give hands lines on. Its error is that of a required sink.
 func (o *outlet) give(lines [][]byte) error {
-	if o.queue == nil {
-		err := o.send(lines)
+	if o.sink.Required() {
+		err := o.send(context.Background(), lines)
 		if err != nil {
 			o.unsent = append(o.unsent, cloneLines(lines)...)
 		}
 		return err
 	}
-	select {
-	case o.queue <- cloneLines(lines):
-	default:
-		o.dropped.Add(uint64(len(lines)))
+	size := 0
+	for _, line := range lines {
+		size += len(line)
 	}
+	o.mu.Lock()
+	if len(o.queue)+len(lines) > o.limit || o.bytes+size > outletBytes {
+		o.lost += uint64(len(lines))
+		o.mu.Unlock()
+		o.lossy()
+		return nil
+	}
+	o.queue = append(o.queue, cloneLines(lines)...)
+	o.bytes += size
+	o.mu.Unlock()
+	signal(o.more)
 	return nil
 }
 
@@ -81,17 +110,17 @@ func (o *outlet) retry() error {
 	if len(o.unsent) == 0 {
 		return nil
 	}
-	if err := o.send(o.unsent); err != nil {
+	if err := o.send(context.Background(), o.unsent); err != nil {
 		return err
 	}
 	o.unsent = nil
 	return nil
 }
 
-func (o *outlet) send(lines [][]byte) error {
-	ctx, cancel := context.WithTimeout(context.Background(), sinkTimeout)
+func (o *outlet) send(ctx context.Context, lines [][]byte) error {
+	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
-	err := o.sink.Write(ctx, lines)
+	err := o.sink.Write(ctx, o.slot, lines)
 	if err != nil {
 		err = fmt.Errorf("audit sink %s: %w", o.sink.Name(), err)
 	}
@@ -101,23 +130,97 @@ func (o *outlet) send(lines [][]byte) error {
 	return err
 }
 
-func (o *outlet) drain() {
+// drain sends the queue in order until stop, and then what is left, once.
+func (o *outlet) drain(ctx context.Context) {
 	defer close(o.done)
-	for lines := range o.queue {
-		if o.send(lines) != nil {
-			o.dropped.Add(uint64(len(lines)))
+	pause := outletPause
+	for {
+		batch := o.batch()
+		if len(batch) == 0 {
+			select {
+			case <-o.more:
+				continue
+			case <-o.stop:
+				if len(o.batch()) == 0 {
+					return
+				}
+				continue
+			}
+		}
+		err := o.send(ctx, batch)
+		refused, later := (*Refused)(nil), (*Later)(nil)
+		switch {
+		case err == nil:
+			o.take(len(batch), 0)
+			pause = outletPause
+			continue
+		case errors.As(err, &refused):
+			n := refused.Lines
+			if n <= 0 {
+				n = len(batch)
+			}
+			o.take(len(batch), n)
+			pause = outletPause
+			continue
+		case errors.As(err, &later) && later.After > pause:
+			pause = min(later.After, outletLong)
+		}
+		select {
+		case <-o.stop: // that was the last try
+			o.take(o.waiting(), o.waiting())
+			return
+		case <-o.after(pause):
+			pause = min(2*pause, outletLong)
 		}
 	}
 }
 
-// close waits for the queue, at most as long as one write may take.
-func (o *outlet) close() {
-	if o.queue != nil {
-		close(o.queue)
+// batch is the beginning of the queue; it stays there until it was taken.
+func (o *outlet) batch() [][]byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := min(len(o.queue), outletBatch)
+	return o.queue[:n:n]
+}
+
+func (o *outlet) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.queue)
+}
+
+// take removes lines from the front, so many of them lost.
+func (o *outlet) take(n, lost int) {
+	o.mu.Lock()
+	for _, line := range o.queue[:n] {
+		o.bytes -= len(line)
+	}
+	if o.queue = o.queue[n:]; len(o.queue) == 0 {
+		o.queue = nil
+	}
+	o.lost += uint64(lost)
+	o.mu.Unlock()
+	if lost > 0 {
+		o.lossy()
+	}
+}
+
+// close waits for the queue, so long at most; what is left then is lost.
+func (o *outlet) close(linger time.Duration) {
+	if !o.sink.Required() {
+		close(o.stop)
+		timer := time.NewTimer(linger)
 		select {
 		case <-o.done:
-		case <-time.After(sinkTimeout):
+		case <-timer.C:
+			o.cancel() // the write that hangs is given up
+			select {
+			case <-o.done:
+			case <-time.After(linger): // a sink that does not listen
+			}
 		}
+		timer.Stop()
+		o.cancel()
 	}
 	_ = o.sink.Close()
 }
@@ -125,11 +228,55 @@ func (o *outlet) close() {
 func (o *outlet) health() SinkHealth {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	h := SinkHealth{Name: o.sink.Name(), Required: o.queue == nil, Queue: len(o.queue), Dropped: o.dropped.Load()}
+	h := SinkHealth{Name: o.sink.Name(), Required: o.sink.Required(), Queue: len(o.queue), Lost: o.lost}
 	if o.err != nil {
 		h.LastError = o.err.Error()
 	}
 	return h
+}
+
+// losses are records of what sinks lost since the last such record. told must be
+// called when they are durable.
+func (l *Log) losses() (lines []*line, told func()) {
+	now := l.o.Clock()
+	var done []func()
+	for _, o := range l.sinks {
+		o.mu.Lock()
+		lost, cause := o.lost, o.err
+		fresh := lost - o.told
+		o.mu.Unlock()
+		if fresh == 0 {
+			continue
+		}
+		fields := map[string]string{"sink": o.sink.Name(), "lines": strconv.FormatUint(fresh, 10), "in_all": strconv.FormatUint(lost, 10)}
+		if cause != nil {
+			fields["cause"] = cause.Error()
+		}
+		lines = append(lines, &line{kind: KindEvent, at: now, body: appendEvent(nil, Event{Kind: "audit.sink_lost", Fields: fields}, now)})
+		done = append(done, func() {
+			o.mu.Lock()
+			o.told = lost
+			o.mu.Unlock()
+		})
+	}
+	return lines, func() {
+		for _, f := range done {
+			f()
+		}
+	}
+}
+
+// tellLosses writes them.
+func (l *Log) tellLosses() {
+	lines, told := l.losses()
+	if len(lines) == 0 || l.trouble.Load() != nil {
+		return
+	}
+	if err := l.put(lines); err != nil {
+		l.refuse(err)
+		return
+	}
+	told()
 }
 
 // cloneLines copies lines into one block.

@@ -55,6 +55,11 @@ func (x *table) SearchEntries(_ context.Context, q audit.Query) ([]audit.Entry, 
 	return found, x.fail
 }
 
+func (x *table) DropEntries(_ context.Context, slot string, upTo uint64) error {
+	x.rows = slices.DeleteFunc(x.rows, func(e audit.Entry) bool { return e.Slot == slot && e.Sequence <= upTo })
+	return nil
+}
+
 func (x *table) ResetIndex(context.Context) error {
 	x.rows = nil
 	return nil

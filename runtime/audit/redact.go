@@ -1,10 +1,12 @@
 package audit
 
 import (
+	"iter"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -13,6 +15,10 @@ import (
 // (a locked vault) means that the value is left out.
 type Redactor interface {
 	Hash(tenant runtime.Tenant, value string) (string, error)
+	// Known returns a func that tells whether a value or a word of one is stored
+	// as a secret of the tenant; nil when nothing is stored. It is asked for once
+	// per record and must not wait.
+	Known(tenant runtime.Tenant) (func(word string) bool, error)
 }
 
 // masked stands for a value that is never recorded.
@@ -24,24 +30,59 @@ type redactor struct {
 	secrets func() []runtime.Secret // values to overwrite wherever they appear; may be nil
 }
 
+// veil is the redactor at work on one record.
+type veil struct {
+	*redactor
+	tenant runtime.Tenant
+	known  func(word string) bool // nil: nothing is stored
+	hits   []string               // keyed hashes of what was masked
+}
+
+// veil prepares for one record. Where it cannot be told what is stored, whatever
+// could be a secret is masked.
+func (d *redactor) veil(tenant runtime.Tenant) veil {
+	known, err := d.hash.Known(tenant)
+	if err != nil {
+		known = Telling
+	}
+	return veil{redactor: d, tenant: tenant, known: known}
+}
+
 // args appends the arguments: those of path and query as they are, those of the
 // body (and any other) as keyed hashes, secret ones not at all.
-func (d *redactor) args(dst []byte, r *runtime.Record) []byte {
+func (d *veil) args(dst []byte, r *runtime.Record) []byte {
 	if len(r.Args) == 0 {
 		return dst
 	}
-	return d.object(dst, "args", r.Principal.Tenant, r.Args, func(name string) treatment {
+	return d.object(dst, "args", r.Args, func(name string) treatment {
 		return treat(r.Action, name)
 	})
 }
 
 // query appends the query values that the action does not declare.
-func (d *redactor) query(dst []byte, r *runtime.Record) []byte {
+func (d *veil) query(dst []byte, r *runtime.Record) []byte {
 	if len(r.Query) == 0 {
 		return dst
 	}
-	return d.object(dst, "query", r.Principal.Tenant, r.Query, func(string) treatment { return hashed })
+	return d.object(dst, "query", r.Query, func(string) treatment { return hashed })
 }
+
+// masked appends the keyed hashes of what was masked in the record, so that an
+// operator who has a value can ask for it.
+func (d *veil) masked(dst []byte) []byte { return listMember(dst, "masked", d.hits) }
+
+// hit notes the hash of a value that is masked.
+func (d *veil) hit(value string) {
+	if len(d.hits) >= maxHits || value == "" {
+		return
+	}
+	if sum, err := d.hash.Hash(d.tenant, value); err == nil && !slices.Contains(d.hits, sum) {
+		d.hits = append(d.hits, sum)
+	}
+}
+
+// maxHits is the most values of one record that are masked and can be asked for.
+const maxHits = 16
 
 type treatment int
 
@@ -73,7 +114,7 @@ func treat(a *runtime.Action, name string) treatment {
 
 // object appends one JSON object of values. Once it is over maxArgs, the rest
 // is counted instead.
-func (d *redactor) object(dst []byte, name string, tenant runtime.Tenant, values runtime.Args, how func(string) treatment) []byte {
+func (d *veil) object(dst []byte, name string, values runtime.Args, how func(string) treatment) []byte {
 	var room [16]string
 	names := room[:0]
 	for n := range values {
@@ -96,9 +137,12 @@ func (d *redactor) object(dst []byte, name string, tenant runtime.Tenant, values
 		case shown:
 			dst = d.shown(dst, values[n])
 		case hidden:
+			if value, ok := values[n].(string); ok {
+				d.hit(value)
+			}
 			dst = append(dst, `{"omitted":"secret"}`...)
 		default:
-			dst = d.hashed(dst, tenant, values[n])
+			dst = d.hashed(dst, values[n])
 		}
 	}
 	dst = append(dst, '}')
@@ -111,8 +155,12 @@ func (d *redactor) object(dst []byte, name string, tenant runtime.Tenant, values
 
 // shown appends a value as it is, less what looks like a credential. Scalars
 // keep their type; lists and objects that are too long become cut text.
-func (d *redactor) shown(dst []byte, v any) []byte {
+func (d *veil) shown(dst []byte, v any) []byte {
 	if s, ok := v.(string); ok {
+		if d.stored(s) {
+			d.hit(s)
+			return appendText(dst, masked, maxText)
+		}
 		return appendText(dst, d.plain(s), maxText)
 	}
 	start := len(dst)
@@ -125,12 +173,12 @@ func (d *redactor) shown(dst []byte, v any) []byte {
 }
 
 // hashed appends the keyed hash of a value and its size in bytes.
-func (d *redactor) hashed(dst []byte, tenant runtime.Tenant, v any) []byte {
+func (d *veil) hashed(dst []byte, v any) []byte {
 	text, ok := v.(string)
 	if !ok {
 		text = string(appendValue(nil, v, 1<<30, 0))
 	}
-	sum, err := d.hash.Hash(tenant, text)
+	sum, err := d.hash.Hash(d.tenant, text)
 	if err != nil {
 		dst = append(dst, `{"omitted":"locked"`...)
 	} else {
@@ -142,10 +190,10 @@ func (d *redactor) hashed(dst []byte, tenant runtime.Tenant, v any) []byte {
 
 // path is the path of the target without its query. Segments that a secret
 // argument stands in are masked, in whatever escaping they came.
-func (d *redactor) path(r *runtime.Record) string {
+func (d *veil) path(r *runtime.Record) string {
 	path := pathOnly(r.Target.Path)
 	if r.Action == nil {
-		return d.plain(path)
+		return d.plain(d.escaped(path))
 	}
 	for i := range r.Action.Params {
 		p := &r.Action.Params[i]
@@ -154,7 +202,28 @@ func (d *redactor) path(r *runtime.Record) string {
 			path = maskSegments(path, value)
 		}
 	}
-	return d.plain(path)
+	return d.plain(d.escaped(path))
+}
+
+// escaped masks the segments that show a secret only once they are unescaped.
+func (d *veil) escaped(path string) string {
+	if d.known == nil || !strings.Contains(path, "%") {
+		return path
+	}
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		decoded, err := url.PathUnescape(segment)
+		if err != nil || decoded == segment {
+			continue
+		}
+		if d.stored(decoded) {
+			d.hit(decoded)
+			segments[i] = masked
+		} else if d.words(decoded) != decoded {
+			segments[i] = masked
+		}
+	}
+	return strings.Join(segments, "/")
 }
 
 // maskSegments masks every segment that holds value or, for a value that spans
@@ -177,18 +246,27 @@ func maskSegments(path, value string) string {
 	return strings.Join(segments, "/")
 }
 
-// plain overwrites in s the credentials that were handed out and words that
-// have the form of one.
-func (d *redactor) plain(s string) string {
+// plain overwrites in s the credentials that were handed out, the words that the
+// vault holds, and those that have the form of a credential.
+func (d *veil) plain(s string) string {
 	if d.secrets != nil && len(s) >= minSecret {
 		for _, secret := range d.secrets() {
 			if value := secret.Reveal(); len(value) >= minSecret && strings.Contains(s, value) {
+				d.hit(value)
 				s = strings.ReplaceAll(s, value, masked)
 			}
 		}
 	}
-	return maskTokens(s)
+	return d.words(s)
 }
+
+// stored reports whether a whole value that is no single word is in the vault.
+func (d *veil) stored(value string) bool {
+	return d.known != nil && len(value) >= minSecret && len(value) <= maxStored && d.known(value)
+}
+
+// maxStored is the longest value that a vault takes, in bytes.
+const maxStored = 64 << 10
 
 // minSecret is the shortest value that is searched for in others, in bytes:
 // shorter ones would hit words that are no secret.
@@ -207,15 +285,16 @@ func tokenForms() [22]string {
 	}
 }
 
-// maskTokens overwrites words that look like a credential. It allocates only
-// when it finds one.
-func maskTokens(s string) string {
-	if len(s) < minToken {
+// words overwrites what looks like a credential or is one of the vault's. Words
+// that begin behind what a record shows of a text are not looked at. It allocates
+// only when it finds one.
+func (d *veil) words(s string) string {
+	if len(s) < minSecret {
 		return s
 	}
 	var out strings.Builder
 	done := 0
-	for start := 0; start < len(s); {
+	for start := 0; start < len(s) && start < maxText; {
 		if !tokenByte(s[start]) {
 			start++
 			continue
@@ -224,7 +303,8 @@ func maskTokens(s string) string {
 		for end < len(s) && tokenByte(s[end]) {
 			end++
 		}
-		if end-start >= minToken && tokenForm(s[start:end]) {
+		if word := s[start:end]; d.secret(word) {
+			d.hit(word)
 			out.WriteString(s[done:start])
 			out.WriteString(masked)
 			done = end
@@ -236,6 +316,32 @@ func maskTokens(s string) string {
 	}
 	out.WriteString(s[done:])
 	return out.String()
+}
+
+// secret judges one word.
+func (d *veil) secret(word string) bool {
+	return len(word) >= minToken && tokenForm(word) || d.known != nil && Telling(word) && d.known(word)
+}
+
+// Telling reports whether a word can be a secret or a part of one that is not
+// also a word of any language: the vault fingerprints no others, and the trail
+// looks for no others. Eight bytes with a digit or a capital, or sixteen.
+func Telling(word string) bool {
+	if len(word) >= minToken {
+		return true
+	}
+	return len(word) >= minSecret && strings.ContainsAny(word, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+}
+
+// Words yields the words of a text that are [Telling].
+func Words(s string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for word := range strings.FieldsFuncSeq(s, func(r rune) bool { return r >= utf8.RuneSelf || !tokenByte(byte(r)) }) {
+			if Telling(word) && !yield(word) {
+				return
+			}
+		}
+	}
 }
 
 func tokenByte(c byte) bool {

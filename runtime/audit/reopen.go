@@ -142,19 +142,32 @@ func (l *ledger) searchFrom(numbers []int) (int, int64, error) {
 	if err != nil { // no whole record in it
 		return max(0, last-1), 0, nil
 	}
-	var record struct {
-		Event  string            `json:"event"`
-		Fields map[string]string `json:"fields"`
-	}
-	if json.Unmarshal(line, &record) != nil || record.Event != "audit.segment" {
+	fields := segmentFields(line)
+	if fields == nil {
 		return 0, 0, nil
 	}
-	oldest, err := strconv.ParseUint(record.Fields["oldest_open"], 10, 64)
+	oldest, err := strconv.ParseUint(fields["oldest_open"], 10, 64)
 	if err != nil {
 		return 0, 0, nil
 	}
 	index, err := segmentOf(l.dir, numbers, oldest)
 	return index, 0, err
+}
+
+// segmentFields returns what the first record of a segment says; nil when it is
+// the record of something else.
+func segmentFields(line []byte) map[string]string {
+	var record struct {
+		Event  string            `json:"event"`
+		Fields map[string]string `json:"fields"`
+	}
+	if json.Unmarshal(line, &record) != nil || record.Event != "audit.segment" {
+		return nil
+	}
+	if record.Fields == nil {
+		return map[string]string{}
+	}
+	return record.Fields
 }
 
 // scanIntents adds the intents of one segment and takes off those with outcomes.

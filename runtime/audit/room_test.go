@@ -162,7 +162,7 @@ func TestRecordsCannotHideBehindRoom(t *testing.T) {
 	}
 	data[at] = ' '
 	dir = crashed(t, data)
-	report, err := audit.Verify(t.Context(), dir)
+	report, err := audit.Verify(t.Context(), dir, audit.Trust{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
-	"github.com/kimbap-run/kimbap/runtime/audit/sink"
+	"github.com/kimbap-run/kimbap/runtime/audit/sink/file"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
@@ -32,7 +32,7 @@ func (m *memory) Name() string   { return "memory" }
 func (m *memory) Required() bool { return m.required }
 func (m *memory) Close() error   { return nil }
 
-func (m *memory) Write(_ context.Context, lines [][]byte) error {
+func (m *memory) Write(_ context.Context, _ string, lines [][]byte) error {
 	if m.gate != nil {
 		<-m.gate
 	}
@@ -98,32 +98,32 @@ func TestRequiredSinkHasWrittenBeforeIntentReturns(t *testing.T) {
 func TestBestEffortSinkDelaysNobodyAndCountsDrops(t *testing.T) {
 	m := &memory{gate: make(chan struct{})}
 	o := options(t.TempDir())
-	o.Sinks = []audit.Sink{m}
+	o.Sinks, o.Queue = []audit.Sink{m}, 100
 	l := open(t, o)
-	for range 300 { // more groups than the queue holds
+	for range 300 {
 		if err := l.Intent(t.Context(), record("req")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	h := l.Health().Sinks[0]
-	if h.Dropped == 0 || h.Queue == 0 {
+	if h.Lost == 0 || h.Queue == 0 {
 		t.Errorf("health: %+v", h)
 	}
 	close(m.gate)
 	shut(t, l)
-	if got := strings.Count(m.lines(), "\n") + int(h.Dropped); got != 300 {
+	if got := strings.Count(m.lines(), "\n") + int(h.Lost); got != 300 {
 		t.Errorf("sent and dropped: %d", got)
 	}
 }
 
 func TestFileSinkFollowsLogrotate(t *testing.T) { // AU-009
 	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "audit.jsonl")
-	file, err := sink.NewFile(sink.FileOptions{Path: out, Required: true})
+	shipping, err := file.New(file.Options{Path: out, Required: true, Clock: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := options(dir)
-	o.Sinks = []audit.Sink{file}
+	o.Sinks = []audit.Sink{shipping}
 	l := open(t, o)
 	var wg sync.WaitGroup
 	for range 4 {
@@ -222,23 +222,76 @@ func TestKeptOutcomesAreBounded(t *testing.T) {
 	}
 }
 
-func TestSinkOptions(t *testing.T) {
-	if _, err := sink.NewFile(sink.FileOptions{}); err == nil {
-		t.Error("a file without a path")
+// A best-effort sink that fails gets its lines later, in order; what it refuses
+// for good, or what did not fit, is counted and recorded.
+func TestBestEffortSinkIsTriedAgainAndItsLossRecorded(t *testing.T) {
+	dir := t.TempDir()
+	clock, m := runtimetest.NewClock(), &memory{fail: errors.New("gone")}
+	o := options(dir)
+	o.Sinks, o.After, o.Clock = []audit.Sink{m}, clock.After, clock.Now
+	l := open(t, o)
+	intents(t, l, 0, 3)
+	if err := step(clock, func() bool { return strings.Contains(l.Health().Sinks[0].LastError, "gone") }); err != nil {
+		t.Fatalf("%+v", l.Health())
 	}
-	file, err := sink.NewFile(sink.FileOptions{Path: filepath.Join(t.TempDir(), "none", "x")})
-	if err != nil {
-		t.Fatal(err)
+	if h := l.Health().Sinks[0]; h.Queue != 3 || h.Lost != 0 {
+		t.Errorf("%+v", h)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := file.Write(ctx, [][]byte{[]byte("x\n")}); err == nil {
-		t.Error("wrote into a folder that is not there")
+	m.set(nil)
+	if err := step(clock, func() bool { return strings.Count(m.lines(), "\n") == 3 }); err != nil {
+		t.Fatalf("not sent again: %q", m.lines())
 	}
-	if err := errors.Join(file.Close(), file.Close()); err != nil {
-		t.Error(err)
+	m.set(&audit.Refused{Lines: 1, Err: errors.New("too odd")})
+	intents(t, l, 3, 4)
+	if err := step(clock, func() bool { return l.Health().Sinks[0].Lost == 1 }); err != nil {
+		t.Fatalf("%+v", l.Health())
 	}
-	if err := file.Write(ctx, nil); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("Write after Close: %v", err)
+	m.set(nil)
+	recorded := func() (events []audit.Entry) {
+		for _, e := range entries(t, dir, audit.Query{Kind: "event"}) {
+			if e.Action == "audit.sink_lost" {
+				events = append(events, e)
+			}
+		}
+		return events
 	}
+	if err := step(clock, func() bool { return len(recorded()) == 1 }); err != nil {
+		t.Fatal("the loss is not recorded")
+	}
+	if line := string(recorded()[0].Line); !strings.Contains(line, `"sink":"memory"`) || !strings.Contains(line, `"lines":"1"`) || !strings.Contains(line, "too odd") {
+		t.Errorf("recorded %s", line)
+	}
+	m.set(errors.New("gone again"))
+	intents(t, l, 4, 6)
+	shut(t, l)
+	if all := recorded(); len(all) != 2 || !strings.Contains(string(all[1].Line), `"lines":"2","sink"`) {
+		t.Errorf("what was lost at the end is recorded as %s", all[len(all)-1].Line)
+	}
+	verified(t, dir)
+}
+
+// A sink that hangs holds up the end for as long as it may linger.
+func TestASinkThatHangsDoesNotStopTheEnd(t *testing.T) {
+	m := &hanging{}
+	o := options(t.TempDir())
+	o.Sinks, o.Linger = []audit.Sink{m}, 50*time.Millisecond
+	l := open(t, o)
+	intents(t, l, 0, 1)
+	began := time.Now()
+	shut(t, l)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// hanging is a sink that never answers.
+type hanging struct{}
+
+func (*hanging) Name() string   { return "hanging" }
+func (*hanging) Required() bool { return false }
+func (*hanging) Close() error   { return nil }
+
+func (*hanging) Write(ctx context.Context, _ string, _ [][]byte) error {
+	<-ctx.Done()
+	return ctx.Err()
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -12,7 +13,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 )
 
 // ProblemKind says what is wrong with a ledger.
@@ -25,6 +28,9 @@ const (
 	ProblemOrder   ProblemKind = "reordered"       // a record stands where another belongs, or twice
 	ProblemSegment ProblemKind = "missing_segment" // a file of the slot is gone
 	ProblemForm    ProblemKind = "malformed"       // a line that is no record
+	ProblemCut     ProblemKind = "cut"             // records that a checkpoint names are missing from the end
+	ProblemWriter  ProblemKind = "missing_writer"  // all of a slot that a checkpoint names is gone
+	ProblemClaim   ProblemKind = "checkpoint"      // a checkpoint that is not what was signed, or not of this home
 )
 
 // Problem is one fault of a ledger.
@@ -44,60 +50,123 @@ type SlotReport struct {
 	Last     uint64    `json:"last"`
 	Records  uint64    `json:"records"`
 	Segments int       `json:"segments"`
-	Head     string    `json:"head"`           // hex SHA-256 of the last record: note it elsewhere to anchor it
-	Torn     bool      `json:"torn,omitempty"` // the last line has no end: a write in progress or cut by a crash
+	Head     string    `json:"head"`               // hex SHA-256 of the last record: note it elsewhere to anchor it
+	Anchored uint64    `json:"anchored"`           // up to this record a checkpoint vouches for the slot
+	GivenUp  uint64    `json:"given_up,omitempty"` // records up to this one were removed by retention
+	Torn     bool      `json:"torn,omitempty"`     // the last line has no end: a write in progress or cut by a crash
 	Problems []Problem `json:"problems,omitempty"`
 }
 
-// Anchor says how far something outside of the ledger vouches for its end.
-type Anchor string
+// Anchoring says how far something that was signed vouches for the ends.
+type Anchoring string
 
-// NotAnchored means that records cut off the end of a slot, or a whole removed
-// slot, do not show: no signed checkpoint names the heads.
-const NotAnchored Anchor = "not anchored"
+// The words of Anchoring.
+const (
+	// NotAnchored means that records cut off the end of a slot, or a whole removed
+	// slot, do not show: no signed checkpoint names the heads.
+	NotAnchored Anchoring = "not anchored"
+	// AnchoredHere means that checkpoints in the folder itself name the heads: who
+	// can cut the ledger can cut those too.
+	AnchoredHere Anchoring = "anchored in the home"
+	// AnchoredOutside means that a checkpoint kept elsewhere agrees.
+	AnchoredOutside Anchoring = "anchored outside the home"
+)
 
 // Report is the result of [Verify].
 type Report struct {
-	Slots  []SlotReport `json:"slots"`
-	Anchor Anchor       `json:"anchor"`
-	OK     bool         `json:"ok"` // no slot has a problem
+	Slots      []SlotReport `json:"slots"`
+	Anchor     Anchoring    `json:"anchor"`
+	Checkpoint uint64       `json:"checkpoint,omitempty"` // number of the newest one
+	At         time.Time    `json:"checkpoint_time,omitzero"`
+	Key        string       `json:"key,omitempty"`      // hex of the public key that signed
+	Proven     bool         `json:"key_proven"`         // the vault holds that key
+	Problems   []Problem    `json:"problems,omitempty"` // of no slot that is there
+	OK         bool         `json:"ok"`                 // there is no problem
+}
+
+// First returns the first problem, the one to look at.
+func (r *Report) First() (Problem, bool) {
+	for _, s := range r.Slots {
+		if len(s.Problems) > 0 {
+			return s.Problems[0], true
+		}
+	}
+	if len(r.Problems) > 0 {
+		return r.Problems[0], true
+	}
+	return Problem{}, false
 }
 
 // String is the report for people.
 func (r Report) String() string {
 	var b strings.Builder
 	for _, s := range r.Slots {
-		fmt.Fprintf(&b, "%s: %d records (%d to %d) in %d files, head %.16s\n", s.Slot, s.Records, s.First, s.Last, s.Segments, s.Head)
+		fmt.Fprintf(&b, "%s: %d records (%d to %d) in %d files, anchored to %d, head %.16s\n", s.Slot, s.Records, s.First, s.Last, s.Segments, s.Anchored, s.Head)
 		for _, p := range s.Problems {
 			fmt.Fprintf(&b, "  %s: %s:%d: %s\n", p.Kind, p.File, p.Line, p.Msg)
 		}
 	}
-	if r.OK {
-		fmt.Fprintf(&b, "ok, %s: a tail that was cut off would not show\n", r.Anchor)
-	} else {
+	for _, p := range r.Problems {
+		fmt.Fprintf(&b, "%s: %s:%d: %s\n", p.Kind, p.File, p.Line, p.Msg)
+	}
+	if r.Checkpoint > 0 {
+		fmt.Fprintf(&b, "checkpoint %d of %s, key %.16s", r.Checkpoint, r.At.UTC().Format(time.RFC3339), r.Key)
+		if !r.Proven {
+			b.WriteString(" (not compared with the vault's)")
+		}
+		b.WriteString("\n")
+	}
+	switch {
+	case !r.OK:
 		b.WriteString("the audit trail was changed\n")
+	case r.Anchor == NotAnchored:
+		fmt.Fprintf(&b, "ok, %s: a tail that was cut off would not show\n", r.Anchor)
+	case r.Anchor == AnchoredHere:
+		fmt.Fprintf(&b, "ok, %s: who can write there could cut both; set audit.anchor\n", r.Anchor)
+	default:
+		fmt.Fprintf(&b, "ok, %s\n", r.Anchor)
 	}
 	return b.String()
 }
 
-// Verify reads all slots under dir and checks every record against the chain.
-// It changes nothing and takes no lock: it may run beside the writers, and a
-// torn last line is not a fault. The error is of reading; what is wrong with
-// the ledger is in the report.
-func Verify(ctx context.Context, dir string) (Report, error) {
+// Trust is what a ledger is held against beside its own chain.
+type Trust struct {
+	Key     ed25519.PublicKey // that the home signs with; nil: the one its checkpoints name
+	Anchors []Outside
+}
+
+// Outside is a text with checkpoints that were sent out of the home. Lines of
+// other things are passed over.
+type Outside struct {
+	Name string
+	Data []byte
+}
+
+// Verify reads all slots under dir and checks every record against the chain,
+// and the ends against the checkpoints in the folder and those in t. It changes
+// nothing and takes no lock: it may run beside the writers, and a torn last line
+// is not a fault. The error is of reading; what is wrong with the ledger is in
+// the report.
+func Verify(ctx context.Context, dir string, t Trust) (Report, error) {
 	report := Report{Anchor: NotAnchored, OK: true}
+	claims, err := gather(dir, t, &report) // before the records: what they name is there by now
+	if err != nil {
+		return Report{}, fmt.Errorf("verify the audit trail: %w", err)
+	}
 	names, err := slots(dir)
 	if err != nil {
 		return Report{}, fmt.Errorf("verify the audit trail: %w", err)
 	}
 	for _, name := range names {
-		v := verifier{SlotReport: SlotReport{Slot: name}, hash: genesis(name)}
+		v := verifier{SlotReport: SlotReport{Slot: name}, hash: genesis(name), claims: claims.of(name)}
 		if err := v.slot(ctx, filepath.Join(dir, name)); err != nil {
 			return Report{}, fmt.Errorf("verify audit slot %s: %w", name, err)
 		}
 		report.Slots = append(report.Slots, v.SlotReport)
 		report.OK = report.OK && len(v.Problems) == 0
 	}
+	report.Problems = append(report.Problems, claims.missing(names)...)
+	report.OK = report.OK && len(report.Problems) == 0
 	return report, nil
 }
 
@@ -115,6 +184,9 @@ type verifier struct {
 	at   place  // of the line before
 	gaps []gap
 	skip bool // the line before was no record, or a file is missing: said already
+
+	claims slotClaims
+	failed bool // a claim did not hold: those after it cannot either
 }
 
 // gap is a run of missing numbers, reported as problem number index.
@@ -139,6 +211,8 @@ func (v *verifier) slot(ctx context.Context, dir string) error {
 		want := 1
 		if i > 0 {
 			want = numbers[i-1] + 1
+		} else {
+			want = v.begin(number)
 		}
 		if number != want {
 			v.skip = true
@@ -149,6 +223,7 @@ func (v *verifier) slot(ctx context.Context, dir string) error {
 			return err
 		}
 	}
+	v.tail(place{file: segmentName(max(1, slices.Max(append(numbers, 0)))), line: v.at.line, seq: v.Last})
 	if v.Records > 0 {
 		v.Head = hex.EncodeToString(v.hash[:])
 	}
@@ -243,6 +318,7 @@ func (v *verifier) record(line []byte, at place) {
 	v.Records++
 	v.Last = max(v.Last, h.seq)
 	v.hash, v.at, v.skip = sha256.Sum256(line), at, false
+	v.held(at)
 }
 
 // misplaced reports a number that should have come earlier. If it was taken for

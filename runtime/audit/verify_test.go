@@ -73,7 +73,7 @@ func TestVerifyFindsWhatWasDone(t *testing.T) {
 			shut(t, l)
 			verified(t, dir)
 			c.tamper(t, filepath.Join(dir, "proxy"), lines(t, dir))
-			report, err := audit.Verify(t.Context(), dir)
+			report, err := audit.Verify(t.Context(), dir, audit.Trust{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +123,7 @@ func TestVerifyOfNothing(t *testing.T) {
 		l.Outcome(record("req"))
 	}
 	shut(t, l)
-	if _, err := audit.Verify(ctx, dir); !errors.Is(err, context.Canceled) {
+	if _, err := audit.Verify(ctx, dir, audit.Trust{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Verify in a context that has ended: %v", err)
 	}
 }

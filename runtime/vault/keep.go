@@ -101,12 +101,18 @@ func (v *Vault) next(ctx context.Context, of runtime.Tenant, name string, change
 	return 0, contended(fmt.Sprintf("credential %q", name))
 }
 
-// seal fills in what a row has of its own: order, time, key and ciphertext.
+// seal fills in what a row has of its own: order, time, fingerprints, key and
+// ciphertext.
 func (v *Vault) seal(t *tenant, row *Sealed, plain []byte) (err error) {
 	row.Authorities = slices.Clone(row.Authorities)
 	slices.Sort(row.Authorities)
 	row.Authorities = slices.Compact(row.Authorities)
 	row.Created, row.Expires = micro(v.o.Clock()), micro(row.Expires)
+	if row.Reference == "" {
+		if row.Fingerprints, err = v.fingerprints(t, string(plain)); err != nil {
+			return err
+		}
+	}
 	key := t.newest()
 	row.KeyVersion = key.version
 	row.Ciphertext, err = key.secrets.Seal(plain, secretFields(row))

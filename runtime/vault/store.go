@@ -63,6 +63,8 @@ type Sealed struct {
 	Created     time.Time
 	LastUsed    time.Time // zero: never
 	Expires     time.Time // zero: never; bound into the ciphertext too
+
+	Fingerprints []string // keyed hashes of the value and its words, hex
 }
 
 // TenantKey is one version of a tenant's key, wrapped by the master key. The

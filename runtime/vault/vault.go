@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,9 @@ type Options struct {
 	// Renew calls Unlock with the keys that are kept now. It is called when another
 	// process has rotated the master key; nil: what needs a key fails then.
 	Renew func(ctx context.Context) error
+	// Words yields the words of a value that are told as a secret by themselves,
+	// for fingerprints; nil: none are made.
+	Words func(value string) iter.Seq[string]
 }
 
 // Vault opens and keeps secrets. It is safe for concurrent use; several
@@ -49,6 +53,7 @@ type place struct {
 type memory struct {
 	secrets sync.Map // place → *opened
 	tenants sync.Map // runtime.Tenant → *tenant
+	known   sync.Map // runtime.Tenant → func(string) bool
 }
 
 var _ runtime.Vault = (*Vault)(nil)

@@ -98,6 +98,12 @@ func scanEntry(row scanner) (e audit.Entry, err error) {
 		&e.Action, &e.Effect, &e.Rule, &e.Host, &e.Status, &e.Code, &e.Line)
 }
 
+// DropEntries implements [audit.Index].
+func (db *DB) DropEntries(ctx context.Context, slot string, upTo uint64) error {
+	_, err := db.changed(ctx, "drop from the index", "DELETE FROM entries WHERE slot = ? AND sequence <= ?", slot, int64(upTo))
+	return err
+}
+
 // ResetIndex implements [audit.Index].
 func (db *DB) ResetIndex(ctx context.Context) error {
 	_, err := db.changed(ctx, "reset the index", "DELETE FROM entries")

@@ -54,20 +54,21 @@ func (db *DB) PutSecrets(ctx context.Context, rows ...vault.Sealed) error {
 }
 
 func (t tx) putSecret(s vault.Sealed) error {
-	_, err := t.exec(`INSERT INTO secrets (`+secretColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	_, err := t.exec(`INSERT INTO secrets (`+secretColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, name) DO UPDATE SET version = excluded.version, key_version = excluded.key_version,
 		authorities = excluded.authorities, reference = excluded.reference, ciphertext = excluded.ciphertext,
-		created = excluded.created, last_used = excluded.last_used, expires = excluded.expires`,
+		created = excluded.created, last_used = excluded.last_used, expires = excluded.expires,
+		fingerprints = excluded.fingerprints`,
 		string(s.Tenant), s.Name, s.Version, s.KeyVersion, list(s.Authorities), s.Reference, s.Ciphertext,
-		micros(s.Created), micros(s.LastUsed), micros(s.Expires))
+		micros(s.Created), micros(s.LastUsed), micros(s.Expires), list(s.Fingerprints))
 	return err
 }
 
-const secretColumns = "tenant, name, version, key_version, authorities, reference, ciphertext, created, last_used, expires"
+const secretColumns = "tenant, name, version, key_version, authorities, reference, ciphertext, created, last_used, expires, fingerprints"
 
 func scanSecret(row scanner) (s vault.Sealed, err error) {
 	return s, row.Scan(&s.Tenant, &s.Name, &s.Version, &s.KeyVersion, items[string]{&s.Authorities}, &s.Reference, &s.Ciphertext,
-		moment{&s.Created}, moment{&s.LastUsed}, moment{&s.Expires})
+		moment{&s.Created}, moment{&s.LastUsed}, moment{&s.Expires}, items[string]{&s.Fingerprints})
 }
 
 // Secret implements [vault.Store].

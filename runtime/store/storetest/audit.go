@@ -50,6 +50,10 @@ func entries(t *testing.T, s Store) {
 	must(t, err)
 	same(t, "replaced", list, []audit.Entry{replaced})
 
+	must(t, s.DropEntries(ctx, "proxy", 1))
+	same(t, "after a drop", found(t, s, audit.Query{}), []uint64{7, 2})
+	last("proxy", 2)
+
 	must(t, s.ResetIndex(ctx))
 	last("proxy", 0)
 	same(t, "after a reset", found(t, s, audit.Query{}), []uint64(nil))

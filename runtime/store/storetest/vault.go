@@ -182,6 +182,7 @@ func aSecret(tenant runtime.Tenant, name string, version int) vault.Sealed {
 	return vault.Sealed{
 		Tenant: tenant, Name: name, Version: version, KeyVersion: 1, Authorities: []string{"b.example:443", "a.example:443"},
 		Ciphertext: []byte{1, 0, 255, byte(version)}, Created: at(version), Expires: at(version + 60),
+		Fingerprints: []string{"00ff", fmt.Sprintf("%02d", version)},
 	}
 }
 

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+func newAuditVerifyCommand(c *cli) *cobra.Command {
+	var anchors []string
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "verify [--anchor FILE]... [--dir DIR]",
+		Short: "Check the hash chain of every writer, and its end",
+		Long: `Check the hash chain of every writer, and its end.
+
+Every record is held against the one after it, and the signed checkpoints against
+the records they name. Checkpoints that were kept outside the home show what was
+cut off since: those of audit.anchor.file, or of the files given.`,
+		Example: "  kimbap audit verify\n  kimbap audit verify --anchor /mnt/log/kimbap.anchor",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				verify := a.VerifyTrail
+				if dir != "" {
+					verify = func(ctx context.Context, files ...string) (app.TrailReport, error) {
+						return a.VerifyFolder(ctx, dir, files...)
+					}
+				}
+				report, err := verify(ctx, anchors...)
+				if err != nil {
+					return err
+				}
+				if err := c.show(report, func() { fmt.Fprint(c.out, report) }); err != nil {
+					return err
+				}
+				if first, bad := report.First(); bad {
+					return &failure{
+						what: "the audit trail was changed", why: fmt.Sprintf("%s record %d: %s", first.Slot, first.Sequence, first.Msg),
+						fix: "compare with a copy of the trail; the report names file and line", exit: exitOther,
+					}
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringArrayVar(&anchors, "anchor", nil, "file of checkpoints that was kept outside the home")
+	cmd.Flags().StringVar(&dir, "dir", "", "a copy of the audit folder, instead of this home's")
+	return cmd
+}
+
+func newAuditAnchorCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "anchor",
+		Short: "Sign how far the trail goes, and send it out",
+		Long: `Sign how far the trail of every writer goes, and send it out.
+
+Running proxies do so by themselves. The checkpoint goes to audit.anchor.file,
+audit.anchor.command and audit.anchor.url, where they are set, and is printed: one
+line to keep anywhere outside this home, for kimbap audit verify --anchor.`,
+		Example: "  kimbap audit anchor\n  kimbap audit anchor -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				signed, err := a.AnchorTrail(ctx)
+				if signed.Number == 0 {
+					if err == nil {
+						c.say("there is no record yet, so there is nothing to sign")
+					}
+					return err
+				}
+				if serr := c.checkpoint(signed.Line); serr != nil {
+					return serr
+				}
+				if err != nil {
+					return &failure{what: "the checkpoint did not arrive everywhere", why: err.Error(), fix: "kimbap config show --origin", exit: exitOther}
+				}
+				for _, place := range a.Anchors() {
+					c.say("sent to %s", place)
+				}
+				return nil
+			})
+		},
+	}
+}
+
+// checkpoint prints a signed line: byte for byte, so that it can be kept.
+func (c *cli) checkpoint(line []byte) error {
+	if c.output == "yaml" || c.jq != "" {
+		return c.show(json.RawMessage(line), nil)
+	}
+	_, err := fmt.Fprintf(c.out, "%s\n", line)
+	return err
+}

@@ -1,0 +1,257 @@
+package app_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+)
+
+// place is where a sink posts to: it keeps the lines, and can be told to fail.
+type place struct {
+	*httptest.Server
+	failing atomic.Bool
+
+	mu    sync.Mutex
+	lines strings.Builder
+}
+
+func newPlace(t *testing.T) *place {
+	p := &place{}
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || p.failing.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.lines.Write(body)
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *place) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lines.String()
+}
+
+// AU-001: without a sink that is required nothing leaves and no credential is
+// opened, and when it is back so is kimbap; nothing is missing from it then.
+func TestARequiredSinkThatFailsStopsRequests(t *testing.T) {
+	p := newPlace(t)
+	k := apptest.New(t, apptest.Options{Config: "audit: {sinks: [{type: webhook, url: \"" + p.URL + "\", mode: required}]}\n"})
+	const get = "GET https://" + apptest.Host + "/notes/7"
+	if a := k.Do(t, get, ""); a.Status != 200 || !strings.Contains(p.text(), `"kind":"intent"`) {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	seen := k.Up.Received()
+	p.failing.Store(true)
+	for range 3 {
+		if a := k.Do(t, get, ""); a.Status != 503 || a.Problem.Code != "audit_unavailable" {
+			t.Errorf("%d %+v", a.Status, a.Problem)
+		}
+	}
+	if n := k.Up.Received() - seen; n != 0 {
+		t.Errorf("the upstream got %d bytes", n)
+	}
+	p.failing.Store(false)
+	apptest.Within(t, time.Minute, "recovery by itself", func() bool { return k.Do(t, get, "").Status == 200 })
+	apptest.Eventually(t, "all lines in the sink", func() bool {
+		text := p.text()
+		return !slices.ContainsFunc(k.Records(t), func(r apptest.Record) bool { return !strings.Contains(text, r.Line) })
+	})
+	k.Verify(t)
+}
+
+// A best-effort sink holds nobody up; that it fails shows where status looks.
+func TestABestEffortSinkThatFailsShowsInStatus(t *testing.T) {
+	p := newPlace(t)
+	p.failing.Store(true)
+	k := apptest.New(t, apptest.Options{Config: "audit: {sinks: [{type: otlp, url: \"" + p.URL + "/v1/logs\"}]}\n"})
+	if a := k.Do(t, "GET https://"+apptest.Host+"/notes/7", ""); a.Status != 200 {
+		t.Errorf("%d %+v", a.Status, a.Problem)
+	}
+	apptest.Within(t, 20*time.Second, "the state file to say it", func() bool {
+		running := k.App.Proxies()
+		return len(running) == 1 && len(running[0].Sinks) == 1 && strings.Contains(running[0].Sinks[0].LastError, "status 503")
+	})
+	p.failing.Store(false)
+	apptest.Within(t, time.Minute, "the lines", func() bool { return strings.Contains(p.text(), "notes.get-note") })
+	apptest.Within(t, 20*time.Second, "the state file to say that it is well", func() bool {
+		sink := k.App.Proxies()[0].Sinks[0]
+		return sink.LastError == "" && sink.Lost == 0
+	})
+}
+
+// AU-005: the heads of all writers are signed, wherever they run, and a writer
+// that was removed shows, to who kept a checkpoint elsewhere also when the
+// checkpoints went with it.
+func TestARemovedWriterShows(t *testing.T) {
+	kept := filepath.Join(t.TempDir(), "kept.jsonl")
+	k := apptest.New(t, apptest.Options{Config: "audit: {anchor: {file: " + kept + ", every: 1s}}\n"})
+	if a := k.Do(t, "GET https://"+apptest.Host+"/notes/7", ""); a.Status != 200 {
+		t.Fatal(a.Status)
+	}
+	operator := k.Open(t, "")
+	var signed checkpoint.Signed
+	apptest.Within(t, 20*time.Second, "the proxy's head", func() bool { // once its outcome is in
+		var err error
+		if signed, err = operator.AnchorTrail(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, ok := signed.Head("proxy")
+		return ok
+	})
+	for _, slot := range []string{"cli", "proxy"} {
+		if head, ok := signed.Head(slot); !ok || head.Sequence == 0 {
+			t.Errorf("%s is not named: %s", slot, signed.Line)
+		}
+	}
+	if report, err := operator.VerifyTrail(t.Context()); err != nil || !report.OK || report.Anchor != audit.AnchoredOutside || !report.Proven {
+		t.Errorf("%v\n%s", err, report)
+	}
+	copied := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(copied, os.DirFS(filepath.Join(k.Dir, "audit"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, gone := range []string{"cli", "checkpoints.jsonl"} {
+		if err := os.RemoveAll(filepath.Join(copied, gone)); err != nil {
+			t.Fatal(err)
+		}
+		report, err := operator.VerifyFolder(t.Context(), copied, kept)
+		first, bad := report.First()
+		if err != nil || !bad || first.Kind != audit.ProblemWriter || first.Slot != "cli" {
+			t.Errorf("without %s: %v\n%s", gone, err, report)
+		}
+	}
+}
+
+// AU-006: a stored value in a place where nobody expects one is not in the trail,
+// and who has the value can ask for it. What was never stored is plain.
+func TestStoredValuesUnderOtherNamesAreNotInTheTrail(t *testing.T) {
+	const stored, plain = "Zq-unusual-7781", "qz-ordinary-1877"
+	k := apptest.New(t, apptest.Options{Prepare: func(k *apptest.Kimbap) {
+		if _, _, err := k.App.SetSecret(t.Context(), "other.token", runtime.NewSecret("user:"+stored), app.SecretOptions{Hosts: []string{"other.test:443"}}); err != nil {
+			t.Fatal(err)
+		}
+	}})
+	for _, word := range []string{stored, plain, "%5Aq-unusual%2D7781"} {
+		k.Do(t, "GET https://"+apptest.Host+"/"+word, "")
+	}
+	trail := ledger(t, k)
+	if strings.Contains(trail, "unusual") || strings.Contains(trail, "other.token:") {
+		t.Errorf("the trail shows a stored value:\n%s", trail)
+	}
+	if !strings.Contains(trail, plain) {
+		t.Error("a value that is not stored is not plain")
+	}
+	asked := func(value string) (n int) {
+		t.Helper()
+		found, err := k.App.SearchValue(t.Context(), app.RecordQuery{Kind: "intent"}, runtime.NewSecret(value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	for value, want := range map[string]int{stored: 2, plain: 1, "something-else-1": 0} {
+		if n := asked(value); n != want {
+			t.Errorf("%q was found %d times, want %d", value, n, want)
+		}
+	}
+}
+
+// AU-008: each act of an operator, and each change that kimbap takes over, leaves
+// one record of its kind that says who did it.
+func TestEveryActLeavesOneRecord(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: askDeletes})
+	ctx, a := t.Context(), k.App
+	ask := func() string {
+		t.Helper()
+		k.Do(t, fmt.Sprintf("DELETE https://%s/notes/%d", apptest.Host, len(k.Records(t))), "")
+		pending, err := a.ListApprovals(ctx, false)
+		if err != nil || len(pending) == 0 {
+			t.Fatal(pending, err)
+		}
+		return pending[0].ID
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var token string
+	for _, act := range []struct {
+		kind string
+		do   func()
+	}{
+		{"vault.set", func() {
+			_, _, err := a.SetSecret(ctx, "x", runtime.NewSecret("value-1"), app.SecretOptions{Hosts: []string{"x.test:443"}})
+			must(err)
+		}},
+		{"vault.remove", func() { _, err := a.RemoveSecret(ctx, "x"); must(err) }},
+		{"token.create", func() {
+			_, info, err := a.CreateToken(ctx, app.TokenGrant{Agent: "a", Scopes: []string{"*"}, TTL: time.Hour})
+			must(err)
+			token = info.ID
+		}},
+		{"token.revoke", func() { _, err := a.RevokeToken(ctx, token); must(err) }},
+		{"approval.accept", func() { _, err := a.Accept(ctx, ask(), app.Yes{}); must(err) }},
+		{"approval.reject", func() { _, err := a.Reject(ctx, ask(), "no"); must(err) }},
+		{"service.install", func() {
+			file := filepath.Join(t.TempDir(), "s.yaml")
+			must(os.WriteFile(file, []byte("name: extra\nversion: 1.0.0\ndescription: More\nbase_url: https://extra.test\nauth: {type: none}\nactions:\n  get: {description: Get, method: GET, path: /x, risk: {level: low}}\n"), 0o600))
+			_, err := a.InstallService(ctx, file, nil)
+			must(err)
+		}},
+		{"service.remove", func() { must(a.RemoveService(ctx, "extra")) }},
+		{"reload", func() { k.Write(t, "policy.yaml", askDeletes+"# changed\n") }},
+	} {
+		events := func() (out []apptest.Record) {
+			for _, r := range k.Records(t) {
+				if r.Kind == "event" && r.Event == act.kind {
+					out = append(out, r)
+				}
+			}
+			return out
+		}
+		before := len(events())
+		act.do()
+		apptest.Within(t, soon, "the record of "+act.kind, func() bool { return len(events()) > before })
+		if got := events()[before:]; len(got) != 1 || got[0].Principal == "" {
+			t.Errorf("%s left %+v", act.kind, got)
+		}
+	}
+	k.Verify(t)
+}
+
+// AU-010: health says so before the disk of the trail is full.
+func TestANearlyFullDiskShowsInHealth(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	apptest.Within(t, soon, "health to say it", func() bool { // the next look finds the disk as it is
+		k.App.SetDisk(10<<20, 10<<30)
+		err := k.App.Health(t.Context())
+		return err != nil && strings.Contains(err.Error(), "nearly full") && strings.Contains(k.App.Proxies()[0].Disk, "10 MiB")
+	})
+	k.App.SetDisk(10<<30, 300<<30) // a thirtieth, and plenty
+	if err := k.App.Health(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,90 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/config"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/sink"
+	"github.com/kimbap-run/kimbap/runtime/audit/sink/file"
+	"github.com/kimbap-run/kimbap/runtime/audit/sink/otlp"
+	"github.com/kimbap-run/kimbap/runtime/audit/sink/stream"
+	"github.com/kimbap-run/kimbap/runtime/audit/sink/syslogd"
+	"github.com/kimbap-run/kimbap/runtime/audit/sink/webhook"
+)
+
+// sinks builds the second writers of the trail that the configuration names. The
+// standard output is one for a process that has no other use for it.
+func (a *App) sinks() ([]audit.Sink, error) {
+	var out []audit.Sink
+	for _, c := range a.config.Audit.Sinks {
+		if c.Type == "stdout" && a.o.Stdout == nil {
+			continue
+		}
+		s, err := a.sink(c)
+		if err != nil {
+			return nil, fmt.Errorf("audit.sinks: %w", err)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func (a *App) sink(c config.Sink) (audit.Sink, error) {
+	switch c.Type {
+	case "stdout":
+		return stream.New(stream.Options{Name: c.Type, Writer: a.o.Stdout, Required: c.Required})
+	case "syslog":
+		host, _ := os.Hostname() // "-" without one
+		return syslogd.New(syslogd.Options{Network: c.Network, Address: c.Address, Hostname: host, Process: os.Getpid(), Required: c.Required})
+	case "webhook", "otlp":
+		poster, err := a.poster(c.URL, c.Token)
+		if err != nil {
+			return nil, err
+		}
+		if c.Type == "otlp" {
+			return otlp.New(poster, a.o.Clock, c.Required)
+		}
+		return webhook.New(poster, c.Required)
+	default:
+		return file.New(file.Options{Path: c.Path, Clock: a.o.Clock, Required: c.Required, MaxSize: int64(c.MaxSize), Keep: c.Keep})
+	}
+}
+
+// poster sends to a URL of the operator's, which is trusted as upstreams are and
+// reached directly: no agent says where it leads.
+func (a *App) poster(url string, token config.Secret) (*sink.Poster, error) {
+	trust, err := a.upstreamTLS()
+	if err != nil {
+		return nil, err
+	}
+	return sink.NewPoster(sink.PosterOptions{URL: url, Token: runtime.NewSecret(token.Reveal()), TLS: trust})
+}
+
+// linger is how long best-effort sinks may hold up the end of a process: a short
+// command's user waits for it.
+func (a *App) linger() time.Duration {
+	if a.o.Slot == "" {
+		return time.Second
+	}
+	return 5 * time.Second
+}
+
+// trailState is what of the trail stands in the state file, in one word that
+// changes with it. Queues come and go and do not count.
+func (a *App) trailState() string {
+	said := a.witness.Problem()
+	for _, s := range a.trail.Health().Sinks {
+		said += fmt.Sprintf("\n%s %d %s", s.Name, s.Lost, s.LastError)
+	}
+	return said
+}
+
+// closePoster is for the end of the App.
+func closePoster(p *sink.Poster) func(context.Context) error {
+	return func(context.Context) error { p.Close(); return nil }
+}

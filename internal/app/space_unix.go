@@ -1,0 +1,14 @@
+//go:build !windows
+
+package app
+
+import "syscall"
+
+// diskSpace returns what is free on the disk of a folder, and its size, in bytes.
+func diskSpace(dir string) (free, size uint64, err error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return 0, 0, err
+	}
+	return uint64(s.Bavail) * uint64(s.Bsize), uint64(s.Blocks) * uint64(s.Bsize), nil
+}

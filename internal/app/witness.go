@@ -1,0 +1,207 @@
+package app
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/anchor"
+	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+	"github.com/kimbap-run/kimbap/runtime/vault"
+)
+
+// witnessAAD is what the key of the checkpoints is sealed with, so that no other
+// sealed file of the home can take its place.
+const witnessAAD = "audit checkpoint key"
+
+// restfulAfter is how old the last checkpoint is before a short command makes
+// one: it costs an fsync.
+const restfulAfter = time.Minute
+
+// lastWords is how long a process that ends waits for its last checkpoint to
+// arrive elsewhere.
+const lastWords = 3 * time.Second
+
+func (a *App) openWitness() error {
+	anchors, err := a.anchors()
+	if err != nil {
+		return err
+	}
+	a.witness, err = audit.NewWitness(audit.WitnessOptions{
+		Dir: a.auditDir(), Key: a.witnessKey, Clock: a.o.Clock, Own: a.trail, Anchors: anchors,
+		Every: a.config.Audit.Anchor.Every.Duration(), Keep: a.config.Audit.Retention.Duration(),
+		Forget:  a.store.DropEntries,
+		OnError: func(err error) { a.o.Log.Error().Err(err).Msg("audit checkpoint") },
+	})
+	return err
+}
+
+// closeWitness signs the last checkpoint of a long-lived process. A short command
+// makes one only when none was made for a while.
+func (a *App) closeWitness(ctx context.Context) error {
+	if a.o.Slot == "" {
+		info, err := os.Stat(audit.Checkpoints(a.auditDir()).Path)
+		if a.vault.Locked() || err == nil && a.o.Clock().Sub(info.ModTime()) < restfulAfter {
+			return nil // without a key, the next one that has it names these records too
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, lastWords)
+	defer cancel()
+	_ = a.witness.Close(ctx) // it was logged; what the process was to do is done
+	return nil
+}
+
+// segmentAge lets whole segments become old one by one.
+func (a *App) segmentAge() time.Duration {
+	return min(a.config.Audit.Retention.Duration()/8, 24*time.Hour)
+}
+
+// anchors builds the places outside the home that checkpoints go to.
+func (a *App) anchors() (out []audit.Anchor, err error) {
+	c := a.config.Audit.Anchor
+	if c.File != "" {
+		out = append(out, anchor.File{Path: c.File})
+	}
+	if len(c.Command) > 0 {
+		out = append(out, anchor.Command{Words: c.Command, Env: []string{"PATH=" + a.env["PATH"], "HOME=" + a.env["HOME"]}})
+	}
+	if c.URL != "" {
+		poster, err := a.poster(c.URL, c.Token)
+		if err != nil {
+			return nil, err
+		}
+		a.onClose(closePoster(poster))
+		out = append(out, anchor.URL{Poster: poster})
+	}
+	return out, nil
+}
+
+// witnessKey opens the key of the checkpoints, and makes one for a home that has
+// none. A home with checkpoints and without their key gets no other: its
+// checkpoints would look like those of a stranger.
+func (a *App) witnessKey() (ed25519.PrivateKey, error) {
+	path := filepath.Join(a.auditDir(), "checkpoint.key")
+	sealed, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, serr := os.Stat(audit.Checkpoints(a.auditDir()).Path); serr == nil {
+			return nil, &runtime.Error{
+				Code: runtime.CodeAuditUnavailable, Stage: runtime.StageAudit, Err: err,
+				Msg:  fmt.Sprintf("%s is missing, so no checkpoint can be signed", path),
+				Hint: "put the file back, or keep the old trail elsewhere: move the audit folder away",
+			}
+		}
+		sealed, err = a.newWitnessKey(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("key of the checkpoints: %w", err)
+	}
+	seed, err := a.vault.Master().Open(sealed, []byte(witnessAAD))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	defer clear(seed)
+	if len(seed) != ed25519.SeedSize {
+		return nil, fmt.Errorf("%s: %w", path, vault.ErrTampered)
+	}
+	return ed25519.NewKeyFromSeed(seed), nil
+}
+
+// newWitnessKey seals a new key into a file and returns what the file holds: of
+// two processes that try, one is first.
+func (a *App) newWitnessKey(path string) ([]byte, error) {
+	var seed [ed25519.SeedSize]byte
+	_, _ = rand.Read(seed[:]) // never fails since Go 1.24
+	defer clear(seed[:])
+	sealed, err := a.vault.Master().Seal(seed[:], []byte(witnessAAD))
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".checkpoint.key-*") // 0600
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	_, err = f.Write(sealed)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return nil, err
+	}
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}
+
+// AnchorTrail signs a checkpoint over all writers and sends it to every anchor.
+func (a *App) AnchorTrail(ctx context.Context) (checkpoint.Signed, error) {
+	if err := a.trail.Flush(ctx); err != nil {
+		return checkpoint.Signed{}, err
+	}
+	return a.witness.Sign(ctx, true)
+}
+
+// Anchors names the places that checkpoints are sent to.
+func (a *App) Anchors() []string {
+	places, err := a.anchors()
+	if err != nil {
+		return nil
+	}
+	names := []string{}
+	for _, p := range places {
+		names = append(names, p.Name())
+	}
+	return names
+}
+
+// VerifyTrail checks the hash chain of every writer, and the ends against the
+// checkpoints of the home, of audit.anchor.file, and of the files given.
+func (a *App) VerifyTrail(ctx context.Context, files ...string) (audit.Report, error) {
+	return a.VerifyFolder(ctx, a.auditDir(), files...)
+}
+
+// VerifyFolder is [App.VerifyTrail] for a copy of the audit folder.
+func (a *App) VerifyFolder(ctx context.Context, dir string, files ...string) (audit.Report, error) {
+	if info, err := os.Stat(dir); dir != a.auditDir() && (err != nil || !info.IsDir()) {
+		return audit.Report{}, invalid(fmt.Errorf("there is no folder %s", dir), "kimbap audit verify --dir DIR")
+	}
+	trust := audit.Trust{}
+	if own := a.config.Audit.Anchor.File; own != "" && len(files) == 0 {
+		if _, err := os.Stat(own); err == nil {
+			files = []string{own}
+		}
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return audit.Report{}, invalid(err, "kimbap audit verify --anchor FILE")
+		}
+		trust.Anchors = append(trust.Anchors, audit.Outside{Name: file, Data: data})
+	}
+	if key := a.provenKey(ctx); key != nil {
+		trust.Key = key.Public().(ed25519.PublicKey)
+	}
+	return audit.Verify(ctx, dir, trust)
+}
+
+// provenKey is the key of the checkpoints if the vault can be opened and there is
+// one. Nothing is made: a trail is looked at also where nothing may be written.
+func (a *App) provenKey(ctx context.Context) ed25519.PrivateKey {
+	if _, err := os.Stat(filepath.Join(a.auditDir(), "checkpoint.key")); err != nil {
+		return nil
+	}
+	if a.vault == nil && a.openVault(ctx) != nil {
+		return nil
+	}
+	key, err := a.witnessKey()
+	if err != nil {
+		return nil
+	}
+	return key
+}

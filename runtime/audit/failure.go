@@ -1,0 +1,28 @@
+package audit
+
+import "time"
+
+// Refused is the error of a sink that will not take lines however often they
+// come: sending them again is of no use. Lines 0 means all of them.
+type Refused struct {
+	Lines int
+	Err   error
+}
+
+// Error implements error.
+func (e *Refused) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Refused) Unwrap() error { return e.Err }
+
+// Later is the error of a sink that asks for a pause before the next try.
+type Later struct {
+	After time.Duration // 0: it did not say
+	Err   error
+}
+
+// Error implements error.
+func (e *Later) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Later) Unwrap() error { return e.Err }

@@ -1,0 +1,189 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+)
+
+// heads finds out how far each slot goes, for a checkpoint. A head is taken only
+// where it cannot be taken back: of our own slot what is durable, of one that
+// nobody writes to what is on the disk, of one that another process holds what
+// that process has acknowledged.
+type heads struct {
+	dir  string
+	own  *Log // may be nil
+	seen map[string]seenHead
+}
+
+// seenHead is a head and the file it was read from, so that slots that rest are
+// not read again.
+type seenHead struct {
+	head     checkpoint.Head
+	segment  int
+	size     int64
+	modified time.Time
+}
+
+func (s *seenHead) same(number int, info os.FileInfo) bool {
+	return s.segment == number && s.size == info.Size() && s.modified.Equal(info.ModTime())
+}
+
+// all returns the heads of all slots that have a record, by name. Of those that
+// do not show what they hold, last is repeated; cut are those that hold less than
+// last said, which no writer does.
+func (h *heads) all(last *checkpoint.Checkpoint) (out []checkpoint.Head, cut []string, err error) {
+	names, err := slots(h.dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range names {
+		before, known := last.Head(name)
+		now, sure, err := h.one(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		now.Cut = before.Cut
+		switch {
+		case now.Sequence > before.Sequence:
+			out = append(out, now)
+		case known:
+			out = append(out, before)
+			if sure && (now.Sequence < before.Sequence || now.Hash != before.Hash) {
+				cut = append(cut, name)
+			}
+		}
+	}
+	for _, before := range last.Heads { // a slot whose folder is gone stays named
+		if _, err := os.Stat(filepath.Join(h.dir, before.Slot)); errors.Is(err, os.ErrNotExist) {
+			out, cut = append(out, before), append(cut, before.Slot)
+		}
+	}
+	slices.SortFunc(out, func(a, b checkpoint.Head) int { return strings.Compare(a.Slot, b.Slot) })
+	return out, cut, nil
+}
+
+// one returns the head of a slot, with sequence 0 when it cannot be told now;
+// sure when there is nothing behind it.
+func (h *heads) one(slot string) (head checkpoint.Head, sure bool, err error) {
+	if h.own != nil && h.own.Slot() == slot && !h.own.o.Shared && !h.own.ended() {
+		tip := h.own.tip.Load()
+		return newHead(slot, tip.seq, tip.hash), true, nil
+	}
+	dir := filepath.Join(h.dir, slot)
+	numbers, err := segments(dir)
+	if err != nil || len(numbers) == 0 {
+		return head, true, ignoreMissing(err)
+	}
+	number := numbers[len(numbers)-1]
+	path := filepath.Join(dir, segmentName(number))
+	info, err := os.Stat(path)
+	if err != nil {
+		return head, true, ignoreMissing(err)
+	}
+	if seen, ok := h.seen[slot]; ok && seen.same(number, info) {
+		return seen.head, true, nil
+	}
+	lock, err := openLock(h.dir, slot)
+	if err != nil {
+		return head, false, err
+	}
+	defer func() { _ = lock.close() }()
+	switch err = lock.try(); {
+	case errors.Is(err, errLocked):
+		head, err = acknowledged(slot, path)
+		return head, false, err
+	case err != nil:
+		return head, false, err
+	}
+	head, err = h.resting(slot)
+	return head, true, err
+}
+
+// resting reads the head of a slot whose lock we hold: what a new writer of it
+// would follow, made durable.
+func (h *heads) resting(slot string) (checkpoint.Head, error) {
+	l := ledger{dir: filepath.Join(h.dir, slot), slot: slot}
+	if err := l.load(); err != nil {
+		return checkpoint.Head{}, err
+	}
+	defer l.close()
+	if err := l.file.Sync(); err != nil {
+		return checkpoint.Head{}, err
+	}
+	head := newHead(slot, l.seq, l.hash)
+	if info, err := l.file.Stat(); err == nil {
+		h.seen[slot] = seenHead{head: head, segment: l.number, size: info.Size(), modified: info.ModTime()}
+	}
+	return head, nil
+}
+
+// acknowledged returns the last record of a living process's segment that it
+// has acknowledged to somebody. An outcome stands in a later group than its
+// intent, and a group is begun when the one before is durable: what is behind
+// the newest such intent may still be taken back.
+func acknowledged(slot, path string) (checkpoint.Head, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return checkpoint.Head{}, ignoreMissing(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return checkpoint.Head{}, err
+	}
+	end, err := recordsEnd(f, info.Size())
+	if err != nil {
+		return checkpoint.Head{}, err
+	}
+	const window = 256 << 10
+	from := max(0, end-window)
+	if _, err := f.Seek(from, 0); err != nil {
+		return checkpoint.Head{}, err
+	}
+	sums, newest := map[uint64]digest{}, uint64(0)
+	for lines := newLineReader(f, from); ; {
+		line, err := lines.next()
+		if errors.Is(err, errLong) {
+			continue
+		}
+		if err != nil {
+			break
+		}
+		head, err := parseHead(line)
+		if err != nil {
+			continue // the window begins inside a line
+		}
+		sums[head.seq] = sha256.Sum256(line)
+		if head.kind == KindOutcome {
+			newest = max(newest, head.intent)
+		}
+	}
+	if sum, ok := sums[newest]; ok {
+		return newHead(slot, newest, sum), nil
+	}
+	return checkpoint.Head{Slot: slot}, nil
+}
+
+func newHead(slot string, seq uint64, hash digest) checkpoint.Head {
+	return checkpoint.Head{Slot: slot, Sequence: seq, Hash: hex.EncodeToString(hash[:])}
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func sumOf(line []byte) string {
+	sum := sha256.Sum256(line)
+	return hex.EncodeToString(sum[:])
+}

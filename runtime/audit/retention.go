@@ -1,0 +1,172 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+)
+
+// giveUp removes whole segments whose records are all older than Keep. A signed
+// checkpoint that names the last record of what goes is durable before the first
+// file is removed, so that the chain has a beginning that can be proved; a crash
+// in between leaves files that the next look removes.
+func (w *Witness) giveUp(ctx context.Context, now bool) error {
+	at := w.o.Clock()
+	if w.o.Keep <= 0 || !now && at.Sub(w.prune) < pruneEvery {
+		return nil
+	}
+	w.prune = at
+	lock, err := openLock(w.o.Dir, "checkpoint")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.close() }()
+	if err := lock.wait(); err != nil {
+		return err
+	}
+	last, found, err := w.book.Last()
+	if err != nil || !found {
+		return err
+	}
+	before := at.Add(-w.o.Keep)
+	cuts, changed := last.Checkpoint, false
+	cuts.Heads = append([]checkpoint.Head(nil), last.Heads...)
+	for i := range cuts.Heads {
+		h := &cuts.Heads[i]
+		if err := w.closeOld(h.Slot, before, at); err != nil {
+			return err
+		}
+		cut, err := oldest(filepath.Join(w.o.Dir, h.Slot), h, before)
+		if err != nil {
+			return err
+		}
+		if cut != nil && (h.Cut == nil || cut.Segment > h.Cut.Segment) {
+			h.Cut, changed = cut, true
+		}
+	}
+	if changed {
+		key, err := w.o.Key()
+		if err != nil {
+			return err
+		}
+		cuts.Time = at
+		if last, err = w.book.Add(cuts, key); err != nil {
+			return err
+		}
+	}
+	return w.remove(ctx, &last.Checkpoint)
+}
+
+// closeOld begins a new segment in a slot that nobody writes to and whose last
+// one is old, so that it can go too.
+func (w *Witness) closeOld(slot string, before, now time.Time) error {
+	lock, err := openLock(w.o.Dir, slot)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.close() }()
+	if err := lock.try(); err != nil {
+		if errors.Is(err, errLocked) {
+			return nil
+		}
+		return err
+	}
+	l := ledger{dir: filepath.Join(w.o.Dir, slot), slot: slot, limit: segmentSize, open: map[uint64]struct{}{}}
+	if err := l.load(); err != nil {
+		return err
+	}
+	defer l.close()
+	if l.seq == 0 || l.size == 0 || !l.latest.Before(before) {
+		return nil
+	}
+	if err := l.create(l.number + 1); err != nil {
+		return err
+	}
+	l.shared = true // of open intents we say nothing
+	return l.append(nil, now)
+}
+
+// oldest returns where the records of a slot may begin: at its first segment
+// that has one which is new enough, or that somebody may still need; nil when
+// nothing may go.
+func oldest(dir string, h *checkpoint.Head, before time.Time) (*checkpoint.Cut, error) {
+	numbers, err := segments(dir)
+	if err != nil || len(numbers) < 2 {
+		return nil, ignoreMissing(err)
+	}
+	open, err := oldestOpen(dir, numbers)
+	if err != nil {
+		return nil, err
+	}
+	var cut *checkpoint.Cut
+	for i, number := range numbers[:len(numbers)-1] {
+		line, err := lastLineOf(filepath.Join(dir, segmentName(number)))
+		if err != nil || line == nil {
+			return cut, err
+		}
+		entry, err := parseEntry("", line)
+		if err != nil {
+			return cut, nil // verify says what is wrong with it
+		}
+		// What no checkpoint has named is not given up: nothing would show it was there.
+		if !entry.Time.Before(before) || entry.Sequence >= open || entry.Sequence > h.Sequence {
+			return cut, nil
+		}
+		cut = &checkpoint.Cut{Segment: numbers[i+1], Sequence: entry.Sequence, Hash: sumOf(line)}
+	}
+	return cut, nil
+}
+
+// oldestOpen is the first record that the newest segment says is still needed.
+func oldestOpen(dir string, numbers []int) (uint64, error) {
+	f, err := os.Open(filepath.Join(dir, segmentName(numbers[len(numbers)-1])))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	line, err := newLineReader(f, 0).next()
+	if err != nil {
+		return 0, nil // its first record is still to come
+	}
+	oldest, err := strconv.ParseUint(segmentFields(line)["oldest_open"], 10, 64)
+	if err != nil { // of a shared slot: short commands
+		return 1<<64 - 1, nil
+	}
+	return oldest, nil
+}
+
+// remove deletes the files before the cuts, the oldest first.
+func (w *Witness) remove(ctx context.Context, c *checkpoint.Checkpoint) error {
+	for _, h := range c.Heads {
+		if h.Cut == nil {
+			continue
+		}
+		dir := filepath.Join(w.o.Dir, h.Slot)
+		numbers, err := segments(dir)
+		if err != nil {
+			return ignoreMissing(err)
+		}
+		removed := false
+		for _, number := range numbers {
+			if number >= h.Cut.Segment || len(numbers) == 1 {
+				break
+			}
+			if err := os.Remove(filepath.Join(dir, segmentName(number))); err != nil {
+				return err
+			}
+			removed = true
+		}
+		if removed && w.o.Forget != nil {
+			if err := w.o.Forget(ctx, h.Slot, h.Cut.Sequence); err != nil {
+				return fmt.Errorf("index: %w", err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+// Package file writes the lines of the audit ledger to a file, for log shippers.
+//
+// Lines stay byte for byte what the ledger has. The file is followed by a new one
+// when it has grown to its size, and when it was renamed or removed (logrotate).
+// Several processes may write to one file: each write is under the file's lock.
+//
+// Start reading at [Sink].
+package file
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/audit"
+)
+
+// Options are what a [Sink] is made of. Path and Clock are required.
+type Options struct {
+	Path     string
+	Clock    func() time.Time // names the files that are followed by a new one
+	Required bool             // requests wait for it, fsync included
+	MaxSize  int64            // bytes; 0: any
+	Keep     int              // files that were followed by a new one; 0: all
+}
+
+// stampForm is what is added to the name of a file that is full: it sorts, and
+// no two rotations have the same.
+const stampForm = "20060102T150405.000000000Z"
+
+// Sink appends lines to one file. It is safe for concurrent use.
+type Sink struct {
+	o Options
+
+	mu     sync.Mutex
+	f      *os.File
+	info   os.FileInfo
+	closed bool
+}
+
+var _ audit.Sink = (*Sink)(nil)
+
+// New checks the options; the file is opened by the first write.
+func New(o Options) (*Sink, error) {
+	switch {
+	case o.Path == "":
+		return nil, errors.New("audit sink: file.Options.Path is missing")
+	case o.Clock == nil:
+		return nil, errors.New("audit sink: file.Options.Clock is missing")
+	}
+	return &Sink{o: o}, nil
+}
+
+// Name implements [audit.Sink].
+func (s *Sink) Name() string { return "file:" + s.o.Path }
+
+// Required implements [audit.Sink].
+func (s *Sink) Required() bool { return s.o.Required }
+
+// Write implements [audit.Sink]. A required file is synced before it returns.
+// After a failed write the file is cut back, so that no half line stays.
+func (s *Sink) Write(ctx context.Context, _ string, lines [][]byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := bytes.Join(lines, nil)
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		again, err := s.write(text)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// write appends the text. Again says that the file is another one by now.
+func (s *Sink) write(text []byte) (again bool, err error) {
+	if err := s.open(); err != nil {
+		return false, err
+	}
+	release, err := audit.Exclusive(s.f)
+	if err != nil {
+		return false, s.drop(err)
+	}
+	defer release()
+	info, err := s.f.Stat()
+	if err != nil {
+		return false, s.drop(err)
+	}
+	if s.moved() { // while we waited for the lock
+		return true, s.drop(nil)
+	}
+	if s.o.MaxSize > 0 && info.Size() > 0 && info.Size()+int64(len(text)) > s.o.MaxSize {
+		return true, s.drop(s.rotate())
+	}
+	if s.torn(info.Size()) {
+		text = append([]byte{'\n'}, text...)
+	}
+	if _, err = s.f.Write(text); err == nil && s.o.Required {
+		err = s.f.Sync()
+	}
+	if err != nil {
+		_ = s.f.Truncate(info.Size())
+		return false, s.drop(err)
+	}
+	return false, nil
+}
+
+// torn reports whether a crash left half a line at the end: it is ended, so that
+// the next one is whole.
+func (s *Sink) torn(size int64) bool {
+	var last [1]byte
+	if size == 0 {
+		return false
+	}
+	_, err := s.f.ReadAt(last[:], size-1)
+	return err == nil && last[0] != '\n'
+}
+
+// rotate gives the full file its name and removes the oldest ones. The caller
+// holds the lock of the file, so that only one process does it.
+func (s *Sink) rotate() error {
+	name := s.o.Path + "." + s.o.Clock().UTC().Format(stampForm)
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(name); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		name = fmt.Sprintf("%s.%s-%d", s.o.Path, s.o.Clock().UTC().Format(stampForm), n)
+	}
+	if err := os.Rename(s.o.Path, name); err != nil {
+		return err
+	}
+	if s.o.Keep <= 0 {
+		return nil
+	}
+	old, err := filepath.Glob(escape(s.o.Path) + ".[0-9]*T*Z*")
+	if err != nil {
+		return err
+	}
+	slices.Sort(old)
+	for _, file := range old[:max(0, len(old)-s.o.Keep)] {
+		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// escape keeps what filepath.Glob gives a meaning to as it is.
+func escape(path string) string {
+	var out []byte
+	for i := range len(path) {
+		switch path[i] {
+		case '*', '?', '[', '\\':
+			out = append(out, '[', path[i], ']')
+		default:
+			out = append(out, path[i])
+		}
+	}
+	return string(out)
+}
+
+// moved reports whether the path names another file than the one that is open.
+func (s *Sink) moved() bool {
+	info, err := os.Stat(s.o.Path)
+	return err != nil || !os.SameFile(info, s.info)
+}
+
+// open makes sure that the open file is the one the path names.
+func (s *Sink) open() error {
+	if s.closed {
+		return fmt.Errorf("%s: %w", s.o.Path, os.ErrClosed)
+	}
+	if s.f != nil {
+		if !s.moved() {
+			return nil
+		}
+		_ = s.drop(nil)
+	}
+	f, err := os.OpenFile(s.o.Path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	s.f, s.info = f, info
+	return nil
+}
+
+// drop closes the file, so that the next write opens it anew, and passes err on.
+func (s *Sink) drop(err error) error {
+	closing := s.f.Close()
+	s.f = nil
+	return errors.Join(err, closing)
+}
+
+// Close implements [audit.Sink]. Later writes fail.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.f == nil {
+		return nil
+	}
+	return s.drop(nil)
+}

@@ -1,0 +1,73 @@
+// Package stream writes the lines of the audit ledger to a stream that is open
+// already, such as the standard output of a container.
+//
+// A reader that does not read holds up this sink and nothing else: a write that
+// takes too long is a failed one, and the next waits for it to end.
+//
+// Start reading at [Sink].
+package stream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"github.com/kimbap-run/kimbap/runtime/audit"
+)
+
+// Options are what a [Sink] is made of. Name and Writer are required.
+type Options struct {
+	Name     string
+	Writer   io.Writer // not closed
+	Required bool      // requests wait until the stream has taken their lines
+}
+
+// Sink writes lines to a stream. One goroutine at a time may use it.
+type Sink struct {
+	o       Options
+	running chan error // of a write that nobody waits for any more; nil: none
+}
+
+var _ audit.Sink = (*Sink)(nil)
+
+// New checks the options.
+func New(o Options) (*Sink, error) {
+	if o.Name == "" || o.Writer == nil {
+		return nil, errors.New("audit sink: stream.Options.Name and Writer are required")
+	}
+	return &Sink{o: o}, nil
+}
+
+// Name implements [audit.Sink].
+func (s *Sink) Name() string { return s.o.Name }
+
+// Required implements [audit.Sink].
+func (s *Sink) Required() bool { return s.o.Required }
+
+// Write implements [audit.Sink].
+func (s *Sink) Write(ctx context.Context, _ string, lines [][]byte) error {
+	if s.running != nil {
+		select {
+		case <-s.running:
+			s.running = nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	text, done := bytes.Join(lines, nil), make(chan error, 1)
+	go func() {
+		_, err := s.o.Writer.Write(text)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		s.running = done
+		return ctx.Err()
+	}
+}
+
+// Close implements [audit.Sink]. The stream stays open.
+func (s *Sink) Close() error { return nil }

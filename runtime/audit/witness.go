@@ -1,0 +1,253 @@
+package audit
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+)
+
+// Anchor is a place outside the home that keeps checkpoints.
+type Anchor interface {
+	// Name identifies the place in errors, without a secret in it.
+	Name() string
+	// Export hands over one checkpoint, a line of JSON without its newline, and
+	// returns when the place has it.
+	Export(ctx context.Context, line []byte) error
+}
+
+// WitnessOptions are what a [Witness] is made of. Dir, Key and Clock are
+// required.
+type WitnessOptions struct {
+	Dir     string                             // the audit folder
+	Key     func() (ed25519.PrivateKey, error) // asked before each checkpoint; an error: none now
+	Clock   func() time.Time
+	Own     *Log          // the log of this process; may be nil
+	Anchors []Anchor      // where checkpoints go; may be empty
+	Every   time.Duration // between exports; a minute when 0
+	Keep    time.Duration // how long records are kept; 0: for ever
+	// Forget is told which records were removed, for an index; may be nil.
+	Forget func(ctx context.Context, slot string, upTo uint64) error
+
+	After   func(time.Duration) <-chan time.Time // time.After when nil
+	OnError func(error)                          // told of a new kind of failure; may be nil
+}
+
+const (
+	witnessTick  = time.Second      // between looks at our own log
+	witnessPause = 10 * time.Second // the longest that a record waits for a checkpoint
+	witnessBatch = 1000             // records that make one due before
+	exportEvery  = time.Minute
+	exportLimit  = 30 * time.Second // for one export
+	pruneEvery   = time.Hour
+)
+
+// Witness signs checkpoints over all writers of an audit folder, and sends them
+// out. Several processes may each have one: they take turns. It is safe for
+// concurrent use.
+type Witness struct {
+	o    WitnessOptions
+	book checkpoint.Book
+
+	work  sync.Mutex // held while one is made or sent
+	heads heads
+	sent  map[string]uint64 // number of the newest checkpoint each anchor has
+	tried time.Time         // of the last export
+	prune time.Time         // of the last look at what may go
+
+	mu   sync.Mutex
+	said string // the last error that was told
+
+	quit, done chan struct{}
+	start, end sync.Once
+}
+
+// NewWitness checks the options; it does no IO.
+func NewWitness(o WitnessOptions) (*Witness, error) {
+	switch {
+	case o.Dir == "":
+		return nil, errors.New("audit: WitnessOptions.Dir is missing")
+	case o.Key == nil:
+		return nil, errors.New("audit: WitnessOptions.Key is missing")
+	case o.Clock == nil:
+		return nil, errors.New("audit: WitnessOptions.Clock is missing")
+	case slices.Contains(o.Anchors, nil):
+		return nil, errors.New("audit: WitnessOptions.Anchors holds a nil anchor")
+	}
+	if o.After == nil {
+		o.After = time.After
+	}
+	if o.Every <= 0 {
+		o.Every = exportEvery
+	}
+	return &Witness{
+		o: o, book: Checkpoints(o.Dir), sent: map[string]uint64{},
+		heads: heads{dir: o.Dir, own: o.Own, seen: map[string]seenHead{}},
+		quit:  make(chan struct{}), done: make(chan struct{}),
+	}, nil
+}
+
+// Checkpoints is the book of an audit folder.
+func Checkpoints(dir string) checkpoint.Book {
+	return checkpoint.Book{Path: filepath.Join(dir, "checkpoints.jsonl")}
+}
+
+// Start signs one checkpoint and goes on signing until [Witness.Close]: when a
+// thousand records have come, and else ten seconds after one.
+func (w *Witness) Start() {
+	w.start.Do(func() { go w.run() })
+}
+
+func (w *Witness) run() {
+	defer close(w.done)
+	var signed uint64
+	next := w.o.Clock()
+	for {
+		now, seq := w.o.Clock(), w.sequence()
+		if !now.Before(next) || seq >= signed+witnessBatch || signed == 0 && seq > 0 {
+			_, err := w.Sign(context.Background(), false)
+			w.tell(err)
+			signed, next = seq, now.Add(witnessPause)
+		}
+		select {
+		case <-w.quit:
+			return
+		case <-w.o.After(witnessTick):
+		}
+	}
+}
+
+// sequence is that of our own log.
+func (w *Witness) sequence() uint64 {
+	if w.o.Own == nil {
+		return 0
+	}
+	if tip := w.o.Own.tip.Load(); tip != nil {
+		return tip.seq
+	}
+	return 0
+}
+
+// Close stops what [Witness.Start] began, and signs and sends a last checkpoint.
+// The log is closed before. Later calls do nothing.
+func (w *Witness) Close(ctx context.Context) (err error) {
+	w.end.Do(func() {
+		close(w.quit)
+		w.start.Do(func() { close(w.done) }) // it never began
+		select {
+		case <-w.done:
+		case <-ctx.Done():
+			err = fmt.Errorf("close the witness of the audit trail: %w", ctx.Err())
+			return
+		}
+		_, err = w.Sign(ctx, true)
+		w.tell(err)
+	})
+	return err
+}
+
+// Sign makes a checkpoint if there is something new, and returns the newest; its
+// Number is 0 when there has been no record yet. With now it is sent to the
+// anchors at once, else when Every has passed. A failure to send is in the error
+// beside the checkpoint.
+func (w *Witness) Sign(ctx context.Context, now bool) (checkpoint.Signed, error) {
+	w.work.Lock()
+	defer w.work.Unlock()
+	signed, err := w.sign()
+	if err != nil {
+		return signed, fmt.Errorf("checkpoint of the audit trail: %w", err)
+	}
+	if perr := w.giveUp(ctx, now); perr != nil {
+		return signed, fmt.Errorf("retention of the audit trail: %w", perr)
+	}
+	if signed.Number > 0 && (now || w.o.Clock().Sub(w.tried) >= w.o.Every) {
+		w.tried = w.o.Clock()
+		err = w.export(ctx, signed)
+	}
+	return signed, err
+}
+
+// sign adds to the book what is new, under its lock.
+func (w *Witness) sign() (checkpoint.Signed, error) {
+	lock, err := openLock(w.o.Dir, "checkpoint")
+	if err != nil {
+		return checkpoint.Signed{}, err
+	}
+	defer func() { _ = lock.close() }()
+	if err := lock.wait(); err != nil {
+		return checkpoint.Signed{}, err
+	}
+	last, _, err := w.book.Last()
+	if err != nil {
+		return checkpoint.Signed{}, err
+	}
+	all, cut, err := w.heads.all(&last.Checkpoint)
+	if err != nil {
+		return last, err
+	}
+	if !slices.EqualFunc(all, last.Heads, sameHead) {
+		key, err := w.o.Key()
+		if err != nil {
+			return last, err
+		}
+		if last, err = w.book.Add(checkpoint.Checkpoint{Time: w.o.Clock(), Heads: all}, key); err != nil {
+			return last, err
+		}
+	}
+	if len(cut) > 0 {
+		return last, fmt.Errorf("the ledger of %s does not hold what checkpoint %d says: kimbap audit verify", strings.Join(cut, ", "), last.Number)
+	}
+	return last, nil
+}
+
+func sameHead(a, b checkpoint.Head) bool {
+	return a.Slot == b.Slot && a.Sequence == b.Sequence && a.Hash == b.Hash &&
+		(a.Cut == nil) == (b.Cut == nil) && (a.Cut == nil || *a.Cut == *b.Cut)
+}
+
+// export sends a checkpoint to every anchor that has not got it yet.
+func (w *Witness) export(ctx context.Context, one checkpoint.Signed) (failed error) {
+	for _, place := range w.o.Anchors {
+		if w.sent[place.Name()] == one.Number {
+			continue
+		}
+		sending, cancel := context.WithTimeout(ctx, exportLimit)
+		err := place.Export(sending, one.Line)
+		cancel()
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("send a checkpoint to %s: %w", place.Name(), err))
+			continue
+		}
+		w.sent[place.Name()] = one.Number
+	}
+	return failed
+}
+
+// tell reports an error when it is another than the last, and remembers it.
+func (w *Witness) tell(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	w.mu.Lock()
+	changed := text != w.said
+	w.said = text
+	w.mu.Unlock()
+	if changed && err != nil && w.o.OnError != nil {
+		w.o.OnError(err)
+	}
+}
+
+// Problem is why the last checkpoint was not made or sent, "" when it was.
+func (w *Witness) Problem() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.said
+}
