@@ -79,6 +79,7 @@ type stages struct {
 	intents   []runtime.Record
 	outcomes  chan runtime.Record
 	dials     []string
+	judge     func(runtime.Question) runtime.Verdict // nil: allow what deny does not name
 }
 
 // newRig starts a proxy. change may edit the options before New.
@@ -165,6 +166,9 @@ func (s *stages) Decide(q runtime.Question) runtime.Verdict {
 	defer s.mu.Unlock()
 	if s.deny[q.Action.Ref] {
 		return runtime.Verdict{Effect: runtime.EffectDeny, Rule: "test"}
+	}
+	if s.judge != nil {
+		return s.judge(q)
 	}
 	return runtime.Verdict{Effect: runtime.EffectAllow, Rule: "test"}
 }
