@@ -80,6 +80,7 @@ type stages struct {
 	outcomes  chan runtime.Record
 	dials     []string
 	execute   func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) // nil: HTTP/1.1 upstream
+	judge     func(runtime.Question) runtime.Verdict                                          // nil: allow what deny does not name
 }
 
 // newRig starts a proxy. change may edit the options before New.
@@ -166,6 +167,9 @@ func (s *stages) Decide(q runtime.Question) runtime.Verdict {
 	defer s.mu.Unlock()
 	if s.deny[q.Action.Ref] {
 		return runtime.Verdict{Effect: runtime.EffectDeny, Rule: "test"}
+	}
+	if s.judge != nil {
+		return s.judge(q)
 	}
 	return runtime.Verdict{Effect: runtime.EffectAllow, Rule: "test"}
 }

@@ -1,0 +1,94 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// draft reads a policy that is not in force.
+func draft(t *testing.T, a *app.App, text string) *app.Draft {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "draft.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := a.Draft(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// A record holds hashes of body arguments: a draft that looks at them gets no
+// answer, never a wrong one; what it holds is judged as it was.
+func TestReplayDoesNotGuess(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: noSecretNotes})
+	mark := k.Mark(t)
+	_ = k.Do(t, getNoteLine, "")
+	_ = k.Do(t, write, `{"text":"a secret"}`)
+	_ = k.Do(t, write, `{"text":"hello"}`)
+	k.Await(t, mark, 5)
+	for _, c := range []struct {
+		rules                  string
+		same, changed, unknown int
+	}{
+		{"[]", 2, 1, 0}, // the denied one would pass
+		{`[{name: r, match: {action: notes.get-note}, when: args.id == 1, then: deny}]`, 1, 2, 0},
+		{`[{name: r, match: {action: notes.get-note}, when: args.id == 2, then: deny}]`, 2, 1, 0},
+		{`[{name: r, match: {action: notes.create-note}, when: 'args.text == "hello"', then: deny}]`, 1, 0, 2},
+		{`[{name: r, match: {action: notes.create-note}, when: 'args.?text.orValue("") == "x"', then: deny}]`, 1, 0, 2},
+		{`[{name: r, match: {service: notes}, when: 'size(args) > 0', then: deny}]`, 0, 1, 2},
+		{`[{name: r, match: {service: notes}, when: 'request.path == "/notes"', then: deny}]`, 0, 0, 3},
+	} {
+		r, err := k.App.Replay(t.Context(), draft(t, k.App, "version: 1\nrules: "+c.rules+"\n"), app.ReplayQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Requests != 3 || r.Same != c.same || len(r.Changes) != c.changed || len(r.Unknown) != c.unknown {
+			t.Errorf("%s: %+v", c.rules, r)
+		}
+	}
+}
+
+// What a suggestion was made of passes or is asked under it, and nothing else
+// does; where it is wider than what was, it says so.
+func TestSuggestionsAreTheLeast(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: noSecretNotes, Resolve: []string{otherHost}})
+	mark := k.Mark(t)
+	_ = k.Do(t, getNoteLine, "")
+	_ = k.Do(t, write, `{"text":"a secret"}`)
+	_ = k.Do(t, write, `{"text":"hello"}`)
+	_ = k.Do(t, "DELETE https://"+apptest.Host+"/notes/1", "") // asks
+	k.Await(t, mark, 7)
+	s, err := k.App.Suggest(t.Context(), app.ReplayQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Requests != 4 || s.Kept != 3 || len(s.Wider) != 1 || s.Wider[0].By != "no-secret-notes" {
+		t.Errorf("%+v", s)
+	}
+	if want := []app.Scope{"notes.create-note", "notes.delete-note", "notes.get-note"}; !slices.Equal(s.Scopes["local"], want) {
+		t.Errorf("%v", s.Scopes)
+	}
+	d := draft(t, k.App, s.Policy)
+	for action, want := range map[string]runtime.Effect{
+		"notes.get-note": "allow", "notes.create-note": "allow", "notes.delete-note": "require_approval",
+		"notes.create-key": "deny", "notes.read-as": "deny", "net.pass": "deny",
+	} {
+		asked := app.Asked{Action: action, Agent: "local", Tenant: runtime.DefaultTenant, Host: "other.test"}
+		judged, err := d.Judge(&asked)
+		if err != nil || judged.Verdict.Effect != want {
+			t.Errorf("%s: %+v %v", action, judged, err)
+		}
+	}
+	if !strings.Contains(s.Policy, "local-nothing-else") {
+		t.Error(s.Policy)
+	}
+}
