@@ -24,7 +24,7 @@ type tunnel struct {
 type conn struct {
 	net.Conn          // the bytes: TCP, or TLS inside a tunnel
 	raw      net.Conn // the accepted connection below
-	guard    *guard
+	guard    *guard   // nil when the bytes are HTTP/2
 	peer     runtime.Peer
 	tunnel   *tunnel // nil on the listener's own connections
 	leave    func()  // out of the visitors, when it closes or becomes a tunnel; may be nil
@@ -52,8 +52,13 @@ func (s *Server) newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel) *conn {
 	}
 }
 
-// Read gives checked bytes.
-func (c *conn) Read(p []byte) (int, error) { return c.guard.Read(p) }
+// Read gives checked bytes, of HTTP/2 all.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.guard == nil {
+		return c.Conn.Read(p)
+	}
+	return c.guard.Read(p)
+}
 
 // Close closes the connection and gives its place back, once.
 func (c *conn) Close() error {
@@ -176,6 +181,11 @@ type connKey struct{}
 
 // connOf returns the connection a request came on.
 func connOf(ctx context.Context) *conn {
-	c, _ := ctx.Value(connKey{}).(*conn)
-	return c
+	switch c := ctx.Value(connKey{}).(type) {
+	case *conn:
+		return c
+	case *h2conn:
+		return c.conn
+	}
+	return nil
 }

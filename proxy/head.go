@@ -26,8 +26,8 @@ type head struct {
 func badHead(msg string) *runtime.Error {
 	return &runtime.Error{
 		Code: runtime.CodeInvalidInput, Stage: runtime.StageSurface,
-		Msg:  "the request is not strict HTTP/1.1: " + msg,
-		Hint: "send one request line and header fields as RFC 9112 says, each line ending with CR LF",
+		Msg:  "the request is not strict HTTP: " + msg,
+		Hint: "send a head as RFC 9112 or RFC 9113 says; in HTTP/1.1 each line ends with CR LF",
 	}
 }
 
@@ -119,17 +119,25 @@ func parseRequestLine(line string) (h head, err *runtime.Error) {
 		return h, badHead("the version is neither HTTP/1.1 nor HTTP/1.0")
 	}
 	h.minor = version[7] - '0'
-	for i := 0; i < len(h.target); i++ {
-		switch c := h.target[i]; {
-		case c <= ' ' || c == 0x7f:
-			return h, ambiguous(runtime.ReasonInvalidTarget, "there is a control character in the target")
-		case c == '#':
-			return h, ambiguous(runtime.ReasonInvalidTarget, "there is a fragment in the target")
-		case c == '%' && (i+2 >= len(h.target) || !isHex(h.target[i+1]) || !isHex(h.target[i+2])):
-			return h, ambiguous(runtime.ReasonInvalidTarget, "there is a bad percent escape in the target")
-		}
+	if err := checkTarget(h.target); err != nil {
+		return h, err
 	}
 	return h, nil
+}
+
+// checkTarget refuses bytes that a target cannot hold.
+func checkTarget(target string) *runtime.Error {
+	for i := 0; i < len(target); i++ {
+		switch c := target[i]; {
+		case c <= ' ' || c == 0x7f:
+			return ambiguous(runtime.ReasonInvalidTarget, "there is a control character in the target")
+		case c == '#':
+			return ambiguous(runtime.ReasonInvalidTarget, "there is a fragment in the target")
+		case c == '%' && (i+2 >= len(target) || !isHex(target[i+1]) || !isHex(target[i+2])):
+			return ambiguous(runtime.ReasonInvalidTarget, "there is a bad percent escape in the target")
+		}
+	}
+	return nil
 }
 
 // parseField reads "name: value". The value loses the white space around it.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/classifier"
@@ -27,7 +28,7 @@ var errNames = errors.New("the server name is not the host of the CONNECT")
 func (s *Server) newTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion:       tls.VersionTLS12,
-		NextProtos:       []string{"http/1.1"},
+		NextProtos:       []string{protocolH2, protocolH1},
 		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256},
 		// Asked on every handshake, resumed ones too, which is why the name is
 		// checked here and not in GetCertificate.
@@ -88,6 +89,11 @@ func (s *Server) intercept(w http.ResponseWriter, r *http.Request, seat *place, 
 		return
 	}
 	_ = client.SetDeadline(time.Time{})
+	if streams, ok := s.multiplexed(c); ok {
+		s.active.Add(1)
+		go func() { defer s.active.Done(); s.h2.serve(s.base, streams) }()
+		return
+	}
 	s.hand(c)
 }
 
@@ -121,9 +127,17 @@ func (s *Server) open(ctx context.Context, inside *interior) (*conn, error) {
 }
 
 // inner makes the connection that the server reads the tunnel's requests from.
-// HTTP/2 joins here, by the protocol that TLS negotiated.
 func (s *Server) inner(c net.Conn, inside *interior) *conn {
 	return s.newConn(c, inside.raw, inside.peer, inside.tunnel)
+}
+
+// rejectsCertificate reports whether a client ended the handshake by an alert
+// about the certificate (RFC 8446 section 6.2). crypto/tls exports neither type
+// nor value of an alert that came.
+func rejectsCertificate(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "remote error: tls: ") &&
+		(strings.Contains(text, "certificate") || strings.HasSuffix(text, "unknown CA"))
 }
 
 // spurned records why a tunnel did not open, if it was for something the client
@@ -134,6 +148,13 @@ func (s *Server) spurned(r *http.Request, inside *interior, err error) {
 	case errors.Is(err, errNames):
 		refusal = misdirected("CONNECT", inside.tunnel.authority, "the TLS server name", inside.name)
 	case errors.As(err, &refusal):
+	case rejectsCertificate(err):
+		refusal = &runtime.Error{
+			Code: runtime.CodeCanceled, Reason: runtime.ReasonClientRejected, Stage: runtime.StageSurface,
+			Msg:  "the program did not accept kimbap's certificate for " + inside.tunnel.authority,
+			Hint: "start it with kimbap run, or see kimbap env; a program with a built-in certificate cannot be intercepted: kimbap service remove NAME",
+			Err:  err,
+		}
 	default:
 		s.o.Log.Debug().Err(err).Str("authority", inside.tunnel.authority).Msg("tunnel did not open")
 		return

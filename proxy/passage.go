@@ -42,7 +42,9 @@ func (p *passage) enter(ctx context.Context, a asked) (upgrading *place) {
 		}
 	}
 	if req.Refusal == nil {
-		req.Refusal = s.recognise(ctx, req, p.owner)
+		if req.Refusal = s.recognise(ctx, req, p.owner); req.Refusal == nil {
+			s.readable(ctx, req, p.owner)
+		}
 	}
 	return upgrading
 }

@@ -63,6 +63,7 @@ func (s *Server) serveRelay(c *conn) {
 	}
 	defer s.relays.leave(r)
 	for r.next() {
+		r.lighten()
 		if !r.phase.CompareAndSwap(relayBusy, relayAwaited) || s.relays.draining.Load() {
 			break
 		}
@@ -70,6 +71,35 @@ func (s *Server) serveRelay(c *conn) {
 	if !r.handed {
 		r.hangUp()
 	}
+}
+
+// lighten gives large buffers back before a connection waits for a request, as
+// most do most of the time.
+func (r *relay) lighten() {
+	if r.br.Buffered() > 0 {
+		return
+	}
+	if cap(r.head) > relayBuffer {
+		r.head = nil
+	}
+	if cap(r.out) > relayBuffer {
+		buf := r.out[:cap(r.out)]
+		clear(buf) // bytes of one client never lie about in another's
+		r.s.outs.Put(&buf)
+		r.out = nil
+	}
+}
+
+// room makes r.out take n bytes more.
+func (r *relay) room(n int) {
+	if cap(r.out)-len(r.out) >= n {
+		return
+	}
+	if buf, ok := r.s.outs.Get().(*[]byte); ok && cap(*buf) >= len(r.out)+n {
+		r.out = append((*buf)[:0], r.out...)
+		return
+	}
+	r.out = append(make([]byte, 0, len(r.out)+n), r.out...)
 }
 
 // next serves one request and reports whether another may follow.
@@ -87,9 +117,6 @@ func (r *relay) next() bool {
 	}
 	raw, err := http1.ReadHead(r.br, r.head[:0], r.s.o.Limits.HeaderBytes, true)
 	r.head = raw
-	if cap(raw) > 4*relayBuffer {
-		r.head = nil
-	}
 	var refused *runtime.Error
 	switch {
 	case errors.Is(err, http1.ErrTooLarge):
@@ -180,7 +207,7 @@ func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
 	}
 	a.body = b
 	p := passage{s: r.s, c: r.c, req: req}
-	a.upgrading = p.enter(r.ctx, asked{h.method, h.target, h.host})
+	a.upgrading = p.enter(r.ctx, asked{method: h.method, target: h.target, host: h.host})
 	defer p.leave()
 	r.watch.begin(b)
 	a.finish(r.s.send(r.ctx, req, a))

@@ -153,6 +153,7 @@ func (a *relayed) Write(p []byte) (int, error) {
 	if a.waiting {
 		a.waiting = false
 		if len(a.r.out)+len(p) <= together {
+			a.r.room(len(p))
 			a.r.out = append(a.r.out, p...)
 			return wrote(p, a.r.write(a.r.out))
 		}
@@ -163,11 +164,15 @@ func (a *relayed) Write(p []byte) (int, error) {
 	return wrote(p, a.r.write(p))
 }
 
+// chunkFrame is what a chunk has beside its data, in bytes at most.
+const chunkFrame = 16 + 4
+
 func (a *relayed) writeChunk(p []byte) (int, error) {
 	if !a.waiting {
 		a.r.out = a.r.out[:0]
 	}
 	a.waiting = false
+	a.r.room(len(p) + chunkFrame)
 	a.r.out = http1.AppendChunk(a.r.out, p)
 	return wrote(p, a.r.write(a.r.out))
 }

@@ -36,19 +36,26 @@ func (b *inbound) by(end time.Time) { b.end = end }
 func (b *inbound) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.over.Load() {
+	switch {
+	case b.over.Load():
 		return 0, errEnded
-	}
-	if b.waits {
+	case b.ended.Load():
+		return 0, io.EOF // the watch may have the connection's reader now
+	case b.waits:
 		b.waits = false
 		b.a.proceed()
+	}
+	b.arm()
+	if b.over.Load() { // finish may have interrupted before arm moved the deadline
+		return 0, errEnded
 	}
 	return b.read(p)
 }
 
-func (b *inbound) read(p []byte) (int, error) {
+// arm gives a read that may wait its time.
+func (b *inbound) arm() {
 	switch {
-	case b.body.Buffered() > 0:
+	case !b.body.Waits():
 	case !b.end.IsZero():
 		b.r.reads.Forget()
 		limit := time.Now().Add(b.r.s.o.Limits.IdleTimeout)
@@ -59,6 +66,9 @@ func (b *inbound) read(p []byte) (int, error) {
 	default:
 		b.r.reads.Within(b.r.s.o.Limits.IdleTimeout, b.r.c.SetReadDeadline)
 	}
+}
+
+func (b *inbound) read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
 	if err == io.EOF {
 		b.ended.Store(true)
@@ -95,15 +105,11 @@ func (b *inbound) finish(a *relayed) bool {
 func (b *inbound) skip() bool {
 	buf := make([]byte, 4<<10)
 	for skipped := 0; skipped < hangUpBytes; {
-		var n int
-		var err error
-		if b.waits {
-			n, err = b.body.Read(buf)
-		} else {
-			n, err = b.read(buf)
+		if !b.waits {
+			b.arm()
 		}
+		n, err := b.read(buf)
 		if err == io.EOF {
-			b.ended.Store(true)
 			return true
 		}
 		if skipped += n; err != nil {

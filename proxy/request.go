@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -19,7 +18,17 @@ import (
 // asked is what a request asks for, in the words of its head.
 type asked struct {
 	method, target string
-	host           string // the Host field; "" when there is none
+	host           string        // the Host field; "" when there is none
+	stream         *http.Request // the request when it came over HTTP/2, else nil
+}
+
+// askedOf is what a request asks for that net/http has read.
+func askedOf(r *http.Request) asked {
+	a := asked{method: r.Method, target: r.RequestURI, host: r.Host}
+	if r.ProtoMajor == 2 {
+		a.stream = r
+	}
+	return a
 }
 
 // exchange serves one request that net/http has read: absolute-form on the
@@ -34,7 +43,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, c *conn) {
 	req.Raw.Head = c.head
 	out := newResponder(w, r, s.o.Limits)
 	p := passage{s: s, c: c, req: req}
-	out.upgrading = p.enter(r.Context(), asked{r.Method, r.RequestURI, r.Host})
+	out.upgrading = p.enter(r.Context(), askedOf(r))
 	defer p.leave()
 	out.finish(s.send(r.Context(), req, out))
 }
@@ -98,6 +107,14 @@ func (s *Server) newRequest(caller runtime.Caller, target runtime.Target) *runti
 
 // route finds out where the request goes, and refuses what names two places.
 func (s *Server) route(a asked, c *conn, req *runtime.Request) *runtime.Error {
+	if c.tunnel != nil {
+		req.Target.Scheme, req.Target.Authority = c.tunnel.scheme, c.tunnel.authority
+	}
+	if a.stream != nil { // of HTTP/1.1 the guard has
+		if err := checkStream(a.stream, s.o.Limits); err != nil {
+			return err
+		}
+	}
 	t, err := splitTarget(a.method, a.target)
 	if a.method == http.MethodConnect || a.method == http.MethodTrace {
 		return &runtime.Error{
@@ -115,7 +132,9 @@ func (s *Server) route(a asked, c *conn, req *runtime.Request) *runtime.Error {
 	if c.tunnel == nil {
 		return direct(t, req)
 	}
-	req.Target.Scheme, req.Target.Authority = c.tunnel.scheme, c.tunnel.authority
+	if a.stream != nil && (a.stream.TLS != nil) != (c.tunnel.scheme == "https") {
+		return misdirected("the tunnel", c.tunnel.scheme, "the request", "another scheme")
+	}
 	if t.scheme != "" && t.scheme != c.tunnel.scheme {
 		return misdirected("the tunnel", c.tunnel.scheme+"://"+c.tunnel.authority, "the target", t.scheme+"://"+t.authority)
 	}
@@ -164,9 +183,7 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner stri
 	in := classifier.Input{Scheme: t.Scheme, Authority: t.Authority, Method: t.Method, Target: t.Path, Header: req.Raw.Header}
 	match, err := table.Match(in)
 	if err == nil && match.NeedBody {
-		if match, err = s.matchBody(ctx, req, owner, table, in); err == nil && match.NeedBody {
-			err = errors.New("the classifier asked for a body it was given")
-		}
+		match, err = s.matchBody(ctx, req, owner, table, in)
 	}
 	if err != nil {
 		return classified(err)
@@ -180,42 +197,6 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner stri
 	}
 	req.Action, req.Args, req.Query = runtime.Ref(match.Action), match.Args, match.Query
 	return nil
-}
-
-// matchBody reads the body and classifies again. A caller the pipeline will
-// turn away anyway is not read from.
-func (s *Server) matchBody(ctx context.Context, req *runtime.Request, owner string, table Table, in classifier.Input) (classifier.Match, error) {
-	if _, err := s.o.Identity.Identify(ctx, req.Caller); err != nil {
-		return classifier.Match{}, err
-	}
-	text, err := req.Raw.Buffer(s.o.Limits.BodyBytes)
-	if errors.Is(err, runtime.ErrBodyTooLarge) {
-		return classifier.Match{}, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonBodyTooLarge, Stage: runtime.StageSurface,
-			Msg:  fmt.Sprintf("this request can only be recognised by its body, which is over %d bytes", s.o.Limits.BodyBytes),
-			Hint: "send a smaller body",
-		}
-	}
-	if err != nil {
-		return classifier.Match{}, err
-	}
-	header := req.Raw.Header
-	for _, name := range []string{"Content-Type", "Content-Encoding"} {
-		if len(header[name]) > 1 {
-			return classifier.Match{}, ambiguous("", "the field "+name+" is there more than once")
-		}
-	}
-	var match classifier.Match
-	full := s.admission.parse(ctx, owner, int64(len(text)), func() {
-		in.Body, err = classifier.ParseBody(header.Get("Content-Type"), header.Get("Content-Encoding"), text)
-		if err == nil {
-			match, err = table.Match(in)
-		}
-	})
-	if full != nil {
-		return match, full
-	}
-	return match, err
 }
 
 // caller is who the client says it is. A Proxy-Authorization we cannot read, or

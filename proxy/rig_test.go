@@ -66,6 +66,9 @@ type rig struct {
 	roots  *x509.CertPool
 }
 
+// Take implements [runtime.Limiter]: nothing here has a limit.
+func (st *stages) Take(context.Context, []runtime.Limit, time.Time) error { return nil }
+
 // stages are all stages of the pipeline.
 type stages struct {
 	mu        sync.Mutex
@@ -76,6 +79,7 @@ type stages struct {
 	intents   []runtime.Record
 	outcomes  chan runtime.Record
 	dials     []string
+	execute   func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) // nil: HTTP/1.1 upstream
 }
 
 // newRig starts a proxy. change may edit the options before New.
@@ -92,7 +96,7 @@ func newRig(t *testing.T, change func(*Options, *stages)) *rig {
 		t.Fatal(err)
 	}
 	pipeline, err := runtime.New(runtime.Options{
-		Identity: st, Services: st, Policy: st, Approvals: st, Vault: st, Trail: st,
+		Identity: st, Services: st, Policy: st, Limits: st, Approvals: st, Vault: st, Trail: st,
 		Backends: map[string]runtime.Backend{"rest": st, "tunnel": tunnelBackend},
 		Clock:    time.Now, NewID: func() string { return runtime.NewID("req", time.Now()) },
 	})
@@ -232,6 +236,9 @@ func (s *stages) Dial(ctx context.Context, authority string, _, _ bool) (net.Con
 // Execute is a plain HTTP/1.1 backend: the upstreams of the tests speak
 // cleartext also for https, since the second leg is not ours.
 func (s *stages) Execute(ctx context.Context, call *runtime.Call, out runtime.Responder) (runtime.Result, error) {
+	if s.execute != nil {
+		return s.execute(ctx, call, out)
+	}
 	var res runtime.Result
 	in := call.Request
 	transport := &http.Transport{

@@ -24,6 +24,7 @@ import (
 type Server struct {
 	o         Options
 	http      *http.Server
+	h2        *multiplex
 	front     *goproxy.ProxyHttpServer
 	tls       *tls.Config
 	feed      *feed
@@ -31,6 +32,7 @@ type Server struct {
 	visitors  *visitors
 	admission *admission
 	scratches scratches
+	outs      sync.Pool // of *[]byte: buffers of the relay engine
 	relays    *relays
 	feeding   sync.Once
 	base      context.Context // of all requests; ends with Shutdown
@@ -82,6 +84,11 @@ func New(o Options) (*Server, error) {
 			return context.WithValue(ctx, connKey{}, c)
 		},
 	}
+	h2, err := newMultiplex(o.Limits, s.http.ErrorLog, s.serveStream)
+	if err != nil {
+		return nil, fmt.Errorf("proxy: HTTP/2: %w", err)
+	}
+	s.h2 = h2
 	return s, nil
 }
 
@@ -135,11 +142,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer cancel()
 	s.close()
 	s.tunnels.drain()
+	s.h2.drain(ctx)
 	defer time.AfterFunc(quietFor, s.closeFresh).Stop()
 	err := errors.Join(s.http.Shutdown(ctx), s.relays.drain(ctx))
 	if err != nil {
 		_ = s.http.Close()
 	}
+	err = errors.Join(err, s.h2.settled(ctx))
 	s.tunnels.idle(ctx.Done())
 	s.tunnels.closeAll()
 	s.cancel()

@@ -27,8 +27,8 @@ type watch struct {
 // begin watches from a while later on.
 func (w *watch) begin(body *inbound) {
 	w.mu.Lock()
+	defer w.mu.Unlock() // look may come before the timer is known
 	w.on, w.body = true, body
-	w.mu.Unlock()
 	if w.timer == nil {
 		w.timer = time.AfterFunc(watchAfter, w.look)
 		return

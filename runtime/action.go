@@ -79,6 +79,7 @@ type Param struct {
 	MinLength   *int
 	MaxLength   *int
 	Split       string // "{owner}/{repo}": this argument fills the named ones
+	Body        bool   // the body may hold it, whatever In says is its first place
 }
 
 // HTTPSpec is how the rest backend builds a request of an action, and where it

@@ -14,6 +14,7 @@ type Options struct {
 	Identity  Identifier
 	Services  Resolver
 	Policy    Decider
+	Limits    Limiter
 	Approvals Approver
 	Vault     Vault
 	Backends  map[string]Backend
@@ -38,6 +39,7 @@ func New(o Options) (*Pipeline, error) {
 		{"Identity", o.Identity == nil},
 		{"Services", o.Services == nil},
 		{"Policy", o.Policy == nil},
+		{"Limits", o.Limits == nil},
 		{"Approvals", o.Approvals == nil},
 		{"Vault", o.Vault == nil},
 		{"Backends", len(o.Backends) == 0},
@@ -61,7 +63,7 @@ func New(o Options) (*Pipeline, error) {
 // CodeInternal.
 func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err error) {
 	rec, reached := p.begin(req), StageApproval
-	defer func() { err = p.end(rec, req, out, recover(), err) }()
+	defer func() { err = p.end(rec, req, out, recover(), overdue(ctx, err)) }()
 
 	if err = p.o.Trail.Ready(); err != nil {
 		return err
@@ -72,15 +74,17 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 	if req.Refusal != nil {
 		return req.Refusal
 	}
-	if rec.Action, rec.Args, err = p.o.Services.Resolve(req); err != nil {
+	call := &Call{Request: req, Principal: &rec.Principal}
+	if err = p.resolve(call, rec); err != nil {
 		return at(StageResolve, err)
 	}
-	rec.Credential = rec.Action.Auth.Ref
-	rec.Target = targetOf(req, rec.Action)
-
-	call := &Call{Request: req, Principal: &rec.Principal, Action: rec.Action, Args: rec.Args}
-	rec.Verdict = p.judge(call)
+	if rec.Verdict, err = p.decide(call, rec); err != nil {
+		return at(StagePolicy, err)
+	}
 	if err = refusal(rec.Verdict, req); err != nil {
+		return at(StagePolicy, err)
+	}
+	if err = p.limit(ctx, rec.Verdict.Limits); err != nil {
 		return at(StagePolicy, err)
 	}
 	ask := rec.Verdict.Effect == EffectAsk
@@ -100,7 +104,7 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 			return at(StageApproval, err)
 		}
 		defer func() { err = p.finish(rec.Ticket, reached, err) }()
-		if err = p.rejudge(ctx, call, rec.Verdict.Terms); err != nil {
+		if err = p.rejudge(ctx, call, rec); err != nil {
 			return at(StagePolicy, err)
 		}
 	}
@@ -144,7 +148,10 @@ func (p *Pipeline) end(rec *Record, req *Request, out Responder, panicked any, e
 	rec.Ended = p.o.Clock()
 	if err != nil {
 		named := *AsError(err)
-		named.RequestID, named.Action, named.Rule = rec.ID, rec.Ref, rec.Verdict.Rule
+		named.RequestID, named.Action = rec.ID, rec.Ref
+		if named.Rule == "" {
+			named.Rule = rec.Verdict.Rule
+		}
 		if named.ApprovalID == "" {
 			named.ApprovalID = rec.Ticket.ID
 		}
@@ -158,6 +165,42 @@ func (p *Pipeline) end(rec *Record, req *Request, out Responder, panicked any, e
 	}
 	p.o.Trail.Outcome(rec)
 	return err
+}
+
+// resolve finds the action of the call, for the record too.
+func (p *Pipeline) resolve(call *Call, rec *Record) (err error) {
+	if call.Action, call.Args, err = p.o.Services.Resolve(call.Request); err != nil {
+		return err
+	}
+	rec.Action, rec.Args, rec.Body = call.Action, call.Args, call.Request.BodyMode()
+	rec.Credential, rec.Target = call.Action.Auth.Ref, targetOf(call.Request, call.Action)
+	return nil
+}
+
+// decide asks scopes and policy, and where the answer depends on the body, reads
+// it and asks again. A body that cannot be read, or parsed, is an error.
+func (p *Pipeline) decide(call *Call, rec *Record) (Verdict, error) {
+	v := p.judge(call)
+	if !v.NeedBody || call.Request.Read == nil {
+		return v, nil
+	}
+	err := call.Request.Read()
+	rec.Body = call.Request.BodyMode()
+	if err != nil {
+		return v, err
+	}
+	if err := p.resolve(call, rec); err != nil {
+		return v, at(StageResolve, err)
+	}
+	return p.judge(call), nil
+}
+
+// limit takes the request from the buckets of the verdict.
+func (p *Pipeline) limit(ctx context.Context, limits []Limit) error {
+	if len(limits) == 0 {
+		return nil
+	}
+	return p.o.Limits.Take(ctx, limits, p.o.Clock())
 }
 
 // judge asks the principal's scopes, then policy.
@@ -190,11 +233,16 @@ func (p *Pipeline) Judge(who *Principal, req *Request) (effect Effect) {
 // rejudge identifies the caller and asks policy again when an approval is used:
 // a person's yes outlives neither the token it was asked with nor a rule that
 // has since said no, or that wants more of whoever decides.
-func (p *Pipeline) rejudge(ctx context.Context, call *Call, terms ApprovalTerms) error {
+func (p *Pipeline) rejudge(ctx context.Context, call *Call, rec *Record) error {
 	if _, err := p.o.Identity.Identify(ctx, call.Request.Caller); err != nil {
 		return at(StageIdentify, err)
 	}
-	switch v := p.judge(call); {
+	terms := rec.Verdict.Terms
+	v, err := p.decide(call, rec)
+	if err != nil {
+		return err
+	}
+	switch {
 	case v.Effect == EffectAllow, v.Effect == EffectAsk && v.Terms.like(terms):
 		return nil
 	case v.Effect == EffectAsk:
@@ -240,9 +288,15 @@ func refusal(v Verdict, req *Request) error {
 		}
 	}
 	e := &Error{Code: CodeForbidden, Msg: fmt.Sprintf("policy denies this action (rule %s)", v.Rule)}
-	if v.Rule == "scope" {
+	switch {
+	case v.Rule == "scope":
 		e.Reason = ReasonScope
 		e.Hint = "ask for a token whose scopes cover the action"
+	case v.NeedBody:
+		e.Reason, e.Msg = ReasonCondition, e.Msg+": it depends on a body that cannot be read here"
+	case v.Failed:
+		e.Reason = ReasonCondition
+		e.Hint = "the condition of a rule failed, and what cannot be judged is denied; send what it asks for, or tell the owner of policy.yaml"
 	}
 	if req.Action == ActionTunnel && strings.HasPrefix(v.Rule, "default:") {
 		e.Hint = fmt.Sprintf("raw tunnels need a rule of their own; the owner can open this one in policy.yaml, under rules: {name: raw-tunnel, match: {action: %s, host: %q}, then: allow}", ActionTunnel, req.Target.Authority)
@@ -266,6 +320,18 @@ func at(stage Stage, err error) error {
 		e.Code, e.Msg, e.Hint = CodeCanceled, "the caller went away", ""
 	}
 	return &e
+}
+
+// overdue is the error of a stage that gave up because the caller's time was
+// over: that, and not what the stage could not do, is why.
+func overdue(ctx context.Context, err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(ctx.Err(), context.DeadlineExceeded) || CodeOf(err) == CodeTimeout {
+		return err
+	}
+	return &Error{
+		Code: CodeTimeout, Stage: AsError(err).Stage, Msg: "the time given for the call was over before it was made",
+		Hint: "give it more time", Err: err,
+	}
 }
 
 // targetOf is where a request goes, for the record: a built one has no target

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
@@ -20,6 +22,93 @@ func pipeline(t *testing.T, s *runtimetest.Stages) *runtime.Pipeline {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// A request over a limit of its rules leaves no intent and sends nothing; the
+// record says why.
+func TestALimitRefusesBeforeTheIntent(t *testing.T) {
+	limits := []runtime.Limit{{Rule: "polite", Bucket: "b", Every: time.Second, Burst: 1}}
+	var taken []runtime.Limit
+	s := &runtimetest.Stages{
+		OnDecide: func(runtime.Question) runtime.Verdict {
+			return runtime.Verdict{Effect: runtime.EffectAllow, Rule: "default:low", Limits: limits}
+		},
+		OnTake: func(_ context.Context, l []runtime.Limit, _ time.Time) error {
+			taken = l
+			return &runtime.Error{Code: runtime.CodeRateLimited, Reason: runtime.ReasonOverLimit, Rule: "polite", RetryAfter: time.Second}
+		},
+	}
+	p, err := runtime.New(s.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = p.Do(t.Context(), &runtime.Request{}, &runtimetest.Responder{})
+	e := runtime.AsError(err)
+	if e.Code != runtime.CodeRateLimited || e.Rule != "polite" || e.Status() != 429 || e.Stage != runtime.StagePolicy {
+		t.Errorf("%+v", e)
+	}
+	if want := []string{"ready", "identify", "resolve", "decide", "take", "outcome"}; !slices.Equal(s.Events(), want) {
+		t.Errorf("%v", s.Events())
+	}
+	if len(taken) != 1 || taken[0] != limits[0] {
+		t.Errorf("%+v", taken)
+	}
+	if o := s.Outcomes(); len(o) != 1 || o[0].Err.Code != runtime.CodeRateLimited || o[0].Verdict.Effect != runtime.EffectAllow {
+		t.Errorf("%+v", o)
+	}
+}
+
+// What depends on the body is asked again once it was read; a body that cannot
+// be read, and a second doubt, are denials.
+func TestABodyIsReadWhenPolicyAsksForIt(t *testing.T) {
+	unread := errors.New("not read")
+	for _, c := range []struct {
+		name   string
+		read   func(*runtime.Request) error
+		second runtime.Verdict
+		code   runtime.Code
+		reason runtime.Reason
+	}{
+		{"allowed", func(*runtime.Request) error { return nil }, runtime.Verdict{Effect: runtime.EffectAllow}, "", ""},
+		{"denied", func(*runtime.Request) error { return nil }, runtime.Verdict{Effect: runtime.EffectDeny}, runtime.CodeForbidden, ""},
+		{"still in doubt", func(*runtime.Request) error { return nil }, runtime.Verdict{NeedBody: true, Rule: "r"}, runtime.CodeForbidden, runtime.ReasonCondition},
+		{"unreadable", func(*runtime.Request) error { return unread }, runtime.Verdict{Effect: runtime.EffectAllow}, runtime.CodeInternal, ""},
+		{"nothing to read it with", nil, runtime.Verdict{Effect: runtime.EffectAllow}, runtime.CodeForbidden, runtime.ReasonCondition},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			req := &runtime.Request{Args: runtime.Args{"head": "1"}}
+			if c.read != nil {
+				req.Read = func() error {
+					req.Args = runtime.Args{"head": "1", "body": "2"}
+					return c.read(req)
+				}
+			}
+			asked := 0
+			s := &runtimetest.Stages{OnDecide: func(q runtime.Question) runtime.Verdict {
+				if asked++; asked == 1 {
+					return runtime.Verdict{NeedBody: true, Rule: "r"}
+				}
+				if q.Args["body"] != "2" {
+					t.Errorf("asked again without the body: %v", q.Args)
+				}
+				return c.second
+			}}
+			p, err := runtime.New(s.Options())
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := p.Do(t.Context(), req, &runtimetest.Responder{})
+			if runtime.CodeOf(e) != c.code || e != nil && runtime.AsError(e).Reason != c.reason {
+				t.Errorf("%v", e)
+			}
+			if sent := slices.Contains(s.Events(), "execute"); sent != (c.code == "") {
+				t.Errorf("%v", s.Events())
+			}
+			if o := s.Outcomes(); c.code == "" && o[0].Args["body"] != "2" {
+				t.Errorf("the record has %v", o[0].Args)
+			}
+		})
+	}
 }
 
 func TestNewRefusesEachMissingStageByName(t *testing.T) {
@@ -435,5 +524,19 @@ func TestFinishKnowsWhatMayHaveHappened(t *testing.T) {
 		if finished != 1 {
 			t.Errorf("%s: finished %d times", name, finished)
 		}
+	}
+}
+
+// A stage that gives up because the caller's time is over is no fault of the
+// stage.
+func TestTheCallersTimeIsOver(t *testing.T) {
+	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancel()
+	s := &runtimetest.Stages{OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
+		return runtime.Credential{}, &runtime.Error{Code: runtime.CodeVaultLocked, Msg: "the store did not answer", Err: ctx.Err()}
+	}}
+	err := pipeline(t, s).Do(ctx, &runtime.Request{}, &runtimetest.Responder{})
+	if e := runtime.AsError(err); e.Code != runtime.CodeTimeout || e.Stage != runtime.StageCredential {
+		t.Errorf("%s at %s: %v", e.Code, e.Stage, err)
 	}
 }

@@ -25,6 +25,7 @@ type Principal struct {
 	Tenant  Tenant
 	Agent   string // the name that policy rules match: "local", "claude"
 	Roles   []string
+	Groups  []string
 	Scopes  []Scope // actions it may use at all; empty means none
 	TokenID string  // empty without a token
 	Run     string  // the `kimbap run` it belongs to, if any

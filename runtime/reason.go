@@ -7,6 +7,8 @@ type Reason string
 const (
 	ReasonAmbiguousParameter  Reason = "ambiguous_parameter"  // one argument in query and body
 	ReasonBodyTooLarge        Reason = "body_too_large"       // a body that must be judged is over its limit
+	ReasonClientRejected      Reason = "tls_client_rejected"  // a program that did not take our certificate
+	ReasonCondition           Reason = "condition_failed"     // a rule's condition that cannot be judged, which denies
 	ReasonDotSegment          Reason = "dot_segment"          // "." or ".." in any encoding
 	ReasonDuplicateKey        Reason = "duplicate_key"        // one JSON member twice
 	ReasonDuplicateParameter  Reason = "duplicate_parameter"  // one query or form field twice
@@ -24,6 +26,7 @@ const (
 	ReasonNotCertified        Reason = "not_certified"        // no certificate may be made for the host
 	ReasonNotOperator         Reason = "not_an_operator"      // an agent asked for what only an operator may do
 	ReasonNoToken             Reason = "no_token"             // a token is required here
+	ReasonOverLimit           Reason = "over_limit"           // a rate limit of a policy rule is used up
 	ReasonPathParameter       Reason = "path_parameter"       // ";" in a literal segment
 	ReasonPortDenied          Reason = "port_denied"          // a port that raw tunnels may not reach
 	ReasonReflectedSecret     Reason = "reflected_secret"     // the answer held the credential

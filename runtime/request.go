@@ -42,6 +42,13 @@ type Request struct {
 	// it; nothing else runs.
 	Refusal *Error
 
+	// Read, when not nil, reads the body whole, parses it strictly and fills in
+	// Document and what Args and Query have of it; then Parsed is true. Policy is
+	// what asks for it. Its errors are *Error.
+	Read     func() error
+	Document any  // the parsed body: what JSON has, or a form's fields; nil for an empty one
+	Parsed   bool // the body was read: Args and Document hold what it says
+
 	Unattended bool                                     // nobody can be asked: approval means refusal
 	Hold       time.Duration                            // how long to wait for a human, or HoldAuto
 	OnPending  func(approvalID string, until time.Time) // told when a human must decide; may be nil

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"time"
 )
 
 // Identifier is stage 1. A caller that cannot be identified is an *Error with
@@ -24,6 +25,13 @@ type Resolver interface {
 // fail; what it cannot decide it denies.
 type Decider interface {
 	Decide(q Question) Verdict
+}
+
+// Limiter keeps the buckets that verdicts name in Limits.
+type Limiter interface {
+	// Take takes one request from every bucket, or from none. CodeRateLimited,
+	// with RetryAfter, when one of them is empty; now is the time it counts by.
+	Take(ctx context.Context, limits []Limit, now time.Time) error
 }
 
 // Approver is stage 3b, for verdicts that ask a human.
@@ -104,4 +112,11 @@ type Verbatim interface {
 	Responder
 	// Like says what the head looked like. It comes right before Start.
 	Like(form Form)
+}
+
+// Bare is a [Responder] that wants to know, before Start, that nothing follows
+// the head, neither body nor trailers. On HTTP/2 the head then ends the answer:
+// gRPC tells one that was refused at once from one that lost its trailers by it.
+type Bare interface {
+	NoBody()
 }

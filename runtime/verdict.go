@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -24,6 +25,33 @@ type Question struct {
 	Now       time.Time
 }
 
+// Authority is where the request goes. A built request has no target of its
+// own: there it is the first authority of the action's service.
+func (q *Question) Authority() string {
+	if host := q.Request.Target.Authority; host != "" || q.Action.HTTP == nil || len(q.Action.HTTP.Authorities) == 0 {
+		return host
+	}
+	return q.Action.HTTP.Authorities[0]
+}
+
+// Method is the request's, or for a built one the action's.
+func (q *Question) Method() string {
+	if method := q.Request.Target.Method; method != "" || q.Action.HTTP == nil {
+		return method
+	}
+	return q.Action.HTTP.Method
+}
+
+// SplitAuthority takes a canonical authority apart. The host of an IPv6 address
+// keeps its brackets; port is "" where there is none.
+func SplitAuthority(authority string) (host, port string) {
+	colon := strings.LastIndexByte(authority, ':')
+	if colon < 0 || strings.HasSuffix(authority, "]") {
+		return authority, ""
+	}
+	return authority[:colon], authority[colon+1:]
+}
+
 // Verdict is the answer of policy. The zero Verdict denies.
 type Verdict struct {
 	Effect   Effect
@@ -31,8 +59,20 @@ type Verdict struct {
 	Reason   string // the rule's own words, shown to the caller
 	Reported bool   // mode: report let it through; Effect would have been Would
 	Would    Effect
+	Failed   bool // the rule's condition could not be judged, so it denies; Reason says why
+	NeedBody bool // the answer depends on the body: call [Request].Read and ask again; Effect is none
 	Terms    ApprovalTerms
-	Digest   string // digest of the policy in force
+	Limits   []Limit // rate limits that an allowed request takes from
+	Digest   string  // digest of the policy in force
+}
+
+// Limit is one bucket of requests: it holds at most Burst and gains one every
+// Every.
+type Limit struct {
+	Rule   string // the rule's name
+	Bucket string // the same for all requests that share it; never for two tenants
+	Every  time.Duration
+	Burst  int
 }
 
 // ApprovalTerms are what a rule demands of an approval. Zero values mean the

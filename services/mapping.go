@@ -40,6 +40,7 @@ func (op *operation) place(template string, in runtime.Place) {
 	for _, hole := range holes(template) {
 		if a := op.args[hole]; a != nil {
 			a.used = true
+			a.Body = a.Body || in == runtime.InBody
 			if a.In == "" {
 				a.In = in
 			}
@@ -273,6 +274,7 @@ func (p *parser) defaults(op *operation, r *object) {
 		case a.used:
 		case a.rest && (where == "query" || !written || r.get("body").Kind == yaml.MappingNode):
 			a.In = runtime.Place(where) // its members are spread there; nothing is read back
+			a.Body = a.In == runtime.InBody
 		case written:
 			p.bad(a.node, "add it to request."+where+", or remove it", "argument %s of %s goes nowhere: request.%s does not name it", shown(name), op.name, where)
 		case where == "query":

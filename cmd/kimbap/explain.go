@@ -63,7 +63,14 @@ func (c *cli) sayExplanation(x *app.Explanation) {
 	for _, step := range x.Steps {
 		line("rule", step.Rule+": "+step.Why)
 	}
-	line("verdict", strings.TrimSpace(x.Effect+" by "+x.Rule+" "+x.Reason))
+	for _, l := range x.Limits {
+		line("limit", limitText(l))
+	}
+	effect := x.Effect
+	if x.NeedsBody {
+		effect = "depends on the body, decided"
+	}
+	line("verdict", strings.TrimSpace(effect+" by "+x.Rule+" "+x.Reason))
 	line("credential", x.Credential)
 	line("", "nothing was sent")
 }

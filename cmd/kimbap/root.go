@@ -98,7 +98,7 @@ func newRoot(c *cli) *cobra.Command {
 	}
 	add("start", newInitCommand(c), newLinkCommand(c), newUnlinkCommand(c), newRunCommand(c), newProxyCommand(c), newEnvCommand(c))
 	add("act", newCallCommand(c), newActionsCommand(c), newServiceCommand(c))
-	add("control", newApproveCommand(c), newTokenCommand(c), newVaultCommand(c), newCACommand(c), newConfigCommand(c))
+	add("control", newApproveCommand(c), newPolicyCommand(c), newTokenCommand(c), newVaultCommand(c), newCACommand(c), newConfigCommand(c))
 	add("look", newExplainCommand(c), newAuditCommand(c), newStatusCommand(c), newDoctorCommand(c), newVersionCommand(c))
 	root.AddCommand(newCoverCommand(c))
 	return root

@@ -50,6 +50,7 @@ func newTokenCreateCommand(c *cli) *cobra.Command {
 	f.StringVar(&grant.Agent, "agent", "", "name that policy rules match")
 	f.StringArrayVar(&grant.Scopes, "scope", nil, "actions it may use, as globs; repeat for more")
 	f.StringArrayVar(&grant.Roles, "role", nil, "role for policy rules; repeat for more")
+	f.StringArrayVar(&grant.Groups, "group", nil, "group for policy rules; repeat for more")
 	f.DurationVar(&grant.TTL, "ttl", time.Hour, "how long it is valid")
 	return cmd
 }

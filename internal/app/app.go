@@ -21,6 +21,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/approval/notify"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/identity"
+	"github.com/kimbap-run/kimbap/runtime/limit"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
 	"github.com/kimbap-run/kimbap/runtime/vault"
@@ -63,6 +64,7 @@ type App struct {
 	vault     *vault.Vault
 	identity  *identity.Identity
 	policy    *policy.Live
+	limiter   *limit.Limiter
 	services  *services.Live
 	approvals *approval.Desk
 	senders   []notify.Sender // of approval.notify
@@ -118,7 +120,7 @@ func (a *App) Open(ctx context.Context) (err error) {
 	}
 	for _, step := range []func(context.Context) error{
 		a.openStore, a.openVault, a.openIdentity, a.openTrail,
-		a.loadServices, a.loadPolicy, a.openApprovals, a.openBackends, a.openNotify, a.openPipeline,
+		a.loadServices, a.loadPolicy, a.openLimits, a.openApprovals, a.openBackends, a.openNotify, a.openPipeline,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -192,6 +194,11 @@ func (a *App) openVault(ctx context.Context) error {
 	return a.vault.Open(ctx)
 }
 
+func (a *App) openLimits(context.Context) (err error) {
+	a.limiter, err = limit.New(limit.Options{Store: a.store})
+	return err
+}
+
 func (a *App) openIdentity(context.Context) (err error) {
 	a.identity, err = identity.New(identity.Options{Store: a.store, Clock: a.o.Clock})
 	return err
@@ -235,7 +242,7 @@ func (a *App) openApprovals(context.Context) (err error) {
 
 func (a *App) openPipeline(context.Context) (err error) {
 	a.pipeline, err = runtime.New(runtime.Options{
-		Identity: a.identity, Services: a.services, Policy: a.policy,
+		Identity: a.identity, Services: a.services, Policy: a.policy, Limits: a.limiter,
 		Approvals: a.approvals, Vault: a.vault, Trail: a.trail,
 		Backends: a.backends(),
 		Clock:    a.o.Clock,

@@ -185,6 +185,7 @@ func (a *App) WaitApproval(ctx context.Context, id string, out runtime.Responder
 	}
 	req := held.Request()
 	req.Caller = caller
+	a.readable(req)
 	action, err := a.Action(string(held.Action))
 	if err != nil {
 		return nil, nil, err

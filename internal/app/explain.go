@@ -29,7 +29,9 @@ type Explanation struct {
 	Steps      []policy.Step `json:"steps,omitempty"`
 	Credential string        `json:"credential"`
 	Refused    string        `json:"refused,omitempty"`
-	NeedsBody  bool          `json:"needs_body,omitempty"`
+	NeedsBody  bool          `json:"needs_body,omitempty"` // the answer depends on the body
+
+	Limits []runtime.Limit `json:"limits,omitempty"` // what it would take from
 }
 
 // Explain follows method and URL through recognition, policy and credential.
@@ -54,6 +56,9 @@ func (a *App) Explain(ctx context.Context, method, rawURL string) (*Explanation,
 	req := &runtime.Request{
 		Surface: runtime.SurfaceProxy, Action: runtime.ActionPass, Raw: &runtime.Raw{Header: http.Header{}},
 		Target: runtime.Target{Scheme: u.Scheme, Authority: authority, Method: method, Path: target},
+	}
+	if mayHaveBody(method) {
+		req.Raw.Body = http.NoBody // there is one, and nobody has read it
 	}
 	switch a.Services().Table().Host(u.Scheme, authority) {
 	case classifier.HostInsecure:
@@ -102,6 +107,7 @@ func (a *App) explainVerdict(ctx context.Context, x *Explanation, req *runtime.R
 	question := runtime.Question{Principal: &me, Action: action, Args: args, Request: req, Now: a.o.Clock()}
 	verdict := a.policy.Decide(question)
 	x.Action, x.Risk, x.Source, x.Args = action.Ref, action.Risk, action.Source, args
+	x.NeedsBody, x.Limits = verdict.NeedBody, verdict.Limits
 	x.Effect, x.Rule, x.Reason, x.Steps = string(verdict.Effect), verdict.Rule, verdict.Reason, a.policy.Explain(question)
 	if action.Auth.Ref == "" {
 		return nil

@@ -67,16 +67,17 @@ func (h Home) check(uid int) error {
 	return nil
 }
 
-// checkWriters refuses a file outside the home that others can write: who can
-// write the policy decides. Nobody else can reach a file inside. A file that is
-// missing is left to its reader.
+// checkWriters refuses a file or folder outside the home that others can write:
+// who can write the policy decides. Nobody else can reach a file inside. A file
+// that is missing is left to its reader; a folder of a file system that is
+// mounted read-only, as a ConfigMap is, takes no new files from anybody.
 func checkWriters(path string, uid int) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil
 	}
 	owner, mode := ownerOf(info), info.Mode().Perm()
-	if mode&0o022 == 0 && (owner <= 0 || owner == uid) {
+	if mode&0o022 == 0 && (owner <= 0 || owner == uid) || info.IsDir() && readOnly(path) {
 		return nil
 	}
 	return &runtime.Error{

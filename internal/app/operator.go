@@ -89,10 +89,10 @@ func (a *App) Action(ref string) (*runtime.Action, error) {
 
 // TokenGrant is what a new token may do.
 type TokenGrant struct {
-	Agent         string
-	Run           string
-	Scopes, Roles []string
-	TTL           time.Duration
+	Agent                 string
+	Run                   string
+	Scopes, Roles, Groups []string
+	TTL                   time.Duration
 }
 
 // CreateToken makes a token in the operator's name.
@@ -109,7 +109,7 @@ func (a *App) CreateToken(ctx context.Context, g TokenGrant) (runtime.Secret, id
 		return runtime.Secret{}, identity.Token{}, err
 	}
 	return a.identity.Mint(ctx, a.Operator(), identity.Grant{
-		Tenant: runtime.DefaultTenant, Agent: g.Agent, Run: g.Run, Scopes: scopes, Roles: g.Roles, TTL: g.TTL,
+		Tenant: runtime.DefaultTenant, Agent: g.Agent, Run: g.Run, Scopes: scopes, Roles: g.Roles, Groups: g.Groups, TTL: g.TTL,
 	})
 }
 

@@ -99,12 +99,21 @@ func (p plain) wire(s apptest.Spellings) string {
 // Whatever reached the upstream, read again from its raw bytes, is the action
 // that was judged; and nothing reached it that was not.
 func TestWhatArrivesIsWhatWasJudged(t *testing.T) {
-	k := apptest.New(t, apptest.Options{Services: []string{spelled}})
+	for _, c := range []struct {
+		engine            string
+		requests, atLeast int // one in some twelve gets through
+	}{{"relay", 3500, 150}, {"std", 1500, 50}} {
+		t.Run(c.engine, func(t *testing.T) { arrives(t, c.engine, c.requests, c.atLeast) })
+	}
+}
+
+func arrives(t *testing.T, engine string, requests, atLeast int) {
+	k := apptest.New(t, apptest.Options{Services: []string{spelled}, Engine: engine})
 	seed := rand.Uint64()
 	s := apptest.NewSpellings(seed)
 	t.Logf("seed %d", seed)
 	var w *apptest.Wire
-	for range 3500 { // one in some twelve gets through
+	for range requests {
 		if w == nil {
 			w = k.Tunnel(t, apptest.Authority)
 		}
@@ -120,7 +129,7 @@ func TestWhatArrivesIsWhatWasJudged(t *testing.T) {
 			w = nil
 		}
 	}
-	compareWithTrail(t, k, 150)
+	compareWithTrail(t, k, atLeast)
 	k.Verify(t)
 }
 

@@ -38,7 +38,7 @@ func (a *App) readServices() (*services.Set, error) {
 }
 
 func (a *App) loadPolicy(context.Context) error {
-	p, err := a.readPolicy()
+	p, err := a.readPolicy(a.services.Current())
 	if err != nil {
 		return err
 	}
@@ -54,15 +54,17 @@ func (a *App) policyFile() string {
 	return a.home.Policy()
 }
 
-// readPolicy loads the policy; proxy.unmatched: deny narrows it for hosts that
-// have no service.
-func (a *App) readPolicy() (*policy.Policy, error) {
+// readPolicy loads the policy, its conditions checked against the actions of
+// the set; proxy.unmatched: deny narrows it for hosts that have no service.
+func (a *App) readPolicy(set *services.Set) (*policy.Policy, error) {
 	if path := a.config.Policy.Path; path != "" {
-		if err := checkWriters(path, a.o.UID); err != nil {
-			return nil, err
+		for _, name := range policy.Names(path) {
+			if err := checkWriters(name, a.o.UID); err != nil {
+				return nil, err
+			}
 		}
 	}
-	p, err := policy.Load(a.policyFile())
+	p, err := policy.Load(a.policyFile(), set)
 	if err != nil {
 		return nil, invalid(err, "correct the file; see what is in force with: kimbap status")
 	}

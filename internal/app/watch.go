@@ -11,6 +11,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/policy"
 )
 
 // watchEvery is how often a long-lived process looks for what others changed.
@@ -64,7 +65,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 func (a *App) reload(ctx context.Context, ca signing) {
 	set, err := a.readServices()
 	if err == nil {
-		var p, perr = a.readPolicy()
+		var p, perr = a.readPolicy(set)
 		if err = perr; err == nil {
 			ca.permit(set.Services()...) // before they are intercepted
 			a.services.Swap(set)
@@ -93,7 +94,7 @@ func (a *App) fingerprint() string {
 	names, _ := filepath.Glob(filepath.Join(a.home.Services(), "*.yaml"))
 	sort.Strings(names)
 	var b strings.Builder
-	for _, name := range append(names, a.policyFile()) {
+	for _, name := range append(names, policy.Names(a.policyFile())...) {
 		if info, err := os.Stat(name); err == nil { // Stat follows links: a swapped symlink counts
 			fmt.Fprintf(&b, "%s %d %d\n", name, info.Size(), info.ModTime().UnixNano())
 		}

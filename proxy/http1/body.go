@@ -2,6 +2,7 @@ package http1
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -75,7 +76,7 @@ func (b *Body) Read(p []byte) (n int, err error) {
 func (b *Body) readChunked(p []byte) (n int, err error) {
 	for n < len(p) {
 		if b.left == 0 {
-			if n > 0 && !b.lineBuffered() {
+			if n > 0 && !b.dataBuffered() {
 				return n, nil
 			}
 			if b.err = b.nextChunk(); b.err != nil {
@@ -97,19 +98,19 @@ func (b *Body) readChunked(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// lineBuffered reports whether the end of this chunk and the whole size line of
-// the next have come.
-func (b *Body) lineBuffered() bool {
+// dataBuffered reports whether the next chunk's size line has come whole, and
+// data behind it. The last chunk has none: what follows it may take its time.
+func (b *Body) dataBuffered() bool {
 	peeked, _ := b.br.Peek(b.br.Buffered())
-	if len(peeked) < 3 {
+	if b.inChunk {
+		peeked = peeked[min(2, len(peeked)):] // CR LF of the data before
+	}
+	end := bytes.IndexByte(peeked, '\n')
+	if end < 1 || end+1 == len(peeked) {
 		return false
 	}
-	for _, c := range peeked[2:] { // past the CR LF of the data
-		if c == '\n' {
-			return true
-		}
-	}
-	return false
+	size, err := chunkSize(peeked[:end-1])
+	return err == nil && size > 0
 }
 
 // nextChunk reads the end of one chunk and the size line of the next; io.EOF
@@ -218,8 +219,22 @@ func (b *Body) readTrailer() error {
 // there were none.
 func (b *Body) Trailer() http.Header { return b.trailer }
 
-// Buffered returns how many bytes a read would find without waiting.
-func (b *Body) Buffered() int { return b.br.Buffered() }
+// Ready reports whether a Read would return bytes of the body at once.
+func (b *Body) Ready() bool {
+	switch {
+	case b.err != nil || b.br.Buffered() == 0:
+		return false
+	case b.chunked && b.left == 0:
+		return b.dataBuffered()
+	}
+	return true
+}
+
+// Waits reports whether a Read may wait for the connection, be it in the middle
+// of a line between two chunks.
+func (b *Body) Waits() bool {
+	return b.err == nil && (b.br.Buffered() == 0 || b.chunked && b.left == 0)
+}
 
 // Ended reports whether the body was read to its end.
 func (b *Body) Ended() bool { return b.err == io.EOF }

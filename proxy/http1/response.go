@@ -27,9 +27,13 @@ type Framing struct {
 	Trailers []string // names announced in Trailer
 }
 
-// ReadResponse reads one response head of at most limit bytes. Scratch is lent
-// for the bytes; what it returns does not point into it. The errors are those
-// of [ReadHead], ErrMalformed among them.
+// maxFields is how many fields the head of an answer may have: hundreds of times
+// what servers send, and few enough that comparing each with each costs little.
+const maxFields = 2000
+
+// ReadResponse reads one response head of at most limit bytes and 2000 fields.
+// Scratch is lent for the bytes; what it returns does not point into it. The
+// errors are those of [ReadHead], ErrMalformed among them.
 func ReadResponse(br *bufio.Reader, scratch []byte, limit int) (r Response, used []byte, err error) {
 	raw, err := ReadHead(br, scratch[:0], limit, false)
 	if err != nil {
@@ -43,7 +47,10 @@ func ReadResponse(br *bufio.Reader, scratch []byte, limit int) (r Response, used
 	if err := r.startLine(line); err != nil {
 		return r, raw, err
 	}
-	count := strings.Count(rest, "\n")
+	count := strings.Count(rest, "\n") // the empty line too
+	if count > maxFields+1 {
+		return r, raw, ErrTooLarge
+	}
 	values := make([]string, 0, count)
 	r.Header, r.Order = make(http.Header, count), make([]string, 0, count)
 	r.Length = -1

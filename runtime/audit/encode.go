@@ -88,6 +88,7 @@ func effectOf(r *runtime.Record) string {
 func (e *encoder) what(dst []byte, r *runtime.Record) []byte {
 	dst = textMember(dst, "principal_kind", string(r.Principal.Kind))
 	dst = listMember(dst, "roles", r.Principal.Roles)
+	dst = listMember(dst, "groups", r.Principal.Groups)
 	dst = textMember(dst, "token", r.Principal.TokenID)
 	dst = textMember(dst, "run", r.Principal.Run)
 	if r.Action != nil {

@@ -105,7 +105,7 @@ func (i *Identity) byToken(ctx context.Context, token runtime.Secret) (runtime.P
 	}
 	return runtime.Principal{
 		ID: "token:" + t.ID, Kind: runtime.KindAgent, Tenant: t.Tenant, Agent: t.Agent, Run: t.Run,
-		Roles: t.Roles, Scopes: t.Scopes, TokenID: t.ID, Expires: t.Expires,
+		Roles: t.Roles, Groups: t.Groups, Scopes: t.Scopes, TokenID: t.ID, Expires: t.Expires,
 	}, nil
 }
 

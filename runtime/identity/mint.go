@@ -17,6 +17,7 @@ type Grant struct {
 	Run    string // the `kimbap run` it belongs to, "" otherwise
 	Scopes []runtime.Scope
 	Roles  []string
+	Groups []string
 	TTL    time.Duration
 }
 
@@ -29,7 +30,7 @@ func (i *Identity) Mint(ctx context.Context, creator runtime.Principal, g Grant)
 	secret, now := newToken(), i.now().UTC()
 	t := Token{
 		ID: runtime.NewID("tok", now), Hash: hashOf(secret), Tenant: g.Tenant, Agent: g.Agent, Run: g.Run,
-		Scopes: slices.Clone(g.Scopes), Roles: slices.Clone(g.Roles), Creator: creator.ID, Created: now, Expires: now.Add(g.TTL),
+		Scopes: slices.Clone(g.Scopes), Roles: slices.Clone(g.Roles), Groups: slices.Clone(g.Groups), Creator: creator.ID, Created: now, Expires: now.Add(g.TTL),
 	}
 	if err := i.o.Store.AddToken(ctx, t); err != nil {
 		return runtime.Secret{}, Token{}, err
@@ -50,6 +51,8 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 		return invalid("a token needs the name of an agent: letters, digits and ._-", "--agent ci")
 	case slices.ContainsFunc(g.Roles, func(role string) bool { return !isName(role) }):
 		return invalid("a role is a name: letters, digits and ._-", "--role developer")
+	case slices.ContainsFunc(g.Groups, func(group string) bool { return !isName(group) }):
+		return invalid("a group is a name: letters, digits and ._-", "--group leads")
 	case len(g.Scopes) == 0:
 		return invalid("a token without a scope could do nothing", "--scope 'github.list-*'")
 	case g.TTL <= 0 || g.TTL > i.o.MaxTTL:

@@ -28,6 +28,7 @@ type Token struct {
 	Run     string // the `kimbap run` it was made for, "" otherwise
 	Scopes  []runtime.Scope
 	Roles   []string
+	Groups  []string
 	Creator string // principal id
 	Created time.Time
 	Expires time.Time

@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/policy/condition"
 )
 
 // document is a policy file as written, checked but not compiled.
@@ -20,12 +20,16 @@ type document struct {
 
 // ruleDocument is one rule as written.
 type ruleDocument struct {
-	name    string
-	line    int
-	match   [fields][]string
-	then    runtime.Effect
-	reason  string
-	expires time.Duration
+	name   string
+	file   string
+	line   int
+	match  [fields][]string
+	when   string
+	holds  *condition.Condition // when, compiled; nil: none
+	limit  *limit               // nil: none
+	then   runtime.Effect
+	reason string
+	terms  runtime.ApprovalTerms
 }
 
 // risks are the keys of defaults, in the order of the file.
@@ -57,15 +61,17 @@ func compile(doc document) *Policy {
 		p.defaults[risk] = runtime.Verdict{Effect: effect, Rule: "default:" + string(risk), Digest: p.digest}
 	}
 	for _, written := range doc.rules {
-		r := rule{line: written.line, verdict: runtime.Verdict{
-			Effect: written.then, Rule: written.name, Reason: written.reason, Digest: p.digest,
-			Terms: runtime.ApprovalTerms{Expires: written.expires},
-		}}
+		r := rule{
+			file: written.file, line: written.line, when: written.holds, written: written.when, limit: written.limit,
+			verdict: runtime.Verdict{
+				Effect: written.then, Rule: written.name, Reason: written.reason, Digest: p.digest, Terms: written.terms,
+			},
+		}
 		for which, globs := range written.match {
 			if len(globs) == 0 {
 				continue
 			}
-			c := condition{field: field(which)}
+			c := test{field: field(which)}
 			for _, glob := range globs {
 				c.patterns = append(c.patterns, newPattern(glob))
 			}
@@ -92,7 +98,9 @@ func (d *document) digest() string {
 	}
 	for i := range d.rules {
 		r := &d.rules[i]
-		say("rule", r.name, string(r.then), r.reason, r.expires.String())
+		say("rule", r.name, string(r.then), r.reason, r.when, r.limit.String())
+		say(r.terms.Expires.String(), strconv.Itoa(r.terms.Count), r.terms.Presence, strconv.Itoa(len(r.terms.By)))
+		say(r.terms.By...)
 		for which, globs := range r.match {
 			sorted := slices.Clone(globs)
 			slices.Sort(sorted)

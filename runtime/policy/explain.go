@@ -10,6 +10,7 @@ import (
 // Step is one rule that was looked at, or at the end the default for the risk.
 type Step struct {
 	Rule    string         `json:"rule"`
+	File    string         `json:"file,omitempty"` // of the rule; "" for a default
 	Line    int            `json:"line,omitempty"` // in the file; 0 for a default
 	Effect  runtime.Effect `json:"effect,omitempty"`
 	Matched bool           `json:"matched"`
@@ -26,20 +27,38 @@ func (p *Policy) Explain(q runtime.Question) []Step {
 }
 
 // step tells what became of one rule.
-func (r *rule) step(f *facts, failed field, lifted bool) Step {
+func (r *rule) step(f *facts, found finding, lifted bool) Step {
 	s := Step{
-		Rule: r.verdict.Rule, Line: r.line, Effect: r.verdict.Effect,
-		Matched: failed == matched, Lifted: lifted,
+		Rule: r.verdict.Rule, File: r.file, Line: r.line, Effect: r.verdict.Effect,
+		Matched: found.holds() || found.ends(), Lifted: lifted,
 	}
-	switch {
-	case !s.Matched:
-		s.Why = r.match.whyNot(f, failed)
-	case lifted:
-		s.Why = r.match.why(f) + "; mode: report lets it pass"
-	default:
-		s.Why = r.match.why(f)
+	if found.failed != matched {
+		s.Why = r.match.whyNot(f, found.failed)
+		return s
+	}
+	s.Why = r.match.why(f)
+	if r.when != nil {
+		s.Why += "; when " + r.shown() + " " + found.said()
+	}
+	if found.ends() {
+		s.Effect = r.stopped(found).Effect
+	}
+	if found.holds() && r.limit != nil {
+		s.Why += "; " + r.limit.String()
+	}
+	if lifted {
+		s.Why += "; mode: report lets it pass"
 	}
 	return s
+}
+
+// shown is the condition on one line.
+func (r *rule) shown() string {
+	text := strings.Join(strings.Fields(r.written), " ")
+	if runes := []rune(text); len(runes) > excerptWidth {
+		text = string(runes[:excerptWidth]) + "…"
+	}
+	return text
 }
 
 // defaultStep is the last step when no rule decided.
@@ -68,7 +87,7 @@ func (m match) whyNot(f *facts, failed field) string {
 }
 
 // list shows the patterns as a file would.
-func (c *condition) list() string {
+func (c *test) list() string {
 	quoted := make([]string, len(c.patterns))
 	for i := range c.patterns {
 		quoted[i] = fmt.Sprintf("%q", string(c.patterns[i].glob))
@@ -80,8 +99,11 @@ func (c *condition) list() string {
 }
 
 func (f *facts) show(which field) string {
-	if which == fieldRole {
+	switch which {
+	case fieldRole:
 		return fmt.Sprintf("%q", f.roles)
+	case fieldGroup:
+		return fmt.Sprintf("%q", f.groups)
 	}
 	return fmt.Sprintf("%q", f.values[which])
 }

@@ -1,17 +1,18 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// field is what a condition of a match looks at. The order is that in which
-// conditions are tried: the ones that fail most often first.
+// field is what a test of a match looks at. The order is that in which
+// tests are tried: the ones that fail most often first.
 type field int
 
 const (
-	matched field = iota - 1 // no condition failed
+	matched field = iota - 1 // no test failed
 	fieldAction
 	fieldService
 	fieldHost
@@ -19,6 +20,7 @@ const (
 	fieldAgent
 	fieldMethod
 	fieldRole
+	fieldGroup
 	fieldSurface
 	fieldTenant
 	fields // how many there are
@@ -26,19 +28,19 @@ const (
 
 // fieldNames are the keys of a match, by field.
 func fieldNames() [fields]string {
-	return [fields]string{"action", "service", "host", "risk", "agent", "method", "role", "surface", "tenant"}
+	return [fields]string{"action", "service", "host", "risk", "agent", "method", "role", "group", "surface", "tenant"}
 }
 
-// match holds the conditions of a rule; all must hold, the empty match does.
-type match []condition
+// match holds the tests of a rule; all must hold, the empty match does.
+type match []test
 
-// condition holds when one of the patterns matches the field's value.
-type condition struct {
+// test holds when one of the patterns matches the field's value.
+type test struct {
 	field    field
 	patterns []pattern
 }
 
-// fails returns the first field whose condition does not hold, or matched.
+// fails returns the first field whose test does not hold, or matched.
 func (m match) fails(f *facts) field {
 	for i := range m {
 		if !m[i].holds(f) {
@@ -48,15 +50,12 @@ func (m match) fails(f *facts) field {
 	return matched
 }
 
-func (c *condition) holds(f *facts) bool {
+func (c *test) holds(f *facts) bool {
 	switch c.field {
 	case fieldRole:
-		for _, role := range f.roles {
-			if c.matches(role) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(f.roles, c.matches)
+	case fieldGroup:
+		return slices.ContainsFunc(f.groups, c.matches)
 	case fieldHost:
 		return c.matches(f.values[fieldHost]) || c.matches(f.name) || c.matches(f.bare)
 	default:
@@ -64,7 +63,7 @@ func (c *condition) holds(f *facts) bool {
 	}
 }
 
-func (c *condition) matches(value string) bool {
+func (c *test) matches(value string) bool {
 	for i := range c.patterns {
 		if c.patterns[i].match(value) {
 			return true
@@ -121,29 +120,21 @@ func (p *pattern) match(s string) bool {
 	}
 }
 
-// facts are the values of a question that conditions look at.
+// facts are the values of a question that tests look at.
 type facts struct {
 	values [fields]string // the host with its port
 	name   string         // the host without its port
 	bare   string         // an IPv6 host without its brackets
 	roles  []string
+	groups []string
 }
 
-// factsOf reads a question. A built request has no target yet: there the
-// action's own first authority and method stand for it, so that a rule on a
-// host holds for `kimbap call` as it does for the proxy.
+// factsOf reads a question. For a built request the action's own authority and
+// method stand for the target, so that a rule on a host holds for `kimbap call`
+// as it does for the proxy.
 func factsOf(q *runtime.Question) facts {
-	target := &q.Request.Target
-	host, method := target.Authority, target.Method
-	if q.Action.HTTP != nil {
-		if host == "" && len(q.Action.HTTP.Authorities) > 0 {
-			host = q.Action.HTTP.Authorities[0]
-		}
-		if method == "" {
-			method = q.Action.HTTP.Method
-		}
-	}
-	f := facts{roles: q.Principal.Roles}
+	host, method := q.Authority(), q.Method()
+	f := facts{roles: q.Principal.Roles, groups: q.Principal.Groups}
 	f.values[fieldAction] = string(q.Action.Ref)
 	f.values[fieldService] = q.Action.Service
 	f.values[fieldHost] = host
@@ -152,16 +143,7 @@ func factsOf(q *runtime.Question) facts {
 	f.values[fieldMethod] = strings.ToUpper(method) // some servers take "delete" for DELETE
 	f.values[fieldSurface] = string(q.Request.Surface)
 	f.values[fieldTenant] = string(q.Principal.Tenant)
-	f.name = withoutPort(host)
+	f.name, _ = runtime.SplitAuthority(host)
 	f.bare = strings.TrimSuffix(strings.TrimPrefix(f.name, "["), "]")
 	return f
-}
-
-// withoutPort cuts the port off a canonical authority.
-func withoutPort(authority string) string {
-	colon := strings.LastIndexByte(authority, ':')
-	if colon < 0 || strings.HasSuffix(authority, "]") {
-		return authority
-	}
-	return authority[:colon]
 }

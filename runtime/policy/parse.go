@@ -5,42 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/policy/condition"
 )
 
 // maxFile is the largest policy file, in bytes.
 const maxFile = 1 << 20
 
-// Parse compiles a policy file. An empty one, or one of comments only, is
-// [Default]. The error is [Problems], every one there is; file is only named in
-// them.
-func Parse(file string, data []byte) (*Policy, error) {
-	p := &parser{file: file, lines: strings.Split(string(data), "\n")}
-	root := p.read(data)
-	doc := newDocument()
-	if root != nil {
-		p.plain(root)
-		p.document(root, &doc)
-	}
-	if len(p.problems) > 0 {
-		slices.SortStableFunc(p.problems, func(a, b Problem) int {
-			return (a.Line-b.Line)*10_000 + a.Column - b.Column
-		})
-		return nil, p.problems
-	}
-	return compile(doc), nil
-}
-
 // parser walks the YAML tree and collects problems.
 type parser struct {
-	file     string
-	lines    []string
-	problems Problems
+	file       string
+	lines      []string
+	problems   Problems
+	joined     *joined
+	actions    Actions             // nil: no schemas
+	conditions *condition.Compiler // nil: no rule had a condition yet
 }
 
 // problem notes a problem at the node.
@@ -133,6 +116,7 @@ func (p *parser) document(root *yaml.Node, doc *document) {
 		case "mode":
 			mode, ok := p.word(v, "mode")
 			if ok && p.oneOf(v, "mode", mode, []string{"enforce", "report"}) {
+				p.joined.mode = p.first(p.joined.mode, v, "mode")
 				doc.report = mode == "report"
 			}
 		}
@@ -150,6 +134,8 @@ func (p *parser) defaults(n *yaml.Node, doc *document) {
 	}
 	p.mapping(n, "defaults", known, func(key string, v *yaml.Node) {
 		if effect, ok := p.effect(v, "defaults."+key); ok {
+			risk := runtime.Risk(key)
+			p.joined.defaults[risk] = p.first(p.joined.defaults[risk], v, "defaults."+key)
 			doc.defaults[runtime.Risk(key)] = effect
 		}
 	})
@@ -161,14 +147,16 @@ func (p *parser) rules(n *yaml.Node, doc *document) {
 		p.wrongKind(n, "rules", "a list of rules, or left out")
 		return
 	}
-	lines := map[string]int{}
 	for _, item := range n.Content {
 		r, name := p.rule(item)
 		if name != nil {
-			if first, twice := lines[r.name]; twice {
-				p.problem(name, "give each rule its own name: errors and the audit quote it", "rule %q is already in line %d", r.name, first)
-			} else {
-				lines[r.name] = name.Line
+			switch first, twice := p.joined.rules[r.name]; {
+			case twice && first.file == p.file:
+				p.problem(name, "give each rule its own name: errors and the audit quote it", "rule %q is already in line %d", r.name, first.line)
+			case twice:
+				p.problem(name, "give each rule its own name: errors and the audit quote it", "rule %q is already in %s", r.name, first)
+			default:
+				p.joined.rules[r.name] = p.placeOf(name)
 			}
 		}
 		doc.rules = append(doc.rules, r)

@@ -125,6 +125,30 @@ func BenchmarkDecide100Rules(b *testing.B) {
 	}
 }
 
+func BenchmarkDecide100RulesOneCondition(b *testing.B) {
+	text := "version: 1\nrules:\n- {name: c, match: {service: github}, when: 'args.owner == \"acme\" && principal.tenant == \"default\"', then: deny}\n"
+	for i := range 99 {
+		text += fmt.Sprintf("- {name: r%d, match: {action: \"svc%d.*\", agent: [claude, \"ci-*\"]}, then: deny}\n", i, i)
+	}
+	schema := declared("github.list-pull-requests owner:string")
+	for name, match := range map[string]string{"typed": "{action: github.list-pull-requests}", "dynamic": "{service: github}"} {
+		p, err := policy.Compile(schema, policy.File{Name: "p", Data: []byte(strings.Replace(text, "{service: github}", match, 1))})
+		if err != nil {
+			b.Fatal(err)
+		}
+		_, q := hundred(b)
+		q.Args = runtime.Args{"owner": "other"}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if v := p.Decide(q); v.Failed {
+					b.Fatal(v.Reason)
+				}
+			}
+		})
+	}
+}
+
 // FuzzParse: any bytes are a policy with a digest, or problems with a place in
 // the file; what is parsed answers, and critical needs the file's own word.
 func FuzzParse(f *testing.F) {

@@ -1,12 +1,8 @@
 package policy
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/policy/condition"
 )
 
 // Policy is a compiled file. It is immutable and safe for concurrent use; nil
@@ -18,10 +14,15 @@ type Policy struct {
 	digest   string
 }
 
-// rule is one rule with its answer made in advance.
+// rule is one rule with its answer made in advance. Without an effect it only
+// adds its limit.
 type rule struct {
 	match   match
+	when    *condition.Condition // nil: the match is all
+	written string               // when, as a person wrote it
+	limit   *limit               // nil: none
 	verdict runtime.Verdict
+	file    string
 	line    int
 }
 
@@ -31,21 +32,11 @@ var _ runtime.Decider = (*Policy)(nil)
 // with no service are allowed, high asks a person, critical is denied.
 func Default() *Policy { return compile(newDocument()) }
 
-// Load reads and parses the file. A file that is not there is [Default]; one
-// that cannot be read or parsed is an error, [Problems] in the latter case.
-func Load(path string) (*Policy, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Default(), nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read policy: %w", err)
-	}
-	return Parse(path, data)
-}
-
 // Decide implements [runtime.Decider]. The verdict names the rule of the file
-// that decided, or "default:RISK".
+// that decided, or "default:RISK", and holds the limits of all rules that were
+// passed on the way. A rule whose condition cannot be judged denies, in every
+// mode; one whose condition looks at a body that was not read ends the search
+// with NeedBody.
 //
 // With mode report, rules that deny or ask are lifted: the search goes on as if
 // they were not there. When that ends in a milder effect than the first lifted
@@ -71,20 +62,30 @@ func (p *Policy) decide(q *runtime.Question, steps *[]Step) runtime.Verdict {
 	}
 	f := factsOf(q)
 	var lifted *rule
+	var limits []runtime.Limit
 	for i := range p.rules {
 		r := &p.rules[i]
-		failed := r.match.fails(&f)
-		lift := p.report && failed == matched && r.verdict.Effect != runtime.EffectAllow
+		found := r.look(&f, q)
+		lift := p.report && found.holds() && r.verdict.Effect != runtime.EffectAllow && r.verdict.Effect != ""
 		if steps != nil {
-			*steps = append(*steps, r.step(&f, failed, lift))
+			*steps = append(*steps, r.step(&f, found, lift))
+		}
+		if found.ends() {
+			return r.stopped(found)
+		}
+		if !found.holds() {
+			continue
+		}
+		if r.limit != nil {
+			limits = append(limits, r.limit.of(r.verdict.Rule, q))
 		}
 		switch {
-		case failed != matched:
+		case r.verdict.Effect == "":
 		case lift && lifted == nil:
 			lifted = r
 		case lift:
 		default:
-			return soften(r.verdict, lifted)
+			return soften(r.verdict, lifted, limits)
 		}
 	}
 	verdict, ok := p.defaults[q.Action.Risk]
@@ -94,11 +95,13 @@ func (p *Policy) decide(q *runtime.Question, steps *[]Step) runtime.Verdict {
 	if steps != nil {
 		*steps = append(*steps, defaultStep(verdict))
 	}
-	return soften(verdict, lifted)
+	return soften(verdict, lifted, limits)
 }
 
-// soften records that a lifted rule would have been stricter than the verdict.
-func soften(verdict runtime.Verdict, lifted *rule) runtime.Verdict {
+// soften adds the limits, and records that a lifted rule would have been
+// stricter than the verdict.
+func soften(verdict runtime.Verdict, lifted *rule, limits []runtime.Limit) runtime.Verdict {
+	verdict.Limits = limits
 	if lifted == nil || strictness(lifted.verdict.Effect) <= strictness(verdict.Effect) {
 		return verdict
 	}

@@ -1,24 +1,20 @@
 package policy
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// maxExpires is the longest an approval may stay open.
-const maxExpires = 7 * 24 * time.Hour
-
 // rule reads one rule and returns the node of its name, nil when it has none.
 func (p *parser) rule(n *yaml.Node) (r ruleDocument, name *yaml.Node) {
-	r.line = n.Line
+	r.file, r.line = p.file, n.Line
 	known := []string{"name", "match", "then", "reason", "approval", "when", "limit"}
+	var when *yaml.Node
 	seen := p.mapping(n, "a rule", known, func(key string, v *yaml.Node) {
 		switch key {
 		case "name":
@@ -27,23 +23,30 @@ func (p *parser) rule(n *yaml.Node) (r ruleDocument, name *yaml.Node) {
 			}
 		case "match":
 			p.match(v, &r)
+		case "when":
+			when = v
 		case "then":
 			r.then, _ = p.effect(v, "then")
 		case "reason":
 			r.reason = p.reason(v)
 		case "approval":
 			p.approval(v, &r)
+		case "limit":
+			p.limit(v, &r)
 		}
 	})
 	if seen == nil {
 		return r, nil
 	}
-	for _, later := range []string{"when", "limit"} {
-		if key := seen[later]; key != nil {
-			p.problem(key, "take the rule out until then: without its "+later+" it would mean something else",
-				"%s comes with a later version of kimbap", later)
-		}
+	if when != nil { // after match, which may name the action it is checked against
+		p.when(when, &r)
 	}
+	p.complete(n, seen, &r)
+	return r, name
+}
+
+// complete refuses a rule that lacks something, or says what has no meaning.
+func (p *parser) complete(n *yaml.Node, seen map[string]*yaml.Node, r *ruleDocument) {
 	for _, need := range []struct{ key, fix string }{
 		{"name", "name: what-it-is-for"},
 		{"match", "match: {action: \"service.*\"}, or match: {} for everything"},
@@ -53,10 +56,14 @@ func (p *parser) rule(n *yaml.Node) (r ruleDocument, name *yaml.Node) {
 			p.problem(n, need.fix, "the rule has no %s", need.key)
 		}
 	}
-	if key := seen["approval"]; key != nil && r.then != "" && r.then != runtime.EffectAsk {
+	if key := seen["approval"]; key != nil && (r.then == runtime.EffectAllow || r.then == runtime.EffectDeny) {
 		p.problem(key, "write then: require_approval, or leave approval out", "approval says nothing in a rule with then: %s", r.then)
+	} else if key != nil && seen["then"] == nil && seen["limit"] != nil {
+		p.problem(key, "add then: require_approval, or leave approval out", "approval says nothing in a rule without then")
 	}
-	return r, name
+	if key := seen["limit"]; key != nil && r.then == runtime.EffectDeny {
+		p.problem(key, "leave limit out", "limit says nothing in a rule with then: deny")
+	}
 }
 
 // ruleName reads the name. "scope" is what a verdict says when the token's
@@ -78,7 +85,7 @@ func (p *parser) ruleName(v *yaml.Node, r *ruleDocument) bool {
 	return true
 }
 
-// match reads the conditions.
+// match reads the tests.
 func (p *parser) match(n *yaml.Node, r *ruleDocument) {
 	names := fieldNames()
 	p.mapping(n, "match", names[:], func(key string, v *yaml.Node) {
@@ -118,41 +125,4 @@ func (p *parser) reason(v *yaml.Node) string {
 		p.problem(v, "use > instead of | for several lines", "a reason is one line of at most 500 bytes")
 	}
 	return text
-}
-
-// approval reads the terms of require_approval.
-func (p *parser) approval(n *yaml.Node, r *ruleDocument) {
-	seen := p.mapping(n, "approval", []string{"expires", "by", "count"}, func(key string, v *yaml.Node) {
-		switch key {
-		case "expires":
-			p.expires(v, r)
-		case "count":
-			switch {
-			case v.ShortTag() != "!!int" || strings.Trim(v.Value, "0123456789") != "" || strings.Trim(v.Value, "0") == "":
-				p.problem(v, "count: 1", "count is not a number of people")
-			case v.Value != "1":
-				p.problem(v, "count: 1", "approval by several people comes with a later version of kimbap")
-			}
-		}
-	})
-	if by := seen["by"]; by != nil {
-		p.problem(by, "leave by out: every operator may decide", "choosing who may approve comes with a later version of kimbap")
-	}
-}
-
-func (p *parser) expires(v *yaml.Node, r *ruleDocument) {
-	if v.Kind == yaml.ScalarNode && v.ShortTag() == "!!int" {
-		p.problem(v, fmt.Sprintf("expires: %sm", v.Value), "expires needs a unit")
-		return
-	}
-	text, ok := p.word(v, "expires")
-	if !ok {
-		return
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < time.Second || d > maxExpires {
-		p.problem(v, "expires: 15m", "expires is not a duration from 1s to 168h")
-		return
-	}
-	r.expires = d
 }

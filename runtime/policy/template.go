@@ -48,10 +48,21 @@ mode: enforce
 #     then: require_approval
 #     approval: {expires: 15m}
 #
+#   - name: no-deletes-in-production
+#     match: {action: "*.delete-*"}
+#     when: args.?env.orValue("") == "production"
+#     then: deny
+#     reason: deletes in production go through the release process
+#
+#   - name: polite
+#     match: {service: github}
+#     limit: {rate: 60/m, burst: 20, per: agent}
+#
 #   - name: no-pastebins
 #     match: {host: ["pastebin.com", "*.internal.example"]}
 #     then: deny
 #     reason: data does not leave this way
 #
-# Fields of a match: action, agent, role, host, risk, service, surface, method, tenant.
+# Fields of a match: action, agent, role, group, host, risk, service, surface,
+# method, tenant. Conditions (when) are CEL; see docs/policy.md.
 `

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -23,6 +24,7 @@ type Stages struct {
 	OnIdentify   func(runtime.Caller) (runtime.Principal, error)
 	OnResolve    func(*runtime.Request) (*runtime.Action, runtime.Args, error)
 	OnDecide     func(runtime.Question) runtime.Verdict
+	OnTake       func(context.Context, []runtime.Limit, time.Time) error
 	OnIntent     func(context.Context, *runtime.Record) error
 	OnAwait      func(context.Context, *runtime.Call, runtime.Verdict) (runtime.Ticket, error)
 	OnFinish     func(context.Context, runtime.Ticket, error) error
@@ -40,6 +42,7 @@ var (
 	_ runtime.Identifier = (*Stages)(nil)
 	_ runtime.Resolver   = (*Stages)(nil)
 	_ runtime.Decider    = (*Stages)(nil)
+	_ runtime.Limiter    = (*Stages)(nil)
 	_ runtime.Approver   = (*Stages)(nil)
 	_ runtime.Vault      = (*Stages)(nil)
 	_ runtime.Backend    = (*Stages)(nil)
@@ -52,7 +55,7 @@ func (s *Stages) Options() runtime.Options {
 	clock, ids := NewClock(), 0
 	var mu sync.Mutex
 	return runtime.Options{
-		Identity: s, Services: s, Policy: s, Approvals: s, Vault: s,
+		Identity: s, Services: s, Policy: s, Limits: s, Approvals: s, Vault: s,
 		Backends: map[string]runtime.Backend{"test": s}, Trail: s, Clock: clock.Now,
 		NewID: func() string {
 			mu.Lock()
@@ -85,7 +88,7 @@ func (s *Stages) note(event string) {
 }
 
 // Events returns the names of the calls so far: ready, identify, resolve,
-// decide, intent, await, credential, execute, finish, outcome.
+// decide, take, intent, await, credential, execute, finish, outcome.
 func (s *Stages) Events() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,6 +143,15 @@ func (s *Stages) Decide(q runtime.Question) runtime.Verdict {
 		return s.OnDecide(q)
 	}
 	return runtime.Verdict{Effect: runtime.EffectAllow, Rule: "default:low"}
+}
+
+// Take implements [runtime.Limiter].
+func (s *Stages) Take(ctx context.Context, limits []runtime.Limit, now time.Time) error {
+	s.note("take")
+	if s.OnTake != nil {
+		return s.OnTake(ctx, limits, now)
+	}
+	return nil
 }
 
 // Intent implements [runtime.Trail].

@@ -85,15 +85,17 @@ const (
 // Connections are shared by all tenants. That mixes nothing: an exchange leaves
 // no state on an HTTP/1.1 connection (there is no cookie jar and no cache),
 // except for NTLM and Negotiate, which authenticate the connection itself; a
-// request with one of those gets a connection of its own. Bytes that nobody
+// request with one of those gets a connection of its own. Streams of HTTP/2 do
+// not see each other. Bytes that nobody
 // asked for close a connection before anyone else can take them (link.go).
 type Backend struct {
 	o          Options
 	doors      map[trust]*door
-	transports map[trust]*http.Transport
-	racks      racks     // the relay engine's connections that are not in use
-	buffers    sync.Pool // of *[]byte, bufferSize long
-	heads      sync.Pool // of *[]byte
+	transports map[trust]*http.Transport // of net/http, for HTTP/1.1
+	pool       *pool                     // of HTTP/2
+	racks      racks                     // the relay engine's connections that are not in use
+	buffers    sync.Pool                 // of *[]byte, bufferSize long
+	heads      sync.Pool                 // of *[]byte
 	matchers   matchers
 }
 
@@ -132,20 +134,28 @@ func New(o Options) (*Backend, error) {
 	default:
 		return nil, fmt.Errorf("rest: unknown engine %q", o.Engine)
 	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
 	b := &Backend{o: o, racks: racks{most: int64(o.IdleConnections)}, doors: map[trust]*door{}, transports: map[trust]*http.Transport{}}
 	for _, t := range []trust{{false, false}, {false, true}, {true, false}, {true, true}} {
-		b.transports[t] = b.transport(t)
+		d := &door{o: &b.o, trust: t, tls: b.o.TLS.Clone()}
+		d.tls.MinVersion = max(o.TLS.MinVersion, tls.VersionTLS12)
+		b.doors[t], b.transports[t] = d, b.transport(d)
+	}
+	var err error
+	if b.pool, err = newPool(&b.o, b.doors); err != nil {
+		return nil, fmt.Errorf("rest: HTTP/2: %w", err)
+	}
+	for _, d := range b.doors {
+		d.pool = b.pool
 	}
 	return b, nil
 }
 
 // transport is net/http's client side without its conveniences. HTTP/2 stays
-// off: its header table and framing would not give back the fields as written.
-func (b *Backend) transport(t trust) *http.Transport {
-	d := &door{o: &b.o, trust: t, tls: b.o.TLS.Clone()}
-	b.doors[t] = d
-	d.tls.MinVersion = max(d.tls.MinVersion, tls.VersionTLS12)
-	d.tls.NextProtos = []string{"http/1.1"}
+// off: which protocol a connection speaks, and who gets it, is the pool's to say.
+func (b *Backend) transport(d *door) *http.Transport {
 	return &http.Transport{
 		Proxy:                  nil,
 		DialContext:            d.cleartext,
@@ -183,6 +193,7 @@ func (b *Backend) Close() {
 		t.CloseIdleConnections()
 	}
 	b.racks.empty()
+	b.pool.close()
 }
 
 // Execute implements [runtime.Backend]. Used is set once the request may have

@@ -26,14 +26,15 @@ type exchange struct {
 	result  *runtime.Result
 	witness *witness // nil: nobody compares
 
-	conn      atomic.Pointer[link] // the connection in use
-	connected bool                 // so is one of the relay engine
-	form      *runtime.Form        // how the upstream wrote the head; nil: not known
-	sent      *upload
+	conn    atomic.Pointer[link] // net/http's HTTP/1.1 connection in use
+	reached bool                 // or another one was
+	way     way                  // where the next try goes, when that is known
+	form    *runtime.Form        // how the upstream wrote the head; nil: not known
+	sent    *upload
 
 	mu       sync.Mutex
 	answered bool  // no 1xx may be passed on any more
-	interim  int   // 1xx passed on
+	interim  int   // 1xx so far
 	broken   error // of passing one on
 }
 
@@ -42,7 +43,9 @@ func (x *exchange) run(ctx context.Context) error {
 	x.sent = &upload{src: x.message.body}
 	defer x.settleUpload()
 	if x.b.relays(x.message) {
-		return x.relay(ctx)
+		if carried, err := x.relay(ctx); carried {
+			return err
+		}
 	}
 	parent := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -59,6 +62,9 @@ func (x *exchange) run(ctx context.Context) error {
 	}
 	body := &clocked{src: resp.Body, idle: x.b.o.IdleTimeout, timer: time.AfterFunc(x.b.o.IdleTimeout, func() { cancel(errIdle) })}
 	defer body.timer.Stop()
+	if bare, ok := x.out.(runtime.Bare); ok && resp.ProtoMajor == 2 && resp.ContentLength == 0 {
+		bare.NoBody()
+	}
 	if err := x.answer(resp, body); err != nil {
 		return x.failure(parent, ctx, err)
 	}
@@ -75,21 +81,68 @@ func (x *exchange) settleUpload() {
 	}
 }
 
-// roundTrip sends the message, once more when the connection had gone stale
-// before the first byte left and nothing of a streamed body was asked for.
+// roundTrip sends the message on the connection the pool finds, and on another
+// one when that took nothing of it.
 func (x *exchange) roundTrip(ctx context.Context) (*http.Response, error) {
 	const tries = 3
-	transport := x.b.transports[trustOf(x.call, x.message.authority)]
-	ctx = httptrace.WithClientTrace(ctx, x.trace())
 	defer x.settle()
 	silence(x.message.header)
+	m, t := x.message, trustOf(x.call, x.message.authority)
+	if m.scheme != "https" || m.upgrade != "" || ownsConnection(m.header) {
+		return x.overH1(ctx, t, &wish{onlyH1: true})
+	}
+	for try := 1; ; try++ {
+		w, err := x.find(ctx, origin{t, m.authority})
+		if err != nil {
+			return nil, err
+		}
+		var resp *http.Response
+		var again bool
+		if w.peer != nil {
+			resp, again, err = x.overH2(ctx, w.peer)
+			again = again && (m.whole != nil || x.sent.fresh())
+		} else {
+			own := &wish{mirror: m.mirror}
+			own.fresh.Store(w.fresh)
+			resp, err = x.overH1(ctx, t, own)
+			again = errors.Is(err, errSpeaksH2)
+		}
+		if err == nil || !again || try == tries || ctx.Err() != nil {
+			return resp, err
+		}
+	}
+}
+
+// find returns the way to the origin: the one that is known already, once.
+func (x *exchange) find(ctx context.Context, o origin) (way, error) {
+	if w := x.way; w.peer != nil {
+		x.way = way{}
+		return w, nil
+	}
+	if x.message.mirror && !x.b.pool.onlyH2(o) {
+		return way{}, nil
+	}
+	return x.b.pool.find(ctx, o)
+}
+
+// overH1 sends the message with net/http, once more when the connection had
+// gone stale before the first byte left and nothing of a streamed body was
+// asked for.
+func (x *exchange) overH1(ctx context.Context, t trust, own *wish) (*http.Response, error) {
+	const tries = 3
+	ctx = context.WithValue(httptrace.WithClientTrace(ctx, x.trace()), wishKey{}, own)
+	defer func() {
+		if left := own.fresh.Swap(nil); left != nil { // an idle one was there before it
+			_ = left.Close()
+		}
+	}()
 	for try := 1; ; try++ {
 		request, err := x.message.request(ctx, x.sent)
 		if err != nil {
 			return nil, err
 		}
 		x.conn.Store(nil)
-		resp, err := transport.RoundTrip(request)
+		resp, err := x.b.transports[t].RoundTrip(request)
 		if err == nil {
 			return resp, x.broke(resp)
 		}
@@ -130,12 +183,15 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 func (x *exchange) information(status int, header textproto.MIMEHeader) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.answered || status == http.StatusContinue {
-		return nil // the surface says 100 itself, when the body is first read
+	if x.answered {
+		return nil
 	}
 	if x.interim++; x.interim > informationLimit {
 		x.broken = errors.New("too many 1xx answers")
 		return x.broken
+	}
+	if status == http.StatusContinue {
+		return nil // the surface says it itself, when the body is first read
 	}
 	h := x.cleanAnswer(http.Header(header).Clone(), status)
 	x.scrubHead(h)

@@ -115,15 +115,17 @@ func silence(h http.Header) {
 // cleanAnswer copies the fields of an answer that are for the caller.
 func (x *exchange) cleanAnswer(h http.Header, status int) http.Header {
 	named := tokens(values(h, "Connection"))
+	slices.Sort(named) // an upstream may name very many
 	out := make(http.Header, len(h)+1)
 	for name, list := range h {
 		folded := fold(name)
+		_, hop := slices.BinarySearch(named, folded)
 		switch {
 		case slices.Contains(hopFields[:], folded):
 			x.declare(runtime.ChangeHop, name)
 		case strings.HasPrefix(folded, "proxy-"):
 			x.declare(runtime.ChangeProxy, name)
-		case slices.Contains(named, folded):
+		case hop:
 			x.declare(runtime.ChangeNamed, name)
 		case folded == "content-length" && (status < 200 || status == http.StatusNoContent):
 			x.declare(runtime.ChangeFraming, name)

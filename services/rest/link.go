@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,6 +27,7 @@ type door struct {
 	o     *Options
 	trust trust
 	tls   *tls.Config
+	pool  *pool // of HTTP/2 connections
 }
 
 func (d *door) dial(ctx context.Context, authority string) (net.Conn, *link, error) {
@@ -54,29 +56,115 @@ func (d *door) cleartext(ctx context.Context, _, authority string) (net.Conn, er
 	return l, nil
 }
 
-// secure dials and shakes hands for https.
+// Protocols of the ALPN extension (RFC 7301, RFC 9113 section 3.2).
+const (
+	protocolH2 = "h2"
+	protocolH1 = "http/1.1"
+)
+
+// wish is what an exchange wants of the connection that net/http dials for it.
+type wish struct {
+	onlyH1 bool                 // HTTP/2 would not do
+	mirror bool                 // see message.mirror
+	fresh  atomic.Pointer[link] // dialled already, for the first to take it; may be nil
+}
+
+type wishKey struct{}
+
+// secure dials for net/http, which speaks HTTP/1.1 on what it gets. A
+// connection that turns out to be one of HTTP/2 goes to the pool.
 func (d *door) secure(ctx context.Context, _, authority string) (net.Conn, error) {
+	w, ok := ctx.Value(wishKey{}).(*wish)
+	if !ok {
+		w = &wish{onlyH1: true}
+	}
+	if fresh := w.fresh.Swap(nil); fresh != nil {
+		return fresh, nil
+	}
+	var l *link
+	var err error
+	if w.onlyH1 {
+		l, err = d.shake(ctx, authority, protocolH1)
+	} else {
+		l, err = d.open(ctx, authority, w.mirror)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// open dials for a request over HTTP/1.1. A connection that becomes one of
+// HTTP/2 goes to the pool, and the error is errSpeaksH2. Mirror says that the
+// caller speaks HTTP/1.1: then HTTP/2 is offered only to a server that has
+// chosen nothing, since it may know nothing else.
+func (d *door) open(ctx context.Context, authority string, mirror bool) (*link, error) {
+	o := origin{d.trust, authority}
+	if mirror && !d.pool.onlyH2(o) {
+		l, err := d.shake(ctx, authority, protocolH1)
+		switch {
+		case err == nil && (l.protocol == protocolH1 || d.pool.speaksH1(o)):
+			return l, nil
+		case err == nil:
+			_ = l.Close()
+		case !choseNothing(err):
+			return nil, err
+		}
+	}
+	l, err := d.shake(ctx, authority, protocolH2, protocolH1)
+	if err != nil {
+		return nil, err
+	}
+	if l.protocol != protocolH2 {
+		d.pool.noteH1(o)
+		return l, nil
+	}
+	if err := d.pool.adopt(o, l); err != nil {
+		return nil, err
+	}
+	if mirror {
+		d.pool.noteOnlyH2(o)
+	}
+	return nil, errSpeaksH2
+}
+
+// choseNothing reports whether a server ended the handshake because it speaks
+// none of the protocols it was offered (RFC 7301 section 3.2). crypto/tls has no
+// name for the alert.
+func choseNothing(err error) bool {
+	return strings.Contains(err.Error(), "no application protocol")
+}
+
+// shake dials and shakes hands for https, offering the protocols.
+func (d *door) shake(ctx context.Context, authority string, protocols ...string) (*link, error) {
 	conn, l, err := d.dial(ctx, authority)
 	if err != nil {
 		return nil, err
 	}
-	secured, err := d.handshake(ctx, conn, authority)
-	if err != nil {
-		return nil, err
+	cfg := d.tls.Clone()
+	cfg.ServerName = hostOf(authority)
+	cfg.NextProtos = protocols
+	secured := tls.Client(conn, cfg)
+	ctx, cancel := context.WithTimeout(ctx, d.o.DialTimeout)
+	defer cancel()
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, tlsFailure{err}
 	}
-	l.Conn = secured
+	l.Conn, l.protocol = secured, secured.ConnectionState().NegotiatedProtocol
 	return l, nil
 }
 
-// link is one upstream connection. It knows whether an exchange is under way,
+// link is one upstream connection of HTTP/1.1. It knows whether an exchange is under way,
 // because net/http alone lends a connection to the next request before it has
 // looked whether bytes follow the answer before; the next one, of another
 // tenant perhaps, would take them for its own.
 type link struct {
 	net.Conn
-	address string
-	private bool
-	idle    time.Duration
+	address  string
+	private  bool
+	protocol string // that TLS negotiated; "" for none
+	idle     time.Duration
 
 	mu      sync.Mutex
 	settled sync.Cond

@@ -3,6 +3,7 @@ package rest
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"net/url"
@@ -51,7 +52,7 @@ func newMatcher(secret, basic, user string) *matcher {
 	for _, p := range m.patterns {
 		m.begins[p[0]] = true
 		for end := block; end <= m.min; end++ {
-			slot := &m.shift[hash(p[end-block:])]
+			slot := &m.shift[hash(uint32(p[end-1])<<24|uint32(p[end-2])<<16|uint32(p[end-3])<<8)]
 			*slot = min(*slot, uint8(min(m.min-end, 255)))
 		}
 	}
@@ -63,16 +64,18 @@ func (m *matcher) names(name string) bool {
 	return m != nil && strings.Contains(strings.ToLower(name), m.literal)
 }
 
-func hash(b []byte) uint32 {
-	v := uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16
-	return v * 0x9E3779B1 >> (32 - shiftBits)
-}
+// hash is the slot of a block, the upper three bytes of a little-endian word.
+func hash(word uint32) uint32 { return word >> 8 * 0x9E3779B1 >> (32 - shiftBits) }
+
+// wordBefore ends at end, with the last block in its upper bytes. There are at
+// least four bytes, as many as the shortest pattern has.
+func wordBefore(text []byte, end int) uint32 { return binary.LittleEndian.Uint32(text[end-4 : end]) }
 
 // next returns where the first match at or after from starts, and how long it
 // is; -1 when there is none.
 func (m *matcher) next(text []byte, from int) (at, length int) {
 	for end := from + m.min; end <= len(text); {
-		if s := m.shift[hash(text[end-block:])]; s > 0 {
+		if s := m.shift[hash(wordBefore(text, end))]; s > 0 {
 			end += int(s)
 			continue
 		}

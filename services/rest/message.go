@@ -32,6 +32,7 @@ type message struct {
 	private           []string
 	scrub             *matcher // nil: no stored credential goes out
 	used              runtime.CredentialUse
+	mirror            bool            // the caller speaks HTTP/1.1, and so shall we, if the upstream does
 	result            *runtime.Result // where changes are declared
 }
 
@@ -49,6 +50,7 @@ func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message,
 		scheme: t.Scheme, authority: t.Authority, method: t.Method, target: t.Path,
 		header: cleanRequest(raw.Header, call.Action, result),
 		order:  raw.Order,
+		mirror: strings.HasPrefix(raw.Proto, "HTTP/1."),
 		length: raw.ContentLength, body: raw.Body, trailer: raw.Trailer,
 	}
 	m.declare(runtime.ChangeHost, "Host")

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/textproto"
-	"time"
 
 	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -29,29 +28,68 @@ func (b *Backend) relays(m *message) bool {
 	return b.o.Engine == EngineRelay && m.upgrade == "" && !ownsConnection(m.header)
 }
 
-// relay sends the message and gives the answer to the responder. It tries again
-// on another connection when one that was kept turns out to be dead and nothing
-// can have been seen of a request that may not be repeated.
-func (x *exchange) relay(ctx context.Context) error {
-	s := spot{trustOf(x.call, x.message.authority), x.message.scheme, x.message.authority}
-	for {
-		w := x.b.racks.take(s)
-		if w == nil {
-			var err error
-			if w, err = x.b.dialWire(ctx, s); err != nil {
-				return x.failure(ctx, ctx, err)
-			}
+// relay sends the message and gives the answer to the responder. It tries once
+// more, on a fresh connection, when one that was kept turns out to be dead and
+// nothing can have been seen of a request that may not be repeated. Not carried
+// is a message whose way, in x.way, is over HTTP/2.
+func (x *exchange) relay(ctx context.Context) (carried bool, err error) {
+	if !x.message.writable() {
+		return true, x.failure(ctx, ctx, errField) // before anything is dialled or noted as used
+	}
+	s := spot{origin{trustOf(x.call, x.message.authority), x.message.authority}, x.message.scheme}
+	for first := true; ; first = false {
+		w, err := x.wire(ctx, s, first)
+		if err != nil {
+			return true, x.failure(ctx, ctx, err)
 		}
-		x.connected = true
+		if w == nil {
+			return false, nil
+		}
+		x.reached = true
 		x.result.Address, x.result.Private, x.result.Used = w.address, w.private, x.message.used
 		again, err := x.over(ctx, w)
 		if err == nil {
-			return nil
+			return true, nil
 		}
 		if !again || ctx.Err() != nil {
-			return x.failure(ctx, ctx, err)
+			return true, x.failure(ctx, ctx, err)
 		}
 	}
+}
+
+// wire returns a wire that was kept, if one may be, or dials one. It returns nil
+// when the way is over HTTP/2. A caller of HTTP/1.1 gets what it would have got
+// without us: HTTP/1.1, of every upstream that speaks it.
+func (x *exchange) wire(ctx context.Context, s spot, kept bool) (*wire, error) {
+	const dials = 4
+	asks := s.scheme == "https" && !x.message.mirror
+	for range dials {
+		if !asks && kept {
+			if w := x.b.racks.take(s); w != nil {
+				return w, nil
+			}
+		}
+		if asks || s.scheme == "https" && x.b.pool.onlyH2(s.origin) {
+			found, err := x.b.pool.find(ctx, s.origin)
+			if err != nil || found.peer != nil {
+				x.way = found
+				return nil, err
+			}
+			if found.fresh != nil {
+				return x.b.newWire(found.fresh, s), nil
+			}
+			if kept {
+				if w := x.b.racks.take(s); w != nil {
+					return w, nil
+				}
+			}
+		}
+		w, err := x.b.dialWire(ctx, s, x.message.mirror)
+		if !errors.Is(err, errSpeaksH2) {
+			return w, err
+		}
+	}
+	return nil, errors.New("the upstream changes its protocol with every connection")
 }
 
 // over is one try over one wire. Again says that the next may be made: the wire
@@ -67,25 +105,46 @@ func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 		}
 	}()
 	sent, werr := x.dispatch(w)
-	if errors.Is(werr, errField) {
-		return false, werr
-	}
 	defer x.abandon(w, sent)
-	w.readWithin(x.b.o.HeaderTimeout)
+	if sent == nil {
+		w.readWithin(x.b.o.HeaderTimeout)
+	}
 	head, first, err := x.receive(w) // also after a write that failed: an early answer says why
+	sent.came(w)
 	if err != nil {
+		again = w.used && !first && !late(err) && x.repeatable()
 		if werr != nil {
 			err = werr
 		}
-		return w.used && !first && x.repeatable(), err
+		return again, err
 	}
 	body := x.bodyOf(w, &head)
 	resp := x.response(&head, body)
 	if err := x.answer(resp, &idled{x: x, w: w, body: body, resp: resp}); err != nil {
 		return false, err
 	}
-	whole = werr == nil && x.settled(sent) && !head.Close && (body == nil || body.Ended() && (head.Chunked || head.Length >= 0))
+	whole = werr == nil && x.settled(sent) && lasts(&head, body)
 	return false, nil
+}
+
+// late reports whether the time ran out: a connection that is silent is not
+// dead, and its other end may be at work on the request.
+func late(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// lasts reports whether the connection can be used after this answer. A 204 that
+// announces a body is from a server that may send it, late enough to be taken
+// for the next answer.
+func lasts(head *http1.Response, body *http1.Body) bool {
+	switch {
+	case head.Close:
+		return false
+	case body == nil:
+		return head.Status != http.StatusNoContent || !head.Chunked && head.Length <= 0
+	}
+	return body.Ended() && (head.Chunked || head.Length >= 0)
 }
 
 // repeatable reports whether the message may be sent twice: nothing that
@@ -99,109 +158,6 @@ func (x *exchange) repeatable() bool {
 		return true
 	}
 	return false
-}
-
-// sending is a streamed body on its way, in a goroutine of its own. Nil: all
-// was written before the answer was waited for.
-type sending struct{ done chan struct{} }
-
-// finished reports whether the body has left to its end.
-func (s *sending) finished() bool {
-	if s == nil {
-		return true
-	}
-	select {
-	case <-s.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// settled is finished for a body whose last byte was taken from the caller: the
-// upstream may have it, and answer, before its sender has returned.
-func (x *exchange) settled(s *sending) bool {
-	if s.finished() {
-		return true
-	}
-	if !x.sent.exhausted() {
-		return false
-	}
-	late := time.NewTimer(settleTime)
-	defer late.Stop()
-	select {
-	case <-s.done:
-		return true
-	case <-late.C:
-		return false
-	}
-}
-
-// settleTime is that long at most: the client waits for the end of its answer.
-const settleTime = 50 * time.Millisecond
-
-// abandon ends a body that is still on its way. The wire is of no use then.
-func (x *exchange) abandon(w *wire, s *sending) {
-	if s == nil || s.finished() {
-		return
-	}
-	x.result.BytesOut, _ = x.sent.stop()
-	w.cut()
-}
-
-// dispatch writes head and body. A body that is streamed goes on in the
-// background; then the result is not nil, with or without an error.
-func (x *exchange) dispatch(w *wire) (*sending, error) {
-	m := x.message
-	w.writeWithin(x.b.o.IdleTimeout)
-	buf := x.b.head()
-	defer x.b.returnHead(buf)
-	head, err := m.appendHead((*buf)[:0])
-	if err != nil {
-		return nil, err
-	}
-	*buf = head
-	w.watch(x.witness)
-	switch {
-	case m.body == nil:
-		_, err = w.conn.Write(head)
-		return nil, err
-	case m.whole != nil && m.length >= 0:
-		return nil, x.writeWhole(w, buf)
-	}
-	if _, err := w.conn.Write(head); err != nil {
-		return nil, err
-	}
-	s := &sending{done: make(chan struct{})}
-	go x.stream(w, s)
-	return s, nil
-}
-
-// writeWhole writes a head and a body in memory, together when they are small.
-func (x *exchange) writeWhole(w *wire, head *[]byte) error {
-	body := x.message.whole
-	x.sent.note(int64(len(body)))
-	if len(*head)+len(body) <= wireBuffer*4 {
-		*head = append(*head, body...)
-		_, err := w.conn.Write(*head)
-		return err
-	}
-	if _, err := w.conn.Write(*head); err != nil {
-		return err
-	}
-	_, err := w.conn.Write(body)
-	return err
-}
-
-// stream passes the caller's body on as it comes. On the caller's failure the
-// wire is cut: the upstream must not take what it got for the whole.
-func (x *exchange) stream(w *wire, s *sending) {
-	err := x.b.withBuffer(func(buf []byte) error { return x.streamBody(w, buf) })
-	if err != nil {
-		w.cut()
-		return // not finished
-	}
-	close(s.done)
 }
 
 // head lends a buffer for a head.
@@ -221,68 +177,6 @@ func (b *Backend) returnHead(buf *[]byte) {
 	clear((*buf)[:len(*buf)])
 	*buf = (*buf)[:0]
 	b.heads.Put(buf)
-}
-
-// chunkRoom is the room for a chunk's size line before its data and the line
-// end behind it, in bytes.
-const chunkRoom = 16
-
-func (x *exchange) streamBody(w *wire, buf []byte) error {
-	m, left := x.message, x.message.length
-	for {
-		room := buf[chunkRoom : len(buf)-chunkRoom]
-		n, err := x.sent.Read(room)
-		if n > 0 {
-			out := room[:n]
-			if m.length < 0 {
-				out = frameChunk(buf, n)
-			} else if left -= int64(n); left < 0 {
-				return errLength
-			}
-			_ = w.conn.SetWriteDeadline(time.Now().Add(x.b.o.IdleTimeout))
-			if _, werr := w.conn.Write(out); werr != nil {
-				return werr
-			}
-		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if m.length >= 0 {
-		if left != 0 {
-			return errLength
-		}
-		return nil
-	}
-	var trailer http.Header
-	if m.trailer != nil {
-		trailer = cleanTrailer(m.trailer(), x.sent.drop, m.private...)
-		if !writable(trailer) {
-			return errField
-		}
-	}
-	_, err := w.conn.Write(http1.AppendLastChunk(buf[:0], trailer))
-	return err
-}
-
-// frameChunk makes a chunk of the n bytes that stand chunkRoom into buf.
-func frameChunk(buf []byte, n int) []byte {
-	const digits = "0123456789abcdef"
-	at := chunkRoom - 2
-	buf[at], buf[at+1] = '\r', '\n'
-	for size := n; ; size >>= 4 {
-		at--
-		buf[at] = digits[size&15]
-		if size < 16 {
-			break
-		}
-	}
-	end := chunkRoom + n
-	buf[end], buf[end+1] = '\r', '\n'
-	return buf[at : end+2]
 }
 
 // receive reads heads up to that of the final answer. First says that something
@@ -305,6 +199,7 @@ func (x *exchange) receive(w *wire) (head http1.Response, first bool, err error)
 			}
 			return head, first, err
 		}
+		clear(*buf)                                                       // the next may be shorter
 		_ = x.information(head.Status, textproto.MIMEHeader(head.Header)) // keeps its error in broken
 		if x.broken != nil {
 			return head, first, x.broken
@@ -329,7 +224,7 @@ func (x *exchange) response(head *http1.Response, body *http1.Body) *http.Respon
 		x.result.Scrubbed += m.mask(text)
 		reason = string(text)
 	}
-	x.form = &runtime.Form{Reason: reason, Order: head.Order, Ready: body != nil && body.Buffered() > 0}
+	x.form = &runtime.Form{Reason: reason, Order: head.Order, Ready: body != nil && body.Ready()}
 	r := &http.Response{StatusCode: head.Status, Header: head.Header, Body: http.NoBody}
 	if body != nil {
 		r.Body = io.NopCloser(nil)
@@ -356,7 +251,7 @@ func (i *idled) Read(p []byte) (int, error) {
 	if i.body == nil {
 		return 0, io.EOF
 	}
-	if i.body.Buffered() == 0 {
+	if i.body.Waits() {
 		i.w.readWithin(i.x.b.o.IdleTimeout)
 	}
 	n, err := i.body.Read(p)

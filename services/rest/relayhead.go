@@ -20,12 +20,12 @@ var (
 	}
 )
 
-// appendHead writes the request head (RFC 9112 section 3), in the caller's
-// order where that is known.
-func (m *message) appendHead(dst []byte) ([]byte, error) {
-	if !http1.IsToken(m.method) || !writable(m.header) {
-		return dst, errField
-	}
+// writable reports whether method and fields stay within their lines.
+func (m *message) writable() bool { return http1.IsToken(m.method) && writable(m.header) }
+
+// appendHead writes the request head (RFC 9112 section 3) of a message that is
+// writable, in the caller's order where that is known.
+func (m *message) appendHead(dst []byte) []byte {
 	dst = append(append(dst, m.method...), ' ')
 	dst = append(append(dst, m.target...), " HTTP/1.1\r\n"...)
 	fields := m.header
@@ -47,7 +47,7 @@ func (m *message) appendHead(dst []byte) ([]byte, error) {
 			dst = http1.AppendField(dst, "Trailer", strings.Join(names, ", "))
 		}
 	}
-	return append(dst, "\r\n"...), nil
+	return append(dst, "\r\n"...)
 }
 
 // framing is the field that says where the body ends.

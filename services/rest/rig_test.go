@@ -63,13 +63,17 @@ type rig struct {
 	backend *rest.Backend
 	dialer  *dialer
 	scheme  string
+	proto   string // that callers speak
 }
 
 func newRig(t testing.TB, o servicestest.Options, edit ...func(*rest.Options)) *rig {
 	t.Helper()
-	r := &rig{Upstream: servicestest.New(t, o), dialer: &dialer{}, scheme: "https"}
+	r := &rig{Upstream: servicestest.New(t, o), dialer: &dialer{}, scheme: "https", proto: "HTTP/1.1"}
 	if o.Cleartext {
 		r.scheme = "http"
+	}
+	if o.H2 != nil {
+		r.proto = "HTTP/2.0"
 	}
 	options := rest.Options{
 		Dialer: r.dialer, TLS: &tls.Config{RootCAs: r.Roots()}, Clock: time.Now,
@@ -98,7 +102,7 @@ func (r *rig) call(method, path string, fields ...string) *runtime.Call {
 			Surface: runtime.SurfaceProxy,
 			Caller:  runtime.Caller{Peer: runtime.Peer{Owner: true}},
 			Target:  runtime.Target{Scheme: r.scheme, Authority: r.Authority, Method: method, Path: path},
-			Raw:     &runtime.Raw{Proto: "HTTP/1.1", Header: header},
+			Raw:     &runtime.Raw{Proto: r.proto, Header: header},
 		},
 		Action: &runtime.Action{
 			Ref: "test.act", Service: "test", WebSocket: true, Backend: "rest",

@@ -12,11 +12,10 @@ import (
 	"time"
 )
 
-// spot is what upstream connections are shared by: those dialled under one
-// trust are not lent to another.
+// spot is what upstream connections of the relay engine are shared by.
 type spot struct {
-	trust             trust
-	scheme, authority string
+	origin
+	scheme string
 }
 
 // wire is one upstream connection of the relay engine. One exchange uses it at
@@ -39,34 +38,46 @@ type wire struct {
 // wireBuffer is the size of a wire's reader, in bytes. Larger reads go past it.
 const wireBuffer = 4 << 10
 
-// dialWire opens a connection, secured for https.
-func (b *Backend) dialWire(ctx context.Context, s spot) (*wire, error) {
+// dialWire opens a connection, secured for https. Mirror and errSpeaksH2 are as
+// in [door.open].
+func (b *Backend) dialWire(ctx context.Context, s spot, mirror bool) (*wire, error) {
 	d := b.doors[s.trust]
+	if s.scheme == "https" {
+		l, err := d.open(ctx, s.authority, mirror)
+		if err != nil {
+			return nil, err
+		}
+		return b.newWire(l, s), nil
+	}
 	conn, l, err := d.dial(ctx, s.authority)
 	if err != nil {
 		return nil, err
 	}
-	w := &wire{conn: conn, spot: s, address: l.address, private: l.private}
-	if socket, ok := conn.(syscall.Conn); ok {
-		if w.raw, err = socket.SyscallConn(); err != nil {
-			w.raw = nil
-		}
-	}
-	switch {
-	case s.scheme == "https":
-		if w.conn, err = d.handshake(ctx, conn, s.authority); err != nil {
-			return nil, err
-		}
-		w.secure = true
-	case s.trust.loopback && !isLoopback(l.address):
+	if s.trust.loopback && !isLoopback(l.address) {
 		_ = conn.Close()
 		return nil, fmt.Errorf("the name of a loopback service leads elsewhere")
+	}
+	l.Conn = conn
+	return b.newWire(l, s), nil
+}
+
+// newWire makes a wire of a connection that was just dialled.
+func (b *Backend) newWire(l *link, s spot) *wire {
+	w := &wire{conn: l.Conn, spot: s, address: l.address, private: l.private}
+	socket := l.Conn
+	if secured, ok := socket.(*tls.Conn); ok {
+		socket, w.secure = secured.NetConn(), true
+	}
+	if below, ok := socket.(syscall.Conn); ok {
+		if raw, err := below.SyscallConn(); err == nil {
+			w.raw = raw
+		}
 	}
 	if b.o.VerifyMutations {
 		w.conn = &tapped{Conn: w.conn}
 	}
 	w.br = bufio.NewReaderSize(w.conn, wireBuffer)
-	return w, nil
+	return w
 }
 
 // watch lets a witness, which may be nil, see the bytes of the next exchange.
@@ -96,6 +107,7 @@ func (c *tapped) Read(p []byte) (int, error) {
 func (c *tapped) Write(p []byte) (int, error) {
 	ready, err := c.witness.write(p)
 	if err != nil {
+		_ = c.Conn.Close() // nothing more may leave, and nobody waits for an answer
 		return 0, err
 	}
 	if _, err := c.Conn.Write(ready); err != nil {
@@ -265,18 +277,4 @@ func (r *racks) empty() {
 		}
 		return true
 	})
-}
-
-// handshake secures conn, which it closes when that fails.
-func (d *door) handshake(ctx context.Context, conn net.Conn, authority string) (*tls.Conn, error) {
-	cfg := d.tls.Clone()
-	cfg.ServerName = hostOf(authority)
-	secured := tls.Client(conn, cfg)
-	ctx, cancel := context.WithTimeout(ctx, d.o.DialTimeout)
-	defer cancel()
-	if err := secured.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
-		return nil, tlsFailure{err}
-	}
-	return secured, nil
 }

@@ -358,6 +358,20 @@ func (w *witness) watch(out runtime.Responder) runtime.Responder {
 	return &watched{out, w}
 }
 
+// Like implements [runtime.Verbatim].
+func (o *watched) Like(form runtime.Form) {
+	if v, ok := o.Responder.(runtime.Verbatim); ok {
+		v.Like(form)
+	}
+}
+
+// NoBody implements [runtime.Bare].
+func (o *watched) NoBody() {
+	if b, ok := o.Responder.(runtime.Bare); ok {
+		b.NoBody()
+	}
+}
+
 // Informational implements [runtime.Responder].
 func (o *watched) Informational(status int, header http.Header) error {
 	if err := o.w.informed(status, header); err != nil {

@@ -1,7 +1,7 @@
 // Package servicestest is an upstream that is hostile by default: it speaks
 // HTTP/1.1 by hand over real sockets, with TLS from a CA of its own, and does
 // what real servers do on bad days (behaviour.go lists the paths). It keeps the
-// raw bytes of every request, so that a test can say what was on the wire.
+// raw bytes of every HTTP/1.1 request, so that a test can say what was on the wire.
 //
 // It is imported by tests only. Start reading at [New].
 package servicestest
@@ -35,6 +35,7 @@ type Options struct {
 	Expired   bool                // the certificate is out of date
 	Routes    map[string]Behave   // paths of the test's own; they come before the built-in ones
 	TLS       func(c *tls.Config) // last changes to the server's side; may be nil
+	H2        func(c net.Conn)    // serves connections that choose HTTP/2, which is offered then; may be nil
 }
 
 // Behave answers one request. It returns false when the connection is to be
@@ -247,7 +248,10 @@ func (u *Upstream) serve(raw net.Conn, n int) {
 		u.mu.Unlock()
 	}()
 	if !u.o.Cleartext {
-		cfg := &tls.Config{Certificates: []tls.Certificate{u.key}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+		cfg := &tls.Config{Certificates: []tls.Certificate{u.key}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+		if u.o.H2 != nil {
+			cfg.NextProtos = []string{"h2", "http/1.1"}
+		}
 		if u.o.TLS != nil {
 			u.o.TLS(cfg)
 		}
@@ -256,6 +260,10 @@ func (u *Upstream) serve(raw net.Conn, n int) {
 			return
 		}
 		c.Conn = secured
+		if secured.ConnectionState().NegotiatedProtocol == "h2" {
+			u.o.H2(secured)
+			return
+		}
 	}
 	c.r = bufio.NewReader(counter{c.Conn, u})
 	for c.next() {

@@ -57,6 +57,7 @@ type Options struct {
 	Services []string // YAML texts; none: Notes
 	Policy   string   // policy.yaml; "": what init writes
 	Config   string   // further sections of config.yaml; upstream is taken
+	Engine   string   // proxy.engine, instead of a proxy section in Config; "": the default
 	Resolve  []string // further authorities that lead to the upstream
 	Unlinked bool     // store no credential
 	Locked   bool     // start without the master key, until [Kimbap.PutKeyBack]
@@ -112,6 +113,9 @@ func (k *Kimbap) Furnish(t testing.TB, o Options) {
 	resolve := ""
 	for _, authority := range append([]string{Authority}, o.Resolve...) {
 		resolve += fmt.Sprintf("    %q: %q\n", authority, k.Up.Authority)
+	}
+	if o.Engine != "" {
+		o.Config += "proxy: {engine: " + o.Engine + "}\n"
 	}
 	k.Write(t, "config.yaml", fmt.Sprintf("debug: {mutations: verify}\nupstream:\n  ca_file: %s\n  resolve:\n%s%s", filepath.Join(k.Dir, "upstream-ca.pem"), resolve, o.Config))
 	if o.Policy != "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/identity"
+	"github.com/kimbap-run/kimbap/runtime/limit"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
@@ -48,6 +49,7 @@ var (
 	_ identity.Store = (*DB)(nil)
 	_ approval.Store = (*DB)(nil)
 	_ audit.Index    = (*DB)(nil)
+	_ limit.Store    = (*DB)(nil)
 )
 
 // Open opens the database, checks that it is sound, ours, private and not newer

@@ -8,19 +8,19 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/identity"
 )
 
-const tokenColumns = "hash, id, tenant, agent, run, scopes, roles, creator, created, expires, revoked"
+const tokenColumns = "hash, id, tenant, agent, run, scopes, roles, groups, creator, created, expires, revoked"
 
 // AddToken implements [identity.Store].
 func (db *DB) AddToken(ctx context.Context, t identity.Token) error {
-	_, err := db.changed(ctx, "store a token", "INSERT INTO tokens ("+tokenColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		t.Hash[:], t.ID, string(t.Tenant), t.Agent, t.Run, list(t.Scopes), list(t.Roles), t.Creator,
+	_, err := db.changed(ctx, "store a token", "INSERT INTO tokens ("+tokenColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		t.Hash[:], t.ID, string(t.Tenant), t.Agent, t.Run, list(t.Scopes), list(t.Roles), list(t.Groups), t.Creator,
 		micros(t.Created), micros(t.Expires), micros(t.Revoked))
 	return err
 }
 
 func scanToken(row scanner) (t identity.Token, err error) {
 	var hash []byte
-	err = row.Scan(&hash, &t.ID, &t.Tenant, &t.Agent, &t.Run, items[runtime.Scope]{&t.Scopes}, items[string]{&t.Roles},
+	err = row.Scan(&hash, &t.ID, &t.Tenant, &t.Agent, &t.Run, items[runtime.Scope]{&t.Scopes}, items[string]{&t.Roles}, items[string]{&t.Groups},
 		&t.Creator, moment{&t.Created}, moment{&t.Expires}, moment{&t.Revoked})
 	copy(t.Hash[:], hash)
 	return t, err

@@ -1,6 +1,6 @@
 // Package storetest proves that a store does what the stages demand of it:
-// every method of the Store interfaces of vault, identity and approval and of
-// the Index of audit, their conflicts, the separation of tenants, and what
+// every method of the Store interfaces of vault, identity, approval and limit and
+// of the Index of audit, their conflicts, the separation of tenants, and what
 // happens when many ask at once. All stores pass the same suite.
 //
 // It is imported by tests only. Start reading at [Run].
@@ -18,6 +18,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/identity"
+	"github.com/kimbap-run/kimbap/runtime/limit"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
@@ -27,6 +28,7 @@ type Store interface {
 	identity.Store
 	approval.Store
 	audit.Index
+	limit.Store
 	// Changes moves when a secret, a tenant key or a token changes.
 	Changes(ctx context.Context) (int64, error)
 }
@@ -57,6 +59,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"entries", entries},
 		{"entries of an intent", outcomes},
 		{"entries by query", queries},
+		{"limits", limits},
+		{"one limit of many takers", oneLimit},
 		{"changes", changes},
 		{"a caller who left", canceled},
 	} {

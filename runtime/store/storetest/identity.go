@@ -13,7 +13,7 @@ func aToken(tenant runtime.Tenant, n int) identity.Token {
 	id := fmt.Sprintf("tok_%03d", n)
 	return identity.Token{
 		ID: id, Hash: sha256.Sum256([]byte(string(tenant) + id)), Tenant: tenant, Agent: "claude", Run: "run_1",
-		Scopes: []runtime.Scope{"github.*", "a.\"quoted\""}, Roles: []string{"developer"}, Creator: "local:1000",
+		Scopes: []runtime.Scope{"github.*", "a.\"quoted\""}, Roles: []string{"developer"}, Groups: []string{"eu"}, Creator: "local:1000",
 		Created: at(n), Expires: at(n + 60),
 	}
 }

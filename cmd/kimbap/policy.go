@@ -1,0 +1,243 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+func newPolicyCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Rules: validate, test, explain, replay, suggest",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newPolicyValidateCommand(c), newPolicyTestCommand(c), newPolicyExplainCommand(c),
+		newPolicyReplayCommand(c), newPolicySuggestCommand(c))
+	return cmd
+}
+
+// draft reads a policy without opening the home: a policy can be checked where
+// there is none.
+func (c *cli) draft(path string) (*app.Draft, error) {
+	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, Flags: c.flags, UID: c.uid, Log: c.logger(c.err), Clock: time.Now})
+	if err != nil {
+		return nil, err
+	}
+	return a.Draft(path)
+}
+
+func newPolicyValidateCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate [FILE|FOLDER]",
+		Short: "Check a policy; without a path, the one in force",
+		Example: `  kimbap policy validate
+  kimbap policy validate ./policies`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			d, err := c.draft(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			unused := d.Unused()
+			for _, u := range unused {
+				c.say("warning: %s:%d: rule %s: no action matches %q; it may be misspelled, or its service not installed", u.File, u.Line, u.Rule, u.Pattern)
+			}
+			data := map[string]any{"path": d.Path, "rules": d.Rules(), "digest": d.Digest(), "unused": unused}
+			return c.show(data, func() { fmt.Fprintf(c.out, "%s: %s, digest %.12s\n", d.Path, count(d.Rules(), "rule"), d.Digest()) })
+		},
+	}
+}
+
+func newPolicyTestCommand(c *cli) *cobra.Command {
+	var draft string
+	cmd := &cobra.Command{
+		Use:   "test [--draft FILE|FOLDER] [TEST_FILE...]",
+		Short: "Run policy_test.yaml: requests and the verdicts they must get",
+		Example: `  kimbap policy test
+  kimbap policy test --draft ./policies ./policies/policy_test.yaml`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, files []string) error {
+			d, err := c.draft(draft)
+			if err != nil {
+				return err
+			}
+			if len(files) == 0 {
+				if files, err = d.TestFiles(); err != nil {
+					return err
+				}
+			}
+			return c.testPolicy(d, files)
+		},
+	}
+	cmd.Flags().StringVar(&draft, "draft", "", "the policy to test (default: the one in force)")
+	return cmd
+}
+
+func (c *cli) testPolicy(d *app.Draft, files []string) error {
+	all, failed := []app.Tested{}, 0
+	for _, file := range files {
+		tested, err := d.Test(file)
+		if os.IsNotExist(err) {
+			return missing("kimbap policy test --help", "there is no file %s", file)
+		}
+		if err != nil {
+			return err
+		}
+		for _, t := range tested {
+			if !t.OK {
+				failed++
+			}
+		}
+		all = append(all, tested...)
+	}
+	err := c.show(all, func() {
+		for _, t := range all {
+			word := "ok  "
+			if !t.OK {
+				word = "FAIL"
+			}
+			fmt.Fprintf(c.out, "%s %s: %s\n", word, printable(t.Name), printable(t.Said))
+			if !t.OK {
+				fmt.Fprintf(c.out, "     at %s:%d\n", t.File, t.Line)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case failed > 0:
+		return &failure{what: fmt.Sprintf("%d of %s failed", failed, count(len(all), "test")), fix: "kimbap policy explain shows every rule that was looked at", exit: exitOther}
+	case len(all) == 0:
+		return &failure{what: "the files hold no tests", fix: "see docs/policy.md", exit: exitUsage}
+	}
+	c.say("%s passed", count(len(all), "test"))
+	return nil
+}
+
+func newPolicyExplainCommand(c *cli) *cobra.Command {
+	var draft, at, risk string
+	var named []string
+	asked := app.Asked{File: "command line", Kind: runtime.KindAgent}
+	cmd := &cobra.Command{
+		Use:   "explain METHOD URL | SERVICE.ACTION [--arg NAME=VALUE]... [--agent NAME] [--at TIME]",
+		Short: "Show every rule that is looked at for a request, and why it decides or not",
+		Example: `  kimbap policy explain GET https://api.github.com/repos/cli/cli/pulls --agent ci
+  kimbap policy explain stripe.create-refund --arg amount=20000 --role finance --at 2026-11-21T07:30:00+01:00`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			asked.Action = args[0]
+			if len(args) == 2 {
+				asked.Action, asked.Request = "", args[0]+" "+args[1]
+			}
+			asked.Risk = runtime.Risk(risk)
+			if err := fillAsked(&asked, named, at); err != nil {
+				return err
+			}
+			d, err := c.draft(draft)
+			if err != nil {
+				return err
+			}
+			judged, err := d.Judge(&asked)
+			if err != nil {
+				return usage("kimbap policy explain --help", "%v", err)
+			}
+			return c.showJudged(judged)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&draft, "draft", "", "the policy to ask, a file or a folder (default: the one in force)")
+	f.StringArrayVar(&named, "arg", nil, "an argument of the action, NAME=VALUE; JSON where it is JSON")
+	f.StringVar(&asked.Agent, "agent", "local", "the agent that asks")
+	f.StringArrayVar(&asked.Roles, "role", nil, "a role of the agent; repeat for more")
+	f.StringArrayVar(&asked.Groups, "group", nil, "a group of the agent; repeat for more")
+	f.StringVar((*string)(&asked.Tenant), "tenant", string(runtime.DefaultTenant), "the tenant of the agent")
+	f.StringVar((*string)(&asked.Surface), "surface", string(runtime.SurfaceProxy), "the entrance: proxy, call, exec, rest or mcp")
+	f.StringVar(&at, "at", "", "the time, as 2026-11-21T07:30:00+01:00 (default: now)")
+	f.StringVar(&risk, "risk", "", "the risk of an action that is not installed")
+	return cmd
+}
+
+// limitText says what a limit allows.
+func limitText(l runtime.Limit) string {
+	return fmt.Sprintf("of %s: at most %d at once, then one every %s", l.Rule, l.Burst, l.Every)
+}
+
+// fillAsked reads the arguments and the time of a question.
+func fillAsked(asked *app.Asked, named []string, at string) error {
+	for _, pair := range named {
+		name, text, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return usage("--arg owner=acme", "--arg %q is not NAME=VALUE", pair)
+		}
+		if asked.Args == nil {
+			asked.Args = runtime.Args{}
+		}
+		asked.Args[name] = plainOrJSON(text)
+	}
+	if at == "" {
+		return nil
+	}
+	when, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return usage("--at 2026-11-21T07:30:00+01:00", "--at %q is not a time with a zone", at)
+	}
+	asked.At = when
+	return nil
+}
+
+// plainOrJSON is what the text says as JSON, else the text itself.
+func plainOrJSON(text string) any {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	if decoder.Decode(&value) != nil || decoder.More() {
+		return text
+	}
+	return value
+}
+
+func (c *cli) showJudged(j *app.Judged) error {
+	v := j.Verdict
+	data := map[string]any{
+		"action": j.Action, "effect": v.Effect, "rule": v.Rule, "reason": v.Reason, "failed": v.Failed,
+		"needs_body": v.NeedBody, "refused": j.Refused, "steps": j.Steps, "limits": v.Limits, "would": v.Would,
+	}
+	return c.show(data, func() {
+		if j.Refused != "" {
+			fmt.Fprintf(c.out, "refused  %s\n", printable(j.Refused))
+			return
+		}
+		fmt.Fprintf(c.out, "action   %s\n", printable(string(j.Action)))
+		for _, s := range j.Steps {
+			place := ""
+			if s.File != "" {
+				place = fmt.Sprintf(" (%s:%d)", s.File, s.Line)
+			}
+			fmt.Fprintf(c.out, "rule     %s%s: %s\n", printable(s.Rule), printable(place), printable(s.Why))
+		}
+		for _, l := range v.Limits {
+			fmt.Fprintf(c.out, "limit    %s\n", printable(limitText(l)))
+		}
+		said := string(v.Effect)
+		if v.NeedBody {
+			said = "depends on the body, decided"
+		}
+		fmt.Fprintf(c.out, "verdict  %s by %s\n", said, printable(v.Rule))
+		if v.Reason != "" {
+			fmt.Fprintf(c.out, "reason   %s\n", printable(v.Reason))
+		}
+		if v.Reported {
+			fmt.Fprintf(c.out, "report   without mode: report it would be %s\n", v.Would)
+		}
+	})
+}

@@ -1,0 +1,291 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/policy"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+// Draft is a policy that is looked at and not in force, with the services that
+// its rules are about.
+type Draft struct {
+	Path   string
+	set    *services.Set
+	policy *policy.Policy
+	clock  func() time.Time
+}
+
+// Draft reads a policy, a file or a folder; "" is the one of the configuration.
+// The services are the installed ones, and without a home the whole catalogue,
+// so that a policy can be checked where it is written.
+func (a *App) Draft(path string) (*Draft, error) {
+	d := &Draft{Path: path, clock: a.o.Clock}
+	if path == "" {
+		d.Path = a.policyFile()
+	} else if _, err := os.Stat(path); err != nil {
+		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: fmt.Sprintf("there is no policy at %s", path), Err: err}
+	}
+	var err error
+	if d.set, err = a.draftServices(); err != nil {
+		return nil, err
+	}
+	if d.policy, err = policy.Load(d.Path, d.set); err != nil {
+		return nil, invalid(err, "correct the file")
+	}
+	if a.config.Proxy.Unmatched == "deny" {
+		d.policy = d.policy.DenyUnmatched()
+	}
+	return d, nil
+}
+
+func (a *App) draftServices() (*services.Set, error) {
+	if a.home.Exists() {
+		return a.readServices()
+	}
+	all, err := Catalog()
+	if err != nil {
+		return nil, err
+	}
+	return services.NewSet(all)
+}
+
+// Digest is the digest that the policy would have in force.
+func (d *Draft) Digest() string { return d.policy.Digest() }
+
+// Rules counts the rules.
+func (d *Draft) Rules() int { return d.policy.Rules() }
+
+// Unused lists what the rules name and no installed service has: action patterns
+// that match nothing.
+func (d *Draft) Unused() []policy.Loose {
+	refs := []string{string(runtime.ActionPass), string(runtime.ActionTunnel)}
+	for _, s := range d.set.Services() {
+		for _, action := range s.Actions {
+			refs = append(refs, string(action.Ref))
+		}
+	}
+	return d.policy.Loose(refs)
+}
+
+// TestFiles are the tests beside the policy: *_test.yaml in its folder.
+func (d *Draft) TestFiles() ([]string, error) {
+	folder := d.Path
+	if info, err := os.Stat(d.Path); err != nil || !info.IsDir() {
+		folder = filepath.Dir(d.Path)
+	}
+	found, err := filepath.Glob(filepath.Join(folder, "*_test.y*ml"))
+	if err == nil && len(found) == 0 {
+		err = &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound,
+			Msg: fmt.Sprintf("there are no tests in %s", folder), Hint: "write " + filepath.Join(folder, "policy_test.yaml") + "; see docs/policy.md",
+		}
+	}
+	return found, err
+}
+
+// Judged is what a draft says of a case.
+type Judged struct {
+	Verdict runtime.Verdict
+	Steps   []policy.Step
+	Action  runtime.Ref
+	Refused string // why no rule was looked at; "" when they were
+}
+
+// Judge asks the draft about a case. The error is of the case itself.
+func (d *Draft) Judge(c *policy.Case) (*Judged, error) {
+	q, refused, err := d.question(c)
+	if err != nil || refused != "" {
+		return &Judged{Verdict: runtime.Verdict{Effect: runtime.EffectDeny, Rule: "unmatched"}, Refused: refused}, err
+	}
+	return &Judged{Verdict: d.policy.Decide(q), Steps: d.policy.Explain(q), Action: q.Action.Ref}, nil
+}
+
+// question makes the question that a case stands for.
+func (d *Draft) question(c *policy.Case) (q runtime.Question, refused string, err error) {
+	req := &runtime.Request{Surface: c.Surface, Action: runtime.Ref(c.Action), Args: c.Args}
+	if c.Request != "" {
+		refused, err = d.recognise(c, req)
+	} else {
+		d.aim(c, req)
+	}
+	if err != nil || refused != "" {
+		return q, refused, err
+	}
+	action, args, err := d.resolve(c, req)
+	if err != nil {
+		return q, "", err
+	}
+	q = runtime.Question{
+		Principal: &runtime.Principal{ID: "test", Kind: c.Kind, Tenant: c.Tenant, Agent: c.Agent, Roles: c.Roles, Groups: c.Groups},
+		Action:    action, Args: args, Request: req, Now: c.At,
+	}
+	if q.Now.IsZero() {
+		q.Now = d.clock()
+	}
+	return q, "", nil
+}
+
+// aim fills in the request of a case that names its action.
+func (d *Draft) aim(c *policy.Case, req *runtime.Request) {
+	req.Target = runtime.Target{Authority: c.Host, Method: c.Method}
+	if c.Host != "" {
+		req.Target.Scheme = "https"
+		if canonical, err := classifier.CanonicalAuthority(c.Host, "443"); err == nil {
+			req.Target.Authority = canonical
+		}
+	}
+	if c.Headers != nil || c.Body != nil {
+		req.Raw = rawOf(c)
+		req.Document, req.Parsed = c.Body, c.Body != nil
+	}
+}
+
+func rawOf(c *policy.Case) *runtime.Raw {
+	raw := &runtime.Raw{Header: http.Header{}}
+	for name, value := range c.Headers {
+		raw.Header.Add(name, value)
+	}
+	return raw
+}
+
+// resolve finds the action of a case. One that is not installed needs a risk.
+func (d *Draft) resolve(c *policy.Case, req *runtime.Request) (*runtime.Action, runtime.Args, error) {
+	if action, ok := d.set.Action(string(req.Action)); ok {
+		return action, req.Args, nil
+	}
+	if req.Action == runtime.ActionPass || req.Action == runtime.ActionTunnel {
+		return d.set.Resolve(req)
+	}
+	if c.Risk == "" {
+		return nil, nil, fmt.Errorf("%s:%d: the action %s is not installed: install its service, or give the test a risk", c.File, c.Line, req.Action)
+	}
+	service, name, _ := strings.Cut(string(req.Action), ".")
+	return &runtime.Action{Ref: req.Action, Service: service, Name: name, Risk: c.Risk, Auth: &runtime.Auth{}}, req.Args, nil
+}
+
+// recognise fills in the request of a case that is a method and a URL.
+func (d *Draft) recognise(c *policy.Case, req *runtime.Request) (refused string, err error) {
+	method, rawURL, _ := strings.Cut(c.Request, " ")
+	u, err := url.Parse(strings.TrimSpace(rawURL))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", fmt.Errorf("%s:%d: %q is not a method and a URL", c.File, c.Line, c.Request)
+	}
+	authority, err := classifier.CanonicalAuthority(u.Host, map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	if err != nil {
+		return err.Error(), nil
+	}
+	_, target, _ := strings.Cut(rawURL, "://"+u.Host)
+	if !strings.HasPrefix(target, "/") {
+		target = "/" + target
+	}
+	req.Target = runtime.Target{Scheme: u.Scheme, Authority: authority, Method: method, Path: target}
+	req.Raw, req.Action = rawOf(c), runtime.ActionPass
+	if c.Body == nil && mayHaveBody(method) {
+		req.Raw.Body = http.NoBody // there is one, and nobody has read it
+	}
+	table := d.set.Table()
+	switch table.Host(u.Scheme, authority) {
+	case classifier.HostForeign:
+		req.Document, req.Parsed = c.Body, c.Body != nil
+		return "", nil
+	case classifier.HostInsecure:
+		return "a service owns this host over https only", nil
+	}
+	body, err := bodyOf(c, method)
+	if err != nil {
+		return err.Error(), nil
+	}
+	match, err := table.Match(classifier.Input{
+		Scheme: u.Scheme, Authority: authority, Method: method, Target: target, Header: req.Raw.Header, Body: body,
+	})
+	switch {
+	case err != nil:
+		return err.Error(), nil
+	case match.NeedBody:
+		return "the action depends on the body of the request: give one", nil
+	case match.Action == "":
+		return "a service owns the host, but none of its actions covers this request (unmatched)", nil
+	}
+	req.Action, req.Query, req.Document, req.Parsed = runtime.Ref(match.Action), match.Query, body.Value(), body != nil
+	req.Args = match.Args
+	for name, value := range c.Args {
+		if req.Args == nil {
+			req.Args = runtime.Args{}
+		}
+		req.Args[name] = value
+	}
+	return "", nil
+}
+
+// bodyOf is the body of a case, nil for a request that has one which the case
+// does not tell.
+func bodyOf(c *policy.Case, method string) (*classifier.Body, error) {
+	if c.Body == nil && mayHaveBody(method) {
+		return nil, nil
+	}
+	var text []byte
+	if c.Body != nil {
+		var err error
+		if text, err = json.Marshal(c.Body); err != nil {
+			return nil, err
+		}
+	}
+	return classifier.ParseBody("application/json", "", text)
+}
+
+// mayHaveBody reports whether requests of the method usually have a body (RFC
+// 9110 section 9.3).
+func mayHaveBody(method string) bool {
+	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
+}
+
+// Tested is how one case went.
+type Tested struct {
+	File string `json:"file"`
+	Line int    `json:"line"`
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	Said string `json:"said"`
+}
+
+// Test runs the tests of a file.
+func (d *Draft) Test(file string) ([]Tested, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	cases, err := policy.ParseCases(file, data)
+	if err != nil {
+		return nil, invalid(err, "correct the file")
+	}
+	var out []Tested
+	for i := range cases {
+		c := &cases[i]
+		t := Tested{File: c.File, Line: c.Line, Name: c.Name}
+		judged, err := d.Judge(c)
+		switch {
+		case err != nil:
+			t.Said = err.Error()
+		case judged.Refused != "":
+			t.OK = c.Expect == runtime.EffectDeny && c.Rule == ""
+			t.Said = "refused before policy: " + judged.Refused
+		default:
+			t.OK, t.Said = c.Met(judged.Verdict)
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// Asked is what a person asks a draft about, without sending it.
+type Asked = policy.Case

@@ -1,0 +1,194 @@
+package app_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+)
+
+const noSecretNotes = `version: 1
+rules:
+  - name: no-secret-notes
+    match: {action: notes.create-note, surface: proxy}
+    when: args.text.contains("secret") || request.body.?public == optional.of(true)
+    then: deny
+    reason: not here
+`
+
+// A rule that looks at the body has it read, and judges the bytes that are sent;
+// a body that cannot be judged does not pass.
+func TestAConditionOnTheBody(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: noSecretNotes})
+	post := "POST https://" + apptest.Host + "/notes"
+	for _, c := range []struct {
+		body         string
+		status       int
+		code, reason string
+	}{
+		{`{"text":"hello"}`, 200, "", ""},
+		{`{"text":"a secret"}`, 403, "forbidden", ""},
+		{`{"text":"hello","public":true}`, 403, "forbidden", ""},
+		{`{"text":"hello","text":"a secret"}`, 400, "invalid_input", "duplicate_key"},
+		{`{"public":false}`, 403, "forbidden", "condition_failed"},
+		{`{"text":`, 400, "invalid_input", "invalid_json"},
+		{strings.Repeat(" ", 2<<20) + `{"text":"hello"}`, 413, "invalid_input", "body_too_large"},
+	} {
+		before := len(k.Up.Requests())
+		a := k.Do(t, post, c.body)
+		if a.Status != c.status || string(a.Problem.Code) != c.code || string(a.Problem.Reason) != c.reason {
+			t.Errorf("%.40s: %d %+v", c.body, a.Status, a.Problem)
+		}
+		sent := k.Up.Requests()[before:]
+		if (len(sent) == 1) != (c.status == 200) {
+			t.Errorf("%.40s: the upstream got %d requests", c.body, len(sent))
+		}
+		if len(sent) == 1 && string(sent[0].Body) != c.body {
+			t.Errorf("the upstream got %q", sent[0].Body)
+		}
+	}
+	if a := k.Do(t, getNoteLine, ""); a.Status != 200 {
+		t.Errorf("another action: %d", a.Status)
+	}
+}
+
+const getNoteLine = "GET https://" + apptest.Host + "/notes/1"
+
+const polite = `version: 1
+rules:
+  - name: polite
+    match: {service: notes}
+    limit: {rate: 3/h, per: agent}
+`
+
+// Over a limit: 429 with Retry-After, recorded, nothing sent. The bucket is one
+// for all processes over a home and outlives them; agents have their own.
+func TestALimitHoldsOverProcesses(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: polite})
+	mark := k.Mark(t)
+	passed := 0
+	for range 6 {
+		a := k.Do(t, getNoteLine, "")
+		if a.Status == http.StatusOK {
+			passed++
+			continue
+		}
+		wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
+		if a.Status != 429 || a.Problem.Code != "rate_limited" || a.Problem.Reason != "over_limit" || a.Problem.Rule != "polite" || err != nil || wait < 1 || wait > 1200 {
+			t.Errorf("%d %v %+v", a.Status, a.Header, a.Problem)
+		}
+	}
+	if sent := len(k.Up.Requests()); passed != 3 || sent != 3 {
+		t.Errorf("%d passed, %d were sent", passed, sent)
+	}
+	refused := 0
+	for _, r := range k.Await(t, mark, 9) {
+		if r.Kind == "refusal" && r.Code == "rate_limited" && r.Reason == "over_limit" {
+			refused++
+		}
+	}
+	if refused != 3 {
+		t.Errorf("%d refusals were recorded", refused)
+	}
+	other := k.Open(t, "proxy-2")
+	at := k.Serve(t, other, app.ServeOptions{Listen: "127.0.0.1:0"})
+	if a := apptest.Send(t, k.ClientOf(t, at, ""), getNoteLine, ""); a.Status != 429 {
+		t.Errorf("another process: %d", a.Status)
+	}
+	secret, _, err := k.App.CreateToken(t.Context(), app.TokenGrant{Agent: "other", Scopes: []string{"*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := apptest.Send(t, k.Client(t, secret.Reveal()), getNoteLine, ""); a.Status != 200 {
+		t.Errorf("another agent: %d %+v", a.Status, a.Problem)
+	}
+}
+
+// A token's groups are what rules match.
+func TestGroupsOfATokenMatch(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: "version: 1\nrules: [{name: leads, match: {group: leads}, when: '\"leads\" in principal.groups', then: deny}]\n"})
+	for group, status := range map[string]int{"leads": 403, "eu": 200} {
+		secret, _, err := k.App.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Groups: []string{group}, Scopes: []string{"*"}, TTL: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := apptest.Send(t, k.Client(t, secret.Reveal()), getNoteLine, ""); a.Status != status {
+			t.Errorf("group %s: %d", group, a.Status)
+		}
+	}
+}
+
+// A folder of policies is one policy; a change of any file in it reloads, and a
+// mistake in any keeps the old state.
+func TestAFolderOfPoliciesReloads(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("10-reads.yaml", "version: 1\nrules: [{name: reads, match: {action: notes.get-note}, then: allow}]\n")
+	write("README.md", "not a policy")
+	k := apptest.New(t, apptest.Options{Config: "policy: {path: " + folder + "}\n"})
+	if a := k.Do(t, getNoteLine, ""); a.Status != 200 {
+		t.Fatal(a.Status)
+	}
+	write("00-first.yaml", "version: 1\nrules: [{name: stop, match: {action: notes.get-note}, then: deny}]\n")
+	apptest.Within(t, soon, "the new file", func() bool { return k.Do(t, getNoteLine, "").Problem.Rule == "stop" })
+	write("20-broken.yaml", "version: 1\nrules: [{name: stop, match: {}, then: allow}]\n")
+	apptest.Within(t, soon, "status naming the file", func() bool {
+		return strings.Contains(k.App.Proxies()[0].Problem, "20-broken.yaml:2:16: rule \"stop\" is already in")
+	})
+	if a := k.Do(t, getNoteLine, ""); a.Problem.Rule != "stop" {
+		t.Errorf("the old state did not stay: %d", a.Status)
+	}
+}
+
+const askAboutSecrets = `version: 1
+rules:
+  - name: secrets-are-asked
+    match: {action: notes.create-note}
+    when: args.text.contains("secret") && request.body.text != "x"
+    then: require_approval
+`
+
+// A request that a rule on its body asked about is executed by whoever waits for
+// it: retried or by `approve wait`, judged by the same bytes again.
+func TestWhatARuleOnTheBodyAskedAboutIsExecuted(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: askAboutSecrets})
+	person := k.Open(t, "")
+	if a := k.Do(t, write, `{"text":"plain"}`); a.Status != 200 {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	for name, again := range map[string]func(id string) int{
+		"retried": func(string) int { return k.Do(t, write, `{"text":"secret retried"}`).Status },
+		"waited": func(id string) int {
+			answer := &app.Answer{}
+			if _, _, err := person.WaitApproval(t.Context(), id, answer); err != nil {
+				t.Errorf("%+v", err)
+			}
+			return answer.Status
+		},
+	} {
+		asked := k.Do(t, write, `{"text":"secret `+name+`"}`)
+		if asked.Problem.Code != "approval_pending" || asked.Problem.Rule != "secrets-are-asked" {
+			t.Fatalf("%s: %d %+v", name, asked.Status, asked.Problem)
+		}
+		if _, err := person.Accept(t.Context(), asked.Problem.Approval, app.Yes{}); err != nil {
+			t.Fatal(err)
+		}
+		if status := again(asked.Problem.Approval); status != 200 {
+			t.Errorf("%s: %d", name, status)
+		}
+		if got := string(k.Up.Last(t).Body); got != `{"text":"secret `+name+`"}` {
+			t.Errorf("%s: sent %s", name, got)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/policy/condition"
+)
+
+// ReplayQuery says which recorded requests are judged again.
+type ReplayQuery struct {
+	Since time.Time
+	Until time.Time // zero: now
+	Agent runtime.Glob
+}
+
+// Replay is what a draft would have said of recorded requests.
+type Replay struct {
+	Requests int      `json:"requests"`
+	Same     int      `json:"same"`
+	Changes  []Change `json:"changes"`
+	Unknown  []Change `json:"unknown"` // the record does not hold what the draft looks at
+}
+
+// Change is one request that the draft judges otherwise.
+type Change struct {
+	ID     string         `json:"id"`
+	Time   time.Time      `json:"time"`
+	Agent  string         `json:"agent"`
+	Action runtime.Ref    `json:"action"`
+	Host   string         `json:"host"`
+	Was    runtime.Effect `json:"was"`
+	By     string         `json:"by"`
+	Now    runtime.Effect `json:"now,omitempty"`
+	NowBy  string         `json:"now_by"`
+	Why    string         `json:"why,omitempty"`
+}
+
+// Replay judges the recorded requests by the draft. Rate limits are not counted
+// again. Nothing is sent or recorded.
+func (a *App) Replay(ctx context.Context, d *Draft, q ReplayQuery) (*Replay, error) {
+	out := &Replay{Changes: []Change{}, Unknown: []Change{}}
+	err := a.judged(ctx, q, func(r *recorded) {
+		out.Requests++
+		verdict, c := d.again(r), Change{
+			ID: r.ID, Time: r.Time, Agent: r.Agent, Action: r.Action, Host: r.Host, Was: r.Effect, By: r.Rule,
+		}
+		c.Now, c.NowBy, c.Why = verdict.Effect, verdict.Rule, verdict.Reason
+		switch {
+		case verdict.Failed || verdict.NeedBody:
+			c.Now = ""
+			if verdict.NeedBody {
+				c.Why = "the rule looks at the body, which is not recorded"
+			}
+			out.Unknown = append(out.Unknown, c)
+		case verdict.Effect == r.Effect:
+			out.Same++
+		default:
+			out.Changes = append(out.Changes, c)
+		}
+	})
+	return out, err
+}
+
+// recorded is what a record holds of the question that policy was asked.
+type recorded struct {
+	Kind      string          `json:"kind"`
+	ID        string          `json:"id"`
+	Time      time.Time       `json:"time"`
+	Surface   runtime.Surface `json:"surface"`
+	Tenant    runtime.Tenant  `json:"tenant"`
+	Principal string          `json:"principal"`
+	As        runtime.Kind    `json:"principal_kind"`
+	Agent     string          `json:"agent"`
+	Roles     []string        `json:"roles"`
+	Groups    []string        `json:"groups"`
+	Action    runtime.Ref     `json:"action"`
+	Risk      runtime.Risk    `json:"risk"`
+	Host      string          `json:"host"`
+	Scheme    string          `json:"scheme"`
+	Method    string          `json:"method"`
+	Effect    runtime.Effect  `json:"effect"`
+	Rule      string          `json:"rule"`
+	Args      runtime.Args    `json:"args"`
+	Omitted   int             `json:"args_omitted"` // arguments that the record has no room for
+	Body      string          `json:"body"`
+}
+
+// judged calls each for every recorded request that policy was asked about, in
+// the order of time.
+func (a *App) judged(ctx context.Context, q ReplayQuery, each func(*recorded)) error {
+	query := RecordQuery{Since: q.Since, Until: q.Until, Agent: q.Agent}
+	for entry, err := range audit.Read(ctx, a.auditDir(), query) {
+		if err != nil {
+			return err
+		}
+		if entry.Kind != string(audit.KindIntent) && entry.Kind != string(audit.KindRefusal) {
+			continue
+		}
+		var r recorded
+		decoder := json.NewDecoder(bytes.NewReader(entry.Line))
+		decoder.UseNumber()
+		if decoder.Decode(&r) != nil || r.Effect == "" || r.Rule == "scope" || r.Action == "" {
+			continue // never asked, or not of this form
+		}
+		each(&r)
+	}
+	return nil
+}
+
+// again asks the draft what was asked then.
+func (d *Draft) again(r *recorded) runtime.Verdict {
+	action, ok := d.set.Action(string(r.Action))
+	if !ok {
+		service, name, _ := strings.Cut(string(r.Action), ".")
+		action = &runtime.Action{Ref: r.Action, Service: service, Name: name, Risk: r.Risk, Auth: &runtime.Auth{}}
+	}
+	return d.policy.Decide(runtime.Question{
+		Principal: &runtime.Principal{ID: r.Principal, Kind: r.As, Tenant: r.Tenant, Agent: r.Agent, Roles: r.Roles, Groups: r.Groups},
+		Action:    action, Args: r.known(action), Now: r.Time,
+		Request: &runtime.Request{ // without Raw: path, query, headers and body are not known
+			Surface: r.Surface, Target: runtime.Target{Scheme: r.Scheme, Authority: r.Host, Method: r.Method},
+		},
+	})
+}
+
+// known are the arguments as far as the record tells them.
+func (r *recorded) known(action *runtime.Action) runtime.Args {
+	args := runtime.Args{}
+	for name, value := range r.Args {
+		args[name] = value
+		if conceals(value) {
+			args[name] = condition.Hidden{}
+		}
+	}
+	if r.Omitted > 0 {
+		args["…"] = condition.Hidden{} // no name of an argument; seen by what looks at all of them
+	}
+	for i := range action.Params {
+		p := &action.Params[i]
+		unread := r.Omitted > 0 || p.Body && r.Body == "streamed" || p.Name == action.Rest && r.Body != "built"
+		if _, given := args[p.Name]; unread && !given {
+			args[p.Name] = condition.Hidden{}
+		}
+	}
+	return args
+}
+
+// conceals reports whether a recorded value is not the value itself: a hash, a
+// note that it was left out, or a text with something masked or cut.
+func conceals(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return strings.Contains(v, "***") || strings.Contains(v, "…(")
+	case []any:
+		return slices.ContainsFunc(v, conceals)
+	case map[string]any:
+		if _, hashed := v["hash"]; hashed {
+			return true
+		}
+		if _, omitted := v["omitted"]; omitted {
+			return true
+		}
+		for _, inner := range v {
+			if conceals(inner) {
+				return true
+			}
+		}
+	}
+	return false
+}

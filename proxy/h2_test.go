@@ -1,0 +1,327 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/net/http2"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// What a stream asks for arrives as it was asked, without fields of a hop and
+// without any that nobody wrote.
+func TestH2Request(t *testing.T) {
+	r := newRig(t, nil)
+	received := r.upstream("api.good.test:443", answering(okAnswer))
+	raw := r.rawH2("api.good.test:443")
+	stream := raw.open(true, ":method GET", ":scheme https", ":authority api.good.test", ":path /open/a%7Eb?x=%20",
+		"x-kept one", "x-kept two", "cookie a=1", "cookie b=2; c=3", "te trailers", "proxy-authorization Basic a2V5")
+	if status, _, reset, err := raw.wait(stream); status != "200" {
+		t.Fatal(status, reset, err)
+	}
+	got := received()
+	want := "GET /open/a%7Eb?x=%20 HTTP/1.1\r\nHost: api.good.test:443\r\nCookie: a=1; b=2; c=3\r\nTe: trailers\r\nX-Kept: one\r\nX-Kept: two\r\nConnection: close\r\n\r\n"
+	if got != want {
+		t.Errorf("the upstream got %q, want %q", got, want)
+	}
+	if rec := r.outcome(); rec.Err != nil || rec.Action.Ref != "good.open" {
+		t.Errorf("recorded %+v", rec)
+	}
+}
+
+// The answer's fields are the upstream's, all of them and no others.
+func TestH2AnswerFields(t *testing.T) {
+	for _, c := range []struct{ method, answer, want, body string }{
+		{"GET", "200 OK\r\nConnection: keep-alive, X-Hop\r\nX-Hop: leak\r\nKeep-Alive: timeout=5\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 6\r\n\r\n<html>",
+			"map[Content-Length:[6] Set-Cookie:[a=1 b=2]]", "<html>"},
+		{"GET", "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\n<html>\r\n0\r\n\r\n", "map[]", "<html>"},
+		{"GET", "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "map[]", ""},
+		{"GET", "200 OK\r\nContent-Length: 0\r\n\r\n", "map[Content-Length:[0]]", ""},
+		{"GET", "204 No Content\r\nX-A: b\r\n\r\n", "map[X-A:[b]]", ""},
+		{"GET", "304 Not Modified\r\nEtag: \"v\"\r\n\r\n", "map[Etag:[\"v\"]]", ""},
+		{"HEAD", "200 OK\r\nContent-Length: 1234\r\n\r\n", "map[Content-Length:[1234]]", ""},
+	} {
+		r := newRig(t, nil)
+		r.upstream("api.good.test:443", answering("HTTP/1.1 "+c.answer))
+		resp, body := r.openH2("api.good.test:443").get(c.method, "/open")
+		if got := fmt.Sprint(resp.Header); got != c.want || body != c.body || !strings.HasPrefix(c.answer, resp.Status) {
+			t.Errorf("%q became %s %s %q", c.answer, resp.Status, got, body)
+		}
+	}
+}
+
+// 1xx answers come before the answer; trailers pass both ways, announced or not.
+func TestH2HintsAndTrailers(t *testing.T) {
+	r := newRig(t, nil)
+	received := r.upstream("api.good.test:443", answering("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n"+
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Grpc-Status\r\n\r\n2\r\nok\r\n0\r\nGrpc-Status: 0\r\nX-Late: 1\r\n\r\n"))
+	c := r.openH2("api.good.test:443")
+	var hints []string
+	q := c.request("POST", "/open", io.MultiReader(strings.NewReader("abc")))
+	q.Trailer = http.Header{"X-Sum": {"42"}}
+	q = q.WithContext(httptrace.WithClientTrace(q.Context(), &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+		hints = append(hints, fmt.Sprint(code, h))
+		return nil
+	}}))
+	resp, err := c.RoundTrip(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "ok" {
+		t.Errorf("%q %v", body, err)
+	}
+	if fmt.Sprint(hints) != "[103 map[Link:[</a.css>]]]" {
+		t.Errorf("hints %v", hints)
+	}
+	if resp.Trailer.Get("Grpc-Status") != "0" || resp.Trailer.Get("X-Late") != "1" || len(resp.Header) > 0 {
+		t.Errorf("trailers %v, header %v", resp.Trailer, resp.Header)
+	}
+	if got := received(); !strings.HasSuffix(got, "3\r\nabc\r\n0\r\nX-Sum: 42\r\n\r\n") {
+		t.Errorf("the upstream got %q", got)
+	}
+}
+
+// Each event of a stream arrives before the next is sent, both ways at once.
+func TestH2Streaming(t *testing.T) {
+	r := newRig(t, nil)
+	r.upstream("api.good.test:443", func(c net.Conn, br *bufio.Reader) {
+		q, err := http.ReadRequest(br)
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+		event := make([]byte, 4)
+		for {
+			if _, err := io.ReadFull(q.Body, event); err != nil {
+				break
+			}
+			_, _ = fmt.Fprintf(c, "4\r\n%s\r\n", event)
+		}
+		_, _ = io.WriteString(c, "0\r\n\r\n")
+	})
+	c := r.openH2("api.good.test:443")
+	body, events := io.Pipe()
+	resp, err := c.RoundTrip(c.request("POST", "/open", body)) // the head comes before any event
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := make([]byte, 4)
+	for i := range 5 {
+		event := fmt.Sprintf("ev%02d", i)
+		_, _ = io.WriteString(events, event)
+		if _, err := io.ReadFull(resp.Body, back); err != nil || string(back) != event {
+			t.Fatalf("%q came back as %q: %v", event, back, err)
+		}
+	}
+	_ = events.Close()
+	if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) > 0 {
+		t.Errorf("%q %v", rest, err)
+	}
+}
+
+// An answer that was cut is reset, small or large, never ended.
+func TestH2TruncatedAnswer(t *testing.T) {
+	for _, answer := range []string{
+		"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\npart",
+		"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\npart",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n",
+	} {
+		r := newRig(t, nil)
+		r.upstream("api.good.test:443", answering(answer))
+		c := r.openH2("api.good.test:443")
+		resp, err := c.RoundTrip(c.request("GET", "/open", nil))
+		if err == nil {
+			_, err = io.ReadAll(resp.Body)
+		}
+		var reset http2.StreamError
+		if !errors.As(err, &reset) {
+			t.Errorf("%q ended with %v", answer, err)
+		}
+		if rec := r.outcome(); rec.Err == nil || rec.Err.Reason != runtime.ReasonTruncated {
+			t.Errorf("recorded %+v", rec.Err)
+		}
+		c.get("GET", "/denied") // the connection goes on
+	}
+}
+
+// A stream is held to the same strictness as a head of HTTP/1.1, and refused
+// without a byte upstream; the next one is served.
+func TestH2Refusals(t *testing.T) {
+	many := slices.Clone(goodHead)
+	for i := range 300 {
+		many = append(many, fmt.Sprintf("x-%d 1", i))
+	}
+	head := func(changed ...string) []string {
+		out := slices.Clone(goodHead)
+		for _, c := range changed {
+			name, _, _ := strings.Cut(c, " ")
+			if i := slices.IndexFunc(out, func(f string) bool { return strings.HasPrefix(f, name+" ") }); i >= 0 {
+				out[i] = c
+			} else {
+				out = append(out, c)
+			}
+		}
+		return out
+	}
+	r := newRig(t, nil)
+	received := r.upstream("api.good.test:443", answering(okAnswer))
+	c := r.rawH2("api.good.test:443")
+	for _, bad := range []struct {
+		id     string
+		fields []string
+		status string
+		code   runtime.Code
+	}{
+		{"foreign authority", head(":authority other.test"), "421", runtime.CodeMisdirected},
+		{"other port", head(":authority api.good.test:444"), "421", runtime.CodeMisdirected},
+		{"other scheme", head(":scheme http"), "421", runtime.CodeMisdirected},
+		{"no authority", slices.DeleteFunc(head(), func(f string) bool { return strings.HasPrefix(f, ":authority") }), "400", runtime.CodeInvalidInput},
+		{"CONNECT", []string{":method CONNECT", ":authority api.good.test"}, "405", runtime.CodeInvalidInput},
+		{"TRACE", head(":method TRACE"), "405", runtime.CodeInvalidInput},
+		{"method", head(":method GE T"), "400", runtime.CodeInvalidInput},
+		{"fragment", head(":path /open#x"), "400", runtime.CodeAmbiguousTarget},
+		{"blank", head(":path /open x"), "400", runtime.CodeAmbiguousTarget},
+		{"query escape", head(":path /open?%zz"), "400", runtime.CodeAmbiguousTarget},
+		{"dot segments", head(":path /open/../denied"), "400", runtime.CodeAmbiguousTarget},
+		{"empty segment", head(":path //open"), "400", runtime.CodeAmbiguousTarget},
+		{"star", head(":path *"), "400", runtime.CodeAmbiguousTarget},
+		{"unmatched", head(":path /nothing"), "403", runtime.CodeUnknownAction},
+		{"denied", head(":path /denied"), "403", runtime.CodeForbidden},
+		{"too many fields", many, "431", runtime.CodeInvalidInput},
+		{"too large", head("x-big " + strings.Repeat("x", 70<<10)), "431", runtime.CodeInvalidInput},
+		{"two lengths", append(head(), "content-length 1", "content-length 1"), "400", runtime.CodeAmbiguousTarget},
+		{"a length and no body", head("content-length 5"), "400", runtime.CodeInvalidInput},
+		{"length is no number", head("content-length +0"), "400", runtime.CodeAmbiguousTarget},
+	} {
+		var stream uint32
+		if bad.id == "too large" { // over several frames
+			stream = c.long(bad.fields)
+		} else {
+			stream = c.open(true, bad.fields...)
+		}
+		status, header, reset, err := c.wait(stream)
+		if err != nil {
+			t.Fatalf("%s: %v", bad.id, err)
+		}
+		if status != bad.status || !strings.HasPrefix(header.Get("Kimbap-Error"), string(bad.code)) {
+			t.Errorf("%s: got %s (reset %v) %v, want %s %s", bad.id, status, reset, header, bad.status, bad.code)
+		}
+		if rec := r.outcome(); rec.Err == nil || rec.Err.Code != bad.code {
+			t.Errorf("%s: recorded %+v", bad.id, rec.Err)
+		}
+	}
+	if received() != "" {
+		t.Errorf("the upstream got %q", received())
+	}
+	if status, _, reset, err := c.wait(c.open(true, goodHead...)); status != "200" {
+		t.Errorf("the next: %s %v %v", status, reset, err)
+	}
+}
+
+// long sends a head over several frames.
+func (c *rawH2) long(fields []string) uint32 {
+	stream, block := c.next, c.block(fields...)
+	c.next += 2
+	_ = c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block[:frameSize], EndStream: true})
+	for block = block[frameSize:]; ; {
+		n := min(len(block), frameSize)
+		_ = c.WriteContinuation(stream, n == len(block), block[:n])
+		if block = block[n:]; len(block) == 0 {
+			return stream
+		}
+	}
+}
+
+// What is no HTTP at all is reset and goes no further.
+func TestH2Malformed(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.rawH2("api.good.test:443")
+	for _, fields := range [][]string{
+		append(slices.Clone(goodHead), "host other.test"),
+		append(slices.Clone(goodHead), "host api.good.test", "host api.good.test"),
+		append(slices.Clone(goodHead), ":path /open"),
+		append(slices.Clone(goodHead), ":protocol websocket"),
+		{":method CONNECT", ":scheme https", ":authority api.good.test", ":path /open", ":protocol websocket"},
+		append(slices.Clone(goodHead), "X-Upper 1"),
+		append(slices.Clone(goodHead), "x-nul a\x00b"),
+		append(slices.Clone(goodHead), "x-line a\r\nb"),
+		{":method GET", ":scheme https", ":authority user@api.good.test", ":path /open"},
+		{":method GET", ":scheme https", ":authority api.good.test", ":path open"},
+		{":method GET", ":scheme https", ":authority api.good.test", ":path https://api.good.test/open"},
+		{":method GET", ":scheme https", ":authority api.good.test", ":path /%zz"},
+		{":method GET", ":scheme ftp", ":authority api.good.test", ":path /open"},
+	} {
+		if status, _, reset, err := c.wait(c.open(true, fields...)); reset != http2.ErrCodeProtocol || err != nil {
+			t.Errorf("%q: %s, reset %v, %v", fields, status, reset, err)
+		}
+	}
+	if len(r.stages.dials) > 0 || len(r.stages.intents) > 0 {
+		t.Errorf("dialled %v", r.stages.dials)
+	}
+}
+
+// A client that cancels its stream cancels the request upstream.
+func TestH2Cancel(t *testing.T) {
+	r := newRig(t, nil)
+	came, gone := make(chan struct{}), make(chan struct{})
+	r.upstream("api.good.test:443", func(c net.Conn, br *bufio.Reader) {
+		_, _ = http.ReadRequest(br)
+		close(came)
+		_, _ = br.ReadByte()
+		close(gone)
+	})
+	c := r.openH2("api.good.test:443")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-came; cancel() }()
+	if _, err := c.RoundTrip(c.request("GET", "/open", nil).WithContext(ctx)); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended with %v", err)
+	}
+	<-gone
+	r.outcome()
+	c.get("GET", "/denied")
+}
+
+// Ten MiB up and down, byte for byte, eight times at once on one connection.
+func TestH2LargeBodies(t *testing.T) {
+	payload := bytes.Repeat([]byte("0123456789abcdef"), 10<<16)
+	want := sha256.Sum256(payload)
+	r := newRig(t, nil)
+	r.upstream("api.good.test:443", func(c net.Conn, br *bufio.Reader) {
+		q, err := http.ReadRequest(br)
+		if err != nil {
+			return
+		}
+		body, _ := io.ReadAll(q.Body)
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(body))
+		_, _ = c.Write(body)
+	})
+	c := r.openH2("api.good.test:443")
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			resp, err := c.RoundTrip(c.request("POST", "/open", bytes.NewReader(payload)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if body, err := io.ReadAll(resp.Body); err != nil || sha256.Sum256(body) != want {
+				t.Errorf("%s, %d bytes came back, %v", resp.Status, len(body), err)
+			}
+		})
+	}
+	wait.Wait()
+}

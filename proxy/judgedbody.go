@@ -1,0 +1,101 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// readable lets policy ask for the body of a request that was recognised
+// without it.
+func (s *Server) readable(ctx context.Context, req *runtime.Request, owner string) {
+	if req.Raw.Body == nil || req.Parsed {
+		return
+	}
+	req.Read = func() error {
+		if req.Action != runtime.ActionPass {
+			return errorOf(s.recogniseWhole(ctx, req, owner))
+		}
+		return errorOf(s.parseBody(ctx, req, owner, func(*classifier.Body) error { return nil }))
+	}
+}
+
+// errorOf keeps a nil *Error from being an error that is not nil.
+func errorOf(e *runtime.Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+// recogniseWhole recognises the request again, with its body.
+func (s *Server) recogniseWhole(ctx context.Context, req *runtime.Request, owner string) *runtime.Error {
+	table, t := s.o.Table(), &req.Target
+	in := classifier.Input{Scheme: t.Scheme, Authority: t.Authority, Method: t.Method, Target: t.Path, Header: req.Raw.Header}
+	match, err := s.matchBody(ctx, req, owner, table, in)
+	if err != nil {
+		return classified(err)
+	}
+	req.Action, req.Args, req.Query = runtime.Ref(match.Action), match.Args, match.Query
+	return nil
+}
+
+// matchBody reads the body and classifies again. A caller the pipeline will
+// turn away anyway is not read from.
+func (s *Server) matchBody(ctx context.Context, req *runtime.Request, owner string, table Table, in classifier.Input) (match classifier.Match, err error) {
+	if _, err := s.o.Identity.Identify(ctx, req.Caller); err != nil {
+		return classifier.Match{}, err
+	}
+	refused := s.parseBody(ctx, req, owner, func(body *classifier.Body) error {
+		in.Body = body
+		match, err = table.Match(in)
+		return err
+	})
+	switch {
+	case refused != nil:
+		return classifier.Match{}, refused
+	case match.NeedBody:
+		return classifier.Match{}, errors.New("the classifier asked for a body it was given")
+	}
+	return match, nil
+}
+
+// parseBody reads the body whole, parses it and gives it to use, where there
+// is room for that.
+func (s *Server) parseBody(ctx context.Context, req *runtime.Request, owner string, use func(*classifier.Body) error) *runtime.Error {
+	text, err := req.Raw.Buffer(s.o.Limits.BodyBytes)
+	if errors.Is(err, runtime.ErrBodyTooLarge) {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonBodyTooLarge, Stage: runtime.StageSurface,
+			Msg:  fmt.Sprintf("this request can only be judged by its body, which is over %d bytes", s.o.Limits.BodyBytes),
+			Hint: "send a smaller body",
+		}
+	}
+	if err != nil {
+		return classified(err)
+	}
+	header := req.Raw.Header
+	for _, name := range []string{"Content-Type", "Content-Encoding"} {
+		if len(header[name]) > 1 {
+			return ambiguous("", "the field "+name+" is there more than once")
+		}
+	}
+	full := s.admission.parse(ctx, owner, int64(len(text)), func() {
+		var body *classifier.Body
+		if body, err = classifier.ParseBody(header.Get("Content-Type"), header.Get("Content-Encoding"), text); err == nil {
+			if err = use(body); err == nil {
+				req.Document, req.Parsed = body.Value(), true
+			}
+		}
+	})
+	switch {
+	case full != nil:
+		return full
+	case err != nil:
+		return classified(err)
+	}
+	return nil
+}

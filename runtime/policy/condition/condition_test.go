@@ -1,0 +1,219 @@
+package condition_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/policy/condition"
+)
+
+func compile(t testing.TB, text string, action *runtime.Action) *condition.Condition {
+	t.Helper()
+	c, err := condition.NewCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, problems := c.Compile(text, action)
+	if len(problems) > 0 {
+		t.Fatalf("%s: %+v", text, problems)
+	}
+	return compiled
+}
+
+func question(args runtime.Args) *runtime.Question {
+	return &runtime.Question{
+		Principal: &runtime.Principal{ID: "local:1", Kind: runtime.KindAgent, Tenant: "default", Agent: "claude", Roles: []string{"dev"}},
+		Action:    &runtime.Action{Ref: "a.b", Service: "a", Risk: runtime.RiskLow},
+		Request: &runtime.Request{
+			Surface: runtime.SurfaceProxy, Raw: &runtime.Raw{Header: http.Header{}},
+			Target: runtime.Target{Scheme: "https", Authority: "api.example.com:443", Method: "GET", Path: "/x?q=1"},
+		},
+		Args: args, Now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+	}
+}
+
+// An expression that would take long is an error, not a wait.
+func TestCostIsLimited(t *testing.T) {
+	list := make([]any, 2000) // of integers
+	for i := range list {
+		list[i] = json.Number("1")
+	}
+	c := compile(t, "args.l.all(a, args.l.all(b, a == b))", nil)
+	begun := time.Now()
+	if _, err := c.Holds(question(runtime.Args{"l": list})); err == nil || err.Error() != "it takes too long" {
+		t.Errorf("%v", err)
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if holds, err := c.Holds(question(runtime.Args{"l": list[:20]})); err != nil || !holds {
+		t.Errorf("a short one: %v %v", holds, err)
+	}
+}
+
+// Long, deep and wide expressions are refused when they are compiled.
+func TestExpressionsAreLimited(t *testing.T) {
+	for name, text := range map[string]string{
+		"long": `"` + strings.Repeat("x", 5000) + `" == "x"`,
+		"deep": strings.Repeat("(", 300) + "true" + strings.Repeat(")", 300),
+		"wide": strings.Repeat("true || ", 400) + "true",
+	} {
+		c, err := condition.NewCompiler()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if compiled, problems := c.Compile(text, nil); len(problems) == 0 || compiled != nil {
+			t.Errorf("%s: compiled", name)
+		}
+	}
+}
+
+// Errors are shown and recorded: they name what the author wrote, never what a
+// request holds.
+func TestErrorsShowNoValues(t *testing.T) {
+	const value = "hunter2-in-the-request"
+	q := question(runtime.Args{"a": value, "m": map[string]any{"x": "y"}})
+	q.Request.Raw.Header.Set("Authorization", value)
+	for _, text := range []string{
+		"int(args.a) > 1", `args.m[args.a] == 1`, `args.a > 1`, `duration(args.a) > duration("1s")`, `timestamp(args.a) < now`,
+		`int(request.headers["authorization"]) > 1`, `"x".matches(args.a + "(")`, `args[args.a]`, `{"a": 1}[args.a] == 1`, `bool(args.a)`,
+	} {
+		_, err := compile(t, text, nil).Holds(q)
+		if err == nil {
+			t.Errorf("%s holds", text)
+		} else if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// What a record hides is there and cannot be looked at, however it is asked for.
+func TestHiddenValuesFail(t *testing.T) {
+	action := &runtime.Action{Ref: "a.b", Params: []runtime.Param{{Name: "h", Type: runtime.TypeString}}}
+	for _, text := range []string{`args.h == "x"`, `args.?h.orValue("") == "x"`, `args.h in ["x"]`, "has(args.h)", "true || has(args.h)"} {
+		for _, schema := range []*runtime.Action{nil, action} {
+			if holds, err := compile(t, text, schema).Holds(question(runtime.Args{"h": condition.Hidden{}})); err == nil {
+				t.Errorf("%s: %t", text, holds)
+			}
+		}
+	}
+}
+
+// What a rest argument collects is not read back from a request: nobody can say
+// whether it is there.
+func TestRestArgumentsCannotBeJudged(t *testing.T) {
+	action := &runtime.Action{Ref: "a.b", Rest: "more", Params: []runtime.Param{{Name: "more", Type: runtime.TypeObject}, {Name: "x", Type: runtime.TypeString}}}
+	q, built := question(runtime.Args{"x": "1"}), question(runtime.Args{"x": "1"})
+	q.Action, built.Action, built.Request.Raw = action, action, nil
+	for _, text := range []string{"!has(args.more)", "has(args.more)", "args.?more == optional.none()", "size(args) > 1"} {
+		c := compile(t, text, nil)
+		if holds, err := c.Holds(q); err == nil {
+			t.Errorf("%s: %t", text, holds)
+		}
+		if _, err := c.Holds(built); err != nil {
+			t.Errorf("%s of a built request: %v", text, err)
+		}
+	}
+	if holds, err := compile(t, `args.x == "1"`, action).Holds(q); err != nil || !holds {
+		t.Errorf("another argument: %v %v", holds, err)
+	}
+}
+
+// The body is asked for by whoever looks at what it may hold, and by nobody else.
+func TestNeedsBody(t *testing.T) {
+	action := &runtime.Action{Ref: "a.b", Params: []runtime.Param{
+		{Name: "path", Type: runtime.TypeString, In: runtime.InPath},
+		{Name: "body", Type: runtime.TypeString, In: runtime.InBody, Body: true},
+		{Name: "both", Type: runtime.TypeString, In: runtime.InQuery, Body: true},
+	}}
+	for text, want := range map[string]bool{
+		`args.path == "x"`: false, `args.body == "x"`: true, `args.both == "x"`: true, `args.?body.orValue("") == "x"`: true,
+		`has(args.body)`: true, `request.body.x == 1`: true, `request.path == "/"`: false, `has(request.body)`: true,
+		`principal.id == "x"`: false, `request.?body.?x.orValue(1) == 1`: true, `"args.body" == "x"`: false,
+	} {
+		for _, schema := range []*runtime.Action{nil, action} {
+			q := question(nil)
+			q.Action = action
+			q.Request.Raw.Body = strings.NewReader("x")
+			c := compile(t, text, schema)
+			if c.NeedsBody(q) != want {
+				t.Errorf("%s (schema %t): %t", text, schema != nil, !want)
+			}
+			q.Request.Parsed = true
+			if c.NeedsBody(q) {
+				t.Errorf("%s: asks for a body that was read", text)
+			}
+		}
+	}
+	for _, text := range []string{`size(args) > 1`, `args["bo" + "dy"] == 1`, `args.exists(k, k == "body")`, `dyn(args) == dyn(1)`, `args[?"bo" + "dy"].hasValue()`} {
+		q := question(nil)
+		q.Action, q.Request.Raw.Body = action, strings.NewReader("x")
+		if !compile(t, text, nil).NeedsBody(q) {
+			t.Errorf("%s does not ask for the body", text)
+		}
+	}
+}
+
+func TestConditionsAreSafeForConcurrentUse(t *testing.T) {
+	c := compile(t, `args.l.exists(x, x == principal.agent) && now.getHours("Europe/Berlin") == 13`, nil)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 200 {
+				if holds, err := c.Holds(question(runtime.Args{"l": []any{"a", "claude"}})); err != nil || !holds {
+					t.Error(holds, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// FuzzCompile: any text is a condition or has problems with a place in it, and
+// what is a condition answers.
+func FuzzCompile(f *testing.F) {
+	for _, seed := range []string{"true", "args.x == 1", "now.getHours('UTC') < 8", "principal.", "1", "[1].map(x, x)", "\x00", "a.?b", "'\\u00e9'.matches('(')", "args.all(k, v, k == v)"} {
+		f.Add(seed)
+	}
+	compiler, err := condition.NewCompiler()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, problems := compiler.Compile(text, nil)
+		if (c == nil) != (len(problems) > 0) {
+			t.Fatalf("%v %+v", c, problems)
+		}
+		for _, p := range problems {
+			if p.Msg == "" || p.Offset < 0 || p.Offset > len([]rune(text))+1 {
+				t.Fatalf("%+v", p)
+			}
+		}
+		if c != nil {
+			_, _ = c.Holds(question(runtime.Args{"x": "hunter2-in-the-request"}))
+		}
+	})
+}
+
+func BenchmarkHolds(b *testing.B) {
+	c := compile(b, `args.owner == "acme" && principal.tenant == "default"`, nil)
+	q := question(runtime.Args{"owner": "acme"})
+	b.ReportAllocs()
+	for b.Loop() {
+		if holds, err := c.Holds(q); err != nil || !holds {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkCompile(b *testing.B) {
+	for b.Loop() {
+		compile(b, `args.owner == "acme" && principal.tenant == "default"`, nil)
+	}
+}

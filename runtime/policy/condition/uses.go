@@ -1,0 +1,84 @@
+package condition
+
+import (
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// uses are the facts that an expression looks at which only a body can tell.
+type uses struct {
+	body    bool            // request.body
+	allArgs bool            // args as a whole, or by a name that is computed
+	args    map[string]bool // args by name
+}
+
+// NeedsBody reports whether the condition looks at what the unread body of the
+// question's request may hold.
+func (c *Condition) NeedsBody(q *runtime.Question) bool {
+	raw := q.Request.Raw
+	if raw == nil || raw.Body == nil || q.Request.Parsed {
+		return false
+	}
+	if c.uses.body {
+		return true
+	}
+	for i := range q.Action.Params {
+		p := &q.Action.Params[i]
+		if p.Body && (c.uses.allArgs || c.uses.args[p.Name]) {
+			return true
+		}
+	}
+	return false
+}
+
+// usesOf finds what an expression looks at. What it cannot tell it takes for a
+// use.
+func usesOf(checked *cel.Ast) uses {
+	u := uses{args: map[string]bool{}}
+	root := ast.NavigateAST(checked.NativeRep())
+	for _, node := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
+		name := node.AsIdent()
+		if name != "args" && name != "request" {
+			continue
+		}
+		field, known := "", false
+		if parent, ok := node.Parent(); ok {
+			field, known = fieldOf(parent, node)
+		}
+		switch {
+		case name == "request":
+			u.body = u.body || !known || field == "body"
+		case known:
+			u.args[field] = true
+		default:
+			u.allArgs = true
+		}
+	}
+	return u
+}
+
+// fieldOf returns the field that parent takes from of, when it is written out:
+// x.f, has(x.f), x["f"], x.?f and x[?"f"].
+func fieldOf(parent, of ast.NavigableExpr) (string, bool) {
+	switch parent.Kind() {
+	case ast.SelectKind:
+		return parent.AsSelect().FieldName(), true
+	case ast.CallKind:
+		call := parent.AsCall()
+		args := call.Args()
+		switch call.FunctionName() {
+		case operators.Index, operators.OptIndex, operators.OptSelect:
+		default:
+			return "", false
+		}
+		if len(args) != 2 || args[0].ID() != of.ID() || args[1].Kind() != ast.LiteralKind {
+			return "", false
+		}
+		name, ok := args[1].AsLiteral().Value().(string)
+		return name, ok
+	}
+	return "", false
+}

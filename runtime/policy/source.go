@@ -1,0 +1,175 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"gopkg.in/yaml.v3"
+)
+
+// File is one file of a policy. Name is quoted in problems and steps.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Load reads a policy: a file, or a folder with files. A path that is not there
+// is [Default]; one that cannot be read or parsed is an error, [Problems] in the
+// latter case.
+func Load(path string, actions Actions) (*Policy, error) {
+	files, err := Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Default(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return Compile(actions, files...)
+}
+
+// Read returns the files of a policy in their order. Of a folder these are the
+// *.yaml and *.yml below it, sorted by their path, less hidden ones and tests
+// (*_test.yaml). A folder with none is an error: what should be there may not
+// have been mounted.
+func Read(path string) ([]File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read policy: %w", err)
+	}
+	names := []string{path}
+	if info.IsDir() {
+		if names, err = inFolder(path); err == nil && len(names) == 0 {
+			err = fmt.Errorf("the folder %s has no policy in it", path)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read policy: %w", err)
+		}
+	}
+	var files []File
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read policy: %w", err)
+		}
+		files = append(files, File{Name: name, Data: data})
+	}
+	return files, nil
+}
+
+// Names are the files that [Read] reads and the folders they stand in, as far
+// as they can be found, the path itself first: what to look at to see whether a
+// policy has changed, and who can change it.
+func Names(path string) []string {
+	path = filepath.Clean(path)
+	names := []string{path}
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return names
+	}
+	below, _ := inFolder(path)
+	for _, name := range below {
+		for folder := filepath.Dir(name); folder != path && !slices.Contains(names, folder); folder = filepath.Dir(folder) {
+			names = append(names, folder)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// inFolder lists the policy files of a folder.
+func inFolder(root string) ([]string, error) {
+	var names []string
+	root = filepath.Clean(root)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case path == root:
+			return nil
+		case strings.HasPrefix(name, "."):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.IsDir(), isTest(name), filepath.Ext(name) != ".yaml" && filepath.Ext(name) != ".yml":
+			return nil
+		}
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // a link counts as what it leads to
+			return fmt.Errorf("%s is not a file", path)
+		}
+		names = append(names, path)
+		return nil
+	})
+	slices.Sort(names)
+	return names, err
+}
+
+// isTest reports whether a file holds tests of a policy.
+func isTest(name string) bool {
+	return strings.HasSuffix(name, "_test.yaml") || strings.HasSuffix(name, "_test.yml")
+}
+
+// Parse compiles a policy of one file, without the schemas of actions. File is
+// only named in problems.
+func Parse(file string, data []byte) (*Policy, error) {
+	return Compile(nil, File{file, data})
+}
+
+// Compile makes one policy of files, in their order. An empty one, or one of
+// comments only, is [Default]. The error is [Problems], every one there is.
+// Actions may be nil: then conditions are not checked against schemas.
+func Compile(actions Actions, files ...File) (*Policy, error) {
+	doc := newDocument()
+	j := joined{rules: map[string]place{}, defaults: map[runtime.Risk]place{}}
+	var problems Problems
+	p := &parser{actions: actions}
+	for _, f := range files {
+		p.file, p.lines, p.joined = f.Name, strings.Split(string(f.Data), "\n"), &j
+		p.problems = nil
+		if root := p.read(f.Data); root != nil {
+			p.plain(root)
+			p.document(root, &doc)
+		}
+		slices.SortStableFunc(p.problems, func(a, b Problem) int {
+			return (a.Line-b.Line)*10_000 + a.Column - b.Column
+		})
+		problems = append(problems, p.problems...)
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return compile(doc), nil
+}
+
+// joined is what the files of one policy share.
+type joined struct {
+	rules    map[string]place
+	defaults map[runtime.Risk]place
+	mode     place
+}
+
+// place is a line of a file.
+type place struct {
+	file string
+	line int
+}
+
+func (p place) String() string { return fmt.Sprintf("line %d of %s", p.line, p.file) }
+
+// placeOf is where a node stands.
+func (p *parser) placeOf(n *yaml.Node) place { return place{p.file, n.Line} }
+
+// first notes where something was said; when another file has said it before,
+// that is a problem. Twice in one file is told where the file is read.
+func (p *parser) first(was place, n *yaml.Node, what string) place {
+	if was.file != "" && was.file != p.file {
+		p.problem(n, "keep one of them", "%s is already in %s", what, was)
+		return was
+	}
+	return p.placeOf(n)
+}

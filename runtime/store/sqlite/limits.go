@@ -1,0 +1,35 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+)
+
+// forgotten is how long after it was full again a bucket may be dropped: it is
+// then like one that nobody has used.
+const forgotten = 24 * time.Hour
+
+// ChangeLimit implements [limit.Store]. Moments are kept in nanoseconds.
+func (db *DB) ChangeLimit(ctx context.Context, bucket string, change func(full time.Time) time.Time) error {
+	return db.write(ctx, "take from a limit", func(t tx) error {
+		var stored int64
+		found, err := t.get("SELECT full_at FROM limits WHERE bucket = ?", []any{bucket}, &stored)
+		if err != nil {
+			return err
+		}
+		full := time.Time{}
+		if found {
+			full = time.Unix(0, stored).UTC()
+		}
+		full = change(full)
+		if found {
+			_, err = t.exec("UPDATE limits SET full_at = ? WHERE bucket = ?", full.UnixNano(), bucket)
+			return err
+		}
+		if _, err = t.exec("DELETE FROM limits WHERE full_at < ?", full.Add(-forgotten).UnixNano()); err != nil {
+			return err
+		}
+		_, err = t.exec("INSERT INTO limits (bucket, full_at) VALUES (?, ?)", bucket, full.UnixNano())
+		return err
+	})
+}

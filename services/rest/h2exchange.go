@@ -1,0 +1,113 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"sync"
+
+	"golang.org/x/net/http2"
+)
+
+// overH2 sends the message on a connection of HTTP/2 that keeps a stream for it.
+// Again says that the upstream has not acted on the request and will not.
+func (x *exchange) overH2(ctx context.Context, c *peer) (resp *http.Response, again bool, err error) {
+	x.conn.Store(nil)
+	x.reached = true
+	x.result.Address, x.result.Private = c.address, c.private
+	x.result.Used = x.message.used
+	var early interims
+	early.pass = x.information
+	trace := &httptrace.ClientTrace{Got1xxResponse: early.add}
+	request, err := x.message.request(httptrace.WithClientTrace(ctx, trace), x.sent)
+	if err != nil { // cannot be: the message was checked; the stream goes back with the connection
+		c.SetDoNotReuse()
+		return nil, false, err
+	}
+	resp, err = c.RoundTrip(request)
+	early.close()
+	if err != nil {
+		return nil, unprocessed(err), err
+	}
+	return resp, false, x.broke(resp)
+}
+
+// unprocessed reports whether the upstream said, or the connection made
+// certain, that the request was not acted on: it never left, its stream was
+// refused, or it came after the last one of a GOAWAY (RFC 9113 section 8.7).
+func unprocessed(err error) bool {
+	var reset http2.StreamError
+	if errors.As(err, &reset) {
+		return reset.Code == http2.ErrCodeRefusedStream
+	}
+	// golang.org/x/net/http2 does not export these two.
+	text := err.Error()
+	return strings.HasSuffix(text, "client conn not usable") || strings.HasSuffix(text, "graceful shutdown GOAWAY")
+}
+
+// interims passes 1xx answers on from a goroutine of its own, which is there
+// while there are any. The goroutine that reads the connection for all streams
+// must not wait for one caller.
+type interims struct {
+	pass func(status int, header textproto.MIMEHeader) error
+
+	mu      sync.Mutex
+	waiting []interim
+	count   int
+	ended   bool
+	idle    chan struct{} // closed when the goroutine has ended; nil: none was there
+	running bool
+}
+
+type interim struct {
+	status int
+	header textproto.MIMEHeader
+}
+
+// add takes one 1xx answer.
+func (i *interims) add(status int, header textproto.MIMEHeader) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ended {
+		return nil
+	}
+	if i.count++; i.count > informationLimit {
+		return errors.New("too many 1xx answers")
+	}
+	i.waiting = append(i.waiting, interim{status, header})
+	if !i.running {
+		i.running, i.idle = true, make(chan struct{})
+		go i.run(i.idle)
+	}
+	return nil
+}
+
+func (i *interims) run(idle chan struct{}) {
+	defer close(idle)
+	for {
+		i.mu.Lock()
+		if len(i.waiting) == 0 {
+			i.running = false
+			i.mu.Unlock()
+			return
+		}
+		next := i.waiting[0]
+		i.waiting = i.waiting[1:]
+		i.mu.Unlock()
+		_ = i.pass(next.status, next.header) // an error is kept by the exchange
+	}
+}
+
+// close takes no more and returns when all have been passed on.
+func (i *interims) close() {
+	i.mu.Lock()
+	i.ended = true
+	idle := i.idle
+	i.mu.Unlock()
+	if idle != nil {
+		<-idle
+	}
+}

@@ -1,0 +1,298 @@
+//lint:file-ignore SA1019 what net/http has instead dials by itself and hides the connections; which one a stream takes is ours to say
+
+package rest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// Bounds of one HTTP/2 connection to an upstream. The windows are what may
+// arrive for callers that do not read: of one answer, and of all on the
+// connection together, so that sixteen of them do not hold up the others.
+const (
+	receiveStream = 4 << 20
+	receiveConn   = 64 << 20
+	pingAfter     = 30 * time.Second // of silence while streams are open
+	pingWait      = 15 * time.Second // for its answer
+)
+
+// remembered is how long an authority that speaks HTTP/1.1 is known to do so
+// after the last request to it.
+const remembered = 10 * time.Minute
+
+// errSpeaksH2 is the result of a dial for HTTP/1.1 that became a connection of
+// HTTP/2; the pool has it, and the request goes there.
+var errSpeaksH2 = errors.New("the upstream chose HTTP/2")
+
+// origin is what connections are shared by.
+type origin struct {
+	trust     trust
+	authority string
+}
+
+// pool knows the HTTP/2 connections of every origin, and which origins have
+// none because they speak HTTP/1.1. It is the one place that is asked before a
+// request to an https origin goes out. It is safe for concurrent use.
+type pool struct {
+	doors     map[trust]*door
+	transport *http2.Transport
+	clock     func() time.Time
+
+	mu      sync.Mutex
+	origins map[origin]*known
+	swept   time.Time
+}
+
+// known is what is known of one origin.
+type known struct {
+	peers []*peer
+	dial  *attempt  // under way, shared by all who wait for it
+	h1    time.Time // when HTTP/1.1 was last chosen over HTTP/2, or used; zero: never
+	only  bool      // HTTP/1.1 was offered alone, and not taken
+}
+
+// peer is one HTTP/2 connection.
+type peer struct {
+	*http2.ClientConn
+	address string
+	private bool
+}
+
+// attempt is one dial. Its results are set before done is closed.
+type attempt struct {
+	done chan struct{}
+	err  error
+	h1   chan *link // holds the connection when it speaks HTTP/1.1, for the first to take it
+}
+
+// way is where a request goes: to a peer that keeps a stream for it, or over
+// HTTP/1.1, with a connection that was just dialled when there is one.
+type way struct {
+	peer  *peer
+	fresh *link
+}
+
+func newPool(o *Options, doors map[trust]*door) (*pool, error) {
+	transport, err := http2.ConfigureTransports(&http.Transport{
+		DisableCompression:     true,
+		IdleConnTimeout:        keptIdle,
+		ResponseHeaderTimeout:  o.HeaderTimeout,
+		MaxResponseHeaderBytes: headLimit,
+		HTTP2: &http.HTTP2Config{
+			MaxReceiveBufferPerStream: receiveStream, MaxReceiveBufferPerConnection: receiveConn,
+			SendPingTimeout: pingAfter, PingTimeout: pingWait, WriteByteTimeout: o.IdleTimeout,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &pool{doors: doors, transport: transport, clock: o.Clock, origins: map[origin]*known{}}, nil
+}
+
+// find returns the way to an origin and dials if it must. A dial is shared by
+// all who ask while it lasts, and goes on when they leave.
+func (p *pool) find(ctx context.Context, o origin) (way, error) {
+	const dials = 4 // a server that takes no stream on a new connection takes none on the next
+	for try := 0; ; try++ {
+		w, dial := p.look(ctx, o)
+		if dial == nil {
+			return w, nil
+		}
+		if try == dials {
+			return way{}, errors.New("the upstream takes no streams on a new connection")
+		}
+		select {
+		case <-dial.done:
+		case <-ctx.Done():
+			return way{}, ctx.Err()
+		}
+		if dial.err != nil {
+			return way{}, dial.err
+		}
+		select {
+		case fresh := <-dial.h1:
+			return way{fresh: fresh}, nil
+		default:
+		}
+	}
+}
+
+// look returns the way that is known, or the dial to wait for.
+func (p *pool) look(ctx context.Context, o origin) (way, *attempt) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.clock()
+	k := p.origins[o]
+	if k == nil {
+		p.sweep(now)
+		k = &known{}
+		p.origins[o] = k
+	}
+	for _, peer := range k.peers {
+		if peer.ReserveNewRequest() {
+			return way{peer: peer}, nil
+		}
+	}
+	if len(k.peers) == 0 && !k.h1.IsZero() {
+		k.h1 = now
+		return way{}, nil
+	}
+	if k.dial == nil {
+		k.dial = &attempt{done: make(chan struct{}), h1: make(chan *link, 1)}
+		go p.dial(context.WithoutCancel(ctx), o, k.dial)
+	}
+	return way{}, k.dial
+}
+
+// dial makes one attempt.
+func (p *pool) dial(ctx context.Context, o origin, a *attempt) {
+	conn, err := p.doors[o.trust].shake(ctx, o.authority, protocolH2, protocolH1)
+	if err == nil && conn.protocol == protocolH2 {
+		err = p.adopt(o, conn)
+	} else if err == nil {
+		p.noteH1(o)
+		a.h1 <- conn
+	}
+	a.err = err
+	p.mu.Lock()
+	if k := p.origins[o]; k != nil && k.dial == a {
+		k.dial = nil
+	}
+	p.mu.Unlock()
+	close(a.done)
+}
+
+// adopt makes a connection that chose HTTP/2 one of the origin's.
+func (p *pool) adopt(o origin, conn *link) error {
+	own := &peer{address: conn.address, private: conn.private}
+	closing := &closing{Conn: conn.Conn, then: func() { p.remove(o, own) }}
+	cc, err := p.transport.NewClientConn(closing)
+	if err != nil {
+		_ = conn.Close()
+		return err
+	}
+	own.ClientConn = cc
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.origins[o]
+	if k == nil {
+		k = &known{}
+		p.origins[o] = k
+	}
+	k.h1 = time.Time{}
+	if !closing.closed() {
+		k.peers = append(k.peers, own)
+	}
+	return nil
+}
+
+// noteH1 remembers that the origin speaks HTTP/1.1.
+func (p *pool) noteH1(o origin) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.origins[o]
+	if k == nil {
+		k = &known{}
+		p.origins[o] = k
+	}
+	k.h1, k.only = p.clock(), false
+}
+
+// speaksH1 reports whether the origin was last seen to speak HTTP/1.1 when it
+// had the choice, and onlyH2 whether it speaks nothing but HTTP/2.
+func (p *pool) speaksH1(o origin) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.origins[o]
+	return k != nil && !k.h1.IsZero()
+}
+
+func (p *pool) onlyH2(o origin) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.origins[o]
+	return k != nil && k.only
+}
+
+// noteOnlyH2 is called after adopt.
+func (p *pool) noteOnlyH2(o origin) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if k := p.origins[o]; k != nil {
+		k.only = true
+	}
+}
+
+func (p *pool) remove(o origin, gone *peer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if k := p.origins[o]; k != nil {
+		k.peers = slices.DeleteFunc(k.peers, func(c *peer) bool { return c == gone })
+	}
+}
+
+// sweep forgets the origins that nothing is known of any more. The caller holds
+// the lock.
+func (p *pool) sweep(now time.Time) {
+	if now.Sub(p.swept) < remembered/10 {
+		return
+	}
+	p.swept = now
+	for o, k := range p.origins {
+		if len(k.peers) == 0 && k.dial == nil && now.Sub(k.h1) > remembered {
+			delete(p.origins, o)
+		}
+	}
+}
+
+// close drops the connections without streams; the others close after their
+// last one.
+func (p *pool) close() {
+	p.mu.Lock()
+	var peers []*peer
+	for _, k := range p.origins {
+		peers = append(peers, k.peers...)
+	}
+	p.mu.Unlock()
+	for _, c := range peers {
+		c.SetDoNotReuse()
+		if state := c.State(); state.StreamsActive+state.StreamsReserved+state.StreamsPending == 0 {
+			_ = c.ClientConn.Close()
+		}
+	}
+}
+
+// closing is a connection that says when it was closed.
+type closing struct {
+	net.Conn
+	then func()
+	mu   sync.Mutex
+	done bool
+}
+
+// Close implements [net.Conn]. The caller may hold locks of the connection's
+// owner, so that the pool hears of it from another goroutine.
+func (c *closing) Close() error {
+	c.mu.Lock()
+	first := !c.done
+	c.done = true
+	c.mu.Unlock()
+	if first {
+		go c.then()
+	}
+	return c.Conn.Close()
+}
+
+func (c *closing) closed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.done
+}

@@ -1,0 +1,351 @@
+package rest_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/servicestest"
+)
+
+// unwatched is a rig of the relay engine alone, with nothing between it and the
+// wire.
+func unwatched(t *testing.T, o servicestest.Options, edit ...func(*rest.Options)) *rig {
+	t.Helper()
+	return newRig(t, o, append([]func(*rest.Options){func(o *rest.Options) {
+		o.Engine, o.VerifyMutations = rest.EngineRelay, false
+	}}, edit...)...)
+}
+
+// routes is one behaviour under a path.
+func routes(path string, b servicestest.Behave) servicestest.Options {
+	return servicestest.Options{Routes: map[string]servicestest.Behave{path: b}}
+}
+
+func TestFieldsLeaveInTheCallersOrder(t *testing.T) {
+	r := unwatched(t, servicestest.Options{})
+	c := r.call("POST", "/x", "X-B: 1", "Authorization: test_kimbap", "X-A: 2", "X-B: 3", "Content-Length: 2", "Te: gzip")
+	c.Request.Raw.Order = []string{"x-B", "TE", "authorization", "content-length", "hOST", "X-b", "x-a"}
+	r.must(t, body(c, strings.NewReader("ok"), 2))
+	equal(t, "head", string(r.Last(t).Head), "POST /x HTTP/1.1\r\nx-B: 1\r\nauthorization: Bearer "+canary+
+		"\r\ncontent-length: 2\r\nhOST: "+r.Authority+"\r\nX-b: 3\r\nx-a: 2\r\n\r\n")
+}
+
+// formed is a responder that repeats the form of a head.
+type formed struct {
+	*runtimetest.Responder
+	form runtime.Form
+}
+
+func (f *formed) Like(form runtime.Form) { f.form = form }
+
+func TestTheFormOfAnAnswerIsKept(t *testing.T) {
+	const head = "HTTP/1.1 200 Alles  gut\r\nx-b: 1\r\ncontent-length: 0\r\nX-A: 2\r\n\r\n"
+	for _, verify := range []bool{false, true} {
+		r := unwatched(t, routes("/form", func(c *servicestest.Conn, _ *servicestest.Request) bool { return c.Send(head) }),
+			func(o *rest.Options) { o.VerifyMutations = verify })
+		out := &formed{Responder: &runtimetest.Responder{}}
+		if _, err := r.backend.Execute(context.Background(), r.call("GET", "/form"), out); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "reason", out.form.Reason, "Alles  gut")
+		equal(t, "order", strings.Join(out.form.Order, " "), "x-b content-length X-A")
+	}
+}
+
+// warm opens n connections that are kept: the upstream answers none of n
+// requests before it has them all.
+func warm(t *testing.T, r *rig, n int) {
+	t.Helper()
+	var wait sync.WaitGroup
+	for range n {
+		wait.Go(func() { r.must(t, r.call("GET", fmt.Sprintf("/together-%d", n))) })
+	}
+	wait.Wait()
+	equal(t, "connections", r.Connections(), n)
+}
+
+// together answers once n requests have come.
+func together(n int) servicestest.Behave {
+	var all sync.WaitGroup
+	all.Add(n)
+	return func(c *servicestest.Conn, _ *servicestest.Request) bool {
+		all.Done()
+		all.Wait()
+		return c.Send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	}
+}
+
+// However many connections are kept, a request goes out once more at most, on a
+// fresh one; and not at all when it changes something, or an answer has begun.
+func TestOneRepetitionAtMost(t *testing.T) {
+	hangUp := func(said string) servicestest.Behave {
+		return func(c *servicestest.Conn, q *servicestest.Request) bool {
+			_ = c.ReadBody(q)
+			if said == "" || !c.Send(said) {
+				return false
+			}
+			return false
+		}
+	}
+	for _, c := range []struct {
+		name, method, path, body string
+		times                    int
+	}{
+		{"GET", "GET", "/hang-up", "", 2}, {"HEAD", "HEAD", "/hang-up", "", 2},
+		{"DELETE", "DELETE", "/hang-up", "", 1}, {"POST without a body", "POST", "/hang-up", "", 1},
+		{"POST", "POST", "/hang-up", "once", 1}, {"GET with a body", "GET", "/hang-up", "once", 1},
+		{"after a byte", "GET", "/byte", "", 1}, {"after a 103", "GET", "/early", "", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := unwatched(t, servicestest.Options{Routes: map[string]servicestest.Behave{
+				"/together-3": together(3), "/hang-up": hangUp(""), "/byte": hangUp("H"), "/early": hangUp("HTTP/1.1 103 Early\r\n\r\n"),
+			}})
+			warm(t, r, 3)
+			call := r.call(c.method, c.path)
+			if c.body != "" {
+				body(call, strings.NewReader(c.body), int64(len(c.body)))
+			}
+			r.refused(t, call, runtime.CodeUpstream, runtime.ReasonUpstreamUnavailable)
+			asked := slices.DeleteFunc(r.Requests(), func(q servicestest.Request) bool { return q.Target != c.path })
+			equal(t, "requests", len(asked), c.times)
+			if c.times == 2 && (asked[0].Conn > 3 || asked[1].Conn <= 3) {
+				t.Errorf("on connections %d and %d: the second is not a fresh one", asked[0].Conn, asked[1].Conn)
+			}
+		})
+	}
+}
+
+// An upstream that takes too long is not a dead connection: it may be at work.
+func TestWhatTakesTooLongIsNotRepeated(t *testing.T) {
+	r := unwatched(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/together-2": together(2)}},
+		func(o *rest.Options) { o.HeaderTimeout = 200 * time.Millisecond })
+	warm(t, r, 2)
+	r.refused(t, r.call("GET", "/silent"), runtime.CodeTimeout, "")
+	equal(t, "requests", len(r.Requests()), 3)
+	equal(t, "connections", r.Connections(), 2)
+}
+
+// noting dials connections that tell of their read deadlines.
+type noting struct{ moved chan time.Time }
+
+func (n *noting) Dial(ctx context.Context, authority string, _, _ bool) (net.Conn, string, bool, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", authority)
+	if err != nil {
+		return nil, "", false, err
+	}
+	return &noted{conn, n}, authority, true, nil
+}
+
+type noted struct {
+	net.Conn
+	of *noting
+}
+
+func (n *noted) SetReadDeadline(by time.Time) error {
+	n.of.moved <- by
+	return n.Conn.SetReadDeadline(by)
+}
+
+// until waits for a deadline that is more than least ahead, or for none when
+// least is 0.
+func (n *noting) until(t testing.TB, least time.Duration) {
+	t.Helper()
+	for late := time.After(10 * time.Second); ; {
+		select {
+		case by := <-n.moved:
+			if least == 0 && by.IsZero() || least > 0 && by.After(time.Now().Add(least)) {
+				return
+			}
+		case <-late:
+			t.Error("the deadline was not moved")
+			return
+		}
+	}
+}
+
+// The time for an answer begins when the request has left; an upload takes as
+// long as it moves.
+func TestAnUploadDoesNotUseUpTheTimeOfTheAnswer(t *testing.T) {
+	deadlines := &noting{moved: make(chan time.Time, 100)}
+	src, feed := io.Pipe()
+	r := unwatched(t, servicestest.Options{Cleartext: true, Routes: map[string]servicestest.Behave{"/up": func(c *servicestest.Conn, q *servicestest.Request) bool {
+		if c.ReadBody(q) != nil {
+			return false
+		}
+		deadlines.until(t, 59*time.Minute) // that of the head
+		if !c.Send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n") {
+			return false
+		}
+		deadlines.until(t, 4*time.Hour) // that of the body
+		return c.Send("ok")
+	}}}, func(o *rest.Options) {
+		o.Dialer, o.HeaderTimeout, o.IdleTimeout = deadlines, time.Hour, 5*time.Hour
+	})
+	go func() {
+		deadlines.until(t, 0)
+		_, _ = io.WriteString(feed, "some bytes")
+		_ = feed.Close()
+	}()
+	answer, _ := r.must(t, body(r.call("POST", "/up"), src, -1))
+	equal(t, "answer", answer.Body, "ok")
+}
+
+// In the middle of a line between two chunks it is the time of the body that
+// runs.
+func TestChunksHaveTheTimeOfABody(t *testing.T) {
+	deadlines := &noting{moved: make(chan time.Time, 100)}
+	r := unwatched(t, servicestest.Options{Cleartext: true, Routes: map[string]servicestest.Behave{"/cut": func(c *servicestest.Conn, _ *servicestest.Request) bool {
+		if !c.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "2") {
+			return false
+		}
+		deadlines.until(t, 4*time.Hour)
+		return c.Send("\r\nok\r\n0\r\n\r\n")
+	}}}, func(o *rest.Options) {
+		o.Dialer, o.HeaderTimeout, o.IdleTimeout = deadlines, time.Hour, 5*time.Hour
+	})
+	answer, _ := r.must(t, r.call("GET", "/cut"))
+	equal(t, "answer", answer.Body, "ok")
+}
+
+// What follows an answer is given to nobody, whether it came with the answer or
+// while the connection was kept; and a connection on which more may still come
+// is not kept.
+func TestWhatFollowsAnAnswerIsGivenToNobody(t *testing.T) {
+	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+	for _, cleartext := range []bool{false, true} {
+		for _, c := range []struct {
+			name, answer, behind, later string
+			conns                       int
+		}{
+			{"with it", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", evil, "", 2},
+			{"after chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", evil, "", 2},
+			{"a single byte", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "H", "", 2},
+			{"after a 304", "HTTP/1.1 304 Not Modified\r\n\r\n", evil, "", 2},
+			{"later", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "", evil, 2},
+			{"a 204 that announces a body", "HTTP/1.1 204 No Content\r\nContent-Length: 47\r\n\r\n", "", "", 2},
+			{"a 204 in chunks", "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n", "", "", 2},
+			{"two framings", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", "", 2},
+			{"nothing", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "", "", 1},
+			{"nothing after a 204", "HTTP/1.1 204 No Content\r\n\r\n", "", "", 1},
+			{"nothing after a 204 of no length", "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", "", "", 1},
+			{"nothing after a 304", "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", "", "", 1},
+		} {
+			t.Run(fmt.Sprint(c.name, " cleartext=", cleartext), func(t *testing.T) {
+				more, said := make(chan struct{}), make(chan struct{})
+				o := routes("/first", func(conn *servicestest.Conn, _ *servicestest.Request) bool {
+					ok := conn.Send(c.answer + c.behind)
+					<-more
+					ok = ok && (c.later == "" || conn.Send(c.later))
+					close(said)
+					return ok
+				})
+				o.Cleartext = cleartext
+				r := unwatched(t, o)
+				r.must(t, pass(r.call("GET", "/first")))
+				close(more)
+				<-said
+				answer, _ := r.must(t, pass(r.call("GET", "/")))
+				equal(t, "answer", answer.Body, "ok")
+				equal(t, "connections", r.Connections(), c.conns)
+			})
+		}
+	}
+}
+
+func TestAnswersToHEADKeepTheConnection(t *testing.T) {
+	r := unwatched(t, routes("/chunks", func(c *servicestest.Conn, _ *servicestest.Request) bool {
+		return c.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+	}))
+	for _, path := range []string{"/head", "/chunks", "/"} {
+		r.must(t, r.call("HEAD", "/head"))
+		equal(t, path, r.Connections(), 1)
+	}
+}
+
+// RFC 9112 sections 6.3 and 9.3, from an upstream that speaks 1.0.
+func TestUpstreamsOfVersion10(t *testing.T) {
+	for _, c := range []struct {
+		name, answer, body string
+		ends               bool
+		conns              int
+	}{
+		{"until the end", "HTTP/1.0 200 OK\r\n\r\nall of it", "all of it", true, 2},
+		{"1.1 until the end", "HTTP/1.1 200 OK\r\n\r\nall of it", "all of it", true, 2},
+		{"with a length", "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", "ok", false, 2},
+		{"kept alive", "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok", "ok", false, 1},
+		{"1.1 that closes", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", "ok", false, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := unwatched(t, routes("/old", func(conn *servicestest.Conn, _ *servicestest.Request) bool { return conn.Send(c.answer) && !c.ends }))
+			answer, _ := r.must(t, r.call("GET", "/old"))
+			equal(t, "body", answer.Body, c.body)
+			r.must(t, r.call("GET", "/"))
+			equal(t, "connections", r.Connections(), c.conns)
+		})
+	}
+}
+
+// 1xx answers are counted, those that are not passed on too.
+func TestInterimAnswersAreCounted(t *testing.T) {
+	for _, status := range []string{"100 Continue", "103 Early Hints", "199 Odd"} {
+		t.Run(status, func(t *testing.T) {
+			r := unwatched(t, servicestest.Options{Routes: map[string]servicestest.Behave{
+				"/64": func(c *servicestest.Conn, _ *servicestest.Request) bool {
+					return c.Send(strings.Repeat("HTTP/1.1 "+status+"\r\n\r\n", 64), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+				},
+				"/65": func(c *servicestest.Conn, _ *servicestest.Request) bool {
+					return c.Send(strings.Repeat("HTTP/1.1 "+status+"\r\n\r\n", 65), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+				},
+			}})
+			answer, _ := r.must(t, r.call("GET", "/64"))
+			equal(t, "answer", answer.Body, "ok")
+			r.refused(t, r.call("GET", "/65"), runtime.CodeUpstream, "")
+		})
+	}
+}
+
+// An answer that comes during an upload ends the upload; the connection, on
+// which half a request stands, is not kept.
+func TestAnEarlyAnswerEndsTheUpload(t *testing.T) {
+	r := unwatched(t, servicestest.Options{})
+	src, feed := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(feed, "half")
+		for err == nil {
+			_, err = io.WriteString(feed, "more")
+		}
+		written <- err
+	}()
+	answer, result := r.must(t, body(r.call("POST", "/refuse-early"), src, -1))
+	equal(t, "status", answer.Status, 413)
+	equal(t, "recorded", result.Status, 413)
+	_ = src.Close() // as a surface does at the end of the request
+	if <-written == nil {
+		t.Error("the upload goes on")
+	}
+	r.must(t, r.call("GET", "/"))
+	equal(t, "connections", r.Connections(), 2)
+}
+
+// A field that HTTP does not allow is found before anything is dialled; no
+// credential is recorded as used.
+func TestWhatCannotBeWrittenIsNotDialled(t *testing.T) {
+	for _, field := range []string{"X Y: 1", "X: a\x00b", "X: a\r\nY: b"} {
+		r := unwatched(t, servicestest.Options{})
+		_, result, err := r.do(t, r.call("GET", "/", field))
+		equal(t, field, runtime.CodeOf(err), runtime.CodeInvalidInput)
+		equal(t, "used", result.Used, "")
+		equal(t, "connections", r.Connections(), 0)
+	}
+}
