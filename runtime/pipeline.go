@@ -237,12 +237,13 @@ func (p *Pipeline) rejudge(ctx context.Context, call *Call, rec *Record) error {
 	if _, err := p.o.Identity.Identify(ctx, call.Request.Caller); err != nil {
 		return at(StageIdentify, err)
 	}
+	terms := rec.Verdict.Terms
 	v, err := p.decide(call, rec)
 	if err != nil {
 		return err
 	}
 	switch {
-	case v.Effect == EffectAllow, v.Effect == EffectAsk && v.Terms.like(rec.Verdict.Terms):
+	case v.Effect == EffectAllow, v.Effect == EffectAsk && v.Terms.like(terms):
 		return nil
 	case v.Effect == EffectAsk:
 		return &Error{

@@ -149,21 +149,10 @@ terminal (or with --yes), writes it first into the policy file.`,
 }
 
 func (c *cli) accept(ctx context.Context, a *app.App, id string, yes app.Yes, pin bool) error {
-	rule := ""
-	if yes.Always {
-		own, err := a.PinNeeds(ctx, "", true)
-		if err != nil {
-			return err
-		}
-		pin = pin || own != "" // who has a PIN changes the policy with it
-		if rule, err = a.AlwaysRule(ctx, id); err != nil {
-			return err
-		}
-		if yes.Always, err = c.agreesTo(rule, a); err != nil {
-			return err
-		}
+	rule, pin, err := c.always(ctx, a, id, &yes, pin)
+	if err != nil {
+		return err
 	}
-	var err error
 	if yes.PIN, err = c.acceptPin(ctx, a, id, yes.As, pin); err != nil {
 		return err
 	}
@@ -176,22 +165,41 @@ func (c *cli) accept(ctx context.Context, a *app.App, id string, yes app.Yes, pi
 	if err != nil {
 		return err
 	}
-	return c.show(decided, func() {
-		if decided.State == "pending" {
-			fmt.Fprintf(c.out, "counted for %s: %s\n", decided.ID, decided.Note)
-			return
-		}
-		fmt.Fprintf(c.out, "accepted %s: %s for %s\n", decided.ID, decided.Action, decided.Agent)
-		switch {
-		case yes.Always:
-			fmt.Fprintln(c.out, "and from now on: the rule is in the policy file")
-		case yes.Run:
-			fmt.Fprintln(c.out, "and the like of it for the rest of that run")
-		case yes.For > 0:
-			fmt.Fprintf(c.out, "and the like of it for %s\n", yes.For)
-		}
-		c.say("the requester executes it: by a request that waits, the same request again, or kimbap approve wait %s", decided.ID)
-	})
+	return c.show(decided, func() { c.sayAccepted(decided, yes) })
+}
+
+// always shows the rule that --always would write and asks; it does nothing
+// without the flag. Who has a PIN changes the policy with it.
+func (c *cli) always(ctx context.Context, a *app.App, id string, yes *app.Yes, pin bool) (rule string, ask bool, err error) {
+	if !yes.Always {
+		return "", pin, nil
+	}
+	own, err := a.PinNeeds(ctx, "", true)
+	if err != nil {
+		return "", pin, err
+	}
+	if rule, err = a.AlwaysRule(ctx, id); err != nil {
+		return "", pin, err
+	}
+	yes.Always, err = c.agreesTo(rule, a)
+	return rule, pin || own != "" && yes.Always, err
+}
+
+func (c *cli) sayAccepted(decided app.Approval, yes app.Yes) {
+	if decided.State == "pending" {
+		fmt.Fprintf(c.out, "counted for %s: %s\n", decided.ID, decided.Note)
+		return
+	}
+	fmt.Fprintf(c.out, "accepted %s: %s for %s\n", decided.ID, decided.Action, decided.Agent)
+	switch {
+	case yes.Always:
+		fmt.Fprintln(c.out, "and from now on: the rule is in the policy file")
+	case yes.Run:
+		fmt.Fprintln(c.out, "and the like of it for the rest of that run")
+	case yes.For > 0:
+		fmt.Fprintf(c.out, "and the like of it for %s\n", yes.For)
+	}
+	c.say("the requester executes it: by a request that waits, the same request again, or kimbap approve wait %s", decided.ID)
 }
 
 // agreesTo shows a rule and asks whether it is to be written. Where nobody can be

@@ -73,11 +73,7 @@ func (a *App) replacePolicy(file string, before, after []byte) error {
 		return err
 	}
 	defer os.Remove(trial)
-	set, err := a.readServices()
-	if err != nil {
-		return err
-	}
-	if _, err := policy.Load(trial, set); err != nil {
+	if _, err := policy.Load(trial, a.services.Current()); err != nil {
 		return invalid(err, "kimbap policy validate")
 	}
 	now, err := os.ReadFile(file)

@@ -266,3 +266,37 @@ func TestAlwaysWritesAPolicyThatHolds(t *testing.T) {
 		t.Errorf("left behind: %v %v", left, err)
 	}
 }
+
+// What a rule's approval: says is what it takes: certain people, several, a PIN.
+func TestTheRulesTermsHold(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: "version: 1\nrules:\n" +
+		"  - {name: two, match: {action: notes.create-note}, then: require_approval, approval: {by: [\"role:finance\"], count: 2, presence: pin, expires: 5m}}\n"})
+	person := k.Open(t, "")
+	pin := runtime.NewSecret
+	for _, n := range []app.NewPin{
+		{PIN: pin("the owner's")},
+		{As: "alice", Roles: []string{"finance"}, PIN: pin("alice's"), Proved: pin("the owner's")},
+		{As: "bob", Roles: []string{"finance"}, PIN: pin("bob's own"), Proved: pin("the owner's")},
+	} {
+		if err := person.SetPin(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := k.Do(t, write, `{"text":"one"}`).Problem.Approval
+	for name, yes := range map[string]app.Yes{"no PIN": {}, "no role": {PIN: pin("the owner's")}, "another's PIN": {As: "alice", PIN: pin("bob's own")}} {
+		if _, err := person.Accept(t.Context(), id, yes); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	for i, yes := range []app.Yes{{As: "alice", PIN: pin("alice's")}, {As: "bob", PIN: pin("bob's own")}} {
+		if a := k.Do(t, write, `{"text":"one"}`); a.Problem.Approval != id || len(k.Up.Requests()) != 0 {
+			t.Errorf("with %d of two: %d %+v", i, a.Status, a.Problem)
+		}
+		if _, err := person.Accept(t.Context(), id, yes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a := k.Do(t, write, `{"text":"one"}`); a.Status != 200 || len(k.Up.Requests()) != 1 {
+		t.Errorf("%d %+v", a.Status, a.Problem)
+	}
+}

@@ -69,7 +69,10 @@ func TestAHundredDecidersOneExecution(t *testing.T) {
 	id := waiting(t, people[0])
 	var mu sync.Mutex
 	won, told := 0, 0
-	many(100, 100, func(i int) {
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	decide := func(i int) {
+		<-start
 		_, err := people[i%4].Accept(t.Context(), id, app.Yes{})
 		mu.Lock()
 		defer mu.Unlock()
@@ -81,7 +84,12 @@ func TestAHundredDecidersOneExecution(t *testing.T) {
 		default:
 			t.Errorf("decider %d: %v", i, err)
 		}
-	})
+	}
+	for i := range 100 {
+		wg.Go(func() { decide(i) })
+	}
+	close(start)
+	wg.Wait()
 	if a := <-got; a.Status != http.StatusOK {
 		t.Errorf("%d %+v", a.Status, a.Problem)
 	}

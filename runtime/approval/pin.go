@@ -198,6 +198,11 @@ func (d *Desk) SetPin(ctx context.Context, by runtime.Principal, tenant runtime.
 	if remove {
 		return d.removePin(ctx, by, tenant, target)
 	}
+	return d.putPin(ctx, tenant, target, n)
+}
+
+// putPin seals and keeps a PIN.
+func (d *Desk) putPin(ctx context.Context, tenant runtime.Tenant, target string, n NewPin) error {
 	plain, err := json.Marshal(d.newPinKey(n.PIN, n.Roles, n.Groups))
 	if err != nil {
 		return err

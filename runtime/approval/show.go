@@ -47,6 +47,15 @@ func (d *Desk) Show(ctx context.Context, by runtime.Principal, tenant runtime.Te
 		a.State = Expired
 	}
 	v := render(&a, f, full)
+	if f.Terms.Count > 1 && a.State == Pending {
+		votes, err := d.votes(ctx, &a)
+		if err != nil {
+			return View{}, err
+		}
+		for _, vote := range votes {
+			v.Text += "yes from   " + word(vote.By) + ", presence " + word(vote.Presence) + ", " + vote.At.UTC().Format(time.RFC3339) + "\n"
+		}
+	}
 	v.Text += d.compared(ctx, &a, f)
 	return v, nil
 }

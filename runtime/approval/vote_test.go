@@ -55,6 +55,9 @@ func TestAP013SeveralApprovers(t *testing.T) {
 	if err != nil || first.State != approval.Pending || !strings.HasPrefix(first.Note, "1 of 2") {
 		t.Fatalf("%+v %v", first, err)
 	}
+	if v := d.shown(t, id); !strings.Contains(v.Text, "demands    2 people\n") || !strings.Contains(v.Text, "yes from   person:alice, presence pin, ") {
+		t.Errorf("%s", v.Text)
+	}
 	_, err = d.as(t, "alice", id)
 	if !errors.Is(err, approval.ErrDecided) || d.store.state(id) != approval.Pending {
 		t.Fatalf("the same person twice: %v, %s", err, d.store.state(id))

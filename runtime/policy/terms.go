@@ -35,7 +35,7 @@ func (p *parser) approval(n *yaml.Node, r *ruleDocument) {
 			switch {
 			case !ok:
 			case word == "passkey": // nobody could show one, and so nobody decide
-				p.problem(v, "presence: pin", "proving one's presence by a passkey comes with a later version of kimbap")
+				p.problem(v, "presence: pin", "passkeys come with a later version of kimbap")
 			case p.oneOf(v, "presence", word, []string{"none", "pin"}):
 				terms.Presence = word
 			}

@@ -60,6 +60,7 @@ type clerk struct {
 	mu      sync.Mutex
 	waiting []told
 	running bool
+	closed  bool // nothing is added any more
 	status  Status
 }
 
@@ -124,9 +125,8 @@ func (p *Post) Status() []Status {
 // Close sends what waits, with one try each, until ctx ends. It is idempotent.
 func (p *Post) Close(ctx context.Context) error {
 	p.once.Do(func() { close(p.closing) })
-	for _, c := range p.clerks { // what is being added has been added
-		c.mu.Lock()
-		c.mu.Unlock()
+	for _, c := range p.clerks {
+		c.close()
 	}
 	stop := context.AfterFunc(ctx, p.cancel)
 	defer stop()
@@ -139,10 +139,8 @@ func (p *Post) Close(ctx context.Context) error {
 func (c *clerk) add(t told) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	select {
-	case <-c.p.closing:
+	if c.closed {
 		return
-	default:
 	}
 	if len(c.waiting) >= c.p.o.Queue {
 		c.status.Dropped++
@@ -153,6 +151,13 @@ func (c *clerk) add(t told) {
 		c.running = true
 		c.p.done.Go(c.work)
 	}
+}
+
+// close ends the adding; what is being added has been when it returns.
+func (c *clerk) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
 }
 
 // take empties the queue; with nothing in it the work is over.
