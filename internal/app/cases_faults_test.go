@@ -270,7 +270,7 @@ func TestEveryBrokenReloadKeepsTheOldState(t *testing.T) {
 		{"syntax", "policy.yaml", "version: 1\nrules: [}\n"},
 		{"unknown field", "policy.yaml", "version: 1\nrulez: []\n"},
 		{"half a file", "policy.yaml", askDeletes[:len(askDeletes)/2]},
-		{"a term that is not kept yet", "policy.yaml", "version: 1\nrules: [{name: x, match: {}, then: require_approval, approval: {count: 2}}]\n"},
+		{"a term that is not kept yet", "policy.yaml", "version: 1\nrules: [{name: x, match: {}, then: require_approval, approval: {presence: passkey}}]\n"},
 		{"a broken condition", "policy.yaml", "version: 1\nrules: [{name: x, match: {}, then: allow, when: \"args.\"}]\n"},
 		{"a misspelled argument", "policy.yaml", "version: 1\nrules: [{name: x, match: {action: notes.get-note}, then: allow, when: \"args.idd == 1\"}]\n"},
 		{"syntax of a service", "services/notes.yaml", "name: [\n"},

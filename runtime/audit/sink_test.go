@@ -261,6 +261,9 @@ func TestBestEffortSinkIsTriedAgainAndItsLossRecorded(t *testing.T) {
 	if line := string(recorded()[0].Line); !strings.Contains(line, `"sink":"memory"`) || !strings.Contains(line, `"lines":"1"`) || !strings.Contains(line, "too odd") {
 		t.Errorf("recorded %s", line)
 	}
+	if err := step(clock, func() bool { return strings.Contains(m.lines(), "audit.sink_lost") }); err != nil {
+		t.Fatal("the record of the loss was not sent")
+	}
 	m.set(errors.New("gone again"))
 	intents(t, l, 4, 6)
 	shut(t, l)

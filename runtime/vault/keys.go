@@ -62,7 +62,7 @@ func (m Master) Seal(plain, aad []byte) ([]byte, error) {
 }
 
 // Open returns what was sealed under this master key or one before it, or
-// [ErrTampered].
+// [ErrTampered]. When another process has rotated the master key, it is taken up.
 func (m Master) Open(sealed, aad []byte) ([]byte, error) {
 	k := m.v.keys.Load()
 	if k == nil {
@@ -74,11 +74,24 @@ func (m Master) Open(sealed, aad []byte) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	older, err := m.v.o.Store.TenantKeys(ctx, filesTenant)
+	if m.v.o.Renew != nil {
+		if k, _, err = m.v.renew(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if plain, err := k.files.Open(sealed, aad); err == nil {
+		return plain, nil
+	}
+	return m.older(ctx, k, sealed, aad)
+}
+
+// older opens what was sealed under a master key before this one.
+func (m Master) older(ctx context.Context, k *keys, sealed, aad []byte) ([]byte, error) {
+	rows, err := m.v.o.Store.TenantKeys(ctx, filesTenant)
 	if err != nil {
 		return nil, unknowable(err)
 	}
-	for _, row := range older {
+	for _, row := range rows {
 		key, err := k.wrap.Open(row.Wrapped, keyFields(row.Tenant, row.Version))
 		if err != nil {
 			continue // its files do not open, as if it were not there
