@@ -39,11 +39,16 @@ SOAK ?= 1h
 soak: setup
 	$(GO) test -tags soak -count=1 -v -timeout 60m ./proxy ./internal/app \
 	  -run 'SlowLoris|StalledUpstreams|NoDescriptorLeft|IdleTunnels|ActiveTunnels|Streams|KilledOverAndOver|FewDescriptors'
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 60m -run $(PROCESSES) -skip 'StaySmall|DoNotGrowMemory' $(PACKAGES)
 	KIMBAP_ROUNDS=$(ROUNDS) KIMBAP_SOAK=$(SOAK) $(GO) test -count=1 -timeout 48h \
 	  -run 'KilledProxiesLoseNothing|DamagedDatabases|ADiskThatFails|ALongDayStaysFlat' ./internal/app
 
+# Without the tests whose time is spent in processes that they start and kill,
+# which make soak runs with the race detector too, and without those of memory, of
+# which the detector takes its own share. All are in make test.
+PROCESSES = 'SeeNoDifference|EverydayWork|Killed|ADiskThatFails|ALongDay|StaySmall|DoNotGrowMemory'
 race: setup
-	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 20m $(PACKAGES)
+	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 20m -skip $(PROCESSES) $(PACKAGES)
 
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kimbap-run/kimbap/classifier"
@@ -70,6 +71,39 @@ type interior struct {
 	*taken
 	tunnel *tunnel
 	name   string // the server name that was refused
+
+	mu   sync.Mutex // a reader may have to write too, to renew keys
+	held *[]byte    // records that wait for those behind them; nil: they go at once
+}
+
+// Write implements [net.Conn].
+func (i *interior) Write(p []byte) (int, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.held != nil {
+		*i.held = append(*i.held, p...)
+		return len(p), nil
+	}
+	return i.taken.Write(p)
+}
+
+// together sends the records that do writes with one system call. Room is where
+// they wait.
+func (i *interior) together(room *[]byte, do func() error) error {
+	i.mu.Lock()
+	*room = (*room)[:0]
+	i.held = room
+	i.mu.Unlock()
+	err := do()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.held = nil
+	if len(*room) > 0 {
+		if _, werr := i.taken.Write(*room); err == nil {
+			err = werr
+		}
+	}
+	return err
 }
 
 // intercept answers a CONNECT with 200 and gives what is inside to the server.

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"runtime/debug"
 	"sync"
@@ -252,9 +254,39 @@ func (r *relay) write(p []byte) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	r.writes.Within(r.s.o.Limits.IdleTimeout, r.c.SetWriteDeadline)
+	if len(p) > record {
+		if inside := r.inside(); inside != nil {
+			return r.s.together(inside, r.c.Conn, p)
+		}
+	}
 	_, err := r.c.Conn.Write(p)
 	return err
 }
+
+// inside returns the connection below the TLS of a tunnel, nil without one.
+func (r *relay) inside() *interior {
+	if secured, ok := r.c.Conn.(*tls.Conn); ok {
+		inside, _ := secured.NetConn().(*interior)
+		return inside
+	}
+	return nil
+}
+
+// together writes p, as several records that leave with one system call.
+func (s *Server) together(inside *interior, secured net.Conn, p []byte) error {
+	room, ok := s.records.Get().(*[]byte)
+	if !ok {
+		room = new([]byte)
+	}
+	defer s.records.Put(room) // encrypted: nothing to clear
+	return inside.together(room, func() error {
+		_, err := secured.Write(p)
+		return err
+	})
+}
+
+// record is the most that one record of TLS holds, in bytes.
+const record = 16 << 10
 
 // panicked keeps a panic to its own request: a 500 if there was no answer yet.
 func (r *relay) panicked(a *relayed, p any) {

@@ -32,6 +32,7 @@ type Server struct {
 	visitors  *visitors
 	admission *admission
 	scratches scratches
+	records   sync.Pool // of *[]byte, for interior.together
 	outs      sync.Pool // of *[]byte: buffers of the relay engine
 	relays    *relays
 	feeding   sync.Once

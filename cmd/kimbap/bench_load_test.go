@@ -56,8 +56,9 @@ const most = 3000
 // fillers is how many connections at once open idle tunnels.
 const fillers = 8
 
-// settling is how long idle tunnels are left alone before the memory is read.
-const settling = 2 * time.Second
+// settling is how long idle tunnels are left alone before the memory is read: a
+// proxy gives memory back after three quiet seconds.
+const settling = 5 * time.Second
 
 func hostNumber(n int) string { return fmt.Sprintf("h%05d.bench.test", n) }
 

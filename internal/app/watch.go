@@ -28,6 +28,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 	counter, _ := a.store.Changes(ctx)
 	looks := 0
 	files, last, trail := a.files, a.files, ""
+	var idle idleness
 	for {
 		forced := false
 		select {
@@ -67,6 +68,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 			a.writeState()
 		}
 		server.Recheck(ctx)
+		idle.rest()
 	}
 }
 

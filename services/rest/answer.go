@@ -83,7 +83,7 @@ func (x *exchange) write(p []byte) error {
 
 // copyPlain passes the body on unseen.
 func (x *exchange) copyPlain(body io.Reader) error {
-	return x.b.withBuffer(func(buf []byte) error {
+	return x.withBuffer(func(buf []byte) error {
 		for {
 			n, err := body.Read(buf)
 			x.result.BytesIn += int64(n)

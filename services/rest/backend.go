@@ -78,6 +78,7 @@ const (
 	continueTimeout  = time.Second // RFC 9110 section 10.1.1: a client waits, but not for ever
 	informationLimit = 64          // 1xx answers to one request
 	bufferSize       = 32 << 10    // of a copy loop, bytes
+	largeSize        = 64 << 10    // of the same and of what is read ahead, for a body longer than bufferSize
 )
 
 // Backend sends HTTP actions. It is safe for concurrent use.
@@ -95,6 +96,7 @@ type Backend struct {
 	pool       *pool                     // of HTTP/2
 	racks      racks                     // the relay engine's connections that are not in use
 	buffers    sync.Pool                 // of *[]byte, bufferSize long
+	larges     sync.Pool                 // of *[]byte, twice largeSize long
 	heads      sync.Pool                 // of *[]byte
 	matchers   matchers
 }
@@ -170,6 +172,14 @@ func (b *Backend) transport(d *door) *http.Transport {
 		ExpectContinueTimeout:  continueTimeout,
 		MaxResponseHeaderBytes: headLimit,
 	}
+}
+
+// withBuffer lends do a buffer of at least bufferSize bytes.
+func (x *exchange) withBuffer(do func(buf []byte) error) error {
+	if x.room != nil {
+		return do(x.room)
+	}
+	return x.b.withBuffer(do)
 }
 
 // withBuffer lends do a buffer of bufferSize bytes.

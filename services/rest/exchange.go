@@ -29,6 +29,7 @@ type exchange struct {
 	conn    atomic.Pointer[link] // net/http's HTTP/1.1 connection in use
 	reached bool                 // or another one was
 	way     way                  // where the next try goes, when that is known
+	room    []byte               // for the body of a large answer; nil: a common buffer
 	form    *runtime.Form        // how the upstream wrote the head; nil: not known
 	sent    *upload
 

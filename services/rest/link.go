@@ -144,7 +144,7 @@ func (d *door) shake(ctx context.Context, authority string, protocols ...string)
 	cfg := d.tls.Clone()
 	cfg.ServerName = hostOf(authority)
 	cfg.NextProtos = protocols
-	secured := tls.Client(conn, cfg)
+	secured := tls.Client(&gulp{Conn: conn}, cfg)
 	ctx, cancel := context.WithTimeout(ctx, d.o.DialTimeout)
 	defer cancel()
 	if err := secured.HandshakeContext(ctx); err != nil {

@@ -119,6 +119,9 @@ func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 		return again, err
 	}
 	body := x.bodyOf(w, &head)
+	if body != nil && w.gulp != nil && !head.Chunked && (head.Length < 0 || head.Length > bufferSize) {
+		defer x.large(w)(&whole)
+	}
 	resp := x.response(&head, body)
 	if err := x.answer(resp, &idled{x: x, w: w, body: body, resp: resp}); err != nil {
 		return false, err
@@ -238,7 +241,31 @@ func (x *exchange) response(head *http1.Response, body *http1.Body) *http.Respon
 	return r
 }
 
-// idled reads an answer's body and gives each read the idle time.
+// large prepares for a body that takes many reads. The result ends it, and takes
+// back that the wire can be used again when more was read than the body.
+func (x *exchange) large(w *wire) func(whole *bool) {
+	lent, ok := x.b.larges.Get().(*[]byte)
+	if !ok {
+		fresh := make([]byte, 2*largeSize)
+		lent = &fresh
+	}
+	x.room = (*lent)[:largeSize:largeSize]
+	w.gulp.begin((*lent)[largeSize:])
+	return func(whole *bool) {
+		if !w.gulp.end() {
+			*whole = false
+		}
+		clear(x.room) // what was read ahead is encrypted
+		x.room = nil
+		x.b.larges.Put(lent)
+	}
+}
+
+// record is the most that one record of TLS holds, in bytes.
+const record = 16 << 10
+
+// idled reads an answer's body and gives each read the idle time. Of a large one
+// it reads all records that have come.
 type idled struct {
 	x    *exchange
 	w    *wire
@@ -255,6 +282,11 @@ func (i *idled) Read(p []byte) (int, error) {
 		i.w.readWithin(i.x.b.o.IdleTimeout)
 	}
 	n, err := i.body.Read(p)
+	for err == nil && len(p)-n >= record && i.w.gulp.whole() {
+		var more int
+		more, err = i.body.Read(p[n:])
+		n += more
+	}
 	if err == io.EOF {
 		i.resp.Trailer = i.body.Trailer()
 	} else if timeout, ok := err.(net.Error); ok && timeout.Timeout() { //nolint:errorlint // what the connection returns itself

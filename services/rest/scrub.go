@@ -94,7 +94,7 @@ func (x *exchange) copyMasked(body io.Reader) error {
 	if m.max > bufferSize/2 { // a key file as long as the buffer: one of its own
 		return x.maskThrough(body, make([]byte, bufferSize+m.max))
 	}
-	return x.b.withBuffer(func(buf []byte) error { return x.maskThrough(body, buf) })
+	return x.withBuffer(func(buf []byte) error { return x.maskThrough(body, buf) })
 }
 
 func (x *exchange) maskThrough(body io.Reader, buf []byte) error {

@@ -24,6 +24,7 @@ type wire struct {
 	conn    net.Conn        // the bytes: TCP, or TLS above it
 	raw     syscall.RawConn // of the socket below; nil when there is none
 	secure  bool
+	gulp    *gulp // below TLS; nil without
 	br      *bufio.Reader
 	spot    spot
 	address string
@@ -67,6 +68,9 @@ func (b *Backend) newWire(l *link, s spot) *wire {
 	socket := l.Conn
 	if secured, ok := socket.(*tls.Conn); ok {
 		socket, w.secure = secured.NetConn(), true
+	}
+	if g, ok := socket.(*gulp); ok {
+		socket, w.gulp = g.Conn, g
 	}
 	if below, ok := socket.(syscall.Conn); ok {
 		if raw, err := below.SyscallConn(); err == nil {

@@ -1,0 +1,48 @@
+package app
+
+import (
+	"runtime/debug"
+	"runtime/metrics"
+)
+
+// A proxy that was busy keeps the memory it worked in: the collector runs when
+// the heap grows, and an idle heap does not. So a process that has been quiet
+// for idleLooks looks of the watch, after it had allocated idleWorth bytes or
+// more, collects once and gives the memory back.
+const (
+	idleLooks = 12       // three seconds
+	idleQuiet = 1 << 20  // bytes allocated between two looks that still are no work
+	idleWorth = 16 << 20 // bytes
+)
+
+// idleness is what is known of the allocations so far.
+type idleness struct {
+	total uint64 // at the last look
+	given uint64 // when memory was last given back
+	looks int    // quiet ones
+}
+
+// due takes the bytes that were ever allocated and reports whether it is time.
+func (i *idleness) due(allocated uint64) bool {
+	quiet := allocated-i.total < idleQuiet
+	i.total = allocated
+	if !quiet {
+		i.looks = 0
+		return false
+	}
+	i.looks++
+	if i.looks != idleLooks || allocated-i.given < idleWorth {
+		return false
+	}
+	i.given = allocated
+	return true
+}
+
+// rest gives memory back when it is due.
+func (i *idleness) rest() {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() == metrics.KindUint64 && i.due(sample[0].Value.Uint64()) {
+		debug.FreeOSMemory()
+	}
+}

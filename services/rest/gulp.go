@@ -1,0 +1,92 @@
+package rest
+
+import (
+	"encoding/binary"
+	"net"
+)
+
+// gulp is the connection below the TLS of an upstream. For the body of a large
+// answer it reads from the socket as much as has come, many records with one
+// system call, and knows whether the next record is whole, so that reading it
+// does not wait. Otherwise it passes reads on and only follows the records. One
+// goroutine reads at a time.
+type gulp struct {
+	net.Conn
+	head [recordHead]byte // of the next record, as far as it was passed on
+	have int              // bytes of head
+	left int              // of the record that was passed on in part
+
+	buf      []byte // nil: reads are passed on
+	from, to int    // what of buf was not passed on yet
+}
+
+// recordHead is the length of what stands before a record (RFC 8446 section
+// 5.1): type, version, length.
+const recordHead = 5
+
+// begin makes reads go through buf, until end.
+func (g *gulp) begin(buf []byte) { g.buf, g.from, g.to = buf, 0, 0 }
+
+// end takes the buffer away, and reports whether all in it was read. When it was
+// not, the connection is of no use any more.
+func (g *gulp) end() (empty bool) {
+	g.buf = nil
+	return g.from == g.to
+}
+
+// Read implements [net.Conn]. Through a buffer it passes on no more than one
+// record, so that whole can tell what comes next.
+func (g *gulp) Read(p []byte) (int, error) {
+	if g.buf == nil {
+		n, err := g.Conn.Read(p)
+		g.follow(p[:n])
+		return n, err
+	}
+	if g.from == g.to {
+		n, err := g.Conn.Read(g.buf)
+		if g.from, g.to = 0, n; n == 0 {
+			return 0, err
+		}
+	}
+	n := copy(p, g.buf[g.from:min(g.to, g.from+g.rest())])
+	g.follow(p[:n])
+	g.from += n
+	return n, nil
+}
+
+// rest is how many bytes there are up to the end of the record that begins or
+// goes on at from, of a head that is not whole those of the head.
+func (g *gulp) rest() int {
+	if g.left > 0 {
+		return g.left
+	}
+	missing := recordHead - g.have
+	if g.to-g.from < missing {
+		return missing
+	}
+	head := g.head
+	copy(head[g.have:], g.buf[g.from:g.from+missing])
+	return missing + int(binary.BigEndian.Uint16(head[3:]))
+}
+
+// whole reports whether the rest of the record, or the next one, is there.
+func (g *gulp) whole() bool {
+	return g != nil && g.buf != nil && g.to > g.from && g.to-g.from >= g.rest()
+}
+
+// follow takes note of bytes that are passed on.
+func (g *gulp) follow(p []byte) {
+	for len(p) > 0 {
+		if g.left > 0 {
+			n := min(g.left, len(p))
+			g.left -= n
+			p = p[n:]
+			continue
+		}
+		n := copy(g.head[g.have:], p)
+		p = p[n:]
+		if g.have += n; g.have == recordHead {
+			g.left, g.have = int(binary.BigEndian.Uint16(g.head[3:])), 0
+		}
+	}
+}
