@@ -89,21 +89,22 @@ func (i *interior) Write(p []byte) (int, error) {
 
 // together sends the records that do writes with one system call. Room is where
 // they wait.
-func (i *interior) together(room *[]byte, do func() error) error {
+func (i *interior) together(room *[]byte, do func() error) (err error) {
 	i.mu.Lock()
 	*room = (*room)[:0]
 	i.held = room
 	i.mu.Unlock()
-	err := do()
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.held = nil
-	if len(*room) > 0 {
-		if _, werr := i.taken.Write(*room); err == nil {
-			err = werr
+	defer func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.held = nil
+		if len(*room) > 0 {
+			if _, werr := i.taken.Write(*room); err == nil {
+				err = werr
+			}
 		}
-	}
-	return err
+	}()
+	return do()
 }
 
 // intercept answers a CONNECT with 200 and gives what is inside to the server.

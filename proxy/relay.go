@@ -209,8 +209,8 @@ func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
 	}
 	a.body = b
 	p := passage{s: r.s, c: r.c, req: req}
+	defer p.leave() // also when enter panics
 	a.upgrading = p.enter(r.ctx, asked{method: h.method, target: h.target, host: h.host})
-	defer p.leave()
 	r.watch.begin(b)
 	a.finish(r.s.send(r.ctx, req, a))
 	return !a.close && a.taken == nil && r.ctx.Err() == nil

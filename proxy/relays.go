@@ -64,7 +64,10 @@ func (r *relays) drain(ctx context.Context) error {
 	case <-gone:
 		return nil
 	case <-ctx.Done():
-		r.close(func(*relay) bool { return true })
+		r.close(func(one *relay) bool {
+			_ = one.c.raw.Close() // first: an alert to a client that reads nothing takes five seconds
+			return true
+		})
 		return ctx.Err()
 	}
 }

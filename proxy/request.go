@@ -43,8 +43,8 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, c *conn) {
 	req.Raw.Head = c.head
 	out := newResponder(w, r, s.o.Limits)
 	p := passage{s: s, c: c, req: req}
+	defer p.leave() // also when enter panics
 	out.upgrading = p.enter(r.Context(), askedOf(r))
-	defer p.leave()
 	out.finish(s.send(r.Context(), req, out))
 }
 

@@ -539,3 +539,25 @@ func TestShutdownEnds(t *testing.T) {
 		t.Error("recorded as done")
 	}
 }
+
+// A connection that is named after the end of all tunnels is closed at once, and
+// leaves its place.
+func TestATunnelAfterTheEndCloses(t *testing.T) {
+	tunnels := newTunnels(Limits{}.withDefaults())
+	seat, full := tunnels.enter(t.Context(), runtime.Caller{}, runtime.Principal{ID: "a"}, intercepted)
+	if full != nil {
+		t.Fatal(full)
+	}
+	tunnels.closeAll()
+	near, far := net.Pipe()
+	own := &conn{Conn: near, onClose: seat.leave}
+	seat.hold(own)
+	if _, err := far.Read(make([]byte, 1)); err == nil {
+		t.Error("the connection is open")
+	}
+	tunnels.mu.Lock() // free
+	defer tunnels.mu.Unlock()
+	if len(tunnels.open) != 0 {
+		t.Errorf("%d places are taken", len(tunnels.open))
+	}
+}

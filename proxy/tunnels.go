@@ -130,11 +130,12 @@ func (p *place) leave() {
 // tunnels it is closed at once.
 func (p *place) hold(c net.Conn) {
 	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
-	if p.of.closed {
+	p.conns = append(p.conns, c)
+	closed := p.of.closed
+	p.of.mu.Unlock()
+	if closed { // and it leaves, which takes the lock
 		_ = c.Close()
 	}
-	p.conns = append(p.conns, c)
 }
 
 // splice says that raw bytes pass from now on.

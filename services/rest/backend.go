@@ -24,6 +24,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -78,6 +79,7 @@ const (
 	continueTimeout  = time.Second // RFC 9110 section 10.1.1: a client waits, but not for ever
 	informationLimit = 64          // 1xx answers to one request
 	bufferSize       = 32 << 10    // of a copy loop, bytes
+	largeLent        = 256         // large buffers at a time; more answers do without
 	largeSize        = 64 << 10    // of the same and of what is read ahead, for a body longer than bufferSize
 )
 
@@ -97,6 +99,7 @@ type Backend struct {
 	racks      racks                     // the relay engine's connections that are not in use
 	buffers    sync.Pool                 // of *[]byte, bufferSize long
 	larges     sync.Pool                 // of *[]byte, twice largeSize long
+	lent       atomic.Int64              // answers that have one of larges, or would like to
 	heads      sync.Pool                 // of *[]byte
 	matchers   matchers
 }

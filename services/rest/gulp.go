@@ -69,10 +69,22 @@ func (g *gulp) rest() int {
 	return missing + int(binary.BigEndian.Uint16(head[3:]))
 }
 
-// whole reports whether the rest of the record, or the next one, is there.
+// whole reports whether the rest of the record, or the next one, is there, and
+// long enough to hold data: after a renewal of keys, say, which is a short record,
+// TLS would wait for what comes behind it.
 func (g *gulp) whole() bool {
-	return g != nil && g.buf != nil && g.to > g.from && g.to-g.from >= g.rest()
+	if g == nil || g.buf == nil || g.to == g.from {
+		return false
+	}
+	rest := g.rest()
+	return rest >= dataRecord && g.to-g.from >= rest
 }
+
+// dataRecord, in bytes, is longer than any record of TLS that is not data.
+const dataRecord = 4 << 10
+
+// midway reports whether a part of a record was passed on, and no more has come.
+func (g *gulp) midway() bool { return g != nil && (g.have > 0 || g.left > 0) }
 
 // follow takes note of bytes that are passed on.
 func (g *gulp) follow(p []byte) {

@@ -34,13 +34,13 @@ func TestGulpPassesRecordsOn(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		var stream []byte
 		for range 1 + random.IntN(30) {
-			body := make([]byte, random.IntN(3000))
+			body := make([]byte, random.IntN(9000))
 			for i := range body {
 				body[i] = byte(random.Uint32())
 			}
 			stream = append(binary.BigEndian.AppendUint16(append(stream, 23, 3, 3), uint16(len(body))), body...)
 		}
-		below := &segments{rest: bytes.Clone(stream), next: func() int { return 1 + random.IntN(4000) }}
+		below := &segments{rest: bytes.Clone(stream), next: func() int { return 1 + random.IntN(9000) }}
 		g := &gulp{Conn: below}
 		var got []byte
 		p := make([]byte, 5000)
@@ -52,7 +52,7 @@ func TestGulpPassesRecordsOn(t *testing.T) {
 		ahead := false
 		for err := error(nil); err == nil; {
 			if !ahead && random.IntN(3) == 0 {
-				g.begin(make([]byte, 6000))
+				g.begin(make([]byte, 20000))
 				ahead = true
 			}
 			if g.whole() {

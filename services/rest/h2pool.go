@@ -73,6 +73,17 @@ type attempt struct {
 	h1   chan *link // holds the connection when it speaks HTTP/1.1, for the first to take it
 }
 
+// discard closes the connection of HTTP/1.1 that the dial may end with, unless
+// somebody who still waits is faster. One who is not dials again.
+func (a *attempt) discard() {
+	<-a.done
+	select {
+	case conn := <-a.h1:
+		_ = conn.Close()
+	default:
+	}
+}
+
 // way is where a request goes: to a peer that keeps a stream for it, or over
 // HTTP/1.1, with a connection that was just dialled when there is one.
 type way struct {
@@ -107,11 +118,13 @@ func (p *pool) find(ctx context.Context, o origin) (way, error) {
 			return w, nil
 		}
 		if try == dials {
+			go dial.discard()
 			return way{}, errors.New("the upstream takes no streams on a new connection")
 		}
 		select {
 		case <-dial.done:
 		case <-ctx.Done():
+			go dial.discard()
 			return way{}, ctx.Err()
 		}
 		if dial.err != nil {

@@ -120,7 +120,10 @@ func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 	}
 	body := x.bodyOf(w, &head)
 	if body != nil && w.gulp != nil && !head.Chunked && (head.Length < 0 || head.Length > bufferSize) {
-		defer x.large(w)(&whole)
+		if x.b.lent.Add(1) <= largeLent {
+			defer x.large(w)(&whole)
+		}
+		defer x.b.lent.Add(-1)
 	}
 	resp := x.response(&head, body)
 	if err := x.answer(resp, &idled{x: x, w: w, body: body, resp: resp}); err != nil {

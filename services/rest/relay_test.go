@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -311,6 +312,31 @@ func TestInterimAnswersAreCounted(t *testing.T) {
 			equal(t, "answer", answer.Body, "ok")
 			r.refused(t, r.call("GET", "/65"), runtime.CodeUpstream, "")
 		})
+	}
+}
+
+// The same for a body in memory that the socket does not take at once: the
+// answer is not waited for until the body has left.
+func TestAnEarlyAnswerToALargeBodyInMemory(t *testing.T) {
+	answered := make(chan struct{})
+	r := unwatched(t, servicestest.Options{Routes: map[string]servicestest.Behave{
+		"/refuse": func(c *servicestest.Conn, _ *servicestest.Request) bool {
+			c.Send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n")
+			<-answered // and the connection stays, unread
+			return false
+		},
+	}})
+	call := body(r.call("POST", "/refuse"), bytes.NewReader(make([]byte, 32<<20)), 32<<20)
+	if _, err := call.Request.Raw.Buffer(64 << 20); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // the idle timeout is minutes
+	defer cancel()
+	out := &runtimetest.Responder{}
+	_, err := r.backend.Execute(ctx, call, out)
+	close(answered)
+	if err != nil || out.Answer().Status != 413 {
+		t.Errorf("%d, %v", out.Answer().Status, err)
 	}
 }
 

@@ -83,6 +83,10 @@ func (x *exchange) abandon(w *wire, s *sending) {
 	w.cut()
 }
 
+// wholeAtOnce is the most of a body in memory that is written before the answer
+// is looked for, in bytes: the upstream may answer, and read no further.
+const wholeAtOnce = 64 << 10
+
 // dispatch writes head and body. A body that is streamed goes on in the
 // background; then the result is not nil, with or without an error.
 func (x *exchange) dispatch(w *wire) (*sending, error) {
@@ -97,7 +101,7 @@ func (x *exchange) dispatch(w *wire) (*sending, error) {
 	case m.body == nil:
 		_, err := w.conn.Write(head)
 		return nil, err
-	case m.whole != nil && m.length >= 0:
+	case m.whole != nil && m.length >= 0 && len(m.whole) <= wholeAtOnce:
 		return nil, x.writeWhole(w, buf)
 	}
 	if _, err := w.conn.Write(head); err != nil {
@@ -189,6 +193,7 @@ func (x *exchange) streamBody(w *wire, buf []byte) error {
 			return errField
 		}
 	}
+	_ = w.conn.SetWriteDeadline(time.Now().Add(x.b.o.IdleTimeout))
 	if _, err := w.conn.Write(http1.AppendLastChunk(buf[:0], trailer)); err != nil {
 		return unwritten{err}
 	}

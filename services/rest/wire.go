@@ -150,7 +150,7 @@ func (w *wire) clean() bool {
 	if !w.secure {
 		return true // the socket is looked at when the wire is lent again
 	}
-	return w.silent(time.Unix(1, 0)) // long past: only what TLS has in memory
+	return w.silent(time.Unix(1, 0)) && !w.gulp.midway() // long past: only what TLS has in memory
 }
 
 // silent reports whether a read until the deadline finds nothing, not even the
