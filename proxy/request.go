@@ -192,7 +192,7 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner stri
 		return &runtime.Error{
 			Code: runtime.CodeUnknownAction, Reason: runtime.ReasonUnmatched, Stage: runtime.StageSurface,
 			Msg:  fmt.Sprintf("%s belongs to a service, but none of its actions covers this request", t.Authority),
-			Hint: "see which requests are covered with `kimbap list`, or add an action to the service file",
+			Hint: "see which requests are covered with `kimbap actions list`, or add an action to the service file",
 		}
 	}
 	req.Action, req.Args, req.Query = runtime.Ref(match.Action), match.Args, match.Query

@@ -129,7 +129,7 @@ With --for or --run, the same action on the same target is allowed to the same
 requester for a while as well, whatever its body says; policy is still asked each
 time. kimbap approve revoke ends it. --always shows the policy rule that would
 allow the action to the same agent from now on and, when you agree at the
-terminal (or with --yes), writes it first into the policy file.`,
+terminal (or with --yes), writes it into the policy file, right before the rule that asked.`,
 		Example: "  kimbap approve accept apr_…\n  kimbap approve accept apr_… --for 10m\n  kimbap approve show apr_… --full && kimbap approve accept apr_… --full",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -149,7 +149,7 @@ terminal (or with --yes), writes it first into the policy file.`,
 }
 
 func (c *cli) accept(ctx context.Context, a *app.App, id string, yes app.Yes, pin bool) error {
-	rule, pin, err := c.always(ctx, a, id, &yes, pin)
+	rule, before, pin, err := c.always(ctx, a, id, &yes, pin)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (c *cli) accept(ctx context.Context, a *app.App, id string, yes app.Yes, pi
 	}
 	decided, err := a.Accept(ctx, id, yes)
 	if err == nil && yes.Always {
-		if err = a.AddRule(ctx, rule); err != nil {
+		if err = a.AddRule(ctx, rule, before); err != nil {
 			c.say("%s is accepted for this once", id)
 		}
 	}
@@ -170,19 +170,19 @@ func (c *cli) accept(ctx context.Context, a *app.App, id string, yes app.Yes, pi
 
 // always shows the rule that --always would write and asks; it does nothing
 // without the flag. Who has a PIN changes the policy with it.
-func (c *cli) always(ctx context.Context, a *app.App, id string, yes *app.Yes, pin bool) (rule string, ask bool, err error) {
+func (c *cli) always(ctx context.Context, a *app.App, id string, yes *app.Yes, pin bool) (rule, before string, ask bool, err error) {
 	if !yes.Always {
-		return "", pin, nil
+		return "", "", pin, nil
 	}
 	own, err := a.PinNeeds(ctx, "", true)
 	if err != nil {
-		return "", pin, err
+		return "", "", pin, err
 	}
-	if rule, err = a.AlwaysRule(ctx, id); err != nil {
-		return "", pin, err
+	if rule, before, err = a.AlwaysRule(ctx, id); err != nil {
+		return "", "", pin, err
 	}
 	yes.Always, err = c.agreesTo(rule, a)
-	return rule, pin || own != "" && yes.Always, err
+	return rule, before, pin || own != "" && yes.Always, err
 }
 
 func (c *cli) sayAccepted(decided app.Approval, yes app.Yes) {

@@ -16,11 +16,12 @@ import (
 )
 
 // AlwaysRule returns the policy rule that would allow requests like one that
-// waits, whatever their arguments say: the same action by the same agent.
-func (a *App) AlwaysRule(ctx context.Context, id string) (string, error) {
+// waits, whatever their arguments say: the same action by the same agent. Before
+// is the rule that asked, which this one must precede.
+func (a *App) AlwaysRule(ctx context.Context, id string) (rule, before string, err error) {
 	view, err := a.approvals.Show(ctx, a.Operator(), runtime.DefaultTenant, id, false)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	p := view.Approval
 	quoted := func(text string) string { // JSON is YAML
@@ -31,16 +32,17 @@ func (a *App) AlwaysRule(ctx context.Context, id string) (string, error) {
 	if p.Authority != "" {
 		match = append(match, "host: "+quoted(p.Authority), "method: "+quoted(p.Method))
 	}
-	return fmt.Sprintf("{name: always-%s, match: {%s}, then: allow}", p.ID, strings.Join(match, ", ")), nil
+	return fmt.Sprintf("{name: always-%s, match: {%s}, then: allow}", p.ID, strings.Join(match, ", ")), p.Rule, nil
 }
 
 // PolicyFile returns where the rules are.
 func (a *App) PolicyFile() string { return a.policyFile() }
 
-// AddRule puts a rule first into the policy file, with everything else in it
-// kept, and the file whole at every moment. A result that is no policy is not
-// written.
-func (a *App) AddRule(ctx context.Context, rule string) error {
+// AddRule puts a rule into the policy file, right before the one that is named or
+// behind all, with everything else in it kept, and the file whole at every moment:
+// rules above, which deny perhaps, go on deciding first. A result that is no policy
+// is not written.
+func (a *App) AddRule(ctx context.Context, rule, name string) error {
 	file, err := filepath.EvalSymlinks(a.policyFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		file, err = a.policyFile(), nil
@@ -52,7 +54,7 @@ func (a *App) AddRule(ctx context.Context, rule string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return byHand(file, rule, err)
 	}
-	after, err := policy.Insert(before, rule)
+	after, err := policy.Insert(before, rule, name)
 	if err != nil {
 		return byHand(file, rule, err)
 	}
@@ -89,6 +91,6 @@ func (a *App) replacePolicy(file string, before, after []byte) error {
 func byHand(file, rule string, err error) error {
 	return &runtime.Error{
 		Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("no rule can be added to %s: %v", file, err),
-		Hint: "add it by hand, first under rules: " + rule,
+		Hint: "add it by hand, before the rule that asked: " + rule,
 	}
 }

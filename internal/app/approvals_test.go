@@ -240,11 +240,11 @@ func TestAlwaysWritesAPolicyThatHolds(t *testing.T) {
 	k := apptest.New(t, apptest.Options{Policy: "# mine\n" + askWrites})
 	person := k.Open(t, "")
 	asked := k.Do(t, write, `{"text":"one"}`)
-	rule, err := person.AlwaysRule(t.Context(), asked.Problem.Approval)
+	rule, before, err := person.AlwaysRule(t.Context(), asked.Problem.Approval)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := person.AddRule(t.Context(), rule); err != nil {
+	if err := person.AddRule(t.Context(), rule, before); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(k.Dir, "policy.yaml"))
@@ -252,10 +252,10 @@ func TestAlwaysWritesAPolicyThatHolds(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	apptest.Within(t, soon, "the new rule", func() bool { return k.Do(t, write, `{"text":"two"}`).Status == 200 })
-	if err := person.AddRule(t.Context(), "{name: x, match: {action: [}"); err == nil {
+	if err := person.AddRule(t.Context(), "{name: x, match: {action: [}", ""); err == nil {
 		t.Error("half a rule was written")
 	}
-	if err := person.AddRule(t.Context(), "{name: x, match: {action: notes.x}, then: perhaps}"); err == nil {
+	if err := person.AddRule(t.Context(), "{name: x, match: {action: notes.x}, then: perhaps}", ""); err == nil {
 		t.Error("a rule that is none was written")
 	}
 	if now, err := os.ReadFile(filepath.Join(k.Dir, "policy.yaml")); err != nil || string(now) != string(text) {

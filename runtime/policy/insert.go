@@ -3,33 +3,50 @@ package policy
 import (
 	"bytes"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 )
 
-// Insert returns the policy file with one rule more, before all others, and
-// everything else as it stood: comments, order and spelling. Rule is a flow
-// mapping on one line. The result is YAML of the same rules and this one; that
-// it is a policy is for the caller to see.
-func Insert(data []byte, rule string) ([]byte, error) {
+// Insert returns the policy file with one rule more, right before the one that is
+// named, or behind all others when no rule has that name, as those of the defaults:
+// what stands above goes on deciding first. Everything else is as it stood:
+// comments, order and spelling. Rule is a flow mapping on one line. The result is
+// YAML of the same rules and this one; that it is a policy is for the caller to
+// see.
+func Insert(data []byte, rule, name string) ([]byte, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(data, &root); err != nil {
 		return nil, err
 	}
-	out, err := insert(data, &root, rule)
+	out, err := insert(data, &root, rule, name)
 	if err != nil {
 		return nil, err
 	}
-	before, after := rulesIn(data), rulesIn(out)
-	if after == nil || len(after.Content) != 1+size(before) || after.Content[0].Kind != yaml.MappingNode {
-		return nil, errors.New("the file is written in a way that no rule can be put into: add it by hand")
+	var want, got struct{ Rules []any }
+	if yaml.Unmarshal(data, &want) != nil || yaml.Unmarshal(out, &got) != nil || len(got.Rules) != len(want.Rules)+1 {
+		return nil, errByHand
+	}
+	at := position(ruleNames(rulesIn(data)), name)
+	if !slices.EqualFunc(slices.Delete(got.Rules, at, at+1), want.Rules, reflect.DeepEqual) {
+		return nil, errByHand
 	}
 	return out, nil
 }
 
-func insert(data []byte, root *yaml.Node, rule string) ([]byte, error) {
+var errByHand = errors.New("the file is written in a way that no rule can be put into")
+
+// position is where a rule goes among the names.
+func position(names []string, before string) int {
+	if at := slices.Index(names, before); at >= 0 {
+		return at
+	}
+	return len(names)
+}
+
+func insert(data []byte, root *yaml.Node, rule, name string) ([]byte, error) {
 	if len(root.Content) == 0 {
 		return lines(data, "version: 1", "rules:", "  - "+rule), nil
 	}
@@ -42,16 +59,40 @@ func insert(data []byte, root *yaml.Node, rule string) ([]byte, error) {
 		return lines(data, "rules:", "  - "+rule), nil
 	}
 	key, value := document.Content[at], document.Content[at+1]
-	switch {
-	case value.Kind == yaml.SequenceNode && value.Style&yaml.FlowStyle != 0:
-		if len(value.Content) > 0 {
-			rule += ", "
-		}
-		return within(data, value.Line, value.Column, rule), nil // after the bracket
-	case value.Kind == yaml.SequenceNode:
-		return below(data, key.Line, strings.Repeat(" ", value.Column-1)+"- "+rule), nil
+	if value.Kind != yaml.SequenceNode {
+		return below(data, key.Line, "  - "+rule), nil // rules: with nothing, or comments only
 	}
-	return below(data, key.Line, "  - "+rule), nil // rules: with nothing, or comments only
+	to := position(ruleNames(value), name)
+	if value.Style&yaml.FlowStyle != 0 {
+		switch {
+		case len(value.Content) == 0:
+			return within(data, value.Line, value.Column, rule), nil // after the bracket
+		case to == len(value.Content):
+			return nil, errByHand
+		}
+		item := value.Content[to]
+		return within(data, item.Line, item.Column-1, rule+", "), nil
+	}
+	line := 1 + bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n")) + 1 // behind the last
+	switch {
+	case to < len(value.Content):
+		line = value.Content[to].Line
+	case at+2 < len(document.Content):
+		line = document.Content[at+2].Line
+	}
+	return below(data, above(data, line), strings.Repeat(" ", value.Column-1)+"- "+rule), nil
+}
+
+// above returns the number of the last line before one of the number that is
+// neither empty nor a comment: those belong to what follows.
+func above(data []byte, number int) int {
+	all := strings.Split(string(data), "\n")
+	for number--; number > 1; number-- {
+		if text := strings.TrimSpace(all[number-1]); text != "" && text[0] != '#' {
+			break
+		}
+	}
+	return number
 }
 
 // lines adds lines at the end.
@@ -95,9 +136,18 @@ func rulesIn(data []byte) *yaml.Node {
 	return nil
 }
 
-func size(n *yaml.Node) int {
-	if n == nil {
-		return 0
+// ruleNames are those of the rules, "" for one without.
+func ruleNames(rules *yaml.Node) []string {
+	if rules == nil {
+		return nil
 	}
-	return len(n.Content)
+	out := make([]string, len(rules.Content))
+	for i, rule := range rules.Content {
+		for j := 0; j+1 < len(rule.Content); j += 2 {
+			if rule.Content[j].Value == "name" {
+				out[i] = rule.Content[j+1].Value
+			}
+		}
+	}
+	return out
 }
