@@ -122,6 +122,15 @@ func Remove(dir, name string) error {
 	return os.Remove(filepath.Join(dir, name+".yaml"))
 }
 
+// Installed reports whether there is a file of that name, readable or not.
+func Installed(dir, name string) bool {
+	if !isName(name) {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(dir, name+".yaml"))
+	return err == nil
+}
+
 // write replaces a file in one step. os.CreateTemp makes it 0600.
 func write(path string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")

@@ -65,7 +65,7 @@ line to keep anywhere outside this home, for kimbap audit verify --anchor.`,
 		Example: "  kimbap audit anchor\n  kimbap audit anchor -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
 				signed, err := a.AnchorTrail(ctx)
 				if signed.Number == 0 {
 					if err == nil {

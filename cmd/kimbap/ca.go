@@ -29,7 +29,7 @@ func newCAShowCommand(c *cli) *cobra.Command {
 		Example: "  kimbap ca show -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
 				ca, err := a.CA(ctx)
 				if err != nil {
 					return err
@@ -56,7 +56,7 @@ func newCAExportCommand(c *cli) *cobra.Command {
 		Example: "  kimbap ca export > ca.pem\n  kimbap ca export --bundle > bundle.pem",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
 				ca, err := a.CA(ctx)
 				if err != nil {
 					return err
@@ -88,7 +88,7 @@ func newCARotateCommand(c *cli) *cobra.Command {
 		Example: "  kimbap ca rotate\n  kimbap ca rotate --now -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
 				done, err := a.RotateCA(ctx, now)
 				if err != nil {
 					return err

@@ -16,7 +16,7 @@ func newDoctorCommand(c *cli) *cobra.Command {
 		Example: "  kimbap doctor",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				findings := a.Doctor(ctx)
 				failed := 0
 				err := c.show(findings, func() {

@@ -19,7 +19,7 @@ func newEnvCommand(c *cli) *cobra.Command {
   docker run $(kimbap env --shell docker --proxy http://TOKEN@host.docker.internal:7788) IMAGE`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
 				text, notes, err := a.Env(ctx, o)
 				if err != nil {
 					return err

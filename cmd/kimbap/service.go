@@ -87,7 +87,7 @@ func newServiceListCommand(c *cli) *cobra.Command {
 			if all {
 				return c.showServices(app.Catalog())
 			}
-			return c.with(cmd.Context(), app.Options{}, func(_ context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true}, func(_ context.Context, a *app.App) error {
 				return c.showServices(a.Services().Services(), nil)
 			})
 		},
@@ -116,7 +116,7 @@ func newServiceRemoveCommand(c *cli) *cobra.Command {
 		Example: "  kimbap service remove github",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
 				if err := a.RemoveService(ctx, args[0]); err != nil {
 					return err
 				}

@@ -18,7 +18,7 @@ func newStatusCommand(c *cli) *cobra.Command {
 		Example: "  kimbap status -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				s, err := a.Status(ctx)
 				if err != nil {
 					return err

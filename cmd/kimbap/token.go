@@ -73,7 +73,7 @@ func newTokenListCommand(c *cli) *cobra.Command {
 		Example: "  kimbap token list -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				tokens, err := a.Tokens().List(ctx, runtime.DefaultTenant)
 				if err != nil {
 					return err
@@ -111,7 +111,7 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 		Example: "  kimbap token revoke tok_…",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				revoked, err := a.RevokeToken(ctx, args[0])
 				if err != nil {
 					return err

@@ -52,7 +52,12 @@ type Options struct {
 	// locked, as locked instead of refusing: hosts without a service are still
 	// served, and status can be asked.
 	StartLocked bool
-	KeyFrom     string // where the master key is now, for its move to master_key.source; "": there
+	// Despite opens a home whose policy or service files cannot be read: with no
+	// service and a policy that denies everything, and Fault says why. It is for what
+	// takes rights away, and for what says how things are: neither may need files
+	// that somebody has just broken.
+	Despite bool
+	KeyFrom string // where the master key is now, for its move to master_key.source; "": there
 }
 
 // App is one kimbap over one home. Its stages are safe for concurrent use;
@@ -91,6 +96,7 @@ type App struct {
 	}
 	homeCA      bool // tunnels are opened with it; set before the watch begins
 	listeners   listeners
+	fault       error // of policy and services, with Options.Despite; nil: none
 	health      atomic.Pointer[string]  // last reload error, nil when well
 	uncertified atomic.Pointer[string]  // what is wrong with the authority, nil when nothing is
 	full        atomic.Pointer[string]  // what is said of the trail's disk, nil when it has room

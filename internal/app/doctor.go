@@ -21,11 +21,18 @@ type Finding struct {
 func (a *App) Doctor(ctx context.Context) []Finding {
 	var out []Finding
 	for _, check := range []func(context.Context) Finding{
-		a.doctorKey, a.doctorCA, a.doctorServices, a.doctorKeys, a.doctorTrail, a.doctorProxy, a.doctorDescriptors,
+		a.doctorFiles, a.doctorKey, a.doctorCA, a.doctorServices, a.doctorKeys, a.doctorTrail, a.doctorProxy, a.doctorDescriptors,
 	} {
 		out = append(out, check(ctx))
 	}
 	return append(out, a.doctorShell()...)
+}
+
+func (a *App) doctorFiles(context.Context) Finding {
+	if a.fault != nil {
+		return Finding{"files", "fail", a.fault.Error(), "kimbap policy validate"}
+	}
+	return Finding{"files", "ok", "policy and services can be read", ""}
 }
 
 func (a *App) doctorKey(context.Context) Finding {

@@ -96,6 +96,9 @@ func (a *App) InstallService(ctx context.Context, from string, vars map[string]s
 // RemoveService removes an installed service file.
 func (a *App) RemoveService(ctx context.Context, name string) error {
 	s, ok := a.Services().Service(name)
+	if !ok && a.fault != nil && services.Installed(a.home.Services(), name) {
+		s, ok = &services.Service{Name: name}, true // it may be what is broken
+	}
 	if !ok {
 		return a.unknownService(name)
 	}
@@ -104,6 +107,9 @@ func (a *App) RemoveService(ctx context.Context, name string) error {
 	}
 	if err := services.Remove(a.home.Services(), s.Name); err != nil {
 		return err
+	}
+	if a.fault != nil {
+		return nil // the next command tells what is still wrong
 	}
 	return a.reloadServices()
 }

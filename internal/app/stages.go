@@ -14,12 +14,20 @@ import (
 func (a *App) loadServices(context.Context) error {
 	a.files = a.fingerprint()
 	set, err := a.readServices()
+	if err != nil && a.o.Despite {
+		a.fault = err
+		set, err = services.NewSet(nil)
+	}
 	if err != nil {
 		return err
 	}
 	a.services = services.NewLive(set)
 	return nil
 }
+
+// Fault says what is wrong with the files of the policy and the services, nil
+// when nothing is or the home was not opened despite it.
+func (a *App) Fault() error { return a.fault }
 
 // readServices loads the installed services, or the one that Options.Only names.
 func (a *App) readServices() (*services.Set, error) {
@@ -39,6 +47,12 @@ func (a *App) readServices() (*services.Set, error) {
 
 func (a *App) loadPolicy(context.Context) error {
 	p, err := a.readPolicy(a.services.Current())
+	if err != nil && a.o.Despite {
+		if a.fault == nil { // without its services a good policy has faults too
+			a.fault = err
+		}
+		p, err = &policy.Policy{}, nil
+	}
 	if err != nil {
 		return err
 	}
