@@ -24,7 +24,7 @@ func kept(t *testing.T, s spot, unused time.Duration) (w *wire, far net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
-	w = &wire{conn: near, br: bufio.NewReader(near), spot: s}
+	w = &wire{conn: near, socket: near, br: bufio.NewReader(near), spot: s}
 	if w.raw, err = near.(*net.TCPConn).SyscallConn(); err != nil {
 		t.Fatal(err)
 	}

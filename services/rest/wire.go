@@ -23,6 +23,7 @@ type spot struct {
 type wire struct {
 	conn    net.Conn        // the bytes: TCP, or TLS above it
 	raw     syscall.RawConn // of the socket below; nil when there is none
+	socket  net.Conn        // the same below TLS
 	secure  bool
 	gulp    *gulp // below TLS; nil without
 	br      *bufio.Reader
@@ -72,6 +73,7 @@ func (b *Backend) newWire(l *link, s spot) *wire {
 	if g, ok := socket.(*gulp); ok {
 		socket, w.gulp = g.Conn, g
 	}
+	w.socket = socket
 	if below, ok := socket.(syscall.Conn); ok {
 		if raw, err := below.SyscallConn(); err == nil {
 			w.raw = raw
@@ -120,8 +122,13 @@ func (c *tapped) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// cut ends all reading and writing at once, from any goroutine.
-func (w *wire) cut() { _ = w.conn.Close() }
+// cut ends all reading and writing at once, from any goroutine. It says no
+// farewell in TLS: an upstream that hears one may still answer, before the socket
+// is closed, a request that is over.
+func (w *wire) cut() { _ = w.socket.Close() }
+
+// close ends a wire that nobody uses.
+func (w *wire) close() { _ = w.conn.Close() }
 
 // readWithin gives the reads from now on their time, and writeWithin the
 // writes. Moving a deadline costs more than it brings while most of the time is
@@ -250,7 +257,7 @@ func (r *racks) tidy(s spot, k *rack) {
 	defer k.mu.Unlock()
 	now, kept := time.Now(), 0
 	for kept < len(k.wires) && now.Sub(k.wires[kept].idle) >= keptIdle {
-		k.wires[kept].cut()
+		k.wires[kept].close()
 		kept++
 	}
 	r.kept.Add(-int64(kept))
@@ -271,7 +278,7 @@ func (r *racks) empty() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		for _, w := range k.wires {
-			w.cut()
+			w.close()
 		}
 		r.kept.Add(-int64(len(k.wires)))
 		k.wires = nil
