@@ -90,7 +90,11 @@ func newApproveRevokeCommand(c *cli) *cobra.Command {
 				if err := a.RevokeStanding(ctx, args[0]); err != nil {
 					return err
 				}
-				return c.show(map[string]any{"revoked": args[0]}, func() { fmt.Fprintf(c.out, "revoked: %s allows nothing more\n", args[0]) })
+				left := "nothing more"
+				if asked, _, err := a.ShowApproval(ctx, args[0], false); err == nil && asked.State == "approved" {
+					left = "only what was asked for, once, which has not been sent yet"
+				}
+				return c.show(map[string]any{"revoked": args[0]}, func() { fmt.Fprintf(c.out, "revoked: %s allows %s\n", args[0], left) })
 			})
 		},
 	}

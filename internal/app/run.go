@@ -155,7 +155,13 @@ func (a *App) storedValues(ctx context.Context) (func(string) bool, error) {
 	}
 	var secrets []runtime.Secret
 	for _, s := range stored {
+		if s.Reference != nil {
+			continue // its value is fetched when it is used, and by then only
+		}
 		c, err := a.vault.Credential(ctx, runtime.DefaultTenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: s.Name})
+		if runtime.CodeOf(err) == runtime.CodeNoCredential {
+			continue // expired, or removed meanwhile
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -163,13 +169,18 @@ func (a *App) storedValues(ctx context.Context) (func(string) bool, error) {
 	}
 	return func(value string) bool {
 		for _, s := range secrets {
-			if !s.Empty() && strings.Contains(value, s.Reveal()) {
+			whole := s.Reveal()
+			if whole == value || len(whole) >= shortestPart && strings.Contains(value, whole) {
 				return true
 			}
 		}
 		return false
 	}, nil
 }
+
+// shortestPart is how long a stored value must be, in bytes, to be looked for
+// inside other values: a shorter one is in honest ones by chance.
+const shortestPart = 4
 
 // secretNames are the variables that usually hold a key, from the placeholders
 // of every service in the catalogue.
