@@ -96,7 +96,7 @@ type App struct {
 	}
 	homeCA      bool // tunnels are opened with it; set before the watch begins
 	listeners   listeners
-	fault       error // of policy and services, with Options.Despite; nil: none
+	fault       error                   // of policy and services, with Options.Despite; nil: none
 	health      atomic.Pointer[string]  // last reload error, nil when well
 	uncertified atomic.Pointer[string]  // what is wrong with the authority, nil when nothing is
 	full        atomic.Pointer[string]  // what is said of the trail's disk, nil when it has room
