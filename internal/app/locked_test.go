@@ -111,9 +111,7 @@ func TestTheReturnOfTheKeyUnlocks(t *testing.T) {
 	}
 	k.Write(t, "master.key", wrongKey)
 	apptest.Within(t, soon, "the refusal of a wrong key", func() bool { return reason() == runtime.ReasonWrongMasterKey })
-	if !strings.Contains(k.App.Proxies()[0].Locked, "not the one") {
-		t.Errorf("the state says %+v", k.App.Proxies())
-	}
+	apptest.Within(t, soon, "the state to say so", func() bool { return strings.Contains(k.App.Proxies()[0].Locked, "not the one") })
 	k.PutKeyBack(t)
 	apptest.Within(t, soon, "the open vault", func() bool { return reason() == "" })
 	if a := k.Tunnel(t, apptest.Authority).Ask(getNote); a.Status != http.StatusOK {
