@@ -486,14 +486,12 @@ func TestBurstToH1(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if n := r.Connections(); n > 20 {
-		t.Errorf("%d connections for 20 requests", n)
-	}
-	before := r.Connections()
 	for range 5 {
 		r.must(t, r.call("GET", "/"))
 	}
-	equal(t, "connections after", r.Connections(), before)
+	if n := r.Connections(); n > 20 { // one for each of the burst, some of which may come late
+		t.Errorf("%d connections for 20 requests at once and 5 after them", n)
+	}
 }
 
 // An upstream may change its protocol, both ways.
