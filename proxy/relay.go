@@ -313,5 +313,5 @@ func (r *relay) hangUp() {
 // How long and for how many bytes a connection that ends is still read from.
 const (
 	hangUpTime  = 500 * time.Millisecond
-	hangUpBytes = 256 << 10
+	hangUpBytes = 8 << 20
 )

@@ -101,10 +101,14 @@ func (b *inbound) finish(a *relayed) bool {
 	return b.skip()
 }
 
+// skipBytes is how much of a body that nobody wanted is read, so that the
+// connection can go on.
+const skipBytes = 256 << 10
+
 // skip reads a body that nobody wanted.
 func (b *inbound) skip() bool {
 	buf := make([]byte, 4<<10)
-	for skipped := 0; skipped < hangUpBytes; {
+	for skipped := 0; skipped < skipBytes; {
 		if !b.waits {
 			b.arm()
 		}

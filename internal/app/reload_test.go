@@ -14,7 +14,7 @@ import (
 
 // soon is the window in which every process follows a change, with what a busy
 // machine needs on top of the promised second.
-const soon = 2 * time.Second
+const soon = 10 * time.Second
 
 const getNote = "GET /notes/1 HTTP/1.1\r\nHost: " + apptest.Host + "\r\n\r\n"
 
