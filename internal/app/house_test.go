@@ -38,7 +38,11 @@ var plan = map[string]room{
 	"internal/mcp":             {4, []string{"runtime"}},
 	"internal/runner":          {4, []string{"runtime", "internal/runner/netns"}},
 	"internal/runner/netns":    {4, []string{"runtime"}},
-	"runtime/sandbox":          {4, []string{"runtime"}},
+	"runtime/sandbox":          {4, []string{"runtime", "runtime/sandbox/frame", "runtime/sandbox/worker"}},
+	"runtime/sandbox/worker":   {4, []string{"runtime/sandbox/frame", "runtime/sandbox/gate", "runtime/sandbox/vm"}},
+	"runtime/sandbox/vm":       {4, []string{"runtime/sandbox/frame", "runtime/sandbox/gate"}},
+	"runtime/sandbox/gate":     {4, []string{"runtime/sandbox/frame"}},
+	"runtime/sandbox/frame":    {1, nil},
 	"services":                 {3, []string{"runtime", "classifier"}},
 	"services/rest":            {3, []string{"runtime", "proxy/http1"}},
 	"services/command":         {3, []string{"runtime"}},
@@ -89,8 +93,8 @@ var doubles = []string{"proxy/egress/egresstest", "runtime/runtimetest", "runtim
 // owner it is for tests.
 var owners = map[string][]string{
 	"github.com/elazarl/goproxy":          {"proxy"},
-	"github.com/dop251/goja":              {"runtime/sandbox"},
-	"github.com/evanw/esbuild":            {"runtime/sandbox"},
+	"github.com/dop251/goja":              {"runtime/sandbox/gate", "runtime/sandbox/vm"},
+	"github.com/evanw/esbuild":            {"runtime/sandbox/gate"},
 	"modernc.org/sqlite":                  {"runtime/store/sqlite"},
 	"github.com/jackc/pgx/v5":             {"runtime/store/postgres"},
 	"gopkg.in/yaml.v3":                    {"services", "runtime/policy", "internal/config"},
