@@ -20,8 +20,9 @@ func (x *exchange) answer(resp *http.Response, body io.Reader) error {
 	header := x.cleanAnswer(resp.Header, resp.StatusCode)
 	if names := x.announced(resp.Trailer); len(names) > 0 {
 		header["Trailer"] = []string{strings.Join(names, ", ")}
-		if raw := x.call.Request.Raw; resp.ProtoMajor == 2 && raw != nil && strings.HasPrefix(raw.Proto, "HTTP/1.") {
+		if resp.ProtoMajor == 2 && x.message.mirror && header["Content-Length"] != nil {
 			delete(header, "Content-Length") // HTTP/1.1 has trailers only in a chunked body
+			x.declare(runtime.ChangeFraming, "Content-Length")
 		}
 	}
 	scan, err := x.scanner(resp, header)

@@ -29,6 +29,7 @@ type exchange struct {
 	conn    atomic.Pointer[link] // net/http's HTTP/1.1 connection in use
 	reached bool                 // or another one was
 	way     way                  // where the next try goes, when that is known
+	turn    *peer                // taken, to be released at the end; nil: none
 	room    []byte               // for the body of a large answer; nil: a common buffer
 	form    *runtime.Form        // how the upstream wrote the head; nil: not known
 	sent    *upload
@@ -43,6 +44,7 @@ type exchange struct {
 func (x *exchange) run(ctx context.Context) error {
 	x.sent = &upload{src: x.message.body}
 	defer x.settleUpload()
+	defer x.endTurn()
 	if x.b.relays(x.message) {
 		if carried, err := x.relay(ctx); carried {
 			return err
@@ -70,6 +72,13 @@ func (x *exchange) run(ctx context.Context) error {
 		return x.failure(parent, ctx, err)
 	}
 	return nil
+}
+
+func (x *exchange) endTurn() {
+	if x.turn != nil {
+		x.turn.release()
+		x.turn = nil
+	}
 }
 
 // settleUpload ends the sending and takes into the result what came of it.
@@ -120,10 +129,18 @@ func (x *exchange) find(ctx context.Context, o origin) (way, error) {
 		x.way = way{}
 		return w, nil
 	}
-	if x.message.mirror && !x.b.pool.onlyH2(o) {
-		return way{}, nil
+	if x.message.mirror {
+		x.endTurn() // of a try before
+		if x.takeTurn(o) {
+			found := x.way
+			x.way = way{}
+			return found, nil
+		}
+		if x.b.pool.takesH1(o) {
+			return way{}, nil
+		}
 	}
-	return x.b.pool.find(ctx, o)
+	return x.ask(ctx, o)
 }
 
 // overH1 sends the message with net/http, once more when the connection had

@@ -548,9 +548,9 @@ func TestDialErrorsOnH2(t *testing.T) {
 	silent.refused(t, silent.call("GET", "/"), runtime.CodeTimeout, "")
 }
 
-// A caller of HTTP/1.1 gets HTTP/1.1 of every upstream that speaks it, as it
-// would without us, and HTTP/2 of one that speaks nothing else.
-func TestTheCallersProtocolIsMirrored(t *testing.T) {
+// What the upstream chooses is what it gets, also from a caller of HTTP/1.1, and
+// one connection is enough to find out.
+func TestTheUpstreamChooses(t *testing.T) {
 	strict := func(c *tls.Config) { // answers other offers with an alert
 		c.NextProtos = []string{"h2"}
 		other := c.Clone()
@@ -563,14 +563,14 @@ func TestTheCallersProtocolIsMirrored(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		tls   func(*tls.Config)
-		want  string
-		dials int // for three requests one after the other
+		tls  func(*tls.Config)
+		want string
 	}{
-		"both":                {nil, "ok", 1},
-		"no ALPN":             {func(c *tls.Config) { c.NextProtos = nil }, "ok", 2},
-		"HTTP/2 alone":        {func(c *tls.Config) { c.NextProtos = []string{"h2"} }, "HTTP/2.0", 2},
-		"HTTP/2, said loudly": {strict, "HTTP/2.0", 2},
+		"both":                {nil, "HTTP/2.0"},
+		"HTTP/1.1 alone":      {func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }, "ok"},
+		"no ALPN":             {func(c *tls.Config) { c.NextProtos = nil }, "ok"},
+		"HTTP/2 alone":        {func(c *tls.Config) { c.NextProtos = []string{"h2"} }, "HTTP/2.0"},
+		"HTTP/2, said loudly": {strict, "HTTP/2.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := handled(0, func(w http.ResponseWriter, q *http.Request) { _, _ = io.WriteString(w, q.Proto) })
@@ -581,7 +581,33 @@ func TestTheCallersProtocolIsMirrored(t *testing.T) {
 				answer, _ := r.must(t, r.call("GET", "/"))
 				equal(t, "answer", answer.Body, c.want)
 			}
-			equal(t, "connections", r.Connections(), c.dials)
+			equal(t, "connections", r.Connections(), 1)
 		})
 	}
+}
+
+// Callers of HTTP/1.1 take turns on a connection of HTTP/2: who would have to
+// share it gets one of HTTP/1.1, and it is free again after each of them.
+func TestCallersOfHTTP1TakeTurnsOnHTTP2(t *testing.T) {
+	held, free := make(chan struct{}), make(chan struct{})
+	r := newRig(t, handled(0, func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/held" {
+			close(held)
+			<-free
+		}
+		_, _ = io.WriteString(w, q.Proto)
+	}))
+	r.proto = "HTTP/1.1"
+	first := make(chan runtimetest.Answer, 1)
+	go func() { answer, _, _ := r.do(t, r.call("GET", "/held")); first <- answer }()
+	<-held
+	for range 2 {
+		answer, _ := r.must(t, r.call("GET", "/"))
+		equal(t, "beside another", answer.Body, "ok") // what the double says over HTTP/1.1
+	}
+	close(free)
+	equal(t, "the first", (<-first).Body, "HTTP/2.0")
+	answer, _ := r.must(t, r.call("GET", "/"))
+	equal(t, "after it", answer.Body, "HTTP/2.0")
+	equal(t, "connections", r.Connections(), 2)
 }

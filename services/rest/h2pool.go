@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -46,6 +47,8 @@ type pool struct {
 	transport *http2.Transport
 	clock     func() time.Time
 
+	quiet sync.Map // origin → *peer: the one that callers of HTTP/1.1 take turns on
+
 	mu      sync.Mutex
 	origins map[origin]*known
 	swept   time.Time
@@ -64,6 +67,7 @@ type peer struct {
 	*http2.ClientConn
 	address string
 	private bool
+	taken   atomic.Bool // by a caller of HTTP/1.1
 }
 
 // attempt is one dial. Its results are set before done is closed.
@@ -203,9 +207,32 @@ func (p *pool) adopt(o origin, conn *link) error {
 	k.h1 = time.Time{}
 	if !closing.closed() {
 		k.peers = append(k.peers, own)
+		p.quiet.LoadOrStore(o, own)
 	}
 	return nil
 }
+
+// alone returns the origin's connection of HTTP/2, with a stream kept on it, to a
+// caller of HTTP/1.1 while no other such caller has it; nil otherwise. Who gets it
+// calls release at the end. It takes no lock, since every request of HTTP/1.1 asks.
+func (p *pool) alone(o origin) *peer {
+	have, ok := p.quiet.Load(o)
+	if !ok {
+		return nil
+	}
+	c := have.(*peer)
+	if !c.taken.CompareAndSwap(false, true) {
+		return nil
+	}
+	if !c.ReserveNewRequest() {
+		c.taken.Store(false)
+		return nil
+	}
+	return c
+}
+
+// release ends what alone began.
+func (c *peer) release() { c.taken.Store(false) }
 
 // noteH1 remembers that the origin speaks HTTP/1.1.
 func (p *pool) noteH1(o origin) {
@@ -220,19 +247,25 @@ func (p *pool) noteH1(o origin) {
 }
 
 // speaksH1 reports whether the origin was last seen to speak HTTP/1.1 when it
-// had the choice, and onlyH2 whether it speaks nothing but HTTP/2.
+// had the choice, onlyH2 whether it speaks nothing but HTTP/2, and takesH1 whether
+// a connection of HTTP/1.1 may be had without asking first what it would choose.
 func (p *pool) speaksH1(o origin) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := p.origins[o]
-	return k != nil && !k.h1.IsZero()
+	return p.know(o, func(k *known) bool { return !k.h1.IsZero() })
 }
 
 func (p *pool) onlyH2(o origin) bool {
+	return p.know(o, func(k *known) bool { return k.only })
+}
+
+func (p *pool) takesH1(o origin) bool {
+	return p.know(o, func(k *known) bool { return !k.h1.IsZero() || len(k.peers) > 0 && !k.only })
+}
+
+func (p *pool) know(o origin, is func(*known) bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.origins[o]
-	return k != nil && k.only
+	return k != nil && is(k)
 }
 
 // noteOnlyH2 is called after adopt.
@@ -247,8 +280,14 @@ func (p *pool) noteOnlyH2(o origin) {
 func (p *pool) remove(o origin, gone *peer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if k := p.origins[o]; k != nil {
-		k.peers = slices.DeleteFunc(k.peers, func(c *peer) bool { return c == gone })
+	p.quiet.CompareAndDelete(o, gone)
+	k := p.origins[o]
+	if k == nil {
+		return
+	}
+	k.peers = slices.DeleteFunc(k.peers, func(c *peer) bool { return c == gone })
+	if len(k.peers) > 0 {
+		p.quiet.LoadOrStore(o, k.peers[0])
 	}
 }
 

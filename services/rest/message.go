@@ -32,7 +32,7 @@ type message struct {
 	private           []string
 	scrub             *matcher // nil: no stored credential goes out
 	used              runtime.CredentialUse
-	mirror            bool            // the caller speaks HTTP/1.1, and so shall we, if the upstream does
+	mirror            bool            // the caller speaks HTTP/1.1: so does its connection, where one of its own is dialled
 	result            *runtime.Result // where changes are declared
 }
 

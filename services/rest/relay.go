@@ -58,19 +58,21 @@ func (x *exchange) relay(ctx context.Context) (carried bool, err error) {
 }
 
 // wire returns a wire that was kept, if one may be, or dials one. It returns nil
-// when the way is over HTTP/2. A caller of HTTP/1.1 gets what it would have got
-// without us: HTTP/1.1, of every upstream that speaks it.
+// when the way, in x.way, is over HTTP/2.
 func (x *exchange) wire(ctx context.Context, s spot, kept bool) (*wire, error) {
 	const dials = 4
-	asks := s.scheme == "https" && !x.message.mirror
+	secure, mirror := s.scheme == "https", x.message.mirror
 	for range dials {
-		if !asks && kept {
+		if secure && mirror && x.takeTurn(s.origin) {
+			return nil, nil
+		}
+		if kept && (mirror || !secure) {
 			if w := x.b.racks.take(s); w != nil {
 				return w, nil
 			}
 		}
-		if asks || s.scheme == "https" && x.b.pool.onlyH2(s.origin) {
-			found, err := x.b.pool.find(ctx, s.origin)
+		if secure && !(mirror && x.b.pool.takesH1(s.origin)) {
+			found, err := x.ask(ctx, s.origin)
 			if err != nil || found.peer != nil {
 				x.way = found
 				return nil, err
@@ -84,12 +86,35 @@ func (x *exchange) wire(ctx context.Context, s spot, kept bool) (*wire, error) {
 				}
 			}
 		}
-		w, err := x.b.dialWire(ctx, s, x.message.mirror)
+		w, err := x.b.dialWire(ctx, s, mirror)
 		if !errors.Is(err, errSpeaksH2) {
 			return w, err
 		}
 	}
 	return nil, errors.New("the upstream changes its protocol with every connection")
+}
+
+// takeTurn makes the origin's connection of HTTP/2 the way of a caller of
+// HTTP/1.1, if there is one that no other such caller is using: what the upstream
+// chose is used as long as nobody waits for it, and connections of HTTP/1.1, which
+// cost a request less and keep the caller's spelling, carry the rest.
+func (x *exchange) takeTurn(o origin) bool {
+	c := x.b.pool.alone(o)
+	if c == nil {
+		return false
+	}
+	x.way, x.turn = way{peer: c}, c
+	return true
+}
+
+// ask finds the way to an origin of which nothing is known, or for a caller of
+// HTTP/2. The first caller of HTTP/1.1 has its turn at once.
+func (x *exchange) ask(ctx context.Context, o origin) (way, error) {
+	found, err := x.b.pool.find(ctx, o)
+	if c := found.peer; c != nil && x.message.mirror && c.taken.CompareAndSwap(false, true) {
+		x.turn = c
+	}
+	return found, err
 }
 
 // over is one try over one wire. Again says that the next may be made: the wire
