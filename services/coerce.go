@@ -58,6 +58,9 @@ func coerceNumber(t runtime.ParamType, v any) (any, string) {
 	if !ok {
 		return nil, want
 	}
+	if small(text) {
+		return json.Number(text), ""
+	}
 	r, ok := exact(text)
 	if !ok || t == runtime.TypeInteger && !r.IsInt() {
 		return nil, want
@@ -129,6 +132,11 @@ func isNumber(s string) bool {
 	}
 	return digits(whole) && (whole == "0" || whole[0] != '0') &&
 		(!hasFraction || digits(fraction)) && (!hasExponent || digits(exponent))
+}
+
+// small reports whether s is a whole number that needs no thought, as most are.
+func small(s string) bool {
+	return 0 < len(s) && len(s) < 16 && digits(s) && (s[0] != '0' || len(s) == 1)
 }
 
 // exact is the value of a JSON number. Numbers that would take much memory to

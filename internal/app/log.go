@@ -1,9 +1,9 @@
 package app
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
+	"strings"
 	"sync/atomic"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -34,19 +34,40 @@ func (l *LogWriter) hide(live func() []runtime.Secret) { l.live.Store(&live) }
 func (l *LogWriter) Write(p []byte) (int, error) {
 	line := p
 	if live := l.live.Load(); live != nil {
-		for _, secret := range (*live)() {
-			value := []byte(secret.Reveal())
-			if len(value) < minLogged {
-				continue
-			}
-			line = bytes.ReplaceAll(line, value, []byte("[secret]"))
-			if quoted, err := json.Marshal(string(value)); err == nil {
-				line = bytes.ReplaceAll(line, quoted[1:len(quoted)-1], []byte("[secret]"))
-			}
+		if text := string(p); hideIn(&text, (*live)()) {
+			line = []byte(text)
 		}
 	}
 	if _, err := l.w.Write(line); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// hideIn takes every value out of the text, as it is and as JSON spells it, and
+// reports whether one was there. Most lines hold none.
+func hideIn(text *string, live []runtime.Secret) (found bool) {
+	for _, secret := range live {
+		value := secret.Reveal()
+		if len(value) < minLogged {
+			continue
+		}
+		spellings := [2]string{value}
+		if strings.ContainsFunc(value, escaped) {
+			if quoted, err := json.Marshal(value); err == nil {
+				spellings[1] = string(quoted[1 : len(quoted)-1])
+			}
+		}
+		for _, spelling := range spellings {
+			if spelling != "" && strings.Contains(*text, spelling) {
+				*text, found = strings.ReplaceAll(*text, spelling, "[secret]"), true
+			}
+		}
+	}
+	return found
+}
+
+// escaped reports whether JSON may spell the character in another way.
+func escaped(c rune) bool {
+	return c < 0x20 || c >= 0x7f || strings.ContainsRune("\"\\<>&", c)
 }

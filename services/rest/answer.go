@@ -104,7 +104,7 @@ func (x *exchange) copyPlain(body io.Reader) error {
 // upgrade joins the caller's connection with the upstream's.
 func (x *exchange) upgrade(ctx context.Context, resp *http.Response) error {
 	upstream, ok := resp.Body.(io.ReadWriteCloser)
-	got := strings.Join(values(resp.Header, "Upgrade"), ", ")
+	got := strings.Join(values(resp.Header, "upgrade"), ", ")
 	if x.message.upgrade == "" || !ok || !slices.Contains(tokens([]string{x.message.upgrade}), fold(got)) {
 		return &runtime.Error{
 			Code: runtime.CodeUpstream,

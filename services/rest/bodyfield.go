@@ -27,7 +27,7 @@ const (
 
 // mediaOf reads the declared type of a body that is not encoded.
 func mediaOf(m *message) media {
-	list, coding := values(m.header, "Content-Type"), tokens(values(m.header, "Content-Encoding"))
+	list, coding := values(m.header, "content-type"), tokens(values(m.header, "content-encoding"))
 	if len(list) != 1 || len(coding) > 0 && (len(coding) > 1 || coding[0] != "identity") {
 		return mediaOther
 	}

@@ -13,7 +13,7 @@ import (
 // credentialFields carry a caller's own credential by custom. None of them goes
 // beside a stored one: the upstream could choose, and the caller would act as
 // someone else than the one who was judged.
-var credentialFields = [...]string{"Authorization", "X-Api-Key"}
+var credentialFields = [...]string{"authorization", "x-api-key"}
 
 // authenticate puts the stored credential into its place, or lets the caller's
 // own pass where that is allowed.
@@ -211,8 +211,9 @@ func (b *Backend) inspect(call *runtime.Call, auth *runtime.Auth, m *message) (s
 		return s, err
 	}
 	for _, value := range place {
-		reads := readings(value, auth.Prefix)
-		s.values = append(s.values, reads...)
+		from := len(s.values)
+		s.values = appendReadings(s.values, value, auth.Prefix)
+		reads := s.values[from:]
 		own := slices.ContainsFunc(reads, func(r string) bool { return b.own(call, auth, r) })
 		if !own {
 			if service, known := b.known(auth, reads); known {
@@ -224,7 +225,7 @@ func (b *Backend) inspect(call *runtime.Call, auth *runtime.Auth, m *message) (s
 	}
 	for _, name := range credentialFields {
 		for _, value := range values(m.header, name) {
-			s.values = append(s.values, readings(value, "")...)
+			s.values = appendReadings(s.values, value, "")
 		}
 	}
 	return s, b.elsewhere(auth, m)
@@ -255,10 +256,10 @@ func queryValues(target, name string) []string {
 	return out
 }
 
-// readings returns the ways a value can carry a token: as it is, after its
+// appendReadings adds the ways a value can carry a token: as it is, after its
 // prefix or scheme, and as the user or password of Basic.
-func readings(value, prefix string) []string {
-	out := []string{value}
+func appendReadings(out []string, value, prefix string) []string {
+	out = append(out, value)
 	if prefix != "" {
 		if rest, ok := strings.CutPrefix(value, prefix); ok {
 			out = append(out, rest)

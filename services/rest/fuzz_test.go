@@ -159,3 +159,19 @@ func follow(raw, sizes []byte) followed {
 		}
 	}
 }
+
+// Comparing without a copy finds the same fields as folding does.
+func FuzzFold(f *testing.F) {
+	for _, seed := range [][2]string{{"X_Kimbap-A", "x-kimbap-"}, {"Proxy", "proxy-"}, {"x-\u212aimbap-", "x-kimbap-"}, {"CONTENT_LENGTH", "content-length"}, {"", ""}} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, name, other string) {
+		folded := fold(other)
+		if foldedAs(name, folded) != (fold(name) == folded) {
+			t.Errorf("foldedAs(%q, %q) = %v", name, folded, foldedAs(name, folded))
+		}
+		if begins(name, folded) != strings.HasPrefix(fold(name), folded) {
+			t.Errorf("begins(%q, %q) = %v", name, folded, begins(name, folded))
+		}
+	})
+}

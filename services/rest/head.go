@@ -32,12 +32,63 @@ func fold(name string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
 }
 
+// foldedAs reports whether the name folds to folded, which is folded already. It
+// is fold without its copy, since every field of every message is compared.
+func foldedAs(name, folded string) bool {
+	if !ascii(name) {
+		return fold(name) == folded // not a field name, but that is for others to say
+	}
+	return len(name) == len(folded) && begins(name, folded)
+}
+
+// begins reports whether the folded name begins with the prefix, which is folded
+// already.
+func begins(name, prefix string) bool {
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case c >= 0x80:
+			return strings.HasPrefix(fold(name), prefix)
+		case i == len(prefix):
+			return true
+		case c == '_':
+			c = '-'
+		case 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
+		}
+		if c != prefix[i] {
+			return false
+		}
+	}
+	return len(name) == len(prefix)
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// among reports whether the name folds to one of the list's.
+func among(name string, list []string) bool {
+	for _, folded := range list {
+		if foldedAs(name, folded) {
+			return true
+		}
+	}
+	return false
+}
+
 // remove deletes a field under all its spellings and returns those that were
 // there.
 func remove(h http.Header, name string) []string {
 	var found []string
+	folded := fold(name)
 	for key := range h {
-		if len(key) == len(name) && fold(key) == fold(name) {
+		if foldedAs(key, folded) {
 			delete(h, key)
 			found = append(found, key)
 		}
@@ -48,8 +99,13 @@ func remove(h http.Header, name string) []string {
 // values returns the field's values under all its spellings.
 func values(h http.Header, name string) []string {
 	var all []string
+	folded := fold(name)
 	for key, list := range h {
-		if len(key) == len(name) && fold(key) == fold(name) {
+		switch {
+		case !foldedAs(key, folded):
+		case all == nil:
+			all = list[:len(list):len(list)]
+		default:
 			all = append(all, list...)
 		}
 	}
@@ -59,15 +115,14 @@ func values(h http.Header, name string) []string {
 // cleanRequest copies the fields of a caller's request that are for the
 // upstream.
 func cleanRequest(h http.Header, action *runtime.Action, result *runtime.Result) http.Header {
-	named := tokens(values(h, "Connection"))
+	named := tokens(values(h, "connection"))
 	out := make(http.Header, len(h)+1)
 	for name, list := range h {
-		folded := fold(name)
 		if name == "Host" || name == "Content-Length" { // the message has both in its own words
 			continue
 		}
-		kind := removal(folded, named)
-		if kind == "" && action.Ref != runtime.ActionPass && slices.Contains(misleading[:], folded) {
+		kind := removal(name, named)
+		if kind == "" && action.Ref != runtime.ActionPass && among(name, misleading[:]) {
 			kind = runtime.ChangeMisleading
 		}
 		if kind == "" {
@@ -76,24 +131,24 @@ func cleanRequest(h http.Header, action *runtime.Action, result *runtime.Result)
 			result.Declare(runtime.Change{Kind: kind, Name: name})
 		}
 	}
-	if slices.Contains(tokens(values(h, "Te")), "trailers") {
+	if slices.Contains(tokens(values(h, "te")), "trailers") {
 		out["Te"] = []string{"trailers"}
 	}
 	return out
 }
 
 // removal says why a field of a request is not passed on, "" when it is.
-func removal(folded string, named []string) runtime.ChangeKind {
+func removal(name string, named []string) runtime.ChangeKind {
 	switch {
-	case slices.Contains(hopFields[:], folded):
+	case among(name, hopFields[:]):
 		return runtime.ChangeHop
-	case strings.HasPrefix(folded, "proxy-"):
+	case begins(name, "proxy-"):
 		return runtime.ChangeProxy
-	case slices.Contains(named, folded):
+	case among(name, named):
 		return runtime.ChangeNamed
-	case folded == "host", folded == "content-length":
+	case foldedAs(name, "host"), foldedAs(name, "content-length"):
 		return runtime.ChangeFraming
-	case strings.HasPrefix(folded, "x-kimbap-"):
+	case begins(name, "x-kimbap-"):
 		return runtime.ChangeKimbap
 	}
 	return ""
@@ -114,20 +169,18 @@ func silence(h http.Header) {
 
 // cleanAnswer copies the fields of an answer that are for the caller.
 func (x *exchange) cleanAnswer(h http.Header, status int) http.Header {
-	named := tokens(values(h, "Connection"))
+	named := tokens(values(h, "connection"))
 	slices.Sort(named) // an upstream may name very many
 	out := make(http.Header, len(h)+1)
 	for name, list := range h {
-		folded := fold(name)
-		_, hop := slices.BinarySearch(named, folded)
 		switch {
-		case slices.Contains(hopFields[:], folded):
+		case among(name, hopFields[:]):
 			x.declare(runtime.ChangeHop, name)
-		case strings.HasPrefix(folded, "proxy-"):
+		case begins(name, "proxy-"):
 			x.declare(runtime.ChangeProxy, name)
-		case hop:
+		case in(named, name):
 			x.declare(runtime.ChangeNamed, name)
-		case folded == "content-length" && (status < 200 || status == http.StatusNoContent):
+		case foldedAs(name, "content-length") && (status < 200 || status == http.StatusNoContent):
 			x.declare(runtime.ChangeFraming, name)
 		default:
 			out[name] = list
@@ -137,6 +190,15 @@ func (x *exchange) cleanAnswer(h http.Header, status int) http.Header {
 		x.declare(runtime.ChangeImplied, "Cache-Control")
 	}
 	return out
+}
+
+// in reports whether the name folds to one of a sorted list of folded names.
+func in(sorted []string, name string) bool {
+	if len(sorted) == 0 {
+		return false
+	}
+	_, found := slices.BinarySearch(sorted, fold(name))
+	return found
 }
 
 // implied reports whether net/http may have added the Cache-Control of a head:
@@ -193,9 +255,9 @@ func tokens(list []string) []string {
 // upgradeOf returns the protocol a caller asks to switch to, "" for none. h2c
 // is never passed on: what follows it could not be judged.
 func upgradeOf(h http.Header) string {
-	asked := tokens(values(h, "Upgrade"))
-	if !slices.Contains(tokens(values(h, "Connection")), "upgrade") || len(asked) == 0 || slices.Contains(asked, "h2c") {
+	asked := tokens(values(h, "upgrade"))
+	if !slices.Contains(tokens(values(h, "connection")), "upgrade") || len(asked) == 0 || slices.Contains(asked, "h2c") {
 		return ""
 	}
-	return strings.Join(values(h, "Upgrade"), ", ")
+	return strings.Join(values(h, "upgrade"), ", ")
 }

@@ -59,7 +59,7 @@ func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message,
 	}
 	if raw.Body == nil {
 		m.length, m.trailer = 0, nil
-		m.empty = slices.ContainsFunc(values(raw.Header, "Content-Length"), isZero)
+		m.empty = slices.ContainsFunc(values(raw.Header, "content-length"), isZero)
 	} else if whole, ok := raw.Buffered(); ok {
 		m.setBody(whole)
 	}
@@ -217,10 +217,10 @@ func (m *message) trailers(r *http.Request, sent *upload) {
 // one that is kept net/http sends the body also after a refusal, and the
 // caller, who has seen the refusal, never would.
 func ownsConnection(h http.Header) bool {
-	if slices.Contains(tokens(values(h, "Expect")), "100-continue") {
+	if slices.Contains(tokens(values(h, "expect")), "100-continue") {
 		return true
 	}
-	for _, value := range values(h, "Authorization") {
+	for _, value := range values(h, "authorization") {
 		scheme, _, _ := strings.Cut(value, " ")
 		if strings.EqualFold(scheme, "NTLM") || strings.EqualFold(scheme, "Negotiate") {
 			return true

@@ -46,7 +46,7 @@ func (b *Backend) known(auth *runtime.Auth, list []string) (service string, ok b
 func (b *Backend) elsewhere(auth *runtime.Auth, m *message) error {
 	place := fold(fieldOf(auth))
 	for name, list := range m.header {
-		if fold(name) == place {
+		if foldedAs(name, place) {
 			continue
 		}
 		for _, value := range list {
@@ -75,10 +75,11 @@ func (b *Backend) elsewhere(auth *runtime.Auth, m *message) error {
 
 // refuseIn looks at a text, as it is and decoded, whole and in pieces.
 func (b *Backend) refuseIn(auth *runtime.Auth, text string) error {
-	look := append(readings(text, ""), pieces(text)...)
+	var room [8]string // of most texts, without a place on the heap
+	look := appendPieces(appendReadings(room[:0], text, ""), text)
 	if strings.Contains(text, "%") {
 		plain := queryUnescape(text)
-		look = append(append(look, readings(plain, "")...), pieces(plain)...)
+		look = appendPieces(appendReadings(look, plain, ""), plain)
 	}
 	if service, found := b.known(auth, look); found {
 		return foreignPlaceholder(service)
@@ -86,12 +87,19 @@ func (b *Backend) refuseIn(auth *runtime.Auth, text string) error {
 	return nil
 }
 
-// pieces splits a text at what no token holds.
-func pieces(text string) []string {
-	if !strings.ContainsAny(text, separators) {
-		return nil
+// appendPieces splits a text at what no token holds; one without such is added
+// as it is already.
+func appendPieces(list []string, text string) []string {
+	i := strings.IndexAny(text, separators)
+	for ; i >= 0; i = strings.IndexAny(text, separators) {
+		if i > 0 {
+			list = append(list, text[:i])
+		}
+		if text = text[i+1:]; !strings.ContainsAny(text, separators) {
+			return append(list, text)
+		}
 	}
-	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) })
+	return list
 }
 
 const separators = " \t;,=&\"'():<>[]{}?@|/"

@@ -82,7 +82,9 @@ func behaviours() map[string]Behave {
 		"/205":         pieces("HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n"),
 		"/poison": pieces("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" +
 			"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"),
-		"/large-head": pieces("HTTP/1.1 200 OK\r\nX-Big: " + strings.Repeat("x", 1<<20) + "\r\nContent-Length: 0\r\n\r\n"),
+		"/large-head": func(c *Conn, r *Request) bool {
+			return c.ReadBody(r) == nil && c.Send("HTTP/1.1 200 OK\r\nX-Big: ", strings.Repeat("x", 1<<20), "\r\nContent-Length: 0\r\n\r\n")
+		},
 		"/events":     events,
 		"/ws":         websocket,
 		"/expect":     expect,

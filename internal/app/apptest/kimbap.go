@@ -61,6 +61,7 @@ type Options struct {
 	Resolve  []string // further authorities that lead to the upstream
 	Unlinked bool     // store no credential
 	Locked   bool     // start without the master key, until [Kimbap.PutKeyBack]
+	Bare     bool     // compare no message with its declared changes, as in a home of users
 	Upstream servicestest.Options
 	Serve    app.ServeOptions
 	Prepare  func(k *Kimbap) // when the home is whole, before the proxy starts; may be nil
@@ -128,7 +129,10 @@ func (k *Kimbap) Furnish(t testing.TB, o Options) {
 	if o.Engine != "" {
 		o.Config += "proxy: {engine: " + o.Engine + "}\n"
 	}
-	k.Write(t, "config.yaml", fmt.Sprintf("debug: {mutations: verify}\nupstream:\n  ca_file: %s\n  resolve:\n%s%s", filepath.Join(k.Dir, "upstream-ca.pem"), resolve, o.Config))
+	if !o.Bare {
+		o.Config += "debug: {mutations: verify}\n"
+	}
+	k.Write(t, "config.yaml", fmt.Sprintf("upstream:\n  ca_file: %s\n  resolve:\n%s%s", filepath.Join(k.Dir, "upstream-ca.pem"), resolve, o.Config))
 	if o.Policy != "" {
 		k.Write(t, "policy.yaml", o.Policy)
 	}
