@@ -13,7 +13,6 @@ import (
 // one gathers while the disk is busy with this one.
 type group struct {
 	lines []*line // nil: taken back by a caller who went away
-	lazy  bool    // an outcome is in it, so the timer was told
 	err   error   // valid when done is closed
 	done  chan struct{}
 }
@@ -115,6 +114,8 @@ func (l *Log) write() {
 			losses = nil
 			l.tellLosses()
 		case <-delay:
+			delay = nil
+			l.armed.Store(false) // before the group is taken: who comes later arms it again
 		case <-retry:
 			retry = nil
 			l.recover()
@@ -122,7 +123,6 @@ func (l *Log) write() {
 			l.finish()
 			return
 		}
-		delay = nil
 		l.commit(l.take(false))
 		if retry == nil && l.trouble.Load() != nil {
 			retry = l.o.After(retryInterval)

@@ -64,6 +64,7 @@ type Log struct {
 	lost  uint64  // outcomes that did not fit into kept
 
 	urgent, lazy chan struct{} // tell the writer: somebody waits; an outcome came
+	armed        atomic.Bool   // the writer was told of an outcome, and has not written since the delay
 	lossy        chan struct{} // a sink lost lines
 	quit, done   chan struct{}
 	closing      sync.Once
@@ -218,10 +219,8 @@ func (l *Log) Outcome(r *runtime.Record) {
 		return
 	}
 	l.group.lines = append(l.group.lines, ln)
-	tell := !l.group.lazy
-	l.group.lazy = true
 	l.mu.Unlock()
-	if tell {
+	if !l.armed.Swap(true) { // once per delay: waking the writer for each costs a busy proxy
 		signal(l.lazy)
 	}
 }
