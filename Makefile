@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PACKAGES := ./...
 
-.PHONY: build run demo setup test soak race lint fuzz bench bettertls ci clean
+.PHONY: build run demo setup test soak race lint fuzz bench bettertls dist dist-twice ci clean
 
 build: bin/kimbap
 
@@ -80,7 +80,20 @@ bench: build
 bettertls:
 	cd certs/testdata/bettertls && $(GO) run .
 
+# The files of a release in dist/: programs for all platforms, bills of materials,
+# checksums. dist-twice builds them once more from a copy of the sources elsewhere,
+# with nothing of the first build at hand, and compares.
+VERSION ?= $(shell git describe --tags --always --dirty)
+dist:
+	@rm -rf dist && GO=$(GO) ./.ci/dist dist $(VERSION) $(PLATFORMS)
+
+dist-twice: dist
+	@copy=$$(mktemp -d) && trap 'chmod -R u+w '"$$copy"'; rm -rf '"$$copy" EXIT && \
+	  git clone -q . "$$copy/elsewhere" && \
+	  GOCACHE="$$copy/cache" GO=$(GO) "$$copy/elsewhere/.ci/dist" "$$copy/dist" $(VERSION) $(PLATFORMS) >/dev/null && \
+	  diff dist/SHA256SUMS "$$copy/dist/SHA256SUMS" && echo "both builds are equal"
+
 ci: lint test race demo
 
 clean:
-	rm -rf bin
+	rm -rf bin dist

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	goruntime "runtime"
 	"runtime/debug"
 
@@ -21,18 +22,44 @@ type versionInfo struct {
 }
 
 func newVersionCommand(c *cli) *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Example: "  kimbap version -o json",
-		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+	var sbom string
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Example: `  kimbap version -o json
+  kimbap version --sbom              what this program was built from, as CycloneDX
+  kimbap version --sbom=FILE         the same of another one`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("sbom") {
+				return c.showBill(sbom)
+			}
 			v := currentVersion()
 			return c.show(v, func() {
 				fmt.Fprintf(c.out, "kimbap %s (%s, %s)\n", v.Version, v.Go, v.Platform)
 			})
 		},
 	}
+	cmd.Flags().StringVar(&sbom, "sbom", "", "print the bill of materials (CycloneDX JSON) of this program, or of a FILE")
+	cmd.Flags().Lookup("sbom").NoOptDefVal = thisProgram
+	return cmd
+}
+
+// thisProgram stands for the running program where a file may be named.
+const thisProgram = "self"
+
+func (c *cli) showBill(path string) error {
+	if path == thisProgram {
+		var err error
+		if path, err = os.Executable(); err != nil {
+			return err
+		}
+	}
+	b, err := billOf(path)
+	if err != nil {
+		return usage("name a program that was built with Go", "no bill of materials: %v", err)
+	}
+	return c.show(b, func() { fmt.Fprint(c.out, b) })
 }
 
 func currentVersion() versionInfo {
