@@ -52,7 +52,7 @@ func billOf(path string) (*bill, error) {
 	}
 	subject := moduleComponent("application", &info.Main)
 	if version != "" {
-		subject.Version = version
+		subject.Version, subject.PURL = version, "pkg:golang/"+info.Main.Path+"@"+version
 	}
 	subject.Properties = append(subject.Properties, billProperty{"go:version", info.GoVersion})
 	for _, s := range info.Settings {

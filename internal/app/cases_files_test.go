@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -13,13 +12,13 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // FP-001: no umask opens a file of the home or closes one to its owner.
 func TestAHomeIsPrivateWhateverTheUmask(t *testing.T) {
 	for _, umask := range []int{0, 0o077} {
-		old := syscall.Umask(umask)
-		defer syscall.Umask(old)
+		runtimetest.Umask(t, umask)
 		k := apptest.New(t, apptest.Options{Policy: askDeletes})
 		if a := k.Do(t, "GET https://"+apptest.Host+"/notes/1", ""); a.Status != 200 {
 			t.Errorf("%d %+v", a.Status, a.Problem)
@@ -55,7 +54,6 @@ func TestAHomeIsPrivateWhateverTheUmask(t *testing.T) {
 				t.Errorf("there is no %s: the test looks in the wrong place", name)
 			}
 		}
-		syscall.Umask(old)
 	}
 }
 

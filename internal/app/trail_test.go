@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/internal/app"
@@ -50,27 +49,6 @@ func TestNothingLeavesWhileTheTrailCannotBeWritten(t *testing.T) {
 		return k.Do(t, "GET https://"+apptest.Host+"/notes/1", "").Status == 200
 	})
 	k.Verify(t)
-}
-
-// fillDisk makes every further write to files of this size fail in this
-// process, and returns what ends that.
-func fillDisk(t *testing.T, k *apptest.Kimbap) func() {
-	t.Helper()
-	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
-	}
-	now := syscall.Rlimit{Cur: 1, Max: old.Max}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &now); err != nil {
-		t.Fatal(err)
-	}
-	end := sync.OnceFunc(func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(end)
-	return end
 }
 
 // Several processes over one home at once: every writer has a chain of its own

@@ -1,3 +1,5 @@
+//go:build unix
+
 package audit_test
 
 import (
@@ -279,15 +281,4 @@ func full(dir string) error {
 		return err
 	}
 	return l.Close(context.Background())
-}
-
-// step moves the clock on until the condition holds.
-func step(clock *runtimetest.Clock, reached func() bool) error {
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if reached() {
-			return nil
-		}
-		clock.Advance(time.Second)
-	}
-	return errors.New("never")
 }

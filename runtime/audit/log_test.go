@@ -16,6 +16,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 func TestMain(m *testing.M) {
@@ -278,4 +279,15 @@ func TestMovedSegmentIsFollowedByANewOne(t *testing.T) { // AU-009
 		t.Fatal(err)
 	}
 	verified(t, dir)
+}
+
+// step moves the clock on until the condition holds.
+func step(clock *runtimetest.Clock, reached func() bool) error {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if reached() {
+			return nil
+		}
+		clock.Advance(time.Second)
+	}
+	return errors.New("never")
 }

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
@@ -79,8 +79,7 @@ func TestMasterKeyMissing(t *testing.T) {
 // A new key is private whatever the umask, and of many who make one at once all
 // get the same.
 func TestNewMasterKeyFile(t *testing.T) {
-	old := syscall.Umask(0)
-	defer syscall.Umask(old)
+	runtimetest.Umask(t, 0)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "master.key")
 	var wg sync.WaitGroup

@@ -11,12 +11,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
 	"github.com/kimbap-run/kimbap/runtime/store/storetest"
 	"github.com/kimbap-run/kimbap/runtime/vault"
@@ -63,8 +63,7 @@ func TestStores(t *testing.T) {
 
 // FP-001: whatever the umask, nobody else can read any of the files.
 func TestFilesArePrivate(t *testing.T) {
-	old := syscall.Umask(0)
-	defer syscall.Umask(old)
+	runtimetest.Umask(t, 0)
 	dir := t.TempDir()
 	db := opened(t, filepath.Join(dir, "kimbap.db"), true)
 	if err := db.SetCheckValue(t.Context(), []byte("x")); err != nil {
