@@ -85,9 +85,9 @@ func behaviours() map[string]Behave {
 		"/large-head": func(c *Conn, r *Request) bool {
 			return c.ReadBody(r) == nil && c.Send("HTTP/1.1 200 OK\r\nX-Big: ", strings.Repeat("x", 1<<20), "\r\nContent-Length: 0\r\n\r\n")
 		},
-		"/events":     events,
-		"/ws":         websocket,
-		"/expect":     expect,
+		"/events": events,
+		"/ws":     websocket,
+		"/expect": expect,
 		"/refuse-early": func(c *Conn, _ *Request) bool {
 			return !c.Send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n")
 		},
