@@ -48,6 +48,7 @@ type Options struct {
 	Slot   string           // audit slot of a long-lived process; "" means the shared SlotCLI
 	Stdout io.Writer        // for audit sinks of type stdout; nil: it is used for something else
 	Only   string           // load this one service only; "" loads all
+	Tenant runtime.Tenant   // whose things are shown and changed; "": the default one's
 	// StartLocked opens a used vault whose master key is missing, or that its owner
 	// locked, as locked instead of refusing: hosts without a service are still
 	// served, and status can be asked.
@@ -68,6 +69,7 @@ type App struct {
 	fresh  bool
 	env    map[string]string
 	config *config.Config
+	tenant runtime.Tenant
 
 	store     *sqlite.DB
 	vault     *vault.Vault
@@ -111,7 +113,10 @@ func New(o Options) (*App, error) {
 	if o.Home == "" || o.Clock == nil {
 		return nil, errors.New("app: Options.Home and Options.Clock are required")
 	}
-	a := &App{o: o, home: Home{Dir: o.Home}, env: environ(o.Env)}
+	a := &App{o: o, home: Home{Dir: o.Home}, env: environ(o.Env), tenant: o.Tenant}
+	if a.tenant == "" {
+		a.tenant = runtime.DefaultTenant
+	}
 	a.listeners.a = a
 	cfg, err := config.Load(a.home.Config(), o.Env, o.Flags)
 	if err != nil {
@@ -161,6 +166,9 @@ func (a *App) onClose(f func(context.Context) error) { a.close = append(a.close,
 
 func (a *App) openHome() error {
 	if a.o.Create {
+		if err := a.checkTenant(); err != nil {
+			return err // and no home is made for it
+		}
 		fresh, err := a.home.create()
 		if err != nil {
 			return err
@@ -178,7 +186,10 @@ func (a *App) openHome() error {
 	if a.o.Create && a.fresh {
 		return nil
 	}
-	return a.home.check(a.o.UID)
+	if err := a.home.check(a.o.UID); err != nil {
+		return err
+	}
+	return a.checkTenant()
 }
 
 func (a *App) openStore(ctx context.Context) (err error) {
@@ -299,7 +310,6 @@ func (a *App) Trail() *audit.Log           { return a.trail }
 func (a *App) Services() *services.Set     { return a.services.Current() }
 func (a *App) Policy() *policy.Live        { return a.policy }
 func (a *App) Pipeline() *runtime.Pipeline { return a.pipeline }
-func (a *App) Operator() runtime.Principal { return identity.Operator(a.o.UID) }
 
 // environ indexes NAME=value pairs; the last one wins.
 func environ(pairs []string) map[string]string {
