@@ -73,6 +73,9 @@ func newRoot(c *cli) *cobra.Command {
 			if err := c.checkOutput(); err != nil {
 				return err
 			}
+			if err := c.checkAgent(cmd); err != nil {
+				return err
+			}
 			return c.checkTenant(cmd)
 		},
 	}

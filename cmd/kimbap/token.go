@@ -210,3 +210,22 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 	cmd.Flags().BoolVar(&all, "all", false, "every valid token of the tenant, also those of programs that run")
 	return cmd
 }
+
+// ownersOnly are the commands that give rights. Whoever shows a token is an agent,
+// and those have none to give.
+var ownersOnly = map[string]bool{
+	"approve accept": true, "approve pin": true, "token create": true, "tenant create": true, "unlock": true, "link": true,
+	"vault set": true, "vault rotate": true, "vault import": true, "vault export": true, "service install": true, "ca rotate": true,
+}
+
+// checkAgent refuses them to a caller with a token in its environment.
+func (c *cli) checkAgent(cmd *cobra.Command) error {
+	path := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
+	if !ownersOnly[path] || c.getenv("KIMBAP_TOKEN") == "" {
+		return nil
+	}
+	return &failure{
+		what: "kimbap " + path + " is the owner's: KIMBAP_TOKEN makes the caller an agent, and no token gives rights",
+		fix:  "unset KIMBAP_TOKEN, if you are the owner", exit: exitDenied,
+	}
+}

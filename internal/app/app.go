@@ -82,6 +82,7 @@ type App struct {
 	senders   []notify.Sender // of approval.notify
 	post      *notify.Post    // nil without senders
 	trail     *audit.Log
+	strangers *strangers // the trail, for requests
 	witness   *audit.Witness
 	guard     *egress.Guard
 	rest      *rest.Backend
@@ -263,6 +264,8 @@ func (a *App) openTrail(ctx context.Context) error {
 	}
 	a.onClose(a.closeWitness) // after the trail, whose last record it names
 	a.onClose(a.trail.Close)
+	a.strangers = &strangers{Log: a.trail, clock: a.o.Clock}
+	a.onClose(func(ctx context.Context) error { return a.strangers.tell(ctx, true) })
 	if !shared {
 		a.witness.Start()
 	}
@@ -284,7 +287,7 @@ func (a *App) openApprovals(context.Context) (err error) {
 func (a *App) openPipeline(context.Context) (err error) {
 	a.pipeline, err = runtime.New(runtime.Options{
 		Identity: a.identity, Services: a.services, Policy: a.policy, Limits: a.limiter,
-		Approvals: a.approvals, Vault: a.vault, Trail: a.trail,
+		Approvals: a.approvals, Vault: a.vault, Trail: a.strangers,
 		Backends: a.backends(),
 		Clock:    a.o.Clock,
 		NewID:    func() string { return runtime.NewID("req", a.o.Clock()) },

@@ -68,6 +68,9 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 			trail = said
 			a.writeState()
 		}
+		if err := a.strangers.tell(ctx, false); err != nil {
+			a.o.Log.Error().Err(err).Msg("refused callers not recorded")
+		}
 		server.Recheck(ctx)
 		idle.rest()
 	}
