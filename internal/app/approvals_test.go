@@ -98,6 +98,12 @@ func TestRejectedRequestIsTold(t *testing.T) {
 	if a := <-got; a.Status != 403 || a.Problem.Code != "approval_rejected" || len(k.Up.Requests()) != 0 {
 		t.Errorf("%d %+v", a.Status, a.Problem)
 	}
+	if a := k.Do(t, write, `{"text":"one"}`); a.Status != 403 || a.Problem.Code != "approval_rejected" {
+		t.Errorf("sent again: %d %+v", a.Status, a.Problem)
+	}
+	if list, err := person.ListApprovals(t.Context(), false); err != nil || len(list) != 0 {
+		t.Errorf("the person is asked again: %+v %v", list, err)
+	}
 }
 
 // While somebody watches, the request is held and executed by its own process.
