@@ -53,8 +53,8 @@ type Options struct {
 	// locked, as locked instead of refusing: hosts without a service are still
 	// served, and status can be asked.
 	StartLocked bool
-	// Despite opens a home whose policy or service files cannot be read: with no
-	// service and a policy that denies everything, and Fault says why. It is for what
+	// Despite opens a home whose policy or service files cannot be read: with those
+	// services that can and a policy that denies everything, and Fault says why. It is for what
 	// takes rights away, and for what says how things are: neither may need files
 	// that somebody has just broken.
 	Despite bool

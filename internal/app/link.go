@@ -87,9 +87,9 @@ func (a *App) vaultEvent(ctx context.Context, kind, name string, hosts []string)
 // those that are the catalogue's, so that their hosts are left alone again; unless
 // another tenant has linked them too.
 func (a *App) Unlink(ctx context.Context, name string) (removed bool, services []string, err error) {
-	service, ok := a.Services().Service(name)
-	if !ok {
-		return false, nil, a.unknownService(name)
+	service, err := a.toUnlink(name)
+	if err != nil {
+		return false, nil, err
 	}
 	if service.Auth.Ref == "" {
 		return false, nil, needsNone(service)
@@ -109,6 +109,27 @@ func (a *App) Unlink(ctx context.Context, name string) (removed bool, services [
 		}
 	}
 	return removed, services, nil
+}
+
+// toUnlink finds a service whose key is to go. One whose file cannot be read is
+// taken as the catalogue has it, if it has.
+func (a *App) toUnlink(name string) (*services.Service, error) {
+	if s, ok := a.Services().Service(name); ok {
+		return s, nil
+	}
+	if a.fault == nil {
+		return nil, a.unknownService(name)
+	}
+	if data, err := catalog.Read(name); err == nil {
+		return services.Parse(name+".yaml", data)
+	}
+	if services.Installed(a.home.Services(), name) {
+		return nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("the file of the service %s cannot be read, so its credential is not known", name),
+			Hint: "kimbap vault list, then: kimbap vault remove NAME", Err: a.fault,
+		}
+	}
+	return nil, a.unknownService(name)
 }
 
 // linkedElsewhere reports whether another tenant has a credential of that name.

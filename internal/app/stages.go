@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"path/filepath"
+	"strings"
 
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
@@ -16,13 +18,29 @@ func (a *App) loadServices(context.Context) error {
 	set, err := a.readServices()
 	if err != nil && a.o.Despite {
 		a.fault = err
-		set, err = services.NewSet(nil)
+		set, err = a.readableServices()
 	}
 	if err != nil {
 		return err
 	}
 	a.services = services.NewLive(set)
 	return nil
+}
+
+// readableServices are those of the installed services that can be read by
+// themselves, none when not even they go together.
+func (a *App) readableServices() (*services.Set, error) {
+	var good []*services.Service
+	names, _ := filepath.Glob(filepath.Join(a.home.Services(), "*.yaml"))
+	for _, name := range names {
+		if s, err := services.LoadOne(a.home.Services(), strings.TrimSuffix(filepath.Base(name), ".yaml")); err == nil {
+			good = append(good, s)
+		}
+	}
+	if set, err := services.NewSet(good); err == nil {
+		return set, nil
+	}
+	return services.NewSet(nil)
 }
 
 // Fault says what is wrong with the files of the policy and the services, nil
