@@ -30,7 +30,7 @@ func newAuditCommand(c *cli) *cobra.Command {
 func (c *cli) reading(ctx context.Context, work func(context.Context, *app.App) error) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, Flags: c.flags, UID: c.uid, Log: c.logger(c.err), Clock: time.Now})
+	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, Flags: c.flags, UID: c.uid, Tenant: c.asTenant(), Log: c.logger(c.err), Clock: time.Now})
 	if err != nil {
 		return err
 	}
@@ -44,6 +44,7 @@ func (c *cli) reading(ctx context.Context, work func(context.Context, *app.App) 
 // recordFlags are the filters that tail, search and export have in common.
 type recordFlags struct {
 	q                   app.RecordQuery
+	everyone            bool
 	action, agent, host string
 	since, until        string
 }
@@ -58,12 +59,16 @@ func (r *recordFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.q.Kind, "kind", "", "intent, outcome, refusal or event")
 	f.StringVar(&r.q.Text, "text", "", "text anywhere in the record")
 	f.StringVar(&r.since, "since", "", "how far back (24h), or from when on (2026-01-31, 2026-01-31T08:00:00Z)")
+	f.BoolVar(&r.everyone, "all-tenants", false, "records of every tenant")
 	f.StringVar(&r.until, "until", "", "before when, in the same forms")
 }
 
 // query reads the flags.
 func (r *recordFlags) query(now time.Time) (q app.RecordQuery, err error) {
 	q = r.q
+	if r.everyone {
+		q.Tenant = app.AllTenants
+	}
 	q.Action, q.Agent, q.Host = runtime.Glob(r.action), runtime.Glob(r.agent), runtime.Glob(r.host)
 	if q.Since, err = moment("--since", r.since, now); err != nil {
 		return q, err

@@ -212,7 +212,7 @@ func (c *cli) dryRun(a *app.App, action *runtime.Action, args runtime.Args) erro
 func (c *cli) execute(ctx context.Context, a *app.App, action *runtime.Action, args runtime.Args, f callFlags) error {
 	stop := func() {}
 	req := &runtime.Request{
-		Surface: runtime.SurfaceCall, Caller: a.Caller(), Action: action.Ref, Args: args,
+		Surface: runtime.SurfaceCall, Action: action.Ref, Args: args,
 		Hold: a.Config().Approval.Expires.Duration(),
 		OnPending: func(id string, until time.Time) {
 			c.say("a person must decide this: approval %s, until %s", id, until.Local().Format(time.DateTime))
@@ -223,9 +223,13 @@ func (c *cli) execute(ctx context.Context, a *app.App, action *runtime.Action, a
 	if f.noWait {
 		req.Hold, req.OnPending = 0, nil
 	}
+	caller, err := a.Caller(ctx)
+	if err != nil {
+		return err
+	}
+	req.Caller = caller
 	pipeline := a.Pipeline()
 	if f.trace {
-		var err error
 		if pipeline, err = a.Traced(func(s app.Step) {
 			c.say("%-10s %8.3f ms  %s", s.Stage, float64(s.Micros)/1000, s.Said)
 		}); err != nil {
@@ -233,7 +237,7 @@ func (c *cli) execute(ctx context.Context, a *app.App, action *runtime.Action, a
 		}
 	}
 	answer := &app.Answer{}
-	err := pipeline.Do(ctx, req, answer)
+	err = pipeline.Do(ctx, req, answer)
 	stop()
 	if err != nil {
 		if e := runtime.AsError(err); f.noWait && e.Code == runtime.CodeApprovalPending {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/config"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // cli is one invocation: what the process gives, and what the global flags say.
@@ -25,6 +26,7 @@ type cli struct {
 	inTTY, outTTY, errTTY bool
 
 	home    string
+	tenant  string // --tenant; "": KIMBAP_TENANT, else the default one
 	output  string // text | json | yaml
 	jq      string
 	quiet   bool
@@ -59,6 +61,14 @@ func (c *cli) getenv(name string) string {
 // homeDir is --home, KIMBAP_HOME or ~/.kimbap.
 func (c *cli) homeDir() string { return config.Home(c.home, c.env, c.getenv("HOME")) }
 
+// asTenant is --tenant or KIMBAP_TENANT, "" when neither says one.
+func (c *cli) asTenant() runtime.Tenant {
+	if c.tenant != "" {
+		return runtime.Tenant(c.tenant)
+	}
+	return runtime.Tenant(c.getenv("KIMBAP_TENANT"))
+}
+
 // logger writes to w: warnings, with -v the requests, with -vv everything.
 func (c *cli) logger(out io.Writer) zerolog.Logger {
 	level := [...]zerolog.Level{zerolog.WarnLevel, zerolog.InfoLevel, zerolog.DebugLevel, zerolog.TraceLevel}[min(c.verbose, 3)]
@@ -75,7 +85,7 @@ func (c *cli) logger(out io.Writer) zerolog.Logger {
 // open opens the home for a command. With create it is made when missing, and
 // said so in one line.
 func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
-	o.Home, o.Env, o.Flags, o.UID = c.homeDir(), c.env, c.flags, c.uid
+	o.Home, o.Env, o.Flags, o.UID, o.Tenant = c.homeDir(), c.env, c.flags, c.uid, c.asTenant()
 	o.LogTo = app.NewLogWriter(c.err)
 	o.Log, o.Clock = c.logger(o.LogTo), time.Now
 	a, err := app.New(o)

@@ -28,7 +28,7 @@ func newPolicyCommand(c *cli) *cobra.Command {
 // draft reads a policy without opening the home: a policy can be checked where
 // there is none.
 func (c *cli) draft(path string) (*app.Draft, error) {
-	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, Flags: c.flags, UID: c.uid, Log: c.logger(c.err), Clock: time.Now})
+	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, Flags: c.flags, UID: c.uid, Tenant: c.asTenant(), Log: c.logger(c.err), Clock: time.Now})
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,6 @@ func newPolicyExplainCommand(c *cli) *cobra.Command {
 	f.StringVar(&asked.Agent, "agent", "local", "the agent that asks")
 	f.StringArrayVar(&asked.Roles, "role", nil, "a role of the agent; repeat for more")
 	f.StringArrayVar(&asked.Groups, "group", nil, "a group of the agent; repeat for more")
-	f.StringVar((*string)(&asked.Tenant), "tenant", string(runtime.DefaultTenant), "the tenant of the agent")
 	f.StringVar((*string)(&asked.Surface), "surface", string(runtime.SurfaceProxy), "the entrance: proxy, call, exec, rest or mcp")
 	f.StringVar(&at, "at", "", "the time, as 2026-11-21T07:30:00+01:00 (default: now)")
 	f.StringVar(&risk, "risk", "", "the risk of an action that is not installed")

@@ -69,13 +69,22 @@ func newRoot(c *cli) *cobra.Command {
 			fmt.Fprintln(c.out, "\nAll commands: kimbap --help")
 			return nil
 		},
-		PersistentPreRunE: func(*cobra.Command, []string) error { return c.checkOutput() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.checkOutput(); err != nil {
+				return err
+			}
+			if err := c.checkAgent(cmd); err != nil {
+				return err
+			}
+			return c.checkTenant(cmd)
+		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return wrongFlag(cmd.Flags(), cmd.CommandPath()+" --help", err)
 	})
 	p := root.PersistentFlags()
 	p.StringVar(&c.home, "home", "", "home folder (default $KIMBAP_HOME or ~/.kimbap)")
+	p.StringVar(&c.tenant, "tenant", "", "the tenant to look at and change (default $KIMBAP_TENANT or default)")
 	p.StringVarP(&c.output, "output", "o", "text", "output format: text, json or yaml")
 	p.StringVar(&c.jq, "jq", "", "filter the JSON output through a jq expression")
 	p.BoolVarP(&c.quiet, "quiet", "q", false, "no messages, only data and errors")
@@ -98,7 +107,7 @@ func newRoot(c *cli) *cobra.Command {
 	}
 	add("start", newInitCommand(c), newLinkCommand(c), newUnlinkCommand(c), newRunCommand(c), newProxyCommand(c), newEnvCommand(c))
 	add("act", newCallCommand(c), newActionsCommand(c), newServiceCommand(c))
-	add("control", newApproveCommand(c), newPolicyCommand(c), newTokenCommand(c), newVaultCommand(c), newLockCommand(c), newUnlockCommand(c), newCACommand(c), newConfigCommand(c))
+	add("control", newApproveCommand(c), newPolicyCommand(c), newTokenCommand(c), newTenantCommand(c), newVaultCommand(c), newLockCommand(c), newUnlockCommand(c), newCACommand(c), newConfigCommand(c))
 	add("look", newExplainCommand(c), newAuditCommand(c), newStatusCommand(c), newDoctorCommand(c), newVersionCommand(c))
 	root.AddCommand(newCoverCommand(c))
 	return root

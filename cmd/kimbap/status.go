@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 func newStatusCommand(c *cli) *cobra.Command {
@@ -34,6 +35,9 @@ func (c *cli) sayStatus(s *app.Status) {
 		fmt.Fprintf(c.out, "%-10s "+format+"\n", append([]any{name}, a...)...)
 	}
 	line("home", "%s", s.Home)
+	if s.Tenant != string(runtime.DefaultTenant) {
+		line("tenant", "%s", s.Tenant)
+	}
 	if len(s.Proxies) == 0 {
 		line("proxy", "none runs (kimbap proxy)")
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,16 +17,17 @@ import (
 func newTokenCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
-		Short: "Tokens for agents: create, list, revoke",
+		Short: "Tokens for agents: create, list, inspect, revoke",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newTokenCreateCommand(c), newTokenListCommand(c), newTokenRevokeCommand(c))
+	cmd.AddCommand(newTokenCreateCommand(c), newTokenListCommand(c), newTokenInspectCommand(c), newTokenRevokeCommand(c))
 	return cmd
 }
 
 func newTokenCreateCommand(c *cli) *cobra.Command {
 	var grant app.TokenGrant
+	var ttl string
 	cmd := &cobra.Command{
 		Use:   "create --agent NAME --scope GLOB...",
 		Short: "Make a token; it is printed once, alone on stdout",
@@ -34,6 +37,10 @@ func newTokenCreateCommand(c *cli) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if grant.Agent == "" || len(grant.Scopes) == 0 {
 				return usage("kimbap token create --agent ci --scope 'github.list-*'", "a token needs --agent and at least one --scope: without a scope it could do nothing")
+			}
+			var err error
+			if grant.TTL, err = parseTTL(ttl); err != nil {
+				return err
 			}
 			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
 				secret, info, err := a.CreateToken(ctx, grant)
@@ -51,18 +58,56 @@ func newTokenCreateCommand(c *cli) *cobra.Command {
 	f.StringArrayVar(&grant.Scopes, "scope", nil, "actions it may use, as globs; repeat for more")
 	f.StringArrayVar(&grant.Roles, "role", nil, "role for policy rules; repeat for more")
 	f.StringArrayVar(&grant.Groups, "group", nil, "group for policy rules; repeat for more")
-	f.DurationVar(&grant.TTL, "ttl", time.Hour, "how long it is valid")
+	f.StringVar(&ttl, "ttl", "1h", "how long it is valid: 30m, 12h, 30d")
 	return cmd
+}
+
+// parseTTL reads a length of time, in days too.
+func parseTTL(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 36500 && strconv.Itoa(n) == days {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return d, nil
+	}
+	return 0, usage("--ttl 12h, or --ttl 30d", "--ttl %q is not a length of time", text)
 }
 
 type tokenInfo struct {
 	ID      string          `json:"id"`
+	Tenant  runtime.Tenant  `json:"tenant"`
 	Agent   string          `json:"agent"`
+	Run     string          `json:"run,omitempty"`
 	Scopes  []runtime.Scope `json:"scopes"`
 	Roles   []string        `json:"roles,omitempty"`
+	Groups  []string        `json:"groups,omitempty"`
+	Creator string          `json:"creator"`
 	Created time.Time       `json:"created"`
 	Expires time.Time       `json:"expires"`
+	Revoked *time.Time      `json:"revoked,omitempty"`
 	State   string          `json:"state"` // valid | expired | revoked
+}
+
+func shownToken(t app.Token) tokenInfo {
+	info := tokenInfo{t.ID, t.Tenant, t.Agent, t.Run, t.Scopes, t.Roles, t.Groups, t.Creator, t.Created, t.Expires, nil, "valid"}
+	switch {
+	case !t.Revoked.IsZero():
+		info.State, info.Revoked = "revoked", &t.Revoked
+	case !time.Now().Before(t.Expires):
+		info.State = "expired"
+	}
+	return info
+}
+
+// joined writes the items of a list for a line of text.
+func joined[T ~string](items []T) string {
+	var out []string
+	for _, item := range items {
+		out = append(out, string(item))
+	}
+	return strings.Join(out, " ")
 }
 
 func newTokenListCommand(c *cli) *cobra.Command {
@@ -74,27 +119,18 @@ func newTokenListCommand(c *cli) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
-				tokens, err := a.Tokens().List(ctx, runtime.DefaultTenant)
+				tokens, err := a.ListTokens(ctx)
 				if err != nil {
 					return err
 				}
 				list, rows := []tokenInfo{}, [][]string{}
 				for _, t := range tokens {
-					state := "valid"
-					if !t.Revoked.IsZero() {
-						state = "revoked"
-					} else if !time.Now().Before(t.Expires) {
-						state = "expired"
-					}
-					if t.Run != "" && state != "valid" && !all {
+					info := shownToken(t)
+					if t.Run != "" && info.State != "valid" && !all {
 						continue // every `kimbap run` leaves one
 					}
-					list = append(list, tokenInfo{t.ID, t.Agent, t.Scopes, t.Roles, t.Created, t.Expires, state})
-					var scopes []string
-					for _, s := range t.Scopes {
-						scopes = append(scopes, string(s))
-					}
-					rows = append(rows, []string{t.ID, t.Agent, strings.Join(scopes, " "), state, c.when(t.Expires)})
+					list = append(list, info)
+					rows = append(rows, []string{t.ID, t.Agent, joined(t.Scopes), info.State, c.when(t.Expires)})
 				}
 				return c.show(list, func() { c.table([]string{"token", "agent", "scopes", "state", "expires"}, rows) })
 			})
@@ -104,14 +140,62 @@ func newTokenListCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-func newTokenRevokeCommand(c *cli) *cobra.Command {
+func newTokenInspectCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:     "revoke ID",
-		Short:   "Revoke a token; every surface refuses it within a second",
-		Example: "  kimbap token revoke tok_…",
+		Use:     "inspect ID",
+		Short:   "Show what a token may do, who made it, and whether it is valid",
+		Example: "  kimbap token inspect tok_…",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+				tokens, err := a.ListTokens(ctx)
+				if err != nil {
+					return err
+				}
+				at := slices.IndexFunc(tokens, func(t app.Token) bool { return t.ID == args[0] })
+				if at < 0 {
+					return missing("kimbap token list", "there is no token %q", args[0])
+				}
+				info := shownToken(tokens[at])
+				return c.show(info, func() { c.sayToken(info) })
+			})
+		},
+	}
+}
+
+func (c *cli) sayToken(t tokenInfo) {
+	for _, line := range [][2]string{
+		{"token", t.ID}, {"tenant", string(t.Tenant)}, {"agent", t.Agent}, {"run", t.Run}, {"state", t.State}, {"scopes", joined(t.Scopes)},
+		{"roles", joined(t.Roles)}, {"groups", joined(t.Groups)}, {"made by", t.Creator},
+		{"created", t.Created.Local().Format(time.DateTime)}, {"expires", t.Expires.Local().Format(time.DateTime)},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(c.out, "%-8s %s\n", line[0], printable(line[1]))
+		}
+	}
+}
+
+func newTokenRevokeCommand(c *cli) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:     "revoke ID | --all",
+		Short:   "Revoke a token, or all of the tenant; every surface refuses it within a second",
+		Example: "  kimbap token revoke tok_…\n  kimbap --tenant acme token revoke --all",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if all == (len(args) == 1) {
+				return usage("kimbap token revoke tok_…, or kimbap token revoke --all", "name one token, or --all")
+			}
+			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+				if all {
+					ids, err := a.RevokeTokens(ctx)
+					if err != nil {
+						return err
+					}
+					return c.show(map[string]any{"revoked": ids}, func() {
+						fmt.Fprintf(c.out, "revoked %s of tenant %s\n", count(len(ids), "token"), a.Tenant())
+					})
+				}
 				revoked, err := a.RevokeToken(ctx, args[0])
 				if err != nil {
 					return err
@@ -122,5 +206,26 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 				return c.show(map[string]any{"revoked": args[0]}, func() { fmt.Fprintf(c.out, "revoked %s\n", args[0]) })
 			})
 		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "every valid token of the tenant, also those of programs that run")
+	return cmd
+}
+
+// ownersOnly are the commands that give rights. Whoever shows a token is an agent,
+// and those have none to give.
+var ownersOnly = map[string]bool{
+	"approve accept": true, "approve pin": true, "token create": true, "tenant create": true, "unlock": true, "link": true,
+	"vault set": true, "vault rotate": true, "vault import": true, "vault export": true, "service install": true, "ca rotate": true,
+}
+
+// checkAgent refuses them to a caller with a token in its environment.
+func (c *cli) checkAgent(cmd *cobra.Command) error {
+	path := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
+	if !ownersOnly[path] || c.getenv("KIMBAP_TOKEN") == "" {
+		return nil
+	}
+	return &failure{
+		what: "kimbap " + path + " is the owner's: KIMBAP_TOKEN makes the caller an agent, and no token gives rights",
+		fix:  "unset KIMBAP_TOKEN, if you are the owner", exit: exitDenied,
 	}
 }

@@ -19,7 +19,7 @@ import (
 // waits, whatever their arguments say: the same action by the same agent. Before
 // is the rule that asked, which this one must precede.
 func (a *App) AlwaysRule(ctx context.Context, id string) (rule, before string, err error) {
-	view, err := a.approvals.Show(ctx, a.Operator(), runtime.DefaultTenant, id, false)
+	view, err := a.approvals.Show(ctx, a.Operator(), a.tenant, id, false)
 	if err != nil {
 		return "", "", err
 	}
@@ -37,6 +37,9 @@ func (a *App) AlwaysRule(ctx context.Context, id string) (rule, before string, e
 
 // PolicyFile returns where the rules are.
 func (a *App) PolicyFile() string { return a.policyFile() }
+
+// PolicyFileOf returns where the rules of a tenant are.
+func (a *App) PolicyFileOf(t runtime.Tenant) string { return a.policyFileOf(t) }
 
 // AddRule puts a rule into the policy file, right before the one that is named or
 // behind all, with everything else in it kept, and the file whole at every moment:

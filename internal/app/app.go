@@ -48,12 +48,13 @@ type Options struct {
 	Slot   string           // audit slot of a long-lived process; "" means the shared SlotCLI
 	Stdout io.Writer        // for audit sinks of type stdout; nil: it is used for something else
 	Only   string           // load this one service only; "" loads all
+	Tenant runtime.Tenant   // whose things are shown and changed; "": the default one's
 	// StartLocked opens a used vault whose master key is missing, or that its owner
 	// locked, as locked instead of refusing: hosts without a service are still
 	// served, and status can be asked.
 	StartLocked bool
-	// Despite opens a home whose policy or service files cannot be read: with no
-	// service and a policy that denies everything, and Fault says why. It is for what
+	// Despite opens a home whose policy or service files cannot be read: with those
+	// services that can and a policy that denies everything, and Fault says why. It is for what
 	// takes rights away, and for what says how things are: neither may need files
 	// that somebody has just broken.
 	Despite bool
@@ -68,6 +69,7 @@ type App struct {
 	fresh  bool
 	env    map[string]string
 	config *config.Config
+	tenant runtime.Tenant
 
 	store     *sqlite.DB
 	vault     *vault.Vault
@@ -80,6 +82,7 @@ type App struct {
 	senders   []notify.Sender // of approval.notify
 	post      *notify.Post    // nil without senders
 	trail     *audit.Log
+	strangers *strangers // the trail, for requests
 	witness   *audit.Witness
 	guard     *egress.Guard
 	rest      *rest.Backend
@@ -111,7 +114,10 @@ func New(o Options) (*App, error) {
 	if o.Home == "" || o.Clock == nil {
 		return nil, errors.New("app: Options.Home and Options.Clock are required")
 	}
-	a := &App{o: o, home: Home{Dir: o.Home}, env: environ(o.Env)}
+	a := &App{o: o, home: Home{Dir: o.Home}, env: environ(o.Env), tenant: o.Tenant}
+	if a.tenant == "" {
+		a.tenant = runtime.DefaultTenant
+	}
 	a.listeners.a = a
 	cfg, err := config.Load(a.home.Config(), o.Env, o.Flags)
 	if err != nil {
@@ -161,6 +167,9 @@ func (a *App) onClose(f func(context.Context) error) { a.close = append(a.close,
 
 func (a *App) openHome() error {
 	if a.o.Create {
+		if err := a.checkTenant(); err != nil {
+			return err // and no home is made for it
+		}
 		fresh, err := a.home.create()
 		if err != nil {
 			return err
@@ -178,7 +187,10 @@ func (a *App) openHome() error {
 	if a.o.Create && a.fresh {
 		return nil
 	}
-	return a.home.check(a.o.UID)
+	if err := a.home.check(a.o.UID); err != nil {
+		return err
+	}
+	return a.checkTenant()
 }
 
 func (a *App) openStore(ctx context.Context) (err error) {
@@ -252,6 +264,8 @@ func (a *App) openTrail(ctx context.Context) error {
 	}
 	a.onClose(a.closeWitness) // after the trail, whose last record it names
 	a.onClose(a.trail.Close)
+	a.strangers = &strangers{Log: a.trail, clock: a.o.Clock}
+	a.onClose(func(ctx context.Context) error { return a.strangers.tell(ctx, true) })
 	if !shared {
 		a.witness.Start()
 	}
@@ -273,7 +287,7 @@ func (a *App) openApprovals(context.Context) (err error) {
 func (a *App) openPipeline(context.Context) (err error) {
 	a.pipeline, err = runtime.New(runtime.Options{
 		Identity: a.identity, Services: a.services, Policy: a.policy, Limits: a.limiter,
-		Approvals: a.approvals, Vault: a.vault, Trail: a.trail,
+		Approvals: a.approvals, Vault: a.vault, Trail: a.strangers,
 		Backends: a.backends(),
 		Clock:    a.o.Clock,
 		NewID:    func() string { return runtime.NewID("req", a.o.Clock()) },
@@ -299,7 +313,6 @@ func (a *App) Trail() *audit.Log           { return a.trail }
 func (a *App) Services() *services.Set     { return a.services.Current() }
 func (a *App) Policy() *policy.Live        { return a.policy }
 func (a *App) Pipeline() *runtime.Pipeline { return a.pipeline }
-func (a *App) Operator() runtime.Principal { return identity.Operator(a.o.UID) }
 
 // environ indexes NAME=value pairs; the last one wins.
 func environ(pairs []string) map[string]string {

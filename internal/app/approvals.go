@@ -50,14 +50,14 @@ func shownApproval(p approval.Approval) Approval {
 // ListApprovals lists what waits for a decision, or with all everything, the
 // newest first.
 func (a *App) ListApprovals(ctx context.Context, all bool) ([]Approval, error) {
-	if _, err := a.approvals.Sweep(ctx, runtime.DefaultTenant); err != nil {
+	if _, err := a.approvals.Sweep(ctx, a.tenant); err != nil {
 		return nil, err
 	}
 	states := []approval.State{approval.Pending}
 	if all {
 		states = nil
 	}
-	list, err := a.approvals.List(ctx, a.Operator(), runtime.DefaultTenant, states, listLimit)
+	list, err := a.approvals.List(ctx, a.Operator(), a.tenant, states, listLimit)
 	out := []Approval{}
 	for _, p := range list {
 		shown := shownApproval(p)
@@ -72,7 +72,7 @@ func (a *App) ListApprovals(ctx context.Context, all bool) ([]Approval, error) {
 // argumentsOf writes the arguments of a held request for one line of a list,
 // in order, cut where they get long. `approve show` has them whole.
 func (a *App) argumentsOf(ctx context.Context, id string) string {
-	view, err := a.approvals.Show(ctx, a.Operator(), runtime.DefaultTenant, id, false)
+	view, err := a.approvals.Show(ctx, a.Operator(), a.tenant, id, false)
 	if err != nil {
 		return "" // what cannot be opened cannot be accepted either; show says why
 	}
@@ -90,7 +90,7 @@ func (a *App) argumentsOf(ctx context.Context, id string) string {
 
 // ShowApproval returns an approval and the text a person decides by.
 func (a *App) ShowApproval(ctx context.Context, id string, full bool) (Approval, string, error) {
-	view, err := a.approvals.Show(ctx, a.Operator(), runtime.DefaultTenant, id, full)
+	view, err := a.approvals.Show(ctx, a.Operator(), a.tenant, id, full)
 	return shownApproval(view.Approval), view.Text, err
 }
 
@@ -111,7 +111,7 @@ func (a *App) Accept(ctx context.Context, id string, yes Yes) (Approval, error) 
 		fields["for"] = strings.TrimSpace(fields["for"] + " run")
 	}
 	return a.decide(ctx, "approval.accept", fields, func() (approval.Approval, error) {
-		return a.approvals.Accept(ctx, a.Operator(), runtime.DefaultTenant, id, yes)
+		return a.approvals.Accept(ctx, a.Operator(), a.tenant, id, yes)
 	})
 }
 
@@ -127,7 +127,7 @@ func shownPresence(pin runtime.Secret) string {
 // Reject decides against a request; the note is for the requester.
 func (a *App) Reject(ctx context.Context, id, note string) (Approval, error) {
 	return a.decide(ctx, "approval.reject", map[string]string{"approval": id, "presence": "none"}, func() (approval.Approval, error) {
-		return a.approvals.Reject(ctx, a.Operator(), runtime.DefaultTenant, id, note)
+		return a.approvals.Reject(ctx, a.Operator(), a.tenant, id, note)
 	})
 }
 
@@ -144,7 +144,7 @@ func (a *App) decide(ctx context.Context, kind string, fields map[string]string,
 // and, when it came to nothing, how it ended. Both attempts of a race stand in
 // the trail, the loser's with its end.
 func (a *App) noted(ctx context.Context, kind string, fields map[string]string, act func() error) error {
-	event := audit.Event{Kind: kind, Principal: a.Operator().ID, Tenant: runtime.DefaultTenant, Fields: fields}
+	event := audit.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields}
 	if err := a.trail.Event(ctx, event); err != nil {
 		return err
 	}
@@ -160,7 +160,10 @@ func (a *App) noted(ctx context.Context, kind string, fields map[string]string, 
 // WaitApproval waits for the decision on a request of the caller's own, and
 // executes it when it was accepted.
 func (a *App) WaitApproval(ctx context.Context, id string, out runtime.Responder) (*runtime.Action, runtime.Args, error) {
-	caller := a.Caller()
+	caller, err := a.Caller(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	me, err := a.identity.Identify(ctx, caller)
 	if err != nil {
 		return nil, nil, err
@@ -209,7 +212,7 @@ func (a *App) approvalStatus(ctx context.Context, caller runtime.Caller, id stri
 // WatchApprovals lists what waits, and says that somebody can answer for so
 // long: meanwhile requests that hold automatically wait for the answer.
 func (a *App) WatchApprovals(ctx context.Context, lasting time.Duration) ([]Approval, error) {
-	if err := a.approvals.Beat(ctx, a.Operator(), runtime.DefaultTenant, lasting); err != nil {
+	if err := a.approvals.Beat(ctx, a.Operator(), a.tenant, lasting); err != nil {
 		return nil, err
 	}
 	return a.ListApprovals(ctx, false)

@@ -98,6 +98,12 @@ func TestRejectedRequestIsTold(t *testing.T) {
 	if a := <-got; a.Status != 403 || a.Problem.Code != "approval_rejected" || len(k.Up.Requests()) != 0 {
 		t.Errorf("%d %+v", a.Status, a.Problem)
 	}
+	if a := k.Do(t, write, `{"text":"one"}`); a.Status != 403 || a.Problem.Code != "approval_rejected" {
+		t.Errorf("sent again: %d %+v", a.Status, a.Problem)
+	}
+	if list, err := person.ListApprovals(t.Context(), false); err != nil || len(list) != 0 {
+		t.Errorf("the person is asked again: %+v %v", list, err)
+	}
 }
 
 // While somebody watches, the request is held and executed by its own process.
@@ -135,9 +141,9 @@ func TestPolicyIsAskedAgainWhenAYesIsUsed(t *testing.T) {
 	client := k.Client(t, "")
 	go func() { got <- apptest.Send(t, client, write, `{"text":"held"}`) }()
 	id := waiting(t, person)
-	digest := k.App.Policy().Current().Digest()
+	digest := k.App.Policy().Current(runtime.DefaultTenant).Digest()
 	k.Write(t, "policy.yaml", "version: 1\nrules: [{name: closed, match: {service: notes}, then: deny}]\n")
-	apptest.Within(t, soon, "the new policy", func() bool { return k.App.Policy().Current().Digest() != digest })
+	apptest.Within(t, soon, "the new policy", func() bool { return k.App.Policy().Current(runtime.DefaultTenant).Digest() != digest })
 	if _, err := person.Accept(t.Context(), id, app.Yes{}); err != nil {
 		t.Fatal(err)
 	}
@@ -223,9 +229,9 @@ func TestYesForTheRunEndsWithThePolicy(t *testing.T) {
 	if a := k.Do(t, write, `{"text":"two"}`); a.Problem.Code != "approval_pending" {
 		t.Errorf("outside the run: %d %+v", a.Status, a.Problem)
 	}
-	digest := k.App.Policy().Current().Digest()
+	digest := k.App.Policy().Current(runtime.DefaultTenant).Digest()
 	k.Write(t, "policy.yaml", "version: 1\nrules: [{name: closed, match: {service: notes}, then: deny}]\n")
-	apptest.Within(t, soon, "the new policy", func() bool { return k.App.Policy().Current().Digest() != digest })
+	apptest.Within(t, soon, "the new policy", func() bool { return k.App.Policy().Current(runtime.DefaultTenant).Digest() != digest })
 	if a := ask("four"); a.Status != 403 || a.Problem.Code != "forbidden" {
 		t.Errorf("denied since: %d %+v", a.Status, a.Problem)
 	}

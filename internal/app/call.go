@@ -53,13 +53,6 @@ func (a *Answer) Upgrade() (net.Conn, error) { return nil, http.ErrNotSupported 
 // Abort forgets a body that is not complete.
 func (a *Answer) Abort(error) { a.Body = nil }
 
-// Caller is who a command acts as: the token of KIMBAP_TOKEN, else the owner.
-func (a *App) Caller() runtime.Caller {
-	caller := a.Local()
-	caller.Token = runtime.NewSecret(a.env["KIMBAP_TOKEN"])
-	return caller
-}
-
 // DryRun shows the request that a call would send, with the credential masked.
 func (a *App) DryRun(action *runtime.Action, args runtime.Args) (*rest.Preview, error) {
 	_, args, err := a.services.Resolve(&runtime.Request{Surface: runtime.SurfaceCall, Action: action.Ref, Args: args})

@@ -3,6 +3,7 @@ package app_test
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -21,8 +22,9 @@ import (
 func TestAP001BothAttemptsAreRecorded(t *testing.T) {
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
 	ann, bob := k.Open(t, ""), k.Open(t, "")
-	for range 20 {
-		id := k.Do(t, write, `{"text":"race"}`).Problem.Approval
+	for i := range 20 {
+		body := fmt.Sprintf(`{"text":"race %d"}`, i)
+		id := k.Do(t, write, body).Problem.Approval
 		var wg sync.WaitGroup
 		var errs [2]error
 		wg.Go(func() { _, errs[0] = ann.Accept(t.Context(), id, app.Yes{}) })
@@ -46,7 +48,7 @@ func TestAP001BothAttemptsAreRecorded(t *testing.T) {
 			t.Errorf("%d records of the decision, %d of them an end", tried, lost)
 		}
 		if errs[0] == nil {
-			if a := k.Do(t, write, `{"text":"race"}`); a.Status != http.StatusOK {
+			if a := k.Do(t, write, body); a.Status != http.StatusOK {
 				t.Fatalf("%d %+v", a.Status, a.Problem)
 			}
 		}

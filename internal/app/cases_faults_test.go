@@ -265,7 +265,7 @@ func TestSlowAndBrokenUpstreamsLeaveNothingBehind(t *testing.T) {
 func TestEveryBrokenReloadKeepsTheOldState(t *testing.T) {
 	k := apptest.New(t, apptest.Options{Policy: askDeletes})
 	w := k.Tunnel(t, apptest.Authority)
-	digest := k.App.Policy().Current().Digest()
+	digest := k.App.Policy().Current(runtime.DefaultTenant).Digest()
 	for _, c := range []struct{ name, file, text string }{
 		{"syntax", "policy.yaml", "version: 1\nrules: [}\n"},
 		{"unknown field", "policy.yaml", "version: 1\nrulez: []\n"},
@@ -287,7 +287,7 @@ func TestEveryBrokenReloadKeepsTheOldState(t *testing.T) {
 			running := k.App.Proxies()
 			return len(running) == 1 && strings.Contains(running[0].Problem, filepath.Base(c.file)+":")
 		})
-		if a := w.Ask(getNote); a.Status != 200 || k.App.Policy().Current().Digest() != digest || k.App.Health(t.Context()) == nil {
+		if a := w.Ask(getNote); a.Status != 200 || k.App.Policy().Current(runtime.DefaultTenant).Digest() != digest || k.App.Health(t.Context()) == nil {
 			t.Errorf("%s: %d %+v", c.name, a.Status, a.Problem)
 		}
 		if fresh {
@@ -300,7 +300,7 @@ func TestEveryBrokenReloadKeepsTheOldState(t *testing.T) {
 		apptest.Within(t, soon, c.name+": health after the repair", func() bool { return k.App.Proxies()[0].Problem == "" && k.App.Health(t.Context()) == nil })
 	}
 	k.Write(t, "policy.yaml", "")
-	apptest.Within(t, soon, "the empty policy", func() bool { return k.App.Policy().Current().Digest() != digest })
+	apptest.Within(t, soon, "the empty policy", func() bool { return k.App.Policy().Current(runtime.DefaultTenant).Digest() != digest })
 	if a := k.Do(t, "POST https://"+apptest.Host+"/keys", "{}"); a.Status != 403 || a.Problem.Code != "forbidden" {
 		t.Errorf("with an empty policy: %d %+v", a.Status, a.Problem)
 	}

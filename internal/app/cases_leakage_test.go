@@ -75,7 +75,7 @@ func TestACallFollowsNoRedirect(t *testing.T) {
 	for n, to := range []string{"https://evil.test/", "https://api.notes.test.evil.test/", "https://api.notes.test:8443/", "http://api.notes.test/"} {
 		var answer app.Answer
 		err := k.App.Pipeline().Do(t.Context(), &runtime.Request{
-			Surface: runtime.SurfaceCall, Caller: k.App.Caller(), Action: "notes.read-as", Args: runtime.Args{"how": "away", "to": to},
+			Surface: runtime.SurfaceCall, Caller: k.App.Local(), Action: "notes.read-as", Args: runtime.Args{"how": "away", "to": to},
 		}, &answer)
 		if err != nil || answer.Status != 302 || answer.Header.Get("Location") != to {
 			t.Errorf("%s: %d %v, %v", to, answer.Status, answer.Header, err)
@@ -98,7 +98,7 @@ func TestErrorsOfACallHoldNoSecret(t *testing.T) {
 	var answer app.Answer
 	action, _ := k.App.Services().Action("notes.read-as")
 	args := runtime.Args{"how": "refuses"}
-	err := k.App.Pipeline().Do(t.Context(), &runtime.Request{Surface: runtime.SurfaceCall, Caller: k.App.Caller(), Action: action.Ref, Args: args}, &answer)
+	err := k.App.Pipeline().Do(t.Context(), &runtime.Request{Surface: runtime.SurfaceCall, Caller: k.App.Local(), Action: action.Ref, Args: args}, &answer)
 	if err != nil || answer.Status != 401 || !strings.Contains(string(answer.Body), "is not valid") {
 		t.Fatalf("%d %q, %v", answer.Status, answer.Body, err)
 	}

@@ -20,6 +20,7 @@ import (
 // its rules are about.
 type Draft struct {
 	Path   string
+	tenant runtime.Tenant // of cases that name none
 	set    *services.Set
 	policy *policy.Policy
 	clock  func() time.Time
@@ -29,7 +30,10 @@ type Draft struct {
 // The services are the installed ones, and without a home the whole catalogue,
 // so that a policy can be checked where it is written.
 func (a *App) Draft(path string) (*Draft, error) {
-	d := &Draft{Path: path, clock: a.o.Clock}
+	if err := a.checkTenant(); err != nil {
+		return nil, err
+	}
+	d := &Draft{Path: path, tenant: a.tenant, clock: a.o.Clock}
 	if path == "" {
 		d.Path = a.policyFile()
 	} else if _, err := os.Stat(path); err != nil {
@@ -128,6 +132,9 @@ func (d *Draft) question(c *policy.Case) (q runtime.Question, refused string, er
 	q = runtime.Question{
 		Principal: &runtime.Principal{ID: "test", Kind: c.Kind, Tenant: c.Tenant, Agent: c.Agent, Roles: c.Roles, Groups: c.Groups},
 		Action:    action, Args: args, Request: req, Now: c.At,
+	}
+	if q.Principal.Tenant == "" {
+		q.Principal.Tenant = d.tenant
 	}
 	if q.Now.IsZero() {
 		q.Now = d.clock()

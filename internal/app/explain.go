@@ -94,8 +94,23 @@ func (a *App) recognise(x *Explanation, req *runtime.Request) bool {
 	return true
 }
 
+// asked is who is asked about: the token of KIMBAP_TOKEN, else the owner's
+// programs, in the tenant that was named.
+func (a *App) asked(ctx context.Context) (runtime.Principal, error) {
+	if a.env["KIMBAP_TOKEN"] != "" {
+		caller, err := a.Caller(ctx)
+		if err != nil {
+			return runtime.Principal{}, err
+		}
+		return a.identity.Identify(ctx, caller)
+	}
+	me, err := a.identity.Identify(ctx, a.Local())
+	me.Tenant = a.tenant
+	return me, err
+}
+
 func (a *App) explainVerdict(ctx context.Context, x *Explanation, req *runtime.Request) error {
-	me, err := a.identity.Identify(ctx, a.Caller())
+	me, err := a.asked(ctx)
 	if err != nil {
 		return err
 	}

@@ -16,3 +16,6 @@ func Watched(a *App, ctx context.Context) (bool, error) {
 
 // SetDisk says how much room the disk of the trail has, until the next look.
 func (a *App) SetDisk(free, size uint64) { a.noteSpace(free, size) }
+
+// TellStrangers records how many refused callers were left out, at once.
+func (a *App) TellStrangers(ctx context.Context) error { return a.strangers.tell(ctx, true) }

@@ -22,10 +22,15 @@ func (h Home) MasterKey() string  { return filepath.Join(h.Dir, "master.key") }
 func (h Home) WrappedKey() string { return filepath.Join(h.Dir, "master.wrapped") }
 func (h Home) KeyLock() string    { return filepath.Join(h.Dir, "keys.lock") }
 func (h Home) Database() string   { return filepath.Join(h.Dir, "kimbap.db") }
+func (h Home) Tenants() string    { return filepath.Join(h.Dir, "tenants") }
 func (h Home) Services() string   { return filepath.Join(h.Dir, "services") }
 func (h Home) CA() string         { return filepath.Join(h.Dir, "ca") }
 func (h Home) Audit() string      { return filepath.Join(h.Dir, "audit") }
 func (h Home) State() string      { return filepath.Join(h.Dir, "state") }
+
+// Tenant is the folder of a tenant other than the default one, whose files are
+// the home's own.
+func (h Home) Tenant(name runtime.Tenant) string { return filepath.Join(h.Tenants(), string(name)) }
 
 // Exists reports whether the folder has been made a home. One of the two files
 // is enough: a home that lost its database must not get an empty one.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
 )
@@ -70,7 +71,7 @@ func (a *App) seal(ctx context.Context, name string, secret runtime.Secret, host
 	if err := a.vaultEvent(ctx, "vault.set", name, hosts); err != nil {
 		return 0, err
 	}
-	return a.vault.SetUntil(ctx, runtime.DefaultTenant, name, secret, hosts, expires)
+	return a.vault.SetUntil(ctx, a.tenant, name, secret, hosts, expires)
 }
 
 // vaultEvent records what is about to be done to a secret, by name.
@@ -79,21 +80,25 @@ func (a *App) vaultEvent(ctx context.Context, kind, name string, hosts []string)
 	if len(hosts) > 0 {
 		fields["hosts"] = strings.Join(hosts, " ")
 	}
-	return a.trail.Event(ctx, audit.Event{Kind: kind, Principal: a.Operator().ID, Tenant: runtime.DefaultTenant, Fields: fields})
+	return a.trail.Event(ctx, audit.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields})
 }
 
 // Unlink removes the credential of a service and, of the services that use it,
-// those that are the catalogue's, so that their hosts are left alone again.
+// those that are the catalogue's, so that their hosts are left alone again; unless
+// another tenant has linked them too.
 func (a *App) Unlink(ctx context.Context, name string) (removed bool, services []string, err error) {
-	service, ok := a.Services().Service(name)
-	if !ok {
-		return false, nil, a.unknownService(name)
+	service, err := a.toUnlink(name)
+	if err != nil {
+		return false, nil, err
 	}
 	if service.Auth.Ref == "" {
 		return false, nil, needsNone(service)
 	}
 	if removed, err = a.RemoveSecret(ctx, service.Auth.Ref); err != nil {
 		return false, nil, err
+	}
+	if others, err := a.linkedElsewhere(ctx, service.Auth.Ref); err != nil || others {
+		return removed, nil, err
 	}
 	for _, s := range a.Services().Services() {
 		if s.Auth.Ref == service.Auth.Ref && slices.Contains(catalog.Names(), s.Name) {
@@ -106,12 +111,47 @@ func (a *App) Unlink(ctx context.Context, name string) (removed bool, services [
 	return removed, services, nil
 }
 
+// toUnlink finds a service whose key is to go. One whose file cannot be read is
+// taken as the catalogue has it, if it has.
+func (a *App) toUnlink(name string) (*services.Service, error) {
+	if s, ok := a.Services().Service(name); ok {
+		return s, nil
+	}
+	if a.fault == nil {
+		return nil, a.unknownService(name)
+	}
+	if data, err := catalog.Read(name); err == nil {
+		return services.Parse(name+".yaml", data)
+	}
+	if services.Installed(a.home.Services(), name) {
+		return nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("the file of the service %s cannot be read, so its credential is not known", name),
+			Hint: "kimbap vault list, then: kimbap vault remove NAME", Err: a.fault,
+		}
+	}
+	return nil, a.unknownService(name)
+}
+
+// linkedElsewhere reports whether another tenant has a credential of that name.
+func (a *App) linkedElsewhere(ctx context.Context, ref string) (bool, error) {
+	for _, t := range a.Tenants() {
+		if t == a.tenant {
+			continue
+		}
+		stored, err := a.vault.List(ctx, t)
+		if err != nil || slices.ContainsFunc(stored, func(e vault.Entry) bool { return e.Name == ref }) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
 // RemoveSecret removes a stored credential; false when there was none.
 func (a *App) RemoveSecret(ctx context.Context, name string) (bool, error) {
 	if err := a.vaultEvent(ctx, "vault.remove", name, nil); err != nil {
 		return false, err
 	}
-	return a.vault.Remove(ctx, runtime.DefaultTenant, name)
+	return a.vault.Remove(ctx, a.tenant, name)
 }
 
 // Local is the caller that the owner's own commands are.
@@ -122,7 +162,7 @@ func (a *App) Local() runtime.Caller {
 // Placeholders are what `kimbap env` exports so that SDKs start: those of the
 // services whose credential is stored, so that no working login is disturbed.
 func (a *App) Placeholders(ctx context.Context) (map[string]string, []string, error) {
-	stored, err := a.vault.List(ctx, runtime.DefaultTenant)
+	stored, err := a.vault.List(ctx, a.tenant)
 	if err != nil {
 		return nil, nil, err
 	}

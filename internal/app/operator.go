@@ -87,6 +87,9 @@ func (a *App) Action(ref string) (*runtime.Action, error) {
 	return nil, e
 }
 
+// Token is what is stored of a token.
+type Token = identity.Token
+
 // TokenGrant is what a new token may do.
 type TokenGrant struct {
 	Agent                 string
@@ -102,27 +105,59 @@ func (a *App) CreateToken(ctx context.Context, g TokenGrant) (runtime.Secret, id
 		scopes[i] = runtime.Scope(s)
 	}
 	err := a.trail.Event(ctx, audit.Event{
-		Kind: "token.create", Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
+		Kind: "token.create", Principal: a.Operator().ID, Tenant: a.tenant,
 		Fields: map[string]string{"agent": g.Agent, "scopes": strings.Join(g.Scopes, " "), "ttl": g.TTL.String()},
 	})
 	if err != nil {
 		return runtime.Secret{}, identity.Token{}, err
 	}
 	return a.identity.Mint(ctx, a.Operator(), identity.Grant{
-		Tenant: runtime.DefaultTenant, Agent: g.Agent, Run: g.Run, Scopes: scopes, Roles: g.Roles, Groups: g.Groups, TTL: g.TTL,
+		Tenant: a.tenant, Agent: g.Agent, Run: g.Run, Scopes: scopes, Roles: g.Roles, Groups: g.Groups, TTL: g.TTL,
 	})
+}
+
+// ListTokens lists the tokens of the tenant, the newest first.
+func (a *App) ListTokens(ctx context.Context) ([]Token, error) {
+	return a.identity.List(ctx, a.tenant)
 }
 
 // RevokeToken revokes by id; false when there is no valid token of that id.
 func (a *App) RevokeToken(ctx context.Context, id string) (bool, error) {
 	err := a.trail.Event(ctx, audit.Event{
-		Kind: "token.revoke", Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
+		Kind: "token.revoke", Principal: a.Operator().ID, Tenant: a.tenant,
 		Fields: map[string]string{"token": id},
 	})
 	if err != nil {
 		return false, err
 	}
-	return a.identity.Revoke(ctx, runtime.DefaultTenant, id)
+	return a.identity.Revoke(ctx, a.tenant, id)
+}
+
+// RevokeTokens revokes every valid token of the tenant, those of runs too, and
+// returns their ids.
+func (a *App) RevokeTokens(ctx context.Context) ([]string, error) {
+	event := audit.Event{Kind: "token.revoke_all", Principal: a.Operator().ID, Tenant: a.tenant}
+	if err := a.trail.Event(ctx, event); err != nil {
+		return nil, err
+	}
+	tokens, err := a.identity.List(ctx, a.tenant)
+	if err != nil {
+		return nil, err
+	}
+	now, revoked := a.o.Clock(), []string{}
+	for _, t := range tokens {
+		if !t.Revoked.IsZero() || !now.Before(t.Expires) {
+			continue
+		}
+		ok, err := a.identity.Revoke(ctx, a.tenant, t.ID)
+		if err != nil {
+			return revoked, err
+		}
+		if ok {
+			revoked = append(revoked, t.ID)
+		}
+	}
+	return revoked, nil
 }
 
 // Rebind keeps the stored credential of a service and binds it to the hosts
@@ -139,7 +174,7 @@ func (a *App) Rebind(ctx context.Context, name string) (Linked, error) {
 	if err := a.vaultEvent(ctx, "vault.rebind", service.Auth.Ref, hosts); err != nil {
 		return Linked{}, err
 	}
-	version, err := a.vault.Rebind(ctx, runtime.DefaultTenant, service.Auth.Ref, hosts)
+	version, err := a.vault.Rebind(ctx, a.tenant, service.Auth.Ref, hosts)
 	if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNotFound {
 		return Linked{}, &runtime.Error{
 			Code: runtime.CodeNoCredential, Msg: fmt.Sprintf("no key is stored for %s", name),
@@ -147,7 +182,7 @@ func (a *App) Rebind(ctx context.Context, name string) (Linked, error) {
 		}
 	}
 	if user := service.Auth.UsernameRef; err == nil && user != "" {
-		_, err = a.vault.Rebind(ctx, runtime.DefaultTenant, user, a.Services().AuthoritiesOf(user))
+		_, err = a.vault.Rebind(ctx, a.tenant, user, a.Services().AuthoritiesOf(user))
 		if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNotFound {
 			err = nil
 		}

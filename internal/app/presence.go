@@ -14,18 +14,18 @@ type NewPin = approval.NewPin
 
 // Demands returns what whoever accepts an approval must show: "" or none, or pin.
 func (a *App) Demands(ctx context.Context, id string) (string, error) {
-	return a.approvals.Demands(ctx, a.Operator(), runtime.DefaultTenant, id)
+	return a.approvals.Demands(ctx, a.Operator(), a.tenant, id)
 }
 
 // PinNeeds returns whose PIN allows to set or remove that of a person, "" when
 // none is needed.
 func (a *App) PinNeeds(ctx context.Context, as string, remove bool) (string, error) {
-	return a.approvals.PinNeeds(ctx, a.Operator(), runtime.DefaultTenant, as, remove)
+	return a.approvals.PinNeeds(ctx, a.Operator(), a.tenant, as, remove)
 }
 
 // People returns who has a PIN.
 func (a *App) People(ctx context.Context) ([]string, error) {
-	return a.approvals.People(ctx, a.Operator(), runtime.DefaultTenant)
+	return a.approvals.People(ctx, a.Operator(), a.tenant)
 }
 
 // SetPin sets, changes or removes a PIN, recorded.
@@ -45,7 +45,7 @@ func (a *App) SetPin(ctx context.Context, n NewPin) error {
 		fields["groups"] = strings.Join(n.Groups, " ")
 	}
 	return a.noted(ctx, kind, fields, func() error {
-		return a.approvals.SetPin(ctx, a.Operator(), runtime.DefaultTenant, n)
+		return a.approvals.SetPin(ctx, a.Operator(), a.tenant, n)
 	})
 }
 
@@ -63,7 +63,7 @@ type Standing struct {
 
 // Standing lists what earlier decisions still allow.
 func (a *App) Standing(ctx context.Context) ([]Standing, error) {
-	list, err := a.approvals.Standing(ctx, a.Operator(), runtime.DefaultTenant)
+	list, err := a.approvals.Standing(ctx, a.Operator(), a.tenant)
 	out := []Standing{}
 	for _, s := range list {
 		out = append(out, Standing(s))
@@ -74,6 +74,6 @@ func (a *App) Standing(ctx context.Context) ([]Standing, error) {
 // RevokeStanding ends what one of them allows, recorded.
 func (a *App) RevokeStanding(ctx context.Context, id string) error {
 	return a.noted(ctx, "approval.revoke", map[string]string{"approval": id}, func() error {
-		return a.approvals.Revoke(ctx, a.Operator(), runtime.DefaultTenant, id)
+		return a.approvals.Revoke(ctx, a.Operator(), a.tenant, id)
 	})
 }

@@ -57,7 +57,7 @@ func TestInvalidFilesKeepTheOldState(t *testing.T) {
 		t.Run(c.file, func(t *testing.T) {
 			k := apptest.New(t, apptest.Options{Policy: askDeletes})
 			w := k.Tunnel(t, apptest.Authority)
-			policy := k.App.Policy().Current().Digest()
+			policy := k.App.Policy().Current(runtime.DefaultTenant).Digest()
 			k.Write(t, c.file, c.broken)
 			apptest.Within(t, soon, "status saying that the reload was refused", func() bool {
 				running := k.App.Proxies()
@@ -66,7 +66,7 @@ func TestInvalidFilesKeepTheOldState(t *testing.T) {
 			if k.App.Health(t.Context()) == nil {
 				t.Error("health is well")
 			}
-			if a := w.Ask(getNote); a.Status != 200 || k.App.Policy().Current().Digest() != policy {
+			if a := w.Ask(getNote); a.Status != 200 || k.App.Policy().Current(runtime.DefaultTenant).Digest() != policy {
 				t.Errorf("the old state is gone: %d %+v", a.Status, a.Problem)
 			}
 			kept := 0

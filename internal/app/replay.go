@@ -96,7 +96,7 @@ type recorded struct {
 // the order of time.
 func (a *App) judged(ctx context.Context, q ReplayQuery, each func(*recorded)) error {
 	query := RecordQuery{Since: q.Since, Until: q.Until, Agent: q.Agent}
-	for entry, err := range audit.Read(ctx, a.auditDir(), query) {
+	for entry, err := range a.ReadTrail(ctx, query, false) {
 		if err != nil {
 			return err
 		}

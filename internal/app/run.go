@@ -149,23 +149,13 @@ func (a *App) storedValues(ctx context.Context) (func(string) bool, error) {
 	if a.vault.Locked() {
 		return func(string) bool { return false }, nil
 	}
-	stored, err := a.vault.List(ctx, runtime.DefaultTenant)
-	if err != nil {
-		return nil, err
-	}
 	var secrets []runtime.Secret
-	for _, s := range stored {
-		if s.Reference != nil {
-			continue // its value is fetched when it is used, and by then only
-		}
-		c, err := a.vault.Credential(ctx, runtime.DefaultTenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: s.Name})
-		if runtime.CodeOf(err) == runtime.CodeNoCredential {
-			continue // expired, or removed meanwhile
-		}
+	for _, tenant := range a.Tenants() { // no program of one has a use for another's either
+		values, err := a.valuesOf(ctx, tenant)
 		if err != nil {
 			return nil, err
 		}
-		secrets = append(secrets, c.Value)
+		secrets = append(secrets, values...)
 	}
 	return func(value string) bool {
 		for _, s := range secrets {
@@ -176,6 +166,29 @@ func (a *App) storedValues(ctx context.Context) (func(string) bool, error) {
 		}
 		return false
 	}, nil
+}
+
+// valuesOf are the values that the vault holds of a tenant.
+func (a *App) valuesOf(ctx context.Context, tenant runtime.Tenant) ([]runtime.Secret, error) {
+	stored, err := a.vault.List(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	var out []runtime.Secret
+	for _, s := range stored {
+		if s.Reference != nil {
+			continue // its value is fetched when it is used, and by then only
+		}
+		c, err := a.vault.Credential(ctx, tenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: s.Name})
+		if runtime.CodeOf(err) == runtime.CodeNoCredential {
+			continue // expired, or removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c.Value)
+	}
+	return out, nil
 }
 
 // shortestPart is how long a stored value must be, in bytes, to be looked for

@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"path/filepath"
+	"strings"
 
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
@@ -16,13 +18,29 @@ func (a *App) loadServices(context.Context) error {
 	set, err := a.readServices()
 	if err != nil && a.o.Despite {
 		a.fault = err
-		set, err = services.NewSet(nil)
+		set, err = a.readableServices()
 	}
 	if err != nil {
 		return err
 	}
 	a.services = services.NewLive(set)
 	return nil
+}
+
+// readableServices are those of the installed services that can be read by
+// themselves, none when not even they go together.
+func (a *App) readableServices() (*services.Set, error) {
+	var good []*services.Service
+	names, _ := filepath.Glob(filepath.Join(a.home.Services(), "*.yaml"))
+	for _, name := range names {
+		if s, err := services.LoadOne(a.home.Services(), strings.TrimSuffix(filepath.Base(name), ".yaml")); err == nil {
+			good = append(good, s)
+		}
+	}
+	if set, err := services.NewSet(good); err == nil {
+		return set, nil
+	}
+	return services.NewSet(nil)
 }
 
 // Fault says what is wrong with the files of the policy and the services, nil
@@ -46,46 +64,18 @@ func (a *App) readServices() (*services.Set, error) {
 }
 
 func (a *App) loadPolicy(context.Context) error {
-	p, err := a.readPolicy(a.services.Current())
+	set, err := a.readPolicies(a.services.Current())
 	if err != nil && a.o.Despite {
 		if a.fault == nil { // without its services a good policy has faults too
 			a.fault = err
 		}
-		p, err = &policy.Policy{}, nil
+		set, err = policy.Set{}, nil
 	}
 	if err != nil {
 		return err
 	}
-	a.policy = policy.NewLive(p)
+	a.policy = policy.NewLive(set)
 	return nil
-}
-
-// policyFile is policy.path or the home's own.
-func (a *App) policyFile() string {
-	if path := a.config.Policy.Path; path != "" {
-		return path
-	}
-	return a.home.Policy()
-}
-
-// readPolicy loads the policy, its conditions checked against the actions of
-// the set; proxy.unmatched: deny narrows it for hosts that have no service.
-func (a *App) readPolicy(set *services.Set) (*policy.Policy, error) {
-	if path := a.config.Policy.Path; path != "" {
-		for _, name := range policy.Names(path) {
-			if err := checkWriters(name, a.o.UID); err != nil {
-				return nil, err
-			}
-		}
-	}
-	p, err := policy.Load(a.policyFile(), set)
-	if err != nil {
-		return nil, invalid(err, "correct the file; see what is in force with: kimbap status")
-	}
-	if a.config.Proxy.Unmatched == "deny" {
-		p = p.DenyUnmatched()
-	}
-	return p, nil
 }
 
 func (a *App) openBackends(context.Context) error {

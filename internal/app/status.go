@@ -13,6 +13,7 @@ import (
 // Status is what stands where.
 type Status struct {
 	Home        string    `json:"home"`
+	Tenant      string    `json:"tenant"`
 	Proxies     []Running `json:"proxies"`
 	Services    []string  `json:"services"`
 	Linked      []string  `json:"linked"`
@@ -36,8 +37,8 @@ type Status struct {
 func (a *App) Status(ctx context.Context) (*Status, error) {
 	set := a.Services()
 	s := &Status{
-		Home: a.home.Dir, Proxies: a.Proxies(), Services: []string{}, Linked: []string{},
-		Catalogue: set.Digest(), Policy: a.policy.Current().Digest(), PolicyFile: a.policyFile(), Audit: "ok", Vault: "open",
+		Home: a.home.Dir, Tenant: string(a.tenant), Proxies: a.Proxies(), Services: []string{}, Linked: []string{},
+		Catalogue: set.Digest(), Policy: a.policy.Current(a.tenant).Digest(), PolicyFile: a.policyFile(), Audit: "ok", Vault: "open",
 		Descriptors: descriptorLimit(),
 	}
 	if s.Proxies == nil {
@@ -58,11 +59,9 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	if _, s.Linked, err = a.Placeholders(ctx); err != nil {
 		return nil, err
 	}
-	pending, err := a.approvals.List(ctx, a.Operator(), runtime.DefaultTenant, []approval.State{approval.Pending}, listLimit)
-	if err != nil {
+	if s.Pending, err = a.pending(ctx, a.tenant); err != nil {
 		return nil, err
 	}
-	s.Pending = len(pending)
 	if err := a.trail.Ready(); err != nil {
 		s.Audit = err.Error()
 	}
@@ -71,6 +70,14 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 		s.Checkpoint, s.Anchored = last.Number, last.Time
 	}
 	return s, nil
+}
+
+// pending counts what waits for a decision of a tenant.
+func (a *App) pending(ctx context.Context, of runtime.Tenant) (int, error) {
+	by := a.Operator()
+	by.Tenant = of
+	list, err := a.approvals.List(ctx, by, of, []approval.State{approval.Pending}, listLimit)
+	return len(list), err
 }
 
 // keyFileMode returns the mode bits of the master key file, 0 when there is none.

@@ -25,7 +25,7 @@ func (a *App) Traced(report func(Step)) (*runtime.Pipeline, error) {
 	return runtime.New(runtime.Options{
 		Identity: tracedIdentity{t, a.identity}, Services: tracedServices{t, a.services},
 		Policy: tracedPolicy{t, a.policy}, Limits: a.limiter, Approvals: tracedApprovals{t, a.approvals},
-		Vault: tracedVault{t, a.vault}, Trail: tracedTrail{t, a.trail},
+		Vault: tracedVault{t, a.vault}, Trail: tracedTrail{t, a.strangers},
 		Backends: backends, Clock: a.o.Clock,
 		NewID: func() string { return runtime.NewID("req", a.o.Clock()) },
 	})

@@ -24,18 +24,22 @@ func (a *App) OpenToRead(ctx context.Context) error {
 	if err := a.home.check(a.o.UID); err != nil {
 		return err
 	}
+	if err := a.checkTenant(); err != nil {
+		return err
+	}
 	return a.openStore(ctx)
 }
 
 // SearchTrail returns matching records, the newest first. The index is brought
 // up to date first.
 func (a *App) SearchTrail(ctx context.Context, q RecordQuery) ([]Record, error) {
-	return audit.Search(ctx, a.auditDir(), a.store, q)
+	return audit.Search(ctx, a.auditDir(), a.store, a.scoped(q))
 }
 
 // ReadTrail yields records in the order of time; with follow it then waits for
 // more until ctx ends.
 func (a *App) ReadTrail(ctx context.Context, q RecordQuery, follow bool) iter.Seq2[Record, error] {
+	q = a.scoped(q)
 	if follow {
 		return audit.Tail(ctx, a.auditDir(), q, time.After)
 	}
@@ -51,11 +55,13 @@ func (a *App) SearchValue(ctx context.Context, q RecordQuery, value runtime.Secr
 			return nil, err
 		}
 	}
-	tenant := q.Tenant
-	if tenant == "" {
-		tenant = runtime.DefaultTenant
+	if q.Tenant == AllTenants {
+		return nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: "each tenant hashes with a key of its own, so a value is looked for in one at a time", Hint: "kimbap --tenant NAME audit search --value-stdin",
+		}
 	}
-	hash, err := a.vault.HashKey(ctx, tenant)
+	q = a.scoped(q)
+	hash, err := a.vault.HashKey(ctx, a.tenant)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ type Stored struct {
 
 // Secrets lists what is stored, by name. It needs no key.
 func (a *App) Secrets(ctx context.Context) ([]Stored, error) {
-	entries, err := a.vault.List(ctx, runtime.DefaultTenant)
+	entries, err := a.vault.List(ctx, a.tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (a *App) SetReference(ctx context.Context, name string, r vault.Reference, 
 	if err := a.vaultEvent(ctx, "vault.reference", name, hosts); err != nil {
 		return 0, nil, err
 	}
-	version, err := a.vault.SetReference(ctx, runtime.DefaultTenant, name, r, hosts, o.Expires)
+	version, err := a.vault.SetReference(ctx, a.tenant, name, r, hosts, o.Expires)
 	return version, hosts, err
 }
 
@@ -130,7 +130,7 @@ func (a *App) RotateSecret(ctx context.Context, name string, secret runtime.Secr
 	if err := a.vaultEvent(ctx, "vault.rotate", name, nil); err != nil {
 		return 0, err
 	}
-	return a.vault.Rotate(ctx, runtime.DefaultTenant, name, secret, expires)
+	return a.vault.Rotate(ctx, a.tenant, name, secret, expires)
 }
 
 // RotatedTenant is what RotateTenantKey did.
@@ -142,7 +142,7 @@ type RotatedTenant struct {
 
 // RotateTenantKey seals all stored secrets anew under a new key.
 func (a *App) RotateTenantKey(ctx context.Context) (RotatedTenant, error) {
-	done := RotatedTenant{Tenant: runtime.DefaultTenant}
+	done := RotatedTenant{Tenant: a.tenant}
 	err := a.trail.Event(ctx, audit.Event{Kind: "vault.rotate_tenant_key", Principal: a.Operator().ID, Tenant: done.Tenant})
 	if err == nil {
 		done.Version, done.Secrets, err = a.vault.RotateTenantKey(ctx, done.Tenant)
@@ -193,7 +193,7 @@ func (a *App) RotateMasterKey(ctx context.Context) (RotatedMaster, error) {
 
 // ExportSecrets encrypts stored secrets, all without names.
 func (a *App) ExportSecrets(ctx context.Context, names []string, box vault.Lockbox) ([]byte, []string, error) {
-	data, what, err := a.vault.Export(ctx, runtime.DefaultTenant, names, box)
+	data, what, err := a.vault.Export(ctx, a.tenant, names, box)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -202,7 +202,7 @@ func (a *App) ExportSecrets(ctx context.Context, names []string, box vault.Lockb
 		to = "a passphrase"
 	}
 	err = a.trail.Event(ctx, audit.Event{
-		Kind: "vault.export", Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
+		Kind: "vault.export", Principal: a.Operator().ID, Tenant: a.tenant,
 		Fields: map[string]string{"names": strings.Join(what, " "), "to": to},
 	})
 	if err != nil {
@@ -217,7 +217,7 @@ func (a *App) ImportSecrets(ctx context.Context, data []byte, box vault.Lockbox,
 	if err != nil {
 		return nil, err
 	}
-	changes, err := a.vault.Import(ctx, runtime.DefaultTenant, export, true, force)
+	changes, err := a.vault.Import(ctx, a.tenant, export, true, force)
 	if err != nil || dry {
 		return changes, err
 	}
@@ -231,11 +231,11 @@ func (a *App) ImportSecrets(ctx context.Context, data []byte, box vault.Lockbox,
 		names = append(names, c.Name+":"+c.Change)
 	}
 	err = a.trail.Event(ctx, audit.Event{
-		Kind: "vault.import", Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
+		Kind: "vault.import", Principal: a.Operator().ID, Tenant: a.tenant,
 		Fields: map[string]string{"names": strings.Join(names, " ")},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return a.vault.Import(ctx, runtime.DefaultTenant, export, false, force)
+	return a.vault.Import(ctx, a.tenant, export, false, force)
 }

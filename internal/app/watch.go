@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/proxy"
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 )
@@ -67,6 +68,9 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 			trail = said
 			a.writeState()
 		}
+		if err := a.strangers.tell(ctx, false); err != nil {
+			a.o.Log.Error().Err(err).Msg("refused callers not recorded")
+		}
 		server.Recheck(ctx)
 		idle.rest()
 	}
@@ -77,7 +81,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 func (a *App) reload(ctx context.Context, ca signing) {
 	set, err := a.readServices()
 	if err == nil {
-		var p, perr = a.readPolicy(set)
+		var p, perr = a.readPolicies(set)
 		if err = perr; err == nil {
 			ca.permit(set.Services()...) // before they are intercepted
 			a.services.Swap(set)
@@ -92,7 +96,10 @@ func (a *App) reload(ctx context.Context, ca signing) {
 		a.o.Log.Error().Err(err).Msg("reload refused, the old state stays in force")
 	} else {
 		a.health.Store(nil)
-		event.Fields["services"], event.Fields["policy"] = set.Digest(), a.policy.Current().Digest()
+		event.Fields["services"] = set.Digest()
+		for _, t := range a.Tenants() {
+			event.Fields[policyField(t)] = a.policy.Current(t).Digest()
+		}
 		a.o.Log.Info().Msg("reloaded services and policy")
 	}
 	if err := a.trail.Event(ctx, event); err != nil {
@@ -101,12 +108,24 @@ func (a *App) reload(ctx context.Context, ca signing) {
 	a.writeState()
 }
 
+// policyField names the digest of a tenant's policy in a record.
+func policyField(t runtime.Tenant) string {
+	if t == runtime.DefaultTenant {
+		return "policy"
+	}
+	return "policy:" + string(t)
+}
+
 // fingerprint changes when a file of the services or the policy does.
 func (a *App) fingerprint() string {
 	names, _ := filepath.Glob(filepath.Join(a.home.Services(), "*.yaml"))
 	sort.Strings(names)
 	var b strings.Builder
-	for _, name := range append(names, policy.Names(a.policyFile())...) {
+	names = append(names, a.home.Tenants()) // a tenant that comes or goes
+	for _, t := range a.Tenants() {
+		names = append(names, policy.Names(a.policyFileOf(t))...)
+	}
+	for _, name := range names {
 		if info, err := os.Stat(name); err == nil { // Stat follows links: a swapped symlink counts
 			fmt.Fprintf(&b, "%s %d %d\n", name, info.Size(), info.ModTime().UnixNano())
 		}

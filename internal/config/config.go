@@ -108,7 +108,9 @@ func (a Approval) HoldFor() time.Duration {
 // Policy is where the rules are.
 type Policy struct {
 	Source string // file
-	Path   string // "": policy.yaml in the home; a folder is allowed
+	Path   string // of the default tenant; "": policy.yaml in the home; a folder is allowed
+
+	Tenants string // folder with NAME.yaml, or a folder NAME, for each other tenant; "": tenants/NAME/policy.yaml in the home
 }
 
 // Admin is the operator's own listener.

@@ -97,7 +97,7 @@ egress:   {private: deny, allow: [127.0.0.0/8, db.corp.example], deny: ["10.0.0.
 upstream: {resolve: {"api.demo.test:443": "127.0.0.1:18443"}, ca_file: corp.pem, dial_timeout: 3s, header_timeout: 1m, idle_timeout: 90s}
 audit:    {dir: trail, durability: full, retention: 720h, anchor: {file: anchor.jsonl, command: [keep, --append], url: "https://log.example/a", token: "", every: 5m}, sinks: [{type: file, path: copy.jsonl, mode: required, max_size: 64MiB, keep: 7}, {type: stdout}, {type: syslog, address: "tcp:log.example:601"}, {type: webhook, url: "https://log.example/in", token: sink-token-1}, {type: otlp, url: "http://127.0.0.1:4318/v1/logs"}]}
 approval: {hold: 20s, expires: 2h, notify: [{type: webhook, url: https://hooks.example.com/in, secret: notify.key}], link: "https://console.example.com/{id}"}
-policy:   {source: file, path: rules}
+policy:   {source: file, path: rules, tenants: theirs}
 admin:    {listen: ""}
 store:    {dsn: ""}
 master_key: {source: file, command: [key-service, --fast], command_env: [AWS_PROFILE], timeout: 2s, transit: {address: "https://vault.example", mount: keys, key: kimbap, namespace: team, token: hunter2, ca_file: vault.pem}}
@@ -116,7 +116,7 @@ func TestEveryKey(t *testing.T) {
 		"type=file mode=required path=%[1]s/copy.jsonl max_size=64MiB keep=7 type=stdout mode=best_effort type=syslog mode=best_effort address=tcp:log.example:601 "+
 		"type=webhook mode=best_effort url=https://log.example/in token=[secret] type=otlp mode=best_effort url=http://127.0.0.1:4318/v1/logs] "+
 		"720h {%[1]s/anchor.jsonl [keep --append] https://log.example/a [secret] 5m}} "+
-		"{20s 2h [webhook https://hooks.example.com/in] https://console.example.com/{id}} {file %[1]s/rules} {file [secret] [secret] [key-service --fast] [AWS_PROFILE] 2s {https://vault.example keys kimbap team [secret] %[1]s/vault.pem}} {5s 64MiB 10 1} {127.0.0.1:8081} {verify}", dir)
+		"{20s 2h [webhook https://hooks.example.com/in] https://console.example.com/{id}} {file %[1]s/rules %[1]s/theirs} {file [secret] [secret] [key-service --fast] [AWS_PROFILE] 2s {https://vault.example keys kimbap team [secret] %[1]s/vault.pem}} {5s 64MiB 10 1} {127.0.0.1:8081} {verify}", dir)
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -92,6 +92,7 @@ func (c *Config) keepingSettings() []setting {
 		duration("approval.expires", &c.Approval.Expires, time.Minute, 90*24*time.Hour),
 		choice("policy.source", &c.Policy.Source, "file"),
 		asPath(text("policy.path", &c.Policy.Path, anything)),
+		asPath(text("policy.tenants", &c.Policy.Tenants, anything)),
 	}
 }
 

@@ -72,12 +72,19 @@ func (d *Desk) hold(ctx context.Context, call *runtime.Call, told <-chan struct{
 	return d.o.Hold, nil
 }
 
+// noLasts is how long a no answers the same request again: a program that tries
+// once more does not get the person asked once more.
+const noLasts = 10 * time.Minute
+
 // ask returns the open approval of this request, making one when there is none;
-// then people are told.
+// then people are told. A request that was rejected just now is not asked again.
 func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.Duration) (a Approval, told <-chan struct{}, err error) {
 	d.asking.Lock()
 	defer d.asking.Unlock()
-	a, found, err := d.o.Store.OpenApproval(ctx, f.Tenant, f.Principal, digest)
+	a, found, err := d.o.Store.OpenApproval(ctx, f.Tenant, f.Principal, digest, d.now().Add(-noLasts))
+	if err == nil && found && a.State == Rejected {
+		err = rejectedBefore(&a)
+	}
 	if err != nil || found {
 		return a, nil, err
 	}

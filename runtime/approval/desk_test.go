@@ -327,6 +327,36 @@ func TestAP015Cap(t *testing.T) {
 	d.ask(t, refund(agent("a"), "7"))
 }
 
+// A no answers the same request for ten minutes, in every process; another
+// request, another caller and a later one are asked about.
+func TestRejectedRequestIsNotAskedAgainAtOnce(t *testing.T) {
+	store := newMemory()
+	desks := []desk{deskOver(t, store, "one"), deskOver(t, store, "two")}
+	again := func(d desk, call *runtime.Call) *runtime.Error {
+		_, err := d.Await(t.Context(), call, asked())
+		return runtime.AsError(err)
+	}
+	id := desks[0].ask(t, refund(agent("a"), "5"))
+	if _, err := desks[0].Reject(t.Context(), operator("ann"), runtime.DefaultTenant, id, "too much"); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range desks {
+		e := again(d, refund(agent("a"), "5"))
+		if e.Code != runtime.CodeApprovalRejected || e.ApprovalID != id || !strings.Contains(e.Msg, "too much") || !strings.Contains(e.Hint, "before 20") {
+			t.Errorf("sent again: %+v", e)
+		}
+	}
+	for _, other := range []*runtime.Call{refund(agent("a"), "6"), refund(agent("b"), "5")} {
+		if e := again(desks[0], other); e.Code != runtime.CodeApprovalPending {
+			t.Errorf("another: %+v", e)
+		}
+	}
+	desks[0].clock.turn(10 * time.Minute)
+	if e := again(desks[0], refund(agent("a"), "5")); e.Code != runtime.CodeApprovalPending || e.ApprovalID == id {
+		t.Errorf("ten minutes later: %+v", e)
+	}
+}
+
 func TestRejectionEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)

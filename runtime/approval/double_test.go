@@ -63,13 +63,13 @@ func (m *memory) Approval(_ context.Context, tenant runtime.Tenant, id string) (
 	return a, ok, nil
 }
 
-func (m *memory) OpenApproval(_ context.Context, tenant runtime.Tenant, principal, digest string) (approval.Approval, bool, error) {
+func (m *memory) OpenApproval(_ context.Context, tenant runtime.Tenant, principal, digest string, refused time.Time) (approval.Approval, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, key := range slices.Backward(m.order) {
 		a := m.rows[key]
 		if a.Tenant == tenant && a.Principal == principal && a.Digest == digest &&
-			(a.State == approval.Pending || a.State == approval.Approved) {
+			(a.State == approval.Pending || a.State == approval.Approved || a.State == approval.Rejected && a.Decided.After(refused)) {
 			return a, true, nil
 		}
 	}

@@ -45,6 +45,13 @@ func rejected(a *Approval) *runtime.Error {
 	}
 }
 
+// rejectedBefore is rejected for the same request, sent again too soon.
+func rejectedBefore(a *Approval) *runtime.Error {
+	e := rejected(a)
+	e.Hint = fmt.Sprintf("%s; nobody is asked the same before %s", e.Hint, a.Decided.Add(noLasts).UTC().Format(time.RFC3339))
+	return e
+}
+
 // Refusal is what the requester is told of an approval that cannot be executed
 // because a person said no or nobody decided in time; nil in any other state.
 func (a *Approval) Refusal() error {

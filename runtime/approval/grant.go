@@ -133,7 +133,7 @@ func (d *Desk) openGrant(ctx context.Context, g *Grant) (w allowance, err error)
 // person's name, so that it has an end like any other.
 // A yes to this very request, not used yet, goes before it.
 func (d *Desk) standing(ctx context.Context, f *dossier, digest string) (ticket runtime.Ticket, allowed bool, err error) {
-	own, found, err := d.o.Store.OpenApproval(ctx, f.Tenant, f.Principal, digest)
+	own, found, err := d.o.Store.OpenApproval(ctx, f.Tenant, f.Principal, digest, d.now().Add(-noLasts))
 	if err != nil || found && own.State == Approved {
 		return ticket, false, err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -81,7 +82,7 @@ func (d *Desk) provePin(ctx context.Context, tenant runtime.Tenant, who string, 
 	if now.Before(p.Until) {
 		return nil, pinClosed(who, p.Until.Sub(now))
 	}
-	counted, err := d.o.Store.TryPin(ctx, tenant, who, p.Tries, now.Add(pauseAfter(p.Tries+1)))
+	counted, err := d.o.Store.TryPin(ctx, p.Tenant, who, p.Tries, now.Add(pauseAfter(p.Tries+1)))
 	if err != nil {
 		return nil, err
 	}
@@ -95,17 +96,27 @@ func (d *Desk) provePin(ctx context.Context, tenant runtime.Tenant, who string, 
 	if subtle.ConstantTimeCompare(k.derive(pin), k.Key) != 1 {
 		return nil, wrongPin(who)
 	}
-	return k, d.o.Store.ClearTries(ctx, tenant, who)
+	return k, d.o.Store.ClearTries(ctx, p.Tenant, who)
 }
 
 // pin finds a person's PIN.
 func (d *Desk) pin(ctx context.Context, tenant runtime.Tenant, who string) (Pin, bool, error) {
-	pins, err := d.o.Store.Pins(ctx, tenant)
+	pins, err := d.o.Store.Pins(ctx, pinTenant(tenant, who))
 	at := slices.IndexFunc(pins, func(p Pin) bool { return p.Who == who })
 	if err != nil || at < 0 {
 		return Pin{}, false, err
 	}
 	return pins[at], true, nil
+}
+
+// pinTenant is where a PIN is kept: a named person's with the tenant, and the
+// owner's own, local:UID, with the default one. The owner is one person for all
+// tenants; a second PIN that is not set yet could be set by any program of theirs.
+func pinTenant(tenant runtime.Tenant, who string) runtime.Tenant {
+	if strings.HasPrefix(who, "local:") {
+		return runtime.DefaultTenant
+	}
+	return tenant
 }
 
 const purposePin = "approval.pin"
@@ -203,6 +214,7 @@ func (d *Desk) SetPin(ctx context.Context, by runtime.Principal, tenant runtime.
 
 // putPin seals and keeps a PIN.
 func (d *Desk) putPin(ctx context.Context, tenant runtime.Tenant, target string, n NewPin) error {
+	tenant = pinTenant(tenant, target)
 	plain, err := json.Marshal(d.newPinKey(n.PIN, n.Roles, n.Groups))
 	if err != nil {
 		return err
@@ -217,18 +229,33 @@ func (d *Desk) putPin(ctx context.Context, tenant runtime.Tenant, target string,
 // removePin keeps the operator's own until everybody else's is gone: who is
 // named by it would stay without anybody who may change that.
 func (d *Desk) removePin(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, target string) error {
-	pins, err := d.o.Store.Pins(ctx, tenant)
+	pins, err := d.pins(ctx, tenant)
 	if err != nil {
 		return err
 	}
 	if target == by.ID && len(pins) > 1 {
 		return badPin("other people still have PINs", "remove theirs first: kimbap approve pin --as NAME --remove")
 	}
-	removed, err := d.o.Store.RemovePin(ctx, tenant, target)
+	removed, err := d.o.Store.RemovePin(ctx, pinTenant(tenant, target), target)
 	if err == nil && !removed {
 		return badPin("there is no such PIN", "")
 	}
 	return err
+}
+
+// pins are those that count in a tenant: of its people, and the owner's own.
+func (d *Desk) pins(ctx context.Context, tenant runtime.Tenant) ([]Pin, error) {
+	pins, err := d.o.Store.Pins(ctx, tenant)
+	if err != nil || tenant == runtime.DefaultTenant {
+		return pins, err
+	}
+	all, err := d.o.Store.Pins(ctx, runtime.DefaultTenant)
+	for _, p := range all {
+		if pinTenant(tenant, p.Who) == runtime.DefaultTenant {
+			pins = append(pins, p)
+		}
+	}
+	return pins, err
 }
 
 // People returns who of a tenant has a PIN, by name.
@@ -236,7 +263,7 @@ func (d *Desk) People(ctx context.Context, by runtime.Principal, tenant runtime.
 	if !operates(&by, tenant) {
 		return nil, notOperator()
 	}
-	pins, err := d.o.Store.Pins(ctx, tenant)
+	pins, err := d.pins(ctx, tenant)
 	var out []string
 	for _, p := range pins {
 		out = append(out, p.Who)

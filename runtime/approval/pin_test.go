@@ -83,6 +83,37 @@ func TestCriticalDemandsThePINOnceSet(t *testing.T) {
 
 // A rule may demand presence for any action, and one that cannot be shown here
 // is never met.
+// The owner's PIN is one for all tenants: a tenant where none was set yet would
+// be a way around it. People whom it vouches for are of their tenant only.
+func TestTheOwnersPINCountsInEveryTenant(t *testing.T) {
+	d := newDesk(t)
+	d.setPIN(t, "correct horse")
+	call := critical()
+	call.Principal.Tenant = "acme"
+	id := d.ask(t, call)
+	yes := func(y approval.Yes) error {
+		_, err := d.Accept(t.Context(), operator(me), "acme", id, y)
+		return err
+	}
+	if err := yes(approval.Yes{}); !errors.Is(err, approval.ErrPresence) {
+		t.Errorf("without it: %v", err)
+	}
+	another := approval.NewPin{PIN: runtime.NewSecret("battery staple")}
+	if err := d.SetPin(t.Context(), operator(me), "acme", another); runtime.AsError(err).Reason != runtime.ReasonWrongPIN {
+		t.Errorf("a second own PIN: %v", err)
+	}
+	ann := approval.NewPin{As: "ann", PIN: runtime.NewSecret("ann's own one"), Proved: runtime.NewSecret("correct horse")}
+	if err := d.SetPin(t.Context(), operator(me), "acme", ann); err != nil {
+		t.Fatal(err)
+	}
+	if people, err := d.People(t.Context(), operator(me), runtime.DefaultTenant); err != nil || len(people) != 1 {
+		t.Errorf("people of the default tenant: %v %v", people, err)
+	}
+	if err := yes(withPIN("correct horse")); err != nil {
+		t.Errorf("with it: %v", err)
+	}
+}
+
 func TestRulesDemandPresence(t *testing.T) {
 	d := newDesk(t)
 	for _, demanded := range []string{"pin", "passkey", "retina"} {

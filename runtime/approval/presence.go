@@ -96,7 +96,7 @@ func (d *Desk) demanded(ctx context.Context, f *dossier) (string, error) {
 	if f.Risk != runtime.RiskCritical || strength(f.Terms.Presence) >= strength(presencePIN) {
 		return f.Terms.Presence, nil
 	}
-	pins, err := d.o.Store.Pins(ctx, f.Tenant)
+	pins, err := d.pins(ctx, f.Tenant)
 	if err != nil || len(pins) == 0 {
 		return f.Terms.Presence, err
 	}

@@ -31,8 +31,8 @@ type Store interface {
 	// Approval returns one by id; false when the tenant has none such.
 	Approval(ctx context.Context, tenant runtime.Tenant, id string) (Approval, bool, error)
 	// OpenApproval returns the newest approval of that principal and digest that
-	// is pending or approved; false when there is none.
-	OpenApproval(ctx context.Context, tenant runtime.Tenant, principal, digest string) (Approval, bool, error)
+	// is pending, approved, or was rejected after refused; false when there is none.
+	OpenApproval(ctx context.Context, tenant runtime.Tenant, principal, digest string, refused time.Time) (Approval, bool, error)
 	// Approvals lists a tenant's approvals in these states (all when empty), newest first, at most limit.
 	Approvals(ctx context.Context, tenant runtime.Tenant, states []State, limit int) ([]Approval, error)
 	// PendingOf counts the pending approvals of a principal.

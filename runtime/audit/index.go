@@ -50,6 +50,7 @@ type Entry struct {
 // Query selects entries. Zero fields do not filter; Limit 0 means 100.
 type Query struct {
 	Tenant    runtime.Tenant
+	Home      bool // with Tenant: what belongs to no tenant as well
 	RequestID string
 	Action    runtime.Glob
 	Agent     runtime.Glob
@@ -103,7 +104,7 @@ func parseEntry(slot string, line []byte) (Entry, error) {
 func (q *Query) Matches(e *Entry) bool {
 	glob := func(g runtime.Glob, s string) bool { return g == "" || g.Match(s) }
 	word := func(want, is string) bool { return want == "" || want == is }
-	return word(string(q.Tenant), string(e.Tenant)) && word(q.RequestID, e.RequestID) &&
+	return (word(string(q.Tenant), string(e.Tenant)) || q.Home && e.Tenant == "") && word(q.RequestID, e.RequestID) &&
 		word(q.Effect, e.Effect) && word(q.Code, e.Code) && word(q.Kind, e.Kind) &&
 		glob(q.Action, string(e.Action)) && glob(q.Agent, e.Agent) && glob(q.Host, e.Host) &&
 		(q.Since.IsZero() || !e.Time.Before(q.Since)) && (q.Until.IsZero() || e.Time.Before(q.Until)) &&

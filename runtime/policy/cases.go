@@ -71,7 +71,7 @@ func ParseCases(file string, data []byte) ([]Case, error) {
 // testCase reads one test.
 func (p *parser) testCase(n *yaml.Node) Case {
 	c := Case{
-		File: p.file, Line: n.Line, Agent: "local", Kind: runtime.KindAgent, Tenant: runtime.DefaultTenant,
+		File: p.file, Line: n.Line, Agent: "local", Kind: runtime.KindAgent,
 		Surface: runtime.SurfaceProxy,
 	}
 	known := []string{

@@ -43,7 +43,7 @@ tests:
 		c.Headers["X-Env"] != "prod" || c.At.UTC() != time.Date(2026, 11, 21, 6, 30, 0, 0, time.UTC) || c.Line != 3 {
 		t.Errorf("%+v", c)
 	}
-	if s := cases[1]; s.Agent != "local" || s.Tenant != "default" || s.Surface != runtime.SurfaceProxy || s.Kind != runtime.KindAgent || !s.At.IsZero() {
+	if s := cases[1]; s.Agent != "local" || s.Tenant != "" || s.Surface != runtime.SurfaceProxy || s.Kind != runtime.KindAgent || !s.At.IsZero() {
 		t.Errorf("%+v", s)
 	}
 }

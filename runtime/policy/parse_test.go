@@ -67,7 +67,7 @@ func TestDefaultFile(t *testing.T) {
 }
 
 func TestLiveSwaps(t *testing.T) {
-	l := policy.NewLive(policy.Default())
+	l := policy.NewLive(policy.Set{runtime.DefaultTenant: policy.Default()})
 	q := question(t, "action=a.b")
 	if v := l.Decide(q); v.Effect != runtime.EffectAllow {
 		t.Errorf("%+v", v)
@@ -76,13 +76,31 @@ func TestLiveSwaps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Swap(p)
-	if v := l.Decide(q); v.Effect != runtime.EffectDeny || l.Current() != p {
+	l.Swap(policy.Set{runtime.DefaultTenant: p})
+	if v := l.Decide(q); v.Effect != runtime.EffectDeny || l.Current(runtime.DefaultTenant) != p {
 		t.Errorf("%+v", v)
 	}
 	l.Swap(nil)
 	if v := l.Decide(q); v.Effect != runtime.EffectDeny {
 		t.Errorf("%+v", v)
+	}
+}
+
+func TestEachTenantHasItsOwnPolicy(t *testing.T) {
+	strict, err := policy.Parse("policy.yaml", []byte("version: 1\ndefaults: {low: deny}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := policy.NewLive(policy.Set{runtime.DefaultTenant: policy.Default(), "acme": strict})
+	for tenant, want := range map[string]runtime.Effect{"default": runtime.EffectAllow, "acme": runtime.EffectDeny, "gone": runtime.EffectDeny, "": runtime.EffectDeny} {
+		q := question(t, "action=a.b tenant="+tenant)
+		v, steps := l.Decide(q), l.Explain(q)
+		if v.Effect != want || steps[len(steps)-1].Effect != want {
+			t.Errorf("%q: %+v, explained %+v", tenant, v, steps)
+		}
+	}
+	if v := l.Decide(runtime.Question{}); v.Effect != runtime.EffectDeny {
+		t.Errorf("nobody: %+v", v)
 	}
 }
 

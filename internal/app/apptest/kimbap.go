@@ -108,7 +108,7 @@ func New(t testing.TB, o Options) *Kimbap {
 // which the caller closes.
 func (k *Kimbap) Make(t testing.TB) *app.App {
 	t.Helper()
-	a, err := k.open("", true)
+	a, err := k.open("", "", true)
 	if err != nil {
 		t.Fatalf("open a new home: %v", err)
 	}
@@ -136,7 +136,7 @@ func (k *Kimbap) Furnish(t testing.TB, o Options) {
 	if o.Policy != "" {
 		k.Write(t, "policy.yaml", o.Policy)
 	}
-	a, err := k.open("", true)
+	a, err := k.open("", "", true)
 	if err != nil {
 		t.Fatalf("open a new home: %v", err)
 	}
@@ -188,7 +188,18 @@ func (k *Kimbap) PutKeyBack(t testing.TB) {
 // that of the short commands. It is closed at the end of the test.
 func (k *Kimbap) Open(t testing.TB, slot string) *app.App {
 	t.Helper()
-	a, err := k.open(slot, false)
+	return k.opened(t, slot, "")
+}
+
+// OpenAs opens one more App over the home for the operator of a tenant.
+func (k *Kimbap) OpenAs(t testing.TB, tenant runtime.Tenant) *app.App {
+	t.Helper()
+	return k.opened(t, "", tenant)
+}
+
+func (k *Kimbap) opened(t testing.TB, slot string, tenant runtime.Tenant) *app.App {
+	t.Helper()
+	a, err := k.open(slot, tenant, false)
 	if err != nil {
 		t.Fatalf("open the home: %v", err)
 	}
@@ -200,9 +211,10 @@ func (k *Kimbap) Open(t testing.TB, slot string) *app.App {
 	return a
 }
 
-func (k *Kimbap) open(slot string, create bool) (*app.App, error) {
+func (k *Kimbap) open(slot string, tenant runtime.Tenant, create bool) (*app.App, error) {
 	o := OptionsOver(k.Dir, slot, k.Log, create)
 	o.StartLocked = slot != "" // what serves
+	o.Tenant = tenant
 	a, err := app.New(o)
 	if err != nil {
 		return nil, err

@@ -43,9 +43,10 @@ func (db *DB) Approval(ctx context.Context, tenant runtime.Tenant, id string) (a
 }
 
 // OpenApproval implements [approval.Store].
-func (db *DB) OpenApproval(ctx context.Context, tenant runtime.Tenant, principal, digest string) (approval.Approval, bool, error) {
-	return db.approvalOf(ctx, `tenant = ? AND principal = ? AND state IN ('pending', 'approved') AND digest = ?
-		ORDER BY created DESC, id DESC LIMIT 1`, string(tenant), principal, digest)
+func (db *DB) OpenApproval(ctx context.Context, tenant runtime.Tenant, principal, digest string, refused time.Time) (approval.Approval, bool, error) {
+	return db.approvalOf(ctx, `tenant = ?1 AND principal = ?2 AND digest = ?3
+		AND state IN ('pending', 'approved', 'rejected') AND (state <> 'rejected' OR decided > ?4)
+		ORDER BY created DESC, id DESC LIMIT 1`, string(tenant), principal, digest, micros(refused))
 }
 
 // LastApproved implements [approval.Store].

@@ -71,7 +71,8 @@ func conditions(q audit.Query) (string, []any) {
 			parts, args = append(parts, sql), append(args, arg)
 		}
 	}
-	add(q.Tenant != "", "tenant = ?", string(q.Tenant))
+	add(q.Tenant != "" && !q.Home, "tenant = ?", string(q.Tenant))
+	add(q.Tenant != "" && q.Home, "tenant IN (?, '')", string(q.Tenant))
 	add(q.RequestID != "", "request_id = ?", q.RequestID)
 	add(q.Action != "", "action GLOB ?", pattern(q.Action))
 	add(q.Agent != "", "agent GLOB ?", pattern(q.Agent))

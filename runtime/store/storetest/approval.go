@@ -39,17 +39,34 @@ func approvals(t *testing.T, s Store) {
 	same(t, "moved", moved, true)
 	_, err = s.Move(ctx, ours, "apr_002", approval.Pending, approval.Approved, approval.Change{At: at(5)})
 	must(t, err)
-	open, found, err := s.OpenApproval(ctx, ours, "token:tok_1", "d")
+	open, found, err := s.OpenApproval(ctx, ours, "token:tok_1", "d", at(5))
 	must(t, err)
 	same(t, "newest open", []any{found, open.ID, open.State}, []any{true, "apr_002", approval.Approved})
 	for _, other := range []struct{ principal, digest string }{{"token:tok_2", "d"}, {"token:tok_1", "e"}} {
-		if _, found, err := s.OpenApproval(ctx, ours, other.principal, other.digest); err != nil || found {
+		if _, found, err := s.OpenApproval(ctx, ours, other.principal, other.digest, at(0)); err != nil || found {
 			t.Errorf("an open approval of %v: %v %v", other, found, err)
 		}
 	}
 	n, err := s.PendingOf(ctx, ours, "token:tok_1")
 	must(t, err)
 	same(t, "pending", n, 1)
+}
+
+// rejectedLately: a no counts as long as the caller of OpenApproval says.
+func rejectedLately(t *testing.T, s Store) {
+	ctx := t.Context()
+	must(t, s.AddApproval(ctx, anApproval(ours, "d", 1)))
+	_, err := s.Move(ctx, ours, "apr_001", approval.Pending, approval.Rejected, approval.Change{At: at(7)})
+	must(t, err)
+	for refused, want := range map[int]bool{6: true, 7: false, 8: false} {
+		got, found, err := s.OpenApproval(ctx, ours, "token:tok_1", "d", at(refused))
+		must(t, err)
+		same(t, "found, rejected", []any{found, got.State == approval.Rejected}, []any{want, want})
+	}
+	must(t, s.AddApproval(ctx, anApproval(ours, "d", 2)))
+	got, _, err := s.OpenApproval(ctx, ours, "token:tok_1", "d", at(6))
+	must(t, err)
+	same(t, "the newest", got.ID, "apr_002")
 }
 
 func approvalLists(t *testing.T, s Store) {

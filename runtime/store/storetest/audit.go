@@ -82,6 +82,7 @@ func queries(t *testing.T, s Store) {
 		all = append(all, anEntry("proxy", n, "event"))
 	}
 	all[1].Tenant = theirs
+	all[3].Tenant = ""
 	all[2].Action, all[2].Agent, all[2].Host = "net.pass", "ci-[x]?", "EXAMPLE.com:443"
 	all[3].Effect, all[3].Code, all[3].Kind = "deny", "forbidden", "refusal"
 	all[4].Line = []byte("{\"text\":\"needle\x00\xff\"}")
@@ -93,6 +94,7 @@ func queries(t *testing.T, s Store) {
 	}{
 		{"everything", audit.Query{}, []uint64{5, 4, 3, 2, 1}},
 		{"tenant", audit.Query{Tenant: theirs}, []uint64{2}},
+		{"tenant and the home", audit.Query{Tenant: theirs, Home: true}, []uint64{4, 2}},
 		{"request", audit.Query{RequestID: "req_4"}, []uint64{4}},
 		{"action", audit.Query{Action: "github.*"}, []uint64{5, 4, 2, 1}},
 		{"action is no prefix", audit.Query{Action: "github"}, nil},

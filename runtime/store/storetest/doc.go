@@ -52,6 +52,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"token conflicts", tokenConflicts},
 		{"approvals", approvals},
 		{"approvals by state", approvalLists},
+		{"requests rejected lately", rejectedLately},
 		{"approval moves", moves},
 		{"one of many moves", oneMove},
 		{"last approved", lastApproved},

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+func newTenantCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tenant",
+		Short: "Tenants: create, list",
+		Long: `Tenants: create, list.
+
+A tenant has a policy, credentials, tokens, approvals and records of its own, and
+sees nothing of another's. Agents belong to the tenant of their token; programs
+without a token to the one named default. Commands work on it with --tenant NAME
+or KIMBAP_TENANT. Services are installed for all, and linked by each.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newTenantCreateCommand(c), newTenantListCommand(c))
+	return cmd
+}
+
+func newTenantCreateCommand(c *cli) *cobra.Command {
+	var strict bool
+	cmd := &cobra.Command{
+		Use:     "create NAME [--strict]",
+		Short:   "Make a tenant, with a policy of its own",
+		Example: "  kimbap tenant create acme\n  kimbap --tenant acme link github --file ./acme.key",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				name := runtime.Tenant(args[0])
+				if err := a.CreateTenant(ctx, name, strict); err != nil {
+					return err
+				}
+				file := a.PolicyFileOf(name)
+				return c.show(map[string]any{"tenant": name, "policy": file}, func() {
+					fmt.Fprintf(c.out, "made tenant %s; its policy is %s\n", name, file)
+					c.say("its own key:   kimbap --tenant %s link SERVICE", name)
+					c.say("its agents:    kimbap --tenant %s run -- CMD, or a token of kimbap --tenant %s token create", name, name)
+				})
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&strict, "strict", false, "ask before writes, refuse hosts that have no service")
+	return cmd
+}
+
+func newTenantListCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the tenants and what each has",
+		Example: "  kimbap tenant list -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+				list, err := a.ListTenants(ctx)
+				if err != nil {
+					return err
+				}
+				var rows [][]string
+				for _, t := range list {
+					rows = append(rows, []string{string(t.Name), fmt.Sprint(t.Secrets), fmt.Sprint(t.Tokens), fmt.Sprint(t.Pending), t.Policy})
+				}
+				return c.show(list, func() {
+					c.table([]string{"tenant", "credentials", "tokens", "approvals", "policy"}, rows)
+				})
+			})
+		},
+	}
+}
+
+// forAll are the commands that are about the whole home, so that --tenant would
+// promise what they do not do: a lock closes the vault for everybody, and a proxy
+// serves every tenant, each by its tokens.
+var forAll = map[string]bool{
+	"init": true, "proxy": true, "lock": true, "unlock": true, "ca": true, "config": true, "service": true,
+	"actions": true, "tenant": true, "version": true, "doctor": true, "completion": true,
+}
+
+// checkTenant refuses --tenant where it has no meaning. KIMBAP_TENANT, which
+// stands for a whole shell, is simply of no use there.
+func (c *cli) checkTenant(cmd *cobra.Command) error {
+	for cmd.HasParent() && cmd.Parent().HasParent() {
+		cmd = cmd.Parent()
+	}
+	if !forAll[cmd.Name()] {
+		return nil
+	}
+	if c.tenant != "" {
+		return usage("leave --tenant out", "kimbap %s is about all tenants", cmd.Name())
+	}
+	c.tenant = string(runtime.DefaultTenant)
+	return nil
+}

@@ -1,0 +1,142 @@
+package app_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// TK-002: once one open connection refuses a revoked token, all do.
+func TestTK002RevocationReachesEveryConnection(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Serve: app.ServeOptions{RequireToken: true}})
+	owner := k.Open(t, "")
+	token, info, err := owner.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"notes.*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tunnels := make([]*apptest.Wire, 100)
+	for i := range tunnels {
+		tunnels[i] = k.Tunnel(t, apptest.Authority, "Proxy-Authorization: Bearer "+token.Reveal())
+	}
+	if a := tunnels[0].Ask(getNote); a.Status != 200 {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	if revoked, err := owner.RevokeToken(t.Context(), info.ID); err != nil || !revoked {
+		t.Fatal(revoked, err)
+	}
+	apptest.Within(t, soon, "the first refusal", func() bool { return tunnels[0].Ask(getNote).Status == http.StatusProxyAuthRequired })
+	before := len(k.Up.Requests())
+	var mu sync.Mutex
+	passed := 0
+	var wg sync.WaitGroup
+	for _, w := range tunnels[1:] {
+		wg.Go(func() {
+			if a := w.Ask(getNote); a.Status == 200 {
+				mu.Lock()
+				passed++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if after := len(k.Up.Requests()); passed != 0 || after != before {
+		t.Errorf("%d passed, %d requests left", passed, after-before)
+	}
+}
+
+// TK-005: nothing that a request says of a tenant is heard: it is judged by the
+// policy of its token's tenant, with that tenant's credential, in its trail.
+func TestTK005TheTenantIsTheTokens(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Prepare: func(k *apptest.Kimbap) {
+		if err := k.App.CreateTenant(t.Context(), "acme", false); err != nil {
+			t.Fatal(err)
+		}
+	}})
+	theirs := k.OpenAs(t, "acme")
+	const key = "sk-live-of-acme-33c1d0"
+	if _, _, err := theirs.SetSecret(t.Context(), apptest.Secret, runtime.NewSecret(key), app.SecretOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	token, _, err := theirs.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := k.Client(t, token.Reveal())
+	apptest.Eventually(t, "the tenant's policy", func() bool {
+		return apptest.Send(t, client, "GET https://api.notes.test/notes/1", "").Status == 200
+	})
+	mark := k.Mark(t)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://api.notes.test/notes?tenant=default", strings.NewReader(`{"text":"x","tenant":"default"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"Content-Type": "application/json", "X-Tenant": "default", "X-Kimbap-Tenant": "default", "Tenant": "default"} {
+		r.Header.Set(name, value)
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if got := k.Up.Last(t).Header.Get("Authorization"); answer.StatusCode != 200 || got != "Bearer "+key {
+		t.Errorf("%d with %q", answer.StatusCode, got)
+	}
+	apptest.Eventually(t, "both records", func() bool { return len(k.Requests(t, mark)) == 2 })
+	for _, rec := range k.Requests(t, mark) {
+		if !strings.Contains(rec.Line, `"tenant":"acme"`) && rec.Kind == "intent" {
+			t.Errorf("recorded as %s", rec.Line)
+		}
+	}
+	for _, path := range []string{"/v1/tenants/default/approvals", "/kimbap/tenants/default"} {
+		if a := apptest.Send(t, &http.Client{}, "GET http://"+k.Proxy+path, ""); a.Status != http.StatusNotFound {
+			t.Errorf("%s: %d", path, a.Status)
+		}
+	}
+}
+
+// TK-010: callers without a name leave some records and one sum, whatever their
+// number, and do not stand in anybody's way.
+func TestTK010WrongTokensDoNotFillTheTrail(t *testing.T) {
+	const wrong = "kmb_0000000000000000000000000000000000000000000000000"
+	k := apptest.New(t, apptest.Options{})
+	mark := k.Mark(t)
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			for range 100 {
+				if _, a := k.Connect(t, apptest.Authority, "Proxy-Authorization: Bearer "+wrong); a.Status != http.StatusProxyAuthRequired {
+					t.Errorf("%d %+v", a.Status, a.Problem)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if a := k.Do(t, "GET https://api.notes.test/notes/1", ""); a.Status != 200 {
+		t.Errorf("the owner: %d %+v", a.Status, a.Problem)
+	}
+	if err := k.App.TellStrangers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	refused, sums := 0, ""
+	for _, r := range k.Records(t) {
+		switch {
+		case r.Seq <= mark[r.Slot]:
+		case r.Kind == "refusal":
+			refused++
+		case r.Event == "callers.refused":
+			sums += r.Fields["refused"] + " "
+		}
+		if strings.Contains(r.Line, wrong[4:20]) {
+			t.Errorf("what was shown is recorded: %s", r.Line)
+		}
+	}
+	if refused != 50 || sums != "950 " {
+		t.Errorf("%d refusals by themselves, then %s", refused, sums)
+	}
+}
