@@ -21,8 +21,11 @@ const (
 	maxLastWords = 8 << 10
 )
 
-// waitDelay bounds the wait for a worker's last words after its end.
-const waitDelay = time.Second
+// Times of a worker.
+const (
+	waitDelay   = time.Second      // for its last words, after its end
+	readyWithin = 10 * time.Second // from its start until somebody has read that it is ready
+)
 
 // Errors of a conversation's end.
 var (
@@ -54,6 +57,7 @@ type Process struct {
 
 	sending  sync.Mutex
 	readying sync.Once
+	overdue  *time.Timer // ends a worker that does not become ready
 	level    frame.Level
 	notReady error
 	closing  sync.Once
@@ -66,7 +70,8 @@ type Process struct {
 }
 
 // Start starts a worker and returns at once: it becomes ready while its parent does
-// other things, and may be sent to meanwhile. An error is the system's.
+// other things, and may be sent to meanwhile. One that is not asked for its first
+// message within ten seconds is ended. An error is the system's.
 func Start(o Options) (*Process, error) {
 	if o.Executable == "" {
 		return nil, errors.New("no executable for script workers")
@@ -97,6 +102,9 @@ func Start(o Options) (*Process, error) {
 		_, _ = in.Close(), out.Close()
 		return nil, fmt.Errorf("start a script worker: %w", err)
 	}
+	p.overdue = time.AfterFunc(readyWithin, func() {
+		p.end(Ending{Kind: frame.KindInterrupted, Message: "the script's process did not become ready"})
+	})
 	return p, nil
 }
 
@@ -140,6 +148,7 @@ func (p *Process) judge(x exit) Ending {
 func (p *Process) Ready() error {
 	p.readying.Do(func() {
 		m, err := frame.Read[frame.ToHost](p.frames)
+		p.overdue.Stop()
 		if err == nil && m.Ready != nil && m.Ready.Error == "" {
 			p.level = m.Ready.Level
 			return
@@ -251,6 +260,7 @@ func (p *Process) Gone() <-chan struct{} { return p.gone }
 func (p *Process) Close() Ending {
 	p.Kill(frame.KindInterrupted, "the script was stopped")
 	e := p.Wait()
+	p.overdue.Stop()
 	p.closing.Do(func() { _, _ = p.in.Close(), p.out.Close() })
 	return e
 }

@@ -78,7 +78,7 @@ var allowed = map[string]func(){
 				}
 			}()
 		}
-		for range 20 {
+		for range 3 {
 			time.Sleep(5 * time.Millisecond)
 			goruntime.GC()
 		}
