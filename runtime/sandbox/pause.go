@@ -212,7 +212,7 @@ func (s *session) rejected(ctx context.Context, refusals []frame.Refusal) (Resul
 func (s *session) finish(ctx context.Context, done *frame.Done) (Result, error) {
 	s.kill()
 	for _, c := range s.calls {
-		if c.Status == CallPending && !c.Replied {
+		if c.Kind == frame.CallTool && !c.Replied && (c.Status == CallPending || c.Status == "") {
 			c.Status = CallCanceled
 		}
 	}

@@ -64,9 +64,9 @@ func TestCallsOutsideOfWhatIsAllowedAreRefused(t *testing.T) {
 	text := string(got.Value)
 	for _, want := range []string{
 		"unknown_action: there is no tool", "did you mean tools.notes.getNote?", "forbidden: this execution may use",
-		"invalid_input: a tool takes one object", `{\\\"did\\\"`,
+		"invalid_input: a tool takes one object", `{\"did\"`,
 	} {
-		if !strings.Contains(text, strings.ReplaceAll(want, `\\`, `\`)) {
+		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in %s", want, text)
 		}
 	}
@@ -76,7 +76,11 @@ func TestCallsOutsideOfWhatIsAllowedAreRefused(t *testing.T) {
 }
 
 func TestCallsThatNobodyAwaitsAreCutOff(t *testing.T) {
-	b := newBench(t, func(m *machine) any { m.call("notes.getNote", `{"id":1}`); return 1 })
+	b := newBench(t, func(m *machine) any {
+		m.await(m.timer(1)) // so that the first record is durable, and the call is begun at once
+		m.call("notes.getNote", `{"id":1}`)
+		return 1
+	})
 	cut := make(chan struct{})
 	b.invoke = func(ctx context.Context, _ sandbox.Invocation) sandbox.Answer {
 		<-ctx.Done()
