@@ -26,9 +26,9 @@ type script struct {
 
 	seq     int
 	waiting map[int]*call
-	queue   []frame.Call // calls that wait for others to end
-	flying  int          // calls of tools that the host has
-	calls   int          // of tools, made so far
+	queue   []queued // calls that wait for others to end
+	flying  int      // calls of tools that the host has
+	calls   int      // of tools, made so far
 	timers  map[int]*timer
 	alarms  int // timers, made so far
 
@@ -43,7 +43,6 @@ type script struct {
 // call is one that has no reply yet.
 type call struct {
 	kind    frame.CallKind
-	sent    bool
 	place   place
 	timer   *timer
 	resolve func(any) error
@@ -176,7 +175,7 @@ func (s *script) awaited() []int {
 func (s *script) settle(r frame.Reply) error {
 	s.now = max(s.now, r.Now)
 	c := s.waiting[r.Seq]
-	if c == nil || !c.sent {
+	if c == nil {
 		return errUnknownReply
 	}
 	delete(s.waiting, r.Seq)
@@ -200,17 +199,29 @@ var errUnknownReply = errors.New("a reply to no call")
 // begin numbers a call and gives it to the host, or lets it wait for others to end.
 // A timer never waits.
 func (s *script) begin(c *call, kind frame.CallKind, path, args string) int {
-	s.seq++
 	c.kind, c.place = kind, s.place()
-	s.waiting[s.seq] = c
-	message := frame.Call{Seq: s.seq, Kind: kind, Path: path, Args: args, Line: c.place.line}
+	message := frame.Call{Kind: kind, Path: path, Args: args, Line: c.place.line}
 	if kind == frame.CallTimer {
-		c.sent = true
-		s.host.Call(message)
-		return s.seq
+		return s.make(c, message)
 	}
-	s.queue = append(s.queue, message)
+	s.queue = append(s.queue, queued{c, message})
 	s.send()
+	return s.seq
+}
+
+// queued is a call that waits for others to end.
+type queued struct {
+	call    *call
+	message frame.Call
+}
+
+// make gives a call to the host. Calls are numbered here, so that the host gets
+// their numbers in order although timers overtake calls that wait.
+func (s *script) make(c *call, message frame.Call) int {
+	s.seq++
+	message.Seq = s.seq
+	s.waiting[s.seq] = c
+	s.host.Call(message)
 	return s.seq
 }
 
@@ -220,8 +231,7 @@ func (s *script) send() {
 		next := s.queue[0]
 		s.queue = s.queue[1:]
 		s.flying++
-		s.waiting[next.Seq].sent = true
-		s.host.Call(next)
+		s.make(next.call, next.message)
 	}
 }
 
