@@ -25,7 +25,17 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require golang.org/x/crypto v0.58.0
+require (
+	github.com/dop251/goja v0.0.0-20260917113740-793a2a65c13b
+	github.com/evanw/esbuild v0.28.2
+	golang.org/x/crypto v0.58.0
+)
+
+require (
+	github.com/dlclark/regexp2/v2 v2.5.2 // indirect
+	github.com/go-sourcemap/sourcemap v2.1.3+incompatible // indirect
+	github.com/google/pprof v0.0.0-20250317173921-a4b03ec1a45e // indirect
+)
 
 require (
 	cel.dev/expr v0.25.3 // indirect

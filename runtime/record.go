@@ -8,6 +8,8 @@ import "time"
 type Record struct {
 	ID         string
 	Surface    Surface
+	Execution  string // the script that made the request, "" for none
+	Step       int    // which of the script's calls
 	Principal  Principal
 	Action     *Action // nil: never resolved
 	Ref        Ref

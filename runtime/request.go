@@ -37,6 +37,9 @@ type Request struct {
 	Raw      *Raw   // the caller's own HTTP request; nil: the backend builds one
 	Received time.Time
 
+	Execution string // the script that this is a call of; empty: none
+	Step      int    // which of its calls, from 1
+
 	// Refusal is what the surface found wrong before any stage: an ambiguous
 	// target, a misdirected host. Do identifies the caller, records and returns
 	// it; nothing else runs.

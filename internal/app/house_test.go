@@ -38,7 +38,8 @@ var plan = map[string]room{
 	"internal/mcp":             {4, []string{"runtime"}},
 	"internal/runner":          {4, []string{"runtime", "internal/runner/netns"}},
 	"internal/runner/netns":    {4, []string{"runtime"}},
-	"runtime/sandbox":          {4, []string{"runtime", "runtime/sandbox/frame", "runtime/sandbox/worker"}},
+	"runtime/sandbox":          {4, []string{"runtime", "runtime/sandbox/frame", "runtime/sandbox/journal"}},
+	"runtime/sandbox/journal":  {2, []string{"runtime"}},
 	"runtime/sandbox/worker":   {4, []string{"runtime/sandbox/frame", "runtime/sandbox/gate", "runtime/sandbox/vm"}},
 	"runtime/sandbox/vm":       {4, []string{"runtime/sandbox/frame", "runtime/sandbox/gate"}},
 	"runtime/sandbox/gate":     {4, []string{"runtime/sandbox/frame"}},
@@ -82,7 +83,7 @@ var plan = map[string]room{
 	"proxy/http1":                {1, nil},
 }
 
-var storeMay = []string{"runtime", "runtime/identity", "runtime/approval", "runtime/vault", "runtime/audit", "runtime/connector", "runtime/limit"}
+var storeMay = []string{"runtime", "runtime/identity", "runtime/approval", "runtime/vault", "runtime/audit", "runtime/connector", "runtime/limit", "runtime/sandbox/journal"}
 
 var senderMay = []string{"runtime", "runtime/approval", "runtime/approval/notify"}
 

@@ -15,6 +15,7 @@ type Event struct {
 	Kind      string // "vault.set", "policy.reload", …
 	Principal string // who did it; empty: kimbap itself
 	Tenant    runtime.Tenant
+	Execution string            // the script that it is about, if any
 	Fields    map[string]string // plain; the caller puts no secret in
 }
 
@@ -73,7 +74,9 @@ func (e *encoder) who(dst []byte, r *runtime.Record) []byte {
 	dst = textMember(dst, "action", string(ref))
 	dst = textMember(dst, "host", r.Target.Authority)
 	dst = textMember(dst, "effect", effectOf(r))
-	return textMember(dst, "rule", r.Verdict.Rule)
+	dst = textMember(dst, "rule", r.Verdict.Rule)
+	dst = textMember(dst, "execution", r.Execution)
+	return intMember(dst, "step", int64(r.Step))
 }
 
 // effectOf is the verdict; a request that policy never saw has none.
@@ -151,6 +154,7 @@ func appendEvent(dst []byte, ev Event, now time.Time) []byte {
 	dst = textMember(dst, "event", ev.Kind)
 	dst = textMember(dst, "tenant", string(ev.Tenant))
 	dst = textMember(dst, "principal", ev.Principal)
+	dst = textMember(dst, "execution", ev.Execution)
 	if len(ev.Fields) == 0 {
 		return dst
 	}
@@ -182,6 +186,7 @@ func appendUnknown(dst []byte, intent Entry, now time.Time) []byte {
 	dst = textMember(dst, "host", intent.Host)
 	dst = textMember(dst, "effect", intent.Effect)
 	dst = textMember(dst, "rule", intent.Rule)
+	dst = textMember(dst, "execution", intent.Execution)
 	return textMember(dst, "result", "unknown")
 }
 

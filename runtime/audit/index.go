@@ -44,6 +44,8 @@ type Entry struct {
 	Host      string
 	Status    int
 	Code      string // error code, "" when it went well
+	Execution string // the script that it belongs to, "" for none
+	Step      int    // which of that script's calls, 0 for none
 	Line      []byte // the record itself, one line of JSON without the newline
 }
 
@@ -52,6 +54,7 @@ type Query struct {
 	Tenant    runtime.Tenant
 	Home      bool // with Tenant: what belongs to no tenant as well
 	RequestID string
+	Execution string
 	Action    runtime.Glob
 	Agent     runtime.Glob
 	Host      runtime.Glob
@@ -82,6 +85,8 @@ func parseEntry(slot string, line []byte) (Entry, error) {
 		Host      string          `json:"host"`
 		Status    int             `json:"status"`
 		Code      string          `json:"code"`
+		Execution string          `json:"execution"`
+		Step      int             `json:"step"`
 		Result    string          `json:"result"`
 	}
 	if err := json.Unmarshal(line, &r); err != nil {
@@ -96,7 +101,8 @@ func parseEntry(slot string, line []byte) (Entry, error) {
 	return Entry{
 		Slot: slot, Sequence: r.Seq, Kind: r.Kind, Time: r.Time, RequestID: r.ID, Tenant: r.Tenant,
 		Agent: r.Agent, Principal: r.Principal, Surface: r.Surface, Action: r.Action, Effect: r.Effect,
-		Rule: r.Rule, Host: r.Host, Status: r.Status, Code: r.Code, Line: bytes.Clone(line),
+		Rule: r.Rule, Host: r.Host, Status: r.Status, Code: r.Code,
+		Execution: r.Execution, Step: r.Step, Line: bytes.Clone(line),
 	}, nil
 }
 
@@ -104,7 +110,7 @@ func parseEntry(slot string, line []byte) (Entry, error) {
 func (q *Query) Matches(e *Entry) bool {
 	glob := func(g runtime.Glob, s string) bool { return g == "" || g.Match(s) }
 	word := func(want, is string) bool { return want == "" || want == is }
-	return (word(string(q.Tenant), string(e.Tenant)) || q.Home && e.Tenant == "") && word(q.RequestID, e.RequestID) &&
+	return (word(string(q.Tenant), string(e.Tenant)) || q.Home && e.Tenant == "") && word(q.RequestID, e.RequestID) && word(q.Execution, e.Execution) &&
 		word(q.Effect, e.Effect) && word(q.Code, e.Code) && word(q.Kind, e.Kind) &&
 		glob(q.Action, string(e.Action)) && glob(q.Agent, e.Agent) && glob(q.Host, e.Host) &&
 		(q.Since.IsZero() || !e.Time.Before(q.Since)) && (q.Until.IsZero() || e.Time.Before(q.Until)) &&

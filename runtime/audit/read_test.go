@@ -231,10 +231,10 @@ func TestQueryMatches(t *testing.T) {
 	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	e := audit.Entry{
 		Kind: "intent", Time: at, RequestID: "r", Tenant: "a", Agent: "claude", Action: "github.list", Effect: "allow",
-		Host: "api.github.com:443", Code: "x", Line: []byte(`{"path":"/repos"}`),
+		Host: "api.github.com:443", Code: "x", Execution: "exe", Line: []byte(`{"path":"/repos"}`),
 	}
 	for _, q := range []audit.Query{
-		{}, {Tenant: "a", RequestID: "r", Action: "github.*", Agent: "c*", Host: "*.github.com:443", Effect: "allow", Code: "x", Kind: "intent", Text: "/repos"},
+		{}, {Tenant: "a", RequestID: "r", Action: "github.*", Agent: "c*", Host: "*.github.com:443", Effect: "allow", Code: "x", Kind: "intent", Text: "/repos"}, {Execution: "exe"},
 		{Since: at, Until: at.Add(1)},
 	} {
 		if !q.Matches(&e) {
@@ -242,7 +242,7 @@ func TestQueryMatches(t *testing.T) {
 		}
 	}
 	for _, q := range []audit.Query{
-		{Tenant: "b"}, {Tenant: runtime.Tenant("%")}, {RequestID: "s"}, {Action: "gitlab.*"}, {Agent: "d*"}, {Host: "x"}, {Effect: "deny"},
+		{Tenant: "b"}, {Tenant: runtime.Tenant("%")}, {RequestID: "s"}, {Execution: "exf"}, {Action: "gitlab.*"}, {Agent: "d*"}, {Host: "x"}, {Effect: "deny"},
 		{Code: "y"}, {Kind: "event"}, {Text: "none"}, {Since: at.Add(1)}, {Until: at},
 	} {
 		if q.Matches(&e) {

@@ -7,8 +7,8 @@
 // nobody knows ends the conversation: the peer of a host is code that runs what a
 // stranger wrote.
 //
-// The order of a conversation: the host says Check, the worker answers Checked;
-// the host says Run; then the worker says Call, Log and Idle as they come, and Done
+// The order of a conversation: the worker says Ready; the host says Check, the
+// worker answers Checked; the host says Run; then the worker says Call, Log and Idle as they come, and Done
 // at the end, while the host says Reply. One script, one conversation.
 package frame
 
@@ -24,12 +24,33 @@ type ToWorker struct {
 
 // ToHost is one message of the worker. Exactly one field is set.
 type ToHost struct {
+	Ready   *Ready   `json:"ready,omitempty"`
 	Checked *Checked `json:"checked,omitempty"`
 	Call    *Call    `json:"call,omitempty"`
 	Log     *Log     `json:"log,omitempty"`
 	Idle    *Idle    `json:"idle,omitempty"`
 	Done    *Done    `json:"done,omitempty"`
 }
+
+// Ready is a worker's first word: what it gave up, before it read anything.
+type Ready struct {
+	Level Level  `json:"level,omitempty"`
+	Error string `json:"error,omitempty"` // why it could not give it up; it has ended
+}
+
+// Level is what holds a script beside the engine that runs it.
+type Level string
+
+// The levels, the stronger one first.
+const (
+	// LevelSeccomp: the kernel ends the worker at the first system call that is
+	// not on a short list. No file can be opened, no address reached, no program
+	// started, no process signalled.
+	LevelSeccomp Level = "seccomp"
+	// LevelProcess: a process of its own with nothing of its parent's, watched and
+	// ended from outside. This system offers, or we know, nothing more.
+	LevelProcess Level = "process"
+)
 
 // Check asks whether a source may run.
 type Check struct {

@@ -9,7 +9,7 @@ import (
 )
 
 const entryColumns = `slot, sequence, kind, time, request_id, tenant, agent, principal, surface, action, effect, rule, host,
-	status, code, line`
+	status, code, execution, step, line`
 
 // AddEntries implements [audit.Index]. A batch is added whole or not at all.
 func (db *DB) AddEntries(ctx context.Context, entries []audit.Entry) error {
@@ -28,14 +28,15 @@ func (db *DB) AddEntries(ctx context.Context, entries []audit.Entry) error {
 
 func (t tx) addEntry(e *audit.Entry) error {
 	// An intent that comes again keeps what its outcome has told.
-	_, err := t.exec("INSERT INTO entries ("+entryColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	_, err := t.exec("INSERT INTO entries ("+entryColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (slot, sequence) DO UPDATE SET kind = excluded.kind, time = excluded.time, request_id = excluded.request_id,
 		tenant = excluded.tenant, agent = excluded.agent, principal = excluded.principal, surface = excluded.surface,
 		action = excluded.action, effect = excluded.effect, rule = excluded.rule, host = excluded.host, line = excluded.line,
+		execution = excluded.execution, step = excluded.step,
 		status = CASE excluded.kind WHEN 'intent' THEN status ELSE excluded.status END,
 		code = CASE excluded.kind WHEN 'intent' THEN code ELSE excluded.code END`,
 		e.Slot, int64(e.Sequence), e.Kind, micros(e.Time), e.RequestID, string(e.Tenant), e.Agent, e.Principal, string(e.Surface),
-		string(e.Action), e.Effect, e.Rule, e.Host, e.Status, e.Code, e.Line)
+		string(e.Action), e.Effect, e.Rule, e.Host, e.Status, e.Code, e.Execution, e.Step, e.Line)
 	if err != nil || e.Kind != "outcome" || e.RequestID == "" {
 		return err
 	}
@@ -74,6 +75,7 @@ func conditions(q audit.Query) (string, []any) {
 	add(q.Tenant != "" && !q.Home, "tenant = ?", string(q.Tenant))
 	add(q.Tenant != "" && q.Home, "tenant IN (?, '')", string(q.Tenant))
 	add(q.RequestID != "", "request_id = ?", q.RequestID)
+	add(q.Execution != "", "execution = ?", q.Execution)
 	add(q.Action != "", "action GLOB ?", pattern(q.Action))
 	add(q.Agent != "", "agent GLOB ?", pattern(q.Agent))
 	add(q.Host != "", "host GLOB ?", pattern(q.Host))
@@ -96,7 +98,7 @@ func pattern(g runtime.Glob) string {
 
 func scanEntry(row scanner) (e audit.Entry, err error) {
 	return e, row.Scan(&e.Slot, &e.Sequence, &e.Kind, moment{&e.Time}, &e.RequestID, &e.Tenant, &e.Agent, &e.Principal, &e.Surface,
-		&e.Action, &e.Effect, &e.Rule, &e.Host, &e.Status, &e.Code, &e.Line)
+		&e.Action, &e.Effect, &e.Rule, &e.Host, &e.Status, &e.Code, &e.Execution, &e.Step, &e.Line)
 }
 
 // DropEntries implements [audit.Index].

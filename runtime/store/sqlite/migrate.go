@@ -109,7 +109,7 @@ func (db *DB) version(ctx context.Context, newest int) (int, error) {
 // sound checks the tables that cannot be rebuilt. The index of the trail can,
 // and is too large to be checked at every start.
 func (db *DB) sound(ctx context.Context) error {
-	for _, table := range []string{"vault", "tenant_keys", "secrets", "tokens", "approvals", "changes", "limits", "pins", "votes", "grants"} {
+	for _, table := range []string{"vault", "tenant_keys", "secrets", "tokens", "approvals", "changes", "limits", "pins", "votes", "grants", "executions"} {
 		found, err := collect(ctx, db, "check", "PRAGMA quick_check("+table+")", nil, func(row scanner) (string, error) {
 			var line string
 			return line, row.Scan(&line)

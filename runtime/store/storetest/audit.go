@@ -13,7 +13,7 @@ func anEntry(slot string, n int, kind string) audit.Entry {
 	return audit.Entry{
 		Slot: slot, Sequence: uint64(n), Kind: kind, Time: at(n), RequestID: fmt.Sprint("req_", n), Tenant: ours, Agent: "claude",
 		Principal: "token:tok_1", Surface: runtime.SurfaceProxy, Action: "github.merge", Effect: "allow", Rule: "r",
-		Host: "api.github.com:443", Line: fmt.Appendf(nil, `{"seq":%d,"text":"100%% é_"}`, n),
+		Host: "api.github.com:443", Execution: fmt.Sprint("exe_", n%2), Step: n, Line: fmt.Appendf(nil, `{"seq":%d,"text":"100%% é_"}`, n),
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package storetest proves that a store does what the stages demand of it:
-// every method of the Store interfaces of vault, identity, approval and limit and
-// of the Index of audit, their conflicts, the separation of tenants, and what
+// every method of the Store interfaces of vault, identity, approval, limit and
+// journal and of the Index of audit, their conflicts, the separation of tenants, and what
 // happens when many ask at once. All stores pass the same suite.
 //
 // It is imported by tests only. Start reading at [Run].
@@ -19,6 +19,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/identity"
 	"github.com/kimbap-run/kimbap/runtime/limit"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
@@ -29,6 +30,7 @@ type Store interface {
 	approval.Store
 	audit.Index
 	limit.Store
+	journal.Store
 	// Changes moves when a secret, a tenant key or a token changes.
 	Changes(ctx context.Context) (int64, error)
 }
@@ -65,6 +67,9 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"entries by query", queries},
 		{"limits", limits},
 		{"one limit of many takers", oneLimit},
+		{"executions", executions},
+		{"one of many claims", claims},
+		{"executions that expire", droppedExecutions},
 		{"changes", changes},
 		{"a caller who left", canceled},
 	} {

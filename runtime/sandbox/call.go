@@ -1,0 +1,317 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+)
+
+// maxDelay is the longest timer, in milliseconds.
+const maxDelay = 24 * 60 * 60 * 1000
+
+// call is one call of a script: what it asked, and how that stands. The exported
+// fields are what the journal keeps.
+type call struct {
+	Kind     frame.CallKind
+	Path     string `json:",omitempty"`
+	Args     string `json:",omitempty"`
+	Ref      runtime.Ref
+	Line     int              `json:",omitempty"`
+	Approval string           `json:",omitempty"` // the question it waits for, or waited for
+	Expires  time.Time        `json:",omitzero"`  // when that question does
+	Asked    string           `json:",omitempty"` // what is asked of the person
+	Value    string           `json:",omitempty"`
+	Error    *frame.ToolError `json:",omitempty"`
+	Now      int64            `json:",omitempty"` // the clock of the reply
+	Millis   int64            `json:",omitempty"`
+	Status   CallStatus       `json:",omitempty"`
+	Settled  int              `json:"-"` // its place in the order of replies, from 1; 0: none yet
+
+	Replied    bool `json:"-"` // to this worker
+	step       int
+	action     *runtime.Action // nil: there is none
+	idempotent bool
+	began      time.Time
+}
+
+// answered is the end of a call's work outside of the session's goroutine.
+type answered struct {
+	step   int
+	answer Answer
+}
+
+// called takes one call of the worker.
+func (s *session) called(m *frame.Call) *frame.Failure {
+	if m.Seq < 1 || m.Seq > len(s.calls)+1 || len(m.Args) > s.r.o.Limits.Argument {
+		return offProtocol()
+	}
+	if m.Seq <= len(s.calls) { // of a replay: it was recorded
+		c := s.calls[m.Seq-1]
+		if !s.past[m.Seq] || c.Kind != m.Kind || c.Path != m.Path || c.Args != m.Args {
+			return diverged(fmt.Sprintf("call %d is another one", m.Seq))
+		}
+		delete(s.past, m.Seq)
+		if c.Settled == 0 {
+			s.later = append(s.later, c)
+		}
+		s.feed()
+		return nil
+	}
+	if len(s.past) > 0 {
+		return diverged(fmt.Sprintf("call %d came before those that were recorded", m.Seq))
+	}
+	s.idle = false
+	if failure := s.room(m); failure != nil {
+		return failure
+	}
+	c := &call{Kind: m.Kind, Path: m.Path, Args: m.Args, Line: m.Line, step: m.Seq}
+	s.calls = append(s.calls, c)
+	s.diary.changed(c)
+	if len(s.order) > 0 || s.begun != nil {
+		s.later = append(s.later, c)
+		return nil
+	}
+	s.begin(c)
+	return nil
+}
+
+// room holds the worker to what it was told: calls in all, calls at once, bytes.
+func (s *session) room(m *frame.Call) *frame.Failure {
+	l, tools, atOnce := s.r.o.Limits, 0, 0
+	for _, c := range s.calls {
+		if c.Kind == frame.CallTool {
+			tools++
+		}
+		if c.Kind != frame.CallTimer && !c.Replied {
+			atOnce++
+		}
+	}
+	s.traffic += len(m.Args) + len(m.Path)
+	switch {
+	case m.Kind == frame.CallTool && tools >= l.Calls, m.Kind != frame.CallTimer && atOnce >= l.InFlight:
+		return offProtocol()
+	case len(s.calls) >= 20*l.Calls+1000:
+		return &frame.Failure{Kind: frame.KindCalls, Message: fmt.Sprintf("the script made %d calls and timers", len(s.calls))}
+	case s.traffic > l.Traffic:
+		return &frame.Failure{Kind: frame.KindCalls, Message: fmt.Sprintf("the arguments and answers of the script's calls are over %d MiB together", l.Traffic>>20)}
+	}
+	return nil
+}
+
+// release begins what had to wait, when nothing holds it back any more.
+func (s *session) release() {
+	if len(s.order) > 0 || s.begun != nil {
+		return
+	}
+	later := s.later
+	s.later = nil
+	for _, c := range later {
+		s.begin(c)
+	}
+}
+
+// begin does what a call asks for; its answer comes by s.answers.
+func (s *session) begin(c *call) {
+	c.began = time.Now()
+	switch c.Kind {
+	case frame.CallTool:
+		s.invoke(c)
+	case frame.CallSearch:
+		value, err := s.tools.search(c.Args, s.asks)
+		s.fly(c, func(context.Context) Answer { return Answer{Value: value, Err: err} })
+	case frame.CallDescribe:
+		value, err := s.tools.describe(c.Args, s.asks)
+		s.fly(c, func(context.Context) Answer { return Answer{Value: value, Err: err} })
+	case frame.CallTimer:
+		s.fly(c, func(ctx context.Context) Answer { return sleep(ctx, c.Args) })
+	default:
+		s.fly(c, func(context.Context) Answer {
+			return Answer{Err: &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "there is no such kind of call"}}
+		})
+	}
+}
+
+// asks reports whether a person is asked before an action, as far as it is known.
+func (s *session) asks(a *runtime.Action) bool {
+	return s.r.o.Asks != nil && s.r.o.Asks(&s.who, a)
+}
+
+// sleep waits so many milliseconds.
+func sleep(ctx context.Context, millis string) Answer {
+	var ms float64
+	if json.Unmarshal([]byte(millis), &ms) != nil {
+		ms = 0
+	}
+	timer := time.NewTimer(time.Duration(min(max(ms, 0), maxDelay) * float64(time.Millisecond)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return Answer{}
+}
+
+// fly does work outside of the session's goroutine.
+func (s *session) fly(c *call, work func(ctx context.Context) Answer) {
+	ctx, cancel := context.WithCancel(s.live)
+	s.flying[c.step] = cancel
+	to := s.answers
+	go func() { to <- answered{c.step, work(ctx)} }()
+}
+
+// invoke makes the call of a tool. Where its question was asked before, nothing
+// is sent unless a person said yes.
+func (s *session) invoke(c *call) {
+	inv := Invocation{
+		Caller: s.caller, Execution: s.id, Step: c.step, MaxAnswer: s.r.o.Limits.Result,
+	}
+	s.aim(c, &inv)
+	approval, who := c.Approval, s.who
+	s.fly(c, func(ctx context.Context) Answer {
+		if approval != "" {
+			open, err := s.r.o.Approval(ctx, who, approval, false)
+			if err != nil {
+				return Answer{Err: runtime.AsError(err)}
+			}
+			if open {
+				return Answer{Err: &runtime.Error{Code: runtime.CodeApprovalPending, ApprovalID: approval, Msg: c.Asked}, Expires: c.Expires}
+			}
+		}
+		return s.r.o.Invoke(ctx, inv)
+	})
+}
+
+// aim finds the action of a call and reads its arguments; what is wrong with
+// either is a refusal, which is recorded like any other request.
+func (s *session) aim(c *call, inv *Invocation) {
+	action, unknown := s.tools.find(c.Path)
+	if unknown != nil {
+		inv.Ref, inv.Refusal = runtime.Ref(clip(c.Path)), unknown
+		c.Ref = inv.Ref
+		return
+	}
+	c.action, c.Ref, c.idempotent = action, action.Ref, action.Idempotent
+	inv.Ref, inv.Action = action.Ref, action
+	if !s.tools.allowed(action.Ref) {
+		inv.Refusal = notAllowed(action.Ref, s.tools.allow)
+		return
+	}
+	decoder := json.NewDecoder(bytes.NewReader([]byte(c.Args)))
+	decoder.UseNumber()
+	if c.Args == "" || c.Args == "null" {
+		inv.Args = runtime.Args{}
+	} else if err := decoder.Decode(&inv.Args); err != nil {
+		inv.Refusal = &runtime.Error{
+			Code: runtime.CodeInvalidInput, Stage: runtime.StageResolve,
+			Msg:  fmt.Sprintf("a tool takes one object of arguments, and %s got something else", action.Ref),
+			Hint: fmt.Sprintf("write tools.%s({name: value})", toolPath(action)),
+		}
+	}
+}
+
+func clip(text string) string {
+	if len(text) > 200 {
+		return text[:200]
+	}
+	return text
+}
+
+// drop takes note of the end of a call that nobody waits for any more.
+func (s *session) drop(a answered) {
+	if cancel := s.flying[a.step]; cancel != nil {
+		cancel()
+		delete(s.flying, a.step)
+	}
+	c := s.calls[a.step-1]
+	if !c.Replied && c.Status == "" && c.Kind == frame.CallTool {
+		c.Status, c.Millis = CallCanceled, time.Since(c.began).Milliseconds()
+	}
+}
+
+// settle takes the answer of a call: it is held for a person, or replied to the
+// worker.
+func (s *session) settle(a answered) *frame.Done {
+	s.flying[a.step]()
+	delete(s.flying, a.step)
+	c := s.calls[a.step-1]
+	c.Millis += time.Since(c.began).Milliseconds()
+	if e := a.answer.Err; e != nil && e.Code == runtime.CodeApprovalPending && e.ApprovalID != "" {
+		c.Approval, c.Expires, c.Status = e.ApprovalID, a.answer.Expires, CallPending
+		c.Asked = fmt.Sprintf("%s needs a person's approval", c.Ref)
+		if e.Rule != "" {
+			c.Asked += fmt.Sprintf(" (rule %s)", e.Rule)
+		}
+		s.diary.changed(c)
+		return nil
+	}
+	s.result(c, &a.answer)
+	s.traffic += len(c.Value)
+	c.Now = max(s.r.o.Clock().UnixMilli(), s.now)
+	s.diary.settled++
+	c.Settled = s.diary.settled
+	s.diary.changed(c)
+	if c.Kind == frame.CallTool && !c.idempotent {
+		s.note() // what cannot be done again is written down at once
+	}
+	s.reply(c)
+	return nil
+}
+
+// result makes of an answer what the script may know of it.
+func (s *session) result(c *call, a *Answer) {
+	c.Status, c.Value = CallOK, a.Value
+	err := a.Err
+	if err == nil && len(a.Value) > s.r.o.Limits.Result {
+		err = &runtime.Error{
+			Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge,
+			Msg: fmt.Sprintf("the answer has %d bytes, and a script takes %d at most: ask for less", len(a.Value), s.r.o.Limits.Result),
+		}
+	}
+	if err == nil {
+		return
+	}
+	c.Status, c.Value = CallFailed, ""
+	c.Error = &frame.ToolError{
+		Tool: string(c.Ref), Code: string(err.Code), Message: err.Msg, Status: a.Status, Retryable: retryable(err, a.Status),
+	}
+	if c.Error.Tool == "" {
+		c.Error.Tool = c.Path
+	}
+	if err.Hint != "" {
+		c.Error.Message += "; " + err.Hint
+	}
+}
+
+// retryable reports whether the same call may go well a little later.
+func retryable(e *runtime.Error, status int) bool {
+	switch e.Code {
+	case runtime.CodeRateLimited, runtime.CodeTimeout, runtime.CodeStorageBusy, runtime.CodeAuditUnavailable, runtime.CodeVaultLocked:
+		return true
+	case runtime.CodeUpstream:
+		return status == 0 && e.Reason == runtime.ReasonUpstreamUnavailable || status == 429 || status >= 502 && status <= 504
+	}
+	return false
+}
+
+// reply sends a call's answer to the worker.
+func (s *session) reply(c *call) {
+	s.idle, c.Replied = false, true
+	s.now = max(s.now, c.Now)
+	s.post(&frame.ToWorker{Reply: &frame.Reply{Seq: c.step, Now: s.now, Value: c.Value, Error: c.Error}})
+}
+
+// feed replies what was recorded, in the order in which it was answered then, as
+// far as the script has asked for it.
+func (s *session) feed() {
+	for len(s.order) > 0 && !s.past[s.order[0]] {
+		c := s.calls[s.order[0]-1]
+		s.order = s.order[1:]
+		s.reply(c)
+	}
+	s.release()
+}

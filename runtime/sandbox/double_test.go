@@ -1,0 +1,402 @@
+package sandbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/sandbox"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
+)
+
+// machine is a worker without a process: a program in Go that speaks the frames.
+// Like the real one it takes one reply at a time, and says Idle when it waits.
+type machine struct {
+	in      chan *frame.ToWorker
+	out     chan *frame.ToHost
+	gone    chan struct{}
+	kill    sync.Once
+	seq     int
+	replied map[int]*frame.Reply
+	now     int64
+	seed    uint64
+}
+
+// program is what a script does.
+type program func(m *machine) any
+
+var errGone = errors.New("the machine is gone")
+
+// start runs a program for whatever source it is given.
+func start(p program) *machine {
+	m := &machine{
+		in: make(chan *frame.ToWorker, 100), out: make(chan *frame.ToHost), gone: make(chan struct{}), replied: map[int]*frame.Reply{},
+	}
+	go func() {
+		defer func() {
+			if r := recover(); r != nil && r != any(errGone) {
+				panic(r)
+			}
+		}()
+		if check := m.next(); check.Check.Source == "import x" {
+			m.say(&frame.ToHost{Checked: &frame.Checked{Refusals: []frame.Refusal{{Line: 1, Column: 1, Message: "Import declarations are not allowed in sandboxed code"}}}})
+			return
+		}
+		m.say(&frame.ToHost{Checked: &frame.Checked{Tools: []string{"notes.getNote"}}})
+		run := m.next().Run
+		m.now, m.seed = run.Now, run.Seed
+		done := &frame.Done{}
+		switch v := p(m).(type) {
+		case *frame.Failure:
+			done.Failure = v
+		case nil:
+		default:
+			text, _ := json.Marshal(v)
+			done.Value = string(text)
+		}
+		for seq := 1; seq <= m.seq; seq++ {
+			if m.replied[seq] == nil {
+				done.Unawaited = append(done.Unawaited, seq)
+			}
+		}
+		m.say(&frame.ToHost{Done: done})
+	}()
+	return m
+}
+
+func (m *machine) next() *frame.ToWorker {
+	select {
+	case got := <-m.in:
+		return got
+	case <-m.gone:
+		panic(errGone)
+	}
+}
+
+func (m *machine) say(what *frame.ToHost) {
+	select {
+	case m.out <- what:
+	case <-m.gone:
+		panic(errGone)
+	}
+}
+
+// call asks and goes on.
+func (m *machine) call(path, args string) int {
+	m.seq++
+	m.say(&frame.ToHost{Call: &frame.Call{Seq: m.seq, Kind: frame.CallTool, Path: path, Args: args, Line: 1}})
+	return m.seq
+}
+
+func (m *machine) timer(ms int) int {
+	m.seq++
+	m.say(&frame.ToHost{Call: &frame.Call{Seq: m.seq, Kind: frame.CallTimer, Args: fmt.Sprint(ms)}})
+	return m.seq
+}
+
+// first waits for the first reply to one of these calls.
+func (m *machine) first(seqs ...int) (int, *frame.Reply) {
+	for {
+		for _, seq := range seqs {
+			if r := m.replied[seq]; r != nil {
+				return seq, r
+			}
+		}
+		var got *frame.ToWorker
+		select {
+		case got = <-m.in:
+		default:
+			idle := &frame.Idle{}
+			for seq := 1; seq <= m.seq; seq++ {
+				if m.replied[seq] == nil {
+					idle.Waiting = append(idle.Waiting, seq)
+				}
+			}
+			m.say(&frame.ToHost{Idle: idle})
+			got = m.next()
+		}
+		m.now = got.Reply.Now
+		m.replied[got.Reply.Seq] = got.Reply
+	}
+}
+
+// await waits for one call and returns its value or its error as text.
+func (m *machine) await(seq int) string {
+	_, r := m.first(seq)
+	if r.Error != nil {
+		return r.Error.Code + ": " + r.Error.Message
+	}
+	return r.Value
+}
+
+// do is a call that is awaited.
+func (m *machine) do(path, args string) string { return m.await(m.call(path, args)) }
+
+func (m *machine) log(text string) {
+	m.say(&frame.ToHost{Log: &frame.Log{Level: "log", Message: text}})
+}
+
+func (m *machine) Send(what *frame.ToWorker) error {
+	select {
+	case m.in <- what:
+		return nil
+	case <-m.gone:
+		return errGone
+	}
+}
+
+func (m *machine) Recv() (*frame.ToHost, error) {
+	select {
+	case got := <-m.out:
+		return got, nil
+	case <-m.gone:
+		return nil, errGone
+	}
+}
+
+func (m *machine) Kill() { m.kill.Do(func() { close(m.gone) }) }
+
+func (m *machine) Ended() frame.Failure {
+	return frame.Failure{Kind: frame.KindMemory, Message: "the script wanted more than 96 MiB"}
+}
+
+// bench is a runner over doubles: programs for scripts, and actions in memory.
+type bench struct {
+	t       *testing.T
+	runner  *sandbox.Runner
+	o       sandbox.Options
+	program program
+	store   *memory
+	clock   time.Time
+
+	mu        sync.Mutex
+	made      []string // invocations that had an effect
+	asked     map[string]string
+	decisions map[string]error // of questions; absent: open
+	changed   chan struct{}
+	events    []sandbox.Event
+	begun     map[string][]sandbox.Begun
+	invoke    func(ctx context.Context, call sandbox.Invocation) sandbox.Answer // instead of the usual
+}
+
+func newBench(t *testing.T, p program) *bench {
+	b := &bench{
+		t: t, program: p, store: &memory{rows: map[string]journal.Execution{}, calls: map[string]map[int]journal.Call{}},
+		asked: map[string]string{}, decisions: map[string]error{}, changed: make(chan struct{}), begun: map[string][]sandbox.Begun{},
+		clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	}
+	b.o = sandbox.Options{
+		Start:    func(context.Context, sandbox.Limits) (sandbox.Worker, error) { return start(b.program), nil },
+		Identify: b.identify, Catalog: func() sandbox.Catalog { return notes() }, Invoke: b.answer, Approval: b.approval,
+		Record: b.record, Begun: b.begunOf, Store: b.store, Sealer: b.store, Clock: func() time.Time { return b.clock },
+		NewID: func() string { return runtime.NewID("exe", time.Now()) }, Process: "1:a", Alive: func(h string) bool { return h == "1:a" },
+	}
+	b.restart("1:a")
+	return b
+}
+
+// restart is another process over the same store.
+func (b *bench) restart(process string) {
+	b.t.Helper()
+	o := b.o
+	o.Process, o.Alive = process, func(h string) bool { return h == process }
+	runner, err := sandbox.New(o)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.runner = runner
+	b.t.Cleanup(runner.Dispose)
+}
+
+func (b *bench) execute(s sandbox.Script) sandbox.Result {
+	b.t.Helper()
+	s.Caller.Token = runtime.NewSecret("me")
+	result, err := b.runner.Execute(b.t.Context(), s)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return result
+}
+
+func (b *bench) resume(id string, wait time.Duration) sandbox.Result {
+	b.t.Helper()
+	result, err := b.runner.Resume(b.t.Context(), sandbox.Resumption{ID: id, Caller: runtime.Caller{Token: runtime.NewSecret("me")}, Wait: wait})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return result
+}
+
+func (b *bench) identify(_ context.Context, caller runtime.Caller) (runtime.Principal, error) {
+	if caller.Token.Empty() {
+		return runtime.Principal{}, &runtime.Error{Code: runtime.CodeUnauthenticated, Msg: "who are you?"}
+	}
+	return runtime.Principal{ID: "token:" + caller.Token.Reveal(), Kind: runtime.KindAgent, Tenant: runtime.DefaultTenant, Scopes: []runtime.Scope{"notes.*"}}, nil
+}
+
+// answer has the effect, unless a person must be asked.
+func (b *bench) answer(ctx context.Context, call sandbox.Invocation) sandbox.Answer {
+	if b.invoke != nil {
+		return b.invoke(ctx, call)
+	}
+	if call.Refusal != nil {
+		return sandbox.Answer{Err: call.Refusal}
+	}
+	args, _ := json.Marshal(call.Args)
+	what := string(call.Ref) + string(args)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if call.Action.Risk == runtime.RiskHigh {
+		id, open := b.asked[what]
+		if !open {
+			id = fmt.Sprint("apr_", len(b.asked)+1)
+			b.asked[what] = id
+		}
+		if _, decided := b.decisions[id]; !decided {
+			return sandbox.Answer{
+				Err:     &runtime.Error{Code: runtime.CodeApprovalPending, ApprovalID: id, Rule: "ask", Msg: "a person must decide"},
+				Expires: b.clock.Add(time.Hour),
+			}
+		}
+		delete(b.asked, what) // a yes is used once
+	}
+	b.made = append(b.made, what)
+	return sandbox.Answer{Value: `{"did":` + string(args) + `}`, Status: 200}
+}
+
+func (b *bench) approval(ctx context.Context, _ runtime.Principal, id string, wait bool) (bool, error) {
+	for {
+		b.mu.Lock()
+		err, decided := b.decisions[id]
+		changed := b.changed
+		b.mu.Unlock()
+		if decided || !wait {
+			return !decided, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return true, ctx.Err()
+		}
+	}
+}
+
+// decide is a person.
+func (b *bench) decide(id string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.decisions[id] = err
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+func (b *bench) record(_ context.Context, e sandbox.Event) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.events = append(b.events, e)
+	return nil
+}
+
+func (b *bench) begunOf(_ context.Context, _ runtime.Tenant, id string) ([]sandbox.Begun, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.begun[id], nil
+}
+
+// effects are the invocations so far.
+func (b *bench) effects() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.made)
+}
+
+func notes() sandbox.Catalog {
+	action := func(name string, risk runtime.Risk, idempotent bool, params ...runtime.Param) *runtime.Action {
+		return &runtime.Action{
+			Ref: runtime.Ref("notes." + name), Service: "notes", Name: name, Description: "Do " + name, Risk: risk, Idempotent: idempotent, Params: params,
+		}
+	}
+	return sandbox.Catalog{
+		Services: []sandbox.Service{{Name: "notes", Aliases: []string{"n"}, Description: "Notes, for tests", Actions: []*runtime.Action{
+			action("get-note", runtime.RiskLow, true, runtime.Param{Name: "id", Type: runtime.TypeInteger, Required: true, Description: "which */ one"}),
+			action("create-note", runtime.RiskMedium, false, runtime.Param{Name: "text", Type: runtime.TypeString}),
+			action("delete-note", runtime.RiskHigh, true, runtime.Param{Name: "id", Type: runtime.TypeInteger, Required: true}),
+			action("send-note", runtime.RiskHigh, false),
+		}}, {Name: "other", Actions: []*runtime.Action{{Ref: "other.get-note", Service: "other", Name: "get-note", Risk: runtime.RiskLow}}}},
+		Suggest: func(string) []string { return []string{"notes.get-note", "other.get-note"} },
+	}
+}
+
+// memory is a journal and a sealer: what it seals is not what was given, and
+// opens only as what it was sealed for.
+type memory struct {
+	mu    sync.Mutex
+	rows  map[string]journal.Execution
+	calls map[string]map[int]journal.Call
+}
+
+func (m *memory) WriteExecution(_ context.Context, e journal.Execution, calls []journal.Call) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if old, found := m.rows[e.ID]; found && (old.Holder != e.Holder || old.State == journal.Ended) {
+		return false, nil
+	}
+	m.rows[e.ID] = e
+	if m.calls[e.ID] == nil {
+		m.calls[e.ID] = map[int]journal.Call{}
+	}
+	for _, c := range calls {
+		m.calls[e.ID][c.Step] = c
+	}
+	return true, nil
+}
+
+func (m *memory) Execution(_ context.Context, tenant runtime.Tenant, id string) (journal.Execution, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, found := m.rows[id]
+	return e, found && e.Tenant == tenant, nil
+}
+
+func (m *memory) ExecutionCalls(_ context.Context, _ runtime.Tenant, id string) ([]journal.Call, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []journal.Call
+	for step := 1; step <= len(m.calls[id]); step++ {
+		out = append(out, m.calls[id][step])
+	}
+	return out, nil
+}
+
+func (m *memory) ClaimExecution(_ context.Context, _ runtime.Tenant, id string, state journal.State, from, to string) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.rows[id]
+	if e.State != state || e.Holder != from {
+		return false, nil
+	}
+	e.State, e.Holder = journal.Running, to
+	m.rows[id] = e
+	return true, nil
+}
+
+func (m *memory) DropExecutions(context.Context, time.Time) error { return nil }
+
+func (m *memory) SealFor(_ context.Context, tenant runtime.Tenant, purpose string, plain, aad []byte) ([]byte, error) {
+	return json.Marshal([]string{string(tenant), purpose, string(aad), string(plain)})
+}
+
+func (m *memory) OpenFor(_ context.Context, tenant runtime.Tenant, purpose string, sealed, aad []byte) ([]byte, error) {
+	var parts []string
+	if err := json.Unmarshal(sealed, &parts); err != nil || !slices.Equal(parts[:3], []string{string(tenant), purpose, string(aad)}) {
+		return nil, errors.New("not what was sealed")
+	}
+	return []byte(parts[3]), nil
+}

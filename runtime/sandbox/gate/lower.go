@@ -1,0 +1,97 @@
+package gate
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/dop251/goja/ast"
+	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+)
+
+// lower rewrites code that goja cannot parse, TypeScript or newer syntax, to what it
+// can, and parses that. Declarations of imports stay (verbatimModuleSyntax), so that
+// they are seen and refused.
+func lower(u user, open, end string) (*tree, []frame.Refusal) {
+	wrapped := open + u.code() + end
+	t := &tree{lowered: true, places: places{user: u, prefix: len(open), lines: linesOf(wrapped)}}
+	out := api.Transform(wrapped, api.TransformOptions{
+		Loader: api.LoaderTS, Target: api.ES2022, Sourcemap: api.SourceMapExternal, SourcesContent: api.SourcesContentExclude,
+		Sourcefile: FileName, LogLevel: api.LogLevelSilent, LegalComments: api.LegalCommentsNone,
+		Supported:   map[string]bool{"for-await": false, "async-generator": false},
+		TsconfigRaw: `{"compilerOptions":{"verbatimModuleSyntax":true,"useDefineForClassFields":true}}`,
+	})
+	if len(out.Errors) > 0 {
+		return nil, t.errors(out.Errors)
+	}
+	t.places.parsed = string(out.Code)
+	var m struct {
+		Mappings string `json:"mappings"`
+	}
+	if err := json.Unmarshal(out.Map, &m); err != nil {
+		return nil, []frame.Refusal{t.places.refuse(0, "The code cannot be rewritten")}
+	}
+	t.places.moved = readMapping(m.Mappings)
+	program, err := read(t.places.parsed)
+	if err != nil {
+		return nil, t.syntax(err)
+	}
+	if t.program = program; !t.adopt() {
+		return nil, []frame.Refusal{t.places.refuse(0, "The code ends the function that holds it")}
+	}
+	return t, nil
+}
+
+// errors are what esbuild said.
+func (t *tree) errors(list []api.Message) []frame.Refusal {
+	var found []frame.Refusal
+	for _, m := range list {
+		line, column := 1, 1
+		if m.Location != nil {
+			// Here a column counts bytes, from zero, of the text in its wrapper.
+			line, column = t.places.inSource(t.places.lines.offset(m.Location.Line, m.Location.Column+1))
+		}
+		found = append(found, frame.Refusal{Line: max(line, 1), Column: max(column, 1), Message: m.Text})
+	}
+	return found
+}
+
+// adopt moves the helpers that esbuild puts before the code into the function that is
+// the script, so that the program is exactly that function. It is false for any
+// other shape.
+func (t *tree) adopt() bool {
+	body := t.program.Body
+	if len(body) == 0 {
+		return false
+	}
+	last := len(body) - 1
+	t.script = wrapper(body[last:])
+	if t.script == nil {
+		return false
+	}
+	for _, s := range body[:last] {
+		if !isHelper(s) {
+			return false
+		}
+	}
+	t.returnLast()
+	t.script.Body.List = append(body[:last:last], t.script.Body.List...)
+	t.script.DeclarationList = append(t.program.DeclarationList, t.script.DeclarationList...)
+	t.program.Body, t.program.DeclarationList = body[last:], nil
+	return true
+}
+
+// isHelper reports whether a statement declares nothing but helpers of esbuild.
+func isHelper(s ast.Statement) bool {
+	v, ok := s.(*ast.VariableStatement)
+	if !ok {
+		return false
+	}
+	for _, b := range v.List {
+		if name, ok := b.Target.(*ast.Identifier); !ok || !strings.HasPrefix(name.Name.String(), "__") {
+			return false
+		}
+	}
+	return true
+}

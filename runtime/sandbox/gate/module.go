@@ -1,0 +1,90 @@
+package gate
+
+import (
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+)
+
+// The sentences of refusals all end alike.
+const notAllowed = " not allowed in sandboxed code"
+
+// moduleWords refuses module syntax in code that goja cannot parse. It goes by tokens, so
+// that code which is TypeScript as well is refused for what it is, and nothing that
+// rewrites the code gets to drop an import that is not used.
+func moduleWords(u user, tokens []token) []frame.Refusal {
+	code := u.code()
+	at := func(i int) string {
+		if i < 0 || i >= len(tokens) {
+			return ""
+		}
+		return code[tokens[i].start:tokens[i].end]
+	}
+	var found []frame.Refusal
+	for i, t := range tokens {
+		name, before, after := at(i), at(i-1), at(i+1)
+		if t.kind != word || before == "." || before == "?." || strings.ContainsAny(after, ":=;") {
+			continue
+		}
+		method := after == "(" && at(tokens[i+1].match+1) == "{"
+		message := ""
+		switch {
+		case method:
+		case name == "import" && after == "(":
+			message = "Dynamic import() is" + notAllowed
+		case name == "import" && after == ".":
+			message = "import.meta is" + notAllowed
+		case name == "import":
+			message = "Import declarations are" + notAllowed
+		case name == "export" && after != "(":
+			message = "Export declarations are" + notAllowed
+		}
+		if message != "" {
+			found = append(found, u.refuse(t.start, message))
+		}
+	}
+	return found
+}
+
+// expressions refuses, in code that goja cannot parse, the regular expressions that
+// the engine cannot run right: a rewriting could hide them in a text.
+func expressions(u user, tokens []token) []frame.Refusal {
+	var found []frame.Refusal
+	for _, t := range tokens {
+		if t.kind != regex {
+			continue
+		}
+		literal := u.code()[t.start:t.end]
+		end := strings.LastIndexByte(literal, '/')
+		if message := BadRegex(literal[1:end], literal[end+1:]); message != "" {
+			found = append(found, u.refuse(t.start, message))
+		}
+	}
+	return found
+}
+
+// BadRegex says why the engine cannot run a regular expression right, or nothing.
+func BadRegex(pattern, flags string) string {
+	switch {
+	case strings.Contains(flags, "v"):
+		return "The flag v of a regular expression is not available here"
+	case strings.Contains(flags, "d"):
+		return "The flag d of a regular expression is not available here"
+	case hasProperty(pattern):
+		return `The class \p{…} of a regular expression is not available here: list the characters, as in [a-zà-ÿ]`
+	}
+	return ""
+}
+
+// hasProperty reports whether a pattern has \p{ or \P{ that is not escaped.
+func hasProperty(pattern string) bool {
+	for i := 0; i+2 < len(pattern); i++ {
+		if pattern[i] != '\\' {
+			continue
+		}
+		if i++; pattern[i]|0x20 == 'p' && pattern[i+1] == '{' {
+			return true
+		}
+	}
+	return false
+}

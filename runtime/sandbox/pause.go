@@ -1,0 +1,292 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
+)
+
+// pause writes down that the script waits for people, and waits for them too. It
+// returns again when the script can go on, else what the caller is told.
+func (s *session) pause(ctx context.Context, wait time.Duration) (result Result, again bool, err error) {
+	result = s.paused()
+	// The record comes first: with it, all that was held back is durable as such.
+	event := Event{Kind: "exec.pause", Principal: &s.who, Execution: s.id, Fields: map[string]string{"approval": result.Paused.ApprovalID}}
+	err = s.r.o.Record(context.WithoutCancel(ctx), event)
+	if err == nil {
+		err = s.conclude(ctx, journal.Paused, result, s.latest().Add(s.r.o.Keep))
+	}
+	if err != nil {
+		s.kill()
+		return Result{}, false, err
+	}
+	s.leave()
+	return s.await(ctx, wait)
+}
+
+// await waits for a person's decision on any of the held calls. Meanwhile the
+// worker lives for the grace time only.
+func (s *session) await(ctx context.Context, wait time.Duration) (Result, bool, error) {
+	decided, err := s.decision(ctx, wait)
+	if err != nil || !decided {
+		return s.paused(), false, err
+	}
+	if err := s.turn(ctx); err != nil {
+		return Result{}, false, err
+	}
+	if err := s.goOn(ctx, journal.Paused); err != nil {
+		return Result{}, false, err
+	}
+	if s.worker != nil {
+		s.later = s.waiting()
+		s.idle = true
+		s.release()
+		return Result{}, true, nil
+	}
+	if failure, err := s.broken(ctx); err != nil || failure != nil {
+		if failure != nil {
+			return s.ended(ctx, failure)
+		}
+		return Result{}, false, err
+	}
+	failure, err := s.rewind(ctx)
+	if err != nil {
+		return Result{}, false, err
+	}
+	if failure != nil {
+		return s.ended(ctx, failure)
+	}
+	run := &frame.Run{Now: s.source.Now, Seed: s.source.Seed, Limits: s.r.o.Limits.frame()}
+	s.post(&frame.ToWorker{Run: run})
+	return Result{}, true, nil
+}
+
+// ended finishes from within a pause.
+func (s *session) ended(ctx context.Context, failure *frame.Failure) (Result, bool, error) {
+	result, err := s.finish(ctx, &frame.Done{Failure: failure})
+	return result, false, err
+}
+
+// decision waits until one of the questions is no longer open; false when all
+// still are.
+func (s *session) decision(ctx context.Context, wait time.Duration) (bool, error) {
+	held := s.waiting()
+	for _, c := range held {
+		open, err := s.r.o.Approval(ctx, s.who, c.Approval, false)
+		if err != nil && !verdict(err) {
+			return false, err
+		}
+		if !open || err != nil {
+			return true, nil
+		}
+	}
+	if wait <= 0 {
+		return false, nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	answers := make(chan error, len(held))
+	for _, c := range held {
+		go func() {
+			_, err := s.r.o.Approval(waiting, s.who, c.Approval, true)
+			answers <- err
+		}()
+	}
+	dying := time.After(s.r.o.Grace)
+	for {
+		select {
+		case err := <-answers:
+			if waiting.Err() != nil {
+				return false, nil
+			}
+			if err != nil && !verdict(err) {
+				return false, err
+			}
+			return true, nil
+		case <-dying:
+			s.kill()
+		}
+	}
+}
+
+// verdict reports whether an error is a person's decision, or that none came.
+func verdict(err error) bool {
+	code := runtime.CodeOf(err)
+	return code == runtime.CodeApprovalRejected || code == runtime.CodeApprovalExpired
+}
+
+// goOn claims the execution for this process, from the state that it is in.
+func (s *session) goOn(ctx context.Context, from journal.State) error {
+	ok, err := s.r.o.Store.ClaimExecution(ctx, s.row.Tenant, s.id, from, s.row.Holder, s.r.o.Process)
+	if err == nil && !ok {
+		err = taken(s.id)
+	}
+	if err != nil {
+		s.kill()
+		return err
+	}
+	s.row.State, s.row.Holder = journal.Running, s.r.o.Process
+	event := Event{Kind: "exec.resume", Principal: &s.who, Execution: s.id, Fields: map[string]string{"from": string(from)}}
+	return s.r.o.Record(context.WithoutCancel(ctx), event)
+}
+
+// waiting are the calls that wait for a person.
+func (s *session) waiting() []*call {
+	var out []*call
+	for _, c := range s.calls {
+		if c.Settled == 0 && c.Approval != "" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// latest is when the last of the open questions expires.
+func (s *session) latest() time.Time {
+	at := s.r.o.Clock()
+	for _, c := range s.waiting() {
+		if c.Expires.After(at) {
+			at = c.Expires
+		}
+	}
+	return at
+}
+
+// paused is what the caller is told of a script that waits: of its first question.
+func (s *session) paused() Result {
+	result := s.so()
+	if held := s.waiting(); len(held) > 0 {
+		c := held[0]
+		result.Paused = &Paused{
+			ExecutionID: s.id, ToolPath: string(c.Ref), Message: c.Asked, Args: json.RawMessage(c.Args),
+			ApprovalID: c.Approval, ExpiresAt: c.Expires.UTC(),
+		}
+		if len(held) > 1 {
+			result.Paused.Message += fmt.Sprintf("; %d calls wait in all", len(held))
+		}
+	}
+	return result
+}
+
+// so is what can be told of the execution as it stands.
+func (s *session) so() Result {
+	result := Result{ExecutionID: s.id, Calls: []CallResult{}, Logs: s.logs}
+	for _, c := range s.calls {
+		if c.Kind != frame.CallTool {
+			continue
+		}
+		one := CallResult{Path: string(c.Ref), Millis: c.Millis, Status: c.Status, Args: json.RawMessage(c.Args)}
+		if one.Path == "" {
+			one.Path = c.Path
+		}
+		if len(one.Args) == 0 || !json.Valid(one.Args) {
+			one.Args = json.RawMessage("{}")
+		}
+		if one.Status == "" {
+			one.Status = CallCanceled
+		}
+		if c.Error != nil {
+			one.Error = c.Error.Code + ": " + c.Error.Message
+		}
+		result.Calls = append(result.Calls, one)
+	}
+	return result
+}
+
+// rejected ends a script that the gate refuses.
+func (s *session) rejected(ctx context.Context, refusals []frame.Refusal) (Result, error) {
+	result := Result{
+		ExecutionID: s.id, Kind: frame.KindRejected, Error: refusalText(refusals), Calls: []CallResult{}, Refusals: refusals,
+	}
+	return s.conclusion(ctx, result)
+}
+
+// finish ends the execution: what is under way is cut off, and how it ended is
+// written down.
+func (s *session) finish(ctx context.Context, done *frame.Done) (Result, error) {
+	s.kill()
+	for _, c := range s.calls {
+		if c.Kind == frame.CallTool && !c.Replied && (c.Status == CallPending || c.Status == "") {
+			c.Status = CallCanceled
+		}
+	}
+	result := s.so()
+	if names := s.abandoned(); len(names) > 0 && done.Failure == nil {
+		text := fmt.Sprintf("%d calls were not awaited and were cut off: %s", len(names), join(names))
+		if len(names) == 1 {
+			text = "1 call was not awaited and was cut off: " + names[0]
+		}
+		result.Logs = append(result.Logs, frame.Log{Level: "warn", Message: text})
+	}
+	switch failure := done.Failure; {
+	case failure != nil:
+		result.Kind, result.Error, result.Failure = failure.Kind, failureText(failure), failure
+	case done.Value != "" && !json.Valid([]byte(done.Value)):
+		failure := offProtocol()
+		result.Kind, result.Error, result.Failure = failure.Kind, failureText(failure), failure
+	default:
+		result.Success = true
+		if done.Value != "" {
+			result.Value = json.RawMessage(done.Value)
+		}
+	}
+	return s.conclusion(ctx, result)
+}
+
+// abandoned are the tools whose calls the script did not wait for.
+func (s *session) abandoned() []string {
+	var out []string
+	for _, c := range s.calls {
+		if c.Kind == frame.CallTool && c.Status == CallCanceled {
+			out = append(out, string(c.Ref))
+		}
+	}
+	return out
+}
+
+func join(names []string) string {
+	const most = 5
+	text := ""
+	for i, name := range names[:min(len(names), most)] {
+		if i > 0 {
+			text += ", "
+		}
+		text += name
+	}
+	if len(names) > most {
+		text += ", …"
+	}
+	return text
+}
+
+// conclusion writes the last record and the last state.
+func (s *session) conclusion(ctx context.Context, result Result) (Result, error) {
+	s.kill()
+	if s.begun != nil {
+		if err := <-s.begun; err != nil {
+			return Result{}, err // the script made no call
+		}
+		s.begun = nil
+	}
+	how := "ok"
+	if !result.Success {
+		how = string(result.Kind)
+	}
+	event := Event{Kind: "exec.end", Principal: &s.who, Execution: s.id, Fields: map[string]string{
+		"result": how, "calls": strconv.Itoa(len(result.Calls)), "ran": (s.source.Timeout - s.left).Round(time.Millisecond).String(),
+	}}
+	recorded := make(chan struct{})
+	go func() {
+		defer close(recorded)
+		_ = s.r.o.Record(context.WithoutCancel(ctx), event) // the trail says itself that it fails, and refuses the next script
+	}()
+	_ = s.conclude(ctx, journal.Ended, result, s.r.o.Clock().Add(s.r.o.Keep)) // the result stands, also where it cannot be kept
+	<-recorded
+	return result, nil
+}

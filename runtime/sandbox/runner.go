@@ -1,0 +1,242 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
+)
+
+// maxSource is the longest source, in bytes.
+const maxSource = 64 << 10
+
+// Runner runs scripts. It is safe for concurrent use.
+type Runner struct {
+	o     Options
+	slots chan struct{} // one for each script that runs
+	room  chan struct{} // one for each that runs or waits
+
+	mu      sync.Mutex
+	held    map[string]*session // paused, their workers alive
+	swept   time.Time
+	stopped bool
+}
+
+// New checks the options; it starts nothing.
+func New(o Options) (*Runner, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	return &Runner{
+		o: o, slots: make(chan struct{}, o.Workers), room: make(chan struct{}, o.Workers+o.Queue), held: map[string]*session{},
+	}, nil
+}
+
+// Execute checks and runs a script. It returns when the script has ended, or
+// waits for a person for longer than [Script.Wait]. The error is an *Error for
+// what was never begun: an unknown caller, a trail that cannot be written, no room.
+func (r *Runner) Execute(ctx context.Context, script Script) (Result, error) {
+	who, err := r.o.Identify(ctx, script.Caller)
+	if err != nil {
+		return Result{}, err
+	}
+	if refused := sourceTooLong(script.Source); refused != nil {
+		return *refused, nil
+	}
+	s := r.newSession(who, script)
+	defer func() { s.leave() }()
+	if err := s.turn(ctx); err != nil {
+		return Result{}, err
+	}
+	r.sweep(ctx)
+	if err := s.launch(ctx); err != nil {
+		return Result{}, err
+	}
+	return r.follow(ctx, s, script.Wait)
+}
+
+// Check says what the gate says of a source, and what it would call. Nothing
+// of it runs.
+func (r *Runner) Check(ctx context.Context, script Script) (Manifest, error) {
+	who, err := r.o.Identify(ctx, script.Caller)
+	if err != nil {
+		return Manifest{}, err
+	}
+	if refused := sourceTooLong(script.Source); refused != nil {
+		return Manifest{Refusals: refused.Refusals, Tools: []string{}}, nil
+	}
+	s := r.newSession(who, script)
+	defer func() { s.kill(); s.leave() }()
+	if err := s.turn(ctx); err != nil {
+		return Manifest{}, err
+	}
+	if err := s.launch(ctx); err != nil {
+		return Manifest{}, err
+	}
+	checked, failure, err := s.check(ctx)
+	switch {
+	case err != nil:
+		return Manifest{}, err
+	case failure != nil:
+		return Manifest{}, &runtime.Error{Code: runtime.CodeScriptLimit, Msg: "the source could not be checked: " + failure.Message}
+	}
+	return Manifest{
+		Refusals: checked.Refusals, Tools: s.tools.manifest(checked.Tools), Dynamic: checked.Dynamic, TypeScript: checked.TypeScript,
+	}, nil
+}
+
+func sourceTooLong(source string) *Result {
+	if len(source) <= maxSource {
+		return nil
+	}
+	refusals := []frame.Refusal{{Line: 1, Column: 1, Message: fmt.Sprintf("The source has %d bytes; a script has at most %d", len(source), maxSource)}}
+	return &Result{Kind: frame.KindRejected, Error: refusalText(refusals), Calls: []CallResult{}, Refusals: refusals}
+}
+
+// follow runs a session until it ends or pauses for longer than wait; then its
+// worker is kept for a while, if there is room.
+func (r *Runner) follow(ctx context.Context, s *session, wait time.Duration) (Result, error) {
+	result, err := s.run(ctx, wait)
+	if result.Paused != nil && err == nil && r.keep(s) {
+		return result, nil
+	}
+	s.kill()
+	return result, err
+}
+
+// AvailableTools returns the tools that a caller may use, as scripts write them.
+func (r *Runner) AvailableTools(ctx context.Context, caller runtime.Caller) ([]string, error) {
+	who, err := r.o.Identify(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	t := tools{catalog: r.o.Catalog(), who: &who}
+	out := []string{}
+	for _, action := range t.available() {
+		out = append(out, toolPath(action))
+	}
+	return out, nil
+}
+
+// Dispose ends the workers of paused scripts; the scripts can be resumed. What
+// runs is ended by its own context.
+func (r *Runner) Dispose() {
+	r.mu.Lock()
+	held := r.held
+	r.held, r.stopped = map[string]*session{}, true
+	r.mu.Unlock()
+	for _, s := range held {
+		s.expiry.Stop()
+		s.kill()
+	}
+}
+
+// keep takes a paused session into the runner's care for the grace time.
+func (r *Runner) keep(s *session) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped || s.worker == nil || len(r.held) >= r.o.Held {
+		return false
+	}
+	r.held[s.id] = s
+	s.expiry = time.AfterFunc(r.o.Grace, func() {
+		if r.take(s.id) == s {
+			s.kill()
+		}
+	})
+	return true
+}
+
+// take hands a kept session over to the one who goes on with it; nil when there
+// is none.
+func (r *Runner) take(id string) *session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.held[id]
+	if s != nil {
+		delete(r.held, id)
+		s.expiry.Stop()
+	}
+	return s
+}
+
+// enter waits for a turn; too many that wait are refused.
+func (r *Runner) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case r.room <- struct{}{}:
+	default:
+		return nil, &runtime.Error{
+			Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests, RetryAfter: time.Second,
+			Msg: fmt.Sprintf("%d scripts run or wait for their turn already", cap(r.room)), Hint: "try again in a while",
+		}
+	}
+	select {
+	case r.slots <- struct{}{}:
+	case <-ctx.Done():
+		<-r.room
+		return nil, gone(ctx)
+	}
+	return func() { <-r.slots; <-r.room }, nil
+}
+
+// gone is the error of a caller who left before anything was begun.
+func gone(ctx context.Context) *runtime.Error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &runtime.Error{Code: runtime.CodeTimeout, Msg: "the time given was over before the script had its turn", Err: ctx.Err()}
+	}
+	return &runtime.Error{Code: runtime.CodeCanceled, Msg: "the caller went away", Err: ctx.Err()}
+}
+
+// Status returns how an execution of the caller's stands.
+func (r *Runner) Status(ctx context.Context, caller runtime.Caller, id string) (Result, error) {
+	who, err := r.o.Identify(ctx, caller)
+	if err != nil {
+		return Result{}, err
+	}
+	row, err := r.row(ctx, &who, id)
+	if err != nil {
+		return Result{}, err
+	}
+	stored, err := r.openResult(ctx, row)
+	if err != nil {
+		return Result{}, err
+	}
+	if row.State == journal.Running && stored.Result.Paused != nil {
+		stored.Result.Paused = nil // somebody goes on with it
+	}
+	return stored.result(), nil
+}
+
+// row finds an execution of the principal's own; to anybody else it is unknown.
+func (r *Runner) row(ctx context.Context, who *runtime.Principal, id string) (journal.Execution, error) {
+	row, found, err := r.o.Store.Execution(ctx, who.Tenant, id)
+	if err != nil {
+		return row, err
+	}
+	if !found || who.ID == "" || row.Principal != who.ID {
+		return row, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound,
+			Msg: fmt.Sprintf("there is no execution %s", shown(id)), Hint: "executions are forgotten a day after they end",
+		}
+	}
+	return row, nil
+}
+
+// sweep forgets old executions, at most once an hour.
+func (r *Runner) sweep(ctx context.Context) {
+	now := r.o.Clock()
+	r.mu.Lock()
+	due := now.Sub(r.swept) >= time.Hour
+	if due {
+		r.swept = now
+	}
+	r.mu.Unlock()
+	if due {
+		_ = r.o.Store.DropExecutions(ctx, now) // the next one tries again
+	}
+}

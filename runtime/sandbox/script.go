@@ -1,0 +1,111 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+)
+
+// Script is one source that shall run, and for whom.
+type Script struct {
+	Source   string // JavaScript or TypeScript, at most 64 KiB
+	Caller   runtime.Caller
+	Timeout  time.Duration         // of running, waiting for people not counted; 0, or more than the runner's: the runner's
+	Allow    []runtime.Glob        // the actions it may use, beside what the caller may; none: all of those
+	Wait     time.Duration         // how long to wait for a person before [Result.Paused] is returned
+	Progress func(stage, s string) // told of what is done: StageValid, StageTools; may be nil
+}
+
+// The stages that [Script.Progress] is told of.
+const (
+	StageValid = "valid" // the gate lets it run
+	StageTools = "tools" // the services that it names
+)
+
+// Resumption asks to go on with an execution that is paused, or whose process died.
+type Resumption struct {
+	ID       string
+	Caller   runtime.Caller
+	Wait     time.Duration
+	Progress func(stage, s string)
+}
+
+// Result is how an execution stands: the same for every surface.
+type Result struct {
+	Success     bool            `json:"success"`
+	Value       json.RawMessage `json:"value,omitempty"` // what the script returned; none: undefined
+	Error       string          `json:"error,omitempty"`
+	Kind        frame.Kind      `json:"kind,omitempty"` // of what ended it otherwise than well
+	ExecutionID string          `json:"executionId,omitempty"`
+	Calls       []CallResult    `json:"calls"`
+	Logs        []frame.Log     `json:"logs,omitempty"`
+	Paused      *Paused         `json:"paused,omitempty"`
+
+	Refusals []frame.Refusal `json:"-"` // of the gate; they stand in Error too
+	Failure  *frame.Failure  `json:"-"` // of the script, with its place
+}
+
+// CallStatus is how a call of a script stands.
+type CallStatus string
+
+// The statuses.
+const (
+	CallOK       CallStatus = "ok"
+	CallFailed   CallStatus = "error"
+	CallPending  CallStatus = "pending"  // a person must decide
+	CallCanceled CallStatus = "canceled" // the script ended without waiting for it
+	CallUnknown  CallStatus = "unknown"  // it was begun, and nobody knows how it ended
+)
+
+// CallResult is one tools call of a script.
+type CallResult struct {
+	Path   string          `json:"path"` // service.action where there is such an action, else as the script wrote it
+	Args   json.RawMessage `json:"args"`
+	Millis int64           `json:"ms"`
+	Status CallStatus      `json:"status"`
+	Error  string          `json:"error,omitempty"`
+}
+
+// Paused says what an execution waits for.
+type Paused struct {
+	ExecutionID string          `json:"executionId"`
+	ToolPath    string          `json:"toolPath"`
+	Message     string          `json:"message"`
+	Args        json.RawMessage `json:"args,omitempty"`
+	ApprovalID  string          `json:"approvalId"`
+	ExpiresAt   time.Time       `json:"expiresAt"`
+}
+
+// Manifest is what can be said of a source without running it.
+type Manifest struct {
+	Refusals   []frame.Refusal `json:"refusals,omitempty"`
+	Tools      []string        `json:"tools"`   // actions, or paths as written where there is no such action
+	Dynamic    bool            `json:"dynamic"` // it also uses tools that only running it shows
+	TypeScript bool            `json:"typescript,omitempty"`
+}
+
+// refusalText is how refusals are shown, after what happened.
+func refusalText(refusals []frame.Refusal) string {
+	var b strings.Builder
+	b.WriteString("AST validation failed")
+	for _, r := range refusals {
+		fmt.Fprintf(&b, "\nLine %d:%d %s", r.Line, r.Column, r.Message)
+	}
+	return b.String()
+}
+
+// failureText is how a script's own end is shown: what, and where.
+func failureText(f *frame.Failure) string {
+	text := f.Message
+	if f.Name != "" {
+		text = f.Name + ": " + text
+	}
+	if f.Line > 0 {
+		text += fmt.Sprintf(" (line %d:%d)", f.Line, f.Column)
+	}
+	return text
+}

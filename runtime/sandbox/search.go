@@ -1,0 +1,188 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Item is one tool that a search found.
+type Item struct {
+	Path        string       `json:"path"` // as a script writes it, without "tools."
+	Name        string       `json:"name"` // service.action
+	Description string       `json:"description"`
+	Service     string       `json:"service"`
+	Risk        runtime.Risk `json:"risk"`
+	Approval    bool         `json:"approval"` // a person is asked, as far as it can be known without arguments
+	Idempotent  bool         `json:"idempotent"`
+	Score       int          `json:"score"`
+}
+
+// Found is what a search answers.
+type Found struct {
+	Items      []Item `json:"items"`
+	Total      int    `json:"total"`
+	HasMore    bool   `json:"hasMore"`
+	NextOffset int    `json:"nextOffset,omitempty"`
+}
+
+// Search is what is searched for.
+type Search struct {
+	Query  string `json:"query"`
+	Limit  int    `json:"limit"`  // 0: 10; at most 100
+	Offset int    `json:"offset"` // how many of the best to leave out
+}
+
+// scores: what a word of the query is worth where it stands.
+const (
+	scoreExact = 8 // it is a word of the action's name
+	scoreName  = 4 // it begins one
+	scoreOwner = 3 // it is the service's name
+	scoreText  = 1 // it stands in a description
+)
+
+// SearchActions finds actions by words, the best first. Asks says whether a
+// person is asked before an action; nil: not known.
+func SearchActions(actions []*runtime.Action, descriptions map[string]string, q Search, asks func(*runtime.Action) bool) Found {
+	if q.Limit <= 0 {
+		q.Limit = 10
+	}
+	q.Limit, q.Offset = min(q.Limit, 100), max(q.Offset, 0)
+	words := wordsOf(q.Query)
+	items := []Item{}
+	for _, a := range actions {
+		score := scoreOf(a, descriptions[a.Service], words)
+		if score == 0 && len(words) > 0 {
+			continue
+		}
+		items = append(items, Item{
+			Path: toolPath(a), Name: string(a.Ref), Description: a.Description, Service: a.Service, Risk: a.Risk,
+			Approval: asks != nil && asks(a), Idempotent: a.Idempotent, Score: score,
+		})
+	}
+	slices.SortStableFunc(items, func(a, b Item) int { return b.Score - a.Score })
+	found := Found{Items: []Item{}, Total: len(items)}
+	if q.Offset < len(items) {
+		end := min(q.Offset+q.Limit, len(items))
+		found.Items = items[q.Offset:end]
+		if found.HasMore = end < len(items); found.HasMore {
+			found.NextOffset = end
+		}
+	}
+	return found
+}
+
+// scoreOf rates an action; every word of the query must stand somewhere.
+func scoreOf(a *runtime.Action, service string, words []string) int {
+	names, texts := wordsOf(a.Name), wordsOf(a.Description+" "+service)
+	score := 0
+	for _, word := range words {
+		worth := 0
+		for _, name := range names {
+			switch {
+			case alike(name, word):
+				worth = max(worth, scoreExact)
+			case strings.HasPrefix(name, word):
+				worth = max(worth, scoreName)
+			}
+		}
+		if alike(a.Service, word) {
+			worth = max(worth, scoreOwner)
+		}
+		if slices.ContainsFunc(texts, func(t string) bool { return strings.HasPrefix(t, word) || alike(t, word) }) {
+			worth++
+		}
+		if worth == 0 {
+			return 0
+		}
+		score += worth
+	}
+	return score
+}
+
+// alike takes one for many: issue and issues.
+func alike(a, b string) bool {
+	return a == b || strings.TrimSuffix(a, "s") == strings.TrimSuffix(b, "s")
+}
+
+// wordsOf are the words of a text, in small letters; camel case is several.
+func wordsOf(text string) []string {
+	return strings.FieldsFunc(strings.TrimPrefix(kebab(text), "-"), func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r > 127)
+	})
+}
+
+// search answers tools.search.
+func (t *tools) search(args string, asks func(*runtime.Action) bool) (string, *runtime.Error) {
+	q := Search{}
+	var text string
+	if json.Unmarshal([]byte(args), &text) == nil {
+		q.Query = text // tools.search("…") is understood too
+	} else if args != "" && json.Unmarshal([]byte(args), &q) != nil {
+		return "", badArgs("search", `write tools.search({query: "list pull requests", limit: 10})`)
+	}
+	descriptions := map[string]string{}
+	for _, s := range t.catalog.Services {
+		descriptions[s.Name] = s.Description
+	}
+	return encode(SearchActions(t.available(), descriptions, q, asks))
+}
+
+// Definition is what tools.describe.tool answers for a tool there is.
+type Definition struct {
+	Path                  string `json:"path"`
+	Name                  string `json:"name"`
+	Description           string `json:"description"`
+	InputTypeScript       string `json:"inputTypeScript"`
+	OutputTypeScript      string `json:"outputTypeScript"`
+	TypeScriptDefinitions string `json:"typeScriptDefinitions"`
+}
+
+type notFound struct {
+	Error notFoundError `json:"error"`
+}
+
+type notFoundError struct {
+	Code        string   `json:"code"`
+	Message     string   `json:"message"`
+	Suggestions []string `json:"suggestions"`
+}
+
+// describe answers tools.describe.tool. A tool outside of what the execution may
+// use is not found.
+func (t *tools) describe(args string, asks func(*runtime.Action) bool) (string, *runtime.Error) {
+	var asked struct {
+		Path string `json:"path"`
+	}
+	if json.Unmarshal([]byte(args), &asked.Path) != nil && json.Unmarshal([]byte(args), &asked) != nil || asked.Path == "" {
+		return "", badArgs("describe.tool", `write tools.describe.tool({path: "github.listPullRequests"})`)
+	}
+	path := strings.TrimPrefix(asked.Path, "tools.")
+	action, err := t.find(path)
+	if err == nil && t.may(action.Ref) {
+		return encode(Describe(action, asks != nil && asks(action)))
+	}
+	if err == nil {
+		err = t.unknown(path)
+	}
+	suggestions := []string{}
+	found := SearchActions(t.available(), nil, Search{Query: strings.Join(wordsOf(path), " "), Limit: 3}, nil)
+	for _, item := range found.Items {
+		suggestions = append(suggestions, item.Path)
+	}
+	return encode(notFound{notFoundError{Code: "tool_not_found", Message: err.Msg, Suggestions: suggestions}})
+}
+
+func badArgs(tool, fix string) *runtime.Error {
+	return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "the arguments of tools." + tool + " are not understood", Hint: fix}
+}
+
+func encode(value any) (string, *runtime.Error) {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return "", runtime.AsError(err)
+	}
+	return string(data), nil
+}

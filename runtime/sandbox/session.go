@@ -1,0 +1,380 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
+)
+
+// session is one execution while this process has to do with it. All its fields
+// belong to the one goroutine that runs it; a kept session has none.
+type session struct {
+	r      *Runner
+	id     string
+	who    runtime.Principal
+	caller runtime.Caller
+	tools  tools
+	tell   func(stage, s string)
+
+	source  source        // what is kept of the script itself
+	left    time.Duration // of the time it may run
+	worker  Worker        // nil: none, or no more
+	mail    chan mail     // from the worker
+	expiry  *time.Timer   // of a kept session
+	begun   chan error    // of the first record; nil: it is durable
+	row     journal.Execution
+	diary   diary
+	calls   []*call // by step, from 1 at 0
+	order   []int   // of a replay: the steps that were answered, in that order
+	later   []*call // begun once the replay has caught up
+	past    map[int]bool
+	answers chan answered
+	flying  map[int]context.CancelFunc
+	idle    bool // the worker waits, and has said so since the last reply
+	logs    []frame.Log
+	logged  int // bytes
+	traffic int // bytes
+	now     int64
+	live    context.Context // of the calls
+	end     context.CancelFunc
+	leave   func()  // gives the turn back; may be called again
+	outbox  *outbox // to the worker
+}
+
+// mail is what came from the worker; a nil message means that it is gone.
+type mail struct{ m *frame.ToHost }
+
+// source is the script as it is kept.
+type source struct {
+	Text    string
+	Allow   []runtime.Glob
+	Timeout time.Duration
+	Now     int64 // the clock it began with, in milliseconds since 1970
+	Seed    uint64
+}
+
+func (r *Runner) newSession(who runtime.Principal, script Script) *session {
+	now := r.o.Clock()
+	timeout := r.o.Limits.Timeout
+	if script.Timeout > 0 {
+		timeout = min(timeout, script.Timeout)
+	}
+	s := r.bareSession(who, script.Caller, script.Progress)
+	s.id = r.o.NewID()
+	s.source = source{Text: script.Source, Allow: script.Allow, Timeout: timeout, Now: now.UnixMilli(), Seed: rand.Uint64()}
+	s.left, s.now = timeout, s.source.Now
+	s.tools = tools{catalog: r.o.Catalog(), who: &s.who, allow: script.Allow}
+	s.row = journal.Execution{
+		ID: s.id, Tenant: who.Tenant, Principal: who.ID, State: journal.Running, Holder: r.o.Process,
+		Created: now.UTC().Truncate(time.Millisecond),
+	}
+	return s
+}
+
+func (r *Runner) bareSession(who runtime.Principal, caller runtime.Caller, tell func(stage, s string)) *session {
+	if tell == nil {
+		tell = func(string, string) {}
+	}
+	return &session{
+		r: r, who: who, caller: caller, tell: tell, past: map[int]bool{},
+		answers: make(chan answered, r.o.Limits.InFlight), flying: map[int]context.CancelFunc{}, leave: func() {},
+	}
+}
+
+// turn waits until the script may run.
+func (s *session) turn(ctx context.Context) error {
+	leave, err := s.r.enter(ctx)
+	if err == nil {
+		s.leave = sync.OnceFunc(leave)
+	}
+	return err
+}
+
+// launch starts the worker and reads what it says.
+func (s *session) launch(ctx context.Context) error {
+	w, err := s.r.o.Start(ctx, s.r.o.Limits)
+	if err != nil {
+		return &runtime.Error{
+			Code: runtime.CodeInternal, Msg: "the process that runs the script could not be started", Hint: "kimbap doctor", Err: err,
+		}
+	}
+	s.worker, s.mail = w, make(chan mail)
+	s.live, s.end = context.WithCancel(context.Background())
+	s.outbox = newOutbox()
+	go s.outbox.send(s.live, w)
+	go func(live context.Context, to chan<- mail) {
+		for {
+			m, err := w.Recv()
+			if err != nil {
+				m = nil
+			}
+			select {
+			case to <- mail{m}:
+			case <-live.Done():
+				return
+			}
+			if m == nil {
+				return
+			}
+		}
+	}(s.live, s.mail)
+	return nil
+}
+
+// kill ends the worker and the calls under way, and waits for both.
+func (s *session) kill() {
+	if s.worker == nil {
+		return
+	}
+	s.end()
+	s.worker.Kill()
+	s.worker = nil
+	for len(s.flying) > 0 {
+		s.drop(<-s.answers)
+	}
+}
+
+// check asks the gate.
+func (s *session) check(ctx context.Context) (*frame.Checked, *frame.Failure, error) {
+	s.post(&frame.ToWorker{Check: &frame.Check{Source: s.source.Text}})
+	began := time.Now()
+	timer := time.NewTimer(s.left)
+	defer timer.Stop()
+	select {
+	case got := <-s.mail:
+		s.left -= time.Since(began)
+		switch {
+		case got.m == nil:
+			return nil, s.lost(), nil
+		case got.m.Checked == nil:
+			return nil, offProtocol(), nil
+		}
+		return got.m.Checked, nil, nil
+	case <-timer.C:
+		return nil, tooLong(s.source.Timeout), nil
+	case <-ctx.Done():
+		return nil, nil, gone(ctx)
+	}
+}
+
+// run checks the source and follows the script until it ends or pauses. The time
+// that it waits for people is not its own.
+func (s *session) run(ctx context.Context, wait time.Duration) (Result, error) {
+	checked, failure, err := s.check(ctx)
+	switch {
+	case err != nil:
+		return Result{}, err
+	case failure != nil:
+		checked = &frame.Checked{}
+	}
+	manifest := s.tools.manifest(checked.Tools)
+	s.begun = make(chan error, 1)
+	go func() { s.begun <- s.r.o.Record(context.WithoutCancel(ctx), s.startEvent(manifest, checked)) }()
+	if failure == nil && len(checked.Refusals) > 0 {
+		return s.rejected(ctx, checked.Refusals)
+	}
+	if failure != nil {
+		return s.finish(ctx, &frame.Done{Failure: failure})
+	}
+	s.tell(StageValid, "")
+	if services := servicesOf(manifest); len(services) > 0 {
+		s.tell(StageTools, strings.Join(services, ", "))
+	}
+	return s.play(ctx, wait)
+}
+
+// play runs the source that was checked.
+func (s *session) play(ctx context.Context, wait time.Duration) (Result, error) {
+	run := &frame.Run{Now: s.source.Now, Seed: s.source.Seed, Limits: s.r.o.Limits.frame()}
+	s.post(&frame.ToWorker{Run: run})
+	return s.proceed(ctx, wait)
+}
+
+// proceed follows the worker through any number of pauses.
+func (s *session) proceed(ctx context.Context, wait time.Duration) (Result, error) {
+	until := time.Now().Add(wait)
+	for {
+		done, err := s.loop(ctx)
+		if err != nil || done != nil {
+			if err != nil {
+				done = &frame.Done{Failure: &frame.Failure{Kind: frame.KindInterrupted, Message: runtime.AsError(err).Msg}}
+			}
+			return s.finish(ctx, done)
+		}
+		result, again, err := s.pause(ctx, time.Until(until))
+		if !again || err != nil {
+			return result, err
+		}
+	}
+}
+
+// loop follows the worker until it ends, with why, or until all that it waits for
+// waits for people: then done is nil. An error is kimbap's own.
+func (s *session) loop(ctx context.Context) (done *frame.Done, err error) {
+	began := time.Now()
+	timer := time.NewTimer(s.left)
+	defer func() {
+		timer.Stop()
+		s.left = max(s.left-time.Since(began), 0)
+	}()
+	for !s.stuck() {
+		select {
+		case got := <-s.mail:
+			done = s.hear(got.m)
+		case a := <-s.answers:
+			done = s.settle(a)
+		case err := <-s.begun:
+			if err != nil {
+				return nil, err
+			}
+			s.begun = nil
+			s.release()
+		case err := <-s.diary.written:
+			if err := s.noted(err); err != nil {
+				return nil, err
+			}
+		case <-s.diary.due():
+			s.note()
+		case <-timer.C:
+			done = &frame.Done{Failure: tooLong(s.source.Timeout)}
+		case <-ctx.Done():
+			done = &frame.Done{Failure: &frame.Failure{Kind: frame.KindInterrupted, Message: gone(ctx).Msg}}
+		}
+		if done != nil {
+			return done, nil
+		}
+	}
+	return nil, nil
+}
+
+// hear takes one message of the worker. It is not believed: what does not fit
+// ends the script.
+func (s *session) hear(m *frame.ToHost) *frame.Done {
+	switch {
+	case m == nil:
+		return &frame.Done{Failure: s.lost()}
+	case m.Call != nil:
+		if failure := s.called(m.Call); failure != nil {
+			return &frame.Done{Failure: failure}
+		}
+	case m.Log != nil:
+		s.logged += len(m.Log.Message) + len(m.Log.Level)
+		if s.logged > 2*s.r.o.Limits.Logs || len(s.logs) > s.r.o.Limits.Logs {
+			return &frame.Done{Failure: offProtocol()}
+		}
+		s.logs = append(s.logs, *m.Log)
+	case m.Idle != nil:
+		return s.waits(m.Idle)
+	case m.Done != nil:
+		return s.doneBy(m.Done)
+	default:
+		return &frame.Done{Failure: offProtocol()}
+	}
+	return nil
+}
+
+// doneBy checks the last message of a worker.
+func (s *session) doneBy(done *frame.Done) *frame.Done {
+	if failed := done.Failure; failed != nil && !slices.Contains(workerKinds(), failed.Kind) {
+		return &frame.Done{Failure: offProtocol()}
+	}
+	if len(done.Value) > s.r.o.Limits.Result || len(s.order) > 0 {
+		if len(s.order) > 0 {
+			return &frame.Done{Failure: diverged("it ended before its recorded calls were answered")}
+		}
+		return &frame.Done{Failure: offProtocol()}
+	}
+	return done
+}
+
+// workerKinds are the endings that a worker may report.
+func workerKinds() []frame.Kind {
+	return []frame.Kind{frame.KindException, frame.KindTimeout, frame.KindMemory, frame.KindStack, frame.KindCalls, frame.KindDeadlock}
+}
+
+// waits takes note that the worker is idle, unless a reply is on its way to it.
+func (s *session) waits(idle *frame.Idle) *frame.Done {
+	open := 0
+	for _, c := range s.calls {
+		if !c.Replied && !s.past[c.step] {
+			open++
+		}
+	}
+	for _, step := range idle.Waiting {
+		if step < 1 || step > len(s.calls) {
+			return &frame.Done{Failure: offProtocol()}
+		}
+		if s.calls[step-1].Replied {
+			return nil // said before it had our reply
+		}
+	}
+	s.idle = len(idle.Waiting) == open
+	if s.idle && len(s.order)+len(s.past) > 0 {
+		return &frame.Done{Failure: diverged("it waits, and a call that was recorded has not come")}
+	}
+	return nil
+}
+
+// stuck reports whether the script waits for people only.
+func (s *session) stuck() bool {
+	if !s.idle || len(s.flying) > 0 || len(s.later) > 0 || s.begun != nil {
+		return false
+	}
+	held := 0
+	for _, c := range s.calls {
+		switch {
+		case c.Replied:
+		case c.Approval == "":
+			return false
+		default:
+			held++
+		}
+	}
+	return held > 0
+}
+
+// lost says why the worker is gone.
+func (s *session) lost() *frame.Failure {
+	failure := s.worker.Ended()
+	return &failure
+}
+
+func offProtocol() *frame.Failure {
+	return &frame.Failure{Kind: frame.KindInterrupted, Message: "the script's process broke off the conversation"}
+}
+
+func diverged(why string) *frame.Failure {
+	return &frame.Failure{Kind: frame.KindInterrupted, Message: "the script did not repeat what it did before: " + why}
+}
+
+func tooLong(limit time.Duration) *frame.Failure {
+	return &frame.Failure{Kind: frame.KindTimeout, Message: fmt.Sprintf("the script ran longer than %s", limit)}
+}
+
+// startEvent is the record of the script itself, before it runs.
+func (s *session) startEvent(manifest []string, checked *frame.Checked) Event {
+	sum := sha256.Sum256([]byte(s.source.Text))
+	l := s.r.o.Limits
+	fields := map[string]string{
+		"sha256": hex.EncodeToString(sum[:]), "bytes": strconv.Itoa(len(s.source.Text)), "tools": strings.Join(manifest, " "),
+		"limits": fmt.Sprintf("timeout=%s heap=%d calls=%d", s.source.Timeout, l.Heap, l.Calls),
+	}
+	if checked.Dynamic {
+		fields["dynamic"] = "true"
+	}
+	for _, g := range s.source.Allow {
+		fields["allow"] = strings.TrimSpace(fields["allow"] + " " + string(g))
+	}
+	return Event{Kind: "exec.start", Principal: &s.who, Execution: s.id, Fields: fields}
+}

@@ -1,0 +1,195 @@
+package sandbox
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Service is one installed service, as scripts see it.
+type Service struct {
+	Name        string
+	Aliases     []string
+	Description string
+	Actions     []*runtime.Action
+}
+
+// Catalog is what is installed.
+type Catalog struct {
+	Services []Service
+	Suggest  func(ref string) []string // actions that a wrong name may have meant; may be nil
+}
+
+// tools are the catalogue as one execution may use it.
+type tools struct {
+	catalog Catalog
+	who     *runtime.Principal
+	allow   []runtime.Glob
+}
+
+// may reports whether the execution may use an action: by the caller's scopes,
+// and by its own list.
+func (t *tools) may(ref runtime.Ref) bool { return t.who.Permits(ref) && t.allowed(ref) }
+
+func (t *tools) allowed(ref runtime.Ref) bool {
+	return len(t.allow) == 0 || slices.ContainsFunc(t.allow, func(g runtime.Glob) bool { return g.Match(string(ref)) })
+}
+
+// find resolves a path as a script writes it: github.listPullRequests,
+// github["list-pull-requests"], or with an alias of the service. The error is
+// CodeUnknownAction, with what may have been meant.
+func (t *tools) find(path string) (*runtime.Action, *runtime.Error) {
+	word, name, dotted := strings.Cut(path, ".")
+	for i := range t.catalog.Services {
+		s := &t.catalog.Services[i]
+		if !dotted || !s.called(word) {
+			continue
+		}
+		for _, action := range s.Actions {
+			if named(action.Name, name) {
+				return action, nil
+			}
+		}
+	}
+	return nil, t.unknown(path)
+}
+
+// called reports whether a word of a script is the service's name or an alias.
+func (s *Service) called(word string) bool {
+	return named(s.Name, word) || slices.ContainsFunc(s.Aliases, func(alias string) bool { return named(alias, word) })
+}
+
+// named reports whether a script may write a name so: as it is, in camel case,
+// with underscores, or as nested parts.
+func named(name, written string) bool {
+	return written == name || written == Camel(name) || strings.ReplaceAll(strings.ReplaceAll(written, "_", "-"), ".", "-") == name ||
+		strings.Contains(written, ".") && kebab(written) == name
+}
+
+// Camel is how a script writes a name: listPullRequests for list-pull-requests.
+func Camel(name string) string {
+	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == '.' })
+	for i, part := range parts {
+		if i > 0 {
+			parts[i] = strings.ToUpper(part[:1]) + part[1:]
+		}
+	}
+	return strings.Join(parts, "")
+}
+
+// kebab is the way back, for nested parts: issues.listAll is issues-list-all.
+func kebab(written string) string {
+	var b strings.Builder
+	for _, r := range written {
+		switch {
+		case r == '.' || r == '_':
+			b.WriteByte('-')
+		case r >= 'A' && r <= 'Z':
+			b.WriteByte('-')
+			b.WriteRune(r + 'a' - 'A')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// toolPath is how a script writes an action.
+func toolPath(action *runtime.Action) string { return Camel(action.Service) + "." + Camel(action.Name) }
+
+func (t *tools) unknown(path string) *runtime.Error {
+	e := &runtime.Error{
+		Code: runtime.CodeUnknownAction, Stage: runtime.StageResolve,
+		Msg: fmt.Sprintf("there is no tool %s", shown(path)), Hint: `find tools with: await tools.search({query: "…"})`,
+	}
+	word, name, _ := strings.Cut(path, ".")
+	for i := range t.catalog.Services {
+		if s := &t.catalog.Services[i]; s.called(word) {
+			word = s.Name
+		}
+	}
+	var near []string
+	for _, ref := range t.suggest(word + "." + strings.TrimPrefix(kebab(name), "-")) {
+		if action, err := t.find(ref); err == nil && t.may(action.Ref) {
+			near = append(near, "tools."+toolPath(action))
+		}
+	}
+	if len(near) > 0 {
+		e.Msg += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return e
+}
+
+func (t *tools) suggest(ref string) []string {
+	if t.catalog.Suggest == nil {
+		return nil
+	}
+	return t.catalog.Suggest(ref)
+}
+
+// notAllowed is the error of an action outside the execution's own list.
+func notAllowed(ref runtime.Ref, allow []runtime.Glob) *runtime.Error {
+	list := make([]string, len(allow))
+	for i, g := range allow {
+		list[i] = string(g)
+	}
+	return &runtime.Error{
+		Code: runtime.CodeForbidden, Reason: runtime.ReasonScope,
+		Msg:  fmt.Sprintf("this execution may use %s only, and %s is outside", shown(strings.Join(list, ", ")), ref),
+		Hint: "whoever started it chose the list",
+	}
+}
+
+// available are the actions that the execution may use, by name.
+func (t *tools) available() []*runtime.Action {
+	var out []*runtime.Action
+	for i := range t.catalog.Services {
+		for _, action := range t.catalog.Services[i].Actions {
+			if t.may(action.Ref) {
+				out = append(out, action)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b *runtime.Action) int { return strings.Compare(string(a.Ref), string(b.Ref)) })
+	return out
+}
+
+// manifest turns constant paths of a source into actions.
+func (t *tools) manifest(paths []string) []string {
+	out := []string{}
+	for _, path := range paths {
+		if path == "search" || path == "describe.tool" {
+			continue
+		}
+		if action, err := t.find(path); err == nil {
+			path = string(action.Ref)
+		}
+		out = append(out, path)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// servicesOf are the services that a manifest names, in order.
+func servicesOf(manifest []string) []string {
+	var out []string
+	for _, path := range manifest {
+		service, _, _ := strings.Cut(path, ".")
+		if !slices.Contains(out, service) {
+			out = append(out, service)
+		}
+	}
+	return out
+}
+
+// shown makes text of a script fit into a message.
+func shown(text string) string {
+	const most = 120
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if runes := []rune(text); len(runes) > most {
+		text = string(runes[:most]) + "…"
+	}
+	return fmt.Sprintf("%q", text)
+}

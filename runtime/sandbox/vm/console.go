@@ -1,0 +1,162 @@
+package vm
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dop251/goja"
+
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+)
+
+// makeConsole makes console. Its messages are counted: past the limit there is one
+// that says so, and no more.
+func (s *script) makeConsole() {
+	console := s.rt.NewObject()
+	for _, name := range []string{"debug", "info", "log", "warn", "error", "trace", "dir", "table"} {
+		level := name
+		switch name {
+		case "trace":
+			level = "debug"
+		case "dir", "table":
+			level = "log"
+		}
+		s.method(console, name, 0, func(c goja.FunctionCall) goja.Value {
+			s.print(level, c.Arguments)
+			return goja.Undefined()
+		})
+	}
+	s.method(console, "assert", 0, func(c goja.FunctionCall) goja.Value {
+		if !c.Argument(0).ToBoolean() {
+			s.print("error", append([]goja.Value{s.rt.ToValue("Assertion failed")}, c.Arguments[min(1, len(c.Arguments)):]...))
+		}
+		return goja.Undefined()
+	})
+	for _, name := range []string{"group", "groupEnd", "time", "timeEnd", "count"} {
+		s.method(console, name, 0, func(goja.FunctionCall) goja.Value { return goja.Undefined() })
+	}
+	s.hidden(s.rt.GlobalObject(), "console", console)
+}
+
+// print logs values, as far as there is room.
+func (s *script) print(level string, values []goja.Value) {
+	room := s.limits.Logs - s.logged
+	if s.cut || room <= 0 {
+		s.drop()
+		return
+	}
+	var b strings.Builder
+	for i, v := range values {
+		if b.Len() > room {
+			break
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(s.show(v, room))
+	}
+	message := b.String()
+	s.logged += len(level) + len(message)
+	if len(message) <= room {
+		s.host.Log(frame.Log{Level: level, Message: message})
+		return
+	}
+	s.host.Log(frame.Log{Level: level, Message: clip(message, room)})
+	s.drop()
+}
+
+// drop says once that messages are missing.
+func (s *script) drop() {
+	if !s.cut {
+		s.cut = true
+		s.host.Log(frame.Log{Level: "warn", Message: fmt.Sprintf("[messages beyond %d bytes were dropped]", s.limits.Logs)})
+	}
+}
+
+// show is a value as a message has it.
+func (s *script) show(v goja.Value, room int) string {
+	o, ok := v.(*goja.Object)
+	if !ok {
+		if text, isText := v.(goja.String); isText && text.Length() > room {
+			return clip(text.Substring(0, room).String(), room) + "…"
+		}
+		return v.String()
+	}
+	switch o.ClassName() {
+	case "Error":
+		return s.showError(o)
+	case "Function":
+		return "[function]"
+	case "Map", "Set":
+		return s.showList(o, room)
+	}
+	if text, over := s.write(o, room); over == written {
+		return text
+	}
+	return "[too large]…" + strings.Repeat(" ", min(room, 1))
+}
+
+func (s *script) showError(o *goja.Object) string {
+	name, message := property(o, "name"), property(o, "message")
+	text := strings.TrimSuffix(name+": "+message, ": ")
+	if _, _, trace := s.trace(property(o, "stack")); trace != "" {
+		text += "\n" + trace
+	}
+	return text
+}
+
+// showList is a Map or a Set.
+func (s *script) showList(o *goja.Object, room int) string {
+	var parts []string
+	size := 0
+	kind := o.ClassName()
+	_, err := s.json.forEach[kind](o, s.native("", 2, func(c goja.FunctionCall) goja.Value {
+		if size > room {
+			return goja.Undefined()
+		}
+		part := s.show(c.Argument(0), room-size)
+		if kind == "Map" {
+			part = s.show(c.Argument(1), room-size) + " => " + part
+		}
+		size += len(part) + 2
+		parts = append(parts, part)
+		return goja.Undefined()
+	}))
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf("%s(%d) {%s}", kind, len(parts), strings.Join(parts, ", "))
+}
+
+// track notes the promises that were rejected and that nobody looks at.
+func (s *script) track(p *goja.Promise, what goja.PromiseRejectionOperation) {
+	if what == goja.PromiseRejectionReject {
+		if len(s.lost) < 100 {
+			s.lost = append(s.lost, p)
+		}
+		return
+	}
+	for i, lost := range s.lost {
+		if lost == p {
+			s.lost = append(s.lost[:i], s.lost[i+1:]...)
+			return
+		}
+	}
+}
+
+// warnings says, at the end of a script that went well, what it did not look at.
+func (s *script) warnings() {
+	if n := len(s.unawaited()); n > 0 {
+		s.warn(fmt.Sprintf("%d calls of tools were not awaited: they were cancelled", n))
+	}
+	for _, p := range s.lost[:min(len(s.lost), 10)] {
+		f := s.thrown(p.Result())
+		s.warn("A promise was rejected and nothing handled it: " + f.Name + ": " + f.Message)
+	}
+}
+
+func (s *script) warn(message string) {
+	if !s.cut {
+		s.host.Log(frame.Log{Level: "warn", Message: clip(message, 1000)})
+	}
+}

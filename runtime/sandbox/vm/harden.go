@@ -1,0 +1,52 @@
+package vm
+
+import "github.com/dop251/goja"
+
+// errorsOf are the constructors of errors, captured before the script runs.
+type errorsOf struct {
+	plain, typeError, rangeError, syntaxError *goja.Object
+
+	tool   *goja.Object // the prototype of ToolError
+	places map[*goja.Object]place
+}
+
+// bootstrap reaches the two prototypes that no global name leads to.
+const bootstrap = `[Object.getPrototypeOf(async()=>{}),Object.getPrototypeOf(function*(){})]`
+
+// harden takes away what compiles text to code, the global object, what leads from
+// an object to its prototype without a name for it, and what only goja has.
+func (s *script) harden() {
+	world := s.rt.GlobalObject()
+	s.errors = errorsOf{
+		plain: s.global("Error"), typeError: s.global("TypeError"), rangeError: s.global("RangeError"),
+		syntaxError: s.global("SyntaxError"), places: map[*goja.Object]place{},
+	}
+	kinds, err := s.rt.RunString(bootstrap)
+	s.must(err)
+	function := s.prototype("Function")
+	for _, p := range []goja.Value{function, kinds.(*goja.Object).Get("0"), kinds.(*goja.Object).Get("1")} {
+		thrower := s.native("Function", 1, func(goja.FunctionCall) goja.Value {
+			return s.typeError("Text cannot be made code in sandboxed code")
+		})
+		s.must(p.(*goja.Object).DefineDataProperty("constructor", thrower, goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
+	}
+	for _, name := range []string{"Function", "eval", "GoError", "globalThis", "escape", "unescape"} {
+		s.must(world.Delete(name))
+	}
+	for _, name := range []string{"caller", "arguments"} {
+		s.must(function.Delete(name))
+	}
+	object := s.prototype("Object")
+	for _, name := range []string{"__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__"} {
+		s.must(object.Delete(name))
+	}
+}
+
+// furnish puts in what a script may use beside the language.
+func (s *script) furnish() {
+	s.makeCodec()
+	s.makeToolError()
+	s.makeTools()
+	s.makeConsole()
+	s.makeTimers()
+}

@@ -1,0 +1,43 @@
+package vm
+
+import (
+	"fmt"
+
+	"github.com/dop251/goja"
+
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/gate"
+)
+
+// makeToolError makes the class of errors that calls of tools throw. A script can ask
+// whether an error is one, but make none.
+func (s *script) makeToolError() {
+	proto := s.rt.CreateObject(s.errors.plain.Get("prototype").(*goja.Object))
+	s.hidden(proto, "name", s.rt.ToValue("ToolError"))
+	s.errors.tool = proto
+	class := s.method(s.rt.GlobalObject(), "ToolError", 0, func(goja.FunctionCall) goja.Value {
+		return s.typeError("Only a call of a tool makes a ToolError")
+	})
+	s.must(class.DefineDataProperty("prototype", proto, goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
+	s.hidden(proto, "constructor", class)
+}
+
+// toolError rebuilds, from its words, the error of a call that was made at a place.
+func (s *script) toolError(e frame.ToolError, at place) *goja.Object {
+	o, err := s.rt.New(s.errors.plain, s.rt.ToValue(e.Message))
+	s.must(err)
+	s.must(o.SetPrototype(s.errors.tool))
+	for name, v := range map[string]any{"tool": e.Tool, "code": e.Code, "retryable": e.Retryable} {
+		s.must(o.DefineDataProperty(name, s.rt.ToValue(v), goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_TRUE))
+	}
+	if e.Status != 0 {
+		s.must(o.DefineDataProperty("status", s.rt.ToValue(e.Status), goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_TRUE))
+	}
+	stack := "ToolError: " + e.Message
+	if at.line > 0 {
+		stack += fmt.Sprintf("\n\tat %s (%d:%d)", gate.FileName, at.line, at.column)
+		s.errors.places[o] = at
+	}
+	s.hidden(o, "stack", s.rt.ToValue(stack))
+	return o
+}

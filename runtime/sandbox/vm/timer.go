@@ -1,0 +1,108 @@
+package vm
+
+import (
+	"strconv"
+
+	"github.com/dop251/goja"
+
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+)
+
+// Bounds of timers: how many a script may set, and the longest delay in milliseconds.
+const (
+	maxAlarms = 10_000
+	maxDelay  = 1<<31 - 1
+)
+
+// timer is one that was set.
+type timer struct {
+	id      int
+	f       goja.Callable
+	args    []goja.Value
+	delay   int64 // milliseconds
+	repeats bool
+	cleared bool
+}
+
+// makeTimers makes setTimeout and its kin. A timer is a call that the host answers.
+func (s *script) makeTimers() {
+	world := s.rt.GlobalObject()
+	for name, repeats := range map[string]bool{"setTimeout": false, "setInterval": true} {
+		s.method(world, name, 2, func(c goja.FunctionCall) goja.Value { return s.setTimer(name, c, repeats) })
+	}
+	for _, name := range []string{"clearTimeout", "clearInterval"} {
+		s.method(world, name, 1, func(c goja.FunctionCall) goja.Value {
+			if n, ok := c.Argument(0).Export().(int64); ok {
+				if t := s.timers[int(n)]; t != nil {
+					t.cleared = true
+					delete(s.timers, t.id)
+				}
+			}
+			return goja.Undefined()
+		})
+	}
+	s.method(world, "queueMicrotask", 1, s.microtask)
+}
+
+func (s *script) setTimer(name string, c goja.FunctionCall, repeats bool) goja.Value {
+	f, ok := goja.AssertFunction(c.Argument(0))
+	if !ok {
+		return s.typeError(name + " takes a function")
+	}
+	t := &timer{f: f, delay: max(0, min(c.Argument(1).ToInteger(), maxDelay)), repeats: repeats}
+	if len(c.Arguments) > 2 {
+		t.args = c.Arguments[2:]
+	}
+	t.id = s.arm(t)
+	s.timers[t.id] = t
+	return s.rt.ToValue(t.id)
+}
+
+// arm asks the host to answer after the timer's delay.
+func (s *script) arm(t *timer) int {
+	if s.alarms++; s.alarms > maxAlarms {
+		s.halt(frame.KindCalls, "The script set too many timers")
+		return s.seq + 1
+	}
+	return s.begin(&call{timer: t}, frame.CallTimer, "", strconv.FormatInt(t.delay, 10))
+}
+
+// ring runs a timer whose time has come.
+func (s *script) ring(t *timer) error {
+	if t.cleared {
+		return nil
+	}
+	if !t.repeats {
+		delete(s.timers, t.id)
+	}
+	_, err := t.f(goja.Undefined(), t.args...)
+	if err == nil && t.repeats && !t.cleared {
+		s.arm(t)
+	}
+	return err
+}
+
+// microtask is queueMicrotask: what the function throws ends the script.
+func (s *script) microtask(c goja.FunctionCall) goja.Value {
+	f, ok := goja.AssertFunction(c.Argument(0))
+	if !ok {
+		return s.typeError("queueMicrotask takes a function")
+	}
+	promise, resolve, _ := s.rt.NewPromise()
+	then, _ := goja.AssertFunction(s.rt.ToValue(promise).(*goja.Object).Get("then"))
+	if then == nil {
+		return s.typeError("Promise.prototype.then is gone")
+	}
+	if _, err := then(s.rt.ToValue(promise), s.native("", 0, func(goja.FunctionCall) goja.Value {
+		if _, err := f(goja.Undefined()); err != nil {
+			panic(err)
+		}
+		return goja.Undefined()
+	})); err != nil {
+		panic(err)
+	}
+	if err := resolve(goja.Undefined()); err != nil {
+		panic(err)
+	}
+	return goja.Undefined()
+}

@@ -1,0 +1,136 @@
+package vm
+
+import (
+	"github.com/dop251/goja"
+)
+
+// Bounds of JSON: how deep it nests, and how long a text a script may make for itself.
+const (
+	maxNesting = 1000
+	maxText    = 32 << 20
+)
+
+// over says why a value was not written.
+type over byte
+
+const (
+	written over = iota
+	tooLong
+	tooDeep
+)
+
+// codec are the JSON functions, captured before the script can replace them.
+type codec struct {
+	stringify goja.Callable
+	forEach   map[string]goja.Callable // of Map and Set
+}
+
+// makeCodec captures what writes JSON, and puts functions in its place that are bounded:
+// those of goja recurse as deep as a value nests, and speak of Go in their errors.
+func (s *script) makeCodec() {
+	json := s.global("JSON")
+	s.json.stringify, _ = goja.AssertFunction(json.Get("stringify"))
+	s.json.forEach = map[string]goja.Callable{}
+	for _, name := range []string{"Map", "Set"} {
+		s.json.forEach[name], _ = goja.AssertFunction(s.prototype(name).Get("forEach"))
+	}
+	s.method(json, "stringify", 3, s.stringify)
+	s.method(json, "parse", 2, s.parseJSON)
+}
+
+// writer counts what a value's JSON takes while it is written, so that one that would
+// take too much costs no more than its bound.
+type writer struct {
+	s     *script
+	limit int
+	size  int
+	open  []*goja.Object // the objects inside each other that are being written
+	over  over
+	then  goja.Callable // the script's own replacer
+}
+
+// value is called for each value, with the object that holds it, before it is written.
+func (w *writer) value(c goja.FunctionCall) goja.Value {
+	v := c.Argument(1)
+	if w.then != nil {
+		var err error
+		if v, err = w.then(c.This, c.Argument(0), v); err != nil {
+			panic(err)
+		}
+	}
+	if holder, ok := c.This.(*goja.Object); ok {
+		w.enter(holder)
+	}
+	w.size += 3 + length(c.Argument(0)) + length(v)
+	switch {
+	case w.limit > 0 && w.size > w.limit+16:
+		w.over = tooLong
+	case len(w.open) > maxNesting:
+		w.over = tooDeep
+	}
+	if w.over != written {
+		return w.s.rangeError("The value is too large to be written")
+	}
+	return v
+}
+
+// enter notes the object whose value comes now: the one before, one that holds it, or
+// one inside it.
+func (w *writer) enter(holder *goja.Object) {
+	for i := len(w.open) - 1; i >= 0; i-- {
+		if w.open[i] == holder {
+			w.open = w.open[:i+1]
+			return
+		}
+	}
+	w.open = append(w.open, holder)
+}
+
+// length is about how many bytes of JSON a value takes by itself, and never more.
+func length(v goja.Value) int {
+	if text, ok := v.(goja.String); ok {
+		return text.Length()
+	}
+	return 0
+}
+
+// write is the JSON of a value, "" for what has none. A value that throws while it is
+// written panics as goja's natives do.
+func (s *script) write(v goja.Value, limit int) (string, over) {
+	w := &writer{s: s, limit: limit}
+	out, err := s.json.stringify(goja.Undefined(), v, s.native("", 2, w.value))
+	if w.over != written {
+		return "", w.over
+	}
+	if err != nil {
+		panic(err)
+	}
+	if goja.IsUndefined(out) {
+		return "", written
+	}
+	text := out.String()
+	if limit > 0 && len(text) > limit {
+		return "", tooLong
+	}
+	return text, written
+}
+
+// stringify is JSON.stringify.
+func (s *script) stringify(c goja.FunctionCall) goja.Value {
+	w := &writer{s: s, limit: maxText}
+	replacer := c.Argument(1)
+	guard := goja.Value(s.native("", 2, w.value))
+	if f, ok := goja.AssertFunction(replacer); ok {
+		w.then = f
+	} else if list, ok := replacer.(*goja.Object); ok && list.ClassName() == "Array" {
+		if list.Get("length").ToInteger() > maxText/1024 {
+			return s.rangeError("The list of keys is too long")
+		}
+		guard = list
+	}
+	out, err := s.json.stringify(c.This, c.Argument(0), guard, c.Argument(2))
+	if err != nil {
+		panic(err)
+	}
+	return out
+}

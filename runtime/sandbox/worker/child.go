@@ -1,0 +1,113 @@
+package worker
+
+import (
+	"bufio"
+	"io"
+	"sync"
+
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+)
+
+// maxReplies is how many replies may lie unread in the worker. The host sends one
+// for each call, and a script has not as many calls waiting.
+const maxReplies = 4096
+
+// Engine is what makes something of a script's source. It lives in the worker.
+type Engine interface {
+	// Check says whether a source may run. The program is nil when it may not.
+	Check(source string) (Program, *frame.Checked)
+}
+
+// Program is a script that may run.
+type Program interface {
+	// Run runs it, once, and says how it went. It talks to the host only through what
+	// it is given: say sends Call, Log and Idle, and each call gets its reply, at some
+	// time or never, from replies.
+	Run(run *frame.Run, say func(*frame.ToHost), replies <-chan *frame.Reply) *frame.Done
+}
+
+// Main is a worker from its start to its end; the result is the exit status. Args
+// are those after [Command]. In and out are pipes to the parent. It returns when the
+// conversation is over, when nobody is at the other end, or when the script takes
+// too much: the goroutines that are then still at work end with the process.
+func Main(args []string, in io.Reader, out io.Writer, engine Engine) int {
+	c := &child{
+		engine: engine, out: out, replies: make(chan *frame.Reply, maxReplies), asked: make(chan *frame.ToWorker, 2), ended: make(chan int, 3),
+	}
+	settings, err := parseSettings(args)
+	var level frame.Level
+	if err == nil {
+		level, err = Confine(settings)
+	}
+	if err != nil {
+		c.say(&frame.ToHost{Ready: &frame.Ready{Error: err.Error()}})
+		return exitUnconfine
+	}
+	c.say(&frame.ToHost{Ready: &frame.Ready{Level: level}})
+	c.heap.limit(settings.Heap)
+	go c.listen(bufio.NewReader(in))
+	go func() { c.ended <- c.heap.watch() }()
+	go func() { c.ended <- c.converse() }()
+	return <-c.ended
+}
+
+// child is the worker's end of the conversation.
+type child struct {
+	engine   Engine
+	speaking sync.Mutex
+	out      io.Writer
+	replies  chan *frame.Reply
+	asked    chan *frame.ToWorker // Check, then Run
+	ended    chan int             // room for all who write to it
+	heap     heap
+}
+
+// say sends one message. When it cannot, nobody is left to tell.
+func (c *child) say(m *frame.ToHost) {
+	c.speaking.Lock()
+	defer c.speaking.Unlock()
+	if err := frame.Write(c.out, m); err != nil {
+		select {
+		case c.ended <- exitOrphaned:
+		default:
+		}
+	}
+}
+
+// listen reads what the host says until the pipe ends, also while the script runs:
+// where the kernel does not end the worker with its parent, this does.
+func (c *child) listen(in io.Reader) {
+	for {
+		m, err := frame.Read[frame.ToWorker](in)
+		if err != nil {
+			c.ended <- exitOrphaned
+			return
+		}
+		if m.Reply == nil {
+			c.asked <- m
+			continue
+		}
+		c.replies <- m.Reply
+	}
+}
+
+// converse is the one script of this process.
+func (c *child) converse() int {
+	m := <-c.asked
+	if m.Check == nil {
+		return exitMisspoken
+	}
+	program, checked := c.engine.Check(m.Check.Source)
+	c.say(&frame.ToHost{Checked: checked})
+	if program == nil {
+		return exitWell
+	}
+	if m = <-c.asked; m.Run == nil {
+		return exitMisspoken
+	}
+	if m.Run.Limits.Heap > 0 {
+		c.heap.limit(m.Run.Limits.Heap)
+	}
+	c.say(&frame.ToHost{Done: program.Run(m.Run, c.say, c.replies)})
+	return exitWell
+}

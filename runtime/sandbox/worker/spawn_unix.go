@@ -1,0 +1,12 @@
+//go:build unix && !linux
+
+package worker
+
+import "syscall"
+
+// root is where a worker stands.
+const root = "/"
+
+// attributes put a worker in a process group of its own, so that what a terminal
+// sends to kimbap does not reach it. It ends with its parent because its pipe does.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
