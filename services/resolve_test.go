@@ -28,7 +28,7 @@ actions:
     args:
       - {name: state, enum: [open, paid, "1"], default: open}
       - {name: limit, type: integer, minimum: 1, maximum: 9007199254740992}
-      - {name: ratio, type: number, maximum: 0.1}
+      - {name: ratio, type: number, minimum: 0.01, maximum: 0.1}
       - {name: paid, type: boolean}
       - {name: tags, type: array, enum: [a, b]}
       - {name: where, type: object}
@@ -104,6 +104,8 @@ func TestResolveBuilt(t *testing.T) {
 		{"not a number", "shop.list-orders", args{"limit": "0x10"}, nil, "must be a whole number"},
 		{"a number that would fill memory", "shop.list-orders", args{"limit": "1e999999999"}, nil, "must be a whole number"},
 		{"below the minimum", "shop.list-orders", args{"limit": "-5"}, nil, "must be at least 1"},
+		{"at the minimum, which no float holds", "shop.list-orders", args{"ratio": "0.01"}, args{"state": "open", "ratio": n("0.01")}, ""},
+		{"just below it", "shop.list-orders", args{"ratio": "0.0099"}, nil, "must be at least 0.01"},
 		{"boolean", "shop.list-orders", args{"paid": "yes"}, nil, "must be true or false"},
 		{"object", "shop.list-orders", args{"where": `{"a":1,"a":2}`}, nil, "must be a JSON object"},
 		{"pattern of a secret", "shop.list-orders", args{"pin": "hunter2"}, nil, "must match ^[0-9]{4}$"},
