@@ -18,8 +18,9 @@ const SchemaURL = services.SchemaURL
 
 // Options say what to import, and how.
 type Options struct {
-	Files      fs.FS    // the document's folder: a $ref leads nowhere else
+	Files      fs.FS    // the document's folder: a $ref leads nowhere else; nil: nowhere at all
 	Document   string   // its name there
+	Data       []byte   // the document itself, when it does not stand in a folder
 	From       string   // how messages and the file call it; Document when empty
 	Tags       []string // only operations with one of them; empty: all
 	PathPrefix string   // only operations below it; empty: all
@@ -35,7 +36,13 @@ func Import(o Options) (*Result, error) {
 	if o.From == "" {
 		o.From = o.Document
 	}
-	d, err := openDocument(newLibrary(o.Files), o.Document)
+	l := newLibrary(o.Files)
+	if o.Data != nil {
+		if err := l.hold(o.Document, o.Data); err != nil {
+			return nil, o.refuse(err, "")
+		}
+	}
+	d, err := openDocument(l, o.Document)
 	if err != nil {
 		return nil, o.refuse(err, "")
 	}

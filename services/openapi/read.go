@@ -11,6 +11,10 @@ import (
 	"github.com/kimbap-run/kimbap/services"
 )
 
+// MaxDocument is the most that is read of a document and of what it refers to,
+// in bytes.
+const MaxDocument = mostJSON
+
 // The limits of what is read, in bytes and files. YAML takes twenty times its
 // size in memory while it is read.
 const (
@@ -45,17 +49,23 @@ func (l *library) file(name string) (*file, error) {
 	if len(l.open) == mostFiles {
 		return nil, fmt.Errorf("it refers to more than %d files", mostFiles)
 	}
+	if l.files == nil {
+		return nil, errors.New("the document stands alone")
+	}
 	data, err := l.bytes(name)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = l.hold(name, data)
 	}
+	return l.open[name], err
+}
+
+// hold keeps a file that was read.
+func (l *library) hold(name string, data []byte) error {
 	root, err := parse(data)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		l.open[name] = &file{name, root}
 	}
-	f := &file{name, root}
-	l.open[name] = f
-	return f, nil
+	return err
 }
 
 func (l *library) bytes(name string) ([]byte, error) {

@@ -10,8 +10,8 @@ import (
 
 // Skip is one operation that was left out.
 type Skip struct {
-	Operation string // "GET /pets/{id}"
-	Reason    string
+	Operation string `json:"operation"` // "GET /pets/{id}"
+	Reason    string `json:"reason"`
 }
 
 // Result is what became of a document.
