@@ -54,6 +54,7 @@ actions:
     method: GET
     path: /clone/{owner}/{name}
     args: [{name: owner}, {name: name}, {name: slug, required: true, split: "{owner}/{name}"}]
+  archive: {description: Put away, method: POST, path: "/orders/{id}:archive"}
   read-file: {description: Read, method: GET, path: "/files/{path...}"}
   query: {description: Ask, method: POST, path: /graphql, risk: {level: low}, match: {graphql: {type: query}}, args: [{name: query, required: true}]}
   mutate: {description: Change, method: POST, path: /graphql, risk: {level: high}, match: {graphql: {type: mutation}}, args: [{name: query, required: true}]}
@@ -122,6 +123,7 @@ func TestResolveBuilt(t *testing.T) {
 		{"split of its own", "shop.clone", args{"slug": "cli/go"}, args{"owner": "cli", "name": "go"}, ""},
 		{"split does not fit", "shop.clone", args{"slug": "a/b/c"}, nil, "must have the form {owner}/{name}"},
 		{"a path of several segments", "shop.read-file", args{"path": "a/b c/d"}, args{"path": "a/b c/d"}, ""},
+		{"a custom method", "shop.archive", args{"id": "a:b"}, args{"id": "a:b"}, ""},
 		{"dots in it", "shop.read-file", args{"path": "a/../b"}, nil, `the path has a "." or ".." segment`},
 		{"dots for a segment", "shop.get-order", args{"id": ".."}, nil, `the path has a "." or ".." segment`},
 		{"empty segment", "shop.get-order", args{"id": ""}, nil, "may not be empty"},
