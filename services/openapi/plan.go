@@ -112,8 +112,8 @@ func (p *planner) path(a *action, o *operation, params []parameter) error {
 			continue
 		}
 		name, opens := strings.CutPrefix(part, "{")
-		name, closes := strings.CutSuffix(name, "}")
-		if !opens || !closes || strings.ContainsAny(name, "{}") {
+		name, verb, closes := strings.Cut(name, "}")
+		if !opens || !closes || strings.Contains(name, "{") || verb != "" && !customMethod.MatchString(verb) {
 			return errors.New("a segment of its path mixes text and a parameter")
 		}
 		if name == "" {
@@ -124,7 +124,10 @@ func (p *planner) path(a *action, o *operation, params []parameter) error {
 		if at >= 0 {
 			q = params[at]
 		}
-		parts[i] = a.hole(q, i == len(parts)-1)
+		if verb != "" { // it ends the segment, so the placeholder takes any text before it
+			q.typ, q.segments = "string", false
+		}
+		parts[i] = a.hole(q, i == len(parts)-1) + verb
 	}
 	a.path = "/" + strings.Join(parts, "/")
 	return nil
@@ -135,6 +138,9 @@ func (p *planner) path(a *action, o *operation, params []parameter) error {
 func (a *action) place() string {
 	return a.method + " " + hole.ReplaceAllString(a.path, "{$1}") + " " + flow(a.match)
 }
+
+// customMethod ends a segment as Google's APIs have it, "{model}:generate".
+var customMethod = regexp.MustCompile(`^:[A-Za-z]+$`)
 
 var hole = regexp.MustCompile(`\{[^{}:]*?(\.\.\.|:int)?\}`)
 
