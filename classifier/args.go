@@ -25,6 +25,7 @@ type pathArg struct {
 	Arg
 	index int
 	rest  bool
+	verb  int // bytes of the custom method behind the value
 }
 
 // queryArg knows its bit in [reading].seen.
@@ -83,7 +84,7 @@ func (r *argReader) addQuery(arg Arg) error {
 func (r *argReader) addPath(arg Arg, pieces []piece) error {
 	for i, p := range pieces {
 		if p.text == arg.Key && p.kind != literal && p.kind != any0 {
-			r.path = append(r.path, pathArg{arg, i, p.kind == rest})
+			r.path = append(r.path, pathArg{arg, i, p.kind == rest, len(p.verb)})
 			return nil
 		}
 	}
@@ -133,6 +134,7 @@ func (r *argReader) read(in *Input, t *path) (args, query map[string]any, err *E
 	for i := range r.path {
 		arg := &r.path[i]
 		text := restOf(t, arg.index, arg.rest)
+		text = text[:len(text)-arg.verb]
 		if err := pass.setText(&arg.Arg, text); err != nil {
 			return nil, nil, err
 		}

@@ -124,6 +124,17 @@ func (w *walk) find(n *node, i int) outcome {
 		}
 		return w.choose(n.tail, true, true)
 	}
+	if n.customs != nil {
+		next, err := n.custom(seg)
+		if w.err = err; err != nil {
+			return failed
+		}
+		if next != nil {
+			if o := w.find(next, i+1); o != nothing {
+				return o
+			}
+		}
+	}
 	if n.typed != nil && isInt(unescape(seg.text)) {
 		if o := w.find(n.typed, i+1); o != nothing {
 			return o
@@ -135,6 +146,31 @@ func (w *walk) find(n *node, i int) outcome {
 		}
 	}
 	return w.choose(n.tail, true, true)
+}
+
+// custom finds the custom method that a segment calls: what follows its last
+// colon. One in another spelling is refused: its upstream might read it.
+func (n *node) custom(seg segment) (*node, *Error) {
+	if colon := strings.LastIndexByte(seg.text, ':'); colon > 0 {
+		if next := n.customs[seg.text[colon:]]; next != nil {
+			return next, nil
+		}
+	}
+	var space [128]byte
+	decoded := appendUnescaped(space[:0], seg.text)
+	if cut := bytes.IndexByte(decoded, ';'); cut >= 0 {
+		decoded = decoded[:cut]
+	}
+	colon := bytes.LastIndexByte(decoded, ':')
+	if colon < 0 {
+		return nil, nil
+	}
+	for verb := range n.customs {
+		if bytes.EqualFold(decoded[colon:], []byte(verb)) {
+			return nil, badTarget(reasonInvalidTarget, "only its spelling tells this path from the method %s: write it as the service does", verb)
+		}
+	}
+	return nil, nil
 }
 
 // disguised refuses a segment that is not a literal as written, but is one once

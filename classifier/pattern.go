@@ -10,6 +10,7 @@ type kind uint8
 
 const (
 	literal  kind = iota
+	custom        // {name}:verb, a custom method as Google's APIs have them
 	typed         // {name:int}
 	variable      // {name}
 	rest          // {name...}: one segment or more
@@ -20,10 +21,12 @@ const (
 type piece struct {
 	kind kind
 	text string // the literal, or the placeholder's name
+	verb string // of a custom method, with its colon
 }
 
 // parsePattern reads "/repos/{owner}/{number:int}/**". A placeholder is a whole
-// segment; {name...} and ** stand last.
+// segment, or all of it before a custom method ("{model}:generateContent");
+// {name...} and ** stand last.
 func parsePattern(pattern string) ([]piece, error) {
 	if !strings.HasPrefix(pattern, "/") {
 		return nil, errors.New("the path must start with a slash")
@@ -61,23 +64,37 @@ func parsePiece(part string) (piece, error) {
 		if err := t.split("/" + part); err != nil || t.slashes || t.query != "" || strings.ContainsAny(part, ";?") {
 			return piece{}, fmt.Errorf("literal segment %q cannot be sent as it is", part)
 		}
-		return piece{literal, part}, nil
+		return piece{kind: literal, text: part}, nil
 	}
 	inner, ok := strings.CutPrefix(part, "{")
+	if name, verb, isCustom := strings.Cut(inner, "}:"); ok && isCustom && isVerb(verb) && placeholderName(name) {
+		return piece{kind: custom, text: name, verb: ":" + verb}, nil
+	}
 	if ok {
 		inner, ok = strings.CutSuffix(inner, "}")
 	}
 	p := piece{kind: variable, text: inner}
 	if name, isRest := strings.CutSuffix(inner, "..."); isRest {
-		p = piece{rest, name}
+		p = piece{kind: rest, text: name}
 	} else if name, typ, isTyped := strings.Cut(inner, ":"); isTyped {
 		ok = ok && typ == "int"
-		p = piece{typed, name}
+		p = piece{kind: typed, text: name}
 	}
 	if !ok || !placeholderName(p.text) {
-		return piece{}, fmt.Errorf("segment %q is none of a literal, {name}, {name:int}, {name...} and **", part)
+		return piece{}, fmt.Errorf("segment %q is none of a literal, {name}, {name:int}, {name...}, {name}:verb and **", part)
 	}
 	return p, nil
+}
+
+// isVerb reports whether s is the name of a custom method: letters only, so that
+// no encoding of it is worth writing.
+func isVerb(s string) bool {
+	for i := range len(s) {
+		if c := s[i] | 0x20; c < 'a' || c > 'z' {
+			return false
+		}
+	}
+	return s != ""
 }
 
 func placeholderName(s string) bool {

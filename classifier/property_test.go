@@ -15,7 +15,7 @@ func anyPattern(t *rapid.T) string {
 	var out strings.Builder
 	n := rapid.IntRange(1, 4).Draw(t, "segments")
 	for i := range n {
-		kinds := []string{"a", "b", "1", fmt.Sprintf("{p%d}", i), fmt.Sprintf("{p%d:int}", i)}
+		kinds := []string{"a", "b", "1", fmt.Sprintf("{p%d}", i), fmt.Sprintf("{p%d:int}", i), fmt.Sprintf("{p%d}:do", i)}
 		if i == n-1 {
 			kinds = append(kinds, "**", fmt.Sprintf("{p%d...}", i), "")
 		}
@@ -28,7 +28,7 @@ func anyRequest(t *rapid.T) Input {
 	var out strings.Builder
 	n := rapid.IntRange(1, 5).Draw(t, "segments")
 	for i := range n {
-		words := []string{"a", "b", "c", "1", "22", "-3"}
+		words := []string{"a", "b", "c", "1", "22", "-3", "a:do", "1:do", "a:DO"}
 		if i == n-1 {
 			words = append(words, "")
 		}
@@ -149,7 +149,7 @@ func rankOf(t *rapid.T, pattern string, segments []string) (string, bool) {
 	rank := ""
 	for i, p := range pieces {
 		if p.kind == any0 || p.kind == rest {
-			return rank + "e", p.kind == any0 || i < len(segments)
+			return rank + "f", p.kind == any0 || i < len(segments)
 		}
 		if i >= len(segments) {
 			return "", false
@@ -158,10 +158,12 @@ func rankOf(t *rapid.T, pattern string, segments []string) (string, bool) {
 		switch {
 		case p.kind == literal && seg == p.text:
 			rank += "b"
-		case p.kind == typed && isInt(seg):
+		case p.kind == custom && strings.HasSuffix(seg, p.verb) && seg != p.verb:
 			rank += "c"
-		case p.kind == variable && seg != "":
+		case p.kind == typed && isInt(seg):
 			rank += "d"
+		case p.kind == variable && seg != "":
+			rank += "e"
 		default:
 			return "", false
 		}

@@ -25,6 +25,7 @@ type host struct{ methods map[string]*node }
 type node struct {
 	literals map[string]*node
 	folded   map[string]*node // literals in lower case, for near misses
+	customs  map[string]*node // custom methods, by ":verb"
 	typed    *node
 	variable *node
 	end      *leaf // routes whose pattern ends here
@@ -114,6 +115,11 @@ func (n *node) insert(pieces []piece, c *compiled) {
 			n = child(n.literals[p.text], func(made *node) {
 				n.literals[p.text], n.folded[strings.ToLower(p.text)] = made, made
 			})
+		case custom:
+			if n.customs == nil {
+				n.customs = map[string]*node{}
+			}
+			n = child(n.customs[p.verb], func(made *node) { n.customs[p.verb] = made })
 		case typed:
 			n = child(n.typed, func(made *node) { n.typed = made })
 		case variable:
@@ -153,6 +159,9 @@ func (n *node) walk(visit func(*leaf)) {
 	}
 	for _, text := range slices.Sorted(maps.Keys(n.literals)) {
 		n.literals[text].walk(visit)
+	}
+	for _, verb := range slices.Sorted(maps.Keys(n.customs)) {
+		n.customs[verb].walk(visit)
 	}
 	for _, next := range []*node{n.typed, n.variable} {
 		if next != nil {

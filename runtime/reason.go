@@ -9,6 +9,7 @@ const (
 	ReasonBodyTooLarge        Reason = "body_too_large"       // a body that must be judged is over its limit
 	ReasonClientRejected      Reason = "tls_client_rejected"  // a program that did not take our certificate
 	ReasonCondition           Reason = "condition_failed"     // a rule's condition that cannot be judged, which denies
+	ReasonContentChanged      Reason = "content_changed"      // a fetched file is not the one that was pinned
 	ReasonDotSegment          Reason = "dot_segment"          // "." or ".." in any encoding
 	ReasonDuplicateKey        Reason = "duplicate_key"        // one JSON member twice
 	ReasonDuplicateParameter  Reason = "duplicate_parameter"  // one query or form field twice

@@ -201,8 +201,9 @@ func (p *parser) path(op *operation) {
 		p.routeProblems(op, err)
 	}
 	for part := range strings.SplitSeq(path, "/") {
-		inner, opens := strings.CutPrefix(part, "{")
-		inner, closes := strings.CutSuffix(inner, "}")
+		name, _, _ := strings.Cut(part, "}:") // a custom method, "{model}:generateContent"
+		inner, opens := strings.CutPrefix(strings.TrimSuffix(name, "}"), "{")
+		closes := name != part || strings.HasSuffix(part, "}")
 		if !opens || !closes {
 			continue
 		}

@@ -191,12 +191,21 @@ func checkBounds(p *runtime.Param, v any) string {
 	switch {
 	case !ok:
 		return "must be a number"
-	case p.Minimum != nil && r.Cmp(new(big.Rat).SetFloat64(*p.Minimum)) < 0:
+	case p.Minimum != nil && r.Cmp(asWritten(*p.Minimum)) < 0:
 		return "must be at least " + numberText(*p.Minimum)
-	case p.Maximum != nil && r.Cmp(new(big.Rat).SetFloat64(*p.Maximum)) > 0:
+	case p.Maximum != nil && r.Cmp(asWritten(*p.Maximum)) > 0:
 		return "must be at most " + numberText(*p.Maximum)
 	}
 	return ""
+}
+
+// asWritten is a bound as its author wrote it: 0.01, and not the float next to
+// it, which is larger, so that 0.01 itself would be too small.
+func asWritten(f float64) *big.Rat {
+	if r, ok := exact(numberText(f)); ok {
+		return r
+	}
+	return new(big.Rat).SetFloat64(f)
 }
 
 func numberText(f float64) string {

@@ -85,7 +85,7 @@ func fillTarget(action *runtime.Action, args runtime.Args) (string, error) {
 			b.WriteString(part)
 			continue
 		}
-		inner = strings.TrimSuffix(inner, "}")
+		inner, verb, _ := strings.Cut(inner, "}") // with its custom method: {model}:generateContent
 		name, rest := strings.CutSuffix(inner, "...")
 		name = strings.TrimSuffix(name, ":int")
 		text, ok := fillText(spec.PathParams[name], args)
@@ -97,6 +97,7 @@ func fillTarget(action *runtime.Action, args runtime.Args) (string, error) {
 		} else {
 			b.WriteString(url.PathEscape(text))
 		}
+		b.WriteString(verb)
 	}
 	if query := fillQuery(action, args); len(query) > 0 {
 		b.WriteString("?" + query.Encode())

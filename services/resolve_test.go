@@ -28,7 +28,7 @@ actions:
     args:
       - {name: state, enum: [open, paid, "1"], default: open}
       - {name: limit, type: integer, minimum: 1, maximum: 9007199254740992}
-      - {name: ratio, type: number, maximum: 0.1}
+      - {name: ratio, type: number, minimum: 0.01, maximum: 0.1}
       - {name: paid, type: boolean}
       - {name: tags, type: array, enum: [a, b]}
       - {name: where, type: object}
@@ -54,6 +54,7 @@ actions:
     method: GET
     path: /clone/{owner}/{name}
     args: [{name: owner}, {name: name}, {name: slug, required: true, split: "{owner}/{name}"}]
+  archive: {description: Put away, method: POST, path: "/orders/{id}:archive"}
   read-file: {description: Read, method: GET, path: "/files/{path...}"}
   query: {description: Ask, method: POST, path: /graphql, risk: {level: low}, match: {graphql: {type: query}}, args: [{name: query, required: true}]}
   mutate: {description: Change, method: POST, path: /graphql, risk: {level: high}, match: {graphql: {type: mutation}}, args: [{name: query, required: true}]}
@@ -104,6 +105,8 @@ func TestResolveBuilt(t *testing.T) {
 		{"not a number", "shop.list-orders", args{"limit": "0x10"}, nil, "must be a whole number"},
 		{"a number that would fill memory", "shop.list-orders", args{"limit": "1e999999999"}, nil, "must be a whole number"},
 		{"below the minimum", "shop.list-orders", args{"limit": "-5"}, nil, "must be at least 1"},
+		{"at the minimum, which no float holds", "shop.list-orders", args{"ratio": "0.01"}, args{"state": "open", "ratio": n("0.01")}, ""},
+		{"just below it", "shop.list-orders", args{"ratio": "0.0099"}, nil, "must be at least 0.01"},
 		{"boolean", "shop.list-orders", args{"paid": "yes"}, nil, "must be true or false"},
 		{"object", "shop.list-orders", args{"where": `{"a":1,"a":2}`}, nil, "must be a JSON object"},
 		{"pattern of a secret", "shop.list-orders", args{"pin": "hunter2"}, nil, "must match ^[0-9]{4}$"},
@@ -120,6 +123,7 @@ func TestResolveBuilt(t *testing.T) {
 		{"split of its own", "shop.clone", args{"slug": "cli/go"}, args{"owner": "cli", "name": "go"}, ""},
 		{"split does not fit", "shop.clone", args{"slug": "a/b/c"}, nil, "must have the form {owner}/{name}"},
 		{"a path of several segments", "shop.read-file", args{"path": "a/b c/d"}, args{"path": "a/b c/d"}, ""},
+		{"a custom method", "shop.archive", args{"id": "a:b"}, args{"id": "a:b"}, ""},
 		{"dots in it", "shop.read-file", args{"path": "a/../b"}, nil, `the path has a "." or ".." segment`},
 		{"dots for a segment", "shop.get-order", args{"id": ".."}, nil, `the path has a "." or ".." segment`},
 		{"empty segment", "shop.get-order", args{"id": ""}, nil, "may not be empty"},

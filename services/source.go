@@ -13,8 +13,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxFile is the largest service file that is read, in bytes.
-const maxFile = 1 << 20
+// MaxFile is the largest service file that is read, in bytes.
+const MaxFile = 1 << 20
 
 // source is one file while it is read. It collects problems instead of stopping
 // at the first.
@@ -55,7 +55,7 @@ func (s *source) bad(n *yaml.Node, fix, format string, args ...any) {
 
 // read turns the bytes into one YAML tree, or notes why it cannot.
 func (s *source) read(data []byte) *yaml.Node {
-	if len(data) > maxFile {
+	if len(data) > MaxFile {
 		s.add(0, 0, "split the service in two", "the file has %d bytes, more than the 1 MiB a service file may have", len(data))
 		return nil
 	}

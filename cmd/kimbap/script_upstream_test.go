@@ -19,6 +19,7 @@ import (
 // notesAPI is the API of testdata/notes.yaml: it wants the credential, remembers
 // what it was asked, and answers.
 type notesAPI struct {
+	dir string // of the script: /files/NAME is a file of it
 	mu  sync.Mutex
 	got strings.Builder
 }
@@ -30,7 +31,7 @@ func startUpstream(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: upstream")
 	}
-	api := &notesAPI{}
+	api := &notesAPI{dir: ts.MkAbs(".")}
 	server := httptest.NewTLSServer(api)
 	ts.Defer(server.Close)
 	apis.Store(ts, api)
@@ -63,6 +64,14 @@ func (n *notesAPI) take() string {
 }
 
 func (n *notesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if name, ok := strings.CutPrefix(r.URL.Path, "/files/"); ok {
+		http.ServeFile(w, r, filepath.Join(n.dir, filepath.Base(name)))
+		return
+	}
+	if name, ok := strings.CutPrefix(r.URL.Path, "/redirect/"); ok {
+		http.Redirect(w, r, strings.ReplaceAll(name, "!", "/"), http.StatusFound)
+		return
+	}
 	body, _ := io.ReadAll(r.Body)
 	key := "no key"
 	switch r.Header.Get("Authorization") {

@@ -15,43 +15,61 @@ import (
 func newServiceCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "service",
-		Short: "Service files: install, list, remove, validate",
+		Short: "Service files: install, import, export, test",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newServiceInstallCommand(c), newServiceListCommand(c), newServiceRemoveCommand(c), newServiceValidateCommand(c))
+	cmd.AddCommand(newServiceInstallCommand(c), newServiceListCommand(c), newServiceRemoveCommand(c), newServiceValidateCommand(c),
+		newServiceImportCommand(c))
 	return cmd
 }
 
 func newServiceInstallCommand(c *cli) *cobra.Command {
 	var vars []string
+	var i app.Install
 	cmd := &cobra.Command{
-		Use:     "install NAME|FILE",
-		Short:   "Install a service of the catalogue or from a file",
-		Example: "  kimbap service install github\n  kimbap service install ./acme.yaml --var site=acme",
+		Use:   "install NAME|FILE|URL",
+		Short: "Install a service of the catalogue, from a file or from an https address",
+		Long: `Install a service of the catalogue, from a file or from an https address.
+
+What a file or an address brings is shown: hosts, key, risks. The content of an
+address is pinned by its sha256 (services.lock in the home): once it has changed,
+it is refused until --update. An address may demand its content itself by ending
+in #sha256=HEX.`,
+		Example: "  kimbap service install github\n  kimbap service install ./acme.yaml --var site=acme\n  kimbap service install https://example.com/acme.yaml",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			values, err := pairs(vars)
-			if err != nil {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			i.From = args[0]
+			if i.Vars, err = pairs(vars); err != nil {
 				return err
 			}
 			return c.with(cmd.Context(), app.Options{Create: true}, func(ctx context.Context, a *app.App) error {
-				s, err := a.InstallService(ctx, args[0], values)
+				r, err := a.Install(ctx, i)
 				if err != nil {
 					return err
 				}
-				data := map[string]any{"name": s.Name, "version": s.Version, "hosts": s.Authorities, "actions": len(s.Actions)}
-				return c.show(data, func() {
-					fmt.Fprintf(c.out, "installed %s %s: %s on %s\n", s.Name, s.Version, count(len(s.Actions), "action"), few(s.Authorities))
-					if s.Auth.Ref != "" {
-						c.say("give it a key: kimbap link %s", s.Name)
-					}
-				})
+				return c.showInstalled(r, !slices.Contains(app.CatalogNames(), i.From))
 			})
 		},
 	}
 	cmd.Flags().StringArrayVar(&vars, "var", nil, "value for a variable of the file, as name=value")
+	cmd.Flags().BoolVar(&i.Update, "update", false, "take what the address holds now, though it has changed")
 	return cmd
+}
+
+// showInstalled says what was installed; with what it brings where the file is
+// not one of ours.
+func (c *cli) showInstalled(r *app.Review, foreign bool) error {
+	return c.show(r, func() {
+		fmt.Fprintf(c.out, "installed %s %s: %s on %s\n", r.Name, r.Version, count(r.Actions, "action"), few(r.Hosts))
+		if foreign {
+			c.sayLines(r.Text())
+			c.say("sha256   %s", r.SHA256)
+		}
+		if r.Key != "" {
+			c.say("give it a key: kimbap link %s", r.Name)
+		}
+	})
 }
 
 // pairs reads name=value flags.

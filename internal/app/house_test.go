@@ -105,7 +105,7 @@ var owners = map[string][]string{
 	"github.com/spf13/cobra":              {"cmd/kimbap"},
 	"github.com/spf13/pflag":              {"cmd/kimbap"},
 	"github.com/itchyny/gojq":             {"services/rest"},
-	"github.com/getkin/kin-openapi":       {"services/openapi"},
+	"github.com/getkin/kin-openapi":       nil, // its initialisation takes 10 ms, and cmd/kimbap has 6 for all
 	"filippo.io/age":                      {"runtime/vault"},
 	"github.com/zalando/go-keyring":       {"runtime/vault/wrap"},
 	"github.com/prometheus/client_golang": {"internal/server"},

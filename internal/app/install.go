@@ -2,10 +2,13 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,13 +58,12 @@ func (a *App) installSiblings(ctx context.Context, ref string) ([]string, error)
 	return out, nil
 }
 
-// serviceBytes reads a service file: a path, or a name of the catalogue.
-func (a *App) serviceBytes(from string) (file string, data []byte, err error) {
-	if strings.Contains(from, "://") {
-		return "", nil, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Msg: "service files are not fetched over the network by this version",
-			Hint: "download the file, read it, then: kimbap service install ./FILE",
-		}
+// serviceBytes reads a service file: an address, a path, or a name of the
+// catalogue.
+func (a *App) serviceBytes(ctx context.Context, from string) (file string, data []byte, err error) {
+	if isURL(from) {
+		data, err = a.fetch(ctx, from, services.MaxFile)
+		return path.Base(from), data, err
 	}
 	if strings.ContainsRune(from, filepath.Separator) || strings.HasSuffix(from, ".yaml") || strings.HasSuffix(from, ".yml") {
 		data, err = os.ReadFile(from)
@@ -77,12 +79,62 @@ func (a *App) serviceBytes(from string) (file string, data []byte, err error) {
 	return from + ".yaml", data, nil
 }
 
+// Install says what to install.
+type Install struct {
+	From   string // an https address (with #sha256=HEX to demand a content), a path, or a name of the catalogue
+	Vars   map[string]string
+	Update bool // an address may hold something else than it did
+}
+
 // InstallService installs a service file or a service of the catalogue.
 func (a *App) InstallService(ctx context.Context, from string, vars map[string]string) (*services.Service, error) {
-	file, data, err := a.serviceBytes(from)
+	r, err := a.Install(ctx, Install{From: from, Vars: vars})
 	if err != nil {
 		return nil, err
 	}
+	return r.Service, nil
+}
+
+// Install installs a service and says what it brings. What was fetched is pinned
+// by its hash.
+func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
+	from, fragment, _ := strings.Cut(i.From, "#")
+	demanded, isHash := strings.CutPrefix(fragment, "sha256=")
+	if !isURL(i.From) {
+		from = i.From
+	} else if fragment != "" && !isHash {
+		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "an address may end in #sha256=HEX, and in nothing else after #", Hint: "kimbap service install --help"}
+	}
+	file, data, err := a.serviceBytes(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(data)
+	pin := Pin{from, hex.EncodeToString(sum[:])}
+	locked, err := a.home.readPins()
+	if err == nil && isURL(from) {
+		err = locked.check(from, demanded, pin.SHA256, i.Update)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.place(ctx, file, data, i.Vars, func(name string) error {
+		_, was := locked.Services[name]
+		if !isURL(from) && !was {
+			return nil
+		}
+		delete(locked.Services, name)
+		if isURL(from) {
+			locked.Services[name] = pin
+		}
+		return a.home.writePins(locked)
+	})
+}
+
+// place installs the bytes of a service file. Pinned is called with its name
+// once it is there.
+func (a *App) place(ctx context.Context, file string, data []byte, vars map[string]string, pinned func(name string) error) (*Review, error) {
+	before := a.Services()
 	s, err := services.Install(a.home.Services(), file, data, vars)
 	if err != nil {
 		return nil, invalid(err, "correct the file, then: kimbap service validate "+shellQuote(file))
@@ -90,7 +142,11 @@ func (a *App) InstallService(ctx context.Context, from string, vars map[string]s
 	if err := a.serviceEvent(ctx, "service.install", s.Name, s.Digest); err != nil {
 		return nil, err
 	}
-	return s, a.reloadServices()
+	if err := pinned(s.Name); err != nil {
+		return nil, err
+	}
+	old, _ := before.Service(s.Name)
+	return review(s, old, sha256.Sum256(data)), a.reloadServices()
 }
 
 // RemoveService removes an installed service file.
@@ -107,6 +163,12 @@ func (a *App) RemoveService(ctx context.Context, name string) error {
 	}
 	if err := services.Remove(a.home.Services(), s.Name); err != nil {
 		return err
+	}
+	if locked, err := a.home.readPins(); err == nil && locked.Services[s.Name] != (Pin{}) {
+		delete(locked.Services, s.Name)
+		if err := a.home.writePins(locked); err != nil {
+			return err
+		}
 	}
 	if a.fault != nil {
 		return nil // the next command tells what is still wrong

@@ -34,6 +34,9 @@ func Catalog() ([]*Service, error) {
 	return out, nil
 }
 
+// CatalogNames are the services that can be installed by name.
+func CatalogNames() []string { return catalog.Names() }
+
 // ValidateServices loads the files by themselves and then together. All
 // problems of all files are in the error.
 func ValidateServices(files []string) ([]*Service, error) {

@@ -105,6 +105,11 @@ func classify(t *testing.T, set *services.Set, s *services.Service, o operation)
 	target := hole.ReplaceAllString(o.Path, "7")
 	in := classifier.Input{Scheme: "https", Authority: s.Authorities[0], Method: o.Method, Target: target, Header: http.Header{}}
 	m, err := set.Table().Match(in)
+	if err == nil && m.NeedBody {
+		if in.Body, err = classifier.ParseBody("application/json", "", []byte("{}")); err == nil {
+			m, err = set.Table().Match(in)
+		}
+	}
 	if err != nil {
 		t.Errorf("%s: %v", o, err)
 	}
@@ -112,23 +117,30 @@ func classify(t *testing.T, set *services.Set, s *services.Service, o operation)
 	return a
 }
 
+// granting reads testdata/granting.txt: "SERVICE METHOD path" of what is known to
+// hand out lasting access.
+func granting(t *testing.T) []string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "granting.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, line := range strings.Split(string(data), "\n")[1:] {
+		if line != "" {
+			out = append(out, line)
+		}
+	}
+	if len(out) < 400 {
+		t.Fatalf("granting.txt has %d lines", len(out))
+	}
+	return out
+}
+
 // Of the services without an index, the operations we know of.
 func TestAccessOfServicesWithoutAnIndex(t *testing.T) {
 	set := load(t)
-	for _, line := range []string{
-		"npm PUT /-/user/org.couchdb.user:eve", "npm POST /-/v1/login", "npm POST /-/npm/v1/tokens", "npm POST /-/package/@acme%2fx/access",
-		"npm PUT /-/team/acme/devs/user", "npm PUT /-/team/acme/devs/package", "npm PUT /-/org/acme/user", "npm POST /-/npm/v1/hooks/hook",
-		"npm PUT /@acme%2fx/-rev/1-a", "npm PUT /@acme/x/-rev/1-a", "npm PUT /left-pad/-rev/1-a", "npm POST /-/npm/v1/user",
-		"npm POST /-/npm/v1/oidc/token/exchange/package/@acme%2fx", "npm POST /-/package/@acme%2fx/trust",
-		"stripe POST /v1/webhook_endpoints", "stripe POST /v1/webhook_endpoints/we_1", "stripe POST /v1/ephemeral_keys", "stripe POST /v1/accounts",
-		"stripe POST /v1/account_links", "stripe POST /v1/accounts/acct_1/login_links", "stripe POST /v1/accounts/acct_1/external_accounts",
-		"stripe POST /v1/account_sessions", "stripe POST /v2/core/event_destinations", "stripe POST /v1/terminal/connection_tokens",
-		"anthropic POST /v1/organizations/invites", "anthropic POST /v1/organizations/workspaces/w/members",
-		"anthropic POST /v1/organizations/api_keys/k", "anthropic POST /api/oauth/claude_cli/create_api_key",
-		"github POST /repositories/1/keys", "github PUT /repositories/1/collaborators/eve", "github PUT /organizations/1/memberships/eve",
-		"github POST /repositories/1/environments/a%2Fb/x",
-		"github-git POST /login/oauth/access_token", "demo POST /keys",
-	} {
+	for _, line := range granting(t) {
 		words := strings.Fields(line)
 		o := operation{Method: words[1], Path: words[2]}
 		a := classify(t, set, service(t, set, words[0]), o)
@@ -159,6 +171,9 @@ func TestAccessHasNoOtherSpelling(t *testing.T) {
 					tried++
 					m, err := set.Table().Match(in)
 					found, _ := set.Action(m.Action)
+					if s.Name == "gitlab" && slashes(spelling) && found != nil && !catchAll(found) {
+						continue // a project is named by its whole path, as one segment: "group%2Ftransfer" is one
+					}
 					if err == nil && found != nil && !found.GrantsAccess {
 						t.Errorf("%s %s reaches %s, and %s may be meant", method, spelling, describe(found), a.Ref)
 					}
@@ -179,6 +194,9 @@ func slashes(path string) bool {
 
 // spellings are other ways to write a path that some server takes for the same.
 func spellings(path string) []string {
+	if bare, ok := strings.CutSuffix(path, "/"); ok {
+		return append(spellings(bare), bare)
+	}
 	last := strings.LastIndexByte(path, '/')
 	lastButOne := strings.LastIndexByte(path[:last], '/')
 	out := []string{

@@ -8,7 +8,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-func indexed() []string { return []string{"github", "openai", "slack"} }
+func indexed() []string { return []string{"figma", "github", "openai", "resend", "slack"} }
 
 // undescribed are the actions whose path the description of the version in the
 // index does not have, each for a reason. A misspelt path is none.
@@ -18,6 +18,9 @@ func undescribed() map[string]string {
 		"github.graphql-query":    "not part of the REST description",
 		"github.graphql-mutation": "not part of the REST description",
 		"openai.open-realtime":    "a WebSocket, which the description does not know",
+		"figma.exchange-oauth":    "logins are described elsewhere",
+		"figma.refresh-oauth":     "logins are described elsewhere",
+		"resend.exchange-oauth":   "logins are described elsewhere",
 	}
 	for _, name := range strings.Fields(`write-by-repository-id write-by-org-id update-repository-by-id update-org-by-id
 		delete-repository-by-id delete-org-by-id`) {

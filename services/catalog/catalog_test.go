@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -17,28 +18,44 @@ import (
 )
 
 // load parses the whole catalogue and compiles it together.
-func load(t *testing.T) *services.Set {
+func load(t testing.TB) *services.Set {
 	t.Helper()
 	var all []*services.Service
 	for _, name := range catalog.Names() {
-		data, err := catalog.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := services.Parse(name+".yaml", data)
-		if err != nil {
-			t.Fatalf("%s:\n%v", name, err)
-		}
-		if s.Name != name {
-			t.Errorf("%s.yaml is the service %s", name, s.Name)
-		}
-		all = append(all, s)
+		all = append(all, read(t, name))
 	}
 	set, err := services.NewSet(all)
 	if err != nil {
 		t.Fatalf("the catalogue does not compile together:\n%v", err)
 	}
 	return set
+}
+
+// read parses one file, with its variables filled in as whoever installs it would.
+func read(t testing.TB, name string) *services.Service {
+	t.Helper()
+	s, err := services.Parse(name+".yaml", file(t, name))
+	if err != nil {
+		t.Fatalf("%s:\n%v", name, err)
+	}
+	if s.Name != name {
+		t.Errorf("%s.yaml is the service %s", name, s.Name)
+	}
+	return s
+}
+
+// file is the text of a service whose variables have values.
+func file(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := catalog.Read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := "acme"
+	if name == "datadog" {
+		site = "datadoghq.com"
+	}
+	return []byte(strings.ReplaceAll(string(data), "{site}", site))
 }
 
 // service returns one service of the catalogue.
@@ -74,7 +91,8 @@ func TestReadRefusesWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// Whatever a program sends to a host of a service is an action of that service.
+// Whatever a program sends to a host of a service is an action: of that service
+// below its own prefixes, and of some service everywhere else.
 func TestEveryHostIsCovered(t *testing.T) {
 	set := load(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -82,15 +100,78 @@ func TestEveryHostIsCovered(t *testing.T) {
 		for _, authority := range s.Authorities {
 			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
 				for range 50 {
-					target := randomPath(random)
-					in := classifier.Input{Scheme: "https", Authority: authority, Method: method, Target: target, Header: http.Header{}}
-					m, err := set.Table().Match(in)
-					if err != nil || m.Service != s.Name || m.Action == "" {
-						t.Errorf("%s https://%s%s is %q of %q, %v", method, authority, target, m.Action, m.Service, err)
-					}
+					covers(t, set, authority, method, randomPath(random), owner(set, authority))
+				}
+			}
+			for _, a := range s.Actions {
+				if catchAll(a) {
+					covers(t, set, authority, a.HTTP.Method, base(a)+hole.ReplaceAllString(strings.TrimSuffix(a.HTTP.Path, "/**"), "z7")+randomPath(random), s.Name)
 				}
 			}
 		}
+	}
+}
+
+func covers(t *testing.T, set *services.Set, authority, method, target, want string) {
+	t.Helper()
+	in := classifier.Input{Scheme: "https", Authority: authority, Method: method, Target: target, Header: http.Header{}}
+	m, err := set.Table().Match(in)
+	if err != nil || m.Service != want || m.Action == "" {
+		t.Errorf("%s https://%s%s is %q of %q, not of %q: %v", method, authority, target, m.Action, m.Service, want, err)
+	}
+}
+
+// owner is the service that covers what no other has of a host.
+func owner(set *services.Set, authority string) string {
+	for _, s := range set.Services() {
+		for _, a := range s.Actions {
+			if slices.Contains(s.Authorities, authority) && a.HTTP.Path == "/**" && base(a) == "" {
+				return s.Name
+			}
+		}
+	}
+	return ""
+}
+
+// base is the path of an action's base_url.
+func base(a *runtime.Action) string {
+	if parts := strings.SplitN(a.HTTP.BaseURL, "/", 4); len(parts) == 4 {
+		return "/" + parts[3]
+	}
+	return ""
+}
+
+// Every service has the three of them, and their risk is that of their method.
+func TestEveryServiceHasItsCatchAlls(t *testing.T) {
+	for _, s := range load(t).Services() {
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+			if !slices.ContainsFunc(s.Actions, func(a *runtime.Action) bool { return catchAll(a) && slices.Contains(methods(s, a), method) }) {
+				t.Errorf("%s: no catch-all takes %s", s.Name, method)
+			}
+		}
+	}
+}
+
+// Each service loads alone, as most homes have them.
+func TestEachServiceLoadsAlone(t *testing.T) {
+	for _, name := range catalog.Names() {
+		if _, err := services.NewSet([]*services.Service{read(t, name)}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheCatalogueIsLarge(t *testing.T) {
+	set, typed := load(t), 0
+	for _, s := range set.Services() {
+		for _, a := range s.Actions {
+			if !catchAll(a) {
+				typed++
+			}
+		}
+	}
+	if n := len(set.Services()); n < 40 || typed < 1000 {
+		t.Errorf("%d services with %d typed actions: some are gone", n, typed)
 	}
 }
 
@@ -125,7 +206,7 @@ func TestCatchAlls(t *testing.T) {
 
 // verbs are the first words that names of actions have: a verb, or what the
 // action itself is called everywhere (whoami, graphql).
-const verbs = "accept activate add allow api approve archive ask assign audit auth cancel capture change check compare complete confirm connect convert count create deactivate delete discover dispatch exchange fetch find get graphql grant invite join lfs list login merge modify open pay ping post publish push put quick remove rerun reset reverse review revoke rotate schedule scope search set share start transfer trust uninstall update upload web whoami write"
+const verbs = "accept activate add aggregate allow answer api append approve archive ask assign audit auth authorize ban batch begin buy call cancel capture change check claim clear clone close compact compare complete confirm connect convert copy count create deactivate delete disable discover dispatch edit embed empty enable end erase exchange execute export fetch filter find finish follow forward generate get graphql grant import initialize install introspect invite join leave lfs link list load login lookup make manage merge migrate modify move mute onboard open patch pay pin ping play post predict promote protect publish purge push put query quick record refresh refund register remove rename renew reopen replace request rerun reset restrict retry reverse review revoke roll rollback rotate run schedule scope search send set share snooze start stream submit sync transfer transition trash trust unban uninstall update upload validate verify watch web whoami write"
 
 // levels are the risks in rising order.
 func levels() []runtime.Risk {
@@ -157,8 +238,8 @@ func TestHouseStyle(t *testing.T) {
 				t.Errorf("%s hands out access, and a number its upstream reads otherwise than we do would slip past {…:int}", a.Ref)
 			}
 			for _, m := range methods(s, a) {
-				shape := m + " " + shapeOf(a.HTTP.Path) + fmt.Sprint(a.HTTP.Query)
-				if first, twice := seen[shape]; twice && !strings.HasPrefix(a.Name, "graphql-") {
+				shape := m + " " + shapeOf(a.HTTP.Path) + fmt.Sprint(a.HTTP.Query, discriminators(s, a))
+				if first, twice := seen[shape]; twice {
 					t.Errorf("%s and %s are the same request", first, a.Ref)
 				}
 				seen[shape] = string(a.Ref)
@@ -171,6 +252,17 @@ var hole = regexp.MustCompile(`\{[^}]*\}`)
 
 // shapeOf is a path with the names of its placeholders taken out.
 func shapeOf(path string) string { return hole.ReplaceAllString(path, "{}") }
+
+// discriminators are what else than method and path makes an action.
+func discriminators(s *services.Service, a *runtime.Action) string {
+	for i := range s.Routes {
+		if m := s.Routes[i].Match; s.Routes[i].Action == string(a.Ref) {
+			text, _ := json.Marshal(m) // maps of strings
+			return string(text)
+		}
+	}
+	return ""
+}
 
 // No placeholder may belong to two services, and each must be told from a key
 // at a glance.
@@ -189,13 +281,64 @@ func TestPlaceholders(t *testing.T) {
 	}
 }
 
+// accepted are the forms that programs want a key in before they send anything.
+func accepted() map[string]string {
+	return map[string]string{
+		"CLOUDFLARE_API_TOKEN": `^[A-Za-z0-9_-]{40}$`,                // terraform, cf-terraforming
+		"VERCEL_TOKEN":         `^\w+$`,                              // vercel
+		"SENDGRID_API_KEY":     `^SG\.`,                              // @sendgrid/client warns otherwise
+		"SLACK_BOT_TOKEN":      `^xoxb-`,                             // slack_bolt
+		"STRIPE_API_KEY":       `^(sk|rk)_(test|live)_\w+$`,          // stripe
+		"GEMINI_API_KEY":       `^AIza[0-9A-Za-z_-]{35}$`,            // older checks for Google's keys
+		"AIRTABLE_API_KEY":     `^pat\w{14}\.\w+$`,                   // airtable's own form
+		"DISCORD_TOKEN":        `^[\w-]{24,}\.[\w-]{6}\.[\w-]{27,}$`, // hikari, JDA
+		"RESEND_API_KEY":       `^re_\w{8}_\w+$`,
+		"NOTION_TOKEN":         `^(ntn|secret)_\w+$`,
+		"LINEAR_API_KEY":       `^lin_api_\w+$`,
+		"GITHUB_TOKEN":         `^gh[pos]_\w+$`,
+		"GITLAB_TOKEN":         `^glpat-[\w-]{20,}$`,
+		"OPENAI_API_KEY":       `^sk-`,
+		"ANTHROPIC_API_KEY":    `^sk-ant-`,
+		"FIGMA_TOKEN":          `^figd_\w+$`,
+		"DD_APP_KEY":           `^ddpat_\w+$`,
+		"HUBSPOT_ACCESS_TOKEN": `^pat-\w+-\w+$`,
+		"TODOIST_API_TOKEN":    `^\w{40}$`,
+		"TWILIO_AUTH_TOKEN":    `^\w{32}$`,
+		"TWINE_PASSWORD":       `^pypi-[\w-]+$`,
+		"ASANA_ACCESS_TOKEN":   `^2/\d+/\d+:\w+$`,
+	}
+}
+
+func TestProgramsAcceptTheirPlaceholders(t *testing.T) {
+	want := accepted()
+	for _, s := range load(t).Services() {
+		for name, value := range s.Placeholders {
+			pattern, known := want[name]
+			delete(want, name)
+			if known && !regexp.MustCompile(pattern).MatchString(value) {
+				t.Errorf("%s: programs refuse %s=%s, which is not like %s", s.Name, name, value, pattern)
+			}
+		}
+	}
+	for name := range want {
+		t.Errorf("no service has a placeholder for %s", name)
+	}
+}
+
 // A new key is tried with the first low-risk GET that needs no argument: it
 // must be one that fails without a key and costs nothing.
 func TestTheFirstReadTellsWhetherAKeyWorks(t *testing.T) {
 	want := map[string]string{
-		"anthropic": "list-models", "demo": "whoami", "github": "get-user", "npm": "whoami",
-		"openai": "list-models", "slack": "auth-test", "stripe": "get-balance",
-		"github-git": "", // shares github's key
+		"airtable": "whoami", "anthropic": "list-models", "asana": "get-me", "cloudflare": "verify-token",
+		"confluence": "get-current-user", "datadog": "get-current-user", "demo": "whoami", "discord": "get-me", "figma": "get-me",
+		"gemini": "list-models", "github": "get-user", "gitlab": "get-user", "gmail": "get-profile", "google": "get-user-info",
+		"google-calendar": "list-calendars", "hubspot": "get-account", "jira": "get-myself", "linear": "get-health", "notion": "get-me", "npm": "whoami",
+		"openai": "list-models", "pagerduty": "get-me", "resend": "list-domains", "sendgrid": "get-profile", "sentry": "list-organizations",
+		"slack": "auth-test", "stripe": "get-balance", "todoist": "get-user", "twilio": "list-accounts", "vercel": "get-user",
+		// These share another service's key, have no key, or take it for uploads only.
+		"github-git": "", "gitlab-git": "", "google-sheets": "", "google-drive": "list-files", "pypi": "",
+		"google-login": "get-token-info", "claude-code": "get-settings", "codex": "list-models", "gemini-cli": "get-discovery",
+		"telegram": "", "pypi-index": "list-packages",
 	}
 	for _, s := range load(t).Services() {
 		first := ""

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,7 +97,7 @@ func sample(a *runtime.Action) runtime.Args {
 		args[p.Name] = value(p)
 	}
 	switch a.Name {
-	case "graphql-query":
+	case "graphql-query", "query-analytics":
 		args["query"] = "query Q { viewer { login } }"
 	case "graphql-mutation":
 		args["query"] = "mutation M { addStar(input: {}) { clientMutationId } }"
@@ -108,12 +109,22 @@ func sample(a *runtime.Action) runtime.Args {
 }
 
 func value(p runtime.Param) any {
+	if len(p.Enum) > 0 && p.Type == runtime.TypeArray {
+		return p.Enum[:1]
+	}
 	if len(p.Enum) > 0 {
 		return p.Enum[0]
 	}
 	switch p.Type {
 	case runtime.TypeInteger, runtime.TypeNumber:
-		return json.Number("7")
+		n := 7.0
+		if p.Minimum != nil {
+			n = max(n, *p.Minimum)
+		}
+		if p.Maximum != nil {
+			n = min(n, *p.Maximum)
+		}
+		return json.Number(strconv.FormatFloat(n, 'f', -1, 64))
 	case runtime.TypeBoolean:
 		return true
 	case runtime.TypeArray:
@@ -129,17 +140,26 @@ func wire(t *testing.T, a *runtime.Action, args runtime.Args) classifier.Input {
 	t.Helper()
 	in := classifier.Input{Method: a.HTTP.Method, Header: http.Header{}}
 	var target strings.Builder
+	target.WriteString(base(a))
 	for part := range strings.SplitSeq(a.HTTP.Path[1:], "/") {
 		target.WriteByte('/')
 		if name, isHole := strings.CutPrefix(part, "{"); isHole {
-			name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "}"), ":int"), "...")
-			part = url.PathEscape(fill(a.HTTP.PathParams[name], args))
+			name, verb, _ := strings.Cut(name, "}")
+			name = strings.TrimSuffix(strings.TrimSuffix(name, ":int"), "...")
+			part = url.PathEscape(fill(a.HTTP.PathParams[name], args)) + verb
 		}
 		target.WriteString(part)
 	}
 	query := url.Values{}
 	for _, f := range a.HTTP.Query {
-		query.Set(f.Name, fill(f.Value.Value.(string), args))
+		template := f.Value.Value.(string)
+		if list, isList := args[strings.Trim(template, "{}")].([]any); isList {
+			for _, v := range list {
+				query.Add(f.Name, text(v))
+			}
+			continue
+		}
+		query.Set(f.Name, fill(template, args))
 	}
 	if len(query) > 0 {
 		target.WriteString("?" + query.Encode())
@@ -150,6 +170,23 @@ func wire(t *testing.T, a *runtime.Action, args runtime.Args) classifier.Input {
 	}
 	in.Body = body(t, a, args)
 	return in
+}
+
+// grow fills the holes of a body. Anything but a whole hole is a constant.
+func grow(template any, args runtime.Args) any {
+	switch v := template.(type) {
+	case map[string]any:
+		members := map[string]any{}
+		for name, inner := range v {
+			members[name] = grow(inner, args)
+		}
+		return members
+	case string:
+		if value, isHole := args[strings.TrimSuffix(strings.TrimPrefix(v, "{"), "}")]; isHole && v[0] == '{' {
+			return value
+		}
+	}
+	return template
 }
 
 // fill replaces {name} by its value; the catalogue has no other templates.
@@ -177,19 +214,17 @@ func text(v any) string {
 
 func body(t *testing.T, a *runtime.Action, args runtime.Args) *classifier.Body {
 	t.Helper()
-	if a.HTTP.Body == nil || a.HTTP.BodyType == "raw" {
+	if a.HTTP.BodyType == "" || a.HTTP.BodyType == "raw" {
 		return nil
 	}
-	tree := a.HTTP.Body.Value
-	if name, ok := tree.(string); ok {
-		tree = args[strings.Trim(name, "{}")]
-	} else {
-		members := map[string]any{}
-		for name, template := range tree.(map[string]any) {
-			members[name] = args[strings.Trim(template.(string), "{}")]
+	if a.HTTP.Body == nil {
+		empty, err := classifier.ParseBody("application/json", "", []byte("{}"))
+		if err != nil {
+			t.Fatal(err)
 		}
-		tree = members
+		return empty
 	}
+	tree := grow(a.HTTP.Body.Value, args)
 	content, media := []byte(text(tree)), "application/json"
 	if a.HTTP.BodyType == "form" {
 		form := url.Values{}

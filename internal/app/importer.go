@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/services/openapi"
+)
+
+// Import says which description to make a service of, and how. It is
+// [openapi.Options] with a place instead of files.
+type Import struct {
+	From                            string // a path or an https address
+	Tags                            []string
+	PathPrefix, Name, Auth, BaseURL string
+}
+
+// Imported is the service file and the report.
+type Imported = openapi.Result
+
+// ImportFile makes a service file of an API description in a file. What it
+// refers to must lie in the folder of the file or below: links out of it are
+// not followed.
+func ImportFile(i Import) (*Imported, error) {
+	root, err := os.OpenRoot(filepath.Dir(i.From))
+	if err != nil {
+		return nil, fmt.Errorf("open the folder of the description: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	return i.run(root.FS(), filepath.Base(i.From), nil)
+}
+
+// ImportURL does the same with a description that is fetched. What it refers to
+// is not.
+func (a *App) ImportURL(ctx context.Context, i Import) (*Imported, error) {
+	u, err := url.Parse(i.From)
+	if err != nil {
+		return nil, err
+	}
+	data, err := a.fetch(ctx, i.From, openapi.MaxDocument)
+	if err != nil {
+		return nil, err
+	}
+	i.From = strings.TrimSuffix(u.Scheme+"://"+u.Host+u.Path, "/")
+	return i.run(nil, "document", data)
+}
+
+func (i Import) run(files fs.FS, name string, data []byte) (*Imported, error) {
+	return openapi.Import(openapi.Options{
+		Files: files, Document: name, Data: data, From: path.Base(filepath.ToSlash(i.From)), Tags: i.Tags, PathPrefix: i.PathPrefix,
+		Name: i.Name, Auth: i.Auth, BaseURL: i.BaseURL,
+	})
+}
+
+// InstallImported installs what was imported.
+func (a *App) InstallImported(ctx context.Context, r *Imported, vars map[string]string) (*Review, error) {
+	return a.place(ctx, r.Name+".yaml", r.YAML, vars, func(string) error { return nil })
+}
+
+// IsURL reports whether a place is an address and not a path.
+func IsURL(from string) bool { return isURL(from) }

@@ -1,0 +1,88 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Pin says what an address held when it was installed from.
+type Pin struct {
+	URL    string `json:"url"`
+	SHA256 string `json:"sha256"` // hex, of the bytes that were fetched
+}
+
+// pins is services.lock: where installed services were fetched from, by name. A
+// file that has changed there since is not installed unless it is asked for.
+type pins struct {
+	Version  int            `json:"version"`
+	Services map[string]Pin `json:"services"`
+}
+
+// Pins is the file of fetched services' hashes.
+func (h Home) Pins() string { return filepath.Join(h.Dir, "services.lock") }
+
+func (h Home) readPins() (*pins, error) {
+	p := &pins{Version: 1, Services: map[string]Pin{}}
+	data, err := os.ReadFile(h.Pins())
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, p)
+	}
+	if err == nil && p.Version != 1 {
+		err = fmt.Errorf("version %d is not known", p.Version)
+	}
+	if err != nil {
+		return nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: "the hashes of fetched services cannot be read: " + err.Error(),
+			Hint: "put " + shellQuote(h.Pins()) + " right, or remove it to pin anew",
+		}
+	}
+	if p.Services == nil {
+		p.Services = map[string]Pin{}
+	}
+	return p, nil
+}
+
+// write replaces the file in one step.
+func (h Home) writePins(p *pins) error {
+	data, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return err
+	}
+	temporary := h.Pins() + ".new"
+	if err := os.WriteFile(temporary, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("pin the service: %w", err)
+	}
+	if err := os.Rename(temporary, h.Pins()); err != nil {
+		return fmt.Errorf("pin the service: %w", err)
+	}
+	return nil
+}
+
+// check refuses bytes that are not those pinned for their address, or not those
+// that the address itself demands (https://…#sha256=HEX).
+func (p *pins) check(from, demanded, sum string, update bool) error {
+	if demanded != "" && !strings.EqualFold(demanded, sum) {
+		return changed("the file is not the one that was asked for: its sha256 is "+sum+", not "+demanded, "check the address and its #sha256=")
+	}
+	for _, pin := range p.Services {
+		if pin.URL == from && pin.SHA256 != sum && !update {
+			return changed("the file has changed since it was installed: its sha256 was "+pin.SHA256+" and is "+sum,
+				"read it, then: kimbap service install "+shellQuote(from)+" --update")
+		}
+	}
+	return nil
+}
+
+func changed(msg, hint string) error {
+	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonContentChanged, Msg: msg, Hint: hint}
+}

@@ -1,0 +1,103 @@
+package app
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+// Review is what an installed service brings, for the person who installed it.
+type Review struct {
+	Service *services.Service    `json:"-"`
+	Name    string               `json:"name"`
+	Version string               `json:"version"`
+	Hosts   []string             `json:"hosts"`
+	Added   []string             `json:"added_hosts,omitempty"` // that the service it replaces did not have
+	Key     string               `json:"key,omitempty"`         // name in the vault
+	Auth    runtime.AuthType     `json:"auth"`
+	Actions int                  `json:"actions"`
+	Risks   map[runtime.Risk]int `json:"risks"`
+	Grants  []string             `json:"grants_access"`
+	Lowered []string             `json:"lowered,omitempty"` // actions of lower risk than before
+	Was     string               `json:"was,omitempty"`     // the version it replaces
+	SHA256  string               `json:"sha256"`
+	levels  []runtime.Risk
+}
+
+func review(s, old *services.Service, sum [32]byte) *Review {
+	r := &Review{
+		Service: s, Name: s.Name, Version: s.Version, Hosts: s.Authorities, Key: s.Auth.Ref, Auth: s.Auth.Type, Actions: len(s.Actions),
+		Risks: map[runtime.Risk]int{}, Grants: []string{}, SHA256: hex.EncodeToString(sum[:]),
+		levels: []runtime.Risk{runtime.RiskLow, runtime.RiskMedium, runtime.RiskHigh, runtime.RiskCritical},
+	}
+	for _, a := range s.Actions {
+		r.Risks[a.Risk]++
+		if a.GrantsAccess {
+			r.Grants = append(r.Grants, a.Name)
+		}
+	}
+	if old == nil {
+		return r
+	}
+	r.Was = old.Version
+	for _, host := range s.Authorities {
+		if !slices.Contains(old.Authorities, host) {
+			r.Added = append(r.Added, host)
+		}
+	}
+	for _, a := range s.Actions {
+		i := slices.IndexFunc(old.Actions, func(b *runtime.Action) bool { return b.Name == a.Name })
+		if i >= 0 && slices.Index(r.levels, a.Risk) < slices.Index(r.levels, old.Actions[i].Risk) {
+			r.Lowered = append(r.Lowered, a.Name)
+		}
+	}
+	return r
+}
+
+// Text is the review as lines for a person.
+func (r *Review) Text() string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-9s%s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("hosts", "%s", strings.Join(r.Hosts, ", "))
+	if r.Key != "" {
+		line("key", "%s, sent as %s to these hosts", r.Key, r.Auth)
+	}
+	var counts []string
+	for _, level := range r.levels {
+		if n := r.Risks[level]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, level))
+		}
+	}
+	line("actions", "%d: %s", r.Actions, strings.Join(counts, ", "))
+	if len(r.Grants) > 0 {
+		line("access", "%s", someOf(r.Grants, "hands out lasting access", "hand out lasting access"))
+	}
+	if r.Was != "" {
+		line("replaces", "version %s", r.Was)
+	}
+	if len(r.Added) > 0 {
+		line("new", "%s", someOf(r.Added, "is a host it did not have", "are hosts it did not have"))
+	}
+	if len(r.Lowered) > 0 {
+		line("lower", "%s", someOf(r.Lowered, "has a lower risk than before", "have a lower risk than before"))
+	}
+	return b.String()
+}
+
+// someOf names the first of a list, and says of all what they do.
+func someOf(list []string, one, many string) string {
+	const most = 6
+	if len(list) == 1 {
+		return list[0] + " " + one
+	}
+	if len(list) > most {
+		return fmt.Sprintf("%s and %d more %s", strings.Join(list[:most], ", "), len(list)-most, many)
+	}
+	return strings.Join(list, ", ") + " " + many
+}

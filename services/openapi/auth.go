@@ -1,0 +1,141 @@
+package openapi
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// auth is how the service file says where the credential goes.
+type auth struct {
+	typ   string // none, bearer, basic, header, query, body
+	name  string // of the header field, the query parameter or the member
+	notes []string
+}
+
+// auth is what a person asked for, else the security scheme that most of the
+// operations ask for.
+func (d *document) auth(given string, list []*operation) (*auth, error) {
+	if given != "" {
+		return givenAuth(given)
+	}
+	schemes := d.root.get("components").get("securitySchemes")
+	if d.dialect == swagger {
+		schemes = d.root.get("securityDefinitions")
+	}
+	count := map[string]int{}
+	for _, o := range list {
+		needs := o.object.get("security")
+		if needs.v == nil {
+			needs = value{d.root.in, d.root.get("security").v}
+		}
+		alternatives, _ := needs.v.([]any)
+		for _, one := range alternatives {
+			names, _ := one.(map[string]any)
+			for name := range names {
+				count[name]++
+			}
+		}
+	}
+	if len(count) == 0 { // described, and asked for by none
+		for name := range schemes.members() {
+			count[name]++
+		}
+	}
+	ranked := slices.SortedFunc(maps.Keys(count), func(x, y string) int {
+		if count[x] != count[y] {
+			return count[y] - count[x]
+		}
+		return strings.Compare(x, y)
+	})
+	return d.firstKnown(schemes, ranked), nil
+}
+
+func (d *document) firstKnown(schemes value, ranked []string) *auth {
+	out := &auth{typ: "none"}
+	for _, name := range ranked {
+		scheme, err := d.follow(schemes.get(name))
+		a := readScheme(scheme)
+		if err != nil || a == nil {
+			out.notes = append(out.notes, fmt.Sprintf("the security scheme %s is of a kind that cannot be filled in", shown(name)))
+			continue
+		}
+		if out.typ == "none" {
+			out.typ, out.name = a.typ, a.name
+		} else if a.typ != out.typ || a.name != out.name {
+			out.notes = append(out.notes, fmt.Sprintf("some operations may be used with the security scheme %s as well; the service has one: %s", shown(name), out))
+		}
+	}
+	if len(ranked) == 0 {
+		out.notes = append(out.notes, "the document does not say how to authenticate: say it with --auth bearer, or correct auth: in the file")
+	}
+	return out
+}
+
+func (a *auth) String() string { return strings.TrimSuffix(a.typ+":"+a.name, ":") }
+
+// readScheme reads a security scheme; nil for one that cannot be filled in.
+func readScheme(v value) *auth {
+	name := v.text("name")
+	switch v.text("type") {
+	case "basic":
+		return &auth{typ: "basic"}
+	case "http":
+		switch strings.ToLower(v.text("scheme")) {
+		case "bearer":
+			return &auth{typ: "bearer"}
+		case "basic":
+			return &auth{typ: "basic"}
+		}
+	case "oauth2", "openIdConnect":
+		return &auth{typ: "bearer"}
+	case "apiKey":
+		switch v.text("in") {
+		case "header":
+			if fieldName.MatchString(name) && !(slices.Contains(ownFields(), http.CanonicalHeaderKey(name)) && !strings.EqualFold(name, "Authorization")) {
+				return &auth{typ: "header", name: name}
+			}
+		case "query":
+			if name != "" {
+				return &auth{typ: "query", name: name}
+			}
+		}
+	}
+	return nil
+}
+
+func givenAuth(given string) (*auth, error) {
+	typ, name, _ := strings.Cut(given, ":")
+	switch typ {
+	case "none", "bearer", "basic":
+		if name == "" {
+			return &auth{typ: typ}, nil
+		}
+	case "header", "query", "body":
+		if name != "" {
+			return &auth{typ: typ, name: name}, nil
+		}
+	}
+	return nil, fmt.Errorf("--auth takes none, bearer, basic, header:NAME, query:NAME or body:FIELD, not %s", shown(given))
+}
+
+// carries reports whether a parameter is the place of the credential: it is
+// kimbap that fills it, so it is no argument.
+func (a *auth) carries(p parameter) bool {
+	if a.typ == "none" {
+		return false
+	}
+	if (p.in == "header" || p.in == "query") && a.typ == p.in && strings.EqualFold(a.name, p.name) {
+		return true
+	}
+	if p.in == "formData" && a.inBody(p.name) {
+		return true
+	}
+	isToken := slices.Contains([]string{"token", "access_token", "api_key", "apikey", "api_token"}, strings.ToLower(p.name))
+	text := strings.ToLower(p.description)
+	return p.in != "path" && isToken && (strings.HasPrefix(text, "authentication token") || strings.HasPrefix(text, "auth token") || strings.HasPrefix(text, "your api") || strings.HasPrefix(text, "api key"))
+}
+
+func (a *auth) inBody(member string) bool { return a.typ == "body" && a.name == member }

@@ -1,0 +1,209 @@
+package openapi
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+// SchemaURL is where editors find the JSON Schema of service files.
+const SchemaURL = services.SchemaURL
+
+// Options say what to import, and how.
+type Options struct {
+	Files      fs.FS    // the document's folder: a $ref leads nowhere else; nil: nowhere at all
+	Document   string   // its name there
+	Data       []byte   // the document itself, when it does not stand in a folder
+	From       string   // how messages and the file call it; Document when empty
+	Tags       []string // only operations with one of them; empty: all
+	PathPrefix string   // only operations below it; empty: all
+	Name       string   // of the service; empty: from the host, else the title
+	Auth       string   // none, bearer, basic, header:NAME, query:NAME, body:FIELD; empty: from the document
+	BaseURL    string   // empty: the document's first https server
+}
+
+// Import makes a service file. The error is a [*runtime.Error] when no
+// operation at all can be imported; what is wrong with one operation is in the
+// result.
+func Import(o Options) (*Result, error) {
+	if o.From == "" {
+		o.From = o.Document
+	}
+	l := newLibrary(o.Files)
+	if o.Data != nil {
+		if err := l.hold(o.Document, o.Data); err != nil {
+			return nil, o.refuse(err, "")
+		}
+	}
+	d, err := openDocument(l, o.Document)
+	if err != nil {
+		return nil, o.refuse(err, "")
+	}
+	i := &importer{o: o, d: d, r: &Result{}}
+	chosen, names := i.choose()
+	if len(chosen) == 0 {
+		return nil, o.refuse(errors.New("no operation is left to import"), "leave --tag and --path-prefix out, or correct them")
+	}
+	s, err := i.service(chosen)
+	if err != nil {
+		return nil, err
+	}
+	p := &planner{document: d, auth: s.auth, prefix: s.server.prefix, lost: map[string]int{}}
+	taken := map[string]bool{}
+	for _, op := range chosen {
+		a, err := p.plan(op, names[op])
+		if err == nil && taken[a.place()] {
+			err = errors.New("another operation has the same method and path")
+		}
+		if err != nil {
+			i.skip(op.String(), err.Error())
+			continue
+		}
+		taken[a.place()] = true
+		s.actions = append(s.actions, a)
+	}
+	for _, what := range slices.Sorted(maps.Keys(p.lost)) {
+		i.note("%s were left out: %d", what, p.lost[what])
+	}
+	return i.settle(s)
+}
+
+func (o *Options) refuse(err error, hint string) error {
+	e := &runtime.Error{Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%s cannot be imported: %s", o.From, err), Hint: hint}
+	if errors.Is(err, fs.ErrNotExist) {
+		e.Reason, e.Msg = runtime.ReasonNotFound, "there is no file "+o.From
+	}
+	return e
+}
+
+// importer is one import under way.
+type importer struct {
+	o Options
+	d *document
+	r *Result
+}
+
+func (i *importer) skip(what, why string) {
+	i.r.Skipped = append(i.r.Skipped, Skip{what, why})
+}
+
+func (i *importer) note(format string, args ...any) {
+	i.r.Notes = append(i.r.Notes, fmt.Sprintf(format, args...))
+}
+
+// choose lists the operations that are asked for, with the names that they have
+// in the whole document.
+func (i *importer) choose() ([]*operation, map[*operation]string) {
+	unreadable := 0
+	all := i.d.operations(func(what, why string) {
+		unreadable++
+		i.skip(what, why)
+	})
+	names := nameOperations(all)
+	chosen := slices.DeleteFunc(slices.Clone(all), func(op *operation) bool {
+		tagged := len(i.o.Tags) == 0 || slices.ContainsFunc(op.tags, func(t string) bool {
+			return slices.ContainsFunc(i.o.Tags, func(want string) bool { return strings.EqualFold(t, want) })
+		})
+		return !tagged || !strings.HasPrefix(op.path, i.o.PathPrefix)
+	})
+	i.r.Total = len(chosen) + unreadable
+	return chosen, names
+}
+
+func (i *importer) service(chosen []*operation) (*service, error) {
+	server, err := i.d.server(i.o.BaseURL)
+	if err != nil {
+		return nil, i.o.refuse(err, "say where the API lives: --base-url https://api.example.com")
+	}
+	auth, err := i.d.auth(i.o.Auth, chosen)
+	if err != nil {
+		return nil, i.o.refuse(err, "kimbap service import --help")
+	}
+	i.r.Notes = append(i.r.Notes, auth.notes...)
+	info := i.d.root.get("info")
+	s := &service{
+		name: i.o.Name, version: semver(info.text("version")), description: sentence(info.text("title")),
+		from: i.o.From, server: server, auth: auth,
+	}
+	if s.name == "" {
+		s.name = serviceName(variable.ReplaceAllString(server.host, "x"), info.text("title"))
+	}
+	i.r.Name = s.name
+	if v := info.text("version"); v != "" {
+		s.from += ", version " + sentence(v)
+	}
+	for _, v := range server.vars {
+		i.note("the address has a variable: kimbap service install ./%s.yaml --var %s=…", s.name, v.name)
+	}
+	return s, nil
+}
+
+// settle writes the file and has it judged as any service file is. What does not
+// pass is left out with the reason, until the rest does.
+func (i *importer) settle(s *service) (*Result, error) {
+	for withWords := true; ; {
+		i.r.YAML = s.text(withWords)
+		if withWords && len(i.r.YAML) > mostText {
+			withWords = false
+			i.note("the arguments have no descriptions: with them the file would be longer than a service file may be")
+			continue
+		}
+		_, err := services.Parse(s.name+".yaml", i.r.YAML)
+		if err == nil {
+			break
+		}
+		var problems services.Problems
+		if !errors.As(err, &problems) || !i.drop(s, problems) {
+			return nil, i.o.refuse(err, "give it another name (--name), or choose operations with --tag and --path-prefix")
+		}
+	}
+	if len(s.actions) == 0 {
+		return nil, i.o.refuse(errors.New("no operation could be imported\n"+i.r.Report()), "")
+	}
+	i.r.Imported = len(s.actions)
+	for _, a := range s.actions {
+		if a.grants {
+			i.r.Grants = append(i.r.Grants, a.name)
+		}
+	}
+	return i.r, nil
+}
+
+// mostText is the longest file that is made, in bytes, below the longest that
+// is read.
+const mostText = services.MaxFile - 1024
+
+// drop leaves out the actions that have problems. It reports whether there were
+// any.
+func (i *importer) drop(s *service, problems services.Problems) bool {
+	lines := strings.Split(string(i.r.YAML), "\n")
+	bad := map[string]string{}
+	for _, p := range problems {
+		for at := min(p.Line, len(lines)) - 1; at >= 0; at-- {
+			if m := actionLine.FindStringSubmatch(lines[at]); m != nil {
+				if _, have := bad[m[1]]; !have {
+					bad[m[1]] = strings.TrimLeft(strings.TrimPrefix(p.Msg, m[1]), ".: ")
+				}
+				break
+			}
+		}
+	}
+	before := len(s.actions)
+	s.actions = slices.DeleteFunc(s.actions, func(a *action) bool {
+		why, isBad := bad[a.name]
+		if isBad {
+			i.skip(a.from.String(), why)
+		}
+		return isBad
+	})
+	return len(s.actions) < before
+}
+
+var actionLine = regexp.MustCompile(`^  ([a-z][a-z0-9-]*):$`)

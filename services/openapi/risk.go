@@ -1,0 +1,107 @@
+package openapi
+
+import (
+	"slices"
+	"strings"
+)
+
+// risk guesses what an operation can do from its method, and from its words
+// whether it hands out lasting power. The words are meant to find too much: the
+// report names what they found, and the author of the file has the last word.
+func risk(o *operation) (level string, grants bool) {
+	switch o.method {
+	case "GET", "HEAD", "OPTIONS":
+		if leaks(o) {
+			return "critical", true
+		}
+		return "low", false
+	case "DELETE":
+		return "high", false
+	}
+	if grantsAccess(o) {
+		return "critical", true
+	}
+	return "medium", false
+}
+
+// words are those of the path, without placeholders, and of the name.
+func words(o *operation) []string {
+	var out []string
+	for segment := range strings.SplitSeq(o.path, "/") {
+		if !strings.HasPrefix(segment, "{") {
+			out = append(out, strings.Split(kebab(segment), "-")...)
+		}
+	}
+	return append(out, strings.Split(kebab(o.id), "-")...)
+}
+
+// powerful are words of things that go on working after the call.
+func powerful() []string {
+	return []string{
+		"token", "tokens", "key", "keys", "apikey", "apikeys", "credential", "credentials", "oauth", "oauth2", "oidc", "saml", "sso", "scim",
+		"password", "passwords", "certificate", "certificates", "session", "sessions",
+		"webhook", "webhooks", "hook", "hooks", "collaborator", "collaborators", "member", "members", "membership", "memberships",
+		"invite", "invites", "invitation", "invitations", "runner", "runners", "jitconfig", "role", "roles", "permission", "permissions",
+		"acl", "acls", "policy", "policies", "owners", "admins", "grant", "grants", "installation", "installations",
+		"authorization", "authorizations", "authorize", "login", "impersonate", "share", "sharing", "public", "transfer",
+		"approve", "access", "assign",
+	}
+}
+
+func grantsAccess(o *operation) bool {
+	all := words(o)
+	for i, word := range all {
+		before := ""
+		if i > 0 {
+			before = all[i-1]
+		}
+		if before == "client" && strings.HasPrefix(word, "secret") || before == "set" && (word == "admin" || word == "owner" || word == "regular") {
+			return true
+		}
+		if !slices.Contains(powerful(), word) {
+			continue
+		}
+		// Tokens of text, keys of a map: "input_tokens", "count-tokens".
+		if strings.HasPrefix(word, "token") && slices.Contains([]string{"input", "output", "count", "max"}, before) {
+			continue
+		}
+		return true
+	}
+	return false
+}
+
+// leaks finds reads whose answer is a secret: the last word of the path is one.
+// A list of what is known about secrets ends in another.
+func leaks(o *operation) bool {
+	path, _, _ := strings.Cut(o.path, "?")
+	last := path[strings.LastIndexByte(path, '/')+1:]
+	if strings.HasPrefix(last, "{") {
+		return false
+	}
+	all := strings.Split(kebab(last), "-")
+	return slices.Contains([]string{"token", "secret", "password", "credentials", "jitconfig", "reveal"}, all[len(all)-1]) || slices.Contains(all, "oauth")
+}
+
+// idempotent follows RFC 9110 section 9.2.2.
+func idempotent(method string) bool {
+	return slices.Contains([]string{"GET", "HEAD", "PUT", "DELETE", "OPTIONS"}, method)
+}
+
+// secretArg reports whether an argument of a body or a field of a head is a
+// secret by its name or format.
+func secretArg(p *arg) bool {
+	if p.typ != "string" || p.enum != nil {
+		return false
+	}
+	all := strings.Split(kebab(p.name), "-")
+	last := all[len(all)-1]
+	switch last {
+	case "password", "secret", "passphrase", "pin", "otp", "cvc", "cvv":
+		return true
+	case "key":
+		return len(all) > 1 && slices.Contains([]string{"private", "secret", "api", "signing", "encryption"}, all[len(all)-2])
+	case "token":
+		return len(all) > 1 && slices.Contains([]string{"access", "refresh", "auth", "bearer", "api", "client", "secret", "id", "bot"}, all[len(all)-2])
+	}
+	return false
+}
