@@ -271,18 +271,30 @@ func (p *parser) answer(op *operation) {
 		p.pagination(op, n)
 	}
 	if n := op.get("retry"); n != nil {
-		r := p.object(n, op.name+".retry", "attempts", "on")
-		r.integer("attempts", 1, 1, 10)
-		for _, status := range r.list("on") {
-			if code, ok := wholeNumber(status); !ok || code < 400 || code > 599 {
-				p.wrong(status, op.name+".retry.on", "a list of statuses from 400 to 599")
-			}
-		}
+		p.retry(op, n)
 		if !op.action.Idempotent {
 			p.bad(n, "add idempotent: true when doing it twice is the same as once, else remove retry", "%s.retry needs an idempotent action", op.name)
 		}
 	}
 	p.errors(op)
+}
+
+// retry reads when a built request is sent again. Without a list, those statuses
+// by which servers say "later".
+func (p *parser) retry(op *operation, n *yaml.Node) {
+	r := p.object(n, op.name+".retry", "attempts", "on")
+	spec := &runtime.Retry{Attempts: r.integer("attempts", 3, 1, 10)}
+	for _, status := range r.list("on") {
+		code, ok := wholeNumber(status)
+		if !ok || code < 400 || code > 599 {
+			p.wrong(status, op.name+".retry.on", "a list of statuses from 400 to 599")
+		}
+		spec.On = append(spec.On, code)
+	}
+	if len(spec.On) == 0 {
+		spec.On = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+	}
+	op.action.HTTP.Retry = spec
 }
 
 func (p *parser) pagination(op *operation, n *yaml.Node) {
@@ -303,6 +315,14 @@ func (p *parser) pagination(op *operation, n *yaml.Node) {
 			p.bad(g.at(field), "leave it out", "%s.pagination of type %s has no field %s", op.name, t, field)
 		}
 	}
+	param := g.text("param")
+	if param != "" && op.args[param] == nil {
+		p.bad(g.at("param"), "declare it: args: [{name: "+param+"}]", "%s.pagination.param: %s is not an argument of the action", op.name, shown(param))
+	}
+	if t == "link" && !bodiless(op.action.HTTP.Method) {
+		p.bad(n, "use type: cursor", "%s.pagination of type link is for a GET: a link carries no body", op.name)
+	}
+	op.action.HTTP.Pages = &runtime.Pagination{Type: t, Next: g.text("next"), Param: param}
 }
 
 func (p *parser) errors(op *operation) {
