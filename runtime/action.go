@@ -97,6 +97,22 @@ type HTTPSpec struct {
 	BodyType    string    // json | form | multipart | raw
 	Filter      string    // jq, for call and exec only
 	Errors      map[int]ErrorMapping
+	Pages       *Pagination // nil: the answer is all there is; for call and exec only
+	Retry       *Retry      // nil: sent once; idempotent actions only
+}
+
+// Pagination is how the next part of a long answer is asked for.
+type Pagination struct {
+	Type  string // link (RFC 8288, rel="next") | cursor | page
+	Next  string // cursor: jq on the answer, gives the next value of Param
+	Param string // cursor, page: the argument that asks for a part
+}
+
+// Retry says when a built request is sent again: Attempts in all, after one of
+// the statuses in On.
+type Retry struct {
+	Attempts int
+	On       []int
 }
 
 // Field is one named template, in the file's order.

@@ -85,15 +85,19 @@ func (p *parser) action(a pair) {
 // finish makes the routes, has each checked by itself, and seals the digest.
 func (p *parser) finish(op *operation) {
 	routes := p.routes(op)
+	ready := make([]classifier.Prepared, 0, len(routes))
 	for _, r := range routes {
-		if _, err := classifier.Compile([]classifier.Route{r}); err != nil {
+		one, err := classifier.Prepare(r)
+		if err != nil {
 			p.routeProblems(op, err)
 			return
 		}
+		ready = append(ready, one)
 	}
 	op.action.Digest = digest(op.action, routes)
 	p.s.Actions = append(p.s.Actions, op.action)
 	p.s.Routes = append(p.s.Routes, routes...)
+	p.s.ready = append(p.s.ready, ready...)
 }
 
 // routeProblems notes what the classifier has against a route.
@@ -194,11 +198,8 @@ func (p *parser) path(op *operation) {
 	if path != "" && path[0] != '/' {
 		p.bad(op.at("path"), "write /"+path, "%s.path must start with a slash", op.name)
 	}
-	_, err := classifier.Compile([]classifier.Route{{
-		Action: "a", Schemes: []string{"https"}, Authorities: []string{"a.test:443"}, Methods: []string{http.MethodGet}, Path: path,
-	}})
 	if path != "" && path[0] == '/' {
-		p.routeProblems(op, err)
+		p.routeProblems(op, classifier.CheckPath(path))
 	}
 	for part := range strings.SplitSeq(path, "/") {
 		name, _, _ := strings.Cut(part, "}:") // a custom method, "{model}:generateContent"
@@ -270,18 +271,30 @@ func (p *parser) answer(op *operation) {
 		p.pagination(op, n)
 	}
 	if n := op.get("retry"); n != nil {
-		r := p.object(n, op.name+".retry", "attempts", "on")
-		r.integer("attempts", 1, 1, 10)
-		for _, status := range r.list("on") {
-			if code, ok := wholeNumber(status); !ok || code < 400 || code > 599 {
-				p.wrong(status, op.name+".retry.on", "a list of statuses from 400 to 599")
-			}
-		}
+		p.retry(op, n)
 		if !op.action.Idempotent {
 			p.bad(n, "add idempotent: true when doing it twice is the same as once, else remove retry", "%s.retry needs an idempotent action", op.name)
 		}
 	}
 	p.errors(op)
+}
+
+// retry reads when a built request is sent again. Without a list, those statuses
+// by which servers say "later".
+func (p *parser) retry(op *operation, n *yaml.Node) {
+	r := p.object(n, op.name+".retry", "attempts", "on")
+	spec := &runtime.Retry{Attempts: r.integer("attempts", 3, 1, 10)}
+	for _, status := range r.list("on") {
+		code, ok := wholeNumber(status)
+		if !ok || code < 400 || code > 599 {
+			p.wrong(status, op.name+".retry.on", "a list of statuses from 400 to 599")
+		}
+		spec.On = append(spec.On, code)
+	}
+	if len(spec.On) == 0 {
+		spec.On = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+	}
+	op.action.HTTP.Retry = spec
 }
 
 func (p *parser) pagination(op *operation, n *yaml.Node) {
@@ -302,6 +315,14 @@ func (p *parser) pagination(op *operation, n *yaml.Node) {
 			p.bad(g.at(field), "leave it out", "%s.pagination of type %s has no field %s", op.name, t, field)
 		}
 	}
+	param := g.text("param")
+	if param != "" && op.args[param] == nil {
+		p.bad(g.at("param"), "declare it: args: [{name: "+param+"}]", "%s.pagination.param: %s is not an argument of the action", op.name, shown(param))
+	}
+	if t == "link" && !bodiless(op.action.HTTP.Method) {
+		p.bad(n, "use type: cursor", "%s.pagination of type link is for a GET: a link carries no body", op.name)
+	}
+	op.action.HTTP.Pages = &runtime.Pagination{Type: t, Next: g.text("next"), Param: param}
 }
 
 func (p *parser) errors(op *operation) {

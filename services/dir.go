@@ -7,11 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strings"
+	"sync"
 )
 
-// LoadDir reads every *.yaml of a folder, by name. A folder that does not exist
+// LoadDir reads every *.yaml of a folder, by name, as many at a time as there
+// are processors: a start waits for it. A folder that does not exist
 // has no services. All problems of all files are in the error ([Problems]).
 func LoadDir(dir string) ([]*Service, error) {
 	entries, err := os.ReadDir(dir)
@@ -21,21 +24,30 @@ func LoadDir(dir string) ([]*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the service files: %w", err)
 	}
-	var out []*Service
-	var all Problems
+	var paths []string
 	for _, e := range entries {
-		if e.IsDir() || strings.HasPrefix(e.Name(), ".") || filepath.Ext(e.Name()) != ".yaml" {
-			continue
+		if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") && filepath.Ext(e.Name()) == ".yaml" {
+			paths = append(paths, filepath.Join(dir, e.Name()))
 		}
-		s, err := load(filepath.Join(dir, e.Name()))
+	}
+	out, errs := make([]*Service, len(paths)), make([]error, len(paths))
+	var wg sync.WaitGroup
+	room := make(chan struct{}, goruntime.GOMAXPROCS(0))
+	for i, path := range paths {
+		room <- struct{}{}
+		wg.Go(func() {
+			out[i], errs[i] = load(path)
+			<-room
+		})
+	}
+	wg.Wait()
+	var all Problems
+	for _, err := range errs {
 		var problems Problems
-		switch {
-		case errors.As(err, &problems):
+		if errors.As(err, &problems) {
 			all = append(all, problems...)
-		case err != nil:
+		} else if err != nil {
 			return nil, err
-		default:
-			out = append(out, s)
 		}
 	}
 	if err := all.orNil(); err != nil {

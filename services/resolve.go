@@ -296,6 +296,9 @@ func settle(action *runtime.Action, p *runtime.Param, args runtime.Args) error {
 		}
 		return nil
 	}
+	if isFile(action, p, v) {
+		return nil
+	}
 	value, complaint := coerce(p, v)
 	if complaint == "" {
 		complaint = check(p, value)
@@ -305,4 +308,13 @@ func settle(action *runtime.Action, p *runtime.Param, args runtime.Args) error {
 	}
 	args[p.Name] = value
 	return nil
+}
+
+// isFile reports whether a value is a file for a part of a multipart body,
+// {filename, content or base64}, which an argument of type string or object takes.
+func isFile(action *runtime.Action, p *runtime.Param, v any) bool {
+	members, isObject := v.(map[string]any)
+	_, named := members["filename"]
+	return isObject && named && p.In == runtime.InBody && action.HTTP != nil && action.HTTP.BodyType == "multipart" &&
+		(p.Type == runtime.TypeString || p.Type == runtime.TypeObject)
 }

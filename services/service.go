@@ -38,6 +38,7 @@ type Service struct {
 	Gotchas      []Gotcha
 	Recipes      []Recipe
 
+	ready   []classifier.Prepared // Routes, compiled
 	origins []origin
 	vars    []variable
 }
@@ -109,7 +110,7 @@ func (p *parser) service(root *yaml.Node) {
 		p.overlaps(o)
 	}
 	if len(p.s.Unset) > 0 {
-		p.s.Routes = nil
+		p.s.Routes, p.s.ready = nil, nil
 	}
 }
 
@@ -226,7 +227,7 @@ func (p *parser) advice(o *object) {
 // overlaps compiles the routes of this file together. What is wrong with a
 // single route was noted before.
 func (p *parser) overlaps(o *object) {
-	_, err := classifier.Compile(p.s.Routes)
+	_, err := classifier.Join(p.s.ready)
 	for _, one := range split(err) {
 		line := o.at("actions").Line
 		var overlap *classifier.OverlapError

@@ -1,10 +1,13 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest"
@@ -82,7 +85,7 @@ func (a *App) UpstreamError(action *runtime.Action, args runtime.Args, answer *A
 	}
 	if action.HTTP != nil {
 		if m, ok := action.HTTP.Errors[answer.Status]; ok {
-			e.Msg = rest.Expand(m.Message, args)
+			mapped(e, m, args)
 		}
 	}
 	switch answer.Status {
@@ -95,6 +98,42 @@ func (a *App) UpstreamError(action *runtime.Action, args runtime.Args, answer *A
 		}
 	}
 	return e
+}
+
+// Told adds to an error what the service said of it, for the person who called:
+// its own words, made safe for a terminal.
+func Told(err error, answer *Answer) error {
+	e := *runtime.AsError(err)
+	text := strings.TrimSpace(string(answer.Body))
+	if text == "" {
+		return &e
+	}
+	text = printable(text[:min(len(text), 2000)])
+	if e.Err != nil {
+		text = e.Err.Error() + "\n" + text
+	}
+	e.Err = errors.New(text)
+	return &e
+}
+
+// printable replaces control and format characters, so that text from outside
+// cannot draw on a terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+}
+
+// mapped says in the service file's words what a status or an exit code means.
+// The code rate_limited is ours too; any other is shown.
+func mapped(e *runtime.Error, m runtime.ErrorMapping, args runtime.Args) {
+	e.Msg = rest.Expand(m.Message, args)
+	if e.Err = errors.New(m.Code); m.Code == string(runtime.CodeRateLimited) {
+		e.Code = runtime.CodeRateLimited
+	}
 }
 
 func statusText(status int) string {

@@ -27,6 +27,7 @@ func (h Home) Services() string   { return filepath.Join(h.Dir, "services") }
 func (h Home) CA() string         { return filepath.Join(h.Dir, "ca") }
 func (h Home) Audit() string      { return filepath.Join(h.Dir, "audit") }
 func (h Home) State() string      { return filepath.Join(h.Dir, "state") }
+func (h Home) aliases() string    { return filepath.Join(h.Dir, "aliases.json") }
 
 // Tenant is the folder of a tenant other than the default one, whose files are
 // the home's own.
