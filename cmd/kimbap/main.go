@@ -9,9 +9,14 @@ import (
 	"io"
 	"log"
 	"os"
+
+	"github.com/kimbap-run/kimbap/internal/app"
 )
 
 func main() {
+	if status, is := app.ScriptWorker(os.Args[1:], os.Stdin, os.Stdout); is {
+		os.Exit(status)
+	}
 	// net/http prints bytes of upstreams through the standard logger, and those
 	// may hold a reflected credential. Nothing of ours uses it.
 	log.SetOutput(io.Discard)

@@ -23,7 +23,7 @@ type Program interface {
 	// Run runs it, once, and says how it went. It talks to the host only through what
 	// it is given: say sends Call, Log and Idle, and each call gets its reply, at some
 	// time or never, from replies.
-	Run(run *frame.Run, say func(*frame.ToHost), replies <-chan *frame.Reply) *frame.Done
+	Run(run *frame.Run, say func(*frame.ToHost), replies <-chan frame.Reply) *frame.Done
 }
 
 // Main is a worker from its start to its end; the result is the exit status. Args
@@ -32,7 +32,7 @@ type Program interface {
 // too much: the goroutines that are then still at work end with the process.
 func Main(args []string, in io.Reader, out io.Writer, engine Engine) int {
 	c := &child{
-		engine: engine, out: out, replies: make(chan *frame.Reply, maxReplies), asked: make(chan *frame.ToWorker, 2), ended: make(chan int, 3),
+		engine: engine, out: out, replies: make(chan frame.Reply, maxReplies), asked: make(chan *frame.ToWorker, 2), ended: make(chan int, 3),
 	}
 	settings, err := parseSettings(args)
 	var level frame.Level
@@ -56,7 +56,7 @@ type child struct {
 	engine   Engine
 	speaking sync.Mutex
 	out      io.Writer
-	replies  chan *frame.Reply
+	replies  chan frame.Reply
 	asked    chan *frame.ToWorker // Check, then Run
 	ended    chan int             // room for all who write to it
 	heap     heap
@@ -87,7 +87,7 @@ func (c *child) listen(in io.Reader) {
 			c.asked <- m
 			continue
 		}
-		c.replies <- m.Reply
+		c.replies <- *m.Reply
 	}
 }
 
