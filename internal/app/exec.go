@@ -214,4 +214,3 @@ func (a *App) ResumeScript(ctx context.Context, asked Resumption) (ScriptResult,
 	asked.Caller = a.Caller()
 	return runner.Resume(ctx, asked)
 }
-

@@ -3,23 +3,12 @@ package app
 import (
 	"context"
 	"errors"
-	"io"
 	"sync"
 
-	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/worker"
 )
-
-// WorkerCommand is the first argument that makes a kimbap the process of a script.
-const WorkerCommand = worker.Command
-
-// WorkScript is the whole life of a script's process; the result is its exit
-// status. Args are those after [WorkerCommand].
-func WorkScript(args []string, in io.Reader, out io.Writer) int {
-	return worker.Main(args, in, out, worker.Script())
-}
 
 // scripts is what an App has for script mode.
 type scripts struct {
@@ -61,7 +50,7 @@ func (a *App) startEarly() {
 		a.scripts.Unlock()
 		if unused != nil {
 			if got := <-unused; got.err == nil {
-				got.w.Close()
+				got.w.Kill()
 			}
 		}
 		return nil
@@ -119,29 +108,16 @@ var _ sandbox.Worker = process{}
 
 // Kill implements [sandbox.Worker].
 func (p process) Kill() {
-	ending := p.Close()
-	if ending.Detail != "" && ending.Kind == frame.KindInterrupted {
+	p.Process.Kill()
+	if ending := p.Wait(); ending.Violation || ending.Detail != "" && ending.Kind == frame.KindInterrupted {
 		p.a.o.Log.Warn().Str("detail", ending.Detail).Bool("violation", ending.Violation).Msg("script worker ended")
 	}
 }
 
 // Ended implements [sandbox.Worker].
 func (p process) Ended() (frame.Failure, error) {
-	ending := p.Close()
 	if err := p.Ready(); err != nil {
 		return frame.Failure{}, err
 	}
-	if failure := ending.Failure(); failure != nil {
-		return *failure, nil
-	}
-	return frame.Failure{Kind: frame.KindInterrupted, Message: "the script's process ended in the middle of it"}, nil
-}
-
-// level says what holds a script's process on this system.
-func (a *App) scriptLevel() (string, *runtime.Error) {
-	level, err := worker.Level(a.workerOptions())
-	if err != nil {
-		return "", runtime.AsError(err)
-	}
-	return string(level), nil
+	return p.Process.Ended(), nil
 }
