@@ -33,6 +33,7 @@ type Program interface {
 func Main(args []string, in io.Reader, out io.Writer, engine Engine) int {
 	c := &child{
 		engine: engine, out: out, replies: make(chan frame.Reply, maxReplies), asked: make(chan *frame.ToWorker, 2), ended: make(chan int, 3),
+		heap: heap{awake: make(chan struct{}, 1)},
 	}
 	settings, err := parseSettings(args)
 	var level frame.Level
@@ -83,17 +84,41 @@ func (c *child) listen(in io.Reader) {
 			c.ended <- exitOrphaned
 			return
 		}
-		if m.Reply == nil {
+		if m.Reply != nil {
+			c.replies <- *m.Reply
+		} else {
 			c.asked <- m
-			continue
 		}
-		c.replies <- *m.Reply
+		c.heap.wake()
+	}
+}
+
+// rest lets the watch of the heap sleep until something comes, unless it has come:
+// the watch is woken after a message is there to be taken.
+func (c *child) rest() {
+	c.heap.rest()
+	if len(c.replies) > 0 || len(c.asked) > 0 {
+		c.heap.wake()
+	}
+}
+
+// ask waits for the next order.
+func (c *child) ask() *frame.ToWorker {
+	c.rest()
+	return <-c.asked
+}
+
+// tell sends what the engine says.
+func (c *child) tell(m *frame.ToHost) {
+	c.say(m)
+	if m.Idle != nil {
+		c.rest()
 	}
 }
 
 // converse is the one script of this process.
 func (c *child) converse() int {
-	m := <-c.asked
+	m := c.ask()
 	if m.Check == nil {
 		return exitMisspoken
 	}
@@ -102,12 +127,12 @@ func (c *child) converse() int {
 	if program == nil {
 		return exitWell
 	}
-	if m = <-c.asked; m.Run == nil {
+	if m = c.ask(); m.Run == nil {
 		return exitMisspoken
 	}
 	if m.Run.Limits.Heap > 0 {
 		c.heap.limit(m.Run.Limits.Heap)
 	}
-	c.say(&frame.ToHost{Done: program.Run(m.Run, c.say, c.replies)})
+	c.say(&frame.ToHost{Done: program.Run(m.Run, c.tell, c.replies)})
 	return exitWell
 }
