@@ -23,6 +23,7 @@ type cli struct {
 	out, err              io.Writer
 	args, env             []string
 	uid                   int
+	executable            string // runs the workers of scripts
 	inTTY, outTTY, errTTY bool
 
 	home    string
@@ -85,7 +86,7 @@ func (c *cli) logger(out io.Writer) zerolog.Logger {
 // open opens the home for a command. With create it is made when missing, and
 // said so in one line.
 func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
-	o.Home, o.Env, o.Flags, o.UID, o.Tenant = c.homeDir(), c.env, c.flags, c.uid, c.asTenant()
+	o.Home, o.Env, o.Flags, o.UID, o.Tenant, o.Executable = c.homeDir(), c.env, c.flags, c.uid, c.asTenant(), c.executable
 	o.LogTo = app.NewLogWriter(c.err)
 	o.Log, o.Clock = c.logger(o.LogTo), time.Now
 	a, err := app.New(o)

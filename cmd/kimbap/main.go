@@ -9,15 +9,36 @@ import (
 	"io"
 	"log"
 	"os"
+
+	"github.com/kimbap-run/kimbap/internal/app"
 )
 
 func main() {
+	if status, is := app.ScriptWorker(os.Args[1:], os.Stdin, os.Stdout); is {
+		os.Exit(status)
+	}
 	// net/http prints bytes of upstreams through the standard logger, and those
 	// may hold a reflected credential. Nothing of ours uses it.
 	log.SetOutput(io.Discard)
-	os.Exit(execute(context.Background(), &cli{
+	os.Exit(run(executable()))
+}
+
+// executable is this program's own file: it runs the workers of scripts too.
+func executable() string {
+	path, err := os.Executable()
+	if err != nil {
+		return "" // script mode says that it has none
+	}
+	return path
+}
+
+// run is one invocation whose scripts are run by a program.
+func run(executable string) int {
+	return execute(context.Background(), &cli{
+		executable: executable,
+
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		args: os.Args[1:], env: os.Environ(), uid: os.Getuid(),
 		inTTY: isTerminal(os.Stdin), outTTY: isTerminal(os.Stdout), errTTY: isTerminal(os.Stderr),
-	}))
+	})
 }

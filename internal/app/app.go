@@ -49,6 +49,9 @@ type Options struct {
 	Stdout io.Writer        // for audit sinks of type stdout; nil: it is used for something else
 	Only   string           // load this one service only; "" loads all
 	Tenant runtime.Tenant   // whose things are shown and changed; "": the default one's
+
+	Executable string // this program's own file, which also runs the workers of scripts; "": no scripts
+	Script     bool   // one script will be run: its worker is started at once
 	// StartLocked opens a used vault whose master key is missing, or that its owner
 	// locked, as locked instead of refusing: hosts without a service are still
 	// served, and status can be asked.
@@ -99,6 +102,7 @@ type App struct {
 	}
 	homeCA      bool // tunnels are opened with it; set before the watch begins
 	listeners   listeners
+	scripts     scripts
 	fault       error                   // of policy and services, with Options.Despite; nil: none
 	health      atomic.Pointer[string]  // last reload error, nil when well
 	uncertified atomic.Pointer[string]  // what is wrong with the authority, nil when nothing is
@@ -136,6 +140,7 @@ func (a *App) Open(ctx context.Context) (err error) {
 			_ = a.Close()
 		}
 	}()
+	a.startEarly()
 	if err := a.openHome(); err != nil {
 		return err
 	}

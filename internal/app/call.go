@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -22,6 +23,7 @@ type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
+	Limit  int // bytes of the body; 0: 64 MiB
 	full   bool
 }
 
@@ -34,14 +36,18 @@ func (a *Answer) Start(status int, header http.Header) error {
 	return nil
 }
 
-// Write keeps the body, up to 64 MiB.
+// Write keeps the body, up to the limit.
 func (a *Answer) Write(p []byte) (int, error) {
-	if len(a.Body)+len(p) > maxAnswer {
+	if limit := cmp.Or(a.Limit, maxAnswer); len(a.Body)+len(p) > limit {
 		a.full = true
-		return 0, &runtime.Error{
+		e := &runtime.Error{
 			Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Stage: runtime.StageExecute,
-			Msg: "the answer is over 64 MiB", Hint: "fetch it with a client through: kimbap run -- curl …",
+			Msg: fmt.Sprintf("the answer is over %d MiB", limit>>20), Hint: "fetch it with a client through: kimbap run -- curl …",
 		}
+		if a.Limit > 0 {
+			e.Hint = "ask for less: a page, or fewer fields"
+		}
+		return 0, e
 	}
 	a.Body = append(a.Body, p...)
 	return len(p), nil

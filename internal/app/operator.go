@@ -94,6 +94,7 @@ func (a *App) Action(ref string) (*runtime.Action, error) {
 
 // Token is what is stored of a token.
 type Token = identity.Token
+
 // Argument reads what a person wrote for an argument of an action, typed; the
 // complaint finishes a sentence that starts with the argument.
 func Argument(p *runtime.Param, text string) (value any, complaint string) {

@@ -249,6 +249,15 @@ func (a *App) Caller(ctx context.Context) (runtime.Caller, error) {
 	return caller, err
 }
 
+// actsAs is the Caller's principal.
+func (a *App) actsAs(ctx context.Context) (runtime.Principal, error) {
+	caller, err := a.Caller(ctx)
+	if err != nil {
+		return runtime.Principal{}, err
+	}
+	return a.identity.Identify(ctx, caller)
+}
+
 // scoped keeps a query of the trail to this App's tenant. What belongs to no
 // tenant, the start of a proxy or a caller that nobody knows, is the default one's.
 func (a *App) scoped(q RecordQuery) RecordQuery {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -65,7 +66,7 @@ func (s *session) called(m *frame.Call) *frame.Failure {
 	if len(s.past) > 0 {
 		return diverged(fmt.Sprintf("call %d came before those that were recorded", m.Seq))
 	}
-	s.idle = false
+	s.idle = nil
 	if failure := s.room(m); failure != nil {
 		return failure
 	}
@@ -264,6 +265,7 @@ func (s *session) settle(a answered) *frame.Done {
 
 // result makes of an answer what the script may know of it.
 func (s *session) result(c *call, a *Answer) {
+	a.Value = strings.ToValidUTF8(a.Value, "\uFFFD") // what is not would be six times as long in a frame
 	c.Status, c.Value = CallOK, a.Value
 	err := a.Err
 	if err == nil && len(a.Value) > s.r.o.Limits.Result {
@@ -300,7 +302,7 @@ func retryable(e *runtime.Error, status int) bool {
 
 // reply sends a call's answer to the worker.
 func (s *session) reply(c *call) {
-	s.idle, c.Replied = false, true
+	s.idle, c.Replied = nil, true
 	s.now = max(s.now, c.Now)
 	s.post(&frame.ToWorker{Reply: &frame.Reply{Seq: c.step, Now: s.now, Value: c.Value, Error: c.Error}})
 }

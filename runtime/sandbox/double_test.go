@@ -163,8 +163,8 @@ func (m *machine) Recv() (*frame.ToHost, error) {
 
 func (m *machine) Kill() { m.kill.Do(func() { close(m.gone) }) }
 
-func (m *machine) Ended() frame.Failure {
-	return frame.Failure{Kind: frame.KindMemory, Message: "the script wanted more than 96 MiB"}
+func (m *machine) Ended() (frame.Failure, error) {
+	return frame.Failure{Kind: frame.KindMemory, Message: "the script wanted more than 96 MiB"}, nil
 }
 
 // bench is a runner over doubles: programs for scripts, and actions in memory.

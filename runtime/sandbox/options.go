@@ -20,8 +20,9 @@ type Worker interface {
 	// Kill ends the process and waits until it is gone. It can be called again.
 	Kill()
 	// Ended says why the process is gone, after Recv failed: a limit that it went
-	// over, or KindInterrupted.
-	Ended() frame.Failure
+	// over, or KindInterrupted. The error says that it never was ready, which is a
+	// fault of this system and not of a script.
+	Ended() (frame.Failure, error)
 }
 
 // Sealer seals under a tenant's key; the vault is one.

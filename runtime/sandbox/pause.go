@@ -45,7 +45,6 @@ func (s *session) await(ctx context.Context, wait time.Duration) (Result, bool, 
 	}
 	if s.worker != nil {
 		s.later = s.waiting()
-		s.idle = true
 		s.release()
 		return Result{}, true, nil
 	}

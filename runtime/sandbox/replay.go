@@ -158,7 +158,7 @@ func (s *session) repeat(ctx context.Context, wait time.Duration) (Result, error
 
 // rewind starts a worker and puts the session back to the script's beginning.
 func (s *session) rewind(ctx context.Context) (*frame.Failure, error) {
-	s.logs, s.logged, s.idle, s.later, s.order = nil, 0, false, nil, nil
+	s.logs, s.logged, s.idle, s.later, s.order = nil, 0, nil, nil, nil
 	s.now, s.diary.settled = s.source.Now, 0
 	clear(s.past)
 	var settled []*call

@@ -41,7 +41,7 @@ type session struct {
 	past    map[int]bool
 	answers chan answered
 	flying  map[int]context.CancelFunc
-	idle    bool // the worker waits, and has said so since the last reply
+	idle    []int // what the worker waits for, as it has said since the last reply
 	logs    []frame.Log
 	logged  int // bytes
 	traffic int // bytes
@@ -105,9 +105,7 @@ func (s *session) turn(ctx context.Context) error {
 func (s *session) launch(ctx context.Context) error {
 	w, err := s.r.o.Start(ctx, s.r.o.Limits)
 	if err != nil {
-		return &runtime.Error{
-			Code: runtime.CodeInternal, Msg: "the process that runs the script could not be started", Hint: "kimbap doctor", Err: err,
-		}
+		return notStarted(err)
 	}
 	s.worker, s.mail = w, make(chan mail)
 	s.live, s.end = context.WithCancel(context.Background())
@@ -130,6 +128,12 @@ func (s *session) launch(ctx context.Context) error {
 		}
 	}(s.live, s.mail)
 	return nil
+}
+
+func notStarted(err error) error {
+	return &runtime.Error{
+		Code: runtime.CodeInternal, Msg: "the process that runs scripts does not start here", Hint: "kimbap doctor", Err: err,
+	}
 }
 
 // kill ends the worker and the calls under way, and waits for both.
@@ -156,7 +160,11 @@ func (s *session) check(ctx context.Context) (*frame.Checked, *frame.Failure, er
 		s.left -= time.Since(began)
 		switch {
 		case got.m == nil:
-			return nil, s.lost(), nil
+			failure, err := s.worker.Ended()
+			if err != nil {
+				return nil, nil, notStarted(err)
+			}
+			return nil, &failure, nil
 		case got.m.Checked == nil:
 			return nil, offProtocol(), nil
 		}
@@ -305,48 +313,36 @@ func workerKinds() []frame.Kind {
 
 // waits takes note that the worker is idle, unless a reply is on its way to it.
 func (s *session) waits(idle *frame.Idle) *frame.Done {
-	open := 0
-	for _, c := range s.calls {
-		if !c.Replied && !s.past[c.step] {
-			open++
-		}
-	}
 	for _, step := range idle.Waiting {
-		if step < 1 || step > len(s.calls) {
+		if step < 1 || step > len(s.calls) || s.past[step] {
 			return &frame.Done{Failure: offProtocol()}
 		}
 		if s.calls[step-1].Replied {
 			return nil // said before it had our reply
 		}
 	}
-	s.idle = len(idle.Waiting) == open
-	if s.idle && len(s.order)+len(s.past) > 0 {
+	if len(s.order)+len(s.past) > 0 {
 		return &frame.Done{Failure: diverged("it waits, and a call that was recorded has not come")}
 	}
+	s.idle = idle.Waiting
 	return nil
 }
 
-// stuck reports whether the script waits for people only.
+// stuck reports whether the script waits for people only. What it does not wait
+// for, as a timer that it has cleared, does not count.
 func (s *session) stuck() bool {
-	if !s.idle || len(s.flying) > 0 || len(s.later) > 0 || s.begun != nil {
-		return false
-	}
-	held := 0
-	for _, c := range s.calls {
-		switch {
-		case c.Replied:
-		case c.Approval == "":
+	for _, step := range s.idle {
+		c := s.calls[step-1]
+		if c.Approval == "" || c.Replied || s.flying[step] != nil || slices.Contains(s.later, c) {
 			return false
-		default:
-			held++
 		}
 	}
-	return held > 0
+	return len(s.idle) > 0
 }
 
 // lost says why the worker is gone.
 func (s *session) lost() *frame.Failure {
-	failure := s.worker.Ended()
+	failure, _ := s.worker.Ended()
 	return &failure
 }
 

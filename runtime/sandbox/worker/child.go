@@ -23,7 +23,7 @@ type Program interface {
 	// Run runs it, once, and says how it went. It talks to the host only through what
 	// it is given: say sends Call, Log and Idle, and each call gets its reply, at some
 	// time or never, from replies.
-	Run(run *frame.Run, say func(*frame.ToHost), replies <-chan *frame.Reply) *frame.Done
+	Run(run *frame.Run, say func(*frame.ToHost), replies <-chan frame.Reply) *frame.Done
 }
 
 // Main is a worker from its start to its end; the result is the exit status. Args
@@ -32,7 +32,8 @@ type Program interface {
 // too much: the goroutines that are then still at work end with the process.
 func Main(args []string, in io.Reader, out io.Writer, engine Engine) int {
 	c := &child{
-		engine: engine, out: out, replies: make(chan *frame.Reply, maxReplies), asked: make(chan *frame.ToWorker, 2), ended: make(chan int, 3),
+		engine: engine, out: out, replies: make(chan frame.Reply, maxReplies), asked: make(chan *frame.ToWorker, 2), ended: make(chan int, 3),
+		heap: heap{awake: make(chan struct{}, 1)},
 	}
 	settings, err := parseSettings(args)
 	var level frame.Level
@@ -56,7 +57,7 @@ type child struct {
 	engine   Engine
 	speaking sync.Mutex
 	out      io.Writer
-	replies  chan *frame.Reply
+	replies  chan frame.Reply
 	asked    chan *frame.ToWorker // Check, then Run
 	ended    chan int             // room for all who write to it
 	heap     heap
@@ -83,17 +84,41 @@ func (c *child) listen(in io.Reader) {
 			c.ended <- exitOrphaned
 			return
 		}
-		if m.Reply == nil {
+		if m.Reply != nil {
+			c.replies <- *m.Reply
+		} else {
 			c.asked <- m
-			continue
 		}
-		c.replies <- m.Reply
+		c.heap.wake()
+	}
+}
+
+// rest lets the watch of the heap sleep until something comes, unless it has come:
+// the watch is woken after a message is there to be taken.
+func (c *child) rest() {
+	c.heap.rest()
+	if len(c.replies) > 0 || len(c.asked) > 0 {
+		c.heap.wake()
+	}
+}
+
+// ask waits for the next order.
+func (c *child) ask() *frame.ToWorker {
+	c.rest()
+	return <-c.asked
+}
+
+// tell sends what the engine says.
+func (c *child) tell(m *frame.ToHost) {
+	c.say(m)
+	if m.Idle != nil {
+		c.rest()
 	}
 }
 
 // converse is the one script of this process.
 func (c *child) converse() int {
-	m := <-c.asked
+	m := c.ask()
 	if m.Check == nil {
 		return exitMisspoken
 	}
@@ -102,12 +127,12 @@ func (c *child) converse() int {
 	if program == nil {
 		return exitWell
 	}
-	if m = <-c.asked; m.Run == nil {
+	if m = c.ask(); m.Run == nil {
 		return exitMisspoken
 	}
 	if m.Run.Limits.Heap > 0 {
 		c.heap.limit(m.Run.Limits.Heap)
 	}
-	c.say(&frame.ToHost{Done: program.Run(m.Run, c.say, c.replies)})
+	c.say(&frame.ToHost{Done: program.Run(m.Run, c.tell, c.replies)})
 	return exitWell
 }

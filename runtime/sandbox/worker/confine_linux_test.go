@@ -72,7 +72,7 @@ func TestTheGoRuntimeWorksInAConfinedProcess(t *testing.T) {
 func TestAForbiddenCallOfAWorkerIsAViolation(t *testing.T) {
 	p := start(t, worker.Settings{})
 	_, err := run(t, p, "open")
-	if e := p.Close(); !errors.Is(err, worker.ErrEnded) || e.Kind != frame.KindInterrupted || !e.Violation {
+	if e := end(p); !errors.Is(err, worker.ErrEnded) || e.Kind != frame.KindInterrupted || !e.Violation {
 		t.Errorf("a worker that opened a file: %v, %+v", err, e)
 	}
 }
@@ -169,7 +169,7 @@ func TestAWorkerInheritsNoOpenFile(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("the worker holds a pipe that was never its own")
-		p.Close()
+		p.Kill()
 		<-ended
 	}
 }

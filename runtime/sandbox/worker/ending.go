@@ -39,12 +39,13 @@ type Ending struct {
 	PeakRSS int64
 }
 
-// Failure is the ending as the script's, nil when Kind is empty.
-func (e Ending) Failure() *frame.Failure {
+// Failure is the ending as the script's; after a conversation that came to its end
+// it says no more than that.
+func (e Ending) Failure() frame.Failure {
 	if e.Kind == "" {
-		return nil
+		return frame.Failure{Kind: frame.KindInterrupted, Message: "the script was stopped"}
 	}
-	return &frame.Failure{Kind: e.Kind, Message: e.Message}
+	return frame.Failure{Kind: e.Kind, Message: e.Message}
 }
 
 // exit is what the system tells of a process that ended.

@@ -9,8 +9,8 @@ import (
 // What the filter answers. A call that is not on the list ends the whole process,
 // at once and without a handler: neither our code nor the Go runtime makes one, so
 // whoever does has taken the process over and must not get a second try, nor an
-// error to learn from. An errno would also let a mistake of ours pass unseen. The
-// one exception is prctl, see rules.
+// error to learn from. An errno would also let a mistake of ours pass unseen. Two
+// calls are refused with one instead: harmless questions of code that we link.
 const (
 	allow  = unix.SECCOMP_RET_ALLOW
 	kill   = unix.SECCOMP_RET_KILL_PROCESS
@@ -73,6 +73,8 @@ func rules(pid int) []rule {
 		{number: unix.SYS_EXIT_GROUP, answer: allow},
 		// The Go runtime tries to name its memory, and does not mind.
 		{number: unix.SYS_PRCTL, answer: refuse},
+		// esbuild asks whether its standard error is a terminal. It is a pipe.
+		{number: unix.SYS_IOCTL, answer: refuse, checks: []check{{1, unix.BPF_JEQ, unix.TCGETS, true}}},
 	}
 }
 

@@ -29,7 +29,7 @@ type guard struct {
 	limits  frame.Limits
 	calls   int // of tools
 	others  int
-	waiting map[int]bool // calls without a reply
+	seen    map[int]bool // calls by number: whether they wait for a reply
 	replies int
 	idles   int
 	logs    int // bytes
@@ -44,9 +44,9 @@ func (g *guard) sent(m *frame.ToWorker) error {
 	case m.Check != nil && !g.asked:
 		g.asked = true
 	case m.Run != nil && g.checked && !g.running:
-		g.running, g.limits, g.waiting = true, m.Run.Limits, map[int]bool{}
-	case m.Reply != nil && g.waiting[m.Reply.Seq]:
-		delete(g.waiting, m.Reply.Seq)
+		g.running, g.limits, g.seen = true, m.Run.Limits, map[int]bool{}
+	case m.Reply != nil && g.seen[m.Reply.Seq]:
+		g.seen[m.Reply.Seq] = false
 		g.replies++
 	case m.Reply != nil:
 		return fmt.Errorf("no call %d waits", m.Reply.Seq)
@@ -98,8 +98,8 @@ func (g *guard) called(c *frame.Call) error {
 	default:
 		return fmt.Errorf("a call of kind %q", c.Kind)
 	}
-	if c.Seq != g.calls+g.others {
-		return fmt.Errorf("call %d came as number %d", c.Seq, g.calls+g.others)
+	if _, again := g.seen[c.Seq]; again || c.Seq < 1 || c.Seq > g.most() {
+		return fmt.Errorf("a call with the number %d", c.Seq)
 	}
 	if g.calls > g.limits.Calls || g.others > maxOther {
 		return errors.New("more calls than allowed")
@@ -107,9 +107,13 @@ func (g *guard) called(c *frame.Call) error {
 	if len(c.Args) > g.limits.Argument {
 		return errors.New("longer arguments than allowed")
 	}
-	g.waiting[c.Seq] = true
+	g.seen[c.Seq] = true
 	return nil
 }
+
+// most is how many calls there can be. They need not come in the order of their
+// numbers: a worker holds back those of tools while too many are under way.
+func (g *guard) most() int { return g.limits.Calls + maxOther }
 
 func (g *guard) said(l *frame.Log) error {
 	g.logs += len(l.Message)
@@ -122,14 +126,14 @@ func (g *guard) said(l *frame.Log) error {
 
 func (g *guard) idle(i *frame.Idle) error {
 	g.idles++
-	if g.idles > g.replies+1 || len(i.Waiting) > len(g.waiting)+g.replies {
+	if g.idles > g.replies+1 || len(i.Waiting) > g.most() {
 		return errors.New("it waits more often than there is reason to")
 	}
 	return nil
 }
 
 func (g *guard) ended(d *frame.Done) error {
-	if len(d.Value) > g.limits.Result || len(d.Unawaited) > g.calls+g.others {
+	if len(d.Value) > g.limits.Result || len(d.Unawaited) > g.most() {
 		return errors.New("a longer result than allowed")
 	}
 	g.done = true

@@ -11,8 +11,13 @@ import (
 // the kernel's limit of memory first, and ends the Go runtime.
 const heapEvery = 5 * time.Millisecond
 
-// heap watches the memory of this process from inside.
-type heap struct{ most atomic.Int64 } // bytes
+// heap watches the memory of this process from inside, while a script is at work: a
+// worker that waits, perhaps for minutes, takes no time.
+type heap struct {
+	most  atomic.Int64 // bytes
+	busy  atomic.Bool
+	awake chan struct{} // room for one
+}
 
 // limit sets how many bytes of objects there may be. The collector works harder the
 // nearer it comes, so that garbage alone never reaches it.
@@ -21,20 +26,34 @@ func (h *heap) limit(most int64) {
 	debug.SetMemoryLimit(most)
 }
 
+// wake and rest say whether something is at work.
+func (h *heap) wake() {
+	if h.busy.Swap(true) {
+		return
+	}
+	select {
+	case h.awake <- struct{}{}:
+	default:
+	}
+}
+
+func (h *heap) rest() { h.busy.Store(false) }
+
 // watch returns when there is more, twice in a row: a collection may be under way.
 func (h *heap) watch() int {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	over := 0
-	for tick := range time.Tick(heapEvery) {
-		_ = tick
-		metrics.Read(sample)
-		if sample[0].Value.Uint64() <= uint64(h.most.Load()) {
-			over = 0
+	for over := 0; over < 2; {
+		if !h.busy.Load() {
+			<-h.awake
 			continue
 		}
-		if over++; over == 2 {
-			return exitMemory
+		time.Sleep(heapEvery)
+		metrics.Read(sample)
+		if sample[0].Value.Uint64() > uint64(h.most.Load()) {
+			over++
+		} else {
+			over = 0
 		}
 	}
-	return exitMemory // no clock, no watch
+	return exitMemory
 }

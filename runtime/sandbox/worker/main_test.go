@@ -15,7 +15,7 @@ import (
 
 // The programs that the tests start. They are built without cgo, whatever the test
 // itself is built with: a worker with it is refused.
-var programs struct{ puppet, probe string }
+var programs struct{ puppet, probe, kimbap string }
 
 // parentVar makes the test binary a parent of one worker of this program.
 const parentVar = "KIMBAP_TEST_PARENT"
@@ -29,12 +29,14 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		fail(err)
 	}
-	for name, path := range map[string]*string{"puppet": &programs.puppet, "probe": &programs.probe} {
-		*path = filepath.Join(dir, name)
-		build := exec.Command("go", "build", "-o", *path, "./testdata/"+name)
+	for program, path := range map[string]*string{
+		"./testdata/puppet": &programs.puppet, "./testdata/probe": &programs.probe, "../../../cmd/kimbap": &programs.kimbap,
+	} {
+		*path = filepath.Join(dir, filepath.Base(program))
+		build := exec.Command("go", "build", "-o", *path, program)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
-			fail(fmt.Errorf("build %s: %w\n%s", name, err, out))
+			fail(fmt.Errorf("build %s: %w\n%s", program, err, out))
 		}
 	}
 	code := m.Run()

@@ -73,12 +73,12 @@ func (p *Pool) start() {
 	}
 	p.mu.Unlock()
 	if !keep && w != nil {
-		w.Close()
+		w.Kill()
 	}
 }
 
 // Take gives out a worker for one script, a new one if none is ready. It is the
-// caller's to close.
+// caller's to kill.
 func (p *Pool) Take() (*Process, error) {
 	p.mu.Lock()
 	if p.closed {
@@ -104,7 +104,7 @@ func (p *Pool) pop() *Process {
 		p.warm = slices.Delete(p.warm, 0, 1)
 		select {
 		case <-w.Gone():
-			w.Close()
+			w.Kill()
 		default:
 			return w
 		}
@@ -155,7 +155,7 @@ func (p *Pool) drop() {
 	p.warm = nil
 	p.mu.Unlock()
 	for _, w := range warm {
-		w.Close()
+		w.Kill()
 	}
 }
 

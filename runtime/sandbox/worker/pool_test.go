@@ -38,7 +38,7 @@ func use(t *testing.T, p *worker.Pool) int {
 		t.Error(err)
 		return 0
 	}
-	defer w.Close()
+	defer w.Kill()
 	if said, err := run(t, w, "value 7"); err != nil || said[len(said)-1].Done.Value != "7" {
 		t.Errorf("it said %+v, %v", said, err)
 	}
@@ -79,7 +79,7 @@ func TestAPoolGivesOutWhatIsReady(t *testing.T) {
 	if err != nil || p.Ready() != 0 {
 		t.Fatalf("%v; %d are ready, want the one given out", err, p.Ready())
 	}
-	defer w.Close()
+	defer w.Kill()
 	holds(t, p, 1) // its successor, although it has not ended
 }
 
@@ -91,7 +91,7 @@ func TestAPoolPassesOverWorkersThatEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Close()
+	w.Kill()
 	holds(t, p, 1)
 	p.EndWarm()
 	use(t, p)

@@ -43,7 +43,7 @@ type Options struct {
 	Settings   Settings
 }
 
-// Process is a worker, for one conversation. It must be closed. All methods may be
+// Process is a worker, for one conversation. It must be killed at the end. All methods may be
 // called at once from any goroutine, but for Recv, which is for one.
 type Process struct {
 	settings Settings
@@ -223,9 +223,9 @@ func (p *Process) Limit(d time.Duration) {
 func (p *Process) Pause()  { p.clock.stop() }
 func (p *Process) Resume() { p.clock.resume() }
 
-// Kill ends the worker at once, and Wait will give this kind and message unless it
-// had ended, or was ended, before.
-func (p *Process) Kill(kind frame.Kind, message string) {
+// Stop ends the worker at once, and Wait will give this kind and message unless it
+// had ended, or was ended, before. It does not wait.
+func (p *Process) Stop(kind frame.Kind, message string) {
 	p.end(Ending{Kind: kind, Message: message})
 }
 
@@ -255,15 +255,17 @@ func (p *Process) Wait() Ending {
 // Gone is closed when the worker has ended and is reaped.
 func (p *Process) Gone() <-chan struct{} { return p.gone }
 
-// Close ends the worker if it has not ended, waits, and gives back everything. Close
-// again is Wait.
-func (p *Process) Close() Ending {
-	p.Kill(frame.KindInterrupted, "the script was stopped")
-	e := p.Wait()
+// Kill ends the worker if it has not ended, waits until it is reaped, and gives back
+// everything. It can be called again.
+func (p *Process) Kill() {
+	p.Stop(frame.KindInterrupted, "the script was stopped")
+	p.Wait()
 	p.overdue.Stop()
 	p.closing.Do(func() { _, _ = p.in.Close(), p.out.Close() })
-	return e
 }
+
+// Ended waits as Wait does, and is the ending as the script's.
+func (p *Process) Ended() frame.Failure { return p.Wait().Failure() }
 
 // Pid is the worker's process id, for logs and tests.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }

@@ -13,16 +13,19 @@ import (
 
 var limits = frame.Limits{Heap: 96 << 20, Stack: 1000, Calls: 500, Argument: 1 << 20, Result: 1 << 20, Logs: 256 << 10, InFlight: 16}
 
-// start is a worker that is closed with the test.
+// start is a worker that is killed with the test.
 func start(t *testing.T, s worker.Settings) *worker.Process {
 	t.Helper()
 	p, err := worker.Start(worker.Options{Executable: programs.puppet, Settings: s})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.Close() })
+	t.Cleanup(func() { p.Kill() })
 	return p
 }
+
+// end kills a worker, if it lives, and says how it ended.
+func end(p *worker.Process) worker.Ending { p.Kill(); return p.Wait() }
 
 // run has a worker do what the source names and gives what it says until its end.
 func run(t *testing.T, p *worker.Process, source string) (said []*frame.ToHost, end error) {
@@ -57,7 +60,7 @@ func TestAScriptIsOneConversation(t *testing.T) {
 	if err != nil || len(said) != 4 || said[1].Call.Args != `{"a":1}` || said[3].Done.Value != `"answer"` {
 		t.Errorf("the worker said %+v, %v", said, err)
 	}
-	if e := p.Close(); e.Kind != "" || e.Failure() != nil || e.PeakRSS <= 0 {
+	if e := end(p); e.Kind != "" || e.PeakRSS <= 0 {
 		t.Errorf("it ended as %+v, want well, with its memory", e)
 	}
 	if err := p.Send(&frame.ToWorker{Check: &frame.Check{}}); err == nil {
@@ -68,7 +71,7 @@ func TestAScriptIsOneConversation(t *testing.T) {
 func TestARefusedScriptEndsWell(t *testing.T) {
 	p := start(t, worker.Settings{})
 	said, err := run(t, p, "refused")
-	if e := p.Close(); err != nil || len(said[0].Checked.Refusals) != 1 || e.Kind != "" {
+	if e := end(p); err != nil || len(said[0].Checked.Refusals) != 1 || e.Kind != "" {
 		t.Errorf("got %+v, %v, %+v", said, err, e)
 	}
 }
@@ -93,6 +96,7 @@ func TestEveryEndHasAKind(t *testing.T) {
 		{"odd ready", frame.KindInterrupted, true},
 		{"odd checked", frame.KindInterrupted, true},
 		{"odd number", frame.KindInterrupted, true},
+		{"odd twice", frame.KindInterrupted, true},
 		{"odd kind", frame.KindInterrupted, true},
 		{"odd args", frame.KindInterrupted, true},
 		{"odd value", frame.KindInterrupted, true},
@@ -102,8 +106,8 @@ func TestEveryEndHasAKind(t *testing.T) {
 		t.Run(c.source, func(t *testing.T) {
 			p := start(t, worker.Settings{})
 			said, err := run(t, p, c.source)
-			e := p.Close()
-			if !errors.Is(err, worker.ErrEnded) || e.Kind != c.kind || e.Violation != c.violation || e.Failure() == nil || e.Message == "" {
+			e := end(p)
+			if !errors.Is(err, worker.ErrEnded) || e.Kind != c.kind || e.Violation != c.violation || p.Ended().Kind != c.kind || e.Message == "" {
 				t.Errorf("said %d messages, %v, and ended as %+v, want %s", len(said), err, e, c.kind)
 			}
 			if e.PeakRSS > 300<<20 || len(e.Detail) > 8<<10 {
@@ -116,7 +120,7 @@ func TestEveryEndHasAKind(t *testing.T) {
 func TestGarbageIsNoMemory(t *testing.T) {
 	p := start(t, worker.Settings{})
 	if said, err := run(t, p, "garbage"); err != nil {
-		t.Errorf("4 GB of garbage, one MB at a time: %+v, %v, %+v", said, err, p.Close())
+		t.Errorf("4 GB of garbage, one MB at a time: %+v, %v, %+v", said, err, end(p))
 	}
 }
 
@@ -133,7 +137,7 @@ func TestTimeEndsAScript(t *testing.T) {
 		} else {
 			_, _ = run(t, p, source)
 		}
-		if e := p.Close(); e.Kind != frame.KindTimeout || !strings.Contains(e.Message, "300ms") || time.Since(begin) > 10*time.Second {
+		if e := end(p); e.Kind != frame.KindTimeout || !strings.Contains(e.Message, "300ms") || time.Since(begin) > 10*time.Second {
 			t.Errorf("%s: ended as %+v after %v", source, e, time.Since(begin))
 		}
 	}
@@ -142,7 +146,7 @@ func TestTimeEndsAScript(t *testing.T) {
 func TestProcessorTimeEndsAScript(t *testing.T) {
 	p := start(t, worker.Settings{CPU: time.Second})
 	_, err := run(t, p, "spin")
-	if e := p.Close(); !errors.Is(err, worker.ErrEnded) || e.Kind != frame.KindTimeout || e.CPU > 3*time.Second {
+	if e := end(p); !errors.Is(err, worker.ErrEnded) || e.Kind != frame.KindTimeout || e.CPU > 3*time.Second {
 		t.Errorf("got %v, %+v", err, e)
 	}
 }
@@ -162,7 +166,7 @@ func TestPausedTimeDoesNotCount(t *testing.T) {
 	}
 	p.Resume()
 	<-ended
-	if e := p.Close(); e.Kind != frame.KindTimeout {
+	if e := end(p); e.Kind != frame.KindTimeout {
 		t.Errorf("ended as %+v", e)
 	}
 }
@@ -171,8 +175,8 @@ func TestTheFirstReasonCounts(t *testing.T) {
 	p := start(t, worker.Settings{})
 	ended := make(chan struct{})
 	go func() { defer close(ended); _, _ = run(t, p, "spin") }()
-	p.Kill(frame.KindCalls, "too many")
-	p.Kill(frame.KindTimeout, "too long")
+	p.Stop(frame.KindCalls, "too many")
+	p.Stop(frame.KindTimeout, "too long")
 	<-ended
 	if e := p.Wait(); e.Kind != frame.KindCalls || e.Message != "too many" || e.Detail != "" {
 		t.Errorf("ended as %+v", e)
@@ -184,8 +188,8 @@ func TestAWorkerIsReapedAndGivesBackWhatItTook(t *testing.T) {
 	if err := p.Ready(); err != nil {
 		t.Fatal(err)
 	}
-	p.Close()
-	p.Close()
+	p.Kill()
+	p.Kill()
 	select {
 	case <-p.Gone():
 	default:
@@ -210,7 +214,7 @@ func TestWhatIsNoWorkerDoesNotStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
+	defer p.Kill()
 	if err := p.Ready(); !errors.Is(err, worker.ErrStart) || p.Level() != "" {
 		t.Errorf("a program that is no worker was ready: %v", err)
 	}

@@ -31,7 +31,7 @@ func (engine) Check(source string) (worker.Program, *frame.Checked) {
 
 type program string
 
-func (p program) Run(run *frame.Run, say func(*frame.ToHost), replies <-chan *frame.Reply) *frame.Done {
+func (p program) Run(run *frame.Run, say func(*frame.ToHost), replies <-chan frame.Reply) *frame.Done {
 	name, rest, _ := strings.Cut(string(p), " ")
 	switch name {
 	case "value":
@@ -69,6 +69,7 @@ func (p program) Run(run *frame.Run, say func(*frame.ToHost), replies <-chan *fr
 		<-replies
 	case "odd":
 		say(odd[rest])
+		say(odd[rest]) // what is odd only the second time
 		<-replies
 	case "flood":
 		for i := 1; ; i++ {
@@ -95,12 +96,13 @@ var keep []byte
 var odd = map[string]*frame.ToHost{
 	"ready":    {Ready: &frame.Ready{Level: frame.LevelSeccomp}},
 	"checked":  {Checked: &frame.Checked{}},
-	"number":   {Call: &frame.Call{Seq: 2, Kind: frame.CallTool}},
+	"number":   {Call: &frame.Call{Seq: 0, Kind: frame.CallTool}},
+	"twice":    {Call: &frame.Call{Seq: 1, Kind: frame.CallTool}},
 	"kind":     {Call: &frame.Call{Seq: 1, Kind: "shell"}},
 	"args":     {Call: &frame.Call{Seq: 1, Kind: frame.CallTool, Args: strings.Repeat("1", 2<<20)}},
 	"value":    {Done: &frame.Done{Value: strings.Repeat("1", 2<<20)}},
-	"idle":     {Idle: &frame.Idle{Waiting: []int{1, 2, 3}}},
-	"unawaits": {Done: &frame.Done{Unawaited: []int{1}}},
+	"idle":     {Idle: &frame.Idle{Waiting: make([]int, 200_000)}},
+	"unawaits": {Done: &frame.Done{Unawaited: make([]int, 200_000)}},
 }
 
 // nest uses the stack until there is none.

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+const execLong = `Run a script whose only capability is tools.
+
+The script is JavaScript or TypeScript, from a file, -e, or stdin. Each
+tools.SERVICE.ACTION({…}) is a request of its own: same policy, credential and
+record as kimbap call. The script runs in a process that can open no file and
+reach no address. What it returns is printed.
+
+When a call needs a person's approval the execution is paused: its id is printed
+and the exit code is 6. Once they have decided, --resume goes on with it.`
+
+// execFlags are what `exec` takes.
+type execFlags struct {
+	file, code, resume string
+	json, check        bool
+	allow              []string
+	wait               time.Duration
+}
+
+func newExecCommand(c *cli) *cobra.Command {
+	var f execFlags
+	cmd := &cobra.Command{
+		Use:   "exec [-f FILE | -e CODE] [--json] [--timeout D] [--check] [--allow GLOB...] [--wait D] [--resume ID]",
+		Short: "Run a script that calls many actions",
+		Long:  execLong,
+		Example: `  echo 'return await tools.github.getUser()' | kimbap exec
+  kimbap exec -f report.ts --allow 'github.list-*' --json
+  kimbap exec -e 'return (await tools.search({query: "issues"})).items' --timeout 5s
+  kimbap exec --check -f report.ts
+  kimbap exec --resume exe_… --wait 10m`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.json {
+				c.output = "json"
+			}
+			limit := c.timeout // of the script's running, not of the command
+			c.timeout = 0
+			source, err := c.source(cmd, &f)
+			if err != nil {
+				return err
+			}
+			o := app.Options{Create: f.resume == "", Script: true}
+			return c.with(cmd.Context(), o, func(ctx context.Context, a *app.App) error {
+				return c.exec(ctx, a, source, limit, &f)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.file, "file", "f", "", "read the script from a file, - for stdin")
+	flags.StringVarP(&f.code, "eval", "e", "", "the script itself")
+	flags.BoolVar(&f.json, "json", false, "print the whole result as JSON: value, calls, logs, error")
+	flags.BoolVar(&f.check, "check", false, "check it and list the actions it names; run nothing")
+	flags.StringArrayVar(&f.allow, "allow", nil, "the actions it may use, beside what the caller may: github.list-*")
+	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for a person before it is paused")
+	flags.StringVar(&f.resume, "resume", "", "go on with a paused execution")
+	return cmd
+}
+
+// source reads the script from where the flags say.
+func (c *cli) source(cmd *cobra.Command, f *execFlags) (string, error) {
+	const fix = "kimbap exec --help"
+	given := 0
+	for _, name := range []string{"file", "eval", "resume"} {
+		if cmd.Flags().Changed(name) {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return "", usage(fix, "give one of -f, -e and --resume")
+	case f.resume != "" && (f.check || len(f.allow) > 0):
+		return "", usage(fix, "an execution that is resumed keeps its script and its list: leave out --check and --allow")
+	case f.resume != "":
+		return "", nil
+	case cmd.Flags().Changed("eval"):
+		return f.code, nil
+	case f.file != "" && f.file != "-":
+		data, err := os.ReadFile(f.file)
+		if err != nil {
+			return "", usage("check the path", "%v", err)
+		}
+		return string(data), nil
+	case f.file == "" && c.inTTY:
+		return "", usage("echo 'return 1' | kimbap exec", "there is no script: give one on stdin, with -f or with -e")
+	}
+	data, err := io.ReadAll(c.in)
+	return string(data), err
+}
+
+func (c *cli) exec(ctx context.Context, a *app.App, source string, limit time.Duration, f *execFlags) error {
+	if f.check {
+		return c.checkScript(ctx, a, source)
+	}
+	began := time.Now()
+	var result app.ScriptResult
+	var err error
+	if f.resume != "" {
+		result, err = a.ResumeScript(ctx, app.Resumption{ID: f.resume, Wait: f.wait, Progress: c.progress})
+	} else {
+		script := app.Script{Source: source, Timeout: limit, Wait: f.wait, Progress: c.progress}
+		for _, glob := range f.allow {
+			script.Allow = append(script.Allow, runtime.Glob(glob))
+		}
+		result, err = a.RunScript(ctx, script)
+	}
+	if err != nil {
+		return err
+	}
+	if c.errTTY && result.Success {
+		c.say("Execution complete (%.1fs)", time.Since(began).Seconds())
+	}
+	if err := c.show(result, func() { c.sayResult(&result) }); err != nil {
+		return err
+	}
+	return exitOfScript(&result)
+}
+
+// progress tells a person who watches what is done.
+func (c *cli) progress(stage, text string) {
+	switch {
+	case !c.errTTY:
+	case stage == app.StageValid:
+		c.say("AST validation passed")
+	case stage == app.StageTools:
+		c.say("Resolved %s: %s", count(strings.Count(text, ",")+1, "tool"), printable(text))
+	}
+}
+
+// exitOfScript is how the command ends: a script's own error is 1, what the gate
+// or a limit ended is 11, and one that waits for a person 6.
+func exitOfScript(r *app.ScriptResult) error {
+	switch {
+	case r.Success:
+		return nil
+	case r.Paused != nil:
+		return childExit(exitPending)
+	case r.Kind == app.KindException:
+		return childExit(exitOther)
+	}
+	return childExit(exitScript)
+}
+
+// sayResult prints the value on stdout, and what else there is to say on stderr.
+func (c *cli) sayResult(r *app.ScriptResult) {
+	for _, line := range r.Logs {
+		c.say("%s: %s", line.Level, printableLines(line.Message))
+	}
+	switch {
+	case r.Success:
+		c.sayValue(r.Value)
+	case r.Paused != nil:
+		fmt.Fprintln(c.out, r.Paused.ExecutionID)
+		c.say("paused: %s, until %s", printable(r.Paused.Message), r.Paused.ExpiresAt.Local().Format(time.DateTime))
+		c.say("a person decides with: kimbap approve show %s", r.Paused.ApprovalID)
+		c.say("then go on with:       kimbap exec --resume %s", r.Paused.ExecutionID)
+	default:
+		fmt.Fprintf(c.err, "Error: %s\n", printableLines(r.Error))
+		if r.Kind != "" && r.Kind != app.KindRejected && r.Kind != app.KindException {
+			fmt.Fprintf(c.err, "why:   %s (execution %s)\n", r.Kind, r.ExecutionID)
+		}
+	}
+}
+
+// sayValue prints a text as it is and anything else as JSON; nothing for undefined.
+func (c *cli) sayValue(value json.RawMessage) {
+	var text string
+	if len(value) == 0 {
+		return
+	}
+	if json.Unmarshal(value, &text) == nil && value[0] == '"' {
+		if c.outTTY {
+			text = printableLines(text)
+		}
+		fmt.Fprintln(c.out, text)
+		return
+	}
+	if c.outTTY {
+		if pretty, err := app.Render(value, "json", ""); err == nil {
+			_, _ = c.out.Write(pretty)
+			return
+		}
+	}
+	fmt.Fprintln(c.out, string(value))
+}
+
+// printableLines is printable, with the ends of lines kept.
+func printableLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = printable(strings.ReplaceAll(lines[i], "\t", "    "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// checkScript prints what a script would do.
+func (c *cli) checkScript(ctx context.Context, a *app.App, source string) error {
+	m, err := a.CheckScript(ctx, source)
+	if err != nil {
+		return err
+	}
+	err = c.show(m, func() {
+		if len(m.Refusals) > 0 {
+			fmt.Fprintln(c.err, "Error: AST validation failed")
+			for _, r := range m.Refusals {
+				fmt.Fprintf(c.err, "Line %d:%d %s\n", r.Line, r.Column, printable(r.Message))
+			}
+			return
+		}
+		for _, tool := range m.Tools {
+			fmt.Fprintln(c.out, printable(tool))
+		}
+		if m.Dynamic {
+			c.say("it also uses tools that only running it shows; --allow bounds them")
+		}
+	})
+	if err == nil && len(m.Refusals) > 0 {
+		err = childExit(exitScript)
+	}
+	return err
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+func newListCommand(c *cli) *cobra.Command {
+	return jsonFlag(c, &cobra.Command{
+		Use:     "list",
+		Short:   "What can be used here, and where it is from",
+		Example: "  kimbap list\n  kimbap list --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				list, err := a.ListAvailable(ctx)
+				if err != nil {
+					return err
+				}
+				var rows [][]string
+				for _, s := range list {
+					key := "linked"
+					if !s.Linked {
+						key = "no key: kimbap link " + s.Name
+					}
+					rows = append(rows, []string{s.Name, s.Description, fmt.Sprint(s.Actions), s.Scope, s.Source, key})
+				}
+				return c.show(list, func() {
+					if len(rows) == 0 {
+						c.say("no service is installed; see: kimbap service list --catalog")
+						return
+					}
+					c.table([]string{"service", "description", "actions", "scope", "source", "key"}, rows)
+				})
+			})
+		},
+	})
+}
+
+// jsonFlag adds --json, the short form of -o json, to a command.
+func jsonFlag(c *cli, cmd *cobra.Command) *cobra.Command {
+	asJSON := cmd.Flags().Bool("json", false, "print JSON, as -o json")
+	inner := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *asJSON {
+			c.output = "json"
+		}
+		return inner(cmd, args)
+	}
+	return cmd
+}

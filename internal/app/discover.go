@@ -1,0 +1,180 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/sandbox"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+// The kinds of endings that the command tells apart, and the stages it shows.
+const (
+	KindException = frame.KindException
+	KindRejected  = frame.KindRejected
+	StageValid    = sandbox.StageValid
+	StageTools    = sandbox.StageTools
+)
+
+// Available is one service that can be used here.
+type Available struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Version     string   `json:"version,omitempty"`
+	Source      string   `json:"source"` // the file
+	Scope       string   `json:"scope"`  // global: of the home
+	Actions     int      `json:"actions"`
+	Aliases     []string `json:"aliases,omitempty"`
+	Linked      bool     `json:"linked"` // a key is stored, or none is needed
+}
+
+// ListAvailable lists the services that the caller can use, and where each is from.
+func (a *App) ListAvailable(ctx context.Context) ([]Available, error) {
+	who, err := a.actsAs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := []Available{}
+	for _, s := range a.Services().Services() {
+		n := 0
+		for _, action := range s.Actions {
+			if who.Permits(action.Ref) {
+				n++
+			}
+		}
+		if n == 0 && len(s.Actions) > 0 {
+			continue
+		}
+		out = append(out, Available{
+			Name: s.Name, Description: s.Description, Version: s.Version, Source: a.sourceOf(s), Scope: "global",
+			Actions: n, Aliases: s.Aliases, Linked: a.isLinked(ctx, s),
+		})
+	}
+	return out, nil
+}
+
+// sourceOf is a service's file, below the home without its path.
+func (a *App) sourceOf(s *services.Service) string {
+	if rel, err := filepath.Rel(a.home.Dir, s.File); err == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel)
+	}
+	return s.File
+}
+
+// isLinked reports whether the service's key is there.
+func (a *App) isLinked(ctx context.Context, s *services.Service) bool {
+	if s.Auth == nil || s.Auth.Ref == "" {
+		return true
+	}
+	_, found, err := a.store.Secret(ctx, runtime.DefaultTenant, s.Auth.Ref)
+	return err == nil && found
+}
+
+// ShowTools writes what a script may call, in TypeScript: of all services, of
+// one, or one action.
+func (a *App) ShowTools(ctx context.Context, name string) (string, []sandbox.Definition, error) {
+	who, actions, err := a.usable(ctx, name)
+	if err != nil {
+		return "", nil, err
+	}
+	asks := func(action *runtime.Action) bool { return a.asks(&who, action) }
+	definitions := []sandbox.Definition{}
+	for _, action := range actions {
+		definitions = append(definitions, sandbox.Describe(action, asks(action)))
+	}
+	return sandbox.Declare(actions, asks), definitions, nil
+}
+
+// usable are the actions that the caller may use of what a name says: nothing,
+// a service, or an action.
+func (a *App) usable(ctx context.Context, name string) (runtime.Principal, []*runtime.Action, error) {
+	who, err := a.actsAs(ctx)
+	if err != nil {
+		return who, nil, err
+	}
+	var actions []*runtime.Action
+	switch service, _, dotted := strings.Cut(name, "."); {
+	case dotted:
+		action, err := a.Action(name)
+		if err != nil {
+			return who, nil, err
+		}
+		actions = []*runtime.Action{action}
+	case name != "":
+		s, found := a.Services().Service(service)
+		if !found {
+			return who, nil, a.unknownService(name)
+		}
+		actions = s.Actions
+	default:
+		for _, s := range a.Services().Services() {
+			actions = append(actions, s.Actions...)
+		}
+	}
+	var out []*runtime.Action
+	for _, action := range actions {
+		if who.Permits(action.Ref) {
+			out = append(out, action)
+		}
+	}
+	return who, out, nil
+}
+
+// SearchTools finds actions by words, the best first.
+func (a *App) SearchTools(ctx context.Context, query string, limit int) (sandbox.Found, error) {
+	who, actions, err := a.usable(ctx, "")
+	if err != nil {
+		return sandbox.Found{}, err
+	}
+	descriptions := map[string]string{}
+	for _, s := range a.Services().Services() {
+		descriptions[s.Name] = s.Description
+	}
+	asks := func(action *runtime.Action) bool { return a.asks(&who, action) }
+	return sandbox.SearchActions(actions, descriptions, sandbox.Search{Query: query, Limit: limit}, asks), nil
+}
+
+// Advice is how to use one service.
+type Advice struct {
+	Service     string            `json:"service"`
+	Description string            `json:"description"`
+	Use         string            `json:"use,omitempty"` // when it is the right one
+	InsteadOf   []string          `json:"instead_of,omitempty"`
+	Gotchas     []services.Gotcha `json:"gotchas,omitempty"`
+	Recipes     []services.Recipe `json:"recipes,omitempty"`
+	Actions     []string          `json:"actions"` // as a script calls them
+}
+
+// Advise gathers how to use one service, or all.
+func (a *App) Advise(ctx context.Context, name string) ([]Advice, error) {
+	who, _, err := a.usable(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	out := []Advice{}
+	for _, s := range a.Services().Services() {
+		if chosen, found := a.Services().Service(name); name != "" && (!found || chosen != s) {
+			continue
+		}
+		one := Advice{
+			Service: s.Name, Description: s.Description, InsteadOf: s.Triggers.InsteadOf,
+			Gotchas: s.Gotchas, Recipes: s.Recipes, Actions: []string{},
+		}
+		if t := s.Triggers; len(t.TaskVerbs) > 0 && len(t.Objects) > 0 {
+			one.Use = fmt.Sprintf("to %s %s", strings.Join(t.TaskVerbs, ", "), strings.Join(t.Objects, ", "))
+		}
+		for _, action := range s.Actions {
+			if who.Permits(action.Ref) {
+				one.Actions = append(one.Actions, "tools."+sandbox.Camel(s.Name)+"."+sandbox.Camel(action.Name))
+			}
+		}
+		if len(one.Actions) > 0 {
+			out = append(out, one)
+		}
+	}
+	return out, nil
+}

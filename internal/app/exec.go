@@ -1,0 +1,224 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/sandbox"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+// The words of script mode, for the commands.
+type (
+	Script       = sandbox.Script
+	ScriptResult = sandbox.Result
+	Manifest     = sandbox.Manifest
+	Resumption   = sandbox.Resumption
+)
+
+// stepsShown bounds what of one execution's records is read back.
+const stepsShown = 100_000
+
+// Scripts returns the runner of scripts, made when it is first asked for. It
+// ends with the App.
+func (a *App) Scripts() (*sandbox.Runner, error) {
+	a.scripts.Lock()
+	defer a.scripts.Unlock()
+	if a.scripts.runner != nil {
+		return a.scripts.runner, nil
+	}
+	if err := a.startWorkers(); err != nil {
+		return nil, err
+	}
+	runner, err := sandbox.New(sandbox.Options{
+		Start: a.takeWorker, Identify: a.identity.Identify, Catalog: a.tools, Invoke: a.invoke,
+		Approval: a.question, Asks: a.asks, Record: a.recordScript, Begun: a.begun,
+		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
+		NewID:   func() string { return runtime.NewID("exe", a.o.Clock()) },
+		Process: a.holder, Alive: holderAlive,
+		Limits:  sandbox.Limits{Timeout: a.config.Exec.Timeout.Duration(), Heap: int64(a.config.Exec.Heap), Calls: a.config.Exec.Calls},
+		Workers: a.config.Exec.Workers,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.scripts.runner = runner
+	a.onClose(func(context.Context) error { runner.Dispose(); return nil })
+	return runner, nil
+}
+
+// tools are the installed services as scripts see them.
+func (a *App) tools() sandbox.Catalog {
+	set := a.services.Current()
+	out := sandbox.Catalog{Suggest: set.Suggest}
+	for _, s := range set.Services() {
+		out.Services = append(out.Services, toolService(s))
+	}
+	return out
+}
+
+func toolService(s *services.Service) sandbox.Service {
+	return sandbox.Service{Name: s.Name, Aliases: s.Aliases, Description: s.Description, Actions: s.Actions}
+}
+
+// asks reports whether policy asks a person before an action whose arguments are
+// not known yet. A rule that depends on them is not seen.
+func (a *App) asks(who *runtime.Principal, action *runtime.Action) bool {
+	req := &runtime.Request{Surface: runtime.SurfaceExec, Action: action.Ref}
+	return a.policy.Decide(runtime.Question{Principal: who, Action: action, Args: runtime.Args{}, Request: req, Now: a.o.Clock()}).Effect == runtime.EffectAsk
+}
+
+// invoke makes one call of a script through the pipeline.
+func (a *App) invoke(ctx context.Context, call sandbox.Invocation) sandbox.Answer {
+	var out sandbox.Answer
+	req := &runtime.Request{
+		Surface: runtime.SurfaceExec, Caller: call.Caller, Action: call.Ref, Args: call.Args, Refusal: call.Refusal,
+		Execution: call.Execution, Step: call.Step,
+		OnPending: func(_ string, until time.Time) { out.Expires = until },
+	}
+	answer := &Answer{Limit: answerLimit(call)}
+	if err := a.pipeline.Do(ctx, req, answer); err != nil {
+		out.Err = runtime.AsError(err)
+		return out
+	}
+	out.Status = answer.Status
+	if err := a.UpstreamError(call.Action, call.Args, answer); err != nil {
+		e := *runtime.AsError(err)
+		if said := excerpt(answer.Body); said != "" {
+			e.Msg += ": " + said
+		}
+		out.Err = &e
+		return out
+	}
+	body, err := a.Filter(call.Action, answer.Body)
+	if err != nil {
+		out.Err = runtime.AsError(err)
+		return out
+	}
+	out.Value = asJSON(body)
+	return out
+}
+
+// answerLimit is how much of an answer is kept: with a filter, which may make it
+// smaller, a few times what the script gets.
+func answerLimit(call sandbox.Invocation) int {
+	if call.Action != nil && call.Action.HTTP != nil && call.Action.HTTP.Filter != "" {
+		return 4 * call.MaxAnswer
+	}
+	return call.MaxAnswer
+}
+
+// asJSON is an answer as a script gets it: JSON as it is, anything else as text.
+func asJSON(body []byte) string {
+	if len(strings.TrimSpace(string(body))) == 0 {
+		return ""
+	}
+	if json.Valid(body) {
+		return string(body)
+	}
+	text, err := json.Marshal(strings.ToValidUTF8(string(body), "\uFFFD"))
+	if err != nil { // cannot be: a string
+		return ""
+	}
+	return string(text)
+}
+
+// excerpt is the beginning of what an upstream said with an error, on one line.
+func excerpt(body []byte) string {
+	const most = 500
+	text := []rune(strings.Join(strings.Fields(strings.ToValidUTF8(string(body), "\uFFFD")), " "))
+	if len(text) > most {
+		return string(text[:most]) + "…"
+	}
+	return string(text)
+}
+
+// question says how an approval stands that a script waits for.
+func (a *App) question(ctx context.Context, who runtime.Principal, id string, wait bool) (bool, error) {
+	ask := a.approvals.Status
+	if wait {
+		ask = a.approvals.Wait
+	}
+	p, err := ask(ctx, who, id)
+	if err != nil {
+		return true, err
+	}
+	return p.State == approval.Pending, p.Refusal()
+}
+
+// recordScript writes a record about a script itself. All records before are then
+// durable too.
+func (a *App) recordScript(ctx context.Context, e sandbox.Event) error {
+	return a.trail.Event(ctx, audit.Event{
+		Kind: e.Kind, Principal: e.Principal.ID, Tenant: e.Principal.Tenant, Execution: e.Execution, Fields: e.Fields,
+	})
+}
+
+// begun are the calls of an execution that the trail has an intent of, but for
+// those that were held back for a person.
+func (a *App) begun(ctx context.Context, tenant runtime.Tenant, id string) ([]sandbox.Begun, error) {
+	if err := a.trail.Flush(ctx); err != nil {
+		return nil, err
+	}
+	list, err := a.SearchTrail(ctx, RecordQuery{Tenant: tenant, Execution: id, Kind: "intent", Limit: stepsShown})
+	if err != nil {
+		return nil, err
+	}
+	var out []sandbox.Begun
+	for _, e := range list {
+		switch runtime.Code(e.Code) {
+		case runtime.CodeApprovalPending, runtime.CodeApprovalRejected, runtime.CodeApprovalExpired:
+		default:
+			out = append(out, sandbox.Begun{Step: e.Step, Action: e.Action})
+		}
+	}
+	return out, nil
+}
+
+// RunScript runs a script as the command's caller.
+func (a *App) RunScript(ctx context.Context, script Script) (ScriptResult, error) {
+	if limit := a.config.Exec.Timeout.Duration(); script.Timeout > limit {
+		return ScriptResult{}, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: "--timeout is over exec.timeout, which is " + limit.String(),
+			Hint: "give it less time, or set exec.timeout in config.yaml",
+		}
+	}
+	runner, err := a.Scripts()
+	if err != nil {
+		return ScriptResult{}, err
+	}
+	if script.Caller, err = a.Caller(ctx); err != nil {
+		return ScriptResult{}, err
+	}
+	return runner.Execute(ctx, script)
+}
+
+// CheckScript says what the gate says of a script, and what it would call.
+func (a *App) CheckScript(ctx context.Context, source string) (Manifest, error) {
+	runner, err := a.Scripts()
+	if err != nil {
+		return Manifest{}, err
+	}
+	caller, err := a.Caller(ctx)
+	if err != nil {
+		return Manifest{}, err
+	}
+	return runner.Check(ctx, Script{Source: source, Caller: caller})
+}
+
+// ResumeScript goes on with an execution of the command's caller.
+func (a *App) ResumeScript(ctx context.Context, asked Resumption) (ScriptResult, error) {
+	runner, err := a.Scripts()
+	if err != nil {
+		return ScriptResult{}, err
+	}
+	if asked.Caller, err = a.Caller(ctx); err != nil {
+		return ScriptResult{}, err
+	}
+	return runner.Resume(ctx, asked)
+}

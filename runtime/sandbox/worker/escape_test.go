@@ -1,0 +1,269 @@
+package worker_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/worker"
+)
+
+// escape is one text that tries to get out, or an ordinary one, and what may become
+// of it: "reject" by the gate, "throw", "limit" (with a pause), "harmless".
+type escape struct {
+	name, code string
+	may        []string
+	value      any // of a harmless one, nil: any
+}
+
+var repeated = regexp.MustCompile(`\{\{(.+?) × (\d+)\}\}`)
+
+// escapes reads testdata/escape. A file is one category. A case is headed by its
+// name, all that may become of it, the most wanted first, and the value that a
+// harmless one has; {{x × 3}} in it is xxx.
+func escapes(t *testing.T) []escape {
+	t.Helper()
+	files, err := filepath.Glob("testdata/escape/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []escape
+	for _, name := range files {
+		archive, err := txtar.ParseFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range archive.Files {
+			c := escape{code: strings.TrimSuffix(string(f.Data), "\n")}
+			head, value, hasValue := strings.Cut(f.Name, " = ")
+			name, may, _ := strings.Cut(head, ": ")
+			c.name, c.may = name, strings.Fields(may)
+			if hasValue && json.Unmarshal([]byte(value), &c.value) != nil {
+				t.Fatalf("%s: %q is no JSON", f.Name, value)
+			}
+			c.code = repeated.ReplaceAllStringFunc(c.code, func(m string) string {
+				parts := repeated.FindStringSubmatch(m)
+				n, _ := strconv.Atoi(parts[2])
+				return strings.Repeat(parts[1], n)
+			})
+			all = append(all, c)
+		}
+	}
+	if len(all) < 162 {
+		t.Fatalf("only %d cases", len(all))
+	}
+	return all
+}
+
+// canary is what the demo host knows and no script may see.
+const canary = "sk-live-canary-7f3a"
+
+// demo is a host with four tools, as a fake: echo gives its arguments back, sleep
+// waits and does the same, fail fails, and danger waits for a person who never comes.
+type demo struct {
+	p     *worker.Process
+	calls map[int]frame.Call
+	now   int64
+	alarm []*time.Timer
+}
+
+var errTool = errors.New("dial tcp: Authorization: Bearer " + canary)
+
+// hear takes one message and answers the calls in it. It reports a pause.
+func (d *demo) hear(m *frame.ToHost) (paused bool) {
+	switch {
+	case m.Call != nil:
+		d.calls[m.Call.Seq] = *m.Call
+		d.answer(*m.Call)
+	case m.Idle != nil && len(m.Idle.Waiting) > 0:
+		return !slices.ContainsFunc(m.Idle.Waiting, func(seq int) bool { return d.calls[seq].Path != "demo.danger" })
+	}
+	return false
+}
+
+func (d *demo) answer(c frame.Call) {
+	r := frame.Reply{Seq: c.Seq, Now: d.now, Value: c.Args}
+	switch {
+	case c.Kind == frame.CallTimer || c.Path == "demo.sleep":
+		var args struct{ Ms float64 }
+		if ms, err := strconv.ParseFloat(c.Args, 64); err == nil {
+			args.Ms = ms
+		} else {
+			_ = json.Unmarshal([]byte(c.Args), &args)
+		}
+		wait := time.Duration(min(args.Ms, 10_000)) * time.Millisecond
+		d.now += wait.Milliseconds()
+		d.alarm = append(d.alarm, time.AfterFunc(wait, func() { _ = d.p.Send(&frame.ToWorker{Reply: &r}) }))
+		return
+	case c.Path == "demo.danger":
+		return
+	case c.Path == "demo.fail":
+		r.Value, r.Error = "", seen(errTool)
+	case c.Path != "demo.echo":
+		r.Value, r.Error = "", &frame.ToolError{Tool: "demo", Code: "unknown_action", Message: "there is no such tool"}
+	}
+	_ = d.p.Send(&frame.ToWorker{Reply: &r})
+}
+
+// seen is what a script may know of an error of the host: that there was one.
+func seen(error) *frame.ToolError {
+	return &frame.ToolError{Tool: "demo.fail", Code: "upstream", Message: "the upstream did not answer", Status: 502}
+}
+
+// verdict is what became of a script.
+type verdict struct {
+	outcome string
+	value   any
+	failure frame.Failure
+	said    string // all that the worker ever said
+	took    time.Duration
+	end     worker.Ending
+}
+
+// execute runs one text in a worker of kimbap.
+func execute(t *testing.T, code string, most time.Duration) verdict {
+	t.Helper()
+	p, err := worker.Start(worker.Options{Executable: programs.kimbap})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &demo{p: p, calls: map[int]frame.Call{}, now: 1767323045678}
+	begin := time.Now()
+	p.Limit(most)
+	v := converse(d, code)
+	p.Kill()
+	v.took, v.end = time.Since(begin), p.Wait()
+	for _, a := range d.alarm {
+		a.Stop()
+	}
+	if v.outcome == "" { // it did not say how it ended
+		v.outcome, v.failure = "limit", p.Ended()
+	}
+	return v
+}
+
+func converse(d *demo, code string) (v verdict) {
+	if err := d.p.Send(&frame.ToWorker{Check: &frame.Check{Source: code}}); err != nil {
+		return v
+	}
+	for {
+		m, err := d.p.Recv()
+		if err != nil {
+			return v
+		}
+		text, _ := json.Marshal(m)
+		v.said += string(text)
+		switch {
+		case m.Checked != nil && len(m.Checked.Refusals) > 0:
+			v.outcome, v.failure = "reject", frame.Failure{Kind: frame.KindRejected, Message: m.Checked.Refusals[0].Message}
+			return v
+		case m.Checked != nil:
+			if d.p.Send(&frame.ToWorker{Run: &frame.Run{Now: d.now, Seed: 1, Limits: limits}}) != nil {
+				return v
+			}
+		case m.Done != nil && m.Done.Failure != nil:
+			v.failure = *m.Done.Failure
+			v.outcome = map[frame.Kind]string{frame.KindException: "throw", frame.KindRejected: "reject"}[v.failure.Kind]
+			if v.outcome == "" {
+				v.outcome = "limit"
+			}
+			return v
+		case m.Done != nil:
+			v.outcome = "harmless"
+			_ = json.Unmarshal([]byte(m.Done.Value), &v.value)
+			return v
+		case d.hear(m):
+			v.outcome, v.failure.Message = "limit", "paused"
+			return v
+		}
+	}
+}
+
+// What a script says when it got further than it should have.
+var escaped = regexp.MustCompile(`LEAK|GLOBAL|ESCAPED|POISON|HOOKED|evil`)
+
+const (
+	escapeTime   = 1500 * time.Millisecond
+	escapeMemory = 300 << 20
+)
+
+// judge says what is wrong with what became of a case.
+func (c escape) judge(v verdict) error {
+	switch text, _ := json.Marshal(v.value); {
+	case !slices.Contains(c.may, v.outcome):
+		return fmt.Errorf("%s (%+v), want %s", v.outcome, v.failure, strings.Join(c.may, " or "))
+	case escaped.Match(text):
+		return fmt.Errorf("it came out with %s", text)
+	case v.outcome == "harmless" && c.value != nil && !reflect.DeepEqual(v.value, c.value):
+		return fmt.Errorf("its value is %s, want %v", text, c.value)
+	case v.end.Violation:
+		return fmt.Errorf("it broke the rules: %+v", v.end)
+	case strings.Contains(v.said, canary):
+		return errors.New("it saw the secret")
+	case v.end.PeakRSS > escapeMemory:
+		return fmt.Errorf("it took %d MiB", v.end.PeakRSS>>20)
+	case v.took > escapeTime+time.Second:
+		return fmt.Errorf("it took %v", v.took)
+	}
+	return nil
+}
+
+func TestNoScriptEscapes(t *testing.T) {
+	work := make(chan escape)
+	var mu sync.Mutex
+	var slowest verdict
+	var slow, fat string
+	var most int64
+	var two sync.WaitGroup
+	for range 2 {
+		two.Go(func() {
+			for c := range work {
+				v := execute(t, c.code, escapeTime)
+				if err := c.judge(v); err != nil {
+					t.Errorf("%s: %v", c.name, err)
+				}
+				mu.Lock()
+				if v.took > slowest.took {
+					slowest, slow = v, c.name
+				}
+				if v.end.PeakRSS > most {
+					most, fat = v.end.PeakRSS, c.name
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all := escapes(t)
+	for _, c := range all {
+		work <- c
+	}
+	close(work)
+	two.Wait()
+	t.Logf("%d cases; the slowest, %s, took %v; the largest, %s, %d MiB", len(all), slow, slowest.took, fat, most>>20)
+}
+
+func TestOrdinaryScriptsRunInAWorker(t *testing.T) {
+	for code, want := range map[string]any{
+		"return (await Promise.all([1,2,3].map(n => tools.demo.echo({n})))).map(r => r.n)":  []any{1.0, 2.0, 3.0},
+		"await tools.demo.sleep({ms: 20}); return 'slept'":                                  "slept",
+		"await new Promise(r => setTimeout(r, 20)); return 'rang'":                          "rang",
+		"try { await tools.demo.fail({}) } catch (e) { return [e.name, e.code, e.status] }": []any{"ToolError", "upstream", 502.0},
+		"return new Date(0).toString().includes('GMT+0000')":                                true,
+	} {
+		if v := execute(t, code, 30*time.Second); v.outcome != "harmless" || !reflect.DeepEqual(v.value, want) {
+			t.Errorf("%s: %s %v %+v, want %v", code, v.outcome, v.value, v.failure, want)
+		}
+	}
+}
