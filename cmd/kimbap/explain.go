@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"sort"
 	"strings"
 
@@ -73,26 +71,4 @@ func (c *cli) sayExplanation(x *app.Explanation) {
 	line("verdict", strings.TrimSpace(effect+" by "+x.Rule+" "+x.Reason))
 	line("credential", x.Credential)
 	line("", "nothing was sent")
-}
-
-// explainRequest shows the records of a request that was made.
-func (c *cli) explainRequest(ctx context.Context, a *app.App, id string) error {
-	records, err := a.SearchTrail(ctx, app.RecordQuery{RequestID: id})
-	if err != nil {
-		return err
-	}
-	if len(records) == 0 {
-		return missing("kimbap audit tail", "the trail has no request %q", id)
-	}
-	list := []json.RawMessage{}
-	for _, r := range slices.Backward(records) {
-		list = append(list, json.RawMessage(r.Line))
-	}
-	return c.show(list, func() {
-		for _, line := range list {
-			if text, err := app.Render(line, "json", ""); err == nil {
-				_, _ = c.out.Write(text)
-			}
-		}
-	})
 }

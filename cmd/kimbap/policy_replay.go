@@ -91,9 +91,10 @@ func newPolicySuggestCommand(c *cli) *cobra.Command {
 		Short: "Write the least rules and token scopes for what agents were seen doing",
 		Long: `Write the least rules and token scopes for what agents were seen doing.
 
-The policy goes to stdout, the scopes to stderr. What was let through or asked of
-a person then is so under the suggestion: that is proved by replay before
-anything is printed. All else is denied to these agents.`,
+The policy goes to stdout, the scopes to stderr. Before anything is printed the
+recorded requests are replayed: none that was let through is denied by it. That
+says nothing of requests that were not made: all else is denied to these agents.
+What a person was asked about at times only is asked about always, and told.`,
 		Example: `  kimbap policy suggest --since 1h --agent claude > policy.new.yaml
   kimbap policy replay --draft policy.new.yaml --since 1h --agent claude`,
 		Args: cobra.NoArgs,
@@ -115,7 +116,7 @@ anything is printed. All else is denied to these agents.`,
 
 func (c *cli) saySuggestion(s *app.Suggestion) {
 	fmt.Fprint(c.out, s.Policy)
-	c.say("proved by replay: %d of %s were let through, and would be", s.Kept, count(s.Requests, "request"))
+	c.say("replayed %s: %d that were let through or asked about are judged the same by it; nothing is known of others", count(s.Requests, "recorded request"), s.Kept)
 	for _, agent := range slices.Sorted(maps.Keys(s.Scopes)) {
 		if len(s.Scopes[agent]) == 0 {
 			continue
@@ -125,6 +126,10 @@ func (c *cli) saySuggestion(s *app.Suggestion) {
 			line += " --scope " + string(scope)
 		}
 		c.say("scopes: %s", printable(line))
+	}
+	for _, asks := range s.Stricter {
+		c.say("warning: %s was let through (%s) and would be asked about by %s: the same action was asked about at other times",
+			printable(asks.ID), printable(asks.By), printable(asks.NowBy))
 	}
 	for _, wider := range s.Wider {
 		c.say("warning: %s was denied (%s) and would be %s by %s: the same action was let through with other arguments",

@@ -3,8 +3,12 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -32,7 +36,7 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 	}
 	place := runner.Place{
 		Proxy: o.Proxy, CA: ca.CAFile(), Bundle: ca.BundleFile(), Settings: filepath.Join(a.home.CA(), "clients"),
-		Own: a.ownSettings(), Placeholders: placeholders,
+		Own: a.ownSettings(), Placeholders: placeholders, Served: a.servedHere(),
 	}
 	if place.Proxy == "" {
 		address := a.config.Proxy.Listen
@@ -48,6 +52,7 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 		place.Proxy = "http://" + address
 	}
 	if o.Shell == "docker" {
+		place.Served = nil // of this machine, which is not the container's
 		place.Settings = filepath.Join(a.home.CA(), "clients-docker")
 	}
 	if !o.Unset {
@@ -55,12 +60,29 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 			return "", nil, err
 		}
 		notes = append(notes, a.replaced(placeholders)...)
+		if len(place.Served) > 0 {
+			notes = append(notes, fmt.Sprintf("%s: reached through the proxy, because a service is there; programs that never do that for this machine (Go's) cannot use it", strings.Join(place.Served, ", ")))
+		}
 	}
 	text, err = runner.Format(o.Shell, place, o.Unset)
 	if err != nil {
 		err = &runtime.Error{Code: runtime.CodeInvalidInput, Msg: err.Error(), Hint: "kimbap env --help"}
 	}
 	return text, notes, err
+}
+
+// servedHere are the hosts of this machine that services own.
+func (a *App) servedHere() []string {
+	hosts := map[string]bool{}
+	for _, s := range a.Services().Services() {
+		for _, authority := range s.Authorities {
+			host, _, err := net.SplitHostPort(authority)
+			if addr, aerr := netip.ParseAddr(host); err == nil && (host == "localhost" || aerr == nil && addr.IsLoopback()) {
+				hosts[host] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(hosts))
 }
 
 // settle writes the files of settings that the variables name, for a container

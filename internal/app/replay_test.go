@@ -92,3 +92,37 @@ func TestSuggestionsAreTheLeast(t *testing.T) {
 		t.Error(s.Policy)
 	}
 }
+
+// An action that was asked about at times is in one rule, and no other request
+// changes for it: the hosts that pass unasked go on doing so. What gets stricter
+// is told.
+func TestSuggestionsKeepEveryVerdictOrSaySo(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: `version: 1
+rules:
+  - {name: large, match: {action: notes.create-note}, when: args.text.startsWith("large"), then: require_approval}
+  - {name: one-host, match: {action: net.pass, host: other.test}, then: require_approval}
+`, Resolve: []string{otherHost, "third.test:443"}})
+	mark := k.Mark(t)
+	_ = k.Do(t, write, `{"text":"large"}`)
+	_ = k.Do(t, write, `{"text":"small"}`)
+	_, _ = k.Connect(t, otherHost)
+	_, _ = k.Connect(t, "third.test:443")
+	k.Await(t, mark, 6)
+	s, err := k.App.Suggest(t.Context(), app.ReplayQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Requests != 4 || s.Kept != 3 || len(s.Stricter) != 1 || s.Stricter[0].NowBy != "local-asks-at-times" || len(s.Wider) != 0 {
+		t.Errorf("%+v", s)
+	}
+	if !strings.Contains(s.Policy, "by large, and is always here") {
+		t.Error(s.Policy)
+	}
+	d := draft(t, k.App, s.Policy)
+	for host, want := range map[string]runtime.Effect{"third.test": "allow", "other.test": "require_approval", "fourth.test": "deny"} {
+		judged, err := d.Judge(&app.Asked{Action: "net.pass", Agent: "local", Host: host})
+		if err != nil || judged.Verdict.Effect != want {
+			t.Errorf("%s: %+v %v\n%s", host, judged, err, s.Policy)
+		}
+	}
+}

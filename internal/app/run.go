@@ -70,6 +70,7 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 		place := runner.Place{
 			Proxy: "http://" + addr.String(), CA: filepath.Join(dir, "ca.pem"),
 			Bundle: filepath.Join(dir, "bundle.pem"), Settings: filepath.Join(dir, "clients"), Own: a.ownSettings(),
+			Served: a.servedHere(),
 		}
 		if err := writeSettings(place.Settings, place, bundle); err != nil {
 			return 0, err

@@ -17,38 +17,43 @@ type Suggestion struct {
 	Policy   string             `json:"policy"` // a file
 	Scopes   map[string][]Scope `json:"scopes"` // of tokens, by agent
 	Requests int                `json:"requests"`
-	Kept     int                `json:"kept"`  // let through then, and by the suggestion
-	Wider    []Rejudged         `json:"wider"` // denied then, and let through by the suggestion
+	Kept     int                `json:"kept"`     // let through or asked about then, and the same by the suggestion
+	Stricter []Rejudged         `json:"stricter"` // let through then, and asked about by the suggestion
+	Wider    []Rejudged         `json:"wider"`    // denied then, and let through by the suggestion
 }
 
 // Scope is a scope of a token.
 type Scope = runtime.Scope
 
-// doer is one agent of one tenant.
-type doer struct {
-	tenant runtime.Tenant
-	agent  string
+// deed is one action; for a host without a service, to that host.
+type deed struct {
+	action runtime.Ref
+	host   string
 }
 
-// deeds are what an agent was let do: actions by their effect, hosts without a
-// service.
-type deeds struct {
-	actions map[runtime.Effect]map[runtime.Ref]bool
-	hosts   map[runtime.Ref]map[string]bool
+// deeds are what an agent was let do, and for each the rules that asked about it.
+type deeds map[deed]*seen
+
+// seen is how a deed was judged.
+type seen struct {
+	allowed bool
+	asked   map[string]bool // by rule
 }
 
-// Suggest writes rules for what was let through, and proves them: every request
-// that was let through is judged by them as it was then. When that fails, it is
-// an error and there is no suggestion.
+// Suggest writes rules for what was let through or asked about, and replays the
+// requests against them: what was let through must not be denied, or it is an
+// error and there is no suggestion. The trail does not tell why an action was
+// asked about only at times; that action is asked about always, and the requests
+// that passed unasked are listed as Stricter. Nothing is said of requests that
+// were not made.
 func (a *App) Suggest(ctx context.Context, q ReplayQuery) (*Suggestion, error) {
-	seen, requests := map[doer]*deeds{}, 0
+	agents, requests := map[string]deeds{}, 0
 	err := a.judged(ctx, q, func(r *recorded) {
 		requests++
-		who := doer{r.Tenant, r.Agent}
-		if seen[who] == nil {
-			seen[who] = &deeds{map[runtime.Effect]map[runtime.Ref]bool{}, map[runtime.Ref]map[string]bool{}}
+		if agents[r.Agent] == nil {
+			agents[r.Agent] = deeds{}
 		}
-		seen[who].add(r)
+		agents[r.Agent].add(r)
 	})
 	if err != nil {
 		return nil, err
@@ -59,76 +64,96 @@ func (a *App) Suggest(ctx context.Context, q ReplayQuery) (*Suggestion, error) {
 			Msg: "the trail has no request of that time and agent", Hint: "kimbap audit tail",
 		}
 	}
-	s := &Suggestion{Requests: requests, Scopes: map[string][]Scope{}, Wider: []Rejudged{}}
+	s := &Suggestion{Requests: requests, Scopes: map[string][]Scope{}, Stricter: []Rejudged{}, Wider: []Rejudged{}}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Suggested from %d recorded requests. What is not named is denied to these\n# agents; what was asked of a person then is still asked.\nversion: 1\nrules:\n", requests)
-	who := slices.SortedFunc(maps.Keys(seen), func(a, b doer) int {
-		return strings.Compare(string(a.tenant)+"\x00"+a.agent, string(b.tenant)+"\x00"+b.agent)
-	})
-	for _, w := range who {
-		seen[w].write(&b, w)
-		s.Scopes[w.agent] = append(s.Scopes[w.agent], seen[w].scopes()...)
+	for _, agent := range slices.Sorted(maps.Keys(agents)) {
+		agents[agent].write(&b, agent)
+		s.Scopes[agent] = agents[agent].scopes()
 	}
 	s.Policy = b.String()
-	return s, a.prove(ctx, s, q)
+	return s, a.check(ctx, s, q)
 }
 
 // add notes a request that was let through, or was asked about.
-func (d *deeds) add(r *recorded) {
+func (d deeds) add(r *recorded) {
 	if r.Effect != runtime.EffectAllow && r.Effect != runtime.EffectAsk {
 		return
 	}
+	what := deed{action: r.Action}
 	if r.Action == runtime.ActionPass || r.Action == runtime.ActionTunnel {
-		if r.Effect == runtime.EffectAllow {
-			if d.hosts[r.Action] == nil {
-				d.hosts[r.Action] = map[string]bool{}
-			}
-			d.hosts[r.Action][r.Host] = true
-			return
-		}
+		what.host = r.Host
 	}
-	if d.actions[r.Effect] == nil {
-		d.actions[r.Effect] = map[runtime.Ref]bool{}
+	if d[what] == nil {
+		d[what] = &seen{asked: map[string]bool{}}
 	}
-	d.actions[r.Effect][r.Action] = true
+	if r.Effect == runtime.EffectAllow {
+		d[what].allowed = true
+	} else {
+		d[what].asked[r.Rule] = true
+	}
 }
 
-// write writes the rules of one agent, the stricter effect first: an action that
-// was asked about at times is asked about.
-func (d *deeds) write(b *strings.Builder, w doer) {
-	whose := "agent: " + strconv.Quote(w.agent)
-	prefix := ruleName(w.agent)
-	if w.tenant != runtime.DefaultTenant {
-		whose += ", tenant: " + strconv.Quote(string(w.tenant))
-		prefix = ruleName(string(w.tenant)) + "." + prefix
+// write writes the rules of one agent. A deed is in one of them only, so that but
+// for the last one their order says nothing.
+func (d deeds) write(b *strings.Builder, agent string) {
+	rule := func(name, note, match string, then runtime.Effect) {
+		if note != "" {
+			fmt.Fprintf(b, "  # %s\n", note)
+		}
+		fmt.Fprintf(b, "  - name: %s\n    match: {agent: %s%s}\n    then: %s\n", ruleName(agent)+"-"+name, strconv.Quote(agent), match, then)
 	}
-	rule := func(name, match string, then runtime.Effect) {
-		fmt.Fprintf(b, "  - name: %s\n    match: {%s%s}\n    then: %s\n", prefix+"-"+name, whose, match, then)
-	}
-	for _, effect := range []struct {
-		of   runtime.Effect
+	for _, part := range []struct {
 		name string
-	}{{runtime.EffectAsk, "asks"}, {runtime.EffectAllow, "does"}} {
-		if refs := d.actions[effect.of]; len(refs) > 0 {
-			rule(effect.name, ", action: "+flow(refs), effect.of)
+		then runtime.Effect
+		of   func(*seen) bool
+	}{
+		{"does", runtime.EffectAllow, func(s *seen) bool { return len(s.asked) == 0 }},
+		{"asks", runtime.EffectAsk, func(s *seen) bool { return !s.allowed }},
+		{"asks-at-times", runtime.EffectAsk, func(s *seen) bool { return s.allowed && len(s.asked) > 0 }},
+	} {
+		actions, hosts, by := d.those(part.of)
+		note := ""
+		if part.name == "asks-at-times" {
+			note = "Was asked about at times only, by " + by + ", and is always here:\n  # add the condition of that rule, which the trail does not hold."
+		}
+		if len(actions) > 0 {
+			rule(part.name, note, ", action: "+flow(actions), part.then)
+		}
+		for _, ref := range slices.Sorted(maps.Keys(hosts)) {
+			rule(part.name+"-"+ruleName(string(ref)), note, ", action: "+string(ref)+", host: "+flow(hosts[ref]), part.then)
 		}
 	}
-	for _, ref := range slices.Sorted(maps.Keys(d.hosts)) {
-		rule(ruleName(string(ref)), ", action: "+string(ref)+", host: "+flow(d.hosts[ref]), runtime.EffectAllow)
+	rule("nothing-else", "", "", runtime.EffectDeny)
+}
+
+// those are the deeds of one kind: the actions of services, the hosts of others,
+// and the rules that asked.
+func (d deeds) those(kind func(*seen) bool) (actions map[runtime.Ref]bool, hosts map[runtime.Ref]map[string]bool, by string) {
+	actions, hosts = map[runtime.Ref]bool{}, map[runtime.Ref]map[string]bool{}
+	rules := map[string]bool{}
+	for what, how := range d {
+		if !kind(how) {
+			continue
+		}
+		maps.Copy(rules, how.asked)
+		if what.host == "" {
+			actions[what.action] = true
+			continue
+		}
+		if hosts[what.action] == nil {
+			hosts[what.action] = map[string]bool{}
+		}
+		hosts[what.action][what.host] = true
 	}
-	rule("nothing-else", "", runtime.EffectDeny)
+	return actions, hosts, strings.Join(slices.Sorted(maps.Keys(rules)), ", ")
 }
 
 // scopes are the actions that a token of the agent needs.
-func (d *deeds) scopes() []Scope {
+func (d deeds) scopes() []Scope {
 	all := map[Scope]bool{}
-	for _, refs := range d.actions {
-		for ref := range refs {
-			all[Scope(ref)] = true
-		}
-	}
-	for ref := range d.hosts {
-		all[Scope(ref)] = true
+	for what := range d {
+		all[Scope(what.action)] = true
 	}
 	return slices.Sorted(maps.Keys(all))
 }
@@ -156,8 +181,8 @@ func ruleName(text string) string {
 	return name[:min(len(name), 40)]
 }
 
-// prove replays the requests against the suggestion.
-func (a *App) prove(ctx context.Context, s *Suggestion, q ReplayQuery) error {
+// check replays the requests against the suggestion.
+func (a *App) check(ctx context.Context, s *Suggestion, q ReplayQuery) error {
 	set, err := a.draftServices()
 	if err != nil {
 		return err
@@ -171,16 +196,19 @@ func (a *App) prove(ctx context.Context, s *Suggestion, q ReplayQuery) error {
 		verdict := d.again(r)
 		passed := r.Effect == runtime.EffectAllow || r.Effect == runtime.EffectAsk
 		covered := slices.ContainsFunc(s.Scopes[r.Agent], func(scope Scope) bool { return scope.Match(string(r.Action)) })
+		now := Rejudged{
+			ID: r.ID, Time: r.Time, Agent: r.Agent, Action: r.Action, Host: r.Host,
+			Was: r.Effect, By: r.Rule, Now: verdict.Effect, NowBy: verdict.Rule,
+		}
 		switch {
-		case passed && covered && (verdict.Effect == r.Effect || verdict.Effect == runtime.EffectAsk):
+		case passed && covered && verdict.Effect == r.Effect:
 			s.Kept++
+		case passed && covered && verdict.Effect == runtime.EffectAsk:
+			s.Stricter = append(s.Stricter, now)
 		case passed:
 			lost = r
 		case verdict.Effect != runtime.EffectDeny:
-			s.Wider = append(s.Wider, Rejudged{
-				ID: r.ID, Time: r.Time, Agent: r.Agent, Action: r.Action, Host: r.Host,
-				Was: r.Effect, By: r.Rule, Now: verdict.Effect, NowBy: verdict.Rule,
-			})
+			s.Wider = append(s.Wider, now)
 		}
 	})
 	if err == nil && lost != nil {

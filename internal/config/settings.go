@@ -90,7 +90,7 @@ func (c *Config) keepingSettings() []setting {
 		{key: "approval.notify", kind: aNotifiers, show: func() any { return c.Approval.Notify }},
 		text("approval.link", &c.Approval.Link, checkLink),
 		duration("approval.expires", &c.Approval.Expires, time.Minute, 90*24*time.Hour),
-		choice("policy.source", &c.Policy.Source, "file"),
+		choice("policy.source", &c.Policy.Source, "file", "api"),
 		asPath(text("policy.path", &c.Policy.Path, anything)),
 		asPath(text("policy.tenants", &c.Policy.Tenants, anything)),
 	}
@@ -112,6 +112,12 @@ func (c *Config) keySettings() []setting {
 		twin("master_key.transit.token_file", &t.Token, anything),
 		asPath(text("master_key.transit.ca_file", &t.CAFile, anything)),
 	}
+}
+
+// unbuilt are the keys of surfaces that this version does not have. Set, they would
+// promise what does not happen. Whoever builds the surface takes its keys out.
+func unbuilt() []string {
+	return []string{"exec.timeout", "exec.heap", "exec.calls", "exec.workers", "serve.listen"}
 }
 
 // laterSettings are those of surfaces and stores beyond this version's own.

@@ -25,12 +25,15 @@ type Entry struct {
 func (c *Config) Entries() []Entry {
 	var out []Entry
 	for _, s := range c.settings() {
-		if s.show != nil {
+		if s.shown() {
 			out = append(out, Entry{s.key, oneLine(s.show()), c.Origin(s.key)})
 		}
 	}
 	return out
 }
+
+// shown reports whether the key is one that a person can set.
+func (s setting) shown() bool { return s.show != nil && !slices.Contains(unbuilt(), s.key) }
 
 // Origin says where the value of a key came from.
 func (c *Config) Origin(key string) string {
@@ -79,7 +82,7 @@ func oneLine(value any) string {
 func (c *Config) YAML() ([]byte, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	for _, s := range c.settings() {
-		if s.show == nil {
+		if !s.shown() {
 			continue
 		}
 		at := root

@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"slices"
 	"sort"
+	"strings"
 )
 
 // Place is where a client finds the proxy and the certificates that make it
@@ -13,6 +15,7 @@ type Place struct {
 	Settings     string            // folder with the files of SettingsFiles, for clients that have no such variable
 	Own          map[string]string // what Own picks from the user's environment; nil in a container
 	Placeholders map[string]string // what SDKs want to see before they start: GITHUB_TOKEN=…
+	Served       []string          // hosts of this machine that services own, so that they are not kept from the proxy
 }
 
 // Variable is one entry of an environment.
@@ -20,10 +23,6 @@ type Variable struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
-
-// noProxy keeps a client's own loopback traffic to itself. Patterns such as
-// *.local work in Go alone, so there are none.
-const noProxy = "localhost,127.0.0.1,::1"
 
 // Which variable a client reads is measured, not guessed: docs/clients.md has
 // the table.
@@ -48,6 +47,13 @@ var (
 	adding = []string{"NODE_EXTRA_CA_CERTS", "DENO_CERT"} // a file beside the client's own roots
 )
 
+// noProxy keeps a client's own loopback traffic to itself, but for the hosts that
+// services own. Patterns such as *.local work in Go alone, so there are none.
+func (p Place) noProxy() []string {
+	hosts := []string{"localhost", "127.0.0.1", "::1"}
+	return slices.DeleteFunc(hosts, func(host string) bool { return slices.Contains(p.Served, host) })
+}
+
 // Variables returns what a client needs in its environment, in a stable order.
 func Variables(p Place) []Variable {
 	var out []Variable
@@ -57,7 +63,7 @@ func Variables(p Place) []Variable {
 		}
 	}
 	add(p.Proxy, proxyNames...)
-	add(noProxy, "NO_PROXY", "no_proxy")
+	add(strings.Join(p.noProxy(), ","), "NO_PROXY", "no_proxy")
 	add("1", "NODE_USE_ENV_PROXY")
 	add(p.Bundle, replacing...)
 	add(p.CA, adding...)

@@ -38,7 +38,7 @@ func Own(get func(name string) string) map[string]string {
 // InContainer returns the place as a container sees it that mounts our files.
 // What the user has set outside means nothing there.
 func InContainer(p Place) Place {
-	p.CA, p.Bundle, p.Settings, p.Own = containerCA, containerBundle, containerSettings, nil
+	p.CA, p.Bundle, p.Settings, p.Own, p.Served = containerCA, containerBundle, containerSettings, nil, nil
 	return p
 }
 
@@ -57,6 +57,9 @@ func SettingsFiles(p Place, trust []byte, password string) (map[string][]byte, e
 		{"https.proxyHost", host}, {"https.proxyPort", port},
 		{"javax.net.ssl.trustStore", path.Join(p.Settings, trustFile)},
 		{"javax.net.ssl.trustStoreType", "JKS"}, {"javax.net.ssl.trustStorePassword", password},
+	}
+	if len(p.Served) > 0 { // Java leaves this machine out by itself
+		options = append(options, [2]string{"http.nonProxyHosts", strings.ReplaceAll(strings.Join(p.noProxy(), "|"), "::1", "[::1]")})
 	}
 	var args strings.Builder
 	for _, option := range options {

@@ -133,3 +133,31 @@ func ask(t *testing.T, env []string, words string, argv ...string) string {
 	}
 	return string(out)
 }
+
+// A service on this machine is not kept from the proxy; the rest of it is.
+func TestServedHostsGoThroughTheProxy(t *testing.T) {
+	place := Place{Proxy: "http://127.0.0.1:7788", Settings: "/s", Served: []string{"127.0.0.1"}}
+	told := map[string]string{}
+	for _, v := range Variables(place) {
+		told[v.Name] = v.Value
+	}
+	if told["NO_PROXY"] != "localhost,::1" || told["no_proxy"] != told["NO_PROXY"] {
+		t.Errorf("NO_PROXY=%s", told["NO_PROXY"])
+	}
+	files, err := SettingsFiles(place, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, text := range files {
+		found = found || strings.Contains(string(text), `-Dhttp.nonProxyHosts=localhost|[::1]`)
+	}
+	if !found {
+		t.Errorf("Java goes on leaving it out: %q", files)
+	}
+	for _, v := range Variables(InContainer(place)) {
+		if v.Name == "NO_PROXY" && v.Value != "localhost,127.0.0.1,::1" {
+			t.Errorf("in a container NO_PROXY=%s", v.Value)
+		}
+	}
+}
