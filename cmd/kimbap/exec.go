@@ -111,9 +111,9 @@ func (c *cli) exec(ctx context.Context, a *app.App, source string, limit time.Du
 	var result app.ScriptResult
 	var err error
 	if f.resume != "" {
-		result, err = a.ResumeScript(ctx, app.Resumption{ID: f.resume, Wait: f.wait, Progress: c.progress})
+		result, err = a.ResumeScript(ctx, app.Resumption{ID: f.resume, Wait: f.wait, Progress: c.phase})
 	} else {
-		script := app.Script{Source: source, Timeout: limit, Wait: f.wait, Progress: c.progress}
+		script := app.Script{Source: source, Timeout: limit, Wait: f.wait, Progress: c.phase}
 		for _, glob := range f.allow {
 			script.Allow = append(script.Allow, runtime.Glob(glob))
 		}
@@ -131,8 +131,8 @@ func (c *cli) exec(ctx context.Context, a *app.App, source string, limit time.Du
 	return exitOfScript(&result)
 }
 
-// progress tells a person who watches what is done.
-func (c *cli) progress(stage, text string) {
+// phase tells a person who watches what is done.
+func (c *cli) phase(stage, text string) {
 	switch {
 	case !c.errTTY:
 	case stage == app.StageValid:
