@@ -71,6 +71,18 @@ func Parse(file string, data []byte) (*Service, error) {
 	return s, nil
 }
 
+// Program is what runs the actions of a service that has no hosts, "" for others.
+func (s *Service) Program() string {
+	for _, a := range s.Actions {
+		if a.Command != nil && a.Command.Script == nil {
+			return a.Command.Executable
+		} else if a.Command != nil {
+			return "osascript"
+		}
+	}
+	return ""
+}
+
 // parser builds one Service from its tree.
 type parser struct {
 	*source
