@@ -109,7 +109,7 @@ func invalid(action *runtime.Action, name, complaint string) error {
 
 // received judges arguments that the classifier read from the caller's request.
 func (s *Set) received(action *runtime.Action, req *runtime.Request) (runtime.Args, error) {
-	if !slices.Contains(action.HTTP.Authorities, req.Target.Authority) {
+	if action.HTTP == nil || !slices.Contains(action.HTTP.Authorities, req.Target.Authority) {
 		return nil, stale(fmt.Sprintf("%s does not belong to the service %s", req.Target.Authority, action.Service))
 	}
 	for _, name := range sortedKeys(req.Args) {
@@ -177,7 +177,7 @@ func hasType(t runtime.ParamType, v any) bool {
 
 // built completes the arguments of a request that kimbap builds itself.
 func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, error) {
-	if strings.HasSuffix(action.HTTP.Path, "/**") {
+	if action.HTTP != nil && strings.HasSuffix(action.HTTP.Path, "/**") {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Stage: runtime.StageResolve,
 			Msg:  fmt.Sprintf("%s covers many requests, so it cannot be called by name", action.Ref),
@@ -200,10 +200,36 @@ func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, e
 			return nil, err
 		}
 	}
+	if action.Command != nil {
+		_, err := action.Command.Words(action.Params, args)
+		return args, err
+	}
+	if err := readPush(action, args); err != nil {
+		return nil, err
+	}
 	if err := checkSpread(action, args); err != nil {
 		return nil, err
 	}
 	return args, s.recognise(action, args)
+}
+
+// readPush fills in the references of a push that is built: nobody says them, so
+// that policy judges what is in the body.
+func readPush(action *runtime.Action, args runtime.Args) error {
+	if action.HTTP == nil || !action.HTTP.Push {
+		return nil
+	}
+	if _, given := args[refs]; given {
+		return invalid(action, refs, "is read from the push itself and cannot be given")
+	}
+	if action.HTTP.Body == nil {
+		return nil
+	}
+	pack, _ := fillText(action.HTTP.Body.Value, args)
+	if pushed, _ := classifier.PushedRefs([]byte(pack)); pushed != nil {
+		args[refs] = pushed
+	}
+	return nil
 }
 
 // declared takes the given arguments apart into declared ones and the rest.
