@@ -32,7 +32,8 @@ func (a *App) ensureService(ctx context.Context, name string) (*services.Service
 	return s, []string{s.Name}, nil
 }
 
-// installSiblings installs what else in the catalogue uses the credential.
+// installSiblings installs what else in the catalogue uses the credential. One
+// that needs values for its variables waits until somebody gives them.
 func (a *App) installSiblings(ctx context.Context, ref string) ([]string, error) {
 	var out []string
 	for _, name := range catalog.Names() {
@@ -44,7 +45,7 @@ func (a *App) installSiblings(ctx context.Context, ref string) ([]string, error)
 			return out, err
 		}
 		s, err := services.Parse(name+".yaml", data)
-		if err != nil || s.Auth.Ref != ref {
+		if err != nil || s.Auth.Ref != ref || len(s.Unset) > 0 {
 			continue
 		}
 		if _, err := a.InstallService(ctx, name, nil); err != nil {

@@ -332,12 +332,12 @@ func TestTheFirstReadTellsWhetherAKeyWorks(t *testing.T) {
 		"airtable": "whoami", "anthropic": "list-models", "asana": "get-me", "cloudflare": "verify-token",
 		"confluence": "get-current-user", "datadog": "get-current-user", "demo": "whoami", "discord": "get-me", "figma": "get-me",
 		"gemini": "list-models", "github": "get-user", "gitlab": "get-user", "gmail": "get-profile", "google": "get-user-info",
-		"google-calendar": "list-calendars", "hubspot": "get-account", "jira": "get-myself", "linear": "get-health", "notion": "get-me", "npm": "whoami",
+		"google-calendar": "list-calendars", "hubspot": "get-account", "jira": "get-myself", "linear": "", "notion": "get-me", "npm": "whoami",
 		"openai": "list-models", "pagerduty": "get-me", "resend": "list-domains", "sendgrid": "get-profile", "sentry": "list-organizations",
 		"slack": "auth-test", "stripe": "get-balance", "todoist": "get-user", "twilio": "list-accounts", "vercel": "get-user",
-		// These share another service's key, have no key, or take it for uploads only.
+		// These share another service's key, have no key, or read by POST alone.
 		"github-git": "", "gitlab-git": "", "google-sheets": "", "google-drive": "list-files", "pypi": "",
-		"google-login": "get-token-info", "claude-code": "get-settings", "codex": "list-models", "gemini-cli": "get-discovery",
+		"google-login": "get-token-info", "claude-code": "", "codex": "list-models", "gemini-cli": "get-settings",
 		"telegram": "", "pypi-index": "list-packages",
 	}
 	for _, s := range load(t).Services() {
