@@ -32,11 +32,12 @@ type Action struct {
 	AuditPlain   bool   // body arguments are recorded as they are, not as keyed hashes
 	Digest       string // hex SHA-256 of the definition, so that an approval is for this one
 	Params       []Param
-	Rest         string // name of the object argument that collects undeclared ones; empty: none
-	Backend      string // key into [Options].Backends
-	Auth         *Auth  // never nil; shared by the actions of a service
-	HTTP         *HTTPSpec
-	Source       string // file:line of the definition, "" for built-in ones
+	Rest         string       // name of the object argument that collects undeclared ones; empty: none
+	Backend      string       // key into [Options].Backends
+	Auth         *Auth        // never nil; shared by the actions of a service
+	HTTP         *HTTPSpec    // nil for a command
+	Command      *CommandSpec // nil for an HTTP action
+	Source       string       // file:line of the definition, "" for built-in ones
 }
 
 // ParamType is the type of an argument, in JSON Schema's words.

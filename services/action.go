@@ -54,6 +54,10 @@ func (p *parser) action(a pair) {
 	if a.value.Kind != yaml.MappingNode {
 		return
 	}
+	if p.program != nil {
+		p.programAction(a, op)
+		return
+	}
 	before := len(p.problems)
 	for _, field := range []string{"command", "inline_script"} {
 		if n := op.get(field); n != nil {
@@ -263,9 +267,12 @@ func methodsRisk(methods []string) string {
 // compiled by whoever runs it.
 func (p *parser) answer(op *operation) {
 	if n := op.get("response"); n != nil {
-		r := p.object(n, op.name+".response", "type", "filter")
+		r := p.object(n, op.name+".response", "type", "filter", "text_filter")
 		r.oneOf("type", "", "string", "integer", "number", "boolean", "array", "object")
 		op.action.HTTP.Filter = r.text("filter")
+		if n := r.get("text_filter"); n != nil {
+			p.bad(n, "use filter", "%s.response.text_filter is for commands, which may answer in plain text", op.name)
+		}
 	}
 	if n := op.get("pagination"); n != nil {
 		p.pagination(op, n)
@@ -326,10 +333,16 @@ func (p *parser) pagination(op *operation, n *yaml.Node) {
 }
 
 func (p *parser) errors(op *operation) {
+	op.action.HTTP.Errors = p.mappings(op, "statuses from 400 to 599", 400, 599)
+}
+
+// mappings reads what the numbers that an action ends with mean.
+func (p *parser) mappings(op *operation, which string, low, high int) map[int]runtime.ErrorMapping {
+	var out map[int]runtime.ErrorMapping
 	for _, e := range op.pairs("errors") {
-		status, err := strconv.Atoi(e.name)
-		if err != nil || status < 400 || status > 599 {
-			p.bad(e.key, "", "%s.errors is for statuses from 400 to 599, not %s", op.name, shown(e.name))
+		number, err := strconv.Atoi(e.name)
+		if err != nil || number < low || number > high {
+			p.bad(e.key, "", "%s.errors is for %s, not %s", op.name, which, shown(e.name))
 			continue
 		}
 		m := p.object(e.value, op.name+".errors."+e.name, "code", "message")
@@ -338,11 +351,12 @@ func (p *parser) errors(op *operation) {
 			p.bad(m.at("code"), "write it like not_found", "%s is not an error code", shown(mapping.Code))
 		}
 		p.known(op, m.at("message"), mapping.Message)
-		if op.action.HTTP.Errors == nil {
-			op.action.HTTP.Errors = map[int]runtime.ErrorMapping{}
+		if out == nil {
+			out = map[int]runtime.ErrorMapping{}
 		}
-		op.action.HTTP.Errors[status] = mapping
+		out[number] = mapping
 	}
+	return out
 }
 
 var errorCode = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)

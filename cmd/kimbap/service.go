@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func newServiceInstallCommand(c *cli) *cobra.Command {
 				}
 				data := map[string]any{"name": s.Name, "version": s.Version, "hosts": s.Authorities, "actions": len(s.Actions)}
 				return c.show(data, func() {
-					fmt.Fprintf(c.out, "installed %s %s: %s on %s\n", s.Name, s.Version, count(len(s.Actions), "action"), few(s.Authorities))
+					fmt.Fprintf(c.out, "installed %s %s: %s %s\n", s.Name, s.Version, count(len(s.Actions), "action"), where(s))
 					if s.Auth.Ref != "" {
 						c.say("give it a key: kimbap link %s", s.Name)
 					}
@@ -52,6 +53,14 @@ func newServiceInstallCommand(c *cli) *cobra.Command {
 	}
 	cmd.Flags().StringArrayVar(&vars, "var", nil, "value for a variable of the file, as name=value")
 	return cmd
+}
+
+// where says what the actions of a service act on.
+func where(s *app.Service) string {
+	if program := s.Program(); program != "" {
+		return "run by " + program
+	}
+	return "on " + few(s.Authorities)
 }
 
 // pairs reads name=value flags.
@@ -103,7 +112,7 @@ func (c *cli) showServices(services []*app.Service, err error) error {
 	list, rows := []serviceInfo{}, [][]string{}
 	for _, s := range services {
 		list = append(list, serviceInfo{Name: s.Name, Version: s.Version, Description: s.Description, Hosts: s.Authorities, Actions: len(s.Actions)})
-		rows = append(rows, []string{s.Name, s.Version, fmt.Sprint(len(s.Actions)), few(s.Authorities), s.Description})
+		rows = append(rows, []string{s.Name, s.Version, fmt.Sprint(len(s.Actions)), cmp.Or(few(s.Authorities), s.Program()), s.Description})
 	}
 	slices.SortFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
 	return c.show(list, func() { c.table([]string{"service", "version", "actions", "hosts", "description"}, rows) })

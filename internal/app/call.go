@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -64,20 +65,39 @@ func (a *App) Caller() runtime.Caller {
 }
 
 // DryRun shows the request that a call would send, with the credential masked.
-func (a *App) DryRun(action *runtime.Action, args runtime.Args) (*rest.Preview, error) {
+func (a *App) DryRun(action *runtime.Action, args runtime.Args) (fmt.Stringer, error) {
 	_, args, err := a.services.Resolve(&runtime.Request{Surface: runtime.SurfaceCall, Action: action.Ref, Args: args})
 	if err != nil {
 		return nil, err
+	}
+	if action.Command != nil {
+		return a.command.Preview(action, args)
 	}
 	return a.rest.Preview(action, args)
 }
 
 // Filter applies the action's own response filter to a successful answer.
 func (a *App) Filter(action *runtime.Action, body []byte) ([]byte, error) {
-	if action.HTTP == nil || action.HTTP.Filter == "" {
+	filter := ""
+	switch {
+	case action.HTTP != nil:
+		filter = action.HTTP.Filter
+	case action.Command != nil:
+		filter = action.Command.Filter
+		if text := action.Command.TextFilter; text != "" && !json.Valid(body) {
+			quoted, err := json.Marshal(string(body))
+			if err != nil {
+				return nil, err
+			}
+			if body, err = rest.Filter(text, quoted); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if filter == "" {
 		return body, nil
 	}
-	return rest.Filter(action.HTTP.Filter, body)
+	return rest.Filter(filter, body)
 }
 
 // UpstreamError says what a status of 400 and above means, in the words of the
