@@ -59,20 +59,23 @@ func page(t *testing.T) []byte {
 		}
 		typed, critical := 0, 0
 		for _, a := range s.Actions {
-			if !catchAll(a) {
+			if s.Adapter != "http" || !catchAll(a) {
 				typed++
 			}
 			if a.Risk == runtime.RiskCritical {
 				critical++
 			}
 		}
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %d | %d | %s | %s |\n", s.Name, s.Description, hosts(s), typed, critical, place(s.Auth), key(t, s))
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %d | %d | %s | %s |\n", s.Name, s.Description, hosts(s), typed, critical, place(s), key(t, s))
 	}
 	return out.Bytes()
 }
 
-// hosts are the service's hosts as they stand in the file.
+// hosts are the service's hosts as they stand in the file, or its program.
 func hosts(s *services.Service) string {
+	if s.Adapter != "http" {
+		return "the program `" + s.Actions[0].Command.Executable + "`"
+	}
 	if len(s.Unset) > 0 {
 		return strings.SplitN(s.BaseURL, "/", 4)[2]
 	}
@@ -86,7 +89,11 @@ func hosts(s *services.Service) string {
 	return strings.Join(out, ", ")
 }
 
-func place(auth *runtime.Auth) string {
+func place(s *services.Service) string {
+	auth := s.Auth
+	if s.Adapter != "http" && auth.Ref != "" {
+		return "into the program's environment"
+	}
 	switch auth.Type {
 	case runtime.AuthBearer:
 		return "as bearer token"
