@@ -36,7 +36,8 @@ func (a *App) ensureService(ctx context.Context, name string) (*services.Service
 	return s, []string{s.Name}, nil
 }
 
-// installSiblings installs what else in the catalogue uses the credential.
+// installSiblings installs what else in the catalogue uses the credential. One
+// that needs values for its variables waits until somebody gives them.
 func (a *App) installSiblings(ctx context.Context, ref string) ([]string, error) {
 	var out []string
 	for _, name := range catalog.Names() {
@@ -48,7 +49,7 @@ func (a *App) installSiblings(ctx context.Context, ref string) ([]string, error)
 			return out, err
 		}
 		s, err := services.Parse(name+".yaml", data)
-		if err != nil || s.Auth.Ref != ref || s.Adapter != "http" { // a program gets a key when it is asked for by name
+		if err != nil || s.Auth.Ref != ref || len(s.Unset) > 0 || s.Adapter != "http" { // a program gets a key when it is asked for by name
 			continue
 		}
 		if _, err := a.InstallService(ctx, name, nil); err != nil {
