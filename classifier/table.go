@@ -43,19 +43,27 @@ type leaf struct {
 // that could both win. The routes are copied; their maps and slices must not be
 // changed afterwards.
 func Compile(routes []Route) (*Table, error) {
+	t := &Table{hosts: map[origin]*host{}, owned: map[string]bool{}, secure: map[string]bool{}}
 	var problems []error
-	list := make([]Prepared, 0, len(routes))
 	for i := range routes {
-		r, err := Prepare(routes[i])
+		c, err := compileRoute(routes[i])
 		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
-		list = append(list, r)
+		t.add(c)
 	}
-	t, err := Join(list)
-	if err := errors.Join(append(problems, err)...); err != nil {
-		return nil, err
+	reported := map[[2]*compiled]bool{}
+	for _, o := range slices.SortedFunc(maps.Keys(t.hosts), compareOrigins) {
+		h := t.hosts[o]
+		for _, method := range slices.Sorted(maps.Keys(h.methods)) {
+			h.methods[method].walk(func(l *leaf) {
+				problems = append(problems, l.settle(o, method, reported)...)
+			})
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
 	}
 	return t, nil
 }

@@ -89,19 +89,15 @@ func (p *parser) action(a pair) {
 // finish makes the routes, has each checked by itself, and seals the digest.
 func (p *parser) finish(op *operation) {
 	routes := p.routes(op)
-	ready := make([]classifier.Prepared, 0, len(routes))
 	for _, r := range routes {
-		one, err := classifier.Prepare(r)
-		if err != nil {
+		if _, err := classifier.Compile([]classifier.Route{r}); err != nil {
 			p.routeProblems(op, err)
 			return
 		}
-		ready = append(ready, one)
 	}
 	op.action.Digest = digest(op.action, routes)
 	p.s.Actions = append(p.s.Actions, op.action)
 	p.s.Routes = append(p.s.Routes, routes...)
-	p.s.ready = append(p.s.ready, ready...)
 }
 
 // routeProblems notes what the classifier has against a route.
@@ -202,8 +198,11 @@ func (p *parser) path(op *operation) {
 	if path != "" && path[0] != '/' {
 		p.bad(op.at("path"), "write /"+path, "%s.path must start with a slash", op.name)
 	}
+	_, err := classifier.Compile([]classifier.Route{{
+		Action: "a", Schemes: []string{"https"}, Authorities: []string{"a.test:443"}, Methods: []string{http.MethodGet}, Path: path,
+	}})
 	if path != "" && path[0] == '/' {
-		p.routeProblems(op, classifier.CheckPath(path))
+		p.routeProblems(op, err)
 	}
 	for part := range strings.SplitSeq(path, "/") {
 		name, _, _ := strings.Cut(part, "}:") // a custom method, "{model}:generateContent"

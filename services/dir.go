@@ -7,14 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	goruntime "runtime"
 	"slices"
 	"strings"
-	"sync"
 )
 
-// LoadDir reads every *.yaml of a folder, by name, as many at a time as there
-// are processors: a start waits for it. A folder that does not exist
+// LoadDir reads every *.yaml of a folder, by name. A folder that does not exist
 // has no services. All problems of all files are in the error ([Problems]).
 func LoadDir(dir string) ([]*Service, error) {
 	entries, err := os.ReadDir(dir)
@@ -24,30 +21,21 @@ func LoadDir(dir string) ([]*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the service files: %w", err)
 	}
-	var paths []string
-	for _, e := range entries {
-		if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") && filepath.Ext(e.Name()) == ".yaml" {
-			paths = append(paths, filepath.Join(dir, e.Name()))
-		}
-	}
-	out, errs := make([]*Service, len(paths)), make([]error, len(paths))
-	var wg sync.WaitGroup
-	room := make(chan struct{}, goruntime.GOMAXPROCS(0))
-	for i, path := range paths {
-		room <- struct{}{}
-		wg.Go(func() {
-			out[i], errs[i] = load(path)
-			<-room
-		})
-	}
-	wg.Wait()
+	var out []*Service
 	var all Problems
-	for _, err := range errs {
+	for _, e := range entries {
+		if e.IsDir() || strings.HasPrefix(e.Name(), ".") || filepath.Ext(e.Name()) != ".yaml" {
+			continue
+		}
+		s, err := load(filepath.Join(dir, e.Name()))
 		var problems Problems
-		if errors.As(err, &problems) {
+		switch {
+		case errors.As(err, &problems):
 			all = append(all, problems...)
-		} else if err != nil {
+		case err != nil:
 			return nil, err
+		default:
+			out = append(out, s)
 		}
 	}
 	if err := all.orNil(); err != nil {

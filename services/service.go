@@ -38,7 +38,6 @@ type Service struct {
 	Gotchas      []Gotcha
 	Recipes      []Recipe
 
-	ready   []classifier.Prepared // Routes, compiled
 	origins []origin
 	vars    []variable
 }
@@ -128,7 +127,7 @@ func (p *parser) service(root *yaml.Node) {
 		p.overlaps(o)
 	}
 	if len(p.s.Unset) > 0 {
-		p.s.Routes, p.s.ready = nil, nil
+		p.s.Routes = nil
 	}
 }
 
@@ -234,7 +233,7 @@ func (p *parser) advice(o *object) {
 // overlaps compiles the routes of this file together. What is wrong with a
 // single route was noted before.
 func (p *parser) overlaps(o *object) {
-	_, err := classifier.Join(p.s.ready)
+	_, err := classifier.Compile(p.s.Routes)
 	for _, one := range split(err) {
 		line := o.at("actions").Line
 		var overlap *classifier.OverlapError
