@@ -15,6 +15,10 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
+// SchemaURL is where editors find the JSON Schema of service files, which
+// services/export makes and docs/ holds.
+const SchemaURL = "https://raw.githubusercontent.com/kimbap-run/kimbap/main/docs/service.schema.json"
+
 // Service is one service file, checked and compiled. It is immutable after
 // [Parse] and may be shared.
 type Service struct {
