@@ -32,11 +32,12 @@ type Action struct {
 	AuditPlain   bool   // body arguments are recorded as they are, not as keyed hashes
 	Digest       string // hex SHA-256 of the definition, so that an approval is for this one
 	Params       []Param
-	Rest         string // name of the object argument that collects undeclared ones; empty: none
-	Backend      string // key into [Options].Backends
-	Auth         *Auth  // never nil; shared by the actions of a service
-	HTTP         *HTTPSpec
-	Source       string // file:line of the definition, "" for built-in ones
+	Rest         string       // name of the object argument that collects undeclared ones; empty: none
+	Backend      string       // key into [Options].Backends
+	Auth         *Auth        // never nil; shared by the actions of a service
+	HTTP         *HTTPSpec    // nil for a command
+	Command      *CommandSpec // nil for an HTTP action
+	Source       string       // file:line of the definition, "" for built-in ones
 }
 
 // ParamType is the type of an argument, in JSON Schema's words.
@@ -97,6 +98,22 @@ type HTTPSpec struct {
 	BodyType    string    // json | form | multipart | raw
 	Filter      string    // jq, for call and exec only
 	Errors      map[int]ErrorMapping
+	Pages       *Pagination // nil: the answer is all there is; for call and exec only
+	Retry       *Retry      // nil: sent once; idempotent actions only
+}
+
+// Pagination is how the next part of a long answer is asked for.
+type Pagination struct {
+	Type  string // link (RFC 8288, rel="next") | cursor | page
+	Next  string // cursor: jq on the answer, gives the next value of Param
+	Param string // cursor, page: the argument that asks for a part
+}
+
+// Retry says when a built request is sent again: Attempts in all, after one of
+// the statuses in On.
+type Retry struct {
+	Attempts int
+	On       []int
 }
 
 // Field is one named template, in the file's order.

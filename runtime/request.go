@@ -49,6 +49,11 @@ type Request struct {
 	Document any  // the parsed body: what JSON has, or a form's fields; nil for an empty one
 	Parsed   bool // the body was read: Args and Document hold what it says
 
+	// Followed marks a request that kimbap itself made from the answer to a built
+	// one: a next page, a redirect to the same origin. Raw is its form, and holds
+	// nothing of a caller's.
+	Followed bool
+
 	Unattended bool                                     // nobody can be asked: approval means refusal
 	Hold       time.Duration                            // how long to wait for a human, or HoldAuto
 	OnPending  func(approvalID string, until time.Time) // told when a human must decide; may be nil

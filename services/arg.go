@@ -62,7 +62,7 @@ func (p *parser) argument(op *operation, n *yaml.Node) *argument {
 		return nil
 	}
 	o.name = op.name + "." + a.Name
-	if n := o.get("style"); n != nil {
+	if n := o.get("style"); n != nil && p.s.Adapter != "command" {
 		p.bad(n, "leave it out", "%s.style belongs to another adapter than http", o.name)
 	}
 	a.rest = o.boolean("rest", false)

@@ -46,6 +46,16 @@ func coerce(p *runtime.Param, v any) (value any, complaint string) {
 	return nil, "must be text"
 }
 
+// Argument brings what a person wrote for an argument to its type and judges it
+// by itself. The complaint finishes a sentence that starts with the argument; it
+// never holds the value.
+func Argument(p *runtime.Param, text string) (value any, complaint string) {
+	if value, complaint = coerce(p, text); complaint == "" {
+		complaint = check(p, value)
+	}
+	return value, complaint
+}
+
 func coerceNumber(t runtime.ParamType, v any) (any, string) {
 	want := "must be a number"
 	if t == runtime.TypeInteger {

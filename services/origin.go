@@ -12,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // origin is one place a service lives at.
@@ -185,6 +186,9 @@ func CanonicalAuthorities(hosts []string) ([]string, error) {
 	var problems Problems
 	for _, host := range hosts {
 		authority, err := classifier.CanonicalAuthority(host, "443")
+		if name, isCommand := strings.CutPrefix(host, runtime.CommandAuthority("")); isCommand && isName(name) {
+			authority, err = host, nil
+		}
 		if err != nil {
 			problems = append(problems, Problem{File: shown(host), Msg: message(err), Fix: "write it like api.example.com or api.example.com:8443"})
 		} else if !slices.Contains(out, authority) {

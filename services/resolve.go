@@ -109,7 +109,7 @@ func invalid(action *runtime.Action, name, complaint string) error {
 
 // received judges arguments that the classifier read from the caller's request.
 func (s *Set) received(action *runtime.Action, req *runtime.Request) (runtime.Args, error) {
-	if !slices.Contains(action.HTTP.Authorities, req.Target.Authority) {
+	if action.HTTP == nil || !slices.Contains(action.HTTP.Authorities, req.Target.Authority) {
 		return nil, stale(fmt.Sprintf("%s does not belong to the service %s", req.Target.Authority, action.Service))
 	}
 	for _, name := range sortedKeys(req.Args) {
@@ -177,7 +177,7 @@ func hasType(t runtime.ParamType, v any) bool {
 
 // built completes the arguments of a request that kimbap builds itself.
 func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, error) {
-	if strings.HasSuffix(action.HTTP.Path, "/**") {
+	if action.HTTP != nil && strings.HasSuffix(action.HTTP.Path, "/**") {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Stage: runtime.StageResolve,
 			Msg:  fmt.Sprintf("%s covers many requests, so it cannot be called by name", action.Ref),
@@ -199,6 +199,10 @@ func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, e
 		if err := settle(action, &action.Params[i], args); err != nil {
 			return nil, err
 		}
+	}
+	if action.Command != nil {
+		_, err := action.Command.Words(action.Params, args)
+		return args, err
 	}
 	if err := checkSpread(action, args); err != nil {
 		return nil, err
@@ -296,6 +300,9 @@ func settle(action *runtime.Action, p *runtime.Param, args runtime.Args) error {
 		}
 		return nil
 	}
+	if isFile(action, p, v) {
+		return nil
+	}
 	value, complaint := coerce(p, v)
 	if complaint == "" {
 		complaint = check(p, value)
@@ -305,4 +312,13 @@ func settle(action *runtime.Action, p *runtime.Param, args runtime.Args) error {
 	}
 	args[p.Name] = value
 	return nil
+}
+
+// isFile reports whether a value is a file for a part of a multipart body,
+// {filename, content or base64}, which an argument of type string or object takes.
+func isFile(action *runtime.Action, p *runtime.Param, v any) bool {
+	members, isObject := v.(map[string]any)
+	_, named := members["filename"]
+	return isObject && named && p.In == runtime.InBody && action.HTTP != nil && action.HTTP.BodyType == "multipart" &&
+		(p.Type == runtime.TypeString || p.Type == runtime.TypeObject)
 }

@@ -25,7 +25,7 @@ type Service struct {
 	Name         string
 	Version      string
 	Description  string
-	Adapter      string   // "http"
+	Adapter      string   // http | command | applescript
 	BaseURL      string   // scheme://host[:port][/prefix]; with its {vars} while these are not set
 	Authorities  []string // canonical host:port, base_url's first; empty while variables are not set
 	AllowHTTP    bool
@@ -79,7 +79,8 @@ func Parse(file string, data []byte) (*Service, error) {
 // parser builds one Service from its tree.
 type parser struct {
 	*source
-	s *Service
+	s       *Service
+	program *program // of a command or applescript service; else nil
 }
 
 // serviceFields is every field of the top level, in the order of the format.
@@ -92,16 +93,21 @@ func serviceFields() []string {
 
 func (p *parser) service(root *yaml.Node) {
 	o := p.object(root, "service", serviceFields()...)
-	if root.Kind != yaml.MappingNode || p.otherAdapter(o) {
+	if root.Kind != yaml.MappingNode {
 		return
 	}
-	p.s.Adapter = "http"
+	p.s.Adapter = o.oneOf("adapter", "http", "http", "command", "applescript")
+	p.names(o)
+	if p.s.Adapter != "http" {
+		p.programs(o)
+		p.advice(o)
+		return
+	}
 	for _, field := range []string{"command_spec", "target_app"} {
 		if n := o.get(field); n != nil {
 			p.bad(n, "leave it out", "%s belongs to another adapter than http", field)
 		}
 	}
-	p.names(o)
 	p.s.AllowHTTP = o.boolean("allow_http", false)
 	p.s.Strict = o.boolean("strict", false)
 	p.variables(o)
@@ -116,17 +122,6 @@ func (p *parser) service(root *yaml.Node) {
 	if len(p.s.Unset) > 0 {
 		p.s.Routes, p.s.prepared = nil, nil
 	}
-}
-
-// otherAdapter notes an adapter that this version does not run. Nothing else of
-// such a file is judged.
-func (p *parser) otherAdapter(o *object) bool {
-	adapter := o.oneOf("adapter", "http", "http", "command", "applescript")
-	if adapter == "http" {
-		return false
-	}
-	p.bad(o.at("adapter"), "use adapter: http", "adapter %s comes with a later version", adapter)
-	return true
 }
 
 func (p *parser) names(o *object) {

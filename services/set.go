@@ -100,12 +100,16 @@ func (s *Set) Action(ref string) (*runtime.Action, bool) {
 }
 
 // AuthoritiesOf returns, sorted, the authorities of all services that use the
-// secret of that name: the only ones it may be sent to.
+// secret of that name: the only ones it may be sent to. A service of programs
+// is an authority of its own ([runtime.CommandAuthority]).
 func (s *Set) AuthoritiesOf(vaultName string) []string {
 	var out []string
 	for _, service := range s.services {
 		if a := service.Auth; vaultName != "" && (a.Ref == vaultName || a.UsernameRef == vaultName) {
 			out = append(out, service.Authorities...)
+			if service.Adapter != "http" {
+				out = append(out, runtime.CommandAuthority(service.Name))
+			}
 		}
 	}
 	slices.Sort(out)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -19,17 +18,10 @@ import (
 const callLong = `Do one action of a service.
 
 The flags are the action's own arguments: kimbap call SERVICE.ACTION --help
-lists them. A value that starts with @ is read from a file; --input takes all
-arguments as one JSON object.`
-
-// callFlags are what `call` takes beside the arguments of the action.
-type callFlags struct {
-	input  string
-	dryRun bool
-	trace  bool
-	noWait bool
-	help   bool
-}
+lists them, with examples. @file is the content of a file, @- of stdin, @@ an @.
+A list is given as often as it has elements, or once as JSON, an object as JSON.
+--input takes all arguments as one JSON object. An argument whose name is also a
+flag of call is --arg.NAME.`
 
 func newCallCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
@@ -39,6 +31,7 @@ func newCallCommand(c *cli) *cobra.Command {
 		Example: `  kimbap call github.list-pull-requests --repo cli/cli --per_page 5
   kimbap call github.list-pull-requests --repo cli/cli --jq '.[].title'
   echo '{"owner":"cli","repo":"cli"}' | kimbap call github.get-repository --input -
+  kimbap call github.list-issues --repo cli/cli --all --jq length
   kimbap call github.get-user --dry-run`,
 		DisableFlagParsing: true, // the flags depend on the action
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,10 +39,14 @@ func newCallCommand(c *cli) *cobra.Command {
 			if ref == "" {
 				return cmd.Help()
 			}
-			service, _, _ := strings.Cut(ref, ".")
 			if err := c.early(cmd, args); err != nil {
 				return err
 			}
+			ref, err := c.unalias(ref)
+			if err != nil {
+				return err
+			}
+			service, _, _ := strings.Cut(ref, ".")
 			return c.with(cmd.Context(), app.Options{Create: true, Only: service}, func(ctx context.Context, a *app.App) error {
 				action, err := a.Action(ref)
 				if err != nil {
@@ -95,8 +92,8 @@ func (c *cli) early(cmd *cobra.Command, args []string) error {
 
 func (c *cli) call(ctx context.Context, cmd *cobra.Command, a *app.App, action *runtime.Action, words []string) error {
 	var f callFlags
-	flags := actionFlags(cmd, action, &f)
-	if err := flags.Parse(words); err != nil {
+	flags, given := c.actionFlags(cmd, action, &f)
+	if err := flags.Parse(words); err != nil && !f.help {
 		return wrongFlag(flags, "kimbap call "+string(action.Ref)+" --help", err)
 	}
 	if err := c.checkOutput(); err != nil {
@@ -109,7 +106,10 @@ func (c *cli) call(ctx context.Context, cmd *cobra.Command, a *app.App, action *
 	if rest := flags.Args(); len(rest) > 1 {
 		return usage("kimbap call "+string(action.Ref)+" --help", "%q is not a flag: every argument has a name", rest[1])
 	}
-	args, err := c.arguments(flags, action, f.input)
+	if f.most < 0 {
+		return usage("--max 100", "--max must be at least 1")
+	}
+	args, err := c.arguments(given, f.input)
 	if err != nil {
 		return err
 	}
@@ -117,87 +117,6 @@ func (c *cli) call(ctx context.Context, cmd *cobra.Command, a *app.App, action *
 		return c.dryRun(a, action, args)
 	}
 	return c.execute(ctx, a, action, args, f)
-}
-
-// actionFlags makes flags of the action's arguments. A name that is also a
-// global flag is reached through --input.
-func actionFlags(cmd *cobra.Command, action *runtime.Action, f *callFlags) *pflag.FlagSet {
-	flags := pflag.NewFlagSet("call", pflag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.SortFlags = false
-	flags.StringVar(&f.input, "input", "", "arguments as one JSON object: a file, or - for stdin")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show the request, send nothing")
-	flags.BoolVar(&f.trace, "trace", false, "show the six stages with their times")
-	flags.BoolVar(&f.noWait, "no-wait", false, "do not wait for an approval: print its id and exit 6")
-	flags.BoolVarP(&f.help, "help", "h", false, "describe the action")
-	flags.AddFlagSet(cmd.Root().PersistentFlags())
-	for _, p := range action.Params {
-		if flags.Lookup(p.Name) != nil {
-			continue
-		}
-		switch p.Type {
-		case runtime.TypeArray:
-			flags.StringArray(p.Name, nil, p.Description)
-		default:
-			flags.String(p.Name, "", p.Description)
-		}
-		if p.Type == runtime.TypeBoolean {
-			flags.Lookup(p.Name).NoOptDefVal = "true"
-		}
-	}
-	return flags
-}
-
-// arguments gathers what the flags and --input say. The resolver gives the
-// values their types.
-func (c *cli) arguments(flags *pflag.FlagSet, action *runtime.Action, input string) (runtime.Args, error) {
-	args := runtime.Args{}
-	if input != "" {
-		data, err := c.readInput(input)
-		if err != nil {
-			return nil, err
-		}
-		decoder := json.NewDecoder(strings.NewReader(string(data)))
-		decoder.UseNumber()
-		if err := decoder.Decode(&args); err != nil {
-			return nil, usage("give one JSON object, for example {\"owner\": \"cli\"}", "--input is not a JSON object: %v", err)
-		}
-	}
-	for _, p := range action.Params {
-		flag := flags.Lookup(p.Name)
-		if flag == nil || !flag.Changed {
-			continue
-		}
-		if list, ok := flag.Value.(pflag.SliceValue); ok {
-			var values []any
-			for _, v := range list.GetSlice() {
-				values = append(values, v)
-			}
-			args[p.Name] = values
-			continue
-		}
-		value := flag.Value.String()
-		if path, ok := strings.CutPrefix(value, "@"); ok {
-			data, err := c.readInput(path)
-			if err != nil {
-				return nil, err
-			}
-			value = string(data)
-		}
-		args[p.Name] = value
-	}
-	return args, nil
-}
-
-func (c *cli) readInput(path string) ([]byte, error) {
-	if path == "-" {
-		return io.ReadAll(c.in)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, usage("check the path", "%v", err)
-	}
-	return data, nil
 }
 
 func (c *cli) dryRun(a *app.App, action *runtime.Action, args runtime.Args) error {
@@ -232,31 +151,52 @@ func (c *cli) execute(ctx context.Context, a *app.App, action *runtime.Action, a
 			return err
 		}
 	}
-	answer := &app.Answer{}
-	err := pipeline.Do(ctx, req, answer)
-	stop()
-	if err != nil {
-		if e := runtime.AsError(err); f.noWait && e.Code == runtime.CodeApprovalPending {
-			fmt.Fprintln(c.out, e.ApprovalID)
+	told, done := c.progress(action.Service)
+	defer func() { stop(); done() }()
+	pending := req.OnPending
+	if pending != nil {
+		req.OnPending = func(id string, until time.Time) { done(); pending(id, until) }
+	}
+	if f.all || f.most > 0 {
+		body, err := a.Pages(ctx, pipeline, req, action, app.Paging{All: f.all, Max: f.most, Told: told})
+		stop()
+		done()
+		if err != nil {
+			return c.pendingID(f, err)
 		}
-		return err
+		return c.print(body)
+	}
+	answer, err := a.Call(ctx, pipeline, req, action)
+	stop()
+	done()
+	if err != nil {
+		return c.pendingID(f, err)
 	}
 	return c.result(a, action, args, answer)
+}
+
+// pendingID prints the id of an approval that is not waited for.
+func (c *cli) pendingID(f callFlags, err error) error {
+	if e := runtime.AsError(err); f.noWait && e.Code == runtime.CodeApprovalPending {
+		fmt.Fprintln(c.out, e.ApprovalID)
+	}
+	return err
 }
 
 // result prints an answer as data, or its error with what the service said.
 func (c *cli) result(a *app.App, action *runtime.Action, args runtime.Args, answer *app.Answer) error {
 	if err := a.UpstreamError(action, args, answer); err != nil {
-		e := *runtime.AsError(err)
-		if text := strings.TrimSpace(string(answer.Body)); text != "" {
-			e.Err = fmt.Errorf("%s", printable(text[:min(len(text), 2000)]))
-		}
-		return &e
+		return app.Told(err, answer)
 	}
 	body, err := a.Filter(action, answer.Body)
 	if err != nil {
 		return err
 	}
+	return c.print(body)
+}
+
+// print writes data out in the format that was asked for.
+func (c *cli) print(body []byte) (err error) {
 	if c.output != "text" && json.Valid(body) {
 		if body, err = app.Render(body, c.output, c.jq); err != nil {
 			return usage("see https://jqlang.org/manual for the language", "--jq: %v", err)

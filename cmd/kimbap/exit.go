@@ -73,6 +73,16 @@ func usage(fix, format string, a ...any) error {
 func wrongFlag(flags *pflag.FlagSet, fix string, err error) error {
 	what := err.Error()
 	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	var own *failure
+	if errors.As(err, &own) { // a flag that reads a file
+		return own
+	}
+	if errors.As(err, &invalid) {
+		if _, ours := invalid.GetFlag().Value.(*argFlag); ours {
+			what = invalid.Unwrap().Error() // which never shows the value
+		}
+	}
 	if errors.As(err, &unknown) {
 		var names []string
 		flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })

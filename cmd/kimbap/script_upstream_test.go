@@ -37,9 +37,11 @@ func startUpstream(ts *testscript.TestScript, neg bool, args []string) {
 	apis.Store(ts, api)
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	ts.Check(os.WriteFile(ts.MkAbs("upstream.pem"), cert, 0o644))
-	service, err := os.ReadFile(filepath.Join(ts.Getenv("TESTDATA"), "notes.yaml"))
-	ts.Check(err)
-	ts.Check(os.WriteFile(ts.MkAbs("notes.yaml"), service, 0o644))
+	for _, name := range []string{"notes.yaml", "lists.yaml"} {
+		service, err := os.ReadFile(filepath.Join(ts.Getenv("TESTDATA"), name))
+		ts.Check(err)
+		ts.Check(os.WriteFile(ts.MkAbs(name), service, 0o644))
+	}
 	home := ts.Getenv("KIMBAP_HOME")
 	ts.Check(os.MkdirAll(home, 0o700))
 	ts.Check(os.WriteFile(filepath.Join(home, "config.yaml"), fmt.Appendf(nil, "upstream:\n  resolve: {\"example.com:443\": \"%s\"}\n  ca_file: %s\n",
@@ -108,6 +110,8 @@ func (n *notesAPI) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	case path == "/notes/mirror":
 		// An API that shows the caller its own credential.
 		_ = json.NewEncoder(w).Encode(map[string]string{"you_sent": r.Header.Get("Authorization")})
+	case strings.HasPrefix(path, "/list/"), strings.HasPrefix(path, "/hop/"):
+		n.pages(w, r)
 	case r.Method == http.MethodPost:
 		_, _ = w.Write(body)
 	case strings.HasPrefix(path, "/notes/"):
@@ -115,4 +119,54 @@ func (n *notesAPI) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	default:
 		fmt.Fprint(w, `[{"id":"1","title":"rice"},{"id":"2","title":"seaweed"}]`)
 	}
+}
+
+// pages are three pages of two numbers each, and redirects.
+func (n *notesAPI) pages(w http.ResponseWriter, r *http.Request) {
+	page, _ := strconv.Atoi(r.URL.Query().Get("page"))
+	page = max(page, 1)
+	items := fmt.Sprintf("[%d,%d]", 2*page-1, 2*page)
+	switch r.URL.Path {
+	case "/list/link": // the path of the next page is another one, as GitHub has it
+		if page < 3 {
+			w.Header().Set("Link", fmt.Sprintf(`<https://example.com/list/9/link?page=1>; rel="first", <https://example.com/list/9/link?page=%d&kind=%s>; rel="next last"`, page+1, r.URL.Query().Get("kind")))
+		}
+	case "/list/opaque", "/list/rest": // the next page is a path of its own
+		if r.URL.Path == "/list/opaque" {
+			w.Header().Set("Link", `</list/rest?after=xyz>; rel=next`)
+		}
+	case "/list/away":
+		w.Header().Set("Link", `<https://elsewhere.example/list?page=2>; rel=next`)
+	case "/list/endless":
+		w.Header().Set("Link", `</list/endless>; rel=next`)
+	case "/list/cursor":
+		next := ""
+		if page < 3 {
+			next = strconv.Itoa(page + 1)
+		}
+		items = fmt.Sprintf(`{"items":%s,"meta":{"next":%q}}`, items, next)
+	case "/list/page":
+		if page > 3 {
+			items = "[]"
+		}
+	case "/hop/same":
+		http.Redirect(w, r, "/notes/moved", http.StatusMovedPermanently)
+		return
+	case "/hop/made":
+		http.Redirect(w, r, "/notes/made", http.StatusSeeOther)
+		return
+	case "/hop/again":
+		http.Redirect(w, r, "/notes", http.StatusTemporaryRedirect)
+		return
+	case "/hop/round":
+		http.Redirect(w, r, "/hop/round", http.StatusFound)
+		return
+	case "/hop/away":
+		http.Redirect(w, r, "https://elsewhere.example/?signature=abc", http.StatusFound)
+		return
+	case "/hop/wipe":
+		http.Redirect(w, r, "/admin", http.StatusFound)
+		return
+	}
+	fmt.Fprint(w, items)
 }

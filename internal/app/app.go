@@ -28,6 +28,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/runtime/vault/wrap"
 	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/command"
 	"github.com/kimbap-run/kimbap/services/rest"
 )
 
@@ -40,6 +41,7 @@ type Options struct {
 	Env    []string          // the process environment
 	Flags  map[string]string // configuration keys set by flags, "proxy.listen": "…"
 	UID    int
+	Dir    string // where the command was given; "" for what serves: it takes no folder as its own
 	Log    zerolog.Logger
 	LogTo  *LogWriter       // what Log writes to; told which values to hide; may be nil
 	Clock  func() time.Time // required
@@ -84,6 +86,7 @@ type App struct {
 	guard     *egress.Guard
 	rest      *rest.Backend
 	tunnel    *proxy.Tunnel
+	command   *command.Backend
 	pipeline  *runtime.Pipeline
 
 	locked    atomic.Pointer[runtime.Error] // why the vault is, for the operator; nil: it is open

@@ -1,10 +1,14 @@
 package app
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest"
@@ -61,20 +65,39 @@ func (a *App) Caller() runtime.Caller {
 }
 
 // DryRun shows the request that a call would send, with the credential masked.
-func (a *App) DryRun(action *runtime.Action, args runtime.Args) (*rest.Preview, error) {
+func (a *App) DryRun(action *runtime.Action, args runtime.Args) (fmt.Stringer, error) {
 	_, args, err := a.services.Resolve(&runtime.Request{Surface: runtime.SurfaceCall, Action: action.Ref, Args: args})
 	if err != nil {
 		return nil, err
+	}
+	if action.Command != nil {
+		return a.command.Preview(action, args)
 	}
 	return a.rest.Preview(action, args)
 }
 
 // Filter applies the action's own response filter to a successful answer.
 func (a *App) Filter(action *runtime.Action, body []byte) ([]byte, error) {
-	if action.HTTP == nil || action.HTTP.Filter == "" {
+	filter := ""
+	switch {
+	case action.HTTP != nil:
+		filter = action.HTTP.Filter
+	case action.Command != nil:
+		filter = action.Command.Filter
+		if text := action.Command.TextFilter; text != "" && !json.Valid(body) {
+			quoted, err := json.Marshal(string(body))
+			if err != nil {
+				return nil, err
+			}
+			if body, err = rest.Filter(text, quoted); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if filter == "" {
 		return body, nil
 	}
-	return rest.Filter(action.HTTP.Filter, body)
+	return rest.Filter(filter, body)
 }
 
 // UpstreamError says what a status of 400 and above means, in the words of the
@@ -89,7 +112,7 @@ func (a *App) UpstreamError(action *runtime.Action, args runtime.Args, answer *A
 	}
 	if action.HTTP != nil {
 		if m, ok := action.HTTP.Errors[answer.Status]; ok {
-			e.Msg = rest.Expand(m.Message, args)
+			mapped(e, m, args)
 		}
 	}
 	switch answer.Status {
@@ -102,6 +125,42 @@ func (a *App) UpstreamError(action *runtime.Action, args runtime.Args, answer *A
 		}
 	}
 	return e
+}
+
+// Told adds to an error what the service said of it, for the person who called:
+// its own words, made safe for a terminal.
+func Told(err error, answer *Answer) error {
+	e := *runtime.AsError(err)
+	text := strings.TrimSpace(string(answer.Body))
+	if text == "" {
+		return &e
+	}
+	text = printable(text[:min(len(text), 2000)])
+	if e.Err != nil {
+		text = e.Err.Error() + "\n" + text
+	}
+	e.Err = errors.New(text)
+	return &e
+}
+
+// printable replaces control and format characters, so that text from outside
+// cannot draw on a terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+}
+
+// mapped says in the service file's words what a status or an exit code means.
+// The code rate_limited is ours too; any other is shown.
+func mapped(e *runtime.Error, m runtime.ErrorMapping, args runtime.Args) {
+	e.Msg = rest.Expand(m.Message, args)
+	if e.Err = errors.New(m.Code); m.Code == string(runtime.CodeRateLimited) {
+		e.Code = runtime.CodeRateLimited
+	}
 }
 
 func statusText(status int) string {

@@ -26,6 +26,7 @@ func (h Home) Services() string   { return filepath.Join(h.Dir, "services") }
 func (h Home) CA() string         { return filepath.Join(h.Dir, "ca") }
 func (h Home) Audit() string      { return filepath.Join(h.Dir, "audit") }
 func (h Home) State() string      { return filepath.Join(h.Dir, "state") }
+func (h Home) aliases() string    { return filepath.Join(h.Dir, "aliases.json") }
 
 // Exists reports whether the folder has been made a home. One of the two files
 // is enough: a home that lost its database must not get an empty one.

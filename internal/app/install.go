@@ -47,7 +47,7 @@ func (a *App) installSiblings(ctx context.Context, ref string) ([]string, error)
 			return out, err
 		}
 		s, err := services.Parse(name+".yaml", data)
-		if err != nil || s.Auth.Ref != ref {
+		if err != nil || s.Auth.Ref != ref || s.Adapter != "http" { // a program gets a key when it is asked for by name
 			continue
 		}
 		if _, err := a.InstallService(ctx, name, nil); err != nil {

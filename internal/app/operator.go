@@ -82,8 +82,16 @@ func (a *App) Action(ref string) (*runtime.Action, error) {
 		e.Hint = "kimbap actions list " + service
 	} else if data, err := catalog.Read(service); ok && err == nil && len(data) > 0 {
 		e.Msg, e.Hint = fmt.Sprintf("the service %q is not installed", service), "kimbap service install "+service
+	} else {
+		return nil, a.unknownService(service)
 	}
 	return nil, e
+}
+
+// Argument reads what a person wrote for an argument of an action, typed; the
+// complaint finishes a sentence that starts with the argument.
+func Argument(p *runtime.Param, text string) (value any, complaint string) {
+	return services.Argument(p, text)
 }
 
 // TokenGrant is what a new token may do.

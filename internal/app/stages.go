@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	goruntime "runtime"
 
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/command"
 	"github.com/kimbap-run/kimbap/services/rest"
 )
 
@@ -122,13 +124,16 @@ func (a *App) openBackends(context.Context) error {
 		return err
 	}
 	a.onClose(func(context.Context) error { a.rest.Close(); return nil })
-	a.tunnel, err = proxy.NewTunnel(proxy.TunnelOptions{Dialer: dialer{guard}})
+	if a.tunnel, err = proxy.NewTunnel(proxy.TunnelOptions{Dialer: dialer{guard}}); err != nil {
+		return err
+	}
+	a.command, err = command.New(command.Options{Env: a.o.Env, Dir: a.o.Dir, Mask: a.rest.Mask, System: goruntime.GOOS})
 	return err
 }
 
 // backends are what executes actions, by the name that an action gives.
 func (a *App) backends() map[string]runtime.Backend {
-	return map[string]runtime.Backend{"rest": a.rest, "tunnel": a.tunnel}
+	return map[string]runtime.Backend{"rest": a.rest, "tunnel": a.tunnel, "command": a.command}
 }
 
 // placeholder tells whether a value is the placeholder of an installed service.

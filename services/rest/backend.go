@@ -10,7 +10,8 @@
 // It refuses to send a credential to an authority it was not stored for, over
 // cleartext, or with a placeholder anywhere in the head but in its own place.
 // It follows no redirect, asks no proxy of the environment, changes no encoding
-// and retries nothing that may have been seen. What it gives back holds the
+// and sends nothing again that may have been seen, but for a built request whose
+// service says that it may (retry.go). What it gives back holds the
 // credential in no form that scrub.go lists.
 //
 // Start reading at [Backend.Execute].
@@ -53,7 +54,8 @@ type Options struct {
 	IdleTimeout     time.Duration // of a body or a write that does not move; 0: 5 min
 	IdleConnections int           // kept open in all; 0: no bound but that of each authority
 	Clock           func() time.Time
-	ScrubStrict     bool // refuse answers in an encoding that cannot be scanned
+	Wait            func(ctx context.Context, d time.Duration) error // before a built request is sent again; nil: a timer
+	ScrubStrict     bool                                             // refuse answers in an encoding that cannot be scanned
 	Engine          Engine
 
 	// VerifyMutations compares every exchange with what came, on the wire too,
@@ -142,6 +144,9 @@ func New(o Options) (*Backend, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
+	if o.Wait == nil {
+		o.Wait = wait
+	}
 	b := &Backend{o: o, racks: racks{most: int64(o.IdleConnections)}, doors: map[trust]*door{}, transports: map[trust]*http.Transport{}}
 	for _, t := range []trust{{false, false}, {false, true}, {true, false}, {true, true}} {
 		d := &door{o: &b.o, trust: t, tls: b.o.TLS.Clone()}
@@ -213,6 +218,14 @@ func (b *Backend) Close() {
 // left, Status once an answer came. When the error is not nil and out was
 // started, the answer is not complete and the caller of Execute must Abort it.
 func (b *Backend) Execute(ctx context.Context, call *runtime.Call, out runtime.Responder) (runtime.Result, error) {
+	if again := retryOf(call); again != nil {
+		return b.persist(ctx, call, again, out)
+	}
+	return b.once(ctx, call, out)
+}
+
+// once sends the call one time.
+func (b *Backend) once(ctx context.Context, call *runtime.Call, out runtime.Responder) (runtime.Result, error) {
 	var result runtime.Result
 	w := b.witness(call, &result)
 	m, err := b.compose(call, &result)

@@ -81,6 +81,11 @@ func bodyValues(call *runtime.Call, m *message, auth *runtime.Auth) ([]string, e
 // other bytes as they are.
 func setBodyField(call *runtime.Call, m *message, field, secret string) error {
 	kind := mediaOf(m)
+	if call.Request == nil || call.Request.Raw == nil { // built here
+		if isMultipart(m.header) {
+			return withPart(m, field, secret)
+		}
+	}
 	if m.whole == nil || kind == mediaOther {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonUnsupportedMedia,

@@ -1,12 +1,10 @@
 package rest
 
 import (
-	"bytes"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"mime/multipart"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -165,17 +163,11 @@ func (w *writer) leftovers(r *Request, pairs []string, body any) ([]string, any)
 		}
 		extra[p.Name], places[p.Name] = value, p.In
 	}
-	bodiless := slices.Contains([]string{"GET", "HEAD", "DELETE", "OPTIONS"}, w.spec.Method)
-	names := make([]string, 0, len(extra))
-	for name := range extra {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range sortedNames(extra) {
 		switch place := places[name]; {
 		case place == runtime.InHeader:
 			r.Header.Set(name, text(extra[name]))
-		case place == runtime.InQuery || place != runtime.InBody && bodiless:
+		case place == runtime.InQuery || place != runtime.InBody && bodiless(w.spec.Method):
 			for _, value := range texts(extra[name]) {
 				pairs = append(pairs, queryEscape(name)+"="+queryEscape(value))
 			}
@@ -184,6 +176,11 @@ func (w *writer) leftovers(r *Request, pairs []string, body any) ([]string, any)
 		}
 	}
 	return pairs, body
+}
+
+// bodiless methods put arguments that no mapping names into the query.
+func bodiless(method string) bool {
+	return slices.Contains([]string{"GET", "HEAD", "DELETE", "OPTIONS"}, method)
 }
 
 // withMember adds a member to a body that is, or can become, an object.
@@ -204,7 +201,10 @@ func withMember(body any, name string, value any) any {
 // encode writes the body in its declared type.
 func (w *writer) encode(r *Request, body any) ([]byte, error) {
 	if _, none := body.(nothing); none {
-		return nil, nil
+		if w.action.Auth == nil || w.action.Auth.Type != runtime.AuthBody || bodiless(w.spec.Method) {
+			return nil, nil
+		}
+		body = map[string]any{} // the credential needs one to stand in
 	}
 	kind, data := "", []byte(nil)
 	var err error
@@ -221,6 +221,10 @@ func (w *writer) encode(r *Request, body any) ([]byte, error) {
 		kind = "application/json"
 		data, err = marshal(body)
 	}
+	var named *runtime.Error
+	if errors.As(err, &named) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, invalid("the body of %s cannot be written as %s", w.action.Ref, w.spec.BodyType)
 	}
@@ -232,12 +236,7 @@ func (w *writer) encode(r *Request, body any) ([]byte, error) {
 
 // eachPair calls do for the pairs of a form, sorted by name.
 func eachPair(object map[string]any, do func(name, value string) error) error {
-	names := make([]string, 0, len(object))
-	for name := range object {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range sortedNames(object) {
 		for _, value := range texts(object[name]) {
 			if err := do(name, value); err != nil {
 				return err
@@ -247,6 +246,8 @@ func eachPair(object map[string]any, do func(name, value string) error) error {
 	return nil
 }
 
+func sortedNames(object map[string]any) []string { return slices.Sorted(maps.Keys(object)) }
+
 func formPairs(object map[string]any) string {
 	var pairs []string
 	_ = eachPair(object, func(name, value string) error {
@@ -254,21 +255,6 @@ func formPairs(object map[string]any) string {
 		return nil
 	})
 	return strings.Join(pairs, "&")
-}
-
-func multipartBody(object map[string]any) (string, []byte, error) {
-	var out bytes.Buffer
-	w := multipart.NewWriter(&out)
-	var random [16]byte
-	_, _ = rand.Read(random[:]) // never fails since Go 1.24
-	if err := w.SetBoundary("kimbap-" + hex.EncodeToString(random[:])); err != nil {
-		return "", nil, err
-	}
-	if err := eachPair(object, w.WriteField); err != nil {
-		return "", nil, err
-	}
-	err := w.Close()
-	return w.FormDataContentType(), out.Bytes(), err
 }
 
 // text is a value as it stands in a path, query, field or form.

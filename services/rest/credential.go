@@ -18,7 +18,7 @@ var credentialFields = [...]string{"Authorization", "X-Api-Key"}
 // authenticate puts the stored credential into its place, or lets the caller's
 // own pass where that is allowed.
 func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.Result) error {
-	auth, raw := call.Action.Auth, call.Request.Raw != nil
+	auth, raw := call.Action.Auth, call.Request.Raw != nil && !call.Request.Followed
 	if auth == nil {
 		auth = &runtime.Auth{}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/metrics"
 	"time"
 
 	"github.com/itchyny/gojq"
@@ -14,13 +15,65 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// filterTime bounds a jq expression, which can loop for ever.
-const filterTime = 10 * time.Second
+// Bounds of a jq expression, which can loop for ever and double what it holds
+// with every step.
+const (
+	filterTime   = 5 * time.Second
+	filterMemory = 256 << 20 // what the process may have grown by, bytes
+	filterLook   = 2 * time.Millisecond
+	filterOutput = 64 << 20 // of all results together, bytes
+	perValue     = 4        // bytes that each value counts as beside its text
+	filterText   = 64 << 10 // of the expression itself, bytes
+)
 
 // Filter runs a jq expression over JSON data and returns its results, one JSON
-// value a line. Numbers keep their digits. The expression sees no environment
-// and no files. Errors are *runtime.Error with CodeInvalidInput.
+// value a line. Numbers keep their digits. The expression sees no environment,
+// no files, no modules and no input but the data. It may take five seconds and a
+// quarter of a gibibyte, and give 64 MiB; one that goes on after that inside a
+// single step is left behind, and ends with the process. Errors are
+// *runtime.Error with CodeInvalidInput.
 func Filter(expression string, data []byte) ([]byte, error) {
+	code, err := compile(expression)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), filterTime)
+	defer cancel()
+	type outcome struct {
+		lines []byte
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		lines, err := filter(ctx, code, data)
+		done <- outcome{lines, err}
+	}()
+	look := time.NewTicker(filterLook)
+	defer look.Stop()
+	for before := heap(); ; {
+		select {
+		case o := <-done:
+			return o.lines, o.err
+		case <-ctx.Done():
+			return nil, errFilter("the jq expression took more than %v", filterTime)
+		case <-look.C:
+			if now := heap(); now > before+filterMemory {
+				return nil, errFilter("the jq expression took more than %d MiB of memory", filterMemory>>20)
+			}
+		}
+	}
+}
+
+// CheckFilter reports what is wrong with a jq expression, nil for nothing.
+func CheckFilter(expression string) error {
+	_, err := compile(expression)
+	return err
+}
+
+func compile(expression string) (*gojq.Code, error) {
+	if len(expression) > filterText {
+		return nil, errFilter("the jq expression is longer than %d KiB", filterText>>10)
+	}
 	query, err := gojq.Parse(expression)
 	if err != nil {
 		return nil, errFilter("the jq expression cannot be read: %v", err)
@@ -29,8 +82,17 @@ func Filter(expression string, data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, errFilter("the jq expression cannot be compiled: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), filterTime)
-	defer cancel()
+	return code, nil
+}
+
+// heap is how many bytes live and not yet collected objects have.
+func heap() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+func filter(ctx context.Context, code *gojq.Code, data []byte) ([]byte, error) {
 	var out bytes.Buffer
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
@@ -58,7 +120,13 @@ func run(ctx context.Context, code *gojq.Code, input any, out *bytes.Buffer) err
 			if errors.As(err, &halt) && halt.Value() == nil {
 				return nil
 			}
-			return errFilter("the jq expression failed: %v", err)
+			if ctx.Err() != nil {
+				return errFilter("the jq expression took more than %v", filterTime)
+			}
+			return errFilter("the jq expression failed: %.500v", err)
+		}
+		if room := filterOutput - out.Len(); weigh(v, room) < 0 {
+			return errFilter("the result of the jq expression is over %d MiB", filterOutput>>20)
 		}
 		line, err := gojq.Marshal(v)
 		if err != nil {
@@ -67,6 +135,29 @@ func run(ctx context.Context, code *gojq.Code, input any, out *bytes.Buffer) err
 		out.Write(line)
 		out.WriteByte('\n')
 	}
+}
+
+// weigh takes from room what a value needs, about, when it is written out. It
+// stops below zero: a value may hold the same part many times over.
+func weigh(v any, room int) int {
+	room -= perValue
+	switch v := v.(type) {
+	case string:
+		return room - len(v)
+	case []any:
+		for _, item := range v {
+			if room = weigh(item, room); room < 0 {
+				break
+			}
+		}
+	case map[string]any:
+		for name, item := range v {
+			if room = weigh(item, room-len(name)); room < 0 {
+				break
+			}
+		}
+	}
+	return room
 }
 
 func errFilter(format string, args ...any) error {

@@ -38,5 +38,15 @@ func (c *matchers) of(secret, basic, user string) *matcher {
 	return m.(*matcher)
 }
 
+// Mask overwrites a secret and a user name in a text, in every form that the
+// scrubber looks for, and returns how often. Other backends have no scrubber.
+func (b *Backend) Mask(secret, user string, text []byte) int {
+	m := b.matchers.of(secret, "", user)
+	if m == nil {
+		return 0
+	}
+	return m.mask(text)
+}
+
 // Forget drops what the backend keeps of credentials.
 func (b *Backend) Forget() { b.matchers.current.Store(nil) }

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+func newAliasCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "alias", Short: "Short names for actions: set, remove, list", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use: "set NAME SERVICE.ACTION", Short: "Let a short name stand for an action", Args: cobra.ExactArgs(2),
+		Example: "  kimbap alias set prs github.list-pull-requests\n  kimbap call prs --repo cli/cli",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(_ context.Context, a *app.App) error {
+				if err := a.SetAlias(args[0], args[1]); err != nil {
+					return err
+				}
+				return c.show(map[string]string{"alias": args[0], "action": args[1]}, func() { fmt.Fprintf(c.out, "%s is %s\n", args[0], args[1]) })
+			})
+		},
+	}, &cobra.Command{
+		Use: "remove NAME", Short: "Take a short name away", Args: cobra.ExactArgs(1), Example: "  kimbap alias remove prs",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{}, func(_ context.Context, a *app.App) error {
+				if err := a.RemoveAlias(args[0]); err != nil {
+					return err
+				}
+				return c.show(map[string]string{"removed": args[0]}, func() { fmt.Fprintf(c.out, "removed %s\n", args[0]) })
+			})
+		},
+	}, &cobra.Command{
+		Use: "list", Short: "List the short names", Args: cobra.NoArgs, Example: "  kimbap alias list -o json",
+		RunE: func(*cobra.Command, []string) error {
+			all, err := app.Home{Dir: c.homeDir()}.Aliases()
+			if err != nil {
+				return err
+			}
+			rows := [][]string{}
+			for _, name := range slices.Sorted(maps.Keys(all)) {
+				rows = append(rows, []string{name, all[name]})
+			}
+			return c.show(all, func() { c.table([]string{"alias", "action"}, rows) })
+		},
+	})
+	return cmd
+}
+
+// unalias returns the action that a word stands for: itself, when it names one.
+func (c *cli) unalias(word string) (string, error) {
+	if strings.Contains(word, ".") {
+		return word, nil
+	}
+	all, err := app.Home{Dir: c.homeDir()}.Aliases()
+	if err != nil {
+		return "", err
+	}
+	if ref, known := all[word]; known {
+		return ref, nil
+	}
+	what := fmt.Sprintf("%q is neither service.action nor an alias", word)
+	if near := app.Nearest(word, slices.Collect(maps.Keys(all))); near != "" {
+		what += "; did you mean " + near + "?"
+	}
+	return "", usage("kimbap actions list "+word, "%s", what)
+}

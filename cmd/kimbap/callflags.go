@@ -1,0 +1,181 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// callFlags are what `call` takes beside the arguments of the action.
+type callFlags struct {
+	input  string
+	dryRun bool
+	trace  bool
+	noWait bool
+	help   bool
+	all    bool
+	most   int
+}
+
+// argFlag is the flag of one argument. It judges a value when it is given, so
+// that what is wrong with one flag is said before anything else is done.
+type argFlag struct {
+	c      *cli
+	action *runtime.Action
+	p      *runtime.Param
+	value  any // nil: not given
+}
+
+var _ pflag.Value = (*argFlag)(nil)
+
+// String implements [pflag.Value].
+func (f *argFlag) String() string {
+	if f.p == nil || f.value == nil {
+		return ""
+	}
+	return fmt.Sprint(f.value)
+}
+
+// Type implements [pflag.Value].
+func (f *argFlag) Type() string { return string(f.p.Type) }
+
+// Set implements [pflag.Value]. "@file" is the content of a file, "@-" of stdin,
+// "@@x" the text "@x". A list takes one element a time, or a whole one in JSON.
+func (f *argFlag) Set(text string) error {
+	value, isFile, err := f.read(text)
+	if err != nil {
+		return err
+	}
+	if !isFile {
+		var complaint string
+		if value, complaint = app.Argument(f.p, value.(string)); complaint != "" {
+			return fmt.Errorf("--%s %s", f.p.Name, complaint)
+		}
+	}
+	if f.p.Type != runtime.TypeArray {
+		f.value = value
+		return nil
+	}
+	more, isList := value.([]any)
+	if !isList {
+		more = []any{value}
+	}
+	before, _ := f.value.([]any)
+	f.value = append(before, more...)
+	return nil
+}
+
+// read takes "@" off a value. In the body of a form with files the file itself
+// is the value, with its name.
+func (f *argFlag) read(text string) (value any, isFile bool, err error) {
+	path, at := strings.CutPrefix(text, "@")
+	switch {
+	case !at:
+		return text, false, nil
+	case strings.HasPrefix(path, "@"):
+		return path, false, nil
+	}
+	data, err := f.c.readInput(path)
+	if err != nil {
+		return nil, false, err
+	}
+	if h := f.action.HTTP; h == nil || h.BodyType != "multipart" || f.p.In != runtime.InBody {
+		return string(data), false, nil
+	}
+	part := map[string]any{"filename": filepath.Base(path)}
+	if path == "-" {
+		part["filename"] = "stdin"
+	}
+	if utf8.Valid(data) {
+		part["content"] = string(data)
+	} else {
+		part["base64"] = base64.StdEncoding.EncodeToString(data)
+	}
+	return part, true, nil
+}
+
+// actionFlags makes flags of the action's arguments. A name that is also a
+// flag of call is reached as --arg.NAME, and "-" stands for "_" too.
+func (c *cli) actionFlags(cmd *cobra.Command, action *runtime.Action, f *callFlags) (*pflag.FlagSet, []*argFlag) {
+	flags := pflag.NewFlagSet("call", pflag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.SortFlags = false
+	flags.StringVar(&f.input, "input", "", "arguments as one JSON object: a file, or - for stdin")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the request, send nothing")
+	flags.BoolVar(&f.trace, "trace", false, "show the six stages with their times")
+	flags.BoolVar(&f.noWait, "no-wait", false, "do not wait for an approval: print its id and exit 6")
+	flags.BoolVar(&f.all, "all", false, "ask for all pages of a long answer")
+	flags.IntVar(&f.most, "max", 0, "ask for pages until there are this many elements")
+	flags.BoolVarP(&f.help, "help", "h", false, "describe the action")
+	flags.AddFlagSet(cmd.Root().PersistentFlags())
+	var args []*argFlag
+	names := map[string]bool{}
+	for i := range action.Params {
+		p := &action.Params[i]
+		arg := &argFlag{c: c, action: action, p: p}
+		name := p.Name
+		if flags.Lookup(name) != nil {
+			name = "arg." + name
+		}
+		flags.Var(arg, name, p.Description)
+		if p.Type == runtime.TypeBoolean {
+			flags.Lookup(name).NoOptDefVal = "true"
+		}
+		args, names[name] = append(args, arg), true
+	}
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if other := strings.ReplaceAll(name, "-", "_"); !names[name] && names[other] {
+			name = other
+		}
+		return pflag.NormalizedName(name)
+	})
+	return flags, args
+}
+
+// arguments gathers what the flags and --input say.
+func (c *cli) arguments(flags []*argFlag, input string) (runtime.Args, error) {
+	args := runtime.Args{}
+	if input != "" {
+		data, err := c.readInput(input)
+		if err != nil {
+			return nil, err
+		}
+		decoder := json.NewDecoder(strings.NewReader(string(data)))
+		decoder.UseNumber()
+		err = decoder.Decode(&args)
+		if err == nil && decoder.More() {
+			err = fmt.Errorf("something follows the object")
+		}
+		if err != nil {
+			return nil, usage("give one JSON object, for example {\"owner\": \"cli\"}", "--input is not a JSON object: %v", err)
+		}
+	}
+	for _, f := range flags {
+		if f.value != nil {
+			args[f.p.Name] = f.value
+		}
+	}
+	return args, nil
+}
+
+func (c *cli) readInput(path string) ([]byte, error) {
+	if path == "-" {
+		return io.ReadAll(c.in)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usage("check the path", "%v", err)
+	}
+	return data, nil
+}

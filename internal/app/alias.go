@@ -1,0 +1,80 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+var aliasName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)
+
+// Aliases are short names of actions, "service.action" by name.
+func (h Home) Aliases() (map[string]string, error) {
+	data, err := os.ReadFile(h.aliases())
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[string]string{}, nil
+	}
+	out := map[string]string{}
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	if err != nil {
+		return nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%s cannot be read as aliases: %v", h.aliases(), err),
+			Hint: "correct the file, or remove it",
+		}
+	}
+	return out, nil
+}
+
+// SetAlias makes name stand for an action. It must be one that is installed.
+func (a *App) SetAlias(name, ref string) error {
+	if !aliasName.MatchString(name) {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%q is not a name for an alias", name),
+			Hint: "use lower-case letters, digits and hyphens, with a letter first",
+		}
+	}
+	if !strings.Contains(ref, ".") {
+		return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%q is not an action", ref), Hint: "write it like github.list-issues"}
+	}
+	action, err := a.Action(ref)
+	if err != nil {
+		return err
+	}
+	all, err := a.home.Aliases()
+	if err != nil {
+		return err
+	}
+	all[name] = string(action.Ref)
+	return a.writeAliases(all)
+}
+
+// RemoveAlias takes a short name away.
+func (a *App) RemoveAlias(name string) error {
+	all, err := a.home.Aliases()
+	if err != nil {
+		return err
+	}
+	if _, known := all[name]; !known {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: fmt.Sprintf("there is no alias %q", name), Hint: "kimbap alias list",
+		}
+	}
+	delete(all, name)
+	return a.writeAliases(all)
+}
+
+func (a *App) writeAliases(all map[string]string) error {
+	data, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(a.home.aliases(), append(data, '\n'), 0o600)
+}

@@ -1,0 +1,177 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/rest"
+)
+
+// mostRedirects bounds a chain of redirects.
+const mostRedirects = 5
+
+// Call does one action and returns its whole answer. A redirect to the same
+// origin is followed where the method allows it; each hop is a request of its
+// own, recognised, judged and recorded like any other. One to another origin is
+// an error: the credential does not go there.
+func (a *App) Call(ctx context.Context, p *runtime.Pipeline, req *runtime.Request, action *runtime.Action) (*Answer, error) {
+	step, err := a.first(req, action)
+	if err != nil {
+		return nil, err
+	}
+	answer, _, err := a.send(ctx, p, step)
+	return answer, err
+}
+
+// step is one request of a call that may need several, and where it goes.
+type step struct {
+	req    *runtime.Request
+	action *runtime.Action // that the caller named
+	args   runtime.Args    // resolved, of a built request
+	url    *url.URL        // where the request goes; nil for a command
+	header http.Header     // of the built request
+}
+
+// first is the step of the request that the caller asked for. What is wrong with
+// its arguments is left to the pipeline, which records it.
+func (a *App) first(req *runtime.Request, action *runtime.Action) (step, error) {
+	s := step{req: req, action: action}
+	_, args, err := a.services.Resolve(&runtime.Request{Surface: req.Surface, Action: req.Action, Args: req.Args})
+	if err != nil || action.HTTP == nil {
+		return s, nil
+	}
+	built, err := rest.Build(action, args)
+	if err != nil {
+		return s, nil
+	}
+	s.args, s.header = args, built.Header
+	if s.url, err = url.Parse(built.Scheme + "://" + built.Authority + built.Target); err != nil {
+		return s, fmt.Errorf("the URL of %s: %w", action.Ref, err)
+	}
+	return s, nil
+}
+
+// send sends a step and follows redirects. It returns the step that was answered.
+func (a *App) send(ctx context.Context, p *runtime.Pipeline, s step) (*Answer, step, error) {
+	for hop := 0; ; hop++ {
+		answer := &Answer{}
+		if err := p.Do(ctx, s.req, answer); err != nil {
+			return nil, s, err
+		}
+		location := answer.Header.Get("Location")
+		if answer.Status < 301 || answer.Status > 308 || location == "" || s.url == nil || answer.Status == http.StatusNotModified {
+			return answer, s, nil
+		}
+		if hop == mostRedirects {
+			return nil, s, unfollowed(s, "redirects more than %d times", mostRedirects)
+		}
+		method := s.action.HTTP.Method
+		if s.req.Followed {
+			method = s.req.Target.Method
+		}
+		if method != http.MethodGet && method != http.MethodHead && answer.Status != http.StatusSeeOther {
+			return nil, s, unfollowed(s, "answered a %s with a redirect (%d), which would send it a second time", method, answer.Status)
+		}
+		next, err := a.follow(s, location, "redirects to")
+		if err != nil {
+			return nil, s, err
+		}
+		s = next
+	}
+}
+
+func unfollowed(s step, format string, args ...any) error {
+	return &runtime.Error{
+		Code: runtime.CodeUpstream, Stage: runtime.StageExecute, Action: s.action.Ref,
+		Msg: s.action.Service + " " + fmt.Sprintf(format, args...), Hint: "send the request itself: kimbap run -- curl -L …",
+	}
+}
+
+// follow makes the step that a URL of an answer leads to: a GET on the same
+// origin, and whatever action that is.
+func (a *App) follow(from step, ref, how string) (step, error) {
+	to, err := from.url.Parse(ref)
+	if err != nil {
+		return step{}, unfollowed(from, "%s what is not a URL", how)
+	}
+	to.Fragment, to.RawFragment = "", ""
+	authority, err := classifier.CanonicalAuthority(to.Host, map[string]string{"http": "80"}[to.Scheme]+map[string]string{"https": "443"}[to.Scheme])
+	if err != nil || to.User != nil || to.Scheme != from.url.Scheme || authority != from.url.Host {
+		return step{}, unfollowed(from, "%s another host (%q), where its credential does not go", how, to.Host)
+	}
+	to.Host = authority
+	target := runtime.Target{Scheme: to.Scheme, Authority: authority, Method: http.MethodGet, Path: to.RequestURI()}
+	header := from.header.Clone()
+	header.Del("Content-Type")
+	match, err := a.Services().Table().Match(classifier.Input{
+		Scheme: target.Scheme, Authority: authority, Method: target.Method, Target: target.Path, Header: header,
+	})
+	if err != nil || match.Action == "" {
+		return step{}, unfollowed(from, "%s %s, which none of its actions covers", how, printablePath(to.Path))
+	}
+	req := &runtime.Request{
+		Surface: from.req.Surface, Caller: from.req.Caller, Hold: from.req.Hold, OnPending: from.req.OnPending, Unattended: from.req.Unattended,
+		Action: runtime.Ref(match.Action), Args: match.Args, Query: match.Query, Target: target, Followed: true,
+		Raw: &runtime.Raw{Header: header},
+	}
+	return step{req: req, action: from.action, args: from.args, url: to, header: from.header}, nil
+}
+
+// printablePath makes a path that came from outside fit a message.
+func printablePath(path string) string {
+	return fmt.Sprintf("%q", path[:min(len(path), 100)])
+}
+
+// again is the step of the same action with one argument changed.
+func (a *App) again(from step, changed runtime.Args) (step, error) {
+	args := runtime.Args{}
+	for name, v := range from.args {
+		args[name] = v
+	}
+	for name, v := range changed {
+		args[name] = v
+	}
+	req := &runtime.Request{
+		Surface: from.req.Surface, Caller: from.req.Caller, Hold: from.req.Hold, OnPending: from.req.OnPending, Unattended: from.req.Unattended,
+		Action: from.action.Ref, Args: args,
+	}
+	return a.first(req, from.action)
+}
+
+// nextLink finds the target of rel="next" in Link fields (RFC 8288 section 3).
+func nextLink(header http.Header) string {
+	for _, value := range header.Values("Link") {
+		for value != "" {
+			start, end := strings.IndexByte(value, '<'), strings.IndexByte(value, '>')
+			if start < 0 || end < start {
+				break
+			}
+			target, params := value[start+1:end], value[end+1:]
+			value = ""
+			if more := strings.IndexByte(params, '<'); more >= 0 {
+				params, value = params[:more], params[more:]
+			}
+			for param := range strings.SplitSeq(params, ";") {
+				name, rel, _ := strings.Cut(strings.Trim(param, " ,\t"), "=")
+				if strings.EqualFold(strings.TrimSpace(name), "rel") && hasWord(strings.Trim(rel, `" `), "next") {
+					return target
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func hasWord(list, word string) bool {
+	for w := range strings.FieldsSeq(list) {
+		if strings.EqualFold(w, word) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,208 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/rest"
+)
+
+// mostPages bounds a listing that never ends.
+const mostPages = 1000
+
+// Paging says how much of a long answer is wanted.
+type Paging struct {
+	All  bool
+	Max  int                           // this many elements; 0: no such limit
+	Told func(pages int, elements int) // after each page; may be nil
+}
+
+// Pages does an action and asks for the pages that follow, each a request of its
+// own. It returns the pages through the action's filter: lists become one list,
+// anything else one value a line. The error of a page ends it, with nothing
+// returned: half a list looks like a whole one.
+func (a *App) Pages(ctx context.Context, p *runtime.Pipeline, req *runtime.Request, action *runtime.Action, o Paging) ([]byte, error) {
+	if action.HTTP == nil || action.HTTP.Pages == nil {
+		return nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Action: action.Ref, Msg: fmt.Sprintf("%s has no pages: its answer is all there is", action.Ref),
+			Hint: "leave --all and --max out",
+		}
+	}
+	s, err := a.first(req, action)
+	if err != nil {
+		return nil, err
+	}
+	var got gathered
+	seen := map[string]bool{}
+	for page := 1; ; page++ {
+		answer, answered, err := a.send(ctx, p, s)
+		if err != nil {
+			return nil, err
+		}
+		if err := a.UpstreamError(action, req.Args, answer); err != nil {
+			return nil, Told(err, answer)
+		}
+		count, err := got.add(a.Filter(action, answer.Body))
+		if err != nil {
+			return nil, err
+		}
+		if o.Told != nil {
+			o.Told(page, got.elements)
+		}
+		if o.Max > 0 && got.elements >= o.Max {
+			return got.bytes(o.Max), nil
+		}
+		next, more, err := a.next(answered, answer, page, count)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return got.bytes(o.Max), nil
+		}
+		key := next.url.String() + fmt.Sprint(next.args)
+		if seen[key] || page == mostPages {
+			return nil, unfollowed(s, "does not come to an end of its pages (%d so far)", page)
+		}
+		seen[key], s = true, next
+	}
+}
+
+// next is the step of the page that follows. Count is how many elements the last
+// one had, -1 when it was no list.
+func (a *App) next(s step, answer *Answer, page, count int) (step, bool, error) {
+	pages := s.action.HTTP.Pages
+	switch pages.Type {
+	case "cursor":
+		value, err := rest.Filter("first("+pages.Next+") // empty", answer.Body)
+		if err != nil || len(value) == 0 || string(value) == `""` || string(value) == "false" {
+			return step{}, false, err
+		}
+		var cursor any
+		dec := json.NewDecoder(bytes.NewReader(value))
+		dec.UseNumber()
+		if err := dec.Decode(&cursor); err != nil {
+			return step{}, false, unfollowed(s, "gives a next page that cannot be read")
+		}
+		next, err := a.again(s, runtime.Args{pages.Param: cursor})
+		return next, err == nil && next.url != nil, err
+	case "page":
+		if count < 0 {
+			return step{}, false, unfollowed(s, "answers with something else than a list, so that the last page cannot be told; its action needs response.filter")
+		}
+		if count == 0 {
+			return step{}, false, nil
+		}
+		number := page
+		if n, ok := s.args[pages.Param].(json.Number); ok {
+			number, _ = strconv.Atoi(string(n))
+		}
+		next, err := a.again(s, runtime.Args{pages.Param: json.Number(strconv.Itoa(number + 1))})
+		return next, err == nil && next.url != nil, err
+	}
+	link := nextLink(answer.Header)
+	if link == "" {
+		return step{}, false, nil
+	}
+	next, err := a.follow(s, link, "continues on")
+	if err != nil {
+		return step{}, false, err
+	}
+	if changed := asArguments(s, next.url); changed != nil {
+		if same, err := a.again(s, changed); err == nil && same.url != nil {
+			return same, true, nil
+		}
+	}
+	return next, true, nil
+}
+
+// asArguments returns what a link to the next page changes of the query, when all
+// of it are arguments of the action: then the next page is the same action again,
+// and not whatever the link's path is. Some APIs write another path there.
+func asArguments(s step, next *url.URL) runtime.Args {
+	if s.req.Followed {
+		return nil
+	}
+	was, changed := s.url.Query(), runtime.Args{}
+	for name, values := range next.Query() {
+		if slices.Equal(was[name], values) {
+			continue
+		}
+		i := slices.IndexFunc(s.action.HTTP.Query, func(f runtime.Field) bool { return f.Name == name })
+		if i < 0 || len(values) != 1 {
+			return nil
+		}
+		arg, _ := s.action.HTTP.Query[i].Value.Value.(string)
+		arg = strings.TrimSuffix(strings.TrimPrefix(arg, "{"), "}")
+		known := slices.ContainsFunc(s.action.Params, func(p runtime.Param) bool { return p.Name == arg && p.In == runtime.InQuery })
+		if !known {
+			return nil
+		}
+		changed[arg] = values[0]
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	return changed
+}
+
+// gathered are the pages so far.
+type gathered struct {
+	list     []json.RawMessage
+	lines    [][]byte
+	elements int
+	size     int
+}
+
+// add takes a page in. It returns how many elements it has, -1 for no list.
+func (g *gathered) add(page []byte, err error) (int, error) {
+	if err != nil {
+		return 0, err
+	}
+	if g.size += len(page); g.size > maxAnswer {
+		return 0, &runtime.Error{
+			Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Msg: "the pages together are over 64 MiB", Hint: "ask for fewer with --max",
+		}
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(page, &list) == nil && list != nil {
+		g.list = append(g.list, list...)
+		g.elements += len(list)
+		return len(list), nil
+	}
+	g.lines = append(g.lines, bytes.TrimSpace(page))
+	g.elements++
+	return -1, nil
+}
+
+// bytes writes the pages out, at most so many elements of lists.
+func (g *gathered) bytes(most int) []byte {
+	out := bytes.Join(g.lines, []byte("\n"))
+	if len(g.lines) > 0 && g.list == nil {
+		return out
+	}
+	list := g.list
+	if most > 0 && len(list) > most {
+		list = list[:most]
+	}
+	joined := append([]byte("["), bytes.Join(asBytes(list), []byte(","))...)
+	joined = append(joined, ']')
+	if len(out) > 0 {
+		joined = append(append(out, '\n'), joined...)
+	}
+	return joined
+}
+
+func asBytes(list []json.RawMessage) [][]byte {
+	out := make([][]byte, len(list))
+	for i, raw := range list {
+		out[i] = raw
+	}
+	return out
+}

@@ -1,0 +1,91 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// find returns the path of a program: as it is written, or in the first folder of
+// PATH that has it. Folders that are not absolute are passed over, so that what a
+// call finds does not depend on where it was made.
+func (b *Backend) find(name string) (string, error) {
+	candidates := []string{name}
+	if !filepath.IsAbs(name) {
+		candidates = nil
+		for _, dir := range filepath.SplitList(b.env["PATH"]) {
+			if filepath.IsAbs(dir) {
+				candidates = append(candidates, filepath.Join(dir, name))
+			}
+		}
+	}
+	for _, path := range candidates {
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+			continue
+		}
+		if anybodyCanWrite(info) || anybodyCanReplace(filepath.Dir(path)) {
+			return "", &runtime.Error{
+				Code: runtime.CodeForbidden, Msg: fmt.Sprintf("%s can be changed by everybody on this machine, so it gets no credential", path),
+				Hint: "chmod o-w it and its folder",
+			}
+		}
+		return path, nil
+	}
+	return "", &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: fmt.Sprintf("the program %s is not installed", name),
+		Hint: "install it, or correct command_spec.executable of the service",
+	}
+}
+
+func anybodyCanWrite(info os.FileInfo) bool { return info.Mode().Perm()&0o002 != 0 }
+
+// anybodyCanReplace reports whether others can put another file in a folder under
+// a name that is there: in a sticky one, as /tmp is, they cannot.
+func anybodyCanReplace(dir string) bool {
+	info, err := os.Stat(dir)
+	return err != nil || anybodyCanWrite(info) && info.Mode()&os.ModeSticky == 0
+}
+
+// script makes osascript the program. The source is a word, the arguments are
+// JSON on stdin: nothing of them is ever read as code.
+func (b *Backend) script(call *runtime.Call, p *prepared) error {
+	s := call.Action.Command.Script
+	if b.o.System != "darwin" {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%s is a script for macOS, and this is another system", call.Action.Ref),
+			Hint: "call it on a Mac",
+		}
+	}
+	args, err := json.Marshal(call.Args)
+	if err != nil {
+		return err
+	}
+	p.path, p.stdin = b.o.Script, args
+	if s.Language == "applescript" {
+		p.words = []string{"-l", "AppleScript", "-e", applePrelude + s.Source}
+		return nil
+	}
+	app, err := json.Marshal(s.App)
+	if err != nil {
+		return err
+	}
+	p.words = []string{"-l", "JavaScript", "-e", fmt.Sprintf(jxaPrelude, app) + s.Source}
+	return nil
+}
+
+// The preludes read the arguments, as args, before the service's own source.
+const (
+	jxaPrelude = `ObjC.import('Foundation');
+const args = JSON.parse(ObjC.unwrap($.NSString.alloc.initWithDataEncoding($.NSFileHandle.fileHandleWithStandardInput.readDataToEndOfFile, $.NSUTF8StringEncoding)));
+const app = Application(%s);
+`
+	applePrelude = `use framework "Foundation"
+use scripting additions
+set input to (current application's NSFileHandle's fileHandleWithStandardInput())'s readDataToEndOfFile()
+set args to (current application's NSJSONSerialization's JSONObjectWithData:input options:0 |error|:(missing value)) as record
+`
+)

@@ -1,0 +1,165 @@
+package rest
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+	"path"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// multipartBody writes a multipart/form-data body (RFC 7578). An object with the
+// member filename is a file: {filename, content} with text, or {filename, base64},
+// and content_type where the name does not say it. Everything else is a field.
+func multipartBody(object map[string]any) (kind string, data []byte, err error) {
+	var out bytes.Buffer
+	w := multipart.NewWriter(&out)
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // never fails since Go 1.24
+	if err := w.SetBoundary("kimbap-" + hex.EncodeToString(random[:])); err != nil {
+		return "", nil, err
+	}
+	for _, name := range sortedNames(object) {
+		if err := checkPartText("the name of a field", name); err != nil {
+			return "", nil, err
+		}
+		list, many := object[name].([]any)
+		if !many {
+			list = []any{object[name]}
+		}
+		for _, value := range list {
+			if err := writePart(w, name, value); err != nil {
+				return "", nil, err
+			}
+		}
+	}
+	err = w.Close()
+	return w.FormDataContentType(), out.Bytes(), err
+}
+
+func writePart(w *multipart.Writer, name string, value any) error {
+	if value == nil {
+		return nil
+	}
+	members, _ := value.(map[string]any)
+	if _, isFile := members["filename"]; !isFile {
+		part, err := w.CreatePart(textproto.MIMEHeader{"Content-Disposition": {`form-data; name="` + quoted(name) + `"`}})
+		if err == nil {
+			_, err = part.Write([]byte(text(value)))
+		}
+		return err
+	}
+	f, err := fileOf(name, members)
+	if err != nil {
+		return err
+	}
+	part, err := w.CreatePart(textproto.MIMEHeader{
+		"Content-Disposition": {`form-data; name="` + quoted(name) + `"; filename="` + quoted(f.name) + `"`},
+		"Content-Type":        {f.media},
+	})
+	if err == nil {
+		_, err = part.Write(f.content)
+	}
+	return err
+}
+
+// file is one file of a multipart body.
+type file struct {
+	name    string
+	media   string
+	content []byte
+}
+
+// fileOf reads a file out of an argument. Of its name only the last part goes
+// out: the folders of this machine are nobody's business, and a server that
+// writes where a name says must not be led elsewhere.
+func fileOf(arg string, members map[string]any) (file, error) {
+	f := file{media: "application/octet-stream"}
+	for name, value := range members {
+		text, isText := value.(string)
+		if !isText {
+			return f, invalid("the file %q: its member %q must be text", arg, printable(name))
+		}
+		switch name {
+		case "filename":
+			f.name = path.Base(strings.ReplaceAll(text, `\`, "/"))
+		case "content":
+			f.content = []byte(text)
+		case "base64":
+			data, err := base64.StdEncoding.DecodeString(text)
+			if err != nil {
+				return f, invalid("the file %q: its member base64 is not base64", arg)
+			}
+			f.content = data
+		case "content_type":
+			if _, _, err := mime.ParseMediaType(text); err != nil || strings.ContainsAny(text, "\r\n") {
+				return f, invalid("the file %q: its member content_type is not a media type", arg)
+			}
+			f.media = text
+		default:
+			return f, invalid("the file %q has the member %q, and may have filename, content or base64, content_type", arg, printable(name))
+		}
+	}
+	_, plain := members["content"]
+	_, encoded := members["base64"]
+	if plain == encoded {
+		return f, invalid("the file %q needs one of content and base64", arg)
+	}
+	if f.name == "." || f.name == ".." || f.name == "/" || f.name == "" {
+		return f, invalid("the file %q has no name", arg)
+	}
+	if _, given := members["content_type"]; !given {
+		if byName := mime.TypeByExtension(path.Ext(f.name)); byName != "" {
+			f.media = byName
+		}
+	}
+	return f, checkPartText("the name of a file", f.name)
+}
+
+// checkPartText refuses what a server could read as the end of a part's head.
+func checkPartText(what, text string) error {
+	for _, r := range text {
+		if r < ' ' || r == 0x7f || r == '\uFFFD' {
+			return invalid("%s holds a control character, or is not UTF-8", what)
+		}
+	}
+	if len(text) > 1024 {
+		return invalid("%s is longer than 1024 bytes", what)
+	}
+	return nil
+}
+
+// quoted escapes as browsers do (RFC 7578 section 4.2 leaves it to them): a
+// backslash is no escape there, so it is one of ours.
+func quoted(text string) string {
+	return strings.NewReplacer(`"`, "%22", `\`, "%5C", "\r", "%0D", "\n", "%0A").Replace(text)
+}
+
+// withPart puts a field before the others of a multipart body that was built
+// here, so that no other part of the same name comes first.
+func withPart(m *message, field, secret string) error {
+	_, params, err := mime.ParseMediaType(m.header.Get("Content-Type"))
+	if err != nil || params["boundary"] == "" {
+		return &runtime.Error{Code: runtime.CodeInternal, Msg: "a built multipart body has no boundary"}
+	}
+	if strings.ContainsAny(secret, "\r\n") {
+		return invalid("the credential holds a line break and cannot be a field of a multipart body")
+	}
+	head := fmt.Sprintf("--%s\r\nContent-Disposition: form-data; name=\"%s\"\r\n\r\n%s\r\n", params["boundary"], quoted(field), secret)
+	m.setBody(append([]byte(head), m.whole...))
+	return nil
+}
+
+// isMultipart reports whether the message is a multipart form.
+func isMultipart(h http.Header) bool {
+	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return err == nil && kind == "multipart/form-data"
+}

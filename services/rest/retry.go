@@ -1,0 +1,130 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Bounds of what is sent again.
+const (
+	firstPause   = 500 * time.Millisecond // doubled each time the server does not say how long
+	longestPause = time.Minute            // a server that wants more gets its answer passed on
+	mostDropped  = 1 << 20                // bytes of an answer that is not passed on
+)
+
+// retryOf returns when the call is sent again, nil for never: a caller's own
+// request is sent as often as the caller sends it, and one that is not
+// idempotent is never repeated, since the first may have had its effect.
+func retryOf(call *runtime.Call) *runtime.Retry {
+	a := call.Action
+	own := call.Request.Raw == nil || call.Request.Followed
+	if !own || !a.Idempotent || a.HTTP == nil || a.HTTP.Retry == nil || a.HTTP.Retry.Attempts < 2 {
+		return nil
+	}
+	return a.HTTP.Retry
+}
+
+// persist sends the call until an answer is not one of those that ask for
+// patience, or no attempt is left. The last answer is passed on as it is.
+func (b *Backend) persist(ctx context.Context, call *runtime.Call, again *runtime.Retry, out runtime.Responder) (total runtime.Result, err error) {
+	for attempt := 1; ; attempt++ {
+		held := &patient{Responder: out, b: b, on: again.On, pause: firstPause << (attempt - 1), last: attempt == again.Attempts}
+		if deadline, ok := ctx.Deadline(); ok {
+			held.before = deadline
+		}
+		result, err := b.once(ctx, call, held)
+		result.BytesIn, result.BytesOut = result.BytesIn+total.BytesIn, result.BytesOut+total.BytesOut
+		if result.Used == runtime.CredentialNone {
+			result.Used = total.Used
+		}
+		total = result
+		unanswered := err != nil && !held.started && runtime.AsError(err).Reason == runtime.ReasonUpstreamUnavailable
+		if held.last || !held.dropped && !unanswered || ctx.Err() != nil {
+			return total, err
+		}
+		if werr := b.o.Wait(ctx, held.pause); werr != nil {
+			return total, &runtime.Error{
+				Code: runtime.CodeTimeout, Msg: hostOf(call.Action.HTTP.Authorities[0]) + " asked to try again later, and the time given was over before that",
+				Hint: "give it more time, or try again later", Err: werr,
+			}
+		}
+	}
+}
+
+// patient is a responder that keeps an answer back when there will be another.
+type patient struct {
+	runtime.Responder
+	b       *Backend
+	on      []int
+	pause   time.Duration // before the next attempt
+	before  time.Time     // when it must be over; zero: no such time
+	last    bool
+	started bool // an answer is on its way to the caller
+	dropped bool // this one is not
+	size    int
+}
+
+// Start implements [runtime.Responder].
+func (p *patient) Start(status int, header http.Header) error {
+	if !p.last && slices.Contains(p.on, status) {
+		now := p.b.o.Clock()
+		if after, said := retryAfter(header, now); said {
+			p.pause = after
+		}
+		if p.pause <= longestPause && (p.before.IsZero() || now.Add(p.pause).Before(p.before)) {
+			p.dropped = true
+			return nil
+		}
+		p.last = true // waiting is no use: the caller gets this one
+	}
+	p.started = true
+	return p.Responder.Start(status, header)
+}
+
+// Write implements [runtime.Responder].
+func (p *patient) Write(data []byte) (int, error) {
+	if !p.dropped {
+		return p.Responder.Write(data)
+	}
+	if p.size += len(data); p.size > mostDropped {
+		return 0, http.ErrBodyNotAllowed // enough of an answer that nobody gets
+	}
+	return len(data), nil
+}
+
+// Trailer implements [runtime.Responder].
+func (p *patient) Trailer(header http.Header) {
+	if !p.dropped {
+		p.Responder.Trailer(header)
+	}
+}
+
+// retryAfter reads Retry-After (RFC 9110 section 10.2.3).
+func retryAfter(header http.Header, now time.Time) (time.Duration, bool) {
+	text := strings.TrimSpace(header.Get("Retry-After"))
+	if seconds, err := strconv.Atoi(text); err == nil && seconds >= 0 {
+		return time.Duration(min(seconds, 1<<20)) * time.Second, true
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, at.Sub(now)), true
+	}
+	return 0, false
+}
+
+// wait is Options.Wait when there is none.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

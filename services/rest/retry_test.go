@@ -1,0 +1,224 @@
+package rest_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/servicestest"
+)
+
+// failing answers with each status in turn and with 200 after that.
+func failing(fields string, statuses ...string) servicestest.Behave {
+	times := 0
+	return func(c *servicestest.Conn, r *servicestest.Request) bool {
+		if c.ReadBody(r) != nil {
+			return false
+		}
+		if times++; times <= len(statuses) {
+			return c.Send("HTTP/1.1 ", statuses[times-1], "\r\n", fields, "Content-Length: 5\r\n\r\nlater")
+		}
+		return c.Send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone")
+	}
+}
+
+// patientRig is a rig whose waits are noted and take no time.
+func patientRig(t *testing.T, behave servicestest.Behave) (*rig, *[]time.Duration) {
+	waited := &[]time.Duration{}
+	return newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/work": behave}}, func(o *rest.Options) {
+		o.Wait = func(_ context.Context, d time.Duration) error { *waited = append(*waited, d); return nil }
+	}), waited
+}
+
+func (r *rig) built(method string, retry *runtime.Retry) *runtime.Call {
+	c := r.call(method, "/work")
+	c.Request.Raw, c.Request.Target = nil, runtime.Target{}
+	c.Action.HTTP.Path, c.Action.HTTP.Retry, c.Action.Idempotent = "/work", retry, true
+	return c
+}
+
+func TestABuiltRequestIsSentAgainAsItsServiceSays(t *testing.T) {
+	r, waited := patientRig(t, failing("Retry-After: 3\r\n", "503 Service Unavailable", "429 Too Many Requests"))
+	answer, result := r.must(t, r.built("GET", &runtime.Retry{Attempts: 3, On: []int{429, 503}}))
+	equal(t, "body", string(answer.Body), "done")
+	equal(t, "status", result.Status, 200)
+	equal(t, "requests", len(r.Requests()), 3)
+	if len(*waited) != 2 || (*waited)[0] != 3*time.Second || (*waited)[1] != 3*time.Second {
+		t.Errorf("waited %v", *waited)
+	}
+}
+
+func TestTheLastAnswerIsPassedOn(t *testing.T) {
+	r, waited := patientRig(t, failing("", "503 a", "503 b", "503 c"))
+	answer, _ := r.must(t, r.built("GET", &runtime.Retry{Attempts: 2, On: []int{503}}))
+	equal(t, "status", answer.Status, 503)
+	equal(t, "body", string(answer.Body), "later")
+	equal(t, "requests", len(r.Requests()), 2)
+	equal(t, "waits", len(*waited), 1)
+}
+
+func TestAServerThatWantsLongIsNotWaitedFor(t *testing.T) {
+	r, waited := patientRig(t, failing("Retry-After: 3600\r\n", "503 a"))
+	answer, _ := r.must(t, r.built("GET", &runtime.Retry{Attempts: 3, On: []int{503}}))
+	equal(t, "status", answer.Status, 503)
+	equal(t, "waits", len(*waited), 0)
+}
+
+func TestNothingIsSentAgainThatMayNotBe(t *testing.T) {
+	for name, edit := range map[string]func(*runtime.Call){
+		"not idempotent":   func(c *runtime.Call) { c.Action.Idempotent = false },
+		"no retry":         func(c *runtime.Call) { c.Action.HTTP.Retry = nil },
+		"another status":   func(c *runtime.Call) { c.Action.HTTP.Retry.On = []int{502} },
+		"a caller's own":   func(c *runtime.Call) { c.Request.Raw = &runtime.Raw{Proto: "HTTP/1.1", Header: http.Header{}} },
+		"a caller's body":  func(c *runtime.Call) { c.Request.Raw = bodyOf("hello") },
+		"one attempt only": func(c *runtime.Call) { c.Action.HTTP.Retry.Attempts = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := patientRig(t, failing("", "503 a"))
+			c := r.built("POST", &runtime.Retry{Attempts: 3, On: []int{503}})
+			edit(c)
+			if c.Request.Raw != nil {
+				c.Request.Target = runtime.Target{Scheme: r.scheme, Authority: r.Authority, Method: "POST", Path: "/work"}
+			}
+			answer, _ := r.must(t, c)
+			equal(t, "status", answer.Status, 503)
+			equal(t, "requests", len(r.Requests()), 1)
+		})
+	}
+}
+
+func bodyOf(text string) *runtime.Raw {
+	return &runtime.Raw{Proto: "HTTP/1.1", Header: http.Header{}, Body: strings.NewReader(text), ContentLength: int64(len(text))}
+}
+
+func TestTheWaitEndsWithTheCallersTime(t *testing.T) {
+	r := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/work": failing("Retry-After: 0\r\n", "503 a")}}, func(o *rest.Options) {
+		o.Wait = func(ctx context.Context, _ time.Duration) error { return context.DeadlineExceeded }
+	})
+	r.refused(t, r.built("GET", &runtime.Retry{Attempts: 3, On: []int{503}}), runtime.CodeTimeout, "")
+}
+
+// A body of a form that holds files: names that would end a part's head, lead
+// out of a folder or begin another part go out as plain text, or are refused.
+func TestFilesOfAMultipartBody(t *testing.T) {
+	build := func(args runtime.Args) (string, error) {
+		b := tmpl(map[string]any{"note": "{note}", "file": "{file}"})
+		r, err := rest.Build(&runtime.Action{Ref: "t.a", HTTP: &runtime.HTTPSpec{
+			BaseURL: "https://a.test", Authorities: []string{"a.test:443"}, Method: "POST", Path: "/x", Body: &b, BodyType: "multipart",
+		}}, args)
+		if err != nil {
+			return "", err
+		}
+		return string(r.Body), nil
+	}
+	body, err := build(runtime.Args{"note": "a\r\n--x", "file": []any{
+		map[string]any{"filename": "../../etc/pass\"wd.json", "content": "{}"},
+		map[string]any{"filename": `C:\x\y.bin`, "base64": "AP8="},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`form-data; name="file"; filename="pass%22wd.json"` + "\r\nContent-Type: application/json\r\n\r\n{}\r\n",
+		`form-data; name="file"; filename="y.bin"` + "\r\nContent-Type: application/octet-stream\r\n\r\n\x00\xff\r\n",
+		`form-data; name="note"` + "\r\n\r\na\r\n--x\r\n",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q in\n%q", want, body)
+		}
+	}
+	for name, file := range map[string]map[string]any{
+		"line break": {"filename": "a\r\nX-Evil: 1\r\n\r\nbody", "content": "x"}, "NUL": {"filename": "a\x00b", "content": "x"},
+		"no name": {"filename": "..", "content": "x"}, "empty": {"filename": "", "content": "x"}, "folder": {"filename": "a/", "content": "x", "base64": "x"},
+		"no content": {"filename": "a"}, "not base64": {"filename": "a", "base64": "%"}, "a number": {"filename": "a", "content": 1},
+		"type": {"filename": "a", "content": "x", "content_type": "a\r\nb"}, "long": {"filename": strings.Repeat("x", 2000), "content": "x"},
+		"unknown": {"filename": "a", "content": "x", "mode": "0777"}, "not text": {"filename": "a\xff", "content": "x"},
+	} {
+		if _, err := build(runtime.Args{"file": file}); runtime.CodeOf(err) != runtime.CodeInvalidInput {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The credential of type body goes into every body that kimbap builds.
+func TestACredentialInABuiltBody(t *testing.T) {
+	for kind, want := range map[string]string{
+		"json": `{"api_key":"` + canary + `","v":"x"}`, "form": "api_key=kbcanary-7f3a9c%2FZx%2BQ81w%3D%3D",
+		"multipart": `name="api_key"` + "\r\n\r\n" + canary + "\r\n--kimbap-",
+	} {
+		r := newRig(t, servicestest.Options{})
+		c := r.built("POST", nil)
+		b := tmpl(map[string]any{"v": "{v}"})
+		c.Action.Auth = &runtime.Auth{Type: runtime.AuthBody, Ref: "test", Field: "api_key"}
+		c.Action.HTTP.Path, c.Action.HTTP.Body, c.Action.HTTP.BodyType, c.Args = "/", &b, kind, runtime.Args{"v": "x"}
+		r.must(t, c)
+		if got := string(r.Last(t).Body); !strings.Contains(got, want) {
+			t.Errorf("%s: %q", kind, got)
+		}
+		preview, err := r.backend.Preview(c.Action, c.Args)
+		if err != nil || !strings.Contains(preview.Body, "[secret]") && !strings.Contains(preview.Body, "%5Bsecret%5D") {
+			t.Errorf("%s: %v %+v", kind, err, preview)
+		}
+		c.Action.HTTP.Body, c.Args = nil, nil
+		r.must(t, c)
+		if got := r.Last(t).Body; len(got) == 0 {
+			t.Errorf("%s: an action without arguments has no body for its credential", kind)
+		}
+	}
+}
+
+// What an upstream shows of the credential in its answer is blanked out, wherever
+// the credential was put.
+func TestTheCredentialIsBlankedOutWhereverItStood(t *testing.T) {
+	for _, auth := range []*runtime.Auth{
+		{Type: runtime.AuthBearer}, {Type: runtime.AuthHeader, Header: "X-Key", Prefix: "k "}, {Type: runtime.AuthQuery, Query: "key"},
+		{Type: runtime.AuthBody, Field: "key"}, {Type: runtime.AuthBasic, Username: "me"},
+	} {
+		r := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/work": func(c *servicestest.Conn, q *servicestest.Request) bool {
+			_ = c.ReadBody(q)
+			shown := string(q.Head) + string(q.Body)
+			return c.Send(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(shown), shown))
+		}}})
+		c := r.built("POST", nil)
+		c.Action.Auth = auth
+		auth.Ref = "test"
+		out := &runtimetest.Responder{}
+		if _, err := r.backend.Execute(context.Background(), c, out); err != nil {
+			t.Fatal(auth.Type, err)
+		}
+		answer := string(out.Answer().Body)
+		if !strings.Contains(answer, "***") || strings.Contains(answer, canary) {
+			t.Errorf("%s: %s", auth.Type, answer)
+		}
+	}
+}
+
+func TestFiltersHaveLimits(t *testing.T) {
+	for _, expression := range []string{
+		"[range(1e10)]", "def f: f; f", "reduce range(60) as $i (\"ab\"; . + .)",
+		"reduce range(40) as $i (.; [., .])", "\"xxxx\" * 1e9", "def f: [f]; f", strings.Repeat("[", 100_000),
+	} {
+		_, err := rest.Filter(expression, []byte("[1]"))
+		if runtime.CodeOf(err) != runtime.CodeInvalidInput {
+			t.Errorf("%.40s: %v", expression, err)
+		}
+	}
+	for _, expression := range []string{"input", "inputs", `import "a" as a; 1`, `include "a"; 1`, "get_search_list", "$__loc__ | input_filename | error"} {
+		if out, err := rest.Filter(expression, []byte("1")); err == nil && !bytes.Equal(out, []byte("null")) {
+			t.Errorf("%s gives %s", expression, out)
+		}
+	}
+	t.Setenv("KIMBAP_TEST", "seen")
+	for _, expression := range []string{"env", "$ENV"} {
+		if out, err := rest.Filter(expression, []byte("1")); err != nil || string(out) != "{}" {
+			t.Errorf("%s gives %s, %v", expression, out, err)
+		}
+	}
+}
