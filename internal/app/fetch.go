@@ -15,7 +15,7 @@ import (
 
 // The limits of what an operator has fetched, and of the wait for it.
 const (
-	mostRedirects = 3
+	mostHops = 3
 	fetchTime     = time.Minute
 )
 
@@ -51,7 +51,7 @@ func (a *App) fetch(ctx context.Context, from string, most int64) ([]byte, error
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
-		if r.URL.Scheme != "https" || len(via) > mostRedirects {
+		if r.URL.Scheme != "https" || len(via) > mostHops {
 			return errors.New("it leads to another place than https, or too often to another")
 		}
 		return nil

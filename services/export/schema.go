@@ -110,7 +110,9 @@ func service() schema {
 func levels() []string { return []string{"low", "medium", "high", "critical"} }
 
 func auth() schema {
-	place := func(about, field string) schema { return object(about, []string{field}, schema{field: text("Its name.")}) }
+	place := func(about, field string) schema {
+		return object(about, []string{field}, schema{field: text("Its name.")})
+	}
 	return object("Where the credential goes.", []string{"type"}, schema{
 		"type":           oneOf("The kind of place.", "none", "header", "bearer", "basic", "query", "body", "oauth2"),
 		"credential_ref": text("Name of the secret in the vault."),

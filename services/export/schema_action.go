@@ -18,6 +18,7 @@ func action() schema {
 		"match":   ref("match"),
 		"response": object("The answer, for call and exec only.", nil, schema{
 			"type": oneOf("What it is.", types()...), "filter": text("A jq expression on it."),
+			"text_filter": text("adapter command: a jq expression on an answer that is no JSON, as one text."),
 		}),
 		"pagination": object("How further pages are asked for.", []string{"type"}, schema{
 			"type": oneOf("How.", "link", "cursor", "page"), "next": text("type cursor: where the next one stands."), "param": text("The parameter that takes it."),

@@ -100,6 +100,8 @@ func TestSchemaAndLoaderKnowTheSameFields(t *testing.T) {
 	for _, typ := range []string{"header", "query", "body", "basic"} {
 		files = append(files, "auth: {"+odd+", type: "+typ+", credential_ref: r, "+typ+": {"+odd+"}}")
 	}
+	files = append(files, "adapter: command\ncommand_spec: {"+odd+"}\nactions: {act: {command: x}}",
+		"adapter: applescript\ntarget_app: Notes\nactions: {act: {inline_script: {"+odd+"}}}")
 	seen := map[string][]string{}
 	for _, text := range files {
 		_, err := services.Parse("x.yaml", []byte(text))
@@ -122,6 +124,7 @@ func TestSchemaAndLoaderKnowTheSameFields(t *testing.T) {
 		"act.match.jsonrpc": "$defs/match/properties/jsonrpc", "act.response": "$defs/action/properties/response",
 		"act.pagination": "$defs/action/properties/pagination", "act.retry": "$defs/action/properties/retry",
 		"act.errors.404": "$defs/action/properties/errors/additionalProperties", "auth": "$defs/auth", "auth.header": "$defs/auth/properties/header",
+		"command_spec": "$defs/command_spec", "act.inline_script": "$defs/action/properties/inline_script",
 		"auth.query": "$defs/auth/properties/query", "auth.body": "$defs/auth/properties/body", "auth.basic": "$defs/auth/properties/basic",
 	}
 	for what, place := range places {
