@@ -15,8 +15,8 @@ import (
 
 // The limits of what an operator has fetched, and of the wait for it.
 const (
-	mostHops = 3
-	fetchTime     = time.Minute
+	mostHops  = 3
+	fetchTime = time.Minute
 )
 
 // isURL reports whether a place is an address and not a path.
