@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PACKAGES := ./...
 
-.PHONY: build run demo setup test soak race lint fuzz bench bettertls dist dist-twice ci clean
+.PHONY: build run demo setup test soak race lint fuzz bench bettertls specs dist dist-twice ci clean
 
 build: bin/kimbap
 
@@ -54,6 +54,7 @@ lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet $(PACKAGES)
 	$(GO) vet -tags bench ./cmd/kimbap
+	$(GO) vet -tags specs ./services/openapi
 	cd examples/demo && $(GO) vet ./...
 	CGO_ENABLED=0 $(GO) run $(STATICCHECK) $(PACKAGES)
 
@@ -74,6 +75,13 @@ bench: build
 	@$(GO) test -tags bench -run '^TestBench(Verdict|Chooses)' ./cmd/kimbap
 	@BENCH='$(BENCH)' BENCH_ROUNDS='$(BENCH_ROUNDS)' BENCH_JSON='$(abspath $(BENCH_JSON))' KIMBAP_BIN=$(CURDIR)/bin/kimbap \
 	  $(GO) test -tags bench -run '^TestBench$$' -count=1 -timeout 30m -v ./cmd/kimbap
+
+# The importer over the official descriptions of five APIs, which are too large to
+# be kept here: github.json openai.json slack.json figma.yaml resend.yaml, also as
+# .gz, in the folder SPECS. It prints how much of each is imported.
+specs:
+	@test -n '$(SPECS)' || { echo 'where are the descriptions? make specs SPECS=DIR'; exit 1; }
+	$(GO) test -tags specs -count=1 -v ./services/openapi -run Official -args -specs '$(abspath $(SPECS))'
 
 # Name constraints and path building, 9,500 cases of Netflix's against the
 # verification of upstreams; half a minute of one core.

@@ -120,6 +120,9 @@ func parsePointer(pointer string) ([]string, error) {
 		return []string{pointer}, nil
 	}
 	tokens := strings.Split(pointer[1:], "/")
+	if strings.IndexByte(pointer, '~') < 0 {
+		return tokens, nil
+	}
 	for i, token := range tokens {
 		if rest := strings.NewReplacer("~0", "", "~1", "").Replace(token); strings.Contains(rest, "~") {
 			return nil, fmt.Errorf("%q is not a JSON pointer: \"~\" is written \"~0\"", pointer)

@@ -90,10 +90,12 @@ func (p *parser) action(a pair) {
 func (p *parser) finish(op *operation) {
 	routes := p.routes(op)
 	for _, r := range routes {
-		if _, err := classifier.Compile([]classifier.Route{r}); err != nil {
+		ready, err := classifier.Prepare(r)
+		if err != nil {
 			p.routeProblems(op, err)
 			return
 		}
+		p.s.prepared = append(p.s.prepared, ready)
 	}
 	op.action.Digest = digest(op.action, routes)
 	p.s.Actions = append(p.s.Actions, op.action)
@@ -198,11 +200,8 @@ func (p *parser) path(op *operation) {
 	if path != "" && path[0] != '/' {
 		p.bad(op.at("path"), "write /"+path, "%s.path must start with a slash", op.name)
 	}
-	_, err := classifier.Compile([]classifier.Route{{
-		Action: "a", Schemes: []string{"https"}, Authorities: []string{"a.test:443"}, Methods: []string{http.MethodGet}, Path: path,
-	}})
 	if path != "" && path[0] == '/' {
-		p.routeProblems(op, err)
+		p.routeProblems(op, classifier.CheckPath(path))
 	}
 	for part := range strings.SplitSeq(path, "/") {
 		name, _, _ := strings.Cut(part, "}:") // a custom method, "{model}:generateContent"

@@ -7,8 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 // LoadDir reads every *.yaml of a folder, by name. A folder that does not exist
@@ -21,21 +24,47 @@ func LoadDir(dir string) ([]*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the service files: %w", err)
 	}
-	var out []*Service
-	var all Problems
+	var files []File
 	for _, e := range entries {
 		if e.IsDir() || strings.HasPrefix(e.Name(), ".") || filepath.Ext(e.Name()) != ".yaml" {
 			continue
 		}
-		s, err := load(filepath.Join(dir, e.Name()))
-		var problems Problems
-		switch {
-		case errors.As(err, &problems):
-			all = append(all, problems...)
-		case err != nil:
+		path := filepath.Join(dir, e.Name())
+		data, err := read(path)
+		if err != nil {
 			return nil, err
-		default:
-			out = append(out, s)
+		}
+		files = append(files, File{path, data})
+	}
+	return ParseAll(files)
+}
+
+// File is a service file: its name for messages, and its bytes.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// ParseAll reads service files as [Parse] does, on all processors, and returns
+// the services in the order of the files. The error is [Problems], all of all
+// files.
+func ParseAll(files []File) ([]*Service, error) {
+	out, errs := make([]*Service, len(files)), make([]error, len(files))
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(len(files), goruntime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(files); i = int(next.Add(1)) - 1 {
+				out[i], errs[i] = Parse(files[i].Name, files[i].Data)
+			}
+		})
+	}
+	workers.Wait()
+	var all Problems
+	for _, err := range errs {
+		var problems Problems
+		if errors.As(err, &problems) {
+			all = append(all, problems...)
 		}
 	}
 	if err := all.orNil(); err != nil {
@@ -61,8 +90,16 @@ func LoadOne(dir, name string) (*Service, error) {
 	return s, nil
 }
 
-// load reads no more of a file than one that can be valid.
 func load(path string) (*Service, error) {
+	data, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data)
+}
+
+// read reads no more of a file than one that can be valid.
+func read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -72,7 +109,7 @@ func load(path string) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	return Parse(path, data)
+	return data, nil
 }
 
 // Check reports what would be wrong with the services of a folder once s is

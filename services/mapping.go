@@ -276,9 +276,19 @@ func (p *parser) readBody(op *operation, tree any, pointer string) {
 }
 
 // escapePointer and unescapePointer are RFC 6901 section 3 and 4.
-func escapePointer(s string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(s) }
+func escapePointer(s string) string {
+	if !strings.ContainsAny(s, "~/") { // a replacer is dear, and nearly every name is plain
+		return s
+	}
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(s)
+}
 
-func unescapePointer(s string) string { return strings.NewReplacer("~1", "/", "~0", "~").Replace(s) }
+func unescapePointer(s string) string {
+	if strings.IndexByte(s, '~') < 0 {
+		return s
+	}
+	return strings.NewReplacer("~1", "/", "~0", "~").Replace(s)
+}
 
 // defaults gives a place to the arguments that nothing names: the query of a
 // request without a body, else the body, each under its own name. Where the

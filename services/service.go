@@ -15,6 +15,10 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
+// SchemaURL is where editors find the JSON Schema of service files, which
+// services/export makes and docs/ holds.
+const SchemaURL = "https://raw.githubusercontent.com/kimbap-run/kimbap/main/docs/service.schema.json"
+
 // Service is one service file, checked and compiled. It is immutable after
 // [Parse] and may be shared.
 type Service struct {
@@ -38,8 +42,9 @@ type Service struct {
 	Gotchas      []Gotcha
 	Recipes      []Recipe
 
-	origins []origin
-	vars    []variable
+	origins  []origin
+	vars     []variable
+	prepared []classifier.Prepared // Routes, compiled each by itself
 }
 
 // Triggers tell an agent when the service is the right one.
@@ -127,7 +132,7 @@ func (p *parser) service(root *yaml.Node) {
 		p.overlaps(o)
 	}
 	if len(p.s.Unset) > 0 {
-		p.s.Routes = nil
+		p.s.Routes, p.s.prepared = nil, nil
 	}
 }
 
@@ -233,7 +238,7 @@ func (p *parser) advice(o *object) {
 // overlaps compiles the routes of this file together. What is wrong with a
 // single route was noted before.
 func (p *parser) overlaps(o *object) {
-	_, err := classifier.Compile(p.s.Routes)
+	_, err := classifier.Join(p.s.prepared)
 	for _, one := range split(err) {
 		line := o.at("actions").Line
 		var overlap *classifier.OverlapError

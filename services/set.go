@@ -42,7 +42,7 @@ func NewSet(list []*Service) (*Set, error) {
 		marks:    map[string]string{},
 	}
 	var problems []error
-	var routes []classifier.Route
+	var routes []classifier.Prepared
 	sum := sha256.New()
 	for _, service := range s.services {
 		for _, name := range append([]string{service.Name}, service.Aliases...) {
@@ -62,10 +62,10 @@ func NewSet(list []*Service) (*Set, error) {
 				s.marks[value] = service.Name
 			}
 		}
-		routes = append(routes, service.Routes...)
+		routes = append(routes, service.prepared...)
 		fmt.Fprintf(sum, "%s %s\n", service.Name, service.Digest)
 	}
-	table, err := classifier.Compile(routes)
+	table, err := classifier.Join(routes)
 	if err := errors.Join(append(problems, err)...); err != nil {
 		return nil, err
 	}

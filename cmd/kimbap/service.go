@@ -21,7 +21,7 @@ func newServiceCommand(c *cli) *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newServiceInstallCommand(c), newServiceListCommand(c), newServiceRemoveCommand(c), newServiceValidateCommand(c),
-		newServiceImportCommand(c))
+		newServiceImportCommand(c), newServiceExportCommand(c), newServiceTestCommand(c))
 	return cmd
 }
 

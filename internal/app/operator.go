@@ -19,19 +19,15 @@ type Service = services.Service
 
 // Catalog loads every service that is shipped.
 func Catalog() ([]*Service, error) {
-	var out []*Service
+	var files []services.File
 	for _, name := range catalog.Names() {
 		data, err := catalog.Read(name)
 		if err != nil {
 			return nil, err
 		}
-		s, err := services.Parse(name+".yaml", data)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, s)
+		files = append(files, services.File{Name: name + ".yaml", Data: data})
 	}
-	return out, nil
+	return services.ParseAll(files)
 }
 
 // CatalogNames are the services that can be installed by name.

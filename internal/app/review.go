@@ -12,20 +12,21 @@ import (
 
 // Review is what an installed service brings, for the person who installed it.
 type Review struct {
-	Service *services.Service    `json:"-"`
-	Name    string               `json:"name"`
-	Version string               `json:"version"`
-	Hosts   []string             `json:"hosts"`
-	Added   []string             `json:"added_hosts,omitempty"` // that the service it replaces did not have
-	Key     string               `json:"key,omitempty"`         // name in the vault
-	Auth    runtime.AuthType     `json:"auth"`
-	Actions int                  `json:"actions"`
-	Risks   map[runtime.Risk]int `json:"risks"`
-	Grants  []string             `json:"grants_access"`
-	Lowered []string             `json:"lowered,omitempty"` // actions of lower risk than before
-	Was     string               `json:"was,omitempty"`     // the version it replaces
-	SHA256  string               `json:"sha256"`
-	levels  []runtime.Risk
+	Service  *services.Service    `json:"-"`
+	Name     string               `json:"name"`
+	Version  string               `json:"version"`
+	Hosts    []string             `json:"hosts"`
+	Added    []string             `json:"added_hosts,omitempty"` // that the service it replaces did not have
+	Programs []string             `json:"programs,omitempty"`
+	Key      string               `json:"key,omitempty"` // name in the vault
+	Auth     runtime.AuthType     `json:"auth"`
+	Actions  int                  `json:"actions"`
+	Risks    map[runtime.Risk]int `json:"risks"`
+	Grants   []string             `json:"grants_access"`
+	Lowered  []string             `json:"lowered,omitempty"` // actions of lower risk than before
+	Was      string               `json:"was,omitempty"`     // the version it replaces
+	SHA256   string               `json:"sha256"`
+	levels   []runtime.Risk
 }
 
 func review(s, old *services.Service, sum [32]byte) *Review {
@@ -36,6 +37,9 @@ func review(s, old *services.Service, sum [32]byte) *Review {
 	}
 	for _, a := range s.Actions {
 		r.Risks[a.Risk]++
+		if program := programOf(a); program != "" && !slices.Contains(r.Programs, program) {
+			r.Programs = append(r.Programs, program)
+		}
 		if a.GrantsAccess {
 			r.Grants = append(r.Grants, a.Name)
 		}
@@ -58,14 +62,32 @@ func review(s, old *services.Service, sum [32]byte) *Review {
 	return r
 }
 
+// programOf is what an action of another adapter than http runs.
+func programOf(a *runtime.Action) string {
+	switch {
+	case a.Command == nil:
+		return ""
+	case a.Command.Script != nil:
+		return "osascript for " + a.Command.Script.App
+	}
+	return a.Command.Executable
+}
+
 // Text is the review as lines for a person.
 func (r *Review) Text() string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-9s%s\n", name, fmt.Sprintf(format, args...))
 	}
-	line("hosts", "%s", strings.Join(r.Hosts, ", "))
-	if r.Key != "" {
+	if len(r.Programs) > 0 {
+		line("program", "%s, run on this machine", strings.Join(r.Programs, ", "))
+		if r.Key != "" {
+			line("key", "%s, in the environment of that program alone", r.Key)
+		}
+	} else {
+		line("hosts", "%s", strings.Join(r.Hosts, ", "))
+	}
+	if r.Key != "" && len(r.Programs) == 0 {
 		line("key", "%s, sent as %s to these hosts", r.Key, r.Auth)
 	}
 	var counts []string

@@ -44,7 +44,7 @@ func powerful() []string {
 		"invite", "invites", "invitation", "invitations", "runner", "runners", "jitconfig", "role", "roles", "permission", "permissions",
 		"acl", "acls", "policy", "policies", "owners", "admins", "grant", "grants", "installation", "installations",
 		"authorization", "authorizations", "authorize", "login", "impersonate", "share", "sharing", "public", "transfer",
-		"approve", "access", "assign",
+		"approve", "access", "assign", "managers", "manifests", "claim", "usergroups", "discoverability", "expiration",
 	}
 }
 
@@ -55,7 +55,7 @@ func grantsAccess(o *operation) bool {
 		if i > 0 {
 			before = all[i-1]
 		}
-		if before == "client" && strings.HasPrefix(word, "secret") || before == "set" && (word == "admin" || word == "owner" || word == "regular") {
+		if before == "client" && strings.HasPrefix(word, "secret") || before == "service" && word == "accounts" || before == "set" && (word == "admin" || word == "owner" || word == "regular") {
 			return true
 		}
 		if !slices.Contains(powerful(), word) {
@@ -67,7 +67,22 @@ func grantsAccess(o *operation) bool {
 		}
 		return true
 	}
-	return false
+	return joins(all)
+}
+
+// joins finds who is put together with what: users in groups, groups in
+// projects, teams, repositories that may read a secret, addresses of a user.
+func joins(all []string) bool {
+	has := func(list ...string) bool {
+		return slices.ContainsFunc(all, func(word string) bool { return slices.Contains(list, word) })
+	}
+	switch {
+	case has("teams", "team") && !has("discussions", "comments", "reactions"):
+		return true
+	case has("groups", "group", "projects", "organization", "organizations", "workspaces") && has("users", "groups") && !has("search"):
+		return true
+	}
+	return has("secrets") && has("repositories") || has("user") && has("emails")
 }
 
 // leaks finds reads whose answer is a secret: the last word of the path is one.
@@ -75,11 +90,11 @@ func grantsAccess(o *operation) bool {
 func leaks(o *operation) bool {
 	path, _, _ := strings.Cut(o.path, "?")
 	last := path[strings.LastIndexByte(path, '/')+1:]
-	if strings.HasPrefix(last, "{") {
-		return false
-	}
 	all := strings.Split(kebab(last), "-")
-	return slices.Contains([]string{"token", "secret", "password", "credentials", "jitconfig", "reveal"}, all[len(all)-1]) || slices.Contains(all, "oauth")
+	if strings.Contains(path, "/secret-scanning/alerts") { // their secrets are what was found
+		return true
+	}
+	return !strings.HasPrefix(last, "{") && slices.Contains([]string{"token", "secret", "password", "credentials", "jitconfig", "reveal"}, all[len(all)-1]) || slices.Contains(all, "oauth")
 }
 
 // idempotent follows RFC 9110 section 9.2.2.

@@ -1,0 +1,329 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/rest"
+)
+
+// Case is one call of an action: what it must send, and what is made of the
+// answer. Only the action is needed.
+type Case struct {
+	Action  string          `json:"action"`
+	Args    map[string]any  `json:"args,omitempty"`
+	Request string          `json:"request,omitempty"` // "GET /path?query" as it must be sent
+	Body    json.RawMessage `json:"body,omitempty"`    // what must be sent: JSON, or text
+	Status  int             `json:"status,omitempty"`  // of the recorded answer
+	Answer  json.RawMessage `json:"answer,omitempty"`  // the recorded answer
+	Result  json.RawMessage `json:"result,omitempty"`  // what the action's filter makes of it
+}
+
+// CaseFile is what stands beside a service file, as FILE.cases.yaml.
+type CaseFile struct {
+	Cases []Case `json:"cases"`
+}
+
+// Trial says how the cases of a service file are tried.
+type Trial struct {
+	File     string
+	Upstream string // the address of an upstream that answers; "": recorded answers
+	Record   bool   // write what the upstream answered beside the file
+	Writes   bool   // send to the upstream also what is above low risk
+}
+
+// Tried is what became of one case.
+type Tried struct {
+	Action  string `json:"action"`
+	Request string `json:"request,omitempty"`
+	Outcome string `json:"outcome"` // ok | failed | untried
+	Why     string `json:"why,omitempty"`
+}
+
+// CasesOf is the name of the file of cases.
+func CasesOf(file string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(file, ".yaml"), ".yml") + ".cases.yaml"
+}
+
+// TryService calls the actions of a service file without kimbap's home or any
+// key. Each call is built as `call` does, must be recognised as the same action
+// with the same arguments, and is compared with its case; an action without a
+// case is called with arguments of its own making. Answers are those of the
+// upstream, else the recorded ones; the action's filter must take them.
+func TryService(ctx context.Context, t Trial) ([]Tried, error) {
+	data, err := os.ReadFile(t.File)
+	if err != nil {
+		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no file " + t.File, Hint: "kimbap service test --help"}
+	}
+	s, err := services.Parse(t.File, data)
+	if err == nil && len(s.Unset) > 0 {
+		err = fmt.Errorf("the service has variables (%s): write their values into a copy of the file first", strings.Join(s.Unset, ", "))
+	}
+	if err != nil {
+		return nil, invalid(err, "kimbap service validate "+shellQuote(t.File))
+	}
+	set, err := services.NewSet([]*services.Service{s})
+	if err != nil {
+		return nil, err
+	}
+	cases, err := readCases(CasesOf(t.File))
+	if err != nil {
+		return nil, err
+	}
+	r := &trial{Trial: t, s: s, set: set}
+	if t.Upstream != "" {
+		if r.upstream, err = url.Parse(t.Upstream); err != nil || r.upstream.Host == "" {
+			return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "--upstream is no address", Hint: "write it like http://127.0.0.1:8080"}
+		}
+	}
+	r.all(ctx, cases)
+	if t.Record {
+		err = r.write()
+	}
+	return r.out, err
+}
+
+func readCases(file string) ([]Case, error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var tree any
+	if err == nil {
+		tree, err = services.YAMLValue(data)
+	}
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(tree)
+	}
+	var out CaseFile
+	if err == nil {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.DisallowUnknownFields()
+		dec.UseNumber()
+		err = dec.Decode(&out)
+	}
+	if err != nil {
+		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: file + ": " + err.Error(), Hint: "its fields are cases: [{action, args, request, body, status, answer, result}]"}
+	}
+	return out.Cases, nil
+}
+
+// trial is one run over a service file.
+type trial struct {
+	Trial
+	s        *services.Service
+	set      *services.Set
+	upstream *url.URL
+	out      []Tried
+	recorded []Case
+}
+
+func (r *trial) all(ctx context.Context, cases []Case) {
+	had := map[string]bool{}
+	for _, c := range cases {
+		had[c.Action] = true
+		r.one(ctx, c)
+	}
+	for _, a := range r.s.Actions {
+		if had[a.Name] || a.HTTP == nil || strings.HasSuffix(a.HTTP.Path, "**") {
+			continue
+		}
+		args, missing := sampleArgs(a)
+		if missing != "" {
+			r.out = append(r.out, Tried{Action: a.Name, Outcome: "untried", Why: "no value is known for " + missing + ": write a case"})
+			continue
+		}
+		r.one(ctx, Case{Action: a.Name, Args: args})
+	}
+}
+
+func (r *trial) one(ctx context.Context, c Case) {
+	tried := Tried{Action: c.Action, Outcome: "ok"}
+	a, ok := r.set.Action(r.s.Name + "." + c.Action)
+	if !ok || a.HTTP == nil {
+		r.out = append(r.out, Tried{Action: c.Action, Outcome: "failed", Why: "the file has no such action over HTTP"})
+		return
+	}
+	built, err := r.build(a, c)
+	if built != nil {
+		tried.Request = built.Method + " " + built.Target
+	}
+	if err == nil {
+		err = r.answered(ctx, a, &c, built, &tried)
+	}
+	if err != nil {
+		tried.Outcome, tried.Why = "failed", err.Error()
+		if e := (*runtime.Error)(nil); errors.As(err, &e) {
+			tried.Why = e.Msg
+		}
+	}
+	r.out = append(r.out, tried)
+}
+
+// build makes the request of a case and reads it back.
+func (r *trial) build(a *runtime.Action, c Case) (*rest.Request, error) {
+	_, args, err := r.set.Resolve(&runtime.Request{Action: a.Ref, Args: c.Args})
+	if err != nil {
+		return nil, err
+	}
+	built, err := rest.Build(a, args)
+	if err != nil {
+		return nil, err
+	}
+	if err := readBack(r.set, a, built, args); err != nil {
+		return built, err
+	}
+	if got := built.Method + " " + built.Target; c.Request != "" && got != c.Request {
+		return built, fmt.Errorf("sends %s, and the case says %s", got, c.Request)
+	}
+	if c.Body != nil && !sameBody(c.Body, built.Body) {
+		return built, fmt.Errorf("sends the body %s, and the case says %s", built.Body, c.Body)
+	}
+	return built, nil
+}
+
+// readBack holds a built request to the action and the arguments it was made of.
+func readBack(set *services.Set, a *runtime.Action, built *rest.Request, args runtime.Args) error {
+	in := classifier.Input{Scheme: built.Scheme, Authority: built.Authority, Method: built.Method, Target: built.Target, Header: built.Header}
+	read := a.HTTP.BodyType == "json" || a.HTTP.BodyType == "form"
+	if built.Body != nil && read {
+		body, err := classifier.ParseBody(built.Header.Get("Content-Type"), "", built.Body)
+		if err != nil {
+			return err
+		}
+		in.Body = body
+	}
+	m, err := set.Table().Match(in)
+	if err != nil {
+		return err
+	}
+	if m.Action != string(a.Ref) {
+		return fmt.Errorf("its request is recognised as %s", m.Action)
+	}
+	for _, p := range a.Params {
+		given, was := args[p.Name]
+		if !was || p.Name == a.Rest || p.In == runtime.InBody && !read {
+			continue
+		}
+		if back, there := m.Args[p.Name]; !there || !reflect.DeepEqual(back, given) {
+			return fmt.Errorf("the argument %s is not read back from its request as it was given", p.Name)
+		}
+	}
+	return nil
+}
+
+func sameBody(want json.RawMessage, got []byte) bool {
+	var text string
+	if json.Unmarshal(want, &text) == nil {
+		return text == string(got)
+	}
+	return sameJSON(want, got)
+}
+
+func sameJSON(a, b []byte) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}
+
+// answered gets the answer of a case and looks at what the filter makes of it.
+func (r *trial) answered(ctx context.Context, a *runtime.Action, c *Case, built *rest.Request, tried *Tried) error {
+	if r.upstream != nil {
+		if a.Risk != runtime.RiskLow && !r.Writes {
+			tried.Outcome, tried.Why = "untried", "it is of "+string(a.Risk)+" risk: send it with --writes"
+			return nil
+		}
+		was := c.Result
+		if err := r.ask(ctx, c, built); err != nil {
+			return err
+		}
+		c.Result = was
+	}
+	if c.Status >= 400 {
+		return fmt.Errorf("the answer is %d: %.200s", c.Status, c.Answer)
+	}
+	if c.Answer == nil {
+		return nil
+	}
+	result := []byte(c.Answer)
+	if a.HTTP.Filter != "" {
+		var err error
+		if result, err = rest.Filter(a.HTTP.Filter, c.Answer); err != nil {
+			return fmt.Errorf("the filter does not take the answer: %s", runtime.AsError(err).Msg)
+		}
+	}
+	if c.Result != nil && !r.Record && !sameJSON(c.Result, result) {
+		return fmt.Errorf("the result is %.300s, and the case says %.300s", bytes.TrimSpace(result), c.Result)
+	}
+	if r.Record {
+		c.Request, c.Result = built.Method+" "+built.Target, json.RawMessage(bytes.TrimSpace(result))
+		if !json.Valid(c.Result) { // several results, one a line
+			c.Result = nil
+		}
+		r.recorded = append(r.recorded, *c)
+	}
+	return nil
+}
+
+// mostAnswer bounds what is read of an upstream's answer, in bytes.
+const mostAnswer = 4 << 20
+
+// ask sends the request of a case to the upstream, without any credential.
+func (r *trial) ask(ctx context.Context, c *Case, built *rest.Request) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	target := r.upstream.Scheme + "://" + r.upstream.Host + strings.TrimSuffix(r.upstream.EscapedPath(), "/") + built.Target
+	req, err := http.NewRequestWithContext(ctx, built.Method, target, bytes.NewReader(built.Body))
+	if err != nil {
+		return err
+	}
+	req.Header = built.Header.Clone()
+	client := &http.Client{
+		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	answer, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("the upstream does not answer: %w", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
+	if err != nil {
+		return err
+	}
+	c.Status, c.Answer = answer.StatusCode, body
+	if !json.Valid(body) {
+		c.Answer, _ = json.Marshal(string(body))
+	}
+	if len(body) == 0 {
+		c.Answer = nil
+	}
+	return nil
+}
+
+// write keeps what was recorded.
+func (r *trial) write() error {
+	data, err := json.Marshal(CaseFile{r.recorded})
+	if err != nil {
+		return err
+	}
+	text, err := Render(data, "yaml", "")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(CasesOf(r.File), text, 0o600)
+}

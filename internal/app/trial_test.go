@@ -1,0 +1,88 @@
+package app_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+const shopFile = `
+name: shop
+version: 1.0.0
+base_url: https://api.shop.example
+auth: {type: bearer, credential_ref: shop.token}
+actions:
+  list-orders: {description: List, method: GET, path: /orders, response: {filter: "map(.item)"}}
+  get-order: {description: Read one, method: GET, path: "/orders/{id}"}
+  add-order: {description: Add, method: POST, path: /orders, args: [{name: item, required: true}]}
+`
+
+// A service file is tried against an upstream, what it answers is recorded, and
+// the recording does for the upstream from then on.
+func TestServiceFilesAreTriedAgainstAnUpstreamAndItsRecording(t *testing.T) {
+	var writes, keys atomic.Int32
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			keys.Add(1)
+		}
+		switch {
+		case r.Method == http.MethodPost:
+			writes.Add(1)
+			w.WriteHeader(http.StatusCreated)
+		case r.URL.Path == "/base/orders":
+			fmt.Fprint(w, `[{"item": "rice"}]`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, "no such order")
+		}
+	}))
+	defer upstream.Close()
+	file := filepath.Join(t.TempDir(), "shop.yaml")
+	if err := os.WriteFile(file, []byte(shopFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	outcomes := func(trial app.Trial) string {
+		t.Helper()
+		trial.File = file
+		list, err := app.TryService(t.Context(), trial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, one := range list {
+			out = append(out, strings.TrimSpace(one.Action+" "+one.Outcome+" "+one.Why))
+		}
+		return strings.Join(out, "; ")
+	}
+	got := outcomes(app.Trial{Upstream: upstream.URL + "/base/", Record: true})
+	if want := `list-orders ok; get-order failed the answer is 404: "no such order"; add-order untried it is of medium risk: send it with --writes`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := outcomes(app.Trial{Upstream: upstream.URL + "/base", Writes: true}); !strings.Contains(got, "add-order ok") || writes.Load() != 1 {
+		t.Errorf("%s; %d writes", got, writes.Load())
+	}
+	upstream.Close()
+	if got, want := outcomes(app.Trial{}), "list-orders ok; get-order ok; add-order ok"; got != want {
+		t.Errorf("with the recording: %s", got)
+	}
+	if got := outcomes(app.Trial{Upstream: upstream.URL}); !strings.Contains(got, "list-orders failed the upstream does not answer") {
+		t.Errorf("without an upstream: %s", got)
+	}
+	changed := strings.Replace(shopFile, "map(.item)", "map(.name)", 1)
+	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := outcomes(app.Trial{}); !strings.Contains(got, `list-orders failed the result is [null], and the case says ["rice"]`) {
+		t.Errorf("a filter that changed: %s", got)
+	}
+	if keys.Load() > 0 {
+		t.Error("a credential was sent")
+	}
+}
