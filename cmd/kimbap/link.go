@@ -42,6 +42,7 @@ one read.`,
 				if !noCheck {
 					linked.Checked, linked.Problem = a.CheckKey(ctx, linked.Service)
 				}
+				a.Reach(ctx)
 				return c.show(linked, func() { c.sayLinked(linked) })
 			})
 		},
@@ -77,6 +78,7 @@ func newUnlinkCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				a.Reach(ctx)
 				return c.show(map[string]any{"removed": removed, "services": services}, func() {
 					if !removed {
 						c.say("no key was stored for %s", args[0])

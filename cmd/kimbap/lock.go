@@ -25,6 +25,7 @@ again.`,
 				if err := a.LockVault(ctx); err != nil {
 					return err
 				}
+				a.Reach(ctx)
 				proxies := append([]app.Running{}, a.Proxies()...)
 				return c.show(map[string]any{"vault": "locked", "proxies": proxies}, func() {
 					fmt.Fprintf(c.out, "locked: no stored credential is used until kimbap unlock\n")

@@ -192,6 +192,7 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 					if err != nil {
 						return err
 					}
+					a.Reach(ctx)
 					return c.show(map[string]any{"revoked": ids}, func() {
 						fmt.Fprintf(c.out, "revoked %s of tenant %s\n", count(len(ids), "token"), a.Tenant())
 					})
@@ -203,6 +204,7 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 				if !revoked {
 					return missing("kimbap token list", "there is no valid token %q", args[0])
 				}
+				a.Reach(ctx)
 				return c.show(map[string]any{"revoked": args[0]}, func() { fmt.Fprintf(c.out, "revoked %s\n", args[0]) })
 			})
 		},

@@ -102,6 +102,7 @@ type App struct {
 	fault       error                   // of policy and services, with Options.Despite; nil: none
 	health      atomic.Pointer[string]  // last reload error, nil when well
 	uncertified atomic.Pointer[string]  // what is wrong with the authority, nil when nothing is
+	seen        atomic.Int64            // counter of the store's changes that this process has taken up; of the watch
 	full        atomic.Pointer[string]  // what is said of the trail's disk, nil when it has room
 	running     atomic.Pointer[Running] // what the state file says, nil without one
 	holder      string                  // this process, in approvals
