@@ -286,14 +286,19 @@ func (a *App) openApprovals(context.Context) (err error) {
 }
 
 func (a *App) openPipeline(context.Context) (err error) {
-	a.pipeline, err = runtime.New(runtime.Options{
+	a.pipeline, err = runtime.New(a.stages())
+	return err
+}
+
+// stages are those of the pipeline.
+func (a *App) stages() runtime.Options {
+	return runtime.Options{
 		Identity: a.identity, Services: a.services, Policy: a.policy, Limits: a.limiter,
 		Approvals: a.approvals, Vault: a.vault, Trail: a.strangers,
 		Backends: a.backends(),
 		Clock:    a.o.Clock,
 		NewID:    func() string { return runtime.NewID("req", a.o.Clock()) },
-	})
-	return err
+	}
 }
 
 // Home returns the home folder.
