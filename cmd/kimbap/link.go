@@ -74,7 +74,7 @@ func newUnlinkCommand(c *cli) *cobra.Command {
 		Example: "  kimbap unlink github",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				removed, services, err := a.Unlink(ctx, args[0])
 				if err != nil {
 					return err

@@ -118,7 +118,7 @@ func newTokenListCommand(c *cli) *cobra.Command {
 		Example: "  kimbap token list -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				tokens, err := a.ListTokens(ctx)
 				if err != nil {
 					return err
@@ -186,7 +186,7 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 			if all == (len(args) == 1) {
 				return usage("kimbap token revoke tok_…, or kimbap token revoke --all", "name one token, or --all")
 			}
-			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				if all {
 					ids, err := a.RevokeTokens(ctx)
 					if err != nil {

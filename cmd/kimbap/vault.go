@@ -140,7 +140,7 @@ func newVaultListCommand(c *cli) *cobra.Command {
 		Example: "  kimbap vault list -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				list, err := a.Secrets(ctx)
 				if err != nil {
 					return err
@@ -179,7 +179,7 @@ func newVaultRemoveCommand(c *cli) *cobra.Command {
 		Example: "  kimbap vault remove github.token",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				removed, err := a.RemoveSecret(ctx, args[0])
 				if err != nil {
 					return err
