@@ -57,6 +57,7 @@ const (
 	ReasonKeyUnavailable      Reason = "key_unavailable"      // what keeps the master key does not answer
 	ReasonLocked              Reason = "locked"               // the owner locked the vault (kimbap lock)
 	ReasonReference           Reason = "reference_failed"     // another store did not give a credential
+	ReasonKeyRefused          Reason = "key_refused"          // the service does not accept the key that is to be stored
 	ReasonPortInUse           Reason = "port_in_use"          // somebody listens there already
 	ReasonNotFound            Reason = "not_found"            // what was named does not exist
 	ReasonNoHome              Reason = "no_home"              // no home folder yet

@@ -235,12 +235,13 @@ func inEnum(enum []any, v any) bool {
 	return false
 }
 
+// listed writes values down for a line of text, the first ones of many.
 func listed(enum []any) string {
-	const most = 20
+	const most = 8
 	texts := make([]string, 0, len(enum))
 	for i, e := range enum {
 		if i == most {
-			texts = append(texts, "…")
+			texts = append(texts, fmt.Sprintf("and %d more", len(enum)-most))
 			break
 		}
 		texts = append(texts, textOf(e))

@@ -114,7 +114,7 @@ func (c *cli) sayAction(action *runtime.Action) {
 	info := describe(action)
 	fmt.Fprintf(c.out, "%s: %s\n\n", info.Action, info.Description)
 	if info.Method != "" {
-		fmt.Fprintf(c.out, "request  %s %s\nhosts    %s\n", info.Method, info.Path, strings.Join(info.Hosts, ", "))
+		fmt.Fprintf(c.out, "request  %s %s\nhosts    %s\n", info.Method, info.Path, few(info.Hosts))
 	}
 	if info.Command != nil {
 		fmt.Fprintf(c.out, "command  %s\n", strings.Join(info.Command, " "))
@@ -139,7 +139,7 @@ func (c *cli) sayAction(action *runtime.Action) {
 			need = fmt.Sprintf("default %v", p.Default)
 		}
 		if len(p.Enum) > 0 {
-			need = strings.TrimSpace(need + fmt.Sprintf(" one of %v", p.Enum))
+			need = strings.TrimSpace(need + " one of " + fewValues(p.Enum))
 		}
 		rows = append(rows, []string{"--" + p.Name, string(p.Type), need, p.Description})
 	}

@@ -30,7 +30,7 @@ func newApproveListCommand(c *cli) *cobra.Command {
 		Example: "  kimbap approve list -o json\n  kimbap approve list --standing",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				if standing {
 					return c.sayStanding(ctx, a)
 				}
@@ -86,7 +86,7 @@ func newApproveRevokeCommand(c *cli) *cobra.Command {
 		Example: "  kimbap approve list --standing\n  kimbap approve revoke apr_…",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				if err := a.RevokeStanding(ctx, args[0]); err != nil {
 					return err
 				}
@@ -234,7 +234,7 @@ func newApproveRejectCommand(c *cli) *cobra.Command {
 		Example: "  kimbap approve reject apr_… --reason 'use the staging account'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				decided, err := a.Reject(ctx, args[0], reason)
 				if err != nil {
 					return err

@@ -124,7 +124,7 @@ func (c *cli) acceptPin(ctx context.Context, a *app.App, id, as string, offered 
 	}
 	t, err := openTerminal()
 	if err != nil {
-		return runtime.Secret{}, err
+		return runtime.Secret{}, usage("in a terminal: kimbap approve accept "+id, "this is accepted with a PIN, which is read from a terminal only, and there is none here")
 	}
 	defer t.close()
 	who := as

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,6 +68,17 @@ func (r *recordFlags) add(f *pflag.FlagSet) {
 // query reads the flags.
 func (r *recordFlags) query(now time.Time) (q app.RecordQuery, err error) {
 	q = r.q
+	for _, one := range []struct {
+		flag, value string
+		known       []string
+	}{
+		{"--kind", q.Kind, []string{"intent", "outcome", "refusal", "event"}},
+		{"--effect", q.Effect, []string{"allow", "deny", "require_approval"}},
+	} {
+		if one.value != "" && !slices.Contains(one.known, one.value) {
+			return q, usage(one.flag+" is one of "+strings.Join(one.known, ", "), "%s cannot be %q", one.flag, one.value)
+		}
+	}
 	if r.everyone {
 		q.Tenant = app.AllTenants
 	}

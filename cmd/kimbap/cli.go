@@ -105,6 +105,9 @@ func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
 	if err := a.Open(ctx); err != nil {
 		return nil, err
 	}
+	if why := a.ConfigFault(); why != nil {
+		c.say("warning: the configuration cannot be read; going on without it: the record goes to the home's own trail, and no stored key is opened\n%s", why)
+	}
 	if why := a.Fault(); why != nil {
 		c.say("warning: the policy or a service cannot be read; what runs keeps its old state, what starts refuses\n%s", why)
 	}

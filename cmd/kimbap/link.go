@@ -13,15 +13,15 @@ import (
 
 func newLinkCommand(c *cli) *cobra.Command {
 	var file string
-	var noCheck, rebind bool
+	var noCheck, rebind, force bool
 	cmd := &cobra.Command{
 		Use:   "link SERVICE",
 		Short: "Store the key of a service; its hosts are handled from now on",
 		Long: `Store the key of a service; its hosts are handled from now on.
 
 The key comes from stdin, from --file, or from a prompt. The service is
-installed from the catalogue when it is not there yet, and the key is tried with
-one read.`,
+installed from the catalogue when it is not there yet. The key is tried with one
+read first: one that the service refuses is not stored, and the one before stays.`,
 		Example: "  gh auth token | kimbap link github\n  kimbap link openai\n  kimbap link stripe --file ./stripe.key",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -33,21 +33,23 @@ one read.`,
 				} else {
 					var secret runtime.Secret
 					if secret, err = c.readSecret(file, "key for "+args[0]); err == nil {
-						linked, err = a.Link(ctx, args[0], secret)
+						linked, err = a.Link(ctx, args[0], secret, !noCheck && !force)
 					}
 				}
 				if err != nil {
 					return err
 				}
-				if !noCheck {
+				if !noCheck && linked.Checked == "" {
 					linked.Checked, linked.Problem = a.CheckKey(ctx, linked.Service)
 				}
+				a.Reach(ctx)
 				return c.show(linked, func() { c.sayLinked(linked) })
 			})
 		},
 	}
 	cmd.Flags().StringVar(&file, "file", "", "read the key from this file")
 	cmd.Flags().BoolVar(&noCheck, "no-check", false, "do not try the key")
+	cmd.Flags().BoolVar(&force, "force", false, "store the key also when the service refuses it")
 	cmd.Flags().BoolVar(&rebind, "rebind", false, "keep the stored key, and bind it to the hosts the service has now")
 	return cmd
 }
@@ -72,11 +74,12 @@ func newUnlinkCommand(c *cli) *cobra.Command {
 		Example: "  kimbap unlink github",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				removed, services, err := a.Unlink(ctx, args[0])
 				if err != nil {
 					return err
 				}
+				a.Reach(ctx)
 				return c.show(map[string]any{"removed": removed, "services": services}, func() {
 					if !removed {
 						c.say("no key was stored for %s", args[0])

@@ -21,10 +21,11 @@ again.`,
 		Example: "  kimbap lock -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				if err := a.LockVault(ctx); err != nil {
 					return err
 				}
+				a.Reach(ctx)
 				proxies := append([]app.Running{}, a.Proxies()...)
 				return c.show(map[string]any{"vault": "locked", "proxies": proxies}, func() {
 					fmt.Fprintf(c.out, "locked: no stored credential is used until kimbap unlock\n")

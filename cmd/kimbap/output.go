@@ -96,6 +96,15 @@ func few(list []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
 }
 
+// fewValues is few for values of any kind.
+func fewValues(list []any) string {
+	var texts []string
+	for _, v := range list {
+		texts = append(texts, fmt.Sprint(v))
+	}
+	return few(texts)
+}
+
 // count writes "1 action", "2 actions".
 func count(n int, what string) string {
 	if n != 1 {

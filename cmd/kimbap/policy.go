@@ -36,25 +36,44 @@ func (c *cli) draft(path string) (*app.Draft, error) {
 }
 
 func newPolicyValidateCommand(c *cli) *cobra.Command {
-	return &cobra.Command{
-		Use:   "validate [FILE|FOLDER]",
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "validate [FILE|FOLDER] [--service FILE]...",
 		Short: "Check a policy; without a path, the one in force",
+		Long: `Check a policy; without a path, the one in force.
+
+A rule that names a service or an action which is neither installed nor in the
+catalogue is a mistake: it would decide nothing. Services of your own that are not
+installed here are given with --service.`,
 		Example: `  kimbap policy validate
-  kimbap policy validate ./policies`,
+  kimbap policy validate ./policies --service ./services/acme.yaml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			d, err := c.draft(strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
-			unused := d.Unused()
+			unused, err := d.Unused(files)
+			if err != nil {
+				return err
+			}
+			var wrong []string
 			for _, u := range unused {
-				c.say("warning: %s:%d: rule %s: no action matches %q; it may be misspelled, or its service not installed", u.File, u.Line, u.Rule, u.Pattern)
+				if u.Misspelled() {
+					wrong = append(wrong, u.String())
+				} else {
+					c.say("warning: %s", u.String())
+				}
+			}
+			if len(wrong) > 0 {
+				return usage("correct the name, install its service, or give its file with --service", "%s", strings.Join(wrong, "\n"))
 			}
 			data := map[string]any{"path": d.Path, "rules": d.Rules(), "digest": d.Digest(), "unused": unused}
 			return c.show(data, func() { fmt.Fprintf(c.out, "%s: %s, digest %.12s\n", d.Path, count(d.Rules(), "rule"), d.Digest()) })
 		},
 	}
+	cmd.Flags().StringArrayVar(&files, "service", nil, "a service file whose actions the rules may name; repeat for more")
+	return cmd
 }
 
 func newPolicyTestCommand(c *cli) *cobra.Command {

@@ -118,7 +118,7 @@ func newTokenListCommand(c *cli) *cobra.Command {
 		Example: "  kimbap token list -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				tokens, err := a.ListTokens(ctx)
 				if err != nil {
 					return err
@@ -186,12 +186,13 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 			if all == (len(args) == 1) {
 				return usage("kimbap token revoke tok_…, or kimbap token revoke --all", "name one token, or --all")
 			}
-			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				if all {
 					ids, err := a.RevokeTokens(ctx)
 					if err != nil {
 						return err
 					}
+					a.Reach(ctx)
 					return c.show(map[string]any{"revoked": ids}, func() {
 						fmt.Fprintf(c.out, "revoked %s of tenant %s\n", count(len(ids), "token"), a.Tenant())
 					})
@@ -203,6 +204,7 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 				if !revoked {
 					return missing("kimbap token list", "there is no valid token %q", args[0])
 				}
+				a.Reach(ctx)
 				return c.show(map[string]any{"revoked": args[0]}, func() { fmt.Fprintf(c.out, "revoked %s\n", args[0]) })
 			})
 		},

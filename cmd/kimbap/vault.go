@@ -105,6 +105,7 @@ func (c *cli) vaultSet(ctx context.Context, a *app.App, name string, o *vaultSet
 	if err != nil {
 		return err
 	}
+	a.Reach(ctx)
 	return c.show(map[string]any{"name": name, "version": version, "hosts": bound}, func() {
 		fmt.Fprintf(c.out, "stored %s (version %d), for %s only\n", name, version, few(bound))
 	})
@@ -139,7 +140,7 @@ func newVaultListCommand(c *cli) *cobra.Command {
 		Example: "  kimbap vault list -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				list, err := a.Secrets(ctx)
 				if err != nil {
 					return err
@@ -178,7 +179,7 @@ func newVaultRemoveCommand(c *cli) *cobra.Command {
 		Example: "  kimbap vault remove github.token",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				removed, err := a.RemoveSecret(ctx, args[0])
 				if err != nil {
 					return err
@@ -186,6 +187,7 @@ func newVaultRemoveCommand(c *cli) *cobra.Command {
 				if !removed {
 					return missing("kimbap vault list", "no credential named %q is stored", args[0])
 				}
+				a.Reach(ctx)
 				return c.show(map[string]any{"removed": args[0]}, func() { fmt.Fprintf(c.out, "removed %s\n", args[0]) })
 			})
 		},

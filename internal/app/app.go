@@ -63,7 +63,11 @@ type Options struct {
 	// takes rights away, and for what says how things are: neither may need files
 	// that somebody has just broken.
 	Despite bool
-	KeyFrom string // where the master key is now, for its move to master_key.source; "": there
+	// Emergency goes on with the default configuration where config.yaml cannot be
+	// read, the vault closed, and ConfigFault says so. It is for what takes rights
+	// away and needs none of it.
+	Emergency bool
+	KeyFrom   string // where the master key is now, for its move to master_key.source; "": there
 }
 
 // App is one kimbap over one home. Its stages are safe for concurrent use;
@@ -106,9 +110,11 @@ type App struct {
 	homeCA      bool // tunnels are opened with it; set before the watch begins
 	listeners   listeners
 	scripts     scripts
+	unread      error                   // of the configuration, with Options.Emergency; nil: none
 	fault       error                   // of policy and services, with Options.Despite; nil: none
 	health      atomic.Pointer[string]  // last reload error, nil when well
 	uncertified atomic.Pointer[string]  // what is wrong with the authority, nil when nothing is
+	seen        atomic.Int64            // counter of the store's changes that this process has taken up; of the watch
 	full        atomic.Pointer[string]  // what is said of the trail's disk, nil when it has room
 	running     atomic.Pointer[Running] // what the state file says, nil without one
 	holder      string                  // this process, in approvals
@@ -127,6 +133,10 @@ func New(o Options) (*App, error) {
 	}
 	a.listeners.a = a
 	cfg, err := config.Load(a.home.Config(), o.Env, o.Flags)
+	if err != nil && o.Emergency {
+		a.unread = err
+		cfg, err = config.Load("", nil, nil)
+	}
 	if err != nil {
 		return nil, invalid(err, "kimbap config show --origin")
 	}
@@ -228,8 +238,13 @@ func (a *App) openVault(ctx context.Context) (err error) {
 	if a.o.LogTo != nil {
 		a.o.LogTo.hide(a.vault.Live)
 	}
-	if err = a.ordered(ctx); err == nil {
+	if err = a.ordered(ctx); err == nil && a.unread == nil {
 		err = a.unlockVault(ctx)
+	}
+	if err == nil && a.unread != nil { // where the key is, only the configuration knows
+		a.locked.Store(&runtime.Error{
+			Code: runtime.CodeVaultLocked, Reason: runtime.ReasonKeyUnavailable, Msg: "the configuration cannot be read", Hint: "kimbap config show --origin", Err: a.unread,
+		})
 	}
 	if err != nil && !a.startsLocked(err) {
 		return err
@@ -293,14 +308,19 @@ func (a *App) openApprovals(context.Context) (err error) {
 }
 
 func (a *App) openPipeline(context.Context) (err error) {
-	a.pipeline, err = runtime.New(runtime.Options{
+	a.pipeline, err = runtime.New(a.stages())
+	return err
+}
+
+// stages are those of the pipeline.
+func (a *App) stages() runtime.Options {
+	return runtime.Options{
 		Identity: a.identity, Services: a.services, Policy: a.policy, Limits: a.limiter,
 		Approvals: a.approvals, Vault: a.vault, Trail: a.strangers,
 		Backends: a.backends(),
 		Clock:    a.o.Clock,
 		NewID:    func() string { return runtime.NewID("req", a.o.Clock()) },
-	})
-	return err
+	}
 }
 
 // Home returns the home folder.

@@ -306,3 +306,26 @@ func TestTheRulesTermsHold(t *testing.T) {
 		t.Errorf("%d %+v", a.Status, a.Problem)
 	}
 }
+
+// What was allowed to a run is not listed as standing once the run has ended.
+func TestStandingEndsWithItsRun(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: askWrites})
+	person := k.Open(t, "")
+	token, info, err := person.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Run: "run_1", Scopes: []string{"*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := apptest.Send(t, k.Client(t, token.Reveal()), write, `{"text":"x"}`).Problem.Approval
+	if _, err := person.Accept(t.Context(), id, app.Yes{Run: true}); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := person.Standing(t.Context()); err != nil || len(list) != 1 {
+		t.Fatalf("%+v %v", list, err)
+	}
+	if revoked, err := person.RevokeToken(t.Context(), info.ID); err != nil || !revoked {
+		t.Fatal(revoked, err)
+	}
+	if list, err := person.Standing(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("the run has ended, and still %+v %v", list, err)
+	}
+}

@@ -69,18 +69,6 @@ func (d *Draft) Digest() string { return d.policy.Digest() }
 // Rules counts the rules.
 func (d *Draft) Rules() int { return d.policy.Rules() }
 
-// Unused lists what the rules name and no installed service has: action patterns
-// that match nothing.
-func (d *Draft) Unused() []policy.Loose {
-	refs := []string{string(runtime.ActionPass), string(runtime.ActionTunnel)}
-	for _, s := range d.set.Services() {
-		for _, action := range s.Actions {
-			refs = append(refs, string(action.Ref))
-		}
-	}
-	return d.policy.Loose(refs)
-}
-
 // TestFiles are the tests beside the policy: *_test.yaml in its folder.
 func (d *Draft) TestFiles() ([]string, error) {
 	folder := d.Path

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -30,7 +31,10 @@ type Linked struct {
 // catalogue when it is missing, and so are the catalogue's services that share
 // the same credential (github and github-git). The credential is bound to the
 // hosts of all installed services that name it.
-func (a *App) Link(ctx context.Context, name string, secret runtime.Secret) (Linked, error) {
+//
+// With check the value is tried first, and one that the service refuses is not
+// stored: what was stored, and worked perhaps, stays as it was.
+func (a *App) Link(ctx context.Context, name string, secret runtime.Secret, check bool) (Linked, error) {
 	service, installed, err := a.ensureService(ctx, name)
 	if err != nil {
 		return Linked{}, err
@@ -42,15 +46,52 @@ func (a *App) Link(ctx context.Context, name string, secret runtime.Secret) (Lin
 	if err != nil {
 		return Linked{}, err
 	}
+	installed = append(installed, siblings...)
 	hosts := a.Services().AuthoritiesOf(service.Auth.Ref)
+	var tried trial
+	if check && !secret.Empty() {
+		if tried, err = a.tryKey(ctx, service, secret, hosts); err == nil && tried.refused {
+			err = errors.Join(a.refusedKey(ctx, service, tried), a.removeServices(ctx, installed))
+		}
+		if err != nil {
+			return Linked{}, err
+		}
+	}
 	version, err := a.seal(ctx, service.Auth.Ref, secret, hosts, time.Time{})
 	if err != nil {
 		return Linked{}, err
 	}
 	return Linked{
 		Service: service.Name, Secret: service.Auth.Ref, Version: version,
-		Hosts: hosts, Installed: append(installed, siblings...),
+		Hosts: hosts, Installed: installed, Checked: tried.action, Problem: tried.problem,
 	}, nil
+}
+
+// refusedKey is the error for a value that the service refuses.
+func (a *App) refusedKey(ctx context.Context, s *services.Service, t trial) error {
+	stored, err := a.vault.List(ctx, a.tenant)
+	if err != nil {
+		return err
+	}
+	left := "nothing was stored"
+	if slices.ContainsFunc(stored, func(e vault.Entry) bool { return e.Name == s.Auth.Ref }) {
+		left = "the key that is stored stays"
+	}
+	return &runtime.Error{
+		Code: runtime.CodeNoCredential, Reason: runtime.ReasonKeyRefused, Stage: runtime.StageCredential,
+		Msg:  fmt.Sprintf("%s was tried: %s; %s", t.action, t.problem, left),
+		Hint: "kimbap link " + shellQuote(s.Name) + " with a good key, or with --force to store this one all the same",
+	}
+}
+
+// removeServices takes back what was installed for a link that came to nothing.
+func (a *App) removeServices(ctx context.Context, names []string) error {
+	for _, name := range names {
+		if err := a.RemoveService(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func needsNone(s *services.Service) error {

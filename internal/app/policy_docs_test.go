@@ -42,7 +42,11 @@ func TestThePoliciesOfTheDocumentation(t *testing.T) {
 				t.Errorf("%s\n%v", block[1], err)
 				continue
 			}
-			for _, loose := range d.Unused() {
+			unused, err := d.Unused(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, loose := range unused {
 				if loose.Pattern != "*.delete-*" {
 					t.Errorf("the catalogue has no action %s", loose.Pattern)
 				}

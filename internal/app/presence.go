@@ -61,14 +61,36 @@ type Standing struct {
 	Expires  time.Time   `json:"expires"`
 }
 
-// Standing lists what earlier decisions still allow.
+// Standing lists what earlier decisions still allow. What was allowed to a run ends
+// with it.
 func (a *App) Standing(ctx context.Context) ([]Standing, error) {
+	runs, err := a.runs(ctx)
+	if err != nil {
+		return nil, err
+	}
 	list, err := a.approvals.Standing(ctx, a.Operator(), a.tenant)
 	out := []Standing{}
 	for _, s := range list {
-		out = append(out, Standing(s))
+		if s.Run == "" || runs[s.Run] {
+			out = append(out, Standing(s))
+		}
 	}
 	return out, err
+}
+
+// runs are those whose token is valid.
+func (a *App) runs(ctx context.Context) (map[string]bool, error) {
+	tokens, err := a.identity.List(ctx, a.tenant)
+	if err != nil {
+		return nil, err
+	}
+	now, out := a.o.Clock(), map[string]bool{}
+	for _, t := range tokens {
+		if t.Revoked.IsZero() && now.Before(t.Expires) {
+			out[t.Run] = true
+		}
+	}
+	return out, nil
 }
 
 // RevokeStanding ends what one of them allows, recorded.

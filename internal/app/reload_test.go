@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -147,5 +148,33 @@ func TestAChangeBeforeTheFirstLookIsSeen(t *testing.T) {
 	stop()
 	if err := <-served; err != nil {
 		t.Error(err)
+	}
+}
+
+// Who was told that a secret is replaced, a token revoked or the vault locked never
+// meets what was there before: the first request after that is held to it.
+func TestWhatWasToldHolds(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	owner := k.Open(t, "")
+	w := k.Tunnel(t, apptest.Authority)
+	if a := w.Ask(getNote); a.Status != 200 {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	for i := range 5 {
+		value := fmt.Sprintf("sk-live-replaced-%d-77c1a1", i)
+		if _, err := owner.RotateSecret(t.Context(), apptest.Secret, runtime.NewSecret(value), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		owner.Reach(t.Context())
+		if a := w.Ask(getNote); a.Status != 200 || k.Up.Last(t).Header.Get("Authorization") != "Bearer "+value {
+			t.Fatalf("%d with %q", a.Status, k.Up.Last(t).Header.Get("Authorization"))
+		}
+	}
+	if err := owner.LockVault(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	owner.Reach(t.Context())
+	if a := w.Ask(getNote); a.Status != 503 {
+		t.Errorf("after the lock: %d", a.Status)
 	}
 }

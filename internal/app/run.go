@@ -75,7 +75,7 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 		if err := writeSettings(place.Settings, place, bundle); err != nil {
 			return 0, err
 		}
-		return a.startChild(ctx, o, place, secretNames(known))
+		return a.startChild(ctx, o, place, known)
 	}
 }
 
@@ -109,7 +109,8 @@ func (a *App) runCA(ctx context.Context, known []*services.Service) (ca *certs.A
 	return ca, dir, bundle, nil
 }
 
-func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, secret []string) (int, error) {
+func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, known []*services.Service) (int, error) {
+	secret := secretNames(known)
 	placeholders, linked, err := a.Placeholders(ctx)
 	if err != nil {
 		return 0, err
@@ -126,7 +127,7 @@ func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, 
 	options := runner.Options{
 		Command: o.Command, Env: a.o.Env, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Say: o.Say,
 		Place:       place,
-		SecretNames: secret, IsSecret: isSecret, GitHosts: a.gitHosts(linked),
+		SecretNames: secret, IsSecret: isSecret, Placeholder: holdsPlaceholder(known, a.placeholder), GitHosts: a.gitHosts(linked),
 		UserDir: a.env["HOME"], Self: o.Self,
 	}
 	if !o.NoCover {
@@ -195,6 +196,21 @@ func (a *App) valuesOf(ctx context.Context, tenant runtime.Tenant) ([]runtime.Se
 // shortestPart is how long a stored value must be, in bytes, to be looked for
 // inside other values: a shorter one is in honest ones by chance.
 const shortestPart = 4
+
+// holdsPlaceholder tells values that stand in for a key, of what is installed and
+// of the catalogue: a shell may have them from another kimbap env.
+func holdsPlaceholder(known []*services.Service, installed func(string) (string, bool)) func(string) bool {
+	all := map[string]bool{}
+	for _, s := range known {
+		for _, value := range s.Placeholders {
+			all[value] = true
+		}
+	}
+	return func(value string) bool {
+		_, ours := installed(value)
+		return ours || all[value]
+	}
+}
 
 // secretNames are the variables that usually hold a key, from the placeholders
 // of every service in the catalogue.

@@ -162,6 +162,7 @@ type Running struct {
 
 	Sinks  []audit.SinkHealth `json:"audit_sinks,omitempty"`
 	Anchor string             `json:"audit_checkpoint,omitempty"` // why the last one was not made or sent
+	Seen   int64              `json:"seen_changes,omitempty"`     // see caughtUp
 	Disk   string             `json:"audit_disk,omitempty"`       // that it is nearly full
 }
 
@@ -195,6 +196,7 @@ func (a *App) writeState() {
 	if why := a.Locked(); why != nil {
 		now.Locked = why.Msg
 	}
+	now.Seen = a.seen.Load()
 	now.Sinks, now.Anchor = a.trail.Health().Sinks, a.witness.Problem()
 	if full := a.full.Load(); full != nil {
 		now.Disk = *full

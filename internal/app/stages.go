@@ -29,6 +29,9 @@ func (a *App) loadServices(context.Context) error {
 	return nil
 }
 
+// ConfigFault says why the configuration cannot be read, nil when it is in force.
+func (a *App) ConfigFault() error { return a.unread }
+
 // readableServices are those of the installed services that can be read by
 // themselves, none when not even they go together.
 func (a *App) readableServices() (*services.Set, error) {

@@ -84,7 +84,7 @@ func TryService(ctx context.Context, t Trial) ([]Tried, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &trial{Trial: t, s: s, set: set}
+	r := &serviceTrial{Trial: t, s: s, set: set}
 	if t.Upstream != "" {
 		if r.upstream, err = url.Parse(t.Upstream); err != nil || r.upstream.Host == "" {
 			return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "--upstream is no address", Hint: "write it like http://127.0.0.1:8080"}
@@ -123,8 +123,8 @@ func readCases(file string) ([]Case, error) {
 	return out.Cases, nil
 }
 
-// trial is one run over a service file.
-type trial struct {
+// serviceTrial is one run over a service file.
+type serviceTrial struct {
 	Trial
 	s        *services.Service
 	set      *services.Set
@@ -133,7 +133,7 @@ type trial struct {
 	recorded []Case
 }
 
-func (r *trial) all(ctx context.Context, cases []Case) {
+func (r *serviceTrial) all(ctx context.Context, cases []Case) {
 	had := map[string]bool{}
 	for _, c := range cases {
 		had[c.Action] = true
@@ -152,7 +152,7 @@ func (r *trial) all(ctx context.Context, cases []Case) {
 	}
 }
 
-func (r *trial) one(ctx context.Context, c Case) {
+func (r *serviceTrial) one(ctx context.Context, c Case) {
 	tried := Tried{Action: c.Action, Outcome: "ok"}
 	a, ok := r.set.Action(r.s.Name + "." + c.Action)
 	if !ok || a.HTTP == nil {
@@ -176,7 +176,7 @@ func (r *trial) one(ctx context.Context, c Case) {
 }
 
 // build makes the request of a case and reads it back.
-func (r *trial) build(a *runtime.Action, c Case) (*rest.Request, error) {
+func (r *serviceTrial) build(a *runtime.Action, c Case) (*rest.Request, error) {
 	_, args, err := r.set.Resolve(&runtime.Request{Action: a.Ref, Args: c.Args})
 	if err != nil {
 		return nil, err
@@ -241,7 +241,7 @@ func sameJSON(a, b []byte) bool {
 }
 
 // answered gets the answer of a case and looks at what the filter makes of it.
-func (r *trial) answered(ctx context.Context, a *runtime.Action, c *Case, built *rest.Request, tried *Tried) error {
+func (r *serviceTrial) answered(ctx context.Context, a *runtime.Action, c *Case, built *rest.Request, tried *Tried) error {
 	if r.upstream != nil {
 		if a.Risk != runtime.RiskLow && !r.Writes {
 			tried.Outcome, tried.Why = "untried", "it is of "+string(a.Risk)+" risk: send it with --writes"
@@ -283,7 +283,7 @@ func (r *trial) answered(ctx context.Context, a *runtime.Action, c *Case, built 
 const mostAnswer = 4 << 20
 
 // ask sends the request of a case to the upstream, without any credential.
-func (r *trial) ask(ctx context.Context, c *Case, built *rest.Request) error {
+func (r *serviceTrial) ask(ctx context.Context, c *Case, built *rest.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	target := r.upstream.Scheme + "://" + r.upstream.Host + strings.TrimSuffix(r.upstream.EscapedPath(), "/") + built.Target
@@ -316,7 +316,7 @@ func (r *trial) ask(ctx context.Context, c *Case, built *rest.Request) error {
 }
 
 // write keeps what was recorded.
-func (r *trial) write() error {
+func (r *serviceTrial) write() error {
 	data, err := json.Marshal(CaseFile{r.recorded})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	counter, _ := a.store.Changes(ctx)
+	a.caughtUp(counter)
 	looks := 0
 	files, last, trail := a.files, a.files, ""
 	var idle idleness
@@ -46,6 +48,9 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 			a.identity.Forget()
 			a.rest.Forget()
 			counter = now
+			if err == nil {
+				a.caughtUp(now)
+			}
 		}
 		// A file that changes from one look to the next is still being written: half
 		// of a policy can be a valid one that allows more.
@@ -73,6 +78,34 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 		}
 		server.Recheck(ctx)
 		idle.rest()
+	}
+}
+
+// caughtUp tells, in the state file, up to which change of the store this process
+// works with what is stored now.
+func (a *App) caughtUp(counter int64) {
+	a.seen.Store(counter)
+	a.writeState()
+}
+
+// reachLimit is how long [App.Reach] waits: four looks of a watch.
+const reachLimit = 4 * watchEvery
+
+// Reach returns when everything that serves over the home works with what is
+// stored now, or after a second: who is told then that a secret was replaced or a
+// token revoked meets the old one nowhere.
+func (a *App) Reach(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	counter, err := a.store.Changes(ctx)
+	if err != nil {
+		return
+	}
+	for ctx.Err() == nil && slices.ContainsFunc(a.serving("*"), func(r Running) bool { return r.Seen < counter }) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 }
 

@@ -29,8 +29,9 @@ var keyFiles = []struct{ path, marker, name string }{
 const maxKeyFile = 1 << 20
 
 // readable names the keys that the program could still read: logins of other
-// tools, private keys, an agent's socket, variables. Names only, never values.
-func readable(userDir, dir string, env []string) []string {
+// tools, private keys, an agent's socket, variables that hold no placeholder. Names
+// only, never values.
+func readable(userDir, dir string, env []string, placeholder func(string) bool) []string {
 	var out []string
 	for _, f := range keyFiles {
 		if userDir != "" && holds(filepath.Join(userDir, f.path), f.marker) {
@@ -48,7 +49,7 @@ func readable(userDir, dir string, env []string) []string {
 	}
 	var names []string
 	for _, pair := range env {
-		if name, value, _ := strings.Cut(pair, "="); value != "" && looksSecret(name) {
+		if name, value, _ := strings.Cut(pair, "="); value != "" && looksSecret(name) && (placeholder == nil || !placeholder(value)) {
 			names = append(names, "$"+name)
 		}
 	}

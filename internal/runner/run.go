@@ -25,6 +25,7 @@ type Options struct {
 	Place       Place
 	SecretNames []string          // variables that usually hold a key
 	IsSecret    func(string) bool // whether a value holds a stored credential
+	Placeholder func(string) bool // whether a value only stands in for one; may be nil
 	GitHosts    []string          // hosts where git must not bring its own credential
 	Cover       []string          // folders that the program must not see
 	Self        []string          // command that leads to [Covered], for covering
@@ -86,7 +87,7 @@ func Run(o Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if rest := readable(o.UserDir, o.Dir, env); len(rest) > 0 {
+	if rest := readable(o.UserDir, o.Dir, env, o.Placeholder); len(rest) > 0 {
 		o.Say("the program could still read: " + strings.Join(rest, ", "))
 	}
 	env = extend(env, o.Place, o.GitHosts)

@@ -60,11 +60,12 @@ func TestRunNamesWhatItTakesAndWhatIsLeft(t *testing.T) {
 	write(t, filepath.Join(user, ".aws/credentials"), "[default]\nregion = nowhere\n", 0o600) // no key in it
 	write(t, filepath.Join(user, ".ssh/id_ed25519"), "key", 0o600)
 	write(t, filepath.Join(dir, ".env"), "# a comment\nexport STRIPE_API_KEY=sk_x\nPORT=80\nEMPTY_TOKEN=\n", 0o600)
-	env := []string{"GITHUB_TOKEN=gho_value", "OTHER=gho_value", "NPM_TOKEN=npm_value", "SSH_AUTH_SOCK=/s", "PATH=" + os.Getenv("PATH")}
+	env := []string{"GITHUB_TOKEN=gho_value", "OTHER=gho_value", "NPM_TOKEN=npm_value", "SLACK_TOKEN=xoxb-kimbap", "SSH_AUTH_SOCK=/s", "PATH=" + os.Getenv("PATH")}
 	var said []string
 	r := run(t, "-", func(o *Options) {
 		o.Env, o.UserDir, o.Dir = env, user, dir
 		o.SecretNames, o.IsSecret = []string{"GITHUB_TOKEN"}, func(v string) bool { return v == "gho_value" }
+		o.Placeholder = func(v string) bool { return v == "xoxb-kimbap" }
 		o.Say = func(line string) { said = append(said, line) }
 	}, "env")
 	want := []string{

@@ -82,6 +82,10 @@ func (p *parser) limit(n *yaml.Node, r *ruleDocument) {
 // rate reads "60/m".
 func (p *parser) rate(v *yaml.Node, l *limit) {
 	l.count, l.each = 1, time.Second // of a rate with a problem
+	if v.Kind == yaml.ScalarNode && v.ShortTag() == "!!int" {
+		p.problem(v, "rate: "+v.Value+"/m; the units are s, m, h and d", "rate has no unit: so many requests in what time?")
+		return
+	}
 	text, ok := p.word(v, "rate")
 	if !ok {
 		return

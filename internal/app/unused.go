@@ -1,0 +1,95 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/policy"
+)
+
+// Unused is a pattern of a rule that matches no action or service of what is
+// installed.
+type Unused struct {
+	policy.Loose
+	Known bool   `json:"known"`          // something of the catalogue, or of files that were given, is meant
+	Near  string `json:"near,omitempty"` // what may be meant otherwise
+}
+
+// Misspelled reports whether the pattern names something that nobody has heard of.
+// One that leaves the service open may be meant for those to come.
+func (u *Unused) Misspelled() bool {
+	service, _, _ := strings.Cut(u.Pattern, ".")
+	return !u.Known && !strings.Contains(service, "*")
+}
+
+// String says what is wrong with it.
+func (u *Unused) String() string {
+	at := fmt.Sprintf("%s:%d: rule %s: ", u.File, u.Line, u.Rule)
+	switch {
+	case u.Known:
+		return at + fmt.Sprintf("%s %q: its service is not installed", u.Field, u.Pattern)
+	case u.Near != "":
+		return at + fmt.Sprintf("there is no %s %q; did you mean %s?", u.Field, u.Pattern, u.Near)
+	default:
+		return at + fmt.Sprintf("there is no %s %q, neither installed nor in the catalogue", u.Field, u.Pattern)
+	}
+}
+
+// Unused lists what the rules name and no installed service has. Files of services
+// count as known, beside the catalogue's.
+func (d *Draft) Unused(files []string) ([]Unused, error) {
+	more, err := ValidateServices(files)
+	if err != nil {
+		return nil, invalid(err, "kimbap service validate FILE")
+	}
+	known, err := Catalog()
+	if err != nil {
+		return nil, err
+	}
+	refs, names := namesOf(d.set.Services())
+	allRefs, allNames := namesOf(append(append(known, more...), d.set.Services()...))
+	var out []Unused
+	for _, l := range d.policy.Loose(refs, names) {
+		u := Unused{Loose: l, Known: true}
+		for _, unknown := range d.policy.Loose(allRefs, allNames) {
+			if unknown == l {
+				u.Known, u.Near = false, near(l, allRefs, allNames)
+			}
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// namesOf are the actions and the names of services, with what has none.
+func namesOf(all []*Service) (refs, names []string) {
+	refs = []string{string(runtime.ActionPass), string(runtime.ActionTunnel)}
+	names = []string{"net"}
+	for _, s := range all {
+		names = append(names, s.Name)
+		for _, action := range s.Actions {
+			refs = append(refs, string(action.Ref))
+		}
+	}
+	return refs, names
+}
+
+// near is the name that a pattern may be a misspelling of: of one with a star, the
+// part before the dot.
+func near(l policy.Loose, refs, names []string) string {
+	service, name, _ := strings.Cut(l.Pattern, ".")
+	switch {
+	case l.Field == "service" || !strings.Contains(l.Pattern, "*"):
+		if l.Field == "service" {
+			return Nearest(l.Pattern, names)
+		}
+		return Nearest(l.Pattern, refs)
+	case strings.Contains(service, "*"):
+		return ""
+	}
+	if found := Nearest(service, names); found != "" && found != service {
+		return found + "." + name
+	}
+	return ""
+}
