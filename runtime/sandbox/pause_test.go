@@ -244,8 +244,11 @@ func TestOneOfManyResumes(t *testing.T) {
 
 func TestEditedExecutionsAreRefused(t *testing.T) {
 	for name, edit := range map[string]func(b *bench, id string){
-		"script":     func(b *bench, id string) { row := b.store.rows[id]; row.Script[9]++; b.store.rows[id] = row },
-		"call":       func(b *bench, id string) { c := b.store.calls[id]; c[1] = journal.Call{Step: 1, Settled: 1, Sealed: c[2].Sealed} },
+		"script": func(b *bench, id string) { row := b.store.rows[id]; row.Script[9]++; b.store.rows[id] = row },
+		"call": func(b *bench, id string) {
+			c := b.store.calls[id]
+			c[1] = journal.Call{Step: 1, Settled: 1, Sealed: c[2].Sealed}
+		},
 		"order":      func(b *bench, id string) { c := b.store.calls[id]; one := c[1]; one.Settled = 0; c[1] = one },
 		"call's end": func(b *bench, id string) { delete(b.store.calls[id], 1) },
 	} {
