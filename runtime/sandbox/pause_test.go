@@ -180,6 +180,7 @@ func TestWhatACrashLeavesOpen(t *testing.T) {
 				return m.do("notes.createNote", `{"text":"x"}`)
 			})
 			first := b.execute(sandbox.Script{Source: "x"})
+			b.runner.Dispose() // its result is kept
 			// The journal as it was right after the start, and the process gone.
 			row := b.store.rows[first.ExecutionID]
 			row.State, row.Result = journal.Running, nil
