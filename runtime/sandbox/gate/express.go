@@ -33,7 +33,9 @@ func (w *walk) expression(e ast.Expression) {
 		w.chain(e)
 	case *ast.CallExpression:
 		w.call(e.Callee)
-		w.list(e.ArgumentList)
+		if e != w.tree.entry { // what becomes of tools there, the walk follows
+			w.list(e.ArgumentList)
+		}
 	case *ast.NewExpression:
 		w.call(e.Callee)
 		w.list(e.ArgumentList)
@@ -181,6 +183,9 @@ func (w *walk) parameters(p *ast.ParameterList) {
 	}
 	w.bindings(p.List, false)
 	w.expression(p.Rest)
+	if p == w.tree.takes && (len(p.List) == 0 || p.List[0].Initializer != nil || !w.alias(p.List[0].Target, nil)) {
+		w.out.dynamic = true
+	}
 }
 
 func (w *walk) body(list []ast.Statement) {

@@ -21,6 +21,7 @@ package gate
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/dop251/goja"
 
@@ -56,6 +57,9 @@ type Program struct {
 // global that it does not name: there is no eval and no globalThis.
 func (p *Program) Uses(global string) bool { return p.globals[global] }
 
+// Mentions reports whether the source has a word anywhere, if only inside a text.
+func (p *Program) Mentions(word string) bool { return strings.Contains(p.places.user.code(), word) }
+
 // Place is where in the source, as it was given, a place in the running code lies.
 // Lines and columns count from one; columns of the running code are bytes (as goja
 // counts), those of the source are characters. Zeros are a place that the source
@@ -79,18 +83,30 @@ func Check(source string) (*Program, []frame.Refusal) {
 	if len(refusals) > 0 {
 		return nil, ordered(refusals)
 	}
-	found := inspect(tree)
-	if len(found.refusals) > 0 {
-		return nil, ordered(found.refusals)
+	p, compiles, refusals := tree.pass()
+	if p == nil && !compiles && !tree.lowered {
+		// goja parses some syntax that it cannot compile: async generators.
+		if other, _ := lower(u, opening, closer); other != nil {
+			p, _, refusals = other.pass()
+		}
 	}
-	code, refusals := tree.compile()
+	return p, ordered(refusals)
+}
+
+// pass walks and compiles a tree. compiles is false when it was the compiler that refused.
+func (t *tree) pass() (p *Program, compiles bool, refusals []frame.Refusal) {
+	found := inspect(t)
+	if len(found.refusals) > 0 {
+		return nil, true, found.refusals
+	}
+	code, refusals := t.compile()
 	if len(refusals) > 0 {
-		return nil, ordered(refusals)
+		return nil, false, refusals
 	}
 	return &Program{
-		Code: code, Tools: found.tools, Dynamic: found.dynamic, TypeScript: tree.lowered,
-		globals: found.globals, places: tree.places,
-	}, nil
+		Code: code, Tools: found.tools, Dynamic: found.dynamic, TypeScript: t.lowered,
+		globals: found.globals, places: t.places,
+	}, true, nil
 }
 
 // ordered sorts refusals by place, without repetitions, and keeps the first of them.

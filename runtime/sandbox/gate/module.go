@@ -26,7 +26,11 @@ func moduleWords(u user, tokens []token) []frame.Refusal {
 		if t.kind != word || before == "." || before == "?." || strings.ContainsAny(after, ":=;") {
 			continue
 		}
-		method := after == "(" && at(tokens[i+1].match+1) == "{"
+		method := false
+		if after == "(" {
+			next := at(tokens[i+1].match + 1)
+			method = next == "{" || next == ":" && strings.Contains("{;,", before)
+		}
 		message := ""
 		switch {
 		case method:

@@ -19,6 +19,8 @@ func forbidden(name string) string {
 		return name + " is" + notAllowed
 	case "fetch", "XMLHttpRequest", "WebSocket":
 		return name + " is" + notAllowed + ": call a tool, and find it with tools.search"
+	case "Buffer":
+		return "Buffer is" + notAllowed + ": use TextEncoder, TextDecoder, btoa and atob"
 	case "Intl":
 		return "Intl is not available here: toLocaleString('en-US') is, and all else is to be written out"
 	}

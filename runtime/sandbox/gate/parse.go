@@ -26,7 +26,9 @@ const (
 type tree struct {
 	program *ast.Program
 	script  *ast.FunctionLiteral
-	lowered bool // by esbuild
+	lowered bool                // by esbuild
+	entry   *ast.CallExpression // of the function that is all of the source, with tools
+	takes   *ast.ParameterList  // of that function
 	places  places
 }
 
@@ -171,35 +173,35 @@ func (t *tree) returnLast() {
 		if last > 0 || s.Function.Generator {
 			return
 		}
-		t.script.Body.List = append(body, &ast.ReturnStatement{Return: s.Idx0(), Argument: call(s.Function.Name)})
+		value := t.call(s.Function.Name, s.Function.ParameterList)
+		t.script.Body.List = append(body, &ast.ReturnStatement{Return: s.Idx0(), Argument: value})
 		return
 	default:
 		return
 	}
-	if last == 0 && isFunction(value) {
-		value = call(value)
+	if last == 0 {
+		switch f := value.(type) {
+		case *ast.ArrowFunctionLiteral:
+			value = t.call(f, f.ParameterList)
+		case *ast.FunctionLiteral:
+			if !f.Generator {
+				value = t.call(f, f.ParameterList)
+			}
+		}
 	}
 	body[last] = &ast.ReturnStatement{Return: body[last].Idx0(), Argument: value}
 	t.script.Body.List = body
 }
 
-func isFunction(e ast.Expression) bool {
-	switch f := e.(type) {
-	case *ast.ArrowFunctionLiteral:
-		return true
-	case *ast.FunctionLiteral:
-		return !f.Generator
-	}
-	return false
-}
-
-// call is f(tools).
-func call(f ast.Expression) ast.Expression {
+// call is f(), with tools for a function that takes something.
+func (t *tree) call(f ast.Expression, parameters *ast.ParameterList) ast.Expression {
 	at := f.Idx0()
-	return &ast.CallExpression{
-		Callee: f, LeftParenthesis: at, RightParenthesis: at,
-		ArgumentList: []ast.Expression{&ast.Identifier{Name: "tools", Idx: at}},
+	c := &ast.CallExpression{Callee: f, LeftParenthesis: at, RightParenthesis: at, ArgumentList: []ast.Expression{}}
+	if len(parameters.List) > 0 || !isNil(parameters.Rest) {
+		c.ArgumentList = append(c.ArgumentList, &ast.Identifier{Name: "tools", Idx: at})
+		t.entry, t.takes = c, parameters
 	}
+	return c
 }
 
 // compile compiles the tree in strict mode. What only a compiler sees, such as a name

@@ -1,12 +1,14 @@
 package vm
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/dop251/goja"
 
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/gate"
 )
 
 // makeConsole makes console. Its messages are counted: past the limit there is one
@@ -80,7 +82,10 @@ func (s *script) show(v goja.Value, room int) string {
 		if text, isText := v.(goja.String); isText && text.Length() > room {
 			return clip(text.Substring(0, room).String(), room) + "…"
 		}
-		return v.String()
+		return s.relocate(v.String())
+	}
+	if name, ok := s.toolName(o); ok {
+		return "[" + name + "]"
 	}
 	switch o.ClassName() {
 	case "Error":
@@ -88,17 +93,34 @@ func (s *script) show(v goja.Value, room int) string {
 	case "Function":
 		return "[function]"
 	case "Map", "Set":
-		return s.showList(o, room)
+		if s.json.forEach[o.ClassName()] != nil {
+			return s.showList(o, room)
+		}
 	}
 	if text, over := s.write(o, room); over == written {
 		return text
 	}
-	return "[too large]…" + strings.Repeat(" ", min(room, 1))
+	return "[too large to show]"
+}
+
+// relocate puts places of the source where a text has places of the running code, as
+// the stack of an error has.
+func (s *script) relocate(text string) string {
+	if !strings.Contains(text, "\tat ") {
+		return text
+	}
+	rows := strings.Split(text, "\n")
+	for i, row := range rows {
+		if function, line, column, ok := s.row(row); ok {
+			rows[i] = fmt.Sprintf("\tat %s (%d:%d)", cmp.Or(function, gate.FileName), line, column)
+		}
+	}
+	return strings.Join(rows, "\n")
 }
 
 func (s *script) showError(o *goja.Object) string {
 	name, message := property(o, "name"), property(o, "message")
-	text := strings.TrimSuffix(name+": "+message, ": ")
+	text := strings.TrimSuffix(name+": "+clean(message), ": ")
 	if _, _, trace := s.trace(property(o, "stack")); trace != "" {
 		text += "\n" + trace
 	}

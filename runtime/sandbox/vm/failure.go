@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	goruntime "runtime"
@@ -128,10 +129,11 @@ func (s *script) describe(f *frame.Failure, v goja.Value) {
 	if name != "" {
 		f.Name = clip(name, 200)
 	}
-	f.Message = clip(message, maxMessage)
+	f.Message = clip(clean(message), maxMessage)
 	f.Line, f.Column, f.Stack = s.trace(stack)
-	if at, ok := s.errors.places[o]; ok {
+	if at, ok := s.errors.places[o]; ok && f.Line == 0 {
 		f.Line, f.Column = at.line, at.column
+		f.Stack = fmt.Sprintf("at %s (%d:%d)", gate.FileName, at.line, at.column)
 	}
 }
 
@@ -154,10 +156,7 @@ func (s *script) trace(stack string) (line, column int, text string) {
 		if line == 0 {
 			line, column = l, c
 		}
-		if function == "" {
-			function = "script"
-		}
-		out = append(out, fmt.Sprintf("at %s (%d:%d)", function, l, c))
+		out = append(out, fmt.Sprintf("at %s (%d:%d)", cmp.Or(function, gate.FileName), l, c))
 	}
 	return line, column, strings.Join(out, "\n")
 }
@@ -190,6 +189,15 @@ func clip(text string, limit int) string {
 		limit--
 	}
 	return text[:limit] + "…"
+}
+
+// clean takes out of a message what goja says of its own insides, the one place where it
+// does: an object that has no way to become a text.
+func clean(message string) string {
+	if strings.HasPrefix(message, "Could not convert &") {
+		return "Cannot convert object to primitive value"
+	}
+	return message
 }
 
 // result writes the value of a script that ended well.

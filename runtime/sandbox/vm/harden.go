@@ -47,6 +47,15 @@ func (s *script) furnish() {
 	s.makeCodec()
 	s.makeToolError()
 	s.makeTools()
-	s.makeConsole()
-	s.makeTimers()
+	// Nothing reaches a global by a name that it does not say, so the rest is made on demand.
+	if s.program.Uses("console") {
+		s.makeConsole()
+	}
+	for _, name := range []string{"setTimeout", "setInterval", "clearTimeout", "clearInterval", "queueMicrotask"} {
+		if s.program.Uses(name) {
+			s.makeTimers()
+			break
+		}
+	}
+	s.fill()
 }

@@ -35,6 +35,7 @@ type script struct {
 	logged int  // bytes
 	cut    bool // messages were dropped
 
+	mark   *goja.Symbol // of the targets of tools: no script can reach it
 	json   codec
 	errors errorsOf
 	lost   []*goja.Promise // rejected, and nobody has looked at it
@@ -62,6 +63,7 @@ func newScript(p *gate.Program, run frame.Run, host Host) *script {
 	s := &script{
 		rt: goja.New(), program: p, limits: run.Limits, host: host, now: run.Now,
 		waiting: map[int]*call{}, timers: map[int]*timer{},
+		mark: goja.NewSymbol("tools"),
 	}
 	s.rt.SetTimeSource(func() time.Time { return time.UnixMilli(s.now) })
 	s.rt.SetRandSource(rand.New(rand.NewPCG(run.Seed, 0x6b696d626170)).Float64)

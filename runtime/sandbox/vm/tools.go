@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"reflect"
 	"strings"
 
 	"github.com/dop251/goja"
@@ -17,6 +18,22 @@ const (
 // hint is what a script reads that looks for tools in a way that cannot work.
 const hint = "tools cannot be listed or changed: find a tool with await tools.search({query}), and call it as tools.service.action({…})"
 
+// toolName is the path that a value is, if it is one.
+func (s *script) toolName(o *goja.Object) (string, bool) {
+	if o.ExportType() != reflect.TypeFor[goja.Proxy]() {
+		return "", false
+	}
+	p, ok := o.Export().(goja.Proxy)
+	if !ok || p.Target() == nil {
+		return "", false
+	}
+	name := p.Target().GetSymbol(s.mark)
+	if name == nil {
+		return "", false
+	}
+	return name.String(), true
+}
+
 // makeTools makes the one global that leads out.
 func (s *script) makeTools() {
 	root := s.branch(nil)
@@ -28,12 +45,19 @@ func (s *script) makeTools() {
 // makes the call.
 func (s *script) branch(path []string) goja.Value {
 	target := s.rt.NewObject()
+	name := strings.Join(append([]string{"tools"}, path...), ".")
 	if len(path) > 0 {
 		target = s.native(path[len(path)-1], 1, func(goja.FunctionCall) goja.Value { return goja.Undefined() })
 	}
+	s.must(target.SetSymbol(s.mark, name))
 	no := func() bool { s.typeError(hint); return false }
 	return s.rt.ToValue(s.rt.NewProxy(target, &goja.ProxyTrapConfig{
-		Get: func(_ *goja.Object, key string, _ goja.Value) goja.Value { return s.step(path, key) },
+		Get: func(_ *goja.Object, key string, _ goja.Value) goja.Value {
+			if key == "toString" {
+				return s.native(key, 0, func(goja.FunctionCall) goja.Value { return s.rt.ToValue("[" + name + "]") })
+			}
+			return s.step(path, key)
+		},
 		GetSym: func(*goja.Object, *goja.Symbol, goja.Value) goja.Value {
 			return goja.Undefined()
 		},
@@ -70,7 +94,7 @@ func (s *script) branch(path []string) goja.Value {
 // are never part of a path.
 func (s *script) step(path []string, key string) goja.Value {
 	switch key {
-	case "then", "toJSON", "constructor", "prototype", "toString", "valueOf", "toLocaleString", "hasOwnProperty",
+	case "then", "toJSON", "constructor", "prototype", "valueOf", "toLocaleString", "hasOwnProperty",
 		"isPrototypeOf", "propertyIsEnumerable", "__proto__", "inspect", "nodeType", "$$typeof":
 		return goja.Undefined()
 	}

@@ -32,6 +32,9 @@ func (s *script) makeCodec() {
 	s.json.stringify, _ = goja.AssertFunction(json.Get("stringify"))
 	s.json.forEach = map[string]goja.Callable{}
 	for _, name := range []string{"Map", "Set"} {
+		if !s.program.Uses(name) {
+			continue // then there can be none
+		}
 		s.json.forEach[name], _ = goja.AssertFunction(s.prototype(name).Get("forEach"))
 	}
 	s.method(json, "stringify", 3, s.stringify)
