@@ -28,6 +28,7 @@ require (
 require (
 	github.com/dop251/goja v0.0.0-20260917113740-793a2a65c13b
 	github.com/evanw/esbuild v0.28.2
+	github.com/go-chi/chi/v5 v5.5.0
 	golang.org/x/crypto v0.58.0
 )
 

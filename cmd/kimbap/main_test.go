@@ -2,22 +2,68 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"log"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/kimbap-run/kimbap/internal/app"
 )
 
 // TestMain makes this binary also the programs that the tests start: kimbap
 // itself, and a client. As root on Linux all tests run in a network of their
 // own, see namespace_linux_test.go.
 func TestMain(m *testing.M) {
-	programs := map[string]func(){"kimbap": main, "goclient": goclient}
+	programs := map[string]func(){"kimbap": kimbap, "goclient": goclient}
 	benchmark := os.Getenv("KIMBAP_BIN") != "" || os.Getenv("KIMBAP_BENCH") != ""
 	if programs[base(os.Args[0])] == nil && !benchmark {
 		enterNamespace()
 	}
-	testscript.Main(m, programs)
+	testscript.Main(tidy{m}, programs)
+}
+
+// workerVar names the kimbap that runs scripts in tests: one without cgo, whatever
+// the test itself is built with.
+const workerVar = "KIMBAP_TEST_WORKER"
+
+// kimbap is main, with that program for its scripts.
+func kimbap() {
+	if status, is := app.ScriptWorker(os.Args[1:], os.Stdin, os.Stdout); is {
+		os.Exit(status)
+	}
+	log.SetOutput(io.Discard)
+	os.Exit(run(os.Getenv(workerVar)))
+}
+
+// workerBuilt is that program's file, built when the first test asks for it.
+var workerBuilt = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "kimbap-worker-*")
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "kimbap"), ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build a kimbap for scripts: %w\n%s", err, out)
+	}
+	file := filepath.Join(dir, "kimbap")
+	return file, os.Setenv(workerVar, file)
+})
+
+// tidy removes what the tests have built.
+type tidy struct{ *testing.M }
+
+func (t tidy) Run() int {
+	code := t.M.Run()
+	if file := os.Getenv(workerVar); file != "" {
+		_ = os.RemoveAll(filepath.Dir(file))
+	}
+	return code
 }
 
 // namespaceVar marks the test process that runs in the network of its own.

@@ -11,20 +11,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 func newProxyCommand(c *cli) *cobra.Command {
-	var listen, auth string
+	var listen, auth, sidecar string
 	var insecure bool
 	cmd := &cobra.Command{
-		Use:   "proxy [--listen ADDR] [--auth local|token]",
+		Use:   "proxy [--listen ADDR] [--auth local|token] [--sidecar ADDR|unix:PATH]",
 		Short: "Run the proxy for this user's programs",
 		Long: `Run the proxy for this user's programs.
 
 Without a token the peer must be a program of the same user. A listener that
 others can reach demands --auth token. Services and policy are reloaded when
-their files change, and on SIGHUP.`,
-		Example: "  kimbap proxy\n  kimbap proxy --listen 127.0.0.1:0 --auth token",
+their files change, and on SIGHUP.
+
+Beside it scripts are served over HTTP (POST /v1/exec): on a socket in the home
+that only this user can use, or with --sidecar elsewhere. On TCP every request
+must show a token.`,
+		Example: "  kimbap proxy\n  kimbap proxy --listen 127.0.0.1:0 --auth token\n  kimbap proxy --sidecar 127.0.0.1:7789",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			conceal()
@@ -42,6 +47,7 @@ their files change, and on SIGHUP.`,
 				return a.Serve(ctx, app.ServeOptions{
 					Listen: a.Config().Proxy.Listen, RequireToken: a.Config().Proxy.Auth == "token",
 					Reload: hup, State: true,
+					Sidecar: sidecar, SidecarSay: c.saySidecar,
 					Ready: func(addr net.Addr) { fmt.Fprintf(c.err, "listening on http://%s\n", addr) },
 				})
 			})
@@ -51,7 +57,17 @@ their files change, and on SIGHUP.`,
 	f.StringVar(&listen, "listen", "", "address to listen on (default 127.0.0.1:7788)")
 	f.StringVar(&auth, "auth", "", "local: programs of this user; token: a kimbap token")
 	f.BoolVar(&insecure, "insecure-listen", false, "allow a listener beyond loopback, in clear")
+	f.StringVar(&sidecar, "sidecar", "unix:", "where scripts are served: host:port, unix:PATH, or empty for nowhere")
 	return cmd
+}
+
+// saySidecar says where scripts are served, or why they are not.
+func (c *cli) saySidecar(where string, err error) {
+	if err != nil {
+		fmt.Fprintf(c.err, "warning: no scripts over HTTP: %s\n", runtime.AsError(err).Msg)
+		return
+	}
+	fmt.Fprintf(c.err, "scripts on %s\n", where)
 }
 
 // setFlag gives a configuration key the value of a flag that was used.

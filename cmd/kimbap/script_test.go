@@ -39,6 +39,9 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := workerBuilt(); err != nil {
+		t.Fatal(err)
+	}
 	testscript.RunT(listener{t}, testscript.Params{
 		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
@@ -47,6 +50,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("NO_COLOR", "1")
 			env.Setenv("TZ", "UTC")
 			env.Setenv("TESTDATA", testdata)
+			env.Setenv(workerVar, os.Getenv(workerVar))
 			return os.WriteFile(filepath.Join(env.WorkDir, "key"), []byte(canary+"\n"), 0o600)
 		},
 		Condition: condition,

@@ -151,12 +151,20 @@ func (a *App) question(ctx context.Context, who runtime.Principal, id string, wa
 	return p.State == approval.Pending, p.Refusal()
 }
 
-// recordScript writes a record about a script itself. All records before are then
-// durable too.
+// recordScript writes a record about a script itself. One that need not be durable
+// at once is before any call of the script: the intents of those come after it.
 func (a *App) recordScript(ctx context.Context, e sandbox.Event) error {
-	return a.trail.Event(ctx, audit.Event{
+	event := audit.Event{
 		Kind: e.Kind, Principal: e.Principal.ID, Tenant: e.Principal.Tenant, Execution: e.Execution, Fields: e.Fields,
-	})
+	}
+	if e.Durable {
+		return a.trail.Event(ctx, event)
+	}
+	if err := a.trail.Ready(); err != nil {
+		return err
+	}
+	a.trail.Note(event)
+	return nil
 }
 
 // begun are the calls of an execution that the trail has an intent of, but for

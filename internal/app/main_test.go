@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	if what := os.Getenv(role); what != "" {
 		os.Exit(child(what, os.Args[1:]))
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(apptest.Tidy{M: m})
 }
 
 // child is another process over the home in args[0].

@@ -33,6 +33,9 @@ type ServeOptions struct {
 	Ready        func(addr net.Addr) // called once the listener accepts
 	Reload       <-chan os.Signal    // may be nil
 	State        bool                // status and env may find it
+
+	Sidecar    string                        // where scripts are served: "unix:", "unix:PATH" or host:port; "": nowhere
+	SidecarSay func(where string, err error) // told where, or why not
 }
 
 // Serve runs the proxy until ctx ends, then drains it.
@@ -64,6 +67,12 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 		_ = ln.Close()
 		return err
 	}
+	closeSidecar, err := a.serveSidecar(o)
+	if err != nil {
+		_ = ln.Close()
+		return err
+	}
+	defer closeSidecar()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go a.watch(watching, o.Reload, server, ca)

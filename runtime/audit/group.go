@@ -237,7 +237,7 @@ func (l *Log) keep(lines []*line) {
 	defer l.mu.Unlock()
 	for _, ln := range lines {
 		switch {
-		case ln == nil || ln.kind == KindIntent || ln.kind == KindEvent:
+		case ln == nil || ln.kind == KindIntent || ln.kind == KindEvent && !ln.noted:
 		case len(l.kept) >= l.o.Kept:
 			l.lost++
 		default:
@@ -249,7 +249,7 @@ func (l *Log) keep(lines []*line) {
 // free gives lines back that no caller waits for.
 func (l *Log) free(lines []*line) {
 	for _, ln := range lines {
-		if ln != nil && (ln.kind == KindOutcome || ln.kind == KindRefusal) {
+		if ln != nil && (ln.kind == KindOutcome || ln.kind == KindRefusal || ln.noted) {
 			l.lines.Put(ln)
 		}
 	}

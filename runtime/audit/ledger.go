@@ -21,6 +21,7 @@ type line struct {
 	body   []byte
 	at     time.Time
 	kind   Kind
+	noted  bool   // an event that nobody waits for
 	intent uint64 // outcome: the number of its intent
 	seq    uint64 // set by the ledger
 }

@@ -212,6 +212,21 @@ func (l *Log) Outcome(r *runtime.Record) {
 	ln := l.line(kind)
 	ln.intent = r.Sequence
 	ln.body = l.enc.outcome(ln.body, r, ln.at)
+	l.lazily(ln)
+}
+
+// Note records an act that is no request, and does not wait for it. It stands
+// before all that is recorded later: an intent that is durable means that it is
+// too. While the log refuses it is kept in memory, as outcomes are.
+func (l *Log) Note(ev Event) {
+	ln := l.line(KindEvent)
+	ln.noted = true
+	ln.body = appendEvent(ln.body, ev, ln.at)
+	l.lazily(ln)
+}
+
+// lazily lets a line join the next group write.
+func (l *Log) lazily(ln *line) {
 	l.mu.Lock()
 	if l.group == nil { // closed: Close has waited for the requests that count
 		l.lost++

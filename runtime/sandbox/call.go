@@ -73,7 +73,7 @@ func (s *session) called(m *frame.Call) *frame.Failure {
 	c := &call{Kind: m.Kind, Path: m.Path, Args: m.Args, Line: m.Line, step: m.Seq}
 	s.calls = append(s.calls, c)
 	s.diary.changed(c)
-	if len(s.order) > 0 || s.begun != nil {
+	if len(s.order) > 0 {
 		s.later = append(s.later, c)
 		return nil
 	}
@@ -106,7 +106,7 @@ func (s *session) room(m *frame.Call) *frame.Failure {
 
 // release begins what had to wait, when nothing holds it back any more.
 func (s *session) release() {
-	if len(s.order) > 0 || s.begun != nil {
+	if len(s.order) > 0 {
 		return
 	}
 	later := s.later

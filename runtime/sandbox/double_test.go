@@ -175,6 +175,7 @@ type bench struct {
 	program program
 	store   *memory
 	clock   time.Time
+	alive   []string
 
 	mu        sync.Mutex
 	made      []string // invocations that had an effect
@@ -206,7 +207,8 @@ func newBench(t *testing.T, p program) *bench {
 func (b *bench) restart(process string) {
 	b.t.Helper()
 	o := b.o
-	o.Process, o.Alive = process, func(h string) bool { return h == process }
+	b.alive = []string{process}
+	o.Process, o.Alive = process, func(h string) bool { return slices.Contains(b.alive, h) }
 	runner, err := sandbox.New(o)
 	if err != nil {
 		b.t.Fatal(err)

@@ -62,6 +62,7 @@ type Event struct {
 	Kind      string // exec.start, exec.pause, exec.resume, exec.end
 	Principal *runtime.Principal
 	Execution string
+	Durable   bool // wait until it is
 	Fields    map[string]string
 }
 
@@ -95,8 +96,9 @@ type Options struct {
 	// Asks says whether a person is asked before an action, as far as policy can
 	// tell without arguments; nil: not known.
 	Asks func(who *runtime.Principal, action *runtime.Action) bool
-	// Record writes a record; it returns when it is durable, and with it all that
-	// was recorded before.
+	// Record writes a record that stands before all that is recorded later. When it
+	// is durable only, with it all that was recorded before, does it return for one
+	// that says so; of others the error is that nothing can be recorded now.
 	Record func(ctx context.Context, event Event) error
 	// Begun returns what the trail has of an execution's calls: those whose intent
 	// is there and that are not known to have been held back for a person.

@@ -17,7 +17,7 @@ import (
 func (s *session) pause(ctx context.Context, wait time.Duration) (result Result, again bool, err error) {
 	result = s.paused()
 	// The record comes first: with it, all that was held back is durable as such.
-	event := Event{Kind: "exec.pause", Principal: &s.who, Execution: s.id, Fields: map[string]string{"approval": result.Paused.ApprovalID}}
+	event := Event{Kind: "exec.pause", Principal: &s.who, Execution: s.id, Durable: true, Fields: map[string]string{"approval": result.Paused.ApprovalID}}
 	err = s.r.o.Record(context.WithoutCancel(ctx), event)
 	if err == nil {
 		err = s.conclude(ctx, journal.Paused, result, s.latest().Add(s.r.o.Keep))
@@ -264,15 +264,11 @@ func join(names []string) string {
 	return text
 }
 
-// conclusion writes the last record and the last state.
+// conclusion writes the last record and the last state. The caller does not wait
+// for either: the calls are recorded already, and who asks for the execution gets
+// the result from memory until it is kept. The turn is given back after.
 func (s *session) conclusion(ctx context.Context, result Result) (Result, error) {
 	s.kill()
-	if s.begun != nil {
-		if err := <-s.begun; err != nil {
-			return Result{}, err // the script made no call
-		}
-		s.begun = nil
-	}
 	how := "ok"
 	if !result.Success {
 		how = string(result.Kind)
@@ -280,12 +276,12 @@ func (s *session) conclusion(ctx context.Context, result Result) (Result, error)
 	event := Event{Kind: "exec.end", Principal: &s.who, Execution: s.id, Fields: map[string]string{
 		"result": how, "calls": strconv.Itoa(len(result.Calls)), "ran": (s.source.Timeout - s.left).Round(time.Millisecond).String(),
 	}}
-	recorded := make(chan struct{})
-	go func() {
-		defer close(recorded)
-		_ = s.r.o.Record(context.WithoutCancel(ctx), event) // the trail says itself that it fails, and refuses the next script
-	}()
-	_ = s.conclude(ctx, journal.Ended, result, s.r.o.Clock().Add(s.r.o.Keep)) // the result stands, also where it cannot be kept
-	<-recorded
+	_ = s.r.o.Record(context.WithoutCancel(ctx), event) // the trail says itself that it fails, and refuses the next script
+	leave, expires := s.leave, s.r.o.Clock().Add(s.r.o.Keep)
+	s.leave = func() {}
+	s.r.ending(s, result, func() {
+		_ = s.conclude(ctx, journal.Ended, result, expires) // the result stands, also where it cannot be kept
+		leave()
+	})
 	return result, nil
 }

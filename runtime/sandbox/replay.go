@@ -23,6 +23,9 @@ func (r *Runner) Resume(ctx context.Context, asked Resumption) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if result, ended := r.justEnded(&who, asked.ID); ended {
+		return result, nil
+	}
 	row, err := r.row(ctx, &who, asked.ID)
 	if err != nil {
 		return Result{}, err

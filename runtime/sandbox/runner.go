@@ -21,8 +21,11 @@ type Runner struct {
 	slots chan struct{} // one for each script that runs
 	room  chan struct{} // one for each that runs or waits
 
+	keeping sync.WaitGroup // of results
+
 	mu      sync.Mutex
 	held    map[string]*session // paused, their workers alive
+	ended   map[string]*session // their results are being kept
 	swept   time.Time
 	stopped bool
 }
@@ -33,8 +36,32 @@ func New(o Options) (*Runner, error) {
 		return nil, err
 	}
 	return &Runner{
-		o: o, slots: make(chan struct{}, o.Workers), room: make(chan struct{}, o.Workers+o.Queue), held: map[string]*session{},
+		o: o, slots: make(chan struct{}, o.Workers), room: make(chan struct{}, o.Workers+o.Queue), held: map[string]*session{}, ended: map[string]*session{},
 	}, nil
+}
+
+// ending keeps the result of a session while nobody waits for it.
+func (r *Runner) ending(s *session, result Result, keep func()) {
+	s.final = &result
+	r.mu.Lock()
+	r.ended[s.id] = s
+	r.mu.Unlock()
+	r.keeping.Go(func() {
+		keep()
+		r.mu.Lock()
+		delete(r.ended, s.id)
+		r.mu.Unlock()
+	})
+}
+
+// justEnded is the result of an execution of the principal's own that is not kept yet.
+func (r *Runner) justEnded(who *runtime.Principal, id string) (Result, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.ended[id]; s != nil && s.who.ID == who.ID && s.who.Tenant == who.Tenant {
+		return *s.final, true
+	}
+	return Result{}, false
 }
 
 // Execute checks and runs a script. It returns when the script has ended, or
@@ -123,8 +150,8 @@ func (r *Runner) AvailableTools(ctx context.Context, caller runtime.Caller) ([]s
 	return out, nil
 }
 
-// Dispose ends the workers of paused scripts; the scripts can be resumed. What
-// runs is ended by its own context.
+// Dispose ends the workers of paused scripts, which can be resumed, and waits until
+// results are kept. What runs is ended by its own context.
 func (r *Runner) Dispose() {
 	r.mu.Lock()
 	held := r.held
@@ -134,6 +161,7 @@ func (r *Runner) Dispose() {
 		s.expiry.Stop()
 		s.kill()
 	}
+	r.keeping.Wait()
 }
 
 // keep takes a paused session into the runner's care for the grace time.
@@ -197,6 +225,9 @@ func (r *Runner) Status(ctx context.Context, caller runtime.Caller, id string) (
 	who, err := r.o.Identify(ctx, caller)
 	if err != nil {
 		return Result{}, err
+	}
+	if result, ended := r.justEnded(&who, id); ended {
+		return result, nil
 	}
 	row, err := r.row(ctx, &who, id)
 	if err != nil {

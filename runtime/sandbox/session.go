@@ -32,7 +32,7 @@ type session struct {
 	worker  Worker        // nil: none, or no more
 	mail    chan mail     // from the worker
 	expiry  *time.Timer   // of a kept session
-	begun   chan error    // of the first record; nil: it is durable
+	final   *Result       // of a session that has ended
 	row     journal.Execution
 	diary   diary
 	calls   []*call // by step, from 1 at 0
@@ -187,8 +187,9 @@ func (s *session) run(ctx context.Context, wait time.Duration) (Result, error) {
 		checked = &frame.Checked{}
 	}
 	manifest := s.tools.manifest(checked.Tools)
-	s.begun = make(chan error, 1)
-	go func() { s.begun <- s.r.o.Record(context.WithoutCancel(ctx), s.startEvent(manifest, checked)) }()
+	if err := s.r.o.Record(ctx, s.startEvent(manifest, checked)); err != nil {
+		return Result{}, err
+	}
 	if failure == nil && len(checked.Refusals) > 0 {
 		return s.rejected(ctx, checked.Refusals)
 	}
@@ -242,12 +243,6 @@ func (s *session) loop(ctx context.Context) (done *frame.Done, err error) {
 			done = s.hear(got.m)
 		case a := <-s.answers:
 			done = s.settle(a)
-		case err := <-s.begun:
-			if err != nil {
-				return nil, err
-			}
-			s.begun = nil
-			s.release()
 		case err := <-s.diary.written:
 			if err := s.noted(err); err != nil {
 				return nil, err

@@ -60,6 +60,7 @@ type Options struct {
 	Engine   string   // proxy.engine, instead of a proxy section in Config; "": the default
 	Resolve  []string // further authorities that lead to the upstream
 	Unlinked bool     // store no credential
+	Scripts  string   // a kimbap without cgo, see [Worker]: it runs scripts
 	Locked   bool     // start without the master key, until [Kimbap.PutKeyBack]
 	Bare     bool     // compare no message with its declared changes, as in a home of users
 	Upstream servicestest.Options
@@ -75,7 +76,8 @@ type Kimbap struct {
 	Up    *servicestest.Upstream
 	Log   *Buffer // every line logged by any App of this home, at trace level
 
-	roots []byte
+	roots   []byte
+	scripts string
 }
 
 // New starts a kimbap that ends with the test.
@@ -85,7 +87,7 @@ func New(t testing.TB, o Options) *Kimbap {
 		o.Services = []string{Notes}
 	}
 	o.Upstream.Hosts = append(o.Upstream.Hosts, Host, "*.test", "*.notes.test")
-	k := &Kimbap{Dir: filepath.Join(t.TempDir(), "home"), Up: servicestest.New(t, o.Upstream), Log: &Buffer{}}
+	k := &Kimbap{Dir: filepath.Join(t.TempDir(), "home"), Up: servicestest.New(t, o.Upstream), Log: &Buffer{}, scripts: o.Scripts}
 	k.Furnish(t, o)
 	if o.Locked {
 		if err := os.Rename(filepath.Join(k.Dir, "master.key"), filepath.Join(k.Dir, "aside.key")); err != nil {
@@ -215,6 +217,7 @@ func (k *Kimbap) open(slot string, tenant runtime.Tenant, create bool) (*app.App
 	o := OptionsOver(k.Dir, slot, k.Log, create)
 	o.StartLocked = slot != "" // what serves
 	o.Tenant = tenant
+	o.Executable = k.scripts
 	a, err := app.New(o)
 	if err != nil {
 		return nil, err

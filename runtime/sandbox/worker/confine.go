@@ -19,6 +19,9 @@ const (
 // It is called once, before anything of the script is read, and says what then
 // holds. After an error the process has to end.
 func Confine(s Settings) (frame.Level, error) {
+	if err := fit(); err != nil {
+		return "", err
+	}
 	s = s.withDefaults()
 	goruntime.GOMAXPROCS(min(atOnce, goruntime.NumCPU()))
 	debug.SetMaxThreads(maxThreads)

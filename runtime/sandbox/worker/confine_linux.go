@@ -17,12 +17,22 @@ import (
 // two, one that the Go runtime may hold on its cgroup, and none to spare for much.
 const maxFiles = 16
 
+// fit refuses a program that could not work as a worker.
+func fit() error {
+	if withCgo {
+		return errors.New("this kimbap was built with cgo, and its threads need more than a worker may have: build it with CGO_ENABLED=0")
+	}
+	return nil
+}
+
+// reserved is how much address space a worker may have beside its memory, in bytes.
+// The Go runtime reserves about a gigabyte and uses none of it. Memory that can only
+// be read does not count as data, but its page tables are there.
+const reserved = 4 << 30
+
 // confineSystem gives up files, limits, privileges and nearly all system calls, in
 // this order: each step needs calls that the last one forbids.
 func confineSystem(s Settings) (frame.Level, error) {
-	if withCgo {
-		return "", errors.New("this kimbap was built with cgo, and its threads need more than a worker may have: build it with CGO_ENABLED=0")
-	}
 	if err := closeInherited(); err != nil {
 		return "", fmt.Errorf("close inherited files: %w", err)
 	}
@@ -84,6 +94,7 @@ func setLimits(s Settings) error {
 		{"message queues", unix.RLIMIT_MSGQUEUE, 0},
 		{"open files", unix.RLIMIT_NOFILE, maxFiles},
 		{"memory", unix.RLIMIT_DATA, s.data()},
+		{"addresses", unix.RLIMIT_AS, s.data() + reserved},
 		{"processor time", unix.RLIMIT_CPU, s.cpuSeconds()},
 	} {
 		var now unix.Rlimit

@@ -84,7 +84,7 @@ func TestTheKernelHasTheWorkersLimits(t *testing.T) {
 	}
 	limits := read(t, p, "limits")
 	for name, want := range map[string]int64{
-		"Max cpu time": 7, "Max file size": 0, "Max data size": 464 << 20, "Max core file size": 0,
+		"Max cpu time": 7, "Max file size": 0, "Max data size": 464 << 20, "Max address space": 464<<20 + 4<<30, "Max core file size": 0,
 		"Max open files": 16, "Max locked memory": 0, "Max msgqueue size": 0,
 	} {
 		fields := strings.Fields(strings.TrimPrefix(line(limits, name), name))

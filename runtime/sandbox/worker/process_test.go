@@ -3,6 +3,7 @@ package worker_test
 import (
 	"errors"
 	"os"
+	goruntime "runtime"
 	"strings"
 	"testing"
 	"time"
@@ -244,5 +245,18 @@ func TestTheHostKeepsTheOrder(t *testing.T) {
 		if err := p.Send(m); err == nil || errors.Is(err, worker.ErrEnded) {
 			t.Errorf("%s: %v, want an error", name, err)
 		}
+	}
+}
+
+func TestTheLevelIsWhatAWorkerSays(t *testing.T) {
+	want := frame.LevelProcess
+	if goruntime.GOOS == "linux" && (goruntime.GOARCH == "amd64" || goruntime.GOARCH == "arm64") {
+		want = frame.LevelSeccomp
+	}
+	if got, err := worker.Level(worker.Options{Executable: programs.kimbap}); err != nil || got != want {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	if got, err := worker.Level(worker.Options{Executable: programs.probe}); !errors.Is(err, worker.ErrStart) || got != "" {
+		t.Errorf("of no worker: %q, %v", got, err)
 	}
 }

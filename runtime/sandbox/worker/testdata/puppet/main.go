@@ -68,8 +68,8 @@ func (p program) Run(run *frame.Run, say func(*frame.ToHost), replies <-chan fra
 	case "wait":
 		<-replies
 	case "odd":
-		say(odd[rest])
-		say(odd[rest]) // what is odd only the second time
+		say(odd(rest))
+		say(odd(rest)) // what is odd only the second time
 		<-replies
 	case "flood":
 		for i := 1; ; i++ {
@@ -93,16 +93,18 @@ func (p program) Run(run *frame.Run, say func(*frame.ToHost), replies <-chan fra
 var keep []byte
 
 // odd are messages that no worker of ours sends at this time.
-var odd = map[string]*frame.ToHost{
-	"ready":    {Ready: &frame.Ready{Level: frame.LevelSeccomp}},
-	"checked":  {Checked: &frame.Checked{}},
-	"number":   {Call: &frame.Call{Seq: 0, Kind: frame.CallTool}},
-	"twice":    {Call: &frame.Call{Seq: 1, Kind: frame.CallTool}},
-	"kind":     {Call: &frame.Call{Seq: 1, Kind: "shell"}},
-	"args":     {Call: &frame.Call{Seq: 1, Kind: frame.CallTool, Args: strings.Repeat("1", 2<<20)}},
-	"value":    {Done: &frame.Done{Value: strings.Repeat("1", 2<<20)}},
-	"idle":     {Idle: &frame.Idle{Waiting: make([]int, 200_000)}},
-	"unawaits": {Done: &frame.Done{Unawaited: make([]int, 200_000)}},
+func odd(what string) *frame.ToHost {
+	return map[string]*frame.ToHost{
+		"ready":    {Ready: &frame.Ready{Level: frame.LevelSeccomp}},
+		"checked":  {Checked: &frame.Checked{}},
+		"number":   {Call: &frame.Call{Seq: 0, Kind: frame.CallTool}},
+		"twice":    {Call: &frame.Call{Seq: 1, Kind: frame.CallTool}},
+		"kind":     {Call: &frame.Call{Seq: 1, Kind: "shell"}},
+		"args":     {Call: &frame.Call{Seq: 1, Kind: frame.CallTool, Args: strings.Repeat("1", 2<<20)}},
+		"value":    {Done: &frame.Done{Value: strings.Repeat("1", 2<<20)}},
+		"idle":     {Idle: &frame.Idle{Waiting: make([]int, 200_000)}},
+		"unawaits": {Done: &frame.Done{Unawaited: make([]int, 200_000)}},
+	}[what]
 }
 
 // nest uses the stack until there is none.

@@ -1,0 +1,193 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/server"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/sandbox"
+)
+
+// socketPath is the longest path of a unix socket, in bytes (sun_path of Linux and
+// macOS, the shorter of the two).
+const socketPath = 103
+
+// sidecarHome is where the sidecar listens unless it is told another place.
+const sidecarHome = "unix:"
+
+// sidecar is the server of scripts beside a proxy.
+type sidecar struct {
+	server *server.Server
+	where  string // as it is shown
+	done   chan error
+}
+
+// openSidecar listens where it is told: "unix:" for the socket in the home,
+// "unix:PATH", or host:port, where a token must be shown.
+func (a *App) openSidecar(where string) (*sidecar, error) {
+	if _, err := a.Scripts(); err != nil {
+		return nil, err
+	}
+	ln, shown, err := a.sidecarListener(where)
+	if err != nil {
+		return nil, err
+	}
+	_, tcp := ln.Addr().(*net.TCPAddr)
+	if tcp {
+		a.listeners.add(ln.Addr())
+	}
+	s, err := server.New(server.Options{
+		Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health,
+		RequireToken: tcp, Log: a.o.Log,
+	})
+	if err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	side := &sidecar{server: s, where: shown, done: make(chan error, 1)}
+	go func() { side.done <- s.Serve(ln) }()
+	if a.scripts.pool != nil {
+		a.scripts.pool.Warm()
+	}
+	return side, nil
+}
+
+// serveSidecar opens the sidecar of a proxy, if one is wanted. The socket of the
+// home is a convenience: where it cannot be had the proxy serves without it, and
+// says so. A place that was asked for must be had.
+func (a *App) serveSidecar(o ServeOptions) (stop func(), err error) {
+	if o.Sidecar == "" {
+		return func() {}, nil
+	}
+	side, err := a.openSidecar(o.Sidecar)
+	if err != nil && o.Sidecar != sidecarHome {
+		return nil, err
+	}
+	if o.SidecarSay != nil {
+		where := ""
+		if side != nil {
+			where = side.where
+		}
+		o.SidecarSay(where, err)
+	}
+	if err != nil {
+		return func() {}, nil
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), drain)
+		defer cancel()
+		side.close(ctx)
+	}, nil
+}
+
+// close stops to accept and drains.
+func (s *sidecar) close(ctx context.Context) {
+	_ = s.server.Shutdown(ctx)
+	<-s.done
+}
+
+func (a *App) sidecarListener(where string) (net.Listener, string, error) {
+	path, unix := strings.CutPrefix(where, "unix:")
+	if !unix {
+		if host, _, err := net.SplitHostPort(where); err != nil || !loopbackHost(host) {
+			return nil, "", &runtime.Error{
+				Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%q is not an address of this machine alone: tokens would be sent in clear", where),
+				Hint: "kimbap proxy --sidecar 127.0.0.1:7789, or --sidecar unix:PATH",
+			}
+		}
+		ln, err := listen(where)
+		if err != nil {
+			return nil, "", err
+		}
+		return ln, "http://" + ln.Addr().String(), nil
+	}
+	if path == "" {
+		path = filepath.Join(a.home.Dir, "kimbap.sock")
+	}
+	ln, err := listenUnix(path)
+	return ln, "unix:" + path, err
+}
+
+func loopbackHost(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// listenUnix makes a socket that only its owner can connect to. One that a process
+// left behind is replaced, one that somebody listens on is not.
+func listenUnix(path string) (net.Listener, error) {
+	if len(path) > socketPath {
+		return nil, badSocket(path, "its path is too long for a socket", nil)
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, badSocket(path, "it cannot be looked at", err)
+	case info.Mode()&fs.ModeSocket == 0:
+		return nil, badSocket(path, "something else than a socket is there", nil)
+	default:
+		if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
+			_ = conn.Close()
+			return nil, badSocket(path, "another kimbap listens there", syscall.EADDRINUSE)
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, badSocket(path, "what is left of another process cannot be removed", err)
+		}
+	}
+	ln, err := privateSocket(path)
+	if err != nil {
+		return nil, badSocket(path, "it cannot be made", err)
+	}
+	return ln, nil
+}
+
+func badSocket(path, why string, err error) *runtime.Error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonPortInUse,
+		Msg: fmt.Sprintf("scripts cannot be served on %s: %s", path, why), Hint: "kimbap proxy --sidecar unix:PATH", Err: err,
+	}
+}
+
+func (a *App) serveScript(ctx context.Context, s server.Script) (server.Answer, error) {
+	runner, err := a.Scripts()
+	if err != nil {
+		return server.Answer{}, err
+	}
+	script := sandbox.Script{Source: s.Code, Timeout: s.Timeout, Wait: s.Wait, Caller: s.Caller}
+	for _, glob := range s.Allow {
+		script.Allow = append(script.Allow, runtime.Glob(glob))
+	}
+	return served(runner.Execute(ctx, script))
+}
+
+func (a *App) serveStatus(ctx context.Context, caller runtime.Caller, id string) (server.Answer, error) {
+	runner, err := a.Scripts()
+	if err != nil {
+		return server.Answer{}, err
+	}
+	return served(runner.Status(ctx, caller, id))
+}
+
+func (a *App) serveResume(ctx context.Context, caller runtime.Caller, id string, wait time.Duration) (server.Answer, error) {
+	runner, err := a.Scripts()
+	if err != nil {
+		return server.Answer{}, err
+	}
+	return served(runner.Resume(ctx, sandbox.Resumption{ID: id, Caller: caller, Wait: wait}))
+}
+
+// served is a result as the server writes it. One that has neither ended nor says
+// why not is still running.
+func served(result sandbox.Result, err error) (server.Answer, error) {
+	open := result.Paused != nil || !result.Success && result.Kind == ""
+	return server.Answer{Body: result, Open: open}, err
+}

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// maxWait is the longest that a request may wait for a person.
+const maxWait = time.Hour
+
+// execBody is the body of POST /v1/exec.
+type execBody struct {
+	Code      string   `json:"code"`
+	TimeoutMs int64    `json:"timeoutMs"`
+	Wait      span     `json:"wait"`
+	Allow     []string `json:"allow"`
+}
+
+// span is a time as callers write it: seconds, or text with a unit.
+type span time.Duration
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (d *span) UnmarshalJSON(data []byte) error {
+	var text string
+	var seconds float64
+	if json.Unmarshal(data, &text) == nil {
+		parsed, err := time.ParseDuration(text)
+		*d = span(parsed)
+		return err
+	}
+	if err := json.Unmarshal(data, &seconds); err != nil {
+		return err
+	}
+	*d = span(min(max(seconds, -1), maxWait.Seconds()+1) * float64(time.Second))
+	return nil
+}
+
+func (s *Server) exec(w http.ResponseWriter, r *http.Request) error {
+	var body execBody
+	if err := read(w, r, &body); err != nil {
+		return err
+	}
+	wait, err := body.Wait.wait()
+	if err != nil {
+		return err
+	}
+	if body.Code == "" || body.TimeoutMs < 0 {
+		return invalid(`send {"code": "return 1"}; timeoutMs and wait are optional`, "there is no script in the request, or its timeoutMs is negative")
+	}
+	answer, err := s.o.Execute(r.Context(), Script{
+		Code: body.Code, Timeout: time.Duration(min(body.TimeoutMs, maxWait.Milliseconds())) * time.Millisecond,
+		Wait: wait, Allow: body.Allow, Caller: s.caller(r),
+	})
+	return s.write(w, r, answer, err)
+}
+
+func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
+	answer, err := s.o.Status(r.Context(), s.caller(r), chi.URLParam(r, "id"))
+	return s.write(w, r, answer, err)
+}
+
+func (s *Server) resume(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Wait span `json:"wait"`
+	}
+	if r.ContentLength != 0 {
+		if err := read(w, r, &body); err != nil {
+			return err
+		}
+	}
+	wait, err := body.Wait.wait()
+	if err != nil {
+		return err
+	}
+	answer, err := s.o.Resume(r.Context(), s.caller(r), chi.URLParam(r, "id"), wait)
+	return s.write(w, r, answer, err)
+}
+
+func (d span) wait() (time.Duration, error) {
+	if d < 0 || time.Duration(d) > maxWait {
+		return 0, invalid("write seconds, or text such as \"30s\"", "wait is negative or longer than an hour")
+	}
+	return time.Duration(d), nil
+}
+
+// read reads one strict JSON object.
+func read(w http.ResponseWriter, r *http.Request, into any) error {
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonUnsupportedMedia,
+			Msg: "the request is not application/json", Hint: "send Content-Type: application/json",
+		}
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonBodyTooLarge,
+			Msg: fmt.Sprintf("the request is over %d KiB", maxBody>>10), Hint: "a script has at most 64 KiB",
+		}
+	}
+	if err != nil {
+		return &runtime.Error{Code: runtime.CodeCanceled, Msg: "the request ended early", Err: err}
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonInvalidJSON, Msg: "the request is not understood: " + err.Error(),
+			Hint: "see /v1/openapi.json",
+		}
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonTrailingData, Msg: "something follows the request's JSON"}
+	}
+	return nil
+}
+
+// write answers with how an execution stands.
+func (s *Server) write(w http.ResponseWriter, r *http.Request, answer Answer, err error) error {
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(answer.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if answer.Open {
+		w.WriteHeader(http.StatusAccepted)
+	}
+	_, _ = w.Write(text.Bytes())
+	return nil
+}

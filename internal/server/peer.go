@@ -1,0 +1,43 @@
+package server
+
+import (
+	"context"
+	"net"
+	"sync"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// peerKey is the key of a connection's peer in its context.
+type peerKey struct{}
+
+// withPeer asks the kernel once for each connection whose process is at the other
+// end. On a system that does not tell it is nobody's, and a token must be shown.
+func withPeer(ctx context.Context, conn net.Conn) context.Context {
+	if c, ok := conn.(*counted); ok {
+		conn = c.Conn
+	}
+	peer := runtime.Peer{}
+	if socket, ok := conn.(*net.UnixConn); ok {
+		peer = unixPeer(socket)
+	}
+	return context.WithValue(ctx, peerKey{}, peer)
+}
+
+func peerOf(ctx context.Context) runtime.Peer {
+	peer, _ := ctx.Value(peerKey{}).(runtime.Peer)
+	return peer
+}
+
+// counted gives its place back when it is closed.
+type counted struct {
+	net.Conn
+	leave chan struct{}
+	once  sync.Once
+}
+
+// Close implements [net.Conn].
+func (c *counted) Close() error {
+	defer c.once.Do(func() { <-c.leave })
+	return c.Conn.Close()
+}
