@@ -129,7 +129,8 @@ func TestJSONCrossesTheBridgeUnchanged(t *testing.T) {
 		value := again(map[string]any{
 			rapid.String().Draw(r, "key"): rapid.SliceOf(rapid.OneOf(
 				rapid.Map(rapid.String(), func(s string) any { return s }),
-				rapid.Map(rapid.Float64(), func(f float64) any { return f }),
+				// JSON has no negative zero in JavaScript
+				rapid.Map(rapid.Float64(), func(f float64) any { return f + 0 }),
 				rapid.Map(rapid.Bool(), func(b bool) any { return b }),
 				rapid.Just(any(nil)), rapid.Just(any(map[string]any{"__proto__": 1.0, "then": "x"})),
 			)).Draw(r, "list"),
