@@ -2,6 +2,7 @@ package vm
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -100,10 +101,17 @@ func (s *script) show(v goja.Value, room int) string {
 	if kind := s.collection(o); kind != "" {
 		return s.showList(o, kind, room)
 	}
-	if text, over := s.write(o, room); over == written {
-		return text
+	text, why, err := s.tryWrite(o, room)
+	var thrown *goja.Exception
+	switch {
+	case errors.As(err, &thrown):
+		return "[object that cannot be shown]" // a message is no reason to fail
+	case err != nil:
+		panic(err)
+	case why != written:
+		return "[too large to show]"
 	}
-	return "[too large to show]"
+	return text
 }
 
 // relocate puts places of the source where a text has places of the running code, as
