@@ -65,9 +65,6 @@ var kept = []string{"booted-system", "current-system", "opengl-driver", "wrapper
 // taken over, and with the user's own folder, empty too.
 func clearRun(runtime string) error {
 	old, err := os.Open(runFolder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -222,18 +219,13 @@ func replace(path, text string) error {
 	if err != nil {
 		return err
 	}
-	source, err := os.CreateTemp("/tmp", ".kimbap-*")
-	if err != nil {
+	// It stays: over a file that is gone nobody could put another one, such as a
+	// sandbox that the program uses itself.
+	source := filepath.Join(runFolder, "kimbap-"+filepath.Base(path))
+	if err := os.WriteFile(source, []byte(text), 0o644); err != nil {
 		return err
 	}
-	defer func() { _ = source.Close(); _ = os.Remove(source.Name()) }() // the mount keeps it
-	if _, err := source.WriteString(text); err != nil {
-		return err
-	}
-	if err := source.Chmod(0o644); err != nil {
-		return err
-	}
-	return mount(source.Name(), target, "", unix.MS_BIND, "")
+	return mount(source, target, "", unix.MS_BIND, "")
 }
 
 func mount(source, target, kind string, flags uintptr, data string) error {
