@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // jailed is a user who runs programs isolated, before the stub of acme.
@@ -261,7 +263,7 @@ func TestIsolatedNamesMustAgree(t *testing.T) {
 func TestIsolatedRefusalsAreTold(t *testing.T) {
 	servePlain(t, "example.com", "the plain page")
 	isolated(t, func(t *testing.T, j jailed) {
-		j.write(t, filepath.Join(j.dir, "policy.yaml"), []byte("version: 1\nrules:\n  - {id: no-strangers, match: {action: net.*}, effect: deny}\n  - {id: rest, match: {action: \"*\"}, effect: allow}\n"))
+		j.write(t, filepath.Join(j.dir, "policy.yaml"), []byte("version: 1\nrules:\n  - {name: no-strangers, match: {action: net.*}, then: deny}\n  - {name: rest, match: {action: \"*\"}, then: allow}\n"))
 		direct := []string{"env", "-u", "HTTPS_PROXY", "-u", "https_proxy", "-u", "http_proxy", "-u", "ALL_PROXY", "-u", "all_proxy", "sh", "-c"}
 		r := j.isolate(t, append(direct, `curl -sSi http://example.com/; curl -sS https://example.com/; echo; curl -sS `+acmeURL)...)
 		if !strings.Contains(r.stdout, "HTTP/1.1 403") || !strings.Contains(r.stdout, "no-strangers") || !strings.Contains(r.stdout, "/items/1/notes/a") || strings.Contains(r.stdout, "plain page") {
@@ -283,42 +285,35 @@ func TestIsolatedRefusalsAreTold(t *testing.T) {
 // Who outlives kimbap has no network.
 func TestIsolationEndsWithKimbap(t *testing.T) {
 	isolated(t, func(t *testing.T, j jailed) {
-		out := filepath.Join(j.user, "out")
-		check(t, syscall.Mkfifo(out, 0o666))
-		check(t, os.Chmod(out, 0o666))
 		// The grandchild is in a session of its own, so that no signal finds it.
-		script := `curl -sS -o /dev/null ` + acmeURL + ` && echo before; setsid sh -c 'echo ready; while kill -0 '$PPID' 2>/dev/null; do sleep 0.02; done
-			curl -m 5 -sS -o /dev/null ` + acmeURL + ` && echo by the proxy
-			env -u HTTPS_PROXY -u https_proxy -u ALL_PROXY -u all_proxy curl -m 5 -sS -o /dev/null ` + acmeURL + ` && echo directly
-			echo end' & sleep 60`
-		cmd := exec.Command("kimbap", "run", "--isolate", "--", "sh", "-c", "exec 2>/dev/null; ("+script+`) >"$HOME/out"`)
-		if path, err := exec.LookPath("kimbap"); err == nil {
-			cmd.Path = path
-		}
-		cmd.Env, cmd.Dir = j.env, j.user
+		const script = `exec 2>/dev/null; curl -sS -o /dev/null ` + acmeURL + ` && echo before
+			setsid sh -c 'echo ready; while kill -0 '$PPID'; do sleep 0.02; done
+				curl -m 5 -sS -o /dev/null ` + acmeURL + ` && echo by the proxy
+				env -u HTTPS_PROXY -u https_proxy -u ALL_PROXY -u all_proxy curl -m 5 -sS -o /dev/null ` + acmeURL + ` && echo directly
+				echo end' & wait`
+		read, write, err := os.Pipe()
+		check(t, err)
+		defer read.Close()
+		check(t, read.SetReadDeadline(time.Now().Add(deadline)))
+		cmd := exec.Command("/usr/bin/env", "kimbap", "run", "--isolate", "--", "sh", "-c", script)
+		cmd.Env, cmd.Dir, cmd.Stdout = j.env, j.user, write
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: uint32(j.uid), Gid: uint32(j.uid)}}
 		check(t, cmd.Start())
-		f, err := os.Open(out)
-		check(t, err)
-		defer f.Close()
+		check(t, write.Close())
 		var said strings.Builder
-		buf := make([]byte, 100)
-		killed := false
-		for !strings.Contains(said.String(), "end\n") {
-			n, err := f.Read(buf)
-			if err != nil {
-				break
-			}
-			said.Write(buf[:n])
-			if strings.Contains(said.String(), "ready\n") && !killed {
-				killed = true
+		lines := bufio.NewScanner(read)
+		for lines.Scan() && lines.Text() != "end" {
+			fmt.Fprintln(&said, lines.Text())
+			if lines.Text() == "ready" {
 				check(t, cmd.Process.Kill())
 				_ = cmd.Wait()
 			}
 		}
-		if said.String() != "before\nready\nend\n" {
+		if said.String() != "before\nready\n" || lines.Text() != "end" {
 			t.Errorf("the program said %q", said.String())
 		}
+		_ = cmd.Process.Kill() // if it never came so far
+		_ = cmd.Wait()
 	})
 }
 

@@ -14,8 +14,6 @@ func Advice(root string) string {
 	}
 	there := func(path string) bool { _, err := os.Stat(root + path); return err == nil }
 	switch {
-	case there(".dockerenv"), there("run/.containerenv"):
-		return "start the container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or let the container's network be the wall: docs/clients.md"
 	case read("proc/sys/user/max_user_namespaces") == "0":
 		return "sudo sysctl user.max_user_namespaces=15000"
 	case read("proc/sys/user/max_net_namespaces") == "0":
@@ -24,6 +22,8 @@ func Advice(root string) string {
 		return "sudo sysctl kernel.unprivileged_userns_clone=1"
 	case read("proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
 		return "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for kimbap that allows userns"
+	case there(".dockerenv"), there("run/.containerenv"):
+		return "start the container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or let the container's network be the wall: docs/clients.md"
 	}
 	return "use a Linux where a user may make namespaces (unshare -Urmn true), or leave --isolate out"
 }
