@@ -35,10 +35,6 @@ type Covering struct {
 	Stdout, Stderr io.Writer
 }
 
-// sealed are the keys that an isolated program cannot read, below the user's
-// home. Without a network of its own it would have them for ssh, aws and gh.
-var sealed = []string{".ssh", ".aws", ".config/gh", ".netrc"}
-
 // leads are variables that lead to sockets of programs outside.
 var leads = []string{"SSH_AUTH_SOCK", "SSH_AGENT_PID", "DBUS_SESSION_BUS_ADDRESS", "TMUX", "STY", "WAYLAND_DISPLAY", "DOCKER_HOST"}
 

@@ -94,7 +94,7 @@ func Run(o Options) (int, error) {
 			env = unset(env, name)
 		}
 	}
-	if rest := readable(o.UserDir, o.Dir, env); len(rest) > 0 {
+	if rest := namesOf(readable(o.UserDir, o.Dir, env), o.Isolate != nil); len(rest) > 0 {
 		o.Say("the program could still read: " + strings.Join(rest, ", "))
 	}
 	env = extend(env, o.Place, o.GitHosts)

@@ -88,7 +88,7 @@ def ring():
 
 
 def shell(command):
-    return lambda: subprocess.run(["sh", "-c", command], capture_output=True, timeout=20).returncode == 0
+    return lambda: subprocess.run(["sh", "-c", command], capture_output=True).returncode == 0
 
 
 for address in LITERALS + ["::1", "2001:db8::1"]:
@@ -116,8 +116,10 @@ for name, command in {
     "route": "ip route add default dev lo",
     "uncovered": "umount /run",
     "uncovered below": "unshare -Urm umount /run",
-    "core_pattern": "unshare -Urm sh -c 'echo \"|/bin/true\" >/proc/sys/kernel/core_pattern'; "
-                    "cat /proc/sys/kernel/core_pattern >/proc/sys/kernel/core_pattern",
+    "the kernel's settings": "c=$(cat /proc/sys/kernel/core_pattern) && echo \"$c\" >/proc/sys/kernel/core_pattern",
+    "the kernel's settings, below": "unshare -Urm sh -c 'c=$(cat /proc/sys/kernel/core_pattern) && echo \"$c\" >/proc/sys/kernel/core_pattern'",
+    "the kernel's settings, anew": "unshare -Urmpf sh -c 'mount -t proc proc /mnt && c=$(cat /mnt/sys/kernel/core_pattern) && echo \"$c\" >/mnt/sys/kernel/core_pattern'",
+    "a disk": "head -c 1 /dev/[svx]d* /dev/nvme*n1",
     "memory of a process outside": "head -c 1 /proc/%s/environ" % pid,
     "agent": 'test -n "$SSH_AUTH_SOCK$DBUS_SESSION_BUS_ADDRESS"',
     "keys": "cat ~/.ssh/id_test ~/.aws/credentials ~/.config/gh/hosts.yml || test -s ~/.netrc",
