@@ -99,6 +99,10 @@ func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Lock()
 	s.addr = ln.Addr()
 	s.mu.Unlock()
+	return s.serve(ln)
+}
+
+func (s *Server) serve(ln net.Listener) error {
 	s.feeding.Do(func() { go func() { _ = s.http.Serve(s.feed) }() })
 	own := &acceptor{Listener: ln, s: s, closed: make(chan struct{})}
 	if s.o.Engine == EngineRelay {
@@ -127,7 +131,7 @@ func (s *Server) accept(ln *acceptor) error {
 	}
 }
 
-// Addr is where the latest listener listens; nil before Serve.
+// Addr is where the latest listener of Serve listens; nil before it.
 func (s *Server) Addr() net.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()

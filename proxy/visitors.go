@@ -146,9 +146,10 @@ func turnAway(c *conn) {
 }
 
 // dismiss ends the connection of a stranger with an answer that says it is not
-// known, so that it does not stay to keep others out.
+// known, so that it does not stay to keep others out, and one that was led here
+// to where it may not go.
 func dismiss(c *conn, h http.Header, e *runtime.Error) {
-	if e.Code == runtime.CodeUnauthenticated && !c.peer.Owner {
+	if e.Code == runtime.CodeUnauthenticated && !c.peer.Owner || c.tunnel == nil && wasLed(c) {
 		h.Set("Connection", "close")
 	}
 }

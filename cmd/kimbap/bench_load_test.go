@@ -70,6 +70,7 @@ func TestBenchLoad(t *testing.T) {
 	if err := json.Unmarshal([]byte(os.Getenv("KIMBAP_BENCH_JOB")), &j); err != nil {
 		t.Fatal(err)
 	}
+	j.inRun()
 	roots, err := os.ReadFile(j.Roots)
 	if err != nil {
 		t.Fatal(err)

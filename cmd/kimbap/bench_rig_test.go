@@ -31,6 +31,7 @@ type rig struct {
 // proxyProcess is kimbap over a home of its own.
 type proxyProcess struct {
 	address, caFile string
+	home            string
 	pid             int
 	stop            func()
 }
@@ -156,7 +157,7 @@ func (r *rig) startProxy(t *testing.T, resolve, services map[string]string) *pro
 			run(benchSecret+"\n", "link", name, "--no-check")
 		}
 	}
-	p := &proxyProcess{caFile: write(home+".pem", run("", "ca", "export"))}
+	p := &proxyProcess{home: home, caFile: write(home+".pem", run("", "ca", "export"))}
 	p.address, p.pid, p.stop = startProcess(t, exec.Command(r.kimbap, "proxy", "--listen", "127.0.0.1:0"), "KIMBAP_HOME="+home)
 	r.pids = append(r.pids, p.pid)
 	return p

@@ -52,6 +52,9 @@ func rows() []row {
 			{title: "  added delay p99", unit: "ms", reach: 2.5, aim: 1, sense: atMost, digits: 3}}},
 		{name: "many", most: 2, measure: errorsOf(items(hostMatched, 128)), figures: []figure{
 			{title: "128 connections: errors", reach: 0, sense: atMost, worst: true}}},
+		{name: "isolate", most: 3, measure: isolation(items(hostMatched, 32)), figures: []figure{
+			{title: "run --isolate: starts later than run", unit: "ms", reach: 60, sense: atMost, digits: 1},
+			{title: "  its rate to that of run, 32 connections, matched", reach: 0.95, sense: atLeast, digits: 3}}},
 		{name: "version", measure: startUp, figures: []figure{
 			{title: "kimbap version over a bare Go program", unit: "ms", reach: 6, sense: atMost, digits: 1}}},
 		{name: "fsync", measure: oneFsync, figures: []figure{

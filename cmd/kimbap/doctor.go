@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -10,12 +11,20 @@ import (
 )
 
 func newDoctorCommand(c *cli) *cobra.Command {
-	return &cobra.Command{
-		Use:     "doctor",
-		Short:   "Look for what commonly goes wrong, and say how to fix it",
-		Example: "  kimbap doctor",
+	keys := false
+	cmd := &cobra.Command{
+		Use:   "doctor [--keys]",
+		Short: "Look for what commonly goes wrong, and say how to fix it",
+		Long: `Look for what commonly goes wrong, and say how to fix it.
+
+With --keys it lists what a program of kimbap run could still read: logins of
+other tools, private keys, variables. It says names only, never a value.`,
+		Example: "  kimbap doctor\n  kimbap doctor --keys",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if keys {
+				return c.exposedKeys(cmd.Context())
+			}
 			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				findings := a.Doctor(ctx)
 				failed := 0
@@ -39,4 +48,30 @@ func newDoctorCommand(c *cli) *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&keys, "keys", false, "list the keys that a program of kimbap run could still read")
+	return cmd
+}
+
+// exposedKeys lists them, one a line.
+func (c *cli) exposedKeys(ctx context.Context) error {
+	return c.with(ctx, app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+		keys, err := a.ExposedKeys(ctx)
+		if err != nil {
+			return err
+		}
+		return c.show(keys, func() {
+			w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
+			for _, k := range keys {
+				hidden := ""
+				if k.Sealed {
+					hidden = "run --isolate hides it"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\n", printable(k.Name), printable(k.Where), hidden)
+			}
+			_ = w.Flush()
+			if len(keys) == 0 {
+				c.say("a program of kimbap run finds no key in the places that kimbap knows")
+			}
+		})
+	})
 }

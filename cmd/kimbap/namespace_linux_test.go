@@ -90,34 +90,27 @@ func furnish() error {
 			return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, out)
 		}
 	}
+	// sshd wants its empty folder below /run.
+	if err := syscall.Mount("kimbap-test", "/run", "tmpfs", 0, "size=1m,mode=0755"); err != nil {
+		return fmt.Errorf("mount /run: %w", err)
+	}
 	if err := cover("/etc/hosts", hosts); err != nil {
 		return err
 	}
 	if err := cover("/etc/resolv.conf", ""); err != nil {
 		return err
 	}
-	// sshd wants its empty folder below /run.
-	if err := syscall.Mount("kimbap-test", "/run", "tmpfs", 0, "size=1m,mode=0755"); err != nil {
-		return fmt.Errorf("mount /run: %w", err)
-	}
 	return os.Mkdir("/run/sshd", 0o755)
 }
 
-// cover puts text in the place of a system file, in this namespace only.
+// cover puts text in the place of a system file, in this namespace only. The
+// text's own file stays, since nobody could cover one that is gone again.
 func cover(path, text string) error {
-	f, err := os.CreateTemp("", "kimbap-test-*")
-	if err != nil {
+	file := filepath.Join("/run", filepath.Base(path))
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return err
 	}
-	defer f.Close()
-	defer os.Remove(f.Name()) // the mount keeps it
-	if _, err := f.WriteString(text); err != nil {
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := syscall.Mount(f.Name(), path, "", syscall.MS_BIND, ""); err != nil {
+	if err := syscall.Mount(file, path, "", syscall.MS_BIND, ""); err != nil {
 		return fmt.Errorf("cover %s: %w", path, err)
 	}
 	return nil

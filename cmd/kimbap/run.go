@@ -14,7 +14,7 @@ import (
 func newRunCommand(c *cli) *cobra.Command {
 	o := app.RunOptions{}
 	cmd := &cobra.Command{
-		Use:   "run [--unattended] [--agent NAME] -- CMD...",
+		Use:   "run [--isolate] [--unattended] [--agent NAME] -- CMD...",
 		Short: "Start a program behind kimbap",
 		Long: `Start a program behind kimbap.
 
@@ -37,6 +37,7 @@ home is covered, so that the program cannot read it. Its exit code is passed on.
 	f := cmd.Flags()
 	f.BoolVar(&o.Unattended, "unattended", false, "nobody can be asked: what needs approval is refused at once")
 	f.StringVar(&o.Agent, "agent", "", "name that policy rules match (default: the program's)")
+	f.BoolVar(&o.Isolate, "isolate", false, "a network of its own whose only way out is kimbap (Linux)")
 	f.BoolVar(&o.NoCover, "no-cover", false, "do not cover kimbap's home (sudo and setuid programs work again)")
 	return cmd
 }
@@ -46,6 +47,9 @@ home is covered, so that the program cannot read it. Its exit code is passed on.
 func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
 	if c.timeout > 0 {
 		return usage("kimbap run -- timeout "+c.timeout.String()+" "+strings.Join(o.Command, " "), "run has no --timeout: the program's time is its own")
+	}
+	if o.Isolate && o.NoCover {
+		return usage("kimbap run --isolate -- "+strings.Join(o.Command, " "), "--isolate covers kimbap's home too: there is no isolation with --no-cover")
 	}
 	home, err := filepath.Abs(c.homeDir())
 	if err != nil {
@@ -92,13 +96,14 @@ func agentName(program string) string {
 
 // newCoverCommand is the covering process of run; people have no use for it.
 func newCoverCommand(c *cli) *cobra.Command {
-	var folders []string
-	var uid, gid int
+	var covering app.Covering
 	cmd := &cobra.Command{
 		Use: "_cover", Hidden: true, Args: cobra.MinimumNArgs(1),
 		Short: "Internal: start a program that cannot see some folders",
 		RunE: func(_ *cobra.Command, args []string) error {
-			code, err := app.Covered(folders, args, uid, gid, os.Stdin, c.out, c.err, c.env)
+			covering.Command, covering.Env = args, c.env
+			covering.Stdin, covering.Stdout, covering.Stderr = os.Stdin, c.out, c.err
+			code, err := app.Covered(covering)
 			if err == nil && code != 0 {
 				return childExit(code)
 			}
@@ -106,8 +111,9 @@ func newCoverCommand(c *cli) *cobra.Command {
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
-	cmd.Flags().StringArrayVar(&folders, "cover", nil, "folder to hide")
-	cmd.Flags().IntVar(&uid, "uid", 0, "the caller's user id")
-	cmd.Flags().IntVar(&gid, "gid", 0, "the caller's group id")
+	cmd.Flags().StringArrayVar(&covering.Folders, "cover", nil, "folder to hide")
+	cmd.Flags().IntVar(&covering.UID, "uid", 0, "the caller's user id")
+	cmd.Flags().IntVar(&covering.GID, "gid", 0, "the caller's group id")
+	cmd.Flags().StringVar(&covering.Room, "room", "", "what a network of its own is furnished with")
 	return cmd
 }

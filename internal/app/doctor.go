@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/kimbap-run/kimbap/internal/runner"
 )
 
 // Finding is one thing that doctor looked at.
@@ -26,6 +28,19 @@ func (a *App) Doctor(ctx context.Context) []Finding {
 		out = append(out, check(ctx))
 	}
 	return append(out, a.doctorShell()...)
+}
+
+// ExposedKeys are what a program of `kimbap run` could still read: names only.
+func (a *App) ExposedKeys(ctx context.Context) ([]runner.Key, error) {
+	known, err := catalogued()
+	if err != nil {
+		return nil, err
+	}
+	isSecret, err := a.storedValues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return runner.Exposed(a.env["HOME"], "", a.o.Env, secretNames(known), isSecret, holdsPlaceholder(known, a.placeholder)), nil
 }
 
 func (a *App) doctorFiles(context.Context) Finding {

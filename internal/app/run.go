@@ -13,6 +13,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/runner"
+	"github.com/kimbap-run/kimbap/internal/runner/netns"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
@@ -26,6 +27,7 @@ type RunOptions struct {
 	Command        []string
 	Agent          string
 	Unattended     bool
+	Isolate        bool // in a network whose only way out is the proxy
 	NoCover        bool
 	Self           []string // command that leads to Covered
 	Stdin          io.Reader
@@ -53,29 +55,70 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	}
 	defer func() { _, _ = a.RevokeToken(context.WithoutCancel(ctx), info.ID) }()
 
-	serving, stop := context.WithCancel(ctx)
-	ready, served := make(chan net.Addr, 1), make(chan error, 1)
-	go func() {
-		served <- a.Serve(serving, ServeOptions{
-			Listen: "127.0.0.1:0", RequireToken: true, DefaultToken: token, Unattended: o.Unattended, CA: ca,
-			Ready: func(addr net.Addr) { ready <- addr },
-		})
-	}()
-	defer func() { stop(); <-served }()
-	select {
-	case err := <-served:
-		served <- err
-		return 0, err
-	case addr := <-ready:
-		place := runner.Place{
-			Proxy: "http://" + addr.String(), CA: filepath.Join(dir, "ca.pem"),
-			Bundle: filepath.Join(dir, "bundle.pem"), Settings: filepath.Join(dir, "clients"), Own: a.ownSettings(),
-			Served: a.servedHere(),
-		}
-		if err := writeSettings(place.Settings, place, bundle); err != nil {
+	tally := &Tally{}
+	p := &private{a: a, served: make(chan error, 1), options: ServeOptions{
+		Listen: "127.0.0.1:0", RequireToken: true, DefaultToken: token, Unattended: o.Unattended, CA: ca, Tally: tally,
+	}}
+	p.ctx, p.stop = context.WithCancel(ctx)
+	defer p.end()
+	address := netns.ProxyAddress
+	if !o.Isolate {
+		if address, err = p.start(nil); err != nil {
 			return 0, err
 		}
-		return a.startChild(ctx, o, place, known)
+	}
+	place := runner.Place{
+		Proxy: "http://" + address, CA: filepath.Join(dir, "ca.pem"),
+		Bundle: filepath.Join(dir, "bundle.pem"), Settings: filepath.Join(dir, "clients"), Own: a.ownSettings(),
+		Served: a.servedHere(),
+	}
+	if err := writeSettings(place.Settings, place, bundle); err != nil {
+		return 0, err
+	}
+	code, err := a.startChild(ctx, o, place, known, p)
+	if err == nil {
+		p.end() // what is still running is counted too
+		o.Say(tally.String())
+	}
+	return code, err
+}
+
+// private is the proxy of one run.
+type private struct {
+	a       *App
+	ctx     context.Context //nolint:containedctx // of the run, which this belongs to
+	stop    context.CancelFunc
+	options ServeOptions
+	served  chan error
+	started bool
+}
+
+// start serves until the end, in the room of an isolated run where there is
+// one, and returns where.
+func (p *private) start(room *netns.Room) (address string, err error) {
+	ready := make(chan net.Addr, 1)
+	p.options.Room = room
+	p.options.Ready = func(addr net.Addr) { ready <- addr }
+	p.started = true
+	go func() { p.served <- p.a.Serve(p.ctx, p.options) }()
+	select {
+	case err := <-p.served:
+		p.started = false
+		if err == nil {
+			err = p.ctx.Err()
+		}
+		return "", err
+	case addr := <-ready:
+		return addr.String(), nil
+	}
+}
+
+// end stops it and waits for its last record. It may be called again.
+func (p *private) end() {
+	p.stop()
+	if p.started {
+		<-p.served
+		p.started = false
 	}
 }
 
@@ -109,7 +152,7 @@ func (a *App) runCA(ctx context.Context, known []*services.Service) (ca *certs.A
 	return ca, dir, bundle, nil
 }
 
-func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, known []*services.Service) (int, error) {
+func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, known []*services.Service, p *private) (int, error) {
 	secret := secretNames(known)
 	placeholders, linked, err := a.Placeholders(ctx)
 	if err != nil {
@@ -136,13 +179,29 @@ func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, 
 			options.Cover = append(options.Cover, dir)
 		}
 	}
+	if o.Isolate {
+		options.Isolate = &runner.Isolation{
+			Authorities: a.authorities(),
+			Serve:       func(room *netns.Room) error { _, err := p.start(room); return err },
+		}
+	}
 	return runner.Run(options)
 }
 
-// Covered is the covering process of a run; see runner.Covered.
-func Covered(folders, argv []string, uid, gid int, stdin io.Reader, stdout, stderr io.Writer, env []string) (int, error) {
-	return runner.Covered(folders, argv, uid, gid, stdin, stdout, stderr, env)
+// authorities are the host:port of all installed services.
+func (a *App) authorities() []string {
+	var out []string
+	for _, s := range a.Services().Services() {
+		out = append(out, s.Authorities...)
+	}
+	return out
 }
+
+// Covering is what the covering process of a run is told; see runner.Covered.
+type Covering = runner.Covering
+
+// Covered is the covering process of a run.
+func Covered(c Covering) (int, error) { return runner.Covered(c) }
 
 // storedValues returns a test for values that the vault holds, so that a
 // variable which carries one under any name does not reach the program. A

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/internal/runner/netns"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
@@ -33,6 +34,8 @@ type ServeOptions struct {
 	Ready        func(addr net.Addr) // called once the listener accepts
 	Reload       <-chan os.Signal    // may be nil
 	State        bool                // status and env may find it
+	Room         *netns.Room         // of an isolated run, instead of Listen: who is in there is the run
+	Tally        *Tally              // counts the requests; nil: nobody does
 
 	Sidecar    string                        // where scripts are served: "unix:", "unix:PATH" or host:port; "": nowhere
 	SidecarSay func(where string, err error) // told where, or why not
@@ -52,16 +55,10 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 	if err != nil {
 		return err
 	}
-	ln, err := listen(o.Listen)
+	ln, err := a.listener(o)
 	if err != nil {
 		return err
 	}
-	a.listeners.add(ln.Addr())
-	kind := stateRun
-	if o.State {
-		kind = stateProxy
-	}
-	a.addState(kind, ln.Addr())
 	defer a.removeState()
 	if err := a.trail.Event(context.WithoutCancel(ctx), a.startEvent(ln.Addr())); err != nil {
 		_ = ln.Close()
@@ -76,8 +73,7 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go a.watch(watching, o.Reload, server, ca)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(ln) }()
+	done, left := accept(server, ln, o.Room)
 	if o.Ready != nil {
 		o.Ready(ln.Addr())
 	}
@@ -87,7 +83,9 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 		stopping, cancel := context.WithTimeout(context.Background(), drain)
 		defer cancel()
 		err = server.Shutdown(stopping)
-		<-done
+		for range left {
+			<-done
+		}
 	}
 	last := context.WithoutCancel(ctx)
 	_ = a.trail.Event(last, audit.Event{Kind: "proxy.stop", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}})
@@ -97,9 +95,52 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 	return err
 }
 
+// listener opens what is listened on, and says so to who may know.
+func (a *App) listener(o ServeOptions) (net.Listener, error) {
+	if o.Room != nil { // no address of this machine's
+		a.addState(stateRun, "")
+		return o.Room.Proxy(), nil
+	}
+	ln, err := listen(o.Listen)
+	if err != nil {
+		return nil, err
+	}
+	a.listeners.add(ln.Addr())
+	kind := stateRun
+	if o.State {
+		kind = stateProxy
+	}
+	a.addState(kind, ln.Addr().String())
+	return ln, nil
+}
+
+// accept serves what is listened on. Each listener says on done how it ended.
+func accept(server *proxy.Server, ln net.Listener, room *netns.Room) (done chan error, listeners int) {
+	var direct []net.Listener
+	if room != nil {
+		direct = room.Direct()
+	}
+	done = make(chan error, 1+len(direct))
+	go func() { done <- server.Serve(ln) }()
+	for _, ln := range direct {
+		go func() { done <- server.ServeLed(ln, room.Authority) }()
+	}
+	return done, 1 + len(direct)
+}
+
+// inside is whoever connects in the network of an isolated run: the run's
+// program, or one that it started, and nobody else.
+func inside(net.Conn) runtime.Peer {
+	return runtime.Peer{Known: true, UID: os.Geteuid(), Owner: true}
+}
+
 func (a *App) newProxy(o ServeOptions, ca signing) (*proxy.Server, error) {
+	var peer func(net.Conn) runtime.Peer
+	if o.Room != nil {
+		peer = inside
+	}
 	return proxy.New(proxy.Options{
-		Pipeline: a.pipeline, Identity: a.identity,
+		Pipeline: o.Tally.of(a.pipeline), Identity: a.identity, Peer: peer,
 		Table: func() proxy.Table { return a.services.Current().Table() },
 		Leaf:  ca.Leaf, RootPEM: ca.RootPEM, Permits: ca.permits,
 		RequireToken: o.RequireToken, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
@@ -179,8 +220,8 @@ func (a *App) stateFile(kind string) string {
 	return filepath.Join(a.home.State(), fmt.Sprintf("%s-%d.json", kind, os.Getpid()))
 }
 
-func (a *App) addState(kind string, addr net.Addr) {
-	a.running.Store(&Running{kind: kind, PID: os.Getpid(), Holder: a.holder, Listen: addr.String(), Started: a.o.Clock().UTC()})
+func (a *App) addState(kind, listen string) {
+	a.running.Store(&Running{kind: kind, PID: os.Getpid(), Holder: a.holder, Listen: listen, Started: a.o.Clock().UTC()})
 	a.writeState()
 }
 

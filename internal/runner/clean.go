@@ -78,6 +78,10 @@ func lookup(env []string, name string) string {
 
 // set replaces every entry of a variable by one.
 func set(env []string, name, value string) []string {
-	env = slices.DeleteFunc(env, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
-	return append(env, name+"="+value)
+	return append(unset(env, name), name+"="+value)
+}
+
+// unset takes every entry of a variable out.
+func unset(env []string, name string) []string {
+	return slices.DeleteFunc(env, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -18,9 +17,11 @@ import (
 )
 
 // reportFD is where the covering process says in one line how it went: started,
-// or noStart or noCover and why.
+// or noStart or noCover and why. roomFD is where it hands out the sockets of an
+// isolated network.
 const (
 	reportFD = 3
+	roomFD   = 4
 	started  = "ok"
 	noStart  = "start: "
 	noCover  = "cover: "
@@ -33,29 +34,19 @@ const (
 // namespace that it makes itself inherits them locked (user_namespaces(7),
 // mount_namespaces(7)). Landlock would not do: it has no rule that takes away.
 func covered(o Options, program func() *exec.Cmd) (int, error) {
-	inner := program()
 	read, write, err := os.Pipe()
 	if err != nil {
 		return 0, err
 	}
 	defer read.Close()
-	argv := append([]string{}, o.Self[1:]...)
-	argv = append(argv, "--uid", strconv.Itoa(os.Getuid()), "--gid", strconv.Itoa(os.Getgid()))
-	for _, folder := range o.Cover {
-		argv = append(argv, "--cover", folder)
-	}
-	argv = append(append(argv, "--"), inner.Args...)
-
-	outer := exec.Command(o.Self[0], argv...)
-	outer.Args[0] = "kimbap" // what a person sees in a process list, rather than "exe"
-	outer.Env, outer.Dir = inner.Env, inner.Dir
-	outer.Stdin, outer.Stdout, outer.Stderr = inner.Stdin, inner.Stdout, inner.Stderr
-	outer.ExtraFiles = []*os.File{write}
-	outer.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		Pdeathsig:   syscall.SIGKILL, // no program without its proxy
-		UidMappings: mapping(os.Getuid(), 0), GidMappings: mapping(os.Getgid(), 0),
-		GidMappingsEnableSetgroups: os.Getuid() == 0,
+	outer := covering(o, program(), write)
+	var jail *jail
+	if o.Isolate != nil {
+		if jail, err = o.Isolate.into(outer); err != nil {
+			write.Close()
+			return 0, err
+		}
+		defer jail.close()
 	}
 	signals := catch()
 	defer signal.Stop(signals)
@@ -66,20 +57,57 @@ func covered(o Options, program func() *exec.Cmd) (int, error) {
 	if err != nil {
 		return 0, &cannotCover{err.Error()}
 	}
+	if jail != nil {
+		err = jail.open(o.Isolate)
+	}
 	line, _ := bufio.NewReader(read).ReadString('\n')
 	line = strings.TrimSuffix(line, "\n")
 	if line == started {
 		return wait(outer, signals)
 	}
 	_ = outer.Wait()
+	return 0, notStarted(o, line, err)
+}
+
+// notStarted is why the covering process started nothing: what it said, or what
+// went wrong on this side.
+func notStarted(o Options, line string, err error) error {
 	if why, ok := strings.CutPrefix(line, noStart); ok {
-		return 0, &CannotStart{o.Command[0], errors.New(why)}
+		return &CannotStart{o.Command[0], errors.New(why)}
 	}
-	why := strings.TrimPrefix(line, noCover)
-	if why == "" {
+	why, said := strings.CutPrefix(line, noCover)
+	switch {
+	case said:
+	case err != nil:
+		return err
+	case why == "":
 		why = "the covering process ended without a word"
 	}
-	return 0, &cannotCover{why}
+	return &cannotCover{why}
+}
+
+// covering prepares the covering process, for the program that it shall start.
+func covering(o Options, inner *exec.Cmd, report *os.File) *exec.Cmd {
+	argv := append([]string{}, o.Self[1:]...)
+	argv = append(argv, "--uid", strconv.Itoa(os.Getuid()), "--gid", strconv.Itoa(os.Getgid()))
+	for _, folder := range o.Cover {
+		argv = append(argv, "--cover", folder)
+	}
+	if o.Isolate != nil {
+		argv = append(argv, "--room", o.Isolate.furniture(inner.Env, o.UserDir))
+	}
+	outer := exec.Command(o.Self[0], append(append(argv, "--"), inner.Args...)...)
+	outer.Args[0] = "kimbap" // what a person sees in a process list, rather than "exe"
+	outer.Env, outer.Dir = inner.Env, inner.Dir
+	outer.Stdin, outer.Stdout, outer.Stderr = inner.Stdin, inner.Stdout, inner.Stderr
+	outer.ExtraFiles = []*os.File{report}
+	outer.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		Pdeathsig:   syscall.SIGKILL, // no program without its proxy
+		UidMappings: mapping(os.Getuid(), 0), GidMappings: mapping(os.Getgid(), 0),
+		GidMappingsEnableSetgroups: os.Getuid() == 0,
+	}
+	return outer
 }
 
 // mapping maps one id of the parent namespace into the child's. Root maps all
@@ -92,10 +120,11 @@ func mapping(host, inside int) []syscall.SysProcIDMap {
 }
 
 // Covered is the covering process: it runs inside the first namespaces, hides
-// the folders, starts the program in the second user namespace as the user that
-// called `kimbap run`, and returns its exit code. uid and gid are the caller's.
-// What goes wrong before that is reported to the caller, who says it.
-func Covered(folders, argv []string, uid, gid int, stdin io.Reader, stdout, stderr io.Writer, env []string) (int, error) {
+// the folders, furnishes the network if it is one of its own, starts the program
+// in the second user namespace as the user that called `kimbap run`, and returns
+// its exit code. What goes wrong before that is reported to the caller, who says
+// it.
+func Covered(c Covering) (int, error) {
 	report := os.NewFile(reportFD, "report")
 	syscall.CloseOnExec(reportFD)
 	fail := func(what string, err error) (int, error) {
@@ -104,26 +133,22 @@ func Covered(folders, argv []string, uid, gid int, stdin io.Reader, stdout, stde
 		}
 		return 1, nil
 	}
-	if err := hide(folders); err != nil {
+	if err := hide(c.Folders); err != nil {
 		return fail(noCover, err)
-	}
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, stdin, stdout, stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWUSER, Pdeathsig: syscall.SIGKILL,
-	}
-	if uid == 0 {
-		all := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1<<32 - 2}}
-		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = all, all
-		cmd.SysProcAttr.GidMappingsEnableSetgroups = true
-	} else {
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: 0, Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: 0, Size: 1}}
 	}
 	signals := catch()
 	defer signal.Stop(signals)
 	goruntime.LockOSThread() // Pdeathsig follows the thread that started the process
 	defer goruntime.UnlockOSThread()
+	if c.Room != "" {
+		if err := isolated(c.Room); err != nil {
+			return fail(noCover, err)
+		}
+	}
+	if err := stayOut(); err != nil {
+		return fail(noStart, err)
+	}
+	cmd := c.program()
 	if err := cmd.Start(); err != nil {
 		if ofProgram(err) {
 			return fail(noStart, err)
@@ -133,6 +158,38 @@ func Covered(folders, argv []string, uid, gid int, stdin io.Reader, stdout, stde
 	fmt.Fprintln(report, started)
 	report.Close()
 	return wait(cmd, signals)
+}
+
+// program is what the covering process starts, in a user namespace in which it
+// has no power over the others.
+func (c *Covering) program() *exec.Cmd {
+	cmd := exec.Command(c.Command[0], c.Command[1:]...)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Env, c.Stdin, c.Stdout, c.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWUSER, Pdeathsig: syscall.SIGKILL,
+	}
+	if c.UID == 0 {
+		all := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1<<32 - 2}}
+		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = all, all
+		cmd.SysProcAttr.GidMappingsEnableSetgroups = true
+	} else {
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: c.UID, HostID: 0, Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: c.GID, HostID: 0, Size: 1}}
+	}
+	return cmd
+}
+
+// stayOut enters the working folder again, by its path: who stands in a folder
+// that is covered afterwards still stands in what is below the cover.
+func stayOut() error {
+	here, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("the working folder has no path: %w", err)
+	}
+	if err := os.Chdir(here); err != nil {
+		return fmt.Errorf("the working folder is covered: %w", err)
+	}
+	return nil
 }
 
 // ofProgram tells an error of execve(2), which is about the program, from one of

@@ -89,6 +89,27 @@ func TestCoverHidesAFolder(t *testing.T) {
 	})
 }
 
+// Who is started in the folder that is covered stands in the cover, not below it.
+func TestCoverHidesTheWorkingFolder(t *testing.T) {
+	eachUser(t, func(t *testing.T) {
+		folder := secretFolder(t)
+		r := run(t, folder, func(o *Options) { o.Dir = folder }, "sh", "-c", "pwd; cat file ./file; ls -A .; cat /proc/self/cwd/file")
+		mustCover(t, r)
+		if strings.Contains(r.out, hidden) || !strings.HasPrefix(r.out, folder+"\n") {
+			t.Errorf("the program got %q", r.out)
+		}
+		below := filepath.Join(folder, "below")
+		if err := os.Mkdir(below, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		r = run(t, folder, func(o *Options) { o.Dir = below }, "sh", "-c", "cat ../file")
+		var cannot *CannotStart
+		if !errors.As(r.err, &cannot) || r.out != "" {
+			t.Errorf("below it: %v, %q", r.err, r.out)
+		}
+	})
+}
+
 // A cover changes nothing else: the user, the working directory, other files,
 // the exit code.
 func TestCoverLeavesTheRestAlone(t *testing.T) {

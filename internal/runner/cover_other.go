@@ -2,10 +2,7 @@
 
 package runner
 
-import (
-	"io"
-	"os/exec"
-)
+import "os/exec"
 
 // covered cannot: there are no mount namespaces here.
 func covered(Options, func() *exec.Cmd) (int, error) {
@@ -13,6 +10,6 @@ func covered(Options, func() *exec.Cmd) (int, error) {
 }
 
 // Covered exists on Linux only.
-func Covered([]string, []string, int, int, io.Reader, io.Writer, io.Writer, []string) (int, error) {
+func Covered(Covering) (int, error) {
 	return 0, &cannotCover{"this system has no mount namespaces"}
 }

@@ -5,7 +5,7 @@
 // It never holds a stored credential: what it takes out of an environment it
 // recognises through a function that only answers yes or no. It is advisory by
 // itself, because a program may ignore proxy variables; such a program reaches
-// the network, but no key.
+// the network, but no key. With [Isolation] it reaches the proxy alone.
 //
 // Start reading at [Variables] for what any client needs, then [Run].
 package runner

@@ -9,6 +9,14 @@ import (
 	"strings"
 )
 
+// Key is something secret that a program could read. Its value is never looked
+// at for more than whether it is there.
+type Key struct {
+	Name   string `json:"name"`   // what a person calls it
+	Where  string `json:"where"`  // file, socket or variable
+	Sealed bool   `json:"sealed"` // run --isolate hides it
+}
+
 // keyFiles are the places where common tools keep keys in files that a program
 // of the same user can read. A marker, when given, must be in the file: without
 // it the file holds no key.
@@ -25,36 +33,71 @@ var keyFiles = []struct{ path, marker, name string }{
 	{".claude/.credentials.json", "", "Claude Code login"},
 }
 
+// sealed are the keys that an isolated program cannot read, below the user's
+// home. Without a network of its own it would have them for ssh, aws and gh.
+var sealed = []string{".ssh", ".aws", ".config/gh", ".netrc"}
+
+func isSealed(path string) bool {
+	for _, s := range sealed {
+		if path == s || strings.HasPrefix(path, s+"/") {
+			return true
+		}
+	}
+	return false
+}
+
 // maxKeyFile bounds how much of such a file is searched for its marker.
 const maxKeyFile = 1 << 20
 
-// readable names the keys that the program could still read: logins of other
-// tools, private keys, an agent's socket, variables that hold no placeholder. Names
-// only, never values.
-func readable(userDir, dir string, env []string, placeholder func(string) bool) []string {
-	var out []string
+// Exposed lists the keys that a program of a run could still read, in an
+// environment that is cleaned as for it.
+func Exposed(userDir, dir string, env, secretNames []string, isSecret, placeholder func(string) bool) []Key {
+	env, _ = clean(env, secretNames, isSecret)
+	return readable(userDir, dir, env, placeholder)
+}
+
+// readable lists the keys that the program could still read: logins of other
+// tools, private keys, an agent's socket, variables that hold no placeholder.
+func readable(userDir, dir string, env []string, placeholder func(string) bool) []Key {
+	var out []Key
 	for _, f := range keyFiles {
-		if userDir != "" && holds(filepath.Join(userDir, f.path), f.marker) {
-			out = append(out, f.name)
+		path := filepath.Join(userDir, f.path)
+		if userDir != "" && holds(path, f.marker) {
+			out = append(out, Key{f.name, path, isSealed(f.path)})
 		}
 	}
 	if keys, _ := filepath.Glob(filepath.Join(userDir, ".ssh", "id_*")); userDir != "" && len(keys) > 0 {
-		out = append(out, "~/.ssh")
+		out = append(out, Key{"~/.ssh", filepath.Join(userDir, ".ssh"), true})
 	}
-	if names := dotenv(filepath.Join(dir, ".env")); len(names) > 0 {
-		out = append(out, ".env: "+strings.Join(names, " "))
+	file := filepath.Join(dir, ".env")
+	if names := dotenv(file); len(names) > 0 {
+		out = append(out, Key{".env: " + strings.Join(names, " "), file, false})
 	}
-	if lookup(env, "SSH_AUTH_SOCK") != "" {
-		out = append(out, "ssh-agent")
+	if socket := lookup(env, "SSH_AUTH_SOCK"); socket != "" {
+		out = append(out, Key{"ssh-agent", socket, true})
 	}
 	var names []string
 	for _, pair := range env {
 		if name, value, _ := strings.Cut(pair, "="); value != "" && looksSecret(name) && (placeholder == nil || !placeholder(value)) {
-			names = append(names, "$"+name)
+			names = append(names, name)
 		}
 	}
 	sort.Strings(names)
-	return append(out, names...)
+	for _, name := range names {
+		out = append(out, Key{"$" + name, "environment", false})
+	}
+	return out
+}
+
+// namesOf are the names of the keys that the program can read there.
+func namesOf(keys []Key, isolated bool) []string {
+	var out []string
+	for _, k := range keys {
+		if !isolated || !k.Sealed {
+			out = append(out, k.Name)
+		}
+	}
+	return out
 }
 
 // holds reports whether the file is there and has the marker.

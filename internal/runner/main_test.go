@@ -35,11 +35,14 @@ func cover(args []string) (int, error) {
 	var folders []string
 	flags := flag.NewFlagSet("_cover", flag.ContinueOnError)
 	flags.Func("cover", "", func(folder string) error { folders = append(folders, folder); return nil })
-	uid, gid := flags.Int("uid", -1, ""), flags.Int("gid", -1, "")
+	uid, gid, room := flags.Int("uid", -1, ""), flags.Int("gid", -1, ""), flags.String("room", "", "")
 	if err := flags.Parse(args); err != nil {
 		return 0, err
 	}
-	return Covered(folders, flags.Args(), *uid, *gid, os.Stdin, os.Stdout, os.Stderr, os.Environ())
+	return Covered(Covering{
+		Folders: folders, Room: *room, Command: flags.Args(), UID: *uid, GID: *gid,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Environ(),
+	})
 }
 
 // options run a command with nothing that needs a proxy.

@@ -29,6 +29,7 @@ type Options struct {
 	GitHosts    []string          // hosts where git must not bring its own credential
 	Cover       []string          // folders that the program must not see
 	Self        []string          // command that leads to [Covered], for covering
+	Isolate     *Isolation        // nil: the program has the network of this machine
 }
 
 func (o *Options) check() error {
@@ -39,8 +40,10 @@ func (o *Options) check() error {
 		return errors.New("runner: Options.Say and Options.IsSecret are required")
 	case o.Place.Proxy == "" || o.Place.CA == "" || o.Place.Bundle == "" || o.Place.Settings == "":
 		return errors.New("runner: Options.Place is not complete")
-	case len(o.Cover) > 0 && len(o.Self) == 0:
+	case (len(o.Cover) > 0 || o.Isolate != nil) && len(o.Self) == 0:
 		return errors.New("runner: covering needs Options.Self")
+	case o.Isolate != nil && o.Isolate.Serve == nil:
+		return errors.New("runner: Isolation.Serve is required")
 	}
 	return nil
 }
@@ -87,16 +90,24 @@ func Run(o Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if rest := readable(o.UserDir, o.Dir, env, o.Placeholder); len(rest) > 0 {
+	if o.Isolate != nil {
+		for _, name := range leads {
+			env = unset(env, name)
+		}
+	}
+	if rest := namesOf(readable(o.UserDir, o.Dir, env, o.Placeholder), o.Isolate != nil); len(rest) > 0 {
 		o.Say("the program could still read: " + strings.Join(rest, ", "))
 	}
 	env = extend(env, o.Place, o.GitHosts)
 	start := func() *exec.Cmd { return command(o, append([]string{program}, o.Command[1:]...), env) }
-	if len(o.Cover) > 0 {
+	if len(o.Cover) > 0 || o.Isolate != nil {
 		code, err := covered(o, start)
 		var refused *cannotCover
 		if !errors.As(err, &refused) {
 			return code, err
+		}
+		if o.Isolate != nil {
+			return 0, cannotIsolate(refused.why)
 		}
 		o.Say(fmt.Sprintf("%s is not covered, the program could read it: %s", strings.Join(o.Cover, ", "), refused.why))
 	}

@@ -88,6 +88,7 @@ func TestRunRefusesIncompleteOptions(t *testing.T) {
 		"no proxy":   func(o *Options) { o.Place.Proxy = "" },
 		"no bundle":  func(o *Options) { o.Place.Bundle = "" },
 		"no self":    func(o *Options) { o.Cover, o.Self = []string{"/x"}, nil },
+		"no serve":   func(o *Options) { o.Isolate = &Isolation{} },
 	} {
 		if r := run(t, "-", change, "true"); r.err == nil {
 			t.Errorf("%s: accepted", name)

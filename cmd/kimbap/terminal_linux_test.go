@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// console is a shell with job control on a terminal of its own.
+type console struct {
+	t    *testing.T
+	side *os.File // ours
+	seen string
+}
+
+func newConsole(t *testing.T, env []string, dir string) *console {
+	t.Helper()
+	side, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	check(t, err)
+	check(t, unix.IoctlSetPointerInt(int(side.Fd()), unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(int(side.Fd()), unix.TIOCGPTN)
+	check(t, err)
+	check(t, unix.SetNonblock(int(side.Fd()), true)) // Fd has changed it, and deadlines need it
+	other, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	check(t, err)
+	shell := exec.Command("sh", "-i")
+	shell.Env, shell.Dir = append(env, "PS1=READY>"), dir
+	shell.Stdin, shell.Stdout, shell.Stderr = other, other, other
+	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	check(t, shell.Start())
+	check(t, other.Close())
+	t.Cleanup(func() {
+		_ = shell.Process.Kill()
+		_ = side.Close() // its programs get SIGHUP
+		_ = shell.Wait()
+	})
+	own := &console{t: t, side: side}
+	own.until("READY>")
+	return own
+}
+
+// send types.
+func (m *console) send(keys string) {
+	m.t.Helper()
+	_, err := m.side.WriteString(keys)
+	check(m.t, err)
+}
+
+// until reads as far as text, and returns what came before it.
+func (m *console) until(text string) string {
+	m.t.Helper()
+	check(m.t, m.side.SetReadDeadline(time.Now().Add(deadline)))
+	buf := make([]byte, 4096)
+	for !strings.Contains(m.seen, text) {
+		n, err := m.side.Read(buf)
+		m.seen += string(buf[:n])
+		if err != nil {
+			m.t.Fatalf("%q did not come: %v after %q", text, err, m.seen)
+		}
+	}
+	before, after, _ := strings.Cut(m.seen, text)
+	m.seen = after
+	return before
+}
+
+// kimbap run changes nothing about a terminal: its program has it, with its size,
+// its keys and its job control.
+func TestRunLeavesTheTerminalAlone(t *testing.T) {
+	w := newWorld(t)
+	h := w.newHome(t)
+	h.kimbap(t, "", "init")
+	for _, how := range []string{"", "--isolate", "--no-cover"} {
+		t.Run("run "+how, func(t *testing.T) {
+			m := newConsole(t, h.env, h.user)
+			const program = `trap "echo got INT" INT; trap "stty size" WINCH; tty; echo u""p; while :; do sleep 0.05; done`
+			m.send("kimbap -q run " + how + " -- sh -c '" + program + "'\n")
+			if said := m.until("up\r\n"); !strings.Contains(said, "/dev/pts/") {
+				t.Errorf("the program has no terminal: %q", said)
+			}
+			check(t, unix.IoctlSetWinsize(int(m.side.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 33, Col: 77}))
+			check(t, unix.SetNonblock(int(m.side.Fd()), true))
+			m.until("33 77")
+			m.send("\x03") // ^C: the program decides
+			m.until("got INT")
+			m.send("\x1a") // ^Z: the shell has the terminal back
+			m.until("Stopped")
+			m.until("READY>")
+			m.send("fg\n")
+			m.until("kimbap")
+			m.send("\x03")
+			m.until("got INT")
+			m.send("\x1c") // ^\ ends it
+			m.until("READY>")
+			m.send("echo code=$?\n")
+			m.until("code=131")
+		})
+	}
+}

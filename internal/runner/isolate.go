@@ -1,0 +1,62 @@
+package runner
+
+import (
+	"encoding/json"
+	"io"
+	"path/filepath"
+
+	"github.com/kimbap-run/kimbap/internal/runner/netns"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Isolation puts a program into a network whose only way out is the proxy.
+type Isolation struct {
+	// Authorities are the host:port of services. Those with a port of their own
+	// are listened for like :80 and :443 of every name.
+	Authorities []string
+	// Serve takes over the room and serves the proxy in it. The program starts
+	// once it has returned nil. The room is closed when the program has ended.
+	Serve func(room *netns.Room) error
+
+	names *netns.Names
+	doors int
+}
+
+// Covering is what the covering process is told.
+type Covering struct {
+	Folders []string // to hide
+	Room    string   // what an isolated network is furnished with; "" for none
+	Command []string
+	Env     []string
+	UID     int // the caller's
+	GID     int
+
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+}
+
+// leads are variables that lead to sockets of programs outside.
+var leads = []string{"SSH_AUTH_SOCK", "SSH_AGENT_PID", "DBUS_SESSION_BUS_ADDRESS", "TMUX", "STY", "WAYLAND_DISPLAY", "DOCKER_HOST"}
+
+// furniture is what the covering process is told of the network.
+func (i *Isolation) furniture(env []string, userDir string) string {
+	i.names = netns.NewNames()
+	f := netns.Furniture{
+		Doors: i.names.Doors(i.Authorities), Sockets: netns.HostSockets(), Runtime: lookup(env, "XDG_RUNTIME_DIR"), Root: isRoot(),
+	}
+	i.doors = len(f.Doors)
+	if userDir != "" {
+		for _, path := range sealed {
+			f.Hide = append(f.Hide, filepath.Join(userDir, path))
+		}
+	}
+	data, _ := json.Marshal(f) // strings and addresses
+	return string(data)
+}
+
+// cannotIsolate refuses a run whose network cannot be made. Nothing was started.
+func cannotIsolate(why string) error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Msg: "this system does not let kimbap run isolate a program: " + why, Hint: netns.Advice("/"),
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package runner
+
+func isRoot() bool { return false }

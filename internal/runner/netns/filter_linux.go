@@ -1,0 +1,112 @@
+package netns
+
+import (
+	"fmt"
+	goruntime "runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// abi are the numbers of the system calls that the filter looks at, for one way
+// of calling the kernel (asm/unistd.h). Zero: there is no such call.
+type abi struct {
+	arch       uint32 // AUDIT_ARCH_*
+	socket     uint32
+	ioctl      uint32
+	socketcall uint32 // of old 32-bit programs: its arguments cannot be looked at
+}
+
+// ioUringSetup has one number everywhere. A ring opens sockets past the filter.
+const ioUringSetup = 425
+
+// otherABI is a bit in the numbers of calls by the x32 ABI of amd64.
+const otherABI = 0x40000000
+
+// abis are the ways of calling that a kernel of this processor has.
+func abis() []abi {
+	switch goruntime.GOARCH {
+	case "amd64":
+		return []abi{{unix.AUDIT_ARCH_X86_64, 41, 16, 0}, {unix.AUDIT_ARCH_I386, 359, 54, 102}}
+	case "arm64":
+		return []abi{{unix.AUDIT_ARCH_AARCH64, 198, 29, 0}, {unix.AUDIT_ARCH_ARM, 281, 54, 102}}
+	}
+	return nil
+}
+
+// families are the kinds of sockets that know of network namespaces and that
+// programs use. Of the others some do not: vsock(7) leads from a virtual machine
+// straight to its host.
+var families = [...]uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
+
+// keystrokes are the ioctl requests that type into the terminal: what is typed
+// there the shell would run, outside, after the program has ended.
+var keystrokes = [...]uint32{unix.TIOCSTI, 0x541c} // TIOCSTI, TIOCLINUX
+
+// The parts of struct seccomp_data (seccomp(2)), offsets in bytes. The second
+// argument's low half is looked at, since the calls take an int.
+const (
+	dataNumber = 0
+	dataArch   = 4
+)
+
+func dataArgument(n uint32) uint32 { return 16 + 8*n } // little-endian: the low half comes first
+
+// Confine installs a filter of system calls on the calling thread, which the
+// caller has locked: a program that is started from it has it too, and so have
+// all that this one starts. It refuses sockets of other kinds than programs
+// need, and typing into the terminal. The namespaces do the rest.
+func Confine() error {
+	known := abis()
+	if len(known) == 0 {
+		return fmt.Errorf("no filter of system calls for %s", goruntime.GOARCH)
+	}
+	program := filter(known)
+	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	// The filter keeps no secret, so nobody has to run slower because of it.
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, uintptr(unsafe.Pointer(&prog)))
+	goruntime.KeepAlive(program)
+	if errno != 0 {
+		return fmt.Errorf("filter system calls: %w", errno)
+	}
+	return nil
+}
+
+// filter is the program. A call by a way that is not known ends the caller.
+func filter(known []abi) []unix.SockFilter {
+	load := func(offset uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
+	}
+	end := func(what uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: what} }
+	refuse := func(errno unix.Errno) unix.SockFilter { return end(unix.SECCOMP_RET_ERRNO | uint32(errno)) }
+	unless := func(value uint32, skip int) unix.SockFilter { // go on if equal, else skip
+		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jf: uint8(skip)}
+	}
+	allow := end(unix.SECCOMP_RET_ALLOW)
+	// among ends with one answer when the argument is in the list, else another.
+	among := func(argument uint32, list []uint32, in, out unix.SockFilter) []unix.SockFilter {
+		block := []unix.SockFilter{load(dataArgument(argument))}
+		for _, value := range list {
+			block = append(block, unless(value, 1), in)
+		}
+		return append(block, out)
+	}
+	call := func(number uint32, block ...unix.SockFilter) []unix.SockFilter {
+		return append([]unix.SockFilter{unless(number, len(block))}, block...)
+	}
+	out := []unix.SockFilter{}
+	for _, a := range known {
+		block := []unix.SockFilter{load(dataNumber)}
+		if a.arch == unix.AUDIT_ARCH_X86_64 {
+			block = append(block, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: otherABI, Jf: 1}, refuse(unix.ENOSYS))
+		}
+		block = append(block, call(a.socket, among(0, families[:], allow, refuse(unix.EAFNOSUPPORT))...)...)
+		block = append(block, call(a.ioctl, among(1, keystrokes[:], refuse(unix.EPERM), allow)...)...)
+		block = append(block, call(ioUringSetup, refuse(unix.ENOSYS))...)
+		if a.socketcall != 0 {
+			block = append(block, call(a.socketcall, refuse(unix.ENOSYS))...)
+		}
+		out = append(append(out, load(dataArch)), call(a.arch, append(block, allow)...)...)
+	}
+	return append(out, end(unix.SECCOMP_RET_KILL_PROCESS))
+}

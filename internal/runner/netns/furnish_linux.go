@@ -1,0 +1,259 @@
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Furnish makes the network that this process is in, and hides what leads
+// around it; then it hands the sockets out. The process is in a user, mount and
+// network namespace of its own and has every capability there; the program that
+// it starts afterwards must have none, so that it can take nothing of this back.
+func Furnish(f Furniture, to *os.File) error {
+	if err := connect(); err != nil {
+		return err
+	}
+	if err := clearRun(f.Runtime); err != nil {
+		return err
+	}
+	if err := coverSockets(f.Sockets); err != nil {
+		return err
+	}
+	for _, path := range f.Hide {
+		if err := hide(path); err != nil {
+			return err
+		}
+	}
+	if f.Root {
+		if err := keepRootOut(); err != nil {
+			return err
+		}
+	}
+	if err := nameFiles(); err != nil {
+		return err
+	}
+	// Of what was open before, the program gets its input and output alone.
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return os.NewSyscallError("close_range", err)
+	}
+	return handOut(to, f.Doors)
+}
+
+const (
+	still   = unix.MS_NOSUID | unix.MS_NODEV
+	noFiles = still | unix.MS_NOEXEC | unix.MS_RDONLY
+)
+
+// runFolder is where daemons have their sockets: the message buses, by which a
+// program could have another one started outside, the name service cache, the
+// engines of containers.
+const runFolder = "/run"
+
+// kept are the entries of it that hold files: parts of the system where there
+// is no /usr, disks of the user, secrets of a container.
+var kept = []string{"booted-system", "current-system", "opengl-driver", "wrappers", "media", "mount", "secrets"}
+
+// clearRun puts an empty folder in the place of /run, with what holds files
+// taken over, and with the user's own folder, empty too.
+func clearRun(runtime string) error {
+	old, err := os.Open(runFolder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = old.Close() }()
+	if err := mount("kimbap", runFolder, "tmpfs", still, "size=64m,mode=0755"); err != nil {
+		return err
+	}
+	for _, name := range kept {
+		if err := keep(fmt.Sprintf("/proc/self/fd/%d/%s", old.Fd(), name), filepath.Join(runFolder, name)); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(runFolder, "lock"), 0o755); err != nil {
+		return err
+	}
+	if err := runtimeFolder(runtime); err != nil {
+		return err
+	}
+	return clearVarRun()
+}
+
+// clearVarRun does the same where /var/run is no link to /run.
+func clearVarRun() error {
+	info, err := os.Lstat("/var/run")
+	if err != nil || !info.IsDir() {
+		return nil //nolint:nilerr // not there, so nothing is in it
+	}
+	return mount("/run", "/var/run", "", unix.MS_BIND, "")
+}
+
+// keep brings an entry back into the cleared folder: a link as it is, a folder
+// with all that is mounted in it.
+func keep(old, path string) error {
+	info, err := os.Lstat(old)
+	if err != nil {
+		return nil //nolint:nilerr // most systems have none of them
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, err := os.Readlink(old)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(target, path)
+	}
+	if !info.IsDir() {
+		return nil
+	}
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return err
+	}
+	return mount(old, path, "", unix.MS_BIND|unix.MS_REC, "")
+}
+
+// runtimeFolder makes the folder that a login gives its programs for sockets
+// anew, empty, if its path is below the cleared one.
+func runtimeFolder(path string) error {
+	if path == "" || !strings.HasPrefix(filepath.Clean(path), runFolder+"/") {
+		return nil
+	}
+	return os.MkdirAll(path, 0o700)
+}
+
+// coverSockets hides sockets in files that other programs of the machine listen
+// on. A folder with nothing but sockets is hidden as a whole, so that those
+// which come later are hidden too.
+func coverSockets(paths []string) error {
+	done := map[string]bool{}
+	for _, path := range paths {
+		folder := filepath.Dir(path)
+		if done[folder] {
+			continue
+		}
+		if mode, only := onlySockets(folder); only {
+			done[folder] = true
+			if err := mount("kimbap", folder, "tmpfs", still|unix.MS_NOEXEC, fmt.Sprintf("size=1m,mode=%o", mode)); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := hide(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onlySockets reports whether a folder can be read and holds nothing else, and
+// returns its permissions as mount takes them.
+func onlySockets(folder string) (mode uint32, only bool) {
+	var info unix.Stat_t
+	entries, err := os.ReadDir(folder)
+	if err != nil || unix.Stat(folder, &info) != nil {
+		return 0, false
+	}
+	for _, e := range entries {
+		if e.Type()&fs.ModeSocket == 0 {
+			return 0, false
+		}
+	}
+	return info.Mode & 0o7777, len(entries) > 0
+}
+
+// hide puts nothing in the place of a folder or file. What is not there, or not
+// for this user, needs no hiding.
+func hide(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, unix.ENOTDIR):
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir():
+		return mount("kimbap", path, "tmpfs", noFiles, "size=4k,mode=0500")
+	}
+	return mount(os.DevNull, path, "", unix.MS_BIND, "")
+}
+
+// nameFiles tell programs to ask the stub, and of no other host.
+func nameFiles() error {
+	hosts := "127.0.0.1 " + localhost + "\n::1 " + localhost + "\n"
+	if own, err := os.Hostname(); err == nil && hostName(canonical(own)) && canonical(own) != localhost {
+		hosts += "127.0.0.1 " + own + "\n"
+	}
+	for path, text := range map[string]string{
+		"/etc/resolv.conf": "nameserver " + nameServer + "\nsearch .\n", // no search for names of this network
+		"/etc/hosts":       hosts,
+	} {
+		if err := replace(path, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace puts text in the place of a system file. Where the file is missing
+// the C library does what our text says.
+func replace(path, text string) error {
+	target, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) { // a link into the folder that we cleared
+		link, lerr := os.Readlink(path)
+		if lerr != nil {
+			return nil //nolint:nilerr // no file, or no link
+		}
+		if !filepath.IsAbs(link) {
+			link = filepath.Join(filepath.Dir(path), link)
+		}
+		if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(link, []byte(text), 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	// It stays: over a file that is gone nobody could put another one, such as a
+	// sandbox that the program uses itself.
+	source := filepath.Join(runFolder, "kimbap-"+filepath.Base(path))
+	if err := os.WriteFile(source, []byte(text), 0o644); err != nil {
+		return err
+	}
+	return mount(source, target, "", unix.MS_BIND, "")
+}
+
+func mount(source, target, kind string, flags uintptr, data string) error {
+	if err := unix.Mount(source, target, kind, flags, data); err != nil {
+		return fmt.Errorf("mount over %s: %w", target, err)
+	}
+	return nil
+}
+
+// HostSockets are the paths of sockets in files that programs of this network
+// listen on, as /proc/net/unix names them. Those below /run are left out:
+// Furnish hides them all.
+func HostSockets() []string {
+	data, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for line := range strings.Lines(string(data)) {
+		_, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " /")
+		if !ok { // it has no name, or an abstract one, which belongs to its network
+			continue
+		}
+		path = filepath.Clean("/" + path)
+		if !strings.HasPrefix(path, runFolder+"/") && !strings.HasPrefix(path, "/var"+runFolder+"/") {
+			out = append(out, path)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
