@@ -99,6 +99,7 @@ type App struct {
 	}
 	homeCA      bool // tunnels are opened with it; set before the watch begins
 	listeners   listeners
+	notice      string                  // for the person at the terminal; "": nothing
 	fault       error                   // of policy and services, with Options.Despite; nil: none
 	health      atomic.Pointer[string]  // last reload error, nil when well
 	uncertified atomic.Pointer[string]  // what is wrong with the authority, nil when nothing is
