@@ -66,7 +66,7 @@ func (p *parser) action(a pair) {
 	}
 	op.action = &runtime.Action{
 		Ref: runtime.Ref(ref), Service: p.s.Name, Name: a.name, Backend: "rest", Auth: p.s.Auth, Source: p.sourceOf(a.key),
-		Description: op.needed("description", "say in a few words what it does"),
+		Description: op.description(a.name),
 		Idempotent:  op.boolean("idempotent", false),
 		AuditPlain:  op.oneOf("audit", "keyed", "keyed", "plain") == "plain",
 		HTTP:        &runtime.HTTPSpec{BaseURL: p.s.BaseURL, Authorities: p.s.Authorities, AllowHTTP: p.s.AllowHTTP},
@@ -84,6 +84,14 @@ func (p *parser) action(a pair) {
 	if len(p.problems) == before {
 		p.finish(op)
 	}
+}
+
+// description is what the file says of the action, or else its name in words.
+func (op *operation) description(name string) string {
+	if text := op.text("description"); text != "" {
+		return text
+	}
+	return strings.ReplaceAll(name, "-", " ")
 }
 
 // finish makes the routes, has each checked by itself, and seals the digest.

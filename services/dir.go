@@ -147,6 +147,7 @@ func Install(dir, file string, data []byte, vars map[string]string) (*Service, e
 	if err := write(path, filled); err != nil {
 		return nil, fmt.Errorf("install the service %s: %w", s.Name, err)
 	}
+	_ = os.Remove(path + off) // of an older one; what is in force is the new one
 	return s, nil
 }
 
@@ -156,7 +157,60 @@ func Remove(dir, name string) error {
 	if !isName(name) {
 		return fmt.Errorf("%s is not the name of a service: %w", shown(name), fs.ErrNotExist)
 	}
-	return os.Remove(filepath.Join(dir, name+".yaml"))
+	path := filepath.Join(dir, name+".yaml")
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.Remove(path + off)
+	}
+	return err
+}
+
+// off is what the name of a service file ends with while the service is disabled.
+const off = ".disabled"
+
+// Disable takes a service out of force and keeps its file. The error is
+// fs.ErrNotExist when it is not installed, or disabled already.
+func Disable(dir, name string) error {
+	if !Installed(dir, name) {
+		return fmt.Errorf("%s is not installed: %w", shown(name), fs.ErrNotExist)
+	}
+	path := filepath.Join(dir, name+".yaml")
+	if err := os.Rename(path, path+off); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// Enable puts a disabled service in force again, if it still fits the others. The
+// error is fs.ErrNotExist when there is none of that name.
+func Enable(dir, name string) error {
+	if !slices.Contains(Disabled(dir), name) {
+		return fmt.Errorf("%s is not disabled: %w", shown(name), fs.ErrNotExist)
+	}
+	path := filepath.Join(dir, name+".yaml")
+	s, err := load(path + off)
+	if err != nil {
+		return err
+	}
+	if err := Check(dir, s); err != nil {
+		return err
+	}
+	if err := os.Rename(path+off, path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// Disabled are the names of the disabled services of a folder, sorted.
+func Disabled(dir string) []string {
+	found, _ := filepath.Glob(filepath.Join(dir, "*.yaml"+off)) // the pattern is a good one
+	var out []string
+	for _, path := range found {
+		if name := strings.TrimSuffix(filepath.Base(path), ".yaml"+off); isName(name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // Installed reports whether there is a file of that name, readable or not.

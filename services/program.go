@@ -183,7 +183,7 @@ func (p *parser) programAction(a pair, op *operation) {
 	}
 	op.action = &runtime.Action{
 		Ref: runtime.Ref(p.s.Name + "." + a.name), Service: p.s.Name, Name: a.name, Backend: "command", Auth: p.s.Auth, Source: p.sourceOf(a.key),
-		Description: op.needed("description", "say in a few words what it does"),
+		Description: op.description(a.name),
 		Idempotent:  op.boolean("idempotent", false),
 		AuditPlain:  op.oneOf("audit", "keyed", "keyed", "plain") == "plain",
 		Command:     &spec,

@@ -111,6 +111,9 @@ func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
 	if why := a.Fault(); why != nil {
 		c.say("warning: the policy or a service cannot be read; what runs keeps its old state, what starts refuses\n%s", why)
 	}
+	if notice := a.Notice(); notice != "" {
+		c.say("%s", notice)
+	}
 	if a.Fresh() {
 		c.say("made a new home at %s", a.Home().Dir)
 	}

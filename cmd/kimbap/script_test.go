@@ -26,7 +26,7 @@ const patience = 30 * time.Second
 // Each script has an empty folder of its own, which is the user's home too.
 //
 //	exits CODE PROGRAM...        runs a program that must end with this exit code
-//	upstream                     starts the API of notes.yaml, and tells the home's config.yaml where it is
+//	upstream [HOST...]           starts the API of notes.yaml, and tells the home's config.yaml where it is
 //	received FILE                writes the requests that the API got since the last time
 //	serve PROGRAM...             starts a proxy, and sets $PROXY to the address it says it listens on
 //	served SIGNAL CODE           ends it and holds it to an exit code; then stderr is what it said

@@ -1,10 +1,16 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -28,14 +35,17 @@ type notesAPI struct {
 var apis sync.Map
 
 func startUpstream(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 0 {
-		ts.Fatalf("usage: upstream")
+	if neg {
+		ts.Fatalf("usage: upstream [HOST...]")
 	}
 	api := &notesAPI{dir: ts.MkAbs(".")}
-	server := httptest.NewTLSServer(api)
+	server := httptest.NewUnstartedServer(api)
+	hosts := append([]string{"example.com"}, args...)
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{selfSigned(ts, hosts)}}
+	server.StartTLS()
 	ts.Defer(server.Close)
 	apis.Store(ts, api)
-	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.TLS.Certificates[0].Certificate[0]})
 	ts.Check(os.WriteFile(ts.MkAbs("upstream.pem"), cert, 0o644))
 	for _, name := range []string{"notes.yaml", "lists.yaml"} {
 		service, err := os.ReadFile(filepath.Join(ts.Getenv("TESTDATA"), name))
@@ -44,8 +54,24 @@ func startUpstream(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	home := ts.Getenv("KIMBAP_HOME")
 	ts.Check(os.MkdirAll(home, 0o700))
-	ts.Check(os.WriteFile(filepath.Join(home, "config.yaml"), fmt.Appendf(nil, "upstream:\n  resolve: {\"example.com:443\": \"%s\"}\n  ca_file: %s\n",
-		strings.TrimPrefix(server.URL, "https://"), ts.MkAbs("upstream.pem")), 0o600))
+	resolve := ""
+	for _, host := range hosts {
+		resolve += fmt.Sprintf("    %q: %q\n", host+":443", strings.TrimPrefix(server.URL, "https://"))
+	}
+	ts.Check(os.WriteFile(filepath.Join(home, "config.yaml"), fmt.Appendf(nil, "upstream:\n  ca_file: %s\n  resolve:\n%s", ts.MkAbs("upstream.pem"), resolve), 0o600))
+}
+
+// selfSigned is a certificate for some hosts, valid today.
+func selfSigned(ts *testscript.TestScript, hosts []string) tls.Certificate {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	ts.Check(err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: hosts, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	ts.Check(err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 // received writes one line for each request: method, target, credential
@@ -97,6 +123,10 @@ func (n *notesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (n *notesAPI) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	switch path := r.URL.Path; {
+	case strings.HasSuffix(path, "/pulls"):
+		fmt.Fprint(w, `[{"number":7,"title":"Rice","state":"open","user":{"login":"octo"},"html_url":"https://github.com/owner/repo/pull/7"}]`)
+	case path == "/v1/refunds":
+		fmt.Fprintf(w, `{"object":"refund","form":%q}`, body)
 	case path == "/sleep":
 		<-r.Context().Done()
 	case strings.HasPrefix(path, "/status/"):

@@ -16,11 +16,11 @@ import (
 func newServiceCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "service",
-		Short: "Service files: install, import, export, test",
+		Short: "Service files: install, enable, disable, import, export, test",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newServiceInstallCommand(c), newServiceListCommand(c), newServiceRemoveCommand(c), newServiceValidateCommand(c),
+	cmd.AddCommand(newServiceInstallCommand(c), newServiceListCommand(c), newServiceRemoveCommand(c), newServiceSwitchCommand(c, "enable"), newServiceSwitchCommand(c, "disable"), newServiceValidateCommand(c),
 		newServiceImportCommand(c), newServiceExportCommand(c), newServiceTestCommand(c))
 	return cmd
 }
@@ -114,8 +114,14 @@ func newServiceListCommand(c *cli) *cobra.Command {
 			if all {
 				return c.showServices(app.Catalog())
 			}
-			return c.with(cmd.Context(), app.Options{Despite: true}, func(_ context.Context, a *app.App) error {
-				return c.showServices(a.Services().Services(), nil)
+			return c.with(cmd.Context(), app.Options{Despite: true, Dir: c.dir()}, func(_ context.Context, a *app.App) error {
+				if err := c.showServices(a.Services().Services(), nil); err != nil {
+					return err
+				}
+				if names := a.DisabledServices(); len(names) > 0 {
+					c.say("disabled: %s", few(names))
+				}
+				return nil
 			})
 		},
 	}
@@ -148,6 +154,25 @@ func newServiceRemoveCommand(c *cli) *cobra.Command {
 					return err
 				}
 				return c.show(map[string]any{"removed": args[0]}, func() { fmt.Fprintf(c.out, "removed %s\n", args[0]) })
+			})
+		},
+	}
+}
+
+// newServiceSwitchCommand is enable, or disable.
+func newServiceSwitchCommand(c *cli, word string) *cobra.Command {
+	short, do := "Put a disabled service in force again", (*app.App).EnableService
+	if word == "disable" {
+		short, do = "Take a service out of force; its file and key stay", (*app.App).DisableService
+	}
+	return &cobra.Command{
+		Use: word + " NAME", Short: short, Example: "  kimbap service " + word + " github", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{Despite: word == "disable"}, func(ctx context.Context, a *app.App) error {
+				if err := do(a, ctx, args[0]); err != nil {
+					return err
+				}
+				return c.show(map[string]any{word + "d": args[0]}, func() { fmt.Fprintf(c.out, "%sd %s\n", word, args[0]) })
 			})
 		},
 	}

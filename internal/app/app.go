@@ -111,6 +111,7 @@ type App struct {
 	listeners   listeners
 	scripts     scripts
 	unread      error                   // of the configuration, with Options.Emergency; nil: none
+	notice      string                  // for the person at the terminal; "": nothing
 	fault       error                   // of policy and services, with Options.Despite; nil: none
 	health      atomic.Pointer[string]  // last reload error, nil when well
 	uncertified atomic.Pointer[string]  // what is wrong with the authority, nil when nothing is

@@ -159,7 +159,7 @@ func (a *App) place(ctx context.Context, file string, data []byte, vars map[stri
 // RemoveService removes an installed service file.
 func (a *App) RemoveService(ctx context.Context, name string) error {
 	s, ok := a.Services().Service(name)
-	if !ok && a.fault != nil && services.Installed(a.home.Services(), name) {
+	if !ok && (a.fault != nil && services.Installed(a.home.Services(), name) || slices.Contains(a.DisabledServices(), name)) {
 		s, ok = &services.Service{Name: name}, true // it may be what is broken
 	}
 	if !ok {
@@ -182,6 +182,47 @@ func (a *App) RemoveService(ctx context.Context, name string) error {
 	}
 	return a.reloadServices()
 }
+
+// DisableService takes a service out of force; its file and its key stay. Its
+// hosts are then hosts without a service.
+func (a *App) DisableService(ctx context.Context, name string) error {
+	if s, ok := a.Services().Service(name); ok {
+		name = s.Name
+	}
+	if !services.Installed(a.home.Services(), name) {
+		return a.unknownService(name)
+	}
+	if err := a.serviceEvent(ctx, "service.disable", name, ""); err != nil {
+		return err
+	}
+	if err := services.Disable(a.home.Services(), name); err != nil {
+		return err
+	}
+	if a.fault != nil {
+		return nil
+	}
+	return a.reloadServices()
+}
+
+// EnableService puts a disabled service in force again.
+func (a *App) EnableService(ctx context.Context, name string) error {
+	if !slices.Contains(services.Disabled(a.home.Services()), name) {
+		if services.Installed(a.home.Services(), name) {
+			return nil
+		}
+		return a.unknownService(name)
+	}
+	if err := a.serviceEvent(ctx, "service.enable", name, ""); err != nil {
+		return err
+	}
+	if err := services.Enable(a.home.Services(), name); err != nil {
+		return invalid(err, "kimbap service list")
+	}
+	return a.reloadServices()
+}
+
+// DisabledServices are the names of services that are installed and not in force.
+func (a *App) DisabledServices() []string { return services.Disabled(a.home.Services()) }
 
 func (a *App) serviceEvent(ctx context.Context, kind, name, digest string) error {
 	return a.trail.Event(ctx, audit.Event{

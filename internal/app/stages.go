@@ -54,13 +54,13 @@ func (a *App) Fault() error { return a.fault }
 
 // readServices loads the installed services, or the one that Options.Only names.
 func (a *App) readServices() (*services.Set, error) {
-	if a.o.Only != "" {
+	if a.o.Only != "" && !a.hasProject() {
 		if one, err := services.LoadOne(a.home.Services(), a.o.Only); err == nil {
 			return services.NewSet([]*services.Service{one})
 		}
 		// An alias, or nothing: only the whole set can tell.
 	}
-	all, err := services.LoadDir(a.home.Services())
+	all, err := a.withProject(func() ([]*services.Service, error) { return services.LoadDir(a.home.Services()) })
 	if err != nil {
 		return nil, invalid(err, "kimbap service validate "+shellQuote(a.home.Services())+"/*.yaml")
 	}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+func newTrustCommand(c *cli) *cobra.Command {
+	var commands, remove bool
+	cmd := &cobra.Command{
+		Use:   "trust",
+		Short: "Let the service files of this project count",
+		Long: `Let the service files of this project count: those in .kimbap/services of this
+folder or the nearest one above it, as they are now. When they change, they are
+ignored until you trust them again.
+
+A project can add services, and make actions of installed ones riskier. It cannot
+lower a risk, take a host over, change an installed service or use its key. Where
+it brings services that start programs on this machine, that is asked by itself
+(--commands).`,
+		Example: "  kimbap trust\n  kimbap trust --yes --commands\n  kimbap trust --remove",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.with(cmd.Context(), app.Options{Create: !remove}, func(ctx context.Context, a *app.App) error {
+				p, err := a.ProjectAt(c.dir())
+				if err != nil {
+					return err
+				}
+				if p == nil {
+					return missing("make .kimbap/services/NAME.yaml", "there is no project with service files here, or above")
+				}
+				if remove {
+					if err := a.Distrust(ctx, p); err != nil {
+						return err
+					}
+					return c.show(p, func() { fmt.Fprintf(c.out, "%s is not trusted any more\n", p.Dir) })
+				}
+				return c.trust(ctx, a, p, commands)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&commands, "commands", false, "its services may start programs too")
+	cmd.Flags().BoolVar(&remove, "remove", false, "ignore it again")
+	return cmd
+}
+
+func (c *cli) trust(ctx context.Context, a *app.App, p *app.Project, commands bool) error {
+	if err := a.CheckProject(p, true); err != nil {
+		return err
+	}
+	for _, file := range p.Files {
+		c.say("%s", printable(file))
+	}
+	sure, err := c.sure(fmt.Sprintf("trust these %s as they are now?", count(len(p.Files), "file")))
+	if err != nil || !sure {
+		return err
+	}
+	if len(p.Programs) > 0 && !commands {
+		if c.yes {
+			return usage("kimbap trust --yes --commands", "this project starts programs (%s), which --yes alone does not allow", strings.Join(p.Programs, ", "))
+		}
+		if commands, err = c.sure(fmt.Sprintf("its services start programs on this machine: %s. Allow that too?", strings.Join(p.Programs, ", "))); err != nil {
+			return err
+		}
+		if err := a.CheckProject(p, commands); err != nil {
+			return err
+		}
+	}
+	if err := a.Trust(ctx, p, commands); err != nil {
+		return err
+	}
+	p.Trusted = true
+	return c.show(p, func() { fmt.Fprintf(c.out, "trusted %s (%s)\n", p.Dir, p.Hash[:12]) })
+}
+
+// sure asks at the terminal, unless --yes has answered.
+func (c *cli) sure(question string) (bool, error) {
+	if c.yes {
+		return true, nil
+	}
+	t, err := openTerminal()
+	if err != nil {
+		return false, usage("look at the files, then: kimbap trust --yes", "this is asked at a terminal only, and there is none")
+	}
+	defer t.close()
+	return t.agrees(question)
+}

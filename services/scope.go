@@ -1,0 +1,109 @@
+package services
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Narrow joins the services of a project to the installed ones. A project may add
+// services of its own and make actions of installed ones riskier, and nothing
+// else: it was written by whoever wrote the repository. It may not lower a risk,
+// take over a host or a name, change how an installed service works, use a key
+// that is another service's, or, unless commands is true, run programs. The error
+// has all of what it may not; then nothing of the project counts.
+func Narrow(installed, project []*Service, commands bool) ([]*Service, error) {
+	out := slices.Clone(installed)
+	var problems []error
+	for _, own := range project {
+		i := slices.IndexFunc(out, func(s *Service) bool { return s.Name == own.Name })
+		var err error
+		if i < 0 {
+			if err = addable(installed, own, commands); err == nil {
+				out = append(out, own)
+			}
+		} else if i < len(installed) {
+			out[i], err = raised(out[i], own)
+		} else {
+			err = fmt.Errorf("%s: the project has two services %s", own.File, own.Name)
+		}
+		problems = append(problems, err)
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// addable reports why a project's own service may not be added.
+func addable(installed []*Service, own *Service, commands bool) error {
+	if own.Adapter != "http" && !commands {
+		return fmt.Errorf("%s: the service %s starts programs on this machine, which was not trusted: kimbap trust --commands", own.File, own.Name)
+	}
+	for _, s := range installed {
+		for _, name := range append([]string{own.Name}, own.Aliases...) {
+			if name == s.Name || slices.Contains(s.Aliases, name) {
+				return fmt.Errorf("%s: the name %s belongs to the installed service %s", own.File, name, s.Name)
+			}
+		}
+		for _, authority := range own.Authorities {
+			if slices.Contains(s.Authorities, authority) {
+				return fmt.Errorf("%s: %s belongs to the installed service %s, and a project cannot take a host over", own.File, authority, s.Name)
+			}
+		}
+		for _, ref := range []string{own.Auth.Ref, own.Auth.UsernameRef} {
+			if ref != "" && (ref == s.Auth.Ref || ref == s.Auth.UsernameRef) {
+				return fmt.Errorf("%s: %s is the key of the installed service %s, and a project cannot use it", own.File, ref, s.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// raised is an installed service with the risks of a project's file, where these
+// are higher. Everything else in that file must be as it is installed.
+func raised(s, own *Service) (*Service, error) {
+	if own.Adapter != s.Adapter || own.BaseURL != s.BaseURL || !slices.Equal(own.Authorities, s.Authorities) || own.AllowHTTP != s.AllowHTTP {
+		return nil, fmt.Errorf("%s: a project cannot change where the installed service %s goes", own.File, s.Name)
+	}
+	if !same(own.Auth, s.Auth) {
+		return nil, fmt.Errorf("%s: a project cannot change auth of the installed service %s", own.File, s.Name)
+	}
+	merged := *s
+	merged.Actions = slices.Clone(s.Actions)
+	for _, theirs := range own.Actions {
+		i := slices.IndexFunc(merged.Actions, func(a *runtime.Action) bool { return a.Name == theirs.Name })
+		if i < 0 {
+			return nil, fmt.Errorf("%s: a project cannot add %s to the installed service %s; give it a service of its own", theirs.Source, theirs.Name, s.Name)
+		}
+		ours := merged.Actions[i]
+		if !same(withoutRisk(theirs), withoutRisk(ours)) {
+			return nil, fmt.Errorf("%s: a project can raise the risk of %s, and change nothing else of it", theirs.Source, ours.Ref)
+		}
+		if slices.Index(levels(), string(theirs.Risk)) < slices.Index(levels(), string(ours.Risk)) || ours.GrantsAccess && !theirs.GrantsAccess {
+			return nil, fmt.Errorf("%s: a project cannot lower the risk of %s", theirs.Source, ours.Ref)
+		}
+		riskier := *ours
+		riskier.Risk, riskier.GrantsAccess, riskier.Digest = theirs.Risk, theirs.GrantsAccess, theirs.Digest
+		merged.Actions[i] = &riskier
+	}
+	merged.Digest = s.Digest + own.Digest
+	return &merged, nil
+}
+
+// withoutRisk is what must be the same of an action.
+func withoutRisk(a *runtime.Action) runtime.Action {
+	out := *a
+	out.Risk, out.GrantsAccess, out.Digest, out.Source, out.Description = "", false, "", "", ""
+	return out
+}
+
+// same compares what came from text by what it says.
+func same(a, b any) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && string(x) == string(y)
+}
