@@ -43,8 +43,17 @@ func wellFormed(text string) bool {
 // that neither salt nor a slow hash would add anything.
 func hashOf(token runtime.Secret) [32]byte { return sha256.Sum256([]byte(token.Reveal())) }
 
+// checksum is base62 of the CRC-32, written digit by digit: it is made for every
+// request that shows a token.
 func checksum(value string) string {
-	return base62(big.NewInt(int64(crc32.ChecksumIEEE([]byte(value)))), checkLength)
+	const digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	var out [checkLength]byte
+	n := crc32.ChecksumIEEE([]byte(value))
+	for i := len(out) - 1; i >= 0; i-- {
+		out[i] = digits[n%base62Digits]
+		n /= base62Digits
+	}
+	return string(out[:])
 }
 
 func base62(n *big.Int, length int) string {
