@@ -31,6 +31,7 @@ type rig struct {
 // proxyProcess is kimbap over a home of its own.
 type proxyProcess struct {
 	address, caFile string
+	home            string
 	pid             int
 	stop            func()
 }
@@ -73,6 +74,7 @@ auth: %s
 actions:
   get-item: {description: Read one item, method: GET, path: "/items/{id}", idempotent: true, risk: {level: low}, args: [{name: id, type: string, required: true}]}
   get-bytes: {description: Read many bytes, method: GET, path: "/bytes/{n:int}", idempotent: true, risk: {level: low}, args: [{name: n, type: integer, required: true}]}
+  get-slow: {description: Read one item after 100 ms, method: GET, path: "/slow/{id}", idempotent: true, risk: {level: low}, args: [{name: id, type: string, required: true}]}
   follow: {description: Follow the events, method: GET, path: /events, idempotent: true, risk: {level: low}}
 `, name, base, strings.Join(hosts, ", "), strings.HasPrefix(base, "http://"), auth)
 }
@@ -156,7 +158,7 @@ func (r *rig) startProxy(t *testing.T, resolve, services map[string]string) *pro
 			run(benchSecret+"\n", "link", name, "--no-check")
 		}
 	}
-	p := &proxyProcess{caFile: write(home+".pem", run("", "ca", "export"))}
+	p := &proxyProcess{home: home, caFile: write(home+".pem", run("", "ca", "export"))}
 	p.address, p.pid, p.stop = startProcess(t, exec.Command(r.kimbap, "proxy", "--listen", "127.0.0.1:0"), "KIMBAP_HOME="+home)
 	r.pids = append(r.pids, p.pid)
 	return p
