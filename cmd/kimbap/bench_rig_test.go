@@ -74,6 +74,7 @@ auth: %s
 actions:
   get-item: {description: Read one item, method: GET, path: "/items/{id}", idempotent: true, risk: {level: low}, args: [{name: id, type: string, required: true}]}
   get-bytes: {description: Read many bytes, method: GET, path: "/bytes/{n:int}", idempotent: true, risk: {level: low}, args: [{name: n, type: integer, required: true}]}
+  get-slow: {description: Read one item after 100 ms, method: GET, path: "/slow/{id}", idempotent: true, risk: {level: low}, args: [{name: id, type: string, required: true}]}
   follow: {description: Follow the events, method: GET, path: /events, idempotent: true, risk: {level: low}}
 `, name, base, strings.Join(hosts, ", "), strings.HasPrefix(base, "http://"), auth)
 }

@@ -25,7 +25,7 @@ func rows() []row {
 	ratio := func(title string, reach, aim float64) []figure {
 		return []figure{{title: title, reach: reach, aim: aim, sense: atLeast, digits: 3}}
 	}
-	return []row{
+	return append([]row{
 		{name: "idle", most: 1, measure: idleMemory, figures: []figure{
 			{title: "idle proxy, resident", unit: "MiB", reach: 40, sense: atMost, digits: 1}}},
 		{name: "matched", measure: matched(items(hostMatched, 32)), figures: []figure{
@@ -59,7 +59,7 @@ func rows() []row {
 			{title: "kimbap version over a bare Go program", unit: "ms", reach: 6, sense: atMost, digits: 1}}},
 		{name: "fsync", measure: oneFsync, figures: []figure{
 			{title: "one fsync of 4 KiB on this disk", unit: "µs", sense: shown}}},
-	}
+	}, scriptRows()...)
 }
 
 // errOldProtocol is a proxy that does not offer HTTP/2.

@@ -82,6 +82,10 @@ func upstreamHandler() http.Handler {
 		w.Header().Set("Content-Length", strconv.Itoa(len(item)))
 		_, _ = w.Write(item)
 	})
+	mux.HandleFunc("GET /slow/{id}", func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(100 * time.Millisecond)
+		_, _ = w.Write([]byte(`{"id":"slow"}`))
+	})
 	block := []byte(strings.Repeat("0123456789abcdef", 4<<10))
 	mux.HandleFunc("GET /bytes/{n}", func(w http.ResponseWriter, r *http.Request) {
 		left, err := strconv.Atoi(r.PathValue("n"))

@@ -41,7 +41,7 @@ func newExecCommand(c *cli) *cobra.Command {
 		Long:  execLong,
 		Example: `  echo 'return await tools.github.getUser()' | kimbap exec
   kimbap exec -f report.ts --allow 'github.list-*' --json
-  kimbap exec -e 'return (await tools.search({query: "issues"})).items' --timeout 5s
+  kimbap exec -e 'return 1 + 1' --timeout 5s
   kimbap exec --check -f report.ts
   kimbap exec --resume exe_… --wait 10m`,
 		Args: cobra.NoArgs,
