@@ -106,6 +106,7 @@ func TestEveryEndHasAKind(t *testing.T) {
 	} {
 		t.Run(c.source, func(t *testing.T) {
 			p := start(t, worker.Settings{})
+			p.Limit(time.Minute) // of another kind
 			said, err := run(t, p, c.source)
 			e := end(p)
 			if !errors.Is(err, worker.ErrEnded) || e.Kind != c.kind || e.Violation != c.violation || p.Ended().Kind != c.kind || e.Message == "" {
