@@ -81,7 +81,11 @@ func TestNoScriptGetsOut(t *testing.T) {
 		}
 		t.Run(e.ID, func(t *testing.T) {
 			t.Parallel()
-			done := run(t, e.source(), newHost(), 700*time.Millisecond)
+			deadline := 30 * time.Second
+			if slices.Contains(e.Expect, "limit") {
+				deadline = 700 * time.Millisecond
+			}
+			done := run(t, e.source(), newHost(), deadline)
 			if how := ended(done); !slices.Contains(e.Expect, how) {
 				t.Fatalf("ended as %s, want one of %v: %+v %s", how, e.Expect, done.Failure, done.Value)
 			}

@@ -120,3 +120,8 @@ func TestAScriptReturnsItsValue(t *testing.T) {
 		}
 	}
 }
+
+func decode(text string) (v any, err error) {
+	err = json.Unmarshal([]byte(text), &v)
+	return v, err
+}
