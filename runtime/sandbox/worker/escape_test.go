@@ -118,7 +118,7 @@ func (d *demo) answer(c frame.Call) {
 
 // seen is what a script may know of an error of the host: that there was one.
 func seen(error) *frame.ToolError {
-	return &frame.ToolError{Tool: "demo.fail", Code: "upstream", Message: "the upstream did not answer", Status: 502}
+	return &frame.ToolError{Tool: "demo.fail", Code: "upstream", Message: "the upstream said no", Status: 502, Retryable: true}
 }
 
 // verdict is what became of a script.
@@ -126,13 +126,13 @@ type verdict struct {
 	outcome string
 	value   any
 	failure frame.Failure
-	said    string // all that the worker ever said
+	said    bytes.Buffer // all that the worker ever said
 	took    time.Duration
 	end     worker.Ending
 }
 
 // execute runs one text in a worker of kimbap.
-func execute(t *testing.T, code string, most time.Duration) verdict {
+func execute(t *testing.T, code string, most time.Duration) *verdict {
 	t.Helper()
 	p, err := worker.Start(worker.Options{Executable: programs.kimbap})
 	if err != nil {
@@ -153,7 +153,8 @@ func execute(t *testing.T, code string, most time.Duration) verdict {
 	return v
 }
 
-func converse(d *demo, code string) (v verdict) {
+func converse(d *demo, code string) *verdict {
+	v := &verdict{}
 	if err := d.p.Send(&frame.ToWorker{Check: &frame.Check{Source: code}}); err != nil {
 		return v
 	}
@@ -163,7 +164,7 @@ func converse(d *demo, code string) (v verdict) {
 			return v
 		}
 		text, _ := json.Marshal(m)
-		v.said += string(text)
+		v.said.Write(text)
 		switch {
 		case m.Checked != nil && len(m.Checked.Refusals) > 0:
 			v.outcome, v.failure = "reject", frame.Failure{Kind: frame.KindRejected, Message: m.Checked.Refusals[0].Message}
@@ -199,7 +200,7 @@ const (
 )
 
 // judge says what is wrong with what became of a case.
-func (c escape) judge(v verdict) error {
+func (c escape) judge(v *verdict) error {
 	switch text, _ := json.Marshal(v.value); {
 	case !slices.Contains(c.Expect, v.outcome):
 		return fmt.Errorf("%s (%+v), want %s", v.outcome, v.failure, strings.Join(c.Expect, " or "))
@@ -209,7 +210,7 @@ func (c escape) judge(v verdict) error {
 		return fmt.Errorf("its value is %s, want %v", text, c.Value)
 	case v.end.Violation:
 		return fmt.Errorf("it broke the rules: %+v", v.end)
-	case strings.Contains(v.said, canary):
+	case bytes.Contains(v.said.Bytes(), []byte(canary)):
 		return errors.New("it saw the secret")
 	case v.end.PeakRSS > escapeMemory:
 		return fmt.Errorf("it took %d MiB", v.end.PeakRSS>>20)
@@ -222,7 +223,7 @@ func (c escape) judge(v verdict) error {
 func TestNoScriptEscapes(t *testing.T) {
 	work := make(chan escape)
 	var mu sync.Mutex
-	var slowest verdict
+	slowest := &verdict{}
 	var slow, fat string
 	var most int64
 	var two sync.WaitGroup
