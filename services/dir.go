@@ -30,13 +30,29 @@ func LoadDir(dir string) ([]*Service, error) {
 			paths = append(paths, filepath.Join(dir, e.Name()))
 		}
 	}
-	out, errs := make([]*Service, len(paths)), make([]error, len(paths))
+	return inParallel(paths, load)
+}
+
+// ParseAll parses service files by name, as many at a time as there are
+// processors. The error is that of read, or all problems of all files ([Problems]).
+func ParseAll(names []string, read func(name string) ([]byte, error)) ([]*Service, error) {
+	return inParallel(names, func(name string) (*Service, error) {
+		data, err := read(name)
+		if err != nil {
+			return nil, err
+		}
+		return Parse(name+".yaml", data)
+	})
+}
+
+func inParallel(list []string, parse func(string) (*Service, error)) ([]*Service, error) {
+	out, errs := make([]*Service, len(list)), make([]error, len(list))
 	var wg sync.WaitGroup
 	room := make(chan struct{}, goruntime.GOMAXPROCS(0))
-	for i, path := range paths {
+	for i, one := range list {
 		room <- struct{}{}
 		wg.Go(func() {
-			out[i], errs[i] = load(path)
+			out[i], errs[i] = parse(one)
 			<-room
 		})
 	}

@@ -85,7 +85,7 @@ func fillTarget(action *runtime.Action, args runtime.Args) (string, error) {
 			b.WriteString(part)
 			continue
 		}
-		inner = strings.TrimSuffix(inner, "}")
+		inner, verb, _ := strings.Cut(inner, "}")
 		name, rest := strings.CutSuffix(inner, "...")
 		name = strings.TrimSuffix(name, ":int")
 		text, ok := fillText(spec.PathParams[name], args)
@@ -95,7 +95,7 @@ func fillTarget(action *runtime.Action, args runtime.Args) (string, error) {
 		if rest {
 			b.WriteString(strings.ReplaceAll(url.PathEscape(text), "%2F", "/"))
 		} else {
-			b.WriteString(url.PathEscape(text))
+			b.WriteString(url.PathEscape(text) + verb)
 		}
 	}
 	if query := fillQuery(action, args); len(query) > 0 {

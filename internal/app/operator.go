@@ -19,19 +19,7 @@ type Service = services.Service
 
 // Catalog loads every service that is shipped.
 func Catalog() ([]*Service, error) {
-	var out []*Service
-	for _, name := range catalog.Names() {
-		data, err := catalog.Read(name)
-		if err != nil {
-			return nil, err
-		}
-		s, err := services.Parse(name+".yaml", data)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, s)
-	}
-	return out, nil
+	return services.ParseAll(catalog.Names(), catalog.Read)
 }
 
 // ValidateServices loads the files by themselves and then together. All
