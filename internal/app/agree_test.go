@@ -91,6 +91,9 @@ func sample(a *runtime.Action, style string) runtime.Args {
 		if style == "what is required only" && !p.Required {
 			continue
 		}
+		if strings.HasSuffix(a.HTTP.Path, "/git-receive-pack") && p.Name == "refs" {
+			continue // read from the push itself
+		}
 		args[p.Name] = sampleOf(p, style)
 	}
 	switch {
