@@ -78,7 +78,7 @@ func sameBy(t *testing.T, set *services.Set, a *runtime.Action, authority, metho
 // unread are arguments that a request does not give back: a rest argument has no
 // place of its own, and a raw body is not read.
 func unread(a *runtime.Action, p runtime.Param) bool {
-	return p.Name == a.Rest && !named(a, p.Name) || p.In == runtime.InBody && a.HTTP.BodyType == "raw"
+	return p.Name == a.Rest && !named(a, p.Name) || p.In == runtime.InBody && (a.HTTP.BodyType == "raw" || a.HTTP.BodyType == "multipart")
 }
 
 // named reports whether the body's template names the argument.
@@ -214,7 +214,7 @@ func text(v any) string {
 
 func body(t *testing.T, a *runtime.Action, args runtime.Args) *classifier.Body {
 	t.Helper()
-	if a.HTTP.BodyType == "" || a.HTTP.BodyType == "raw" {
+	if a.HTTP.BodyType == "" || a.HTTP.BodyType == "raw" || a.HTTP.BodyType == "multipart" {
 		return nil
 	}
 	if a.HTTP.Body == nil {
