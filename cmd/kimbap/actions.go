@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,6 +33,7 @@ type actionInfo struct {
 	Method       string       `json:"method,omitempty"`
 	Path         string       `json:"path,omitempty"`
 	Hosts        []string     `json:"hosts,omitempty"`
+	Command      []string     `json:"command,omitempty"`
 	Args         []argInfo    `json:"args"`
 }
 
@@ -50,6 +53,9 @@ func describe(action *runtime.Action) actionInfo {
 	}
 	if action.HTTP != nil {
 		info.Method, info.Path, info.Hosts = action.HTTP.Method, action.HTTP.Path, action.HTTP.Authorities
+	}
+	if spec := action.Command; spec != nil {
+		info.Command = append([]string{cmp.Or(spec.Executable, "osascript")}, spec.Fixed...)
 	}
 	for _, p := range action.Params {
 		info.Args = append(info.Args, argInfo{Name: p.Name, Type: p.Type, Required: p.Required, Default: p.Default, Enum: p.Enum, Description: p.Description})
@@ -110,11 +116,17 @@ func (c *cli) sayAction(action *runtime.Action) {
 	if info.Method != "" {
 		fmt.Fprintf(c.out, "request  %s %s\nhosts    %s\n", info.Method, info.Path, strings.Join(info.Hosts, ", "))
 	}
+	if info.Command != nil {
+		fmt.Fprintf(c.out, "command  %s\n", strings.Join(info.Command, " "))
+	}
 	fmt.Fprintf(c.out, "risk     %s", info.Risk)
 	if info.GrantsAccess {
 		fmt.Fprint(c.out, ", grants lasting access")
 	}
-	fmt.Fprintf(c.out, "\nexample  kimbap call %s%s\n", info.Action, exampleArgs(action))
+	fmt.Fprintln(c.out)
+	for i, line := range examples(action) {
+		fmt.Fprintf(c.out, "%-8s kimbap call %s%s\n", [...]string{"example", "", "", ""}[min(i, 3)], info.Action, line)
+	}
 	if len(info.Args) == 0 {
 		return
 	}
@@ -135,13 +147,63 @@ func (c *cli) sayAction(action *runtime.Action) {
 	c.table([]string{"argument", "type", "", "description"}, rows)
 }
 
-// exampleArgs writes the flags that the action cannot do without.
-func exampleArgs(action *runtime.Action) string {
-	var b strings.Builder
-	for _, p := range action.Params {
-		if p.Required {
-			fmt.Fprintf(&b, " --%s %s", p.Name, strings.ToUpper(p.Name))
+// examples are calls to paste: with what the action cannot do without, with a
+// little more, with all pages, with JSON.
+func examples(action *runtime.Action) []string {
+	needed, more, files := "", "", false
+	for i := range action.Params {
+		p := &action.Params[i]
+		switch {
+		case filled(action, p.Name): // another argument fills it
+		case p.Required || p.Split != "":
+			needed += exampleOf(p)
+		case more == "":
+			more = exampleOf(p)
 		}
+		files = files || action.HTTP != nil && action.HTTP.BodyType == "multipart" && p.In == runtime.InBody
 	}
-	return b.String()
+	out := []string{needed}
+	if more != "" {
+		out = append(out, needed+more)
+	}
+	if action.HTTP != nil && action.HTTP.Pages != nil {
+		out = append(out, needed+" --all")
+	}
+	if files {
+		return append(out, " --input arguments.json   (a file: --NAME @photo.png)")
+	}
+	if len(action.Params) > 1 {
+		out = append(out, " --input arguments.json")
+	}
+	return out
+}
+
+// filled reports whether a split argument fills the named one.
+func filled(action *runtime.Action, name string) bool {
+	return slices.ContainsFunc(action.Params, func(p runtime.Param) bool {
+		return p.Split != "" && p.Name != name && strings.Contains(p.Split, "{"+name+"}")
+	})
+}
+
+// exampleOf is the flag of an argument with a value of its type.
+func exampleOf(p *runtime.Param) string {
+	value := strings.ToUpper(strings.ReplaceAll(p.Name, "-", "_"))
+	switch {
+	case p.Split != "":
+		value = strings.NewReplacer("{", "", "}", "").Replace(p.Split)
+	case len(p.Enum) > 0:
+		value = fmt.Sprint(p.Enum[0])
+	case p.Type == runtime.TypeInteger || p.Type == runtime.TypeNumber:
+		value = "1"
+		if p.Minimum != nil {
+			value = fmt.Sprint(*p.Minimum)
+		}
+	case p.Type == runtime.TypeBoolean:
+		return " --" + p.Name
+	case p.Type == runtime.TypeArray:
+		return " --" + p.Name + " a --" + p.Name + " b"
+	case p.Type == runtime.TypeObject:
+		value = `'{"key": "value"}'`
+	}
+	return " --" + p.Name + " " + value
 }

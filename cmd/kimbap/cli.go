@@ -56,6 +56,15 @@ func (c *cli) getenv(name string) string {
 	return value
 }
 
+// dir is the folder the command was given in, "" when it has gone.
+func (c *cli) dir() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	return dir
+}
+
 // homeDir is --home, KIMBAP_HOME or ~/.kimbap.
 func (c *cli) homeDir() string { return config.Home(c.home, c.env, c.getenv("HOME")) }
 

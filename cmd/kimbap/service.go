@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ in #sha256=HEX.`,
 // not one of ours.
 func (c *cli) showInstalled(r *app.Review, foreign bool) error {
 	return c.show(r, func() {
-		fmt.Fprintf(c.out, "installed %s %s: %s on %s\n", r.Name, r.Version, count(r.Actions, "action"), few(r.Hosts))
+		fmt.Fprintf(c.out, "installed %s %s: %s %s\n", r.Name, r.Version, count(r.Actions, "action"), where(r.Service))
 		if foreign {
 			c.sayLines(r.Text())
 			c.say("sha256   %s", r.SHA256)
@@ -70,6 +71,14 @@ func (c *cli) showInstalled(r *app.Review, foreign bool) error {
 			c.say("give it a key: kimbap link %s", r.Name)
 		}
 	})
+}
+
+// where says what the actions of a service act on.
+func where(s *app.Service) string {
+	if program := s.Program(); program != "" {
+		return "run by " + program
+	}
+	return "on " + few(s.Authorities)
 }
 
 // pairs reads name=value flags.
@@ -121,7 +130,7 @@ func (c *cli) showServices(services []*app.Service, err error) error {
 	list, rows := []serviceInfo{}, [][]string{}
 	for _, s := range services {
 		list = append(list, serviceInfo{Name: s.Name, Version: s.Version, Description: s.Description, Hosts: s.Authorities, Actions: len(s.Actions)})
-		rows = append(rows, []string{s.Name, s.Version, fmt.Sprint(len(s.Actions)), few(s.Authorities), s.Description})
+		rows = append(rows, []string{s.Name, s.Version, fmt.Sprint(len(s.Actions)), cmp.Or(few(s.Authorities), s.Program()), s.Description})
 	}
 	slices.SortFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
 	return c.show(list, func() { c.table([]string{"service", "version", "actions", "hosts", "description"}, rows) })

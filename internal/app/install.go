@@ -17,6 +17,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
+	"github.com/kimbap-run/kimbap/services/rest"
 )
 
 // ensureService returns an installed service, installing it from the catalogue
@@ -35,7 +36,8 @@ func (a *App) ensureService(ctx context.Context, name string) (*services.Service
 	return s, []string{s.Name}, nil
 }
 
-// installSiblings installs what else in the catalogue uses the credential.
+// installSiblings installs what else in the catalogue uses the credential. One
+// that needs values for its variables waits until somebody gives them.
 func (a *App) installSiblings(ctx context.Context, ref string) ([]string, error) {
 	var out []string
 	for _, name := range catalog.Names() {
@@ -47,7 +49,7 @@ func (a *App) installSiblings(ctx context.Context, ref string) ([]string, error)
 			return out, err
 		}
 		s, err := services.Parse(name+".yaml", data)
-		if err != nil || s.Auth.Ref != ref || s.Adapter != "http" { // a program gets a key when it is asked for by name
+		if err != nil || s.Auth.Ref != ref || len(s.Unset) > 0 || s.Adapter != "http" { // a program gets a key when it is asked for by name
 			continue
 		}
 		if _, err := a.InstallService(ctx, name, nil); err != nil {
@@ -135,6 +137,11 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 // once it is there.
 func (a *App) place(ctx context.Context, file string, data []byte, vars map[string]string, pinned func(name string) error) (*Review, error) {
 	before := a.Services()
+	if checked, err := services.Parse(file, data); err == nil {
+		if err := checkFilters(checked); err != nil {
+			return nil, invalid(err, "correct the file, then: kimbap service validate "+shellQuote(file))
+		}
+	}
 	s, err := services.Install(a.home.Services(), file, data, vars)
 	if err != nil {
 		return nil, invalid(err, "correct the file, then: kimbap service validate "+shellQuote(file))
@@ -205,4 +212,31 @@ func (a *App) unknownService(name string) error {
 		e.Msg += fmt.Sprintf("; did you mean %s?", near)
 	}
 	return e
+}
+
+// checkFilters compiles the jq expressions of a service, which the file's own
+// check leaves to whoever runs them. The error has all that do not.
+func checkFilters(s *services.Service) error {
+	var problems []error
+	check := func(action *runtime.Action, field, expression string) {
+		if expression == "" {
+			return
+		}
+		if err := rest.CheckFilter(expression); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %s.%s: %s", action.Source, action.Name, field, runtime.AsError(err).Msg))
+		}
+	}
+	for _, a := range s.Actions {
+		if a.HTTP != nil {
+			check(a, "response.filter", a.HTTP.Filter)
+			if a.HTTP.Pages != nil {
+				check(a, "pagination.next", a.HTTP.Pages.Next)
+			}
+		}
+		if a.Command != nil {
+			check(a, "response.filter", a.Command.Filter)
+			check(a, "response.text_filter", a.Command.TextFilter)
+		}
+	}
+	return errors.Join(problems...)
 }

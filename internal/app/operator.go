@@ -49,6 +49,10 @@ func ValidateServices(files []string) ([]*Service, error) {
 			problems = append(problems, err.Error())
 			continue
 		}
+		if err := checkFilters(s); err != nil {
+			problems = append(problems, err.Error())
+			continue
+		}
 		out = append(out, s)
 	}
 	if len(problems) == 0 {

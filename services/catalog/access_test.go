@@ -154,7 +154,7 @@ func TestAccessOfServicesWithoutAnIndex(t *testing.T) {
 // lower risk: it is that action, or a refusal.
 func TestAccessHasNoOtherSpelling(t *testing.T) {
 	set, tried := load(t), 0
-	for _, s := range set.Services() {
+	for _, s := range overHTTP(set) {
 		for _, a := range s.Actions {
 			if !a.GrantsAccess {
 				continue

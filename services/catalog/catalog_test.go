@@ -44,6 +44,17 @@ func read(t testing.TB, name string) *services.Service {
 	return s
 }
 
+// overHTTP are the services that a proxy can see.
+func overHTTP(set *services.Set) []*services.Service {
+	var out []*services.Service
+	for _, s := range set.Services() {
+		if s.Adapter == "http" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // file is the text of a service whose variables have values.
 func file(t testing.TB, name string) []byte {
 	t.Helper()
@@ -80,6 +91,15 @@ func methods(s *services.Service, action *runtime.Action) []string {
 
 func catchAll(action *runtime.Action) bool { return strings.HasSuffix(action.HTTP.Path, "**") }
 
+// Editors find the schema by the first line.
+func TestEveryFileNamesTheSchema(t *testing.T) {
+	for _, name := range catalog.Names() {
+		if line, _, _ := strings.Cut(string(file(t, name)), "\n"); line != "# yaml-language-server: $schema="+services.SchemaURL {
+			t.Errorf("%s.yaml starts with %s", name, line)
+		}
+	}
+}
+
 func TestReadRefusesWhatIsNotThere(t *testing.T) {
 	for _, name := range []string{"", "nope", "../catalog", "github.yaml", "testdata/everyday", `a\b`} {
 		if data, err := catalog.Read(name); err == nil {
@@ -96,7 +116,7 @@ func TestReadRefusesWhatIsNotThere(t *testing.T) {
 func TestEveryHostIsCovered(t *testing.T) {
 	set := load(t)
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, s := range set.Services() {
+	for _, s := range overHTTP(set) {
 		for _, authority := range s.Authorities {
 			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
 				for range 50 {
@@ -123,7 +143,7 @@ func covers(t *testing.T, set *services.Set, authority, method, target, want str
 
 // owner is the service that covers what no other has of a host.
 func owner(set *services.Set, authority string) string {
-	for _, s := range set.Services() {
+	for _, s := range overHTTP(set) {
 		for _, a := range s.Actions {
 			if slices.Contains(s.Authorities, authority) && a.HTTP.Path == "/**" && base(a) == "" {
 				return s.Name
@@ -143,7 +163,7 @@ func base(a *runtime.Action) string {
 
 // Every service has the three of them, and their risk is that of their method.
 func TestEveryServiceHasItsCatchAlls(t *testing.T) {
-	for _, s := range load(t).Services() {
+	for _, s := range overHTTP(load(t)) {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
 			if !slices.ContainsFunc(s.Actions, func(a *runtime.Action) bool { return catchAll(a) && slices.Contains(methods(s, a), method) }) {
 				t.Errorf("%s: no catch-all takes %s", s.Name, method)
@@ -163,15 +183,18 @@ func TestEachServiceLoadsAlone(t *testing.T) {
 
 func TestTheCatalogueIsLarge(t *testing.T) {
 	set, typed := load(t), 0
-	for _, s := range set.Services() {
+	for _, s := range overHTTP(set) {
 		for _, a := range s.Actions {
 			if !catchAll(a) {
 				typed++
 			}
 		}
 	}
-	if n := len(set.Services()); n < 40 || typed < 1000 {
+	if n := len(overHTTP(set)); n < 40 || typed < 1200 {
 		t.Errorf("%d services with %d typed actions: some are gone", n, typed)
+	}
+	if n := len(set.Services()) - len(overHTTP(set)); n < 10 {
+		t.Errorf("%d services of programs: some are gone", n)
 	}
 }
 
@@ -189,7 +212,7 @@ func randomPath(random *rand.Rand) string {
 
 func TestCatchAlls(t *testing.T) {
 	worst := map[string]runtime.Risk{"GET": runtime.RiskLow, "POST": runtime.RiskMedium, "DELETE": runtime.RiskHigh}
-	for _, s := range load(t).Services() {
+	for _, s := range overHTTP(load(t)) {
 		for _, a := range s.Actions {
 			if !catchAll(a) || a.HTTP.Path != "/**" {
 				continue
@@ -219,7 +242,7 @@ func above(risk, limit runtime.Risk) bool {
 
 // The rules of style that a reader of one file expects of the next.
 func TestHouseStyle(t *testing.T) {
-	for _, s := range load(t).Services() {
+	for _, s := range overHTTP(load(t)) {
 		seen := map[string]string{}
 		for _, a := range s.Actions {
 			if first, _, _ := strings.Cut(a.Name, "-"); !slices.Contains(strings.Fields(verbs), first) {
@@ -268,7 +291,7 @@ func discriminators(s *services.Service, a *runtime.Action) string {
 // at a glance.
 func TestPlaceholders(t *testing.T) {
 	owner := map[string]string{}
-	for _, s := range load(t).Services() {
+	for _, s := range overHTTP(load(t)) {
 		for _, value := range slices.Sorted(maps.Values(s.Placeholders)) {
 			if !strings.Contains(value, "kimbap") {
 				t.Errorf("%s: the placeholder %s could be somebody's key", s.Name, value)
@@ -311,7 +334,7 @@ func accepted() map[string]string {
 
 func TestProgramsAcceptTheirPlaceholders(t *testing.T) {
 	want := accepted()
-	for _, s := range load(t).Services() {
+	for _, s := range overHTTP(load(t)) {
 		for name, value := range s.Placeholders {
 			pattern, known := want[name]
 			delete(want, name)
@@ -332,15 +355,15 @@ func TestTheFirstReadTellsWhetherAKeyWorks(t *testing.T) {
 		"airtable": "whoami", "anthropic": "list-models", "asana": "get-me", "cloudflare": "verify-token",
 		"confluence": "get-current-user", "datadog": "get-current-user", "demo": "whoami", "discord": "get-me", "figma": "get-me",
 		"gemini": "list-models", "github": "get-user", "gitlab": "get-user", "gmail": "get-profile", "google": "get-user-info",
-		"google-calendar": "list-calendars", "hubspot": "get-account", "jira": "get-myself", "linear": "get-health", "notion": "get-me", "npm": "whoami",
+		"google-calendar": "list-calendars", "hubspot": "get-account", "jira": "get-myself", "linear": "", "notion": "get-me", "npm": "whoami",
 		"openai": "list-models", "pagerduty": "get-me", "resend": "list-domains", "sendgrid": "get-profile", "sentry": "list-organizations",
 		"slack": "auth-test", "stripe": "get-balance", "todoist": "get-user", "twilio": "list-accounts", "vercel": "get-user",
-		// These share another service's key, have no key, or take it for uploads only.
+		// These share another service's key, have no key, or read by POST alone.
 		"github-git": "", "gitlab-git": "", "google-sheets": "", "google-drive": "list-files", "pypi": "",
-		"google-login": "get-token-info", "claude-code": "get-settings", "codex": "list-models", "gemini-cli": "get-discovery",
+		"google-login": "get-token-info", "claude-code": "", "codex": "list-models", "gemini-cli": "get-settings",
 		"telegram": "", "pypi-index": "list-packages",
 	}
-	for _, s := range load(t).Services() {
+	for _, s := range overHTTP(load(t)) {
 		first := ""
 		for _, a := range s.Actions {
 			needs := slices.ContainsFunc(a.Params, func(p runtime.Param) bool { return p.Required })

@@ -18,7 +18,7 @@ import (
 // same arguments, on every host and by every method that it has.
 func TestEveryActionIsFoundAgain(t *testing.T) {
 	set := load(t)
-	for _, s := range set.Services() {
+	for _, s := range overHTTP(set) {
 		for _, a := range s.Actions {
 			if catchAll(a) {
 				continue

@@ -1,0 +1,123 @@
+package catalog_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/catalog"
+)
+
+var update = flag.Bool("update", false, "write docs/catalogue.md anew")
+
+// docs/catalogue.md says what the files say.
+func TestDocsAreMadeOfTheFiles(t *testing.T) {
+	file := filepath.Join("..", "..", "docs", "catalogue.md")
+	want := page(t)
+	if *update {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("docs/catalogue.md is not what the service files say (%v): go test ./services/catalog -run Docs -update", err)
+	}
+}
+
+const preface = `# The catalogue
+
+These service files come with kimbap. ` + "`kimbap link NAME`" + ` installs one and stores its
+key; ` + "`kimbap service install NAME`" + ` installs one alone. A host in braces needs a value:
+` + "`kimbap service install jira --var site=acme`" + `. What no typed action is goes through
+three catch-alls: reads are low risk, writes medium, deletes high.
+
+This page is made of the files: ` + "`go test ./services/catalog -run Docs -update`" + `.
+
+| service | what it is | hosts | typed actions | critical | key goes | how to get a key |
+|---|---|---|---|---|---|---|
+`
+
+func page(t *testing.T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	out.WriteString(preface)
+	for _, name := range catalog.Names() {
+		data, err := catalog.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := services.Parse(name+".yaml", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		typed, critical := 0, 0
+		for _, a := range s.Actions {
+			if s.Adapter != "http" || !catchAll(a) {
+				typed++
+			}
+			if a.Risk == runtime.RiskCritical {
+				critical++
+			}
+		}
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %d | %d | %s | %s |\n", s.Name, s.Description, hosts(s), typed, critical, place(s), key(t, s))
+	}
+	return out.Bytes()
+}
+
+// hosts are the service's hosts as they stand in the file, or its program.
+func hosts(s *services.Service) string {
+	if s.Adapter != "http" {
+		return "the program `" + s.Actions[0].Command.Executable + "`"
+	}
+	if len(s.Unset) > 0 {
+		return strings.SplitN(s.BaseURL, "/", 4)[2]
+	}
+	var out []string
+	for _, authority := range s.Authorities {
+		out = append(out, strings.TrimSuffix(authority, ":443"))
+	}
+	if len(out) > 3 {
+		out = append(out[:2], fmt.Sprintf("%d more", len(out)-2))
+	}
+	return strings.Join(out, ", ")
+}
+
+func place(s *services.Service) string {
+	auth := s.Auth
+	if s.Adapter != "http" && auth.Ref != "" {
+		return "into the program's environment"
+	}
+	switch auth.Type {
+	case runtime.AuthBearer:
+		return "as bearer token"
+	case runtime.AuthBasic:
+		return "as password"
+	case runtime.AuthHeader:
+		return "into " + auth.Header
+	}
+	return "nowhere"
+}
+
+// key is how to get one: the recipe of that name.
+func key(t *testing.T, s *services.Service) string {
+	t.Helper()
+	i := slices.IndexFunc(s.Recipes, func(r services.Recipe) bool { return r.Name == "get a key" })
+	if i < 0 {
+		if s.Auth.Type != runtime.AuthNone && s.Name != "demo" {
+			t.Errorf("%s: no recipe says how to get a key", s.Name)
+		}
+		return "it needs none"
+	}
+	text := s.Recipes[i].Description
+	if strings.Contains(text, "://") || !strings.HasSuffix(text, ".") {
+		t.Errorf("%s: how to get a key is one sentence without a link, not %q", s.Name, text)
+	}
+	return text
+}

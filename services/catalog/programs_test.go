@@ -1,0 +1,140 @@
+package catalog_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/catalog"
+	"github.com/kimbap-run/kimbap/services/command"
+)
+
+func programs(t *testing.T) []*services.Service {
+	t.Helper()
+	var out []*services.Service
+	for _, s := range load(t).Services() {
+		if s.Adapter == "command" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// The rules of style of the services of programs, and what each of them says of
+// its risk: nothing about a program tells it.
+func TestProgramsAreWrittenWithCare(t *testing.T) {
+	const outright = "delete destroy terminate force remove prune drain wipe drop clean reset exec run apply publish push merge release rebase"
+	for _, s := range programs(t) {
+		text, err := catalog.Read(s.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), "risk: {level:"); n != len(s.Actions) {
+			t.Errorf("%s: %d of %d actions say their risk", s.Name, n, len(s.Actions))
+		}
+		for _, a := range s.Actions {
+			if d := a.Description; d == "" || strings.HasSuffix(d, ".") || d[0] < 'A' || d[0] > 'Z' || len(d) > 100 {
+				t.Errorf("%s: description %q is not one short phrase with a capital and no full stop", a.Ref, d)
+			}
+			first, _, _ := strings.Cut(a.Name, "-")
+			if slices.Contains(strings.Fields(outright), first) && a.Risk == runtime.RiskLow {
+				t.Errorf("%s is low risk", a.Ref)
+			}
+			if a.Idempotent != (a.Risk == runtime.RiskLow) {
+				t.Errorf("%s: idempotent is %v at risk %s", a.Ref, a.Idempotent, a.Risk)
+			}
+			words(t, a)
+		}
+	}
+}
+
+// words makes a command line of an action with a value for every argument.
+func words(t *testing.T, a *runtime.Action) []string {
+	t.Helper()
+	args := runtime.Args{}
+	for _, p := range a.Params {
+		args[p.Name] = value(p)
+	}
+	line, err := a.Command.Words(a.Params, args)
+	if err != nil {
+		t.Errorf("%s: %v", a.Ref, err)
+	}
+	for _, p := range a.Params {
+		if p.Type == runtime.TypeString && len(p.Enum) == 0 && !strings.Contains(strings.Join(line, "\n"), value(p).(string)) {
+			t.Errorf("%s: %s is not on the command line %q", a.Ref, p.Name, line)
+		}
+	}
+	for _, word := range line {
+		if strings.Count(word, "{") != strings.Count(word, "}") || strings.HasSuffix(word, ":") {
+			t.Errorf("%s: the word %q was cut in two", a.Ref, word)
+		}
+	}
+	return line
+}
+
+// What is there on every machine that builds kimbap is really run.
+func TestProgramsAnswer(t *testing.T) {
+	dir := t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		c := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=o", "-c", "user.email=o@example.com"}, args...)...)
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "Makefile"), []byte("greet:\n\t@echo hello $(WHO)\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	git("init", "--quiet", "--initial-branch=main")
+	git("add", ".")
+	git("commit", "--quiet", "-m", "Open the door")
+	b, err := command.New(command.Options{
+		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, Dir: dir,
+		Mask: func(string, string, []byte) int { return 0 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := load(t)
+	for _, c := range []struct {
+		action string
+		args   runtime.Args
+		want   string
+	}{
+		{"git.status", nil, "# branch.head main"},
+		{"git.log", runtime.Args{"max_count": json.Number("1")}, "Open the door"},
+		{"git.show", runtime.Args{"ref": "HEAD"}, "+greet:"},
+		{"git.list-branches", nil, "main"},
+		{"git.blame", runtime.Args{"path": "Makefile"}, "summary Open the door"},
+		{"make.run", runtime.Args{"target": "greet", "variable": []any{"WHO=you"}}, "hello you"},
+		{"make.list-targets", nil, "greet:"},
+	} {
+		action, ok := set.Action(c.action)
+		if !ok {
+			t.Fatalf("no action %s", c.action)
+		}
+		out := &answer{}
+		call := &runtime.Call{Request: &runtime.Request{Action: action.Ref}, Action: action, Args: c.args}
+		if _, err := b.Execute(context.Background(), call, out); err != nil || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%s answered %q, %v; want %q in it", c.action, out.String(), err, c.want)
+		}
+	}
+}
+
+// answer keeps what a program wrote.
+type answer struct {
+	runtime.Responder // no other method is called
+	bytes.Buffer
+}
+
+func (a *answer) Start(int, http.Header) error { return nil }
+func (a *answer) Write(p []byte) (int, error)  { return a.Buffer.Write(p) }
