@@ -62,7 +62,7 @@ func (h *host) match(in Input) (Match, *Error) {
 	if err != nil {
 		return Match{}, err
 	}
-	return Match{Action: c.route.Action, Service: c.route.Service, Args: args, Query: query, Upgrade: upgrades(in.Header)}, nil
+	return Match{Action: c.route.Action, Service: c.route.Service, Args: args, Query: query, Upgrade: upgrades(in.Header), Push: c.route.Push}, nil
 }
 
 // outcome says how the search below one node ended.

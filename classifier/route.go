@@ -30,6 +30,7 @@ type Route struct {
 	AllowSlash  bool     // %2F and %5C may stand inside parameters and **
 	Strict      bool     // the body is always read and checked
 	Match       Discriminators
+	Push        bool   // a git push: ReadPush tells its references
 	Args        []Arg  // how arguments are read back
 	Source      string // file:line, quoted in overlap errors
 }
@@ -92,6 +93,7 @@ type Match struct {
 	Query    map[string]any // parameters no mapping names: string, or []any when repeated
 	NeedBody bool           // read the body, parse it with ParseBody and match again
 	Upgrade  bool           // the request asks for a protocol upgrade
+	Push     bool           // of the route
 }
 
 // HostStatus says whose an authority is.

@@ -196,6 +196,9 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner stri
 		}
 	}
 	req.Action, req.Args, req.Query = runtime.Ref(match.Action), match.Args, match.Query
+	if match.Push && owner != "" {
+		return s.readPush(req)
+	}
 	return nil
 }
 

@@ -98,6 +98,7 @@ type HTTPSpec struct {
 	BodyType    string    // json | form | multipart | raw
 	Filter      string    // jq, for call and exec only
 	Errors      map[int]ErrorMapping
+	Push        bool        // a git push: the argument refs is read from the head of its body
 	Pages       *Pagination // nil: the answer is all there is; for call and exec only
 	Retry       *Retry      // nil: sent once; idempotent actions only
 }

@@ -28,10 +28,33 @@ func (p *parser) request(op *operation) {
 	p.body(op, r)
 	p.defaults(op, r)
 	p.constants(op)
+	p.push(op)
 	for _, name := range op.order {
 		a := op.args[name]
 		op.action.Params = append(op.action.Params, a.Param)
 	}
+}
+
+// refs is the argument of every git push.
+const refs = "refs"
+
+// push gives an action that takes git pushes the argument refs: a list of
+// {name, old, new, kind}, read from the head of the body and sent by nobody.
+func (p *parser) push(op *operation) {
+	spec := op.action.HTTP
+	if !strings.HasSuffix(spec.Path, "/git-receive-pack") || !slices.Contains(op.methods, http.MethodPost) {
+		return
+	}
+	if a := op.args[refs]; a != nil {
+		p.bad(a.node, "rename it", "%s: the argument refs of a git push is read from the push itself", op.name)
+		return
+	}
+	spec.Push, op.route.Push = true, true
+	op.args[refs] = &argument{Param: runtime.Param{
+		Name: refs, Type: runtime.TypeArray, In: runtime.InBody,
+		Description: "what is pushed, read from the push itself: name, old, new, kind (create, update or delete)",
+	}, node: op.at("path"), used: true}
+	op.order = append(op.order, refs)
 }
 
 // place notes where an argument stands. The first place wins, and a path

@@ -204,10 +204,32 @@ func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, e
 		_, err := action.Command.Words(action.Params, args)
 		return args, err
 	}
+	if err := readPush(action, args); err != nil {
+		return nil, err
+	}
 	if err := checkSpread(action, args); err != nil {
 		return nil, err
 	}
 	return args, s.recognise(action, args)
+}
+
+// readPush fills in the references of a push that is built: nobody says them, so
+// that policy judges what is in the body.
+func readPush(action *runtime.Action, args runtime.Args) error {
+	if action.HTTP == nil || !action.HTTP.Push {
+		return nil
+	}
+	if _, given := args[refs]; given {
+		return invalid(action, refs, "is read from the push itself and cannot be given")
+	}
+	if action.HTTP.Body == nil {
+		return nil
+	}
+	pack, _ := fillText(action.HTTP.Body.Value, args)
+	if pushed, _ := classifier.PushedRefs([]byte(pack)); pushed != nil {
+		args[refs] = pushed
+	}
+	return nil
 }
 
 // declared takes the given arguments apart into declared ones and the rest.
