@@ -36,23 +36,6 @@ func (c *compiled) speaks(method string) int {
 	return 0
 }
 
-// CheckPath says what is wrong with a path's pattern; nil when nothing is.
-func CheckPath(pattern string) error {
-	_, err := parsePattern(pattern)
-	return err
-}
-
-// Prepared is one route that was compiled by itself. It is immutable, and may
-// stand in any number of tables.
-type Prepared struct{ *compiled }
-
-// Prepare compiles one route. The error is [*RouteError], joined where there are
-// several.
-func Prepare(r Route) (Prepared, error) {
-	c, err := compileRoute(r)
-	return Prepared{c}, err
-}
-
 func compileRoute(r Route) (*compiled, error) {
 	c := &compiled{route: r}
 	var problems []error

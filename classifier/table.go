@@ -44,50 +44,20 @@ type leaf struct {
 // changed afterwards.
 func Compile(routes []Route) (*Table, error) {
 	var problems []error
-	prepared := make([]Prepared, 0, len(routes))
+	list := make([]Prepared, 0, len(routes))
 	for i := range routes {
-		c, err := Prepare(routes[i])
+		r, err := Prepare(routes[i])
 		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
-		prepared = append(prepared, c)
+		list = append(list, r)
 	}
-	t, err := Join(prepared)
-	if err != nil || len(problems) > 0 {
-		return nil, errors.Join(append(problems, err)...)
-	}
-	return t, nil
-}
-
-// Join builds the table of routes that were prepared before, which takes a third
-// of the time that [Compile] takes. The error is as its.
-func Join(routes []Prepared) (*Table, error) {
-	t := &Table{hosts: map[origin]*host{}, owned: map[string]bool{}, secure: map[string]bool{}}
-	for _, r := range routes {
-		t.add(r.compiled)
-	}
-	// Nearly always nothing overlaps, and then the order of the walk is nobody's
-	// business; what is reported is reported in order.
-	if overlaps := t.settle(false); len(overlaps) > 0 {
-		return nil, errors.Join(t.settle(true)...)
+	t, err := Join(list)
+	if err := errors.Join(append(problems, err)...); err != nil {
+		return nil, err
 	}
 	return t, nil
-}
-
-// settle orders the routes of every pattern, and finds those that overlap.
-func (t *Table) settle(inOrder bool) []error {
-	var problems []error
-	reported := map[[2]*compiled]bool{}
-	for _, o := range slices.SortedFunc(maps.Keys(t.hosts), compareOrigins) {
-		h := t.hosts[o]
-		for _, method := range slices.Sorted(maps.Keys(h.methods)) {
-			h.methods[method].walk(inOrder, func(l *leaf) {
-				problems = append(problems, l.settle(o, method, reported)...)
-			})
-		}
-	}
-	return problems
 }
 
 func compareOrigins(a, b origin) int {
@@ -172,27 +142,22 @@ func (l *leaf) with(c *compiled) *leaf {
 	return l
 }
 
-func (n *node) walk(inOrder bool, visit func(*leaf)) {
+func (n *node) walk(visit func(*leaf)) {
 	if n.end != nil {
 		visit(n.end)
 	}
 	if n.tail != nil {
 		visit(n.tail)
 	}
-	for _, children := range []map[string]*node{n.literals, n.customs} {
-		if !inOrder {
-			for _, next := range children {
-				next.walk(inOrder, visit)
-			}
-			continue
-		}
-		for _, text := range slices.Sorted(maps.Keys(children)) {
-			children[text].walk(inOrder, visit)
-		}
+	for _, text := range slices.Sorted(maps.Keys(n.literals)) {
+		n.literals[text].walk(visit)
+	}
+	for _, verb := range slices.Sorted(maps.Keys(n.customs)) {
+		n.customs[verb].walk(visit)
 	}
 	for _, next := range []*node{n.typed, n.variable} {
 		if next != nil {
-			next.walk(inOrder, visit)
+			next.walk(visit)
 		}
 	}
 }

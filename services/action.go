@@ -97,17 +97,19 @@ func (op *operation) description(name string) string {
 // finish makes the routes, has each checked by itself, and seals the digest.
 func (p *parser) finish(op *operation) {
 	routes := p.routes(op)
+	ready := make([]classifier.Prepared, 0, len(routes))
 	for _, r := range routes {
-		ready, err := classifier.Prepare(r)
+		one, err := classifier.Prepare(r)
 		if err != nil {
 			p.routeProblems(op, err)
 			return
 		}
-		p.s.prepared = append(p.s.prepared, ready)
+		ready = append(ready, one)
 	}
 	op.action.Digest = digest(op.action, routes)
 	p.s.Actions = append(p.s.Actions, op.action)
 	p.s.Routes = append(p.s.Routes, routes...)
+	p.s.ready = append(p.s.ready, ready...)
 }
 
 // routeProblems notes what the classifier has against a route.

@@ -42,9 +42,9 @@ type Service struct {
 	Gotchas      []Gotcha
 	Recipes      []Recipe
 
-	origins  []origin
-	vars     []variable
-	prepared []classifier.Prepared // Routes, compiled each by itself
+	ready   []classifier.Prepared // Routes, compiled
+	origins []origin
+	vars    []variable
 }
 
 // Triggers tell an agent when the service is the right one.
@@ -132,7 +132,7 @@ func (p *parser) service(root *yaml.Node) {
 		p.overlaps(o)
 	}
 	if len(p.s.Unset) > 0 {
-		p.s.Routes, p.s.prepared = nil, nil
+		p.s.Routes, p.s.ready = nil, nil
 	}
 }
 
@@ -238,7 +238,7 @@ func (p *parser) advice(o *object) {
 // overlaps compiles the routes of this file together. What is wrong with a
 // single route was noted before.
 func (p *parser) overlaps(o *object) {
-	_, err := classifier.Join(p.s.prepared)
+	_, err := classifier.Join(p.s.ready)
 	for _, one := range split(err) {
 		line := o.at("actions").Line
 		var overlap *classifier.OverlapError

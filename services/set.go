@@ -62,7 +62,7 @@ func NewSet(list []*Service) (*Set, error) {
 				s.marks[value] = service.Name
 			}
 		}
-		routes = append(routes, service.prepared...)
+		routes = append(routes, service.ready...)
 		fmt.Fprintf(sum, "%s %s\n", service.Name, service.Digest)
 	}
 	table, err := classifier.Join(routes)

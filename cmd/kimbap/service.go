@@ -62,7 +62,7 @@ in #sha256=HEX.`,
 // not one of ours.
 func (c *cli) showInstalled(r *app.Review, foreign bool) error {
 	return c.show(r, func() {
-		fmt.Fprintf(c.out, "installed %s %s: %s %s\n", r.Name, r.Version, count(r.Actions, "action"), where(r))
+		fmt.Fprintf(c.out, "installed %s %s: %s %s\n", r.Name, r.Version, count(r.Actions, "action"), where(r.Service))
 		if foreign {
 			c.sayLines(r.Text())
 			c.say("sha256   %s", r.SHA256)
@@ -74,11 +74,11 @@ func (c *cli) showInstalled(r *app.Review, foreign bool) error {
 }
 
 // where says what the actions of a service act on.
-func where(r *app.Review) string {
-	if program := r.Service.Program(); program != "" {
+func where(s *app.Service) string {
+	if program := s.Program(); program != "" {
 		return "run by " + program
 	}
-	return "on " + few(r.Hosts)
+	return "on " + few(s.Authorities)
 }
 
 // pairs reads name=value flags.

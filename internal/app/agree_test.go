@@ -20,10 +20,15 @@ import (
 // writes the real one. What rest writes must be the action that was judged,
 // with the arguments that were judged, for every action of the catalogue.
 func TestBuiltRequestsAreTheActionThatWasJudged(t *testing.T) {
-	catalogue, err := services.ParseAll(catalog.Names(), func(name string) ([]byte, error) {
+	var files []services.File
+	for _, name := range catalog.Names() {
 		data, err := catalog.Read(name)
-		return bytes.ReplaceAll(data, []byte("{site}"), []byte("acme.example")), err
-	})
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, services.File{Name: name + ".yaml", Data: bytes.ReplaceAll(data, []byte("{site}"), []byte("acme.example"))})
+	}
+	catalogue, err := services.ParseAll(files)
 	if err != nil {
 		t.Fatal(err)
 	}

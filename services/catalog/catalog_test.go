@@ -91,6 +91,15 @@ func methods(s *services.Service, action *runtime.Action) []string {
 
 func catchAll(action *runtime.Action) bool { return strings.HasSuffix(action.HTTP.Path, "**") }
 
+// Editors find the schema by the first line.
+func TestEveryFileNamesTheSchema(t *testing.T) {
+	for _, name := range catalog.Names() {
+		if line, _, _ := strings.Cut(string(file(t, name)), "\n"); line != "# yaml-language-server: $schema="+services.SchemaURL {
+			t.Errorf("%s.yaml starts with %s", name, line)
+		}
+	}
+}
+
 func TestReadRefusesWhatIsNotThere(t *testing.T) {
 	for _, name := range []string{"", "nope", "../catalog", "github.yaml", "testdata/everyday", `a\b`} {
 		if data, err := catalog.Read(name); err == nil {

@@ -1,38 +1,46 @@
 package catalog_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
 )
 
-// loadAll reads, checks and compiles the whole catalogue, as a kimbap does that
-// has all of it installed.
-func loadAll(t testing.TB) *services.Set {
+// home is a folder with every service of the catalogue installed.
+func home(t testing.TB) string {
 	t.Helper()
-	var files []services.File
+	dir := t.TempDir()
 	for _, name := range catalog.Names() {
-		data, err := catalog.Read(name)
-		if err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), file(t, name), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		files = append(files, services.File{Name: name + ".yaml", Data: data})
 	}
-	all, err := services.ParseAll(files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := services.NewSet(all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return dir
 }
 
+// BenchmarkLoad starts a home that has all of the catalogue.
 func BenchmarkLoad(b *testing.B) {
-	b.ReportAllocs()
+	dir := home(b)
 	for b.Loop() {
-		loadAll(b)
+		all, err := services.LoadDir(dir)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := services.NewSet(all); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLoadOne reads one service, as a call of one of its actions does.
+func BenchmarkLoadOne(b *testing.B) {
+	dir := home(b)
+	for b.Loop() {
+		if _, err := services.LoadOne(dir, "notion"); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
