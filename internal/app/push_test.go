@@ -136,7 +136,7 @@ func TestALargePushStreams(t *testing.T) {
 func TestABuiltPushIsJudgedByWhatItHolds(t *testing.T) {
 	k := apptest.New(t, apptest.Options{Services: []string{gitService}, Policy: onlyBranches})
 	do := func(args runtime.Args) runtime.Code {
-		req := &runtime.Request{Surface: runtime.SurfaceCall, Caller: k.App.Caller(), Action: "notes-git.push", Args: args, Unattended: true}
+		req := &runtime.Request{Surface: runtime.SurfaceCall, Caller: k.App.Local(), Action: "notes-git.push", Args: args, Unattended: true}
 		return runtime.CodeOf(k.App.Pipeline().Do(t.Context(), req, &app.Answer{}))
 	}
 	toMain, toTopic := pushOf(oldID+" "+newID+" refs/heads/main"), pushOf(oldID+" "+newID+" refs/heads/topic")
