@@ -25,7 +25,7 @@ func BenchmarkRun(b *testing.B) {
 	p, _ := gate.Check(source)
 	b.Run("engine", func(b *testing.B) {
 		for b.Loop() {
-			vm.New().Run(b.Context(), p, frame.Run{Now: start, Limits: limits()}, newHost())
+			vm.New().Run(b.Context(), p, frame.Run{Now: start, Limits: limits()}, &host{replies: make(chan frame.Reply, 4), now: start})
 		}
 	})
 }

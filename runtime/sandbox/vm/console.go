@@ -2,7 +2,9 @@ package vm
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/dop251/goja"
@@ -82,6 +84,9 @@ func (s *script) show(v goja.Value, room int) string {
 		if text, isText := v.(goja.String); isText && text.Length() > room {
 			return clip(text.Substring(0, room).String(), room) + "…"
 		}
+		if symbol, isSymbol := v.(*goja.Symbol); isSymbol {
+			return "Symbol(" + symbol.String() + ")"
+		}
 		return s.relocate(v.String())
 	}
 	if name, ok := s.toolName(o); ok {
@@ -92,15 +97,21 @@ func (s *script) show(v goja.Value, room int) string {
 		return s.showError(o)
 	case "Function":
 		return "[function]"
-	case "Map", "Set":
-		if s.json.forEach[o.ClassName()] != nil {
-			return s.showList(o, room)
-		}
 	}
-	if text, over := s.write(o, room); over == written {
-		return text
+	if kind := s.collection(o); kind != "" {
+		return s.showList(o, kind, room)
 	}
-	return "[too large to show]"
+	text, why, err := s.tryWrite(o, room)
+	var thrown *goja.Exception
+	switch {
+	case errors.As(err, &thrown):
+		return "[object that cannot be shown]" // a message is no reason to fail
+	case err != nil:
+		panic(err)
+	case why != written:
+		return "[too large to show]"
+	}
+	return text
 }
 
 // relocate puts places of the source where a text has places of the running code, as
@@ -127,11 +138,26 @@ func (s *script) showError(o *goja.Object) string {
 	return text
 }
 
+// collection is Map or Set for an object that is one. goja calls both plain objects, but
+// knows what they would be in Go.
+func (s *script) collection(o *goja.Object) string {
+	kind := ""
+	switch t := o.ExportType(); {
+	case t == reflect.TypeFor[[][2]any]():
+		kind = "Map"
+	case t == reflect.TypeFor[[]any]() && o.ClassName() != "Array":
+		kind = "Set"
+	}
+	if s.json.forEach[kind] == nil {
+		return ""
+	}
+	return kind
+}
+
 // showList is a Map or a Set.
-func (s *script) showList(o *goja.Object, room int) string {
+func (s *script) showList(o *goja.Object, kind string, room int) string {
 	var parts []string
 	size := 0
-	kind := o.ClassName()
 	_, err := s.json.forEach[kind](o, s.native("", 2, func(c goja.FunctionCall) goja.Value {
 		if size > room {
 			return goja.Undefined()

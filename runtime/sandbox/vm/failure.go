@@ -197,7 +197,7 @@ func clean(message string) string {
 	if strings.HasPrefix(message, "Could not convert &") {
 		return "Cannot convert object to primitive value"
 	}
-	return message
+	return strings.ToValidUTF8(message, "\ufffd") // goja writes names that are not ASCII as they lie in memory
 }
 
 // result writes the value of a script that ended well.

@@ -27,11 +27,12 @@ func (s *script) toolError(e frame.ToolError, at place) *goja.Object {
 	o, err := s.rt.New(s.errors.plain, s.rt.ToValue(e.Message))
 	s.must(err)
 	s.must(o.SetPrototype(s.errors.tool))
-	for name, v := range map[string]any{"tool": e.Tool, "code": e.Code, "retryable": e.Retryable} {
-		s.must(o.DefineDataProperty(name, s.rt.ToValue(v), goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_TRUE))
-	}
-	if e.Status != 0 {
-		s.must(o.DefineDataProperty("status", s.rt.ToValue(e.Status), goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_TRUE))
+	for _, f := range []field{
+		{"name", "ToolError"}, {"message", e.Message}, {"tool", e.Tool}, {"code", e.Code}, {"status", e.Status}, {"retryable", e.Retryable},
+	} {
+		if f.value != 0 { // no status
+			s.must(o.DefineDataProperty(f.name, s.rt.ToValue(f.value), goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_TRUE))
+		}
 	}
 	stack := "ToolError: " + e.Message
 	if at.line > 0 {
@@ -40,4 +41,10 @@ func (s *script) toolError(e frame.ToolError, at place) *goja.Object {
 	}
 	s.hidden(o, "stack", s.rt.ToValue(stack))
 	return o
+}
+
+// field is one property of a ToolError. All are enumerable, so that its JSON says what it is.
+type field struct {
+	name  string
+	value any
 }

@@ -33,7 +33,7 @@ type host struct {
 	answer  func(h *host, c frame.Call) // nil: demo
 }
 
-func newHost() *host { return &host{replies: make(chan frame.Reply, 64), now: start} }
+func newHost() *host { return &host{replies: make(chan frame.Reply, 12_000), now: start} }
 
 // start is the clock of every script here: 2026-01-02T03:04:05.678Z.
 const start = 1767323045678
@@ -119,4 +119,9 @@ func TestAScriptReturnsItsValue(t *testing.T) {
 			t.Errorf("%s = %v, want %v", source, got, want)
 		}
 	}
+}
+
+func decode(text string) (v any, err error) {
+	err = json.Unmarshal([]byte(text), &v)
+	return v, err
 }

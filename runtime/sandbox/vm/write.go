@@ -100,22 +100,30 @@ func length(v goja.Value) int {
 // write is the JSON of a value, "" for what has none. A value that throws while it is
 // written panics as goja's natives do.
 func (s *script) write(v goja.Value, limit int) (string, over) {
-	w := &writer{s: s, limit: limit}
-	out, err := s.json.stringify(goja.Undefined(), v, s.native("", 2, w.value))
-	if w.over != written {
-		return "", w.over
-	}
+	text, why, err := s.tryWrite(v, limit)
 	if err != nil {
 		panic(err)
 	}
-	if goja.IsUndefined(out) {
-		return "", written
+	return text, why
+}
+
+// tryWrite is write for who wants to know what was thrown.
+func (s *script) tryWrite(v goja.Value, limit int) (string, over, error) {
+	w := &writer{s: s, limit: limit}
+	out, err := s.json.stringify(goja.Undefined(), v, s.native("", 2, w.value))
+	switch {
+	case w.over != written:
+		return "", w.over, nil
+	case err != nil:
+		return "", written, err
+	case goja.IsUndefined(out):
+		return "", written, nil
 	}
 	text := out.String()
 	if limit > 0 && len(text) > limit {
-		return "", tooLong
+		return "", tooLong, nil
 	}
-	return text, written
+	return text, written, nil
 }
 
 // stringify is JSON.stringify.

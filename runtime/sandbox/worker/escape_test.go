@@ -1,9 +1,11 @@
 package worker_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -14,50 +16,47 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rogpeppe/go-internal/txtar"
-
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/worker"
 )
 
-// escape is one text that tries to get out, or an ordinary one, and what may become
-// of it: "reject" by the gate, "throw", "limit" (with a pause), "harmless".
+// escape is one case of the engine's testdata: a text that tries to get out, or an
+// ordinary one, and how it may end: "reject" by the gate, "throw", "limit" (or a
+// pause), "harmless". A code is followed by its unit so many times, and by the rest.
 type escape struct {
-	name, code string
-	may        []string
-	value      any // of a harmless one, nil: any
+	ID     string
+	Expect []string
+	Value  any // of a harmless one, nil: any
+	Code   string
+	Unit   string
+	Times  int
+	Rest   *escape
 }
 
-var repeated = regexp.MustCompile(`\{\{(.+?) × (\d+)\}\}`)
+func (c *escape) source() string {
+	if c == nil {
+		return ""
+	}
+	return c.Code + strings.Repeat(c.Unit, c.Times) + c.Rest.source()
+}
 
-// escapes reads testdata/escape. A file is one category. A case is headed by its
-// name, all that may become of it, the most wanted first, and the value that a
-// harmless one has; {{x × 3}} in it is xxx.
 func escapes(t *testing.T) []escape {
 	t.Helper()
-	files, err := filepath.Glob("testdata/escape/*.txtar")
+	files, err := filepath.Glob("../vm/testdata/*.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []escape
 	for _, name := range files {
-		archive, err := txtar.ParseFile(name)
+		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range archive.Files {
-			c := escape{code: strings.TrimSuffix(string(f.Data), "\n")}
-			head, value, hasValue := strings.Cut(f.Name, " = ")
-			name, may, _ := strings.Cut(head, ": ")
-			c.name, c.may = name, strings.Fields(may)
-			if hasValue && json.Unmarshal([]byte(value), &c.value) != nil {
-				t.Fatalf("%s: %q is no JSON", f.Name, value)
+		for line := range bytes.Lines(text) {
+			var c escape
+			if err := json.Unmarshal(line, &c); err != nil {
+				t.Fatalf("%s: %v in %.100s", name, err, line)
 			}
-			c.code = repeated.ReplaceAllStringFunc(c.code, func(m string) string {
-				parts := repeated.FindStringSubmatch(m)
-				n, _ := strconv.Atoi(parts[2])
-				return strings.Repeat(parts[1], n)
-			})
 			all = append(all, c)
 		}
 	}
@@ -119,7 +118,7 @@ func (d *demo) answer(c frame.Call) {
 
 // seen is what a script may know of an error of the host: that there was one.
 func seen(error) *frame.ToolError {
-	return &frame.ToolError{Tool: "demo.fail", Code: "upstream", Message: "the upstream did not answer", Status: 502}
+	return &frame.ToolError{Tool: "demo.fail", Code: "upstream", Message: "the upstream said no", Status: 502, Retryable: true}
 }
 
 // verdict is what became of a script.
@@ -127,13 +126,13 @@ type verdict struct {
 	outcome string
 	value   any
 	failure frame.Failure
-	said    string // all that the worker ever said
+	said    bytes.Buffer // all that the worker ever said
 	took    time.Duration
 	end     worker.Ending
 }
 
 // execute runs one text in a worker of kimbap.
-func execute(t *testing.T, code string, most time.Duration) verdict {
+func execute(t *testing.T, code string, most time.Duration) *verdict {
 	t.Helper()
 	p, err := worker.Start(worker.Options{Executable: programs.kimbap})
 	if err != nil {
@@ -154,7 +153,8 @@ func execute(t *testing.T, code string, most time.Duration) verdict {
 	return v
 }
 
-func converse(d *demo, code string) (v verdict) {
+func converse(d *demo, code string) *verdict {
+	v := &verdict{}
 	if err := d.p.Send(&frame.ToWorker{Check: &frame.Check{Source: code}}); err != nil {
 		return v
 	}
@@ -164,7 +164,7 @@ func converse(d *demo, code string) (v verdict) {
 			return v
 		}
 		text, _ := json.Marshal(m)
-		v.said += string(text)
+		v.said.Write(text)
 		switch {
 		case m.Checked != nil && len(m.Checked.Refusals) > 0:
 			v.outcome, v.failure = "reject", frame.Failure{Kind: frame.KindRejected, Message: m.Checked.Refusals[0].Message}
@@ -200,17 +200,17 @@ const (
 )
 
 // judge says what is wrong with what became of a case.
-func (c escape) judge(v verdict) error {
+func (c escape) judge(v *verdict) error {
 	switch text, _ := json.Marshal(v.value); {
-	case !slices.Contains(c.may, v.outcome):
-		return fmt.Errorf("%s (%+v), want %s", v.outcome, v.failure, strings.Join(c.may, " or "))
+	case !slices.Contains(c.Expect, v.outcome):
+		return fmt.Errorf("%s (%+v), want %s", v.outcome, v.failure, strings.Join(c.Expect, " or "))
 	case escaped.Match(text):
 		return fmt.Errorf("it came out with %s", text)
-	case v.outcome == "harmless" && c.value != nil && !reflect.DeepEqual(v.value, c.value):
-		return fmt.Errorf("its value is %s, want %v", text, c.value)
+	case v.outcome == "harmless" && c.Value != nil && !reflect.DeepEqual(v.value, c.Value):
+		return fmt.Errorf("its value is %s, want %v", text, c.Value)
 	case v.end.Violation:
 		return fmt.Errorf("it broke the rules: %+v", v.end)
-	case strings.Contains(v.said, canary):
+	case bytes.Contains(v.said.Bytes(), []byte(canary)):
 		return errors.New("it saw the secret")
 	case v.end.PeakRSS > escapeMemory:
 		return fmt.Errorf("it took %d MiB", v.end.PeakRSS>>20)
@@ -223,23 +223,23 @@ func (c escape) judge(v verdict) error {
 func TestNoScriptEscapes(t *testing.T) {
 	work := make(chan escape)
 	var mu sync.Mutex
-	var slowest verdict
+	slowest := &verdict{}
 	var slow, fat string
 	var most int64
 	var two sync.WaitGroup
 	for range 2 {
 		two.Go(func() {
 			for c := range work {
-				v := execute(t, c.code, escapeTime)
+				v := execute(t, c.source(), escapeTime)
 				if err := c.judge(v); err != nil {
-					t.Errorf("%s: %v", c.name, err)
+					t.Errorf("%s: %v", c.ID, err)
 				}
 				mu.Lock()
 				if v.took > slowest.took {
-					slowest, slow = v, c.name
+					slowest, slow = v, c.ID
 				}
 				if v.end.PeakRSS > most {
-					most, fat = v.end.PeakRSS, c.name
+					most, fat = v.end.PeakRSS, c.ID
 				}
 				mu.Unlock()
 			}

@@ -1,5 +1,10 @@
 package worker
 
+import "os"
+
+// In is the parent's end of the pipe to a worker.
+func (p *Process) In() *os.File { return p.in }
+
 // EndWarm kills the workers that wait, behind the pool's back.
 func (p *Pool) EndWarm() {
 	p.mu.Lock()

@@ -20,6 +20,9 @@ var programs struct{ puppet, probe, kimbap string }
 // parentVar makes the test binary a parent of one worker of this program.
 const parentVar = "KIMBAP_TEST_PARENT"
 
+// holderVar has it start this program too, with its end of the worker's pipe.
+const holderVar = "KIMBAP_TEST_HOLDER"
+
 func TestMain(m *testing.M) {
 	if executable := os.Getenv(parentVar); executable != "" {
 		parentOfAWorker(executable)
@@ -50,6 +53,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestMain runs this when the test starts itself: a parent with a worker that spins.
+// Another process holds the parent's end of the worker's pipe, so that the pipe does
+// not end with the parent; it ends with our standard input.
 func parentOfAWorker(executable string) {
 	p, err := worker.Start(worker.Options{Executable: executable})
 	if err != nil {
@@ -61,6 +66,13 @@ func parentOfAWorker(executable string) {
 	}
 	if err := p.Send(&frame.ToWorker{Run: &frame.Run{Limits: limits}}); err != nil {
 		fail(err)
+	}
+	if holder := os.Getenv(holderVar); holder != "" {
+		cmd := exec.Command(holder)
+		cmd.Stdin, cmd.ExtraFiles = os.Stdin, []*os.File{p.In()}
+		if err := cmd.Start(); err != nil {
+			fail(err)
+		}
 	}
 	fmt.Println(p.Pid())
 	p.Wait()

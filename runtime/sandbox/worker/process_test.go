@@ -12,7 +12,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/sandbox/worker"
 )
 
-var limits = frame.Limits{Heap: 96 << 20, Stack: 1000, Calls: 500, Argument: 1 << 20, Result: 1 << 20, Logs: 256 << 10, InFlight: 16}
+var limits = frame.Limits{Heap: 96 << 20, Stack: 2048, Calls: 500, Argument: 1 << 20, Result: 1 << 20, Logs: 256 << 10, InFlight: 16}
 
 // start is a worker that is killed with the test.
 func start(t *testing.T, s worker.Settings) *worker.Process {
@@ -106,6 +106,7 @@ func TestEveryEndHasAKind(t *testing.T) {
 	} {
 		t.Run(c.source, func(t *testing.T) {
 			p := start(t, worker.Settings{})
+			p.Limit(time.Minute) // of another kind
 			said, err := run(t, p, c.source)
 			e := end(p)
 			if !errors.Is(err, worker.ErrEnded) || e.Kind != c.kind || e.Violation != c.violation || p.Ended().Kind != c.kind || e.Message == "" {
