@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/runner"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/worker"
 )
 
 // Finding is one thing that doctor looked at.
@@ -26,6 +28,9 @@ func (a *App) Doctor(ctx context.Context) []Finding {
 		a.doctorFiles, a.doctorKey, a.doctorCA, a.doctorServices, a.doctorKeys, a.doctorTrail, a.doctorProxy, a.doctorDescriptors,
 	} {
 		out = append(out, check(ctx))
+	}
+	if a.o.Executable != "" {
+		out = append(out, a.doctorScripts())
 	}
 	return append(out, a.doctorShell()...)
 }
@@ -132,6 +137,18 @@ func (a *App) doctorProxy(ctx context.Context) Finding {
 		return Finding{"proxy", "warn", "a reload was refused, the old state is in force: " + p, "correct the file; it is taken up by itself"}
 	}
 	return Finding{"proxy", "ok", "http://" + running[0].Listen, ""}
+}
+
+// doctorScripts says what holds a script on this system.
+func (a *App) doctorScripts() Finding {
+	level, err := worker.Level(a.workerOptions())
+	switch {
+	case err != nil:
+		return Finding{"scripts", "fail", "kimbap exec does not work here: " + err.Error(), "docs/script-mode.md"}
+	case level != frame.LevelSeccomp:
+		return Finding{"scripts", "warn", "a process of their own, without a filter of system calls: run only what you would run yourself", "docs/script-mode.md"}
+	}
+	return Finding{"scripts", "ok", "a process of their own behind a filter of system calls", ""}
 }
 
 func (a *App) doctorDescriptors(context.Context) Finding {

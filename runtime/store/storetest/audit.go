@@ -96,6 +96,7 @@ func queries(t *testing.T, s Store) {
 		{"tenant", audit.Query{Tenant: theirs}, []uint64{2}},
 		{"tenant and the home", audit.Query{Tenant: theirs, Home: true}, []uint64{4, 2}},
 		{"request", audit.Query{RequestID: "req_4"}, []uint64{4}},
+		{"execution", audit.Query{Execution: "exe_0"}, []uint64{4, 2}},
 		{"action", audit.Query{Action: "github.*"}, []uint64{5, 4, 2, 1}},
 		{"action is no prefix", audit.Query{Action: "github"}, nil},
 		{"agent with signs", audit.Query{Agent: "ci-[x]?"}, []uint64{3}},
