@@ -112,8 +112,8 @@ attempt("descriptor", lambda: os.path.exists("/proc/self/fd/9"))
 for name, command in {
     "nsenter": "nsenter -n -t %s true" % pid,
     "nsenter with users": "nsenter -U -n -t %s true" % pid,
-    "link": "ip link add out type dummy",
-    "route": "ip route add default dev lo",
+    "link": "ip link add out type dummy && ip link del out",
+    "route": "ip route add 203.0.113.0/24 dev lo && ip route del 203.0.113.0/24 dev lo",
     "uncovered": "umount /run",
     "uncovered below": "unshare -Urm umount /run",
     "the kernel's settings": "c=$(cat /proc/sys/kernel/core_pattern) && echo \"$c\" >/proc/sys/kernel/core_pattern",
