@@ -119,7 +119,7 @@ for name, command in {
     "the kernel's settings": "c=$(cat /proc/sys/kernel/core_pattern) && echo \"$c\" >/proc/sys/kernel/core_pattern",
     "the kernel's settings, below": "unshare -Urm sh -c 'c=$(cat /proc/sys/kernel/core_pattern) && echo \"$c\" >/proc/sys/kernel/core_pattern'",
     "the kernel's settings, anew": "unshare -Urmpf sh -c 'mount -t proc proc /mnt && c=$(cat /mnt/sys/kernel/core_pattern) && echo \"$c\" >/mnt/sys/kernel/core_pattern'",
-    "a disk": "head -c 1 /dev/[svx]d* /dev/nvme*n1",
+    "a disk": "for d in /dev/[svx]d[a-z] /dev/nvme*n1; do head -c 1 $d && exit 0; done; exit 1",
     "memory of a process outside": "head -c 1 /proc/%s/environ" % pid,
     "agent": 'test -n "$SSH_AUTH_SOCK$DBUS_SESSION_BUS_ADDRESS"',
     "keys": "cat ~/.ssh/id_test ~/.aws/credentials ~/.config/gh/hosts.yml || test -s ~/.netrc",
