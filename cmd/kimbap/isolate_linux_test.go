@@ -317,6 +317,36 @@ func TestIsolationEndsWithKimbap(t *testing.T) {
 	})
 }
 
+// What programs need is there: a folder for sockets, a folder for temporary files,
+// terminals, devices, a name for the machine, sockets of their own.
+func TestIsolatedProgramsHaveWhatTheyNeed(t *testing.T) {
+	isolated(t, func(t *testing.T, j jailed) {
+		folder := fmt.Sprintf("/run/kimbap-test-%d", j.uid)
+		check(t, os.MkdirAll(folder+"/tmp", 0o755))
+		j.write(t, folder+"/secret", []byte("of the session"))
+		j.owns(t, folder, folder+"/tmp")
+		j.env = append(j.env, "XDG_RUNTIME_DIR="+folder, "TMPDIR="+folder+"/tmp")
+		const script = `set -e
+			ls -A "$XDG_RUNTIME_DIR"; touch "$XDG_RUNTIME_DIR/mine"; mktemp | sed 's/tmp\..*//'
+			echo x >/dev/null; head -c 8 /dev/urandom | wc -c; hostname | xargs getent hosts | cut -d' ' -f1
+			/usr/bin/python3 -c 'if True:
+				import os, pty, socket, threading, multiprocessing
+				pty.openpty(); multiprocessing.Lock()
+				s = socket.socket(socket.AF_UNIX); s.bind(os.environ["XDG_RUNTIME_DIR"] + "/own"); s.listen()
+				socket.socket(socket.AF_UNIX).connect(os.environ["XDG_RUNTIME_DIR"] + "/own")
+				s = socket.create_server(("127.0.0.1", 0)); socket.create_connection(s.getsockname())
+				s = socket.create_server(("::1", 0), family=socket.AF_INET6); socket.create_connection(s.getsockname()[:2])'
+			curl -sS -o /dev/null -w '%{http_code}' ` + acmeURL
+		r := j.isolate(t, "sh", "-c", script)
+		if want := "tmp\n" + folder + "/tmp/\n8\n127.0.0.1\n200"; r.code != 0 || r.stdout != want {
+			t.Errorf("exit code %d, got %q, want %q\n%s", r.code, r.stdout, want, r.stderr)
+		}
+		if left, err := os.ReadDir(folder); err != nil || len(left) != 2 {
+			t.Errorf("outside there are now %v, %v", left, err)
+		}
+	})
+}
+
 // Where namespaces are refused nothing is started, and the error says what to do.
 func TestIsolateSaysWhyItCannot(t *testing.T) {
 	w := newWorld(t)

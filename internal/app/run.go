@@ -42,7 +42,11 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	ca, dir, bundle, err := a.runCA(ctx, known)
+	files := "" // where temporary files go
+	if o.Isolate && strings.HasPrefix(os.TempDir(), "/run/") {
+		files = "/tmp" // the other is hidden
+	}
+	ca, dir, bundle, err := a.runCA(ctx, known, files)
 	if err != nil {
 		return 0, err
 	}
@@ -125,7 +129,7 @@ func (p *private) end() {
 // runCA makes a root that only this run's program trusts. It signs for what is
 // installed and for what the catalogue holds, so that a service can be linked
 // while the program runs; then its key is forgotten.
-func (a *App) runCA(ctx context.Context, known []*services.Service) (ca *certs.Authority, dir string, bundle []byte, err error) {
+func (a *App) runCA(ctx context.Context, known []*services.Service, files string) (ca *certs.Authority, dir string, bundle []byte, err error) {
 	ca, err = certs.New(certs.Options{Sealer: a.vault.Master(), Clock: a.o.Clock, AnyHost: a.interceptsAll()})
 	if err != nil {
 		return nil, "", nil, err
@@ -134,7 +138,7 @@ func (a *App) runCA(ctx context.Context, known []*services.Service) (ca *certs.A
 		return nil, "", nil, err
 	}
 	signing{a, ca}.permit(append(slices.Clone(a.Services().Services()), known...)...)
-	dir, err = os.MkdirTemp("", "kimbap-run-")
+	dir, err = os.MkdirTemp(files, "kimbap-run-")
 	if err != nil {
 		return nil, "", nil, err
 	}

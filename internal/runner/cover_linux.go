@@ -39,7 +39,11 @@ func covered(o Options, program func() *exec.Cmd) (int, error) {
 		return 0, err
 	}
 	defer read.Close()
-	outer := covering(o, program(), write)
+	outer, err := covering(o, program(), write)
+	if err != nil {
+		write.Close()
+		return 0, &cannotCover{err.Error()}
+	}
 	var jail *jail
 	if o.Isolate != nil {
 		if jail, err = o.Isolate.into(outer); err != nil {
@@ -87,14 +91,18 @@ func notStarted(o Options, line string, err error) error {
 }
 
 // covering prepares the covering process, for the program that it shall start.
-func covering(o Options, inner *exec.Cmd, report *os.File) *exec.Cmd {
+func covering(o Options, inner *exec.Cmd, report *os.File) (*exec.Cmd, error) {
 	argv := append([]string{}, o.Self[1:]...)
 	argv = append(argv, "--uid", strconv.Itoa(os.Getuid()), "--gid", strconv.Itoa(os.Getgid()))
 	for _, folder := range o.Cover {
 		argv = append(argv, "--cover", folder)
 	}
 	if o.Isolate != nil {
-		argv = append(argv, "--room", o.Isolate.furniture(inner.Env, o.UserDir))
+		room, err := o.Isolate.furniture(inner.Env, o.UserDir)
+		if err != nil {
+			return nil, err
+		}
+		argv = append(argv, "--room", room)
 	}
 	outer := exec.Command(o.Self[0], append(append(argv, "--"), inner.Args...)...)
 	outer.Args[0] = "kimbap" // what a person sees in a process list, rather than "exe"
@@ -107,7 +115,7 @@ func covering(o Options, inner *exec.Cmd, report *os.File) *exec.Cmd {
 		UidMappings: mapping(os.Getuid(), 0), GidMappings: mapping(os.Getgid(), 0),
 		GidMappingsEnableSetgroups: os.Getuid() == 0,
 	}
-	return outer
+	return outer, nil
 }
 
 // mapping maps one id of the parent namespace into the child's. Root maps all

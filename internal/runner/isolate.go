@@ -39,10 +39,15 @@ type Covering struct {
 var leads = []string{"SSH_AUTH_SOCK", "SSH_AGENT_PID", "DBUS_SESSION_BUS_ADDRESS", "TMUX", "STY", "WAYLAND_DISPLAY", "DOCKER_HOST"}
 
 // furniture is what the covering process is told of the network.
-func (i *Isolation) furniture(env []string, userDir string) string {
+func (i *Isolation) furniture(env []string, userDir string) (string, error) {
+	sockets, err := netns.HostSockets()
+	if err != nil {
+		return "", err
+	}
 	i.names = netns.NewNames()
 	f := netns.Furniture{
-		Doors: i.names.Doors(i.Authorities), Sockets: netns.HostSockets(), Runtime: lookup(env, "XDG_RUNTIME_DIR"), Root: isRoot(),
+		Doors: i.names.Doors(i.Authorities), Sockets: sockets, Root: isRoot(),
+		Folders: []string{lookup(env, "XDG_RUNTIME_DIR"), lookup(env, "TMPDIR")},
 	}
 	i.doors = len(f.Doors)
 	if userDir != "" {
@@ -50,8 +55,8 @@ func (i *Isolation) furniture(env []string, userDir string) string {
 			f.Hide = append(f.Hide, filepath.Join(userDir, path))
 		}
 	}
-	data, _ := json.Marshal(f) // strings and addresses
-	return string(data)
+	data, err := json.Marshal(f)
+	return string(data), err
 }
 
 // cannotIsolate refuses a run whose network cannot be made. Nothing was started.

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +21,7 @@ func Furnish(f Furniture, to *os.File) error {
 	if err := connect(); err != nil {
 		return err
 	}
-	if err := clearRun(f.Runtime); err != nil {
+	if err := clearRun(f.Folders); err != nil {
 		return err
 	}
 	if err := coverSockets(f.Sockets); err != nil {
@@ -40,11 +40,29 @@ func Furnish(f Furniture, to *os.File) error {
 	if err := nameFiles(); err != nil {
 		return err
 	}
-	// Of what was open before, the program gets its input and output alone.
-	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return os.NewSyscallError("close_range", err)
+	if err := keepOwnFiles(); err != nil {
+		return err
 	}
 	return handOut(to, f.Doors)
+}
+
+// keepOwnFiles keeps what was open before to this process: the program gets its
+// input and output alone, not what a shell left open, a socket perhaps.
+func keepOwnFiles() error {
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range open {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			return err
+		}
+		if fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
 }
 
 const (
@@ -62,8 +80,8 @@ const runFolder = "/run"
 var kept = []string{"booted-system", "current-system", "opengl-driver", "wrappers", "media", "mount", "secrets"}
 
 // clearRun puts an empty folder in the place of /run, with what holds files
-// taken over, and with the user's own folder, empty too.
-func clearRun(runtime string) error {
+// taken over, and with the folders that the user's environment names, empty too.
+func clearRun(folders []string) error {
 	old, err := os.Open(runFolder)
 	if err != nil {
 		return err
@@ -80,8 +98,13 @@ func clearRun(runtime string) error {
 	if err := os.MkdirAll(filepath.Join(runFolder, "lock"), 0o755); err != nil {
 		return err
 	}
-	if err := runtimeFolder(runtime); err != nil {
-		return err
+	for _, folder := range folders {
+		if !below(folder, runFolder) {
+			continue
+		}
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return err
+		}
 	}
 	return clearVarRun()
 }
@@ -118,14 +141,8 @@ func keep(old, path string) error {
 	return mount(old, path, "", unix.MS_BIND|unix.MS_REC, "")
 }
 
-// runtimeFolder makes the folder that a login gives its programs for sockets
-// anew, empty, if its path is below the cleared one.
-func runtimeFolder(path string) error {
-	if path == "" || !strings.HasPrefix(filepath.Clean(path), runFolder+"/") {
-		return nil
-	}
-	return os.MkdirAll(path, 0o700)
-}
+// below reports whether a path is in a folder.
+func below(path, folder string) bool { return strings.HasPrefix(filepath.Clean(path), folder+"/") }
 
 // coverSockets hides sockets in files that other programs of the machine listen
 // on. A folder with nothing but sockets is hidden as a whole, so that those
@@ -134,7 +151,7 @@ func coverSockets(paths []string) error {
 	done := map[string]bool{}
 	for _, path := range paths {
 		folder := filepath.Dir(path)
-		if done[folder] {
+		if info, err := os.Stat(path); done[folder] || err == nil && info.Mode()&fs.ModeSocket == 0 {
 			continue
 		}
 		if mode, only := onlySockets(folder); only {
@@ -238,10 +255,10 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 // HostSockets are the paths of sockets in files that programs of this network
 // listen on, as /proc/net/unix names them. Those below /run are left out:
 // Furnish hides them all.
-func HostSockets() []string {
+func HostSockets() ([]string, error) {
 	data, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	var out []string
 	for line := range strings.Lines(string(data)) {
@@ -250,10 +267,10 @@ func HostSockets() []string {
 			continue
 		}
 		path = filepath.Clean("/" + path)
-		if !strings.HasPrefix(path, runFolder+"/") && !strings.HasPrefix(path, "/var"+runFolder+"/") {
+		if !below(path, runFolder) && !below(path, "/var"+runFolder) {
 			out = append(out, path)
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out)
+	return slices.Compact(out), nil
 }

@@ -17,4 +17,4 @@ func Furnish(Furniture, *os.File) error { return errNoLinux }
 func Confine() error { return errNoLinux }
 
 // HostSockets are of interest on Linux only.
-func HostSockets() []string { return nil }
+func HostSockets() ([]string, error) { return nil, errNoLinux }

@@ -126,6 +126,6 @@ type Furniture struct {
 	Doors   []netip.AddrPort `json:"doors,omitempty"`   // of Names.Doors
 	Sockets []string         `json:"sockets,omitempty"` // of HostSockets: what the program must not reach
 	Hide    []string         `json:"hide,omitempty"`    // folders and files with keys
-	Runtime string           `json:"runtime,omitempty"` // the user's folder for sockets, which becomes empty
+	Folders []string         `json:"folders,omitempty"` // of the environment: made anew, empty, where they are in /run
 	Root    bool             `json:"root,omitempty"`    // the program runs as root
 }
