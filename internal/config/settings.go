@@ -117,7 +117,7 @@ func (c *Config) keySettings() []setting {
 // unbuilt are the keys of surfaces that this version does not have. Set, they would
 // promise what does not happen. Whoever builds the surface takes its keys out.
 func unbuilt() []string {
-	return []string{"exec.timeout", "exec.heap", "exec.calls", "exec.workers", "serve.listen"}
+	return []string{"serve.listen"}
 }
 
 // laterSettings are those of surfaces and stores beyond this version's own.
