@@ -6,11 +6,13 @@ import (
 	"os"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/ast"
+	"pgregory.net/rapid"
 
 	"github.com/kimbap-run/kimbap/runtime/sandbox/gate"
 )
@@ -35,44 +37,77 @@ func FuzzCheck(f *testing.F) {
 	for _, c := range manifests {
 		f.Add(c.source)
 	}
-	f.Fuzz(func(t *testing.T, source string) {
-		p, refusals := gate.Check(source)
-		if (p == nil) == (len(refusals) == 0) {
-			t.Fatalf("a program %v, and %d refusals", p != nil, len(refusals))
+	f.Fuzz(func(t *testing.T, source string) { oneFunction(t, source) })
+}
+
+// fataler is what a test and a check of rapid have in common.
+type fataler interface{ Fatalf(string, ...any) }
+
+// oneFunction is what must hold for every source.
+func oneFunction(t fataler, source string) {
+	p, refusals := gate.Check(source)
+	if (p == nil) == (len(refusals) == 0) {
+		t.Fatalf("a program %v, and %d refusals", p != nil, len(refusals))
+	}
+	for _, r := range refusals {
+		if r.Line < 1 || r.Column < 1 || r.Message == "" {
+			t.Fatalf("a refusal without place or words: %+v", r)
 		}
-		for _, r := range refusals {
-			if r.Line < 1 || r.Column < 1 || r.Message == "" {
-				t.Fatalf("a refusal without place or words: %+v", r)
+	}
+	if p == nil {
+		return
+	}
+	rt := goja.New()
+	before := len(rt.GlobalObject().GetOwnPropertyNames())
+	v, err := rt.RunProgram(p.Code)
+	if err != nil {
+		t.Fatalf("the program is no expression: %v", err)
+	}
+	text := v.String()
+	tree, err := goja.Parse("again", "("+text+")")
+	if err != nil {
+		t.Fatalf("what was accepted does not parse alone: %v", err)
+	}
+	e, ok := tree.Body[0].(*ast.ExpressionStatement)
+	if !ok || len(tree.Body) != 1 {
+		t.Fatalf("what was accepted is not one expression: %q", text)
+	}
+	if fn, ok := e.Expression.(*ast.FunctionLiteral); !ok || !fn.Async || fn.Generator || fn.Name != nil {
+		t.Fatalf("what was accepted is no async function: %q", text)
+	}
+	if after := len(rt.GlobalObject().GetOwnPropertyNames()); after != before {
+		t.Fatalf("making the function changed the global object")
+	}
+	again, _ := gate.Check(source)
+	if again == nil || !reflect.DeepEqual(again.Checked(), p.Checked()) {
+		t.Fatalf("a second look says otherwise")
+	}
+}
+
+// Pieces of the sources of these tests, put together at random: near to what parses, and
+// near to what must not.
+func TestWhateverIsAcceptedIsOneFunction(t *testing.T) {
+	all := slices.Clone(passing)
+	for _, c := range refused {
+		if len(c.source) < 1000 {
+			all = append(all, c.source)
+		}
+	}
+	for _, piece := range []string{"});", "(async function () {", "}", ")", "`", "${", "/", "'", "\n", "/*", "*/", "//", "<!--", "\u2028", "!", "++", ">", "as any", ": x", "?."} {
+		all = append(all, piece)
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		var b strings.Builder
+		for range rapid.IntRange(1, 4).Draw(r, "pieces") {
+			piece := rapid.SampledFrom(all).Draw(r, "piece")
+			from := rapid.IntRange(0, len(piece)).Draw(r, "from")
+			to := rapid.IntRange(from, len(piece)).Draw(r, "to")
+			if rapid.Bool().Draw(r, "whole") {
+				from, to = 0, len(piece)
 			}
+			b.WriteString(piece[from:to])
 		}
-		if p == nil {
-			return
-		}
-		rt := goja.New()
-		before := len(rt.GlobalObject().GetOwnPropertyNames())
-		v, err := rt.RunProgram(p.Code)
-		if err != nil {
-			t.Fatalf("the program is no expression: %v", err)
-		}
-		text := v.String()
-		tree, err := goja.Parse("again", "("+text+")")
-		if err != nil {
-			t.Fatalf("what was accepted does not parse alone: %v", err)
-		}
-		e, ok := tree.Body[0].(*ast.ExpressionStatement)
-		if !ok || len(tree.Body) != 1 {
-			t.Fatalf("what was accepted is not one expression: %q", text)
-		}
-		if fn, ok := e.Expression.(*ast.FunctionLiteral); !ok || !fn.Async || fn.Generator || fn.Name != nil {
-			t.Fatalf("what was accepted is no async function: %q", text)
-		}
-		if after := len(rt.GlobalObject().GetOwnPropertyNames()); after != before {
-			t.Fatalf("making the function changed the global object")
-		}
-		again, _ := gate.Check(source)
-		if again == nil || !reflect.DeepEqual(again.Checked(), p.Checked()) {
-			t.Fatalf("a second look says otherwise")
-		}
+		oneFunction(r, b.String())
 	})
 }
 

@@ -24,11 +24,13 @@ func TestOnlyRunningTimeCounts(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		c.stop()
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if ended != 0 {
 			t.Errorf("it ended after %v with a second left", ended)
 		}
 		c.resume()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if want := 2*time.Hour + 10*time.Second; ended != want {
 			t.Errorf("it ended after %v, want %v", ended, want)
 		}
@@ -44,6 +46,7 @@ func TestALimitStartsAnew(t *testing.T) {
 		c.limit(time.Second, expired)
 		c.limit(time.Minute, expired)
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if len(ended) != 1 || ended[0] != time.Minute {
 			t.Errorf("it ended at %v, want once, after a minute", ended)
 		}

@@ -66,12 +66,19 @@ func (x exit) itself() bool {
 // judge finds the kind of an ending that nobody here asked for.
 func judge(x exit, lastWords string, s Settings) Ending {
 	e := Ending{Detail: lastWords}
+	// How the Go runtime says that the kernel gave it no memory. The last is the
+	// collector's way: it does not look whether it got what it asked for. Code of ours
+	// would panic instead, in other words.
+	noMemory := []string{
+		"fatal error: runtime: out of memory", "fatal error: runtime: cannot allocate memory",
+		"fatal error: out of memory", "runtime: out of memory:", "SIGSEGV: segmentation violation",
+	}
 	switch {
 	case x.forbidden:
 		e.Kind, e.Message, e.Violation = frame.KindInterrupted, "the script's process tried what no script may do, and was ended", true
-	case x.overCPU || x.killed && x.cpu >= s.CPU-s.CPU/20:
+	case x.overCPU || x.killed && x.cpu >= s.CPU*3/4: // the kernel's limit counts ticks, its report does not
 		e.Kind, e.Message = frame.KindTimeout, fmt.Sprintf("the script used more than %v of processor time", s.CPU)
-	case x.code == exitMemory || x.code == exitGoRuntime && saysAny(lastWords, "fatal error: runtime: out of memory", "fatal error: runtime: cannot allocate memory", "fatal error: out of memory", "runtime: out of memory:"):
+	case x.code == exitMemory || x.code == exitGoRuntime && saysAny(lastWords, noMemory...):
 		e.Kind, e.Message = frame.KindMemory, "the script wanted more memory than it may have"
 	case x.code == exitGoRuntime && saysAny(lastWords, "runtime: goroutine stack exceeds", "fatal error: stack overflow"):
 		e.Kind, e.Message = frame.KindStack, "the script nested too deep"
