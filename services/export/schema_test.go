@@ -72,7 +72,7 @@ func TestSchemaRefusesWhatTheLoaderRefuses(t *testing.T) {
 	for _, change := range [][2]string{
 		{"name: team-notes", "name: Team Notes"}, {"version: 1.2.0", "version: one"}, {"version: 1.2.0\n", ""}, {"type: bearer", "type: magic"},
 		{"  list-notes:", "  List:"}, {"method: GET", "method: get"}, {"path: /notes", "path: notes"}, {"level: critical", "level: huge"},
-		{"type: integer", "type: int"}, {"    description: Write a note\n", ""}, {"enum: [open, done]", "enum: []"}, {"idempotent: true", "idempotent: 2"},
+		{"type: integer", "type: int"}, {"enum: [open, done]", "enum: []"}, {"idempotent: true", "idempotent: 2"},
 		{"severity: low", "severity: none"}, {"minimum: 1", "minimum: one"}, {"credential_ref", "credential"},
 	} {
 		text := strings.Replace(string(good), change[0], change[1], 1)
