@@ -24,7 +24,8 @@ type Runner struct {
 	keeping sync.WaitGroup // of results
 
 	mu      sync.Mutex
-	held    map[string]*session // paused, their workers alive
+	held    map[string]*session // paused, their workers alive, and nobody waits
+	parked  int                 // paused, their workers alive, and their callers wait
 	ended   map[string]*session // their results are being kept
 	swept   time.Time
 	stopped bool
@@ -168,7 +169,11 @@ func (r *Runner) Dispose() {
 func (r *Runner) keep(s *session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopped || s.worker == nil || len(r.held) >= r.o.Held {
+	if s.parked {
+		s.parked = false
+		r.parked--
+	}
+	if r.stopped || s.worker == nil || len(r.held)+r.parked >= r.o.Held {
 		return false
 	}
 	r.held[s.id] = s
@@ -178,6 +183,32 @@ func (r *Runner) keep(s *session) bool {
 		}
 	})
 	return true
+}
+
+// park counts a worker whose script waits for a person among those that are kept:
+// it has given its turn back, so nothing else bounds how many there are. Where
+// there are enough it ends, and the script is run again up to here later.
+func (r *Runner) park(s *session) {
+	r.mu.Lock()
+	stays := s.parked || s.worker != nil && len(r.held)+r.parked < r.o.Held
+	if stays && !s.parked {
+		s.parked = true
+		r.parked++
+	}
+	r.mu.Unlock()
+	if !stays {
+		s.kill()
+	}
+}
+
+// unpark is the end of that: it has a turn again, or no worker.
+func (r *Runner) unpark(s *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.parked {
+		s.parked = false
+		r.parked--
+	}
 }
 
 // take hands a kept session over to the one who goes on with it; nil when there
