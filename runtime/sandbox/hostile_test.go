@@ -72,3 +72,61 @@ func TestScriptsThatWaitForPeopleKeepFewProcesses(t *testing.T) {
 	stop()
 	ended.Wait()
 }
+
+// A caller waits for a person while somebody else goes on with the same execution
+// in this process, as far as its next question. When the first one wakes up, what
+// it knows is old: it must not make the decided call again. A yes for a while would
+// let that through.
+func TestAnExecutionThatIsWaitedForIsNotGoneOnWithTwice(t *testing.T) {
+	b := newBench(t, func(m *machine) any {
+		m.do("notes.sendNote", `{}`)
+		return m.do("notes.deleteNote", `{"id":2}`)
+	})
+	awake := make(chan struct{})
+	b.o.Approval = func(ctx context.Context, who runtime.Principal, id string, wait bool) (bool, error) {
+		open, err := b.approval(ctx, who, id, wait)
+		if wait {
+			<-awake // the one who waits hears of it late
+		}
+		return open, err
+	}
+	usual := b.o.Invoke
+	b.o.Invoke = func(ctx context.Context, call sandbox.Invocation) sandbox.Answer {
+		b.mu.Lock()
+		_, yes := b.decisions["apr_1"]
+		if yes && call.Ref == "notes.send-note" {
+			b.made = append(b.made, string(call.Ref))
+			b.mu.Unlock()
+			return sandbox.Answer{Value: "1", Status: 200}
+		}
+		b.mu.Unlock()
+		return usual(ctx, call)
+	}
+	b.restart("1:a")
+	me := runtime.Caller{Token: runtime.NewSecret("me")}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		_, _ = b.runner.Execute(ctx, sandbox.Script{Source: "x", Wait: time.Hour, Caller: me})
+		close(ended)
+	}()
+	waitFor(t, "it waits", func() bool { return b.pauses() == 1 })
+	b.store.mu.Lock()
+	id := ""
+	for id = range b.store.rows {
+	}
+	b.store.mu.Unlock()
+	b.decide("apr_1", nil)
+	_, refused := b.runner.Resume(t.Context(), sandbox.Resumption{ID: id, Caller: me})
+	before := b.pauses()
+	close(awake)
+	waitFor(t, "the one who waited goes on", func() bool { return b.pauses() > before })
+	if refused == nil {
+		t.Error("two go on with one execution")
+	}
+	stop()
+	<-ended
+	if got := b.effects(); len(got) != 1 {
+		t.Errorf("made %v", got)
+	}
+}

@@ -26,6 +26,10 @@ func (r *Runner) Resume(ctx context.Context, asked Resumption) (Result, error) {
 	if result, ended := r.justEnded(&who, asked.ID); ended {
 		return result, nil
 	}
+	done, free := r.alone(&who, asked.ID)
+	if free {
+		defer done()
+	}
 	row, err := r.row(ctx, &who, asked.ID)
 	if err != nil {
 		return Result{}, err
@@ -34,7 +38,7 @@ func (r *Runner) Resume(ctx context.Context, asked Resumption) (Result, error) {
 	case row.State == journal.Ended:
 		st, err := r.openResult(ctx, row)
 		return st.result(), err
-	case row.State == journal.Running && (row.Holder == r.o.Process || r.o.Alive(row.Holder)):
+	case !free, row.State == journal.Running && (row.Holder == r.o.Process || r.o.Alive(row.Holder)):
 		return Result{}, taken(row.ID)
 	}
 	s := r.take(asked.ID)

@@ -27,6 +27,7 @@ type Runner struct {
 	held    map[string]*session // paused, their workers alive, and nobody waits
 	parked  int                 // paused, their workers alive, and their callers wait
 	ended   map[string]*session // their results are being kept
+	busy    map[[3]string]bool  // somebody of this process runs them, or waits with them
 	swept   time.Time
 	stopped bool
 }
@@ -37,7 +38,7 @@ func New(o Options) (*Runner, error) {
 		return nil, err
 	}
 	return &Runner{
-		o: o, slots: make(chan struct{}, o.Workers), room: make(chan struct{}, o.Workers+o.Queue), held: map[string]*session{}, ended: map[string]*session{},
+		o: o, slots: make(chan struct{}, o.Workers), room: make(chan struct{}, o.Workers+o.Queue), held: map[string]*session{}, ended: map[string]*session{}, busy: map[[3]string]bool{},
 	}, nil
 }
 
@@ -78,6 +79,8 @@ func (r *Runner) Execute(ctx context.Context, script Script) (Result, error) {
 	}
 	s := r.newSession(who, script)
 	defer func() { s.leave() }()
+	done, _ := r.alone(&who, s.id)
+	defer done()
 	if err := s.turn(ctx); err != nil {
 		return Result{}, err
 	}
@@ -209,6 +212,25 @@ func (r *Runner) unpark(s *session) {
 		s.parked = false
 		r.parked--
 	}
+}
+
+// alone lets one at a time of this process go on with an execution. The store
+// decides between processes; within one, what it says of a paused execution is the
+// same before and after somebody has gone on with it as far as the next question,
+// and a session that has slept through that knows calls as open that are made.
+func (r *Runner) alone(who *runtime.Principal, id string) (done func(), ok bool) {
+	key := [3]string{string(who.Tenant), who.ID, id} // whose it is not, holds nobody up
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.busy[key] {
+		return nil, false
+	}
+	r.busy[key] = true
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.busy, key)
+	}, true
 }
 
 // take hands a kept session over to the one who goes on with it; nil when there
