@@ -130,3 +130,27 @@ func TestAnExecutionThatIsWaitedForIsNotGoneOnWithTwice(t *testing.T) {
 		t.Errorf("made %v", got)
 	}
 }
+
+// The store says whose an execution is. Who edits that gives nobody its answers.
+func TestAnExecutionThatIsMadeSomebodyElsesDoesNotOpen(t *testing.T) {
+	b := newBench(t, story)
+	got := b.execute(sandbox.Script{Source: "x"})
+	b.restart("2:b")
+	b.decide("apr_1", nil)
+	b.store.mu.Lock()
+	row := b.store.rows[got.ExecutionID]
+	row.Principal = "token:thief"
+	b.store.rows[got.ExecutionID] = row
+	b.store.mu.Unlock()
+	thief := runtime.Caller{Token: runtime.NewSecret("thief")}
+	_, rerr := b.runner.Resume(t.Context(), sandbox.Resumption{ID: got.ExecutionID, Caller: thief})
+	_, serr := b.runner.Status(t.Context(), thief, got.ExecutionID)
+	for _, err := range []error{rerr, serr} {
+		if e := runtime.AsError(err); e == nil || e.Reason != runtime.ReasonTampered {
+			t.Errorf("%v", err)
+		}
+	}
+	if len(b.effects()) != 1 {
+		t.Errorf("made %v", b.effects())
+	}
+}

@@ -89,7 +89,7 @@ func (r *Runner) recover(ctx context.Context, s *session, asked Resumption) (Res
 func (r *Runner) load(ctx context.Context, who runtime.Principal, row journal.Execution, asked Resumption) (*session, error) {
 	s := r.bareSession(who, asked.Caller, asked.Progress)
 	s.id, s.row = row.ID, row
-	if err := r.unseal(ctx, row, purposeScript, row.Script, bind(row.ID, 0, 0), &s.source); err != nil {
+	if err := r.unseal(ctx, row, purposeScript, row.Script, bind(&row, 0, 0), &s.source); err != nil {
 		return nil, err
 	}
 	st, err := r.openResult(ctx, row)
@@ -105,7 +105,7 @@ func (r *Runner) load(ctx context.Context, who runtime.Principal, row journal.Ex
 		if k.Step != i+1 {
 			return nil, incomplete(row.ID)
 		}
-		if err := r.unseal(ctx, row, purposeCall, k.Sealed, bind(row.ID, k.Step, k.Settled), c); err != nil {
+		if err := r.unseal(ctx, row, purposeCall, k.Sealed, bind(&row, k.Step, k.Settled), c); err != nil {
 			return nil, err
 		}
 		c.Settled = k.Settled
