@@ -154,3 +154,89 @@ func TestAnExecutionThatIsMadeSomebodyElsesDoesNotOpen(t *testing.T) {
 		t.Errorf("made %v", b.effects())
 	}
 }
+
+// One agent's scripts fill neither the queue nor the waits: another one's has its
+// turn.
+func TestOneAgentsScriptsDoNotKeepOthersOut(t *testing.T) {
+	turn := make(chan struct{})
+	b := newBench(t, func(m *machine) any { m.do("notes.getNote", `{"id":1}`); return 1 })
+	b.o.Workers, b.o.Queue = 1, 8
+	b.o.Invoke = func(ctx context.Context, _ sandbox.Invocation) sandbox.Answer {
+		select {
+		case <-turn:
+		case <-ctx.Done():
+		}
+		return sandbox.Answer{Value: "1"}
+	}
+	b.restart("1:a")
+	ctx, stop := context.WithCancel(t.Context())
+	var crowd sync.WaitGroup
+	refused := make(chan struct{}, 20)
+	for range 12 {
+		crowd.Go(func() {
+			_, err := b.runner.Execute(ctx, sandbox.Script{Source: "x", Caller: runtime.Caller{Token: runtime.NewSecret("crowd")}})
+			if runtime.CodeOf(err) == runtime.CodeRateLimited {
+				refused <- struct{}{}
+			}
+		})
+	}
+	for range 3 { // as many as have no room; with a fair queue more
+		<-refused
+	}
+	other := make(chan error, 1)
+	go func() {
+		result, err := b.runner.Execute(t.Context(), sandbox.Script{Source: "x", Caller: runtime.Caller{Token: runtime.NewSecret("other")}})
+		if err == nil && !result.Success {
+			err = fmt.Errorf("%+v", result)
+		}
+		other <- err
+	}()
+	var err error
+	for answered := false; !answered; {
+		select {
+		case turn <- struct{}{}:
+		case err = <-other:
+			answered = true
+		case <-time.After(30 * time.Second):
+			t.Fatal("the other one waits for ever")
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	stop()
+	crowd.Wait()
+}
+
+// A caller that waits for people holds a connection of a surface. One agent may
+// not have all of those.
+func TestOneAgentDoesNotWaitForPeopleEverywhere(t *testing.T) {
+	b := newBench(t, story)
+	b.o.Queue = 8
+	b.restart("1:a")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	const scripts = 6
+	returned := make(chan sandbox.Result, scripts)
+	for range scripts {
+		go func() {
+			me := runtime.Caller{Token: runtime.NewSecret("me")}
+			for {
+				result, err := b.runner.Execute(ctx, sandbox.Script{Source: "x", Wait: time.Hour, Caller: me})
+				if runtime.CodeOf(err) != runtime.CodeRateLimited { // it had its turn
+					returned <- result
+					return
+				}
+			}
+		}()
+	}
+	for range 2 { // four wait
+		if result := <-returned; result.Paused == nil {
+			t.Errorf("%+v", result)
+		}
+	}
+	stop()
+	for range scripts - 2 {
+		<-returned
+	}
+}

@@ -91,6 +91,11 @@ func (s *session) decision(ctx context.Context, wait time.Duration) (bool, error
 	if wait <= 0 {
 		return false, nil
 	}
+	done, ok := s.r.mayWait(&s.who)
+	if !ok {
+		return false, nil
+	}
+	defer done()
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	answers := make(chan error, len(held))

@@ -18,13 +18,13 @@ const maxSource = 64 << 10
 // Runner runs scripts. It is safe for concurrent use.
 type Runner struct {
 	o     Options
-	slots chan struct{} // one for each script that runs
-	room  chan struct{} // one for each that runs or waits
+	turns *turns
 
 	keeping sync.WaitGroup // of results
 
 	mu      sync.Mutex
 	held    map[string]*session // paused, their workers alive, and nobody waits
+	waits   map[string]int      // callers that wait for people, by owner
 	parked  int                 // paused, their workers alive, and their callers wait
 	ended   map[string]*session // their results are being kept
 	busy    map[[3]string]bool  // somebody of this process runs them, or waits with them
@@ -38,7 +38,7 @@ func New(o Options) (*Runner, error) {
 		return nil, err
 	}
 	return &Runner{
-		o: o, slots: make(chan struct{}, o.Workers), room: make(chan struct{}, o.Workers+o.Queue), held: map[string]*session{}, ended: map[string]*session{}, busy: map[[3]string]bool{},
+		o: o, turns: newTurns(o.Workers, o.Queue), waits: map[string]int{}, held: map[string]*session{}, ended: map[string]*session{}, busy: map[[3]string]bool{},
 	}, nil
 }
 
@@ -247,22 +247,43 @@ func (r *Runner) take(id string) *session {
 }
 
 // enter waits for a turn; too many that wait are refused.
-func (r *Runner) enter(ctx context.Context) (leave func(), err error) {
-	select {
-	case r.room <- struct{}{}:
-	default:
+func (r *Runner) enter(ctx context.Context, who *runtime.Principal) (leave func(), err error) {
+	ok, err := r.turns.enter(ctx, ownerOf(who))
+	switch {
+	case err != nil:
+		if ok {
+			r.turns.leave()
+		}
+		return nil, gone(ctx)
+	case !ok:
 		return nil, &runtime.Error{
 			Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests, RetryAfter: time.Second,
-			Msg: fmt.Sprintf("%d scripts run or wait for their turn already", cap(r.room)), Hint: "try again in a while",
+			Msg: "too many scripts run or wait for their turn already", Hint: "try again in a while",
 		}
 	}
-	select {
-	case r.slots <- struct{}{}:
-	case <-ctx.Done():
-		<-r.room
-		return nil, gone(ctx)
+	return r.turns.leave, nil
+}
+
+// ownerOf names the one whose scripts share a part of all there is.
+func ownerOf(who *runtime.Principal) string { return string(who.Tenant) + " " + who.ID }
+
+// mayWait takes a place for a caller that waits for a person; false when its
+// principal has as many as of the queue. Then the execution is paused at once.
+func (r *Runner) mayWait(who *runtime.Principal) (done func(), ok bool) {
+	owner := ownerOf(who)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waits[owner] >= r.turns.share() {
+		return nil, false
 	}
-	return func() { <-r.slots; <-r.room }, nil
+	r.waits[owner]++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.waits[owner]--; r.waits[owner] == 0 {
+			delete(r.waits, owner)
+		}
+	}, true
 }
 
 // gone is the error of a caller who left before anything was begun.

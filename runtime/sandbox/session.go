@@ -95,7 +95,7 @@ func (r *Runner) bareSession(who runtime.Principal, caller runtime.Caller, tell 
 
 // turn waits until the script may run.
 func (s *session) turn(ctx context.Context) error {
-	leave, err := s.r.enter(ctx)
+	leave, err := s.r.enter(ctx, &s.who)
 	if err == nil {
 		s.leave = sync.OnceFunc(leave)
 	}
