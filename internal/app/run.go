@@ -60,6 +60,9 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	defer func() { _, _ = a.RevokeToken(context.WithoutCancel(ctx), info.ID) }()
 
 	tally := &Tally{}
+	a.run = ofRun{unattended: o.Unattended, tally: tally}
+	socket, closeSocket := a.runSocket(dir, token)
+	defer closeSocket()
 	p := &private{a: a, served: make(chan error, 1), options: ServeOptions{
 		Listen: "127.0.0.1:0", RequireToken: true, DefaultToken: token, Unattended: o.Unattended, CA: ca, Tally: tally,
 	}}
@@ -74,7 +77,7 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	place := runner.Place{
 		Proxy: "http://" + address, CA: filepath.Join(dir, "ca.pem"),
 		Bundle: filepath.Join(dir, "bundle.pem"), Settings: filepath.Join(dir, "clients"), Own: a.ownSettings(),
-		Served: a.servedHere(),
+		Served: a.servedHere(), Socket: socket,
 	}
 	if err := writeSettings(place.Settings, place, bundle); err != nil {
 		return 0, err
