@@ -33,6 +33,7 @@ type RunOptions struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Say            func(line string)
+	Stop           <-chan struct{} // ends the program, by SIGTERM, when it is closed; nil: nothing does
 }
 
 // Run starts a program behind a proxy of its own and returns its exit code.
@@ -178,7 +179,7 @@ func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, 
 		Command: o.Command, Env: a.o.Env, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Say: o.Say,
 		Place:       place,
 		SecretNames: secret, IsSecret: isSecret, Placeholder: holdsPlaceholder(known, a.placeholder), GitHosts: a.gitHosts(linked),
-		UserDir: a.env["HOME"], Self: o.Self,
+		UserDir: a.env["HOME"], Self: o.Self, Stop: o.Stop,
 	}
 	if !o.NoCover {
 		options.Cover = []string{home}
