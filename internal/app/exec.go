@@ -78,11 +78,11 @@ func (a *App) invoke(ctx context.Context, call sandbox.Invocation) sandbox.Answe
 	var out sandbox.Answer
 	req := &runtime.Request{
 		Surface: runtime.SurfaceExec, Caller: call.Caller, Action: call.Ref, Args: call.Args, Refusal: call.Refusal,
-		Execution: call.Execution, Step: call.Step,
+		Execution: call.Execution, Step: call.Step, Unattended: a.run.unattended,
 		OnPending: func(_ string, until time.Time) { out.Expires = until },
 	}
 	answer := &Answer{Limit: answerLimit(call)}
-	if err := a.pipeline.Do(ctx, req, answer); err != nil {
+	if err := a.run.tally.of(a.pipeline).Do(ctx, req, answer); err != nil {
 		out.Err = runtime.AsError(err)
 		return out
 	}

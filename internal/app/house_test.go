@@ -79,6 +79,7 @@ var plan = map[string]room{
 	"runtime":                    {1, nil},
 	"classifier":                 {1, nil},
 	"certs":                      {1, nil},
+	"certs/stores":               {1, nil},
 	"internal/config":            {1, nil},
 	"proxy/egress":               {1, nil},
 	"proxy/http1":                {1, nil},

@@ -142,7 +142,7 @@ func (a *App) newProxy(o ServeOptions, ca signing) (*proxy.Server, error) {
 	return proxy.New(proxy.Options{
 		Pipeline: o.Tally.of(a.pipeline), Identity: a.identity, Peer: peer,
 		Table: func() proxy.Table { return a.services.Current().Table() },
-		Leaf:  ca.Leaf, RootPEM: ca.RootPEM, Permits: ca.permits,
+		Leaf:  o.Tally.leaf(ca.Leaf), RootPEM: ca.RootPEM, Permits: ca.permits,
 		RequireToken: o.RequireToken, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
 		InterceptAll: a.interceptsAll(), Locked: a.refusal,
 		KeepHeads: a.config.Debug.Mutations == "verify",

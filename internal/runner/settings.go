@@ -39,7 +39,7 @@ func Own(get func(name string) string) map[string]string {
 // InContainer returns the place as a container sees it that mounts our files.
 // What the user has set outside means nothing there.
 func InContainer(p Place) Place {
-	p.CA, p.Bundle, p.Settings, p.Own, p.Served = containerCA, containerBundle, containerSettings, nil, nil
+	p.CA, p.Bundle, p.Settings, p.Own, p.Served, p.Socket = containerCA, containerBundle, containerSettings, nil, nil, ""
 	return p
 }
 
