@@ -17,19 +17,23 @@ import (
 
 // mcpProcess starts a real `kimbap mcp` over a home and returns a client of its
 // stdin and stdout. Env is in the form NAME=value.
-func mcpProcess(t *testing.T, k *apptest.Kimbap, o *sdk.ClientOptions, env ...string) *sdk.ClientSession {
+func mcpProcess(t *testing.T, k *apptest.Kimbap, env ...string) *sdk.ClientSession {
+	t.Helper()
+	return mcpConnect(t, nil, mcpCommand(t, k, env...))
+}
+
+func mcpCommand(t *testing.T, k *apptest.Kimbap, env ...string) *sdk.CommandTransport {
 	t.Helper()
 	cmd := exec.Command(apptest.Worker(t), "mcp", "--home", k.Dir)
 	cmd.Env = append(os.Environ(), env...)
 	said := &strings.Builder{}
 	cmd.Stderr = said
-	session := mcpConnect(t, o, &sdk.CommandTransport{Command: cmd})
 	t.Cleanup(func() {
 		if t.Failed() && said.Len() > 0 {
 			t.Logf("kimbap mcp said:\n%s", said)
 		}
 	})
-	return session
+	return &sdk.CommandTransport{Command: cmd}
 }
 
 // mcpServer starts a real `kimbap mcp --listen` and returns its URL.
@@ -82,9 +86,15 @@ func mcpOver(t *testing.T, url, token string) *sdk.ClientSession {
 
 func mcpConnect(t *testing.T, o *sdk.ClientOptions, transport sdk.Transport) *sdk.ClientSession {
 	t.Helper()
+	return mcpConnectAs(t, "", o, transport)
+}
+
+// mcpConnectAs connects with a version of the protocol; "": the newest.
+func mcpConnectAs(t *testing.T, version string, o *sdk.ClientOptions, transport sdk.Transport) *sdk.ClientSession {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o).Connect(ctx, transport, nil)
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o).Connect(ctx, transport, &sdk.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +156,7 @@ func use(t *testing.T, session *sdk.ClientSession, tool string, args map[string]
 // call is a request like any other.
 func TestMCPToolsGoThroughThePipeline(t *testing.T) {
 	k := apptest.New(t, apptest.Options{})
-	session := mcpProcess(t, k, nil)
+	session := mcpProcess(t, k)
 	if found := use(t, session, "search", map[string]any{"query": "delete"}); len(found.Items) != 1 || found.Items[0].Name != "notes.delete-note" || !found.Items[0].Approval {
 		t.Errorf("%+v", found)
 	}
@@ -171,4 +181,3 @@ func TestMCPToolsGoThroughThePipeline(t *testing.T) {
 		t.Errorf("%+v", script)
 	}
 }
-

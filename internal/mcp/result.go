@@ -159,7 +159,7 @@ func (s *Server) notice(ctx context.Context, session *sdk.ServerSession, what, i
 	s.notices.Go(func() {
 		defer cancel()
 		_, err := session.Elicit(ctx, &sdk.ElicitParams{
-			Message: fmt.Sprintf("kimbap: %s needs your decision (approval %s, until %s). This is only a notice, and its answer decides nothing: look at it with kimbap approve show %s, then kimbap approve accept or reject.",
+			Message: fmt.Sprintf("kimbap: %s needs your decision (approval %s, until %s). This is only a notice, and its answer decides nothing: look at it with kimbap approve show %s",
 				what, id, until.Local().Format(time.DateTime), id),
 			RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`),
 		})
