@@ -62,12 +62,13 @@ func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 		}
 		return err
 	}
+	defer server.Close()
 	stop := a.watchAlone(ctx)
 	defer stop()
 	if ln == nil {
 		err = server.Run(ctx, o.In, o.Out)
 	} else {
-		err = serveHTTP(ctx, server.HTTP(), ln, o.Ready)
+		err = serveHTTP(ctx, server.HTTP(), ln, server.Close, o.Ready)
 	}
 	_ = a.trail.Event(context.WithoutCancel(ctx), a.mcpEvent("mcp.stop", transport, listen))
 	return err
@@ -104,8 +105,8 @@ func (a *App) watchAlone(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// serveHTTP serves until ctx ends, then drains.
-func serveHTTP(ctx context.Context, server *http.Server, ln net.Listener, ready func(net.Addr)) error {
+// serveHTTP serves until ctx ends, then drains; what does not end by itself is cut.
+func serveHTTP(ctx context.Context, server *http.Server, ln net.Listener, cut func(), ready func(net.Addr)) error {
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(netutil.LimitListener(ln, maxClients)) }()
 	if ready != nil {
@@ -118,6 +119,7 @@ func serveHTTP(ctx context.Context, server *http.Server, ln net.Listener, ready 
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 		defer cancel()
 		if server.Shutdown(stopping) != nil {
+			cut()
 			_ = server.Close()
 		}
 		err = <-done

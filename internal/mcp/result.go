@@ -31,6 +31,9 @@ func (s *Server) handler(do sdk.ToolHandler) sdk.ToolHandler {
 				Code: runtime.CodeRateLimited, Msg: fmt.Sprintf("%d tools run or wait already", maxInFlight), Hint: "wait for some of them to end",
 			}), nil
 		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.life, cancel)()
 		result, err := do(ctx, r)
 		if err != nil {
 			e := runtime.AsError(err)
@@ -156,8 +159,10 @@ func (s *Server) notice(ctx context.Context, session *sdk.ServerSession, what, i
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noticeLasts)
+	stop := context.AfterFunc(s.life, cancel)
 	s.notices.Go(func() {
 		defer cancel()
+		defer stop()
 		_, err := session.Elicit(ctx, &sdk.ElicitParams{
 			Message: fmt.Sprintf("kimbap: %s needs your decision (approval %s, until %s). This is only a notice, and its answer decides nothing: look at it with kimbap approve show %s",
 				what, id, until.Local().Format(time.DateTime), id),

@@ -113,6 +113,9 @@ type Server struct {
 	sdk     *sdk.Server
 	room    chan struct{} // one for each call of a tool that runs
 	notices sync.WaitGroup
+
+	life context.Context //nolint:containedctx // of all that runs, which may outlive the request it came with
+	end  context.CancelFunc
 }
 
 const instructions = `kimbap does actions of real services for you; the keys stay with it.
@@ -125,6 +128,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{o: o, room: make(chan struct{}, maxInFlight)}
+	s.life, s.end = context.WithCancel(context.Background())
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "kimbap", Title: "kimbap", Version: o.Version}, &sdk.ServerOptions{
 		Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 	})
@@ -135,17 +139,57 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
+// lastWords is how long what runs may take once the client says no more.
+const lastWords = 10 * time.Second
+
 // Run serves the one client whose messages come from in, until that ends or ctx
-// does. It closes both.
+// does. It closes both, and the server.
 func (s *Server) Run(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer s.notices.Wait()
-	defer stop()
-	err := s.sdk.Run(ctx, &sdk.IOTransport{Reader: in, Writer: out, MaxLineLength: maxMessage})
+	defer s.Close()
+	defer context.AfterFunc(ctx, s.end)()
+	heard := &ending{ReadCloser: in, end: s.end}
+	defer heard.stop()
+	err := s.sdk.Run(ctx, &sdk.IOTransport{Reader: heard, Writer: out, MaxLineLength: maxMessage})
 	if errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) || ctx.Err() != nil {
 		return nil
 	}
 	return err
+}
+
+// Close ends what runs, and waits for the notices. It may be called again.
+func (s *Server) Close() {
+	s.end()
+	s.notices.Wait()
+}
+
+// ending reads until the client says no more, and a while later ends what runs: a
+// call may wait for a person for longer than anybody is there to hear of it.
+type ending struct {
+	io.ReadCloser
+	end   func()
+	mu    sync.Mutex
+	timer *time.Timer
+}
+
+// Read implements [io.Reader].
+func (e *ending) Read(p []byte) (int, error) {
+	n, err := e.ReadCloser.Read(p)
+	if err != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.timer == nil {
+			e.timer = time.AfterFunc(lastWords, e.end)
+		}
+	}
+	return n, err
+}
+
+func (e *ending) stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.timer != nil {
+		e.timer.Stop()
+	}
 }
 
 // caller is who a request is of.

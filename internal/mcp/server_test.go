@@ -175,6 +175,28 @@ func TestNoticesAreNotWaitedFor(t *testing.T) {
 	}
 }
 
+// A call that waits for a person does not keep the process.
+func TestWaitingCallsEndWithTheServer(t *testing.T) {
+	o := whole()
+	began, ended := make(chan struct{}), make(chan error, 1)
+	o.Call = func(ctx context.Context, _ runtime.Caller, _ Call) (Answer, error) {
+		close(began)
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return Answer{}, ctx.Err()
+	}
+	t.Cleanup(func() {
+		if err := <-ended; err == nil { // after the server has ended
+			t.Error("it was not told")
+		}
+	})
+	session := serve(t, o, "", nil)
+	go func() {
+		_, _ = session.CallTool(context.Background(), &sdk.CallToolParams{Name: "call", Arguments: map[string]any{"action": "a.b", "wait": 300}})
+	}()
+	<-began
+}
+
 // What a caller's actions cannot do, the hints do not warn of; with an unknown
 // caller they warn of everything.
 func TestHintsAreThoseOfTheWorstAction(t *testing.T) {
