@@ -111,9 +111,7 @@ func (a *App) usable(ctx context.Context, name string) (runtime.Principal, []*ru
 		}
 		actions = s.Actions
 	default:
-		for _, s := range a.Services().Services() {
-			actions = append(actions, s.Actions...)
-		}
+		return who, a.permitted(&who), nil
 	}
 	var out []*runtime.Action
 	for _, action := range actions {
@@ -124,18 +122,36 @@ func (a *App) usable(ctx context.Context, name string) (runtime.Principal, []*ru
 	return who, out, nil
 }
 
+// permitted are the actions of all services that the principal's scopes cover.
+func (a *App) permitted(who *runtime.Principal) []*runtime.Action {
+	var out []*runtime.Action
+	for _, s := range a.Services().Services() {
+		for _, action := range s.Actions {
+			if who.Permits(action.Ref) {
+				out = append(out, action)
+			}
+		}
+	}
+	return out
+}
+
 // SearchTools finds actions by words, the best first.
 func (a *App) SearchTools(ctx context.Context, query string, limit int) (sandbox.Found, error) {
-	who, actions, err := a.usable(ctx, "")
+	who, err := a.actsAs(ctx)
 	if err != nil {
 		return sandbox.Found{}, err
 	}
+	return a.findTools(&who, sandbox.Search{Query: query, Limit: limit}), nil
+}
+
+// findTools finds among the actions that the principal may use.
+func (a *App) findTools(who *runtime.Principal, search sandbox.Search) sandbox.Found {
 	descriptions := map[string]string{}
 	for _, s := range a.Services().Services() {
 		descriptions[s.Name] = s.Description
 	}
-	asks := func(action *runtime.Action) bool { return a.asks(&who, action) }
-	return sandbox.SearchActions(actions, descriptions, sandbox.Search{Query: query, Limit: limit}, asks), nil
+	asks := func(action *runtime.Action) bool { return a.asks(who, action) }
+	return sandbox.SearchActions(a.permitted(who), descriptions, search, asks)
 }
 
 // Advice is how to use one service.
@@ -155,6 +171,11 @@ func (a *App) Advise(ctx context.Context, name string) ([]Advice, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.advise(&who, name), nil
+}
+
+// advise is Advise for a principal; a name that no service has gives nothing.
+func (a *App) advise(who *runtime.Principal, name string) []Advice {
 	out := []Advice{}
 	for _, s := range a.Services().Services() {
 		if chosen, found := a.Services().Service(name); name != "" && (!found || chosen != s) {
@@ -176,5 +197,5 @@ func (a *App) Advise(ctx context.Context, name string) ([]Advice, error) {
 			out = append(out, one)
 		}
 	}
-	return out, nil
+	return out
 }

@@ -112,6 +112,7 @@ var owners = map[string][]string{
 	"filippo.io/age":                        {"runtime/vault"},
 	"github.com/zalando/go-keyring":         {"runtime/vault/wrap"},
 	"github.com/prometheus/client_golang":   {"internal/server"},
+	"github.com/modelcontextprotocol":       {"internal/mcp"},
 	"github.com/andybalholm/brotli":         {"services/rest"},
 	"github.com/klauspost/compress":         {"services/rest"},
 	"github.com/hashicorp/golang-lru/v2":    {"certs", "classifier", "runtime/policy"},

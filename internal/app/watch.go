@@ -24,6 +24,7 @@ const watchEvery = 250 * time.Millisecond
 // watch keeps a long-lived process in step with its home until ctx ends:
 // secrets and tokens by the store's change counter, services, policy and the
 // root of the authority by their files. A call on kick reloads the files at once.
+// What serves no tunnels has no server, and needs no authority.
 func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Server, ca signing) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -57,15 +58,18 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 		now := a.fingerprint()
 		if forced || now != files && now == last {
 			files = now
-			a.reload(ctx, ca)
-			server.Reloaded()
+			if a.reload(ctx, server != nil, ca); server != nil {
+				server.Reloaded()
+			}
 		}
 		last = now
 		if a.Locked() != nil {
 			a.dropLive()
 			a.unlock(ctx)
 		}
-		a.refreshCA(ctx, ca)
+		if server != nil {
+			a.refreshCA(ctx, ca)
+		}
 		if looks++; looks%spaceEvery == 1 {
 			a.checkSpace()
 		}
@@ -76,7 +80,9 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 		if err := a.strangers.tell(ctx, false); err != nil {
 			a.o.Log.Error().Err(err).Msg("refused callers not recorded")
 		}
-		server.Recheck(ctx)
+		if server != nil {
+			server.Recheck(ctx)
+		}
 		idle.rest()
 	}
 }
@@ -110,13 +116,16 @@ func (a *App) Reach(ctx context.Context) {
 }
 
 // reload takes the services and the policy from their files, both or neither.
-// Invalid input keeps the old state, says so in status, log and trail.
-func (a *App) reload(ctx context.Context, ca signing) {
+// Invalid input keeps the old state, says so in status, log and trail. What
+// intercepts has the authority permit the hosts first.
+func (a *App) reload(ctx context.Context, intercepts bool, ca signing) {
 	set, err := a.readServices()
 	if err == nil {
 		var p, perr = a.readPolicies(set)
 		if err = perr; err == nil {
-			ca.permit(set.Services()...) // before they are intercepted
+			if intercepts {
+				ca.permit(set.Services()...)
+			}
 			a.services.Swap(set)
 			a.policy.Swap(p)
 		}
