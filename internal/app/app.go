@@ -79,6 +79,7 @@ type App struct {
 	env    map[string]string
 	config *config.Config
 	tenant runtime.Tenant
+	seated *runtime.Principal // whose seat this is; nil: the App itself
 
 	store     *sqlite.DB
 	vault     *vault.Vault

@@ -164,6 +164,11 @@ func (a *App) WaitApproval(ctx context.Context, id string, out runtime.Responder
 	if err != nil {
 		return nil, nil, err
 	}
+	return a.waitAndCollect(ctx, caller, id, out)
+}
+
+// waitAndCollect is [App.WaitApproval] for any caller.
+func (a *App) waitAndCollect(ctx context.Context, caller runtime.Caller, id string, out runtime.Responder) (*runtime.Action, runtime.Args, error) {
 	me, err := a.identity.Identify(ctx, caller)
 	if err != nil {
 		return nil, nil, err

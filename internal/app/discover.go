@@ -38,6 +38,10 @@ func (a *App) ListAvailable(ctx context.Context) ([]Available, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.available(ctx, &who), nil
+}
+
+func (a *App) available(ctx context.Context, who *runtime.Principal) []Available {
 	out := []Available{}
 	for _, s := range a.Services().Services() {
 		n := 0
@@ -51,10 +55,10 @@ func (a *App) ListAvailable(ctx context.Context) ([]Available, error) {
 		}
 		out = append(out, Available{
 			Name: s.Name, Description: s.Description, Version: s.Version, Source: a.sourceOf(s), Scope: "global",
-			Actions: n, Aliases: s.Aliases, Linked: a.isLinked(ctx, s),
+			Actions: n, Aliases: s.Aliases, Linked: a.isLinked(ctx, who.Tenant, s),
 		})
 	}
-	return out, nil
+	return out
 }
 
 // sourceOf is a service's file, below the home without its path.
@@ -66,22 +70,30 @@ func (a *App) sourceOf(s *services.Service) string {
 }
 
 // isLinked reports whether the service's key is there.
-func (a *App) isLinked(ctx context.Context, s *services.Service) bool {
+func (a *App) isLinked(ctx context.Context, tenant runtime.Tenant, s *services.Service) bool {
 	if s.Auth == nil || s.Auth.Ref == "" {
 		return true
 	}
-	_, found, err := a.store.Secret(ctx, runtime.DefaultTenant, s.Auth.Ref)
+	_, found, err := a.store.Secret(ctx, tenant, s.Auth.Ref)
 	return err == nil && found
 }
 
 // ShowTools writes what a script may call, in TypeScript: of all services, of
 // one, or one action.
 func (a *App) ShowTools(ctx context.Context, name string) (string, []sandbox.Definition, error) {
-	who, actions, err := a.usable(ctx, name)
+	who, err := a.actsAs(ctx)
 	if err != nil {
 		return "", nil, err
 	}
-	asks := func(action *runtime.Action) bool { return a.asks(&who, action) }
+	return a.showTools(&who, name)
+}
+
+func (a *App) showTools(who *runtime.Principal, name string) (string, []sandbox.Definition, error) {
+	actions, err := a.usableBy(who, name)
+	if err != nil {
+		return "", nil, err
+	}
+	asks := func(action *runtime.Action) bool { return a.asks(who, action) }
 	definitions := []sandbox.Definition{}
 	for _, action := range actions {
 		definitions = append(definitions, sandbox.Describe(action, asks(action)))
@@ -96,22 +108,27 @@ func (a *App) usable(ctx context.Context, name string) (runtime.Principal, []*ru
 	if err != nil {
 		return who, nil, err
 	}
+	actions, err := a.usableBy(&who, name)
+	return who, actions, err
+}
+
+func (a *App) usableBy(who *runtime.Principal, name string) ([]*runtime.Action, error) {
 	var actions []*runtime.Action
 	switch service, _, dotted := strings.Cut(name, "."); {
 	case dotted:
 		action, err := a.Action(name)
 		if err != nil {
-			return who, nil, err
+			return nil, err
 		}
 		actions = []*runtime.Action{action}
 	case name != "":
 		s, found := a.Services().Service(service)
 		if !found {
-			return who, nil, a.unknownService(name)
+			return nil, a.unknownService(name)
 		}
 		actions = s.Actions
 	default:
-		return who, a.permitted(&who), nil
+		return a.permitted(who), nil
 	}
 	var out []*runtime.Action
 	for _, action := range actions {
@@ -119,7 +136,7 @@ func (a *App) usable(ctx context.Context, name string) (runtime.Principal, []*ru
 			out = append(out, action)
 		}
 	}
-	return who, out, nil
+	return out, nil
 }
 
 // permitted are the actions of all services that the principal's scopes cover.

@@ -101,7 +101,7 @@ func (a *App) mcpListener(where string) (net.Listener, error) {
 func (a *App) watchAlone(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
-	go func() { defer close(done); a.watch(ctx, nil, nil, signing{}) }()
+	go func() { defer close(done); a.watch(ctx, nil, unproxied{}) }()
 	return func() { cancel(); <-done }
 }
 

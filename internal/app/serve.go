@@ -72,7 +72,7 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 	defer closeSidecar()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	go a.watch(watching, o.Reload, server, ca)
+	go a.watch(watching, o.Reload, proxied{ca, server})
 	done, left := accept(server, ln, o.Room)
 	if o.Ready != nil {
 		o.Ready(ln.Addr())
