@@ -28,6 +28,7 @@ func (h Home) CA() string         { return filepath.Join(h.Dir, "ca") }
 func (h Home) Audit() string      { return filepath.Join(h.Dir, "audit") }
 func (h Home) State() string      { return filepath.Join(h.Dir, "state") }
 func (h Home) aliases() string    { return filepath.Join(h.Dir, "aliases.json") }
+func (h Home) agents() string     { return filepath.Join(h.Dir, "agents.json") }
 func (h Home) anchors() string    { return filepath.Join(h.CA(), "installed.json") }
 
 // Tenant is the folder of a tenant other than the default one, whose files are

@@ -37,6 +37,7 @@ var plan = map[string]room{
 	"internal/server/console":  {4, []string{"runtime"}},
 	"internal/mcp":             {4, []string{"runtime"}},
 	"internal/runner":          {4, []string{"runtime", "internal/runner/netns"}},
+	"internal/runner/agents":   {4, []string{"runtime", "internal/runner"}},
 	"internal/runner/netns":    {4, []string{"runtime"}},
 	"runtime/sandbox":          {4, []string{"runtime", "runtime/sandbox/frame", "runtime/sandbox/journal"}},
 	"runtime/sandbox/journal":  {2, []string{"runtime"}},
