@@ -88,8 +88,7 @@ func TestRejectedAndExpiredCallsThrow(t *testing.T) {
 // Two calls race, and the one that was made second won before the pause.
 func TestARaceHasTheSameWinnerAgain(t *testing.T) {
 	slow := make(chan struct{})
-	var b *bench
-	b = newBench(t, func(m *machine) any {
+	b := newBench(t, func(m *machine) any {
 		one, two := m.call("notes.getNote", `{"id":1}`), m.call("notes.getNote", `{"id":2}`)
 		winner, _ := m.first(one, two)
 		m.first(one)

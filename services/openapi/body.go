@@ -132,13 +132,13 @@ func fitting(typ string, list []any) []any {
 	var out []any
 	for _, v := range list {
 		ok := false
-		switch v.(type) {
+		switch one := v.(type) {
 		case string:
 			ok = typ == "string" || typ == "array"
 		case bool:
 			ok = typ == "boolean"
 		case json.Number:
-			ok = typ == "number" || typ == "integer" && wholeNumber().MatchString(string(v.(json.Number)))
+			ok = typ == "number" || typ == "integer" && wholeNumber().MatchString(string(one))
 		}
 		if !ok {
 			return nil

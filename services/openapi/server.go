@@ -16,7 +16,6 @@ type server struct {
 	host   string // host[:port], with samples for variables
 	prefix string // path, "" when there is none
 	vars   []pair // name, pattern
-	cases  []string
 }
 
 // server chooses the first https address of the document; a loopback one may be

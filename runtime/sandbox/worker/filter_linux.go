@@ -115,10 +115,10 @@ func (r rule) body() []unix.SockFilter {
 
 // seccompData is what a filter sees of a call: struct seccomp_data of linux/seccomp.h.
 type seccompData struct {
-	number      int32
-	arch        uint32
-	instruction uint64
-	arguments   [6]uint64
+	number    int32
+	arch      uint32
+	_         uint64 // the address of the instruction
+	arguments [6]uint64
 }
 
 // argumentOffset is where the low half of an argument is: both architectures with
