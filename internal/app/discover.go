@@ -51,7 +51,7 @@ func (a *App) ListAvailable(ctx context.Context) ([]Available, error) {
 		}
 		out = append(out, Available{
 			Name: s.Name, Description: s.Description, Version: s.Version, Source: a.sourceOf(s), Scope: "global",
-			Actions: n, Aliases: s.Aliases, Linked: a.isLinked(ctx, s),
+			Actions: n, Aliases: s.Aliases, Linked: a.isLinked(ctx, who.Tenant, s),
 		})
 	}
 	return out, nil
@@ -65,12 +65,12 @@ func (a *App) sourceOf(s *services.Service) string {
 	return s.File
 }
 
-// isLinked reports whether the service's key is there.
-func (a *App) isLinked(ctx context.Context, s *services.Service) bool {
+// isLinked reports whether the tenant has stored the service's key.
+func (a *App) isLinked(ctx context.Context, t runtime.Tenant, s *services.Service) bool {
 	if s.Auth == nil || s.Auth.Ref == "" {
 		return true
 	}
-	_, found, err := a.store.Secret(ctx, runtime.DefaultTenant, s.Auth.Ref)
+	_, found, err := a.store.Secret(ctx, t, s.Auth.Ref)
 	return err == nil && found
 }
 
