@@ -213,6 +213,18 @@ func Disabled(dir string) []string {
 	return out
 }
 
+// LoadDisabled reads the disabled services of a folder. One that cannot be read is
+// left out: it is not in force, and cannot come into force as it is.
+func LoadDisabled(dir string) []*Service {
+	var out []*Service
+	for _, name := range Disabled(dir) {
+		if s, err := load(filepath.Join(dir, name+".yaml"+off)); err == nil {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // Installed reports whether there is a file of that name, readable or not.
 func Installed(dir, name string) bool {
 	if !isName(name) {

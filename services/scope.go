@@ -38,6 +38,17 @@ func Narrow(installed, project []*Service, commands bool) ([]*Service, error) {
 	return out, nil
 }
 
+// Reserved reports which of a project's services have a name, a host or a key of a
+// service that was only disabled: its key is still stored, and its owner did not
+// disable it to have it used in a way that a repository describes.
+func Reserved(disabled, project []*Service) error {
+	var problems []error
+	for _, own := range project {
+		problems = append(problems, addable(disabled, own, true))
+	}
+	return errors.Join(problems...)
+}
+
 // addable reports why a project's own service may not be added.
 func addable(installed []*Service, own *Service, commands bool) error {
 	if own.Adapter != "http" && !commands {

@@ -3,8 +3,12 @@ package app
 import (
 	"encoding/json"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
+
+	"github.com/rs/zerolog"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -14,7 +18,7 @@ import (
 const minLogged = 8
 
 // LogWriter passes the log on with every stored value that was opened so far
-// overwritten, as it is and as JSON escapes it. Errors of other people's code
+// overwritten, however it is quoted. Errors of other people's code
 // end up in a log, and nobody can say what they quote. The App that it is given
 // to tells it the values. It is safe for concurrent use when its writer is.
 type LogWriter struct {
@@ -44,22 +48,16 @@ func (l *LogWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hideIn takes every value out of the text, as it is and as JSON spells it, and
-// reports whether one was there. Most lines hold none.
+// hideIn takes every value out of the text, in all of its spellings, and reports
+// whether one was there. Most lines hold none.
 func hideIn(text *string, live []runtime.Secret) (found bool) {
 	for _, secret := range live {
 		value := secret.Reveal()
-		if len(value) < minLogged {
+		if len(value) < minLogged || !strings.Contains(*text, plainRun(value)) {
 			continue
 		}
-		spellings := [2]string{value}
-		if strings.ContainsFunc(value, escaped) {
-			if quoted, err := json.Marshal(value); err == nil {
-				spellings[1] = string(quoted[1 : len(quoted)-1])
-			}
-		}
-		for _, spelling := range spellings {
-			if spelling != "" && strings.Contains(*text, spelling) {
+		for _, spelling := range spellings(value) {
+			if strings.Contains(*text, spelling) {
 				*text, found = strings.ReplaceAll(*text, spelling, "[secret]"), true
 			}
 		}
@@ -67,7 +65,49 @@ func hideIn(text *string, live []runtime.Secret) (found bool) {
 	return found
 }
 
-// escaped reports whether JSON may spell the character in another way.
+// escaped reports whether JSON, or a quoted string of Go, may spell the character
+// in another way.
 func escaped(c rune) bool {
 	return c < 0x20 || c >= 0x7f || strings.ContainsRune("\"\\<>&", c)
 }
+
+// plainRun is the longest part of a value that every spelling has as it is.
+func plainRun(value string) (longest string) {
+	for run := range strings.FieldsFuncSeq(value, escaped) {
+		if len(run) > len(longest) {
+			longest = run
+		}
+	}
+	return longest
+}
+
+// spellings are the ways in which a value may stand in a line, the longest first:
+// as it is, as JSON, or as Go quotes it, and each of these as zerolog puts text
+// into its line.
+func spellings(value string) []string {
+	if !strings.ContainsFunc(value, escaped) {
+		return []string{value}
+	}
+	forms := []string{value, unquoted(strconv.Quote(value)), unquoted(strconv.QuoteToASCII(value))}
+	for _, html := range []bool{true, false} {
+		var out strings.Builder
+		enc := json.NewEncoder(&out)
+		enc.SetEscapeHTML(html)
+		if enc.Encode(value) == nil {
+			forms = append(forms, unquoted(strings.TrimSuffix(out.String(), "\n")))
+		}
+	}
+	for _, form := range forms[:len(forms):len(forms)] {
+		var line strings.Builder
+		l := zerolog.New(&line)
+		l.Log().Str("v", form).Send()
+		if text, ok := strings.CutPrefix(line.String(), `{"v":"`); ok {
+			forms = append(forms, strings.TrimSuffix(text, "\"}\n"))
+		}
+	}
+	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
+	return slices.Compact(forms)
+}
+
+// unquoted is a quoted text without its quotes.
+func unquoted(quoted string) string { return quoted[1 : len(quoted)-1] }

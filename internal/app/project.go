@@ -222,11 +222,19 @@ func (a *App) CheckProject(p *Project, commands bool) error {
 	if err != nil {
 		return err
 	}
-	all, err := services.Narrow(installed, p.services, commands)
+	all, err := a.narrow(installed, p, commands)
 	if err == nil {
 		_, err = services.NewSet(all)
 	}
 	return invalid(err, "correct the project's files")
+}
+
+// narrow joins the project to the installed services, if it may be.
+func (a *App) narrow(installed []*services.Service, p *Project, commands bool) ([]*services.Service, error) {
+	if err := services.Reserved(services.LoadDisabled(a.home.Services()), p.services); err != nil {
+		return nil, err
+	}
+	return services.Narrow(installed, p.services, commands)
 }
 
 // withProject joins the trusted project to the installed services. What is not
@@ -247,7 +255,7 @@ func (a *App) withProject(installed func() ([]*services.Service, error)) ([]*ser
 	if err := p.parse(); err != nil {
 		return nil, invalid(err, "kimbap trust --remove")
 	}
-	list, err = services.Narrow(list, p.services, p.commands)
+	list, err = a.narrow(list, p, p.commands)
 	return list, invalid(err, "kimbap trust --remove")
 }
 

@@ -57,6 +57,9 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) error {
 	if body.Code == "" || body.TimeoutMs < 0 {
 		return invalid(`send {"code": "return 1"}; timeoutMs and wait are optional`, "there is no script in the request, or its timeoutMs is negative")
 	}
+	if body.Allow != nil && len(body.Allow) == 0 {
+		return invalid(`name what it may use, or leave it out for all that the caller may: {"allow": ["github.list-*"]}`, "allow is empty")
+	}
 	unhurried(w)
 	script := Script{
 		Code: body.Code, Timeout: time.Duration(min(body.TimeoutMs, maxWait.Milliseconds())) * time.Millisecond,

@@ -128,6 +128,7 @@ func TestScriptsAreServedToTheOwnerOnASocket(t *testing.T) {
 		{"POST", "/v1/exec/exe_1/resume", "", 200, `"exe_10s"`},
 		{"POST", "/v1/exec/exe_1/resume", `{"wait":"1m"}`, 200, `"exe_11m0s"`},
 		{"POST", "/v1/exec", `{"code":""}`, 400, "no script"},
+		{"POST", "/v1/exec", `{"code":"x","allow":[]}`, 400, "allow is empty"}, // nobody means everything by it
 		{"POST", "/v1/exec", `{"code":"x","wait":"2h"}`, 400, "wait"},
 		{"POST", "/v1/exec", `{"code":"x","wait":-1}`, 400, "wait"},
 		{"POST", "/v1/exec", `{"code":"x","other":1}`, 400, "unknown field"},
