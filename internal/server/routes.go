@@ -40,6 +40,9 @@ func (s *Server) routes() chi.Router {
 	if s.o.Agent != nil {
 		s.agentRoutes(r)
 	}
+	if s.o.Shutdown != nil {
+		s.daemonRoutes(r)
+	}
 	if s.o.Operator != nil {
 		s.operatorRoutes(r)
 	}
@@ -49,6 +52,12 @@ func (s *Server) routes() chi.Router {
 func (s *Server) agentRoutes(r chi.Router) {
 	r.Get("/openapi.json", s.description)
 	r.Get("/readyz", s.health)
+	if s.o.Metrics != nil {
+		r.Get("/metrics", s.as(runtime.RoleOperator, func(w http.ResponseWriter, r *http.Request, _ visit) error {
+			s.o.Metrics.Handler().ServeHTTP(w, r)
+			return nil
+		}))
+	}
 	r.Get("/v1/services", s.as("", s.services))
 	r.Get("/v1/actions", s.as("", s.actions))
 	r.Get("/v1/actions/{service}/{action}", s.as("", s.action))
@@ -57,6 +66,24 @@ func (s *Server) agentRoutes(r chi.Router) {
 	r.Get("/v1/approvals", s.as("", s.approvals))
 	r.Get("/v1/approvals/{id}", s.as("", s.approval))
 	r.Post("/v1/approvals/{id}:result", s.as("", s.collect))
+}
+
+// daemonRoutes are the short names on the socket of a daemon.
+func (s *Server) daemonRoutes(r chi.Router) {
+	r.Get("/health", s.health)
+	r.Post("/call", s.as("", s.call))
+	r.Post("/exec", s.handle(s.exec))
+	r.Post("/shutdown", s.as("", s.shutdown))
+}
+
+// shutdown ends the daemon, for the owner's own programs: a token is an agent's.
+func (s *Server) shutdown(w http.ResponseWriter, _ *http.Request, a visit) error {
+	if !a.caller.Token.Empty() || !a.caller.Peer.Owner {
+		return &runtime.Error{Code: runtime.CodeForbidden, Reason: runtime.ReasonNotOperator, Msg: "only the owner ends the daemon, and shows no token"}
+	}
+	w.WriteHeader(http.StatusAccepted)
+	s.o.Shutdown()
+	return nil
 }
 
 func (s *Server) operatorRoutes(r chi.Router) {
