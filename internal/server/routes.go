@@ -34,9 +34,9 @@ func (s *Server) routes() chi.Router {
 	r.MethodNotAllowed(s.handle(func(http.ResponseWriter, *http.Request) error { return wrongMethod() }))
 	r.Get("/healthz", s.health)
 	r.Get("/v1/openapi.json", s.description)
-	r.Post("/v1/exec", s.handle(s.exec))
-	r.Get("/v1/exec/{id}", s.handle(s.status))
-	r.Post("/v1/exec/{id}/resume", s.handle(s.resume))
+	r.Post("/v1/exec", s.known(s.exec))
+	r.Get("/v1/exec/{id}", s.known(s.status))
+	r.Post("/v1/exec/{id}/resume", s.known(s.resume))
 	if s.o.Agent != nil {
 		s.agentRoutes(r)
 	}
@@ -72,7 +72,7 @@ func (s *Server) agentRoutes(r chi.Router) {
 func (s *Server) daemonRoutes(r chi.Router) {
 	r.Get("/health", s.health)
 	r.Post("/call", s.as("", s.call))
-	r.Post("/exec", s.handle(s.exec))
+	r.Post("/exec", s.known(s.exec))
 	r.Post("/shutdown", s.as("", s.shutdown))
 }
 
@@ -98,6 +98,15 @@ func (s *Server) operatorRoutes(r chi.Router) {
 	r.Delete("/v1/vault/{name}", s.as(runtime.RoleAdmin, s.removeSecret))
 	r.Get("/v1/policy", s.as(runtime.RoleOperator, s.policy))
 	r.Put("/v1/policy", s.as(runtime.RoleAdmin, s.setPolicy))
+}
+
+// known is a page of scripts. Whoever runs them asks who the caller is; where there
+// are other pages it is asked here too, before anything of the request is looked at.
+func (s *Server) known(f func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	if s.o.Agent == nil {
+		return s.handle(f)
+	}
+	return s.as("", func(w http.ResponseWriter, r *http.Request, _ visit) error { return f(w, r) })
 }
 
 // as identifies the caller and asks for a role, "" for none, before anything of
