@@ -60,6 +60,9 @@ func (c *cli) unalias(word string) (string, error) {
 	if strings.Contains(word, ".") {
 		return word, nil
 	}
+	if c.serverURL() != "" {
+		return "", usage("kimbap call SERVICE.ACTION", "%q is not service.action, and aliases are not used with --server", word)
+	}
 	all, err := app.Home{Dir: c.homeDir()}.Aliases()
 	if err != nil {
 		return "", err

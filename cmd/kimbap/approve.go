@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/remote"
 )
 
 func newApproveCommand(c *cli) *cobra.Command {
@@ -30,6 +33,18 @@ func newApproveListCommand(c *cli) *cobra.Command {
 		Example: "  kimbap approve list -o json\n  kimbap approve list --standing",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
+				if standing {
+					return errHere
+				}
+				list, err := listOf[app.Approval](ctx, there, "/v1/approvals", url.Values{"all": {strconv.FormatBool(all)}}, 0)
+				if err != nil {
+					return err
+				}
+				return c.sayApprovals(list)
+			}); done {
+				return err
+			}
 			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				if standing {
 					return c.sayStanding(ctx, a)
@@ -38,23 +53,27 @@ func newApproveListCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				var rows [][]string
-				for _, p := range list {
-					rows = append(rows, []string{p.ID, p.State, p.Agent, string(p.Action), p.Summary, c.when(p.Expires)})
-				}
-				return c.show(list, func() {
-					if len(rows) == 0 {
-						c.say("nothing waits for a decision")
-						return
-					}
-					c.table([]string{"approval", "state", "agent", "action", "request", "expires"}, rows)
-				})
+				return c.sayApprovals(list)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "decided ones too")
 	cmd.Flags().BoolVar(&standing, "standing", false, "what earlier decisions still allow (accept --for, --run)")
 	return cmd
+}
+
+func (c *cli) sayApprovals(list []app.Approval) error {
+	var rows [][]string
+	for _, p := range list {
+		rows = append(rows, []string{p.ID, p.State, p.Agent, string(p.Action), p.Summary, c.when(p.Expires)})
+	}
+	return c.show(list, func() {
+		if len(rows) == 0 {
+			c.say("nothing waits for a decision")
+			return
+		}
+		c.table([]string{"approval", "state", "agent", "action", "request", "expires"}, rows)
+	})
 }
 
 func (c *cli) sayStanding(ctx context.Context, a *app.App) error {
@@ -108,6 +127,11 @@ func newApproveShowCommand(c *cli) *cobra.Command {
 		Example: "  kimbap approve show apr_…",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
+				return c.showElsewhere(ctx, there, args[0], full)
+			}); done {
+				return err
+			}
 			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
 				shown, text, err := a.ShowApproval(ctx, args[0], full)
 				if err != nil {
@@ -137,6 +161,11 @@ terminal (or with --yes), writes it into the policy file, right before the rule 
 		Example: "  kimbap approve accept apr_…\n  kimbap approve accept apr_… --for 10m\n  kimbap approve show apr_… --full && kimbap approve accept apr_… --full",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
+				return c.acceptElsewhere(ctx, there, args[0], yes, pin)
+			}); done {
+				return err
+			}
 			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
 				return c.accept(ctx, a, args[0], yes, pin)
 			})
@@ -234,12 +263,24 @@ func newApproveRejectCommand(c *cli) *cobra.Command {
 		Example: "  kimbap approve reject apr_… --reason 'use the staging account'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			say := func(decided app.Approval) error {
+				return c.show(decided, func() { fmt.Fprintf(c.out, "rejected %s: %s for %s\n", decided.ID, decided.Action, decided.Agent) })
+			}
+			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
+				decided, err := decideElsewhere(ctx, there, args[0], "reject", map[string]any{"reason": reason})
+				if err != nil {
+					return err
+				}
+				return say(decided)
+			}); done {
+				return err
+			}
 			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				decided, err := a.Reject(ctx, args[0], reason)
 				if err != nil {
 					return err
 				}
-				return c.show(decided, func() { fmt.Fprintf(c.out, "rejected %s: %s for %s\n", decided.ID, decided.Action, decided.Agent) })
+				return say(decided)
 			})
 		},
 	}
@@ -257,6 +298,15 @@ Only the requester can: the request is executed in its name, once.`,
 		Example: "  kimbap approve wait apr_…",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
+				body, err := there.Collect(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return c.print(body)
+			}); done {
+				return err
+			}
 			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
 				answer := &app.Answer{}
 				action, callArgs, err := a.WaitApproval(ctx, args[0], answer)

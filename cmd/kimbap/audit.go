@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/remote"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -123,6 +125,19 @@ func newAuditTailCommand(c *cli) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			q, err := flags.query(time.Now())
 			if err != nil {
+				return err
+			}
+			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
+				if follow {
+					return errHere
+				}
+				list, err := recordsElsewhere(ctx, there, q, lines)
+				slices.Reverse(list)
+				for _, r := range list {
+					err = errors.Join(err, c.record(r))
+				}
+				return err
+			}); done {
 				return err
 			}
 			return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
@@ -242,6 +257,14 @@ the value.`,
 				return err
 			}
 			q.Limit = limit
+			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
+				if value {
+					return errHere
+				}
+				return c.found(recordsElsewhere(ctx, there, q, limit))
+			}); done {
+				return err
+			}
 			return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				if !value {
 					found, err := a.SearchTrail(ctx, q)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/remote"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -44,6 +46,12 @@ func newCallCommand(c *cli) *cobra.Command {
 			}
 			ref, err := c.unalias(ref)
 			if err != nil {
+				return err
+			}
+			err = c.elsewhere(cmd.Context(), func(ctx context.Context, there *remote.Client) error {
+				return c.callElsewhere(ctx, cmd, there, ref, args)
+			})
+			if !errors.Is(err, errHere) {
 				return err
 			}
 			service, _, _ := strings.Cut(ref, ".")
@@ -87,36 +95,44 @@ func (c *cli) early(cmd *cobra.Command, args []string) error {
 	flags.BoolP("help", "h", false, "")
 	flags.AddFlagSet(cmd.Root().PersistentFlags())
 	_ = flags.Parse(args) // what is wrong with them is said once the action's flags are known
+	if err := c.checkServer(cmd); err != nil {
+		return err
+	}
 	return c.checkOutput()
 }
 
 func (c *cli) call(ctx context.Context, cmd *cobra.Command, a *app.App, action *runtime.Action, words []string) error {
-	var f callFlags
-	flags, given := c.actionFlags(cmd, action, &f)
-	if err := flags.Parse(words); err != nil && !f.help {
-		return wrongFlag(flags, "kimbap call "+string(action.Ref)+" --help", err)
-	}
-	if err := c.checkOutput(); err != nil {
-		return err
-	}
-	if f.help {
-		c.sayAction(action)
-		return nil
-	}
-	if rest := flags.Args(); len(rest) > 1 {
-		return usage("kimbap call "+string(action.Ref)+" --help", "%q is not a flag: every argument has a name", rest[1])
-	}
-	if f.most < 0 {
-		return usage("--max 100", "--max must be at least 1")
-	}
-	args, err := c.arguments(given, f.input)
-	if err != nil {
+	args, f, err := c.callWords(cmd, action, words)
+	if err != nil || f.help {
 		return err
 	}
 	if f.dryRun {
 		return c.dryRun(a, action, args)
 	}
 	return c.execute(ctx, a, action, args, f)
+}
+
+// callWords reads the flags of an action. Help, when it was asked for, is given.
+func (c *cli) callWords(cmd *cobra.Command, action *runtime.Action, words []string) (args runtime.Args, f callFlags, err error) {
+	flags, given := c.actionFlags(cmd, action, &f)
+	if err := flags.Parse(words); err != nil && !f.help {
+		return nil, f, wrongFlag(flags, "kimbap call "+string(action.Ref)+" --help", err)
+	}
+	if err := c.checkOutput(); err != nil {
+		return nil, f, err
+	}
+	if f.help {
+		c.sayAction(action)
+		return nil, f, nil
+	}
+	if rest := flags.Args(); len(rest) > 1 {
+		return nil, f, usage("kimbap call "+string(action.Ref)+" --help", "%q is not a flag: every argument has a name", rest[1])
+	}
+	if f.most < 0 {
+		return nil, f, usage("--max 100", "--max must be at least 1")
+	}
+	args, err = c.arguments(given, f.input)
+	return args, f, err
 }
 
 func (c *cli) dryRun(a *app.App, action *runtime.Action, args runtime.Args) error {
@@ -134,8 +150,7 @@ func (c *cli) execute(ctx context.Context, a *app.App, action *runtime.Action, a
 		Surface: runtime.SurfaceCall, Action: action.Ref, Args: args,
 		Hold: a.Config().Approval.Expires.Duration(),
 		OnPending: func(id string, until time.Time) {
-			c.say("a person must decide this: approval %s, until %s", id, until.Local().Format(time.DateTime))
-			c.say("waiting; press Ctrl-C to stop, and collect the result later with: kimbap approve wait %s", id)
+			c.sayPending(id, until)
 			stop = c.countdown(until)
 		},
 	}
@@ -177,6 +192,11 @@ func (c *cli) execute(ctx context.Context, a *app.App, action *runtime.Action, a
 		return c.pendingID(f, err)
 	}
 	return c.result(a, action, args, answer)
+}
+
+func (c *cli) sayPending(id string, until time.Time) {
+	c.say("a person must decide this: approval %s, until %s", id, until.Local().Format(time.DateTime))
+	c.say("waiting; press Ctrl-C to stop, and collect the result later with: kimbap approve wait %s", id)
 }
 
 // pendingID prints the id of an approval that is not waited for.

@@ -26,7 +26,9 @@ type cli struct {
 	executable            string // runs the workers of scripts
 	inTTY, outTTY, errTTY bool
 
-	home    string
+	home              string
+	server, tokenFile string // of connected mode
+
 	tenant  string // --tenant; "": KIMBAP_TENANT, else the default one
 	output  string // text | json | yaml
 	jq      string

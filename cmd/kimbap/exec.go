@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/remote"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -53,6 +55,18 @@ func newExecCommand(c *cli) *cobra.Command {
 			c.timeout = 0
 			source, err := c.source(cmd, &f)
 			if err != nil {
+				return err
+			}
+			began := time.Now()
+			var result app.ScriptResult
+			err = c.elsewhere(cmd.Context(), func(ctx context.Context, there *remote.Client) (err error) {
+				result, err = c.execElsewhere(ctx, there, source, limit, &f)
+				return err
+			})
+			if err == nil {
+				return c.ended(&result, began)
+			}
+			if !errors.Is(err, errHere) {
 				return err
 			}
 			o := app.Options{Create: f.resume == "", Script: true}
@@ -122,13 +136,18 @@ func (c *cli) exec(ctx context.Context, a *app.App, source string, limit time.Du
 	if err != nil {
 		return err
 	}
+	return c.ended(&result, began)
+}
+
+// ended shows how a script ended.
+func (c *cli) ended(result *app.ScriptResult, began time.Time) error {
 	if c.errTTY && result.Success {
 		c.say("Execution complete (%.1fs)", time.Since(began).Seconds())
 	}
-	if err := c.show(result, func() { c.sayResult(&result) }); err != nil {
+	if err := c.show(result, func() { c.sayResult(result) }); err != nil {
 		return err
 	}
-	return exitOfScript(&result)
+	return exitOfScript(result)
 }
 
 // phase tells a person who watches what is done.

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/remote"
 )
 
 func newListCommand(c *cli) *cobra.Command {
@@ -16,28 +18,41 @@ func newListCommand(c *cli) *cobra.Command {
 		Example: "  kimbap list\n  kimbap list --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
-				list, err := a.ListAvailable(ctx)
-				if err != nil {
-					return err
-				}
-				var rows [][]string
-				for _, s := range list {
-					key := "linked"
-					if !s.Linked {
-						key = "no key: kimbap link " + s.Name
-					}
-					rows = append(rows, []string{s.Name, s.Description, fmt.Sprint(s.Actions), s.Scope, s.Source, key})
-				}
-				return c.show(list, func() {
-					if len(rows) == 0 {
-						c.say("no service is installed; see: kimbap service list --catalog")
-						return
-					}
-					c.table([]string{"service", "description", "actions", "scope", "source", "key"}, rows)
-				})
+			var list []app.Available
+			err := c.elsewhere(cmd.Context(), func(ctx context.Context, there *remote.Client) (err error) {
+				list, err = listOf[app.Available](ctx, there, "/v1/services", nil, 0)
+				return err
 			})
+			if errors.Is(err, errHere) {
+				err = c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) (err error) {
+					list, err = a.ListAvailable(ctx)
+					return err
+				})
+			}
+			if err != nil {
+				return err
+			}
+			return c.sayAvailable(list)
 		},
+	})
+}
+
+// sayAvailable shows what can be used.
+func (c *cli) sayAvailable(list []app.Available) error {
+	var rows [][]string
+	for _, s := range list {
+		key := "linked"
+		if !s.Linked {
+			key = "no key: kimbap link " + s.Name
+		}
+		rows = append(rows, []string{s.Name, s.Description, fmt.Sprint(s.Actions), s.Scope, s.Source, key})
+	}
+	return c.show(list, func() {
+		if len(rows) == 0 {
+			c.say("no service is installed; see: kimbap service list --catalog")
+			return
+		}
+		c.table([]string{"service", "description", "actions", "scope", "source", "key"}, rows)
 	})
 }
 

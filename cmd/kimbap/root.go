@@ -76,6 +76,9 @@ func newRoot(c *cli) *cobra.Command {
 			if err := c.checkAgent(cmd); err != nil {
 				return err
 			}
+			if err := c.checkServer(cmd); err != nil {
+				return err
+			}
 			return c.checkTenant(cmd)
 		},
 	}
@@ -85,6 +88,8 @@ func newRoot(c *cli) *cobra.Command {
 	p := root.PersistentFlags()
 	p.StringVar(&c.home, "home", "", "home folder (default $KIMBAP_HOME or ~/.kimbap)")
 	p.StringVar(&c.tenant, "tenant", "", "the tenant to look at and change (default $KIMBAP_TENANT or default)")
+	p.StringVar(&c.server, "server", "", "URL of a kimbap serve that does it (default $KIMBAP_SERVER)")
+	p.StringVar(&c.tokenFile, "token-file", "", "file with the token for --server (default $KIMBAP_TOKEN_FILE)")
 	p.StringVarP(&c.output, "output", "o", "text", "output format: text, json or yaml")
 	p.StringVar(&c.jq, "jq", "", "filter the JSON output through a jq expression")
 	p.BoolVarP(&c.quiet, "quiet", "q", false, "no messages, only data and errors")
@@ -106,7 +111,7 @@ func newRoot(c *cli) *cobra.Command {
 		}
 	}
 	add("start", newInitCommand(c), newLinkCommand(c), newUnlinkCommand(c), newRunCommand(c), newProxyCommand(c), newEnvCommand(c), newAgentsCommand(c))
-	add("act", newCallCommand(c), newExecCommand(c), newListCommand(c), newShowCommand(c), newLLMCommand(c), newSearchCommand(c), newMCPCommand(c), newActionsCommand(c), newServiceCommand(c), newAliasCommand(c), newServeCommand(c))
+	add("act", newCallCommand(c), newExecCommand(c), newListCommand(c), newShowCommand(c), newLLMCommand(c), newSearchCommand(c), newMCPCommand(c), newActionsCommand(c), newServiceCommand(c), newAliasCommand(c), newServeCommand(c), newDaemonCommand(c))
 	add("control", newApproveCommand(c), newPolicyCommand(c), newTokenCommand(c), newTenantCommand(c), newVaultCommand(c), newTrustCommand(c), newLockCommand(c), newUnlockCommand(c), newCACommand(c), newConfigCommand(c), newDBCommand(c))
 	add("look", newExplainCommand(c), newAuditCommand(c), newStatusCommand(c), newDoctorCommand(c), newVersionCommand(c))
 	root.AddCommand(newCoverCommand(c), newFetchCommand(c))

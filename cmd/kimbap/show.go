@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/remote"
 )
 
 func newShowCommand(c *cli) *cobra.Command {
@@ -21,6 +25,19 @@ func newShowCommand(c *cli) *cobra.Command {
 			name := ""
 			if len(args) == 1 {
 				name = args[0]
+			}
+			var shown struct {
+				TypeScript  string          `json:"typescript"`
+				Definitions json.RawMessage `json:"definitions"`
+			}
+			err := c.elsewhere(cmd.Context(), func(ctx context.Context, there *remote.Client) error {
+				return there.Get(ctx, "/v1/tools?name="+url.QueryEscape(name), &shown)
+			})
+			if err == nil {
+				return c.show(shown.Definitions, func() { fmt.Fprint(c.out, shown.TypeScript) })
+			}
+			if !errors.Is(err, errHere) {
+				return err
 			}
 			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
 				text, definitions, err := a.ShowTools(ctx, name)

@@ -15,12 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 )
 
 // estate is what one tenant has, and how its agent and its operator come in.
 type estate struct {
 	tenant, token string
+	operator      string            // a token that the API takes for an operator's
 	ids           map[string]string // by kind
 }
 
@@ -40,7 +42,8 @@ func TestIdsOfAnotherTenantAreUnknown(t *testing.T) {
 	command(t, k, "", "tenant", "create", "acme")
 	k.Write(t, filepath.Join("tenants", "acme", "policy.yaml"), asksWrites)
 	estates := []estate{settle(t, k, "default"), settle(t, k, "acme")}
-	for _, e := range entrances(k) {
+	api := k.ServeAPI(t, app.APIOptions{})
+	for _, e := range entrances(k, api) {
 		t.Run(e.name, func(t *testing.T) {
 			for i, as := range estates {
 				foreign := estates[1-i].ids[e.kind]
@@ -55,7 +58,7 @@ func TestIdsOfAnotherTenantAreUnknown(t *testing.T) {
 			}
 		})
 	}
-	for _, e := range entrances(k) { // last, since this changes things
+	for _, e := range entrances(k, api) { // last, since this changes things
 		for _, as := range estates {
 			id := as.ids[e.kind]
 			if own, unknown := e.enter(t, as, id), e.enter(t, as, invented(id)); own == unknown {
@@ -88,6 +91,7 @@ func settle(t *testing.T, k *apptest.Kimbap, tenant string) estate {
 	var token struct{ ID, Token string }
 	check(t, json.Unmarshal([]byte(made), &token))
 	e.token, e.ids["token"] = token.Token, token.ID
+	e.operator = say("", "token", "create", "--agent", "chief", "--scope", "*", "--role", "kimbap.admin")
 	client := k.Client(t, e.token)
 	if tenant != "default" {
 		apptest.Eventually(t, "the proxy knows the tenant", func() bool {
@@ -127,7 +131,7 @@ func invented(id string) string {
 }
 
 // entrances are all ways in.
-func entrances(k *apptest.Kimbap) []entrance {
+func entrances(k *apptest.Kimbap, api string) []entrance {
 	// An operator names the tenant; the words before the id, then those behind it.
 	operator := func(name, kind, stdin string, after []string, before ...string) entrance {
 		return entrance{name, kind, func(t *testing.T, as estate, id string) string {
@@ -147,7 +151,23 @@ func entrances(k *apptest.Kimbap) []entrance {
 	}}
 	decided := proxied
 	decided.name, decided.kind = "proxy GET /kimbap/approvals/ID, accepted", "accepted"
+	// The API, for the agent and for the operator of a tenant.
+	rest := func(kind string, operator bool, method, before, after string) entrance {
+		return entrance{"REST " + method + " " + before + "ID" + after, kind, func(t *testing.T, as estate, id string) string {
+			t.Helper()
+			token := as.token
+			if operator {
+				token = as.operator
+			}
+			return bare(id, asked(t, api, token, method, before+id+after))
+		}}
+	}
 	return []entrance{
+		rest("approval", false, "GET", "/v1/approvals/", ""),
+		rest("approval", true, "GET", "/v1/approvals/", "?full=true"),
+		rest("request", true, "GET", "/v1/audit?request=", ""),
+		rest("token", true, "GET", "/v1/audit?text=", ""),
+		rest("approval", false, "POST", "/v1/approvals/", ":result"),
 		proxied, decided,
 		operator("explain", "request", "", nil, "explain"),
 		operator("audit search --request", "request", "", nil, "audit", "search", "-o", "json", "--request"),
@@ -160,13 +180,32 @@ func entrances(k *apptest.Kimbap) []entrance {
 		operator("approve revoke", "standing", "", nil, "approve", "revoke"),
 		operator("approve accept --always", "approval", "", []string{"--always"}, "approve", "accept"),
 		agent("approve wait, accepted", "accepted", "approve", "wait"),
+		rest("approval", true, "POST", "/v1/approvals/", ":reject"),
+		rest("approval", true, "POST", "/v1/approvals/", ":accept"),
 		operator("approve accept", "approval", "", nil, "approve", "accept"),
 		operator("approve reject", "approval", "", nil, "approve", "reject"),
 		operator("vault rotate", "secret", "new-value-77aa1", nil, "vault", "rotate"),
 		operator("vault export", "secret", "", []string{"--recipient", recipient}, "vault", "export"),
+		rest("secret", true, "DELETE", "/v1/vault/", ""),
 		operator("vault remove", "secret", "", nil, "vault", "remove"),
+		rest("token", true, "DELETE", "/v1/tokens/", ""),
 		operator("token revoke", "token", "", nil, "token", "revoke"),
 	}
+}
+
+// asked asks the API.
+func asked(t *testing.T, api, token, method, path string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, api+path, nil)
+	check(t, err)
+	r.Header.Set("Authorization", "Bearer "+token)
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	answer, err := client.Do(r)
+	check(t, err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	check(t, err)
+	return strings.ReplaceAll(fmt.Sprintln(answer.StatusCode, string(body)), answer.Header.Get("X-Request-Id"), "REQUEST")
 }
 
 // recipient can open an export; nobody does.

@@ -42,18 +42,12 @@ func (s apiAgent) Actions(_ context.Context, who runtime.Principal, service stri
 	return out, err
 }
 
-// Action implements [server.Agent]. What the caller's scopes do not cover is said
-// to be denied, as when it is called.
-func (s apiAgent) Action(_ context.Context, who runtime.Principal, ref string) (any, error) {
+// Action implements [server.Agent]. What services there are is no secret; what the
+// caller may do with them is said when it does it.
+func (s apiAgent) Action(_ context.Context, _ runtime.Principal, ref string) (any, error) {
 	action, err := s.a.Action(ref)
 	if err != nil {
 		return nil, err
-	}
-	if !who.Permits(action.Ref) {
-		return nil, &runtime.Error{
-			Code: runtime.CodeForbidden, Reason: runtime.ReasonScope, Action: action.Ref, Msg: "the token's scopes do not cover this action",
-			Hint: "ask for a token whose scopes cover the action",
-		}
 	}
 	return action.Describe(), nil
 }
@@ -96,8 +90,11 @@ func (s apiAgent) preview(ctx context.Context, c server.Call, action *runtime.Ac
 	if err != nil {
 		return server.Result{}, err
 	}
-	if _, err := s.Action(ctx, who, c.Action); err != nil {
-		return server.Result{}, err
+	if !who.Permits(action.Ref) {
+		return server.Result{}, &runtime.Error{
+			Code: runtime.CodeForbidden, Reason: runtime.ReasonScope, Action: action.Ref, Msg: "the token's scopes do not cover this action",
+			Hint: "ask for a token whose scopes cover the action",
+		}
 	}
 	shown, err := s.a.DryRun(action, c.Input)
 	if err != nil {

@@ -86,8 +86,8 @@ func (s apiOperator) Records(ctx context.Context, who runtime.Principal, f serve
 		if err != nil {
 			return nil, err
 		}
-		q.Until = last.Add(1)         // with its twins of the same moment
-		q.Limit = limit + momentLimit // which were seen already
+		q.Until = last.Add(time.Millisecond) // with its twins, however finely the index keeps time
+		q.Limit = limit + momentLimit        // which were seen already
 	}
 	found, err := seat.SearchTrail(ctx, q)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/config"
+	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -99,6 +100,7 @@ type App struct {
 	tunnel    *proxy.Tunnel
 	command   *command.Backend
 	pipeline  *runtime.Pipeline
+	metrics   *server.Metrics // nil for a short command
 
 	locked    atomic.Pointer[runtime.Error] // why the vault is, for the operator; nil: it is open
 	keyAgain  time.Time                     // when a key service is asked again; of the watch
@@ -117,6 +119,7 @@ type App struct {
 	fault       error                   // of policy and services, with Options.Despite; nil: none
 	health      atomic.Pointer[string]  // last reload error, nil when well
 	uncertified atomic.Pointer[string]  // what is wrong with the authority, nil when nothing is
+	admin       atomic.Pointer[string]  // where the operator's listener is
 	seen        atomic.Int64            // counter of the store's changes that this process has taken up; of the watch
 	full        atomic.Pointer[string]  // what is said of the trail's disk, nil when it has room
 	running     atomic.Pointer[Running] // what the state file says, nil without one
@@ -162,7 +165,7 @@ func (a *App) Open(ctx context.Context) (err error) {
 	}
 	for _, step := range []func(context.Context) error{
 		a.openStore, a.openVault, a.openIdentity, a.openTrail,
-		a.loadServices, a.loadPolicy, a.openLimits, a.openApprovals, a.openBackends, a.openNotify, a.openPipeline,
+		a.loadServices, a.loadPolicy, a.openLimits, a.openApprovals, a.openBackends, a.openNotify, a.openMetrics, a.openPipeline,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -319,7 +322,7 @@ func (a *App) openPipeline(context.Context) (err error) {
 func (a *App) stages() runtime.Options {
 	return runtime.Options{
 		Identity: a.identity, Services: a.services, Policy: a.policy, Limits: a.limiter,
-		Approvals: a.approvals, Vault: a.vault, Trail: a.strangers,
+		Approvals: a.approvals, Vault: a.vault, Trail: a.recordedTrail(),
 		Backends: a.backends(),
 		Clock:    a.o.Clock,
 		NewID:    func() string { return runtime.NewID("req", a.o.Clock()) },

@@ -30,11 +30,12 @@ type room struct {
 }
 
 var plan = map[string]room{
-	"cmd/kimbap":               {6, []string{"internal/app", "internal/config", "runtime"}},
+	"cmd/kimbap":               {6, []string{"internal/app", "internal/remote", "internal/config", "runtime"}},
 	"internal/app":             {5, []string{"*"}},
 	"proxy":                    {4, []string{"runtime", "classifier", "certs", "proxy/egress", "proxy/http1"}},
 	"internal/server":          {4, []string{"runtime"}},
 	"internal/server/console":  {4, []string{"runtime"}},
+	"internal/remote":          {4, []string{"runtime"}},
 	"internal/mcp":             {4, []string{"runtime"}},
 	"internal/runner":          {4, []string{"runtime", "internal/runner/netns"}},
 	"internal/runner/agents":   {4, []string{"runtime", "internal/runner"}},

@@ -81,9 +81,10 @@ func (a *App) Proxies() []Running { return a.serving(stateProxy) }
 // The kinds of what listens, which begin the names of the state files. The
 // private proxies of runs are nobody's to use or to see in status.
 const (
-	stateProxy = "proxy"
-	stateRun   = "run"
-	stateAPI   = "serve"
+	stateProxy  = "proxy"
+	stateRun    = "run"
+	stateAPI    = "serve"
+	stateDaemon = "daemon"
 )
 
 // serving returns what runs over this home and listens, of one kind or of all.

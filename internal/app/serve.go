@@ -70,6 +70,14 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 		return err
 	}
 	defer closeSidecar()
+	closeAdmin := func() {}
+	if o.State {
+		if closeAdmin, err = a.serveAdmin(); err != nil {
+			_ = ln.Close()
+			return err
+		}
+	}
+	defer closeAdmin()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go a.watch(watching, o.Reload, proxied{ca, server})

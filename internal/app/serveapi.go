@@ -40,6 +40,11 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 	if err := a.trail.Event(context.WithoutCancel(ctx), start); err != nil {
 		return errors.Join(err, ln.Close())
 	}
+	closeAdmin, err := a.serveAdmin()
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	defer closeAdmin()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go a.watch(watching, merged(watching, kick, o.Reload), unproxied{})
@@ -79,7 +84,7 @@ func (a *App) newAPI(kick chan<- os.Signal) (*server.Server, error) {
 	}
 	return server.New(server.Options{
 		Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health,
-		RequireToken: true, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Serve.Hosts,
+		RequireToken: true, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Serve.Hosts, Metrics: a.metrics,
 		Agent: apiAgent{a, runtime.SurfaceREST}, Operator: apiOperator{a, again},
 	})
 }

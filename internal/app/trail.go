@@ -67,3 +67,6 @@ func (a *App) SearchValue(ctx context.Context, q RecordQuery, value runtime.Secr
 	}
 	return audit.SearchValue(ctx, a.auditDir(), audit.Value{Plain: value.Reveal(), Hash: hash(value.Reveal())}, q)
 }
+
+// ParseRecord reads a record as another kimbap gave it.
+func ParseRecord(line []byte) (Record, error) { return audit.ParseEntry("", line) }

@@ -65,6 +65,23 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, a visit) error 
 	if err != nil {
 		return err
 	}
+	return s.do(w, r, a, serviceAction(r), body, data)
+}
+
+// call is execute with the action's name in the body.
+func (s *Server) call(w http.ResponseWriter, r *http.Request, a visit) error {
+	var body struct {
+		Action string `json:"action"`
+		callBody
+	}
+	data, err := read(w, r, &body)
+	if err != nil {
+		return err
+	}
+	return s.do(w, r, a, body.Action, body.callBody, data)
+}
+
+func (s *Server) do(w http.ResponseWriter, r *http.Request, a visit, action string, body callBody, data []byte) error {
 	wait, err := body.Wait.wait()
 	if err != nil {
 		return err
@@ -74,7 +91,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, a visit) error 
 	}
 	unhurried(w)
 	c := Call{
-		ID: a.id, Caller: a.caller, Action: serviceAction(r), Input: body.Input, Hold: wait,
+		ID: a.id, Caller: a.caller, Action: action, Input: body.Input, Hold: wait,
 		Preview: body.DryRun, All: body.All, Max: body.Max,
 	}
 	if c.Input == nil {

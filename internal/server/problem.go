@@ -43,7 +43,7 @@ func (s *Server) problem(w http.ResponseWriter, err error) {
 		p.Cause = e.Err.Error()
 	}
 	p.Status = statusOf(e)
-	if p.RequestID == "" {
+	if p.RequestID == "" && !s.o.Cause {
 		p.RequestID = w.Header().Get(requestID)
 	}
 	if e.Code == runtime.CodeUnauthenticated {

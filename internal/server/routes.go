@@ -34,11 +34,14 @@ func (s *Server) routes() chi.Router {
 	r.MethodNotAllowed(s.handle(func(http.ResponseWriter, *http.Request) error { return wrongMethod() }))
 	r.Get("/healthz", s.health)
 	r.Get("/v1/openapi.json", s.description)
-	r.Post("/v1/exec", s.handle(s.exec))
-	r.Get("/v1/exec/{id}", s.handle(s.status))
-	r.Post("/v1/exec/{id}/resume", s.handle(s.resume))
+	r.Post("/v1/exec", s.known(s.exec))
+	r.Get("/v1/exec/{id}", s.known(s.status))
+	r.Post("/v1/exec/{id}/resume", s.known(s.resume))
 	if s.o.Agent != nil {
 		s.agentRoutes(r)
+	}
+	if s.o.Shutdown != nil {
+		s.daemonRoutes(r)
 	}
 	if s.o.Operator != nil {
 		s.operatorRoutes(r)
@@ -49,6 +52,12 @@ func (s *Server) routes() chi.Router {
 func (s *Server) agentRoutes(r chi.Router) {
 	r.Get("/openapi.json", s.description)
 	r.Get("/readyz", s.health)
+	if s.o.Metrics != nil {
+		r.Get("/metrics", s.as(runtime.RoleOperator, func(w http.ResponseWriter, r *http.Request, _ visit) error {
+			s.o.Metrics.Handler().ServeHTTP(w, r)
+			return nil
+		}))
+	}
 	r.Get("/v1/services", s.as("", s.services))
 	r.Get("/v1/actions", s.as("", s.actions))
 	r.Get("/v1/actions/{service}/{action}", s.as("", s.action))
@@ -57,6 +66,24 @@ func (s *Server) agentRoutes(r chi.Router) {
 	r.Get("/v1/approvals", s.as("", s.approvals))
 	r.Get("/v1/approvals/{id}", s.as("", s.approval))
 	r.Post("/v1/approvals/{id}:result", s.as("", s.collect))
+}
+
+// daemonRoutes are the short names on the socket of a daemon.
+func (s *Server) daemonRoutes(r chi.Router) {
+	r.Get("/health", s.health)
+	r.Post("/call", s.as("", s.call))
+	r.Post("/exec", s.known(s.exec))
+	r.Post("/shutdown", s.as("", s.shutdown))
+}
+
+// shutdown ends the daemon, for the owner's own programs: a token is an agent's.
+func (s *Server) shutdown(w http.ResponseWriter, _ *http.Request, a visit) error {
+	if !a.caller.Token.Empty() || !a.caller.Peer.Owner {
+		return &runtime.Error{Code: runtime.CodeForbidden, Reason: runtime.ReasonNotOperator, Msg: "only the owner ends the daemon, and shows no token"}
+	}
+	w.WriteHeader(http.StatusAccepted)
+	s.o.Shutdown()
+	return nil
 }
 
 func (s *Server) operatorRoutes(r chi.Router) {
@@ -71,6 +98,15 @@ func (s *Server) operatorRoutes(r chi.Router) {
 	r.Delete("/v1/vault/{name}", s.as(runtime.RoleAdmin, s.removeSecret))
 	r.Get("/v1/policy", s.as(runtime.RoleOperator, s.policy))
 	r.Put("/v1/policy", s.as(runtime.RoleAdmin, s.setPolicy))
+}
+
+// known is a page of scripts. Whoever runs them asks who the caller is; where there
+// are other pages it is asked here too, before anything of the request is looked at.
+func (s *Server) known(f func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	if s.o.Agent == nil {
+		return s.handle(f)
+	}
+	return s.as("", func(w http.ResponseWriter, r *http.Request, _ visit) error { return f(w, r) })
 }
 
 // as identifies the caller and asks for a role, "" for none, before anything of

@@ -52,9 +52,11 @@ type Options struct {
 	RequireToken bool
 	Log          zerolog.Logger
 
+	Metrics  *Metrics         // nil: no /metrics
 	Agent    Agent            // nil: scripts only
 	Operator Operator         // nil: no page that needs a role
 	Hosts    []string         // names beside addresses and localhost that it may be called by
+	Shutdown func()           // of a daemon: ends it; nil: there is no such page
 	Cause    bool             // tell the caller, who is the owner's own program, also what is for the log
 	Clock    func() time.Time // nil: that of the machine
 }
@@ -80,6 +82,17 @@ func New(o Options) (*Server, error) {
 	if o.Operator != nil && o.Agent == nil {
 		return nil, errors.New("server: Options.Operator needs Options.Agent")
 	}
+	s := newServer(o)
+	router := s.routes()
+	var err error
+	if s.described, err = describe(router); err != nil {
+		return nil, err
+	}
+	s.listen(router)
+	return s, nil
+}
+
+func newServer(o Options) *Server {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -88,16 +101,16 @@ func New(o Options) (*Server, error) {
 		once: once{clock: o.Clock, kept: map[keptKey]*kept{}, count: map[string]int{}},
 	}
 	_, _ = rand.Read(s.cursors[:]) // never fails since Go 1.24
-	s.router = s.routes()
-	var err error
-	if s.described, err = describe(s.router); err != nil {
-		return nil, err
-	}
+	return s
+}
+
+// listen makes the server of the pages.
+func (s *Server) listen(pages chi.Router) {
+	s.router = pages
 	s.http = &http.Server{
-		Handler: s.router, ConnContext: withPeer, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		Handler: pages, ConnContext: withPeer, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
 	}
-	return s, nil
 }
 
 // Serve answers on a listener until Shutdown.

@@ -67,8 +67,8 @@ type Query struct {
 	Limit     int
 }
 
-// parseEntry reads a record. It copies the line.
-func parseEntry(slot string, line []byte) (Entry, error) {
+// ParseEntry reads a record of a writer. It copies the line.
+func ParseEntry(slot string, line []byte) (Entry, error) {
 	var r struct {
 		Seq       uint64          `json:"seq"`
 		Kind      string          `json:"kind"`

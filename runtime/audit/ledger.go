@@ -130,7 +130,7 @@ func (l *ledger) setTip(last []byte) error {
 		return fmt.Errorf("%s: the last line is %w: look at it with `kimbap audit verify`", l.path(), err)
 	}
 	l.seq, l.hash = h.seq, sha256.Sum256(last)
-	if entry, err := parseEntry(l.slot, last); err == nil && entry.Time.After(l.latest) {
+	if entry, err := ParseEntry(l.slot, last); err == nil && entry.Time.After(l.latest) {
 		l.latest = entry.Time
 	}
 	return nil
@@ -248,7 +248,7 @@ func (l *ledger) old(now time.Time) bool {
 		l.began = now
 		line, err := newLineReader(io.NewSectionReader(l.file, 0, l.size), 0).next()
 		if err == nil {
-			if entry, err := parseEntry(l.slot, line); err == nil {
+			if entry, err := ParseEntry(l.slot, line); err == nil {
 				l.began = entry.Time
 			}
 		}

@@ -61,7 +61,7 @@ func (s *slotReader) next() (Entry, error) {
 		if err != nil || h.seq <= s.after {
 			continue
 		}
-		if entry, err := parseEntry(s.slot, line); err == nil {
+		if entry, err := ParseEntry(s.slot, line); err == nil {
 			s.after = h.seq
 			return entry, nil
 		}

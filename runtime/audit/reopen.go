@@ -219,7 +219,7 @@ func (l *ledger) settle(now time.Time) error {
 		if l.shared && !processGone(intent.Process) {
 			continue
 		}
-		entry, err := parseEntry(l.slot, o.line)
+		entry, err := ParseEntry(l.slot, o.line)
 		if err != nil {
 			continue
 		}

@@ -110,7 +110,7 @@ func oldest(dir string, h *checkpoint.Head, before time.Time) (*checkpoint.Cut, 
 		if err != nil || line == nil {
 			return cut, err
 		}
-		entry, err := parseEntry("", line)
+		entry, err := ParseEntry("", line)
 		if err != nil {
 			return cut, nil // verify says what is wrong with it
 		}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/remote"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Commands may be done by another kimbap: the server that --server names, which is
+// connected mode and opens nothing here, or the daemon of the home, which is only
+// faster: what it cannot do as this process would is done here.
+
+// errHere says that the daemon is not asked.
+var errHere = errors.New("this process does it")
+
+// connected are the commands that a server can do.
+func connected() []string {
+	return []string{
+		"call", "exec", "list", "show", "approve list", "approve show", "approve accept", "approve reject", "approve wait", "audit search", "audit tail",
+		"version", "completion", "help", "", // which need no kimbap at all
+	}
+}
+
+// serverURL is --server or KIMBAP_SERVER, "" in a kimbap of its own.
+func (c *cli) serverURL() string {
+	if c.server != "" {
+		return c.server
+	}
+	return c.getenv("KIMBAP_SERVER")
+}
+
+// checkServer refuses a command that --server cannot do: done here it would act on
+// another home than was meant.
+func (c *cli) checkServer(cmd *cobra.Command) error {
+	if c.serverURL() == "" {
+		return nil
+	}
+	name := strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), "kimbap"), " ")
+	first, _, _ := strings.Cut(name, " ")
+	if slices.Contains(connected(), name) || slices.Contains(connected(), first) && first != "approve" && first != "audit" {
+		return nil
+	}
+	why := "it acts on the home of this machine"
+	if first == "run" || first == "proxy" {
+		why = "requests would have to be recognised here with keys that are there"
+	}
+	return &failure{
+		what: fmt.Sprintf("kimbap %s does not work with --server: %s", name, why), exit: exitUsage,
+		fix: "run it on the machine of the server, or without --server and KIMBAP_SERVER",
+	}
+}
+
+// remote is the server of connected mode, nil without one.
+func (c *cli) remote() (*remote.Client, error) {
+	at := c.serverURL()
+	if at == "" {
+		return nil, nil
+	}
+	if c.asTenant() != "" {
+		return nil, usage("leave --tenant out", "with --server the tenant is the token's")
+	}
+	token := c.getenv("KIMBAP_TOKEN")
+	file := c.tokenFile
+	if file == "" {
+		file = c.getenv("KIMBAP_TOKEN_FILE")
+	}
+	if file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, usage("--token-file FILE", "%v", err)
+		}
+		token = strings.TrimSpace(string(data))
+	}
+	return remote.New(remote.Options{URL: at, Token: runtime.NewSecret(token)})
+}
+
+// daemon is that of the home, nil when it is not there or would not do what this
+// process would: for another tenant, with settings of this command's own, with a
+// log of its own, or in a project.
+func (c *cli) daemon() *remote.Client {
+	socket := app.Home{Dir: c.homeDir()}.DaemonSocket()
+	if info, err := os.Lstat(socket); err != nil || info.Mode()&os.ModeSocket == 0 {
+		return nil
+	}
+	if c.asTenant() != "" || c.verbose > 0 || len(c.flags) > 0 || c.settings() || c.inProject() {
+		return nil
+	}
+	d, err := remote.New(remote.Options{Socket: socket, Token: runtime.NewSecret(c.getenv("KIMBAP_TOKEN"))})
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+// settings reports whether a variable sets what the daemon has another value for.
+func (c *cli) settings() bool {
+	return slices.ContainsFunc(c.env, func(pair string) bool {
+		name, value, _ := strings.Cut(pair, "=")
+		return strings.HasPrefix(name, "KIMBAP_") && value != "" && !slices.Contains([]string{"KIMBAP_HOME", "KIMBAP_TOKEN"}, name)
+	})
+}
+
+// inProject reports whether there is a folder .kimbap at or above this one that is
+// not the home.
+func (c *cli) inProject() bool {
+	home := c.homeDir()
+	for dir := c.dir(); dir != ""; dir = filepath.Dir(dir) {
+		at := filepath.Join(dir, ".kimbap")
+		if info, err := os.Lstat(at); err == nil && info.IsDir() && at != home {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return false
+}
+
+// elsewhere does a command at the server or the daemon. It returns errHere when
+// this process is to do it.
+func (c *cli) elsewhere(ctx context.Context, work func(context.Context, *remote.Client) error) error {
+	there, err := c.remote()
+	if err != nil {
+		return err
+	}
+	server := there != nil
+	if !server {
+		if there = c.daemon(); there == nil {
+			return errHere
+		}
+	}
+	defer there.Close()
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	if c.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+	}
+	err = work(ctx, there)
+	switch {
+	case errors.Is(err, remote.ErrUnreachable) && !server:
+		return errHere // nothing was sent
+	case errors.Is(err, remote.ErrUnreachable):
+		return &failure{what: "the server cannot be reached", why: err.Error(), fix: "look at --server " + c.serverURL(), exit: exitUnreachable}
+	case errors.Is(err, errHere) && server:
+		return &failure{what: "this cannot be done with --server", fix: "leave out --trace, --check and -f", exit: exitUsage}
+	}
+	return err
+}
+
+// callElsewhere is `call` at another kimbap.
+func (c *cli) callElsewhere(ctx context.Context, cmd *cobra.Command, there *remote.Client, ref string, words []string) error {
+	action, err := there.Action(ctx, ref)
+	if err != nil {
+		return err
+	}
+	args, f, err := c.callWords(cmd, action, words)
+	if err != nil || f.help {
+		return err
+	}
+	if f.trace {
+		return errHere
+	}
+	call := remote.Call{Input: args, DryRun: f.dryRun, All: f.all, Max: f.most}
+	if f.dryRun {
+		return c.previewElsewhere(ctx, there, ref, call)
+	}
+	stop := func() {}
+	_, done := c.progress(action.Service)
+	defer func() { stop(); done() }()
+	ctx = remote.Waiting(ctx, func(id string, until time.Time) {
+		done()
+		c.sayPending(id, until)
+		stop = c.countdown(until)
+	})
+	body, err := there.Execute(ctx, ref, call, !f.noWait)
+	stop()
+	done()
+	if err != nil {
+		return c.pendingID(f, err)
+	}
+	return c.print(body)
+}
+
+func (c *cli) previewElsewhere(ctx context.Context, there *remote.Client, ref string, call remote.Call) error {
+	data, err := there.Execute(ctx, ref, call, false)
+	if err != nil {
+		return err
+	}
+	var shown struct {
+		Preview json.RawMessage `json:"preview"`
+		Text    string          `json:"text"`
+	}
+	if err := json.Unmarshal(data, &shown); err != nil {
+		return err
+	}
+	return c.show(shown.Preview, func() { fmt.Fprintln(c.out, shown.Text) })
+}
+
+// execElsewhere is `exec` at another kimbap.
+func (c *cli) execElsewhere(ctx context.Context, there *remote.Client, source string, limit time.Duration, f *execFlags) (app.ScriptResult, error) {
+	var result app.ScriptResult
+	if f.check {
+		return result, errHere
+	}
+	path, body := "/v1/exec", map[string]any{"wait": f.wait.String()}
+	if f.resume != "" {
+		path += "/" + url.PathEscape(f.resume) + "/resume"
+	} else {
+		body["code"], body["allow"], body["timeoutMs"] = source, f.allow, limit.Milliseconds()
+	}
+	data, err := there.Do(ctx, "POST", path, body)
+	if err == nil {
+		err = json.Unmarshal(data, &result)
+	}
+	return result, err
+}
+
+// listOf reads a list whose items are of one type.
+func listOf[T any](ctx context.Context, there *remote.Client, path string, query url.Values, most int) ([]T, error) {
+	items, err := there.List(ctx, path, query, most)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]T, len(items))
+	for i, item := range items {
+		if err := json.Unmarshal(item, &out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

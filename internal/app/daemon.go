@@ -1,0 +1,81 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/kimbap-run/kimbap/internal/server"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+)
+
+// DaemonSocket is where the daemon of a home listens.
+func (h Home) DaemonSocket() string { return filepath.Join(h.Dir, "daemon.sock") }
+
+// DaemonOptions are what `kimbap daemon` is told.
+type DaemonOptions struct {
+	Listener net.Listener // a socket that was opened for it; nil: it makes that of the home
+	Ready    func(socket string)
+	Reload   <-chan os.Signal // may be nil
+}
+
+// ServeDaemon serves the commands of this user on a socket until ctx ends or it is
+// asked to end. There is one of a home.
+func (a *App) ServeDaemon(ctx context.Context, o DaemonOptions) error {
+	unlock, err := a.onlyDaemon()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	ln := o.Listener
+	if ln == nil {
+		if ln, err = listenUnix(a.home.DaemonSocket()); err != nil {
+			return err
+		}
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	s, err := server.New(server.Options{
+		Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health, Log: a.o.Log, Clock: a.o.Clock,
+		Agent: apiAgent{a, runtime.SurfaceCall}, Shutdown: end, Cause: true,
+	})
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	a.addState(stateDaemon, ln.Addr().String())
+	defer a.removeState()
+	event := audit.Event{Kind: "daemon.start", Principal: a.Operator().ID, Fields: map[string]string{"socket": ln.Addr().String()}}
+	if err := a.trail.Event(context.WithoutCancel(ctx), event); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	go a.watch(ctx, o.Reload, unproxied{})
+	if o.Ready != nil {
+		o.Ready(ln.Addr().String())
+	}
+	err = a.drained(ctx, s, ln)
+	event.Kind = "daemon.stop"
+	_ = a.trail.Event(context.WithoutCancel(ctx), event)
+	return err
+}
+
+// onlyDaemon keeps a second daemon of the home out, until unlock is called or this
+// process ends, however it ends.
+func (a *App) onlyDaemon() (unlock func(), err error) {
+	file, err := os.OpenFile(filepath.Join(a.home.State(), "daemon.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err = lockFile(file); err == nil {
+		return func() { _ = file.Close() }, nil
+	}
+	_ = file.Close()
+	if errors.Is(err, errTaken) {
+		err = &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonPortInUse, Msg: "a daemon of this home runs already", Hint: "kimbap daemon --stop",
+		}
+	}
+	return nil, err
+}

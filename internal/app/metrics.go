@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"net"
+
+	"github.com/kimbap-run/kimbap/internal/server"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// metered is the trail of a pipeline whose requests are counted: each asks Ready
+// once when it begins and hands over its Outcome once when it ends.
+type metered struct {
+	runtime.Trail
+	m *server.Metrics
+}
+
+// Ready implements [runtime.Trail].
+func (t metered) Ready() error {
+	t.m.Begin()
+	return t.Trail.Ready()
+}
+
+// Outcome implements [runtime.Trail].
+func (t metered) Outcome(r *runtime.Record) {
+	t.m.End(r.Surface, r.Verdict.Effect, runtime.CodeOf(errOf(r)), r.Ended.Sub(r.Received))
+	t.Trail.Outcome(r)
+}
+
+// errOf is the record's error without a typed nil.
+func errOf(r *runtime.Record) error {
+	if r.Err == nil {
+		return nil
+	}
+	return r.Err
+}
+
+// openMetrics counts the requests of a process that serves.
+func (a *App) openMetrics(context.Context) (err error) {
+	if a.o.Slot == "" {
+		return nil // a short command: nobody could ask
+	}
+	a.metrics, err = server.NewMetrics(server.Gauges{
+		AuditLag: func() float64 {
+			h := a.trail.Health()
+			lag := h.Queue + h.Kept
+			for _, s := range h.Sinks {
+				lag += s.Queue
+			}
+			return float64(lag)
+		},
+		VaultLocked: a.vault.Locked,
+	})
+	return err
+}
+
+// recordedTrail is what the pipeline records in.
+func (a *App) recordedTrail() runtime.Trail {
+	if a.metrics == nil {
+		return a.strangers
+	}
+	return metered{a.strangers, a.metrics}
+}
+
+// serveAdmin opens admin.listen, if it is set, until stop is called.
+func (a *App) serveAdmin() (stop func(), err error) {
+	at := a.config.Admin.Listen
+	if at == "" || a.metrics == nil {
+		return func() {}, nil
+	}
+	ln, err := listen(at)
+	if err != nil {
+		return nil, err
+	}
+	a.listeners.add(ln.Addr())
+	s, err := server.NewAdmin(server.Options{Health: a.Health, Metrics: a.metrics, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Serve.Hosts})
+	if err != nil {
+		_ = ln.Close()
+		return nil, err
+	}
+	a.admin.Store(addr(ln))
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ln) }()
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), drain)
+		defer cancel()
+		_ = s.Shutdown(ctx)
+		<-done
+	}, nil
+}
+
+func addr(ln net.Listener) *string {
+	text := ln.Addr().String()
+	return &text
+}
+
+// AdminAddress is where the operator's listener is, "" when there is none.
+func (a *App) AdminAddress() string {
+	if at := a.admin.Load(); at != nil {
+		return *at
+	}
+	return ""
+}

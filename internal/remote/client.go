@@ -1,0 +1,221 @@
+// Package remote is the other end of the REST API: a kimbap that runs elsewhere, or
+// the daemon of this user on its socket. It holds no vault and opens no home; it
+// shows a token, or on a socket its own uid, and says what the other side said.
+//
+// It refuses to send a token in clear to another machine, follows no redirect, and
+// reads no answer without end. Start reading at [New].
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// maxAnswer bounds an answer, in bytes.
+const maxAnswer = 65 << 20
+
+// dialTimeout is how long the other side may take to be reached.
+const dialTimeout = 10 * time.Second
+
+// ErrUnreachable in the chain of an error says that nobody answered at all, and
+// that nothing was sent.
+var ErrUnreachable = errors.New("kimbap cannot be reached")
+
+// Options say where the other side is: a URL, or the path of a socket.
+type Options struct {
+	URL    string
+	Socket string
+	Token  runtime.Secret // empty on a socket: the caller is its own uid
+}
+
+// Client talks to one kimbap. It is safe for concurrent use.
+type Client struct {
+	base  string
+	token runtime.Secret
+	http  *http.Client
+}
+
+// New checks the options. Nothing is dialled yet.
+func New(o Options) (*Client, error) {
+	transport := &http.Transport{MaxIdleConnsPerHost: 4, ForceAttemptHTTP2: false}
+	c := &Client{base: "http://localhost", token: o.Token}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	transport.DialContext = dialer.DialContext
+	if o.Socket != "" {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", o.Socket)
+		}
+	} else {
+		base, err := checked(o.URL)
+		if err != nil {
+			return nil, err
+		}
+		c.base = base
+		if o.Token.Empty() {
+			return nil, &runtime.Error{
+				Code: runtime.CodeUnauthenticated, Reason: runtime.ReasonNoToken, Msg: "a kimbap elsewhere wants a token, and there is none",
+				Hint: "give --token-file FILE, or set KIMBAP_TOKEN",
+			}
+		}
+	}
+	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return c, nil
+}
+
+// Close ends connections that are kept.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// checked is the URL of a server, checked. A token goes in clear to this machine only.
+func checked(text string) (string, error) {
+	bad := func(why string) error {
+		return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("--server %s", why), Hint: "write for example --server https://kimbap.example.com"}
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
+		return "", bad("is not the URL of a server")
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if u.Scheme == "http" && u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
+		return "", bad("would send the token in clear to another machine")
+	}
+	return u.Scheme + "://" + u.Host, nil
+}
+
+// Do sends one request and returns the bytes of its answer. Its errors are
+// *runtime.Error as the other side said it, or have [ErrUnreachable] in their chain.
+func (c *Client) Do(ctx context.Context, method, path string, body any) ([]byte, error) {
+	var sent io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		sent = bytes.NewReader(data)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, sent)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if !c.token.Empty() {
+		r.Header.Set("Authorization", "Bearer "+c.token.Reveal())
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return nil, c.unanswered(ctx, err)
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, c.unanswered(ctx, err)
+	case len(data) > maxAnswer:
+		return nil, &runtime.Error{Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Msg: "the answer is too long"}
+	case answer.StatusCode >= http.StatusMultipleChoices:
+		return nil, refusal(answer, data)
+	}
+	return data, nil
+}
+
+// Get reads one value.
+func (c *Client) Get(ctx context.Context, path string, into any) error {
+	data, err := c.Do(ctx, http.MethodGet, path, nil)
+	if err == nil {
+		err = json.Unmarshal(data, into)
+	}
+	return err
+}
+
+// List reads the items of a list, page by page, until there are most of them; 0: all.
+func (c *Client) List(ctx context.Context, path string, query url.Values, most int) ([]json.RawMessage, error) {
+	out := []json.RawMessage{}
+	q := url.Values{}
+	for name, values := range query {
+		q[name] = values
+	}
+	for {
+		limit := 500
+		if most > 0 {
+			limit = min(limit, most-len(out))
+		}
+		q.Set("limit", strconv.Itoa(limit))
+		var page struct {
+			Items []json.RawMessage `json:"items"`
+			Next  string            `json:"next_cursor"`
+		}
+		if err := c.Get(ctx, path+"?"+q.Encode(), &page); err != nil {
+			return nil, err
+		}
+		out = append(out, page.Items...)
+		if page.Next == "" || len(page.Items) == 0 || most > 0 && len(out) >= most {
+			return out, nil
+		}
+		q.Set("cursor", page.Next)
+	}
+}
+
+// Waiting returns a context in which told is called when the other side waits for a
+// person (an interim answer, 102).
+func Waiting(ctx context.Context, told func(approval string, until time.Time)) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
+		until, err := time.Parse(time.RFC3339, header.Get("Kimbap-Approval-Until"))
+		if code == http.StatusProcessing && err == nil && header.Get("Kimbap-Approval") != "" {
+			told(header.Get("Kimbap-Approval"), until)
+		}
+		return nil
+	}})
+}
+
+// unanswered says that no answer came, and whether anything may have happened.
+func (c *Client) unanswered(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return fmt.Errorf("%w at %s: %w", ErrUnreachable, c.base, dial)
+	}
+	return fmt.Errorf("%s did not answer: %w", c.base, err)
+}
+
+// refusal reads a problem (RFC 9457).
+func refusal(answer *http.Response, data []byte) error {
+	var p struct {
+		runtime.Problem
+		Upstream string `json:"upstream"`
+		Cause    string `json:"cause"`
+	}
+	if json.Unmarshal(data, &p) != nil || p.Code == "" {
+		return &runtime.Error{Code: runtime.CodeUpstream, Msg: fmt.Sprintf("the server answered %d, and is perhaps no kimbap", answer.StatusCode), Hint: "look at the URL"}
+	}
+	e := &runtime.Error{
+		Code: p.Code, Reason: p.Reason, Msg: p.Detail, Hint: p.Hint, RequestID: p.RequestID, Action: p.Action, Rule: p.Rule,
+		ApprovalID: p.ApprovalID, ResultURL: p.ResultURL,
+	}
+	for _, said := range []string{p.Cause, p.Upstream} {
+		if said != "" {
+			e.Err = errors.New(said)
+		}
+	}
+	if n, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && n >= 0 {
+		e.RetryAfter = time.Duration(n) * time.Second
+	}
+	return e
+}
