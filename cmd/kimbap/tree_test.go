@@ -97,7 +97,7 @@ func TestCheckLine(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
-	if got := shellLines("gh auth token | kimbap link github  # a comment\neval \"$(kimbap env --unset)\"\nmake && kimbap status; ls"); len(got) != 3 {
+	if got := shellLines("gh auth token | kimbap link github  # a comment\neval \"$(kimbap env --unset)\"\nmake && kimbap status; ls\nclaude mcp add kimbap -- kimbap mcp\nclaude mcp add -t http kimbap http://x"); len(got) != 4 {
 		t.Errorf("found %q", got)
 	}
 }
@@ -105,6 +105,9 @@ func TestCheckLine(t *testing.T) {
 var (
 	blocks = regexp.MustCompile("(?ms)^```sh\n(.*?)^```")
 	links  = regexp.MustCompile(`\]\(([^) ]+)\)`)
+	// addsServer is what of a line is another program's that is told of kimbap.
+	addsServer = regexp.MustCompile(`(?m)^\s*(?:claude|codex|gemini) mcp add .*?\bkimbap (?:-- |http.*)?`)
+
 	inside = regexp.MustCompile(`(?:^|[\s(|;&"])kimbap( [^|;&)#\n]*|$)`)
 )
 
@@ -112,7 +115,7 @@ var (
 func shellLines(text string) []string {
 	var out []string
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
-		code, _, _ := strings.Cut(line, " #")
+		code, _, _ := strings.Cut(addsServer.ReplaceAllString(line, ""), " #")
 		for _, found := range inside.FindAllStringSubmatch(strings.TrimSpace(code), -1) {
 			out = append(out, "kimbap"+found[1])
 		}

@@ -34,6 +34,13 @@ func child(what string, args []string) int {
 	if what == "approvals" {
 		return approvalsChild(args)
 	}
+	if what == "send" {
+		if err := sender(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
 	log := &apptest.Buffer{}
 	slot := map[string]string{"proxy": "proxy"}[what]
 	a, err := app.New(apptest.OptionsOver(args[0], slot, log, false))
