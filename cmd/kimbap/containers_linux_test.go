@@ -94,7 +94,7 @@ func newContainer(t *testing.T, w *world) *container {
 	for _, d := range []string{dir, filepath.Dir(dir)} {
 		check(t, os.Chmod(d, 0o755))
 	}
-	c.dir = c.data
+	c.dir, c.home.user = c.data, c.data
 	check(t, os.Chown(c.data, 65532, 65532))
 	check(t, os.Chmod(c.data, 0o700))
 	check(t, os.Chown(c.ca, 65532, 65532))
