@@ -63,16 +63,21 @@ func newCAShowCommand(c *cli) *cobra.Command {
 
 func newCAExportCommand(c *cli) *cobra.Command {
 	var bundle bool
+	var to, proxy string
 	cmd := &cobra.Command{
-		Use:     "export [--bundle]",
+		Use:     "export [--bundle] [--to DIR --proxy URL]",
 		Short:   "Print the CA certificate as PEM; with --bundle the system's roots too",
-		Example: "  kimbap ca export > ca.pem\n  kimbap ca export --bundle > bundle.pem",
+		Long:    "Print the CA certificate as PEM; with --bundle the system's roots too. With --to it writes a folder that\ncontainers mount at /etc/kimbap: ca.pem, bundle.pem and settings for wget, PHP and Java, which lead to the\nproxy as the container sees it.",
+		Example: "  kimbap ca export > ca.pem\n  kimbap ca export --bundle > bundle.pem\n  kimbap ca export --to /ca --proxy http://kimbap:7788",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
 				ca, err := a.CA(ctx)
 				if err != nil {
 					return err
+				}
+				if to != "" {
+					return a.ExportClients(ctx, to, proxy)
 				}
 				pem := ca.RootPEM()
 				if bundle {
@@ -85,6 +90,8 @@ func newCAExportCommand(c *cli) *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().StringVar(&to, "to", "", "write a folder for containers instead")
+	cmd.Flags().StringVar(&proxy, "proxy", "http://kimbap:7788", "with --to: the proxy as the container sees it")
 	cmd.Flags().BoolVar(&bundle, "bundle", false, "the system's roots and ours, for clients that take one file")
 	return cmd
 }

@@ -22,8 +22,8 @@ func newDBCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// database works on the database of a home that is not opened.
-func (c *cli) database(ctx context.Context, work func(context.Context, *app.App) error) error {
+// closed does work on a home that is not opened.
+func (c *cli) closed(ctx context.Context, work func(context.Context, *app.App) error) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	if c.timeout > 0 {
@@ -45,7 +45,7 @@ func newDBStatusCommand(c *cli) *cobra.Command {
 		Example: "  kimbap db status\n  kimbap db status -o json --jq .schema_version",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.database(cmd.Context(), func(ctx context.Context, a *app.App) error {
+			return c.closed(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				db, err := a.InspectDatabase(ctx)
 				if err != nil {
 					return err
@@ -88,7 +88,7 @@ first (kimbap db copy).`,
 		Example: "  kimbap db copy before.db && kimbap db migrate",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.database(cmd.Context(), func(ctx context.Context, a *app.App) error {
+			return c.closed(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				done, err := a.MigrateDatabase(ctx)
 				if err != nil {
 					return err
@@ -118,7 +118,7 @@ valid again: revoke it once more.`,
 		Example: "  kimbap db copy /backup/kimbap-$(date +%F).db",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.database(cmd.Context(), func(ctx context.Context, a *app.App) error {
+			return c.closed(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				made, err := a.CopyDatabase(ctx, args[0])
 				if err != nil {
 					return err

@@ -16,7 +16,7 @@ func newEnvCommand(c *cli) *cobra.Command {
 		Short: "Print the variables that lead a shell's programs through the proxy",
 		Example: `  eval "$(kimbap env)"
   eval "$(kimbap env --unset)"
-  docker run $(kimbap env --shell docker --proxy http://TOKEN@host.docker.internal:7788) IMAGE`,
+  docker run $(kimbap env --shell docker) IMAGE`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {

@@ -13,12 +13,16 @@ import (
 )
 
 func newStatusCommand(c *cli) *cobra.Command {
-	return &cobra.Command{
-		Use:     "status",
+	healthy := false
+	cmd := &cobra.Command{
+		Use:     "status [--healthy]",
 		Short:   "What runs, what is linked, what waits",
 		Example: "  kimbap status -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if healthy {
+				return c.closed(cmd.Context(), func(ctx context.Context, a *app.App) error { return a.Healthy(ctx) })
+			}
 			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				s, err := a.Status(ctx)
 				if err != nil {
@@ -28,6 +32,8 @@ func newStatusCommand(c *cli) *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&healthy, "healthy", false, "only end with 0 when a proxy runs and can work, else with 10: for health checks")
+	return cmd
 }
 
 func (c *cli) sayStatus(s *app.Status) {

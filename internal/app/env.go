@@ -45,15 +45,27 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 		} else if !o.Unset {
 			notes = append(notes, "no proxy runs yet: start it with: kimbap proxy")
 		}
+		listen := address
 		if o.Shell == "docker" { // a container's 127.0.0.1 is the container
-			_, port, _ := strings.Cut(address, ":")
-			address = "host.docker.internal:" + port
+			if _, port, err := net.SplitHostPort(address); err == nil {
+				address = net.JoinHostPort("host.docker.internal", port)
+			}
+		}
+		if note := a.reachable(listen); note != "" && o.Shell == "docker" {
+			notes = append(notes, note)
 		}
 		place.Proxy = "http://" + address
 	}
 	if o.Shell == "docker" {
 		place.Served = nil // of this machine, which is not the container's
 		place.Settings = filepath.Join(a.home.CA(), "clients-docker")
+		if o.Proxy == "" && !o.Unset {
+			note, err := a.tokenForContainers(ctx, &place)
+			if err != nil {
+				return "", nil, err
+			}
+			notes = append(notes, note)
+		}
 	}
 	if !o.Unset {
 		if err := a.settle(place, o.Shell == "docker"); err != nil {

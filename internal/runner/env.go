@@ -10,6 +10,7 @@ import (
 // trusted.
 type Place struct {
 	Proxy        string            // URL, with the token as user where one is needed
+	ProxyFile    string            // for docker: a file with the variables that name the proxy, with a token; "": as words
 	CA           string            // file with our root alone, for variables that add
 	Bundle       string            // file with the system's roots and ours, for variables that replace
 	Settings     string            // folder with the files of SettingsFiles, for clients that have no such variable

@@ -85,7 +85,13 @@ func docker(p Place) (string, error) {
 		"--volume=" + p.Bundle + ":" + containerBundle + ":ro",
 		"--volume=" + p.Settings + ":" + containerSettings + ":ro",
 	}
+	if p.ProxyFile != "" {
+		args = append(args, "--env-file="+p.ProxyFile)
+	}
 	for _, v := range Variables(InContainer(p)) {
+		if p.ProxyFile != "" && v.Value == p.Proxy {
+			continue
+		}
 		args = append(args, "--env="+v.Name+"="+v.Value)
 	}
 	for _, arg := range args {
@@ -94,6 +100,16 @@ func docker(p Place) (string, error) {
 		}
 	}
 	return strings.Join(args, " ") + "\n", nil
+}
+
+// ProxyVariables are the variables that name a proxy, one a line, as docker reads a
+// file of them.
+func ProxyVariables(proxy string) string {
+	var b strings.Builder
+	for _, name := range proxyNames {
+		b.WriteString(name + "=" + proxy + "\n")
+	}
+	return b.String()
 }
 
 func quotePOSIX(v string) string {
