@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -113,7 +114,7 @@ func newApproveShowCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.show(shown, func() { fmt.Fprintln(c.out, text) })
+				return c.show(shown, func() { fmt.Fprintln(c.out, strings.TrimSuffix(text, "\n")) })
 			})
 		},
 	}

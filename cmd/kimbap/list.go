@@ -16,7 +16,7 @@ func newListCommand(c *cli) *cobra.Command {
 		Example: "  kimbap list\n  kimbap list --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
 				list, err := a.ListAvailable(ctx)
 				if err != nil {
 					return err
@@ -24,7 +24,10 @@ func newListCommand(c *cli) *cobra.Command {
 				var rows [][]string
 				for _, s := range list {
 					key := "linked"
-					if !s.Linked {
+					switch {
+					case !s.NeedsKey:
+						key = "needs none"
+					case !s.Linked:
 						key = "no key: kimbap link " + s.Name
 					}
 					rows = append(rows, []string{s.Name, s.Description, fmt.Sprint(s.Actions), s.Scope, s.Source, key})

@@ -21,7 +21,7 @@ func newRunCommand(c *cli) *cobra.Command {
 The program gets a proxy of its own, a token that ends with it, the CA in its
 environment, placeholders instead of keys, and git settings. On Linux kimbap's
 home is covered, so that the program cannot read it. Its exit code is passed on.`,
-		Example: "  kimbap run -- claude\n  kimbap run --agent ci --unattended -- ./deploy.sh",
+		Example: "  kimbap run -- claude\n  kimbap run --isolate -- ./agent.py\n  kimbap run --agent ci --unattended -- ./deploy.sh",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Self = []string{"/proc/self/exe", "_cover"}

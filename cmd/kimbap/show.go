@@ -22,7 +22,7 @@ func newShowCommand(c *cli) *cobra.Command {
 			if len(args) == 1 {
 				name = args[0]
 			}
-			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
 				text, definitions, err := a.ShowTools(ctx, name)
 				if err != nil {
 					return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -26,10 +27,11 @@ type Available struct {
 	Description string   `json:"description"`
 	Version     string   `json:"version,omitempty"`
 	Source      string   `json:"source"` // the file
-	Scope       string   `json:"scope"`  // global: of the home
+	Scope       string   `json:"scope"`  // global: of the home; project: of the repository
 	Actions     int      `json:"actions"`
 	Aliases     []string `json:"aliases,omitempty"`
-	Linked      bool     `json:"linked"` // a key is stored, or none is needed
+	Linked      bool     `json:"linked"`    // a key is stored, or none is needed
+	NeedsKey    bool     `json:"needs_key"` // it works with a key of the vault
 }
 
 // ListAvailable lists the services that the caller can use, and where each is from.
@@ -50,8 +52,8 @@ func (a *App) ListAvailable(ctx context.Context) ([]Available, error) {
 			continue
 		}
 		out = append(out, Available{
-			Name: s.Name, Description: s.Description, Version: s.Version, Source: a.sourceOf(s), Scope: "global",
-			Actions: n, Aliases: s.Aliases, Linked: a.isLinked(ctx, s),
+			Name: s.Name, Description: s.Description, Version: s.Version, Source: a.sourceOf(s), Scope: a.scopeOf(s),
+			Actions: n, Aliases: s.Aliases, Linked: a.isLinked(ctx, who.Tenant, s), NeedsKey: needsKey(s),
 		})
 	}
 	return out, nil
@@ -65,14 +67,25 @@ func (a *App) sourceOf(s *services.Service) string {
 	return s.File
 }
 
-// isLinked reports whether the service's key is there.
-func (a *App) isLinked(ctx context.Context, s *services.Service) bool {
-	if s.Auth == nil || s.Auth.Ref == "" {
+// isLinked reports whether a tenant's key of the service is there.
+func (a *App) isLinked(ctx context.Context, tenant runtime.Tenant, s *services.Service) bool {
+	if !needsKey(s) {
 		return true
 	}
-	_, found, err := a.store.Secret(ctx, runtime.DefaultTenant, s.Auth.Ref)
+	_, found, err := a.store.Secret(ctx, tenant, s.Auth.Ref)
 	return err == nil && found
 }
+
+// scopeOf is where a service counts: everywhere, or in its repository.
+func (a *App) scopeOf(s *services.Service) string {
+	if p, err := a.Project(); err == nil && p != nil && slices.Contains(p.Files, s.File) {
+		return "project"
+	}
+	return "global"
+}
+
+// needsKey reports whether the service works with a key of the vault.
+func needsKey(s *services.Service) bool { return s.Auth != nil && s.Auth.Ref != "" }
 
 // ShowTools writes what a script may call, in TypeScript: of all services, of
 // one, or one action.
@@ -117,7 +130,7 @@ func (a *App) usable(ctx context.Context, name string) (runtime.Principal, []*ru
 	}
 	var out []*runtime.Action
 	for _, action := range actions {
-		if who.Permits(action.Ref) {
+		if who.Permits(action.Ref) && (len(actions) == 1 || action.Callable()) {
 			out = append(out, action)
 		}
 	}
@@ -168,7 +181,7 @@ func (a *App) Advise(ctx context.Context, name string) ([]Advice, error) {
 			one.Use = fmt.Sprintf("to %s %s", strings.Join(t.TaskVerbs, ", "), strings.Join(t.Objects, ", "))
 		}
 		for _, action := range s.Actions {
-			if who.Permits(action.Ref) {
+			if who.Permits(action.Ref) && action.Callable() {
 				one.Actions = append(one.Actions, "tools."+sandbox.Camel(s.Name)+"."+sandbox.Camel(action.Name))
 			}
 		}

@@ -29,6 +29,12 @@ func (h Home) Audit() string      { return filepath.Join(h.Dir, "audit") }
 func (h Home) State() string      { return filepath.Join(h.Dir, "state") }
 func (h Home) aliases() string    { return filepath.Join(h.Dir, "aliases.json") }
 
+// Installed reports whether the home has a service's file, in force.
+func (h Home) Installed(name string) bool {
+	_, err := os.Stat(filepath.Join(h.Services(), name+".yaml"))
+	return err == nil
+}
+
 // Tenant is the folder of a tenant other than the default one, whose files are
 // the home's own.
 func (h Home) Tenant(name runtime.Tenant) string { return filepath.Join(h.Tenants(), string(name)) }

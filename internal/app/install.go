@@ -133,6 +133,27 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 	})
 }
 
+// unvalued refuses a service whose hosts lack a value, with the command that gives it.
+func unvalued(s *services.Service, vars map[string]string) error {
+	var names, flags []string
+	for _, name := range s.Unset {
+		if _, given := vars[name]; !given {
+			names, flags = append(names, name), append(flags, "--var "+name+"=VALUE")
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	e := &runtime.Error{
+		Code: runtime.CodeInvalidInput, Hint: "the same command with " + strings.Join(flags, " "),
+		Msg: fmt.Sprintf("the service %s needs a value for %s, which stands in its host", s.Name, strings.Join(names, " and ")),
+	}
+	if slices.Contains(catalog.Names(), s.Name) {
+		e.Hint = "kimbap service install " + s.Name + " " + strings.Join(flags, " ")
+	}
+	return e
+}
+
 // place installs the bytes of a service file. Pinned is called with its name
 // once it is there.
 func (a *App) place(ctx context.Context, file string, data []byte, vars map[string]string, pinned func(name string) error) (*Review, error) {
@@ -140,6 +161,9 @@ func (a *App) place(ctx context.Context, file string, data []byte, vars map[stri
 	if checked, err := services.Parse(file, data); err == nil {
 		if err := checkFilters(checked); err != nil {
 			return nil, invalid(err, "correct the file, then: kimbap service validate "+shellQuote(file))
+		}
+		if err := unvalued(checked, vars); err != nil {
+			return nil, err
 		}
 	}
 	s, err := services.Install(a.home.Services(), file, data, vars)
