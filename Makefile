@@ -46,7 +46,7 @@ soak: setup
 # Without the tests whose time is spent in processes that they start and kill,
 # which make soak runs with the race detector too, and without those of memory, of
 # which the detector takes its own share. All are in make test.
-PROCESSES = 'SeeNoDifference|EverydayWork|Killed|ADiskThatFails|ALongDay|StaySmall|DoNotGrowMemory'
+PROCESSES = 'SeeNoDifference|EverydayWork|InstallersWork|Isolat|TerminalAlone|NoScriptEscapes|HostileScripts|Killed|ADiskThatFails|ALongDay|StaySmall|DoNotGrowMemory'
 race: setup
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 20m -skip $(PROCESSES) $(PACKAGES)
 

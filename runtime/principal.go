@@ -1,6 +1,9 @@
 package runtime
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Tenant separates vault, policy, tokens, approvals and audit. It comes only
 // from the token; without one it is [DefaultTenant].
@@ -30,6 +33,18 @@ type Principal struct {
 	TokenID string  // empty without a token
 	Run     string  // the `kimbap run` it belongs to, if any
 	Expires time.Time
+}
+
+// The roles by which a token is taken for an operator, by the API and nowhere
+// else: an action is an agent's request whoever shows the token.
+const (
+	RoleOperator = "kimbap.operator" // decides approvals, makes and revokes tokens, reads the trail, the policy and names of secrets
+	RoleAdmin    = "kimbap.admin"    // that, and writes secrets and the policy
+)
+
+// May reports whether a token has a role of the API. An admin is an operator too.
+func (p *Principal) May(role string) bool {
+	return p.TokenID != "" && (slices.Contains(p.Roles, role) || role == RoleOperator && slices.Contains(p.Roles, RoleAdmin))
 }
 
 // Permits reports whether the principal's scopes cover the action.

@@ -16,6 +16,12 @@ func (e *Error) Status() int {
 		return http.StatusServiceUnavailable
 	case ReasonMethodNotAllowed:
 		return http.StatusMethodNotAllowed
+	case ReasonPreconditionRequired:
+		return http.StatusPreconditionRequired
+	case ReasonPreconditionFailed:
+		return http.StatusPreconditionFailed
+	case ReasonIdempotency:
+		return http.StatusUnprocessableEntity
 	case ReasonExpectation:
 		return http.StatusExpectationFailed
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gopkg.in/yaml.v3"
 
@@ -355,7 +356,7 @@ func (p *parser) mappings(op *operation, which string, low, high int) map[int]ru
 		}
 		m := p.object(e.value, op.name+".errors."+e.name, "code", "message")
 		mapping := runtime.ErrorMapping{Code: m.needed("code", "add code: not_found"), Message: m.needed("message", "say what it means")}
-		if mapping.Code != "" && !errorCode.MatchString(mapping.Code) {
+		if mapping.Code != "" && !errorCode().MatchString(mapping.Code) {
 			p.bad(m.at("code"), "write it like not_found", "%s is not an error code", shown(mapping.Code))
 		}
 		p.known(op, m.at("message"), mapping.Message)
@@ -367,4 +368,4 @@ func (p *parser) mappings(op *operation, which string, low, high int) map[int]ru
 	return out
 }
 
-var errorCode = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+var errorCode = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_]*$`) })

@@ -111,12 +111,18 @@ func scriptTimes(t *testing.T, r *rig, code string, n int) ([]float64, error) {
 
 func warmScript(t *testing.T, r *rig, _ int) ([]float64, error) {
 	took, err := scriptTimes(t, r, oneCall, 25)
-	return []float64{median(took)}, err
+	if err != nil {
+		return nil, err
+	}
+	return []float64{median(took)}, nil
 }
 
 func togetherScript(t *testing.T, r *rig, _ int) ([]float64, error) {
 	took, err := scriptTimes(t, r, `return (await Promise.all([1,2,3,4,5,6,7,8,9,10].map(id => tools.bench.getSlow({id: String(id)})))).length`, 5)
-	return []float64{median(took)}, err
+	if err != nil {
+		return nil, err
+	}
+	return []float64{median(took)}, nil
 }
 
 // manyCalls compares calls, each of which waits for its intent, with the same

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,11 +15,11 @@ import (
 func newCACommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ca",
-		Short: "The local certificate authority: show, export, rotate",
+		Short: "The local certificate authority: show, export, install, rotate",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newCAShowCommand(c), newCAExportCommand(c), newCARotateCommand(c))
+	cmd.AddCommand(newCAShowCommand(c), newCAExportCommand(c), newCARotateCommand(c), newCAInstallCommand(c), newCAUninstallCommand(c))
 	return cmd
 }
 
@@ -34,14 +35,26 @@ func newCAShowCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				installed, err := a.Anchored()
+				if err != nil {
+					return err
+				}
 				root := ca.Root()
 				data := map[string]any{
-					"ca": ca.CAFile(), "bundle": ca.BundleFile(), "fingerprint": ca.Fingerprint(),
+					"installed": installed,
+					"ca":        ca.CAFile(), "bundle": ca.BundleFile(), "fingerprint": ca.Fingerprint(),
 					"subject": root.Subject.String(), "not_before": root.NotBefore, "not_after": root.NotAfter,
 				}
 				return c.show(data, func() {
 					fmt.Fprintf(c.out, "ca           %s\nbundle       %s\nfingerprint  SHA-256 %s\nsubject      %s\nvalid until  %s\n",
 						ca.CAFile(), ca.BundleFile(), ca.Fingerprint(), root.Subject, root.NotAfter.Local().Format(time.DateOnly))
+					for _, e := range installed {
+						state := ""
+						if e.Fingerprint != ca.Fingerprint() {
+							state = ", the root before: kimbap ca install puts the new one"
+						}
+						fmt.Fprintf(c.out, "installed    %s%s\n", e, state)
+					}
 				})
 			})
 		},
@@ -114,6 +127,9 @@ func (c *cli) sayRotated(done app.Rotated) {
 	fmt.Fprintf(c.out, "files        %s\n             %s\n", done.CA, done.Bundle)
 	for _, p := range done.Proxies {
 		fmt.Fprintf(c.out, "proxy        http://%s (pid %d) signs with the new root within a second\n", p.Listen, p.PID)
+	}
+	if len(done.Installed) > 0 {
+		c.say("the old root is still trusted by %s; to put the new one in its place: kimbap ca install --store %s", strings.Join(done.Installed, ", "), strings.Join(done.Installed, ","))
 	}
 	c.say("programs that run already know the old root only: start them again; where a copy of it was put (a container image, a trust store), put the new one: kimbap ca export")
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -12,16 +13,24 @@ import (
 
 func newDoctorCommand(c *cli) *cobra.Command {
 	keys := false
+	var clients []string
 	cmd := &cobra.Command{
-		Use:   "doctor [--keys]",
+		Use:   "doctor [--keys] [--client curl,node,…]",
 		Short: "Look for what commonly goes wrong, and say how to fix it",
 		Long: `Look for what commonly goes wrong, and say how to fix it.
 
 With --keys it lists what a program of kimbap run could still read: logins of
-other tools, private keys, variables. It says names only, never a value.`,
-		Example: "  kimbap doctor\n  kimbap doctor --keys",
+other tools, private keys, variables. It says names only, never a value.
+
+With --client it starts those that are installed, as kimbap run would, with your
+own settings, lets them fetch from an upstream on this machine that wants a key, and
+says what to set for those that do not get through. "all" tries every one it knows.`,
+		Example: "  kimbap doctor\n  kimbap doctor --keys\n  kimbap doctor --client curl,node,java",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(clients) > 0 {
+				return c.tryClients(cmd.Context(), clients)
+			}
 			if keys {
 				return c.exposedKeys(cmd.Context())
 			}
@@ -48,6 +57,7 @@ other tools, private keys, variables. It says names only, never a value.`,
 			})
 		},
 	}
+	cmd.Flags().StringSliceVar(&clients, "client", nil, "try these clients: all, or some of "+strings.Join(app.ProbeNames(), ","))
 	cmd.Flags().BoolVar(&keys, "keys", false, "list the keys that a program of kimbap run could still read")
 	return cmd
 }

@@ -114,10 +114,10 @@ func newRoot(c *cli) *cobra.Command {
 			root.AddCommand(command)
 		}
 	}
-	add("start", newInitCommand(c), newLinkCommand(c), newUnlinkCommand(c), newRunCommand(c), newProxyCommand(c), newEnvCommand(c))
-	add("act", newCallCommand(c), newExecCommand(c), newListCommand(c), newShowCommand(c), newLLMCommand(c), newSearchCommand(c), newActionsCommand(c), newServiceCommand(c), newAliasCommand(c))
-	add("control", newApproveCommand(c), newPolicyCommand(c), newTokenCommand(c), newTenantCommand(c), newVaultCommand(c), newTrustCommand(c), newLockCommand(c), newUnlockCommand(c), newCACommand(c), newConfigCommand(c))
+	add("start", newInitCommand(c), newLinkCommand(c), newUnlinkCommand(c), newRunCommand(c), newProxyCommand(c), newEnvCommand(c), newAgentsCommand(c))
+	add("act", newCallCommand(c), newExecCommand(c), newListCommand(c), newShowCommand(c), newLLMCommand(c), newSearchCommand(c), newMCPCommand(c), newActionsCommand(c), newServiceCommand(c), newAliasCommand(c), newServeCommand(c))
+	add("control", newApproveCommand(c), newPolicyCommand(c), newTokenCommand(c), newTenantCommand(c), newVaultCommand(c), newTrustCommand(c), newLockCommand(c), newUnlockCommand(c), newCACommand(c), newConfigCommand(c), newDBCommand(c))
 	add("look", newExplainCommand(c), newAuditCommand(c), newStatusCommand(c), newDoctorCommand(c), newVersionCommand(c))
-	root.AddCommand(newCoverCommand(c))
+	root.AddCommand(newCoverCommand(c), newFetchCommand(c))
 	return root
 }

@@ -12,21 +12,32 @@ import (
 )
 
 func newRunCommand(c *cli) *cobra.Command {
-	o := app.RunOptions{}
+	o, remote := app.RunOptions{}, remoteFlags{}
 	cmd := &cobra.Command{
-		Use:   "run [--isolate] [--unattended] [--agent NAME] -- CMD...",
+		Use:   "run [--isolate] [--unattended] [--agent NAME] [--remote URL --token-file F --pin SHA256] -- CMD...",
 		Short: "Start a program behind kimbap",
 		Long: `Start a program behind kimbap.
 
 The program gets a proxy of its own, a token that ends with it, the CA in its
 environment, placeholders instead of keys, and git settings. On Linux kimbap's
-home is covered, so that the program cannot read it. Its exit code is passed on.`,
-		Example: "  kimbap run -- claude\n  kimbap run --isolate -- ./agent.py\n  kimbap run --agent ci --unattended -- ./deploy.sh",
+home is covered, so that the program cannot read it. Its exit code is passed on.
+KIMBAP_SOCKET names a socket on which it can ask kimbap itself (POST /v1/exec).
+
+With --remote the proxy is one on another machine or in another container; keys,
+policy and records are there. Its root certificate is fetched and must have the
+fingerprint that is pinned.`,
+		Example: "  kimbap run -- claude\n  kimbap run --isolate -- ./agent.py\n  kimbap run --agent ci --unattended -- ./deploy.sh\n  kimbap run --remote http://kimbap:7788 --token-file /run/secrets/token --pin $FINGERPRINT -- ./agent.py",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Self = []string{"/proc/self/exe", "_cover"}
 			o.Command, o.Stdin, o.Stdout, o.Stderr = args, os.Stdin, c.out, c.err
 			o.Say = func(line string) { c.say("kimbap: %s", line) }
+			if err := remote.check(&o); err != nil {
+				return err
+			}
+			if remote.url != "" {
+				return c.runRemote(cmd.Context(), &remote, o)
+			}
 			if o.Agent == "" {
 				o.Agent = agentName(args[0])
 			}
@@ -36,6 +47,7 @@ home is covered, so that the program cannot read it. Its exit code is passed on.
 	cmd.Flags().SetInterspersed(false) // the flags after CMD are CMD's
 	f := cmd.Flags()
 	f.BoolVar(&o.Unattended, "unattended", false, "nobody can be asked: what needs approval is refused at once")
+	remote.register(f)
 	f.StringVar(&o.Agent, "agent", "", "name that policy rules match (default: the program's)")
 	f.BoolVar(&o.Isolate, "isolate", false, "a network of its own whose only way out is kimbap (Linux)")
 	f.BoolVar(&o.NoCover, "no-cover", false, "do not cover kimbap's home (sudo and setuid programs work again)")

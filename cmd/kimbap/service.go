@@ -35,7 +35,8 @@ func newServiceInstallCommand(c *cli) *cobra.Command {
 
 What a file or an address brings is shown: hosts, key, risks. The content of an
 address is pinned by its sha256 (services.lock in the home): once it has changed,
-it is refused until --update. An address may demand its content itself by ending
+it is refused until --update, and so is one that would replace a service from
+elsewhere by having its name. An address may demand its content itself by ending
 in #sha256=HEX.`,
 		Example: "  kimbap service install github\n  kimbap service install ./acme.yaml --var site=acme\n  kimbap service install https://example.com/acme.yaml",
 		Args:    cobra.ExactArgs(1),
@@ -54,7 +55,7 @@ in #sha256=HEX.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&vars, "var", nil, "value for a variable of the file, as name=value")
-	cmd.Flags().BoolVar(&i.Update, "update", false, "take what the address holds now, though it has changed")
+	cmd.Flags().BoolVar(&i.Update, "update", false, "take what the address holds now, though it has changed or replaces a service from elsewhere")
 	return cmd
 }
 

@@ -13,7 +13,7 @@ import (
 func newServiceImportCommand(c *cli) *cobra.Command {
 	var i app.Import
 	var vars []string
-	var install bool
+	var install, update bool
 	cmd := &cobra.Command{
 		Use:   "import DOC",
 		Short: "Make a service file of an OpenAPI description",
@@ -42,7 +42,7 @@ what was left out, and why. Read the risks before you install it: they are guess
 					return c.imported(r, err)
 				}
 				c.sayLines(r.Report())
-				review, err := a.InstallImported(ctx, r, values)
+				review, err := a.InstallImported(ctx, r, values, update)
 				if err != nil {
 					return err
 				}
@@ -57,6 +57,7 @@ what was left out, and why. Read the risks before you install it: they are guess
 	f.StringVar(&i.Auth, "auth", "", "where the key goes: none, bearer, basic, header:NAME, query:NAME, body:FIELD (default: what the document says)")
 	f.StringVar(&i.BaseURL, "base-url", "", "where the API lives (default: the document's first https server)")
 	f.BoolVar(&install, "install", false, "install the service instead of printing it")
+	f.BoolVar(&update, "update", false, "with --install: replace an installed service of that name")
 	f.StringArrayVar(&vars, "var", nil, "with --install: value for a variable of the address, as name=value")
 	return cmd
 }

@@ -14,9 +14,10 @@ import (
 
 // console is a shell with job control on a terminal of its own.
 type console struct {
-	t    *testing.T
-	side *os.File // ours
-	seen string
+	t     *testing.T
+	side  *os.File // ours
+	shell int      // its process group
+	seen  string
 }
 
 func newConsole(t *testing.T, env []string, dir string) *console {
@@ -40,7 +41,7 @@ func newConsole(t *testing.T, env []string, dir string) *console {
 		_ = side.Close() // its programs get SIGHUP
 		_ = shell.Wait()
 	})
-	own := &console{t: t, side: side}
+	own := &console{t: t, side: side, shell: shell.Process.Pid}
 	own.until("READY>")
 	return own
 }
@@ -50,6 +51,21 @@ func (m *console) send(keys string) {
 	m.t.Helper()
 	_, err := m.side.WriteString(keys)
 	check(m.t, err)
+}
+
+// given waits until the shell has given the terminal away: keys that come before
+// are the shell's.
+func (m *console) given() {
+	m.t.Helper()
+	for end := time.Now().Add(deadline); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		group, err := unix.IoctlGetInt(int(m.side.Fd()), unix.TIOCGPGRP)
+		check(m.t, err)
+		check(m.t, unix.SetNonblock(int(m.side.Fd()), true))
+		if group != m.shell {
+			return
+		}
+	}
+	m.t.Fatal("the shell keeps the terminal")
 }
 
 // until reads as far as text, and returns what came before it.
@@ -94,6 +110,7 @@ func TestRunLeavesTheTerminalAlone(t *testing.T) {
 			m.until("READY>")
 			m.send("fg\n")
 			m.until("kimbap")
+			m.given()
 			m.send("\x03")
 			m.until("3333333")
 			m.send("\x1c") // ^\ ends it

@@ -85,7 +85,7 @@ func (c *cli) sure(question string) (bool, error) {
 	}
 	t, err := openTerminal()
 	if err != nil {
-		return false, usage("look at the files, then: kimbap trust --yes", "this is asked at a terminal only, and there is none")
+		return false, usage("say yes beforehand: --yes", "this is asked at a terminal only, and there is none")
 	}
 	defer t.close()
 	return t.agrees(question)

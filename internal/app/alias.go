@@ -8,11 +8,12 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-var aliasName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)
+var aliasName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`) })
 
 // Aliases are short names of actions, "service.action" by name.
 func (h Home) Aliases() (map[string]string, error) {
@@ -35,7 +36,7 @@ func (h Home) Aliases() (map[string]string, error) {
 
 // SetAlias makes name stand for an action. It must be one that is installed.
 func (a *App) SetAlias(name, ref string) error {
-	if !aliasName.MatchString(name) {
+	if !aliasName().MatchString(name) {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%q is not a name for an alias", name),
 			Hint: "use lower-case letters, digits and hyphens, with a letter first",

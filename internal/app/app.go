@@ -79,6 +79,7 @@ type App struct {
 	env    map[string]string
 	config *config.Config
 	tenant runtime.Tenant
+	seated *runtime.Principal // whose seat this is; nil: the App itself
 
 	store     *sqlite.DB
 	vault     *vault.Vault
@@ -110,6 +111,7 @@ type App struct {
 	homeCA      bool // tunnels are opened with it; set before the watch begins
 	listeners   listeners
 	scripts     scripts
+	run         ofRun
 	unread      error                   // of the configuration, with Options.Emergency; nil: none
 	notice      string                  // for the person at the terminal; "": nothing
 	fault       error                   // of policy and services, with Options.Despite; nil: none

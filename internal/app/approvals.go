@@ -167,6 +167,11 @@ func (a *App) WaitApproval(ctx context.Context, id string, out runtime.Responder
 	if err != nil {
 		return nil, nil, err
 	}
+	return a.waitAndCollect(ctx, caller, id, out)
+}
+
+// waitAndCollect is [App.WaitApproval] for any caller.
+func (a *App) waitAndCollect(ctx context.Context, caller runtime.Caller, id string, out runtime.Responder) (*runtime.Action, runtime.Args, error) {
 	me, err := a.identity.Identify(ctx, caller)
 	if err != nil {
 		return nil, nil, err
@@ -175,17 +180,22 @@ func (a *App) WaitApproval(ctx context.Context, id string, out runtime.Responder
 	if err != nil {
 		return nil, nil, err
 	}
+	return a.collect(ctx, caller, me, decided, out)
+}
+
+// collect executes what was decided for, in its requester's name.
+func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Principal, decided approval.Approval, out runtime.Responder) (*runtime.Action, runtime.Args, error) {
 	if err := decided.Refusal(); err != nil {
 		return nil, nil, err
 	}
 	if decided.State != approval.Approved {
 		return nil, nil, &runtime.Error{
-			Code: runtime.CodeApprovalExpired, ApprovalID: id,
-			Msg:  fmt.Sprintf("the approval %s is %s: there is nothing left to execute", id, decided.State),
+			Code: runtime.CodeApprovalExpired, ApprovalID: decided.ID,
+			Msg:  fmt.Sprintf("the approval %s is %s: there is nothing left to execute", decided.ID, decided.State),
 			Hint: "ask again by making the same request",
 		}
 	}
-	held, err := a.approvals.Held(ctx, me, id)
+	held, err := a.approvals.Held(ctx, me, decided.ID)
 	if err != nil {
 		return nil, nil, err
 	}

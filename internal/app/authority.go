@@ -169,7 +169,8 @@ type Rotated struct {
 	OldUntil    *time.Time `json:"old_trusted_until,omitempty"` // nil: not trusted any more
 	CA          string     `json:"ca"`
 	Bundle      string     `json:"bundle"`
-	Proxies     []Running  `json:"proxies"` // which take the new root up within a second
+	Proxies     []Running  `json:"proxies"`             // which take the new root up within a second
+	Installed   []string   `json:"installed,omitempty"` // stores of the machine that hold an older root: kind:place
 }
 
 // RotateCA puts a new root in the place of the home's, for all proxies that run
@@ -193,6 +194,13 @@ func (a *App) RotateCA(ctx context.Context, now bool) (Rotated, error) {
 	out := Rotated{
 		Fingerprint: ca.Fingerprint(), NotAfter: ca.Root().NotAfter, Old: done.Old,
 		CA: ca.CAFile(), Bundle: ca.BundleFile(), Proxies: append([]Running{}, a.Proxies()...),
+	}
+	installed, err := a.Anchored()
+	if err != nil {
+		return Rotated{}, err
+	}
+	for _, e := range installed {
+		out.Installed = append(out.Installed, e.Word())
 	}
 	if !done.Until.IsZero() {
 		out.OldUntil = &done.Until

@@ -40,6 +40,10 @@ func (a *App) ListAvailable(ctx context.Context) ([]Available, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.available(ctx, &who), nil
+}
+
+func (a *App) available(ctx context.Context, who *runtime.Principal) []Available {
 	out := []Available{}
 	for _, s := range a.Services().Services() {
 		n := 0
@@ -56,7 +60,7 @@ func (a *App) ListAvailable(ctx context.Context) ([]Available, error) {
 			Actions: n, Aliases: s.Aliases, Linked: a.isLinked(ctx, who.Tenant, s), NeedsKey: needsKey(s),
 		})
 	}
-	return out, nil
+	return out
 }
 
 // sourceOf is a service's file, below the home without its path.
@@ -90,11 +94,19 @@ func needsKey(s *services.Service) bool { return s.Auth != nil && s.Auth.Ref != 
 // ShowTools writes what a script may call, in TypeScript: of all services, of
 // one, or one action.
 func (a *App) ShowTools(ctx context.Context, name string) (string, []sandbox.Definition, error) {
-	who, actions, err := a.usable(ctx, name)
+	who, err := a.actsAs(ctx)
 	if err != nil {
 		return "", nil, err
 	}
-	asks := func(action *runtime.Action) bool { return a.asks(&who, action) }
+	return a.showTools(&who, name)
+}
+
+func (a *App) showTools(who *runtime.Principal, name string) (string, []sandbox.Definition, error) {
+	actions, err := a.usableBy(who, name)
+	if err != nil {
+		return "", nil, err
+	}
+	asks := func(action *runtime.Action) bool { return a.asks(who, action) }
 	definitions := []sandbox.Definition{}
 	for _, action := range actions {
 		definitions = append(definitions, sandbox.Describe(action, asks(action)))
@@ -109,24 +121,27 @@ func (a *App) usable(ctx context.Context, name string) (runtime.Principal, []*ru
 	if err != nil {
 		return who, nil, err
 	}
+	actions, err := a.usableBy(&who, name)
+	return who, actions, err
+}
+
+func (a *App) usableBy(who *runtime.Principal, name string) ([]*runtime.Action, error) {
 	var actions []*runtime.Action
 	switch service, _, dotted := strings.Cut(name, "."); {
 	case dotted:
 		action, err := a.Action(name)
 		if err != nil {
-			return who, nil, err
+			return nil, err
 		}
 		actions = []*runtime.Action{action}
 	case name != "":
 		s, found := a.Services().Service(service)
 		if !found {
-			return who, nil, a.unknownService(name)
+			return nil, a.unknownService(name)
 		}
 		actions = s.Actions
 	default:
-		for _, s := range a.Services().Services() {
-			actions = append(actions, s.Actions...)
-		}
+		return a.permitted(who), nil
 	}
 	var out []*runtime.Action
 	for _, action := range actions {
@@ -134,21 +149,39 @@ func (a *App) usable(ctx context.Context, name string) (runtime.Principal, []*ru
 			out = append(out, action)
 		}
 	}
-	return who, out, nil
+	return out, nil
+}
+
+// permitted are the actions of all services that the principal's scopes cover.
+func (a *App) permitted(who *runtime.Principal) []*runtime.Action {
+	var out []*runtime.Action
+	for _, s := range a.Services().Services() {
+		for _, action := range s.Actions {
+			if who.Permits(action.Ref) {
+				out = append(out, action)
+			}
+		}
+	}
+	return out
 }
 
 // SearchTools finds actions by words, the best first.
 func (a *App) SearchTools(ctx context.Context, query string, limit int) (sandbox.Found, error) {
-	who, actions, err := a.usable(ctx, "")
+	who, err := a.actsAs(ctx)
 	if err != nil {
 		return sandbox.Found{}, err
 	}
+	return a.findTools(&who, sandbox.Search{Query: query, Limit: limit}), nil
+}
+
+// findTools finds among the actions that the principal may use.
+func (a *App) findTools(who *runtime.Principal, search sandbox.Search) sandbox.Found {
 	descriptions := map[string]string{}
 	for _, s := range a.Services().Services() {
 		descriptions[s.Name] = s.Description
 	}
-	asks := func(action *runtime.Action) bool { return a.asks(&who, action) }
-	return sandbox.SearchActions(actions, descriptions, sandbox.Search{Query: query, Limit: limit}, asks), nil
+	asks := func(action *runtime.Action) bool { return a.asks(who, action) }
+	return sandbox.SearchActions(a.permitted(who), descriptions, search, asks)
 }
 
 // Advice is how to use one service.
@@ -168,6 +201,11 @@ func (a *App) Advise(ctx context.Context, name string) ([]Advice, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.advise(&who, name), nil
+}
+
+// advise is Advise for a principal; a name that no service has gives nothing.
+func (a *App) advise(who *runtime.Principal, name string) []Advice {
 	out := []Advice{}
 	for _, s := range a.Services().Services() {
 		if chosen, found := a.Services().Service(name); name != "" && (!found || chosen != s) {
@@ -189,5 +227,5 @@ func (a *App) Advise(ctx context.Context, name string) ([]Advice, error) {
 			out = append(out, one)
 		}
 	}
-	return out, nil
+	return out
 }

@@ -78,39 +78,46 @@ func (a *App) invoke(ctx context.Context, call sandbox.Invocation) sandbox.Answe
 	var out sandbox.Answer
 	req := &runtime.Request{
 		Surface: runtime.SurfaceExec, Caller: call.Caller, Action: call.Ref, Args: call.Args, Refusal: call.Refusal,
-		Execution: call.Execution, Step: call.Step,
+		Execution: call.Execution, Step: call.Step, Unattended: a.run.unattended,
 		OnPending: func(_ string, until time.Time) { out.Expires = until },
 	}
-	answer := &Answer{Limit: answerLimit(call)}
-	if err := a.pipeline.Do(ctx, req, answer); err != nil {
+	answer := &Answer{Limit: answerLimit(call.Action, call.MaxAnswer)}
+	if err := a.run.tally.of(a.pipeline).Do(ctx, req, answer); err != nil {
 		out.Err = runtime.AsError(err)
 		return out
 	}
 	out.Status = answer.Status
-	if err := a.UpstreamError(call.Action, call.Args, answer); err != nil {
+	var err error
+	if out.Value, err = a.value(call.Action, call.Args, answer); err != nil {
+		out.Err = runtime.AsError(err)
+	}
+	return out
+}
+
+// value is an answer through the action's filter as JSON, or the error that it is,
+// with the beginning of what the service said.
+func (a *App) value(action *runtime.Action, args runtime.Args, answer *Answer) (string, error) {
+	if err := a.UpstreamError(action, args, answer); err != nil {
 		e := *runtime.AsError(err)
 		if said := excerpt(answer.Body); said != "" {
 			e.Msg += ": " + said
 		}
-		out.Err = &e
-		return out
+		return "", &e
 	}
-	body, err := a.Filter(call.Action, answer.Body)
+	body, err := a.Filter(action, answer.Body)
 	if err != nil {
-		out.Err = runtime.AsError(err)
-		return out
+		return "", err
 	}
-	out.Value = asJSON(body)
-	return out
+	return asJSON(body), nil
 }
 
-// answerLimit is how much of an answer is kept: with a filter, which may make it
-// smaller, a few times what the script gets.
-func answerLimit(call sandbox.Invocation) int {
-	if call.Action != nil && call.Action.HTTP != nil && call.Action.HTTP.Filter != "" {
-		return 4 * call.MaxAnswer
+// answerLimit is how many bytes of an answer are kept: with a filter, which may
+// make it smaller, a few times what the caller gets.
+func answerLimit(action *runtime.Action, most int) int {
+	if action != nil && action.HTTP != nil && action.HTTP.Filter != "" {
+		return 4 * most
 	}
-	return call.MaxAnswer
+	return most
 }
 
 // asJSON is an answer as a script gets it: JSON as it is, anything else as text.

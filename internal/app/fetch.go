@@ -51,9 +51,10 @@ func (a *App) fetch(ctx context.Context, from string, most int64) ([]byte, error
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
-		if r.URL.Scheme != "https" || len(via) > mostHops {
+		if r.URL.Scheme != "https" || r.URL.User != nil || len(via) > mostHops {
 			return errors.New("it leads to another place than https, or too often to another")
 		}
+		r.Header.Del("Referer") // a signed address is nobody else's to know
 		return nil
 	}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)

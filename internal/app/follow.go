@@ -20,11 +20,16 @@ const mostRedirects = 5
 // own, recognised, judged and recorded like any other. One to another origin is
 // an error: the credential does not go there.
 func (a *App) Call(ctx context.Context, p *runtime.Pipeline, req *runtime.Request, action *runtime.Action) (*Answer, error) {
+	return a.callWithin(ctx, p, req, action, 0)
+}
+
+// callWithin is Call for an answer of at most so many bytes; 0: [Answer.Limit]'s own.
+func (a *App) callWithin(ctx context.Context, p *runtime.Pipeline, req *runtime.Request, action *runtime.Action, limit int) (*Answer, error) {
 	step, err := a.first(req, action)
 	if err != nil {
 		return nil, err
 	}
-	answer, _, err := a.send(ctx, p, step)
+	answer, _, err := a.send(ctx, p, step, limit)
 	return answer, err
 }
 
@@ -57,9 +62,9 @@ func (a *App) first(req *runtime.Request, action *runtime.Action) (step, error) 
 }
 
 // send sends a step and follows redirects. It returns the step that was answered.
-func (a *App) send(ctx context.Context, p *runtime.Pipeline, s step) (*Answer, step, error) {
+func (a *App) send(ctx context.Context, p *runtime.Pipeline, s step, limit int) (*Answer, step, error) {
 	for hop := 0; ; hop++ {
-		answer := &Answer{}
+		answer := &Answer{Limit: limit}
 		if err := p.Do(ctx, s.req, answer); err != nil {
 			return nil, s, err
 		}

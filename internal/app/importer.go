@@ -58,9 +58,16 @@ func (i Import) run(files fs.FS, name string, data []byte) (*Imported, error) {
 	})
 }
 
-// InstallImported installs what was imported.
-func (a *App) InstallImported(ctx context.Context, r *Imported, vars map[string]string) (*Review, error) {
-	return a.place(ctx, r.Name+".yaml", r.YAML, vars, func(string) error { return nil })
+// InstallImported installs what was imported; with update also in the place of a
+// service of that name.
+func (a *App) InstallImported(ctx context.Context, r *Imported, vars map[string]string, update bool) (*Review, error) {
+	mayReplace := func(name string) error {
+		if update || !a.taken(name) {
+			return nil
+		}
+		return replaces(name, "kimbap service import … --install --update, or give it another --name")
+	}
+	return a.place(ctx, r.Name+".yaml", r.YAML, vars, mayReplace, func(string) error { return nil })
 }
 
 // IsURL reports whether a place is an address and not a path.

@@ -85,7 +85,7 @@ func (a *App) serviceBytes(ctx context.Context, from string) (file string, data 
 type Install struct {
 	From   string // an https address (with #sha256=HEX to demand a content), a path, or a name of the catalogue
 	Vars   map[string]string
-	Update bool // an address may hold something else than it did
+	Update bool // an address may hold something else than it did, or than the service it replaces
 }
 
 // InstallService installs a service file or a service of the catalogue.
@@ -104,7 +104,7 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 	demanded, isHash := strings.CutPrefix(fragment, "sha256=")
 	if !isURL(i.From) {
 		from = i.From
-	} else if fragment != "" && !isHash {
+	} else if strings.Contains(i.From, "#") && (!isHash || demanded == "") { // an empty one demands nothing
 		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "an address may end in #sha256=HEX, and in nothing else after #", Hint: "kimbap service install --help"}
 	}
 	file, data, err := a.serviceBytes(ctx, from)
@@ -120,7 +120,14 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.place(ctx, file, data, i.Vars, func(name string) error {
+	mayReplace := func(name string) error {
+		known := locked.Services[name]
+		if !isURL(from) || i.Update || known.URL == from || known.SHA256 == pin.SHA256 || !a.taken(name) {
+			return nil
+		}
+		return replaces(name, "kimbap service install "+shellQuote(i.From)+" --update")
+	}
+	return a.place(ctx, file, data, i.Vars, mayReplace, func(name string) error {
 		_, was := locked.Services[name]
 		if !isURL(from) && !was {
 			return nil
@@ -154,13 +161,28 @@ func unvalued(s *services.Service, vars map[string]string) error {
 	return e
 }
 
-// place installs the bytes of a service file. Pinned is called with its name
-// once it is there.
-func (a *App) place(ctx context.Context, file string, data []byte, vars map[string]string, pinned func(name string) error) (*Review, error) {
+// taken reports whether a service of that name is here, in force or not.
+func (a *App) taken(name string) bool {
+	return services.Installed(a.home.Services(), name) || slices.Contains(a.DisabledServices(), name)
+}
+
+// replaces refuses what would take the place of an installed service by having its
+// name: what was fetched, or made of somebody's description, chose that itself, and
+// its risks are not those that were looked at.
+func replaces(name, command string) error {
+	return changed("a service "+name+" is installed already, and this one came from elsewhere", "read it, then: "+command)
+}
+
+// place installs the bytes of a service file, if mayReplace says so of its name.
+// Pinned is called with its name once it is there.
+func (a *App) place(ctx context.Context, file string, data []byte, vars map[string]string, mayReplace, pinned func(name string) error) (*Review, error) {
 	before := a.Services()
 	if checked, err := services.Parse(file, data); err == nil {
 		if err := checkFilters(checked); err != nil {
 			return nil, invalid(err, "correct the file, then: kimbap service validate "+shellQuote(file))
+		}
+		if err := mayReplace(checked.Name); err != nil {
+			return nil, err
 		}
 		if err := unvalued(checked, vars); err != nil {
 			return nil, err

@@ -83,6 +83,7 @@ func (a *App) Proxies() []Running { return a.serving(stateProxy) }
 const (
 	stateProxy = "proxy"
 	stateRun   = "run"
+	stateAPI   = "serve"
 )
 
 // serving returns what runs over this home and listens, of one kind or of all.

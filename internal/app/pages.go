@@ -42,7 +42,7 @@ func (a *App) Pages(ctx context.Context, p *runtime.Pipeline, req *runtime.Reque
 	var got gathered
 	seen := map[string]bool{}
 	for page := 1; ; page++ {
-		answer, answered, err := a.send(ctx, p, s)
+		answer, answered, err := a.send(ctx, p, s, 0)
 		if err != nil {
 			return nil, err
 		}

@@ -33,6 +33,7 @@ type RunOptions struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Say            func(line string)
+	Stop           <-chan struct{} // ends the program, by SIGTERM, when it is closed; nil: nothing does
 }
 
 // Run starts a program behind a proxy of its own and returns its exit code.
@@ -60,6 +61,9 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	defer func() { _, _ = a.RevokeToken(context.WithoutCancel(ctx), info.ID) }()
 
 	tally := &Tally{}
+	a.run = ofRun{unattended: o.Unattended, tally: tally}
+	socket, closeSocket := a.runSocket(dir, token)
+	defer closeSocket()
 	p := &private{a: a, served: make(chan error, 1), options: ServeOptions{
 		Listen: "127.0.0.1:0", RequireToken: true, DefaultToken: token, Unattended: o.Unattended, CA: ca, Tally: tally,
 	}}
@@ -74,7 +78,7 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	place := runner.Place{
 		Proxy: "http://" + address, CA: filepath.Join(dir, "ca.pem"),
 		Bundle: filepath.Join(dir, "bundle.pem"), Settings: filepath.Join(dir, "clients"), Own: a.ownSettings(),
-		Served: a.servedHere(),
+		Served: a.servedHere(), Socket: socket,
 	}
 	if err := writeSettings(place.Settings, place, bundle); err != nil {
 		return 0, err
@@ -175,7 +179,7 @@ func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, 
 		Command: o.Command, Env: a.o.Env, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Say: o.Say,
 		Place:       place,
 		SecretNames: secret, IsSecret: isSecret, Placeholder: holdsPlaceholder(known, a.placeholder), GitHosts: a.gitHosts(linked),
-		UserDir: a.env["HOME"], Self: o.Self,
+		UserDir: a.env["HOME"], Self: o.Self, Stop: o.Stop,
 	}
 	if !o.NoCover {
 		options.Cover = []string{home}

@@ -72,7 +72,7 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 	defer closeSidecar()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	go a.watch(watching, o.Reload, server, ca)
+	go a.watch(watching, o.Reload, proxied{ca, server})
 	done, left := accept(server, ln, o.Room)
 	if o.Ready != nil {
 		o.Ready(ln.Addr())
@@ -142,7 +142,7 @@ func (a *App) newProxy(o ServeOptions, ca signing) (*proxy.Server, error) {
 	return proxy.New(proxy.Options{
 		Pipeline: o.Tally.of(a.pipeline), Identity: a.identity, Peer: peer,
 		Table: func() proxy.Table { return a.services.Current().Table() },
-		Leaf:  ca.Leaf, RootPEM: ca.RootPEM, Permits: ca.permits,
+		Leaf:  o.Tally.leaf(ca.Leaf), RootPEM: ca.RootPEM, Permits: ca.permits,
 		RequireToken: o.RequireToken, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
 		InterceptAll: a.interceptsAll(), Locked: a.refusal,
 		KeepHeads: a.config.Debug.Mutations == "verify",

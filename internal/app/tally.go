@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"sync/atomic"
 
@@ -11,7 +12,11 @@ import (
 
 // Tally counts the requests of one run, for the line at its end. A nil one
 // counts nothing.
-type Tally struct{ requests, denied, pending atomic.Int64 }
+type Tally struct {
+	requests, denied, pending atomic.Int64
+	rejected                  atomic.Int64 // programs that said that they do not take our certificate
+	shown                     atomic.Int64 // how often a certificate was shown to a program
+}
 
 // String is that line.
 func (t *Tally) String() string {
@@ -31,6 +36,18 @@ func (t *Tally) of(pipeline proxy.Doer) proxy.Doer {
 	return &tallied{pipeline, t}
 }
 
+// leaf counts the certificates that are shown. Not every client says why it goes
+// when it does not like one.
+func (t *Tally) leaf(leaf func(string) (*tls.Certificate, error)) func(string) (*tls.Certificate, error) {
+	if t == nil {
+		return leaf
+	}
+	return func(authority string) (*tls.Certificate, error) {
+		t.shown.Add(1)
+		return leaf(authority)
+	}
+}
+
 type tallied struct {
 	proxy.Doer
 	t *Tally
@@ -40,6 +57,9 @@ type tallied struct {
 func (p *tallied) Do(ctx context.Context, req *runtime.Request, out runtime.Responder) error {
 	err := p.Doer.Do(ctx, req, out)
 	p.t.requests.Add(1)
+	if err != nil && runtime.AsError(err).Reason == runtime.ReasonClientRejected {
+		p.t.rejected.Add(1)
+	}
 	switch runtime.CodeOf(err) {
 	case runtime.CodeForbidden, runtime.CodeEgressDenied, runtime.CodeApprovalRejected, runtime.CodeApprovalExpired:
 		p.t.denied.Add(1)

@@ -222,8 +222,12 @@ func (a *App) readPolicy(t runtime.Tenant, actions policy.Actions) (*policy.Poli
 	return p, nil
 }
 
-// Operator is the owner at the terminal, acting for the tenant of this App.
+// Operator is the owner at the terminal, acting for the tenant of this App, or
+// whose [App.seat] this is.
 func (a *App) Operator() runtime.Principal {
+	if a.seated != nil {
+		return *a.seated
+	}
 	me := identity.Operator(a.o.UID)
 	me.Tenant = a.tenant
 	return me

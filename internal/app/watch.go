@@ -14,6 +14,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/policy"
+	"github.com/kimbap-run/kimbap/services"
 )
 
 // watchEvery is how often a long-lived process looks for what others changed.
@@ -24,7 +25,8 @@ const watchEvery = 250 * time.Millisecond
 // watch keeps a long-lived process in step with its home until ctx ends:
 // secrets and tokens by the store's change counter, services, policy and the
 // root of the authority by their files. A call on kick reloads the files at once.
-func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Server, ca signing) {
+// What is served is told of it.
+func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	counter, _ := a.store.Changes(ctx)
@@ -57,15 +59,15 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 		now := a.fingerprint()
 		if forced || now != files && now == last {
 			files = now
-			a.reload(ctx, ca)
-			server.Reloaded()
+			a.reload(ctx, f)
+			f.reloaded()
 		}
 		last = now
 		if a.Locked() != nil {
 			a.dropLive()
 			a.unlock(ctx)
 		}
-		a.refreshCA(ctx, ca)
+		f.look(ctx)
 		if looks++; looks%spaceEvery == 1 {
 			a.checkSpace()
 		}
@@ -76,10 +78,36 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, server *proxy.Se
 		if err := a.strangers.tell(ctx, false); err != nil {
 			a.o.Log.Error().Err(err).Msg("refused callers not recorded")
 		}
-		server.Recheck(ctx)
 		idle.rest()
 	}
 }
+
+// follower is what is served over a home, and follows what the watch sees.
+type follower interface {
+	permit(all ...*services.Service) // told of services before they are in force
+	reloaded()                       // after services and policy were read again
+	look(ctx context.Context)        // at each look
+}
+
+// proxied is a proxy, with what it signs with.
+type proxied struct {
+	signing
+	server *proxy.Server
+}
+
+func (p proxied) reloaded() { p.server.Reloaded() }
+
+func (p proxied) look(ctx context.Context) {
+	p.a.refreshCA(ctx, p.signing)
+	p.server.Recheck(ctx)
+}
+
+// unproxied is what signs nothing and holds no connection open.
+type unproxied struct{}
+
+func (unproxied) permit(...*services.Service) {}
+func (unproxied) reloaded()                   {}
+func (unproxied) look(context.Context)        {}
 
 // caughtUp tells, in the state file, up to which change of the store this process
 // works with what is stored now.
@@ -111,12 +139,12 @@ func (a *App) Reach(ctx context.Context) {
 
 // reload takes the services and the policy from their files, both or neither.
 // Invalid input keeps the old state, says so in status, log and trail.
-func (a *App) reload(ctx context.Context, ca signing) {
+func (a *App) reload(ctx context.Context, f follower) {
 	set, err := a.readServices()
 	if err == nil {
 		var p, perr = a.readPolicies(set)
 		if err = perr; err == nil {
-			ca.permit(set.Services()...) // before they are intercepted
+			f.permit(set.Services()...) // before they are intercepted
 			a.services.Swap(set)
 			a.policy.Swap(p)
 		}

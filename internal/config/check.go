@@ -54,6 +54,14 @@ func validName(name string) bool {
 	return !endsInNumber(strings.ToLower(name))
 }
 
+// checkHostName takes what a client may write as Host: a name, without a port.
+func checkHostName(name string) error {
+	if !validName(name) {
+		return wrong{fmt.Sprintf("%q is not the name of a host", name), "write for example kimbap.corp.example, without a port"}
+	}
+	return nil
+}
+
 // endsInNumber tells names that some resolvers read as an address: 127.1, 0x7f000001.
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]

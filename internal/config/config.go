@@ -107,7 +107,7 @@ func (a Approval) HoldFor() time.Duration {
 
 // Policy is where the rules are.
 type Policy struct {
-	Source string // file
+	Source string // file: nothing over the network writes the rules; api: who has the role does
 	Path   string // of the default tenant; "": policy.yaml in the home; a folder is allowed
 
 	Tenants string // folder with NAME.yaml, or a folder NAME, for each other tenant; "": tenants/NAME/policy.yaml in the home
@@ -149,7 +149,10 @@ type Exec struct {
 }
 
 // Serve is the listener of the REST surface.
-type Serve struct{ Listen string }
+type Serve struct {
+	Listen string
+	Hosts  []string // names beside localhost and addresses that it is called by
+}
 
 // defaults are the values of every key that nobody set.
 func defaults() *Config {

@@ -114,12 +114,6 @@ func (c *Config) keySettings() []setting {
 	}
 }
 
-// unbuilt are the keys of surfaces that this version does not have. Set, they would
-// promise what does not happen. Whoever builds the surface takes its keys out.
-func unbuilt() []string {
-	return []string{"serve.listen"}
-}
-
 // laterSettings are those of surfaces and stores beyond this version's own.
 func (c *Config) laterSettings() []setting {
 	dsn := func(values []string) (int, error) { return 0, checkDSN(values[0]) }
@@ -132,6 +126,7 @@ func (c *Config) laterSettings() []setting {
 		number("exec.calls", &c.Exec.Calls, 1, 1_000_000),
 		number("exec.workers", &c.Exec.Workers, 1, 1024),
 		text("serve.listen", &c.Serve.Listen, checkListen),
+		list("serve.hosts", &c.Serve.Hosts, checkHostName),
 		choice("debug.mutations", &c.Debug.Mutations, "off", "verify"),
 	}
 }

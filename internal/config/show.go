@@ -33,7 +33,7 @@ func (c *Config) Entries() []Entry {
 }
 
 // shown reports whether the key is one that a person can set.
-func (s setting) shown() bool { return s.show != nil && !slices.Contains(unbuilt(), s.key) }
+func (s setting) shown() bool { return s.show != nil }
 
 // Origin says where the value of a key came from.
 func (c *Config) Origin(key string) string {

@@ -158,22 +158,11 @@ func (l *loader) checkTogether() {
 	if c.Audit.Durability != "full" {
 		refuse("audit.durability", notYet("audit.durability: "+c.Audit.Durability, "write full"))
 	}
-	if c.Policy.Source != "file" {
-		refuse("policy.source", notYet("policy.source: "+c.Policy.Source, "write file: the rules are files, and nothing over the network changes them"))
-	}
-	for _, key := range unbuilt() {
-		if _, set := l.places[key]; set {
-			refuse(key, notYet(key, "leave it out"))
-		}
-	}
 	switch k := c.MasterKey; {
 	case k.Source == "command" && (len(k.Command) == 0 || k.Command[0] == ""):
 		refuse("master_key.source", wrong{"master_key.source is command, but there is no command", `write master_key: {source: command, command: [/usr/local/bin/key-service]}`})
 	case k.Source == "transit" && (k.Transit.Address == "" || k.Transit.Key == "" || k.Transit.Token.Empty()):
 		refuse("master_key.source", wrong{"master_key.source is transit, but the address, the key or the token is missing", "set master_key.transit.address, .key and .token_file"})
-	}
-	if c.Admin.Listen != "" {
-		refuse("admin.listen", notYet("an admin listener", `write ""`))
 	}
 }
 

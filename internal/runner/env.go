@@ -15,6 +15,7 @@ type Place struct {
 	Settings     string            // folder with the files of SettingsFiles, for clients that have no such variable
 	Own          map[string]string // what Own picks from the user's environment; nil in a container
 	Placeholders map[string]string // what SDKs want to see before they start: GITHUB_TOKEN=…
+	Socket       string            // where kimbap itself can be asked without the proxy; "": nowhere
 	Served       []string          // hosts of this machine that services own, so that they are not kept from the proxy
 }
 
@@ -47,6 +48,9 @@ var (
 	adding = []string{"NODE_EXTRA_CA_CERTS", "DENO_CERT"} // a file beside the client's own roots
 )
 
+// socketVar tells a program of a run where it can ask kimbap itself.
+const socketVar = "KIMBAP_SOCKET"
+
 // noProxy keeps a client's own loopback traffic to itself, but for the hosts that
 // services own. Patterns such as *.local work in Go alone, so there are none.
 func (p Place) noProxy() []string {
@@ -68,6 +72,9 @@ func Variables(p Place) []Variable {
 	add(p.Bundle, replacing...)
 	add(p.CA, adding...)
 	out = append(out, settings(p)...)
+	if p.Socket != "" {
+		add(p.Socket, socketVar)
+	}
 	names := make([]string, 0, len(p.Placeholders))
 	for name := range p.Placeholders {
 		names = append(names, name)

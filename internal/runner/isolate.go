@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/kimbap-run/kimbap/internal/runner/netns"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -44,6 +45,8 @@ func (i *Isolation) furniture(env []string, userDir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	own := filepath.Clean(lookup(env, socketVar)) // a file, so it leads out of the network, to the pipeline alone
+	sockets = slices.DeleteFunc(sockets, func(path string) bool { return path == own })
 	i.names = netns.NewNames()
 	f := netns.Furniture{
 		Doors: i.names.Doors(i.Authorities), Sockets: sockets, Root: isRoot(),

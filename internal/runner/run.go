@@ -29,6 +29,7 @@ type Options struct {
 	GitHosts    []string          // hosts where git must not bring its own credential
 	Cover       []string          // folders that the program must not see
 	Self        []string          // command that leads to [Covered], for covering
+	Stop        <-chan struct{}   // ends a program that is not covered, by SIGTERM; nil: nothing does
 	Isolate     *Isolation        // nil: the program has the network of this machine
 }
 
@@ -117,6 +118,15 @@ func Run(o Options) (int, error) {
 	if err := cmd.Start(); err != nil {
 		return 0, &CannotStart{o.Command[0], err}
 	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-o.Stop:
+			signals <- syscall.SIGTERM
+		case <-ended:
+		}
+	}()
 	return wait(cmd, signals)
 }
 

@@ -6,6 +6,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -38,7 +39,7 @@ func Own(get func(name string) string) map[string]string {
 // InContainer returns the place as a container sees it that mounts our files.
 // What the user has set outside means nothing there.
 func InContainer(p Place) Place {
-	p.CA, p.Bundle, p.Settings, p.Own, p.Served = containerCA, containerBundle, containerSettings, nil, nil
+	p.CA, p.Bundle, p.Settings, p.Own, p.Served, p.Socket = containerCA, containerBundle, containerSettings, nil, nil, ""
 	return p
 }
 
@@ -84,12 +85,14 @@ func settings(p Place) []Variable {
 
 // proxyAddress is the host and port of a proxy's URL. What stands before them
 // may be anything: clients do not agree on what a user name may hold.
-var proxyAddress = regexp.MustCompile(`^(?:[a-z]+://)?(?:.*@)?(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(\d+))?/?$`)
+var proxyAddress = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[a-z]+://)?(?:.*@)?(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(\d+))?/?$`)
+})
 
 // address returns a proxy's host, without brackets, and port; "" when the text
 // names none.
 func address(proxy string) (host, port string) {
-	found := proxyAddress.FindStringSubmatch(proxy)
+	found := proxyAddress().FindStringSubmatch(proxy)
 	if found == nil {
 		return "", ""
 	}
@@ -143,10 +146,10 @@ func phpFolders(own map[string]string) string {
 
 // ourJavaArgs is the word that [settings] adds. In the variable, unlike in a
 // file of arguments, a backslash is one.
-var ourJavaArgs = regexp.MustCompile(`\s*"@[^"]*/kimbap-java-[^"/]*\.args"`)
+var ourJavaArgs = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\s*"@[^"]*/kimbap-java-[^"/]*\.args"`) })
 
 func javaOptions(own string) string {
-	if own = strings.TrimSpace(ourJavaArgs.ReplaceAllString(own, "")); own != "" {
+	if own = strings.TrimSpace(ourJavaArgs().ReplaceAllString(own, "")); own != "" {
 		own += " "
 	}
 	return own

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -47,7 +46,8 @@ func (d *span) UnmarshalJSON(data []byte) error {
 
 func (s *Server) exec(w http.ResponseWriter, r *http.Request) error {
 	var body execBody
-	if err := read(w, r, &body); err != nil {
+	data, err := read(w, r, &body)
+	if err != nil {
 		return err
 	}
 	wait, err := body.Wait.wait()
@@ -57,11 +57,23 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) error {
 	if body.Code == "" || body.TimeoutMs < 0 {
 		return invalid(`send {"code": "return 1"}; timeoutMs and wait are optional`, "there is no script in the request, or its timeoutMs is negative")
 	}
-	answer, err := s.o.Execute(r.Context(), Script{
+	unhurried(w)
+	script := Script{
 		Code: body.Code, Timeout: time.Duration(min(body.TimeoutMs, maxWait.Milliseconds())) * time.Millisecond,
 		Wait: wait, Allow: body.Allow, Caller: s.caller(r),
-	})
-	return s.write(w, r, answer, err)
+	}
+	run := func(w http.ResponseWriter, r *http.Request) error {
+		answer, err := s.o.Execute(r.Context(), script)
+		return s.write(w, r, answer, err)
+	}
+	if s.o.Agent == nil || r.Header.Get("Idempotency-Key") == "" {
+		return run(w, r)
+	}
+	who, err := s.o.Agent.Identify(r.Context(), script.Caller)
+	if err != nil {
+		return err
+	}
+	return s.once.do(w, r, visit{who: who}, data, run)
 }
 
 func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
@@ -74,7 +86,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request) error {
 		Wait span `json:"wait"`
 	}
 	if r.ContentLength != 0 {
-		if err := read(w, r, &body); err != nil {
+		if _, err := read(w, r, &body); err != nil {
 			return err
 		}
 	}
@@ -82,6 +94,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	unhurried(w)
 	answer, err := s.o.Resume(r.Context(), s.caller(r), chi.URLParam(r, "id"), wait)
 	return s.write(w, r, answer, err)
 }
@@ -93,36 +106,28 @@ func (d span) wait() (time.Duration, error) {
 	return time.Duration(d), nil
 }
 
-// read reads one strict JSON object.
-func read(w http.ResponseWriter, r *http.Request, into any) error {
+// read reads one strict JSON object, and returns its bytes too.
+func read(w http.ResponseWriter, r *http.Request, into any) ([]byte, error) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonUnsupportedMedia,
-			Msg: "the request is not application/json", Hint: "send Content-Type: application/json",
-		}
+		return nil, notMedia("application/json")
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
-		return &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonBodyTooLarge,
-			Msg: fmt.Sprintf("the request is over %d KiB", maxBody>>10), Hint: "a script has at most 64 KiB",
-		}
-	}
 	if err != nil {
-		return &runtime.Error{Code: runtime.CodeCanceled, Msg: "the request ended early", Err: err}
+		return nil, unread(err)
+	}
+	if err := strict(data); err != nil {
+		return nil, err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
+	decoder.UseNumber()
 	if err := decoder.Decode(into); err != nil {
-		return &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonInvalidJSON, Msg: "the request is not understood: " + err.Error(),
-			Hint: "see /v1/openapi.json",
-		}
+		return nil, notJSON(runtime.ReasonInvalidJSON, err.Error())
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonTrailingData, Msg: "something follows the request's JSON"}
+		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonTrailingData, Msg: "something follows the request's JSON"}
 	}
-	return nil
+	return data, nil
 }
 
 // write answers with how an execution stands.
@@ -130,16 +135,9 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, answer Answer, er
 	if err != nil {
 		return err
 	}
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(answer.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
+	status := http.StatusOK
 	if answer.Open {
-		w.WriteHeader(http.StatusAccepted)
+		status = http.StatusAccepted
 	}
-	_, _ = w.Write(text.Bytes())
-	return nil
+	return answerJSON(w, status, answer.Body, nil)
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -16,12 +17,12 @@ func (s *Server) handle(f func(http.ResponseWriter, *http.Request) error) http.H
 	return func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if broken := recover(); broken != nil {
-				s.o.Log.Error().Interface("panic", broken).Msg("a request of the sidecar failed")
-				s.problem(w, runtime.AsError(errPanic{}))
+				s.o.Log.Error().Interface("panic", broken).Msg("a request failed")
+				s.problem(w, errPanic{})
 			}
 		}()
 		if err := f(w, r); err != nil {
-			s.problem(w, runtime.AsError(err))
+			s.problem(w, err)
 		}
 	}
 }
@@ -32,9 +33,19 @@ func (errPanic) Error() string { return "panic" }
 
 // problem answers with an error. Unlike on the proxy, who cannot be identified
 // gets 401, and what does not exist 404.
-func (s *Server) problem(w http.ResponseWriter, e *runtime.Error) {
-	p := e.Problem()
+func (s *Server) problem(w http.ResponseWriter, err error) {
+	e := runtime.AsError(err)
+	p := problem{Problem: e.Problem()}
+	if u := (*Upstream)(nil); errors.As(err, &u) {
+		p.Upstream = u.Said
+	}
+	if s.o.Cause && e.Err != nil {
+		p.Cause = e.Err.Error()
+	}
 	p.Status = statusOf(e)
+	if p.RequestID == "" {
+		p.RequestID = w.Header().Get(requestID)
+	}
 	if e.Code == runtime.CodeUnauthenticated {
 		p.Hint = "send Authorization: Bearer TOKEN; the owner makes one with: kimbap token create --agent NAME --scope GLOB"
 		w.Header().Set("WWW-Authenticate", `Bearer realm="kimbap"`)
@@ -43,7 +54,7 @@ func (s *Server) problem(w http.ResponseWriter, e *runtime.Error) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
 	}
 	if p.Status >= http.StatusInternalServerError && e.Err != nil {
-		s.o.Log.Error().Err(e.Err).Str("code", string(e.Code)).Msg("a request of the sidecar failed")
+		s.o.Log.Error().Err(e.Err).Str("code", string(e.Code)).Msg("a request failed")
 	}
 	body, err := json.Marshal(p)
 	if err != nil { // cannot be: strings and a number
@@ -54,11 +65,18 @@ func (s *Server) problem(w http.ResponseWriter, e *runtime.Error) {
 	_, _ = w.Write(append(body, '\n'))
 }
 
+// problem is a refusal, and what an upstream said of it.
+type problem struct {
+	runtime.Problem
+	Upstream string `json:"upstream,omitempty"`
+	Cause    string `json:"cause,omitempty"` // with Options.Cause
+}
+
 func statusOf(e *runtime.Error) int {
 	switch {
 	case e.Code == runtime.CodeUnauthenticated:
 		return http.StatusUnauthorized
-	case e.Reason == runtime.ReasonNotFound:
+	case e.Reason == runtime.ReasonNotFound, e.Code == runtime.CodeUnknownAction:
 		return http.StatusNotFound
 	}
 	return e.Status()

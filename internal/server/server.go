@@ -2,7 +2,7 @@ package server
 
 import (
 	"context"
-	_ "embed"
+	"crypto/rand"
 	"errors"
 	"net"
 	"net/http"
@@ -20,11 +20,11 @@ import (
 // JSON is written.
 const maxBody = 512 << 10
 
+// requestID is the field that names the request, in answers and in the trail.
+const requestID = "X-Request-Id"
+
 // maxConnections bounds the connections of one listener.
 const maxConnections = 256
-
-//go:embed openapi.json
-var openapi []byte
 
 // Script is what is asked to run.
 type Script struct {
@@ -51,12 +51,25 @@ type Options struct {
 	// set for a listener that is not a unix socket.
 	RequireToken bool
 	Log          zerolog.Logger
+
+	Agent    Agent            // nil: scripts only
+	Operator Operator         // nil: no page that needs a role
+	Hosts    []string         // names beside addresses and localhost that it may be called by
+	Cause    bool             // tell the caller, who is the owner's own program, also what is for the log
+	Clock    func() time.Time // nil: that of the machine
 }
 
 // Server answers on any number of listeners.
 type Server struct {
-	o    Options
-	http *http.Server
+	o       Options
+	router  chi.Router
+	http    *http.Server
+	once    once
+	crowd   crowd
+	door    doorman
+	cursors [32]byte // signs cursors
+
+	described []byte // what /openapi.json says
 }
 
 // New checks the options.
@@ -64,18 +77,24 @@ func New(o Options) (*Server, error) {
 	if o.Execute == nil || o.Status == nil || o.Resume == nil || o.Health == nil {
 		return nil, errors.New("server: Options.Execute, Status, Resume and Health are required")
 	}
-	s := &Server{o: o}
-	r := chi.NewRouter()
-	r.Use(s.guard)
-	r.NotFound(s.handle(func(http.ResponseWriter, *http.Request) error { return noPage() }))
-	r.MethodNotAllowed(s.handle(func(http.ResponseWriter, *http.Request) error { return wrongMethod() }))
-	r.Get("/healthz", s.health)
-	r.Get("/v1/openapi.json", s.description)
-	r.Post("/v1/exec", s.handle(s.exec))
-	r.Get("/v1/exec/{id}", s.handle(s.status))
-	r.Post("/v1/exec/{id}/resume", s.handle(s.resume))
+	if o.Operator != nil && o.Agent == nil {
+		return nil, errors.New("server: Options.Operator needs Options.Agent")
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	s := &Server{
+		o: o, crowd: crowd{by: map[string]int{}}, door: doorman{clock: o.Clock, left: strangers},
+		once: once{clock: o.Clock, kept: map[keptKey]*kept{}, count: map[string]int{}},
+	}
+	_, _ = rand.Read(s.cursors[:]) // never fails since Go 1.24
+	s.router = s.routes()
+	var err error
+	if s.described, err = describe(s.router); err != nil {
+		return nil, err
+	}
 	s.http = &http.Server{
-		Handler: r, ConnContext: withPeer, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		Handler: s.router, ConnContext: withPeer, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
 	}
 	return s, nil
@@ -106,23 +125,28 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set(requestID, runtime.NewID("req", s.o.Clock()))
 		switch {
 		case r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "":
 			s.problem(w, &runtime.Error{Code: runtime.CodeForbidden, Msg: "pages of a browser are not served here", Hint: "call it from a program"})
-		case s.o.RequireToken && !ourName(r):
+		case s.o.RequireToken && !s.ourName(r):
 			s.problem(w, &runtime.Error{Code: runtime.CodeMisdirected, Msg: "the request names another host", Hint: "use the address that kimbap printed at its start"})
+		case !plain(r):
+			s.problem(w, noPage())
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
 }
 
-// ourName reports whether the Host of a request is an address, or localhost: a
-// name that somebody else's DNS answers is neither.
-func ourName(r *http.Request) bool {
+// ourName reports whether the Host of a request is an address, localhost or a name
+// that was configured: one that somebody else's DNS answers is none of them.
+func (s *Server) ourName(r *http.Request) bool {
 	host, _ := runtime.SplitAuthority(r.Host)
-	if strings.EqualFold(host, "localhost") {
-		return true
+	for _, name := range append([]string{"localhost"}, s.o.Hosts...) {
+		if strings.EqualFold(host, name) {
+			return true
+		}
 	}
 	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil
@@ -143,11 +167,6 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = w.Write([]byte("ok\n"))
-}
-
-func (s *Server) description(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(openapi)
 }
 
 // limited lets in so many connections at a time; more wait in the kernel's queue.

@@ -136,7 +136,7 @@ func TestScriptsAreServedToTheOwnerOnASocket(t *testing.T) {
 		{"GET", "/v1/exec", "", 405, "method_not_allowed"},
 		{"GET", "/", "", 404, "no such page"},
 		{"GET", "/healthz", "", 200, "ok"},
-		{"GET", "/v1/openapi.json", "", 200, `"openapi": "3.1.0"`},
+		{"GET", "/v1/openapi.json", "", 200, `"openapi":"3.1.0"`},
 	} {
 		status, text := ask(t, client, c.method, base+c.path, c.body)
 		if status != c.status || !strings.Contains(text, c.want) {

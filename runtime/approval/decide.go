@@ -86,6 +86,11 @@ func (d *Desk) decidable(ctx context.Context, by runtime.Principal, tenant runti
 	switch {
 	case err != nil:
 		return a, err
+	case by.TokenID != "" && a.Principal == by.ID:
+		return a, &runtime.Error{
+			Code: runtime.CodeForbidden, Reason: runtime.ReasonOwnRequest, ApprovalID: id,
+			Msg: "a token decides nothing that it asked for itself", Hint: "another operator decides",
+		}
 	case a.State == Pending && d.expired(&a):
 		if _, err := d.expire(ctx, &a); err != nil {
 			return a, err

@@ -23,6 +23,21 @@ func (d *Desk) List(ctx context.Context, by runtime.Principal, tenant runtime.Te
 	return list, err
 }
 
+// Asked returns the approvals that a principal asked for, as [Desk.List] does.
+func (d *Desk) Asked(ctx context.Context, who runtime.Principal, states []State, limit int) ([]Approval, error) {
+	if who.ID == "" {
+		return nil, nil
+	}
+	list, err := d.o.Store.Approvals(ctx, who.Tenant, states, limit)
+	out := list[:0]
+	for _, a := range list {
+		if a.Principal == who.ID {
+			out = append(out, bare(a))
+		}
+	}
+	return out, err
+}
+
 // Status returns an approval to its requester or an operator, without what is
 // sealed. To anybody else the id is unknown.
 func (d *Desk) Status(ctx context.Context, who runtime.Principal, id string) (Approval, error) {

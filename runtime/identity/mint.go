@@ -58,6 +58,11 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 	case g.TTL <= 0 || g.TTL > i.o.MaxTTL:
 		return invalid(fmt.Sprintf("the life of a token is over 0 and at most %s, not %s", i.o.MaxTTL, g.TTL), "--ttl 1h")
 	}
+	if creator.TokenID != "" {
+		if err := i.narrower(creator, g); err != nil {
+			return err
+		}
+	}
 	for _, scope := range g.Scopes {
 		if !isName(strings.ReplaceAll(string(scope), "*", "a")) {
 			return invalid(fmt.Sprintf("%q is not a scope: a scope is an action's name in which * stands for any characters", scope), "--scope 'github.list-*'")
@@ -68,6 +73,44 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 				Msg: fmt.Sprintf("the scope %q is wider than those of its maker", scope),
 			}
 		}
+	}
+	return nil
+}
+
+// AsOperator is the operator that a token with a role of the API is taken for, in
+// its own tenant and within its own scopes.
+func AsOperator(p runtime.Principal) (runtime.Principal, error) {
+	if !p.May(runtime.RoleOperator) {
+		return runtime.Principal{}, &runtime.Error{
+			Code: runtime.CodeForbidden, Reason: runtime.ReasonNotOperator, Stage: runtime.StageIdentify,
+			Msg: "the token has no role of an operator",
+		}
+	}
+	p.Kind = runtime.KindOperator
+	return p, nil
+}
+
+// narrower refuses what would make more of a token than the one that makes it is:
+// another role or group, any role of the API, or a longer life.
+func (i *Identity) narrower(creator *runtime.Principal, g *Grant) error {
+	wider := func(what string) error {
+		return &runtime.Error{
+			Code: runtime.CodeForbidden, Reason: runtime.ReasonScope, Stage: runtime.StageIdentify,
+			Msg: what + " is more than its maker, itself a token, may give", Hint: "the owner makes such a token with: kimbap token create",
+		}
+	}
+	for _, role := range g.Roles {
+		if strings.HasPrefix(role, "kimbap.") || !slices.Contains(creator.Roles, role) {
+			return wider(fmt.Sprintf("the role %q", role))
+		}
+	}
+	for _, group := range g.Groups {
+		if !slices.Contains(creator.Groups, group) {
+			return wider(fmt.Sprintf("the group %q", group))
+		}
+	}
+	if i.now().Add(g.TTL).After(creator.Expires) {
+		return wider("a life of " + g.TTL.String())
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func declareAction(b *strings.Builder, a *runtime.Action, asks bool) {
 	}
 	fmt.Fprintf(b, "    /** %s\n     *  %s */\n", comment(a.Description), strings.Join(notes, "; "))
 	optional := ""
-	if !slices.ContainsFunc(a.Params, func(p runtime.Param) bool { return needed(a, &p) }) {
+	if !slices.ContainsFunc(a.Params, func(p runtime.Param) bool { return Needed(a, &p) }) {
 		optional = "?"
 	}
 	fmt.Fprintf(b, "    %s(args%s: %s): Promise<%s>;\n", key(Camel(a.Name)), optional, inputType(a, "    "), outputType(a))
@@ -68,7 +68,7 @@ func inputType(a *runtime.Action, indent string) string {
 			fmt.Fprintf(&b, "%s  /** %s */\n", indent, comment(p.Description))
 		}
 		mark := "?"
-		if needed(a, p) {
+		if Needed(a, p) {
 			mark = ""
 		}
 		fmt.Fprintf(&b, "%s  %s%s: %s;\n", indent, key(p.Name), mark, paramType(p))
@@ -77,9 +77,9 @@ func inputType(a *runtime.Action, indent string) string {
 	return b.String()
 }
 
-// needed reports whether a call cannot do without the argument: what another
+// Needed reports whether a call cannot do without the argument: what another
 // argument is split into can be left out.
-func needed(a *runtime.Action, p *runtime.Param) bool {
+func Needed(a *runtime.Action, p *runtime.Param) bool {
 	if !p.Required || p.Default != nil {
 		return false
 	}

@@ -111,12 +111,12 @@ func (s *session) noted(err error) error {
 
 // write seals and keeps.
 func (r *Runner) write(ctx context.Context, row journal.Execution, script []byte, pages []page) (err error) {
-	if row.Script, err = r.o.Sealer.SealFor(ctx, row.Tenant, purposeScript, script, bind(row.ID, 0, 0)); err != nil {
+	if row.Script, err = r.o.Sealer.SealFor(ctx, row.Tenant, purposeScript, script, bind(&row, 0, 0)); err != nil {
 		return err
 	}
 	calls := make([]journal.Call, len(pages))
 	for i, p := range pages {
-		sealed, err := r.o.Sealer.SealFor(ctx, row.Tenant, purposeCall, p.plain, bind(row.ID, p.step, p.settled))
+		sealed, err := r.o.Sealer.SealFor(ctx, row.Tenant, purposeCall, p.plain, bind(&row, p.step, p.settled))
 		if err != nil {
 			return err
 		}
@@ -132,9 +132,10 @@ func (r *Runner) write(ctx context.Context, row journal.Execution, script []byte
 	return err
 }
 
-// bind is the additional data of a seal: which of an execution's texts it is.
-func bind(id string, step, settled int) []byte {
-	return fmt.Appendf(nil, "%s %d %d", id, step, settled)
+// bind is the additional data of a seal: which of an execution's texts it is, and
+// whose.
+func bind(row *journal.Execution, step, settled int) []byte {
+	return fmt.Appendf(nil, "%s %d %d %s", row.ID, step, settled, row.Principal)
 }
 
 func taken(id string) *runtime.Error {
@@ -177,7 +178,7 @@ func (s *session) conclude(ctx context.Context, state journal.State, result Resu
 		return err
 	}
 	s.row.State, s.row.Expires = state, expires
-	if s.row.Result, err = s.r.o.Sealer.SealFor(ctx, s.row.Tenant, purposeResult, plain, bind(s.id, 0, 0)); err != nil {
+	if s.row.Result, err = s.r.o.Sealer.SealFor(ctx, s.row.Tenant, purposeResult, plain, bind(&s.row, 0, 0)); err != nil {
 		return err
 	}
 	script, err := json.Marshal(s.source)
@@ -193,7 +194,7 @@ func (r *Runner) openResult(ctx context.Context, row journal.Execution) (st stor
 		st.Result.ExecutionID = row.ID
 		return st, nil
 	}
-	return st, r.unseal(ctx, row, purposeResult, row.Result, bind(row.ID, 0, 0), &st)
+	return st, r.unseal(ctx, row, purposeResult, row.Result, bind(&row, 0, 0), &st)
 }
 
 // unseal opens one text of an execution. What does not open was edited.

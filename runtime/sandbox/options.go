@@ -113,7 +113,7 @@ type Options struct {
 
 	Limits  Limits
 	Workers int           // scripts that run at once, 0: 2
-	Queue   int           // more that may wait for their turn, 0: 128
+	Queue   int           // more that may wait for their turn, half of them one principal's, 0: 128
 	Grace   time.Duration // how long a paused script's worker is kept, 0: 60 s
 	Keep    time.Duration // how long executions that ended are kept, 0: 24 h
 	Held    int           // workers of paused scripts that are kept at once, 0: 8

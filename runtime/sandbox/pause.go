@@ -26,6 +26,7 @@ func (s *session) pause(ctx context.Context, wait time.Duration) (result Result,
 		s.kill()
 		return Result{}, false, err
 	}
+	s.r.park(s)
 	s.leave()
 	return s.await(ctx, wait)
 }
@@ -33,6 +34,7 @@ func (s *session) pause(ctx context.Context, wait time.Duration) (result Result,
 // await waits for a person's decision on any of the held calls. Meanwhile the
 // worker lives for the grace time only.
 func (s *session) await(ctx context.Context, wait time.Duration) (Result, bool, error) {
+	s.r.park(s)
 	decided, err := s.decision(ctx, wait)
 	if err != nil || !decided {
 		return s.paused(), false, err
@@ -40,6 +42,7 @@ func (s *session) await(ctx context.Context, wait time.Duration) (Result, bool, 
 	if err := s.turn(ctx); err != nil {
 		return Result{}, false, err
 	}
+	s.r.unpark(s)
 	if err := s.goOn(ctx, journal.Paused); err != nil {
 		return Result{}, false, err
 	}
@@ -88,6 +91,11 @@ func (s *session) decision(ctx context.Context, wait time.Duration) (bool, error
 	if wait <= 0 {
 		return false, nil
 	}
+	done, ok := s.r.mayWait(&s.who)
+	if !ok {
+		return false, nil
+	}
+	defer done()
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	answers := make(chan error, len(held))

@@ -26,6 +26,10 @@ func (r *Runner) Resume(ctx context.Context, asked Resumption) (Result, error) {
 	if result, ended := r.justEnded(&who, asked.ID); ended {
 		return result, nil
 	}
+	done, free := r.alone(&who, asked.ID)
+	if free {
+		defer done()
+	}
 	row, err := r.row(ctx, &who, asked.ID)
 	if err != nil {
 		return Result{}, err
@@ -34,7 +38,7 @@ func (r *Runner) Resume(ctx context.Context, asked Resumption) (Result, error) {
 	case row.State == journal.Ended:
 		st, err := r.openResult(ctx, row)
 		return st.result(), err
-	case row.State == journal.Running && (row.Holder == r.o.Process || r.o.Alive(row.Holder)):
+	case !free, row.State == journal.Running && (row.Holder == r.o.Process || r.o.Alive(row.Holder)):
 		return Result{}, taken(row.ID)
 	}
 	s := r.take(asked.ID)
@@ -85,7 +89,7 @@ func (r *Runner) recover(ctx context.Context, s *session, asked Resumption) (Res
 func (r *Runner) load(ctx context.Context, who runtime.Principal, row journal.Execution, asked Resumption) (*session, error) {
 	s := r.bareSession(who, asked.Caller, asked.Progress)
 	s.id, s.row = row.ID, row
-	if err := r.unseal(ctx, row, purposeScript, row.Script, bind(row.ID, 0, 0), &s.source); err != nil {
+	if err := r.unseal(ctx, row, purposeScript, row.Script, bind(&row, 0, 0), &s.source); err != nil {
 		return nil, err
 	}
 	st, err := r.openResult(ctx, row)
@@ -101,7 +105,7 @@ func (r *Runner) load(ctx context.Context, who runtime.Principal, row journal.Ex
 		if k.Step != i+1 {
 			return nil, incomplete(row.ID)
 		}
-		if err := r.unseal(ctx, row, purposeCall, k.Sealed, bind(row.ID, k.Step, k.Settled), c); err != nil {
+		if err := r.unseal(ctx, row, purposeCall, k.Sealed, bind(&row, k.Step, k.Settled), c); err != nil {
 			return nil, err
 		}
 		c.Settled = k.Settled

@@ -18,14 +18,16 @@ const maxSource = 64 << 10
 // Runner runs scripts. It is safe for concurrent use.
 type Runner struct {
 	o     Options
-	slots chan struct{} // one for each script that runs
-	room  chan struct{} // one for each that runs or waits
+	turns *turns
 
 	keeping sync.WaitGroup // of results
 
 	mu      sync.Mutex
-	held    map[string]*session // paused, their workers alive
+	held    map[string]*session // paused, their workers alive, and nobody waits
+	waits   map[string]int      // callers that wait for people, by owner
+	parked  int                 // paused, their workers alive, and their callers wait
 	ended   map[string]*session // their results are being kept
+	busy    map[[3]string]bool  // somebody of this process runs them, or waits with them
 	swept   time.Time
 	stopped bool
 }
@@ -36,7 +38,7 @@ func New(o Options) (*Runner, error) {
 		return nil, err
 	}
 	return &Runner{
-		o: o, slots: make(chan struct{}, o.Workers), room: make(chan struct{}, o.Workers+o.Queue), held: map[string]*session{}, ended: map[string]*session{},
+		o: o, turns: newTurns(o.Workers, o.Queue), waits: map[string]int{}, held: map[string]*session{}, ended: map[string]*session{}, busy: map[[3]string]bool{},
 	}, nil
 }
 
@@ -77,6 +79,8 @@ func (r *Runner) Execute(ctx context.Context, script Script) (Result, error) {
 	}
 	s := r.newSession(who, script)
 	defer func() { s.leave() }()
+	done, _ := r.alone(&who, s.id)
+	defer done()
 	if err := s.turn(ctx); err != nil {
 		return Result{}, err
 	}
@@ -168,7 +172,11 @@ func (r *Runner) Dispose() {
 func (r *Runner) keep(s *session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopped || s.worker == nil || len(r.held) >= r.o.Held {
+	if s.parked {
+		s.parked = false
+		r.parked--
+	}
+	if r.stopped || s.worker == nil || len(r.held)+r.parked >= r.o.Held {
 		return false
 	}
 	r.held[s.id] = s
@@ -178,6 +186,51 @@ func (r *Runner) keep(s *session) bool {
 		}
 	})
 	return true
+}
+
+// park counts a worker whose script waits for a person among those that are kept:
+// it has given its turn back, so nothing else bounds how many there are. Where
+// there are enough it ends, and the script is run again up to here later.
+func (r *Runner) park(s *session) {
+	r.mu.Lock()
+	stays := s.parked || s.worker != nil && len(r.held)+r.parked < r.o.Held
+	if stays && !s.parked {
+		s.parked = true
+		r.parked++
+	}
+	r.mu.Unlock()
+	if !stays {
+		s.kill()
+	}
+}
+
+// unpark is the end of that: it has a turn again, or no worker.
+func (r *Runner) unpark(s *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.parked {
+		s.parked = false
+		r.parked--
+	}
+}
+
+// alone lets one at a time of this process go on with an execution. The store
+// decides between processes; within one, what it says of a paused execution is the
+// same before and after somebody has gone on with it as far as the next question,
+// and a session that has slept through that knows calls as open that are made.
+func (r *Runner) alone(who *runtime.Principal, id string) (done func(), ok bool) {
+	key := [3]string{string(who.Tenant), who.ID, id} // whose it is not, holds nobody up
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.busy[key] {
+		return nil, false
+	}
+	r.busy[key] = true
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.busy, key)
+	}, true
 }
 
 // take hands a kept session over to the one who goes on with it; nil when there
@@ -194,22 +247,43 @@ func (r *Runner) take(id string) *session {
 }
 
 // enter waits for a turn; too many that wait are refused.
-func (r *Runner) enter(ctx context.Context) (leave func(), err error) {
-	select {
-	case r.room <- struct{}{}:
-	default:
+func (r *Runner) enter(ctx context.Context, who *runtime.Principal) (leave func(), err error) {
+	ok, err := r.turns.enter(ctx, ownerOf(who))
+	switch {
+	case err != nil:
+		if ok {
+			r.turns.leave()
+		}
+		return nil, gone(ctx)
+	case !ok:
 		return nil, &runtime.Error{
 			Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests, RetryAfter: time.Second,
-			Msg: fmt.Sprintf("%d scripts run or wait for their turn already", cap(r.room)), Hint: "try again in a while",
+			Msg: "too many scripts run or wait for their turn already", Hint: "try again in a while",
 		}
 	}
-	select {
-	case r.slots <- struct{}{}:
-	case <-ctx.Done():
-		<-r.room
-		return nil, gone(ctx)
+	return r.turns.leave, nil
+}
+
+// ownerOf names the one whose scripts share a part of all there is.
+func ownerOf(who *runtime.Principal) string { return string(who.Tenant) + " " + who.ID }
+
+// mayWait takes a place for a caller that waits for a person; false when its
+// principal has as many as of the queue. Then the execution is paused at once.
+func (r *Runner) mayWait(who *runtime.Principal) (done func(), ok bool) {
+	owner := ownerOf(who)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waits[owner] >= r.turns.share() {
+		return nil, false
 	}
-	return func() { <-r.slots; <-r.room }, nil
+	r.waits[owner]++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.waits[owner]--; r.waits[owner] == 0 {
+			delete(r.waits, owner)
+		}
+	}, true
 }
 
 // gone is the error of a caller who left before anything was begun.

@@ -32,6 +32,7 @@ type session struct {
 	worker  Worker        // nil: none, or no more
 	mail    chan mail     // from the worker
 	expiry  *time.Timer   // of a kept session
+	parked  bool          // its worker is one of [Runner.parked]; guarded by the runner's lock
 	final   *Result       // of a session that has ended
 	row     journal.Execution
 	diary   diary
@@ -94,7 +95,7 @@ func (r *Runner) bareSession(who runtime.Principal, caller runtime.Caller, tell 
 
 // turn waits until the script may run.
 func (s *session) turn(ctx context.Context) error {
-	leave, err := s.r.enter(ctx)
+	leave, err := s.r.enter(ctx, &s.who)
 	if err == nil {
 		s.leave = sync.OnceFunc(leave)
 	}
@@ -144,6 +145,7 @@ func (s *session) kill() {
 	s.end()
 	s.worker.Kill()
 	s.worker = nil
+	s.r.unpark(s)
 	for len(s.flying) > 0 {
 		s.drop(<-s.answers)
 	}

@@ -33,6 +33,7 @@ const (
 	outputLimit = 16 << 20 // of what it writes as its answer, bytes
 	errorLimit  = 8 << 10  // of the end of its stderr that is kept, bytes
 	farewell    = 2 * time.Second
+	longestForm = 6 // times as long a secret may be as a program shows it: \u0041
 )
 
 // Backend starts programs. It is safe for concurrent use.
@@ -57,6 +58,7 @@ func New(o Options) (*Backend, error) {
 			b.env[name] = value
 		}
 	}
+	b.env["PATH"] = absolute(b.env["PATH"])
 	return b, nil
 }
 
@@ -235,7 +237,7 @@ func (b *Backend) run(ctx context.Context, call *runtime.Call, p *prepared, resu
 	result.BytesIn = int64(answer.text.Len())
 	text := answer.text.Bytes()
 	result.Scrubbed = b.mask(call, text) + b.mask(call, said.text)
-	return text, b.outcome(running, call, cmd, err, said.text)
+	return text, b.outcome(running, call, cmd, err, said.whole(longestForm*longest(call)))
 }
 
 func (b *Backend) mask(call *runtime.Call, text []byte) int {
@@ -244,6 +246,11 @@ func (b *Backend) mask(call *runtime.Call, text []byte) int {
 		return 0
 	}
 	return b.o.Mask(secret, user, text)
+}
+
+// longest is how many bytes the longer of the secret and the user name has.
+func longest(call *runtime.Call) int {
+	return max(len(call.Credential.Value.Reveal()), len(call.Credential.Username.Reveal()))
 }
 
 // withHome gives the program the empty folder where it would write, unless its

@@ -122,7 +122,7 @@ func TestAProgramHasAMinimalEnvironment(t *testing.T) {
 	body := r.must(r.call())
 	folder, _ := os.ReadFile(filepath.Join(r.dir, "folder"))
 	where := strings.TrimSpace(string(folder))
-	want := []string{"HOME=" + where, "LANG=C.UTF-8", "MARKS=" + r.dir, "NO_COLOR=1", "PATH=relative:" + r.bin + ":/usr/bin:/bin",
+	want := []string{"HOME=" + where, "LANG=C.UTF-8", "MARKS=" + r.dir, "NO_COLOR=1", "PATH=" + r.bin + ":/usr/bin:/bin",
 		"TERM=dumb", "TMPDIR=" + where, "TOOL_TOKEN=" + strings.Repeat("*", len(canary)), "in " + where + " with 0 files", "no terminal", ""}
 	if got := strings.Split(body, "\n"); !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)

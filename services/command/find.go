@@ -5,21 +5,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // find returns the path of a program: as it is written, or in the first folder of
-// PATH that has it. Folders that are not absolute are passed over, so that what a
-// call finds does not depend on where it was made.
+// PATH that has it.
 func (b *Backend) find(name string) (string, error) {
 	candidates := []string{name}
 	if !filepath.IsAbs(name) {
 		candidates = nil
 		for _, dir := range filepath.SplitList(b.env["PATH"]) {
-			if filepath.IsAbs(dir) {
-				candidates = append(candidates, filepath.Join(dir, name))
-			}
+			candidates = append(candidates, filepath.Join(dir, name))
 		}
 	}
 	for _, path := range candidates {
@@ -27,7 +26,7 @@ func (b *Backend) find(name string) (string, error) {
 		if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
 			continue
 		}
-		if anybodyCanWrite(info) || anybodyCanReplace(filepath.Dir(path)) {
+		if anybodyCanWrite(info) || anybodyCanReplace(path) {
 			return "", &runtime.Error{
 				Code: runtime.CodeForbidden, Msg: fmt.Sprintf("%s can be changed by everybody on this machine, so it gets no credential", path),
 				Hint: "chmod o-w it and its folder",
@@ -43,11 +42,31 @@ func (b *Backend) find(name string) (string, error) {
 
 func anybodyCanWrite(info os.FileInfo) bool { return info.Mode().Perm()&0o002 != 0 }
 
-// anybodyCanReplace reports whether others can put another file in a folder under
-// a name that is there: in a sticky one, as /tmp is, they cannot.
-func anybodyCanReplace(dir string) bool {
-	info, err := os.Stat(dir)
-	return err != nil || anybodyCanWrite(info) && info.Mode()&os.ModeSticky == 0
+// anybodyCanReplace reports whether others can put another file under the name of
+// a program, or of what that leads to as a link: in a sticky folder, as /tmp is,
+// they cannot.
+func anybodyCanReplace(path string) bool {
+	at, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return true
+	}
+	for _, dir := range []string{filepath.Dir(path), filepath.Dir(at)} {
+		info, err := os.Stat(dir)
+		if err != nil || anybodyCanWrite(info) && info.Mode()&os.ModeSticky == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// absolute is a PATH without the folders that depend on where a call is made:
+// neither a call nor a program that it starts finds anything there.
+func absolute(path string) string {
+	dirs := slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool { return !filepath.IsAbs(dir) })
+	if len(dirs) == 0 {
+		return "/usr/bin:/bin" // an empty PATH is the folder of the call
+	}
+	return strings.Join(dirs, string(filepath.ListSeparator))
 }
 
 // script makes osascript the program. The source is a word, the arguments are

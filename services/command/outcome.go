@@ -98,13 +98,25 @@ func (b *bounded) Write(p []byte) (int, error) {
 type tail struct {
 	text  []byte
 	limit int
+	cut   bool // there was more before
+}
+
+// whole is what is kept without as much of its beginning as may be the rest of
+// something that the cut went through.
+func (t *tail) whole(most int) []byte {
+	if !t.cut {
+		return t.text
+	}
+	return t.text[min(most, len(t.text)):]
 }
 
 // Write implements [io.Writer].
 func (t *tail) Write(p []byte) (int, error) {
-	t.text = append(t.text, p[max(0, len(p)-2*t.limit):]...)
+	before := max(0, len(p)-2*t.limit)
+	t.text = append(t.text, p[before:]...)
+	t.cut = t.cut || before > 0
 	if over := len(t.text) - t.limit; over > t.limit {
-		t.text = append(t.text[:0], t.text[over:]...)
+		t.text, t.cut = append(t.text[:0], t.text[over:]...), true
 	}
 	return len(p), nil
 }

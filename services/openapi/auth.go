@@ -94,7 +94,7 @@ func readScheme(v value) *auth {
 	case "apiKey":
 		switch v.text("in") {
 		case "header":
-			if fieldName.MatchString(name) && !(slices.Contains(ownFields(), http.CanonicalHeaderKey(name)) && !strings.EqualFold(name, "Authorization")) {
+			if fieldName().MatchString(name) && !(slices.Contains(ownFields(), http.CanonicalHeaderKey(name)) && !strings.EqualFold(name, "Authorization")) {
 				return &auth{typ: "header", name: name}
 			}
 		case "query":

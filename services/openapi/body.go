@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // body gives the members of a body an argument each, under their own names. What
@@ -137,7 +138,7 @@ func fitting(typ string, list []any) []any {
 		case bool:
 			ok = typ == "boolean"
 		case json.Number:
-			ok = typ == "number" || typ == "integer" && wholeNumber.MatchString(string(v.(json.Number)))
+			ok = typ == "number" || typ == "integer" && wholeNumber().MatchString(string(v.(json.Number)))
 		}
 		if !ok {
 			return nil
@@ -150,10 +151,10 @@ func fitting(typ string, list []any) []any {
 }
 
 // wholeNumber is one that every reader holds exactly.
-var wholeNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,14})$`)
+var wholeNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?(0|[1-9][0-9]{0,14})$`) })
 
 func exactBound(n json.Number) json.Number {
-	if wholeNumber.MatchString(string(n)) {
+	if wholeNumber().MatchString(string(n)) {
 		return n
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
@@ -133,7 +134,7 @@ func (i *importer) service(chosen []*operation) (*service, error) {
 		from: i.o.From, server: server, auth: auth,
 	}
 	if s.name == "" {
-		s.name = serviceName(variable.ReplaceAllString(server.host, "x"), info.text("title"))
+		s.name = serviceName(variable().ReplaceAllString(server.host, "x"), info.text("title"))
 	}
 	i.r.Name = s.name
 	if v := info.text("version"); v != "" {
@@ -187,7 +188,7 @@ func (i *importer) drop(s *service, problems services.Problems) bool {
 	bad := map[string]string{}
 	for _, p := range problems {
 		for at := min(p.Line, len(lines)) - 1; at >= 0; at-- {
-			if m := actionLine.FindStringSubmatch(lines[at]); m != nil {
+			if m := actionLine().FindStringSubmatch(lines[at]); m != nil {
 				if _, have := bad[m[1]]; !have {
 					bad[m[1]] = strings.TrimLeft(strings.TrimPrefix(p.Msg, m[1]), ".: ")
 				}
@@ -206,4 +207,4 @@ func (i *importer) drop(s *service, problems services.Problems) bool {
 	return len(s.actions) < before
 }
 
-var actionLine = regexp.MustCompile(`^  ([a-z][a-z0-9-]*):$`)
+var actionLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^  ([a-z][a-z0-9-]*):$`) })

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // action is one action of the service file, before it is written.
@@ -113,7 +114,7 @@ func (p *planner) path(a *action, o *operation, params []parameter) error {
 		}
 		name, opens := strings.CutPrefix(part, "{")
 		name, verb, closes := strings.Cut(name, "}")
-		if !opens || !closes || strings.Contains(name, "{") || verb != "" && !customMethod.MatchString(verb) {
+		if !opens || !closes || strings.Contains(name, "{") || verb != "" && !customMethod().MatchString(verb) {
 			return errors.New("a segment of its path mixes text and a parameter")
 		}
 		if name == "" {
@@ -136,13 +137,13 @@ func (p *planner) path(a *action, o *operation, params []parameter) error {
 // place is what tells the action from others: two with the same cannot be kept
 // apart, whatever their placeholders are called.
 func (a *action) place() string {
-	return a.method + " " + hole.ReplaceAllString(a.path, "{$1}") + " " + flow(a.match)
+	return a.method + " " + hole().ReplaceAllString(a.path, "{$1}") + " " + flow(a.match)
 }
 
 // customMethod ends a segment as Google's APIs have it, "{model}:generate".
-var customMethod = regexp.MustCompile(`^:[A-Za-z]+$`)
+var customMethod = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^:[A-Za-z]+$`) })
 
-var hole = regexp.MustCompile(`\{[^{}:]*?(\.\.\.|:int)?\}`)
+var hole = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{[^{}:]*?(\.\.\.|:int)?\}`) })
 
 // hole adds the argument of a placeholder and returns the placeholder. A number
 // is {name:int}, so that another text there is some other operation; where that
@@ -277,7 +278,7 @@ func (p *planner) fields(a *action, params []parameter) {
 		case q.in == "cookie":
 			p.lost["parameters in cookies"]++
 		case q.in != "header":
-		case !fieldName.MatchString(q.name) || slices.Contains(ownFields(), http.CanonicalHeaderKey(q.name)) || strings.HasPrefix(strings.ToLower(q.name), "proxy-"):
+		case !fieldName().MatchString(q.name) || slices.Contains(ownFields(), http.CanonicalHeaderKey(q.name)) || strings.HasPrefix(strings.ToLower(q.name), "proxy-"):
 		case slices.ContainsFunc(a.headers, func(f pair) bool { return http.CanonicalHeaderKey(f.name) == http.CanonicalHeaderKey(q.name) }):
 		default:
 			q.shape = inText(q)
@@ -287,7 +288,7 @@ func (p *planner) fields(a *action, params []parameter) {
 	}
 }
 
-var fieldName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+var fieldName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") })
 
 // ownFields are written by whoever sends the message.
 func ownFields() []string {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // server is where the API lives.
@@ -57,7 +58,7 @@ func (d *document) addresses() []value {
 	return []value{{v: map[string]any{"url": schemes[0] + "://" + host + d.root.text("basePath")}}}
 }
 
-var variable = regexp.MustCompile(`\{([^{}]*)\}`)
+var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{([^{}]*)\}`) })
 
 func readServer(v value) (*server, error) {
 	s := &server{}
@@ -68,13 +69,13 @@ func readServer(v value) (*server, error) {
 	}
 	host, path, _ := strings.Cut(rest, "/")
 	defaults := v.get("variables")
-	path = variable.ReplaceAllStringFunc(path, func(hole string) string { return defaults.get(hole[1 : len(hole)-1]).text("default") })
-	for _, m := range variable.FindAllStringSubmatch(host, -1) {
+	path = variable().ReplaceAllStringFunc(path, func(hole string) string { return defaults.get(hole[1 : len(hole)-1]).text("default") })
+	for _, m := range variable().FindAllStringSubmatch(host, -1) {
 		name := argName(m[1])
 		host = strings.ReplaceAll(host, m[0], "{"+name+"}")
 		s.vars = append(s.vars, pair{name, variablePattern(defaults.get(m[1]))})
 	}
-	s.host = variable.ReplaceAllString(host, "x")
+	s.host = variable().ReplaceAllString(host, "x")
 	s.base, s.prefix = scheme+"://"+host, strings.TrimRight("/"+path, "/")
 	u, err := url.Parse(scheme + "://" + s.host + s.prefix)
 	switch {

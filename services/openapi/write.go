@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -168,12 +169,12 @@ func plain(v any) string {
 }
 
 // bare are texts that mean themselves in YAML without quotes, also in flow style.
-var bare = regexp.MustCompile(`^[A-Za-z/_][A-Za-z0-9 _./()'-]*$`)
+var bare = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z/_][A-Za-z0-9 _./()'-]*$`) })
 
 // quote writes a text so that YAML reads it back as it is.
 func quote(text string) string {
 	words := []string{"", "true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"}
-	if bare.MatchString(text) && !slices.Contains(words, strings.ToLower(text)) && !strings.HasSuffix(text, " ") && !strings.Contains(text, "  ") {
+	if bare().MatchString(text) && !slices.Contains(words, strings.ToLower(text)) && !strings.HasSuffix(text, " ") && !strings.Contains(text, "  ") {
 		return text
 	}
 	text = strings.Map(func(r rune) rune {

@@ -258,6 +258,33 @@ func (k *Kimbap) Serve(t testing.TB, a *app.App, o app.ServeOptions) string {
 	return ""
 }
 
+// ServeAPI runs the REST API until the test ends, and returns its URL.
+func (k *Kimbap) ServeAPI(t testing.TB, o app.APIOptions) string {
+	t.Helper()
+	a := k.opened(t, "serve", "")
+	ctx, stop := context.WithCancel(context.Background())
+	ready, done := make(chan string, 1), make(chan error, 1)
+	o.Ready = func(url string) { ready <- url }
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:0"
+	}
+	go func() { done <- a.ServeAPI(ctx, o) }()
+	select {
+	case url := <-ready:
+		t.Cleanup(func() {
+			stop()
+			if err := <-done; err != nil {
+				t.Errorf("serve: %v", err)
+			}
+		})
+		return url
+	case err := <-done:
+		stop()
+		t.Fatalf("serve: %v", err)
+	}
+	return ""
+}
+
 // Buffer keeps what is written to it. It is safe for concurrent use.
 type Buffer struct {
 	mu   sync.Mutex

@@ -1,0 +1,141 @@
+package stores
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+)
+
+// javaPassword is Java's usual one for its own store of roots.
+const javaPassword = "changeit"
+
+// Step is one command.
+type Step struct {
+	Argv []string
+	// Check, when set, is a command that succeeds as long as the certificate is in
+	// the store. Argv is run only when that is as If says; else there is nothing to do.
+	Check []string
+	If    bool
+}
+
+// String is the command as a shell would take it.
+func (s Step) String() string {
+	words := make([]string, len(s.Argv))
+	for i, word := range s.Argv {
+		words[i] = quote(word)
+	}
+	return strings.Join(words, " ")
+}
+
+func quote(word string) string {
+	if word != "" && strings.IndexFunc(word, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+=:@%,", r))
+	}) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Install returns the commands that put the certificate of an entry into its store.
+func (m *Machine) Install(e Entry) []Step {
+	switch {
+	case e.Kind == NSS:
+		return []Step{{Argv: []string{"certutil", "-A", "-d", "sql:" + e.Where, "-n", e.name(), "-t", "C,,", "-i", e.File}}}
+	case e.Kind == Java:
+		return []Step{{
+			Argv:  m.may(e.Where, m.keytool(), "-importcert", "-noprompt", "-alias", e.name(), "-file", e.File, "-keystore", e.Where, "-storepass", javaPassword),
+			Check: m.inKeyStore(e), If: false,
+		}}
+	case m.OS == "darwin":
+		return []Step{{Argv: []string{"security", "add-trusted-cert", "-r", "trustRoot", "-p", "ssl", "-k", e.Where, e.File}}}
+	case m.OS == "windows":
+		return []Step{{Argv: []string{"certutil", "-user", "-addstore", e.Where, e.File}}}
+	}
+	s := m.linux(e.Where)
+	return []Step{
+		{Argv: m.root("install", "-m", "0644", e.File, e.anchor())},
+		{Argv: m.root(s.update...)},
+	}
+}
+
+// Uninstall returns the commands that take it out again. Where somebody has done
+// so already they do nothing.
+func (m *Machine) Uninstall(e Entry) []Step {
+	switch {
+	case e.Kind == NSS:
+		return []Step{{
+			Argv:  []string{"certutil", "-D", "-d", "sql:" + e.Where, "-n", e.name()},
+			Check: []string{"certutil", "-L", "-d", "sql:" + e.Where, "-n", e.name()}, If: true,
+		}}
+	case e.Kind == Java:
+		return []Step{{
+			Argv:  m.may(e.Where, m.keytool(), "-delete", "-alias", e.name(), "-keystore", e.Where, "-storepass", javaPassword),
+			Check: m.inKeyStore(e), If: true,
+		}}
+	case m.OS == "darwin":
+		return []Step{{
+			Argv:  []string{"security", "delete-certificate", "-t", "-Z", strings.ToUpper(e.Fingerprint), e.Where},
+			Check: []string{"security", "find-certificate", "-c", e.Subject, e.Where}, If: true,
+		}}
+	case m.OS == "windows":
+		return []Step{{
+			Argv:  []string{"certutil", "-user", "-delstore", e.Where, e.Thumbprint},
+			Check: []string{"certutil", "-user", "-store", e.Where, e.Thumbprint}, If: true,
+		}}
+	}
+	s := m.linux(e.Where)
+	return []Step{
+		{Argv: m.root("rm", "-f", e.anchor())},
+		{Argv: m.root(s.fresh...)},
+	}
+}
+
+// inKeyStore succeeds when the certificate is in a Java key store.
+func (m *Machine) inKeyStore(e Entry) []string {
+	return []string{m.keytool(), "-list", "-alias", e.name(), "-keystore", e.Where, "-storepass", javaPassword}
+}
+
+// linux is the family whose folder it is.
+func (m *Machine) linux(folder string) system {
+	for _, s := range systems {
+		if s.folder == folder {
+			return s
+		}
+	}
+	return system{folder: folder, update: []string{"update-ca-certificates"}, fresh: []string{"update-ca-certificates", "--fresh"}}
+}
+
+// root is a command as root runs it.
+func (m *Machine) root(argv ...string) []string {
+	if m.Root {
+		return argv
+	}
+	return append([]string{"sudo"}, argv...)
+}
+
+// may is a command as whoever may write the file runs it.
+func (m *Machine) may(file string, argv ...string) []string {
+	if m.Writable(file) {
+		return argv
+	}
+	return m.root(argv...)
+}
+
+// Run runs one step. What the command prints is in the error when it fails.
+func (s Step) Run(ctx context.Context, env []string) error {
+	if s.Check != nil {
+		check := exec.CommandContext(ctx, s.Check[0], s.Check[1:]...)
+		check.Env = env
+		if there := check.Run() == nil; there != s.If {
+			return nil
+		}
+	}
+	cmd := exec.CommandContext(ctx, s.Argv[0], s.Argv[1:]...)
+	cmd.Env = env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", s, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

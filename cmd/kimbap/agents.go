@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+func newAgentsCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "agents",
+		Short: "Settings for coding agents: setup, status, remove",
+		Long: `Settings for coding agents, so that they go through kimbap proxy without kimbap run:
+
+  claude      env in ~/.claude/settings.json
+  codex       shell_environment_policy.set in ~/.codex/config.toml, for what it starts
+  gemini      ~/.gemini/.env
+  agents.md   a section in AGENTS.md of this folder
+  skill       .claude/skills/kimbap/SKILL.md in this folder
+
+What would be written is shown and asked. Nothing else in the files is touched, and
+remove takes it out again to the byte. kimbap run needs none of this.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newAgentsSetupCommand(c), newAgentsStatusCommand(c), newAgentsRemoveCommand(c), newAgentsForgetCommand(c))
+	return cmd
+}
+
+func newAgentsSetupCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:       "setup [claude|codex|gemini|agents.md|skill]...",
+		Short:     "Write the settings, for those named or those that are here",
+		Example:   "  kimbap agents setup\n  kimbap agents setup claude agents.md --yes",
+		ValidArgs: app.AgentNames(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
+				changes, err := a.PlanAgents(ctx, args)
+				if err != nil {
+					return err
+				}
+				if len(changes) == 0 {
+					c.say("nothing to do: kimbap agents status says how things stand")
+				}
+				if err := c.changeAgents(a, changes, "written"); err != nil || len(changes) == 0 {
+					return err
+				}
+				if len(a.Proxies()) == 0 {
+					c.say("the settings lead to http://%s: keep it running there: kimbap proxy", a.Config().Proxy.Listen)
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func newAgentsRemoveCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:       "remove [claude|codex|gemini|agents.md|skill]...",
+		Short:     "Take out what setup has written",
+		Example:   "  kimbap agents remove --yes",
+		ValidArgs: app.AgentNames(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{Dir: c.dir(), Despite: true, StartLocked: true}, func(_ context.Context, a *app.App) error {
+				changes, err := a.PlanAgentsRemoval(args)
+				if err != nil {
+					return err
+				}
+				if len(changes) == 0 {
+					c.say("nothing was written for agents")
+				}
+				return c.changeAgents(a, changes, "restored")
+			})
+		},
+	}
+}
+
+func newAgentsForgetCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "forget FILE",
+		Short: "Forget what was written into a file, and leave the file alone",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(_ context.Context, a *app.App) error {
+				return a.ForgetAgent(args[0])
+			})
+		},
+	}
+}
+
+func newAgentsStatusCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Say which settings are in place, and which have changed",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
+				states, err := a.AgentStates(ctx)
+				if err != nil {
+					return err
+				}
+				return c.show(states, func() {
+					var rows [][]string
+					for _, s := range states {
+						rows = append(rows, []string{s.Agent, s.State, s.Path, s.Fix})
+					}
+					c.table([]string{"agent", "state", "file", "fix"}, rows)
+				})
+			})
+		},
+	}
+}
+
+// changeAgents shows what would change, asks, and does it.
+func (c *cli) changeAgents(a *app.App, changes []app.AgentChange, done string) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	for _, change := range changes {
+		c.say("%s", printable(change.Path))
+		c.sayPatch("-", change.Cut)
+		c.sayPatch("+", change.Add)
+	}
+	if sure, err := c.sure("write this?"); err != nil || !sure {
+		return err
+	}
+	if err := a.ApplyAgents(changes); err != nil {
+		return err
+	}
+	return c.show(changes, func() {
+		for _, change := range changes {
+			fmt.Fprintf(c.out, "%s %s\n", done, change.Path)
+		}
+	})
+}
+
+func (c *cli) sayPatch(sign, text string) {
+	for line := range strings.Lines(strings.Trim(text, "\n")) {
+		c.say("%s %s", sign, printable(strings.TrimSuffix(line, "\n")))
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+const installLong = `Let this machine's programs trust the CA, beside those that read variables.
+
+Nothing needs this: kimbap run and kimbap env tell programs by their variables.
+It is for programs that read none, a browser for example. The stores:
+
+  system       the system's, by its own command (Debian, Fedora, SUSE, Arch;
+               on macOS the login keychain, on Windows the user's roots)
+  nss          Chromium's and Firefox's, by certutil; nss:FOLDER for one
+  java         Java's, by keytool; java:FILE for one key store
+
+What is run is shown before, and asked; sudo is in front of what only root may do.
+Whoever gets the CA's key could then show any host to this machine's programs. It
+is sealed by the master key. kimbap ca uninstall takes the CA out of all stores.`
+
+func newCAInstallCommand(c *cli) *cobra.Command {
+	var words []string
+	var show bool
+	cmd := &cobra.Command{
+		Use:     "install [--store system|nss|java|nss:FOLDER|java:FILE]... [--show]",
+		Short:   "Put the CA into trust stores of this machine",
+		Long:    installLong,
+		Example: "  kimbap ca install\n  kimbap ca install --store system,nss --yes\n  kimbap ca install --store java:$JAVA_HOME/lib/security/cacerts --show",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
+				plan, err := a.PlanInstall(ctx, words)
+				if err != nil {
+					return err
+				}
+				return c.anchor(ctx, a, plan, show, "installed in")
+			})
+		},
+	}
+	cmd.Flags().StringSliceVar(&words, "store", []string{"system"}, "system, nss, java, nss:FOLDER or java:FILE")
+	cmd.Flags().BoolVar(&show, "show", false, "say what would be run, and run nothing")
+	return cmd
+}
+
+func newCAUninstallCommand(c *cli) *cobra.Command {
+	var words []string
+	var show bool
+	cmd := &cobra.Command{
+		Use:     "uninstall [--store …]... [--show]",
+		Short:   "Take the CA out of the trust stores again",
+		Long:    "Take the CA, and roots of this home before it, out of all trust stores that kimbap ca install put them into;\nwith --store only out of that one.",
+		Example: "  kimbap ca uninstall\n  kimbap ca uninstall --store java --yes",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+				plan, err := a.PlanUninstall(words)
+				if err != nil {
+					return err
+				}
+				if len(plan.Stores) == 0 {
+					c.say("it is in no trust store that kimbap ca install put it into")
+				}
+				return c.anchor(ctx, a, plan, show, "gone from")
+			})
+		},
+	}
+	cmd.Flags().StringSliceVar(&words, "store", nil, "only out of this one")
+	cmd.Flags().BoolVar(&show, "show", false, "say what would be run, and run nothing")
+	return cmd
+}
+
+// anchor shows a plan, asks, does it and says where.
+func (c *cli) anchor(ctx context.Context, a *app.App, plan *app.Anchoring, show bool, done string) error {
+	if show || len(plan.Stores) == 0 {
+		return c.show(plan, func() {
+			for _, command := range plan.Commands {
+				fmt.Fprintln(c.out, command)
+			}
+		})
+	}
+	c.say("this will be run:")
+	for _, command := range plan.Commands {
+		c.say("  %s", command)
+	}
+	if sure, err := c.sure("go on?"); err != nil || !sure {
+		return err
+	}
+	if err := a.Anchor(ctx, plan); err != nil {
+		return err
+	}
+	return c.show(plan, func() {
+		for _, store := range plan.Stores {
+			fmt.Fprintf(c.out, "%s %s\n", done, store)
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+func newDBCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "db",
+		Short: "The home's database: how it stands, its schema, a copy for backup",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newDBStatusCommand(c), newDBMigrateCommand(c), newDBCopyCommand(c))
+	return cmd
+}
+
+// database works on the database of a home that is not opened.
+func (c *cli) database(ctx context.Context, work func(context.Context, *app.App) error) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	if c.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+	}
+	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, UID: c.uid, Clock: time.Now})
+	if err != nil {
+		return err
+	}
+	return work(ctx, a)
+}
+
+func newDBStatusCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:     "status",
+		Short:   "Show version, size and soundness; change nothing",
+		Example: "  kimbap db status\n  kimbap db status -o json --jq .schema_version",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.database(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				db, err := a.InspectDatabase(ctx)
+				if err != nil {
+					return err
+				}
+				if err := c.show(db, func() { c.sayDatabase(&db) }); err != nil {
+					return err
+				}
+				if len(db.Problems) > 0 {
+					return &failure{what: "the database is damaged", why: strings.Join(db.Problems, "\n"), fix: "put a copy back (kimbap db copy makes one)", exit: exitOther}
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func (c *cli) sayDatabase(db *app.Database) {
+	schema := fmt.Sprintf("%d, the newest", db.Version)
+	switch {
+	case db.Version < db.Newest:
+		schema = fmt.Sprintf("%d of %d: brought up to date by kimbap db migrate, or the next command that opens it", db.Version, db.Newest)
+	case db.Version > db.Newest:
+		schema = fmt.Sprintf("%d, and this kimbap knows versions up to %d: use the newer one", db.Version, db.Newest)
+	}
+	sound := "ok"
+	if len(db.Problems) > 0 {
+		sound = count(len(db.Problems), "problem")
+	}
+	fmt.Fprintf(c.out, "file       %s\nsize       %d bytes, %d of them free\nschema     %s\nintegrity  %s\n", db.Path, db.Size, db.Free, schema, sound)
+}
+
+func newDBMigrateCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "migrate",
+		Short: "Bring the database to the schema of this kimbap",
+		Long: `Bring the database to the schema of this kimbap, in one transaction. The next
+command that opens the home would do the same; this one does nothing else, and
+says what it did. An older kimbap cannot open the database afterwards: make a copy
+first (kimbap db copy).`,
+		Example: "  kimbap db copy before.db && kimbap db migrate",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.database(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				done, err := a.MigrateDatabase(ctx)
+				if err != nil {
+					return err
+				}
+				return c.show(done, func() {
+					if done.From == done.To {
+						fmt.Fprintf(c.out, "schema %d is the newest: nothing to do\n", done.To)
+						return
+					}
+					fmt.Fprintf(c.out, "schema %d is now %d\n", done.From, done.To)
+				})
+			})
+		},
+	}
+}
+
+func newDBCopyCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "copy FILE",
+		Short: "Write a consistent copy for backup, while kimbap goes on",
+		Long: `Write a consistent copy of the database to a new file, 0600, while kimbap goes on.
+
+What is secret in it stays sealed by the master key, which is not in it: keep that
+elsewhere. To put a copy back stop kimbap, move kimbap.db, kimbap.db-wal and
+kimbap.db-shm away, and copy the file to kimbap.db. What was revoked since is then
+valid again: revoke it once more.`,
+		Example: "  kimbap db copy /backup/kimbap-$(date +%F).db",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.database(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				made, err := a.CopyDatabase(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return c.show(made, func() { fmt.Fprintf(c.out, "%s: schema %d, %d bytes, sound\n", made.Path, made.Version, made.Size) })
+			})
+		},
+	}
+}

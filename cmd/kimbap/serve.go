@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+func newServeCommand(c *cli) *cobra.Command {
+	var listen string
+	var o app.APIOptions
+	cmd := &cobra.Command{
+		Use:   "serve [--listen ADDR] [--tls-cert FILE --tls-key FILE]",
+		Short: "Serve the actions over a REST API",
+		Long: `Serve the actions over a REST API.
+
+Every request shows a kimbap token (Authorization: Bearer …). A token with the role
+kimbap.operator decides approvals, makes and revokes tokens and reads the trail; one
+with kimbap.admin also writes secrets and the policy. GET /openapi.json describes it.
+An address that others can reach demands TLS.`,
+		Example: "  kimbap serve\n  kimbap serve --listen 127.0.0.1:0\n  kimbap serve --listen 0.0.0.0:8443 --tls-cert chain.pem --tls-key key.pem",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			conceal()
+			c.setFlag("serve.listen", listen)
+			return c.with(cmd.Context(), app.Options{Create: true, Slot: "serve", StartLocked: true, Stdout: c.out}, func(ctx context.Context, a *app.App) error {
+				c.warnLocked(a.Locked(), "")
+				app.RelaxCollector()
+				hup := make(chan os.Signal, 1)
+				signal.Notify(hup, syscall.SIGHUP)
+				defer signal.Stop(hup)
+				o.Listen, o.Reload = a.Config().Serve.Listen, hup
+				o.Ready = func(url string) { fmt.Fprintf(c.err, "serving on %s\n", url) }
+				return a.ServeAPI(ctx, o)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&listen, "listen", "", "address to listen on (default 127.0.0.1:8080)")
+	f.StringVar(&o.Cert, "tls-cert", "", "certificate chain, PEM")
+	f.StringVar(&o.Key, "tls-key", "", "its private key, PEM")
+	f.BoolVar(&o.Insecure, "insecure-listen", false, "allow a listener beyond loopback, in clear")
+	return cmd
+}

@@ -1,0 +1,199 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kimbap-run/kimbap/internal/server"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+)
+
+// apiAgent is what the API does for every identified caller.
+type apiAgent struct {
+	a       *App
+	surface runtime.Surface
+}
+
+var _ server.Agent = apiAgent{}
+
+// Identify implements [server.Agent].
+func (s apiAgent) Identify(ctx context.Context, caller runtime.Caller) (runtime.Principal, error) {
+	return s.a.identity.Identify(ctx, caller)
+}
+
+// Services implements [server.Agent].
+func (s apiAgent) Services(ctx context.Context, who runtime.Principal) ([]server.Item, error) {
+	var out []server.Item
+	for _, one := range s.a.available(ctx, &who) {
+		out = append(out, server.Item{Key: one.Name, Body: one})
+	}
+	return out, nil
+}
+
+// Actions implements [server.Agent].
+func (s apiAgent) Actions(_ context.Context, who runtime.Principal, service string) ([]server.Item, error) {
+	actions, err := s.a.usableBy(&who, service)
+	var out []server.Item
+	for _, one := range actions {
+		out = append(out, server.Item{Key: string(one.Ref), Body: one.Describe()})
+	}
+	return out, err
+}
+
+// Action implements [server.Agent]. What the caller's scopes do not cover is said
+// to be denied, as when it is called.
+func (s apiAgent) Action(_ context.Context, who runtime.Principal, ref string) (any, error) {
+	action, err := s.a.Action(ref)
+	if err != nil {
+		return nil, err
+	}
+	if !who.Permits(action.Ref) {
+		return nil, &runtime.Error{
+			Code: runtime.CodeForbidden, Reason: runtime.ReasonScope, Action: action.Ref, Msg: "the token's scopes do not cover this action",
+			Hint: "ask for a token whose scopes cover the action",
+		}
+	}
+	return action.Describe(), nil
+}
+
+// Tools implements [server.Agent].
+func (s apiAgent) Tools(_ context.Context, who runtime.Principal, name string) (any, error) {
+	text, definitions, err := s.a.showTools(&who, name)
+	return map[string]any{"typescript": text, "definitions": definitions}, err
+}
+
+// Call implements [server.Agent].
+func (s apiAgent) Call(ctx context.Context, c server.Call) (server.Result, error) {
+	req := &runtime.Request{
+		ID: c.ID, Surface: s.surface, Caller: c.Caller, Action: runtime.Ref(c.Action), Args: c.Input, Hold: c.Hold,
+		OnPending: c.Pending, Results: func(id string) string { return "/v1/approvals/" + id },
+	}
+	action, err := s.a.Action(c.Action)
+	if err != nil { // through the pipeline nevertheless, for the record
+		req.Refusal = runtime.AsError(err)
+		return server.Result{}, s.a.pipeline.Do(ctx, req, &Answer{})
+	}
+	req.Action = action.Ref
+	if c.Preview {
+		return s.preview(ctx, c, action)
+	}
+	if c.All || c.Max > 0 {
+		body, err := s.a.Pages(ctx, s.a.pipeline, req, action, Paging{All: c.All, Max: c.Max})
+		return server.Result{Body: body}, err
+	}
+	answer, err := s.a.Call(ctx, s.a.pipeline, req, action)
+	if err != nil {
+		return server.Result{}, err
+	}
+	return s.result(action, c.Input, answer)
+}
+
+// preview is what a call would send. Who may not call it is not shown it.
+func (s apiAgent) preview(ctx context.Context, c server.Call, action *runtime.Action) (server.Result, error) {
+	who, err := s.a.identity.Identify(ctx, c.Caller)
+	if err != nil {
+		return server.Result{}, err
+	}
+	if _, err := s.Action(ctx, who, c.Action); err != nil {
+		return server.Result{}, err
+	}
+	shown, err := s.a.DryRun(action, c.Input)
+	if err != nil {
+		return server.Result{}, err
+	}
+	return server.Result{Preview: shown, Text: shown.String()}, nil
+}
+
+// result is an answer as it is given to the caller, or the error that it is. What
+// the upstream says of an error is the caller's to read.
+func (s apiAgent) result(action *runtime.Action, args runtime.Args, answer *Answer) (server.Result, error) {
+	if err := s.a.UpstreamError(action, args, answer); err != nil {
+		told := runtime.AsError(Told(err, answer))
+		return server.Result{}, &server.Upstream{Refusal: told, Said: text(told.Err)}
+	}
+	body, err := s.a.Filter(action, answer.Body)
+	return server.Result{Body: body}, err
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// apiApproval is an approval, and what a person decides by.
+type apiApproval struct {
+	Approval
+	Text string `json:"text,omitempty"`
+}
+
+// Pending reports whether nobody has decided yet.
+func (p apiApproval) Pending() bool { return p.State == string(approval.Pending) }
+
+// Approvals implements [server.Agent].
+func (s apiAgent) Approvals(ctx context.Context, who runtime.Principal, all bool) ([]server.Item, error) {
+	var list []Approval
+	if who.May(runtime.RoleOperator) {
+		seat, err := s.a.seat(who)
+		if err != nil {
+			return nil, err
+		}
+		if list, err = seat.ListApprovals(ctx, all); err != nil {
+			return nil, err
+		}
+	} else {
+		states := []approval.State{approval.Pending}
+		if all {
+			states = nil
+		}
+		own, err := s.a.approvals.Asked(ctx, who, states, listLimit)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range own {
+			list = append(list, shownApproval(p))
+		}
+	}
+	var out []server.Item
+	for _, p := range list {
+		out = append(out, server.Item{Key: p.ID, Body: p})
+	}
+	return out, nil
+}
+
+// Approval implements [server.Agent].
+func (s apiAgent) Approval(ctx context.Context, who runtime.Principal, id string, full bool) (any, error) {
+	if who.May(runtime.RoleOperator) {
+		seat, err := s.a.seat(who)
+		if err != nil {
+			return nil, err
+		}
+		p, text, err := seat.ShowApproval(ctx, id, full)
+		return apiApproval{p, text}, err
+	}
+	p, err := s.a.approvals.Status(ctx, who, id)
+	return apiApproval{Approval: shownApproval(p)}, err
+}
+
+// Collect implements [server.Agent].
+func (s apiAgent) Collect(ctx context.Context, caller runtime.Caller, id string) (server.Result, error) {
+	answer := &Answer{}
+	action, args, err := s.a.waitAndCollect(ctx, caller, id, answer)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = &runtime.Error{
+			Code: runtime.CodeApprovalPending, ApprovalID: id, ResultURL: "/v1/approvals/" + id, Msg: "a person has not decided yet", Hint: "ask again",
+		}
+	}
+	if err != nil {
+		return server.Result{}, err
+	}
+	return s.result(action, args, answer)
+}
+
+// unknownID is what is said of an id that is not there.
+func unknownID(what, id string) error {
+	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: fmt.Sprintf("there is no %s %.80q", what, id)}
+}

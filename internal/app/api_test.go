@@ -1,0 +1,287 @@
+package app_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// api is a client of a REST API under test.
+type api struct {
+	base   string
+	client *http.Client
+}
+
+// heard is one answer.
+type heard struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+func newAPI(t testing.TB, k *apptest.Kimbap) *api {
+	t.Helper()
+	base := k.ServeAPI(t, app.APIOptions{})
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &api{base, &http.Client{Transport: transport, Timeout: 30 * time.Second}}
+}
+
+// ask sends one request; headers are pairs.
+func (c *api) ask(t testing.TB, token, method, path, body string, headers ...string) heard {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, c.base+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+	}
+	answer, err := c.client.Do(r)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return heard{answer.StatusCode, answer.Header, string(data)}
+}
+
+// problem is what an answer says of a refusal.
+func (h heard) problem(t testing.TB) runtime.Problem {
+	t.Helper()
+	var p runtime.Problem
+	if err := json.Unmarshal([]byte(h.Body), &p); err != nil || h.Header.Get("Content-Type") != runtime.ProblemType {
+		t.Fatalf("%d %s is no problem: %s", h.Status, h.Header.Get("Content-Type"), h.Body)
+	}
+	return p
+}
+
+// items are those of a page.
+func (h heard) items(t testing.TB) (items []map[string]any, next string) {
+	t.Helper()
+	var page struct {
+		Items []map[string]any
+		Next  string `json:"next_cursor"`
+	}
+	if err := json.Unmarshal([]byte(h.Body), &page); err != nil || h.Status != http.StatusOK {
+		t.Fatalf("%d %s", h.Status, h.Body)
+	}
+	return page.Items, page.Next
+}
+
+// tokenOf makes one of the default tenant.
+func tokenOf(t testing.TB, k *apptest.Kimbap, g app.TokenGrant) (value, id string) {
+	t.Helper()
+	if g.Scopes == nil {
+		g.Scopes = []string{"*"}
+	}
+	if g.TTL == 0 {
+		g.TTL = time.Hour
+	}
+	if g.Agent == "" {
+		g.Agent = "agent"
+	}
+	a := k.Open(t, "")
+	secret, made, err := a.CreateToken(t.Context(), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret.Reveal(), made.ID
+}
+
+func TestAnActionIsDoneOverREST(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	c := newAPI(t, k)
+	agent, id := tokenOf(t, k, app.TokenGrant{Scopes: []string{"notes.*"}})
+	mark := k.Mark(t)
+	got := c.ask(t, agent, "POST", "/v1/actions/notes/get-note:execute", `{"input":{"id":7}}`)
+	var answer struct{ Result json.RawMessage }
+	if err := json.Unmarshal([]byte(got.Body), &answer); err != nil || got.Status != 200 || len(answer.Result) == 0 {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	if sent := k.Up.Last(t); sent.Header.Get("Authorization") != "Bearer "+apptest.Key || sent.Target != "/notes/7" {
+		t.Errorf("the upstream got %s with %q", sent.Target, sent.Header.Get("Authorization"))
+	}
+	if strings.Contains(got.Body, apptest.Key) {
+		t.Error("the credential came back")
+	}
+	apptest.Eventually(t, "both records", func() bool { return len(k.Requests(t, mark)) == 2 })
+	for _, r := range k.Requests(t, mark) {
+		if !strings.Contains(r.Line, `"surface":"rest"`) || !strings.Contains(r.Line, id) || !strings.Contains(r.Line, got.Header.Get("X-Request-Id")) {
+			t.Errorf("recorded as %s, answered as %s", r.Line, got.Header.Get("X-Request-Id"))
+		}
+	}
+	raw := c.ask(t, agent, "POST", "/v1/actions/notes/get-note:execute", `{"input":{"id":7},"raw":true}`)
+	if quoted, _ := json.Marshal(raw.Body); raw.Status != 200 || !bytes.Equal(quoted, answer.Result) {
+		t.Errorf("raw: %d %q, want %s", raw.Status, raw.Body, answer.Result)
+	}
+	if denied := c.ask(t, agent, "POST", "/v1/actions/notes/create-key:execute", `{"input":{"fields":{"a":1}}}`); denied.Status != 403 || denied.problem(t).Code != runtime.CodeForbidden {
+		t.Errorf("%d %s", denied.Status, denied.Body)
+	}
+	if unknown := c.ask(t, agent, "POST", "/v1/actions/notes/get-nothing:execute", `{}`); unknown.Status != 404 || unknown.problem(t).Code != runtime.CodeUnknownAction {
+		t.Errorf("%d %s", unknown.Status, unknown.Body)
+	}
+}
+
+func TestAnAgentCollectsWhatAnOperatorAccepted(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	c := newAPI(t, k)
+	agent, _ := tokenOf(t, k, app.TokenGrant{})
+	other, _ := tokenOf(t, k, app.TokenGrant{Agent: "other"})
+	operator, _ := tokenOf(t, k, app.TokenGrant{Agent: "op", Roles: []string{runtime.RoleOperator}})
+	before := len(k.Up.Requests())
+	held := c.ask(t, agent, "POST", "/v1/actions/notes/delete-note:execute", `{"input":{"id":3}}`).problem(t)
+	if held.Code != runtime.CodeApprovalPending || held.ResultURL != "/v1/approvals/"+held.ApprovalID || len(k.Up.Requests()) != before {
+		t.Fatalf("%+v", held)
+	}
+	path := "/v1/approvals/" + held.ApprovalID
+	if got := c.ask(t, other, "GET", path, ""); got.Status != 404 {
+		t.Errorf("another agent sees it: %d %s", got.Status, got.Body)
+	}
+	if got := c.ask(t, agent, "POST", path+":result", `{}`); got.problem(t).Code != runtime.CodeApprovalPending {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	if got := c.ask(t, agent, "POST", path+":accept", ""); got.problem(t).Reason != runtime.ReasonNotOperator {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	if got := c.ask(t, operator, "GET", path, ""); got.Status != 200 || !strings.Contains(got.Body, "delete-note") {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	if items, _ := c.ask(t, agent, "GET", "/v1/approvals", "").items(t); len(items) != 1 {
+		t.Errorf("its own are %v", items)
+	}
+	if items, _ := c.ask(t, other, "GET", "/v1/approvals?all=true", "").items(t); len(items) != 0 {
+		t.Errorf("others' are %v", items)
+	}
+	if got := c.ask(t, operator, "POST", path+":accept", ""); got.Status != 200 || !strings.Contains(got.Body, `"approved"`) {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	if got := c.ask(t, agent, "POST", path+":result", ""); got.Status != 200 || !strings.Contains(got.Body, `"result"`) {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	if got := c.ask(t, agent, "POST", path+":result", ""); got.Status == 200 || len(k.Up.Requests()) != before+1 {
+		t.Errorf("again: %d %s, %d requests", got.Status, got.Body, len(k.Up.Requests())-before)
+	}
+}
+
+// An operator's token decides neither its own requests nor those of a token it made,
+// and makes none that is more than itself.
+func TestATokenNeitherDecidesItsOwnNorWidensItself(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	c := newAPI(t, k)
+	operator, _ := tokenOf(t, k, app.TokenGrant{Agent: "op", Scopes: []string{"notes.*"}, Roles: []string{runtime.RoleOperator, "developer"}})
+	made := c.ask(t, operator, "POST", "/v1/tokens", `{"agent":"child","scopes":["notes.delete-*"],"roles":["developer"],"ttl":"5m"}`)
+	var child struct{ ID, Token string }
+	if err := json.Unmarshal([]byte(made.Body), &child); err != nil || made.Status != 201 || child.Token == "" {
+		t.Fatalf("%d %s", made.Status, made.Body)
+	}
+	for _, asker := range []string{operator, child.Token} {
+		held := c.ask(t, asker, "POST", "/v1/actions/notes/delete-note:execute", fmt.Sprintf(`{"input":{"id":%d}}`, len(asker)+slices.Index([]string{operator, child.Token}, asker))).problem(t)
+		for _, verb := range []string{":accept", ":reject"} {
+			if got := c.ask(t, operator, "POST", "/v1/approvals/"+held.ApprovalID+verb, ""); got.Status != 403 || got.problem(t).Reason != runtime.ReasonOwnRequest {
+				t.Errorf("%s: %d %s", verb, got.Status, got.Body)
+			}
+		}
+	}
+	for what, body := range map[string]string{
+		"a wider scope": `{"agent":"x","scopes":["*"]}`, "another role": `{"agent":"x","scopes":["notes.*"],"roles":["finance"]}`,
+		"a role of the API": `{"agent":"x","scopes":["notes.*"],"roles":["kimbap.operator"]}`, "a group": `{"agent":"x","scopes":["notes.*"],"groups":["leads"]}`,
+		"a longer life": `{"agent":"x","scopes":["notes.*"],"ttl":"2h"}`,
+	} {
+		if got := c.ask(t, operator, "POST", "/v1/tokens", body); got.Status != 403 {
+			t.Errorf("%s: %d %s", what, got.Status, got.Body)
+		}
+	}
+	if got := c.ask(t, operator, "DELETE", "/v1/tokens/"+child.ID, ""); got.Status != 204 {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	if got := c.ask(t, child.Token, "GET", "/v1/services", ""); got.Status != 401 {
+		t.Errorf("revoked: %d", got.Status)
+	}
+}
+
+func TestSecretsAreWrittenAndNeverRead(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	c := newAPI(t, k)
+	admin, _ := tokenOf(t, k, app.TokenGrant{Roles: []string{runtime.RoleAdmin}})
+	const value = "sk-live-written-over-rest-71aa"
+	if got := c.ask(t, admin, "PUT", "/v1/vault/notes.token", `{"value":"`+value+`"}`); got.Status != 200 || strings.Contains(got.Body, value) {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	if got := c.ask(t, admin, "POST", "/v1/actions/notes/get-note:execute", `{"input":{"id":1}}`); got.Status != 200 || k.Up.Last(t).Header.Get("Authorization") != "Bearer "+value {
+		t.Errorf("%d, sent %q", got.Status, k.Up.Last(t).Header.Get("Authorization"))
+	}
+	for _, path := range []string{"/v1/vault", "/v1/audit", "/v1/vault/notes.token"} {
+		if got := c.ask(t, admin, "GET", path, ""); strings.Contains(got.Body, value) {
+			t.Errorf("%s shows it", path)
+		}
+	}
+	if strings.Contains(k.Log.String(), value) {
+		t.Error("the log has it")
+	}
+	if got := c.ask(t, admin, "DELETE", "/v1/vault/notes.token", ""); got.Status != 204 {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	if got := c.ask(t, admin, "DELETE", "/v1/vault/notes.token", ""); got.Status != 404 {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+}
+
+func TestAPolicyIsReplacedByWhoHasSeenIt(t *testing.T) {
+	const deny = "version: 1\nrules: [{name: shut, match: {action: notes.get-note}, then: deny}]\n"
+	send := func(c *api, token, tag, text string) heard {
+		return c.ask(t, token, "PUT", "/v1/policy", text, "Content-Type", "application/yaml", "If-Match", tag)
+	}
+	k := apptest.New(t, apptest.Options{Config: "policy: {source: api}\n"})
+	c := newAPI(t, k)
+	admin, _ := tokenOf(t, k, app.TokenGrant{Roles: []string{runtime.RoleAdmin}})
+	now := c.ask(t, admin, "GET", "/v1/policy", "")
+	tag := now.Header.Get("ETag")
+	if now.Status != 200 || tag == "" {
+		t.Fatalf("%d %v", now.Status, now.Header)
+	}
+	for want, try := range map[int][2]string{428: {"", deny}, 412: {`"other"`, deny}, 400: {tag, "version: 1\nrules: [{nonsense: 1}]\n"}} {
+		if got := send(c, admin, try[0], try[1]); got.Status != want {
+			t.Errorf("%d %s, want %d", got.Status, got.Body, want)
+		}
+	}
+	done := send(c, admin, tag, deny)
+	if done.Status != 204 || done.Header.Get("ETag") == tag {
+		t.Fatalf("%d %s", done.Status, done.Body)
+	}
+	apptest.Eventually(t, "the rule", func() bool {
+		return c.ask(t, admin, "POST", "/v1/actions/notes/get-note:execute", `{"input":{"id":1}}`).Status == 403
+	})
+	if got := send(c, admin, tag, deny); got.Status != 412 {
+		t.Errorf("an old tag: %d", got.Status)
+	}
+
+	files := apptest.New(t, apptest.Options{})
+	c = newAPI(t, files)
+	admin, _ = tokenOf(t, files, app.TokenGrant{Roles: []string{runtime.RoleAdmin}})
+	if got := send(c, admin, c.ask(t, admin, "GET", "/v1/policy", "").Header.Get("ETag"), deny); got.problem(t).Reason != runtime.ReasonReadOnly {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+}

@@ -1,0 +1,260 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/server"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+)
+
+// apiOperator is what the API does for tokens with a role of it.
+type apiOperator struct {
+	a    *App
+	kick func() // has the files read again at once
+}
+
+var _ server.Operator = apiOperator{}
+
+// Decide implements [server.Operator]. A token decides neither what it asked for
+// nor what a token asked for that it made.
+func (s apiOperator) Decide(ctx context.Context, who runtime.Principal, id string, d server.Decision) (any, error) {
+	seat, err := s.a.seat(who)
+	if err != nil {
+		return nil, err
+	}
+	asked, _, err := seat.ShowApproval(ctx, id, false)
+	if err != nil && runtime.AsError(err).Reason == runtime.ReasonNotFound {
+		return nil, err
+	}
+	if err := s.foreign(ctx, who, asked); err != nil {
+		return nil, err
+	}
+	var done Approval
+	if d.Accept {
+		done, err = seat.Accept(ctx, id, approval.Yes{For: d.For, Run: d.Run, Full: d.Full, As: d.As, PIN: d.PIN})
+	} else {
+		done, err = seat.Reject(ctx, id, d.Note)
+	}
+	return done, err
+}
+
+// foreign refuses an approval that was asked for by a token of the operator's own
+// making: it would be its own by a detour.
+func (s apiOperator) foreign(ctx context.Context, who runtime.Principal, p Approval) error {
+	tokens, err := s.a.identity.List(ctx, who.Tenant)
+	if err != nil {
+		return err
+	}
+	maker := map[string]string{}
+	for _, t := range tokens {
+		maker["token:"+t.ID] = t.Creator
+	}
+	for asker := p.Principal; asker != ""; asker = maker[asker] {
+		if asker == who.ID {
+			return &runtime.Error{
+				Code: runtime.CodeForbidden, Reason: runtime.ReasonOwnRequest, ApprovalID: p.ID,
+				Msg: "a token decides nothing that it, or a token of its making, asked for", Hint: "another operator decides",
+			}
+		}
+	}
+	return nil
+}
+
+// Records implements [server.Operator].
+func (s apiOperator) Records(ctx context.Context, who runtime.Principal, f server.Filter, after string, limit int) ([]server.Item, error) {
+	seat, err := s.a.seat(who)
+	if err != nil {
+		return nil, err
+	}
+	q := RecordQuery{
+		Action: runtime.Glob(f.Action), Agent: runtime.Glob(f.Agent), Host: runtime.Glob(f.Host), Kind: f.Kind, Effect: f.Effect, Code: f.Code,
+		RequestID: f.Request, Execution: f.Execution, Text: f.Text, Since: f.Since, Until: f.Until, Limit: limit,
+	}
+	skip := after != ""
+	if skip {
+		at, _, _ := strings.Cut(after, " ")
+		last, err := time.Parse(time.RFC3339Nano, at)
+		if err != nil {
+			return nil, err
+		}
+		q.Until = last.Add(1)         // with its twins of the same moment
+		q.Limit = limit + momentLimit // which were seen already
+	}
+	found, err := seat.SearchTrail(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var out []server.Item
+	for _, r := range found {
+		key := r.Time.UTC().Format(time.RFC3339Nano) + " " + strconv.FormatUint(r.Sequence, 10) + " " + r.Slot
+		if skip {
+			skip = key != after
+			continue
+		}
+		if out = append(out, server.Item{Key: key, Body: json.RawMessage(r.Line)}); len(out) == limit {
+			break
+		}
+	}
+	return out, nil
+}
+
+// momentLimit bounds the records of one moment.
+const momentLimit = 1000
+
+// apiToken is a token without what makes it one.
+type apiToken struct {
+	ID      string          `json:"id"`
+	Agent   string          `json:"agent"`
+	Run     string          `json:"run,omitempty"`
+	Scopes  []runtime.Scope `json:"scopes"`
+	Roles   []string        `json:"roles,omitempty"`
+	Groups  []string        `json:"groups,omitempty"`
+	Creator string          `json:"creator"`
+	Created time.Time       `json:"created"`
+	Expires time.Time       `json:"expires"`
+	Revoked *time.Time      `json:"revoked,omitempty"`
+	Token   string          `json:"token,omitempty"` // of one that was just made
+}
+
+func shownAPIToken(t Token) apiToken {
+	out := apiToken{
+		ID: t.ID, Agent: t.Agent, Run: t.Run, Scopes: t.Scopes, Roles: t.Roles, Groups: t.Groups,
+		Creator: t.Creator, Created: t.Created, Expires: t.Expires,
+	}
+	if !t.Revoked.IsZero() {
+		out.Revoked = &t.Revoked
+	}
+	return out
+}
+
+// Tokens implements [server.Operator].
+func (s apiOperator) Tokens(ctx context.Context, who runtime.Principal) ([]server.Item, error) {
+	seat, err := s.a.seat(who)
+	if err != nil {
+		return nil, err
+	}
+	list, err := seat.ListTokens(ctx)
+	var out []server.Item
+	for _, t := range list {
+		out = append(out, server.Item{Key: t.ID, Body: shownAPIToken(t)})
+	}
+	return out, err
+}
+
+// Mint implements [server.Operator].
+func (s apiOperator) Mint(ctx context.Context, who runtime.Principal, g server.Grant) (any, error) {
+	seat, err := s.a.seat(who)
+	if err != nil {
+		return nil, err
+	}
+	secret, t, err := seat.CreateToken(ctx, TokenGrant{Agent: g.Agent, Scopes: g.Scopes, Roles: g.Roles, Groups: g.Groups, TTL: g.TTL})
+	if err != nil {
+		return nil, err
+	}
+	out := shownAPIToken(t)
+	out.Token = secret.Reveal()
+	return out, nil
+}
+
+// Revoke implements [server.Operator].
+func (s apiOperator) Revoke(ctx context.Context, who runtime.Principal, id string) error {
+	seat, err := s.a.seat(who)
+	if err != nil {
+		return err
+	}
+	revoked, err := seat.RevokeToken(ctx, id)
+	if err == nil && !revoked {
+		return unknownID("valid token", id)
+	}
+	return err
+}
+
+// Secrets implements [server.Operator]: names and places, never a value.
+func (s apiOperator) Secrets(ctx context.Context, who runtime.Principal) ([]server.Item, error) {
+	seat, err := s.a.seat(who)
+	if err != nil {
+		return nil, err
+	}
+	list, err := seat.Secrets(ctx)
+	var out []server.Item
+	for _, one := range list {
+		one.Command = nil // of a reference: how a program of this machine is called
+		out = append(out, server.Item{Key: one.Name, Body: one})
+	}
+	return out, err
+}
+
+// SetSecret implements [server.Operator]. Hosts are those of the installed
+// services, or some that the caller names.
+func (s apiOperator) SetSecret(ctx context.Context, who runtime.Principal, name string, value runtime.Secret, hosts []string) (any, error) {
+	seat, err := s.a.seat(who)
+	if err != nil {
+		return nil, err
+	}
+	version, bound, err := seat.SetSecret(ctx, name, value, SecretOptions{Hosts: hosts})
+	return map[string]any{"name": name, "version": version, "hosts": bound}, err
+}
+
+// RemoveSecret implements [server.Operator].
+func (s apiOperator) RemoveSecret(ctx context.Context, who runtime.Principal, name string) error {
+	seat, err := s.a.seat(who)
+	if err != nil {
+		return err
+	}
+	removed, err := seat.RemoveSecret(ctx, name)
+	if err == nil && !removed {
+		return unknownID("secret", name)
+	}
+	return err
+}
+
+// Policy implements [server.Operator].
+func (s apiOperator) Policy(_ context.Context, who runtime.Principal) ([]byte, error) {
+	seat, err := s.a.seat(who)
+	if err != nil {
+		return nil, err
+	}
+	file := seat.policyFile()
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return nil, &runtime.Error{
+			Code: runtime.CodeForbidden, Reason: runtime.ReasonReadOnly, Msg: "the policy is a folder of files, which is not shown over the network",
+			Hint: "read it where it is kept",
+		}
+	}
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // the defaults
+	}
+	return text, err
+}
+
+// SetPolicy implements [server.Operator].
+func (s apiOperator) SetPolicy(ctx context.Context, who runtime.Principal, before, after []byte) error {
+	seat, err := s.a.seat(who)
+	if err != nil {
+		return err
+	}
+	if s.a.config.Policy.Source != "api" {
+		return &runtime.Error{
+			Code: runtime.CodeForbidden, Reason: runtime.ReasonReadOnly, Msg: "the policy is kept in files here, and nothing over the network changes them",
+			Hint: "change the file, or let the owner set policy: {source: api} in config.yaml",
+		}
+	}
+	file := seat.policyFile()
+	err = seat.noted(ctx, "policy.replace", map[string]string{"bytes": fmt.Sprint(len(after))}, func() error {
+		return seat.replacePolicy(file, before, after)
+	})
+	if err == nil {
+		s.kick()
+	}
+	return err
+}

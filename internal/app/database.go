@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
+)
+
+// Database is how the home's database stands.
+type Database = sqlite.Inspection
+
+// Migrated is what MigrateDatabase did: nothing when both versions are the same.
+type Migrated struct {
+	Path string `json:"path"`
+	From int    `json:"from_version"`
+	To   int    `json:"to_version"`
+}
+
+// The three work on a home that is not open, so that a database which no
+// command can open may still be looked at and copied.
+
+// InspectDatabase reads the home's database and changes nothing.
+func (a *App) InspectDatabase(ctx context.Context) (Database, error) {
+	path, err := a.databaseFile()
+	if err != nil {
+		return Database{}, err
+	}
+	return sqlite.Inspect(ctx, path)
+}
+
+// MigrateDatabase brings the home's database to the schema of this program.
+func (a *App) MigrateDatabase(ctx context.Context) (Migrated, error) {
+	before, err := a.InspectDatabase(ctx)
+	if err != nil {
+		return Migrated{}, err
+	}
+	db, err := sqlite.Open(ctx, sqlite.Options{Path: before.Path})
+	if err != nil {
+		return Migrated{}, err
+	}
+	return Migrated{Path: before.Path, From: before.Version, To: before.Newest}, db.Close()
+}
+
+// CopyDatabase writes a consistent copy to a file that must not be there yet,
+// and returns how the copy stands.
+func (a *App) CopyDatabase(ctx context.Context, to string) (Database, error) {
+	path, err := a.databaseFile()
+	if err != nil {
+		return Database{}, err
+	}
+	if to, err = filepath.Abs(to); err != nil {
+		return Database{}, err
+	}
+	if err := sqlite.Copy(ctx, path, to); err != nil {
+		return Database{}, err
+	}
+	return sqlite.Inspect(ctx, to)
+}
+
+func (a *App) databaseFile() (string, error) {
+	if a.config.Store.DSN != "" {
+		return "", errors.New("store.dsn: this version keeps its data in the home only")
+	}
+	if err := a.home.check(a.o.UID); err != nil {
+		return "", err
+	}
+	path, err := filepath.Abs(a.home.Database())
+	if err != nil {
+		return "", &runtime.Error{Code: runtime.CodeInternal, Msg: "the home has no path", Err: err}
+	}
+	return path, nil
+}

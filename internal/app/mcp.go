@@ -1,0 +1,131 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/kimbap-run/kimbap/internal/mcp"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+)
+
+// stateMCP begins the names of the state files of MCP servers.
+const stateMCP = "mcp"
+
+// maxClients bounds the connections of an MCP server over HTTP.
+const maxClients = 256
+
+// MCPOptions say how an MCP server is reached.
+type MCPOptions struct {
+	In      io.ReadCloser  // of the one client, with Out; not used with Listen
+	Out     io.WriteCloser // closed with In
+	Listen  string         // host:port of this machine alone, where a token must be shown; "": In and Out
+	Version string
+	Ready   func(addr net.Addr) // told where, with Listen; may be nil
+}
+
+// ServeMCP serves actions and scripts as tools of the Model Context Protocol
+// until ctx ends, or the client on In goes.
+func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
+	m := mcp.Options{
+		Identify: a.identity.Identify, Reach: a.mcpReach, Search: a.mcpSearch, Describe: a.mcpDescribe,
+		Call: a.mcpCall, Execute: a.mcpExecute, Resume: a.mcpResume, Collect: a.mcpCollect, Health: a.Health,
+		RequireToken: o.Listen != "", Version: o.Version, Log: a.o.Log,
+	}
+	listen, transport := "", "stdio"
+	var ln net.Listener
+	var err error
+	if o.Listen == "" {
+		if m.Caller, err = a.Caller(ctx); err == nil {
+			_, err = a.identity.Identify(ctx, m.Caller) // a token that is not valid is said at once
+		}
+	} else if ln, err = a.mcpListener(o.Listen); err == nil {
+		listen, transport = ln.Addr().String(), "http"
+	}
+	if err != nil {
+		return err
+	}
+	server, err := mcp.New(m)
+	if err == nil {
+		a.addState(stateMCP, listen)
+		defer a.removeState()
+		err = a.trail.Event(ctx, a.mcpEvent("mcp.start", transport, listen))
+	}
+	if err != nil {
+		if ln != nil {
+			_ = ln.Close()
+		}
+		return err
+	}
+	defer server.Close()
+	stop := a.watchAlone(ctx)
+	defer stop()
+	if ln == nil {
+		err = server.Run(ctx, o.In, o.Out)
+	} else {
+		err = serveHTTP(ctx, server.HTTP(), ln, server.Close, o.Ready)
+	}
+	_ = a.trail.Event(context.WithoutCancel(ctx), a.mcpEvent("mcp.stop", transport, listen))
+	return err
+}
+
+func (a *App) mcpEvent(kind, transport, listen string) audit.Event {
+	fields := map[string]string{"transport": transport}
+	if listen != "" {
+		fields["listen"] = listen
+	}
+	return audit.Event{Kind: kind, Principal: a.Operator().ID, Fields: fields}
+}
+
+// mcpListener listens on this machine alone.
+func (a *App) mcpListener(where string) (net.Listener, error) {
+	if host, _, err := net.SplitHostPort(where); err != nil || !loopbackHost(host) {
+		return nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: "--listen is not an address of this machine alone: tokens would be sent in clear",
+			Hint: "kimbap mcp --listen 127.0.0.1:7790",
+		}
+	}
+	ln, err := listen(where)
+	if err == nil {
+		a.listeners.add(ln.Addr())
+	}
+	return ln, err
+}
+
+// watchAlone keeps a process without a proxy in step with its home, until stop.
+func (a *App) watchAlone(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); a.watch(ctx, nil, unproxied{}) }()
+	return func() { cancel(); <-done }
+}
+
+// serveHTTP serves until ctx ends, then drains; what does not end by itself is cut.
+func serveHTTP(ctx context.Context, server *http.Server, ln net.Listener, cut func(), ready func(net.Addr)) error {
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(netutil.LimitListener(ln, maxClients)) }()
+	if ready != nil {
+		ready(ln.Addr())
+	}
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+		defer cancel()
+		if server.Shutdown(stopping) != nil {
+			cut()
+			_ = server.Close()
+		}
+		err = <-done
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

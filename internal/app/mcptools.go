@@ -1,0 +1,254 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/mcp"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/sandbox"
+)
+
+// mcpAnswer is the most of an answer that a tool gives, in bytes: as scripts get.
+const mcpAnswer = 1 << 20
+
+// mcpReach says what the principal's actions can do at worst. With none it is the
+// worst: a service may be installed while the client runs.
+func (a *App) mcpReach(who *runtime.Principal) mcp.Reach {
+	actions := a.permitted(who)
+	every := func(is func(*runtime.Action) bool) bool {
+		return len(actions) > 0 && !slices.ContainsFunc(actions, func(action *runtime.Action) bool { return !is(action) })
+	}
+	return mcp.Reach{
+		ReadOnly: every(onlyReads), Harmless: every(harmless),
+		Repeatable: every(func(action *runtime.Action) bool { return action.Idempotent }),
+	}
+}
+
+// onlyReads and harmless read the risk of an action: a low one changes nothing, and
+// a high one takes something away, or cannot be taken back.
+func onlyReads(action *runtime.Action) bool {
+	return action.Risk == runtime.RiskLow && !action.GrantsAccess
+}
+
+func harmless(action *runtime.Action) bool {
+	return onlyReads(action) || action.Risk == runtime.RiskMedium && !action.GrantsAccess
+}
+
+func (a *App) mcpSearch(ctx context.Context, caller runtime.Caller, s mcp.Search) (any, error) {
+	who, err := a.identity.Identify(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	return a.findTools(&who, sandbox.Search{Query: s.Query, Limit: s.Limit, Offset: s.Offset}), nil
+}
+
+// described is what describe answers of an action.
+type described struct {
+	sandbox.Definition
+	InputSchema map[string]any  `json:"inputSchema"`
+	Risk        runtime.Risk    `json:"risk"`
+	Approval    bool            `json:"approval"`
+	Hints       map[string]bool `json:"annotations"`
+}
+
+func (a *App) mcpDescribe(ctx context.Context, caller runtime.Caller, name string) (any, error) {
+	who, err := a.identity.Identify(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	if s, found := a.Services().Service(name); found {
+		if advice := a.advise(&who, s.Name); len(advice) > 0 {
+			return advice[0], nil
+		}
+	}
+	action := a.mcpAction(&who, name)
+	if action == nil || !who.Permits(action.Ref) {
+		return nil, a.mcpUnknown(&who, name)
+	}
+	asks := a.asks(&who, action)
+	return described{
+		Definition: sandbox.Describe(action, asks), InputSchema: inputSchema(action), Risk: action.Risk, Approval: asks,
+		Hints: map[string]bool{"readOnlyHint": onlyReads(action), "destructiveHint": !harmless(action), "idempotentHint": action.Idempotent, "openWorldHint": true},
+	}, nil
+}
+
+// mcpAction finds an action by "service.action", with an alias of the service, or as
+// a script writes it; nil: there is none.
+func (a *App) mcpAction(who *runtime.Principal, name string) *runtime.Action {
+	name = strings.TrimPrefix(name, "tools.")
+	if action, err := a.Action(name); err == nil {
+		return action
+	}
+	for _, action := range a.permitted(who) {
+		if sandbox.Camel(action.Service)+"."+sandbox.Camel(action.Name) == name {
+			return action
+		}
+	}
+	return nil
+}
+
+// mcpUnknown is the error of a name that the principal has no action of. It names
+// nothing outside of what the principal may use.
+func (a *App) mcpUnknown(who *runtime.Principal, name string) *runtime.Error {
+	e := &runtime.Error{
+		Code: runtime.CodeUnknownAction, Stage: runtime.StageResolve,
+		Msg: fmt.Sprintf("there is no action %s", excerptOf(name)), Hint: `find one with the tool search: {"query": "…"}`,
+	}
+	near := slices.DeleteFunc(a.Services().Suggest(name), func(ref string) bool { return !who.Permits(runtime.Ref(ref)) })
+	if len(near) > 0 {
+		e.Msg += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return e
+}
+
+// excerptOf makes a name that came from outside fit a message.
+func excerptOf(name string) string { return fmt.Sprintf("%q", name[:min(len(name), 120)]) }
+
+// mcpCall does one action. One that there is not is recorded like any other
+// request that is refused.
+func (a *App) mcpCall(ctx context.Context, caller runtime.Caller, c mcp.Call) (mcp.Answer, error) {
+	var out mcp.Answer
+	who, err := a.identity.Identify(ctx, caller)
+	if err != nil {
+		return out, err
+	}
+	req := &runtime.Request{
+		Surface: runtime.SurfaceMCP, Caller: caller, Args: c.Args, Hold: c.Wait,
+		OnPending: func(id string, until time.Time) { out.Expires = until; c.Pending(id, until) },
+	}
+	action := a.mcpAction(&who, c.Action)
+	if action == nil {
+		req.Action, req.Refusal = runtime.Ref(strings.ToValidUTF8(c.Action[:min(len(c.Action), 120)], "?")), a.mcpUnknown(&who, c.Action)
+		return out, a.pipeline.Do(ctx, req, &Answer{})
+	}
+	req.Action = action.Ref
+	answer, err := a.callWithin(ctx, a.pipeline, req, action, answerLimit(action, mcpAnswer))
+	if err != nil {
+		return out, err
+	}
+	return a.mcpAnswered(out, action, c.Args, answer)
+}
+
+func (a *App) mcpAnswered(out mcp.Answer, action *runtime.Action, args runtime.Args, answer *Answer) (mcp.Answer, error) {
+	out.Status = answer.Status
+	value, err := a.value(action, args, answer)
+	out.Value = json.RawMessage(value)
+	return out, err
+}
+
+// mcpCollect goes on with an action once a person has said yes.
+func (a *App) mcpCollect(ctx context.Context, caller runtime.Caller, id string, wait time.Duration) (mcp.Answer, error) {
+	var out mcp.Answer
+	me, err := a.identity.Identify(ctx, caller)
+	if err != nil {
+		return out, err
+	}
+	p, err := a.decidedWithin(ctx, me, id, wait)
+	if err != nil {
+		return out, err
+	}
+	if out.Expires = p.Expires; p.State == approval.Pending {
+		return out, &runtime.Error{Code: runtime.CodeApprovalPending, ApprovalID: id, Action: p.Action, Msg: "no person has decided yet"}
+	}
+	answer := &Answer{Limit: 4 * mcpAnswer}
+	action, args, err := a.collect(ctx, caller, me, p, answer)
+	if err != nil {
+		return out, err
+	}
+	return a.mcpAnswered(out, action, args, answer)
+}
+
+// decidedWithin is an approval once it is decided, or as it is after so long.
+func (a *App) decidedWithin(ctx context.Context, me runtime.Principal, id string, wait time.Duration) (approval.Approval, error) {
+	if wait > 0 {
+		waiting, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		if p, err := a.approvals.Wait(waiting, me, id); err == nil || waiting.Err() == nil || ctx.Err() != nil {
+			return p, err
+		}
+	}
+	return a.approvals.Status(ctx, me, id)
+}
+
+func (a *App) mcpExecute(ctx context.Context, caller runtime.Caller, s mcp.Script) (mcp.Execution, error) {
+	runner, err := a.Scripts()
+	if err != nil {
+		return mcp.Execution{}, err
+	}
+	script := sandbox.Script{Source: s.Code, Timeout: s.Timeout, Wait: s.Wait, Caller: caller}
+	for _, glob := range s.Allow {
+		script.Allow = append(script.Allow, runtime.Glob(glob))
+	}
+	return executionOf(runner.Execute(ctx, script))
+}
+
+func (a *App) mcpResume(ctx context.Context, caller runtime.Caller, id string, wait time.Duration) (mcp.Execution, error) {
+	runner, err := a.Scripts()
+	if err != nil {
+		return mcp.Execution{}, err
+	}
+	return executionOf(runner.Resume(ctx, sandbox.Resumption{ID: id, Caller: caller, Wait: wait}))
+}
+
+func executionOf(r sandbox.Result, err error) (mcp.Execution, error) {
+	out := mcp.Execution{Body: r, ID: r.ExecutionID, Failed: !r.Success && r.Paused == nil && r.Kind != ""}
+	switch {
+	case r.Paused != nil:
+		out.Approval, out.Expires = r.Paused.ApprovalID, r.Paused.ExpiresAt
+	case out.Failed:
+		out.Text = fmt.Sprintf("%s: %s", r.Kind, r.Error)
+	}
+	return out, err
+}
+
+// inputSchema is the JSON Schema of an action's arguments.
+func inputSchema(action *runtime.Action) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	for i := range action.Params {
+		p := &action.Params[i]
+		properties[p.Name] = paramSchema(p)
+		if sandbox.Needed(action, p) {
+			required = append(required, p.Name)
+		}
+	}
+	out := map[string]any{"type": "object", "properties": properties, "additionalProperties": action.Rest != ""}
+	if len(required) > 0 {
+		out["required"] = required
+	}
+	return out
+}
+
+func paramSchema(p *runtime.Param) map[string]any {
+	out := map[string]any{"type": string(p.Type)}
+	if p.Description != "" {
+		out["description"] = p.Description
+	}
+	if p.Default != nil {
+		out["default"] = p.Default
+	}
+	if len(p.Enum) > 0 {
+		out["enum"] = p.Enum
+	}
+	if p.Pattern != nil {
+		out["pattern"] = p.Pattern.String()
+	}
+	if p.Minimum != nil {
+		out["minimum"] = *p.Minimum
+	}
+	if p.Maximum != nil {
+		out["maximum"] = *p.Maximum
+	}
+	if p.MinLength != nil {
+		out["minLength"] = *p.MinLength
+	}
+	if p.MaxLength != nil {
+		out["maxLength"] = *p.MaxLength
+	}
+	return out
+}

@@ -1,0 +1,178 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/internal/runner"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+// remotePatience is how long the other side may take to give its certificate.
+const remotePatience = 10 * time.Second
+
+// maxRootPEM bounds what is read of it: two roots, while one takes over.
+const maxRootPEM = 64 << 10
+
+// RemoteOptions are those of a run behind a proxy elsewhere.
+type RemoteOptions struct {
+	RunOptions
+	URL   string         // http://HOST:PORT of the proxy
+	Token runtime.Secret // an agent's, of that proxy's home
+	Pins  []string       // SHA-256 of roots that may be trusted, hex, with or without colons
+}
+
+// RunRemote starts a program behind a proxy elsewhere and returns its exit code.
+// Nothing is opened here: this side holds no key, no policy and no trail.
+func (a *App) RunRemote(ctx context.Context, o RemoteOptions) (int, error) {
+	at, err := remoteURL(o.URL)
+	if err != nil {
+		return 0, err
+	}
+	root, err := fetchRoot(ctx, at, o.Pins)
+	if err != nil {
+		return 0, err
+	}
+	known, err := catalogued()
+	if err != nil {
+		return 0, err
+	}
+	dir, err := os.MkdirTemp("", "kimbap-run-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	bundle, err := certs.Bundle(a.env["SSL_CERT_FILE"], root)
+	if err != nil {
+		return 0, err
+	}
+	at.User = url.User(o.Token.Reveal())
+	place := runner.Place{
+		Proxy: at.String(), CA: filepath.Join(dir, "ca.pem"), Bundle: filepath.Join(dir, "bundle.pem"),
+		Settings: filepath.Join(dir, "clients"), Own: a.ownSettings(), Placeholders: a.standIns(known),
+	}
+	for path, text := range map[string][]byte{place.CA: root, place.Bundle: bundle} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			return 0, err
+		}
+	}
+	if err := writeSettings(place.Settings, place, bundle); err != nil {
+		return 0, err
+	}
+	options := runner.Options{
+		Command: o.Command, Env: a.o.Env, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Say: o.Say, Place: place,
+		SecretNames: secretNames(known), IsSecret: func(string) bool { return false },
+		Placeholder: holdsPlaceholder(known, func(string) (string, bool) { return "", false }),
+		UserDir:     a.env["HOME"], Self: o.Self,
+	}
+	if home, err := filepath.Abs(a.home.Dir); err == nil && a.home.Exists() && !o.NoCover {
+		options.Cover = []string{home}
+	}
+	return runner.Run(options)
+}
+
+// standIns replace the keys that this environment has under the catalogue's names:
+// they are taken out, and a program that had one wants to see one.
+func (a *App) standIns(known []*services.Service) map[string]string {
+	out := map[string]string{}
+	for _, s := range known {
+		for name, value := range s.Placeholders {
+			if a.env[name] != "" {
+				out[name] = value
+			}
+		}
+	}
+	return out
+}
+
+// remoteURL reads the address of a proxy.
+func remoteURL(text string) (*url.URL, error) {
+	at, err := url.Parse(text)
+	if err != nil || at.Scheme != "http" || at.Hostname() == "" || at.Port() == "" || at.User != nil || strings.Trim(at.Path, "/") != "" || at.RawQuery != "" {
+		return nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%q is not the address of a proxy", text),
+			Hint: "kimbap run --remote http://HOST:7788 --token-file FILE --pin SHA256 -- CMD",
+		}
+	}
+	at.Path = ""
+	return at, nil
+}
+
+// fetchRoot asks a proxy for its root certificate and returns what of the answer is
+// pinned. The answer comes in clear, so nothing else of it may be believed.
+func fetchRoot(ctx context.Context, at *url.URL, pins []string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, remotePatience)
+	defer cancel()
+	unreachable := func(err error) error {
+		return &runtime.Error{Code: runtime.CodeUpstream, Msg: "the proxy at " + at.Host + " does not give its certificate", Hint: "on its machine: kimbap status", Err: err}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.JoinPath("kimbap/ca.pem").String(), nil)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	client := http.Client{
+		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	answer, err := client.Do(req)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxRootPEM))
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("it answered %s", answer.Status)
+	}
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	return pinned(text, pins)
+}
+
+// pinned returns the certificates of a PEM text that have one of the fingerprints.
+func pinned(text []byte, pins []string) ([]byte, error) {
+	var wanted []string
+	for _, pin := range pins {
+		wanted = append(wanted, strings.ToLower(strings.ReplaceAll(strings.TrimSpace(pin), ":", "")))
+	}
+	var out bytes.Buffer
+	var seen []string
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		sum := sha256.Sum256(block.Bytes)
+		print := hex.EncodeToString(sum[:])
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		seen = append(seen, print)
+		if slices.Contains(wanted, print) {
+			if err := pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: block.Bytes}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if out.Len() > 0 {
+		return out.Bytes(), nil
+	}
+	e := &runtime.Error{
+		Code: runtime.CodeUpstreamTLS, Msg: "the proxy shows another certificate than the one that is pinned: " + strings.Join(seen, ", "),
+		Hint: "compare with what its own machine says: kimbap ca show --jq .fingerprint",
+	}
+	if len(seen) == 0 {
+		e.Msg = "the proxy shows no certificate"
+	}
+	return nil, e
+}

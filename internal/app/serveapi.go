@@ -1,0 +1,142 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/kimbap-run/kimbap/internal/server"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+)
+
+// APIOptions are what `kimbap serve` is told.
+type APIOptions struct {
+	Listen    string
+	Cert, Key string           // files of TLS; "" for none
+	Insecure  bool             // in clear also where others can reach it
+	Ready     func(url string) // called once the listener accepts
+	Reload    <-chan os.Signal // may be nil
+}
+
+// ServeAPI serves the REST API until ctx ends, then drains it.
+func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
+	ln, base, err := a.apiListener(o)
+	if err != nil {
+		return err
+	}
+	kick := make(chan os.Signal, 1)
+	s, err := a.newAPI(kick)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	a.listeners.add(ln.Addr())
+	a.addState(stateAPI, ln.Addr().String())
+	defer a.removeState()
+	start := audit.Event{Kind: "serve.start", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}}
+	if err := a.trail.Event(context.WithoutCancel(ctx), start); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go a.watch(watching, merged(watching, kick, o.Reload), unproxied{})
+	if o.Ready != nil {
+		o.Ready(base)
+	}
+	err = a.drained(ctx, s, ln)
+	last := audit.Event{Kind: "serve.stop", Principal: a.Operator().ID, Fields: start.Fields}
+	_ = a.trail.Event(context.WithoutCancel(ctx), last)
+	return err
+}
+
+// drained serves until ctx ends, and then what has begun.
+func (a *App) drained(ctx context.Context, s *server.Server, ln net.Listener) error {
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ln) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	stopping, cancel := context.WithTimeout(context.Background(), drain)
+	defer cancel()
+	err := s.Shutdown(stopping)
+	if served := <-done; err == nil || errors.Is(err, context.DeadlineExceeded) {
+		err = served
+	}
+	return err
+}
+
+func (a *App) newAPI(kick chan<- os.Signal) (*server.Server, error) {
+	again := func() {
+		select {
+		case kick <- os.Interrupt:
+		default: // it is on its way
+		}
+	}
+	return server.New(server.Options{
+		Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health,
+		RequireToken: true, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Serve.Hosts,
+		Agent: apiAgent{a, runtime.SurfaceREST}, Operator: apiOperator{a, again},
+	})
+}
+
+// merged hands on what comes from either, until ctx ends.
+func merged(ctx context.Context, one <-chan os.Signal, other <-chan os.Signal) <-chan os.Signal {
+	out := make(chan os.Signal)
+	go func() {
+		for {
+			var got os.Signal
+			select {
+			case got = <-one:
+			case got = <-other:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case out <- got:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// apiListener opens the address, in TLS where it is told to. What others can reach
+// is not opened in clear by itself: tokens would be read on the way.
+func (a *App) apiListener(o APIOptions) (net.Listener, string, error) {
+	host, _, err := net.SplitHostPort(o.Listen)
+	switch {
+	case err != nil:
+		return nil, "", &runtime.Error{Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%q is not an address to listen on", o.Listen), Hint: "kimbap serve --listen 127.0.0.1:8080"}
+	case (o.Cert == "") != (o.Key == ""):
+		return nil, "", &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "--tls-cert and --tls-key go together", Hint: "give both files"}
+	case o.Cert == "" && !o.Insecure && !loopbackHost(host):
+		return nil, "", &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonInsecureScheme,
+			Msg:  fmt.Sprintf("%s can be reached by others, and tokens would go there in clear", o.Listen),
+			Hint: "give --tls-cert and --tls-key, listen on 127.0.0.1, or accept it with --insecure-listen",
+		}
+	}
+	var pair tls.Certificate
+	if o.Cert != "" {
+		if pair, err = tls.LoadX509KeyPair(o.Cert, o.Key); err != nil {
+			return nil, "", &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "the certificate cannot be used: " + err.Error(), Hint: "give a PEM file of the chain and one of its key"}
+		}
+	}
+	ln, err := listen(o.Listen)
+	if err != nil {
+		e := *runtime.AsError(err)
+		e.Hint = "kimbap serve --listen 127.0.0.1:0"
+		return nil, "", &e
+	}
+	if o.Cert == "" {
+		return ln, "http://" + ln.Addr().String(), nil
+	}
+	secure := tls.NewListener(ln, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}})
+	return secure, "https://" + ln.Addr().String(), nil
+}

@@ -1,0 +1,92 @@
+package mcp
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Handler serves POST /mcp (streamable HTTP) and GET /healthz. Nothing is kept
+// between requests: each shows its token, and there is no session to take over.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", s.known(sdk.NewStreamableHTTPHandler(
+		func(*http.Request) *sdk.Server { return s.sdk },
+		&sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxMessage, PropagateRequestCancellation: true},
+	)))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		if err := s.o.Health(r.Context()); err != nil {
+			http.Error(w, "not well", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	return s.guard(mux)
+}
+
+// HTTP is a server with limits for the Handler.
+func (s *Server) HTTP() *http.Server {
+	return &http.Server{
+		Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
+	}
+}
+
+// guard refuses what a browser may have been made to send, and names that another
+// machine may have been given.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		switch {
+		case r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "":
+			runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeForbidden, Msg: "pages of a browser are not served here", Hint: "call it from a program"})
+		case !loopback(r.Host):
+			runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeMisdirected, Msg: "the request names another host", Hint: "use the address that kimbap printed at its start"})
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// loopback reports whether a Host is an address of this machine alone, or localhost:
+// a name that somebody else's DNS answers is neither.
+func loopback(authority string) bool {
+	host, _ := runtime.SplitAuthority(authority)
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// known refuses whoever shows no valid token, before any of the protocol is read.
+func (s *Server) known(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := s.o.Identify(r.Context(), runtime.Caller{RequireToken: true, Token: bearer(r.Header)})
+		if err == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		e := runtime.AsError(err)
+		p := e.Problem()
+		if e.Code == runtime.CodeUnauthenticated { // 407 is for proxies
+			w.Header().Set("WWW-Authenticate", `Bearer realm="kimbap"`)
+			p.Status, p.Hint = http.StatusUnauthorized, "send Authorization: Bearer TOKEN; the owner makes one with: kimbap token create --agent NAME --scope GLOB"
+		}
+		w.Header().Set("Content-Type", runtime.ProblemType)
+		w.WriteHeader(p.Status)
+		_ = json.NewEncoder(w).Encode(p)
+	})
+}
+
+func bearer(h http.Header) runtime.Secret {
+	token, _ := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
+	if token == h.Get("Authorization") {
+		token = ""
+	}
+	return runtime.NewSecret(strings.TrimSpace(token))
+}

@@ -1,0 +1,175 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// handler bounds a tool, and makes a result of its errors: a model reads those of
+// tools, while those of the protocol stay with the client.
+func (s *Server) handler(do sdk.ToolHandler) sdk.ToolHandler {
+	return func(ctx context.Context, r *sdk.CallToolRequest) (result *sdk.CallToolResult, _ error) {
+		defer func() {
+			if broken := recover(); broken != nil {
+				s.o.Log.Error().Interface("panic", broken).Msg("a tool failed")
+				result = failed(&runtime.Error{Code: runtime.CodeInternal, Msg: "kimbap failed to handle the request", Hint: "see the log of the kimbap process"})
+			}
+		}()
+		select {
+		case s.room <- struct{}{}:
+			defer func() { <-s.room }()
+		default:
+			return failed(&runtime.Error{
+				Code: runtime.CodeRateLimited, Msg: fmt.Sprintf("%d tools run or wait already", maxInFlight), Hint: "wait for some of them to end",
+			}), nil
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.life, cancel)()
+		result, err := do(ctx, r)
+		if err != nil {
+			e := runtime.AsError(err)
+			if e.Code == runtime.CodeInternal {
+				s.o.Log.Error().Err(e).Str("tool", r.Params.Name).Msg("a tool failed")
+			}
+			return failed(e), nil
+		}
+		return result, nil
+	}
+}
+
+// structured is a value as structured content and as text; text "": its JSON.
+func structured(value any, text string, err error) (*sdk.CallToolResult, error) {
+	if err != nil {
+		return nil, err
+	}
+	var whole bytes.Buffer
+	encoder := json.NewEncoder(&whole)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, err
+	}
+	body := bytes.TrimSpace(whole.Bytes())
+	if text == "" {
+		text = string(body)
+	}
+	return &sdk.CallToolResult{StructuredContent: json.RawMessage(body), Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil
+}
+
+// pending is the answer of what waits for a person.
+type pending struct {
+	Approval  string      `json:"approvalId"`
+	Execution string      `json:"executionId,omitempty"`
+	Action    runtime.Ref `json:"action,omitempty"`
+	Message   string      `json:"message,omitempty"`
+	RequestID string      `json:"requestId,omitempty"`
+	Expires   *time.Time  `json:"expiresAt,omitempty"`
+	Decide    string      `json:"decide"` // for the person
+	Next      string      `json:"next"`   // for the caller
+}
+
+func waiting(approval, resume string, until time.Time) pending {
+	p := pending{
+		Approval: approval, Decide: "kimbap approve show " + approval,
+		Next: fmt.Sprintf("call resume with {\"id\": %q}, now and then, until it is not pending; wait waits in it", resume),
+	}
+	if !until.IsZero() {
+		p.Expires = &until
+	}
+	return p
+}
+
+func (p *pending) text() string {
+	until := ""
+	if p.Expires != nil {
+		until = ", until " + p.Expires.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("pending: a person must decide (approval %s%s). They see it with: %s\nnext: %s", p.Approval, until, p.Decide, p.Next)
+}
+
+// answered is the result of an action.
+func answered(a Answer, err error) (*sdk.CallToolResult, error) {
+	if e := runtime.AsError(err); e != nil && e.Code == runtime.CodeApprovalPending {
+		p := waiting(e.ApprovalID, e.ApprovalID, a.Expires)
+		p.Action, p.Message, p.RequestID = e.Action, e.Msg, e.RequestID
+		return structured(map[string]any{"pending": p}, p.text(), nil)
+	}
+	value := a.Value
+	if len(value) == 0 {
+		value = json.RawMessage("null")
+	}
+	text, plain := string(value), ""
+	if json.Unmarshal(value, &plain) == nil && value[0] == '"' {
+		text = plain
+	}
+	return structured(map[string]any{"status": a.Status, "result": value}, text, err)
+}
+
+// executed is the result of a script.
+func executed(e Execution, err error) (*sdk.CallToolResult, error) {
+	text := e.Text
+	if e.Approval != "" {
+		p := waiting(e.Approval, e.ID, e.Expires)
+		text = p.text()
+	}
+	result, err := structured(e.Body, text, err)
+	if err == nil {
+		result.IsError = e.Failed
+	}
+	return result, err
+}
+
+// failed is the result of what was refused, or went wrong.
+func failed(e *runtime.Error) *sdk.CallToolResult {
+	text := string(e.Code) + ": " + e.Msg
+	if e.Hint != "" {
+		text += "\nhint: " + e.Hint
+	}
+	for _, part := range [][2]string{{"rule", e.Rule}, {"request", e.RequestID}} {
+		if part[1] != "" {
+			text += "\n" + part[0] + ": " + part[1]
+		}
+	}
+	problem, err := json.Marshal(map[string]any{"error": e.Problem()})
+	if err != nil { // cannot be: strings and a number
+		problem = []byte("{}")
+	}
+	return &sdk.CallToolResult{
+		IsError: true, StructuredContent: json.RawMessage(problem),
+		Content: []sdk.Content{&sdk.TextContent{Text: strings.ToValidUTF8(text, "\uFFFD")}},
+	}
+}
+
+// noticeLasts bounds how long a client may show a notice.
+const noticeLasts = maxWait
+
+// notice has the client show that a person must decide, where it can. It waits for
+// nothing, and whatever is answered there decides nothing.
+func (s *Server) notice(ctx context.Context, session *sdk.ServerSession, what, id string, until time.Time) {
+	asked := session.InitializeParams()
+	if s.o.RequireToken || asked == nil || asked.Capabilities == nil || asked.Capabilities.Elicitation == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noticeLasts)
+	stop := context.AfterFunc(s.life, cancel)
+	s.notices.Go(func() {
+		defer cancel()
+		defer stop()
+		_, err := session.Elicit(ctx, &sdk.ElicitParams{
+			Message: fmt.Sprintf("kimbap: %s needs your decision (approval %s, until %s). This is only a notice, and its answer decides nothing: look at it with kimbap approve show %s",
+				what, id, until.Local().Format(time.DateTime), id),
+			RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`),
+		})
+		if err != nil {
+			s.o.Log.Debug().Err(err).Msg("notice not shown")
+		}
+	})
+}

@@ -1,0 +1,236 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// maxMessage is the longest message of a client, in bytes.
+const maxMessage = 4 << 20
+
+// maxInFlight bounds the calls of tools that run or wait at once.
+const maxInFlight = 64
+
+// Search is what is looked for.
+type Search struct {
+	Query  string `json:"query"`
+	Limit  int    `json:"limit"`
+	Offset int    `json:"offset"`
+}
+
+// Call is one action that is asked for.
+type Call struct {
+	Action  string
+	Args    runtime.Args
+	Wait    time.Duration                        // for a person, before the answer is that one must decide
+	Pending func(approvalID string, _ time.Time) // told when a person must
+}
+
+// Answer is what an action answered.
+type Answer struct {
+	Status  int             // of the upstream
+	Value   json.RawMessage // JSON; empty: nothing
+	Expires time.Time       // with CodeApprovalPending: when the question does
+}
+
+// Script is a source that shall run.
+type Script struct {
+	Code    string
+	Allow   []string
+	Timeout time.Duration // 0: the default
+	Wait    time.Duration
+}
+
+// Execution is how a script stands.
+type Execution struct {
+	Body     any    // of package sandbox; written as JSON
+	Text     string // the same for a reader
+	Failed   bool
+	ID       string
+	Approval string    // that it waits for; "": it does not
+	Expires  time.Time // when the question of that does
+}
+
+// Reach is the most that the actions of a caller can do. The zero Reach is the
+// worst one.
+type Reach struct {
+	ReadOnly   bool // none changes anything
+	Harmless   bool // none takes away or hands out power
+	Repeatable bool // doing each twice is doing it once
+}
+
+// Options are what a [Server] needs; all but Caller, RequireToken and Log are
+// required. Errors are *runtime.Error.
+type Options struct {
+	Identify func(ctx context.Context, caller runtime.Caller) (runtime.Principal, error)
+	Reach    func(who *runtime.Principal) Reach
+	Search   func(ctx context.Context, caller runtime.Caller, s Search) (any, error)
+	Describe func(ctx context.Context, caller runtime.Caller, name string) (any, error)
+	Call     func(ctx context.Context, caller runtime.Caller, c Call) (Answer, error)
+	Execute  func(ctx context.Context, caller runtime.Caller, s Script) (Execution, error)
+	// Resume goes on with a script, Collect with an action that waits for a person.
+	Resume  func(ctx context.Context, caller runtime.Caller, id string, wait time.Duration) (Execution, error)
+	Collect func(ctx context.Context, caller runtime.Caller, id string, wait time.Duration) (Answer, error)
+	Health  func(ctx context.Context) error
+
+	// Caller is who the one client on stdin is. Over HTTP RequireToken must be set
+	// instead: then each request shows its own.
+	Caller       runtime.Caller
+	RequireToken bool
+	Version      string
+	Log          zerolog.Logger
+}
+
+func (o *Options) check() error {
+	for _, required := range []struct {
+		name    string
+		missing bool
+	}{
+		{"Identify", o.Identify == nil}, {"Reach", o.Reach == nil}, {"Search", o.Search == nil}, {"Describe", o.Describe == nil},
+		{"Call", o.Call == nil}, {"Execute", o.Execute == nil}, {"Resume", o.Resume == nil}, {"Collect", o.Collect == nil},
+		{"Health", o.Health == nil}, {"Version", o.Version == ""},
+	} {
+		if required.missing {
+			return fmt.Errorf("mcp: Options.%s is missing", required.name)
+		}
+	}
+	return nil
+}
+
+// Server answers MCP clients. It is safe for concurrent use.
+type Server struct {
+	o       Options
+	sdk     *sdk.Server
+	room    chan struct{} // one for each call of a tool that runs
+	notices sync.WaitGroup
+
+	life context.Context //nolint:containedctx // of all that runs, which may outlive the request it came with
+	end  context.CancelFunc
+}
+
+const instructions = `kimbap does actions of real services for you; the keys stay with it.
+Find an action with search, look at its arguments with describe, do it with call. For many calls at once write JavaScript and use execute: tools.SERVICE.ACTION({…}) is each.
+Some actions need a person. The answer then has "pending" with an approval id: tell the person, go on with other work, and ask resume with that id later. Nobody can approve through this server.`
+
+// New checks the options.
+func New(o Options) (*Server, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	s := &Server{o: o, room: make(chan struct{}, maxInFlight)}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "kimbap", Title: "kimbap", Version: o.Version}, &sdk.ServerOptions{
+		Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+	})
+	for _, t := range s.tools() {
+		s.sdk.AddTool(t.tool(), s.handler(t.do))
+	}
+	s.sdk.AddReceivingMiddleware(s.annotate)
+	return s, nil
+}
+
+// lastWords is how long what runs may take once the client says no more.
+const lastWords = 10 * time.Second
+
+// Run serves the one client whose messages come from in, until that ends or ctx
+// does. It closes both, and the server.
+func (s *Server) Run(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
+	defer s.Close()
+	defer context.AfterFunc(ctx, s.end)()
+	heard := &ending{ReadCloser: in, end: s.end}
+	defer heard.stop()
+	err := s.sdk.Run(ctx, &sdk.IOTransport{Reader: heard, Writer: out, MaxLineLength: maxMessage})
+	if errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) || ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// Close ends what runs, and waits for the notices. It may be called again.
+func (s *Server) Close() {
+	s.end()
+	s.notices.Wait()
+}
+
+// ending reads until the client says no more, and a while later ends what runs: a
+// call may wait for a person for longer than anybody is there to hear of it.
+type ending struct {
+	io.ReadCloser
+	end   func()
+	mu    sync.Mutex
+	timer *time.Timer
+}
+
+// Read implements [io.Reader].
+func (e *ending) Read(p []byte) (int, error) {
+	n, err := e.ReadCloser.Read(p)
+	if err != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.timer == nil {
+			e.timer = time.AfterFunc(lastWords, e.end)
+		}
+	}
+	return n, err
+}
+
+func (e *ending) stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+}
+
+// caller is who a request is of.
+func (s *Server) caller(extra *sdk.RequestExtra) runtime.Caller {
+	if !s.o.RequireToken {
+		return s.o.Caller
+	}
+	caller := runtime.Caller{RequireToken: true}
+	if extra != nil {
+		caller.Token = bearer(extra.Header)
+	}
+	return caller
+}
+
+// annotate says in the list of tools what they can do at worst in the hands of
+// who asks.
+func (s *Server) annotate(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		result, err := next(ctx, method, req)
+		list, is := result.(*sdk.ListToolsResult)
+		if err != nil || !is {
+			return result, err
+		}
+		reach := Reach{}
+		if who, err := s.o.Identify(ctx, s.caller(req.GetExtra())); err == nil {
+			reach = s.o.Reach(&who)
+		}
+		told := *list
+		told.Tools = make([]*sdk.Tool, len(list.Tools))
+		for i, t := range list.Tools {
+			one := *t
+			if one.Annotations == nil {
+				one.Annotations = reach.annotations()
+			}
+			told.Tools[i] = &one
+		}
+		return &told, nil
+	}
+}
+
+func (r Reach) annotations() *sdk.ToolAnnotations {
+	destructive, open := !r.ReadOnly && !r.Harmless, true
+	return &sdk.ToolAnnotations{ReadOnlyHint: r.ReadOnly, DestructiveHint: &destructive, IdempotentHint: r.Repeatable, OpenWorldHint: &open}
+}

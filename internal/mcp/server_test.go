@@ -1,0 +1,237 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// whole are options with everything that a test does not look at.
+func whole() Options {
+	return Options{
+		Identify: func(context.Context, runtime.Caller) (runtime.Principal, error) {
+			return runtime.Principal{ID: "x"}, nil
+		},
+		Reach:    func(*runtime.Principal) Reach { return Reach{} },
+		Search:   func(context.Context, runtime.Caller, Search) (any, error) { return map[string]any{"text": "<&>"}, nil },
+		Describe: func(context.Context, runtime.Caller, string) (any, error) { panic("secret-in-panic") },
+		Call: func(_ context.Context, _ runtime.Caller, c Call) (Answer, error) {
+			text, err := json.Marshal(c.Args)
+			return Answer{Status: 200, Value: text}, err
+		},
+		Execute: func(context.Context, runtime.Caller, Script) (Execution, error) {
+			return Execution{Body: map[string]any{}}, nil
+		},
+		Resume: func(context.Context, runtime.Caller, string, time.Duration) (Execution, error) {
+			return Execution{Body: map[string]any{}}, nil
+		},
+		Collect: func(context.Context, runtime.Caller, string, time.Duration) (Answer, error) { return Answer{}, nil },
+		Health:  func(context.Context) error { return nil },
+		Version: "test", Log: zerolog.Nop(),
+	}
+}
+
+// serve runs a server over pipes and returns a client of it.
+func serve(t *testing.T, o Options, version string, client *sdk.ClientOptions) *sdk.ClientSession {
+	t.Helper()
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	done := make(chan error, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	go func() { done <- s.Run(ctx, in, out) }()
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, client).
+		Connect(t.Context(), &sdk.IOTransport{Reader: fromServer, Writer: toServer}, &sdk.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop() // with the client still there
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		_ = session.Close()
+	})
+	return session
+}
+
+func call(t *testing.T, session *sdk.ClientSession, tool string, args any) (result *sdk.CallToolResult, text string) {
+	t.Helper()
+	result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range result.Content {
+		if part, is := c.(*sdk.TextContent); is {
+			text += part.Text
+		}
+	}
+	return result, text
+}
+
+func TestNewRefusesWhatIsMissing(t *testing.T) {
+	for name, drop := range map[string]func(*Options){
+		"Identify": func(o *Options) { o.Identify = nil }, "Call": func(o *Options) { o.Call = nil },
+		"Collect": func(o *Options) { o.Collect = nil }, "Version": func(o *Options) { o.Version = "" },
+	} {
+		o := whole()
+		drop(&o)
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("without %s: %v", name, err)
+		}
+	}
+}
+
+// Numbers keep their digits on the way in, and text its characters on the way out.
+func TestArgumentsAreTakenAsWritten(t *testing.T) {
+	session := serve(t, whole(), "", nil)
+	_, text := call(t, session, "call", json.RawMessage(`{"action":"a.b","args":{"n":12345678901234567890,"f":1.0,"s":"<é>"}}`))
+	var args struct{ N, F json.Number }
+	if err := json.Unmarshal([]byte(text), &args); err != nil || args.N != "12345678901234567890" || args.F != "1.0" {
+		t.Errorf("%s %v", text, err)
+	}
+	if _, text := call(t, session, "search", map[string]any{}); text != `{"text":"<&>"}` {
+		t.Errorf("%s", text)
+	}
+}
+
+func TestAPanicIsAToolError(t *testing.T) {
+	session := serve(t, whole(), "", nil)
+	if r, text := call(t, session, "describe", map[string]any{"name": "x"}); !r.IsError || strings.Contains(text, "secret") || !strings.HasPrefix(text, "internal: ") {
+		t.Errorf("%s", text)
+	}
+	if r, _ := call(t, session, "search", map[string]any{}); r.IsError {
+		t.Error("it does not live any more")
+	}
+}
+
+// A client that asks for more than fits is told, and gets its place back.
+func TestCallsAtOnceAreBounded(t *testing.T) {
+	o := whole()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	o.Call = func(context.Context, runtime.Caller, Call) (Answer, error) {
+		entered <- struct{}{}
+		<-leave
+		return Answer{}, nil
+	}
+	session := serve(t, o, "", nil)
+	var wg sync.WaitGroup
+	for range maxInFlight {
+		wg.Go(func() {
+			if r, text := call(t, session, "call", map[string]any{"action": "a.b"}); r.IsError {
+				t.Error(text)
+			}
+		})
+	}
+	for range maxInFlight {
+		<-entered
+	}
+	if r, text := call(t, session, "search", map[string]any{}); !r.IsError || !strings.HasPrefix(text, "rate_limited: ") {
+		t.Errorf("%s", text)
+	}
+	close(leave)
+	wg.Wait()
+	if r, text := call(t, session, "search", map[string]any{}); r.IsError {
+		t.Error(text)
+	}
+}
+
+// A notice that nobody answers delays nothing, and ends with the server.
+func TestNoticesAreNotWaitedFor(t *testing.T) {
+	o := whole()
+	o.Call = func(_ context.Context, _ runtime.Caller, c Call) (Answer, error) {
+		c.Pending("apr_1", time.Now().Add(time.Hour))
+		return Answer{}, &runtime.Error{Code: runtime.CodeApprovalPending, ApprovalID: "apr_1", Msg: "a person must decide"}
+	}
+	shown := make(chan string, 1)
+	session := serve(t, o, "2025-11-25", &sdk.ClientOptions{
+		ElicitationHandler: func(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			shown <- r.Params.Message
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	})
+	r, text := call(t, session, "call", map[string]any{"action": "a.b"})
+	if r.IsError || !strings.Contains(text, "apr_1") {
+		t.Errorf("%s", text)
+	}
+	if message := <-shown; !strings.Contains(message, "apr_1") || !strings.Contains(message, "decides nothing") {
+		t.Errorf("%s", message)
+	}
+}
+
+// A call that waits for a person does not keep the process.
+func TestWaitingCallsEndWithTheServer(t *testing.T) {
+	o := whole()
+	began, ended := make(chan struct{}), make(chan error, 1)
+	o.Call = func(ctx context.Context, _ runtime.Caller, _ Call) (Answer, error) {
+		close(began)
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return Answer{}, ctx.Err()
+	}
+	t.Cleanup(func() {
+		if err := <-ended; err == nil { // after the server has ended
+			t.Error("it was not told")
+		}
+	})
+	session := serve(t, o, "", nil)
+	go func() {
+		_, _ = session.CallTool(context.Background(), &sdk.CallToolParams{Name: "call", Arguments: map[string]any{"action": "a.b", "wait": 300}})
+	}()
+	<-began
+}
+
+// What a caller's actions cannot do, the hints do not warn of; with an unknown
+// caller they warn of everything.
+func TestHintsAreThoseOfTheWorstAction(t *testing.T) {
+	for _, c := range []struct {
+		reach                          Reach
+		readOnly, destructive, repeats bool
+	}{
+		{Reach{}, false, true, false}, {Reach{Harmless: true}, false, false, false},
+		{Reach{ReadOnly: true, Harmless: true, Repeatable: true}, true, false, true},
+	} {
+		o := whole()
+		o.Reach = func(*runtime.Principal) Reach { return c.reach }
+		list, err := serve(t, o, "", nil).ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tool := range list.Tools {
+			a := tool.Annotations
+			if tool.Name != "search" && tool.Name != "describe" && (a.ReadOnlyHint != c.readOnly || *a.DestructiveHint != c.destructive || a.IdempotentHint != c.repeats) {
+				t.Errorf("%+v: %s is %+v", c.reach, tool.Name, a)
+			}
+		}
+	}
+	o := whole()
+	o.Reach = func(*runtime.Principal) Reach { return Reach{ReadOnly: true} }
+	o.Identify = func(context.Context, runtime.Caller) (runtime.Principal, error) {
+		return runtime.Principal{}, &runtime.Error{Code: runtime.CodeUnauthenticated}
+	}
+	list, err := serve(t, o, "", nil).ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range list.Tools {
+		if tool.Name == "call" && tool.Annotations.ReadOnlyHint {
+			t.Error("nobody's tools are called harmless")
+		}
+	}
+}

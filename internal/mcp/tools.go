@@ -1,0 +1,197 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// maxWait is the longest that a tool waits for a person. Clients give up on a tool
+// after a minute or some, so that polling is the rule.
+const maxWait = 5 * time.Minute
+
+// maxTimeout is the most that a script may ask for; the runner has a limit of its own.
+const maxTimeout = time.Hour
+
+// one is a tool: what clients are told of it, and what it does.
+type one struct {
+	name, title, about string
+	fields             string // JSON Schema of its arguments, by name
+	required           string // the one that it cannot do without; "": none
+	looks              bool   // it only looks at what is installed here
+	do                 func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error)
+}
+
+const waitSchema = `"wait":{"type":"number","minimum":0,"maximum":300,"description":"seconds to wait for a person when one must decide; default 0: answer at once that it is pending"}`
+
+func (s *Server) tools() []one {
+	return []one{
+		{
+			name: "search", title: "Find actions", looks: true, do: s.search,
+			about:  "Find actions of the installed services by words. Answers name, description, risk and whether a person must approve.",
+			fields: `"query":{"type":"string","description":"words such as: list pull requests; empty: all"},"limit":{"type":"integer","minimum":1,"maximum":100},"offset":{"type":"integer","minimum":0}`,
+		}, {
+			name: "describe", title: "Show an action or a service", looks: true, do: s.describe,
+			about:    "Show an action's arguments as JSON Schema and TypeScript, with risk and approval; or, for the name of a service, how to use it.",
+			required: "name", fields: `"name":{"type":"string","description":"service.action, or a service"}`,
+		}, {
+			name: "call", title: "Do an action", do: s.call,
+			about:    "Do one action. The credential is added on the way. When a person must decide, the answer has pending with an approval id: poll resume with it.",
+			required: "action", fields: `"action":{"type":"string","description":"service.action"},"args":{"type":"object","description":"the action's arguments; see describe"},` + waitSchema,
+		}, {
+			name: "execute", title: "Run a script", do: s.execute,
+			about:    "Run JavaScript or TypeScript whose only capability is tools: await tools.SERVICE.ACTION({…}), tools.search({query}), tools.describe.tool({path}). One script instead of many calls. Return a value.",
+			required: "code", fields: `"code":{"type":"string","description":"the script, at most 64 KiB"},"allow":{"type":"array","items":{"type":"string"},"description":"patterns of the actions it may use, beside what you may: github.list-*"},"timeoutMs":{"type":"integer","minimum":0},` + waitSchema,
+		}, {
+			name: "resume", title: "Go on after an approval", do: s.resume,
+			about:    "Ask for what waits for a person: the approval id (apr_…) of a call, or the execution id (exe_…) of a script. It goes on once when they have said yes; until then the answer is pending again.",
+			required: "id", fields: `"id":{"type":"string","description":"apr_… or exe_…"},` + waitSchema,
+		},
+	}
+}
+
+// tool is what clients are told. Annotations of what acts depend on who asks, and
+// are added then.
+func (t *one) tool() *sdk.Tool {
+	schema := `{"type":"object","additionalProperties":false,"properties":{` + t.fields + `}`
+	if t.required != "" {
+		schema += `,"required":["` + t.required + `"]`
+	}
+	out := &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: json.RawMessage(schema + "}")}
+	if t.looks {
+		no := false
+		out.Annotations = &sdk.ToolAnnotations{ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no}
+	}
+	return out
+}
+
+func (s *Server) search(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	var in Search
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	found, err := s.o.Search(ctx, s.caller(r.Extra), in)
+	return structured(found, "", err)
+}
+
+func (s *Server) describe(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	var in struct {
+		Name string `json:"name"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	about, err := s.o.Describe(ctx, s.caller(r.Extra), in.Name)
+	return structured(about, "", err)
+}
+
+func (s *Server) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	var in struct {
+		Action string       `json:"action"`
+		Args   runtime.Args `json:"args"`
+		Wait   seconds      `json:"wait"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	if in.Action == "" {
+		return nil, invalid("action is missing", `{"action": "service.action", "args": {…}}; search finds one`)
+	}
+	if in.Args == nil {
+		in.Args = runtime.Args{}
+	}
+	answer, err := s.o.Call(ctx, s.caller(r.Extra), Call{
+		Action: in.Action, Args: in.Args, Wait: time.Duration(in.Wait),
+		Pending: func(id string, until time.Time) { s.notice(ctx, r.Session, in.Action, id, until) },
+	})
+	return answered(answer, err)
+}
+
+func (s *Server) execute(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	var in struct {
+		Code      string   `json:"code"`
+		Allow     []string `json:"allow"`
+		TimeoutMs int64    `json:"timeoutMs"`
+		Wait      seconds  `json:"wait"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	if in.Code == "" || in.TimeoutMs < 0 {
+		return nil, invalid("there is no script in code, or timeoutMs is negative", `{"code": "return await tools.github.getUser()"}`)
+	}
+	e, err := s.o.Execute(ctx, s.caller(r.Extra), Script{
+		Code: in.Code, Allow: in.Allow, Wait: time.Duration(in.Wait),
+		Timeout: time.Duration(min(in.TimeoutMs, maxTimeout.Milliseconds())) * time.Millisecond,
+	})
+	if err == nil && e.Approval != "" {
+		s.notice(ctx, r.Session, "a script", e.Approval, e.Expires)
+	}
+	return executed(e, err)
+}
+
+func (s *Server) resume(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	var in struct {
+		ID   string  `json:"id"`
+		Wait seconds `json:"wait"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(in.ID, "exe_") {
+		return executed(s.o.Resume(ctx, s.caller(r.Extra), in.ID, time.Duration(in.Wait)))
+	}
+	return answered(s.o.Collect(ctx, s.caller(r.Extra), in.ID, time.Duration(in.Wait)))
+}
+
+// seconds is a time as clients write it.
+type seconds time.Duration
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (d *seconds) UnmarshalJSON(data []byte) error {
+	var n float64
+	if err := json.Unmarshal(data, &n); err != nil {
+		return err
+	}
+	if !(n >= 0 && n <= maxWait.Seconds()) {
+		return errors.New("wait is negative or over 300 seconds")
+	}
+	*d = seconds(n * float64(time.Second))
+	return nil
+}
+
+// read reads the arguments of a tool: one strict object, numbers as they are written.
+func read(r *sdk.CallToolRequest, into any) error {
+	data := r.Params.Arguments
+	if len(data) == 0 {
+		data = json.RawMessage("{}")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	decoder.UseNumber()
+	err := decoder.Decode(into)
+	if err == nil {
+		if _, end := decoder.Token(); !errors.Is(end, io.EOF) {
+			err = errors.New("something follows the object")
+		}
+	}
+	if err != nil {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonInvalidJSON, Stage: runtime.StageSurface,
+			Msg: "the arguments of the tool are not understood: " + err.Error(), Hint: "see the tool's inputSchema",
+		}
+	}
+	return nil
+}
+
+func invalid(msg, hint string) error {
+	return &runtime.Error{Code: runtime.CodeInvalidInput, Stage: runtime.StageSurface, Msg: msg, Hint: hint}
+}

@@ -1,0 +1,224 @@
+package server
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// The fields of the interim answer (102) that says a person is waited for.
+const (
+	fieldApproval = "Kimbap-Approval"
+	fieldUntil    = "Kimbap-Approval-Until"
+)
+
+func (s *Server) services(w http.ResponseWriter, r *http.Request, a visit) error {
+	if err := onlyQuery(r, "limit", "cursor"); err != nil {
+		return err
+	}
+	items, err := s.o.Agent.Services(r.Context(), a.who)
+	return s.page(w, r, a, items, err)
+}
+
+func (s *Server) actions(w http.ResponseWriter, r *http.Request, a visit) error {
+	if err := onlyQuery(r, "limit", "cursor", "service"); err != nil {
+		return err
+	}
+	items, err := s.o.Agent.Actions(r.Context(), a.who, r.URL.Query().Get("service"))
+	return s.page(w, r, a, items, err)
+}
+
+func (s *Server) action(w http.ResponseWriter, r *http.Request, a visit) error {
+	body, err := s.o.Agent.Action(r.Context(), a.who, serviceAction(r))
+	return answerJSON(w, http.StatusOK, body, err)
+}
+
+func (s *Server) tools(w http.ResponseWriter, r *http.Request, a visit) error {
+	if err := onlyQuery(r, "name"); err != nil {
+		return err
+	}
+	body, err := s.o.Agent.Tools(r.Context(), a.who, r.URL.Query().Get("name"))
+	return answerJSON(w, http.StatusOK, body, err)
+}
+
+// callBody is the body of POST /v1/actions/…:execute.
+type callBody struct {
+	Input  runtime.Args `json:"input"`
+	Wait   span         `json:"wait"`
+	DryRun bool         `json:"dry_run"`
+	All    bool         `json:"all"`
+	Max    int          `json:"max"`
+	Raw    bool         `json:"raw"` // the answer's own bytes instead of {"result": …}
+}
+
+func (s *Server) execute(w http.ResponseWriter, r *http.Request, a visit) error {
+	var body callBody
+	data, err := read(w, r, &body)
+	if err != nil {
+		return err
+	}
+	wait, err := body.Wait.wait()
+	if err != nil {
+		return err
+	}
+	if body.Max < 0 {
+		return invalid("leave max out, or ask for at least one", "max is negative")
+	}
+	unhurried(w)
+	c := Call{
+		ID: a.id, Caller: a.caller, Action: serviceAction(r), Input: body.Input, Hold: wait,
+		Preview: body.DryRun, All: body.All, Max: body.Max,
+	}
+	if c.Input == nil {
+		c.Input = runtime.Args{}
+	}
+	return s.once.do(w, r, a, data, func(w http.ResponseWriter, r *http.Request) error {
+		if wait > 0 {
+			c.Pending = waits(w)
+		}
+		result, err := s.o.Agent.Call(r.Context(), c)
+		return answerResult(w, result, body.Raw, err)
+	})
+}
+
+// waits tells a caller that waits what it waits for: 102 (RFC 2518 section 10.1).
+func waits(w http.ResponseWriter) func(string, time.Time) {
+	return func(id string, until time.Time) {
+		h := w.Header()
+		h.Set(fieldApproval, id)
+		h.Set(fieldUntil, until.UTC().Format(time.RFC3339))
+		w.WriteHeader(http.StatusProcessing)
+		h.Del(fieldApproval)
+		h.Del(fieldUntil)
+	}
+}
+
+func (s *Server) approvals(w http.ResponseWriter, r *http.Request, a visit) error {
+	if err := onlyQuery(r, "limit", "cursor", "all"); err != nil {
+		return err
+	}
+	all, err := flag(r, "all")
+	if err != nil {
+		return err
+	}
+	items, err := s.o.Agent.Approvals(r.Context(), a.who, all)
+	return s.page(w, r, a, items, err)
+}
+
+func (s *Server) approval(w http.ResponseWriter, r *http.Request, a visit) error {
+	if err := onlyQuery(r, "full"); err != nil {
+		return err
+	}
+	full, err := flag(r, "full")
+	if err != nil {
+		return err
+	}
+	body, err := s.o.Agent.Approval(r.Context(), a.who, chi.URLParam(r, "id"), full)
+	return answerJSON(w, http.StatusOK, body, err)
+}
+
+// collect gives the requester of an approval its result.
+func (s *Server) collect(w http.ResponseWriter, r *http.Request, a visit) error {
+	var body struct {
+		Wait span `json:"wait"`
+		Raw  bool `json:"raw"`
+	}
+	if r.ContentLength != 0 {
+		if _, err := read(w, r, &body); err != nil {
+			return err
+		}
+	}
+	wait, err := body.Wait.wait()
+	if err != nil {
+		return err
+	}
+	unhurried(w)
+	id := chi.URLParam(r, "id")
+	if wait == 0 {
+		state, err := s.o.Agent.Approval(r.Context(), a.who, id, false)
+		if err != nil {
+			return err
+		}
+		if p, ok := state.(interface{ Pending() bool }); ok && p.Pending() {
+			return &runtime.Error{
+				Code: runtime.CodeApprovalPending, ApprovalID: id, ResultURL: "/v1/approvals/" + id,
+				Msg: "a person has not decided yet", Hint: "ask again, or with {\"wait\": \"1m\"}",
+			}
+		}
+	}
+	ctx, cancel := waiting(r.Context(), wait)
+	defer cancel()
+	result, err := s.o.Agent.Collect(ctx, a.caller, id)
+	return answerResult(w, result, body.Raw, err)
+}
+
+// answerResult writes what an action answered, as {"result": …} or as it is.
+func answerResult(w http.ResponseWriter, result Result, raw bool, err error) error {
+	if err != nil {
+		return err
+	}
+	if result.Preview != nil {
+		return answerJSON(w, http.StatusOK, map[string]any{"preview": result.Preview, "text": result.Text}, nil)
+	}
+	if raw {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		_, _ = w.Write(result.Body)
+		return nil
+	}
+	var text bytes.Buffer
+	text.WriteString(`{"result":`)
+	switch body := bytes.TrimSpace(result.Body); {
+	case len(body) == 0:
+		text.WriteString("null")
+	case json.Valid(body):
+		text.Write(body)
+	case utf8.Valid(result.Body):
+		quoted, _ := json.Marshal(string(result.Body))
+		text.Write(quoted)
+	default:
+		quoted, _ := json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString(result.Body)})
+		text.Write(quoted)
+	}
+	text.WriteString("}\n")
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text.Bytes())
+	return nil
+}
+
+// answerJSON writes a value, or returns the error.
+func answerJSON(w http.ResponseWriter, status int, body any, err error) error {
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text.Bytes())
+	return nil
+}
+
+// flag reads a yes or no of the query.
+func flag(r *http.Request, name string) (bool, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return false, nil
+	}
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, invalid("write true or false", name+" is neither yes nor no")
+	}
+	return value, nil
+}

@@ -1,0 +1,159 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// inFlight bounds the requests of one principal that are answered at a time.
+const inFlight = 256
+
+// visit is one identified request.
+type visit struct {
+	who    runtime.Principal
+	caller runtime.Caller
+	id     string
+}
+
+// route is a handler of an identified caller's request.
+type route func(w http.ResponseWriter, r *http.Request, a visit) error
+
+// routes are all pages of the server.
+func (s *Server) routes() chi.Router {
+	r := chi.NewRouter()
+	r.Use(s.guard)
+	r.NotFound(s.handle(func(http.ResponseWriter, *http.Request) error { return noPage() }))
+	r.MethodNotAllowed(s.handle(func(http.ResponseWriter, *http.Request) error { return wrongMethod() }))
+	r.Get("/healthz", s.health)
+	r.Get("/v1/openapi.json", s.description)
+	r.Post("/v1/exec", s.handle(s.exec))
+	r.Get("/v1/exec/{id}", s.handle(s.status))
+	r.Post("/v1/exec/{id}/resume", s.handle(s.resume))
+	if s.o.Agent != nil {
+		s.agentRoutes(r)
+	}
+	if s.o.Operator != nil {
+		s.operatorRoutes(r)
+	}
+	return r
+}
+
+func (s *Server) agentRoutes(r chi.Router) {
+	r.Get("/openapi.json", s.description)
+	r.Get("/readyz", s.health)
+	r.Get("/v1/services", s.as("", s.services))
+	r.Get("/v1/actions", s.as("", s.actions))
+	r.Get("/v1/actions/{service}/{action}", s.as("", s.action))
+	r.Post("/v1/actions/{service}/{action}:execute", s.as("", s.execute))
+	r.Get("/v1/tools", s.as("", s.tools))
+	r.Get("/v1/approvals", s.as("", s.approvals))
+	r.Get("/v1/approvals/{id}", s.as("", s.approval))
+	r.Post("/v1/approvals/{id}:result", s.as("", s.collect))
+}
+
+func (s *Server) operatorRoutes(r chi.Router) {
+	r.Post("/v1/approvals/{id}:accept", s.as(runtime.RoleOperator, s.accept))
+	r.Post("/v1/approvals/{id}:reject", s.as(runtime.RoleOperator, s.reject))
+	r.Get("/v1/audit", s.as(runtime.RoleOperator, s.audit))
+	r.Get("/v1/tokens", s.as(runtime.RoleOperator, s.tokens))
+	r.Post("/v1/tokens", s.as(runtime.RoleOperator, s.mint))
+	r.Delete("/v1/tokens/{id}", s.as(runtime.RoleOperator, s.revoke))
+	r.Get("/v1/vault", s.as(runtime.RoleOperator, s.secrets))
+	r.Put("/v1/vault/{name}", s.as(runtime.RoleAdmin, s.setSecret))
+	r.Delete("/v1/vault/{name}", s.as(runtime.RoleAdmin, s.removeSecret))
+	r.Get("/v1/policy", s.as(runtime.RoleOperator, s.policy))
+	r.Put("/v1/policy", s.as(runtime.RoleAdmin, s.setPolicy))
+}
+
+// as identifies the caller and asks for a role, "" for none, before anything of
+// the request is looked at.
+func (s *Server) as(role string, f route) http.HandlerFunc {
+	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+		a := visit{caller: s.caller(r), id: w.Header().Get(requestID)}
+		var err error
+		if a.who, err = s.o.Agent.Identify(r.Context(), a.caller); err != nil {
+			if runtime.CodeOf(err) == runtime.CodeUnauthenticated {
+				return s.door.refuse(err)
+			}
+			return err
+		}
+		if role != "" && !a.who.May(role) {
+			return &runtime.Error{
+				Code: runtime.CodeForbidden, Reason: runtime.ReasonNotOperator, Msg: "this needs a token with the role " + role,
+				Hint: "the owner makes one with: kimbap token create --agent NAME --scope GLOB --role " + role,
+			}
+		}
+		leave, err := s.enter(a.who)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		return f(w, r, a)
+	})
+}
+
+// crowd counts the requests in flight by principal.
+type crowd struct {
+	sync.Mutex
+	by map[string]int
+}
+
+// enter takes a place for a request of a principal's.
+func (s *Server) enter(who runtime.Principal) (leave func(), err error) {
+	key := string(who.Tenant) + " " + who.ID
+	s.crowd.Lock()
+	defer s.crowd.Unlock()
+	if s.crowd.by[key] >= inFlight {
+		return nil, &runtime.Error{
+			Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests, Msg: "too many of this caller's requests are not answered yet",
+			Hint: "wait for answers first", RetryAfter: retrySoon,
+		}
+	}
+	s.crowd.by[key]++
+	return func() {
+		s.crowd.Lock()
+		defer s.crowd.Unlock()
+		if s.crowd.by[key]--; s.crowd.by[key] == 0 {
+			delete(s.crowd.by, key)
+		}
+	}, nil
+}
+
+// plain reports whether a path is written in its only form: what the router
+// matches is then what everything else reads.
+func plain(r *http.Request) bool {
+	p := r.URL.Path
+	return r.URL.RawPath == "" && strings.HasPrefix(p, "/") && path.Clean(p) == p && !strings.ContainsAny(p, ";\\\x00")
+}
+
+// unhurried lifts the limit on the time of reading from a request that was read:
+// what follows may wait for a person.
+func unhurried(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+}
+
+// serviceAction is the action that a path names.
+func serviceAction(r *http.Request) string {
+	return chi.URLParam(r, "service") + "." + chi.URLParam(r, "action")
+}
+
+// waiting is a context that ends after so long, with no limit for 0.
+func waiting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, d)
+}
+
+// detached is a context that the caller's leaving does not end, for at most d.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), maxWait)
+}

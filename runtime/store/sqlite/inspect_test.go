@@ -1,0 +1,95 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
+)
+
+// A copy is whole while others write: it holds every row of a transaction or none,
+// and the first file is as it was.
+func TestACopyIsConsistentWhileOthersWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kimbap.db")
+	db := filled(t, path)
+	defer func() { _ = db.Close() }()
+	other := raw(t, path)
+	statement(t, other, "CREATE TABLE pairs (a, b)")
+	stop, done := make(chan struct{}), make(chan error)
+	go func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			text := fmt.Sprintf("BEGIN IMMEDIATE; INSERT INTO pairs VALUES (%d, 1); INSERT INTO pairs VALUES (%d, 2); COMMIT", i, i)
+			if _, err := other.ExecContext(t.Context(), text); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	for i := range 5 {
+		to := filepath.Join(t.TempDir(), "copy.db")
+		if err := sqlite.Copy(t.Context(), path, to); err != nil {
+			t.Fatal(err)
+		}
+		var odd int
+		if err := raw(t, to).QueryRowContext(t.Context(), "SELECT count(*) % 2 FROM pairs").Scan(&odd); err != nil || odd != 0 {
+			t.Errorf("copy %d: half a transaction is in it, %v", i, err)
+		}
+		if info, err := os.Stat(to); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("copy %d: %v, %v", i, info.Mode(), err)
+		}
+		copied, err := sqlite.Open(t.Context(), sqlite.Options{Path: to})
+		if err != nil {
+			t.Fatalf("copy %d cannot be opened: %v", i, err)
+		}
+		_ = copied.Close()
+	}
+	close(stop)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestACopyTakesNoFilesPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kimbap.db")
+	_ = filled(t, path).Close()
+	to := filepath.Join(t.TempDir(), "there")
+	write(t, to, "words", 0o600)
+	if err := sqlite.Copy(t.Context(), path, to); runtime.CodeOf(err) != runtime.CodeInvalidInput {
+		t.Errorf("%v", err)
+	}
+	if text, _ := os.ReadFile(to); string(text) != "words" {
+		t.Errorf("it is %q now", text)
+	}
+	if left, _ := os.ReadDir(filepath.Dir(to)); len(left) != 1 {
+		t.Errorf("it left %v behind", left)
+	}
+}
+
+// Looking changes nothing, not the version of an old file either, and finds damage
+// that opening does not look for.
+func TestInspectChangesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kimbap.db")
+	_ = filled(t, path).Close()
+	statement(t, raw(t, path), "PRAGMA user_version = 2")
+	state, err := sqlite.Inspect(t.Context(), path)
+	if err != nil || state.Version != 2 || state.Newest <= 2 || len(state.Problems) != 0 || state.Size == 0 {
+		t.Errorf("%+v, %v", state, err)
+	}
+	var version int
+	if err := raw(t, path).QueryRowContext(t.Context(), "PRAGMA user_version").Scan(&version); err != nil || version != 2 {
+		t.Errorf("the version is %d now, %v", version, err)
+	}
+	if _, err := sqlite.Inspect(t.Context(), path+".not"); err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}

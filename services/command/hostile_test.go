@@ -1,0 +1,65 @@
+//go:build unix
+
+package command_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/command"
+)
+
+// What is kept of stderr is its end. Where the cut goes through the credential,
+// its rest is not shown: by a byte more or less an agent could choose the place.
+func TestAStderrThatIsCutShowsNoPartOfTheCredential(t *testing.T) {
+	r := newRig(t, `x() { head -c $1 /dev/zero | tr '\0' x >&2; }; x 12000; printf %s "$TOOL_TOKEN" >&2; x $AFTER; exit 1`)
+	for _, after := range []string{"8170", "8175", "8180", "8185", "8190", "40000"} {
+		_, _, err := r.do(context.Background(), r.call(func(s *runtime.CommandSpec) { s.Env["AFTER"] = after }))
+		if err == nil || err.Err == nil {
+			t.Fatalf("%s: %v", after, err)
+		}
+		said := err.Err.Error()
+		for n := 4; n <= len(canary); n++ {
+			if part := canary[len(canary)-n:]; strings.HasPrefix(said, part) {
+				t.Errorf("%s: shows %q", after, part)
+			}
+		}
+		if !strings.HasSuffix(said, "xxxx") {
+			t.Errorf("%s: the end is lost: %.40q", after, said)
+		}
+	}
+}
+
+// The folders of PATH that depend on where a call is made are not searched by the
+// program either: it has the credential, and may work in a cloned repository.
+func TestAProgramSearchesNoFolderOfTheCall(t *testing.T) {
+	r := newRig(t, `cd $MARKS && helper; echo "$PATH"`, func(o *command.Options) {
+		o.Env[0] = "PATH=:." + strings.TrimPrefix(o.Env[0], "PATH=relative") + ":"
+	})
+	if err := os.WriteFile(filepath.Join(r.dir, "helper"), []byte("#!/bin/sh\necho a wrong one\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	body := r.must(r.call())
+	if strings.Contains(body, "a wrong one") || body != r.bin+":/usr/bin:/bin\n" {
+		t.Errorf("%q", body)
+	}
+}
+
+// A link in a good folder leads to a program that everybody can replace.
+func TestALinkedProgramIsJudgedWhereItLies(t *testing.T) {
+	r := newRig(t, `echo never`)
+	open := filepath.Join(t.TempDir(), "open")
+	for _, err := range []error{
+		os.Mkdir(open, 0o777), os.Chmod(open, 0o777),
+		os.Rename(filepath.Join(r.bin, "tool"), filepath.Join(open, "tool")), os.Symlink(filepath.Join(open, "tool"), filepath.Join(r.bin, "tool")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.refused(r.call(), runtime.CodeForbidden)
+}
