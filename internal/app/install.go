@@ -153,7 +153,7 @@ func unvalued(s *services.Service, vars map[string]string) error {
 	}
 	e := &runtime.Error{
 		Code: runtime.CodeInvalidInput, Hint: "the same command with " + strings.Join(flags, " "),
-		Msg: fmt.Sprintf("the service %s needs a value for %s, which stands in its host", s.Name, strings.Join(names, " and ")),
+		Msg: fmt.Sprintf("the service %s needs a value for its variable %s", s.Name, strings.Join(names, " and ")),
 	}
 	if slices.Contains(catalog.Names(), s.Name) {
 		e.Hint = "kimbap service install " + s.Name + " " + strings.Join(flags, " ")
