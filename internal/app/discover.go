@@ -133,6 +133,12 @@ func (a *App) usableBy(who *runtime.Principal, name string) ([]*runtime.Action, 
 		if err != nil {
 			return nil, err
 		}
+		if !action.Callable() {
+			return nil, &runtime.Error{
+				Code: runtime.CodeInvalidInput, Msg: name + " covers many requests, so no script can call it",
+				Hint: "kimbap show " + service,
+			}
+		}
 		actions = []*runtime.Action{action}
 	case name != "":
 		s, found := a.Services().Service(service)
@@ -141,15 +147,21 @@ func (a *App) usableBy(who *runtime.Principal, name string) ([]*runtime.Action, 
 		}
 		actions = s.Actions
 	default:
-		return a.permitted(who), nil
+		return callable(a.permitted(who)), nil
 	}
 	var out []*runtime.Action
 	for _, action := range actions {
-		if who.Permits(action.Ref) && (len(actions) == 1 || action.Callable()) {
+		if who.Permits(action.Ref) {
 			out = append(out, action)
 		}
 	}
-	return out, nil
+	return callable(out), nil
+}
+
+// callable leaves out what cannot be called by name: a tool that always fails is
+// no tool.
+func callable(actions []*runtime.Action) []*runtime.Action {
+	return slices.DeleteFunc(actions, func(a *runtime.Action) bool { return !a.Callable() })
 }
 
 // permitted are the actions of all services that the principal's scopes cover.
@@ -181,7 +193,7 @@ func (a *App) findTools(who *runtime.Principal, search sandbox.Search) sandbox.F
 		descriptions[s.Name] = s.Description
 	}
 	asks := func(action *runtime.Action) bool { return a.asks(who, action) }
-	return sandbox.SearchActions(a.permitted(who), descriptions, search, asks)
+	return sandbox.SearchActions(callable(a.permitted(who)), descriptions, search, asks)
 }
 
 // Advice is how to use one service.
