@@ -1,6 +1,9 @@
 package runtime
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
 // Risk is how much harm an action can do; policy has a default for each level.
 type Risk string
@@ -52,6 +55,10 @@ const (
 	TypeArray   ParamType = "array"
 	TypeObject  ParamType = "object"
 )
+
+// Callable reports whether a request can be built from the action's name and
+// arguments. A catch-all covers many requests, and is only recognised.
+func (a *Action) Callable() bool { return a.HTTP == nil || !strings.HasSuffix(a.HTTP.Path, "/**") }
 
 // Place says where an argument stands in the HTTP request.
 type Place string

@@ -177,7 +177,7 @@ func hasType(t runtime.ParamType, v any) bool {
 
 // built completes the arguments of a request that kimbap builds itself.
 func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, error) {
-	if action.HTTP != nil && strings.HasSuffix(action.HTTP.Path, "/**") {
+	if !action.Callable() {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Stage: runtime.StageResolve,
 			Msg:  fmt.Sprintf("%s covers many requests, so it cannot be called by name", action.Ref),

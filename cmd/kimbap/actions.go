@@ -124,6 +124,10 @@ func (c *cli) sayAction(action *runtime.Action) {
 		fmt.Fprint(c.out, ", grants lasting access")
 	}
 	fmt.Fprintln(c.out)
+	if !action.Callable() {
+		fmt.Fprintln(c.out, "use      covers many requests, so it has no call; send one: kimbap run -- curl …")
+		return
+	}
 	for i, line := range examples(action) {
 		fmt.Fprintf(c.out, "%-8s kimbap call %s%s\n", [...]string{"example", "", "", ""}[min(i, 3)], info.Action, line)
 	}

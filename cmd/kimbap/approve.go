@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -137,7 +138,7 @@ func newApproveShowCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.show(shown, func() { fmt.Fprintln(c.out, text) })
+				return c.show(shown, func() { fmt.Fprintln(c.out, strings.TrimSuffix(text, "\n")) })
 			})
 		},
 	}

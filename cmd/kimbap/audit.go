@@ -198,7 +198,7 @@ func (c *cli) record(r app.Record) error {
 	switch {
 	case c.output == "text":
 		row := recordRow(r)
-		_, err := fmt.Fprintf(c.out, "%s  %-8s %-10s %-32s %-10s %-4s %s\n", row[0], row[1], row[2], row[3], row[4], row[5], row[6])
+		_, err := fmt.Fprintf(c.out, "%s  %-7s  %-10s  %-28s  %-7s  %-3s  %s\n", row[0], row[1], row[2], row[3], row[4], row[5], row[6])
 		return err
 	case c.output == "json" && c.jq == "":
 		_, err := fmt.Fprintf(c.out, "%s\n", r.Line)
@@ -227,9 +227,13 @@ func recordRow(r app.Record) []string {
 	if action == "" {
 		action = r.Host
 	}
+	effect := r.Effect
+	if effect == "require_approval" { // as wide as the others; -o json has it whole
+		effect = "ask"
+	}
 	return []string{
 		r.Time.Local().Format(time.DateTime), r.Kind, printable(agent), printable(action),
-		r.Effect, status, printable(said + " " + r.RequestID),
+		effect, status, printable(said + " " + r.RequestID),
 	}
 }
 

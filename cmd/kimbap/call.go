@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,8 +23,15 @@ const callLong = `Do one action of a service.
 The flags are the action's own arguments: kimbap call SERVICE.ACTION --help
 lists them, with examples. @file is the content of a file, @- of stdin, @@ an @.
 A list is given as often as it has elements, or once as JSON, an object as JSON.
---input takes all arguments as one JSON object. An argument whose name is also a
-flag of call is --arg.NAME.`
+An argument whose name is also a flag of call is --arg.NAME.
+
+Beside the arguments:
+  --input FILE    all arguments as one JSON object, - for stdin
+  --all           ask for all pages of a long answer
+  --max N         ask for pages until there are N elements
+  --dry-run       show the request, send nothing
+  --trace         show the six stages with their times
+  --no-wait       do not wait for an approval: print its id and exit 6`
 
 func newCallCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
@@ -39,6 +47,9 @@ func newCallCommand(c *cli) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref := actionNamed(cmd, args)
 			if ref == "" {
+				if !slices.Contains(args, "--help") && !slices.Contains(args, "-h") {
+					return usage("kimbap actions list", "say what to do: kimbap call SERVICE.ACTION")
+				}
 				return cmd.Help()
 			}
 			if err := c.early(cmd, args); err != nil {
@@ -123,6 +134,9 @@ func (c *cli) callWords(cmd *cobra.Command, action *runtime.Action, words []stri
 	}
 	if f.help {
 		c.sayAction(action)
+		if action.Callable() {
+			fmt.Fprintln(c.out, "\nbeside them: --input, --all, --max, --dry-run, --trace, --no-wait; see kimbap call --help")
+		}
 		return nil, f, nil
 	}
 	if rest := flags.Args(); len(rest) > 1 {
@@ -201,8 +215,12 @@ func (c *cli) sayPending(id string, until time.Time) {
 
 // pendingID prints the id of an approval that is not waited for.
 func (c *cli) pendingID(f callFlags, err error) error {
-	if e := runtime.AsError(err); f.noWait && e.Code == runtime.CodeApprovalPending {
-		fmt.Fprintln(c.out, e.ApprovalID)
+	e := runtime.AsError(err)
+	if !f.noWait || e.Code != runtime.CodeApprovalPending {
+		return err
+	}
+	if said := c.show(map[string]any{"approval": e.ApprovalID, "request": e.RequestID}, func() { fmt.Fprintln(c.out, e.ApprovalID) }); said != nil {
+		return said
 	}
 	return err
 }
@@ -221,7 +239,12 @@ func (c *cli) result(a *app.App, action *runtime.Action, args runtime.Args, answ
 
 // print writes data out in the format that was asked for.
 func (c *cli) print(body []byte) (err error) {
-	if c.output != "text" && json.Valid(body) {
+	if c.output != "text" {
+		if !json.Valid(body) { // a text, as a program writes it: still what was asked for
+			if body, err = marshal(string(body)); err != nil {
+				return err
+			}
+		}
 		if body, err = app.Render(body, c.output, c.jq); err != nil {
 			return usage("see https://jqlang.org/manual for the language", "--jq: %v", err)
 		}

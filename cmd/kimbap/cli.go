@@ -25,6 +25,7 @@ type cli struct {
 	uid                   int
 	executable            string // runs the workers of scripts
 	inTTY, outTTY, errTTY bool
+	width                 int // columns of the terminal that stdout is, 0: none
 
 	home              string
 	server, tokenFile string // of connected mode
@@ -41,6 +42,15 @@ type cli struct {
 
 // isTerminal reports whether a person sits at the other end.
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// widthOf is how many columns a terminal has, 0 for anything else.
+func widthOf(f *os.File) int {
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
+}
 
 // interruptible returns a context that ends at SIGINT and SIGTERM. A second one
 // ends the process at once: whoever asks twice does not want to wait.

@@ -95,6 +95,59 @@ func constants(t *testing.T, file string) map[string]string {
 	return out
 }
 
+// A newcomer finds every package in the list of rooms; doubles for tests are left out.
+func TestEveryPackageHasItsRoom(t *testing.T) {
+	text, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rooms, top, parents := map[string]string{}, "", []string{}
+	for _, line := range strings.Split(strings.Split(string(text), "```")[1], "\n") {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		depth := (len(line) - len(strings.TrimLeft(line, " "))) / 2
+		parents = append(parents[:min(depth, len(parents))], words[0])
+		top = strings.Join(parents, "/")
+		rooms[top] = line
+	}
+	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		dir := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), "../../"))
+		if strings.HasSuffix(dir, "test") || strings.Contains(dir, "testdata") || strings.HasPrefix(dir, ".") {
+			return nil
+		}
+		above, name := filepath.Split(dir)
+		if _, listed := rooms[dir]; !listed && !strings.Contains(rooms[strings.TrimSuffix(above, "/")], name) {
+			t.Errorf("docs/architecture.md does not list %s among the rooms", dir)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Other pages refer to guarantees by number.
+func TestGuaranteesAreNumberedWithoutAGap(t *testing.T) {
+	text, err := os.ReadFile("../../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`(?m)^\| G(\d+) \|`).FindAllStringSubmatch(string(text), -1)
+	for i, row := range rows {
+		if row[1] != strconv.Itoa(i+1) {
+			t.Errorf("guarantee %d of SECURITY.md is G%s", i+1, row[1])
+		}
+	}
+	if len(rows) < 20 {
+		t.Errorf("SECURITY.md lists %d guarantees only", len(rows))
+	}
+}
+
 // A guarantee without a test is a wish: every test that SECURITY.md names must
 // be there.
 func TestSecurityNamesItsTests(t *testing.T) {

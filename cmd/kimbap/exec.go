@@ -69,7 +69,7 @@ func newExecCommand(c *cli) *cobra.Command {
 			if !errors.Is(err, errHere) {
 				return err
 			}
-			o := app.Options{Create: f.resume == "", Script: true}
+			o := app.Options{Create: f.resume == "", Script: true, Dir: c.dir()}
 			return c.with(cmd.Context(), o, func(ctx context.Context, a *app.App) error {
 				return c.exec(ctx, a, source, limit, &f)
 			})
@@ -114,6 +114,9 @@ func (c *cli) source(cmd *cobra.Command, f *execFlags) (string, error) {
 		return "", usage("echo 'return 1' | kimbap exec", "there is no script: give one on stdin, with -f or with -e")
 	}
 	data, err := io.ReadAll(c.in)
+	if err == nil && strings.TrimSpace(string(data)) == "" {
+		err = usage("echo 'return 1' | kimbap exec", "there is no script: nothing came on stdin")
+	}
 	return string(data), err
 }
 
@@ -189,7 +192,7 @@ func (c *cli) sayResult(r *app.ScriptResult) {
 		c.say("a person decides with: kimbap approve show %s", r.Paused.ApprovalID)
 		c.say("then go on with:       kimbap exec --resume %s", r.Paused.ExecutionID)
 	default:
-		fmt.Fprintf(c.err, "Error: %s\n", printableLines(r.Error))
+		fmt.Fprintf(c.err, "Error: %s\n", printableLines(strings.TrimPrefix(r.Error, "Error: ")))
 		if r.Kind != "" && r.Kind != app.KindRejected && r.Kind != app.KindException {
 			fmt.Fprintf(c.err, "why:   %s (execution %s)\n", r.Kind, r.ExecutionID)
 		}
@@ -244,8 +247,16 @@ func (c *cli) checkScript(ctx context.Context, a *app.App, source string) error 
 		for _, tool := range m.Tools {
 			fmt.Fprintln(c.out, printable(tool))
 		}
-		if m.Dynamic {
+		for _, tool := range m.Unknown {
+			c.say("there is no tool %s; find tools with: kimbap search WORDS", printable(tool))
+		}
+		switch {
+		case m.Dynamic && len(m.Tools) == 0:
+			c.say("it uses tools that only running it shows; --allow bounds them")
+		case m.Dynamic:
 			c.say("it also uses tools that only running it shows; --allow bounds them")
+		case len(m.Tools) == 0:
+			c.say("it names no tool")
 		}
 	})
 	if err == nil && len(m.Refusals) > 0 {

@@ -24,7 +24,7 @@ func newListCommand(c *cli) *cobra.Command {
 				return err
 			})
 			if errors.Is(err, errHere) {
-				err = c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) (err error) {
+				err = c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) (err error) {
 					list, err = a.ListAvailable(ctx)
 					return err
 				})
@@ -42,7 +42,10 @@ func (c *cli) sayAvailable(list []app.Available) error {
 	var rows [][]string
 	for _, s := range list {
 		key := "linked"
-		if !s.Linked {
+		switch {
+		case !s.NeedsKey:
+			key = "needs none"
+		case !s.Linked:
 			key = "no key: kimbap link " + s.Name
 		}
 		rows = append(rows, []string{s.Name, s.Description, fmt.Sprint(s.Actions), s.Scope, s.Source, key})

@@ -42,7 +42,7 @@ func newLLMCommand(c *cli) *cobra.Command {
 			if len(args) == 1 {
 				name = args[0]
 			}
-			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
 				list, err := a.Advise(ctx, name)
 				if err != nil {
 					return err

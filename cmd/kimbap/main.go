@@ -39,6 +39,6 @@ func run(executable string) int {
 
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		args: os.Args[1:], env: os.Environ(), uid: os.Getuid(),
-		inTTY: isTerminal(os.Stdin), outTTY: isTerminal(os.Stdout), errTTY: isTerminal(os.Stderr),
+		inTTY: isTerminal(os.Stdin), outTTY: isTerminal(os.Stdout), errTTY: isTerminal(os.Stderr), width: widthOf(os.Stdout),
 	})
 }

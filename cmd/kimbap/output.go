@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -48,9 +51,12 @@ func (c *cli) show(value any, text func()) error {
 		text()
 		return nil
 	}
-	data, err := json.Marshal(value)
+	data, err := marshal(value)
 	if err != nil {
 		return err
+	}
+	if v := reflect.ValueOf(value); v.Kind() == reflect.Slice && v.IsNil() && string(data) == "null" {
+		data = []byte("[]") // a list without elements is a list
 	}
 	out, err := app.Render(data, c.output, c.jq)
 	if err != nil {
@@ -58,6 +64,17 @@ func (c *cli) show(value any, text func()) error {
 	}
 	_, err = c.out.Write(out)
 	return err
+}
+
+// marshal is json.Marshal with <, > and & as they are: nobody puts this into HTML.
+func marshal(value any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // table prints rows under a heading, in columns. Cells are made safe for a
@@ -71,9 +88,56 @@ func (c *cli) table(heading []string, rows [][]string) {
 		for i := range row {
 			row[i] = printable(row[i])
 		}
+	}
+	for _, row := range fit(heading, rows, c.width) {
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	_ = w.Flush()
+}
+
+// fit cuts what is too wide for a terminal of so many columns; 0 cuts nothing. The
+// first column stays whole, since it is what the next command is given, and so do
+// commands to paste ("no key: kimbap link x") and columns that are narrow already.
+func fit(heading []string, rows [][]string, columns int) [][]string {
+	const gap, least = 2, 12
+	widths, whole, total := make([]int, len(heading)), make([]bool, len(heading)), 0
+	for i, name := range heading {
+		widths[i] = len([]rune(name))
+		for _, row := range rows {
+			if i < len(row) {
+				widths[i] = max(widths[i], len([]rune(row[i])))
+			}
+		}
+		whole[i], total = i == 0 || pasted(rows, i), total+widths[i]+gap
+	}
+	for over := total - gap - columns; columns > 0 && over > 0; {
+		widest := 0
+		for i := range widths {
+			if !whole[i] && widths[i] > least && (widest == 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest == 0 {
+			break // nothing is left to cut
+		}
+		widths[widest]--
+		over--
+	}
+	for _, row := range rows {
+		for i, cell := range row {
+			if text := []rune(cell); i < len(widths) && len(text) > widths[i] {
+				row[i] = string(text[:widths[i]-1]) + "…"
+			}
+		}
+	}
+	return rows
+}
+
+// pasted reports whether a column holds commands, or ids of requests.
+func pasted(rows [][]string, i int) bool {
+	return slices.ContainsFunc(rows, func(row []string) bool {
+		return i < len(row) && (strings.Contains(row[i], ": kimbap ") || strings.Contains(row[i], "req_"))
+	})
 }
 
 // printable replaces control and format characters, so that text from outside

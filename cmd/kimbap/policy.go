@@ -54,6 +54,9 @@ installed here are given with --service.`,
 				return err
 			}
 			unused, err := d.Unused(files)
+			if unused == nil {
+				unused = []app.Unused{}
+			}
 			if err != nil {
 				return err
 			}

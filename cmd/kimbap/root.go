@@ -29,6 +29,15 @@ func checkArgs(cmd *cobra.Command) {
 				return nil
 			}
 			what := err.Error()
+			switch needs := strings.TrimPrefix(cmd.Use, cmd.Name()+" "); {
+			case cmd.HasSubCommands():
+			case len(args) == 0:
+				what = "something is missing: " + cmd.CommandPath() + " " + needs
+			case needs == cmd.Use || strings.HasPrefix(needs, "[-"):
+				what = cmd.CommandPath() + " takes flags only"
+			default:
+				what = fmt.Sprintf("%d words are not what this takes: %s %s", len(args), cmd.CommandPath(), needs)
+			}
 			if len(args) > 0 && cmd.HasSubCommands() {
 				cmd.SuggestionsMinimumDistance = 2 // edits
 				if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {

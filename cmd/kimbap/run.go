@@ -26,7 +26,7 @@ KIMBAP_SOCKET names a socket on which it can ask kimbap itself (POST /v1/exec).
 With --remote the proxy is one on another machine or in another container; keys,
 policy and records are there. Its root certificate is fetched and must have the
 fingerprint that is pinned.`,
-		Example: "  kimbap run -- claude\n  kimbap run --agent ci --unattended -- ./deploy.sh\n  kimbap run --remote http://kimbap:7788 --token-file /run/secrets/token --pin $FINGERPRINT -- ./agent.py",
+		Example: "  kimbap run -- claude\n  kimbap run --isolate -- ./agent.py\n  kimbap run --agent ci --unattended -- ./deploy.sh\n  kimbap run --remote http://kimbap:7788 --token-file /run/secrets/token --pin $FINGERPRINT -- ./agent.py",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Self = []string{"/proc/self/exe", "_cover"}

@@ -17,7 +17,7 @@ func newSearchCommand(c *cli) *cobra.Command {
 		Example: "  kimbap search pull requests\n  kimbap search 'create issue' --json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
 				found, err := a.SearchTools(ctx, strings.Join(args, " "), limit)
 				if err != nil {
 					return err

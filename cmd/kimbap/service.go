@@ -113,10 +113,10 @@ func newServiceListCommand(c *cli) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if all {
-				return c.showServices(app.Catalog())
+				return c.showCatalog()
 			}
 			return c.with(cmd.Context(), app.Options{Despite: true, Dir: c.dir()}, func(_ context.Context, a *app.App) error {
-				if err := c.showServices(a.Services().Services(), nil); err != nil {
+				if err := c.showServices(a.Services().Services(), func(string) bool { return true }); err != nil {
 					return err
 				}
 				if names := a.DisabledServices(); len(names) > 0 {
@@ -130,13 +130,25 @@ func newServiceListCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-func (c *cli) showServices(services []*app.Service, err error) error {
+// showCatalog lists what comes with kimbap. It needs no home; where there is one,
+// its files say what is installed.
+func (c *cli) showCatalog() error {
+	services, err := app.Catalog()
 	if err != nil {
 		return err
 	}
+	home := app.Home{Dir: c.homeDir()}
+	return c.showServices(services, home.Installed)
+}
+
+func (c *cli) showServices(services []*app.Service, installed func(name string) bool) error {
 	list, rows := []serviceInfo{}, [][]string{}
 	for _, s := range services {
-		list = append(list, serviceInfo{Name: s.Name, Version: s.Version, Description: s.Description, Hosts: s.Authorities, Actions: len(s.Actions)})
+		hosts := s.Authorities
+		if hosts == nil {
+			hosts = []string{}
+		}
+		list = append(list, serviceInfo{Name: s.Name, Version: s.Version, Description: s.Description, Hosts: hosts, Actions: len(s.Actions), Installed: installed(s.Name)})
 		rows = append(rows, []string{s.Name, s.Version, fmt.Sprint(len(s.Actions)), cmp.Or(few(s.Authorities), s.Program()), s.Description})
 	}
 	slices.SortFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
@@ -179,6 +191,14 @@ func newServiceSwitchCommand(c *cli, word string) *cobra.Command {
 	}
 }
 
+// checkedFile is a service file without a mistake.
+type checkedFile struct {
+	File    string `json:"file"`
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Actions int    `json:"actions"`
+}
+
 func newServiceValidateCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "validate FILE...",
@@ -193,10 +213,15 @@ func newServiceValidateCommand(c *cli) *cobra.Command {
 			if len(list) != len(files) {
 				return errors.New("not every file was checked")
 			}
+			checked := []checkedFile{}
 			for i, s := range list {
-				fmt.Fprintf(c.out, "%s: ok, %s %s with %s\n", files[i], s.Name, s.Version, count(len(s.Actions), "action"))
+				checked = append(checked, checkedFile{File: files[i], Name: s.Name, Version: s.Version, Actions: len(s.Actions)})
 			}
-			return nil
+			return c.show(checked, func() {
+				for _, s := range checked {
+					fmt.Fprintf(c.out, "%s: ok, %s %s with %s\n", s.File, s.Name, s.Version, count(s.Actions, "action"))
+				}
+			})
 		},
 	}
 }

@@ -33,6 +33,7 @@ type Approval struct {
 	By        string          `json:"by,omitempty"`
 	Presence  string          `json:"presence,omitempty"`
 	Note      string          `json:"note,omitempty"`
+	Args      runtime.Args    `json:"args,omitempty"` // of show: as its text has them, secret ones hidden
 }
 
 func shownApproval(p approval.Approval) Approval {
@@ -91,7 +92,9 @@ func (a *App) argumentsOf(ctx context.Context, id string) string {
 // ShowApproval returns an approval and the text a person decides by.
 func (a *App) ShowApproval(ctx context.Context, id string, full bool) (Approval, string, error) {
 	view, err := a.approvals.Show(ctx, a.Operator(), a.tenant, id, full)
-	return shownApproval(view.Approval), view.Text, err
+	shown := shownApproval(view.Approval)
+	shown.Args = view.Args
+	return shown, view.Text, err
 }
 
 // Yes is a person's yes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -26,10 +27,11 @@ type Available struct {
 	Description string   `json:"description"`
 	Version     string   `json:"version,omitempty"`
 	Source      string   `json:"source"` // the file
-	Scope       string   `json:"scope"`  // global: of the home
+	Scope       string   `json:"scope"`  // global: of the home; project: of the repository
 	Actions     int      `json:"actions"`
 	Aliases     []string `json:"aliases,omitempty"`
-	Linked      bool     `json:"linked"` // a key is stored, or none is needed
+	Linked      bool     `json:"linked"`    // a key is stored, or none is needed
+	NeedsKey    bool     `json:"needs_key"` // it works with a key of the vault
 }
 
 // ListAvailable lists the services that the caller can use, and where each is from.
@@ -54,8 +56,8 @@ func (a *App) available(ctx context.Context, who *runtime.Principal) []Available
 			continue
 		}
 		out = append(out, Available{
-			Name: s.Name, Description: s.Description, Version: s.Version, Source: a.sourceOf(s), Scope: "global",
-			Actions: n, Aliases: s.Aliases, Linked: a.isLinked(ctx, who.Tenant, s),
+			Name: s.Name, Description: s.Description, Version: s.Version, Source: a.sourceOf(s), Scope: a.scopeOf(s),
+			Actions: n, Aliases: s.Aliases, Linked: a.isLinked(ctx, who.Tenant, s), NeedsKey: needsKey(s),
 		})
 	}
 	return out
@@ -69,14 +71,25 @@ func (a *App) sourceOf(s *services.Service) string {
 	return s.File
 }
 
-// isLinked reports whether the service's key is there.
+// isLinked reports whether a tenant's key of the service is there.
 func (a *App) isLinked(ctx context.Context, tenant runtime.Tenant, s *services.Service) bool {
-	if s.Auth == nil || s.Auth.Ref == "" {
+	if !needsKey(s) {
 		return true
 	}
 	_, found, err := a.store.Secret(ctx, tenant, s.Auth.Ref)
 	return err == nil && found
 }
+
+// scopeOf is where a service counts: everywhere, or in its repository.
+func (a *App) scopeOf(s *services.Service) string {
+	if p, err := a.Project(); err == nil && p != nil && slices.Contains(p.Files, s.File) {
+		return "project"
+	}
+	return "global"
+}
+
+// needsKey reports whether the service works with a key of the vault.
+func needsKey(s *services.Service) bool { return s.Auth != nil && s.Auth.Ref != "" }
 
 // ShowTools writes what a script may call, in TypeScript: of all services, of
 // one, or one action.
@@ -120,6 +133,12 @@ func (a *App) usableBy(who *runtime.Principal, name string) ([]*runtime.Action, 
 		if err != nil {
 			return nil, err
 		}
+		if !action.Callable() {
+			return nil, &runtime.Error{
+				Code: runtime.CodeInvalidInput, Msg: name + " covers many requests, so no script can call it",
+				Hint: "kimbap show " + service,
+			}
+		}
 		actions = []*runtime.Action{action}
 	case name != "":
 		s, found := a.Services().Service(service)
@@ -128,7 +147,7 @@ func (a *App) usableBy(who *runtime.Principal, name string) ([]*runtime.Action, 
 		}
 		actions = s.Actions
 	default:
-		return a.permitted(who), nil
+		return callable(a.permitted(who)), nil
 	}
 	var out []*runtime.Action
 	for _, action := range actions {
@@ -136,7 +155,13 @@ func (a *App) usableBy(who *runtime.Principal, name string) ([]*runtime.Action, 
 			out = append(out, action)
 		}
 	}
-	return out, nil
+	return callable(out), nil
+}
+
+// callable leaves out what cannot be called by name: a tool that always fails is
+// no tool.
+func callable(actions []*runtime.Action) []*runtime.Action {
+	return slices.DeleteFunc(actions, func(a *runtime.Action) bool { return !a.Callable() })
 }
 
 // permitted are the actions of all services that the principal's scopes cover.
@@ -168,7 +193,7 @@ func (a *App) findTools(who *runtime.Principal, search sandbox.Search) sandbox.F
 		descriptions[s.Name] = s.Description
 	}
 	asks := func(action *runtime.Action) bool { return a.asks(who, action) }
-	return sandbox.SearchActions(a.permitted(who), descriptions, search, asks)
+	return sandbox.SearchActions(callable(a.permitted(who)), descriptions, search, asks)
 }
 
 // Advice is how to use one service.
@@ -206,7 +231,7 @@ func (a *App) advise(who *runtime.Principal, name string) []Advice {
 			one.Use = fmt.Sprintf("to %s %s", strings.Join(t.TaskVerbs, ", "), strings.Join(t.Objects, ", "))
 		}
 		for _, action := range s.Actions {
-			if who.Permits(action.Ref) {
+			if who.Permits(action.Ref) && action.Callable() {
 				one.Actions = append(one.Actions, "tools."+sandbox.Camel(s.Name)+"."+sandbox.Camel(action.Name))
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
 )
 
 // Home is the folder, 0700, that holds everything of one user's kimbap.
@@ -30,6 +31,11 @@ func (h Home) State() string      { return filepath.Join(h.Dir, "state") }
 func (h Home) aliases() string    { return filepath.Join(h.Dir, "aliases.json") }
 func (h Home) agents() string     { return filepath.Join(h.Dir, "agents.json") }
 func (h Home) anchors() string    { return filepath.Join(h.CA(), "installed.json") }
+
+// Installed reports whether the home has a service's file, in force.
+func (h Home) Installed(name string) bool {
+	return services.Installed(h.Services(), name)
+}
 
 // Tenant is the folder of a tenant other than the default one, whose files are
 // the home's own.

@@ -140,6 +140,27 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 	})
 }
 
+// unvalued refuses a service whose hosts lack a value, with the command that gives it.
+func unvalued(s *services.Service, vars map[string]string) error {
+	var names, flags []string
+	for _, name := range s.Unset {
+		if _, given := vars[name]; !given {
+			names, flags = append(names, name), append(flags, "--var "+name+"=VALUE")
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	e := &runtime.Error{
+		Code: runtime.CodeInvalidInput, Hint: "the same command with " + strings.Join(flags, " "),
+		Msg: fmt.Sprintf("the service %s needs a value for its variable %s", s.Name, strings.Join(names, " and ")),
+	}
+	if slices.Contains(catalog.Names(), s.Name) {
+		e.Hint = "kimbap service install " + s.Name + " " + strings.Join(flags, " ")
+	}
+	return e
+}
+
 // taken reports whether a service of that name is here, in force or not.
 func (a *App) taken(name string) bool {
 	return services.Installed(a.home.Services(), name) || slices.Contains(a.DisabledServices(), name)
@@ -161,6 +182,9 @@ func (a *App) place(ctx context.Context, file string, data []byte, vars map[stri
 			return nil, invalid(err, "correct the file, then: kimbap service validate "+shellQuote(file))
 		}
 		if err := mayReplace(checked.Name); err != nil {
+			return nil, err
+		}
+		if err := unvalued(checked, vars); err != nil {
 			return nil, err
 		}
 	}

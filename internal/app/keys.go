@@ -54,6 +54,18 @@ func (a *App) keySource() string {
 	return a.config.MasterKey.Source
 }
 
+// keyPlace is what a source keeps the key in: two that share it leave no old key
+// behind, since the new one takes its place.
+func keyPlace(source string) string {
+	switch source {
+	case "auto":
+		return "file"
+	case "transit":
+		return "command" // master.wrapped, both
+	}
+	return source
+}
+
 // unlockVault opens the vault with the one of the kept keys that proves to be in
 // force. A vault that has never been opened gets a new key: that of a new home,
 // and of one whose making was cut short or is under way in another process.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,6 +85,8 @@ func (a *App) Action(ref string) (*runtime.Action, error) {
 		e.Msg += "; did you mean " + strings.Join(near, ", ") + "?"
 	} else if installed {
 		e.Hint = "kimbap actions list " + service
+	} else if slices.Contains(a.DisabledServices(), service) {
+		e.Msg, e.Hint = fmt.Sprintf("the service %q is disabled", service), "kimbap service enable "+service
 	} else if data, err := catalog.Read(service); ok && err == nil && len(data) > 0 {
 		e.Msg, e.Hint = fmt.Sprintf("the service %q is not installed", service), "kimbap service install "+service
 	} else {

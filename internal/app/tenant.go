@@ -247,7 +247,7 @@ func (a *App) Caller(ctx context.Context) (runtime.Caller, error) {
 		err = &runtime.Error{
 			Code: runtime.CodeUnauthenticated, Reason: runtime.ReasonNoToken, Stage: runtime.StageIdentify,
 			Msg:  fmt.Sprintf("this acts as an agent, and KIMBAP_TOKEN holds no token of tenant %s", a.tenant),
-			Hint: "KIMBAP_TOKEN=$(kimbap --tenant " + string(a.tenant) + " token create --agent me --scope '*')",
+			Hint: "export KIMBAP_TOKEN=$(kimbap --tenant " + string(a.tenant) + " token create --agent me --scope '*')",
 		}
 	}
 	return caller, err

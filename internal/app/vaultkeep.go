@@ -178,8 +178,11 @@ func (a *App) RotateMasterKey(ctx context.Context) (RotatedMaster, error) {
 		return done, err
 	}
 	event := audit.Event{Kind: "vault.rotate_master_key", Principal: a.Operator().ID, Fields: map[string]string{"source": done.Source}}
-	if moved := a.keySource(); moved != done.Source {
-		done.From, event.Fields["from"] = moved, moved
+	if from := a.keySource(); from != done.Source {
+		event.Fields["from"] = from
+		if keyPlace(from) != keyPlace(done.Source) {
+			done.From = from
+		}
 	}
 	if err := a.trail.Event(ctx, event); err != nil {
 		return done, err

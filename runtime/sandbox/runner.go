@@ -117,7 +117,7 @@ func (r *Runner) Check(ctx context.Context, script Script) (Manifest, error) {
 		return Manifest{}, &runtime.Error{Code: runtime.CodeScriptLimit, Msg: "the source could not be checked: " + failure.Message}
 	}
 	return Manifest{
-		Refusals: checked.Refusals, Tools: s.tools.manifest(checked.Tools), Dynamic: checked.Dynamic, TypeScript: checked.TypeScript,
+		Refusals: checked.Refusals, Tools: s.tools.manifest(checked.Tools), Unknown: s.tools.strange(checked.Tools), Dynamic: checked.Dynamic, TypeScript: checked.TypeScript,
 	}, nil
 }
 

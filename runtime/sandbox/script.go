@@ -83,8 +83,9 @@ type Paused struct {
 // Manifest is what can be said of a source without running it.
 type Manifest struct {
 	Refusals   []frame.Refusal `json:"refusals,omitempty"`
-	Tools      []string        `json:"tools"`   // actions, or paths as written where there is no such action
-	Dynamic    bool            `json:"dynamic"` // it also uses tools that only running it shows
+	Tools      []string        `json:"tools"`             // actions, or paths as written where there is no such action
+	Unknown    []string        `json:"unknown,omitempty"` // those of Tools that are no action here
+	Dynamic    bool            `json:"dynamic"`           // it also uses tools that only running it shows
 	TypeScript bool            `json:"typescript,omitempty"`
 }
 

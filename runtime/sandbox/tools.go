@@ -142,12 +142,12 @@ func notAllowed(ref runtime.Ref, allow []runtime.Glob) *runtime.Error {
 	}
 }
 
-// available are the actions that the execution may use, by name.
+// available are the actions that the execution may use and can name, by name.
 func (t *tools) available() []*runtime.Action {
 	var out []*runtime.Action
 	for i := range t.catalog.Services {
 		for _, action := range t.catalog.Services[i].Actions {
-			if t.may(action.Ref) {
+			if t.may(action.Ref) && action.Callable() {
 				out = append(out, action)
 			}
 		}
@@ -167,6 +167,18 @@ func (t *tools) manifest(paths []string) []string {
 			path = string(action.Ref)
 		}
 		out = append(out, path)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// strange are the constant paths of a source that are no action, nor a tool of ours.
+func (t *tools) strange(paths []string) []string {
+	var out []string
+	for _, path := range paths {
+		if _, err := t.find(path); err != nil && path != "search" && path != "describe.tool" {
+			out = append(out, path)
+		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

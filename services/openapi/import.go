@@ -78,8 +78,13 @@ func Import(o Options) (*Result, error) {
 
 func (o *Options) refuse(err error, hint string) error {
 	e := &runtime.Error{Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%s cannot be imported: %s", o.From, err), Hint: hint}
-	if errors.Is(err, fs.ErrNotExist) {
-		e.Reason, e.Msg = runtime.ReasonNotFound, "there is no file "+o.From
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		e.Reason, e.Msg, e.Hint = runtime.ReasonNotFound, "there is no file "+o.From, "check the path"
+	case hint == "" && strings.HasSuffix(o.From, ".gz"):
+		e.Hint = "unpack it first: gunzip -k " + o.From
+	case hint == "":
+		e.Hint = "give an OpenAPI 3 or Swagger 2.0 description, as JSON or YAML"
 	}
 	return e
 }

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAListFitsTheTerminalAndKeepsWhatIsPasted(t *testing.T) {
+	heading := []string{"service", "description", "key"}
+	list := func() [][]string {
+		return [][]string{
+			{"a-service-with-a-long-name", strings.Repeat("words ", 30), "no key: kimbap link a-service-with-a-long-name"},
+			{"b", "short", "linked"},
+		}
+	}
+	width := func(row []string) int { return len([]rune(strings.Join(row, "  "))) }
+	for _, columns := range []int{100, 120, 150} {
+		for _, row := range fit(heading, list(), columns) {
+			if width(row) > columns {
+				t.Errorf("%d columns wide, want at most %d: %q", width(row), columns, row)
+			}
+		}
+	}
+	narrow := fit(heading, list(), 40)
+	if narrow[0][0] != list()[0][0] || narrow[0][2] != list()[0][2] {
+		t.Errorf("a name or a command was cut: %q", narrow[0])
+	}
+	if got := []rune(narrow[0][1]); len(got) != 12 || got[11] != '…' {
+		t.Errorf("the description is %q, want twelve columns that end in …", string(got))
+	}
+	if whole := fit(heading, list(), 0); whole[0][1] != list()[0][1] {
+		t.Error("what no terminal reads was cut")
+	}
+}
