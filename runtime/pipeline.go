@@ -116,6 +116,7 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 	if backend == nil {
 		return &Error{Code: CodeInternal, Stage: StageExecute, Msg: fmt.Sprintf("no backend %q", rec.Action.Backend), Err: ErrNotSent}
 	}
+	call.Again = func(ctx context.Context) error { return p.again(ctx, call, rec) }
 	reached = StageExecute
 	rec.Result, err = backend.Execute(ctx, call, out)
 	reached = ""
@@ -258,6 +259,27 @@ func (p *Pipeline) rejudge(ctx context.Context, call *Call, rec *Record) error {
 			Msg: fmt.Sprintf("the approval was given, but policy now denies this action (rule %s)", v.Rule),
 		}
 	}
+}
+
+// again asks identity, policy and vault once more before a backend repeats a call.
+func (p *Pipeline) again(ctx context.Context, call *Call, rec *Record) error {
+	if _, err := p.o.Identity.Identify(ctx, call.Request.Caller); err != nil {
+		return at(StageIdentify, err)
+	}
+	v := p.judge(call)
+	approved := rec.Verdict.Effect == EffectAsk && v.Effect == EffectAsk && v.Terms.like(rec.Verdict.Terms)
+	if v.Effect != EffectAllow && !approved {
+		return &Error{
+			Code: CodeForbidden, Reason: ReasonPolicyChanged, Stage: StagePolicy,
+			Msg: fmt.Sprintf("the service asked to try again later, and by then policy did not allow it any more (rule %s)", v.Rule),
+		}
+	}
+	c, err := p.o.Vault.Credential(ctx, rec.Principal.Tenant, rec.Action.Auth)
+	if err != nil {
+		return at(StageCredential, err)
+	}
+	call.Credential, rec.Version = c, c.Version
+	return nil
 }
 
 // finish closes a consumed ticket, in a context that a caller who has gone

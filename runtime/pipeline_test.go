@@ -356,6 +356,41 @@ func TestPolicyIsAskedAgainAfterApproval(t *testing.T) {
 	}
 }
 
+// A backend that waits and repeats a call asks first: what let it through may not
+// be so any more.
+func TestARepeatedCallIsJudgedAgain(t *testing.T) {
+	allow := runtime.Verdict{Effect: runtime.EffectAllow, Rule: "r"}
+	ask := runtime.Verdict{Effect: runtime.EffectAsk, Rule: "r"}
+	for name, c := range map[string]struct {
+		first, then runtime.Verdict
+		may         bool
+	}{
+		"allowed still": {allow, allow, true}, "denied now": {allow, runtime.Verdict{Effect: runtime.EffectDeny}, false},
+		"to be asked now": {allow, ask, false}, "approved": {ask, ask, true},
+		"more people now": {ask, runtime.Verdict{Effect: runtime.EffectAsk, Terms: runtime.ApprovalTerms{Count: 2}}, false},
+	} {
+		executing := false
+		s := &runtimetest.Stages{OnDecide: func(runtime.Question) runtime.Verdict {
+			if executing {
+				return c.then
+			}
+			return c.first
+		}}
+		var again error
+		s.OnExecute = func(ctx context.Context, call *runtime.Call, _ runtime.Responder) (runtime.Result, error) {
+			executing = true
+			again = call.Again(ctx)
+			return runtime.Result{Status: 200}, nil
+		}
+		if err := pipeline(t, s).Do(t.Context(), &runtime.Request{}, &runtimetest.Responder{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if (again == nil) != c.may || again != nil && runtime.AsError(again).Reason != runtime.ReasonPolicyChanged {
+			t.Errorf("%s: %v", name, again)
+		}
+	}
+}
+
 // A yes that was given under one rule's terms is none under another's.
 func TestStricterTermsNeedAnotherYes(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -79,6 +79,11 @@ type Call struct {
 	Action     *Action
 	Args       Args
 	Credential Credential
+
+	// Again asks whether the call may be sent once more, and renews Credential. A
+	// backend that waits and sends again calls it each time: policy may have
+	// changed, the token been revoked, the vault been locked. Nil asks nobody.
+	Again func(ctx context.Context) error
 }
 
 // Responder takes the answer of a backend to the caller, one implementation per

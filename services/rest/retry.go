@@ -54,6 +54,11 @@ func (b *Backend) persist(ctx context.Context, call *runtime.Call, again *runtim
 				Hint: "give it more time, or try again later", Err: werr,
 			}
 		}
+		if call.Again != nil {
+			if err := call.Again(ctx); err != nil {
+				return total, err
+			}
+		}
 	}
 }
 

@@ -222,3 +222,23 @@ func TestFiltersHaveLimits(t *testing.T) {
 		}
 	}
 }
+
+// What was decided before a wait is asked again after it: the token, policy and
+// the vault are those of that moment, and so is the credential.
+func TestWhatIsSentAgainIsAskedAgain(t *testing.T) {
+	r, _ := patientRig(t, failing("", "503 a", "503 b"))
+	c := r.built("GET", &runtime.Retry{Attempts: 3, On: []int{503}})
+	asked := 0
+	c.Again = func(context.Context) error {
+		if asked++; asked == 2 {
+			return &runtime.Error{Code: runtime.CodeForbidden, Reason: runtime.ReasonPolicyChanged, Msg: "not any more"}
+		}
+		return nil
+	}
+	out := &runtimetest.Responder{}
+	_, err := r.backend.Execute(t.Context(), c, out)
+	if e := runtime.AsError(err); err == nil || e.Reason != runtime.ReasonPolicyChanged || out.Answer().Status != 0 {
+		t.Errorf("%v, answered %d", err, out.Answer().Status)
+	}
+	equal(t, "requests", len(r.Requests()), 2)
+}
