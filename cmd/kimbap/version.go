@@ -27,8 +27,8 @@ func newVersionCommand(c *cli) *cobra.Command {
 		Use:   "version",
 		Short: "Print the version",
 		Example: `  kimbap version -o json
-  kimbap version --sbom              what this program was built from, as CycloneDX
-  kimbap version --sbom=FILE         the same of another one`,
+  kimbap version --sbom              # what this program was built from, as CycloneDX
+  kimbap version --sbom=FILE         # the same of another one`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("sbom") {
