@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -138,20 +137,5 @@ func TestKeysAreBoundedAndForgotten(t *testing.T) {
 	now = now.Add(keptFor)
 	if _, first := take(strings.Repeat("k", keptEach*2)); !first {
 		t.Error("an old one is still told")
-	}
-}
-
-// A script may wait for a person longer than a request may take to be read.
-func TestWaitingIsNotCutOffByTheLimitOnReading(t *testing.T) {
-	client, base := open(t, false, Options{Execute: func(ctx context.Context, _ Script) (Answer, error) {
-		select {
-		case <-ctx.Done():
-			return Answer{}, ctx.Err()
-		case <-time.After(300 * time.Millisecond):
-			return Answer{Body: "done"}, nil
-		}
-	}, ReadTimeout: 100 * time.Millisecond})
-	if status, text := ask(t, client, "POST", base+"/v1/exec", `{"code":"x"}`); status != 200 || !strings.Contains(text, "done") {
-		t.Errorf("%d %s", status, text)
 	}
 }

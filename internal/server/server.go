@@ -52,16 +52,13 @@ type Options struct {
 	RequireToken bool
 	Log          zerolog.Logger
 
-	Metrics  *Metrics // nil: no /metrics
-	Agent    Agent    // nil: scripts only
-	Operator Operator // nil: no page that needs a role
-	Hosts    []string // names beside addresses and localhost that it may be called by
-	Shutdown func()   // of a daemon: ends it; nil: there is no such page
-	Cause    bool     // tell the caller, who is the owner's own program, also what is for the log
-
-	ReadTimeout time.Duration // for a request and its body; 0: 30 s
-
-	Clock func() time.Time // nil: that of the machine
+	Metrics  *Metrics         // nil: no /metrics
+	Agent    Agent            // nil: scripts only
+	Operator Operator         // nil: no page that needs a role
+	Hosts    []string         // names beside addresses and localhost that it may be called by
+	Shutdown func()           // of a daemon: ends it; nil: there is no such page
+	Cause    bool             // tell the caller, who is the owner's own program, also what is for the log
+	Clock    func() time.Time // nil: that of the machine
 }
 
 // Server answers on any number of listeners.
@@ -99,9 +96,6 @@ func newServer(o Options) *Server {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	if o.ReadTimeout == 0 {
-		o.ReadTimeout = 30 * time.Second
-	}
 	s := &Server{
 		o: o, crowd: crowd{by: map[string]int{}}, door: doorman{clock: o.Clock, left: strangers},
 		once: once{clock: o.Clock, kept: map[keptKey]*kept{}, count: map[string]int{}},
@@ -114,7 +108,7 @@ func newServer(o Options) *Server {
 func (s *Server) listen(pages chi.Router) {
 	s.router = pages
 	s.http = &http.Server{
-		Handler: pages, ConnContext: withPeer, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: s.o.ReadTimeout,
+		Handler: pages, ConnContext: withPeer, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
 	}
 }
