@@ -15,6 +15,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/remote"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 func newDaemonCommand(c *cli) *cobra.Command {
@@ -79,7 +80,7 @@ func (c *cli) inherited() (net.Listener, error) {
 }
 
 func (c *cli) stopDaemon(ctx context.Context) error {
-	d, err := remote.New(remote.Options{Socket: app.Home{Dir: c.homeDir()}.DaemonSocket()})
+	d, err := remote.New(remote.Options{Socket: app.Home{Dir: c.homeDir()}.DaemonSocket(), Token: runtime.NewSecret(c.getenv("KIMBAP_TOKEN"))})
 	if err != nil {
 		return err
 	}

@@ -82,10 +82,10 @@ func newRoot(c *cli) *cobra.Command {
 			if err := c.checkOutput(); err != nil {
 				return err
 			}
-			if err := c.checkAgent(cmd); err != nil {
-				return err
+			if c.serverURL() != "" { // which judges who may do what
+				return c.checkServer(cmd)
 			}
-			if err := c.checkServer(cmd); err != nil {
+			if err := c.checkAgent(cmd); err != nil {
 				return err
 			}
 			return c.checkTenant(cmd)

@@ -86,11 +86,13 @@ func settle(t *testing.T, k *apptest.Kimbap, tenant string) estate {
 	}
 	say("value-of-"+tenant+"-1f6b2", "vault", "set", "notes.token", "--host", apptest.Authority)
 	say("other-of-"+tenant+"-8c1d4", "vault", "set", "only."+tenant, "--host", apptest.Authority)
-	e := estate{tenant: tenant, ids: map[string]string{"secret": "only." + tenant}}
+	say("more-of-"+tenant+"-5d0e7", "vault", "set", "spare."+tenant, "--host", apptest.Authority)
+	e := estate{tenant: tenant, ids: map[string]string{"secret": "only." + tenant, "spare secret": "spare." + tenant}}
 	made := say("", "token", "create", "--agent", "claude", "--scope", "*", "-o", "json")
 	var token struct{ ID, Token string }
 	check(t, json.Unmarshal([]byte(made), &token))
 	e.token, e.ids["token"] = token.Token, token.ID
+	e.ids["spare token"] = strings.Trim(say("", "token", "create", "--agent", "spare", "--scope", "*", "-o", "json", "--jq", ".id"), `"`)
 	e.operator = say("", "token", "create", "--agent", "chief", "--scope", "*", "--role", "kimbap.admin")
 	client := k.Client(t, e.token)
 	if tenant != "default" {
@@ -186,9 +188,9 @@ func entrances(k *apptest.Kimbap, api string) []entrance {
 		operator("approve reject", "approval", "", nil, "approve", "reject"),
 		operator("vault rotate", "secret", "new-value-77aa1", nil, "vault", "rotate"),
 		operator("vault export", "secret", "", []string{"--recipient", recipient}, "vault", "export"),
-		rest("secret", true, "DELETE", "/v1/vault/", ""),
+		rest("spare secret", true, "DELETE", "/v1/vault/", ""),
 		operator("vault remove", "secret", "", nil, "vault", "remove"),
-		rest("token", true, "DELETE", "/v1/tokens/", ""),
+		rest("spare token", true, "DELETE", "/v1/tokens/", ""),
 		operator("token revoke", "token", "", nil, "token", "revoke"),
 	}
 }

@@ -2,10 +2,21 @@ package app_test
 
 import (
 	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"math/big"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -284,4 +295,82 @@ func TestAPolicyIsReplacedByWhoHasSeenIt(t *testing.T) {
 	if got := send(c, admin, c.ask(t, admin, "GET", "/v1/policy", "").Header.Get("ETag"), deny); got.problem(t).Reason != runtime.ReasonReadOnly {
 		t.Errorf("%d %s", got.Status, got.Body)
 	}
+}
+
+// In TLS, and with what has begun let end when it stops.
+func TestTheAPIEndsWhatHasBegun(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	cert, key := certificate(t)
+	a := k.Open(t, "serve")
+	ctx, stop := context.WithCancel(t.Context())
+	ready, done := make(chan string, 1), make(chan error, 1)
+	go func() {
+		done <- a.ServeAPI(ctx, app.APIOptions{Listen: "127.0.0.1:0", Cert: cert, Key: key, Ready: func(url string) { ready <- url }})
+	}()
+	base := <-ready
+	if !strings.HasPrefix(base, "https://") {
+		t.Errorf("it says %s", base)
+	}
+	text, err := os.ReadFile(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(text)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	t.Cleanup(transport.CloseIdleConnections)
+	c := &api{base, &http.Client{Transport: transport, Timeout: 30 * time.Second}}
+	agent, _ := tokenOf(t, k, app.TokenGrant{})
+	operator, _ := tokenOf(t, k, app.TokenGrant{Roles: []string{runtime.RoleOperator}})
+	answered := make(chan heard, 1)
+	go func() {
+		answered <- c.ask(t, agent, "POST", "/v1/actions/notes/delete-note:execute", `{"input":{"id":3},"wait":"1m"}`)
+	}()
+	var id string
+	apptest.Eventually(t, "the question", func() bool {
+		items, _ := c.ask(t, operator, "GET", "/v1/approvals", "").items(t)
+		if len(items) == 1 {
+			id = items[0]["id"].(string)
+		}
+		return id != ""
+	})
+	stop()
+	if _, err := k.Open(t, "").Accept(t.Context(), id, app.Yes{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-answered; got.Status != 200 {
+		t.Errorf("what had begun: %d %s", got.Status, got.Body)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// certificate writes one for 127.0.0.1 and its key.
+func certificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "EC PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 }

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// nobody does nothing, for a server whose pages are only counted.
+type nobody struct {
+	Agent
+	Operator
+}
+
+// Each page is described, and nothing is described that is not there: on an API, on
+// a daemon, and on both together.
+func TestEveryPageIsDescribed(t *testing.T) {
+	var d struct{ Paths map[string]map[string]any }
+	if err := json.Unmarshal(openapi, &d); err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	metrics, err := NewMetrics(Gauges{AuditLag: func() float64 { return 0 }, VaultLocked: func() bool { return false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []Options{
+		{Agent: nobody{}, Operator: nobody{}, Metrics: metrics, RequireToken: true}, {Agent: nobody{}, Shutdown: func() {}},
+	} {
+		fill(&o)
+		s, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown struct{ Paths map[string]map[string]any }
+		if err := json.Unmarshal(s.described, &shown); err != nil {
+			t.Fatal(err)
+		}
+		count := 0
+		_ = chi.Walk(s.router, func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+			count++
+			there[path+" "+method] = true
+			if d.Paths[path][strings.ToLower(method)] == nil {
+				t.Errorf("%s %s is not described", method, path)
+			}
+			return nil
+		})
+		for _, methods := range shown.Paths {
+			count -= len(methods)
+		}
+		if count != 0 {
+			t.Errorf("%d pages are not in the description that is served", count)
+		}
+	}
+	for path, methods := range d.Paths {
+		for method := range methods {
+			if !there[path+" "+strings.ToUpper(method)] {
+				t.Errorf("%s %s is described and not there", method, path)
+			}
+		}
+	}
+}
+
+func TestADoormanTellsStrangersToWaitAndNobodyElse(t *testing.T) {
+	now := time.Unix(1000, 0)
+	d := doorman{clock: func() time.Time { return now }, left: strangers}
+	why := &runtime.Error{Code: runtime.CodeUnauthenticated}
+	for range strangers {
+		if err := d.refuse(why); runtime.CodeOf(err) != runtime.CodeUnauthenticated {
+			t.Fatal(err)
+		}
+	}
+	if err := d.refuse(why); runtime.CodeOf(err) != runtime.CodeRateLimited {
+		t.Error(err)
+	}
+	now = now.Add(time.Second)
+	if err := d.refuse(why); runtime.CodeOf(err) != runtime.CodeUnauthenticated {
+		t.Error(err)
+	}
+}
+
+func TestRequestsInFlightAreBoundedByPrincipal(t *testing.T) {
+	s := newServer(Options{})
+	who := runtime.Principal{ID: "token:a", Tenant: "default"}
+	var leave []func()
+	for range inFlight {
+		l, err := s.enter(who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave = append(leave, l)
+	}
+	if _, err := s.enter(who); runtime.CodeOf(err) != runtime.CodeRateLimited {
+		t.Error(err)
+	}
+	other, err := s.enter(runtime.Principal{ID: "token:b", Tenant: "default"})
+	if err != nil {
+		t.Error("another is kept out: ", err)
+	}
+	leave[0]()
+	if _, err := s.enter(who); err != nil {
+		t.Error(err)
+	}
+	other()
+}
+
+func TestKeysAreBoundedAndForgotten(t *testing.T) {
+	now := time.Unix(1000, 0)
+	o := once{clock: func() time.Time { return now }, kept: map[keptKey]*kept{}, count: map[string]int{}}
+	take := func(key string) (*kept, bool) {
+		k, first, err := o.take(keptKey{"a", key}, [32]byte{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k, first
+	}
+	for i := range keptEach * 2 {
+		k, first := take(strings.Repeat("k", i+1))
+		if !first {
+			t.Fatal("not the first")
+		}
+		close(k.done)
+		now = now.Add(time.Second)
+	}
+	if len(o.kept) > keptEach || o.count["a"] != len(o.kept) {
+		t.Errorf("%d keys are kept, %d counted", len(o.kept), o.count["a"])
+	}
+	if _, first := take(strings.Repeat("k", keptEach*2)); first {
+		t.Error("the last one was forgotten")
+	}
+	now = now.Add(keptFor)
+	if _, first := take(strings.Repeat("k", keptEach*2)); !first {
+		t.Error("an old one is still told")
+	}
+}
