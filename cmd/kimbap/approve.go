@@ -12,6 +12,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/remote"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 func newApproveCommand(c *cli) *cobra.Command {
@@ -232,6 +233,10 @@ func (c *cli) sayAccepted(decided app.Approval, yes app.Yes) {
 		fmt.Fprintln(c.out, "and the like of it for the rest of that run")
 	case yes.For > 0:
 		fmt.Fprintf(c.out, "and the like of it for %s\n", yes.For)
+	}
+	if decided.Surface == runtime.SurfaceExec {
+		c.say("the script goes on by itself while it waits, else with: kimbap exec --resume ID, by whoever started it")
+		return
 	}
 	c.say("the requester executes it: by a request that waits, the same request again, or kimbap approve wait %s", decided.ID)
 }

@@ -114,6 +114,8 @@ func (c *cli) report(err error) int {
 	case errors.As(err, &child):
 		return int(child)
 	case errors.As(err, &f):
+	case errors.Is(err, context.DeadlineExceeded) && errors.As(err, &e) && e.Code == runtime.CodeCanceled:
+		f = &failure{what: "the time given by --timeout is over", why: because(e), exit: exitTimeout}
 	case errors.As(err, &e):
 		f = &failure{what: e.Msg, why: because(e), fix: e.Hint, exit: exitOf(e)}
 	case errors.Is(err, context.Canceled):

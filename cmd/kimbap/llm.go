@@ -63,7 +63,10 @@ func newLLMCommand(c *cli) *cobra.Command {
 // sayAdvice prints how to use a service; whole also names its tools.
 func (c *cli) sayAdvice(s *app.Advice, whole bool) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## %s: %s\n", s.Service, s.Description)
+	if !whole {
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "## %s: %s\n", s.Service, s.Description)
 	if s.Use != "" {
 		fmt.Fprintf(&b, "Use it %s", s.Use)
 		if len(s.InsteadOf) > 0 {
@@ -81,7 +84,7 @@ func (c *cli) sayAdvice(s *app.Advice, whole bool) {
 		}
 	}
 	if whole {
-		fmt.Fprintf(&b, "Tools:\n")
+		fmt.Fprintf(&b, "Tools (kimbap show %s: their arguments):\n", s.Service)
 		for _, tool := range s.Actions {
 			fmt.Fprintf(&b, "  %s\n", tool)
 		}

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 func TestAListFitsTheTerminalAndKeepsWhatIsPasted(t *testing.T) {
@@ -30,5 +33,19 @@ func TestAListFitsTheTerminalAndKeepsWhatIsPasted(t *testing.T) {
 	}
 	if whole := fit(heading, list(), 0); whole[0][1] != list()[0][1] {
 		t.Error("what no terminal reads was cut")
+	}
+}
+
+// Wherever a command is when its --timeout ends, that is what it says.
+func TestTheTimeoutOfACommandHasOneExitCode(t *testing.T) {
+	for _, err := range []error{
+		context.DeadlineExceeded,
+		&runtime.Error{Code: runtime.CodeCanceled, Msg: "the caller went away", Err: context.DeadlineExceeded},
+	} {
+		var said strings.Builder
+		c := &cli{err: &said}
+		if code := c.report(err); code != exitTimeout || !strings.Contains(said.String(), "--timeout is over") {
+			t.Errorf("%v: exit code %d, %q", err, code, said.String())
+		}
 	}
 }

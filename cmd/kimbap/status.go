@@ -83,7 +83,7 @@ func (c *cli) sayStatus(s *app.Status) {
 	line("approvals", "%d wait for a decision", s.Pending)
 	line("audit", "%s", s.Audit)
 	if s.Checkpoint > 0 {
-		line("", "checkpoint %d of %s, sent to %s", s.Checkpoint, s.Anchored.Local().Format(time.DateTime), orNone(s.Anchors))
+		line("", "checkpoint %d of %s, %s", s.Checkpoint, s.Anchored.Local().Format(time.DateTime), sentTo(s.Anchors))
 	}
 	line("limits", "%d descriptors, %d tunnels (%d raw ones), %d requests", s.Descriptors, s.Tunnels, s.RawTunnels, s.Requests)
 }
@@ -93,4 +93,12 @@ func orNone(list []string) string {
 		return "none"
 	}
 	return strings.Join(list, ", ")
+}
+
+// sentTo says where checkpoints go beside the home.
+func sentTo(anchors []string) string {
+	if len(anchors) == 0 {
+		return "kept in the home alone"
+	}
+	return "sent to " + few(anchors)
 }
