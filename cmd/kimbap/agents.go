@@ -36,6 +36,7 @@ func newAgentsSetupCommand(c *cli) *cobra.Command {
 		Use:       "setup [claude|codex|gemini|agents.md|skill]...",
 		Short:     "Write the settings, for those named or those that are here",
 		Example:   "  kimbap agents setup\n  kimbap agents setup claude agents.md --yes",
+		Args:      cobra.ArbitraryArgs, // a name that is none is explained better below
 		ValidArgs: app.AgentNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
@@ -63,6 +64,7 @@ func newAgentsRemoveCommand(c *cli) *cobra.Command {
 		Use:       "remove [claude|codex|gemini|agents.md|skill]...",
 		Short:     "Take out what setup has written",
 		Example:   "  kimbap agents remove --yes",
+		Args:      cobra.ArbitraryArgs, // a name that is none is explained better below
 		ValidArgs: app.AgentNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{Dir: c.dir(), Despite: true, StartLocked: true}, func(_ context.Context, a *app.App) error {
@@ -81,9 +83,10 @@ func newAgentsRemoveCommand(c *cli) *cobra.Command {
 
 func newAgentsForgetCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:   "forget FILE",
-		Short: "Forget what was written into a file, and leave the file alone",
-		Args:  cobra.ExactArgs(1),
+		Use:     "forget FILE",
+		Short:   "Forget what was written into a file, and leave the file alone",
+		Example: "  kimbap agents forget ~/.gemini/.env",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(_ context.Context, a *app.App) error {
 				return a.ForgetAgent(args[0])
@@ -94,9 +97,10 @@ func newAgentsForgetCommand(c *cli) *cobra.Command {
 
 func newAgentsStatusCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:   "status",
-		Short: "Say which settings are in place, and which have changed",
-		Args:  cobra.NoArgs,
+		Use:     "status",
+		Short:   "Say which settings are in place, and which have changed",
+		Example: "  kimbap agents status -o json",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
 				states, err := a.AgentStates(ctx)

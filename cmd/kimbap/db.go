@@ -115,7 +115,7 @@ What is secret in it stays sealed by the master key, which is not in it: keep th
 elsewhere. To put a copy back stop kimbap, move kimbap.db, kimbap.db-wal and
 kimbap.db-shm away, and copy the file to kimbap.db. What was revoked since is then
 valid again: revoke it once more.`,
-		Example: "  kimbap db copy /backup/kimbap-$(date +%F).db",
+		Example: "  kimbap db copy /backup/kimbap.db",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.closed(cmd.Context(), func(ctx context.Context, a *app.App) error {
