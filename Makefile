@@ -47,7 +47,7 @@ soak: setup
 # which make soak runs with the race detector too, and without those of memory, of
 # which the detector takes its own share, and without the command, which is flags and
 # terminal around the packages that are here. All are in make test.
-PROCESSES = 'SeeNoDifference|EverydayWork|InstallersWork|Isolat|TerminalAlone|NoScriptEscapes|HostileScripts|Killed|ADiskThatFails|ALongDay|StaySmall|DoNotGrowMemory'
+PROCESSES = 'SeeNoDifference|EverydayWork|InstallersWork|Isolat|TerminalAlone|NoScriptEscapes|HostileScripts|EveryEntrance|WhatArrives|GeneratedRequests|DatabaseThatFails|NoSequenceShows|SSRFCases|Killed|ADiskThatFails|ALongDay|StaySmall|DoNotGrowMemory'
 race: setup
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 12m -skip $(PROCESSES) $$($(GO) list $(PACKAGES) | grep -v /cmd/)
 
