@@ -36,6 +36,9 @@ func (a *App) Draft(path string) (*Draft, error) {
 	d := &Draft{Path: path, tenant: a.tenant, clock: a.o.Clock}
 	if path == "" {
 		d.Path = a.policyFile()
+		if err := a.policyIsThere(a.tenant); err != nil {
+			return nil, err
+		}
 	} else if _, err := os.Stat(path); err != nil {
 		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: fmt.Sprintf("there is no policy at %s", path), Err: err}
 	}

@@ -193,9 +193,25 @@ func (a *App) readPolicies(actions policy.Actions) (policy.Set, error) {
 	return set, invalid(errors.Join(problems...), "correct the files; see what is in force with: kimbap status")
 }
 
+// policyIsThere refuses a tenant that was made and has lost its rules.
+func (a *App) policyIsThere(t runtime.Tenant) error {
+	if t == runtime.DefaultTenant {
+		return nil
+	}
+	path := a.policyFileOf(t)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("tenant %s has no policy: there is no %s", t, path), Err: err,
+			Hint: fmt.Sprintf("put it back, or begin with a copy of the default tenant's: cp %s %s", shellQuote(a.policyFileOf(runtime.DefaultTenant)), shellQuote(path)),
+		}
+	}
+	return nil
+}
+
 // readPolicy loads a tenant's policy, its conditions checked against the actions;
-// proxy.unmatched: deny narrows it for hosts that have no service. A policy of the
-// folder policy.tenants must be there: one that was not mounted is no default.
+// proxy.unmatched: deny narrows it for hosts that have no service. That of a tenant
+// that was made must be there: one that was moved away, or not mounted, is no
+// default, which may allow more than it did.
 func (a *App) readPolicy(t runtime.Tenant, actions policy.Actions) (*policy.Policy, error) {
 	path := a.policyFileOf(t)
 	if !strings.HasPrefix(path, a.home.Dir+string(filepath.Separator)) {
@@ -205,12 +221,8 @@ func (a *App) readPolicy(t runtime.Tenant, actions policy.Actions) (*policy.Poli
 			}
 		}
 	}
-	if a.config.Policy.Tenants != "" && t != runtime.DefaultTenant {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, &runtime.Error{
-				Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("tenant %s has no policy: there is no %s", t, path), Hint: "put it there", Err: err,
-			}
-		}
+	if err := a.policyIsThere(t); err != nil {
+		return nil, err
 	}
 	p, err := policy.Load(path, actions)
 	if err != nil {

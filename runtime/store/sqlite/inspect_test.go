@@ -1,13 +1,16 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
 	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
 )
 
@@ -91,5 +94,43 @@ func TestInspectChangesNothing(t *testing.T) {
 	}
 	if _, err := sqlite.Inspect(t.Context(), path+".not"); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+// A home with thousands of scripts behind it starts as fast as an empty one: what
+// is wrong in their journal is found by who looks for it, not at every start.
+func TestAStartDoesNotReadTheJournalOfScripts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kimbap.db")
+	db := opened(t, path, true)
+	const filler = "0123456789abcdef"
+	e := journal.Execution{
+		ID: "exe_1", Tenant: "default", Principal: "p", State: "running", Script: []byte(strings.Repeat(filler, 4<<10)),
+		Created: time.Unix(1, 0), Expires: time.Now().Add(time.Hour),
+	}
+	if written, err := db.WriteExecution(t.Context(), e, nil); err != nil || !written {
+		t.Fatal(written, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const page = 4 << 10
+	middle := bytes.LastIndex(data, []byte(strings.Repeat(filler, 8))) / page * page
+	if middle < page {
+		t.Fatal("the script is not in the file")
+	}
+	copy(data[middle-page:], "\xff\xff\xff\xff") // where the page says which is the next
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := opened(t, path, false)
+	if _, _, err := again.Execution(t.Context(), "default", "exe_1"); err == nil {
+		t.Error("what is damaged was read")
+	}
+	if state, err := sqlite.Inspect(t.Context(), path); err == nil && len(state.Problems) == 0 {
+		t.Errorf("nobody finds it: %+v", state)
 	}
 }
