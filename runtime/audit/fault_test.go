@@ -12,7 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
@@ -315,5 +317,46 @@ func TestCallerWhoLeavesIsLetGo(t *testing.T) {
 		if err != nil && runtime.CodeOf(err) != runtime.CodeCanceled {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Who writes for itself may die of it: nobody waits for it for ever, nothing half
+// written counts, and the next one goes on.
+func TestAPanicWhileWritingRefusesAndRecovers(t *testing.T) {
+	dir := t.TempDir()
+	clock := runtimetest.NewClock()
+	o := options(dir)
+	var left atomic.Int64 // calls of the clock until it panics
+	now := o.Clock
+	o.Clock = func() time.Time {
+		if left.Add(-1) == 0 {
+			panic("the clock is broken")
+		}
+		return now()
+	}
+	o.After = clock.After
+	l := open(t, o)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		left.Store(2) // the first is the line's, the second that of the group
+		_ = l.Intent(t.Context(), record("req_1"))
+	}()
+	if err := l.Intent(t.Context(), record("req_2")); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
+		t.Fatalf("Intent after the panic: %v", err)
+	}
+	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
+		t.Fatalf("not recovered: %+v", l.Health())
+	}
+	if err := l.Intent(t.Context(), record("req_3")); err != nil {
+		t.Fatal(err)
+	}
+	shut(t, l)
+	verified(t, dir)
+	if got := kinds(entries(t, dir, audit.Query{})); got != "event intent" {
+		t.Errorf("the ledger holds %q", got)
 	}
 }

@@ -32,7 +32,7 @@ func (l *Log) line(kind Kind) *line {
 	return ln
 }
 
-// durable hands a line to the writer and waits for its group. A nil line waits
+// durable writes a line, or hands it to who is writing, and waits for its group. A nil line waits
 // for what came before it. The number is not 0 when the ledger holds the
 // record, also with an error: then a required sink has failed.
 func (l *Log) durable(ctx context.Context, ln *line) (uint64, error) {
@@ -50,7 +50,9 @@ func (l *Log) durable(ctx context.Context, ln *line) (uint64, error) {
 		g.lines = append(g.lines, ln)
 	}
 	l.mu.Unlock()
-	signal(l.urgent)
+	if ctx.Err() != nil || !l.lead(g) {
+		signal(l.urgent)
+	}
 
 	select {
 	case <-g.done:
@@ -68,7 +70,7 @@ func (l *Log) durable(ctx context.Context, ln *line) (uint64, error) {
 	return seq, g.err
 }
 
-// withdraw takes a line back that the writer has not taken yet.
+// withdraw takes a line back that nobody has begun to write.
 func (l *Log) withdraw(g *group, place int, ln *line) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +83,7 @@ func (l *Log) withdraw(g *group, place int, ln *line) bool {
 	return true
 }
 
-// take gives the gathered group to the writer and starts the next one, or none.
+// take gives the gathered group to who writes it and starts the next one, or none.
 func (l *Log) take(last bool) *group {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,8 +95,9 @@ func (l *Log) take(last bool) *group {
 	return g
 }
 
-// write is the writer goroutine: the only one that touches ledger and sinks.
-func (l *Log) write() {
+// serve is the writer goroutine. It writes what nobody leads: outcomes, and what
+// gathered while somebody wrote. Ledger and sinks are those of who holds the baton.
+func (l *Log) serve() {
 	defer close(l.done)
 	var delay, retry, losses <-chan time.Time
 	for {
@@ -112,18 +115,24 @@ func (l *Log) write() {
 			continue
 		case <-losses:
 			losses = nil
+			l.baton.Lock()
 			l.tellLosses()
+			l.baton.Unlock()
 		case <-delay:
 			delay = nil
 			l.armed.Store(false) // before the group is taken: who comes later arms it again
 		case <-retry:
 			retry = nil
+			l.baton.Lock()
 			l.recover()
+			l.baton.Unlock()
 		case <-l.quit:
 			l.finish()
 			return
 		}
+		l.baton.Lock()
 		l.commit(l.take(false))
+		l.baton.Unlock()
 		if retry == nil && l.trouble.Load() != nil {
 			retry = l.o.After(retryInterval)
 		}
@@ -132,6 +141,8 @@ func (l *Log) write() {
 
 // finish writes the last group and lets everything go.
 func (l *Log) finish() {
+	l.baton.Lock()
+	defer l.baton.Unlock()
 	if l.trouble.Load() != nil {
 		l.recover()
 	}
@@ -158,9 +169,15 @@ func (l *Log) lastLosses() {
 	}
 }
 
-// commit writes a group and wakes those who wait for it. When it fails, its
-// intents are refused and its outcomes kept.
+// commit writes a group and wakes those who wait for it.
 func (l *Log) commit(g *group) {
+	l.write(g)
+	close(g.done)
+}
+
+// write writes a group. When it fails, its intents are refused and its outcomes
+// kept.
+func (l *Log) write(g *group) {
 	if e := l.trouble.Load(); e != nil {
 		g.err = e
 		l.keep(g.lines)
@@ -173,7 +190,6 @@ func (l *Log) commit(g *group) {
 	if g.err == nil {
 		l.free(g.lines)
 	}
-	close(g.done)
 }
 
 // put appends lines to the ledger, then gives them to the sinks.

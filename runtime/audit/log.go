@@ -51,16 +51,17 @@ const (
 type Log struct {
 	o       Options
 	enc     encoder
-	ledger  *ledger   // the writer goroutine's, after Open
+	ledger  *ledger   // the baton's, after Open
 	lock    *lockFile // of the slot
-	sinks   []*outlet // the writer goroutine's
+	sinks   []*outlet // the baton's
 	reserve reserve
 	lines   sync.Pool                     // of *line
 	trouble atomic.Pointer[runtime.Error] // why the log refuses; nil: it does not
 
+	baton sync.Mutex // held by who writes: it guards ledger, lock and sinks
 	mu    sync.Mutex
 	group *group  // being gathered; nil: not open
-	kept  []*line // outcomes to write on recovery; the writer goroutine adds
+	kept  []*line // outcomes to write on recovery; the baton's to add to
 	lost  uint64  // outcomes that did not fit into kept
 
 	urgent, lazy chan struct{} // tell the writer: somebody waits; an outcome came
@@ -134,7 +135,7 @@ func (l *Log) Open(ctx context.Context) error {
 	l.group = newGroup()
 	l.mu.Unlock()
 	l.trouble.Store(nil)
-	go l.write()
+	go l.serve()
 	return nil
 }
 

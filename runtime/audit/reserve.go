@@ -13,7 +13,7 @@ const reserveSize = 256 << 10
 
 // reserve is a file of a slot that is given up when the disk is full, so that how
 // requests ended can still be written while new ones are refused. New ones are let
-// in again once it could be made anew. It is the writer goroutine's.
+// in again once it could be made anew. It is the baton's.
 type reserve struct {
 	path string // "": none, for a shared slot
 	made bool

@@ -22,7 +22,7 @@ const (
 	roomByte  = ' '
 )
 
-// room is what a ledger has written ahead. It is the writer goroutine's, but
+// room is what a ledger has written ahead. It is the baton's, but
 // for the filling, which is done in one of its own.
 type room struct {
 	groups  int
