@@ -96,9 +96,13 @@ func (x *exchange) wire(ctx context.Context, s spot, kept bool) (*wire, error) {
 
 // takeTurn makes the origin's connection of HTTP/2 the way of a caller of
 // HTTP/1.1, if there is one that no other such caller is using: what the upstream
-// chose is used as long as nobody waits for it, and connections of HTTP/1.1, which
-// cost a request less and keep the caller's spelling, carry the rest.
+// chose is used as long as nobody waits for it. A caller that goes on, on the same
+// connection, has its requests carried by one of HTTP/1.1, as it would without us:
+// that costs a request half and keeps the caller's spelling.
 func (x *exchange) takeTurn(o origin) bool {
+	if x.message.follows {
+		return false
+	}
 	c := x.b.pool.alone(o)
 	if c == nil {
 		return false

@@ -65,8 +65,9 @@ type Process struct {
 	mu     sync.Mutex
 	reason *Ending // why it was killed here; nil: it was not
 
-	gone   chan struct{} // closed when the process is reaped
-	ending Ending        // valid then
+	gone  chan struct{} // closed when the process is reaped; valid then:
+	exit  exit
+	asked *Ending // reason, as it was then
 }
 
 // Start starts a worker and returns at once: it becomes ready while its parent does
@@ -120,15 +121,17 @@ func (p *Process) keep(started chan<- error) {
 	started <- nil
 	_ = p.cmd.Wait() // ProcessState has it all
 	p.clock.stop()
-	p.ending = p.judge(exitOf(p.cmd.ProcessState))
+	p.exit = exitOf(p.cmd.ProcessState)
+	p.mu.Lock()
+	p.asked = p.reason
+	p.mu.Unlock()
 	close(p.gone)
 }
 
-// judge says how the process ended: as it was asked to, or by itself.
-func (p *Process) judge(x exit) Ending {
-	p.mu.Lock()
-	reason := p.reason
-	p.mu.Unlock()
+// judge says how the process ended: as it was asked to, or by itself. What it said
+// last may be read after it has gone.
+func (p *Process) judge() Ending {
+	x, reason := p.exit, p.asked
 	e := judge(x, p.words.String(), p.settings)
 	switch {
 	case x.forbidden:
@@ -249,7 +252,7 @@ func (p *Process) end(why Ending) {
 // Wait waits until the worker has ended and is reaped. It does not end it.
 func (p *Process) Wait() Ending {
 	<-p.gone
-	return p.ending
+	return p.judge()
 }
 
 // Gone is closed when the worker has ended and is reaped.
