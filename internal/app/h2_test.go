@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -30,6 +31,7 @@ type pairing struct {
 	client *http.Client
 	proto  string // of the client's side
 	gone   chan struct{}
+	overH2 atomic.Int32 // requests that the upstream got over HTTP/2
 }
 
 // newPairing speaks HTTP/2 on the sides that are told so.
@@ -62,6 +64,7 @@ func newPairing(t *testing.T, client, upstream bool) *pairing {
 
 // serve does in HTTP/2 what the upstream of servicestest does in HTTP/1.1.
 func (p *pairing) serve(w http.ResponseWriter, q *http.Request) {
+	p.overH2.Add(1)
 	switch q.URL.Path {
 	case "/103":
 		w.Header().Set("Link", "</a.css>; rel=preload")
@@ -108,6 +111,23 @@ func (p *pairing) do(t *testing.T, ctx context.Context, method, path, body strin
 		t.Errorf("%s: answered in %s", path, resp.Proto)
 	}
 	return resp, err
+}
+
+// A client of HTTP/1.1 that keeps its connection has its first request sent as the
+// upstream chose, and the others as they would be without us.
+func TestAConnectionGoesOnAsItsClientSpeaks(t *testing.T) {
+	p := newPairing(t, false, true)
+	for range 3 {
+		resp, err := p.do(t, t.Context(), "GET", "/notes/7", "")
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatal(resp, err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}
+	if n := p.overH2.Load(); n != 1 {
+		t.Errorf("%d of 3 requests went over HTTP/2, want the first", n)
+	}
 }
 
 // Whatever the two sides speak, a request is the same request: credential,
