@@ -18,13 +18,17 @@ const (
 )
 
 // matcher finds any of several byte strings, in one pass that skips most of the
-// text (Wu and Manber, 1994, with blocks of three bytes).
+// text (Wu and Manber, 1994, with blocks of three bytes). All patterns are looked
+// for by their first min bytes.
 type matcher struct {
 	patterns [][]byte // longest first
 	literal  string   // folded, for field names
 	min, max int
 	begins   [256]bool
-	shift    [1 << shiftBits]uint8
+	shift    [1 << shiftBits]uint8 // how far the nearest pattern ends behind a block; 0: perhaps here
+	past     [1 << shiftBits]uint8 // the same where none of those that could end here does
+	ending   [1 << shiftBits]uint8 // those: an index of lists
+	lists    [][][]byte            // longest first; the first is empty
 }
 
 const (
@@ -45,18 +49,37 @@ func newMatcher(secret, basic, user string) *matcher {
 		slices.SortStableFunc(m.patterns, func(a, b []byte) int { return len(b) - len(a) })
 	}
 	m.min, m.max = len(m.patterns[len(m.patterns)-1]), len(m.patterns[0])
-	step := min(m.min-block+1, 255)
+	m.index()
+	return m
+}
+
+// index fills in what next looks up.
+func (m *matcher) index() {
+	step := uint8(min(m.min-block+1, 255))
 	for i := range m.shift {
-		m.shift[i] = uint8(step)
+		m.shift[i], m.past[i] = step, step
 	}
+	m.lists = append(m.lists, nil)
 	for _, p := range m.patterns {
 		m.begins[p[0]] = true
-		for end := block; end <= m.min; end++ {
-			slot := &m.shift[hash(uint32(p[end-1])<<24|uint32(p[end-2])<<16|uint32(p[end-3])<<8)]
-			*slot = min(*slot, uint8(min(m.min-end, 255)))
+		for end := block; end < m.min; end++ {
+			slot, behind := hash(wordOf(p, end)), uint8(min(m.min-end, 255))
+			m.shift[slot], m.past[slot] = min(m.shift[slot], behind), min(m.past[slot], behind)
 		}
+		slot := hash(wordOf(p, m.min))
+		m.shift[slot] = 0
+		if m.ending[slot] == 0 { // there are some twenty patterns
+			m.ending[slot] = uint8(len(m.lists))
+			m.lists = append(m.lists, nil)
+		}
+		list := &m.lists[m.ending[slot]]
+		*list = append(*list, p)
 	}
-	return m
+}
+
+// wordOf has the block that ends at end in its upper bytes, as wordBefore does.
+func wordOf(p []byte, end int) uint32 {
+	return uint32(p[end-1])<<24 | uint32(p[end-2])<<16 | uint32(p[end-3])<<8
 }
 
 // names reports whether a field name holds the secret, in any case.
@@ -75,17 +98,18 @@ func wordBefore(text []byte, end int) uint32 { return binary.LittleEndian.Uint32
 // is; -1 when there is none.
 func (m *matcher) next(text []byte, from int) (at, length int) {
 	for end := from + m.min; end <= len(text); {
-		if s := m.shift[hash(wordBefore(text, end))]; s > 0 {
+		slot := hash(wordBefore(text, end))
+		if s := m.shift[slot]; s > 0 {
 			end += int(s)
 			continue
 		}
 		start := end - m.min
-		for _, p := range m.patterns {
-			if bytes.HasPrefix(text[start:], p) {
+		for _, p := range m.lists[m.ending[slot]] {
+			if text[start] == p[0] && bytes.HasPrefix(text[start:], p) {
 				return start, len(p)
 			}
 		}
-		end++
+		end += int(m.past[slot])
 	}
 	return -1, 0
 }
