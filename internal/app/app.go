@@ -235,7 +235,7 @@ func (a *App) openVault(ctx context.Context) (err error) {
 	}
 	a.vault, err = vault.New(vault.Options{
 		Store: a.store, Clock: a.o.Clock, Fetch: wrap.Commands{Env: a.o.Env, Timeout: fetchTimeout},
-		Renew: a.renewKey, Words: audit.Words,
+		Renew: a.renewKey, Words: audit.Words, Exists: a.hasTenant,
 	})
 	if err != nil {
 		return err

@@ -78,8 +78,8 @@ func (a *App) RemoveTenant(ctx context.Context, name runtime.Tenant, force bool,
 }
 
 // dropTenant removes what is kept, then the folder. The order lets a removal that
-// was cut off begin again; what processes that serve have written meanwhile for
-// requests under way goes with the second look, when all know of the first.
+// was cut off begin again. What was written between the two for requests under way
+// goes at the end; without the folder nothing is sealed for the tenant any more.
 func (a *App) dropTenant(ctx context.Context, out *RemovedTenant, look func(tokens, pending []string, credentials int) error) error {
 	if err := a.store.DropTenant(ctx, out.Name, a.o.Clock(), look); err != nil {
 		return err
@@ -118,6 +118,15 @@ func (a *App) isTenant(ctx context.Context, name runtime.Tenant) error {
 		return err // what a removed folder or a request under way has left
 	}
 	return a.noTenant(name)
+}
+
+// hasTenant reports whether there is a tenant now.
+func (a *App) hasTenant(name runtime.Tenant) bool {
+	if name == runtime.DefaultTenant {
+		return true
+	}
+	info, err := os.Stat(a.home.Tenant(name))
+	return tenantName(string(name)) && err == nil && info.IsDir()
 }
 
 func inUse(t *RemovedTenant) error {

@@ -39,7 +39,9 @@ func settled(t *testing.T, s Store, tenant runtime.Tenant) {
 	must(t, s.AddEntries(ctx, []audit.Entry{{Slot: "cli", Sequence: uint64(len(tenant)), Kind: "event", Tenant: tenant, Time: at(1), Line: []byte("{}")}}))
 }
 
-func bucketOf(tenant runtime.Tenant) string { return "rule\x00" + string(tenant) + "\x00agent\x00claude" }
+func bucketOf(tenant runtime.Tenant) string {
+	return "rule\x00" + string(tenant) + "\x00agent\x00claude"
+}
 
 // left is what is kept of a tenant, part by part.
 func left(t *testing.T, s Store, tenant runtime.Tenant) map[string]int {
