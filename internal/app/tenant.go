@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -201,21 +202,34 @@ func (a *App) policyFileOf(t runtime.Tenant) string {
 	return filepath.Join(a.home.Tenant(t), policyName)
 }
 
-// readPolicies reads the policies of all tenants, or none of them.
-func (a *App) readPolicies(actions policy.Actions) (policy.Set, error) {
-	set := policy.Set{}
-	var problems []error
+// readPolicies reads the policies of all tenants, each by itself: one that is not
+// in the set is in the faults.
+func (a *App) readPolicies(actions policy.Actions) (policy.Set, faults) {
+	set, wrong := policy.Set{}, faults{}
 	for _, t := range a.Tenants() {
 		p, err := a.readPolicy(t, actions)
 		if err != nil {
-			problems = append(problems, err)
+			wrong[t] = err
+			continue
 		}
 		set[t] = p
 	}
-	if len(problems) == 1 {
-		return nil, problems[0]
+	return set, wrong
+}
+
+// faults are why policies cannot be read, by tenant.
+type faults map[runtime.Tenant]error
+
+// err is all of them as one, nil when there is none.
+func (f faults) err() error {
+	var all []error
+	for _, t := range slices.Sorted(maps.Keys(f)) {
+		all = append(all, f[t])
 	}
-	return set, invalid(errors.Join(problems...), "correct the files; see what is in force with: kimbap status")
+	if len(all) == 1 {
+		return all[0]
+	}
+	return invalid(errors.Join(all...), "correct the files; see what is in force with: kimbap status")
 }
 
 // policyIsThere refuses a tenant that was made and has lost its rules.
