@@ -221,7 +221,7 @@ func (a *App) openStore(ctx context.Context) (err error) {
 	if a.config.Store.DSN != "" {
 		return errors.New("store.dsn: this version keeps its data in the home only")
 	}
-	a.store, err = sqlite.Open(ctx, sqlite.Options{Path: a.home.Database(), Create: a.fresh})
+	a.store, err = sqlite.Open(ctx, sqlite.Options{Path: a.home.Database(), Create: a.fresh, Told: a.logsStatements()})
 	if err != nil {
 		return err
 	}
