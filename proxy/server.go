@@ -205,13 +205,14 @@ func (s *Server) Reloaded() { s.tunnels.closeFallen(s.stands) }
 func (s *Server) Recheck(ctx context.Context) {
 	for owner, caller := range s.tunnels.callers() {
 		_, err := s.o.Identity.Identify(ctx, caller)
-		if runtime.CodeOf(err) != runtime.CodeUnauthenticated { // a store that is busy closes nothing
+		if err == nil || !unknown(runtime.AsError(err)) { // a store that is busy closes nothing
 			continue
 		}
 		reason := runtime.AsError(err).Reason
+		revoked := reason == runtime.ReasonTokenRevoked
+		lost := reason == runtime.ReasonTokenUnknown || reason == runtime.ReasonTooManyRequests // one of many that are not known
 		s.tunnels.closeThose(func(p *place) bool {
-			return p.owner == owner && (p.spliced || p.upgraded || reason == runtime.ReasonTokenUnknown ||
-				reason == runtime.ReasonTokenRevoked && p.flows())
+			return p.owner == owner && (p.spliced || p.upgraded || lost || revoked && p.flows())
 		})
 	}
 }

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -272,5 +273,37 @@ func TestWhatWasToldHolds(t *testing.T) {
 	owner.Reach(t.Context())
 	if a := w.Ask(getNote); a.Status != 503 {
 		t.Errorf("after the lock: %d", a.Status)
+	}
+}
+
+// What flows in an open tunnel ends with its token, too; what rests is refused at its
+// next request.
+func TestWhatFlowsEndsWithItsToken(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Serve: app.ServeOptions{RequireToken: true}})
+	owner := k.Open(t, "")
+	token, info, err := owner.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"notes.*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := "Proxy-Authorization: Bearer " + token.Reveal()
+	flowing, resting := k.Tunnel(t, apptest.Authority, shown), k.Tunnel(t, apptest.Authority, shown)
+	if _, err := flowing.Write([]byte("GET /stall HTTP/1.1\r\nHost: " + apptest.Host + "\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := flowing.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if revoked, err := owner.RevokeToken(t.Context(), info.ID); err != nil || !revoked {
+		t.Fatal(revoked, err)
+	}
+	_ = flowing.SetReadDeadline(time.Now().Add(soon))
+	for err == nil {
+		_, err = flowing.Read(make([]byte, 64))
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the answer goes on")
+	}
+	if a := resting.Ask(getNote); a.Status != 407 || a.Problem.Reason != "token_revoked" {
+		t.Errorf("what rested: %d %+v", a.Status, a.Problem)
 	}
 }
