@@ -26,6 +26,7 @@ type conn struct {
 	raw      net.Conn // the accepted connection below
 	guard    *guard   // nil when the bytes are HTTP/2
 	peer     runtime.Peer
+	source   string  // address that it comes from, without its port
 	tunnel   *tunnel // nil on the listener's own connections
 	leave    func()  // out of the visitors, when it closes or becomes a tunnel; may be nil
 	onClose  func()  // may be nil
@@ -46,8 +47,9 @@ func (c *conn) rest() { c.silent.Store(time.Now().UnixNano()) }
 
 // newConn puts a guard before the bytes of c.
 func (s *Server) newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel) *conn {
+	source, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
 	return &conn{
-		Conn: c, raw: raw, peer: peer, tunnel: t,
+		Conn: c, raw: raw, peer: peer, source: source, tunnel: t,
 		guard: &guard{src: c, deadline: c.SetReadDeadline, limits: &s.o.Limits, spare: &s.scratches, check: checkRouting, keep: s.o.KeepHeads},
 	}
 }

@@ -278,7 +278,7 @@ func (a *relayed) breakOff() {
 func (a *relayed) refuse(e *runtime.Error) {
 	p := page{header: http.Header{}}
 	runtime.WriteProblem(&p, e)
-	if e.Code == runtime.CodeUnauthenticated && !a.r.c.peer.Owner {
+	if unknown(e) && !a.r.c.peer.Owner {
 		a.close = true
 	}
 	p.header.Set("Date", time.Now().UTC().Format(http.TimeFormat))

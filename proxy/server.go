@@ -199,13 +199,21 @@ func (s *Server) Reloaded() { s.tunnels.closeFallen(s.stands) }
 
 // Recheck closes raw tunnels, and upgraded connections in other tunnels, whose
 // caller would be turned away now: nothing in them is a request that could be
-// refused. It costs one identification for each principal that has a tunnel.
+// refused. Of a token that was revoked it ends what still flows too, such as a
+// stream of events; of one that is not known any more every tunnel, since its
+// tenant is gone. It costs one identification for each principal that has a tunnel.
 func (s *Server) Recheck(ctx context.Context) {
 	for owner, caller := range s.tunnels.callers() {
 		_, err := s.o.Identity.Identify(ctx, caller)
-		if runtime.CodeOf(err) == runtime.CodeUnauthenticated { // a store that is busy closes nothing
-			s.tunnels.closeThose(func(p *place) bool { return p.owner == owner && (p.spliced || p.upgraded) })
+		if err == nil || !unknown(runtime.AsError(err)) { // a store that is busy closes nothing
+			continue
 		}
+		reason := runtime.AsError(err).Reason
+		revoked := reason == runtime.ReasonTokenRevoked
+		lost := reason == runtime.ReasonTokenUnknown || reason == runtime.ReasonTooManyRequests // one of many that are not known
+		s.tunnels.closeThose(func(p *place) bool {
+			return p.owner == owner && (p.spliced || p.upgraded || lost || revoked && p.flows())
+		})
 	}
 }
 

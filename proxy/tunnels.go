@@ -14,6 +14,10 @@ import (
 // quietFor is how long nothing moves in a raw tunnel before a drain closes it.
 const quietFor = 250 * time.Millisecond
 
+// refusalTime is more than it takes to refuse a request: one that has been inside
+// longer was let through.
+const refusalTime = 500 * time.Millisecond
+
 // Descriptors that a tunnel needs: the client's connection, and if it is raw the
 // upstream's. In an intercepted one upstream connections belong to requests.
 const (
@@ -47,6 +51,7 @@ type place struct {
 	conns    []net.Conn   // to close with it
 	moved    atomic.Int64 // when bytes passed last, or a request ended; Unix time in ns
 	running  atomic.Int32 // requests inside; below zero: it closes to make room
+	began    atomic.Int64 // when the first of those inside began; Unix time in ns
 	freed    bool
 	doomed   bool // judged fell before raw bytes passed: closes when they would
 }
@@ -106,7 +111,18 @@ func (t *tunnels) closeResting(owner string) {
 
 // begin counts a request in the tunnel until end. False means that the tunnel
 // closes, and the request has come too late.
-func (p *place) begin() bool { return p.running.Add(1) > 0 }
+func (p *place) begin() bool {
+	inside := p.running.Add(1)
+	if inside == 1 {
+		p.began.Store(time.Now().UnixNano())
+	}
+	return inside > 0
+}
+
+// flows reports whether a request has been inside for longer than a refusal takes.
+func (p *place) flows() bool {
+	return p.running.Load() > 0 && time.Since(time.Unix(0, p.began.Load())) > refusalTime
+}
 
 func (p *place) end() {
 	p.touch()

@@ -145,11 +145,16 @@ func turnAway(c *conn) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(c.Conn, 64<<10))
 }
 
+// unknown reports whether a request was refused because nobody knows its caller.
+func unknown(e *runtime.Error) bool {
+	return e.Code == runtime.CodeUnauthenticated || e.Code == runtime.CodeRateLimited && e.Stage == runtime.StageIdentify
+}
+
 // dismiss ends the connection of a stranger with an answer that says it is not
 // known, so that it does not stay to keep others out, and one that was led here
 // to where it may not go.
 func dismiss(c *conn, h http.Header, e *runtime.Error) {
-	if e.Code == runtime.CodeUnauthenticated && !c.peer.Owner || c.tunnel == nil && wasLed(c) {
+	if unknown(e) && !c.peer.Owner || c.tunnel == nil && wasLed(c) {
 		h.Set("Connection", "close")
 	}
 }

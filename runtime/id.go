@@ -18,3 +18,10 @@ func NewID(prefix string, now time.Time) string {
 	_, _ = rand.Read(b[6:]) // never fails since Go 1.24
 	return prefix + "_" + idAlphabet.EncodeToString(b[:])
 }
+
+// LeastID is what no identifier of [NewID] made at this time, or later, sorts before.
+func LeastID(prefix string, at time.Time) string {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(at.UnixMilli())<<16)
+	return prefix + "_" + idAlphabet.EncodeToString(b[:])
+}

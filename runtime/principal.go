@@ -69,5 +69,6 @@ type Peer struct {
 type Caller struct {
 	Token        Secret // empty: none shown
 	Peer         Peer
-	RequireToken bool // the entrance demands a token whoever the peer is
+	Source       string // address that it comes from, without a port; "": none that is known
+	RequireToken bool   // the entrance demands a token whoever the peer is
 }

@@ -50,7 +50,7 @@ func (c *cli) sayStatus(s *app.Status) {
 	for _, p := range s.Proxies {
 		line("proxy", "http://%s, pid %d, since %s", p.Listen, p.PID, p.Started.Local().Format(time.DateTime))
 		if p.Problem != "" {
-			line("", "reload refused, the old state is in force: %s", p.Problem)
+			line("", "reload refused, the old state is in force: %s", strings.ReplaceAll(p.Problem, "\n", "\n           "))
 		}
 		for _, n := range p.Notify {
 			if n.Problem != "" {

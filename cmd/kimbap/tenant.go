@@ -13,8 +13,8 @@ import (
 func newTenantCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tenant",
-		Short: "Tenants: create, list",
-		Long: `Tenants: create, list.
+		Short: "Tenants: create, list, remove",
+		Long: `Tenants: create, list, remove.
 
 A tenant has a policy, credentials, tokens, approvals and records of its own, and
 sees nothing of another's. Agents belong to the tenant of their token; programs
@@ -23,7 +23,7 @@ or KIMBAP_TENANT. Services are installed for all, and linked by each.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newTenantCreateCommand(c), newTenantListCommand(c))
+	cmd.AddCommand(newTenantCreateCommand(c), newTenantListCommand(c), newTenantRemoveCommand(c))
 	return cmd
 }
 
@@ -75,6 +75,48 @@ func newTenantListCommand(c *cli) *cobra.Command {
 			})
 		},
 	}
+}
+
+func newTenantRemoveCommand(c *cli) *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "remove NAME [--force]",
+		Short: "End a tenant: its keys, credentials, tokens and approvals",
+		Long: `End a tenant: its keys, credentials, tokens and approvals.
+
+What was sealed or hashed for it cannot be opened or compared any more, by nobody.
+Its records stay, and the trail can still be verified; its rules are put aside. A
+tenant made anew under the name sees nothing of it. Running proxies close its
+tunnels within a second. With valid tokens, or with approvals that wait, it takes
+--force.`,
+		Example: "  kimbap tenant remove acme\n  kimbap tenant remove acme --force --yes",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+				gone, removed, err := a.RemoveTenant(ctx, runtime.Tenant(args[0]), force, c.sureToRemove)
+				if err != nil || !removed {
+					return err
+				}
+				return c.show(gone, func() {
+					fmt.Fprintf(c.out, "removed tenant %s: %s\n", gone.Name, whatGoes(&gone))
+					if gone.Folder != "" {
+						c.say("its rules are in %s; remove them when nobody needs them", gone.Folder)
+					}
+					c.say("copies of the database hold its key still, wrapped: after kimbap vault rotate --master-key a copy needs the old master key")
+				})
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "also with valid tokens, and with approvals that wait")
+	return cmd
+}
+
+func (c *cli) sureToRemove(t app.RemovedTenant) (bool, error) {
+	return c.sure(fmt.Sprintf("remove tenant %s for ever (%s)?", t.Name, whatGoes(&t)))
+}
+
+func whatGoes(t *app.RemovedTenant) string {
+	return fmt.Sprintf("%s, %s, %s", count(t.Secrets, "credential"), count(len(t.Tokens), "valid token"), count(len(t.Approvals), "pending approval"))
 }
 
 // forAll are the commands that are about the whole home, so that --tenant would

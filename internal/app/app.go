@@ -221,7 +221,7 @@ func (a *App) openStore(ctx context.Context) (err error) {
 	if a.config.Store.DSN != "" {
 		return errors.New("store.dsn: this version keeps its data in the home only")
 	}
-	a.store, err = sqlite.Open(ctx, sqlite.Options{Path: a.home.Database(), Create: a.fresh})
+	a.store, err = sqlite.Open(ctx, sqlite.Options{Path: a.home.Database(), Create: a.fresh, Told: a.logsStatements()})
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (a *App) openVault(ctx context.Context) (err error) {
 	}
 	a.vault, err = vault.New(vault.Options{
 		Store: a.store, Clock: a.o.Clock, Fetch: wrap.Commands{Env: a.o.Env, Timeout: fetchTimeout},
-		Renew: a.renewKey, Words: audit.Words,
+		Renew: a.renewKey, Words: audit.Words, Exists: a.hasTenant,
 	})
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,22 +102,36 @@ func TestTK005TheTenantIsTheTokens(t *testing.T) {
 }
 
 // TK-010: callers without a name leave some records and one sum, whatever their
-// number, and do not stand in anybody's way.
+// number, are told to wait, and do not stand in anybody's way.
 func TestTK010WrongTokensDoNotFillTheTrail(t *testing.T) {
 	const wrong = "kmb_0000000000000000000000000000000000000000000000000"
 	k := apptest.New(t, apptest.Options{})
+	known, _, err := k.Open(t, "").CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
 	mark := k.Mark(t)
+	var late atomic.Int64
 	var wg sync.WaitGroup
 	for range 10 {
 		wg.Go(func() {
 			for range 100 {
-				if _, a := k.Connect(t, apptest.Authority, "Proxy-Authorization: Bearer "+wrong); a.Status != http.StatusProxyAuthRequired {
+				switch _, a := k.Connect(t, apptest.Authority, "Proxy-Authorization: Bearer "+wrong); {
+				case a.Status == http.StatusTooManyRequests && a.Header.Get("Retry-After") != "":
+					late.Add(1)
+				case a.Status != http.StatusProxyAuthRequired:
 					t.Errorf("%d %+v", a.Status, a.Problem)
 				}
 			}
 		})
 	}
 	wg.Wait()
+	if late.Load() == 0 {
+		t.Error("nobody is told to wait")
+	}
+	if _, a := k.Connect(t, apptest.Authority, "Proxy-Authorization: Bearer "+known.Reveal()); a.Status != http.StatusOK {
+		t.Errorf("a valid token from the same address: %d %+v", a.Status, a.Problem)
+	}
 	if a := k.Do(t, "GET https://api.notes.test/notes/1", ""); a.Status != 200 {
 		t.Errorf("the owner: %d %+v", a.Status, a.Problem)
 	}

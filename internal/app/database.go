@@ -5,6 +5,8 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/rs/zerolog"
+
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
 )
@@ -72,4 +74,12 @@ func (a *App) databaseFile() (string, error) {
 		return "", &runtime.Error{Code: runtime.CodeInternal, Msg: "the home has no path", Err: err}
 	}
 	return path, nil
+}
+
+// logsStatements writes what is asked of the store to a log that wants everything.
+func (a *App) logsStatements() func(string) {
+	if a.o.Log.GetLevel() > zerolog.TraceLevel {
+		return nil
+	}
+	return func(statement string) { a.o.Log.Trace().Str("statement", statement).Msg("store") }
 }

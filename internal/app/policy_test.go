@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,6 +108,45 @@ func TestALimitHoldsOverProcesses(t *testing.T) {
 	}
 	if a := apptest.Send(t, k.Client(t, secret.Reveal()), getNoteLine, ""); a.Status != 200 {
 		t.Errorf("another agent: %d %+v", a.Status, a.Problem)
+	}
+}
+
+// CB-078: one limit holds across all ways in: fifty requests of one token at once, by
+// the proxy, the API and scripts, of which five pass.
+func TestCB078OneLimitAcrossAllWaysIn(t *testing.T) {
+	k, sidecar := scripting(t, apptest.Options{Policy: strings.ReplaceAll(polite, "3/h", "5/h")})
+	api := k.ServeAPI(t, app.APIOptions{})
+	secret, _, err := k.App.CreateToken(t.Context(), app.TokenGrant{Agent: "one", Scopes: []string{"*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := secret.Reveal()
+	client := k.Client(t, token)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() { apptest.Send(t, client, getNoteLine, "") })
+		wg.Go(func() {
+			r, err := http.NewRequest(http.MethodPost, api+"/v1/actions/notes/get-note:execute", strings.NewReader(`{"input":{"id":1}}`))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Authorization", "Bearer "+token)
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = answer.Body.Close()
+		})
+	}
+	wg.Go(func() {
+		post(t, sidecar, "/v1/exec", map[string]any{"code": `let n = 0; for (let i = 0; i < 10; i++) await tools.notes.getNote({id: 1}).then(() => n++, () => 0); return n`}, token)
+	})
+	wg.Wait()
+	if sent := len(k.Up.Requests()); sent != 5 {
+		t.Errorf("%d of 50 were sent", sent)
 	}
 }
 

@@ -2,8 +2,10 @@ package app_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +86,101 @@ func TestInvalidFilesKeepTheOldState(t *testing.T) {
 			apptest.Within(t, soon, "health after the repair", func() bool { return k.App.Health(t.Context()) == nil })
 			apptest.Within(t, soon, "status after the repair", func() bool { return k.App.Proxies()[0].Problem == "" })
 		})
+	}
+}
+
+// Each tenant's rules are its own: a mistake in one keeps that one's old rules, says
+// so, and keeps nobody else's new ones, nor new services, from being in force.
+func TestABrokenPolicyIsItsTenantsOwn(t *testing.T) {
+	const closed, broken = "version: 1\nrules: [{name: closed, match: {service: notes}, then: deny}]\n", "version: 1\nrulez: []\n"
+	k := apptest.New(t, apptest.Options{})
+	ask := map[string]func() apptest.Answer{}
+	for _, tenant := range []string{"acme", "beta"} {
+		if err := k.Open(t, "").CreateTenant(t.Context(), runtime.Tenant(tenant), false); err != nil {
+			t.Fatal(err)
+		}
+		theirs := k.OpenAs(t, runtime.Tenant(tenant))
+		if _, _, err := theirs.SetSecret(t.Context(), apptest.Secret, runtime.NewSecret("sk-of-"+tenant+"-7a1c0e"), app.SecretOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		token, _, err := theirs.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"*"}, TTL: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := k.Client(t, token.Reveal())
+		ask[tenant] = func() apptest.Answer { return apptest.Send(t, client, "GET https://api.notes.test/notes/1", "") }
+		apptest.Within(t, soon, tenant+" being served", func() bool { return ask[tenant]().Status == 200 })
+	}
+	ask["default"] = func() apptest.Answer { return k.Do(t, "GET https://api.notes.test/notes/1", "") }
+	expect := func(when string, want map[string]int) {
+		t.Helper()
+		for tenant, status := range want {
+			if a := ask[tenant](); a.Status != status {
+				t.Errorf("%s: %s gets %d %+v", when, tenant, a.Status, a.Problem)
+			}
+		}
+	}
+	problem := func(has ...string) func() bool {
+		return func() bool {
+			said := k.App.Proxies()[0].Problem
+			for _, text := range has {
+				if !strings.Contains(said, text) {
+					return false
+				}
+			}
+			return len(has) > 0 || said == ""
+		}
+	}
+
+	k.Write(t, "tenants/acme/policy.yaml", broken)
+	k.Write(t, "tenants/beta/policy.yaml", closed)
+	k.Write(t, "services/second.yaml", second)
+	apptest.Within(t, soon, "acme's mistake being told", problem("tenants/acme/policy.yaml:2"))
+	apptest.Within(t, soon, "beta's new rules", func() bool { return ask["beta"]().Problem.Rule == "closed" })
+	apptest.Within(t, soon, "the new service", func() bool { _, ok := k.App.Services().Service("second"); return ok })
+	expect("acme is broken", map[string]int{"acme": 200, "beta": 403, "default": 200})
+	if k.App.Health(t.Context()) == nil {
+		t.Error("health is well")
+	}
+	records := k.Records(t)
+	last := records[len(records)-1]
+	for _, r := range records {
+		if r.Event == "reload" && r.Fields["kept"] == "policy:acme" {
+			last = r
+		}
+	}
+	if last.Fields["result"] != "kept the old state" || last.Fields["policy:beta"] != k.App.Policy().Current("beta").Digest() {
+		t.Errorf("recorded: %s", last.Line)
+	}
+
+	// The home's own rules are broken: services stay with them, tenants go on.
+	k.Write(t, "policy.yaml", broken)
+	k.Write(t, "services/second.yaml", strings.Replace(second, "read:", "look:", 1))
+	k.Write(t, "tenants/beta/policy.yaml", "version: 1\n")
+	k.Write(t, "tenants/acme/policy.yaml", closed)
+	apptest.Within(t, soon, "the home's mistake being told", func() bool {
+		return problem("policy.yaml:2")() && !strings.Contains(k.App.Proxies()[0].Problem, "tenants")
+	})
+	apptest.Within(t, soon, "acme's new rules", func() bool { return ask["acme"]().Problem.Rule == "closed" })
+	expect("the home is broken", map[string]int{"acme": 403, "beta": 200, "default": 200})
+	if _, ok := k.App.Services().Action("second.look"); ok {
+		t.Error("services are in force without the rules that came with them")
+	}
+
+	// A tenant that never had rules that could be read is denied.
+	if err := os.MkdirAll(k.Dir+"/tenants/late", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	k.Write(t, "tenants/late/policy.yaml", broken)
+	apptest.Within(t, soon, "the new tenant's mistake", problem("tenants/late/policy.yaml:2"))
+	if k.App.Policy().Current("late") != nil {
+		t.Error("it has rules")
+	}
+	k.Write(t, "tenants/late/policy.yaml", "version: 1\n")
+	k.Write(t, "policy.yaml", "version: 1\n")
+	apptest.Within(t, soon, "health after the repair", problem())
+	if _, ok := k.App.Services().Action("second.look"); !ok {
+		t.Error("the services did not follow")
 	}
 }
 
@@ -176,5 +273,37 @@ func TestWhatWasToldHolds(t *testing.T) {
 	owner.Reach(t.Context())
 	if a := w.Ask(getNote); a.Status != 503 {
 		t.Errorf("after the lock: %d", a.Status)
+	}
+}
+
+// What flows in an open tunnel ends with its token, too; what rests is refused at its
+// next request.
+func TestWhatFlowsEndsWithItsToken(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Serve: app.ServeOptions{RequireToken: true}})
+	owner := k.Open(t, "")
+	token, info, err := owner.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"notes.*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := "Proxy-Authorization: Bearer " + token.Reveal()
+	flowing, resting := k.Tunnel(t, apptest.Authority, shown), k.Tunnel(t, apptest.Authority, shown)
+	if _, err := flowing.Write([]byte("GET /stall HTTP/1.1\r\nHost: " + apptest.Host + "\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := flowing.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if revoked, err := owner.RevokeToken(t.Context(), info.ID); err != nil || !revoked {
+		t.Fatal(revoked, err)
+	}
+	_ = flowing.SetReadDeadline(time.Now().Add(soon))
+	for err == nil {
+		_, err = flowing.Read(make([]byte, 64))
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the answer goes on")
+	}
+	if a := resting.Ask(getNote); a.Status != 407 || a.Problem.Reason != "token_revoked" {
+		t.Errorf("what rested: %d %+v", a.Status, a.Problem)
 	}
 }

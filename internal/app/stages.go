@@ -69,15 +69,13 @@ func (a *App) readServices() (*services.Set, error) {
 }
 
 func (a *App) loadPolicy(context.Context) error {
-	set, err := a.readPolicies(a.services.Current())
-	if err != nil && a.o.Despite {
-		if a.fault == nil { // without its services a good policy has faults too
-			a.fault = err
-		}
-		set, err = policy.Set{}, nil
-	}
-	if err != nil {
+	set, wrong := a.readPolicies(a.services.Current())
+	err := wrong.err()
+	if err != nil && !a.o.Despite {
 		return err
+	}
+	if a.fault == nil { // without its services a good policy has faults too
+		a.fault = err
 	}
 	a.policy = policy.NewLive(set)
 	return nil

@@ -34,10 +34,15 @@ var _ runtime.Trail = (*strangers)(nil)
 
 // Outcome implements [runtime.Trail].
 func (s *strangers) Outcome(r *runtime.Record) {
-	if r.Sequence == 0 && r.Err != nil && r.Err.Code == runtime.CodeUnauthenticated && s.crowded() {
+	if r.Sequence == 0 && r.Err != nil && stranger(r.Err) && s.crowded() {
 		return
 	}
 	s.Log.Outcome(r)
+}
+
+// stranger reports whether nobody knew the caller.
+func stranger(why *runtime.Error) bool {
+	return why.Code == runtime.CodeUnauthenticated || why.Code == runtime.CodeRateLimited && why.Stage == runtime.StageIdentify
 }
 
 // crowded counts one refusal and reports whether it is one too many.

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
@@ -59,27 +61,31 @@ func tenantName(name string) bool {
 // checkTenant refuses a tenant that was never made: a mistyped name must not
 // become a new one, with a policy and a vault of its own.
 func (a *App) checkTenant() error {
-	all := a.Tenants()
-	if slices.Contains(all, a.tenant) {
+	if slices.Contains(a.Tenants(), a.tenant) {
 		return nil
 	}
+	return a.noTenant(a.tenant)
+}
+
+func (a *App) noTenant(name runtime.Tenant) error {
 	e := &runtime.Error{
 		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound,
-		Msg:  fmt.Sprintf("there is no tenant %q", string(a.tenant)),
+		Msg:  fmt.Sprintf("there is no tenant %.80q", string(name)),
 		Hint: "kimbap tenant list",
 	}
 	var names []string
-	for _, t := range all {
+	for _, t := range a.Tenants() {
 		names = append(names, string(t))
 	}
-	if near := Nearest(string(a.tenant), names); near != "" {
+	if near := Nearest(string(name), names); near != "" {
 		e.Msg += fmt.Sprintf("; did you mean %s?", near)
 	}
 	return e
 }
 
 // CreateTenant makes a tenant: a folder, and in it a policy that says the
-// defaults. Its keys are made when something is first sealed for it.
+// defaults. Its keys are made when something is first sealed for it. A name under
+// which something of an earlier tenant is kept is refused: it would be the new one's.
 func (a *App) CreateTenant(ctx context.Context, name runtime.Tenant, strict bool) error {
 	if !tenantName(string(name)) {
 		return &runtime.Error{
@@ -95,27 +101,47 @@ func (a *App) CreateTenant(ctx context.Context, name runtime.Tenant, strict bool
 			return invalid(err, "put its policy there first")
 		}
 	}
-	err := a.trail.Event(ctx, audit.Event{Kind: "tenant.create", Principal: a.Operator().ID, Tenant: name, Fields: map[string]string{"name": string(name)}})
+	if keeps, err := a.store.KeepsOf(ctx, name); err != nil {
+		return err
+	} else if keeps {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("things of an earlier tenant %s are still stored, which a new one must not get", name),
+			Hint: fmt.Sprintf("put its folder %s back, or remove them: kimbap tenant remove %s --force", a.home.Tenant(name), name),
+		}
+	}
+	born, err := a.birth(ctx, name)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(a.home.Tenants(), 0o700); err != nil {
+	err = a.trail.Event(ctx, audit.Event{Kind: "tenant.create", Principal: a.Operator().ID, Tenant: name, Fields: map[string]string{"name": string(name)}})
+	if err != nil {
+		return err
+	}
+	if err := a.makeTenant(name, strict, born); err != nil {
 		return fmt.Errorf("make tenant %s: %w", name, err)
+	}
+	return nil
+}
+
+// makeTenant makes the folder of a tenant.
+func (a *App) makeTenant(name runtime.Tenant, strict bool, born time.Time) error {
+	if err := os.MkdirAll(a.home.Tenants(), 0o700); err != nil {
+		return err
 	}
 	// Made aside and moved into its place, policy and all: a proxy that looks
 	// meanwhile sees no tenant, or the whole one.
 	aside, err := os.MkdirTemp(a.home.Tenants(), ".new-*")
 	if err != nil {
-		return fmt.Errorf("make tenant %s: %w", name, err)
+		return err
 	}
 	defer os.RemoveAll(aside)
 	if err := replaceFile(filepath.Join(aside, policyName), policy.DefaultFile(strict), 0o600); err != nil {
-		return fmt.Errorf("make tenant %s: %w", name, err)
+		return err
 	}
-	if err := os.Rename(aside, a.home.Tenant(name)); err != nil {
-		return fmt.Errorf("make tenant %s: %w", name, err)
+	if err := replaceFile(filepath.Join(aside, madeName), []byte(born.Format(time.RFC3339Nano)+"\n"), 0o600); err != nil {
+		return err
 	}
-	return nil
+	return os.Rename(aside, a.home.Tenant(name))
 }
 
 // ListTenants says of every tenant what it has.
@@ -176,21 +202,34 @@ func (a *App) policyFileOf(t runtime.Tenant) string {
 	return filepath.Join(a.home.Tenant(t), policyName)
 }
 
-// readPolicies reads the policies of all tenants, or none of them.
-func (a *App) readPolicies(actions policy.Actions) (policy.Set, error) {
-	set := policy.Set{}
-	var problems []error
+// readPolicies reads the policies of all tenants, each by itself: one that is not
+// in the set is in the faults.
+func (a *App) readPolicies(actions policy.Actions) (policy.Set, faults) {
+	set, wrong := policy.Set{}, faults{}
 	for _, t := range a.Tenants() {
 		p, err := a.readPolicy(t, actions)
 		if err != nil {
-			problems = append(problems, err)
+			wrong[t] = err
+			continue
 		}
 		set[t] = p
 	}
-	if len(problems) == 1 {
-		return nil, problems[0]
+	return set, wrong
+}
+
+// faults are why policies cannot be read, by tenant.
+type faults map[runtime.Tenant]error
+
+// err is all of them as one, nil when there is none.
+func (f faults) err() error {
+	var all []error
+	for _, t := range slices.Sorted(maps.Keys(f)) {
+		all = append(all, f[t])
 	}
-	return set, invalid(errors.Join(problems...), "correct the files; see what is in force with: kimbap status")
+	if len(all) == 1 {
+		return all[0]
+	}
+	return invalid(errors.Join(all...), "correct the files; see what is in force with: kimbap status")
 }
 
 // policyIsThere refuses a tenant that was made and has lost its rules.
@@ -282,6 +321,7 @@ func (a *App) scoped(q RecordQuery) RecordQuery {
 		q.Tenant = ""
 	default:
 		q.Tenant, q.Home = a.tenant, a.tenant == runtime.DefaultTenant
+		q.Born = a.born(a.tenant)
 	}
 	return q
 }

@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -137,31 +139,58 @@ func (a *App) Reach(ctx context.Context) {
 	}
 }
 
-// reload takes the services and the policy from their files, both or neither.
-// Invalid input keeps the old state, says so in status, log and trail.
+// reload takes the services and the policies from their files. What cannot be read
+// keeps its old state, and status, log and trail say so: the services, and each
+// tenant's policy by itself, so that nobody's mistake keeps another's rules from
+// being in force. The default tenant's policy and the services are the home's own
+// and go together, both or neither.
 func (a *App) reload(ctx context.Context, f follower) {
+	problems := map[string]error{}
 	set, err := a.readServices()
-	if err == nil {
-		var p, perr = a.readPolicies(set)
-		if err = perr; err == nil {
-			f.permit(set.Services()...) // before they are intercepted
-			a.services.Swap(set)
-			a.policy.Swap(p)
+	if err != nil {
+		problems["services"], set = err, a.services.Current()
+	}
+	fresh, wrong := a.readPolicies(set)
+	if why := wrong[runtime.DefaultTenant]; why != nil && err == nil {
+		set = a.services.Current()
+		fresh, wrong = a.readPolicies(set)
+		wrong[runtime.DefaultTenant] = why
+		delete(fresh, runtime.DefaultTenant)
+	}
+	for t, err := range wrong {
+		problems[policyField(t)] = err
+	}
+	for _, t := range a.Tenants() {
+		if old := a.policy.Current(t); fresh[t] == nil && old != nil {
+			fresh[t] = old
 		}
 	}
-	event := audit.Event{Kind: "reload", Principal: "kimbap", Fields: map[string]string{"result": "ok"}}
-	if err != nil {
+	f.permit(set.Services()...) // before they are intercepted
+	a.services.Swap(set)
+	a.policy.Swap(fresh)
+	a.sayReloaded(ctx, problems)
+}
+
+// sayReloaded tells what is in force, and what of it is old.
+func (a *App) sayReloaded(ctx context.Context, problems map[string]error) {
+	event := audit.Event{Kind: "reload", Principal: "kimbap", Fields: map[string]string{"result": "ok", "services": a.services.Current().Digest()}}
+	for _, t := range a.Tenants() {
+		event.Fields[policyField(t)] = a.policy.Current(t).Digest()
+	}
+	if len(problems) == 0 {
+		a.health.Store(nil)
+		a.o.Log.Info().Msg("reloaded services and policy")
+	} else {
+		kept := slices.Sorted(maps.Keys(problems))
+		var all []error
+		for _, what := range kept {
+			all = append(all, problems[what])
+		}
+		err := errors.Join(all...)
 		text := err.Error()
 		a.health.Store(&text)
-		event.Fields["result"] = "kept the old state"
+		event.Fields["result"], event.Fields["kept"] = "kept the old state", strings.Join(kept, " ")
 		a.o.Log.Error().Err(err).Msg("reload refused, the old state stays in force")
-	} else {
-		a.health.Store(nil)
-		event.Fields["services"] = set.Digest()
-		for _, t := range a.Tenants() {
-			event.Fields[policyField(t)] = a.policy.Current(t).Digest()
-		}
-		a.o.Log.Info().Msg("reloaded services and policy")
 	}
 	if err := a.trail.Event(ctx, event); err != nil {
 		a.o.Log.Error().Err(err).Msg("reload not recorded")

@@ -66,7 +66,8 @@ func loopback(authority string) bool {
 // known refuses whoever shows no valid token, before any of the protocol is read.
 func (s *Server) known(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, err := s.o.Identify(r.Context(), runtime.Caller{RequireToken: true, Token: bearer(r.Header)})
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		_, err := s.o.Identify(r.Context(), runtime.Caller{RequireToken: true, Token: bearer(r.Header), Source: host})
 		if err == nil {
 			next.ServeHTTP(w, r)
 			return

@@ -116,7 +116,7 @@ func (s *Server) as(role string, f route) http.HandlerFunc {
 		a := visit{caller: s.caller(r), id: w.Header().Get(requestID)}
 		var err error
 		if a.who, err = s.o.Agent.Identify(r.Context(), a.caller); err != nil {
-			if runtime.CodeOf(err) == runtime.CodeUnauthenticated {
+			if runtime.CodeOf(err) == runtime.CodeUnauthenticated { // the doorman counts those without a token as well
 				return s.door.refuse(err)
 			}
 			return err

@@ -167,11 +167,17 @@ func (s *Server) ourName(r *http.Request) bool {
 
 // caller is who a request shows to be.
 func (s *Server) caller(r *http.Request) runtime.Caller {
-	caller := runtime.Caller{Peer: peerOf(r.Context()), RequireToken: s.o.RequireToken}
+	caller := runtime.Caller{Peer: peerOf(r.Context()), Source: source(r), RequireToken: s.o.RequireToken}
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		caller.Token = runtime.NewSecret(strings.TrimSpace(token))
 	}
 	return caller
+}
+
+// source is the address that a request comes from, without its port.
+func source(r *http.Request) string {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	return host
 }
 
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {

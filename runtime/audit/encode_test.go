@@ -1,10 +1,14 @@
 package audit_test
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -177,6 +181,40 @@ func TestStoredValuesAreMaskedWhereverTheyStand(t *testing.T) { // AU-006
 			o.Redact = keyed{locked: true}
 			if line, _ := writeOne(t, o, r); name != "whole value" && name != "whole value in path" && strings.Contains(line, "Value-77") {
 				t.Errorf("with a locked vault: %s", line)
+			}
+		})
+	}
+}
+
+// What a stored value looks like in the usual encodings is known as well, with
+// text around it outside and inside; what decodes to something else is not touched.
+func TestEncodedStoredValuesAreMasked(t *testing.T) {
+	const value = "two words+Unusual/Value-77"
+	std, raw := base64.StdEncoding, base64.RawURLEncoding
+	for name, spelling := range map[string]string{
+		"base64":               std.EncodeToString([]byte(value)),
+		"without padding":      raw.EncodeToString([]byte(value)),
+		"user and value":       "Basic " + std.EncodeToString([]byte("user:"+value)),
+		"at the end of a path": "a/b/" + base64.RawStdEncoding.EncodeToString([]byte(value)),
+		"hex":                  hex.EncodeToString([]byte(value)),
+		"capital hex":          "x=" + strings.ToUpper(hex.EncodeToString([]byte(value))) + ";",
+		"percent":              url.PathEscape(value),
+		"of a query":           "a" + url.QueryEscape(" "+value),
+		"every byte":           strings.ToUpper(regexp.MustCompile("..").ReplaceAllString(hex.EncodeToString([]byte(value)), "%$0")),
+		"percent of base64":    url.QueryEscape(std.EncodeToString([]byte(value + "?"))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := record("req_1")
+			r.Action, r.Args = action(), runtime.Args{"page": spelling}
+			o := options("")
+			o.Redact = keyed{stored: []string{value, "Unusual", "Value-77"}}
+			line, m := writeOne(t, o, r)
+			if hits, _ := m["masked"].([]any); !strings.Contains(line, "***") || len(hits) == 0 || strings.Contains(line, spelling[len(spelling)/2:]) {
+				t.Errorf("recorded %s", line)
+			}
+			o.Redact = keyed{stored: []string{"Another-Value-1"}}
+			if line, _ := writeOne(t, o, r); strings.Contains(line, "***") {
+				t.Errorf("masked what is not stored: %s", line)
 			}
 		})
 	}

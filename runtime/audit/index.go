@@ -51,8 +51,11 @@ type Entry struct {
 
 // Query selects entries. Zero fields do not filter; Limit 0 means 100.
 type Query struct {
-	Tenant    runtime.Tenant
-	Home      bool // with Tenant: what belongs to no tenant as well
+	Tenant runtime.Tenant
+	Home   bool // with Tenant: what belongs to no tenant as well
+	// Born is since when there is the Tenant. What was recorded before, and how
+	// requests from before have ended, is of another one of the same name.
+	Born      time.Time
 	RequestID string
 	Execution string
 	Action    runtime.Glob
@@ -113,6 +116,13 @@ func (q *Query) Matches(e *Entry) bool {
 	return (word(string(q.Tenant), string(e.Tenant)) || q.Home && e.Tenant == "") && word(q.RequestID, e.RequestID) && word(q.Execution, e.Execution) &&
 		word(q.Effect, e.Effect) && word(q.Code, e.Code) && word(q.Kind, e.Kind) &&
 		glob(q.Action, string(e.Action)) && glob(q.Agent, e.Agent) && glob(q.Host, e.Host) &&
+		(q.Born.IsZero() || !e.Time.Before(q.Born) && !(strings.HasPrefix(e.RequestID, requestPrefix) && e.RequestID < q.FirstID())) &&
 		(q.Since.IsZero() || !e.Time.Before(q.Since)) && (q.Until.IsZero() || e.Time.Before(q.Until)) &&
 		(q.Text == "" || strings.Contains(string(e.Line), q.Text))
 }
+
+// requestPrefix begins the ids of requests, which sort by time.
+const requestPrefix = "req_"
+
+// FirstID is the least id that a request since Born can have.
+func (q *Query) FirstID() string { return runtime.LeastID("req", q.Born) }

@@ -161,6 +161,9 @@ func (d *veil) shown(dst []byte, v any) []byte {
 			d.hit(s)
 			return appendText(dst, masked, maxText)
 		}
+		if d.escapedValue(s) {
+			return appendText(dst, masked, maxText)
+		}
 		return appendText(dst, d.plain(s), maxText)
 	}
 	start := len(dst)
@@ -247,8 +250,11 @@ func maskSegments(path, value string) string {
 }
 
 // plain overwrites in s the credentials that were handed out, the words that the
-// vault holds, and those that have the form of a credential.
-func (d *veil) plain(s string) string {
+// vault holds, those that have the form of a credential, and encodings of them.
+func (d *veil) plain(s string) string { return d.encoded(d.literal(s)) }
+
+// literal is plain for what stands there as it is.
+func (d *veil) literal(s string) string {
 	if d.secrets != nil && len(s) >= minSecret {
 		for _, secret := range d.secrets() {
 			if value := secret.Reveal(); len(value) >= minSecret && strings.Contains(s, value) {

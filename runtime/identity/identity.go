@@ -23,7 +23,8 @@ type Options struct {
 type Identity struct {
 	o      Options
 	known  atomic.Pointer[sync.Map] // [32]byte → *Token
-	latest atomic.Int64             // largest time seen, Unix nanoseconds
+	tries  tries
+	latest atomic.Int64 // largest time seen, Unix nanoseconds
 }
 
 var _ runtime.Identifier = (*Identity)(nil)
@@ -63,10 +64,11 @@ func (i *Identity) now() time.Time {
 }
 
 // Identify implements [runtime.Identifier]. A token that is shown decides alone:
-// a bad one is refused also when the peer is the owner.
+// a bad one is refused also when the peer is the owner. A source that shows many
+// that nobody knows is told to wait (CodeRateLimited).
 func (i *Identity) Identify(ctx context.Context, caller runtime.Caller) (runtime.Principal, error) {
 	if !caller.Token.Empty() {
-		return i.byToken(ctx, caller.Token)
+		return i.byToken(ctx, caller.Token, caller.Source)
 	}
 	if caller.RequireToken {
 		return runtime.Principal{}, refused(runtime.ReasonNoToken, "a kimbap token is required here and none was shown")
@@ -87,9 +89,9 @@ func local(uid int, kind runtime.Kind) runtime.Principal {
 	}
 }
 
-func (i *Identity) byToken(ctx context.Context, token runtime.Secret) (runtime.Principal, error) {
+func (i *Identity) byToken(ctx context.Context, token runtime.Secret, source string) (runtime.Principal, error) {
 	if !wellFormed(token.Reveal()) {
-		return runtime.Principal{}, refused(runtime.ReasonTokenUnknown, "what was shown is not a kimbap token")
+		return runtime.Principal{}, i.wrong(source, "what was shown is not a kimbap token")
 	}
 	t, err := i.find(ctx, hashOf(token))
 	if err != nil {
@@ -97,7 +99,7 @@ func (i *Identity) byToken(ctx context.Context, token runtime.Secret) (runtime.P
 	}
 	switch now := i.now(); {
 	case t == nil:
-		return runtime.Principal{}, refused(runtime.ReasonTokenUnknown, "the token is not known here")
+		return runtime.Principal{}, i.wrong(source, "the token is not known here")
 	case !t.Revoked.IsZero():
 		return runtime.Principal{}, refused(runtime.ReasonTokenRevoked, "the token was revoked")
 	case !now.Before(t.Expires) || now.Before(t.Created.Add(-time.Minute)):

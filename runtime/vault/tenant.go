@@ -127,6 +127,11 @@ func (v *Vault) unwrapped(ctx context.Context, k *keys, what string) error {
 // newTenantKey stores a random key and returns the one that is stored: of two
 // processes that try, one is first.
 func (v *Vault) newTenantKey(ctx context.Context, k *keys, name runtime.Tenant) ([]TenantKey, error) {
+	if v.o.Exists != nil && !v.o.Exists(name) {
+		return nil, &runtime.Error{
+			Code: runtime.CodeForbidden, Reason: runtime.ReasonNotFound, Stage: runtime.StageCredential, Msg: "the tenant is not there any more",
+		}
+	}
 	row, err := v.randomKey(k, name, 1)
 	if err != nil {
 		return nil, err

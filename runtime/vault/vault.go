@@ -23,6 +23,9 @@ type Options struct {
 	// Renew calls Unlock with the keys that are kept now. It is called when another
 	// process has rotated the master key; nil: what needs a key fails then.
 	Renew func(ctx context.Context) error
+	// Exists reports whether there is a tenant. One that is not there gets no key, so
+	// that nothing is sealed for it any more; nil: all are.
+	Exists func(tenant runtime.Tenant) bool
 	// Words yields the words of a value that are told as a secret by themselves,
 	// for fingerprints; nil: none are made.
 	Words func(value string) iter.Seq[string]

@@ -74,6 +74,8 @@ func conditions(q audit.Query) (string, []any) {
 	}
 	add(q.Tenant != "" && !q.Home, "tenant = ?", string(q.Tenant))
 	add(q.Tenant != "" && q.Home, "tenant IN (?, '')", string(q.Tenant))
+	add(!q.Born.IsZero(), "time >= ?", micros(q.Born))
+	add(!q.Born.IsZero(), "NOT (request_id GLOB 'req_*' AND request_id < ?)", q.FirstID())
 	add(q.RequestID != "", "request_id = ?", q.RequestID)
 	add(q.Execution != "", "execution = ?", q.Execution)
 	add(q.Action != "", "action GLOB ?", pattern(q.Action))

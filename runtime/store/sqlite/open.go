@@ -31,12 +31,16 @@ const (
 type Options struct {
 	Path   string // the database file; required
 	Create bool   // make the file when there is none
+	// Told is given each statement before it runs, its values left out; nil: nobody
+	// is told. It is called by many at once.
+	Told func(statement string)
 }
 
 // DB is an open database. It is safe for concurrent use, also by several
 // processes on one file.
 type DB struct {
 	path    string
+	told    func(statement string)
 	writer  *writer
 	reader  *sql.DB
 	queries sync.Map // text → *sql.Stmt of reader
@@ -74,12 +78,15 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err := db.prepare(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	if o.Told != nil {
+		db.told, db.writer.told = o.Told, o.Told
+	}
 	return db, nil
 }
 
 // connect opens the connections of an existing file.
 func connect(ctx context.Context, path string) (*DB, error) {
-	db := &DB{path: path}
+	db := &DB{path: path, told: func(string) {}}
 	writing, err := sql.Open("sqlite", dsn(path, "synchronous(full)", "foreign_keys(1)", "secure_delete(1)"))
 	if err != nil {
 		return nil, err

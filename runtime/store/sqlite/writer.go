@@ -14,10 +14,11 @@ type writer struct {
 	conn    *sql.Conn
 	stmts   map[string]*sql.Stmt // by text; used by whoever has the turn
 	timeout time.Duration        // busy_timeout of conn as it is now
+	told    func(statement string)
 }
 
 func newWriter(conn *sql.Conn) *writer {
-	w := &writer{turn: make(chan struct{}, 1), conn: conn, stmts: map[string]*sql.Stmt{}, timeout: busyWait}
+	w := &writer{turn: make(chan struct{}, 1), conn: conn, stmts: map[string]*sql.Stmt{}, timeout: busyWait, told: func(string) {}}
 	w.turn <- struct{}{}
 	return w
 }
@@ -109,6 +110,7 @@ func (db *DB) write(ctx context.Context, doing string, change func(t tx) error) 
 }
 
 func (t tx) stmt(query string) (*sql.Stmt, error) {
+	t.w.told(query)
 	if s := t.w.stmts[query]; s != nil {
 		return s, nil
 	}
@@ -149,6 +151,7 @@ func (t tx) script(text string) error {
 
 // query returns the prepared statement of a reading connection.
 func (db *DB) query(ctx context.Context, text string) (*sql.Stmt, error) {
+	db.told(text)
 	if s, ok := db.queries.Load(text); ok {
 		return s.(*sql.Stmt), nil
 	}

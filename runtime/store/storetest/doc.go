@@ -33,6 +33,11 @@ type Store interface {
 	journal.Store
 	// Changes moves when a secret, a tenant key or a token changes.
 	Changes(ctx context.Context) (int64, error)
+	// DropTenant removes all of a tenant but the index of its records, unless may,
+	// which is told what would go, has an error.
+	DropTenant(ctx context.Context, tenant runtime.Tenant, now time.Time, may func(tokens, pending []string, credentials int) error) error
+	// KeepsOf reports whether anything is kept of a tenant.
+	KeepsOf(ctx context.Context, tenant runtime.Tenant) (bool, error)
 }
 
 // Run tests the stores that open returns: an empty one each time, closed by the
@@ -70,6 +75,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"executions", executions},
 		{"one of many claims", claims},
 		{"executions that expire", droppedExecutions},
+		{"a tenant that is dropped", droppedTenant},
 		{"changes", changes},
 		{"a caller who left", canceled},
 	} {

@@ -1,0 +1,167 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+)
+
+// RemovedTenant is what went with a tenant.
+type RemovedTenant struct {
+	Name      runtime.Tenant `json:"name"`
+	Secrets   int            `json:"credentials"`
+	Tokens    []string       `json:"tokens"`            // ids of those that were valid
+	Approvals []string       `json:"pending_approvals"` // ids of those that nobody had decided
+	Folder    string         `json:"folder,omitempty"`  // where its rules are now; "": it had no folder
+}
+
+// errUnsure says that the operator has said no.
+var errUnsure = errors.New("the operator does not want it")
+
+// RemoveTenant ends a tenant: its tokens, approvals, credentials and its keys are
+// removed, so that what was sealed or hashed for it means nothing to anybody, in
+// backups too once the master key is rotated. Its folder is put aside. Its records
+// stay in the trail. The default tenant is refused, and so is, unless forced, one
+// that has valid tokens or approvals that nobody has decided.
+//
+// sure is asked before anything is done; false does nothing and returns false. A
+// removal that is cut off at any step is finished by the next one.
+func (a *App) RemoveTenant(ctx context.Context, name runtime.Tenant, force bool, sure func(RemovedTenant) (bool, error)) (RemovedTenant, bool, error) {
+	if name == runtime.DefaultTenant {
+		return RemovedTenant{}, false, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: "the default tenant is the home's own and always there", Hint: "kimbap tenant list",
+		}
+	}
+	if err := a.isTenant(ctx, name); err != nil {
+		return RemovedTenant{}, false, err
+	}
+	out := RemovedTenant{Name: name}
+	look := func(tokens, pending []string, credentials int) error {
+		out.Tokens, out.Approvals, out.Secrets = tokens, pending, credentials
+		if !force && len(tokens)+len(pending) > 0 {
+			return inUse(&out)
+		}
+		return nil
+	}
+	err := a.store.DropTenant(ctx, name, a.o.Clock(), func(tokens, pending []string, credentials int) error {
+		if err := look(tokens, pending, credentials); err != nil {
+			return err
+		}
+		return errUnsure // nobody was asked yet
+	})
+	if !errors.Is(err, errUnsure) {
+		return out, false, err
+	}
+	if agreed, err := sure(out); err != nil || !agreed {
+		return out, false, err
+	}
+	fields := map[string]string{"name": string(name), "forced": strconv.FormatBool(force)}
+	err = a.noted(ctx, "tenant.remove", fields, func() error { return a.dropTenant(ctx, &out, look) })
+	if err != nil {
+		return out, false, err
+	}
+	err = a.trail.Event(ctx, audit.Event{Kind: "tenant.removed", Principal: a.Operator().ID, Tenant: a.tenant, Fields: map[string]string{
+		"name": string(name), "credentials": strconv.Itoa(out.Secrets), "tokens": strings.Join(out.Tokens, " "),
+		"approvals": strings.Join(out.Approvals, " "), "folder": out.Folder,
+	}})
+	return out, err == nil, err
+}
+
+// dropTenant removes what is kept, then the folder. The order lets a removal that
+// was cut off begin again. What was written between the two for requests under way
+// goes at the end; without the folder nothing is sealed for the tenant any more.
+func (a *App) dropTenant(ctx context.Context, out *RemovedTenant, look func(tokens, pending []string, credentials int) error) error {
+	if err := a.store.DropTenant(ctx, out.Name, a.o.Clock(), look); err != nil {
+		return err
+	}
+	a.identity.Forget()
+	a.vault.Forget()
+	aside, err := a.putAside(out.Name)
+	if err != nil {
+		return err
+	}
+	out.Folder = aside
+	a.Reach(ctx)
+	return a.store.DropTenant(ctx, out.Name, a.o.Clock(), func(_, _ []string, _ int) error { return nil })
+}
+
+// putAside gives the folder of a tenant a name that no tenant can have; "" when
+// there is none.
+func (a *App) putAside(name runtime.Tenant) (string, error) {
+	aside := filepath.Join(a.home.Tenants(), ".removed-"+string(name)+"-"+a.o.Clock().UTC().Format("20060102T150405.000000"))
+	err := os.Rename(a.home.Tenant(name), aside)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("put the folder of tenant %s aside: %w", name, err)
+	}
+	return aside, nil
+}
+
+// isTenant refuses a name that is no tenant's and under which nothing is kept.
+func (a *App) isTenant(ctx context.Context, name runtime.Tenant) error {
+	if slices.Contains(a.Tenants(), name) {
+		return nil
+	}
+	if keeps, err := a.store.KeepsOf(ctx, name); err != nil || keeps {
+		return err // what a removed folder or a request under way has left
+	}
+	return a.noTenant(name)
+}
+
+// hasTenant reports whether there is a tenant now.
+func (a *App) hasTenant(name runtime.Tenant) bool {
+	if name == runtime.DefaultTenant {
+		return true
+	}
+	info, err := os.Stat(a.home.Tenant(name))
+	return tenantName(string(name)) && err == nil && info.IsDir()
+}
+
+func inUse(t *RemovedTenant) error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput,
+		Msg:  fmt.Sprintf("tenant %s is in use: valid tokens: %d, approvals that wait: %d", t.Name, len(t.Tokens), len(t.Approvals)),
+		Hint: fmt.Sprintf("end them first (kimbap --tenant %s token revoke --all), or with it: kimbap tenant remove %s --force", t.Name, t.Name),
+	}
+}
+
+// madeName is the file that says since when there is a tenant.
+const madeName = "made"
+
+// born is since when there is a tenant: what was recorded before, under the same
+// name, was another's. A tenant from before there was such a file has all records
+// of its name, and one whose file cannot be read none.
+func (a *App) born(name runtime.Tenant) time.Time {
+	text, err := os.ReadFile(filepath.Join(a.home.Tenant(name), madeName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return time.Time{}
+	}
+	at, perr := time.Parse(time.RFC3339Nano, strings.TrimSpace(string(text)))
+	if err != nil || perr != nil {
+		return time.Unix(1<<40, 0)
+	}
+	return at
+}
+
+// birth is the moment from which a new tenant has records: now, or right after the
+// last one under its name, which a clock that was set back would let it see.
+func (a *App) birth(ctx context.Context, name runtime.Tenant) (time.Time, error) {
+	at := a.o.Clock().UTC().Truncate(time.Millisecond)
+	last, err := audit.Search(ctx, a.auditDir(), a.store, audit.Query{Tenant: name, Limit: 1})
+	if err == nil && len(last) > 0 && !last[0].Time.Before(at) {
+		at = last[0].Time.UTC().Truncate(time.Millisecond).Add(time.Millisecond)
+	}
+	return at, err
+}
