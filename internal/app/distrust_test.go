@@ -30,7 +30,8 @@ func TestStatusAndDoctorTellOfProgramsThatDistrustUs(t *testing.T) {
 	if s, f := look(); len(s.Distrusted) != 0 || f.State != "ok" {
 		t.Errorf("before: %q, %+v", s.Distrusted, f)
 	}
-	if _, err := k.Tunnel(t, "api.notes.test:443").TryTLS(x509.NewCertPool(), "api.notes.test:443"); err == nil {
+	tunnel, _ := k.Connect(t, "api.notes.test:443")
+	if _, err := tunnel.TryTLS(x509.NewCertPool(), "api.notes.test:443"); err == nil {
 		t.Fatal("the certificate was taken")
 	}
 	apptest.Eventually(t, "the host in status", func() bool {
