@@ -91,7 +91,7 @@ func daemonCall(t *testing.T, r *rig, _ int) ([]float64, error) {
 	var whole, none, warm []float64
 	for i := range 42 {
 		cmd := exec.Command(r.kimbap, "call", "bench.get-item", "--id", "1")
-		cmd.Env = append(os.Environ(), "KIMBAP_HOME="+home)
+		cmd.Env = append(os.Environ(), "KIMBAP_HOME="+home, "KIMBAP_BIN=")
 		start := time.Now()
 		out, err := cmd.Output()
 		took := time.Since(start)
@@ -119,7 +119,7 @@ func daemonCall(t *testing.T, r *rig, _ int) ([]float64, error) {
 // daemon starts one over a home and waits for its socket.
 func (r *rig) daemon(home string) (stop func(), err error) {
 	cmd := exec.Command(r.kimbap, "daemon")
-	cmd.Env = append(os.Environ(), "KIMBAP_HOME="+home)
+	cmd.Env = append(os.Environ(), "KIMBAP_HOME="+home, "KIMBAP_BIN=")
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
