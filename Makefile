@@ -2,13 +2,14 @@
 #   make demo   the main job, from nothing, on loopback
 #   make test   all tests, after the set-up they need
 #   make soak   the load tests at full size, for the night
+#   make agents real coding agents behind kimbap run, for the night
 SHELL := /bin/bash
 GO ?= go
 export CGO_ENABLED ?= 0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PACKAGES := ./...
 
-.PHONY: build run demo setup test soak race lint fuzz bench bettertls specs dist dist-twice ci clean
+.PHONY: build run demo setup test soak race lint fuzz bench agents bettertls specs dist dist-twice ci clean
 
 build: bin/kimbap
 
@@ -56,6 +57,7 @@ lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet $(PACKAGES)
 	$(GO) vet -tags bench ./cmd/kimbap
+	$(GO) vet -tags agents ./cmd/kimbap
 	$(GO) vet -tags specs ./services/openapi
 	cd examples/demo && $(GO) vet ./...
 	CGO_ENABLED=0 $(GO) run $(STATICCHECK) $(PACKAGES)
@@ -77,6 +79,16 @@ bench: build
 	@$(GO) test -tags bench -run '^TestBench(Verdict|Chooses)' ./cmd/kimbap
 	@BENCH='$(BENCH)' BENCH_ROUNDS='$(BENCH_ROUNDS)' BENCH_JSON='$(abspath $(BENCH_JSON))' KIMBAP_BIN=$(CURDIR)/bin/kimbap \
 	  $(GO) test -tags bench -run '^TestBench$$' -count=1 -timeout 30m -v ./cmd/kimbap
+
+# For the night: Claude Code, Codex and Gemini CLI as npm has them today, in a folder
+# that goes again, each doing one turn behind `kimbap run` with a placeholder. What
+# answers is a stub on loopback; without the right to make a network of its own (root
+# on Linux) an agent may call its vendor for other things.
+AGENTS := @anthropic-ai/claude-code @openai/codex @google/gemini-cli
+agents:
+	@prefix=$$(mktemp -d) && trap 'rm -rf '"$$prefix" EXIT && \
+	  npm install --no-audit --no-fund --silent --prefix "$$prefix" $(AGENTS) && \
+	  AGENTS_BIN="$$prefix/node_modules/.bin" $(GO) test -tags agents -count=1 -timeout 20m -v -run AgentsDoATurn ./cmd/kimbap
 
 # The importer over the official descriptions of five APIs, which are too large to
 # be kept here: github.json openai.json slack.json figma.yaml resend.yaml, also as

@@ -75,9 +75,7 @@ func constrain(template *x509.Certificate, hosts []string) {
 	}
 	switch {
 	case len(template.PermittedDNSDomains) > 0:
-		template.ExcludedIPRanges = []*net.IPNet{
-			{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}, {IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)},
-		}
+		template.ExcludedIPRanges = allAddresses()
 	case four:
 		template.PermittedDNSDomains = []string{noHost}
 		template.PermittedIPRanges = append(template.PermittedIPRanges, onlyAddress(netip.MustParseAddr(noIPv6)))
@@ -85,6 +83,11 @@ func constrain(template *x509.Certificate, hosts []string) {
 		template.PermittedDNSDomains = []string{noHost}
 		template.PermittedIPRanges = append(template.PermittedIPRanges, onlyAddress(netip.MustParseAddr(noIPv4)))
 	}
+}
+
+// allAddresses are the ranges of all addresses of both families.
+func allAddresses() []*net.IPNet {
+	return []*net.IPNet{{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}, {IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)}}
 }
 
 // onlyAddress is the range of one address.

@@ -31,6 +31,7 @@ type conn struct {
 	leave    func()  // out of the visitors, when it closes or becomes a tunnel; may be nil
 	onClose  func()  // may be nil
 	closed   sync.Once
+	first    func(error)  // told when the tunnel ends before a byte came; nil once one has
 	started  atomic.Bool  // the answer to the request being served has begun
 	silent   atomic.Int64 // since when no request is served, Unix time in ns; 0 while one is; closing
 	head     []byte       // of the request being served, as it came; nil unless Options.KeepHeads
@@ -55,11 +56,27 @@ func (s *Server) newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel) *conn {
 }
 
 // Read gives checked bytes, of HTTP/2 all.
-func (c *conn) Read(p []byte) (int, error) {
+func (c *conn) Read(p []byte) (n int, err error) {
 	if c.guard == nil {
-		return c.Conn.Read(p)
+		n, err = c.Conn.Read(p)
+	} else {
+		n, err = c.guard.Read(p)
 	}
-	return c.guard.Read(p)
+	if n > 0 || err != nil {
+		c.heard(n, err)
+	}
+	return n, err
+}
+
+// heard is told how each read ended. Only the first one counts.
+func (c *conn) heard(n int, err error) {
+	if c.first == nil {
+		return
+	}
+	told := c.first
+	if c.first = nil; n == 0 {
+		told(err)
+	}
 }
 
 // Close closes the connection and gives its place back, once.

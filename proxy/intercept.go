@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/kimbap-run/kimbap/classifier"
@@ -18,6 +19,9 @@ import (
 
 // recordHandshake is the first byte of a TLS ClientHello (RFC 8446 section 5.1).
 const recordHandshake = 0x16
+
+// recordAlert is the first byte of an alert that is not encrypted.
+const recordAlert = 0x15
 
 // errNames is a ClientHello for another host than the CONNECT.
 var errNames = errors.New("the server name is not the host of the CONNECT")
@@ -48,6 +52,7 @@ func (s *Server) newTLS() *tls.Config {
 			if !ok {
 				return nil, errNames
 			}
+			inside.shown = true
 			return s.o.Leaf(inside.tunnel.authority)
 		},
 	}
@@ -71,9 +76,25 @@ type interior struct {
 	*taken
 	tunnel *tunnel
 	name   string // the server name that was refused
+	shown  bool   // our certificate, in this handshake: a resumed one shows none
+	last   []byte // what the client said last, as far as an alert goes; nil after the handshake
 
 	mu   sync.Mutex // a reader may have to write too, to renew keys
 	held *[]byte    // records that wait for those behind them; nil: they go at once
+}
+
+// plainAlert is the length of an alert in clear, in bytes: a header, level and
+// description (RFC 8446 sections 5.1 and 6).
+const plainAlert = 7
+
+// Read implements [net.Conn].
+func (i *interior) Read(p []byte) (int, error) {
+	n, err := i.taken.Read(p)
+	if i.last != nil {
+		i.last = append(i.last, p[max(0, n-plainAlert):n]...)
+		i.last = i.last[max(0, len(i.last)-plainAlert):]
+	}
+	return n, err
 }
 
 // Write implements [net.Conn].
@@ -124,6 +145,14 @@ func (s *Server) intercept(w http.ResponseWriter, r *http.Request, seat *place, 
 		return
 	}
 	_ = client.SetDeadline(time.Time{})
+	if c.tunnel.scheme == "https" {
+		opened := time.Now()
+		c.first = func(err error) {
+			if time.Since(opened) < hesitation {
+				s.spurned(r, inside, err)
+			}
+		}
+	}
 	if streams, ok := s.multiplexed(c); ok {
 		s.active.Add(1)
 		go func() { defer s.active.Done(); s.h2.serve(s.base, streams) }()
@@ -149,9 +178,11 @@ func (s *Server) open(ctx context.Context, inside *interior) (*conn, error) {
 		client := tls.Server(inside, s.tls)
 		ctx, cancel := context.WithTimeout(ctx, s.o.Limits.HeadTimeout)
 		defer cancel()
+		inside.last = make([]byte, 0, 2*plainAlert)
 		if err := client.HandshakeContext(ctx); err != nil {
 			return nil, err
 		}
+		inside.last = nil
 		inside.tunnel.scheme = "https"
 		return s.inner(client, inside), nil
 	case b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z':
@@ -166,6 +197,10 @@ func (s *Server) inner(c net.Conn, inside *interior) *conn {
 	return s.newConn(c, inside.raw, inside.peer, inside.tunnel)
 }
 
+// hesitation is how soon a program goes that does not like our certificate and does
+// not say so. One that goes later only has not needed its connection.
+const hesitation = 5 * time.Second
+
 // rejectsCertificate reports whether a client ended the handshake by an alert
 // about the certificate (RFC 8446 section 6.2). crypto/tls exports neither type
 // nor value of an alert that came.
@@ -175,20 +210,46 @@ func rejectsCertificate(err error) bool {
 		(strings.Contains(text, "certificate") || strings.HasSuffix(text, "unknown CA"))
 }
 
-// spurned records why a tunnel did not open, if it was for something the client
-// said. The 200 is out, so the client sees an alert or an end.
+// rejectsInClear reports whether the client's last words were such an alert in
+// clear. In TLS 1.3 it should be encrypted, but OpenSSL (curl, Python, Ruby, PHP) has
+// not begun to encrypt when it looks at our certificate; crypto/tls then takes the
+// alert for a record that was tampered with.
+func (i *interior) rejectsInClear() bool {
+	a := i.last
+	if len(a) != plainAlert || a[0] != recordAlert || a[1] != 3 || a[3] != 0 || a[4] != 2 {
+		return false
+	}
+	switch a[6] {
+	case 42, 43, 44, 45, 46, 48: // bad, unsupported, revoked, expired, unknown certificate; unknown CA
+		return true
+	}
+	return false
+}
+
+// leaves reports whether a client that was shown our certificate went without a
+// word, as those do that look at it when the handshake is over (GnuTLS, Node).
+func (i *interior) leaves(err error) bool {
+	return i.shown && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET))
+}
+
+// spurned records why a tunnel did not open, or was left before anything was asked
+// in it, if the client said why or it can be guessed. The 200 is out, so the client
+// sees an alert or an end.
 func (s *Server) spurned(r *http.Request, inside *interior, err error) {
 	var refusal *runtime.Error
 	switch {
 	case errors.Is(err, errNames):
 		refusal = misdirected("CONNECT", inside.tunnel.authority, "the TLS server name", inside.name)
 	case errors.As(err, &refusal):
-	case rejectsCertificate(err):
+	case rejectsCertificate(err), inside.rejectsInClear(), inside.leaves(err):
 		refusal = &runtime.Error{
 			Code: runtime.CodeCanceled, Reason: runtime.ReasonClientRejected, Stage: runtime.StageSurface,
 			Msg:  "the program did not accept kimbap's certificate for " + inside.tunnel.authority,
 			Hint: "start it with kimbap run, or see kimbap env; a program with a built-in certificate cannot be intercepted: kimbap service remove NAME",
 			Err:  err,
+		}
+		if !rejectsCertificate(err) && !inside.rejectsInClear() {
+			refusal.Msg = "the program went as soon as it saw kimbap's certificate for " + inside.tunnel.authority + ", without a word: it seems not to accept it"
 		}
 	default:
 		s.o.Log.Debug().Err(err).Str("authority", inside.tunnel.authority).Msg("tunnel did not open")
@@ -198,5 +259,5 @@ func (s *Server) spurned(r *http.Request, inside *interior, err error) {
 	req.Raw = &runtime.Raw{Proto: r.Proto, Header: maps.Clone(r.Header)}
 	endToEnd(req.Raw.Header)
 	req.Refusal = refusal
-	_ = s.send(r.Context(), req, &responder{status: refusal.Status()})
+	_ = s.send(context.WithoutCancel(r.Context()), req, &responder{status: refusal.Status()}) // the CONNECT may have been over for a while
 }

@@ -107,9 +107,11 @@ func (r *relay) room(n int) {
 // next serves one request and reports whether another may follow.
 func (r *relay) next() bool {
 	r.reads.Within(r.s.o.Limits.IdleTimeout, r.c.SetReadDeadline)
-	if _, err := r.br.Peek(1); err != nil {
+	if first, err := r.br.Peek(1); err != nil {
+		r.c.heard(len(first), err)
 		return false
 	}
+	r.c.first = nil
 	if !r.phase.CompareAndSwap(relayAwaited, relayBusy) {
 		return false // closed by a drain
 	}

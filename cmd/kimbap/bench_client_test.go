@@ -37,6 +37,11 @@ func (j *job) open(host string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if j.Serve != "" {
+		return &client{conn: conn, in: bufio.NewReaderSize(conn, answerBuffer), request: fmt.Appendf(nil,
+			"POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			j.Path, j.Serve, j.Token, len(j.Body), j.Body)}, nil
+	}
 	target := j.Path
 	if j.Clear && j.Proxy != "" {
 		target = "http://" + host + j.Path // absolute-form, RFC 9112 section 3.2.2
@@ -104,12 +109,15 @@ func (j *job) connect(host string, protocols ...string) (net.Conn, error) {
 	if j.Proxy != "" {
 		address = j.Proxy
 	}
+	if j.Serve != "" {
+		address = j.Serve
+	}
 	raw, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {
 		return nil, err
 	}
 	_ = raw.SetDeadline(time.Now().Add(patience))
-	if j.Clear {
+	if j.Clear || j.Serve != "" {
 		return raw, nil
 	}
 	if j.Proxy != "" {

@@ -84,8 +84,12 @@ func (p *proxyProcess) post(client *http.Client, code string) (time.Duration, er
 }
 
 func (p *proxyProcess) scripts() *http.Client {
+	return unixClient(filepath.Join(p.home, "kimbap.sock"))
+}
+
+func unixClient(socket string) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(p.home, "kimbap.sock"))
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}}}
 }
 

@@ -27,8 +27,10 @@ type job struct {
 	Upstream    string // its address
 	Roots       string // file of the certificates to trust
 	Host, Path  string
-	Clear       bool // http, not https
-	Connections int  // at once; for h2 streams of one connection
+	Clear       bool   // http, not https
+	Serve       string // address of a kimbap serve that is asked instead: Path is a page of its API
+	Token, Body string // for it
+	Connections int    // at once; for h2 streams of one connection
 	Window      time.Duration
 	FirstHost   int // with hosts: the numbers of the hosts to meet
 	Hosts       int

@@ -24,6 +24,7 @@ type rig struct {
 	rootFile          string // its certificate
 	rounds            int
 	main, hosts       *proxyProcess // shared by the rounds; nil until they are needed
+	api               *apiProcess   // the same
 	started           int           // proxies
 	pids              []int         // of all that was started
 }
@@ -140,18 +141,7 @@ func (r *rig) startProxy(t *testing.T, resolve, services map[string]string) *pro
 	}
 	upstreams, _ := json.Marshal(resolve) // JSON is YAML
 	write(filepath.Join(home, "config.yaml"), fmt.Sprintf("proxy: {limits: {per_principal: 4000}}\nupstream:\n  resolve: %s\n  ca_file: %s\n", upstreams, r.rootFile))
-	run := func(stdin string, args ...string) string {
-		cmd := exec.Command(r.kimbap, args...)
-		cmd.Env = append(os.Environ(), "KIMBAP_HOME="+home)
-		cmd.Stdin = strings.NewReader(stdin)
-		var stderr bytes.Buffer
-		cmd.Stderr = &stderr
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("kimbap %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
-		}
-		return string(out)
-	}
+	run := func(stdin string, args ...string) string { return r.run(t, home, stdin, args...) }
 	for name, text := range services {
 		run("", "service", "install", write(filepath.Join(r.dir, name+".yaml"), text))
 		if strings.Contains(text, "credential_ref") {
@@ -162,6 +152,21 @@ func (r *rig) startProxy(t *testing.T, resolve, services map[string]string) *pro
 	p.address, p.pid, p.stop = startProcess(t, exec.Command(r.kimbap, "proxy", "--listen", "127.0.0.1:0"), "KIMBAP_HOME="+home)
 	r.pids = append(r.pids, p.pid)
 	return p
+}
+
+// run is one kimbap over a home that must end well. It returns what it printed.
+func (r *rig) run(t *testing.T, home, stdin string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(r.kimbap, args...)
+	cmd.Env = append(os.Environ(), "KIMBAP_HOME="+home)
+	cmd.Stdin = strings.NewReader(stdin)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("kimbap %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out)
 }
 
 // startProcess starts a command and returns what it says it listens on, its
@@ -183,7 +188,7 @@ func startProcess(t *testing.T, cmd *exec.Cmd, env ...string) (address string, p
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
 		n, err := pipe.Read(buf)
 		said = append(said, buf[:n]...)
-		if _, rest, ok := strings.Cut(string(said), "listening on http://"); ok {
+		if _, rest, ok := strings.Cut(string(said), "ing on http://"); ok { // listening, or serving
 			if address, _, whole := strings.Cut(rest, "\n"); whole {
 				go func() { // keep the pipe from filling
 					for {

@@ -59,7 +59,7 @@ func rows() []row {
 			{title: "kimbap version over a bare Go program", unit: "ms", reach: 6, sense: atMost, digits: 1}}},
 		{name: "fsync", measure: oneFsync, figures: []figure{
 			{title: "one fsync of 4 KiB on this disk", unit: "µs", sense: shown}}},
-	}, scriptRows()...)
+	}, append(doorRows(items(hostMatched, 32)), scriptRows()...)...)
 }
 
 // errOldProtocol is a proxy that does not offer HTTP/2.
@@ -210,12 +210,9 @@ func errorsOf(j job) measure {
 
 // startUp compares `kimbap version` with a Go program that does nothing.
 func startUp(t *testing.T, r *rig, _ int) ([]float64, error) {
-	source, bare := filepath.Join(r.dir, "bare.go"), filepath.Join(r.dir, "bare")
-	if err := os.WriteFile(source, []byte("package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(\"bare\") }\n"), 0o600); err != nil {
+	bare, err := r.bare()
+	if err != nil {
 		return nil, err
-	}
-	if out, err := exec.Command("go", "build", "-o", bare, source).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, out)
 	}
 	var added []float64
 	for range 20 {
@@ -227,6 +224,18 @@ func startUp(t *testing.T, r *rig, _ int) ([]float64, error) {
 		added = append(added, millis((with - without).Nanoseconds()))
 	}
 	return []float64{median(added)}, nil
+}
+
+// bare builds a Go program that does nothing.
+func (r *rig) bare() (program string, err error) {
+	source, program := filepath.Join(r.dir, "bare.go"), filepath.Join(r.dir, "bare")
+	if err := os.WriteFile(source, []byte("package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(\"bare\") }\n"), 0o600); err != nil {
+		return "", err
+	}
+	if out, err := exec.Command("go", "build", "-o", program, source).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return program, nil
 }
 
 func lifetime(name string, args ...string) (time.Duration, error) {

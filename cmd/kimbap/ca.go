@@ -50,7 +50,7 @@ func newCAShowCommand(c *cli) *cobra.Command {
 						ca.CAFile(), ca.BundleFile(), ca.Fingerprint(), root.Subject, root.NotAfter.Local().Format(time.DateOnly))
 					for _, e := range installed {
 						state := ""
-						if e.Fingerprint != ca.Fingerprint() {
+						if e.Subject != root.Subject.CommonName {
 							state = ", the root before: kimbap ca install puts the new one"
 						}
 						fmt.Fprintf(c.out, "installed    %s%s\n", e, state)

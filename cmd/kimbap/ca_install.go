@@ -20,8 +20,11 @@ It is for programs that read none, a browser for example. The stores:
   java         Java's, by keytool; java:FILE for one key store
 
 What is run is shown before, and asked; sudo is in front of what only root may do.
-Whoever gets the CA's key could then show any host to this machine's programs. It
-is sealed by the master key. kimbap ca uninstall takes the CA out of all stores.`
+What is installed stands for the hosts of installed services and of the catalogue,
+and what is below them, by name constraints: whoever gets the CA's key, which the
+master key seals, could be those hosts to this machine's programs. Most hold it to
+that; Java does not, and there could be shown any host. After installing a service
+with hosts of its own, run it again. kimbap ca uninstall takes the CA out of all stores.`
 
 func newCAInstallCommand(c *cli) *cobra.Command {
 	var words []string
@@ -83,6 +86,7 @@ func (c *cli) anchor(ctx context.Context, a *app.App, plan *app.Anchoring, show 
 			}
 		})
 	}
+	c.sayReach(plan)
 	c.say("this will be run:")
 	for _, command := range plan.Commands {
 		c.say("  %s", command)
@@ -98,4 +102,18 @@ func (c *cli) anchor(ctx context.Context, a *app.App, plan *app.Anchoring, show 
 			fmt.Fprintf(c.out, "%s %s\n", done, store)
 		}
 	})
+}
+
+// sayReach says what a root that is installed could stand for, and how it goes again.
+func (c *cli) sayReach(plan *app.Anchoring) {
+	switch {
+	case plan.Removes():
+		return
+	case len(plan.Hosts) == 0:
+		c.say("with the CA's key, which the master key seals, any host could be shown to the programs of this machine (proxy.intercept is all)")
+	default:
+		c.say("with the CA's key, which the master key seals, these %d hosts and those below them could be shown to the programs of this machine: %s", len(plan.Hosts), few(plan.Hosts))
+		c.say("Java holds a root to no hosts: its programs could be shown any")
+	}
+	c.say("undo: kimbap ca uninstall")
 }

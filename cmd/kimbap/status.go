@@ -85,6 +85,10 @@ func (c *cli) sayStatus(s *app.Status) {
 	if s.Checkpoint > 0 {
 		line("", "checkpoint %d of %s, %s", s.Checkpoint, s.Anchored.Local().Format(time.DateTime), sentTo(s.Anchors))
 	}
+	if len(s.Distrusted) > 0 {
+		line("programs", "did not accept the certificate for %s today", few(s.Distrusted))
+		line("", "fix: %s", s.DistrustFix)
+	}
 	line("limits", "%d descriptors, %d tunnels (%d raw ones), %d requests", s.Descriptors, s.Tunnels, s.RawTunnels, s.Requests)
 }
 

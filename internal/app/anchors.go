@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	goruntime "runtime"
 	"slices"
 
+	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/certs/stores"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
@@ -22,7 +24,8 @@ import (
 // not made yet.
 type Anchoring struct {
 	Stores   []string `json:"stores"`
-	Commands []string `json:"commands"` // what will be run, as a shell would take it
+	Commands []string `json:"commands"`        // what will be run, as a shell would take it
+	Hosts    []string `json:"hosts,omitempty"` // that what is installed stands for; none: for all, or nothing is installed
 
 	remove bool
 	parts  []anchoringPart
@@ -37,7 +40,8 @@ type anchoringPart struct {
 }
 
 // PlanInstall says how the root comes into stores: "system", "nss", "java",
-// "nss:FOLDER", "java:FILE". An older root of this home goes out of them.
+// "nss:FOLDER", "java:FILE". What is installed is good for the hosts of services
+// alone. An older root of this home, or one for other hosts, goes out of them.
 func (a *App) PlanInstall(ctx context.Context, words []string) (*Anchoring, error) {
 	ca, err := a.CA(ctx)
 	if err != nil {
@@ -47,10 +51,17 @@ func (a *App) PlanInstall(ctx context.Context, words []string) (*Anchoring, erro
 	if err != nil {
 		return nil, err
 	}
+	hosts, err := a.anchorHosts()
+	if err != nil {
+		return nil, err
+	}
 	m := a.machine()
-	root := ca.Root()
-	plan := &Anchoring{root: root.Raw}
-	file, err := filepath.Abs(filepath.Join(a.home.CA(), "installed-"+ca.Fingerprint()[:16]+".crt"))
+	root, err := ca.Anchor(certificatesOf(installed), hosts)
+	if err != nil {
+		return nil, err
+	}
+	plan := &Anchoring{root: root.Raw, Hosts: root.PermittedDNSDomains}
+	file, err := filepath.Abs(filepath.Join(a.home.CA(), "installed-"+stores.Entry{}.For(root, "").Fingerprint[:16]+".crt"))
 	if err != nil {
 		return nil, err
 	}
@@ -61,17 +72,66 @@ func (a *App) PlanInstall(ctx context.Context, words []string) (*Anchoring, erro
 		}
 		for _, e := range found {
 			part := anchoringPart{entry: e.For(root, file)}
-			part.steps = m.Install(part.entry)
-			for _, old := range installed {
+			for _, old := range installed { // first: NSS knows certificates of one subject by one name
 				if old.Same(e) && old.Fingerprint != part.entry.Fingerprint {
 					part.steps = append(part.steps, m.Uninstall(old)...)
 					part.gone = append(part.gone, old)
 				}
 			}
+			part.steps = append(part.steps, m.Install(part.entry)...)
 			plan.add(part)
 		}
 	}
 	return plan, nil
+}
+
+// anchorHosts are the authorities that an installed root stands for: those of the
+// installed services, and of the catalogue's that need no value for their hosts.
+func (a *App) anchorHosts() ([]string, error) {
+	known, err := catalogued()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, s := range slices.Concat(a.Services().Services(), known) {
+		if len(s.Unset) == 0 {
+			out = append(out, s.Authorities...)
+		}
+	}
+	return out, nil
+}
+
+// certificatesOf reads what entries hold, as far as it can be read.
+func certificatesOf(entries []stores.Entry) []*x509.Certificate {
+	var out []*x509.Certificate
+	for _, e := range entries {
+		data, err := os.ReadFile(e.File)
+		block, _ := pem.Decode(data)
+		if err != nil || block == nil {
+			continue
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// unanchored are the hosts of installed services that a root in a trust store of
+// this machine does not stand for: they were installed after it.
+func (a *App) unanchored() ([]string, error) {
+	installed, err := a.Anchored()
+	var out []string
+	for _, c := range certificatesOf(installed) {
+		for _, s := range a.Services().Services() {
+			for _, authority := range s.Authorities {
+				if !certs.Anchors(c, authority) && !slices.Contains(out, authority) {
+					out = append(out, authority)
+				}
+			}
+		}
+	}
+	return out, err
 }
 
 // PlanUninstall says how what was installed goes out of its stores again; with
@@ -90,6 +150,9 @@ func (a *App) PlanUninstall(words []string) (*Anchoring, error) {
 	}
 	return plan, nil
 }
+
+// Removes reports whether the plan takes roots out.
+func (p *Anchoring) Removes() bool { return p.remove }
 
 func (p *Anchoring) add(part anchoringPart) {
 	p.parts = append(p.parts, part)

@@ -130,8 +130,8 @@ func (g *generator) request(page string) (method, target, body string, headers [
 	return method, target, body, headers
 }
 
-// Whatever is asked of the pages that the API describes is answered in time, and
-// never as a fault of kimbap's own.
+// Whatever is asked of the pages that the API describes is answered in time, as the
+// description says, and never as a fault of kimbap's own.
 func TestGeneratedRequestsAreAnswered(t *testing.T) {
 	k := apptest.New(t, apptest.Options{Config: "policy: {source: api}\nexec: {timeout: 1s}\n", Scripts: apptest.Worker(t)})
 	c := newAPI(t, k)
@@ -143,6 +143,7 @@ func TestGeneratedRequestsAreAnswered(t *testing.T) {
 	if err := json.Unmarshal([]byte(c.ask(t, "", "GET", "/openapi.json", "").Body), &g.document); err != nil {
 		t.Fatal(err)
 	}
+	d := describedBy(t, c)
 	seen, answered := map[string]int{}, map[int]int{}
 	scripts := 0
 	for i := range 1500 {
@@ -162,6 +163,9 @@ func TestGeneratedRequestsAreAnswered(t *testing.T) {
 		}
 		if got.Status >= 400 && got.Status != 503 {
 			got.problem(t)
+		}
+		if err := d.answers(page, got); err != nil {
+			t.Errorf("%s %s %.300s\n%d %.300s is not as described: %v", method, target, body, got.Status, got.Body, err)
 		}
 	}
 	if len(seen) < len(g.pages) || answered[200] < 100 {

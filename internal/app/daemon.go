@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -74,8 +75,17 @@ func (a *App) onlyDaemon() (unlock func(), err error) {
 	_ = file.Close()
 	if errors.Is(err, errTaken) {
 		err = &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonPortInUse, Msg: "a daemon of this home runs already", Hint: "kimbap daemon --stop",
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonPortInUse, Msg: "a daemon of this home runs already" + a.daemonPID(), Hint: "kimbap daemon --stop",
 		}
 	}
 	return nil, err
+}
+
+// daemonPID names the process of the daemon that runs, "" while it only starts.
+func (a *App) daemonPID() string {
+	running := a.serving(stateDaemon)
+	if len(running) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", pid %d", running[0].PID)
 }

@@ -25,7 +25,7 @@ type Finding struct {
 func (a *App) Doctor(ctx context.Context) []Finding {
 	var out []Finding
 	for _, check := range []func(context.Context) Finding{
-		a.doctorFiles, a.doctorKey, a.doctorCA, a.doctorServices, a.doctorKeys, a.doctorTrail, a.doctorProxy, a.doctorDescriptors,
+		a.doctorFiles, a.doctorKey, a.doctorCA, a.doctorServices, a.doctorKeys, a.doctorTrail, a.doctorProxy, a.doctorPrograms, a.doctorDescriptors,
 	} {
 		out = append(out, check(ctx))
 	}
@@ -78,6 +78,9 @@ func (a *App) doctorCA(ctx context.Context) Finding {
 	}
 	if left := time.Until(ca.Root().NotAfter); left < 30*24*time.Hour {
 		return Finding{"ca", "warn", fmt.Sprintf("the root is valid for %d more days only", int(left.Hours()/24)), "kimbap ca rotate"}
+	}
+	if hosts, err := a.unanchored(); err != nil || len(hosts) > 0 {
+		return Finding{"ca", "warn", fmt.Sprintf("the root in trust stores of this machine was made before some services, and does not stand for %s", strings.Join(hosts, ", ")), "kimbap ca install"}
 	}
 	return Finding{"ca", "ok", "SHA-256 " + ca.Fingerprint(), ""}
 }

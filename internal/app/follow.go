@@ -25,11 +25,7 @@ func (a *App) Call(ctx context.Context, p *runtime.Pipeline, req *runtime.Reques
 
 // callWithin is Call for an answer of at most so many bytes; 0: [Answer.Limit]'s own.
 func (a *App) callWithin(ctx context.Context, p *runtime.Pipeline, req *runtime.Request, action *runtime.Action, limit int) (*Answer, error) {
-	step, err := a.first(req, action)
-	if err != nil {
-		return nil, err
-	}
-	answer, _, err := a.send(ctx, p, step, limit)
+	answer, _, err := a.send(ctx, p, step{req: req, action: action}, limit)
 	return answer, err
 }
 
@@ -38,7 +34,7 @@ type step struct {
 	req    *runtime.Request
 	action *runtime.Action // that the caller named
 	args   runtime.Args    // resolved, of a built request
-	url    *url.URL        // where the request goes; nil for a command
+	url    *url.URL        // where the request goes; nil for a command, and until somebody asks
 	header http.Header     // of the built request
 }
 
@@ -69,8 +65,14 @@ func (a *App) send(ctx context.Context, p *runtime.Pipeline, s step, limit int) 
 			return nil, s, err
 		}
 		location := answer.Header.Get("Location")
-		if answer.Status < 301 || answer.Status > 308 || location == "" || s.url == nil || answer.Status == http.StatusNotModified {
+		if answer.Status < 301 || answer.Status > 308 || location == "" || answer.Status == http.StatusNotModified {
 			return answer, s, nil
+		}
+		if s.url == nil { // most calls never ask where they went
+			var err error
+			if s, err = a.first(s.req, s.action); err != nil || s.url == nil {
+				return answer, s, err
+			}
 		}
 		if hop == mostRedirects {
 			return nil, s, unfollowed(s, "redirects more than %d times", mostRedirects)

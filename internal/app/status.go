@@ -27,6 +27,8 @@ type Status struct {
 	Checkpoint  uint64    `json:"audit_checkpoint"`
 	Anchored    time.Time `json:"audit_checkpoint_time,omitzero"` // of the newest checkpoint
 	Anchors     []string  `json:"audit_anchors"`                  // where checkpoints go outside the home
+	Distrusted  []string  `json:"distrusted"`                     // hosts for which a program did not take our certificate today
+	DistrustFix string    `json:"distrusted_fix,omitempty"`
 	Descriptors uint64    `json:"descriptor_limit"`
 	Tunnels     int       `json:"tunnel_limit"`
 	RawTunnels  int       `json:"raw_tunnel_limit"` // these take two descriptors each
@@ -64,6 +66,12 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	}
 	if err := a.trail.Ready(); err != nil {
 		s.Audit = err.Error()
+	}
+	if s.Distrusted, err = a.distrusted(ctx); err != nil || s.Distrusted == nil { // a trail that cannot be read shows above and in doctor
+		s.Distrusted = []string{}
+	}
+	if len(s.Distrusted) > 0 {
+		s.DistrustFix = distrustFix
 	}
 	s.Anchors = a.Anchors()
 	if last, found, err := audit.Checkpoints(a.auditDir()).Last(); err == nil && found {

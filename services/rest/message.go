@@ -32,7 +32,7 @@ type message struct {
 	private           []string
 	scrub             *matcher // nil: no stored credential goes out
 	used              runtime.CredentialUse
-	mirror            bool            // the caller speaks HTTP/1.1: so does its connection, where one of its own is dialled
+	mirror            bool            // the caller speaks HTTP/1.1, or none at all: so does its connection, where one of its own is dialled
 	follows           bool            // another request of the caller's connection: see exchange.takeTurn
 	result            *runtime.Result // where changes are declared
 }
@@ -98,7 +98,10 @@ func (b *Backend) built(call *runtime.Call, result *runtime.Result) (*message, e
 	if err != nil {
 		return nil, err
 	}
-	m := &message{scheme: r.Scheme, authority: r.Authority, method: r.Method, target: r.Target, header: r.Header, result: result}
+	m := &message{
+		scheme: r.Scheme, authority: r.Authority, method: r.Method, target: r.Target, header: r.Header, result: result,
+		mirror: true, // HTTP/1.1 costs less, and several calls at a time need not share one connection
+	}
 	if r.Body != nil {
 		m.setBody(r.Body)
 	}
