@@ -107,7 +107,7 @@ func (p *parser) finish(op *operation) {
 		}
 		ready = append(ready, one)
 	}
-	op.action.Digest = digest(op.action, routes)
+	op.action.Digest = p.definition.digest(op.action, routes)
 	p.s.Actions = append(p.s.Actions, op.action)
 	p.s.Routes = append(p.s.Routes, routes...)
 	p.s.ready = append(p.s.ready, ready...)
@@ -214,7 +214,12 @@ func (p *parser) path(op *operation) {
 	if path != "" && path[0] == '/' {
 		p.routeProblems(op, classifier.CheckPath(path))
 	}
-	for part := range strings.SplitSeq(path, "/") {
+	number := strings.Count(prefix, "/")
+	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		number++
+		if auth := p.s.Auth; auth.Type == runtime.AuthPath && part == "{"+auth.Segment+"}" {
+			op.action.HTTP.Segment = number
+		}
 		name, _, _ := strings.Cut(part, "}:") // a custom method, "{model}:generateContent"
 		inner, opens := strings.CutPrefix(strings.TrimSuffix(name, "}"), "{")
 		closes := name != part || strings.HasSuffix(part, "}")

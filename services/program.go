@@ -1,9 +1,6 @@
 package services
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -207,7 +204,7 @@ func (p *parser) programAction(a pair, op *operation) {
 	if len(p.problems) > before {
 		return
 	}
-	op.action.Digest = programDigest(op.action)
+	op.action.Digest = p.definition.digest(op.action, nil)
 	p.s.Actions = append(p.s.Actions, op.action)
 }
 
@@ -319,16 +316,4 @@ func (p *parser) programAnswer(op *operation, spec *runtime.CommandSpec) {
 			p.bad(op.at("errors"), "", "%s.errors: %d is among success_codes", op.name, code)
 		}
 	}
-}
-
-// programDigest is a SHA-256 over all that an approval is for.
-func programDigest(action *runtime.Action) string {
-	a := *action
-	a.Source, a.Digest = "", ""
-	text, err := json.Marshal(a)
-	if err != nil { // cannot be: all of it came from text
-		panic("services: digest: " + err.Error())
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }

@@ -43,6 +43,7 @@ type Service struct {
 	Recipes      []Recipe
 
 	ready   []classifier.Prepared // Routes, compiled
+	table   *classifier.Table     // of them alone
 	origins []origin
 	vars    []variable
 }
@@ -93,6 +94,8 @@ type parser struct {
 	*source
 	s       *Service
 	program *program // of a command or applescript service; else nil
+
+	definition definition // room for the one of the action that is read
 }
 
 // serviceFields is every field of the top level, in the order of the format.
@@ -132,7 +135,7 @@ func (p *parser) service(root *yaml.Node) {
 		p.overlaps(o)
 	}
 	if len(p.s.Unset) > 0 {
-		p.s.Routes, p.s.ready = nil, nil
+		p.s.Routes, p.s.ready, p.s.table = nil, nil, nil
 	}
 }
 
@@ -238,7 +241,8 @@ func (p *parser) advice(o *object) {
 // overlaps compiles the routes of this file together. What is wrong with a
 // single route was noted before.
 func (p *parser) overlaps(o *object) {
-	_, err := classifier.Join(p.s.ready)
+	table, err := classifier.Join(p.s.ready)
+	p.s.table = table
 	for _, one := range split(err) {
 		line := o.at("actions").Line
 		var overlap *classifier.OverlapError

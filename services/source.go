@@ -21,7 +21,8 @@ const MaxFile = 1 << 20
 // at the first.
 type source struct {
 	file     string
-	lines    []string
+	text     string
+	lines    []string // of the text, once a problem is to be shown
 	problems Problems
 	untold   int // problems past the first mostProblems
 }
@@ -35,16 +36,24 @@ func (s *source) add(line, column int, fix, format string, args ...any) {
 		return
 	}
 	p := Problem{File: s.file, Line: line, Column: column, Msg: fmt.Sprintf(format, args...), Fix: fix}
-	if line >= 1 && line <= len(s.lines) {
-		p.Excerpt = excerpt(s.lines[line-1], column)
+	if lines := s.split(); line >= 1 && line <= len(lines) {
+		p.Excerpt = excerpt(lines[line-1], column)
 	}
 	s.problems = append(s.problems, p)
+}
+
+// split is the text in lines. Most files have no problem to show.
+func (s *source) split() []string {
+	if s.lines == nil && s.text != "" {
+		s.lines = strings.Split(strings.ReplaceAll(s.text, "\r\n", "\n"), "\n")
+	}
+	return s.lines
 }
 
 // done returns the problems found, or nil.
 func (s *source) done() error {
 	if s.untold > 0 {
-		s.problems = append(s.problems, Problem{File: s.file, Line: len(s.lines) + 1, Column: 1, Msg: fmt.Sprintf("and %d more problems", s.untold)})
+		s.problems = append(s.problems, Problem{File: s.file, Line: len(s.split()) + 1, Column: 1, Msg: fmt.Sprintf("and %d more problems", s.untold)})
 	}
 	return s.problems.orNil()
 }
@@ -60,11 +69,20 @@ func (s *source) read(data []byte) *yaml.Node {
 		s.add(0, 0, "split the service in two", "the file has %d bytes, more than the 1 MiB a service file may have", len(data))
 		return nil
 	}
-	s.lines = strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
+	s.text = string(data)
+	if root, plain := plainTree(s.text); plain {
+		s.inspect(root)
+		return root
+	}
 	if !utf8.Valid(data) {
 		s.notUTF8()
 		return nil
 	}
+	return s.document(data)
+}
+
+// document reads what only the YAML library can read.
+func (s *source) document(data []byte) *yaml.Node {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc yaml.Node
 	if err := decode(dec, &doc); err != nil {
@@ -111,7 +129,7 @@ func (s *source) syntax(err error) {
 			line++
 		}
 	}
-	s.add(min(max(line, 1), len(s.lines)), 1, "", "not valid YAML: %s", msg)
+	s.add(min(max(line, 1), len(s.split())), 1, "", "not valid YAML: %s", msg)
 }
 
 func structural(msg string) bool {
@@ -120,7 +138,7 @@ func structural(msg string) bool {
 }
 
 func (s *source) notUTF8() {
-	for i, line := range s.lines {
+	for i, line := range s.split() {
 		if utf8.ValidString(line) {
 			continue
 		}
