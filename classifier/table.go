@@ -24,7 +24,7 @@ type host struct{ methods map[string]*node }
 // node is one place in a trie. Its children are tried from the most specific on.
 type node struct {
 	literals map[string]*node
-	folded   map[string]*node // literals in lower case, for near misses
+	folded   map[string]*node // those literals that are not in lower case, by that, for near misses
 	customs  map[string]*node // custom methods, by ":verb"
 	typed    *node
 	variable *node
@@ -112,10 +112,16 @@ func (n *node) insert(pieces []piece, c *compiled) {
 		switch p.kind {
 		case literal:
 			if n.literals == nil {
-				n.literals, n.folded = map[string]*node{}, map[string]*node{}
+				n.literals = map[string]*node{}
 			}
 			n = child(n.literals[p.text], func(made *node) {
-				n.literals[p.text], n.folded[strings.ToLower(p.text)] = made, made
+				n.literals[p.text] = made
+				if lower := strings.ToLower(p.text); lower != p.text {
+					if n.folded == nil {
+						n.folded = map[string]*node{}
+					}
+					n.folded[lower] = made
+				}
 			})
 		case custom:
 			if n.customs == nil {

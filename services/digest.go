@@ -17,7 +17,11 @@ import (
 // where it goes and with which credential. Every text stands behind its length,
 // so that no two definitions are the same bytes. Positions in the file and the
 // digest itself are left out; a test holds it to every other field.
-type definition struct{ bytes []byte }
+type definition struct {
+	bytes []byte
+	of    *runtime.Auth // whose bytes auth is: that of a service, for all its actions
+	auth  []byte
+}
 
 // digest is the SHA-256 of an action's definition.
 func (d *definition) digest(action *runtime.Action, routes []classifier.Route) string {
@@ -101,7 +105,7 @@ func (d *definition) action(a *runtime.Action) {
 		d.param(&a.Params[i])
 	}
 	if d.flags(a.Auth != nil); a.Auth != nil {
-		d.auth(a.Auth)
+		d.credential(a.Auth)
 	}
 	if d.flags(a.HTTP != nil); a.HTTP != nil {
 		d.http(a.HTTP)
@@ -129,9 +133,15 @@ func (d *definition) param(p *runtime.Param) {
 	d.length(p.MaxLength)
 }
 
-func (d *definition) auth(a *runtime.Auth) {
+func (d *definition) credential(a *runtime.Auth) {
+	if d.of == a {
+		d.bytes = append(d.bytes, d.auth...)
+		return
+	}
+	from := len(d.bytes)
 	d.text(string(a.Type), a.Ref, string(a.Caller), string(a.KeepIf), a.Header, a.Prefix, a.Query, a.Field, a.Segment, a.Username, a.UsernameRef)
 	d.pairs(a.Placeholders)
+	d.of, d.auth = a, append([]byte(nil), d.bytes[from:]...)
 }
 
 func (d *definition) http(s *runtime.HTTPSpec) {

@@ -266,12 +266,7 @@ func (p *parser) style(op *operation, a *argument, spec *runtime.CommandSpec) {
 	if a.Type == runtime.TypeBoolean {
 		otherwise = runtime.StyleBoolean
 	}
-	o := &object{source: p.source, node: a.node, name: op.name + "." + a.Name, values: map[string]*yaml.Node{}}
-	for i := 0; i+1 < len(a.node.Content); i += 2 {
-		if a.node.Content[i].Value == "style" {
-			o.values["style"] = a.node.Content[i+1]
-		}
-	}
+	o := &object{source: p.source, node: a.node, name: op.name + "." + a.Name}
 	style := runtime.Style(o.oneOf("style", string(otherwise), string(runtime.StyleFlag), string(runtime.StylePositional), string(runtime.StyleBoolean)))
 	if style == runtime.StyleBoolean && a.Type != runtime.TypeBoolean {
 		p.bad(o.at("style"), "write type: boolean, or style: flag", "%s.%s: a flag without a value is for an argument of type boolean", op.name, a.Name)

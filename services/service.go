@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -96,6 +95,7 @@ type parser struct {
 	program *program // of a command or applescript service; else nil
 
 	definition definition // room for the one of the action that is read
+	schemes    []reach    // of its routes, once asked for
 }
 
 // serviceFields is every field of the top level, in the order of the format.
@@ -276,4 +276,4 @@ func split(err error) []error {
 	return out
 }
 
-func (p *parser) sourceOf(n *yaml.Node) string { return fmt.Sprintf("%s:%d", p.file, n.Line) }
+func (p *parser) sourceOf(n *yaml.Node) string { return p.file + ":" + strconv.Itoa(n.Line) }

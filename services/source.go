@@ -176,7 +176,7 @@ func (s *source) inspect(n *yaml.Node) {
 }
 
 func (s *source) inspectKeys(n *yaml.Node) {
-	first := make(map[string]int, len(n.Content)/2)
+	var first keys
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		switch {
@@ -184,47 +184,80 @@ func (s *source) inspectKeys(n *yaml.Node) {
 			s.bad(key, "", "a key must be plain text")
 		case key.Tag == "!!merge":
 			s.bad(key, "write the fields out", "merge keys are not allowed: a service file says everything where it stands")
-		case first[key.Value] > 0:
-			s.bad(key, "remove one of the two", "field %s is given twice, first on line %d", shown(key.Value), first[key.Value])
 		default:
-			first[key.Value] = key.Line
+			if line := first.add(n, i); line > 0 {
+				s.bad(key, "remove one of the two", "field %s is given twice, first on line %d", shown(key.Value), line)
+			}
 		}
 	}
+}
+
+// keys are the keys of a mapping that were seen. Few are compared one by one.
+type keys struct{ lines map[string]int }
+
+// add takes the key at n.Content[i] and returns the line where it stood before, 0
+// when it did not.
+func (k *keys) add(n *yaml.Node, i int) int {
+	const few = 2 * 24
+	key := n.Content[i]
+	if len(n.Content) <= few {
+		for j := 0; j < i; j += 2 {
+			if other := n.Content[j]; other.Value == key.Value && named(other) {
+				return other.Line
+			}
+		}
+		return 0
+	}
+	if k.lines == nil {
+		k.lines = make(map[string]int, len(n.Content)/2)
+	}
+	if line := k.lines[key.Value]; line > 0 {
+		return line
+	}
+	k.lines[key.Value] = key.Line
+	return 0
 }
 
 // object is one mapping of the file with known fields.
 type object struct {
 	*source
-	node   *yaml.Node
-	name   string // how messages call it
-	values map[string]*yaml.Node
+	node *yaml.Node
+	name string // how messages call it
 }
 
 // object reads a mapping and notes every field that is not known.
 func (s *source) object(n *yaml.Node, name string, known ...string) *object {
-	o := &object{source: s, node: n, name: name, values: map[string]*yaml.Node{}}
+	o := &object{source: s, node: n, name: name}
 	if n.Kind != yaml.MappingNode {
 		s.wrong(n, name, "fields and values, like {"+known[0]+": …}")
 		return o
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
-			continue
-		}
-		if !contains(known, key.Value) {
+		if key := n.Content[i]; named(key) && !contains(known, key.Value) {
 			fix := "the fields here are: " + strings.Join(known, ", ")
 			if near := nearest(key.Value, known); near != "" {
 				fix = "did you mean " + near + "?"
 			}
 			s.bad(key, fix, "%s has no field %s", name, shown(key.Value))
-			continue
-		}
-		if _, twice := o.values[key.Value]; !twice {
-			o.values[key.Value] = value
 		}
 	}
 	return o
+}
+
+// named reports whether a key is one that a field can have.
+func named(key *yaml.Node) bool { return key.Kind == yaml.ScalarNode && key.Tag != "!!merge" }
+
+// value is what stands at a field, the first time; nil when it is absent.
+func (o *object) value(field string) *yaml.Node {
+	if o.node.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(o.node.Content); i += 2 {
+		if key := o.node.Content[i]; key.Value == field && named(key) {
+			return o.node.Content[i+1]
+		}
+	}
+	return nil
 }
 
 func contains(words []string, word string) bool {
@@ -245,7 +278,7 @@ func (s *source) wrong(n *yaml.Node, name, want string) {
 
 // get returns the value of a field; nil when it is absent or written empty.
 func (o *object) get(field string) *yaml.Node {
-	n := o.values[field]
+	n := o.value(field)
 	if n != nil && n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		return nil
 	}
@@ -254,7 +287,7 @@ func (o *object) get(field string) *yaml.Node {
 
 // at is where to point for a field: its value, or the object when it is absent.
 func (o *object) at(field string) *yaml.Node {
-	if n := o.values[field]; n != nil {
+	if n := o.value(field); n != nil {
 		return n
 	}
 	return o.node
@@ -390,12 +423,10 @@ func (s *source) pairsOf(n *yaml.Node, name string) []pair {
 		s.wrong(n, name, "names and values, like {a: b}")
 		return nil
 	}
-	seen := map[string]bool{}
-	var out []pair
+	var seen keys
+	out := make([]pair, 0, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
-		if key.Kind == yaml.ScalarNode && key.Tag != "!!merge" && !seen[key.Value] {
-			seen[key.Value] = true
+		if key := n.Content[i]; named(key) && seen.add(n, i) == 0 {
 			out = append(out, pair{key.Value, key, n.Content[i+1]})
 		}
 	}
