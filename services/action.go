@@ -49,6 +49,10 @@ func (p *parser) actions(o *object) {
 		}
 		p.action(a)
 	}
+	placed := func(a *runtime.Action) bool { return a.HTTP != nil && a.HTTP.Segment > 0 }
+	if auth := p.s.Auth; auth.Segment != "" && len(p.problems) == 0 && !slices.ContainsFunc(p.s.Actions, placed) {
+		p.bad(o.at("auth"), "write it where the credential goes, like /{"+auth.Segment+"}/get", "no path has {%s}, so the credential goes nowhere", auth.Segment)
+	}
 }
 
 func (p *parser) action(a pair) {

@@ -361,7 +361,7 @@ func TestTheFirstReadTellsWhetherAKeyWorks(t *testing.T) {
 		// These share another service's key, have no key, or read by POST alone.
 		"github-git": "", "gitlab-git": "", "google-sheets": "", "google-drive": "list-files", "pypi": "",
 		"google-login": "get-token-info", "claude-code": "", "codex": "list-models", "gemini-cli": "get-settings",
-		"telegram": "", "pypi-index": "list-packages",
+		"telegram": "get-me", "pypi-index": "list-packages",
 	}
 	for _, s := range overHTTP(load(t)) {
 		first := ""
