@@ -55,8 +55,9 @@ func ParseAll(files []File) ([]*Service, error) {
 	var workers sync.WaitGroup
 	for range min(len(files), goruntime.GOMAXPROCS(0)) {
 		workers.Go(func() {
+			var r room
 			for i := int(next.Add(1)) - 1; i < len(files); i = int(next.Add(1)) - 1 {
-				out[i], errs[i] = Parse(files[i].Name, files[i].Data)
+				out[i], errs[i] = parse(files[i].Name, files[i].Data, &r)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -25,19 +26,41 @@ type plainLines struct {
 	no    int    // its number, from 1
 	at    int    // its indentation; -1 at the end
 	depth int
-	room  []yaml.Node  // nodes that are not used yet
-	kids  []*yaml.Node // children of the collections that are open
-	lost  bool         // it is not plain
+	lost  bool // it is not plain
+	*room
 }
 
-// plainTree reads the text; false when it is not plain.
-func plainTree(text string) (*yaml.Node, bool) {
+// room is the memory of a tree, which is thrown away with the file: the next file
+// is read into it again.
+type room struct {
+	blocks [][]yaml.Node
+	used   int          // nodes
+	kids   []*yaml.Node // children of the collections that are open
+}
+
+const nodesOfBlock = 256
+
+// next is a node that is not used yet.
+func (r *room) next() *yaml.Node {
+	block, i := r.used/nodesOfBlock, r.used%nodesOfBlock
+	if block == len(r.blocks) {
+		r.blocks = append(r.blocks, make([]yaml.Node, nodesOfBlock))
+	}
+	r.used++
+	n := &r.blocks[block][i]
+	*n = yaml.Node{Content: n.Content[:0]}
+	return n
+}
+
+// plainTree reads the text into the room; false when it is not plain.
+func plainTree(text string, r *room) (*yaml.Node, bool) {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' && c != '\n' || c > '~' {
 			return nil, false
 		}
 	}
-	p := &plainLines{text: text}
+	r.used, r.kids = 0, r.kids[:0]
+	p := &plainLines{text: text, room: r}
 	p.next()
 	if p.at != 0 {
 		return nil, false
@@ -72,11 +95,7 @@ func (p *plainLines) lose() {
 
 // node makes a node that starts where rest, the end of the line, begins.
 func (p *plainLines) node(kind yaml.Kind, tag, rest string) *yaml.Node {
-	if len(p.room) == 0 {
-		p.room = make([]yaml.Node, 64)
-	}
-	n := &p.room[0]
-	p.room = p.room[1:]
+	n := p.room.next()
 	n.Kind, n.Tag, n.Line, n.Column = kind, tag, p.no, len(p.line)-len(rest)+1
 	return n
 }
@@ -84,7 +103,7 @@ func (p *plainLines) node(kind yaml.Kind, tag, rest string) *yaml.Node {
 // close gives a collection the children that were read since the mark.
 func (p *plainLines) close(n *yaml.Node, mark int) *yaml.Node {
 	if len(p.kids) > mark {
-		n.Content = append(make([]*yaml.Node, 0, len(p.kids)-mark), p.kids[mark:]...)
+		n.Content = append(slices.Grow(n.Content, len(p.kids)-mark), p.kids[mark:]...)
 	}
 	p.kids = p.kids[:mark]
 	p.depth--

@@ -16,7 +16,7 @@ import (
 // agrees reports how the tree of the plain reader differs from the library's; ""
 // when it does not, or the text is left to the library.
 func agrees(text string) string {
-	ours, plain := plainTree(text)
+	ours, plain := plainTree(text, &room{})
 	if !plain {
 		return ""
 	}
@@ -83,14 +83,14 @@ func TestPlainFilesAreReadAsTheLibraryReadsThem(t *testing.T) {
 				t.Fatal(err)
 			}
 			texts = append(texts, string(data))
-			if _, plain := plainTree(string(data)); !plain && strings.HasPrefix(pattern, "catalog") {
+			if _, plain := plainTree(string(data), &room{}); !plain && strings.HasPrefix(pattern, "catalog") {
 				t.Errorf("%s is not plain, and slow to read", file)
 			}
 		}
 	}
 	plain := 0
 	for _, text := range texts {
-		if _, ok := plainTree(text); ok {
+		if _, ok := plainTree(text, &room{}); ok {
 			plain++
 		}
 		if d := agrees(text); d != "" {

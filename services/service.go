@@ -62,8 +62,11 @@ type Recipe struct {
 // Parse reads one service file. The file is the name that problems, routes and
 // actions carry; it is not opened. The error is [Problems]: all of them, sorted
 // by position.
-func Parse(file string, data []byte) (*Service, error) {
-	src := &source{file: file}
+func Parse(file string, data []byte) (*Service, error) { return parse(file, data, &room{}) }
+
+// parse is Parse with the room for the tree, of which nothing is kept.
+func parse(file string, data []byte, r *room) (*Service, error) {
+	src := &source{file: file, room: r}
 	sum := sha256.Sum256(data)
 	s := &Service{File: file, Digest: hex.EncodeToString(sum[:])}
 	if root := src.read(data); root != nil {

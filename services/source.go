@@ -22,6 +22,7 @@ const MaxFile = 1 << 20
 type source struct {
 	file     string
 	text     string
+	room     *room // where the tree is read into
 	lines    []string // of the text, once a problem is to be shown
 	problems Problems
 	untold   int // problems past the first mostProblems
@@ -70,7 +71,7 @@ func (s *source) read(data []byte) *yaml.Node {
 		return nil
 	}
 	s.text = string(data)
-	if root, plain := plainTree(s.text); plain {
+	if root, plain := plainTree(s.text, s.room); plain {
 		s.inspect(root)
 		return root
 	}
