@@ -43,7 +43,7 @@ type bodyArg struct {
 
 func (r *argReader) compile(args []Arg, pieces []piece) error {
 	var problems []error
-	r.query, r.inBody, r.count = map[string]queryArg{}, map[string]bool{}, len(args)
+	r.count = len(args)
 	for i := range args {
 		arg := args[i]
 		problems = append(problems, checkArg(arg))
@@ -60,6 +60,9 @@ func (r *argReader) compile(args []Arg, pieces []piece) error {
 			problems = append(problems, err)
 			r.body = append(r.body, bodyArg{arg, tokens})
 			if len(tokens) == 1 {
+				if r.inBody == nil {
+					r.inBody = map[string]bool{}
+				}
 				r.inBody[tokens[0]] = true
 			}
 		}
@@ -73,6 +76,9 @@ func (r *argReader) addQuery(arg Arg) error {
 	}
 	if len(r.query) == mostQueryArgs {
 		return fmt.Errorf("more than %d arguments are read from the query", mostQueryArgs)
+	}
+	if r.query == nil {
+		r.query = map[string]queryArg{}
 	}
 	r.query[arg.Key] = queryArg{arg, len(r.query)}
 	if arg.Type != "array" {

@@ -201,13 +201,21 @@ func (n *node) resembling(text string, last bool) *node {
 		}
 		lower = append(lower, c)
 	}
-	if like := n.folded[string(lower)]; like != nil || !last {
+	if like := n.inLowerCase(lower); like != nil || !last {
 		return like
 	}
 	if dot := bytes.LastIndexByte(lower, '.'); dot > 0 {
-		return n.folded[string(lower[:dot])]
+		return n.inLowerCase(lower[:dot])
 	}
 	return nil
+}
+
+// inLowerCase finds the literal that is this text in lower case.
+func (n *node) inLowerCase(lower []byte) *node {
+	if like := n.folded[string(lower)]; like != nil {
+		return like
+	}
+	return n.literals[string(lower)]
 }
 
 // refuseNearMiss keeps a request from a catch-all when an upstream could well

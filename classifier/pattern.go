@@ -3,6 +3,7 @@ package classifier
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -24,6 +25,9 @@ type piece struct {
 	verb string // of a custom method, with its colon
 }
 
+// mostSegments is how far from the start a placeholder may stand.
+const mostSegments = 256
+
 // parsePattern reads "/repos/{owner}/{number:int}/**". A placeholder is a whole
 // segment, or all of it before a custom method ("{model}:generateContent");
 // {name...} and ** stand last.
@@ -33,7 +37,6 @@ func parsePattern(pattern string) ([]piece, error) {
 	}
 	parts := strings.Split(pattern[1:], "/")
 	pieces := make([]piece, 0, len(parts))
-	seen := map[string]bool{}
 	for i, part := range parts {
 		p, err := parsePiece(part)
 		if err != nil {
@@ -45,10 +48,12 @@ func parsePattern(pattern string) ([]piece, error) {
 			return nil, errors.New("the path has an empty segment")
 		}
 		if p.kind != literal && p.kind != any0 {
-			if seen[p.text] {
+			if i >= mostSegments {
+				return nil, fmt.Errorf("the path has more than %d segments", mostSegments)
+			}
+			if slices.ContainsFunc(pieces, func(q piece) bool { return q.text == p.text && q.kind != literal && q.kind != any0 }) {
 				return nil, fmt.Errorf("placeholder {%s} stands twice", p.text)
 			}
-			seen[p.text] = true
 		}
 		pieces = append(pieces, p)
 	}

@@ -27,22 +27,81 @@ func CheckPath(pattern string) error {
 // Join builds a table of prepared routes. The error holds, joined, an
 // [*OverlapError] for each pair of routes that could both win.
 func Join(routes []Prepared) (*Table, error) {
-	t := &Table{hosts: map[origin]*host{}, owned: map[string]bool{}, secure: map[string]bool{}}
+	t := newTable()
 	for _, r := range routes {
-		t.add(r.c)
+		t.own(r.c)
+		t.add(r.c, nil)
 	}
+	if err := t.settle(slices.Collect(maps.Keys(t.hosts))); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Group is some routes and the table that [Join] made of them.
+type Group struct {
+	Routes []Prepared
+	Table  *Table
+}
+
+// Unite joins tables. A host that only one of them knows is taken over as it is:
+// its routes were held against each other already. The error is that of [Join].
+func Unite(groups []Group) (*Table, error) {
+	t, tables := newTable(), map[origin]int{}
+	for _, g := range groups {
+		for o := range g.Table.hosts {
+			tables[o]++
+		}
+	}
+	for _, g := range groups {
+		shares := false
+		for o, h := range g.Table.hosts {
+			if tables[o] == 1 {
+				t.hosts[o] = h
+			} else {
+				shares = true
+			}
+		}
+		for _, r := range g.Routes {
+			t.own(r.c)
+			if shares {
+				t.add(r.c, func(o origin) bool { return tables[o] > 1 })
+			}
+		}
+	}
+	maps.DeleteFunc(tables, func(_ origin, n int) bool { return n == 1 })
+	if err := t.settle(slices.Collect(maps.Keys(tables))); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func newTable() *Table {
+	return &Table{hosts: map[origin]*host{}, owned: map[string]bool{}, secure: map[string]bool{}}
+}
+
+// settle puts the routes of some hosts in order. Only when some overlap is the
+// order of the hosts and paths worth its time: that of what is reported.
+func (t *Table) settle(origins []origin) error {
+	good := true
+	for _, o := range origins {
+		for method, root := range t.hosts[o].methods {
+			root.walk(func(l *leaf) { good = l.order(method) && good })
+		}
+	}
+	if good {
+		return nil
+	}
+	slices.SortFunc(origins, compareOrigins)
 	var problems []error
 	reported := map[[2]*compiled]bool{}
-	for _, o := range slices.SortedFunc(maps.Keys(t.hosts), compareOrigins) {
+	for _, o := range origins {
 		h := t.hosts[o]
 		for _, method := range slices.Sorted(maps.Keys(h.methods)) {
-			h.methods[method].walk(func(l *leaf) {
-				problems = append(problems, l.settle(o, method, reported)...)
+			h.methods[method].walkSorted(func(l *leaf) {
+				problems = append(problems, l.overlaps(o, method, reported)...)
 			})
 		}
 	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
-	}
-	return t, nil
+	return errors.Join(problems...)
 }

@@ -24,7 +24,7 @@ type host struct{ methods map[string]*node }
 // node is one place in a trie. Its children are tried from the most specific on.
 type node struct {
 	literals map[string]*node
-	folded   map[string]*node // literals in lower case, for near misses
+	folded   map[string]*node // those literals that are not in lower case, by that, for near misses
 	customs  map[string]*node // custom methods, by ":verb"
 	typed    *node
 	variable *node
@@ -64,14 +64,24 @@ func compareOrigins(a, b origin) int {
 	return cmp.Or(cmp.Compare(a.authority, b.authority), cmp.Compare(a.scheme, b.scheme))
 }
 
-func (t *Table) add(c *compiled) {
+// own notes whose the authorities of a route are.
+func (t *Table) own(c *compiled) {
 	for _, authority := range c.route.Authorities {
 		t.owned[authority] = true
+		if name, ok := strings.CutSuffix(authority, ":443"); ok && slices.Contains(c.route.Schemes, "https") {
+			t.secure[name] = true
+		}
+	}
+}
+
+// add puts a route into the tries of its hosts, or of those that are wanted.
+func (t *Table) add(c *compiled, wanted func(origin) bool) {
+	for _, authority := range c.route.Authorities {
 		for _, scheme := range c.route.Schemes {
-			if name, ok := strings.CutSuffix(authority, ":443"); ok && scheme == "https" {
-				t.secure[name] = true
-			}
 			key := origin{scheme, authority}
+			if wanted != nil && !wanted(key) {
+				continue
+			}
 			h := t.hosts[key]
 			if h == nil {
 				h = &host{methods: map[string]*node{}}
@@ -102,10 +112,16 @@ func (n *node) insert(pieces []piece, c *compiled) {
 		switch p.kind {
 		case literal:
 			if n.literals == nil {
-				n.literals, n.folded = map[string]*node{}, map[string]*node{}
+				n.literals = map[string]*node{}
 			}
 			n = child(n.literals[p.text], func(made *node) {
-				n.literals[p.text], n.folded[strings.ToLower(p.text)] = made, made
+				n.literals[p.text] = made
+				if lower := strings.ToLower(p.text); lower != p.text {
+					if n.folded == nil {
+						n.folded = map[string]*node{}
+					}
+					n.folded[lower] = made
+				}
 			})
 		case custom:
 			if n.customs == nil {
@@ -143,29 +159,54 @@ func (l *leaf) with(c *compiled) *leaf {
 }
 
 func (n *node) walk(visit func(*leaf)) {
-	if n.end != nil {
-		visit(n.end)
+	n.leaves(visit)
+	for _, next := range n.literals {
+		next.walk(visit)
 	}
-	if n.tail != nil {
-		visit(n.tail)
+	for _, next := range n.customs {
+		next.walk(visit)
 	}
-	for _, text := range slices.Sorted(maps.Keys(n.literals)) {
-		n.literals[text].walk(visit)
-	}
-	for _, verb := range slices.Sorted(maps.Keys(n.customs)) {
-		n.customs[verb].walk(visit)
-	}
-	for _, next := range []*node{n.typed, n.variable} {
+	for _, next := range [...]*node{n.typed, n.variable} {
 		if next != nil {
 			next.walk(visit)
 		}
 	}
 }
 
-// settle puts the routes of one pattern in the order in which they are tried
-// and finds those that nothing tells apart.
-func (l *leaf) settle(o origin, method string, reported map[[2]*compiled]bool) []error {
-	var problems []error
+// walkSorted is walk in the order of the paths.
+func (n *node) walkSorted(visit func(*leaf)) {
+	n.leaves(visit)
+	for _, text := range slices.Sorted(maps.Keys(n.literals)) {
+		n.literals[text].walkSorted(visit)
+	}
+	for _, verb := range slices.Sorted(maps.Keys(n.customs)) {
+		n.customs[verb].walkSorted(visit)
+	}
+	for _, next := range [...]*node{n.typed, n.variable} {
+		if next != nil {
+			next.walkSorted(visit)
+		}
+	}
+}
+
+func (n *node) leaves(visit func(*leaf)) {
+	if n.end != nil {
+		visit(n.end)
+	}
+	if n.tail != nil {
+		visit(n.tail)
+	}
+}
+
+// order puts the routes of one pattern in the order in which they are tried, and
+// reports whether something tells each from the others.
+func (l *leaf) order(method string) bool {
+	for _, c := range l.routes {
+		l.protocol = max(l.protocol, c.protocol)
+	}
+	if len(l.routes) == 1 {
+		return true
+	}
 	slices.SortStableFunc(l.routes, func(a, b *compiled) int {
 		return cmp.Or(
 			cmp.Compare(b.weight, a.weight),
@@ -175,10 +216,27 @@ func (l *leaf) settle(o origin, method string, reported map[[2]*compiled]bool) [
 		)
 	})
 	for i, a := range l.routes {
-		l.protocol = max(l.protocol, a.protocol)
+		for _, b := range l.routes[i+1:] {
+			if a.alike(b, method) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// alike reports whether both routes could win.
+func (c *compiled) alike(other *compiled, method string) bool {
+	return c.speaks(method) == other.speaks(method) && !c.ranks(other)
+}
+
+// overlaps are the pairs of routes of one pattern that nothing tells apart.
+func (l *leaf) overlaps(o origin, method string, reported map[[2]*compiled]bool) []error {
+	var problems []error
+	for i, a := range l.routes {
 		for _, b := range l.routes[i+1:] {
 			pair := [2]*compiled{a, b}
-			if a.speaks(method) != b.speaks(method) || reported[pair] || reported[[2]*compiled{b, a}] || a.ranks(b) {
+			if reported[pair] || reported[[2]*compiled{b, a}] || !a.alike(b, method) {
 				continue
 			}
 			reported[pair] = true

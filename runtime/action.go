@@ -105,6 +105,7 @@ type HTTPSpec struct {
 	BodyType    string    // json | form | multipart | raw
 	Filter      string    // jq, for call and exec only
 	Errors      map[int]ErrorMapping
+	Segment     int         // AuthPath: which segment of the target's path holds the credential, from 1; 0: none
 	Push        bool        // a git push: the argument refs is read from the head of its body
 	Pages       *Pagination // nil: the answer is all there is; for call and exec only
 	Retry       *Retry      // nil: sent once; idempotent actions only
@@ -151,8 +152,13 @@ const (
 	AuthBasic  AuthType = "basic"
 	AuthQuery  AuthType = "query"
 	AuthBody   AuthType = "body"
+	AuthPath   AuthType = "path"
 	AuthOAuth2 AuthType = "oauth2"
 )
+
+// PathCredential stands in the place of the credential of an [AuthPath] in a
+// request that was built, until it is sent.
+const PathCredential = "CREDENTIAL"
 
 // CallerAuth is what happens to the caller's own value in the credential's place.
 type CallerAuth string
@@ -171,9 +177,10 @@ type Auth struct {
 	Caller       CallerAuth
 	KeepIf       Glob   // a caller's value of this form is kept even when one is stored
 	Header       string // AuthHeader: field name
-	Prefix       string // AuthHeader: text before the value
+	Prefix       string // AuthHeader, AuthPath: text before the value
 	Query        string // AuthQuery: parameter name
 	Field        string // AuthBody: member or form field name
+	Segment      string // AuthPath: name of the placeholder that stands for it in paths
 	Username     string // AuthBasic: literal user
 	UsernameRef  string // AuthBasic: vault name of the user
 	Placeholders map[string]string

@@ -40,12 +40,18 @@ func (p *parser) actions(o *object) {
 	if o.get("actions") == nil || o.get("actions").Kind == yaml.MappingNode && len(pairs) == 0 {
 		p.bad(o.at("actions"), "add one, like get-user: {method: GET, path: /user, description: …}", "service needs the field actions, with at least one action")
 	}
+	p.s.Actions = make([]*runtime.Action, 0, len(pairs))
+	p.s.Routes, p.s.ready = make([]classifier.Route, 0, len(pairs)), make([]classifier.Prepared, 0, len(pairs))
 	for _, a := range pairs {
 		if !isName(a.name) {
 			p.bad(a.key, "use lower-case letters, digits and hyphens, with a letter first", "%s is not a name for an action", shown(a.name))
 			continue
 		}
 		p.action(a)
+	}
+	placed := func(a *runtime.Action) bool { return a.HTTP != nil && a.HTTP.Segment > 0 }
+	if auth := p.s.Auth; auth.Segment != "" && len(p.problems) == 0 && !slices.ContainsFunc(p.s.Actions, placed) {
+		p.bad(o.at("auth"), "write it where the credential goes, like /{"+auth.Segment+"}/get", "no path has {%s}, so the credential goes nowhere", auth.Segment)
 	}
 }
 
@@ -98,19 +104,19 @@ func (op *operation) description(name string) string {
 // finish makes the routes, has each checked by itself, and seals the digest.
 func (p *parser) finish(op *operation) {
 	routes := p.routes(op)
-	ready := make([]classifier.Prepared, 0, len(routes))
+	ready := len(p.s.ready)
 	for _, r := range routes {
 		one, err := classifier.Prepare(r)
 		if err != nil {
+			p.s.ready = p.s.ready[:ready]
 			p.routeProblems(op, err)
 			return
 		}
-		ready = append(ready, one)
+		p.s.ready = append(p.s.ready, one)
 	}
-	op.action.Digest = digest(op.action, routes)
+	op.action.Digest = p.definition.digest(op.action, routes)
 	p.s.Actions = append(p.s.Actions, op.action)
 	p.s.Routes = append(p.s.Routes, routes...)
-	p.s.ready = append(p.s.ready, ready...)
 }
 
 // routeProblems notes what the classifier has against a route.
@@ -128,20 +134,29 @@ func (p *parser) routeProblems(op *operation, err error) {
 // routes is one route per scheme: a classifier's route pairs every scheme with
 // every authority, and a host is ours under the scheme it is written with.
 func (p *parser) routes(op *operation) []classifier.Route {
-	byScheme := map[string][]string{}
-	for _, o := range p.s.origins {
-		byScheme[o.scheme] = append(byScheme[o.scheme], o.authority)
-	}
-	var out []classifier.Route
-	for _, scheme := range []string{"https", "http"} {
-		if authorities := byScheme[scheme]; len(authorities) > 0 {
-			r := op.route
-			r.Schemes, r.Authorities = []string{scheme}, authorities
-			out = append(out, r)
+	if p.schemes == nil {
+		for _, scheme := range []string{"https", "http"} {
+			one := reach{schemes: []string{scheme}}
+			for _, o := range p.s.origins {
+				if o.scheme == scheme {
+					one.authorities = append(one.authorities, o.authority)
+				}
+			}
+			if one.authorities != nil {
+				p.schemes = append(p.schemes, one)
+			}
 		}
+	}
+	out := make([]classifier.Route, len(p.schemes))
+	for i, one := range p.schemes {
+		out[i] = op.route
+		out[i].Schemes, out[i].Authorities = one.schemes, one.authorities
 	}
 	return out
 }
+
+// reach is where the routes of one scheme go. Nobody changes it.
+type reach struct{ schemes, authorities []string }
 
 func (p *parser) method(op *operation) {
 	n := op.get("method")
@@ -214,7 +229,12 @@ func (p *parser) path(op *operation) {
 	if path != "" && path[0] == '/' {
 		p.routeProblems(op, classifier.CheckPath(path))
 	}
-	for part := range strings.SplitSeq(path, "/") {
+	number := strings.Count(prefix, "/")
+	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		number++
+		if auth := p.s.Auth; auth.Type == runtime.AuthPath && part == "{"+auth.Segment+"}" {
+			op.action.HTTP.Segment = number
+		}
 		name, _, _ := strings.Cut(part, "}:") // a custom method, "{model}:generateContent"
 		inner, opens := strings.CutPrefix(strings.TrimSuffix(name, "}"), "{")
 		closes := name != part || strings.HasSuffix(part, "}")

@@ -22,6 +22,8 @@ func authFields(t runtime.AuthType) (needed, optional []string) {
 		return []string{"credential_ref", "query"}, optional
 	case runtime.AuthBody:
 		return []string{"credential_ref", "body"}, optional
+	case runtime.AuthPath:
+		return []string{"credential_ref", "path"}, optional
 	case runtime.AuthBasic:
 		return []string{"basic"}, append(optional, "credential_ref")
 	}
@@ -34,12 +36,12 @@ func (p *parser) auth(o *object) {
 	if n == nil {
 		return
 	}
-	fields := []string{"type", "credential_ref", "caller", "keep_if", "header", "query", "body", "basic"}
+	fields := []string{"type", "credential_ref", "caller", "keep_if", "header", "query", "body", "path", "basic"}
 	a := p.object(n, "auth", fields...)
 	if a.needed("type", "add type: bearer, or type: none") == "" {
 		return
 	}
-	t := runtime.AuthType(a.oneOf("type", "", "none", "header", "bearer", "basic", "query", "body", "oauth2"))
+	t := runtime.AuthType(a.oneOf("type", "", "none", "header", "bearer", "basic", "query", "body", "path", "oauth2"))
 	if t == "" {
 		return
 	}
@@ -80,6 +82,8 @@ func authFix(field string) string {
 		return "add query: {name: key}"
 	case "body":
 		return "add body: {field: api_key}"
+	case "path":
+		return "add path: {segment: token}, and {token} to the paths of the actions"
 	case "basic":
 		return "add basic: {username: the-user, password_ref: name-in-the-vault}"
 	}
@@ -110,9 +114,28 @@ func (p *parser) place(a *object) {
 		if n := a.get("body"); n != nil {
 			auth.Field = p.object(n, "auth.body", "field").needed("field", "add field: api_key")
 		}
+	case runtime.AuthPath:
+		if n := a.get("path"); n != nil {
+			p.segment(p.object(n, "auth.path", "segment", "prefix"))
+		}
 	case runtime.AuthBasic:
 		if n := a.get("basic"); n != nil {
 			p.basic(a, p.object(n, "auth.basic", "username", "username_ref", "password_ref"))
+		}
+	}
+}
+
+// segment reads which placeholder of the paths stands for the credential.
+func (p *parser) segment(o *object) {
+	auth := p.s.Auth
+	auth.Segment, auth.Prefix = o.needed("segment", "add segment: token"), o.text("prefix")
+	if auth.Segment != "" && !isArgName(auth.Segment) {
+		p.bad(o.at("segment"), "use letters, digits and underscores", "auth.path.segment %s is not a name for a placeholder", shown(auth.Segment))
+	}
+	for i := range len(auth.Prefix) {
+		if c := auth.Prefix[i]; !nameByte(c) {
+			p.bad(o.at("prefix"), "use letters, digits, underscores, hyphens and dots", "auth.path.prefix may hold plain letters only: it stands in a path")
+			return
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -54,8 +55,9 @@ func ParseAll(files []File) ([]*Service, error) {
 	var workers sync.WaitGroup
 	for range min(len(files), goruntime.GOMAXPROCS(0)) {
 		workers.Go(func() {
+			var r room
 			for i := int(next.Add(1)) - 1; i < len(files); i = int(next.Add(1)) - 1 {
-				out[i], errs[i] = Parse(files[i].Name, files[i].Data)
+				out[i], errs[i] = parse(files[i].Name, files[i].Data, &r)
 			}
 		})
 	}
@@ -105,11 +107,15 @@ func read(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	if err != nil {
+	size := int64(512)
+	if info, err := f.Stat(); err == nil {
+		size = min(info.Size(), MaxFile) + bytes.MinRead // room in which Read need not grow
+	}
+	data := bytes.NewBuffer(make([]byte, 0, size))
+	if _, err := data.ReadFrom(io.LimitReader(f, MaxFile+1)); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	return data, nil
+	return data.Bytes(), nil
 }
 
 // Check reports what would be wrong with the services of a folder once s is

@@ -1,9 +1,6 @@
 package services
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -29,6 +26,7 @@ func (p *parser) request(op *operation) {
 	p.defaults(op, r)
 	p.constants(op)
 	p.push(op)
+	op.action.Params = make([]runtime.Param, 0, len(op.order))
 	for _, name := range op.order {
 		a := op.args[name]
 		op.action.Params = append(op.action.Params, a.Param)
@@ -85,6 +83,10 @@ func (op *operation) readBack(template string, in classifier.Place, key string) 
 func (p *parser) pathParams(op *operation, r *object) {
 	spec := map[string]string{}
 	for _, m := range r.pairs("path_params") {
+		if op.action.HTTP.Segment > 0 && m.name == p.s.Auth.Segment {
+			p.bad(m.key, "leave it out", "%s.path_params: {%s} is where the credential goes", r.name, m.name)
+			continue
+		}
 		if !slices.ContainsFunc(op.holes, func(h pathHole) bool { return h.name == m.name }) {
 			p.bad(m.key, "the path is "+op.action.HTTP.Path, "%s.path_params: the path has no {%s}", r.name, m.name)
 			continue
@@ -92,6 +94,13 @@ func (p *parser) pathParams(op *operation, r *object) {
 		spec[m.name] = p.template(op, m.value, r.name+".path_params."+m.name)
 	}
 	for _, h := range op.holes {
+		if op.action.HTTP.Segment > 0 && h.name == p.s.Auth.Segment {
+			spec[h.name] = p.s.Auth.Prefix + runtime.PathCredential
+			if a := op.args[h.name]; a != nil {
+				p.bad(a.node, "remove it", "%s: {%s} is where the credential goes, and no argument", op.name, h.name)
+			}
+			continue
+		}
 		template, given := spec[h.name]
 		if !given {
 			template = "{" + h.name + "}"
@@ -337,33 +346,4 @@ func (p *parser) defaults(op *operation, r *object) {
 func (p *parser) spreads(op *operation) bool {
 	a := op.args[op.action.Rest]
 	return a != nil && a.In == runtime.InBody
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// digest is a SHA-256 over all that an approval is for: the definition, where it
-// goes and with which credential. Positions in the file do not count.
-func digest(action *runtime.Action, routes []classifier.Route) string {
-	a := *action
-	a.Source, a.Digest = "", ""
-	rs := slices.Clone(routes)
-	for i := range rs {
-		rs[i].Source = ""
-	}
-	text, err := json.Marshal(struct {
-		Action runtime.Action
-		Routes []classifier.Route
-	}{a, rs})
-	if err != nil { // cannot be: all of it came from text
-		panic("services: digest: " + err.Error())
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }

@@ -1,9 +1,6 @@
 package services
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -207,7 +204,7 @@ func (p *parser) programAction(a pair, op *operation) {
 	if len(p.problems) > before {
 		return
 	}
-	op.action.Digest = programDigest(op.action)
+	op.action.Digest = p.definition.digest(op.action, nil)
 	p.s.Actions = append(p.s.Actions, op.action)
 }
 
@@ -269,12 +266,7 @@ func (p *parser) style(op *operation, a *argument, spec *runtime.CommandSpec) {
 	if a.Type == runtime.TypeBoolean {
 		otherwise = runtime.StyleBoolean
 	}
-	o := &object{source: p.source, node: a.node, name: op.name + "." + a.Name, values: map[string]*yaml.Node{}}
-	for i := 0; i+1 < len(a.node.Content); i += 2 {
-		if a.node.Content[i].Value == "style" {
-			o.values["style"] = a.node.Content[i+1]
-		}
-	}
+	o := &object{source: p.source, node: a.node, name: op.name + "." + a.Name}
 	style := runtime.Style(o.oneOf("style", string(otherwise), string(runtime.StyleFlag), string(runtime.StylePositional), string(runtime.StyleBoolean)))
 	if style == runtime.StyleBoolean && a.Type != runtime.TypeBoolean {
 		p.bad(o.at("style"), "write type: boolean, or style: flag", "%s.%s: a flag without a value is for an argument of type boolean", op.name, a.Name)
@@ -319,16 +311,4 @@ func (p *parser) programAnswer(op *operation, spec *runtime.CommandSpec) {
 			p.bad(op.at("errors"), "", "%s.errors: %d is among success_codes", op.name, code)
 		}
 	}
-}
-
-// programDigest is a SHA-256 over all that an approval is for.
-func programDigest(action *runtime.Action) string {
-	a := *action
-	a.Source, a.Digest = "", ""
-	text, err := json.Marshal(a)
-	if err != nil { // cannot be: all of it came from text
-		panic("services: digest: " + err.Error())
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }

@@ -1,6 +1,8 @@
 package services
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +17,11 @@ import (
 // take over a host or a name, change how an installed service works, use a key
 // that is another service's, or, unless commands is true, run programs. The error
 // has all of what it may not; then nothing of the project counts.
-func Narrow(installed, project []*Service, commands bool) ([]*Service, error) {
+//
+// The secrets of its own services are named below keys, which no other scope may
+// share: the name that a repository writes never reaches a secret that was stored
+// for something else, be that a service which was removed since.
+func Narrow(installed, project []*Service, commands bool, keys string) ([]*Service, error) {
 	out := slices.Clone(installed)
 	var problems []error
 	for _, own := range project {
@@ -23,7 +29,7 @@ func Narrow(installed, project []*Service, commands bool) ([]*Service, error) {
 		var err error
 		if i < 0 {
 			if err = addable(installed, own, commands); err == nil {
-				out = append(out, own)
+				out = append(out, own.keyed(keys))
 			}
 		} else if i < len(installed) {
 			out[i], err = raised(out[i], own)
@@ -103,6 +109,25 @@ func raised(s, own *Service) (*Service, error) {
 	}
 	merged.Digest = s.Digest + own.Digest
 	return &merged, nil
+}
+
+// keyed is the service with its secrets below a prefix. An approval of an action is
+// for the secret too.
+func (s *Service) keyed(prefix string) *Service {
+	auth, out := *s.Auth, *s
+	for _, ref := range []*string{&auth.Ref, &auth.UsernameRef} {
+		if *ref != "" {
+			*ref = prefix + *ref
+		}
+	}
+	out.Auth, out.Actions = &auth, slices.Clone(s.Actions)
+	for i, a := range out.Actions {
+		own := *a
+		sum := sha256.Sum256([]byte(a.Digest + prefix))
+		own.Auth, own.Digest = &auth, hex.EncodeToString(sum[:])
+		out.Actions[i] = &own
+	}
+	return &out
 }
 
 // withoutRisk is what must be the same of an action.

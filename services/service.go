@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,6 +42,7 @@ type Service struct {
 	Recipes      []Recipe
 
 	ready   []classifier.Prepared // Routes, compiled
+	table   *classifier.Table     // of them alone
 	origins []origin
 	vars    []variable
 }
@@ -62,8 +62,11 @@ type Recipe struct {
 // Parse reads one service file. The file is the name that problems, routes and
 // actions carry; it is not opened. The error is [Problems]: all of them, sorted
 // by position.
-func Parse(file string, data []byte) (*Service, error) {
-	src := &source{file: file}
+func Parse(file string, data []byte) (*Service, error) { return parse(file, data, &room{}) }
+
+// parse is Parse with the room for the tree, of which nothing is kept.
+func parse(file string, data []byte, r *room) (*Service, error) {
+	src := &source{file: file, room: r}
 	sum := sha256.Sum256(data)
 	s := &Service{File: file, Digest: hex.EncodeToString(sum[:])}
 	if root := src.read(data); root != nil {
@@ -93,6 +96,9 @@ type parser struct {
 	*source
 	s       *Service
 	program *program // of a command or applescript service; else nil
+
+	definition definition // room for the one of the action that is read
+	schemes    []reach    // of its routes, once asked for
 }
 
 // serviceFields is every field of the top level, in the order of the format.
@@ -132,7 +138,7 @@ func (p *parser) service(root *yaml.Node) {
 		p.overlaps(o)
 	}
 	if len(p.s.Unset) > 0 {
-		p.s.Routes, p.s.ready = nil, nil
+		p.s.Routes, p.s.ready, p.s.table = nil, nil, nil
 	}
 }
 
@@ -238,7 +244,8 @@ func (p *parser) advice(o *object) {
 // overlaps compiles the routes of this file together. What is wrong with a
 // single route was noted before.
 func (p *parser) overlaps(o *object) {
-	_, err := classifier.Join(p.s.ready)
+	table, err := classifier.Join(p.s.ready)
+	p.s.table = table
 	for _, one := range split(err) {
 		line := o.at("actions").Line
 		var overlap *classifier.OverlapError
@@ -272,4 +279,4 @@ func split(err error) []error {
 	return out
 }
 
-func (p *parser) sourceOf(n *yaml.Node) string { return fmt.Sprintf("%s:%d", p.file, n.Line) }
+func (p *parser) sourceOf(n *yaml.Node) string { return p.file + ":" + strconv.Itoa(n.Line) }

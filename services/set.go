@@ -42,7 +42,7 @@ func NewSet(list []*Service) (*Set, error) {
 		marks:    map[string]string{},
 	}
 	var problems []error
-	var routes []classifier.Prepared
+	var groups []classifier.Group
 	sum := sha256.New()
 	for _, service := range s.services {
 		for _, name := range append([]string{service.Name}, service.Aliases...) {
@@ -62,10 +62,12 @@ func NewSet(list []*Service) (*Set, error) {
 				s.marks[value] = service.Name
 			}
 		}
-		routes = append(routes, service.ready...)
+		if service.table != nil {
+			groups = append(groups, classifier.Group{Routes: service.ready, Table: service.table})
+		}
 		fmt.Fprintf(sum, "%s %s\n", service.Name, service.Digest)
 	}
-	table, err := classifier.Join(routes)
+	table, err := classifier.Unite(groups)
 	if err := errors.Join(append(problems, err)...); err != nil {
 		return nil, err
 	}

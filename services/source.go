@@ -21,7 +21,9 @@ const MaxFile = 1 << 20
 // at the first.
 type source struct {
 	file     string
-	lines    []string
+	text     string
+	room     *room // where the tree is read into
+	lines    []string // of the text, once a problem is to be shown
 	problems Problems
 	untold   int // problems past the first mostProblems
 }
@@ -35,16 +37,24 @@ func (s *source) add(line, column int, fix, format string, args ...any) {
 		return
 	}
 	p := Problem{File: s.file, Line: line, Column: column, Msg: fmt.Sprintf(format, args...), Fix: fix}
-	if line >= 1 && line <= len(s.lines) {
-		p.Excerpt = excerpt(s.lines[line-1], column)
+	if lines := s.split(); line >= 1 && line <= len(lines) {
+		p.Excerpt = excerpt(lines[line-1], column)
 	}
 	s.problems = append(s.problems, p)
+}
+
+// split is the text in lines. Most files have no problem to show.
+func (s *source) split() []string {
+	if s.lines == nil && s.text != "" {
+		s.lines = strings.Split(strings.ReplaceAll(s.text, "\r\n", "\n"), "\n")
+	}
+	return s.lines
 }
 
 // done returns the problems found, or nil.
 func (s *source) done() error {
 	if s.untold > 0 {
-		s.problems = append(s.problems, Problem{File: s.file, Line: len(s.lines) + 1, Column: 1, Msg: fmt.Sprintf("and %d more problems", s.untold)})
+		s.problems = append(s.problems, Problem{File: s.file, Line: len(s.split()) + 1, Column: 1, Msg: fmt.Sprintf("and %d more problems", s.untold)})
 	}
 	return s.problems.orNil()
 }
@@ -60,11 +70,20 @@ func (s *source) read(data []byte) *yaml.Node {
 		s.add(0, 0, "split the service in two", "the file has %d bytes, more than the 1 MiB a service file may have", len(data))
 		return nil
 	}
-	s.lines = strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
+	s.text = string(data)
+	if root, plain := plainTree(s.text, s.room); plain {
+		s.inspect(root)
+		return root
+	}
 	if !utf8.Valid(data) {
 		s.notUTF8()
 		return nil
 	}
+	return s.document(data)
+}
+
+// document reads what only the YAML library can read.
+func (s *source) document(data []byte) *yaml.Node {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc yaml.Node
 	if err := decode(dec, &doc); err != nil {
@@ -111,7 +130,7 @@ func (s *source) syntax(err error) {
 			line++
 		}
 	}
-	s.add(min(max(line, 1), len(s.lines)), 1, "", "not valid YAML: %s", msg)
+	s.add(min(max(line, 1), len(s.split())), 1, "", "not valid YAML: %s", msg)
 }
 
 func structural(msg string) bool {
@@ -120,7 +139,7 @@ func structural(msg string) bool {
 }
 
 func (s *source) notUTF8() {
-	for i, line := range s.lines {
+	for i, line := range s.split() {
 		if utf8.ValidString(line) {
 			continue
 		}
@@ -158,7 +177,7 @@ func (s *source) inspect(n *yaml.Node) {
 }
 
 func (s *source) inspectKeys(n *yaml.Node) {
-	first := make(map[string]int, len(n.Content)/2)
+	var first keys
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		switch {
@@ -166,47 +185,80 @@ func (s *source) inspectKeys(n *yaml.Node) {
 			s.bad(key, "", "a key must be plain text")
 		case key.Tag == "!!merge":
 			s.bad(key, "write the fields out", "merge keys are not allowed: a service file says everything where it stands")
-		case first[key.Value] > 0:
-			s.bad(key, "remove one of the two", "field %s is given twice, first on line %d", shown(key.Value), first[key.Value])
 		default:
-			first[key.Value] = key.Line
+			if line := first.add(n, i); line > 0 {
+				s.bad(key, "remove one of the two", "field %s is given twice, first on line %d", shown(key.Value), line)
+			}
 		}
 	}
+}
+
+// keys are the keys of a mapping that were seen. Few are compared one by one.
+type keys struct{ lines map[string]int }
+
+// add takes the key at n.Content[i] and returns the line where it stood before, 0
+// when it did not.
+func (k *keys) add(n *yaml.Node, i int) int {
+	const few = 2 * 24
+	key := n.Content[i]
+	if len(n.Content) <= few {
+		for j := 0; j < i; j += 2 {
+			if other := n.Content[j]; other.Value == key.Value && named(other) {
+				return other.Line
+			}
+		}
+		return 0
+	}
+	if k.lines == nil {
+		k.lines = make(map[string]int, len(n.Content)/2)
+	}
+	if line := k.lines[key.Value]; line > 0 {
+		return line
+	}
+	k.lines[key.Value] = key.Line
+	return 0
 }
 
 // object is one mapping of the file with known fields.
 type object struct {
 	*source
-	node   *yaml.Node
-	name   string // how messages call it
-	values map[string]*yaml.Node
+	node *yaml.Node
+	name string // how messages call it
 }
 
 // object reads a mapping and notes every field that is not known.
 func (s *source) object(n *yaml.Node, name string, known ...string) *object {
-	o := &object{source: s, node: n, name: name, values: map[string]*yaml.Node{}}
+	o := &object{source: s, node: n, name: name}
 	if n.Kind != yaml.MappingNode {
 		s.wrong(n, name, "fields and values, like {"+known[0]+": …}")
 		return o
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
-			continue
-		}
-		if !contains(known, key.Value) {
+		if key := n.Content[i]; named(key) && !contains(known, key.Value) {
 			fix := "the fields here are: " + strings.Join(known, ", ")
 			if near := nearest(key.Value, known); near != "" {
 				fix = "did you mean " + near + "?"
 			}
 			s.bad(key, fix, "%s has no field %s", name, shown(key.Value))
-			continue
-		}
-		if _, twice := o.values[key.Value]; !twice {
-			o.values[key.Value] = value
 		}
 	}
 	return o
+}
+
+// named reports whether a key is one that a field can have.
+func named(key *yaml.Node) bool { return key.Kind == yaml.ScalarNode && key.Tag != "!!merge" }
+
+// value is what stands at a field, the first time; nil when it is absent.
+func (o *object) value(field string) *yaml.Node {
+	if o.node.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(o.node.Content); i += 2 {
+		if key := o.node.Content[i]; key.Value == field && named(key) {
+			return o.node.Content[i+1]
+		}
+	}
+	return nil
 }
 
 func contains(words []string, word string) bool {
@@ -227,7 +279,7 @@ func (s *source) wrong(n *yaml.Node, name, want string) {
 
 // get returns the value of a field; nil when it is absent or written empty.
 func (o *object) get(field string) *yaml.Node {
-	n := o.values[field]
+	n := o.value(field)
 	if n != nil && n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		return nil
 	}
@@ -236,7 +288,7 @@ func (o *object) get(field string) *yaml.Node {
 
 // at is where to point for a field: its value, or the object when it is absent.
 func (o *object) at(field string) *yaml.Node {
-	if n := o.values[field]; n != nil {
+	if n := o.value(field); n != nil {
 		return n
 	}
 	return o.node
@@ -372,12 +424,10 @@ func (s *source) pairsOf(n *yaml.Node, name string) []pair {
 		s.wrong(n, name, "names and values, like {a: b}")
 		return nil
 	}
-	seen := map[string]bool{}
-	var out []pair
+	var seen keys
+	out := make([]pair, 0, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
-		if key.Kind == yaml.ScalarNode && key.Tag != "!!merge" && !seen[key.Value] {
-			seen[key.Value] = true
+		if key := n.Content[i]; named(key) && seen.add(n, i) == 0 {
 			out = append(out, pair{key.Value, key, n.Content[i+1]})
 		}
 	}

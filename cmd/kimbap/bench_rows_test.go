@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -59,7 +60,7 @@ func rows() []row {
 			{title: "kimbap version over a bare Go program", unit: "ms", reach: 6, sense: atMost, digits: 1}}},
 		{name: "fsync", measure: oneFsync, figures: []figure{
 			{title: "one fsync of 4 KiB on this disk", unit: "µs", sense: shown}}},
-	}, append(doorRows(items(hostMatched, 32)), scriptRows()...)...)
+	}, slices.Concat(doorRows(items(hostMatched, 32)), catalogueRows(), scriptRows())...)
 }
 
 // errOldProtocol is a proxy that does not offer HTTP/2.

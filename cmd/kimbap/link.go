@@ -20,12 +20,13 @@ func newLinkCommand(c *cli) *cobra.Command {
 		Long: `Store the key of a service; its hosts are handled from now on.
 
 The key comes from stdin, from --file, or from a prompt. The service is
-installed from the catalogue when it is not there yet. The key is tried with one
+installed from the catalogue when it is not there yet; in a trusted project its
+own services are known too, and their keys are kept apart. The key is tried with one
 read first: one that the service refuses is not stored, and the one before stays.`,
 		Example: "  gh auth token | kimbap link github\n  kimbap link openai\n  kimbap link stripe --file ./stripe.key",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{Create: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Create: true, Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
 				var linked app.Linked
 				var err error
 				if rebind {
@@ -74,7 +75,7 @@ func newUnlinkCommand(c *cli) *cobra.Command {
 		Example: "  kimbap unlink github",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true, Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
 				removed, services, err := a.Unlink(ctx, args[0])
 				if err != nil {
 					return err

@@ -11,9 +11,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/catalog"
 )
 
 // The project scope: the nearest folder .kimbap at or above the one in which a
@@ -226,6 +228,12 @@ func (a *App) CheckProject(p *Project, commands bool) error {
 	if err == nil {
 		_, err = services.NewSet(all)
 	}
+	if err == nil {
+		var aliases []string
+		if aliases, err = aliasesOfCatalogue(); err == nil {
+			err = p.squats(installed, aliases)
+		}
+	}
 	return invalid(err, "correct the project's files")
 }
 
@@ -234,7 +242,51 @@ func (a *App) narrow(installed []*services.Service, p *Project, commands bool) (
 	if err := services.Reserved(services.LoadDisabled(a.home.Services()), p.services); err != nil {
 		return nil, err
 	}
-	return services.Narrow(installed, p.services, commands)
+	if err := p.squats(installed, catalog.Names()); err != nil {
+		return nil, err
+	}
+	return services.Narrow(installed, p.services, commands, p.keys())
+}
+
+// squats refuses the names of services that are not installed yet: a key that its
+// owner means for one of those, `kimbap link github`, would go to the project's.
+func (p *Project) squats(installed []*services.Service, names []string) error {
+	var problems []error
+	for _, own := range p.services {
+		if slices.ContainsFunc(installed, func(s *services.Service) bool { return s.Name == own.Name }) {
+			continue
+		}
+		for _, name := range append([]string{own.Name}, own.Aliases...) {
+			if slices.Contains(names, name) {
+				problems = append(problems, fmt.Errorf("%s: the name %s is that of a service of the catalogue, whose key this one would get; rename it", own.File, name))
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// aliasesOfCatalogue are what the catalogue's services are called beside their names.
+func aliasesOfCatalogue() ([]string, error) {
+	var out []string
+	for _, name := range catalog.Names() {
+		data, err := catalog.Read(name)
+		if err != nil {
+			return nil, err
+		}
+		s, err := services.Parse(name+".yaml", data)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s.Aliases...)
+	}
+	return out, nil
+}
+
+// keys is what the names of the project's secrets begin with in the vault. It is of
+// the folder: files of the same names elsewhere do not get them.
+func (p *Project) keys() string {
+	sum := sha256.Sum256([]byte(p.Dir))
+	return "project-" + hex.EncodeToString(sum[:6]) + "/"
 }
 
 // withProject joins the trusted project to the installed services. What is not

@@ -198,6 +198,9 @@ func (d *veil) path(r *runtime.Record) string {
 	if r.Action == nil {
 		return d.plain(d.escaped(path))
 	}
+	if auth, http := r.Action.Auth, r.Action.HTTP; auth != nil && auth.Type == runtime.AuthPath && http != nil {
+		path = maskToken(path, http.Segment, auth)
+	}
 	for i := range r.Action.Params {
 		p := &r.Action.Params[i]
 		value, ok := r.Args[p.Name].(string)
@@ -206,6 +209,23 @@ func (d *veil) path(r *runtime.Record) string {
 		}
 	}
 	return d.plain(d.escaped(path))
+}
+
+// maskToken masks the segment that a caller's token stands in. The placeholder of
+// the service is no secret.
+func maskToken(path string, number int, auth *runtime.Auth) string {
+	segments := strings.Split(path, "/")
+	if number == 0 || number >= len(segments) {
+		return path
+	}
+	value, _ := strings.CutPrefix(segments[number], auth.Prefix)
+	for _, placeholder := range auth.Placeholders {
+		if value == placeholder {
+			return path
+		}
+	}
+	segments[number] = masked
+	return strings.Join(segments, "/")
 }
 
 // escaped masks the segments that show a secret only once they are unescaped.

@@ -101,6 +101,8 @@ func place(s *services.Service) string {
 		return "as password"
 	case runtime.AuthHeader:
 		return "into " + auth.Header
+	case runtime.AuthPath:
+		return "into the path"
 	}
 	return "nowhere"
 }

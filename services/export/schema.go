@@ -114,13 +114,14 @@ func auth() schema {
 		return object(about, []string{field}, schema{field: text("Its name.")})
 	}
 	return object("Where the credential goes.", []string{"type"}, schema{
-		"type":           oneOf("The kind of place.", "none", "header", "bearer", "basic", "query", "body", "oauth2"),
+		"type":           oneOf("The kind of place.", "none", "header", "bearer", "basic", "query", "body", "path", "oauth2"),
 		"credential_ref": text("Name of the secret in the vault."),
 		"caller":         oneOf("What happens to a credential that the caller sends.", "replace", "placeholder", "keep"),
 		"keep_if":        text("A caller's value of this form is kept."),
 		"header":         object("type header: the field.", []string{"name"}, schema{"name": text("Name of the field."), "prefix": text("Text before the value.")}),
 		"query":          place("type query: the parameter.", "name"),
 		"body":           place("type body: the member or form field.", "field"),
+		"path":           object("type path: the segment.", []string{"segment"}, schema{"segment": text("The placeholder that stands for it in paths, {token}."), "prefix": text("Text before the value, in the same segment.")}),
 		"basic": object("type basic: user and password.", nil, schema{
 			"username": text("The user itself."), "username_ref": text("Name of the user in the vault."), "password_ref": text("Name of the password in the vault."),
 		}),

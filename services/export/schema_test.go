@@ -97,7 +97,7 @@ func TestSchemaAndLoaderKnowTheSameFields(t *testing.T) {
 		match: {` + odd + `, graphql: {` + odd + `}, jsonrpc: {` + odd + `, method: m}}, response: {` + odd + `}, pagination: {` + odd + `, type: link}, retry: {` + odd + `},
 		errors: {404: {` + odd + `}}}`
 	files := []string{odd + "\nvars: {v: {" + odd + "}}\ntriggers: {" + odd + "}\ngotchas: [{" + odd + "}]\nrecipes: [{" + odd + "}]\nactions: {act: " + action + "}"}
-	for _, typ := range []string{"header", "query", "body", "basic"} {
+	for _, typ := range []string{"header", "query", "body", "path", "basic"} {
 		files = append(files, "auth: {"+odd+", type: "+typ+", credential_ref: r, "+typ+": {"+odd+"}}")
 	}
 	files = append(files, "adapter: command\ncommand_spec: {"+odd+"}\nactions: {act: {command: x}}",
@@ -125,7 +125,7 @@ func TestSchemaAndLoaderKnowTheSameFields(t *testing.T) {
 		"act.pagination": "$defs/action/properties/pagination", "act.retry": "$defs/action/properties/retry",
 		"act.errors.404": "$defs/action/properties/errors/additionalProperties", "auth": "$defs/auth", "auth.header": "$defs/auth/properties/header",
 		"command_spec": "$defs/command_spec", "act.inline_script": "$defs/action/properties/inline_script",
-		"auth.query": "$defs/auth/properties/query", "auth.body": "$defs/auth/properties/body", "auth.basic": "$defs/auth/properties/basic",
+		"auth.query": "$defs/auth/properties/query", "auth.body": "$defs/auth/properties/body", "auth.path": "$defs/auth/properties/path", "auth.basic": "$defs/auth/properties/basic",
 	}
 	for what, place := range places {
 		at := doc

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -32,7 +33,7 @@ func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.R
 	}
 	stored := call.Credential.Found()
 	switch {
-	case auth.Type == runtime.AuthNone || auth.Type == "":
+	case auth.Type == runtime.AuthNone || auth.Type == "", auth.Type == runtime.AuthPath && segmentOf(call.Action) == 0:
 		return nil
 	case raw && auth.KeepIf != "" && s.matches(auth.KeepIf), raw && auth.Caller == runtime.CallerKeep && s.other:
 		m.used = runtime.CredentialCaller
@@ -127,6 +128,8 @@ func (b *Backend) place(call *runtime.Call, auth *runtime.Auth, m *message, resu
 		m.setField(auth.Header, auth.Prefix+secret)
 	case runtime.AuthQuery:
 		m.target = setQuery(m.target, auth.Query, secret)
+	case runtime.AuthPath:
+		m.target = setSegment(m.target, segmentOf(call.Action), auth.Prefix+secret)
 	case runtime.AuthBody:
 		if err := setBodyField(call, m, auth.Field, secret); err != nil {
 			return err
@@ -134,7 +137,7 @@ func (b *Backend) place(call *runtime.Call, auth *runtime.Auth, m *message, resu
 	default:
 		return &runtime.Error{Code: runtime.CodeInternal, Msg: fmt.Sprintf("unknown auth type %q", auth.Type)}
 	}
-	m.declare(placed(auth))
+	m.declare(placed(call.Action, auth))
 	m.scrub = b.matchers.of(secret, basic, call.Credential.Username.Reveal())
 	result.Unscanned = m.scrub == nil
 	m.used = runtime.CredentialStored
@@ -143,8 +146,10 @@ func (b *Backend) place(call *runtime.Call, auth *runtime.Auth, m *message, resu
 
 // placed is the change by which the stored credential goes out: its kind, and
 // the name of its place.
-func placed(auth *runtime.Auth) (kind runtime.ChangeKind, name string) {
+func placed(action *runtime.Action, auth *runtime.Auth) (kind runtime.ChangeKind, name string) {
 	switch auth.Type {
+	case runtime.AuthPath:
+		return runtime.ChangeCredentialPath, strconv.Itoa(segmentOf(action))
 	case runtime.AuthQuery:
 		return runtime.ChangeCredentialQuery, auth.Query
 	case runtime.AuthBody:
@@ -228,7 +233,7 @@ func (b *Backend) inspect(call *runtime.Call, auth *runtime.Auth, m *message) (s
 			s.values = appendReadings(s.values, value, "")
 		}
 	}
-	return s, b.elsewhere(auth, m)
+	return s, b.elsewhere(auth, m, segmentOf(call.Action))
 }
 
 // callerValues returns what stands in the declared place.
@@ -238,6 +243,8 @@ func callerValues(call *runtime.Call, auth *runtime.Auth, m *message) ([]string,
 		return queryValues(m.target, auth.Query), nil
 	case runtime.AuthBody:
 		return bodyValues(call, m, auth)
+	case runtime.AuthPath:
+		return pathValues(m.target, segmentOf(call.Action), auth.Prefix)
 	}
 	if name := fieldOf(auth); name != "" {
 		return values(m.header, name), nil

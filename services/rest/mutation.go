@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -80,6 +81,9 @@ func (a allowed) target(came, left string) error {
 		if c.Kind == runtime.ChangeCredentialQuery && !c.Answer {
 			came, left = withoutPairs(came, c.Name), withoutPairs(left, c.Name)
 		}
+		if c.Kind == runtime.ChangeCredentialPath && !c.Answer {
+			came, left = withoutSegment(came, c.Name), withoutSegment(left, c.Name)
+		}
 	}
 	if came != left {
 		return undeclared("the target")
@@ -97,6 +101,19 @@ func withoutPairs(target, name string) string {
 		}
 	}
 	return path + "?" + strings.Join(kept, "&")
+}
+
+// withoutSegment is the target with nothing where the segment of that number was.
+func withoutSegment(target, number string) string {
+	path, query, asked := strings.Cut(target, "?")
+	segments := strings.Split(path, "/")
+	if n, err := strconv.Atoi(number); err == nil && n > 0 && n < len(segments) {
+		segments[n] = ""
+	}
+	if path = strings.Join(segments, "/"); asked {
+		path += "?" + query
+	}
+	return path
 }
 
 // fields compares all fields but Host.

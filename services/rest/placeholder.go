@@ -3,6 +3,7 @@ package rest
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -42,8 +43,9 @@ func (b *Backend) known(auth *runtime.Auth, list []string) (service string, ok b
 	return "", false
 }
 
-// elsewhere refuses a placeholder outside the credential's place.
-func (b *Backend) elsewhere(auth *runtime.Auth, m *message) error {
+// elsewhere refuses a placeholder outside the credential's place, which may be a
+// segment of the path.
+func (b *Backend) elsewhere(auth *runtime.Auth, m *message, segment int) error {
 	place := fold(fieldOf(auth))
 	for name, list := range m.header {
 		if foldedAs(name, place) {
@@ -56,8 +58,12 @@ func (b *Backend) elsewhere(auth *runtime.Auth, m *message) error {
 		}
 	}
 	path, query, _ := strings.Cut(m.target, "?")
-	for segment := range strings.SplitSeq(path, "/") {
-		if err := b.refuseIn(auth, segment); err != nil {
+	number := -1
+	for text := range strings.SplitSeq(path, "/") {
+		if number++; number > 0 && number == segment {
+			continue
+		}
+		if err := b.refuseIn(auth, text); err != nil {
 			return err
 		}
 	}
@@ -83,6 +89,14 @@ func (b *Backend) refuseIn(auth *runtime.Auth, text string) error {
 	}
 	if service, found := b.known(auth, look); found {
 		return foreignPlaceholder(service)
+	}
+	if auth.Type != runtime.AuthPath {
+		return nil
+	}
+	for _, p := range auth.Placeholders { // in a path it stands behind other letters
+		if slices.ContainsFunc(look, func(text string) bool { return strings.Contains(text, p) }) {
+			return foreignPlaceholder("")
+		}
 	}
 	return nil
 }

@@ -63,6 +63,8 @@ func mask(action *runtime.Action, m *message) error {
 		m.setField(auth.Header, auth.Prefix+masked)
 	case runtime.AuthQuery:
 		m.target = strings.Replace(setQuery(m.target, auth.Query, marker), marker, masked, 1)
+	case runtime.AuthPath:
+		m.target = strings.Replace(setSegment(m.target, segmentOf(action), auth.Prefix+marker), marker, masked, 1)
 	case runtime.AuthBody:
 		return setBodyField(&runtime.Call{Action: action}, m, auth.Field, masked)
 	}

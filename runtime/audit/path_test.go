@@ -1,0 +1,38 @@
+package audit_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// A token that stands in the path by the service's design is not recorded, the
+// placeholder is: it says whose request it was.
+func TestATokenInThePathIsNotRecorded(t *testing.T) {
+	for name, c := range map[string]struct {
+		path    string
+		segment int
+		want    string
+	}{
+		"the placeholder":     {"/bot1234567890:kimbap/send", 1, "/bot1234567890:kimbap/send"},
+		"a token":             {"/bot42:hunter2/send?x=1", 1, "/***/send"},
+		"a token, encoded":    {"/bot42%3ahunter%32/send", 1, "/***/send"},
+		"in a later segment":  {"/file/bot42:hunter2/a/b", 2, "/file/***/a/b"},
+		"no prefix":           {"/hunter2/send", 1, "/***/send"},
+		"an action without":   {"/about/this", 0, "/about/this"},
+		"a path that is less": {"/", 2, "/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := record("req_1")
+			r.Action = action()
+			r.Action.Auth = &runtime.Auth{Type: runtime.AuthPath, Prefix: "bot", Placeholders: map[string]string{"T": "1234567890:kimbap"}}
+			r.Action.HTTP = &runtime.HTTPSpec{Segment: c.segment}
+			r.Target.Path = c.path
+			line, m := writeOne(t, options(""), r)
+			if m["path"] != c.want || strings.Contains(line, "hunter") {
+				t.Errorf("recorded %v, want %s", m["path"], c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,35 @@
+package catalog_test
+
+import (
+	"regexp"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// removing finds writes that take something away by another method than DELETE.
+var removing = regexp.MustCompile(`(?i)\b(delete|remove|destroy|purge|revoke|kick|archive|disable|wipe|erase|terminate|suspend|block)\b`)
+
+// little is what is put back with a click.
+var little = regexp.MustCompile(`/api/(pins|reactions|stars)\.remove$`)
+
+// What takes something away is above medium, by whatever method it goes.
+func TestWhatRemovesIsAboveMedium(t *testing.T) {
+	set := load(t)
+	found := 0
+	for _, name := range indexed() {
+		s := service(t, set, name)
+		for _, o := range readIndex(t, name) {
+			if o.Method == "GET" || o.Method == "HEAD" || o.Method != "DELETE" && (!removing.MatchString(o.Path) || little.MatchString(o.Path)) {
+				continue
+			}
+			found++
+			if a := classify(t, set, s, o); a == nil || !above(a.Risk, runtime.RiskMedium) {
+				t.Errorf("%s (%s) takes something away and is %s", o, o.Name, describe(a))
+			}
+		}
+	}
+	if found < 200 {
+		t.Errorf("only %d operations were looked at", found)
+	}
+}
