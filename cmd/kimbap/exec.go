@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,7 +70,11 @@ func newExecCommand(c *cli) *cobra.Command {
 			if !errors.Is(err, errHere) {
 				return err
 			}
-			o := app.Options{Create: f.resume == "", Script: true, Dir: c.dir()}
+			if c.ahead == nil {
+				c.ahead = app.StartAhead(c.executable)
+				defer c.ahead.Stop()
+			}
+			o := app.Options{Create: f.resume == "", Ahead: c.ahead, Dir: c.dir()}
 			return c.with(cmd.Context(), o, func(ctx context.Context, a *app.App) error {
 				return c.exec(ctx, a, source, limit, &f)
 			})
@@ -84,6 +89,27 @@ func newExecCommand(c *cli) *cobra.Command {
 	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for a person before it is paused")
 	flags.StringVar(&f.resume, "resume", "", "go on with a paused execution")
 	return cmd
+}
+
+// startAhead starts the process of a script before anything else is looked at, when
+// the arguments begin with exec and nothing says that another kimbap runs it: its
+// start takes as long as all that happens here before it is needed. The func that is
+// returned ends it, if it was for nothing.
+func (c *cli) startAhead() (stop func()) {
+	if len(c.args) < 2 || c.args[0] != "exec" || c.getenv("KIMBAP_SERVER") != "" {
+		return func() {}
+	}
+	for _, arg := range c.args {
+		name, _, _ := strings.Cut(arg, "=")
+		if slices.Contains([]string{"--server", "--home", "--help", "-h"}, name) {
+			return func() {}
+		}
+	}
+	if _, err := os.Lstat(app.Home{Dir: c.homeDir()}.DaemonSocket()); err == nil {
+		return func() {}
+	}
+	c.ahead = app.StartAhead(c.executable)
+	return c.ahead.Stop
 }
 
 // source reads the script from where the flags say.
