@@ -42,14 +42,9 @@ func (s *script) harden() {
 	}
 }
 
-// furnish puts in what a script may use beside the language.
+// furnish puts in what this script may use beside the language and tools.
 func (s *script) furnish() {
-	s.coverErrors()
-	s.coverRegExp()
-	s.boundTexts()
-	s.makeCodec()
-	s.makeToolError()
-	s.makeTools()
+	s.captureCollections()
 	// Nothing reaches a global by a name that it does not say, so the rest is made on demand.
 	if s.program.Uses("console") {
 		s.makeConsole()
