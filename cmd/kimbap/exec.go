@@ -75,6 +75,9 @@ func newExecCommand(c *cli) *cobra.Command {
 				defer c.ahead.Stop()
 			}
 			o := app.Options{Create: f.resume == "", Ahead: c.ahead, Dir: c.dir()}
+			if f.resume == "" {
+				o.Only = app.ServicesOf(source)
+			}
 			return c.with(cmd.Context(), o, func(ctx context.Context, a *app.App) error {
 				return c.exec(ctx, a, source, limit, &f)
 			})
