@@ -15,10 +15,6 @@ const (
 	maxThreads = 32 // beyond them the Go runtime ends the process
 )
 
-// garbage is how much of it may lie before it is collected, in percent of what is used.
-// Most scripts end before; near the limit of memory that limit decides.
-const garbage = 400
-
 // Confine gives up, for this process and for good, what a script must never have.
 // It is called once, before anything of the script is read, and says what then
 // holds. After an error the process has to end.
@@ -28,7 +24,6 @@ func Confine(s Settings) (frame.Level, error) {
 	}
 	s = s.withDefaults()
 	goruntime.GOMAXPROCS(min(atOnce, goruntime.NumCPU()))
-	debug.SetGCPercent(garbage)
 	debug.SetMaxThreads(maxThreads)
 	debug.SetMaxStack(maxStack)
 	debug.SetMemoryLimit(s.Heap)
