@@ -66,7 +66,7 @@ func newCallCommand(c *cli) *cobra.Command {
 				return err
 			}
 			service, _, _ := strings.Cut(ref, ".")
-			return c.with(cmd.Context(), app.Options{Create: true, Only: service, Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Create: true, Only: []string{service}, Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
 				action, err := a.Action(ref)
 				if err != nil {
 					return err

@@ -24,6 +24,7 @@ type cli struct {
 	args, env             []string
 	uid                   int
 	executable            string // runs the workers of scripts
+	ahead                 *app.Ahead
 	inTTY, outTTY, errTTY bool
 	width                 int // columns of the terminal that stdout is, 0: none
 

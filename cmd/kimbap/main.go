@@ -34,11 +34,13 @@ func executable() string {
 
 // run is one invocation whose scripts are run by a program.
 func run(executable string) int {
-	return execute(context.Background(), &cli{
+	c := &cli{
 		executable: executable,
 
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		args: os.Args[1:], env: os.Environ(), uid: os.Getuid(),
-		inTTY: isTerminal(os.Stdin), outTTY: isTerminal(os.Stdout), errTTY: isTerminal(os.Stderr), width: widthOf(os.Stdout),
-	})
+	}
+	defer c.startAhead()()
+	c.inTTY, c.outTTY, c.errTTY, c.width = isTerminal(os.Stdin), isTerminal(os.Stdout), isTerminal(os.Stderr), widthOf(os.Stdout)
+	return execute(context.Background(), c)
 }

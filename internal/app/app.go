@@ -50,11 +50,11 @@ type Options struct {
 	Strict bool             // with Create: the stricter default policy
 	Slot   string           // audit slot of a long-lived process; "" means the shared SlotCLI
 	Stdout io.Writer        // for audit sinks of type stdout; nil: it is used for something else
-	Only   string           // load this one service only; "" loads all
+	Only   []string         // load these services only, if there are such and no project; nil loads all
 	Tenant runtime.Tenant   // whose things are shown and changed; "": the default one's
 
 	Executable string // this program's own file, which also runs the workers of scripts; "": no scripts
-	Script     bool   // one script will be run: its worker is started at once
+	Ahead      *Ahead // the worker of a script, if one was started already; its maker stops it
 	// StartLocked opens a used vault whose master key is missing, or that its owner
 	// locked, as locked instead of refusing: hosts without a service are still
 	// served, and status can be asked.
@@ -159,7 +159,6 @@ func (a *App) Open(ctx context.Context) (err error) {
 			_ = a.Close()
 		}
 	}()
-	a.startEarly()
 	if err := a.openHome(); err != nil {
 		return err
 	}

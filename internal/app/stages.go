@@ -4,12 +4,14 @@ import (
 	"context"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
+	"github.com/kimbap-run/kimbap/runtime/sandbox"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/command"
 	"github.com/kimbap-run/kimbap/services/rest"
@@ -52,13 +54,12 @@ func (a *App) readableServices() (*services.Set, error) {
 // when nothing is or the home was not opened despite it.
 func (a *App) Fault() error { return a.fault }
 
-// readServices loads the installed services, or the one that Options.Only names.
+// readServices loads the installed services, or those that Options.Only names.
 func (a *App) readServices() (*services.Set, error) {
-	if a.o.Only != "" && !a.hasProject() {
-		if one, err := services.LoadOne(a.home.Services(), a.o.Only); err == nil {
-			return services.NewSet([]*services.Service{one})
+	if a.o.Only != nil && !a.hasProject() {
+		if some, ok := a.someServices(); ok {
+			return services.NewSet(some)
 		}
-		// An alias, or nothing: only the whole set can tell.
 	}
 	all, err := a.withProject(func() ([]*services.Service, error) { return services.LoadDir(a.home.Services()) })
 	if err != nil {
@@ -66,6 +67,38 @@ func (a *App) readServices() (*services.Set, error) {
 	}
 	set, err := services.NewSet(all)
 	return set, invalid(err, "kimbap service remove one of the two")
+}
+
+// someServices loads the services that Options.Only names. It is false when one of
+// them is an alias, or nothing: only the whole set can tell.
+func (a *App) someServices() ([]*services.Service, bool) {
+	var out []*services.Service
+	for _, word := range a.o.Only {
+		var one *services.Service
+		for _, name := range sandbox.ServiceNames(word) {
+			if s, err := services.LoadOne(a.home.Services(), name); err == nil {
+				one = s
+				break
+			}
+		}
+		if one == nil {
+			return nil, false
+		}
+		if !slices.ContainsFunc(out, func(s *services.Service) bool { return s.Name == one.Name }) {
+			out = append(out, one)
+		}
+	}
+	return out, true
+}
+
+// ServicesOf are the services that a script names, as Options.Only takes them; nil
+// when it may use any.
+func ServicesOf(source string) []string {
+	words, ok := sandbox.NamedServices(source)
+	if !ok {
+		return nil
+	}
+	return words
 }
 
 func (a *App) loadPolicy(context.Context) error {

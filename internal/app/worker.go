@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
@@ -14,47 +15,61 @@ import (
 type scripts struct {
 	sync.Mutex
 	runner *sandbox.Runner // nil: not asked for yet
-	early  chan early      // of a command: the one worker, started before the home is open
 	pool   *worker.Pool    // of a process that serves: some are kept warm
 }
 
-// early is a worker that was started ahead.
-type early struct {
-	w   *worker.Process
-	err error
+// Ahead is a worker that was started before it is known what the configuration
+// says: its start takes as long as the opening of a home. It runs one script at
+// most, and must be stopped at the end.
+type Ahead struct {
+	options worker.Options
+	started chan struct{} // closed when w and err are there
+	w       *worker.Process
+	err     error
+	used    atomic.Bool
+}
+
+// StartAhead starts a worker with the settings that a configuration has unless it
+// says otherwise, and returns at once. Executable is a kimbap; "" starts nothing.
+func StartAhead(executable string) *Ahead {
+	if executable == "" {
+		return nil
+	}
+	h := &Ahead{options: worker.Options{Executable: executable, Settings: worker.Defaults()}, started: make(chan struct{})}
+	go func() {
+		defer close(h.started)
+		h.w, h.err = worker.Start(h.options)
+	}()
+	return h
+}
+
+// take gives the worker out, nil when it cannot be had or was started with other
+// settings than these.
+func (h *Ahead) take(o worker.Options) *worker.Process {
+	if h == nil || o != h.options || h.used.Swap(true) {
+		return nil
+	}
+	<-h.started
+	if h.err != nil {
+		return nil // who starts another one is told why
+	}
+	return h.w
+}
+
+// Stop ends the worker if nobody has taken it. Nil has none.
+func (h *Ahead) Stop() {
+	if h == nil || h.used.Swap(true) {
+		return
+	}
+	if <-h.started; h.err == nil {
+		h.w.Kill()
+	}
 }
 
 func (a *App) workerOptions() worker.Options {
-	return worker.Options{
-		Executable: a.o.Executable,
-		Settings:   worker.Settings{Heap: int64(a.config.Exec.Heap)},
-	}
-}
-
-// startEarly starts the worker of the one script that the command is for, while
-// the home is being opened.
-func (a *App) startEarly() {
-	if !a.o.Script || a.o.Executable == "" {
-		return
-	}
-	ahead := make(chan early, 1)
-	a.scripts.early = ahead
-	go func() {
-		w, err := worker.Start(a.workerOptions())
-		ahead <- early{w, err}
-	}()
-	a.onClose(func(context.Context) error {
-		a.scripts.Lock()
-		unused := a.scripts.early
-		a.scripts.early = nil
-		a.scripts.Unlock()
-		if unused != nil {
-			if got := <-unused; got.err == nil {
-				got.w.Kill()
-			}
-		}
-		return nil
-	})
+	o := worker.Options{Executable: a.o.Executable, Settings: worker.Defaults()}
+	o.Settings.Heap = int64(a.config.Exec.Heap)
+	return o
 }
 
 // startWorkers makes the pool of a process that serves.
@@ -77,16 +92,11 @@ func (a *App) startWorkers() error {
 // takeWorker gives out a process for one script.
 func (a *App) takeWorker(context.Context, sandbox.Limits) (sandbox.Worker, error) {
 	a.scripts.Lock()
-	ahead := a.scripts.early
-	a.scripts.early = nil
 	pool := a.scripts.pool
 	a.scripts.Unlock()
-	var w *worker.Process
-	var err error
+	w, err := a.o.Ahead.take(a.workerOptions()), error(nil)
 	switch {
-	case ahead != nil:
-		got := <-ahead
-		w, err = got.w, got.err
+	case w != nil:
 	case pool != nil:
 		w, err = pool.Take()
 	default:

@@ -38,6 +38,9 @@ func (l *loader) readEnvironment() {
 // that a typing error is seen. The variables that Kubernetes sets for a service
 // named kimbap-proxy or the like are not ours.
 func (l *loader) looksLikeOurs(name string) bool {
+	if !strings.HasPrefix(name, envName("")) {
+		return false // most of them
+	}
 	for _, s := range l.order {
 		section, _, _ := strings.Cut(s.key, ".")
 		rest, ok := strings.CutPrefix(name, envName(section)+"_")

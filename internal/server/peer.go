@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -29,11 +30,30 @@ func peerOf(ctx context.Context) runtime.Peer {
 	return peer
 }
 
-// counted gives its place back when it is closed.
+// piece is how much of an answer is written at a time, in bytes.
+const piece = 64 << 10
+
+// counted gives its place back when it is closed, and takes it from a caller that
+// does not read.
 type counted struct {
 	net.Conn
-	leave chan struct{}
-	once  sync.Once
+	leave    chan struct{}
+	patience time.Duration
+	once     sync.Once
+}
+
+// Write implements [net.Conn]. It fails when nothing takes a piece in time, which
+// ends the connection.
+func (c *counted) Write(b []byte) (n int, err error) {
+	for {
+		if err := c.Conn.SetWriteDeadline(time.Now().Add(c.patience)); err != nil {
+			return n, err
+		}
+		part, err := c.Conn.Write(b[n:min(n+piece, len(b))])
+		if n += part; err != nil || n == len(b) {
+			return n, err
+		}
+	}
 }
 
 // Close implements [net.Conn].

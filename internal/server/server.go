@@ -26,6 +26,11 @@ const requestID = "X-Request-Id"
 // maxConnections bounds the connections of one listener.
 const maxConnections = 256
 
+// patience is how long a caller may leave one piece of an answer untaken. It counts
+// from the moment that the piece is written, so it does not bound how long a script
+// runs, nor how long an answer that is taken, if slowly, is under way.
+const patience = 30 * time.Second
+
 // Script is what is asked to run.
 type Script struct {
 	Code    string
@@ -71,6 +76,9 @@ type Server struct {
 	door    doorman
 	cursors [32]byte // signs cursors
 
+	room     int           // connections of one listener
+	patience time.Duration // with a caller that does not read
+
 	described []byte // what /openapi.json says
 }
 
@@ -97,7 +105,7 @@ func newServer(o Options) *Server {
 		o.Clock = time.Now
 	}
 	s := &Server{
-		o: o, crowd: crowd{by: map[string]int{}}, door: doorman{clock: o.Clock, left: strangers},
+		o: o, room: maxConnections, patience: patience, crowd: crowd{by: map[string]int{}}, door: doorman{clock: o.Clock, left: strangers},
 		once: once{clock: o.Clock, kept: map[keptKey]*kept{}, count: map[string]int{}},
 	}
 	_, _ = rand.Read(s.cursors[:]) // never fails since Go 1.24
@@ -115,7 +123,7 @@ func (s *Server) listen(pages chi.Router) {
 
 // Serve answers on a listener until Shutdown.
 func (s *Server) Serve(ln net.Listener) error {
-	err := s.http.Serve(&limited{Listener: ln, room: make(chan struct{}, maxConnections)})
+	err := s.http.Serve(&limited{Listener: ln, room: make(chan struct{}, s.room), patience: s.patience})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -191,7 +199,8 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 // limited lets in so many connections at a time; more wait in the kernel's queue.
 type limited struct {
 	net.Listener
-	room chan struct{}
+	room     chan struct{}
+	patience time.Duration
 }
 
 // Accept implements [net.Listener].
@@ -202,5 +211,5 @@ func (l *limited) Accept() (net.Conn, error) {
 		<-l.room
 		return nil, err
 	}
-	return &counted{Conn: conn, leave: l.room}, nil
+	return &counted{Conn: conn, leave: l.room, patience: l.patience}, nil
 }

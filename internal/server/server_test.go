@@ -23,12 +23,19 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // of it and its address.
 func open(t *testing.T, tcp bool, o Options) (*http.Client, string) {
 	t.Helper()
+	return serve(t, tcp, o, func(*Server) {})
+}
+
+// serve is open with something about the server changed.
+func serve(t *testing.T, tcp bool, o Options, change func(*Server)) (*http.Client, string) {
+	t.Helper()
 	fill(&o)
 	o.RequireToken = tcp
 	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	change(s)
 	network, address := "unix", filepath.Join(t.TempDir(), "s")
 	if tcp {
 		network, address = "tcp", "127.0.0.1:0"
@@ -211,6 +218,31 @@ func TestACallerWhoLeavesIsNoticed(t *testing.T) {
 		t.Error("it was answered")
 	}
 	<-left
+}
+
+// There is room for one caller. One that asks and never reads loses its place to the
+// next, and a script that runs for longer than anybody may dawdle is answered.
+func TestACallerThatStopsReadingLosesItsPlace(t *testing.T) {
+	const patience = 30 * time.Millisecond
+	client, base := serve(t, true, Options{Execute: func(_ context.Context, s Script) (Answer, error) {
+		if s.Code == "slow" {
+			time.Sleep(10 * patience)
+			return Answer{Body: "slow"}, nil
+		}
+		return Answer{Body: strings.Repeat("x", 32<<20)}, nil // more than the kernel keeps for both ends
+	}}, func(s *Server) { s.room, s.patience = 1, patience })
+	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, "POST /v1/exec HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer kmb_x\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n"+
+		`{"code":"mute"}`); err != nil {
+		t.Fatal(err)
+	}
+	if status, text := ask(t, client, "POST", base+"/v1/exec", `{"code":"slow"}`, "Authorization", "Bearer kmb_x"); status != 200 || text != "\"slow\"\n" {
+		t.Errorf("%d %.100s", status, text)
+	}
 }
 
 // What the description says of requests and results is what is read and written.

@@ -211,13 +211,13 @@ func (s *session) rejected(ctx context.Context, refusals []frame.Refusal) (Resul
 	result := Result{
 		ExecutionID: s.id, Kind: frame.KindRejected, Error: refusalText(refusals), Calls: []CallResult{}, Refusals: refusals,
 	}
-	return s.conclusion(ctx, result)
+	return s.conclusion(ctx, result, s.dismiss())
 }
 
 // finish ends the execution: what is under way is cut off, and how it ended is
 // written down.
 func (s *session) finish(ctx context.Context, done *frame.Done) (Result, error) {
-	s.kill()
+	reaped := s.dismiss()
 	for _, c := range s.calls {
 		if c.Kind == frame.CallTool && !c.Replied && (c.Status == CallPending || c.Status == "") {
 			c.Status = CallCanceled
@@ -243,7 +243,7 @@ func (s *session) finish(ctx context.Context, done *frame.Done) (Result, error) 
 			result.Value = json.RawMessage(done.Value)
 		}
 	}
-	return s.conclusion(ctx, result)
+	return s.conclusion(ctx, result, reaped)
 }
 
 // abandoned are the tools whose calls the script did not wait for.
@@ -274,9 +274,9 @@ func join(names []string) string {
 
 // conclusion writes the last record and the last state. The caller does not wait
 // for either: the calls are recorded already, and who asks for the execution gets
-// the result from memory until it is kept. The turn is given back after.
-func (s *session) conclusion(ctx context.Context, result Result) (Result, error) {
-	s.kill()
+// the result from memory until it is kept. The turn is given back after, and after
+// the worker's end.
+func (s *session) conclusion(ctx context.Context, result Result, reaped func()) (Result, error) {
 	how := "ok"
 	if !result.Success {
 		how = string(result.Kind)
@@ -289,6 +289,7 @@ func (s *session) conclusion(ctx context.Context, result Result) (Result, error)
 	s.leave = func() {}
 	s.r.ending(s, result, func() {
 		_ = s.conclude(ctx, journal.Ended, result, expires) // the result stands, also where it cannot be kept
+		reaped()
 		leave()
 	})
 	return result, nil

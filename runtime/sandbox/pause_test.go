@@ -196,6 +196,42 @@ func TestWhatACrashLeavesOpen(t *testing.T) {
 	}
 }
 
+// Nobody goes on with what a dead process ran, and whoever asks is told so; resuming
+// it is not refused for that.
+func TestAnExecutionWhoseProcessDiedIsInterrupted(t *testing.T) {
+	b := newBench(t, func(m *machine) any { return m.do("notes.getNote", `{"id":1}`) })
+	id := b.execute(sandbox.Script{Source: "x"}).ExecutionID
+	b.runner.Dispose()
+	row := b.store.rows[id]
+	row.State, row.Result = journal.Running, nil
+	b.store.rows[id] = row
+	b.restart("2:b")
+	status := func() sandbox.Result {
+		t.Helper()
+		result, err := b.runner.Status(t.Context(), runtime.Caller{Token: runtime.NewSecret("me")}, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	b.alive = []string{"1:a", "2:b"}
+	if got := status(); got.Kind != "" || got.Success || got.ExecutionID != id {
+		t.Errorf("while its process runs: %+v", got)
+	}
+	b.alive = []string{"2:b"}
+	for range 2 { // asking changes nothing
+		if got := status(); got.Kind != frame.KindInterrupted || !strings.Contains(got.Error, "resume it") || got.ExecutionID != id {
+			t.Errorf("after its death: %+v", got)
+		}
+	}
+	if end := b.resume(id, 0); !end.Success {
+		t.Errorf("resumed: %+v", end)
+	}
+	if got := status(); !got.Success {
+		t.Errorf("at its end: %+v", got)
+	}
+}
+
 func TestOnlyItsOwnerResumesAnExecution(t *testing.T) {
 	b := newBench(t, story)
 	got := b.execute(sandbox.Script{Source: "x"})

@@ -38,7 +38,7 @@ func (r *Runner) Resume(ctx context.Context, asked Resumption) (Result, error) {
 	case row.State == journal.Ended:
 		st, err := r.openResult(ctx, row)
 		return st.result(), err
-	case !free, row.State == journal.Running && (row.Holder == r.o.Process || r.o.Alive(row.Holder)):
+	case !free, row.State == journal.Running && !r.orphaned(&row):
 		return Result{}, taken(row.ID)
 	}
 	s := r.take(asked.ID)

@@ -311,10 +311,20 @@ func (r *Runner) Status(ctx context.Context, caller runtime.Caller, id string) (
 	if err != nil {
 		return Result{}, err
 	}
-	if row.State == journal.Running && stored.Result.Paused != nil {
-		stored.Result.Paused = nil // somebody goes on with it
+	result := stored.result()
+	if row.State == journal.Running {
+		result.Paused = nil // somebody goes on with it
+		if r.orphaned(&row) {
+			result.Kind, result.Error = frame.KindInterrupted, "the process that ran the script has ended; what was answered is kept: resume it to go on, or to learn what came of it"
+		}
 	}
-	return stored.result(), nil
+	return result, nil
+}
+
+// orphaned reports whether nobody goes on with an execution that is not paused and
+// has not ended: its process is gone. Only resuming it changes that.
+func (r *Runner) orphaned(row *journal.Execution) bool {
+	return row.State == journal.Running && row.Holder != r.o.Process && !r.o.Alive(row.Holder)
 }
 
 // row finds an execution of the principal's own; to anybody else it is unknown.

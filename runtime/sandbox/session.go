@@ -138,17 +138,27 @@ func notStarted(err error) error {
 }
 
 // kill ends the worker and the calls under way, and waits for both.
-func (s *session) kill() {
+func (s *session) kill() { s.dismiss()() }
+
+// dismiss ends the worker and the calls under way. It waits for the calls; the func
+// that is returned waits for the worker, whose memory the kernel takes back at its
+// leisure, and must be called.
+func (s *session) dismiss() (reaped func()) {
 	if s.worker == nil {
-		return
+		return func() {}
 	}
 	s.end()
-	s.worker.Kill()
+	gone := make(chan struct{})
+	go func(w Worker) {
+		w.Kill()
+		close(gone)
+	}(s.worker)
 	s.worker = nil
 	s.r.unpark(s)
 	for len(s.flying) > 0 {
 		s.drop(<-s.answers)
 	}
+	return func() { <-gone }
 }
 
 // check asks the gate.

@@ -99,6 +99,9 @@ func (t *tree) pass() (p *Program, compiles bool, refusals []frame.Refusal) {
 	if len(found.refusals) > 0 {
 		return nil, true, found.refusals
 	}
+	for _, c := range found.catches {
+		watch(c)
+	}
 	code, refusals := t.compile()
 	if len(refusals) > 0 {
 		return nil, false, refusals

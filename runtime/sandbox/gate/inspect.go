@@ -19,6 +19,7 @@ type findings struct {
 	tools    []string
 	dynamic  bool
 	globals  map[string]bool // the free names
+	catches  []*ast.CatchStatement
 }
 
 // walk goes over a tree, every node of it, with the names in scope.
@@ -152,6 +153,7 @@ func (w *walk) control(s ast.Statement) {
 	case *ast.TryStatement:
 		w.statement(s.Body)
 		if s.Catch != nil {
+			w.out.catches = append(w.out.catches, s.Catch)
 			w.inside(func() {
 				w.scope.declare(s.Catch.Parameter, plain)
 				w.expression(s.Catch.Parameter)

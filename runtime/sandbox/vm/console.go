@@ -1,7 +1,6 @@
 package vm
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -10,7 +9,6 @@ import (
 	"github.com/dop251/goja"
 
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
-	"github.com/kimbap-run/kimbap/runtime/sandbox/gate"
 )
 
 // makeConsole makes console. Its messages are counted: past the limit there is one
@@ -87,7 +85,7 @@ func (s *script) show(v goja.Value, room int) string {
 		if symbol, isSymbol := v.(*goja.Symbol); isSymbol {
 			return "Symbol(" + symbol.String() + ")"
 		}
-		return s.relocate(v.String())
+		return v.String()
 	}
 	if name, ok := s.toolName(o); ok {
 		return "[" + name + "]"
@@ -114,24 +112,9 @@ func (s *script) show(v goja.Value, room int) string {
 	return text
 }
 
-// relocate puts places of the source where a text has places of the running code, as
-// the stack of an error has.
-func (s *script) relocate(text string) string {
-	if !strings.Contains(text, "\tat ") {
-		return text
-	}
-	rows := strings.Split(text, "\n")
-	for i, row := range rows {
-		if function, line, column, ok := s.row(row); ok {
-			rows[i] = fmt.Sprintf("\tat %s (%d:%d)", cmp.Or(function, gate.FileName), line, column)
-		}
-	}
-	return strings.Join(rows, "\n")
-}
-
 func (s *script) showError(o *goja.Object) string {
 	name, message := property(o, "name"), property(o, "message")
-	text := strings.TrimSuffix(name+": "+clean(message), ": ")
+	text := header(name, clean(message))
 	if _, _, trace := s.trace(property(o, "stack")); trace != "" {
 		text += "\n" + trace
 	}

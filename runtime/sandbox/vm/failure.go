@@ -131,10 +131,6 @@ func (s *script) describe(f *frame.Failure, v goja.Value) {
 	}
 	f.Message = clip(clean(message), maxMessage)
 	f.Line, f.Column, f.Stack = s.trace(stack)
-	if at, ok := s.errors.places[o]; ok && f.Line == 0 {
-		f.Line, f.Column = at.line, at.column
-		f.Stack = fmt.Sprintf("at %s (%d:%d)", gate.FileName, at.line, at.column)
-	}
 }
 
 func property(o *goja.Object, name string) string {
@@ -161,8 +157,20 @@ func (s *script) trace(stack string) (line, column int, text string) {
 	return line, column, strings.Join(out, "\n")
 }
 
-// row reads one line of a stack as goja writes it: at NAME (script:3:7(12)).
+// rawRow begins a line of a stack as goja writes it, toldRow one as [script.reword] does.
+const (
+	rawRow  = "\n\tat "
+	toldRow = "    at "
+)
+
+// row reads one line of a stack: as goja writes it, at NAME (script:3:7(12)), or as it was
+// told, at NAME (3:7).
 func (s *script) row(text string) (function string, line, column int, ok bool) {
+	if told, ok := strings.CutPrefix(text, toldRow); ok {
+		name, place, _ := cutLast(strings.TrimSuffix(told, ")"), " (")
+		line, column, ok = numbers(place)
+		return clip(name, 100), line, column, ok
+	}
 	text, ok = strings.CutPrefix(strings.TrimSpace(text), "at ")
 	if !ok {
 		return "", 0, 0, false
@@ -172,12 +180,27 @@ func (s *script) row(text string) (function string, line, column int, ok bool) {
 	} else if text, ok = strings.CutPrefix(text, gate.FileName+":"); !ok {
 		return "", 0, 0, false
 	}
-	row, rest, _ := strings.Cut(text, ":")
-	col, _, _ := strings.Cut(rest, "(")
-	line, _ = strconv.Atoi(row)
-	column, _ = strconv.Atoi(col)
+	place, _, _ := strings.Cut(text, "(")
+	line, column, _ = numbers(place)
 	line, column = s.program.Place(line, column)
 	return function, line, column, line > 0
+}
+
+// numbers reads LINE:COLUMN.
+func numbers(place string) (line, column int, ok bool) {
+	row, col, _ := strings.Cut(place, ":")
+	line, err := strconv.Atoi(row)
+	column, err2 := strconv.Atoi(col)
+	return line, column, err == nil && err2 == nil && line > 0 && column > 0
+}
+
+// cutLast cuts a text at the last place of a separator.
+func cutLast(text, separator string) (before, after string, found bool) {
+	at := strings.LastIndex(text, separator)
+	if at < 0 {
+		return text, "", false
+	}
+	return text[:at], text[at+len(separator):], true
 }
 
 // clip cuts a text to a length in bytes, between characters.
@@ -189,15 +212,6 @@ func clip(text string, limit int) string {
 		limit--
 	}
 	return text[:limit] + "…"
-}
-
-// clean takes out of a message what goja says of its own insides, the one place where it
-// does: an object that has no way to become a text.
-func clean(message string) string {
-	if strings.HasPrefix(message, "Could not convert &") {
-		return "Cannot convert object to primitive value"
-	}
-	return strings.ToValidUTF8(message, "\ufffd") // goja writes names that are not ASCII as they lie in memory
 }
 
 // result writes the value of a script that ended well.

@@ -6,8 +6,8 @@ import "github.com/dop251/goja"
 type errorsOf struct {
 	plain, typeError, rangeError, syntaxError *goja.Object
 
-	tool   *goja.Object // the prototype of ToolError
-	places map[*goja.Object]place
+	tool *goja.Object // the prototype of ToolError
+	busy bool         // one is being put into words
 }
 
 // bootstrap reaches the two prototypes that no global name leads to.
@@ -19,7 +19,7 @@ func (s *script) harden() {
 	world := s.rt.GlobalObject()
 	s.errors = errorsOf{
 		plain: s.global("Error"), typeError: s.global("TypeError"), rangeError: s.global("RangeError"),
-		syntaxError: s.global("SyntaxError"), places: map[*goja.Object]place{},
+		syntaxError: s.global("SyntaxError"),
 	}
 	kinds, err := s.rt.RunString(bootstrap)
 	s.must(err)
@@ -42,11 +42,9 @@ func (s *script) harden() {
 	}
 }
 
-// furnish puts in what a script may use beside the language.
+// furnish puts in what this script may use beside the language and tools.
 func (s *script) furnish() {
-	s.makeCodec()
-	s.makeToolError()
-	s.makeTools()
+	s.captureCollections()
 	// Nothing reaches a global by a name that it does not say, so the rest is made on demand.
 	if s.program.Uses("console") {
 		s.makeConsole()

@@ -2,24 +2,18 @@ package vm
 
 import (
 	_ "embed" // of the scripts below
-	"math"
 
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/parser"
-
-	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
-	"github.com/kimbap-run/kimbap/runtime/sandbox/gate"
 )
 
 // The scripts that put in what goja lacks. Each is a function that takes
-// define(object, name, value), the global object, and some help.
+// define(object, name, value) and the global object.
 var (
 	//go:embed polyfill/clone.js
 	cloneScript string
 	//go:embed polyfill/collection.js
 	collectionScript string
-	//go:embed polyfill/guard.js
-	guardScript string
 	//go:embed polyfill/locale.js
 	localeScript string
 	//go:embed polyfill/text.js
@@ -35,7 +29,6 @@ func (s *script) fill() {
 		script string
 		words  []string
 	}{
-		{guardScript, []string{"RegExp", "repeat", "padStart", "padEnd"}},
 		{collectionScript, []string{"groupBy", "withResolvers", "fromAsync", "asyncIterator", "Promise.try"}},
 		{cloneScript, []string{"structuredClone"}},
 		{textScript, []string{"TextEncoder", "TextDecoder", "btoa", "atob"}},
@@ -63,30 +56,13 @@ func (s *script) install(source string) {
 	value, err := s.rt.RunProgram(code)
 	s.must(err)
 	f, _ := goja.AssertFunction(value)
-	_, err = f(goja.Undefined(), s.native("define", 3, s.define), s.rt.GlobalObject(), s.help())
+	_, err = f(goja.Undefined(), s.native("define", 3, s.define), s.rt.GlobalObject())
 	s.must(err)
 }
 
 func (s *script) define(c goja.FunctionCall) goja.Value {
 	s.hidden(c.Argument(0).(*goja.Object), c.Argument(1).String(), c.Argument(2))
 	return goja.Undefined()
-}
-
-// help is what the scripts need of Go.
-func (s *script) help() goja.Value {
-	help := s.rt.NewObject()
-	s.method(help, "badRegex", 2, func(c goja.FunctionCall) goja.Value {
-		return s.rt.ToValue(gate.BadRegex(c.Argument(0).String(), c.Argument(1).String()))
-	})
-	s.method(help, "room", 1, func(c goja.FunctionCall) goja.Value {
-		// A character takes up to two bytes, and the text is built once more.
-		if n := c.Argument(0).ToFloat(); s.limits.Heap > 0 && !math.IsNaN(n) && n*4 > float64(s.limits.Heap) {
-			s.halt(frame.KindMemory, "The script wanted more memory than there is")
-			return s.rangeError("This text is too long")
-		}
-		return goja.Undefined()
-	})
-	return help
 }
 
 // makePerformance makes performance.now, by the clock of the script.

@@ -36,8 +36,7 @@ func (s *script) toolError(e frame.ToolError, at place) *goja.Object {
 	}
 	stack := "ToolError: " + e.Message
 	if at.line > 0 {
-		stack += fmt.Sprintf("\n\tat %s (%d:%d)", gate.FileName, at.line, at.column)
-		s.errors.places[o] = at
+		stack += fmt.Sprintf("\n%s%s (%d:%d)", toldRow, gate.FileName, at.line, at.column)
 	}
 	s.hidden(o, "stack", s.rt.ToValue(stack))
 	return o

@@ -59,19 +59,30 @@ type stop struct {
 	message string
 }
 
-func newScript(p *gate.Program, run frame.Run, host Host) *script {
+// newWorld is all of a run that does not depend on the script.
+func newWorld() *script {
 	s := &script{
-		rt: goja.New(), program: p, limits: run.Limits, host: host, now: run.Now,
-		waiting: map[int]*call{}, timers: map[int]*timer{},
-		mark: goja.NewSymbol("tools"),
+		rt: goja.New(), waiting: map[int]*call{}, timers: map[int]*timer{}, mark: goja.NewSymbol("tools"),
 	}
 	s.rt.SetTimeSource(func() time.Time { return time.UnixMilli(s.now) })
+	s.rt.SetPromiseRejectionTracker(s.track)
+	s.harden()
+	s.coverErrors()
+	s.coverRegExp()
+	s.boundTexts()
+	s.makeCodec()
+	s.makeToolError()
+	s.makeTools()
+	return s
+}
+
+// adopt makes the world that of one run.
+func (s *script) adopt(p *gate.Program, run frame.Run, host Host) {
+	s.program, s.limits, s.host, s.now = p, run.Limits, host, run.Now
 	s.rt.SetRandSource(rand.New(rand.NewPCG(run.Seed, 0x6b696d626170)).Float64)
 	if run.Limits.Stack > 0 {
 		s.rt.SetMaxCallStackSize(run.Limits.Stack)
 	}
-	s.rt.SetPromiseRejectionTracker(s.track)
-	return s
 }
 
 // watch stops the script when a context ends.

@@ -21,6 +21,7 @@ package vm
 
 import (
 	"context"
+	"sync"
 
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/gate"
@@ -48,16 +49,54 @@ type Host interface {
 	Replies() <-chan frame.Reply
 }
 
+// Ahead is an engine that can build the world of its next run before the script is
+// there.
+type Ahead interface {
+	Engine
+	// Prepare builds that world. It may be called by another goroutine than Run, and
+	// does nothing where there is one already.
+	Prepare()
+}
+
 // New is the engine on goja.
-func New() Engine { return engine{} }
+func New() Ahead {
+	return &engine{next: sync.OnceValue(newWorld)}
+}
 
-type engine struct{}
+type engine struct {
+	mu   sync.Mutex
+	next func() *script // the world of the next run, built when it is first asked for; nil: there is none
+}
 
-var _ Engine = engine{}
+var _ Ahead = (*engine)(nil)
+
+// Prepare implements [Ahead].
+func (e *engine) Prepare() {
+	e.mu.Lock()
+	if e.next == nil {
+		e.next = sync.OnceValue(newWorld)
+	}
+	next := e.next
+	e.mu.Unlock()
+	next()
+}
+
+// world is one that no run has had.
+func (e *engine) world() *script {
+	e.mu.Lock()
+	next := e.next
+	e.next = nil
+	e.mu.Unlock()
+	if next == nil {
+		return newWorld()
+	}
+	return next()
+}
 
 // Run implements [Engine].
-func (engine) Run(ctx context.Context, p *gate.Program, run frame.Run, host Host) (done frame.Done) {
-	s := newScript(p, run, host)
+func (e *engine) Run(ctx context.Context, p *gate.Program, run frame.Run, host Host) (done frame.Done) {
+	s := e.world()
+	s.adopt(p, run, host)
 	defer func() {
 		if broken := recover(); broken != nil {
 			done = s.ending(broken)
@@ -65,7 +104,6 @@ func (engine) Run(ctx context.Context, p *gate.Program, run frame.Run, host Host
 	}()
 	s.watch(ctx)
 	defer s.unwatch()
-	s.harden()
 	s.furnish()
 	return s.run(ctx)
 }

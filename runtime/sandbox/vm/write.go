@@ -30,15 +30,18 @@ type codec struct {
 func (s *script) makeCodec() {
 	json := s.global("JSON")
 	s.json.stringify, _ = goja.AssertFunction(json.Get("stringify"))
-	s.json.forEach = map[string]goja.Callable{}
-	for _, name := range []string{"Map", "Set"} {
-		if !s.program.Uses(name) {
-			continue // then there can be none
-		}
-		s.json.forEach[name], _ = goja.AssertFunction(s.prototype(name).Get("forEach"))
-	}
 	s.method(json, "stringify", 3, s.stringify)
 	s.method(json, "parse", 2, s.parseJSON)
+}
+
+// captureCollections captures what walks over a Map and a Set.
+func (s *script) captureCollections() {
+	s.json.forEach = map[string]goja.Callable{}
+	for _, name := range []string{"Map", "Set"} {
+		if s.program.Uses(name) { // else there can be none
+			s.json.forEach[name], _ = goja.AssertFunction(s.prototype(name).Get("forEach"))
+		}
+	}
 }
 
 // writer counts what a value's JSON takes while it is written, so that one that would

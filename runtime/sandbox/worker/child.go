@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 )
@@ -14,6 +15,9 @@ const maxReplies = 4096
 
 // Engine is what makes something of a script's source. It lives in the worker.
 type Engine interface {
+	// Prepare does ahead what does not depend on the script, while the worker waits for
+	// one. Asked says that it has come. Check and Run may be called meanwhile.
+	Prepare(asked func() bool)
 	// Check says whether a source may run. The program is nil when it may not.
 	Check(source string) (Program, *frame.Checked)
 }
@@ -47,6 +51,7 @@ func Main(args []string, in io.Reader, out io.Writer, engine Engine) int {
 	c.say(&frame.ToHost{Ready: &frame.Ready{Level: level}})
 	c.heap.limit(settings.Heap)
 	go c.listen(bufio.NewReader(in))
+	go engine.Prepare(func() bool { return c.met.Load() })
 	go func() { c.ended <- c.heap.watch() }()
 	go func() { c.ended <- c.converse() }()
 	return <-c.ended
@@ -60,6 +65,7 @@ type child struct {
 	replies  chan frame.Reply
 	asked    chan *frame.ToWorker // Check, then Run
 	ended    chan int             // room for all who write to it
+	met      atomic.Bool          // something was asked
 	heap     heap
 }
 
@@ -87,6 +93,7 @@ func (c *child) listen(in io.Reader) {
 		if m.Reply != nil {
 			c.replies <- *m.Reply
 		} else {
+			c.met.Store(true)
 			c.asked <- m
 		}
 		c.heap.wake()

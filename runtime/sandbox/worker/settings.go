@@ -30,6 +30,9 @@ type Settings struct {
 	Heap int64         // bytes; 0: 96 MiB
 }
 
+// Defaults are what zero values stand for.
+func Defaults() Settings { return Settings{}.withDefaults() }
+
 // withDefaults fills in what was left out.
 func (s Settings) withDefaults() Settings {
 	if s.CPU <= 0 {

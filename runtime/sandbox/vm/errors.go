@@ -1,0 +1,149 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dop251/goja"
+
+	"github.com/kimbap-run/kimbap/runtime/sandbox/gate"
+)
+
+// What goja says of an error is written for who wrote the engine: places of the code as
+// it was rewritten, native functions, the insides of an object. No hook changes that, so
+// an error is put into words of ours ([script.see]) on every way by which a script gets
+// hold of one: what a catch clause binds (the gate puts the call there), what a
+// constructor of errors makes, and what a promise was rejected with.
+
+// errorKinds are the constructors of errors, the parent first.
+func errorKinds() []string {
+	return []string{"Error", "TypeError", "RangeError", "SyntaxError", "ReferenceError", "EvalError", "URIError", "AggregateError"}
+}
+
+// coverErrors guards those ways.
+func (s *script) coverErrors() {
+	s.must(s.rt.GlobalObject().DefineDataProperty(gate.See, s.native(gate.See, 1, func(c goja.FunctionCall) goja.Value {
+		s.see(c.Argument(0))
+		return goja.Undefined()
+	}), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
+	var parent *goja.Object
+	for _, name := range errorKinds() {
+		isError := s.global("Error").Get("isError")
+		class := s.coverKind(name)
+		if parent == nil {
+			parent = class
+			s.hidden(parent, "isError", isError)
+		} else {
+			s.must(class.SetPrototype(parent))
+		}
+	}
+	promise := s.prototype("Promise")
+	then, _ := goja.AssertFunction(promise.Get("then"))
+	s.method(promise, "then", 2, func(c goja.FunctionCall) goja.Value {
+		v, err := then(c.This, c.Argument(0), s.seeing(c.Argument(1)))
+		if err != nil {
+			panic(err)
+		}
+		return v
+	})
+}
+
+// coverKind is a constructor in the place of one of goja's, over the same prototype.
+func (s *script) coverKind(name string) *goja.Object {
+	inner := s.global(name)
+	class := s.rt.ToValue(func(c goja.ConstructorCall) *goja.Object {
+		o, err := s.rt.New(inner, c.Arguments...)
+		if err != nil {
+			panic(err)
+		}
+		if c.NewTarget != nil {
+			s.must(o.SetPrototype(c.This.Prototype())) // of a class of the script's
+		}
+		s.see(o)
+		return o
+	}).(*goja.Object)
+	s.over(name, class, inner)
+	return class
+}
+
+// over gives a constructor the name, the length and the prototype of goja's.
+func (s *script) over(name string, class, inner *goja.Object) {
+	proto := inner.Get("prototype").(*goja.Object)
+	s.must(class.DefineDataProperty("name", s.rt.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	s.must(class.DefineDataProperty("length", inner.Get("length"), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	s.must(class.DefineDataProperty("prototype", proto, goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
+	s.hidden(proto, "constructor", class)
+	s.hidden(s.rt.GlobalObject(), name, class)
+}
+
+// seeing is a function of a script that is told why a promise was rejected.
+func (s *script) seeing(v goja.Value) goja.Value {
+	told, ok := goja.AssertFunction(v)
+	if !ok {
+		return v
+	}
+	return s.native("", 1, func(c goja.FunctionCall) goja.Value {
+		s.see(c.Argument(0))
+		out, err := told(goja.Undefined(), c.Arguments...)
+		if err != nil {
+			panic(err)
+		}
+		return out
+	})
+}
+
+// see puts an error into words of ours. One that has them, or whose stack the script
+// has written itself, stays as it is; what the script's own getters throw meanwhile is
+// no reason to fail.
+func (s *script) see(v goja.Value) {
+	o, ok := v.(*goja.Object)
+	if !ok || s.errors.busy || o.ClassName() != "Error" {
+		return
+	}
+	s.errors.busy = true
+	err := s.guarded(func() { s.reword(o) })
+	s.errors.busy = false
+	var thrown *goja.Exception
+	if err != nil && !errors.As(err, &thrown) {
+		panic(err) // a limit
+	}
+}
+
+func (s *script) reword(o *goja.Object) {
+	if said := property(o, "message"); clean(said) != said {
+		s.hidden(o, "message", s.rt.ToValue(clean(said)))
+	}
+	stack := property(o, "stack")
+	if !strings.Contains(stack, rawRow) {
+		return
+	}
+	text := header(property(o, "name"), property(o, "message"))
+	if _, _, trace := s.trace(stack); trace != "" {
+		text += "\n    " + strings.ReplaceAll(trace, "\n", "\n    ")
+	}
+	s.hidden(o, "stack", s.rt.ToValue(text))
+}
+
+// header is an error without its stack: Name: message.
+func header(name, message string) string {
+	return strings.TrimPrefix(strings.TrimSuffix(name+": "+message, ": "), ": ")
+}
+
+// clean takes out of a message what goja says of its own insides.
+func clean(message string) string {
+	switch {
+	case strings.HasPrefix(message, "Could not convert ") && strings.HasSuffix(message, " to primitive"):
+		return "Cannot convert object to primitive value"
+	case strings.HasPrefix(message, "Receiver is not an object: "):
+		return "Receiver is not an object"
+	case strings.HasPrefix(message, "Invalid regular expression (re"):
+		_, pattern, _ := strings.Cut(message, "): ")
+		pattern, _, _ = strings.Cut(pattern, " (Invalid regular expression (re")
+		pattern, _, _ = cutLast(pattern, " (error parsing")
+		return fmt.Sprintf("Invalid regular expression: /%s/", pattern)
+	case strings.HasPrefix(message, "Runtime bug: "), strings.HasPrefix(message, "Compiler bug: "), strings.HasPrefix(message, "Internal bug: "):
+		return "The engine cannot do this"
+	}
+	return strings.ToValidUTF8(message, "\ufffd") // goja writes names that are not ASCII as they lie in memory
+}
