@@ -26,6 +26,7 @@ type conn struct {
 	raw      net.Conn // the accepted connection below
 	guard    *guard   // nil when the bytes are HTTP/2
 	peer     runtime.Peer
+	known    *runtime.Caller // who is at the other end; nil: each request says it
 	tunnel   *tunnel // nil on the listener's own connections
 	leave    func()  // out of the visitors, when it closes or becomes a tunnel; may be nil
 	onClose  func()  // may be nil

@@ -71,7 +71,7 @@ func rawPort(authority string) bool {
 // connect serves one CONNECT on the listener.
 func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 	c := connOf(r.Context())
-	caller := s.caller(c.peer, r.Header)
+	caller := s.caller(c, r.Header)
 	t, err := splitTarget(http.MethodConnect, r.RequestURI)
 	req := s.newRequest(caller, runtime.Target{Scheme: "tcp", Authority: t.authority, Method: r.Method})
 	req.Raw = &runtime.Raw{Proto: r.Proto, Header: maps.Clone(r.Header)}

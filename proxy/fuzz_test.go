@@ -183,7 +183,7 @@ func FuzzProxyAuthorization(f *testing.F) {
 	}
 	s := &Server{o: Options{DefaultToken: runtime.NewSecret("kmb_default")}}
 	f.Fuzz(func(t *testing.T, value, token string) {
-		caller := s.caller(runtime.Peer{Owner: true}, http.Header{"Proxy-Authorization": {value}})
+		caller := s.caller(&conn{peer: runtime.Peer{Owner: true}}, http.Header{"Proxy-Authorization": {value}})
 		got := caller.Token.Reveal()
 		if !caller.RequireToken || got == "kmb_default" && !strings.Contains(value, got) && !strings.HasPrefix(strings.ToLower(value), "basic ") {
 			t.Fatalf("%q is the owner without a token", value)
@@ -193,7 +193,7 @@ func FuzzProxyAuthorization(f *testing.F) {
 		if !strings.Contains(value, got) && !bytes.Contains(plain, []byte(got)) {
 			t.Fatalf("%q is read as %q", value, got)
 		}
-		if twice := s.caller(runtime.Peer{Owner: true}, http.Header{"Proxy-Authorization": {value, value}}); !twice.Token.Empty() || !twice.RequireToken {
+		if twice := s.caller(&conn{peer: runtime.Peer{Owner: true}}, http.Header{"Proxy-Authorization": {value, value}}); !twice.Token.Empty() || !twice.RequireToken {
 			t.Fatalf("two fields are read as %q", twice.Token.Reveal())
 		}
 		if token == "" || strings.ContainsAny(token, ": ") {

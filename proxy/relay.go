@@ -198,7 +198,7 @@ func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
 		return false
 	}
 	a.method, a.minor, a.close = h.method, h.minor, h.close
-	caller := r.s.caller(r.c.peer, header)
+	caller := r.s.caller(r.c, header)
 	if r.c.tunnel != nil {
 		caller = r.c.tunnel.caller
 	}

@@ -34,7 +34,7 @@ func askedOf(r *http.Request) asked {
 // exchange serves one request that net/http has read: absolute-form on the
 // listener, any form inside a tunnel.
 func (s *Server) exchange(w http.ResponseWriter, r *http.Request, c *conn) {
-	caller := s.caller(c.peer, r.Header)
+	caller := s.caller(c, r.Header)
 	if c.tunnel != nil {
 		caller = c.tunnel.caller
 	}
@@ -81,7 +81,7 @@ func (s *Server) refuseHead(w http.ResponseWriter, r *http.Request, c *conn) {
 // sendRefused records a head that was refused and returns what its sender is
 // told.
 func (s *Server) sendRefused(ctx context.Context, c *conn, refusal *runtime.Error, out answer) error {
-	caller, target := s.caller(c.peer, nil), runtime.Target{}
+	caller, target := s.caller(c, nil), runtime.Target{}
 	if c.tunnel != nil {
 		caller, target.Scheme, target.Authority = c.tunnel.caller, c.tunnel.scheme, c.tunnel.authority
 	}
@@ -98,11 +98,15 @@ func (s *Server) sendRefused(ctx context.Context, c *conn, refusal *runtime.Erro
 
 // newRequest begins a request of this surface.
 func (s *Server) newRequest(caller runtime.Caller, target runtime.Target) *runtime.Request {
-	return &runtime.Request{
+	req := &runtime.Request{
 		Surface: runtime.SurfaceProxy, Caller: caller, Target: target,
 		Received: s.o.Clock(), Unattended: s.o.Unattended, Hold: runtime.HoldAuto,
 		Results: s.results,
 	}
+	if via := caller.Via; via != nil {
+		req.Results = func(id string) string { return "http://" + via.Address + approvalsPath + id }
+	}
+	return req
 }
 
 // route finds out where the request goes, and refuses what names two places.
@@ -204,11 +208,14 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner stri
 
 // caller is who the client says it is. A Proxy-Authorization we cannot read, or
 // two of them, are a token that nobody knows, never an anonymous caller.
-func (s *Server) caller(peer runtime.Peer, h http.Header) runtime.Caller {
-	caller := runtime.Caller{Peer: peer, RequireToken: s.o.RequireToken}
+func (s *Server) caller(c *conn, h http.Header) runtime.Caller {
+	if c.known != nil {
+		return *c.known
+	}
+	caller := runtime.Caller{Peer: c.peer, RequireToken: s.o.RequireToken}
 	shown := h["Proxy-Authorization"]
 	if len(shown) == 0 {
-		if peer.Owner {
+		if c.peer.Owner {
 			caller.Token = s.o.DefaultToken
 		}
 		return caller

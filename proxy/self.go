@@ -90,7 +90,7 @@ func (s *Server) approval(w http.ResponseWriter, r *http.Request, id string) {
 		return
 	}
 	c := connOf(r.Context())
-	status, err := s.o.Approval(r.Context(), s.caller(c.peer, r.Header), id)
+	status, err := s.o.Approval(r.Context(), s.caller(c, r.Header), id)
 	if err != nil {
 		dismiss(c, w.Header(), runtime.AsError(err))
 		runtime.WriteProblem(w, runtime.AsError(err))

@@ -70,4 +70,12 @@ type Caller struct {
 	Token        Secret // empty: none shown
 	Peer         Peer
 	RequireToken bool // the entrance demands a token whoever the peer is
+	Via          *Via // a kimbap elsewhere that forwards for its programs; nil: nobody does
+}
+
+// Via is what a kimbap elsewhere, which has identified itself, says of the program
+// that it forwards for. It decides nothing.
+type Via struct {
+	Run     string // names the run among those of its token, for counting
+	Address string // host:port where its program reaches the proxy
 }
