@@ -27,9 +27,9 @@ type conn struct {
 	guard    *guard   // nil when the bytes are HTTP/2
 	peer     runtime.Peer
 	known    *runtime.Caller // who is at the other end; nil: each request says it
-	tunnel   *tunnel // nil on the listener's own connections
-	leave    func()  // out of the visitors, when it closes or becomes a tunnel; may be nil
-	onClose  func()  // may be nil
+	tunnel   *tunnel         // nil on the listener's own connections
+	leave    func()          // out of the visitors, when it closes or becomes a tunnel; may be nil
+	onClose  func()          // may be nil
 	closed   sync.Once
 	started  atomic.Bool  // the answer to the request being served has begun
 	silent   atomic.Int64 // since when no request is served, Unix time in ns; 0 while one is; closing

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -17,7 +18,7 @@ type Known struct {
 	Caller runtime.Caller
 	Left   func() // called once, when it is closed; may be nil
 
-	abort  bool // close without an end that could be taken for a complete one
+	abort  atomic.Bool // close without an end that could be taken for a complete one
 	closed sync.Once
 }
 
@@ -31,7 +32,7 @@ func (k *Known) SetLinger(sec int) error {
 	if !ok {
 		return errors.ErrUnsupported
 	}
-	k.abort = sec == 0
+	k.abort.Store(sec == 0)
 	return tcp.SetLinger(sec)
 }
 
@@ -40,7 +41,7 @@ func (k *Known) Close() error {
 	if k.Left != nil {
 		defer k.closed.Do(k.Left)
 	}
-	if k.abort {
+	if k.abort.Load() {
 		return k.below().Close()
 	}
 	return k.Conn.Close()

@@ -27,7 +27,8 @@ type Options struct {
 	IsSecret    func(string) bool // whether a value holds a stored credential
 	Placeholder func(string) bool // whether a value only stands in for one; may be nil
 	GitHosts    []string          // hosts where git must not bring its own credential
-	Cover       []string          // folders that the program must not see
+	Cover       []string          // folders and files that the program must not see
+	Bare        func()            // called before a program is started that nothing is covered from; may be nil
 	Self        []string          // command that leads to [Covered], for covering
 	Stop        <-chan struct{}   // ends a program that is not covered, by SIGTERM; nil: nothing does
 	Isolate     *Isolation        // nil: the program has the network of this machine
@@ -111,6 +112,9 @@ func Run(o Options) (int, error) {
 			return 0, cannotIsolate(refused.why)
 		}
 		o.Say(fmt.Sprintf("%s is not covered, the program could read it: %s", strings.Join(o.Cover, ", "), refused.why))
+	}
+	if o.Bare != nil {
+		o.Bare()
 	}
 	signals := catch()
 	defer signal.Stop(signals)
