@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"encoding/base64"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -117,14 +119,14 @@ func (f *Forwarder) tell(err error) {
 func (f *Forwarder) admitted(conn net.Conn) (read []byte, shown bool) {
 	_ = conn.SetReadDeadline(time.Now().Add(headLimit))
 	buffer := make([]byte, 0, 4<<10)
-	for !strings.Contains(string(buffer), "\r\n\r\n") {
+	for !bytes.Contains(buffer, []byte("\r\n\r\n")) {
 		if len(buffer) >= maxHead {
 			return nil, false
 		}
 		if len(buffer) == cap(buffer) {
-			buffer = append(buffer, make([]byte, len(buffer))...)[:len(buffer)]
+			buffer = slices.Grow(buffer, len(buffer))
 		}
-		n, err := conn.Read(buffer[len(buffer):cap(buffer)])
+		n, err := conn.Read(buffer[len(buffer):min(cap(buffer), maxHead)])
 		if err != nil {
 			return nil, false
 		}
