@@ -44,7 +44,7 @@ func (a *App) RunConnected(ctx context.Context, o ConnectedOptions) (int, error)
 		return 0, err
 	}
 	defer f.end()
-	e := elsewhere{proxy: "http://" + f.token + "@" + f.address, root: root, linked: linked}
+	e := elsewhere{proxy: "http://" + f.token + "@" + f.address, root: root, linked: linked, apart: true}
 	if o.TokenFile != "" {
 		e.hidden = []string{o.TokenFile}
 	}

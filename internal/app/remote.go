@@ -57,6 +57,7 @@ type elsewhere struct {
 	root   []byte   // PEM
 	linked []string // services that have a key there
 	hidden []string // further files that the program must not see
+	apart  bool     // it must not look into this process either
 }
 
 // runBehind starts a program whose kimbap is elsewhere, and returns its exit code.
@@ -93,7 +94,7 @@ func (a *App) runBehind(o RunOptions, e elsewhere) (int, error) {
 		GitHosts:    gitHosts(named(known), e.linked), UserDir: a.env["HOME"], Self: o.Self, Bare: o.Bare,
 	}
 	if !o.NoCover {
-		options.Cover = a.hiddenHere(e.hidden)
+		options.Cover, options.Apart = a.hiddenHere(e.hidden), e.apart
 	}
 	return runner.Run(options)
 }
