@@ -44,9 +44,9 @@ func indifferent() []string {
 // serverURL is the server of connected mode, "" in a kimbap of its own.
 func (c *cli) serverURL() string { return c.there.URL }
 
-// findServer finds out which kimbap is meant: by flags, the environment or the
-// home's config.yaml, which is read for nothing else.
-func (c *cli) findServer(cmd *cobra.Command) error {
+// serverFlags gives --server and --token-file to their configuration keys. An empty
+// one counts: it says that there is none.
+func (c *cli) serverFlags(cmd *cobra.Command) {
 	for flag, key := range map[string]string{"server": "server.url", "token-file": "server.token_file"} {
 		if f := cmd.Root().PersistentFlags().Lookup(flag); f.Changed {
 			if c.flags == nil {
@@ -55,6 +55,11 @@ func (c *cli) findServer(cmd *cobra.Command) error {
 			c.flags[key] = f.Value.String()
 		}
 	}
+}
+
+// findServer finds out which kimbap is meant: by flags, the environment or the
+// home's config.yaml, which is read for nothing else.
+func (c *cli) findServer() error {
 	file := filepath.Join(c.homeDir(), "config.yaml")
 	if c.flags["server.url"] == "" && c.getenv("KIMBAP_SERVER") == "" {
 		text, err := os.ReadFile(file)
@@ -75,12 +80,13 @@ func (c *cli) findServer(cmd *cobra.Command) error {
 // checkServer refuses a command that the server cannot do: done here it would act on
 // another home than was meant.
 func (c *cli) checkServer(cmd *cobra.Command) error {
+	c.serverFlags(cmd)
 	name := strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), "kimbap"), " ")
 	first, _, _ := strings.Cut(name, " ")
 	if slices.Contains(indifferent(), name) || slices.Contains(indifferent(), first) && first != "config" {
 		return nil
 	}
-	if err := c.findServer(cmd); err != nil || c.serverURL() == "" {
+	if err := c.findServer(); err != nil || c.serverURL() == "" {
 		return err
 	}
 	if slices.Contains(connected(), name) {
