@@ -293,7 +293,9 @@ func (c *cli) execElsewhere(ctx context.Context, there *remote.Client, source st
 	} else {
 		body["code"], body["allow"], body["timeoutMs"] = source, f.allow, limit.Milliseconds()
 	}
+	_, done := c.progress("the script")
 	data, err := there.Do(ctx, "POST", path, body)
+	done()
 	if err == nil {
 		err = json.Unmarshal(data, &result)
 	}
