@@ -26,10 +26,11 @@ type conn struct {
 	raw      net.Conn // the accepted connection below
 	guard    *guard   // nil when the bytes are HTTP/2
 	peer     runtime.Peer
-	source   string  // address that it comes from, without its port
-	tunnel   *tunnel // nil on the listener's own connections
-	leave    func()  // out of the visitors, when it closes or becomes a tunnel; may be nil
-	onClose  func()  // may be nil
+	source   string          // address that it comes from, without its port
+	known    *runtime.Caller // who is at the other end; nil: each request says it
+	tunnel   *tunnel         // nil on the listener's own connections
+	leave    func()          // out of the visitors, when it closes or becomes a tunnel; may be nil
+	onClose  func()          // may be nil
 	closed   sync.Once
 	first    func(error)  // told when the tunnel ends before a byte came; nil once one has
 	started  atomic.Bool  // the answer to the request being served has begun

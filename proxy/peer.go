@@ -7,10 +7,10 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// kernelPeer asks the kernel who is at the other end of c. Only a connection
+// KernelPeer asks the kernel who is at the other end of c. Only a connection
 // between two loopback addresses has an answer; whatever cannot be answered is
 // the zero Peer, a foreign one.
-func kernelPeer(c net.Conn) runtime.Peer {
+func KernelPeer(c net.Conn) runtime.Peer {
 	remote, ok1 := addrPort(c.RemoteAddr())
 	local, ok2 := addrPort(c.LocalAddr())
 	if !ok1 || !ok2 || !remote.Addr().IsLoopback() || !local.Addr().IsLoopback() {

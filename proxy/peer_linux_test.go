@@ -30,7 +30,7 @@ func TestPeerIsKnownBehindAMappedAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if p := kernelPeer(s); !p.Owner || !p.Known || p.UID != os.Geteuid() {
+	if p := KernelPeer(s); !p.Owner || !p.Known || p.UID != os.Geteuid() {
 		t.Errorf("%+v", p)
 	}
 	if err := unix.Close(fd); err != nil {
@@ -39,7 +39,7 @@ func TestPeerIsKnownBehindAMappedAddress(t *testing.T) {
 	if _, err := s.Read(make([]byte, 1)); err == nil {
 		t.Fatal("read from a closed connection")
 	}
-	if p := kernelPeer(s); p.Owner || p.Known {
+	if p := KernelPeer(s); p.Owner || p.Known {
 		t.Errorf("after the close: %+v", p)
 	}
 }

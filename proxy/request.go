@@ -98,11 +98,15 @@ func (s *Server) sendRefused(ctx context.Context, c *conn, refusal *runtime.Erro
 
 // newRequest begins a request of this surface.
 func (s *Server) newRequest(caller runtime.Caller, target runtime.Target) *runtime.Request {
-	return &runtime.Request{
+	req := &runtime.Request{
 		Surface: runtime.SurfaceProxy, Caller: caller, Target: target,
 		Received: s.o.Clock(), Unattended: s.o.Unattended, Hold: runtime.HoldAuto,
 		Results: s.results,
 	}
+	if via := caller.Via; via != nil {
+		req.Results = func(id string) string { return "http://" + via.Address + approvalsPath + id }
+	}
+	return req
 }
 
 // route finds out where the request goes, and refuses what names two places.
@@ -205,6 +209,9 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner stri
 // caller is who the client says it is. A Proxy-Authorization we cannot read, or
 // two of them, are a token that nobody knows, never an anonymous caller.
 func (s *Server) caller(c *conn, h http.Header) runtime.Caller {
+	if c.known != nil {
+		return *c.known
+	}
 	caller := runtime.Caller{Peer: c.peer, Source: c.source, RequireToken: s.o.RequireToken}
 	shown := h["Proxy-Authorization"]
 	if len(shown) == 0 {

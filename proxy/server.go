@@ -61,7 +61,7 @@ func New(o Options) (*Server, error) {
 		o.Clock = time.Now
 	}
 	if o.Peer == nil {
-		o.Peer = kernelPeer
+		o.Peer = KernelPeer
 	}
 	s := &Server{
 		o: o, feed: newFeed(), tunnels: newTunnels(o.Limits), visitors: newVisitors(o.Limits),

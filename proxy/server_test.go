@@ -49,14 +49,14 @@ func TestPeer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p := kernelPeer(s); !p.Owner || !p.Known || p.UID != os.Geteuid() {
+		if p := KernelPeer(s); !p.Owner || !p.Known || p.UID != os.Geteuid() {
 			t.Errorf("%s: %+v", address, p)
 		}
 		_ = c.Close()
 		if _, err := s.Read(make([]byte, 1)); err != io.EOF {
 			t.Fatal(err)
 		}
-		if p := kernelPeer(s); p.Owner || p.Known {
+		if p := KernelPeer(s); p.Owner || p.Known {
 			t.Errorf("%s after the close: %+v", address, p)
 		}
 		from := netip.MustParseAddrPort(c.LocalAddr().String())
@@ -67,7 +67,7 @@ func TestPeer(t *testing.T) {
 		}
 		_, _ = s.Close(), ln.Close()
 	}
-	if p := kernelPeer(&net.UnixConn{}); p != (runtime.Peer{}) {
+	if p := KernelPeer(&net.UnixConn{}); p != (runtime.Peer{}) {
 		t.Errorf("a unix socket counts as %+v", p)
 	}
 }

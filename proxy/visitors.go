@@ -94,6 +94,7 @@ func (v *visitors) closeSilent(peer runtime.Peer, why lack) {
 // cannot even wait, admit returns nil.
 func (s *Server) admit(c net.Conn) (own *conn, full bool) {
 	own = s.newConn(c, c, s.o.Peer(c), nil)
+	own.known = knownCaller(c)
 	w, why := s.visitors.gate.join(own.peer, 1)
 	switch {
 	case w != nil:

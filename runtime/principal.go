@@ -71,4 +71,12 @@ type Caller struct {
 	Peer         Peer
 	Source       string // address that it comes from, without a port; "": none that is known
 	RequireToken bool   // the entrance demands a token whoever the peer is
+	Via          *Via   // a kimbap elsewhere that forwards for its programs; nil: nobody does
+}
+
+// Via is what a kimbap elsewhere, which has identified itself, says of the program
+// that it forwards for. It decides nothing.
+type Via struct {
+	Run     string // names the run among those of its token, for counting
+	Address string // host:port where its program reaches the proxy
 }

@@ -28,8 +28,9 @@ type cli struct {
 	inTTY, outTTY, errTTY bool
 	width                 int // columns of the terminal that stdout is, 0: none
 
-	home              string
-	server, tokenFile string // of connected mode
+	home      string
+	there     config.Server // of connected mode
+	tokenHere string        // where its token file was said
 
 	tenant  string // --tenant; "": KIMBAP_TENANT, else the default one
 	output  string // text | json | yaml

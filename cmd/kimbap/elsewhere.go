@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/internal/remote"
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -29,38 +32,84 @@ var errHere = errors.New("this process does it")
 // connected are the commands that a server can do.
 func connected() []string {
 	return []string{
-		"call", "exec", "list", "show", "approve list", "approve show", "approve accept", "approve reject", "approve wait", "audit search", "audit tail",
-		"version", "completion", "help", "", // which need no kimbap at all
+		"call", "exec", "list", "show", "approve list", "approve show", "approve accept", "approve reject", "approve wait", "audit search", "audit tail", "run", "proxy",
 	}
 }
 
-// serverURL is --server or KIMBAP_SERVER, "" in a kimbap of its own.
-func (c *cli) serverURL() string {
-	if c.server != "" {
-		return c.server
-	}
-	return c.getenv("KIMBAP_SERVER")
+// indifferent are the commands that are the same with a server and without.
+func indifferent() []string {
+	return []string{"version", "completion", "help", "", "config", "config show", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd, "_cover", "_fetch"}
 }
 
-// checkServer refuses a command that --server cannot do: done here it would act on
+// serverURL is the server of connected mode, "" in a kimbap of its own.
+func (c *cli) serverURL() string { return c.there.URL }
+
+// serverFlags gives --server and --token-file to their configuration keys. An empty
+// one counts: it says that there is none.
+func (c *cli) serverFlags(cmd *cobra.Command) {
+	for flag, key := range map[string]string{"server": "server.url", "token-file": "server.token_file"} {
+		if f := cmd.Root().PersistentFlags().Lookup(flag); f.Changed {
+			if c.flags == nil {
+				c.flags = map[string]string{}
+			}
+			c.flags[key] = f.Value.String()
+		}
+	}
+}
+
+// findServer finds out which kimbap is meant: by flags, the environment or the
+// home's config.yaml, which is read for nothing else.
+func (c *cli) findServer() error {
+	file := filepath.Join(c.homeDir(), "config.yaml")
+	if c.flags["server.url"] == "" && c.getenv("KIMBAP_SERVER") == "" {
+		text, err := os.ReadFile(file)
+		if _, said := c.flags["server.url"]; said || err != nil || !bytes.Contains(text, []byte("server")) {
+			c.there = config.Server{}
+			return nil
+		}
+	}
+	cfg, err := config.Load(file, c.env, c.flags)
+	if err != nil {
+		return &failure{what: "the configuration has problems, and it may say that kimbap is elsewhere\n\n" + err.Error(), exit: exitUsage}
+	}
+	c.there = cfg.Server
+	c.tokenHere = cfg.Origin("server.token_file")
+	return nil
+}
+
+// checkServer refuses a command that the server cannot do: done here it would act on
 // another home than was meant.
 func (c *cli) checkServer(cmd *cobra.Command) error {
-	if c.serverURL() == "" {
-		return nil
-	}
+	c.serverFlags(cmd)
 	name := strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), "kimbap"), " ")
 	first, _, _ := strings.Cut(name, " ")
-	if slices.Contains(connected(), name) || slices.Contains(connected(), first) && first != "approve" && first != "audit" {
+	if slices.Contains(indifferent(), name) || slices.Contains(indifferent(), first) && first != "config" {
 		return nil
 	}
-	why := "it acts on the home of this machine"
-	if first == "run" || first == "proxy" {
-		why = "requests would have to be recognised here with keys that are there"
+	if err := c.findServer(); err != nil || c.serverURL() == "" {
+		return err
+	}
+	if slices.Contains(connected(), name) {
+		return nil
 	}
 	return &failure{
-		what: fmt.Sprintf("kimbap %s does not work with --server: %s", name, why), exit: exitUsage,
-		fix: "run it on the machine of the server, or without --server and KIMBAP_SERVER",
+		what: fmt.Sprintf("kimbap %s does not work with --server: it acts on the home of this machine", name), exit: exitUsage,
+		fix: "run it on the machine of the server, or here with --server ''",
 	}
+}
+
+// serverToken is the token for the server, and the file that it is in, if any: what
+// is said on the command line or in the environment comes before the file's.
+func (c *cli) serverToken() (token runtime.Secret, file string, err error) {
+	file = c.there.TokenFile
+	if direct := c.getenv("KIMBAP_TOKEN"); direct != "" && (file == "" || strings.Contains(c.tokenHere, "config.yaml")) {
+		return runtime.NewSecret(strings.TrimSpace(direct)), "", nil
+	}
+	if file == "" {
+		return runtime.Secret{}, "", nil
+	}
+	token, err = tokenIn(file)
+	return token, file, err
 }
 
 // remote is the server of connected mode, nil without one.
@@ -72,19 +121,34 @@ func (c *cli) remote() (*remote.Client, error) {
 	if c.asTenant() != "" {
 		return nil, usage("leave --tenant out", "with --server the tenant is the token's")
 	}
-	token := c.getenv("KIMBAP_TOKEN")
-	file := c.tokenFile
+	token, _, err := c.serverToken()
+	if err != nil {
+		return nil, err
+	}
+	roots, err := rootsWith(c.there.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	return remote.New(remote.Options{URL: at, Token: token, Roots: roots})
+}
+
+// rootsWith are the system's roots and those of a file, nil without one.
+func rootsWith(file string) (*x509.CertPool, error) {
 	if file == "" {
-		file = c.getenv("KIMBAP_TOKEN_FILE")
+		return nil, nil
 	}
-	if file != "" {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return nil, usage("--token-file FILE", "%v", err)
-		}
-		token = strings.TrimSpace(string(data))
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usage("server: {ca_file: FILE} in config.yaml", "the server's authority cannot be read: %v", err)
 	}
-	return remote.New(remote.Options{URL: at, Token: runtime.NewSecret(token)})
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, usage("give a PEM file", "there is no certificate in %s", file)
+	}
+	return roots, nil
 }
 
 // daemon is that of the home, nil when it is not there or would not do what this
@@ -154,10 +218,16 @@ func (c *cli) elsewhere(ctx context.Context, work func(context.Context, *remote.
 	switch {
 	case errors.Is(err, remote.ErrUnreachable) && !server:
 		return errHere // nothing was sent
-	case errors.Is(err, remote.ErrUnreachable):
-		return &failure{what: "the server cannot be reached", why: err.Error(), fix: "look at --server " + c.serverURL(), exit: exitUnreachable}
 	case errors.Is(err, errHere) && server:
 		return &failure{what: "this cannot be done with --server", fix: "leave out --trace, --check and -f", exit: exitUsage}
+	}
+	return c.unreachable(err)
+}
+
+// unreachable says of a server that nobody answered.
+func (c *cli) unreachable(err error) error {
+	if errors.Is(err, remote.ErrUnreachable) {
+		return &failure{what: "the server cannot be reached", why: err.Error(), fix: "look at --server " + c.serverURL(), exit: exitUnreachable}
 	}
 	return err
 }
@@ -223,7 +293,9 @@ func (c *cli) execElsewhere(ctx context.Context, there *remote.Client, source st
 	} else {
 		body["code"], body["allow"], body["timeoutMs"] = source, f.allow, limit.Milliseconds()
 	}
+	_, done := c.progress("the script")
 	data, err := there.Do(ctx, "POST", path, body)
+	done()
 	if err == nil {
 		err = json.Unmarshal(data, &result)
 	}

@@ -96,7 +96,7 @@ func TestConnectedModeTouchesNoHome(t *testing.T) {
 		return invoke(t, k, "", []string{"KIMBAP_SERVER=" + api, "KIMBAP_TOKEN=" + token, "KIMBAP_HOME=/nowhere/at/all"}, args...)
 	}
 	for _, args := range [][]string{
-		{"vault", "list"}, {"run", "--", "true"}, {"proxy"}, {"policy", "validate"}, {"token", "list"}, {"init"}, {"approve", "pin"}, {"audit", "verify"}, {"serve"}, {"lock"},
+		{"vault", "list"}, {"policy", "validate"}, {"token", "list"}, {"init"}, {"approve", "pin"}, {"audit", "verify"}, {"serve"}, {"lock"},
 	} {
 		if said := as(operator, args...); !strings.HasPrefix(said, "exit 2\n") || !strings.Contains(said, "--server") {
 			t.Errorf("kimbap %s: %s", strings.Join(args, " "), said)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -17,6 +18,7 @@ import (
 func newProxyCommand(c *cli) *cobra.Command {
 	var listen, auth, sidecar string
 	var insecure bool
+	var pins []string
 	cmd := &cobra.Command{
 		Use:   "proxy [--listen ADDR] [--auth local|token] [--sidecar ADDR|unix:PATH]",
 		Short: "Run the proxy for this user's programs",
@@ -28,10 +30,25 @@ their files change, and on SIGHUP.
 
 Beside it scripts are served over HTTP (POST /v1/exec): on a socket in the home
 that only this user can use, or with --sidecar elsewhere. On TCP every request
-must show a token.`,
-		Example: "  kimbap proxy\n  kimbap proxy --listen 127.0.0.1:0 --auth token\n  kimbap proxy --sidecar 127.0.0.1:7789",
+must show a token.
+
+With --server it has no services and no keys: what this user's programs send goes to
+the proxy of that kimbap serve, with the server's token.`,
+		Example: "  kimbap proxy\n  kimbap proxy --listen 127.0.0.1:0 --auth token\n  kimbap proxy --sidecar 127.0.0.1:7789\n  kimbap proxy --server https://kimbap.example.com --token-file ~/.kimbap-token",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if c.serverURL() != "" {
+				if auth != "" || insecure || cmd.Flags().Changed("sidecar") {
+					return usage("leave --auth, --sidecar and --insecure-listen out", "with --server the proxy is for this user's programs alone")
+				}
+				return c.proxyConnected(cmd.Context(), app.ForwardOptions{
+					Listen: cmp.Or(listen, "127.0.0.1:7788"), Pins: pins, Say: func(line string) { c.say("kimbap: %s", line) },
+					Ready: func(addr net.Addr) { fmt.Fprintf(c.err, "listening on http://%s\n", addr) },
+				})
+			}
+			if len(pins) > 0 {
+				return usage("leave --pin out", "--pin is for --server")
+			}
 			conceal()
 			c.setFlag("proxy.listen", listen)
 			c.setFlag("proxy.auth", auth)
@@ -56,6 +73,7 @@ must show a token.`,
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "", "address to listen on (default 127.0.0.1:7788)")
 	f.StringVar(&auth, "auth", "", "local: programs of this user; token: a kimbap token")
+	f.StringSliceVar(&pins, "pin", nil, "with --server: SHA-256 of its root certificate, as kimbap ca show says there")
 	f.BoolVar(&insecure, "insecure-listen", false, "allow a listener beyond loopback, in clear")
 	f.StringVar(&sidecar, "sidecar", "unix:", "where scripts are served: host:port, unix:PATH, or empty for nowhere")
 	return cmd

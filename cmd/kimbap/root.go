@@ -82,8 +82,8 @@ func newRoot(c *cli) *cobra.Command {
 			if err := c.checkOutput(); err != nil {
 				return err
 			}
-			if c.serverURL() != "" { // which judges who may do what
-				return c.checkServer(cmd)
+			if err := c.checkServer(cmd); err != nil || c.serverURL() != "" { // which judges who may do what
+				return err
 			}
 			if err := c.checkAgent(cmd); err != nil {
 				return err
@@ -97,8 +97,8 @@ func newRoot(c *cli) *cobra.Command {
 	p := root.PersistentFlags()
 	p.StringVar(&c.home, "home", "", "home folder (default $KIMBAP_HOME or ~/.kimbap)")
 	p.StringVar(&c.tenant, "tenant", "", "the tenant to look at and change (default $KIMBAP_TENANT or default)")
-	p.StringVar(&c.server, "server", "", "URL of a kimbap serve that does it (default $KIMBAP_SERVER)")
-	p.StringVar(&c.tokenFile, "token-file", "", "file with the token for --server (default $KIMBAP_TOKEN_FILE)")
+	p.String("server", "", "URL of a kimbap serve that does it (default $KIMBAP_SERVER, or server.url)")
+	p.String("token-file", "", "file with the token for --server (default $KIMBAP_TOKEN_FILE, or server.token_file)")
 	p.StringVarP(&c.output, "output", "o", "text", "output format: text, json or yaml")
 	p.StringVar(&c.jq, "jq", "", "filter the JSON output through a jq expression")
 	p.BoolVarP(&c.quiet, "quiet", "q", false, "no messages, only data and errors")

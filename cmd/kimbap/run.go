@@ -14,7 +14,7 @@ import (
 func newRunCommand(c *cli) *cobra.Command {
 	o, remote := app.RunOptions{}, remoteFlags{}
 	cmd := &cobra.Command{
-		Use:   "run [--isolate] [--unattended] [--agent NAME] [--remote URL --token-file F --pin SHA256] -- CMD...",
+		Use:   "run [--isolate] [--unattended] [--agent NAME] [--remote URL | --server URL] [--token-file F --pin SHA256] -- CMD...",
 		Short: "Start a program behind kimbap",
 		Long: `Start a program behind kimbap.
 
@@ -23,20 +23,33 @@ environment, placeholders instead of keys, and git settings. On Linux kimbap's
 home is covered, so that the program cannot read it. Its exit code is passed on.
 KIMBAP_SOCKET names a socket on which it can ask kimbap itself (POST /v1/exec).
 
-With --remote the proxy is one on another machine or in another container; keys,
-policy and records are there. Its root certificate is fetched and must have the
+With --server kimbap is elsewhere, as kimbap serve --proxy: keys, policy and records
+are there. The program gets a port of this machine whose connections go there, and
+never sees the server's token.
+
+With --remote it is a bare kimbap proxy elsewhere: the program has the token in its
+proxy's address, in clear. The proxy's root certificate is fetched and must have the
 fingerprint that is pinned.`,
-		Example: "  kimbap run -- claude\n  kimbap run --isolate -- ./agent.py\n  kimbap run --agent ci --unattended -- ./deploy.sh\n  kimbap run --remote http://kimbap:7788 --token-file /run/secrets/token --pin $FINGERPRINT -- ./agent.py",
+		Example: "  kimbap run -- claude\n  kimbap run --isolate -- ./agent.py\n  kimbap run --agent ci --unattended -- ./deploy.sh\n  kimbap run --server https://kimbap.example.com --token-file ~/.kimbap-token -- claude\n  kimbap run --remote http://kimbap:7788 --token-file /run/secrets/token --pin $FINGERPRINT -- ./agent.py",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Self = []string{"/proc/self/exe", "_cover"}
 			o.Command, o.Stdin, o.Stdout, o.Stderr = args, os.Stdin, c.out, c.err
 			o.Say = func(line string) { c.say("kimbap: %s", line) }
-			if err := remote.check(&o); err != nil {
+			// Behind the cover the program is in a user namespace of its own, which
+			// keeps it out of here; and to make that, /proc must be ours.
+			o.Bare = conceal
+			if err := remote.check(c, &o); err != nil {
 				return err
 			}
-			if remote.url != "" {
+			if c.timeout > 0 {
+				return usage("kimbap run -- timeout "+c.timeout.String()+" "+strings.Join(args, " "), "run has no --timeout: the program's time is its own")
+			}
+			switch {
+			case remote.url != "":
 				return c.runRemote(cmd.Context(), &remote, o)
+			case c.serverURL() != "":
+				return c.runConnected(cmd.Context(), &remote, o)
 			}
 			if o.Agent == "" {
 				o.Agent = agentName(args[0])
@@ -57,9 +70,6 @@ fingerprint that is pinned.`,
 // run does not end at SIGINT by itself: the terminal gives it to the program
 // too, and kimbap ends when the program does.
 func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
-	if c.timeout > 0 {
-		return usage("kimbap run -- timeout "+c.timeout.String()+" "+strings.Join(o.Command, " "), "run has no --timeout: the program's time is its own")
-	}
 	if o.Isolate && o.NoCover {
 		return usage("kimbap run --isolate -- "+strings.Join(o.Command, " "), "--isolate covers kimbap's home too: there is no isolation with --no-cover")
 	}
@@ -79,11 +89,6 @@ func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
 	}()
 	c.warnLocked(a.Locked(), "; a variable that holds a stored key under an unusual name cannot be told from others")
 	app.RelaxCollector()
-	if o.NoCover {
-		// Behind the cover the program is in a user namespace of its own, which
-		// keeps it out of here; and to make that, /proc must be ours.
-		conceal()
-	}
 	code, err := a.Run(ctx, o)
 	if err != nil {
 		return err

@@ -9,32 +9,36 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// remoteFlags say that a run's proxy is elsewhere.
+// remoteFlags say that a run's proxy is elsewhere: a bare proxy with --remote, that
+// of a kimbap serve with --server.
 type remoteFlags struct {
-	url, tokenFile string
-	pins           []string
+	url  string
+	pins []string
 }
 
 func (r *remoteFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&r.url, "remote", "", "a proxy elsewhere instead of one here: http://HOST:PORT")
-	f.StringVar(&r.tokenFile, "token-file", "", "with --remote: file with the token to show there (or KIMBAP_TOKEN)")
-	f.StringSliceVar(&r.pins, "pin", nil, "with --remote: SHA-256 of its root certificate, as kimbap ca show says there")
+	f.StringSliceVar(&r.pins, "pin", nil, "with --remote or --server: SHA-256 of its root certificate, as kimbap ca show says there")
 }
 
 // check refuses what does not go together.
-func (r *remoteFlags) check(o *app.RunOptions) error {
+func (r *remoteFlags) check(c *cli, o *app.RunOptions) error {
 	const fix = "kimbap run --remote http://HOST:7788 --token-file FILE --pin SHA256 -- CMD"
+	server := c.serverURL() != ""
 	switch {
-	case r.url == "" && (r.tokenFile != "" || len(r.pins) > 0):
-		return usage(fix, "--token-file and --pin are for --remote")
-	case r.url == "":
+	case r.url != "" && server:
+		return usage(fix+", with --server ''", "--remote is a proxy and --server a kimbap serve: there can be one of them")
+	case r.url == "" && !server && (c.flags["server.token_file"] != "" || len(r.pins) > 0):
+		return usage(fix, "--token-file and --pin are for --remote and --server")
+	case r.url == "" && !server:
 		return nil
-	case len(r.pins) == 0:
+	case r.url != "" && len(r.pins) == 0:
 		return usage(fix, "--remote needs --pin: its certificate comes in clear, and is believed only when it is the one you mean")
 	case o.Isolate:
-		return usage(fix, "--isolate has its proxy on this machine; for a proxy elsewhere let the network be the wall (docs/containers.md)")
+		return usage("leave --isolate out", "--isolate has its proxy on this machine; for a proxy elsewhere let the network be the wall (docs/containers.md)")
 	case o.Unattended || o.Agent != "":
 		return usage("kimbap token create --agent NAME", "--unattended and --agent are a matter of the token, over there")
 	}
@@ -43,31 +47,72 @@ func (r *remoteFlags) check(o *app.RunOptions) error {
 
 // runRemote starts a program behind a proxy elsewhere.
 func (c *cli) runRemote(ctx context.Context, r *remoteFlags, o app.RunOptions) error {
-	token := c.getenv("KIMBAP_TOKEN")
-	if r.tokenFile != "" {
-		secret, err := c.readSecret(r.tokenFile, "token")
-		if err != nil {
+	token := runtime.NewSecret(c.getenv("KIMBAP_TOKEN"))
+	if file := c.flags["server.token_file"]; file != "" {
+		var err error
+		if token, err = tokenIn(file); err != nil {
 			return err
 		}
-		token = secret.Reveal()
 	}
-	if token == "" {
+	if token.Empty() {
 		return usage("kimbap token create --agent NAME --scope '*' on its machine, then --token-file FILE", "--remote needs a token")
-	}
-	secret, err := secretFrom([]byte(token))
-	if err != nil {
-		return err
 	}
 	if at, err := url.Parse(r.url); err == nil {
 		if ip := net.ParseIP(at.Hostname()); at.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			c.say("kimbap: the token goes to %s in clear: use it in a network you trust", printable(at.Host))
 		}
 	}
-	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, UID: c.uid, Clock: time.Now})
+	a, err := c.unopened()
 	if err != nil {
 		return err
 	}
-	code, err := a.RunRemote(ctx, app.RemoteOptions{RunOptions: o, URL: r.url, Token: secret, Pins: r.pins})
+	code, err := a.RunRemote(ctx, app.RemoteOptions{RunOptions: o, URL: r.url, Token: token, Pins: r.pins})
+	return ofChild(code, err)
+}
+
+// runConnected starts a program behind the proxy of a kimbap serve elsewhere.
+func (c *cli) runConnected(ctx context.Context, r *remoteFlags, o app.RunOptions) error {
+	there, err := c.remote()
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	a, err := c.unopened()
+	if err != nil {
+		return err
+	}
+	connected := app.ConnectedOptions{RunOptions: o, There: there, Pins: r.pins}
+	if _, connected.TokenFile, err = c.serverToken(); err != nil {
+		return err
+	}
+	code, err := a.RunConnected(ctx, connected)
+	return ofChild(code, c.unreachable(err))
+}
+
+// proxyConnected hands this user's connections to the proxy of a kimbap serve elsewhere.
+func (c *cli) proxyConnected(ctx context.Context, o app.ForwardOptions) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	var err error
+	if o.There, err = c.remote(); err != nil {
+		return err
+	}
+	defer o.There.Close()
+	a, err := c.unopened()
+	if err != nil {
+		return err
+	}
+	conceal()
+	return c.unreachable(a.Forward(ctx, o))
+}
+
+// unopened is a kimbap that has no home: what it does is done elsewhere.
+func (c *cli) unopened() (*app.App, error) {
+	return app.New(app.Options{Home: c.homeDir(), Env: c.env, UID: c.uid, Clock: time.Now})
+}
+
+// ofChild is the end of a program that was run.
+func ofChild(code int, err error) error {
 	if err == nil && code != 0 {
 		return childExit(code)
 	}

@@ -62,8 +62,10 @@ func (b *background) hear(stderr io.Reader, listening chan<- string) {
 		b.mu.Lock()
 		b.said.WriteString(lines.Text() + "\n")
 		b.mu.Unlock()
-		if address, ok := strings.CutPrefix(lines.Text(), "listening on http://"); ok {
-			listening <- address
+		for _, says := range []string{"listening on http://", "serving on http://", "serving on https://"} {
+			if address, ok := strings.CutPrefix(lines.Text(), says); ok {
+				listening <- address
+			}
 		}
 	}
 }

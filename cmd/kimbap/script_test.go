@@ -28,7 +28,7 @@ const patience = 30 * time.Second
 //	exits CODE PROGRAM...        runs a program that must end with this exit code
 //	upstream [HOST...]           starts the API of notes.yaml, and tells the home's config.yaml where it is
 //	received FILE                writes the requests that the API got since the last time
-//	serve PROGRAM...             starts a proxy, and sets $PROXY to the address it says it listens on
+//	serve PROGRAM...             starts a proxy or a server, and sets $PROXY to the address it says it is on
 //	served SIGNAL CODE           ends it and holds it to an exit code; then stderr is what it said
 //	signal SIGNAL                sends it a signal
 //	until PATTERN PROGRAM...     runs a program until its stdout matches

@@ -16,14 +16,17 @@ func newServeCommand(c *cli) *cobra.Command {
 	var listen string
 	var o app.APIOptions
 	cmd := &cobra.Command{
-		Use:   "serve [--listen ADDR] [--tls-cert FILE --tls-key FILE]",
+		Use:   "serve [--listen ADDR] [--tls-cert FILE --tls-key FILE] [--proxy]",
 		Short: "Serve the actions over a REST API",
 		Long: `Serve the actions over a REST API.
 
 Every request shows a kimbap token (Authorization: Bearer …). A token with the role
 kimbap.operator decides approvals, makes and revokes tokens and reads the trail; one
 with kimbap.admin also writes secrets and the policy. GET /openapi.json describes it.
-An address that others can reach demands TLS.`,
+An address that others can reach demands TLS.
+
+With --proxy it also lends a proxy: kimbap run --server and kimbap proxy --server
+elsewhere forward what their programs send, each connection with its token.`,
 		Example: "  kimbap serve\n  kimbap serve --listen 127.0.0.1:0\n  kimbap serve --listen 0.0.0.0:8443 --tls-cert chain.pem --tls-key key.pem",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,6 +48,7 @@ An address that others can reach demands TLS.`,
 	f.StringVar(&listen, "listen", "", "address to listen on (default 127.0.0.1:8080)")
 	f.StringVar(&o.Cert, "tls-cert", "", "certificate chain, PEM")
 	f.StringVar(&o.Key, "tls-key", "", "its private key, PEM")
+	f.BoolVar(&o.Proxy, "proxy", false, "lend a proxy to kimbap run --server and kimbap proxy --server")
 	f.BoolVar(&o.Insecure, "insecure-listen", false, "allow a listener beyond loopback, in clear")
 	return cmd
 }

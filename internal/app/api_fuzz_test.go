@@ -135,6 +135,7 @@ func (g *generator) request(page string) (method, target, body string, headers [
 func TestGeneratedRequestsAreAnswered(t *testing.T) {
 	k := apptest.New(t, apptest.Options{Config: "policy: {source: api}\nexec: {timeout: 1s}\n", Scripts: apptest.Worker(t)})
 	c := newAPI(t, k)
+	c.base = k.ServeAPI(t, app.APIOptions{Proxy: true}) // with every page there is
 	c.client.Timeout = 20 * time.Second
 	admin, _ := tokenOf(t, k, app.TokenGrant{Roles: []string{runtime.RoleAdmin}})
 	agent, _ := tokenOf(t, k, app.TokenGrant{Scopes: []string{"notes.get-*"}})

@@ -91,6 +91,10 @@ func entrances() []entrance {
 		{"run", "proxy", throughRun},
 		{"exec", "exec", throughExec},
 		{"sidecar", "exec", throughSidecar},
+		{"serve", "rest", throughServe},
+		{"daemon", "call", throughDaemon},
+		{"call at a server", "rest", throughConnectedCall},
+		{"run at a server", "proxy", throughConnectedRun},
 		{"mcp", "mcp", func(t *testing.T, k *apptest.Kimbap) asker { return throughMCP(mcpProcess(t, k)) }},
 		{"mcp over http", "mcp", func(t *testing.T, k *apptest.Kimbap) asker {
 			token, _ := mcpToken(t, k.Open(t, ""), "local", "*")
@@ -268,9 +272,13 @@ func sent(client *http.Client, q question) string {
 
 // throughRun asks from a program that runs behind kimbap, see sender.
 func throughRun(t *testing.T, k *apptest.Kimbap) asker {
+	return asksFrom(t, os.Environ(), []string{"--home", k.Dir})
+}
+
+func asksFrom(t *testing.T, env, global []string) asker {
 	cmd, said := start(t, "send")
-	cmd.Args = []string{"kimbap", "--home", k.Dir, "run", "--", "env", role + "=send", cmd.Path} // run takes our variables away
-	cmd.Path = apptest.Worker(t)
+	cmd.Args = append(append([]string{"kimbap"}, global...), "run", "--", "env", role+"=send", cmd.Path) // run takes our variables away
+	cmd.Path, cmd.Env = apptest.Worker(t), env
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -47,6 +47,21 @@ func (a *App) RunRemote(ctx context.Context, o RemoteOptions) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	at.User = url.User(o.Token.Reveal())
+	return a.runBehind(o.RunOptions, elsewhere{proxy: at.String(), root: root})
+}
+
+// elsewhere is what a program is started behind whose kimbap is not here.
+type elsewhere struct {
+	proxy  string   // URL, with the token that the program shows
+	root   []byte   // PEM
+	linked []string // services that have a key there
+	hidden []string // further files that the program must not see
+	apart  bool     // it must not look into this process either
+}
+
+// runBehind starts a program whose kimbap is elsewhere, and returns its exit code.
+func (a *App) runBehind(o RunOptions, e elsewhere) (int, error) {
 	known, err := catalogued()
 	if err != nil {
 		return 0, err
@@ -56,16 +71,15 @@ func (a *App) RunRemote(ctx context.Context, o RemoteOptions) (int, error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	bundle, err := certs.Bundle(a.env["SSL_CERT_FILE"], root)
+	bundle, err := certs.Bundle(a.env["SSL_CERT_FILE"], e.root)
 	if err != nil {
 		return 0, err
 	}
-	at.User = url.User(o.Token.Reveal())
 	place := runner.Place{
-		Proxy: at.String(), CA: filepath.Join(dir, "ca.pem"), Bundle: filepath.Join(dir, "bundle.pem"),
-		Settings: filepath.Join(dir, "clients"), Own: a.ownSettings(), Placeholders: a.standIns(known),
+		Proxy: e.proxy, CA: filepath.Join(dir, "ca.pem"), Bundle: filepath.Join(dir, "bundle.pem"),
+		Settings: filepath.Join(dir, "clients"), Own: a.ownSettings(), Placeholders: a.standIns(known, e.linked),
 	}
-	for path, text := range map[string][]byte{place.CA: root, place.Bundle: bundle} {
+	for path, text := range map[string][]byte{place.CA: e.root, place.Bundle: bundle} {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			return 0, err
 		}
@@ -77,21 +91,48 @@ func (a *App) RunRemote(ctx context.Context, o RemoteOptions) (int, error) {
 		Command: o.Command, Env: a.o.Env, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Say: o.Say, Place: place,
 		SecretNames: secretNames(known), IsSecret: func(string) bool { return false },
 		Placeholder: holdsPlaceholder(known, func(string) (string, bool) { return "", false }),
-		UserDir:     a.env["HOME"], Self: o.Self,
+		GitHosts:    gitHosts(named(known), e.linked), UserDir: a.env["HOME"], Self: o.Self, Bare: o.Bare,
 	}
-	if home, err := filepath.Abs(a.home.Dir); err == nil && a.home.Exists() && !o.NoCover {
-		options.Cover = []string{home}
+	if !o.NoCover {
+		options.Cover, options.Apart = a.hiddenHere(e.hidden), e.apart
 	}
 	return runner.Run(options)
 }
 
-// standIns replace the keys that this environment has under the catalogue's names:
-// they are taken out, and a program that had one wants to see one.
-func (a *App) standIns(known []*services.Service) map[string]string {
+// hiddenHere are the home, if there is one, and these files.
+func (a *App) hiddenHere(files []string) []string {
+	var out []string
+	if info, err := os.Stat(a.home.Dir); err == nil && info.IsDir() {
+		files = append([]string{a.home.Dir}, files...)
+	}
+	for _, one := range files {
+		if path, err := filepath.Abs(one); err == nil {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// named finds services by their names.
+func named(known []*services.Service) func(string) (*services.Service, bool) {
+	return func(name string) (*services.Service, bool) {
+		at := slices.IndexFunc(known, func(s *services.Service) bool { return s.Name == name })
+		if at < 0 {
+			return nil, false
+		}
+		return known[at], true
+	}
+}
+
+// standIns are placeholders for the services that have a key elsewhere, and for the
+// keys that this environment has under the catalogue's names: they are taken out,
+// and a program that had one wants to see one. The names and values are those of the
+// catalogue here: what is elsewhere names services, and sets no variable of its own.
+func (a *App) standIns(known []*services.Service, linked []string) map[string]string {
 	out := map[string]string{}
 	for _, s := range known {
 		for name, value := range s.Placeholders {
-			if a.env[name] != "" {
+			if a.env[name] != "" || slices.Contains(linked, s.Name) {
 				out[name] = value
 			}
 		}
@@ -140,11 +181,12 @@ func fetchRoot(ctx context.Context, at *url.URL, pins []string) ([]byte, error) 
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	return pinned(text, pins)
+	return pinned("the proxy", text, pins)
 }
 
-// pinned returns the certificates of a PEM text that have one of the fingerprints.
-func pinned(text []byte, pins []string) ([]byte, error) {
+// pinned returns the certificates of a PEM text, which who has sent, that have one of
+// the fingerprints.
+func pinned(who string, text []byte, pins []string) ([]byte, error) {
 	var wanted []string
 	for _, pin := range pins {
 		wanted = append(wanted, strings.ToLower(strings.ReplaceAll(strings.TrimSpace(pin), ":", "")))
@@ -168,7 +210,7 @@ func pinned(text []byte, pins []string) ([]byte, error) {
 		return out.Bytes(), nil
 	}
 	e := &runtime.Error{
-		Code: runtime.CodeUpstreamTLS, Msg: "the proxy shows another certificate than the one that is pinned: " + strings.Join(seen, ", "),
+		Code: runtime.CodeUpstreamTLS, Msg: who + " shows another certificate than the one that is pinned: " + strings.Join(seen, ", "),
 		Hint: "compare with what its own machine says: kimbap ca show --jq .fingerprint",
 	}
 	if len(seen) == 0 {

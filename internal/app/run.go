@@ -34,6 +34,7 @@ type RunOptions struct {
 	Stdout, Stderr io.Writer
 	Say            func(line string)
 	Stop           <-chan struct{} // ends the program, by SIGTERM, when it is closed; nil: nothing does
+	Bare           func()          // called before a program starts that nothing is covered from; may be nil
 }
 
 // Run starts a program behind a proxy of its own and returns its exit code.
@@ -178,8 +179,8 @@ func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, 
 	options := runner.Options{
 		Command: o.Command, Env: a.o.Env, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Say: o.Say,
 		Place:       place,
-		SecretNames: secret, IsSecret: isSecret, Placeholder: holdsPlaceholder(known, a.placeholder), GitHosts: a.gitHosts(linked),
-		UserDir: a.env["HOME"], Self: o.Self, Stop: o.Stop,
+		SecretNames: secret, IsSecret: isSecret, Placeholder: holdsPlaceholder(known, a.placeholder), GitHosts: gitHosts(a.Services().Service, linked),
+		UserDir: a.env["HOME"], Self: o.Self, Stop: o.Stop, Bare: o.Bare,
 	}
 	if !o.NoCover {
 		options.Cover = []string{home}
@@ -310,10 +311,10 @@ func catalogued() ([]*services.Service, error) {
 
 // gitHosts are the hosts of linked services that git talks to, where git must
 // not ask its own credential helper.
-func (a *App) gitHosts(linked []string) []string {
+func gitHosts(service func(name string) (*services.Service, bool), linked []string) []string {
 	var out []string
 	for _, name := range linked {
-		s, ok := a.Services().Service(name)
+		s, ok := service(name)
 		if !ok || !strings.HasSuffix(name, "-git") {
 			continue
 		}

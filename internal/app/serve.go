@@ -36,6 +36,7 @@ type ServeOptions struct {
 	State        bool                // status and env may find it
 	Room         *netns.Room         // of an isolated run, instead of Listen: who is in there is the run
 	Tally        *Tally              // counts the requests; nil: nobody does
+	Runs         *lentRuns           // counts those of each run elsewhere; nil: nobody does
 
 	Sidecar    string                        // where scripts are served: "unix:", "unix:PATH" or host:port; "": nowhere
 	SidecarSay func(where string, err error) // told where, or why not
@@ -148,7 +149,7 @@ func (a *App) newProxy(o ServeOptions, ca signing) (*proxy.Server, error) {
 		peer = inside
 	}
 	return proxy.New(proxy.Options{
-		Pipeline: o.Tally.of(a.pipeline), Identity: a.identity, Peer: peer,
+		Pipeline: o.Runs.of(o.Tally.of(a.pipeline)), Identity: a.identity, Peer: peer,
 		Table: func() proxy.Table { return a.services.Current().Table() },
 		Leaf:  o.Tally.leaf(ca.Leaf), RootPEM: ca.RootPEM, Permits: ca.permits,
 		RequireToken: o.RequireToken, DefaultToken: o.DefaultToken, Unattended: o.Unattended,

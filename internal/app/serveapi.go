@@ -18,6 +18,7 @@ type APIOptions struct {
 	Listen    string
 	Cert, Key string           // files of TLS; "" for none
 	Insecure  bool             // in clear also where others can reach it
+	Proxy     bool             // lend a proxy to a kimbap elsewhere
 	Ready     func(url string) // called once the listener accepts
 	Reload    <-chan os.Signal // may be nil
 }
@@ -29,7 +30,15 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 		return err
 	}
 	kick := make(chan os.Signal, 1)
-	s, err := a.newAPI(kick)
+	var lent *lender
+	if o.Proxy {
+		if lent, err = a.newLender(ctx); err != nil {
+			return errors.Join(err, ln.Close())
+		}
+	}
+	endLent := lent.endWith(ctx)
+	defer endLent()
+	s, err := a.newAPI(kick, lent)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -47,11 +56,12 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 	defer closeAdmin()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	go a.watch(watching, merged(watching, kick, o.Reload), unproxied{})
+	go a.watch(watching, merged(watching, kick, o.Reload), lent.follower())
 	if o.Ready != nil {
 		o.Ready(base)
 	}
 	err = a.drained(ctx, s, ln)
+	endLent()
 	last := audit.Event{Kind: "serve.stop", Principal: a.Operator().ID, Fields: start.Fields}
 	_ = a.trail.Event(context.WithoutCancel(ctx), last)
 	return err
@@ -75,18 +85,22 @@ func (a *App) drained(ctx context.Context, s *server.Server, ln net.Listener) er
 	return err
 }
 
-func (a *App) newAPI(kick chan<- os.Signal) (*server.Server, error) {
+func (a *App) newAPI(kick chan<- os.Signal, lent *lender) (*server.Server, error) {
 	again := func() {
 		select {
 		case kick <- os.Interrupt:
 		default: // it is on its way
 		}
 	}
-	return server.New(server.Options{
+	o := server.Options{
 		Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health,
 		RequireToken: true, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Serve.Hosts, Metrics: a.metrics,
 		Agent: apiAgent{a, runtime.SurfaceREST}, Operator: apiOperator{a, again},
-	})
+	}
+	if lent != nil {
+		o.Lender = lent
+	}
+	return server.New(o)
 }
 
 // merged hands on what comes from either, until ctx ends.

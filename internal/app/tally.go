@@ -19,14 +19,7 @@ type Tally struct {
 }
 
 // String is that line.
-func (t *Tally) String() string {
-	n := t.requests.Load()
-	text := fmt.Sprintf("%d requests, %d denied, %d pending", n, t.denied.Load(), t.pending.Load())
-	if n == 1 {
-		text = fmt.Sprintf("1 request, %d denied, %d pending", t.denied.Load(), t.pending.Load())
-	}
-	return text
-}
+func (t *Tally) String() string { return t.counts().String() }
 
 // of returns the pipeline with a count of what goes through it.
 func (t *Tally) of(pipeline proxy.Doer) proxy.Doer {
@@ -56,15 +49,40 @@ type tallied struct {
 // Do implements [proxy.Doer].
 func (p *tallied) Do(ctx context.Context, req *runtime.Request, out runtime.Responder) error {
 	err := p.Doer.Do(ctx, req, out)
-	p.t.requests.Add(1)
+	p.t.add(err)
+	return err
+}
+
+// add counts a request that ended so.
+func (t *Tally) add(err error) {
+	t.requests.Add(1)
 	if err != nil && runtime.AsError(err).Reason == runtime.ReasonClientRejected {
-		p.t.rejected.Add(1)
+		t.rejected.Add(1)
 	}
 	switch runtime.CodeOf(err) {
 	case runtime.CodeForbidden, runtime.CodeEgressDenied, runtime.CodeApprovalRejected, runtime.CodeApprovalExpired:
-		p.t.denied.Add(1)
+		t.denied.Add(1)
 	case runtime.CodeApprovalPending:
-		p.t.pending.Add(1)
+		t.pending.Add(1)
 	}
-	return err
+}
+
+// Counts are a tally at one moment.
+type Counts struct {
+	Requests int64 `json:"requests"`
+	Denied   int64 `json:"denied"`
+	Pending  int64 `json:"pending"`
+}
+
+func (t *Tally) counts() Counts {
+	return Counts{Requests: t.requests.Load(), Denied: t.denied.Load(), Pending: t.pending.Load()}
+}
+
+// String is the line at the end of a run.
+func (c Counts) String() string {
+	what := "requests"
+	if c.Requests == 1 {
+		what = "request"
+	}
+	return fmt.Sprintf("%d %s, %d denied, %d pending", c.Requests, what, c.Denied, c.Pending)
 }

@@ -133,6 +133,22 @@ func checkPostURL(text string) error {
 	return nil
 }
 
+// checkServer takes the URL of a kimbap elsewhere. In clear only this machine is
+// reached: the token goes there.
+func checkServer(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
+		return wrong{"this is not the URL of a server", "write for example https://kimbap.example.com"}
+	}
+	if u.Scheme == "http" && !loopback(net.JoinHostPort(u.Hostname(), "80")) {
+		return wrong{"the token would go to another machine in clear", "write https://"}
+	}
+	return nil
+}
+
 // oneWord refuses what cannot stand in a header field, without quoting it.
 func oneWord(text string) error {
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {

@@ -16,6 +16,7 @@ type Config struct {
 	MasterKey MasterKey
 	Exec      Exec
 	Serve     Serve
+	Server    Server
 	Debug     Debug
 
 	origins map[string]string
@@ -152,6 +153,13 @@ type Exec struct {
 type Serve struct {
 	Listen string
 	Hosts  []string // names beside localhost and addresses that it is called by
+}
+
+// Server is a kimbap elsewhere that commands are done by.
+type Server struct {
+	URL       string // "": none, kimbap is here
+	TokenFile string
+	CAFile    string // PEM, added to the system's roots
 }
 
 // defaults are the values of every key that nobody set.

@@ -103,6 +103,7 @@ store:    {dsn: ""}
 master_key: {source: file, command: [key-service, --fast], command_env: [AWS_PROFILE], timeout: 2s, transit: {address: "https://vault.example", mount: keys, key: kimbap, namespace: team, token: hunter2, ca_file: vault.pem}}
 exec:     {timeout: 10s, heap: 64MiB, calls: 50, workers: 1}
 serve:    {listen: 127.0.0.1:8081, hosts: [kimbap.test]}
+server:   {url: "https://kimbap.test:8443", token_file: far.token, ca_file: far.pem}
 debug:    {mutations: verify}
 `
 
@@ -110,13 +111,13 @@ func TestEveryKey(t *testing.T) {
 	path := write(t, full)
 	c := mustLoad(t, path, nil, nil)
 	dir := filepath.Dir(path)
-	got := fmt.Sprint(c.Proxy, c.Egress, c.Upstream, c.Audit, c.Approval, c.Policy, c.MasterKey, c.Exec, c.Serve, c.Debug)
+	got := fmt.Sprint(c.Proxy, c.Egress, c.Upstream, c.Audit, c.Approval, c.Policy, c.MasterKey, c.Exec, c.Serve, c.Server, c.Debug)
 	want := fmt.Sprintf("{127.0.0.1:7799 token all deny std [secret] [*.corp.example] {100 50 32768 40 20} false} {deny [127.0.0.0/8 db.corp.example] [10.0.0.0/8]} "+
 		"{map[api.demo.test:443:127.0.0.1:18443] %[1]s/corp.pem 3s 1m 1m30s} {%[1]s/trail full ["+
 		"type=file mode=required path=%[1]s/copy.jsonl max_size=64MiB keep=7 type=stdout mode=best_effort type=syslog mode=best_effort address=tcp:log.example:601 "+
 		"type=webhook mode=best_effort url=https://log.example/in token=[secret] type=otlp mode=best_effort url=http://127.0.0.1:4318/v1/logs] "+
 		"720h {%[1]s/anchor.jsonl [keep --append] https://log.example/a [secret] 5m}} "+
-		"{20s 2h [webhook https://hooks.example.com/in] https://console.example.com/{id}} {file %[1]s/rules %[1]s/theirs} {file [secret] [secret] [key-service --fast] [AWS_PROFILE] 2s {https://vault.example keys kimbap team [secret] %[1]s/vault.pem}} {10s 64MiB 50 1} {127.0.0.1:8081 [kimbap.test]} {verify}", dir)
+		"{20s 2h [webhook https://hooks.example.com/in] https://console.example.com/{id}} {file %[1]s/rules %[1]s/theirs} {file [secret] [secret] [key-service --fast] [AWS_PROFILE] 2s {https://vault.example keys kimbap team [secret] %[1]s/vault.pem}} {10s 64MiB 50 1} {127.0.0.1:8081 [kimbap.test]} {https://kimbap.test:8443 %[1]s/far.token %[1]s/far.pem} {verify}", dir)
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

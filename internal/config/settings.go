@@ -26,6 +26,7 @@ const (
 type setting struct {
 	key   string
 	kind  kind
+	env   string                                   // its variable; "": as its key is called
 	path  bool                                     // a relative path in the file is relative to the file
 	value secretKind                               // how carefully it is shown
 	set   func(values []string) (bad int, e error) // one value, or the list, or "key=value" each
@@ -127,6 +128,9 @@ func (c *Config) laterSettings() []setting {
 		number("exec.workers", &c.Exec.Workers, 1, 1024),
 		text("serve.listen", &c.Serve.Listen, checkListen),
 		list("serve.hosts", &c.Serve.Hosts, checkHostName),
+		called(text("server.url", &c.Server.URL, checkServer), "KIMBAP_SERVER"),
+		called(asPath(text("server.token_file", &c.Server.TokenFile, anything)), "KIMBAP_TOKEN_FILE"),
+		asPath(text("server.ca_file", &c.Server.CAFile, anything)),
 		choice("debug.mutations", &c.Debug.Mutations, "off", "verify"),
 	}
 }
@@ -145,6 +149,12 @@ func text(key string, to *string, check func(string) error) setting {
 
 func asPath(s setting) setting {
 	s.path = true
+	return s
+}
+
+// called gives a setting a variable of another name than its key's.
+func called(s setting, env string) setting {
+	s.env = env
 	return s
 }
 

@@ -12,12 +12,20 @@ func envName(key string) string {
 	return "KIMBAP_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
+// variable is the environment variable of a setting.
+func (s setting) variable() string {
+	if s.env != "" {
+		return s.env
+	}
+	return envName(s.key)
+}
+
 func variable(name string) place { return place{file: "environment variable " + name} }
 
 func (l *loader) readEnvironment() {
 	known := map[string]bool{keyName: true, keyName + "_FILE": true, nextKeyName: true, nextKeyName + "_FILE": true}
 	for _, s := range l.order {
-		name := envName(s.key)
+		name := s.variable()
 		known[name] = true
 		if text := lookup(l.env, name); text != "" {
 			l.fromText(s, text, variable(name))

@@ -9,6 +9,8 @@ package remote
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,13 +23,17 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// maxAnswer bounds an answer, in bytes.
-const maxAnswer = 65 << 20
+// What bounds an answer, in bytes: in all, and its head.
+const (
+	maxAnswer = 65 << 20
+	maxHead   = 64 << 10
+)
 
 // dialTimeout is how long the other side may take to be reached.
 const dialTimeout = 10 * time.Second
@@ -41,37 +47,46 @@ type Options struct {
 	URL    string
 	Socket string
 	Token  runtime.Secret // empty on a socket: the caller is its own uid
+	Roots  *x509.CertPool // what the certificate of an https URL is held to; nil: the system's
 }
 
 // Client talks to one kimbap. It is safe for concurrent use.
 type Client struct {
 	base  string
+	at    *url.URL // of base
 	token runtime.Secret
+	dial  func(ctx context.Context, network, address string) (net.Conn, error)
+	tls   *tls.Config
 	http  *http.Client
 }
 
 // New checks the options. Nothing is dialled yet.
 func New(o Options) (*Client, error) {
-	transport := &http.Transport{MaxIdleConnsPerHost: 4, ForceAttemptHTTP2: false}
-	c := &Client{base: "http://localhost", token: o.Token}
+	c := &Client{at: &url.URL{Scheme: "http", Host: "localhost"}, token: o.Token, tls: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots}}
 	dialer := &net.Dialer{Timeout: dialTimeout}
-	transport.DialContext = dialer.DialContext
+	c.dial = dialer.DialContext
 	if o.Socket != "" {
-		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		c.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "unix", o.Socket)
 		}
 	} else {
-		base, err := checked(o.URL)
-		if err != nil {
+		var err error
+		if c.at, err = checked(o.URL); err != nil {
 			return nil, err
 		}
-		c.base = base
+		if c.at.Scheme == "http" {
+			dialer.Control = onlyHere
+		}
 		if o.Token.Empty() {
 			return nil, &runtime.Error{
 				Code: runtime.CodeUnauthenticated, Reason: runtime.ReasonNoToken, Msg: "a kimbap elsewhere wants a token, and there is none",
 				Hint: "give --token-file FILE, or set KIMBAP_TOKEN",
 			}
 		}
+	}
+	c.base = c.at.String()
+	transport := &http.Transport{
+		DialContext: c.dial, TLSClientConfig: c.tls.Clone(), TLSHandshakeTimeout: dialTimeout, MaxIdleConnsPerHost: 4, MaxResponseHeaderBytes: maxHead,
 	}
 	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return c, nil
@@ -81,24 +96,38 @@ func New(o Options) (*Client, error) {
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // checked is the URL of a server, checked. A token goes in clear to this machine only.
-func checked(text string) (string, error) {
+func checked(text string) (*url.URL, error) {
 	bad := func(why string) error {
 		return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("--server %s", why), Hint: "write for example --server https://kimbap.example.com"}
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
-		return "", bad("is not the URL of a server")
+		return nil, bad("is not the URL of a server")
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	if u.Scheme == "http" && u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return "", bad("would send the token in clear to another machine")
+		return nil, bad("would send the token in clear to another machine")
 	}
-	return u.Scheme + "://" + u.Host, nil
+	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
+}
+
+// onlyHere refuses to connect to another machine in clear, whatever address a name
+// such as localhost was made to have. It is asked with the address that is dialled.
+func onlyHere(_, address string, _ syscall.RawConn) error {
+	if at, err := netip.ParseAddrPort(address); err != nil || !at.Addr().Unmap().IsLoopback() {
+		return fmt.Errorf("%s is another machine, and the token would go there in clear", address)
+	}
+	return nil
 }
 
 // Do sends one request and returns the bytes of its answer. Its errors are
 // *runtime.Error as the other side said it, or have [ErrUnreachable] in their chain.
 func (c *Client) Do(ctx context.Context, method, path string, body any) ([]byte, error) {
+	return c.do(ctx, method, path, body, maxAnswer)
+}
+
+// do is Do with a bound of the answer, in bytes.
+func (c *Client) do(ctx context.Context, method, path string, body any, most int64) ([]byte, error) {
 	var sent io.Reader
 	if body != nil {
 		data, err := json.Marshal(body)
@@ -122,11 +151,11 @@ func (c *Client) Do(ctx context.Context, method, path string, body any) ([]byte,
 		return nil, c.unanswered(ctx, err)
 	}
 	defer answer.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	data, err := io.ReadAll(io.LimitReader(answer.Body, most+1))
 	switch {
 	case err != nil:
 		return nil, c.unanswered(ctx, err)
-	case len(data) > maxAnswer:
+	case int64(len(data)) > most:
 		return nil, &runtime.Error{Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Msg: "the answer is too long"}
 	case answer.StatusCode >= http.StatusMultipleChoices:
 		return nil, refusal(answer, data)
@@ -187,6 +216,12 @@ func Waiting(ctx context.Context, told func(approval string, until time.Time)) c
 func (c *Client) unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if untrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &untrusted) {
+		return &runtime.Error{
+			Code: runtime.CodeUpstreamTLS, Msg: "the certificate of " + c.base + " is not trusted", Err: untrusted.Err,
+			Hint: "where it has an authority of its own: server: {ca_file: FILE} in config.yaml",
+		}
 	}
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {

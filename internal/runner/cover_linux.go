@@ -214,7 +214,8 @@ func ofProgram(err error) bool {
 	return false
 }
 
-// hide mounts an empty read-only file system over each folder.
+// hide mounts an empty read-only file system over each folder, and an empty file
+// over each file.
 func hide(folders []string) error {
 	// Nothing that is mounted here may show outside, whatever the distribution
 	// set for the root mount.
@@ -222,7 +223,14 @@ func hide(folders []string) error {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
 	for _, folder := range folders {
-		if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
+		info, err := os.Stat(folder)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err == nil && !info.IsDir() {
+			if err := unix.Mount("/dev/null", folder, "", unix.MS_BIND, ""); err != nil {
+				return fmt.Errorf("cover %s: %w", folder, err)
+			}
 			continue
 		}
 		if err := unix.Mount("kimbap", folder, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=4k,mode=0500"); err != nil {

@@ -27,7 +27,9 @@ type Options struct {
 	IsSecret    func(string) bool // whether a value holds a stored credential
 	Placeholder func(string) bool // whether a value only stands in for one; may be nil
 	GitHosts    []string          // hosts where git must not bring its own credential
-	Cover       []string          // folders that the program must not see
+	Cover       []string          // folders and files that the program must not see
+	Apart       bool              // out of sight of this process, also where nothing is to be covered
+	Bare        func()            // called before a program is started that nothing is covered from; may be nil
 	Self        []string          // command that leads to [Covered], for covering
 	Stop        <-chan struct{}   // ends a program that is not covered, by SIGTERM; nil: nothing does
 	Isolate     *Isolation        // nil: the program has the network of this machine
@@ -41,13 +43,17 @@ func (o *Options) check() error {
 		return errors.New("runner: Options.Say and Options.IsSecret are required")
 	case o.Place.Proxy == "" || o.Place.CA == "" || o.Place.Bundle == "" || o.Place.Settings == "":
 		return errors.New("runner: Options.Place is not complete")
-	case (len(o.Cover) > 0 || o.Isolate != nil) && len(o.Self) == 0:
+	case o.coverable() && len(o.Self) == 0:
 		return errors.New("runner: covering needs Options.Self")
 	case o.Isolate != nil && o.Isolate.Serve == nil:
 		return errors.New("runner: Isolation.Serve is required")
 	}
 	return nil
 }
+
+// coverable reports whether the program goes into namespaces of its own. From there
+// it cannot look into this process either, whoever's both are.
+func (o *Options) coverable() bool { return len(o.Cover) > 0 || o.Apart || o.Isolate != nil }
 
 // NotFound is returned by [Run] when there is no such program.
 type NotFound struct{ Program string }
@@ -101,7 +107,7 @@ func Run(o Options) (int, error) {
 	}
 	env = extend(env, o.Place, o.GitHosts)
 	start := func() *exec.Cmd { return command(o, append([]string{program}, o.Command[1:]...), env) }
-	if len(o.Cover) > 0 || o.Isolate != nil {
+	if o.coverable() {
 		code, err := covered(o, start)
 		var refused *cannotCover
 		if !errors.As(err, &refused) {
@@ -110,7 +116,14 @@ func Run(o Options) (int, error) {
 		if o.Isolate != nil {
 			return 0, cannotIsolate(refused.why)
 		}
-		o.Say(fmt.Sprintf("%s is not covered, the program could read it: %s", strings.Join(o.Cover, ", "), refused.why))
+		what := strings.Join(o.Cover, ", ")
+		if what == "" {
+			what = "this process"
+		}
+		o.Say(fmt.Sprintf("%s is not covered, the program could read it: %s", what, refused.why))
+	}
+	if o.Bare != nil {
+		o.Bare()
 	}
 	signals := catch()
 	defer signal.Stop(signals)

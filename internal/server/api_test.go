@@ -16,6 +16,7 @@ import (
 type nobody struct {
 	Agent
 	Operator
+	Lender
 }
 
 // Each page is described, and nothing is described that is not there: on an API, on
@@ -31,7 +32,7 @@ func TestEveryPageIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range []Options{
-		{Agent: nobody{}, Operator: nobody{}, Metrics: metrics, RequireToken: true}, {Agent: nobody{}, Shutdown: func() {}},
+		{Agent: nobody{}, Operator: nobody{}, Lender: nobody{}, Metrics: metrics, RequireToken: true}, {Agent: nobody{}, Shutdown: func() {}},
 	} {
 		fill(&o)
 		s, err := New(o)

@@ -58,6 +58,9 @@ func (c *counted) Write(b []byte) (n int, err error) {
 
 // Close implements [net.Conn].
 func (c *counted) Close() error {
-	defer c.once.Do(func() { <-c.leave })
+	defer c.giveBack()
 	return c.Conn.Close()
 }
+
+// giveBack gives the place back, once.
+func (c *counted) giveBack() { c.once.Do(func() { <-c.leave }) }

@@ -40,6 +40,9 @@ func (s *Server) routes() chi.Router {
 	if s.o.Agent != nil {
 		s.agentRoutes(r)
 	}
+	if s.o.Lender != nil {
+		s.lendRoutes(r)
+	}
 	if s.o.Shutdown != nil {
 		s.daemonRoutes(r)
 	}

@@ -60,6 +60,7 @@ type Options struct {
 	Metrics  *Metrics         // nil: no /metrics
 	Agent    Agent            // nil: scripts only
 	Operator Operator         // nil: no page that needs a role
+	Lender   Lender           // nil: there is no proxy to borrow
 	Hosts    []string         // names beside addresses and localhost that it may be called by
 	Shutdown func()           // of a daemon: ends it; nil: there is no such page
 	Cause    bool             // tell the caller, who is the owner's own program, also what is for the log
@@ -89,6 +90,9 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Operator != nil && o.Agent == nil {
 		return nil, errors.New("server: Options.Operator needs Options.Agent")
+	}
+	if o.Lender != nil && (o.Agent == nil || !o.RequireToken) {
+		return nil, errors.New("server: Options.Lender needs Options.Agent and RequireToken")
 	}
 	s := newServer(o)
 	router := s.routes()

@@ -1,0 +1,118 @@
+package app
+
+import (
+	"context"
+	"net"
+	"sync"
+
+	"github.com/kimbap-run/kimbap/internal/server"
+	"github.com/kimbap-run/kimbap/proxy"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// lender is the proxy that `kimbap serve --proxy` lends. It has no address: its
+// connections come from the API, which has asked for their token.
+type lender struct {
+	signing
+	proxy *proxy.Server
+	conns *handover
+	runs  *lentRuns
+	done  chan error
+}
+
+var _ server.Lender = (*lender)(nil)
+
+// newLender starts a proxy for connections that are handed over.
+func (a *App) newLender(ctx context.Context) (*lender, error) {
+	if _, err := a.CA(ctx); err != nil && !a.vault.Locked() {
+		return nil, err
+	}
+	a.homeCA = true
+	l := &lender{
+		signing: signing{a, nil}, conns: &handover{conns: make(chan net.Conn), closed: make(chan struct{})},
+		runs: newLentRuns(a.o.Clock), done: make(chan error, 1),
+	}
+	l.permit(a.Services().Services()...)
+	var err error
+	if l.proxy, err = a.newProxy(ServeOptions{RequireToken: true, Runs: l.runs}, l.signing); err != nil {
+		return nil, err
+	}
+	go func() { l.done <- l.proxy.Serve(l.conns) }()
+	return l, nil
+}
+
+// follower is what the watch keeps in step.
+func (l *lender) follower() follower {
+	if l == nil {
+		return unproxied{}
+	}
+	return proxied{l.signing, l.proxy}
+}
+
+// endWith drains the proxy when ctx ends, or end is called, which waits for it.
+func (l *lender) endWith(ctx context.Context) (end func()) {
+	if l == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		<-ctx.Done()
+		stopping, done := context.WithTimeout(context.Background(), drain)
+		defer done()
+		_ = l.proxy.Shutdown(stopping)
+		<-l.done
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// Take implements [server.Lender].
+func (l *lender) Take(conn net.Conn, who runtime.Principal, caller runtime.Caller) {
+	known := &proxy.Known{Conn: conn, Caller: caller, Left: l.runs.enter(who, caller.Via.Run)}
+	if !l.conns.put(known) {
+		_ = known.Close()
+	}
+}
+
+// Run implements [server.Lender].
+func (l *lender) Run(ctx context.Context, who runtime.Principal, run string) (any, error) {
+	tally := l.runs.ended(ctx, who, run)
+	if tally == nil {
+		return nil, unknownID("run", run)
+	}
+	return tally.counts(), nil
+}
+
+// handover is a listener of connections that come from elsewhere than an address.
+type handover struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+// put hands a connection over; false means that nobody takes it any more.
+func (h *handover) put(c net.Conn) bool {
+	select {
+	case h.conns <- c:
+		return true
+	case <-h.closed:
+		return false
+	}
+}
+
+// Accept implements [net.Listener].
+func (h *handover) Accept() (net.Conn, error) {
+	select {
+	case c := <-h.conns:
+		return c, nil
+	case <-h.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements [net.Listener].
+func (h *handover) Close() error { h.once.Do(func() { close(h.closed) }); return nil }
+
+// Addr implements [net.Listener].
+func (h *handover) Addr() net.Addr { return &net.TCPAddr{} }

@@ -1,0 +1,134 @@
+package app
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/kimbap-run/kimbap/proxy"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// How many runs of a kimbap elsewhere are counted at a time. Those over it go on
+// uncounted.
+const (
+	lentRunsEach = 64 // of one principal
+	lentRunsAll  = 1024
+)
+
+// lentRunKept is how long the counts of a run stay after its last connection.
+const lentRunKept = time.Hour
+
+// lentRuns counts the requests of the runs that borrow the proxy. A run is named by
+// whoever borrows, so it is one of that principal's only.
+type lentRuns struct {
+	clock func() time.Time
+	mu    sync.Mutex
+	runs  map[lentKey]*lentRun
+	byRun map[string]*lentRun // the same, as requests name them
+	count map[string]int      // by principal
+}
+
+type lentKey struct{ who, run string }
+
+type lentRun struct {
+	tally Tally
+	open  int
+	empty chan struct{} // closed while open is 0
+	last  time.Time     // of the last connection's end
+}
+
+func newLentRuns(clock func() time.Time) *lentRuns {
+	return &lentRuns{clock: clock, runs: map[lentKey]*lentRun{}, byRun: map[string]*lentRun{}, count: map[string]int{}}
+}
+
+func lentBy(who runtime.Principal) string { return string(who.Tenant) + " " + who.ID }
+
+// enter notes a connection of a run.
+func (r *lentRuns) enter(who runtime.Principal, name string) (leave func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := lentKey{lentBy(who), name}
+	run := r.runs[key]
+	if run == nil {
+		r.forget()
+		if r.byRun[name] != nil || r.count[key.who] >= lentRunsEach || len(r.runs) >= lentRunsAll {
+			return func() {}
+		}
+		run = &lentRun{}
+		r.runs[key], r.byRun[name] = run, run
+		r.count[key.who]++
+	}
+	if run.open++; run.open == 1 {
+		run.empty = make(chan struct{})
+	}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if run.open--; run.open == 0 {
+			run.last = r.clock()
+			close(run.empty)
+		}
+	}
+}
+
+// forget drops runs that ended long ago.
+func (r *lentRuns) forget() {
+	now := r.clock()
+	for key, run := range r.runs {
+		if run.open == 0 && now.Sub(run.last) > lentRunKept {
+			delete(r.runs, key)
+			delete(r.byRun, key.run)
+			if r.count[key.who]--; r.count[key.who] == 0 {
+				delete(r.count, key.who)
+			}
+		}
+	}
+}
+
+// ended returns the counts of a run once no connection of it is open, or ctx has
+// ended; nil for a run that is not counted.
+func (r *lentRuns) ended(ctx context.Context, who runtime.Principal, name string) *Tally {
+	r.mu.Lock()
+	run := r.runs[lentKey{lentBy(who), name}]
+	var empty chan struct{}
+	if run != nil {
+		empty = run.empty
+	}
+	r.mu.Unlock()
+	if run == nil {
+		return nil
+	}
+	select {
+	case <-empty:
+	case <-ctx.Done():
+	}
+	return &run.tally
+}
+
+// of returns the pipeline with a count of each run's requests. nil counts nothing.
+func (r *lentRuns) of(pipeline proxy.Doer) proxy.Doer {
+	if r == nil {
+		return pipeline
+	}
+	return &lentCounted{pipeline, r}
+}
+
+type lentCounted struct {
+	proxy.Doer
+	r *lentRuns
+}
+
+// Do implements [proxy.Doer].
+func (p *lentCounted) Do(ctx context.Context, req *runtime.Request, out runtime.Responder) error {
+	err := p.Doer.Do(ctx, req, out)
+	if via := req.Caller.Via; via != nil {
+		p.r.mu.Lock()
+		run := p.r.byRun[via.Run]
+		p.r.mu.Unlock()
+		if run != nil {
+			run.tally.add(err)
+		}
+	}
+	return err
+}
