@@ -254,13 +254,13 @@ func TestLookupIsByHash(t *testing.T) { // TK-007
 	w := newWorld(t)
 	secret, _ := w.mint(t, identity.Grant{})
 	good := secret.Reveal()
-	for range 1000 { // one wrong character: the checksum catches it without a look-up
+	for n := range 1000 { // one wrong character: the checksum catches it without a look-up
 		i := 4 + rand.IntN(len(good)-4)
 		bad := good[:i] + string("abcXYZ019"[rand.IntN(9)]) + good[i+1:]
 		if bad == good {
 			continue
 		}
-		if _, err := w.Identify(t.Context(), runtime.Caller{Token: runtime.NewSecret(bad)}); reason(err) != runtime.ReasonTokenUnknown {
+		if _, err := w.Identify(t.Context(), runtime.Caller{Token: runtime.NewSecret(bad), Source: fmt.Sprint(n)}); reason(err) != runtime.ReasonTokenUnknown {
 			t.Fatalf("%d-th character changed: %v", i, err)
 		}
 	}
