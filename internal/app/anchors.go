@@ -71,18 +71,24 @@ func (a *App) PlanInstall(ctx context.Context, words []string) (*Anchoring, erro
 			return nil, noStore(err)
 		}
 		for _, e := range found {
-			part := anchoringPart{entry: e.For(root, file)}
-			for _, old := range installed { // first: NSS knows certificates of one subject by one name
-				if old.Same(e) && old.Fingerprint != part.entry.Fingerprint {
-					part.steps = append(part.steps, m.Uninstall(old)...)
-					part.gone = append(part.gone, old)
-				}
-			}
-			part.steps = append(part.steps, m.Install(part.entry)...)
-			plan.add(part)
+			plan.add(renewal(m, e.For(root, file), installed))
 		}
 	}
 	return plan, nil
+}
+
+// renewal puts a certificate into a store, once what was put there before is out: NSS
+// knows certificates of one subject by one name.
+func renewal(m *stores.Machine, e stores.Entry, installed []stores.Entry) anchoringPart {
+	part := anchoringPart{entry: e}
+	for _, old := range installed {
+		if old.Same(e) && old.Fingerprint != e.Fingerprint {
+			part.steps = append(part.steps, m.Uninstall(old)...)
+			part.gone = append(part.gone, old)
+		}
+	}
+	part.steps = append(part.steps, m.Install(e)...)
+	return part
 }
 
 // anchorHosts are the authorities that an installed root stands for: those of the
