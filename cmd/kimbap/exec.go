@@ -105,7 +105,7 @@ const garbage = 400
 // start takes as long as all that happens here before it is needed. The func that is
 // returned ends it, if it was for nothing.
 func (c *cli) startAhead() (stop func()) {
-	if len(c.args) < 2 || c.args[0] != "exec" || c.getenv("KIMBAP_SERVER") != "" {
+	if len(c.args) == 0 || c.args[0] != "exec" || c.getenv("KIMBAP_SERVER") != "" {
 		return func() {}
 	}
 	for _, arg := range c.args {

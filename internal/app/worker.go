@@ -37,8 +37,11 @@ func StartAhead(executable string) *Ahead {
 	}
 	h := &Ahead{options: worker.Options{Executable: executable, Settings: worker.Defaults()}, started: make(chan struct{})}
 	go func() {
-		defer close(h.started)
 		h.w, h.err = worker.Start(h.options)
+		close(h.started)
+		if h.err == nil {
+			_ = h.w.Ready() // one that nobody listens to is ended soon, and a script may be long in coming
+		}
 	}()
 	return h
 }
@@ -53,7 +56,13 @@ func (h *Ahead) take(o worker.Options) *worker.Process {
 	if h.err != nil {
 		return nil // who starts another one is told why
 	}
-	return h.w
+	select {
+	case <-h.w.Gone():
+		h.w.Kill()
+		return nil
+	default:
+		return h.w
+	}
 }
 
 // Stop ends the worker if nobody has taken it. Nil has none.
