@@ -226,7 +226,7 @@ func (r *relay) refuseHead(a *relayed, refused *runtime.Error) {
 
 // raw is the client's request as the backend may send it.
 func (r *relay) raw(h head, header http.Header, order []string, a *relayed) (*runtime.Raw, *inbound) {
-	raw := &runtime.Raw{Proto: "HTTP/1.1", Order: order, Follows: r.asked.Load() > 1, ContentLength: h.length}
+	raw := &runtime.Raw{Proto: "HTTP/1.1", Order: order, Before: int(r.asked.Load()) - 1, ContentLength: h.length}
 	if h.minor == 0 {
 		raw.Proto = "HTTP/1.0"
 	}

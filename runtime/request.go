@@ -81,7 +81,7 @@ type Raw struct {
 	Trailer       func() http.Header // after the body's end; nil: none
 	Announced     []string           // trailer names the caller announced
 	Order         []string           // field names as the caller wrote them, one for each line; nil: not known
-	Follows       bool               // another request came before it on its HTTP/1.1 connection
+	Before        int                // requests that came before it on its HTTP/1.1 connection
 
 	// Room, when not nil, is asked before the body is read whole, for as many
 	// bytes as it may have, and once more for as many as it had. It waits, or

@@ -33,7 +33,7 @@ type message struct {
 	scrub             *matcher // nil: no stored credential goes out
 	used              runtime.CredentialUse
 	mirror            bool            // the caller speaks HTTP/1.1, or none at all: so does its connection, where one of its own is dialled
-	follows           bool            // another request of the caller's connection: see exchange.takeTurn
+	before            int             // requests on the caller's connection: see exchange.takeTurn
 	result            *runtime.Result // where changes are declared
 }
 
@@ -51,7 +51,7 @@ func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message,
 		scheme: t.Scheme, authority: t.Authority, method: t.Method, target: t.Path,
 		header: cleanRequest(raw.Header, call.Action, result),
 		order:  raw.Order,
-		mirror: strings.HasPrefix(raw.Proto, "HTTP/1."), follows: raw.Follows,
+		mirror: strings.HasPrefix(raw.Proto, "HTTP/1."), before: raw.Before,
 		length: raw.ContentLength, body: raw.Body, trailer: raw.Trailer,
 	}
 	m.declare(runtime.ChangeHost, "Host")

@@ -96,11 +96,10 @@ func (x *exchange) wire(ctx context.Context, s spot, kept bool) (*wire, error) {
 
 // takeTurn makes the origin's connection of HTTP/2 the way of a caller of
 // HTTP/1.1, if there is one that no other such caller is using: what the upstream
-// chose is used as long as nobody waits for it. A caller that goes on, on the same
-// connection, has its requests carried by one of HTTP/1.1, as it would without us:
-// that costs a request half and keeps the caller's spelling.
+// chose is used as long as nobody waits for it. A busy caller is worth a connection
+// of HTTP/1.1, which it would have without us: that costs a request half.
 func (x *exchange) takeTurn(o origin) bool {
-	if x.message.follows {
+	if x.message.before >= busyAfter {
 		return false
 	}
 	c := x.b.pool.alone(o)
@@ -110,6 +109,10 @@ func (x *exchange) takeTurn(o origin) bool {
 	x.way, x.turn = way{peer: c}, c
 	return true
 }
+
+// busyAfter is how many requests on one connection make a busy caller: by then a
+// handshake with the upstream is little beside them.
+const busyAfter = 256
 
 // ask finds the way to an origin of which nothing is known, or for a caller of
 // HTTP/2. The first caller of HTTP/1.1 has its turn at once.
