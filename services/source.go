@@ -22,7 +22,7 @@ const MaxFile = 1 << 20
 type source struct {
 	file     string
 	text     string
-	room     *room // where the tree is read into
+	room     *room    // where the tree is read into
 	lines    []string // of the text, once a problem is to be shown
 	problems Problems
 	untold   int // problems past the first mostProblems
