@@ -27,7 +27,7 @@ func LoadDir(dir string) ([]*Service, error) {
 	}
 	var files []File
 	for _, e := range entries {
-		if e.IsDir() || strings.HasPrefix(e.Name(), ".") || filepath.Ext(e.Name()) != ".yaml" {
+		if !isServiceFile(e) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
@@ -38,6 +38,10 @@ func LoadDir(dir string) ([]*Service, error) {
 		files = append(files, File{path, data})
 	}
 	return ParseAll(files)
+}
+
+func isServiceFile(e fs.DirEntry) bool {
+	return !e.IsDir() && !strings.HasPrefix(e.Name(), ".") && filepath.Ext(e.Name()) == ".yaml"
 }
 
 // File is a service file: its name for messages, and its bytes.

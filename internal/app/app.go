@@ -50,7 +50,7 @@ type Options struct {
 	Strict bool             // with Create: the stricter default policy
 	Slot   string           // audit slot of a long-lived process; "" means the shared SlotCLI
 	Stdout io.Writer        // for audit sinks of type stdout; nil: it is used for something else
-	Only   []string         // load these services only, if there are such and no project; nil loads all
+	Only   []string         // load these services and those of their hosts, if there are such and no project; nil loads all
 	Tenant runtime.Tenant   // whose things are shown and changed; "": the default one's
 
 	Executable string // this program's own file, which also runs the workers of scripts; "": no scripts

@@ -89,6 +89,30 @@ func TestInvalidFilesKeepTheOldState(t *testing.T) {
 	}
 }
 
+// The home's services and its own policy are taken up together: rules that were
+// written for new services do not judge by the old ones.
+func TestThePolicyWaitsForItsServices(t *testing.T) {
+	const closed = "version: 1\nrules: [{name: closed, match: {service: notes}, then: deny}]\n"
+	k := apptest.New(t, apptest.Options{})
+	k.Write(t, "services/second.yaml", "name: second\nactions: 7\n")
+	apptest.Within(t, soon, "the broken service being told", func() bool { return strings.Contains(k.App.Proxies()[0].Problem, "second.yaml") })
+	k.Write(t, "policy.yaml", closed)
+	apptest.Within(t, soon, "the policy that waits being told", func() bool {
+		for _, r := range k.Records(t) {
+			if r.Event == "reload" && r.Fields["kept"] == "policy services" {
+				return true
+			}
+		}
+		return false
+	})
+	if a := k.Do(t, "GET https://api.notes.test/notes/1", ""); a.Status != 200 {
+		t.Errorf("the new rules are in force without their services: %d %+v", a.Status, a.Problem)
+	}
+	k.Write(t, "services/second.yaml", second)
+	apptest.Within(t, soon, "both", func() bool { return k.Do(t, "GET https://api.notes.test/notes/1", "").Problem.Rule == "closed" })
+	apptest.Within(t, soon, "health", func() bool { return k.App.Health(t.Context()) == nil })
+}
+
 // Each tenant's rules are its own: a mistake in one keeps that one's old rules, says
 // so, and keeps nobody else's new ones, nor new services, from being in force.
 func TestABrokenPolicyIsItsTenantsOwn(t *testing.T) {

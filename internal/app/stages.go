@@ -58,7 +58,8 @@ func (a *App) Fault() error { return a.fault }
 func (a *App) readServices() (*services.Set, error) {
 	if a.o.Only != nil && !a.hasProject() {
 		if some, ok := a.someServices(); ok {
-			return services.NewSet(some)
+			set, err := services.NewSet(some)
+			return set, invalid(err, "kimbap service remove one of the two")
 		}
 	}
 	all, err := a.withProject(func() ([]*services.Service, error) { return services.LoadDir(a.home.Services()) })
@@ -69,8 +70,8 @@ func (a *App) readServices() (*services.Set, error) {
 	return set, invalid(err, "kimbap service remove one of the two")
 }
 
-// someServices loads the services that Options.Only names. It is false when one of
-// them is an alias, or nothing: only the whole set can tell.
+// someServices loads the services that Options.Only names, and those of their hosts.
+// It is false when one of them is an alias, or nothing: only the whole set can tell.
 func (a *App) someServices() ([]*services.Service, bool) {
 	var out []*services.Service
 	for _, word := range a.o.Only {
@@ -88,7 +89,7 @@ func (a *App) someServices() ([]*services.Service, bool) {
 			out = append(out, one)
 		}
 	}
-	return out, true
+	return services.Neighbours(a.home.Services(), out)
 }
 
 // ServicesOf are the services that a script names, as Options.Only takes them; nil

@@ -160,6 +160,11 @@ func (a *App) reload(ctx context.Context, f follower) {
 	for t, err := range wrong {
 		problems[policyField(t)] = err
 	}
+	old := a.policy.Current(runtime.DefaultTenant)
+	if now := fresh[runtime.DefaultTenant]; err != nil && old != nil && now != nil && now.Digest() != old.Digest() {
+		fresh[runtime.DefaultTenant] = old
+		problems["policy"] = errors.New("the policy is taken up when the services can be read")
+	}
 	for _, t := range a.Tenants() {
 		if old := a.policy.Current(t); fresh[t] == nil && old != nil {
 			fresh[t] = old

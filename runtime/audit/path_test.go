@@ -36,3 +36,24 @@ func TestATokenInThePathIsNotRecorded(t *testing.T) {
 		})
 	}
 }
+
+// A path that no action of the service has, or one that says nothing of a token, can
+// hold one too: a method in another case, another verb. Tokens of bots have a form.
+func TestABotTokenIsNotRecordedWhereverItStands(t *testing.T) {
+	const token = "123456789:AAFhunter2-hunter2_hunter2-hunter2-"
+	for name, c := range map[string]struct{ path, want string }{
+		"refused":     {"/bot" + token + "/GETME", "/bot123456789:***/GETME"},
+		"with a file": {"/file/bot" + token + "/a.jpg", "/file/bot123456789:***/a.jpg"},
+		"at the end":  {"/bot" + token, "/bot123456789:***"},
+		"longer":      {"/a:" + token + "x/b", "/a:" + token + "x/b"},
+		"no number":   {"/v/x:AAFhonest2-honest2_honest2-honest2-", "/v/x:AAFhonest2-honest2_honest2-honest2-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := record("req_1")
+			r.Action, r.Target.Path = nil, c.path
+			if _, m := writeOne(t, options(""), r); m["path"] != c.want {
+				t.Errorf("recorded %v, want %s", m["path"], c.want)
+			}
+		})
+	}
+}

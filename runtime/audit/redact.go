@@ -329,7 +329,7 @@ func (d *veil) words(s string) string {
 		for end < len(s) && tokenByte(s[end]) {
 			end++
 		}
-		if word := s[start:end]; d.secret(word) {
+		if word := s[start:end]; d.secret(word) || botToken(s, start, end) {
 			d.hit(word)
 			out.WriteString(s[done:start])
 			out.WriteString(masked)
@@ -372,6 +372,14 @@ func Words(s string) iter.Seq[string] {
 
 func tokenByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
+}
+
+// botToken reports whether a word of a text is the secret part of a token of
+// Telegram's bots, which has no prefix: 35 bytes behind a number and a colon. Such
+// tokens stand in paths, also in those that are no action's.
+func botToken(s string, start, end int) bool {
+	const length = 35
+	return end-start == length && start > 1 && s[start-1] == ':' && s[start-2] >= '0' && s[start-2] <= '9'
 }
 
 func tokenForm(word string) bool {
