@@ -246,7 +246,10 @@ func (c *cli) print(body []byte) (err error) {
 			}
 		}
 		if body, err = app.Render(body, c.output, c.jq); err != nil {
-			return usage("see https://jqlang.org/manual for the language", "--jq: %v", err)
+			return &failure{
+				what: "--jq: " + runtime.AsError(err).Msg, why: "the action was done; only its answer could not be shown so",
+				fix: "see https://jqlang.org/manual for the language", exit: exitUsage,
+			}
 		}
 	} else if c.outTTY && json.Valid(body) {
 		body, _ = app.Render(body, "json", "")
