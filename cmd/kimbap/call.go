@@ -164,6 +164,7 @@ func (c *cli) execute(ctx context.Context, a *app.App, action *runtime.Action, a
 		Surface: runtime.SurfaceCall, Action: action.Ref, Args: args,
 		Hold: a.Config().Approval.Expires.Duration(),
 		OnPending: func(id string, until time.Time) {
+			stop() // that of the page before
 			c.sayPending(id, until)
 			stop = c.countdown(until)
 		},
