@@ -164,6 +164,7 @@ func (c *cli) execute(ctx context.Context, a *app.App, action *runtime.Action, a
 		Surface: runtime.SurfaceCall, Action: action.Ref, Args: args,
 		Hold: a.Config().Approval.Expires.Duration(),
 		OnPending: func(id string, until time.Time) {
+			stop() // that of the page before
 			c.sayPending(id, until)
 			stop = c.countdown(until)
 		},
@@ -246,7 +247,10 @@ func (c *cli) print(body []byte) (err error) {
 			}
 		}
 		if body, err = app.Render(body, c.output, c.jq); err != nil {
-			return usage("see https://jqlang.org/manual for the language", "--jq: %v", err)
+			return &failure{
+				what: "--jq: " + runtime.AsError(err).Msg, why: "the action was done; only its answer could not be shown so",
+				fix: "see https://jqlang.org/manual for the language", exit: exitUsage,
+			}
 		}
 	} else if c.outTTY && json.Valid(body) {
 		body, _ = app.Render(body, "json", "")

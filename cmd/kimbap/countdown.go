@@ -2,12 +2,13 @@ package main
 
 import (
 	"fmt"
+	"sync"
 	"time"
 )
 
 // countdown shows on a terminal how long a person still has to decide, on one
-// line that is written over each second. stop takes the line away; it must be
-// called once, before anything else is printed.
+// line that is written over each second. stop takes the line away; it may be called
+// often, and before anything else is printed.
 func (c *cli) countdown(until time.Time) (stop func()) {
 	if !c.errTTY || c.quiet {
 		return func() {}
@@ -27,5 +28,5 @@ func (c *cli) countdown(until time.Time) (stop func()) {
 			}
 		}
 	}()
-	return func() { close(quit); <-done }
+	return sync.OnceFunc(func() { close(quit); <-done })
 }

@@ -254,6 +254,7 @@ func (c *cli) callElsewhere(ctx context.Context, cmd *cobra.Command, there *remo
 	defer func() { stop(); done() }()
 	ctx = remote.Waiting(ctx, func(id string, until time.Time) {
 		done()
+		stop() // that of the page before
 		c.sayPending(id, until)
 		stop = c.countdown(until)
 	})

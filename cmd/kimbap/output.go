@@ -31,17 +31,29 @@ func (c *cli) warnLocked(why *runtime.Error, more string) {
 	fmt.Fprintf(c.err, "why:     %s\nfix:     %s\n", why.Msg, why.Hint)
 }
 
-// checkOutput refuses an output format we do not have.
+// checkOutput refuses an output format we do not have, and a jq expression that
+// nothing could be shown by: what a command does is not done to find that out.
 func (c *cli) checkOutput() error {
 	switch c.output {
 	case "text", "json", "yaml":
 	default:
 		return usage("-o text, -o json or -o yaml", "unknown output format %q", c.output)
 	}
-	if c.jq != "" && c.output == "text" {
+	if c.jq == "" {
+		return nil
+	}
+	if err := app.CheckJQ(c.jq); err != nil {
+		return wrongJQ(err)
+	}
+	if c.output == "text" {
 		c.output = "json"
 	}
 	return nil
+}
+
+// wrongJQ says what is wrong with --jq.
+func wrongJQ(err error) error {
+	return usage("see https://jqlang.org/manual for the language", "--jq: %s", runtime.AsError(err).Msg)
 }
 
 // show prints data on stdout: text by the given function, or the value as JSON
@@ -60,7 +72,7 @@ func (c *cli) show(value any, text func()) error {
 	}
 	out, err := app.Render(data, c.output, c.jq)
 	if err != nil {
-		return usage("see https://jqlang.org/manual for the language", "--jq: %v", err)
+		return wrongJQ(err)
 	}
 	_, err = c.out.Write(out)
 	return err

@@ -80,7 +80,7 @@ func (c *cli) sayStatus(s *app.Status) {
 	line("linked", "%s", orNone(s.Linked))
 	line("policy", "%s (%.12s)", s.PolicyFile, s.Policy)
 	line("catalogue", "%.12s", s.Catalogue)
-	line("approvals", "%d wait for a decision", s.Pending)
+	line("approvals", "%d waiting for a decision", s.Pending)
 	line("audit", "%s", s.Audit)
 	if s.Checkpoint > 0 {
 		line("", "checkpoint %d of %s, %s", s.Checkpoint, s.Anchored.Local().Format(time.DateTime), sentTo(s.Anchors))

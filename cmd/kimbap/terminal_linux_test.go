@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -118,5 +121,42 @@ func TestRunLeavesTheTerminalAlone(t *testing.T) {
 			m.send("echo code=$?\n")
 			m.until("code=131")
 		})
+	}
+}
+
+// A call that waits for a person counts down on the terminal, and ends with the answer
+// and nothing else: once they have decided, and when it is stopped.
+func TestACallThatWaitsAtATerminalEndsWell(t *testing.T) {
+	w := newWorld(t)
+	h := w.newHome(t)
+	w.serve(t, "api.acme.example", http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(out, `{"done":"surely"}`)
+	}))
+	h.write(t, filepath.Join(h.user, "acme.yaml"), []byte(`name: acme
+version: 1.0.0
+base_url: https://api.acme.example
+auth: {type: none}
+actions:
+  clear: {method: POST, path: /clear, risk: {level: high}}
+`))
+	h.kimbap(t, "", "service", "install", "./acme.yaml")
+	m := newConsole(t, h.env, h.user)
+	for _, end := range []string{"accept", "^C", "reject"} {
+		m.send("kimbap call acme.clear; echo code=$?\n")
+		m.until("$?")
+		m.until("approval apr_")
+		id := "apr_" + m.until(",")
+		m.until("waiting for the decision, ")
+		if end == "^C" {
+			m.send("\x03")
+		} else {
+			h.kimbap(t, "", "approve", end, id)
+		}
+		said := m.until("code=")
+		code := strings.TrimSpace(m.until("READY>"))
+		want := map[string]string{"accept": "0", "^C": "1", "reject": "7"}[end]
+		if code != want || strings.Contains(said, "panic") || strings.Contains(said, "surely") != (end == "accept") {
+			t.Errorf("%s: exit code %s, want %s: %q", end, code, want, said)
+		}
 	}
 }

@@ -1,8 +1,12 @@
 package app_test
 
 import (
+	"fmt"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -151,5 +155,52 @@ func TestAP011NothingOnTheWireDecides(t *testing.T) {
 	list, err := person.ListApprovals(t.Context(), false)
 	if err != nil || len(list) != 1 || list[0].State != "pending" {
 		t.Errorf("%+v %v", list, err)
+	}
+}
+
+// SS-017: a notification goes where the owner said, through the guard of every other
+// connection: to this machine and to a cloud's metadata service it is not even dialled.
+// A redirect there is not followed either (webhook's TestAnswers).
+func TestNotificationsGoThroughTheGuard_SS017(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	var dialled atomic.Int64
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			dialled.Add(1)
+			conn.Close()
+		}
+	}()
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	var config strings.Builder
+	config.WriteString("egress: {private: deny}\napproval:\n  notify:\n")
+	hosts := []string{"127.0.0.1:" + port, "[::ffff:127.0.0.1]:" + port, "localhost:" + port, "169.254.169.254", "10.0.0.1"}
+	for _, host := range hosts {
+		fmt.Fprintf(&config, "    - {type: webhook, url: 'https://%s/in', secret: notify.key}\n", host)
+	}
+	fmt.Fprintf(&config, "    - {type: smtp, server: 'localhost:%s', from: a@x.test, to: [b@x.test]}\n", port)
+	k := apptest.New(t, apptest.Options{Config: config.String()})
+	bound := append(slices.Clone(hosts), "169.254.169.254:443", "10.0.0.1:443")
+	if _, _, err := k.App.SetSecret(t.Context(), "notify.key", runtime.NewSecret("a key of thirty-two letters, or so"), app.SecretOptions{Hosts: bound}); err != nil {
+		t.Fatal(err)
+	}
+	results, err := k.App.TestNotify(t.Context())
+	if err != nil || len(results) != len(hosts)+1 {
+		t.Fatalf("%+v %v", results, err)
+	}
+	for i, r := range results {
+		if r.Sent || !strings.Contains(r.Problem, "may not be reached") && !strings.Contains(r.Problem, "is kimbap itself") {
+			t.Errorf("%d %s: %+v", i, r.Sender, r)
+		}
+	}
+	if n := dialled.Load(); n > 0 {
+		t.Errorf("%d connections to this machine", n)
 	}
 }

@@ -8,6 +8,10 @@ import (
 	"github.com/kimbap-run/kimbap/services/rest"
 )
 
+// CheckJQ reports what is wrong with a jq expression before anything is done whose
+// answer it would have to show.
+func CheckJQ(expression string) error { return rest.CheckFilter(expression) }
+
 // Render writes JSON data as indented JSON or YAML, through a jq expression
 // when one is given.
 func Render(data []byte, format, jq string) ([]byte, error) {

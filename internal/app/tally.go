@@ -59,12 +59,24 @@ func (t *Tally) add(err error) {
 	if err != nil && runtime.AsError(err).Reason == runtime.ReasonClientRejected {
 		t.rejected.Add(1)
 	}
-	switch runtime.CodeOf(err) {
-	case runtime.CodeForbidden, runtime.CodeEgressDenied, runtime.CodeApprovalRejected, runtime.CodeApprovalExpired:
-		t.denied.Add(1)
-	case runtime.CodeApprovalPending:
+	switch code := runtime.CodeOf(err); {
+	case code == runtime.CodeApprovalPending:
 		t.pending.Add(1)
+	case refusal(code):
+		t.denied.Add(1)
 	}
+}
+
+// refusal tells what kimbap would not let through, whoever asked for it and however
+// often, from what went wrong on the way.
+func refusal(code runtime.Code) bool {
+	switch code {
+	case runtime.CodeUnauthenticated, runtime.CodeForbidden, runtime.CodeUnknownAction, runtime.CodeEgressDenied,
+		runtime.CodeApprovalRejected, runtime.CodeApprovalExpired, runtime.CodeRateLimited, runtime.CodeVaultLocked,
+		runtime.CodeNoCredential, runtime.CodeAmbiguousTarget, runtime.CodeMisdirected:
+		return true
+	}
+	return false
 }
 
 // Counts are a tally at one moment.
