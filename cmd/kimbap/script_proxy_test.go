@@ -35,7 +35,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	b := &background{cmd: exec.Command(args[0], args[1:]...), ended: make(chan struct{})}
 	b.cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "KIMBAP_HOME", "TMPDIR", "NO_COLOR", workerVar} {
+	for _, name := range []string{"PATH", "HOME", "KIMBAP_HOME", "TMPDIR", "NO_COLOR", workerVar, namelessVar} {
 		b.cmd.Env = append(b.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	stderr, err := b.cmd.StderrPipe()

@@ -11,7 +11,7 @@ import (
 	"net"
 
 	"github.com/kimbap-run/kimbap/internal/remote"
-	"github.com/kimbap-run/kimbap/proxy"
+	"github.com/kimbap-run/kimbap/internal/runner"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -44,7 +44,7 @@ func (a *App) RunConnected(ctx context.Context, o ConnectedOptions) (int, error)
 		return 0, err
 	}
 	defer f.end()
-	e := elsewhere{proxy: "http://" + f.token + "@" + f.address, root: root, linked: linked, apart: true}
+	e := elsewhere{proxy: runner.ProxyURL(f.address, f.token), token: f.token, root: root, linked: linked, apart: true}
 	if o.TokenFile != "" {
 		e.hidden = []string{o.TokenFile}
 	}
@@ -120,7 +120,7 @@ func (a *App) forward(ctx context.Context, there *remote.Client, listenOn string
 	f := &forwarding{ln: ln, address: ln.Addr().String(), token: "run_" + random(), run: random(), served: make(chan error, 1), began: make(chan struct{}, 1)}
 	ctx, f.stop = context.WithCancel(ctx)
 	forwarder := &remote.Forwarder{
-		Owner: func(c net.Conn) bool { return proxy.KernelPeer(c).Owner }, Token: f.token,
+		Owner: func(c net.Conn) bool { return a.peer(c).Owner }, Token: f.token,
 		Borrow: func(ctx context.Context) (net.Conn, error) {
 			conn, err := there.Borrow(ctx, f.run, f.address)
 			if err == nil {
