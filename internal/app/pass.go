@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -166,4 +167,20 @@ func (a *App) passOf(r Running) (string, error) {
 		return "", fmt.Errorf("the token of the proxy at %s: %w", r.Listen, err)
 	}
 	return kept.Token, nil
+}
+
+// withoutPass reports whether a shell's proxy is the one that runs, and the token
+// in its URL not that one's.
+func (a *App) withoutPass(proxy string) bool {
+	running := a.Proxies()
+	if len(running) == 0 {
+		return false
+	}
+	token, err := a.passOf(running[0])
+	at, perr := url.Parse(proxy)
+	if err != nil || perr != nil || token == "" || at.Host != running[0].Listen {
+		return false
+	}
+	shown, _ := at.User.Password()
+	return shown != token
 }

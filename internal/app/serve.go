@@ -148,15 +148,15 @@ func inside(net.Conn) runtime.Peer {
 }
 
 func (a *App) newProxy(o ServeOptions, ca signing) (*proxy.Server, error) {
-	peer := a.peer
+	peer, required := a.peer, o.RequireToken || a.nameless()
 	if o.Room != nil {
-		peer = inside
+		peer, required = inside, o.RequireToken
 	}
 	return proxy.New(proxy.Options{
 		Pipeline: o.Runs.of(o.Tally.of(a.pipeline)), Identity: a.identity, Peer: peer,
 		Table: func() proxy.Table { return a.services.Current().Table() },
 		Leaf:  o.Tally.leaf(ca.Leaf), RootPEM: ca.RootPEM, Permits: ca.permits,
-		RequireToken: o.RequireToken, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
+		RequireToken: required, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
 		InterceptAll: a.interceptsAll(), Locked: a.refusal,
 		KeepHeads: a.config.Debug.Mutations == "verify",
 		Engine:    proxy.Engine(a.config.Proxy.Engine), Limits: a.limits(),

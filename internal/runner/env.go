@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"net/url"
 	"slices"
 	"sort"
 	"strings"
@@ -31,7 +32,7 @@ func ProxyURL(address, token string) string {
 	if token == "" {
 		return "http://" + address
 	}
-	return "http://" + proxyUser + ":" + token + "@" + address
+	return (&url.URL{Scheme: "http", User: url.UserPassword(proxyUser, token), Host: address}).String()
 }
 
 // Variable is one entry of an environment.
