@@ -27,7 +27,7 @@ type background struct {
 // proxies are the running ones, by script.
 var proxies sync.Map
 
-var signals = map[string]os.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT}
+var signals = map[string]os.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL}
 
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
@@ -78,7 +78,7 @@ func (b *background) heard() string {
 
 func signalProxy(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 || signals[args[0]] == nil {
-		ts.Fatalf("usage: signal TERM|HUP|INT")
+		ts.Fatalf("usage: signal TERM|HUP|INT|KILL")
 	}
 	ts.Check(running(ts).cmd.Process.Signal(signals[args[0]]))
 }
