@@ -9,6 +9,9 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
+// PeersKnown says whether the kernel tells here whose a connection is.
+const PeersKnown = true
+
 // The parts of sock_diag(7) that x/sys does not name; offsets are bytes.
 const (
 	sockDiagByFamily = 20

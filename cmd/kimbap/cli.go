@@ -24,6 +24,7 @@ type cli struct {
 	args, env             []string
 	uid                   int
 	executable            string // runs the workers of scripts
+	nameless              bool   // as on a system that does not say whose a TCP connection is
 	ahead                 *app.Ahead
 	inTTY, outTTY, errTTY bool
 	width                 int // columns of the terminal that stdout is, 0: none
@@ -110,6 +111,7 @@ func (c *cli) logger(out io.Writer) zerolog.Logger {
 // said so in one line.
 func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
 	o.Home, o.Env, o.Flags, o.UID, o.Tenant, o.Executable = c.homeDir(), c.env, c.flags, c.uid, c.asTenant(), c.executable
+	o.Nameless = c.nameless
 	o.LogTo = app.NewLogWriter(c.err)
 	o.Log, o.Clock = c.logger(o.LogTo), time.Now
 	a, err := app.New(o)

@@ -306,7 +306,7 @@ func sameVariables(t *testing.T, what string, have, want map[string]string) {
 // What stands in the examples is what kimbap env says today.
 func TestExamplesOfContainersAgreeWithEnv(t *testing.T) {
 	compose := readCompose(t)
-	sameVariables(t, "compose.yaml", compose.Services["agent"].Environment, dockerVariables(t, "http://${KIMBAP_AGENT_TOKEN:-}@kimbap:7788"))
+	sameVariables(t, "compose.yaml", compose.Services["agent"].Environment, dockerVariables(t, "http://kimbap:${KIMBAP_AGENT_TOKEN:-}@kimbap:7788"))
 	agent, proxy := compose.Services["agent"], compose.Services["kimbap"]
 	if fmt.Sprint(agent.Networks) != "[inside]" || !compose.Networks["inside"].Internal || fmt.Sprint(agent.Volumes) != "[ca:/etc/kimbap:ro]" {
 		t.Errorf("the agent has networks %v and volumes %v", agent.Networks, agent.Volumes)
@@ -319,7 +319,7 @@ func TestExamplesOfContainersAgreeWithEnv(t *testing.T) {
 	for _, v := range pod.Spec.Containers[0].Env {
 		have[v.Name] = v.Value
 	}
-	sameVariables(t, "kubernetes.yaml", have, dockerVariables(t, "http://$(TOKEN)@127.0.0.1:7788"))
+	sameVariables(t, "kubernetes.yaml", have, dockerVariables(t, "http://kimbap:$(TOKEN)@127.0.0.1:7788"))
 	for _, c := range pod.Spec.InitContainers {
 		if s := c.SecurityContext; !s.ReadOnlyRootFilesystem || !s.RunAsNonRoot || s.RunAsUser != 65532 {
 			t.Errorf("%s: %+v", c.Name, s)
@@ -339,7 +339,7 @@ func TestExamplesOfContainersAgreeWithEnv(t *testing.T) {
 	for name, value := range devcontainer.ContainerEnv {
 		feature.ContainerEnv[name] = value
 	}
-	sameVariables(t, "devcontainer", feature.ContainerEnv, dockerVariables(t, "http://${localEnv:KIMBAP_AGENT_TOKEN}@host.docker.internal:7788"))
+	sameVariables(t, "devcontainer", feature.ContainerEnv, dockerVariables(t, "http://kimbap:${localEnv:KIMBAP_AGENT_TOKEN}@host.docker.internal:7788"))
 }
 
 // pod is what of the Kubernetes example is looked at.

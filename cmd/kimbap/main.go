@@ -20,7 +20,7 @@ func main() {
 	// net/http prints bytes of upstreams through the standard logger, and those
 	// may hold a reflected credential. Nothing of ours uses it.
 	log.SetOutput(io.Discard)
-	os.Exit(run(executable()))
+	os.Exit(run(&cli{executable: executable()}))
 }
 
 // executable is this program's own file: it runs the workers of scripts too.
@@ -32,14 +32,10 @@ func executable() string {
 	return path
 }
 
-// run is one invocation whose scripts are run by a program.
-func run(executable string) int {
-	c := &cli{
-		executable: executable,
-
-		in: os.Stdin, out: os.Stdout, err: os.Stderr,
-		args: os.Args[1:], env: os.Environ(), uid: os.Getuid(),
-	}
+// run is one invocation, with what the process gives filled in.
+func run(c *cli) int {
+	c.in, c.out, c.err = os.Stdin, os.Stdout, os.Stderr
+	c.args, c.env, c.uid = os.Args[1:], os.Environ(), os.Getuid()
 	defer c.startAhead()()
 	c.inTTY, c.outTTY, c.errTTY, c.width = isTerminal(os.Stdin), isTerminal(os.Stdout), isTerminal(os.Stderr), widthOf(os.Stdout)
 	return execute(context.Background(), c)

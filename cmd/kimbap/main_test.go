@@ -31,13 +31,17 @@ func TestMain(m *testing.M) {
 // the test itself is built with.
 const workerVar = "KIMBAP_TEST_WORKER"
 
+// namelessVar has kimbap take every peer of a TCP connection for an unknown one, as
+// where the kernel does not tell.
+const namelessVar = "KIMBAP_TEST_NAMELESS"
+
 // kimbap is main, with that program for its scripts.
 func kimbap() {
 	if status, is := app.ScriptWorker(os.Args[1:], os.Stdin, os.Stdout); is {
 		os.Exit(status)
 	}
 	log.SetOutput(io.Discard)
-	os.Exit(run(os.Getenv(workerVar)))
+	os.Exit(run(&cli{executable: os.Getenv(workerVar), nameless: os.Getenv(namelessVar) != ""}))
 }
 
 // workerBuilt is that program's file, built when the first test asks for it.

@@ -43,6 +43,9 @@ the proxy of that kimbap serve, with the server's token.`,
 				}
 				return c.proxyConnected(cmd.Context(), app.ForwardOptions{
 					Listen: cmp.Or(listen, "127.0.0.1:7788"), Pins: pins, Say: func(line string) { c.say("kimbap: %s", line) },
+					Keys: func(dir string) {
+						fmt.Fprintf(c.err, "programs show a token on this system: HTTPS_PROXY=\"$(cat %s/url)\", and trust %s/ca.pem\n", dir, dir)
+					},
 					Ready: func(addr net.Addr) { fmt.Fprintf(c.err, "listening on http://%s\n", addr) },
 				})
 			}

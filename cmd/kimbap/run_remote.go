@@ -108,7 +108,7 @@ func (c *cli) proxyConnected(ctx context.Context, o app.ForwardOptions) error {
 
 // unopened is a kimbap that has no home: what it does is done elsewhere.
 func (c *cli) unopened() (*app.App, error) {
-	return app.New(app.Options{Home: c.homeDir(), Env: c.env, UID: c.uid, Clock: time.Now})
+	return app.New(app.Options{Home: c.homeDir(), Env: c.env, UID: c.uid, Clock: time.Now, Nameless: c.nameless})
 }
 
 // ofChild is the end of a program that was run.

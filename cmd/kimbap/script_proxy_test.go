@@ -27,7 +27,7 @@ type background struct {
 // proxies are the running ones, by script.
 var proxies sync.Map
 
-var signals = map[string]os.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT}
+var signals = map[string]os.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL}
 
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
@@ -35,7 +35,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	b := &background{cmd: exec.Command(args[0], args[1:]...), ended: make(chan struct{})}
 	b.cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "KIMBAP_HOME", "TMPDIR", "NO_COLOR", workerVar} {
+	for _, name := range []string{"PATH", "HOME", "KIMBAP_HOME", "TMPDIR", "NO_COLOR", workerVar, namelessVar} {
 		b.cmd.Env = append(b.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	stderr, err := b.cmd.StderrPipe()
@@ -78,7 +78,7 @@ func (b *background) heard() string {
 
 func signalProxy(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 || signals[args[0]] == nil {
-		ts.Fatalf("usage: signal TERM|HUP|INT")
+		ts.Fatalf("usage: signal TERM|HUP|INT|KILL")
 	}
 	ts.Check(running(ts).cmd.Process.Signal(signals[args[0]]))
 }

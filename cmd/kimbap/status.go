@@ -49,6 +49,9 @@ func (c *cli) sayStatus(s *app.Status) {
 	}
 	for _, p := range s.Proxies {
 		line("proxy", "http://%s, pid %d, since %s", p.Listen, p.PID, p.Started.Local().Format(time.DateTime))
+		if p.NeedsPass {
+			line("", "its programs show the token in the URL that kimbap env prints: this system does not say whose a connection is")
+		}
 		if p.Problem != "" {
 			line("", "reload refused, the old state is in force: %s", strings.ReplaceAll(p.Problem, "\n", "\n           "))
 		}

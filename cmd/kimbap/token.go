@@ -32,7 +32,7 @@ func newTokenCreateCommand(c *cli) *cobra.Command {
 		Use:   "create --agent NAME --scope GLOB...",
 		Short: "Make a token; it is printed once, alone on stdout",
 		Example: `  kimbap token create --agent ci --scope 'github.list-*' --scope net.pass --ttl 1h
-  curl -x http://$(kimbap token create --agent me --scope '*')@127.0.0.1:7788 https://api.github.com/user`,
+  curl -x http://kimbap:$(kimbap token create --agent me --scope '*')@127.0.0.1:7788 https://api.github.com/user`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if grant.Agent == "" || len(grant.Scopes) == 0 {

@@ -68,7 +68,10 @@ type Options struct {
 	// read, the vault closed, and ConfigFault says so. It is for what takes rights
 	// away and needs none of it.
 	Emergency bool
-	KeyFrom   string // where the master key is now, for its move to master_key.source; "": there
+	// Nameless takes the peer of every TCP connection for an unknown one, as it is
+	// on a system whose kernel does not tell (proxy.PeersKnown).
+	Nameless bool
+	KeyFrom  string // where the master key is now, for its move to master_key.source; "": there
 }
 
 // App is one kimbap over one home. Its stages are safe for concurrent use;
@@ -110,7 +113,8 @@ type App struct {
 		sync.Mutex
 		ca *certs.Authority // nil: not open
 	}
-	homeCA      bool // tunnels are opened with it; set before the watch begins
+	pass        *pass // of the proxy; nil: it needs none; set before the watch begins
+	homeCA      bool  // tunnels are opened with it; set before the watch begins
 	listeners   listeners
 	scripts     scripts
 	run         ofRun

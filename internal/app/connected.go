@@ -7,11 +7,14 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 
 	"github.com/kimbap-run/kimbap/internal/remote"
-	"github.com/kimbap-run/kimbap/proxy"
+	"github.com/kimbap-run/kimbap/internal/runner"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -44,7 +47,7 @@ func (a *App) RunConnected(ctx context.Context, o ConnectedOptions) (int, error)
 		return 0, err
 	}
 	defer f.end()
-	e := elsewhere{proxy: "http://" + f.token + "@" + f.address, root: root, linked: linked, apart: true}
+	e := elsewhere{proxy: runner.ProxyURL(f.address, f.token), token: f.token, root: root, linked: linked, apart: true}
 	if o.TokenFile != "" {
 		e.hidden = []string{o.TokenFile}
 	}
@@ -68,7 +71,12 @@ type ForwardOptions struct {
 	Listen string
 	Pins   []string
 	Ready  func(addr net.Addr)
-	Say    func(line string)
+	// Keys is told, before Ready, of a folder that only this user can read: "url" in
+	// it is the proxy's address with the token that programs show, "ca.pem" what they
+	// trust. It is called where the kernel does not say whose a connection is, and
+	// the folder is removed at the end.
+	Keys func(dir string)
+	Say  func(line string)
 }
 
 // Forward hands the connections of this user's programs to a server's proxy until
@@ -82,7 +90,8 @@ func (a *App) Forward(ctx context.Context, o ForwardOptions) error {
 			Hint: "kimbap proxy --server URL --listen 127.0.0.1:7788",
 		}
 	}
-	if _, err := lentRoot(ctx, o.There, o.Pins); err != nil {
+	root, err := lentRoot(ctx, o.There, o.Pins)
+	if err != nil {
 		return err
 	}
 	f, err := a.forward(ctx, o.There, o.Listen, o.Say)
@@ -90,6 +99,14 @@ func (a *App) Forward(ctx context.Context, o ForwardOptions) error {
 		return err
 	}
 	defer f.end()
+	if a.nameless() {
+		dir, err := f.keys(root)
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		o.Keys(dir)
+	}
 	o.Ready(f.ln.Addr())
 	select {
 	case err := <-f.served:
@@ -120,7 +137,7 @@ func (a *App) forward(ctx context.Context, there *remote.Client, listenOn string
 	f := &forwarding{ln: ln, address: ln.Addr().String(), token: "run_" + random(), run: random(), served: make(chan error, 1), began: make(chan struct{}, 1)}
 	ctx, f.stop = context.WithCancel(ctx)
 	forwarder := &remote.Forwarder{
-		Owner: func(c net.Conn) bool { return proxy.KernelPeer(c).Owner }, Token: f.token,
+		Owner: func(c net.Conn) bool { return a.peer(c).Owner }, Token: f.token,
 		Borrow: func(ctx context.Context) (net.Conn, error) {
 			conn, err := there.Borrow(ctx, f.run, f.address)
 			if err == nil {
@@ -135,6 +152,19 @@ func (a *App) forward(ctx context.Context, there *remote.Client, listenOn string
 	}
 	go func() { f.served <- forwarder.Serve(ctx, ln) }()
 	return f, nil
+}
+
+// keys writes what programs need that the kernel does not name into a new folder.
+func (f *forwarding) keys(root []byte) (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "kimbap-proxy-"); err != nil {
+		return "", err
+	}
+	for name, text := range map[string]string{"url": runner.ProxyURL(f.address, f.token) + "\n", "ca.pem": string(root)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return "", errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	return dir, nil
 }
 
 // used reports whether a connection went to the server.

@@ -51,10 +51,10 @@ func (a *App) tokenForContainers(ctx context.Context, place *runner.Place) (note
 	if err != nil {
 		return "", err
 	}
-	host := strings.TrimPrefix(place.Proxy, "http://")
+	address := strings.TrimPrefix(place.Proxy, "http://")
 	place.ProxyFile, err = filepath.Abs(filepath.Join(a.home.State(), "docker.env"))
 	if err == nil {
-		err = replaceFile(place.ProxyFile, []byte(runner.ProxyVariables("http://"+token.Reveal()+"@"+host)), 0o600)
+		err = replaceFile(place.ProxyFile, []byte(runner.ProxyVariables(runner.ProxyURL(address, token.Reveal()))), 0o600)
 	}
 	return fmt.Sprintf("containers show a token that is valid for a day; to end it: kimbap token revoke %s", info.ID), err
 }

@@ -139,6 +139,9 @@ func (a *App) doctorProxy(ctx context.Context) Finding {
 	if p := running[0].Problem; p != "" {
 		return Finding{"proxy", "warn", "a reload was refused, the old state is in force: " + p, "correct the file; it is taken up by itself"}
 	}
+	if running[0].NeedsPass {
+		return Finding{"proxy", "ok", "http://" + running[0].Listen + ", for programs that show the token which kimbap env prints", ""}
+	}
 	return Finding{"proxy", "ok", "http://" + running[0].Listen, ""}
 }
 
@@ -174,6 +177,8 @@ func (a *App) doctorShell() []Finding {
 		return []Finding{{"shell", "warn", "HTTPS_PROXY is set in one case only: wget reads the lower, others the upper", `eval "$(kimbap env)"`}}
 	case a.env["SSL_CERT_FILE"] == "" && a.env["CURL_CA_BUNDLE"] == "":
 		return []Finding{{"shell", "warn", "the proxy is set but the CA is not: clients will refuse the certificates", `eval "$(kimbap env)"`}}
+	case a.withoutPass(upper):
+		return []Finding{{"shell", "warn", "the proxy is set without the token of the one that runs: it will refuse every request", `eval "$(kimbap env)"`}}
 	}
 	return []Finding{{"shell", "ok", "proxy and CA are set", ""}}
 }

@@ -39,22 +39,9 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 		Own: a.ownSettings(), Placeholders: placeholders, Served: a.servedHere(),
 	}
 	if place.Proxy == "" {
-		address := a.config.Proxy.Listen
-		if running := a.Proxies(); len(running) > 0 {
-			address = running[0].Listen
-		} else if !o.Unset {
-			notes = append(notes, "no proxy runs yet: start it with: kimbap proxy")
+		if notes, err = a.envProxy(&place, o); err != nil {
+			return "", nil, err
 		}
-		listen := address
-		if o.Shell == "docker" { // a container's 127.0.0.1 is the container
-			if _, port, err := net.SplitHostPort(address); err == nil {
-				address = net.JoinHostPort("host.docker.internal", port)
-			}
-		}
-		if note := a.reachable(listen); note != "" && o.Shell == "docker" {
-			notes = append(notes, note)
-		}
-		place.Proxy = "http://" + address
 	}
 	if o.Shell == "docker" {
 		place.Served = nil // of this machine, which is not the container's
@@ -81,6 +68,35 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 		err = &runtime.Error{Code: runtime.CodeInvalidInput, Msg: err.Error(), Hint: "kimbap env --help"}
 	}
 	return text, notes, err
+}
+
+// envProxy finds the proxy that a shell or a container shall use, and says what of
+// it is not as it should be. A container shows a token of its own.
+func (a *App) envProxy(place *runner.Place, o EnvOptions) (notes []string, err error) {
+	address := a.config.Proxy.Listen
+	if running := a.Proxies(); len(running) > 0 {
+		address = running[0].Listen
+		if place.Token, err = a.passOf(running[0]); err != nil {
+			return nil, err
+		}
+	} else if !o.Unset {
+		note := "no proxy runs yet: start it with: kimbap proxy"
+		if a.nameless() && a.config.Proxy.Auth != "token" {
+			note += "; then take these variables again, they hold its token on this system"
+		}
+		notes = append(notes, note)
+	}
+	if o.Shell == "docker" {
+		if note := a.reachable(address); note != "" {
+			notes = append(notes, note)
+		}
+		if _, port, err := net.SplitHostPort(address); err == nil { // a container's 127.0.0.1 is the container
+			address = net.JoinHostPort("host.docker.internal", port)
+		}
+		place.Token = ""
+	}
+	place.Proxy = runner.ProxyURL(address, place.Token)
+	return notes, nil
 }
 
 // servedHere are the hosts of this machine that services own.

@@ -47,13 +47,14 @@ func (a *App) RunRemote(ctx context.Context, o RemoteOptions) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	at.User = url.User(o.Token.Reveal())
-	return a.runBehind(o.RunOptions, elsewhere{proxy: at.String(), root: root})
+	token := o.Token.Reveal()
+	return a.runBehind(o.RunOptions, elsewhere{proxy: runner.ProxyURL(at.Host, token), token: token, root: root})
 }
 
 // elsewhere is what a program is started behind whose kimbap is not here.
 type elsewhere struct {
 	proxy  string   // URL, with the token that the program shows
+	token  string   // that token
 	root   []byte   // PEM
 	linked []string // services that have a key there
 	hidden []string // further files that the program must not see
@@ -76,7 +77,7 @@ func (a *App) runBehind(o RunOptions, e elsewhere) (int, error) {
 		return 0, err
 	}
 	place := runner.Place{
-		Proxy: e.proxy, CA: filepath.Join(dir, "ca.pem"), Bundle: filepath.Join(dir, "bundle.pem"),
+		Proxy: e.proxy, Token: e.token, CA: filepath.Join(dir, "ca.pem"), Bundle: filepath.Join(dir, "bundle.pem"),
 		Settings: filepath.Join(dir, "clients"), Own: a.ownSettings(), Placeholders: a.standIns(known, e.linked),
 	}
 	for path, text := range map[string][]byte{place.CA: e.root, place.Bundle: bundle} {

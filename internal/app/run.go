@@ -70,14 +70,17 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	}}
 	p.ctx, p.stop = context.WithCancel(ctx)
 	defer p.end()
-	address := netns.ProxyAddress
+	address, shown := netns.ProxyAddress, ""
 	if !o.Isolate {
 		if address, err = p.start(nil); err != nil {
 			return 0, err
 		}
+		if a.nameless() { // in a network of its own the program is known by that
+			shown = token.Reveal()
+		}
 	}
 	place := runner.Place{
-		Proxy: "http://" + address, CA: filepath.Join(dir, "ca.pem"),
+		Proxy: runner.ProxyURL(address, shown), Token: shown, CA: filepath.Join(dir, "ca.pem"),
 		Bundle: filepath.Join(dir, "bundle.pem"), Settings: filepath.Join(dir, "clients"), Own: a.ownSettings(),
 		Served: a.servedHere(), Socket: socket,
 	}

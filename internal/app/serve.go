@@ -56,6 +56,10 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 	if err != nil {
 		return err
 	}
+	if a.pass, err = a.issuePass(ctx, o); err != nil {
+		return err
+	}
+	defer a.pass.end(ctx)
 	ln, err := a.listener(o)
 	if err != nil {
 		return err
@@ -144,15 +148,15 @@ func inside(net.Conn) runtime.Peer {
 }
 
 func (a *App) newProxy(o ServeOptions, ca signing) (*proxy.Server, error) {
-	var peer func(net.Conn) runtime.Peer
+	peer, required := a.peer, o.RequireToken || a.nameless()
 	if o.Room != nil {
-		peer = inside
+		peer, required = inside, o.RequireToken
 	}
 	return proxy.New(proxy.Options{
 		Pipeline: o.Runs.of(o.Tally.of(a.pipeline)), Identity: a.identity, Peer: peer,
 		Table: func() proxy.Table { return a.services.Current().Table() },
 		Leaf:  o.Tally.leaf(ca.Leaf), RootPEM: ca.RootPEM, Permits: ca.permits,
-		RequireToken: o.RequireToken, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
+		RequireToken: required, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
 		InterceptAll: a.interceptsAll(), Locked: a.refusal,
 		KeepHeads: a.config.Debug.Mutations == "verify",
 		Engine:    proxy.Engine(a.config.Proxy.Engine), Limits: a.limits(),
@@ -223,6 +227,8 @@ type Running struct {
 	Anchor string             `json:"audit_checkpoint,omitempty"` // why the last one was not made or sent
 	Seen   int64              `json:"seen_changes,omitempty"`     // see caughtUp
 	Disk   string             `json:"audit_disk,omitempty"`       // that it is nearly full
+
+	NeedsPass bool `json:"needs_token,omitempty"` // the URL that kimbap env prints holds its token; see pass
 }
 
 func (a *App) stateFile(kind string) string {
@@ -248,6 +254,7 @@ func (a *App) writeState() {
 		return
 	}
 	now := *running
+	now.NeedsPass = a.pass != nil
 	now.Problem = a.problem()
 	if a.post != nil {
 		now.Notify = a.post.Status()

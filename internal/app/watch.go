@@ -102,6 +102,7 @@ func (p proxied) reloaded() { p.server.Reloaded() }
 func (p proxied) look(ctx context.Context) {
 	p.a.refreshCA(ctx, p.signing)
 	p.server.Recheck(ctx)
+	p.a.pass.look(ctx)
 }
 
 // unproxied is what signs nothing and holds no connection open.

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"net/url"
 	"slices"
 	"sort"
 	"strings"
@@ -9,7 +10,8 @@ import (
 // Place is where a client finds the proxy and the certificates that make it
 // trusted.
 type Place struct {
-	Proxy        string            // URL, with the token as user where one is needed
+	Proxy        string            // URL, with the token where one is needed; see ProxyURL
+	Token        string            // that token, for clients which do not take it from the URL; "": they get none
 	ProxyFile    string            // for docker: a file with the variables that name the proxy, with a token; "": as words
 	CA           string            // file with our root alone, for variables that add
 	Bundle       string            // file with the system's roots and ours, for variables that replace
@@ -18,6 +20,19 @@ type Place struct {
 	Placeholders map[string]string // what SDKs want to see before they start: GITHUB_TOKEN=…
 	Socket       string            // where kimbap itself can be asked without the proxy; "": nowhere
 	Served       []string          // hosts of this machine that services own, so that they are not kept from the proxy
+}
+
+// proxyUser stands before the token, and means nothing.
+const proxyUser = "kimbap"
+
+// ProxyURL is where a proxy is found that wants to see a token, "" for none. The
+// token is the password: wget, Python's requests and undici send nothing for a URL
+// that has only a user.
+func ProxyURL(address, token string) string {
+	if token == "" {
+		return "http://" + address
+	}
+	return (&url.URL{Scheme: "http", User: url.UserPassword(proxyUser, token), Host: address}).String()
 }
 
 // Variable is one entry of an environment.

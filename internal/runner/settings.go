@@ -39,7 +39,7 @@ func Own(get func(name string) string) map[string]string {
 // InContainer returns the place as a container sees it that mounts our files.
 // What the user has set outside means nothing there.
 func InContainer(p Place) Place {
-	p.CA, p.Bundle, p.Settings, p.Own, p.Served, p.Socket = containerCA, containerBundle, containerSettings, nil, nil, ""
+	p.CA, p.Bundle, p.Settings, p.Own, p.Served, p.Socket, p.Token = containerCA, containerBundle, containerSettings, nil, nil, "", ""
 	return p
 }
 
@@ -61,6 +61,11 @@ func SettingsFiles(p Place, trust []byte, password string) (map[string][]byte, e
 	}
 	if len(p.Served) > 0 { // Java leaves this machine out by itself
 		options = append(options, [2]string{"http.nonProxyHosts", strings.ReplaceAll(strings.Join(p.noProxy(), "|"), "::1", "[::1]")})
+	}
+	if p.Token != "" { // for Gradle and Apache's HttpClient; the JDK's own clients read none of them
+		for _, scheme := range []string{"http", "https"} {
+			options = append(options, [2]string{scheme + ".proxyUser", proxyUser}, [2]string{scheme + ".proxyPassword", p.Token})
+		}
 	}
 	var args strings.Builder
 	for _, option := range options {
