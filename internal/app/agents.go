@@ -131,7 +131,7 @@ func (a *App) PlanAgentsRemoval(names []string) ([]AgentChange, error) {
 func drifted(path string) error {
 	return &runtime.Error{
 		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonContentChanged,
-		Msg: path + " was changed where kimbap had written, so kimbap leaves it alone", Hint: "take what kimbap wrote out by hand, then: kimbap agents forget " + shellQuote(path),
+		Msg: path + " was changed where kimbap had written, so kimbap leaves it alone", Hint: "take what kimbap wrote out by hand, then: kimbap agents forget " + runtime.Quote(path),
 	}
 }
 

@@ -144,7 +144,7 @@ func New(o Options) (*App, error) {
 		cfg, err = config.Load("", nil, nil)
 	}
 	if err != nil {
-		return nil, invalid(err, "kimbap config show --origin")
+		return nil, runtime.Invalid(err, "kimbap config show --origin")
 	}
 	a.config = cfg
 	a.holder = holderName(os.Getpid())
@@ -374,13 +374,4 @@ func holderAlive(holder string) bool {
 		}
 	}
 	return false
-}
-
-// invalid makes a usage error of a configuration, service or policy problem.
-func invalid(err error, fix string) error {
-	var e *runtime.Error
-	if err == nil || errors.As(err, &e) {
-		return err
-	}
-	return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: err.Error(), Hint: fix}
 }

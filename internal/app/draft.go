@@ -47,7 +47,7 @@ func (a *App) Draft(path string) (*Draft, error) {
 		return nil, err
 	}
 	if d.policy, err = policy.Load(d.Path, d.set); err != nil {
-		return nil, invalid(err, "correct the file")
+		return nil, runtime.Invalid(err, "correct the file")
 	}
 	if a.config.Proxy.Unmatched == "deny" {
 		d.policy = d.policy.DenyUnmatched()
@@ -264,7 +264,7 @@ func (d *Draft) Test(file string) ([]Tested, error) {
 	}
 	cases, err := policy.ParseCases(file, data)
 	if err != nil {
-		return nil, invalid(err, "correct the file")
+		return nil, runtime.Invalid(err, "correct the file")
 	}
 	var out []Tested
 	for i := range cases {

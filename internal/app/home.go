@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -77,7 +76,7 @@ func (h Home) check(uid int) error {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonOpenHome,
 			Msg:  fmt.Sprintf("%s can be read by other users (mode %04o)", h.Dir, mode),
-			Hint: "chmod 700 " + shellQuote(h.Dir),
+			Hint: "chmod 700 " + runtime.Quote(h.Dir),
 		}
 	}
 	return nil
@@ -99,7 +98,7 @@ func checkWriters(path string, uid int) error {
 	return &runtime.Error{
 		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonOpenHome,
 		Msg:  fmt.Sprintf("%s can be written by other users (owner %d, mode %04o)", path, owner, mode),
-		Hint: "chmod go-w " + shellQuote(path) + ", and own it",
+		Hint: "chmod go-w " + runtime.Quote(path) + ", and own it",
 	}
 }
 
@@ -123,15 +122,4 @@ func (h Home) create() (bool, error) {
 		}
 	}
 	return fresh, nil
-}
-
-// shellQuote makes text safe to paste into a POSIX shell.
-func shellQuote(text string) string {
-	safe := strings.IndexFunc(text, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+=:@%,", r))
-	}) < 0
-	if safe && text != "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

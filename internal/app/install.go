@@ -125,7 +125,7 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 		if !isURL(from) || i.Update || known.URL == from || known.SHA256 == pin.SHA256 || !a.taken(name) {
 			return nil
 		}
-		return replaces(name, "kimbap service install "+shellQuote(i.From)+" --update")
+		return replaces(name, "kimbap service install "+runtime.Quote(i.From)+" --update")
 	}
 	return a.place(ctx, file, data, i.Vars, mayReplace, func(name string) error {
 		_, was := locked.Services[name]
@@ -179,7 +179,7 @@ func (a *App) place(ctx context.Context, file string, data []byte, vars map[stri
 	before := a.Services()
 	if checked, err := services.Parse(file, data); err == nil {
 		if err := checkFilters(checked); err != nil {
-			return nil, invalid(err, "correct the file, then: kimbap service validate "+shellQuote(file))
+			return nil, runtime.Invalid(err, "correct the file, then: kimbap service validate "+runtime.Quote(file))
 		}
 		if err := mayReplace(checked.Name); err != nil {
 			return nil, err
@@ -190,7 +190,7 @@ func (a *App) place(ctx context.Context, file string, data []byte, vars map[stri
 	}
 	s, err := services.Install(a.home.Services(), file, data, vars)
 	if err != nil {
-		return nil, invalid(err, "correct the file, then: kimbap service validate "+shellQuote(file))
+		return nil, runtime.Invalid(err, "correct the file, then: kimbap service validate "+runtime.Quote(file))
 	}
 	if err := a.serviceEvent(ctx, "service.install", s.Name, s.Digest); err != nil {
 		return nil, err
@@ -262,7 +262,7 @@ func (a *App) EnableService(ctx context.Context, name string) error {
 		return err
 	}
 	if err := services.Enable(a.home.Services(), name); err != nil {
-		return invalid(err, "kimbap service list")
+		return runtime.Invalid(err, "kimbap service list")
 	}
 	return a.reloadServices()
 }
@@ -295,7 +295,7 @@ func (a *App) unknownService(name string) error {
 		Code: runtime.CodeUnknownAction, Reason: runtime.ReasonNotFound,
 		Msg: fmt.Sprintf("there is no service %q", name), Hint: "kimbap service list --catalog",
 	}
-	if near := Nearest(name, names); near != "" {
+	if near := runtime.Nearest(name, names); near != "" {
 		e.Msg += fmt.Sprintf("; did you mean %s?", near)
 	}
 	return e

@@ -80,7 +80,7 @@ func (a *App) refusedKey(ctx context.Context, s *services.Service, t trial) erro
 	return &runtime.Error{
 		Code: runtime.CodeNoCredential, Reason: runtime.ReasonKeyRefused, Stage: runtime.StageCredential,
 		Msg:  fmt.Sprintf("%s was tried: %s; %s", t.action, t.problem, left),
-		Hint: "kimbap link " + shellQuote(s.Name) + " with a good key, or with --force to store this one all the same",
+		Hint: "kimbap link " + runtime.Quote(s.Name) + " with a good key, or with --force to store this one all the same",
 	}
 }
 

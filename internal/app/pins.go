@@ -43,7 +43,7 @@ func (h Home) readPins() (*pins, error) {
 	if err != nil {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Msg: "the hashes of fetched services cannot be read: " + err.Error(),
-			Hint: "put " + shellQuote(h.Pins()) + " right, or remove it to pin anew",
+			Hint: "put " + runtime.Quote(h.Pins()) + " right, or remove it to pin anew",
 		}
 	}
 	if p.Services == nil {
@@ -77,7 +77,7 @@ func (p *pins) check(from, demanded, sum string, update bool) error {
 	for _, pin := range p.Services {
 		if pin.URL == from && pin.SHA256 != sum && !update {
 			return changed("the file has changed since it was installed: its sha256 was "+pin.SHA256+" and is "+sum,
-				"read it, then: kimbap service install "+shellQuote(from)+" --update")
+				"read it, then: kimbap service install "+runtime.Quote(from)+" --update")
 		}
 	}
 	return nil

@@ -74,7 +74,7 @@ func TryService(ctx context.Context, t Trial) ([]Tried, error) {
 		err = fmt.Errorf("the service has variables (%s): write their values into a copy of the file first", strings.Join(s.Unset, ", "))
 	}
 	if err != nil {
-		return nil, invalid(err, "kimbap service validate "+shellQuote(t.File))
+		return nil, runtime.Invalid(err, "kimbap service validate "+runtime.Quote(t.File))
 	}
 	set, err := services.NewSet([]*services.Service{s})
 	if err != nil {

@@ -41,7 +41,7 @@ func (u *Unused) String() string {
 func (d *Draft) Unused(files []string) ([]Unused, error) {
 	more, err := ValidateServices(files)
 	if err != nil {
-		return nil, invalid(err, "kimbap service validate FILE")
+		return nil, runtime.Invalid(err, "kimbap service validate FILE")
 	}
 	known, err := Catalog()
 	if err != nil {
@@ -82,13 +82,13 @@ func near(l policy.Loose, refs, names []string) string {
 	switch {
 	case l.Field == "service" || !strings.Contains(l.Pattern, "*"):
 		if l.Field == "service" {
-			return Nearest(l.Pattern, names)
+			return runtime.Nearest(l.Pattern, names)
 		}
-		return Nearest(l.Pattern, refs)
+		return runtime.Nearest(l.Pattern, refs)
 	case strings.Contains(service, "*"):
 		return ""
 	}
-	if found := Nearest(service, names); found != "" && found != service {
+	if found := runtime.Nearest(service, names); found != "" && found != service {
 		return found + "." + name
 	}
 	return ""

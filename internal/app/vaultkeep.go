@@ -71,11 +71,11 @@ func (a *App) hostsFor(name string, hosts []string) ([]string, error) {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput,
 			Msg:  fmt.Sprintf("no installed service names the credential %q, so kimbap cannot know where it may go", name),
-			Hint: "kimbap vault set " + shellQuote(name) + " --host api.example.com:443",
+			Hint: "kimbap vault set " + runtime.Quote(name) + " --host api.example.com:443",
 		}
 	}
 	hosts, err := services.CanonicalAuthorities(hosts)
-	return hosts, invalid(err, "kimbap vault set --help")
+	return hosts, runtime.Invalid(err, "kimbap vault set --help")
 }
 
 // SetSecret stores a value under a name, bound to the given hosts or else to
