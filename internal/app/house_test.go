@@ -40,6 +40,7 @@ var plan = map[string]room{
 	"internal/runner":          {4, []string{"runtime", "internal/runner/netns"}},
 	"internal/runner/agents":   {4, []string{"runtime", "internal/runner"}},
 	"internal/runner/netns":    {4, []string{"runtime"}},
+	"internal/draft":           {4, []string{"runtime", "runtime/audit", "runtime/policy", "runtime/policy/condition", "classifier", "services"}},
 	"runtime/sandbox":          {4, []string{"runtime", "runtime/sandbox/frame", "runtime/sandbox/journal"}},
 	"runtime/sandbox/journal":  {2, []string{"runtime"}},
 	"runtime/sandbox/worker":   {4, []string{"runtime/sandbox/frame", "runtime/sandbox/gate", "runtime/sandbox/vm"}},
