@@ -3,10 +3,8 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/config"
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
@@ -70,6 +69,9 @@ type Options struct {
 	Emergency bool
 	KeyFrom   string // where the master key is now, for its move to master_key.source; "": there
 }
+
+// Home is the folder that holds everything of one user's kimbap.
+type Home = home.Folder
 
 // App is one kimbap over one home. Its stages are safe for concurrent use;
 // Open and Close are called once, by one goroutine.
@@ -147,7 +149,7 @@ func New(o Options) (*App, error) {
 		return nil, runtime.Invalid(err, "kimbap config show --origin")
 	}
 	a.config = cfg
-	a.holder = holderName(os.Getpid())
+	a.holder = home.Holder(os.Getpid())
 	return a, nil
 }
 
@@ -193,7 +195,7 @@ func (a *App) openHome() error {
 		if err := a.checkTenant(); err != nil {
 			return err // and no home is made for it
 		}
-		fresh, err := a.home.create()
+		fresh, err := a.home.Create()
 		if err != nil {
 			return err
 		}
@@ -210,7 +212,7 @@ func (a *App) openHome() error {
 	if a.o.Create && a.fresh {
 		return nil
 	}
-	if err := a.home.check(a.o.UID); err != nil {
+	if err := a.home.Check(a.o.UID); err != nil {
 		return err
 	}
 	return a.checkTenant()
@@ -307,7 +309,7 @@ func (a *App) openApprovals(context.Context) (err error) {
 		Expires: a.config.Approval.Expires.Duration(), Hold: a.config.Approval.HoldFor(),
 		Tell:    a.tell,
 		Always:  a.config.Approval.Hold != "auto",
-		Process: a.holder, Alive: holderAlive,
+		Process: a.holder, Alive: home.Alive,
 	})
 	return err
 }
@@ -359,19 +361,4 @@ func environ(pairs []string) map[string]string {
 		}
 	}
 	return out
-}
-
-// holderName names a process so that its death can be seen: a pid is reused,
-// a pid with its start time is not.
-func holderName(pid int) string { return fmt.Sprintf("%d:%s", pid, startTime(pid)) }
-
-// holderAlive reports whether the process that holderName named still runs.
-func holderAlive(holder string) bool {
-	for i := range holder {
-		if holder[i] == ':' {
-			pid, err := strconv.Atoi(holder[:i])
-			return err == nil && holderName(pid) == holder && startTime(pid) != ""
-		}
-	}
-	return false
 }

@@ -40,6 +40,7 @@ var plan = map[string]room{
 	"internal/runner":          {4, []string{"runtime", "internal/runner/netns"}},
 	"internal/runner/agents":   {4, []string{"runtime", "internal/runner"}},
 	"internal/runner/netns":    {4, []string{"runtime"}},
+	"internal/home":            {4, []string{"runtime", "services"}},
 	"internal/draft":           {4, []string{"runtime", "runtime/audit", "runtime/policy", "runtime/policy/condition", "classifier", "services"}},
 	"internal/trial":           {4, []string{"runtime", "classifier", "services", "services/rest", "internal/config"}},
 	"runtime/sandbox":          {4, []string{"runtime", "runtime/sandbox/frame", "runtime/sandbox/journal"}},

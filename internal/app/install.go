@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/services"
@@ -112,10 +113,10 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(data)
-	pin := Pin{from, hex.EncodeToString(sum[:])}
-	locked, err := a.home.readPins()
+	pin := home.Pin{URL: from, SHA256: hex.EncodeToString(sum[:])}
+	locked, err := a.home.ReadPins()
 	if err == nil && isURL(from) {
-		err = locked.check(from, demanded, pin.SHA256, i.Update)
+		err = locked.Check(from, demanded, pin.SHA256, i.Update)
 	}
 	if err != nil {
 		return nil, err
@@ -136,7 +137,7 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 		if isURL(from) {
 			locked.Services[name] = pin
 		}
-		return a.home.writePins(locked)
+		return a.home.WritePins(locked)
 	})
 }
 
@@ -170,7 +171,7 @@ func (a *App) taken(name string) bool {
 // name: what was fetched, or made of somebody's description, chose that itself, and
 // its risks are not those that were looked at.
 func replaces(name, command string) error {
-	return changed("a service "+name+" is installed already, and this one came from elsewhere", "read it, then: "+command)
+	return home.Changed("a service "+name+" is installed already, and this one came from elsewhere", "read it, then: "+command)
 }
 
 // place installs the bytes of a service file, if mayReplace says so of its name.
@@ -217,9 +218,9 @@ func (a *App) RemoveService(ctx context.Context, name string) error {
 	if err := services.Remove(a.home.Services(), s.Name); err != nil {
 		return err
 	}
-	if locked, err := a.home.readPins(); err == nil && locked.Services[s.Name] != (Pin{}) {
+	if locked, err := a.home.ReadPins(); err == nil && locked.Services[s.Name] != (home.Pin{}) {
 		delete(locked.Services, s.Name)
-		if err := a.home.writePins(locked); err != nil {
+		if err := a.home.WritePins(locked); err != nil {
 			return err
 		}
 	}

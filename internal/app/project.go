@@ -168,11 +168,9 @@ func (p *Project) parse() error {
 	return errors.Join(problems...)
 }
 
-func (h Home) trust() string { return filepath.Join(h.Dir, "trust.json") }
-
 func (a *App) trustedProjects() (map[string]trusted, error) {
 	out := map[string]trusted{}
-	data, err := os.ReadFile(a.home.trust())
+	data, err := os.ReadFile(a.home.Trust())
 	if errors.Is(err, fs.ErrNotExist) {
 		return out, nil
 	}
@@ -212,7 +210,7 @@ func (a *App) changeTrust(change func(map[string]trusted)) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(a.home.trust(), append(data, '\n'), 0o600)
+	return replaceFile(a.home.Trust(), append(data, '\n'), 0o600)
 }
 
 // CheckProject says what of a project would not be taken.

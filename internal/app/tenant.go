@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/identity"
@@ -255,7 +256,7 @@ func (a *App) readPolicy(t runtime.Tenant, actions policy.Actions) (*policy.Poli
 	path := a.policyFileOf(t)
 	if !strings.HasPrefix(path, a.home.Dir+string(filepath.Separator)) {
 		for _, name := range policy.Names(path) {
-			if err := checkWriters(name, a.o.UID); err != nil {
+			if err := home.CheckWriters(name, a.o.UID); err != nil {
 				return nil, err
 			}
 		}

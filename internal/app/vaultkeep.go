@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/vault"
@@ -163,7 +164,7 @@ type RotatedMaster struct {
 // ([Options.KeyFrom]).
 func (a *App) RotateMasterKey(ctx context.Context) (RotatedMaster, error) {
 	done := RotatedMaster{Source: a.config.MasterKey.Source, Proxies: append([]Running{}, a.Proxies()...)}
-	unlock, err := a.lockKeys(ctx, keyLockWait)
+	unlock, err := a.home.LockKeys(ctx, home.KeyLockWait)
 	if err != nil {
 		return done, err
 	}
