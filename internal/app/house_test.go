@@ -43,6 +43,7 @@ var plan = map[string]room{
 	"internal/home":            {4, []string{"runtime", "services"}},
 	"internal/draft":           {4, []string{"runtime", "runtime/audit", "runtime/policy", "runtime/policy/condition", "classifier", "services"}},
 	"internal/trial":           {4, []string{"runtime", "classifier", "services", "services/rest", "internal/config"}},
+	"internal/probe":           {4, []string{"runtime", "internal/runner"}},
 	"runtime/sandbox":          {4, []string{"runtime", "runtime/sandbox/frame", "runtime/sandbox/journal"}},
 	"runtime/sandbox/journal":  {2, []string{"runtime"}},
 	"runtime/sandbox/worker":   {4, []string{"runtime/sandbox/frame", "runtime/sandbox/gate", "runtime/sandbox/vm"}},
