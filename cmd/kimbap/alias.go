@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 func newAliasCommand(c *cli) *cobra.Command {
@@ -71,7 +72,7 @@ func (c *cli) unalias(word string) (string, error) {
 		return ref, nil
 	}
 	what := fmt.Sprintf("%q is neither service.action nor an alias", word)
-	if near := app.Nearest(word, slices.Collect(maps.Keys(all))); near != "" {
+	if near := runtime.Nearest(word, slices.Collect(maps.Keys(all))); near != "" {
 		what += "; did you mean " + near + "?"
 	}
 	return "", usage("kimbap actions list "+word, "%s", what)

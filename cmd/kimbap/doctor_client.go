@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // tryClients lets clients fetch something through kimbap, and says how each got on
@@ -23,7 +24,7 @@ func (c *cli) tryClients(ctx context.Context, names []string) error {
 	for _, name := range names {
 		if !slices.Contains(known, name) {
 			fix := "one of all, " + strings.Join(known, ", ")
-			if near := app.Nearest(name, known); near != "" {
+			if near := runtime.Nearest(name, known); near != "" {
 				fix = "kimbap doctor --client " + near
 			}
 			return usage(fix, "kimbap does not know how to try %q", name)

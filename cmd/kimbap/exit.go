@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -86,7 +85,7 @@ func wrongFlag(flags *pflag.FlagSet, fix string, err error) error {
 	if errors.As(err, &unknown) {
 		var names []string
 		flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := app.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+		if near := runtime.Nearest(unknown.GetSpecifiedName(), names); near != "" {
 			what += "; did you mean --" + near + "?"
 		}
 	}

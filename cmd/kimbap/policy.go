@@ -53,12 +53,13 @@ installed here are given with --service.`,
 			if err != nil {
 				return err
 			}
-			unused, err := d.Unused(files)
-			if unused == nil {
-				unused = []app.Unused{}
-			}
+			known, err := app.KnownServices(files)
 			if err != nil {
 				return err
+			}
+			unused := d.Unused(known)
+			if unused == nil {
+				unused = []app.Unused{}
 			}
 			var wrong []string
 			for _, u := range unused {

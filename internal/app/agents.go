@@ -131,7 +131,7 @@ func (a *App) PlanAgentsRemoval(names []string) ([]AgentChange, error) {
 func drifted(path string) error {
 	return &runtime.Error{
 		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonContentChanged,
-		Msg: path + " was changed where kimbap had written, so kimbap leaves it alone", Hint: "take what kimbap wrote out by hand, then: kimbap agents forget " + shellQuote(path),
+		Msg: path + " was changed where kimbap had written, so kimbap leaves it alone", Hint: "take what kimbap wrote out by hand, then: kimbap agents forget " + runtime.Quote(path),
 	}
 }
 
@@ -251,7 +251,7 @@ func (a *App) agentVariables(ctx context.Context) ([]runner.Variable, error) {
 }
 
 func (a *App) writtenForAgents() ([]written, error) {
-	data, err := os.ReadFile(a.home.agents())
+	data, err := os.ReadFile(a.home.Agents())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -260,7 +260,7 @@ func (a *App) writtenForAgents() ([]written, error) {
 		err = json.Unmarshal(data, &out)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("what was written for agents, %s: %w", a.home.agents(), err)
+		return nil, fmt.Errorf("what was written for agents, %s: %w", a.home.Agents(), err)
 	}
 	return out, nil
 }
@@ -278,7 +278,7 @@ func (a *App) rememberAgent(path string, entry *written) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(a.home.agents(), data, 0o600)
+	return replaceFile(a.home.Agents(), data, 0o600)
 }
 
 func readText(path string) (text string, there bool, err error) {

@@ -2,10 +2,7 @@ package app
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -14,25 +11,6 @@ import (
 )
 
 var aliasName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`) })
-
-// Aliases are short names of actions, "service.action" by name.
-func (h Home) Aliases() (map[string]string, error) {
-	data, err := os.ReadFile(h.aliases())
-	if errors.Is(err, fs.ErrNotExist) {
-		return map[string]string{}, nil
-	}
-	out := map[string]string{}
-	if err == nil {
-		err = json.Unmarshal(data, &out)
-	}
-	if err != nil {
-		return nil, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%s cannot be read as aliases: %v", h.aliases(), err),
-			Hint: "correct the file, or remove it",
-		}
-	}
-	return out, nil
-}
 
 // SetAlias makes name stand for an action. It must be one that is installed.
 func (a *App) SetAlias(name, ref string) error {
@@ -77,5 +55,5 @@ func (a *App) writeAliases(all map[string]string) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(a.home.aliases(), append(data, '\n'), 0o600)
+	return replaceFile(a.home.AliasFile(), append(data, '\n'), 0o600)
 }

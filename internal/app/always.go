@@ -79,7 +79,7 @@ func (a *App) replacePolicy(file string, before, after []byte) error {
 	}
 	defer os.Remove(trial)
 	if _, err := policy.Load(trial, a.services.Current()); err != nil {
-		return invalid(err, "kimbap policy validate")
+		return runtime.Invalid(err, "kimbap policy validate")
 	}
 	now, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

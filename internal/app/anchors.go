@@ -206,7 +206,7 @@ func (a *App) Anchor(ctx context.Context, p *Anchoring) error {
 
 // Anchored are the roots of this home that were put into stores of the machine.
 func (a *App) Anchored() ([]stores.Entry, error) {
-	data, err := os.ReadFile(a.home.anchors())
+	data, err := os.ReadFile(a.home.Anchors())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -215,7 +215,7 @@ func (a *App) Anchored() ([]stores.Entry, error) {
 		err = json.Unmarshal(data, &out)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the list of trust stores %s: %w", a.home.anchors(), err)
+		return nil, fmt.Errorf("the list of trust stores %s: %w", a.home.Anchors(), err)
 	}
 	return out, nil
 }
@@ -236,13 +236,13 @@ func (a *App) remember(one stores.Entry, gone []stores.Entry) error {
 		}
 	}
 	if len(all) == 0 {
-		return os.Remove(a.home.anchors())
+		return os.Remove(a.home.Anchors())
 	}
 	data, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
 		return err
 	}
-	return replaceFile(a.home.anchors(), data, 0o600)
+	return replaceFile(a.home.Anchors(), data, 0o600)
 }
 
 func (a *App) machine() *stores.Machine {

@@ -3,10 +3,8 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/config"
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
@@ -73,6 +72,9 @@ type Options struct {
 	Nameless bool
 	KeyFrom  string // where the master key is now, for its move to master_key.source; "": there
 }
+
+// Home is the folder that holds everything of one user's kimbap.
+type Home = home.Folder
 
 // App is one kimbap over one home. Its stages are safe for concurrent use;
 // Open and Close are called once, by one goroutine.
@@ -148,10 +150,10 @@ func New(o Options) (*App, error) {
 		cfg, err = config.Load("", nil, nil)
 	}
 	if err != nil {
-		return nil, invalid(err, "kimbap config show --origin")
+		return nil, runtime.Invalid(err, "kimbap config show --origin")
 	}
 	a.config = cfg
-	a.holder = holderName(os.Getpid())
+	a.holder = home.Holder(os.Getpid())
 	return a, nil
 }
 
@@ -197,7 +199,7 @@ func (a *App) openHome() error {
 		if err := a.checkTenant(); err != nil {
 			return err // and no home is made for it
 		}
-		fresh, err := a.home.create()
+		fresh, err := a.home.Create()
 		if err != nil {
 			return err
 		}
@@ -214,7 +216,7 @@ func (a *App) openHome() error {
 	if a.o.Create && a.fresh {
 		return nil
 	}
-	if err := a.home.check(a.o.UID); err != nil {
+	if err := a.home.Check(a.o.UID); err != nil {
 		return err
 	}
 	return a.checkTenant()
@@ -311,7 +313,7 @@ func (a *App) openApprovals(context.Context) (err error) {
 		Expires: a.config.Approval.Expires.Duration(), Hold: a.config.Approval.HoldFor(),
 		Tell:    a.tell,
 		Always:  a.config.Approval.Hold != "auto",
-		Process: a.holder, Alive: holderAlive,
+		Process: a.holder, Alive: home.Alive,
 	})
 	return err
 }
@@ -363,28 +365,4 @@ func environ(pairs []string) map[string]string {
 		}
 	}
 	return out
-}
-
-// holderName names a process so that its death can be seen: a pid is reused,
-// a pid with its start time is not.
-func holderName(pid int) string { return fmt.Sprintf("%d:%s", pid, startTime(pid)) }
-
-// holderAlive reports whether the process that holderName named still runs.
-func holderAlive(holder string) bool {
-	for i := range holder {
-		if holder[i] == ':' {
-			pid, err := strconv.Atoi(holder[:i])
-			return err == nil && holderName(pid) == holder && startTime(pid) != ""
-		}
-	}
-	return false
-}
-
-// invalid makes a usage error of a configuration, service or policy problem.
-func invalid(err error, fix string) error {
-	var e *runtime.Error
-	if err == nil || errors.As(err, &e) {
-		return err
-	}
-	return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: err.Error(), Hint: fix}
 }

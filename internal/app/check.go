@@ -13,8 +13,8 @@ import (
 	"github.com/kimbap-run/kimbap/services"
 )
 
-// trial is how trying a key went.
-type trial struct {
+// keyTrial is how trying a key went.
+type keyTrial struct {
 	action  string // that was tried, "" when there is none to try
 	problem string // what came of it, "" when the upstream took the key
 	refused bool   // the upstream said that the key itself is no good
@@ -32,12 +32,12 @@ func (a *App) CheckKey(ctx context.Context, service string) (action, problem str
 }
 
 // tryKey is CheckKey for a value that is not stored yet.
-func (a *App) tryKey(ctx context.Context, s *services.Service, value runtime.Secret, hosts []string) (trial, error) {
+func (a *App) tryKey(ctx context.Context, s *services.Service, value runtime.Secret, hosts []string) (keyTrial, error) {
 	o := a.stages()
 	o.Vault = unstored{a.vault, s.Auth.Ref, value, hosts}
 	p, err := runtime.New(o)
 	if err != nil {
-		return trial{}, err
+		return keyTrial{}, err
 	}
 	return a.try(ctx, s, p), nil
 }
@@ -66,21 +66,21 @@ func (u unstored) Credential(ctx context.Context, tenant runtime.Tenant, auth *r
 }
 
 // try does the service's first action that is a low-risk GET and needs no argument.
-func (a *App) try(ctx context.Context, s *services.Service, p *runtime.Pipeline) trial {
+func (a *App) try(ctx context.Context, s *services.Service, p *runtime.Pipeline) keyTrial {
 	for _, candidate := range s.Actions {
 		if !readsWithoutArguments(candidate) {
 			continue
 		}
 		caller, done, err := a.trying(ctx, candidate.Ref)
 		if err != nil {
-			return trial{action: string(candidate.Ref), problem: runtime.AsError(err).Msg}
+			return keyTrial{action: string(candidate.Ref), problem: runtime.AsError(err).Msg}
 		}
 		answer := &Answer{}
 		err = p.Do(ctx, &runtime.Request{
 			Surface: runtime.SurfaceCall, Caller: caller, Action: candidate.Ref, Unattended: true,
 		}, answer)
 		done()
-		t := trial{action: string(candidate.Ref)}
+		t := keyTrial{action: string(candidate.Ref)}
 		switch {
 		case err != nil:
 			t.problem = runtime.AsError(err).Msg
@@ -96,7 +96,7 @@ func (a *App) try(ctx context.Context, s *services.Service, p *runtime.Pipeline)
 		}
 		return t
 	}
-	return trial{}
+	return keyTrial{}
 }
 
 // trying is who tries an action for the operator: the owner's own program, and in

@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 )
-
-// DaemonSocket is where the daemon of a home listens.
-func (h Home) DaemonSocket() string { return filepath.Join(h.Dir, "daemon.sock") }
 
 // DaemonOptions are what `kimbap daemon` is told.
 type DaemonOptions struct {
@@ -65,15 +62,15 @@ func (a *App) ServeDaemon(ctx context.Context, o DaemonOptions) error {
 // onlyDaemon keeps a second daemon of the home out, until unlock is called or this
 // process ends, however it ends.
 func (a *App) onlyDaemon() (unlock func(), err error) {
-	file, err := os.OpenFile(filepath.Join(a.home.State(), "daemon.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(a.home.DaemonLock(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err = lockFile(file); err == nil {
+	if err = home.TryLock(file); err == nil {
 		return func() { _ = file.Close() }, nil
 	}
 	_ = file.Close()
-	if errors.Is(err, errTaken) {
+	if errors.Is(err, home.ErrTaken) {
 		err = &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonPortInUse, Msg: "a daemon of this home runs already" + a.daemonPID(), Hint: "kimbap daemon --stop",
 		}

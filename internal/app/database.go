@@ -66,7 +66,7 @@ func (a *App) databaseFile() (string, error) {
 	if a.config.Store.DSN != "" {
 		return "", errors.New("store.dsn: this version keeps its data in the home only")
 	}
-	if err := a.home.check(a.o.UID); err != nil {
+	if err := a.home.Check(a.o.UID); err != nil {
 		return "", err
 	}
 	path, err := filepath.Abs(a.home.Database())

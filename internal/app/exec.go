@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/audit"
@@ -40,7 +41,7 @@ func (a *App) Scripts() (*sandbox.Runner, error) {
 		Approval: a.question, Asks: a.asks, Record: a.recordScript, Begun: a.begun,
 		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
 		NewID:   func() string { return runtime.NewID("exe", a.o.Clock()) },
-		Process: a.holder, Alive: holderAlive,
+		Process: a.holder, Alive: home.Alive,
 		Limits:  sandbox.Limits{Timeout: a.config.Exec.Timeout.Duration(), Heap: int64(a.config.Exec.Heap), Calls: a.config.Exec.Calls},
 		Workers: a.config.Exec.Workers,
 	})

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/internal/draft"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 )
@@ -57,7 +58,7 @@ func (a *App) Explain(ctx context.Context, method, rawURL string) (*Explanation,
 		Surface: runtime.SurfaceProxy, Action: runtime.ActionPass, Raw: &runtime.Raw{Header: http.Header{}},
 		Target: runtime.Target{Scheme: u.Scheme, Authority: authority, Method: method, Path: target},
 	}
-	if mayHaveBody(method) {
+	if draft.MayHaveBody(method) {
 		req.Raw.Body = http.NoBody // there is one, and nobody has read it
 	}
 	switch a.Services().Table().Host(u.Scheme, authority) {

@@ -32,13 +32,13 @@ func FindService(home Home, from string) (*Service, []byte, error) {
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no service or service file " + from,
 			Hint: "kimbap service list --catalog",
 		}
-		if near := Nearest(from, catalog.Names()); near != "" {
+		if near := runtime.Nearest(from, catalog.Names()); near != "" {
 			e.Msg += "; did you mean " + near + "?"
 		}
 		return nil, nil, e
 	}
 	s, err := services.Parse(file, data)
-	return s, data, invalid(err, "correct the file, then: kimbap service validate "+shellQuote(file))
+	return s, data, runtime.Invalid(err, "correct the file, then: kimbap service validate "+runtime.Quote(file))
 }
 
 // SkillOf is the SKILL.md of a service.

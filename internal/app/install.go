@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/services"
@@ -112,10 +113,10 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(data)
-	pin := Pin{from, hex.EncodeToString(sum[:])}
-	locked, err := a.home.readPins()
+	pin := home.Pin{URL: from, SHA256: hex.EncodeToString(sum[:])}
+	locked, err := a.home.ReadPins()
 	if err == nil && isURL(from) {
-		err = locked.check(from, demanded, pin.SHA256, i.Update)
+		err = locked.Check(from, demanded, pin.SHA256, i.Update)
 	}
 	if err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 		if !isURL(from) || i.Update || known.URL == from || known.SHA256 == pin.SHA256 || !a.taken(name) {
 			return nil
 		}
-		return replaces(name, "kimbap service install "+shellQuote(i.From)+" --update")
+		return replaces(name, "kimbap service install "+runtime.Quote(i.From)+" --update")
 	}
 	return a.place(ctx, file, data, i.Vars, mayReplace, func(name string) error {
 		_, was := locked.Services[name]
@@ -136,7 +137,7 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 		if isURL(from) {
 			locked.Services[name] = pin
 		}
-		return a.home.writePins(locked)
+		return a.home.WritePins(locked)
 	})
 }
 
@@ -170,7 +171,7 @@ func (a *App) taken(name string) bool {
 // name: what was fetched, or made of somebody's description, chose that itself, and
 // its risks are not those that were looked at.
 func replaces(name, command string) error {
-	return changed("a service "+name+" is installed already, and this one came from elsewhere", "read it, then: "+command)
+	return home.Changed("a service "+name+" is installed already, and this one came from elsewhere", "read it, then: "+command)
 }
 
 // place installs the bytes of a service file, if mayReplace says so of its name.
@@ -179,7 +180,7 @@ func (a *App) place(ctx context.Context, file string, data []byte, vars map[stri
 	before := a.Services()
 	if checked, err := services.Parse(file, data); err == nil {
 		if err := checkFilters(checked); err != nil {
-			return nil, invalid(err, "correct the file, then: kimbap service validate "+shellQuote(file))
+			return nil, runtime.Invalid(err, "correct the file, then: kimbap service validate "+runtime.Quote(file))
 		}
 		if err := mayReplace(checked.Name); err != nil {
 			return nil, err
@@ -190,7 +191,7 @@ func (a *App) place(ctx context.Context, file string, data []byte, vars map[stri
 	}
 	s, err := services.Install(a.home.Services(), file, data, vars)
 	if err != nil {
-		return nil, invalid(err, "correct the file, then: kimbap service validate "+shellQuote(file))
+		return nil, runtime.Invalid(err, "correct the file, then: kimbap service validate "+runtime.Quote(file))
 	}
 	if err := a.serviceEvent(ctx, "service.install", s.Name, s.Digest); err != nil {
 		return nil, err
@@ -217,9 +218,9 @@ func (a *App) RemoveService(ctx context.Context, name string) error {
 	if err := services.Remove(a.home.Services(), s.Name); err != nil {
 		return err
 	}
-	if locked, err := a.home.readPins(); err == nil && locked.Services[s.Name] != (Pin{}) {
+	if locked, err := a.home.ReadPins(); err == nil && locked.Services[s.Name] != (home.Pin{}) {
 		delete(locked.Services, s.Name)
-		if err := a.home.writePins(locked); err != nil {
+		if err := a.home.WritePins(locked); err != nil {
 			return err
 		}
 	}
@@ -262,7 +263,7 @@ func (a *App) EnableService(ctx context.Context, name string) error {
 		return err
 	}
 	if err := services.Enable(a.home.Services(), name); err != nil {
-		return invalid(err, "kimbap service list")
+		return runtime.Invalid(err, "kimbap service list")
 	}
 	return a.reloadServices()
 }
@@ -295,7 +296,7 @@ func (a *App) unknownService(name string) error {
 		Code: runtime.CodeUnknownAction, Reason: runtime.ReasonNotFound,
 		Msg: fmt.Sprintf("there is no service %q", name), Hint: "kimbap service list --catalog",
 	}
-	if near := Nearest(name, names); near != "" {
+	if near := runtime.Nearest(name, names); near != "" {
 		e.Msg += fmt.Sprintf("; did you mean %s?", near)
 	}
 	return e

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 	"github.com/kimbap-run/kimbap/runtime/vault"
@@ -96,7 +97,7 @@ func (a *App) firstKey(ctx context.Context, why *runtime.Error) ([]vault.MasterK
 	if used != nil {
 		return nil, a.keyGone(why)
 	}
-	unlock, err := a.lockKeys(ctx, keyLockWait)
+	unlock, err := a.home.LockKeys(ctx, home.KeyLockWait)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +133,7 @@ func (a *App) keyGone(why *runtime.Error) error {
 // settleKeys ends a rotation that was cut short: the key in force is kept alone.
 // Where a rotation is under way it leaves everything to that.
 func (a *App) settleKeys(ctx context.Context, keys []vault.MasterKey) {
-	unlock, err := a.lockKeys(ctx, 0)
+	unlock, err := a.home.LockKeys(ctx, 0)
 	if err != nil {
 		return
 	}

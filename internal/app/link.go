@@ -48,7 +48,7 @@ func (a *App) Link(ctx context.Context, name string, secret runtime.Secret, chec
 	}
 	installed = append(installed, siblings...)
 	hosts := a.Services().AuthoritiesOf(service.Auth.Ref)
-	var tried trial
+	var tried keyTrial
 	if check && !secret.Empty() {
 		if tried, err = a.tryKey(ctx, service, secret, hosts); err == nil && tried.refused {
 			err = errors.Join(a.refusedKey(ctx, service, tried), a.removeServices(ctx, installed))
@@ -68,7 +68,7 @@ func (a *App) Link(ctx context.Context, name string, secret runtime.Secret, chec
 }
 
 // refusedKey is the error for a value that the service refuses.
-func (a *App) refusedKey(ctx context.Context, s *services.Service, t trial) error {
+func (a *App) refusedKey(ctx context.Context, s *services.Service, t keyTrial) error {
 	stored, err := a.vault.List(ctx, a.tenant)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (a *App) refusedKey(ctx context.Context, s *services.Service, t trial) erro
 	return &runtime.Error{
 		Code: runtime.CodeNoCredential, Reason: runtime.ReasonKeyRefused, Stage: runtime.StageCredential,
 		Msg:  fmt.Sprintf("%s was tried: %s; %s", t.action, t.problem, left),
-		Hint: "kimbap link " + shellQuote(s.Name) + " with a good key, or with --force to store this one all the same",
+		Hint: "kimbap link " + runtime.Quote(s.Name) + " with a good key, or with --force to store this one all the same",
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/kimbap-run/kimbap/internal/home"
 )
 
 // listeners are the addresses that nobody may reach through this process: its
@@ -97,7 +99,7 @@ func (a *App) serving(kind string) []Running {
 		if err != nil || json.Unmarshal(data, &r) != nil {
 			continue
 		}
-		if !holderAlive(r.Holder) {
+		if !home.Alive(r.Holder) {
 			_ = os.Remove(name) // its process died without a word
 			continue
 		}

@@ -37,7 +37,7 @@ func (a *App) openNotify(context.Context) error {
 	for _, n := range a.config.Approval.Notify {
 		s, err := a.sender(n, client, trust)
 		if err != nil {
-			return invalid(err, "kimbap config show --origin")
+			return runtime.Invalid(err, "kimbap config show --origin")
 		}
 		a.senders = append(a.senders, s)
 	}

@@ -192,7 +192,7 @@ func (a *App) Rebind(ctx context.Context, name string) (Linked, error) {
 	if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNotFound {
 		return Linked{}, &runtime.Error{
 			Code: runtime.CodeNoCredential, Msg: fmt.Sprintf("no key is stored for %s", name),
-			Hint: "kimbap link " + shellQuote(name),
+			Hint: "kimbap link " + runtime.Quote(name),
 		}
 	}
 	if user := service.Auth.UsernameRef; err == nil && user != "" {

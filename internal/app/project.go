@@ -119,7 +119,7 @@ func readProject(dir string) (*Project, error) {
 		}
 		path := filepath.Join(dir, "services", e.Name())
 		if !e.Type().IsRegular() || len(p.Files) == projectFiles {
-			return nil, invalid(fmt.Errorf("%s: a project has at most %d service files, and no links", path, projectFiles), "remove what is too much")
+			return nil, runtime.Invalid(fmt.Errorf("%s: a project has at most %d service files, and no links", path, projectFiles), "remove what is too much")
 		}
 		data, err := readBounded(path)
 		if err != nil {
@@ -144,7 +144,7 @@ func readBounded(path string) ([]byte, error) {
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, projectBytes+1))
 	if err == nil && len(data) > projectBytes {
-		err = invalid(fmt.Errorf("%s is over 1 MiB", path), "split it")
+		err = runtime.Invalid(fmt.Errorf("%s is over 1 MiB", path), "split it")
 	}
 	return data, err
 }
@@ -168,11 +168,9 @@ func (p *Project) parse() error {
 	return errors.Join(problems...)
 }
 
-func (h Home) trust() string { return filepath.Join(h.Dir, "trust.json") }
-
 func (a *App) trustedProjects() (map[string]trusted, error) {
 	out := map[string]trusted{}
-	data, err := os.ReadFile(a.home.trust())
+	data, err := os.ReadFile(a.home.Trust())
 	if errors.Is(err, fs.ErrNotExist) {
 		return out, nil
 	}
@@ -212,13 +210,13 @@ func (a *App) changeTrust(change func(map[string]trusted)) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(a.home.trust(), append(data, '\n'), 0o600)
+	return replaceFile(a.home.Trust(), append(data, '\n'), 0o600)
 }
 
 // CheckProject says what of a project would not be taken.
 func (a *App) CheckProject(p *Project, commands bool) error {
 	if err := p.parse(); err != nil {
-		return invalid(err, "correct the files")
+		return runtime.Invalid(err, "correct the files")
 	}
 	installed, err := services.LoadDir(a.home.Services())
 	if err != nil {
@@ -234,7 +232,7 @@ func (a *App) CheckProject(p *Project, commands bool) error {
 			err = p.squats(installed, aliases)
 		}
 	}
-	return invalid(err, "correct the project's files")
+	return runtime.Invalid(err, "correct the project's files")
 }
 
 // narrow joins the project to the installed services, if it may be.
@@ -305,10 +303,10 @@ func (a *App) withProject(installed func() ([]*services.Service, error)) ([]*ser
 		return list, nil
 	}
 	if err := p.parse(); err != nil {
-		return nil, invalid(err, "kimbap trust --remove")
+		return nil, runtime.Invalid(err, "kimbap trust --remove")
 	}
 	list, err = a.narrow(list, p, p.commands)
-	return list, invalid(err, "kimbap trust --remove")
+	return list, runtime.Invalid(err, "kimbap trust --remove")
 }
 
 // Notice is something the person at the terminal should know of how the home was

@@ -1,6 +1,10 @@
 package app
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/kimbap-run/kimbap/internal/home"
+)
 
 // A disk is nearly full when it has less than a twentieth left, and less than
 // kimbap writes in a busy hour.
@@ -12,7 +16,7 @@ const (
 
 // checkSpace looks whether the trail's disk will soon be full.
 func (a *App) checkSpace() {
-	if free, size, err := diskSpace(a.auditDir()); err == nil {
+	if free, size, err := home.Space(a.auditDir()); err == nil {
 		a.noteSpace(free, size)
 	}
 }

@@ -64,10 +64,10 @@ func (a *App) readServices() (*services.Set, error) {
 	}
 	all, err := a.withProject(func() ([]*services.Service, error) { return services.LoadDir(a.home.Services()) })
 	if err != nil {
-		return nil, invalid(err, "kimbap service validate "+shellQuote(a.home.Services())+"/*.yaml")
+		return nil, runtime.Invalid(err, "kimbap service validate "+runtime.Quote(a.home.Services())+"/*.yaml")
 	}
 	set, err := services.NewSet(all)
-	return set, invalid(err, "kimbap service remove one of the two")
+	return set, runtime.Invalid(err, "kimbap service remove one of the two")
 }
 
 // someServices loads the services that Options.Only names, and those of their hosts.
@@ -131,7 +131,7 @@ func (a *App) openBackends(context.Context) error {
 		Timeout: a.config.Upstream.DialTimeout.Duration(),
 	})
 	if err != nil {
-		return invalid(err, "kimbap config show --origin")
+		return runtime.Invalid(err, "kimbap config show --origin")
 	}
 	a.guard = guard
 	a.rest, err = rest.New(rest.Options{

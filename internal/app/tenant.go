@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/identity"
@@ -77,7 +78,7 @@ func (a *App) noTenant(name runtime.Tenant) error {
 	for _, t := range a.Tenants() {
 		names = append(names, string(t))
 	}
-	if near := Nearest(string(name), names); near != "" {
+	if near := runtime.Nearest(string(name), names); near != "" {
 		e.Msg += fmt.Sprintf("; did you mean %s?", near)
 	}
 	return e
@@ -98,7 +99,7 @@ func (a *App) CreateTenant(ctx context.Context, name runtime.Tenant, strict bool
 	}
 	if a.config.Policy.Tenants != "" {
 		if _, err := policy.Read(a.policyFileOf(name)); err != nil {
-			return invalid(err, "put its policy there first")
+			return runtime.Invalid(err, "put its policy there first")
 		}
 	}
 	if keeps, err := a.store.KeepsOf(ctx, name); err != nil {
@@ -229,7 +230,7 @@ func (f faults) err() error {
 	if len(all) == 1 {
 		return all[0]
 	}
-	return invalid(errors.Join(all...), "correct the files; see what is in force with: kimbap status")
+	return runtime.Invalid(errors.Join(all...), "correct the files; see what is in force with: kimbap status")
 }
 
 // policyIsThere refuses a tenant that was made and has lost its rules.
@@ -241,7 +242,7 @@ func (a *App) policyIsThere(t runtime.Tenant) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("tenant %s has no policy: there is no %s", t, path), Err: err,
-			Hint: fmt.Sprintf("put it back, or begin with a copy of the default tenant's: cp %s %s", shellQuote(a.policyFileOf(runtime.DefaultTenant)), shellQuote(path)),
+			Hint: fmt.Sprintf("put it back, or begin with a copy of the default tenant's: cp %s %s", runtime.Quote(a.policyFileOf(runtime.DefaultTenant)), runtime.Quote(path)),
 		}
 	}
 	return nil
@@ -255,7 +256,7 @@ func (a *App) readPolicy(t runtime.Tenant, actions policy.Actions) (*policy.Poli
 	path := a.policyFileOf(t)
 	if !strings.HasPrefix(path, a.home.Dir+string(filepath.Separator)) {
 		for _, name := range policy.Names(path) {
-			if err := checkWriters(name, a.o.UID); err != nil {
+			if err := home.CheckWriters(name, a.o.UID); err != nil {
 				return nil, err
 			}
 		}
@@ -265,7 +266,7 @@ func (a *App) readPolicy(t runtime.Tenant, actions policy.Actions) (*policy.Poli
 	}
 	p, err := policy.Load(path, actions)
 	if err != nil {
-		return nil, invalid(err, "correct the file; see what is in force with: kimbap status")
+		return nil, runtime.Invalid(err, "correct the file; see what is in force with: kimbap status")
 	}
 	if a.config.Proxy.Unmatched == "deny" {
 		p = p.DenyUnmatched()

@@ -21,7 +21,7 @@ type TrailReport = audit.Report
 // OpenToRead opens what reading the trail needs: the home and the index, no
 // vault and no writer. A trail that was tampered with can still be looked at.
 func (a *App) OpenToRead(ctx context.Context) error {
-	if err := a.home.check(a.o.UID); err != nil {
+	if err := a.home.Check(a.o.UID); err != nil {
 		return err
 	}
 	if err := a.checkTenant(); err != nil {

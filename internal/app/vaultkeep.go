@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/vault"
@@ -71,11 +72,11 @@ func (a *App) hostsFor(name string, hosts []string) ([]string, error) {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput,
 			Msg:  fmt.Sprintf("no installed service names the credential %q, so kimbap cannot know where it may go", name),
-			Hint: "kimbap vault set " + shellQuote(name) + " --host api.example.com:443",
+			Hint: "kimbap vault set " + runtime.Quote(name) + " --host api.example.com:443",
 		}
 	}
 	hosts, err := services.CanonicalAuthorities(hosts)
-	return hosts, invalid(err, "kimbap vault set --help")
+	return hosts, runtime.Invalid(err, "kimbap vault set --help")
 }
 
 // SetSecret stores a value under a name, bound to the given hosts or else to
@@ -163,7 +164,7 @@ type RotatedMaster struct {
 // ([Options.KeyFrom]).
 func (a *App) RotateMasterKey(ctx context.Context) (RotatedMaster, error) {
 	done := RotatedMaster{Source: a.config.MasterKey.Source, Proxies: append([]Running{}, a.Proxies()...)}
-	unlock, err := a.lockKeys(ctx, keyLockWait)
+	unlock, err := a.home.LockKeys(ctx, home.KeyLockWait)
 	if err != nil {
 		return done, err
 	}

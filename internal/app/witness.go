@@ -173,7 +173,7 @@ func (a *App) VerifyTrail(ctx context.Context, files ...string) (audit.Report, e
 // VerifyFolder is [App.VerifyTrail] for a copy of the audit folder.
 func (a *App) VerifyFolder(ctx context.Context, dir string, files ...string) (audit.Report, error) {
 	if info, err := os.Stat(dir); dir != a.auditDir() && (err != nil || !info.IsDir()) {
-		return audit.Report{}, invalid(fmt.Errorf("there is no folder %s", dir), "kimbap audit verify --dir DIR")
+		return audit.Report{}, runtime.Invalid(fmt.Errorf("there is no folder %s", dir), "kimbap audit verify --dir DIR")
 	}
 	trust := audit.Trust{}
 	if own := a.config.Audit.Anchor.File; own != "" && len(files) == 0 {
@@ -184,7 +184,7 @@ func (a *App) VerifyFolder(ctx context.Context, dir string, files ...string) (au
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return audit.Report{}, invalid(err, "kimbap audit verify --anchor FILE")
+			return audit.Report{}, runtime.Invalid(err, "kimbap audit verify --anchor FILE")
 		}
 		trust.Anchors = append(trust.Anchors, audit.Outside{Name: file, Data: data})
 	}

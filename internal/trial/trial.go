@@ -1,4 +1,4 @@
-package app
+package trial
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/rest"
@@ -38,8 +39,8 @@ type CaseFile struct {
 	Cases []Case `json:"cases"`
 }
 
-// Trial says how the cases of a service file are tried.
-type Trial struct {
+// Options say how the cases of a service file are tried.
+type Options struct {
 	File     string
 	Upstream string // the address of an upstream that answers; "": recorded answers
 	Record   bool   // write what the upstream answered beside the file
@@ -59,39 +60,39 @@ func CasesOf(file string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(file, ".yaml"), ".yml") + ".cases.yaml"
 }
 
-// TryService calls the actions of a service file without kimbap's home or any
+// Run calls the actions of a service file without kimbap's home or any
 // key. Each call is built as `call` does, must be recognised as the same action
 // with the same arguments, and is compared with its case; an action without a
 // case is called with arguments of its own making. Answers are those of the
 // upstream, else the recorded ones; the action's filter must take them.
-func TryService(ctx context.Context, t Trial) ([]Tried, error) {
-	data, err := os.ReadFile(t.File)
+func Run(ctx context.Context, o Options) ([]Tried, error) {
+	data, err := os.ReadFile(o.File)
 	if err != nil {
-		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no file " + t.File, Hint: "kimbap service test --help"}
+		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no file " + o.File, Hint: "kimbap service test --help"}
 	}
-	s, err := services.Parse(t.File, data)
+	s, err := services.Parse(o.File, data)
 	if err == nil && len(s.Unset) > 0 {
 		err = fmt.Errorf("the service has variables (%s): write their values into a copy of the file first", strings.Join(s.Unset, ", "))
 	}
 	if err != nil {
-		return nil, invalid(err, "kimbap service validate "+shellQuote(t.File))
+		return nil, runtime.Invalid(err, "kimbap service validate "+runtime.Quote(o.File))
 	}
 	set, err := services.NewSet([]*services.Service{s})
 	if err != nil {
 		return nil, err
 	}
-	cases, err := readCases(CasesOf(t.File))
+	cases, err := readCases(CasesOf(o.File))
 	if err != nil {
 		return nil, err
 	}
-	r := &serviceTrial{Trial: t, s: s, set: set}
-	if t.Upstream != "" {
-		if r.upstream, err = url.Parse(t.Upstream); err != nil || r.upstream.Host == "" {
+	r := &trial{Options: o, s: s, set: set}
+	if o.Upstream != "" {
+		if r.upstream, err = url.Parse(o.Upstream); err != nil || r.upstream.Host == "" {
 			return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "--upstream is no address", Hint: "write it like http://127.0.0.1:8080"}
 		}
 	}
 	r.all(ctx, cases)
-	if t.Record {
+	if o.Record {
 		err = r.write()
 	}
 	return r.out, err
@@ -123,9 +124,9 @@ func readCases(file string) ([]Case, error) {
 	return out.Cases, nil
 }
 
-// serviceTrial is one run over a service file.
-type serviceTrial struct {
-	Trial
+// trial is one run over a service file.
+type trial struct {
+	Options
 	s        *services.Service
 	set      *services.Set
 	upstream *url.URL
@@ -133,7 +134,7 @@ type serviceTrial struct {
 	recorded []Case
 }
 
-func (r *serviceTrial) all(ctx context.Context, cases []Case) {
+func (r *trial) all(ctx context.Context, cases []Case) {
 	had := map[string]bool{}
 	for _, c := range cases {
 		had[c.Action] = true
@@ -152,7 +153,7 @@ func (r *serviceTrial) all(ctx context.Context, cases []Case) {
 	}
 }
 
-func (r *serviceTrial) one(ctx context.Context, c Case) {
+func (r *trial) one(ctx context.Context, c Case) {
 	tried := Tried{Action: c.Action, Outcome: "ok"}
 	a, ok := r.set.Action(r.s.Name + "." + c.Action)
 	if !ok || a.HTTP == nil {
@@ -176,7 +177,7 @@ func (r *serviceTrial) one(ctx context.Context, c Case) {
 }
 
 // build makes the request of a case and reads it back.
-func (r *serviceTrial) build(a *runtime.Action, c Case) (*rest.Request, error) {
+func (r *trial) build(a *runtime.Action, c Case) (*rest.Request, error) {
 	_, args, err := r.set.Resolve(&runtime.Request{Action: a.Ref, Args: c.Args})
 	if err != nil {
 		return nil, err
@@ -241,7 +242,7 @@ func sameJSON(a, b []byte) bool {
 }
 
 // answered gets the answer of a case and looks at what the filter makes of it.
-func (r *serviceTrial) answered(ctx context.Context, a *runtime.Action, c *Case, built *rest.Request, tried *Tried) error {
+func (r *trial) answered(ctx context.Context, a *runtime.Action, c *Case, built *rest.Request, tried *Tried) error {
 	if r.upstream != nil {
 		if a.Risk != runtime.RiskLow && !r.Writes {
 			tried.Outcome, tried.Why = "untried", "it is of "+string(a.Risk)+" risk: send it with --writes"
@@ -283,7 +284,7 @@ func (r *serviceTrial) answered(ctx context.Context, a *runtime.Action, c *Case,
 const mostAnswer = 4 << 20
 
 // ask sends the request of a case to the upstream, without any credential.
-func (r *serviceTrial) ask(ctx context.Context, c *Case, built *rest.Request) error {
+func (r *trial) ask(ctx context.Context, c *Case, built *rest.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	target := r.upstream.Scheme + "://" + r.upstream.Host + strings.TrimSuffix(r.upstream.EscapedPath(), "/") + built.Target
@@ -316,12 +317,12 @@ func (r *serviceTrial) ask(ctx context.Context, c *Case, built *rest.Request) er
 }
 
 // write keeps what was recorded.
-func (r *serviceTrial) write() error {
+func (r *trial) write() error {
 	data, err := json.Marshal(CaseFile{r.recorded})
 	if err != nil {
 		return err
 	}
-	text, err := Render(data, "yaml", "")
+	text, err := config.YAMLOf(data)
 	if err != nil {
 		return err
 	}

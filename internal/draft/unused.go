@@ -1,11 +1,13 @@
-package app
+package draft
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
+	"github.com/kimbap-run/kimbap/services"
 )
 
 // Unused is a pattern of a rule that matches no action or service of what is
@@ -36,19 +38,11 @@ func (u *Unused) String() string {
 	}
 }
 
-// Unused lists what the rules name and no installed service has. Files of services
-// count as known, beside the catalogue's.
-func (d *Draft) Unused(files []string) ([]Unused, error) {
-	more, err := ValidateServices(files)
-	if err != nil {
-		return nil, invalid(err, "kimbap service validate FILE")
-	}
-	known, err := Catalog()
-	if err != nil {
-		return nil, err
-	}
+// Unused lists what the rules name and no installed service has. Known are the
+// services that a rule may mean beside those: the catalogue's, and those of files.
+func (d *Policy) Unused(known []*services.Service) []Unused {
 	refs, names := namesOf(d.set.Services())
-	allRefs, allNames := namesOf(append(append(known, more...), d.set.Services()...))
+	allRefs, allNames := namesOf(slices.Concat(known, d.set.Services()))
 	var out []Unused
 	for _, l := range d.policy.Loose(refs, names) {
 		u := Unused{Loose: l, Known: true}
@@ -59,11 +53,11 @@ func (d *Draft) Unused(files []string) ([]Unused, error) {
 		}
 		out = append(out, u)
 	}
-	return out, nil
+	return out
 }
 
 // namesOf are the actions and the names of services, with what has none.
-func namesOf(all []*Service) (refs, names []string) {
+func namesOf(all []*services.Service) (refs, names []string) {
 	refs = []string{string(runtime.ActionPass), string(runtime.ActionTunnel)}
 	names = []string{"net"}
 	for _, s := range all {
@@ -82,13 +76,13 @@ func near(l policy.Loose, refs, names []string) string {
 	switch {
 	case l.Field == "service" || !strings.Contains(l.Pattern, "*"):
 		if l.Field == "service" {
-			return Nearest(l.Pattern, names)
+			return runtime.Nearest(l.Pattern, names)
 		}
-		return Nearest(l.Pattern, refs)
+		return runtime.Nearest(l.Pattern, refs)
 	case strings.Contains(service, "*"):
 		return ""
 	}
-	if found := Nearest(service, names); found != "" && found != service {
+	if found := runtime.Nearest(service, names); found != "" && found != service {
 		return found + "." + name
 	}
 	return ""

@@ -1,4 +1,4 @@
-package app
+package draft
 
 import (
 	"encoding/json"
@@ -16,9 +16,9 @@ import (
 	"github.com/kimbap-run/kimbap/services"
 )
 
-// Draft is a policy that is looked at and not in force, with the services that
+// Policy is a policy that is looked at and not in force, with the services that
 // its rules are about.
-type Draft struct {
+type Policy struct {
 	Path   string
 	tenant runtime.Tenant // of cases that name none
 	set    *services.Set
@@ -26,54 +26,35 @@ type Draft struct {
 	clock  func() time.Time
 }
 
-// Draft reads a policy, a file or a folder; "" is the one of the configuration.
-// The services are the installed ones, and without a home the whole catalogue,
-// so that a policy can be checked where it is written.
-func (a *App) Draft(path string) (*Draft, error) {
-	if err := a.checkTenant(); err != nil {
-		return nil, err
-	}
-	d := &Draft{Path: path, tenant: a.tenant, clock: a.o.Clock}
-	if path == "" {
-		d.Path = a.policyFile()
-		if err := a.policyIsThere(a.tenant); err != nil {
-			return nil, err
-		}
-	} else if _, err := os.Stat(path); err != nil {
-		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: fmt.Sprintf("there is no policy at %s", path), Err: err}
-	}
-	var err error
-	if d.set, err = a.draftServices(); err != nil {
-		return nil, err
-	}
-	if d.policy, err = policy.Load(d.Path, d.set); err != nil {
-		return nil, invalid(err, "correct the file")
-	}
-	if a.config.Proxy.Unmatched == "deny" {
-		d.policy = d.policy.DenyUnmatched()
-	}
-	return d, nil
+// Options are what a draft is held against.
+type Options struct {
+	Services *services.Set    // required
+	Clock    func() time.Time // required: the time of cases that name none
+	Tenant   runtime.Tenant   // of cases that name none
+	// DenyUnmatched narrows the policy as proxy.unmatched: deny does.
+	DenyUnmatched bool
 }
 
-func (a *App) draftServices() (*services.Set, error) {
-	if a.home.Exists() {
-		return a.readServices()
-	}
-	all, err := Catalog()
+// Load reads a policy, a file or a folder.
+func Load(path string, o Options) (*Policy, error) {
+	p, err := policy.Load(path, o.Services)
 	if err != nil {
-		return nil, err
+		return nil, runtime.Invalid(err, "correct the file")
 	}
-	return services.NewSet(all)
+	if o.DenyUnmatched {
+		p = p.DenyUnmatched()
+	}
+	return &Policy{Path: path, tenant: o.Tenant, set: o.Services, policy: p, clock: o.Clock}, nil
 }
 
 // Digest is the digest that the policy would have in force.
-func (d *Draft) Digest() string { return d.policy.Digest() }
+func (d *Policy) Digest() string { return d.policy.Digest() }
 
 // Rules counts the rules.
-func (d *Draft) Rules() int { return d.policy.Rules() }
+func (d *Policy) Rules() int { return d.policy.Rules() }
 
 // TestFiles are the tests beside the policy: *_test.yaml in its folder.
-func (d *Draft) TestFiles() ([]string, error) {
+func (d *Policy) TestFiles() ([]string, error) {
 	folder := d.Path
 	if info, err := os.Stat(d.Path); err != nil || !info.IsDir() {
 		folder = filepath.Dir(d.Path)
@@ -97,7 +78,7 @@ type Judged struct {
 }
 
 // Judge asks the draft about a case. The error is of the case itself.
-func (d *Draft) Judge(c *policy.Case) (*Judged, error) {
+func (d *Policy) Judge(c *policy.Case) (*Judged, error) {
 	q, refused, err := d.question(c)
 	if err != nil || refused != "" {
 		return &Judged{Verdict: runtime.Verdict{Effect: runtime.EffectDeny, Rule: "unmatched"}, Refused: refused}, err
@@ -106,7 +87,7 @@ func (d *Draft) Judge(c *policy.Case) (*Judged, error) {
 }
 
 // question makes the question that a case stands for.
-func (d *Draft) question(c *policy.Case) (q runtime.Question, refused string, err error) {
+func (d *Policy) question(c *policy.Case) (q runtime.Question, refused string, err error) {
 	req := &runtime.Request{Surface: c.Surface, Action: runtime.Ref(c.Action), Args: c.Args}
 	if c.Request != "" {
 		refused, err = d.recognise(c, req)
@@ -134,7 +115,7 @@ func (d *Draft) question(c *policy.Case) (q runtime.Question, refused string, er
 }
 
 // aim fills in the request of a case that names its action.
-func (d *Draft) aim(c *policy.Case, req *runtime.Request) {
+func (d *Policy) aim(c *policy.Case, req *runtime.Request) {
 	req.Target = runtime.Target{Authority: c.Host, Method: c.Method}
 	if c.Host != "" {
 		req.Target.Scheme = "https"
@@ -157,7 +138,7 @@ func rawOf(c *policy.Case) *runtime.Raw {
 }
 
 // resolve finds the action of a case. One that is not installed needs a risk.
-func (d *Draft) resolve(c *policy.Case, req *runtime.Request) (*runtime.Action, runtime.Args, error) {
+func (d *Policy) resolve(c *policy.Case, req *runtime.Request) (*runtime.Action, runtime.Args, error) {
 	if action, ok := d.set.Action(string(req.Action)); ok {
 		return action, req.Args, nil
 	}
@@ -172,7 +153,7 @@ func (d *Draft) resolve(c *policy.Case, req *runtime.Request) (*runtime.Action, 
 }
 
 // recognise fills in the request of a case that is a method and a URL.
-func (d *Draft) recognise(c *policy.Case, req *runtime.Request) (refused string, err error) {
+func (d *Policy) recognise(c *policy.Case, req *runtime.Request) (refused string, err error) {
 	method, rawURL, _ := strings.Cut(c.Request, " ")
 	u, err := url.Parse(strings.TrimSpace(rawURL))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -188,7 +169,7 @@ func (d *Draft) recognise(c *policy.Case, req *runtime.Request) (refused string,
 	}
 	req.Target = runtime.Target{Scheme: u.Scheme, Authority: authority, Method: method, Path: target}
 	req.Raw, req.Action = rawOf(c), runtime.ActionPass
-	if c.Body == nil && mayHaveBody(method) {
+	if c.Body == nil && MayHaveBody(method) {
 		req.Raw.Body = http.NoBody // there is one, and nobody has read it
 	}
 	table := d.set.Table()
@@ -228,7 +209,7 @@ func (d *Draft) recognise(c *policy.Case, req *runtime.Request) (refused string,
 // bodyOf is the body of a case, nil for a request that has one which the case
 // does not tell.
 func bodyOf(c *policy.Case, method string) (*classifier.Body, error) {
-	if c.Body == nil && mayHaveBody(method) {
+	if c.Body == nil && MayHaveBody(method) {
 		return nil, nil
 	}
 	var text []byte
@@ -241,9 +222,9 @@ func bodyOf(c *policy.Case, method string) (*classifier.Body, error) {
 	return classifier.ParseBody("application/json", "", text)
 }
 
-// mayHaveBody reports whether requests of the method usually have a body (RFC
+// MayHaveBody reports whether requests of the method usually have a body (RFC
 // 9110 section 9.3).
-func mayHaveBody(method string) bool {
+func MayHaveBody(method string) bool {
 	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
 }
 
@@ -257,14 +238,14 @@ type Tested struct {
 }
 
 // Test runs the tests of a file.
-func (d *Draft) Test(file string) ([]Tested, error) {
+func (d *Policy) Test(file string) ([]Tested, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
 	cases, err := policy.ParseCases(file, data)
 	if err != nil {
-		return nil, invalid(err, "correct the file")
+		return nil, runtime.Invalid(err, "correct the file")
 	}
 	var out []Tested
 	for i := range cases {

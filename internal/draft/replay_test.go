@@ -1,4 +1,4 @@
-package app_test
+package draft_test
 
 import (
 	"os"
@@ -7,13 +7,33 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/internal/draft"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// draft reads a policy that is not in force.
-func draft(t *testing.T, a *app.App, text string) *app.Draft {
+func TestMain(m *testing.M) { goleak.VerifyTestMain(apptest.Tidy{M: m}) }
+
+// The requests that these tests record, and the policy they are judged by.
+const (
+	getNoteLine   = "GET https://" + apptest.Host + "/notes/1"
+	write         = "POST https://" + apptest.Host + "/notes"
+	otherHost     = "other.test:443"
+	noSecretNotes = `version: 1
+rules:
+  - name: no-secret-notes
+    match: {action: notes.create-note, surface: proxy}
+    when: args.text.contains("secret") || request.body.?public == optional.of(true)
+    then: deny
+    reason: not here
+`
+)
+
+// drafted reads a policy that is not in force.
+func drafted(t *testing.T, a *app.App, text string) *draft.Policy {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "draft.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -47,7 +67,7 @@ func TestReplayDoesNotGuess(t *testing.T) {
 		{`[{name: r, match: {service: notes}, when: 'size(args) > 0', then: deny}]`, 0, 1, 2},
 		{`[{name: r, match: {service: notes}, when: 'request.path == "/notes"', then: deny}]`, 0, 0, 3},
 	} {
-		r, err := k.App.Replay(t.Context(), draft(t, k.App, "version: 1\nrules: "+c.rules+"\n"), app.ReplayQuery{})
+		r, err := k.App.Replay(t.Context(), drafted(t, k.App, "version: 1\nrules: "+c.rules+"\n"), app.ReplayQuery{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,15 +94,15 @@ func TestSuggestionsAreTheLeast(t *testing.T) {
 	if s.Requests != 4 || s.Kept != 3 || len(s.Wider) != 1 || s.Wider[0].By != "no-secret-notes" {
 		t.Errorf("%+v", s)
 	}
-	if want := []app.Scope{"notes.create-note", "notes.delete-note", "notes.get-note"}; !slices.Equal(s.Scopes["local"], want) {
+	if want := []runtime.Scope{"notes.create-note", "notes.delete-note", "notes.get-note"}; !slices.Equal(s.Scopes["local"], want) {
 		t.Errorf("%v", s.Scopes)
 	}
-	d := draft(t, k.App, s.Policy)
+	d := drafted(t, k.App, s.Policy)
 	for action, want := range map[string]runtime.Effect{
 		"notes.get-note": "allow", "notes.create-note": "allow", "notes.delete-note": "require_approval",
 		"notes.create-key": "deny", "notes.read-as": "deny", "net.pass": "deny",
 	} {
-		asked := app.Asked{Action: action, Agent: "local", Tenant: runtime.DefaultTenant, Host: "other.test"}
+		asked := draft.Asked{Action: action, Agent: "local", Tenant: runtime.DefaultTenant, Host: "other.test"}
 		judged, err := d.Judge(&asked)
 		if err != nil || judged.Verdict.Effect != want {
 			t.Errorf("%s: %+v %v", action, judged, err)
@@ -118,9 +138,9 @@ rules:
 	if !strings.Contains(s.Policy, "by large, and is always here") {
 		t.Error(s.Policy)
 	}
-	d := draft(t, k.App, s.Policy)
+	d := drafted(t, k.App, s.Policy)
 	for host, want := range map[string]runtime.Effect{"third.test": "allow", "other.test": "require_approval", "fourth.test": "deny"} {
-		judged, err := d.Judge(&app.Asked{Action: "net.pass", Agent: "local", Host: host})
+		judged, err := d.Judge(&draft.Asked{Action: "net.pass", Agent: "local", Host: host})
 		if err != nil || judged.Verdict.Effect != want {
 			t.Errorf("%s: %+v %v\n%s", host, judged, err, s.Policy)
 		}

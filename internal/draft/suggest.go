@@ -1,7 +1,6 @@
-package app
+package draft
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,20 +9,18 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
+	"github.com/kimbap-run/kimbap/services"
 )
 
 // Suggestion is the least that lets agents do what they were seen doing.
 type Suggestion struct {
-	Policy   string             `json:"policy"` // a file
-	Scopes   map[string][]Scope `json:"scopes"` // of tokens, by agent
-	Requests int                `json:"requests"`
-	Kept     int                `json:"kept"`     // let through or asked about then, and the same by the suggestion
-	Stricter []Rejudged         `json:"stricter"` // let through then, and asked about by the suggestion
-	Wider    []Rejudged         `json:"wider"`    // denied then, and let through by the suggestion
+	Policy   string                     `json:"policy"` // a file
+	Scopes   map[string][]runtime.Scope `json:"scopes"` // of tokens, by agent
+	Requests int                        `json:"requests"`
+	Kept     int                        `json:"kept"`     // let through or asked about then, and the same by the suggestion
+	Stricter []Rejudged                 `json:"stricter"` // let through then, and asked about by the suggestion
+	Wider    []Rejudged                 `json:"wider"`    // denied then, and let through by the suggestion
 }
-
-// Scope is a scope of a token.
-type Scope = runtime.Scope
 
 // deed is one action; for a host without a service, to that host.
 type deed struct {
@@ -40,15 +37,13 @@ type seen struct {
 	asked   map[string]bool // by rule
 }
 
-// Suggest writes rules for what was let through or asked about, and replays the
-// requests against them: what was let through must not be denied, or it is an
-// error and there is no suggestion. The trail does not tell why an action was
-// asked about only at times; that action is asked about always, and the requests
-// that passed unasked are listed as Stricter. Nothing is said of requests that
-// were not made.
-func (a *App) Suggest(ctx context.Context, q ReplayQuery) (*Suggestion, error) {
+// Suggest writes rules for what was let through or asked about. The trail does not
+// tell why an action was asked about only at times; that action is asked about
+// always. Nothing is said of requests that were not made. What the suggestion would
+// have said of the requests is what [Suggestion.Check] finds out.
+func Suggest(records Records) (*Suggestion, error) {
 	agents, requests := map[string]deeds{}, 0
-	err := a.judged(ctx, q, func(r *recorded) {
+	err := judged(records, func(r *recorded) {
 		requests++
 		if agents[r.Agent] == nil {
 			agents[r.Agent] = deeds{}
@@ -64,7 +59,7 @@ func (a *App) Suggest(ctx context.Context, q ReplayQuery) (*Suggestion, error) {
 			Msg: "the trail has no request of that time and agent", Hint: "kimbap audit tail",
 		}
 	}
-	s := &Suggestion{Requests: requests, Scopes: map[string][]Scope{}, Stricter: []Rejudged{}, Wider: []Rejudged{}}
+	s := &Suggestion{Requests: requests, Scopes: map[string][]runtime.Scope{}, Stricter: []Rejudged{}, Wider: []Rejudged{}}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Suggested from %d recorded requests. What is not named is denied to these\n# agents; what was asked of a person then is still asked.\nversion: 1\nrules:\n", requests)
 	for _, agent := range slices.Sorted(maps.Keys(agents)) {
@@ -72,7 +67,7 @@ func (a *App) Suggest(ctx context.Context, q ReplayQuery) (*Suggestion, error) {
 		s.Scopes[agent] = agents[agent].scopes()
 	}
 	s.Policy = b.String()
-	return s, a.check(ctx, s, q)
+	return s, nil
 }
 
 // add notes a request that was let through, or was asked about.
@@ -150,10 +145,10 @@ func (d deeds) those(kind func(*seen) bool) (actions map[runtime.Ref]bool, hosts
 }
 
 // scopes are the actions that a token of the agent needs.
-func (d deeds) scopes() []Scope {
-	all := map[Scope]bool{}
+func (d deeds) scopes() []runtime.Scope {
+	all := map[runtime.Scope]bool{}
 	for what := range d {
-		all[Scope(what.action)] = true
+		all[runtime.Scope(what.action)] = true
 	}
 	return slices.Sorted(maps.Keys(all))
 }
@@ -181,21 +176,20 @@ func ruleName(text string) string {
 	return name[:min(len(name), 40)]
 }
 
-// check replays the requests against the suggestion.
-func (a *App) check(ctx context.Context, s *Suggestion, q ReplayQuery) error {
-	set, err := a.draftServices()
-	if err != nil {
-		return err
-	}
-	d := &Draft{set: set, clock: a.o.Clock}
+// Check replays the requests against the suggestion: what was let through must not
+// be denied, or it is an error and there is no suggestion. Requests that passed
+// unasked and are asked about now are listed as Stricter.
+func (s *Suggestion) Check(records Records, set *services.Set) error {
+	d := &Policy{set: set}
+	var err error
 	if d.policy, err = policy.Compile(set, policy.File{Name: "suggested", Data: []byte(s.Policy)}); err != nil {
 		return err
 	}
 	var lost *recorded
-	err = a.judged(ctx, q, func(r *recorded) {
+	err = judged(records, func(r *recorded) {
 		verdict := d.again(r)
 		passed := r.Effect == runtime.EffectAllow || r.Effect == runtime.EffectAsk
-		covered := slices.ContainsFunc(s.Scopes[r.Agent], func(scope Scope) bool { return scope.Match(string(r.Action)) })
+		covered := slices.ContainsFunc(s.Scopes[r.Agent], func(scope runtime.Scope) bool { return scope.Match(string(r.Action)) })
 		now := Rejudged{
 			ID: r.ID, Time: r.Time, Agent: r.Agent, Action: r.Action, Host: r.Host,
 			Was: r.Effect, By: r.Rule, Now: verdict.Effect, NowBy: verdict.Rule,

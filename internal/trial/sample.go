@@ -1,4 +1,4 @@
-package app
+package trial
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package app
+package probe
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -27,15 +28,15 @@ import (
 )
 
 const (
-	probeHost    = "probe.kimbap.example" // which no resolver knows: who goes around the proxy finds nothing
-	probePath    = "/v1/hello"
-	probeTimeout = 30 * time.Second // of one client, which gives up before
+	host    = "probe.kimbap.example" // which no resolver knows: who goes around the proxy finds nothing
+	path    = "/v1/hello"
+	timeout = 30 * time.Second // of one client, which gives up before
 )
 
-const probeService = `name: probe
+const service = `name: probe
 version: 1.0.0
 description: What kimbap doctor lets clients fetch
-base_url: https://` + probeHost + `
+base_url: https://` + host + `
 auth: {type: bearer, credential_ref: probe.token}
 actions:
   fetch: {description: Fetch, method: [GET, HEAD, POST], path: /**, risk: {level: low}}
@@ -49,8 +50,8 @@ type Probed struct {
 	Fix    string `json:"fix,omitempty"`
 }
 
-// ProbeNames are the clients that ProbeClients knows.
-func ProbeNames() []string {
+// Names are the clients that [Clients] knows.
+func Names() []string {
 	var out []string
 	for _, p := range runner.Probes() {
 		out = append(out, p.Name)
@@ -58,36 +59,59 @@ func ProbeNames() []string {
 	return out
 }
 
-// Probing is what ProbeClients needs of the process.
-type Probing struct {
-	Options          // of which the home is not used
-	Names   []string // clients; empty: all
-	Fetch   []string // command that leads to FetchOnce, for Go
-	Tell    func(Probed)
+// Options are what [Clients] needs; all but Names are required.
+type Options struct {
+	Names []string // clients; empty: all
+	Fetch []string // command that leads to [Fetch], for Go
+	Tell  func(Probed)
+	Open  func(ctx context.Context, s Setup) (Kimbap, error)
 }
 
-// ProbeClients starts each client behind a proxy of its own, over a home that is
+// Setup is what the kimbap that clients are tried with is made of.
+type Setup struct {
+	Home    string // folder, with a config.yaml and nothing else; removed in the end
+	Service string // file of the one service
+	Secret  string // under which its key is stored
+	Key     runtime.Secret
+}
+
+// Kimbap runs clients.
+type Kimbap interface {
+	// Run starts a command behind a proxy of its own, without input and with what it
+	// says written to said, and returns its exit code and what that proxy saw of it.
+	Run(ctx context.Context, command []string, said io.Writer) (code int, saw Saw, err error)
+	Close() error
+}
+
+// Saw is what a proxy saw of one client.
+type Saw struct {
+	Shown    int64 // how often it showed a certificate
+	Requests int64 // that came to it
+	Rejected int64 // of those: what the client ended, not trusting the certificate
+}
+
+// Clients starts each client behind a proxy of its own, over a home that is
 // made for it and removed, and lets it fetch from a local upstream that wants a
 // key. The client is the user's own, with their settings; it learns nothing but a
 // made-up key's absence.
-func ProbeClients(ctx context.Context, o Probing) (err error) {
+func Clients(ctx context.Context, o Options) (err error) {
 	dir, err := os.MkdirTemp("", "kimbap-doctor-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	upstream, err := newProbeUpstream()
+	up, err := newUpstream()
 	if err != nil {
 		return err
 	}
-	defer upstream.close()
-	a, err := probeHome(ctx, o.Options, dir, upstream)
+	defer up.close()
+	k, err := open(ctx, o, dir, up)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.Close()) }()
+	defer func() { err = errors.Join(err, k.Close()) }()
 	for _, p := range runner.Probes() {
-		if !wantsProbe(o.Names, p.Name) {
+		if len(o.Names) > 0 && !slices.Contains(o.Names, p.Name) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -96,7 +120,7 @@ func ProbeClients(ctx context.Context, o Probing) (err error) {
 		if p.Argv == nil {
 			p.Argv = func(url, _ string) []string { return append(append([]string{}, o.Fetch...), url) }
 		}
-		got, err := a.probe(ctx, p, upstream)
+		got, err := try(ctx, k, p, up)
 		if err != nil {
 			return err
 		}
@@ -105,24 +129,15 @@ func ProbeClients(ctx context.Context, o Probing) (err error) {
 	return nil
 }
 
-func wantsProbe(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return len(names) == 0
-}
-
-// probeHome opens a home with one service, whose host is the upstream, and its key.
-func probeHome(ctx context.Context, o Options, dir string, upstream *probeUpstream) (*App, error) {
-	home := filepath.Join(dir, "home")
+// open opens a kimbap with one service, whose host is the upstream, and its key.
+func open(ctx context.Context, o Options, dir string, up *upstream) (Kimbap, error) {
+	s := Setup{Home: filepath.Join(dir, "home"), Service: filepath.Join(dir, "probe.yaml"), Secret: "probe.token", Key: runtime.NewSecret(up.key)}
 	files := map[string]string{
-		"upstream.pem": string(upstream.root), "probe.yaml": probeService,
+		"upstream.pem": string(up.root), "probe.yaml": service,
 		"home/config.yaml": fmt.Sprintf("upstream:\n  ca_file: %q\n  resolve: {%q: %q}\nmaster_key: {source: file}\n",
-			filepath.Join(dir, "upstream.pem"), probeHost+":443", upstream.ln.Addr().String()),
+			filepath.Join(dir, "upstream.pem"), host+":443", up.ln.Addr().String()),
 	}
-	if err := os.Mkdir(home, 0o700); err != nil {
+	if err := os.Mkdir(s.Home, 0o700); err != nil {
 		return nil, err
 	}
 	for name, text := range files {
@@ -130,32 +145,11 @@ func probeHome(ctx context.Context, o Options, dir string, upstream *probeUpstre
 			return nil, err
 		}
 	}
-	env := []string{"KIMBAP_HOME=" + home}
-	for _, pair := range o.Env {
-		if !strings.HasPrefix(pair, "KIMBAP_") {
-			env = append(env, pair)
-		}
-	}
-	o.Home, o.Env, o.Flags, o.Create, o.Slot, o.Tenant = home, env, nil, true, "run", ""
-	a, err := New(o)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.Open(ctx); err != nil {
-		return nil, err
-	}
-	_, err = a.InstallService(ctx, filepath.Join(dir, "probe.yaml"), nil)
-	if err == nil {
-		_, _, err = a.SetSecret(ctx, "probe.token", runtime.NewSecret(upstream.key), SecretOptions{})
-	}
-	if err != nil {
-		return nil, errors.Join(err, a.Close())
-	}
-	return a, nil
+	return o.Open(ctx, s)
 }
 
-// probe runs one client and says how it got on.
-func (a *App) probe(ctx context.Context, p runner.Probe, upstream *probeUpstream) (Probed, error) {
+// try runs one client and says how it got on.
+func try(ctx context.Context, k Kimbap, p runner.Probe, up *upstream) (Probed, error) {
 	out := Probed{Client: p.Name}
 	if p.Needs != "" {
 		if _, err := exec.LookPath(p.Needs); err != nil {
@@ -173,32 +167,29 @@ func (a *App) probe(ctx context.Context, p runner.Probe, upstream *probeUpstream
 			return out, err
 		}
 	}
-	upstream.hits.Store(0)
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	up.hits.Store(0)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var said bytes.Buffer
-	code, err := a.Run(ctx, RunOptions{
-		Command: p.Argv("https://"+probeHost+probePath, dir), Agent: "doctor", Unattended: true, NoCover: true, Stop: ctx.Done(),
-		Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Say: func(string) {},
-	})
+	code, saw, err := k.Run(ctx, p.Argv("https://"+host+path, dir), &said)
 	if err != nil {
 		return out, err
 	}
-	judge(&out, p, code, upstream.hits.Load() > 0, a.run.tally, said.String())
+	judge(&out, p, code, up.hits.Load() > 0, saw, said.String())
 	return out, nil
 }
 
 // judge says what the outcome of a probe means.
-func judge(out *Probed, p runner.Probe, code int, arrived bool, tally *Tally, said string) {
+func judge(out *Probed, p runner.Probe, code int, arrived bool, saw Saw, said string) {
 	last := complaint(said)
 	switch {
 	case arrived:
 		out.State, out.Said = "ok", "goes through the proxy, trusts the CA, and its requests get the key"
 	case code == runner.NotHere:
 		out.State, out.Said = "missing", "not installed"
-	case tally.shown.Load() == 0 && tally.requests.Load() == 0:
+	case saw.Shown == 0 && saw.Requests == 0:
 		out.State, out.Said, out.Fix = "around", "went around the proxy, without a key: "+last, p.Around
-	case tally.requests.Load() == tally.rejected.Load():
+	case saw.Requests == saw.Rejected:
 		out.State, out.Said, out.Fix = "untrusted", "reached the proxy and did not trust its CA: "+last, p.CA
 	default:
 		out.State, out.Said, out.Fix = "failed", "its request came to the proxy, and went no further: "+last, "kimbap -v run -- "+p.Name+" …, which shows requests"
@@ -220,9 +211,9 @@ func complaint(said string) string {
 	return strings.ToValidUTF8(line[:min(len(line), most)], "")
 }
 
-// FetchOnce prints what is at a URL, as any program in Go would get it: that is
+// Fetch prints what is at a URL, as any program in Go would get it: that is
 // what doctor tries for Go.
-func FetchOnce(ctx context.Context, url string, out io.Writer) error {
+func Fetch(ctx context.Context, url string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -238,8 +229,8 @@ func FetchOnce(ctx context.Context, url string, out io.Writer) error {
 	return err
 }
 
-// probeUpstream is an API on loopback that wants a key.
-type probeUpstream struct {
+// upstream is an API on loopback that wants a key.
+type upstream struct {
 	ln     net.Listener
 	server *http.Server
 	root   []byte // PEM
@@ -248,12 +239,12 @@ type probeUpstream struct {
 	done   chan struct{}
 }
 
-func newProbeUpstream() (*probeUpstream, error) {
-	cert, root, err := probeCertificate()
+func newUpstream() (*upstream, error) {
+	cert, root, err := certificate()
 	if err != nil {
 		return nil, err
 	}
-	u := &probeUpstream{root: root, key: rand.Text(), done: make(chan struct{})}
+	u := &upstream{root: root, key: rand.Text(), done: make(chan struct{})}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -277,20 +268,20 @@ func newProbeUpstream() (*probeUpstream, error) {
 	return u, nil
 }
 
-func (u *probeUpstream) close() {
+func (u *upstream) close() {
 	_ = u.server.Close()
 	<-u.done
 }
 
-// probeCertificate is one for the upstream's host, valid for an hour, and itself as
+// certificate is one for the upstream's host, valid for an hour, and itself as
 // PEM: who trusts it trusts that host alone.
-func probeCertificate() (tls.Certificate, []byte, error) {
+func certificate() (tls.Certificate, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, nil, err
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{probeHost}, IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), DNSNames: []string{host}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)

@@ -1,4 +1,4 @@
-package app
+package home
 
 import "io/fs"
 

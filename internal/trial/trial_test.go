@@ -1,4 +1,4 @@
-package app_test
+package trial_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/trial"
 )
 
 const shopFile = `
@@ -48,10 +48,10 @@ func TestServiceFilesAreTriedAgainstAnUpstreamAndItsRecording(t *testing.T) {
 	if err := os.WriteFile(file, []byte(shopFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	outcomes := func(trial app.Trial) string {
+	outcomes := func(o trial.Options) string {
 		t.Helper()
-		trial.File = file
-		list, err := app.TryService(t.Context(), trial)
+		o.File = file
+		list, err := trial.Run(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,25 +61,25 @@ func TestServiceFilesAreTriedAgainstAnUpstreamAndItsRecording(t *testing.T) {
 		}
 		return strings.Join(out, "; ")
 	}
-	got := outcomes(app.Trial{Upstream: upstream.URL + "/base/", Record: true})
+	got := outcomes(trial.Options{Upstream: upstream.URL + "/base/", Record: true})
 	if want := `list-orders ok; get-order failed the answer is 404: "no such order"; add-order untried it is of medium risk: send it with --writes`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got := outcomes(app.Trial{Upstream: upstream.URL + "/base", Writes: true}); !strings.Contains(got, "add-order ok") || writes.Load() != 1 {
+	if got := outcomes(trial.Options{Upstream: upstream.URL + "/base", Writes: true}); !strings.Contains(got, "add-order ok") || writes.Load() != 1 {
 		t.Errorf("%s; %d writes", got, writes.Load())
 	}
 	upstream.Close()
-	if got, want := outcomes(app.Trial{}), "list-orders ok; get-order ok; add-order ok"; got != want {
+	if got, want := outcomes(trial.Options{}), "list-orders ok; get-order ok; add-order ok"; got != want {
 		t.Errorf("with the recording: %s", got)
 	}
-	if got := outcomes(app.Trial{Upstream: upstream.URL}); !strings.Contains(got, "list-orders failed the upstream does not answer") {
+	if got := outcomes(trial.Options{Upstream: upstream.URL}); !strings.Contains(got, "list-orders failed the upstream does not answer") {
 		t.Errorf("without an upstream: %s", got)
 	}
 	changed := strings.Replace(shopFile, "map(.item)", "map(.name)", 1)
 	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := outcomes(app.Trial{}); !strings.Contains(got, `list-orders failed the result is [null], and the case says ["rice"]`) {
+	if got := outcomes(trial.Options{}); !strings.Contains(got, `list-orders failed the result is [null], and the case says ["rice"]`) {
 		t.Errorf("a filter that changed: %s", got)
 	}
 	if keys.Load() > 0 {

@@ -1,4 +1,4 @@
-package app
+package home
 
 import (
 	"encoding/json"
@@ -18,19 +18,20 @@ type Pin struct {
 	SHA256 string `json:"sha256"` // hex, of the bytes that were fetched
 }
 
-// pins is services.lock: where installed services were fetched from, by name. A
+// Pins is services.lock: where installed services were fetched from, by name. A
 // file that has changed there since is not installed unless it is asked for.
-type pins struct {
+type Pins struct {
 	Version  int            `json:"version"`
 	Services map[string]Pin `json:"services"`
 }
 
-// Pins is the file of fetched services' hashes.
-func (h Home) Pins() string { return filepath.Join(h.Dir, "services.lock") }
+// PinFile is the file of fetched services' hashes.
+func (f Folder) PinFile() string { return filepath.Join(f.Dir, "services.lock") }
 
-func (h Home) readPins() (*pins, error) {
-	p := &pins{Version: 1, Services: map[string]Pin{}}
-	data, err := os.ReadFile(h.Pins())
+// ReadPins reads them; a home without the file has pinned nothing.
+func (f Folder) ReadPins() (*Pins, error) {
+	p := &Pins{Version: 1, Services: map[string]Pin{}}
+	data, err := os.ReadFile(f.PinFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
 	}
@@ -43,7 +44,7 @@ func (h Home) readPins() (*pins, error) {
 	if err != nil {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Msg: "the hashes of fetched services cannot be read: " + err.Error(),
-			Hint: "put " + shellQuote(h.Pins()) + " right, or remove it to pin anew",
+			Hint: "put " + runtime.Quote(f.PinFile()) + " right, or remove it to pin anew",
 		}
 	}
 	if p.Services == nil {
@@ -52,37 +53,38 @@ func (h Home) readPins() (*pins, error) {
 	return p, nil
 }
 
-// write replaces the file in one step.
-func (h Home) writePins(p *pins) error {
+// WritePins replaces the file in one step.
+func (f Folder) WritePins(p *Pins) error {
 	data, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		return err
 	}
-	temporary := h.Pins() + ".new"
+	temporary := f.PinFile() + ".new"
 	if err := os.WriteFile(temporary, append(data, '\n'), 0o600); err != nil {
 		return fmt.Errorf("pin the service: %w", err)
 	}
-	if err := os.Rename(temporary, h.Pins()); err != nil {
+	if err := os.Rename(temporary, f.PinFile()); err != nil {
 		return fmt.Errorf("pin the service: %w", err)
 	}
 	return nil
 }
 
-// check refuses bytes that are not those pinned for their address, or not those
+// Check refuses bytes that are not those pinned for their address, or not those
 // that the address itself demands (https://…#sha256=HEX).
-func (p *pins) check(from, demanded, sum string, update bool) error {
+func (p *Pins) Check(from, demanded, sum string, update bool) error {
 	if demanded != "" && !strings.EqualFold(demanded, sum) {
-		return changed("the file is not the one that was asked for: its sha256 is "+sum+", not "+demanded, "check the address and its #sha256=")
+		return Changed("the file is not the one that was asked for: its sha256 is "+sum+", not "+demanded, "check the address and its #sha256=")
 	}
 	for _, pin := range p.Services {
 		if pin.URL == from && pin.SHA256 != sum && !update {
-			return changed("the file has changed since it was installed: its sha256 was "+pin.SHA256+" and is "+sum,
-				"read it, then: kimbap service install "+shellQuote(from)+" --update")
+			return Changed("the file has changed since it was installed: its sha256 was "+pin.SHA256+" and is "+sum,
+				"read it, then: kimbap service install "+runtime.Quote(from)+" --update")
 		}
 	}
 	return nil
 }
 
-func changed(msg, hint string) error {
+// Changed refuses what is not what was looked at when it was installed.
+func Changed(msg, hint string) error {
 	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonContentChanged, Msg: msg, Hint: hint}
 }

@@ -1,6 +1,6 @@
 //go:build !windows
 
-package app
+package home
 
 import (
 	"errors"
@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// lockFile takes the whole file or returns errTaken.
-func lockFile(f *os.File) error {
+// TryLock takes the whole file or returns ErrTaken.
+func TryLock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return errTaken
+		return ErrTaken
 	}
 	return err
 }

@@ -1,11 +1,11 @@
 //go:build !windows
 
-package app
+package home
 
 import "syscall"
 
-// diskSpace returns what is free on the disk of a folder, and its size, in bytes.
-func diskSpace(dir string) (free, size uint64, err error) {
+// Space returns what is free on the disk of a folder, and its size, in bytes.
+func Space(dir string) (free, size uint64, err error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return 0, 0, err

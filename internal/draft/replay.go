@@ -1,9 +1,9 @@
-package app
+package draft
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -13,12 +13,9 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/policy/condition"
 )
 
-// ReplayQuery says which recorded requests are judged again.
-type ReplayQuery struct {
-	Since time.Time
-	Until time.Time // zero: now
-	Agent runtime.Glob
-}
+// Records are those of the trail that are judged again, in the order of time. They
+// may be read more than once.
+type Records = iter.Seq2[audit.Entry, error]
 
 // Replay is what a draft would have said of recorded requests.
 type Replay struct {
@@ -44,9 +41,9 @@ type Rejudged struct {
 
 // Replay judges the recorded requests by the draft. Rate limits are not counted
 // again. Nothing is sent or recorded.
-func (a *App) Replay(ctx context.Context, d *Draft, q ReplayQuery) (*Replay, error) {
+func (d *Policy) Replay(records Records) (*Replay, error) {
 	out := &Replay{Changes: []Rejudged{}, Unknown: []Rejudged{}}
-	err := a.judged(ctx, q, func(r *recorded) {
+	err := judged(records, func(r *recorded) {
 		out.Requests++
 		verdict, c := d.again(r), Rejudged{
 			ID: r.ID, Time: r.Time, Agent: r.Agent, Action: r.Action, Host: r.Host, Was: r.Effect, By: r.Rule,
@@ -92,11 +89,9 @@ type recorded struct {
 	Body      string          `json:"body"`
 }
 
-// judged calls each for every recorded request that policy was asked about, in
-// the order of time.
-func (a *App) judged(ctx context.Context, q ReplayQuery, each func(*recorded)) error {
-	query := RecordQuery{Since: q.Since, Until: q.Until, Agent: q.Agent}
-	for entry, err := range a.ReadTrail(ctx, query, false) {
+// judged calls each for every recorded request that policy was asked about.
+func judged(records Records, each func(*recorded)) error {
+	for entry, err := range records {
 		if err != nil {
 			return err
 		}
@@ -115,7 +110,7 @@ func (a *App) judged(ctx context.Context, q ReplayQuery, each func(*recorded)) e
 }
 
 // again asks the draft what was asked then.
-func (d *Draft) again(r *recorded) runtime.Verdict {
+func (d *Policy) again(r *recorded) runtime.Verdict {
 	action, ok := d.set.Action(string(r.Action))
 	if !ok {
 		service, name, _ := strings.Cut(string(r.Action), ".")

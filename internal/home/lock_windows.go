@@ -1,4 +1,4 @@
-package app
+package home
 
 import (
 	"errors"
@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockFile takes the whole file or returns errTaken (LockFileEx).
-func lockFile(f *os.File) error {
+// TryLock takes the whole file or returns ErrTaken (LockFileEx).
+func TryLock(f *os.File) error {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &windows.Overlapped{})
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
-		return errTaken
+		return ErrTaken
 	}
 	return err
 }

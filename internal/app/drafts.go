@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/draft"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+// What is made of policies that are not in force, for the commands.
+type (
+	Draft      = draft.Policy
+	Asked      = draft.Asked
+	Judged     = draft.Judged
+	Tested     = draft.Tested
+	Unused     = draft.Unused
+	Replay     = draft.Replay
+	Rejudged   = draft.Rejudged
+	Suggestion = draft.Suggestion
+)
+
+// Draft reads a policy, a file or a folder; "" is the one of the configuration.
+// The services are the installed ones, and without a home the whole catalogue,
+// so that a policy can be checked where it is written.
+func (a *App) Draft(path string) (*Draft, error) {
+	if err := a.checkTenant(); err != nil {
+		return nil, err
+	}
+	if path == "" {
+		path = a.policyFile()
+		if err := a.policyIsThere(a.tenant); err != nil {
+			return nil, err
+		}
+	} else if _, err := os.Stat(path); err != nil {
+		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: fmt.Sprintf("there is no policy at %s", path), Err: err}
+	}
+	set, err := a.draftServices()
+	if err != nil {
+		return nil, err
+	}
+	return draft.Load(path, draft.Options{Services: set, Clock: a.o.Clock, Tenant: a.tenant, DenyUnmatched: a.config.Proxy.Unmatched == "deny"})
+}
+
+func (a *App) draftServices() (*services.Set, error) {
+	if a.home.Exists() {
+		return a.readServices()
+	}
+	all, err := Catalog()
+	if err != nil {
+		return nil, err
+	}
+	return services.NewSet(all)
+}
+
+// KnownServices are those that the rules of a draft may name beside the installed
+// ones: the catalogue's and those of files.
+func KnownServices(files []string) ([]*Service, error) {
+	more, err := ValidateServices(files)
+	if err != nil {
+		return nil, runtime.Invalid(err, "kimbap service validate FILE")
+	}
+	known, err := Catalog()
+	return append(known, more...), err
+}
+
+// ReplayQuery says which recorded requests are judged again.
+type ReplayQuery struct {
+	Since time.Time
+	Until time.Time // zero: now
+	Agent runtime.Glob
+}
+
+// Replay judges the recorded requests by the draft. Nothing is sent or recorded.
+func (a *App) Replay(ctx context.Context, d *Draft, q ReplayQuery) (*Replay, error) {
+	return d.Replay(a.replayed(ctx, q))
+}
+
+// Suggest writes rules for what was let through or asked about, and replays the
+// requests against them.
+func (a *App) Suggest(ctx context.Context, q ReplayQuery) (*Suggestion, error) {
+	records := a.replayed(ctx, q)
+	s, err := draft.Suggest(records)
+	if err != nil {
+		return nil, err
+	}
+	set, err := a.draftServices()
+	if err != nil {
+		return nil, err
+	}
+	return s, s.Check(records, set)
+}
+
+func (a *App) replayed(ctx context.Context, q ReplayQuery) draft.Records {
+	return a.ReadTrail(ctx, RecordQuery{Since: q.Since, Until: q.Until, Agent: q.Agent}, false)
+}

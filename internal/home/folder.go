@@ -1,0 +1,132 @@
+package home
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+// Folder is the folder, 0700, that holds everything of one user's kimbap.
+type Folder struct{ Dir string }
+
+// The files of a home.
+func (f Folder) Config() string     { return filepath.Join(f.Dir, "config.yaml") }
+func (f Folder) Policy() string     { return filepath.Join(f.Dir, "policy.yaml") }
+func (f Folder) MasterKey() string  { return filepath.Join(f.Dir, "master.key") }
+func (f Folder) WrappedKey() string { return filepath.Join(f.Dir, "master.wrapped") }
+func (f Folder) KeyLock() string    { return filepath.Join(f.Dir, "keys.lock") }
+func (f Folder) Database() string   { return filepath.Join(f.Dir, "kimbap.db") }
+func (f Folder) Tenants() string    { return filepath.Join(f.Dir, "tenants") }
+func (f Folder) Services() string   { return filepath.Join(f.Dir, "services") }
+func (f Folder) CA() string         { return filepath.Join(f.Dir, "ca") }
+func (f Folder) Audit() string      { return filepath.Join(f.Dir, "audit") }
+func (f Folder) State() string      { return filepath.Join(f.Dir, "state") }
+func (f Folder) AliasFile() string  { return filepath.Join(f.Dir, "aliases.json") }
+func (f Folder) Agents() string     { return filepath.Join(f.Dir, "agents.json") }
+func (f Folder) Anchors() string    { return filepath.Join(f.CA(), "installed.json") }
+func (f Folder) Trust() string      { return filepath.Join(f.Dir, "trust.json") }
+
+// DaemonSocket is where the daemon of a home listens.
+func (f Folder) DaemonSocket() string { return filepath.Join(f.Dir, "daemon.sock") }
+
+// DaemonLock is held by the daemon of a home.
+func (f Folder) DaemonLock() string { return filepath.Join(f.State(), "daemon.lock") }
+
+// Installed reports whether the home has a service's file, in force.
+func (f Folder) Installed(name string) bool {
+	return services.Installed(f.Services(), name)
+}
+
+// Tenant is the folder of a tenant other than the default one, whose files are
+// the home's own.
+func (f Folder) Tenant(name runtime.Tenant) string { return filepath.Join(f.Tenants(), string(name)) }
+
+// Exists reports whether the folder has been made a home. One of the two files
+// is enough: a home that lost its database must not get an empty one.
+func (f Folder) Exists() bool {
+	for _, file := range []string{f.Database(), f.MasterKey()} {
+		if _, err := os.Lstat(file); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Check refuses a home that is missing, that belongs to somebody else than uid,
+// or that others can read. A home that is a link is judged by what it leads to.
+func (f Folder) Check(uid int) error {
+	info, err := os.Stat(f.Dir)
+	if errors.Is(err, fs.ErrNotExist) || (err == nil && !f.Exists()) {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNoHome,
+			Msg:  fmt.Sprintf("there is no kimbap home at %s", f.Dir),
+			Hint: "kimbap init",
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("home: %w", err)
+	}
+	if owner := ownerOf(info); owner >= 0 && owner != uid {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonOpenHome,
+			Msg:  fmt.Sprintf("%s belongs to another user (uid %d)", f.Dir, owner),
+			Hint: "run kimbap as that user, or choose another home: kimbap --home DIR",
+		}
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonOpenHome,
+			Msg:  fmt.Sprintf("%s can be read by other users (mode %04o)", f.Dir, mode),
+			Hint: "chmod 700 " + runtime.Quote(f.Dir),
+		}
+	}
+	return nil
+}
+
+// CheckWriters refuses a file or folder outside the home that others can write:
+// who can write the policy decides. Nobody else can reach a file inside. A file
+// that is missing is left to its reader; a folder of a file system that is
+// mounted read-only, as a ConfigMap is, takes no new files from anybody.
+func CheckWriters(path string, uid int) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	owner, mode := ownerOf(info), info.Mode().Perm()
+	if mode&0o022 == 0 && (owner <= 0 || owner == uid) || info.IsDir() && readOnly(path) {
+		return nil
+	}
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonOpenHome,
+		Msg:  fmt.Sprintf("%s can be written by other users (owner %d, mode %04o)", path, owner, mode),
+		Hint: "chmod go-w " + runtime.Quote(path) + ", and own it",
+	}
+}
+
+// Create makes the folders. It reports whether the home is new.
+func (f Folder) Create() (bool, error) {
+	fresh := !f.Exists()
+	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
+		return false, fmt.Errorf("make home: %w", err)
+	}
+	for _, dir := range []string{f.Services(), f.Audit(), f.State()} {
+		err := os.MkdirAll(dir, 0o700)
+		if errors.Is(err, syscall.EROFS) {
+			return false, &runtime.Error{
+				Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNoHome,
+				Msg:  fmt.Sprintf("the kimbap home at %s cannot be used from here: kimbap run covers it", f.Dir),
+				Hint: "send requests to the service itself; they go through kimbap, which adds the key", Err: err,
+			}
+		}
+		if err != nil {
+			return false, fmt.Errorf("make home: %w", err)
+		}
+	}
+	return fresh, nil
+}

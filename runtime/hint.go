@@ -1,0 +1,63 @@
+package runtime
+
+import (
+	"errors"
+	"strings"
+)
+
+// What errors that help are made of: a hint to what was wrong, commands that can be
+// pasted, names that may have been meant.
+
+// Invalid makes an [Error] that says what a person can do, of a problem with a file or
+// a setting: invalid_input, the problem its message, fix its hint. An *Error in err's
+// chain, and nil, stay as they are.
+func Invalid(err error, fix string) error {
+	var e *Error
+	if err == nil || errors.As(err, &e) {
+		return err
+	}
+	return &Error{Code: CodeInvalidInput, Msg: err.Error(), Hint: fix}
+}
+
+// Quote makes text safe to paste into a POSIX shell, for the commands in hints.
+func Quote(text string) string {
+	safe := strings.IndexFunc(text, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+=:@%,", r))
+	}) < 0
+	if safe && text != "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// Nearest returns the name closest to what was typed, "" when none is close.
+func Nearest(typed string, names []string) string {
+	best, distance := "", len(typed)/3+2
+	for _, name := range names {
+		if d := editDistance(typed, name); d < distance {
+			best, distance = name, d
+		}
+	}
+	return best
+}
+
+// editDistance counts the single-character edits between two words (Levenshtein).
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := diagonal
+			if a[i-1] != b[j-1] {
+				cost++
+			}
+			diagonal = row[j]
+			row[j] = min(cost, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}
