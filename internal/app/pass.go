@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/proxy"
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -133,7 +134,7 @@ func (a *App) sweepPasses(ctx context.Context) error {
 	files, _ := filepath.Glob(filepath.Join(a.home.State(), "proxy-*.pass"))
 	for _, file := range files {
 		kept, err := readPass(file)
-		if err != nil || holderAlive(kept.Holder) && kept.Holder != a.holder {
+		if err != nil || home.Alive(kept.Holder) && kept.Holder != a.holder {
 			continue
 		}
 		if err := a.revokePass(ctx, kept, file); err != nil {

@@ -59,7 +59,7 @@ func (a *App) readServices() (*services.Set, error) {
 	if a.o.Only != nil && !a.hasProject() {
 		if some, ok := a.someServices(); ok {
 			set, err := services.NewSet(some)
-			return set, invalid(err, "kimbap service remove one of the two")
+			return set, runtime.Invalid(err, "kimbap service remove one of the two")
 		}
 	}
 	all, err := a.withProject(func() ([]*services.Service, error) { return services.LoadDir(a.home.Services()) })
