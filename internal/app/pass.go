@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
