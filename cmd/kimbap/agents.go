@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -88,8 +89,16 @@ func newAgentsForgetCommand(c *cli) *cobra.Command {
 		Example: "  kimbap agents forget ~/.gemini/.env",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
 			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(_ context.Context, a *app.App) error {
-				return a.ForgetAgent(args[0])
+				if err := a.ForgetAgent(path); err != nil {
+					return err
+				}
+				c.say("%s is left as it is", path)
+				return nil
 			})
 		},
 	}

@@ -163,6 +163,9 @@ terminal (or with --yes), writes it into the policy file, right before the rule 
 		Example: "  kimbap approve accept apr_…\n  kimbap approve accept apr_… --for 10m\n  kimbap approve show apr_… --full && kimbap approve accept apr_… --full",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if yes.For != 0 && yes.Run || yes.Run && yes.Always || yes.Always && yes.For != 0 {
+				return usage("kimbap approve accept "+args[0]+" --for 10m", "give one of --for, --run and --always")
+			}
 			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
 				return c.acceptElsewhere(ctx, there, args[0], yes, pin)
 			}); done {

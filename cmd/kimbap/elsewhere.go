@@ -219,7 +219,10 @@ func (c *cli) elsewhere(ctx context.Context, work func(context.Context, *remote.
 	case errors.Is(err, remote.ErrUnreachable) && !server:
 		return errHere // nothing was sent
 	case errors.Is(err, errHere) && server:
-		return &failure{what: "this cannot be done with --server", fix: "leave out --trace, --check and -f", exit: exitUsage}
+		return &failure{
+			what: "this cannot be done by a kimbap elsewhere (--server, or server.url): call --trace, exec --check and audit tail -f are done by the kimbap of this machine only",
+			fix:  "leave the flag out, or use this machine's kimbap with --server ''", exit: exitUsage,
+		}
 	}
 	return c.unreachable(err)
 }

@@ -19,6 +19,9 @@ func newExplainCommand(c *cli) *cobra.Command {
   kimbap explain req_…`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && !strings.HasPrefix(args[0], "req_") {
+				return usage("kimbap explain GET https://api.github.com/user, or kimbap explain req_…", "%q is neither a request's id nor a method with a URL", args[0])
+			}
 			if len(args) == 1 {
 				return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
 					return c.explainRequest(ctx, a, args[0])

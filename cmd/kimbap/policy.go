@@ -172,7 +172,7 @@ func newPolicyExplainCommand(c *cli) *cobra.Command {
 			}
 			judged, err := d.Judge(&asked)
 			if err != nil {
-				return usage("kimbap policy explain --help", "%v", err)
+				return usage("kimbap actions list, or kimbap policy explain --help", "%v", err)
 			}
 			return c.showJudged(judged)
 		},

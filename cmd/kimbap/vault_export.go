@@ -40,6 +40,9 @@ to write it in clear. It comes on stdout, or with --out in a new file.`,
 				}
 				box.Recipients = append(box.Recipients, strings.Split(strings.TrimSpace(string(text)), "\n")...)
 			}
+			if err := notThere(out); err != nil { // before a passphrase is typed and worked into a key
+				return err
+			}
 			var err error
 			if box.Passphrase, err = c.readPassphrase(passphrase, passphraseFile, true); err != nil {
 				return err
@@ -69,6 +72,14 @@ to write it in clear. It comes on stdout, or with --out in a new file.`,
 	f.StringVar(&passphraseFile, "passphrase-file", "", "file with the passphrase to encrypt it by")
 	f.StringVar(&out, "out", "", "write it to this new file")
 	return cmd
+}
+
+// notThere refuses a file to write that is there already; "" is none.
+func notThere(path string) error {
+	if _, err := os.Lstat(path); path == "" || err != nil {
+		return nil
+	}
+	return usage("give another name", "%s is there already", path)
 }
 
 // writeNew writes a file that must not be there, for its owner only.

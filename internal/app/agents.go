@@ -168,7 +168,19 @@ func (a *App) writeAgent(c AgentChange) error {
 }
 
 // ForgetAgent drops what the home remembers of a file, and leaves the file alone.
-func (a *App) ForgetAgent(path string) error { return a.rememberAgent(path, nil) }
+func (a *App) ForgetAgent(path string) error {
+	all, err := a.writtenForAgents()
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(all, func(w written) bool { return w.Path == path }) {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound,
+			Msg: "kimbap has written nothing into " + path, Hint: "kimbap agents status",
+		}
+	}
+	return a.rememberAgent(path, nil)
+}
 
 // AgentStates says how all settings stand.
 func (a *App) AgentStates(ctx context.Context) ([]AgentState, error) {

@@ -286,15 +286,22 @@ func (a *App) reloadServices() error {
 	return err
 }
 
-// unknownService is the error for a name that is neither installed nor shipped.
+// unknownService is the error for a name that is not in force: it is disabled, not
+// installed, or not even shipped.
 func (a *App) unknownService(name string) error {
+	e := &runtime.Error{Code: runtime.CodeUnknownAction, Reason: runtime.ReasonNotFound}
 	names := catalog.Names()
+	switch {
+	case slices.Contains(a.DisabledServices(), name):
+		e.Msg, e.Hint = fmt.Sprintf("the service %q is disabled", name), "kimbap service enable "+name
+		return e
+	case slices.Contains(names, name):
+		e.Msg, e.Hint = fmt.Sprintf("the service %q is not installed", name), "kimbap service install "+name
+		return e
+	}
+	e.Msg, e.Hint = fmt.Sprintf("there is no service %q", name), "kimbap service list --catalog"
 	for _, s := range a.Services().Services() {
 		names = append(names, s.Name)
-	}
-	e := &runtime.Error{
-		Code: runtime.CodeUnknownAction, Reason: runtime.ReasonNotFound,
-		Msg: fmt.Sprintf("there is no service %q", name), Hint: "kimbap service list --catalog",
 	}
 	if near := runtime.Nearest(name, names); near != "" {
 		e.Msg += fmt.Sprintf("; did you mean %s?", near)

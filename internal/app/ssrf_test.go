@@ -11,8 +11,8 @@ import (
 
 // The cases of the area "SSRF / egress guard" against the whole proxy, as a
 // client asks for them; proxy/egress holds them against the guard with a dialer
-// that tells. SS-014: nothing follows a redirect (services/rest). SS-017 and
-// SS-018 are about features that are not there.
+// that tells. SS-014: nothing follows a redirect (services/rest). SS-017 is
+// in notify_test.go, SS-018 in internal/config and scripts.
 func TestSSRFCases(t *testing.T) {
 	k := apptest.New(t, apptest.Options{Config: "egress: {private: deny}\n"})
 	for _, c := range []struct {

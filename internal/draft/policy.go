@@ -146,7 +146,11 @@ func (d *Policy) resolve(c *policy.Case, req *runtime.Request) (*runtime.Action,
 		return d.set.Resolve(req)
 	}
 	if c.Risk == "" {
-		return nil, nil, fmt.Errorf("%s:%d: the action %s is not installed: install its service, or give the test a risk", c.File, c.Line, req.Action)
+		where := ""
+		if c.Line > 0 { // of a test; an action of the command line is in no file
+			where = fmt.Sprintf("%s:%d: ", c.File, c.Line)
+		}
+		return nil, nil, fmt.Errorf("%sthe action %s is not installed: install its service, or say its risk", where, req.Action)
 	}
 	service, name, _ := strings.Cut(string(req.Action), ".")
 	return &runtime.Action{Ref: req.Action, Service: service, Name: name, Risk: c.Risk, Auth: &runtime.Auth{}}, req.Args, nil

@@ -55,7 +55,7 @@ func syntax(shell string) (set func(name, value string) string, unset func(name 
 	case "fish":
 		return func(n, v string) string { return "set -gx " + n + " " + quoteFish(v) },
 			func(n string) string { return "set -e " + n }, true
-	case "pwsh":
+	case "pwsh", "powershell":
 		return func(n, v string) string { return "$env:" + n + " = '" + strings.ReplaceAll(v, "'", "''") + "'" },
 			func(n string) string { return "Remove-Item -ErrorAction SilentlyContinue Env:" + n }, true
 	case "dotenv":

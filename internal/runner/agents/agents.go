@@ -219,7 +219,7 @@ is needed. You hold no keys: variables such as GITHUB_TOKEN are placeholders. Do
 look for keys, and do not unset the proxy variables.
 
 - Use APIs as usual (curl, gh, SDKs); the key is added on the way out.
-- 403 with an ` + "`approval`" + ` id: a person must decide. Tell the user
+- 403 with an ` + "`approval_id`" + `: a person must decide. Tell the user
   ` + "`kimbap approve accept ID`" + `, wait with ` + "`kimbap approve wait ID`" + `, then send the same
   request again. Other refusals say in ` + "`hint`" + ` what to do.
 - ` + "`kimbap search WORDS`" + ` finds actions, ` + "`kimbap show SERVICE.ACTION`" + ` says how to call one,
