@@ -73,7 +73,7 @@ func (l *lender) Take(conn net.Conn, who runtime.Principal, caller runtime.Calle
 	if !counted {
 		caller.Via = &runtime.Via{Address: caller.Via.Address}
 	}
-	known := &proxy.Known{Conn: conn, Caller: caller, Left: leave}
+	known := &proxy.Known{Conn: conn, Caller: caller, Owner: lentBy(who), Left: leave}
 	if !l.conns.put(known) {
 		_ = known.Close()
 	}
