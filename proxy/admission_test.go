@@ -336,9 +336,9 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 	newer := r.dial()
 	newer.send("G")
 	v := r.server.visitors
-	r.eventually("three connections", func() bool { return v.gate.has(owner) == 3 })
+	r.eventually("three connections", func() bool { return v.gate.has(visitor{peer: owner}) == 3 })
 	v.mu.Lock()
-	for c := range v.peers[owner] {
+	for c := range v.all[visitor{peer: owner}] {
 		if at := c.silent.Load(); at > 0 { // as if they had been at it for half a minute
 			c.silent.Store(at - int64(30*time.Second))
 		}

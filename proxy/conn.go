@@ -27,6 +27,7 @@ type conn struct {
 	guard    *guard   // nil when the bytes are HTTP/2
 	peer     runtime.Peer
 	source   string          // address that it comes from, without its port
+	visitor  visitor         // for whom it counts while it is no tunnel
 	known    *runtime.Caller // who is at the other end; nil: each request says it
 	tunnel   *tunnel         // nil on the listener's own connections
 	leave    func()          // out of the visitors, when it closes or becomes a tunnel; may be nil

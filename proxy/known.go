@@ -16,6 +16,7 @@ import (
 type Known struct {
 	net.Conn
 	Caller runtime.Caller
+	Owner  string // for whom it counts among the connections that are no tunnels
 	Left   func() // called once, when it is closed; may be nil
 
 	abort  atomic.Bool // close without an end that could be taken for a complete one
@@ -52,12 +53,4 @@ func (k *Known) below() net.Conn {
 		return secure.NetConn()
 	}
 	return k.Conn
-}
-
-// knownCaller is who a connection says it is, nil when its requests do.
-func knownCaller(c net.Conn) *runtime.Caller {
-	if k, ok := c.(*Known); ok {
-		return &k.Caller
-	}
-	return nil
 }

@@ -16,7 +16,7 @@ import (
 func TestAKnownCallerIsNotAskedAgain(t *testing.T) {
 	caller := runtime.Caller{Token: runtime.NewSecret("kmb_mine"), RequireToken: true, Via: &runtime.Via{Run: "r", Address: "127.0.0.1:9"}}
 	s := &Server{o: Options{DefaultToken: runtime.NewSecret("kmb_default"), Clock: time.Now}}
-	c := &conn{known: knownCaller(&Known{Caller: caller}), peer: runtime.Peer{Known: true, Owner: true}}
+	c := &conn{known: &caller, peer: runtime.Peer{Known: true, Owner: true}}
 	for _, h := range []http.Header{{}, {"Proxy-Authorization": {"Bearer kmb_other"}}} {
 		if got := s.caller(c, h); got != caller {
 			t.Errorf("%v: %+v", h, got)
@@ -72,5 +72,28 @@ func TestAKnownConnectionIsReset(t *testing.T) {
 			t.Errorf("left %d times", left)
 		}
 		_ = ln.Close()
+	}
+}
+
+// Who borrows the proxy is counted by itself: one that has all its connections in use
+// keeps no other out.
+func TestKnownCallersTakeNoPlacesFromEachOther(t *testing.T) {
+	r := newRig(t, func(o *Options, _ *stages) {
+		o.Limits = Limits{Strangers: 1, HeadTimeout: time.Minute, DrainTimeout: 5 * time.Second}
+		o.Peer = func(net.Conn) runtime.Peer { return runtime.Peer{} }
+	})
+	for _, c := range []struct {
+		owner string
+		in    bool
+	}{{"default token:a", true}, {"default token:a", false}, {"default token:b", true}, {"", true}} {
+		ours, theirs := net.Pipe()
+		t.Cleanup(func() { _ = theirs.Close() })
+		own, _ := r.server.admit(&Known{Conn: ours, Owner: c.owner})
+		if (own != nil) != c.in {
+			t.Errorf("%q: let in %v", c.owner, own != nil)
+		}
+		if own != nil {
+			t.Cleanup(func() { _ = own.Close() })
+		}
 	}
 }

@@ -12,15 +12,21 @@ import (
 )
 
 // visitors are the connections of the listeners that are not tunnels: nobody
-// on them need have said who they are. They are counted per peer, so that one
-// user of the machine takes no connection from another; all whom the kernel
-// does not name are one peer.
+// on them need have said who they are. They are counted per visitor, so that one
+// user of the machine takes no connection from another.
 type visitors struct {
 	limits Limits
-	gate   *gate[runtime.Peer]
+	gate   *gate[visitor]
 
-	mu    sync.Mutex
-	peers map[runtime.Peer]map[*conn]struct{}
+	mu  sync.Mutex
+	all map[visitor]map[*conn]struct{}
+}
+
+// visitor is for whom a connection counts: a user of the machine, one of those who
+// said who they are, or all whom neither the kernel nor they name, as one.
+type visitor struct {
+	peer  runtime.Peer
+	known string // [Known.Owner]
 }
 
 func newVisitors(l Limits) *visitors {
@@ -28,14 +34,14 @@ func newVisitors(l Limits) *visitors {
 	if all <= 0 {
 		all = math.MaxInt64
 	}
-	most := func(p runtime.Peer) int64 {
-		if p.Owner {
+	most := func(one visitor) int64 {
+		if one.peer.Owner {
 			return int64(l.Connections)
 		}
 		return int64(l.Strangers)
 	}
 	return &visitors{
-		limits: l, gate: newGate(most, all, max(1, l.WaitingVisitors/2), l.WaitingVisitors), peers: map[runtime.Peer]map[*conn]struct{}{},
+		limits: l, gate: newGate(most, all, max(1, l.WaitingVisitors/2), l.WaitingVisitors), all: map[visitor]map[*conn]struct{}{},
 	}
 }
 
@@ -45,28 +51,28 @@ func (v *visitors) add(c *conn) {
 	c.rest()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.peers[c.peer] == nil {
-		v.peers[c.peer] = map[*conn]struct{}{}
+	if v.all[c.visitor] == nil {
+		v.all[c.visitor] = map[*conn]struct{}{}
 	}
-	v.peers[c.peer][c] = struct{}{}
+	v.all[c.visitor][c] = struct{}{}
 	c.leave = sync.OnceFunc(func() { v.remove(c) })
 }
 
 func (v *visitors) remove(c *conn) {
 	v.mu.Lock()
-	delete(v.peers[c.peer], c)
-	if len(v.peers[c.peer]) == 0 {
-		delete(v.peers, c.peer)
+	delete(v.all[c.visitor], c)
+	if len(v.all[c.visitor]) == 0 {
+		delete(v.all, c.visitor)
 	}
 	v.mu.Unlock()
-	v.gate.leave(c.peer, 1)
+	v.gate.leave(c.visitor, 1)
 }
 
-// closeSilent closes the peer's connection on which no request has been whole
+// closeSilent closes the visitor's connection on which no request has been whole
 // for longest, if that is a tenth of the time a head may take: heads that drip
 // then keep no others out. Where there is no room for anybody, a stranger's
-// goes when the peer has none.
-func (v *visitors) closeSilent(peer runtime.Peer, why lack) {
+// goes when the visitor has none.
+func (v *visitors) closeSilent(one visitor, why lack) {
 	oldest := time.Now().Add(-v.limits.HeadTimeout / 10).UnixNano()
 	var found *conn
 	look := func(conns map[*conn]struct{}) {
@@ -77,9 +83,9 @@ func (v *visitors) closeSilent(peer runtime.Peer, why lack) {
 		}
 	}
 	v.mu.Lock()
-	look(v.peers[peer])
-	for other, conns := range v.peers {
-		if found == nil && why == lackAll && !other.Owner {
+	look(v.all[one])
+	for other, conns := range v.all {
+		if found == nil && why == lackAll && !other.peer.Owner {
 			look(conns)
 		}
 	}
@@ -94,8 +100,11 @@ func (v *visitors) closeSilent(peer runtime.Peer, why lack) {
 // cannot even wait, admit returns nil.
 func (s *Server) admit(c net.Conn) (own *conn, full bool) {
 	own = s.newConn(c, c, s.o.Peer(c), nil)
-	own.known = knownCaller(c)
-	w, why := s.visitors.gate.join(own.peer, 1)
+	own.visitor.peer = own.peer
+	if k, ok := c.(*Known); ok {
+		own.known, own.visitor.known = &k.Caller, k.Owner
+	}
+	w, why := s.visitors.gate.join(own.visitor, 1)
 	switch {
 	case w != nil:
 		s.active.Add(1)
@@ -110,10 +119,10 @@ func (s *Server) admit(c net.Conn) (own *conn, full bool) {
 }
 
 // usher waits with a connection for its turn.
-func (s *Server) usher(c *conn, w *waiter[runtime.Peer]) {
+func (s *Server) usher(c *conn, w *waiter[visitor]) {
 	defer s.active.Done()
 	v := s.visitors
-	why := v.gate.await(s.base, w, v.limits.until(), func(why lack) { v.closeSilent(c.peer, why) })
+	why := v.gate.await(s.base, w, v.limits.until(), func(why lack) { v.closeSilent(c.visitor, why) })
 	if why != lackNone {
 		turnAway(c)
 		return

@@ -77,6 +77,6 @@ type Caller struct {
 // Via is what a kimbap elsewhere, which has identified itself, says of the program
 // that it forwards for. It decides nothing.
 type Via struct {
-	Run     string // names the run among those of its token, for counting
+	Run     string // names the run among those of its token, for counting; "": it is not counted
 	Address string // host:port where its program reaches the proxy
 }

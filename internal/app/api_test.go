@@ -72,6 +72,9 @@ func (c *api) ask(t testing.TB, token, method, path, body string, headers ...str
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
 	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusSwitchingProtocols {
+		return heard{Status: answer.StatusCode, Header: answer.Header} // what follows is a connection, and ends when it is idle for long
+	}
 	data, err := io.ReadAll(answer.Body)
 	if err != nil {
 		t.Fatal(err)

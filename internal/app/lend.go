@@ -69,7 +69,11 @@ func (l *lender) endWith(ctx context.Context) (end func()) {
 
 // Take implements [server.Lender].
 func (l *lender) Take(conn net.Conn, who runtime.Principal, caller runtime.Caller) {
-	known := &proxy.Known{Conn: conn, Caller: caller, Left: l.runs.enter(who, caller.Via.Run)}
+	leave, counted := l.runs.enter(who, caller.Via.Run)
+	if !counted {
+		caller.Via = &runtime.Via{Address: caller.Via.Address}
+	}
+	known := &proxy.Known{Conn: conn, Caller: caller, Owner: lentBy(who), Left: leave}
 	if !l.conns.put(known) {
 		_ = known.Close()
 	}

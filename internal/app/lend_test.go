@@ -93,6 +93,14 @@ func TestABorrowedConnectionIsItsTokens(t *testing.T) {
 		if err := there.Run(t.Context(), "r1", &counts); err != nil || counts != (app.Counts{Requests: 2, Denied: 1}) {
 			t.Errorf("%+v %v", counts, err)
 		}
+		impostor := borrowing(t, k, lentTo(t, base, other, roots), "r1", other)
+		if status, body := got(t, impostor, "/notes/7"); status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+		impostor.CloseIdleConnections()
+		if err := there.Run(t.Context(), "r1", &counts); err != nil || counts.Requests != 2 {
+			t.Errorf("another token's requests count as this one's: %+v %v", counts, err)
+		}
 		for _, run := range []string{"r1", "r2"} {
 			if err := lentTo(t, base, other, roots).Run(t.Context(), run, &counts); runtime.AsError(err).Reason != runtime.ReasonNotFound {
 				t.Errorf("the run of another: %v", err)

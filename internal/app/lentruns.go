@@ -44,8 +44,9 @@ func newLentRuns(clock func() time.Time) *lentRuns {
 
 func lentBy(who runtime.Principal) string { return string(who.Tenant) + " " + who.ID }
 
-// enter notes a connection of a run.
-func (r *lentRuns) enter(who runtime.Principal, name string) (leave func()) {
+// enter notes a connection of a run. One that is not counted, since there are too many
+// or another principal has a run of that name, is to be of none.
+func (r *lentRuns) enter(who runtime.Principal, name string) (leave func(), counted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := lentKey{lentBy(who), name}
@@ -53,7 +54,7 @@ func (r *lentRuns) enter(who runtime.Principal, name string) (leave func()) {
 	if run == nil {
 		r.forget()
 		if r.byRun[name] != nil || r.count[key.who] >= lentRunsEach || len(r.runs) >= lentRunsAll {
-			return func() {}
+			return func() {}, false
 		}
 		run = &lentRun{}
 		r.runs[key], r.byRun[name] = run, run
@@ -69,7 +70,7 @@ func (r *lentRuns) enter(who runtime.Principal, name string) (leave func()) {
 			run.last = r.clock()
 			close(run.empty)
 		}
-	}
+	}, true
 }
 
 // forget drops runs that ended long ago.
