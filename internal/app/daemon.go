@@ -16,6 +16,10 @@ import (
 // DaemonSocket is where the daemon of a home listens.
 func (h Home) DaemonSocket() string { return filepath.Join(h.Dir, "daemon.sock") }
 
+// DaemonKnowsPeers says whether a daemon knows here whose a connection is; where it
+// does not it serves tokens alone.
+const DaemonKnowsPeers = server.PeersKnown
+
 // DaemonOptions are what `kimbap daemon` is told.
 type DaemonOptions struct {
 	Listener net.Listener // a socket that was opened for it; nil: it makes that of the home
