@@ -153,7 +153,7 @@ func rootsWith(file string) (*x509.CertPool, error) {
 
 // daemon is that of the home, nil when it is not there or would not do what this
 // process would: for another tenant, with settings of this command's own, with a
-// log of its own, or in a project.
+// log of its own, in a project, or for an owner whom it would not know.
 func (c *cli) daemon() *remote.Client {
 	socket := app.Home{Dir: c.homeDir()}.DaemonSocket()
 	if info, err := os.Lstat(socket); err != nil || info.Mode()&os.ModeSocket == 0 {
@@ -162,7 +162,11 @@ func (c *cli) daemon() *remote.Client {
 	if c.asTenant() != "" || c.verbose > 0 || len(c.flags) > 0 || c.settings() || c.inProject() {
 		return nil
 	}
-	d, err := remote.New(remote.Options{Socket: socket, Token: runtime.NewSecret(c.getenv("KIMBAP_TOKEN"))})
+	token := runtime.NewSecret(c.getenv("KIMBAP_TOKEN"))
+	if token.Empty() && !app.DaemonKnowsPeers {
+		return nil
+	}
+	d, err := remote.New(remote.Options{Socket: socket, Token: token})
 	if err != nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -43,9 +44,7 @@ the proxy of that kimbap serve, with the server's token.`,
 				}
 				return c.proxyConnected(cmd.Context(), app.ForwardOptions{
 					Listen: cmp.Or(listen, "127.0.0.1:7788"), Pins: pins, Say: func(line string) { c.say("kimbap: %s", line) },
-					Keys: func(dir string) {
-						fmt.Fprintf(c.err, "programs show a token on this system: HTTPS_PROXY=\"$(cat %s/url)\", and trust %s/ca.pem\n", dir, dir)
-					},
+					Keys:  c.sayKeys,
 					Ready: func(addr net.Addr) { fmt.Fprintf(c.err, "listening on http://%s\n", addr) },
 				})
 			}
@@ -80,6 +79,11 @@ the proxy of that kimbap serve, with the server's token.`,
 	f.BoolVar(&insecure, "insecure-listen", false, "allow a listener beyond loopback, in clear")
 	f.StringVar(&sidecar, "sidecar", "unix:", "where scripts are served: host:port, unix:PATH, or empty for nowhere")
 	return cmd
+}
+
+// sayKeys says where the address with the token of a port is, and the CA.
+func (c *cli) sayKeys(dir string) {
+	fmt.Fprintf(c.err, "programs show a token on this system: HTTPS_PROXY=\"$(cat %s)\", and trust %s\n", filepath.Join(dir, "url"), filepath.Join(dir, "ca.pem"))
 }
 
 // saySidecar says where scripts are served, or why they are not.

@@ -60,6 +60,9 @@ func (a *App) PlanAgents(ctx context.Context, names []string) ([]AgentChange, er
 	if err != nil {
 		return nil, err
 	}
+	if err := a.settingsLead(kinds); err != nil {
+		return nil, err
+	}
 	have, err := a.writtenForAgents()
 	if err != nil {
 		return nil, err
@@ -79,6 +82,19 @@ func (a *App) PlanAgents(ctx context.Context, names []string) ([]AgentChange, er
 		}
 	}
 	return out, nil
+}
+
+// settingsLead refuses settings with a proxy's URL where a token must be in it: that
+// token ends with the proxy, and has no place in files of others.
+func (a *App) settingsLead(kinds []agents.Kind) error {
+	i := slices.IndexFunc(kinds, func(k agents.Kind) bool { return k.Folder != "" })
+	if i < 0 || !a.nameless() {
+		return nil
+	}
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Msg: "this system does not say whose a connection is: the proxy's URL holds a token that ends with the proxy, so settings of " + kinds[i].Name + " cannot name it",
+		Hint: "kimbap run -- " + kinds[i].Name,
+	}
 }
 
 func (a *App) planAgent(k agents.Kind, have []written, vars []runner.Variable) (AgentChange, error) {

@@ -13,6 +13,10 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit"
 )
 
+// DaemonKnowsPeers says whether a daemon knows here whose a connection is; where it
+// does not it serves tokens alone.
+const DaemonKnowsPeers = server.PeersKnown
+
 // DaemonOptions are what `kimbap daemon` is told.
 type DaemonOptions struct {
 	Listener net.Listener // a socket that was opened for it; nil: it makes that of the home

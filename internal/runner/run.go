@@ -152,26 +152,6 @@ func command(o Options, argv, env []string) *exec.Cmd {
 	return cmd
 }
 
-// look finds the program in the PATH of the environment it will have.
-func look(name string, env []string) (string, error) {
-	if strings.ContainsRune(name, '/') {
-		if _, err := os.Stat(name); err != nil {
-			return "", &NotFound{name}
-		}
-		return name, nil
-	}
-	for _, dir := range strings.Split(lookup(env, "PATH"), string(os.PathListSeparator)) {
-		if dir == "" { // an empty entry is the current folder
-			dir = "."
-		}
-		path := dir + "/" + name
-		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
-			return path, nil
-		}
-	}
-	return "", &NotFound{name}
-}
-
 // catch takes the signals that would end this process. It comes before the
 // program is started, so that none is lost in between. The terminal sends INT,
 // QUIT and TSTP to the whole group: of those we only must not die before the

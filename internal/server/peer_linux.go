@@ -8,6 +8,9 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
+// PeersKnown says whether the kernel tells here who connected to a socket.
+const PeersKnown = true
+
 // unixPeer is who connected to a socket, as the kernel noted it then (SO_PEERCRED).
 func unixPeer(conn *net.UnixConn) runtime.Peer {
 	raw, err := conn.SyscallConn()

@@ -54,15 +54,17 @@ actions:
 // Options are what differs between one kimbap and another. The zero Options
 // are a good one.
 type Options struct {
-	Services []string // YAML texts; none: Notes
-	Policy   string   // policy.yaml; "": what init writes
-	Config   string   // further sections of config.yaml; upstream is taken
-	Engine   string   // proxy.engine, instead of a proxy section in Config; "": the default
-	Resolve  []string // further authorities that lead to the upstream
-	Unlinked bool     // store no credential
-	Scripts  string   // a kimbap without cgo, see [Worker]: it runs scripts
-	Locked   bool     // start without the master key, until [Kimbap.PutKeyBack]
-	Bare     bool     // compare no message with its declared changes, as in a home of users
+	Services []string         // YAML texts; none: Notes
+	Policy   string           // policy.yaml; "": what init writes
+	Config   string           // further sections of config.yaml; upstream is taken
+	Engine   string           // proxy.engine, instead of a proxy section in Config; "": the default
+	Resolve  []string         // further authorities that lead to the upstream
+	Unlinked bool             // store no credential
+	Scripts  string           // a kimbap without cgo, see [Worker]: it runs scripts
+	Locked   bool             // start without the master key, until [Kimbap.PutKeyBack]
+	Nameless bool             // the kernel says of no connection whose it is
+	Clock    func() time.Time // of its Apps; nil: time.Now
+	Bare     bool             // compare no message with its declared changes, as in a home of users
 	Upstream servicestest.Options
 	Serve    app.ServeOptions
 	Prepare  func(k *Kimbap) // when the home is whole, before the proxy starts; may be nil
@@ -76,8 +78,10 @@ type Kimbap struct {
 	Up    *servicestest.Upstream
 	Log   *Buffer // every line logged by any App of this home, at trace level
 
-	roots   []byte
-	scripts string
+	roots    []byte
+	scripts  string
+	nameless bool
+	clock    func() time.Time
 }
 
 // New starts a kimbap that ends with the test.
@@ -87,7 +91,7 @@ func New(t testing.TB, o Options) *Kimbap {
 		o.Services = []string{Notes}
 	}
 	o.Upstream.Hosts = append(o.Upstream.Hosts, Host, "*.test", "*.notes.test")
-	k := &Kimbap{Dir: filepath.Join(t.TempDir(), "home"), Up: servicestest.New(t, o.Upstream), Log: &Buffer{}, scripts: o.Scripts}
+	k := &Kimbap{Dir: filepath.Join(t.TempDir(), "home"), Up: servicestest.New(t, o.Upstream), Log: &Buffer{}, scripts: o.Scripts, nameless: o.Nameless, clock: o.Clock}
 	k.Furnish(t, o)
 	if o.Locked {
 		if err := os.Rename(filepath.Join(k.Dir, "master.key"), filepath.Join(k.Dir, "aside.key")); err != nil {
@@ -217,7 +221,10 @@ func (k *Kimbap) open(slot string, tenant runtime.Tenant, create bool) (*app.App
 	o := OptionsOver(k.Dir, slot, k.Log, create)
 	o.StartLocked = slot != "" // what serves
 	o.Tenant = tenant
-	o.Executable = k.scripts
+	o.Executable, o.Nameless = k.scripts, k.nameless
+	if k.clock != nil {
+		o.Clock = k.clock
+	}
 	a, err := app.New(o)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !windows
 
 package home
 
@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// startTime returns a constant for a live process: elsewhere than on Linux a
+// startTime returns a constant for a live process: on these systems a
 // reused pid is not told from the old one.
 func startTime(pid int) string {
 	p, err := os.FindProcess(pid)
