@@ -55,6 +55,7 @@ var plan = map[string]room{
 	"services/command":         {3, []string{"runtime"}},
 	"services/openapi":         {3, []string{"runtime", "services"}},
 	"services/export":          {3, []string{"runtime", "services"}},
+	"services/review":          {3, []string{"runtime", "services"}},
 	"services/catalog":         {3, []string{"runtime", "services"}},
 	"runtime/store/sqlite":     {3, storeMay},
 	"runtime/store/postgres":   {3, storeMay},
