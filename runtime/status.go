@@ -1,6 +1,9 @@
 package runtime
 
-import "net/http"
+import (
+	"net/http"
+	"strconv"
+)
 
 // Status returns the HTTP status a surface answers the error with (RFC 9110
 // section 15; 421 and 431 from RFC 9110 and RFC 6585).
@@ -53,4 +56,12 @@ var statuses = map[Code]int{
 	CodeAuditUnavailable: http.StatusServiceUnavailable,
 	CodeStorageBusy:      http.StatusServiceUnavailable,
 	CodeInternal:         http.StatusInternalServerError,
+}
+
+// StatusText is an upstream's HTTP status as people are told it, "no answer" for 0.
+func StatusText(status int) string {
+	if status == 0 {
+		return "no answer"
+	}
+	return strconv.Itoa(status) + " " + http.StatusText(status)
 }

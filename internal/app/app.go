@@ -14,6 +14,7 @@ import (
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/logline"
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
@@ -34,6 +35,12 @@ import (
 
 // SlotCLI is the audit slot that all short commands share.
 const SlotCLI = "cli"
+
+// LogWriter passes the log on without the stored values that were opened so far.
+type LogWriter = logline.Writer
+
+// NewLogWriter returns a LogWriter over w; the App that it is given to tells it the values.
+func NewLogWriter(w io.Writer) *LogWriter { return logline.New(w) }
 
 // Options are what a process gives to its App.
 type Options struct {
@@ -247,7 +254,7 @@ func (a *App) openVault(ctx context.Context) (err error) {
 	}
 	a.onClose(a.vault.Flush)
 	if a.o.LogTo != nil {
-		a.o.LogTo.hide(a.vault.Live)
+		a.o.LogTo.Hide(a.vault.Live)
 	}
 	if err = a.ordered(ctx); err == nil && a.unread == nil {
 		err = a.unlockVault(ctx)

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/kimbap-run/kimbap/internal/stopwatch"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest"
 )
@@ -107,7 +107,7 @@ func (a *App) UpstreamError(action *runtime.Action, args runtime.Args, answer *A
 	}
 	e := &runtime.Error{
 		Code: runtime.CodeUpstream, Stage: runtime.StageExecute, Action: action.Ref,
-		Msg: fmt.Sprintf("%s answered %s", action.Service, statusText(answer.Status)),
+		Msg: fmt.Sprintf("%s answered %s", action.Service, runtime.StatusText(answer.Status)),
 	}
 	if action.HTTP != nil {
 		if m, ok := action.HTTP.Errors[answer.Status]; ok {
@@ -162,9 +162,13 @@ func mapped(e *runtime.Error, m runtime.ErrorMapping, args runtime.Args) {
 	}
 }
 
-func statusText(status int) string {
-	if status == 0 {
-		return "no answer"
-	}
-	return strconv.Itoa(status) + " " + http.StatusText(status)
+// Step is one stage of a traced request.
+type Step = stopwatch.Step
+
+// Traced returns a pipeline over the same stages that also reports what each
+// said and how long it took. It serves one request at a time.
+func (a *App) Traced(report func(Step)) (*runtime.Pipeline, error) {
+	o := a.stages()
+	o.Trail = a.strangers // one request is no matter for the metrics
+	return runtime.New(stopwatch.Stages(o, report))
 }

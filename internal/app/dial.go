@@ -113,7 +113,7 @@ func viaFailed(authority string, via *egress.ProxyError) error {
 		e.Msg = "the upstream proxy does not take the credentials it was given, or wants some (407)"
 		e.Hint = "the owner of kimbap gives user and password in proxy.upstream_proxy, http://user:password@host:port"
 	case via.Status != 0:
-		e.Msg = fmt.Sprintf("the upstream proxy refused a connection to %s (%s)", authority, statusText(via.Status))
+		e.Msg = fmt.Sprintf("the upstream proxy refused a connection to %s (%s)", authority, runtime.StatusText(via.Status))
 		e.Hint = "ask those who run the proxy; the owner of kimbap can list the host in proxy.upstream_no_proxy if it is reached without"
 	case via.TLS:
 		e.Code, e.Reason = runtime.CodeUpstreamTLS, ""

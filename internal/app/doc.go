@@ -7,5 +7,8 @@
 // and trail decide that. It refuses to run with a home that others can read,
 // with a wrong master key, and with services or a policy that do not load.
 //
+// What can be done without an App is done in rooms of its own beside this one; here
+// are the methods that find what those need, and aliases of their types.
+//
 // Start reading at [App.Open], then [App.Serve] for the proxy.
 package app

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/internal/runner"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/worker"
@@ -159,9 +160,9 @@ func (a *App) doctorScripts() Finding {
 
 func (a *App) doctorDescriptors(context.Context) Finding {
 	if have := a.limits().Tunnels; have < a.config.Proxy.Limits.Tunnels {
-		return Finding{"descriptors", "warn", fmt.Sprintf("limit %d: at most %d tunnels", descriptorLimit(), have), "ulimit -n 65536"}
+		return Finding{"descriptors", "warn", fmt.Sprintf("limit %d: at most %d tunnels", resource.Descriptors(), have), "ulimit -n 65536"}
 	}
-	return Finding{"descriptors", "ok", fmt.Sprintf("limit %d", descriptorLimit()), ""}
+	return Finding{"descriptors", "ok", fmt.Sprintf("limit %d", resource.Descriptors()), ""}
 }
 
 // doctorShell says what of this shell's environment sends some clients through

@@ -19,6 +19,7 @@ import (
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
 	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/review"
 )
 
 // ensureService returns an installed service, installing it from the catalogue
@@ -81,6 +82,9 @@ func (a *App) serviceBytes(ctx context.Context, from string) (file string, data 
 	}
 	return from + ".yaml", data, nil
 }
+
+// Review is what an installed service brings, for the person who installed it.
+type Review = review.Report
 
 // Install says what to install.
 type Install struct {
@@ -200,7 +204,7 @@ func (a *App) place(ctx context.Context, file string, data []byte, vars map[stri
 		return nil, err
 	}
 	old, _ := before.Service(s.Name)
-	return review(s, old, sha256.Sum256(data)), a.reloadServices()
+	return review.Of(s, old, sha256.Sum256(data)), a.reloadServices()
 }
 
 // RemoveService removes an installed service file.

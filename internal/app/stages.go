@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -139,7 +140,7 @@ func (a *App) openBackends(context.Context) error {
 		DialTimeout:     a.config.Upstream.DialTimeout.Duration(),
 		HeaderTimeout:   a.config.Upstream.HeaderTimeout.Duration(),
 		IdleTimeout:     a.config.Upstream.IdleTimeout.Duration(),
-		IdleConnections: share(descriptorLimit()).idle,
+		IdleConnections: resource.Share(resource.Descriptors()).Idle,
 		Clock:           a.o.Clock,
 		Engine:          rest.Engine(a.config.Proxy.Engine),
 

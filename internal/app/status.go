@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/audit"
@@ -41,7 +42,7 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	s := &Status{
 		Home: a.home.Dir, Tenant: string(a.tenant), Proxies: a.Proxies(), Services: []string{}, Linked: []string{},
 		Catalogue: set.Digest(), Policy: a.policy.Current(a.tenant).Digest(), PolicyFile: a.policyFile(), Audit: "ok", Vault: "open",
-		Descriptors: descriptorLimit(),
+		Descriptors: resource.Descriptors(),
 	}
 	if s.Proxies == nil {
 		s.Proxies = []Running{}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
@@ -35,7 +36,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 	a.caughtUp(counter)
 	looks := 0
 	files, last, trail := a.files, a.files, ""
-	var idle idleness
+	var idle resource.Idleness
 	for {
 		forced := false
 		select {
@@ -80,7 +81,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 		if err := a.strangers.tell(ctx, false); err != nil {
 			a.o.Log.Error().Err(err).Msg("refused callers not recorded")
 		}
-		idle.rest()
+		idle.Rest()
 	}
 }
 

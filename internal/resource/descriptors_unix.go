@@ -1,11 +1,11 @@
 //go:build !windows
 
-package app
+package resource
 
 import "syscall"
 
-// descriptorLimit is how many files and sockets this process may open.
-func descriptorLimit() uint64 {
+// Descriptors is how many files and sockets this process may open.
+func Descriptors() uint64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
 		return 0

@@ -1,4 +1,4 @@
-package app
+package resource
 
 import (
 	"runtime/debug"
@@ -15,15 +15,15 @@ const (
 	idleWorth = 16 << 20 // bytes
 )
 
-// idleness is what is known of the allocations so far.
-type idleness struct {
+// Idleness is what is known of the allocations so far.
+type Idleness struct {
 	total uint64 // at the last look
 	given uint64 // when memory was last given back
 	looks int    // quiet ones
 }
 
 // due takes the bytes that were ever allocated and reports whether it is time.
-func (i *idleness) due(allocated uint64) bool {
+func (i *Idleness) due(allocated uint64) bool {
 	quiet := allocated-i.total < idleQuiet
 	i.total = allocated
 	if !quiet {
@@ -38,11 +38,24 @@ func (i *idleness) due(allocated uint64) bool {
 	return true
 }
 
-// rest gives memory back when it is due.
-func (i *idleness) rest() {
+// Rest gives memory back when it is due.
+func (i *Idleness) Rest() {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	if sample[0].Value.Kind() == metrics.KindUint64 && i.due(sample[0].Value.Uint64()) {
 		debug.FreeOSMemory()
 	}
 }
+
+// RelaxCollector is for a process that is nothing but a proxy. It lets the heap
+// grow to five times what lives in it before it is collected: a proxy's live
+// heap is a few MiB, and its garbage is most of its work. With thousands of
+// tunnels that would be too much: from relaxedHeap on it is collected as needed.
+func RelaxCollector() {
+	debug.SetGCPercent(400)
+	debug.SetMemoryLimit(relaxedHeap)
+}
+
+// relaxedHeap, in bytes, is what the Go part of the process may take before the
+// collector works harder.
+const relaxedHeap = 400 << 20

@@ -1,4 +1,10 @@
-package app
+// Package review says what a service brings that somebody has just installed: its
+// hosts and programs, the key it gets, its risks, and what of that is more than the
+// service had which it replaces.
+//
+// It judges nothing and refuses nothing; whoever installs does that. Start reading at
+// [Of].
+package review
 
 import (
 	"encoding/hex"
@@ -10,8 +16,8 @@ import (
 	"github.com/kimbap-run/kimbap/services"
 )
 
-// Review is what an installed service brings, for the person who installed it.
-type Review struct {
+// Report is what an installed service brings, for the person who installed it.
+type Report struct {
 	Service  *services.Service    `json:"-"`
 	Name     string               `json:"name"`
 	Version  string               `json:"version"`
@@ -29,8 +35,10 @@ type Review struct {
 	levels   []runtime.Risk
 }
 
-func review(s, old *services.Service, sum [32]byte) *Review {
-	r := &Review{
+// Of looks at a service whose file has this SHA-256; old is the one it replaces, nil
+// for none.
+func Of(s, old *services.Service, sum [32]byte) *Report {
+	r := &Report{
 		Service: s, Name: s.Name, Version: s.Version, Hosts: s.Authorities, Key: s.Auth.Ref, Auth: s.Auth.Type, Actions: len(s.Actions),
 		Risks: map[runtime.Risk]int{}, Grants: []string{}, SHA256: hex.EncodeToString(sum[:]),
 		levels: []runtime.Risk{runtime.RiskLow, runtime.RiskMedium, runtime.RiskHigh, runtime.RiskCritical},
@@ -74,7 +82,7 @@ func programOf(a *runtime.Action) string {
 }
 
 // Text is the review as lines for a person.
-func (r *Review) Text() string {
+func (r *Report) Text() string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-9s%s\n", name, fmt.Sprintf(format, args...))

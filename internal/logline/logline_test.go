@@ -1,4 +1,4 @@
-package app
+package logline_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/kimbap-run/kimbap/internal/logline"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -26,8 +27,8 @@ func TestTheLogHidesAValueInEverySpelling(t *testing.T) {
 			},
 		} {
 			var out bytes.Buffer
-			log := NewLogWriter(&out)
-			log.hide(func() []runtime.Secret { return []runtime.Secret{runtime.NewSecret(value)} })
+			log := logline.New(&out)
+			log.Hide(func() []runtime.Secret { return []runtime.Secret{runtime.NewSecret(value)} })
 			write(zerolog.New(log))
 			if !strings.Contains(out.String(), "[secret]") {
 				t.Errorf("%s of %q: %s", name, value, out.String())

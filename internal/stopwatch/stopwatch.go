@@ -1,4 +1,9 @@
-package app
+// Package stopwatch lets each stage of a pipeline say what it said and how long it took
+// (`kimbap call --trace`).
+//
+// It changes no answer of a stage and sees no secret: of a credential it tells the name.
+// Start reading at [Stages].
+package stopwatch
 
 import (
 	"context"
@@ -14,21 +19,18 @@ type Step struct {
 	Said   string        `json:"said"`
 }
 
-// Traced returns a pipeline over the same stages that also reports what each
-// said and how long it took. It serves one request at a time.
-func (a *App) Traced(report func(Step)) (*runtime.Pipeline, error) {
+// Stages returns the same stages, each of which also reports what it said and how long
+// it took. Limits are not reported. A pipeline over them serves one request at a time.
+func Stages(o runtime.Options, report func(Step)) runtime.Options {
 	t := tracer{report}
 	backends := map[string]runtime.Backend{}
-	for name, b := range a.backends() {
+	for name, b := range o.Backends {
 		backends[name] = tracedBackend{t, b}
 	}
-	return runtime.New(runtime.Options{
-		Identity: tracedIdentity{t, a.identity}, Services: tracedServices{t, a.services},
-		Policy: tracedPolicy{t, a.policy}, Limits: a.limiter, Approvals: tracedApprovals{t, a.approvals},
-		Vault: tracedVault{t, a.vault}, Trail: tracedTrail{t, a.strangers},
-		Backends: backends, Clock: a.o.Clock,
-		NewID: func() string { return runtime.NewID("req", a.o.Clock()) },
-	})
+	o.Identity, o.Services, o.Policy = tracedIdentity{t, o.Identity}, tracedServices{t, o.Services}, tracedPolicy{t, o.Policy}
+	o.Approvals, o.Vault, o.Trail = tracedApprovals{t, o.Approvals}, tracedVault{t, o.Vault}, tracedTrail{t, o.Trail}
+	o.Backends = backends
+	return o
 }
 
 type tracer struct{ report func(Step) }
@@ -123,7 +125,7 @@ type tracedBackend struct {
 func (t tracedBackend) Execute(ctx context.Context, call *runtime.Call, out runtime.Responder) (runtime.Result, error) {
 	start := time.Now()
 	r, err := t.next.Execute(ctx, call, out)
-	t.done(runtime.StageExecute, start, statusText(r.Status), err)
+	t.done(runtime.StageExecute, start, runtime.StatusText(r.Status), err)
 	return r, err
 }
 

@@ -1,4 +1,9 @@
-package app
+// Package logline keeps stored values out of the log: [Writer] overwrites each that was
+// opened so far, in every spelling that JSON and Go have for it.
+//
+// It keeps no value itself and asks for those of the moment with each line. It does not
+// look for what was never stored. Start reading at [Writer.Write].
+package logline
 
 import (
 	"encoding/json"
@@ -17,25 +22,25 @@ import (
 // shorter ones would hit words that are no secret.
 const minLogged = 8
 
-// LogWriter passes the log on with every stored value that was opened so far
+// Writer passes the log on with every stored value that was opened so far
 // overwritten, however it is quoted. Errors of other people's code
 // end up in a log, and nobody can say what they quote. The App that it is given
 // to tells it the values. It is safe for concurrent use when its writer is.
-type LogWriter struct {
+type Writer struct {
 	w    io.Writer
 	live atomic.Pointer[func() []runtime.Secret]
 }
 
-var _ io.Writer = (*LogWriter)(nil)
+var _ io.Writer = (*Writer)(nil)
 
-// NewLogWriter returns a LogWriter over w that knows no value yet.
-func NewLogWriter(w io.Writer) *LogWriter { return &LogWriter{w: w} }
+// New returns a Writer over w that knows no value yet.
+func New(w io.Writer) *Writer { return &Writer{w: w} }
 
-// hide sets where the values come from.
-func (l *LogWriter) hide(live func() []runtime.Secret) { l.live.Store(&live) }
+// Hide sets where the values come from.
+func (l *Writer) Hide(live func() []runtime.Secret) { l.live.Store(&live) }
 
 // Write implements [io.Writer]. Each call is one line or more, never a part.
-func (l *LogWriter) Write(p []byte) (int, error) {
+func (l *Writer) Write(p []byte) (int, error) {
 	line := p
 	if live := l.live.Load(); live != nil {
 		if text := string(p); hideIn(&text, (*live)()) {

@@ -1,10 +1,10 @@
-package app
+package resource
 
 import "testing"
 
 // Memory goes back once after work, and not while there is some.
 func TestAQuietProcessGivesMemoryBackOnce(t *testing.T) {
-	var i idleness
+	var i Idleness
 	total := uint64(0)
 	looks := func(n int, each uint64) (given int) {
 		for range n {
