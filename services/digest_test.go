@@ -135,7 +135,8 @@ func TestTheDigestIsOverEveryField(t *testing.T) {
 	if of() != want || len(tried) < 150 {
 		t.Errorf("%d changes were tried", len(tried))
 	}
-	if d := (&definition{}); d.digest(a, r) != d.digest(a, r) {
+	d := &definition{}
+	if first := d.digest(a, r); d.digest(a, r) != first {
 		t.Error("the room of one digest changes the next")
 	}
 }

@@ -16,10 +16,11 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit"
 )
 
+const acme runtime.Tenant = "acme"
+
 const (
-	acme    runtime.Tenant = "acme"
-	keyOf                  = "sk-live-of-acme-33c1d0"
-	asksAll                = "version: 1\nrules: [{name: ask, match: {action: notes.create-note}, then: require_approval}]\n"
+	keyOf   = "sk-live-of-acme-33c1d0"
+	asksAll = "version: 1\nrules: [{name: ask, match: {action: notes.create-note}, then: require_approval}]\n"
 )
 
 func agrees(app.RemovedTenant) (bool, error) { return true, nil }

@@ -73,7 +73,7 @@ func TestServersThatAreNoKimbap(t *testing.T) {
 		}, runtime.CodeUpstream, "answered 307"},
 		{"no page", problem(404, `{"code":"invalid_input","reason":"not_found","detail":"there is no such page"}`), runtime.CodeInvalidInput, "lends no proxy"},
 		{"another token", problem(401, `{"code":"unauthenticated","detail":"the token is not known"}`), runtime.CodeUnauthenticated, "the token is not known"},
-		{"an error of a proxy before it", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", 502) }, runtime.CodeUpstream, "answered 502"},
+		{"an error of a proxy before it", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) }, runtime.CodeUpstream, "answered 502"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			root, err := client(t, served(t, c.answer).URL, nil).Root(t.Context())
