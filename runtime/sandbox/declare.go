@@ -77,13 +77,15 @@ func inputType(a *runtime.Action, indent string) string {
 	return b.String()
 }
 
-// Needed reports whether a call cannot do without the argument: what another
-// argument is split into can be left out.
+// Needed reports whether a call cannot do without the argument: what another one
+// is split into can be left out. repo: owner/repo leaves out the owner, not itself.
 func Needed(a *runtime.Action, p *runtime.Param) bool {
 	if !p.Required || p.Default != nil {
 		return false
 	}
-	return !slices.ContainsFunc(a.Params, func(o runtime.Param) bool { return strings.Contains(o.Split, "{"+p.Name+"}") })
+	return !slices.ContainsFunc(a.Params, func(o runtime.Param) bool {
+		return o.Name != p.Name && strings.Contains(o.Split, "{"+p.Name+"}")
+	})
 }
 
 func paramType(p *runtime.Param) string {
