@@ -133,12 +133,10 @@ func TestRotationsUnderLoad(t *testing.T) {
 	}
 }
 
-// A rotation whose new key a proxy cannot find locks that proxy, which says why:
-// it does not go on with a key that is not in force.
-func TestAProxyWithoutTheNewKeyLocks(t *testing.T) {
-	first, second := strings.Repeat("a1", 32), strings.Repeat("b2", 32)
-	k := &apptest.Kimbap{Dir: t.TempDir() + "/home", Log: &apptest.Buffer{}}
-	with := func(slot string, env ...string) *app.App {
+// openerOver opens the home of k for slots, "" for a person, with an environment.
+func openerOver(t *testing.T, k *apptest.Kimbap) func(slot string, env ...string) *app.App {
+	return func(slot string, env ...string) *app.App {
+		t.Helper()
 		o := apptest.OptionsOver(k.Dir, slot, k.Log, true)
 		o.Env, o.StartLocked = env, slot != ""
 		a, err := app.New(o)
@@ -151,6 +149,29 @@ func TestAProxyWithoutTheNewKeyLocks(t *testing.T) {
 		t.Cleanup(func() { _ = a.Close() })
 		return a
 	}
+}
+
+// What happens between the opening of a home and the first look of who serves it is
+// not missed.
+func TestARotationBeforeTheFirstLookIsSeen(t *testing.T) {
+	first, second := strings.Repeat("a1", 32), strings.Repeat("b2", 32)
+	k := &apptest.Kimbap{Dir: t.TempDir() + "/home", Log: &apptest.Buffer{}}
+	with := openerOver(t, k)
+	person := with("", "KIMBAP_MASTER_KEY="+first, "KIMBAP_MASTER_KEY_NEXT="+second)
+	lacks := with("lacks", "KIMBAP_MASTER_KEY="+first)
+	if _, err := person.RotateMasterKey(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	k.Serve(t, lacks, app.ServeOptions{Listen: "127.0.0.1:0"})
+	apptest.Within(t, soon, "the lock", func() bool { why := lacks.Locked(); return why != nil && why.Reason == runtime.ReasonWrongMasterKey })
+}
+
+// A rotation whose new key a proxy cannot find locks that proxy, which says why:
+// it does not go on with a key that is not in force.
+func TestAProxyWithoutTheNewKeyLocks(t *testing.T) {
+	first, second := strings.Repeat("a1", 32), strings.Repeat("b2", 32)
+	k := &apptest.Kimbap{Dir: t.TempDir() + "/home", Log: &apptest.Buffer{}}
+	with := openerOver(t, k)
 	person := with("", "KIMBAP_MASTER_KEY="+first, "KIMBAP_MASTER_KEY_NEXT="+second)
 	knows := with("knows", "KIMBAP_MASTER_KEY="+first, "KIMBAP_MASTER_KEY_NEXT="+second)
 	lacks := with("lacks", "KIMBAP_MASTER_KEY="+first)

@@ -33,6 +33,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	counter, _ := a.store.Changes(ctx)
+	a.takeUp(ctx) // since the home was opened somebody may have changed what was read
 	a.caughtUp(counter)
 	looks := 0
 	files, last, trail := a.files, a.files, ""
@@ -47,11 +48,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 		case <-tick.C:
 		}
 		if now, err := a.store.Changes(ctx); err != nil || now != counter {
-			// A store that does not answer may hide a revocation: forget as well.
-			a.followVault(ctx)
-			a.vault.Forget()
-			a.identity.Forget()
-			a.rest.Forget()
+			a.takeUp(ctx) // a store that does not answer may hide a revocation
 			counter = now
 			if err == nil {
 				a.caughtUp(now)
@@ -83,6 +80,14 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 		}
 		idle.Rest()
 	}
+}
+
+// takeUp has what is stored read again.
+func (a *App) takeUp(ctx context.Context) {
+	a.followVault(ctx)
+	a.vault.Forget()
+	a.identity.Forget()
+	a.rest.Forget()
 }
 
 // follower is what is served over a home, and follows what the watch sees.
