@@ -619,7 +619,7 @@ func TestABusyCallerIsCarriedByHTTP1(t *testing.T) {
 	for _, c := range []struct {
 		before int
 		want   string
-	}{{0, "HTTP/2.0"}, {255, "HTTP/2.0"}, {256, "ok"}, {257, "ok"}, {0, "HTTP/2.0"}} {
+	}{{0, "HTTP/2.0"}, {127, "HTTP/2.0"}, {128, "ok"}, {129, "ok"}, {0, "HTTP/2.0"}} {
 		call := r.call("GET", "/")
 		call.Request.Raw.Before = c.before
 		answer, _ := r.must(t, call)

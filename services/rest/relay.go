@@ -112,7 +112,7 @@ func (x *exchange) takeTurn(o origin) bool {
 
 // busyAfter is how many requests on one connection make a busy caller: by then a
 // handshake with the upstream is little beside them.
-const busyAfter = 256
+const busyAfter = 128
 
 // ask finds the way to an origin of which nothing is known, or for a caller of
 // HTTP/2. The first caller of HTTP/1.1 has its turn at once.
