@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
-	"github.com/kimbap-run/kimbap/runtime"
 )
 
 func newTokenCommand(c *cli) *cobra.Command {
@@ -75,32 +74,6 @@ func parseTTL(text string) (time.Duration, error) {
 	return 0, usage("--ttl 12h, or --ttl 30d", "--ttl %q is not a length of time", text)
 }
 
-type tokenInfo struct {
-	ID      string          `json:"id"`
-	Tenant  runtime.Tenant  `json:"tenant"`
-	Agent   string          `json:"agent"`
-	Run     string          `json:"run,omitempty"`
-	Scopes  []runtime.Scope `json:"scopes"`
-	Roles   []string        `json:"roles,omitempty"`
-	Groups  []string        `json:"groups,omitempty"`
-	Creator string          `json:"creator"`
-	Created time.Time       `json:"created"`
-	Expires time.Time       `json:"expires"`
-	Revoked *time.Time      `json:"revoked,omitempty"`
-	State   string          `json:"state"` // valid | expired | revoked
-}
-
-func shownToken(t app.Token) tokenInfo {
-	info := tokenInfo{t.ID, t.Tenant, t.Agent, t.Run, t.Scopes, t.Roles, t.Groups, t.Creator, t.Created, t.Expires, nil, "valid"}
-	switch {
-	case !t.Revoked.IsZero():
-		info.State, info.Revoked = "revoked", &t.Revoked
-	case !time.Now().Before(t.Expires):
-		info.State = "expired"
-	}
-	return info
-}
-
 // joined writes the items of a list for a line of text.
 func joined[T ~string](items []T) string {
 	var out []string
@@ -123,9 +96,9 @@ func newTokenListCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				list, rows := []tokenInfo{}, [][]string{}
+				list, rows := []app.TokenInfo{}, [][]string{}
 				for _, t := range tokens {
-					info := shownToken(t)
+					info := a.Shown(t)
 					if t.Run != "" && info.State != "valid" && !all {
 						continue // every `kimbap run` leaves one
 					}
@@ -156,14 +129,14 @@ func newTokenInspectCommand(c *cli) *cobra.Command {
 				if at < 0 {
 					return missing("kimbap token list", "there is no token %q", args[0])
 				}
-				info := shownToken(tokens[at])
+				info := a.Shown(tokens[at])
 				return c.show(info, func() { c.sayToken(info) })
 			})
 		},
 	}
 }
 
-func (c *cli) sayToken(t tokenInfo) {
+func (c *cli) sayToken(t app.TokenInfo) {
 	for _, line := range [][2]string{
 		{"token", t.ID}, {"tenant", string(t.Tenant)}, {"agent", t.Agent}, {"run", t.Run}, {"state", t.State}, {"scopes", joined(t.Scopes)},
 		{"roles", joined(t.Roles)}, {"groups", joined(t.Groups)}, {"made by", t.Creator},

@@ -110,32 +110,6 @@ func (s apiOperator) Records(ctx context.Context, who runtime.Principal, f serve
 // momentLimit bounds the records of one moment.
 const momentLimit = 1000
 
-// apiToken is a token without what makes it one.
-type apiToken struct {
-	ID      string          `json:"id"`
-	Agent   string          `json:"agent"`
-	Run     string          `json:"run,omitempty"`
-	Scopes  []runtime.Scope `json:"scopes"`
-	Roles   []string        `json:"roles,omitempty"`
-	Groups  []string        `json:"groups,omitempty"`
-	Creator string          `json:"creator"`
-	Created time.Time       `json:"created"`
-	Expires time.Time       `json:"expires"`
-	Revoked *time.Time      `json:"revoked,omitempty"`
-	Token   string          `json:"token,omitempty"` // of one that was just made
-}
-
-func shownAPIToken(t Token) apiToken {
-	out := apiToken{
-		ID: t.ID, Agent: t.Agent, Run: t.Run, Scopes: t.Scopes, Roles: t.Roles, Groups: t.Groups,
-		Creator: t.Creator, Created: t.Created, Expires: t.Expires,
-	}
-	if !t.Revoked.IsZero() {
-		out.Revoked = &t.Revoked
-	}
-	return out
-}
-
 // Tokens implements [server.Operator].
 func (s apiOperator) Tokens(ctx context.Context, who runtime.Principal) ([]server.Item, error) {
 	seat, err := s.a.seat(who)
@@ -145,7 +119,7 @@ func (s apiOperator) Tokens(ctx context.Context, who runtime.Principal) ([]serve
 	list, err := seat.ListTokens(ctx)
 	var out []server.Item
 	for _, t := range list {
-		out = append(out, server.Item{Key: t.ID, Body: shownAPIToken(t)})
+		out = append(out, server.Item{Key: t.ID, Body: seat.Shown(t)})
 	}
 	return out, err
 }
@@ -160,9 +134,10 @@ func (s apiOperator) Mint(ctx context.Context, who runtime.Principal, g server.G
 	if err != nil {
 		return nil, err
 	}
-	out := shownAPIToken(t)
-	out.Token = secret.Reveal()
-	return out, nil
+	return struct {
+		TokenInfo
+		Token string `json:"token"` // this once
+	}{seat.Shown(t), secret.Reveal()}, nil
 }
 
 // Revoke implements [server.Operator].
