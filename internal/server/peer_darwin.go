@@ -1,29 +1,11 @@
 package server
 
-import (
-	"net"
-	"os"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/kimbap-run/kimbap/runtime"
-)
-
-// PeersKnown says whether the kernel tells here who connected to a socket.
-const PeersKnown = true
-
-// unixPeer is who connected to a socket, as the kernel noted it then (LOCAL_PEERCRED).
-func unixPeer(conn *net.UnixConn) runtime.Peer {
-	raw, err := conn.SyscallConn()
+func peerUID(fd int) (int, error) {
+	credentials, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	if err != nil {
-		return runtime.Peer{}
+		return 0, err
 	}
-	var credentials *unix.Xucred
-	if cerr := raw.Control(func(fd uintptr) {
-		credentials, err = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
-	}); cerr != nil || err != nil {
-		return runtime.Peer{}
-	}
-	uid := int(credentials.Uid)
-	return runtime.Peer{Known: true, UID: uid, Owner: uid == os.Geteuid()}
+	return int(credentials.Uid), nil
 }

@@ -1,28 +1,11 @@
 package server
 
-import (
-	"net"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/kimbap-run/kimbap/runtime"
-)
-
-// PeersKnown says whether the kernel tells here who connected to a socket.
-const PeersKnown = true
-
-// unixPeer is who connected to a socket, as the kernel noted it then (SO_PEERCRED).
-func unixPeer(conn *net.UnixConn) runtime.Peer {
-	raw, err := conn.SyscallConn()
+func peerUID(fd int) (int, error) {
+	credentials, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
-		return runtime.Peer{}
+		return 0, err
 	}
-	var credentials *unix.Ucred
-	if cerr := raw.Control(func(fd uintptr) {
-		credentials, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); cerr != nil || err != nil {
-		return runtime.Peer{}
-	}
-	uid := int(credentials.Uid)
-	return runtime.Peer{Known: true, UID: uid, Owner: uid == unix.Geteuid()}
+	return int(credentials.Uid), nil
 }
