@@ -36,11 +36,11 @@ type ledger struct {
 	shared bool
 
 	file   *os.File
-	info   os.FileInfo // identity of file
-	number int         // of the segment
-	began  time.Time   // of its first record; zero: not known yet
-	size   int64       // where its records end; what lies behind them is not ours
-	extent int64       // of the file: records and the room behind them
+	stands standing  // which file that is
+	number int       // of the segment
+	began  time.Time // of its first record; zero: not known yet
+	size   int64     // where its records end; what lies behind them is not ours
+	extent int64     // of the file: records and the room behind them
 	room   room
 	seq    uint64
 	hash   digest
@@ -158,13 +158,13 @@ func (l *ledger) create(number int) error {
 }
 
 func (l *ledger) adopt(f *os.File, number int) error {
-	info, err := f.Stat()
+	stands, err := standingOf(f)
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
 	l.close()
-	l.file, l.info, l.number, l.began = f, info, number, time.Time{}
-	l.size, l.extent = info.Size(), info.Size()
+	l.file, l.stands, l.number, l.began = f, stands, number, time.Time{}
+	l.size, l.extent = stands.size, stands.size
 	return nil
 }
 
@@ -228,12 +228,12 @@ func (l *ledger) check() (moved bool, err error) {
 	if l.file == nil {
 		return false, os.ErrClosed
 	}
-	info, err := os.Stat(l.path())
-	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(info, l.info) {
+	now, err := standingAt(l.path())
+	if errors.Is(err, os.ErrNotExist) || err == nil && !now.same(l.stands) {
 		return true, nil
 	}
-	if err == nil && info.Size() != l.extent && (l.room.filling == nil || info.Size() < l.extent || info.Size() > l.room.filled) {
-		err = fmt.Errorf("%s has %d bytes, not the %d that were written: somebody else changed it", l.path(), info.Size(), l.extent)
+	if err == nil && now.size != l.extent && (l.room.filling == nil || now.size < l.extent || now.size > l.room.filled) {
+		err = fmt.Errorf("%s has %d bytes, not the %d that were written: somebody else changed it", l.path(), now.size, l.extent)
 	}
 	return false, err
 }

@@ -67,9 +67,9 @@ func (l *ledger) lost() error {
 // refresh finds the end of a shared slot again if another process wrote to it.
 func (l *ledger) refresh() error {
 	if l.file != nil {
-		info, err := os.Stat(l.path())
+		now, err := standingAt(l.path())
 		_, next := os.Stat(filepath.Join(l.dir, segmentName(l.number+1)))
-		if err == nil && os.SameFile(info, l.info) && info.Size() == l.size && errors.Is(next, os.ErrNotExist) {
+		if err == nil && now.same(l.stands) && now.size == l.size && errors.Is(next, os.ErrNotExist) {
 			return nil
 		}
 	}
