@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -25,6 +26,20 @@ type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	flying   prometheus.Gauge
+	found    sync.Map // ending → series: a look-up by labels costs more than the counting
+}
+
+// ending is how a request ended, in the words of the labels.
+type ending struct {
+	surface  runtime.Surface
+	decision runtime.Effect
+	code     runtime.Code
+}
+
+// series are where a request that ended so is counted.
+type series struct {
+	requests prometheus.Counter
+	duration prometheus.Observer
 }
 
 // NewMetrics makes a registry of its own.
@@ -67,15 +82,26 @@ func (m *Metrics) Begin() { m.flying.Inc() }
 // End counts one that was answered.
 func (m *Metrics) End(surface runtime.Surface, decision runtime.Effect, code runtime.Code, took time.Duration) {
 	m.flying.Dec()
-	said, how := string(decision), string(code)
+	e := ending{surface, decision, code}
+	have, ok := m.found.Load(e)
+	if !ok {
+		have, _ = m.found.LoadOrStore(e, m.seriesOf(e))
+	}
+	s := have.(series)
+	s.requests.Inc()
+	s.duration.Observe(took.Seconds())
+}
+
+// seriesOf finds the series of an ending.
+func (m *Metrics) seriesOf(e ending) series {
+	said, how := string(e.decision), string(e.code)
 	if said == "" {
 		said = "none" // it was refused before policy was asked
 	}
 	if how == "" {
 		how = "ok"
 	}
-	m.requests.WithLabelValues(said, string(surface), how).Inc()
-	m.duration.WithLabelValues(string(surface)).Observe(took.Seconds())
+	return series{m.requests.WithLabelValues(said, string(e.surface), how), m.duration.WithLabelValues(string(e.surface))}
 }
 
 // Handler answers in Prometheus' text format.

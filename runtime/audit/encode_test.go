@@ -287,6 +287,19 @@ func TestManyArgumentsAreCounted(t *testing.T) {
 	}
 }
 
+func TestTimesHaveOneForm(t *testing.T) {
+	const form = "2006-01-02T15:04:05.000000Z"
+	times := []time.Time{{}, time.Unix(0, 0), time.Unix(1, 999), time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1, 2, 3, 4, 5, 6, 7000, time.UTC)}
+	for day := range 1500 { // over a leap day, by steps that pass through every hour
+		times = append(times, time.Date(2023, 12, 30, 0, 0, 0, 0, time.FixedZone("", -3*3600)).Add(time.Duration(day)*(23*time.Hour+7*time.Minute+11*time.Second+123456789)))
+	}
+	for _, at := range times {
+		if got, want := string(audit.AppendTime(nil, at)), at.UTC().Format(form); got != want {
+			t.Errorf("%s, not %s", got, want)
+		}
+	}
+}
+
 func TestClockThatJumpsBackIsMarked(t *testing.T) { // AU-011
 	dir := t.TempDir()
 	clock := runtimetest.NewClock()

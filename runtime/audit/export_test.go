@@ -48,3 +48,6 @@ func EncodeIntent(dst []byte, r *runtime.Record, hash Redactor, now time.Time) [
 	e := encoder{redactor: redactor{hash: hash}, process: "1"}
 	return e.intent(dst, r, now)
 }
+
+// AppendTime is the encoder of all times.
+func AppendTime(dst []byte, t time.Time) []byte { return appendTime(dst, t) }

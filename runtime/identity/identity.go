@@ -3,7 +3,7 @@ package identity
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,7 +84,7 @@ func Operator(uid int) runtime.Principal { return local(uid, runtime.KindOperato
 
 func local(uid int, kind runtime.Kind) runtime.Principal {
 	return runtime.Principal{
-		ID: fmt.Sprintf("local:%d", uid), Kind: kind, Tenant: runtime.DefaultTenant,
+		ID: "local:" + strconv.Itoa(uid), Kind: kind, Tenant: runtime.DefaultTenant,
 		Agent: "local", Scopes: []runtime.Scope{"*"},
 	}
 }

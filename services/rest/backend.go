@@ -81,6 +81,7 @@ const (
 	continueTimeout  = time.Second // RFC 9110 section 10.1.1: a client waits, but not for ever
 	informationLimit = 64          // 1xx answers to one request
 	bufferSize       = 32 << 10    // of a copy loop, bytes
+	smallSize        = 4 << 10     // of a buffer for a head, at least; a body that is shorter has one of those
 	largeLent        = 256         // large buffers at a time; more answers do without
 	largeSize        = 64 << 10    // of the same and of what is read ahead, for a body longer than bufferSize
 )
@@ -182,7 +183,7 @@ func (b *Backend) transport(d *door) *http.Transport {
 	}
 }
 
-// withBuffer lends do a buffer of at least bufferSize bytes.
+// withBuffer lends do a buffer for the body that is known to come.
 func (x *exchange) withBuffer(do func(buf []byte) error) error {
 	if x.room != nil {
 		return do(x.room)

@@ -229,6 +229,9 @@ func (b *Backend) inspect(call *runtime.Call, auth *runtime.Auth, m *message) (s
 		s.placeholder = s.placeholder || own
 	}
 	for _, name := range credentialFields {
+		if auth.Prefix == "" && foldedAs(fieldOf(auth), name) {
+			continue // read above, in the same way
+		}
 		for _, value := range values(m.header, name) {
 			s.values = appendReadings(s.values, value, "")
 		}
@@ -247,7 +250,7 @@ func callerValues(call *runtime.Call, auth *runtime.Auth, m *message) ([]string,
 		return pathValues(m.target, segmentOf(call.Action), auth.Prefix)
 	}
 	if name := fieldOf(auth); name != "" {
-		return values(m.header, name), nil
+		return values(m.header, fold(name)), nil
 	}
 	return nil, nil
 }

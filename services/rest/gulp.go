@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"net"
 )
@@ -8,13 +9,16 @@ import (
 // gulp is the connection below the TLS of an upstream. For the body of a large
 // answer it reads from the socket as much as has come, many records with one
 // system call, and knows whether the next record is whole, so that reading it
-// does not wait. Otherwise it passes reads on and only follows the records. One
-// goroutine reads at a time.
+// does not wait. Otherwise it passes reads on and only follows the records, and
+// counts what they can hold at most. One goroutine reads at a time.
 type gulp struct {
 	net.Conn
 	head [recordHead]byte // of the next record, as far as it was passed on
 	have int              // bytes of head
 	left int              // of the record that was passed on in part
+	held int64            // bytes that the records since sync can hold at most
+
+	overhead int // of a record of data, in bytes; 0: not known
 
 	buf      []byte // nil: reads are passed on
 	from, to int    // what of buf was not passed on yet
@@ -83,8 +87,45 @@ func (g *gulp) whole() bool {
 // dataRecord, in bytes, is longer than any record of TLS that is not data.
 const dataRecord = 4 << 10
 
+// dataRecordType is that of data (RFC 8446 section 5.1), and in TLS 1.3 of all
+// that is encrypted.
+const dataRecordType = 23
+
+// recordOverhead is how much longer a record of data is than the data in it,
+// when it is not padded; 0 when that cannot be told.
+func recordOverhead(version, suite uint16) int {
+	switch {
+	case version == tls.VersionTLS13:
+		return 16 + 1 // the tag, and the type behind the data
+	case version != tls.VersionTLS12:
+		return 0
+	}
+	switch suite {
+	case tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+		tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384:
+		return 8 + 16 // RFC 5288: the explicit nonce, the tag
+	case tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256:
+		return 16 // RFC 7905
+	}
+	return 0
+}
+
 // midway reports whether a part of a record was passed on, and no more has come.
 func (g *gulp) midway() bool { return g != nil && (g.have > 0 || g.left > 0) }
+
+// sync begins the count, when TLS is known to hold nothing.
+func (g *gulp) sync(overhead int) {
+	if g != nil {
+		g.held, g.overhead = 0, overhead
+	}
+}
+
+// drained reports whether n bytes, read since [gulp.sync], are all that TLS was
+// given since then: as many as the records can hold. False may also mean that one
+// was padded, or was about TLS itself.
+func (g *gulp) drained(n int64) bool {
+	return g != nil && g.overhead > 0 && g.held == n && !g.midway()
+}
 
 // follow takes note of bytes that are passed on.
 func (g *gulp) follow(p []byte) {
@@ -99,6 +140,9 @@ func (g *gulp) follow(p []byte) {
 		p = p[n:]
 		if g.have += n; g.have == recordHead {
 			g.left, g.have = int(binary.BigEndian.Uint16(g.head[3:])), 0
+			if g.head[0] == dataRecordType {
+				g.held += int64(max(0, g.left-g.overhead))
+			}
 		}
 	}
 }

@@ -35,10 +35,23 @@ func fold(name string) string {
 // foldedAs reports whether the name folds to folded, which is folded already. It
 // is fold without its copy, since every field of every message is compared.
 func foldedAs(name, folded string) bool {
-	if !ascii(name) {
-		return fold(name) == folded // not a field name, but that is for others to say
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case c >= 0x80:
+			return fold(name) == folded // not a field name, but that is for others to say
+		case i == len(folded):
+			return false
+		case c == '_':
+			c = '-'
+		case 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
+		}
+		if c != folded[i] {
+			return false
+		}
 	}
-	return len(name) == len(folded) && begins(name, folded)
+	return len(name) == len(folded)
 }
 
 // begins reports whether the folded name begins with the prefix, which is folded
@@ -61,15 +74,6 @@ func begins(name, prefix string) bool {
 		}
 	}
 	return len(name) == len(prefix)
-}
-
-func ascii(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
 }
 
 // among reports whether the name folds to one of the list's.
@@ -96,10 +100,10 @@ func remove(h http.Header, name string) []string {
 	return found
 }
 
-// values returns the field's values under all its spellings.
-func values(h http.Header, name string) []string {
+// values returns the values of a field, whose name is folded, under all its
+// spellings.
+func values(h http.Header, folded string) []string {
 	var all []string
-	folded := fold(name)
 	for key, list := range h {
 		switch {
 		case !foldedAs(key, folded):
@@ -113,10 +117,9 @@ func values(h http.Header, name string) []string {
 }
 
 // cleanRequest copies the fields of a caller's request that are for the
-// upstream.
-func cleanRequest(h http.Header, action *runtime.Action, result *runtime.Result) http.Header {
-	named := tokens(values(h, "connection"))
-	out := make(http.Header, len(h)+1)
+// upstream. Named is what its Connection names ([tokens]).
+func cleanRequest(h http.Header, named []string, action *runtime.Action, result *runtime.Result) http.Header {
+	out, trailers := make(http.Header, len(h)+1), false
 	for name, list := range h {
 		if name == "Host" || name == "Content-Length" { // the message has both in its own words
 			continue
@@ -129,9 +132,10 @@ func cleanRequest(h http.Header, action *runtime.Action, result *runtime.Result)
 			out[name] = slices.Clone(list)
 		} else {
 			result.Declare(runtime.Change{Kind: kind, Name: name})
+			trailers = trailers || foldedAs(name, "te") && slices.Contains(tokens(list), "trailers")
 		}
 	}
-	if slices.Contains(tokens(values(h, "te")), "trailers") {
+	if trailers {
 		out["Te"] = []string{"trailers"}
 	}
 	return out
@@ -253,11 +257,15 @@ func tokens(list []string) []string {
 }
 
 // upgradeOf returns the protocol a caller asks to switch to, "" for none. h2c
-// is never passed on: what follows it could not be judged.
-func upgradeOf(h http.Header) string {
-	asked := tokens(values(h, "upgrade"))
-	if !slices.Contains(tokens(values(h, "connection")), "upgrade") || len(asked) == 0 || slices.Contains(asked, "h2c") {
+// is never passed on: what follows it could not be judged. Named is what its
+// Connection names ([tokens]).
+func upgradeOf(h http.Header, named []string) string {
+	if !slices.Contains(named, "upgrade") {
 		return ""
 	}
-	return strings.Join(values(h, "upgrade"), ", ")
+	list := values(h, "upgrade")
+	if asked := tokens(list); len(asked) == 0 || slices.Contains(asked, "h2c") {
+		return ""
+	}
+	return strings.Join(list, ", ")
 }

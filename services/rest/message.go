@@ -46,10 +46,11 @@ func (m *message) declare(kind runtime.ChangeKind, name string) {
 func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message, error) {
 	raw, t := call.Request.Raw, &call.Request.Target
 	result.Changed = append(make([]runtime.Change, 0, 8), raw.Changed...)
+	named := tokens(values(raw.Header, "connection"))
 	m := &message{
 		result: result,
 		scheme: t.Scheme, authority: t.Authority, method: t.Method, target: t.Path,
-		header: cleanRequest(raw.Header, call.Action, result),
+		header: cleanRequest(raw.Header, named, call.Action, result),
 		order:  raw.Order,
 		mirror: strings.HasPrefix(raw.Proto, "HTTP/1."), before: raw.Before,
 		length: raw.ContentLength, body: raw.Body, trailer: raw.Trailer,
@@ -71,7 +72,7 @@ func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message,
 			m.declare(runtime.ChangeTrailer, name)
 		}
 	}
-	m.upgrade = upgradeOf(raw.Header)
+	m.upgrade = upgradeOf(raw.Header, named)
 	if m.upgrade == "" {
 		return m, nil
 	}

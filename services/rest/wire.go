@@ -31,6 +31,9 @@ type wire struct {
 	address string
 	private bool
 
+	got      int64 // bytes read since TLS was known to hold none
+	overhead int   // of a record of TLS; 0: not known
+
 	used    bool // it has carried an exchange
 	readBy  time.Time
 	writeBy time.Time
@@ -69,6 +72,8 @@ func (b *Backend) newWire(l *link, s spot) *wire {
 	socket := l.Conn
 	if secured, ok := socket.(*tls.Conn); ok {
 		socket, w.secure = secured.NetConn(), true
+		state := secured.ConnectionState()
+		w.overhead = recordOverhead(state.Version, state.CipherSuite)
 	}
 	if g, ok := socket.(*gulp); ok {
 		socket, w.gulp = g.Conn, g
@@ -82,8 +87,18 @@ func (b *Backend) newWire(l *link, s spot) *wire {
 	if b.o.VerifyMutations {
 		w.conn = &tapped{Conn: w.conn}
 	}
-	w.br = bufio.NewReaderSize(w.conn, wireBuffer)
+	w.br = bufio.NewReaderSize((*counted)(w), wireBuffer)
 	return w
+}
+
+// counted is a wire as its reader sees it.
+type counted wire
+
+// Read implements [io.Reader].
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.conn.Read(p)
+	c.got += int64(n)
+	return n, err
 }
 
 // watch lets a witness, which may be nil, see the bytes of the next exchange.
@@ -157,7 +172,15 @@ func (w *wire) clean() bool {
 	if !w.secure {
 		return true // the socket is looked at when the wire is lent again
 	}
-	return w.silent(time.Unix(1, 0)) && !w.gulp.midway() // long past: only what TLS has in memory
+	if w.gulp.drained(w.got) {
+		return true
+	}
+	if !w.silent(time.Unix(1, 0)) || w.gulp.midway() { // long past: only what TLS has in memory
+		return false
+	}
+	w.gulp.sync(w.overhead)
+	w.got = 0
+	return true
 }
 
 // silent reports whether a read until the deadline finds nothing, not even the
