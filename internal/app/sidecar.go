@@ -54,9 +54,6 @@ func (a *App) openSidecar(where string) (*sidecar, error) {
 	}
 	side := &sidecar{server: s, where: shown, done: make(chan error, 1)}
 	go func() { side.done <- s.Serve(ln) }()
-	if a.scripts.pool != nil {
-		a.scripts.pool.Warm()
-	}
 	return side, nil
 }
 

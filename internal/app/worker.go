@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
@@ -81,7 +82,11 @@ func (a *App) workerOptions() worker.Options {
 	return o
 }
 
-// startWorkers makes the pool of a process that serves.
+// scriptsIdle is how long after a script others are kept ready. Most proxies
+// never run one, and a process that waits takes some 4 MiB of its own.
+const scriptsIdle = 10 * time.Minute
+
+// startWorkers makes the pool of a process that serves. The first script fills it.
 func (a *App) startWorkers() error {
 	if a.o.Executable == "" {
 		return errors.New("app: Options.Executable is missing: there is nothing to start scripts with")
@@ -89,7 +94,7 @@ func (a *App) startWorkers() error {
 	if a.o.Slot == "" {
 		return nil
 	}
-	pool, err := worker.NewPool(worker.PoolOptions{Options: a.workerOptions(), Size: min(a.config.Exec.Workers, 2)})
+	pool, err := worker.NewPool(worker.PoolOptions{Options: a.workerOptions(), Size: min(a.config.Exec.Workers, 2), Idle: scriptsIdle})
 	if err != nil {
 		return err
 	}

@@ -8,11 +8,12 @@ import (
 // A proxy that was busy keeps the memory it worked in: the collector runs when
 // the heap grows, and an idle heap does not. So a process that has been quiet
 // for idleLooks looks of the watch, after it had allocated idleWorth bytes or
-// more, collects once and gives the memory back.
+// more, collects once and gives the memory back. Of its own start, firstLooks.
 const (
-	idleLooks = 12       // three seconds
-	idleQuiet = 1 << 20  // bytes allocated between two looks that still are no work
-	idleWorth = 16 << 20 // bytes
+	firstLooks = 4
+	idleLooks  = 12       // three seconds
+	idleQuiet  = 1 << 20  // bytes allocated between two looks that still are no work
+	idleWorth  = 16 << 20 // bytes
 )
 
 // Idleness is what is known of the allocations so far.
@@ -31,6 +32,10 @@ func (i *Idleness) due(allocated uint64) bool {
 		return false
 	}
 	i.looks++
+	if i.given == 0 && i.looks == firstLooks {
+		i.given = allocated
+		return true
+	}
 	if i.looks != idleLooks || allocated-i.given < idleWorth {
 		return false
 	}

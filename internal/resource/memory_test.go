@@ -2,7 +2,8 @@ package resource
 
 import "testing"
 
-// Memory goes back once after work, and not while there is some.
+// Memory goes back once after the start and once after work, and not while there
+// is some.
 func TestAQuietProcessGivesMemoryBackOnce(t *testing.T) {
 	var i Idleness
 	total := uint64(0)
@@ -14,6 +15,12 @@ func TestAQuietProcessGivesMemoryBackOnce(t *testing.T) {
 			}
 		}
 		return given
+	}
+	if n := looks(firstLooks-1, 100<<10); n != 0 {
+		t.Errorf("given back %d times before the start was over", n)
+	}
+	if n := looks(100, 100<<10); n != 1 {
+		t.Errorf("given back %d times after the start", n)
 	}
 	if n := looks(100, 2<<20); n != 0 {
 		t.Errorf("given back %d times under load", n)
