@@ -49,6 +49,7 @@ func (i *Idleness) Rest() {
 	metrics.Read(sample)
 	if sample[0].Value.Kind() == metrics.KindUint64 && i.due(sample[0].Value.Uint64()) {
 		debug.FreeOSMemory()
+		forgetText()
 	}
 }
 
