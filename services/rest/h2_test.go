@@ -627,3 +627,22 @@ func TestABusyCallerIsCarriedByHTTP1(t *testing.T) {
 	}
 	equal(t, "connections", r.Connections(), 2)
 }
+
+// Where much was fetched, callers of HTTP/1.1 have connections of their
+// own from then on; those of HTTP/2 go on as before.
+func TestBulkIsCarriedByHTTP1(t *testing.T) {
+	r := newRig(t, handled(0, func(w http.ResponseWriter, q *http.Request) {
+		_, _ = io.WriteString(w, q.Proto)
+		if q.URL.Path == "/much" {
+			_, _ = w.Write(make([]byte, 9<<20))
+		}
+	}))
+	for _, c := range []struct{ caller, path, want string }{
+		{"HTTP/1.1", "/", "HTTP/2.0"}, {"HTTP/2.0", "/much", "HTTP/2.0"}, {"HTTP/1.1", "/", "HTTP/2.0"},
+		{"HTTP/1.1", "/much", "HTTP/2.0"}, {"HTTP/1.1", "/", "ok"}, {"HTTP/1.1", "/much", "ok"}, {"HTTP/2.0", "/", "HTTP/2.0"},
+	} {
+		r.proto = c.caller
+		answer, _ := r.must(t, r.call("GET", c.path))
+		equal(t, c.caller+" "+c.path, string(answer.Body[:len(c.want)]), c.want)
+	}
+}

@@ -67,7 +67,7 @@ type peer struct {
 	*http2.ClientConn
 	address string
 	private bool
-	taken   atomic.Bool // by a caller of HTTP/1.1
+	taken   atomic.Bool // by a caller of HTTP/1.1; for good, once one had much of it
 }
 
 // attempt is one dial. Its results are set before done is closed.
