@@ -142,6 +142,8 @@ func (g *gulp) follow(p []byte) {
 			g.left, g.have = int(binary.BigEndian.Uint16(g.head[3:])), 0
 			if g.head[0] == dataRecordType {
 				g.held += int64(max(0, g.left-g.overhead))
+			} else {
+				g.overhead = 0 // about TLS itself, a farewell perhaps: TLS must be asked
 			}
 		}
 	}
