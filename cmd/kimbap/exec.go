@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -95,11 +94,6 @@ func newExecCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// garbage is how much of it a command that lives for a moment lets lie, in percent of
-// what it uses: with Go's own 100 a tenth of its time goes into collecting what its
-// start left behind.
-const garbage = 400
-
 // startAhead starts the process of a script before anything else is looked at, when
 // the arguments begin with exec and nothing says that another kimbap runs it: its
 // start takes as long as all that happens here before it is needed. The func that is
@@ -117,7 +111,6 @@ func (c *cli) startAhead() (stop func()) {
 	if _, err := os.Lstat(app.Home{Dir: c.homeDir()}.DaemonSocket()); err == nil {
 		return func() {}
 	}
-	debug.SetGCPercent(garbage)
 	c.ahead = app.StartAhead(c.executable)
 	return c.ahead.Stop
 }

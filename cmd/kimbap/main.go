@@ -34,6 +34,7 @@ func executable() string {
 
 // run is one invocation, with what the process gives filled in.
 func run(c *cli) int {
+	app.HurryCollector()
 	c.in, c.out, c.err = os.Stdin, os.Stdout, os.Stderr
 	c.args, c.env, c.uid = os.Args[1:], os.Environ(), os.Getuid()
 	defer c.startAhead()()

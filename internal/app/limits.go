@@ -30,3 +30,7 @@ func (a *App) limits() proxy.Limits {
 // RelaxCollector is for a process that is nothing but a proxy: it trades memory for
 // speed.
 func RelaxCollector() { resource.RelaxCollector() }
+
+// HurryCollector is for a command that lives for a moment: it collects hardly any
+// garbage.
+func HurryCollector() { resource.HurryCollector() }

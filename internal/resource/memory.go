@@ -65,3 +65,17 @@ func RelaxCollector() {
 // relaxedHeap, in bytes, is what the Go part of the process may take before the
 // collector works harder.
 const relaxedHeap = 400 << 20
+
+// HurryCollector is for a command that lives for a moment: what its start and its
+// work leave behind is not worth a collection, which takes a third of the time in
+// which a whole catalogue is read. What lives on calls [RelaxCollector].
+func HurryCollector() {
+	debug.SetGCPercent(hurriedPercent)
+	debug.SetMemoryLimit(hurriedHeap)
+}
+
+// A first collection at 40 MiB, and harder work from hurriedHeap bytes on.
+const (
+	hurriedPercent = 1000
+	hurriedHeap    = 256 << 20
+)
