@@ -50,8 +50,9 @@ func (s *script) harden() {
 // coverFaults guards the methods in which goja takes for granted what a script can take
 // away: it would end the script where the language has it throw.
 func (s *script) coverFaults() {
-	object, regExp := s.prototype("Object"), s.prototype("RegExp")
+	object, array, regExp := s.prototype("Object"), s.prototype("Array"), s.prototype("RegExp")
 	s.method(object, "toLocaleString", 0, s.sound(s.builtIn(object, "toLocaleString")))
+	s.method(array, "sort", 1, s.sound(s.builtIn(array, "sort"))) // of a list that its comparison cuts off
 	for _, symbol := range []*goja.Symbol{goja.SymMatch, goja.SymMatchAll, goja.SymReplace, goja.SymSearch, goja.SymSplit} {
 		inner := regExp.GetSymbol(symbol).(*goja.Object)
 		outer := s.native(inner.Get("name").String(), int(inner.Get("length").ToInteger()), s.sound(inner.Export().(direct)))
@@ -69,7 +70,7 @@ func (s *script) sound(inner direct) direct {
 			}
 			var fault goruntime.Error
 			if err, ok := broken.(error); ok && errors.As(err, &fault) && !tooMuch(fault) {
-				out = s.typeError("This object is not what the method is for")
+				out = s.typeError("This method cannot do that with this object")
 				return
 			}
 			panic(broken)

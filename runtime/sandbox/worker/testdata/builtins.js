@@ -1,6 +1,6 @@
 const bases = {
   Object, Array, String, Number, Boolean, Symbol, BigInt, Date, RegExp, Map, Set, WeakMap, WeakSet, Promise, Proxy, Reflect, JSON, Math, ArrayBuffer, DataView,
-  Int8Array, Uint8Array, Uint8ClampedArray, Float64Array, BigInt64Array, Error, TypeError, AggregateError, URL, URLSearchParams, TextEncoder, TextDecoder, ToolError, console,
+  Uint8Array, BigInt64Array, Error, AggregateError, URL, URLSearchParams, TextEncoder, TextDecoder, ToolError, console,
   texts: {parseInt, parseFloat, isNaN, isFinite, encodeURIComponent, decodeURIComponent, encodeURI, decodeURI, btoa, atob, structuredClone},
   timers: {setTimeout, clearTimeout, setInterval, clearInterval, queueMicrotask},
   TypedArray: Object.getPrototypeOf(Int8Array), functions: {prototype: Object.getPrototypeOf(() => 1)},
