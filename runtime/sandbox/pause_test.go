@@ -171,6 +171,7 @@ func TestWhatACrashLeavesOpen(t *testing.T) {
 		{"nothing was begun", nil, "", 2},
 		{"a call that may be repeated", []sandbox.Begun{{Step: 1, Action: "notes.get-note"}}, "", 2},
 		{"one that may not", []sandbox.Begun{{Step: 1, Action: "notes.get-note"}, {Step: 2, Action: "notes.create-note"}}, frame.KindInterrupted, 0},
+		{"several, and one that may not", []sandbox.Begun{{Step: 1, Action: "notes.create-note"}, {Step: 3, Action: "notes.create-note"}, {Step: 4, Action: "notes.get-note"}}, frame.KindInterrupted, 0},
 		{"one that is unknown now", []sandbox.Begun{{Step: 1, Action: "gone.away"}}, frame.KindInterrupted, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -191,6 +192,18 @@ func TestWhatACrashLeavesOpen(t *testing.T) {
 			end := b.resume(first.ExecutionID, 0)
 			if end.Kind != c.kind || len(b.effects()) != c.made {
 				t.Errorf("%+v, made %v", end, b.effects())
+			}
+			if end.Kind != frame.KindInterrupted {
+				return
+			}
+			var told []sandbox.Begun // of calls that nobody knows the end of
+			for i, one := range end.Calls {
+				if one.Status == sandbox.CallUnknown && i < len(c.begun) {
+					told = append(told, sandbox.Begun{Step: c.begun[i].Step, Action: runtime.Ref(one.Path)})
+				}
+			}
+			if fmt.Sprint(told) != fmt.Sprint(c.begun) {
+				t.Errorf("of its calls it tells %+v, begun were %v", end.Calls, c.begun)
 			}
 		})
 	}

@@ -132,24 +132,41 @@ func (s *session) broken(ctx context.Context) (*frame.Failure, error) {
 	if err != nil {
 		return nil, err
 	}
+	var open []Begun
+	var failure *frame.Failure
 	for _, b := range begun {
-		known := b.Step >= 1 && b.Step <= len(s.calls)
-		if known && s.calls[b.Step-1].Settled > 0 {
+		if s.kept(b.Step) && s.calls[b.Step-1].Settled > 0 {
 			continue
 		}
-		action, unknown := s.tools.find(string(b.Action))
-		if unknown == nil && action.Idempotent {
-			continue
+		open = append(open, b)
+		if action, unknown := s.tools.find(string(b.Action)); failure == nil && (unknown != nil || !action.Idempotent) {
+			failure = &frame.Failure{Kind: frame.KindInterrupted, Message: fmt.Sprintf(
+				"the process ended while call %d, %s, was under way: it may have happened, and may not be repeated", b.Step, b.Action)}
 		}
-		if known {
-			s.calls[b.Step-1].Status = CallUnknown
-			s.calls[b.Step-1].Ref = b.Action
-			s.diary.changed(s.calls[b.Step-1])
-		}
-		return &frame.Failure{Kind: frame.KindInterrupted, Message: fmt.Sprintf(
-			"the process ended while call %d, %s, was under way: it may have happened, and may not be repeated", b.Step, b.Action)}, nil
 	}
-	return nil, nil
+	if failure != nil {
+		for _, b := range open {
+			s.unknown(b)
+		}
+	}
+	return failure, nil
+}
+
+// kept reports whether the journal has a call.
+func (s *session) kept(step int) bool {
+	return step >= 1 && step <= len(s.calls) && s.calls[step-1].step == step
+}
+
+// unknown tells of a call that it may have happened. One that the journal does not
+// have yet is told of all the same, without its arguments, which nobody has kept.
+func (s *session) unknown(b Begun) {
+	if !s.kept(b.Step) {
+		s.calls = append(s.calls, &call{Kind: frame.CallTool, step: b.Step, Path: string(b.Action), Ref: b.Action, Status: CallUnknown})
+		return
+	}
+	c := s.calls[b.Step-1]
+	c.Status, c.Ref = CallUnknown, b.Action
+	s.diary.changed(c)
 }
 
 // repeat runs the script again from its beginning: what was answered is answered

@@ -38,15 +38,6 @@ func (s *script) coverErrors() {
 			s.must(class.SetPrototype(parent))
 		}
 	}
-	promise := s.prototype("Promise")
-	then, _ := goja.AssertFunction(promise.Get("then"))
-	s.method(promise, "then", 2, func(c goja.FunctionCall) goja.Value {
-		v, err := then(c.This, c.Argument(0), s.seeing(c.Argument(1)))
-		if err != nil {
-			panic(err)
-		}
-		return v
-	})
 }
 
 // coverKind is a constructor in the place of one of goja's, over the same prototype.
@@ -75,22 +66,6 @@ func (s *script) over(name string, class, inner *goja.Object) {
 	s.must(class.DefineDataProperty("prototype", proto, goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
 	s.hidden(proto, "constructor", class)
 	s.hidden(s.rt.GlobalObject(), name, class)
-}
-
-// seeing is a function of a script that is told why a promise was rejected.
-func (s *script) seeing(v goja.Value) goja.Value {
-	told, ok := goja.AssertFunction(v)
-	if !ok {
-		return v
-	}
-	return s.native("", 1, func(c goja.FunctionCall) goja.Value {
-		s.see(c.Argument(0))
-		out, err := told(goja.Undefined(), c.Arguments...)
-		if err != nil {
-			panic(err)
-		}
-		return out
-	})
 }
 
 // see puts an error into words of ours. One that has them, or whose stack the script
@@ -132,6 +107,13 @@ func header(name, message string) string {
 
 // clean takes out of a message what goja says of its own insides.
 func clean(message string) string {
+	if before, after, found := strings.Cut(message, "%!s(PANIC="); found {
+		// goja wrote a value that throws when it is made a text: in place of it stand the
+		// engine's insides, up to the last parenthesis.
+		_, after, _ = cutLast(after, ")")
+		message = before + "[object Object]" + after
+	}
+	message = strings.TrimSuffix(message, " %!s(MISSING)")
 	switch {
 	case strings.HasPrefix(message, "Could not convert ") && strings.HasSuffix(message, " to primitive"):
 		return "Cannot convert object to primitive value"
@@ -142,6 +124,8 @@ func clean(message string) string {
 		pattern, _, _ = strings.Cut(pattern, " (Invalid regular expression (re")
 		pattern, _, _ = cutLast(pattern, " (error parsing")
 		return fmt.Sprintf("Invalid regular expression: /%s/", pattern)
+	case strings.HasPrefix(message, "encoding/hex: "):
+		return "This is no text of hexadecimal digits"
 	case strings.HasPrefix(message, "Runtime bug: "), strings.HasPrefix(message, "Compiler bug: "), strings.HasPrefix(message, "Internal bug: "):
 		return "The engine cannot do this"
 	}

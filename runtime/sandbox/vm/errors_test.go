@@ -27,6 +27,8 @@ var stacks = []struct{ source, want string }{
 	{"try { structuredClone(() => 1) } catch (e) { return e.stack }", "Error: A function cannot be cloned|at script (1:22)"},
 	{"try { new RegExp('(') } catch (e) { return e.stack }", "SyntaxError: Invalid regular expression: /(/|at script (1:7)"},
 	{"try { throw Object.assign(new Error('a'), {stack: 'own words'}) } catch (e) { return e.stack }", "own words"},
+	{"let seen; class P extends Promise { constructor(f) { super((ok, no) => f(ok, e => { seen ??= e.stack; no(e) })) } }\nawait P.resolve().then(() => null.x).catch(() => 0); return seen", "TypeError: Cannot read property 'x' of undefined|at script (2:35)"},
+	{"let seen; Promise.all.call(function (f) { f(() => 0, e => { seen = e.stack }) }, 5); return seen", "TypeError: Value is not an object: undefined|at script (1:27)"},
 	{"function* g() { try { yield 1 } catch (e) { yield e.stack } }\nconst i = g(); i.next(); try { null.z } catch (e) { return i.throw(e).value }", "TypeError: Cannot read property 'z' of undefined|at script (2:37)"},
 }
 
@@ -55,6 +57,11 @@ func TestWhatErrorsSayIsNotOfTheEngine(t *testing.T) {
 	for source, want := range map[string]string{
 		"try { `${Object.create(null)}` } catch (e) { return e.message }":                                                         "Cannot convert object to primitive value",
 		"return await (async () => +{valueOf: null, toString: null})().catch(e => e.message)":                                     "Cannot convert object to primitive value",
+		"try { [1].map(Object.create(null)) } catch (e) { return e.message }":                                                     "Cannot convert object to primitive value",
+		"try { (1).toFixed.call(new Proxy({}, {get() { null.x }})) } catch (e) { return e.message }":                              "Value is not a number: [object Object]",
+		"try { Uint8Array.fromHex('zz') } catch (e) { return e.name + e.message }":                                                "SyntaxErrorThis is no text of hexadecimal digits",
+		"try { Object.prototype.toLocaleString.call(Object.create(null)) } catch (e) { return e.message }":                        "This method cannot do that with this object",
+		"try { 'a'.repeat(Infinity) } catch (e) { return e.name }":                                                                "RangeError",
 		"try { 'a'.match('(') } catch (e) { return e.message }":                                                                   "Unterminated group",
 		"try { 'a'.search('[') } catch (e) { return e.message }":                                                                  "Unterminated character class",
 		"const C = /a/['constr' + 'uctor']; try { new C('a(?<=b') } catch (e) { return e.message }":                               "Invalid regular expression: /a(?<=b/",

@@ -68,13 +68,21 @@ func (s *script) ending(broken any) frame.Done {
 			return s.failed(err)
 		}
 	}
+	if tooMuch(broken) {
+		return s.stop(&stop{frame.KindMemory, "The script wanted more memory than there is"})
+	}
+	return s.stop(&stop{frame.KindException, "The engine cannot do this"})
+}
+
+// tooMuch reports whether Go panicked because it was asked for more memory than there is.
+func tooMuch(broken any) bool {
 	text := fmt.Sprint(broken)
 	for _, sign := range []string{"makeslice", "growslice", "too large", "overflow", "Repeat", "out of memory"} {
 		if strings.Contains(text, sign) {
-			return s.stop(&stop{frame.KindMemory, "The script wanted more memory than there is"})
+			return true
 		}
 	}
-	return s.stop(&stop{frame.KindException, "The engine cannot do this"})
+	return false
 }
 
 // thrown describes a value that a script threw. To read it may run code of the script:

@@ -1,6 +1,11 @@
 package vm
 
-import "github.com/dop251/goja"
+import (
+	"errors"
+	goruntime "runtime"
+
+	"github.com/dop251/goja"
+)
 
 // errorsOf are the constructors of errors, captured before the script runs.
 type errorsOf struct {
@@ -39,6 +44,41 @@ func (s *script) harden() {
 	object := s.prototype("Object")
 	for _, name := range []string{"__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__"} {
 		s.must(object.Delete(name))
+	}
+}
+
+// coverFaults guards the methods in which goja takes for granted what a script can take
+// away: it would end the script where the language has it throw.
+func (s *script) coverFaults() {
+	object, array, regExp := s.prototype("Object"), s.prototype("Array"), s.prototype("RegExp")
+	s.method(object, "toLocaleString", 0, s.sound(s.builtIn(object, "toLocaleString")))
+	s.method(array, "sort", 1, s.sound(s.builtIn(array, "sort"))) // of a list that its comparison cuts off
+	for _, symbol := range []*goja.Symbol{goja.SymMatch, goja.SymMatchAll, goja.SymReplace, goja.SymSearch, goja.SymSplit} {
+		inner := regExp.GetSymbol(symbol).(*goja.Object)
+		outer := s.native(inner.Get("name").String(), int(inner.Get("length").ToInteger()), s.sound(inner.Export().(direct)))
+		s.must(regExp.DefineDataPropertySymbol(symbol, outer, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	}
+}
+
+// sound is a native whose faults are errors of the script.
+func (s *script) sound(inner direct) direct {
+	return func(c goja.FunctionCall) (out goja.Value) {
+		defer func() {
+			broken := recover()
+			if broken == nil {
+				return
+			}
+			var fault goruntime.Error
+			if err, ok := broken.(error); ok && errors.As(err, &fault) && !tooMuch(fault) {
+				out = s.typeError("This method cannot do that with this object")
+				return
+			}
+			panic(broken)
+		}()
+		if thrown := s.rt.Try(func() { out = inner(c) }); thrown != nil {
+			panic(thrown)
+		}
+		return out
 	}
 }
 

@@ -286,3 +286,28 @@ func normal(text string) string {
 	}
 	return again(v)
 }
+
+// Jobs of promises run one after the other, as they came: what a handler puts off comes
+// after what waited already, by whatever function it was called.
+func TestJobsRunInTheirTurn(t *testing.T) {
+	for name, first := range map[string]string{
+		"catch":          `Promise.reject(1).catch(later)`,
+		"then":           `Promise.resolve(1).then(later)`,
+		"both":           `Promise.reject(1).then(null, later)`,
+		"finally":        `Promise.resolve(1).finally(later)`,
+		"proxy":          `Promise.resolve(1).then(new Proxy(later, {}))`,
+		"queueMicrotask": `queueMicrotask(later)`,
+		"a native":       `Promise.resolve({toJSON: later}).then(JSON.stringify)`,
+		"a tool":         `Promise.resolve({get a() { return later() }}).then(tools.demo.echo)`,
+	} {
+		source := `const out = []; const later = () => { out.push("a"); Promise.resolve().then(() => out.push("put off")) };
+			` + first + `; Promise.resolve().then(() => out.push("b")); Promise.resolve().then(() => out.push("c"));
+			for (let i = 0; i < 9; i++) await 1; return out.join()`
+		if got := value(t, source); got != "a,b,c,put off" {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if got := value(t, `let n = 0; const again = () => ++n < 20000 ? Promise.reject().catch(again) : n; return await again()`); got != 20000.0 {
+		t.Errorf("one after the other, %v", got)
+	}
+}

@@ -30,6 +30,38 @@ func (s *script) must(err error) {
 	}
 }
 
+// direct is a function of the engine as goja itself calls it.
+type direct = func(goja.FunctionCall) goja.Value
+
+// callable is a function that a native calls. Unlike [goja.AssertFunction] it does not
+// take the call for one from outside when the native is run as a job of a promise,
+// where it would run all other jobs inside of this one: out of their turn, and one
+// inside the other without end.
+func (s *script) callable(v goja.Value) (goja.Callable, bool) {
+	if _, ok := goja.AssertFunction(v); !ok {
+		return nil, false
+	}
+	call, ok := v.Export().(direct)
+	if !ok { // a class, or a proxy
+		call = func(c goja.FunctionCall) goja.Value {
+			list := make([]any, len(c.Arguments))
+			for i, v := range c.Arguments {
+				list[i] = v
+			}
+			return s.apply(goja.FunctionCall{Arguments: []goja.Value{v, c.This, s.rt.NewArray(list...)}})
+		}
+	}
+	return func(this goja.Value, args ...goja.Value) (out goja.Value, err error) {
+		if thrown := s.rt.Try(func() { out = call(goja.FunctionCall{This: this, Arguments: args}) }); thrown != nil {
+			return nil, thrown
+		}
+		return out, nil
+	}, true
+}
+
+// builtIn is a method of a built-in object, as goja itself calls it.
+func (s *script) builtIn(on *goja.Object, name string) direct { return on.Get(name).Export().(direct) }
+
 // global is a built-in object, as it was before the script could touch it.
 func (s *script) global(name string) *goja.Object {
 	return s.rt.GlobalObject().Get(name).(*goja.Object)

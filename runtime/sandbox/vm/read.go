@@ -52,7 +52,7 @@ func (s *script) parseJSON(c goja.FunctionCall) goja.Value {
 		token, _ := utf8.DecodeRuneInString(r.text[r.at:])
 		return s.syntaxError("Unexpected token '" + string(token) + "' in JSON at position " + strconv.Itoa(r.at))
 	}
-	if revive, ok := goja.AssertFunction(c.Argument(1)); ok {
+	if revive, ok := s.callable(c.Argument(1)); ok {
 		root := s.rt.NewObject()
 		s.must(root.Set("", v))
 		return s.revive(revive, root, "", 0)

@@ -64,7 +64,7 @@ func textOf(v goja.Value) string {
 func (s *script) boundTexts() {
 	proto := s.prototype("String")
 	for _, name := range []string{"repeat", "padStart", "padEnd"} {
-		inner, _ := goja.AssertFunction(proto.Get(name))
+		inner, _ := s.callable(proto.Get(name))
 		s.method(proto, name, int(proto.Get(name).(*goja.Object).Get("length").ToInteger()), func(c goja.FunctionCall) goja.Value {
 			args := append([]goja.Value{}, c.Arguments...)
 			if len(args) > 0 {
@@ -72,6 +72,9 @@ func (s *script) boundTexts() {
 				size := args[0].ToFloat()
 				if text, ok := c.This.(goja.String); ok && name == "repeat" {
 					size *= float64(text.Length())
+				}
+				if name == "repeat" && math.IsInf(size, 1) {
+					size = 0 // goja throws, as the language has it
 				}
 				if s.limits.Heap > 0 && !math.IsNaN(size) && size*4 > float64(s.limits.Heap) {
 					s.halt(frame.KindMemory, "The script wanted more memory than there is")

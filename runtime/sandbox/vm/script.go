@@ -35,10 +35,13 @@ type script struct {
 	logged int  // bytes
 	cut    bool // messages were dropped
 
-	mark   *goja.Symbol // of the targets of tools: no script can reach it
-	json   codec
-	errors errorsOf
-	lost   []*goja.Promise // rejected, and nobody has looked at it
+	mark    *goja.Symbol // of the targets of tools: no script can reach it
+	json    codec
+	apply   direct       // of Reflect
+	then    direct       // of promises, goja's own
+	settled *goja.Object // a promise that is fulfilled
+	errors  errorsOf
+	lost    []*goja.Promise // rejected, and nobody has looked at it
 }
 
 // call is one that has no reply yet.
@@ -66,9 +69,12 @@ func newWorld() *script {
 	}
 	s.rt.SetTimeSource(func() time.Time { return time.UnixMilli(s.now) })
 	s.rt.SetPromiseRejectionTracker(s.track)
+	s.apply = s.builtIn(s.global("Reflect"), "apply")
 	s.harden()
 	s.coverErrors()
+	s.coverPromises()
 	s.coverRegExp()
+	s.coverFaults()
 	s.boundTexts()
 	s.makeCodec()
 	s.makeToolError()

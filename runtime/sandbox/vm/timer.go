@@ -84,25 +84,15 @@ func (s *script) ring(t *timer) error {
 
 // microtask is queueMicrotask: what the function throws ends the script.
 func (s *script) microtask(c goja.FunctionCall) goja.Value {
-	f, ok := goja.AssertFunction(c.Argument(0))
+	f, ok := s.callable(c.Argument(0))
 	if !ok {
 		return s.typeError("queueMicrotask takes a function")
 	}
-	promise, resolve, _ := s.rt.NewPromise()
-	then, _ := goja.AssertFunction(s.rt.ToValue(promise).(*goja.Object).Get("then"))
-	if then == nil {
-		return s.typeError("Promise.prototype.then is gone")
-	}
-	if _, err := then(s.rt.ToValue(promise), s.native("", 0, func(goja.FunctionCall) goja.Value {
+	s.then(goja.FunctionCall{This: s.settled, Arguments: []goja.Value{s.native("", 0, func(goja.FunctionCall) goja.Value {
 		if _, err := f(goja.Undefined()); err != nil {
 			panic(err)
 		}
 		return goja.Undefined()
-	})); err != nil {
-		panic(err)
-	}
-	if err := resolve(goja.Undefined()); err != nil {
-		panic(err)
-	}
+	})}})
 	return goja.Undefined()
 }

@@ -29,7 +29,7 @@ type codec struct {
 // those of goja recurse as deep as a value nests, and speak of Go in their errors.
 func (s *script) makeCodec() {
 	json := s.global("JSON")
-	s.json.stringify, _ = goja.AssertFunction(json.Get("stringify"))
+	s.json.stringify, _ = s.callable(json.Get("stringify"))
 	s.method(json, "stringify", 3, s.stringify)
 	s.method(json, "parse", 2, s.parseJSON)
 }
@@ -39,7 +39,7 @@ func (s *script) captureCollections() {
 	s.json.forEach = map[string]goja.Callable{}
 	for _, name := range []string{"Map", "Set"} {
 		if s.program.Uses(name) { // else there can be none
-			s.json.forEach[name], _ = goja.AssertFunction(s.prototype(name).Get("forEach"))
+			s.json.forEach[name], _ = s.callable(s.prototype(name).Get("forEach"))
 		}
 	}
 }
@@ -134,7 +134,7 @@ func (s *script) stringify(c goja.FunctionCall) goja.Value {
 	w := &writer{s: s, limit: maxText}
 	replacer := c.Argument(1)
 	guard := goja.Value(s.native("", 2, w.value))
-	if f, ok := goja.AssertFunction(replacer); ok {
+	if f, ok := s.callable(replacer); ok {
 		w.then = f
 	} else if list, ok := replacer.(*goja.Object); ok && list.ClassName() == "Array" {
 		if list.Get("length").ToInteger() > maxText/1024 {

@@ -194,13 +194,23 @@ func converse(d *demo, code string) *verdict {
 // What a script says when it got further than it should have.
 var escaped = regexp.MustCompile(`LEAK|GLOBAL|ESCAPED|POISON|HOOKED|evil`)
 
+// hostWords are signs of Go, of the engine or of the host's files.
+var hostWords = regexp.MustCompile(`goja|github\.com|kimbap|\.go:|runtime error|0x[0-9a-f]{6}|&\{|/root|/tmp/|goroutine|regexp2|\(re2\)|interface conversion|nil pointer|%!|encoding/|strconv\.|<nil>|<eval>|native\)`)
+
 const (
 	escapeTime   = 1500 * time.Millisecond
 	escapeMemory = 300 << 20
 )
 
+// kinds are those of docs/script-mode.md.
+var kinds = []frame.Kind{
+	"", frame.KindRejected, frame.KindException, frame.KindTimeout, frame.KindMemory, frame.KindStack, frame.KindCalls, frame.KindDeadlock, frame.KindInterrupted,
+}
+
 // judge says what is wrong with what became of a case.
 func (c escape) judge(v *verdict) error {
+	line, column := v.failure.Line, v.failure.Column
+	rows := strings.Split(c.source(), "\n")
 	switch text, _ := json.Marshal(v.value); {
 	case !slices.Contains(c.Expect, v.outcome):
 		return fmt.Errorf("%s (%+v), want %s", v.outcome, v.failure, strings.Join(c.Expect, " or "))
@@ -208,6 +218,12 @@ func (c escape) judge(v *verdict) error {
 		return fmt.Errorf("it came out with %s", text)
 	case v.outcome == "harmless" && c.Value != nil && !reflect.DeepEqual(v.value, c.Value):
 		return fmt.Errorf("its value is %s, want %v", text, c.Value)
+	case hostWords.MatchString(v.failure.Message + v.failure.Stack + string(text)):
+		return fmt.Errorf("it speaks of the host: %+v %s", v.failure, text)
+	case line < 0 || line > len(rows) || line > 0 && (column < 1 || column > len(rows[line-1])+1):
+		return fmt.Errorf("%d:%d is no place of it", line, column)
+	case !slices.Contains(kinds, v.failure.Kind):
+		return fmt.Errorf("its end is of the kind %q", v.failure.Kind)
 	case v.end.Violation:
 		return fmt.Errorf("it broke the rules: %+v", v.end)
 	case bytes.Contains(v.said.Bytes(), []byte(canary)):
