@@ -9,14 +9,14 @@ import (
 // pasted, names that may have been meant.
 
 // Invalid makes an [Error] that says what a person can do, of a problem with a file or
-// a setting: invalid_input, the problem its message, fix its hint. An *Error in err's
+// a setting: invalid_input, the problem its message and its cause, fix its hint. An *Error in err's
 // chain, and nil, stay as they are.
 func Invalid(err error, fix string) error {
 	var e *Error
 	if err == nil || errors.As(err, &e) {
 		return err
 	}
-	return &Error{Code: CodeInvalidInput, Msg: err.Error(), Hint: fix}
+	return &Error{Code: CodeInvalidInput, Msg: err.Error(), Hint: fix, Err: err}
 }
 
 // Quote makes text safe to paste into a POSIX shell, for the commands in hints.

@@ -166,7 +166,7 @@ func because(e *runtime.Error) string {
 		parts = append(parts, "request "+e.RequestID)
 	}
 	why := strings.Join(parts, ", ")
-	if e.Err != nil {
+	if e.Err != nil && e.Err.Error() != e.Msg {
 		why += "\n" + e.Err.Error()
 	}
 	return why

@@ -51,11 +51,11 @@ installed here are given with --service.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			d, err := c.draft(strings.Join(args, ""))
 			if err != nil {
-				return err
+				return c.problems(err, "")
 			}
 			known, err := app.KnownServices(files)
 			if err != nil {
-				return err
+				return c.problems(err, "")
 			}
 			unused := d.Unused(known)
 			if unused == nil {
@@ -68,6 +68,9 @@ installed here are given with --service.`,
 				} else {
 					c.say("warning: %s", u.String())
 				}
+			}
+			if len(wrong) > 0 && c.output != "text" {
+				return c.listProblems(app.Misspelled(unused))
 			}
 			if len(wrong) > 0 {
 				return usage("correct the name, install its service, or give its file with --service", "%s", strings.Join(wrong, "\n"))
