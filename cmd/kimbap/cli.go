@@ -36,6 +36,7 @@ type cli struct {
 	tenant  string // --tenant; "": KIMBAP_TENANT, else the default one
 	output  string // text | json | yaml
 	jq      string
+	bare    bool // --jq without -o: texts come without quotes
 	quiet   bool
 	verbose int
 	yes     bool

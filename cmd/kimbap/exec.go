@@ -51,7 +51,7 @@ func newExecCommand(c *cli) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.json {
-				c.output = "json"
+				c.asJSON()
 			}
 			limit := c.timeout // of the script's running, not of the command
 			c.timeout = 0
