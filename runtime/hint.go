@@ -2,7 +2,9 @@ package runtime
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"time"
 )
 
 // What errors that help are made of: a hint to what was wrong, commands that can be
@@ -28,6 +30,26 @@ func Quote(text string) string {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// Span writes a length of time without parts that are zero: "10m", not "10m0s".
+func Span(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// Count writes "1 file", "2 files".
+func Count[N int | int64 | uint64](n N, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 // Nearest returns the name closest to what was typed, "" when none is close.

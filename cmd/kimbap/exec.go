@@ -143,7 +143,7 @@ func (c *cli) source(cmd *cobra.Command, f *execFlags) (string, error) {
 	case f.file != "" && f.file != "-":
 		data, err := os.ReadFile(f.file)
 		if err != nil {
-			return "", usage("check the path", "%v", err)
+			return "", unread(f.file, err)
 		}
 		return string(data), nil
 	case f.file == "" && c.inTTY:
@@ -314,7 +314,7 @@ func unknownTools(m *app.Manifest) error {
 		lines = append(lines, line)
 	}
 	return &failure{
-		what: strings.Join(lines, "\n       "), why: "not_found: nothing that is installed and may be used here has it",
+		what: strings.Join(lines, "\n       "), why: "unknown_action: nothing that is installed and may be used here has it",
 		fix: "kimbap search WORDS", exit: exitNotFound,
 	}
 }

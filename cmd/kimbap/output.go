@@ -207,9 +207,4 @@ func fewValues(list []any) string {
 }
 
 // count writes "1 action", "2 actions".
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
+func count(n int, what string) string { return runtime.Count(n, what) }

@@ -16,7 +16,7 @@ func (c *cli) problems(err error, what string) error {
 	case c.output != "text":
 		return c.listProblems(list)
 	case len(list) == 1 && list[0].Missing && what != "":
-		return &failure{what: "there is no file " + list[0].File, why: "not_found", fix: list[0].Fix, exit: exitNotFound}
+		return &failure{what: "there is no file " + list[0].File, fix: list[0].Fix, exit: exitNotFound}
 	case what == "":
 		return err
 	}

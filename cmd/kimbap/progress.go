@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // quietFor is how long work takes before something is said of it.
@@ -45,7 +47,7 @@ func (c *cli) working(what string) (say func(string), done func()) {
 			case <-tick.C:
 			}
 			mu.Lock()
-			fmt.Fprintf(c.err, "\r\033[K%s, %s ", what, time.Since(began).Round(time.Second))
+			fmt.Fprintf(c.err, "\r\033[K%s, %s ", what, runtime.Span(time.Since(began).Round(time.Second)))
 			mu.Unlock()
 		}
 	}()

@@ -15,6 +15,12 @@ func execute(ctx context.Context, c *cli) int {
 	root.SetIn(c.in)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
+	root.InitDefaultCompletionCmd()
+	for _, sub := range root.Commands() {
+		if sub.Name() == "completion" { // which shows its help to any word
+			sub.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 	checkArgs(root)
 	return c.report(root.ExecuteContext(ctx))
 }

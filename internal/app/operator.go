@@ -86,7 +86,7 @@ func (a *App) CreateToken(ctx context.Context, g TokenGrant) (runtime.Secret, id
 	}
 	err := a.trail.Event(ctx, audit.Event{
 		Kind: "token.create", Principal: a.Operator().ID, Tenant: a.tenant,
-		Fields: map[string]string{"agent": g.Agent, "scopes": strings.Join(g.Scopes, " "), "ttl": g.TTL.String()},
+		Fields: map[string]string{"agent": g.Agent, "scopes": strings.Join(g.Scopes, " "), "ttl": runtime.Span(g.TTL)},
 	})
 	if err != nil {
 		return runtime.Secret{}, identity.Token{}, err
