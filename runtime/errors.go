@@ -85,7 +85,7 @@ type Error struct {
 
 // Error implements error. It shows Msg and the cause, so it belongs in a log.
 func (e *Error) Error() string {
-	if e.Err != nil {
+	if e.Err != nil && e.Err.Error() != e.Msg { // [Invalid] says its cause already
 		return fmt.Sprintf("%s: %s: %v", e.Code, e.Msg, e.Err)
 	}
 	return fmt.Sprintf("%s: %s", e.Code, e.Msg)

@@ -2,21 +2,23 @@ package runtime
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"time"
 )
 
 // What errors that help are made of: a hint to what was wrong, commands that can be
 // pasted, names that may have been meant.
 
 // Invalid makes an [Error] that says what a person can do, of a problem with a file or
-// a setting: invalid_input, the problem its message, fix its hint. An *Error in err's
+// a setting: invalid_input, the problem its message and its cause, fix its hint. An *Error in err's
 // chain, and nil, stay as they are.
 func Invalid(err error, fix string) error {
 	var e *Error
 	if err == nil || errors.As(err, &e) {
 		return err
 	}
-	return &Error{Code: CodeInvalidInput, Msg: err.Error(), Hint: fix}
+	return &Error{Code: CodeInvalidInput, Msg: err.Error(), Hint: fix, Err: err}
 }
 
 // Quote makes text safe to paste into a POSIX shell, for the commands in hints.
@@ -28,6 +30,26 @@ func Quote(text string) string {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// Span writes a length of time without parts that are zero: "10m", not "10m0s".
+func Span(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// Count writes "1 file", "2 files".
+func Count[N int | int64 | uint64](n N, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 // Nearest returns the name closest to what was typed, "" when none is close.

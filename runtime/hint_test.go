@@ -3,9 +3,27 @@ package runtime_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
+
+// Lengths of time and counts are written as a person writes them.
+func TestSpansAndCountsReadWell(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		10 * time.Minute: "10m", 720 * time.Hour: "720h", 90 * time.Minute: "1h30m", time.Hour + time.Second: "1h0m1s",
+		30 * time.Second: "30s", 0: "0s", 1500 * time.Millisecond: "1.5s",
+	} {
+		if got := runtime.Span(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+	for n, want := range map[int]string{0: "0 files", 1: "1 file", 2: "2 files"} {
+		if got := runtime.Count(n, "file"); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
 
 // A hint can be pasted whatever a path holds, and names only what is close.
 func TestHintsCanBePastedAndNameWhatIsClose(t *testing.T) {

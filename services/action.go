@@ -38,7 +38,7 @@ type operation struct {
 func (p *parser) actions(o *object) {
 	pairs := o.pairs("actions")
 	if o.get("actions") == nil || o.get("actions").Kind == yaml.MappingNode && len(pairs) == 0 {
-		p.bad(o.at("actions"), "add one, like get-user: {method: GET, path: /user, description: …}", "service needs the field actions, with at least one action")
+		p.badField(o.at("actions"), o.label("actions"), "add one, like get-user: {method: GET, path: /user, description: …}", "service needs the field actions, with at least one action")
 	}
 	p.s.Actions = make([]*runtime.Action, 0, len(pairs))
 	p.s.Routes, p.s.ready = make([]classifier.Route, 0, len(pairs)), make([]classifier.Prepared, 0, len(pairs))
@@ -161,7 +161,7 @@ type reach struct{ schemes, authorities []string }
 func (p *parser) method(op *operation) {
 	n := op.get("method")
 	if n == nil {
-		p.bad(op.at("method"), "add method: GET, or a list like [GET, HEAD]", "%s needs the field method", op.name)
+		p.badField(op.at("method"), op.label("method"), "add method: GET, or a list like [GET, HEAD]", "%s needs the field method", op.name)
 		return
 	}
 	list := []*yaml.Node{n}

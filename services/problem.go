@@ -11,8 +11,9 @@ import (
 // Problem is one thing that is wrong with a service file, and where.
 type Problem struct {
 	File    string
-	Line    int // from 1; 0: the file as a whole
-	Column  int // from 1, in characters
+	Line    int    // from 1; 0: the file as a whole
+	Column  int    // from 1, in characters
+	Field   string // as messages call it, like service.name; may be empty
 	Msg     string
 	Fix     string // what to write instead; may be empty
 	Excerpt string // the source line and a caret below it; may be empty

@@ -28,8 +28,19 @@ type Set struct {
 
 var _ runtime.Resolver = (*Set)(nil)
 
+// NameError is a name or an alias that two services have.
+type NameError struct {
+	Name          string
+	First, Second *Service
+}
+
+func (e *NameError) Error() string {
+	return fmt.Sprintf("the name %s is taken twice: by the service %s in %s and by %s in %s; rename one or remove its alias",
+		e.Name, e.First.Name, e.First.File, e.Second.Name, e.Second.File)
+}
+
 // NewSet joins services. Every problem is in the error, joined: names and
-// aliases given twice, and routes of which nothing says which one wins, each
+// aliases given twice ([*NameError]), and routes of which nothing says which one wins, each
 // with both files and lines ([*classifier.OverlapError]).
 func NewSet(list []*Service) (*Set, error) {
 	s := &Set{
@@ -47,8 +58,7 @@ func NewSet(list []*Service) (*Set, error) {
 	for _, service := range s.services {
 		for _, name := range append([]string{service.Name}, service.Aliases...) {
 			if other := s.byName[name]; other != nil {
-				problems = append(problems, fmt.Errorf("the name %s is taken twice: by the service %s in %s and by %s in %s; rename one or remove its alias",
-					name, other.Name, other.File, service.Name, service.File))
+				problems = append(problems, &NameError{Name: name, First: other, Second: service})
 				continue
 			}
 			s.byName[name] = service

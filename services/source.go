@@ -64,6 +64,15 @@ func (s *source) bad(n *yaml.Node, fix, format string, args ...any) {
 	s.add(n.Line, n.Column, fix, format, args...)
 }
 
+// badField is bad for a problem that is one field's.
+func (s *source) badField(n *yaml.Node, field, fix, format string, args ...any) {
+	before := len(s.problems)
+	s.bad(n, fix, format, args...)
+	if len(s.problems) > before {
+		s.problems[before].Field = field
+	}
+}
+
 // read turns the bytes into one YAML tree, or notes why it cannot.
 func (s *source) read(data []byte) *yaml.Node {
 	if len(data) > MaxFile {
@@ -239,7 +248,7 @@ func (s *source) object(n *yaml.Node, name string, known ...string) *object {
 			if near := nearest(key.Value, known); near != "" {
 				fix = "did you mean " + near + "?"
 			}
-			s.bad(key, fix, "%s has no field %s", name, shown(key.Value))
+			s.badField(key, name+"."+key.Value, fix, "%s has no field %s", name, shown(key.Value))
 		}
 	}
 	return o
@@ -273,7 +282,7 @@ func contains(words []string, word string) bool {
 // wrong notes a value of the wrong kind. Aliases were noted already.
 func (s *source) wrong(n *yaml.Node, name, want string) {
 	if n.Kind != yaml.AliasNode {
-		s.bad(n, "", "%s must be %s", name, want)
+		s.badField(n, name, "", "%s must be %s", name, want)
 	}
 }
 
@@ -318,7 +327,7 @@ func (s *source) textOf(n *yaml.Node, name string) string {
 func (o *object) needed(field, fix string) string {
 	if o.get(field) == nil {
 		if o.node.Kind == yaml.MappingNode {
-			o.bad(o.at(field), fix, "%s needs the field %s", o.name, field)
+			o.badField(o.at(field), o.label(field), fix, "%s needs the field %s", o.name, field)
 		}
 		return ""
 	}

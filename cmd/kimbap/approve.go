@@ -67,7 +67,11 @@ func newApproveListCommand(c *cli) *cobra.Command {
 func (c *cli) sayApprovals(list []app.Approval) error {
 	var rows [][]string
 	for _, p := range list {
-		rows = append(rows, []string{p.ID, p.State, p.Agent, string(p.Action), p.Summary, c.when(p.Expires)})
+		expires := ""
+		if p.State == "pending" || p.State == "approved" { // else nothing runs any more
+			expires = c.when(p.Expires)
+		}
+		rows = append(rows, []string{p.ID, p.State, p.Agent, string(p.Action), p.Summary, expires})
 	}
 	return c.show(list, func() {
 		if len(rows) == 0 {
@@ -180,7 +184,7 @@ terminal (or with --yes), writes it into the policy file, right before the rule 
 	f.DurationVar(&yes.For, "for", 0, "allow the same action on the same target for so long")
 	f.BoolVar(&yes.Run, "run", false, "allow it for the rest of the kimbap run that asks")
 	f.BoolVar(&yes.Always, "always", false, "add a policy rule that allows the action to this agent")
-	f.StringVar(&yes.As, "as", "", "decide as this person, with their PIN")
+	f.StringVar(&yes.As, "as", "", "decide as this person, with the PIN that they set: kimbap approve pin --as NAME")
 	f.BoolVar(&pin, "pin", false, "show the PIN also where it is not demanded")
 	f.BoolVar(&yes.Full, "full", false, "the request is too long to be shown whole, and you have read all of it")
 	return cmd
@@ -235,7 +239,7 @@ func (c *cli) sayAccepted(decided app.Approval, yes app.Yes) {
 	case yes.Run:
 		fmt.Fprintln(c.out, "and the like of it for the rest of that run")
 	case yes.For > 0:
-		fmt.Fprintf(c.out, "and the like of it for %s\n", yes.For)
+		fmt.Fprintf(c.out, "and the like of it for %s\n", runtime.Span(yes.For))
 	}
 	if decided.Surface == runtime.SurfaceExec {
 		c.say("the script goes on by itself while it waits, else with: kimbap exec --resume ID, by whoever started it")

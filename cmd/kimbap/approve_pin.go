@@ -122,9 +122,13 @@ func (c *cli) acceptPin(ctx context.Context, a *app.App, id, as string, offered 
 	if err != nil || demanded != "pin" && as == "" && !offered {
 		return runtime.Secret{}, err
 	}
+	again := "kimbap approve accept " + id
+	if as != "" {
+		again += " --as " + runtime.Quote(as)
+	}
 	t, err := openTerminal()
 	if err != nil {
-		return runtime.Secret{}, usage("in a terminal: kimbap approve accept "+id, "this is accepted with a PIN, which is read from a terminal only, and there is none here")
+		return runtime.Secret{}, usage("in a terminal: "+again, "this is accepted with a PIN, which is read from a terminal only, and there is none here")
 	}
 	defer t.close()
 	who := as

@@ -63,7 +63,10 @@ func (c *cli) watchApprovals(ctx context.Context, a *app.App) error {
 // question prints one approval that waits: as a line of JSON, or as a person reads
 // it, with what is other than the last time.
 func (c *cli) question(ctx context.Context, a *app.App, p app.Approval) error {
-	if c.output != "text" {
+	switch {
+	case c.jq != "":
+		return c.show(p, nil)
+	case c.output != "text":
 		line, err := json.Marshal(p)
 		if err == nil {
 			_, err = fmt.Fprintf(c.out, "%s\n", line)

@@ -112,7 +112,7 @@ func (c *cli) sayReach(plan *app.Anchoring) {
 	case len(plan.Hosts) == 0:
 		c.say("with the CA's key, which the master key seals, any host could be shown to the programs of this machine (proxy.intercept is all)")
 	default:
-		c.say("with the CA's key, which the master key seals, these %d hosts and those below them could be shown to the programs of this machine: %s", len(plan.Hosts), few(plan.Hosts))
+		c.say("with the CA's key, which the master key seals, %s and those below them could be shown to the programs of this machine: %s", count(len(plan.Hosts), "host"), few(plan.Hosts))
 		c.say("Java holds a root to no hosts: its programs could be shown any")
 	}
 	c.say("undo: kimbap ca uninstall")

@@ -246,7 +246,7 @@ func (c *cli) print(body []byte) (err error) {
 				return err
 			}
 		}
-		if body, err = app.Render(body, c.output, c.jq); err != nil {
+		if body, err = c.render(body); err != nil {
 			return &failure{
 				what: "--jq: " + runtime.AsError(err).Msg, why: "the action was done; only its answer could not be shown so",
 				fix: "see https://jqlang.org/manual for the language", exit: exitUsage,

@@ -175,7 +175,7 @@ func (c *cli) readInput(path string) ([]byte, error) {
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, usage("check the path", "%v", err)
+		return nil, unread(path, err)
 	}
 	return data, nil
 }

@@ -36,6 +36,7 @@ type cli struct {
 	tenant  string // --tenant; "": KIMBAP_TENANT, else the default one
 	output  string // text | json | yaml
 	jq      string
+	bare    bool // --jq without -o: texts come without quotes
 	quiet   bool
 	verbose int
 	yes     bool
@@ -114,6 +115,9 @@ func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
 	o.Nameless = c.nameless
 	o.LogTo = app.NewLogWriter(c.err)
 	o.Log, o.Clock = c.logger(o.LogTo), time.Now
+	if info, err := os.Stat(o.Home); err == nil && !info.IsDir() {
+		return nil, usage("give a folder with --home, or in KIMBAP_HOME", "the home %s is a file", o.Home)
+	}
 	a, err := app.New(o)
 	if err != nil {
 		return nil, err

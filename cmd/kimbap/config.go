@@ -29,7 +29,7 @@ func newConfigShowCommand(c *cli) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			cfg, err := config.Load(filepath.Join(c.homeDir(), "config.yaml"), c.env, c.flags)
 			if err != nil {
-				return &failure{what: "the configuration has problems\n\n" + err.Error(), exit: exitUsage}
+				return &failure{what: "the configuration has problems\n\n" + err.Error(), fix: "correct what is listed; docs/cli.md has every key", exit: exitUsage}
 			}
 			entries := cfg.Entries()
 			rows := [][]string{}

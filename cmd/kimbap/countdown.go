@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // countdown shows on a terminal how long a person still has to decide, on one
@@ -19,7 +21,7 @@ func (c *cli) countdown(until time.Time) (stop func()) {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
-			fmt.Fprintf(c.err, "\r\033[Kwaiting for the decision, %s left ", time.Until(until).Round(time.Second))
+			fmt.Fprintf(c.err, "\r\033[Kwaiting for the decision, %s left ", runtime.Span(time.Until(until).Round(time.Second)))
 			select {
 			case <-quit:
 				fmt.Fprint(c.err, "\r\033[K")

@@ -70,7 +70,7 @@ func (c *cli) findServer() error {
 	}
 	cfg, err := config.Load(file, c.env, c.flags)
 	if err != nil {
-		return &failure{what: "the configuration has problems, and it may say that kimbap is elsewhere\n\n" + err.Error(), exit: exitUsage}
+		return &failure{what: "the configuration has problems, and it may say that kimbap is elsewhere\n\n" + err.Error(), fix: "correct what is listed; docs/cli.md has every key", exit: exitUsage}
 	}
 	c.there = cfg.Server
 	c.tokenHere = cfg.Origin("server.token_file")

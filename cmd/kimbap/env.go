@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,9 @@ func newEnvCommand(c *cli) *cobra.Command {
   docker run $(kimbap env --shell docker) IMAGE`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.envForm(cmd, &o); err != nil {
+				return err
+			}
 			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
 				text, notes, err := a.Env(ctx, o)
 				if err != nil {
@@ -27,8 +31,11 @@ func newEnvCommand(c *cli) *cobra.Command {
 				for _, note := range notes {
 					c.say("%s", note)
 				}
-				fmt.Fprint(c.out, text)
-				return nil
+				if c.output != "text" {
+					return c.show(json.RawMessage(text), nil)
+				}
+				_, err = fmt.Fprint(c.out, text)
+				return err
 			})
 		},
 	}
@@ -37,4 +44,16 @@ func newEnvCommand(c *cli) *cobra.Command {
 	f.StringVar(&o.Proxy, "proxy", "", "proxy URL (default: the running proxy, else proxy.listen)")
 	f.BoolVar(&o.Unset, "unset", false, "take the variables back")
 	return cmd
+}
+
+// envForm makes -o and --jq mean the form json, which is the one that they can show.
+func (c *cli) envForm(cmd *cobra.Command, o *app.EnvOptions) error {
+	switch {
+	case c.output == "text" || o.Shell == "json":
+	case cmd.Flags().Changed("shell"):
+		return usage("kimbap env --shell json", "-o and --jq show the form json, and --shell %s is another one", o.Shell)
+	default:
+		o.Shell = "json"
+	}
+	return nil
 }

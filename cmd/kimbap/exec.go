@@ -50,7 +50,7 @@ func newExecCommand(c *cli) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.json {
-				c.output = "json"
+				c.asJSON()
 			}
 			limit := c.timeout // of the script's running, not of the command
 			c.timeout = 0
@@ -136,7 +136,7 @@ func (c *cli) source(cmd *cobra.Command, f *execFlags) (string, error) {
 	case f.file != "" && f.file != "-":
 		data, err := os.ReadFile(f.file)
 		if err != nil {
-			return "", usage("check the path", "%v", err)
+			return "", unread(f.file, err)
 		}
 		return string(data), nil
 	case f.file == "" && c.inTTY:
@@ -276,9 +276,6 @@ func (c *cli) checkScript(ctx context.Context, a *app.App, source string) error 
 		for _, tool := range m.Tools {
 			fmt.Fprintln(c.out, printable(tool))
 		}
-		for _, tool := range m.Unknown {
-			c.say("there is no tool %s; find tools with: kimbap search WORDS", printable(tool))
-		}
 		switch {
 		case m.Dynamic && len(m.Tools) == 0:
 			c.say("it uses tools that only running it shows; --allow bounds them")
@@ -288,8 +285,29 @@ func (c *cli) checkScript(ctx context.Context, a *app.App, source string) error 
 			c.say("it names no tool")
 		}
 	})
-	if err == nil && len(m.Refusals) > 0 {
-		err = childExit(exitScript)
+	switch {
+	case err != nil:
+		return err
+	case len(m.Refusals) > 0:
+		return childExit(exitScript)
+	case len(m.Unknown) > 0:
+		return unknownTools(&m)
 	}
-	return err
+	return nil
+}
+
+// unknownTools is the failure of a script that names tools which are not there.
+func unknownTools(m *app.Manifest) error {
+	var lines []string
+	for _, tool := range m.Unknown {
+		line := "there is no tool " + printable(tool)
+		if near := m.Meant[tool]; len(near) > 0 {
+			line += "; did you mean " + strings.Join(near, " or ") + "?"
+		}
+		lines = append(lines, line)
+	}
+	return &failure{
+		what: strings.Join(lines, "\n       "), why: "unknown_action: nothing that is installed and may be used here has it",
+		fix: "kimbap search WORDS", exit: exitNotFound,
+	}
 }

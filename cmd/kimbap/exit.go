@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -78,6 +79,7 @@ func wrongFlag(flags *pflag.FlagSet, fix string, err error) error {
 		return own
 	}
 	if errors.As(err, &invalid) {
+		what = fmt.Sprintf("--%s %q is not %s", invalid.GetFlag().Name, invalid.GetValue(), kindOf(invalid.GetFlag().Value))
 		if _, ours := invalid.GetFlag().Value.(*argFlag); ours {
 			what = invalid.Unwrap().Error() // which never shows the value
 		}
@@ -90,6 +92,19 @@ func wrongFlag(flags *pflag.FlagSet, fix string, err error) error {
 		}
 	}
 	return usage(fix, "%s", what)
+}
+
+// kindOf says what a flag takes.
+func kindOf(value pflag.Value) string {
+	switch value.Type() {
+	case "duration":
+		return "a length of time, like 30s or 10m"
+	case "int", "int64", "uint", "uint64", "count":
+		return "a whole number"
+	case "bool":
+		return "true or false"
+	}
+	return "a " + value.Type()
 }
 
 // missing is a failure to find what was named.
@@ -114,28 +129,79 @@ func (c *cli) report(err error) int {
 		return int(child)
 	case errors.As(err, &f):
 	case errors.Is(err, context.DeadlineExceeded) && errors.As(err, &e) && e.Code == runtime.CodeCanceled:
-		f = &failure{what: "the time given by --timeout is over", why: because(e), exit: exitTimeout}
+		f = c.late(because(e))
 	case errors.As(err, &e):
 		f = &failure{what: e.Msg, why: because(e), fix: e.Hint, exit: exitOf(e)}
 	case errors.Is(err, context.Canceled):
-		f = &failure{what: "interrupted", exit: 130}
+		f = &failure{what: "interrupted", why: "canceled", exit: 130}
 	case errors.Is(err, context.DeadlineExceeded):
-		f = &failure{what: "the time given by --timeout is over", exit: exitTimeout}
+		f = c.late("it did not end in that time")
 	default:
 		f = &failure{what: err.Error(), exit: exitOther}
 		var coded interface{ ExitCode() int }
 		if errors.As(err, &coded) {
 			f.exit = coded.ExitCode()
 		}
+		switch f.exit {
+		case 127: // as a shell's
+			f.why, f.fix = "nothing in PATH has this name", "check the name, or give the program's path"
+		case 126:
+			f.why, f.fix = "it is there, and the system does not start it", "give a program that you may execute"
+		case exitOther:
+			f.why, f.fix = string(runtime.CodeInternal), "kimbap doctor"
+		}
 	}
 	fmt.Fprintf(c.err, "error: %s\n", f.what)
-	if f.why != "" {
-		fmt.Fprintf(c.err, "why:   %s\n", indent(f.why))
+	if why := f.cause(); why != "" {
+		fmt.Fprintf(c.err, "why:   %s\n", indent(why))
 	}
 	if f.fix != "" {
 		fmt.Fprintf(c.err, "fix:   %s\n", indent(f.fix))
 	}
 	return f.exit
+}
+
+// cause is why, or what kind of failure it is, in the words of runtime.Code.
+func (f *failure) cause() string {
+	switch {
+	case f.why != "":
+		return f.why
+	case f.exit == exitUsage:
+		return string(runtime.CodeInvalidInput)
+	case f.exit == exitNotFound:
+		return string(runtime.CodeInvalidInput) + " (" + string(runtime.ReasonNotFound) + ")"
+	}
+	return ""
+}
+
+// late is the failure of a command that --timeout ended.
+func (c *cli) late(why string) *failure {
+	f := &failure{what: "the time given by --timeout is over", why: why, fix: "give it longer, or leave --timeout out", exit: exitTimeout}
+	if c.timeout > 0 {
+		f.fix = "give it longer: --timeout " + runtime.Span(10*c.timeout)
+	}
+	return f
+}
+
+// unreadOr is [unread] where a file could not be read, else err.
+func unreadOr(path string, err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return unread(path, err)
+	}
+	return err
+}
+
+// unread is the failure of a file that was named and cannot be read.
+func unread(path string, err error) error {
+	var at *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return usage("check the path", "there is no file %s", path)
+	case errors.As(err, &at):
+		return usage("check the path", "%s cannot be read: %v", path, at.Err)
+	}
+	return usage("check the path", "%s cannot be read: %v", path, err)
 }
 
 // exitOf is the exit code of a refusal. What was named and is not there has one
@@ -166,7 +232,7 @@ func because(e *runtime.Error) string {
 		parts = append(parts, "request "+e.RequestID)
 	}
 	why := strings.Join(parts, ", ")
-	if e.Err != nil {
+	if e.Err != nil && e.Err.Error() != e.Msg {
 		why += "\n" + e.Err.Error()
 	}
 	return why

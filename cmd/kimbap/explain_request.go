@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // account is a record of a request as it is told to a person.
@@ -162,7 +163,7 @@ func sayEnd(r *account, line func(string, string, ...any)) {
 		line("outcome", "%s", r.Result)
 	}
 	if r.Status > 0 {
-		line("answer", "%d, %d bytes in, %d bytes out", r.Status, r.BytesIn, r.BytesOut)
+		line("answer", "%d, %s in, %s out", r.Status, runtime.Count(r.BytesIn, "byte"), runtime.Count(r.BytesOut, "byte"))
 	}
 	if r.Address != "" {
 		line("address", "%s", r.Address)
@@ -171,7 +172,7 @@ func sayEnd(r *account, line func(string, string, ...any)) {
 		line("took", "%s", time.Duration(r.Micros)*time.Microsecond)
 	}
 	if r.Scrubbed > 0 {
-		line("masked", "the credential, %d times in the answer", r.Scrubbed)
+		line("masked", "the credential, %s in the answer", runtime.Count(r.Scrubbed, "time"))
 	}
 	if r.Unscanned {
 		line("", "the answer could not be looked through for the credential")

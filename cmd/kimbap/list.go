@@ -65,7 +65,7 @@ func jsonFlag(c *cli, cmd *cobra.Command) *cobra.Command {
 	inner := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *asJSON {
-			c.output = "json"
+			c.asJSON()
 		}
 		return inner(cmd, args)
 	}

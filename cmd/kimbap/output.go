@@ -46,9 +46,34 @@ func (c *cli) checkOutput() error {
 		return wrongJQ(err)
 	}
 	if c.output == "text" {
-		c.output = "json"
+		c.output, c.bare = "json", true
 	}
 	return nil
+}
+
+// asJSON is what a command's own --json does: -o json.
+func (c *cli) asJSON() { c.output, c.bare = "json", false }
+
+// render writes JSON data in the format that was asked for. Texts that --jq gives are
+// bare where no format was: that is what a shell wants.
+func (c *cli) render(data []byte) ([]byte, error) {
+	out, err := app.Render(data, c.output, c.jq)
+	if err != nil || !c.bare {
+		return out, err
+	}
+	var b bytes.Buffer
+	for line := range bytes.Lines(out) { // of several results each has one
+		var text string
+		if line[0] != '"' || json.Unmarshal(line, &text) != nil {
+			b.Write(line)
+			continue
+		}
+		if c.outTTY {
+			text = printableLines(text)
+		}
+		b.WriteString(text + "\n")
+	}
+	return b.Bytes(), nil
 }
 
 // wrongJQ says what is wrong with --jq.
@@ -70,7 +95,7 @@ func (c *cli) show(value any, text func()) error {
 	if v := reflect.ValueOf(value); v.Kind() == reflect.Slice && v.IsNil() && string(data) == "null" {
 		data = []byte("[]") // a list without elements is a list
 	}
-	out, err := app.Render(data, c.output, c.jq)
+	out, err := c.render(data)
 	if err != nil {
 		return wrongJQ(err)
 	}
@@ -182,9 +207,4 @@ func fewValues(list []any) string {
 }
 
 // count writes "1 action", "2 actions".
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
+func count(n int, what string) string { return runtime.Count(n, what) }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 
@@ -47,5 +48,29 @@ func TestTheTimeoutOfACommandHasOneExitCode(t *testing.T) {
 		if code := c.report(err); code != exitTimeout || !strings.Contains(said.String(), "--timeout is over") {
 			t.Errorf("%v: exit code %d, %q", err, code, said.String())
 		}
+	}
+}
+
+// Work that takes longer than a second is told of where a person watches, on a line
+// that goes again, and nowhere else.
+func TestLongWorkIsSaidOnATerminalOnly(t *testing.T) {
+	for _, c := range []*cli{{}, {errTTY: true, quiet: true}, {errTTY: true, verbose: 1}} {
+		say, done := c.working("encrypting")
+		done()
+		if say != nil {
+			t.Errorf("%+v says something", c)
+		}
+	}
+	from, to := io.Pipe()
+	_, done := (&cli{errTTY: true, err: to}).working("encrypting")
+	first := make([]byte, 64)
+	n, err := from.Read(first)
+	if got := string(first[:n]); err != nil || !strings.HasPrefix(got, "\r\033[Kencrypting, ") {
+		t.Fatalf("got %q, %v", got, err)
+	}
+	go func() { done(); _ = to.Close() }()
+	rest, err := io.ReadAll(from)
+	if err != nil || !strings.HasSuffix(string(rest), "\r\033[K") {
+		t.Errorf("it ends with %q, %v", rest, err)
 	}
 }

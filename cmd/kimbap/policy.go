@@ -51,11 +51,11 @@ installed here are given with --service.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			d, err := c.draft(strings.Join(args, ""))
 			if err != nil {
-				return err
+				return c.problems(err, "")
 			}
 			known, err := app.KnownServices(files)
 			if err != nil {
-				return err
+				return c.problems(err, "")
 			}
 			unused := d.Unused(known)
 			if unused == nil {
@@ -68,6 +68,9 @@ installed here are given with --service.`,
 				} else {
 					c.say("warning: %s", u.String())
 				}
+			}
+			if len(wrong) > 0 && c.output != "text" {
+				return c.listProblems(app.Misspelled(unused))
 			}
 			if len(wrong) > 0 {
 				return usage("correct the name, install its service, or give its file with --service", "%s", strings.Join(wrong, "\n"))
@@ -113,7 +116,7 @@ func (c *cli) testPolicy(d *app.Draft, files []string) error {
 			return missing("kimbap policy test --help", "there is no file %s", file)
 		}
 		if err != nil {
-			return err
+			return unreadOr(file, err)
 		}
 		for _, t := range tested {
 			if !t.OK {
@@ -157,7 +160,7 @@ func newPolicyExplainCommand(c *cli) *cobra.Command {
 		Example: `  kimbap policy explain GET https://api.github.com/repos/cli/cli/pulls --agent ci
   kimbap policy explain stripe.create-refund --arg amount=20000 --role finance --at 2026-11-21T07:30:00+01:00`,
 		Args: cobra.RangeArgs(1, 2),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			asked.Action = args[0]
 			if len(args) == 2 {
 				asked.Action, asked.Request = "", args[0]+" "+args[1]
@@ -172,7 +175,7 @@ func newPolicyExplainCommand(c *cli) *cobra.Command {
 			}
 			judged, err := d.Judge(&asked)
 			if err != nil {
-				return usage("kimbap actions list, or kimbap policy explain --help", "%v", err)
+				return usage(cmd.CommandPath()+" --help", "%v", err)
 			}
 			return c.showJudged(judged)
 		},
@@ -191,7 +194,7 @@ func newPolicyExplainCommand(c *cli) *cobra.Command {
 
 // limitText says what a limit allows.
 func limitText(l runtime.Limit) string {
-	return fmt.Sprintf("of %s: at most %d at once, then one every %s", l.Rule, l.Burst, l.Every)
+	return fmt.Sprintf("of %s: at most %d at once, then one every %s", l.Rule, l.Burst, runtime.Span(l.Every))
 }
 
 // fillAsked reads the arguments and the time of a question.
@@ -230,9 +233,16 @@ func plainOrJSON(text string) any {
 
 func (c *cli) showJudged(j *app.Judged) error {
 	v := j.Verdict
+	var limits, steps any = v.Limits, j.Steps // a list without elements is a list
+	if len(v.Limits) == 0 {
+		limits = []string{}
+	}
+	if len(j.Steps) == 0 {
+		steps = []string{}
+	}
 	data := map[string]any{
 		"action": j.Action, "effect": v.Effect, "rule": v.Rule, "reason": v.Reason, "failed": v.Failed,
-		"needs_body": v.NeedBody, "refused": j.Refused, "steps": j.Steps, "limits": v.Limits, "would": v.Would,
+		"needs_body": v.NeedBody, "refused": j.Refused, "steps": steps, "limits": limits, "would": v.Would,
 	}
 	return c.show(data, func() {
 		if j.Refused != "" {

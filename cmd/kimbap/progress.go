@@ -4,20 +4,34 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// quietFor is how long a call takes before something is said of it.
+// quietFor is how long work takes before something is said of it.
 const quietFor = time.Second
 
-// progress shows on a terminal, once a call takes longer than a second, for how
-// long and how many pages have come, on one line that is written over. done takes
-// it away; it may be called often, and before anything else is printed.
+// progress is working for a call of a service, told of the pages that have come.
 func (c *cli) progress(service string) (told func(pages, elements int), done func()) {
+	say, done := c.working("waiting for " + service)
+	if say == nil {
+		return nil, done
+	}
+	return func(pages, elements int) {
+		say(fmt.Sprintf("%s: %s, %s", service, count(pages, "page"), count(elements, "element")))
+	}, done
+}
+
+// working shows on a terminal, once work takes longer than a second, what it is and
+// for how long, on one line that is written over. say changes what it is, and is nil
+// where nobody watches; done takes the line away, and may be called often, and before
+// anything else is printed.
+func (c *cli) working(what string) (say func(string), done func()) {
 	if !c.errTTY || c.quiet || c.verbose > 0 {
 		return nil, func() {}
 	}
 	var mu sync.Mutex
-	what, began := "waiting for "+service, time.Now()
+	began := time.Now()
 	quit, gone := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -33,14 +47,14 @@ func (c *cli) progress(service string) (told func(pages, elements int), done fun
 			case <-tick.C:
 			}
 			mu.Lock()
-			fmt.Fprintf(c.err, "\r\033[K%s, %s ", what, time.Since(began).Round(time.Second))
+			fmt.Fprintf(c.err, "\r\033[K%s, %s ", what, runtime.Span(time.Since(began).Round(time.Second)))
 			mu.Unlock()
 		}
 	}()
-	told = func(pages, elements int) {
+	say = func(now string) {
 		mu.Lock()
 		defer mu.Unlock()
-		what = fmt.Sprintf("%s: %s, %s", service, count(pages, "page"), count(elements, "element"))
+		what = now
 	}
-	return told, sync.OnceFunc(func() { close(quit); <-gone })
+	return say, sync.OnceFunc(func() { close(quit); <-gone })
 }

@@ -15,6 +15,12 @@ func execute(ctx context.Context, c *cli) int {
 	root.SetIn(c.in)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
+	root.InitDefaultCompletionCmd()
+	for _, sub := range root.Commands() {
+		if sub.Name() == "completion" { // which shows its help to any word
+			sub.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 	checkArgs(root)
 	return c.report(root.ExecuteContext(ctx))
 }
@@ -100,7 +106,7 @@ func newRoot(c *cli) *cobra.Command {
 	p.String("server", "", "URL of a kimbap serve that does it (default $KIMBAP_SERVER, or server.url)")
 	p.String("token-file", "", "file with the token for --server (default $KIMBAP_TOKEN_FILE, or server.token_file)")
 	p.StringVarP(&c.output, "output", "o", "text", "output format: text, json or yaml")
-	p.StringVar(&c.jq, "jq", "", "filter the JSON output through a jq expression")
+	p.StringVar(&c.jq, "jq", "", "filter the JSON output through a jq expression; its texts come bare, with -o json quoted")
 	p.BoolVarP(&c.quiet, "quiet", "q", false, "no messages, only data and errors")
 	p.CountVarP(&c.verbose, "verbose", "v", "log requests (-v), everything (-vv)")
 	p.BoolVarP(&c.yes, "yes", "y", false, "answer yes to every question")

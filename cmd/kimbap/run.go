@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 func newRunCommand(c *cli) *cobra.Command {
@@ -43,7 +44,7 @@ fingerprint that is pinned.`,
 				return err
 			}
 			if c.timeout > 0 {
-				return usage("kimbap run -- timeout "+c.timeout.String()+" "+strings.Join(args, " "), "run has no --timeout: the program's time is its own")
+				return usage("kimbap run -- timeout "+runtime.Span(c.timeout)+" "+strings.Join(args, " "), "run has no --timeout: the program's time is its own")
 			}
 			switch {
 			case remote.url != "":

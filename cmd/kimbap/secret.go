@@ -20,7 +20,7 @@ func (c *cli) readSecret(file, what string) (runtime.Secret, error) {
 	if file != "" && file != "-" {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return runtime.Secret{}, usage("check the path", "the file with the %s cannot be read: %v", what, err)
+			return runtime.Secret{}, unreadableSecret(what, "check the path", err)
 		}
 		return secretFrom(data)
 	}

@@ -208,7 +208,7 @@ func newServiceValidateCommand(c *cli) *cobra.Command {
 		RunE: func(_ *cobra.Command, files []string) error {
 			list, err := app.ValidateServices(files)
 			if err != nil {
-				return &failure{what: "the service files have problems\n\n" + strings.TrimSpace(err.Error()), exit: exitUsage}
+				return c.problems(err, "the service files have problems\n\n"+strings.TrimSpace(err.Error()))
 			}
 			if len(list) != len(files) {
 				return errors.New("not every file was checked")

@@ -57,7 +57,7 @@ func (c *cli) sayStatus(s *app.Status) {
 		}
 		for _, n := range p.Notify {
 			if n.Problem != "" {
-				line("", "%s: nobody was told of %d approvals: %s", n.Sender, n.Failed+n.Dropped, n.Problem)
+				line("", "%s: nobody was told of %s: %s", n.Sender, runtime.Count(n.Failed+n.Dropped, "approval"), n.Problem)
 			}
 		}
 		if p.Locked != "" {

@@ -10,30 +10,41 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// tokenIn reads the token for a kimbap elsewhere. A file that others can read is
-// refused, as ssh refuses such a key: who has read it acts as its owner. One that
-// somebody else provides (a mounted secret) may be readable by its group.
+// tokenIn reads the token for a kimbap elsewhere from a file that nobody else can read:
+// who has read it acts as its owner.
 func tokenIn(file string) (runtime.Secret, error) {
+	return guarded(file, "token", "acts with your token", "--token-file FILE")
+}
+
+// guarded reads a secret from a file. One that others can read is refused, as ssh
+// refuses such a key; then says what they can do. One that somebody else provides (a
+// mounted secret) may be readable by its group.
+func guarded(file, what, then, fix string) (runtime.Secret, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return runtime.Secret{}, usage("--token-file FILE", "the file with the token cannot be read: %v", err)
+		return runtime.Secret{}, unreadableSecret(what, fix, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
 		return runtime.Secret{}, err
 	}
-	if why := exposed(info); why != "" {
+	if who := exposed(info); who != "" {
 		return runtime.Secret{}, &failure{
-			what: "the file with the token " + why, why: fmt.Sprintf("%s has the mode %04o: whoever reads it acts with your token", file, info.Mode().Perm()),
-			fix: "chmod 600 " + file, exit: exitUsage,
+			what: fmt.Sprintf("the file with the %s %s", what, who), why: fmt.Sprintf("%s has the mode %04o: whoever reads it %s", file, info.Mode().Perm(), then),
+			fix: "chmod 600 " + runtime.Quote(file), exit: exitUsage,
 		}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	if err != nil {
-		return runtime.Secret{}, usage("--token-file FILE", "the file with the token cannot be read: %v", err)
+		return runtime.Secret{}, unreadableSecret(what, fix, err)
 	}
 	return secretFrom(data)
+}
+
+// unreadableSecret is the failure of a file with a secret that cannot be read.
+func unreadableSecret(what, fix string, err error) error {
+	return usage(fix, "the file with the %s cannot be read: %v", what, err)
 }
 
 // exposed says who else can read a file, "" for nobody. Windows has no modes.

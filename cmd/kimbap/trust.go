@@ -13,7 +13,7 @@ import (
 func newTrustCommand(c *cli) *cobra.Command {
 	var commands, remove bool
 	cmd := &cobra.Command{
-		Use:   "trust",
+		Use:   "trust [--commands | --remove]",
 		Short: "Let the service files of this project count",
 		Long: `Let the service files of this project count: those in .kimbap/services of this
 folder or the nearest one above it, as they are now. When they change, they are
@@ -22,11 +22,20 @@ ignored until you trust them again.
 A project can add services, and make actions of installed ones riskier. It cannot
 lower a risk, take a host over, change an installed service or use its key. Where
 it brings services that start programs on this machine, that is asked by itself
-(--commands).`,
+(--commands).
+
+--remove takes the trust back, whatever has become of the files.`,
 		Example: "  kimbap trust\n  kimbap trust --yes --commands\n  kimbap trust --remove",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.with(cmd.Context(), app.Options{Create: !remove}, func(ctx context.Context, a *app.App) error {
+				if remove {
+					was, err := a.Distrust(ctx, c.dir())
+					if err != nil {
+						return err
+					}
+					return c.show(map[string]any{"dir": was, "trusted": false}, func() { fmt.Fprintf(c.out, "%s is not trusted any more\n", was) })
+				}
 				p, err := a.ProjectAt(c.dir())
 				if err != nil {
 					return err
@@ -34,18 +43,12 @@ it brings services that start programs on this machine, that is asked by itself
 				if p == nil {
 					return missing("make .kimbap/services/NAME.yaml", "there is no project with service files here, or above")
 				}
-				if remove {
-					if err := a.Distrust(ctx, p); err != nil {
-						return err
-					}
-					return c.show(p, func() { fmt.Fprintf(c.out, "%s is not trusted any more\n", p.Dir) })
-				}
 				return c.trust(ctx, a, p, commands)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&commands, "commands", false, "its services may start programs too")
-	cmd.Flags().BoolVar(&remove, "remove", false, "ignore it again")
+	cmd.Flags().BoolVar(&remove, "remove", false, "take the trust back: its files are ignored again")
 	return cmd
 }
 

@@ -48,7 +48,9 @@ to write it in clear. It comes on stdout, or with --out in a new file.`,
 				return err
 			}
 			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				_, done := c.working("encrypting")
 				data, names, err := a.ExportSecrets(ctx, args, box)
+				done()
 				if err != nil {
 					return err
 				}
@@ -95,12 +97,12 @@ func writeNew(path string, data []byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// readPassphrase takes a passphrase from a file or a prompt, which a new one
+// readPassphrase takes a passphrase from a file of its owner's alone or a prompt, which a new one
 // must be given twice; the empty one when neither was asked for.
 func (c *cli) readPassphrase(ask bool, file string, fresh bool) (runtime.Secret, error) {
 	switch {
 	case file != "":
-		return c.readSecret(file, "passphrase")
+		return guarded(file, "passphrase", "can open what it encrypts", "check the path")
 	case !ask:
 		return runtime.Secret{}, nil
 	case !c.inTTY:
@@ -147,7 +149,9 @@ so is a command that kimbap would run for a value; without it nothing is stored.
 				return err
 			}
 			return c.with(cmd.Context(), app.Options{Create: !dry}, func(ctx context.Context, a *app.App) error {
+				_, done := c.working("decrypting")
 				changes, err := a.ImportSecrets(ctx, data, box, dry, force)
+				done()
 				if err != nil {
 					c.sayChanges(changes, "would change")
 					return err

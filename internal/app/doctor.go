@@ -9,6 +9,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/internal/runner"
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/worker"
 )
@@ -78,7 +79,7 @@ func (a *App) doctorCA(ctx context.Context) Finding {
 		return Finding{"ca", "fail", err.Error(), "kimbap ca show"}
 	}
 	if left := time.Until(ca.Root().NotAfter); left < 30*24*time.Hour {
-		return Finding{"ca", "warn", fmt.Sprintf("the root is valid for %d more days only", int(left.Hours()/24)), "kimbap ca rotate"}
+		return Finding{"ca", "warn", fmt.Sprintf("the root is valid for %s more only", runtime.Count(int(left.Hours()/24), "day")), "kimbap ca rotate"}
 	}
 	if hosts, err := a.unanchored(); err != nil || len(hosts) > 0 {
 		return Finding{"ca", "warn", fmt.Sprintf("the root in trust stores of this machine was made before some services, and does not stand for %s", strings.Join(hosts, ", ")), "kimbap ca install"}

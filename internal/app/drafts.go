@@ -36,7 +36,7 @@ func (a *App) Draft(path string) (*Draft, error) {
 			return nil, err
 		}
 	} else if _, err := os.Stat(path); err != nil {
-		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: fmt.Sprintf("there is no policy at %s", path), Err: err}
+		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: fmt.Sprintf("there is no policy at %s", path), Hint: "check the path", Err: &unreadable{path, err}}
 	}
 	set, err := a.draftServices()
 	if err != nil {

@@ -316,13 +316,17 @@ func (a *App) unknownService(name string) error {
 // checkFilters compiles the jq expressions of a service, which the file's own
 // check leaves to whoever runs them. The error has all that do not.
 func checkFilters(s *services.Service) error {
-	var problems []error
+	var problems services.Problems
 	check := func(action *runtime.Action, field, expression string) {
 		if expression == "" {
 			return
 		}
 		if err := rest.CheckFilter(expression); err != nil {
-			problems = append(problems, fmt.Errorf("%s: %s.%s: %s", action.Source, action.Name, field, runtime.AsError(err).Msg))
+			file, line := place(action.Source)
+			problems = append(problems, services.Problem{
+				File: file, Line: line, Column: 1, Field: action.Name + "." + field,
+				Msg: fmt.Sprintf("%s.%s: %s", action.Name, field, runtime.AsError(err).Msg),
+			})
 		}
 	}
 	for _, a := range s.Actions {
@@ -337,5 +341,8 @@ func checkFilters(s *services.Service) error {
 			check(a, "response.text_filter", a.Command.TextFilter)
 		}
 	}
-	return errors.Join(problems...)
+	if len(problems) == 0 {
+		return nil
+	}
+	return problems
 }

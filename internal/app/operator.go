@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -33,39 +32,6 @@ func Catalog() ([]*Service, error) {
 
 // CatalogNames are the services that can be installed by name.
 func CatalogNames() []string { return catalog.Names() }
-
-// ValidateServices loads the files by themselves and then together. All
-// problems of all files are in the error.
-func ValidateServices(files []string) ([]*Service, error) {
-	var out []*Service
-	var problems []string
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			problems = append(problems, err.Error())
-			continue
-		}
-		s, err := services.Parse(file, data)
-		if err != nil {
-			problems = append(problems, err.Error())
-			continue
-		}
-		if err := checkFilters(s); err != nil {
-			problems = append(problems, err.Error())
-			continue
-		}
-		out = append(out, s)
-	}
-	if len(problems) == 0 {
-		if _, err := services.NewSet(out); err != nil {
-			problems = append(problems, err.Error())
-		}
-	}
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("%s", strings.Join(problems, "\n"))
-	}
-	return out, nil
-}
 
 // Action finds an action by "service.action", an alias of the service included.
 func (a *App) Action(ref string) (*runtime.Action, error) {
@@ -120,7 +86,7 @@ func (a *App) CreateToken(ctx context.Context, g TokenGrant) (runtime.Secret, id
 	}
 	err := a.trail.Event(ctx, audit.Event{
 		Kind: "token.create", Principal: a.Operator().ID, Tenant: a.tenant,
-		Fields: map[string]string{"agent": g.Agent, "scopes": strings.Join(g.Scopes, " "), "ttl": g.TTL.String()},
+		Fields: map[string]string{"agent": g.Agent, "scopes": strings.Join(g.Scopes, " "), "ttl": runtime.Span(g.TTL)},
 	})
 	if err != nil {
 		return runtime.Secret{}, identity.Token{}, err

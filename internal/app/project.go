@@ -192,12 +192,28 @@ func (a *App) Trust(ctx context.Context, p *Project, commands bool) error {
 	return a.changeTrust(func(all map[string]trusted) { all[p.Dir] = trusted{Hash: p.Hash, Commands: commands} })
 }
 
-// Distrust forgets the project.
-func (a *App) Distrust(ctx context.Context, p *Project) error {
-	if err := a.serviceEvent(ctx, "project.distrust", p.Dir, p.Hash); err != nil {
-		return err
+// Distrust forgets the nearest trusted project of a folder, as it was trusted: its
+// files may have gone since, or be no project any more. It returns its folder.
+func (a *App) Distrust(ctx context.Context, dir string) (string, error) {
+	known, err := a.trustedProjects()
+	if err != nil {
+		return "", err
 	}
-	return a.changeTrust(func(all map[string]trusted) { delete(all, p.Dir) })
+	for at := dir; ; at = filepath.Dir(at) {
+		project := filepath.Join(at, ".kimbap")
+		if t, ok := known[project]; ok {
+			if err := a.serviceEvent(ctx, "project.distrust", project, t.Hash); err != nil {
+				return "", err
+			}
+			return project, a.changeTrust(func(all map[string]trusted) { delete(all, project) })
+		}
+		if at == filepath.Dir(at) {
+			return "", &runtime.Error{
+				Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "no project here, or above, is trusted",
+				Hint: "go into the folder that is: " + runtime.Quote(a.home.Trust()) + " lists them",
+			}
+		}
+	}
 }
 
 func (a *App) changeTrust(change func(map[string]trusted)) error {

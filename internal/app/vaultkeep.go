@@ -51,7 +51,7 @@ func (a *App) Secrets(ctx context.Context) ([]Stored, error) {
 			list[i].Expires = &e.Expires
 		}
 		if e.Reference != nil {
-			list[i].Command, list[i].TTL = e.Reference.Command, e.Reference.TTL.String()
+			list[i].Command, list[i].TTL = e.Reference.Command, runtime.Span(e.Reference.TTL)
 		}
 	}
 	return list, nil

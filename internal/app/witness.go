@@ -184,7 +184,7 @@ func (a *App) VerifyFolder(ctx context.Context, dir string, files ...string) (au
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return audit.Report{}, runtime.Invalid(err, "kimbap audit verify --anchor FILE")
+			return audit.Report{}, runtime.Invalid(&unreadable{file, err}, "kimbap audit verify --anchor FILE")
 		}
 		trust.Anchors = append(trust.Anchors, audit.Outside{Name: file, Data: data})
 	}

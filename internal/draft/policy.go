@@ -146,14 +146,18 @@ func (d *Policy) resolve(c *policy.Case, req *runtime.Request) (*runtime.Action,
 		return d.set.Resolve(req)
 	}
 	if c.Risk == "" {
-		where := ""
-		if c.Line > 0 { // of a test; an action of the command line is in no file
-			where = fmt.Sprintf("%s:%d: ", c.File, c.Line)
-		}
-		return nil, nil, fmt.Errorf("%sthe action %s is not installed: install its service, or say its risk", where, req.Action)
+		return nil, nil, fmt.Errorf("%sthe action %s is not installed: install its service, or say its risk", where(c), req.Action)
 	}
 	service, name, _ := strings.Cut(string(req.Action), ".")
 	return &runtime.Action{Ref: req.Action, Service: service, Name: name, Risk: c.Risk, Auth: &runtime.Auth{}}, req.Args, nil
+}
+
+// where says where the case of a test stands; one of the command line is in no file.
+func where(c *policy.Case) string {
+	if c.Line == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d: ", c.File, c.Line)
 }
 
 // recognise fills in the request of a case that is a method and a URL.
@@ -161,7 +165,7 @@ func (d *Policy) recognise(c *policy.Case, req *runtime.Request) (refused string
 	method, rawURL, _ := strings.Cut(c.Request, " ")
 	u, err := url.Parse(strings.TrimSpace(rawURL))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", fmt.Errorf("%s:%d: %q is not a method and a URL", c.File, c.Line, c.Request)
+		return "", fmt.Errorf("%s%q is not a method and a URL", where(c), c.Request)
 	}
 	authority, err := classifier.CanonicalAuthority(u.Host, map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	if err != nil {

@@ -25,17 +25,28 @@ func (u *Unused) Misspelled() bool {
 	return !u.Known && !strings.Contains(service, "*")
 }
 
-// String says what is wrong with it.
-func (u *Unused) String() string {
-	at := fmt.Sprintf("%s:%d: rule %s: ", u.File, u.Line, u.Rule)
+// String says where and what is wrong with it.
+func (u *Unused) String() string { return fmt.Sprintf("%s:%d: %s", u.File, u.Line, u.What()) }
+
+// What says what is wrong with it.
+func (u *Unused) What() string {
+	rule := "rule " + u.Rule + ": "
 	switch {
 	case u.Known:
-		return at + fmt.Sprintf("%s %q: its service is not installed", u.Field, u.Pattern)
+		return rule + fmt.Sprintf("%s %q: its service is not installed", u.Field, u.Pattern)
 	case u.Near != "":
-		return at + fmt.Sprintf("there is no %s %q; did you mean %s?", u.Field, u.Pattern, u.Near)
+		return rule + fmt.Sprintf("there is no %s %q; did you mean %s?", u.Field, u.Pattern, u.Near)
 	default:
-		return at + fmt.Sprintf("there is no %s %q, neither installed nor in the catalogue", u.Field, u.Pattern)
+		return rule + fmt.Sprintf("there is no %s %q, neither installed nor in the catalogue", u.Field, u.Pattern)
 	}
+}
+
+// Fix is what to write instead, "" when nobody can guess.
+func (u *Unused) Fix() string {
+	if u.Known || u.Near == "" {
+		return ""
+	}
+	return u.Near
 }
 
 // Unused lists what the rules name and no installed service has. Known are the

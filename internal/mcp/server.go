@@ -149,7 +149,8 @@ func (s *Server) Run(ctx context.Context, in io.ReadCloser, out io.WriteCloser) 
 	defer context.AfterFunc(ctx, s.end)()
 	heard := &ending{ReadCloser: in, end: s.end}
 	defer heard.stop()
-	err := s.sdk.Run(ctx, &sdk.IOTransport{Reader: heard, Writer: out, MaxLineLength: maxMessage})
+	to := &turns{WriteCloser: out}
+	err := s.sdk.Run(ctx, &sdk.IOTransport{Reader: newLines(heard, to), Writer: to, MaxLineLength: -1}) // lines bounds them
 	if errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) || ctx.Err() != nil {
 		return nil
 	}

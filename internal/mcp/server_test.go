@@ -110,6 +110,52 @@ func TestArgumentsAreTakenAsWritten(t *testing.T) {
 	}
 }
 
+// A client that garbles a line is told so, and its session goes on.
+func TestALineThatIsNoMessageIsAnswered(t *testing.T) {
+	s, err := New(whole())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- s.Run(t.Context(), in, out) }()
+	answers := json.NewDecoder(fromServer)
+	for _, c := range []struct{ line, id, code string }{
+		{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, "1", ""},
+		{`{"jsonrpc":"2.0","id":2,"method":`, "null", "-32700"},
+		{`not JSON {"id":7}`, "null", "-32700"},
+		{`{"jsonrpc":"2.0","id":3,"method":"ping"} {}`, "null", "-32700"},
+		{`{"id":4,"method":"ping"}`, "4", "-32600"},
+		{`{"id":"five","method":7}`, `"five"`, "-32600"},
+		{`5`, "null", "-32600"},
+		{`[]`, "null", "-32600"},
+		{`{"jsonrpc":"2.0","id":{},"method":"ping"}`, "null", "-32600"},
+		{`"` + strings.Repeat("x", maxMessage) + `"`, "null", "-32600"},
+		{"\r\n\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + `{"jsonrpc":"2.0","id":6,"method":"ping"}`, "6", ""},
+	} {
+		if _, err := io.WriteString(toServer, c.line+"\n"); err != nil {
+			t.Fatalf("after %.80s: %v", c.line, err)
+		}
+		var got struct {
+			ID    json.RawMessage `json:"id"`
+			Error struct {
+				Code json.Number `json:"code"`
+			} `json:"error"`
+		}
+		if err := answers.Decode(&got); err != nil {
+			t.Fatalf("after %.80s: %v", c.line, err)
+		}
+		if string(got.ID) != c.id || got.Error.Code.String() != c.code {
+			t.Errorf("%.80s: got id %s and code %q, want %s and %q", c.line, got.ID, got.Error.Code, c.id, c.code)
+		}
+	}
+	_ = toServer.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAPanicIsAToolError(t *testing.T) {
 	session := serve(t, whole(), "", nil)
 	if r, text := call(t, session, "describe", map[string]any{"name": "x"}); !r.IsError || strings.Contains(text, "secret") || !strings.HasPrefix(text, "internal: ") {

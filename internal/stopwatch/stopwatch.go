@@ -91,7 +91,7 @@ type tracedApprovals struct {
 func (t tracedApprovals) Await(ctx context.Context, call *runtime.Call, v runtime.Verdict) (runtime.Ticket, error) {
 	start := time.Now()
 	ticket, err := t.next.Await(ctx, call, v)
-	t.done(runtime.StageApproval, start, "approved by "+ticket.By, err)
+	t.done(runtime.StageApproval, start, "accepted by "+ticket.By, err)
 	return ticket, err
 }
 

@@ -113,6 +113,7 @@ func unknownID(id string) *runtime.Error {
 	shown, _ := visible(id, 60)
 	return &runtime.Error{
 		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: fmt.Sprintf("there is no approval %q", shown), Err: ErrUnknown,
+		Hint: "kimbap approve list --all",
 	}
 }
 
@@ -124,7 +125,11 @@ func notOperator() *runtime.Error {
 }
 
 func decidedAlready(a *Approval) *runtime.Error {
-	msg := fmt.Sprintf("the approval is %s already", a.State)
+	state := string(a.State)
+	if a.State == Approved {
+		state = "accepted" // as the command calls it
+	}
+	msg := fmt.Sprintf("the approval is %s already", state)
 	if a.By != "" {
 		by, _ := visible(a.By, 60)
 		msg += ", decided by " + by

@@ -286,6 +286,6 @@ func pinClosed(who string, left time.Duration) *runtime.Error {
 	left = max(time.Second, left.Round(time.Second))
 	return &runtime.Error{
 		Code: runtime.CodeRateLimited, Reason: runtime.ReasonWrongPIN, RetryAfter: left,
-		Msg: fmt.Sprintf("too many wrong PINs of %s: the next try is taken in %s", word(who), left), Hint: "wait, then try again",
+		Msg: fmt.Sprintf("too many wrong PINs of %s: the next try is taken in %s", word(who), runtime.Span(left)), Hint: "wait, then try again",
 	}
 }

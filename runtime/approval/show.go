@@ -80,7 +80,7 @@ func render(a *Approval, f *dossier, full bool) View {
 	}
 	if s.skipped > 0 {
 		s.complete = false
-		fmt.Fprintf(&s.text, "… and %d more lines\n", s.skipped)
+		fmt.Fprintf(&s.text, "… and %s\n", runtime.Count(s.skipped, "more line"))
 	}
 	if !s.complete {
 		s.text.WriteString("NOT FULLY SHOWN: see all of it with --full\n")
@@ -137,7 +137,11 @@ func (s *sheet) head(a *Approval, f *dossier) {
 		}
 		s.line(0, "field      "+s.word(name)+": "+s.word(strings.Join(f.Header[name], ", ")))
 	}
-	s.line(0, "asked at   "+f.Created.UTC().Format(time.RFC3339)+", expires "+f.Expires.UTC().Format(time.RFC3339))
+	asked := "asked at   " + f.Created.UTC().Format(time.RFC3339)
+	if a.State == Pending || a.State == Approved { // else nothing runs any more
+		asked += ", expires " + f.Expires.UTC().Format(time.RFC3339)
+	}
+	s.line(0, asked)
 	if a.By != "" {
 		s.line(0, "decided by "+s.word(a.By)+", presence "+s.word(a.Presence))
 	}

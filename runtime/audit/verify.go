@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // ProblemKind says what is wrong with a ledger.
@@ -101,7 +103,7 @@ func (r *Report) First() (Problem, bool) {
 func (r Report) String() string {
 	var b strings.Builder
 	for _, s := range r.Slots {
-		fmt.Fprintf(&b, "%s: %d records (%d to %d) in %d files, anchored to %d, head %.16s\n", s.Slot, s.Records, s.First, s.Last, s.Segments, s.Anchored, s.Head)
+		fmt.Fprintf(&b, "%s: %s (%d to %d) in %s, anchored to %d, head %.16s\n", s.Slot, runtime.Count(s.Records, "record"), s.First, s.Last, runtime.Count(s.Segments, "file"), s.Anchored, s.Head)
 		for _, p := range s.Problems {
 			fmt.Fprintf(&b, "  %s: %s:%d: %s\n", p.Kind, p.File, p.Line, p.Msg)
 		}
@@ -217,7 +219,7 @@ func (v *verifier) slot(ctx context.Context, dir string) error {
 		if number != want {
 			v.skip = true
 			v.problem(ProblemSegment, place{file: segmentName(want), seq: v.Last + 1},
-				"%d file(s) before %s are missing, after record %d", number-want, segmentName(number), v.Last)
+				"%s missing before %s, after record %d", runtime.Count(number-want, "file"), segmentName(number), v.Last)
 		}
 		if err := v.segment(ctx, filepath.Join(dir, segmentName(number)), i == len(numbers)-1); err != nil {
 			return err

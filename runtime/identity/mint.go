@@ -56,7 +56,7 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 	case len(g.Scopes) == 0:
 		return invalid("a token without a scope could do nothing", "--scope 'github.list-*'")
 	case g.TTL <= 0 || g.TTL > i.o.MaxTTL:
-		return invalid(fmt.Sprintf("the life of a token is over 0 and at most %s, not %s", i.o.MaxTTL, g.TTL), "--ttl 1h")
+		return invalid(fmt.Sprintf("the life of a token is over 0 and at most %s, not %s", runtime.Span(i.o.MaxTTL), runtime.Span(g.TTL)), "--ttl 1h")
 	}
 	if creator.TokenID != "" {
 		if err := i.narrower(creator, g); err != nil {

@@ -26,6 +26,12 @@ type parser struct {
 	conditions *condition.Compiler // nil: no rule had a condition yet
 }
 
+// problemOf notes a problem at the node that is one field's.
+func (p *parser) problemOf(field string, n *yaml.Node, fix, format string, args ...any) {
+	p.problem(n, fix, format, args...)
+	p.problems[len(p.problems)-1].Field = field
+}
+
 // problem notes a problem at the node.
 func (p *parser) problem(n *yaml.Node, fix, format string, args ...any) {
 	p.problemAt(n.Line, n.Column, fix, format, args...)

@@ -9,8 +9,9 @@ import (
 // Problem is one thing wrong with a policy file, and where.
 type Problem struct {
 	File    string
-	Line    int // from 1
-	Column  int // in characters, from 1
+	Line    int    // from 1
+	Column  int    // in characters, from 1
+	Field   string // as it is written, like then; may be empty
 	Msg     string
 	Fix     string // what to write instead; may be empty
 	Excerpt string // the line itself, control characters made visible

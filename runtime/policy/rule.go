@@ -53,7 +53,7 @@ func (p *parser) complete(n *yaml.Node, seen map[string]*yaml.Node, r *ruleDocum
 		{"then", "then: allow, deny or require_approval"},
 	} {
 		if seen[need.key] == nil && (need.key != "then" || seen["limit"] == nil) {
-			p.problem(n, need.fix, "the rule has no %s", need.key)
+			p.problemOf(need.key, n, need.fix, "the rule has no %s", need.key)
 		}
 	}
 	if key := seen["approval"]; key != nil && (r.then == runtime.EffectAllow || r.then == runtime.EffectDeny) {

@@ -40,7 +40,7 @@ func (p *parser) unknown(key *yaml.Node, what string, known []string) {
 	if near := closest(key.Value, known); near != "" {
 		fix = "did you mean " + near + "?"
 	}
-	p.problem(key, fix, "%s has no field %q", what, key.Value)
+	p.problemOf(key.Value, key, fix, "%s has no field %q", what, key.Value)
 }
 
 // wrongKind says what stands where a scalar, list or mapping should; what the
@@ -106,7 +106,7 @@ func (p *parser) oneOf(n *yaml.Node, what, word string, known []string) bool {
 	if near := closest(word, known); near != "" {
 		fix = "did you mean " + near + "?"
 	}
-	p.problem(n, fix, "%s cannot be %q", what, word)
+	p.problemOf(what, n, fix, "%s cannot be %q", what, word)
 	return false
 }
 
@@ -123,10 +123,10 @@ func (p *parser) effect(n *yaml.Node, what string) (runtime.Effect, bool) {
 	}
 	switch text {
 	case "ask", "approve", "approval":
-		p.problem(n, "did you mean require_approval?", "%s cannot be %q", what, text)
+		p.problemOf(what, n, "did you mean require_approval?", "%s cannot be %q", what, text)
 		return "", false
 	case "block", "reject", "refuse":
-		p.problem(n, "did you mean deny?", "%s cannot be %q", what, text)
+		p.problemOf(what, n, "did you mean deny?", "%s cannot be %q", what, text)
 		return "", false
 	}
 	return runtime.Effect(text), p.oneOf(n, what, text, known)

@@ -116,8 +116,9 @@ func (r *Runner) Check(ctx context.Context, script Script) (Manifest, error) {
 	case failure != nil:
 		return Manifest{}, &runtime.Error{Code: runtime.CodeScriptLimit, Msg: "the source could not be checked: " + failure.Message}
 	}
+	unknown, meant := s.tools.strange(checked.Tools)
 	return Manifest{
-		Refusals: checked.Refusals, Tools: s.tools.manifest(checked.Tools), Unknown: s.tools.strange(checked.Tools), Dynamic: checked.Dynamic, TypeScript: checked.TypeScript,
+		Refusals: checked.Refusals, Tools: s.tools.manifest(checked.Tools), Unknown: unknown, Meant: meant, Dynamic: checked.Dynamic, TypeScript: checked.TypeScript,
 	}, nil
 }
 

@@ -82,11 +82,12 @@ type Paused struct {
 
 // Manifest is what can be said of a source without running it.
 type Manifest struct {
-	Refusals   []frame.Refusal `json:"refusals,omitempty"`
-	Tools      []string        `json:"tools"`             // actions, or paths as written where there is no such action
-	Unknown    []string        `json:"unknown,omitempty"` // those of Tools that are no action here
-	Dynamic    bool            `json:"dynamic"`           // it also uses tools that only running it shows
-	TypeScript bool            `json:"typescript,omitempty"`
+	Refusals   []frame.Refusal     `json:"refusals,omitempty"`
+	Tools      []string            `json:"tools"`                  // actions, or paths as written where there is no such action
+	Unknown    []string            `json:"unknown,omitempty"`      // those of Tools that are no action here
+	Meant      map[string][]string `json:"did_you_mean,omitempty"` // by those of Unknown, what a script writes for the nearest
+	Dynamic    bool                `json:"dynamic"`                // it also uses tools that only running it shows
+	TypeScript bool                `json:"typescript,omitempty"`
 }
 
 // refusalText is how refusals are shown, after what happened.

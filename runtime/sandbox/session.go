@@ -362,7 +362,7 @@ func diverged(why string) *frame.Failure {
 }
 
 func tooLong(limit time.Duration) *frame.Failure {
-	return &frame.Failure{Kind: frame.KindTimeout, Message: fmt.Sprintf("the script ran longer than %s", limit)}
+	return &frame.Failure{Kind: frame.KindTimeout, Message: "the script ran longer than " + runtime.Span(limit)}
 }
 
 // startEvent is the record of the script itself, before it runs.

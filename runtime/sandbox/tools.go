@@ -104,22 +104,28 @@ func (t *tools) unknown(path string) *runtime.Error {
 		Code: runtime.CodeUnknownAction, Stage: runtime.StageResolve,
 		Msg: fmt.Sprintf("there is no tool %s", shown(path)), Hint: `find tools with: await tools.search({query: "…"})`,
 	}
+	if near := t.near(path); len(near) > 0 {
+		e.Msg += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return e
+}
+
+// near are the tools that a path without one may have meant, as a script writes
+// them; only those that it may use.
+func (t *tools) near(path string) []string {
 	word, name, _ := strings.Cut(path, ".")
 	for i := range t.catalog.Services {
 		if s := &t.catalog.Services[i]; s.called(word) {
 			word = s.Name
 		}
 	}
-	var near []string
+	var out []string
 	for _, ref := range t.suggest(word + "." + strings.TrimPrefix(kebab(name), "-")) {
 		if action, err := t.find(ref); err == nil && t.may(action.Ref) {
-			near = append(near, "tools."+toolPath(action))
+			out = append(out, "tools."+toolPath(action))
 		}
 	}
-	if len(near) > 0 {
-		e.Msg += "; did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return e
+	return out
 }
 
 func (t *tools) suggest(ref string) []string {
@@ -172,16 +178,23 @@ func (t *tools) manifest(paths []string) []string {
 	return slices.Compact(out)
 }
 
-// strange are the constant paths of a source that are no action, nor a tool of ours.
-func (t *tools) strange(paths []string) []string {
-	var out []string
+// strange are the constant paths of a source that are no action, nor a tool of ours,
+// and what each may have meant.
+func (t *tools) strange(paths []string) (out []string, meant map[string][]string) {
 	for _, path := range paths {
-		if _, err := t.find(path); err != nil && path != "search" && path != "describe.tool" {
-			out = append(out, path)
+		if _, err := t.find(path); err == nil || path == "search" || path == "describe.tool" {
+			continue
+		}
+		out = append(out, path)
+		if near := t.near(path); len(near) > 0 {
+			if meant == nil {
+				meant = map[string][]string{}
+			}
+			meant[path] = near
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out)
+	return slices.Compact(out), meant
 }
 
 // servicesOf are the services that a manifest names, in order.

@@ -28,7 +28,7 @@ func (b *Backend) outcome(ctx context.Context, call *runtime.Call, cmd *exec.Cmd
 		e.Reason, e.Msg = runtime.ReasonBodyTooLarge, fmt.Sprintf("%s wrote more than %d MiB and was ended", action.Ref, outputLimit>>20)
 		e.Hint = "ask for less"
 	case errors.Is(cause, errOverdue):
-		e.Code, e.Msg = runtime.CodeTimeout, fmt.Sprintf("%s did not end in %v and was ended", action.Ref, spec.Timeout.Round(time.Second))
+		e.Code, e.Msg = runtime.CodeTimeout, fmt.Sprintf("%s did not end in %v and was ended", action.Ref, runtime.Span(spec.Timeout.Round(time.Second)))
 		e.Hint = "ask for less, or raise command_spec.timeout of the service"
 	case errors.Is(cause, context.DeadlineExceeded):
 		e.Code, e.Msg = runtime.CodeTimeout, fmt.Sprintf("%s did not end in the time given", action.Ref)

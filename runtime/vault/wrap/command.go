@@ -95,7 +95,7 @@ func output(ctx context.Context, argv, env []string, timeout time.Duration, in [
 	err := cmd.Run()
 	switch {
 	case errors.Is(limited.Err(), context.DeadlineExceeded):
-		return nil, fmt.Errorf("it took longer than %s", timeout)
+		return nil, fmt.Errorf("it took longer than %s", runtime.Span(timeout))
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case out.left < 0:
