@@ -634,7 +634,7 @@ func TestBulkIsCarriedByHTTP1(t *testing.T) {
 	r := newRig(t, handled(0, func(w http.ResponseWriter, q *http.Request) {
 		_, _ = io.WriteString(w, q.Proto)
 		if q.URL.Path == "/much" {
-			_, _ = w.Write(make([]byte, 9<<20))
+			_, _ = w.Write(make([]byte, 65<<20))
 		}
 	}))
 	for _, c := range []struct{ caller, path, want string }{

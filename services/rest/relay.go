@@ -115,7 +115,7 @@ func (x *exchange) takeTurn(o origin) bool {
 const busyAfter = 128
 
 // bulk is how many bytes of bodies in one exchange are much.
-const bulk = 8 << 20
+const bulk = 64 << 20
 
 // ask finds the way to an origin of which nothing is known, or for a caller of
 // HTTP/2. The first caller of HTTP/1.1 has its turn at once.
