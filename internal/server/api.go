@@ -43,6 +43,10 @@ type Agent interface {
 	Actions(ctx context.Context, who runtime.Principal, service string) ([]Item, error)
 	Action(ctx context.Context, who runtime.Principal, ref string) (any, error)
 	Tools(ctx context.Context, who runtime.Principal, name string) (any, error)
+	// Search finds tools by words, the best first; a limit of 0 is the usual one.
+	Search(ctx context.Context, who runtime.Principal, query string, limit int) (any, error)
+	// Advice is how to use one service, or with no name each of them.
+	Advice(ctx context.Context, who runtime.Principal, name string) (any, error)
 	Call(ctx context.Context, c Call) (Result, error)
 	// Approvals are those that who asked for or, of an operator, all of its tenant.
 	Approvals(ctx context.Context, who runtime.Principal, all bool) ([]Item, error)
