@@ -39,8 +39,8 @@ func (r *remoteFlags) check(c *cli, o *app.RunOptions) error {
 		return usage(fix, "--remote needs --pin: its certificate comes in clear, and is believed only when it is the one you mean")
 	case o.Isolate:
 		return usage("leave --isolate out", "--isolate has its proxy on this machine; for a proxy elsewhere let the network be the wall (docs/containers.md)")
-	case o.Unattended || o.Agent != "":
-		return usage("kimbap token create --agent NAME", "--unattended and --agent are a matter of the token, over there")
+	case r.url != "" && (o.Unattended || o.Agent != ""):
+		return usage("kimbap token create --agent NAME", "with --remote, --unattended and --agent are a matter of the token, over there")
 	}
 	return nil
 }

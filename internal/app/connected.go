@@ -42,7 +42,12 @@ func (a *App) RunConnected(ctx context.Context, o ConnectedOptions) (int, error)
 	if err != nil {
 		return 0, err
 	}
-	f, err := a.forward(ctx, o.There, "127.0.0.1:0", o.Say)
+	as, end, err := a.underName(ctx, o)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	f, err := a.forward(ctx, as, "127.0.0.1:0", o.Unattended, o.Say)
 	if err != nil {
 		return 0, err
 	}
@@ -57,7 +62,7 @@ func (a *App) RunConnected(ctx context.Context, o ConnectedOptions) (int, error)
 	}
 	f.end() // what is still running is counted too
 	var counts Counts
-	if f.used() && o.There.Run(context.WithoutCancel(ctx), f.run, &counts) != nil {
+	if f.used() && as.Run(context.WithoutCancel(ctx), f.run, &counts) != nil {
 		o.Say("the server does not tell how many requests there were")
 	} else {
 		o.Say(counts.String())
@@ -94,7 +99,7 @@ func (a *App) Forward(ctx context.Context, o ForwardOptions) error {
 	if err != nil {
 		return err
 	}
-	f, err := a.forward(ctx, o.There, o.Listen, o.Say)
+	f, err := a.forward(ctx, o.There, o.Listen, false, o.Say)
 	if err != nil {
 		return err
 	}
@@ -129,7 +134,7 @@ type forwarding struct {
 	began   chan struct{} // closed at the first connection that was borrowed
 }
 
-func (a *App) forward(ctx context.Context, there *remote.Client, listenOn string, say func(string)) (*forwarding, error) {
+func (a *App) forward(ctx context.Context, there *remote.Client, listenOn string, unattended bool, say func(string)) (*forwarding, error) {
 	ln, err := listen(listenOn)
 	if err != nil {
 		return nil, err
@@ -139,7 +144,7 @@ func (a *App) forward(ctx context.Context, there *remote.Client, listenOn string
 	forwarder := &remote.Forwarder{
 		Owner: func(c net.Conn) bool { return a.peer(c).Owner }, Token: f.token,
 		Borrow: func(ctx context.Context) (net.Conn, error) {
-			conn, err := there.Borrow(ctx, f.run, f.address)
+			conn, err := there.Borrow(ctx, remote.Loan{Run: f.run, Address: f.address, Unattended: unattended})
 			if err == nil {
 				select {
 				case f.began <- struct{}{}:

@@ -5,7 +5,6 @@ package app_test
 import (
 	"context"
 	"io"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,20 +12,6 @@ import (
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 )
-
-// tokenOfRun is the newest token that was made for a run.
-func tokenOfRun(t *testing.T, a *app.App) (found app.Token, ok bool) {
-	t.Helper()
-	all, err := a.ListTokens(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(all, func(t app.Token) bool { return t.Run != "" })
-	if i < 0 {
-		return app.Token{}, false
-	}
-	return all[i], true
-}
 
 // The token of a run ends within the hour when nobody looks after it, as after a
 // kill; while the run lives it does not end, however long it and the machine sleep;

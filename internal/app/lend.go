@@ -71,7 +71,7 @@ func (l *lender) endWith(ctx context.Context) (end func()) {
 func (l *lender) Take(conn net.Conn, who runtime.Principal, caller runtime.Caller) {
 	leave, counted := l.runs.enter(who, caller.Via.Run)
 	if !counted {
-		caller.Via = &runtime.Via{Address: caller.Via.Address}
+		caller.Via.Run = ""
 	}
 	known := &proxy.Known{Conn: conn, Caller: caller, Owner: lentBy(who), Left: leave}
 	if !l.conns.put(known) {
