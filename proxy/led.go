@@ -11,7 +11,13 @@ import (
 // connection was meant for; what was meant for none is closed. Each is treated
 // as if it had begun with a CONNECT to it.
 func (s *Server) ServeLed(ln net.Listener, authority func(c net.Conn) (string, bool)) error {
-	return s.serve(&ledListener{ln, authority})
+	return s.serve(Led(ln, authority))
+}
+
+// Led is ln with the CONNECT before what the clients of its connections say, and
+// without the answer to it: so they can be handed on to a proxy that is elsewhere.
+func Led(ln net.Listener, authority func(c net.Conn) (string, bool)) net.Listener {
+	return &ledListener{ln, authority}
 }
 
 // ledListener puts the CONNECT before what its clients say.

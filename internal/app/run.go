@@ -40,11 +40,7 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	files := "" // where temporary files go
-	if o.Isolate && strings.HasPrefix(os.TempDir(), "/run/") {
-		files = "/tmp" // the other is hidden
-	}
-	ca, dir, bundle, err := a.runCA(ctx, known, files)
+	ca, dir, bundle, err := a.runCA(ctx, known, filesOf(o))
 	if err != nil {
 		return 0, err
 	}
@@ -89,6 +85,14 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 		o.Say(tally.String())
 	}
 	return code, err
+}
+
+// filesOf is where the files of a run go, "" for the usual place.
+func filesOf(o RunOptions) string {
+	if o.Isolate && strings.HasPrefix(os.TempDir(), "/run/") {
+		return "/tmp" // the other is hidden
+	}
+	return ""
 }
 
 // private is the proxy of one run.

@@ -57,19 +57,23 @@ func (c *Client) late(ctx context.Context, err error) error {
 	return err
 }
 
-// Root returns the certificates, PEM, that programs behind the other side's proxy
-// are to trust.
-func (c *Client) Root(ctx context.Context) ([]byte, error) {
+// maxPorts is how many ports of services a network is opened for.
+const maxPorts = 64
+
+// Proxy returns the certificates, PEM, that programs behind the other side's proxy
+// are to trust, and the host:port of services there that have a port of their own.
+func (c *Client) Proxy(ctx context.Context) (root []byte, authorities []string, err error) {
 	var said struct {
-		Root string `json:"root_pem"`
+		Root        string   `json:"root_pem"`
+		Authorities []string `json:"authorities"`
 	}
-	err := c.small(ctx, "/v1/proxy", &said)
+	err = c.small(ctx, "/v1/proxy", &said)
 	if e := (*runtime.Error)(nil); errors.As(err, &e) && e.Reason == runtime.ReasonNotFound {
-		return nil, &runtime.Error{
+		err = &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: c.base + " lends no proxy", Hint: "on its machine: kimbap serve --proxy",
 		}
 	}
-	return []byte(said.Root), err
+	return []byte(said.Root), said.Authorities[:min(len(said.Authorities), maxPorts)], err
 }
 
 // Linked are the names of services that the token may use and that have a key.

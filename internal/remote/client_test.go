@@ -76,7 +76,7 @@ func TestServersThatAreNoKimbap(t *testing.T) {
 		{"an error of a proxy before it", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) }, runtime.CodeUpstream, "answered 502"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			root, err := client(t, served(t, c.answer).URL, nil).Root(t.Context())
+			root, _, err := client(t, served(t, c.answer).URL, nil).Proxy(t.Context())
 			if err == nil || c.code != "" && runtime.CodeOf(err) != c.code || !strings.Contains(err.Error()+runtime.AsError(err).Msg, c.msg) {
 				t.Errorf("%s: %v", root, err)
 			}
@@ -98,7 +98,7 @@ func TestASilentServerIsGivenUp(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	})
-	if _, err := client(t, silent.URL, nil).Root(ctx); !errors.Is(err, context.Canceled) {
+	if _, _, err := client(t, silent.URL, nil).Proxy(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	c := client(t, silent.URL, nil)
@@ -137,7 +137,7 @@ func TestTheTokenGoesToTheServerAlone(t *testing.T) {
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	stranger := client(t, s.URL, nil)
-	_, err = stranger.Root(t.Context())
+	_, _, err = stranger.Proxy(t.Context())
 	if e := runtime.AsError(err); e.Code != runtime.CodeUpstreamTLS || e.Hint == "" {
 		t.Errorf("%v", err)
 	}

@@ -43,6 +43,9 @@ type Lender interface {
 	// RootPEM are the certificates that programs behind it are to trust; nil when
 	// there are none yet.
 	RootPEM() []byte
+	// Authorities are the host:port of services that have a port of their own, which
+	// a network that leads its programs here must listen on.
+	Authorities() []string
 	// Take serves a connection as the proxy's. It owns the connection.
 	Take(conn net.Conn, who runtime.Principal, caller runtime.Caller)
 	// Run says, as it is written as JSON, what became of a run's requests, once its
@@ -69,7 +72,7 @@ func (s *Server) lent(w http.ResponseWriter, r *http.Request, _ visit) error {
 	if len(root) == 0 {
 		return &runtime.Error{Code: runtime.CodeVaultLocked, Msg: "there is no certificate yet", Hint: "on its machine: kimbap status"}
 	}
-	return answerJSON(w, http.StatusOK, map[string]string{"root_pem": string(root)}, nil)
+	return answerJSON(w, http.StatusOK, map[string]any{"root_pem": string(root), "authorities": s.o.Lender.Authorities()}, nil)
 }
 
 func (s *Server) lentRun(w http.ResponseWriter, r *http.Request, a visit) error {
