@@ -194,9 +194,10 @@ func (h *home) listen(stderr io.Reader, listening chan<- string) {
 	lines := bufio.NewScanner(stderr)
 	for told := false; lines.Scan(); {
 		h.hear(append(lines.Bytes(), '\n'))
-		if at, ok := strings.CutPrefix(lines.Text(), "listening on http://"); ok && !told {
+		what, url, _ := strings.Cut(lines.Text(), " on ")
+		if !told && (what == "listening" || what == "serving") {
 			told = true
-			listening <- "http://" + strings.TrimSpace(at)
+			listening <- strings.TrimSpace(url)
 		}
 	}
 }

@@ -287,6 +287,9 @@ func TestIsolatedRefusalsAreTold(t *testing.T) {
 	isolated(t, func(t *testing.T, j jailed) {
 		j.write(t, filepath.Join(j.dir, "policy.yaml"), []byte("version: 1\nrules:\n  - {name: no-strangers, match: {action: net.*}, then: deny}\n  - {name: rest, match: {action: \"*\"}, then: allow}\n"))
 		direct := []string{"env", "-u", "HTTPS_PROXY", "-u", "https_proxy", "-u", "http_proxy", "-u", "ALL_PROXY", "-u", "all_proxy", "sh", "-c"}
+		apptest.Eventually(t, "the policy, wherever kimbap is", func() bool {
+			return strings.Contains(j.isolate(t, append(direct, `curl -sSi http://example.com/`)...).stdout, "HTTP/1.1 403")
+		})
 		r := j.isolate(t, append(direct, `curl -sSi http://example.com/; curl -sS https://example.com/; echo; curl -sS `+acmeURL)...)
 		if !strings.Contains(r.stdout, "HTTP/1.1 403") || !strings.Contains(r.stdout, "no-strangers") || !strings.Contains(r.stdout, "/items/1/notes/a") || strings.Contains(r.stdout, "plain page") {
 			t.Errorf("got\n%s\n%s", r.stdout, r.stderr)
