@@ -71,6 +71,7 @@ type ForwardOptions struct {
 	There  *remote.Client
 	Listen string
 	Pins   []string
+	Folder string // see ServerFolder; "": kimbap env --server does not find it
 	Ready  func(addr net.Addr)
 	// Keys is told, before Ready, of a folder that only this user can read: "url" in
 	// it is the proxy's address with the token that programs show, "ca.pem" what they
@@ -100,13 +101,22 @@ func (a *App) Forward(ctx context.Context, o ForwardOptions) error {
 	if err := f.listen(o.Listen); err != nil {
 		return err
 	}
+	shown := ""
 	if a.nameless() {
+		shown = f.token
 		dir, err := f.keys(root)
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(dir)
 		o.Keys(dir)
+	}
+	if o.Folder != "" {
+		forget, err := announce(o.Folder, runner.ProxyURL(f.address, shown))
+		if err != nil {
+			return err
+		}
+		defer forget()
 	}
 	o.Ready(f.at)
 	select {
