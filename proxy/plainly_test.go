@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 )
@@ -16,6 +17,8 @@ func TestARevokedTokenEndsAPlainAnswer(t *testing.T) {
 	for _, engine := range []Engine{EngineRelay, ""} {
 		r := newRig(t, func(o *Options, _ *stages) { o.Engine = engine })
 		end := make(chan struct{})
+		finish := sync.OnceFunc(func() { close(end) })
+		t.Cleanup(finish)
 		r.upstream("plain.test:80", func(c net.Conn, br *bufio.Reader) { // its end would be that of the body
 			if _, err := http.ReadRequest(br); err != nil {
 				return
@@ -55,7 +58,7 @@ func TestARevokedTokenEndsAPlainAnswer(t *testing.T) {
 				return false
 			}
 		})
-		close(end)
+		finish()
 		if text, err := io.ReadAll(kept); string(text) != "data" || err != nil {
 			t.Errorf("the other got %q %v", text, err)
 		}
