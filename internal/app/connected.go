@@ -52,9 +52,7 @@ func (a *App) RunConnected(ctx context.Context, o ConnectedOptions) (int, error)
 	if o.TokenFile != "" {
 		e.hidden = []string{o.TokenFile}
 	}
-	defer onReplaced(ctx, o.TokenFile, func() {
-		o.Say("the file with the token was replaced: this run keeps the token that it began with, and its program may be able to read the new one")
-	})()
+	defer onReplaced(ctx, o.TokenFile, func() { o.Say(a.replacedFile(o)) })()
 	code, err := a.runBehind(o.RunOptions, e)
 	if err != nil {
 		return code, err

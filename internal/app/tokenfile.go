@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -35,4 +36,14 @@ func onReplaced(ctx context.Context, file string, told func()) (end func()) {
 		}
 	})
 	return func() { stop(); done.Wait() }
+}
+
+// replacedFile says what it means that the file with the token is another. In the home,
+// which is covered whole, the new one is not seen either.
+func (a *App) replacedFile(o ConnectedOptions) string {
+	said := "the file with the token was replaced: this run keeps the token that it began with"
+	if inHome, err := filepath.Rel(a.home.Dir, o.TokenFile); err == nil && filepath.IsLocal(inHome) && !o.NoCover {
+		return said
+	}
+	return said + "; its program can read the new one (in kimbap's home it could not)"
 }
