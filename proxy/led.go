@@ -3,7 +3,11 @@ package proxy
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net"
+	"strings"
+	"sync"
+	"time"
 )
 
 // ServeLed is Serve for connections of programs that know of no proxy, and were
@@ -11,13 +15,22 @@ import (
 // connection was meant for; what was meant for none is closed. Each is treated
 // as if it had begun with a CONNECT to it.
 func (s *Server) ServeLed(ln net.Listener, authority func(c net.Conn) (string, bool)) error {
-	return s.serve(&ledListener{ln, authority})
+	return s.serve(&ledListener{ln, authority, false})
+}
+
+// Led is ln with the CONNECT before what the clients of its connections say, and
+// without the answer to it: so they can be handed on to a proxy that is elsewhere.
+// What they say is read once that has said yes; of one that said no it is dropped,
+// since it is no request to a proxy.
+func Led(ln net.Listener, authority func(c net.Conn) (string, bool)) net.Listener {
+	return &ledListener{ln, authority, true}
 }
 
 // ledListener puts the CONNECT before what its clients say.
 type ledListener struct {
 	net.Listener
 	authority func(c net.Conn) (string, bool)
+	away      bool // the proxy is elsewhere
 }
 
 // Accept implements [net.Listener].
@@ -33,10 +46,14 @@ func (l *ledListener) Accept() (net.Conn, error) {
 			continue
 		}
 		_, port, _ := net.SplitHostPort(to)
-		return &led{
+		into := &led{
 			Conn: c, plain: port == defaultPorts["http"],
 			opening: []byte("CONNECT " + to + " HTTP/1.1\r\nHost: " + to + "\r\n\r\n"),
-		}, nil
+		}
+		if l.away {
+			into.told = make(chan struct{})
+		}
+		return into, nil
 	}
 }
 
@@ -47,8 +64,13 @@ type led struct {
 	net.Conn
 	plain    bool   // it speaks plain HTTP, to go by the port
 	opening  []byte // what is left to read of the CONNECT
+	answer   []byte // what there is of the answer to it
 	answered bool
 	refused  bool // by the alert; what follows it is not for the client
+
+	told   chan struct{} // closed when it was answered, or the connection closed; nil where nothing waits for that
+	turned bool          // away; before told is closed
+	once   sync.Once
 }
 
 // accessDenied is a fatal alert of TLS (RFC 8446, section 6): the client was
@@ -57,12 +79,19 @@ var accessDenied = []byte{0x15, 3, 3, 0, 2, 2, 49}
 
 // Read implements [io.Reader].
 func (l *led) Read(p []byte) (int, error) {
-	if len(l.opening) == 0 {
-		return l.Conn.Read(p)
+	if len(l.opening) > 0 {
+		n := copy(p, l.opening)
+		l.opening = l.opening[n:]
+		return n, nil
 	}
-	n := copy(p, l.opening)
-	l.opening = l.opening[n:]
-	return n, nil
+	if l.told != nil {
+		if <-l.told; l.turned { // read all the same: a close over unread bytes takes the answer with it
+			_ = l.Conn.SetReadDeadline(time.Now().Add(lingering))
+			_, _ = io.Copy(io.Discard, io.LimitReader(l.Conn, 64<<10))
+			return 0, io.EOF
+		}
+	}
+	return l.Conn.Read(p)
 }
 
 // Write implements [io.Writer].
@@ -73,22 +102,35 @@ func (l *led) Write(p []byte) (int, error) {
 	if l.answered {
 		return l.Conn.Write(p)
 	}
+	if l.answer = append(l.answer, p...); len(l.answer) < len(connectionEstablished) && strings.HasPrefix(connectionEstablished, string(l.answer)) {
+		return len(p), nil // there is more to come
+	}
 	l.answered = true
-	rest, opened := bytes.CutPrefix(p, []byte(connectionEstablished))
-	switch {
-	case opened && len(rest) == 0:
-		return len(p), nil
-	case opened:
-		n, err := l.Conn.Write(rest)
-		return len(p) - len(rest) + n, err
-	case l.plain:
-		return l.Conn.Write(p)
+	rest, opened := bytes.CutPrefix(l.answer, []byte(connectionEstablished))
+	if !opened && !l.plain {
+		l.refused, rest = true, accessDenied
 	}
-	l.refused = true
-	if _, err := l.Conn.Write(accessDenied); err != nil {
-		return 0, err
+	if l.answer = nil; len(rest) > 0 {
+		if _, err := l.Conn.Write(rest); err != nil {
+			return 0, err
+		}
 	}
+	l.tell(!opened)
 	return len(p), nil
+}
+
+// tell lets what waits for the answer go on.
+func (l *led) tell(turned bool) {
+	if l.told != nil {
+		l.once.Do(func() { l.turned = turned; close(l.told) })
+	}
+}
+
+// Close implements [net.Conn].
+func (l *led) Close() error {
+	err := l.Conn.Close()
+	l.tell(true)
+	return err
 }
 
 // CloseWrite ends what the client reads.

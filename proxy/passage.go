@@ -82,13 +82,18 @@ func (s *Server) begin(ctx context.Context, c *conn, req *runtime.Request) (owne
 		}
 		return "", full
 	}
+	if c.tunnel == nil {
+		s.plainly.enter(c, owner, req.Caller)
+	}
 	return owner, nil
 }
 
 // done says that the request which begin let in has ended.
 func (s *Server) done(c *conn, owner string) {
 	s.admission.leave(owner)
-	if c.tunnel != nil {
+	if c.tunnel == nil {
+		s.plainly.leave(c)
+	} else {
 		c.tunnel.seat.end()
 	}
 }

@@ -104,6 +104,7 @@ func (s *Server) newRequest(caller runtime.Caller, target runtime.Target) *runti
 		Results: s.results,
 	}
 	if via := caller.Via; via != nil {
+		req.Unattended = req.Unattended || via.Unattended
 		req.Results = func(id string) string { return "http://" + via.Address + approvalsPath + id }
 	}
 	return req

@@ -29,6 +29,7 @@ type Server struct {
 	tls       *tls.Config
 	feed      *feed
 	tunnels   *tunnels
+	plainly   plainly
 	visitors  *visitors
 	admission *admission
 	scratches scratches
@@ -200,10 +201,13 @@ func (s *Server) Reloaded() { s.tunnels.closeFallen(s.stands) }
 // Recheck closes raw tunnels, and upgraded connections in other tunnels, whose
 // caller would be turned away now: nothing in them is a request that could be
 // refused. Of a token that was revoked it ends what still flows too, such as a
-// stream of events; of one that is not known any more every tunnel, since its
-// tenant is gone. It costs one identification for each principal that has a tunnel.
+// stream of events, in plain HTTP as well; of one that is not known any more every
+// tunnel, since its tenant is gone. It costs one identification for each principal
+// that has a tunnel, or a request outside of one.
 func (s *Server) Recheck(ctx context.Context) {
-	for owner, caller := range s.tunnels.callers() {
+	callers := s.tunnels.callers()
+	s.plainly.callers(callers)
+	for owner, caller := range callers {
 		_, err := s.o.Identity.Identify(ctx, caller)
 		if err == nil || !unknown(runtime.AsError(err)) { // a store that is busy closes nothing
 			continue
@@ -214,6 +218,9 @@ func (s *Server) Recheck(ctx context.Context) {
 		s.tunnels.closeThose(func(p *place) bool {
 			return p.owner == owner && (p.spliced || p.upgraded || lost || revoked && p.flows())
 		})
+		if revoked || lost {
+			s.plainly.cut(owner)
+		}
 	}
 }
 

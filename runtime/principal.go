@@ -75,8 +75,9 @@ type Caller struct {
 }
 
 // Via is what a kimbap elsewhere, which has identified itself, says of the program
-// that it forwards for. It decides nothing.
+// that it forwards for. It allows nothing that the token does not.
 type Via struct {
-	Run     string // names the run among those of its token, for counting; "": it is not counted
-	Address string // host:port where its program reaches the proxy
+	Run        string // names the run among those of its token, for counting; "": it is not counted
+	Address    string // host:port where its program reaches the proxy
+	Unattended bool   // nobody can be asked: what needs approval is refused at once
 }

@@ -32,7 +32,7 @@ var errHere = errors.New("this process does it")
 // connected are the commands that a server can do.
 func connected() []string {
 	return []string{
-		"call", "exec", "list", "show", "approve list", "approve show", "approve accept", "approve reject", "approve wait", "audit search", "audit tail", "run", "proxy",
+		"call", "exec", "list", "show", "search", "llm", "approve list", "approve show", "approve accept", "approve reject", "approve wait", "audit search", "audit tail", "run", "proxy", "env",
 	}
 }
 

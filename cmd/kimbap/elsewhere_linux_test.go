@@ -50,6 +50,8 @@ func TestTheDaemonSaysWhatTheCommandSays(t *testing.T) {
 		{"call", "notes.delete-note", "--id", "3", "--no-wait"},
 		{"list"}, {"list", "--json"},
 		{"show"}, {"show", "notes.get-note", "--json"}, {"show", "nothing"},
+		{"search", "note"}, {"search", "note", "--json", "--limit", "2"}, {"search", "zebra"},
+		{"llm"}, {"llm", "notes"}, {"llm", "notes", "--json"}, {"llm", "nothing"},
 	}
 	agent := strings.TrimSpace(command(t, k, "", "token", "create", "--agent", "claude", "--scope", "*"))
 	say := func(env []string, args []string) string {

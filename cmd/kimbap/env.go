@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
+	goruntime "runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,30 +15,35 @@ import (
 
 func newEnvCommand(c *cli) *cobra.Command {
 	var o app.EnvOptions
+	var pins []string
 	cmd := &cobra.Command{
 		Use:   "env [--shell sh|fish|pwsh|dotenv|docker|json] [--proxy URL] [--unset]",
 		Short: "Print the variables that lead a shell's programs through the proxy",
 		Example: `  eval "$(kimbap env)"
   eval "$(kimbap env --unset)"
-  docker run $(kimbap env --shell docker) IMAGE`,
+  docker run $(kimbap env --shell docker) IMAGE
+  eval "$(kimbap env --server https://kimbap.example.com --token-file ~/.kimbap-token)"`,
+		Long: `Print the variables that lead a shell's programs through the proxy.
+
+With --server that is the kimbap proxy --server of this machine, which it finds by
+itself; the server's token is in none of them.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.envForm(cmd, &o); err != nil {
 				return err
+			}
+			if c.serverURL() != "" {
+				return c.envConnected(cmd.Context(), o, pins)
+			}
+			if len(pins) > 0 {
+				return usage("leave --pin out", "--pin is for --server")
 			}
 			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
 				text, notes, err := a.Env(ctx, o)
 				if err != nil {
 					return err
 				}
-				for _, note := range notes {
-					c.say("%s", note)
-				}
-				if c.output != "text" {
-					return c.show(json.RawMessage(text), nil)
-				}
-				_, err = fmt.Fprint(c.out, text)
-				return err
+				return c.sayEnv(text, notes)
 			})
 		},
 	}
@@ -43,6 +51,7 @@ func newEnvCommand(c *cli) *cobra.Command {
 	f.StringVar(&o.Shell, "shell", "sh", "form: sh, fish, pwsh, dotenv, docker or json")
 	f.StringVar(&o.Proxy, "proxy", "", "proxy URL (default: the running proxy, else proxy.listen)")
 	f.BoolVar(&o.Unset, "unset", false, "take the variables back")
+	f.StringSliceVar(&pins, "pin", nil, "with --server: SHA-256 of its root certificate, as kimbap ca show says there")
 	return cmd
 }
 
@@ -56,4 +65,49 @@ func (c *cli) envForm(cmd *cobra.Command, o *app.EnvOptions) error {
 		o.Shell = "json"
 	}
 	return nil
+}
+
+// sayEnv prints the variables, and notes beside them.
+func (c *cli) sayEnv(text string, notes []string) error {
+	for _, note := range notes {
+		c.say("%s", note)
+	}
+	if c.output != "text" {
+		return c.show(json.RawMessage(text), nil)
+	}
+	_, err := fmt.Fprint(c.out, text)
+	return err
+}
+
+// envConnected prints the variables for the proxy of a kimbap serve elsewhere. To take
+// them back nobody is asked.
+func (c *cli) envConnected(ctx context.Context, env app.EnvOptions, pins []string) error {
+	a, err := c.unopened()
+	if err != nil {
+		return err
+	}
+	o := app.EnvConnectedOptions{EnvOptions: env, Server: c.serverURL(), Folder: c.serverFolder(), Pins: pins}
+	if !env.Unset {
+		if o.There, err = c.remote(); err != nil {
+			return err
+		}
+		defer o.There.Close()
+	}
+	text, notes, err := a.EnvConnected(ctx, o)
+	if err != nil {
+		return c.unreachable(err)
+	}
+	return c.sayEnv(text, notes)
+}
+
+// serverFolder is where what this user's programs need of the server is kept.
+func (c *cli) serverFolder() string {
+	caches := c.getenv("XDG_CACHE_HOME")
+	if !filepath.IsAbs(caches) {
+		caches = filepath.Join(c.getenv("HOME"), ".cache")
+	}
+	if local := c.getenv("LOCALAPPDATA"); goruntime.GOOS == "windows" && local != "" {
+		caches = local
+	}
+	return app.ServerFolder(caches, strings.TrimSuffix(c.serverURL(), "/"))
 }

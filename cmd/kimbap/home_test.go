@@ -149,21 +149,7 @@ func (h *home) run(t *testing.T, argv ...string) result {
 // environment of a shell that took what `kimbap env` prints.
 func (h *home) proxied(t *testing.T) []string {
 	t.Helper()
-	cmd := exec.Command("kimbap", "-vvv", "proxy", "--listen", "127.0.0.1:0")
-	stderr, err := cmd.StderrPipe()
-	check(t, err)
-	cmd.Env, cmd.Dir = h.env, h.user
-	check(t, cmd.Start())
-	listening, ended := make(chan struct{}), make(chan struct{})
-	go func() { h.listen(stderr, listening); close(ended) }()
-	t.Cleanup(func() { h.stop(t, cmd, ended) })
-	select {
-	case <-listening:
-	case <-ended:
-		t.Fatalf("kimbap proxy ended\n%s", h.heard())
-	case <-time.After(deadline):
-		t.Fatal("kimbap proxy does not listen")
-	}
+	h.serves(t, "proxy", "--listen", "127.0.0.1:0")
 	vars := map[string]string{}
 	check(t, json.Unmarshal([]byte(h.kimbap(t, "", "env", "--shell", "json").stdout), &vars))
 	var env []string
@@ -179,15 +165,39 @@ func (h *home) proxied(t *testing.T) []string {
 	return env
 }
 
-// listen hears what the proxy says, and closes listening at the line that
-// scripts wait for.
-func (h *home) listen(stderr io.Reader, listening chan<- struct{}) {
+// serves starts what listens for the length of the test, as the user, and returns
+// the URL that it listens on.
+func (h *home) serves(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("/usr/bin/env", append([]string{"kimbap", "-vvv"}, args...)...)
+	stderr, err := cmd.StderrPipe()
+	check(t, err)
+	cmd.Env, cmd.Dir = h.env, h.user
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(h.uid), Gid: uint32(h.uid)}}
+	check(t, cmd.Start())
+	listening, ended := make(chan string, 1), make(chan struct{})
+	go func() { h.listen(stderr, listening); close(ended) }()
+	t.Cleanup(func() { h.stop(t, cmd, ended) })
+	select {
+	case url := <-listening:
+		return url
+	case <-ended:
+		t.Fatalf("kimbap %v ended\n%s", args, h.heard())
+	case <-time.After(deadline):
+		t.Fatalf("kimbap %v does not listen", args)
+	}
+	return ""
+}
+
+// listen hears what is said, and hands on the URL of the line that scripts wait for.
+func (h *home) listen(stderr io.Reader, listening chan<- string) {
 	lines := bufio.NewScanner(stderr)
 	for told := false; lines.Scan(); {
 		h.hear(append(lines.Bytes(), '\n'))
-		if !told && strings.HasPrefix(lines.Text(), "listening on http://") {
+		what, url, _ := strings.Cut(lines.Text(), " on ")
+		if !told && (what == "listening" || what == "serving") {
 			told = true
-			close(listening)
+			listening <- strings.TrimSpace(url)
 		}
 	}
 }

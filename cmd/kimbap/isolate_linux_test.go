@@ -15,19 +15,23 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
 )
 
 // jailed is a user who runs programs isolated, before the stub of acme.
 type jailed struct {
 	*home
 	api *upstream
+	by  []string // the environment of who isolates: where its kimbap is elsewhere, not that of the home
 }
 
-// isolated runs a test as root and as a user who may do nothing.
+// isolated runs a test as root, as a user who may do nothing, and as that user with
+// the kimbap elsewhere.
 func isolated(t *testing.T, test func(t *testing.T, j jailed)) {
 	w := newWorld(t)
 	api := w.serve(t, "api.acme.example", newAcme(t))
-	for _, user := range []string{"root", "daemon"} {
+	for _, user := range []string{"root", "daemon", "elsewhere"} {
 		t.Run(user, func(t *testing.T) {
 			h := w.newHome(t)
 			if user != "root" {
@@ -40,16 +44,34 @@ func isolated(t *testing.T, test func(t *testing.T, j jailed)) {
 			h.write(t, filepath.Join(h.user, "acme.yaml"), service)
 			h.kimbap(t, "", "service", "install", "./acme.yaml")
 			h.kimbap(t, acmeKey+"\n", "link", "acme", "--no-check")
+			j := jailed{home: h, api: api, by: h.env}
+			if user == "elsewhere" {
+				j.by = h.far(t)
+			}
 			api.take()
-			test(t, jailed{h, api})
+			test(t, j)
 			h.holdsNoKey(t, acmeKey)
 		})
 	}
 }
 
+// far is an environment whose kimbap is this home's, served: it has a home with
+// nothing in it that could be used, and a token.
+func (h *home) far(t *testing.T) []string {
+	t.Helper()
+	token, far := filepath.Join(h.user, "token"), filepath.Join(h.user, "far")
+	check(t, os.Mkdir(far, 0o700))
+	h.owns(t, far)
+	h.write(t, filepath.Join(far, "config.yaml"), nil)
+	h.write(t, token, []byte(h.kimbap(t, "", "token", "create", "--agent", "far", "--scope", "*").stdout))
+	check(t, os.Chmod(token, 0o600))
+	url := h.serves(t, "serve", "--proxy", "--listen", "127.0.0.1:0")
+	return append(slices.Clone(h.env), "KIMBAP_HOME="+far, "KIMBAP_SERVER="+url, "KIMBAP_TOKEN_FILE="+token)
+}
+
 func (j jailed) isolate(t *testing.T, argv ...string) result {
 	t.Helper()
-	return j.exec(t, j.env, "", append([]string{"kimbap", "run", "--isolate", "--"}, argv...)...)
+	return j.exec(t, j.by, "", append([]string{"kimbap", "run", "--isolate", "--"}, argv...)...)
 }
 
 // file is a program of testdata/isolate, where every user can read it.
@@ -184,11 +206,11 @@ func TestIsolationHasNoOtherWayOut(t *testing.T) {
 			j.write(t, path, []byte(text))
 			j.owns(t, filepath.Dir(path))
 		}
-		j.env = append(j.env, "SSH_AUTH_SOCK="+b.folder+"/socket", "XDG_RUNTIME_DIR=/run/user/1")
+		j.by = append(j.by, "SSH_AUTH_SOCK="+b.folder+"/socket", "XDG_RUNTIME_DIR=/run/user/1")
 		tries := []string{"/usr/bin/python3", j.file(t, "escape.py"), fmt.Sprint(b.port), fmt.Sprint(os.Getpid()), b.folder}
 		// A descriptor that the shell left open reaches whoever it starts.
 		shell := func(how string) result {
-			return j.exec(t, j.env, "", append([]string{"sh", "-c", `exec 9</; exec kimbap run ` + how + ` -- "$@"`, "sh"}, tries...)...)
+			return j.exec(t, j.by, "", append([]string{"sh", "-c", `exec 9</; exec kimbap run ` + how + ` -- "$@"`, "sh"}, tries...)...)
 		}
 		open := shell("--no-cover")
 		for _, way := range []string{"tcp 127.0.0.1", "tcp 93.184.216.10", "udp 93.184.216.10", "tcp ::1", "https 93.184.216.10", "abstract", "socket in a file", "socket in /run", "agent", "keys", "kimbap's home", "descriptor"} {
@@ -265,6 +287,9 @@ func TestIsolatedRefusalsAreTold(t *testing.T) {
 	isolated(t, func(t *testing.T, j jailed) {
 		j.write(t, filepath.Join(j.dir, "policy.yaml"), []byte("version: 1\nrules:\n  - {name: no-strangers, match: {action: net.*}, then: deny}\n  - {name: rest, match: {action: \"*\"}, then: allow}\n"))
 		direct := []string{"env", "-u", "HTTPS_PROXY", "-u", "https_proxy", "-u", "http_proxy", "-u", "ALL_PROXY", "-u", "all_proxy", "sh", "-c"}
+		apptest.Eventually(t, "the policy, wherever kimbap is", func() bool {
+			return strings.Contains(j.isolate(t, append(direct, `curl -sSi http://example.com/`)...).stdout, "HTTP/1.1 403")
+		})
 		r := j.isolate(t, append(direct, `curl -sSi http://example.com/; curl -sS https://example.com/; echo; curl -sS `+acmeURL)...)
 		if !strings.Contains(r.stdout, "HTTP/1.1 403") || !strings.Contains(r.stdout, "no-strangers") || !strings.Contains(r.stdout, "/items/1/notes/a") || strings.Contains(r.stdout, "plain page") {
 			t.Errorf("got\n%s\n%s", r.stdout, r.stderr)
@@ -296,7 +321,7 @@ func TestIsolationEndsWithKimbap(t *testing.T) {
 		defer read.Close()
 		check(t, read.SetReadDeadline(time.Now().Add(deadline)))
 		cmd := exec.Command("/usr/bin/env", "kimbap", "run", "--isolate", "--", "sh", "-c", script)
-		cmd.Env, cmd.Dir, cmd.Stdout = j.env, j.user, write
+		cmd.Env, cmd.Dir, cmd.Stdout = j.by, j.user, write
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: uint32(j.uid), Gid: uint32(j.uid)}}
 		check(t, cmd.Start())
 		check(t, write.Close())
@@ -325,7 +350,7 @@ func TestIsolatedProgramsHaveWhatTheyNeed(t *testing.T) {
 		check(t, os.MkdirAll(folder+"/tmp", 0o755))
 		j.write(t, folder+"/secret", []byte("of the session"))
 		j.owns(t, folder, folder+"/tmp")
-		j.env = append(j.env, "XDG_RUNTIME_DIR="+folder, "TMPDIR="+folder+"/tmp")
+		j.by = append(j.by, "XDG_RUNTIME_DIR="+folder, "TMPDIR="+folder+"/tmp")
 		const script = `set -e
 			ls -A "$XDG_RUNTIME_DIR"; touch "$XDG_RUNTIME_DIR/mine"; mktemp | sed 's/tmp\..*//'
 			echo x >/dev/null; head -c 8 /dev/urandom | wc -c; hostname | xargs getent hosts | cut -d' ' -f1
@@ -373,6 +398,9 @@ func TestIsolatedServicePorts(t *testing.T) {
 		j.write(t, filepath.Join(j.user, "odd.yaml"), []byte(service))
 		j.kimbap(t, "", "service", "install", "./odd.yaml")
 		j.kimbap(t, acmeKey+"\n", "link", "odd", "--no-check")
+		apptest.Eventually(t, "the service, wherever kimbap is", func() bool {
+			return strings.Contains(j.exec(t, j.by, "", "kimbap", "list").stdout, "odd")
+		})
 		got := make(chan string, 1)
 		ln, err := net.Listen("tcp", net.JoinHostPort(addresses["api.acme.example"], "8443"))
 		check(t, err)

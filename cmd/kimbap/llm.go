@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/remote"
 )
 
 // llmText is what an agent has to know of scripts before any service's own advice.
@@ -42,19 +45,26 @@ func newLLMCommand(c *cli) *cobra.Command {
 			if len(args) == 1 {
 				name = args[0]
 			}
-			return c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
-				list, err := a.Advise(ctx, name)
-				if err != nil {
+			var list []app.Advice
+			err := c.elsewhere(cmd.Context(), func(ctx context.Context, there *remote.Client) error {
+				return there.Get(ctx, "/v1/tools/advice?name="+url.QueryEscape(name), &list)
+			})
+			if errors.Is(err, errHere) {
+				err = c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) (err error) {
+					list, err = a.Advise(ctx, name)
 					return err
-				}
-				return c.show(list, func() {
-					if name == "" {
-						fmt.Fprint(c.out, llmText)
-					}
-					for _, s := range list {
-						c.sayAdvice(&s, name != "")
-					}
 				})
+			}
+			if err != nil {
+				return err
+			}
+			return c.show(list, func() {
+				if name == "" {
+					fmt.Fprint(c.out, llmText)
+				}
+				for _, s := range list {
+					c.sayAdvice(&s, name != "")
+				}
 			})
 		},
 	})

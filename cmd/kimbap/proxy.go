@@ -43,7 +43,7 @@ the proxy of that kimbap serve, with the server's token.`,
 					return usage("leave --auth, --sidecar and --insecure-listen out", "with --server the proxy is for this user's programs alone")
 				}
 				return c.proxyConnected(cmd.Context(), app.ForwardOptions{
-					Listen: cmp.Or(listen, "127.0.0.1:7788"), Pins: pins, Say: func(line string) { c.say("kimbap: %s", line) },
+					Listen: cmp.Or(listen, "127.0.0.1:7788"), Pins: pins, Folder: c.serverFolder(), Say: func(line string) { c.say("kimbap: %s", line) },
 					Keys:  c.sayKeys,
 					Ready: func(addr net.Addr) { fmt.Fprintf(c.err, "listening on http://%s\n", addr) },
 				})

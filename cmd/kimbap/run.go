@@ -72,7 +72,7 @@ fingerprint that is pinned.`,
 // too, and kimbap ends when the program does.
 func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
 	if o.Isolate && o.NoCover {
-		return usage("kimbap run --isolate -- "+strings.Join(o.Command, " "), "--isolate covers kimbap's home too: there is no isolation with --no-cover")
+		return isolateCovers(&o)
 	}
 	home, err := filepath.Abs(c.homeDir())
 	if err != nil {
@@ -98,6 +98,10 @@ func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
 		return childExit(code)
 	}
 	return nil
+}
+
+func isolateCovers(o *app.RunOptions) error {
+	return usage("kimbap run --isolate -- "+strings.Join(o.Command, " "), "--isolate covers kimbap's home too: there is no isolation with --no-cover")
 }
 
 // agentName is the program's base name, as a policy would write it.

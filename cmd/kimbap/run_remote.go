@@ -37,10 +37,12 @@ func (r *remoteFlags) check(c *cli, o *app.RunOptions) error {
 		return nil
 	case r.url != "" && len(r.pins) == 0:
 		return usage(fix, "--remote needs --pin: its certificate comes in clear, and is believed only when it is the one you mean")
-	case o.Isolate:
-		return usage("leave --isolate out", "--isolate has its proxy on this machine; for a proxy elsewhere let the network be the wall (docs/containers.md)")
-	case o.Unattended || o.Agent != "":
-		return usage("kimbap token create --agent NAME", "--unattended and --agent are a matter of the token, over there")
+	case o.Isolate && r.url != "":
+		return usage("kimbap run --isolate --server URL -- CMD, with kimbap serve --proxy over there", "--isolate with --remote is not possible: the token would be in the program's hands, in clear; a network can also be the wall (docs/containers.md)")
+	case o.Isolate && o.NoCover:
+		return isolateCovers(o)
+	case r.url != "" && (o.Unattended || o.Agent != ""):
+		return usage("kimbap token create --agent NAME", "with --remote, --unattended and --agent are a matter of the token, over there")
 	}
 	return nil
 }

@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
+	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/remote"
 )
 
 func newSearchCommand(c *cli) *cobra.Command {
@@ -17,32 +21,49 @@ func newSearchCommand(c *cli) *cobra.Command {
 		Example: "  kimbap search pull requests\n  kimbap search 'create issue' --json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
-				found, err := a.SearchTools(ctx, strings.Join(args, " "), limit)
-				if err != nil {
-					return err
+			query := strings.Join(args, " ")
+			var found app.FoundTools
+			err := c.elsewhere(cmd.Context(), func(ctx context.Context, there *remote.Client) error {
+				q := url.Values{"query": {query}}
+				if limit > 0 {
+					q.Set("limit", strconv.Itoa(limit))
 				}
-				var rows [][]string
-				for _, item := range found.Items {
-					asks := ""
-					if item.Approval {
-						asks = "approval"
-					}
-					rows = append(rows, []string{"tools." + item.Path, string(item.Risk), asks, item.Description})
-				}
-				return c.show(found, func() {
-					if len(rows) == 0 {
-						c.say("nothing of the installed services fits; see: kimbap list")
-						return
-					}
-					c.table([]string{"tool", "risk", "", "description"}, rows)
-					if found.HasMore {
-						c.say("%d more; use --limit", found.Total-len(rows))
-					}
-				})
+				return there.Get(ctx, "/v1/tools/search?"+q.Encode(), &found)
 			})
+			if errors.Is(err, errHere) {
+				err = c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) (err error) {
+					found, err = a.SearchTools(ctx, query, limit)
+					return err
+				})
+			}
+			if err != nil {
+				return err
+			}
+			return c.sayFound(found)
 		},
 	})
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many to show, at most 100")
 	return cmd
+}
+
+// sayFound shows what was found.
+func (c *cli) sayFound(found app.FoundTools) error {
+	var rows [][]string
+	for _, item := range found.Items {
+		asks := ""
+		if item.Approval {
+			asks = "approval"
+		}
+		rows = append(rows, []string{"tools." + item.Path, string(item.Risk), asks, item.Description})
+	}
+	return c.show(found, func() {
+		if len(rows) == 0 {
+			c.say("nothing of the installed services fits; see: kimbap list")
+			return
+		}
+		c.table([]string{"tool", "risk", "", "description"}, rows)
+		if found.HasMore {
+			c.say("%d more; use --limit", found.Total-len(rows))
+		}
+	})
 }

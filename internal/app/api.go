@@ -8,6 +8,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/sandbox"
 )
 
 // apiAgent is what the API does for every identified caller.
@@ -56,6 +57,19 @@ func (s apiAgent) Action(_ context.Context, _ runtime.Principal, ref string) (an
 func (s apiAgent) Tools(_ context.Context, who runtime.Principal, name string) (any, error) {
 	text, definitions, err := s.a.showTools(&who, name)
 	return map[string]any{"typescript": text, "definitions": definitions}, err
+}
+
+// Search implements [server.Agent].
+func (s apiAgent) Search(_ context.Context, who runtime.Principal, query string, limit int) (any, error) {
+	return s.a.findTools(&who, sandbox.Search{Query: query, Limit: limit}), nil
+}
+
+// Advice implements [server.Agent].
+func (s apiAgent) Advice(_ context.Context, who runtime.Principal, name string) (any, error) {
+	if _, err := s.a.usableBy(&who, name); err != nil {
+		return nil, err
+	}
+	return s.a.advise(&who, name), nil
 }
 
 // Call implements [server.Agent].

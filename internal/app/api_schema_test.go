@@ -228,10 +228,14 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	ask(execute, "/v1/actions/notes/delete-note:execute", agent, `{"input":{"id":3}}`, 403)
 	ask(execute, "/v1/actions/notes/none:execute", agent, `{"input":{}}`, 404)
 	ask(execute, "/v1/actions/notes/get-note:execute", "", `{}`, 401)
-	for _, list := range []string{"/v1/services", "/v1/actions", "/v1/tools", "/v1/approvals", "/v1/audit", "/v1/tokens", "/v1/vault"} {
+	for _, list := range []string{"/v1/tools/search", "/v1/tools/advice", "/v1/services", "/v1/actions", "/v1/tools", "/v1/approvals", "/v1/audit", "/v1/tokens", "/v1/vault"} {
 		ask("GET "+list, list, admin, "", 200)
 		ask("GET "+list, list+"?nothing=1", admin, "", 400)
 	}
+	ask("GET /v1/tools/search", "/v1/tools/search?query=note&limit=1", agent, "", 200)
+	ask("GET /v1/tools/search", "/v1/tools/search?limit=none", agent, "", 400)
+	ask("GET /v1/tools/advice", "/v1/tools/advice?name=notes", agent, "", 200)
+	ask("GET /v1/tools/advice", "/v1/tools/advice?name=nothing", agent, "", 404)
 	ask("GET /v1/actions/{service}/{action}", "/v1/actions/notes/get-note", agent, "", 200)
 	ask("GET /v1/approvals/{id}", "/v1/approvals/"+first, agent, "", 200)
 	ask("GET /v1/approvals/{id}", "/v1/approvals/apr_none", agent, "", 404)

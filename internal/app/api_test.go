@@ -125,6 +125,22 @@ func tokenOf(t testing.TB, k *apptest.Kimbap, g app.TokenGrant) (value, id strin
 	return secret.Reveal(), made.ID
 }
 
+// What a token's scopes do not cover is neither found nor advised.
+func TestSearchAndAdviceShowWhatTheTokenMayDo(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	c := newAPI(t, k)
+	narrow, _ := tokenOf(t, k, app.TokenGrant{Scopes: []string{"notes.get-note"}})
+	none, _ := tokenOf(t, k, app.TokenGrant{Scopes: []string{"elsewhere.*"}})
+	for _, page := range []string{"/v1/tools/search", "/v1/tools/advice", "/v1/tools/advice?name=notes"} {
+		if r := c.ask(t, narrow, "GET", page, ""); r.Status != 200 || !strings.Contains(r.Body, "notes.getNote") || strings.Contains(r.Body, "deleteNote") {
+			t.Errorf("%s: %d %s", page, r.Status, r.Body)
+		}
+		if r := c.ask(t, none, "GET", page, ""); r.Status != 200 || strings.Contains(r.Body, "notes") {
+			t.Errorf("%s without the scope: %d %s", page, r.Status, r.Body)
+		}
+	}
+}
+
 func TestAnActionIsDoneOverREST(t *testing.T) {
 	k := apptest.New(t, apptest.Options{})
 	c := newAPI(t, k)

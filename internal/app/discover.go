@@ -177,6 +177,9 @@ func (a *App) permitted(who *runtime.Principal) []*runtime.Action {
 	return out
 }
 
+// FoundTools are what a search has found.
+type FoundTools = sandbox.Found
+
 // SearchTools finds actions by words, the best first.
 func (a *App) SearchTools(ctx context.Context, query string, limit int) (sandbox.Found, error) {
 	who, err := a.actsAs(ctx)

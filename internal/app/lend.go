@@ -67,11 +67,22 @@ func (l *lender) endWith(ctx context.Context) (end func()) {
 	return func() { cancel(); <-ended }
 }
 
+// Authorities implements [server.Lender].
+func (l *lender) Authorities() []string {
+	out := []string{}
+	for _, authority := range l.a.authorities() {
+		if _, port, err := net.SplitHostPort(authority); err == nil && port != "443" && port != "80" {
+			out = append(out, authority)
+		}
+	}
+	return out
+}
+
 // Take implements [server.Lender].
 func (l *lender) Take(conn net.Conn, who runtime.Principal, caller runtime.Caller) {
 	leave, counted := l.runs.enter(who, caller.Via.Run)
 	if !counted {
-		caller.Via = &runtime.Via{Address: caller.Via.Address}
+		caller.Via.Run = ""
 	}
 	known := &proxy.Known{Conn: conn, Caller: caller, Owner: lentBy(who), Left: leave}
 	if !l.conns.put(known) {

@@ -3,11 +3,13 @@ package app_test
 import (
 	"context"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +37,9 @@ func borrowing(t *testing.T, k *apptest.Kimbap, there *remote.Client, run, shows
 	t.Helper()
 	transport := &http.Transport{
 		Proxy: http.ProxyURL(&url.URL{Scheme: "http", User: url.User(shows), Host: "proxy.invalid:1"}), TLSClientConfig: k.ClientOf(t, "127.0.0.1:1", "").Transport.(*http.Transport).TLSClientConfig.Clone(),
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return there.Borrow(ctx, run, "127.0.0.1:9") },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return there.Borrow(ctx, remote.Loan{Run: run, Address: "127.0.0.1:9"})
+		},
 	}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: time.Minute}
@@ -113,7 +117,7 @@ func TestABorrowedConnectionIsItsTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		apptest.Eventually(t, "the end of the token", func() bool { status, _ := got(t, program, "/notes/7"); return status != 200 })
-		if _, err := there.Borrow(t.Context(), "r1", "127.0.0.1:9"); runtime.CodeOf(err) != runtime.CodeUnauthenticated {
+		if _, err := there.Borrow(t.Context(), remote.Loan{Run: "r1", Address: "127.0.0.1:9"}); runtime.CodeOf(err) != runtime.CodeUnauthenticated {
 			t.Errorf("borrowed with a token that is gone: %v", err)
 		}
 	}
@@ -184,7 +188,7 @@ func TestBorrowedConnectionsLeaveTheAPIItsPlaces(t *testing.T) {
 	token, _ := tokenOf(t, k, app.TokenGrant{})
 	there := lentTo(t, base, token, nil)
 	for range 300 { // the API has 256
-		conn, err := there.Borrow(t.Context(), "r1", "127.0.0.1:9")
+		conn, err := there.Borrow(t.Context(), remote.Loan{Run: "r1", Address: "127.0.0.1:9"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,5 +196,114 @@ func TestBorrowedConnectionsLeaveTheAPIItsPlaces(t *testing.T) {
 	}
 	if linked, err := there.Linked(t.Context()); err != nil || len(linked) != 1 || linked[0] != "notes" {
 		t.Errorf("%v %v", linked, err)
+	}
+}
+
+// tokenOfRun is the newest token that was made for a run.
+func tokenOfRun(t *testing.T, a *app.App) (found app.Token, ok bool) {
+	t.Helper()
+	all, err := a.ListTokens(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(t app.Token) bool { return t.Run != "" })
+	if i < 0 {
+		return app.Token{}, false
+	}
+	return all[i], true
+}
+
+// What nobody can be asked is denied at once, for the connections that say so alone.
+func TestAnUnattendedConnectionWaitsForNobody(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	base := k.ServeAPI(t, app.APIOptions{Proxy: true})
+	token, _ := tokenOf(t, k, app.TokenGrant{})
+	there := lentTo(t, base, token, nil)
+	ask := func(unattended bool) string {
+		program := borrowing(t, k, there, "r1", token)
+		program.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return there.Borrow(ctx, remote.Loan{Run: "r1", Address: "127.0.0.1:9", Unattended: unattended})
+		}
+		r, err := http.NewRequestWithContext(t.Context(), "DELETE", "https://"+apptest.Host+"/notes/3", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Prefer", "respond-async")
+		answer, err := program.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if said := ask(true); !strings.Contains(said, `"unattended"`) {
+		t.Errorf("unattended: %s", said)
+	}
+	if said := ask(false); !strings.Contains(said, `"approval_pending"`) {
+		t.Errorf("attended: %s", said)
+	}
+	if n := len(k.Up.Requests()); n != 0 {
+		t.Errorf("the upstream saw %d requests", n)
+	}
+}
+
+// A run that goes by a name of its own has a token that is its maker's under that name:
+// no scope, group or role more, none of the API, and no longer life.
+func TestTheTokenOfANamedRunIsNoWiderThanItsMakers(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	base := k.ServeAPI(t, app.APIOptions{Proxy: true})
+	agent, _ := tokenOf(t, k, app.TokenGrant{})
+	chief, chiefID := tokenOf(t, k, app.TokenGrant{
+		Agent: "chief", Scopes: []string{"notes.get-*", "notes.read-*"}, Roles: []string{"kimbap.admin", "kimbap.operator", "developer"}, Groups: []string{"eu"}, TTL: 10 * time.Minute,
+	})
+	other, _ := tokenOf(t, k, app.TokenGrant{Agent: "other", Roles: []string{"kimbap.operator"}})
+	if _, _, _, err := lentTo(t, base, agent, nil).RunToken(t.Context(), "me"); runtime.AsError(err).Reason != runtime.ReasonNotOperator {
+		t.Errorf("by an agent: %v", err)
+	}
+	there := lentTo(t, base, chief, nil)
+	for _, name := range []string{"", "me*", "a b", strings.Repeat("a", 65)} {
+		if _, _, _, err := there.RunToken(t.Context(), name); runtime.CodeOf(err) != runtime.CodeInvalidInput {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	id, token, ttl, err := there.RunToken(t.Context(), "me")
+	if err != nil || ttl <= 0 || ttl > 10*time.Minute {
+		t.Fatal(ttl, err)
+	}
+	made, _ := tokenOfRun(t, k.App)
+	if made.ID != id || made.Agent != "me" || fmt.Sprint(made.Scopes, made.Roles, made.Groups, made.Creator) != "[notes.get-* notes.read-*] [developer] [eu]token:"+chiefID {
+		t.Errorf("%+v", made)
+	}
+	program := borrowing(t, k, there.As(token), "r1", "")
+	mark := k.Mark(t)
+	if status, body := got(t, program, "/notes/7"); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+	if r := k.Await(t, mark, 1); !strings.Contains(r[0].Line, `"agent":"me"`) {
+		t.Errorf("recorded as %s", r[0].Line)
+	}
+	if ttl, ok, err := there.Prolong(t.Context(), id); !ok || err != nil || ttl > 10*time.Minute {
+		t.Errorf("prolonged: %v %v %v", ttl, ok, err)
+	}
+	if _, ok, err := lentTo(t, base, other, nil).Prolong(t.Context(), id); ok || err != nil {
+		t.Errorf("prolonged by another: %v %v", ok, err)
+	}
+	for what, c := range map[string]*remote.Client{"itself": there.As(token), "an agent": lentTo(t, base, agent, nil)} {
+		if _, ok, err := c.Prolong(t.Context(), id); ok || runtime.AsError(err).Reason != runtime.ReasonNotOperator {
+			t.Errorf("prolonged by %s: %v %v", what, ok, err)
+		}
+	}
+	if _, ok, err := there.Prolong(t.Context(), chiefID); ok || err != nil {
+		t.Errorf("a token of no run was prolonged: %v %v", ok, err)
+	}
+	if err := there.Revoke(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := there.Prolong(t.Context(), id); ok || err != nil {
+		t.Errorf("after its end: %v %v", ok, err)
 	}
 }

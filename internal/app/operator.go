@@ -96,6 +96,19 @@ func (a *App) CreateToken(ctx context.Context, g TokenGrant) (runtime.Secret, id
 	})
 }
 
+// ProlongToken gives the token of a run that goes on another ttl, and returns how much
+// it has; false when there is none of that id that the operator made for a run.
+func (a *App) ProlongToken(ctx context.Context, id string, ttl time.Duration) (time.Duration, bool, error) {
+	err := a.trail.Event(ctx, audit.Event{
+		Kind: "token.prolong", Principal: a.Operator().ID, Tenant: a.tenant,
+		Fields: map[string]string{"token": id, "ttl": ttl.String()},
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	return a.identity.Prolong(ctx, a.Operator(), id, ttl)
+}
+
 // ListTokens lists the tokens of the tenant, the newest first.
 func (a *App) ListTokens(ctx context.Context) ([]Token, error) {
 	return a.identity.List(ctx, a.tenant)

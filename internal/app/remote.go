@@ -53,12 +53,13 @@ func (a *App) RunRemote(ctx context.Context, o RemoteOptions) (int, error) {
 
 // elsewhere is what a program is started behind whose kimbap is not here.
 type elsewhere struct {
-	proxy  string   // URL, with the token that the program shows
-	token  string   // that token
-	root   []byte   // PEM
-	linked []string // services that have a key there
-	hidden []string // further files that the program must not see
-	apart  bool     // it must not look into this process either
+	proxy  string            // URL, with the token that the program shows
+	token  string            // that token
+	root   []byte            // PEM
+	linked []string          // services that have a key there
+	hidden []string          // further files that the program must not see
+	apart  bool              // it must not look into this process either
+	led    *runner.Isolation // a network of its own that leads there; nil: that of this machine
 }
 
 // runBehind starts a program whose kimbap is elsewhere, and returns its exit code.
@@ -67,7 +68,7 @@ func (a *App) runBehind(o RunOptions, e elsewhere) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	dir, err := os.MkdirTemp("", "kimbap-run-")
+	dir, err := os.MkdirTemp(filesOf(o), "kimbap-run-")
 	if err != nil {
 		return 0, err
 	}
@@ -92,7 +93,7 @@ func (a *App) runBehind(o RunOptions, e elsewhere) (int, error) {
 		Command: o.Command, Env: a.o.Env, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Say: o.Say, Place: place,
 		SecretNames: secretNames(known), IsSecret: func(string) bool { return false },
 		Placeholder: holdsPlaceholder(known, func(string) (string, bool) { return "", false }),
-		GitHosts:    gitHosts(named(known), e.linked), UserDir: a.env["HOME"], Self: o.Self, Bare: o.Bare,
+		GitHosts:    gitHosts(named(known), e.linked), UserDir: a.env["HOME"], Self: o.Self, Bare: o.Bare, Isolate: e.led,
 	}
 	if !o.NoCover {
 		options.Cover, options.Apart = a.hiddenHere(e.hidden), e.apart

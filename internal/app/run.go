@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/runner"
@@ -18,9 +17,6 @@ import (
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
 )
-
-// runTTL outlives any sensible run; the token is revoked when the run ends.
-const runTTL = 14 * 24 * time.Hour
 
 // RunOptions are those of `kimbap run`.
 type RunOptions struct {
@@ -44,11 +40,7 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	files := "" // where temporary files go
-	if o.Isolate && strings.HasPrefix(os.TempDir(), "/run/") {
-		files = "/tmp" // the other is hidden
-	}
-	ca, dir, bundle, err := a.runCA(ctx, known, files)
+	ca, dir, bundle, err := a.runCA(ctx, known, filesOf(o))
 	if err != nil {
 		return 0, err
 	}
@@ -62,7 +54,7 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	defer func() { _, _ = a.RevokeToken(context.WithoutCancel(ctx), info.ID) }()
 
 	tally := &Tally{}
-	a.run = ofRun{unattended: o.Unattended, tally: tally}
+	a.run = ofRun{unattended: o.Unattended, tally: tally, lease: a.leaseOf(info.ID)}
 	socket, closeSocket := a.runSocket(dir, token)
 	defer closeSocket()
 	p := &private{a: a, served: make(chan error, 1), options: ServeOptions{
@@ -93,6 +85,14 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 		o.Say(tally.String())
 	}
 	return code, err
+}
+
+// filesOf is where the files of a run go, "" for the usual place.
+func filesOf(o RunOptions) string {
+	if o.Isolate && strings.HasPrefix(os.TempDir(), "/run/") {
+		return "/tmp" // the other is hidden
+	}
+	return ""
 }
 
 // private is the proxy of one run.

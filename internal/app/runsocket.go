@@ -13,6 +13,7 @@ import (
 type ofRun struct {
 	unattended bool
 	tally      *Tally // nil: this is no run
+	lease      *lease // of its token
 }
 
 // runSocket serves scripts on a socket in the folder of a run, as the run: who can

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -25,15 +24,29 @@ const maxSmall = 256 << 10
 // upgradeTo is the protocol that a borrowed connection changes to.
 const upgradeTo = "kimbap-proxy"
 
+// fieldUnattended says of a borrowed connection that nobody can be asked, and in the
+// answer that the other side keeps to that.
+const fieldUnattended = "Kimbap-Unattended"
+
 // small reads one value that is short, and soon there.
 func (c *Client) small(ctx context.Context, path string, into any) error {
+	return c.soon(ctx, http.MethodGet, path, nil, into)
+}
+
+// soon is Do for what is short, and soon answered. into is nil where nothing is said.
+func (c *Client) soon(ctx context.Context, method, path string, body, into any) error {
 	patient, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	data, err := c.do(patient, http.MethodGet, path, nil, maxSmall)
-	if err == nil && json.Unmarshal(data, into) != nil {
-		return &runtime.Error{Code: runtime.CodeUpstream, Msg: c.base + " does not answer as a kimbap does", Hint: "look at the URL"}
+	data, err := c.do(patient, method, path, body, maxSmall)
+	if err == nil && into != nil && json.Unmarshal(data, into) != nil {
+		return c.strange()
 	}
 	return c.late(ctx, err)
+}
+
+// strange says that the other side is not what it should be.
+func (c *Client) strange() error {
+	return &runtime.Error{Code: runtime.CodeUpstream, Msg: c.base + " does not answer as a kimbap does", Hint: "look at the URL"}
 }
 
 // late says of a time that was ours, not the caller's, that it is over.
@@ -44,19 +57,23 @@ func (c *Client) late(ctx context.Context, err error) error {
 	return err
 }
 
-// Root returns the certificates, PEM, that programs behind the other side's proxy
-// are to trust.
-func (c *Client) Root(ctx context.Context) ([]byte, error) {
+// maxPorts is how many ports of services a network is opened for.
+const maxPorts = 64
+
+// Proxy returns the certificates, PEM, that programs behind the other side's proxy
+// are to trust, and the host:port of services there that have a port of their own.
+func (c *Client) Proxy(ctx context.Context) (root []byte, authorities []string, err error) {
 	var said struct {
-		Root string `json:"root_pem"`
+		Root        string   `json:"root_pem"`
+		Authorities []string `json:"authorities"`
 	}
-	err := c.small(ctx, "/v1/proxy", &said)
+	err = c.small(ctx, "/v1/proxy", &said)
 	if e := (*runtime.Error)(nil); errors.As(err, &e) && e.Reason == runtime.ReasonNotFound {
-		return nil, &runtime.Error{
+		err = &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: c.base + " lends no proxy", Hint: "on its machine: kimbap serve --proxy",
 		}
 	}
-	return []byte(said.Root), err
+	return []byte(said.Root), said.Authorities[:min(len(said.Authorities), maxPorts)], err
 }
 
 // Linked are the names of services that the token may use and that have a key.
@@ -92,10 +109,16 @@ func (c *Client) Run(ctx context.Context, run string, into any) error {
 	return c.small(ctx, "/v1/proxy/runs/"+url.PathEscape(run), into)
 }
 
-// Borrow opens a connection that is from then on one of the other side's proxy. run
-// names the run that it is for, address is where its program reaches this side.
+// Loan is what the other side is told of a connection that is borrowed.
+type Loan struct {
+	Run        string // names the run that it is for
+	Address    string // where its program reaches this side
+	Unattended bool   // nobody can be asked: what needs approval is refused at once
+}
+
+// Borrow opens a connection that is from then on one of the other side's proxy.
 // The connection is TCP or TLS and can be half closed.
-func (c *Client) Borrow(ctx context.Context, run, address string) (net.Conn, error) {
+func (c *Client) Borrow(ctx context.Context, loan Loan) (net.Conn, error) {
 	patient, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	conn, err := c.connect(patient)
@@ -103,7 +126,7 @@ func (c *Client) Borrow(ctx context.Context, run, address string) (net.Conn, err
 		return nil, c.late(ctx, c.unanswered(patient, err))
 	}
 	defer context.AfterFunc(patient, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	if err := c.upgrade(patient, conn, run, address); err != nil {
+	if err := c.upgrade(patient, conn, loan); err != nil {
 		_ = conn.Close()
 		return nil, c.late(ctx, err)
 	}
@@ -131,15 +154,18 @@ func (c *Client) connect(ctx context.Context) (net.Conn, error) {
 }
 
 // upgrade asks for the proxy, and reads whether it is given.
-func (c *Client) upgrade(ctx context.Context, conn net.Conn, run, address string) error {
+func (c *Client) upgrade(ctx context.Context, conn net.Conn, loan Loan) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/v1/proxy/connection", nil)
 	if err != nil {
 		return err
 	}
 	for name, value := range map[string]string{
-		"Connection": "Upgrade", "Upgrade": upgradeTo, "Authorization": "Bearer " + c.token.Reveal(), "Kimbap-Run": run, "Kimbap-Address": address,
+		"Connection": "Upgrade", "Upgrade": upgradeTo, "Authorization": "Bearer " + c.token.Reveal(), "Kimbap-Run": loan.Run, "Kimbap-Address": loan.Address,
 	} {
 		r.Header.Set(name, value)
+	}
+	if loan.Unattended {
+		r.Header.Set(fieldUnattended, "true")
 	}
 	if err := r.Write(conn); err != nil {
 		return c.unanswered(ctx, err)
@@ -156,7 +182,11 @@ func (c *Client) upgrade(ctx context.Context, conn net.Conn, run, address string
 		data, _ := io.ReadAll(answer.Body)
 		return refusal(answer, data)
 	case answer.Header.Get("Upgrade") != upgradeTo || from.Buffered() > 0:
-		return fmt.Errorf("%s does not answer as a kimbap does", c.base)
+		return c.strange()
+	case loan.Unattended && answer.Header.Get(fieldUnattended) != "true":
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: c.base + " knows no unattended runs: it would wait for a person", Hint: "leave --unattended out, or update kimbap there",
+		}
 	}
 	return nil
 }

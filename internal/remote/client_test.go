@@ -76,7 +76,7 @@ func TestServersThatAreNoKimbap(t *testing.T) {
 		{"an error of a proxy before it", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) }, runtime.CodeUpstream, "answered 502"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			root, err := client(t, served(t, c.answer).URL, nil).Root(t.Context())
+			root, _, err := client(t, served(t, c.answer).URL, nil).Proxy(t.Context())
 			if err == nil || c.code != "" && runtime.CodeOf(err) != c.code || !strings.Contains(err.Error()+runtime.AsError(err).Msg, c.msg) {
 				t.Errorf("%s: %v", root, err)
 			}
@@ -98,7 +98,7 @@ func TestASilentServerIsGivenUp(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	})
-	if _, err := client(t, silent.URL, nil).Root(ctx); !errors.Is(err, context.Canceled) {
+	if _, _, err := client(t, silent.URL, nil).Proxy(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	c := client(t, silent.URL, nil)
@@ -137,17 +137,17 @@ func TestTheTokenGoesToTheServerAlone(t *testing.T) {
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	stranger := client(t, s.URL, nil)
-	_, err = stranger.Root(t.Context())
+	_, _, err = stranger.Proxy(t.Context())
 	if e := runtime.AsError(err); e.Code != runtime.CodeUpstreamTLS || e.Hint == "" {
 		t.Errorf("%v", err)
 	}
-	if _, err := stranger.Borrow(t.Context(), "r", "127.0.0.1:1"); runtime.CodeOf(err) != runtime.CodeUpstreamTLS {
+	if _, err := stranger.Borrow(t.Context(), Loan{Run: "r", Address: "127.0.0.1:1"}); runtime.CodeOf(err) != runtime.CodeUpstreamTLS {
 		t.Errorf("%v", err)
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
 	named := client(t, strings.Replace(s.URL, netip.MustParseAddrPort(s.Listener.Addr().String()).Addr().String(), "localhost", 1), roots)
-	if _, err := named.Borrow(t.Context(), "r", "127.0.0.1:1"); runtime.CodeOf(err) != runtime.CodeUpstreamTLS { // it is for another name
+	if _, err := named.Borrow(t.Context(), Loan{Run: "r", Address: "127.0.0.1:1"}); runtime.CodeOf(err) != runtime.CodeUpstreamTLS { // it is for another name
 		t.Errorf("%v", err)
 	}
 	if shown.Load() > 0 {
@@ -158,13 +158,14 @@ func TestTheTokenGoesToTheServerAlone(t *testing.T) {
 // An answer that is not quite an upgrade opens nothing.
 func TestOnlyAnUpgradeIsBorrowed(t *testing.T) {
 	for name, answer := range map[string]string{
-		"another protocol": "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-		"a word too early": "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: kimbap-proxy\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
-		"not an upgrade":   "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
-		"a redirect":       "HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n",
-		"no HTTP":          "SSH-2.0-OpenSSH_9.2\r\n",
-		"an endless head":  "HTTP/1.1 101 Switching Protocols\r\nX: " + strings.Repeat("x", 1<<20),
-		"nothing":          "",
+		"another protocol":  "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+		"a word too early":  "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: kimbap-proxy\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+		"not an upgrade":    "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+		"a redirect":        "HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n",
+		"no HTTP":           "SSH-2.0-OpenSSH_9.2\r\n",
+		"an endless head":   "HTTP/1.1 101 Switching Protocols\r\nX: " + strings.Repeat("x", 1<<20),
+		"nothing":           "",
+		"no word of nobody": "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: kimbap-proxy\r\n\r\n", // a server that would ask
 	} {
 		t.Run(name, func(t *testing.T) {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -182,7 +183,7 @@ func TestOnlyAnUpgradeIsBorrowed(t *testing.T) {
 				_, _ = conn.Read(make([]byte, 4<<10))
 				_, _ = io.WriteString(conn, answer)
 			}()
-			conn, err := client(t, "http://"+ln.Addr().String(), nil).Borrow(t.Context(), "r", "127.0.0.1:1")
+			conn, err := client(t, "http://"+ln.Addr().String(), nil).Borrow(t.Context(), Loan{Run: "r", Address: "127.0.0.1:1", Unattended: name == "no word of nobody"})
 			if err == nil {
 				_ = conn.Close()
 				t.Error("it was opened")

@@ -41,13 +41,14 @@ type Forwarder struct {
 
 	mu   sync.Mutex
 	said bool
-	open sync.WaitGroup
 }
 
 // Serve takes connections from ln, which it owns, until ctx ends. Then it closes
-// those that are open, and returns when all are.
+// those that are open, and returns when all are. It may be called for several
+// listeners at a time.
 func (f *Forwarder) Serve(ctx context.Context, ln net.Listener) error {
-	defer f.open.Wait()
+	var open sync.WaitGroup
+	defer open.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
@@ -65,13 +66,11 @@ func (f *Forwarder) Serve(ctx context.Context, ln net.Listener) error {
 			}
 			return err
 		}
-		f.open.Add(1)
-		go func() {
-			defer f.open.Done()
+		open.Go(func() {
 			defer func() { <-room }()
 			defer func() { _ = conn.Close() }()
 			f.forward(ctx, conn)
-		}()
+		})
 	}
 }
 
@@ -204,7 +203,7 @@ func abort(c net.Conn) {
 	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = secure.NetConn() // TLS does not say goodbye
 	}
-	if tcp, ok := c.(*net.TCPConn); ok {
+	if tcp, ok := c.(interface{ SetLinger(sec int) error }); ok {
 		_ = tcp.SetLinger(0)
 	}
 	_ = c.Close()

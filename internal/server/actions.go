@@ -49,6 +49,29 @@ func (s *Server) tools(w http.ResponseWriter, r *http.Request, a visit) error {
 	return answerJSON(w, http.StatusOK, body, err)
 }
 
+func (s *Server) search(w http.ResponseWriter, r *http.Request, a visit) error {
+	if err := onlyQuery(r, "query", "limit"); err != nil {
+		return err
+	}
+	q, limit := r.URL.Query(), 0
+	if text := q.Get("limit"); text != "" {
+		var err error
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 {
+			return invalid("write a number from 1 to 100", "limit is not one")
+		}
+	}
+	body, err := s.o.Agent.Search(r.Context(), a.who, q.Get("query"), limit)
+	return answerJSON(w, http.StatusOK, body, err)
+}
+
+func (s *Server) advice(w http.ResponseWriter, r *http.Request, a visit) error {
+	if err := onlyQuery(r, "name"); err != nil {
+		return err
+	}
+	body, err := s.o.Agent.Advice(r.Context(), a.who, r.URL.Query().Get("name"))
+	return answerJSON(w, http.StatusOK, body, err)
+}
+
 // callBody is the body of POST /v1/actions/…:execute.
 type callBody struct {
 	Input  runtime.Args `json:"input"`

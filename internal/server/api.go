@@ -43,6 +43,10 @@ type Agent interface {
 	Actions(ctx context.Context, who runtime.Principal, service string) ([]Item, error)
 	Action(ctx context.Context, who runtime.Principal, ref string) (any, error)
 	Tools(ctx context.Context, who runtime.Principal, name string) (any, error)
+	// Search finds tools by words, the best first; a limit of 0 is the usual one.
+	Search(ctx context.Context, who runtime.Principal, query string, limit int) (any, error)
+	// Advice is how to use one service, or with no name each of them.
+	Advice(ctx context.Context, who runtime.Principal, name string) (any, error)
 	Call(ctx context.Context, c Call) (Result, error)
 	// Approvals are those that who asked for or, of an operator, all of its tenant.
 	Approvals(ctx context.Context, who runtime.Principal, all bool) ([]Item, error)
@@ -86,6 +90,11 @@ type Operator interface {
 	Tokens(ctx context.Context, who runtime.Principal) ([]Item, error)
 	Mint(ctx context.Context, who runtime.Principal, g Grant) (any, error)
 	Revoke(ctx context.Context, who runtime.Principal, id string) error
+	// RunToken makes a short-lived token for a run of a kimbap elsewhere, under an
+	// agent's name: with the scopes and groups of who, and no role of the API.
+	// Prolong gives it that short life again, and returns what is left of it.
+	RunToken(ctx context.Context, who runtime.Principal, agent string) (any, error)
+	Prolong(ctx context.Context, who runtime.Principal, id string) (left time.Duration, err error)
 	Secrets(ctx context.Context, who runtime.Principal) ([]Item, error)
 	// SetSecret and RemoveSecret are an admin's.
 	SetSecret(ctx context.Context, who runtime.Principal, name string, value runtime.Secret, hosts []string) (any, error)

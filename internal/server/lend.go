@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,10 @@ const upgradeTo = "kimbap-proxy"
 const (
 	fieldRun     = "Kimbap-Run"
 	fieldAddress = "Kimbap-Address"
+
+	// fieldUnattended says that nobody can be asked; the answer repeats it, so that
+	// no run takes a server for one that keeps to it which does not know it.
+	fieldUnattended = "Kimbap-Unattended"
 )
 
 // maxRun is the longest name of a run, in bytes.
@@ -38,6 +43,9 @@ type Lender interface {
 	// RootPEM are the certificates that programs behind it are to trust; nil when
 	// there are none yet.
 	RootPEM() []byte
+	// Authorities are the host:port of services that have a port of their own, which
+	// a network that leads its programs here must listen on.
+	Authorities() []string
 	// Take serves a connection as the proxy's. It owns the connection.
 	Take(conn net.Conn, who runtime.Principal, caller runtime.Caller)
 	// Run says, as it is written as JSON, what became of a run's requests, once its
@@ -49,6 +57,10 @@ func (s *Server) lendRoutes(r chi.Router) {
 	r.Get("/v1/proxy", s.as("", s.lent))
 	r.Get("/v1/proxy/connection", s.as("", s.lend))
 	r.Get("/v1/proxy/runs/{run}", s.as("", s.lentRun))
+	if s.o.Operator != nil {
+		r.Post("/v1/proxy/tokens", s.as(runtime.RoleOperator, s.runToken))
+		r.Post("/v1/proxy/tokens/{id}:prolong", s.as(runtime.RoleOperator, s.prolong))
+	}
 }
 
 // lent says what whoever borrows the proxy must know.
@@ -60,7 +72,7 @@ func (s *Server) lent(w http.ResponseWriter, r *http.Request, _ visit) error {
 	if len(root) == 0 {
 		return &runtime.Error{Code: runtime.CodeVaultLocked, Msg: "there is no certificate yet", Hint: "on its machine: kimbap status"}
 	}
-	return answerJSON(w, http.StatusOK, map[string]string{"root_pem": string(root)}, nil)
+	return answerJSON(w, http.StatusOK, map[string]any{"root_pem": string(root), "authorities": s.o.Lender.Authorities()}, nil)
 }
 
 func (s *Server) lentRun(w http.ResponseWriter, r *http.Request, a visit) error {
@@ -73,9 +85,30 @@ func (s *Server) lentRun(w http.ResponseWriter, r *http.Request, a visit) error 
 	return answerJSON(w, http.StatusOK, body, err)
 }
 
+// runToken makes the token of a run that is to go by a name of its own.
+func (s *Server) runToken(w http.ResponseWriter, r *http.Request, a visit) error {
+	var body struct {
+		Agent string `json:"agent"`
+	}
+	if _, err := read(w, r, &body); err != nil {
+		return err
+	}
+	made, err := s.o.Operator.RunToken(r.Context(), a.who, body.Agent)
+	return answerJSON(w, http.StatusCreated, made, err)
+}
+
+func (s *Server) prolong(w http.ResponseWriter, r *http.Request, a visit) error {
+	if err := onlyQuery(r); err != nil {
+		return err
+	}
+	left, err := s.o.Operator.Prolong(r.Context(), a.who, chi.URLParam(r, "id"))
+	return answerJSON(w, http.StatusOK, map[string]string{"ttl": left.String()}, err)
+}
+
 // lend makes the connection of a request one of the proxy's.
 func (s *Server) lend(w http.ResponseWriter, r *http.Request, a visit) error {
-	via := &runtime.Via{Run: r.Header.Get(fieldRun), Address: r.Header.Get(fieldAddress)}
+	unattended := r.Header.Values(fieldUnattended)
+	via := &runtime.Via{Run: r.Header.Get(fieldRun), Address: r.Header.Get(fieldAddress), Unattended: len(unattended) > 0}
 	address, err := netip.ParseAddrPort(via.Address)
 	switch {
 	case !strings.EqualFold(r.Header.Get("Upgrade"), upgradeTo) || !strings.EqualFold(r.Header.Get("Connection"), "upgrade") || r.ContentLength != 0:
@@ -84,8 +117,10 @@ func (s *Server) lend(w http.ResponseWriter, r *http.Request, a visit) error {
 		return invalid("kimbap run --server does it", fieldAddress+" is no address of its own machine")
 	case !nameOfRun(via.Run):
 		return invalid("write letters and digits", fieldRun+" names no run")
+	case via.Unattended && !slices.Equal(unattended, []string{"true"}):
+		return invalid("write true, or leave it out", fieldUnattended+" is not understood")
 	}
-	conn, err := s.hijacked(w)
+	conn, err := s.hijacked(w, via)
 	if err != nil || conn == nil {
 		return err
 	}
@@ -100,7 +135,7 @@ func nameOfRun(text string) bool {
 
 // hijacked answers 101 and takes the connection out of the server. It is no longer
 // one of those that the server counts; nil is one that went away meanwhile.
-func (s *Server) hijacked(w http.ResponseWriter) (net.Conn, error) {
+func (s *Server) hijacked(w http.ResponseWriter, via *runtime.Via) (net.Conn, error) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return nil, err
@@ -109,8 +144,12 @@ func (s *Server) hijacked(w http.ResponseWriter) (net.Conn, error) {
 		_ = conn.Close()
 		return nil, nil
 	}
+	answer := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + upgradeTo + "\r\n"
+	if via.Unattended {
+		answer += fieldUnattended + ": true\r\n"
+	}
 	_ = conn.SetDeadline(time.Now().Add(upgradeLimit))
-	_, err = conn.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + upgradeTo + "\r\n\r\n"))
+	_, err = conn.Write([]byte(answer + "\r\n"))
 	if err == nil {
 		err = conn.SetDeadline(time.Time{})
 	}

@@ -66,6 +66,8 @@ func (s *Server) agentRoutes(r chi.Router) {
 	r.Get("/v1/actions/{service}/{action}", s.as("", s.action))
 	r.Post("/v1/actions/{service}/{action}:execute", s.as("", s.execute))
 	r.Get("/v1/tools", s.as("", s.tools))
+	r.Get("/v1/tools/search", s.as("", s.search))
+	r.Get("/v1/tools/advice", s.as("", s.advice))
 	r.Get("/v1/approvals", s.as("", s.approvals))
 	r.Get("/v1/approvals/{id}", s.as("", s.approval))
 	r.Post("/v1/approvals/{id}:result", s.as("", s.collect))

@@ -77,6 +77,32 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 	return nil
 }
 
+// Prolong gives the token of a run that goes on another ttl, also when it has expired
+// meanwhile: a machine may have slept. Only who made it can, which could as well make
+// another. It never outlives a maker that is a token itself. What is left of its life
+// is returned; not ok when there is no such token, or it was revoked.
+func (i *Identity) Prolong(ctx context.Context, maker runtime.Principal, id string, ttl time.Duration) (left time.Duration, ok bool, err error) {
+	if maker.Kind != runtime.KindOperator || ttl <= 0 || ttl > i.o.MaxTTL {
+		return 0, false, invalid("the life of a token is prolonged by an operator, and not without end", "")
+	}
+	all, err := i.o.Store.Tokens(ctx, maker.Tenant)
+	if err != nil {
+		return 0, false, err
+	}
+	at := slices.IndexFunc(all, func(t Token) bool { return t.ID == id && t.Run != "" && t.Creator == maker.ID })
+	if at < 0 {
+		return 0, false, nil
+	}
+	now := i.now().UTC()
+	until := now.Add(ttl)
+	if maker.TokenID != "" && until.After(maker.Expires) {
+		until = maker.Expires
+	}
+	ok, err = i.o.Store.ProlongToken(ctx, maker.Tenant, id, until)
+	i.Forget()
+	return until.Sub(now), ok, err
+}
+
 // AsOperator is the operator that a token with a role of the API is taken for, in
 // its own tenant and within its own scopes.
 func AsOperator(p runtime.Principal) (runtime.Principal, error) {

@@ -15,6 +15,9 @@ type Store interface {
 	TokenByHash(ctx context.Context, hash [32]byte) (Token, bool, error)
 	// Tokens lists a tenant's tokens, newest first, expired and revoked ones included.
 	Tokens(ctx context.Context, tenant runtime.Tenant) ([]Token, error)
+	// ProlongToken moves the end of a token; false when the tenant has none of that
+	// id, or it was revoked.
+	ProlongToken(ctx context.Context, tenant runtime.Tenant, id string, until time.Time) (bool, error)
 	// RevokeToken reports whether the tenant had such a token that was not yet revoked.
 	RevokeToken(ctx context.Context, tenant runtime.Tenant, id string, at time.Time) (bool, error)
 }

@@ -41,6 +41,12 @@ func (db *DB) Tokens(ctx context.Context, tenant runtime.Tenant) ([]identity.Tok
 		[]any{string(tenant)}, scanToken)
 }
 
+// ProlongToken implements [identity.Store].
+func (db *DB) ProlongToken(ctx context.Context, tenant runtime.Tenant, id string, until time.Time) (bool, error) {
+	return db.changed(ctx, "prolong a token", "UPDATE tokens SET expires = ? WHERE tenant = ? AND id = ? AND revoked = 0",
+		micros(until), string(tenant), id)
+}
+
 // RevokeToken implements [identity.Store].
 func (db *DB) RevokeToken(ctx context.Context, tenant runtime.Tenant, id string, at time.Time) (bool, error) {
 	return db.changed(ctx, "revoke a token", "UPDATE tokens SET revoked = ? WHERE tenant = ? AND id = ? AND revoked = 0",

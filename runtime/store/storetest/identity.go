@@ -36,6 +36,17 @@ func tokens(t *testing.T, s Store) {
 	must(t, err)
 	same(t, "tokens", list, []identity.Token{aToken(ours, 3), aToken(ours, 2), aToken(ours, 1)})
 
+	if prolonged, err := s.ProlongToken(ctx, theirs, "tok_002", at(99)); err != nil || prolonged {
+		t.Errorf("prolonged another tenant's token: %v %v", prolonged, err)
+	}
+	if prolonged, err := s.ProlongToken(ctx, ours, "tok_001", at(99)); err != nil || !prolonged {
+		t.Errorf("prolong: %v %v", prolonged, err)
+	}
+	longer := aToken(ours, 1)
+	longer.Expires = at(99)
+	kept, _, err := s.TokenByHash(ctx, longer.Hash)
+	must(t, err)
+	same(t, "prolonged token", kept, longer)
 	if revoked, err := s.RevokeToken(ctx, theirs, "tok_002", at(9)); err != nil || revoked {
 		t.Errorf("revoked another tenant's token: %v %v", revoked, err)
 	}
@@ -47,6 +58,9 @@ func tokens(t *testing.T, s Store) {
 	got, _, err := s.TokenByHash(ctx, want.Hash)
 	must(t, err)
 	same(t, "revoked token", got, want)
+	if prolonged, err := s.ProlongToken(ctx, ours, "tok_002", at(99)); err != nil || prolonged {
+		t.Errorf("prolonged a revoked token: %v %v", prolonged, err)
+	}
 }
 
 func tokenConflicts(t *testing.T, s Store) {

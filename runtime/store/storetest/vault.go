@@ -279,6 +279,7 @@ func changes(t *testing.T, s Store) {
 	step("its last use", false, func() error { return s.Touch(ctx, ours, map[string]time.Time{"a": at(9)}) })
 	step("its end", true, func() error { _, err := s.RemoveSecret(ctx, ours, "a"); return err })
 	step("a token", true, func() error { return s.AddToken(ctx, aToken(ours, 1)) })
+	step("its longer life", true, func() error { _, err := s.ProlongToken(ctx, ours, aToken(ours, 1).ID, at(99)); return err })
 	step("its revocation", true, func() error { _, err := s.RevokeToken(ctx, ours, aToken(ours, 1).ID, at(1)); return err })
 	step("an approval", false, func() error { return s.AddApproval(ctx, anApproval(ours, "a", 1)) })
 }

@@ -1,0 +1,196 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/internal/remote"
+	"github.com/kimbap-run/kimbap/internal/runner"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// usualProxy is where `kimbap proxy --server` listens when it is not told.
+const usualProxy = "127.0.0.1:7788"
+
+// probePatience is how long the proxy of a shell may take to show that it is one.
+const probePatience = 2 * time.Second
+
+// ServerFolder is the folder, in that of a user's caches, of what the programs of
+// this machine need of one server: certificates, and where its proxy is here.
+func ServerFolder(caches, server string) string {
+	sum := sha256.Sum256([]byte(server))
+	return filepath.Join(caches, "kimbap", hex.EncodeToString(sum[:8]))
+}
+
+// EnvConnectedOptions are those of `kimbap env --server`.
+type EnvConnectedOptions struct {
+	EnvOptions
+	There  *remote.Client // nil with Unset: nothing is asked then
+	Server string         // its URL, for people
+	Folder string         // see ServerFolder
+	Pins   []string
+}
+
+// EnvConnected is Env for a shell whose programs go to a server's proxy, by the
+// `kimbap proxy --server` of this machine. Nothing of the home is opened, and the
+// server's token is in no variable and no file.
+func (a *App) EnvConnected(ctx context.Context, o EnvConnectedOptions) (text string, notes []string, err error) {
+	if o.Shell == "docker" {
+		return "", nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: "a container does not reach the proxy of this machine that goes to a server",
+			Hint: "have kimbap in the image: kimbap run --server URL --token-file F -- CMD (docs/containers.md)",
+		}
+	}
+	known, err := catalogued()
+	if err != nil {
+		return "", nil, err
+	}
+	place := runner.Place{
+		Proxy: o.Proxy, CA: filepath.Join(o.Folder, "ca.pem"), Bundle: filepath.Join(o.Folder, "bundle.pem"), Settings: filepath.Join(o.Folder, "clients"),
+		Own: a.ownSettings(), Placeholders: map[string]string{},
+	}
+	if place.Proxy == "" {
+		place.Proxy = proxyOf(o.Folder)
+	}
+	var linked []string
+	if !o.Unset {
+		var root []byte
+		if root, linked, err = a.fetchServer(ctx, o, place); err != nil {
+			return "", nil, err
+		}
+		notes = a.notesOf(ctx, place.Proxy, o, root)
+	}
+	for _, s := range known {
+		for name, value := range s.Placeholders {
+			if slices.Contains(linked, s.Name) || o.Unset && a.env[name] == value {
+				place.Placeholders[name] = value
+			}
+		}
+	}
+	if !o.Unset {
+		notes = append(notes, a.replaced(place.Placeholders)...)
+	}
+	if text, err = runner.Format(o.Shell, place, o.Unset); err != nil {
+		err = &runtime.Error{Code: runtime.CodeInvalidInput, Msg: err.Error(), Hint: "kimbap env --help"}
+	}
+	return text, notes, err
+}
+
+// fetchServer puts what the server's programs must trust into the folder, and
+// returns it, and the services that have a key there.
+func (a *App) fetchServer(ctx context.Context, o EnvConnectedOptions, place runner.Place) (root []byte, linked []string, err error) {
+	if root, _, err = lentRoot(ctx, o.There, o.Pins); err != nil {
+		return nil, nil, err
+	}
+	if linked, err = o.There.Linked(ctx); err != nil {
+		return nil, nil, err
+	}
+	bundle, err := certs.Bundle(a.foreignBundle(place.Bundle), root)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := os.MkdirAll(o.Folder, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("folder of the server's certificates: %w", err)
+	}
+	for path, text := range map[string][]byte{place.CA: root, place.Bundle: bundle} {
+		if err := replaceFile(path, text, 0o600); err != nil {
+			return nil, nil, fmt.Errorf("the server's certificates: %w", err)
+		}
+	}
+	return root, linked, writeSettings(place.Settings, place, bundle)
+}
+
+// foreignBundle is the user's own file of roots, "" where a shell has ours already.
+func (a *App) foreignBundle(ours string) string {
+	if own := a.env["SSL_CERT_FILE"]; own != ours {
+		return own
+	}
+	return ""
+}
+
+// notesOf are what a person must know of the proxy that the variables name.
+func (a *App) notesOf(ctx context.Context, proxy string, o EnvConnectedOptions, root []byte) (notes []string) {
+	if at, err := url.Parse(proxy); err == nil && at.User != nil {
+		notes = append(notes, "programs show a token of the proxy's port on this system: these variables hold it; the server's token they do not")
+	}
+	if !leadsTo(ctx, proxy, root) {
+		note := "no proxy of this server runs there yet: start it with: kimbap proxy --server " + runtime.Quote(o.Server)
+		if a.nameless() {
+			note += "; then take these variables again, they hold its token on this system"
+		}
+		notes = append(notes, note)
+	}
+	return notes
+}
+
+// leadsTo reports whether a proxy of this machine gives the server's root.
+func leadsTo(ctx context.Context, proxy string, root []byte) bool {
+	ctx, cancel := context.WithTimeout(ctx, probePatience)
+	defer cancel()
+	at, err := url.Parse(proxy)
+	if err != nil {
+		return false
+	}
+	shown := at.User
+	at.User = nil
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.JoinPath("kimbap/ca.pem").String(), nil)
+	if err != nil {
+		return false
+	}
+	if shown != nil {
+		password, _ := shown.Password()
+		r.SetBasicAuth(shown.Username(), password)
+		r.Header["Proxy-Authorization"] = r.Header["Authorization"]
+		delete(r.Header, "Authorization")
+	}
+	client := http.Client{
+		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxRootPEM))
+	return err == nil && answer.StatusCode == http.StatusOK && strings.Contains(string(text), strings.TrimSpace(string(root)))
+}
+
+// proxyFile is where `kimbap proxy --server` says where it is.
+func proxyFile(folder string) string { return filepath.Join(folder, "proxy.url") }
+
+// proxyOf is where the proxy of a server is on this machine.
+func proxyOf(folder string) string {
+	text, err := os.ReadFile(proxyFile(folder))
+	if err != nil || len(text) == 0 {
+		return runner.ProxyURL(usualProxy, "")
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// announce tells `kimbap env --server` where this proxy is, until forgotten.
+func announce(folder, proxy string) (forget func(), err error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("folder of the server: %w", err)
+	}
+	if err := replaceFile(proxyFile(folder), []byte(proxy+"\n"), 0o600); err != nil {
+		return nil, fmt.Errorf("folder of the server: %w", err)
+	}
+	return func() {
+		if proxyOf(folder) != proxy {
+			return // a later one's
+		}
+		_ = os.Remove(proxyFile(folder)) // one that stays leads nowhere, and env says so
+	}, nil
+}

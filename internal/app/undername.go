@@ -1,0 +1,73 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/remote"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// leaseEvery is how often it is looked whether the token of a run at a server is to
+// be prolonged.
+const leaseEvery = time.Second
+
+// underName is the server as a run sees it that goes by a name of its own: with a token
+// that the server makes for it, keeps good while the run goes on, and revokes at end.
+// A run without a name has the user's token.
+func (a *App) underName(ctx context.Context, o ConnectedOptions) (as *remote.Client, end func(), err error) {
+	if o.Agent == "" {
+		return o.There, func() {}, nil
+	}
+	id, token, ttl, err := o.There.RunToken(ctx, o.Agent)
+	if err != nil {
+		return nil, nil, notNamed(o.Agent, err)
+	}
+	failed := false
+	l := newLease(a.o.Clock, ttl, func(ctx context.Context) (time.Duration, bool, error) { return o.There.Prolong(ctx, id) }, func(err error) {
+		if !failed && ctx.Err() == nil {
+			failed = true
+			o.Say("the token of this run is not prolonged by the server: " + runtime.AsError(err).Msg)
+		}
+	})
+	looking, stop := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() { l.keep(looking) })
+	end = func() {
+		stop()
+		done.Wait()
+		if err := o.There.Revoke(context.WithoutCancel(ctx), id); err != nil && runtime.AsError(err).Reason != runtime.ReasonNotFound {
+			o.Say(fmt.Sprintf("the token of this run is not revoked, and ends by itself within %s: %s", runTTL, runtime.AsError(err).Msg))
+		}
+	}
+	return o.There.As(token), end, nil
+}
+
+// keep looks until ctx ends.
+func (l *lease) keep(ctx context.Context) {
+	tick := time.NewTicker(leaseEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			l.look(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// notNamed says of a token that may name no agents what can be done.
+func notNamed(agent string, err error) error {
+	if e := (*runtime.Error)(nil); errors.As(err, &e) && e.Reason == runtime.ReasonNotOperator {
+		return &runtime.Error{
+			Code: runtime.CodeForbidden, Reason: runtime.ReasonNotOperator,
+			Msg:  fmt.Sprintf("--agent %s: the server's token may name no agents, which takes the role %s", agent, runtime.RoleOperator),
+			Hint: "leave --agent out, or have a token made on the server's machine: kimbap token create --agent " + runtime.Quote(agent) + " --scope GLOB",
+		}
+	}
+	return err
+}

@@ -1,0 +1,71 @@
+package proxy
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// An answer in plain HTTP ends with the token that asked for it, and does not look
+// complete; that of another goes on.
+func TestARevokedTokenEndsAPlainAnswer(t *testing.T) {
+	for _, engine := range []Engine{EngineRelay, ""} {
+		r := newRig(t, func(o *Options, _ *stages) { o.Engine = engine })
+		end := make(chan struct{})
+		finish := sync.OnceFunc(func() { close(end) })
+		t.Cleanup(finish)
+		r.upstream("plain.test:80", func(c net.Conn, br *bufio.Reader) { // its end would be that of the body
+			if _, err := http.ReadRequest(br); err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\ndata")
+			<-end
+		})
+		ask := func(fields string) *bufio.Reader {
+			c := r.dial()
+			c.send("GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n" + fields + "\r\n")
+			answer, err := http.ReadResponse(c.br, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body := bufio.NewReader(answer.Body)
+			if got, err := body.Peek(4); string(got) != "data" || err != nil {
+				t.Fatalf("%q %v", got, err)
+			}
+			return body
+		}
+		gone, kept := ask("Proxy-Authorization: Bearer "+goodToken+"\r\n"), ask("")
+		r.server.Recheck(t.Context())
+		r.stages.mu.Lock()
+		r.stages.revoked = true
+		r.stages.mu.Unlock()
+		cut := make(chan error, 1)
+		go func() { _, err := io.Copy(io.Discard, gone); cut <- err }()
+		r.eventually("the end of the answer", func() bool {
+			r.server.Recheck(t.Context())
+			select {
+			case err := <-cut:
+				if err == nil || errors.Is(err, io.EOF) {
+					t.Errorf("what was cut off looks complete: %v", err)
+				}
+				return true
+			case <-time.After(time.Millisecond):
+				return false
+			}
+		})
+		finish()
+		if text, err := io.ReadAll(kept); string(text) != "data" || err != nil {
+			t.Errorf("the other got %q %v", text, err)
+		}
+		r.eventually("the places", func() bool {
+			r.server.plainly.mu.Lock()
+			defer r.server.plainly.mu.Unlock()
+			return len(r.server.plainly.open) == 0
+		})
+	}
+}
