@@ -344,7 +344,7 @@ func (p *parser) pagination(op *operation, n *yaml.Node) {
 		return
 	}
 	for _, field := range []string{"next", "param"} {
-		has, wants := g.get(field) != nil, contains(needed[t], field)
+		has, wants := g.get(field) != nil, slices.Contains(needed[t], field)
 		if wants && !has {
 			p.bad(n, "", "%s.pagination of type %s needs the field %s", op.name, t, field)
 		} else if has && !wants {

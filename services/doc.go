@@ -3,7 +3,8 @@
 //
 // A file becomes a [Service] in one pass ([Parse]):
 //
-//	bytes → source.go     one YAML tree, with nothing in it that hides (aliases, tags, duplicates)
+//	bytes → source.go     one YAML tree, with nothing in it that hides (aliases, tags, duplicates);
+//	                      object.go: the fields of its mappings
 //	      → service.go    names, version, advice; origin.go: base_url and hosts → authorities
 //	      → auth.go       where the credential goes
 //	      → action.go     per action: method, path, risk; arg.go: the schema of its arguments
