@@ -311,37 +311,64 @@ func tokenForms() [22]string {
 	}
 }
 
-// words overwrites what looks like a credential or is one of the vault's. Words
-// that begin behind what a record shows of a text are not looked at. It allocates
-// only when it finds one.
+// words overwrites what looks like a credential or is one of the vault's. It
+// allocates only when it finds one.
 func (d *veil) words(s string) string {
 	if len(s) < minSecret {
 		return s
 	}
-	var out strings.Builder
-	done := 0
-	for start := 0; start < len(s) && start < maxText; {
-		if !tokenByte(s[start]) {
-			start++
-			continue
-		}
-		end := start
-		for end < len(s) && tokenByte(s[end]) {
-			end++
-		}
+	c := cover{text: s}
+	for start, end := range runs(s, tokenByte) {
 		if word := s[start:end]; d.secret(word) || botToken(s, start, end) {
 			d.hit(word)
-			out.WriteString(s[done:start])
-			out.WriteString(masked)
-			done = end
+			c.hide(start, end)
 		}
-		start = end
 	}
-	if done == 0 {
-		return s
+	return c.covered()
+}
+
+// runs yields where the runs of bytes of a kind begin and end. Those that begin
+// behind what a record shows of a text are not looked at.
+func runs(s string, kind func(byte) bool) iter.Seq2[int, int] {
+	return func(yield func(start, end int) bool) {
+		for start := 0; start < len(s) && start < maxText; {
+			if !kind(s[start]) {
+				start++
+				continue
+			}
+			end := start
+			for end < len(s) && kind(s[end]) {
+				end++
+			}
+			if !yield(start, end) {
+				return
+			}
+			start = end
+		}
 	}
-	out.WriteString(s[done:])
-	return out.String()
+}
+
+// cover is a text on its way to one with parts of it masked. It allocates only
+// when there is something to hide.
+type cover struct {
+	text string
+	done int
+	out  strings.Builder
+}
+
+// hide masks a part behind those hidden before.
+func (c *cover) hide(start, end int) {
+	c.out.WriteString(c.text[c.done:start])
+	c.out.WriteString(masked)
+	c.done = end
+}
+
+// covered is the whole text.
+func (c *cover) covered() string {
+	if c.done == 0 {
+		return c.text
+	}
+	return c.out.String() + c.text[c.done:]
 }
 
 // secret judges one word.
