@@ -12,7 +12,8 @@
 // It follows no redirect, asks no proxy of the environment, changes no encoding
 // and sends nothing again that may have been seen, but for a built request whose
 // service says that it may (retry.go). What it gives back holds the
-// credential in no form that scrub.go lists.
+// credential in no form that scrub.go lists. Package witness, below, holds it to all
+// this.
 //
 // Start reading at [Backend.Execute].
 package rest
