@@ -10,6 +10,7 @@ type Error struct {
 	Msg    string // what is wrong, and where
 }
 
+// Error implements error.
 func (e *Error) Error() string { return e.Code + " (" + e.Reason + "): " + e.Msg }
 
 const (
@@ -58,6 +59,7 @@ type OverlapError struct {
 // Claim is one side of an [OverlapError].
 type Claim struct{ Action, Path, Source string }
 
+// Error implements error.
 func (e *OverlapError) Error() string {
 	return fmt.Sprintf("%s (%s, %s) and %s (%s, %s) both match %s on %s://%s, and nothing says which one wins: change the path or method of one, or give one a match: condition the other cannot meet",
 		e.First.Source, e.First.Action, e.First.Path, e.Second.Source, e.Second.Action, e.Second.Path, e.Method, e.Scheme, e.Authority)
@@ -70,4 +72,5 @@ type RouteError struct {
 	Msg    string
 }
 
+// Error implements error.
 func (e *RouteError) Error() string { return e.Source + ": route of " + e.Action + ": " + e.Msg }

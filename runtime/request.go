@@ -12,13 +12,13 @@ import (
 // Surface is the entrance a request came in by.
 type Surface string
 
-// The surfaces.
+// The entrances. Their words stand in the trail and in policies.
 const (
-	SurfaceProxy Surface = "proxy"
-	SurfaceCall  Surface = "call"
-	SurfaceExec  Surface = "exec"
-	SurfaceREST  Surface = "rest"
-	SurfaceMCP   Surface = "mcp"
+	SurfaceProxy Surface = "proxy" // an HTTP client's own request
+	SurfaceCall  Surface = "call"  // kimbap call, through the daemon too
+	SurfaceExec  Surface = "exec"  // a call that a script makes
+	SurfaceREST  Surface = "rest"  // the REST API
+	SurfaceMCP   Surface = "mcp"   // a tool of the MCP server
 )
 
 // HoldAuto lets the approval stage choose how long to wait for a human.

@@ -3,10 +3,12 @@
 //
 // A file becomes a [Service] in one pass ([Parse]):
 //
-//	bytes → source.go     one YAML tree, with nothing in it that hides (aliases, tags, duplicates)
+//	bytes → source.go     one YAML tree, with nothing in it that hides (aliases, tags, duplicates);
+//	                      object.go: the fields of its mappings
 //	      → service.go    names, version, advice; origin.go: base_url and hosts → authorities
 //	      → auth.go       where the credential goes
-//	      → action.go     per action: method, path, risk; arg.go: the schema of its arguments
+//	      → action.go     per action: method, path, risk; arg.go: the schema of its arguments;
+//	                      answer.go: what is made of its answers
 //	      → mapping.go    request: how arguments become a request (for the rest backend), and the
 //	                      same turned around: how they are read back (for the classifier);
 //	                      match.go: what tells the action from others of the same path

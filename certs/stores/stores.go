@@ -45,6 +45,7 @@ type Machine struct {
 // or has no program for.
 type Unsupported struct{ Msg, Fix string }
 
+// Error implements error.
 func (e *Unsupported) Error() string { return e.Msg }
 
 // Find returns the stores that a word of the user stands for: a kind, for all of

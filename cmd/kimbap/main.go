@@ -2,6 +2,11 @@
 // keys. One file per subcommand; root.go lists them. This package reads flags,
 // talks to the terminal and chooses exit codes (exit.go); everything else is
 // internal/app's.
+//
+// It judges no request and opens no credential, and takes no stored value as an
+// argument, where other processes would see it.
+//
+// Start reading at run, then root.go and any command, such as call.go.
 package main
 
 import (

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/runner"
 	"github.com/kimbap-run/kimbap/internal/runner/agents"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -306,7 +307,7 @@ func (a *App) rememberAgent(path string, entry *written) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(a.home.Agents(), data, 0o600)
+	return home.Replace(a.home.Agents(), data, 0o600)
 }
 
 func readText(path string) (text string, there bool, err error) {
@@ -337,5 +338,5 @@ func writeText(path, text string, remove bool) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return replaceFile(path, []byte(text), mode)
+	return home.Replace(path, []byte(text), mode)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -55,5 +56,5 @@ func (a *App) writeAliases(all map[string]string) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(a.home.AliasFile(), append(data, '\n'), 0o600)
+	return home.Replace(a.home.AliasFile(), append(data, '\n'), 0o600)
 }

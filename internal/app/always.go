@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 )
@@ -74,7 +75,7 @@ func (a *App) replacePolicy(file string, before, after []byte) error {
 		mode = info.Mode().Perm()
 	}
 	trial := file + ".trial"
-	if err := replaceFile(trial, after, mode); err != nil {
+	if err := home.Replace(trial, after, mode); err != nil {
 		return err
 	}
 	defer os.Remove(trial)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/certs/stores"
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 )
@@ -181,7 +182,7 @@ func (a *App) Anchor(ctx context.Context, p *Anchoring) error {
 			return err
 		}
 		if !p.remove {
-			err := replaceFile(part.entry.File, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.root}), 0o644)
+			err := home.Replace(part.entry.File, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.root}), 0o644)
 			if err == nil {
 				err = a.remember(part.entry, nil)
 			}
@@ -242,7 +243,7 @@ func (a *App) remember(one stores.Entry, gone []stores.Entry) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(a.home.Anchors(), data, 0o600)
+	return home.Replace(a.home.Anchors(), data, 0o600)
 }
 
 func (a *App) machine() *stores.Machine {

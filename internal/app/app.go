@@ -27,7 +27,6 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/policy"
 	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
 	"github.com/kimbap-run/kimbap/runtime/vault"
-	"github.com/kimbap-run/kimbap/runtime/vault/wrap"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/command"
 	"github.com/kimbap-run/kimbap/services/rest"
@@ -227,118 +226,6 @@ func (a *App) openHome() error {
 		return err
 	}
 	return a.checkTenant()
-}
-
-func (a *App) openStore(ctx context.Context) (err error) {
-	if a.config.Store.DSN != "" {
-		return errors.New("store.dsn: this version keeps its data in the home only")
-	}
-	a.store, err = sqlite.Open(ctx, sqlite.Options{Path: a.home.Database(), Create: a.fresh, Told: a.logsStatements()})
-	if err != nil {
-		return err
-	}
-	a.onClose(func(context.Context) error { return a.store.Close() })
-	return nil
-}
-
-func (a *App) openVault(ctx context.Context) (err error) {
-	if a.wrapper, err = a.keyWrapper(a.keySource()); err != nil {
-		return err
-	}
-	a.vault, err = vault.New(vault.Options{
-		Store: a.store, Clock: a.o.Clock, Fetch: wrap.Commands{Env: a.o.Env, Timeout: fetchTimeout},
-		Renew: a.renewKey, Words: audit.Words, Exists: a.hasTenant,
-	})
-	if err != nil {
-		return err
-	}
-	a.onClose(a.vault.Flush)
-	if a.o.LogTo != nil {
-		a.o.LogTo.Hide(a.vault.Live)
-	}
-	if err = a.ordered(ctx); err == nil && a.unread == nil {
-		err = a.unlockVault(ctx)
-	}
-	if err == nil && a.unread != nil { // where the key is, only the configuration knows
-		a.locked.Store(&runtime.Error{
-			Code: runtime.CodeVaultLocked, Reason: runtime.ReasonKeyUnavailable, Msg: "the configuration cannot be read", Hint: "kimbap config show --origin", Err: a.unread,
-		})
-	}
-	if err != nil && !a.startsLocked(err) {
-		return err
-	}
-	return a.vault.Open(ctx)
-}
-
-func (a *App) openLimits(context.Context) (err error) {
-	a.limiter, err = limit.New(limit.Options{Store: a.store})
-	return err
-}
-
-func (a *App) openIdentity(context.Context) (err error) {
-	a.identity, err = identity.New(identity.Options{Store: a.store, Clock: a.o.Clock})
-	return err
-}
-
-func (a *App) openTrail(ctx context.Context) error {
-	sinks, err := a.sinks()
-	if err != nil {
-		return err
-	}
-	slot, shared := a.o.Slot, false
-	if slot == "" {
-		slot, shared = SlotCLI, true
-	}
-	a.trail, err = audit.New(audit.Options{
-		Dir: a.auditDir(), Slot: slot, Shared: shared, Clock: a.o.Clock,
-		Sinks: sinks, Redact: redactor{a.vault}, Secrets: a.vault.Live, SegmentAge: a.segmentAge(), Linger: a.linger(),
-		OnError: func(err error) { a.o.Log.Error().Err(err).Msg("audit trail") },
-	})
-	if err != nil {
-		return err
-	}
-	if err := a.openWitness(); err != nil {
-		return err
-	}
-	if err := a.trail.Open(ctx); err != nil {
-		return err
-	}
-	a.onClose(a.closeWitness) // after the trail, whose last record it names
-	a.onClose(a.trail.Close)
-	a.strangers = &strangers{Log: a.trail, clock: a.o.Clock}
-	a.onClose(func(ctx context.Context) error { return a.strangers.tell(ctx, true) })
-	if !shared {
-		a.witness.Start()
-	}
-	return nil
-}
-
-func (a *App) openApprovals(context.Context) (err error) {
-	a.approvals, err = approval.New(approval.Options{
-		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
-		NewID:   func() string { return runtime.NewID("apr", a.o.Clock()) },
-		Expires: a.config.Approval.Expires.Duration(), Hold: a.config.Approval.HoldFor(),
-		Tell:    a.tell,
-		Always:  a.config.Approval.Hold != "auto",
-		Process: a.holder, Alive: home.Alive,
-	})
-	return err
-}
-
-func (a *App) openPipeline(context.Context) (err error) {
-	a.pipeline, err = runtime.New(a.stages())
-	return err
-}
-
-// stages are those of the pipeline.
-func (a *App) stages() runtime.Options {
-	return runtime.Options{
-		Identity: a.identity, Services: a.services, Policy: a.policy, Limits: a.limiter,
-		Approvals: a.approvals, Vault: a.vault, Trail: a.recordedTrail(),
-		Backends: a.backends(),
-		Clock:    a.o.Clock,
-		NewID:    func() string { return runtime.NewID("req", a.o.Clock()) },
-	}
 }
 
 // Home returns the home folder.

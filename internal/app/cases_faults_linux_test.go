@@ -1,10 +1,7 @@
 package app_test
 
 import (
-	"bufio"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -17,12 +14,7 @@ import (
 // record, nothing goes to the upstream for those that were refused, and when the
 // disk is well again so is kimbap. strace makes the kernel's answer.
 func TestADiskThatFailsRefuses(t *testing.T) {
-	if _, err := exec.LookPath("strace"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skipf("LEFT OUT: %v (make setup installs it)", err)
-	}
+	needsStrace(t)
 	firsts := []int{2} // strace counts for each thread by itself
 	if rounds(t, 1) > 1 {
 		firsts = []int{1, 2, 3, 5, 8}
@@ -38,36 +30,18 @@ func TestADiskThatFailsRefuses(t *testing.T) {
 
 func failingDisk(t *testing.T, fault, when string) {
 	k := apptest.New(t, apptest.Options{})
-	call, _, _ := strings.Cut(fault, ":")
-	plain, said := start(t, "proxy", k.Dir)
-	// Only the ledger's files: a log that cannot be written is another matter.
-	args := []string{"-f", "-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e", "inject=" + fault + ":when=" + when}
+	var ledger []string // only the ledger's files: a log that cannot be written is another matter
 	for n := range 3 {
-		args = append(args, "-P", fmt.Sprintf("%s/audit/proxy-2/%08d.jsonl", k.Dir, n+1))
+		ledger = append(ledger, fmt.Sprintf("audit/proxy-2/%08d.jsonl", n+1))
 	}
-	cmd := exec.Command("strace", append(append(args, plain.Path), plain.Args[1:]...)...)
-	cmd.Env, cmd.Stderr = plain.Env, said
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = stdin.Close(); _ = cmd.Wait() }()
-	address, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		_ = cmd.Wait()
+	address, said := failing(t, k, fault, when, ledger...)
+	if address == "" {
 		if !strings.Contains(said.String(), "audit") {
 			t.Errorf("it did not start: %s", said)
 		}
 		return // it could not record its own start, and said so
 	}
-	client := k.ClientOf(t, strings.TrimSpace(address), "")
+	client := k.ClientOf(t, address, "")
 	well, refused := 0, 0
 	request := func() int {
 		a := apptest.Send(t, client, fmt.Sprintf("GET https://%s/notes/%d", apptest.Host, well+refused+1), "")

@@ -1,13 +1,8 @@
 package app_test
 
 import (
-	"bufio"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/internal/app"
@@ -18,12 +13,7 @@ import (
 // no approval is executed twice, none that was accepted is lost, and the database
 // is whole for everybody else. strace makes the kernel's answer.
 func TestADatabaseThatFailsLosesNoApproval(t *testing.T) {
-	if _, err := exec.LookPath("strace"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skipf("LEFT OUT: %v (make setup installs it)", err)
-	}
+	needsStrace(t)
 	firsts := []int{2, 6}
 	if rounds(t, 1) > 1 {
 		firsts = []int{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20}
@@ -44,7 +34,7 @@ func failingDatabase(t *testing.T, fault, when string) (refused int) {
 	t.Helper()
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
 	person := k.Open(t, "")
-	address := failing(t, k, fault, when)
+	address, _ := failing(t, k, fault, when, "kimbap.db", "kimbap.db-wal")
 	if address == "" {
 		return 1 // it could not begin, and said so
 	}
@@ -93,35 +83,4 @@ func failingDatabase(t *testing.T, fault, when string) (refused int) {
 	}
 	k.Verify(t)
 	return refused
-}
-
-// failing starts one more proxy over the home, for which the database fails, and
-// returns its address, "" when it refuses to start.
-func failing(t *testing.T, k *apptest.Kimbap, fault, when string) string {
-	t.Helper()
-	call, _, _ := strings.Cut(fault, ":")
-	plain, said := start(t, "proxy", k.Dir)
-	args := []string{"-f", "-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e", "inject=" + fault + ":when=" + when}
-	for _, file := range []string{"kimbap.db", "kimbap.db-wal"} {
-		args = append(args, "-P", filepath.Join(k.Dir, file))
-	}
-	cmd := exec.Command("strace", append(append(args, plain.Path), plain.Args[1:]...)...)
-	cmd.Env, cmd.Stderr = plain.Env, said
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = stdin.Close(); _ = cmd.Wait() })
-	address, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(address)
 }

@@ -20,12 +20,7 @@ import (
 // force and kept alone, every secret opens, and the next rotation begins anew.
 // strace kills it, as often as there are steps.
 func TestRotationsKilledAtEveryStep_VC008(t *testing.T) {
-	if _, err := exec.LookPath("strace"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skipf("LEFT OUT: %v (make setup installs it)", err)
-	}
+	needsStrace(t)
 	for _, what := range []string{"rotate-master", "rotate-tenant", "rotate-secret"} {
 		t.Run(what, func(t *testing.T) { killedRotations(t, what) })
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/runner"
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -36,7 +37,7 @@ func (a *App) ExportClients(ctx context.Context, dir, proxy string) error {
 		return fmt.Errorf("folder for containers: %w", err)
 	}
 	for name, text := range map[string][]byte{"ca.pem": ca.RootPEM(), "bundle.pem": bundle} {
-		if err := replaceFile(filepath.Join(dir, name), text, 0o644); err != nil {
+		if err := home.Replace(filepath.Join(dir, name), text, 0o644); err != nil {
 			return fmt.Errorf("folder for containers: %w", err)
 		}
 	}
@@ -54,7 +55,7 @@ func (a *App) tokenForContainers(ctx context.Context, place *runner.Place) (note
 	address := strings.TrimPrefix(place.Proxy, "http://")
 	place.ProxyFile, err = filepath.Abs(filepath.Join(a.home.State(), "docker.env"))
 	if err == nil {
-		err = replaceFile(place.ProxyFile, []byte(runner.ProxyVariables(runner.ProxyURL(address, token.Reveal()))), 0o600)
+		err = home.Replace(place.ProxyFile, []byte(runner.ProxyVariables(runner.ProxyURL(address, token.Reveal()))), 0o600)
 	}
 	return fmt.Sprintf("containers show a token that is valid for a day; to end it: kimbap token revoke %s", info.ID), err
 }

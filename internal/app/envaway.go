@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/remote"
 	"github.com/kimbap-run/kimbap/internal/runner"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -104,7 +105,7 @@ func (a *App) fetchServer(ctx context.Context, o EnvConnectedOptions, place runn
 		return nil, nil, fmt.Errorf("folder of the server's certificates: %w", err)
 	}
 	for path, text := range map[string][]byte{place.CA: root, place.Bundle: bundle} {
-		if err := replaceFile(path, text, 0o600); err != nil {
+		if err := home.Replace(path, text, 0o600); err != nil {
 			return nil, nil, fmt.Errorf("the server's certificates: %w", err)
 		}
 	}
@@ -184,7 +185,7 @@ func announce(folder, proxy string) (forget func(), err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("folder of the server: %w", err)
 	}
-	if err := replaceFile(proxyFile(folder), []byte(proxy+"\n"), 0o600); err != nil {
+	if err := home.Replace(proxyFile(folder), []byte(proxy+"\n"), 0o600); err != nil {
 		return nil, fmt.Errorf("folder of the server: %w", err)
 	}
 	return func() {

@@ -81,7 +81,7 @@ func (p *pass) make(ctx context.Context) error {
 	p.kept.Token, p.kept.Renew = token.Reveal(), info.Created.Add(passTTL/2)
 	text, err := json.Marshal(p.kept)
 	if err == nil {
-		err = replaceFile(p.a.passFile(os.Getpid()), text, 0o600)
+		err = home.Replace(p.a.passFile(os.Getpid()), text, 0o600)
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
@@ -226,7 +227,7 @@ func (a *App) changeTrust(change func(map[string]trusted)) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(a.home.Trust(), append(data, '\n'), 0o600)
+	return home.Replace(a.home.Trust(), append(data, '\n'), 0o600)
 }
 
 // CheckProject says what of a project would not be taken.

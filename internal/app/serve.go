@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/runner/netns"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -269,32 +270,9 @@ func (a *App) writeState() {
 	}
 	data, err := json.Marshal(now)
 	if err == nil {
-		err = replaceFile(a.stateFile(now.kind), data, 0o600)
+		err = home.Replace(a.stateFile(now.kind), data, 0o600)
 	}
 	if err != nil {
 		a.o.Log.Warn().Err(err).Msg("state file not written")
 	}
-}
-
-// replaceFile writes a file that is always whole.
-func replaceFile(path string, data []byte, mode os.FileMode) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(data)
-	if err == nil {
-		err = os.Chmod(tmp.Name(), mode)
-	}
-	if err == nil {
-		err = tmp.Sync() // a name that outlives a power cut has its content too
-	}
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
 }

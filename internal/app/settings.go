@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/runner"
 )
 
@@ -36,7 +37,7 @@ func writeSettings(dir string, place runner.Place, bundle []byte) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return fmt.Errorf("settings for clients: %w", err)
 		}
-		if err := replaceFile(path, want, mode); err != nil {
+		if err := home.Replace(path, want, mode); err != nil {
 			return fmt.Errorf("settings for clients: %w", err)
 		}
 	}

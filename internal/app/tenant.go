@@ -136,10 +136,10 @@ func (a *App) makeTenant(name runtime.Tenant, strict bool, born time.Time) error
 		return err
 	}
 	defer os.RemoveAll(aside)
-	if err := replaceFile(filepath.Join(aside, policyName), policy.DefaultFile(strict), 0o600); err != nil {
+	if err := home.Replace(filepath.Join(aside, policyName), policy.DefaultFile(strict), 0o600); err != nil {
 		return err
 	}
-	if err := replaceFile(filepath.Join(aside, madeName), []byte(born.Format(time.RFC3339Nano)+"\n"), 0o600); err != nil {
+	if err := home.Replace(filepath.Join(aside, madeName), []byte(born.Format(time.RFC3339Nano)+"\n"), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(aside, a.home.Tenant(name))

@@ -59,11 +59,7 @@ func (f Folder) WritePins(p *Pins) error {
 	if err != nil {
 		return err
 	}
-	temporary := f.PinFile() + ".new"
-	if err := os.WriteFile(temporary, append(data, '\n'), 0o600); err != nil {
-		return fmt.Errorf("pin the service: %w", err)
-	}
-	if err := os.Rename(temporary, f.PinFile()); err != nil {
+	if err := Replace(f.PinFile(), append(data, '\n'), 0o600); err != nil {
 		return fmt.Errorf("pin the service: %w", err)
 	}
 	return nil

@@ -58,6 +58,7 @@ func (o *Options) coverable() bool { return len(o.Cover) > 0 || o.Apart || o.Iso
 // NotFound is returned by [Run] when there is no such program.
 type NotFound struct{ Program string }
 
+// Error implements error.
 func (e *NotFound) Error() string { return "there is no program " + e.Program }
 
 // ExitCode is what shells use for a program that is not there.
@@ -70,7 +71,10 @@ type CannotStart struct {
 	Err     error
 }
 
+// Error implements error.
 func (e *CannotStart) Error() string { return fmt.Sprintf("cannot start %s: %v", e.Program, e.Err) }
+
+// Unwrap gives what the system said.
 func (e *CannotStart) Unwrap() error { return e.Err }
 
 // ExitCode is what shells use for a program that cannot be executed.

@@ -23,29 +23,13 @@ func (d *veil) encoded(s string) string {
 	if d.known == nil || len(s) < minSecret {
 		return s
 	}
-	var out strings.Builder
-	done := 0
-	for start := 0; start < len(s) && start < maxText; {
-		if !codeByte(s[start]) {
-			start++
-			continue
+	c := cover{text: s}
+	for start, end := range runs(s, codeByte) {
+		if d.holds(s[start:end]) {
+			c.hide(start, end)
 		}
-		end := start
-		for end < len(s) && codeByte(s[end]) {
-			end++
-		}
-		if run := s[start:end]; d.holds(run) {
-			out.WriteString(s[done:start])
-			out.WriteString(masked)
-			done = end
-		}
-		start = end
 	}
-	if done == 0 {
-		return s
-	}
-	out.WriteString(s[done:])
-	return out.String()
+	return c.covered()
 }
 
 // holds reports whether a run, or one of its parts between slashes, decodes to

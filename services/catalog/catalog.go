@@ -7,7 +7,9 @@
 // missing, and types every operation that hands out lasting access, so that
 // none of those passes as an ordinary write.
 //
-// To add a service, add a file and run this package's tests.
+// It refuses nothing by itself: what a file may say is for the loader, and what the
+// files here must say is for this package's tests. To add a service, add a file and
+// run them. Start reading at [Names] and [Read].
 package catalog
 
 import (

@@ -5,4 +5,6 @@
 // It reads checked services and the words of the format; it judges nothing, and
 // writes text only. A test holds the schema to the loader: both know the same
 // fields everywhere.
+//
+// Start reading at [Skill].
 package export

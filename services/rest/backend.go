@@ -12,7 +12,8 @@
 // It follows no redirect, asks no proxy of the environment, changes no encoding
 // and sends nothing again that may have been seen, but for a built request whose
 // service says that it may (retry.go). What it gives back holds the
-// credential in no form that scrub.go lists.
+// credential in no form that scrub.go lists. Package witness, below, holds it to all
+// this.
 //
 // Start reading at [Backend.Execute].
 package rest
@@ -29,6 +30,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/rest/witness"
 )
 
 // Dialer opens connections through the egress guard. Its refusals are
@@ -59,7 +61,7 @@ type Options struct {
 	Engine          Engine
 
 	// VerifyMutations compares every exchange with what came, on the wire too,
-	// and breaks it at the first change that was not declared (mutation.go). It
+	// and breaks it at the first change that was not declared (package witness). It
 	// costs a copy of every byte: it is for tests and for finding defects.
 	VerifyMutations bool
 }
@@ -228,17 +230,20 @@ func (b *Backend) Execute(ctx context.Context, call *runtime.Call, out runtime.R
 // once sends the call one time.
 func (b *Backend) once(ctx context.Context, call *runtime.Call, out runtime.Responder) (runtime.Result, error) {
 	var result runtime.Result
-	w := b.witness(call, &result)
+	var w *witness.Witness // nil: nobody compares
+	if b.o.VerifyMutations {
+		w = witness.New(call, &result)
+	}
 	m, err := b.compose(call, &result)
-	if err == nil {
-		err = w.judge(m)
+	if err == nil && w != nil {
+		err = w.Judge(m.leaving())
 	}
 	if err != nil {
 		return result, err
 	}
-	x := &exchange{b: b, call: call, message: m, out: w.watch(out), result: &result, witness: w}
+	x := &exchange{b: b, call: call, message: m, out: w.Watch(out), result: &result, witness: w}
 	if err = x.run(ctx); err == nil {
-		err = w.done()
+		err = w.Done()
 	}
 	return result, err
 }

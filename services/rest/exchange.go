@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/rest/witness"
 )
 
 // errIdle is the cause of a body that did not move for too long.
@@ -24,7 +25,7 @@ type exchange struct {
 	message *message
 	out     runtime.Responder
 	result  *runtime.Result
-	witness *witness // nil: nobody compares
+	witness *witness.Witness // nil: nobody compares
 
 	conn    atomic.Pointer[link] // net/http's HTTP/1.1 connection in use
 	reached bool                 // or another one was
@@ -58,7 +59,7 @@ func (x *exchange) run(ctx context.Context) error {
 		return x.failure(parent, ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	x.witness.answered(resp)
+	x.witness.Answered(resp)
 	x.result.Status = resp.StatusCode
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return x.upgrade(ctx, resp)

@@ -22,7 +22,7 @@ func (c callerGone) Unwrap() error { return c.error }
 // failure says in the words of the pipeline what went wrong. It names the host,
 // never an address, and holds nothing the upstream said.
 func (x *exchange) failure(parent, ctx context.Context, err error) error {
-	if fault := x.witness.fault(); fault != nil {
+	if fault := x.witness.Fault(); fault != nil {
 		return fault
 	}
 	var named *runtime.Error

@@ -1,12 +1,10 @@
 package rest
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/base64"
 	"errors"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -75,7 +73,7 @@ func FuzzScrub(f *testing.F) {
 			return
 		}
 		whole, _, err := scrub(m, text, nil, "")
-		if err != nil || len(whole.Body) != len(text) || !masks(text, []byte(whole.Body)) {
+		if err != nil || !slices.EqualFunc(text, []byte(whole.Body), func(was, is byte) bool { return is == was || is == '*' }) {
 			t.Fatalf("%q became %q, %v", text, whole.Body, err)
 		}
 		cut, result, err := scrub(m, text, sizes, "")
@@ -95,69 +93,6 @@ func FuzzScrub(f *testing.F) {
 			}
 		}
 	})
-}
-
-// The reader of the check of changes finds in an answer what net/http finds,
-// and the same however it is cut.
-func FuzzWire(f *testing.F) {
-	for _, text := range []string{
-		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-A\r\n\r\n2;x=y\r\nok\r\n0\r\nX-A: 1\r\n\r\n",
-		"HTTP/1.0 404\r\n\r\nuntil the end", "HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 204 No\r\n\r\n", "HTTP/1.1 200 OK\nA: b\n c\nA: d\n\nx",
-		"HTTP/1.1 304 \r\nContent-Length: 9\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok",
-	} {
-		f.Add([]byte(text), []byte{2, 0, 5})
-	}
-	f.Fuzz(func(t *testing.T, raw, sizes []byte) {
-		whole, cut := follow(raw, nil), follow(raw, sizes)
-		if !slices.Equal(whole.heads, cut.heads) || whole.body != cut.body || whole.over != cut.over {
-			t.Fatalf("%q is read as %+v whole and as %+v in pieces", raw, whole, cut)
-		}
-		resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), &http.Request{Method: "GET"})
-		if err != nil || resp.StatusCode/100 == 1 || resp.Uncompressed {
-			return
-		}
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return
-		}
-		if len(whole.sides) == 0 || whole.sides[0].status != resp.StatusCode || whole.body != string(body) {
-			t.Fatalf("%q: net/http reads %d and %q, we %+v", raw, resp.StatusCode, body, whole)
-		}
-		for name, list := range resp.Header {
-			same := func(ours, theirs string) bool { return ours == strings.Trim(theirs, " \t") } // a folded blank line leaves one
-			if got := whole.sides[0].fields[strings.ToLower(name)]; !slices.EqualFunc(got, list, same) && !implied(resp.Header) && name != "Content-Length" {
-				t.Fatalf("%q: net/http reads %s as %q, we as %q", raw, name, list, got)
-			}
-		}
-	})
-}
-
-// followed is what a wire has told.
-type followed struct {
-	heads []int
-	sides []side
-	body  string
-	over  bool
-}
-
-func follow(raw, sizes []byte) followed {
-	var got followed
-	w := &transcript{
-		answer: true, method: "GET",
-		head: func(s side) error {
-			got.heads, got.sides = append(got.heads, s.status), append(got.sides, s)
-			return nil
-		},
-		body: func(p []byte) error { got.body += string(p); return nil },
-		end:  func(side) error { got.over = true; return nil },
-	}
-	src, buf := &cutter{text: raw, sizes: sizes}, make([]byte, 1+len(raw))
-	for {
-		n, err := src.Read(buf)
-		if err != nil || w.feed(buf[:n]) != nil {
-			return got
-		}
-	}
 }
 
 // Comparing without a copy finds the same fields as folding does.

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kimbap-run/kimbap/services/rest/witness"
 )
 
 // errUnasked is bytes from an upstream that nobody had asked for: an answer
@@ -173,21 +175,21 @@ type link struct {
 	begun   int
 	ended   int
 	wrote   int64
-	witness *witness // of the exchange; nil: nobody compares
+	witness *witness.Witness // of the exchange; nil: nobody compares
 }
 
 // watch lets a witness see the bytes of the next exchange. Every engine that
 // speaks HTTP/1 calls it before begin.
-func (l *link) watch(w *witness) {
+func (l *link) watch(w *witness.Witness) {
 	if w != nil {
-		w.lend()
+		w.Lend()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.witness = w
 }
 
-func (l *link) watching() *witness {
+func (l *link) watching() *witness.Witness {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.witness
@@ -228,7 +230,7 @@ func (l *link) Read(p []byte) (int, error) {
 	unasked, w := n > 0 && l.begun == l.ended, l.witness
 	l.mu.Unlock()
 	if w != nil {
-		w.read(p[:n])
+		w.Incoming(p[:n])
 	}
 	if unasked {
 		_ = l.Close()
@@ -247,7 +249,7 @@ func (l *link) set(reading bool) {
 // Write implements [net.Conn], with the idle timeout for one write.
 func (l *link) Write(p []byte) (int, error) {
 	if w := l.watching(); w != nil {
-		ready, err := w.write(p)
+		ready, err := w.Outgoing(p)
 		if err != nil {
 			return 0, err
 		}

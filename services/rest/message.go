@@ -3,16 +3,15 @@ package rest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/rest/witness"
 )
 
 // message is a request as it will leave.
@@ -234,117 +233,23 @@ func ownsConnection(h http.Header) bool {
 	return false
 }
 
+// leaving is the message as a witness compares it.
+func (m *message) leaving() witness.Leaving {
+	l := witness.Leaving{
+		Method: m.method, Target: m.target, Host: bareHost(m.scheme, m.authority), Authority: m.authority,
+		Header: m.header, Announced: m.announced, Framed: m.body != nil || m.empty, Whole: m.whole,
+		Upgrade: m.upgrade != "", Credential: m.scrub != nil,
+	}
+	if m.body != nil {
+		l.Length = m.length
+	}
+	return l
+}
+
 // bareHost is the authority without the scheme's own port, as clients write it.
 func bareHost(scheme, authority string) string {
 	if scheme == "https" {
 		return strings.TrimSuffix(authority, ":443")
 	}
 	return strings.TrimSuffix(authority, ":80")
-}
-
-// errStopped is what net/http reads of a body whose exchange is over.
-var errStopped = errors.New("the exchange is over")
-
-// upload is a request body on its way. It remembers what went wrong on the
-// caller's side, and reads no more once the exchange has ended.
-type upload struct {
-	src   io.Reader
-	atEnd func() // before the end is reported; may be nil
-
-	mu      sync.Mutex
-	read    int64
-	failed  error
-	touched bool
-	stopped bool
-	ended   bool     // the source has no more
-	dropped []string // trailer fields that did not go out
-}
-
-// drop notes a trailer field that does not go out.
-func (u *upload) drop(name string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.dropped = append(u.dropped, name)
-}
-
-// Read implements [io.Reader].
-func (u *upload) Read(p []byte) (int, error) {
-	u.mu.Lock()
-	stopped := u.stopped
-	u.touched = true
-	u.mu.Unlock()
-	if stopped {
-		return 0, errStopped
-	}
-	n, err := u.src.Read(p)
-	if err == io.EOF && u.atEnd != nil {
-		u.atEnd()
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.read += int64(n)
-	u.ended = err == io.EOF
-	if err != nil && err != io.EOF {
-		u.failed = err
-	}
-	return n, err
-}
-
-// exhausted reports whether the source was read to its end.
-func (u *upload) exhausted() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.ended
-}
-
-// Close implements [io.Closer]. The body is the surface's: it stays open.
-func (u *upload) Close() error { return nil }
-
-// again starts over with a body in memory.
-func (u *upload) again(whole []byte) io.ReadCloser {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.read = 0
-	return &replay{bytes.NewReader(whole), u}
-}
-
-// replay is one sending of a body in memory.
-type replay struct {
-	src *bytes.Reader
-	of  *upload
-}
-
-// Read implements [io.Reader].
-func (r *replay) Read(p []byte) (int, error) {
-	n, err := r.src.Read(p)
-	r.of.mu.Lock()
-	defer r.of.mu.Unlock()
-	r.of.read += int64(n)
-	return n, err
-}
-
-// Close implements [io.Closer].
-func (r *replay) Close() error { return nil }
-
-// note counts bytes that leave without being read from here.
-func (u *upload) note(n int64) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.read, u.touched = u.read+n, true
-}
-
-// stop ends the reading and returns how much was read, and why the caller's
-// side failed, if it did.
-func (u *upload) stop() (int64, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.stopped = true
-	return u.read, u.failed
-}
-
-// fresh reports whether nothing was asked of the body yet.
-func (u *upload) fresh() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return !u.touched
 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/kimbap-run/kimbap/services/rest/witness"
 )
 
 // spot is what upstream connections of the relay engine are shared by.
@@ -102,9 +104,9 @@ func (c *counted) Read(p []byte) (int, error) {
 }
 
 // watch lets a witness, which may be nil, see the bytes of the next exchange.
-func (w *wire) watch(by *witness) {
+func (w *wire) watch(by *witness.Witness) {
 	if conn, ok := w.conn.(*tapped); ok {
-		by.lend()
+		by.Lend()
 		conn.witness = by
 	}
 }
@@ -112,21 +114,21 @@ func (w *wire) watch(by *witness) {
 // tapped is a connection whose bytes a witness sees.
 type tapped struct {
 	net.Conn
-	witness *witness
+	witness *witness.Witness
 }
 
 // Read implements [net.Conn].
 func (c *tapped) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
-		c.witness.read(p[:n])
+		c.witness.Incoming(p[:n])
 	}
 	return n, err
 }
 
 // Write implements [net.Conn].
 func (c *tapped) Write(p []byte) (int, error) {
-	ready, err := c.witness.write(p)
+	ready, err := c.witness.Outgoing(p)
 	if err != nil {
 		_ = c.Conn.Close() // nothing more may leave, and nobody waits for an answer
 		return 0, err

@@ -8,8 +8,11 @@
 // stranger wrote.
 //
 // The order of a conversation: the worker says Ready; the host says Check, the
-// worker answers Checked; the host says Run; then the worker says Call, Log and Idle as they come, and Done
-// at the end, while the host says Reply. One script, one conversation.
+// worker answers Checked; the host says Run; then the worker says Call, Log and
+// Idle as they come, and Done at the end, while the host says Reply. One script,
+// one conversation.
+//
+// Start reading at [ToWorker] and [ToHost], then [Read].
 package frame
 
 // Max is the length of the longest frame, in bytes.

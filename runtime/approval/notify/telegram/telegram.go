@@ -2,7 +2,10 @@
 //
 // The text goes out without a parse mode and marked as preformatted, so that
 // Telegram reads no mentions, commands, links or formatting out of it. The bot's
-// token is part of the URL: no error names that. Start reading at [Sender.Send].
+// token is part of the URL: no error names that. It reads no answers of people:
+// nothing can be decided from the chat.
+//
+// Start reading at [Sender.Send].
 package telegram
 
 import (

@@ -3,6 +3,7 @@
 // Lines stay byte for byte what the ledger has. The file is followed by a new one
 // when it has grown to its size, and when it was renamed or removed (logrotate).
 // Several processes may write to one file: each write is under the file's lock.
+// It leaves no half line behind: a write that failed is cut off again.
 //
 // Start reading at [Sink].
 package file

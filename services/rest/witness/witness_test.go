@@ -1,22 +1,20 @@
-package rest
+package witness
 
 import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
-// witnessed returns a witness that has seen a request come, a message for it,
+// witnessed returns a witness that has seen a request come, what will leave for it,
 // and the result it reads declarations from.
-func witnessed(head, body string) (*witness, *message, *runtime.Result) {
+func witnessed(head, body string) (*Witness, *Leaving, *runtime.Result) {
 	result := &runtime.Result{}
 	line, rest, _ := strings.Cut(head, "\r\n")
 	words := strings.Split(line, " ")
@@ -27,13 +25,12 @@ func witnessed(head, body string) (*witness, *message, *runtime.Result) {
 		},
 		Credential: runtime.Credential{Value: runtime.NewSecret("s3cret-Value")},
 	}
-	m := &message{scheme: "https", authority: "a.test:443", method: words[0], target: words[1], header: http.Header{}, result: result}
+	l := &Leaving{Host: "a.test", Authority: "a.test:443", Method: words[0], Target: words[1], Header: http.Header{}}
 	if body != "" {
 		call.Request.Raw.Body, call.Request.Raw.ContentLength = strings.NewReader(body), int64(len(body))
 	}
-	w := (&Backend{o: Options{VerifyMutations: true}}).witness(call, result)
-	m.body, m.length = call.Request.Raw.Body, int64(len(body))
-	return w, m, result
+	l.Framed, l.Length = body != "", int64(len(body))
+	return New(call, result), l, result
 }
 
 func declared(kind runtime.ChangeKind, name string) runtime.Change {
@@ -92,8 +89,8 @@ func TestUndeclaredChangesOfARequestAreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, _, result := witnessed(came, "")
 			result.Changed = c.changes
-			w.lend()
-			out, err := w.write([]byte(c.edit(came + "\r\n")))
+			w.Lend()
+			out, err := w.Outgoing([]byte(c.edit(came + "\r\n")))
 			found(t, err, c.differs)
 			if (err == nil) != (len(out) > 0) {
 				t.Errorf("%d bytes left, with error %v", len(out), err)
@@ -125,18 +122,18 @@ func found(t *testing.T, err error, place string) {
 
 // The message is compared before anybody is asked for a connection.
 func TestUndeclaredChangesOfAMessageAreFound(t *testing.T) {
-	w, m, _ := witnessed("GET /p HTTP/1.1\r\nHost: a.test\r\nAccept: x\r\n", "")
-	m.header["Accept"] = []string{"x"}
-	found(t, w.judge(m), "")
-	w, m, _ = witnessed("GET /p HTTP/1.1\r\nHost: a.test\r\nAccept: x\r\n", "")
-	found(t, w.judge(m), "accept")
-	w, m, _ = witnessed("GET https://A.test/p HTTP/1.1\r\nHost: A.test\r\n", "")
-	m.target = "/p"
-	found(t, w.judge(m), "the target")
-	w, m, result := witnessed("GET https://A.test HTTP/1.1\r\nHost: A.test\r\n", "")
-	m.target = "/"
+	w, l, _ := witnessed("GET /p HTTP/1.1\r\nHost: a.test\r\nAccept: x\r\n", "")
+	l.Header["Accept"] = []string{"x"}
+	found(t, w.Judge(*l), "")
+	w, l, _ = witnessed("GET /p HTTP/1.1\r\nHost: a.test\r\nAccept: x\r\n", "")
+	found(t, w.Judge(*l), "accept")
+	w, l, _ = witnessed("GET https://A.test/p HTTP/1.1\r\nHost: A.test\r\n", "")
+	l.Target = "/p"
+	found(t, w.Judge(*l), "the target")
+	w, l, result := witnessed("GET https://A.test HTTP/1.1\r\nHost: A.test\r\n", "")
+	l.Target = "/"
 	result.Changed = []runtime.Change{declared(runtime.ChangeTarget, ""), declared(runtime.ChangeHost, "Host")}
-	found(t, w.judge(m), "")
+	found(t, w.Judge(*l), "")
 }
 
 // A head leaves whole or not at all, a body only as it came.
@@ -154,15 +151,15 @@ func TestBodiesOfRequestsAreCompared(t *testing.T) {
 		"another framing": {4, []string{strings.Replace(head, "Content-Length: 4", "Transfer-Encoding: chunked", 1) + "\r\n4\r\nbody\r\n0\r\n\r\n"}, "framing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, m, _ := witnessed(head, "body")
-			found(t, w.judge(m), "")
-			w.lend()
-			_, _ = io.ReadFull(m.body, make([]byte, c.read))
+			w, l, _ := witnessed(head, "body")
+			found(t, w.Judge(*l), "")
+			w.Lend()
+			_, _ = io.ReadFull(w.call.Request.Raw.Body, make([]byte, c.read))
 			var left bytes.Buffer
 			var err error
 			for _, text := range c.writes {
 				var ready []byte
-				if ready, err = w.write([]byte(text)); err != nil {
+				if ready, err = w.Outgoing([]byte(text)); err != nil {
 					break
 				}
 				left.Write(ready)
@@ -172,7 +169,7 @@ func TestBodiesOfRequestsAreCompared(t *testing.T) {
 				t.Errorf("%q left, want %q", left.String(), want)
 			}
 			if c.differs == "" {
-				found(t, w.done(), "")
+				found(t, w.Done(), "")
 			}
 		})
 	}
@@ -210,20 +207,20 @@ func TestUndeclaredChangesOfAnAnswerAreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, _, result := witnessed("GET /p HTTP/1.1\r\nHost: a.test\r\n", "")
 			result.Changed, w.secret = c.changes, "s3cret-value"
-			w.lend()
-			w.read([]byte("HTTP/1.1 103 Early\r\nLink: x\r\n\r\n" + head))
-			w.read([]byte("\r\nbody"))
-			out := w.watch(&runtimetest.Responder{})
+			w.Lend()
+			w.Incoming([]byte("HTTP/1.1 103 Early\r\nLink: x\r\n\r\n" + head))
+			w.Incoming([]byte("\r\nbody"))
+			out := w.Watch(&runtimetest.Responder{})
 			err := out.Start(c.status, c.header)
 			if err == nil {
 				_, err = out.Write([]byte(c.body))
 			}
 			if err == nil {
-				err = w.done()
+				err = w.Done()
 			}
 			found(t, err, c.differs)
-			if !errors.Is(w.fault(), err) {
-				t.Errorf("the fault is %v", w.fault())
+			if !errors.Is(w.Fault(), err) {
+				t.Errorf("the fault is %v", w.Fault())
 			}
 		})
 	}
@@ -231,12 +228,12 @@ func TestUndeclaredChangesOfAnAnswerAreFound(t *testing.T) {
 
 // A 1xx and trailers are compared too.
 func TestUndeclaredChangesOfInterimsAndTrailersAreFound(t *testing.T) {
-	start := func(changes ...runtime.Change) (*witness, runtime.Responder) {
+	start := func(changes ...runtime.Change) (*Witness, runtime.Responder) {
 		w, _, result := witnessed("GET /p HTTP/1.1\r\nHost: a.test\r\n", "")
 		result.Changed = changes
-		w.lend()
-		w.read([]byte("HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 42\r\n\r\n"))
-		return w, w.watch(&runtimetest.Responder{})
+		w.Lend()
+		w.Incoming([]byte("HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 42\r\n\r\n"))
+		return w, w.Watch(&runtimetest.Responder{})
 	}
 	_, out := start()
 	found(t, out.Informational(103, http.Header{"Link": {"x"}}), "")
@@ -252,45 +249,11 @@ func TestUndeclaredChangesOfInterimsAndTrailersAreFound(t *testing.T) {
 		}
 		_, _ = out.Write([]byte("ok"))
 		out.Trailer(trailer)
-		return w.done()
+		return w.Done()
 	}
 	found(t, give(http.Header{"X-Sum": {"42"}}), "")
 	found(t, give(http.Header{"X-Sum": {"43"}}), "x-sum")
 	found(t, give(nil), "x-sum")
 	found(t, give(nil, runtime.Change{Kind: runtime.ChangeTrailer, Name: "X-Sum", Answer: true}), "")
 	found(t, give(http.Header{"X-Sum": {"42"}, "X-More": {"1"}}), "x-more")
-}
-
-// A watched connection lets nothing of a changed head through, and shows the
-// answers that come on it.
-func TestConnectionsAreWatched(t *testing.T) {
-	const came = "GET /p HTTP/1.1\r\nHost: a.test\r\n"
-	near, far := net.Pipe()
-	defer near.Close()
-	defer far.Close()
-	w, _, _ := witnessed(came, "")
-	l := &link{Conn: near, idle: time.Minute}
-	l.settled.L = &l.mu
-	l.watch(w)
-	if n, err := l.Write([]byte(came + "X-Added: 1\r\n\r\n")); n != 0 || err == nil {
-		t.Errorf("%d bytes, %v", n, err)
-	}
-	found(t, w.fault(), "x-added")
-	if !l.untouched() {
-		t.Error("a byte of the head has left")
-	}
-	w, _, _ = witnessed(came, "")
-	l.watch(w)
-	go func() {
-		_, _ = io.ReadFull(far, make([]byte, len(came)+2))
-		_, _ = far.Write([]byte("HTTP/1.1 204 No Content\r\nX-A: 1\r\n\r\n"))
-	}()
-	if n, err := l.Write([]byte(came + "\r\n")); n != len(came)+2 || err != nil {
-		t.Fatalf("%d bytes, %v", n, err)
-	}
-	l.begun++
-	if _, err := l.Read(make([]byte, 100)); err != nil {
-		t.Fatal(err)
-	}
-	found(t, w.watch(&runtimetest.Responder{}).Start(204, http.Header{}), "x-a")
 }

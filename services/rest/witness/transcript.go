@@ -1,4 +1,4 @@
-package rest
+package witness
 
 import (
 	"bytes"
@@ -89,7 +89,7 @@ func (s side) framing() string {
 	return ""
 }
 
-// What a wire reads next.
+// What a transcript reads next.
 const (
 	wireHead   = iota
 	wireLength // a body of known length
@@ -101,7 +101,7 @@ const (
 	wireOver
 )
 
-// wire follows one message, or the answers to one request, as its bytes pass.
+// transcript follows one message, or the answers to one request, as its bytes pass.
 // It is a reader of its own, so that what it finds does not depend on the code
 // that wrote the bytes.
 type transcript struct {
@@ -116,9 +116,9 @@ type transcript struct {
 }
 
 // feed takes the next bytes. An error is for good.
-func (w *transcript) feed(p []byte) error {
+func (t *transcript) feed(p []byte) error {
 	for len(p) > 0 {
-		n, err := w.step(p)
+		n, err := t.step(p)
 		if err != nil {
 			return err
 		}
@@ -128,106 +128,106 @@ func (w *transcript) feed(p []byte) error {
 }
 
 // step takes some bytes of p and returns how many.
-func (w *transcript) step(p []byte) (int, error) {
-	switch w.state {
+func (t *transcript) step(p []byte) (int, error) {
+	switch t.state {
 	case wireLength, wireChunk:
-		n := min(w.left, int64(len(p)))
-		if w.left -= n; w.left > 0 {
-			return int(n), w.body(p[:n])
+		n := min(t.left, int64(len(p)))
+		if t.left -= n; t.left > 0 {
+			return int(n), t.body(p[:n])
 		}
-		if w.state == wireChunk {
-			w.state = wireChunkEnd
-			return int(n), w.body(p[:n])
+		if t.state == wireChunk {
+			t.state = wireChunkEnd
+			return int(n), t.body(p[:n])
 		}
-		if err := w.body(p[:n]); err != nil {
+		if err := t.body(p[:n]); err != nil {
 			return int(n), err
 		}
-		return int(n), w.over(newSide())
+		return int(n), t.over(newSide())
 	case wireUntilEnd:
-		return len(p), w.body(p)
+		return len(p), t.body(p)
 	case wireOver:
 		return len(p), nil
 	}
 	at := bytes.IndexByte(p, '\n')
 	if at < 0 {
-		w.line = append(w.line, p...)
+		t.line = append(t.line, p...)
 		return len(p), nil
 	}
-	w.line = append(w.line, p[:at+1]...)
-	return at + 1, w.lines()
+	t.line = append(t.line, p[:at+1]...)
+	return at + 1, t.lines()
 }
 
-// lines looks at w.line, which ends with LF.
-func (w *transcript) lines() error {
-	last := w.line[bytes.LastIndexByte(w.line[:len(w.line)-1], '\n')+1:]
+// lines looks at t.line, which ends with LF.
+func (t *transcript) lines() error {
+	last := t.line[bytes.LastIndexByte(t.line[:len(t.line)-1], '\n')+1:]
 	empty := len(bytes.TrimRight(last, "\r\n")) == 0
-	switch w.state {
+	switch t.state {
 	case wireChunkEnd:
-		w.state = wireSize
+		t.state = wireSize
 	case wireSize:
-		text, _, _ := strings.Cut(strings.TrimRight(string(w.line), "\r\n"), ";")
+		text, _, _ := strings.Cut(strings.TrimRight(string(t.line), "\r\n"), ";")
 		size, err := strconv.ParseInt(strings.Trim(text, " \t"), 16, 64)
 		if err != nil || size < 0 {
 			return errWire
 		}
-		if w.left, w.state = size, wireChunk; size == 0 {
-			w.state = wireTrailer
+		if t.left, t.state = size, wireChunk; size == 0 {
+			t.state = wireTrailer
 		}
 	case wireTrailer:
 		if !empty {
 			return nil
 		}
-		s, err := parseSide(append([]byte("- -\n"), w.line...), false)
+		s, err := parseSide(append([]byte("- -\n"), t.line...), false)
 		if err != nil {
 			return err
 		}
-		w.line = nil
-		return w.over(s)
+		t.line = nil
+		return t.over(s)
 	default:
 		if !empty {
 			return nil
 		}
-		s, err := parseSide(w.line, w.answer)
+		s, err := parseSide(t.line, t.answer)
 		if err != nil {
 			return err
 		}
-		w.line = nil
-		return w.begin(s)
+		t.line = nil
+		return t.begin(s)
 	}
-	w.line = w.line[:0]
+	t.line = t.line[:0]
 	return nil
 }
 
 // begin takes a head and finds out what follows it.
-func (w *transcript) begin(s side) error {
-	if err := w.head(s); err != nil {
+func (t *transcript) begin(s side) error {
+	if err := t.head(s); err != nil {
 		return err
 	}
 	framing := s.framing()
 	length, err := strconv.ParseInt(framing, 10, 64)
 	switch {
-	case w.answer && s.status/100 == 1 && s.status != 101:
+	case t.answer && s.status/100 == 1 && s.status != 101:
 		return nil // another head follows
-	case w.answer && s.status == 101:
-		w.state = wireUntilEnd
-		w.body = func([]byte) error { return nil }
+	case t.answer && s.status == 101:
+		t.state = wireUntilEnd
+		t.body = func([]byte) error { return nil }
 		return nil
-	case w.answer && (w.method == "HEAD" || s.status == 204 || s.status == 304):
-		return w.over(newSide())
+	case t.answer && (t.method == "HEAD" || s.status == 204 || s.status == 304):
+		return t.over(newSide())
 	case err == nil && length > 0:
-		w.state, w.left = wireLength, length
+		t.state, t.left = wireLength, length
 		return nil
-	case framing == "" && w.answer:
-		w.state = wireUntilEnd
+	case framing == "" && t.answer:
+		t.state = wireUntilEnd
 		return nil
 	case framing == "" || err == nil:
-		return w.over(newSide())
+		return t.over(newSide())
 	}
-	w.state = wireSize
+	t.state = wireSize
 	return nil
 }
 
-func (w *transcript) over(trailer side) error {
-	w.state = wireOver
-	return w.end(trailer)
+func (t *transcript) over(trailer side) error {
+	t.state = wireOver
+	return t.end(trailer)
 }

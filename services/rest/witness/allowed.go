@@ -1,8 +1,9 @@
-package rest
+package witness
 
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,17 +11,10 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// The check of changes (Options.VerifyMutations). Every exchange declares what
-// it changes in runtime.Result.Changed. This file holds what came against what
-// left and names the first difference that no declared change explains. It
-// shares no list with the code that makes the changes, and trusts a
-// declaration only as far as its kind goes: "hop_by_hop" explains that TE is
-// gone, not that Accept is.
-//
-// Not compared: the version, the reason phrase, the order and case of names.
-// Values, how many there are and their order within one name are.
-
-// allowed are the declared changes of one direction.
+// allowed are the declared changes of one direction. It holds what came against
+// what left and names the first difference that none of them explains. A
+// declaration is trusted only as far as its kind goes: "hop_by_hop" explains that
+// TE is gone, not that Accept is.
 type allowed struct {
 	changes []runtime.Change
 	answer  bool
@@ -96,7 +90,11 @@ func withoutPairs(target, name string) string {
 	path, query, _ := strings.Cut(target, "?")
 	var kept []string
 	for pair := range strings.SplitSeq(query, "&") {
-		if key, _, _ := strings.Cut(pair, "="); pair != "" && !strings.EqualFold(queryUnescape(key), name) {
+		key, _, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(key); err == nil {
+			key = plain
+		}
+		if pair != "" && !strings.EqualFold(key, name) {
 			kept = append(kept, pair)
 		}
 	}
@@ -244,15 +242,32 @@ func (a allowed) trailer(came, left side) error {
 	return nil
 }
 
+// The folding of names and the reading of lists are written anew: with those of the
+// code that makes the changes, a mistake in them would be on both sides and unseen.
+
+// fold makes the names equal that some server takes for the same field.
+func fold(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
+
+// tokens reads a comma list of names, folded (RFC 9110 section 5.6.1).
+func tokens(list []string) []string {
+	out := strings.Split(fold(strings.Join(list, ",")), ",")
+	for i := range out {
+		out[i] = strings.Trim(out[i], " \t")
+	}
+	return slices.DeleteFunc(out, func(item string) bool { return item == "" })
+}
+
+// printable makes text from the wire fit an error message.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text[:min(len(text), 64)])
+}
+
 // masks reports whether is is was with some bytes overwritten by asterisks.
 func masks(was, is []byte) bool {
-	if len(was) != len(is) {
-		return false
-	}
-	for i, c := range is {
-		if c != was[i] && c != '*' {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(was, is, func(w, i byte) bool { return i == w || i == '*' })
 }
