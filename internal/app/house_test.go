@@ -42,6 +42,7 @@ var plan = map[string]room{
 	"internal/runner/netns":    {4, []string{"runtime"}},
 	"internal/home":            {4, []string{"runtime", "services"}},
 	"internal/draft":           {4, []string{"runtime", "runtime/audit", "runtime/policy", "runtime/policy/condition", "classifier", "services"}},
+	"internal/project":         {4, []string{"runtime", "services"}},
 	"internal/resource":        {4, nil},
 	"internal/logline":         {4, []string{"runtime"}},
 	"internal/stopwatch":       {4, []string{"runtime"}},

@@ -1,0 +1,104 @@
+package project_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/internal/project"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+const notes = "name: notes\nversion: 1.0.0\nbase_url: https://notes.test\nauth: {type: bearer, credential_ref: notes.token}\nactions:\n  list: {method: GET, path: /notes}\n"
+
+// repository makes a project with one service file and returns its root.
+func repository(t *testing.T) (root, file string) {
+	t.Helper()
+	root = t.TempDir()
+	file = filepath.Join(root, ".kimbap", "services", "notes.yaml")
+	for _, dir := range []string{filepath.Dir(file), filepath.Join(root, "a", "b")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, file, notes)
+	return root, file
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func never(string) bool { return false }
+
+func found(t *testing.T, dir string) *project.Project {
+	t.Helper()
+	p, err := project.Find(dir, never)
+	if err != nil || p == nil {
+		t.Fatalf("%v, %v", p, err)
+	}
+	return p
+}
+
+func TestAProjectIsTrustedAsItWas(t *testing.T) {
+	root, file := repository(t)
+	book, err := project.ReadBook(filepath.Join(root, "none"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := found(t, filepath.Join(root, "a", "b"))
+	if book.Mark(p); p.Trusted {
+		t.Error("trusted before anybody has said so")
+	}
+	book.Trust(p, true)
+	data, err := book.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := filepath.Join(t.TempDir(), "trust.json")
+	write(t, kept, string(data))
+	if book, err = project.ReadBook(kept); err != nil {
+		t.Fatal(err)
+	}
+	p = found(t, root)
+	if book.Mark(p); !p.Trusted || !p.Commands {
+		t.Error("what was trusted is not")
+	}
+	write(t, file, notes+"\n")
+	p = found(t, root)
+	if book.Mark(p); p.Trusted || p.Commands {
+		t.Error("other bytes are trusted")
+	}
+}
+
+func TestWhatIsNoProjectIsNotRead(t *testing.T) {
+	root, file := repository(t)
+	at := filepath.Join(root, ".kimbap")
+	if p, err := project.Find(root, func(dir string) bool { return dir == at }); p != nil || err != nil {
+		t.Errorf("a home is a project: %v, %v", p, err)
+	}
+	if err := os.Symlink(file, filepath.Join(filepath.Dir(file), "more.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := project.Find(root, never); err == nil {
+		t.Errorf("a link was followed: %v", p)
+	}
+}
+
+func TestAProjectTakesNoNameOfTheCatalogue(t *testing.T) {
+	root, _ := repository(t)
+	p := found(t, root)
+	if err := p.Parse(func(*services.Service) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := p.Join(nil, nil, []string{"other"}, false); err != nil || len(list) != 1 || list[0].Name != "notes" {
+		t.Fatalf("%v, %v", list, err)
+	}
+	if _, err := p.Join(nil, nil, []string{"notes"}, false); err == nil || !strings.Contains(err.Error(), "catalogue") {
+		t.Errorf("got %v", err)
+	}
+}
