@@ -62,7 +62,10 @@ func (a *acme) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(a.blob)))
 		_, _ = w.Write(a.blob)
 	case strings.HasPrefix(path, "/status/"):
-		code, _ := strconv.Atoi(strings.TrimPrefix(path, "/status/"))
+		code, err := strconv.Atoi(strings.TrimPrefix(path, "/status/"))
+		if err != nil { // git looks below it for a repository
+			code = http.StatusNotFound
+		}
 		w.Header().Set("X-Request-Id", "of-the-upstream")
 		w.WriteHeader(code)
 		fmt.Fprintf(w, `{"upstream":"says %d"}`, code)

@@ -21,14 +21,19 @@ func TestTheTokenOfARunLivesAsLongAsTheRun(t *testing.T) {
 	k := apptest.New(t, apptest.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 	a, seen := k.Open(t, "run"), k.Open(t, "")
 	stdin, end := io.Pipe()
+	out, stdout := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
 		_, err := a.Run(context.Background(), app.RunOptions{
-			Command: []string{"/bin/sh", "-c", "read line"}, Agent: "sleeper", NoCover: true,
-			Stdin: stdin, Stdout: io.Discard, Stderr: io.Discard, Say: func(string) {}, Bare: func() {},
+			Command: []string{"/bin/sh", "-c", "echo up; read line"}, Agent: "sleeper", NoCover: true,
+			Stdin: stdin, Stdout: stdout, Stderr: io.Discard, Say: func(string) {}, Bare: func() {},
 		})
+		_ = stdout.Close()
 		done <- err
 	}()
+	if _, err := io.ReadFull(out, make([]byte, 3)); err != nil { // its token is looked after by now
+		t.Fatal(err)
+	}
 	var first app.Token
 	apptest.Eventually(t, "the token of the run", func() bool { var ok bool; first, ok = tokenOfRun(t, seen); return ok })
 	if life := first.Expires.Sub(first.Created); life <= 0 || life > time.Hour {
@@ -60,14 +65,19 @@ func TestTheTokenOfANamedRunLivesAsLongAsTheRun(t *testing.T) {
 	chief, _ := tokenOf(t, k, app.TokenGrant{Agent: "chief", Roles: []string{"kimbap.operator"}, TTL: 24 * time.Hour})
 	a, seen := k.Open(t, ""), k.Open(t, "")
 	stdin, end := io.Pipe()
+	out, stdout := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
 		o := app.ConnectedOptions{There: lentTo(t, base, chief, nil)}
-		o.Command, o.Agent, o.NoCover = []string{"/bin/sh", "-c", "read line"}, "sleeper", true
-		o.Stdin, o.Stdout, o.Stderr, o.Say, o.Bare = stdin, io.Discard, io.Discard, func(string) {}, func() {}
+		o.Command, o.Agent, o.NoCover = []string{"/bin/sh", "-c", "echo up; read line"}, "sleeper", true
+		o.Stdin, o.Stdout, o.Stderr, o.Say, o.Bare = stdin, stdout, io.Discard, func(string) {}, func() {}
 		_, err := a.RunConnected(context.Background(), o)
+		_ = stdout.Close()
 		done <- err
 	}()
+	if _, err := io.ReadFull(out, make([]byte, 3)); err != nil { // its token is looked after by now
+		t.Fatal(err)
+	}
 	var first app.Token
 	apptest.Eventually(t, "the token of the run", func() bool { var ok bool; first, ok = tokenOfRun(t, seen); return ok })
 	if life := first.Expires.Sub(first.Created); first.Agent != "sleeper" || life <= 0 || life > time.Hour {
