@@ -45,7 +45,7 @@ func (p *proxyProcess) check(t *testing.T, base, rootFile string, credential boo
 	}
 	defer answer.Body.Close()
 	if seen := answer.Header.Get(credentialField); answer.StatusCode != http.StatusOK || seen != strconv.FormatBool(credential) {
-		t.Fatalf("%s through the proxy: %s, credential seen: %s, should be: %t", base, answer.Status, seen, credential)
+		t.Fatalf("%s through the proxy: %s, credential seen: %s, should be: %t; %s", base, answer.Status, seen, credential, answer.Header.Get("Kimbap-Error"))
 	}
 }
 
