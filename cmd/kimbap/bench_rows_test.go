@@ -158,6 +158,8 @@ const streamPath = "/bytes/1073741824"
 func stream(t *testing.T, r *rig, round int) ([]float64, error) {
 	p := r.proxy(t)
 	defer p.stop()
+	time.Sleep(2 * time.Second)                        // it has given back by then what its start needed,
+	p.check(t, "https://"+hostMatched, p.caFile, true) // and has taken what any request needs
 	direct, through, err := r.pair(t, p, job{Kind: "stream", Host: hostMatched, Path: streamPath}, round)
 	if err != nil {
 		return nil, err
