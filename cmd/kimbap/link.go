@@ -43,7 +43,7 @@ read first: one that the service refuses is not stored, and the one before stays
 				if !noCheck && linked.Checked == "" {
 					linked.Checked, linked.Problem = a.CheckKey(ctx, linked.Service)
 				}
-				a.Reach(ctx)
+				c.reach(ctx, a)
 				return c.show(linked, func() { c.sayLinked(linked) })
 			})
 		},
@@ -80,7 +80,7 @@ func newUnlinkCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				a.Reach(ctx)
+				c.reach(ctx, a)
 				return c.show(map[string]any{"removed": removed, "services": services}, func() {
 					if !removed {
 						c.say("no key was stored for %s", args[0])

@@ -25,7 +25,7 @@ again.`,
 				if err := a.LockVault(ctx); err != nil {
 					return err
 				}
-				a.Reach(ctx)
+				c.reach(ctx, a)
 				proxies := append([]app.Running{}, a.Proxies()...)
 				return c.show(map[string]any{"vault": "locked", "proxies": proxies}, func() {
 					fmt.Fprintf(c.out, "locked: no stored credential is used until kimbap unlock\n")

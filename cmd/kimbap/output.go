@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -18,6 +19,14 @@ import (
 func (c *cli) say(format string, a ...any) {
 	if !c.quiet {
 		fmt.Fprintf(c.err, format+"\n", a...)
+	}
+}
+
+// reach waits until every kimbap that serves over the home works with what was just
+// stored or installed, and names those that do not yet.
+func (c *cli) reach(ctx context.Context, a *app.App) {
+	for _, r := range a.Reach(ctx) {
+		c.say("warning: the kimbap with process id %d still works with what was there before; see kimbap status", r.PID)
 	}
 }
 

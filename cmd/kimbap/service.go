@@ -50,6 +50,7 @@ in #sha256=HEX.`,
 				if err != nil {
 					return err
 				}
+				c.reach(ctx, a)
 				return c.showInstalled(r, !slices.Contains(app.CatalogNames(), i.From))
 			})
 		},
@@ -166,6 +167,7 @@ func newServiceRemoveCommand(c *cli) *cobra.Command {
 				if err := a.RemoveService(ctx, args[0]); err != nil {
 					return err
 				}
+				c.reach(ctx, a)
 				return c.show(map[string]any{"removed": args[0]}, func() { fmt.Fprintf(c.out, "removed %s\n", args[0]) })
 			})
 		},
@@ -185,6 +187,7 @@ func newServiceSwitchCommand(c *cli, word string) *cobra.Command {
 				if err := do(a, ctx, args[0]); err != nil {
 					return err
 				}
+				c.reach(ctx, a)
 				return c.show(map[string]any{word + "d": args[0]}, func() { fmt.Fprintf(c.out, "%sd %s\n", word, args[0]) })
 			})
 		},

@@ -46,6 +46,7 @@ what was left out, and why. Read the risks before you install it: they are guess
 				if err != nil {
 					return err
 				}
+				c.reach(ctx, a)
 				return c.showInstalled(review, true)
 			})
 		},

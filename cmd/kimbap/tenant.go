@@ -40,6 +40,7 @@ func newTenantCreateCommand(c *cli) *cobra.Command {
 				if err := a.CreateTenant(ctx, name, strict); err != nil {
 					return err
 				}
+				c.reach(ctx, a)
 				file := a.PolicyFileOf(name)
 				return c.show(map[string]any{"tenant": name, "policy": file}, func() {
 					fmt.Fprintf(c.out, "made tenant %s; its policy is %s\n", name, file)

@@ -165,7 +165,7 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 					if err != nil {
 						return err
 					}
-					a.Reach(ctx)
+					c.reach(ctx, a)
 					return c.show(map[string]any{"revoked": ids}, func() {
 						fmt.Fprintf(c.out, "revoked %s of tenant %s\n", count(len(ids), "token"), a.Tenant())
 					})
@@ -177,7 +177,7 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 				if !revoked {
 					return missing("kimbap token list", "there is no valid token %q", args[0])
 				}
-				a.Reach(ctx)
+				c.reach(ctx, a)
 				return c.show(map[string]any{"revoked": args[0]}, func() { fmt.Fprintf(c.out, "revoked %s\n", args[0]) })
 			})
 		},

@@ -105,7 +105,7 @@ func (c *cli) vaultSet(ctx context.Context, a *app.App, name string, o *vaultSet
 	if err != nil {
 		return err
 	}
-	a.Reach(ctx)
+	c.reach(ctx, a)
 	return c.show(map[string]any{"name": name, "version": version, "hosts": bound}, func() {
 		fmt.Fprintf(c.out, "stored %s (version %d), for %s only\n", name, version, few(bound))
 	})
@@ -187,7 +187,7 @@ func newVaultRemoveCommand(c *cli) *cobra.Command {
 				if !removed {
 					return missing("kimbap vault list", "no credential named %q is stored", args[0])
 				}
-				a.Reach(ctx)
+				c.reach(ctx, a)
 				return c.show(map[string]any{"removed": args[0]}, func() { fmt.Fprintf(c.out, "removed %s\n", args[0]) })
 			})
 		},

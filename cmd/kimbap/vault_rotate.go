@@ -78,7 +78,7 @@ func (c *cli) rotateSecret(ctx context.Context, a *app.App, name, file, expires 
 	if err != nil {
 		return err
 	}
-	a.Reach(ctx)
+	c.reach(ctx, a)
 	return c.show(map[string]any{"name": name, "version": version}, func() { fmt.Fprintf(c.out, "rotated %s (version %d)\n", name, version) })
 }
 

@@ -133,6 +133,7 @@ type App struct {
 	uncertified atomic.Pointer[string]  // what is wrong with the authority, nil when nothing is
 	admin       atomic.Pointer[string]  // where the operator's listener is
 	seen        atomic.Int64            // counter of the store's changes that this process has taken up; of the watch
+	read        atomic.Pointer[string]  // sum of the files that were last read; of the watch
 	full        atomic.Pointer[string]  // what is said of the trail's disk, nil when it has room
 	running     atomic.Pointer[Running] // what the state file says, nil without one
 	holder      string                  // this process, in approvals

@@ -291,6 +291,18 @@ func TestWhatWasToldHolds(t *testing.T) {
 			t.Fatalf("%d with %q", a.Status, k.Up.Last(t).Header.Get("Authorization"))
 		}
 	}
+	for _, rules := range []struct {
+		text string
+		want int
+	}{{"[{name: closed, match: {service: notes}, then: deny}]", 403}, {"[{name: open, match: {service: notes}, then: allow}]", 200}} {
+		k.Write(t, "policy.yaml", "version: 1\nrules: "+rules.text+"\n")
+		if behind := owner.Reach(t.Context()); len(behind) > 0 {
+			t.Errorf("behind with %s: %+v", rules.text, behind)
+		}
+		if a := w.Ask(getNote); a.Status != rules.want {
+			t.Errorf("with %s: %d", rules.text, a.Status)
+		}
+	}
 	if err := owner.LockVault(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -227,6 +227,7 @@ type Running struct {
 	Sinks  []audit.SinkHealth `json:"audit_sinks,omitempty"`
 	Anchor string             `json:"audit_checkpoint,omitempty"` // why the last one was not made or sent
 	Seen   int64              `json:"seen_changes,omitempty"`     // see caughtUp
+	Files  string             `json:"read_files,omitempty"`       // see tookUp
 	Disk   string             `json:"audit_disk,omitempty"`       // that it is nearly full
 
 	NeedsPass bool `json:"needs_token,omitempty"` // the URL that kimbap env prints holds its token; see pass
@@ -264,6 +265,9 @@ func (a *App) writeState() {
 		now.Locked = why.Msg
 	}
 	now.Seen = a.seen.Load()
+	if read := a.read.Load(); read != nil {
+		now.Files = *read
+	}
 	now.Sinks, now.Anchor = a.trail.Health().Sinks, a.witness.Problem()
 	if full := a.full.Load(); full != nil {
 		now.Disk = *full

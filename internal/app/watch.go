@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,6 +39,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 	a.caughtUp(counter)
 	looks := 0
 	files, last, trail := a.files, a.files, ""
+	a.tookUp(files)
 	var idle resource.Idleness
 	for {
 		forced := false
@@ -61,6 +64,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 			files = now
 			a.reload(ctx, f)
 			f.reloaded()
+			a.tookUp(files)
 		}
 		last = now
 		if a.Locked() != nil {
@@ -126,22 +130,46 @@ func (a *App) caughtUp(counter int64) {
 	a.writeState()
 }
 
-// reachLimit is how long [App.Reach] waits: four looks of a watch.
-const reachLimit = 4 * watchEvery
+// tookUp tells, in the state file, which files this process last read its services
+// and policies from, or tried to: what is wrong with them stands there too.
+func (a *App) tookUp(files string) {
+	sum := shortSum(files)
+	a.read.Store(&sum)
+	a.writeState()
+}
 
-// Reach returns when everything that serves over the home works with what is
-// stored now, or after a second: who is told then that a secret was replaced or a
-// token revoked meets the old one nowhere.
-func (a *App) Reach(ctx context.Context) {
+// shortSum stands for a fingerprint where another process compares it.
+func shortSum(fingerprint string) string {
+	sum := sha256.Sum256([]byte(fingerprint))
+	return hex.EncodeToString(sum[:8])
+}
+
+// reachLimit is how long [App.Reach] waits: a change of a file is taken up at the
+// second look that sees it, and reading takes a moment.
+const reachLimit = 8 * watchEvery
+
+// Reach returns when everything that serves over the home works with what is stored
+// now and has read the services and policies that are there now: who is told then
+// that a secret was replaced, a token revoked or a service installed meets what was
+// there before nowhere. It returns those that have not got there within two seconds.
+func (a *App) Reach(ctx context.Context) []Running {
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
 	counter, err := a.store.Changes(ctx)
 	if err != nil {
-		return
+		return nil
 	}
-	for ctx.Err() == nil && slices.ContainsFunc(a.serving("*"), func(r Running) bool { return r.Seen < counter }) {
+	for {
+		files := shortSum(a.fingerprint())
+		behind := slices.DeleteFunc(a.serving("*"), func(r Running) bool {
+			return r.Seen >= counter && (r.Files == files || a.unread != nil) // an unread configuration does not say which files
+		})
+		if len(behind) == 0 {
+			return nil
+		}
 		select {
 		case <-ctx.Done():
+			return behind
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -230,6 +258,9 @@ func (a *App) fingerprint() string {
 	}
 	for _, name := range names {
 		if info, err := os.Stat(name); err == nil { // Stat follows links: a swapped symlink counts
+			if inside, err := filepath.Rel(a.home.Dir, name); err == nil {
+				name = inside // a home has another path where it is mounted
+			}
 			fmt.Fprintf(&b, "%s %d %d\n", name, info.Size(), info.ModTime().UnixNano())
 		}
 	}
