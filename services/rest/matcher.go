@@ -103,21 +103,78 @@ func (m *matcher) next(text []byte, from int) (at, length int) {
 			end += int(s)
 			continue
 		}
-		start := end - m.min
-		for _, p := range m.lists[m.ending[slot]] {
-			if text[start] == p[0] && bytes.HasPrefix(text[start:], p) {
-				return start, len(p)
-			}
+		if n := m.from(text, end-m.min, slot); n > 0 {
+			return end - m.min, n
 		}
 		end += int(m.past[slot])
 	}
 	return -1, 0
 }
 
+// from returns the length of the match that starts at start, whose first min bytes
+// end with a block of slot; 0 when there is none.
+func (m *matcher) from(text []byte, start int, slot uint32) int {
+	for _, p := range m.lists[m.ending[slot]] {
+		if text[start] == p[0] && bytes.HasPrefix(text[start:], p) {
+			return len(p)
+		}
+	}
+	return 0
+}
+
+// lanesWorth, in bytes, is how much text is looked through in four lanes at once.
+const lanesWorth = 2 << 10
+
+// absent reports that text, when it is long, holds no match at all; it says no of
+// a short one. Each step of a search waits for two reads, the text's and then the
+// table's; four searches, each of a quarter, wait for theirs together.
+func (m *matcher) absent(text []byte) bool {
+	quarter := len(text) / 4
+	if len(text) < lanesWorth || quarter < m.min {
+		return false
+	}
+	// Where the first min bytes of a match may end: a up to b's beginning, and so on.
+	a, b, c, d := m.min, quarter, 2*quarter, 3*quarter
+	for a < quarter && b < 2*quarter && c < 3*quarter && d <= len(text) {
+		i, j := hash(wordBefore(text, a)), hash(wordBefore(text, b))
+		k, l := hash(wordBefore(text, c)), hash(wordBefore(text, d))
+		e, f, g, h := int(m.shift[i]), int(m.shift[j]), int(m.shift[k]), int(m.shift[l])
+		if e != 0 && f != 0 && g != 0 && h != 0 {
+			a, b, c, d = a+e, b+f, c+g, d+h
+			continue
+		}
+		if e == 0 && m.from(text, a-m.min, i) > 0 || f == 0 && m.from(text, b-m.min, j) > 0 ||
+			g == 0 && m.from(text, c-m.min, k) > 0 || h == 0 && m.from(text, d-m.min, l) > 0 {
+			return false
+		}
+		a, b, c, d = a+m.step(e, i), b+m.step(f, j), c+m.step(g, k), d+m.step(h, l)
+	}
+	return m.without(text, a, quarter) && m.without(text, b, 2*quarter) &&
+		m.without(text, c, 3*quarter) && m.without(text, d, len(text)+1)
+}
+
+// step is how far a search goes on from a block that no match ends with.
+func (m *matcher) step(shift int, slot uint32) int {
+	if shift == 0 {
+		return int(m.past[slot])
+	}
+	return shift
+}
+
+// without reports that the first min bytes of no match end at end or behind it and
+// before limit.
+func (m *matcher) without(text []byte, end, limit int) bool {
+	at, _ := m.next(text[:min(limit+m.max-m.min, len(text))], end-m.min)
+	return at < 0 || at+m.min >= limit
+}
+
 // mask overwrites every match with as many asterisks and returns how many
 // there were.
 func (m *matcher) mask(text []byte) int {
 	count := 0
+	if m.absent(text) {
+		return 0
+	}
 	for at, n := m.next(text, 0); at >= 0; at, n = m.next(text, at+n) {
 		for i := range n {
 			text[at+i] = '*'
@@ -132,6 +189,9 @@ func (m *matcher) mask(text []byte) int {
 // of a longer form, and to overwrite a shorter one inside it would let the rest
 // of the longer one pass.
 func (m *matcher) maskPart(text []byte) (count, held int) {
+	if m.absent(text) {
+		return 0, m.tail(text)
+	}
 	for from := 0; ; {
 		waits := len(text) - m.tail(text[from:])
 		at, n := m.next(text, from)

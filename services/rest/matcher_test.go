@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +83,29 @@ func TestTheSearchAgreesWithAPlainOne(t *testing.T) {
 	})
 }
 
+// A long text is looked through in four lanes: nothing that stands in one of them, at
+// the borders between them or across is missed, and an honest text is told to be one.
+func TestTheLanesAgreeWithAPlainSearch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		letters := rapid.SampledFrom([]string{"ab", "012a", "0123456789abcdef", "a\\\"%4"}).Draw(t, "letters")
+		secret := rapid.StringOfN(rapid.RuneFrom([]rune(letters)), 4, 700, -1).Draw(t, "secret")
+		m := newMatcher(secret, "", "")
+		size := rapid.IntRange(0, 8<<10).Draw(t, "size")
+		text := bytes.Repeat([]byte(rapid.StringOfN(rapid.RuneFrom([]rune(letters+"xyz")), 1, 300, -1).Draw(t, "around")), size+1)[:size]
+		if form := rapid.SampledFrom(m.patterns).Draw(t, "form"); rapid.Bool().Draw(t, "planted") && len(form) <= size {
+			lane := rapid.IntRange(0, 4).Draw(t, "lane") * size / 4
+			at := lane + rapid.IntRange(-len(form)-2, len(form)+2).Draw(t, "off")
+			copy(text[max(0, min(at, size-len(form))):], form)
+		}
+		is := func(p []byte) bool { return bytes.Contains(text, p) }
+		there := slices.ContainsFunc(m.patterns, is)
+		long := size >= lanesWorth && size/4 >= m.min
+		if m.absent(text) != (long && !there) {
+			t.Fatalf("absent is %v in %d bytes; a plain search says there: %v", !there, size, there)
+		}
+	})
+}
+
 // FuzzMatcher compares with the plain search, in pieces as they may come.
 func FuzzMatcher(f *testing.F) {
 	f.Add("a-secret-value", "xxa-secret-valuexx", uint8(3))
@@ -153,12 +177,16 @@ func FuzzTemplate(f *testing.F) {
 }
 
 func BenchmarkMask(b *testing.B) {
-	m := newMatcher("ghp_0123456789abcdefghijABCDEFGHIJ012345", "", "")
 	text := bytes.Repeat([]byte(`{"id": 12345, "name": "an ordinary answer", "url": "https://api.example.com/x"}, `), 400)
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		m.mask(text)
-		m.tail(text)
+	for name, key := range map[string]string{"long": "ghp_0123456789abcdefghijABCDEFGHIJ012345", "short": "bench-secret"} {
+		m := newMatcher(key, "", "")
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				m.mask(text)
+				m.tail(text)
+			}
+		})
 	}
 }
 
