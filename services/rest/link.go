@@ -146,7 +146,8 @@ func (d *door) shake(ctx context.Context, authority string, protocols ...string)
 	cfg := d.tls.Clone()
 	cfg.ServerName = hostOf(authority)
 	cfg.NextProtos = protocols
-	secured := tls.Client(&gulp{Conn: conn}, cfg)
+	l.gulp = &gulp{Conn: conn}
+	secured := tls.Client(l.gulp, cfg)
 	ctx, cancel := context.WithTimeout(ctx, d.o.DialTimeout)
 	defer cancel()
 	if err := secured.HandshakeContext(ctx); err != nil {
@@ -166,6 +167,7 @@ type link struct {
 	address  string
 	private  bool
 	protocol string // that TLS negotiated; "" for none
+	gulp     *gulp  // below TLS; nil without
 	idle     time.Duration
 
 	mu      sync.Mutex
@@ -236,7 +238,7 @@ func (l *link) Read(p []byte) (int, error) {
 		_ = l.Close()
 		return 0, errUnasked
 	}
-	return n, err
+	return n, l.gulp.cutOff(err)
 }
 
 func (l *link) set(reading bool) {

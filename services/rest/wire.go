@@ -100,7 +100,7 @@ type counted wire
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.conn.Read(p)
 	c.got += int64(n)
-	return n, err
+	return n, c.gulp.cutOff(err)
 }
 
 // watch lets a witness, which may be nil, see the bytes of the next exchange.
