@@ -305,9 +305,6 @@ func theirs(t testing.TB, client *http.Transport, url string, s scene) told {
 // answer: on connections that are kept, every answer belongs to its request, and
 // is whole or cut, as for net/http that asks the same upstream itself.
 func TestEveryAnswerBelongsToItsRequest(t *testing.T) {
-	if engine == rest.EngineStd {
-		return
-	}
 	for _, kind := range []string{"cleartext", "TLS 1.2", "TLS 1.3 by hand"} {
 		t.Run(kind, func(t *testing.T) {
 			g := &stage{t: t, hands: map[*servicestest.Conn]*records{}}

@@ -80,12 +80,7 @@ func (b *Backend) newWire(l *link, s spot) *wire {
 	if g, ok := socket.(*gulp); ok {
 		socket, w.gulp = g.Conn, g
 	}
-	w.socket = socket
-	if below, ok := socket.(syscall.Conn); ok {
-		if raw, err := below.SyscallConn(); err == nil {
-			w.raw = raw
-		}
-	}
+	w.socket, w.raw = socket, rawOf(socket)
 	if b.o.VerifyMutations {
 		w.conn = &tapped{Conn: w.conn}
 	}
@@ -194,6 +189,15 @@ func (w *wire) silent(until time.Time) bool {
 	n, err := w.conn.Read(one[:])
 	timeout, ok := err.(net.Error) //nolint:errorlint // what conn returns itself
 	return n == 0 && ok && timeout.Timeout()
+}
+
+// still reports whether the other side has neither sent anything nor gone away
+// while the wire lay in the rack. Where the kernel can be asked it does not wait.
+func (w *wire) still() bool {
+	if w.raw == nil {
+		return w.silent(soon())
+	}
+	return quiet(w.raw)
 }
 
 // soon is as long as a socket is listened to that the kernel cannot be asked
