@@ -283,12 +283,13 @@ func (r *racks) put(w *wire) {
 // that is empty then.
 func (r *racks) tidy(s spot, k *rack) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	now, kept := time.Now(), 0
 	for kept < len(k.wires) && now.Sub(k.wires[kept].idle) >= keptIdle {
-		k.wires[kept].close()
 		kept++
 	}
+	old := k.wires[:kept]
+	defer closeWires(old) // not under the lock: TLS says farewell, which may take seconds
+	defer k.mu.Unlock()
 	r.kept.Add(-int64(kept))
 	k.wires = append([]*wire(nil), k.wires[kept:]...)
 	k.sweep = nil
@@ -300,15 +301,19 @@ func (r *racks) tidy(s spot, k *rack) {
 	r.spots.Delete(s)
 }
 
+func closeWires(wires []*wire) {
+	for _, w := range wires {
+		w.close()
+	}
+}
+
 // empty closes every wire that is not in use.
 func (r *racks) empty() {
 	r.spots.Range(func(key, value any) bool {
 		k := value.(*rack)
 		k.mu.Lock()
+		defer closeWires(k.wires)
 		defer k.mu.Unlock()
-		for _, w := range k.wires {
-			w.close()
-		}
 		r.kept.Add(-int64(len(k.wires)))
 		k.wires = nil
 		if k.sweep != nil {
