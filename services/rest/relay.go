@@ -341,6 +341,10 @@ func (i *idled) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if i.body.Waits() {
+		if held := i.x.held; held != nil { // what came may not have been enough to pass anything on
+			i.x.held = nil
+			held.Hurry()
+		}
 		i.w.readWithin(i.x.b.o.IdleTimeout)
 	}
 	n, err := i.body.Read(p)
