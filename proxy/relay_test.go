@@ -248,6 +248,37 @@ func TestBrokenAnswersHaveNoCleanEnd(t *testing.T) {
 	}
 }
 
+// A head that waits for the body goes out when the upstream makes it wait.
+func TestAHeadGoesOutWhenTheBodyIsWaitedFor(t *testing.T) {
+	for name, h := range map[string]http.Header{"length": {"Content-Length": {"2"}}, "chunked": {}} {
+		t.Run(name, func(t *testing.T) {
+			seen := make(chan struct{})
+			r := newRelayRig(t, func(_ context.Context, _ *runtime.Call, out runtime.Responder) (runtime.Result, error) {
+				_, err := reply(out, runtime.Form{Reason: "OK", Ready: true}, 200, h, "")
+				out.(runtime.Verbatim).Hurry()
+				select {
+				case <-seen:
+				case <-time.After(patience):
+					t.Error("the head was kept")
+				}
+				if err == nil {
+					_, err = io.WriteString(out, "ok")
+				}
+				return runtime.Result{Status: 200}, err
+			})
+			inside := r.open("api.good.test:443")
+			for range 2 {
+				inside.send(openGood)
+				resp := inside.answer("GET")
+				seen <- struct{}{}
+				if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "ok" {
+					t.Errorf("%q %v", body, err)
+				}
+			}
+		})
+	}
+}
+
 // A connection that waits for a request holds none of the buffers that its last
 // answer needed.
 func TestWaitingConnectionsHoldNoLargeBuffers(t *testing.T) {

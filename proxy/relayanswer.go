@@ -70,6 +70,14 @@ func (a *relayed) Informational(status int, header http.Header) error {
 // Like implements [runtime.Verbatim].
 func (a *relayed) Like(form runtime.Form) { a.form, a.like = form, true }
 
+// Hurry implements [runtime.Verbatim].
+func (a *relayed) Hurry() {
+	if a.waiting {
+		a.waiting = false
+		a.settle(a.r.write(a.r.out))
+	}
+}
+
 // Start implements [runtime.Responder].
 func (a *relayed) Start(status int, header http.Header) error {
 	if a.status != 0 {

@@ -117,6 +117,9 @@ type Verbatim interface {
 	Responder
 	// Like says what the head looked like. It comes right before Start.
 	Like(form Form)
+	// Hurry says that the upstream is waited for. A head that was held back for
+	// bytes of the body goes out.
+	Hurry()
 }
 
 // Bare is a [Responder] that wants to know, before Start, that nothing follows

@@ -32,6 +32,9 @@ func (x *exchange) answer(resp *http.Response, body io.Reader) error {
 	x.scrubHead(header)
 	if out, ok := x.out.(runtime.Verbatim); ok && x.form != nil {
 		out.Like(*x.form)
+		if x.form.Ready {
+			x.held = out
+		}
 	}
 	if err := x.out.Start(resp.StatusCode, header); err != nil {
 		return callerGone{err}

@@ -33,6 +33,7 @@ type exchange struct {
 	turn    *peer                // taken, to be released at the end; nil: none
 	room    []byte               // for the body of a large answer; nil: a common buffer
 	form    *runtime.Form        // how the upstream wrote the head; nil: not known
+	held    runtime.Verbatim     // may hold the head back for the body; nil: nobody does
 	sent    *upload
 
 	mu       sync.Mutex

@@ -3,6 +3,7 @@ package rest
 import (
 	"crypto/tls"
 	"encoding/binary"
+	"io"
 	"net"
 )
 
@@ -19,6 +20,8 @@ type gulp struct {
 	held int64            // bytes that the records since sync can hold at most
 
 	overhead int // of a record of data, in bytes; 0: not known
+
+	ended bool // the socket did, which TLS was to say first
 
 	buf      []byte // nil: reads are passed on
 	from, to int    // what of buf was not passed on yet
@@ -44,18 +47,36 @@ func (g *gulp) Read(p []byte) (int, error) {
 	if g.buf == nil {
 		n, err := g.Conn.Read(p)
 		g.follow(p[:n])
-		return n, err
+		return n, g.noted(err)
 	}
 	if g.from == g.to {
 		n, err := g.Conn.Read(g.buf)
 		if g.from, g.to = 0, n; n == 0 {
-			return 0, err
+			return 0, g.noted(err)
 		}
 	}
 	n := copy(p, g.buf[g.from:min(g.to, g.from+g.rest())])
 	g.follow(p[:n])
 	g.from += n
 	return n, nil
+}
+
+// noted takes note of the socket's end.
+func (g *gulp) noted(err error) error {
+	if err == io.EOF {
+		g.ended = true
+	}
+	return err
+}
+
+// cutOff is the error of a read above TLS. An end that TLS had not announced is
+// no end of an answer (RFC 9112 sections 8 and 9.8): crypto/tls lets it pass
+// between two records, where anybody on the way could bring it about.
+func (g *gulp) cutOff(err error) error {
+	if err == io.EOF && g != nil && g.ended {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // rest is how many bytes there are up to the end of the record that begins or

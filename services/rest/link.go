@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/kimbap-run/kimbap/services/rest/witness"
@@ -39,7 +40,7 @@ func (d *door) dial(ctx context.Context, authority string) (net.Conn, *link, err
 	if err != nil {
 		return nil, nil, err
 	}
-	l := &link{address: address, private: private, idle: d.o.IdleTimeout}
+	l := &link{address: address, private: private, idle: d.o.IdleTimeout, raw: rawOf(conn)}
 	l.settled.L = &l.mu
 	return conn, l, nil
 }
@@ -146,7 +147,8 @@ func (d *door) shake(ctx context.Context, authority string, protocols ...string)
 	cfg := d.tls.Clone()
 	cfg.ServerName = hostOf(authority)
 	cfg.NextProtos = protocols
-	secured := tls.Client(&gulp{Conn: conn}, cfg)
+	l.gulp = &gulp{Conn: conn}
+	secured := tls.Client(l.gulp, cfg)
 	ctx, cancel := context.WithTimeout(ctx, d.o.DialTimeout)
 	defer cancel()
 	if err := secured.HandshakeContext(ctx); err != nil {
@@ -165,12 +167,15 @@ type link struct {
 	net.Conn
 	address  string
 	private  bool
-	protocol string // that TLS negotiated; "" for none
+	protocol string          // that TLS negotiated; "" for none
+	gulp     *gulp           // below TLS; nil without
+	raw      syscall.RawConn // of the socket; nil when the kernel cannot be asked
 	idle     time.Duration
 
 	mu      sync.Mutex
 	settled sync.Cond
 	reading bool // net/http waits for bytes: none are left in its buffer
+	probing bool // the reader is to look whether any are there
 	closed  bool
 	begun   int
 	ended   int
@@ -195,13 +200,20 @@ func (l *link) watching() *witness.Witness {
 	return l.witness
 }
 
-// begin waits until what followed the last answer has shown itself, then opens
-// an exchange. On a connection with left-over bytes net/http closes it instead.
+// begin waits until what followed the last answer has shown itself, be it in
+// net/http's buffer, in that of TLS or in the kernel's, then opens an exchange. On a connection with left-over bytes net/http closes it instead.
 func (l *link) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for !l.reading && !l.closed {
 		l.settled.Wait()
+	}
+	if l.begun > 0 && !l.closed { // before that it is no answer to anybody
+		l.probing = true
+		_ = l.Conn.SetReadDeadline(l.lookUntil())
+		for l.probing && !l.closed {
+			l.settled.Wait()
+		}
 	}
 	l.begun++
 	l.wrote = 0
@@ -226,8 +238,16 @@ func (l *link) Read(p []byte) (int, error) {
 	l.set(true)
 	n, err := l.Conn.Read(p)
 	l.mu.Lock()
+	for l.probing && n == 0 && late(err) && l.nothing() {
+		l.probing = false
+		_ = l.Conn.SetReadDeadline(time.Time{})
+		l.settled.Broadcast()
+		l.mu.Unlock()
+		n, err = l.Conn.Read(p)
+		l.mu.Lock()
+	}
 	l.reading = false
-	unasked, w := n > 0 && l.begun == l.ended, l.witness
+	unasked, w := n > 0 && l.begun == l.ended || l.probing && late(err), l.witness
 	l.mu.Unlock()
 	if w != nil {
 		w.Incoming(p[:n])
@@ -236,7 +256,20 @@ func (l *link) Read(p []byte) (int, error) {
 		_ = l.Close()
 		return 0, errUnasked
 	}
-	return n, err
+	return n, l.gulp.cutOff(err)
+}
+
+// lookUntil is when a look for bytes ends: at once where the kernel can be asked.
+func (l *link) lookUntil() time.Time {
+	if l.raw == nil {
+		return soon()
+	}
+	return time.Unix(1, 0)
+}
+
+// nothing reports whether neither the kernel holds bytes nor TLS a part of a record.
+func (l *link) nothing() bool {
+	return (l.raw == nil || quiet(l.raw)) && !l.gulp.midway()
 }
 
 func (l *link) set(reading bool) {

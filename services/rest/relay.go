@@ -169,8 +169,20 @@ func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 	if err := x.answer(resp, &idled{x: x, w: w, body: body, resp: resp}); err != nil {
 		return false, err
 	}
-	whole = werr == nil && x.settled(sent) && lasts(&head, body)
+	asked := werr == nil && x.settled(sent)
+	if !asked && !w.secure && endsWithConnection(&head, body) {
+		return false, io.ErrUnexpectedEOF
+	}
+	whole = asked && lasts(&head, body)
 	return false, nil
+}
+
+// endsWithConnection reports whether nothing but the connection's end ended the
+// body. Of a reset the kernel tells once, and if a write is told, a read finds an
+// end like any other: such a body is whole only if nothing was left to write. TLS
+// says that it ends, and is believed (see [gulp.cutOff]).
+func endsWithConnection(head *http1.Response, body *http1.Body) bool {
+	return body != nil && !head.Chunked && head.Length < 0
 }
 
 // late reports whether the time ran out: a connection that is silent is not
@@ -329,6 +341,10 @@ func (i *idled) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if i.body.Waits() {
+		if held := i.x.held; held != nil { // what came may not have been enough to pass anything on
+			i.x.held = nil
+			held.Hurry()
+		}
 		i.w.readWithin(i.x.b.o.IdleTimeout)
 	}
 	n, err := i.body.Read(p)

@@ -58,7 +58,7 @@ func (x *exchange) settled(s *sending) bool {
 	if s.finished() {
 		return true
 	}
-	if !x.sent.exhausted() {
+	if !x.sent.exhausted(x.message.length) {
 		return false
 	}
 	late := time.NewTimer(settleTime)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -54,8 +55,9 @@ func (x *exchange) scanner(resp *http.Response, header http.Header) (func(io.Rea
 	if x.message.scrub == nil || resp.Body == http.NoBody {
 		return x.copyPlain, nil
 	}
-	coding := strings.Join(tokens(header["Content-Encoding"]), ",")
-	if coding == "" || coding == "identity" {
+	codings := slices.DeleteFunc(tokens(header["Content-Encoding"]), func(c string) bool { return c == "identity" })
+	coding := strings.Join(codings, ",")
+	if coding == "" {
 		return x.copyMasked, nil
 	}
 	if decode := decoderOf(coding); decode != nil {
@@ -65,7 +67,7 @@ func (x *exchange) scanner(resp *http.Response, header http.Header) (func(io.Rea
 	if x.b.o.ScrubStrict {
 		return nil, x.unscannable(coding)
 	}
-	return x.copyPlain, nil
+	return x.copyMasked, nil // there are servers that name an encoding and use none
 }
 
 func (x *exchange) unscannable(coding string) error {

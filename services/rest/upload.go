@@ -55,11 +55,12 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// exhausted reports whether the source was read to its end.
-func (u *upload) exhausted() bool {
+// exhausted reports whether a source of length bytes, -1 for unknown, was read to
+// its end. It may say so after its last byte only.
+func (u *upload) exhausted(length int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.ended
+	return u.ended || u.read == length
 }
 
 // Close implements [io.Closer]. The body is the surface's: it stays open.

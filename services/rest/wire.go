@@ -80,12 +80,7 @@ func (b *Backend) newWire(l *link, s spot) *wire {
 	if g, ok := socket.(*gulp); ok {
 		socket, w.gulp = g.Conn, g
 	}
-	w.socket = socket
-	if below, ok := socket.(syscall.Conn); ok {
-		if raw, err := below.SyscallConn(); err == nil {
-			w.raw = raw
-		}
-	}
+	w.socket, w.raw = socket, rawOf(socket)
 	if b.o.VerifyMutations {
 		w.conn = &tapped{Conn: w.conn}
 	}
@@ -100,7 +95,7 @@ type counted wire
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.conn.Read(p)
 	c.got += int64(n)
-	return n, err
+	return n, c.gulp.cutOff(err)
 }
 
 // watch lets a witness, which may be nil, see the bytes of the next exchange.
@@ -196,6 +191,15 @@ func (w *wire) silent(until time.Time) bool {
 	return n == 0 && ok && timeout.Timeout()
 }
 
+// still reports whether the other side has neither sent anything nor gone away
+// while the wire lay in the rack. Where the kernel can be asked it does not wait.
+func (w *wire) still() bool {
+	if w.raw == nil {
+		return w.silent(soon())
+	}
+	return quiet(w.raw)
+}
+
 // soon is as long as a socket is listened to that the kernel cannot be asked
 // about.
 func soon() time.Time { return time.Now().Add(200 * time.Microsecond) }
@@ -279,12 +283,13 @@ func (r *racks) put(w *wire) {
 // that is empty then.
 func (r *racks) tidy(s spot, k *rack) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	now, kept := time.Now(), 0
 	for kept < len(k.wires) && now.Sub(k.wires[kept].idle) >= keptIdle {
-		k.wires[kept].close()
 		kept++
 	}
+	old := k.wires[:kept]
+	defer closeWires(old) // not under the lock: TLS says farewell, which may take seconds
+	defer k.mu.Unlock()
 	r.kept.Add(-int64(kept))
 	k.wires = append([]*wire(nil), k.wires[kept:]...)
 	k.sweep = nil
@@ -296,15 +301,19 @@ func (r *racks) tidy(s spot, k *rack) {
 	r.spots.Delete(s)
 }
 
+func closeWires(wires []*wire) {
+	for _, w := range wires {
+		w.close()
+	}
+}
+
 // empty closes every wire that is not in use.
 func (r *racks) empty() {
 	r.spots.Range(func(key, value any) bool {
 		k := value.(*rack)
 		k.mu.Lock()
+		defer closeWires(k.wires)
 		defer k.mu.Unlock()
-		for _, w := range k.wires {
-			w.close()
-		}
 		r.kept.Add(-int64(len(k.wires)))
 		k.wires = nil
 		if k.sweep != nil {

@@ -2,6 +2,13 @@
 
 package rest
 
-// still reports whether the other side has neither sent anything nor gone away
-// while the wire lay in the rack.
-func (w *wire) still() bool { return w.silent(soon()) }
+import (
+	"net"
+	"syscall"
+)
+
+// rawOf is nil: the kernel is not asked about sockets here.
+func rawOf(net.Conn) syscall.RawConn { return nil }
+
+// quiet is never asked.
+func quiet(syscall.RawConn) bool { return false }

@@ -2,19 +2,31 @@
 
 package rest
 
-import "golang.org/x/sys/unix"
+import (
+	"net"
+	"syscall"
 
-// still reports whether the other side has neither sent anything nor gone away
-// while the wire lay in the rack. It asks the kernel and does not wait.
-func (w *wire) still() bool {
-	if w.raw == nil {
-		return w.silent(soon())
+	"golang.org/x/sys/unix"
+)
+
+// rawOf is what the kernel can be asked about a socket through; nil for none.
+func rawOf(socket net.Conn) syscall.RawConn {
+	if below, ok := socket.(syscall.Conn); ok {
+		if raw, err := below.SyscallConn(); err == nil {
+			return raw
+		}
 	}
-	quiet := false
-	err := w.raw.Control(func(fd uintptr) {
+	return nil
+}
+
+// quiet reports whether the kernel holds neither bytes of a socket nor its end,
+// and does not wait.
+func quiet(raw syscall.RawConn) bool {
+	none := false
+	err := raw.Control(func(fd uintptr) {
 		var one [1]byte
 		_, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		quiet = err == unix.EAGAIN || err == unix.EWOULDBLOCK
+		none = err == unix.EAGAIN || err == unix.EWOULDBLOCK
 	})
-	return err == nil && quiet
+	return err == nil && none
 }

@@ -27,6 +27,13 @@ func (o *watched) Like(form runtime.Form) {
 	}
 }
 
+// Hurry implements [runtime.Verbatim].
+func (o *watched) Hurry() {
+	if v, ok := o.Responder.(runtime.Verbatim); ok {
+		v.Hurry()
+	}
+}
+
 // NoBody implements [runtime.Bare].
 func (o *watched) NoBody() {
 	if b, ok := o.Responder.(runtime.Bare); ok {
