@@ -274,7 +274,10 @@ func TestHouseStyle(t *testing.T) {
 var hole = regexp.MustCompile(`\{[^}]*\}`)
 
 // shapeOf is a path with the names of its placeholders taken out.
-func shapeOf(path string) string { return hole.ReplaceAllString(path, "{}") }
+// Twilio's may end in .json, which is part of the segment.
+func shapeOf(path string) string {
+	return strings.ReplaceAll(hole.ReplaceAllString(path, "{}"), "{}.json", "{}")
+}
 
 // discriminators are what else than method and path makes an action.
 func discriminators(s *services.Service, a *runtime.Action) string {
