@@ -8,14 +8,16 @@ import (
 	"math/big"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // condition is one discriminator on a query parameter, a header field or a
 // place in the body.
 type condition struct {
 	place   Place
-	key     string   // decoded; canonical for header fields
-	tokens  []string // of the JSON pointer
+	key     string     // decoded; canonical for header fields
+	tokens  []string   // of the JSON pointer
+	others  [][]string // of further pointers: the value in one of the places is enough
 	value   string
 	present bool // any value will do
 }
@@ -39,9 +41,9 @@ func (c *compiled) compileConditions(d Discriminators) error {
 	}
 	var problems []error
 	for _, key := range slices.Sorted(maps.Keys(d.Body)) {
-		tokens, err := parsePointer(key)
-		problems = append(problems, err)
-		c.conditions = append(c.conditions, condition{place: InBody, key: key, tokens: tokens, value: d.Body[key]})
+		cond := condition{place: InBody, key: key, value: d.Body[key]}
+		problems = append(problems, cond.point(key))
+		c.conditions = append(c.conditions, cond)
 		c.readsBody = true
 	}
 	for _, cond := range c.conditions {
@@ -52,6 +54,23 @@ func (c *compiled) compileConditions(d Discriminators) error {
 		problems = append(problems, errors.New("a request is GraphQL or JSON-RPC, not both"))
 	}
 	return errors.Join(problems...)
+}
+
+// point reads the JSON pointers of a body condition, which "|" joins. What stands
+// after it begins with a slash, so that a name with "|" in it is one name.
+func (c *condition) point(key string) error {
+	first, rest, more := strings.Cut(key, "|/")
+	tokens, err := parsePointer(first)
+	if c.tokens = tokens; err != nil || !more {
+		return err
+	}
+	for _, other := range strings.Split(rest, "|/") {
+		if tokens, err = parsePointer("/" + other); err != nil {
+			return err
+		}
+		c.others = append(c.others, tokens)
+	}
+	return nil
 }
 
 func (c *compiled) compileGraphQL(g *GraphQL) error {
@@ -153,7 +172,7 @@ func differ(a, b string) bool { return a != "" && b != "" && a != b }
 func excludesAny(a, b []condition) bool {
 	return slices.ContainsFunc(a, func(x condition) bool {
 		return slices.ContainsFunc(b, func(y condition) bool {
-			return x.sameKey(y) && !x.present && !y.present && !sameScalar(x.value, y.value, x.place)
+			return x.sameKey(y) && x.others == nil && !x.present && !y.present && !sameScalar(x.value, y.value, x.place)
 		})
 	})
 }
@@ -187,13 +206,24 @@ func (c *compiled) headHolds(in *Input, query string) (bool, *Error) {
 func (c *compiled) bodyHolds(b *Body) (bool, *Error) {
 	for i := range c.conditions {
 		if cond := &c.conditions[i]; cond.place == InBody {
-			value, found, err := b.lookup(cond.tokens, decidesAction)
-			if err != nil || !found || !cond.meets(value) {
+			if met, err := cond.holdsIn(b); err != nil || !met {
 				return false, err
 			}
 		}
 	}
 	return true, nil
+}
+
+// holdsIn looks into every place, so that what is ambiguous in one is refused
+// whatever the others hold.
+func (c *condition) holdsIn(b *Body) (bool, *Error) {
+	value, found, err := b.lookup(c.tokens, decidesAction)
+	met := found && c.meets(value)
+	for i := 0; err == nil && i < len(c.others); i++ {
+		value, found, err = b.lookup(c.others[i], decidesAction)
+		met = met || found && c.meets(value)
+	}
+	return met && err == nil, err
 }
 
 // meets compares a JSON scalar with the condition's text. Numbers are compared

@@ -3,6 +3,7 @@ package services
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -87,7 +88,11 @@ func (p *parser) conditions(op *operation, m *object, name string, in runtime.Pl
 			out[key] = boolText(b)
 		}
 		if op != nil {
-			op.constants = append(op.constants, constant{in, key, value, c.value})
+			name := key
+			if in == runtime.InBody { // of several places the first is sent
+				name, _, _ = strings.Cut(key, "|/")
+			}
+			op.constants = append(op.constants, constant{in, name, value, c.value})
 		}
 	}
 	return out

