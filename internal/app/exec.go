@@ -190,7 +190,13 @@ func (a *App) begun(ctx context.Context, tenant runtime.Tenant, id string) ([]sa
 		switch runtime.Code(e.Code) {
 		case runtime.CodeApprovalPending, runtime.CodeApprovalRejected, runtime.CodeApprovalExpired:
 		default:
-			out = append(out, sandbox.Begun{Step: e.Step, Action: e.Action})
+			var record struct {
+				Args json.RawMessage `json:"args"`
+			}
+			if err := json.Unmarshal(e.Line, &record); err != nil {
+				return nil, err
+			}
+			out = append(out, sandbox.Begun{Step: e.Step, Action: e.Action, Args: record.Args})
 		}
 	}
 	return out, nil

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -55,6 +56,7 @@ type Answer struct {
 type Begun struct {
 	Step   int
 	Action runtime.Ref
+	Args   json.RawMessage // as the trail has them: what is secret is masked there
 }
 
 // Event is a record about a script itself.

@@ -1,7 +1,9 @@
 package sandbox_test
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -170,7 +172,7 @@ func TestWhatACrashLeavesOpen(t *testing.T) {
 	}{
 		{"nothing was begun", nil, "", 2},
 		{"a call that may be repeated", []sandbox.Begun{{Step: 1, Action: "notes.get-note"}}, "", 2},
-		{"one that may not", []sandbox.Begun{{Step: 1, Action: "notes.get-note"}, {Step: 2, Action: "notes.create-note"}}, frame.KindInterrupted, 0},
+		{"one that may not", []sandbox.Begun{{Step: 1, Action: "notes.get-note", Args: json.RawMessage(`{"id":1}`)}, {Step: 2, Action: "notes.create-note"}}, frame.KindInterrupted, 0},
 		{"several, and one that may not", []sandbox.Begun{{Step: 1, Action: "notes.create-note"}, {Step: 3, Action: "notes.create-note"}, {Step: 4, Action: "notes.get-note"}}, frame.KindInterrupted, 0},
 		{"one that is unknown now", []sandbox.Begun{{Step: 1, Action: "gone.away"}}, frame.KindInterrupted, 0},
 	} {
@@ -199,7 +201,10 @@ func TestWhatACrashLeavesOpen(t *testing.T) {
 			var told []sandbox.Begun // of calls that nobody knows the end of
 			for i, one := range end.Calls {
 				if one.Status == sandbox.CallUnknown && i < len(c.begun) {
-					told = append(told, sandbox.Begun{Step: c.begun[i].Step, Action: runtime.Ref(one.Path)})
+					told = append(told, sandbox.Begun{Step: c.begun[i].Step, Action: runtime.Ref(one.Path), Args: c.begun[i].Args})
+					if want := cmp.Or(string(c.begun[i].Args), "{}"); string(one.Args) != want {
+						t.Errorf("it was begun with %s, and is told of with %s", want, one.Args)
+					}
 				}
 			}
 			if fmt.Sprint(told) != fmt.Sprint(c.begun) {

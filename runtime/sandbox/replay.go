@@ -158,10 +158,10 @@ func (s *session) kept(step int) bool {
 }
 
 // unknown tells of a call that it may have happened. One that the journal does not
-// have yet is told of all the same, without its arguments, which nobody has kept.
+// have yet is told of all the same, with its arguments as the trail has them.
 func (s *session) unknown(b Begun) {
 	if !s.kept(b.Step) {
-		s.calls = append(s.calls, &call{Kind: frame.CallTool, step: b.Step, Path: string(b.Action), Ref: b.Action, Status: CallUnknown})
+		s.calls = append(s.calls, &call{Kind: frame.CallTool, step: b.Step, Path: string(b.Action), Args: string(b.Args), Ref: b.Action, Status: CallUnknown})
 		return
 	}
 	c := s.calls[b.Step-1]

@@ -19,11 +19,16 @@ func watch(c *ast.CatchStatement) {
 	}
 	at := c.Body.LeftBrace
 	id, ok := c.Parameter.(*ast.Identifier)
+	_, list := c.Parameter.(*ast.ArrayPattern)
 	var first []ast.Statement
 	if !ok {
 		id = &ast.Identifier{Name: caught, Idx: at}
+		source := ast.Expression(&ast.Identifier{Name: caught, Idx: at})
+		if list {
+			guard(&source)
+		}
 		first = []ast.Statement{&ast.LexicalDeclaration{
-			Idx: at, Token: operators.LET, List: []*ast.Binding{{Target: c.Parameter, Initializer: &ast.Identifier{Name: caught, Idx: at}}},
+			Idx: at, Token: operators.LET, List: []*ast.Binding{{Target: c.Parameter, Initializer: source}},
 		}}
 		c.Parameter = id
 	}

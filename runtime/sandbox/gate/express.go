@@ -81,6 +81,9 @@ func (w *walk) operation(e ast.Expression) {
 	case *ast.AwaitExpression:
 		w.expression(e.Argument)
 	case *ast.YieldExpression:
+		if e.Delegate {
+			w.iterates(&e.Argument)
+		}
 		w.expression(e.Argument)
 	case *ast.SpreadElement:
 		w.expression(e.Expression)

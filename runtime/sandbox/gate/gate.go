@@ -102,6 +102,9 @@ func (t *tree) pass() (p *Program, compiles bool, refusals []frame.Refusal) {
 	for _, c := range found.catches {
 		watch(c)
 	}
+	for _, e := range found.iterated {
+		guard(e)
+	}
 	code, refusals := t.compile()
 	if len(refusals) > 0 {
 		return nil, false, refusals

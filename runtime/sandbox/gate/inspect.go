@@ -20,6 +20,7 @@ type findings struct {
 	dynamic  bool
 	globals  map[string]bool // the free names
 	catches  []*ast.CatchStatement
+	iterated []*ast.Expression // what is iterated over
 }
 
 // walk goes over a tree, every node of it, with the names in scope.
@@ -95,6 +96,7 @@ func (w *walk) statement(s ast.Statement) {
 			w.block(s.List)
 		}
 	case *ast.ExpressionStatement:
+		w.assigned(s.Expression)
 		w.expression(s.Expression)
 	case *ast.ReturnStatement:
 		w.expression(s.Argument)
@@ -138,6 +140,7 @@ func (w *walk) control(s ast.Statement) {
 	case *ast.ForInStatement:
 		w.inside(func() { w.each(s.Into, s.Source, s.Body) })
 	case *ast.ForOfStatement:
+		w.iterates(&s.Source)
 		w.inside(func() { w.each(s.Into, s.Source, s.Body) })
 	case *ast.SwitchStatement:
 		w.expression(s.Discriminant)

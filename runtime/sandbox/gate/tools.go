@@ -65,6 +65,7 @@ func (w *walk) escape(path []string) {
 // bindings walks declarations. A constant that holds a path of tools is another name for
 // it; what it is used for counts, not that it was named.
 func (w *walk) bindings(list []*ast.Binding, constants bool) {
+	w.taken(list)
 	for _, b := range list {
 		path, ok := w.path(b.Initializer)
 		if constants && ok && w.alias(b.Target, path) {

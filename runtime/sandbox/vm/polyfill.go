@@ -8,7 +8,8 @@ import (
 )
 
 // The scripts that put in what goja lacks. Each is a function that takes
-// define(object, name, value) and the global object.
+// define(object, name, value), the global object, and each(object), through which it
+// iterates over what a script gave it.
 var (
 	//go:embed polyfill/clone.js
 	cloneScript string
@@ -56,7 +57,7 @@ func (s *script) install(source string) {
 	value, err := s.rt.RunProgram(code)
 	s.must(err)
 	f, _ := goja.AssertFunction(value)
-	_, err = f(goja.Undefined(), s.native("define", 3, s.define), s.rt.GlobalObject())
+	_, err = f(goja.Undefined(), s.native("define", 3, s.define), s.rt.GlobalObject(), s.native("each", 1, s.each))
 	s.must(err)
 }
 

@@ -36,6 +36,7 @@ type script struct {
 	cut    bool // messages were dropped
 
 	mark    *goja.Symbol // of the targets of tools: no script can reach it
+	each    direct       // what [gate.Each] names
 	json    codec
 	apply   direct       // of Reflect
 	then    direct       // of promises, goja's own
@@ -75,6 +76,7 @@ func newWorld() *script {
 	s.coverPromises()
 	s.coverRegExp()
 	s.coverFaults()
+	s.coverIterators()
 	s.boundTexts()
 	s.makeCodec()
 	s.makeToolError()

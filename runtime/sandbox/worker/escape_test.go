@@ -26,7 +26,8 @@ import (
 type escape struct {
 	ID     string
 	Expect []string
-	Value  any // of a harmless one, nil: any
+	Value  any    // of a harmless one, nil: any
+	Forbid string // what a harmless one's value must not say
 	Code   string
 	Unit   string
 	Times  int
@@ -218,6 +219,8 @@ func (c escape) judge(v *verdict) error {
 		return fmt.Errorf("it came out with %s", text)
 	case v.outcome == "harmless" && c.Value != nil && !reflect.DeepEqual(v.value, c.Value):
 		return fmt.Errorf("its value is %s, want %v", text, c.Value)
+	case v.outcome == "harmless" && c.Forbid != "" && regexp.MustCompile(c.Forbid).Match(text):
+		return fmt.Errorf("its value says what it must not: %s", text)
 	case hostWords.MatchString(v.failure.Message + v.failure.Stack + string(text)):
 		return fmt.Errorf("it speaks of the host: %+v %s", v.failure, text)
 	case line < 0 || line > len(rows) || line > 0 && (column < 1 || column > len(rows[line-1])+1):

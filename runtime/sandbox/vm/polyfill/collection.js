@@ -1,11 +1,11 @@
 // Object.groupBy, Map.groupBy, Promise.withResolvers, Promise.try, Array.fromAsync and
 // Symbol.asyncIterator, as ECMA-262 has them.
-(function (define) {
+(function (define, world, each) {
   "use strict";
   const group = (items, key, add) => {
     if (typeof key !== "function") throw new TypeError("groupBy takes a function");
     let i = 0;
-    for (const item of items) add(key(item, i++), item);
+    for (const item of each(items)) add(key(item, i++), item);
   };
   define(Object, "groupBy", function groupBy(items, key) {
     const out = Object.create(null);
@@ -44,7 +44,7 @@
       const it = items[asyncIterator]();
       for (let next = await it.next(); !next.done; next = await it.next()) await add(next.value);
     } else if (items[Symbol.iterator]) {
-      for (const v of items) await add(await v);
+      for (const v of each(items)) await add(await v);
     } else {
       for (let i = 0; i < items.length; i++) await add(await items[i]);
     }

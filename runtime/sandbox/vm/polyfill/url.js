@@ -1,6 +1,6 @@
 // URL and URLSearchParams (WHATWG URL), for addresses of the web. A host that is not
 // ASCII is refused, since it would have to be spelled in Punycode.
-(function (define, global) {
+(function (define, global, each) {
   "use strict";
   const ports = { "http:": "80", "https:": "443", "ws:": "80", "wss:": "443", "ftp:": "21" };
   const escape = (text, keep) => String(text).replace(/[\u0000- "#<>?`{}^\u007f-\u{10ffff}|'\\]/gu, (c) =>
@@ -22,8 +22,8 @@
     constructor(init = "") {
       if (init !== null && typeof init === "object") {
         if (typeof init[Symbol.iterator] === "function") {
-          for (const pair of init) {
-            const [k, v, ...more] = pair;
+          for (const pair of each(init)) {
+            const [k, v, ...more] = each(pair);
             if (v === undefined || more.length) throw new TypeError("A pair has a name and a value");
             this.#list.push([String(k), String(v)]);
           }
