@@ -83,6 +83,9 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	if err == nil {
 		p.end() // what is still running is counted too
 		o.Say(tally.String())
+		if left := a.undecided(context.WithoutCancel(ctx), info); left != "" {
+			o.Say(left)
+		}
 	}
 	return code, err
 }

@@ -120,7 +120,7 @@ func (a *App) openApprovals(context.Context) (err error) {
 		Expires: a.config.Approval.Expires.Duration(), Hold: a.config.Approval.HoldFor(),
 		Tell:    a.tell,
 		Always:  a.config.Approval.Hold != "auto",
-		Process: a.holder, Alive: home.Alive,
+		Process: a.holder, Alive: home.Alive, Ended: a.requesterEnded,
 	})
 	return err
 }
