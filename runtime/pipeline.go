@@ -310,7 +310,10 @@ func refusal(v Verdict, req *Request) error {
 			Hint: "run it without --unattended, or add a policy rule that allows it",
 		}
 	}
-	e := &Error{Code: CodeForbidden, Msg: fmt.Sprintf("policy denies this action (rule %s)", v.Rule)}
+	e := &Error{
+		Code: CodeForbidden, Msg: fmt.Sprintf("policy denies this action (rule %s)", v.Rule),
+		Hint: "do not send it again; the owner of policy.yaml sees why with kimbap explain " + req.ID,
+	}
 	switch {
 	case v.Rule == "scope":
 		e.Reason = ReasonScope

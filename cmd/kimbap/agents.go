@@ -117,6 +117,10 @@ func newAgentsStatusCommand(c *cli) *cobra.Command {
 					return err
 				}
 				return c.show(states, func() {
+					if len(states) == 0 {
+						c.say("nothing is set up, and no agent that kimbap knows is on this machine")
+						return
+					}
 					var rows [][]string
 					for _, s := range states {
 						rows = append(rows, []string{s.Agent, s.State, s.Path, s.Fix})

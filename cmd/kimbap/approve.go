@@ -71,6 +71,9 @@ func (c *cli) sayApprovals(list []app.Approval) error {
 		if p.State == "pending" || p.State == "approved" { // else nothing runs any more
 			expires = c.when(p.Expires)
 		}
+		if p.Ended {
+			expires = "the asker has ended"
+		}
 		rows = append(rows, []string{p.ID, p.State, p.Agent, string(p.Action), p.Summary, expires})
 	}
 	return c.show(list, func() {
@@ -143,7 +146,12 @@ func newApproveShowCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.show(shown, func() { fmt.Fprintln(c.out, strings.TrimSuffix(text, "\n")) })
+				return c.show(shown, func() {
+					fmt.Fprintln(c.out, strings.TrimSuffix(text, "\n"))
+					if shown.Ended {
+						c.say("whoever asked has ended: nobody could use a yes; --always adds a rule for the next time")
+					}
+				})
 			})
 		},
 	}
@@ -240,6 +248,9 @@ func (c *cli) sayAccepted(decided app.Approval, yes app.Yes) {
 		fmt.Fprintln(c.out, "and the like of it for the rest of that run")
 	case yes.For > 0:
 		fmt.Fprintf(c.out, "and the like of it for %s\n", runtime.Span(yes.For))
+	}
+	if decided.Ended {
+		return
 	}
 	if decided.Surface == runtime.SurfaceExec {
 		c.say("the script goes on by itself while it waits, else with: kimbap exec --resume ID, by whoever started it")

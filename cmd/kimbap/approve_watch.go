@@ -45,7 +45,7 @@ func (c *cli) watchApprovals(ctx context.Context, a *app.App) error {
 			return err
 		}
 		for i := len(list) - 1; i >= 0; i-- { // the oldest first
-			if p := list[i]; !shown[p.ID] {
+			if p := list[i]; !shown[p.ID] && !p.Ended {
 				shown[p.ID] = true
 				if err := c.question(ctx, a, p); err != nil {
 					return err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -233,8 +234,26 @@ func recordRow(r app.Record) []string {
 	}
 	return []string{
 		r.Time.Local().Format(time.DateTime), r.Kind, printable(agent), printable(action),
-		effect, status, printable(said + " " + r.RequestID),
+		effect, status, printable(strings.TrimSpace(said + " " + r.RequestID + fieldsOf(r))),
 	}
+}
+
+// fieldsOf are those of an event, for one line: what it was about. The digests of
+// files are left to -o json.
+func fieldsOf(r app.Record) string {
+	var line struct {
+		Fields map[string]string `json:"fields"`
+	}
+	if r.Kind != "event" || json.Unmarshal(r.Line, &line) != nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(line.Fields)) {
+		if !strings.HasSuffix(name, "digest") && !strings.HasSuffix(name, "sha256") {
+			fmt.Fprintf(&b, " %s=%s", name, line.Fields[name])
+		}
+	}
+	return b.String()
 }
 
 func newAuditSearchCommand(c *cli) *cobra.Command {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -117,7 +118,8 @@ type childExit int
 
 func (e childExit) Error() string { return fmt.Sprintf("the program ended with exit code %d", int(e)) }
 
-// report prints err as error/why/fix and returns the exit code.
+// report prints err as error/why/fix, with -o json as a line of JSON, and returns the
+// exit code.
 func (c *cli) report(err error) int {
 	var child childExit
 	var f *failure
@@ -151,6 +153,10 @@ func (c *cli) report(err error) int {
 			f.why, f.fix = string(runtime.CodeInternal), "kimbap doctor"
 		}
 	}
+	if c.output == "json" && !c.bare {
+		fmt.Fprintf(c.err, "%s\n", f.line(e))
+		return f.exit
+	}
 	fmt.Fprintf(c.err, "error: %s\n", f.what)
 	if why := f.cause(); why != "" {
 		fmt.Fprintf(c.err, "why:   %s\n", indent(why))
@@ -159,6 +165,29 @@ func (c *cli) report(err error) int {
 		fmt.Fprintf(c.err, "fix:   %s\n", indent(f.fix))
 	}
 	return f.exit
+}
+
+// line is a failure for programs, in the words of a refusal over HTTP.
+func (f *failure) line(e *runtime.Error) []byte {
+	if e == nil {
+		code := runtime.CodeInternal
+		if f.exit == exitUsage || f.exit == exitNotFound {
+			code = runtime.CodeInvalidInput
+		}
+		e = &runtime.Error{Code: code}
+	}
+	out, _ := json.Marshal(map[string]any{"error": struct { // texts and a number
+		Code     runtime.Code   `json:"code"`
+		Reason   runtime.Reason `json:"reason,omitempty"`
+		Detail   string         `json:"detail"`
+		Why      string         `json:"why,omitempty"`
+		Hint     string         `json:"hint,omitempty"`
+		Rule     string         `json:"rule,omitempty"`
+		Request  string         `json:"request_id,omitempty"`
+		Approval string         `json:"approval_id,omitempty"`
+		Exit     int            `json:"exit"`
+	}{e.Code, e.Reason, f.what, f.cause(), f.fix, e.Rule, e.RequestID, e.ApprovalID, f.exit}})
+	return out
 }
 
 // cause is why, or what kind of failure it is, in the words of runtime.Code.

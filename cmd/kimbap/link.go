@@ -86,6 +86,9 @@ func newUnlinkCommand(c *cli) *cobra.Command {
 						c.say("no key was stored for %s", args[0])
 					}
 					fmt.Fprintf(c.out, "unlinked %s\n", args[0])
+					if a.Installed(args[0]) {
+						c.say("it stays installed, and its hosts are judged as before; to leave them alone: kimbap service remove %s", args[0])
+					}
 				})
 			})
 		},

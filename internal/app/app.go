@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -152,6 +153,11 @@ func New(o Options) (*App, error) {
 	}
 	a.listeners.a = a
 	cfg, err := config.Load(a.home.Config(), o.Env, o.Flags)
+	if errors.Is(err, fs.ErrPermission) { // often the whole home is another's
+		if foreign := a.home.CheckOwner(o.UID); foreign != nil {
+			return nil, foreign
+		}
+	}
 	if err != nil && o.Emergency {
 		a.unread = err
 		cfg, err = config.Load("", nil, nil)

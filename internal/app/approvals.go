@@ -33,7 +33,8 @@ type Approval struct {
 	By        string          `json:"by,omitempty"`
 	Presence  string          `json:"presence,omitempty"`
 	Note      string          `json:"note,omitempty"`
-	Args      runtime.Args    `json:"args,omitempty"` // of show: as its text has them, secret ones hidden
+	Ended     bool            `json:"requester_ended,omitempty"` // nobody could use a yes
+	Args      runtime.Args    `json:"args,omitempty"`            // of show: as its text has them, secret ones hidden
 }
 
 func shownApproval(p approval.Approval) Approval {
@@ -59,9 +60,14 @@ func (a *App) ListApprovals(ctx context.Context, all bool) ([]Approval, error) {
 		states = nil
 	}
 	list, err := a.approvals.List(ctx, a.Operator(), a.tenant, states, listLimit)
+	if err != nil {
+		return nil, err
+	}
+	ended, err := a.endedTokens(ctx, a.tenant)
 	out := []Approval{}
 	for _, p := range list {
 		shown := shownApproval(p)
+		shown.Ended = p.Open() && ended[p.Principal]
 		if p.Authority == "" { // a built request: its arguments say what it is about
 			shown.Summary += a.argumentsOf(ctx, p.ID)
 		}
@@ -94,7 +100,45 @@ func (a *App) ShowApproval(ctx context.Context, id string, full bool) (Approval,
 	view, err := a.approvals.Show(ctx, a.Operator(), a.tenant, id, full)
 	shown := shownApproval(view.Approval)
 	shown.Args = view.Args
+	if err == nil && view.Approval.Open() {
+		shown.Ended, err = a.requesterEnded(ctx, a.tenant, view.Approval.Principal)
+	}
 	return shown, view.Text, err
+}
+
+// requesterEnded reports whether a principal's token is no longer valid: a yes to
+// what it asked for can be used by nobody.
+func (a *App) requesterEnded(ctx context.Context, tenant runtime.Tenant, principal string) (bool, error) {
+	ended, err := a.endedTokens(ctx, tenant)
+	return ended[principal], err
+}
+
+// endedTokens are the principals of a tenant whose tokens are revoked or expired.
+func (a *App) endedTokens(ctx context.Context, tenant runtime.Tenant) (map[string]bool, error) {
+	tokens, err := a.identity.List(ctx, tenant)
+	ended := map[string]bool{}
+	for _, t := range tokens {
+		if !t.Revoked.IsZero() || !a.o.Clock().Before(t.Expires) {
+			ended[t.Principal()] = true
+		}
+	}
+	return ended, err
+}
+
+// undecided says what is to be known of the questions of a run that has ended:
+// they ended with it. Empty when there are none.
+func (a *App) undecided(ctx context.Context, token Token) string {
+	asker := runtime.Principal{ID: token.Principal(), Tenant: token.Tenant}
+	open, err := a.approvals.Asked(ctx, asker, []approval.State{approval.Pending}, listLimit)
+	if err != nil || len(open) == 0 {
+		return ""
+	}
+	what := open[0].ID + " was not decided, and ends"
+	if len(open) > 1 {
+		what = fmt.Sprintf("%d questions were not decided (kimbap approve list), and end", len(open))
+	}
+	return what + " with this run: to allow it from the next one on, kimbap approve accept " + open[0].ID +
+		" --always; to be waited for, keep kimbap approve watch in another terminal"
 }
 
 // Yes is a person's yes.
@@ -113,9 +157,13 @@ func (a *App) Accept(ctx context.Context, id string, yes Yes) (Approval, error) 
 	if yes.Run {
 		fields["for"] = strings.TrimSpace(fields["for"] + " run")
 	}
-	return a.decide(ctx, "approval.accept", fields, func() (approval.Approval, error) {
+	now, err := a.decide(ctx, "approval.accept", fields, func() (approval.Approval, error) {
 		return a.approvals.Accept(ctx, a.Operator(), a.tenant, id, yes)
 	})
+	if err == nil {
+		now.Ended, err = a.requesterEnded(ctx, a.tenant, now.Principal)
+	}
+	return now, err
 }
 
 // shownPresence is what a decision that counts was made with: a wrong PIN decides

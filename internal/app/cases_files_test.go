@@ -89,6 +89,7 @@ func TestHomesOfOthersAreRefused(t *testing.T) {
 		{"open to the group", k.Dir, 0o710, os.Getuid(), "can be read by other users (mode 0710)"},
 		{"a link to an open one", link, 0o755, os.Getuid(), "can be read by other users (mode 0755)"},
 		{"somebody else's", k.Dir, 0o700, os.Getuid() + 1, "belongs to another user"},
+		{"somebody else's, empty as it looks from outside", t.TempDir(), 0o700, os.Getuid() + 1, "belongs to another user"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := os.Chmod(k.Dir, c.mode); err != nil {

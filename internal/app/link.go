@@ -152,6 +152,9 @@ func (a *App) Unlink(ctx context.Context, name string) (removed bool, services [
 	return removed, services, nil
 }
 
+// Installed reports whether a service of that name is in the home.
+func (a *App) Installed(name string) bool { return a.home.Installed(name) }
+
 // toUnlink finds a service whose key is to go. One whose file cannot be read is
 // taken as the catalogue has it, if it has.
 func (a *App) toUnlink(name string) (*services.Service, error) {

@@ -12,7 +12,8 @@ import (
 // once when it begins and hands over its Outcome once when it ends.
 type metered struct {
 	runtime.Trail
-	m *server.Metrics
+	m   *server.Metrics
+	run *ofRun // of this process, if it is one
 }
 
 // Ready implements [runtime.Trail].
@@ -23,6 +24,7 @@ func (t metered) Ready() error {
 
 // Outcome implements [runtime.Trail].
 func (t metered) Outcome(r *runtime.Record) {
+	t.run.tally.heard(r)
 	t.m.End(r.Surface, r.Verdict.Effect, runtime.CodeOf(errOf(r)), r.Ended.Sub(r.Received))
 	t.Trail.Outcome(r)
 }
@@ -59,7 +61,7 @@ func (a *App) recordedTrail() runtime.Trail {
 	if a.metrics == nil {
 		return a.strangers
 	}
-	return metered{a.strangers, a.metrics}
+	return metered{a.strangers, a.metrics, &a.run}
 }
 
 // serveAdmin opens admin.listen, if it is set, until stop is called.

@@ -83,6 +83,12 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	if err == nil {
 		p.end() // what is still running is counted too
 		o.Say(tally.String())
+		for _, remark := range tally.remarks(o.Isolate) {
+			o.Say(remark)
+		}
+		if left := a.undecided(context.WithoutCancel(ctx), info); left != "" {
+			o.Say(left)
+		}
 	}
 	return code, err
 }

@@ -35,6 +35,10 @@ func (a *App) openStore(ctx context.Context) (err error) {
 	}
 	a.store, err = sqlite.Open(ctx, sqlite.Options{Path: a.home.Database(), Create: a.fresh, Told: a.logsStatements()})
 	if err != nil {
+		var known *runtime.Error
+		if why := a.home.Hindrance(a.o.UID); why != "" && errors.As(err, &known) {
+			known.Hint = why
+		}
 		return err
 	}
 	a.onClose(func(context.Context) error { return a.store.Close() })
@@ -120,7 +124,7 @@ func (a *App) openApprovals(context.Context) (err error) {
 		Expires: a.config.Approval.Expires.Duration(), Hold: a.config.Approval.HoldFor(),
 		Tell:    a.tell,
 		Always:  a.config.Approval.Hold != "auto",
-		Process: a.holder, Alive: home.Alive,
+		Process: a.holder, Alive: home.Alive, Ended: a.requesterEnded,
 	})
 	return err
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/resource"
@@ -81,12 +82,17 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	return s, nil
 }
 
-// pending counts what waits for a decision of a tenant.
+// pending counts what waits for a decision of a tenant, and for which it is of use.
 func (a *App) pending(ctx context.Context, of runtime.Tenant) (int, error) {
 	by := a.Operator()
 	by.Tenant = of
 	list, err := a.approvals.List(ctx, by, of, []approval.State{approval.Pending}, listLimit)
-	return len(list), err
+	if err != nil || len(list) == 0 {
+		return 0, err
+	}
+	ended, err := a.endedTokens(ctx, of)
+	waiting := slices.DeleteFunc(list, func(p approval.Approval) bool { return ended[p.Principal] })
+	return len(waiting), err
 }
 
 // keyFileMode returns the mode bits of the master key file, 0 when there is none.

@@ -4,6 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/kimbap-run/kimbap/proxy"
@@ -16,6 +20,43 @@ type Tally struct {
 	requests, denied, pending atomic.Int64
 	rejected                  atomic.Int64 // programs that said that they do not take our certificate
 	shown                     atomic.Int64 // how often a certificate was shown to a program
+
+	mu      sync.Mutex
+	keyless map[string]string // services that answered 401, and why that may be
+}
+
+// heard takes note of a service that wants a key, or another one. The program hears
+// the service's own words; that kimbap has the key in hand it does not.
+func (t *Tally) heard(r *runtime.Record) {
+	if t == nil || r.Result.Status != http.StatusUnauthorized || r.Action == nil || r.Credential == "" {
+		return
+	}
+	why := "no key is stored for it"
+	switch r.Result.Used {
+	case runtime.CredentialStored:
+		why = "it does not accept the stored key"
+	case runtime.CredentialCaller:
+		why = "it does not accept the program's own key, and none is stored"
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.keyless == nil {
+		t.keyless = map[string]string{}
+	}
+	t.keyless[r.Action.Service] = why
+}
+
+// remarks are what a person should know at the end of a run beside the counts.
+func (t *Tally) remarks(isolated bool) (out []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, service := range slices.Sorted(maps.Keys(t.keyless)) {
+		out = append(out, fmt.Sprintf("%s answered 401: %s (kimbap link %s)", service, t.keyless[service], service))
+	}
+	if t.requests.Load() == 0 && !isolated {
+		out = append(out, "if it used the network it went around kimbap, without a key, as programs do that read no proxy variables: kimbap run --isolate (Linux), kimbap doctor --client all")
+	}
+	return out
 }
 
 // String is that line.

@@ -61,6 +61,9 @@ func (f Folder) Exists() bool {
 // Check refuses a home that is missing, that belongs to somebody else than uid,
 // or that others can read. A home that is a link is judged by what it leads to.
 func (f Folder) Check(uid int) error {
+	if err := f.CheckOwner(uid); err != nil { // into somebody else's nobody can look
+		return err
+	}
 	info, err := os.Stat(f.Dir)
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && !f.Exists()) {
 		return &runtime.Error{
@@ -72,13 +75,6 @@ func (f Folder) Check(uid int) error {
 	if err != nil {
 		return fmt.Errorf("home: %w", err)
 	}
-	if owner := ownerOf(info); owner >= 0 && owner != uid {
-		return &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonOpenHome,
-			Msg:  fmt.Sprintf("%s belongs to another user (uid %d)", f.Dir, owner),
-			Hint: "run kimbap as that user, or choose another home: kimbap --home DIR",
-		}
-	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonOpenHome,
@@ -87,6 +83,26 @@ func (f Folder) Check(uid int) error {
 		}
 	}
 	return nil
+}
+
+// CheckOwner refuses a folder that is there and belongs to somebody else than uid.
+func (f Folder) CheckOwner(uid int) error {
+	info, err := os.Stat(f.Dir)
+	if err != nil {
+		return nil
+	}
+	owner := ownerOf(info)
+	if owner < 0 || owner == uid {
+		return nil
+	}
+	hint := "run kimbap as that user, or choose another home: kimbap --home DIR"
+	if owner == 0 {
+		hint = fmt.Sprintf("where a sudo made it: sudo chown -R %d %s; or choose another home: kimbap --home DIR", uid, runtime.Quote(f.Dir))
+	}
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonOpenHome,
+		Msg: fmt.Sprintf("%s belongs to another user (uid %d)", f.Dir, owner), Hint: hint,
+	}
 }
 
 // CheckWriters refuses a file or folder outside the home that others can write:
@@ -113,7 +129,7 @@ func CheckWriters(path string, uid int) error {
 func (f Folder) Create() (bool, error) {
 	fresh := !f.Exists()
 	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
-		return false, fmt.Errorf("make home: %w", err)
+		return false, cannotMake(err)
 	}
 	for _, dir := range []string{f.Services(), f.Audit(), f.State()} {
 		err := os.MkdirAll(dir, 0o700)
@@ -125,8 +141,36 @@ func (f Folder) Create() (bool, error) {
 			}
 		}
 		if err != nil {
-			return false, fmt.Errorf("make home: %w", err)
+			return false, cannotMake(err)
 		}
 	}
 	return fresh, nil
 }
+
+func cannotMake(err error) error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNoHome, Msg: "the home cannot be made: " + err.Error(),
+		Hint: "choose another place: kimbap --home DIR, or KIMBAP_HOME",
+	}
+}
+
+// Hindrance says what on this machine keeps the home from being used by uid: a disk
+// that is full or mounted read-only, a file of another user. Empty when none is known.
+func (f Folder) Hindrance(uid int) string {
+	if readOnly(f.Dir) {
+		return f.Dir + " is mounted read-only: make it writable, or choose another home: kimbap --home DIR"
+	}
+	for _, file := range []string{f.Database(), f.Database() + "-wal", f.Database() + "-shm"} {
+		if info, err := os.Stat(file); err == nil && ownerOf(info) >= 0 && ownerOf(info) != uid {
+			return fmt.Sprintf("%s belongs to another user (uid %d): sudo chown %d %s", file, ownerOf(info), uid, runtime.Quote(file))
+		}
+	}
+	if free, _, err := Space(f.Dir); err == nil && free < leastSpace {
+		return fmt.Sprintf("the disk of %s has %d KiB left: make room, and try again", f.Dir, free>>10)
+	}
+	return ""
+}
+
+// leastSpace is what the database wants at least to be opened, in bytes: its log and
+// its shared memory.
+const leastSpace = 256 << 10

@@ -19,14 +19,16 @@ const homeVar = "KIMBAP_HOME"
 // clean takes out of an environment what a program must not have: kimbap's own
 // settings, variables with a name that usually holds a key, and variables with
 // a value that the vault holds. It returns the names taken out for the last two
-// reasons.
-func clean(env, secretNames []string, isSecret func(string) bool) (kept, removed []string) {
+// reasons, without those that held a placeholder only, as a shell with kimbap env has.
+func clean(env, secretNames []string, isSecret, isPlaceholder func(string) bool) (kept, removed []string) {
 	for _, pair := range env {
 		name, value, _ := strings.Cut(pair, "=")
 		switch {
 		case strings.HasPrefix(name, ours) && name != homeVar:
 		case value != "" && (slices.Contains(secretNames, name) || isSecret(value)):
-			removed = append(removed, name)
+			if isPlaceholder == nil || !isPlaceholder(value) {
+				removed = append(removed, name)
+			}
 		default:
 			kept = append(kept, pair)
 		}

@@ -9,9 +9,10 @@ import (
 func TestCleanTakesKeysOut(t *testing.T) {
 	env := []string{
 		"PATH=/bin", "KIMBAP_MASTER_KEY=m", "KIMBAP_HOME=/home/o/.kimbap",
-		"GITHUB_TOKEN=ghp_real", "OPENAI_API_KEY=", "URL=https://u:stored@db.example", "EQUALS=a=b",
+		"GITHUB_TOKEN=ghp_real", "GH_TOKEN=ghp_kimbap", "OPENAI_API_KEY=", "URL=https://u:stored@db.example", "EQUALS=a=b",
 	}
-	kept, removed := clean(env, []string{"GITHUB_TOKEN", "OPENAI_API_KEY"}, func(value string) bool { return strings.Contains(value, "stored") })
+	kept, removed := clean(env, []string{"GH_TOKEN", "GITHUB_TOKEN", "OPENAI_API_KEY"},
+		func(value string) bool { return strings.Contains(value, "stored") }, func(value string) bool { return value == "ghp_kimbap" })
 	if want := []string{"PATH=/bin", "KIMBAP_HOME=/home/o/.kimbap", "OPENAI_API_KEY=", "EQUALS=a=b"}; !slices.Equal(kept, want) {
 		t.Errorf("kept %q, want %q", kept, want)
 	}

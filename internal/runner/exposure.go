@@ -52,7 +52,7 @@ const maxKeyFile = 1 << 20
 // Exposed lists the keys that a program of a run could still read, in an
 // environment that is cleaned as for it.
 func Exposed(userDir, dir string, env, secretNames []string, isSecret, placeholder func(string) bool) []Key {
-	env, _ = clean(env, secretNames, isSecret)
+	env, _ = clean(env, secretNames, isSecret, nil)
 	return readable(userDir, dir, env, placeholder)
 }
 

@@ -93,7 +93,7 @@ func Run(o Options) (int, error) {
 	if err := o.check(); err != nil {
 		return 0, err
 	}
-	env, removed := clean(o.Env, o.SecretNames, o.IsSecret)
+	env, removed := clean(o.Env, o.SecretNames, o.IsSecret, o.Placeholder)
 	if len(removed) > 0 {
 		o.Say("taken out of the program's environment: " + strings.Join(removed, ", "))
 	}

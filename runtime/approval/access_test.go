@@ -166,6 +166,25 @@ func TestFinishRecordsFailure(t *testing.T) {
 
 // A process that died while executing leaves unknown behind, never executed;
 // one that lives is left alone.
+// A yes that nobody could use is refused and leaves the question as it was: a rule
+// for the next time may come of it, or a no.
+func TestNoYesForWhoeverHasEnded(t *testing.T) {
+	d := newDesk(t)
+	id := d.ask(t, refund(agent("token:ended"), "100"))
+	_, err := d.Accept(t.Context(), operator("local:1000"), runtime.DefaultTenant, id, approval.Yes{})
+	e := wantCode(t, err, runtime.CodeApprovalExpired)
+	if !strings.Contains(e.Hint, "approve accept "+id+" --always") || d.store.state(id) != approval.Pending {
+		t.Fatalf("hint %q, state %s", e.Hint, d.store.state(id))
+	}
+	if _, err := d.Accept(t.Context(), operator("local:1000"), runtime.DefaultTenant, id, approval.Yes{Always: true}); err != nil {
+		t.Fatal("with a rule:", err)
+	}
+	other := d.ask(t, refund(agent("token:ended"), "200"))
+	if _, err := d.Reject(t.Context(), operator("local:1000"), runtime.DefaultTenant, other, ""); err != nil {
+		t.Fatal("a no:", err)
+	}
+}
+
 func TestSweep(t *testing.T) {
 	store := newMemory()
 	dead, alive, sweeper := deskOver(t, store, "dead"), deskOver(t, store, "alive"), deskOver(t, store, "me")

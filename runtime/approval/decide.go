@@ -22,10 +22,14 @@ type Yes struct {
 
 // Accept lets the request be executed once and returns the approval as it is
 // after that: still pending where the rule wants more people. Only an operator
-// may; of two deciders one wins and the other's error says who. What [Desk.Show]
+// may; of two deciders one wins and the other's error says who. What nobody could
+// use, since its requester has ended, is refused unless the yes is Always. What [Desk.Show]
 // cannot show in full is refused with [ErrNotShown] unless the yes is Full.
 func (d *Desk) Accept(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string, yes Yes) (Approval, error) {
 	a, err := d.decidable(ctx, by, tenant, id)
+	if err == nil && !yes.Always {
+		err = d.usable(ctx, &a)
+	}
 	if err != nil {
 		return bare(a), err
 	}
@@ -102,6 +106,19 @@ func (d *Desk) decidable(ctx context.Context, by runtime.Principal, tenant runti
 		return a, decidedAlready(&a)
 	}
 	return a, nil
+}
+
+// usable refuses a yes that nobody could use any more. A no, and a rule for those
+// who come later, have their use all the same.
+func (d *Desk) usable(ctx context.Context, a *Approval) error {
+	if d.o.Ended == nil {
+		return nil
+	}
+	ended, err := d.o.Ended(ctx, a.Tenant, a.Principal)
+	if err == nil && ended {
+		err = askerEnded(a)
+	}
+	return err
 }
 
 // decide makes the one move that counts; a loser is told who won.

@@ -32,6 +32,10 @@ type Options struct {
 	// it returns is closed when the first of them was reached.
 	Tell func(n Notice) <-chan struct{}
 
+	// Ended, when not nil, tells of a requester that can never come back, as a revoked
+	// token cannot: a yes would be used by nobody.
+	Ended func(ctx context.Context, tenant runtime.Tenant, principal string) (bool, error)
+
 	Expires    time.Duration // how long a question stays open, 0: 8 h
 	Hold       time.Duration // the most that runtime.HoldAuto waits, 0: 50 s
 	Always     bool          // it waits so long, 0 included, whether somebody can answer or not

@@ -225,6 +225,9 @@ func deskOver(t testing.TB, store *memory, process string) desk {
 		NewID:     func() string { return "apr_" + strings.ToLower(rand.Text()) },
 		Alive:     func(holder string) bool { return holder != "dead" },
 		PinMemory: 64,
+		Ended: func(_ context.Context, _ runtime.Tenant, principal string) (bool, error) {
+			return principal == "token:ended", nil
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

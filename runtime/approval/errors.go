@@ -72,6 +72,18 @@ func expiredError(a *Approval) *runtime.Error {
 	}
 }
 
+// askerEnded is told to whoever says yes too late for the requester.
+func askerEnded(a *Approval) *runtime.Error {
+	asker := "the token that asked is not valid any more"
+	if a.Run != "" {
+		asker = "the kimbap run that asked has ended"
+	}
+	return &runtime.Error{
+		Code: runtime.CodeApprovalExpired, ApprovalID: a.ID, Msg: asker + ", so nobody could use a yes",
+		Hint: "kimbap approve accept " + a.ID + " --always allows it from the next time on; while kimbap approve watch runs, requests wait for you",
+	}
+}
+
 func tooMany(open int) *runtime.Error {
 	return &runtime.Error{
 		Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyPending, RetryAfter: time.Minute,

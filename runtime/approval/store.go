@@ -74,6 +74,9 @@ type Store interface {
 	ClearTries(ctx context.Context, tenant runtime.Tenant, who string) error
 }
 
+// Open reports whether it was neither refused nor used yet.
+func (a *Approval) Open() bool { return a.State == Pending || a.State == Approved }
+
 // Vote is one person's yes where several must agree.
 type Vote struct {
 	Tenant   runtime.Tenant

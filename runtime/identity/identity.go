@@ -106,7 +106,7 @@ func (i *Identity) byToken(ctx context.Context, token runtime.Secret, source str
 		return runtime.Principal{}, refused(runtime.ReasonTokenExpired, "the token has expired")
 	}
 	return runtime.Principal{
-		ID: "token:" + t.ID, Kind: runtime.KindAgent, Tenant: t.Tenant, Agent: t.Agent, Run: t.Run,
+		ID: t.Principal(), Kind: runtime.KindAgent, Tenant: t.Tenant, Agent: t.Agent, Run: t.Run,
 		Roles: t.Roles, Groups: t.Groups, Scopes: t.Scopes, TokenID: t.ID, Expires: t.Expires,
 	}, nil
 }

@@ -22,6 +22,9 @@ type Store interface {
 	RevokeToken(ctx context.Context, tenant runtime.Tenant, id string, at time.Time) (bool, error)
 }
 
+// Principal is the id of whoever shows the token.
+func (t *Token) Principal() string { return "token:" + t.ID }
+
 // Token is what is stored of a token.
 type Token struct {
 	ID      string // "tok_…", safe to show
