@@ -49,10 +49,8 @@ func (a *App) RunConnected(ctx context.Context, o ConnectedOptions) (int, error)
 		e.token = f.token
 	}
 	e.proxy = runner.ProxyURL(f.address, e.token)
-	if o.TokenFile != "" {
-		e.hidden = []string{o.TokenFile}
-	}
-	defer onReplaced(ctx, o.TokenFile, func() { o.Say(a.replacedFile(o)) })()
+	e.hidden = hiddenWith(o.TokenFile)
+	defer onReplaced(ctx, o.TokenFile, func() { o.Say(a.replacedFile(o.TokenFile, o.NoCover)) })()
 	code, err := a.runBehind(o.RunOptions, e)
 	if err != nil {
 		return code, err

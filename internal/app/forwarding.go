@@ -16,7 +16,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// forwarding hands connections of programs here to a server's proxy.
+// forwarding hands connections of programs here to a proxy elsewhere.
 type forwarding struct {
 	ctx     context.Context //nolint:containedctx // of the run, which this belongs to
 	stop    context.CancelFunc
@@ -43,6 +43,23 @@ func (a *App) forwarding(ctx context.Context, there *remote.Client, unattended b
 			case f.began <- struct{}{}:
 			default:
 			}
+		}
+		return conn, err
+	}
+	return f
+}
+
+// forwardingTo prepares it for a bare proxy at an address, which is shown a token.
+func (a *App) forwardingTo(ctx context.Context, address string, token runtime.Secret, say func(string)) *forwarding {
+	f := &forwarding{served: make(chan error)}
+	f.ctx, f.stop = context.WithCancel(ctx)
+	f.by.Introduce = token
+	f.by.Say = func(err error) { say(runtime.AsError(err).Msg) }
+	dialer := &net.Dialer{Timeout: remotePatience}
+	f.by.Borrow = func(ctx context.Context) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, "tcp", address)
+		if err != nil && ctx.Err() == nil {
+			err = &runtime.Error{Code: runtime.CodeUpstream, Msg: "the proxy at " + address + " cannot be reached", Hint: "on its machine: kimbap status", Err: err}
 		}
 		return conn, err
 	}

@@ -40,10 +40,19 @@ func onReplaced(ctx context.Context, file string, told func()) (end func()) {
 
 // replacedFile says what it means that the file with the token is another. In the home,
 // which is covered whole, the new one is not seen either.
-func (a *App) replacedFile(o ConnectedOptions) string {
+func (a *App) replacedFile(file string, uncovered bool) string {
 	said := "the file with the token was replaced: this run keeps the token that it began with"
-	if inHome, err := filepath.Rel(a.home.Dir, o.TokenFile); err == nil && filepath.IsLocal(inHome) && !o.NoCover {
+	if inHome, err := filepath.Rel(a.home.Dir, file); err == nil && filepath.IsLocal(inHome) && !uncovered {
 		return said
 	}
 	return said + "; its program can read the new one (in kimbap's home it could not)"
+}
+
+// hiddenWith are what is covered so that a program does not see a token: the file that
+// it is in, if there is one.
+func hiddenWith(file string) []string {
+	if file == "" {
+		return nil
+	}
+	return []string{file}
 }
