@@ -87,6 +87,16 @@ func (j jailed) isolate(t *testing.T, argv ...string) result {
 	return j.exec(t, j.by, "", j.run("--isolate", argv...)...)
 }
 
+// token is what is in the file for the kimbap elsewhere, "" where there is none.
+func (j jailed) token(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(j.user, "token"))
+	if !os.IsNotExist(err) {
+		check(t, err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
 // counted fails the test unless the run said at its end what became of the requests;
 // a bare proxy elsewhere does not tell.
 func (j jailed) counted(t *testing.T, r result, want string) {
@@ -322,6 +332,34 @@ func TestIsolatedRefusalsAreTold(t *testing.T) {
 		if found := j.kimbap(t, "", "audit", "search", "-o", "json").stdout; strings.Count(found, "no-strangers") < 2 {
 			t.Errorf("the audit has\n%s", found)
 		}
+	})
+}
+
+// An isolated program does not find the token that is shown for it elsewhere: not in
+// its environment, nor in what the processes above it were started with, nor in the
+// file, nor in anything that the proxy says.
+func TestIsolatedProgramsDoNotHaveTheToken(t *testing.T) {
+	servePlain(t, "example.com", "the plain page")
+	isolated(t, func(t *testing.T, j jailed) {
+		const look = `env; cat "$HOME/token" token; at=$$
+			while [ "$at" -gt 1 ] 2>/dev/null; do
+				tr '\0' '\n' </proc/$at/cmdline
+				case "$(tr '\0' ' ' </proc/$at/cmdline)" in kimbap*|*/kimbap*) tr '\0' '\n' </proc/$at/environ; ls -l /proc/$at/fd/ ;; esac
+				at=$(sed -n 's/^PPid:[[:space:]]*//p' /proc/$at/status)
+			done
+			curl -sSvi -X TRACE --proxy http://127.0.0.1:7788 http://example.com/
+			curl -sSvi http://127.0.0.1:7788/kimbap/proxy.pac
+			curl -sSv --proxy http://127.0.0.1:7788 http://example.com/ http://example.com/ ` + acmeURL + `
+			echo; echo looked`
+		j.by = append(j.by, "HOME="+j.user)
+		r := j.exec(t, append(j.by, "KIMBAP_TOKEN="+j.token(t)), "", j.run("--isolate", "sh", "-c", look)...)
+		if strings.Contains(r.stdout+r.stderr, "kmb_") || !strings.Contains(r.stdout, "looked") {
+			t.Errorf("exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
+		}
+		if strings.Count(r.stdout, "the plain page") < 2 || !strings.Contains(r.stdout, "/items/1/notes/a") || !strings.Contains(r.stdout, "PROXY 127.0.0.1:") {
+			t.Errorf("it was not served\n%s\n%s", r.stdout, r.stderr)
+		}
+		j.gotKey(t)
 	})
 }
 
