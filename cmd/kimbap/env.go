@@ -22,7 +22,7 @@ func newEnvCommand(c *cli) *cobra.Command {
 		Example: `  eval "$(kimbap env)"
   eval "$(kimbap env --unset)"
   docker run $(kimbap env --shell docker) IMAGE
-  eval "$(kimbap env --server https://kimbap.example.com --token-file ~/.kimbap-token)"`,
+  eval "$(kimbap env --server https://kimbap.example.com --token-file ~/.kimbap/token)"`,
 		Long: `Print the variables that lead a shell's programs through the proxy.
 
 With --server that is the kimbap proxy --server of this machine, which it finds by

@@ -35,7 +35,7 @@ must show a token.
 
 With --server it has no services and no keys: what this user's programs send goes to
 the proxy of that kimbap serve, with the server's token.`,
-		Example: "  kimbap proxy\n  kimbap proxy --listen 127.0.0.1:0 --auth token\n  kimbap proxy --sidecar 127.0.0.1:7789\n  kimbap proxy --server https://kimbap.example.com --token-file ~/.kimbap-token",
+		Example: "  kimbap proxy\n  kimbap proxy --listen 127.0.0.1:0 --auth token\n  kimbap proxy --sidecar 127.0.0.1:7789\n  kimbap proxy --server https://kimbap.example.com --token-file ~/.kimbap/token",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if c.serverURL() != "" {

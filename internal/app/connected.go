@@ -49,8 +49,9 @@ func (a *App) RunConnected(ctx context.Context, o ConnectedOptions) (int, error)
 		e.token = f.token
 	}
 	e.proxy = runner.ProxyURL(f.address, e.token)
-	e.hidden = hiddenWith(o.TokenFile)
-	defer onReplaced(ctx, o.TokenFile, func() { o.Say(a.replacedFile(o.TokenFile, o.NoCover)) })()
+	cover := a.coverToken(o.TokenFile, o.NoCover)
+	e.hidden = cover.paths
+	defer onReplaced(ctx, cover.file, func() { o.Say(cover.replaced()) })()
 	code, err := a.runBehind(o.RunOptions, e)
 	if err != nil {
 		return code, err

@@ -63,11 +63,12 @@ func (a *App) RunRemote(ctx context.Context, o RemoteOptions) (int, error) {
 func (a *App) runLedTo(ctx context.Context, address string, root []byte, o RemoteOptions) (int, error) {
 	f := a.forwardingTo(ctx, address, o.Token, o.Say)
 	defer f.end()
+	cover := a.coverToken(o.TokenFile, o.NoCover)
 	e := elsewhere{
-		proxy: runner.ProxyURL(netns.ProxyAddress, ""), root: root, apart: true, hidden: hiddenWith(o.TokenFile),
+		proxy: runner.ProxyURL(netns.ProxyAddress, ""), root: root, apart: true, hidden: cover.paths,
 		led: &runner.Isolation{Serve: f.serveRoom},
 	}
-	defer onReplaced(ctx, o.TokenFile, func() { o.Say(a.replacedFile(o.TokenFile, o.NoCover)) })()
+	defer onReplaced(ctx, cover.file, func() { o.Say(cover.replaced()) })()
 	return a.runBehind(o.RunOptions, e)
 }
 
