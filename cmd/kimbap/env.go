@@ -26,7 +26,8 @@ func newEnvCommand(c *cli) *cobra.Command {
 		Long: `Print the variables that lead a shell's programs through the proxy.
 
 With --server that is the kimbap proxy --server of this machine, which it finds by
-itself; the server's token is in none of them.`,
+itself; the server's token is in none of them. For docker it is one that containers
+reach (--auth token --insecure-listen).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.envForm(cmd, &o); err != nil {

@@ -37,7 +37,7 @@ func (a *App) forwarding(ctx context.Context, there *remote.Client, unattended b
 	f.by.Owner, f.by.Token = func(c net.Conn) bool { return a.peer(c).Owner }, f.token
 	f.by.Say = func(err error) { say("the server's proxy cannot be used: " + runtime.AsError(err).Msg) }
 	f.by.Borrow = func(ctx context.Context) (net.Conn, error) {
-		conn, err := there.Borrow(ctx, remote.Loan{Run: f.run, Address: f.address, Unattended: unattended})
+		conn, err := there.Borrow(ctx, remote.Loan{Run: f.run, Address: onLoopback(f.address), Unattended: unattended})
 		if err == nil {
 			select {
 			case f.began <- struct{}{}:
@@ -64,6 +64,16 @@ func (a *App) forwardingTo(ctx context.Context, address string, token runtime.Se
 		return conn, err
 	}
 	return f
+}
+
+// onLoopback is an address as the machine itself may know it. A server takes no other:
+// it tells a program there how an approval stands.
+func onLoopback(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || loopbackHost(host) {
+		return address
+	}
+	return net.JoinHostPort("127.0.0.1", port)
 }
 
 // listen takes this user's programs, on an address of this machine.
