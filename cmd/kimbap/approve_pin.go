@@ -124,6 +124,13 @@ func (c *cli) acceptPin(ctx context.Context, a *app.App, id, as string, offered 
 	}
 	again := "kimbap approve accept " + id
 	if as != "" {
+		known, err := a.HasPin(ctx, as)
+		if err != nil {
+			return runtime.Secret{}, err
+		}
+		if !known { // nobody could type what is not there
+			return runtime.Secret{}, usage("in a terminal: kimbap approve pin --as "+runtime.Quote(as), "%s has no PIN here, and decides with it alone", printable(as))
+		}
 		again += " --as " + runtime.Quote(as)
 	}
 	t, err := openTerminal()

@@ -22,11 +22,12 @@ func newEnvCommand(c *cli) *cobra.Command {
 		Example: `  eval "$(kimbap env)"
   eval "$(kimbap env --unset)"
   docker run $(kimbap env --shell docker) IMAGE
-  eval "$(kimbap env --server https://kimbap.example.com --token-file ~/.kimbap-token)"`,
+  eval "$(kimbap env --server https://kimbap.example.com --token-file ~/.kimbap/token)"`,
 		Long: `Print the variables that lead a shell's programs through the proxy.
 
 With --server that is the kimbap proxy --server of this machine, which it finds by
-itself; the server's token is in none of them.`,
+itself; the server's token is in none of them. For docker it is one that containers
+reach (--auth token --insecure-listen).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.envForm(cmd, &o); err != nil {

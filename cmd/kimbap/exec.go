@@ -150,8 +150,12 @@ func (c *cli) source(cmd *cobra.Command, f *execFlags) (string, error) {
 }
 
 func (c *cli) exec(ctx context.Context, a *app.App, source string, limit time.Duration, f *execFlags) error {
+	var allow []runtime.Glob
+	for _, glob := range f.allow {
+		allow = append(allow, runtime.Glob(glob))
+	}
 	if f.check {
-		return c.checkScript(ctx, a, source)
+		return c.checkScript(ctx, a, source, allow)
 	}
 	began := time.Now()
 	var result app.ScriptResult
@@ -159,10 +163,7 @@ func (c *cli) exec(ctx context.Context, a *app.App, source string, limit time.Du
 	if f.resume != "" {
 		result, err = a.ResumeScript(ctx, app.Resumption{ID: f.resume, Wait: f.wait, Progress: c.phase})
 	} else {
-		script := app.Script{Source: source, Timeout: limit, Wait: f.wait, Progress: c.phase}
-		for _, glob := range f.allow {
-			script.Allow = append(script.Allow, runtime.Glob(glob))
-		}
+		script := app.Script{Source: source, Timeout: limit, Wait: f.wait, Progress: c.phase, Allow: allow}
 		result, err = a.RunScript(ctx, script)
 	}
 	if err != nil {
@@ -260,8 +261,8 @@ func printableLines(text string) string {
 }
 
 // checkScript prints what a script would do.
-func (c *cli) checkScript(ctx context.Context, a *app.App, source string) error {
-	m, err := a.CheckScript(ctx, source)
+func (c *cli) checkScript(ctx context.Context, a *app.App, source string, allow []runtime.Glob) error {
+	m, err := a.CheckScript(ctx, source, allow)
 	if err != nil {
 		return err
 	}
@@ -292,8 +293,31 @@ func (c *cli) checkScript(ctx context.Context, a *app.App, source string) error 
 		return childExit(exitScript)
 	case len(m.Unknown) > 0:
 		return unknownTools(&m)
+	case len(m.NotAllowed) > 0:
+		return refusedTools(&m, allow)
 	}
 	return nil
+}
+
+// refusedTools is the failure of a script that names tools which --allow leaves out.
+func refusedTools(m *app.Manifest, allow []runtime.Glob) error {
+	var fix strings.Builder
+	for _, ref := range m.NotAllowed {
+		fmt.Fprintf(&fix, " --allow %s", runtime.Quote(ref))
+	}
+	return &failure{
+		what: "--allow leaves out " + printable(strings.Join(m.NotAllowed, ", ")),
+		why:  fmt.Sprintf("forbidden: the script may use %s only, and would be refused", printable(globsText(allow))),
+		fix:  "add" + fix.String(), exit: exitDenied,
+	}
+}
+
+func globsText(globs []runtime.Glob) string {
+	words := make([]string, len(globs))
+	for i, glob := range globs {
+		words[i] = string(glob)
+	}
+	return strings.Join(words, ", ")
 }
 
 // unknownTools is the failure of a script that names tools which are not there.

@@ -24,17 +24,19 @@ type jailed struct {
 	*home
 	api *upstream
 	by  []string // the environment of who isolates: where its kimbap is elsewhere, not that of the home
+
+	remote []string // words for run that lead to a bare proxy elsewhere, if that is where its kimbap is
 }
 
 // isolated runs a test as root, as a user who may do nothing, and as that user with
-// the kimbap elsewhere.
+// the kimbap elsewhere; behind a bare proxy elsewhere as both.
 func isolated(t *testing.T, test func(t *testing.T, j jailed)) {
 	w := newWorld(t)
 	api := w.serve(t, "api.acme.example", newAcme(t))
-	for _, user := range []string{"root", "daemon", "elsewhere"} {
+	for _, user := range []string{"root", "daemon", "elsewhere", "root, a proxy elsewhere", "daemon, a proxy elsewhere"} {
 		t.Run(user, func(t *testing.T) {
 			h := w.newHome(t)
-			if user != "root" {
+			if !strings.HasPrefix(user, "root") {
 				h.plainUser(t, w)
 				check(t, os.Chmod(w.dir, 0o755))
 				check(t, os.Chmod(filepath.Dir(h.user), 0o755))
@@ -45,8 +47,15 @@ func isolated(t *testing.T, test func(t *testing.T, j jailed)) {
 			h.kimbap(t, "", "service", "install", "./acme.yaml")
 			h.kimbap(t, acmeKey+"\n", "link", "acme", "--no-check")
 			j := jailed{home: h, api: api, by: h.env}
-			if user == "elsewhere" {
-				j.by = h.far(t)
+			switch {
+			case user == "elsewhere":
+				far, token := h.far(t)
+				j.by = append(far, "KIMBAP_SERVER="+h.serves(t, "serve", "--proxy", "--listen", "127.0.0.1:0"), "KIMBAP_TOKEN_FILE="+token)
+			case strings.HasSuffix(user, "proxy elsewhere"):
+				far, token := h.far(t)
+				pin := h.kimbap(t, "", "ca", "show", "-o", "json", "--jq", ".fingerprint").stdout
+				j.by = far
+				j.remote = []string{"--remote", h.serves(t, "proxy", "--listen", "127.0.0.1:0", "--auth", "token"), "--token-file", token, "--pin", strings.Trim(pin, "\"\n")}
 			}
 			api.take()
 			test(t, j)
@@ -55,9 +64,9 @@ func isolated(t *testing.T, test func(t *testing.T, j jailed)) {
 	}
 }
 
-// far is an environment whose kimbap is this home's, served: it has a home with
-// nothing in it that could be used, and a token.
-func (h *home) far(t *testing.T) []string {
+// far is an environment whose kimbap is elsewhere: it has a home with nothing in it
+// that could be used, and a file with a token of this home.
+func (h *home) far(t *testing.T) (env []string, tokenFile string) {
 	t.Helper()
 	token, far := filepath.Join(h.user, "token"), filepath.Join(h.user, "far")
 	check(t, os.Mkdir(far, 0o700))
@@ -65,13 +74,36 @@ func (h *home) far(t *testing.T) []string {
 	h.write(t, filepath.Join(far, "config.yaml"), nil)
 	h.write(t, token, []byte(h.kimbap(t, "", "token", "create", "--agent", "far", "--scope", "*").stdout))
 	check(t, os.Chmod(token, 0o600))
-	url := h.serves(t, "serve", "--proxy", "--listen", "127.0.0.1:0")
-	return append(slices.Clone(h.env), "KIMBAP_HOME="+far, "KIMBAP_SERVER="+url, "KIMBAP_TOKEN_FILE="+token)
+	return append(slices.Clone(h.env), "KIMBAP_HOME="+far), token
+}
+
+// run is the command that starts a program: isolated, or as how says.
+func (j jailed) run(how string, argv ...string) []string {
+	return append(append(append([]string{"kimbap", "run", how}, j.remote...), "--"), argv...)
 }
 
 func (j jailed) isolate(t *testing.T, argv ...string) result {
 	t.Helper()
-	return j.exec(t, j.by, "", append([]string{"kimbap", "run", "--isolate", "--"}, argv...)...)
+	return j.exec(t, j.by, "", j.run("--isolate", argv...)...)
+}
+
+// token is what is in the file for the kimbap elsewhere, "" where there is none.
+func (j jailed) token(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(j.user, "token"))
+	if !os.IsNotExist(err) {
+		check(t, err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// counted fails the test unless the run said at its end what became of the requests;
+// a bare proxy elsewhere does not tell.
+func (j jailed) counted(t *testing.T, r result, want string) {
+	t.Helper()
+	if has := strings.HasSuffix(r.stderr, want); has != (j.remote == nil) {
+		t.Errorf("at the end %q, want %q", r.stderr, want)
+	}
 }
 
 // file is a program of testdata/isolate, where every user can read it.
@@ -128,9 +160,7 @@ func TestIsolatedClientsNeedNoProxy(t *testing.T) {
 				if c.name == "curl by the proxy" != strings.Contains(r.stderr, "CONNECT") {
 					t.Errorf("curl went the wrong way\n%s", r.stderr)
 				}
-				if want := "kimbap: 1 request, 0 denied, 0 pending\n"; !strings.HasSuffix(r.stderr, want) {
-					t.Errorf("it said %q, want %q at the end", r.stderr, want)
-				}
+				j.counted(t, r, "kimbap: 1 request, 0 denied, 0 pending\n")
 				j.gotKey(t)
 			})
 		}
@@ -210,7 +240,7 @@ func TestIsolationHasNoOtherWayOut(t *testing.T) {
 		tries := []string{"/usr/bin/python3", j.file(t, "escape.py"), fmt.Sprint(b.port), fmt.Sprint(os.Getpid()), b.folder}
 		// A descriptor that the shell left open reaches whoever it starts.
 		shell := func(how string) result {
-			return j.exec(t, j.by, "", append([]string{"sh", "-c", `exec 9</; exec kimbap run ` + how + ` -- "$@"`, "sh"}, tries...)...)
+			return j.exec(t, j.by, "", append([]string{"sh", "-c", `exec 9</; exec "$@"`, "sh"}, j.run(how, tries...)...)...)
 		}
 		open := shell("--no-cover")
 		for _, way := range []string{"tcp 127.0.0.1", "tcp 93.184.216.10", "udp 93.184.216.10", "tcp ::1", "https 93.184.216.10", "abstract", "socket in a file", "socket in /run", "agent", "keys", "kimbap's home", "descriptor"} {
@@ -297,13 +327,39 @@ func TestIsolatedRefusalsAreTold(t *testing.T) {
 		if !strings.Contains(r.stderr, "alert") || !strings.Contains(r.stderr, "access denied") {
 			t.Errorf("over TLS it was told %q", r.stderr)
 		}
-		if want := "kimbap: 3 requests, 2 denied, 0 pending\n"; !strings.HasSuffix(r.stderr, want) {
-			t.Errorf("at the end %q, want %q", r.stderr, want)
-		}
+		j.counted(t, r, "kimbap: 3 requests, 2 denied, 0 pending\n")
 		j.gotKey(t)
 		if found := j.kimbap(t, "", "audit", "search", "-o", "json").stdout; strings.Count(found, "no-strangers") < 2 {
 			t.Errorf("the audit has\n%s", found)
 		}
+	})
+}
+
+// An isolated program does not find the token that is shown for it elsewhere: not in
+// its environment, nor in what the processes above it were started with, nor in the
+// file, nor in anything that the proxy says.
+func TestIsolatedProgramsDoNotHaveTheToken(t *testing.T) {
+	servePlain(t, "example.com", "the plain page")
+	isolated(t, func(t *testing.T, j jailed) {
+		const look = `env; cat "$HOME/token" token; at=$$
+			while [ "$at" -gt 1 ] 2>/dev/null; do
+				tr '\0' '\n' </proc/$at/cmdline
+				case "$(tr '\0' ' ' </proc/$at/cmdline)" in kimbap*|*/kimbap*) tr '\0' '\n' </proc/$at/environ; ls -l /proc/$at/fd/ ;; esac
+				at=$(sed -n 's/^PPid:[[:space:]]*//p' /proc/$at/status)
+			done
+			curl -sSvi -X TRACE --proxy http://127.0.0.1:7788 http://example.com/
+			curl -sSvi http://127.0.0.1:7788/kimbap/proxy.pac
+			curl -sSv --proxy http://127.0.0.1:7788 http://example.com/ http://example.com/ ` + acmeURL + `
+			echo; echo looked`
+		j.by = append(j.by, "HOME="+j.user)
+		r := j.exec(t, append(j.by, "KIMBAP_TOKEN="+j.token(t)), "", j.run("--isolate", "sh", "-c", look)...)
+		if strings.Contains(r.stdout+r.stderr, "kmb_") || !strings.Contains(r.stdout, "looked") {
+			t.Errorf("exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
+		}
+		if strings.Count(r.stdout, "the plain page") < 2 || !strings.Contains(r.stdout, "/items/1/notes/a") || !strings.Contains(r.stdout, "PROXY 127.0.0.1:") {
+			t.Errorf("it was not served\n%s\n%s", r.stdout, r.stderr)
+		}
+		j.gotKey(t)
 	})
 }
 
@@ -320,7 +376,7 @@ func TestIsolationEndsWithKimbap(t *testing.T) {
 		check(t, err)
 		defer read.Close()
 		check(t, read.SetReadDeadline(time.Now().Add(deadline)))
-		cmd := exec.Command("/usr/bin/env", "kimbap", "run", "--isolate", "--", "sh", "-c", script)
+		cmd := exec.Command("/usr/bin/env", j.run("--isolate", "sh", "-c", script)...)
 		cmd.Env, cmd.Dir, cmd.Stdout = j.by, j.user, write
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: uint32(j.uid), Gid: uint32(j.uid)}}
 		check(t, cmd.Start())
@@ -390,7 +446,8 @@ func TestIsolateSaysWhyItCannot(t *testing.T) {
 	}
 }
 
-// A service with a port of its own is reached there too.
+// A service with a port of its own is reached there too; where a bare proxy elsewhere
+// does not say which those are, by who knows of the proxy.
 func TestIsolatedServicePorts(t *testing.T) {
 	isolated(t, func(t *testing.T, j jailed) {
 		const service = "name: odd\nversion: 1.0.0\ndescription: A port of its own\nbase_url: https://api.acme.example:8443\n" +
@@ -398,9 +455,14 @@ func TestIsolatedServicePorts(t *testing.T) {
 		j.write(t, filepath.Join(j.user, "odd.yaml"), []byte(service))
 		j.kimbap(t, "", "service", "install", "./odd.yaml")
 		j.kimbap(t, acmeKey+"\n", "link", "odd", "--no-check")
-		apptest.Eventually(t, "the service, wherever kimbap is", func() bool {
-			return strings.Contains(j.exec(t, j.by, "", "kimbap", "list").stdout, "odd")
-		})
+		direct := []string{"env", "-u", "HTTPS_PROXY", "-u", "https_proxy", "-u", "ALL_PROXY", "-u", "all_proxy"}
+		if j.remote != nil {
+			direct = []string{"env"}
+		} else {
+			apptest.Eventually(t, "the service, wherever kimbap is", func() bool {
+				return strings.Contains(j.exec(t, j.by, "", "kimbap", "list").stdout, "odd")
+			})
+		}
 		got := make(chan string, 1)
 		ln, err := net.Listen("tcp", net.JoinHostPort(addresses["api.acme.example"], "8443"))
 		check(t, err)
@@ -408,7 +470,7 @@ func TestIsolatedServicePorts(t *testing.T) {
 		server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{j.api.cert}}
 		go func() { _ = server.ServeTLS(ln, "", "") }()
 		defer server.Close()
-		r := j.isolate(t, "env", "-u", "HTTPS_PROXY", "-u", "https_proxy", "-u", "ALL_PROXY", "-u", "all_proxy", "curl", "-sS", "-w", "%{http_code}", "https://api.acme.example:8443/items/1/notes/a")
+		r := j.isolate(t, append(direct, "curl", "-sS", "-w", "%{http_code}", "https://api.acme.example:8443/items/1/notes/a")...)
 		if r.stdout != "200" || <-got != "Bearer "+acmeKey {
 			t.Errorf("exit code %d, %q\n%s", r.code, r.stdout, r.stderr)
 		}

@@ -34,18 +34,22 @@ that only this user can use, or with --sidecar elsewhere. On TCP every request
 must show a token.
 
 With --server it has no services and no keys: what this user's programs send goes to
-the proxy of that kimbap serve, with the server's token.`,
-		Example: "  kimbap proxy\n  kimbap proxy --listen 127.0.0.1:0 --auth token\n  kimbap proxy --sidecar 127.0.0.1:7789\n  kimbap proxy --server https://kimbap.example.com --token-file ~/.kimbap-token",
+the proxy of that kimbap serve, with the server's token. With --auth token and
+--insecure-listen as well, containers reach it; they show a token of its port, which
+kimbap env --server URL --shell docker gives them.`,
+		Example: "  kimbap proxy\n  kimbap proxy --listen 127.0.0.1:0 --auth token\n  kimbap proxy --sidecar 127.0.0.1:7789\n  kimbap proxy --server https://kimbap.example.com --token-file ~/.kimbap/token",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if c.serverURL() != "" {
-				if auth != "" || insecure || cmd.Flags().Changed("sidecar") {
-					return usage("leave --auth, --sidecar and --insecure-listen out", "with --server the proxy is for this user's programs alone")
+				containers := auth == "token" && insecure
+				if cmd.Flags().Changed("sidecar") || !containers && (auth != "" || insecure) {
+					return usage("leave --auth, --sidecar and --insecure-listen out; for containers: --listen ADDR --auth token --insecure-listen", "with --server the proxy is for this user's programs alone")
 				}
 				return c.proxyConnected(cmd.Context(), app.ForwardOptions{
 					Listen: cmp.Or(listen, "127.0.0.1:7788"), Pins: pins, Folder: c.serverFolder(), Say: func(line string) { c.say("kimbap: %s", line) },
-					Keys:  c.sayKeys,
-					Ready: func(addr net.Addr) { fmt.Fprintf(c.err, "listening on http://%s\n", addr) },
+					Containers: containers,
+					Keys:       c.sayKeys,
+					Ready:      func(addr net.Addr) { fmt.Fprintf(c.err, "listening on http://%s\n", addr) },
 				})
 			}
 			if len(pins) > 0 {

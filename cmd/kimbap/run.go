@@ -29,9 +29,10 @@ are there. The program gets a port of this machine whose connections go there, a
 never sees the server's token.
 
 With --remote it is a bare kimbap proxy elsewhere: the program has the token in its
-proxy's address, in clear. The proxy's root certificate is fetched and must have the
+proxy's address, in clear; with --isolate as well it has not, and what leaves its
+network goes there alone. The proxy's root certificate is fetched and must have the
 fingerprint that is pinned.`,
-		Example: "  kimbap run -- claude\n  kimbap run --isolate -- ./agent.py\n  kimbap run --agent ci --unattended -- ./deploy.sh\n  kimbap run --server https://kimbap.example.com --token-file ~/.kimbap-token -- claude\n  kimbap run --remote http://kimbap:7788 --token-file /run/secrets/token --pin $FINGERPRINT -- ./agent.py",
+		Example: "  kimbap run -- claude\n  kimbap run --isolate -- ./agent.py\n  kimbap run --agent ci --unattended -- ./deploy.sh\n  kimbap run --server https://kimbap.example.com --token-file ~/.kimbap/token -- claude\n  kimbap run --remote http://kimbap:7788 --token-file /run/secrets/token --pin $FINGERPRINT -- ./agent.py",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Self = []string{"/proc/self/exe", "_cover"}

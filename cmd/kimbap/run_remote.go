@@ -37,8 +37,6 @@ func (r *remoteFlags) check(c *cli, o *app.RunOptions) error {
 		return nil
 	case r.url != "" && len(r.pins) == 0:
 		return usage(fix, "--remote needs --pin: its certificate comes in clear, and is believed only when it is the one you mean")
-	case o.Isolate && r.url != "":
-		return usage("kimbap run --isolate --server URL -- CMD, with kimbap serve --proxy over there", "--isolate with --remote is not possible: the token would be in the program's hands, in clear; a network can also be the wall (docs/containers.md)")
 	case o.Isolate && o.NoCover:
 		return isolateCovers(o)
 	case r.url != "" && (o.Unattended || o.Agent != ""):
@@ -49,8 +47,8 @@ func (r *remoteFlags) check(c *cli, o *app.RunOptions) error {
 
 // runRemote starts a program behind a proxy elsewhere.
 func (c *cli) runRemote(ctx context.Context, r *remoteFlags, o app.RunOptions) error {
-	token := runtime.NewSecret(c.getenv("KIMBAP_TOKEN"))
-	if file := c.flags["server.token_file"]; file != "" {
+	token, file := runtime.NewSecret(c.getenv("KIMBAP_TOKEN")), c.flags["server.token_file"]
+	if file != "" {
 		var err error
 		if token, err = tokenIn(file); err != nil {
 			return err
@@ -68,7 +66,7 @@ func (c *cli) runRemote(ctx context.Context, r *remoteFlags, o app.RunOptions) e
 	if err != nil {
 		return err
 	}
-	code, err := a.RunRemote(ctx, app.RemoteOptions{RunOptions: o, URL: r.url, Token: token, Pins: r.pins})
+	code, err := a.RunRemote(ctx, app.RemoteOptions{RunOptions: o, URL: r.url, Token: token, TokenFile: file, Pins: r.pins})
 	return ofChild(code, err)
 }
 

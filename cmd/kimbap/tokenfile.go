@@ -20,26 +20,36 @@ func tokenIn(file string) (runtime.Secret, error) {
 // refuses such a key; then says what they can do. One that somebody else provides (a
 // mounted secret) may be readable by its group.
 func guarded(file, what, then, fix string) (runtime.Secret, error) {
+	data, err := guardedText(file, what, then, fix)
+	if err != nil {
+		return runtime.Secret{}, err
+	}
+	return secretFrom(data)
+}
+
+// guardedText is guarded for a file of several lines. It returns one byte more than a
+// secret may have of a file that is longer.
+func guardedText(file, what, then, fix string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return runtime.Secret{}, unreadableSecret(what, fix, err)
+		return nil, unreadableSecret(what, fix, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return runtime.Secret{}, err
+		return nil, err
 	}
 	if who := exposed(info); who != "" {
-		return runtime.Secret{}, &failure{
+		return nil, &failure{
 			what: fmt.Sprintf("the file with the %s %s", what, who), why: fmt.Sprintf("%s has the mode %04o: whoever reads it %s", file, info.Mode().Perm(), then),
 			fix: "chmod 600 " + runtime.Quote(file), exit: exitUsage,
 		}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	if err != nil {
-		return runtime.Secret{}, unreadableSecret(what, fix, err)
+		return nil, unreadableSecret(what, fix, err)
 	}
-	return secretFrom(data)
+	return data, nil
 }
 
 // unreadableSecret is the failure of a file with a secret that cannot be read.

@@ -139,7 +139,10 @@ so is a command that kimbap would run for a value; without it nothing is stored.
 			}
 			box := app.Lockbox{}
 			if identity != "" {
-				text, err := readSmall(identity)
+				text, err := guardedText(identity, "identity", "can open what was written for it", "check the path")
+				if err == nil && len(text) > maxSecret {
+					err = usage("give the file that age-keygen wrote", "%s is over 64 KiB", identity)
+				}
 				if err != nil {
 					return err
 				}

@@ -49,10 +49,9 @@ func (a *App) RunConnected(ctx context.Context, o ConnectedOptions) (int, error)
 		e.token = f.token
 	}
 	e.proxy = runner.ProxyURL(f.address, e.token)
-	if o.TokenFile != "" {
-		e.hidden = []string{o.TokenFile}
-	}
-	defer onReplaced(ctx, o.TokenFile, func() { o.Say(a.replacedFile(o)) })()
+	cover := a.coverToken(o.TokenFile, o.NoCover)
+	e.hidden = cover.paths
+	defer onReplaced(ctx, cover.file, func() { o.Say(cover.replaced()) })()
 	code, err := a.runBehind(o.RunOptions, e)
 	if err != nil {
 		return code, err
@@ -73,7 +72,10 @@ type ForwardOptions struct {
 	Listen string
 	Pins   []string
 	Folder string // see ServerFolder; "": kimbap env --server does not find it
-	Ready  func(addr net.Addr)
+	// Containers says that others than this user's programs reach the listener: each
+	// must show the token of its port, in clear.
+	Containers bool
+	Ready      func(addr net.Addr)
 	// Keys is told, before Ready, of a folder that only this user can read: "url" in
 	// it is the proxy's address with the token that programs show, "ca.pem" what they
 	// trust. It is called where the kernel does not say whose a connection is, and
@@ -86,11 +88,11 @@ type ForwardOptions struct {
 // ctx ends. Nothing is opened here.
 func (a *App) Forward(ctx context.Context, o ForwardOptions) error {
 	host, _, err := net.SplitHostPort(o.Listen)
-	if err != nil || !loopbackHost(host) {
+	if err != nil || !loopbackHost(host) && !o.Containers {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonInsecureScheme,
 			Msg:  fmt.Sprintf("%q is not an address of this machine alone: others would act with the server's token", o.Listen),
-			Hint: "kimbap proxy --server URL --listen 127.0.0.1:7788",
+			Hint: "kimbap proxy --server URL --listen 127.0.0.1:7788; for containers with --auth token --insecure-listen",
 		}
 	}
 	root, _, err := lentRoot(ctx, o.There, o.Pins)
@@ -99,11 +101,15 @@ func (a *App) Forward(ctx context.Context, o ForwardOptions) error {
 	}
 	f := a.forwarding(ctx, o.There, false, o.Say)
 	defer f.end()
+	shown, file := "", proxyFile(o.Folder)
+	if o.Containers {
+		shown, file = f.token, containersFile(o.Folder)
+		f.by.Owner = func(net.Conn) bool { return false }
+	}
 	if err := f.listen(o.Listen); err != nil {
 		return err
 	}
-	shown := ""
-	if a.nameless() {
+	if !o.Containers && a.nameless() {
 		shown = f.token
 		dir, err := f.keys(root)
 		if err != nil {
@@ -113,7 +119,7 @@ func (a *App) Forward(ctx context.Context, o ForwardOptions) error {
 		o.Keys(dir)
 	}
 	if o.Folder != "" {
-		forget, err := announce(o.Folder, runner.ProxyURL(f.address, shown))
+		forget, err := announce(file, runner.ProxyURL(f.address, shown))
 		if err != nil {
 			return err
 		}

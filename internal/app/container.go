@@ -67,15 +67,30 @@ func (a *App) reachable(listen string) string {
 	if err != nil || !loopbackHost(host) || goruntime.GOOS != "linux" { // elsewhere the engine leads host.docker.internal to loopback
 		return ""
 	}
-	bridge := "172.17.0.1"
+	return fmt.Sprintf("a container does not reach %s of this machine; start the proxy on the bridge: kimbap proxy --listen %s --auth token --insecure-listen", listen, bridge(port))
+}
+
+// bridge is where containers reach a port of this machine: on the bridge of docker, or
+// where it usually is.
+func bridge(port string) string {
+	at := "172.17.0.1"
 	if docker, err := net.InterfaceByName("docker0"); err == nil {
 		if addrs, err := docker.Addrs(); err == nil && len(addrs) > 0 {
 			if ip, _, err := net.ParseCIDR(addrs[0].String()); err == nil {
-				bridge = ip.String()
+				at = ip.String()
 			}
 		}
 	}
-	return fmt.Sprintf("a container does not reach %s of this machine; start the proxy on the bridge: kimbap proxy --listen %s --auth token --insecure-listen", listen, net.JoinHostPort(bridge, port))
+	return net.JoinHostPort(at, port)
+}
+
+// insideContainer is an address of this machine as a container names it: its 127.0.0.1
+// is the container.
+func insideContainer(address string) string {
+	if _, port, err := net.SplitHostPort(address); err == nil {
+		return net.JoinHostPort("host.docker.internal", port)
+	}
+	return address
 }
 
 // Healthy asks the proxies that run over this home whether they can work, and

@@ -90,10 +90,7 @@ func (a *App) envProxy(place *runner.Place, o EnvOptions) (notes []string, err e
 		if note := a.reachable(address); note != "" {
 			notes = append(notes, note)
 		}
-		if _, port, err := net.SplitHostPort(address); err == nil { // a container's 127.0.0.1 is the container
-			address = net.JoinHostPort("host.docker.internal", port)
-		}
-		place.Token = ""
+		address, place.Token = insideContainer(address), ""
 	}
 	place.Proxy = runner.ProxyURL(address, place.Token)
 	return notes, nil

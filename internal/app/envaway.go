@@ -47,12 +47,6 @@ type EnvConnectedOptions struct {
 // `kimbap proxy --server` of this machine. Nothing of the home is opened, and the
 // server's token is in no variable and no file.
 func (a *App) EnvConnected(ctx context.Context, o EnvConnectedOptions) (text string, notes []string, err error) {
-	if o.Shell == "docker" {
-		return "", nil, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Msg: "a container does not reach the proxy of this machine that goes to a server",
-			Hint: "have kimbap in the image: kimbap run --server URL --token-file F -- CMD (docs/containers.md)",
-		}
-	}
 	known, err := catalogued()
 	if err != nil {
 		return "", nil, err
@@ -66,11 +60,17 @@ func (a *App) EnvConnected(ctx context.Context, o EnvConnectedOptions) (text str
 	}
 	var linked []string
 	if !o.Unset {
+		finish := a.notesOf
+		if o.Shell == "docker" {
+			finish = a.lentToContainers
+		}
 		var root []byte
-		if root, linked, err = a.fetchServer(ctx, o, place); err != nil {
+		if root, linked, err = a.fetchServer(ctx, o, &place); err == nil {
+			notes, err = finish(ctx, &place, o, root)
+		}
+		if err != nil {
 			return "", nil, err
 		}
-		notes = a.notesOf(ctx, place.Proxy, o, root)
 	}
 	for _, s := range known {
 		for name, value := range s.Placeholders {
@@ -90,7 +90,7 @@ func (a *App) EnvConnected(ctx context.Context, o EnvConnectedOptions) (text str
 
 // fetchServer puts what the server's programs must trust into the folder, and
 // returns it, and the services that have a key there.
-func (a *App) fetchServer(ctx context.Context, o EnvConnectedOptions, place runner.Place) (root []byte, linked []string, err error) {
+func (a *App) fetchServer(ctx context.Context, o EnvConnectedOptions, place *runner.Place) (root []byte, linked []string, err error) {
 	if root, _, err = lentRoot(ctx, o.There, o.Pins); err != nil {
 		return nil, nil, err
 	}
@@ -105,11 +105,14 @@ func (a *App) fetchServer(ctx context.Context, o EnvConnectedOptions, place runn
 		return nil, nil, fmt.Errorf("folder of the server's certificates: %w", err)
 	}
 	for path, text := range map[string][]byte{place.CA: root, place.Bundle: bundle} {
-		if err := home.Replace(path, text, 0o600); err != nil {
+		if err := home.Replace(path, text, 0o644); err != nil { // mounted into a container they are another user's; the folder is this one's
 			return nil, nil, fmt.Errorf("the server's certificates: %w", err)
 		}
 	}
-	return root, linked, writeSettings(place.Settings, place, bundle)
+	if o.Shell == "docker" {
+		return root, linked, a.placeForContainers(place, o, bundle)
+	}
+	return root, linked, writeSettings(place.Settings, *place, bundle)
 }
 
 // foreignBundle is the user's own file of roots, "" where a shell has ours already.
@@ -121,18 +124,18 @@ func (a *App) foreignBundle(ours string) string {
 }
 
 // notesOf are what a person must know of the proxy that the variables name.
-func (a *App) notesOf(ctx context.Context, proxy string, o EnvConnectedOptions, root []byte) (notes []string) {
-	if at, err := url.Parse(proxy); err == nil && at.User != nil {
+func (a *App) notesOf(ctx context.Context, place *runner.Place, o EnvConnectedOptions, root []byte) (notes []string, _ error) {
+	if at, err := url.Parse(place.Proxy); err == nil && at.User != nil {
 		notes = append(notes, "programs show a token of the proxy's port on this system: these variables hold it; the server's token they do not")
 	}
-	if !leadsTo(ctx, proxy, root) {
+	if !leadsTo(ctx, place.Proxy, root) {
 		note := "no proxy of this server runs there yet: start it with: kimbap proxy --server " + runtime.Quote(o.Server)
 		if a.nameless() {
 			note += "; then take these variables again, they hold its token on this system"
 		}
 		notes = append(notes, note)
 	}
-	return notes
+	return notes, nil
 }
 
 // leadsTo reports whether a proxy of this machine gives the server's root.
@@ -166,32 +169,4 @@ func leadsTo(ctx context.Context, proxy string, root []byte) bool {
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxRootPEM))
 	return err == nil && answer.StatusCode == http.StatusOK && strings.Contains(string(text), strings.TrimSpace(string(root)))
-}
-
-// proxyFile is where `kimbap proxy --server` says where it is.
-func proxyFile(folder string) string { return filepath.Join(folder, "proxy.url") }
-
-// proxyOf is where the proxy of a server is on this machine.
-func proxyOf(folder string) string {
-	text, err := os.ReadFile(proxyFile(folder))
-	if err != nil || len(text) == 0 {
-		return runner.ProxyURL(usualProxy, "")
-	}
-	return strings.TrimSpace(string(text))
-}
-
-// announce tells `kimbap env --server` where this proxy is, until forgotten.
-func announce(folder, proxy string) (forget func(), err error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, fmt.Errorf("folder of the server: %w", err)
-	}
-	if err := home.Replace(proxyFile(folder), []byte(proxy+"\n"), 0o600); err != nil {
-		return nil, fmt.Errorf("folder of the server: %w", err)
-	}
-	return func() {
-		if proxyOf(folder) != proxy {
-			return // a later one's
-		}
-		_ = os.Remove(proxyFile(folder)) // one that stays leads nowhere, and env says so
-	}, nil
 }

@@ -220,8 +220,9 @@ func (a *App) RunScript(ctx context.Context, script Script) (ScriptResult, error
 	return runner.Execute(ctx, script)
 }
 
-// CheckScript says what the gate says of a script, and what it would call.
-func (a *App) CheckScript(ctx context.Context, source string) (Manifest, error) {
+// CheckScript says what the gate says of a script, what it would call, and which of that
+// a list of its own would refuse; none refuses nothing.
+func (a *App) CheckScript(ctx context.Context, source string, allow []runtime.Glob) (Manifest, error) {
 	runner, err := a.Scripts()
 	if err != nil {
 		return Manifest{}, err
@@ -230,7 +231,7 @@ func (a *App) CheckScript(ctx context.Context, source string) (Manifest, error) 
 	if err != nil {
 		return Manifest{}, err
 	}
-	return runner.Check(ctx, Script{Source: source, Caller: caller})
+	return runner.Check(ctx, Script{Source: source, Caller: caller, Allow: allow})
 }
 
 // ResumeScript goes on with an execution of the command's caller.

@@ -16,7 +16,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// forwarding hands connections of programs here to a server's proxy.
+// forwarding hands connections of programs here to a proxy elsewhere.
 type forwarding struct {
 	ctx     context.Context //nolint:containedctx // of the run, which this belongs to
 	stop    context.CancelFunc
@@ -37,7 +37,7 @@ func (a *App) forwarding(ctx context.Context, there *remote.Client, unattended b
 	f.by.Owner, f.by.Token = func(c net.Conn) bool { return a.peer(c).Owner }, f.token
 	f.by.Say = func(err error) { say("the server's proxy cannot be used: " + runtime.AsError(err).Msg) }
 	f.by.Borrow = func(ctx context.Context) (net.Conn, error) {
-		conn, err := there.Borrow(ctx, remote.Loan{Run: f.run, Address: f.address, Unattended: unattended})
+		conn, err := there.Borrow(ctx, remote.Loan{Run: f.run, Address: onLoopback(f.address), Unattended: unattended})
 		if err == nil {
 			select {
 			case f.began <- struct{}{}:
@@ -47,6 +47,33 @@ func (a *App) forwarding(ctx context.Context, there *remote.Client, unattended b
 		return conn, err
 	}
 	return f
+}
+
+// forwardingTo prepares it for a bare proxy at an address, which is shown a token.
+func (a *App) forwardingTo(ctx context.Context, address string, token runtime.Secret, say func(string)) *forwarding {
+	f := &forwarding{served: make(chan error)}
+	f.ctx, f.stop = context.WithCancel(ctx)
+	f.by.Introduce = token
+	f.by.Say = func(err error) { say(runtime.AsError(err).Msg) }
+	dialer := &net.Dialer{Timeout: remotePatience}
+	f.by.Borrow = func(ctx context.Context) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, "tcp", address)
+		if err != nil && ctx.Err() == nil {
+			err = &runtime.Error{Code: runtime.CodeUpstream, Msg: "the proxy at " + address + " cannot be reached", Hint: "on its machine: kimbap status", Err: err}
+		}
+		return conn, err
+	}
+	return f
+}
+
+// onLoopback is an address as the machine itself may know it. A server takes no other:
+// it tells a program there how an approval stands.
+func onLoopback(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || loopbackHost(host) {
+		return address
+	}
+	return net.JoinHostPort("127.0.0.1", port)
 }
 
 // listen takes this user's programs, on an address of this machine.

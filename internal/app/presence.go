@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,12 @@ func (a *App) PinNeeds(ctx context.Context, as string, remove bool) (string, err
 // People returns who has a PIN.
 func (a *App) People(ctx context.Context) ([]string, error) {
 	return a.approvals.People(ctx, a.Operator(), a.tenant)
+}
+
+// HasPin reports whether a person of this name has a PIN, and so can decide.
+func (a *App) HasPin(ctx context.Context, name string) (bool, error) {
+	people, err := a.People(ctx)
+	return slices.Contains(people, approval.Person(name)), err
 }
 
 // SetPin sets, changes or removes a PIN, recorded.

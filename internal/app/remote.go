@@ -18,6 +18,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/runner"
+	"github.com/kimbap-run/kimbap/internal/runner/netns"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 )
@@ -31,13 +32,16 @@ const maxRootPEM = 64 << 10
 // RemoteOptions are those of a run behind a proxy elsewhere.
 type RemoteOptions struct {
 	RunOptions
-	URL   string         // http://HOST:PORT of the proxy
-	Token runtime.Secret // an agent's, of that proxy's home
-	Pins  []string       // SHA-256 of roots that may be trusted, hex, with or without colons
+	URL       string         // http://HOST:PORT of the proxy
+	Token     runtime.Secret // an agent's, of that proxy's home
+	TokenFile string         // where that is, "" for nowhere: an isolated program shall not see it
+	Pins      []string       // SHA-256 of roots that may be trusted, hex, with or without colons
 }
 
 // RunRemote starts a program behind a proxy elsewhere and returns its exit code.
-// Nothing is opened here: this side holds no key, no policy and no trail.
+// Nothing is opened here: this side holds no key, no policy and no trail. Isolated the
+// program does not have the token: this process shows it, for what comes out of the
+// program's network.
 func (a *App) RunRemote(ctx context.Context, o RemoteOptions) (int, error) {
 	at, err := remoteURL(o.URL)
 	if err != nil {
@@ -47,8 +51,25 @@ func (a *App) RunRemote(ctx context.Context, o RemoteOptions) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if o.Isolate {
+		return a.runLedTo(ctx, at.Host, root, o)
+	}
 	token := o.Token.Reveal()
 	return a.runBehind(o.RunOptions, elsewhere{proxy: runner.ProxyURL(at.Host, token), token: token, root: root})
+}
+
+// runLedTo starts a program in a network whose only way out leads to the proxy at an
+// address.
+func (a *App) runLedTo(ctx context.Context, address string, root []byte, o RemoteOptions) (int, error) {
+	f := a.forwardingTo(ctx, address, o.Token, o.Say)
+	defer f.end()
+	cover := a.coverToken(o.TokenFile, o.NoCover)
+	e := elsewhere{
+		proxy: runner.ProxyURL(netns.ProxyAddress, ""), root: root, apart: true, hidden: cover.paths,
+		led: &runner.Isolation{Serve: f.serveRoom},
+	}
+	defer onReplaced(ctx, cover.file, func() { o.Say(cover.replaced()) })()
+	return a.runBehind(o.RunOptions, e)
 }
 
 // elsewhere is what a program is started behind whose kimbap is not here.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -38,12 +39,92 @@ func onReplaced(ctx context.Context, file string, told func()) (end func()) {
 	return func() { stop(); done.Wait() }
 }
 
-// replacedFile says what it means that the file with the token is another. In the home,
-// which is covered whole, the new one is not seen either.
-func (a *App) replacedFile(o ConnectedOptions) string {
+// tokenCover is what a program of a run does not see of the file with a token.
+type tokenCover struct {
+	file  string
+	paths []string // files, and folders where that can be
+	whole bool     // folders it is: who takes the file's name later is not seen either
+}
+
+// coverToken says what is to be covered. A cover over a file is gone when another file
+// takes the name; one over the folder stays. So the folder is covered where the file has
+// one of its own, and for a link that of what it leads to as well.
+func (a *App) coverToken(file string, uncovered bool) tokenCover {
+	if file == "" || uncovered {
+		return tokenCover{file: file}
+	}
+	c := tokenCover{file: file, whole: true}
+	home, err := os.Stat(a.home.Dir)
+	known := err == nil
+	names := []string{file}
+	if real, err := filepath.EvalSymlinks(file); err == nil && real != filepath.Clean(file) {
+		names = []string{real, file} // below the cover of the second the first is not found
+	}
+	for _, name := range names {
+		folder := a.ownFolder(name)
+		if folder == "" {
+			c.whole = c.whole && known && liesIn(filepath.Dir(name), home)
+			folder = name
+		}
+		c.paths = append(c.paths, folder)
+	}
+	return c
+}
+
+// ownFolder is the folder of a file that holds nothing else, and that no program has
+// another use for: it can be covered. "" otherwise. Names that begin with two dots are
+// those by which Kubernetes replaces a secret.
+func (a *App) ownFolder(file string) string {
+	folder, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return ""
+	}
+	info, err := os.Stat(folder)
+	if err != nil || info.Mode().Perm()&0o002 != 0 {
+		return ""
+	}
+	here, _ := os.Getwd()
+	for _, used := range []string{here, a.env["HOME"], os.TempDir()} {
+		if liesIn(used, info) {
+			return ""
+		}
+	}
+	entries, err := os.ReadDir(folder)
+	for _, e := range entries {
+		if e.Name() != filepath.Base(file) && !strings.HasPrefix(e.Name(), "..") {
+			return ""
+		}
+	}
+	if err != nil {
+		return ""
+	}
+	return folder
+}
+
+// liesIn reports whether a path is a folder or in it.
+func liesIn(path string, folder os.FileInfo) bool {
+	path, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	for err == nil {
+		if info, err := os.Stat(path); err == nil && os.SameFile(info, folder) {
+			return true
+		}
+		above := filepath.Dir(path)
+		if above == path {
+			break
+		}
+		path = above
+	}
+	return false
+}
+
+// replaced says what it means that the file with the token is another.
+func (c tokenCover) replaced() string {
 	said := "the file with the token was replaced: this run keeps the token that it began with"
-	if inHome, err := filepath.Rel(a.home.Dir, o.TokenFile); err == nil && filepath.IsLocal(inHome) && !o.NoCover {
+	if c.whole {
 		return said
 	}
-	return said + "; its program can read the new one (in kimbap's home it could not)"
+	return said + "; its program can read the new one (in a folder of its own, or in kimbap's home, it could not)"
 }

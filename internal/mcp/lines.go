@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -20,7 +21,13 @@ type lines struct {
 	from *bufio.Reader
 	to   io.Writer
 	left []byte // of the line that is being handed on
+
+	unbatched bool // the session is one without batches
 }
+
+// batching are the versions of the protocol that have batches. In later ones a batch is
+// no message, and the SDK would end the session on it.
+var batching = [...]string{"2024-11-05", "2025-03-26"}
 
 func newLines(from io.ReadCloser, to io.Writer) *lines {
 	return &lines{Closer: from, from: bufio.NewReaderSize(from, 64<<10), to: to}
@@ -30,13 +37,13 @@ func newLines(from io.ReadCloser, to io.Writer) *lines {
 func (l *lines) Read(p []byte) (int, error) {
 	for len(l.left) == 0 {
 		line, err := l.next()
-		switch refused := refusal(line, err); {
+		switch refused := l.refusal(line, err); {
 		case refused != nil:
 			if err := l.answer(line, refused); err != nil {
 				return 0, err
 			}
 		case len(bytes.TrimSpace(line)) > 0:
-			l.left = line
+			l.left = apart(line)
 		case err != nil:
 			return 0, err
 		}
@@ -71,41 +78,127 @@ func (l *lines) next() (line []byte, err error) {
 
 // refusal is the JSON-RPC error of a line that is no message, else nil (JSON-RPC 2.0
 // section 5.1).
-func refusal(line []byte, err error) *jsonrpc.Error {
+func (l *lines) refusal(line []byte, err error) *jsonrpc.Error {
 	line = bytes.TrimSpace(line)
 	switch {
 	case errors.Is(err, errLong):
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: errLong.Error()}
+		return invalidRequest(errLong.Error())
 	case len(line) == 0:
 		return nil
 	case !json.Valid(line):
 		return &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "this line is not a JSON document"}
 	}
-	batch := []json.RawMessage{line}
-	if line[0] == '[' && (json.Unmarshal(line, &batch) != nil || len(batch) == 0) {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this batch has no message"}
+	var batch []json.RawMessage // of its own: reading into one that holds the line writes over the line
+	batched := line[0] == '['
+	switch {
+	case !batched:
+		batch = append(batch, line)
+	case json.Unmarshal(line, &batch) != nil || len(batch) == 0:
+		return invalidRequest("this batch has no message")
 	}
+	ids := map[jsonrpc.ID]bool{}
 	for _, one := range batch {
-		if _, err := jsonrpc.DecodeMessage(one); err != nil {
-			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this is not a JSON-RPC 2.0 message"}
+		message, err := jsonrpc.DecodeMessage(one)
+		if err != nil {
+			return invalidRequest("this is not a JSON-RPC 2.0 message")
 		}
+		request, is := message.(*jsonrpc.Request)
+		if !is {
+			continue
+		}
+		if ids[request.ID] && request.IsCall() {
+			return invalidRequest("two messages of this batch have the same id")
+		}
+		ids[request.ID] = true
+		l.notice(request)
+	}
+	if batched && l.unbatched {
+		return invalidRequest("this version of the protocol has no batches: send one message a line")
 	}
 	return nil
 }
 
-// answer refuses a line, by its id where it has one.
+// apart is a line with the notifications of a batch before it, each on its own: nobody
+// answers them, and the SDK would wait for that with the answers of the others.
+func apart(line []byte) []byte {
+	var batch, calls []json.RawMessage
+	if bytes.TrimSpace(line)[0] != '[' || json.Unmarshal(line, &batch) != nil {
+		return line
+	}
+	var out []byte
+	for _, one := range batch {
+		message, err := jsonrpc.DecodeMessage(one)
+		if request, is := message.(*jsonrpc.Request); err == nil && is && !request.IsCall() {
+			out = append(append(out, one...), '\n')
+		} else {
+			calls = append(calls, one)
+		}
+	}
+	switch {
+	case len(calls) == 0:
+		return out
+	case len(out) == 0:
+		return line
+	}
+	rest, err := json.Marshal(calls)
+	if err != nil { // cannot be: they were read
+		return line
+	}
+	return append(append(out, rest...), '\n')
+}
+
+func invalidRequest(why string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: why}
+}
+
+// notice hears which version of the protocol a client asks for. One that is not known
+// is answered with the latest.
+func (l *lines) notice(request *jsonrpc.Request) {
+	var asked struct {
+		Version string `json:"protocolVersion"`
+	}
+	if request.Method == "initialize" && json.Unmarshal(request.Params, &asked) == nil {
+		l.unbatched = !slices.Contains(batching[:], asked.Version)
+	}
+}
+
+// answer refuses a line, by its id where it has one. Of a batch every message that waits
+// for an answer gets one.
 func (l *lines) answer(line []byte, refused *jsonrpc.Error) error {
-	var said struct {
-		ID json.RawMessage `json:"id"`
+	type asked struct {
+		ID     json.RawMessage `json:"id"`
+		Method json.RawMessage `json:"method"`
 	}
-	if json.Unmarshal(line, &said) != nil || len(said.ID) == 0 || bytes.ContainsRune([]byte("{[tf"), rune(said.ID[0])) {
-		said.ID = nil // neither a text nor a number
+	var one asked
+	var all []asked
+	ids := []json.RawMessage{nil}
+	switch {
+	case json.Unmarshal(line, &one) == nil:
+		ids[0] = one.ID
+	case json.Unmarshal(line, &all) == nil && len(all) > 0:
+		ids = nil
+		for _, one := range all {
+			if len(one.ID) > 0 && len(one.Method) > 0 {
+				ids = append(ids, one.ID)
+			}
+		}
 	}
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": said.ID, "error": refused})
-	if err == nil {
-		_, err = fmt.Fprintf(l.to, "%s\n", body)
+	if len(ids) == 0 {
+		ids = append(ids, nil)
 	}
-	return err
+	for _, id := range ids {
+		if len(id) == 0 || bytes.ContainsRune([]byte("{[tf"), rune(id[0])) {
+			id = nil // neither a text nor a number
+		}
+		body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": refused})
+		if err == nil {
+			_, err = fmt.Fprintf(l.to, "%s\n", body)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // turns lets one write at a time.

@@ -1,8 +1,10 @@
 package mcp
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -131,6 +133,9 @@ func TestALineThatIsNoMessageIsAnswered(t *testing.T) {
 		{`5`, "null", "-32600"},
 		{`[]`, "null", "-32600"},
 		{`{"jsonrpc":"2.0","id":{},"method":"ping"}`, "null", "-32600"},
+		{`[{"jsonrpc":"2.0","id":8,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}]`, "8", "-32600"},
+		{`[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, "null", "-32600"},
+		{`[5]`, "null", "-32600"},
 		{`"` + strings.Repeat("x", maxMessage) + `"`, "null", "-32600"},
 		{"\r\n\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + `{"jsonrpc":"2.0","id":6,"method":"ping"}`, "6", ""},
 	} {
@@ -153,6 +158,59 @@ func TestALineThatIsNoMessageIsAnswered(t *testing.T) {
 	_ = toServer.Close()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// A batch is answered by a server of the versions that have batches, as one; where it is
+// none, each of its requests is refused, and the session goes on.
+func TestABatchIsAnswered(t *testing.T) {
+	const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"%s","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n"
+	const two = `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":"b","method":"ping"}]` + "\n"
+	const same = `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":1,"method":"ping"}]` + "\n"
+	const note = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":77}}`
+	const mixed = `[` + note + `,{"jsonrpc":"2.0","id":1,"method":"ping"},` + note + "]\n"
+	const ping = `{"jsonrpc":"2.0","id":9,"method":"ping"}` + "\n"
+	for _, c := range []struct {
+		version, batch string
+		want           []string // what the answers begin with
+	}{
+		{"2025-03-26", two, []string{`[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":"b","result":{}}]`}},
+		{"2025-03-26", mixed, []string{`[{"jsonrpc":"2.0","id":1,"result":{}}]`}},
+		{"2025-03-26", `[` + note + `,` + note + "]\n", nil},
+		{"2025-03-26", same, []string{`{"error":{"code":-32600,`, `{"error":{"code":-32600,`}},
+		{"2025-06-18", two, []string{`{"error":{"code":-32600,"message":"this version of the protocol has no batches`, `{"error":{"code":-32600,`}},
+		{"2099-01-01", two, []string{`{"error":{"code":-32600,`, `{"error":{"code":-32600,`}},
+	} {
+		t.Run(c.version, func(t *testing.T) {
+			s, err := New(whole())
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, toServer := io.Pipe()
+			fromServer, out := io.Pipe()
+			done := make(chan error, 1)
+			go func() { done <- s.Run(t.Context(), in, out) }()
+			answers := bufio.NewReader(fromServer)
+			say := func(line string, want ...string) {
+				t.Helper()
+				if _, err := io.WriteString(toServer, line); err != nil {
+					t.Fatal(err)
+				}
+				for _, want := range want {
+					if got, err := answers.ReadString('\n'); err != nil || !strings.HasPrefix(got, want) {
+						t.Errorf("%.60s: %v, got %s, want %s", line, err, got, want)
+					}
+				}
+			}
+			say(fmt.Sprintf(initialize, c.version), `{"jsonrpc":"2.0","id":0,"result":`)
+			say(`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")
+			say(c.batch, c.want...)
+			say(ping, `{"jsonrpc":"2.0","id":9,"result":{}}`)
+			_ = toServer.Close()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

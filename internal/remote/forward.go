@@ -27,7 +27,8 @@ const maxForwarded = 1024
 const headLimit = 10 * time.Second
 
 // Forwarder hands connections of programs of this machine to a proxy elsewhere. It
-// reads nothing of them, but for who opened them.
+// reads nothing of them, but for who opened them, and where the proxy must be shown a
+// token the first head.
 type Forwarder struct {
 	// Borrow opens a connection of that proxy.
 	Borrow func(ctx context.Context) (net.Conn, error)
@@ -36,6 +37,10 @@ type Forwarder struct {
 	// Token is what other connections must show (Proxy-Authorization: Basic); empty:
 	// they are turned away. It is worth nothing at the other side.
 	Token string
+	// Introduce, where it is not empty, is the token for a bare proxy at the other
+	// side, which knows nobody by the connection: the first request of each one shows
+	// it there, and is the last one. What a client shows is left out.
+	Introduce runtime.Secret
 	// Say is told, once until one succeeds, why the proxy cannot be had.
 	Say func(err error)
 
@@ -77,16 +82,9 @@ func (f *Forwarder) Serve(ctx context.Context, ln net.Listener) error {
 // forward serves one connection.
 func (f *Forwarder) forward(ctx context.Context, conn net.Conn) {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	var head []byte
-	if !f.Owner(conn) {
-		var known bool
-		if head, known = f.admitted(conn); !known {
-			turnAway(conn, http.StatusProxyAuthRequired, &runtime.Error{
-				Code: runtime.CodeUnauthenticated, Reason: runtime.ReasonNoToken, Msg: "this proxy is for one user's programs",
-				Hint: "show the token that is in HTTPS_PROXY",
-			})
-			return
-		}
+	head, ok := f.opening(conn)
+	if !ok {
+		return
 	}
 	there, err := f.Borrow(ctx)
 	f.tell(err)
@@ -113,33 +111,41 @@ func (f *Forwarder) tell(err error) {
 	f.said = err != nil
 }
 
-// admitted reads the first head of a connection and reports whether it shows the
-// token. What was read comes before the rest.
-func (f *Forwarder) admitted(conn net.Conn) (read []byte, shown bool) {
+// errLongHead is a head over maxHead.
+var errLongHead = errors.New("the head of a request is too long")
+
+// readHead reads the first head of a connection. What was read, which may be more than
+// that, comes before the rest.
+func readHead(conn net.Conn) (read []byte, err error) {
 	_ = conn.SetReadDeadline(time.Now().Add(headLimit))
 	buffer := make([]byte, 0, 4<<10)
 	for !bytes.Contains(buffer, []byte("\r\n\r\n")) {
 		if len(buffer) >= maxHead {
-			return nil, false
+			return nil, errLongHead
 		}
 		if len(buffer) == cap(buffer) {
 			buffer = slices.Grow(buffer, len(buffer))
 		}
 		n, err := conn.Read(buffer[len(buffer):min(cap(buffer), maxHead)])
 		if err != nil {
-			return nil, false
+			return nil, err
 		}
 		buffer = buffer[:len(buffer)+n]
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	head, _, _ := strings.Cut(string(buffer), "\r\n\r\n")
+	return buffer, nil
+}
+
+// admitted reports whether a head shows the token.
+func (f *Forwarder) admitted(read []byte) bool {
+	head, _, _ := strings.Cut(string(read), "\r\n\r\n")
 	for line := range strings.SplitSeq(head, "\r\n") {
 		name, value, _ := strings.Cut(line, ":")
 		if strings.EqualFold(name, "Proxy-Authorization") && f.shows(strings.TrimSpace(value)) {
-			return buffer, true
+			return true
 		}
 	}
-	return nil, false
+	return false
 }
 
 // shows reports whether a Proxy-Authorization holds the token, as user or password.

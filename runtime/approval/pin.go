@@ -195,7 +195,7 @@ func (d *Desk) SetPin(ctx context.Context, by runtime.Principal, tenant runtime.
 	}
 	target := by.ID
 	if n.As != "" {
-		target = personPrefix + n.As
+		target = Person(n.As)
 	}
 	if needs != "" {
 		k, err := d.provePin(ctx, tenant, needs, n.Proved)

@@ -32,6 +32,9 @@ func strength(presence string) int {
 // personPrefix begins the ids of people who decide under a name of their own.
 const personPrefix = "person:"
 
+// Person is how a decision names somebody who decides by a PIN of their own.
+func Person(name string) string { return personPrefix + name }
+
 // decider says who decides: the operator, or the person whose name and PIN were
 // given, what they have shown, and what else rules may call them ("role:finance").
 func (d *Desk) decider(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, as string, pin runtime.Secret) (decision, []string, error) {

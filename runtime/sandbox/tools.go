@@ -197,6 +197,17 @@ func (t *tools) strange(paths []string) (out []string, meant map[string][]string
 	return slices.Compact(out), meant
 }
 
+// leftOut are the actions among constant paths that the execution's own list refuses.
+func (t *tools) leftOut(paths []string) (out []string) {
+	for _, path := range paths {
+		if action, err := t.find(path); err == nil && !t.allowed(action.Ref) {
+			out = append(out, string(action.Ref))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // servicesOf are the services that a manifest names, in order.
 func servicesOf(manifest []string) []string {
 	var out []string
