@@ -18,7 +18,7 @@ import (
 	"github.com/kimbap-run/kimbap/certs/stores"
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // Anchoring is a change of the machine's trust stores that was thought through and
@@ -177,7 +177,7 @@ func (a *App) Anchor(ctx context.Context, p *Anchoring) error {
 		kind = "ca.uninstall"
 	}
 	for _, part := range p.parts {
-		event := audit.Event{Kind: kind, Principal: a.Operator().ID, Fields: map[string]string{"store": part.entry.String(), "fingerprint": part.entry.Fingerprint}}
+		event := record.Event{Kind: kind, Principal: a.Operator().ID, Fields: map[string]string{"store": part.entry.String(), "fingerprint": part.entry.Fingerprint}}
 		if err := a.trail.Event(ctx, event); err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // DaemonKnowsPeers says whether a daemon knows here whose a connection is; where it
@@ -49,7 +49,7 @@ func (a *App) ServeDaemon(ctx context.Context, o DaemonOptions) error {
 	}
 	a.addState(stateDaemon, ln.Addr().String())
 	defer a.removeState()
-	event := audit.Event{Kind: "daemon.start", Principal: a.Operator().ID, Fields: map[string]string{"socket": ln.Addr().String()}}
+	event := record.Event{Kind: "daemon.start", Principal: a.Operator().ID, Fields: map[string]string{"socket": ln.Addr().String()}}
 	if err := a.trail.Event(context.WithoutCancel(ctx), event); err != nil {
 		return errors.Join(err, ln.Close())
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
@@ -121,7 +121,7 @@ func (a *App) vaultEvent(ctx context.Context, kind, name string, hosts []string)
 	if len(hosts) > 0 {
 		fields["hosts"] = strings.Join(hosts, " ")
 	}
-	return a.trail.Event(ctx, audit.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields})
+	return a.trail.Event(ctx, record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields})
 }
 
 // Unlink removes the credential of a service and, of the services that use it,

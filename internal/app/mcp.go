@@ -11,7 +11,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/mcp"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // stateMCP begins the names of the state files of MCP servers.
@@ -74,12 +74,12 @@ func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 	return err
 }
 
-func (a *App) mcpEvent(kind, transport, listen string) audit.Event {
+func (a *App) mcpEvent(kind, transport, listen string) record.Event {
 	fields := map[string]string{"transport": transport}
 	if listen != "" {
 		fields["listen"] = listen
 	}
-	return audit.Event{Kind: kind, Principal: a.Operator().ID, Fields: fields}
+	return record.Event{Kind: kind, Principal: a.Operator().ID, Fields: fields}
 }
 
 // mcpListener listens on this machine alone.

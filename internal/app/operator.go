@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/identity"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
@@ -84,7 +84,7 @@ func (a *App) CreateToken(ctx context.Context, g TokenGrant) (runtime.Secret, id
 	for i, s := range g.Scopes {
 		scopes[i] = runtime.Scope(s)
 	}
-	err := a.trail.Event(ctx, audit.Event{
+	err := a.trail.Event(ctx, record.Event{
 		Kind: "token.create", Principal: a.Operator().ID, Tenant: a.tenant,
 		Fields: map[string]string{"agent": g.Agent, "scopes": strings.Join(g.Scopes, " "), "ttl": runtime.Span(g.TTL)},
 	})
@@ -99,7 +99,7 @@ func (a *App) CreateToken(ctx context.Context, g TokenGrant) (runtime.Secret, id
 // ProlongToken gives the token of a run that goes on another ttl, and returns how much
 // it has; false when there is none of that id that the operator made for a run.
 func (a *App) ProlongToken(ctx context.Context, id string, ttl time.Duration) (time.Duration, bool, error) {
-	err := a.trail.Event(ctx, audit.Event{
+	err := a.trail.Event(ctx, record.Event{
 		Kind: "token.prolong", Principal: a.Operator().ID, Tenant: a.tenant,
 		Fields: map[string]string{"token": id, "ttl": ttl.String()},
 	})
@@ -116,7 +116,7 @@ func (a *App) ListTokens(ctx context.Context) ([]Token, error) {
 
 // RevokeToken revokes by id; false when there is no valid token of that id.
 func (a *App) RevokeToken(ctx context.Context, id string) (bool, error) {
-	err := a.trail.Event(ctx, audit.Event{
+	err := a.trail.Event(ctx, record.Event{
 		Kind: "token.revoke", Principal: a.Operator().ID, Tenant: a.tenant,
 		Fields: map[string]string{"token": id},
 	})
@@ -129,7 +129,7 @@ func (a *App) RevokeToken(ctx context.Context, id string) (bool, error) {
 // RevokeTokens revokes every valid token of the tenant, those of runs too, and
 // returns their ids.
 func (a *App) RevokeTokens(ctx context.Context) ([]string, error) {
-	event := audit.Event{Kind: "token.revoke_all", Principal: a.Operator().ID, Tenant: a.tenant}
+	event := record.Event{Kind: "token.revoke_all", Principal: a.Operator().ID, Tenant: a.tenant}
 	if err := a.trail.Event(ctx, event); err != nil {
 		return nil, err
 	}

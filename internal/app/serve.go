@@ -19,6 +19,7 @@ import (
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // drain is how long running requests may take after a stop was asked for.
@@ -102,7 +103,7 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 		}
 	}
 	last := context.WithoutCancel(ctx)
-	_ = a.trail.Event(last, audit.Event{Kind: "proxy.stop", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}})
+	_ = a.trail.Event(last, record.Event{Kind: "proxy.stop", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}})
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded) {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // APIOptions are what `kimbap serve` is told.
@@ -45,7 +45,7 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 	a.listeners.add(ln.Addr())
 	a.addState(stateAPI, ln.Addr().String())
 	defer a.removeState()
-	start := audit.Event{Kind: "serve.start", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}}
+	start := record.Event{Kind: "serve.start", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}}
 	if err := a.trail.Event(context.WithoutCancel(ctx), start); err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -62,7 +62,7 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 	}
 	err = a.drained(ctx, s, ln)
 	endLent()
-	last := audit.Event{Kind: "serve.stop", Principal: a.Operator().ID, Fields: start.Fields}
+	last := record.Event{Kind: "serve.stop", Principal: a.Operator().ID, Fields: start.Fields}
 	_ = a.trail.Event(context.WithoutCancel(ctx), last)
 	return err
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/identity"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 )
@@ -114,7 +114,7 @@ func (a *App) CreateTenant(ctx context.Context, name runtime.Tenant, strict bool
 	if err != nil {
 		return err
 	}
-	err = a.trail.Event(ctx, audit.Event{Kind: "tenant.create", Principal: a.Operator().ID, Tenant: name, Fields: map[string]string{"name": string(name)}})
+	err = a.trail.Event(ctx, record.Event{Kind: "tenant.create", Principal: a.Operator().ID, Tenant: name, Fields: map[string]string{"name": string(name)}})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // RemovedTenant is what went with a tenant.
@@ -70,7 +71,7 @@ func (a *App) RemoveTenant(ctx context.Context, name runtime.Tenant, force bool,
 	if err != nil {
 		return out, false, err
 	}
-	err = a.trail.Event(ctx, audit.Event{Kind: "tenant.removed", Principal: a.Operator().ID, Tenant: a.tenant, Fields: map[string]string{
+	err = a.trail.Event(ctx, record.Event{Kind: "tenant.removed", Principal: a.Operator().ID, Tenant: a.tenant, Fields: map[string]string{
 		"name": string(name), "credentials": strconv.Itoa(out.Secrets), "tokens": strings.Join(out.Tokens, " "),
 		"approvals": strings.Join(out.Approvals, " "), "folder": out.Folder,
 	}})

@@ -7,10 +7,11 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // Record is one record of the trail as the index keeps it.
-type Record = audit.Entry
+type Record = record.Entry
 
 // RecordQuery selects records.
 type RecordQuery = audit.Query
@@ -69,4 +70,4 @@ func (a *App) SearchValue(ctx context.Context, q RecordQuery, value runtime.Secr
 }
 
 // ParseRecord reads a record as another kimbap gave it.
-func ParseRecord(line []byte) (Record, error) { return audit.ParseEntry("", line) }
+func ParseRecord(line []byte) (Record, error) { return record.Parse("", line) }

@@ -17,7 +17,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 	"github.com/kimbap-run/kimbap/services"
 )
@@ -214,7 +214,7 @@ func (a *App) reload(ctx context.Context, f follower) {
 
 // sayReloaded tells what is in force, and what of it is old.
 func (a *App) sayReloaded(ctx context.Context, problems map[string]error) {
-	event := audit.Event{Kind: "reload", Principal: "kimbap", Fields: map[string]string{"result": "ok", "services": a.services.Current().Digest()}}
+	event := record.Event{Kind: "reload", Principal: "kimbap", Fields: map[string]string{"result": "ok", "services": a.services.Current().Digest()}}
 	for _, t := range a.Tenants() {
 		event.Fields[policyField(t)] = a.policy.Current(t).Digest()
 	}

@@ -11,8 +11,8 @@
 // It refuses to guess. A write or fsync that failed is never tried again as if
 // nothing had happened: the log refuses every request with
 // runtime.CodeAuditUnavailable until it has reopened the ledger, found there
-// what it had written, and written again. Arguments are redacted on the way in
-// (redact.go), bodies are never recorded.
+// what it had written, and written again. What a line says and does not say is
+// the matter of runtime/audit/record.
 //
 // What a chain cannot show is a tail that was cut off cleanly, or a last record
 // that was edited: for that a [Witness] signs how far all slots go, and sends it

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
@@ -54,17 +55,17 @@ func TestFullDiskRefusesKeepsOutcomesAndRecovers(t *testing.T) { // AU-001, AU-0
 func TestMissingFolderRefusesUntilItIsBack(t *testing.T) { // AU-001
 	dir := t.TempDir()
 	clock := runtimetest.NewClock()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.SegmentSize, o.After = 1, clock.After // every group begins a segment
-	l := open(t, o)
-	if err := l.Intent(t.Context(), record("req_1")); err != nil {
+	l := audittest.Open(t, o)
+	if err := l.Intent(t.Context(), audittest.Record("req_1")); err != nil {
 		t.Fatal(err)
 	}
 	slot := filepath.Join(dir, "proxy")
 	if err := os.Rename(slot, slot+"-away"); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Intent(t.Context(), record("req_2")); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
+	if err := l.Intent(t.Context(), audittest.Record("req_2")); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
 		t.Fatalf("Intent without a folder: %v", err)
 	}
 	if err := os.Rename(slot+"-away", slot); err != nil {
@@ -73,10 +74,10 @@ func TestMissingFolderRefusesUntilItIsBack(t *testing.T) { // AU-001
 	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
 		t.Fatalf("not recovered: %+v", l.Health())
 	}
-	if err := l.Intent(t.Context(), record("req_3")); err != nil {
+	if err := l.Intent(t.Context(), audittest.Record("req_3")); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, l)
+	audittest.Shut(t, l)
 	verified(t, dir)
 }
 
@@ -85,7 +86,7 @@ func TestFolderThatCannotBeUsedFailsOpen(t *testing.T) { // AU-001
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := audit.New(options(file))
+	l, err := audit.New(audittest.Options(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,11 +101,11 @@ func TestFolderThatCannotBeUsedFailsOpen(t *testing.T) { // AU-001
 func TestCutLedgerIsNeverContinued(t *testing.T) {
 	dir := t.TempDir()
 	clock := runtimetest.NewClock()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.After = clock.After
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	for _, id := range []string{"req_1", "req_2"} {
-		if err := l.Intent(t.Context(), record(id)); err != nil {
+		if err := l.Intent(t.Context(), audittest.Record(id)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,7 +118,7 @@ func TestCutLedgerIsNeverContinued(t *testing.T) {
 		if err := os.Truncate(path, size); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Intent(t.Context(), record("req_3")); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
+		if err := l.Intent(t.Context(), audittest.Record("req_3")); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
 			t.Fatalf("Intent on a ledger cut to %d bytes: %v", size, err)
 		}
 		for range 5 {
@@ -161,8 +162,8 @@ func TestKillUnderLoadLosesNoIntent(t *testing.T) { // AU-003
 		_, _ = io.Copy(io.Discard, out)
 		_ = cmd.Wait()
 	}
-	l := open(t, options(dir)) // cuts what the last one left, settles its intents
-	shut(t, l)
+	l := audittest.Open(t, audittest.Options(dir)) // cuts what the last one left, settles its intents
+	audittest.Shut(t, l)
 	if len(printed) < 6*400 {
 		t.Fatalf("only %d records were made", len(printed))
 	}
@@ -237,10 +238,10 @@ func TestManyProcessesOneChainEach(t *testing.T) { // AU-005
 
 func TestSharedSlotSettlesOnlyTheDead(t *testing.T) {
 	dir := t.TempDir()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.Slot, o.Shared = "cli", true
-	alive := open(t, o)
-	if err := alive.Intent(t.Context(), record("req_alive")); err != nil {
+	alive := audittest.Open(t, o)
+	if err := alive.Intent(t.Context(), audittest.Record("req_alive")); err != nil {
 		t.Fatal(err)
 	}
 	cmd := command(t, "hang-cli", dir)
@@ -254,14 +255,14 @@ func TestSharedSlotSettlesOnlyTheDead(t *testing.T) {
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, open(t, o))
+	audittest.Shut(t, audittest.Open(t, o))
 	if got := kinds(entries(t, dir, audit.Query{})); got != "intent intent" {
 		t.Fatalf("both live, and the ledger holds %q", got)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	shut(t, open(t, o))
-	shut(t, open(t, o))
+	audittest.Shut(t, audittest.Open(t, o))
+	audittest.Shut(t, audittest.Open(t, o))
 	all := entries(t, dir, audit.Query{Kind: "outcome"})
 	if len(all) != 1 || all[0].RequestID != "req_dead" || all[0].Code != "unknown" {
 		t.Fatalf("outcomes: %+v", all)
@@ -272,15 +273,15 @@ func TestSharedSlotSettlesOnlyTheDead(t *testing.T) {
 func TestTornTailIsCutByTheNextWriter(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		dir := t.TempDir()
-		o := options(dir)
+		o := audittest.Options(dir)
 		o.Shared = shared
-		l := open(t, o)
-		r := record("req_1")
+		l := audittest.Open(t, o)
+		r := audittest.Record("req_1")
 		if err := l.Intent(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 		l.Outcome(r)
-		shut(t, l)
+		audittest.Shut(t, l)
 		path := filepath.Join(dir, "proxy", "00000001.jsonl")
 		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
@@ -293,11 +294,11 @@ func TestTornTailIsCutByTheNextWriter(t *testing.T) {
 		if report := verified(t, dir); !report.Slots[0].Torn {
 			t.Error("the torn line is not reported")
 		}
-		l = open(t, o)
-		if err := l.Intent(t.Context(), record("req_2")); err != nil {
+		l = audittest.Open(t, o)
+		if err := l.Intent(t.Context(), audittest.Record("req_2")); err != nil {
 			t.Fatal(err)
 		}
-		shut(t, l)
+		audittest.Shut(t, l)
 		if report := verified(t, dir); report.Slots[0].Last != 3 || report.Slots[0].Torn {
 			t.Errorf("report: %+v", report.Slots[0])
 		}
@@ -305,11 +306,11 @@ func TestTornTailIsCutByTheNextWriter(t *testing.T) {
 }
 
 func TestCallerWhoLeavesIsLetGo(t *testing.T) {
-	l := open(t, options(t.TempDir()))
+	l := audittest.Open(t, audittest.Options(t.TempDir()))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 200 {
-		r := record("req_gone")
+		r := audittest.Record("req_gone")
 		err := l.Intent(ctx, r)
 		if (err == nil) != (r.Sequence != 0) {
 			t.Fatalf("Intent: %v, sequence %d", err, r.Sequence)
@@ -325,7 +326,7 @@ func TestCallerWhoLeavesIsLetGo(t *testing.T) {
 func TestAPanicWhileWritingRefusesAndRecovers(t *testing.T) {
 	dir := t.TempDir()
 	clock := runtimetest.NewClock()
-	o := options(dir)
+	o := audittest.Options(dir)
 	var left atomic.Int64 // calls of the clock until it panics
 	now := o.Clock
 	o.Clock = func() time.Time {
@@ -335,7 +336,7 @@ func TestAPanicWhileWritingRefusesAndRecovers(t *testing.T) {
 		return now()
 	}
 	o.After = clock.After
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -343,18 +344,18 @@ func TestAPanicWhileWritingRefusesAndRecovers(t *testing.T) {
 			}
 		}()
 		left.Store(2) // the first is the line's, the second that of the group
-		_ = l.Intent(t.Context(), record("req_1"))
+		_ = l.Intent(t.Context(), audittest.Record("req_1"))
 	}()
-	if err := l.Intent(t.Context(), record("req_2")); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
+	if err := l.Intent(t.Context(), audittest.Record("req_2")); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
 		t.Fatalf("Intent after the panic: %v", err)
 	}
 	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
 		t.Fatalf("not recovered: %+v", l.Health())
 	}
-	if err := l.Intent(t.Context(), record("req_3")); err != nil {
+	if err := l.Intent(t.Context(), audittest.Record("req_3")); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, l)
+	audittest.Shut(t, l)
 	verified(t, dir)
 	if got := kinds(entries(t, dir, audit.Query{})); got != "event intent" {
 		t.Errorf("the ledger holds %q", got)

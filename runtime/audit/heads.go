@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // heads finds out how far each slot goes, for a checkpoint. A head is taken only
@@ -162,7 +163,7 @@ func acknowledged(slot, path string) (checkpoint.Head, error) {
 			continue // the window begins inside a line
 		}
 		sums[head.seq] = sha256.Sum256(line)
-		if head.kind == KindOutcome {
+		if head.kind == record.KindOutcome {
 			newest = max(newest, head.intent)
 		}
 	}

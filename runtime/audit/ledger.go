@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // clockSlack is how far a record's time may lie before the latest one without
@@ -20,7 +22,7 @@ const clockSlack = time.Second
 type line struct {
 	body   []byte
 	at     time.Time
-	kind   Kind
+	kind   record.Kind
 	noted  bool   // an event that nobody waits for
 	intent uint64 // outcome: the number of its intent
 	seq    uint64 // set by the ledger
@@ -130,7 +132,7 @@ func (l *ledger) setTip(last []byte) error {
 		return fmt.Errorf("%s: the last line is %w: look at it with `kimbap audit verify`", l.path(), err)
 	}
 	l.seq, l.hash = h.seq, sha256.Sum256(last)
-	if entry, err := ParseEntry(l.slot, last); err == nil && entry.Time.After(l.latest) {
+	if entry, err := record.Parse(l.slot, last); err == nil && entry.Time.After(l.latest) {
 		l.latest = entry.Time
 	}
 	return nil
@@ -248,7 +250,7 @@ func (l *ledger) old(now time.Time) bool {
 		l.began = now
 		line, err := newLineReader(io.NewSectionReader(l.file, 0, l.size), 0).next()
 		if err == nil {
-			if entry, err := ParseEntry(l.slot, line); err == nil {
+			if entry, err := record.Parse(l.slot, line); err == nil {
 				l.began = entry.Time
 			}
 		}
@@ -263,11 +265,11 @@ func (l *ledger) beginning(now time.Time) *line {
 	for seq := range l.open {
 		oldest = min(oldest, seq)
 	}
-	ev := Event{Kind: "audit.segment"}
+	ev := record.Event{Kind: "audit.segment"}
 	if !l.shared { // of others' open intents we do not know
 		ev.Fields = map[string]string{"oldest_open": strconv.FormatUint(oldest, 10)}
 	}
-	return &line{kind: KindEvent, at: now, body: appendEvent(nil, ev, now)}
+	return &line{kind: record.KindEvent, at: now, body: record.AppendEvent(nil, ev, now)}
 }
 
 // chain gives a line its number and the hash of the one before.
@@ -296,9 +298,9 @@ func (l *ledger) chain(ln *line) {
 func (l *ledger) track(ln *line) {
 	switch {
 	case ln == nil:
-	case ln.kind == KindIntent:
+	case ln.kind == record.KindIntent:
 		l.open[ln.seq] = struct{}{}
-	case ln.kind == KindOutcome:
+	case ln.kind == record.KindOutcome:
 		delete(l.open, ln.intent)
 	}
 }

@@ -9,17 +9,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-)
 
-// Kind says what a record is of.
-type Kind string
-
-// The kinds of records.
-const (
-	KindIntent  Kind = "intent"  // durable before the credential left
-	KindOutcome Kind = "outcome" // how an intent ended
-	KindRefusal Kind = "refusal" // a request that never got an intent
-	KindEvent   Kind = "event"   // an act of an operator or of kimbap itself
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // maxLine is the longest line a reader takes, in bytes. The encoder stays far
@@ -36,7 +27,7 @@ func genesis(slot string) digest { return sha256.Sum256([]byte("kimbap audit slo
 type head struct {
 	seq    uint64
 	prev   digest
-	kind   Kind
+	kind   record.Kind
 	intent uint64 // the record an outcome belongs to
 }
 
@@ -63,7 +54,7 @@ func parseHead(line []byte) (head, error) {
 	if rest, ok = bytes.CutPrefix(rest[2*sha256.Size:], []byte(`","kind":"`)); !ok {
 		return h, errForm
 	}
-	for _, kind := range []Kind{KindIntent, KindOutcome, KindRefusal, KindEvent} {
+	for _, kind := range []record.Kind{record.KindIntent, record.KindOutcome, record.KindRefusal, record.KindEvent} {
 		if after, found := bytes.CutPrefix(rest, []byte(kind+`",`)); found {
 			h.kind, rest = kind, after
 			break
@@ -72,7 +63,7 @@ func parseHead(line []byte) (head, error) {
 	if h.kind == "" {
 		return h, errForm
 	}
-	if h.kind == KindOutcome {
+	if h.kind == record.KindOutcome {
 		if rest, ok = bytes.CutPrefix(rest, []byte(`"intent":`)); !ok {
 			return h, errForm
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,8 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
@@ -26,66 +27,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// keyed is a Redactor whose hashes a test can foresee; it can be locked.
-type keyed struct {
-	locked bool
-	stored []string // what the vault holds
-}
-
-func (k keyed) Known(runtime.Tenant) (func(string) bool, error) {
-	if k.locked {
-		return nil, errors.New("locked")
-	}
-	if k.stored == nil {
-		return nil, nil
-	}
-	return func(word string) bool { return slices.Contains(k.stored, word) }, nil
-}
-
-func (k keyed) Hash(tenant runtime.Tenant, value string) (string, error) {
-	if k.locked {
-		return "", errors.New("locked")
-	}
-	return fmt.Sprintf("h%d", len(tenant)*1000+len(value)), nil
-}
-
-func options(dir string) audit.Options {
-	return audit.Options{Dir: dir, Slot: "proxy", Clock: time.Now, Redact: keyed{}}
-}
-
-func open(t testing.TB, o audit.Options) *audit.Log {
+func entries(t testing.TB, dir string, q audit.Query) []record.Entry {
 	t.Helper()
-	l, err := audit.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close(context.Background()) })
-	return l
-}
-
-func shut(t testing.TB, l *audit.Log) {
-	t.Helper()
-	if err := l.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func record(id string) *runtime.Record {
-	return &runtime.Record{
-		ID: id, Surface: runtime.SurfaceProxy, Ref: "github.list-pulls",
-		Principal: runtime.Principal{ID: "local:1000", Kind: runtime.KindAgent, Tenant: "default", Agent: "local"},
-		Verdict:   runtime.Verdict{Effect: runtime.EffectAllow, Rule: "default:low"},
-		Target:    runtime.Target{Scheme: "https", Authority: "api.github.com:443", Method: "GET", Path: "/repos/a/b/pulls"},
-		Received:  time.Now(),
-	}
-}
-
-func entries(t testing.TB, dir string, q audit.Query) []audit.Entry {
-	t.Helper()
-	var all []audit.Entry
+	var all []record.Entry
 	for e, err := range audit.Read(t.Context(), dir, q) {
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +39,7 @@ func entries(t testing.TB, dir string, q audit.Query) []audit.Entry {
 	return all
 }
 
-func kinds(list []audit.Entry) string {
+func kinds(list []record.Entry) string {
 	var words []string
 	for _, e := range list {
 		words = append(words, e.Kind)
@@ -123,7 +67,7 @@ func TestNewRefusesWhatIsMissing(t *testing.T) {
 		"Redact": func(o *audit.Options) { o.Redact = nil },
 		"Sinks":  func(o *audit.Options) { o.Sinks = []audit.Sink{nil} },
 	} {
-		o := options(t.TempDir())
+		o := audittest.Options(t.TempDir())
 		spoil(&o)
 		if _, err := audit.New(o); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("New without a good %s: %v", name, err)
@@ -132,7 +76,7 @@ func TestNewRefusesWhatIsMissing(t *testing.T) {
 }
 
 func TestBeforeOpenAndAfterCloseItRefuses(t *testing.T) {
-	l, err := audit.New(options(t.TempDir()))
+	l, err := audit.New(audittest.Options(t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,12 +86,12 @@ func TestBeforeOpenAndAfterCloseItRefuses(t *testing.T) {
 	if err := l.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, l)
-	shut(t, l)
+	audittest.Shut(t, l)
+	audittest.Shut(t, l)
 	if runtime.CodeOf(l.Ready()) != runtime.CodeAuditUnavailable {
 		t.Error("ready after Close")
 	}
-	r := record("req_1")
+	r := audittest.Record("req_1")
 	if err := l.Intent(t.Context(), r); runtime.CodeOf(err) != runtime.CodeAuditUnavailable || r.Sequence != 0 {
 		t.Errorf("Intent after Close: %v, sequence %d", err, r.Sequence)
 	}
@@ -156,8 +100,8 @@ func TestBeforeOpenAndAfterCloseItRefuses(t *testing.T) {
 
 func TestIntentThenOutcome(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, options(dir))
-	r := record("req_1")
+	l := audittest.Open(t, audittest.Options(dir))
+	r := audittest.Record("req_1")
 	if err := l.Intent(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
@@ -169,13 +113,13 @@ func TestIntentThenOutcome(t *testing.T) {
 	}
 	r.Result.Status, r.Ended = 200, time.Now()
 	l.Outcome(r)
-	refused := record("req_2")
+	refused := audittest.Record("req_2")
 	refused.Err = &runtime.Error{Code: runtime.CodeForbidden, Msg: "no"}
 	l.Outcome(refused)
-	if err := l.Event(t.Context(), audit.Event{Kind: "vault.set", Principal: "local:1000", Fields: map[string]string{"name": "github"}}); err != nil {
+	if err := l.Event(t.Context(), record.Event{Kind: "vault.set", Principal: "local:1000", Fields: map[string]string{"name": "github"}}); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, l)
+	audittest.Shut(t, l)
 	all := entries(t, dir, audit.Query{})
 	if got := kinds(all); got != "intent outcome refusal event" {
 		t.Fatalf("the ledger holds %q", got)
@@ -196,10 +140,10 @@ func TestOutcomeIsWrittenByTheTimer(t *testing.T) {
 	dir := t.TempDir()
 	timer := make(chan time.Time)
 	asked := make(chan time.Duration, 1)
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.After = func(d time.Duration) <-chan time.Time { asked <- d; return timer }
-	l := open(t, o)
-	l.Outcome(record("req_1"))
+	l := audittest.Open(t, o)
+	l.Outcome(audittest.Record("req_1"))
 	if d := <-asked; d > 100*time.Millisecond {
 		t.Fatalf("an outcome may wait %v", d)
 	}
@@ -214,15 +158,15 @@ func TestOutcomeIsWrittenByTheTimer(t *testing.T) {
 
 func TestGroupsUnderLoadChainAcrossSegments(t *testing.T) { // AU-009
 	dir := t.TempDir()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.SegmentSize = 16 << 10
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	const callers, each = 16, 50
 	var wg sync.WaitGroup
 	for c := range callers {
 		wg.Go(func() {
 			for i := range each {
-				r := record(fmt.Sprintf("req_%d_%d", c, i))
+				r := audittest.Record(fmt.Sprintf("req_%d_%d", c, i))
 				if err := l.Intent(context.Background(), r); err != nil {
 					t.Error(err)
 				}
@@ -231,7 +175,7 @@ func TestGroupsUnderLoadChainAcrossSegments(t *testing.T) { // AU-009
 		})
 	}
 	wg.Wait()
-	shut(t, l)
+	audittest.Shut(t, l)
 	report := verified(t, dir)
 	s := report.Slots[0]
 	if s.Segments < 3 {
@@ -253,8 +197,8 @@ func TestGroupsUnderLoadChainAcrossSegments(t *testing.T) { // AU-009
 
 func TestMovedSegmentIsFollowedByANewOne(t *testing.T) { // AU-009
 	dir := t.TempDir()
-	l := open(t, options(dir))
-	first := record("req_1")
+	l := audittest.Open(t, audittest.Options(dir))
+	first := audittest.Record("req_1")
 	if err := l.Intent(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
@@ -263,11 +207,11 @@ func TestMovedSegmentIsFollowedByANewOne(t *testing.T) { // AU-009
 		t.Fatal(err)
 	}
 	for _, id := range []string{"req_2", "req_3"} {
-		if err := l.Intent(t.Context(), record(id)); err != nil {
+		if err := l.Intent(t.Context(), audittest.Record(id)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	shut(t, l)
+	audittest.Shut(t, l)
 	report, err := audit.Verify(t.Context(), dir, audit.Trust{})
 	if err != nil || report.OK || report.Slots[0].Problems[0].Kind != audit.ProblemSegment {
 		t.Fatalf("a segment is away and the report says:\n%s %v", report, err)
@@ -290,4 +234,25 @@ func step(clock *runtimetest.Clock, reached func() bool) error {
 		clock.Advance(time.Second)
 	}
 	return errors.New("never")
+}
+
+func TestClockThatJumpsBackIsMarked(t *testing.T) { // AU-011
+	dir := t.TempDir()
+	clock := runtimetest.NewClock()
+	o := audittest.Options(dir)
+	o.Clock = clock.Now
+	l := audittest.Open(t, o)
+	for _, step := range []time.Duration{0, -24 * time.Hour, 48 * time.Hour} {
+		clock.Advance(step)
+		if err := l.Intent(t.Context(), audittest.Record("req")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	audittest.Shut(t, l)
+	verified(t, dir)
+	for i, line := range audittest.Lines(t, dir) {
+		if got := strings.Contains(line, `"clock":"back"`); got != (i == 1) {
+			t.Errorf("line %d marked: %v", i+1, got)
+		}
+	}
 }

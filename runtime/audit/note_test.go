@@ -4,15 +4,17 @@ import (
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // A note is not waited for, and yet stands before the intent that came after it.
 // Both, and how it ended, are found by the script they belong to.
 func TestANoteStandsBeforeWhatFollowsIt(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, options(dir))
-	l.Note(audit.Event{Kind: "exec.start", Principal: "local:1", Tenant: "default", Execution: "exe_1"})
-	r := record("req_1")
+	l := audittest.Open(t, audittest.Options(dir))
+	l.Note(record.Event{Kind: "exec.start", Principal: "local:1", Tenant: "default", Execution: "exe_1"})
+	r := audittest.Record("req_1")
 	r.Execution, r.Step = "exe_1", 3
 	if err := l.Intent(t.Context(), r); err != nil {
 		t.Fatal(err)

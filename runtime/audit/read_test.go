@@ -12,18 +12,20 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // table is an Index in memory.
 type table struct {
 	mu      sync.Mutex
-	rows    []audit.Entry
+	rows    []record.Entry
 	batches int
 	fail    error
 }
 
-func (x *table) AddEntries(_ context.Context, entries []audit.Entry) error {
+func (x *table) AddEntries(_ context.Context, entries []record.Entry) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.rows = append(x.rows, entries...)
@@ -43,10 +45,10 @@ func (x *table) Position(_ context.Context, slot string) (uint64, error) {
 	return last, x.fail
 }
 
-func (x *table) SearchEntries(_ context.Context, q audit.Query) ([]audit.Entry, error) {
+func (x *table) SearchEntries(_ context.Context, q audit.Query) ([]record.Entry, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	var found []audit.Entry
+	var found []record.Entry
 	for _, e := range slices.Backward(x.rows) {
 		if q.Matches(&e) && len(found) < q.Limit {
 			found = append(found, e)
@@ -56,7 +58,7 @@ func (x *table) SearchEntries(_ context.Context, q audit.Query) ([]audit.Entry, 
 }
 
 func (x *table) DropEntries(_ context.Context, slot string, upTo uint64) error {
-	x.rows = slices.DeleteFunc(x.rows, func(e audit.Entry) bool { return e.Slot == slot && e.Sequence <= upTo })
+	x.rows = slices.DeleteFunc(x.rows, func(e record.Entry) bool { return e.Slot == slot && e.Sequence <= upTo })
 	return nil
 }
 
@@ -68,10 +70,10 @@ func (x *table) ResetIndex(context.Context) error {
 func TestReadMergesSlotsByTime(t *testing.T) {
 	dir := t.TempDir()
 	clock := runtimetest.NewClock()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.Clock, o.SegmentSize = clock.Now, 1000
-	a := open(t, o)
-	b := open(t, o)
+	a := audittest.Open(t, o)
+	b := audittest.Open(t, o)
 	if a.Slot() != "proxy" || b.Slot() != "proxy-2" {
 		t.Fatalf("slots %q and %q", a.Slot(), b.Slot())
 	}
@@ -83,7 +85,7 @@ func TestReadMergesSlotsByTime(t *testing.T) {
 		}
 		id := fmt.Sprintf("req_%02d", i)
 		want = append(want, id)
-		if err := l.Intent(t.Context(), record(id)); err != nil {
+		if err := l.Intent(t.Context(), audittest.Record(id)); err != nil {
 			t.Fatal(err)
 		}
 		clock.Advance(time.Second)
@@ -98,16 +100,16 @@ func TestReadMergesSlotsByTime(t *testing.T) {
 	if limited := entries(t, dir, audit.Query{Limit: 3}); len(limited) != 3 {
 		t.Errorf("%d entries with limit 3", len(limited))
 	}
-	shut(t, a)
-	shut(t, b)
+	audittest.Shut(t, a)
+	audittest.Shut(t, b)
 	verified(t, dir)
 }
 
 func TestTailFollowsNewRecordsSlotsAndSegments(t *testing.T) {
 	dir := t.TempDir()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.SegmentSize = 2000
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	tick := make(chan time.Time)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -123,14 +125,14 @@ func TestTailFollowsNewRecordsSlotsAndSegments(t *testing.T) {
 	}()
 	shared := o
 	shared.Slot, shared.Shared = "cli", true
-	other := open(t, shared)
+	other := audittest.Open(t, shared)
 	for i := range 20 {
 		id := fmt.Sprintf("req_%d", i)
 		from := l
 		if i%2 == 1 {
 			from = other
 		}
-		if err := from.Intent(t.Context(), record(id)); err != nil {
+		if err := from.Intent(t.Context(), audittest.Record(id)); err != nil {
 			t.Fatal(err)
 		}
 		for waiting := true; waiting; {
@@ -152,12 +154,12 @@ func TestTailFollowsNewRecordsSlotsAndSegments(t *testing.T) {
 
 func TestSearchFillsTheIndexOrScans(t *testing.T) {
 	dir := t.TempDir()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.SegmentSize = 64 << 10
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	const records = 700
 	for i := range records {
-		r := record(fmt.Sprintf("req_%04d", i))
+		r := audittest.Record(fmt.Sprintf("req_%04d", i))
 		if i%100 == 7 {
 			r.Principal.Agent = "claude"
 		}
@@ -183,7 +185,7 @@ func TestSearchFillsTheIndexOrScans(t *testing.T) {
 	if index.batches < 2 || index.batches > 4 {
 		t.Errorf("the index was filled in %d batches", index.batches)
 	}
-	l.Outcome(record("req_late"))
+	l.Outcome(audittest.Record("req_late"))
 	if err := l.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -203,23 +205,23 @@ func TestSearchFillsTheIndexOrScans(t *testing.T) {
 
 func TestIntentsOfADeadProcessAcrossSegmentsBecomeUnknown(t *testing.T) {
 	dir := t.TempDir()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.SegmentSize = 3000
-	l := open(t, o)
-	long := record("req_long")
+	l := audittest.Open(t, o)
+	long := audittest.Record("req_long")
 	if err := l.Intent(t.Context(), long); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 40 {
-		r := record(fmt.Sprint("req_", i))
+		r := audittest.Record(fmt.Sprint("req_", i))
 		if err := l.Intent(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 		l.Outcome(r)
 	}
-	shut(t, l) // without an outcome for req_long, as after a crash
-	shut(t, open(t, o))
-	shut(t, open(t, o))
+	audittest.Shut(t, l) // without an outcome for req_long, as after a crash
+	audittest.Shut(t, audittest.Open(t, o))
+	audittest.Shut(t, audittest.Open(t, o))
 	unknown := entries(t, dir, audit.Query{Code: "unknown"})
 	if len(unknown) != 1 || unknown[0].RequestID != "req_long" || unknown[0].Agent != "local" || unknown[0].Action != "github.list-pulls" {
 		t.Fatalf("unknown: %+v", unknown)
@@ -229,7 +231,7 @@ func TestIntentsOfADeadProcessAcrossSegmentsBecomeUnknown(t *testing.T) {
 
 func TestQueryMatches(t *testing.T) {
 	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-	e := audit.Entry{
+	e := record.Entry{
 		Kind: "intent", Time: at, RequestID: "r", Tenant: "a", Agent: "claude", Action: "github.list", Effect: "allow",
 		Host: "api.github.com:443", Code: "x", Execution: "exe", Line: []byte(`{"path":"/repos"}`),
 	}

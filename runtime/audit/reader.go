@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // tailInterval is how often a following reader looks for more.
@@ -38,30 +40,30 @@ func (s *slotReader) close() {
 }
 
 // next returns the next record. Lines that are no records are left to Verify.
-func (s *slotReader) next() (Entry, error) {
+func (s *slotReader) next() (record.Entry, error) {
 	for {
 		if s.file == nil {
 			if err := s.advance(); err != nil {
-				return Entry{}, err
+				return record.Entry{}, err
 			}
 		}
 		line, err := s.lines.next()
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, errTorn):
 			if err := s.turn(); err != nil {
-				return Entry{}, err
+				return record.Entry{}, err
 			}
 			continue
 		case errors.Is(err, errLong):
 			continue
 		case err != nil:
-			return Entry{}, err
+			return record.Entry{}, err
 		}
 		h, err := parseHead(line)
 		if err != nil || h.seq <= s.after {
 			continue
 		}
-		if entry, err := ParseEntry(s.slot, line); err == nil {
+		if entry, err := record.Parse(s.slot, line); err == nil {
 			s.after = h.seq
 			return entry, nil
 		}
@@ -134,11 +136,11 @@ func (s *slotReader) openSegment(number int) error {
 type merge struct {
 	dir     string
 	readers map[string]*slotReader
-	heads   map[string]Entry
+	heads   map[string]record.Entry
 }
 
 func newMerge(dir string) *merge {
-	return &merge{dir: dir, readers: map[string]*slotReader{}, heads: map[string]Entry{}}
+	return &merge{dir: dir, readers: map[string]*slotReader{}, heads: map[string]record.Entry{}}
 }
 
 func (m *merge) close() {
@@ -180,15 +182,15 @@ func (m *merge) pull(slot string) error {
 }
 
 // next returns the earliest of the records at hand, or io.EOF.
-func (m *merge) next() (Entry, error) {
-	first, found := Entry{}, false
+func (m *merge) next() (record.Entry, error) {
+	first, found := record.Entry{}, false
 	for _, e := range m.heads {
 		if !found || e.Time.Before(first.Time) || e.Time.Equal(first.Time) && e.Slot < first.Slot {
 			first, found = e, true
 		}
 	}
 	if !found {
-		return Entry{}, io.EOF
+		return record.Entry{}, io.EOF
 	}
 	delete(m.heads, first.Slot)
 	return first, m.pull(first.Slot)
@@ -196,25 +198,25 @@ func (m *merge) next() (Entry, error) {
 
 // Read yields the records of all slots in the order of time, those that q
 // selects; q.Limit 0 means all. An error is the last thing it yields.
-func Read(ctx context.Context, dir string, q Query) iter.Seq2[Entry, error] {
+func Read(ctx context.Context, dir string, q Query) iter.Seq2[record.Entry, error] {
 	return stream(ctx, dir, q, nil)
 }
 
 // Tail yields what [Read] does and then waits for more, until ctx ends; after
 // is time.After or a double of it. Records of several slots that are found
 // together are in the order of time.
-func Tail(ctx context.Context, dir string, q Query, after func(time.Duration) <-chan time.Time) iter.Seq2[Entry, error] {
+func Tail(ctx context.Context, dir string, q Query, after func(time.Duration) <-chan time.Time) iter.Seq2[record.Entry, error] {
 	return stream(ctx, dir, q, after)
 }
 
-func stream(ctx context.Context, dir string, q Query, after func(time.Duration) <-chan time.Time) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
+func stream(ctx context.Context, dir string, q Query, after func(time.Duration) <-chan time.Time) iter.Seq2[record.Entry, error] {
+	return func(yield func(record.Entry, error) bool) {
 		m := newMerge(dir)
 		defer m.close()
 		count := 0
 		for {
 			if err := m.fill(); err != nil {
-				yield(Entry{}, err)
+				yield(record.Entry{}, err)
 				return
 			}
 			for {
@@ -226,7 +228,7 @@ func stream(ctx context.Context, dir string, q Query, after func(time.Duration) 
 					err = ctx.Err()
 				}
 				if err != nil {
-					yield(Entry{}, err)
+					yield(record.Entry{}, err)
 					return
 				}
 				if !q.Matches(&entry) {

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // sharedScan is how far back from its end a shared slot is searched for open
@@ -193,9 +195,9 @@ func scanIntents(path string, offset int64, open map[uint64]openIntent) error {
 		h, err := parseHead(line)
 		switch {
 		case err != nil: // the middle of a line after an offset; Verify judges the rest
-		case h.kind == KindIntent:
+		case h.kind == record.KindIntent:
 			open[h.seq] = openIntent{seq: h.seq, line: bytes.Clone(line)}
-		case h.kind == KindOutcome:
+		case h.kind == record.KindOutcome:
 			delete(open, h.intent)
 		}
 	}
@@ -219,11 +221,11 @@ func (l *ledger) settle(now time.Time) error {
 		if l.shared && !processGone(intent.Process) {
 			continue
 		}
-		entry, err := ParseEntry(l.slot, o.line)
+		entry, err := record.Parse(l.slot, o.line)
 		if err != nil {
 			continue
 		}
-		lines = append(lines, &line{kind: KindOutcome, intent: o.seq, at: now, body: appendUnknown(nil, entry, now)})
+		lines = append(lines, &line{kind: record.KindOutcome, intent: o.seq, at: now, body: record.AppendUnknown(nil, entry, now)})
 	}
 	if len(lines) == 0 {
 		return nil

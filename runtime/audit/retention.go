@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // giveUp removes whole segments whose records are all older than Keep. A signed
@@ -110,7 +111,7 @@ func oldest(dir string, h *checkpoint.Head, before time.Time) (*checkpoint.Cut, 
 		if err != nil || line == nil {
 			return cut, err
 		}
-		entry, err := ParseEntry("", line)
+		entry, err := record.Parse("", line)
 		if err != nil {
 			return cut, nil // verify says what is wrong with it
 		}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // defaultLimit is what Query.Limit 0 means for a search.
@@ -34,7 +36,7 @@ func reindexSlot(ctx context.Context, dir, slot string, index Index) error {
 	}
 	reader := &slotReader{dir: filepath.Join(dir, slot), slot: slot, after: position}
 	defer reader.close()
-	batch := make([]Entry, 0, batchSize)
+	batch := make([]record.Entry, 0, batchSize)
 	for {
 		entry, err := reader.next()
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -62,7 +64,7 @@ func reindexSlot(ctx context.Context, dir, slot string, index Index) error {
 // Search returns the newest matches, newest first. It brings the index up to
 // date and asks it; when the index is missing or fails, it scans the ledger,
 // which is slower and as true.
-func Search(ctx context.Context, dir string, index Index, q Query) ([]Entry, error) {
+func Search(ctx context.Context, dir string, index Index, q Query) ([]record.Entry, error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultLimit
 	}
@@ -75,10 +77,10 @@ func Search(ctx context.Context, dir string, index Index, q Query) ([]Entry, err
 }
 
 // scan reads the whole ledger and keeps the newest matches.
-func scan(ctx context.Context, dir string, q Query) ([]Entry, error) {
+func scan(ctx context.Context, dir string, q Query) ([]record.Entry, error) {
 	limit := q.Limit
 	q.Limit = 0
-	ring := make([]Entry, 0, limit)
+	ring := make([]record.Entry, 0, limit)
 	count := 0
 	for entry, err := range Read(ctx, dir, q) {
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // Value is what an operator asks for: a value, and the keyed hash that stands for
@@ -14,13 +16,13 @@ type Value struct{ Plain, Hash string }
 // SearchValue returns the newest records whose request held the value as an
 // argument or an undeclared query value, or in a word that was masked; newest
 // first. It reads the ledger itself: the value is not stored, nor sent anywhere.
-func SearchValue(ctx context.Context, dir string, v Value, q Query) ([]Entry, error) {
+func SearchValue(ctx context.Context, dir string, v Value, q Query) ([]record.Entry, error) {
 	limit := q.Limit
 	if limit <= 0 {
 		limit = defaultLimit
 	}
 	q.Limit = 0
-	var found []Entry
+	var found []record.Entry
 	for entry, err := range Read(ctx, dir, q) {
 		if err != nil {
 			return nil, err

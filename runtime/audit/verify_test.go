@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 )
 
 func TestVerifyFindsWhatWasDone(t *testing.T) {
@@ -64,15 +65,15 @@ func TestVerifyFindsWhatWasDone(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			l := open(t, options(dir))
+			l := audittest.Open(t, audittest.Options(dir))
 			for i := range 6 {
-				if err := l.Intent(t.Context(), record(fmt.Sprint("req_", i))); err != nil {
+				if err := l.Intent(t.Context(), audittest.Record(fmt.Sprint("req_", i))); err != nil {
 					t.Fatal(err)
 				}
 			}
-			shut(t, l)
+			audittest.Shut(t, l)
 			verified(t, dir)
-			c.tamper(t, filepath.Join(dir, "proxy"), lines(t, dir))
+			c.tamper(t, filepath.Join(dir, "proxy"), audittest.Lines(t, dir))
 			report, err := audit.Verify(t.Context(), dir, audit.Trust{})
 			if err != nil {
 				t.Fatal(err)
@@ -93,15 +94,15 @@ func TestVerifyFindsWhatWasDone(t *testing.T) {
 
 func TestVerifyWhileWriting(t *testing.T) {
 	dir := t.TempDir()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.SegmentSize = 8 << 10
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	stop, stopped := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for stop.Err() == nil {
-			_ = l.Intent(context.Background(), record("req"))
+			_ = l.Intent(context.Background(), audittest.Record("req"))
 		}
 	}()
 	for range 30 {
@@ -118,11 +119,11 @@ func TestVerifyOfNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	dir := t.TempDir()
-	l := open(t, options(dir))
+	l := audittest.Open(t, audittest.Options(dir))
 	for range 2000 {
-		l.Outcome(record("req"))
+		l.Outcome(audittest.Record("req"))
 	}
-	shut(t, l)
+	audittest.Shut(t, l)
 	if _, err := audit.Verify(ctx, dir, audit.Trust{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Verify in a context that has ended: %v", err)
 	}

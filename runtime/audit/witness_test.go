@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
@@ -62,7 +64,7 @@ func sign(t testing.TB, w *audit.Witness) checkpoint.Signed {
 func intents(t testing.TB, l *audit.Log, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		if err := l.Intent(t.Context(), record(fmt.Sprint("req_", i))); err != nil {
+		if err := l.Intent(t.Context(), audittest.Record(fmt.Sprint("req_", i))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,16 +75,16 @@ func intents(t testing.TB, l *audit.Log, from, to int) {
 func anchored(t testing.TB) (dir string, outside []byte) {
 	t.Helper()
 	dir = t.TempDir()
-	cli := options(dir)
+	cli := audittest.Options(dir)
 	cli.Slot, cli.Shared = "cli", true
-	proxy, shared := open(t, options(dir)), open(t, cli)
+	proxy, shared := audittest.Open(t, audittest.Options(dir)), audittest.Open(t, cli)
 	w := witness(t, audit.WitnessOptions{Dir: dir, Own: proxy})
 	intents(t, proxy, 0, 3)
 	intents(t, shared, 0, 2)
 	sign(t, w)
 	intents(t, proxy, 3, 6)
-	shut(t, proxy)
-	shut(t, shared)
+	audittest.Shut(t, proxy)
+	audittest.Shut(t, shared)
 	return dir, sign(t, w).Line
 }
 
@@ -231,9 +233,9 @@ func TestACutLedgerIsNotSignedAgain(t *testing.T) {
 // Of a slot that another process holds, only what it has acknowledged is signed.
 func TestAnothersHeadIsSignedOnceAcknowledged(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, options(dir))
+	l := audittest.Open(t, audittest.Options(dir))
 	w := witness(t, audit.WitnessOptions{Dir: dir}) // not the witness of this log
-	r := record("req_1")
+	r := audittest.Record("req_1")
 	if err := l.Intent(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
@@ -279,9 +281,9 @@ func (p *place) count() int {
 func TestWitnessSignsAtStartOnTheWayAndAtTheEnd(t *testing.T) {
 	dir, p := t.TempDir(), &place{}
 	clock := runtimetest.NewClock()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.Clock = clock.Now
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	intents(t, l, 0, 1)
 	told := make(chan error, 10)
 	w := witness(t, audit.WitnessOptions{
@@ -309,7 +311,7 @@ func TestWitnessSignsAtStartOnTheWayAndAtTheEnd(t *testing.T) {
 		t.Fatalf("not sent again: %q", w.Problem())
 	}
 	intents(t, l, 2, 4)
-	shut(t, l)
+	audittest.Shut(t, l)
 	if err := errors.Join(w.Close(t.Context()), w.Close(t.Context())); err != nil {
 		t.Fatal(err)
 	}
@@ -370,9 +372,9 @@ func TestKilledWhileSigningVerifies(t *testing.T) {
 func TestRetentionKeepsTheChain(t *testing.T) {
 	dir := t.TempDir()
 	clock := runtimetest.NewClock()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.Clock, o.SegmentSize = clock.Now, 1 // every group begins a segment
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	gone := map[string]uint64{}
 	w := witness(t, audit.WitnessOptions{Dir: dir, Own: l, Clock: clock.Now, Keep: time.Hour, Forget: func(_ context.Context, slot string, upTo uint64) error {
 		gone[slot] = upTo
@@ -380,7 +382,7 @@ func TestRetentionKeepsTheChain(t *testing.T) {
 	}})
 	settled := func(from, to int) {
 		for i := from; i < to; i++ {
-			r := record(fmt.Sprint("req_", i))
+			r := audittest.Record(fmt.Sprint("req_", i))
 			if err := l.Intent(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
@@ -391,7 +393,7 @@ func TestRetentionKeepsTheChain(t *testing.T) {
 		}
 	}
 	settled(0, 5)
-	long := record("req_open")
+	long := audittest.Record("req_open")
 	if err := l.Intent(t.Context(), long); err != nil {
 		t.Fatal(err)
 	}
@@ -412,17 +414,17 @@ func TestRetentionKeepsTheChain(t *testing.T) {
 	l.Outcome(long)
 	settled(6, 7)
 	clock.Advance(2 * time.Hour)
-	shut(t, l)
+	audittest.Shut(t, l)
 	sign(t, w) // nobody writes to the slot any more: its last segment goes as well
 	sign(t, w)
 	if report, err = audit.Verify(t.Context(), dir, audit.Trust{Key: public(t)}); err != nil || !report.OK || report.Slots[0].Segments != 1 || report.Slots[0].Records != 1 {
 		t.Fatalf("%v\n%s", err, report)
 	}
-	again := open(t, o)
-	if err := again.Intent(t.Context(), record("req_next")); err != nil {
+	again := audittest.Open(t, o)
+	if err := again.Intent(t.Context(), audittest.Record("req_next")); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, again)
+	audittest.Shut(t, again)
 	if report, err = audit.Verify(t.Context(), dir, audit.Trust{Key: public(t)}); err != nil || !report.OK {
 		t.Fatalf("gone on with: %v\n%s", err, report)
 	}
@@ -443,11 +445,11 @@ func TestRetentionKeepsTheChain(t *testing.T) {
 func TestRetentionThatWasCutShort(t *testing.T) {
 	dir := t.TempDir()
 	clock := runtimetest.NewClock()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.Clock, o.SegmentSize = clock.Now, 1
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	for i := range 4 {
-		if err := l.Event(t.Context(), audit.Event{Kind: fmt.Sprint("e", i)}); err != nil {
+		if err := l.Event(t.Context(), record.Event{Kind: fmt.Sprint("e", i)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,13 +6,14 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 const entryColumns = `slot, sequence, kind, time, request_id, tenant, agent, principal, surface, action, effect, rule, host,
 	status, code, execution, step, line`
 
 // AddEntries implements [audit.Index]. A batch is added whole or not at all.
-func (db *DB) AddEntries(ctx context.Context, entries []audit.Entry) error {
+func (db *DB) AddEntries(ctx context.Context, entries []record.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -26,7 +27,7 @@ func (db *DB) AddEntries(ctx context.Context, entries []audit.Entry) error {
 	})
 }
 
-func (t tx) addEntry(e *audit.Entry) error {
+func (t tx) addEntry(e *record.Entry) error {
 	// An intent that comes again keeps what its outcome has told.
 	_, err := t.exec("INSERT INTO entries ("+entryColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (slot, sequence) DO UPDATE SET kind = excluded.kind, time = excluded.time, request_id = excluded.request_id,
@@ -53,7 +54,7 @@ func (db *DB) Position(ctx context.Context, slot string) (uint64, error) {
 }
 
 // SearchEntries implements [audit.Index].
-func (db *DB) SearchEntries(ctx context.Context, q audit.Query) ([]audit.Entry, error) {
+func (db *DB) SearchEntries(ctx context.Context, q audit.Query) ([]record.Entry, error) {
 	if q.Limit <= 0 {
 		q.Limit = 100
 	}
@@ -98,7 +99,7 @@ func pattern(g runtime.Glob) string {
 	return strings.NewReplacer("?", "[?]", "[", "[[]").Replace(string(g))
 }
 
-func scanEntry(row scanner) (e audit.Entry, err error) {
+func scanEntry(row scanner) (e record.Entry, err error) {
 	return e, row.Scan(&e.Slot, &e.Sequence, &e.Kind, moment{&e.Time}, &e.RequestID, &e.Tenant, &e.Agent, &e.Principal, &e.Surface,
 		&e.Action, &e.Effect, &e.Rule, &e.Host, &e.Status, &e.Code, &e.Execution, &e.Step, &e.Line)
 }

@@ -7,10 +7,11 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
-func anEntry(slot string, n int, kind string) audit.Entry {
-	return audit.Entry{
+func anEntry(slot string, n int, kind string) record.Entry {
+	return record.Entry{
 		Slot: slot, Sequence: uint64(n), Kind: kind, Time: at(n), RequestID: fmt.Sprint("req_", n), Tenant: ours, Agent: "claude",
 		Principal: "token:tok_1", Surface: runtime.SurfaceProxy, Action: "github.merge", Effect: "allow", Rule: "r",
 		Host: "api.github.com:443", Execution: fmt.Sprint("exe_", n%2), Step: n, Line: fmt.Appendf(nil, `{"seq":%d,"text":"100%% é_"}`, n),
@@ -39,16 +40,16 @@ func entries(t *testing.T, s Store) {
 	}
 	last("proxy", 0)
 	must(t, s.AddEntries(ctx, nil))
-	must(t, s.AddEntries(ctx, []audit.Entry{anEntry("proxy", 1, "intent"), anEntry("proxy", 2, "event"), anEntry("cli", 7, "event")}))
+	must(t, s.AddEntries(ctx, []record.Entry{anEntry("proxy", 1, "intent"), anEntry("proxy", 2, "event"), anEntry("cli", 7, "event")}))
 	last("proxy", 2)
 	last("cli", 7)
 
 	replaced := anEntry("proxy", 2, "event")
 	replaced.Host = "elsewhere:443"
-	must(t, s.AddEntries(ctx, []audit.Entry{replaced}))
+	must(t, s.AddEntries(ctx, []record.Entry{replaced}))
 	list, err := s.SearchEntries(ctx, audit.Query{Host: "elsewhere*"})
 	must(t, err)
-	same(t, "replaced", list, []audit.Entry{replaced})
+	same(t, "replaced", list, []record.Entry{replaced})
 
 	must(t, s.DropEntries(ctx, "proxy", 1))
 	same(t, "after a drop", found(t, s, audit.Query{}), []uint64{7, 2})
@@ -63,9 +64,9 @@ func outcomes(t *testing.T, s Store) {
 	ctx := t.Context()
 	intent, outcome := anEntry("proxy", 1, "intent"), anEntry("proxy", 2, "outcome")
 	outcome.RequestID, outcome.Status, outcome.Code = intent.RequestID, 502, "upstream"
-	must(t, s.AddEntries(ctx, []audit.Entry{intent}))
-	must(t, s.AddEntries(ctx, []audit.Entry{outcome}))
-	must(t, s.AddEntries(ctx, []audit.Entry{intent})) // read again
+	must(t, s.AddEntries(ctx, []record.Entry{intent}))
+	must(t, s.AddEntries(ctx, []record.Entry{outcome}))
+	must(t, s.AddEntries(ctx, []record.Entry{intent})) // read again
 	for _, e := range []audit.Query{{Kind: "intent"}, {Kind: "outcome"}} {
 		list, err := s.SearchEntries(ctx, e)
 		must(t, err)
@@ -77,7 +78,7 @@ func outcomes(t *testing.T, s Store) {
 
 func queries(t *testing.T, s Store) {
 	ctx := t.Context()
-	var all []audit.Entry
+	var all []record.Entry
 	for n := 1; n <= 5; n++ {
 		all = append(all, anEntry("proxy", n, "event"))
 	}

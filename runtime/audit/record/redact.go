@@ -1,4 +1,4 @@
-package audit
+package record
 
 import (
 	"net/url"
@@ -22,15 +22,9 @@ type Redactor interface {
 // masked stands for a value that is never recorded.
 const masked = "***"
 
-// redactor decides what of a request's values a record may show.
-type redactor struct {
-	hash    Redactor
-	secrets func() []runtime.Secret // values to overwrite wherever they appear; may be nil
-}
-
-// veil is the redactor at work on one record.
+// veil decides what of the values of one record may be shown.
 type veil struct {
-	*redactor
+	*Encoder
 	tenant runtime.Tenant
 	known  func(word string) bool // nil: nothing is stored
 	hits   []string               // keyed hashes of what was masked
@@ -38,12 +32,12 @@ type veil struct {
 
 // veil prepares for one record. Where it cannot be told what is stored, whatever
 // could be a secret is masked.
-func (d *redactor) veil(tenant runtime.Tenant) veil {
-	known, err := d.hash.Known(tenant)
+func (e *Encoder) veil(tenant runtime.Tenant) veil {
+	known, err := e.Hash.Known(tenant)
 	if err != nil {
 		known = Telling
 	}
-	return veil{redactor: d, tenant: tenant, known: known}
+	return veil{Encoder: e, tenant: tenant, known: known}
 }
 
 // args appends the arguments: those of path and query as they are, those of the
@@ -74,7 +68,7 @@ func (d *veil) hit(value string) {
 	if len(d.hits) >= maxHits || value == "" {
 		return
 	}
-	if sum, err := d.hash.Hash(d.tenant, value); err == nil && !slices.Contains(d.hits, sum) {
+	if sum, err := d.Hash.Hash(d.tenant, value); err == nil && !slices.Contains(d.hits, sum) {
 		d.hits = append(d.hits, sum)
 	}
 }
@@ -179,7 +173,7 @@ func (d *veil) hashed(dst []byte, v any) []byte {
 	if !ok {
 		text = string(appendValue(nil, v, 1<<30, 0))
 	}
-	sum, err := d.hash.Hash(d.tenant, text)
+	sum, err := d.Hash.Hash(d.tenant, text)
 	if err != nil {
 		dst = append(dst, `{"omitted":"locked"`...)
 	} else {

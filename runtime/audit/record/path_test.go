@@ -1,10 +1,11 @@
-package audit_test
+package record_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 )
 
 // A token that stands in the path by the service's design is not recorded, the
@@ -24,12 +25,12 @@ func TestATokenInThePathIsNotRecorded(t *testing.T) {
 		"a path that is less": {"/", 2, "/"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := record("req_1")
+			r := audittest.Record("req_1")
 			r.Action = action()
 			r.Action.Auth = &runtime.Auth{Type: runtime.AuthPath, Prefix: "bot", Placeholders: map[string]string{"T": "1234567890:kimbap"}}
 			r.Action.HTTP = &runtime.HTTPSpec{Segment: c.segment}
 			r.Target.Path = c.path
-			line, m := writeOne(t, options(""), r)
+			line, m := written(t, holding(), r)
 			if m["path"] != c.want || strings.Contains(line, "hunter") {
 				t.Errorf("recorded %v, want %s", m["path"], c.want)
 			}
@@ -49,9 +50,9 @@ func TestABotTokenIsNotRecordedWhereverItStands(t *testing.T) {
 		"no number":   {"/v/x:AAFhonest2-honest2_honest2-honest2-", "/v/x:AAFhonest2-honest2_honest2-honest2-"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := record("req_1")
+			r := audittest.Record("req_1")
 			r.Action, r.Target.Path = nil, c.path
-			if _, m := writeOne(t, options(""), r); m["path"] != c.want {
+			if _, m := written(t, holding(), r); m["path"] != c.want {
 				t.Errorf("recorded %v, want %s", m["path"], c.want)
 			}
 		})

@@ -1,4 +1,4 @@
-package audit_test
+package record_test
 
 import (
 	"encoding/base64"
@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,37 +13,28 @@ import (
 	"unicode/utf8"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
-	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
-// lines returns the raw lines of the only segment.
-func lines(t *testing.T, dir string) []string {
+// written records the request as a refusal and returns its line and members.
+func written(t *testing.T, e record.Encoder, r *runtime.Record) (string, map[string]any) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, "proxy", "00000001.jsonl"))
-	if err != nil {
-		t.Fatal(err)
+	line := string(append(e.Outcome([]byte("{"), r, time.Unix(0, 0)), '}'))
+	var m map[string]any
+	if err := json.Unmarshal([]byte(line), &m); err != nil {
+		t.Fatalf("%v in %q", err, line)
 	}
-	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	return line, m
 }
 
-// write records the request as a refusal and returns its line and members.
-func writeOne(t *testing.T, o audit.Options, r *runtime.Record) (string, map[string]any) {
-	t.Helper()
-	o.Dir = t.TempDir()
-	l := open(t, o)
-	l.Outcome(r)
-	shut(t, l)
-	all := lines(t, o.Dir)
-	if len(all) != 1 {
-		t.Fatalf("%d lines for one record: %q", len(all), all)
-	}
-	var m map[string]any
-	if err := json.Unmarshal([]byte(all[0]), &m); err != nil {
-		t.Fatalf("%v in %q", err, all[0])
-	}
-	return all[0], m
+// holding encodes for a vault with these values in it.
+func holding(values ...string) record.Encoder {
+	return record.Encoder{Hash: audittest.Hashes{Stored: values}}
 }
+
+// locked encodes for a vault that is locked.
+func locked() record.Encoder { return record.Encoder{Hash: audittest.Hashes{Locked: true}} }
 
 func TestHostileTextStaysOneValidLine(t *testing.T) { // AU-007
 	for name, evil := range map[string]string{
@@ -60,12 +49,12 @@ func TestHostileTextStaysOneValidLine(t *testing.T) { // AU-007
 		"mebibyte": "/" + strings.Repeat("é", 1<<19),
 		"invalid":  "/" + strings.Repeat("\x80", 1<<20),
 	} {
-		r := record("req_1")
+		r := audittest.Record("req_1")
 		r.Target.Path, r.Principal.Agent, r.Verdict.Rule = evil, evil, evil
 		r.Args = runtime.Args{evil: evil}
 		r.Err = &runtime.Error{Code: runtime.CodeForbidden, Msg: evil}
 		r.Result.Changed = []runtime.Change{{Kind: runtime.ChangeMisleading, Name: evil}}
-		line, m := writeOne(t, options(""), r)
+		line, m := written(t, holding(), r)
 		for _, c := range line {
 			if c < ' ' || c == 0x7f || c >= 0x80 && c < 0xa0 || c == '\u2028' || c == '\u2029' || c == '\u202e' || c == '\u2066' {
 				t.Errorf("%s: the line holds %U", name, c)
@@ -96,7 +85,7 @@ func action() *runtime.Action {
 
 func TestArgumentsAreRedactedByPlace(t *testing.T) { // AU-006
 	const vaulted = "vaulted-value-0123"
-	r := record("req_1")
+	r := audittest.Record("req_1")
 	r.Action = action()
 	r.Target.Path = "/u/acme/hunter%32/x?page=2&key=hunter2"
 	r.Args = runtime.Args{
@@ -109,9 +98,9 @@ func TestArgumentsAreRedactedByPlace(t *testing.T) { // AU-006
 		Code: runtime.CodeUpstream, Msg: "sent " + vaulted + " and ghp_0123456789abcdefghijkl to it",
 		Err: errors.New("upstream said private-words"),
 	}
-	o := options("")
-	o.Secrets = func() []runtime.Secret { return []runtime.Secret{runtime.NewSecret(vaulted)} }
-	line, m := writeOne(t, o, r)
+	e := holding()
+	e.Secrets = func() []runtime.Secret { return []runtime.Secret{runtime.NewSecret(vaulted)} }
+	line, m := written(t, e, r)
 	for _, leak := range []string{"hunter", "1234", "ghp_", "s3cr3t", "undeclared-value", "query-secret", vaulted, "private-words"} {
 		if strings.Contains(line, leak) {
 			t.Errorf("the record shows %q: %s", leak, line)
@@ -131,8 +120,7 @@ func TestArgumentsAreRedactedByPlace(t *testing.T) { // AU-006
 		t.Errorf("path %q", m["path"])
 	}
 
-	o.Redact = keyed{locked: true}
-	line, _ = writeOne(t, o, r)
+	line, _ = written(t, locked(), r)
 	if strings.Contains(line, `"hash"`) || !strings.Contains(line, `{"omitted":"locked","size":`) {
 		t.Errorf("with a locked vault: %s", line)
 	}
@@ -157,12 +145,10 @@ func TestStoredValuesAreMaskedWhereverTheyStand(t *testing.T) { // AU-006
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := record("req_1")
+			r := audittest.Record("req_1")
 			r.Action = action()
 			change(r)
-			o := options("")
-			o.Redact = keyed{stored: []string{word, phrase}}
-			line, m := writeOne(t, o, r)
+			line, m := written(t, holding(word, phrase), r)
 			for _, leak := range []string{word, "Unusual", "Value-77", "%2dValue", "words", phrase} {
 				if strings.Contains(line, leak) {
 					t.Errorf("the record shows %q: %s", leak, line)
@@ -174,12 +160,10 @@ func TestStoredValuesAreMaskedWhereverTheyStand(t *testing.T) { // AU-006
 			if hits, _ := m["masked"].([]any); name != "message" && len(hits) != 1 {
 				t.Errorf("masked %v: %s", m["masked"], line)
 			}
-			o.Redact = keyed{stored: []string{"Another-Value-1"}}
-			if line, _ := writeOne(t, o, r); strings.Contains(line, "***") {
+			if line, _ := written(t, holding("Another-Value-1"), r); strings.Contains(line, "***") {
 				t.Errorf("masked what is not stored: %s", line)
 			}
-			o.Redact = keyed{locked: true}
-			if line, _ := writeOne(t, o, r); name != "whole value" && name != "whole value in path" && strings.Contains(line, "Value-77") {
+			if line, _ := written(t, locked(), r); name != "whole value" && name != "whole value in path" && strings.Contains(line, "Value-77") {
 				t.Errorf("with a locked vault: %s", line)
 			}
 		})
@@ -204,16 +188,13 @@ func TestEncodedStoredValuesAreMasked(t *testing.T) {
 		"percent of base64":    url.QueryEscape(std.EncodeToString([]byte(value + "?"))),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := record("req_1")
+			r := audittest.Record("req_1")
 			r.Action, r.Args = action(), runtime.Args{"page": spelling}
-			o := options("")
-			o.Redact = keyed{stored: []string{value, "Unusual", "Value-77"}}
-			line, m := writeOne(t, o, r)
+			line, m := written(t, holding(value, "Unusual", "Value-77"), r)
 			if hits, _ := m["masked"].([]any); !strings.Contains(line, "***") || len(hits) == 0 || strings.Contains(line, spelling[len(spelling)/2:]) {
 				t.Errorf("recorded %s", line)
 			}
-			o.Redact = keyed{stored: []string{"Another-Value-1"}}
-			if line, _ := writeOne(t, o, r); strings.Contains(line, "***") {
+			if line, _ := written(t, holding("Another-Value-1"), r); strings.Contains(line, "***") {
 				t.Errorf("masked what is not stored: %s", line)
 			}
 		})
@@ -222,9 +203,9 @@ func TestEncodedStoredValuesAreMasked(t *testing.T) {
 
 // An argument that the action calls secret is left out; its keyed hash is kept.
 func TestSecretArgumentsCanBeAskedFor(t *testing.T) {
-	r := record("req_1")
+	r := audittest.Record("req_1")
 	r.Action, r.Args = action(), runtime.Args{"pin": "1234"}
-	line, m := writeOne(t, options(""), r)
+	line, m := written(t, holding(), r)
 	args, _ := m["args"].(map[string]any)
 	pin, _ := args["pin"].(map[string]any)
 	hits, _ := m["masked"].([]any)
@@ -234,14 +215,14 @@ func TestSecretArgumentsCanBeAskedFor(t *testing.T) {
 }
 
 func TestAuditPlainShowsBodyArguments(t *testing.T) {
-	r := record("req_1")
+	r := audittest.Record("req_1")
 	r.Action = action()
 	r.Action.AuditPlain = true
 	r.Args = runtime.Args{
 		"note": map[string]any{"b": json.Number("1.50"), "a": []any{true, nil}},
 		"pin":  "1234", "title": "Bearer ghp_0123456789abcdefghijkl",
 	}
-	line, _ := writeOne(t, options(""), r)
+	line, _ := written(t, holding(), r)
 	if !strings.Contains(line, `"note":{"a":[true,null],"b":1.50}`) {
 		t.Errorf("a plain body argument: %s", line)
 	}
@@ -251,7 +232,7 @@ func TestAuditPlainShowsBodyArguments(t *testing.T) {
 }
 
 func TestTheRecordSaysAll(t *testing.T) {
-	r := record("req_1")
+	r := audittest.Record("req_1")
 	r.Action = action()
 	r.Principal.TokenID, r.Principal.Run = "t_1", "run_1"
 	r.Verdict.Digest, r.Credential, r.Version, r.Body = "pol", "github", 7, "streamed"
@@ -261,7 +242,7 @@ func TestTheRecordSaysAll(t *testing.T) {
 		Status: 201, BytesIn: 5, BytesOut: 6, Used: runtime.CredentialStored, Address: "10.0.0.1:443",
 		Private: true, Unscanned: true, Scrubbed: 2, Changed: []runtime.Change{{Kind: runtime.ChangeHop, Name: "connection"}, {Kind: runtime.ChangeCallerKey, Name: "authorization"}},
 	}
-	_, m := writeOne(t, options(""), r)
+	_, m := written(t, holding(), r)
 	for name, want := range map[string]any{
 		"principal": "local:1000", "agent": "local", "token": "t_1", "run": "run_1", "surface": "proxy", "tenant": "default",
 		"action": "demo.act", "action_digest": "abc", "policy_digest": "pol", "risk": "high", "effect": "allow", "rule": "default:low",
@@ -276,12 +257,12 @@ func TestTheRecordSaysAll(t *testing.T) {
 }
 
 func TestManyArgumentsAreCounted(t *testing.T) {
-	r := record("req_1")
+	r := audittest.Record("req_1")
 	r.Args = runtime.Args{}
 	for i := range 5000 {
 		r.Args[strings.Repeat("x", i%50)+string(rune('a'+i%26))+strings.Repeat("y", i/26)] = "v"
 	}
-	line, m := writeOne(t, options(""), r)
+	line, m := written(t, holding(), r)
 	if m["args_omitted"] == nil || len(line) > 32<<10 {
 		t.Errorf("5000 arguments make a line of %d bytes, omitted %v", len(line), m["args_omitted"])
 	}
@@ -294,29 +275,8 @@ func TestTimesHaveOneForm(t *testing.T) {
 		times = append(times, time.Date(2023, 12, 30, 0, 0, 0, 0, time.FixedZone("", -3*3600)).Add(time.Duration(day)*(23*time.Hour+7*time.Minute+11*time.Second+123456789)))
 	}
 	for _, at := range times {
-		if got, want := string(audit.AppendTime(nil, at)), at.UTC().Format(form); got != want {
+		if got, want := string(record.AppendTime(nil, at)), at.UTC().Format(form); got != want {
 			t.Errorf("%s, not %s", got, want)
-		}
-	}
-}
-
-func TestClockThatJumpsBackIsMarked(t *testing.T) { // AU-011
-	dir := t.TempDir()
-	clock := runtimetest.NewClock()
-	o := options(dir)
-	o.Clock = clock.Now
-	l := open(t, o)
-	for _, step := range []time.Duration{0, -24 * time.Hour, 48 * time.Hour} {
-		clock.Advance(step)
-		if err := l.Intent(t.Context(), record("req")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	shut(t, l)
-	verified(t, dir)
-	for i, line := range lines(t, dir) {
-		if got := strings.Contains(line, `"clock":"back"`); got != (i == 1) {
-			t.Errorf("line %d marked: %v", i+1, got)
 		}
 	}
 }
@@ -330,7 +290,7 @@ func FuzzText(f *testing.F) {
 		if limit < 0 || limit > 1<<16 {
 			return
 		}
-		out := audit.AppendText(nil, s, limit)
+		out := record.AppendText(nil, s, limit)
 		var back string
 		if err := json.Unmarshal(out, &back); err != nil {
 			t.Fatalf("%v: %q", err, out)
@@ -355,12 +315,13 @@ func FuzzArguments(f *testing.F) {
 		if decoder.Decode(&v) != nil {
 			v = json.Number(value)
 		}
-		r := record("req_1")
+		r := audittest.Record("req_1")
 		r.Action = action()
 		r.Action.AuditPlain = true
 		r.Args = runtime.Args{name: v, "note": v, "owner": value}
 		r.Target.Path = path
-		out := audit.EncodeRefusal(r, keyed{})
+		e := holding()
+		out := append(e.Outcome([]byte("{"), r, time.Unix(0, 0)), '}')
 		if !json.Valid(out) || strings.ContainsAny(string(out), "\n\u2028") {
 			t.Fatalf("not one valid line: %q", out)
 		}

@@ -1,4 +1,4 @@
-package audit
+package record
 
 import (
 	"slices"
@@ -7,6 +7,17 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Kind says what a record is of.
+type Kind string
+
+// The kinds of records.
+const (
+	KindIntent  Kind = "intent"  // durable before the credential left
+	KindOutcome Kind = "outcome" // how an intent ended
+	KindRefusal Kind = "refusal" // a request that never got an intent
+	KindEvent   Kind = "event"   // an act of an operator or of kimbap itself
 )
 
 // Event is an act that is no request: of an operator (a secret stored, a token
@@ -19,15 +30,17 @@ type Event struct {
 	Fields    map[string]string // plain; the caller puts no secret in
 }
 
-// encoder turns records into the members of a line, from "kind" on and without
-// the closing brace. It is immutable.
-type encoder struct {
-	redactor
-	process string
+// Encoder turns records into the members of a line, from "kind" on and without
+// the closing brace: number and chain are the ledger's. It is not changed once it is
+// used, and may be used concurrently.
+type Encoder struct {
+	Hash    Redactor
+	Secrets func() []runtime.Secret // values to overwrite wherever they appear; may be nil
+	Process string                  // which process it is that writes
 }
 
 // begin appends what every record starts with. The place of kind and intent is
-// fixed: parseHead reads them without a JSON parser.
+// fixed: who walks a chain reads them without a JSON parser.
 func begin(dst []byte, kind Kind, intent uint64, now time.Time, id string) []byte {
 	dst = append(dst, `"kind":"`...)
 	dst = append(dst, kind...)
@@ -41,16 +54,16 @@ func begin(dst []byte, kind Kind, intent uint64, now time.Time, id string) []byt
 	return textMember(dst, "id", id)
 }
 
-// intent appends what is known before the credential leaves.
-func (e *encoder) intent(dst []byte, r *runtime.Record, now time.Time) []byte {
+// Intent appends what is known before the credential leaves.
+func (e *Encoder) Intent(dst []byte, r *runtime.Record, now time.Time) []byte {
 	dst = begin(dst, KindIntent, 0, now, r.ID)
-	dst = textMember(dst, "process", e.process)
+	dst = textMember(dst, "process", e.Process)
 	dst = e.who(dst, r)
 	return e.what(dst, r)
 }
 
-// outcome appends how an intent ended; without an intent, all of a refusal.
-func (e *encoder) outcome(dst []byte, r *runtime.Record, now time.Time) []byte {
+// Outcome appends how an intent ended; without an intent, all of a refusal.
+func (e *Encoder) Outcome(dst []byte, r *runtime.Record, now time.Time) []byte {
 	if r.Sequence == 0 {
 		dst = begin(dst, KindRefusal, 0, now, r.ID)
 		dst = e.what(e.who(dst, r), r)
@@ -62,7 +75,7 @@ func (e *encoder) outcome(dst []byte, r *runtime.Record, now time.Time) []byte {
 }
 
 // who appends the members that every record of a request can be found by.
-func (e *encoder) who(dst []byte, r *runtime.Record) []byte {
+func (e *Encoder) who(dst []byte, r *runtime.Record) []byte {
 	dst = textMember(dst, "surface", string(r.Surface))
 	dst = textMember(dst, "tenant", string(r.Principal.Tenant))
 	dst = textMember(dst, "principal", r.Principal.ID)
@@ -88,7 +101,7 @@ func effectOf(r *runtime.Record) string {
 }
 
 // what appends the request itself.
-func (e *encoder) what(dst []byte, r *runtime.Record) []byte {
+func (e *Encoder) what(dst []byte, r *runtime.Record) []byte {
 	dst = textMember(dst, "principal_kind", string(r.Principal.Kind))
 	dst = listMember(dst, "roles", r.Principal.Roles)
 	dst = listMember(dst, "groups", r.Principal.Groups)
@@ -114,7 +127,7 @@ func (e *encoder) what(dst []byte, r *runtime.Record) []byte {
 
 // ending appends what came of it. Of an error only what its caller may see:
 // the cause may hold bytes of the upstream.
-func (e *encoder) ending(dst []byte, r *runtime.Record) []byte {
+func (e *Encoder) ending(dst []byte, r *runtime.Record) []byte {
 	result := "ok"
 	switch {
 	case r.Panicked:
@@ -148,8 +161,8 @@ func (e *encoder) ending(dst []byte, r *runtime.Record) []byte {
 	return listMember(dst, "changed", r.Result.NotableChanges())
 }
 
-// appendEvent appends an event.
-func appendEvent(dst []byte, ev Event, now time.Time) []byte {
+// AppendEvent appends an event.
+func AppendEvent(dst []byte, ev Event, now time.Time) []byte {
 	dst = begin(dst, KindEvent, 0, now, "")
 	dst = textMember(dst, "event", ev.Kind)
 	dst = textMember(dst, "tenant", string(ev.Tenant))
@@ -175,8 +188,8 @@ func appendEvent(dst []byte, ev Event, now time.Time) []byte {
 	return append(dst, '}')
 }
 
-// appendUnknown appends the outcome of an intent whose process died.
-func appendUnknown(dst []byte, intent Entry, now time.Time) []byte {
+// AppendUnknown appends the outcome of an intent whose process died.
+func AppendUnknown(dst []byte, intent Entry, now time.Time) []byte {
 	dst = begin(dst, KindOutcome, intent.Sequence, now, intent.RequestID)
 	dst = textMember(dst, "surface", string(intent.Surface))
 	dst = textMember(dst, "tenant", string(intent.Tenant))

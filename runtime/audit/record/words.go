@@ -1,4 +1,4 @@
-package audit
+package record
 
 import (
 	"iter"
@@ -12,8 +12,8 @@ func (d *veil) plain(s string) string { return d.encoded(d.literal(s)) }
 
 // literal is plain for what stands there as it is.
 func (d *veil) literal(s string) string {
-	if d.secrets != nil && len(s) >= minSecret {
-		for _, secret := range d.secrets() {
+	if d.Secrets != nil && len(s) >= minSecret {
+		for _, secret := range d.Secrets() {
 			if value := secret.Reveal(); len(value) >= minSecret && strings.Contains(s, value) {
 				d.hit(value)
 				s = strings.ReplaceAll(s, value, masked)
