@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
 
 // named is what a checkpoint says of one record.
@@ -155,10 +156,10 @@ func (v *verifier) begin(number int) int {
 // start takes the record before a cut for read.
 func (v *verifier) start(cut *checkpoint.Cut) {
 	if sum, err := hex.DecodeString(cut.Hash); err == nil && len(sum) == len(v.hash) {
-		v.hash = digest(sum)
+		v.hash = segment.Digest(sum)
 	}
 	v.Last, v.GivenUp = cut.Sequence, cut.Sequence
-	v.at = place{file: segmentName(cut.Segment), seq: cut.Sequence}
+	v.at = place{file: segment.Name(cut.Segment), seq: cut.Sequence}
 }
 
 // held compares a record with what checkpoints say of it.

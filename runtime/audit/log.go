@@ -12,6 +12,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
 
 // Options are what a [Log] is made of. Dir, Slot, Clock and Redact are required.
@@ -36,7 +37,7 @@ type Options struct {
 // tip is the end of a chain.
 type tip struct {
 	seq  uint64
-	hash digest
+	hash segment.Digest
 }
 
 const (
@@ -81,7 +82,7 @@ func New(o Options) (*Log, error) {
 	switch {
 	case o.Dir == "":
 		return nil, errors.New("audit: Options.Dir is missing")
-	case !validSlot(o.Slot):
+	case !segment.ValidSlot(o.Slot):
 		return nil, fmt.Errorf("audit: Options.Slot %q: want small letters, digits and dashes", o.Slot)
 	case o.Clock == nil:
 		return nil, errors.New("audit: Options.Clock is missing")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
 
 // tailInterval is how often a following reader looks for more.
@@ -29,7 +30,7 @@ type slotReader struct {
 	after  uint64 // records up to this one are skipped
 	number int    // of the open segment; 0: none yet
 	file   *os.File
-	lines  *lineReader
+	lines  *segment.Lines
 }
 
 func (s *slotReader) close() {
@@ -47,24 +48,24 @@ func (s *slotReader) next() (record.Entry, error) {
 				return record.Entry{}, err
 			}
 		}
-		line, err := s.lines.next()
+		line, err := s.lines.Next()
 		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, errTorn):
+		case errors.Is(err, io.EOF), errors.Is(err, segment.ErrTorn):
 			if err := s.turn(); err != nil {
 				return record.Entry{}, err
 			}
 			continue
-		case errors.Is(err, errLong):
+		case errors.Is(err, segment.ErrLong):
 			continue
 		case err != nil:
 			return record.Entry{}, err
 		}
-		h, err := parseHead(line)
-		if err != nil || h.seq <= s.after {
+		link, err := segment.ParseLink(line)
+		if err != nil || link.Sequence <= s.after {
 			continue
 		}
 		if entry, err := record.Parse(s.slot, line); err == nil {
-			s.after = h.seq
+			s.after = link.Sequence
 			return entry, nil
 		}
 	}
@@ -73,7 +74,7 @@ func (s *slotReader) next() (record.Entry, error) {
 // turn goes to the next segment if there is one. If not, it returns io.EOF and
 // stays where the last whole line ended.
 func (s *slotReader) turn() error {
-	numbers, err := segments(s.dir)
+	numbers, err := segment.List(s.dir)
 	if err != nil {
 		return err
 	}
@@ -95,28 +96,28 @@ func (s *slotReader) turn() error {
 // again goes back to the end of the last whole line and reports whether there
 // is a line behind it.
 func (s *slotReader) again() (bool, error) {
-	if _, err := s.file.Seek(s.lines.start, io.SeekStart); err != nil {
+	if _, err := s.file.Seek(s.lines.Start, io.SeekStart); err != nil {
 		return false, err
 	}
-	probe := newLineReader(s.file, s.lines.start)
-	_, err := probe.next()
-	if _, serr := s.file.Seek(s.lines.start, io.SeekStart); serr != nil {
+	probe := segment.NewLines(s.file, s.lines.Start)
+	_, err := probe.Next()
+	if _, serr := s.file.Seek(s.lines.Start, io.SeekStart); serr != nil {
 		return false, serr
 	}
-	s.lines = newLineReader(s.file, s.lines.start)
+	s.lines = segment.NewLines(s.file, s.lines.Start)
 	return err == nil, nil
 }
 
 // advance opens the segment that holds the first wanted record.
 func (s *slotReader) advance() error {
-	numbers, err := segments(s.dir)
+	numbers, err := segment.List(s.dir)
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(numbers) == 0 {
 		return io.EOF
 	}
 	if err != nil {
 		return err
 	}
-	index, err := segmentOf(s.dir, numbers, s.after+1)
+	index, err := segment.Of(s.dir, numbers, s.after+1)
 	if err != nil {
 		return err
 	}
@@ -124,11 +125,11 @@ func (s *slotReader) advance() error {
 }
 
 func (s *slotReader) openSegment(number int) error {
-	f, err := os.Open(filepath.Join(s.dir, segmentName(number)))
+	f, err := os.Open(filepath.Join(s.dir, segment.Name(number)))
 	if err != nil {
 		return err
 	}
-	s.file, s.number, s.lines = f, number, newLineReader(f, 0)
+	s.file, s.number, s.lines = f, number, segment.NewLines(f, 0)
 	return nil
 }
 
@@ -151,7 +152,7 @@ func (m *merge) close() {
 
 // fill looks for slots that are new and for records in those that had none.
 func (m *merge) fill() error {
-	names, err := slots(m.dir)
+	names, err := segment.Slots(m.dir)
 	if err != nil {
 		return err
 	}

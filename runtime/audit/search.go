@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
 
 // defaultLimit is what Query.Limit 0 means for a search.
@@ -17,7 +18,7 @@ const defaultLimit = 100
 // Reindex adds to the index what the ledger has and it has not. To rebuild an
 // index, reset it first.
 func Reindex(ctx context.Context, dir string, index Index) error {
-	names, err := slots(dir)
+	names, err := segment.Slots(dir)
 	if err != nil {
 		return err
 	}

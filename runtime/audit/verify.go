@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/ed25519"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
 
 // ProblemKind says what is wrong with a ledger.
@@ -155,12 +155,12 @@ func Verify(ctx context.Context, dir string, t Trust) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("verify the audit trail: %w", err)
 	}
-	names, err := slots(dir)
+	names, err := segment.Slots(dir)
 	if err != nil {
 		return Report{}, fmt.Errorf("verify the audit trail: %w", err)
 	}
 	for _, name := range names {
-		v := verifier{SlotReport: SlotReport{Slot: name}, hash: genesis(name), claims: claims.of(name)}
+		v := verifier{SlotReport: SlotReport{Slot: name}, hash: segment.Genesis(name), claims: claims.of(name)}
 		if err := v.slot(ctx, filepath.Join(dir, name)); err != nil {
 			return Report{}, fmt.Errorf("verify audit slot %s: %w", name, err)
 		}
@@ -182,8 +182,8 @@ type place struct {
 // verifier walks the chain of one slot.
 type verifier struct {
 	SlotReport
-	hash digest // of the line before
-	at   place  // of the line before
+	hash segment.Digest // of the line before
+	at   place          // of the line before
 	gaps []gap
 	skip bool // the line before was no record, or a file is missing: said already
 
@@ -204,7 +204,7 @@ func (v *verifier) problem(kind ProblemKind, at place, format string, args ...an
 }
 
 func (v *verifier) slot(ctx context.Context, dir string) error {
-	numbers, err := segments(dir)
+	numbers, err := segment.List(dir)
 	if err != nil {
 		return err
 	}
@@ -218,14 +218,14 @@ func (v *verifier) slot(ctx context.Context, dir string) error {
 		}
 		if number != want {
 			v.skip = true
-			v.problem(ProblemSegment, place{file: segmentName(want), seq: v.Last + 1},
-				"%s missing before %s, after record %d", runtime.Count(number-want, "file"), segmentName(number), v.Last)
+			v.problem(ProblemSegment, place{file: segment.Name(want), seq: v.Last + 1},
+				"%s missing before %s, after record %d", runtime.Count(number-want, "file"), segment.Name(number), v.Last)
 		}
-		if err := v.segment(ctx, filepath.Join(dir, segmentName(number)), i == len(numbers)-1); err != nil {
+		if err := v.segment(ctx, filepath.Join(dir, segment.Name(number)), i == len(numbers)-1); err != nil {
 			return err
 		}
 	}
-	v.tail(place{file: segmentName(max(1, slices.Max(append(numbers, 0)))), line: v.at.line, seq: v.Last})
+	v.tail(place{file: segment.Name(max(1, slices.Max(append(numbers, 0)))), line: v.at.line, seq: v.Last})
 	if v.Records > 0 {
 		v.Head = hex.EncodeToString(v.hash[:])
 	}
@@ -239,31 +239,31 @@ func (v *verifier) segment(ctx context.Context, path string, last bool) error {
 	}
 	defer f.Close()
 	name := filepath.Base(path)
-	for lines := newLineReader(f, 0); ; {
-		line, err := lines.next()
-		at := place{file: name, line: lines.line}
+	for lines := segment.NewLines(f, 0); ; {
+		line, err := lines.Next()
+		at := place{file: name, line: lines.Number}
 		switch {
 		case errors.Is(err, io.EOF):
-			grown, err := v.room(f, lines.end, at)
+			grown, err := v.room(f, lines.End, at)
 			if err != nil || !grown {
 				return err
 			}
-			lines = &lineReader{r: bufio.NewReaderSize(f, 64<<10), line: lines.line, start: lines.end, end: lines.end}
+			lines.Resume(f)
 			continue
-		case errors.Is(err, errTorn):
+		case errors.Is(err, segment.ErrTorn):
 			at.line++
 			if v.Torn = last; !last {
 				v.problem(ProblemForm, at, "%v", err)
 			}
 			return nil
-		case errors.Is(err, errLong):
+		case errors.Is(err, segment.ErrLong):
 			v.problem(ProblemForm, at, "%v", err)
 			v.skip = true
 			continue
 		case err != nil:
 			return err
 		}
-		if lines.line%1024 == 0 && ctx.Err() != nil {
+		if lines.Number%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		v.record(line, at)
@@ -275,14 +275,14 @@ func (v *verifier) segment(ctx context.Context, path string, last bool) error {
 // are read next.
 func (v *verifier) room(f *os.File, from int64, at place) (grown bool, err error) {
 	rest, err := io.ReadAll(io.NewSectionReader(f, from, 1<<62))
-	if err != nil || len(bytes.TrimLeft(rest, string(rune(roomByte)))) == 0 {
+	if err != nil || len(bytes.TrimLeft(rest, string(rune(segment.Room)))) == 0 {
 		return false, err
 	}
 	var first [1]byte
 	if _, err := f.ReadAt(first[:], from); err != nil {
 		return false, err
 	}
-	if first[0] != roomByte {
+	if first[0] != segment.Room {
 		_, err := f.Seek(from, io.SeekStart)
 		return true, err
 	}
@@ -293,32 +293,32 @@ func (v *verifier) room(f *os.File, from int64, at place) (grown bool, err error
 
 // record checks one line against the one before.
 func (v *verifier) record(line []byte, at place) {
-	h, err := parseHead(line)
+	link, err := segment.ParseLink(line)
 	if err == nil && !json.Valid(line) {
-		err = errForm
+		err = segment.ErrForm
 	}
 	if err != nil {
 		v.problem(ProblemForm, at, "line %d after record %d is %v", at.line, v.at.seq, err)
 		v.skip, v.hash = true, sha256.Sum256(line)
 		return
 	}
-	at.seq = h.seq
-	switch linked := h.prev == v.hash; {
-	case h.seq > v.Last+1 && !v.skip:
-		v.gaps = append(v.gaps, gap{v.Last + 1, h.seq - 1, len(v.Problems)})
-		v.problem(ProblemRemoved, at, "record(s) %d to %d are missing before record %d", v.Last+1, h.seq-1, h.seq)
-	case h.seq <= v.Last:
+	at.seq = link.Sequence
+	switch linked := link.Previous == v.hash; {
+	case link.Sequence > v.Last+1 && !v.skip:
+		v.gaps = append(v.gaps, gap{v.Last + 1, link.Sequence - 1, len(v.Problems)})
+		v.problem(ProblemRemoved, at, "record(s) %d to %d are missing before record %d", v.Last+1, link.Sequence-1, link.Sequence)
+	case link.Sequence <= v.Last:
 		v.misplaced(at)
 	case !linked && !v.skip && v.at.seq == 0:
-		v.problem(ProblemEdited, at, "record %d is not the beginning of slot %s", h.seq, v.Slot)
+		v.problem(ProblemEdited, at, "record %d is not the beginning of slot %s", link.Sequence, v.Slot)
 	case !linked && !v.skip && v.at.seq == v.Last:
-		v.problem(ProblemEdited, v.at, "record %d is not the one that record %d was chained to", v.at.seq, h.seq)
+		v.problem(ProblemEdited, v.at, "record %d is not the one that record %d was chained to", v.at.seq, link.Sequence)
 	}
 	if v.Records == 0 {
-		v.First = h.seq
+		v.First = link.Sequence
 	}
 	v.Records++
-	v.Last = max(v.Last, h.seq)
+	v.Last = max(v.Last, link.Sequence)
 	v.hash, v.at, v.skip = sha256.Sum256(line), at, false
 	v.held(at)
 }

@@ -128,22 +128,3 @@ func TestVerifyOfNothing(t *testing.T) {
 		t.Errorf("Verify in a context that has ended: %v", err)
 	}
 }
-
-func FuzzLines(f *testing.F) {
-	f.Add([]byte("{\"seq\":1,\"prev\":\"" + strings.Repeat("0", 64) + "\",\"kind\":\"intent\",\"time\":\"\"}\n"))
-	f.Add([]byte("{\"seq\":01,\"prev\":\"\n\n\x00"))
-	f.Add([]byte("{\"seq\":2,\"prev\":\"" + strings.Repeat("f", 64) + "\",\"kind\":\"outcome\",\"intent\":99999999999999999999"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		records, others := audit.ReadLines(strings.NewReader(string(data)))
-		if want := strings.Count(string(data), "\n"); records+others != want {
-			t.Fatalf("%d lines were read as %d", want, records+others)
-		}
-	})
-}
-
-func TestLongLinesAreSkippedInBoundedMemory(t *testing.T) {
-	long := strings.Repeat("x", 3<<20) + "\n"
-	if records, others := audit.ReadLines(strings.NewReader(long + long + "y\n")); records != 0 || others != 3 {
-		t.Errorf("%d records, %d other lines", records, others)
-	}
-}
