@@ -82,6 +82,7 @@ var plan = map[string]room{
 	"runtime/audit":              {2, []string{"runtime", "runtime/audit/record", "runtime/audit/segment", "runtime/audit/checkpoint"}},
 	"runtime/audit/record":       {2, []string{"runtime"}},
 	"runtime/audit/segment":      {2, []string{"runtime/audit/record"}},
+	"runtime/audit/proof":        {2, []string{"runtime", "runtime/audit/segment", "runtime/audit/checkpoint"}},
 	"runtime/audit/checkpoint":   {2, nil},
 	"runtime/audit/anchor":       {2, []string{"runtime/audit", "runtime/audit/sink"}},
 	"runtime/audit/sink/file":    {2, []string{"runtime/audit"}},

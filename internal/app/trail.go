@@ -7,6 +7,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
@@ -17,7 +18,7 @@ type Record = record.Entry
 type RecordQuery = audit.Query
 
 // TrailReport is what verification found.
-type TrailReport = audit.Report
+type TrailReport = proof.Report
 
 // OpenToRead opens what reading the trail needs: the home and the index, no
 // vault and no writer. A trail that was tampered with can still be looked at.

@@ -39,7 +39,7 @@ func TestFullDiskRefusesKeepsOutcomesAndRecovers(t *testing.T) { // AU-001, AU-0
 	if err := command(t, "full", dir).Run(); err != nil {
 		t.Fatal(err)
 	}
-	verified(t, dir)
+	audittest.Verified(t, dir)
 	all := entries(t, dir, audit.Query{})
 	if got := kinds(all); got != "intent refusal outcome event intent" && got != "intent outcome refusal event intent" {
 		// Read orders by time; the kept ones carry the time they happened at.
@@ -78,7 +78,7 @@ func TestMissingFolderRefusesUntilItIsBack(t *testing.T) { // AU-001
 		t.Fatal(err)
 	}
 	audittest.Shut(t, l)
-	verified(t, dir)
+	audittest.Verified(t, dir)
 }
 
 func TestFolderThatCannotBeUsedFailsOpen(t *testing.T) { // AU-001
@@ -167,7 +167,7 @@ func TestKillUnderLoadLosesNoIntent(t *testing.T) { // AU-003
 	if len(printed) < 6*400 {
 		t.Fatalf("only %d records were made", len(printed))
 	}
-	report := verified(t, dir)
+	report := audittest.Verified(t, dir)
 	if len(report.Slots) != 1 || report.Slots[0].Torn {
 		t.Errorf("slots: %+v", report.Slots)
 	}
@@ -213,7 +213,7 @@ func TestManyProcessesOneChainEach(t *testing.T) { // AU-005
 		}
 	}
 	wg.Wait()
-	report := verified(t, dir)
+	report := audittest.Verified(t, dir)
 	total, cli := uint64(0), uint64(0)
 	for _, s := range report.Slots {
 		if s.First != 1 || s.Last != s.Records {
@@ -267,7 +267,7 @@ func TestSharedSlotSettlesOnlyTheDead(t *testing.T) {
 	if len(all) != 1 || all[0].RequestID != "req_dead" || all[0].Code != "unknown" {
 		t.Fatalf("outcomes: %+v", all)
 	}
-	verified(t, dir)
+	audittest.Verified(t, dir)
 }
 
 func TestTornTailIsCutByTheNextWriter(t *testing.T) {
@@ -291,7 +291,7 @@ func TestTornTailIsCutByTheNextWriter(t *testing.T) {
 		if err := errors.Join(werr, f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if report := verified(t, dir); !report.Slots[0].Torn {
+		if report := audittest.Verified(t, dir); !report.Slots[0].Torn {
 			t.Error("the torn line is not reported")
 		}
 		l = audittest.Open(t, o)
@@ -299,7 +299,7 @@ func TestTornTailIsCutByTheNextWriter(t *testing.T) {
 			t.Fatal(err)
 		}
 		audittest.Shut(t, l)
-		if report := verified(t, dir); report.Slots[0].Last != 3 || report.Slots[0].Torn {
+		if report := audittest.Verified(t, dir); report.Slots[0].Last != 3 || report.Slots[0].Torn {
 			t.Errorf("report: %+v", report.Slots[0])
 		}
 	}
@@ -356,7 +356,7 @@ func TestAPanicWhileWritingRefusesAndRecovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	audittest.Shut(t, l)
-	verified(t, dir)
+	audittest.Verified(t, dir)
 	if got := kinds(entries(t, dir, audit.Query{})); got != "event intent" {
 		t.Errorf("the ledger holds %q", got)
 	}

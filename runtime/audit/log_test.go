@@ -16,6 +16,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
@@ -45,18 +46,6 @@ func kinds(list []record.Entry) string {
 		words = append(words, e.Kind)
 	}
 	return strings.Join(words, " ")
-}
-
-func verified(t testing.TB, dir string) audit.Report {
-	t.Helper()
-	report, err := audit.Verify(t.Context(), dir, audit.Trust{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !report.OK {
-		t.Fatalf("the ledger does not verify:\n%s", report)
-	}
-	return report
 }
 
 func TestNewRefusesWhatIsMissing(t *testing.T) {
@@ -127,7 +116,7 @@ func TestIntentThenOutcome(t *testing.T) {
 	if all[1].Status != 200 || all[2].Code != "forbidden" || all[3].Action != "vault.set" {
 		t.Errorf("entries: %+v", all)
 	}
-	report := verified(t, dir)
+	report := audittest.Verified(t, dir)
 	if s := report.Slots[0]; s.First != 1 || s.Last != 4 || s.Records != 4 || len(s.Head) != 64 {
 		t.Errorf("report: %+v", s)
 	}
@@ -176,7 +165,7 @@ func TestGroupsUnderLoadChainAcrossSegments(t *testing.T) { // AU-009
 	}
 	wg.Wait()
 	audittest.Shut(t, l)
-	report := verified(t, dir)
+	report := audittest.Verified(t, dir)
 	s := report.Slots[0]
 	if s.Segments < 3 {
 		t.Errorf("only %d segments", s.Segments)
@@ -212,8 +201,8 @@ func TestMovedSegmentIsFollowedByANewOne(t *testing.T) { // AU-009
 		}
 	}
 	audittest.Shut(t, l)
-	report, err := audit.Verify(t.Context(), dir, audit.Trust{})
-	if err != nil || report.OK || report.Slots[0].Problems[0].Kind != audit.ProblemSegment {
+	report, err := proof.Verify(t.Context(), dir, proof.Trust{})
+	if err != nil || report.OK || report.Slots[0].Problems[0].Kind != proof.ProblemSegment {
 		t.Fatalf("a segment is away and the report says:\n%s %v", report, err)
 	}
 	if got := entries(t, dir, audit.Query{RequestID: "req_2"}); len(got) == 0 {
@@ -222,7 +211,7 @@ func TestMovedSegmentIsFollowedByANewOne(t *testing.T) { // AU-009
 	if err := os.Rename(path+".away", path); err != nil {
 		t.Fatal(err)
 	}
-	verified(t, dir)
+	audittest.Verified(t, dir)
 }
 
 // step moves the clock on until the condition holds.
@@ -249,7 +238,7 @@ func TestClockThatJumpsBackIsMarked(t *testing.T) { // AU-011
 		}
 	}
 	audittest.Shut(t, l)
-	verified(t, dir)
+	audittest.Verified(t, dir)
 	for i, line := range audittest.Lines(t, dir) {
 		if got := strings.Contains(line, `"clock":"back"`); got != (i == 1) {
 			t.Errorf("line %d marked: %v", i+1, got)

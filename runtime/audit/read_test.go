@@ -102,7 +102,7 @@ func TestReadMergesSlotsByTime(t *testing.T) {
 	}
 	audittest.Shut(t, a)
 	audittest.Shut(t, b)
-	verified(t, dir)
+	audittest.Verified(t, dir)
 }
 
 func TestTailFollowsNewRecordsSlotsAndSegments(t *testing.T) {
@@ -226,7 +226,7 @@ func TestIntentsOfADeadProcessAcrossSegmentsBecomeUnknown(t *testing.T) {
 	if len(unknown) != 1 || unknown[0].RequestID != "req_long" || unknown[0].Agent != "local" || unknown[0].Action != "github.list-pulls" {
 		t.Fatalf("unknown: %+v", unknown)
 	}
-	verified(t, dir)
+	audittest.Verified(t, dir)
 }
 
 func TestQueryMatches(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 )
 
 // On a disk that is full to the last byte, how the requests under way ended is
@@ -25,7 +26,7 @@ func TestAFullDiskStillTakesHowRequestsEnded(t *testing.T) { // AU-010
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	verified(t, dir)
+	audittest.Verified(t, dir)
 	var got []string
 	for _, e := range entries(t, dir, audit.Query{}) {
 		got = append(got, e.Kind+" "+e.RequestID)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 )
 
 // busy writes groups one after the other until the segment has room behind its
@@ -49,7 +50,7 @@ func TestRoomIsPassedOverAndCutOff(t *testing.T) {
 	dir := t.TempDir()
 	l := audittest.Open(t, audittest.Options(dir))
 	busy(t, l, dir)
-	if report := verified(t, dir); report.Slots[0].Torn {
+	if report := audittest.Verified(t, dir); report.Slots[0].Torn {
 		t.Error("room was taken for a torn line")
 	}
 	before := len(entries(t, dir, audit.Query{}))
@@ -63,7 +64,7 @@ func TestRoomIsPassedOverAndCutOff(t *testing.T) {
 	if data := segment(t, dir); data[len(data)-1] != '\n' {
 		t.Error("a closed segment still has room")
 	}
-	verified(t, dir)
+	audittest.Verified(t, dir)
 }
 
 func TestTailFollowsIntoRoom(t *testing.T) {
@@ -135,7 +136,7 @@ func TestSegmentThatWasNotClosedGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			audittest.Shut(t, l)
-			report := verified(t, dir)
+			report := audittest.Verified(t, dir)
 			all := entries(t, dir, audit.Query{Text: "req_after", Kind: "intent"})
 			if len(all) != 1 {
 				t.Fatalf("%d records of the request after", len(all))
@@ -165,7 +166,7 @@ func TestRecordsCannotHideBehindRoom(t *testing.T) {
 	}
 	data[at] = ' '
 	dir = crashed(t, data)
-	report, err := audit.Verify(t.Context(), dir, audit.Trust{})
+	report, err := proof.Verify(t.Context(), dir, proof.Trust{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func TestRoomThatCannotBeMadeIsDoneWithout(t *testing.T) {
 	if err := command(t, "room", dir).Run(); err != nil {
 		t.Fatal(err)
 	}
-	verified(t, dir)
+	audittest.Verified(t, dir)
 }
 
 // noRoom writes on a disk on which records fit and room does not.

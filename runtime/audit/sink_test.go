@@ -93,7 +93,7 @@ func TestRequiredSinkHasWrittenBeforeIntentReturns(t *testing.T) {
 		t.Fatal(err)
 	}
 	audittest.Shut(t, l)
-	verified(t, dir)
+	audittest.Verified(t, dir)
 	if want := strings.Join(audittest.Lines(t, dir), "\n") + "\n"; m.lines() != want {
 		t.Errorf("the sink has\n%swant\n%s", m.lines(), want)
 	}
@@ -192,7 +192,7 @@ func TestFailedWriteIsNotRetriedBlindly(t *testing.T) {
 		t.Fatalf("not recovered: %+v", l.Health())
 	}
 	audittest.Shut(t, l)
-	verified(t, dir)
+	audittest.Verified(t, dir)
 	if got := kinds(entries(t, dir, audit.Query{})); got != "intent outcome event" {
 		t.Errorf("the ledger holds %q", got)
 	}
@@ -274,7 +274,7 @@ func TestBestEffortSinkIsTriedAgainAndItsLossRecorded(t *testing.T) {
 	if all := recorded(); len(all) != 2 || !strings.Contains(string(all[1].Line), `"lines":"2","sink"`) {
 		t.Errorf("what was lost at the end is recorded as %s", all[len(all)-1].Line)
 	}
-	verified(t, dir)
+	audittest.Verified(t, dir)
 }
 
 // A sink that hangs holds up the end for as long as it may linger.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
@@ -94,4 +95,17 @@ func Lines(t testing.TB, dir string) []string {
 		t.Fatal(err)
 	}
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+}
+
+// Verified demands that the trail in dir is whole, and returns what was found.
+func Verified(t testing.TB, dir string) proof.Report {
+	t.Helper()
+	report, err := proof.Verify(t.Context(), dir, proof.Trust{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !report.OK {
+		t.Fatalf("the ledger does not verify:\n%s", report)
+	}
+	return report
 }

@@ -1,4 +1,4 @@
-package audit_test
+package proof_test
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 )
 
 func TestVerifyFindsWhatWasDone(t *testing.T) {
@@ -23,45 +23,45 @@ func TestVerifyFindsWhatWasDone(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		tamper func(t *testing.T, dir string, l []string)
-		kind   audit.ProblemKind
+		kind   proof.ProblemKind
 		seq    uint64
 		line   int
 	}{
 		{"edited", func(t *testing.T, dir string, l []string) {
 			l[2] = strings.Replace(l[2], "api.github.com", "api.gitlab.com", 1)
 			write(t, filepath.Join(dir, "00000001.jsonl"), l)
-		}, audit.ProblemEdited, 3, 3},
+		}, proof.ProblemEdited, 3, 3},
 		{"removed", func(t *testing.T, dir string, l []string) {
 			write(t, filepath.Join(dir, "00000001.jsonl"), append(l[:2:2], l[3:]...))
-		}, audit.ProblemRemoved, 4, 3},
+		}, proof.ProblemRemoved, 4, 3},
 		{"swapped", func(t *testing.T, dir string, l []string) {
 			l[2], l[3] = l[3], l[2]
 			write(t, filepath.Join(dir, "00000001.jsonl"), l)
-		}, audit.ProblemOrder, 4, 3},
+		}, proof.ProblemOrder, 4, 3},
 		{"doubled", func(t *testing.T, dir string, l []string) {
 			write(t, filepath.Join(dir, "00000001.jsonl"), append(l[:3:3], l[2:]...))
-		}, audit.ProblemOrder, 3, 4},
+		}, proof.ProblemOrder, 3, 4},
 		{"not a record", func(t *testing.T, dir string, l []string) {
 			l[2] = `{"seq":3}`
 			write(t, filepath.Join(dir, "00000001.jsonl"), l)
-		}, audit.ProblemForm, 0, 3},
+		}, proof.ProblemForm, 0, 3},
 		{"head kept, rest broken", func(t *testing.T, dir string, l []string) {
 			l[2] = l[2][:len(l[2])-1]
 			write(t, filepath.Join(dir, "00000001.jsonl"), l)
-		}, audit.ProblemForm, 0, 3},
+		}, proof.ProblemForm, 0, 3},
 		{"beginning removed", func(t *testing.T, dir string, l []string) {
 			write(t, filepath.Join(dir, "00000001.jsonl"), l[1:])
-		}, audit.ProblemRemoved, 2, 1},
+		}, proof.ProblemRemoved, 2, 1},
 		{"first file gone", func(t *testing.T, dir string, l []string) {
 			if err := os.Rename(filepath.Join(dir, "00000001.jsonl"), filepath.Join(dir, "00000002.jsonl")); err != nil {
 				t.Fatal(err)
 			}
-		}, audit.ProblemSegment, 1, 0},
+		}, proof.ProblemSegment, 1, 0},
 		{"slot renamed", func(t *testing.T, dir string, l []string) {
 			if err := os.Rename(dir, filepath.Join(filepath.Dir(dir), "other")); err != nil {
 				t.Fatal(err)
 			}
-		}, audit.ProblemEdited, 1, 1},
+		}, proof.ProblemEdited, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -72,9 +72,9 @@ func TestVerifyFindsWhatWasDone(t *testing.T) {
 				}
 			}
 			audittest.Shut(t, l)
-			verified(t, dir)
+			audittest.Verified(t, dir)
 			c.tamper(t, filepath.Join(dir, "proxy"), audittest.Lines(t, dir))
-			report, err := audit.Verify(t.Context(), dir, audit.Trust{})
+			report, err := proof.Verify(t.Context(), dir, proof.Trust{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestVerifyFindsWhatWasDone(t *testing.T) {
 			if p.Kind != c.kind || p.Sequence != c.seq || p.Line != c.line || p.Slot == "" || p.File == "" {
 				t.Errorf("found %+v", p)
 			}
-			if c.kind == audit.ProblemEdited && len(report.Slots[0].Problems) != 1 {
+			if c.kind == proof.ProblemEdited && len(report.Slots[0].Problems) != 1 {
 				t.Errorf("one edit, and the report says:\n%s", report)
 			}
 		})
@@ -106,14 +106,14 @@ func TestVerifyWhileWriting(t *testing.T) {
 		}
 	}()
 	for range 30 {
-		verified(t, dir)
+		audittest.Verified(t, dir)
 	}
 	stopped()
 	<-done
 }
 
 func TestVerifyOfNothing(t *testing.T) {
-	if report := verified(t, filepath.Join(t.TempDir(), "none")); len(report.Slots) != 0 {
+	if report := audittest.Verified(t, filepath.Join(t.TempDir(), "none")); len(report.Slots) != 0 {
 		t.Errorf("report: %+v", report)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -124,7 +124,7 @@ func TestVerifyOfNothing(t *testing.T) {
 		l.Outcome(audittest.Record("req"))
 	}
 	audittest.Shut(t, l)
-	if _, err := audit.Verify(ctx, dir, audit.Trust{}); !errors.Is(err, context.Canceled) {
+	if _, err := proof.Verify(ctx, dir, proof.Trust{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Verify in a context that has ended: %v", err)
 	}
 }

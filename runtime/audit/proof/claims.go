@@ -1,4 +1,4 @@
-package audit
+package proof
 
 import (
 	"crypto/ed25519"
@@ -39,7 +39,7 @@ func (c claims) of(slot string) slotClaims {
 // gather reads the checkpoints of the folder and those kept elsewhere. What is
 // wrong with them goes into the report; they then say nothing.
 func gather(dir string, t Trust, report *Report) (claims, error) {
-	book := Checkpoints(dir)
+	book := checkpoint.In(dir)
 	inside, problems, err := book.Read()
 	if err != nil {
 		return nil, err
