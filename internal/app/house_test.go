@@ -82,6 +82,7 @@ var plan = map[string]room{
 	"runtime/audit":              {2, []string{"runtime", "runtime/audit/record", "runtime/audit/segment", "runtime/audit/checkpoint"}},
 	"runtime/audit/record":       {2, []string{"runtime"}},
 	"runtime/audit/segment":      {2, []string{"runtime/audit/record"}},
+	"runtime/audit/history":      {2, []string{"runtime", "runtime/audit/record", "runtime/audit/segment"}},
 	"runtime/audit/proof":        {2, []string{"runtime", "runtime/audit/segment", "runtime/audit/checkpoint"}},
 	"runtime/audit/checkpoint":   {2, nil},
 	"runtime/audit/anchor":       {2, []string{"runtime/audit", "runtime/audit/sink"}},
@@ -100,7 +101,7 @@ var plan = map[string]room{
 	"proxy/http1":                {1, nil},
 }
 
-var storeMay = []string{"runtime", "runtime/identity", "runtime/approval", "runtime/vault", "runtime/audit", "runtime/audit/record", "runtime/connector", "runtime/limit", "runtime/sandbox/journal"}
+var storeMay = []string{"runtime", "runtime/identity", "runtime/approval", "runtime/vault", "runtime/audit/record", "runtime/audit/history", "runtime/connector", "runtime/limit", "runtime/sandbox/journal"}
 
 var senderMay = []string{"runtime", "runtime/approval", "runtime/approval/notify"}
 

@@ -13,7 +13,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
@@ -236,7 +236,7 @@ func TestWhatIsLeftIsNotInherited(t *testing.T) {
 // how an old request ended is not told to it.
 func TestANewTenantIsBornAfterTheOldOne(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	q := audit.Query{Tenant: acme, Born: now}
+	q := history.Query{Tenant: acme, Born: now}
 	for _, c := range []struct {
 		at    time.Duration
 		began time.Duration

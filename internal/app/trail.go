@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
@@ -15,7 +15,7 @@ import (
 type Record = record.Entry
 
 // RecordQuery selects records.
-type RecordQuery = audit.Query
+type RecordQuery = history.Query
 
 // TrailReport is what verification found.
 type TrailReport = proof.Report
@@ -35,7 +35,7 @@ func (a *App) OpenToRead(ctx context.Context) error {
 // SearchTrail returns matching records, the newest first. The index is brought
 // up to date first.
 func (a *App) SearchTrail(ctx context.Context, q RecordQuery) ([]Record, error) {
-	return audit.Search(ctx, a.auditDir(), a.store, a.scoped(q))
+	return history.Search(ctx, a.auditDir(), a.store, a.scoped(q))
 }
 
 // ReadTrail yields records in the order of time; with follow it then waits for
@@ -43,9 +43,9 @@ func (a *App) SearchTrail(ctx context.Context, q RecordQuery) ([]Record, error) 
 func (a *App) ReadTrail(ctx context.Context, q RecordQuery, follow bool) iter.Seq2[Record, error] {
 	q = a.scoped(q)
 	if follow {
-		return audit.Tail(ctx, a.auditDir(), q, time.After)
+		return history.Tail(ctx, a.auditDir(), q, time.After)
 	}
-	return audit.Read(ctx, a.auditDir(), q)
+	return history.Read(ctx, a.auditDir(), q)
 }
 
 // SearchValue returns the newest records of requests that held a value: whether
@@ -67,7 +67,7 @@ func (a *App) SearchValue(ctx context.Context, q RecordQuery, value runtime.Secr
 	if err != nil {
 		return nil, err
 	}
-	return audit.SearchValue(ctx, a.auditDir(), audit.Value{Plain: value.Reveal(), Hash: hash(value.Reveal())}, q)
+	return history.SearchValue(ctx, a.auditDir(), history.Value{Plain: value.Reveal(), Hash: hash(value.Reveal())}, q)
 }
 
 // ParseRecord reads a record as another kimbap gave it.

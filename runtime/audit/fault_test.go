@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
@@ -40,8 +42,8 @@ func TestFullDiskRefusesKeepsOutcomesAndRecovers(t *testing.T) { // AU-001, AU-0
 		t.Fatal(err)
 	}
 	audittest.Verified(t, dir)
-	all := entries(t, dir, audit.Query{})
-	if got := kinds(all); got != "intent refusal outcome event intent" && got != "intent outcome refusal event intent" {
+	all := audittest.Entries(t, dir, history.Query{})
+	if got := audittest.Kinds(all); got != "intent refusal outcome event intent" && got != "intent outcome refusal event intent" {
 		// Read orders by time; the kept ones carry the time they happened at.
 		t.Fatalf("the ledger holds %q", got)
 	}
@@ -172,7 +174,7 @@ func TestKillUnderLoadLosesNoIntent(t *testing.T) { // AU-003
 		t.Errorf("slots: %+v", report.Slots)
 	}
 	intents, outcomes, unknown := map[string]int{}, map[string]int{}, 0
-	for _, e := range entries(t, dir, audit.Query{}) {
+	for _, e := range audittest.Entries(t, dir, history.Query{}) {
 		switch e.Kind {
 		case "intent":
 			intents[e.RequestID]++
@@ -223,7 +225,7 @@ func TestManyProcessesOneChainEach(t *testing.T) { // AU-005
 			cli = s.Records
 		}
 	}
-	for _, e := range entries(t, dir, audit.Query{}) {
+	for _, e := range audittest.Entries(t, dir, history.Query{}) {
 		if e.Kind != "event" {
 			total++
 		}
@@ -256,14 +258,14 @@ func TestSharedSlotSettlesOnlyTheDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	audittest.Shut(t, audittest.Open(t, o))
-	if got := kinds(entries(t, dir, audit.Query{})); got != "intent intent" {
+	if got := audittest.Kinds(audittest.Entries(t, dir, history.Query{})); got != "intent intent" {
 		t.Fatalf("both live, and the ledger holds %q", got)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	audittest.Shut(t, audittest.Open(t, o))
 	audittest.Shut(t, audittest.Open(t, o))
-	all := entries(t, dir, audit.Query{Kind: "outcome"})
+	all := audittest.Entries(t, dir, history.Query{Kind: "outcome"})
 	if len(all) != 1 || all[0].RequestID != "req_dead" || all[0].Code != "unknown" {
 		t.Fatalf("outcomes: %+v", all)
 	}
@@ -357,7 +359,33 @@ func TestAPanicWhileWritingRefusesAndRecovers(t *testing.T) {
 	}
 	audittest.Shut(t, l)
 	audittest.Verified(t, dir)
-	if got := kinds(entries(t, dir, audit.Query{})); got != "event intent" {
+	if got := audittest.Kinds(audittest.Entries(t, dir, history.Query{})); got != "event intent" {
 		t.Errorf("the ledger holds %q", got)
 	}
+}
+
+func TestIntentsOfADeadProcessAcrossSegmentsBecomeUnknown(t *testing.T) {
+	dir := t.TempDir()
+	o := audittest.Options(dir)
+	o.SegmentSize = 3000
+	l := audittest.Open(t, o)
+	long := audittest.Record("req_long")
+	if err := l.Intent(t.Context(), long); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 40 {
+		r := audittest.Record(fmt.Sprint("req_", i))
+		if err := l.Intent(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		l.Outcome(r)
+	}
+	audittest.Shut(t, l) // without an outcome for req_long, as after a crash
+	audittest.Shut(t, audittest.Open(t, o))
+	audittest.Shut(t, audittest.Open(t, o))
+	unknown := audittest.Entries(t, dir, history.Query{Code: "unknown"})
+	if len(unknown) != 1 || unknown[0].RequestID != "req_long" || unknown[0].Agent != "local" || unknown[0].Action != "github.list-pulls" {
+		t.Fatalf("unknown: %+v", unknown)
+	}
+	audittest.Verified(t, dir)
 }

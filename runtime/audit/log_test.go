@@ -16,6 +16,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
@@ -26,26 +27,6 @@ func TestMain(m *testing.M) {
 		os.Exit(child(role))
 	}
 	goleak.VerifyTestMain(m)
-}
-
-func entries(t testing.TB, dir string, q audit.Query) []record.Entry {
-	t.Helper()
-	var all []record.Entry
-	for e, err := range audit.Read(t.Context(), dir, q) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, e)
-	}
-	return all
-}
-
-func kinds(list []record.Entry) string {
-	var words []string
-	for _, e := range list {
-		words = append(words, e.Kind)
-	}
-	return strings.Join(words, " ")
 }
 
 func TestNewRefusesWhatIsMissing(t *testing.T) {
@@ -97,7 +78,7 @@ func TestIntentThenOutcome(t *testing.T) {
 	if r.Sequence != 1 {
 		t.Fatalf("sequence %d, want 1", r.Sequence)
 	}
-	if got := kinds(entries(t, dir, audit.Query{})); got != "intent" {
+	if got := audittest.Kinds(audittest.Entries(t, dir, history.Query{})); got != "intent" {
 		t.Fatalf("after Intent the ledger holds %q", got)
 	}
 	r.Result.Status, r.Ended = 200, time.Now()
@@ -109,8 +90,8 @@ func TestIntentThenOutcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	audittest.Shut(t, l)
-	all := entries(t, dir, audit.Query{})
-	if got := kinds(all); got != "intent outcome refusal event" {
+	all := audittest.Entries(t, dir, history.Query{})
+	if got := audittest.Kinds(all); got != "intent outcome refusal event" {
 		t.Fatalf("the ledger holds %q", got)
 	}
 	if all[1].Status != 200 || all[2].Code != "forbidden" || all[3].Action != "vault.set" {
@@ -140,7 +121,7 @@ func TestOutcomeIsWrittenByTheTimer(t *testing.T) {
 	if err := l.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := kinds(entries(t, dir, audit.Query{})); got != "refusal" {
+	if got := audittest.Kinds(audittest.Entries(t, dir, history.Query{})); got != "refusal" {
 		t.Fatalf("the ledger holds %q", got)
 	}
 }
@@ -171,7 +152,7 @@ func TestGroupsUnderLoadChainAcrossSegments(t *testing.T) { // AU-009
 		t.Errorf("only %d segments", s.Segments)
 	}
 	seen := map[string]int{}
-	for _, e := range entries(t, dir, audit.Query{}) {
+	for _, e := range audittest.Entries(t, dir, history.Query{}) {
 		seen[e.Kind+e.RequestID]++
 	}
 	for c := range callers {
@@ -205,7 +186,7 @@ func TestMovedSegmentIsFollowedByANewOne(t *testing.T) { // AU-009
 	if err != nil || report.OK || report.Slots[0].Problems[0].Kind != proof.ProblemSegment {
 		t.Fatalf("a segment is away and the report says:\n%s %v", report, err)
 	}
-	if got := entries(t, dir, audit.Query{RequestID: "req_2"}); len(got) == 0 {
+	if got := audittest.Entries(t, dir, history.Query{RequestID: "req_2"}); len(got) == 0 {
 		t.Error("what comes after a missing file cannot be read")
 	}
 	if err := os.Rename(path+".away", path); err != nil {

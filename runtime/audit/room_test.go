@@ -16,6 +16,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 )
 
@@ -53,11 +54,11 @@ func TestRoomIsPassedOverAndCutOff(t *testing.T) {
 	if report := audittest.Verified(t, dir); report.Slots[0].Torn {
 		t.Error("room was taken for a torn line")
 	}
-	before := len(entries(t, dir, audit.Query{}))
+	before := len(audittest.Entries(t, dir, history.Query{}))
 	if err := l.Intent(t.Context(), audittest.Record("req_last")); err != nil {
 		t.Fatal(err)
 	}
-	if after := len(entries(t, dir, audit.Query{})); after != before+1 {
+	if after := len(audittest.Entries(t, dir, history.Query{})); after != before+1 {
 		t.Errorf("%d records, then %d", before, after)
 	}
 	audittest.Shut(t, l)
@@ -73,9 +74,9 @@ func TestTailFollowsIntoRoom(t *testing.T) {
 	busy(t, l, dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	n, want := 0, len(entries(t, dir, audit.Query{}))
+	n, want := 0, len(audittest.Entries(t, dir, history.Query{}))
 	wrote := false
-	for e, err := range audit.Tail(ctx, dir, audit.Query{}, audittest.Options(dir).After) {
+	for e, err := range history.Tail(ctx, dir, history.Query{}, audittest.Options(dir).After) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +138,7 @@ func TestSegmentThatWasNotClosedGoesOn(t *testing.T) {
 			}
 			audittest.Shut(t, l)
 			report := audittest.Verified(t, dir)
-			all := entries(t, dir, audit.Query{Text: "req_after", Kind: "intent"})
+			all := audittest.Entries(t, dir, history.Query{Text: "req_after", Kind: "intent"})
 			if len(all) != 1 {
 				t.Fatalf("%d records of the request after", len(all))
 			}

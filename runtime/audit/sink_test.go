@@ -17,6 +17,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/file"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
@@ -193,7 +194,7 @@ func TestFailedWriteIsNotRetriedBlindly(t *testing.T) {
 	}
 	audittest.Shut(t, l)
 	audittest.Verified(t, dir)
-	if got := kinds(entries(t, dir, audit.Query{})); got != "intent outcome event" {
+	if got := audittest.Kinds(audittest.Entries(t, dir, history.Query{})); got != "intent outcome event" {
 		t.Errorf("the ledger holds %q", got)
 	}
 }
@@ -252,7 +253,7 @@ func TestBestEffortSinkIsTriedAgainAndItsLossRecorded(t *testing.T) {
 	}
 	m.set(nil)
 	recorded := func() (events []record.Entry) {
-		for _, e := range entries(t, dir, audit.Query{Kind: "event"}) {
+		for _, e := range audittest.Entries(t, dir, history.Query{Kind: "event"}) {
 			if e.Action == "audit.sink_lost" {
 				events = append(events, e)
 			}

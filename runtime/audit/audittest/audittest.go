@@ -17,6 +17,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
@@ -108,4 +109,26 @@ func Verified(t testing.TB, dir string) proof.Report {
 		t.Fatalf("the ledger does not verify:\n%s", report)
 	}
 	return report
+}
+
+// Entries returns the records that q selects, in the order of time.
+func Entries(t testing.TB, dir string, q history.Query) []record.Entry {
+	t.Helper()
+	var all []record.Entry
+	for e, err := range history.Read(t.Context(), dir, q) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// Kinds are those of entries, with spaces between.
+func Kinds(list []record.Entry) string {
+	var words []string
+	for _, e := range list {
+		words = append(words, e.Kind)
+	}
+	return strings.Join(words, " ")
 }

@@ -5,14 +5,14 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 const entryColumns = `slot, sequence, kind, time, request_id, tenant, agent, principal, surface, action, effect, rule, host,
 	status, code, execution, step, line`
 
-// AddEntries implements [audit.Index]. A batch is added whole or not at all.
+// AddEntries implements [history.Index]. A batch is added whole or not at all.
 func (db *DB) AddEntries(ctx context.Context, entries []record.Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -46,15 +46,15 @@ func (t tx) addEntry(e *record.Entry) error {
 	return err
 }
 
-// Position implements [audit.Index].
+// Position implements [history.Index].
 func (db *DB) Position(ctx context.Context, slot string) (uint64, error) {
 	var last int64
 	_, err := db.get(ctx, "find the index's end", "SELECT coalesce(max(sequence), 0) FROM entries WHERE slot = ?", []any{slot}, &last)
 	return uint64(last), err
 }
 
-// SearchEntries implements [audit.Index].
-func (db *DB) SearchEntries(ctx context.Context, q audit.Query) ([]record.Entry, error) {
+// SearchEntries implements [history.Index].
+func (db *DB) SearchEntries(ctx context.Context, q history.Query) ([]record.Entry, error) {
 	if q.Limit <= 0 {
 		q.Limit = 100
 	}
@@ -65,7 +65,7 @@ func (db *DB) SearchEntries(ctx context.Context, q audit.Query) ([]record.Entry,
 
 // conditions turns the fields that filter into SQL. There are few texts, so
 // that their statements can be kept.
-func conditions(q audit.Query) (string, []any) {
+func conditions(q history.Query) (string, []any) {
 	var parts []string
 	var args []any
 	add := func(filters bool, sql string, arg any) {
@@ -104,13 +104,13 @@ func scanEntry(row scanner) (e record.Entry, err error) {
 		&e.Action, &e.Effect, &e.Rule, &e.Host, &e.Status, &e.Code, &e.Execution, &e.Step, &e.Line)
 }
 
-// DropEntries implements [audit.Index].
+// DropEntries implements [history.Index].
 func (db *DB) DropEntries(ctx context.Context, slot string, upTo uint64) error {
 	_, err := db.changed(ctx, "drop from the index", "DELETE FROM entries WHERE slot = ? AND sequence <= ?", slot, int64(upTo))
 	return err
 }
 
-// ResetIndex implements [audit.Index].
+// ResetIndex implements [history.Index].
 func (db *DB) ResetIndex(ctx context.Context) error {
 	_, err := db.changed(ctx, "reset the index", "DELETE FROM entries")
 	return err

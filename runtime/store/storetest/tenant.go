@@ -7,7 +7,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
 )
@@ -129,7 +129,7 @@ func droppedTenant(t *testing.T, s Store) {
 	if after <= before {
 		t.Error("other processes are not told")
 	}
-	records, err := s.SearchEntries(ctx, audit.Query{Tenant: agent})
+	records, err := s.SearchEntries(ctx, history.Query{Tenant: agent})
 	must(t, err)
 	same(t, "its records", len(records), 1)
 }

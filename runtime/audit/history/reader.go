@@ -1,4 +1,4 @@
-package audit
+package history
 
 import (
 	"context"
@@ -17,9 +17,6 @@ import (
 
 // tailInterval is how often a following reader looks for more.
 const tailInterval = 250 * time.Millisecond
-
-// batchSize is how many entries the index gets at a time.
-const batchSize = 500
 
 // slotReader reads the records of one slot across its segments, also while
 // they are written. At the end of what is there, next returns io.EOF and can be

@@ -1,4 +1,4 @@
-package audit
+package history
 
 import (
 	"context"
@@ -14,6 +14,26 @@ import (
 
 // defaultLimit is what Query.Limit 0 means for a search.
 const defaultLimit = 100
+
+// Index is the search table over the ledger: filled in batches, behind the
+// truth, and rebuildable from it. It is safe for concurrent use, also by
+// several processes.
+type Index interface {
+	// AddEntries adds or replaces entries by Slot and Sequence, and with an
+	// outcome updates the row of its intent.
+	AddEntries(ctx context.Context, entries []record.Entry) error
+	// Position returns the last sequence indexed of a slot, 0 when none is.
+	Position(ctx context.Context, slot string) (uint64, error)
+	// SearchEntries returns matches, newest first.
+	SearchEntries(ctx context.Context, q Query) ([]record.Entry, error)
+	// DropEntries forgets the entries of a slot up to a sequence: they were given up.
+	DropEntries(ctx context.Context, slot string, upTo uint64) error
+	// ResetIndex forgets everything, for a rebuild.
+	ResetIndex(ctx context.Context) error
+}
+
+// batchSize is how many entries the index gets at a time.
+const batchSize = 500
 
 // Reindex adds to the index what the ledger has and it has not. To rebuild an
 // index, reset it first.

@@ -1,4 +1,4 @@
-package audit_test
+package history_test
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
@@ -45,7 +45,7 @@ func (x *table) Position(_ context.Context, slot string) (uint64, error) {
 	return last, x.fail
 }
 
-func (x *table) SearchEntries(_ context.Context, q audit.Query) ([]record.Entry, error) {
+func (x *table) SearchEntries(_ context.Context, q history.Query) ([]record.Entry, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var found []record.Entry
@@ -91,13 +91,13 @@ func TestReadMergesSlotsByTime(t *testing.T) {
 		clock.Advance(time.Second)
 	}
 	var got []string
-	for _, e := range entries(t, dir, audit.Query{Kind: "intent"}) {
+	for _, e := range audittest.Entries(t, dir, history.Query{Kind: "intent"}) {
 		got = append(got, e.RequestID)
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("read %v", got)
 	}
-	if limited := entries(t, dir, audit.Query{Limit: 3}); len(limited) != 3 {
+	if limited := audittest.Entries(t, dir, history.Query{Limit: 3}); len(limited) != 3 {
 		t.Errorf("%d entries with limit 3", len(limited))
 	}
 	audittest.Shut(t, a)
@@ -116,7 +116,7 @@ func TestTailFollowsNewRecordsSlotsAndSegments(t *testing.T) {
 	seen := make(chan string)
 	go func() {
 		defer close(seen)
-		for e, err := range audit.Tail(ctx, dir, audit.Query{Kind: "intent"}, func(time.Duration) <-chan time.Time { return tick }) {
+		for e, err := range history.Tail(ctx, dir, history.Query{Kind: "intent"}, func(time.Duration) <-chan time.Time { return tick }) {
 			if err != nil {
 				return
 			}
@@ -169,8 +169,8 @@ func TestSearchFillsTheIndexOrScans(t *testing.T) {
 		t.Fatal(err)
 	}
 	index := &table{}
-	for _, ix := range []audit.Index{index, nil, &table{fail: errors.New("locked")}} {
-		found, err := audit.Search(t.Context(), dir, ix, audit.Query{Agent: "clau*", Limit: 3})
+	for _, ix := range []history.Index{index, nil, &table{fail: errors.New("locked")}} {
+		found, err := history.Search(t.Context(), dir, ix, history.Query{Agent: "clau*", Limit: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +189,7 @@ func TestSearchFillsTheIndexOrScans(t *testing.T) {
 	if err := l.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := audit.Search(t.Context(), dir, index, audit.Query{RequestID: "req_late"}); err != nil || len(found) != 1 {
+	if found, err := history.Search(t.Context(), dir, index, history.Query{RequestID: "req_late"}); err != nil || len(found) != 1 {
 		t.Errorf("found %v, %v", found, err)
 	}
 	seen := map[uint64]int{}
@@ -203,39 +203,13 @@ func TestSearchFillsTheIndexOrScans(t *testing.T) {
 	}
 }
 
-func TestIntentsOfADeadProcessAcrossSegmentsBecomeUnknown(t *testing.T) {
-	dir := t.TempDir()
-	o := audittest.Options(dir)
-	o.SegmentSize = 3000
-	l := audittest.Open(t, o)
-	long := audittest.Record("req_long")
-	if err := l.Intent(t.Context(), long); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 40 {
-		r := audittest.Record(fmt.Sprint("req_", i))
-		if err := l.Intent(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-		l.Outcome(r)
-	}
-	audittest.Shut(t, l) // without an outcome for req_long, as after a crash
-	audittest.Shut(t, audittest.Open(t, o))
-	audittest.Shut(t, audittest.Open(t, o))
-	unknown := entries(t, dir, audit.Query{Code: "unknown"})
-	if len(unknown) != 1 || unknown[0].RequestID != "req_long" || unknown[0].Agent != "local" || unknown[0].Action != "github.list-pulls" {
-		t.Fatalf("unknown: %+v", unknown)
-	}
-	audittest.Verified(t, dir)
-}
-
 func TestQueryMatches(t *testing.T) {
 	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	e := record.Entry{
 		Kind: "intent", Time: at, RequestID: "r", Tenant: "a", Agent: "claude", Action: "github.list", Effect: "allow",
 		Host: "api.github.com:443", Code: "x", Execution: "exe", Line: []byte(`{"path":"/repos"}`),
 	}
-	for _, q := range []audit.Query{
+	for _, q := range []history.Query{
 		{}, {Tenant: "a", RequestID: "r", Action: "github.*", Agent: "c*", Host: "*.github.com:443", Effect: "allow", Code: "x", Kind: "intent", Text: "/repos"}, {Execution: "exe"},
 		{Since: at, Until: at.Add(1)},
 	} {
@@ -243,7 +217,7 @@ func TestQueryMatches(t *testing.T) {
 			t.Errorf("%+v does not match", q)
 		}
 	}
-	for _, q := range []audit.Query{
+	for _, q := range []history.Query{
 		{Tenant: "b"}, {Tenant: runtime.Tenant("%")}, {RequestID: "s"}, {Execution: "exf"}, {Action: "gitlab.*"}, {Agent: "d*"}, {Host: "x"}, {Effect: "deny"},
 		{Code: "y"}, {Kind: "event"}, {Text: "none"}, {Since: at.Add(1)}, {Until: at},
 	} {

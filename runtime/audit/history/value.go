@@ -1,4 +1,4 @@
-package audit
+package history
 
 import (
 	"bytes"
