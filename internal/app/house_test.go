@@ -44,6 +44,7 @@ var plan = map[string]room{
 	"internal/draft":           {4, []string{"runtime", "runtime/audit/record", "runtime/policy", "runtime/policy/condition", "classifier", "services"}},
 	"internal/project":         {4, []string{"runtime", "services"}},
 	"internal/resource":        {4, nil},
+	"internal/roster":          {4, []string{"internal/home", "runtime/approval/notify", "runtime/audit"}},
 	"internal/logline":         {4, []string{"runtime"}},
 	"internal/stopwatch":       {4, []string{"runtime"}},
 	"internal/trial":           {4, []string{"runtime", "classifier", "services", "services/rest", "internal/config"}},

@@ -2,23 +2,20 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
-	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/runner/netns"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
@@ -113,17 +110,17 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 // listener opens what is listened on, and says so to who may know.
 func (a *App) listener(o ServeOptions) (net.Listener, error) {
 	if o.Room != nil { // no address of this machine's
-		a.addState(stateRun, "")
+		a.addState(roster.Run, "")
 		return o.Room.Proxy(), nil
 	}
 	ln, err := listen(o.Listen)
 	if err != nil {
 		return nil, err
 	}
-	a.listeners.add(ln.Addr())
-	kind := stateRun
+	a.listeners.Add(ln.Addr())
+	kind := roster.Run
 	if o.State {
-		kind = stateProxy
+		kind = roster.Proxy
 	}
 	a.addState(kind, ln.Addr().String())
 	return ln, nil
@@ -215,37 +212,22 @@ func (a *App) problem() string {
 }
 
 // Running is what a long-lived process says of itself in the home.
-type Running struct {
-	kind    string
-	PID     int            `json:"pid"`
-	Holder  string         `json:"holder"`
-	Listen  string         `json:"listen"`
-	Started time.Time      `json:"started"`
-	Problem string         `json:"problem,omitempty"`
-	Locked  string         `json:"locked,omitempty"` // why it opens no stored key
-	Notify  []NotifyStatus `json:"notify,omitempty"`
+type Running = roster.Running
 
-	Sinks  []audit.SinkHealth `json:"audit_sinks,omitempty"`
-	Anchor string             `json:"audit_checkpoint,omitempty"` // why the last one was not made or sent
-	Seen   int64              `json:"seen_changes,omitempty"`     // see caughtUp
-	Files  string             `json:"read_files,omitempty"`       // see tookUp
-	Disk   string             `json:"audit_disk,omitempty"`       // that it is nearly full
+// Proxies returns the proxies that run over this home.
+func (a *App) Proxies() []Running { return a.states().Serving(roster.Proxy) }
 
-	NeedsPass bool `json:"needs_token,omitempty"` // the URL that kimbap env prints holds its token; see pass
-}
+// states is where all of them say it.
+func (a *App) states() roster.Folder { return roster.Folder(a.home.State()) }
 
-func (a *App) stateFile(kind string) string {
-	return filepath.Join(a.home.State(), fmt.Sprintf("%s-%d.json", kind, os.Getpid()))
-}
-
-func (a *App) addState(kind, listen string) {
-	a.running.Store(&Running{kind: kind, PID: os.Getpid(), Holder: a.holder, Listen: listen, Started: a.o.Clock().UTC()})
+func (a *App) addState(kind roster.Kind, listen string) {
+	a.running.Store(&Running{Kind: kind, PID: os.Getpid(), Holder: a.holder, Listen: listen, Started: a.o.Clock().UTC()})
 	a.writeState()
 }
 
 func (a *App) removeState() {
 	if was := a.running.Swap(nil); was != nil {
-		_ = os.Remove(a.stateFile(was.kind))
+		a.states().Drop(was)
 	}
 }
 
@@ -273,11 +255,7 @@ func (a *App) writeState() {
 	if full := a.full.Load(); full != nil {
 		now.Disk = *full
 	}
-	data, err := json.Marshal(now)
-	if err == nil {
-		err = home.Replace(a.stateFile(now.kind), data, 0o600)
-	}
-	if err != nil {
+	if err := a.states().Put(&now); err != nil {
 		a.o.Log.Warn().Err(err).Msg("state file not written")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 
+	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
@@ -42,8 +43,8 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	a.listeners.add(ln.Addr())
-	a.addState(stateAPI, ln.Addr().String())
+	a.listeners.Add(ln.Addr())
+	a.addState(roster.API, ln.Addr().String())
 	defer a.removeState()
 	start := record.Event{Kind: "serve.start", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}}
 	if err := a.trail.Event(context.WithoutCancel(ctx), start); err != nil {

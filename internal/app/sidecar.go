@@ -43,7 +43,7 @@ func (a *App) openSidecar(where string) (*sidecar, error) {
 	}
 	_, tcp := ln.Addr().(*net.TCPAddr)
 	if tcp {
-		a.listeners.add(ln.Addr())
+		a.listeners.Add(ln.Addr())
 	}
 	s, err := server.New(server.Options{
 		Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health,

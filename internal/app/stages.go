@@ -252,7 +252,7 @@ func (a *App) openBackends(context.Context) error {
 	guard, err := egress.New(egress.Options{
 		Private: egress.Mode(a.config.Egress.Private),
 		Allow:   a.config.Egress.Allow, Deny: a.config.Egress.Deny,
-		Resolve: a.config.Upstream.Resolve, Own: a.listeners.all, Via: via,
+		Resolve: a.config.Upstream.Resolve, Own: a.listeners.All, Via: via,
 		Timeout: a.config.Upstream.DialTimeout.Duration(),
 	})
 	if err != nil {

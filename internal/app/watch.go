@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/resource"
+	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
@@ -161,7 +162,7 @@ func (a *App) Reach(ctx context.Context) []Running {
 	}
 	for {
 		files := shortSum(a.fingerprint())
-		behind := slices.DeleteFunc(a.serving("*"), func(r Running) bool {
+		behind := slices.DeleteFunc(a.states().Serving(roster.Any), func(r Running) bool {
 			return r.Seen >= counter && (r.Files == files || a.unread != nil) // an unread configuration does not say which files
 		})
 		if len(behind) == 0 {
