@@ -214,7 +214,7 @@ func (a *App) problem() string {
 // Running is what a long-lived process says of itself in the home.
 type Running = roster.Running
 
-// Proxies returns the proxies that run over this home.
+// Proxies returns the proxies that run over this home, the oldest first.
 func (a *App) Proxies() []Running { return a.states().Serving(roster.Proxy) }
 
 // states is where all of them say it.

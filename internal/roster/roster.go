@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/home"
@@ -72,7 +73,8 @@ func (f Folder) Put(r *Running) error {
 // Drop takes it away, when the process ends.
 func (f Folder) Drop(r *Running) { _ = os.Remove(f.file(r)) }
 
-// Serving returns what runs over the home and listens, of one kind or of all.
+// Serving returns what runs over the home and listens, of one kind or of all, the
+// oldest first.
 func (f Folder) Serving(kind Kind) []Running {
 	names, _ := filepath.Glob(filepath.Join(string(f), string(kind)+"-*.json"))
 	var out []Running
@@ -88,5 +90,6 @@ func (f Folder) Serving(kind Kind) []Running {
 		}
 		out = append(out, r)
 	}
+	slices.SortStableFunc(out, func(a, b Running) int { return a.Started.Compare(b.Started) })
 	return out
 }

@@ -46,6 +46,23 @@ func TestOnlyTheLivingServe(t *testing.T) {
 	}
 }
 
+// Who takes the first takes the same one as long as it runs, whatever its number is.
+func TestTheOldestIsFirst(t *testing.T) {
+	for _, older := range []int{os.Getpid(), os.Getppid()} {
+		f := roster.Folder(t.TempDir())
+		for _, pid := range []int{os.Getpid(), os.Getppid()} {
+			started := time.Unix(2, 0)
+			if pid == older {
+				started = time.Unix(1, 0)
+			}
+			put(t, f, roster.Proxy, pid, "127.0.0.1:1", started)
+		}
+		if got := f.Serving(roster.Proxy); len(got) != 2 || got[0].PID != older {
+			t.Errorf("%d is the oldest of %+v", older, got)
+		}
+	}
+}
+
 // A dial must not lead into a kimbap that has begun a moment ago, whatever was known
 // of the folder before.
 func TestListenersAreKnownAtOnce(t *testing.T) {
