@@ -45,6 +45,7 @@ var plan = map[string]room{
 	"internal/project":         {4, []string{"runtime", "services"}},
 	"internal/resource":        {4, nil},
 	"internal/roster":          {4, []string{"internal/home", "runtime/approval/notify", "runtime/audit"}},
+	"internal/setup":           {4, []string{"runtime", "internal/home", "internal/runner", "internal/runner/agents"}},
 	"internal/logline":         {4, []string{"runtime"}},
 	"internal/stopwatch":       {4, []string{"runtime"}},
 	"internal/trial":           {4, []string{"runtime", "classifier", "services", "services/rest", "internal/config"}},
