@@ -224,3 +224,33 @@ func (a *App) Placeholders(ctx context.Context) (map[string]string, []string, er
 	sort.Strings(linked)
 	return out, linked, nil
 }
+
+// Rebind keeps the stored credential of a service and binds it to the hosts
+// that the installed services name now.
+func (a *App) Rebind(ctx context.Context, name string) (Linked, error) {
+	service, ok := a.Services().Service(name)
+	if !ok {
+		return Linked{}, a.unknownService(name)
+	}
+	if service.Auth.Ref == "" {
+		return Linked{}, needsNone(service)
+	}
+	hosts := a.Services().AuthoritiesOf(service.Auth.Ref)
+	if err := a.vaultEvent(ctx, "vault.rebind", service.Auth.Ref, hosts); err != nil {
+		return Linked{}, err
+	}
+	version, err := a.vault.Rebind(ctx, a.tenant, service.Auth.Ref, hosts)
+	if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNotFound {
+		return Linked{}, &runtime.Error{
+			Code: runtime.CodeNoCredential, Msg: fmt.Sprintf("no key is stored for %s", name),
+			Hint: "kimbap link " + runtime.Quote(name),
+		}
+	}
+	if user := service.Auth.UsernameRef; err == nil && user != "" {
+		_, err = a.vault.Rebind(ctx, a.tenant, user, a.Services().AuthoritiesOf(user))
+		if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNotFound {
+			err = nil
+		}
+	}
+	return Linked{Service: service.Name, Secret: service.Auth.Ref, Version: version, Hosts: hosts}, err
+}

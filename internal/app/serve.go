@@ -3,12 +3,9 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
@@ -162,100 +159,4 @@ func (a *App) newProxy(o ServeOptions, ca signing) (*proxy.Server, error) {
 		Approval: a.approvalStatus, Health: a.Health,
 		Log: a.o.Log, Clock: a.o.Clock,
 	})
-}
-
-// listen opens the address, or says who could have it.
-func listen(addr string) (net.Listener, error) {
-	ln, err := net.Listen("tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonPortInUse,
-			Msg:  fmt.Sprintf("%s is in use: another kimbap proxy, or another program, listens there", addr),
-			Hint: "kimbap status to see a running proxy, or: kimbap proxy --listen 127.0.0.1:0", Err: err,
-		}
-	}
-	if err != nil {
-		return nil, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("cannot listen on %s", addr),
-			Hint: "kimbap proxy --listen 127.0.0.1:7788", Err: err,
-		}
-	}
-	return ln, nil
-}
-
-// Health says whether new requests can be served, nil when they can.
-func (a *App) Health(context.Context) error {
-	if err := a.trail.Ready(); err != nil {
-		return err
-	}
-	if refusal := a.refusal(); refusal != nil {
-		return refusal
-	}
-	if problem := a.problem(); problem != "" {
-		return errors.New(problem)
-	}
-	if full := a.full.Load(); full != nil {
-		return errors.New(*full)
-	}
-	return nil
-}
-
-// problem is what status says is wrong, "" when nothing is.
-func (a *App) problem() string {
-	var all []string
-	for _, one := range []*string{a.health.Load(), a.uncertified.Load()} {
-		if one != nil {
-			all = append(all, *one)
-		}
-	}
-	return strings.Join(all, "; ")
-}
-
-// Running is what a long-lived process says of itself in the home.
-type Running = roster.Running
-
-// Proxies returns the proxies that run over this home, the oldest first.
-func (a *App) Proxies() []Running { return a.states().Serving(roster.Proxy) }
-
-// states is where all of them say it.
-func (a *App) states() roster.Folder { return roster.Folder(a.home.State()) }
-
-func (a *App) addState(kind roster.Kind, listen string) {
-	a.running.Store(&Running{Kind: kind, PID: os.Getpid(), Holder: a.holder, Listen: listen, Started: a.o.Clock().UTC()})
-	a.writeState()
-}
-
-func (a *App) removeState() {
-	if was := a.running.Swap(nil); was != nil {
-		a.states().Drop(was)
-	}
-}
-
-// writeState is for people who look; nothing depends on it, so its errors are
-// only logged.
-func (a *App) writeState() {
-	running := a.running.Load()
-	if running == nil {
-		return
-	}
-	now := *running
-	now.NeedsPass = a.pass != nil
-	now.Problem = a.problem()
-	if a.post != nil {
-		now.Notify = a.post.Status()
-	}
-	if why := a.Locked(); why != nil {
-		now.Locked = why.Msg
-	}
-	now.Seen = a.seen.Load()
-	if read := a.read.Load(); read != nil {
-		now.Files = *read
-	}
-	now.Sinks, now.Anchor = a.trail.Health().Sinks, a.witness.Problem()
-	if full := a.full.Load(); full != nil {
-		now.Disk = *full
-	}
-	if err := a.states().Put(&now); err != nil {
-		a.o.Log.Warn().Err(err).Msg("state file not written")
-	}
 }
