@@ -2,10 +2,8 @@ package app_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/http"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
 	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
 // The resolver judges a built request by a draft of its own; services/rest
@@ -114,31 +113,8 @@ func sample(a *runtime.Action, style string) runtime.Args {
 }
 
 func sampleOf(p runtime.Param, style string) any {
-	if len(p.Enum) > 0 && p.Type == runtime.TypeArray {
-		return p.Enum[:1]
-	}
-	if len(p.Enum) > 0 {
-		return p.Enum[0]
-	}
-	switch p.Type {
-	case runtime.TypeInteger, runtime.TypeNumber:
-		n := 7.0
-		if p.Minimum != nil {
-			n = max(n, *p.Minimum)
-		}
-		if p.Maximum != nil {
-			n = min(n, *p.Maximum)
-		}
-		return json.Number(strconv.FormatFloat(n, 'f', -1, 64))
-	case runtime.TypeBoolean:
-		return true
-	case runtime.TypeArray:
-		return []any{"one", "two"}
-	case runtime.TypeObject:
-		return map[string]any{"member": "one"}
-	}
 	if style == "needs escaping" {
-		return "x" + p.Name + " é&+=?#%\""
+		return servicestest.Sample(p, "x"+p.Name+" é&+=?#%\"")
 	}
-	return "x" + strings.ReplaceAll(p.Name, "_", "-")
+	return servicestest.Sample(p, "x"+strings.ReplaceAll(p.Name, "_", "-"))
 }

@@ -36,12 +36,6 @@ func (a *App) AlwaysRule(ctx context.Context, id string) (rule, before string, e
 	return fmt.Sprintf("{name: always-%s, match: {%s}, then: allow}", p.ID, strings.Join(match, ", ")), p.Rule, nil
 }
 
-// PolicyFile returns where the rules are.
-func (a *App) PolicyFile() string { return a.policyFile() }
-
-// PolicyFileOf returns where the rules of a tenant are.
-func (a *App) PolicyFileOf(t runtime.Tenant) string { return a.policyFileOf(t) }
-
 // AddRule puts a rule into the policy file, right before the one that is named or
 // behind all, with everything else in it kept, and the file whole at every moment:
 // rules above, which deny perhaps, go on deciding first. A result that is no policy

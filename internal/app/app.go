@@ -16,6 +16,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/logline"
+	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
@@ -124,7 +125,7 @@ type App struct {
 	}
 	pass        *pass // of the proxy; nil: it needs none; set before the watch begins
 	homeCA      bool  // tunnels are opened with it; set before the watch begins
-	listeners   listeners
+	listeners   roster.Listeners
 	scripts     scripts
 	run         ofRun
 	unread      error                   // of the configuration, with Options.Emergency; nil: none
@@ -151,7 +152,7 @@ func New(o Options) (*App, error) {
 	if a.tenant == "" {
 		a.tenant = runtime.DefaultTenant
 	}
-	a.listeners.a = a
+	a.listeners.Folder = a.states()
 	cfg, err := config.Load(a.home.Config(), o.Env, o.Flags)
 	if errors.Is(err, fs.ErrPermission) { // often the whole home is another's
 		if foreign := a.home.CheckOwner(o.UID); foreign != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // listLimit bounds a list of approvals; the newest come first.
@@ -195,7 +195,7 @@ func (a *App) decide(ctx context.Context, kind string, fields map[string]string,
 // and, when it came to nothing, how it ended. Both attempts of a race stand in
 // the trail, the loser's with its end.
 func (a *App) noted(ctx context.Context, kind string, fields map[string]string, act func() error) error {
-	event := audit.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields}
+	event := record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields}
 	if err := a.trail.Event(ctx, event); err != nil {
 		return err
 	}

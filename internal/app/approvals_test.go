@@ -85,14 +85,22 @@ func TestApprovedRequestExecutesOnce(t *testing.T) {
 	k.Verify(t)
 }
 
+// held sends a write that waits, and returns a person who watches, the approval's id
+// and where the answer will come.
+func held(t *testing.T, k *apptest.Kimbap, body string) (person *app.App, id string, got chan apptest.Answer) {
+	t.Helper()
+	person = k.Open(t, "")
+	beat(t, person)
+	got = make(chan apptest.Answer, 1)
+	client := k.Client(t, "")
+	go func() { got <- apptest.Send(t, client, write, body) }()
+	return person, waiting(t, person), got
+}
+
 func TestRejectedRequestIsTold(t *testing.T) {
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
-	person := k.Open(t, "")
-	beat(t, person)
-	got := make(chan apptest.Answer, 1)
-	client := k.Client(t, "")
-	go func() { got <- apptest.Send(t, client, write, `{"text":"one"}`) }()
-	if _, err := person.Reject(t.Context(), waiting(t, person), "not today"); err != nil {
+	person, id, got := held(t, k, `{"text":"one"}`)
+	if _, err := person.Reject(t.Context(), id, "not today"); err != nil {
 		t.Fatal(err)
 	}
 	if a := <-got; a.Status != 403 || a.Problem.Code != "approval_rejected" || len(k.Up.Requests()) != 0 {
@@ -109,12 +117,7 @@ func TestRejectedRequestIsTold(t *testing.T) {
 // While somebody watches, the request is held and executed by its own process.
 func TestHeldRequestIsExecutedByItsHolder(t *testing.T) {
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
-	person := k.Open(t, "")
-	beat(t, person)
-	got := make(chan apptest.Answer, 1)
-	client := k.Client(t, "")
-	go func() { got <- apptest.Send(t, client, write, `{"text":"held"}`) }()
-	id := waiting(t, person)
+	person, id, got := held(t, k, `{"text":"held"}`)
 	if len(k.Up.Requests()) != 0 {
 		t.Error("left before the yes")
 	}
@@ -135,12 +138,7 @@ func TestHeldRequestIsExecutedByItsHolder(t *testing.T) {
 // A person's yes does not outlive a rule that has since said no.
 func TestPolicyIsAskedAgainWhenAYesIsUsed(t *testing.T) {
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
-	person := k.Open(t, "")
-	beat(t, person)
-	got := make(chan apptest.Answer, 1)
-	client := k.Client(t, "")
-	go func() { got <- apptest.Send(t, client, write, `{"text":"held"}`) }()
-	id := waiting(t, person)
+	person, id, got := held(t, k, `{"text":"held"}`)
 	digest := k.App.Policy().Current(runtime.DefaultTenant).Digest()
 	k.Write(t, "policy.yaml", "version: 1\nrules: [{name: closed, match: {service: notes}, then: deny}]\n")
 	apptest.Within(t, soon, "the new policy", func() bool { return k.App.Policy().Current(runtime.DefaultTenant).Digest() != digest })

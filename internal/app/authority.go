@@ -10,7 +10,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/services"
 )
 
@@ -155,7 +155,7 @@ func (a *App) refreshCA(ctx context.Context, s signing) {
 	a.writeState()
 	if now := ca.Fingerprint(); now != before {
 		a.o.Log.Info().Str("fingerprint", now).Msg("took up a new root")
-		if err := a.trail.Event(ctx, audit.Event{Kind: "ca.reload", Principal: "kimbap", Fields: map[string]string{"fingerprint": now}}); err != nil {
+		if err := a.trail.Event(ctx, record.Event{Kind: "ca.reload", Principal: "kimbap", Fields: map[string]string{"fingerprint": now}}); err != nil {
 			a.o.Log.Error().Err(err).Msg("new root not recorded")
 		}
 	}
@@ -184,7 +184,7 @@ func (a *App) RotateCA(ctx context.Context, now bool) (Rotated, error) {
 	if err != nil {
 		return Rotated{}, err
 	}
-	if err := a.trail.Event(ctx, audit.Event{Kind: "ca.rotate", Principal: a.Operator().ID, Fields: map[string]string{"overlap": overlap.String()}}); err != nil {
+	if err := a.trail.Event(ctx, record.Event{Kind: "ca.rotate", Principal: a.Operator().ID, Fields: map[string]string{"overlap": overlap.String()}}); err != nil {
 		return Rotated{}, err
 	}
 	done, err := ca.Rotate(ctx, overlap)

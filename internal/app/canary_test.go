@@ -3,10 +3,7 @@ package app_test
 import (
 	"encoding/base64"
 	"encoding/hex"
-	"io/fs"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -77,17 +74,7 @@ func TestSecretsAreNowhereElse(t *testing.T) {
 		return ends["intent"] > 0 && ends["intent"] == ends["outcome"]
 	})
 	places := map[string]string{"what clients were told": told.String(), "the log": k.Log.String()}
-	err = filepath.WalkDir(k.Dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		places[path] = string(data)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	addFiles(t, places, k.Dir)
 	for place, text := range places {
 		for name, value := range map[string]string{"the stored credential": canary, "the token": token, "the caller's own key": callers} {
 			if form, found := leaked(text, value); found {

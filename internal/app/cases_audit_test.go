@@ -17,8 +17,8 @@ import (
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 )
 
 // place is where a sink posts to: it keeps the lines, and can be told to fail.
@@ -124,7 +124,7 @@ func TestARemovedWriterShows(t *testing.T) {
 			t.Errorf("%s is not named: %s", slot, signed.Line)
 		}
 	}
-	if report, err := operator.VerifyTrail(t.Context()); err != nil || !report.OK || report.Anchor != audit.AnchoredOutside || !report.Proven {
+	if report, err := operator.VerifyTrail(t.Context()); err != nil || !report.OK || report.Anchor != proof.AnchoredOutside || !report.Proven {
 		t.Errorf("%v\n%s", err, report)
 	}
 	copied := filepath.Join(t.TempDir(), "copy")
@@ -137,7 +137,7 @@ func TestARemovedWriterShows(t *testing.T) {
 		}
 		report, err := operator.VerifyFolder(t.Context(), copied, kept)
 		first, bad := report.First()
-		if err != nil || !bad || first.Kind != audit.ProblemWriter || first.Slot != "cli" {
+		if err != nil || !bad || first.Kind != proof.ProblemWriter || first.Slot != "cli" {
 			t.Errorf("without %s: %v\n%s", gone, err, report)
 		}
 	}

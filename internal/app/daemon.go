@@ -8,9 +8,10 @@ import (
 	"os"
 
 	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // DaemonKnowsPeers says whether a daemon knows here whose a connection is; where it
@@ -47,9 +48,9 @@ func (a *App) ServeDaemon(ctx context.Context, o DaemonOptions) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	a.addState(stateDaemon, ln.Addr().String())
+	a.addState(roster.Daemon, ln.Addr().String())
 	defer a.removeState()
-	event := audit.Event{Kind: "daemon.start", Principal: a.Operator().ID, Fields: map[string]string{"socket": ln.Addr().String()}}
+	event := record.Event{Kind: "daemon.start", Principal: a.Operator().ID, Fields: map[string]string{"socket": ln.Addr().String()}}
 	if err := a.trail.Event(context.WithoutCancel(ctx), event); err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -84,7 +85,7 @@ func (a *App) onlyDaemon() (unlock func(), err error) {
 
 // daemonPID names the process of the daemon that runs, "" while it only starts.
 func (a *App) daemonPID() string {
-	running := a.serving(stateDaemon)
+	running := a.states().Serving(roster.Daemon)
 	if len(running) == 0 {
 		return ""
 	}

@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -146,27 +144,6 @@ func leadsTo(ctx context.Context, proxy string, root []byte) bool {
 	if err != nil {
 		return false
 	}
-	shown := at.User
-	at.User = nil
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.JoinPath("kimbap/ca.pem").String(), nil)
-	if err != nil {
-		return false
-	}
-	if shown != nil {
-		password, _ := shown.Password()
-		r.SetBasicAuth(shown.Username(), password)
-		r.Header["Proxy-Authorization"] = r.Header["Authorization"]
-		delete(r.Header, "Authorization")
-	}
-	client := http.Client{
-		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	answer, err := client.Do(r)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxRootPEM))
-	return err == nil && answer.StatusCode == http.StatusOK && strings.Contains(string(text), strings.TrimSpace(string(root)))
+	text, err := askRoot(ctx, at)
+	return err == nil && strings.Contains(string(text), strings.TrimSpace(string(root)))
 }

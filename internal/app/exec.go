@@ -9,7 +9,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 	"github.com/kimbap-run/kimbap/services"
 )
@@ -162,7 +162,7 @@ func (a *App) question(ctx context.Context, who runtime.Principal, id string, wa
 // recordScript writes a record about a script itself. One that need not be durable
 // at once is before any call of the script: the intents of those come after it.
 func (a *App) recordScript(ctx context.Context, e sandbox.Event) error {
-	event := audit.Event{
+	event := record.Event{
 		Kind: e.Kind, Principal: e.Principal.ID, Tenant: e.Principal.Tenant, Execution: e.Execution, Fields: e.Fields,
 	}
 	if e.Durable {

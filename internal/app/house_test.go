@@ -41,9 +41,11 @@ var plan = map[string]room{
 	"internal/runner/agents":   {4, []string{"runtime", "internal/runner"}},
 	"internal/runner/netns":    {4, []string{"runtime"}},
 	"internal/home":            {4, []string{"runtime", "services"}},
-	"internal/draft":           {4, []string{"runtime", "runtime/audit", "runtime/policy", "runtime/policy/condition", "classifier", "services"}},
+	"internal/draft":           {4, []string{"runtime", "runtime/audit/record", "runtime/policy", "runtime/policy/condition", "classifier", "services"}},
 	"internal/project":         {4, []string{"runtime", "services"}},
 	"internal/resource":        {4, nil},
+	"internal/roster":          {4, []string{"internal/home", "runtime/approval/notify", "runtime/audit"}},
+	"internal/setup":           {4, []string{"runtime", "internal/home", "internal/runner", "internal/runner/agents"}},
 	"internal/logline":         {4, []string{"runtime"}},
 	"internal/stopwatch":       {4, []string{"runtime"}},
 	"internal/trial":           {4, []string{"runtime", "classifier", "services", "services/rest", "internal/config"}},
@@ -79,7 +81,11 @@ var plan = map[string]room{
 	"runtime/vault":              {2, []string{"runtime"}},
 	"runtime/vault/wrap":         {2, []string{"runtime", "runtime/vault"}},
 	"runtime/connector":          {2, []string{"runtime", "runtime/vault"}},
-	"runtime/audit":              {2, []string{"runtime", "runtime/audit/checkpoint"}},
+	"runtime/audit":              {2, []string{"runtime", "runtime/audit/record", "runtime/audit/segment", "runtime/audit/checkpoint"}},
+	"runtime/audit/record":       {2, []string{"runtime"}},
+	"runtime/audit/segment":      {2, []string{"runtime/audit/record"}},
+	"runtime/audit/history":      {2, []string{"runtime", "runtime/audit/record", "runtime/audit/segment"}},
+	"runtime/audit/proof":        {2, []string{"runtime", "runtime/audit/segment", "runtime/audit/checkpoint"}},
 	"runtime/audit/checkpoint":   {2, nil},
 	"runtime/audit/anchor":       {2, []string{"runtime/audit", "runtime/audit/sink"}},
 	"runtime/audit/sink/file":    {2, []string{"runtime/audit"}},
@@ -97,12 +103,12 @@ var plan = map[string]room{
 	"proxy/http1":                {1, nil},
 }
 
-var storeMay = []string{"runtime", "runtime/identity", "runtime/approval", "runtime/vault", "runtime/audit", "runtime/connector", "runtime/limit", "runtime/sandbox/journal"}
+var storeMay = []string{"runtime", "runtime/identity", "runtime/approval", "runtime/vault", "runtime/audit/record", "runtime/audit/history", "runtime/connector", "runtime/limit", "runtime/sandbox/journal"}
 
 var senderMay = []string{"runtime", "runtime/approval", "runtime/approval/notify"}
 
 // test packages: doubles beside the room they stand in for, imported by tests only.
-var doubles = []string{"proxy/egress/egresstest", "runtime/runtimetest", "runtime/store/storetest", "services/servicestest", "internal/app/apptest", "runtime/approval/notify/notifytest"}
+var doubles = []string{"proxy/egress/egresstest", "runtime/runtimetest", "runtime/store/storetest", "services/servicestest", "internal/app/apptest", "runtime/audit/audittest", "runtime/approval/notify/notifytest"}
 
 // owners: who may import an outside module. "^" marks floors 4 to 6. With no
 // owner it is for tests.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
 	"github.com/kimbap-run/kimbap/services/rest"
@@ -276,7 +276,7 @@ func (a *App) EnableService(ctx context.Context, name string) error {
 func (a *App) DisabledServices() []string { return services.Disabled(a.home.Services()) }
 
 func (a *App) serviceEvent(ctx context.Context, kind, name, digest string) error {
-	return a.trail.Event(ctx, audit.Event{
+	return a.trail.Event(ctx, record.Event{
 		Kind: kind, Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
 		Fields: map[string]string{"service": name, "digest": digest},
 	})

@@ -56,3 +56,21 @@ func (l *lease) look(ctx context.Context) {
 		l.next(left / 2)
 	}
 }
+
+// leaseEvery is how often it is looked whether the token of a run at a server is to
+// be prolonged.
+const leaseEvery = time.Second
+
+// keep looks until ctx ends.
+func (l *lease) keep(ctx context.Context) {
+	tick := time.NewTicker(leaseEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			l.look(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}

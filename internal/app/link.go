@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
@@ -121,7 +121,7 @@ func (a *App) vaultEvent(ctx context.Context, kind, name string, hosts []string)
 	if len(hosts) > 0 {
 		fields["hosts"] = strings.Join(hosts, " ")
 	}
-	return a.trail.Event(ctx, audit.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields})
+	return a.trail.Event(ctx, record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields})
 }
 
 // Unlink removes the credential of a service and, of the services that use it,
@@ -226,4 +226,34 @@ func (a *App) Placeholders(ctx context.Context) (map[string]string, []string, er
 	}
 	sort.Strings(linked)
 	return out, linked, nil
+}
+
+// Rebind keeps the stored credential of a service and binds it to the hosts
+// that the installed services name now.
+func (a *App) Rebind(ctx context.Context, name string) (Linked, error) {
+	service, ok := a.Services().Service(name)
+	if !ok {
+		return Linked{}, a.unknownService(name)
+	}
+	if service.Auth.Ref == "" {
+		return Linked{}, needsNone(service)
+	}
+	hosts := a.Services().AuthoritiesOf(service.Auth.Ref)
+	if err := a.vaultEvent(ctx, "vault.rebind", service.Auth.Ref, hosts); err != nil {
+		return Linked{}, err
+	}
+	version, err := a.vault.Rebind(ctx, a.tenant, service.Auth.Ref, hosts)
+	if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNotFound {
+		return Linked{}, &runtime.Error{
+			Code: runtime.CodeNoCredential, Msg: fmt.Sprintf("no key is stored for %s", name),
+			Hint: "kimbap link " + runtime.Quote(name),
+		}
+	}
+	if user := service.Auth.UsernameRef; err == nil && user != "" {
+		_, err = a.vault.Rebind(ctx, a.tenant, user, a.Services().AuthoritiesOf(user))
+		if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNotFound {
+			err = nil
+		}
+	}
+	return Linked{Service: service.Name, Secret: service.Auth.Ref, Version: version, Hosts: hosts}, err
 }

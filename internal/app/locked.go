@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/vault/wrap"
 )
 
@@ -107,7 +107,7 @@ func (a *App) sealVault(ctx context.Context, why *runtime.Error) {
 	a.authority.ca = nil
 	a.authority.Unlock()
 	a.o.Log.Warn().Err(why).Msg("the vault is locked: hosts of services are refused")
-	event := audit.Event{Kind: "vault.locked", Principal: "kimbap", Fields: map[string]string{"reason": string(why.Reason)}}
+	event := record.Event{Kind: "vault.locked", Principal: "kimbap", Fields: map[string]string{"reason": string(why.Reason)}}
 	if err := a.trail.Event(ctx, event); err != nil {
 		a.o.Log.Error().Err(err).Msg("the locking is not recorded")
 	}
@@ -129,7 +129,7 @@ func (a *App) dropLive() {
 func (a *App) unlock(ctx context.Context) {
 	err := a.takeKey(ctx)
 	if err == nil {
-		err = a.trail.Event(ctx, audit.Event{Kind: "vault.unlock", Principal: "kimbap"})
+		err = a.trail.Event(ctx, record.Event{Kind: "vault.unlock", Principal: "kimbap"})
 	}
 	was := a.Locked()
 	if err == nil {
@@ -178,7 +178,7 @@ func missing(e *runtime.Error) bool { return e.Reason == runtime.ReasonNoMasterK
 // LockVault closes the vault for every process over the home, also for those to
 // come, until [App.UnlockVault]. Running proxies follow within a second.
 func (a *App) LockVault(ctx context.Context) error {
-	if err := a.trail.Event(ctx, audit.Event{Kind: "vault.lock", Principal: a.Operator().ID}); err != nil {
+	if err := a.trail.Event(ctx, record.Event{Kind: "vault.lock", Principal: a.Operator().ID}); err != nil {
 		return err
 	}
 	if err := a.vault.SetLock(ctx, true, a.Operator().ID); err != nil {
@@ -193,7 +193,7 @@ func (a *App) LockVault(ctx context.Context) error {
 // UnlockVault lifts the order of [App.LockVault]. The error says what else keeps
 // the vault locked.
 func (a *App) UnlockVault(ctx context.Context) error {
-	if err := a.trail.Event(ctx, audit.Event{Kind: "vault.unlock", Principal: a.Operator().ID}); err != nil {
+	if err := a.trail.Event(ctx, record.Event{Kind: "vault.unlock", Principal: a.Operator().ID}); err != nil {
 		return err
 	}
 	if err := a.vault.SetLock(ctx, false, ""); err != nil {
@@ -209,10 +209,10 @@ func (a *App) UnlockVault(ctx context.Context) error {
 }
 
 // startEvent is the record of a proxy's start.
-func (a *App) startEvent(addr net.Addr) audit.Event {
+func (a *App) startEvent(addr net.Addr) record.Event {
 	fields := map[string]string{"listen": addr.String()}
 	if a.Locked() != nil {
 		fields["vault"] = "locked"
 	}
-	return audit.Event{Kind: "proxy.start", Principal: a.Operator().ID, Fields: fields}
+	return record.Event{Kind: "proxy.start", Principal: a.Operator().ID, Fields: fields}
 }

@@ -10,12 +10,10 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/kimbap-run/kimbap/internal/mcp"
+	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
-
-// stateMCP begins the names of the state files of MCP servers.
-const stateMCP = "mcp"
 
 // maxClients bounds the connections of an MCP server over HTTP.
 const maxClients = 256
@@ -52,7 +50,7 @@ func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 	}
 	server, err := mcp.New(m)
 	if err == nil {
-		a.addState(stateMCP, listen)
+		a.addState(roster.MCP, listen)
 		defer a.removeState()
 		err = a.trail.Event(ctx, a.mcpEvent("mcp.start", transport, listen))
 	}
@@ -74,12 +72,12 @@ func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 	return err
 }
 
-func (a *App) mcpEvent(kind, transport, listen string) audit.Event {
+func (a *App) mcpEvent(kind, transport, listen string) record.Event {
 	fields := map[string]string{"transport": transport}
 	if listen != "" {
 		fields["listen"] = listen
 	}
-	return audit.Event{Kind: kind, Principal: a.Operator().ID, Fields: fields}
+	return record.Event{Kind: kind, Principal: a.Operator().ID, Fields: fields}
 }
 
 // mcpListener listens on this machine alone.
@@ -92,7 +90,7 @@ func (a *App) mcpListener(where string) (net.Listener, error) {
 	}
 	ln, err := listen(where)
 	if err == nil {
-		a.listeners.add(ln.Addr())
+		a.listeners.Add(ln.Addr())
 	}
 	return ln, err
 }

@@ -74,7 +74,7 @@ func (a *App) serveAdmin() (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	a.listeners.add(ln.Addr())
+	a.listeners.Add(ln.Addr())
 	s, err := server.NewAdmin(server.Options{Health: a.Health, Metrics: a.metrics, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Serve.Hosts})
 	if err != nil {
 		_ = ln.Close()

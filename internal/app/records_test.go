@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
@@ -272,7 +272,7 @@ func TestTamperingShows(t *testing.T) {
 			if err := os.WriteFile(file, []byte(strings.Join(lines, "")), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			report, err := audit.Verify(t.Context(), dir, audit.Trust{})
+			report, err := proof.Verify(t.Context(), dir, proof.Trust{})
 			if err != nil || report.OK {
 				t.Errorf("not found: %v\n%s", err, report)
 			}

@@ -181,12 +181,28 @@ func remoteURL(text string) (*url.URL, error) {
 func fetchRoot(ctx context.Context, at *url.URL, pins []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, remotePatience)
 	defer cancel()
-	unreachable := func(err error) error {
-		return &runtime.Error{Code: runtime.CodeUpstream, Msg: "the proxy at " + at.Host + " does not give its certificate", Hint: "on its machine: kimbap status", Err: err}
+	text, err := askRoot(ctx, at)
+	if err != nil {
+		return nil, &runtime.Error{Code: runtime.CodeUpstream, Msg: "the proxy at " + at.Host + " does not give its certificate", Hint: "on its machine: kimbap status", Err: err}
 	}
+	return pinned("the proxy", text, pins)
+}
+
+// askRoot asks a proxy for what its programs must trust, showing it the user of its
+// URL, if that has one. The question goes to that address itself: past the proxies of
+// this environment, and nowhere that an answer leads.
+func askRoot(ctx context.Context, proxy *url.URL) ([]byte, error) {
+	at := *proxy
+	at.User = nil
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.JoinPath("kimbap/ca.pem").String(), nil)
 	if err != nil {
-		return nil, unreachable(err)
+		return nil, err
+	}
+	if proxy.User != nil {
+		password, _ := proxy.User.Password()
+		req.SetBasicAuth(proxy.User.Username(), password)
+		req.Header["Proxy-Authorization"] = req.Header["Authorization"]
+		delete(req.Header, "Authorization")
 	}
 	client := http.Client{
 		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
@@ -194,17 +210,14 @@ func fetchRoot(ctx context.Context, at *url.URL, pins []string) ([]byte, error) 
 	}
 	answer, err := client.Do(req)
 	if err != nil {
-		return nil, unreachable(err)
+		return nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxRootPEM))
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = fmt.Errorf("it answered %s", answer.Status)
 	}
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	return pinned("the proxy", text, pins)
+	return text, err
 }
 
 // pinned returns the certificates of a PEM text, which who has sent, that have one of

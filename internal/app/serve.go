@@ -2,23 +2,18 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
-	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/runner/netns"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // drain is how long running requests may take after a stop was asked for.
@@ -102,7 +97,7 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 		}
 	}
 	last := context.WithoutCancel(ctx)
-	_ = a.trail.Event(last, audit.Event{Kind: "proxy.stop", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}})
+	_ = a.trail.Event(last, record.Event{Kind: "proxy.stop", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}})
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded) {
 		return nil
 	}
@@ -112,17 +107,17 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 // listener opens what is listened on, and says so to who may know.
 func (a *App) listener(o ServeOptions) (net.Listener, error) {
 	if o.Room != nil { // no address of this machine's
-		a.addState(stateRun, "")
+		a.addState(roster.Run, "")
 		return o.Room.Proxy(), nil
 	}
 	ln, err := listen(o.Listen)
 	if err != nil {
 		return nil, err
 	}
-	a.listeners.add(ln.Addr())
-	kind := stateRun
+	a.listeners.Add(ln.Addr())
+	kind := roster.Run
 	if o.State {
-		kind = stateProxy
+		kind = roster.Proxy
 	}
 	a.addState(kind, ln.Addr().String())
 	return ln, nil
@@ -164,119 +159,4 @@ func (a *App) newProxy(o ServeOptions, ca signing) (*proxy.Server, error) {
 		Approval: a.approvalStatus, Health: a.Health,
 		Log: a.o.Log, Clock: a.o.Clock,
 	})
-}
-
-// listen opens the address, or says who could have it.
-func listen(addr string) (net.Listener, error) {
-	ln, err := net.Listen("tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonPortInUse,
-			Msg:  fmt.Sprintf("%s is in use: another kimbap proxy, or another program, listens there", addr),
-			Hint: "kimbap status to see a running proxy, or: kimbap proxy --listen 127.0.0.1:0", Err: err,
-		}
-	}
-	if err != nil {
-		return nil, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("cannot listen on %s", addr),
-			Hint: "kimbap proxy --listen 127.0.0.1:7788", Err: err,
-		}
-	}
-	return ln, nil
-}
-
-// Health says whether new requests can be served, nil when they can.
-func (a *App) Health(context.Context) error {
-	if err := a.trail.Ready(); err != nil {
-		return err
-	}
-	if refusal := a.refusal(); refusal != nil {
-		return refusal
-	}
-	if problem := a.problem(); problem != "" {
-		return errors.New(problem)
-	}
-	if full := a.full.Load(); full != nil {
-		return errors.New(*full)
-	}
-	return nil
-}
-
-// problem is what status says is wrong, "" when nothing is.
-func (a *App) problem() string {
-	var all []string
-	for _, one := range []*string{a.health.Load(), a.uncertified.Load()} {
-		if one != nil {
-			all = append(all, *one)
-		}
-	}
-	return strings.Join(all, "; ")
-}
-
-// Running is what a long-lived process says of itself in the home.
-type Running struct {
-	kind    string
-	PID     int            `json:"pid"`
-	Holder  string         `json:"holder"`
-	Listen  string         `json:"listen"`
-	Started time.Time      `json:"started"`
-	Problem string         `json:"problem,omitempty"`
-	Locked  string         `json:"locked,omitempty"` // why it opens no stored key
-	Notify  []NotifyStatus `json:"notify,omitempty"`
-
-	Sinks  []audit.SinkHealth `json:"audit_sinks,omitempty"`
-	Anchor string             `json:"audit_checkpoint,omitempty"` // why the last one was not made or sent
-	Seen   int64              `json:"seen_changes,omitempty"`     // see caughtUp
-	Files  string             `json:"read_files,omitempty"`       // see tookUp
-	Disk   string             `json:"audit_disk,omitempty"`       // that it is nearly full
-
-	NeedsPass bool `json:"needs_token,omitempty"` // the URL that kimbap env prints holds its token; see pass
-}
-
-func (a *App) stateFile(kind string) string {
-	return filepath.Join(a.home.State(), fmt.Sprintf("%s-%d.json", kind, os.Getpid()))
-}
-
-func (a *App) addState(kind, listen string) {
-	a.running.Store(&Running{kind: kind, PID: os.Getpid(), Holder: a.holder, Listen: listen, Started: a.o.Clock().UTC()})
-	a.writeState()
-}
-
-func (a *App) removeState() {
-	if was := a.running.Swap(nil); was != nil {
-		_ = os.Remove(a.stateFile(was.kind))
-	}
-}
-
-// writeState is for people who look; nothing depends on it, so its errors are
-// only logged.
-func (a *App) writeState() {
-	running := a.running.Load()
-	if running == nil {
-		return
-	}
-	now := *running
-	now.NeedsPass = a.pass != nil
-	now.Problem = a.problem()
-	if a.post != nil {
-		now.Notify = a.post.Status()
-	}
-	if why := a.Locked(); why != nil {
-		now.Locked = why.Msg
-	}
-	now.Seen = a.seen.Load()
-	if read := a.read.Load(); read != nil {
-		now.Files = *read
-	}
-	now.Sinks, now.Anchor = a.trail.Health().Sinks, a.witness.Problem()
-	if full := a.full.Load(); full != nil {
-		now.Disk = *full
-	}
-	data, err := json.Marshal(now)
-	if err == nil {
-		err = home.Replace(a.stateFile(now.kind), data, 0o600)
-	}
-	if err != nil {
-		a.o.Log.Warn().Err(err).Msg("state file not written")
-	}
 }

@@ -8,9 +8,10 @@ import (
 	"net"
 	"os"
 
+	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // APIOptions are what `kimbap serve` is told.
@@ -42,10 +43,10 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	a.listeners.add(ln.Addr())
-	a.addState(stateAPI, ln.Addr().String())
+	a.listeners.Add(ln.Addr())
+	a.addState(roster.API, ln.Addr().String())
 	defer a.removeState()
-	start := audit.Event{Kind: "serve.start", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}}
+	start := record.Event{Kind: "serve.start", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}}
 	if err := a.trail.Event(context.WithoutCancel(ctx), start); err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -62,7 +63,7 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 	}
 	err = a.drained(ctx, s, ln)
 	endLent()
-	last := audit.Event{Kind: "serve.stop", Principal: a.Operator().ID, Fields: start.Fields}
+	last := record.Event{Kind: "serve.stop", Principal: a.Operator().ID, Fields: start.Fields}
 	_ = a.trail.Event(context.WithoutCancel(ctx), last)
 	return err
 }

@@ -4,22 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 )
-
-// socketPath is the longest path of a unix socket, in bytes (sun_path of Linux and
-// macOS, the shorter of the two).
-const socketPath = 103
 
 // sidecarHome is where the sidecar listens unless it is told another place.
 const sidecarHome = "unix:"
@@ -43,7 +36,7 @@ func (a *App) openSidecar(where string) (*sidecar, error) {
 	}
 	_, tcp := ln.Addr().(*net.TCPAddr)
 	if tcp {
-		a.listeners.add(ln.Addr())
+		a.listeners.Add(ln.Addr())
 	}
 	s, err := server.New(server.Options{
 		Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health,
@@ -111,47 +104,6 @@ func (a *App) sidecarListener(where string) (net.Listener, string, error) {
 	}
 	ln, err := listenUnix(path)
 	return ln, "unix:" + path, err
-}
-
-func loopbackHost(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// listenUnix makes a socket that only its owner can connect to. One that a process
-// left behind is replaced, one that somebody listens on is not.
-func listenUnix(path string) (net.Listener, error) {
-	if len(path) > socketPath {
-		return nil, badSocket(path, "its path is too long for a socket", nil)
-	}
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, badSocket(path, "it cannot be looked at", err)
-	case info.Mode()&fs.ModeSocket == 0:
-		return nil, badSocket(path, "something else than a socket is there", nil)
-	default:
-		if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
-			_ = conn.Close()
-			return nil, badSocket(path, "another kimbap listens there", syscall.EADDRINUSE)
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, badSocket(path, "what is left of another process cannot be removed", err)
-		}
-	}
-	ln, err := privateSocket(path)
-	if err != nil {
-		return nil, badSocket(path, "it cannot be made", err)
-	}
-	return ln, nil
-}
-
-func badSocket(path, why string, err error) *runtime.Error {
-	return &runtime.Error{
-		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonPortInUse,
-		Msg: fmt.Sprintf("scripts cannot be served on %s: %s", path, why), Hint: "kimbap proxy --sidecar unix:PATH", Err: err,
-	}
 }
 
 func (a *App) serveScript(ctx context.Context, s server.Script) (server.Answer, error) {

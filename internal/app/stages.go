@@ -15,6 +15,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/identity"
 	"github.com/kimbap-run/kimbap/runtime/limit"
 	"github.com/kimbap-run/kimbap/runtime/policy"
@@ -51,7 +52,7 @@ func (a *App) openVault(ctx context.Context) (err error) {
 	}
 	a.vault, err = vault.New(vault.Options{
 		Store: a.store, Clock: a.o.Clock, Fetch: wrap.Commands{Env: a.o.Env, Timeout: fetchTimeout},
-		Renew: a.renewKey, Words: audit.Words, Exists: a.hasTenant,
+		Renew: a.renewKey, Words: record.Words, Exists: a.hasTenant,
 	})
 	if err != nil {
 		return err
@@ -255,7 +256,7 @@ func (a *App) openBackends(context.Context) error {
 	guard, err := egress.New(egress.Options{
 		Private: egress.Mode(a.config.Egress.Private),
 		Allow:   a.config.Egress.Allow, Deny: a.config.Egress.Deny,
-		Resolve: a.config.Upstream.Resolve, Own: a.listeners.all, Via: via,
+		Resolve: a.config.Upstream.Resolve, Own: a.listeners.All, Via: via,
 		Timeout: a.config.Upstream.DialTimeout.Duration(),
 	})
 	if err != nil {

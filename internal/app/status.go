@@ -9,7 +9,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
 )
 
 // Status is what stands where.
@@ -76,7 +76,7 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 		s.DistrustFix = distrustFix
 	}
 	s.Anchors = a.Anchors()
-	if last, found, err := audit.Checkpoints(a.auditDir()).Last(); err == nil && found {
+	if last, found, err := checkpoint.In(a.auditDir()).Last(); err == nil && found {
 		s.Checkpoint, s.Anchored = last.Number, last.Time
 	}
 	return s, nil

@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,23 +34,11 @@ func failing(t *testing.T, k *apptest.Kimbap, fault, when string, files ...strin
 	}
 	cmd := exec.Command("strace", append(append(args, plain.Path), plain.Args[1:]...)...)
 	cmd.Env, cmd.Stderr = plain.Env, said
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	end := func() { _ = stdin.Close(); _ = cmd.Wait() }
-	address, err = bufio.NewReader(stdout).ReadString('\n')
+	address, end, err := firstLine(t, cmd)
 	if err != nil {
 		end() // all that it says has come then
 		return "", said
 	}
 	t.Cleanup(end)
-	return strings.TrimSpace(address), said
+	return address, said
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // Callers that nobody knows can make records without end and without a token. Of
@@ -73,7 +74,7 @@ func (s *strangers) tell(ctx context.Context, now bool) error {
 	left, first := s.left, s.first
 	s.left = 0
 	s.mu.Unlock()
-	err := s.Event(ctx, audit.Event{Kind: "callers.refused", Principal: "kimbap", Fields: map[string]string{
+	err := s.Event(ctx, record.Event{Kind: "callers.refused", Principal: "kimbap", Fields: map[string]string{
 		"refused": strconv.Itoa(left), "since": first.UTC().Format(time.RFC3339), "code": string(runtime.CodeUnauthenticated),
 	}})
 	if err != nil { // told the next time

@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // RemovedTenant is what went with a tenant.
@@ -70,7 +71,7 @@ func (a *App) RemoveTenant(ctx context.Context, name runtime.Tenant, force bool,
 	if err != nil {
 		return out, false, err
 	}
-	err = a.trail.Event(ctx, audit.Event{Kind: "tenant.removed", Principal: a.Operator().ID, Tenant: a.tenant, Fields: map[string]string{
+	err = a.trail.Event(ctx, record.Event{Kind: "tenant.removed", Principal: a.Operator().ID, Tenant: a.tenant, Fields: map[string]string{
 		"name": string(name), "credentials": strconv.Itoa(out.Secrets), "tokens": strings.Join(out.Tokens, " "),
 		"approvals": strings.Join(out.Approvals, " "), "folder": out.Folder,
 	}})
@@ -159,7 +160,7 @@ func (a *App) born(name runtime.Tenant) time.Time {
 // last one under its name, which a clock that was set back would let it see.
 func (a *App) birth(ctx context.Context, name runtime.Tenant) (time.Time, error) {
 	at := a.o.Clock().UTC().Truncate(time.Millisecond)
-	last, err := audit.Search(ctx, a.auditDir(), a.store, audit.Query{Tenant: name, Limit: 1})
+	last, err := history.Search(ctx, a.auditDir(), a.store, history.Query{Tenant: name, Limit: 1})
 	if err == nil && len(last) > 0 && !last[0].Time.Before(at) {
 		at = last[0].Time.UTC().Truncate(time.Millisecond).Add(time.Millisecond)
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 const acme runtime.Tenant = "acme"
@@ -235,13 +236,13 @@ func TestWhatIsLeftIsNotInherited(t *testing.T) {
 // how an old request ended is not told to it.
 func TestANewTenantIsBornAfterTheOldOne(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	q := audit.Query{Tenant: acme, Born: now}
+	q := history.Query{Tenant: acme, Born: now}
 	for _, c := range []struct {
 		at    time.Duration
 		began time.Duration
 		shown bool
 	}{{-time.Second, -time.Second, false}, {time.Second, -time.Millisecond, false}, {0, 0, true}, {time.Second, time.Millisecond, true}} {
-		e := audit.Entry{Tenant: acme, Time: now.Add(c.at), RequestID: runtime.NewID("req", now.Add(c.began))}
+		e := record.Entry{Tenant: acme, Time: now.Add(c.at), RequestID: runtime.NewID("req", now.Add(c.began))}
 		if q.Matches(&e) != c.shown {
 			t.Errorf("%+v", c)
 		}
@@ -265,7 +266,7 @@ func TestANewTenantIsBornAfterTheOldOne(t *testing.T) {
 	if err := owner.CreateTenant(t.Context(), acme, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := open(acme).Trail().Event(t.Context(), audit.Event{Kind: "test.old", Tenant: acme}); err != nil {
+	if err := open(acme).Trail().Event(t.Context(), record.Event{Kind: "test.old", Tenant: acme}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := owner.RemoveTenant(t.Context(), acme, true, agrees); err != nil {

@@ -6,17 +6,19 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
+	"github.com/kimbap-run/kimbap/runtime/audit/proof"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // Record is one record of the trail as the index keeps it.
-type Record = audit.Entry
+type Record = record.Entry
 
 // RecordQuery selects records.
-type RecordQuery = audit.Query
+type RecordQuery = history.Query
 
 // TrailReport is what verification found.
-type TrailReport = audit.Report
+type TrailReport = proof.Report
 
 // OpenToRead opens what reading the trail needs: the home and the index, no
 // vault and no writer. A trail that was tampered with can still be looked at.
@@ -33,7 +35,7 @@ func (a *App) OpenToRead(ctx context.Context) error {
 // SearchTrail returns matching records, the newest first. The index is brought
 // up to date first.
 func (a *App) SearchTrail(ctx context.Context, q RecordQuery) ([]Record, error) {
-	return audit.Search(ctx, a.auditDir(), a.store, a.scoped(q))
+	return history.Search(ctx, a.auditDir(), a.store, a.scoped(q))
 }
 
 // ReadTrail yields records in the order of time; with follow it then waits for
@@ -41,9 +43,9 @@ func (a *App) SearchTrail(ctx context.Context, q RecordQuery) ([]Record, error) 
 func (a *App) ReadTrail(ctx context.Context, q RecordQuery, follow bool) iter.Seq2[Record, error] {
 	q = a.scoped(q)
 	if follow {
-		return audit.Tail(ctx, a.auditDir(), q, time.After)
+		return history.Tail(ctx, a.auditDir(), q, time.After)
 	}
-	return audit.Read(ctx, a.auditDir(), q)
+	return history.Read(ctx, a.auditDir(), q)
 }
 
 // SearchValue returns the newest records of requests that held a value: whether
@@ -65,8 +67,8 @@ func (a *App) SearchValue(ctx context.Context, q RecordQuery, value runtime.Secr
 	if err != nil {
 		return nil, err
 	}
-	return audit.SearchValue(ctx, a.auditDir(), audit.Value{Plain: value.Reveal(), Hash: hash(value.Reveal())}, q)
+	return history.SearchValue(ctx, a.auditDir(), history.Value{Plain: value.Reveal(), Hash: hash(value.Reveal())}, q)
 }
 
 // ParseRecord reads a record as another kimbap gave it.
-func ParseRecord(line []byte) (Record, error) { return audit.ParseEntry("", line) }
+func ParseRecord(line []byte) (Record, error) { return record.Parse("", line) }

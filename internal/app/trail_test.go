@@ -107,6 +107,18 @@ func startProxy(t *testing.T, k *apptest.Kimbap) (*exec.Cmd, string) {
 // listening starts a proxy's command and returns the address that it says.
 func listening(t *testing.T, cmd *exec.Cmd, said *strings.Builder) string {
 	t.Helper()
+	address, end, err := firstLine(t, cmd)
+	t.Cleanup(end)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	return address
+}
+
+// firstLine starts a command that ends with its stdin, and returns what it says first.
+// An error is that it ended without.
+func firstLine(t *testing.T, cmd *exec.Cmd) (line string, end func(), err error) {
+	t.Helper()
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -118,12 +130,8 @@ func listening(t *testing.T, cmd *exec.Cmd, said *strings.Builder) string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = stdin.Close(); _ = cmd.Wait() })
-	address, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
-	return strings.TrimSpace(address)
+	line, err = bufio.NewReader(stdout).ReadString('\n')
+	return strings.TrimSpace(line), func() { _ = stdin.Close(); _ = cmd.Wait() }, err
 }
 
 // A proxy that is killed under load has recorded every request that the

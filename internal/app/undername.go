@@ -11,10 +11,6 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// leaseEvery is how often it is looked whether the token of a run at a server is to
-// be prolonged.
-const leaseEvery = time.Second
-
 // underName is the server as a run sees it that goes by a name of its own: with a token
 // that the server makes for it, keeps good while the run goes on, and revokes at end.
 // A run without a name has the user's token.
@@ -44,20 +40,6 @@ func (a *App) underName(ctx context.Context, o ConnectedOptions) (as *remote.Cli
 		}
 	}
 	return o.There.As(token), end, nil
-}
-
-// keep looks until ctx ends.
-func (l *lease) keep(ctx context.Context) {
-	tick := time.NewTicker(leaseEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			l.look(ctx)
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // notNamed says of a token that may name no agents what can be done.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/services"
 )
@@ -144,7 +144,7 @@ type RotatedTenant struct {
 // RotateTenantKey seals all stored secrets anew under a new key.
 func (a *App) RotateTenantKey(ctx context.Context) (RotatedTenant, error) {
 	done := RotatedTenant{Tenant: a.tenant}
-	err := a.trail.Event(ctx, audit.Event{Kind: "vault.rotate_tenant_key", Principal: a.Operator().ID, Tenant: done.Tenant})
+	err := a.trail.Event(ctx, record.Event{Kind: "vault.rotate_tenant_key", Principal: a.Operator().ID, Tenant: done.Tenant})
 	if err == nil {
 		done.Version, done.Secrets, err = a.vault.RotateTenantKey(ctx, done.Tenant)
 	}
@@ -178,7 +178,7 @@ func (a *App) RotateMasterKey(ctx context.Context) (RotatedMaster, error) {
 	} else if err := a.settleOn(ctx, keys); err != nil { // of a rotation that was cut short
 		return done, err
 	}
-	event := audit.Event{Kind: "vault.rotate_master_key", Principal: a.Operator().ID, Fields: map[string]string{"source": done.Source}}
+	event := record.Event{Kind: "vault.rotate_master_key", Principal: a.Operator().ID, Fields: map[string]string{"source": done.Source}}
 	if from := a.keySource(); from != done.Source {
 		event.Fields["from"] = from
 		if keyPlace(from) != keyPlace(done.Source) {
@@ -205,7 +205,7 @@ func (a *App) ExportSecrets(ctx context.Context, names []string, box vault.Lockb
 	if to == "" {
 		to = "a passphrase"
 	}
-	err = a.trail.Event(ctx, audit.Event{
+	err = a.trail.Event(ctx, record.Event{
 		Kind: "vault.export", Principal: a.Operator().ID, Tenant: a.tenant,
 		Fields: map[string]string{"names": strings.Join(what, " "), "to": to},
 	})
@@ -234,7 +234,7 @@ func (a *App) ImportSecrets(ctx context.Context, data []byte, box vault.Lockbox,
 	for _, c := range changes {
 		names = append(names, c.Name+":"+c.Change)
 	}
-	err = a.trail.Event(ctx, audit.Event{
+	err = a.trail.Event(ctx, record.Event{
 		Kind: "vault.import", Principal: a.Operator().ID, Tenant: a.tenant,
 		Fields: map[string]string{"names": strings.Join(names, " ")},
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/anchor"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
@@ -52,7 +53,7 @@ func (a *App) openWitness() error {
 // makes one only when none was made for a while.
 func (a *App) closeWitness(ctx context.Context) error {
 	if a.o.Slot == "" {
-		info, err := os.Stat(audit.Checkpoints(a.auditDir()).Path)
+		info, err := os.Stat(checkpoint.In(a.auditDir()).Path)
 		if a.vault.Locked() || err == nil && a.o.Clock().Sub(info.ModTime()) < restfulAfter {
 			return nil // without a key, the next one that has it names these records too
 		}
@@ -95,7 +96,7 @@ func (a *App) witnessKey() (ed25519.PrivateKey, error) {
 	path := filepath.Join(a.auditDir(), "checkpoint.key")
 	sealed, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, serr := os.Stat(audit.Checkpoints(a.auditDir()).Path); serr == nil {
+		if _, serr := os.Stat(checkpoint.In(a.auditDir()).Path); serr == nil {
 			return nil, &runtime.Error{
 				Code: runtime.CodeAuditUnavailable, Stage: runtime.StageAudit, Err: err,
 				Msg:  fmt.Sprintf("%s is missing, so no checkpoint can be signed", path),
@@ -166,16 +167,16 @@ func (a *App) Anchors() []string {
 
 // VerifyTrail checks the hash chain of every writer, and the ends against the
 // checkpoints of the home, of audit.anchor.file, and of the files given.
-func (a *App) VerifyTrail(ctx context.Context, files ...string) (audit.Report, error) {
+func (a *App) VerifyTrail(ctx context.Context, files ...string) (proof.Report, error) {
 	return a.VerifyFolder(ctx, a.auditDir(), files...)
 }
 
 // VerifyFolder is [App.VerifyTrail] for a copy of the audit folder.
-func (a *App) VerifyFolder(ctx context.Context, dir string, files ...string) (audit.Report, error) {
+func (a *App) VerifyFolder(ctx context.Context, dir string, files ...string) (proof.Report, error) {
 	if info, err := os.Stat(dir); dir != a.auditDir() && (err != nil || !info.IsDir()) {
-		return audit.Report{}, runtime.Invalid(fmt.Errorf("there is no folder %s", dir), "kimbap audit verify --dir DIR")
+		return proof.Report{}, runtime.Invalid(fmt.Errorf("there is no folder %s", dir), "kimbap audit verify --dir DIR")
 	}
-	trust := audit.Trust{}
+	trust := proof.Trust{}
 	if own := a.config.Audit.Anchor.File; own != "" && len(files) == 0 {
 		if _, err := os.Stat(own); err == nil {
 			files = []string{own}
@@ -184,14 +185,14 @@ func (a *App) VerifyFolder(ctx context.Context, dir string, files ...string) (au
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return audit.Report{}, runtime.Invalid(&unreadable{file, err}, "kimbap audit verify --anchor FILE")
+			return proof.Report{}, runtime.Invalid(&unreadable{file, err}, "kimbap audit verify --anchor FILE")
 		}
-		trust.Anchors = append(trust.Anchors, audit.Outside{Name: file, Data: data})
+		trust.Anchors = append(trust.Anchors, proof.Outside{Name: file, Data: data})
 	}
 	if key := a.provenKey(ctx); key != nil {
 		trust.Key = key.Public().(ed25519.PublicKey)
 	}
-	return audit.Verify(ctx, dir, trust)
+	return proof.Verify(ctx, dir, trust)
 }
 
 // provenKey is the key of the checkpoints if the vault can be opened and there is

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/policy/condition"
 )
 
 // Records are those of the trail that are judged again, in the order of time. They
 // may be read more than once.
-type Records = iter.Seq2[audit.Entry, error]
+type Records = iter.Seq2[record.Entry, error]
 
 // Replay is what a draft would have said of recorded requests.
 type Replay struct {
@@ -95,7 +95,7 @@ func judged(records Records, each func(*recorded)) error {
 		if err != nil {
 			return err
 		}
-		if entry.Kind != string(audit.KindIntent) && entry.Kind != string(audit.KindRefusal) {
+		if entry.Kind != string(record.KindIntent) && entry.Kind != string(record.KindRefusal) {
 			continue
 		}
 		var r recorded

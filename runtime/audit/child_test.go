@@ -16,6 +16,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
@@ -63,14 +64,14 @@ func opened(o audit.Options) (*audit.Log, error) {
 // load makes records until it is killed and prints each id once its intent has
 // returned, as an upstream would see it.
 func load(dir string) error {
-	l, err := opened(options(dir))
+	l, err := opened(audittest.Options(dir))
 	if err != nil {
 		return err
 	}
 	for c := range 8 {
 		go func() {
 			for i := 0; ; i++ {
-				r := record(fmt.Sprintf("req_%d_%d_%d", os.Getpid(), c, i))
+				r := audittest.Record(fmt.Sprintf("req_%d_%d_%d", os.Getpid(), c, i))
 				if l.Intent(context.Background(), r) != nil {
 					os.Exit(3)
 				}
@@ -88,7 +89,7 @@ const (
 )
 
 func write(dir, slot string, shared bool) error {
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.Slot, o.Shared, o.SegmentSize = slot, shared, 32<<10
 	l, err := opened(o)
 	if err != nil {
@@ -99,7 +100,7 @@ func write(dir, slot string, shared bool) error {
 	for c := range writers {
 		wg.Go(func() {
 			for i := range perGoer {
-				r := record(fmt.Sprintf("req_%d_%d_%d", os.Getpid(), c, i))
+				r := audittest.Record(fmt.Sprintf("req_%d_%d_%d", os.Getpid(), c, i))
 				if err := l.Intent(context.Background(), r); err != nil {
 					failed <- err
 					return
@@ -119,13 +120,13 @@ func write(dir, slot string, shared bool) error {
 
 // hang leaves an intent open and waits to be killed.
 func hang(dir string) error {
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.Slot, o.Shared = "cli", true
 	l, err := opened(o)
 	if err != nil {
 		return err
 	}
-	if err := l.Intent(context.Background(), record("req_dead")); err != nil {
+	if err := l.Intent(context.Background(), audittest.Record("req_dead")); err != nil {
 		return err
 	}
 	fmt.Println("ready")
@@ -135,7 +136,7 @@ func hang(dir string) error {
 // signing makes records, rotates segments and signs as fast as it can until it is
 // killed, and prints a byte for each checkpoint.
 func signing(dir string) error {
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.SegmentSize = 4 << 10
 	l, err := opened(o)
 	if err != nil {
@@ -143,7 +144,7 @@ func signing(dir string) error {
 	}
 	go func() {
 		for i := 0; ; i++ {
-			r := record(fmt.Sprintf("req_%d_%d", os.Getpid(), i))
+			r := audittest.Record(fmt.Sprintf("req_%d_%d", os.Getpid(), i))
 			if l.Intent(context.Background(), r) != nil {
 				os.Exit(3)
 			}
@@ -164,7 +165,7 @@ func signing(dir string) error {
 // under way.
 func fullDisk(dir string) error {
 	clock := runtimetest.NewClock()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.Clock, o.After = clock.Now, clock.After
 	l, err := opened(o)
 	if err != nil {
@@ -172,7 +173,7 @@ func fullDisk(dir string) error {
 	}
 	var under [2]*runtime.Record
 	for i := range under {
-		under[i] = record(fmt.Sprint("req_", i))
+		under[i] = audittest.Record(fmt.Sprint("req_", i))
 		if err := l.Intent(context.Background(), under[i]); err != nil {
 			return err
 		}
@@ -191,9 +192,9 @@ func fullDisk(dir string) error {
 		if i == 100 {
 			return errors.New("intents are taken on a full disk")
 		}
-		err = l.Intent(context.Background(), record(fmt.Sprint("req_before_", i)))
+		err = l.Intent(context.Background(), audittest.Record(fmt.Sprint("req_before_", i)))
 	}
-	late := record("req_late")
+	late := audittest.Record("req_late")
 	if err := l.Intent(context.Background(), late); err == nil {
 		return errors.New("an intent is taken on a full disk")
 	}
@@ -223,7 +224,7 @@ func fullDisk(dir string) error {
 	if info, err := os.Stat(filepath.Join(dir, "proxy.reserve")); err != nil || info.Size() == 0 {
 		return fmt.Errorf("the reserve was not made again: %v", err)
 	}
-	if err := l.Intent(context.Background(), record("req_after")); err != nil {
+	if err := l.Intent(context.Background(), audittest.Record("req_after")); err != nil {
 		return err
 	}
 	return l.Close(context.Background())
@@ -233,13 +234,13 @@ func fullDisk(dir string) error {
 func full(dir string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	clock, told := runtimetest.NewClock(), 0
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.Clock, o.After, o.OnError = clock.Now, clock.After, func(error) { told++ }
 	l, err := opened(o)
 	if err != nil {
 		return err
 	}
-	first := record("req_1")
+	first := audittest.Record("req_1")
 	if err := l.Intent(context.Background(), first); err != nil {
 		return err
 	}
@@ -254,7 +255,7 @@ func full(dir string) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: uint64(info.Size()) + 50, Max: old.Max}); err != nil {
 		return err
 	}
-	second := record("req_2")
+	second := audittest.Record("req_2")
 	var e *runtime.Error
 	if err := l.Intent(context.Background(), second); !errors.As(err, &e) || e.Code != runtime.CodeAuditUnavailable || e.Status() != 503 || !strings.Contains(e.Hint, "free space") {
 		return fmt.Errorf("Intent on a full disk: %v", err)
@@ -277,7 +278,7 @@ func full(dir string) error {
 	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
 		return fmt.Errorf("not recovered: %+v", l.Health())
 	}
-	if err := l.Intent(context.Background(), record("req_3")); err != nil {
+	if err := l.Intent(context.Background(), audittest.Record("req_3")); err != nil {
 		return err
 	}
 	return l.Close(context.Background())

@@ -3,7 +3,7 @@
 //
 // The truth is an append-only ledger of JSON lines, DIR/SLOT/00000001.jsonl and
 // on. Every line holds the number of the record in its slot and the SHA-256 of
-// the line before it, so an edit, a removal or a swap shows ([Verify]). A slot
+// the line before it, so an edit, a removal or a swap shows (runtime/audit/proof). A slot
 // has one writer: a long-lived process locks one for its life, short commands
 // share one and lock it per group. Requests that wait at the same time are
 // written together and made durable by one fsync.
@@ -11,16 +11,16 @@
 // It refuses to guess. A write or fsync that failed is never tried again as if
 // nothing had happened: the log refuses every request with
 // runtime.CodeAuditUnavailable until it has reopened the ledger, found there
-// what it had written, and written again. Arguments are redacted on the way in
-// (redact.go), bodies are never recorded.
+// what it had written, and written again. What a line says and does not say is
+// the matter of runtime/audit/record.
 //
 // What a chain cannot show is a tail that was cut off cleanly, or a last record
 // that was edited: for that a [Witness] signs how far all slots go, and sends it
-// out of the home. [Report] says how far something vouches.
+// out of the home.
 //
 // A process that ran out of disk gives up a reserve, so that how requests ended is
 // still written. Sinks get every line after the ledger has it.
 //
 // Start reading at [Log.Intent], then group.go and ledger.go; witness.go
-// and verify.go for what is signed and checked.
+// for what is signed.
 package audit

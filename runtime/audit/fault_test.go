@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
@@ -38,9 +41,9 @@ func TestFullDiskRefusesKeepsOutcomesAndRecovers(t *testing.T) { // AU-001, AU-0
 	if err := command(t, "full", dir).Run(); err != nil {
 		t.Fatal(err)
 	}
-	verified(t, dir)
-	all := entries(t, dir, audit.Query{})
-	if got := kinds(all); got != "intent refusal outcome event intent" && got != "intent outcome refusal event intent" {
+	audittest.Verified(t, dir)
+	all := audittest.Entries(t, dir, history.Query{})
+	if got := audittest.Kinds(all); got != "intent refusal outcome event intent" && got != "intent outcome refusal event intent" {
 		// Read orders by time; the kept ones carry the time they happened at.
 		t.Fatalf("the ledger holds %q", got)
 	}
@@ -54,17 +57,17 @@ func TestFullDiskRefusesKeepsOutcomesAndRecovers(t *testing.T) { // AU-001, AU-0
 func TestMissingFolderRefusesUntilItIsBack(t *testing.T) { // AU-001
 	dir := t.TempDir()
 	clock := runtimetest.NewClock()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.SegmentSize, o.After = 1, clock.After // every group begins a segment
-	l := open(t, o)
-	if err := l.Intent(t.Context(), record("req_1")); err != nil {
+	l := audittest.Open(t, o)
+	if err := l.Intent(t.Context(), audittest.Record("req_1")); err != nil {
 		t.Fatal(err)
 	}
 	slot := filepath.Join(dir, "proxy")
 	if err := os.Rename(slot, slot+"-away"); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Intent(t.Context(), record("req_2")); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
+	if err := l.Intent(t.Context(), audittest.Record("req_2")); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
 		t.Fatalf("Intent without a folder: %v", err)
 	}
 	if err := os.Rename(slot+"-away", slot); err != nil {
@@ -73,11 +76,11 @@ func TestMissingFolderRefusesUntilItIsBack(t *testing.T) { // AU-001
 	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
 		t.Fatalf("not recovered: %+v", l.Health())
 	}
-	if err := l.Intent(t.Context(), record("req_3")); err != nil {
+	if err := l.Intent(t.Context(), audittest.Record("req_3")); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, l)
-	verified(t, dir)
+	audittest.Shut(t, l)
+	audittest.Verified(t, dir)
 }
 
 func TestFolderThatCannotBeUsedFailsOpen(t *testing.T) { // AU-001
@@ -85,7 +88,7 @@ func TestFolderThatCannotBeUsedFailsOpen(t *testing.T) { // AU-001
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := audit.New(options(file))
+	l, err := audit.New(audittest.Options(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,11 +103,11 @@ func TestFolderThatCannotBeUsedFailsOpen(t *testing.T) { // AU-001
 func TestCutLedgerIsNeverContinued(t *testing.T) {
 	dir := t.TempDir()
 	clock := runtimetest.NewClock()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.After = clock.After
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	for _, id := range []string{"req_1", "req_2"} {
-		if err := l.Intent(t.Context(), record(id)); err != nil {
+		if err := l.Intent(t.Context(), audittest.Record(id)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,7 +120,7 @@ func TestCutLedgerIsNeverContinued(t *testing.T) {
 		if err := os.Truncate(path, size); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Intent(t.Context(), record("req_3")); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
+		if err := l.Intent(t.Context(), audittest.Record("req_3")); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
 			t.Fatalf("Intent on a ledger cut to %d bytes: %v", size, err)
 		}
 		for range 5 {
@@ -161,17 +164,17 @@ func TestKillUnderLoadLosesNoIntent(t *testing.T) { // AU-003
 		_, _ = io.Copy(io.Discard, out)
 		_ = cmd.Wait()
 	}
-	l := open(t, options(dir)) // cuts what the last one left, settles its intents
-	shut(t, l)
+	l := audittest.Open(t, audittest.Options(dir)) // cuts what the last one left, settles its intents
+	audittest.Shut(t, l)
 	if len(printed) < 6*400 {
 		t.Fatalf("only %d records were made", len(printed))
 	}
-	report := verified(t, dir)
+	report := audittest.Verified(t, dir)
 	if len(report.Slots) != 1 || report.Slots[0].Torn {
 		t.Errorf("slots: %+v", report.Slots)
 	}
 	intents, outcomes, unknown := map[string]int{}, map[string]int{}, 0
-	for _, e := range entries(t, dir, audit.Query{}) {
+	for _, e := range audittest.Entries(t, dir, history.Query{}) {
 		switch e.Kind {
 		case "intent":
 			intents[e.RequestID]++
@@ -212,7 +215,7 @@ func TestManyProcessesOneChainEach(t *testing.T) { // AU-005
 		}
 	}
 	wg.Wait()
-	report := verified(t, dir)
+	report := audittest.Verified(t, dir)
 	total, cli := uint64(0), uint64(0)
 	for _, s := range report.Slots {
 		if s.First != 1 || s.Last != s.Records {
@@ -222,7 +225,7 @@ func TestManyProcessesOneChainEach(t *testing.T) { // AU-005
 			cli = s.Records
 		}
 	}
-	for _, e := range entries(t, dir, audit.Query{}) {
+	for _, e := range audittest.Entries(t, dir, history.Query{}) {
 		if e.Kind != "event" {
 			total++
 		}
@@ -237,10 +240,10 @@ func TestManyProcessesOneChainEach(t *testing.T) { // AU-005
 
 func TestSharedSlotSettlesOnlyTheDead(t *testing.T) {
 	dir := t.TempDir()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.Slot, o.Shared = "cli", true
-	alive := open(t, o)
-	if err := alive.Intent(t.Context(), record("req_alive")); err != nil {
+	alive := audittest.Open(t, o)
+	if err := alive.Intent(t.Context(), audittest.Record("req_alive")); err != nil {
 		t.Fatal(err)
 	}
 	cmd := command(t, "hang-cli", dir)
@@ -254,33 +257,33 @@ func TestSharedSlotSettlesOnlyTheDead(t *testing.T) {
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, open(t, o))
-	if got := kinds(entries(t, dir, audit.Query{})); got != "intent intent" {
+	audittest.Shut(t, audittest.Open(t, o))
+	if got := audittest.Kinds(audittest.Entries(t, dir, history.Query{})); got != "intent intent" {
 		t.Fatalf("both live, and the ledger holds %q", got)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	shut(t, open(t, o))
-	shut(t, open(t, o))
-	all := entries(t, dir, audit.Query{Kind: "outcome"})
+	audittest.Shut(t, audittest.Open(t, o))
+	audittest.Shut(t, audittest.Open(t, o))
+	all := audittest.Entries(t, dir, history.Query{Kind: "outcome"})
 	if len(all) != 1 || all[0].RequestID != "req_dead" || all[0].Code != "unknown" {
 		t.Fatalf("outcomes: %+v", all)
 	}
-	verified(t, dir)
+	audittest.Verified(t, dir)
 }
 
 func TestTornTailIsCutByTheNextWriter(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		dir := t.TempDir()
-		o := options(dir)
+		o := audittest.Options(dir)
 		o.Shared = shared
-		l := open(t, o)
-		r := record("req_1")
+		l := audittest.Open(t, o)
+		r := audittest.Record("req_1")
 		if err := l.Intent(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 		l.Outcome(r)
-		shut(t, l)
+		audittest.Shut(t, l)
 		path := filepath.Join(dir, "proxy", "00000001.jsonl")
 		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
@@ -290,26 +293,26 @@ func TestTornTailIsCutByTheNextWriter(t *testing.T) {
 		if err := errors.Join(werr, f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if report := verified(t, dir); !report.Slots[0].Torn {
+		if report := audittest.Verified(t, dir); !report.Slots[0].Torn {
 			t.Error("the torn line is not reported")
 		}
-		l = open(t, o)
-		if err := l.Intent(t.Context(), record("req_2")); err != nil {
+		l = audittest.Open(t, o)
+		if err := l.Intent(t.Context(), audittest.Record("req_2")); err != nil {
 			t.Fatal(err)
 		}
-		shut(t, l)
-		if report := verified(t, dir); report.Slots[0].Last != 3 || report.Slots[0].Torn {
+		audittest.Shut(t, l)
+		if report := audittest.Verified(t, dir); report.Slots[0].Last != 3 || report.Slots[0].Torn {
 			t.Errorf("report: %+v", report.Slots[0])
 		}
 	}
 }
 
 func TestCallerWhoLeavesIsLetGo(t *testing.T) {
-	l := open(t, options(t.TempDir()))
+	l := audittest.Open(t, audittest.Options(t.TempDir()))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 200 {
-		r := record("req_gone")
+		r := audittest.Record("req_gone")
 		err := l.Intent(ctx, r)
 		if (err == nil) != (r.Sequence != 0) {
 			t.Fatalf("Intent: %v, sequence %d", err, r.Sequence)
@@ -325,7 +328,7 @@ func TestCallerWhoLeavesIsLetGo(t *testing.T) {
 func TestAPanicWhileWritingRefusesAndRecovers(t *testing.T) {
 	dir := t.TempDir()
 	clock := runtimetest.NewClock()
-	o := options(dir)
+	o := audittest.Options(dir)
 	var left atomic.Int64 // calls of the clock until it panics
 	now := o.Clock
 	o.Clock = func() time.Time {
@@ -335,7 +338,7 @@ func TestAPanicWhileWritingRefusesAndRecovers(t *testing.T) {
 		return now()
 	}
 	o.After = clock.After
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -343,20 +346,46 @@ func TestAPanicWhileWritingRefusesAndRecovers(t *testing.T) {
 			}
 		}()
 		left.Store(2) // the first is the line's, the second that of the group
-		_ = l.Intent(t.Context(), record("req_1"))
+		_ = l.Intent(t.Context(), audittest.Record("req_1"))
 	}()
-	if err := l.Intent(t.Context(), record("req_2")); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
+	if err := l.Intent(t.Context(), audittest.Record("req_2")); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
 		t.Fatalf("Intent after the panic: %v", err)
 	}
 	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
 		t.Fatalf("not recovered: %+v", l.Health())
 	}
-	if err := l.Intent(t.Context(), record("req_3")); err != nil {
+	if err := l.Intent(t.Context(), audittest.Record("req_3")); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, l)
-	verified(t, dir)
-	if got := kinds(entries(t, dir, audit.Query{})); got != "event intent" {
+	audittest.Shut(t, l)
+	audittest.Verified(t, dir)
+	if got := audittest.Kinds(audittest.Entries(t, dir, history.Query{})); got != "event intent" {
 		t.Errorf("the ledger holds %q", got)
 	}
+}
+
+func TestIntentsOfADeadProcessAcrossSegmentsBecomeUnknown(t *testing.T) {
+	dir := t.TempDir()
+	o := audittest.Options(dir)
+	o.SegmentSize = 3000
+	l := audittest.Open(t, o)
+	long := audittest.Record("req_long")
+	if err := l.Intent(t.Context(), long); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 40 {
+		r := audittest.Record(fmt.Sprint("req_", i))
+		if err := l.Intent(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		l.Outcome(r)
+	}
+	audittest.Shut(t, l) // without an outcome for req_long, as after a crash
+	audittest.Shut(t, audittest.Open(t, o))
+	audittest.Shut(t, audittest.Open(t, o))
+	unknown := audittest.Entries(t, dir, history.Query{Code: "unknown"})
+	if len(unknown) != 1 || unknown[0].RequestID != "req_long" || unknown[0].Agent != "local" || unknown[0].Action != "github.list-pulls" {
+		t.Fatalf("unknown: %+v", unknown)
+	}
+	audittest.Verified(t, dir)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // group is the records that are written and made durable together. The next
@@ -26,7 +27,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-func (l *Log) line(kind Kind) *line {
+func (l *Log) line(kind record.Kind) *line {
 	ln := l.lines.Get().(*line)
 	*ln = line{body: ln.body[:0], at: l.o.Clock(), kind: kind}
 	return ln
@@ -253,7 +254,7 @@ func (l *Log) keep(lines []*line) {
 	defer l.mu.Unlock()
 	for _, ln := range lines {
 		switch {
-		case ln == nil || ln.kind == KindIntent || ln.kind == KindEvent && !ln.noted:
+		case ln == nil || ln.kind == record.KindIntent || ln.kind == record.KindEvent && !ln.noted:
 		case len(l.kept) >= l.o.Kept:
 			l.lost++
 		default:
@@ -265,7 +266,7 @@ func (l *Log) keep(lines []*line) {
 // free gives lines back that no caller waits for.
 func (l *Log) free(lines []*line) {
 	for _, ln := range lines {
-		if ln != nil && (ln.kind == KindOutcome || ln.kind == KindRefusal || ln.noted) {
+		if ln != nil && (ln.kind == record.KindOutcome || ln.kind == record.KindRefusal || ln.noted) {
 			l.lines.Put(ln)
 		}
 	}

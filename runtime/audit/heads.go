@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
 
 // heads finds out how far each slot goes, for a checkpoint. A head is taken only
@@ -40,7 +42,7 @@ func (s *seenHead) same(number int, info os.FileInfo) bool {
 // do not show what they hold, last is repeated; cut are those that hold less than
 // last said, which no writer does.
 func (h *heads) all(last *checkpoint.Checkpoint) (out []checkpoint.Head, cut []string, err error) {
-	names, err := slots(h.dir)
+	names, err := segment.Slots(h.dir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,12 +80,12 @@ func (h *heads) one(slot string) (head checkpoint.Head, sure bool, err error) {
 		return newHead(slot, tip.seq, tip.hash), true, nil
 	}
 	dir := filepath.Join(h.dir, slot)
-	numbers, err := segments(dir)
+	numbers, err := segment.List(dir)
 	if err != nil || len(numbers) == 0 {
 		return head, true, ignoreMissing(err)
 	}
 	number := numbers[len(numbers)-1]
-	path := filepath.Join(dir, segmentName(number))
+	path := filepath.Join(dir, segment.Name(number))
 	info, err := os.Stat(path)
 	if err != nil {
 		return head, true, ignoreMissing(err)
@@ -139,7 +141,7 @@ func acknowledged(slot, path string) (checkpoint.Head, error) {
 	if err != nil {
 		return checkpoint.Head{}, err
 	}
-	end, err := recordsEnd(f, info.Size())
+	end, err := segment.RecordsEnd(f, info.Size())
 	if err != nil {
 		return checkpoint.Head{}, err
 	}
@@ -148,22 +150,22 @@ func acknowledged(slot, path string) (checkpoint.Head, error) {
 	if _, err := f.Seek(from, 0); err != nil {
 		return checkpoint.Head{}, err
 	}
-	sums, newest := map[uint64]digest{}, uint64(0)
-	for lines := newLineReader(f, from); ; {
-		line, err := lines.next()
-		if errors.Is(err, errLong) {
+	sums, newest := map[uint64]segment.Digest{}, uint64(0)
+	for lines := segment.NewLines(f, from); ; {
+		line, err := lines.Next()
+		if errors.Is(err, segment.ErrLong) {
 			continue
 		}
 		if err != nil {
 			break
 		}
-		head, err := parseHead(line)
+		link, err := segment.ParseLink(line)
 		if err != nil {
 			continue // the window begins inside a line
 		}
-		sums[head.seq] = sha256.Sum256(line)
-		if head.kind == KindOutcome {
-			newest = max(newest, head.intent)
+		sums[link.Sequence] = sha256.Sum256(line)
+		if link.Kind == record.KindOutcome {
+			newest = max(newest, link.Intent)
 		}
 	}
 	if sum, ok := sums[newest]; ok {
@@ -172,7 +174,7 @@ func acknowledged(slot, path string) (checkpoint.Head, error) {
 	return checkpoint.Head{Slot: slot}, nil
 }
 
-func newHead(slot string, seq uint64, hash digest) checkpoint.Head {
+func newHead(slot string, seq uint64, hash segment.Digest) checkpoint.Head {
 	return checkpoint.Head{Slot: slot, Sequence: seq, Hash: hex.EncodeToString(hash[:])}
 }
 

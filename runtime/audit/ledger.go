@@ -2,7 +2,6 @@ package audit
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
 
 // clockSlack is how far a record's time may lie before the latest one without
@@ -20,7 +22,7 @@ const clockSlack = time.Second
 type line struct {
 	body   []byte
 	at     time.Time
-	kind   Kind
+	kind   record.Kind
 	noted  bool   // an event that nobody waits for
 	intent uint64 // outcome: the number of its intent
 	seq    uint64 // set by the ledger
@@ -43,7 +45,7 @@ type ledger struct {
 	extent int64     // of the file: records and the room behind them
 	room   room
 	seq    uint64
-	hash   digest
+	hash   segment.Digest
 	latest time.Time
 	open   map[uint64]struct{} // intents of this process without an outcome
 
@@ -51,7 +53,7 @@ type ledger struct {
 	ends []int  // where each of its lines ends in out
 }
 
-func (l *ledger) path() string { return filepath.Join(l.dir, segmentName(l.number)) }
+func (l *ledger) path() string { return filepath.Join(l.dir, segment.Name(l.number)) }
 
 // load finds the end of the chain on disk, cuts a torn last line and opens the
 // last segment for appending.
@@ -59,11 +61,11 @@ func (l *ledger) load() error {
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return err
 	}
-	numbers, err := segments(l.dir)
+	numbers, err := segment.List(l.dir)
 	if err != nil {
 		return err
 	}
-	l.seq, l.hash, l.latest = 0, genesis(l.slot), time.Time{}
+	l.seq, l.hash, l.latest = 0, segment.Genesis(l.slot), time.Time{}
 	if len(numbers) == 0 {
 		return l.create(1)
 	}
@@ -81,7 +83,7 @@ func (l *ledger) load() error {
 		l.size, l.extent = end, end
 	}
 	for i := len(numbers) - 2; last == nil && i >= 0; i-- { // a crash right after a rotation
-		if last, err = lastLineOf(filepath.Join(l.dir, segmentName(numbers[i]))); err != nil {
+		if last, err = segment.LastLineOf(filepath.Join(l.dir, segment.Name(numbers[i]))); err != nil {
 			return err
 		}
 	}
@@ -94,11 +96,11 @@ func (l *ledger) load() error {
 // lastSound finds the last whole line and where it ends. In a segment that was
 // not closed it is that of the last group which is whole.
 func (l *ledger) lastSound() (line []byte, end int64, err error) {
-	last, end, err := lastLine(l.file)
+	last, end, err := segment.LastLine(l.file)
 	if err != nil || l.shared {
 		return last, end, err
 	}
-	records, err := recordsEnd(l.file, l.size)
+	records, err := segment.RecordsEnd(l.file, l.size)
 	if err != nil || records == l.size {
 		return last, end, err
 	}
@@ -110,27 +112,17 @@ func (l *ledger) lastSound() (line []byte, end int64, err error) {
 		return nil, 0, err
 	}
 	l.size, l.extent = sound, sound
-	return lastLine(l.file)
-}
-
-func lastLineOf(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	last, _, err := lastLine(f)
-	return last, err
+	return segment.LastLine(l.file)
 }
 
 // setTip makes last the record that the next one follows.
 func (l *ledger) setTip(last []byte) error {
-	h, err := parseHead(last)
+	link, err := segment.ParseLink(last)
 	if err != nil {
 		return fmt.Errorf("%s: the last line is %w: look at it with `kimbap audit verify`", l.path(), err)
 	}
-	l.seq, l.hash = h.seq, sha256.Sum256(last)
-	if entry, err := ParseEntry(l.slot, last); err == nil && entry.Time.After(l.latest) {
+	l.seq, l.hash = link.Sequence, sha256.Sum256(last)
+	if entry, err := record.Parse(l.slot, last); err == nil && entry.Time.After(l.latest) {
 		l.latest = entry.Time
 	}
 	return nil
@@ -138,7 +130,7 @@ func (l *ledger) setTip(last []byte) error {
 
 // use opens an existing segment for appending.
 func (l *ledger) use(number int) error {
-	f, err := os.OpenFile(filepath.Join(l.dir, segmentName(number)), os.O_RDWR, 0)
+	f, err := os.OpenFile(filepath.Join(l.dir, segment.Name(number)), os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -147,7 +139,7 @@ func (l *ledger) use(number int) error {
 
 // create starts a new segment.
 func (l *ledger) create(number int) error {
-	f, err := os.OpenFile(filepath.Join(l.dir, segmentName(number)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(filepath.Join(l.dir, segment.Name(number)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -246,9 +238,9 @@ func (l *ledger) old(now time.Time) bool {
 	}
 	if l.began.IsZero() {
 		l.began = now
-		line, err := newLineReader(io.NewSectionReader(l.file, 0, l.size), 0).next()
+		line, err := segment.NewLines(io.NewSectionReader(l.file, 0, l.size), 0).Next()
 		if err == nil {
-			if entry, err := ParseEntry(l.slot, line); err == nil {
+			if entry, err := record.Parse(l.slot, line); err == nil {
 				l.began = entry.Time
 			}
 		}
@@ -263,11 +255,11 @@ func (l *ledger) beginning(now time.Time) *line {
 	for seq := range l.open {
 		oldest = min(oldest, seq)
 	}
-	ev := Event{Kind: "audit.segment"}
+	ev := record.Event{Kind: "audit.segment"}
 	if !l.shared { // of others' open intents we do not know
 		ev.Fields = map[string]string{"oldest_open": strconv.FormatUint(oldest, 10)}
 	}
-	return &line{kind: KindEvent, at: now, body: appendEvent(nil, ev, now)}
+	return &line{kind: record.KindEvent, at: now, body: record.AppendEvent(nil, ev, now)}
 }
 
 // chain gives a line its number and the hash of the one before.
@@ -275,11 +267,7 @@ func (l *ledger) chain(ln *line) {
 	l.seq++
 	ln.seq = l.seq
 	start, out := len(l.out), l.out
-	out = append(out, `{"seq":`...)
-	out = strconv.AppendUint(out, l.seq, 10)
-	out = append(out, `,"prev":"`...)
-	out = hex.AppendEncode(out, l.hash[:])
-	out = append(out, `",`...)
+	out = segment.AppendLink(out, l.seq, l.hash)
 	out = append(out, ln.body...)
 	if ln.at.Before(l.latest.Add(-clockSlack)) {
 		out = append(out, `,"clock":"back"`...)
@@ -296,9 +284,9 @@ func (l *ledger) chain(ln *line) {
 func (l *ledger) track(ln *line) {
 	switch {
 	case ln == nil:
-	case ln.kind == KindIntent:
+	case ln.kind == record.KindIntent:
 		l.open[ln.seq] = struct{}{}
-	case ln.kind == KindOutcome:
+	case ln.kind == record.KindOutcome:
 		delete(l.open, ln.intent)
 	}
 }
@@ -311,4 +299,13 @@ func (l *ledger) written() [][]byte {
 		lines[i], start = l.out[start:end:end], end
 	}
 	return lines
+}
+
+// syncDir makes a new name in a folder durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
 
 // Options are what a [Log] is made of. Dir, Slot, Clock and Redact are required.
@@ -18,7 +20,7 @@ type Options struct {
 	Dir    string // the audit folder; made 0700 when it is not there
 	Slot   string // "proxy", "run", "cli": small letters, digits and dashes
 	Clock  func() time.Time
-	Redact Redactor
+	Redact record.Redactor
 
 	Shared      bool                                 // several processes write to this slot in turn
 	Sinks       []Sink                               // further places; the ledger itself is always one
@@ -35,7 +37,7 @@ type Options struct {
 // tip is the end of a chain.
 type tip struct {
 	seq  uint64
-	hash digest
+	hash segment.Digest
 }
 
 const (
@@ -50,7 +52,7 @@ const (
 // Log is the trail of one process. It is safe for concurrent use.
 type Log struct {
 	o       Options
-	enc     encoder
+	enc     record.Encoder
 	ledger  *ledger   // the baton's, after Open
 	lock    *lockFile // of the slot
 	sinks   []*outlet // the baton's
@@ -80,7 +82,7 @@ func New(o Options) (*Log, error) {
 	switch {
 	case o.Dir == "":
 		return nil, errors.New("audit: Options.Dir is missing")
-	case !validSlot(o.Slot):
+	case !segment.ValidSlot(o.Slot):
 		return nil, fmt.Errorf("audit: Options.Slot %q: want small letters, digits and dashes", o.Slot)
 	case o.Clock == nil:
 		return nil, errors.New("audit: Options.Clock is missing")
@@ -103,7 +105,7 @@ func New(o Options) (*Log, error) {
 		o.Kept = keptOutcomes
 	}
 	l := &Log{o: o, urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1), lossy: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
-	l.enc = encoder{redactor: redactor{hash: o.Redact, secrets: o.Secrets}, process: processName()}
+	l.enc = record.Encoder{Hash: o.Redact, Secrets: o.Secrets, Process: processName()}
 	l.lines.New = func() any { return &line{body: make([]byte, 0, 1024)} }
 	for _, sink := range o.Sinks {
 		if sink == nil {
@@ -196,8 +198,8 @@ func (l *Log) Ready() error {
 // for the required sinks. A caller who goes away is let go as long as its
 // record has not been handed to the disk.
 func (l *Log) Intent(ctx context.Context, r *runtime.Record) error {
-	ln := l.line(KindIntent)
-	ln.body = l.enc.intent(ln.body, r, ln.at)
+	ln := l.line(record.KindIntent)
+	ln.body = l.enc.Intent(ln.body, r, ln.at)
 	seq, err := l.durable(ctx, ln)
 	r.Sequence = seq
 	return err
@@ -206,23 +208,23 @@ func (l *Log) Intent(ctx context.Context, r *runtime.Record) error {
 // Outcome implements [runtime.Trail]. While the log refuses, outcomes are kept
 // in memory, up to Options.Kept, and written when it has recovered.
 func (l *Log) Outcome(r *runtime.Record) {
-	kind := KindOutcome
+	kind := record.KindOutcome
 	if r.Sequence == 0 {
-		kind = KindRefusal
+		kind = record.KindRefusal
 	}
 	ln := l.line(kind)
 	ln.intent = r.Sequence
-	ln.body = l.enc.outcome(ln.body, r, ln.at)
+	ln.body = l.enc.Outcome(ln.body, r, ln.at)
 	l.lazily(ln)
 }
 
 // Note records an act that is no request, and does not wait for it. It stands
 // before all that is recorded later: an intent that is durable means that it is
 // too. While the log refuses it is kept in memory, as outcomes are.
-func (l *Log) Note(ev Event) {
-	ln := l.line(KindEvent)
+func (l *Log) Note(ev record.Event) {
+	ln := l.line(record.KindEvent)
 	ln.noted = true
-	ln.body = appendEvent(ln.body, ev, ln.at)
+	ln.body = record.AppendEvent(ln.body, ev, ln.at)
 	l.lazily(ln)
 }
 
@@ -243,9 +245,9 @@ func (l *Log) lazily(ln *line) {
 
 // Event records an act that is no request. It returns when the record is
 // durable.
-func (l *Log) Event(ctx context.Context, ev Event) error {
-	ln := l.line(KindEvent)
-	ln.body = appendEvent(ln.body, ev, ln.at)
+func (l *Log) Event(ctx context.Context, ev record.Event) error {
+	ln := l.line(record.KindEvent)
+	ln.body = record.AppendEvent(ln.body, ev, ln.at)
 	_, err := l.durable(ctx, ln)
 	return err
 }

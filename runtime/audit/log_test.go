@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,10 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
+	"github.com/kimbap-run/kimbap/runtime/audit/proof"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
@@ -26,95 +29,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// keyed is a Redactor whose hashes a test can foresee; it can be locked.
-type keyed struct {
-	locked bool
-	stored []string // what the vault holds
-}
-
-func (k keyed) Known(runtime.Tenant) (func(string) bool, error) {
-	if k.locked {
-		return nil, errors.New("locked")
-	}
-	if k.stored == nil {
-		return nil, nil
-	}
-	return func(word string) bool { return slices.Contains(k.stored, word) }, nil
-}
-
-func (k keyed) Hash(tenant runtime.Tenant, value string) (string, error) {
-	if k.locked {
-		return "", errors.New("locked")
-	}
-	return fmt.Sprintf("h%d", len(tenant)*1000+len(value)), nil
-}
-
-func options(dir string) audit.Options {
-	return audit.Options{Dir: dir, Slot: "proxy", Clock: time.Now, Redact: keyed{}}
-}
-
-func open(t testing.TB, o audit.Options) *audit.Log {
-	t.Helper()
-	l, err := audit.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close(context.Background()) })
-	return l
-}
-
-func shut(t testing.TB, l *audit.Log) {
-	t.Helper()
-	if err := l.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func record(id string) *runtime.Record {
-	return &runtime.Record{
-		ID: id, Surface: runtime.SurfaceProxy, Ref: "github.list-pulls",
-		Principal: runtime.Principal{ID: "local:1000", Kind: runtime.KindAgent, Tenant: "default", Agent: "local"},
-		Verdict:   runtime.Verdict{Effect: runtime.EffectAllow, Rule: "default:low"},
-		Target:    runtime.Target{Scheme: "https", Authority: "api.github.com:443", Method: "GET", Path: "/repos/a/b/pulls"},
-		Received:  time.Now(),
-	}
-}
-
-func entries(t testing.TB, dir string, q audit.Query) []audit.Entry {
-	t.Helper()
-	var all []audit.Entry
-	for e, err := range audit.Read(t.Context(), dir, q) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, e)
-	}
-	return all
-}
-
-func kinds(list []audit.Entry) string {
-	var words []string
-	for _, e := range list {
-		words = append(words, e.Kind)
-	}
-	return strings.Join(words, " ")
-}
-
-func verified(t testing.TB, dir string) audit.Report {
-	t.Helper()
-	report, err := audit.Verify(t.Context(), dir, audit.Trust{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !report.OK {
-		t.Fatalf("the ledger does not verify:\n%s", report)
-	}
-	return report
-}
-
 func TestNewRefusesWhatIsMissing(t *testing.T) {
 	for name, spoil := range map[string]func(*audit.Options){
 		"Dir":    func(o *audit.Options) { o.Dir = "" },
@@ -123,7 +37,7 @@ func TestNewRefusesWhatIsMissing(t *testing.T) {
 		"Redact": func(o *audit.Options) { o.Redact = nil },
 		"Sinks":  func(o *audit.Options) { o.Sinks = []audit.Sink{nil} },
 	} {
-		o := options(t.TempDir())
+		o := audittest.Options(t.TempDir())
 		spoil(&o)
 		if _, err := audit.New(o); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("New without a good %s: %v", name, err)
@@ -132,7 +46,7 @@ func TestNewRefusesWhatIsMissing(t *testing.T) {
 }
 
 func TestBeforeOpenAndAfterCloseItRefuses(t *testing.T) {
-	l, err := audit.New(options(t.TempDir()))
+	l, err := audit.New(audittest.Options(t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,12 +56,12 @@ func TestBeforeOpenAndAfterCloseItRefuses(t *testing.T) {
 	if err := l.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, l)
-	shut(t, l)
+	audittest.Shut(t, l)
+	audittest.Shut(t, l)
 	if runtime.CodeOf(l.Ready()) != runtime.CodeAuditUnavailable {
 		t.Error("ready after Close")
 	}
-	r := record("req_1")
+	r := audittest.Record("req_1")
 	if err := l.Intent(t.Context(), r); runtime.CodeOf(err) != runtime.CodeAuditUnavailable || r.Sequence != 0 {
 		t.Errorf("Intent after Close: %v, sequence %d", err, r.Sequence)
 	}
@@ -156,34 +70,34 @@ func TestBeforeOpenAndAfterCloseItRefuses(t *testing.T) {
 
 func TestIntentThenOutcome(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, options(dir))
-	r := record("req_1")
+	l := audittest.Open(t, audittest.Options(dir))
+	r := audittest.Record("req_1")
 	if err := l.Intent(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	if r.Sequence != 1 {
 		t.Fatalf("sequence %d, want 1", r.Sequence)
 	}
-	if got := kinds(entries(t, dir, audit.Query{})); got != "intent" {
+	if got := audittest.Kinds(audittest.Entries(t, dir, history.Query{})); got != "intent" {
 		t.Fatalf("after Intent the ledger holds %q", got)
 	}
 	r.Result.Status, r.Ended = 200, time.Now()
 	l.Outcome(r)
-	refused := record("req_2")
+	refused := audittest.Record("req_2")
 	refused.Err = &runtime.Error{Code: runtime.CodeForbidden, Msg: "no"}
 	l.Outcome(refused)
-	if err := l.Event(t.Context(), audit.Event{Kind: "vault.set", Principal: "local:1000", Fields: map[string]string{"name": "github"}}); err != nil {
+	if err := l.Event(t.Context(), record.Event{Kind: "vault.set", Principal: "local:1000", Fields: map[string]string{"name": "github"}}); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, l)
-	all := entries(t, dir, audit.Query{})
-	if got := kinds(all); got != "intent outcome refusal event" {
+	audittest.Shut(t, l)
+	all := audittest.Entries(t, dir, history.Query{})
+	if got := audittest.Kinds(all); got != "intent outcome refusal event" {
 		t.Fatalf("the ledger holds %q", got)
 	}
 	if all[1].Status != 200 || all[2].Code != "forbidden" || all[3].Action != "vault.set" {
 		t.Errorf("entries: %+v", all)
 	}
-	report := verified(t, dir)
+	report := audittest.Verified(t, dir)
 	if s := report.Slots[0]; s.First != 1 || s.Last != 4 || s.Records != 4 || len(s.Head) != 64 {
 		t.Errorf("report: %+v", s)
 	}
@@ -196,10 +110,10 @@ func TestOutcomeIsWrittenByTheTimer(t *testing.T) {
 	dir := t.TempDir()
 	timer := make(chan time.Time)
 	asked := make(chan time.Duration, 1)
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.After = func(d time.Duration) <-chan time.Time { asked <- d; return timer }
-	l := open(t, o)
-	l.Outcome(record("req_1"))
+	l := audittest.Open(t, o)
+	l.Outcome(audittest.Record("req_1"))
 	if d := <-asked; d > 100*time.Millisecond {
 		t.Fatalf("an outcome may wait %v", d)
 	}
@@ -207,22 +121,22 @@ func TestOutcomeIsWrittenByTheTimer(t *testing.T) {
 	if err := l.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := kinds(entries(t, dir, audit.Query{})); got != "refusal" {
+	if got := audittest.Kinds(audittest.Entries(t, dir, history.Query{})); got != "refusal" {
 		t.Fatalf("the ledger holds %q", got)
 	}
 }
 
 func TestGroupsUnderLoadChainAcrossSegments(t *testing.T) { // AU-009
 	dir := t.TempDir()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.SegmentSize = 16 << 10
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	const callers, each = 16, 50
 	var wg sync.WaitGroup
 	for c := range callers {
 		wg.Go(func() {
 			for i := range each {
-				r := record(fmt.Sprintf("req_%d_%d", c, i))
+				r := audittest.Record(fmt.Sprintf("req_%d_%d", c, i))
 				if err := l.Intent(context.Background(), r); err != nil {
 					t.Error(err)
 				}
@@ -231,14 +145,14 @@ func TestGroupsUnderLoadChainAcrossSegments(t *testing.T) { // AU-009
 		})
 	}
 	wg.Wait()
-	shut(t, l)
-	report := verified(t, dir)
+	audittest.Shut(t, l)
+	report := audittest.Verified(t, dir)
 	s := report.Slots[0]
 	if s.Segments < 3 {
 		t.Errorf("only %d segments", s.Segments)
 	}
 	seen := map[string]int{}
-	for _, e := range entries(t, dir, audit.Query{}) {
+	for _, e := range audittest.Entries(t, dir, history.Query{}) {
 		seen[e.Kind+e.RequestID]++
 	}
 	for c := range callers {
@@ -253,8 +167,8 @@ func TestGroupsUnderLoadChainAcrossSegments(t *testing.T) { // AU-009
 
 func TestMovedSegmentIsFollowedByANewOne(t *testing.T) { // AU-009
 	dir := t.TempDir()
-	l := open(t, options(dir))
-	first := record("req_1")
+	l := audittest.Open(t, audittest.Options(dir))
+	first := audittest.Record("req_1")
 	if err := l.Intent(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
@@ -263,22 +177,22 @@ func TestMovedSegmentIsFollowedByANewOne(t *testing.T) { // AU-009
 		t.Fatal(err)
 	}
 	for _, id := range []string{"req_2", "req_3"} {
-		if err := l.Intent(t.Context(), record(id)); err != nil {
+		if err := l.Intent(t.Context(), audittest.Record(id)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	shut(t, l)
-	report, err := audit.Verify(t.Context(), dir, audit.Trust{})
-	if err != nil || report.OK || report.Slots[0].Problems[0].Kind != audit.ProblemSegment {
+	audittest.Shut(t, l)
+	report, err := proof.Verify(t.Context(), dir, proof.Trust{})
+	if err != nil || report.OK || report.Slots[0].Problems[0].Kind != proof.ProblemSegment {
 		t.Fatalf("a segment is away and the report says:\n%s %v", report, err)
 	}
-	if got := entries(t, dir, audit.Query{RequestID: "req_2"}); len(got) == 0 {
+	if got := audittest.Entries(t, dir, history.Query{RequestID: "req_2"}); len(got) == 0 {
 		t.Error("what comes after a missing file cannot be read")
 	}
 	if err := os.Rename(path+".away", path); err != nil {
 		t.Fatal(err)
 	}
-	verified(t, dir)
+	audittest.Verified(t, dir)
 }
 
 // step moves the clock on until the condition holds.
@@ -290,4 +204,25 @@ func step(clock *runtimetest.Clock, reached func() bool) error {
 		clock.Advance(time.Second)
 	}
 	return errors.New("never")
+}
+
+func TestClockThatJumpsBackIsMarked(t *testing.T) { // AU-011
+	dir := t.TempDir()
+	clock := runtimetest.NewClock()
+	o := audittest.Options(dir)
+	o.Clock = clock.Now
+	l := audittest.Open(t, o)
+	for _, step := range []time.Duration{0, -24 * time.Hour, 48 * time.Hour} {
+		clock.Advance(step)
+		if err := l.Intent(t.Context(), audittest.Record("req")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	audittest.Shut(t, l)
+	audittest.Verified(t, dir)
+	for i, line := range audittest.Lines(t, dir) {
+		if got := strings.Contains(line, `"clock":"back"`); got != (i == 1) {
+			t.Errorf("line %d marked: %v", i+1, got)
+		}
+	}
 }

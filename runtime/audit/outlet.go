@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // Sink is a further place that gets every line of the ledger, in order, after
@@ -252,7 +254,7 @@ func (l *Log) losses() (lines []*line, told func()) {
 		if cause != nil {
 			fields["cause"] = cause.Error()
 		}
-		lines = append(lines, &line{kind: KindEvent, at: now, body: appendEvent(nil, Event{Kind: "audit.sink_lost", Fields: fields}, now)})
+		lines = append(lines, &line{kind: record.KindEvent, at: now, body: record.AppendEvent(nil, record.Event{Kind: "audit.sink_lost", Fields: fields}, now)})
 		done = append(done, func() {
 			o.mu.Lock()
 			o.told = lost
@@ -296,5 +298,5 @@ func recovered(cause error, lost uint64, now time.Time) *line {
 	if lost > 0 {
 		fields["outcomes_lost"] = strconv.FormatUint(lost, 10)
 	}
-	return &line{kind: KindEvent, at: now, body: appendEvent(nil, Event{Kind: "audit.recovered", Fields: fields}, now)}
+	return &line{kind: record.KindEvent, at: now, body: record.AppendEvent(nil, record.Event{Kind: "audit.recovered", Fields: fields}, now)}
 }

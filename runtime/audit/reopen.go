@@ -12,6 +12,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
 
 // sharedScan is how far back from its end a shared slot is searched for open
@@ -49,7 +52,7 @@ func (l *ledger) confirm(size int64) error {
 	if size == 0 {
 		return nil
 	}
-	last, end, err := lastLine(l.file)
+	last, end, err := segment.LastLine(l.file)
 	if err != nil {
 		return err
 	}
@@ -61,14 +64,14 @@ func (l *ledger) confirm(size int64) error {
 
 func (l *ledger) lost() error {
 	l.close()
-	return fmt.Errorf("%s does not end with record %d, which was durable: the ledger was cut or replaced", filepath.Join(l.dir, segmentName(l.number)), l.seq)
+	return fmt.Errorf("%s does not end with record %d, which was durable: the ledger was cut or replaced", filepath.Join(l.dir, segment.Name(l.number)), l.seq)
 }
 
 // refresh finds the end of a shared slot again if another process wrote to it.
 func (l *ledger) refresh() error {
 	if l.file != nil {
 		now, err := standingAt(l.path())
-		_, next := os.Stat(filepath.Join(l.dir, segmentName(l.number+1)))
+		_, next := os.Stat(filepath.Join(l.dir, segment.Name(l.number+1)))
 		if err == nil && now.same(l.stands) && now.size == l.size && errors.Is(next, os.ErrNotExist) {
 			return nil
 		}
@@ -97,7 +100,7 @@ type openIntent struct {
 // unfinished searches the end of the chain for intents without an outcome, in
 // order. Records before the start of the search are taken to be settled.
 func (l *ledger) unfinished() ([]openIntent, error) {
-	numbers, err := segments(l.dir)
+	numbers, err := segment.List(l.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +110,7 @@ func (l *ledger) unfinished() ([]openIntent, error) {
 	}
 	open := map[uint64]openIntent{}
 	for _, number := range numbers[first:] {
-		if err := scanIntents(filepath.Join(l.dir, segmentName(number)), offset, open); err != nil {
+		if err := scanIntents(filepath.Join(l.dir, segment.Name(number)), offset, open); err != nil {
 			return nil, err
 		}
 		offset = 0
@@ -133,12 +136,12 @@ func (l *ledger) searchFrom(numbers []int) (int, int64, error) {
 		}
 		return max(0, last-1), 0, nil
 	}
-	f, err := os.Open(filepath.Join(l.dir, segmentName(numbers[last])))
+	f, err := os.Open(filepath.Join(l.dir, segment.Name(numbers[last])))
 	if err != nil {
 		return 0, 0, err
 	}
 	defer f.Close()
-	line, err := newLineReader(f, 0).next()
+	line, err := segment.NewLines(f, 0).Next()
 	if err != nil { // no whole record in it
 		return max(0, last-1), 0, nil
 	}
@@ -150,7 +153,7 @@ func (l *ledger) searchFrom(numbers []int) (int, int64, error) {
 	if err != nil {
 		return 0, 0, nil
 	}
-	index, err := segmentOf(l.dir, numbers, oldest)
+	index, err := segment.Of(l.dir, numbers, oldest)
 	return index, 0, err
 }
 
@@ -180,23 +183,23 @@ func scanIntents(path string, offset int64, open map[uint64]openIntent) error {
 	if _, err := f.Seek(offset, io.SeekStart); err != nil {
 		return err
 	}
-	for reader := newLineReader(f, offset); ; {
-		line, err := reader.next()
+	for reader := segment.NewLines(f, offset); ; {
+		line, err := reader.Next()
 		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, errTorn):
+		case errors.Is(err, io.EOF), errors.Is(err, segment.ErrTorn):
 			return nil
-		case errors.Is(err, errLong):
+		case errors.Is(err, segment.ErrLong):
 			continue
 		case err != nil:
 			return err
 		}
-		h, err := parseHead(line)
+		link, err := segment.ParseLink(line)
 		switch {
 		case err != nil: // the middle of a line after an offset; Verify judges the rest
-		case h.kind == KindIntent:
-			open[h.seq] = openIntent{seq: h.seq, line: bytes.Clone(line)}
-		case h.kind == KindOutcome:
-			delete(open, h.intent)
+		case link.Kind == record.KindIntent:
+			open[link.Sequence] = openIntent{seq: link.Sequence, line: bytes.Clone(line)}
+		case link.Kind == record.KindOutcome:
+			delete(open, link.Intent)
 		}
 	}
 }
@@ -219,11 +222,11 @@ func (l *ledger) settle(now time.Time) error {
 		if l.shared && !processGone(intent.Process) {
 			continue
 		}
-		entry, err := ParseEntry(l.slot, o.line)
+		entry, err := record.Parse(l.slot, o.line)
 		if err != nil {
 			continue
 		}
-		lines = append(lines, &line{kind: KindOutcome, intent: o.seq, at: now, body: appendUnknown(nil, entry, now)})
+		lines = append(lines, &line{kind: record.KindOutcome, intent: o.seq, at: now, body: record.AppendUnknown(nil, entry, now)})
 	}
 	if len(lines) == 0 {
 		return nil

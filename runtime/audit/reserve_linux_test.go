@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 )
 
 // On a disk that is full to the last byte, how the requests under way ended is
@@ -25,9 +26,9 @@ func TestAFullDiskStillTakesHowRequestsEnded(t *testing.T) { // AU-010
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	verified(t, dir)
+	audittest.Verified(t, dir)
 	var got []string
-	for _, e := range entries(t, dir, audit.Query{}) {
+	for _, e := range audittest.Entries(t, dir, history.Query{}) {
 		got = append(got, e.Kind+" "+e.RequestID)
 	}
 	all := strings.Join(got, ", ")

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
 
 // giveUp removes whole segments whose records are all older than Keep. A signed
@@ -96,7 +98,7 @@ func (w *Witness) closeOld(slot string, before, now time.Time) error {
 // that has one which is new enough, or that somebody may still need; nil when
 // nothing may go.
 func oldest(dir string, h *checkpoint.Head, before time.Time) (*checkpoint.Cut, error) {
-	numbers, err := segments(dir)
+	numbers, err := segment.List(dir)
 	if err != nil || len(numbers) < 2 {
 		return nil, ignoreMissing(err)
 	}
@@ -106,11 +108,11 @@ func oldest(dir string, h *checkpoint.Head, before time.Time) (*checkpoint.Cut, 
 	}
 	var cut *checkpoint.Cut
 	for i, number := range numbers[:len(numbers)-1] {
-		line, err := lastLineOf(filepath.Join(dir, segmentName(number)))
+		line, err := segment.LastLineOf(filepath.Join(dir, segment.Name(number)))
 		if err != nil || line == nil {
 			return cut, err
 		}
-		entry, err := ParseEntry("", line)
+		entry, err := record.Parse("", line)
 		if err != nil {
 			return cut, nil // verify says what is wrong with it
 		}
@@ -125,12 +127,12 @@ func oldest(dir string, h *checkpoint.Head, before time.Time) (*checkpoint.Cut, 
 
 // oldestOpen is the first record that the newest segment says is still needed.
 func oldestOpen(dir string, numbers []int) (uint64, error) {
-	f, err := os.Open(filepath.Join(dir, segmentName(numbers[len(numbers)-1])))
+	f, err := os.Open(filepath.Join(dir, segment.Name(numbers[len(numbers)-1])))
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	line, err := newLineReader(f, 0).next()
+	line, err := segment.NewLines(f, 0).Next()
 	if err != nil {
 		return 0, nil // its first record is still to come
 	}
@@ -148,7 +150,7 @@ func (w *Witness) remove(ctx context.Context, c *checkpoint.Checkpoint) error {
 			continue
 		}
 		dir := filepath.Join(w.o.Dir, h.Slot)
-		numbers, err := segments(dir)
+		numbers, err := segment.List(dir)
 		if err != nil {
 			return ignoreMissing(err)
 		}
@@ -157,7 +159,7 @@ func (w *Witness) remove(ctx context.Context, c *checkpoint.Checkpoint) error {
 			if number >= h.Cut.Segment || len(numbers) == 1 {
 				break
 			}
-			if err := os.Remove(filepath.Join(dir, segmentName(number))); err != nil {
+			if err := os.Remove(filepath.Join(dir, segment.Name(number))); err != nil {
 				return err
 			}
 			removed = true

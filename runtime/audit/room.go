@@ -6,20 +6,21 @@ import (
 	"errors"
 	"io"
 	"os"
+
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
 
 // The room of a segment. A record that lengthens its file costs the disk two
 // writes, one of them for the file system's own journal; one that is written
 // over bytes that are there costs one. A busy ledger therefore writes spaces
-// ahead of its records, in the background. They are white space between JSON
-// texts, so that the file stays what it is, and a writer that closes its segment
-// cuts them off. No record begins with a space.
+// ahead of its records, in the background ([segment.Room]). They are white space
+// between JSON texts, so that the file stays what it is, and a writer that closes its
+// segment cuts them off.
 
 const (
 	roomSize  = 1 << 20   // written ahead at a time, bytes
 	roomLow   = 512 << 10 // what is left when the next is written
 	roomAfter = 16        // groups before the first: short lives need none
-	roomByte  = ' '
 )
 
 // room is what a ledger has written ahead. It is the baton's, but
@@ -38,7 +39,7 @@ func (l *ledger) reserve() {
 	file, from := l.file, l.extent
 	l.room.filling, l.room.filled = make(chan error, 1), from+roomSize
 	go func(done chan<- error) {
-		_, err := file.WriteAt(bytes.Repeat([]byte{roomByte}, roomSize), from)
+		_, err := file.WriteAt(bytes.Repeat([]byte{segment.Room}, roomSize), from)
 		if err == nil {
 			err = syncData(file)
 		}
@@ -92,23 +93,6 @@ func (l *ledger) giveUpRoom() {
 	l.room.groups = 0
 }
 
-// recordsEnd returns where the records of a file of this size end, the room
-// behind them left out.
-func recordsEnd(f io.ReaderAt, size int64) (int64, error) {
-	chunk := make([]byte, 64<<10)
-	for size > 0 {
-		n := min(int64(len(chunk)), size)
-		if _, err := f.ReadAt(chunk[:n], size-n); err != nil && !errors.Is(err, io.EOF) {
-			return 0, err
-		}
-		if rest := len(bytes.TrimRight(chunk[:n], string(rune(roomByte)))); rest > 0 {
-			return size - n + int64(rest), nil
-		}
-		size -= n
-	}
-	return 0, nil
-}
-
 // soundEnd returns where the last group that can be trusted ends in a segment
 // that was not closed: a machine that stopped while a group was being written
 // may have kept any part of it. From the first line that is no record chained to
@@ -119,28 +103,28 @@ func soundEnd(f *os.File, end int64) (int64, error) {
 	if _, err := f.Seek(from, io.SeekStart); err != nil {
 		return 0, err
 	}
-	lines, sound, linked := newLineReader(io.LimitReader(f, end-from), from), from, digest{}
+	lines, sound, linked := segment.NewLines(io.LimitReader(f, end-from), from), from, segment.Digest{}
 	begin, hole := from, false // of the line before
 	for first := true; ; {
-		line, err := lines.next()
-		if errors.Is(err, io.EOF) || errors.Is(err, errTorn) || errors.Is(err, errLong) {
+		line, err := lines.Next()
+		if errors.Is(err, io.EOF) || errors.Is(err, segment.ErrTorn) || errors.Is(err, segment.ErrLong) {
 			return sound, nil
 		}
 		if err != nil {
 			return 0, err
 		}
-		h, err := parseHead(line)
+		link, err := segment.ParseLink(line)
 		switch {
 		case err != nil && first && from > 0: // the window begins inside a line
-			sound = lines.end
+			sound = lines.End
 			continue
-		case (err != nil || !first && h.prev != linked) && hole:
+		case (err != nil || !first && link.Previous != linked) && hole:
 			return begin, nil
-		case err != nil, !first && h.prev != linked:
+		case err != nil, !first && link.Previous != linked:
 			return sound, nil
 		}
-		begin, hole = lines.start, holed(line, lines.start)
-		first, linked, sound = false, sha256.Sum256(line), lines.end
+		begin, hole = lines.Start, holed(line, lines.Start)
+		first, linked, sound = false, sha256.Sum256(line), lines.End
 	}
 }
 
@@ -150,7 +134,7 @@ func holed(line []byte, offset int64) bool {
 	const page = 4 << 10
 	for at := page - int(offset%page); at < len(line); at += page {
 		part := line[at:min(at+page, len(line))]
-		if len(bytes.TrimLeft(part, string(rune(roomByte)))) == 0 {
+		if len(bytes.TrimLeft(part, string(rune(segment.Room)))) == 0 {
 			return true
 		}
 	}

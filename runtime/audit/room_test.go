@@ -15,6 +15,9 @@ import (
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
+	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 )
 
 // busy writes groups one after the other until the segment has room behind its
@@ -22,7 +25,7 @@ import (
 func busy(t *testing.T, l *audit.Log, dir string) []byte {
 	t.Helper()
 	for i := range 2000 {
-		if err := l.Intent(t.Context(), record(fmt.Sprintf("req_%d", i))); err != nil {
+		if err := l.Intent(t.Context(), audittest.Record(fmt.Sprintf("req_%d", i))); err != nil {
 			t.Fatal(err)
 		}
 		if data := segment(t, dir); i > 200 && data[len(data)-1] == ' ' {
@@ -46,34 +49,34 @@ func segment(t *testing.T, dir string) []byte {
 
 func TestRoomIsPassedOverAndCutOff(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, options(dir))
+	l := audittest.Open(t, audittest.Options(dir))
 	busy(t, l, dir)
-	if report := verified(t, dir); report.Slots[0].Torn {
+	if report := audittest.Verified(t, dir); report.Slots[0].Torn {
 		t.Error("room was taken for a torn line")
 	}
-	before := len(entries(t, dir, audit.Query{}))
-	if err := l.Intent(t.Context(), record("req_last")); err != nil {
+	before := len(audittest.Entries(t, dir, history.Query{}))
+	if err := l.Intent(t.Context(), audittest.Record("req_last")); err != nil {
 		t.Fatal(err)
 	}
-	if after := len(entries(t, dir, audit.Query{})); after != before+1 {
+	if after := len(audittest.Entries(t, dir, history.Query{})); after != before+1 {
 		t.Errorf("%d records, then %d", before, after)
 	}
-	shut(t, l)
+	audittest.Shut(t, l)
 	if data := segment(t, dir); data[len(data)-1] != '\n' {
 		t.Error("a closed segment still has room")
 	}
-	verified(t, dir)
+	audittest.Verified(t, dir)
 }
 
 func TestTailFollowsIntoRoom(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, options(dir))
+	l := audittest.Open(t, audittest.Options(dir))
 	busy(t, l, dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	n, want := 0, len(entries(t, dir, audit.Query{}))
+	n, want := 0, len(audittest.Entries(t, dir, history.Query{}))
 	wrote := false
-	for e, err := range audit.Tail(ctx, dir, audit.Query{}, options(dir).After) {
+	for e, err := range history.Tail(ctx, dir, history.Query{}, audittest.Options(dir).After) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,12 +88,12 @@ func TestTailFollowsIntoRoom(t *testing.T) {
 		}
 		if !wrote {
 			wrote = true
-			if err := l.Intent(t.Context(), record("req_more")); err != nil {
+			if err := l.Intent(t.Context(), audittest.Record("req_more")); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	shut(t, l)
+	audittest.Shut(t, l)
 }
 
 // crashed puts the bytes of a segment into a new folder, as a machine that
@@ -109,9 +112,9 @@ func crashed(t *testing.T, data []byte) string {
 
 func TestSegmentThatWasNotClosedGoesOn(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, options(dir))
+	l := audittest.Open(t, audittest.Options(dir))
 	data := busy(t, l, dir)
-	shut(t, l)
+	audittest.Shut(t, l)
 	records := bytes.TrimRight(data, " ")
 	lines := strings.SplitAfter(string(records), "\n")
 	page := (len(records)/4096 - 1) * 4096 // the last page that is full
@@ -129,13 +132,13 @@ func TestSegmentThatWasNotClosedGoesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := crashed(t, c.data)
-			l := open(t, options(dir))
-			if err := l.Intent(t.Context(), record("req_after")); err != nil {
+			l := audittest.Open(t, audittest.Options(dir))
+			if err := l.Intent(t.Context(), audittest.Record("req_after")); err != nil {
 				t.Fatal(err)
 			}
-			shut(t, l)
-			report := verified(t, dir)
-			all := entries(t, dir, audit.Query{Text: "req_after", Kind: "intent"})
+			audittest.Shut(t, l)
+			report := audittest.Verified(t, dir)
+			all := audittest.Entries(t, dir, history.Query{Text: "req_after", Kind: "intent"})
 			if len(all) != 1 {
 				t.Fatalf("%d records of the request after", len(all))
 			}
@@ -155,16 +158,16 @@ func TestSegmentThatWasNotClosedGoesOn(t *testing.T) {
 
 func TestRecordsCannotHideBehindRoom(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, options(dir))
+	l := audittest.Open(t, audittest.Options(dir))
 	data := busy(t, l, dir)
-	shut(t, l)
+	audittest.Shut(t, l)
 	at := bytes.IndexByte(data[len(data)/8:], '\n') + len(data)/8 + 1
 	for at >= len(bytes.TrimRight(data, " ")) {
 		at = bytes.IndexByte(data, '\n') + 1
 	}
 	data[at] = ' '
 	dir = crashed(t, data)
-	report, err := audit.Verify(t.Context(), dir, audit.Trust{})
+	report, err := proof.Verify(t.Context(), dir, proof.Trust{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,13 +181,13 @@ func TestRoomThatCannotBeMadeIsDoneWithout(t *testing.T) {
 	if err := command(t, "room", dir).Run(); err != nil {
 		t.Fatal(err)
 	}
-	verified(t, dir)
+	audittest.Verified(t, dir)
 }
 
 // noRoom writes on a disk on which records fit and room does not.
 func noRoom(dir string) error {
 	signal.Ignore(syscall.SIGXFSZ)
-	l, err := opened(options(dir))
+	l, err := opened(audittest.Options(dir))
 	if err != nil {
 		return err
 	}
@@ -196,7 +199,7 @@ func noRoom(dir string) error {
 		return err
 	}
 	for i := range 300 {
-		if err := l.Intent(context.Background(), record(fmt.Sprintf("req_%d", i))); err != nil {
+		if err := l.Intent(context.Background(), audittest.Record(fmt.Sprintf("req_%d", i))); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,9 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/file"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
@@ -64,17 +67,17 @@ func (m *memory) lines() string {
 func TestRequiredSinkHasWrittenBeforeIntentReturns(t *testing.T) {
 	dir := t.TempDir()
 	clock, m := runtimetest.NewClock(), &memory{required: true}
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.Sinks, o.After = []audit.Sink{m}, clock.After
-	l := open(t, o)
-	if err := l.Intent(t.Context(), record("req_1")); err != nil {
+	l := audittest.Open(t, o)
+	if err := l.Intent(t.Context(), audittest.Record("req_1")); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(m.lines(), "req_1") {
 		t.Fatal("Intent returned before the required sink had the record")
 	}
 	m.set(errors.New("gone"))
-	r := record("req_2")
+	r := audittest.Record("req_2")
 	if err := l.Intent(t.Context(), r); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
 		t.Fatalf("Intent without the sink: %v", err)
 	}
@@ -90,20 +93,20 @@ func TestRequiredSinkHasWrittenBeforeIntentReturns(t *testing.T) {
 	if err := l.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, l)
-	verified(t, dir)
-	if want := strings.Join(lines(t, dir), "\n") + "\n"; m.lines() != want {
+	audittest.Shut(t, l)
+	audittest.Verified(t, dir)
+	if want := strings.Join(audittest.Lines(t, dir), "\n") + "\n"; m.lines() != want {
 		t.Errorf("the sink has\n%swant\n%s", m.lines(), want)
 	}
 }
 
 func TestBestEffortSinkDelaysNobodyAndCountsDrops(t *testing.T) {
 	m := &memory{gate: make(chan struct{})}
-	o := options(t.TempDir())
+	o := audittest.Options(t.TempDir())
 	o.Sinks, o.Queue = []audit.Sink{m}, 100
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	for range 300 {
-		if err := l.Intent(t.Context(), record("req")); err != nil {
+		if err := l.Intent(t.Context(), audittest.Record("req")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -112,7 +115,7 @@ func TestBestEffortSinkDelaysNobodyAndCountsDrops(t *testing.T) {
 		t.Errorf("health: %+v", h)
 	}
 	close(m.gate)
-	shut(t, l)
+	audittest.Shut(t, l)
 	if got := strings.Count(m.lines(), "\n") + int(h.Lost); got != 300 {
 		t.Errorf("sent and dropped: %d", got)
 	}
@@ -124,14 +127,14 @@ func TestFileSinkFollowsLogrotate(t *testing.T) { // AU-009
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.Sinks = []audit.Sink{shipping}
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
 			for range 50 {
-				if err := l.Intent(context.Background(), record("req")); err != nil {
+				if err := l.Intent(context.Background(), audittest.Record("req")); err != nil {
 					t.Error(err)
 				}
 			}
@@ -139,15 +142,15 @@ func TestFileSinkFollowsLogrotate(t *testing.T) { // AU-009
 	}
 	for i, name := range []string{".1", ".2", ".3"} {
 		for range i + 1 {
-			_ = l.Event(t.Context(), audit.Event{Kind: "rotate"})
+			_ = l.Event(t.Context(), record.Event{Kind: "rotate"})
 		}
 		if err := os.Rename(out, out+name); err != nil {
 			t.Error(err)
 		}
 	}
 	wg.Wait()
-	_ = l.Event(t.Context(), audit.Event{Kind: "rotate"})
-	shut(t, l)
+	_ = l.Event(t.Context(), record.Event{Kind: "rotate"})
+	audittest.Shut(t, l)
 	var shipped []string
 	for _, name := range []string{".1", ".2", ".3", ""} {
 		data, err := os.ReadFile(out + name)
@@ -156,18 +159,18 @@ func TestFileSinkFollowsLogrotate(t *testing.T) { // AU-009
 		}
 		shipped = append(shipped, strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")...)
 	}
-	if !slices.Equal(shipped, lines(t, dir)) {
-		t.Errorf("%d lines were shipped, the ledger has %d", len(shipped), len(lines(t, dir)))
+	if !slices.Equal(shipped, audittest.Lines(t, dir)) {
+		t.Errorf("%d lines were shipped, the ledger has %d", len(shipped), len(audittest.Lines(t, dir)))
 	}
 }
 
 func TestFailedWriteIsNotRetriedBlindly(t *testing.T) {
 	dir := t.TempDir()
 	clock := runtimetest.NewClock()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.After = clock.After
-	l := open(t, o)
-	first := record("req_1")
+	l := audittest.Open(t, o)
+	first := audittest.Record("req_1")
 	if err := l.Intent(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
@@ -189,9 +192,9 @@ func TestFailedWriteIsNotRetriedBlindly(t *testing.T) {
 	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
 		t.Fatalf("not recovered: %+v", l.Health())
 	}
-	shut(t, l)
-	verified(t, dir)
-	if got := kinds(entries(t, dir, audit.Query{})); got != "intent outcome event" {
+	audittest.Shut(t, l)
+	audittest.Verified(t, dir)
+	if got := audittest.Kinds(audittest.Entries(t, dir, history.Query{})); got != "intent outcome event" {
 		t.Errorf("the ledger holds %q", got)
 	}
 }
@@ -199,11 +202,11 @@ func TestFailedWriteIsNotRetriedBlindly(t *testing.T) {
 func TestKeptOutcomesAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	clock := runtimetest.NewClock()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.After, o.Kept = clock.After, 3
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	l.Fail()
-	if l.Intent(t.Context(), record("req")) == nil {
+	if l.Intent(t.Context(), audittest.Record("req")) == nil {
 		t.Fatal("wrote to a closed file")
 	}
 	path := filepath.Join(dir, "proxy", "00000001.jsonl")
@@ -214,7 +217,7 @@ func TestKeptOutcomesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 {
-		l.Outcome(record("req"))
+		l.Outcome(audittest.Record("req"))
 	}
 	if err := step(clock, func() bool { h := l.Health(); return h.Kept == 3 && h.Lost == 2 }); err != nil {
 		t.Errorf("health: %+v", l.Health())
@@ -229,9 +232,9 @@ func TestKeptOutcomesAreBounded(t *testing.T) {
 func TestBestEffortSinkIsTriedAgainAndItsLossRecorded(t *testing.T) {
 	dir := t.TempDir()
 	clock, m := runtimetest.NewClock(), &memory{fail: errors.New("gone")}
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.Sinks, o.After, o.Clock = []audit.Sink{m}, clock.After, clock.Now
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	intents(t, l, 0, 3)
 	if err := step(clock, func() bool { return strings.Contains(l.Health().Sinks[0].LastError, "gone") }); err != nil {
 		t.Fatalf("%+v", l.Health())
@@ -249,8 +252,8 @@ func TestBestEffortSinkIsTriedAgainAndItsLossRecorded(t *testing.T) {
 		t.Fatalf("%+v", l.Health())
 	}
 	m.set(nil)
-	recorded := func() (events []audit.Entry) {
-		for _, e := range entries(t, dir, audit.Query{Kind: "event"}) {
+	recorded := func() (events []record.Entry) {
+		for _, e := range audittest.Entries(t, dir, history.Query{Kind: "event"}) {
 			if e.Action == "audit.sink_lost" {
 				events = append(events, e)
 			}
@@ -268,22 +271,22 @@ func TestBestEffortSinkIsTriedAgainAndItsLossRecorded(t *testing.T) {
 	}
 	m.set(errors.New("gone again"))
 	intents(t, l, 4, 6)
-	shut(t, l)
+	audittest.Shut(t, l)
 	if all := recorded(); len(all) != 2 || !strings.Contains(string(all[1].Line), `"lines":"2","sink"`) {
 		t.Errorf("what was lost at the end is recorded as %s", all[len(all)-1].Line)
 	}
-	verified(t, dir)
+	audittest.Verified(t, dir)
 }
 
 // A sink that hangs holds up the end for as long as it may linger.
 func TestASinkThatHangsDoesNotStopTheEnd(t *testing.T) {
 	m := &hanging{}
-	o := options(t.TempDir())
+	o := audittest.Options(t.TempDir())
 	o.Sinks, o.Linger = []audit.Sink{m}, 50*time.Millisecond
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	intents(t, l, 0, 1)
 	began := time.Now()
-	shut(t, l)
+	audittest.Shut(t, l)
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %v", took)
 	}

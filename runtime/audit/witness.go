@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -88,15 +87,10 @@ func NewWitness(o WitnessOptions) (*Witness, error) {
 		o.Every = exportEvery
 	}
 	return &Witness{
-		o: o, book: Checkpoints(o.Dir), sent: map[string]uint64{},
+		o: o, book: checkpoint.In(o.Dir), sent: map[string]uint64{},
 		heads: heads{dir: o.Dir, own: o.Own, seen: map[string]seenHead{}},
 		quit:  make(chan struct{}), done: make(chan struct{}),
 	}, nil
-}
-
-// Checkpoints is the book of an audit folder.
-func Checkpoints(dir string) checkpoint.Book {
-	return checkpoint.Book{Path: filepath.Join(dir, "checkpoints.jsonl")}
 }
 
 // Start signs one checkpoint and goes on signing until [Witness.Close]: when a

@@ -17,7 +17,10 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+	"github.com/kimbap-run/kimbap/runtime/audit/proof"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
@@ -62,7 +65,7 @@ func sign(t testing.TB, w *audit.Witness) checkpoint.Signed {
 func intents(t testing.TB, l *audit.Log, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		if err := l.Intent(t.Context(), record(fmt.Sprint("req_", i))); err != nil {
+		if err := l.Intent(t.Context(), audittest.Record(fmt.Sprint("req_", i))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,16 +76,16 @@ func intents(t testing.TB, l *audit.Log, from, to int) {
 func anchored(t testing.TB) (dir string, outside []byte) {
 	t.Helper()
 	dir = t.TempDir()
-	cli := options(dir)
+	cli := audittest.Options(dir)
 	cli.Slot, cli.Shared = "cli", true
-	proxy, shared := open(t, options(dir)), open(t, cli)
+	proxy, shared := audittest.Open(t, audittest.Options(dir)), audittest.Open(t, cli)
 	w := witness(t, audit.WitnessOptions{Dir: dir, Own: proxy})
 	intents(t, proxy, 0, 3)
 	intents(t, shared, 0, 2)
 	sign(t, w)
 	intents(t, proxy, 3, 6)
-	shut(t, proxy)
-	shut(t, shared)
+	audittest.Shut(t, proxy)
+	audittest.Shut(t, shared)
 	return dir, sign(t, w).Line
 }
 
@@ -122,29 +125,29 @@ func TestCheckpointsShowWhatChainsCannot(t *testing.T) {
 		name    string
 		tamper  func(t *testing.T, dir string)
 		outside bool // only the checkpoint that was kept elsewhere shows it
-		kind    audit.ProblemKind
+		kind    proof.ProblemKind
 		slot    string
 		seq     uint64
 	}{
-		{"last record edited", func(t *testing.T, dir string) { editLast(t, dir, "proxy") }, false, audit.ProblemEdited, "proxy", 6},
-		{"last record of the other edited", func(t *testing.T, dir string) { editLast(t, dir, "cli") }, false, audit.ProblemEdited, "cli", 2},
-		{"tail cut off", func(t *testing.T, dir string) { cutTail(t, segmentIn(dir, "proxy"), 2) }, false, audit.ProblemCut, "proxy", 5},
-		{"all records cut off", func(t *testing.T, dir string) { cutTail(t, segmentIn(dir, "proxy"), 6) }, false, audit.ProblemCut, "proxy", 1},
+		{"last record edited", func(t *testing.T, dir string) { editLast(t, dir, "proxy") }, false, proof.ProblemEdited, "proxy", 6},
+		{"last record of the other edited", func(t *testing.T, dir string) { editLast(t, dir, "cli") }, false, proof.ProblemEdited, "cli", 2},
+		{"tail cut off", func(t *testing.T, dir string) { cutTail(t, segmentIn(dir, "proxy"), 2) }, false, proof.ProblemCut, "proxy", 5},
+		{"all records cut off", func(t *testing.T, dir string) { cutTail(t, segmentIn(dir, "proxy"), 6) }, false, proof.ProblemCut, "proxy", 1},
 		{"a writer removed", func(t *testing.T, dir string) {
 			if err := os.RemoveAll(filepath.Join(dir, "cli")); err != nil {
 				t.Fatal(err)
 			}
-		}, false, audit.ProblemWriter, "cli", 1},
+		}, false, proof.ProblemWriter, "cli", 1},
 		{"tail and checkpoint cut off", func(t *testing.T, dir string) {
 			cutTail(t, segmentIn(dir, "proxy"), 3)
 			cutTail(t, filepath.Join(dir, "checkpoints.jsonl"), 1)
-		}, true, audit.ProblemCut, "proxy", 4},
+		}, true, proof.ProblemCut, "proxy", 4},
 		{"tail cut off, all checkpoints removed", func(t *testing.T, dir string) {
 			cutTail(t, segmentIn(dir, "proxy"), 1)
 			if err := os.Remove(filepath.Join(dir, "checkpoints.jsonl")); err != nil {
 				t.Fatal(err)
 			}
-		}, true, audit.ProblemCut, "proxy", 6},
+		}, true, proof.ProblemCut, "proxy", 6},
 		{"a checkpoint edited", func(t *testing.T, dir string) {
 			path := filepath.Join(dir, "checkpoints.jsonl")
 			data, err := os.ReadFile(path)
@@ -154,7 +157,7 @@ func TestCheckpointsShowWhatChainsCannot(t *testing.T) {
 			if err := os.WriteFile(path, bytes.Replace(data, []byte(`"seq":6`), []byte(`"seq":5`), 1), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, false, audit.ProblemClaim, "", 0},
+		}, false, proof.ProblemClaim, "", 0},
 		{"all signed again with another key", func(t *testing.T, dir string) {
 			if err := os.Remove(filepath.Join(dir, "checkpoints.jsonl")); err != nil {
 				t.Fatal(err)
@@ -164,16 +167,16 @@ func TestCheckpointsShowWhatChainsCannot(t *testing.T) {
 				_, key, err := ed25519.GenerateKey(nil)
 				return key, err
 			}}))
-		}, false, audit.ProblemClaim, "", 0},
+		}, false, proof.ProblemClaim, "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir, line := anchored(t)
-			trust := audit.Trust{Key: public(t)}
-			if report, err := audit.Verify(t.Context(), dir, trust); err != nil || !report.OK || report.Anchor != audit.AnchoredHere || !report.Proven {
+			trust := proof.Trust{Key: public(t)}
+			if report, err := proof.Verify(t.Context(), dir, trust); err != nil || !report.OK || report.Anchor != proof.AnchoredHere || !report.Proven {
 				t.Fatalf("before: %v\n%s", err, report)
 			}
 			c.tamper(t, dir)
-			report, err := audit.Verify(t.Context(), dir, trust)
+			report, err := proof.Verify(t.Context(), dir, trust)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -181,8 +184,8 @@ func TestCheckpointsShowWhatChainsCannot(t *testing.T) {
 				t.Errorf("without the anchor:\n%s", report)
 			}
 			if c.outside {
-				trust.Anchors = []audit.Outside{{Name: "kept", Data: append([]byte("{\"other\":1}\n"), append(line, '\n')...)}}
-				if report, err = audit.Verify(t.Context(), dir, trust); err != nil {
+				trust.Anchors = []proof.Outside{{Name: "kept", Data: append([]byte("{\"other\":1}\n"), append(line, '\n')...)}}
+				if report, err = proof.Verify(t.Context(), dir, trust); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -199,8 +202,8 @@ func TestCheckpointsShowWhatChainsCannot(t *testing.T) {
 
 func TestAnAnchorOutsideVouchesForTheWhole(t *testing.T) {
 	dir, line := anchored(t)
-	report, err := audit.Verify(t.Context(), dir, audit.Trust{Anchors: []audit.Outside{{Name: "kept", Data: line}}})
-	if err != nil || !report.OK || report.Anchor != audit.AnchoredOutside || report.Proven {
+	report, err := proof.Verify(t.Context(), dir, proof.Trust{Anchors: []proof.Outside{{Name: "kept", Data: line}}})
+	if err != nil || !report.OK || report.Anchor != proof.AnchoredOutside || report.Proven {
 		t.Errorf("%v\n%s", err, report)
 	}
 	for _, s := range report.Slots {
@@ -208,7 +211,7 @@ func TestAnAnchorOutsideVouchesForTheWhole(t *testing.T) {
 			t.Errorf("%s is anchored to %d of %d", s.Slot, s.Anchored, s.Last)
 		}
 	}
-	report, err = audit.Verify(t.Context(), dir, audit.Trust{Anchors: []audit.Outside{{Name: "empty"}}})
+	report, err = proof.Verify(t.Context(), dir, proof.Trust{Anchors: []proof.Outside{{Name: "empty"}}})
 	if err != nil || report.OK {
 		t.Errorf("an anchor without a checkpoint: %v\n%s", err, report)
 	}
@@ -231,9 +234,9 @@ func TestACutLedgerIsNotSignedAgain(t *testing.T) {
 // Of a slot that another process holds, only what it has acknowledged is signed.
 func TestAnothersHeadIsSignedOnceAcknowledged(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, options(dir))
+	l := audittest.Open(t, audittest.Options(dir))
 	w := witness(t, audit.WitnessOptions{Dir: dir}) // not the witness of this log
-	r := record("req_1")
+	r := audittest.Record("req_1")
 	if err := l.Intent(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
@@ -279,9 +282,9 @@ func (p *place) count() int {
 func TestWitnessSignsAtStartOnTheWayAndAtTheEnd(t *testing.T) {
 	dir, p := t.TempDir(), &place{}
 	clock := runtimetest.NewClock()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.Clock = clock.Now
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	intents(t, l, 0, 1)
 	told := make(chan error, 10)
 	w := witness(t, audit.WitnessOptions{
@@ -309,11 +312,11 @@ func TestWitnessSignsAtStartOnTheWayAndAtTheEnd(t *testing.T) {
 		t.Fatalf("not sent again: %q", w.Problem())
 	}
 	intents(t, l, 2, 4)
-	shut(t, l)
+	audittest.Shut(t, l)
 	if err := errors.Join(w.Close(t.Context()), w.Close(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	report, err := audit.Verify(t.Context(), dir, audit.Trust{Key: public(t), Anchors: []audit.Outside{{Name: "place", Data: bytes.Join(p.lines, []byte("\n"))}}})
+	report, err := proof.Verify(t.Context(), dir, proof.Trust{Key: public(t), Anchors: []proof.Outside{{Name: "place", Data: bytes.Join(p.lines, []byte("\n"))}}})
 	if err != nil || !report.OK || report.Slots[0].Anchored != 4 || p.count() != 3 {
 		t.Errorf("%d were sent, %v\n%s", p.count(), err, report)
 	}
@@ -342,8 +345,8 @@ func TestKilledWhileSigningVerifies(t *testing.T) {
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		report, err := audit.Verify(t.Context(), dir, audit.Trust{Key: public(t)})
-		if err != nil || !report.OK || report.Anchor != audit.AnchoredHere {
+		report, err := proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)})
+		if err != nil || !report.OK || report.Anchor != proof.AnchoredHere {
 			t.Fatalf("round %d: %v\n%s", round, err, report)
 		}
 	}
@@ -358,7 +361,7 @@ func TestKilledWhileSigningVerifies(t *testing.T) {
 			t.Fatal(err)
 		}
 		sign(t, witness(t, audit.WitnessOptions{Dir: dir}))
-		report, err := audit.Verify(t.Context(), dir, audit.Trust{Key: public(t)})
+		report, err := proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)})
 		if err != nil || !report.OK {
 			t.Fatalf("cut to %d: %v\n%s", size, err, report)
 		}
@@ -370,9 +373,9 @@ func TestKilledWhileSigningVerifies(t *testing.T) {
 func TestRetentionKeepsTheChain(t *testing.T) {
 	dir := t.TempDir()
 	clock := runtimetest.NewClock()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.Clock, o.SegmentSize = clock.Now, 1 // every group begins a segment
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	gone := map[string]uint64{}
 	w := witness(t, audit.WitnessOptions{Dir: dir, Own: l, Clock: clock.Now, Keep: time.Hour, Forget: func(_ context.Context, slot string, upTo uint64) error {
 		gone[slot] = upTo
@@ -380,7 +383,7 @@ func TestRetentionKeepsTheChain(t *testing.T) {
 	}})
 	settled := func(from, to int) {
 		for i := from; i < to; i++ {
-			r := record(fmt.Sprint("req_", i))
+			r := audittest.Record(fmt.Sprint("req_", i))
 			if err := l.Intent(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
@@ -391,14 +394,14 @@ func TestRetentionKeepsTheChain(t *testing.T) {
 		}
 	}
 	settled(0, 5)
-	long := record("req_open")
+	long := audittest.Record("req_open")
 	if err := l.Intent(t.Context(), long); err != nil {
 		t.Fatal(err)
 	}
 	clock.Advance(2 * time.Hour)
 	settled(5, 6)
 	sign(t, w)
-	report, err := audit.Verify(t.Context(), dir, audit.Trust{Key: public(t)})
+	report, err := proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)})
 	if err != nil || !report.OK {
 		t.Fatalf("%v\n%s", err, report)
 	}
@@ -412,18 +415,18 @@ func TestRetentionKeepsTheChain(t *testing.T) {
 	l.Outcome(long)
 	settled(6, 7)
 	clock.Advance(2 * time.Hour)
-	shut(t, l)
+	audittest.Shut(t, l)
 	sign(t, w) // nobody writes to the slot any more: its last segment goes as well
 	sign(t, w)
-	if report, err = audit.Verify(t.Context(), dir, audit.Trust{Key: public(t)}); err != nil || !report.OK || report.Slots[0].Segments != 1 || report.Slots[0].Records != 1 {
+	if report, err = proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)}); err != nil || !report.OK || report.Slots[0].Segments != 1 || report.Slots[0].Records != 1 {
 		t.Fatalf("%v\n%s", err, report)
 	}
-	again := open(t, o)
-	if err := again.Intent(t.Context(), record("req_next")); err != nil {
+	again := audittest.Open(t, o)
+	if err := again.Intent(t.Context(), audittest.Record("req_next")); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, again)
-	if report, err = audit.Verify(t.Context(), dir, audit.Trust{Key: public(t)}); err != nil || !report.OK {
+	audittest.Shut(t, again)
+	if report, err = proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)}); err != nil || !report.OK {
 		t.Fatalf("gone on with: %v\n%s", err, report)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "proxy", "*.jsonl"))
@@ -433,7 +436,7 @@ func TestRetentionKeepsTheChain(t *testing.T) {
 	if err := os.Remove(files[0]); err != nil {
 		t.Fatal(err)
 	}
-	if report, err = audit.Verify(t.Context(), dir, audit.Trust{Key: public(t)}); err != nil || report.OK {
+	if report, err = proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)}); err != nil || report.OK {
 		t.Errorf("more than was given up is gone: %v\n%s", err, report)
 	}
 }
@@ -443,11 +446,11 @@ func TestRetentionKeepsTheChain(t *testing.T) {
 func TestRetentionThatWasCutShort(t *testing.T) {
 	dir := t.TempDir()
 	clock := runtimetest.NewClock()
-	o := options(dir)
+	o := audittest.Options(dir)
 	o.Clock, o.SegmentSize = clock.Now, 1
-	l := open(t, o)
+	l := audittest.Open(t, o)
 	for i := range 4 {
-		if err := l.Event(t.Context(), audit.Event{Kind: fmt.Sprint("e", i)}); err != nil {
+		if err := l.Event(t.Context(), record.Event{Kind: fmt.Sprint("e", i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -472,7 +475,7 @@ func TestRetentionThatWasCutShort(t *testing.T) {
 		if err := os.WriteFile(files[n], kept[files[n]], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if report, err := audit.Verify(t.Context(), dir, audit.Trust{Key: public(t)}); err != nil || !report.OK {
+		if report, err := proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)}); err != nil || !report.OK {
 			t.Errorf("with %d files that were to go: %v\n%s", len(files)-1-n, err, report)
 		}
 	}

@@ -5,13 +5,13 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
 // Every action makes a request that is recognised as the same action with the
@@ -108,32 +108,8 @@ func sample(a *runtime.Action) runtime.Args {
 	return args
 }
 
-func value(p runtime.Param) any {
-	if len(p.Enum) > 0 && p.Type == runtime.TypeArray {
-		return p.Enum[:1]
-	}
-	if len(p.Enum) > 0 {
-		return p.Enum[0]
-	}
-	switch p.Type {
-	case runtime.TypeInteger, runtime.TypeNumber:
-		n := 7.0
-		if p.Minimum != nil {
-			n = max(n, *p.Minimum)
-		}
-		if p.Maximum != nil {
-			n = min(n, *p.Maximum)
-		}
-		return json.Number(strconv.FormatFloat(n, 'f', -1, 64))
-	case runtime.TypeBoolean:
-		return true
-	case runtime.TypeArray:
-		return []any{"one", "two"}
-	case runtime.TypeObject:
-		return map[string]any{"key": "one"}
-	}
-	return "x" + p.Name + " é&+" // a value that must be escaped everywhere
-}
+// value is one that a parameter takes, which must be escaped everywhere.
+func value(p runtime.Param) any { return servicestest.Sample(p, "x"+p.Name+" é&+") }
 
 // wire builds the request of an action by its mapping, as a client would.
 func wire(t *testing.T, a *runtime.Action, args runtime.Args) classifier.Input {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 )
 
 // Record is one record of the trail, by the names of its members.
@@ -118,7 +118,7 @@ func (k *Kimbap) Await(t testing.TB, mark map[string]uint64, n int) []Record {
 }
 
 // Verify checks all chains and fails the test when one is broken.
-func (k *Kimbap) Verify(t testing.TB) audit.Report {
+func (k *Kimbap) Verify(t testing.TB) proof.Report {
 	t.Helper()
 	report, err := k.App.VerifyTrail(t.Context())
 	if err != nil {

@@ -19,6 +19,9 @@ type Book struct {
 	Size int64 // bytes, over which the older half is dropped; 8 MiB when 0
 }
 
+// In is the book of an audit folder.
+func In(dir string) Book { return Book{Path: filepath.Join(dir, "checkpoints.jsonl")} }
+
 const bookSize = 8 << 20
 
 // Problem is a line of a book that is not what it should be.

@@ -5,14 +5,15 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 const entryColumns = `slot, sequence, kind, time, request_id, tenant, agent, principal, surface, action, effect, rule, host,
 	status, code, execution, step, line`
 
-// AddEntries implements [audit.Index]. A batch is added whole or not at all.
-func (db *DB) AddEntries(ctx context.Context, entries []audit.Entry) error {
+// AddEntries implements [history.Index]. A batch is added whole or not at all.
+func (db *DB) AddEntries(ctx context.Context, entries []record.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -26,7 +27,7 @@ func (db *DB) AddEntries(ctx context.Context, entries []audit.Entry) error {
 	})
 }
 
-func (t tx) addEntry(e *audit.Entry) error {
+func (t tx) addEntry(e *record.Entry) error {
 	// An intent that comes again keeps what its outcome has told.
 	_, err := t.exec("INSERT INTO entries ("+entryColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (slot, sequence) DO UPDATE SET kind = excluded.kind, time = excluded.time, request_id = excluded.request_id,
@@ -45,15 +46,15 @@ func (t tx) addEntry(e *audit.Entry) error {
 	return err
 }
 
-// Position implements [audit.Index].
+// Position implements [history.Index].
 func (db *DB) Position(ctx context.Context, slot string) (uint64, error) {
 	var last int64
 	_, err := db.get(ctx, "find the index's end", "SELECT coalesce(max(sequence), 0) FROM entries WHERE slot = ?", []any{slot}, &last)
 	return uint64(last), err
 }
 
-// SearchEntries implements [audit.Index].
-func (db *DB) SearchEntries(ctx context.Context, q audit.Query) ([]audit.Entry, error) {
+// SearchEntries implements [history.Index].
+func (db *DB) SearchEntries(ctx context.Context, q history.Query) ([]record.Entry, error) {
 	if q.Limit <= 0 {
 		q.Limit = 100
 	}
@@ -64,7 +65,7 @@ func (db *DB) SearchEntries(ctx context.Context, q audit.Query) ([]audit.Entry, 
 
 // conditions turns the fields that filter into SQL. There are few texts, so
 // that their statements can be kept.
-func conditions(q audit.Query) (string, []any) {
+func conditions(q history.Query) (string, []any) {
 	var parts []string
 	var args []any
 	add := func(filters bool, sql string, arg any) {
@@ -98,18 +99,18 @@ func pattern(g runtime.Glob) string {
 	return strings.NewReplacer("?", "[?]", "[", "[[]").Replace(string(g))
 }
 
-func scanEntry(row scanner) (e audit.Entry, err error) {
+func scanEntry(row scanner) (e record.Entry, err error) {
 	return e, row.Scan(&e.Slot, &e.Sequence, &e.Kind, moment{&e.Time}, &e.RequestID, &e.Tenant, &e.Agent, &e.Principal, &e.Surface,
 		&e.Action, &e.Effect, &e.Rule, &e.Host, &e.Status, &e.Code, &e.Execution, &e.Step, &e.Line)
 }
 
-// DropEntries implements [audit.Index].
+// DropEntries implements [history.Index].
 func (db *DB) DropEntries(ctx context.Context, slot string, upTo uint64) error {
 	_, err := db.changed(ctx, "drop from the index", "DELETE FROM entries WHERE slot = ? AND sequence <= ?", slot, int64(upTo))
 	return err
 }
 
-// ResetIndex implements [audit.Index].
+// ResetIndex implements [history.Index].
 func (db *DB) ResetIndex(ctx context.Context) error {
 	_, err := db.changed(ctx, "reset the index", "DELETE FROM entries")
 	return err

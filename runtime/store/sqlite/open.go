@@ -16,7 +16,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/identity"
 	"github.com/kimbap-run/kimbap/runtime/limit"
 	"github.com/kimbap-run/kimbap/runtime/vault"
@@ -52,7 +52,7 @@ var (
 	_ vault.Store    = (*DB)(nil)
 	_ identity.Store = (*DB)(nil)
 	_ approval.Store = (*DB)(nil)
-	_ audit.Index    = (*DB)(nil)
+	_ history.Index  = (*DB)(nil)
 	_ limit.Store    = (*DB)(nil)
 )
 

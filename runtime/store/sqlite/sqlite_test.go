@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
 	"github.com/kimbap-run/kimbap/runtime/store/storetest"
@@ -253,14 +253,14 @@ func TestBatchIsAtomic(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kimbap.db")
 	db := opened(t, path, true)
 	statement(t, raw(t, path), "CREATE TRIGGER no BEFORE INSERT ON entries WHEN NEW.sequence = 2 BEGIN SELECT RAISE(ABORT, 'no'); END")
-	err := db.AddEntries(t.Context(), []audit.Entry{{Slot: "a", Sequence: 1, Line: []byte("x")}, {Slot: "a", Sequence: 2, Line: []byte("x")}})
+	err := db.AddEntries(t.Context(), []record.Entry{{Slot: "a", Sequence: 1, Line: []byte("x")}, {Slot: "a", Sequence: 2, Line: []byte("x")}})
 	if err == nil {
 		t.Fatal("the second entry was added")
 	}
 	if last, err := db.Position(t.Context(), "a"); err != nil || last != 0 {
 		t.Errorf("half a batch: position %d (%v)", last, err)
 	}
-	if err := db.AddEntries(t.Context(), []audit.Entry{{Slot: "a", Sequence: 3, Line: []byte("x")}}); err != nil {
+	if err := db.AddEntries(t.Context(), []record.Entry{{Slot: "a", Sequence: 3, Line: []byte("x")}}); err != nil {
 		t.Errorf("after a failed batch: %v", err)
 	}
 }

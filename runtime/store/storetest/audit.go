@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
-func anEntry(slot string, n int, kind string) audit.Entry {
-	return audit.Entry{
+func anEntry(slot string, n int, kind string) record.Entry {
+	return record.Entry{
 		Slot: slot, Sequence: uint64(n), Kind: kind, Time: at(n), RequestID: fmt.Sprint("req_", n), Tenant: ours, Agent: "claude",
 		Principal: "token:tok_1", Surface: runtime.SurfaceProxy, Action: "github.merge", Effect: "allow", Rule: "r",
 		Host: "api.github.com:443", Execution: fmt.Sprint("exe_", n%2), Step: n, Line: fmt.Appendf(nil, `{"seq":%d,"text":"100%% é_"}`, n),
@@ -18,7 +19,7 @@ func anEntry(slot string, n int, kind string) audit.Entry {
 }
 
 // found returns the sequences that a query selects, in the order returned.
-func found(t *testing.T, s Store, q audit.Query) []uint64 {
+func found(t *testing.T, s Store, q history.Query) []uint64 {
 	t.Helper()
 	list, err := s.SearchEntries(t.Context(), q)
 	must(t, err)
@@ -39,34 +40,34 @@ func entries(t *testing.T, s Store) {
 	}
 	last("proxy", 0)
 	must(t, s.AddEntries(ctx, nil))
-	must(t, s.AddEntries(ctx, []audit.Entry{anEntry("proxy", 1, "intent"), anEntry("proxy", 2, "event"), anEntry("cli", 7, "event")}))
+	must(t, s.AddEntries(ctx, []record.Entry{anEntry("proxy", 1, "intent"), anEntry("proxy", 2, "event"), anEntry("cli", 7, "event")}))
 	last("proxy", 2)
 	last("cli", 7)
 
 	replaced := anEntry("proxy", 2, "event")
 	replaced.Host = "elsewhere:443"
-	must(t, s.AddEntries(ctx, []audit.Entry{replaced}))
-	list, err := s.SearchEntries(ctx, audit.Query{Host: "elsewhere*"})
+	must(t, s.AddEntries(ctx, []record.Entry{replaced}))
+	list, err := s.SearchEntries(ctx, history.Query{Host: "elsewhere*"})
 	must(t, err)
-	same(t, "replaced", list, []audit.Entry{replaced})
+	same(t, "replaced", list, []record.Entry{replaced})
 
 	must(t, s.DropEntries(ctx, "proxy", 1))
-	same(t, "after a drop", found(t, s, audit.Query{}), []uint64{7, 2})
+	same(t, "after a drop", found(t, s, history.Query{}), []uint64{7, 2})
 	last("proxy", 2)
 
 	must(t, s.ResetIndex(ctx))
 	last("proxy", 0)
-	same(t, "after a reset", found(t, s, audit.Query{}), []uint64(nil))
+	same(t, "after a reset", found(t, s, history.Query{}), []uint64(nil))
 }
 
 func outcomes(t *testing.T, s Store) {
 	ctx := t.Context()
 	intent, outcome := anEntry("proxy", 1, "intent"), anEntry("proxy", 2, "outcome")
 	outcome.RequestID, outcome.Status, outcome.Code = intent.RequestID, 502, "upstream"
-	must(t, s.AddEntries(ctx, []audit.Entry{intent}))
-	must(t, s.AddEntries(ctx, []audit.Entry{outcome}))
-	must(t, s.AddEntries(ctx, []audit.Entry{intent})) // read again
-	for _, e := range []audit.Query{{Kind: "intent"}, {Kind: "outcome"}} {
+	must(t, s.AddEntries(ctx, []record.Entry{intent}))
+	must(t, s.AddEntries(ctx, []record.Entry{outcome}))
+	must(t, s.AddEntries(ctx, []record.Entry{intent})) // read again
+	for _, e := range []history.Query{{Kind: "intent"}, {Kind: "outcome"}} {
 		list, err := s.SearchEntries(ctx, e)
 		must(t, err)
 		if len(list) != 1 || list[0].Status != 502 || list[0].Code != "upstream" {
@@ -77,7 +78,7 @@ func outcomes(t *testing.T, s Store) {
 
 func queries(t *testing.T, s Store) {
 	ctx := t.Context()
-	var all []audit.Entry
+	var all []record.Entry
 	for n := 1; n <= 5; n++ {
 		all = append(all, anEntry("proxy", n, "event"))
 	}
@@ -89,30 +90,30 @@ func queries(t *testing.T, s Store) {
 	must(t, s.AddEntries(ctx, all))
 	for _, q := range []struct {
 		name string
-		audit.Query
+		history.Query
 		want []uint64
 	}{
-		{"everything", audit.Query{}, []uint64{5, 4, 3, 2, 1}},
-		{"tenant", audit.Query{Tenant: theirs}, []uint64{2}},
-		{"tenant and the home", audit.Query{Tenant: theirs, Home: true}, []uint64{4, 2}},
-		{"request", audit.Query{RequestID: "req_4"}, []uint64{4}},
-		{"execution", audit.Query{Execution: "exe_0"}, []uint64{4, 2}},
-		{"action", audit.Query{Action: "github.*"}, []uint64{5, 4, 2, 1}},
-		{"action is no prefix", audit.Query{Action: "github"}, nil},
-		{"agent with signs", audit.Query{Agent: "ci-[x]?"}, []uint64{3}},
-		{"question mark is itself", audit.Query{Agent: "claud?"}, nil},
-		{"case counts", audit.Query{Host: "example*"}, nil},
-		{"effect", audit.Query{Effect: "deny"}, []uint64{4}},
-		{"code", audit.Query{Code: "forbidden"}, []uint64{4}},
-		{"kind", audit.Query{Kind: "refusal"}, []uint64{4}},
-		{"text", audit.Query{Text: "needle"}, []uint64{5}},
-		{"text is no pattern", audit.Query{Text: "100%"}, []uint64{4, 3, 2, 1}},
-		{"text case", audit.Query{Text: "NEEDLE"}, nil},
-		{"since", audit.Query{Since: at(4)}, []uint64{5, 4}},
-		{"until", audit.Query{Until: at(2)}, []uint64{1}},
-		{"limit", audit.Query{Limit: 2}, []uint64{5, 4}},
-		{"all at once", audit.Query{Tenant: ours, Action: "*", Kind: "event", Since: at(2), Limit: 9}, []uint64{5, 3}},
-		{"injection", audit.Query{Effect: "' OR 1=1 --"}, nil},
+		{"everything", history.Query{}, []uint64{5, 4, 3, 2, 1}},
+		{"tenant", history.Query{Tenant: theirs}, []uint64{2}},
+		{"tenant and the home", history.Query{Tenant: theirs, Home: true}, []uint64{4, 2}},
+		{"request", history.Query{RequestID: "req_4"}, []uint64{4}},
+		{"execution", history.Query{Execution: "exe_0"}, []uint64{4, 2}},
+		{"action", history.Query{Action: "github.*"}, []uint64{5, 4, 2, 1}},
+		{"action is no prefix", history.Query{Action: "github"}, nil},
+		{"agent with signs", history.Query{Agent: "ci-[x]?"}, []uint64{3}},
+		{"question mark is itself", history.Query{Agent: "claud?"}, nil},
+		{"case counts", history.Query{Host: "example*"}, nil},
+		{"effect", history.Query{Effect: "deny"}, []uint64{4}},
+		{"code", history.Query{Code: "forbidden"}, []uint64{4}},
+		{"kind", history.Query{Kind: "refusal"}, []uint64{4}},
+		{"text", history.Query{Text: "needle"}, []uint64{5}},
+		{"text is no pattern", history.Query{Text: "100%"}, []uint64{4, 3, 2, 1}},
+		{"text case", history.Query{Text: "NEEDLE"}, nil},
+		{"since", history.Query{Since: at(4)}, []uint64{5, 4}},
+		{"until", history.Query{Until: at(2)}, []uint64{1}},
+		{"limit", history.Query{Limit: 2}, []uint64{5, 4}},
+		{"all at once", history.Query{Tenant: ours, Action: "*", Kind: "event", Since: at(2), Limit: 9}, []uint64{5, 3}},
+		{"injection", history.Query{Effect: "' OR 1=1 --"}, nil},
 	} {
 		same(t, q.name, found(t, s, q.Query), q.want)
 		for _, e := range all { // the same answer as a scan of the ledger gives

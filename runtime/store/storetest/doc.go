@@ -16,7 +16,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/identity"
 	"github.com/kimbap-run/kimbap/runtime/limit"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
@@ -28,7 +28,7 @@ type Store interface {
 	vault.Store
 	identity.Store
 	approval.Store
-	audit.Index
+	history.Index
 	limit.Store
 	journal.Store
 	// Changes moves when a secret, a tenant key or a token changes.

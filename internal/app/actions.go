@@ -1,0 +1,64 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/catalog"
+)
+
+// Service is a loaded service file.
+type Service = services.Service
+
+// Catalog loads every service that is shipped.
+func Catalog() ([]*Service, error) {
+	var files []services.File
+	for _, name := range catalog.Names() {
+		data, err := catalog.Read(name)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, services.File{Name: name + ".yaml", Data: data})
+	}
+	return services.ParseAll(files)
+}
+
+// CatalogNames are the services that can be installed by name.
+func CatalogNames() []string { return catalog.Names() }
+
+// Action finds an action by "service.action", an alias of the service included.
+func (a *App) Action(ref string) (*runtime.Action, error) {
+	service, name, ok := strings.Cut(ref, ".")
+	s, installed := a.Services().Service(service)
+	if ok && installed {
+		ref = s.Name + "." + name
+	}
+	if action, found := a.Services().Action(ref); found {
+		return action, nil
+	}
+	e := &runtime.Error{
+		Code: runtime.CodeUnknownAction, Stage: runtime.StageResolve,
+		Msg: fmt.Sprintf("there is no action %q", ref), Hint: "kimbap actions list",
+	}
+	if near := a.Services().Suggest(ref); len(near) > 0 {
+		e.Msg += "; did you mean " + strings.Join(near, ", ") + "?"
+	} else if installed {
+		e.Hint = "kimbap actions list " + service
+	} else if slices.Contains(a.DisabledServices(), service) {
+		e.Msg, e.Hint = fmt.Sprintf("the service %q is disabled", service), "kimbap service enable "+service
+	} else if data, err := catalog.Read(service); ok && err == nil && len(data) > 0 {
+		e.Msg, e.Hint = fmt.Sprintf("the service %q is not installed", service), "kimbap service install "+service
+	} else {
+		return nil, a.unknownService(service)
+	}
+	return nil, e
+}
+
+// Argument reads what a person wrote for an argument of an action, typed; the
+// complaint finishes a sentence that starts with the argument.
+func Argument(p *runtime.Param, text string) (value any, complaint string) {
+	return services.Argument(p, text)
+}

@@ -1,0 +1,143 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/roster"
+)
+
+// Running is what a long-lived process says of itself in the home.
+type Running = roster.Running
+
+// Proxies returns the proxies that run over this home, the oldest first.
+func (a *App) Proxies() []Running { return a.states().Serving(roster.Proxy) }
+
+// states is where all of them say it.
+func (a *App) states() roster.Folder { return roster.Folder(a.home.State()) }
+
+func (a *App) addState(kind roster.Kind, listen string) {
+	a.running.Store(&Running{Kind: kind, PID: os.Getpid(), Holder: a.holder, Listen: listen, Started: a.o.Clock().UTC()})
+	a.writeState()
+}
+
+func (a *App) removeState() {
+	if was := a.running.Swap(nil); was != nil {
+		a.states().Drop(was)
+	}
+}
+
+// writeState is for people who look; nothing depends on it, so its errors are
+// only logged.
+func (a *App) writeState() {
+	running := a.running.Load()
+	if running == nil {
+		return
+	}
+	now := *running
+	now.NeedsPass = a.pass != nil
+	now.Problem = a.problem()
+	if a.post != nil {
+		now.Notify = a.post.Status()
+	}
+	if why := a.Locked(); why != nil {
+		now.Locked = why.Msg
+	}
+	now.Seen = a.seen.Load()
+	if read := a.read.Load(); read != nil {
+		now.Files = *read
+	}
+	now.Sinks, now.Anchor = a.trail.Health().Sinks, a.witness.Problem()
+	if full := a.full.Load(); full != nil {
+		now.Disk = *full
+	}
+	if err := a.states().Put(&now); err != nil {
+		a.o.Log.Warn().Err(err).Msg("state file not written")
+	}
+}
+
+// caughtUp tells, in the state file, up to which change of the store this process
+// works with what is stored now.
+func (a *App) caughtUp(counter int64) {
+	a.seen.Store(counter)
+	a.writeState()
+}
+
+// tookUp tells, in the state file, which files this process last read its services
+// and policies from, or tried to: what is wrong with them stands there too.
+func (a *App) tookUp(files string) {
+	sum := shortSum(files)
+	a.read.Store(&sum)
+	a.writeState()
+}
+
+// shortSum stands for a fingerprint where another process compares it.
+func shortSum(fingerprint string) string {
+	sum := sha256.Sum256([]byte(fingerprint))
+	return hex.EncodeToString(sum[:8])
+}
+
+// reachLimit is how long [App.Reach] waits: a change of a file is taken up at the
+// second look that sees it, and reading takes a moment.
+const reachLimit = 8 * watchEvery
+
+// Reach returns when everything that serves over the home works with what is stored
+// now and has read the services and policies that are there now: who is told then
+// that a secret was replaced, a token revoked or a service installed meets what was
+// there before nowhere. It returns those that have not got there within two seconds.
+func (a *App) Reach(ctx context.Context) []Running {
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	counter, err := a.store.Changes(ctx)
+	if err != nil {
+		return nil
+	}
+	for {
+		files := shortSum(a.fingerprint())
+		behind := slices.DeleteFunc(a.states().Serving(roster.Any), func(r Running) bool {
+			return r.Seen >= counter && (r.Files == files || a.unread != nil) // an unread configuration does not say which files
+		})
+		if len(behind) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return behind
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Health says whether new requests can be served, nil when they can.
+func (a *App) Health(context.Context) error {
+	if err := a.trail.Ready(); err != nil {
+		return err
+	}
+	if refusal := a.refusal(); refusal != nil {
+		return refusal
+	}
+	if problem := a.problem(); problem != "" {
+		return errors.New(problem)
+	}
+	if full := a.full.Load(); full != nil {
+		return errors.New(*full)
+	}
+	return nil
+}
+
+// problem is what status says is wrong, "" when nothing is.
+func (a *App) problem() string {
+	var all []string
+	for _, one := range []*string{a.health.Load(), a.uncertified.Load()} {
+		if one != nil {
+			all = append(all, *one)
+		}
+	}
+	return strings.Join(all, "; ")
+}

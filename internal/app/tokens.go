@@ -1,0 +1,125 @@
+package app
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/identity"
+)
+
+// TokenInfo is a token without what makes it one, as people and programs see it.
+type TokenInfo struct {
+	ID      string          `json:"id"`
+	Tenant  runtime.Tenant  `json:"tenant"`
+	Agent   string          `json:"agent"`
+	Run     string          `json:"run,omitempty"`
+	Scopes  []runtime.Scope `json:"scopes"`
+	Roles   []string        `json:"roles,omitempty"`
+	Groups  []string        `json:"groups,omitempty"`
+	Creator string          `json:"creator"`
+	Created time.Time       `json:"created"`
+	Expires time.Time       `json:"expires"`
+	Revoked *time.Time      `json:"revoked,omitempty"`
+	State   string          `json:"state"` // valid | expired | revoked
+}
+
+// Shown is how a token stands now.
+func (a *App) Shown(t Token) TokenInfo {
+	info := TokenInfo{t.ID, t.Tenant, t.Agent, t.Run, t.Scopes, t.Roles, t.Groups, t.Creator, t.Created, t.Expires, nil, "valid"}
+	switch {
+	case !t.Revoked.IsZero():
+		info.State, info.Revoked = "revoked", &t.Revoked
+	case !a.o.Clock().Before(t.Expires):
+		info.State = "expired"
+	}
+	return info
+}
+
+// Token is what is stored of a token.
+type Token = identity.Token
+
+// TokenGrant is what a new token may do.
+type TokenGrant struct {
+	Agent                 string
+	Run                   string
+	Scopes, Roles, Groups []string
+	TTL                   time.Duration
+}
+
+// CreateToken makes a token in the operator's name.
+func (a *App) CreateToken(ctx context.Context, g TokenGrant) (runtime.Secret, identity.Token, error) {
+	scopes := make([]runtime.Scope, len(g.Scopes))
+	for i, s := range g.Scopes {
+		scopes[i] = runtime.Scope(s)
+	}
+	err := a.trail.Event(ctx, record.Event{
+		Kind: "token.create", Principal: a.Operator().ID, Tenant: a.tenant,
+		Fields: map[string]string{"agent": g.Agent, "scopes": strings.Join(g.Scopes, " "), "ttl": runtime.Span(g.TTL)},
+	})
+	if err != nil {
+		return runtime.Secret{}, identity.Token{}, err
+	}
+	return a.identity.Mint(ctx, a.Operator(), identity.Grant{
+		Tenant: a.tenant, Agent: g.Agent, Run: g.Run, Scopes: scopes, Roles: g.Roles, Groups: g.Groups, TTL: g.TTL,
+	})
+}
+
+// ProlongToken gives the token of a run that goes on another ttl, and returns how much
+// it has; false when there is none of that id that the operator made for a run.
+func (a *App) ProlongToken(ctx context.Context, id string, ttl time.Duration) (time.Duration, bool, error) {
+	err := a.trail.Event(ctx, record.Event{
+		Kind: "token.prolong", Principal: a.Operator().ID, Tenant: a.tenant,
+		Fields: map[string]string{"token": id, "ttl": ttl.String()},
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	return a.identity.Prolong(ctx, a.Operator(), id, ttl)
+}
+
+// ListTokens lists the tokens of the tenant, the newest first.
+func (a *App) ListTokens(ctx context.Context) ([]Token, error) {
+	return a.identity.List(ctx, a.tenant)
+}
+
+// RevokeToken revokes by id; false when there is no valid token of that id.
+func (a *App) RevokeToken(ctx context.Context, id string) (bool, error) {
+	err := a.trail.Event(ctx, record.Event{
+		Kind: "token.revoke", Principal: a.Operator().ID, Tenant: a.tenant,
+		Fields: map[string]string{"token": id},
+	})
+	if err != nil {
+		return false, err
+	}
+	return a.identity.Revoke(ctx, a.tenant, id)
+}
+
+// RevokeTokens revokes every valid token of the tenant, those of runs too, and
+// returns their ids.
+func (a *App) RevokeTokens(ctx context.Context) ([]string, error) {
+	event := record.Event{Kind: "token.revoke_all", Principal: a.Operator().ID, Tenant: a.tenant}
+	if err := a.trail.Event(ctx, event); err != nil {
+		return nil, err
+	}
+	tokens, err := a.identity.List(ctx, a.tenant)
+	if err != nil {
+		return nil, err
+	}
+	now, revoked := a.o.Clock(), []string{}
+	for _, t := range tokens {
+		if !t.Revoked.IsZero() || !now.Before(t.Expires) {
+			continue
+		}
+		ok, err := a.identity.Revoke(ctx, a.tenant, t.ID)
+		if err != nil {
+			return revoked, err
+		}
+		if ok {
+			revoked = append(revoked, t.ID)
+		}
+	}
+	return revoked, nil
+}

@@ -1,0 +1,268 @@
+package app
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	goruntime "runtime"
+	"slices"
+
+	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/certs/stores"
+	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
+)
+
+// Anchoring is a change of the machine's trust stores that was thought through and
+// not made yet.
+type Anchoring struct {
+	Stores   []string `json:"stores"`
+	Commands []string `json:"commands"`        // what will be run, as a shell would take it
+	Hosts    []string `json:"hosts,omitempty"` // that what is installed stands for; none: for all, or nothing is installed
+
+	remove bool
+	parts  []anchoringPart
+	root   []byte // DER of what is installed
+}
+
+// anchoringPart is one store.
+type anchoringPart struct {
+	entry stores.Entry
+	steps []stores.Step
+	gone  []stores.Entry // what is in there no more when the steps are done
+}
+
+// PlanInstall says how the root comes into stores: "system", "nss", "java",
+// "nss:FOLDER", "java:FILE". What is installed is good for the hosts of services
+// alone. An older root of this home, or one for other hosts, goes out of them.
+func (a *App) PlanInstall(ctx context.Context, words []string) (*Anchoring, error) {
+	ca, err := a.CA(ctx)
+	if err != nil {
+		return nil, err
+	}
+	installed, err := a.Anchored()
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := a.anchorHosts()
+	if err != nil {
+		return nil, err
+	}
+	m := a.machine()
+	root, err := ca.Anchor(certificatesOf(installed), hosts)
+	if err != nil {
+		return nil, err
+	}
+	plan := &Anchoring{root: root.Raw, Hosts: root.PermittedDNSDomains}
+	file, err := filepath.Abs(filepath.Join(a.home.CA(), "installed-"+stores.Entry{}.For(root, "").Fingerprint[:16]+".crt"))
+	if err != nil {
+		return nil, err
+	}
+	for _, word := range words {
+		found, err := m.Find(word)
+		if err != nil {
+			return nil, noStore(err)
+		}
+		for _, e := range found {
+			plan.add(renewal(m, e.For(root, file), installed))
+		}
+	}
+	return plan, nil
+}
+
+// renewal puts a certificate into a store, once what was put there before is out: NSS
+// knows certificates of one subject by one name.
+func renewal(m *stores.Machine, e stores.Entry, installed []stores.Entry) anchoringPart {
+	part := anchoringPart{entry: e}
+	for _, old := range installed {
+		if old.Same(e) && old.Fingerprint != e.Fingerprint {
+			part.steps = append(part.steps, m.Uninstall(old)...)
+			part.gone = append(part.gone, old)
+		}
+	}
+	part.steps = append(part.steps, m.Install(e)...)
+	return part
+}
+
+// anchorHosts are the authorities that an installed root stands for: those of the
+// installed services, and of the catalogue's that need no value for their hosts.
+func (a *App) anchorHosts() ([]string, error) {
+	known, err := catalogued()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, s := range slices.Concat(a.Services().Services(), known) {
+		if len(s.Unset) == 0 {
+			out = append(out, s.Authorities...)
+		}
+	}
+	return out, nil
+}
+
+// certificatesOf reads what entries hold, as far as it can be read.
+func certificatesOf(entries []stores.Entry) []*x509.Certificate {
+	var out []*x509.Certificate
+	for _, e := range entries {
+		data, err := os.ReadFile(e.File)
+		block, _ := pem.Decode(data)
+		if err != nil || block == nil {
+			continue
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// unanchored are the hosts of installed services that a root in a trust store of
+// this machine does not stand for: they were installed after it.
+func (a *App) unanchored() ([]string, error) {
+	installed, err := a.Anchored()
+	var out []string
+	for _, c := range certificatesOf(installed) {
+		for _, s := range a.Services().Services() {
+			for _, authority := range s.Authorities {
+				if !certs.Anchors(c, authority) && !slices.Contains(out, authority) {
+					out = append(out, authority)
+				}
+			}
+		}
+	}
+	return out, err
+}
+
+// PlanUninstall says how what was installed goes out of its stores again; with
+// words only out of those.
+func (a *App) PlanUninstall(words []string) (*Anchoring, error) {
+	installed, err := a.Anchored()
+	if err != nil {
+		return nil, err
+	}
+	m := a.machine()
+	plan := &Anchoring{remove: true}
+	for _, e := range installed {
+		if len(words) == 0 || slices.Contains(words, e.Kind) || slices.Contains(words, e.Word()) {
+			plan.add(anchoringPart{entry: e, steps: m.Uninstall(e), gone: []stores.Entry{e}})
+		}
+	}
+	return plan, nil
+}
+
+// Removes reports whether the plan takes roots out.
+func (p *Anchoring) Removes() bool { return p.remove }
+
+func (p *Anchoring) add(part anchoringPart) {
+	p.parts = append(p.parts, part)
+	p.Stores = append(p.Stores, part.entry.String())
+	for _, step := range part.steps {
+		p.Commands = append(p.Commands, step.String())
+	}
+}
+
+// Anchor does what was planned, store by store, and records it. What is put into a
+// store is remembered before, so that uninstall finds it whatever happens.
+func (a *App) Anchor(ctx context.Context, p *Anchoring) error {
+	kind := "ca.install"
+	if p.remove {
+		kind = "ca.uninstall"
+	}
+	for _, part := range p.parts {
+		event := record.Event{Kind: kind, Principal: a.Operator().ID, Fields: map[string]string{"store": part.entry.String(), "fingerprint": part.entry.Fingerprint}}
+		if err := a.trail.Event(ctx, event); err != nil {
+			return err
+		}
+		if !p.remove {
+			err := home.Replace(part.entry.File, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.root}), 0o644)
+			if err == nil {
+				err = a.remember(part.entry, nil)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		for _, step := range part.steps {
+			if err := step.Run(ctx, a.o.Env); err != nil {
+				return &runtime.Error{
+					Code: runtime.CodeInternal, Msg: "the trust store " + part.entry.String() + " was not changed as planned",
+					Hint: "mend that and try again; kimbap ca uninstall takes out what was put in", Err: err,
+				}
+			}
+		}
+		if err := a.remember(stores.Entry{}, part.gone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Anchored are the roots of this home that were put into stores of the machine.
+func (a *App) Anchored() ([]stores.Entry, error) {
+	data, err := os.ReadFile(a.home.Anchors())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var out []stores.Entry
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the list of trust stores %s: %w", a.home.Anchors(), err)
+	}
+	return out, nil
+}
+
+// remember adds one entry, if it is one, and forgets others.
+func (a *App) remember(one stores.Entry, gone []stores.Entry) error {
+	all, err := a.Anchored()
+	if err != nil {
+		return err
+	}
+	if one.Kind != "" && !slices.Contains(all, one) {
+		all = append(all, one)
+	}
+	all = slices.DeleteFunc(all, func(e stores.Entry) bool { return slices.Contains(gone, e) })
+	for _, e := range gone { // its file goes with the last store that it is in
+		if !slices.ContainsFunc(all, func(other stores.Entry) bool { return other.File == e.File }) {
+			_ = os.Remove(e.File)
+		}
+	}
+	if len(all) == 0 {
+		return os.Remove(a.home.Anchors())
+	}
+	data, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return err
+	}
+	return home.Replace(a.home.Anchors(), data, 0o600)
+}
+
+func (a *App) machine() *stores.Machine {
+	return stores.Here(goruntime.GOOS, a.env["HOME"], a.env["JAVA_HOME"], func(name string) string {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+		path := filepath.Join("/usr/sbin", name) // not in everybody's PATH
+		if _, err := os.Stat(path); err != nil {
+			return ""
+		}
+		return path
+	})
+}
+
+func noStore(err error) error {
+	e := &runtime.Error{Code: runtime.CodeInvalidInput, Msg: err.Error(), Err: nil}
+	if unsupported := (*stores.Unsupported)(nil); errors.As(err, &unsupported) {
+		e.Hint = unsupported.Fix
+	}
+	return e
+}

@@ -1,0 +1,95 @@
+// Package roster is what the long-lived kimbaps over a home say of themselves, each in a
+// file of the folder of states, and who reads it: status, the commands that wait until a
+// change is taken up, and every dial, which must not lead back into one of them.
+//
+// A file is for people and programs that look. Nothing is allowed because of one, and
+// one whose process died without a word is removed by the next who looks.
+//
+// Start reading at [Folder.Serving], then listeners.go.
+package roster
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/runtime/approval/notify"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+)
+
+// Kind is of what listens; the name of its file begins with it.
+type Kind string
+
+// The kinds. The private proxies of runs are nobody's to use or to see in status.
+const (
+	Proxy  Kind = "proxy"
+	Run    Kind = "run"
+	API    Kind = "serve"
+	MCP    Kind = "mcp"
+	Daemon Kind = "daemon"
+	Any    Kind = "*" // of [Folder.Serving] alone
+)
+
+// Running is what a long-lived process says of itself in the home.
+type Running struct {
+	Kind    Kind            `json:"-"` // in the file's name
+	PID     int             `json:"pid"`
+	Holder  string          `json:"holder"` // as of [home.Holder]
+	Listen  string          `json:"listen"`
+	Started time.Time       `json:"started"`
+	Problem string          `json:"problem,omitempty"`
+	Locked  string          `json:"locked,omitempty"` // why it opens no stored key
+	Notify  []notify.Status `json:"notify,omitempty"`
+
+	Sinks  []audit.SinkHealth `json:"audit_sinks,omitempty"`
+	Anchor string             `json:"audit_checkpoint,omitempty"` // why the last one was not made or sent
+	Seen   int64              `json:"seen_changes,omitempty"`     // up to this change of the store it works with what is stored
+	Files  string             `json:"read_files,omitempty"`       // sum of the services and policies it read last
+	Disk   string             `json:"audit_disk,omitempty"`       // that it is nearly full
+
+	NeedsPass bool `json:"needs_token,omitempty"` // the URL that kimbap env prints holds its token
+}
+
+// Folder is the folder of states of a home.
+type Folder string
+
+func (f Folder) file(r *Running) string {
+	return filepath.Join(string(f), fmt.Sprintf("%s-%d.json", r.Kind, r.PID))
+}
+
+// Put writes what a process says of itself, in the place of what it said before.
+func (f Folder) Put(r *Running) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return home.Replace(f.file(r), data, 0o600)
+}
+
+// Drop takes it away, when the process ends.
+func (f Folder) Drop(r *Running) { _ = os.Remove(f.file(r)) }
+
+// Serving returns what runs over the home and listens, of one kind or of all, the
+// oldest first.
+func (f Folder) Serving(kind Kind) []Running {
+	names, _ := filepath.Glob(filepath.Join(string(f), string(kind)+"-*.json"))
+	var out []Running
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		var r Running
+		if err != nil || json.Unmarshal(data, &r) != nil {
+			continue
+		}
+		if !home.Alive(r.Holder) {
+			_ = os.Remove(name) // its process died without a word
+			continue
+		}
+		out = append(out, r)
+	}
+	slices.SortStableFunc(out, func(a, b Running) int { return a.Started.Compare(b.Started) })
+	return out
+}

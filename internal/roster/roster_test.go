@@ -1,0 +1,100 @@
+package roster_test
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/roster"
+)
+
+// put lets a living process say that it listens.
+func put(t *testing.T, f roster.Folder, kind roster.Kind, pid int, listen string, started time.Time) *roster.Running {
+	t.Helper()
+	r := &roster.Running{Kind: kind, PID: pid, Holder: home.Holder(pid), Listen: listen, Started: started}
+	if err := f.Put(r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestOnlyTheLivingServe(t *testing.T) {
+	f := roster.Folder(t.TempDir())
+	proxy := put(t, f, roster.Proxy, os.Getpid(), "127.0.0.1:1", time.Unix(1, 0))
+	put(t, f, roster.API, os.Getppid(), "127.0.0.1:2", time.Unix(2, 0))
+	dead := &roster.Running{Kind: roster.Proxy, PID: os.Getpid() + 1, Holder: home.Holder(os.Getpid()) + "0", Listen: "127.0.0.1:3"}
+	if err := f.Put(dead); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Serving(roster.Proxy); len(got) != 1 || got[0].Listen != proxy.Listen || !got[0].Started.Equal(proxy.Started) {
+		t.Errorf("proxies %+v", got)
+	}
+	if files, _ := filepath.Glob(filepath.Join(string(f), "*")); len(files) != 2 {
+		t.Errorf("the file of a dead process stays: %v", files)
+	}
+	if got := f.Serving(roster.Any); len(got) != 2 {
+		t.Errorf("all %+v", got)
+	}
+	f.Drop(proxy)
+	if got := f.Serving(roster.Proxy); len(got) != 0 {
+		t.Errorf("proxies after the end %+v", got)
+	}
+}
+
+// Who takes the first takes the same one as long as it runs, whatever its number is.
+func TestTheOldestIsFirst(t *testing.T) {
+	for _, older := range []int{os.Getpid(), os.Getppid()} {
+		f := roster.Folder(t.TempDir())
+		for _, pid := range []int{os.Getpid(), os.Getppid()} {
+			started := time.Unix(2, 0)
+			if pid == older {
+				started = time.Unix(1, 0)
+			}
+			put(t, f, roster.Proxy, pid, "127.0.0.1:1", started)
+		}
+		if got := f.Serving(roster.Proxy); len(got) != 2 || got[0].PID != older {
+			t.Errorf("%d is the oldest of %+v", older, got)
+		}
+	}
+}
+
+// A dial must not lead into a kimbap that has begun a moment ago, whatever was known
+// of the folder before.
+func TestListenersAreKnownAtOnce(t *testing.T) {
+	f := roster.Folder(filepath.Join(t.TempDir(), "state"))
+	l := roster.Listeners{Folder: f}
+	if got := l.All(); len(got) != 0 {
+		t.Errorf("nobody listens: %v", got)
+	}
+	if err := os.Mkdir(string(f), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l.Add(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})
+	put(t, f, roster.Run, os.Getpid(), "127.0.0.1:1", time.Time{})
+	want := []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:1")}
+	for _, kind := range []roster.Kind{roster.Proxy, roster.Daemon} {
+		if got := l.All(); !same(got, want) {
+			t.Errorf("before %s: %v, want %v", kind, got, want)
+		}
+		at := "127.0.0.1:" + map[roster.Kind]string{roster.Proxy: "2", roster.Daemon: "3"}[kind]
+		put(t, f, kind, os.Getppid(), at, time.Time{})
+		want = append(want, netip.MustParseAddrPort(at))
+		if got := l.All(); !same(got, want) {
+			t.Errorf("after %s: %v, want %v", kind, got, want)
+		}
+	}
+}
+
+// same compares without the order and the form of IPv4.
+func same(got, want []netip.AddrPort) bool {
+	for i := range got {
+		got[i] = netip.AddrPortFrom(got[i].Addr().Unmap(), got[i].Port())
+	}
+	slices.SortFunc(got, netip.AddrPort.Compare)
+	return slices.Equal(got, want)
+}

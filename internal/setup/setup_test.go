@@ -1,0 +1,109 @@
+package setup_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/internal/runner"
+	"github.com/kimbap-run/kimbap/internal/setup"
+)
+
+// machine is one with nothing written yet, and a file of settings with a user's line.
+func machine(t *testing.T) (m setup.Machine, path string, vars []runner.Variable) {
+	t.Helper()
+	dir := t.TempDir()
+	path = filepath.Join(dir, ".gemini", ".env")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "MINE=1\n")
+	return setup.Machine{Book: filepath.Join(dir, "agents.json"), User: dir, Dir: dir}, path,
+		[]runner.Variable{{Name: "HTTPS_PROXY", Value: "http://127.0.0.1:7788"}}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// planned is what would be written for gemini.
+func planned(t *testing.T, m setup.Machine, vars []runner.Variable) []setup.Change {
+	t.Helper()
+	kinds, err := m.Kinds([]string{"Gemini"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes, err := m.Plan(kinds, vars)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changes
+}
+
+func apply(t *testing.T, m setup.Machine, changes []setup.Change, err error) {
+	t.Helper()
+	if err == nil {
+		err = m.Apply(changes)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatIsTakenOutLeavesTheFileAsItWas(t *testing.T) {
+	m, path, vars := machine(t)
+	apply(t, m, planned(t, m, vars), nil)
+	if text := read(t, path); !strings.Contains(text, "HTTPS_PROXY") || !strings.Contains(text, "MINE=1") {
+		t.Fatalf("after the setup: %q", text)
+	}
+	if again := planned(t, m, vars); len(again) != 0 {
+		t.Errorf("planned what is right already: %+v", again)
+	}
+	changes, err := m.Removal(nil)
+	apply(t, m, changes, err)
+	if text := read(t, path); text != "MINE=1\n" {
+		t.Errorf("after the removal: %q", text)
+	}
+	if left, err := m.Removal(nil); err != nil || len(left) != 0 {
+		t.Errorf("the book still has %+v, %v", left, err)
+	}
+}
+
+// What somebody changed after it was shown, or where kimbap had written, stays theirs.
+func TestAChangedFileIsLeftAlone(t *testing.T) {
+	m, path, vars := machine(t)
+	changes := planned(t, m, vars)
+	write(t, path, "OTHER=2\n")
+	if err := m.Apply(changes); err == nil || read(t, path) != "OTHER=2\n" {
+		t.Errorf("written over a change: %v, %q", err, read(t, path))
+	}
+	apply(t, m, planned(t, m, vars), nil)
+	edited := strings.ReplaceAll(read(t, path), "7788", "9999")
+	write(t, path, edited)
+	if _, err := m.Removal(nil); err == nil {
+		t.Error("what was changed where kimbap had written is planned to be taken out")
+	}
+	states, err := m.States(vars)
+	if err != nil || len(states) == 0 || states[0].State != "changed" {
+		t.Errorf("states %+v, %v", states, err)
+	}
+	if err := m.Forget(path); err != nil || read(t, path) != edited {
+		t.Errorf("forgetting: %v, %q", err, read(t, path))
+	}
+	if err := m.Forget(path); err == nil {
+		t.Error("forgot what it does not know")
+	}
+}

@@ -1,0 +1,80 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
+)
+
+// Value is what an operator asks for: a value, and the keyed hash that stands for
+// it in the trail.
+type Value struct{ Plain, Hash string }
+
+// SearchValue returns the newest records whose request held the value as an
+// argument or an undeclared query value, or in a word that was masked; newest
+// first. It reads the ledger itself: the value is not stored, nor sent anywhere.
+func SearchValue(ctx context.Context, dir string, v Value, q Query) ([]record.Entry, error) {
+	limit := q.Limit
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	q.Limit = 0
+	var found []record.Entry
+	for entry, err := range Read(ctx, dir, q) {
+		if err != nil {
+			return nil, err
+		}
+		if !v.in(entry.Line) {
+			continue
+		}
+		if found = append(found, entry); len(found) > 2*limit {
+			found = slices.Clone(found[len(found)-limit:])
+		}
+	}
+	slices.Reverse(found)
+	return found[:min(len(found), limit)], nil
+}
+
+// in reports whether a record holds the value.
+func (v Value) in(line []byte) bool {
+	var r struct {
+		Args   map[string]json.RawMessage `json:"args"`
+		Query  map[string]json.RawMessage `json:"query"`
+		Masked []string                   `json:"masked"`
+	}
+	if json.Unmarshal(line, &r) != nil {
+		return false
+	}
+	if slices.Contains(r.Masked, v.Hash) {
+		return true
+	}
+	for _, values := range []map[string]json.RawMessage{r.Args, r.Query} {
+		for _, raw := range values {
+			if v.is(raw) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// is compares with one recorded value: a plain one, or a hash and size.
+func (v Value) is(raw json.RawMessage) bool {
+	raw = bytes.TrimSpace(raw)
+	switch {
+	case len(raw) == 0:
+		return false
+	case raw[0] == '"':
+		var text string
+		return json.Unmarshal(raw, &text) == nil && text == v.Plain
+	case raw[0] == '{':
+		var stands struct {
+			Hash string `json:"hash"`
+		}
+		return json.Unmarshal(raw, &stands) == nil && v.Hash != "" && stands.Hash == v.Hash
+	}
+	return string(raw) == v.Plain
+}
