@@ -201,7 +201,8 @@ func (l *link) watching() *witness.Witness {
 }
 
 // begin waits until what followed the last answer has shown itself, be it in
-// net/http's buffer, in that of TLS or in the kernel's, then opens an exchange. On a connection with left-over bytes net/http closes it instead.
+// net/http's buffer, in that of TLS or in the kernel's, then opens an exchange. On
+// a connection with left-over bytes net/http closes it instead.
 func (l *link) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
