@@ -380,3 +380,17 @@ func TestTheFirstReadTellsWhetherAKeyWorks(t *testing.T) {
 		}
 	}
 }
+
+// Stripe reads forms under /v1 and JSON under /v2.
+func TestStripeIsSentWhatItReads(t *testing.T) {
+	for _, a := range service(t, load(t), "stripe").Actions {
+		body := a.HTTP.BodyType
+		switch {
+		case catchAll(a) || a.HTTP.Method != "POST" || body == "multipart":
+		case strings.HasPrefix(a.HTTP.Path, "/v2/") && body == "form":
+			t.Errorf("%s sends a form to %s, which reads JSON", a.Ref, a.HTTP.Path)
+		case strings.HasPrefix(a.HTTP.Path, "/v1/") && body != "form":
+			t.Errorf("%s sends %q to %s, which reads forms", a.Ref, body, a.HTTP.Path)
+		}
+	}
+}
