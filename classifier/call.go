@@ -125,8 +125,7 @@ func (c *compiled) meetsCall(one *call) (bool, *Error) {
 	}
 	for i := range c.jsonrpc.params {
 		param := &c.jsonrpc.params[i]
-		value, found, err := one.params.lookup(param.tokens, decidesAction)
-		if err != nil || !found || !param.meets(value) {
+		if met, err := param.holdsIn(one.params); err != nil || !met {
 			return false, err
 		}
 	}

@@ -56,17 +56,22 @@ func (c *compiled) compileConditions(d Discriminators) error {
 	return errors.Join(problems...)
 }
 
-// point reads the JSON pointers of a body condition, which "|" joins. What stands
-// after it begins with a slash, so that a name with "|" in it is one name.
+// point reads the JSON pointers of a body condition, which "|" joins. Where there
+// is one, each begins with a slash: a name that holds "|" cannot be told from two
+// places and is refused, or a forgotten slash would be a condition that nothing meets.
 func (c *condition) point(key string) error {
-	first, rest, more := strings.Cut(key, "|/")
-	tokens, err := parsePointer(first)
-	if c.tokens = tokens; err != nil || !more {
-		return err
-	}
-	for _, other := range strings.Split(rest, "|/") {
-		if tokens, err = parsePointer("/" + other); err != nil {
+	places := strings.Split(key, "|")
+	for i, place := range places {
+		if len(places) > 1 && !strings.HasPrefix(place, "/") {
+			return fmt.Errorf("%q: every place that \"|\" joins begins with \"/\"", key)
+		}
+		tokens, err := parsePointer(place)
+		if err != nil {
 			return err
+		}
+		if i == 0 {
+			c.tokens = tokens
+			continue
 		}
 		c.others = append(c.others, tokens)
 	}
@@ -102,11 +107,10 @@ func (c *compiled) compileRPC(r *JSONRPC) error {
 	c.jsonrpc, c.protocol, c.readsBody = &rpcCondition{method: r.Method}, speaksJSONRPC, true
 	c.weight += exactly
 	for _, key := range slices.Sorted(maps.Keys(r.Params)) {
-		tokens, err := parsePointer(key)
-		if err != nil {
+		cond := condition{place: InBody, key: key, value: r.Params[key]}
+		if err := cond.point(key); err != nil {
 			return err
 		}
-		cond := condition{place: InBody, key: key, tokens: tokens, value: r.Params[key]}
 		c.jsonrpc.params = append(c.jsonrpc.params, cond)
 		c.weight += cond.weight()
 	}
@@ -217,13 +221,44 @@ func (c *compiled) bodyHolds(b *Body) (bool, *Error) {
 // holdsIn looks into every place, so that what is ambiguous in one is refused
 // whatever the others hold.
 func (c *condition) holdsIn(b *Body) (bool, *Error) {
-	value, found, err := b.lookup(c.tokens, decidesAction)
-	met := found && c.meets(value)
+	met, err := c.holdsAt(b, c.tokens)
 	for i := 0; err == nil && i < len(c.others); i++ {
-		value, found, err = b.lookup(c.others[i], decidesAction)
-		met = met || found && c.meets(value)
+		var here bool
+		here, err = c.holdsAt(b, c.others[i])
+		met = met || here
 	}
 	return met && err == nil, err
+}
+
+// holdsAt judges one place. What some reader would take for the value and
+// another not is refused: a field given twice, 1 or "yes" where true decides, a
+// word in another case.
+func (c *condition) holdsAt(b *Body, tokens []string) (bool, *Error) {
+	value, found, err := b.lookup(tokens, decidesAction)
+	if err != nil || !found || c.meets(value) {
+		return found && err == nil, err
+	}
+	name := "/" + strings.Join(tokens, "/")
+	if _, many := value.([]any); many && b.form != nil {
+		return false, badInput(reasonDuplicateParameter, "the form field %s decides the action and is given more than once", shown(name))
+	}
+	text, isText := value.(string)
+	switch {
+	case c.value == "true" || c.value == "false":
+		if plainBool(value) || b.form != nil && (text == "true" || text == "false") {
+			return false, nil
+		}
+		return false, badInput(reasonAmbiguousParameter, "%s decides the action and is neither true nor false", shown(name))
+	case isText && strings.EqualFold(strings.TrimSpace(text), c.value):
+		return false, badInput(reasonAmbiguousParameter, "%s decides the action: write it %s", shown(name), shown(c.value))
+	}
+	return false, nil
+}
+
+// plainBool reports whether a JSON value is true, false, or null for neither.
+func plainBool(value any) bool {
+	_, is := value.(bool)
+	return is || value == nil
 }
 
 // meets compares a JSON scalar with the condition's text. Numbers are compared

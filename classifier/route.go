@@ -39,7 +39,7 @@ type Route struct {
 type Discriminators struct {
 	Query   map[string]string // parameter → exact value; "*" means present
 	Header  map[string]string // field → exact value; "*" means present
-	Body    map[string]string // JSON pointer (RFC 6901), or several as "/a|/b" → exact scalar as text, in one of the places
+	Body    map[string]string // JSON pointer (RFC 6901), or several as "/a|/b" → exact scalar as text, in one of the places; a name with "|" in it cannot be told
 	GraphQL *GraphQL
 	JSONRPC *JSONRPC
 }

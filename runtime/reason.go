@@ -5,7 +5,7 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonAmbiguousParameter   Reason = "ambiguous_parameter"   // one argument in query and body
+	ReasonAmbiguousParameter   Reason = "ambiguous_parameter"   // one argument in query and body, or a deciding value that readers take differently
 	ReasonBodyTooLarge         Reason = "body_too_large"        // a body that must be judged is over its limit
 	ReasonClientRejected       Reason = "tls_client_rejected"   // a program that did not take our certificate
 	ReasonCondition            Reason = "condition_failed"      // a rule's condition that cannot be judged, which denies

@@ -90,7 +90,7 @@ func (p *parser) conditions(op *operation, m *object, name string, in runtime.Pl
 		if op != nil {
 			name := key
 			if in == runtime.InBody { // of several places the first is sent
-				name, _, _ = strings.Cut(key, "|/")
+				name, _, _ = strings.Cut(key, "|")
 			}
 			op.constants = append(op.constants, constant{in, name, value, c.value})
 		}

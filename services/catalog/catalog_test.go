@@ -229,7 +229,7 @@ func TestCatchAlls(t *testing.T) {
 
 // verbs are the first words that names of actions have: a verb, or what the
 // action itself is called everywhere (whoami, graphql).
-const verbs = "accept activate add aggregate allow answer api append approve archive ask assign audit auth authorize ban batch begin buy call cancel capture change check claim clear clone close compact compare complete confirm connect convert copy count create deactivate delete disable discover dispatch edit embed empty enable end erase exchange execute export fetch filter finalize find finish follow forward generate get graphql grant import initialize install introspect invite join leave lfs link list load login lookup make manage merge migrate modify move mute onboard open patch pay pin ping play post predict promote protect publish purge push put query quick record refresh refund register remove rename renew reopen replace request rerun resend reset restrict resume retry reverse review revoke roll rollback rotate run schedule scope search send set share snooze start stream submit sync transfer transition trash trust unban uninstall update upload validate verify void watch web whoami write"
+const verbs = "accept activate add aggregate allow answer api append approve archive ask assign audit auth authorize ban batch begin buy call cancel capture change check claim clear clone close compact compare complete confirm connect convert copy count create deactivate delete detach disable disconnect discover dispatch downgrade edit embed empty enable end erase exchange execute expire export fetch filter finalize find finish follow forward generate get grant graphql import initialize install introspect invite join leave lfs link list load login lookup make manage merge migrate modify move mute onboard open patch pay pin ping play post predict promote protect prune publish purge push put query quick record refresh refund register remove rename renew reopen replace request rerun resend reset restrict resume retry reverse review revoke roll rollback rotate run schedule scope search send set share snooze start stream submit suspend sync transfer transition trash trust unban unblock uninstall update upload validate verify void watch web whoami write"
 
 // levels are the risks in rising order.
 func levels() []runtime.Risk {
@@ -360,8 +360,8 @@ func TestTheFirstReadTellsWhetherAKeyWorks(t *testing.T) {
 		"gemini": "list-models", "github": "get-user", "gitlab": "get-user", "gmail": "get-profile", "google": "get-user-info",
 		"google-calendar": "list-calendars", "hubspot": "get-account", "jira": "get-myself", "linear": "", "notion": "get-me", "npm": "whoami",
 		"openai": "list-models", "pagerduty": "get-me", "resend": "list-domains", "sendgrid": "get-profile", "sentry": "list-organizations",
-		"slack": "auth-test", "stripe": "get-balance", "todoist": "get-user", "twilio": "list-accounts", "vercel": "get-user",
-		// These share another service's key, have no key, or read by POST alone.
+		"slack": "auth-test", "stripe": "get-balance", "todoist": "get-user", "twilio": "", "vercel": "get-user",
+		// These share another service's key, have no key, read by POST alone, or read only tokens without an argument (twilio).
 		"github-git": "", "gitlab-git": "", "google-sheets": "", "google-drive": "list-files", "pypi": "",
 		"google-login": "get-token-info", "claude-code": "", "codex": "list-models", "gemini-cli": "get-settings",
 		"telegram": "get-me", "pypi-index": "list-packages",
@@ -377,6 +377,20 @@ func TestTheFirstReadTellsWhetherAKeyWorks(t *testing.T) {
 		}
 		if expected, known := want[s.Name]; !known || first != expected {
 			t.Errorf("%s: a new key is tried with %q, want %q", s.Name, first, expected)
+		}
+	}
+}
+
+// Stripe reads forms under /v1 and JSON under /v2.
+func TestStripeIsSentWhatItReads(t *testing.T) {
+	for _, a := range service(t, load(t), "stripe").Actions {
+		body := a.HTTP.BodyType
+		switch {
+		case catchAll(a) || a.HTTP.Method != "POST" || body == "multipart":
+		case strings.HasPrefix(a.HTTP.Path, "/v2/") && body == "form":
+			t.Errorf("%s sends a form to %s, which reads JSON", a.Ref, a.HTTP.Path)
+		case strings.HasPrefix(a.HTTP.Path, "/v1/") && body != "form":
+			t.Errorf("%s sends %q to %s, which reads forms", a.Ref, body, a.HTTP.Path)
 		}
 	}
 }
