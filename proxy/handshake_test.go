@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -88,6 +90,44 @@ func poolOf(certs []*x509.Certificate) *x509.CertPool {
 // vast is a list of protocols of almost 64 KiB, the first of which would do.
 func vast() []string {
 	return append([]string{"http/1.1"}, slices.Repeat([]string{strings.Repeat("x", 255)}, 250)...)
+}
+
+// What no ordinary client sends ends, and the next one is served: an address for
+// a server name, which is no name of the tunnel, and a hello beyond 64 KiB.
+func TestHellosThatAreRefused_TL008(t *testing.T) {
+	r := newRig(t, nil)
+	r.upstream("api.good.test:443", answering(okAnswer))
+	conn := tls.Client(renamed{r.connected("api.good.test:443").Conn}, &tls.Config{RootCAs: r.roots, ServerName: "name.test"})
+	if err := conn.Handshake(); err == nil {
+		t.Error("an address as server name was served")
+	}
+	if rec := r.outcome(); rec.Err == nil || rec.Err.Code != runtime.CodeMisdirected {
+		t.Errorf("recorded %+v", rec)
+	}
+	over := r.connected("api.good.test:443")
+	record := append([]byte{0x16, 3, 1, 0x40, 0}, make([]byte, 0x4000)...)
+	copy(record[5:], []byte{1, 1, 0, 1}) // a hello of 65537 bytes
+	for range 5 {
+		if _, err := over.Conn.Write(record); err != nil {
+			break // it was closed before its end
+		}
+	}
+	if said, err := io.ReadAll(over.Conn); len(said) > 0 && said[0] != 0x15 {
+		t.Errorf("answered %x %v, want an alert", said, err)
+	}
+	own := r.open("api.good.test:443")
+	own.send("GET /repos/a/b/pulls HTTP/1.1\r\nHost: api.good.test\r\n\r\n")
+	own.get("GET")
+}
+
+// renamed writes an address where a hello names name.test.
+type renamed struct{ net.Conn }
+
+func (c renamed) Write(p []byte) (int, error) {
+	if _, err := c.Conn.Write(bytes.ReplaceAll(p, []byte("name.test"), []byte("127.0.0.1"))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // A program with a certificate of its own in mind says so in the handshake, and

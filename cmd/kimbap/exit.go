@@ -170,11 +170,7 @@ func (c *cli) report(err error) int {
 // line is a failure for programs, in the words of a refusal over HTTP.
 func (f *failure) line(e *runtime.Error) []byte {
 	if e == nil {
-		code := runtime.CodeInternal
-		if f.exit == exitUsage || f.exit == exitNotFound {
-			code = runtime.CodeInvalidInput
-		}
-		e = &runtime.Error{Code: code}
+		e = &runtime.Error{Code: f.code()}
 	}
 	out, _ := json.Marshal(map[string]any{"error": struct { // texts and a number
 		Code     runtime.Code   `json:"code"`
@@ -188,6 +184,20 @@ func (f *failure) line(e *runtime.Error) []byte {
 		Exit     int            `json:"exit"`
 	}{e.Code, e.Reason, f.what, f.cause(), f.fix, e.Rule, e.RequestID, e.ApprovalID, f.exit}})
 	return out
+}
+
+// code is what kind of failure it is that no [runtime.Error] tells.
+func (f *failure) code() runtime.Code {
+	switch f.exit {
+	case exitUsage, exitNotFound:
+		if strings.HasPrefix(f.why, string(runtime.CodeUnknownAction)) {
+			return runtime.CodeUnknownAction
+		}
+		return runtime.CodeInvalidInput
+	case exitDenied:
+		return runtime.CodeForbidden
+	}
+	return runtime.CodeInternal
 }
 
 // cause is why, or what kind of failure it is, in the words of runtime.Code.

@@ -79,10 +79,9 @@ func (c *cli) sayStatus(s *app.Status) {
 	if s.VaultFix != "" {
 		line("", "fix: %s", s.VaultFix)
 	}
-	line("services", "%s", orNone(s.Services))
+	line("services", "%s (%.12s)", orNone(s.Services), s.Digest)
 	line("linked", "%s", orNone(s.Linked))
 	line("policy", "%s (%.12s)", s.PolicyFile, s.Policy)
-	line("catalogue", "%.12s", s.Catalogue)
 	line("approvals", "%d waiting for a decision", s.Pending)
 	line("audit", "%s", s.Audit)
 	if s.Checkpoint > 0 {

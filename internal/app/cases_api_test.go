@@ -211,7 +211,7 @@ func TestRA008OneFormOfAPath(t *testing.T) {
 		"/v1/actions/notes%2Fdelete-note:execute", "/v1/actions/notes%2Fget-note/delete-note:execute", "//v1/actions/notes/get-note:execute",
 		"/v1/../v1/actions/notes/get-note:execute", "/v1/actions/notes/get-note:EXECUTE", "/v1/actions/notes/get-note.:execute", "/v1/actions/notes/get-note;x:execute",
 		"/v1/actions/notes/get-note:execute;x", "/v1/actions/notes/get-note:execute/", "/v1/actions/notes/get-note%3Aexecute", "/V1/actions/notes/get-note:execute",
-		"/v1/actions/notes/%67et-note:execute", "/v1/actions/notes./get-note:execute", "/v1/actions/notes/get-note:execute:execute", "/v1/actions/notes/../notes/get-note:execute",
+		"/v1/actions/notes/%67et-note:execute", "/v1/actions/notes/%64elete-note:execute", "/v1/actions/notes./get-note:execute", "/v1/actions/notes/get-note:execute:execute", "/v1/actions/notes/../notes/get-note:execute",
 	} {
 		conn, err := net.Dial("tcp", base)
 		if err != nil {
@@ -220,14 +220,21 @@ func TestRA008OneFormOfAPath(t *testing.T) {
 		body := `{"input":{"id":1}}`
 		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", path, agent, len(body), body)
 		var status int
-		if _, err := fmt.Fscanf(conn, "HTTP/1.1 %d", &status); err != nil || status != 404 && status != 400 && status != 405 && path != "/v1/actions/notes/%67et-note:execute" && path != "/v1/actions/notes/get-note%3Aexecute" {
+		want := []int{400, 404, 405}
+		switch path { // another spelling of the same name is that name, for the scopes too
+		case "/v1/actions/notes/%67et-note:execute", "/v1/actions/notes/get-note%3Aexecute":
+			want = append(want, 200)
+		case "/v1/actions/notes/%64elete-note:execute":
+			want = append(want, 403)
+		}
+		if _, err := fmt.Fscanf(conn, "HTTP/1.1 %d", &status); err != nil || !slices.Contains(want, status) {
 			t.Errorf("%s: %d %v", path, status, err)
 		}
 		_ = conn.Close()
 	}
 	for _, r := range k.Up.Requests()[before:] {
-		if r.Target != "/notes/1" {
-			t.Errorf("sent %s", r.Target)
+		if !strings.HasPrefix(r.Line, "GET /notes/1 ") {
+			t.Errorf("sent %s", r.Line)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	goruntime "runtime"
 	"strconv"
 	"strings"
@@ -266,6 +267,15 @@ func TestEveryBrokenReloadKeepsTheOldState(t *testing.T) {
 	k := apptest.New(t, apptest.Options{Policy: askDeletes})
 	w := k.Tunnel(t, apptest.Authority)
 	digest := k.App.Policy().Current(runtime.DefaultTenant).Digest()
+	kept := func() (n int) {
+		for _, r := range k.Records(t) {
+			if r.Event == "reload" && r.Fields["result"] == "kept the old state" {
+				n++
+			}
+		}
+		return n
+	}
+	place := regexp.MustCompile(`(policy|notes|other)\.yaml:[0-9]+[: ]`)
 	for _, c := range []struct{ name, file, text string }{
 		{"syntax", "policy.yaml", "version: 1\nrules: [}\n"},
 		{"unknown field", "policy.yaml", "version: 1\nrulez: []\n"},
@@ -282,11 +292,16 @@ func TestEveryBrokenReloadKeepsTheOldState(t *testing.T) {
 		if err != nil && !fresh {
 			t.Fatal(err)
 		}
+		before := kept()
 		k.Write(t, c.file, c.text)
 		apptest.Within(t, soon, c.name+": status saying that the reload was refused", func() bool {
 			running := k.App.Proxies()
 			return len(running) == 1 && strings.Contains(running[0].Problem, filepath.Base(c.file)+":")
 		})
+		if problem := k.App.Proxies()[0].Problem; !place.MatchString(problem) {
+			t.Errorf("%s: no line is named: %s", c.name, problem)
+		}
+		apptest.Within(t, soon, c.name+": a record of it", func() bool { return kept() > before })
 		if a := w.Ask(getNote); a.Status != 200 || k.App.Policy().Current(runtime.DefaultTenant).Digest() != digest || k.App.Health(t.Context()) == nil {
 			t.Errorf("%s: %d %+v", c.name, a.Status, a.Problem)
 		}

@@ -1,8 +1,10 @@
 package app_test
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,6 +43,8 @@ import (
 //	lacks Name                and no field of this name in it
 //	has Name: value           and exactly this one
 //	target TARGET             and this request-target
+//	raw TEXT                  and this body as it was on the wire, chunks and trailers included
+//	closes                    (after refused) the connection is closed, and what was sent behind is not read
 //
 // The words listener, tunnel and clear hold until the case ends.
 type securityCase struct {
@@ -154,9 +158,14 @@ func (p *tryParser) line(c *securityCase, text string, n int) error {
 			return fmt.Errorf("%s without a request", word)
 		}
 		c.tries[len(c.tries)-1].want = append([]string{word}, strings.Fields(rest)...)
-	case "lacks", "has", "target":
+	case "lacks", "has", "target", "raw", "closes":
+		value, err := rest, error(nil)
+		if word == "raw" {
+			value, err = unescape(rest)
+		}
 		last := &c.tries[len(c.tries)-1]
-		last.checks = append(last.checks, [2]string{word, rest})
+		last.checks = append(last.checks, [2]string{word, value})
+		return err
 	default:
 		return fmt.Errorf("%q is no word of a case", word)
 	}
@@ -298,15 +307,13 @@ func (w *caseWorld) run(t *testing.T, file string, one try) {
 // ask sends the text where it belongs.
 func (w *caseWorld) ask(t *testing.T, one try) apptest.Answer {
 	t.Helper()
-	if one.place == "listener" {
-		wire := w.Dial(t)
-		defer func() { _ = wire.Close() }()
-		return wire.Ask(one.text)
-	}
-	wire, answer := w.Connect(t, one.host)
+	wire := w.Dial(t)
 	defer func() { _ = wire.Close() }()
-	if answer.Status != 200 {
-		return answer
+	if one.place != "listener" {
+		answer := wire.Ask("CONNECT " + one.host + " HTTP/1.1\r\nHost: " + one.host + "\r\n\r\n")
+		if answer.Status != 200 {
+			return answer
+		}
 	}
 	if one.place == "tunnel" {
 		name := one.host
@@ -319,7 +326,14 @@ func (w *caseWorld) ask(t *testing.T, one try) apptest.Answer {
 		}
 		wire = inside
 	}
-	return wire.Ask(one.text)
+	answer := wire.Ask(one.text)
+	if slices.Contains(one.checks, [2]string{"closes", ""}) {
+		n, err := wire.Read(make([]byte, 1))
+		if late := net.Error(nil); n > 0 || err == nil || errors.As(err, &late) && late.Timeout() {
+			t.Errorf("line %d: the connection goes on: %d %v", one.line, n, err)
+		}
+	}
+	return answer
 }
 
 // recorded looks at what the trail says of a request that did not leave.
@@ -387,6 +401,8 @@ func (w *caseWorld) arrived(t *testing.T, fail func(string, ...any), one try, ma
 			fail("%s: %q", name, values)
 		case check[0] == "target" && r.Target != check[1]:
 			fail("the target arrived as %s", r.Target)
+		case check[0] == "raw" && string(r.RawBody) != check[1]:
+			fail("the body arrived as %q", r.RawBody)
 		}
 	}
 }

@@ -94,10 +94,53 @@ func TestTK005TheTenantIsTheTokens(t *testing.T) {
 			t.Errorf("recorded as %s", rec.Line)
 		}
 	}
+	c := newAPI(t, k)
+	for page, want := range map[string]int{
+		"GET /v1/services?tenant=default": 400, "GET /v1/tenants/default/approvals": 404, "GET /v1/services": 200,
+		`POST /v1/actions/notes/get-note:execute {"input":{"id":1},"tenant":"default"}`: 400, `POST /v1/actions/notes/get-note:execute {"input":{"id":1}}`: 200,
+	} {
+		words := append(strings.SplitN(page, " ", 3), "")
+		if got := c.ask(t, token.Reveal(), words[0], words[1], words[2], "X-Tenant", "default", "X-Kimbap-Tenant", "default"); got.Status != want {
+			t.Errorf("%s: %d %s", page, got.Status, got.Body)
+		}
+	}
+	if got := k.Up.Last(t).Header.Get("Authorization"); got != "Bearer "+key {
+		t.Errorf("over REST it was sent with %q", got)
+	}
 	for _, path := range []string{"/v1/tenants/default/approvals", "/kimbap/tenants/default"} {
 		if a := apptest.Send(t, &http.Client{}, "GET http://"+k.Proxy+path, ""); a.Status != http.StatusNotFound {
 			t.Errorf("%s: %d", path, a.Status)
 		}
+	}
+}
+
+// TK-008: an agent's token decides nothing, not its own request either: not over
+// REST, and not by way of the proxy or of a service to the port of REST.
+func TestTK008AnAgentDecidesNowhere(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Policy: askWrites})
+	c := newAPI(t, k)
+	agent, _ := tokenOf(t, k, app.TokenGrant{})
+	held := c.ask(t, agent, "POST", "/v1/actions/notes/create-note:execute", `{"input":{"text":"x"}}`).problem(t).ApprovalID
+	if held == "" {
+		t.Fatal("nothing is held")
+	}
+	const key = `{"value":"spare-value-1234","hosts":["api.notes.test:443"]}`
+	for page, body := range map[string]string{
+		"POST /v1/approvals/" + held + ":accept": "", "POST /v1/approvals/" + held + ":reject": "", "PUT /v1/vault/spare": key,
+		"PUT /v1/policy": "{}", "POST /v1/tokens": `{"agent":"x","scopes":["*"],"ttl":"1m"}`,
+	} {
+		method, path, _ := strings.Cut(page, " ")
+		if got := c.ask(t, agent, method, path, body); got.Status != http.StatusForbidden {
+			t.Errorf("%s: %d %s", page, got.Status, got.Body)
+		}
+		client := k.Client(t, agent)
+		if a := apptest.Send(t, client, method+" "+c.base+path, body); a.Status != http.StatusForbidden || a.Problem.Code != "egress_denied" {
+			t.Errorf("by the proxy: %s: %d %s", page, a.Status, a.Body)
+		}
+	}
+	list, err := k.Open(t, "").ListApprovals(t.Context(), false)
+	if err != nil || len(list) != 1 || list[0].State != "pending" {
+		t.Errorf("%+v %v", list, err)
 	}
 }
 

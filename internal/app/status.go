@@ -19,7 +19,7 @@ type Status struct {
 	Proxies     []Running `json:"proxies"`
 	Services    []string  `json:"services"`
 	Linked      []string  `json:"linked"`
-	Catalogue   string    `json:"services_digest"`
+	Digest      string    `json:"services_digest"` // of all that is installed
 	Policy      string    `json:"policy_digest"`
 	PolicyFile  string    `json:"policy_file"`
 	Pending     int       `json:"pending_approvals"`
@@ -42,7 +42,7 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	set := a.Services()
 	s := &Status{
 		Home: a.home.Dir, Tenant: string(a.tenant), Proxies: a.Proxies(), Services: []string{}, Linked: []string{},
-		Catalogue: set.Digest(), Policy: a.policy.Current(a.tenant).Digest(), PolicyFile: a.policyFile(), Audit: "ok", Vault: "open",
+		Digest: set.Digest(), Policy: a.policy.Current(a.tenant).Digest(), PolicyFile: a.policyFile(), Audit: "ok", Vault: "open",
 		Descriptors: resource.Descriptors(),
 	}
 	if s.Proxies == nil {

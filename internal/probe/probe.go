@@ -176,7 +176,26 @@ func try(ctx context.Context, k Kimbap, p runner.Probe, up *upstream) (Probed, e
 		return out, err
 	}
 	judge(&out, p, code, up.hits.Load() > 0, saw, said.String())
-	return out, nil
+	if out.State == "around" && p.Needs != "" {
+		err = starts(ctx, k, p.Needs, &out)
+	}
+	return out, err
+}
+
+// starts corrects what is said of a client that showed itself nowhere: a program in
+// the PATH may stand for one that is not installed, as rustup's cargo without a
+// toolchain does, and has gone around nothing.
+func starts(ctx context.Context, k Kimbap, program string, out *Probed) error {
+	version := "--version"
+	if program == "javac" {
+		version = "-version" // which Java 8 knows too
+	}
+	var said bytes.Buffer
+	code, _, err := k.Run(ctx, []string{program, version}, &said)
+	if err == nil && code != 0 {
+		out.State, out.Said, out.Fix = "missing", program+" does not start here: "+complaint(said.String()), ""
+	}
+	return err
 }
 
 // judge says what the outcome of a probe means.

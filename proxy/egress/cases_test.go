@@ -61,6 +61,22 @@ func TestSSRFCases(t *testing.T) {
 	}
 }
 
+// SS-011: a name is asked once for a connection, and what was judged is dialled,
+// whatever the name means a moment later.
+func TestAnswersThatChange_SS011(t *testing.T) {
+	const public, inner = "93.184.216.34", "127.0.0.1"
+	g, n, w := guard(t, Options{Private: ModeAllow})
+	n.turns = []string{public, inner, public}
+	for turn, want := range []string{"→ " + public + ":443", "denied " + string(ClassLoopback), "→ " + public + ":443"} {
+		if got := outcome(g.Dial(t.Context(), Request{Authority: "turns.test:443", Trusted: true})); got != want || len(n.asked) != turn+1 {
+			t.Errorf("turn %d: got %s after %d questions, want %s", turn, got, len(n.asked), want)
+		}
+	}
+	if got := strings.Join(w.list(), " "); got != public+":443 "+public+":443" {
+		t.Errorf("dialled %s", got)
+	}
+}
+
 // Private ranges by mode: for auto only without a token; never by deny.
 func TestSSRFCasesOfPrivateRanges(t *testing.T) {
 	for _, c := range private {

@@ -19,14 +19,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// names is a resolver with fixed answers; it notes what it was asked.
+// names is a resolver with fixed answers, or one answer after the other; it notes
+// what it was asked.
 type names struct {
 	answers map[string][]string
+	turns   []string // for whatever is asked, one for each question
 	asked   []string
 }
 
 func (n *names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
 	n.asked = append(n.asked, host)
+	if turn := len(n.asked) - 1; turn < len(n.turns) {
+		return []netip.Addr{netip.MustParseAddr(n.turns[turn])}, nil
+	}
 	var out []netip.Addr
 	for _, a := range n.answers[host] {
 		out = append(out, netip.MustParseAddr(a))
