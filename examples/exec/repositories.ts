@@ -1,4 +1,5 @@
 // Several repositories at once, in TypeScript. One that is not there is no end of it.
+//   kimbap link github
 //   kimbap exec -f examples/exec/repositories.ts --allow github.get-repository --json
 interface Repository { full_name: string; stargazers_count: number; open_issues_count: number }
 
