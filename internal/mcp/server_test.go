@@ -112,16 +112,23 @@ func TestArgumentsAreTakenAsWritten(t *testing.T) {
 	}
 }
 
-// A client that garbles a line is told so, and its session goes on.
-func TestALineThatIsNoMessageIsAnswered(t *testing.T) {
+// overPipes starts a server, and returns what it hears and says, and how it ends.
+func overPipes(t *testing.T) (toServer io.WriteCloser, fromServer io.Reader, done <-chan error) {
+	t.Helper()
 	s, err := New(whole())
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, toServer := io.Pipe()
-	fromServer, out := io.Pipe()
-	done := make(chan error, 1)
-	go func() { done <- s.Run(t.Context(), in, out) }()
+	in, to := io.Pipe()
+	from, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(t.Context(), in, out) }()
+	return to, from, ended
+}
+
+// A client that garbles a line is told so, and its session goes on.
+func TestALineThatIsNoMessageIsAnswered(t *testing.T) {
+	toServer, fromServer, done := overPipes(t)
 	answers := json.NewDecoder(fromServer)
 	for _, c := range []struct{ line, id, code string }{
 		{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, "1", ""},
@@ -182,14 +189,7 @@ func TestABatchIsAnswered(t *testing.T) {
 		{"2099-01-01", two, []string{`{"error":{"code":-32600,`, `{"error":{"code":-32600,`}},
 	} {
 		t.Run(c.version, func(t *testing.T) {
-			s, err := New(whole())
-			if err != nil {
-				t.Fatal(err)
-			}
-			in, toServer := io.Pipe()
-			fromServer, out := io.Pipe()
-			done := make(chan error, 1)
-			go func() { done <- s.Run(t.Context(), in, out) }()
+			toServer, fromServer, done := overPipes(t)
 			answers := bufio.NewReader(fromServer)
 			say := func(line string, want ...string) {
 				t.Helper()
