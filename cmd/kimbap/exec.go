@@ -332,6 +332,6 @@ func unknownTools(m *app.Manifest) error {
 	}
 	return &failure{
 		what: strings.Join(lines, "\n       "), why: "unknown_action: nothing that is installed and may be used here has it",
-		fix: "kimbap search WORDS", exit: exitNotFound,
+		fix: "kimbap search WORDS", exit: exitNotFound, code: runtime.CodeUnknownAction,
 	}
 }

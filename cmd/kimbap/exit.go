@@ -27,6 +27,7 @@ const (
 	exitTimeout     = 9
 	exitUnreachable = 10
 	exitScript      = 11
+	exitInterrupted = 130 // as a shell says it
 )
 
 // exits covers every runtime.Code; a test says so.
@@ -61,6 +62,7 @@ var exits = map[runtime.Code]int{
 type failure struct {
 	what, why, fix string
 	exit           int
+	code           runtime.Code // for programs; "": what the exit code says
 }
 
 func (f *failure) Error() string { return f.what }
@@ -135,7 +137,7 @@ func (c *cli) report(err error) int {
 	case errors.As(err, &e):
 		f = &failure{what: e.Msg, why: because(e), fix: e.Hint, exit: exitOf(e)}
 	case errors.Is(err, context.Canceled):
-		f = &failure{what: "interrupted", why: "canceled", exit: 130}
+		f = &failure{what: "interrupted", why: "canceled", exit: exitInterrupted}
 	case errors.Is(err, context.DeadlineExceeded):
 		f = c.late("it did not end in that time")
 	default:
@@ -170,7 +172,7 @@ func (c *cli) report(err error) int {
 // line is a failure for programs, in the words of a refusal over HTTP.
 func (f *failure) line(e *runtime.Error) []byte {
 	if e == nil {
-		e = &runtime.Error{Code: f.code()}
+		e = &runtime.Error{Code: f.kind()}
 	}
 	out, _ := json.Marshal(map[string]any{"error": struct { // texts and a number
 		Code     runtime.Code   `json:"code"`
@@ -186,16 +188,19 @@ func (f *failure) line(e *runtime.Error) []byte {
 	return out
 }
 
-// code is what kind of failure it is that no [runtime.Error] tells.
-func (f *failure) code() runtime.Code {
-	switch f.exit {
-	case exitUsage, exitNotFound:
-		if strings.HasPrefix(f.why, string(runtime.CodeUnknownAction)) {
-			return runtime.CodeUnknownAction
-		}
+// kind is what kind of failure it is that no [runtime.Error] tells.
+func (f *failure) kind() runtime.Code {
+	switch {
+	case f.code != "":
+		return f.code
+	case f.exit == exitUsage || f.exit == exitNotFound:
 		return runtime.CodeInvalidInput
-	case exitDenied:
+	case f.exit == exitDenied:
 		return runtime.CodeForbidden
+	case f.exit == exitTimeout:
+		return runtime.CodeTimeout
+	case f.exit == exitInterrupted:
+		return runtime.CodeCanceled
 	}
 	return runtime.CodeInternal
 }

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"testing"
 
+	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -53,6 +56,41 @@ func TestTheTimeoutOfACommandHasOneExitCode(t *testing.T) {
 
 // Work that takes longer than a second is told of where a person watches, on a line
 // that goes again, and nowhere else.
+// A failure in JSON has the code that its exit code is of, also when no request failed:
+// who reads it must not take an interruption for a fault of kimbap.
+func TestAFailureInJSONHasTheCodeOfItsExit(t *testing.T) {
+	for _, f := range []struct {
+		err  error
+		code runtime.Code
+		exit int
+	}{
+		{usage("fix", "wrong"), runtime.CodeInvalidInput, exitUsage},
+		{missing("fix", "not there"), runtime.CodeInvalidInput, exitNotFound},
+		{unknownTools(&app.Manifest{Unknown: []string{"a.b"}}), runtime.CodeUnknownAction, exitNotFound},
+		{refusedTools(&app.Manifest{NotAllowed: []string{"a.b"}}, []runtime.Glob{"c.*"}), runtime.CodeForbidden, exitDenied},
+		{context.DeadlineExceeded, runtime.CodeTimeout, exitTimeout},
+		{context.Canceled, runtime.CodeCanceled, exitInterrupted},
+		{&runtime.Error{Code: runtime.CodeVaultLocked, Msg: "locked"}, runtime.CodeVaultLocked, exitCredential},
+		{errors.New("odd"), runtime.CodeInternal, exitOther},
+	} {
+		var said strings.Builder
+		c := &cli{out: io.Discard, err: &said, output: "json"}
+		exit := c.report(f.err)
+		var got struct {
+			Error struct {
+				Code runtime.Code
+				Exit int
+			}
+		}
+		if err := json.Unmarshal([]byte(said.String()), &got); err != nil {
+			t.Fatalf("%v: %s", err, said.String())
+		}
+		if exit != f.exit || got.Error.Exit != f.exit || got.Error.Code != f.code {
+			t.Errorf("%v: exit code %d, %s", f.err, exit, said.String())
+		}
+	}
+}
+
 func TestLongWorkIsSaidOnATerminalOnly(t *testing.T) {
 	for _, c := range []*cli{{}, {errTTY: true, quiet: true}, {errTTY: true, verbose: 1}} {
 		say, done := c.working("encrypting")
