@@ -210,7 +210,7 @@ func TestFirstRun_TL003(t *testing.T) {
 	}
 }
 
-func TestChains(t *testing.T) {
+func TestALeafIsGoodForItsHostAlone(t *testing.T) {
 	c := newClock()
 	cases := []struct{ authority, name, not string }{
 		{"api.github.com:443", "api.github.com", "github.com"},
@@ -279,7 +279,7 @@ func TestOpenSSLAgrees(t *testing.T) {
 	}
 }
 
-func TestHandshake(t *testing.T) {
+func TestClientsOfTheRootShakeHandsWithItsLeaves(t *testing.T) {
 	for _, dir := range []string{newDir(t), ""} {
 		a := opened(t, Options{Dir: dir, Sealer: newBox(t, 1), Clock: time.Now}, "api.test:443")
 		client, server := net.Pipe()
@@ -308,7 +308,7 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-func TestRefuseOurs(t *testing.T) {
+func TestAnUpstreamWithACertificateOfOursIsRefused(t *testing.T) {
 	c := newClock()
 	a, b := open(t, newDir(t), c, "a.test:443"), open(t, newDir(t), c)
 	foreign := &x509.Certificate{Raw: []byte{1}}

@@ -1,8 +1,11 @@
 package certs
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // writeTemp writes a finished file beside its future name and returns its path.
@@ -37,9 +40,27 @@ func replaceFile(path string, data []byte, mode os.FileMode) error {
 	if err != nil {
 		return fail(err)
 	}
-	if err := os.Rename(tmp, path); err != nil {
+	if err := system.Rename(tmp, path); err != nil {
 		_ = os.Remove(tmp)
 		return fail(err)
 	}
-	return syncDir(filepath.Dir(path))
+	return system.SyncFolder(filepath.Dir(path))
+}
+
+// checkPrivate refuses a file or folder that another user owns or can open.
+func checkPrivate(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return &FileError{File: path, Msg: "cannot be examined", Err: err}
+	}
+	if owner, me := system.Owner(info), os.Geteuid(); owner >= 0 && owner != me {
+		return &FileError{
+			File: path, Msg: fmt.Sprintf("it belongs to another user (uid %d)", owner),
+			Fix: fmt.Sprintf("chown %d %s", me, path),
+		}
+	}
+	if how := system.Exposed(path, info); how != "" {
+		return &FileError{File: path, Msg: "other users can open it (" + how + ")", Fix: system.Repair(path, info.IsDir())}
+	}
+	return nil
 }

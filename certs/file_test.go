@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 func readFile(t *testing.T, path string) []byte {
@@ -71,15 +73,11 @@ func TestDamageIsRefusedAndNamed_TL007(t *testing.T) {
 			writeFile(t, filepath.Join(dir, caFile), []byte("hello"))
 		}, caFile, "no PEM certificate"},
 		{"readable key", func(t *testing.T, dir, _ string) {
-			if err := os.Chmod(keyIn(dir), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}, keyFile, "other users can open it (mode 0644)"},
+			runtimetest.Open(t, keyIn(dir))
+		}, keyFile, "other users can open it ("},
 		{"open folder", func(t *testing.T, dir, _ string) {
-			if err := os.Chmod(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}, "", "other users can open it (mode 0755)"},
+			runtimetest.Open(t, dir)
+		}, "", "other users can open it ("},
 		{"key is a folder", func(t *testing.T, dir, _ string) {
 			if err := os.Remove(keyIn(dir)); err != nil {
 				t.Fatal(err)
@@ -115,7 +113,7 @@ func TestWrongMasterKey(t *testing.T) {
 	}
 }
 
-func TestForeignOwner(t *testing.T) {
+func TestAKeyOfAnotherUserIsRefused(t *testing.T) {
 	if runtime.GOOS == "windows" || os.Geteuid() != 0 {
 		return // only root can give a file away
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"time"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 const (
@@ -16,9 +18,6 @@ const (
 	glanceWait = 100 * time.Millisecond
 )
 
-// errLocked says that another process has the lock.
-var errLocked = errors.New("another process works on it")
-
 // lock makes the folder and makes it ours until unlock is called, so that
 // nobody reads root.key and ca.pem while another rewrites them. It gives up when
 // the folder does not come free within wait.
@@ -26,7 +25,7 @@ func (f rootFiles) lock(wait time.Duration) (unlock func(), err error) {
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return nil, &FileError{File: f.dir, Msg: "the folder of the certificate authority cannot be made", Err: err}
 	}
-	if err := checkPrivate(f.dir, "700"); err != nil {
+	if err := checkPrivate(f.dir); err != nil {
 		return nil, err
 	}
 	file, err := os.OpenFile(f.path(lockFile), os.O_RDWR|os.O_CREATE, 0o600)
@@ -34,10 +33,10 @@ func (f rootFiles) lock(wait time.Duration) (unlock func(), err error) {
 		return nil, &FileError{File: f.path(lockFile), Msg: "the folder of the certificate authority cannot be locked", Err: err}
 	}
 	for end := time.Now().Add(wait); ; time.Sleep(time.Millisecond) {
-		if err = lock(file); err == nil {
+		if err = system.TryLock(file); err == nil {
 			return func() { _ = file.Close() }, nil // which gives the lock up
 		}
-		if !errors.Is(err, errLocked) || time.Now().After(end) {
+		if !errors.Is(err, system.ErrTaken) || time.Now().After(end) {
 			_ = file.Close()
 			return nil, &FileError{File: f.path(lockFile), Msg: "the folder of the certificate authority cannot be locked", Err: err}
 		}

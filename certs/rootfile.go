@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 const (
@@ -101,7 +103,7 @@ func (f rootFiles) create(now time.Time) error {
 	if err := os.Link(tmp, f.path(keyFile)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return &FileError{File: f.path(keyFile), Msg: "the key of the certificate authority cannot be put into place", Err: err}
 	}
-	return syncDir(f.dir)
+	return system.SyncFolder(f.dir)
 }
 
 // write makes a root and writes it beside root.key, with the one before it if
@@ -154,7 +156,7 @@ func (f rootFiles) read() (have roots, sealed []byte, err error) {
 	if err != nil {
 		return have, nil, &FileError{File: file, Msg: "the key of the certificate authority cannot be read", Err: err}
 	}
-	if err := checkPrivate(file, "600"); err != nil {
+	if err := checkPrivate(file); err != nil {
 		return have, nil, err
 	}
 	have, sealed, err = parseRoots(text)

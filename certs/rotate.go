@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // Rotation is what [Authority.Rotate] did.
@@ -55,11 +57,11 @@ func (a *Authority) replaceRoot(overlap time.Duration) (done Rotation, err error
 		return done, err
 	}
 	file := files.path(keyFile)
-	if err := os.Rename(tmp, file); err != nil {
+	if err := system.Rename(tmp, file); err != nil {
 		_ = os.Remove(tmp)
 		return done, &FileError{File: file, Msg: "the key of the certificate authority cannot be put into place", Err: err}
 	}
-	if err := errors.Join(syncDir(a.dir), replaceFile(a.CAFile(), made.pem(now), 0o644)); err != nil {
+	if err := errors.Join(system.SyncFolder(a.dir), replaceFile(a.CAFile(), made.pem(now), 0o644)); err != nil {
 		return done, err
 	}
 	done.Old = fingerprint(before.cert)
