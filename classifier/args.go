@@ -17,6 +17,8 @@ type argReader struct {
 	body    []bodyArg
 	inBody  map[string]bool // top-level members and fields that are arguments
 	count   int
+
+	queryKeys, bodyKeys placed // what is astray in the other place
 }
 
 // pathArg knows the segment its placeholder stands in: only the last one of a
@@ -67,6 +69,7 @@ func (r *argReader) compile(args []Arg, pieces []piece) error {
 			}
 		}
 	}
+	r.noteAstray()
 	return errors.Join(problems...)
 }
 
@@ -133,30 +136,36 @@ type reading struct {
 	seen  [mostQueryArgs / 64]uint64 // scalars of the query that were given
 	args  map[string]any
 	query map[string]any
+
+	astray []string // names of arguments that stand in another place than theirs
 }
 
-func (r *argReader) read(in *Input, t *path) (args, query map[string]any, err *Error) {
-	pass := reading{argReader: r, in: *in}
-	for i := range r.path {
-		arg := &r.path[i]
+// read takes every argument from the request, once.
+func (p *reading) read(t *path) *Error {
+	for i := range p.path {
+		arg := &p.path[i]
 		text := restOf(t, arg.index, arg.rest)
 		text = text[:len(text)-arg.verb]
-		if err := pass.setText(&arg.Arg, text); err != nil {
-			return nil, nil, err
+		if t.cutAt(arg.index, arg.rest) {
+			p.astray = append(p.astray, arg.Name)
+		}
+		if err := p.setText(&arg.Arg, text); err != nil {
+			return err
 		}
 	}
-	for i := range r.header {
-		if err := pass.readHeader(&r.header[i]); err != nil {
-			return nil, nil, err
+	for i := range p.header {
+		if err := p.readHeader(&p.header[i]); err != nil {
+			return err
 		}
 	}
-	if err := pass.readQuery(t.query); err != nil {
-		return nil, nil, err
+	if err := p.readQuery(t.query); err != nil {
+		return err
 	}
-	if err := pass.readBody(); err != nil {
-		return nil, nil, err
+	if err := p.readBody(); err != nil {
+		return err
 	}
-	return pass.args, pass.query, nil
+	p.astray = p.strays()
+	return nil
 }
 
 func restOf(t *path, index int, rest bool) string {
@@ -176,6 +185,8 @@ func restOf(t *path, index int, rest bool) string {
 func (p *reading) readHeader(arg *Arg) *Error {
 	values := p.in.Header[arg.Key]
 	switch {
+	case fieldTwin(p.in.Header, arg.Key):
+		return otherField(arg.Key)
 	case len(values) == 0:
 		return nil
 	case arg.Type == "array":
@@ -209,14 +220,15 @@ func (p *reading) readQuery(query string) *Error {
 }
 
 func (p *reading) readPair(raw, key, value string) *Error {
-	if key == "_method" && value != p.in.Method {
-		return overridden("the query parameter _method")
+	if name := pairOverrides(raw, key, value, p.in.Method); name != "" {
+		return overridden("the query parameter " + name)
 	}
 	arg, mapped := p.argReader.query[key]
 	if !mapped {
 		if err := p.checkUnmapped(raw, key); err != nil {
 			return err
 		}
+		p.strayInQuery(raw, key)
 		addQuery(&p.query, key, value)
 		return nil
 	}
@@ -249,11 +261,9 @@ func (p *reading) appendElement(arg *Arg, value string) *Error {
 // checkUnmapped refuses a parameter that some server would take for one that
 // the route reads.
 func (p *reading) checkUnmapped(raw, key string) *Error {
-	if strings.IndexByte(raw, ';') >= 0 || len(cutKey(key)) < len(key) {
-		for _, name := range p.scalars {
-			if key != name && hides(raw, key, name, isArgument) {
-				return otherSpelling(name)
-			}
+	for _, name := range p.scalars {
+		if key != name && hides(raw, key, name) {
+			return otherSpelling(name)
 		}
 	}
 	if p.inBody[key] && p.in.Body.has(key) {
@@ -287,16 +297,17 @@ func (p *reading) readBody() *Error {
 	if b == nil {
 		return nil
 	}
-	if method, found, _ := b.lookup([]string{"_method"}, isArgument); found && method != p.in.Method {
-		return overridden("the body's _method")
+	if err := b.refuseOverride(p.in.Method); err != nil {
+		return err
 	}
+	p.strayInBody(b)
 	for i := range p.body {
 		arg := &p.body[i]
-		value, found, err := b.lookup(arg.tokens, isArgument)
+		value, found, err := b.lookup(arg.tokens, strictness{known: p.inBody, elements: arg.Type == "array" || arg.Type == "object"})
 		if err != nil {
 			return err
 		}
-		if !found || value == nil {
+		if !found || value == nil && !arg.Null {
 			continue
 		}
 		if b.form != nil && len(arg.tokens) > 0 {
@@ -359,8 +370,4 @@ func (p *reading) put(name string, value any) {
 		p.args = make(map[string]any, p.count)
 	}
 	p.args[name] = value
-}
-
-func overridden(what string) *Error {
-	return badTarget(reasonMethodOverride, "%s asks for another method than the request line: send that method itself", what)
 }

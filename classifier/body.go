@@ -132,13 +132,12 @@ func parsePointer(pointer string) ([]string, error) {
 	return tokens, nil
 }
 
-// strictness says what a member means that is named, but in another case.
-type strictness bool
-
-const (
-	isArgument    strictness = false // refused beside the exact name
-	decidesAction strictness = true  // refused alone too: readers that ignore case would see it
-)
+// strictness says which spellings of a name are not taken for it. All others are
+// refused, also alone: some reader would see what was not judged.
+type strictness struct {
+	known    map[string]bool // names that are read by themselves
+	elements bool            // a form has "name[…]" for a part of it
+}
 
 // lookup finds what a pointer names. Form fields are strings, or []any where a
 // field is repeated.
@@ -171,11 +170,8 @@ func (b *Body) lookup(tokens []string, how strictness) (value any, found bool, e
 
 func member[V any](members map[string]V, name string, how strictness) (value V, found bool, err *Error) {
 	value, found = members[name]
-	if !found && how == isArgument {
-		return value, false, nil
-	}
 	for other := range members {
-		if other != name && strings.EqualFold(other, name) {
+		if other != name && strings.EqualFold(other, name) && !how.known[other] {
 			return value, false, badInput(reasonDuplicateKey, "the body has the member %s, which differs from %s in case only", shown(other), shown(name))
 		}
 	}
@@ -190,11 +186,11 @@ func (b *Body) field(tokens []string, how strictness) (any, bool, *Error) {
 		return nil, false, nil
 	}
 	values, found, err := member(b.form, tokens[0], how)
-	if err != nil || !found && how == isArgument {
+	if err != nil || !found && how.elements {
 		return nil, false, err
 	}
 	for other := range b.form {
-		if other != tokens[0] && how.cutTo(other, tokens[0]) {
+		if other != tokens[0] && cutTo(other, tokens[0]) && !how.known[other] {
 			return nil, false, otherSpelling(tokens[0])
 		}
 	}

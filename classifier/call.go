@@ -13,10 +13,11 @@ const (
 
 // call is one operation a request carries: a batch carries several.
 type call struct {
-	kind    opType // GraphQL
-	name    string // operation or method; "" for none
-	params  *Body  // JSON-RPC
-	unknown bool   // could be anything
+	kind    opType   // GraphQL
+	name    string   // operation or method; "" for none
+	fields  []string // GraphQL: names of the root fields
+	params  *Body    // JSON-RPC
+	unknown bool     // could be anything
 }
 
 // choose finds the route of one pattern that the request meets.
@@ -41,9 +42,13 @@ func (w *walk) choose(l *leaf, tail, some bool) outcome {
 }
 
 func (w *walk) keep(c *compiled, o outcome, tail bool) outcome {
-	if o == found || o == needBody {
-		w.route, w.tail = c, tail
+	if o != found && o != needBody {
+		return o
 	}
+	if w.looser && (tail && c.route.Rank <= w.above || !c.telling()) {
+		return nothing
+	}
+	w.route, w.tail = c, tail
 	return o
 }
 
@@ -80,7 +85,7 @@ func (w *walk) bodyMeets(c *compiled, one *call, readable bool) outcome {
 		return needBody
 	}
 	if w.in.Body != nil {
-		ok, err := c.bodyHolds(w.in.Body)
+		ok, err := c.bodyHolds(w.in.Body, w.path.query)
 		if err != nil {
 			w.err = err
 			return failed
@@ -117,8 +122,12 @@ func (c *compiled) meetsCall(one *call) (bool, *Error) {
 		return false, nil
 	}
 	if g := c.graphql; g != nil {
+		if one.unknown && (c.known != nil || g.Operation != "") {
+			return false, nil // a document that is not what is executed proves nothing
+		}
 		return (g.Type == "" || typeOf(g.Type) == one.kind) &&
-			(g.Operation == "" || !one.unknown && g.Operation == one.name), nil
+			(g.Operation == "" || g.Operation == one.name) &&
+			(len(g.Fields) == 0 || one.unknown || g.asksFor(one.fields)), nil
 	}
 	if one.unknown || c.jsonrpc.method != one.name {
 		return false, nil
@@ -133,7 +142,8 @@ func (c *compiled) meetsCall(one *call) (bool, *Error) {
 }
 
 // worst judges every call of a request. All of them must be one action; only
-// GraphQL routes that look at the type alone are told apart by the worst type.
+// GraphQL routes that look at no name of an operation may differ, and the worst
+// counts: by the rank of the action, then by the type.
 func (w *walk) worst(l *leaf, calls []call, some bool) (*compiled, outcome) {
 	var chosen *compiled
 	var of *call
@@ -146,13 +156,18 @@ func (w *walk) worst(l *leaf, calls []call, some bool) (*compiled, outcome) {
 		if c == nil && one.unknown {
 			return nil, stopped
 		}
+		if one.unknown && l.protocol == speaksGraphQL && typeOnly(c) {
+			if c, o = w.worstOf(l, one, c, some); o != found {
+				return c, o
+			}
+		}
 		switch {
 		case i == 0:
 			chosen, of = c, one
 		case c == chosen:
 		case l.protocol != speaksGraphQL || !typeOnly(c) || !typeOnly(chosen):
 			return nil, stopped
-		case one.kind > of.kind:
+		case c.route.Rank > chosen.route.Rank, c.route.Rank == chosen.route.Rank && one.kind > of.kind:
 			chosen, of = c, one
 		}
 	}
@@ -162,8 +177,25 @@ func (w *walk) worst(l *leaf, calls []call, some bool) (*compiled, outcome) {
 	return chosen, found
 }
 
-// typeOnly reports whether a GraphQL choice rests on the operation's type alone,
-// so that a worse type may take its place.
+// worstOf is the worst of what an unknown operation could be: it counts as a
+// mutation, but a query or a subscription that is worse may be it too.
+func (w *walk) worstOf(l *leaf, unknown *call, chosen *compiled, some bool) (*compiled, outcome) {
+	for _, kind := range [...]opType{opQuery, opSubscription} {
+		other := *unknown
+		other.kind = kind
+		c, o := w.first(l, &other, true, some)
+		if o == failed || o == needBody {
+			return c, o
+		}
+		if c != nil && c.route.Rank > chosen.route.Rank {
+			chosen = c
+		}
+	}
+	return chosen, found
+}
+
+// typeOnly reports whether a GraphQL choice rests on the operation's type and its
+// fields, so that a worse one may take its place.
 func typeOnly(c *compiled) bool {
 	return c != nil && (c.graphql == nil || c.graphql.Operation == "")
 }
@@ -202,11 +234,11 @@ func rpcCalls(b *Body) ([]call, *Error) {
 		if !ok {
 			return []call{{unknown: true}}, nil
 		}
-		method, found, err := member(message, "method", decidesAction)
+		method, found, err := member(message, "method", strictness{})
 		if err != nil {
 			return nil, err
 		}
-		params, _, err := member(message, "params", decidesAction)
+		params, _, err := member(message, "params", strictness{})
 		if err != nil {
 			return nil, err
 		}

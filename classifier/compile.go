@@ -16,6 +16,7 @@ type compiled struct {
 	rest       bool // the tail is {name...}: it needs a segment
 	conditions []condition
 	graphql    *GraphQL
+	known      *call // the one GraphQL operation it may be, where a condition gives the document
 	jsonrpc    *rpcCondition
 	protocol   protocol
 	weight     int

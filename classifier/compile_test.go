@@ -19,7 +19,16 @@ func with(r Route, d Discriminators) Route { r.Match = d; return r }
 func TestRoutesThatCouldBothWinDoNotCompile(t *testing.T) {
 	query := func(pairs ...string) Discriminators { return Discriminators{Query: pairMap(pairs)} }
 	body := func(pairs ...string) Discriminators { return Discriminators{Body: pairMap(pairs)} }
-	graphql := func(typ, op string) Discriminators { return Discriminators{GraphQL: &GraphQL{typ, op}} }
+	graphql := func(typ, op string) Discriminators {
+		return Discriminators{GraphQL: &GraphQL{Type: typ, Operation: op}}
+	}
+	looking := func(typ string, fields ...string) Discriminators {
+		return Discriminators{GraphQL: &GraphQL{Type: typ, Fields: fields}}
+	}
+	document := func(text string) Discriminators {
+		return Discriminators{GraphQL: &GraphQL{Type: "mutation"}, Body: pairMap([]string{"/query", text})}
+	}
+	ranked := func(rank int, r Route, d Discriminators) Route { r.Rank, r.Match = rank, d; return r }
 	rpc := func(method string, pairs ...string) Discriminators {
 		return Discriminators{JSONRPC: &JSONRPC{Method: method, Params: pairMap(pairs)}}
 	}
@@ -49,10 +58,22 @@ func TestRoutesThatCouldBothWinDoNotCompile(t *testing.T) {
 		{"joined pointers in another order", with(get("a", "x.a", "/p"), body("/k|/l", "true")), with(get("b", "x.b", "/p"), body("/l|/k", "true")), true},
 		{"the same joined pointers, two values", with(get("a", "x.a", "/p"), body("/k|/l", "true")), with(get("b", "x.b", "/p"), body("/k|/l", "false")), true},
 		{"the same joined pointers and more", with(get("a", "x.a", "/p"), body("/k|/l", "true", "/m", "1")), with(get("b", "x.b", "/p"), body("/k|/l", "true")), false},
+		{"elements and no condition", with(get("a", "x.a", "/p"), body("/l/*", "A")), get("b", "x.b", "/p"), false},
+		{"two elements of one list", with(get("a", "x.a", "/p"), body("/l/*", "A")), with(get("b", "x.b", "/p"), body("/l/*", "B")), true},
 		{"one number in two spellings", with(get("a", "x.a", "/p"), body("/k", "1")), with(get("b", "x.b", "/p"), body("/k", "1.0")), true},
 		{"graphql types", with(get("a", "x.a", "/p"), graphql("query", "")), with(get("b", "x.b", "/p"), graphql("mutation", "")), false},
 		{"graphql type and operation", with(get("a", "x.a", "/p"), graphql("query", "")), with(get("b", "x.b", "/p"), graphql("query", "Q")), false},
 		{"graphql type or operation", with(get("a", "x.a", "/p"), graphql("query", "")), with(get("b", "x.b", "/p"), graphql("", "Q")), true},
+		{"graphql fields and their type", ranked(3, get("a", "x.a", "/p"), looking("mutation", "delete*")), ranked(2, get("b", "x.b", "/p"), graphql("mutation", "")), false},
+		{"graphql fields of a lesser action", ranked(1, get("a", "x.a", "/p"), looking("mutation", "add*")), ranked(2, get("b", "x.b", "/p"), graphql("mutation", "")), true},
+		{"graphql fields without a type", ranked(3, get("a", "x.a", "/p"), looking("", "delete*")), ranked(2, get("b", "x.b", "/p"), graphql("mutation", "")), true},
+		{"graphql fields of two ranks", ranked(3, get("a", "x.a", "/p"), looking("mutation", "delete*")), ranked(4, get("b", "x.b", "/p"), looking("mutation", "invite*")), false},
+		{"graphql fields of one rank", ranked(3, get("a", "x.a", "/p"), looking("mutation", "delete*")), ranked(3, get("b", "x.b", "/p"), looking("mutation", "invite*")), true},
+		{"graphql fields of two types", ranked(3, get("a", "x.a", "/p"), looking("mutation", "delete*")), ranked(3, get("b", "x.b", "/p"), looking("query", "delete*")), false},
+		{"graphql fields and a name", ranked(3, get("a", "x.a", "/p"), looking("mutation", "delete*")), ranked(4, get("b", "x.b", "/p"), graphql("mutation", "Drop")), true},
+		{"a document with such a field", ranked(1, get("a", "x.a", "/p"), document("mutation{deleteIt}")), ranked(3, get("b", "x.b", "/p"), looking("mutation", "delete*")), false},
+		{"a document without such a field", ranked(1, get("a", "x.a", "/p"), document("mutation{addIt}")), ranked(3, get("b", "x.b", "/p"), looking("mutation", "delete*")), false},
+		{"a document that cannot be read", ranked(1, get("a", "x.a", "/p"), document("mutation{addIt")), ranked(3, get("b", "x.b", "/p"), looking("mutation", "delete*")), true},
 		{"rpc methods", with(get("a", "x.a", "/p"), rpc("m")), with(get("b", "x.b", "/p"), rpc("n")), false},
 		{"rpc params", with(get("a", "x.a", "/p"), rpc("m", "/name", "x")), with(get("b", "x.b", "/p"), rpc("m", "/name", "y")), false},
 		{"rpc method and params", with(get("a", "x.a", "/p"), rpc("m", "/name", "x")), with(get("b", "x.b", "/p"), rpc("m")), false},
@@ -149,11 +170,15 @@ func TestRoutesThatDoNotCompile(t *testing.T) {
 		"rpc joined without a slash": func(r *Route) {
 			r.Match.JSONRPC = &JSONRPC{Method: "m", Params: map[string]string{"a|b": "true"}}
 		},
-		"pattern without a group":   arg(Arg{Name: "a", In: InQuery, Key: "k", Pattern: regexp.MustCompile("x")}),
-		"two arguments, one key":    func(r *Route) { r.Args = []Arg{{Name: "a", In: InQuery, Key: "k"}, {Name: "b", In: InQuery, Key: "k"}} },
-		"graphql that says nothing": func(r *Route) { r.Match.GraphQL = &GraphQL{} },
-		"graphql of unknown type":   func(r *Route) { r.Match.GraphQL = &GraphQL{Type: "Query"} },
-		"jsonrpc without method":    func(r *Route) { r.Match.JSONRPC = &JSONRPC{} },
+		"pattern without a group":    arg(Arg{Name: "a", In: InQuery, Key: "k", Pattern: regexp.MustCompile("x")}),
+		"two arguments, one key":     func(r *Route) { r.Args = []Arg{{Name: "a", In: InQuery, Key: "k"}, {Name: "b", In: InQuery, Key: "k"}} },
+		"graphql that says nothing":  func(r *Route) { r.Match.GraphQL = &GraphQL{} },
+		"graphql field with a dot":   func(r *Route) { r.Match.GraphQL = &GraphQL{Fields: []string{"a.b"}} },
+		"graphql field of a digit":   func(r *Route) { r.Match.GraphQL = &GraphQL{Fields: []string{"1a"}} },
+		"graphql field without name": func(r *Route) { r.Match.GraphQL = &GraphQL{Fields: []string{"a", "!"}} },
+		"graphql fields taken out":   func(r *Route) { r.Match.GraphQL = &GraphQL{Fields: []string{"!a"}} },
+		"graphql of unknown type":    func(r *Route) { r.Match.GraphQL = &GraphQL{Type: "Query"} },
+		"jsonrpc without method":     func(r *Route) { r.Match.JSONRPC = &JSONRPC{} },
 		"two protocols": func(r *Route) {
 			r.Match.GraphQL, r.Match.JSONRPC = &GraphQL{Type: "query"}, &JSONRPC{Method: "m"}
 		},

@@ -82,18 +82,25 @@ func (c *compiled) compileGraphQL(g *GraphQL) error {
 	if g == nil {
 		return nil
 	}
-	if g.Type == "" && g.Operation == "" {
-		return errors.New("the graphql condition needs a type or an operation")
+	if g.Type == "" && g.Operation == "" && len(g.Fields) == 0 {
+		return errors.New("the graphql condition needs a type, an operation or fields")
 	}
 	if g.Type != "" && typeOf(g.Type) == opUnknown {
 		return fmt.Errorf("%q is not a GraphQL operation type: query, mutation or subscription", g.Type)
 	}
+	if err := CheckFields(g.Fields); err != nil {
+		return err
+	}
 	c.graphql, c.protocol, c.readsBody = g, speaksGraphQL, true
+	if len(g.Fields) > 0 {
+		c.weight += justExists // less than a whole document, which may have such a field
+	}
 	for _, selector := range []string{g.Type, g.Operation} {
 		if selector != "" {
 			c.weight += exactly
 		}
 	}
+	c.know()
 	return nil
 }
 
@@ -127,7 +134,7 @@ func (c condition) weight() int {
 // ranks reports whether a always goes before b where both could match, or no
 // request meets the conditions of both. a is not lighter than b.
 func (a *compiled) ranks(b *compiled) bool {
-	return a.weight > b.weight && a.implies(b) || a.excludes(b)
+	return a.weight > b.weight && a.implies(b) && !a.understates(b) || a.excludes(b) || a.outranks(b)
 }
 
 // implies reports whether every request that meets a's conditions meets b's.
@@ -137,6 +144,9 @@ func (a *compiled) implies(b *compiled) bool {
 	}
 	if g := b.graphql; g != nil && (a.graphql == nil ||
 		g.Type != "" && g.Type != a.graphql.Type || g.Operation != "" && g.Operation != a.graphql.Operation) {
+		return false
+	}
+	if !a.impliesFields(b) {
 		return false
 	}
 	if r := b.jsonrpc; r != nil && (a.jsonrpc == nil || r.method != a.jsonrpc.method || !impliesAll(a.jsonrpc.params, r.params)) {
@@ -161,7 +171,7 @@ func (a *compiled) excludes(b *compiled) bool {
 		return true
 	}
 	if x, y := a.graphql, b.graphql; x != nil && y != nil {
-		if differ(x.Type, y.Type) || differ(x.Operation, y.Operation) {
+		if differ(x.Type, y.Type) || differ(x.Operation, y.Operation) || a.excludesFields(b) {
 			return true
 		}
 	}
@@ -176,7 +186,7 @@ func differ(a, b string) bool { return a != "" && b != "" && a != b }
 func excludesAny(a, b []condition) bool {
 	return slices.ContainsFunc(a, func(x condition) bool {
 		return slices.ContainsFunc(b, func(y condition) bool {
-			return x.sameKey(y) && x.others == nil && !x.present && !y.present && !sameScalar(x.value, y.value, x.place)
+			return x.sameKey(y) && x.others == nil && !eachOf(x.tokens) && !x.present && !y.present && !sameScalar(x.value, y.value, x.place)
 		})
 	})
 }
@@ -190,11 +200,17 @@ func (c *compiled) headHolds(in *Input, query string) (bool, *Error) {
 		switch cond.place {
 		case InQuery:
 			value, found, err := queryValue(query, cond.key)
+			if err == nil {
+				err = in.besideQuery(cond.key)
+			}
 			if err != nil || !found || !cond.present && value != cond.value {
 				return false, err
 			}
 		case InHeader:
 			values := in.Header[cond.key]
+			if fieldTwin(in.Header, cond.key) {
+				return false, otherField(cond.key)
+			}
 			if len(values) > 1 {
 				return false, badInput(reasonDuplicateParameter, "header field %s decides the action and is given more than once", cond.key)
 			}
@@ -206,16 +222,64 @@ func (c *compiled) headHolds(in *Input, query string) (bool, *Error) {
 	return true, nil
 }
 
-// bodyHolds judges the conditions on the body that belong to no protocol.
-func (c *compiled) bodyHolds(b *Body) (bool, *Error) {
+// besideQuery refuses what decides the action where a request that needs no body has
+// it in one: some frameworks read that like the query, and before it.
+func (in *Input) besideQuery(name string) *Error {
+	if in.Body == nil || in.Method != http.MethodGet && in.Method != http.MethodHead && in.Method != http.MethodDelete {
+		return nil
+	}
+	if _, found, err := in.Body.lookup([]string{name}, strictness{}); err != nil || found {
+		return twoPlaces(name)
+	}
+	return nil
+}
+
+// bodyHolds judges the conditions on the body that belong to no protocol. What
+// decides may not stand in the query: some servers read it there too.
+func (c *compiled) bodyHolds(b *Body, query string) (bool, *Error) {
 	for i := range c.conditions {
 		if cond := &c.conditions[i]; cond.place == InBody {
+			if err := cond.besideBody(query, c.protocol); err != nil {
+				return false, err
+			}
 			if met, err := cond.holdsIn(b); err != nil || !met {
 				return false, err
 			}
 		}
 	}
 	return true, nil
+}
+
+// besideBody refuses what decides in the body where it stands in the query. GraphQL
+// knows its own names there.
+func (c *condition) besideBody(query string, p protocol) *Error {
+	if query == "" || p == speaksGraphQL {
+		return nil
+	}
+	for i := -1; i < len(c.others); i++ {
+		tokens := c.tokens
+		if i >= 0 {
+			tokens = c.others[i]
+		}
+		if len(tokens) == 0 {
+			continue
+		}
+		if _, found, err := queryValue(query, tokens[0]); err != nil || found {
+			return twoPlaces(tokens[0])
+		}
+	}
+	return nil
+}
+
+// nestedField refuses a field of a form by which some frameworks write what stands
+// inside of a document: "member[role]" for /member/role.
+func (b *Body) nestedField(tokens []string) *Error {
+	for key := range b.form {
+		if cutTo(key, tokens[0]) {
+			return badInput(reasonAmbiguousParameter, "the form field %s decides the action for some servers: send JSON", shown(key))
+		}
+	}
+	return nil
 }
 
 // holdsIn looks into every place, so that what is ambiguous in one is refused
@@ -234,14 +298,44 @@ func (c *condition) holdsIn(b *Body) (bool, *Error) {
 // another not is refused: a field given twice, 1 or "yes" where true decides, a
 // word in another case.
 func (c *condition) holdsAt(b *Body, tokens []string) (bool, *Error) {
-	value, found, err := b.lookup(tokens, decidesAction)
-	if err != nil || !found || c.meets(value) {
-		return found && err == nil, err
+	each := eachOf(tokens)
+	if each {
+		tokens = tokens[:len(tokens)-1]
+	}
+	value, found, err := b.lookup(tokens, strictness{})
+	if err == nil && !found && len(tokens) > 1 {
+		err = b.nestedField(tokens)
+	}
+	if err != nil || !found {
+		return false, err
+	}
+	list, many := value.([]any)
+	if !each && many && b.form != nil {
+		return false, badInput(reasonDuplicateParameter, "the form field %s decides the action and is given more than once", shown("/"+strings.Join(tokens, "/")))
+	}
+	if !each || !many { // some readers take one value for a list of it
+		return c.judge(b, value, tokens)
+	}
+	met := false
+	for _, element := range list {
+		ok, err := c.judge(b, element, tokens)
+		if err != nil {
+			return false, err
+		}
+		met = met || ok
+	}
+	return met, nil
+}
+
+// eachOf reports whether a place is that of each element of a list: "/labels/*".
+func eachOf(tokens []string) bool { return len(tokens) > 1 && tokens[len(tokens)-1] == "*" }
+
+// judge compares one value.
+func (c *condition) judge(b *Body, value any, tokens []string) (bool, *Error) {
+	if c.meets(value) {
+		return true, nil
 	}
 	name := "/" + strings.Join(tokens, "/")
-	if _, many := value.([]any); many && b.form != nil {
-		return false, badInput(reasonDuplicateParameter, "the form field %s decides the action and is given more than once", shown(name))
-	}
 	text, isText := value.(string)
 	switch {
 	case c.value == "true" || c.value == "false":

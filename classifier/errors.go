@@ -54,6 +54,7 @@ type OverlapError struct {
 	Scheme        string
 	Authority     string
 	Method        string
+	Why           string // what to do about it, where that is special
 }
 
 // Claim is one side of an [OverlapError].
@@ -61,8 +62,12 @@ type Claim struct{ Action, Path, Source string }
 
 // Error implements error.
 func (e *OverlapError) Error() string {
-	return fmt.Sprintf("%s (%s, %s) and %s (%s, %s) both match %s on %s://%s, and nothing says which one wins: change the path or method of one, or give one a match: condition the other cannot meet",
-		e.First.Source, e.First.Action, e.First.Path, e.Second.Source, e.Second.Action, e.Second.Path, e.Method, e.Scheme, e.Authority)
+	advice := e.Why
+	if advice == "" {
+		advice = "change the path or method of one, or give one a match: condition the other cannot meet"
+	}
+	return fmt.Sprintf("%s (%s, %s) and %s (%s, %s) both match %s on %s://%s, and nothing says which one wins: %s",
+		e.First.Source, e.First.Action, e.First.Path, e.Second.Source, e.Second.Action, e.Second.Path, e.Method, e.Scheme, e.Authority, advice)
 }
 
 // RouteError is a route that cannot be compiled, and where it was written.

@@ -141,21 +141,21 @@ func FuzzParseBody(f *testing.F) {
 }
 
 func FuzzGraphQL(f *testing.F) {
-	for _, document := range []string{"{a}", "query Q($a: Int = 1) @d {a}", "mutation M{a} query Q{b}", "fragment F on T{a} {b}", "#}\n{a(b: \"\"\"\\\"\"\"\"\"\", c: \"\\\"\")}", "\ufeffsubscription{a}"} {
+	for _, document := range []string{"{a}", "query Q($a: Int = 1) @d {a}", "mutation M{a} query Q{b}", "fragment F on T{a} {b}", "#}\n{a(b: \"\"\"\\\"\"\"\"\"\", c: \"\\\"\")}", "\ufeffsubscription{a}", "mutation{x:a@d(e:1){b}...F ...on T{c}...{d}}fragment F on T{...F e}"} {
 		f.Add(document)
 	}
 	f.Fuzz(func(t *testing.T, document string) {
-		operations, ok := parseGraphQL(document)
+		parsed, ok := parseGraphQL(document)
 		if !ok {
 			return
 		}
-		if len(operations) == 0 {
+		if len(parsed.operations) == 0 {
 			t.Fatal("accepted without an operation")
 		}
 		// Comments and commas mean nothing: with more of them it is the same document.
-		again, ok := parseGraphQL(",#}{\n" + document + "\n# mutation{x}\r,")
-		if !ok || !reflect.DeepEqual(operations, again) {
-			t.Fatalf("%v, then %v", operations, again)
+		again, ok := parseGraphQL(",#}{\n" + document + "\n# mutation{x}\r\n,")
+		if !ok || !reflect.DeepEqual(parsed, again) {
+			t.Fatalf("%v, then %v", parsed, again)
 		}
 		if _, ok := parseGraphQL(document + "}"); ok && !strings.Contains(document, "#") {
 			t.Fatal("one bracket more is accepted")

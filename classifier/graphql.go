@@ -108,7 +108,7 @@ func graphqlFromForm(b *Body) (r graphqlRequest, err *Error) {
 		name string
 		into *string
 	}{{"query", &r.document}, {"operationName", &r.operation}, {"extensions", &extensions}} {
-		value, found, err := b.field([]string{field.name}, decidesAction)
+		value, found, err := b.field([]string{field.name}, strictness{})
 		if err != nil {
 			return r, err
 		}
@@ -134,7 +134,7 @@ func graphqlFromJSON(element any) (r graphqlRequest, err *Error) {
 		name string
 		into *string
 	}{{"query", &r.document}, {"operationName", &r.operation}} {
-		value, _, err := member(message, field.name, decidesAction)
+		value, _, err := member(message, field.name, strictness{})
 		if err != nil {
 			return r, err
 		}
@@ -142,7 +142,7 @@ func graphqlFromJSON(element any) (r graphqlRequest, err *Error) {
 		*field.into = text
 		r.opaque = r.opaque || value != nil && !isText
 	}
-	extensions, _, err := member(message, "extensions", decidesAction)
+	extensions, _, err := member(message, "extensions", strictness{})
 	if err != nil {
 		return r, err
 	}
@@ -153,14 +153,15 @@ func graphqlFromJSON(element any) (r graphqlRequest, err *Error) {
 	return r, nil
 }
 
-// otherIdentifiers are the names under which servers take a stored operation.
-func otherIdentifiers() [6]string {
-	return [...]string{"id", "documentId", "doc_id", "queryId", "query_id", "hash"}
+// otherIdentifiers are the names under which servers take a stored operation, and
+// the one under which Rails has a batch: what stands there is executed instead.
+func otherIdentifiers() [7]string {
+	return [...]string{"id", "documentId", "doc_id", "queryId", "query_id", "hash", "_json"}
 }
 
 func namesOperation(name string) bool {
 	for _, other := range otherIdentifiers() {
-		if strings.EqualFold(name, other) {
+		if cutTo(name, other) {
 			return true
 		}
 	}
@@ -206,132 +207,9 @@ func (r *graphqlRequest) call() call {
 			return anyOperation()
 		}
 	}
-	operations, ok := parseGraphQL(r.document)
+	d, ok := parseGraphQL(r.document)
 	if !ok {
 		return anyOperation()
 	}
-	return execute(operations, r.operation)
-}
-
-// operation is one executable operation of a document.
-type operation struct {
-	kind opType
-	name string
-}
-
-// execute is GetOperation of the GraphQL specification (section 6.1), but for a
-// missing name among several operations, where the worst type counts.
-func execute(operations []operation, name string) call {
-	if name == "" && len(operations) == 1 {
-		return call{kind: operations[0].kind, name: operations[0].name}
-	}
-	worst := opUnknown
-	for _, op := range operations {
-		if name != "" && op.name == name {
-			return call{kind: op.kind, name: name}
-		}
-		worst = max(worst, op.kind)
-	}
-	if name != "" {
-		return anyOperation()
-	}
-	return call{kind: worst}
-}
-
-// parseGraphQL lists the operations of an executable document. It checks what
-// decides where one definition ends and the next begins, and no more.
-func parseGraphQL(document string) ([]operation, bool) {
-	lex := graphqlLexer{src: document}
-	var operations []operation
-	for {
-		tok := lex.next()
-		if tok.kind == tokString { // a description
-			tok = lex.next()
-			if tok.kind != tokName {
-				return nil, false
-			}
-		}
-		switch {
-		case tok.kind == tokEnd:
-			return operations, distinct(operations)
-		case tok.is('{'):
-			operations = append(operations, operation{kind: opQuery})
-			if !lex.skipTo('}') {
-				return nil, false
-			}
-		case tok.kind == tokName && tok.text == "fragment":
-			if _, ok := lex.definition(); !ok {
-				return nil, false
-			}
-		case tok.kind == tokName && typeOf(tok.text) != opUnknown:
-			name, ok := lex.definition()
-			if !ok {
-				return nil, false
-			}
-			operations = append(operations, operation{typeOf(tok.text), name})
-		default:
-			return nil, false
-		}
-	}
-}
-
-// distinct reports whether the operations can stand in one document: at least
-// one, names unique, an anonymous one alone.
-func distinct(operations []operation) bool {
-	seen := make(map[string]bool, len(operations))
-	for _, op := range operations {
-		if seen[op.name] || op.name == "" && len(operations) > 1 {
-			return false
-		}
-		seen[op.name] = true
-	}
-	return len(operations) > 0
-}
-
-// definition reads from behind the keyword to the end of the selection set and
-// returns the first name, if one stands right there.
-func (l *graphqlLexer) definition() (name string, ok bool) {
-	tok := l.next()
-	if tok.kind == tokName {
-		name = tok.text
-		tok = l.next()
-	}
-	for {
-		switch {
-		case tok.is('{'):
-			return name, l.skipTo('}')
-		case tok.is('('):
-			if !l.skipTo(')') {
-				return "", false
-			}
-		case tok.is('@'), tok.kind == tokName:
-		default:
-			return "", false
-		}
-		tok = l.next()
-	}
-}
-
-// skipTo reads to the bracket that closes the one just read.
-func (l *graphqlLexer) skipTo(closing byte) bool {
-	open := append(make([]byte, 0, 32), closing)
-	for len(open) > 0 {
-		tok := l.next()
-		switch {
-		case tok.kind == tokEnd, tok.kind == tokInvalid, len(open) > mostDepth:
-			return false
-		case tok.is('{'):
-			open = append(open, '}')
-		case tok.is('('):
-			open = append(open, ')')
-		case tok.is('['):
-			open = append(open, ']')
-		case tok.is('}'), tok.is(')'), tok.is(']'):
-			if tok.text[0] != open[len(open)-1] {
-				return false
-			}
-			open = open[:len(open)-1]
-		}
-	}
-	return true
+	return d.execute(r.operation)
 }

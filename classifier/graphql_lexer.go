@@ -22,7 +22,8 @@ func (t token) is(c byte) bool { return t.kind == tokPunctuator && t.text[0] == 
 
 // graphqlLexer cuts a document into tokens (GraphQL specification, section 2.1).
 // It is strict where a mistake could hide a bracket from us and not from a
-// server: strings, comments and characters that stand nowhere are checked.
+// server: strings, comments and characters that stand nowhere are checked, and
+// what servers' own lexers read in different ways is no token.
 type graphqlLexer struct {
 	src string
 	pos int
@@ -65,18 +66,35 @@ func (l *graphqlLexer) skipIgnored() {
 		case c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == ',':
 			l.pos++
 		case c == '#':
-			end := strings.IndexAny(l.src[l.pos:], "\r\n")
-			if end < 0 {
-				l.pos = len(l.src)
-				return
+			length, ok := commentLength(l.src[l.pos:])
+			if !ok {
+				return // no token begins with "#"
 			}
-			l.pos += end
+			l.pos += length
 		case strings.HasPrefix(l.src[l.pos:], "\ufeff"):
 			l.pos += len("\ufeff")
 		default:
 			return
 		}
 	}
+}
+
+// commentLength is how far a comment goes. Not every lexer ends it at a carriage
+// return without a line feed, and some do at U+2028 and U+2029, which older
+// drafts counted among the line ends, or at other ones of Unicode.
+func commentLength(text string) (int, bool) {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\n':
+			return i, true
+		case c == '\r':
+			return i, strings.HasPrefix(text[i+1:], "\n")
+		case c < ' ' && c != '\t', strings.HasPrefix(text[i:], "\u0085"),
+			strings.HasPrefix(text[i:], "\u2028"), strings.HasPrefix(text[i:], "\u2029"):
+			return 0, false
+		}
+	}
+	return len(text), true
 }
 
 func (l *graphqlLexer) number() token {
@@ -98,11 +116,11 @@ func (l *graphqlLexer) shortString() token {
 		case c == '"':
 			l.pos++
 			return token{tokString, l.src[start:l.pos]}
-		case c == '\n' || c == '\r':
+		case c < ' ' && c != '\t':
 			return token{}
 		case c == '\\':
 			l.pos++
-			if l.pos == len(l.src) || strings.IndexByte(`"\/bfnrtu`, l.src[l.pos]) < 0 {
+			if l.pos == len(l.src) || strings.IndexByte(`"\/bfnrtu`, l.src[l.pos]) < 0 || l.src[l.pos] == 'u' && !unicodeEscape(l.src[l.pos+1:]) {
 				return token{}
 			}
 		}
@@ -110,16 +128,52 @@ func (l *graphqlLexer) shortString() token {
 	return token{}
 }
 
+// unicodeEscape reports whether the digits of an escape follow, so that none of them
+// is the quote that ends the string.
+func unicodeEscape(text string) bool {
+	if rest, braced := strings.CutPrefix(text, "{"); braced {
+		digits, _, closed := strings.Cut(rest, "}")
+		return closed && digits != "" && isHexDigits(digits)
+	}
+	return len(text) >= 4 && isHexDigits(text[:4])
+}
+
+func isHexDigits(s string) bool {
+	for i := range len(s) {
+		if _, ok := fromHex(s[i]); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// blockString reads to the three quotes that end it. Behind a backslash they are
+// text. Four quotes, or two backslashes before three, end it for some lexers and
+// not for others.
 func (l *graphqlLexer) blockString() token {
 	start := l.pos
+	slashes := 0
 	for l.pos += 3; l.pos < len(l.src); l.pos++ {
-		switch rest := l.src[l.pos:]; {
-		case strings.HasPrefix(rest, `\"""`):
+		switch l.src[l.pos] {
+		case '\\':
+			slashes++
+			continue
+		case '"':
+			quotes := len(l.src[l.pos:]) - len(strings.TrimLeft(l.src[l.pos:], `"`))
+			if quotes < 3 {
+				l.pos += quotes - 1
+				break
+			}
+			if quotes > 3 || slashes > 1 {
+				return token{}
+			}
 			l.pos += 3
-		case strings.HasPrefix(rest, `"""`):
-			l.pos += 3
-			return token{tokString, l.src[start:l.pos]}
+			if slashes == 0 {
+				return token{tokString, l.src[start:l.pos]}
+			}
+			l.pos--
 		}
+		slashes = 0
 	}
 	return token{}
 }

@@ -28,7 +28,7 @@ func parseJSON(data []byte) (any, *Error) {
 		return nil, err
 	}
 	if p.space(); p.pos < len(p.data) {
-		return nil, badInput(reasonTrailingData, "the body goes on after the JSON document, at offset %d", p.pos)
+		return nil, badInput(reasonTrailingData, "the body goes on after the JSON document, at offset %d (documents in lines are application/x-ndjson)", p.pos)
 	}
 	return value, nil
 }

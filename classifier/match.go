@@ -55,14 +55,21 @@ func (h *host) match(in Input) (Match, *Error) {
 	if err := w.refuseNearMiss(root); err != nil {
 		return Match{}, err
 	}
-	if c.route.Strict && in.Body == nil {
-		return Match{NeedBody: true, Service: c.route.Service}, nil
-	}
-	args, query, err := c.args.read(&in, &w.path)
+	worse, err := w.refuseWorse(h)
 	if err != nil {
 		return Match{}, err
 	}
-	return Match{Action: c.route.Action, Service: c.route.Service, Args: args, Query: query, Upgrade: upgrades(in.Header), Push: c.route.Push}, nil
+	if worse == needBody || c.route.Strict && in.Body == nil {
+		return Match{NeedBody: true, Service: c.route.Service}, nil
+	}
+	got := reading{argReader: &c.args, in: in}
+	if err := got.read(&w.path); err != nil {
+		return Match{}, err
+	}
+	return Match{
+		Action: c.route.Action, Service: c.route.Service, Args: got.args, Query: got.query, Astray: got.astray,
+		Upgrade: upgrades(in.Header), Push: c.route.Push,
+	}, nil
 }
 
 // outcome says how the search below one node ended.
@@ -85,7 +92,11 @@ type walk struct {
 	near  *leaf // would match but for a final slash
 	loose bool  // literals match in any case, and with a format at the end
 	alike bool  // some segment is a literal in another case or with a format
+	above int   // with looser: what is no worse than this rank is passed by
 	err   *Error
+
+	looser bool // beside loose: versions, numbers, formats and final slashes match like others of their kind
+	unsure bool // some segment would match then
 }
 
 // find tries the children of a node from the most specific on and comes back
@@ -98,12 +109,17 @@ func (w *walk) find(n *node, i int) outcome {
 		if o := w.choose(n.end, false, false); o != nothing {
 			return o
 		}
+		if slash := n.literals[""]; slash != nil && w.looser {
+			if o := w.choose(slash.end, false, false); o != nothing {
+				return o
+			}
+		}
 		return w.choose(n.tail, true, false)
 	}
 	seg := w.path.at(i)
 	next := n.literals[seg.text]
 	if next == nil && n.literals != nil {
-		if like := n.resembling(seg.text, i == w.path.count-1); like != nil {
+		if like := n.resembling(seg, w.last(i)); like != nil {
 			if w.alike = true; w.loose {
 				next = like
 			}
@@ -118,9 +134,17 @@ func (w *walk) find(n *node, i int) outcome {
 			return failed
 		}
 	}
+	if o := w.findOther(n, seg, i); o != nothing {
+		return o
+	}
 	if seg.text == "" {
 		if n.end != nil {
 			w.near = n.end
+		}
+		if w.looser {
+			if o := w.choose(n.end, false, false); o != nothing {
+				return o
+			}
 		}
 		return w.choose(n.tail, true, true)
 	}
@@ -174,120 +198,35 @@ func (n *node) custom(seg segment) (*node, *Error) {
 }
 
 // disguised refuses a segment that is not a literal as written, but is one once
-// decoded or with its parameters cut off.
+// decoded, however often, in any case, with its parameters cut off and without the
+// blanks and dots around it, which some servers drop.
 func (n *node) disguised(text string) *Error {
 	var space [128]byte
-	decoded := appendUnescaped(space[:0], text)
-	if n.literals[string(decoded)] != nil {
-		return badTarget(reasonInvalidTarget, "a fixed part of the path is percent-encoded: send it as plain text")
+	decoded := append(space[:0], text...)
+	for range mostDecodings {
+		if bytes.IndexByte(decoded, '%') < 0 {
+			break
+		}
+		decoded = appendUnescaped(decoded[:0], decoded)
+		if n.names(decoded) {
+			return badTarget(reasonInvalidTarget, "a fixed part of the path is percent-encoded: send it as plain text")
+		}
 	}
 	for i, c := range decoded {
-		if c == ';' && n.literals[string(decoded[:i])] != nil {
+		if c == ';' && n.names(decoded[:i]) {
 			return badTarget(reasonPathParameter, "a fixed part of the path carries a \";\" parameter")
 		}
 	}
 	return nil
 }
 
-// resembling finds the literal that some servers take a segment for: they ignore
-// case, or read what follows a dot in the last segment as a format ("keys.json").
-func (n *node) resembling(text string, last bool) *node {
-	var space [128]byte
-	lower := space[:0]
-	for i := range len(text) {
-		c := text[i]
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		lower = append(lower, c)
+// names reports whether some server takes a decoded segment for a literal.
+func (n *node) names(decoded []byte) bool {
+	name := bytes.Trim(decoded, " \t.")
+	if n.literals[string(name)] != nil {
+		return len(name) > 0 || len(decoded) == 0
 	}
-	if like := n.inLowerCase(lower); like != nil || !last {
-		return like
-	}
-	if dot := bytes.LastIndexByte(lower, '.'); dot > 0 {
-		return n.inLowerCase(lower[:dot])
-	}
-	return nil
-}
-
-// inLowerCase finds the literal that is this text in lower case.
-func (n *node) inLowerCase(lower []byte) *node {
-	if like := n.folded[string(lower)]; like != nil {
-		return like
-	}
-	return n.literals[string(lower)]
-}
-
-// refuseNearMiss keeps a request from a catch-all when an upstream could well
-// read it as a more specific action: with the final slash taken off or put on,
-// in another case or with a format at its end, or with encoded slashes taken as
-// separators.
-func (w *walk) refuseNearMiss(root *node) *Error {
-	if !w.tail {
-		return nil
-	}
-	if w.near != nil {
-		for _, c := range w.near.routes {
-			if c.route.Action != w.route.route.Action {
-				return badTarget(reasonInvalidTarget, "only a final slash tells this path from that of %s: write it as the service does", c.route.Action)
-			}
-		}
-	}
-	if w.alike {
-		again := walk{in: w.in, path: w.path, loose: true}
-		if again.elsewhere(root, w) {
-			return badTarget(reasonInvalidTarget, "only the case of its letters or a format at its end tells this path from that of another action: write it as the service does")
-		}
-	}
-	if !w.path.slashes {
-		return nil
-	}
-	again := walk{in: w.in}
-	for i := range w.path.count {
-		again.path.addParts(w.path.at(i))
-	}
-	again.path.query = w.path.query
-	if again.elsewhere(root, w) {
-		return badTarget(reasonInvalidTarget, "with its encoded slashes decoded this path would be another action")
-	}
-	return nil
-}
-
-// elsewhere reports whether this other reading of a request is another action
-// than the first, or cannot be told from one.
-func (w *walk) elsewhere(root *node, first *walk) bool {
-	switch w.find(root, 0) {
-	case found:
-		return w.route.route.Action != first.route.route.Action
-	case nothing:
-		return false
-	}
-	return true
-}
-
-// addParts splits a segment at its encoded slashes.
-func (t *path) addParts(seg segment) {
-	start := 0
-	for i := 0; i < len(seg.text); i++ {
-		if c, ok := escaped(seg.text, i); seg.text[i] == '%' && ok && (c == '/' || c == '\\') {
-			t.push(segment{seg.text[start:i], seg.special})
-			start = i + 3
-		}
-	}
-	t.push(segment{seg.text[start:], seg.special})
-}
-
-// refuseOverride refuses the fields by which some servers are asked to take a
-// request for one of another method.
-func refuseOverride(header http.Header, method string) *Error {
-	for _, name := range [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
-		for _, value := range header[name] {
-			if value != method {
-				return overridden("header field " + name)
-			}
-		}
-	}
-	return nil
+	return len(name) > 0 && n.inLowerCase(bytes.ToLower(name)) != nil
 }
 
 // upgrades reports whether the request asks for another protocol on this

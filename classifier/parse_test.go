@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestCanonicalAuthority(t *testing.T) {
+func TestAnAuthorityHasOneSpelling(t *testing.T) {
 	for in, want := range map[string]string{
 		"api.good.test":                "api.good.test:443",
 		"API.Good.Test.:443":           "api.good.test:443",
@@ -123,7 +123,7 @@ func TestJSONRefuses(t *testing.T) {
 	}
 }
 
-func TestForms(t *testing.T) {
+func TestAFormIsReadInOneWayOrRefused(t *testing.T) {
 	b, err := ParseBody("application/x-www-form-urlencoded; charset=UTF-8", "", []byte("a=1&b=x+y%26&a=2&&c"))
 	want := map[string]any{"a": []any{"1", "2"}, "b": "x y&", "c": ""}
 	if err != nil || !reflect.DeepEqual(b.Value(), want) {
@@ -147,7 +147,7 @@ func TestNoBodyHasNoValue(t *testing.T) {
 	}
 }
 
-func TestWholeNumbers(t *testing.T) {
+func TestWholeNumbersAreKnownInAnySpelling(t *testing.T) {
 	for text, want := range map[string]bool{
 		"0": true, "-7": true, "1.0": true, "1e3": true, "1.5e1": true, "10e-1": true, "100E-2": true, "0e-5": true, "0.0": true, "-1.20e+1": true,
 		"1.5": false, "1e-1": false, "15e-1": false, "9007199254740993.5": false, "1.05e1": false, "0.1": false,
@@ -170,9 +170,9 @@ func TestGraphQLDocuments(t *testing.T) {
 		"{a\x00}": "?", "{a;}": "?", "{a%}": "?", "{ä}": "?", "\"d\" {a}": "?", "query Q: {a}": "?", "{a ..}": "?", "{a(b:'')}": "?",
 		strings.Repeat("{a", 300) + strings.Repeat("}", 300): "?",
 	} {
-		operations, ok := parseGraphQL(document)
+		parsed, ok := parseGraphQL(document)
 		words := []string{}
-		for _, op := range operations {
+		for _, op := range parsed.operations {
 			kind := map[opType]string{opQuery: "query", opMutation: "mutation", opSubscription: "subscription"}[op.kind]
 			words = append(words, strings.TrimSpace(kind+" "+op.name))
 		}
@@ -182,6 +182,44 @@ func TestGraphQLDocuments(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%.60q: got %s, want %s", document, got, want)
+		}
+	}
+}
+
+func TestGraphQLFieldPatterns(t *testing.T) {
+	for _, c := range []struct {
+		patterns, field string
+		want            bool
+	}{
+		{"delete*", "delete", true}, {"delete*", "deleteRef", true}, {"delete*", "undelete", false}, {"delete*", "Delete", false}, {"*Delete", "issueDelete", true},
+		{"*Delete", "Delete", true}, {"*Delete", "issueDeleted", false}, {"*Delete*", "teamDeleteKey", true}, {"*", "x", true}, {"a*b*c", "aXbYc", true}, {"a*b*c", "abc", true},
+		{"a*b*c", "acb", false}, {"a*b", "aab", true}, {"ab*ba", "aba", false}, {"a", "a", true}, {"a", "ab", false}, {"*a*a", "a", false}, {"**a", "ba", true},
+		{"x,delete*", "deleteRef", true}, {"delete*,!deleteDraft", "deleteDraft", false}, {"!deleteDraft,delete*", "deleteDraft", false},
+		{"delete*,!*Draft*", "deleteMyDrafts", false}, {"delete*,!deleteDraft", "deleteDrafts", true},
+	} {
+		g := &GraphQL{Fields: strings.Split(c.patterns, ",")}
+		if err := CheckFields(g.Fields); err != nil {
+			t.Errorf("%s: %v", c.patterns, err)
+		}
+		if got := g.asksFor([]string{"other", c.field}); got != (c.want || c.patterns == "*") {
+			t.Errorf("%s finds %s: %v", c.patterns, c.field, got)
+		}
+	}
+}
+
+// A document that asks for more than anybody writes is not held against every
+// pattern: it counts as the worst.
+func TestGraphQLOfManyRootFieldsIsUnknown(t *testing.T) {
+	for n, unknown := range map[int]bool{mostRootFields: false, mostRootFields + 1: true} {
+		for name, text := range map[string]string{
+			"in one place":  "mutation{" + strings.Repeat("a ", n) + "}",
+			"in fragments":  "mutation{...F " + strings.Repeat("a ", n-1) + "}fragment F on M{a}",
+			"in operations": "mutation A{" + strings.Repeat("a ", n-1) + "}mutation B{b}",
+		} {
+			r := graphqlRequest{document: text}
+			if got := r.call(); got.unknown != unknown {
+				t.Errorf("%d fields %s: unknown is %v", n, name, got.unknown)
+			}
 		}
 	}
 }

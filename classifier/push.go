@@ -19,7 +19,8 @@ const mostPushHead = 256 << 10
 // Refs has for each reference an object with name, old and new (object ids, all
 // zeros for none) and kind: create, delete or update. Whether an update is a
 // forced one cannot be known from the request. Refs is nil where the head is not
-// one that every reader reads alike: what depends on it is to be refused. The
+// one that every reader reads alike, and where options come with the push, which
+// can do more than it says (GitLab merges by one): what depends on it is to be refused. The
 // error is that of the body, io.EOF excepted.
 func ReadPush(body io.Reader) (read []byte, refs []any, err error) {
 	chunk := make([]byte, 8<<10)
@@ -90,7 +91,11 @@ func (p *push) more(head []byte) (complete bool) {
 // line reads "shallow ID", which comes before the commands, or a command.
 func (p *push) line(line string) bool {
 	if !p.later {
-		line, _, _ = strings.Cut(line, "\x00") // what the client can do
+		var can string // what the client can do
+		line, can, _ = strings.Cut(line, "\x00")
+		if strings.Contains(can, "push-options") { // "push-options=x" is the same to git, and what follows a NUL nothing
+			return false
+		}
 	}
 	line = strings.TrimSuffix(line, "\n")
 	if id, shallow := strings.CutPrefix(line, "shallow "); shallow && isObjectID(id) && !p.later {

@@ -51,7 +51,7 @@ func queryValue(query, name string) (value string, found bool, err *Error) {
 			return "", false, err
 		}
 		if key != name {
-			if hides(raw, key, name, decidesAction) {
+			if hides(raw, key, name) {
 				return "", false, otherSpelling(name)
 			}
 			continue
@@ -72,26 +72,67 @@ func queryValue(query, name string) (value string, found bool, err *Error) {
 // hides reports whether another reader of the query could find the parameter
 // name in a pair with another key: after a ";" taken as separator, or in a key
 // that it cuts to the name.
-func hides(raw, key, name string, how strictness) bool {
-	if how.cutTo(key, name) {
+func hides(raw, key, name string) bool {
+	if cutTo(key, name) {
 		return true
 	}
 	for _, piece, more := strings.Cut(raw, ";"); more; {
 		var this string
 		this, piece, more = strings.Cut(piece, ";")
 		rawKey, _, _ := strings.Cut(this, "=")
-		if other, err := unescapeQuery(rawKey); err != nil || how.cutTo(other, name) {
+		if other, err := unescapeQuery(rawKey); err != nil || cutTo(other, name) {
 			return true
 		}
 	}
 	return false
 }
 
-// cutTo reports whether some reader of a query or form would cut the key to the
-// name. For what decides the action, one that ignores case counts too.
-func (s strictness) cutTo(key, name string) bool {
-	key = cutKey(key)
-	return key == name || s == decidesAction && strings.EqualFold(key, name)
+// cutTo reports whether some reader of a query or form would take the key for the
+// name: one that ignores case, one that cuts it, or PHP, to which a dot, a blank
+// and a bracket that nothing closes are "_".
+func cutTo(key, name string) bool {
+	if key != "" && name != "" && plain(key[0]) && name[0] < 0x80 && key[0]|0x20 != name[0]|0x20 {
+		return false // so it is with most keys
+	}
+	if end := strings.IndexByte(key, 0); end >= 0 {
+		key = key[:end]
+	}
+	cut := cutKey(key)
+	if strings.EqualFold(cut, name) {
+		return true
+	}
+	if !strings.Contains(name, "_") || !strings.ContainsAny(key, ". [") {
+		return false
+	}
+	if !strings.Contains(key, "]") {
+		cut = strings.TrimLeft(key, " ")
+	}
+	return phpEqual(cut, name)
+}
+
+func plain(c byte) bool { return digit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+// phpEqual compares a key as PHP writes it with a name, in any case. It allocates
+// nothing: a form may have very many keys.
+func phpEqual(key, name string) bool {
+	for {
+		at := strings.IndexAny(key, ". [")
+		if at < 0 {
+			return strings.EqualFold(key, name)
+		}
+		under := strings.IndexByte(name, '_')
+		for under >= 0 && !strings.EqualFold(key[:at], name[:under]) {
+			next := strings.IndexByte(name[under+1:], '_')
+			if next < 0 {
+				return false
+			}
+			under += 1 + next
+		}
+		if under < 0 {
+			return false
+		}
+		key, name = key[at+1:], name[under+1:]
+	}
 }
 
 // cutKey is what some readers make of a key: PHP drops blanks before it and all

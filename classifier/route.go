@@ -30,6 +30,7 @@ type Route struct {
 	AllowSlash  bool     // %2F and %5C may stand inside parameters and **
 	Strict      bool     // the body is always read and checked
 	Match       Discriminators
+	Rank        int    // how bad the action is: of GraphQL routes that look for root fields, and of a batch, the highest wins
 	Push        bool   // a git push: ReadPush tells its references
 	Args        []Arg  // how arguments are read back
 	Source      string // file:line, quoted in overlap errors
@@ -39,13 +40,17 @@ type Route struct {
 type Discriminators struct {
 	Query   map[string]string // parameter → exact value; "*" means present
 	Header  map[string]string // field → exact value; "*" means present
-	Body    map[string]string // JSON pointer (RFC 6901), or several as "/a|/b" → exact scalar as text, in one of the places; a name with "|" in it cannot be told
+	Body    map[string]string // JSON pointer (RFC 6901), or several as "/a|/b" → exact scalar as text, in one of the places; a name with "|" in it cannot be told; "/a/*" is each element of a list
 	GraphQL *GraphQL
 	JSONRPC *JSONRPC
 }
 
-// GraphQL selects by the executed operation. Empty fields do not select.
-type GraphQL struct{ Type, Operation string }
+// GraphQL selects by the executed operation. What is empty does not select.
+type GraphQL struct {
+	Type      string   // query, mutation or subscription
+	Operation string   // its name, which is the caller's own choice
+	Fields    []string // patterns of root fields, of which one is enough: "delete*", "*Delete"; "!deleteDraft" takes out
+}
 
 // JSONRPC selects by method and, for MCP tools/call, by scalar params.
 type JSONRPC struct {
@@ -70,6 +75,7 @@ type Arg struct {
 	Name    string
 	In      Place
 	Key     string         // path placeholder, query key, header field or JSON pointer / form field ("" with InBody: the whole body)
+	Null    bool           // null in a JSON body is a value of it, not its absence
 	Type    string         // string | integer | number | boolean | array | object
 	Pattern *regexp.Regexp // inverse of a mixed template such as "refs/heads/{branch}"; group 1 is the value; nil: the whole value
 }
@@ -91,6 +97,7 @@ type Match struct {
 	Service  string
 	Args     map[string]any // string, bool, json.Number, []any, map[string]any
 	Query    map[string]any // parameters no mapping names: string, or []any when repeated
+	Astray   []string       // arguments that stand where the service does not have them: nobody can say what the server makes of them
 	NeedBody bool           // read the body, parse it with ParseBody and match again
 	Upgrade  bool           // the request asks for a protocol upgrade
 	Push     bool           // of the route

@@ -25,6 +25,8 @@ type host struct{ methods map[string]*node }
 type node struct {
 	literals map[string]*node
 	folded   map[string]*node // those literals that are not in lower case, by that, for near misses
+	formats  map[string]*node // those literals that end in a format, without it and in lower case
+	versions []*node          // those literals that name a version of the API
 	customs  map[string]*node // custom methods, by ":verb"
 	typed    *node
 	variable *node
@@ -114,15 +116,7 @@ func (n *node) insert(pieces []piece, c *compiled) {
 			if n.literals == nil {
 				n.literals = map[string]*node{}
 			}
-			n = child(n.literals[p.text], func(made *node) {
-				n.literals[p.text] = made
-				if lower := strings.ToLower(p.text); lower != p.text {
-					if n.folded == nil {
-						n.folded = map[string]*node{}
-					}
-					n.folded[lower] = made
-				}
-			})
+			n = child(n.literals[p.text], func(made *node) { n.keep(p.text, made) })
 		case custom:
 			if n.customs == nil {
 				n.customs = map[string]*node{}
@@ -138,6 +132,27 @@ func (n *node) insert(pieces []piece, c *compiled) {
 		}
 	}
 	n.end = n.end.with(c)
+}
+
+// keep notes a new literal, and what is to be found near it.
+func (n *node) keep(text string, made *node) {
+	n.literals[text] = made
+	if isVersion(text) {
+		n.versions = append(n.versions, made)
+	}
+	lower := strings.ToLower(text)
+	if lower != text {
+		if n.folded == nil {
+			n.folded = map[string]*node{}
+		}
+		n.folded[lower] = made
+	}
+	if dot := strings.LastIndexByte(lower, '.'); dot > 0 && isFormat(lower[dot:]) {
+		if n.formats == nil {
+			n.formats = map[string]*node{}
+		}
+		n.formats[lower[:dot]] = made
+	}
 }
 
 func child(existing *node, keep func(*node)) *node {
@@ -211,6 +226,7 @@ func (l *leaf) order(method string) bool {
 		return cmp.Or(
 			cmp.Compare(b.weight, a.weight),
 			cmp.Compare(b.speaks(method), a.speaks(method)),
+			cmp.Compare(b.route.Rank, a.route.Rank),
 			cmp.Compare(a.route.Source, b.route.Source),
 			cmp.Compare(a.route.Action, b.route.Action),
 		)
@@ -242,7 +258,7 @@ func (l *leaf) overlaps(o origin, method string, reported map[[2]*compiled]bool)
 			reported[pair] = true
 			problems = append(problems, &OverlapError{
 				First: a.claim(), Second: b.claim(),
-				Scheme: o.scheme, Authority: o.authority, Method: method,
+				Scheme: o.scheme, Authority: o.authority, Method: method, Why: a.adviseFields(b),
 			})
 		}
 	}

@@ -32,7 +32,7 @@ type requestLine struct {
 	want       string
 }
 
-func TestRequests(t *testing.T) {
+func TestRequestsAreTheActionsThatTestdataSays(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) < 4 {
 		t.Fatalf("testdata: %v, %v", files, err)
@@ -96,6 +96,11 @@ func answer(table *Table, c requestLine) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Query)) {
 		words = append(words, "?"+name+"="+written(m.Query[name]))
+	}
+	astray := slices.Clone(m.Astray)
+	slices.Sort(astray)
+	for _, name := range slices.Compact(astray) {
+		words = append(words, "astray:"+name)
 	}
 	return strings.Join(words, " ")
 }
@@ -170,6 +175,11 @@ func readRoute(t testing.TB, source, line string) Route {
 			r.AllowSlash = true
 		case word == "strict":
 			r.Strict = true
+		case word == "rank":
+			if r.Rank, err = strconv.Atoi(words[1]); err != nil {
+				t.Fatalf("%s: %v", source, err)
+			}
+			words = words[1:]
 		case word == "if":
 			words = readCondition(&r.Match, words)
 		default:
@@ -203,7 +213,11 @@ func readCondition(d *Discriminators, words []string) []string {
 		d.Body = add(d.Body, words[2])
 	case "graphql":
 		typ, operation, _ := strings.Cut(words[2], "/")
+		operation, fields, some := strings.Cut(operation, "/")
 		d.GraphQL = &GraphQL{Type: typ, Operation: operation}
+		if some {
+			d.GraphQL.Fields = strings.Split(fields, ",")
+		}
 	case "jsonrpc":
 		d.JSONRPC = &JSONRPC{Method: words[2]}
 		for len(words) > 3 && strings.HasPrefix(words[3], "/") {
@@ -227,7 +241,7 @@ func placeholders(path string) (args []Arg) {
 	return args
 }
 
-var fieldPattern = regexp.MustCompile(` \[([A-Za-z-]+): ?([^\]]*)\]`)
+var fieldPattern = regexp.MustCompile(` \[([A-Za-z_-]+): ?([^\]]*)\]`)
 
 // [ID:] METHOD URL [Field: value]... [<< BODY] → RESULT
 func readRequest(t testing.TB, source, line string) requestLine {

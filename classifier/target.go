@@ -132,13 +132,16 @@ func checkQuery(query string) *Error {
 	return nil
 }
 
+// mostDecodings is how often a segment may be decoded on its way, by one server
+// behind another.
+const mostDecodings = 4
+
 // checkSegment refuses what some reader could take for "." or "..", as a whole
 // or in part: after one or more decodings, with encoded separators taken as
 // separators, and with parameters after ";" cut off.
 func checkSegment(text string, special bool) *Error {
 	dots := text == "." || text == ".."
 	if special {
-		const mostDecodings = 4
 		var space [256]byte
 		decoded := appendUnescaped(space[:0], text)
 		if !utf8.Valid(decoded) {

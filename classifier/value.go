@@ -45,6 +45,9 @@ func (a *Arg) fromText(text string) (any, *Error) {
 }
 
 func (a *Arg) fromJSON(value any) (any, *Error) {
+	if value == nil && a.Null {
+		return nil, nil
+	}
 	ok := true
 	switch v := value.(type) {
 	case string:

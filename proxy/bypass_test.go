@@ -271,6 +271,21 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// Some clients look for the fields of a 101 as RFC 6455 spells them.
+func TestUpgradesAreSpelledAsInTheRFC(t *testing.T) {
+	r := newRig(t, nil)
+	r.upstream("api.good.test:443", func(c net.Conn, br *bufio.Reader) {
+		if _, err := http.ReadRequest(br); err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n")
+		}
+	})
+	inside := r.open("api.good.test:443")
+	inside.send("GET /open HTTP/1.1\r\nHost: api.good.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n")
+	if head, err := io.ReadAll(inside.br); err != nil || !strings.Contains(string(head), "\r\nSec-WebSocket-Accept: x\r\n") {
+		t.Errorf("%q %v", head, err)
+	}
+}
+
 // CB-067: h2c is not an upgrade we pass on.
 func TestNoH2C(t *testing.T) {
 	r := newRig(t, nil)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -90,11 +91,13 @@ func TestEarlyHints(t *testing.T) {
 
 // PC-006, PC-007: answers without a body keep the connection in step.
 func TestBodilessAnswers(t *testing.T) {
-	for _, c := range []struct{ id, method, answer, length string }{
-		{"PC-006 HEAD", "HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\nETag: \"x\"\r\n\r\n", "1234"},
-		{"PC-007 204", "GET", "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello", ""},
-		{"PC-007 304", "GET", "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\nETag: \"x\"\r\n\r\n5\r\nhello\r\n0\r\n\r\n", ""},
-		{"PC-007 205", "GET", "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n", "0"},
+	for _, c := range []struct{ id, method, answer, length, body string }{
+		{"PC-006 HEAD", "HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\nETag: \"x\"\r\n\r\n", "1234", ""},
+		{"PC-007 204", "GET", "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello", "", ""},
+		{"PC-007 304", "GET", "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\nETag: \"x\"\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "", ""},
+		{"PC-007 205 with a body", "GET", "HTTP/1.1 205 Reset Content\r\nContent-Length: 5\r\n\r\nhello", "5", "hello"},
+		{"PC-007 205 in chunks", "GET", "HTTP/1.1 205 Reset Content\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "", "hello"},
+		{"PC-007 205", "GET", "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n", "0", ""},
 	} {
 		t.Run(c.id, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -103,7 +106,7 @@ func TestBodilessAnswers(t *testing.T) {
 			for range 2 {
 				inside.send(c.method + " /open HTTP/1.1\r\nHost: api.good.test\r\n\r\n")
 				resp, body := inside.get(c.method)
-				if body != "" || resp.Header.Get("Content-Length") != c.length || resp.TransferEncoding != nil {
+				if body != c.body || resp.Header.Get("Content-Length") != c.length || resp.TransferEncoding != nil && c.body == "" {
 					t.Fatalf("%s %v %v %q", resp.Status, resp.Header, resp.TransferEncoding, body)
 				}
 			}
@@ -315,7 +318,7 @@ func TestTokens(t *testing.T) {
 				}
 				_ = conn.Close()
 			}
-			if strings.Contains(received(), "Proxy-") {
+			if strings.Contains(strings.ToLower(received()), "proxy-") {
 				t.Errorf("the upstream got %q", received())
 			}
 		})
@@ -336,6 +339,67 @@ func TestTokenRevokedInTunnel(t *testing.T) {
 	revoked = true
 	inside.send(openGood)
 	inside.refused(407, runtime.CodeUnauthenticated)
+}
+
+// PC-027: a head that goes on coming, a byte at a time and without an end, has no
+// more time than one that stops; whoever sends it holds nobody else up.
+func TestTricklingHeads_PC027(t *testing.T) {
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits.HeadTimeout = time.Second })
+	r.upstream("plain.test:80", answering(okAnswer))
+	r.upstream("api.good.test:443", answering(okAnswer))
+	const get = "GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n"
+	kinds := map[string]func() (c *client, head string){
+		"before CONNECT": func() (*client, string) { return r.dial(), "CONNECT api.good.test:443 HTTP/1.1\r\nHost: " },
+		"a request line": func() (*client, string) { return r.dial(), "GET http://plain.test/" },
+		"a later head": func() (*client, string) {
+			c := r.dial()
+			c.send(get + "\r\n")
+			c.get("GET")
+			return c, get + "X: "
+		},
+		"in a tunnel": func() (*client, string) {
+			return r.open("api.good.test:443"), "GET /open HTTP/1.1\r\nHost: api.good.test\r\nX: "
+		},
+		"later in a tunnel": func() (*client, string) {
+			c := r.open("api.good.test:443")
+			c.send(openGood)
+			c.get("GET")
+			return c, "GET /open HTTP/1.1\r\nHost: api.good.test\r\nX: "
+		},
+		"a hello": func() (*client, string) {
+			return r.connected("api.good.test:443"), "\x16\x03\x01\x40\x00\x01\x00\x3f\xfc"
+		},
+	}
+	var wait sync.WaitGroup
+	for name, kind := range kinds {
+		for range 20 {
+			c, head := kind()
+			wait.Go(func() { // until it is closed
+				for i := 0; ; i++ {
+					b := []byte("x")
+					if i < len(head) {
+						b = []byte{head[i]}
+					}
+					if _, err := c.Write(b); err != nil {
+						return
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
+			})
+			wait.Go(func() {
+				if text, err := io.ReadAll(c.br); isTimeout(err) {
+					t.Errorf("%s: the connection goes on: %q %v", name, text, err)
+				}
+				_ = c.Close()
+			})
+		}
+	}
+	other := r.dial()
+	other.send(get + "\r\n")
+	if resp, _ := other.get("GET"); resp.StatusCode != 200 {
+		t.Errorf("beside them: %s", resp.Status)
+	}
+	wait.Wait()
 }
 
 // PC-027: a head that trickles in is not waited for, first or later.

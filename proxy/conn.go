@@ -30,6 +30,7 @@ type conn struct {
 	visitor  visitor         // for whom it counts while it is no tunnel
 	known    *runtime.Caller // who is at the other end; nil: each request says it
 	tunnel   *tunnel         // nil on the listener's own connections
+	plainly  plainly         // what is served on one of those
 	leave    func()          // out of the visitors, when it closes or becomes a tunnel; may be nil
 	onClose  func()          // may be nil
 	closed   sync.Once

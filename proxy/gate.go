@@ -2,8 +2,11 @@ package proxy
 
 import (
 	"context"
+	"maps"
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,28 +14,40 @@ import (
 // waits, in a queue that is bounded too: of one owner first come first served,
 // between owners in turn, so that nobody's crowd is in the way of another's one.
 //
-// With room, join and leave are one lock and no allocation.
+// While nobody waits, join and leave take no lock: they count with atomics, and
+// never above a limit. Who finds no room raises pressed before it looks again
+// under the lock, and who leaves looks at pressed after it has made room, so that
+// one of the two sees the other.
 type gate[K comparable] struct {
 	each  func(K) int64 // what one owner may have in
 	all   int64
 	queue int // how many of one owner may wait
 	crowd int // in all
 
+	used    atomic.Int64
+	pressed atomic.Int64                   // who waits, or looks whether it must: all take the lock
+	lines   atomic.Pointer[map[K]*line[K]] // read without the lock; never written to, but replaced under it
+
 	mu      sync.Mutex
-	used    int64
 	waiting int
-	short   bool // the next in turn waits for room in all: nobody overtakes it
-	lines   map[K]*line[K]
+	short   bool       // the next in turn waits for room in all: nobody overtakes it
 	turn    []*line[K] // the owners of which somebody waits, the next one first
-	spare   *line[K]
+	sweep   int        // how many lines there must be before the idle ones are forgotten
 }
 
 // line is one owner's part.
 type line[K comparable] struct {
 	owner K
-	used  int64
-	wait  []*waiter[K]
+	most  int64
+	used  atomic.Int64 // forgotten: it is no longer among the lines
+	wait  []*waiter[K] // under the gate's lock
 }
+
+// forgotten, in line.used, is far enough below zero for nothing to be let in.
+const forgotten = math.MinInt64 / 2
+
+// idleLines is how many owners are remembered before the first sweep.
+const idleLines = 64
 
 // waiter is one who waits; in is closed once it is let in.
 type waiter[K comparable] struct {
@@ -52,7 +67,9 @@ const (
 )
 
 func newGate[K comparable](each func(K) int64, all int64, queue, crowd int) *gate[K] {
-	return &gate[K]{each: each, all: all, queue: queue, crowd: crowd, lines: map[K]*line[K]{}}
+	g := &gate[K]{each: each, all: all, queue: queue, crowd: crowd, sweep: idleLines}
+	g.lines.Store(&map[K]*line[K]{})
+	return g
 }
 
 // perOwner is a limit that is the same for every owner.
@@ -72,20 +89,31 @@ func (g *gate[K]) enter(ctx context.Context, owner K, n int64, until time.Time, 
 // neither, why is not lackNone. More than there can ever be room for counts as
 // all the room there is.
 func (g *gate[K]) join(owner K, n int64) (w *waiter[K], why lack) {
-	n = min(n, g.all, g.each(owner))
+	if l := (*g.lines.Load())[owner]; l != nil && g.pressed.Load() == 0 && g.take(l, l.share(g, n)) == lackNone {
+		return nil, lackNone
+	}
+	g.pressed.Add(1)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l := g.lines[owner]
+	g.serve() // before us, those whom our attempt may have kept out
+	l := (*g.lines.Load())[owner]
 	if l == nil {
 		l = g.open(owner)
 	}
-	if why = g.lacks(l, n); why == lackNone && len(l.wait) == 0 && !g.short {
-		l.used += n
-		g.used += n
+	if w, why = g.queueUp(l, l.share(g, n)); w == nil {
+		g.pressed.Add(-1)
+	}
+	return w, why
+}
+
+// queueUp is join for one who has the lock, and stays pressed while it waits.
+func (g *gate[K]) queueUp(l *line[K], n int64) (w *waiter[K], why lack) {
+	if len(l.wait) > 0 || g.short {
+		why = g.lacks(l, n)
+	} else if why = g.take(l, n); why == lackNone {
 		return nil, lackNone
 	}
 	if len(l.wait) >= g.queue || g.waiting >= g.crowd {
-		g.tidy(l)
 		if g.short {
 			why = lackAll
 		}
@@ -99,6 +127,34 @@ func (g *gate[K]) join(owner K, n int64) (w *waiter[K], why lack) {
 	g.waiting++
 	g.short = g.short || why == lackAll
 	return w, why
+}
+
+// share is how much n counts: more than there can ever be room for is all of it.
+func (l *line[K]) share(g *gate[K], n int64) int64 { return min(n, g.all, l.most) }
+
+// take lets n in if there is room for it now.
+func (g *gate[K]) take(l *line[K], n int64) lack {
+	if !grow(&l.used, n, l.most) {
+		return lackOwn
+	}
+	if !grow(&g.used, n, g.all) {
+		l.used.Add(-n)
+		return lackAll
+	}
+	return lackNone
+}
+
+// grow adds n to a count that holds at most so much, and is not forgotten.
+func grow(count *atomic.Int64, n, most int64) bool {
+	for {
+		have := count.Load()
+		if have < 0 || have+n > most {
+			return false
+		}
+		if count.CompareAndSwap(have, have+n) {
+			return true
+		}
+	}
 }
 
 // await waits for the waiter's turn.
@@ -133,19 +189,18 @@ func (g *gate[K]) leave(owner K, n int64) {
 
 // shrink takes out a part of what was let in as from: all but to.
 func (g *gate[K]) shrink(owner K, from, to int64) {
-	most := min(g.all, g.each(owner))
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.free(g.lines[owner], min(from, most)-min(to, most))
+	l := (*g.lines.Load())[owner] // it stays: something of it is in
+	g.free(l, l.share(g, from)-l.share(g, to))
+	if g.pressed.Load() > 0 {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.serve()
+	}
 }
 
 func (g *gate[K]) free(l *line[K], n int64) {
-	l.used -= n
-	g.used -= n
-	if len(g.turn) > 0 {
-		g.serve()
-	}
-	g.tidy(l)
+	l.used.Add(-n)
+	g.used.Add(-n)
 }
 
 // serve lets in who waits, in turn, as far as there is room.
@@ -154,7 +209,7 @@ func (g *gate[K]) serve() {
 	for i := 0; i < len(g.turn); {
 		l := g.turn[i]
 		w := l.wait[0]
-		switch g.lacks(l, w.n) {
+		switch g.take(l, w.n) {
 		case lackOwn:
 			i++
 			continue
@@ -162,8 +217,6 @@ func (g *gate[K]) serve() {
 			g.short = true
 			return
 		}
-		l.used += w.n
-		g.used += w.n
 		g.drop(w)
 		close(w.in)
 		if len(l.wait) > 0 { // its turn is over
@@ -175,9 +228,9 @@ func (g *gate[K]) serve() {
 // lacks says what stands between n and the way in.
 func (g *gate[K]) lacks(l *line[K], n int64) lack {
 	switch {
-	case l.used+n > g.each(l.owner):
+	case l.used.Load()+n > l.most:
 		return lackOwn
-	case g.used+n > g.all:
+	case g.used.Load()+n > g.all:
 		return lackAll
 	}
 	return lackNone
@@ -188,6 +241,7 @@ func (g *gate[K]) drop(w *waiter[K]) {
 	l := w.line
 	l.wait = slices.DeleteFunc(l.wait, func(other *waiter[K]) bool { return other == w })
 	g.waiting--
+	g.pressed.Add(-1)
 	if len(l.wait) == 0 {
 		g.turn = slices.DeleteFunc(g.turn, func(other *line[K]) bool { return other == l })
 	}
@@ -203,6 +257,7 @@ func (g *gate[K]) abandon(w *waiter[K], gone bool) lack {
 			return lackNone
 		}
 		g.free(w.line, w.n)
+		g.serve()
 		return lackGone
 	default:
 	}
@@ -212,7 +267,6 @@ func (g *gate[K]) abandon(w *waiter[K], gone bool) lack {
 		why = lackGone
 	}
 	g.serve() // those behind it may have been waiting for it
-	g.tidy(w.line)
 	return why
 }
 
@@ -222,30 +276,26 @@ func (g *gate[K]) why(w *waiter[K]) lack {
 	return g.lacks(w.line, w.n)
 }
 
-// open makes the line of an owner; tidy forgets one that nothing is in.
+// open makes the line of an owner. When there are many, it forgets those of which
+// nothing is in and nobody waits.
 func (g *gate[K]) open(owner K) *line[K] {
-	l := g.spare
-	if g.spare = nil; l == nil {
-		l = &line[K]{}
+	lines := maps.Clone(*g.lines.Load())
+	if len(lines) >= g.sweep {
+		maps.DeleteFunc(lines, func(_ K, l *line[K]) bool {
+			return len(l.wait) == 0 && l.used.CompareAndSwap(0, forgotten)
+		})
+		g.sweep = 2*len(lines) + idleLines
 	}
-	l.owner = owner
-	g.lines[owner] = l
+	l := &line[K]{owner: owner, most: g.each(owner)}
+	lines[owner] = l
+	g.lines.Store(&lines)
 	return l
-}
-
-func (g *gate[K]) tidy(l *line[K]) {
-	if l.used == 0 && len(l.wait) == 0 && g.lines[l.owner] == l {
-		delete(g.lines, l.owner)
-		g.spare = l
-	}
 }
 
 // has is how much of owner is in.
 func (g *gate[K]) has(owner K) int64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if l := g.lines[owner]; l != nil {
-		return l.used
+	if l := (*g.lines.Load())[owner]; l != nil {
+		return max(0, l.used.Load())
 	}
 	return 0
 }

@@ -2,6 +2,12 @@ package proxy
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
+	goruntime "runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -128,8 +134,8 @@ func TestGateWaitsEnd(t *testing.T) {
 	}
 	g.leave("a", 1)
 	g.leave("a", 1)
-	if g.used != 0 || g.waiting != 0 || len(g.lines) != 0 || len(g.turn) != 0 {
-		t.Errorf("left behind: %+v", g)
+	if g.used.Load() != 0 || g.pressed.Load() != 0 || g.has("a") != 0 || g.waiting != 0 || len(g.turn) != 0 {
+		t.Errorf("left behind: %d used, %d pressed, %d of a, %d waiting, %d in turn", g.used.Load(), g.pressed.Load(), g.has("a"), g.waiting, len(g.turn))
 	}
 }
 
@@ -145,6 +151,73 @@ func TestGateAsksForRoom(t *testing.T) {
 		}
 	}); why != lackNone || asked != 2 {
 		t.Errorf("lack %d after %d questions", why, asked)
+	}
+}
+
+// However many come and go at the same time, with room, without and by giving up:
+// there are never more in than the limits say, everybody who waits is let in or
+// gives up, and at the end nothing is left.
+func TestGateIsExactUnderPressure(t *testing.T) {
+	const most, all, runners, rounds = 3, 5, 12, 3000
+	g := newGate(perOwner(most), all, runners, 4*runners)
+	var in [4]atomic.Int64 // of the owners, and of all
+	var busy sync.WaitGroup
+	for i := range runners {
+		busy.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(i), 1))
+			for range rounds {
+				who, n := i%3, int64(1+random.IntN(2))
+				ctx, cancel := context.WithCancel(t.Context())
+				if random.IntN(8) == 0 {
+					cancel()
+				}
+				if why := g.enter(ctx, strconv.Itoa(who), n, far(), nil); why == lackNone {
+					if in[who].Add(n) > most || in[3].Add(n) > all {
+						t.Error("more are in than may be")
+					}
+					goruntime.Gosched()
+					in[who].Add(-n)
+					in[3].Add(-n)
+					g.shrink(strconv.Itoa(who), n, n-1)
+					g.leave(strconv.Itoa(who), n-1)
+				} else if why != lackGone {
+					t.Errorf("lack %d", why)
+				}
+				cancel()
+			}
+		})
+	}
+	busy.Wait()
+	if g.used.Load() != 0 || g.pressed.Load() != 0 || g.waiting != 0 || len(g.turn) != 0 || g.short {
+		t.Errorf("left behind: %d used, %d pressed, %d waiting", g.used.Load(), g.pressed.Load(), g.waiting)
+	}
+}
+
+// Owners that come, go and come again are counted under one line each, and
+// those that are gone are forgotten.
+func TestGateForgetsOwnersThatAreGone(t *testing.T) {
+	g := newGate(perOwner(1), 1<<20, 1, 4)
+	joined(t, g, "stays", true)
+	var busy sync.WaitGroup
+	for i := range 4 {
+		busy.Go(func() {
+			var in [8]atomic.Int64
+			for round := range 40_000 {
+				owner := fmt.Sprint(i, "/", round/20%1000)
+				if w, _ := g.join(owner, 1); w != nil || in[round%8].Add(1) > 1 {
+					t.Errorf("%s: alone, and there is no room", owner)
+				}
+				in[round%8].Add(-1)
+				g.leave(owner, 1)
+			}
+		})
+	}
+	busy.Wait()
+	if n := len(*g.lines.Load()); n > 4*idleLines {
+		t.Errorf("%d owners are remembered", n)
+	}
+	if w, _ := g.join("stays", 1); w == nil || g.used.Load() != 1 {
+		t.Errorf("the one who stayed was forgotten: %d in", g.used.Load())
 	}
 }
 
@@ -165,4 +238,16 @@ func BenchmarkGate(b *testing.B) {
 		g.join("default/local:1000", 1)
 		g.leave("default/local:1000", 1)
 	}
+}
+
+// As many goroutines as processors, all of one owner: one agent with many
+// connections.
+func BenchmarkGateTogether(b *testing.B) {
+	g := newGate(perOwner(1024), 8192, 256, 1024)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			g.join("default/local:1000", 1)
+			g.leave("default/local:1000", 1)
+		}
+	})
 }

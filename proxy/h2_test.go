@@ -205,6 +205,7 @@ func TestH2Refusals(t *testing.T) {
 		{"too large", head("x-big " + strings.Repeat("x", 70<<10)), "431", runtime.CodeInvalidInput},
 		{"two lengths", append(head(), "content-length 1", "content-length 1"), "400", runtime.CodeAmbiguousTarget},
 		{"a length and no body", head("content-length 5"), "400", runtime.CodeInvalidInput},
+		{"only a foreign host", []string{":method GET", ":scheme https", ":path /open", "host other.test"}, "421", runtime.CodeMisdirected},
 		{"length is no number", head("content-length +0"), "400", runtime.CodeAmbiguousTarget},
 	} {
 		var stream uint32
@@ -229,6 +230,14 @@ func TestH2Refusals(t *testing.T) {
 	}
 	if status, _, reset, err := c.wait(c.open(true, goodHead...)); status != "200" {
 		t.Errorf("the next: %s %v %v", status, reset, err)
+	}
+	r.outcome()
+	// A host field alone is the authority (RFC 9113 section 8.3.1), and judged as it.
+	if status, _, reset, err := c.wait(c.open(true, ":method GET", ":scheme https", ":path /open", "host api.good.test")); status != "200" {
+		t.Errorf("host only: %s %v %v", status, reset, err)
+	}
+	if rec := r.outcome(); rec.Action.Ref != "good.open" || rec.Target.Authority != "api.good.test:443" {
+		t.Errorf("host only: judged as %s at %s", rec.Action.Ref, rec.Target.Authority)
 	}
 }
 
@@ -264,9 +273,23 @@ func TestH2Malformed(t *testing.T) {
 		{":method GET", ":scheme https", ":authority api.good.test", ":path https://api.good.test/open"},
 		{":method GET", ":scheme https", ":authority api.good.test", ":path /%zz"},
 		{":method GET", ":scheme ftp", ":authority api.good.test", ":path /open"},
+		{":method GET", ":scheme https", ":authority api.good.test", ":path "},
+		{":method GET", ":scheme https", ":authority api.good.test", ":path /open\r\nX: y"},
+		{":method GET", ":scheme https", ":authority api.good.test", ":path /open HTTP/1.1\r\nHost: other.test\r\n\r\n"},
+		append(slices.Clone(goodHead), "Transfer-Encoding chunked"),
+		append([]string{"x-first 1"}, goodHead...),
+		append(slices.Clone(goodHead), ":authority other.test"),
+		append(slices.Clone(goodHead), ":method DELETE"),
+		{":method GET", ":scheme https", ":path /open", "host api.good.test", "host other.test"},
 	} {
 		if status, _, reset, err := c.wait(c.open(true, fields...)); reset != http2.ErrCodeProtocol || err != nil {
 			t.Errorf("%q: %s, reset %v, %v", fields, status, reset, err)
+		}
+	}
+	// Fields of a hop are answered before anything of ours sees them.
+	for _, field := range []string{"transfer-encoding chunked", "connection close", "upgrade h2c", "keep-alive x", "proxy-connection x", "te gzip"} {
+		if status, _, reset, err := c.wait(c.open(true, append(slices.Clone(goodHead), field)...)); status != "400" {
+			t.Errorf("%q: %s, reset %v, %v", field, status, reset, err)
 		}
 	}
 	if len(r.stages.dials) > 0 || len(r.stages.intents) > 0 {
@@ -295,9 +318,9 @@ func TestH2Cancel(t *testing.T) {
 	c.get("GET", "/denied")
 }
 
-// Ten MiB up and down, byte for byte, eight times at once on one connection.
+// Five MiB up and down, byte for byte, four times at once on one connection.
 func TestH2LargeBodies(t *testing.T) {
-	payload := bytes.Repeat([]byte("0123456789abcdef"), 10<<16)
+	payload := bytes.Repeat([]byte("0123456789abcdef"), 5<<16)
 	want := sha256.Sum256(payload)
 	r := newRig(t, nil)
 	r.upstream("api.good.test:443", func(c net.Conn, br *bufio.Reader) {
@@ -311,7 +334,7 @@ func TestH2LargeBodies(t *testing.T) {
 	})
 	c := r.openH2("api.good.test:443")
 	var wait sync.WaitGroup
-	for range 8 {
+	for range 4 {
 		wait.Go(func() {
 			resp, err := c.RoundTrip(c.request("POST", "/open", bytes.NewReader(payload)))
 			if err != nil {

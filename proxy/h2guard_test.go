@@ -111,17 +111,43 @@ func TestH2MaxStreams(t *testing.T) {
 // Neither a PING flood whose answers are not read nor one of SETTINGS grows
 // what is kept without bound.
 func TestH2ControlFlood(t *testing.T) {
-	r := newRig(t, nil)
-	c := r.rawH2("api.good.test:443")
-	_ = c.conn.SetWriteDeadline(time.Now().Add(patience))
-	var err error
-	for range 3_000_000 {
-		if err = c.WritePing(false, [8]byte{1}); err != nil {
-			break
-		}
+	for name, send := range map[string]func(c *rawH2) error{
+		"PING":     func(c *rawH2) error { return c.WritePing(false, [8]byte{1}) },
+		"SETTINGS": func(c *rawH2) error { return c.WriteSettings() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newRig(t, nil).rawH2("api.good.test:443")
+			_ = c.conn.SetWriteDeadline(time.Now().Add(patience))
+			var err error
+			for range 3_000_000 {
+				if err = send(c); err != nil {
+					break
+				}
+			}
+			if err == nil {
+				t.Error("three million frames without reading one answer were taken")
+			}
+			_ = c.conn.Close()
+		})
 	}
-	if err == nil {
-		t.Error("three million pings without reading one answer were taken")
+}
+
+// PC-027: nor does a head of HTTP/2 that goes on coming have more time than one
+// that stops.
+func TestTricklingHeadsOfHTTP2_PC027(t *testing.T) {
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits.HeadTimeout, o.Limits.IdleTimeout = time.Second, 2*time.Second })
+	c := r.rawH2("api.good.test:443")
+	if err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.block(goodHead...), EndStream: true}); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		more := c.block("x-b " + strings.Repeat("y", 64))
+		for i := 0; c.WriteContinuation(1, false, more[i%len(more):i%len(more)+1]) == nil; i++ {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	if _, _, _, err := c.wait(1); err == nil || isTimeout(err) {
+		t.Errorf("the connection goes on: %v", err)
 	}
 	_ = c.conn.Close()
 }

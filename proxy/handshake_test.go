@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -22,6 +23,28 @@ func (c crumbs) Write(p []byte) (int, error) {
 		if _, err := c.Conn.Write(p[i : i+1]); err != nil {
 			return i, err
 		}
+	}
+	return len(p), nil
+}
+
+// shards is crumbs of another kind: the first message goes out in TLS records of
+// one byte each (RFC 8446 section 5.1).
+type shards struct {
+	net.Conn
+	began *bool
+}
+
+func (c shards) Write(p []byte) (int, error) {
+	if *c.began || len(p) < 5 || int(p[3])<<8|int(p[4]) != len(p)-5 {
+		return c.Conn.Write(p)
+	}
+	*c.began = true
+	var out []byte
+	for _, b := range p[5:] {
+		out = append(out, p[0], p[1], p[2], 0, 1, b)
+	}
+	if _, err := c.Conn.Write(out); err != nil {
+		return 0, err
 	}
 	return len(p), nil
 }
@@ -62,8 +85,9 @@ func TestUnusualHandshakes_TL008(t *testing.T) {
 		"no server name": {with(func(c *tls.Config) {
 			c.ServerName, c.InsecureSkipVerify, c.VerifyConnection = "", true, verify
 		}), plain, true},
-		"byte by byte": {with(func(*tls.Config) {}), func(c net.Conn) net.Conn { return crumbs{c} }, true},
-		"a vast hello": {with(func(c *tls.Config) { c.NextProtos = vast() }), plain, true}, // crypto/tls bounds it at 64 KiB
+		"byte by byte":      {with(func(*tls.Config) {}), func(c net.Conn) net.Conn { return crumbs{c} }, true},
+		"records of a byte": {with(func(*tls.Config) {}), func(c net.Conn) net.Conn { return shards{c, new(bool)} }, true},
+		"a vast hello":      {with(func(c *tls.Config) { c.NextProtos = vast() }), plain, true}, // crypto/tls bounds it at 64 KiB
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := tls.Client(c.wrap(r.connected("api.good.test:443").Conn), c.config)
@@ -148,5 +172,28 @@ func TestClientThatKnowsItsCertificate_TL010(t *testing.T) {
 	own.get("GET")
 	if next := r.outcome(); next.Target.Path == "" {
 		t.Errorf("recorded twice: %+v", next)
+	}
+}
+
+// A tunnel in which nothing is said, or only the beginning of a hello, ends at its
+// deadline with one record that says so.
+func TestASilentTunnelIsRecorded_AU008(t *testing.T) {
+	for _, engine := range []Engine{EngineStd, EngineRelay} {
+		r := newRig(t, func(o *Options, _ *stages) { o.Engine, o.Limits.HeadTimeout = engine, 300*time.Millisecond })
+		for first, said := range map[string]string{"": "before it spoke TLS", "\x16\x03\x01": "in the TLS handshake"} {
+			c := r.connected("api.good.test:443")
+			c.send(first)
+			if _, err := io.ReadAll(c.Conn); err != nil {
+				t.Errorf("%s %q: it ended with %v", engine, first, err)
+			}
+			rec := r.outcome()
+			if rec.Err == nil || rec.Err.Code != runtime.CodeTimeout || rec.Err.Reason != runtime.ReasonTunnelUnopened ||
+				rec.Target.Authority != "api.good.test:443" || !strings.Contains(rec.Err.Msg, said) {
+				t.Errorf("%s %q: recorded %+v, %v", engine, first, rec, rec.Err)
+			}
+		}
+		if n := len(r.stages.outcomes); n != 0 {
+			t.Errorf("%s: %d records more", engine, n)
+		}
 	}
 }

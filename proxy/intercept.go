@@ -5,16 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"maps"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/kimbap-run/kimbap/classifier"
-	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/proxy/http1"
 )
 
 // recordHandshake is the first byte of a TLS ClientHello (RFC 8446 section 5.1).
@@ -79,8 +76,38 @@ type interior struct {
 	shown  bool   // our certificate, in this handshake: a resumed one shows none
 	last   []byte // what the client said last, as far as an alert goes; nil after the handshake
 
-	mu   sync.Mutex // a reader may have to write too, to renew keys
-	held *[]byte    // records that wait for those behind them; nil: they go at once
+	mu     sync.Mutex // a reader may have to write too, to renew keys
+	held   *[]byte    // records that wait for those behind them; nil: they go at once
+	within time.Duration
+	writes http1.Deadline // of the socket, when within is not 0
+}
+
+// give gives every write from now on d. A deadline that was set for an answer would
+// be over when a client asks for new keys long after it, and a write of TLS that
+// fails is the last one. Whoever sets a deadline ends that.
+func (i *interior) give(d time.Duration) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.within = d
+}
+
+// SetDeadline and SetWriteDeadline implement [net.Conn].
+func (i *interior) SetDeadline(t time.Time) error {
+	i.give(0)
+	return i.taken.SetDeadline(t)
+}
+
+func (i *interior) SetWriteDeadline(t time.Time) error {
+	i.give(0)
+	return i.taken.SetWriteDeadline(t)
+}
+
+// send writes to the socket. The caller holds the lock.
+func (i *interior) send(p []byte) (int, error) {
+	if i.within > 0 {
+		i.writes.Within(i.within, i.taken.SetWriteDeadline)
+	}
+	return i.taken.Write(p)
 }
 
 // plainAlert is the length of an alert in clear, in bytes: a header, level and
@@ -105,7 +132,7 @@ func (i *interior) Write(p []byte) (int, error) {
 		*i.held = append(*i.held, p...)
 		return len(p), nil
 	}
-	return i.taken.Write(p)
+	return i.send(p)
 }
 
 // together sends the records that do writes with one system call. Room is where
@@ -120,7 +147,7 @@ func (i *interior) together(room *[]byte, do func() error) (err error) {
 		defer i.mu.Unlock()
 		i.held = nil
 		if len(*room) > 0 {
-			if _, werr := i.taken.Write(*room); err == nil {
+			if _, werr := i.send(*room); err == nil {
 				err = werr
 			}
 		}
@@ -149,7 +176,7 @@ func (s *Server) intercept(w http.ResponseWriter, r *http.Request, seat *place, 
 		opened := time.Now()
 		c.first = func(err error) {
 			if time.Since(opened) < hesitation {
-				s.spurned(r, inside, err)
+				s.deserted(r, inside, err)
 			}
 		}
 	}
@@ -195,69 +222,4 @@ func (s *Server) open(ctx context.Context, inside *interior) (*conn, error) {
 // inner makes the connection that the server reads the tunnel's requests from.
 func (s *Server) inner(c net.Conn, inside *interior) *conn {
 	return s.newConn(c, inside.raw, inside.peer, inside.tunnel)
-}
-
-// hesitation is how soon a program goes that does not like our certificate and does
-// not say so. One that goes later only has not needed its connection.
-const hesitation = 5 * time.Second
-
-// rejectsCertificate reports whether a client ended the handshake by an alert
-// about the certificate (RFC 8446 section 6.2). crypto/tls exports neither type
-// nor value of an alert that came.
-func rejectsCertificate(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "remote error: tls: ") &&
-		(strings.Contains(text, "certificate") || strings.HasSuffix(text, "unknown CA"))
-}
-
-// rejectsInClear reports whether the client's last words were such an alert in
-// clear. In TLS 1.3 it should be encrypted, but OpenSSL (curl, Python, Ruby, PHP) has
-// not begun to encrypt when it looks at our certificate; crypto/tls then takes the
-// alert for a record that was tampered with.
-func (i *interior) rejectsInClear() bool {
-	a := i.last
-	if len(a) != plainAlert || a[0] != recordAlert || a[1] != 3 || a[3] != 0 || a[4] != 2 {
-		return false
-	}
-	switch a[6] {
-	case 42, 43, 44, 45, 46, 48: // bad, unsupported, revoked, expired, unknown certificate; unknown CA
-		return true
-	}
-	return false
-}
-
-// leaves reports whether a client that was shown our certificate went without a
-// word, as those do that look at it when the handshake is over (GnuTLS, Node).
-func (i *interior) leaves(err error) bool {
-	return i.shown && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET))
-}
-
-// spurned records why a tunnel did not open, or was left before anything was asked
-// in it, if the client said why or it can be guessed. The 200 is out, so the client
-// sees an alert or an end.
-func (s *Server) spurned(r *http.Request, inside *interior, err error) {
-	var refusal *runtime.Error
-	switch {
-	case errors.Is(err, errNames):
-		refusal = misdirected("CONNECT", inside.tunnel.authority, "the TLS server name", inside.name)
-	case errors.As(err, &refusal):
-	case rejectsCertificate(err), inside.rejectsInClear(), inside.leaves(err):
-		refusal = &runtime.Error{
-			Code: runtime.CodeCanceled, Reason: runtime.ReasonClientRejected, Stage: runtime.StageSurface,
-			Msg:  "the program did not accept kimbap's certificate for " + inside.tunnel.authority,
-			Hint: "start it with kimbap run, or see kimbap env; a program with a built-in certificate cannot be intercepted: kimbap service remove NAME",
-			Err:  err,
-		}
-		if !rejectsCertificate(err) && !inside.rejectsInClear() {
-			refusal.Msg = "the program went as soon as it saw kimbap's certificate for " + inside.tunnel.authority + ", without a word: it seems not to accept it"
-		}
-	default:
-		s.o.Log.Debug().Err(err).Str("authority", inside.tunnel.authority).Msg("tunnel did not open")
-		return
-	}
-	req := s.newRequest(inside.tunnel.caller, runtime.Target{Scheme: "https", Authority: inside.tunnel.authority, Method: http.MethodConnect})
-	req.Raw = &runtime.Raw{Proto: r.Proto, Header: maps.Clone(r.Header)}
-	endToEnd(req.Raw.Header)
-	req.Refusal = refusal
-	_ = s.send(context.WithoutCancel(r.Context()), req, &responder{status: refusal.Status()}) // the CONNECT may have been over for a while
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -15,6 +16,7 @@ func (s *Server) readable(ctx context.Context, req *runtime.Request, owner strin
 	if req.Raw.Body == nil || req.Parsed {
 		return
 	}
+	req.Fields = classifier.HasParameters(req.Target.Method, req.Raw.Header["Content-Type"])
 	req.Read = func() error {
 		if req.Action != runtime.ActionPass {
 			return errorOf(s.recogniseWhole(ctx, req, owner))
@@ -39,7 +41,7 @@ func (s *Server) recogniseWhole(ctx context.Context, req *runtime.Request, owner
 	if err != nil {
 		return classified(err)
 	}
-	req.Action, req.Args, req.Query = runtime.Ref(match.Action), match.Args, match.Query
+	req.Action, req.Args, req.Query, req.Astray = runtime.Ref(match.Action), match.Args, match.Query, match.Astray
 	return nil
 }
 
@@ -63,20 +65,40 @@ func (s *Server) matchBody(ctx context.Context, req *runtime.Request, owner stri
 	return match, nil
 }
 
-// parseBody reads the body whole, parses it and gives it to use, where there
-// is room for that.
-func (s *Server) parseBody(ctx context.Context, req *runtime.Request, owner string, use func(*classifier.Body) error) *runtime.Error {
+// wholeBody reads the body whole, as far as it may be judged.
+func (s *Server) wholeBody(req *runtime.Request) ([]byte, *runtime.Error) {
 	text, err := req.Raw.Buffer(s.o.Limits.BodyBytes)
 	if errors.Is(err, runtime.ErrBodyTooLarge) {
-		return &runtime.Error{
+		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonBodyTooLarge, Stage: runtime.StageSurface,
 			Msg:  fmt.Sprintf("this request can only be judged by its body, which is over %d bytes", s.o.Limits.BodyBytes),
 			Hint: "send a smaller body",
 		}
 	}
 	if err != nil {
-		return classified(err)
+		return nil, classified(err)
 	}
+	return text, nil
+}
+
+// hasParameters reports whether a request that needs no body has one that some
+// frameworks read like its query, and before it.
+func hasParameters(req *runtime.Request) bool {
+	switch req.Target.Method {
+	case http.MethodGet, http.MethodHead, http.MethodDelete:
+		return req.Raw.Body != nil && classifier.HasParameters(req.Target.Method, req.Raw.Header["Content-Type"])
+	}
+	return false
+}
+
+// parseBody reads the body whole, parses it and gives it to use, where there
+// is room for that.
+func (s *Server) parseBody(ctx context.Context, req *runtime.Request, owner string, use func(*classifier.Body) error) *runtime.Error {
+	text, refused := s.wholeBody(req)
+	if refused != nil {
+		return refused
+	}
+	var err error
 	header := req.Raw.Header
 	for _, name := range []string{"Content-Type", "Content-Encoding"} {
 		if len(header[name]) > 1 {

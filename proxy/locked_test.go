@@ -1,12 +1,17 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -126,6 +131,101 @@ func TestLockReachesOpenTunnels(t *testing.T) {
 	}
 }
 
+// What was begun with a credential does not go on behind the lock: neither an
+// upgraded connection nor an answer that flows, in a tunnel or in plain HTTP. What
+// no service owns does.
+func TestWhatFlowsEndsWithTheLock(t *testing.T) {
+	r, l := newLockedRig(t, false)
+	l.set(false)
+	flow := func(c net.Conn, br *bufio.Reader) {
+		head := "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\npart"
+		if q, err := http.ReadRequest(br); err == nil && q.Header.Get("Upgrade") != "" {
+			head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+		}
+		_, _ = io.WriteString(c, head)
+		_, _ = io.Copy(c, br)
+	}
+	for _, host := range []string{"api.good.test:443", "plain.good.test:80", "raw.test:80"} {
+		r.upstream(host, flow)
+	}
+	const upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n"
+	begun := map[string]*client{
+		"an upgrade":               r.open("api.good.test:443"),
+		"an answer":                r.open("api.good.test:443"),
+		"an upgrade in plain HTTP": r.dial(),
+		"an answer in plain HTTP":  r.dial(),
+	}
+	begun["an upgrade"].send("GET /open HTTP/1.1\r\nHost: api.good.test\r\n" + upgrade + "\r\n")
+	begun["an answer"].send("GET /open HTTP/1.1\r\nHost: api.good.test\r\n\r\n")
+	begun["an upgrade in plain HTTP"].send("GET http://plain.good.test/open HTTP/1.1\r\nHost: plain.good.test\r\n" + upgrade + "\r\n")
+	begun["an answer in plain HTTP"].send("GET http://plain.good.test/open HTTP/1.1\r\nHost: plain.good.test\r\n\r\n")
+	kept := r.connect("raw.test:80", "GET / HTTP/1.1\r\nHost: raw.test\r\n\r\n")
+	begun["kept"] = kept
+	for name, c := range begun {
+		if _, err := c.br.ReadString('\n'); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	delete(begun, "kept")
+	r.server.Recheck(t.Context()) // an open vault ends nothing
+	l.set(true)
+	stop := make(chan struct{})
+	var looks sync.WaitGroup
+	looks.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+				r.server.Recheck(t.Context())
+			}
+		}
+	})
+	for name, c := range begun {
+		if rest, err := io.ReadAll(c.br); isTimeout(err) {
+			t.Errorf("%s goes on after %q", name, rest)
+		}
+	}
+	close(stop)
+	looks.Wait()
+	kept.send("still here")
+	if got, err := kept.br.ReadString('e'); err != nil {
+		t.Errorf("what no service owns: %q %v", got, err)
+	}
+}
+
+// Where all hosts are opened, what no service owns goes on behind the lock all the
+// same: no credential is in it.
+func TestWhatNoServiceOwnsFlowsOnBehindTheLock(t *testing.T) {
+	r, l := newLockedRig(t, true)
+	l.set(false)
+	r.upstream("any.test:443", func(c net.Conn, br *bufio.Reader) {
+		head := "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\npart"
+		if q, err := http.ReadRequest(br); err == nil && q.Header.Get("Upgrade") != "" {
+			head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+		}
+		_, _ = io.WriteString(c, head)
+		_, _ = io.Copy(c, br)
+	})
+	begun := map[string]*client{"an upgrade": r.open("any.test:443"), "an answer": r.open("any.test:443")}
+	begun["an upgrade"].send("GET / HTTP/1.1\r\nHost: any.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	begun["an answer"].send("GET / HTTP/1.1\r\nHost: any.test\r\n\r\n")
+	for name, c := range begun {
+		if _, err := c.br.ReadString('\n'); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	time.Sleep(refusalTime + refusalTime/5) // both flow
+	l.set(true)
+	r.server.Recheck(t.Context())
+	for name, c := range begun {
+		_ = c.SetReadDeadline(time.Now().Add(refusalTime / 2))
+		if rest, err := io.ReadAll(c.br); !isTimeout(err) {
+			t.Errorf("%s ended: %q %v", name, rest, err)
+		}
+	}
+}
+
 // The health page says why in words for callers, and nothing of other errors;
 // a root that is not there yet is no empty certificate.
 func TestHealthSaysWhyItIsLocked(t *testing.T) {
@@ -139,7 +239,7 @@ func TestHealthSaysWhyItIsLocked(t *testing.T) {
 		}
 		o.RootPEM = func() []byte { return nil }
 	})
-	for path, want := range map[string]string{"/healthz": "not well: vault_locked: the vault is locked\n", "/kimbap/ca.pem": "there is no certificate yet\n"} {
+	for path, want := range map[string]string{"/healthz": "not well: vault_locked: the vault is locked (put the key back)\n", "/kimbap/ca.pem": "there is no certificate yet\n"} {
 		c := r.dial()
 		c.send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if resp, body := c.get("GET"); resp.StatusCode != http.StatusServiceUnavailable || body != want {

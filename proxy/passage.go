@@ -32,6 +32,9 @@ func (p *passage) enter(ctx context.Context, a asked) (upgrading *place) {
 	if req.Refusal = s.route(a, c, req); req.Refusal == nil {
 		req.Refusal = full
 	}
+	if c.tunnel == nil {
+		c.plainly.aim(req.Target)
+	}
 	if req.Refusal == nil {
 		req.Refusal = s.locked(req.Target)
 	}
@@ -45,6 +48,9 @@ func (p *passage) enter(ctx context.Context, a asked) (upgrading *place) {
 		if req.Refusal = s.recognise(ctx, req, p.owner); req.Refusal == nil {
 			s.readable(ctx, req, p.owner)
 		}
+	}
+	if c.tunnel != nil && req.Refusal == nil && req.Action != runtime.ActionPass {
+		c.tunnel.seat.served.Store(true)
 	}
 	return upgrading
 }
@@ -83,7 +89,7 @@ func (s *Server) begin(ctx context.Context, c *conn, req *runtime.Request) (owne
 		return "", full
 	}
 	if c.tunnel == nil {
-		s.plainly.enter(c, owner, req.Caller)
+		c.plainly.enter(owner, req.Caller)
 	}
 	return owner, nil
 }
@@ -92,7 +98,7 @@ func (s *Server) begin(ctx context.Context, c *conn, req *runtime.Request) (owne
 func (s *Server) done(c *conn, owner string) {
 	s.admission.leave(owner)
 	if c.tunnel == nil {
-		s.plainly.leave(c)
+		c.plainly.leave()
 	} else {
 		c.tunnel.seat.end()
 	}

@@ -7,51 +7,53 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// plainly are the requests in plain HTTP that are served on the listener's own
-// connections: no tunnel has a place for them. The zero value is empty.
+// plainly is the request in plain HTTP that is served on one of the listener's
+// own connections: no tunnel has a place for it. A connection has one at a time.
+// The lock is the connection's own, so that requests do not wait for each other;
+// who wants to know them all goes through the visitors ([visitors.each]).
 type plainly struct {
-	mu   sync.Mutex
-	open map[*conn]plainRequest // a connection has one at a time
-}
-
-type plainRequest struct {
-	owner  string
+	mu     sync.Mutex
+	owner  string // "" while there is none
 	caller runtime.Caller
+	target runtime.Target
 	began  time.Time
 }
 
-func (p *plainly) enter(c *conn, owner string, caller runtime.Caller) {
+func (p *plainly) enter(owner string, caller runtime.Caller) {
+	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.open == nil {
-		p.open = map[*conn]plainRequest{}
-	}
-	p.open[c] = plainRequest{owner, caller, time.Now()}
+	p.owner, p.caller, p.target, p.began = owner, caller, runtime.Target{}, now
 }
 
-func (p *plainly) leave(c *conn) {
+// aim says where the request goes, once that is known.
+func (p *plainly) aim(target runtime.Target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.open, c)
+	p.target = target
 }
 
-// callers adds one caller of each owner.
-func (p *plainly) callers(to map[string]runtime.Caller) {
+func (p *plainly) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, r := range p.open {
-		to[r.owner] = r.caller
-	}
+	p.owner, p.caller, p.target = "", runtime.Caller{}, runtime.Target{}
 }
 
-// cut resets the connections of an owner whose request has been there for longer
-// than a refusal takes: its answer flows, and must not look complete.
-func (p *plainly) cut(owner string) {
+// whose is the owner and caller of the request, "" when there is none.
+func (p *plainly) whose() (owner string, caller runtime.Caller) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c, r := range p.open {
-		if r.owner == owner && time.Since(r.began) > refusalTime {
-			c.reset()
-		}
+	return p.owner, p.caller
+}
+
+// cut resets the connection c, whose p is, if its request is one of those that which
+// asks for, and has been there for longer than a refusal takes: its answer flows, and
+// must not look complete. The request cannot end in the meantime and make room for one
+// of somebody else.
+func (p *plainly) cut(c *conn, which func(owner string, target runtime.Target) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.owner != "" && time.Since(p.began) > refusalTime && which(p.owner, p.target) {
+		c.reset()
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // An answer in plain HTTP ends with the token that asked for it, and does not look
@@ -62,10 +64,23 @@ func TestARevokedTokenEndsAPlainAnswer(t *testing.T) {
 		if text, err := io.ReadAll(kept); string(text) != "data" || err != nil {
 			t.Errorf("the other got %q %v", text, err)
 		}
-		r.eventually("the places", func() bool {
-			r.server.plainly.mu.Lock()
-			defer r.server.plainly.mu.Unlock()
-			return len(r.server.plainly.open) == 0
+		r.eventually("their ends", func() bool {
+			left := map[string]runtime.Caller{}
+			r.server.visitors.callers(left)
+			return len(left) == 0
 		})
 	}
+}
+
+// A connection for each processor, each with one request after the other.
+func BenchmarkPlainlyTogether(b *testing.B) {
+	caller := runtime.Caller{Token: runtime.NewSecret(goodToken)}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		c := &conn{}
+		for pb.Next() {
+			c.plainly.enter("default/local:1000", caller)
+			c.plainly.leave()
+		}
+	})
 }

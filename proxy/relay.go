@@ -38,6 +38,7 @@ type relay struct {
 	asked  atomic.Int32 // requests so far
 	handed bool         // it is net/http's now
 
+	inside  *interior  // below the TLS of a tunnel, where writes get their time; nil without
 	writing sync.Mutex // a body's first read says 100 (Continue) from another goroutine
 	writes  http1.Deadline
 	out     []byte
@@ -58,6 +59,9 @@ func (s *Server) serveRelay(c *conn) {
 	r := &relay{s: s, c: c, br: bufio.NewReaderSize(c.Conn, relayBuffer)}
 	r.ctx, r.cancel = context.WithCancel(s.base)
 	r.watch.r = r
+	if r.inside = insideOf(c); r.inside != nil {
+		r.inside.give(s.o.Limits.IdleTimeout)
+	}
 	defer r.cancel()
 	if !s.relays.enter(r) {
 		_ = c.Close()
@@ -255,19 +259,24 @@ func (r *relay) raw(h head, header http.Header, order []string, a *relayed) (*ru
 func (r *relay) write(p []byte) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
-	r.writes.Within(r.s.o.Limits.IdleTimeout, r.c.SetWriteDeadline)
-	if len(p) > record {
-		if inside := r.inside(); inside != nil {
-			return r.s.together(inside, r.c.Conn, p)
-		}
+	r.armWrite()
+	if len(p) > record && r.inside != nil {
+		return r.s.together(r.inside, r.c.Conn, p)
 	}
 	_, err := r.c.Conn.Write(p)
 	return err
 }
 
-// inside returns the connection below the TLS of a tunnel, nil without one.
-func (r *relay) inside() *interior {
-	if secured, ok := r.c.Conn.(*tls.Conn); ok {
+// armWrite gives a write its time.
+func (r *relay) armWrite() {
+	if r.inside == nil {
+		r.writes.Within(r.s.o.Limits.IdleTimeout, r.c.SetWriteDeadline)
+	}
+}
+
+// insideOf returns the connection below the TLS of a tunnel, nil without one.
+func insideOf(c *conn) *interior {
+	if secured, ok := c.Conn.(*tls.Conn); ok {
 		inside, _ := secured.NetConn().(*interior)
 		return inside
 	}

@@ -193,7 +193,7 @@ func TestEarlyAnswersReachAClientThatStillSends(t *testing.T) {
 				return reply(out, runtime.Form{Reason: "Too Large"}, 413, http.Header{"Content-Length": {"2"}}, "no")
 			})
 			inside := r.open("api.good.test:443")
-			inside.send("POST /open HTTP/1.1\r\nHost: api.good.test\r\n" + framing)
+			inside.send("POST /open HTTP/1.1\r\nHost: api.good.test\r\nContent-Type: text/plain\r\n" + framing)
 			if resp, body := inside.get("POST"); resp.StatusCode != 413 || body != "no" {
 				t.Errorf("%s %q", resp.Status, body)
 			}

@@ -50,7 +50,7 @@ func (a *relayed) proceed() {
 	a.r.writing.Lock()
 	defer a.r.writing.Unlock()
 	if a.status == 0 {
-		a.r.writes.Within(a.r.s.o.Limits.IdleTimeout, a.r.c.SetWriteDeadline)
+		a.r.armWrite()
 		_, _ = a.r.c.Conn.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
 	}
 }

@@ -187,7 +187,7 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner stri
 	}
 	in := classifier.Input{Scheme: t.Scheme, Authority: t.Authority, Method: t.Method, Target: t.Path, Header: req.Raw.Header}
 	match, err := table.Match(in)
-	if err == nil && match.NeedBody {
+	if err == nil && (match.NeedBody || match.Action != "" && hasParameters(req)) {
 		match, err = s.matchBody(ctx, req, owner, table, in)
 	}
 	if err != nil {
@@ -200,11 +200,11 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner stri
 			Hint: "see which requests are covered with `kimbap actions list`, or add an action to the service file",
 		}
 	}
-	req.Action, req.Args, req.Query = runtime.Ref(match.Action), match.Args, match.Query
+	req.Action, req.Args, req.Query, req.Astray = runtime.Ref(match.Action), match.Args, match.Query, match.Astray
 	if match.Push && owner != "" {
 		return s.readPush(req)
 	}
-	return nil
+	return s.checkOverride(ctx, req)
 }
 
 // caller is who the client says it is. A Proxy-Authorization we cannot read, or

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -200,7 +201,7 @@ func (o *responder) Upgrade() (net.Conn, error) {
 func upgradeHead(header http.Header) string {
 	var b strings.Builder
 	b.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
-	_ = header.WriteSubset(&b, map[string]bool{"Content-Length": true, "Transfer-Encoding": true, "Connection": true})
+	_ = http1.SpellWebSocket(header).WriteSubset(&b, map[string]bool{"Content-Length": true, "Transfer-Encoding": true, "Connection": true})
 	b.WriteString("Connection: Upgrade\r\n\r\n")
 	return b.String()
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -54,11 +53,7 @@ func (s *Server) rootPEM(w http.ResponseWriter) {
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	if s.o.Health != nil {
 		if err := s.o.Health(r.Context()); err != nil {
-			why := ""
-			if e := (*runtime.Error)(nil); errors.As(err, &e) { // any other may quote a file
-				why = ": " + string(e.Code) + ": " + e.Msg
-			}
-			http.Error(w, "not well"+why, http.StatusServiceUnavailable)
+			http.Error(w, runtime.Unwell(err), http.StatusServiceUnavailable)
 			return
 		}
 	}

@@ -29,7 +29,6 @@ type Server struct {
 	tls       *tls.Config
 	feed      *feed
 	tunnels   *tunnels
-	plainly   plainly
 	visitors  *visitors
 	admission *admission
 	scratches scratches
@@ -203,10 +202,12 @@ func (s *Server) Reloaded() { s.tunnels.closeFallen(s.stands) }
 // refused. Of a token that was revoked it ends what still flows too, such as a
 // stream of events, in plain HTTP as well; of one that is not known any more every
 // tunnel, since its tenant is gone. It costs one identification for each principal
-// that has a tunnel, or a request outside of one.
+// that has a tunnel, or a request outside of one. While the vault is locked it ends
+// what flows to and from hosts of services.
 func (s *Server) Recheck(ctx context.Context) {
+	s.endLocked()
 	callers := s.tunnels.callers()
-	s.plainly.callers(callers)
+	s.visitors.callers(callers)
 	for owner, caller := range callers {
 		_, err := s.o.Identity.Identify(ctx, caller)
 		if err == nil || !unknown(runtime.AsError(err)) { // a store that is busy closes nothing
@@ -219,7 +220,7 @@ func (s *Server) Recheck(ctx context.Context) {
 			return p.owner == owner && (p.spliced || p.upgraded || lost || revoked && p.flows())
 		})
 		if revoked || lost {
-			s.plainly.cut(owner)
+			s.visitors.cut(func(of string, _ runtime.Target) bool { return of == owner })
 		}
 	}
 }

@@ -48,6 +48,7 @@ type place struct {
 	judged   *judged      // what let raw bytes pass, or is about to
 	spliced  bool         // raw bytes pass, without requests of their own
 	upgraded bool         // so they do after an upgrade
+	served   atomic.Bool  // a request inside was one of a service
 	conns    []net.Conn   // to close with it
 	moved    atomic.Int64 // when bytes passed last, or a request ended; Unix time in ns
 	running  atomic.Int32 // requests inside; below zero: it closes to make room

@@ -68,6 +68,35 @@ func (v *visitors) remove(c *conn) {
 	v.gate.leave(c.visitor, 1)
 }
 
+// each is every visitor's connection at this moment.
+func (v *visitors) each() []*conn {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var list []*conn
+	for _, conns := range v.all {
+		for c := range conns {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// callers adds one caller of each owner of a request in plain HTTP.
+func (v *visitors) callers(to map[string]runtime.Caller) {
+	for _, c := range v.each() {
+		if owner, caller := c.plainly.whose(); owner != "" {
+			to[owner] = caller
+		}
+	}
+}
+
+// cut ends the answers in plain HTTP that flow, of the requests that which asks for.
+func (v *visitors) cut(which func(owner string, target runtime.Target) bool) {
+	for _, c := range v.each() {
+		c.plainly.cut(c, which)
+	}
+}
+
 // closeSilent closes the visitor's connection on which no request has been whole
 // for longest, if that is a tenth of the time a head may take: heads that drip
 // then keep no others out. Where there is no room for anybody, a stranger's

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -78,6 +79,7 @@ type Param struct {
 	Type        ParamType
 	In          Place
 	Required    bool
+	Nullable    bool // null is a value of it, in a JSON body; of any other argument it counts as not given
 	Secret      bool // never recorded
 	Default     any  // nil: none; applied to built requests only
 	Enum        []any
@@ -184,4 +186,15 @@ type Auth struct {
 	Username     string // AuthBasic: literal user
 	UsernameRef  string // AuthBasic: vault name of the user
 	Placeholders map[string]string
+}
+
+// Needs reports whether a call cannot do without the argument: what another one is
+// split into can be left out. repo: owner/repo leaves out the owner, not itself.
+func (a *Action) Needs(p *Param) bool {
+	if !p.Required || p.Default != nil {
+		return false
+	}
+	return !slices.ContainsFunc(a.Params, func(o Param) bool {
+		return o.Name != p.Name && strings.Contains(o.Split, "{"+p.Name+"}")
+	})
 }

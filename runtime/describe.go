@@ -29,6 +29,7 @@ type DescribedParam struct {
 	Type        ParamType `json:"type"`
 	In          Place     `json:"in,omitempty"`
 	Required    bool      `json:"required,omitempty"`
+	Nullable    bool      `json:"nullable,omitempty"`
 	Secret      bool      `json:"secret,omitempty"`
 	Default     any       `json:"default,omitempty"`
 	Enum        []any     `json:"enum,omitempty"`
@@ -55,7 +56,7 @@ func (a *Action) Describe() Described {
 	for i := range a.Params {
 		p := &a.Params[i]
 		one := DescribedParam{
-			Name: p.Name, Description: p.Description, Type: p.Type, In: p.In, Required: p.Required, Secret: p.Secret, Default: p.Default,
+			Name: p.Name, Description: p.Description, Type: p.Type, In: p.In, Required: p.Required, Nullable: p.Nullable, Secret: p.Secret, Default: p.Default,
 			Enum: p.Enum, Minimum: p.Minimum, Maximum: p.Maximum, MinLength: p.MinLength, MaxLength: p.MaxLength, Split: p.Split,
 		}
 		if p.Pattern != nil {
@@ -84,7 +85,7 @@ func (d Described) Told() *Action {
 	}
 	for _, p := range d.Args {
 		one := Param{
-			Name: p.Name, Description: p.Description, Type: p.Type, In: p.In, Required: p.Required, Secret: p.Secret, Default: p.Default,
+			Name: p.Name, Description: p.Description, Type: p.Type, In: p.In, Required: p.Required, Nullable: p.Nullable, Secret: p.Secret, Default: p.Default,
 			Enum: p.Enum, Minimum: p.Minimum, Maximum: p.Maximum, MinLength: p.MinLength, MaxLength: p.MaxLength, Split: p.Split,
 		}
 		if p.Pattern != "" {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // What errors that help are made of: a hint to what was wrong, commands that can be
@@ -21,16 +23,8 @@ func Invalid(err error, fix string) error {
 	return &Error{Code: CodeInvalidInput, Msg: err.Error(), Hint: fix, Err: err}
 }
 
-// Quote makes text safe to paste into a POSIX shell, for the commands in hints.
-func Quote(text string) string {
-	safe := strings.IndexFunc(text, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+=:@%,", r))
-	}) < 0
-	if safe && text != "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
+// Quote makes text safe to paste into a shell of this system, for the commands in hints.
+func Quote(text string) string { return system.Quote(text) }
 
 // Span writes a length of time without parts that are zero: "10m", not "10m0s".
 func Span(d time.Duration) string {

@@ -134,7 +134,7 @@ func (p *Pipeline) begin(req *Request) *Record {
 	return &Record{
 		ID: req.ID, Surface: req.Surface, Ref: req.Action, Args: req.Args, Query: req.Query,
 		Target: req.Target, Body: req.BodyMode(), Received: req.Received,
-		Execution: req.Execution, Step: req.Step,
+		Execution: req.Execution, Step: req.Step, Via: req.Caller.Via,
 	}
 }
 

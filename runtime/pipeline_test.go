@@ -485,7 +485,7 @@ func TestApprovalIsBoundToTheWholeBody(t *testing.T) {
 
 // What stays open is judged as it was when it was opened: scopes, then policy;
 // whatever cannot be judged is denied, and nothing is recorded.
-func TestJudge(t *testing.T) {
+func TestWhatStaysOpenIsJudgedAsWhenItWasOpened(t *testing.T) {
 	verdict := func(e runtime.Effect) func(runtime.Question) runtime.Verdict {
 		return func(runtime.Question) runtime.Verdict { return runtime.Verdict{Effect: e} }
 	}

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -70,4 +71,18 @@ func headerText(text string) string {
 		}
 		return r
 	}, text[:min(len(text), 512)])
+}
+
+// Unwell is what a health check says of err: an [Error] in its own words, with what
+// to do, anything else without, since it may quote a file.
+func Unwell(err error) string {
+	e := (*Error)(nil)
+	if !errors.As(err, &e) {
+		return "not well"
+	}
+	said := "not well: " + string(e.Code) + ": " + e.Msg
+	if e.Hint != "" {
+		said += " (" + e.Hint + ")"
+	}
+	return said
 }

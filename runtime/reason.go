@@ -41,6 +41,7 @@ const (
 	ReasonTrailingData         Reason = "trailing_data"         // bytes after the JSON document
 	ReasonTruncated            Reason = "upstream_truncated"    // the answer ended before its end
 	ReasonTunnelNotAllowed     Reason = "tunnel_not_allowed"    // a raw tunnel that is neither TLS nor HTTP
+	ReasonTunnelUnopened       Reason = "tunnel_unopened"       // a CONNECT to a host of a service that no TLS and no request followed
 	ReasonUnattended           Reason = "unattended"            // approval needed, nobody to ask
 	ReasonUnmatched            Reason = "unmatched"             // a service's host, but none of its actions
 	ReasonUnsupportedMedia     Reason = "unsupported_media"     // a body that must be judged, in a form we do not read

@@ -27,6 +27,7 @@ type Record struct {
 	Result     Result
 	Err        *Error // nil: it went well
 	Panicked   bool
+	Via        *Via // the kimbap elsewhere that forwarded it; not part of the trail
 
 	// Sequence is the trail's: the number of the intent, 0 before it is durable.
 	Sequence uint64

@@ -31,10 +31,11 @@ type Request struct {
 	Surface  Surface
 	Caller   Caller
 	Action   Ref
-	Args     Args   // typed, as read back from the request or given by the caller
-	Query    Args   // query parameters that no mapping names, for policy and audit
-	Target   Target // empty authority for built requests
-	Raw      *Raw   // the caller's own HTTP request; nil: the backend builds one
+	Args     Args     // typed, as read back from the request or given by the caller
+	Query    Args     // query parameters that no mapping names, for policy and audit
+	Astray   []string // arguments that stand where the service does not have them, so that no rule can look at them
+	Target   Target   // empty authority for built requests
+	Raw      *Raw     // the caller's own HTTP request; nil: the backend builds one
 	Received time.Time
 
 	Execution string // the script that this is a call of; empty: none
@@ -51,6 +52,7 @@ type Request struct {
 	Read     func() error
 	Document any  // the parsed body: what JSON has, or a form's fields; nil for an empty one
 	Parsed   bool // the body was read: Args and Document hold what it says
+	Fields   bool // some servers read parameters out of its body beside those of the query
 
 	// Followed marks a request that kimbap itself made from the answer to a built
 	// one: a next page, a redirect to the same origin. Raw is its form, and holds
@@ -102,14 +104,25 @@ var ErrBodyTooLarge = errors.New("body too large")
 // must not change the bytes. Its errors are [ErrBodyTooLarge], *Error with
 // CodeCanceled or CodeTimeout for a body that did not end, and those of Room.
 func (r *Raw) Buffer(limit int64) ([]byte, error) {
+	if !r.whole && r.Body != nil && r.ContentLength > limit {
+		return nil, ErrBodyTooLarge
+	}
+	body, err := r.Front(limit)
+	if err == nil && !r.whole && r.Body != nil {
+		return nil, ErrBodyTooLarge
+	}
+	return body, err
+}
+
+// Front is Buffer for a body that may go on behind the limit: of such a one it
+// returns the first bytes, at least limit of them, and Buffered says that it is
+// not whole. What Room has given stays taken for them.
+func (r *Raw) Front(limit int64) ([]byte, error) {
 	if r.whole || r.Body == nil {
 		return r.buffered, nil
 	}
-	if r.ContentLength > limit {
-		return nil, ErrBodyTooLarge
-	}
 	size := r.ContentLength
-	if size < 0 {
+	if size < 0 || size > limit {
 		size = limit // not announced: it may become that long
 	}
 	if r.Room != nil {
@@ -118,13 +131,17 @@ func (r *Raw) Buffer(limit int64) ([]byte, error) {
 		}
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	var refused *Error
 	switch {
+	case errors.As(err, &refused): // by whatever looks at it as it passes
+		return nil, refused
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, &Error{Code: CodeTimeout, Msg: "the request body did not arrive in time", Hint: "send it again, faster", Err: err}
 	case err != nil:
 		return nil, &Error{Code: CodeCanceled, Msg: "the request body ended early", Err: err}
 	case int64(len(body)) > limit:
-		return nil, ErrBodyTooLarge
+		r.Body = io.MultiReader(bytes.NewReader(body), r.Body)
+		return body, nil
 	}
 	if r.Room != nil {
 		if err := r.Room(int64(len(body))); err != nil {

@@ -197,10 +197,37 @@ func TestIDsSortByTime(t *testing.T) {
 	}
 }
 
-func TestRawBuffer(t *testing.T) {
+// The front of a body is read and sent all the same, and with what follows it.
+func TestTheFrontOfABody(t *testing.T) {
+	for limit, want := range map[int64]string{2: "123", 4: "12345", 5: "12345", 9: "12345"} {
+		var room []int64
+		raw := &runtime.Raw{
+			Body: strings.NewReader("12345"), ContentLength: -1,
+			Room: func(n int64) error { room = append(room, n); return nil },
+		}
+		front, err := raw.Front(limit)
+		if _, whole := raw.Buffered(); err != nil || string(front) != want || whole != (limit >= 5) {
+			t.Errorf("%d: %q, whole %t, %v", limit, front, whole, err)
+		}
+		if room[0] != limit || limit >= 5 && room[len(room)-1] != 5 {
+			t.Errorf("%d: room for %d", limit, room)
+		}
+		if all, err := raw.Buffer(5); err != nil || string(all) != "12345" {
+			t.Errorf("%d: %q, %v", limit, all, err)
+		}
+		if sent, err := io.ReadAll(raw.Body); err != nil || string(sent) != "12345" {
+			t.Errorf("%d: what is sent is %q, %v", limit, sent, err)
+		}
+	}
+}
+
+func TestABufferedBodyIsSentWhole(t *testing.T) {
 	raw := &runtime.Raw{Body: strings.NewReader("12345"), ContentLength: -1}
 	if _, err := raw.Buffer(4); !errors.Is(err, runtime.ErrBodyTooLarge) {
 		t.Errorf("five bytes in four: %v", err)
+	}
+	if rest, err := io.ReadAll(raw.Body); err != nil || string(rest) != "12345" {
+		t.Errorf("left of five bytes: %q, %v", rest, err)
 	}
 	raw = &runtime.Raw{Body: strings.NewReader("12345"), ContentLength: -1}
 	for range 2 {

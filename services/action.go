@@ -3,6 +3,7 @@ package services
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -14,7 +15,7 @@ import (
 
 func actionFields() []string {
 	return []string{
-		"description", "method", "path", "idempotent", "allow_slash", "websocket", "audit", "risk", "args",
+		"description", "method", "path", "host", "idempotent", "allow_slash", "websocket", "audit", "risk", "args",
 		"request", "match", "response", "pagination", "retry", "errors", "command", "inline_script",
 	}
 }
@@ -29,7 +30,8 @@ type operation struct {
 	args       map[string]*argument
 	order      []string // of args
 	constants  []constant
-	discerning bool // it needs its body to be told from other actions
+	discerning bool   // it needs its body to be told from other actions
+	only       origin // the one place it is at; zero for all of the service's
 }
 
 func (p *parser) actions(o *object) {
@@ -80,6 +82,7 @@ func (p *parser) action(a pair) {
 	}
 	p.method(op)
 	p.path(op)
+	p.host(op)
 	p.risk(op)
 	p.arguments(op)
 	p.match(op)
@@ -144,12 +147,42 @@ func (p *parser) routes(op *operation) []classifier.Route {
 			}
 		}
 	}
-	out := make([]classifier.Route, len(p.schemes))
-	for i, one := range p.schemes {
+	places := p.schemes
+	if op.only != (origin{}) {
+		places = []reach{{schemes: []string{op.only.scheme}, authorities: []string{op.only.authority}}}
+	}
+	out := make([]classifier.Route, len(places))
+	for i, one := range places {
 		out[i] = op.route
 		out[i].Schemes, out[i].Authorities = one.schemes, one.authorities
 	}
 	return out
+}
+
+// host keeps an action to one of the hosts of its service. The path of base_url
+// stands before its own there too.
+func (p *parser) host(op *operation) {
+	n := op.get("host")
+	if n == nil {
+		return
+	}
+	text := p.textOf(n, op.label("host"))
+	i := slices.IndexFunc(p.s.origins, func(o origin) bool {
+		authority, err := classifier.CanonicalAuthority(text, defaultPort(o.scheme))
+		return err == nil && authority == o.authority
+	})
+	if i < 0 {
+		p.bad(n, "write one of them, without variables, or add it to hosts", "%s.host %s is not one of the service's hosts", op.name, shown(text))
+		return
+	}
+	op.only = p.s.origins[i]
+	spec := op.action.HTTP
+	if base, err := url.Parse(spec.BaseURL); err == nil {
+		spec.BaseURL = op.only.scheme + "://" + withoutDefaultPort(op.only) + strings.TrimSuffix(base.EscapedPath(), "/")
+	}
+	if len(p.s.Unset) == 0 {
+		spec.Authorities = []string{op.only.authority}
+	}
 }
 
 // reach is where the routes of one scheme go. Nobody changes it.
@@ -272,6 +305,10 @@ func (p *parser) risk(op *operation) {
 		}
 	}
 	op.action.Risk = runtime.Risk(level)
+	op.route.Rank = slices.Index(levels(), level)
+	if op.action.GrantsAccess {
+		op.route.Rank++ // of two critical actions it is the worse
+	}
 }
 
 // methodsRisk is the default: that of the most harmful method.

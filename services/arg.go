@@ -48,7 +48,7 @@ func (p *parser) arguments(op *operation) {
 }
 
 func (p *parser) argument(op *operation, n *yaml.Node) *argument {
-	o := p.object(n, op.name+".args", "name", "description", "type", "required", "enum", "pattern", "minimum", "maximum", "default", "secret", "rest", "split", "style")
+	o := p.object(n, op.name+".args", "name", "description", "type", "required", "nullable", "enum", "pattern", "minimum", "maximum", "default", "secret", "rest", "split", "style")
 	if n.Kind != yaml.MappingNode {
 		return nil
 	}
@@ -65,6 +65,9 @@ func (p *parser) argument(op *operation, n *yaml.Node) *argument {
 	if n := o.get("style"); n != nil && p.s.Adapter != "command" {
 		p.bad(n, "leave it out", "%s.style belongs to another adapter than http", o.name)
 	}
+	if n := o.get("nullable"); n != nil && p.s.Adapter != "http" {
+		p.bad(n, "leave it out", "%s.nullable is for members of a JSON body, and %s has none", o.name, p.s.Adapter)
+	}
 	a.rest = o.boolean("rest", false)
 	otherwise := runtime.TypeString
 	if a.rest {
@@ -76,6 +79,7 @@ func (p *parser) argument(op *operation, n *yaml.Node) *argument {
 	}
 	a.Description = o.text("description")
 	a.Required = o.boolean("required", false)
+	a.Nullable = o.boolean("nullable", false)
 	a.Secret = o.boolean("secret", false)
 	a.Split = o.text("split")
 	p.limits(o, a)

@@ -131,6 +131,9 @@ func (d *definition) param(p *runtime.Param) {
 	d.bound(p.Maximum)
 	d.length(p.MinLength)
 	d.length(p.MaxLength)
+	if p.Nullable { // what it is not stays as it was
+		d.text("null")
+	}
 }
 
 func (d *definition) credential(a *runtime.Auth) {
@@ -191,7 +194,9 @@ func (d *definition) route(r *classifier.Route) {
 	d.pairs(r.Match.Body)
 	d.flags(r.Match.GraphQL != nil, r.Match.JSONRPC != nil)
 	if g := r.Match.GraphQL; g != nil {
-		d.text(g.Type, g.Operation)
+		if d.text(g.Type, g.Operation); len(g.Fields) > 0 {
+			d.texts(g.Fields)
+		}
 	}
 	if j := r.Match.JSONRPC; j != nil {
 		d.text(j.Method)
@@ -202,6 +207,9 @@ func (d *definition) route(r *classifier.Route) {
 		a := &r.Args[i]
 		d.text(a.Name, string(a.In), a.Key, a.Type)
 		d.pattern(a.Pattern)
+		if a.Null {
+			d.text("null")
+		}
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // LoadDir reads every *.yaml of a folder, by name. A folder that does not exist
@@ -185,10 +187,10 @@ func Disable(dir, name string) error {
 		return fmt.Errorf("%s is not installed: %w", shown(name), fs.ErrNotExist)
 	}
 	path := filepath.Join(dir, name+".yaml")
-	if err := os.Rename(path, path+off); err != nil {
+	if err := system.Rename(path, path+off); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return system.SyncFolder(dir)
 }
 
 // Enable puts a disabled service in force again, if it still fits the others. The
@@ -205,10 +207,10 @@ func Enable(dir, name string) error {
 	if err := Check(dir, s); err != nil {
 		return err
 	}
-	if err := os.Rename(path+off, path); err != nil {
+	if err := system.Rename(path+off, path); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return system.SyncFolder(dir)
 }
 
 // Disabled are the names of the disabled services of a folder, sorted.
@@ -258,19 +260,10 @@ func write(path string, data []byte) (err error) {
 	_, err = f.Write(data)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), path)
+		err = system.Rename(f.Name(), path)
 	}
 	if err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes a rename durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return system.SyncFolder(filepath.Dir(path))
 }

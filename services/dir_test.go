@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/services"
 )
 
@@ -25,7 +26,7 @@ actions:
   get: {description: x, method: GET, path: "/issue/{site}"}
 `
 
-func TestInstall(t *testing.T) {
+func TestInstallWritesAFileWithItsValues(t *testing.T) {
 	dir := t.TempDir()
 	s, err := services.Install(dir, "tracker.yaml", []byte(tracker), map[string]string{"site": "acme"})
 	if err != nil {
@@ -44,8 +45,8 @@ func TestInstall(t *testing.T) {
 	if string(text) != want {
 		t.Errorf("wrote\n%s\nwant\n%s", text, want)
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
+	if info, err := os.Stat(path); err != nil || system.Exposed(path, info) != "" {
+		t.Errorf("it is open to others: %v, %v", info.Mode(), err)
 	}
 	if one, err := services.LoadOne(dir, "tracker"); err != nil || one.Digest != s.Digest {
 		t.Errorf("loaded %v, %v", one, err)
@@ -64,7 +65,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-func TestInstallRefuses(t *testing.T) {
+func TestInstallRefusesWhatWouldNotLoad(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := services.Install(dir, "a.yaml", []byte(strings.ReplaceAll(tracker, "{site}.", "")), nil); err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ func TestInstallRefuses(t *testing.T) {
 	}
 }
 
-func TestLoadDir(t *testing.T) {
+func TestLoadDirNamesEveryProblemOfEveryFile(t *testing.T) {
 	dir := t.TempDir()
 	if list, err := services.LoadDir(filepath.Join(dir, "missing")); err != nil || list != nil {
 		t.Errorf("a missing folder: %v, %v", list, err)

@@ -25,6 +25,7 @@ func (p *parser) request(op *operation) {
 	p.body(op, r)
 	p.defaults(op, r)
 	p.constants(op)
+	p.nullables(op)
 	p.push(op)
 	op.action.Params = make([]runtime.Param, 0, len(op.order))
 	for _, name := range op.order {
@@ -74,7 +75,7 @@ func (op *operation) readBack(template string, in classifier.Place, key string) 
 	for _, hole := range holes(template) {
 		if a := op.args[hole]; a != nil {
 			op.route.Args = append(op.route.Args, classifier.Arg{
-				Name: hole, In: in, Key: key, Type: string(a.Type), Pattern: inverse(template, hole),
+				Name: hole, In: in, Key: key, Type: string(a.Type), Pattern: inverse(template, hole), Null: a.Nullable,
 			})
 		}
 	}
@@ -211,6 +212,26 @@ func (p *parser) credentialField(op *operation, n *yaml.Node, r *object) {
 	for _, m := range p.pairsOf(n, r.name+".body") {
 		if m.name == p.s.Auth.Field {
 			p.bad(m.key, "leave it out", "%s.body: %s is where the credential goes", r.name, shown(m.name))
+		}
+	}
+}
+
+// nullables refuses null where nothing could carry it, or where it would read back
+// as a text: it is a member of a JSON body by itself.
+func (p *parser) nullables(op *operation) {
+	for _, name := range op.order {
+		a := op.args[name]
+		if !a.Nullable {
+			continue
+		}
+		placed, fits := false, op.action.HTTP.BodyType == "json"
+		for i := range op.route.Args {
+			if one := &op.route.Args[i]; one.Name == name {
+				placed, fits = true, fits && one.In == classifier.InBody && one.Key != "" && one.Pattern == nil
+			}
+		}
+		if !placed || !fits {
+			p.bad(a.node, "leave nullable out", "argument %s of %s cannot be null: only a member of a JSON body that is this argument alone can", shown(name), op.name)
 		}
 	}
 }

@@ -32,11 +32,7 @@ func (p *parser) match(op *operation) {
 	d.Header = p.conditions(op, m, "header", runtime.InHeader)
 	d.Body = p.conditions(op, m, "body", runtime.InBody)
 	if g := m.get("graphql"); g != nil {
-		o := p.object(g, label+".graphql", "type", "operation")
-		d.GraphQL = &classifier.GraphQL{Type: o.oneOf("type", "", "query", "mutation", "subscription"), Operation: o.text("operation")}
-		if *d.GraphQL == (classifier.GraphQL{}) {
-			p.bad(g, "add type: query", "%s.graphql needs a type or an operation", label)
-		}
+		d.GraphQL = p.graphql(p.object(g, label+".graphql", "type", "operation", "fields"))
 	}
 	if j := m.get("jsonrpc"); j != nil {
 		o := p.object(j, label+".jsonrpc", "method", "params")
@@ -47,6 +43,30 @@ func (p *parser) match(op *operation) {
 		p.bad(n, "keep one", "%s: a request is GraphQL or JSON-RPC, not both", label)
 	}
 	op.discerning = len(d.Body) > 0 || d.GraphQL != nil || d.JSONRPC != nil
+}
+
+// graphql reads what a GraphQL operation is told by. One pattern of fields may
+// stand by itself, without a list.
+func (p *parser) graphql(o *object) *classifier.GraphQL {
+	g := &classifier.GraphQL{Type: o.oneOf("type", "", "query", "mutation", "subscription"), Operation: o.text("operation")}
+	n := o.get("fields")
+	switch {
+	case n == nil && g.Type == "" && g.Operation == "":
+		p.bad(o.node, "add type: query", "%s needs a type, an operation or fields", o.name)
+	case n == nil:
+	case n.Kind == yaml.ScalarNode:
+		g.Fields = []string{n.Value}
+	default:
+		g.Fields = o.texts("fields")
+	}
+	if n != nil && len(g.Fields) == 0 {
+		p.bad(n, "write names of root fields, like [delete*]", "%s.fields is empty", o.name)
+	}
+	if err := classifier.CheckFields(g.Fields); err != nil {
+		p.bad(n, "write names of root fields, like [delete*, \"*Delete\"]", "%s.fields: %s", o.name, err)
+		g.Fields = nil
+	}
+	return g
 }
 
 // conditions reads one mapping of discriminators. What a condition demands in
@@ -130,7 +150,11 @@ func (p *parser) constants(op *operation) {
 }
 
 func (p *parser) bodyConstant(op *operation, c constant) {
-	name, ok := topLevel(c.name)
+	pointer, each := strings.CutSuffix(c.name, "/*")
+	if each {
+		c.value = []any{c.value}
+	}
+	name, ok := topLevel(pointer)
 	spec := op.action.HTTP
 	if !ok || spec.Method == http.MethodGet || spec.Method == http.MethodHead {
 		return

@@ -173,7 +173,7 @@ func (p *parser) programAction(a pair, op *operation) {
 	before := len(p.problems)
 	spec := p.program.spec // a copy
 	spec.Styles = map[string]runtime.Style{}
-	for _, field := range []string{"method", "path", "allow_slash", "websocket", "request", "match", "pagination", "retry"} {
+	for _, field := range []string{"method", "path", "host", "allow_slash", "websocket", "request", "match", "pagination", "retry"} {
 		if n := op.get(field); n != nil {
 			p.bad(n, "leave it out", "%s.%s belongs to the adapter http", a.name, field)
 		}

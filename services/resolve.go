@@ -123,6 +123,10 @@ func (s *Set) received(action *runtime.Action, req *runtime.Request) (runtime.Ar
 	for i := range action.Params {
 		p := &action.Params[i]
 		v, given := req.Args[p.Name]
+		if given && v == nil && p.Nullable {
+			args[p.Name] = nil
+			continue
+		}
 		if !given || v == nil {
 			if p.Required && missed(action, p, req, strict) {
 				return nil, invalid(action, p.Name, "is required")
@@ -239,7 +243,7 @@ func declared(action *runtime.Action, given runtime.Args) (runtime.Args, error) 
 	for _, name := range sortedKeys(given) {
 		i := slices.IndexFunc(action.Params, func(p runtime.Param) bool { return p.Name == name })
 		switch {
-		case given[name] == nil:
+		case i >= 0 && given[name] == nil && !action.Params[i].Nullable: // as if it were not given
 		case i >= 0:
 			args[name] = given[name]
 		case action.Rest == "":
@@ -322,7 +326,7 @@ func settle(action *runtime.Action, p *runtime.Param, args runtime.Args) error {
 		}
 		return nil
 	}
-	if isFile(action, p, v) {
+	if v == nil || isFile(action, p, v) { // null is left for what may be null
 		return nil
 	}
 	value, complaint := coerce(p, v)

@@ -82,7 +82,7 @@ func n(s string) json.Number { return json.Number(s) }
 
 type args = runtime.Args
 
-func TestResolveBuilt(t *testing.T) {
+func TestArgumentsOfABuiltRequestAreTypedAndCompleted(t *testing.T) {
 	all := set(t, shop)
 	for _, c := range []struct {
 		name   string
@@ -114,6 +114,10 @@ func TestResolveBuilt(t *testing.T) {
 		{"required", "shop.refund", args{"id": "1"}, nil, `argument "amount" of shop.refund is required`},
 		{"rest collects", "shop.refund", args{"id": "1", "amount": "5", "reason": "x", "more": `{"a":true}`},
 			args{"id": n("1"), "amount": n("5"), "more": map[string]any{"reason": "x", "a": true}}, ""},
+		{"a null is as if it were not given", "shop.list-orders", args{"limit": nil}, args{"state": "open"}, ""},
+		{"but for a name that is not declared", "shop.list-orders", args{"limt": nil}, nil, "is not declared; did you mean limit?"},
+		{"in the rest it is a value", "shop.refund", args{"id": "1", "amount": "5", "reason": nil},
+			args{"id": n("1"), "amount": n("5"), "more": map[string]any{"reason": nil}}, ""},
 		{"rest does not replace what was judged", "shop.refund", args{"id": "1", "amount": "5", "amount_cents": "999"}, nil, "the service sets amount_cents itself"},
 		{"nor in another case", "shop.refund", args{"id": "1", "amount": "5", "more": map[string]any{"Amount_Cents": 999}}, nil, "the service sets amount_cents itself"},
 		{"rest twice", "shop.refund", args{"id": "1", "amount": "5", "a": "x", "more": map[string]any{"a": "y"}}, nil, "is given twice"},
@@ -160,7 +164,7 @@ func TestResolveBuilt(t *testing.T) {
 	}
 }
 
-func TestResolveReceived(t *testing.T) {
+func TestArgumentsOfAReceivedRequestStayAsTheyCame(t *testing.T) {
 	all := set(t, shop)
 	home := runtime.Target{Scheme: "https", Authority: "api.shop.test:443", Method: "GET"}
 	for _, c := range []struct {
@@ -224,7 +228,7 @@ func TestStrictServicesMissArgumentsOfTheBody(t *testing.T) {
 	}
 }
 
-func TestForeignTraffic(t *testing.T) {
+func TestHostsOfNoServiceArePassOrTunnel(t *testing.T) {
 	all := set(t, shop)
 	for _, c := range []struct {
 		action            runtime.Ref
@@ -273,7 +277,7 @@ func TestMatchThenResolve(t *testing.T) {
 	}
 }
 
-func TestSuggest(t *testing.T) {
+func TestAMistypedActionIsFound(t *testing.T) {
 	all := set(t, shop)
 	for ref, want := range map[string]string{
 		"shop.list-order": "shop.list-orders",
@@ -316,7 +320,7 @@ func TestSetLooksUp(t *testing.T) {
 
 // An approval is for one definition: what changes what may happen changes the
 // digest, and moving the text does not.
-func TestDigest(t *testing.T) {
+func TestADigestChangesWithWhatMayHappenOnly(t *testing.T) {
 	of := func(text string) string {
 		a, ok := set(t, text).Action("shop.refund")
 		if !ok {

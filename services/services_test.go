@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write what the files in testdata expect
 
 // Each file of testdata holds service files and, as "want", what they become:
 // actions and routes, or the exact error.
-func TestServiceFiles(t *testing.T) {
+func TestServiceFilesBecomeWhatTestdataSays(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no files in testdata", err)

@@ -65,7 +65,7 @@ func NewSet(list []*Service) (*Set, error) {
 		}
 		for _, action := range service.Actions {
 			s.actions[action.Ref] = action
-			s.fillable[action.Ref] = service.origins
+			s.fillable[action.Ref] = service.reaches(action)
 		}
 		for _, value := range service.Placeholders {
 			if _, taken := s.marks[value]; !taken {

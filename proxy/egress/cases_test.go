@@ -8,8 +8,8 @@ import (
 
 // cases are those of the area "SSRF / egress guard" in the list of security
 // cases that the guard decides; internal/app holds the same ones against the
-// whole proxy. The others are elsewhere: SS-014 in services/rest (no redirect is
-// followed), SS-019 in proxy (ports of raw tunnels). SS-017 (notifiers) is in
+// whole proxy. The others are elsewhere: SS-014 (no redirect is followed) and
+// SS-019 (ports of raw tunnels) in internal/app. SS-017 (notifiers) is in
 // internal/app, SS-018 (URLs of settings and installs) in internal/config and scripts.
 var cases = []struct {
 	id          string

@@ -85,3 +85,17 @@ func AppendLastChunk(dst []byte, trailer http.Header) []byte {
 	}
 	return append(dst, "\r\n"...)
 }
+
+// SpellWebSocket returns the fields with the names of RFC 6455 as that spells
+// them. Case means nothing there, but some clients and servers look for these as
+// they are always written, and net/http writes others. The values are shared.
+func SpellWebSocket(h http.Header) http.Header {
+	out := make(http.Header, len(h))
+	for name, list := range h {
+		if rest, ok := strings.CutPrefix(name, "Sec-Websocket-"); ok {
+			name = "Sec-WebSocket-" + rest
+		}
+		out[name] = list
+	}
+	return out
+}

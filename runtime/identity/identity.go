@@ -101,7 +101,7 @@ func (i *Identity) byToken(ctx context.Context, token runtime.Secret, source str
 	case t == nil:
 		return runtime.Principal{}, i.wrong(source, "the token is not known here")
 	case !t.Revoked.IsZero():
-		return runtime.Principal{}, refused(runtime.ReasonTokenRevoked, "the token was revoked")
+		return runtime.Principal{}, revoked(t)
 	case !now.Before(t.Expires) || now.Before(t.Created.Add(-time.Minute)):
 		return runtime.Principal{}, refused(runtime.ReasonTokenExpired, "the token has expired")
 	}
@@ -126,6 +126,17 @@ func (i *Identity) find(ctx context.Context, hash [32]byte) (*Token, error) {
 	// has replaced it, and what was read before it must not outlive it.
 	known.Store(hash, &t)
 	return &t, nil
+}
+
+// revoked is the error of a token that was. The program of a run cannot be given
+// another one while it goes on.
+func revoked(t *Token) *runtime.Error {
+	e := refused(runtime.ReasonTokenRevoked, "the token was revoked")
+	if t.Run != "" {
+		e.Msg = "the token of this run was revoked: the run was ended, or the vault was locked"
+		e.Hint = "the owner starts the run again, once the vault is open: kimbap run -- COMMAND"
+	}
+	return e
 }
 
 func refused(reason runtime.Reason, msg string) *runtime.Error {

@@ -147,7 +147,7 @@ func TestLoopbackNeedsTheOwner(t *testing.T) { // TK-012
 	}
 }
 
-func TestTokenExpires(t *testing.T) { // TK-001
+func TestATokenEndsAtItsExpiryAndStaysEnded(t *testing.T) { // TK-001
 	w := newWorld(t)
 	secret, token := w.mint(t, identity.Grant{TTL: time.Hour})
 	caller := runtime.Caller{Token: secret}
@@ -163,9 +163,23 @@ func TestTokenExpires(t *testing.T) { // TK-001
 	if _, err := w.Identify(t.Context(), caller); reason(err) != runtime.ReasonTokenExpired {
 		t.Fatalf("a clock set back un-expired it: %v", err)
 	}
+	// A process that starts with a clock behind the maker's: a minute is taken, and
+	// no more, so that a clock set back makes no token live longer.
+	for back, want := range map[time.Duration]runtime.Reason{
+		-time.Minute: "", -time.Minute - 1: runtime.ReasonTokenExpired, -time.Hour: runtime.ReasonTokenExpired,
+		time.Hour - 1: "", time.Hour: runtime.ReasonTokenExpired, time.Hour + time.Second: runtime.ReasonTokenExpired,
+	} {
+		fresh, err := identity.New(identity.Options{Store: w.store, Clock: func() time.Time { return token.Created.Add(back) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fresh.Identify(t.Context(), caller); reason(err) != want {
+			t.Errorf("%v after it was made: %v", back, err)
+		}
+	}
 }
 
-func TestRevocation(t *testing.T) { // TK-002
+func TestARevokedTokenIsRefused(t *testing.T) { // TK-002
 	w := newWorld(t)
 	secret, token := w.mint(t, identity.Grant{})
 	caller := runtime.Caller{Token: secret}
@@ -256,7 +270,7 @@ func TestRevocationByAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestScopes(t *testing.T) { // TK-003
+func TestAPrincipalMayDoWhatItsScopesNameAndNoMore(t *testing.T) { // TK-003
 	w := newWorld(t)
 	secret, _ := w.mint(t, identity.Grant{Scopes: []runtime.Scope{"github.list-*"}})
 	p, err := w.Identify(t.Context(), runtime.Caller{Token: secret})
@@ -269,9 +283,23 @@ func TestScopes(t *testing.T) { // TK-003
 	if empty := (runtime.Principal{}); empty.Permits("github.get-user") {
 		t.Error("no scopes must mean nothing")
 	}
+	// A token that lost its scopes in the store is known, and may do nothing.
+	for _, scopes := range [][]runtime.Scope{nil, {}, {""}} {
+		w.store.list[0].Scopes = scopes
+		w.Forget()
+		p, err := w.Identify(t.Context(), runtime.Caller{Token: secret})
+		if err != nil || p.TokenID == "" {
+			t.Fatal(p, err)
+		}
+		for _, action := range []runtime.Ref{"github.list-issues", runtime.ActionPass, "*"} {
+			if p.Permits(action) {
+				t.Errorf("scopes %q permit %q", scopes, action)
+			}
+		}
+	}
 }
 
-func TestMintRefuses(t *testing.T) { // TK-008, TK-009
+func TestNoTokenIsMadeForMoreThanItsMakerMay(t *testing.T) { // TK-008, TK-009
 	w := newWorld(t)
 	good := identity.Grant{Tenant: runtime.DefaultTenant, Agent: "ci", Scopes: []runtime.Scope{"github.*"}, TTL: time.Hour}
 	operator := identity.Operator(1)

@@ -262,7 +262,7 @@ func TestManyAtOnceTakeNoMoreThanTheBurst(t *testing.T) {
 }
 
 // What is remembered of buckets stays bounded, and forgetting opens none.
-func TestManyBuckets(t *testing.T) {
+func TestForgettingBucketsOpensNone(t *testing.T) {
 	l := process(t, newStore())
 	for i := range 20_000 {
 		b := bucket(fmt.Sprint(i), 1, time.Minute)

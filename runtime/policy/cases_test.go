@@ -73,7 +73,7 @@ func TestCasesWithProblems(t *testing.T) {
 
 // A verdict that is none is a denial, and never what a test expects of a body
 // that it does not give.
-func TestMet(t *testing.T) {
+func TestAVerdictThatIsNoneMeetsOnlyADenial(t *testing.T) {
 	deny := policy.Case{Expect: runtime.EffectDeny}
 	for _, c := range []struct {
 		is   policy.Case

@@ -36,7 +36,7 @@ func TestDigestIsOfTheMeaning(t *testing.T) {
 }
 
 // The files that init writes are policies, with and without their examples.
-func TestDefaultFile(t *testing.T) {
+func TestTheFilesOfInitArePolicies(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		data := policy.DefaultFile(strict)
 		p, err := policy.Parse("policy.yaml", data)
@@ -66,7 +66,7 @@ func TestDefaultFile(t *testing.T) {
 	}
 }
 
-func TestLiveSwaps(t *testing.T) {
+func TestASwappedPolicyDecidesFromThenOn(t *testing.T) {
 	l := policy.NewLive(policy.Set{runtime.DefaultTenant: policy.Default()})
 	q := question(t, "action=a.b")
 	if v := l.Decide(q); v.Effect != runtime.EffectAllow {

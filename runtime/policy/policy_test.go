@@ -146,7 +146,7 @@ func declared(text string) schemas {
 	return s
 }
 
-func TestDecisions(t *testing.T) {
+func TestPoliciesDecideAsTheirCasesSay(t *testing.T) {
 	each(t, "decide", func(t *testing.T, path string, sections map[string]string) {
 		known := declared(sections["actions"])
 		p, err := policy.Compile(known, policy.File{Name: "policy.yaml", Data: []byte(sections["policy.yaml"])})
@@ -188,8 +188,8 @@ func verdict(v runtime.Verdict) string {
 	return text
 }
 
-// TestProblems compares the whole text: what a person reads is the behaviour.
-func TestProblems(t *testing.T) {
+// TestProblemsReadAsTheirFilesSay compares the whole text: what a person reads is the behaviour.
+func TestProblemsReadAsTheirFilesSay(t *testing.T) {
 	each(t, "problems", func(t *testing.T, path string, sections map[string]string) {
 		p, err := policy.Compile(declared(sections["actions"]), policy.File{Name: "policy.yaml", Data: []byte(sections["policy.yaml"])})
 		if err == nil {
@@ -201,7 +201,7 @@ func TestProblems(t *testing.T) {
 	})
 }
 
-func TestLoad(t *testing.T) {
+func TestAMissingFileIsTheDefaultPolicyAndABadOneAnError(t *testing.T) {
 	folder := t.TempDir()
 	missing, err := policy.Load(filepath.Join(folder, "policy.yaml"), nil)
 	if err != nil || missing.Digest() != policy.Default().Digest() {
@@ -219,7 +219,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-func TestDenyUnmatched(t *testing.T) {
+func TestDenyUnmatchedClosesHostsWithoutAService(t *testing.T) {
 	question := runtime.Question{
 		Principal: &runtime.Principal{ID: "local:1", Tenant: runtime.DefaultTenant},
 		Action:    &runtime.Action{Ref: runtime.ActionPass, Risk: runtime.RiskUnmatched, Service: "net"},

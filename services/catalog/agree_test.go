@@ -9,8 +9,8 @@ import (
 )
 
 func indexed() []string {
-	return strings.Fields(`anthropic asana cloudflare confluence datadog discord figma github gitlab gmail google-calendar google-drive
-		google-sheets hubspot jira notion openai pagerduty resend sendgrid sentry slack stripe telegram todoist twilio vercel`)
+	return strings.Fields(`airtable anthropic asana cloudflare confluence datadog discord figma gemini github gitlab gmail google-calendar google-drive
+		google-sheets hubspot jira notion npm openai pagerduty resend sendgrid sentry slack stripe telegram todoist twilio vercel`)
 }
 
 // spelled are the services whose placeholders have the names of the description.

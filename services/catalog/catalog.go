@@ -1,6 +1,6 @@
 // Package catalog holds the service files that kimbap ships: one YAML file for
-// each service, embedded. It gives out bytes; services.Parse gives them a
-// meaning, as it does for a file that a user wrote.
+// each service, embedded. What a file means the loader says, as it does for one that
+// a user wrote.
 //
 // Every file covers the whole of its hosts with three catch-alls (read, write,
 // delete), so that a program which speaks the API itself meets nothing that is
@@ -18,6 +18,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"github.com/kimbap-run/kimbap/services"
 )
 
 //go:embed *.yaml
@@ -47,4 +49,23 @@ func Read(name string) ([]byte, error) {
 		return nil, fmt.Errorf("no service %q in the catalogue", name)
 	}
 	return data, nil
+}
+
+// Services returns all services of the catalogue, by name, as they are before anybody
+// gave values to their variables. All files are parsed each time: who wants one service
+// reads one.
+func Services() ([]*services.Service, error) {
+	var all []services.File
+	for _, name := range Names() {
+		data, err := Read(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, services.File{Name: name + ".yaml", Data: data})
+	}
+	out, err := services.ParseAll(all)
+	if err != nil {
+		return nil, fmt.Errorf("catalogue: %w", err)
+	}
+	return out, nil
 }

@@ -271,6 +271,44 @@ func TestHouseStyle(t *testing.T) {
 	}
 }
 
+// unrepeatable are the actions with GET that are not the same when they are done
+// twice, each with the reason.
+func unrepeatable() map[string]string {
+	return map[string]string{
+		"openai.open-realtime": "it opens a conversation, and not a page",
+		"slack.api-call":       "every method of Slack can be called by GET, those that write too",
+		"telegram.call-method": "every method of Telegram can be called by GET, those that write too",
+		"telegram.get-updates": "an offset takes what came before it away",
+	}
+}
+
+// A read may be repeated, however much its answer gives away: the risk says that.
+func TestReadsAreIdempotent(t *testing.T) {
+	not, reads := unrepeatable(), 0
+	for _, s := range overHTTP(load(t)) {
+		for _, a := range s.Actions {
+			if a.HTTP.Method != "GET" {
+				continue
+			}
+			reads++
+			why, exempt := not[string(a.Ref)]
+			delete(not, string(a.Ref))
+			switch {
+			case !a.Idempotent && !exempt:
+				t.Errorf("%s reads and is not idempotent: say so, or say in unrepeatable why not", a.Ref)
+			case a.Idempotent && exempt:
+				t.Errorf("%s is idempotent: take it off the list (%s)", a.Ref, why)
+			}
+		}
+	}
+	for ref := range not {
+		t.Errorf("%s is on the list and does not exist", ref)
+	}
+	if reads < 400 {
+		t.Errorf("only %d reads were looked at", reads)
+	}
+}
+
 var hole = regexp.MustCompile(`\{[^}]*\}`)
 
 // shapeOf is a path with the names of its placeholders taken out.

@@ -68,7 +68,47 @@ func page(t *testing.T) []byte {
 		}
 		fmt.Fprintf(&out, "| `%s` | %s | %s | %d | %d | %s | %s |\n", s.Name, s.Description, hosts(s), typed, critical, place(s), key(t, s))
 	}
+	out.WriteString(sources)
+	for _, name := range catalog.Names() {
+		fmt.Fprintf(&out, "%s", source(t, name))
+	}
 	return out.Bytes()
+}
+
+const sources = `
+## What the files were compared with
+
+Where a number stands, tests hold the service against so many operations: the methods,
+paths and required parameters of typed actions, and that whatever hands out access or
+takes something away is guarded. For the mutations of GitHub, GitLab and Linear they do
+so by their names.
+
+| service | source | operations |
+|---|---|---|
+`
+
+// elsewhere says of services without an index of paths what their files were
+// compared with.
+func elsewhere() map[string]string {
+	return map[string]string{
+		"linear":     "the 386 mutations and the types in @linear/sdk, version 98.0.0",
+		"pypi":       "the upload API in warehouse's documentation for users",
+		"pypi-index": "warehouse's documentation for users and the routes in warehouse/routes.py; methods by hand",
+	}
+}
+
+// source is the row of a service: the first line of its index, without what all say.
+func source(t *testing.T, name string) string {
+	if text, ok := elsewhere()[name]; ok {
+		return fmt.Sprintf("| `%s` | %s | |\n", name, text)
+	}
+	data, err := os.ReadFile(filepath.Join("testdata", "index", name+".tsv"))
+	if err != nil {
+		return ""
+	}
+	head, _, _ := strings.Cut(strings.TrimPrefix(string(data), "# "), "\n")
+	head, _, _ = strings.Cut(head, ": method, path")
+	return fmt.Sprintf("| `%s` | %s | %d |\n", name, head, len(readIndex(t, name)))
 }
 
 // hosts are the service's hosts as they stand in the file, or its program.

@@ -8,25 +8,26 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // find returns the path of a program: as it is written, or in the first folder of
 // PATH that has it.
 func (b *Backend) find(name string) (string, error) {
-	candidates := []string{name}
+	candidates := system.Programs(name)
 	if !filepath.IsAbs(name) {
 		candidates = nil
 		for _, dir := range filepath.SplitList(b.env["PATH"]) {
-			candidates = append(candidates, filepath.Join(dir, name))
+			candidates = append(candidates, system.Programs(filepath.Join(dir, name))...)
 		}
 	}
 	for _, path := range candidates {
 		info, err := os.Stat(path)
-		if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+		if err != nil || !info.Mode().IsRegular() || !system.Executable(info) {
 			continue
 		}
-		if anybodyCanWrite(info) || anybodyCanReplace(path) {
+		if system.WritableByAll(path, info) || anybodyCanReplace(path) {
 			return "", &runtime.Error{
 				Code: runtime.CodeForbidden, Msg: fmt.Sprintf("%s can be changed by everybody on this machine, so it gets no credential", path),
 				Hint: "chmod o-w it and its folder",
@@ -40,8 +41,6 @@ func (b *Backend) find(name string) (string, error) {
 	}
 }
 
-func anybodyCanWrite(info os.FileInfo) bool { return info.Mode().Perm()&0o002 != 0 }
-
 // anybodyCanReplace reports whether others can put another file under the name of
 // a program, or of what that leads to as a link: in a sticky folder, as /tmp is,
 // they cannot.
@@ -52,7 +51,7 @@ func anybodyCanReplace(path string) bool {
 	}
 	for _, dir := range []string{filepath.Dir(path), filepath.Dir(at)} {
 		info, err := os.Stat(dir)
-		if err != nil || anybodyCanWrite(info) && info.Mode()&os.ModeSticky == 0 {
+		if err != nil || system.WritableByAll(dir, info) && info.Mode()&os.ModeSticky == 0 {
 			return true
 		}
 	}

@@ -37,8 +37,8 @@ func declare(b *strings.Builder, a *runtime.Action) {
 	}
 	comment(b, "    ", text+".")
 	optional := "?"
-	for _, p := range a.Params {
-		if p.Required && p.Default == nil {
+	for i := range a.Params {
+		if a.Needs(&a.Params[i]) {
 			optional = ""
 		}
 	}
@@ -53,7 +53,7 @@ func declare(b *strings.Builder, a *runtime.Action) {
 			comment(b, "      ", p.Description)
 		}
 		mark := "?"
-		if p.Required && p.Default == nil {
+		if a.Needs(p) {
 			mark = ""
 		}
 		fmt.Fprintf(b, "      %s%s: %s;\n", property(p.Name), mark, typeOf(p))
@@ -66,6 +66,11 @@ func declare(b *strings.Builder, a *runtime.Action) {
 
 // typeOf is the TypeScript type of an argument.
 func typeOf(p *runtime.Param) string {
+	if p.Nullable {
+		other := *p
+		other.Nullable = false
+		return typeOf(&other) + " | null"
+	}
 	one := map[runtime.ParamType]string{
 		runtime.TypeString: "string", runtime.TypeInteger: "number", runtime.TypeNumber: "number", runtime.TypeBoolean: "boolean",
 		runtime.TypeArray: "unknown[]", runtime.TypeObject: "Record<string, unknown>",

@@ -92,3 +92,28 @@ func TestWholeCatalogueIsExported(t *testing.T) {
 		}
 	}
 }
+
+// What another argument fills can be left out, and is not declared as required.
+func TestWhatAnotherArgumentFillsIsOptional(t *testing.T) {
+	s, err := services.Parse("split.yaml", []byte(`name: split
+version: 1.0.0
+description: Split
+base_url: https://split.example.com
+auth: {type: none}
+actions:
+  get:
+    method: GET
+    path: /{owner}/{repo}
+    risk: {level: low}
+    args: [{name: owner, required: true}, {name: repo, required: true}, {name: full, split: "{owner}/{repo}"}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(export.Declarations([]*services.Service{s})); !strings.Contains(text, "get(args?: {") || !strings.Contains(text, "owner?: string") {
+		t.Errorf("the owner cannot be left out:\n%s", text)
+	}
+	if text := string(export.Skill(s)); strings.Contains(text, "**`--owner`**") {
+		t.Errorf("the owner is required:\n%s", text)
+	}
+}

@@ -6,6 +6,7 @@ func action() schema {
 		"description": text("What it does, in a few words."),
 		"method":      schema{"description": "The method, or several.", "oneOf": []schema{method, list("Several methods.", method)}},
 		"path":        matching("Below base_url: literals, {name}, {name:int}, {name...}, {name}:verb, **.", "^/"),
+		"host":        text("The one host of the service that it is at; all when left out."),
 		"idempotent":  flag("Doing it twice is the same as once.", false),
 		"allow_slash": flag("%2F may stand inside parameters and **.", false),
 		"websocket":   flag("An upgrade to websocket may pass; true for GET when left out.", true),
@@ -48,6 +49,7 @@ func arg() schema {
 		"description": text("What it is."),
 		"type":        oneOf("string when left out.", types()...),
 		"required":    flag("It must be given.", false),
+		"nullable":    flag("It may be null: a member of a JSON body.", false),
 		"enum":        schema{"type": "array", "minItems": 1, "description": "The values it may have; of an array, its elements.", "items": text("A value.")},
 		"pattern":     text("A regular expression (RE2) that it must match."),
 		"minimum":     number,
@@ -80,6 +82,7 @@ func match() schema {
 		"body":   values("JSON pointers; of several, joined by |, one is enough."),
 		"graphql": object("The operation that is executed.", nil, schema{
 			"type": oneOf("Its type.", "query", "mutation", "subscription"), "operation": text("Its name."),
+			"fields": schema{"description": "Names of root fields, with * for any letters; of several one is enough, and ! takes one out.", "oneOf": []schema{text("A name."), list("Names.", text("A name."))}},
 		}),
 		"jsonrpc": object("The method that is called.", []string{"method"}, schema{
 			"method": text("Its name, like tools/call."), "params": values("JSON pointers below params."),

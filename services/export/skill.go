@@ -65,9 +65,10 @@ func writeActions(b *strings.Builder, s *services.Service) {
 			risk += ", hands out access"
 		}
 		var args []string
-		for _, p := range a.Params {
+		for i := range a.Params {
+			p := &a.Params[i]
 			name := "`--" + p.Name + "`"
-			if p.Required {
+			if a.Needs(p) {
 				name = "**" + name + "**"
 			}
 			args = append(args, name)

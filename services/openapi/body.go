@@ -75,6 +75,7 @@ func (a *action) spreadBody(p *planner, b *payload, c content) {
 			continue
 		}
 		one := a.add(m.name, "body", m.required, m.shape)
+		one.null = m.nullable && b.kind == "json"
 		a.body = append(a.body, pair{m.name, "{" + one.name + "}"})
 	}
 	if len(others) == 0 && !c.open {

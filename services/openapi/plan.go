@@ -39,6 +39,7 @@ type arg struct {
 	required bool
 	secret   bool
 	rest     bool
+	null     bool // may be null
 	shape
 }
 

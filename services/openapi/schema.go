@@ -17,6 +17,7 @@ type shape struct {
 	pattern          string
 	minimum, maximum json.Number
 	readOnly         bool
+	nullable         bool // null is a value of it too
 }
 
 // member is one property of a body.
@@ -67,7 +68,7 @@ func (s *schemas) shape(v value, depth int) (shape, error) {
 	out := shape{
 		description: v.text("description"), format: v.text("format"), pattern: v.text("pattern"),
 		minimum: number(v.get("minimum").v), maximum: number(v.get("maximum").v),
-		standard: v.get("default").v, readOnly: v.is("readOnly"), enum: plainValues(v),
+		standard: v.get("default").v, readOnly: v.is("readOnly"), enum: plainValues(v), nullable: nullable(v),
 	}
 	out.typ = typeOf(v)
 	for _, part := range v.list("allOf") {
@@ -96,7 +97,7 @@ func (s *schemas) shape(v value, depth int) (shape, error) {
 // and joins the parts of an allOf: what is said first stays.
 func (a shape) and(b shape) shape {
 	if a.typ == "" {
-		a.typ = b.typ
+		a.typ, a.nullable = b.typ, a.nullable || b.nullable
 	}
 	if a.description == "" {
 		a.description = b.description
@@ -120,6 +121,7 @@ func (s *schemas) choices(list []value, depth int, out *shape) error {
 		if err != nil {
 			return err
 		}
+		out.nullable = out.nullable || c.nullable || c.typ == "null"
 		if c.typ == "null" {
 			continue
 		}
@@ -198,6 +200,7 @@ func (s *schemas) join(out *content, part value, depth int, all bool) error {
 			continue
 		}
 		have := &out.members[i]
+		have.nullable = have.nullable || !all && m.nullable
 		have.required = have.required || m.required
 		switch {
 		case all:
@@ -243,6 +246,14 @@ func typeOf(v value) string {
 		t = "string"
 	}
 	return t
+}
+
+// nullable reports whether a schema says by itself that null is a value: OpenAPI 3.0
+// has a word for it, 3.1 a type.
+func nullable(v value) bool {
+	values, _ := v.get("enum").v.([]any)
+	bare := v.get("type").v == nil && slices.Contains(values, nil)
+	return v.is("nullable") || bare || slices.Contains(v.texts("type"), "null")
 }
 
 func known(t string) string {

@@ -122,6 +122,7 @@ func (one *arg) text(withWords bool) string {
 		}
 	}
 	flag(one.required, "required")
+	flag(one.null, "nullable")
 	flag(one.secret, "secret")
 	flag(one.rest, "rest")
 	if len(one.enum) > 0 {

@@ -18,6 +18,9 @@ import (
 // as it comes.
 func (x *exchange) answer(resp *http.Response, body io.Reader) error {
 	header := x.cleanAnswer(resp.Header, resp.StatusCode)
+	if resp.Close { // net/http has taken the field out where it said so, and no other names of it are left
+		x.declare(runtime.ChangeHop, "Connection")
+	}
 	if names := x.announced(resp.Trailer); len(names) > 0 {
 		header["Trailer"] = []string{strings.Join(names, ", ")}
 		if resp.ProtoMajor == 2 && x.message.mirror && header["Content-Length"] != nil {
@@ -43,7 +46,7 @@ func (x *exchange) answer(resp *http.Response, body io.Reader) error {
 		return err
 	}
 	dropped := func(name string) { x.declare(runtime.ChangeTrailer, name) }
-	if trailer := cleanTrailer(resp.Trailer, dropped); len(trailer) > 0 {
+	if trailer := cleanTrailer(resp.Trailer, dropped, callersOwn[:]...); len(trailer) > 0 {
 		x.scrubHead(trailer)
 		x.out.Trailer(trailer)
 	}
@@ -60,7 +63,7 @@ func (x *exchange) announced(trailer http.Header) []string {
 		case x.message.scrub.names(name):
 			x.declare(runtime.ChangeScrubbedName, "")
 			x.result.Scrubbed++
-		case !trailerAllowed(name, nil):
+		case !trailerAllowed(name, callersOwn[:]):
 			x.declare(runtime.ChangeTrailer, name)
 		default:
 			names = append(names, name)

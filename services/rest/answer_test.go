@@ -40,6 +40,16 @@ func TestFieldsOfAnAnswer_PC002(t *testing.T) {
 	}
 }
 
+// The last answer of a connection is whole, also where every change is looked for.
+func TestTheLastAnswerOfAConnection(t *testing.T) {
+	last := func(c *servicestest.Conn, r *servicestest.Request) bool {
+		return c.ReadBody(r) == nil && !c.Send("HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig")
+	}
+	r := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/last": last}})
+	answer, _ := r.must(t, r.call("GET", "/last"))
+	equal(t, "answer", fmt.Sprint(answer.Status, answer.Header["Connection"], answer.Body), "413 []big")
+}
+
 // net/http reads a Cache-Control out of Pragma. That is declared, since it
 // cannot be told from one that was sent. The relay passes on what came.
 func TestImpliedCacheControlIsDeclared(t *testing.T) {
@@ -214,6 +224,10 @@ func TestTrailersOfTheUpstream_PC023(t *testing.T) {
 	answer, _ := r.must(t, r.call("GET", "/trailers"))
 	equal(t, "announced", answer.Header.Get("Trailer"), "X-Sum")
 	equal(t, "trailers", fmt.Sprint(answer.Trailer["X-Sum"], answer.Trailer["X-Late"], len(answer.Trailer)), "[42] [yes] 2")
+
+	answer, _ = r.must(t, r.call("GET", "/trailers-private"))
+	equal(t, "announced without what is private", answer.Header.Get("Trailer"), "X-Sum")
+	equal(t, "trailers without what is private", fmt.Sprint(answer.Trailer), "map[X-Sum:[42]]")
 }
 
 func TestEncodedAnswersPassUntouched_PC024(t *testing.T) {
@@ -465,6 +479,7 @@ func TestWebSocket(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	equal(t, "upgrade", out.Answer().Header.Get("Upgrade"), "websocket")
+	equal(t, "key, spelled as in RFC 6455", strings.Join(r.Last(t).Fields("Sec-WebSocket-Key"), "|"), "a2V5")
 	equal(t, "credential", strings.Join(r.Last(t).Fields("Authorization"), "|"), "Bearer "+canary)
 }
 

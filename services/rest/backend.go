@@ -10,7 +10,7 @@
 // It refuses to send a credential to an authority it was not stored for, over
 // cleartext, or with a placeholder anywhere in the head but in its own place.
 // It follows no redirect, asks no proxy of the environment, changes no encoding
-// and sends nothing again that may have been seen, but for a built request whose
+// and sends nothing again that may have had its effect, but for a built request whose
 // service says that it may (retry.go). What it gives back holds the
 // credential in no form that scrub.go lists. Package witness, below, holds it to all
 // this.
@@ -150,7 +150,7 @@ func New(o Options) (*Backend, error) {
 	if o.Wait == nil {
 		o.Wait = wait
 	}
-	b := &Backend{o: o, racks: racks{most: int64(o.IdleConnections)}, doors: map[trust]*door{}, transports: map[trust]*http.Transport{}}
+	b := &Backend{o: o, racks: racks{clock: o.Clock, most: int64(o.IdleConnections)}, doors: map[trust]*door{}, transports: map[trust]*http.Transport{}}
 	for _, t := range []trust{{false, false}, {false, true}, {true, false}, {true, true}} {
 		d := &door{o: &b.o, trust: t, tls: b.o.TLS.Clone()}
 		d.tls.MinVersion = max(o.TLS.MinVersion, tls.VersionTLS12)

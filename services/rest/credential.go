@@ -11,10 +11,10 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// credentialFields carry a caller's own credential by custom. None of them goes
+// credentialFields, in canonical spelling, carry a caller's own credential by custom. None of them goes
 // beside a stored one: the upstream could choose, and the caller would act as
 // someone else than the one who was judged.
-var credentialFields = [...]string{"authorization", "x-api-key"}
+var credentialFields = [...]string{"Authorization", "X-Api-Key"}
 
 // authenticate puts the stored credential into its place, or lets the caller's
 // own pass where that is allowed.
@@ -59,17 +59,17 @@ func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.R
 		return err
 	}
 	if raw && auth.Caller != runtime.CallerKeep {
-		dropOthers(m.header, fieldOf(auth), result)
+		m.dropOthers(fieldOf(auth))
 	}
 	return b.place(call, auth, m, result)
 }
 
 // dropOthers removes the customary credential fields but the declared one.
-func dropOthers(h http.Header, declared string, result *runtime.Result) {
+func (m *message) dropOthers(declared string) {
 	for _, name := range credentialFields {
 		if !strings.EqualFold(name, declared) {
-			for _, spelling := range remove(h, name) {
-				result.Declare(runtime.Change{Kind: runtime.ChangeCallerKey, Name: spelling})
+			for _, spelling := range m.remove(name) {
+				m.declare(runtime.ChangeCallerKey, spelling)
 			}
 		}
 	}
@@ -160,7 +160,7 @@ func placed(action *runtime.Action, auth *runtime.Auth) (kind runtime.ChangeKind
 
 // setField replaces a field under all its spellings by one value.
 func (m *message) setField(name, value string) {
-	for _, spelling := range remove(m.header, name) {
+	for _, spelling := range m.remove(name) {
 		if !strings.EqualFold(spelling, name) {
 			m.declare(runtime.ChangeCallerKey, spelling)
 		}
@@ -229,10 +229,10 @@ func (b *Backend) inspect(call *runtime.Call, auth *runtime.Auth, m *message) (s
 		s.placeholder = s.placeholder || own
 	}
 	for _, name := range credentialFields {
-		if auth.Prefix == "" && foldedAs(fieldOf(auth), name) {
+		if auth.Prefix == "" && keyOf(fieldOf(auth)) == name {
 			continue // read above, in the same way
 		}
-		for _, value := range values(m.header, name) {
+		for _, value := range m.values(name) {
 			s.values = appendReadings(s.values, value, "")
 		}
 	}
@@ -250,7 +250,7 @@ func callerValues(call *runtime.Call, auth *runtime.Auth, m *message) ([]string,
 		return pathValues(m.target, segmentOf(call.Action), auth.Prefix)
 	}
 	if name := fieldOf(auth); name != "" {
-		return values(m.header, fold(name)), nil
+		return m.values(name), nil
 	}
 	return nil, nil
 }

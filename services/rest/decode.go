@@ -1,14 +1,23 @@
 package rest
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // Bounds of decoding. A window is decoded, searched and forgotten, so that an
@@ -22,20 +31,78 @@ const (
 )
 
 // decoder makes the reader of one content coding.
-type decoder func(src *tap) (io.Reader, error)
+type decoder func(src encoded) (io.Reader, error)
+
+// encoded is what a decoder reads: a tap, or a body that is there whole.
+type encoded interface {
+	io.Reader
+	io.ByteReader
+	Peek(n int) ([]byte, error)
+}
+
+var (
+	_ encoded = (*tap)(nil)
+	_ encoded = (*bufio.Reader)(nil)
+)
+
+// codingOf is what a body is encoded in: "" for nothing, more than one name for
+// several codings, one over the other.
+func codingOf(header http.Header) string {
+	codings := slices.DeleteFunc(tokens(header["Content-Encoding"]), func(c string) bool { return c == "identity" })
+	return strings.Join(codings, ",")
+}
+
+// Decoded is an answer's body without its content coding, for those who read it
+// rather than pass it on: servers compress unasked. One in a coding that is not
+// known, or in several, and one that is text although it names a coding, is
+// returned as it is: what has not been searched for the credential is not opened
+// here either. The error is [runtime.ErrBodyTooLarge] for more than limit bytes, and
+// an *runtime.Error for a body that does not decode.
+func Decoded(header http.Header, body []byte, limit int) ([]byte, error) {
+	coding := codingOf(header)
+	decode := decoderOf(coding)
+	if decode == nil || len(body) == 0 {
+		return body, nil
+	}
+	plain, err := decodeWhole(decode, body, limit)
+	switch {
+	case err == nil && len(plain) > limit:
+		return nil, runtime.ErrBodyTooLarge
+	case err == nil:
+		return plain, nil
+	case utf8.Valid(body):
+		return body, nil // there are servers that name an encoding and use none
+	}
+	return nil, &runtime.Error{
+		Code: runtime.CodeUpstream, Stage: runtime.StageExecute, Err: err,
+		Msg:  fmt.Sprintf("the answer says that it is %s and cannot be decoded", coding),
+		Hint: "look at its bytes with: kimbap run -- curl …",
+	}
+}
+
+func decodeWhole(decode decoder, body []byte, limit int) ([]byte, error) {
+	reader, err := decode(bufio.NewReader(bytes.NewReader(body)))
+	if err != nil {
+		return nil, err
+	}
+	if closer, ok := reader.(io.Closer); ok {
+		defer func() { _ = closer.Close() }()
+	}
+	return io.ReadAll(io.LimitReader(reader, int64(limit)+1))
+}
 
 // decoderOf returns the decoder of a coding (RFC 9110 section 8.4.1, RFC 7932,
 // RFC 8878), nil for one we do not know, which several codings at once are.
 func decoderOf(coding string) decoder {
 	switch coding {
 	case "gzip", "x-gzip":
-		return func(src *tap) (io.Reader, error) { return gzip.NewReader(src) }
+		return func(src encoded) (io.Reader, error) { return gzip.NewReader(src) }
 	case "deflate":
 		return inflate
 	case "br":
-		return func(src *tap) (io.Reader, error) { return brotli.NewReader(chunked{src}), nil }
+		return func(src encoded) (io.Reader, error) { return brotli.NewReader(chunked{src}), nil }
 	case "zstd":
-		return func(src *tap) (io.Reader, error) {
+		return func(src encoded) (io.Reader, error) {
 			d, err := zstd.NewReader(chunked{src}, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 				zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderMaxMemory(zstdMostInUse))
 			if err != nil {
@@ -48,8 +115,8 @@ func decoderOf(coding string) decoder {
 }
 
 // inflate reads what servers mean by deflate: zlib, or bare deflate.
-func inflate(src *tap) (io.Reader, error) {
-	first, err := src.peek(2)
+func inflate(src encoded) (io.Reader, error) {
+	first, err := src.Peek(2)
 	if err != nil {
 		return nil, err
 	}
@@ -188,8 +255,8 @@ func (t *tap) ReadByte() (byte, error) {
 	return t.held[t.used-1], nil
 }
 
-// peek shows the next bytes without using them.
-func (t *tap) peek(n int) ([]byte, error) {
+// Peek shows the next bytes without using them.
+func (t *tap) Peek(n int) ([]byte, error) {
 	for len(t.held)-t.used < n {
 		if err := t.fill(); err != nil {
 			return nil, err
@@ -216,9 +283,9 @@ func (t *tap) drained() bool {
 	return false
 }
 
-// chunked hides the byte reader of a tap from decoders that take what is there
+// chunked hides the byte reader of its source from decoders that take what is there
 // and ask for more only when its output was given.
-type chunked struct{ src *tap }
+type chunked struct{ src encoded }
 
 // Read implements [io.Reader].
 func (c chunked) Read(p []byte) (int, error) { return c.src.Read(p) }

@@ -104,7 +104,7 @@ func (x *exchange) roundTrip(ctx context.Context) (*http.Response, error) {
 	defer x.settle()
 	silence(x.message.header)
 	m, t := x.message, trustOf(x.call, x.message.authority)
-	if m.scheme != "https" || m.upgrade != "" || ownsConnection(m.header) {
+	if m.scheme != "https" || m.upgrade != "" || m.ownsConnection() {
 		return x.overH1(ctx, t, &wish{onlyH1: true})
 	}
 	for try := 1; ; try++ {
@@ -165,6 +165,7 @@ func (x *exchange) overH1(ctx context.Context, t trust, own *wish) (*http.Respon
 		if err != nil {
 			return nil, err
 		}
+		x.once(request)
 		x.conn.Store(nil)
 		resp, err := x.b.transports[t].RoundTrip(request)
 		if err == nil {
@@ -172,7 +173,7 @@ func (x *exchange) overH1(ctx context.Context, t trust, own *wish) (*http.Respon
 		}
 		conn := x.conn.Load()
 		stale := conn != nil && conn.untouched() && x.sent.fresh() && ctx.Err() == nil
-		if try == tries || !stale || x.message.body == nil {
+		if try == tries || !stale || request.Body == nil { // of that, net/http does it
 			return nil, err
 		}
 	}
@@ -181,15 +182,22 @@ func (x *exchange) overH1(ctx context.Context, t trust, own *wish) (*http.Respon
 // trace watches net/http: which connection is used, when it is free again, and
 // the 1xx answers.
 func (x *exchange) trace() *httptrace.ClientTrace {
+	left := false // on a connection before: what is sent again is so once, on a fresh one
 	return &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
 			conn, ok := info.Conn.(*link)
 			if !ok {
 				return
 			}
+			last := x.conn.Load()
+			left = left || last != nil && !last.untouched()
 			conn.watch(x.witness)
 			conn.begin()
 			x.conn.Store(conn)
+			if left && info.Reused {
+				_ = conn.Close() // net/http takes another one, as nothing left on this
+				return
+			}
 			x.result.Address, x.result.Private = conn.address, conn.private
 			x.result.Used = x.message.used // not before: without a connection nothing left
 		},

@@ -43,6 +43,8 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 		e.Hint = "try again later, or give it more time"
 	case parent.Err() != nil || errors.As(err, &gone):
 		e.Code, e.Reason, e.Msg = runtime.CodeCanceled, "", "the caller went away before the answer was complete"
+	case errors.As(uploadErr, &named): // the body was refused on its way
+		return named
 	case uploadErr != nil:
 		e.Code, e.Reason, e.Msg = runtime.CodeCanceled, "", "the request body ended early"
 		e.Err = uploadErr

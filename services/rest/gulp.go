@@ -9,9 +9,10 @@ import (
 
 // gulp is the connection below the TLS of an upstream. For the body of a large
 // answer it reads from the socket as much as has come, many records with one
-// system call, and knows whether the next record is whole, so that reading it
-// does not wait. Otherwise it passes reads on and only follows the records, and
-// counts what they can hold at most. One goroutine reads at a time.
+// system call, knows whether the next record is whole, and lets TLS read that one
+// without waiting for what comes behind it. Otherwise it passes reads on and only
+// follows the records, and counts what they can hold at most. One goroutine reads at
+// a time.
 type gulp struct {
 	net.Conn
 	head [recordHead]byte // of the next record, as far as it was passed on
@@ -25,7 +26,19 @@ type gulp struct {
 
 	buf      []byte // nil: reads are passed on
 	from, to int    // what of buf was not passed on yet
+	dry      bool   // nothing is read beyond buf: errDry
 }
+
+// errDry says that nothing is left of what has come. To TLS it is like a deadline,
+// after which reading goes on where it was.
+var errDry net.Error = dry{}
+
+type dry struct{}
+
+// Error, Timeout and Temporary implement [net.Error].
+func (dry) Error() string   { return "no more has come" }
+func (dry) Timeout() bool   { return true }
+func (dry) Temporary() bool { return true }
 
 // recordHead is the length of what stands before a record (RFC 8446 section
 // 5.1): type, version, length.
@@ -41,6 +54,9 @@ func (g *gulp) end() (empty bool) {
 	return g.from == g.to
 }
 
+// ahead reports whether reads go through a buffer.
+func (g *gulp) ahead() bool { return g != nil && g.buf != nil }
+
 // Read implements [net.Conn]. Through a buffer it passes on no more than one
 // record, so that whole can tell what comes next.
 func (g *gulp) Read(p []byte) (int, error) {
@@ -50,6 +66,9 @@ func (g *gulp) Read(p []byte) (int, error) {
 		return n, g.noted(err)
 	}
 	if g.from == g.to {
+		if g.dry {
+			return 0, errDry
+		}
 		n, err := g.Conn.Read(g.buf)
 		if g.from, g.to = 0, n; n == 0 {
 			return 0, g.noted(err)
@@ -95,17 +114,17 @@ func (g *gulp) rest() int {
 }
 
 // whole reports whether the rest of the record, or the next one, is there, and
-// long enough to hold data: after a renewal of keys, say, which is a short record,
-// TLS would wait for what comes behind it.
+// long enough to be one of data, most likely. It may be a ticket, or new keys and
+// much padding.
 func (g *gulp) whole() bool {
-	if g == nil || g.buf == nil || g.to == g.from {
+	if !g.ahead() || g.to == g.from {
 		return false
 	}
 	rest := g.rest()
 	return rest >= dataRecord && g.to-g.from >= rest
 }
 
-// dataRecord, in bytes, is longer than any record of TLS that is not data.
+// dataRecord, in bytes, is longer than most records of TLS that are not data.
 const dataRecord = 4 << 10
 
 // dataRecordType is that of data (RFC 8446 section 5.1), and in TLS 1.3 of all

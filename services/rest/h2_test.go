@@ -208,6 +208,21 @@ func TestHeadThatEndsTheStream(t *testing.T) {
 	}
 }
 
+// A 304 may say how long the body is that it does not have.
+func TestNotModifiedWithALengthOnH2(t *testing.T) {
+	r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
+		last := h.PseudoValue("path") == "/last"
+		f.head(h.StreamID, last, "status 304", "content-length 1234", `etag "v1"`)
+		if !last {
+			_ = f.WriteData(h.StreamID, true, nil)
+		}
+	}))
+	for _, path := range []string{"/last", "/empty"} {
+		answer, _ := r.must(t, r.call("GET", path))
+		equal(t, path, fmt.Sprint(answer.Status, answer.Header["Content-Length"], answer.Body), "304 [1234]")
+	}
+}
+
 func TestBrokenAnswersOnH2(t *testing.T) {
 	r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
 		switch h.PseudoValue("path") {

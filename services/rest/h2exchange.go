@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -32,7 +33,18 @@ func (x *exchange) overH2(ctx context.Context, c *peer) (resp *http.Response, ag
 	if err != nil {
 		return nil, unprocessed(err), err
 	}
+	if resp.StatusCode == http.StatusNotModified {
+		resp.Body = withoutContent{http.NoBody, resp.Body}
+	}
 	return resp, false, x.broke(resp)
+}
+
+// withoutContent is the body of a 304. Its Content-Length may say how long a 200
+// would be (RFC 9110 section 8.6); golang.org/x/net/http2 takes that for a body
+// that was cut off.
+type withoutContent struct {
+	io.Reader
+	io.Closer
 }
 
 // unprocessed reports whether the upstream said, or the connection made

@@ -17,13 +17,18 @@ var framingFields = [...]string{
 	"content-length", "host", "content-encoding", "content-type", "content-range", "expect", "max-forwards", "cache-control", "range",
 }
 
+// callersOwn fields say who a caller is. In the trailer of an answer they have
+// no meaning, but a client that merges trailers would take them for its own.
+var callersOwn = [...]string{"authorization", "cookie"}
+
 // misleading fields make some servers act on another target or method than the
 // one that was judged.
 var misleading = [...]string{
 	"x-original-url", "x-original-uri", "x-original-host", "x-original-method", "x-rewrite-url", "x-forwarded-host",
 	"x-forwarded-server", "x-forwarded-uri", "x-forwarded-url", "x-forwarded-path", "x-forwarded-prefix",
 	"x-forwarded-method", "x-http-host-override", "x-host", "x-http-method-override", "x-http-method", "x-method-override",
-	"forwarded",
+	"x-original-path", "x-override-url", "x-rewrite-uri", "x-envoy-original-path", "x-envoy-original-host", "x-envoy-original-method",
+	"x-waws-unencoded-url", "x-http-destinationurl", "forwarded",
 }
 
 // fold makes the names equal that some server takes for the same field: case,
@@ -76,6 +81,43 @@ func begins(name, prefix string) bool {
 	return len(name) == len(prefix)
 }
 
+// ordinary reports whether no name of the lists above, and none that begins with
+// "proxy-", begins with the letter that this one does: so it is with many fields of
+// every message, which then are compared with none.
+func ordinary(name string) bool {
+	if name == "" || name[0] >= 0x80 {
+		return false
+	}
+	switch name[0] | 0x20 { // in lower case, if it is a letter
+	case 'c', 'f', 'h', 'k', 'p', 't', 'u', 'x':
+		return false
+	}
+	return true
+}
+
+// canonical reports whether a name is spelled as net/textproto spells it, with no
+// "_" that could pass for "-". Where all names of a head are, a field has one
+// spelling: the one that [keyOf] gives.
+func canonical(name string) bool {
+	upper := true
+	for i := range len(name) {
+		c := name[i]
+		if c >= 0x80 || c == '_' || upper && 'a' <= c && c <= 'z' || !upper && 'A' <= c && c <= 'Z' {
+			return false
+		}
+		upper = c == '-'
+	}
+	return true
+}
+
+// keyOf is the key of a field in a head of canonical names.
+func keyOf(name string) string {
+	if canonical(name) {
+		return name
+	}
+	return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+}
+
 // among reports whether the name folds to one of the list's.
 func among(name string, list []string) bool {
 	for _, folded := range list {
@@ -117,19 +159,24 @@ func values(h http.Header, folded string) []string {
 }
 
 // cleanRequest copies the fields of a caller's request that are for the
-// upstream. Named is what its Connection names ([tokens]).
-func cleanRequest(h http.Header, named []string, action *runtime.Action, result *runtime.Result) http.Header {
-	out, trailers := make(http.Header, len(h)+1), false
+// upstream, and says whether all their names are [canonical]. Named is what its
+// Connection names ([tokens]).
+func cleanRequest(h http.Header, named []string, action *runtime.Action, result *runtime.Result) (out http.Header, plain bool) {
+	out, plain = make(http.Header, len(h)+1), true
+	values, trailers := make([]string, 0, len(h)), false
 	for name, list := range h {
 		if name == "Host" || name == "Content-Length" { // the message has both in its own words
 			continue
 		}
 		kind := removal(name, named)
-		if kind == "" && action.Ref != runtime.ActionPass && among(name, misleading[:]) {
+		if kind == "" && action.Ref != runtime.ActionPass && !ordinary(name) && among(name, misleading[:]) {
 			kind = runtime.ChangeMisleading
 		}
 		if kind == "" {
-			out[name] = slices.Clone(list)
+			from := len(values)
+			values = append(values, list...) // one room for the values of all
+			out[name] = values[from:len(values):len(values)]
+			plain = plain && canonical(name)
 		} else {
 			result.Declare(runtime.Change{Kind: kind, Name: name})
 			trailers = trailers || foldedAs(name, "te") && slices.Contains(tokens(list), "trailers")
@@ -138,12 +185,16 @@ func cleanRequest(h http.Header, named []string, action *runtime.Action, result 
 	if trailers {
 		out["Te"] = []string{"trailers"}
 	}
-	return out
+	return out, plain
 }
 
 // removal says why a field of a request is not passed on, "" when it is.
 func removal(name string, named []string) runtime.ChangeKind {
 	switch {
+	case ordinary(name):
+		if among(name, named) {
+			return runtime.ChangeNamed
+		}
 	case among(name, hopFields[:]):
 		return runtime.ChangeHop
 	case begins(name, "proxy-"):
@@ -171,13 +222,16 @@ func silence(h http.Header) {
 	h["User-Agent"] = []string{""}
 }
 
-// cleanAnswer copies the fields of an answer that are for the caller.
+// cleanAnswer copies the fields of an answer that are for the caller. Their names
+// are as net/textproto spells them, whichever engine has read them.
 func (x *exchange) cleanAnswer(h http.Header, status int) http.Header {
-	named := tokens(values(h, "connection"))
+	named := tokens(h["Connection"])
 	slices.Sort(named) // an upstream may name very many
 	out := make(http.Header, len(h)+1)
 	for name, list := range h {
 		switch {
+		case ordinary(name) && !in(named, name):
+			out[name] = list
 		case among(name, hopFields[:]):
 			x.declare(runtime.ChangeHop, name)
 		case begins(name, "proxy-"):
@@ -198,12 +252,15 @@ func (x *exchange) cleanAnswer(h http.Header, status int) http.Header {
 
 // in reports whether the name folds to one of a sorted list of folded names.
 func in(sorted []string, name string) bool {
-	if len(sorted) == 0 {
-		return false
+	if len(sorted) < few {
+		return among(name, sorted)
 	}
 	_, found := slices.BinarySearch(sorted, fold(name))
 	return found
 }
+
+// few names are compared one by one: a search needs a copy of the name.
+const few = 8
 
 // implied reports whether net/http may have added the Cache-Control of a head:
 // it reads one out of Pragma, and does not say so.

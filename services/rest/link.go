@@ -287,8 +287,8 @@ func (l *link) Write(p []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if _, err := l.send(ready); err != nil {
-			return 0, err
+		if n, err := l.send(ready); err != nil {
+			return min(n, len(p)), err
 		}
 		return len(p), nil
 	}

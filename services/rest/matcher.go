@@ -84,7 +84,7 @@ func wordOf(p []byte, end int) uint32 {
 
 // names reports whether a field name holds the secret, in any case.
 func (m *matcher) names(name string) bool {
-	return m != nil && strings.Contains(strings.ToLower(name), m.literal)
+	return m != nil && len(name) >= len(m.literal) && strings.Contains(strings.ToLower(name), m.literal)
 }
 
 // hash is the slot of a block, the upper three bytes of a little-endian word.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest/witness"
 )
@@ -20,6 +21,7 @@ type message struct {
 	method            string
 	target            string // path and query, byte for byte
 	header            http.Header
+	plain             bool     // all names of header are canonical
 	order             []string // the caller's field names as written; nil: not known
 	length            int64    // of the body; -1: unknown
 	body              io.Reader
@@ -46,10 +48,11 @@ func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message,
 	raw, t := call.Request.Raw, &call.Request.Target
 	result.Changed = append(make([]runtime.Change, 0, 8), raw.Changed...)
 	named := tokens(values(raw.Header, "connection"))
+	header, plain := cleanRequest(raw.Header, named, call.Action, result)
 	m := &message{
 		result: result,
 		scheme: t.Scheme, authority: t.Authority, method: t.Method, target: t.Path,
-		header: cleanRequest(raw.Header, named, call.Action, result),
+		header: header, plain: plain,
 		order:  raw.Order,
 		mirror: strings.HasPrefix(raw.Proto, "HTTP/1."), before: raw.Before,
 		length: raw.ContentLength, body: raw.Body, trailer: raw.Trailer,
@@ -164,12 +167,15 @@ func (m *message) request(ctx context.Context, sent *upload) (*http.Request, err
 	}
 	r := (&http.Request{
 		Method: m.method, URL: u, Host: bareHost(m.scheme, m.authority), Header: m.header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Close: ownsConnection(m.header),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Close: m.ownsConnection(),
 	}).WithContext(ctx)
 	if r.Close {
 		m.declare(runtime.ChangeFraming, "Connection")
 	}
-	if m.body == nil && !m.empty && slices.Contains([]string{"POST", "PUT", "PATCH"}, m.method) {
+	if m.upgrade != "" {
+		r.Header = http1.SpellWebSocket(m.header)
+	}
+	if m.body == nil && !m.empty && needsLength(m.method) {
 		m.declare(runtime.ChangeFraming, "Content-Length") // net/http says 0 (RFC 9110 section 8.6)
 	}
 	switch {
@@ -191,6 +197,11 @@ func (m *message) request(ctx context.Context, sent *upload) (*http.Request, err
 		m.trailers(r, sent)
 	}
 	return r, nil
+}
+
+// needsLength reports whether net/http says the length of a body that is not there.
+func needsLength(method string) bool {
+	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
 }
 
 // trailers lets the caller's trailer fields follow the body. net/http writes
@@ -216,15 +227,36 @@ func (m *message) trailers(r *http.Request, sent *upload) {
 	}
 }
 
+// values returns the values of a field under all its spellings.
+func (m *message) values(name string) []string {
+	if m.plain {
+		return m.header[keyOf(name)]
+	}
+	return values(m.header, fold(name))
+}
+
+// remove deletes a field under all its spellings and returns those that were there.
+func (m *message) remove(name string) []string {
+	if !m.plain {
+		return remove(m.header, name)
+	}
+	key := keyOf(name)
+	if _, there := m.header[key]; !there {
+		return nil
+	}
+	delete(m.header, key)
+	return []string{key}
+}
+
 // ownsConnection reports whether the connection must not be used again: the
 // request authenticates it (NTLM, Negotiate), or waits for 100 (Continue). On
 // one that is kept net/http sends the body also after a refusal, and the
 // caller, who has seen the refusal, never would.
-func ownsConnection(h http.Header) bool {
-	if slices.Contains(tokens(values(h, "expect")), "100-continue") {
+func (m *message) ownsConnection() bool {
+	if slices.Contains(tokens(m.values("Expect")), "100-continue") {
 		return true
 	}
-	for _, value := range values(h, "authorization") {
+	for _, value := range m.values("Authorization") {
 		scheme, _, _ := strings.Cut(value, " ")
 		if strings.EqualFold(scheme, "NTLM") || strings.EqualFold(scheme, "Negotiate") {
 			return true

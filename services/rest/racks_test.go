@@ -42,7 +42,7 @@ func ended(far net.Conn) bool {
 // What nobody has wanted for keptIdle is closed, and a rack that is empty then
 // is forgotten; a rack that is not is looked at again.
 func TestKeptConnectionsExpire(t *testing.T) {
-	var r racks
+	r := racks{clock: time.Now}
 	defer r.empty()
 	s := spot{scheme: "http", origin: origin{authority: "a.test:80"}}
 	old, gone := kept(t, s, 0)
@@ -77,7 +77,7 @@ func TestKeptConnectionsExpire(t *testing.T) {
 // One that ended, or spoke, while it was kept is not lent; the last one used is
 // lent first; what there is no room for is closed.
 func TestOnlyQuietConnectionsAreLent(t *testing.T) {
-	r := racks{most: 3}
+	r := racks{clock: time.Now, most: 3}
 	defer r.empty()
 	s := spot{scheme: "http", origin: origin{authority: "a.test:80"}}
 	first, _ := kept(t, s, 0)

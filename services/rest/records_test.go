@@ -114,7 +114,11 @@ func (r *records) noise() {
 
 // ticket adds one for a session (RFC 8446 section 4.6.1), which nobody asked for.
 func (r *records) ticket() {
-	ticket := make([]byte, 1+r.random.IntN(6000))
+	r.ticketOf(1 + r.random.IntN(6000))
+}
+
+func (r *records) ticketOf(n int) {
+	ticket := make([]byte, n)
 	body := append([]byte{0, 0, 14, 16, 1, 2, 3, 4, 1, 9}, binary.BigEndian.AppendUint16(nil, uint16(len(ticket)))...)
 	body = append(append(body, ticket...), 0, 0)
 	r.seal(recordHandshake, append([]byte{4, 0, byte(len(body) >> 8), byte(len(body))}, body...), 0)
@@ -128,7 +132,16 @@ func (r *records) renew() {
 		want = byte(r.random.IntN(2))
 		r.wanted += int(want)
 	}
-	r.seal(recordHandshake, []byte{24, 0, 0, 1, want}, r.random.IntN(9))
+	r.newKeys(want, r.random.IntN(9))
+}
+
+// renewPadded is renew in a record as long as one of data, renewAsking one that asks
+// for new keys from the other side.
+func (r *records) renewPadded(padding int) { r.newKeys(0, padding) }
+func (r *records) renewAsking()            { r.newKeys(1, 0) }
+
+func (r *records) newKeys(want byte, padding int) {
+	r.seal(recordHandshake, []byte{24, 0, 0, 1, want}, padding)
 	next, err := expand(r.secret, "traffic upd", sha256.Size)
 	if err == nil {
 		err = r.use(next)

@@ -25,12 +25,12 @@ var errUnanswered = errors.New("the connection ended before the answer")
 // requests that wait for 100 (Continue) and those that authenticate their
 // connection are net/http's.
 func (b *Backend) relays(m *message) bool {
-	return b.o.Engine == EngineRelay && m.upgrade == "" && !ownsConnection(m.header)
+	return b.o.Engine == EngineRelay && m.upgrade == "" && !m.ownsConnection()
 }
 
 // relay sends the message and gives the answer to the responder. It tries once
-// more, on a fresh connection, when one that was kept turns out to be dead and
-// nothing can have been seen of a request that may not be repeated. Not carried
+// more, on a fresh connection, when one that was kept turns out to be dead and the
+// request may be repeated, or nothing of it has left. Not carried
 // is a message whose way, in x.way, is over HTTP/2.
 func (x *exchange) relay(ctx context.Context) (carried bool, err error) {
 	if !x.message.writable() {
@@ -128,7 +128,8 @@ func (x *exchange) ask(ctx context.Context, o origin) (way, error) {
 }
 
 // over is one try over one wire. Again says that the next may be made: the wire
-// had been used before and died before a byte of the answer came.
+// had been used before and died before a byte of the answer came, and before one of
+// a request that may not be repeated had left.
 func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 	stop := context.AfterFunc(ctx, w.cut)
 	whole := false
@@ -140,6 +141,9 @@ func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 		}
 	}()
 	sent, werr := x.dispatch(w)
+	if w.used && errors.As(werr, new(unsent)) && x.witness.Fault() == nil {
+		return true, werr // what could still be read would answer nothing of ours
+	}
 	defer x.abandon(w, sent)
 	if sent == nil {
 		w.readWithin(x.b.o.HeaderTimeout)
@@ -153,6 +157,7 @@ func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 		}
 		return again, err
 	}
+	w.lease.renew(head.Header)
 	body := x.bodyOf(w, &head)
 	if body != nil && w.gulp != nil && !head.Chunked && (head.Length < 0 || head.Length > bufferSize) {
 		if x.b.lent.Add(1) <= largeLent {
@@ -203,19 +208,6 @@ func lasts(head *http1.Response, body *http1.Body) bool {
 		return head.Status != http.StatusNoContent || !head.Chunked && head.Length <= 0
 	}
 	return body.Ended() && (head.Chunked || head.Length >= 0)
-}
-
-// repeatable reports whether the message may be sent twice: nothing that
-// changes something (RFC 9110 section 9.2.2), no body that was streamed.
-func (x *exchange) repeatable() bool {
-	if x.message.body != nil {
-		return false
-	}
-	switch x.message.method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return true
-	}
-	return false
 }
 
 // head lends a buffer for a head.
@@ -323,11 +315,7 @@ func (x *exchange) small(lent *[]byte, n int) {
 	x.b.returnHead(lent)
 }
 
-// record is the most that one record of TLS holds, in bytes.
-const record = 16 << 10
-
-// idled reads an answer's body and gives each read the idle time. Of a large one
-// it reads all records that have come.
+// idled reads an answer's body and gives each read the idle time.
 type idled struct {
 	x    *exchange
 	w    *wire
@@ -347,10 +335,13 @@ func (i *idled) Read(p []byte) (int, error) {
 		}
 		i.w.readWithin(i.x.b.o.IdleTimeout)
 	}
+	buffered := i.w.br.Buffered() > 0
 	n, err := i.body.Read(p)
-	for err == nil && len(p)-n >= record && i.w.gulp.whole() {
+	if buffered && err == nil && n < len(p) && i.w.gulp.ahead() { // what the head came with, and all behind it
 		var more int
+		i.w.dry = true
 		more, err = i.body.Read(p[n:])
+		i.w.dry = false
 		n += more
 	}
 	if err == io.EOF {

@@ -99,12 +99,11 @@ func (x *exchange) dispatch(w *wire) (*sending, error) {
 	w.watch(x.witness)
 	switch {
 	case m.body == nil:
-		_, err := w.conn.Write(head)
-		return nil, err
+		return nil, noteUnsent(w.conn.Write(head))
 	case m.whole != nil && m.length >= 0 && len(m.whole) <= wholeAtOnce:
 		return nil, x.writeWhole(w, buf)
 	}
-	if _, err := w.conn.Write(head); err != nil {
+	if err := noteUnsent(w.conn.Write(head)); err != nil {
 		return nil, err
 	}
 	s := &sending{done: make(chan struct{})}
@@ -117,13 +116,12 @@ func (x *exchange) dispatch(w *wire) (*sending, error) {
 // writeWhole writes a head and a body in memory, together when they are small.
 func (x *exchange) writeWhole(w *wire, head *[]byte) error {
 	body := x.message.whole
-	x.sent.note(int64(len(body)))
+	x.sent.restart(int64(len(body)))
 	if len(*head)+len(body) <= wireBuffer*4 {
 		*head = append(*head, body...)
-		_, err := w.conn.Write(*head)
-		return err
+		return noteUnsent(w.conn.Write(*head))
 	}
-	if _, err := w.conn.Write(*head); err != nil {
+	if err := noteUnsent(w.conn.Write(*head)); err != nil {
 		return err
 	}
 	_, err := w.conn.Write(body)

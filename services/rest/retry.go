@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -29,6 +30,69 @@ func retryOf(call *runtime.Call) *runtime.Retry {
 	}
 	return a.HTTP.Retry
 }
+
+// repeatable reports whether the message may be sent a second time although the
+// upstream may have acted on the first: only what has no body, a safe method (RFC
+// 9110 sections 9.2.1 and 9.2.2), and, where a service describes it, an action that
+// is idempotent and of low risk. A GET that does something is not.
+func (x *exchange) repeatable() bool {
+	if a := x.call.Action; a.Ref != runtime.ActionPass && (!a.Idempotent || a.Risk != runtime.RiskLow) {
+		return false
+	}
+	switch x.message.method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return x.message.body == nil
+	}
+	return false
+}
+
+// unsent marks the error of a write of which not one byte left: over TLS, not one
+// record.
+type unsent struct{ error }
+
+func (u unsent) Unwrap() error { return u.error }
+
+// noteUnsent marks the error of a first write that wrote n bytes.
+func noteUnsent(n int, err error) error {
+	if n == 0 && err != nil {
+		return unsent{err}
+	}
+	return err
+}
+
+// once makes net/http send the request one time, unless it may be repeated or
+// nothing of it has left. By itself it repeats what has a safe method, or an
+// Idempotency-Key, when a kept connection ends without an answer; but not what has
+// a body that it cannot rewind.
+func (x *exchange) once(r *http.Request) {
+	keyed := r.Header["Idempotency-Key"] != nil || r.Header["X-Idempotency-Key"] != nil
+	switch {
+	case x.repeatable(), !keyed && !safe(r.Method):
+	case r.GetBody != nil:
+		r.GetBody = nil
+	case r.Body == nil || r.Body == http.NoBody:
+		if x.message.empty || needsLength(r.Method) {
+			r.Header = r.Header.Clone()
+			r.Header["content-length"] = []string{"0"} // in a spelling that net/http writes as it is
+		}
+		r.Body, r.TransferEncoding = unread{}, []string{"identity"}
+	}
+}
+
+func safe(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}
+
+// unread is a body of no bytes that does not say so.
+type unread struct{}
+
+// Read and Close implement [io.ReadCloser].
+func (unread) Read([]byte) (int, error) { return 0, io.EOF }
+func (unread) Close() error             { return nil }
 
 // persist sends the call until an answer is not one of those that ask for
 // patience, or no attempt is left. The last answer is passed on as it is.

@@ -105,6 +105,7 @@ func (r *rig) call(method, path string, fields ...string) *runtime.Call {
 		name, value, _ := strings.Cut(f, ": ")
 		header[name] = append(header[name], value)
 	}
+	reads := method == http.MethodGet || method == http.MethodHead
 	return &runtime.Call{
 		Request: &runtime.Request{
 			Surface: runtime.SurfaceProxy,
@@ -113,7 +114,7 @@ func (r *rig) call(method, path string, fields ...string) *runtime.Call {
 			Raw:     &runtime.Raw{Proto: r.proto, Header: header},
 		},
 		Action: &runtime.Action{
-			Ref: "test.act", Service: "test", WebSocket: true, Backend: "rest",
+			Ref: "test.act", Service: "test", WebSocket: true, Backend: "rest", Idempotent: reads, Risk: runtime.RiskLow,
 			Auth: &runtime.Auth{Type: runtime.AuthBearer, Ref: "test", Placeholders: map[string]string{"TEST_TOKEN": "test_kimbap"}},
 			HTTP: &runtime.HTTPSpec{BaseURL: r.scheme + "://" + r.Authority, Authorities: []string{r.Authority}, Method: method, Path: "/"},
 		},

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -55,8 +53,7 @@ func (x *exchange) scanner(resp *http.Response, header http.Header) (func(io.Rea
 	if x.message.scrub == nil || resp.Body == http.NoBody {
 		return x.copyPlain, nil
 	}
-	codings := slices.DeleteFunc(tokens(header["Content-Encoding"]), func(c string) bool { return c == "identity" })
-	coding := strings.Join(codings, ",")
+	coding := codingOf(header)
 	if coding == "" {
 		return x.copyMasked, nil
 	}

@@ -92,11 +92,12 @@ func (r *replay) Read(p []byte) (int, error) {
 // Close implements [io.Closer].
 func (r *replay) Close() error { return nil }
 
-// note counts bytes that leave without being read from here.
-func (u *upload) note(n int64) {
+// restart counts a body of n bytes that leaves, again perhaps, without being read
+// from here.
+func (u *upload) restart(n int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.read, u.touched = u.read+n, true
+	u.read, u.touched = n, true
 }
 
 // stop ends the reading and returns how much was read, and why the caller's

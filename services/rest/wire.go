@@ -36,10 +36,13 @@ type wire struct {
 	got      int64 // bytes read since TLS was known to hold none
 	overhead int   // of a record of TLS; 0: not known
 
+	dry     bool // nothing is waited for: a read may find nothing
 	used    bool // it has carried an exchange
 	readBy  time.Time
 	writeBy time.Time
 	idle    time.Time // since when it lies in the rack
+	lease   lease     // of the upstream
+	until   time.Time // from then on it is used no more; zero: as long as it is there
 }
 
 // wireBuffer is the size of a wire's reader, in bytes. Larger reads go past it.
@@ -91,11 +94,31 @@ func (b *Backend) newWire(l *link, s spot) *wire {
 // counted is a wire as its reader sees it.
 type counted wire
 
-// Read implements [io.Reader].
+// Read implements [io.Reader]. Of a large answer it reads all records that have
+// come, and waits for none but the first: whether a record holds data only TLS
+// knows.
 func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.conn.Read(p)
+	read := c.conn.Read
+	if c.dry {
+		read = c.take
+	}
+	n, err := read(p)
+	for more := 1; err == nil && more > 0 && n < len(p) && c.gulp.whole(); n += more {
+		more, err = c.take(p[n:])
+	}
 	c.got += int64(n)
 	return n, c.gulp.cutOff(err)
+}
+
+// take reads what has come, perhaps nothing.
+func (c *counted) take(p []byte) (n int, err error) {
+	c.gulp.dry = true
+	n, err = c.conn.Read(p)
+	c.gulp.dry = false
+	if err == errDry { //nolint:errorlint // what TLS hands up as it is
+		err = nil
+	}
+	return n, err
 }
 
 // watch lets a witness, which may be nil, see the bytes of the next exchange.
@@ -128,8 +151,8 @@ func (c *tapped) Write(p []byte) (int, error) {
 		_ = c.Conn.Close() // nothing more may leave, and nobody waits for an answer
 		return 0, err
 	}
-	if _, err := c.Conn.Write(ready); err != nil {
-		return 0, err
+	if n, err := c.Conn.Write(ready); err != nil {
+		return min(n, len(p)), err
 	}
 	return len(p), nil
 }
@@ -204,8 +227,9 @@ func (w *wire) still() bool {
 // about.
 func soon() time.Time { return time.Now().Add(200 * time.Microsecond) }
 
-// racks keep the wires that no exchange is using. The zero value is ready.
+// racks keep the wires that no exchange is using. Clock is required.
 type racks struct {
+	clock func() time.Time
 	spots sync.Map     // spot → *rack
 	most  int64        // kept in all; 0: no bound
 	kept  atomic.Int64 // in all
@@ -234,7 +258,8 @@ func (r *racks) hold(s spot) *rack {
 	}
 }
 
-// take returns a wire that is alive and still, nil when there is none.
+// take returns a wire that is alive, still, and not about to be closed by the
+// upstream, nil when there is none.
 func (r *racks) take(s spot) *wire {
 	for {
 		have, ok := r.spots.Load(s)
@@ -252,7 +277,7 @@ func (r *racks) take(s spot) *wire {
 		k.wires[n-1], k.wires = nil, k.wires[:n-1]
 		k.mu.Unlock()
 		r.kept.Add(-1)
-		if w.still() {
+		if (w.until.IsZero() || r.clock().Before(w.until)) && w.still() {
 			return w
 		}
 		w.cut()
@@ -261,11 +286,12 @@ func (r *racks) take(s spot) *wire {
 
 // put keeps a wire for the next exchange, if there is room.
 func (r *racks) put(w *wire) {
-	if !w.clean() || r.most > 0 && r.kept.Load() >= r.most {
+	now, over := r.clock(), false
+	if w.until, over = w.lease.until(now); over || !w.clean() || r.most > 0 && r.kept.Load() >= r.most {
 		w.cut()
 		return
 	}
-	w.used, w.idle = true, time.Now()
+	w.used, w.idle = true, now
 	k := r.hold(w.spot)
 	defer k.mu.Unlock()
 	if len(k.wires) >= idleConnections {
@@ -283,7 +309,7 @@ func (r *racks) put(w *wire) {
 // that is empty then.
 func (r *racks) tidy(s spot, k *rack) {
 	k.mu.Lock()
-	now, kept := time.Now(), 0
+	now, kept := r.clock(), 0
 	for kept < len(k.wires) && now.Sub(k.wires[kept].idle) >= keptIdle {
 		kept++
 	}

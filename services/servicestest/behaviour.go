@@ -66,6 +66,8 @@ func behaviours() map[string]Behave {
 		"/chunked":      pieces("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "3\r\none\r\n", "3\r\ntwo\r\n", "5\r\nthree\r\n0\r\n\r\n"),
 		"/trailers": pieces("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n",
 			"4\r\nbody\r\n0\r\nX-Sum: 42\r\nX-Late: yes\r\n\r\n"),
+		"/trailers-private": pieces("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Cookie, X-Sum\r\n\r\n",
+			"4\r\nbody\r\n0\r\nAuthorization: x\r\nCookie: y\r\nContent-Length: 3\r\nX-Sum: 42\r\n\r\n"),
 		"/cut":         func(c *Conn, r *Request) bool { cut(c, r); return c.Reset() },
 		"/cut-chunked": ending("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),
 		"/stall":       stall("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"),

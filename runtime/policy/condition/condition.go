@@ -108,6 +108,11 @@ func (c *Condition) Holds(q *runtime.Question) (bool, error) {
 	if rest := q.Action.Rest; rest != "" && q.Request.Raw != nil && (c.uses.allArgs || c.uses.args[rest]) {
 		return false, &unknowable{"args." + rest + " is not read back from a request; use request.body"}
 	}
+	for _, name := range q.Request.Astray {
+		if c.uses.allArgs || c.uses.args[name] {
+			return false, &unknowable{"args." + name + " stands where the service does not have it"}
+		}
+	}
 	if c.hides(q.Args) {
 		return false, &unknowable{"the record does not hold a value that it looks at"}
 	}

@@ -104,6 +104,37 @@ func TestHiddenValuesFail(t *testing.T) {
 	}
 }
 
+// An argument that stands in another place than the service has it may be read by
+// the server or not: no rule takes it for one that is not there.
+func TestStrayArgumentsCannotBeJudged(t *testing.T) {
+	q := question(runtime.Args{"x": "1"})
+	q.Request.Astray = []string{"h", "x"}
+	for _, text := range []string{"has(args.h)", `args.?h.orValue("") == "x"`, `args.x == "1"`, "size(args) > 5", `"h" in args`} {
+		if holds, err := compile(t, text, nil).Holds(q); err == nil {
+			t.Errorf("%s: %t", text, holds)
+		}
+	}
+	if holds, err := compile(t, "has(args.y)", nil).Holds(q); err != nil || holds {
+		t.Errorf("another argument: %v %v", holds, err)
+	}
+}
+
+// Where a body may hold parameters, it is read for an argument of the query too.
+func TestArgumentsOfTheQueryNeedABodyWithParameters(t *testing.T) {
+	q := question(runtime.Args{})
+	q.Action = &runtime.Action{Ref: "a.b", Params: []runtime.Param{{Name: "h", In: runtime.InQuery}, {Name: "p", In: runtime.InPath}}}
+	q.Request.Raw.Body = strings.NewReader("h=1")
+	for fields, want := range map[bool]bool{true: true, false: false} {
+		q.Request.Fields = fields
+		if got := compile(t, "has(args.h)", nil).NeedsBody(q); got != want {
+			t.Errorf("with parameters %t: %t", fields, got)
+		}
+		if compile(t, "has(args.p)", nil).NeedsBody(q) {
+			t.Error("a body says nothing about the path")
+		}
+	}
+}
+
 // What a rest argument collects is not read back from a request: nobody can say
 // whether it is there.
 func TestRestArgumentsCannotBeJudged(t *testing.T) {
@@ -125,7 +156,7 @@ func TestRestArgumentsCannotBeJudged(t *testing.T) {
 }
 
 // The body is asked for by whoever looks at what it may hold, and by nobody else.
-func TestNeedsBody(t *testing.T) {
+func TestOnlyConditionsThatLookAtTheBodyNeedIt(t *testing.T) {
 	action := &runtime.Action{Ref: "a.b", Params: []runtime.Param{
 		{Name: "path", Type: runtime.TypeString, In: runtime.InPath},
 		{Name: "body", Type: runtime.TypeString, In: runtime.InBody, Body: true},
@@ -215,5 +246,39 @@ func BenchmarkHolds(b *testing.B) {
 func BenchmarkCompile(b *testing.B) {
 	for b.Loop() {
 		compile(b, `args.owner == "acme" && principal.tenant == "default"`, nil)
+	}
+}
+
+// An argument that may be null is there when it is null: a rule that guards a field
+// guards its clearing too. It can be compared with null and with values.
+func TestNullIsThereForConditions(t *testing.T) {
+	action := &runtime.Action{Ref: "a.b", Service: "a", Risk: runtime.RiskLow, Params: []runtime.Param{
+		{Name: "who", Type: runtime.TypeString, Nullable: true}, {Name: "size", Type: runtime.TypeInteger, Nullable: true},
+		{Name: "list", Type: runtime.TypeArray, Nullable: true}, {Name: "plain", Type: runtime.TypeString},
+	}}
+	all := runtime.Args{"who": nil, "size": nil, "list": nil, "plain": nil}
+	given := runtime.Args{"who": "ann", "size": json.Number("3"), "list": []any{"x"}}
+	for text, want := range map[string][2]bool{ // when null, when given
+		`has(args.who) && has(args.size) && has(args.list)`:             {true, true},
+		`args.who == null && args.size == null && args.list == null`:    {true, false},
+		`args.who == "ann" || args.size == 3`:                           {false, true},
+		`has(args.plain)`:                                               {false, false},
+		`args.who != null && args.who.startsWith("a") && args.size > 2`: {false, true},
+		`args.list != null && args.list.exists(e, e == "x")`:            {false, true},
+		`has(args.who) && !(args.who in ["ben", "eve"]) && 1 in [1, 2]`: {true, true},
+	} {
+		c := compile(t, text, action)
+		for i, args := range []runtime.Args{all, given} {
+			q := question(args)
+			q.Action = action
+			if holds, err := c.Holds(q); err != nil || holds != want[i] {
+				t.Errorf("%s with %v: %v %v", text, args, holds, err)
+			}
+		}
+	}
+	q := question(all)
+	q.Action = action
+	if holds, err := compile(t, `args.size > 2`, action).Holds(q); err == nil || holds {
+		t.Errorf("null is compared as a number: %v %v", holds, err)
 	}
 }

@@ -180,14 +180,14 @@ func bodyOf(q *runtime.Question) (any, error) {
 	return value, nil
 }
 
-// argument is the field of a declared argument.
+// argument is the field of a declared argument. Null is there where it is a value.
 func argument(p *runtime.Param) field {
 	get := func(f *facts) (any, bool) {
 		v, ok := f.q.Args[p.Name]
-		return v, ok && v != nil
+		return v, ok && (v != nil || p.Nullable)
 	}
 	return field{
-		kind:  typeOf(p.Type),
+		kind:  kindOf(p),
 		there: func(f *facts) bool { _, ok := get(f); return ok },
 		value: func(f *facts) (any, error) {
 			v, ok := get(f)
@@ -197,6 +197,19 @@ func argument(p *runtime.Param) field {
 			return typed(p, v)
 		},
 	}
+}
+
+// kindOf is the type that an expression sees, which can be compared with null where
+// the argument may be null.
+func kindOf(p *runtime.Param) *types.Type {
+	kind := typeOf(p.Type)
+	switch {
+	case !p.Nullable:
+		return kind
+	case p.Type == runtime.TypeArray, p.Type == runtime.TypeObject:
+		return types.DynType // the language has no lists that may be null
+	}
+	return types.NewNullableType(kind)
 }
 
 func typeOf(t runtime.ParamType) *types.Type {
@@ -218,6 +231,9 @@ func typeOf(t runtime.ParamType) *types.Type {
 
 // typed gives an argument the type that the expression was checked with.
 func typed(p *runtime.Param, v any) (any, error) {
+	if v == nil {
+		return types.NullValue, nil
+	}
 	switch p.Type {
 	case runtime.TypeNumber:
 		return double(v)

@@ -27,7 +27,7 @@ func (c *Condition) NeedsBody(q *runtime.Question) bool {
 	}
 	for i := range q.Action.Params {
 		p := &q.Action.Params[i]
-		if p.Body && (c.uses.allArgs || c.uses.args[p.Name]) {
+		if (p.Body || p.In == runtime.InQuery && q.Request.Fields) && (c.uses.allArgs || c.uses.args[p.Name]) {
 			return true
 		}
 	}

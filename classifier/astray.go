@@ -1,0 +1,108 @@
+package classifier
+
+import (
+	"slices"
+	"strings"
+)
+
+// An argument is astray where the request has it in another place than the service:
+// in the query and not in the body, or the other way round. Some servers read both
+// places alike (PHP, Rails, Slack), others only their own, so that nobody can say
+// whether it is given. So is one of the path with a ";" in it, from which on servers in
+// Java leave the rest out. Most requests do not care; a rule that looks at the argument
+// does, and must not take it for one that is not there, or another one.
+
+// placed are names of arguments by where they stand: the key of a query, or the
+// top-level name of a body, up to a bracket.
+type placed map[string][]string
+
+func (p placed) add(key, name string) {
+	if base := cutKey(key); base != "" {
+		key = base // "x[]" is a list x to those who read brackets
+	}
+	p[key] = append(p[key], name)
+}
+
+// noteAstray keeps what is to be found elsewhere: the arguments of the query and
+// the top-level names of those of the body.
+func (r *argReader) noteAstray() {
+	r.queryKeys, r.bodyKeys = placed{}, placed{}
+	for key, arg := range r.query {
+		if !r.inBody[key] {
+			r.queryKeys.add(key, arg.Name)
+		}
+	}
+	for _, arg := range r.body {
+		if len(arg.tokens) == 0 {
+			continue
+		}
+		if _, both := r.query[arg.tokens[0]]; !both {
+			r.bodyKeys.add(arg.tokens[0], arg.Name)
+		}
+	}
+}
+
+// strayInQuery looks for arguments of the body in a pair of the query.
+func (p *reading) strayInQuery(raw, key string) {
+	for at, names := range p.bodyKeys {
+		if hides(raw, key, at) {
+			p.astray = append(p.astray, names...)
+		}
+	}
+}
+
+// strayInBody looks for arguments of the query in the body, and in a form for those
+// whose place is inside of a document: "member[role]" for /member/role.
+func (p *reading) strayInBody(b *Body) {
+	if len(p.queryKeys) > 0 {
+		members, _ := b.json.(map[string]any)
+		for name := range members {
+			p.strayField(name)
+		}
+		for key := range b.form {
+			p.strayField(key)
+		}
+	}
+	if b.form == nil {
+		return
+	}
+	for i := range p.body {
+		arg := &p.body[i]
+		if len(arg.tokens) < 2 {
+			continue
+		}
+		for key := range b.form {
+			if cutTo(key, arg.tokens[0]) {
+				p.astray = append(p.astray, arg.Name)
+				break
+			}
+		}
+	}
+}
+
+func (p *reading) strayField(key string) {
+	for at, names := range p.queryKeys {
+		if cutTo(key, at) {
+			p.astray = append(p.astray, names...)
+		}
+	}
+}
+
+// strays are the names of what is astray, each once.
+func (p *reading) strays() []string {
+	slices.Sort(p.astray)
+	return slices.Compact(p.astray)
+}
+
+// cutAt reports whether a ";" stands in a segment, or in one from there on.
+func (t *path) cutAt(index int, rest bool) bool {
+	for i := index; i < t.count; i++ {
+		if s := t.at(i); s.special && strings.IndexByte(s.text, ';') >= 0 {
+			return true
+		}
+		if !rest {
+			return false
+		}
+	}
+	return false
+}

@@ -1,0 +1,294 @@
+package classifier
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+)
+
+// resembling finds the literal that some servers take a segment for: they ignore
+// case, or read what follows a dot in the last segment as a format ("keys.json").
+func (n *node) resembling(seg segment, last bool) *node {
+	var space [128]byte
+	text := appendSpoken(space[:0], seg)
+	if like := n.inLowerCase(text); like != nil || !last {
+		return like
+	}
+	if dot := bytes.LastIndexByte(text, '.'); dot > 0 {
+		return n.inLowerCase(text[:dot])
+	}
+	return nil
+}
+
+// inLowerCase finds the literal that is this text in lower case.
+func (n *node) inLowerCase(lower []byte) *node {
+	if like := n.folded[string(lower)]; like != nil {
+		return like
+	}
+	return n.literals[string(lower)]
+}
+
+// refuseNearMiss keeps a request from a catch-all when an upstream could well
+// read it as a more specific action: with the final slash taken off or put on,
+// in another case or with a format at its end, or with encoded slashes taken as
+// separators.
+func (w *walk) refuseNearMiss(root *node) *Error {
+	if !w.tail {
+		return nil
+	}
+	if w.near != nil {
+		for _, c := range w.near.routes {
+			if c.route.Action != w.route.route.Action {
+				return badTarget(reasonInvalidTarget, "only a final slash tells this path from that of %s: write it as the service does", c.route.Action)
+			}
+		}
+	}
+	if w.alike {
+		again := walk{in: w.in, path: w.path, loose: true}
+		if again.elsewhere(root, w) {
+			return badTarget(reasonInvalidTarget, "only the case of its letters or a format at its end tells this path from that of another action: write it as the service does")
+		}
+	}
+	if !w.path.slashes {
+		return nil
+	}
+	again := walk{in: w.in, path: w.path.parts()}
+	if again.elsewhere(root, w) {
+		return badTarget(reasonInvalidTarget, "with its encoded slashes decoded this path would be another action")
+	}
+	return nil
+}
+
+// elsewhere reports whether this other reading of a request is another action
+// than the first, or cannot be told from one.
+func (w *walk) elsewhere(root *node, first *walk) bool {
+	switch w.find(root, 0) {
+	case found:
+		return w.route.route.Action != first.route.route.Action
+	case nothing:
+		return false
+	}
+	return true
+}
+
+// refuseWorse keeps a request from an action when an upstream could well read it as
+// one of a higher rank: by another version of the API or none, by another of the
+// methods that write, or with what stands in the path spelled otherwise. A request
+// that would be the same or less is nobody's loss and passes. With needBody the body
+// tells.
+func (w *walk) refuseWorse(h *host) (outcome, *Error) {
+	if !w.tail && !w.alike {
+		return nothing, nil
+	}
+	o, err := w.refuseWorseAs(h, &w.path)
+	if o != nothing || err != nil || !w.tail || !w.path.slashes {
+		return o, err
+	}
+	parts := w.path.parts()
+	return w.refuseWorseAs(h, &parts)
+}
+
+// refuseWorseAs is refuseWorse for one reading of the path.
+func (w *walk) refuseWorseAs(h *host, as *path) (outcome, *Error) {
+	for _, method := range w.readings() {
+		again := walk{in: w.in, path: *as, loose: true, looser: true, above: w.route.route.Rank}
+		again.in.Method = method
+		root := h.methods[method]
+		if root == nil || method == w.in.Method && as == &w.path && !w.alike && !w.unsure {
+			continue
+		}
+		switch o := again.find(root, 0); {
+		case o == failed:
+			return nothing, again.err
+		case o == stopped, o == found && again.route.route.Rank > again.above:
+			return nothing, badTarget(reasonInvalidTarget, "%s", again.blame(w))
+		case o == needBody && again.route.route.Rank > again.above:
+			return needBody, nil
+		}
+	}
+	return nothing, nil
+}
+
+// readings are the methods that a server may take the request's for: frameworks
+// take PUT and PATCH for one.
+func (w *walk) readings() []string {
+	if !w.tail {
+		return []string{w.in.Method}
+	}
+	switch w.in.Method {
+	case http.MethodPut:
+		return []string{http.MethodPut, http.MethodPatch}
+	case http.MethodPatch:
+		return []string{http.MethodPatch, http.MethodPut}
+	}
+	return []string{w.in.Method}
+}
+
+// blame says what tells the request from the action that it could be.
+func (w *walk) blame(first *walk) string {
+	what := "its version, a number or the spelling of a fixed part"
+	if w.in.Method != first.in.Method {
+		what = "its method"
+	}
+	action := "another action"
+	if w.route != nil {
+		action = w.route.route.Action
+	}
+	return "only " + what + " tells this request from " + action + ": write it as the service does"
+}
+
+// findOther goes on, in a looser reading, where another version of the API may be
+// meant, or a number that something follows, or a last segment in another format.
+func (w *walk) findOther(n *node, seg segment, i int) outcome {
+	if n.versions == nil && n.typed == nil && n.formats == nil {
+		return nothing
+	}
+	var space [128]byte
+	text := string(appendSpoken(space[:0], seg))
+	number := n.typed != nil && numberLike(text)
+	plain := n.formatted(text, w.last(i))
+	if n.versions == nil && !number && plain == nil {
+		return nothing
+	}
+	if w.unsure = true; !w.looser {
+		return nothing
+	}
+	for _, version := range n.versions {
+		from := i + 1
+		if !isVersion(text) {
+			if from = i; !version.names([]byte(text)) {
+				continue
+			}
+		}
+		if o := w.find(version, from); w.worse(o) {
+			return o
+		}
+	}
+	if number {
+		if o := w.find(n.typed, i+1); o != nothing {
+			return o
+		}
+	}
+	if plain != nil {
+		return w.find(plain, i+1)
+	}
+	return nothing
+}
+
+// appendSpoken appends what some server takes a segment for: decoded, however often,
+// in lower case, without its parameters and the blanks and dots around it.
+func appendSpoken(dst []byte, seg segment) []byte {
+	dst = append(dst, seg.text...)
+	if seg.special {
+		for i := 0; i < mostDecodings && bytes.IndexByte(dst, '%') >= 0; i++ {
+			dst = appendUnescaped(dst[:0], dst)
+		}
+		dst, _, _ = bytes.Cut(dst, []byte(";"))
+	}
+	dst = bytes.Trim(dst, " \t.")
+	for i, c := range dst {
+		if c >= 0x80 {
+			return bytes.ToLower(dst)
+		}
+		if c >= 'A' && c <= 'Z' {
+			dst[i] = c | 0x20
+		}
+	}
+	return dst
+}
+
+// last reports whether a segment is the last one, but for a final slash.
+func (w *walk) last(i int) bool {
+	return i == w.path.count-1 || i == w.path.count-2 && w.path.at(i+1).text == ""
+}
+
+// worse reports whether what was found is the end of a looser reading.
+func (w *walk) worse(o outcome) bool {
+	return o == failed || o == stopped || (o == found || o == needBody) && w.route.route.Rank > w.above
+}
+
+// telling reports whether the path of a route says enough to be meant by another
+// spelling: some fixed part beside versions, and an end.
+func (c *compiled) telling() bool {
+	some := false
+	for _, p := range c.pieces {
+		if p.kind == any0 {
+			return false
+		}
+		some = some || p.kind == literal && !isVersion(p.text) || p.kind == custom
+	}
+	return some
+}
+
+// isVersion reports whether a segment names a version of an API: v2, v1beta3,
+// 2010-04-01, 3, latest.
+func isVersion(text string) bool {
+	if text == "latest" {
+		return true
+	}
+	text, v := strings.CutPrefix(text, "v")
+	digits := strings.TrimLeft(text, "0123456789")
+	if digits == text {
+		return false
+	}
+	for _, stage := range [...]string{"alpha", "beta", "rc"} {
+		if after, ok := strings.CutPrefix(digits, stage); ok {
+			return v && strings.Trim(after, "0123456789") == ""
+		}
+	}
+	return strings.Trim(digits, "-._0123456789") == ""
+}
+
+// numberLike reports whether some server reads a number out of a segment that is
+// none: those of PHP and Ruby stop where the digits do.
+func numberLike(text string) bool {
+	text = strings.TrimLeft(strings.TrimSpace(text), "+-")
+	return text != "" && digit(text[0])
+}
+
+// formatted finds the literal that has a format at its end, which this last segment,
+// as it is spoken, has not, or another one: servers with one in a path answer in
+// others too.
+func (n *node) formatted(text string, last bool) *node {
+	if !last || n.formats == nil {
+		return nil
+	}
+	if like := n.formats[text]; like != nil {
+		return like
+	}
+	if dot := strings.LastIndexByte(text, '.'); dot > 0 {
+		return n.formats[text[:dot]]
+	}
+	return nil
+}
+
+// isFormat reports whether the end of a segment is a format, with its dot.
+func isFormat(end string) bool { return end == ".json" || end == ".xml" || end == ".csv" }
+
+// parts is the path of a server that takes encoded slashes for separators.
+func (t *path) parts() path {
+	out := path{query: t.query}
+	for i := range t.count {
+		out.addParts(t.at(i))
+	}
+	return out
+}
+
+// addParts splits a segment at its encoded slashes. What is empty is left out, as
+// servers do that take several slashes for one.
+func (t *path) addParts(seg segment) {
+	start := 0
+	for i := 0; i < len(seg.text); i++ {
+		if c, ok := escaped(seg.text, i); seg.text[i] == '%' && ok && (c == '/' || c == '\\') {
+			t.addPart(segment{seg.text[start:i], seg.special})
+			start = i + 3
+		}
+	}
+	t.addPart(segment{seg.text[start:], seg.special})
+}
+
+func (t *path) addPart(s segment) {
+	if s.text != "" {
+		t.push(s)
+	}
+}

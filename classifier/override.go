@@ -1,0 +1,169 @@
+package classifier
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// refuseOverride refuses the fields by which some servers are asked to take a
+// request for one of another method.
+func refuseOverride(header http.Header, method string) *Error {
+	for _, name := range [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
+		for _, value := range header[name] {
+			if value != method {
+				return overridden("header field " + name)
+			}
+		}
+	}
+	return nil
+}
+
+func overridden(what string) *Error {
+	return badTarget(reasonMethodOverride, "%s asks for another method than the request line: send that method itself", what)
+}
+
+// methodParameters are the parameters that do the same in a query or a form:
+// PHP's and Ruby's frameworks read the first, Salesforce the second, Google's
+// servers the third, and some take the header fields there too.
+func methodParameters() [6]string {
+	return [...]string{"_method", "_httpmethod", "$httpmethod", "x-http-method-override", "x-http-method", "x-method-override"}
+}
+
+// pairOverrides names the parameter of another method that some reader would
+// find in one pair of a query or form, "" for none. Of one that is there as it is
+// named the value may be the method itself.
+func pairOverrides(raw, key, value, method string) string {
+	if value == method && strings.IndexByte(raw, ';') < 0 {
+		return ""
+	}
+	for _, name := range methodParameters() {
+		if hides(raw, key, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// refuseOverride refuses a body that some reader would take for one of another
+// method: a form by any of the parameters, a JSON document by its _method.
+func (b *Body) refuseOverride(method string) *Error {
+	if b.form == nil {
+		if value, found, err := b.lookup([]string{"_method"}, strictness{}); err != nil || found && value != method {
+			return overridden("the body's _method")
+		}
+	}
+	for key, values := range b.form {
+		if len(values) == 1 && values[0] == method {
+			continue
+		}
+		for _, name := range methodParameters() {
+			if cutTo(key, name) {
+				return overridden("the form's " + name)
+			}
+		}
+	}
+	return nil
+}
+
+// IsForm reports whether some server would read a body of this Content-Type as an
+// application/x-www-form-urlencoded text: some end the type at a comma or a blank.
+func IsForm(contentType string) bool {
+	return strings.EqualFold(mediaOf(contentType), "application/x-www-form-urlencoded")
+}
+
+// HasParameters reports whether some server would read parameters out of a body with
+// these Content-Type fields beside those of the query: one that is a form, in parts or
+// not, or a JSON document, and of a POST (Rack) one that does not say what it is.
+func HasParameters(method string, contentTypes []string) bool {
+	return method == http.MethodPost && untyped(contentTypes) ||
+		slices.ContainsFunc(contentTypes, func(t string) bool { return IsForm(t) || isJSON(t) || isMultipart(t) })
+}
+
+// untyped reports whether nothing says what a body is.
+func untyped(contentTypes []string) bool {
+	return !slices.ContainsFunc(contentTypes, func(t string) bool { return strings.Trim(t, " \t") != "" })
+}
+
+// isJSON is how Laravel tells: it looks anywhere in the field.
+func isJSON(contentType string) bool {
+	lower := strings.ToLower(contentType)
+	return strings.Contains(lower, "/json") || strings.Contains(lower, "+json")
+}
+
+func isMultipart(contentType string) bool {
+	media := mediaOf(contentType)
+	return len(media) > len("multipart/") && strings.EqualFold(media[:len("multipart/")], "multipart/")
+}
+
+func mediaOf(contentType string) string {
+	if end := strings.IndexAny(contentType, ";, \t"); end >= 0 {
+		return contentType[:end]
+	}
+	return contentType
+}
+
+// FormCheck refuses a form that asks for another method than POST, as frameworks
+// let the pages of browsers do, piece by piece as it comes. It looks for nothing
+// else, since a body that does not decide the action need not even be the form that
+// it is said to be. A "&" behind the last piece ends it. The zero value is ready.
+type FormCheck struct{ pair []byte }
+
+// longestPair is how much of a pair is kept: the names that are looked for are
+// short, and so is the method.
+const longestPair = 4096
+
+// Look looks at the next piece. Of a pair that goes on in another it says so as
+// soon as it asks for another method: the piece need not be passed on then.
+func (f *FormCheck) Look(piece []byte) error {
+	for {
+		end, full := bytes.IndexAny(piece, "&;"), len(f.pair) == longestPair
+		if end < 0 {
+			f.keep(piece)
+		} else {
+			f.keep(piece[:end])
+		}
+		if !full { // else what is kept of it has been judged
+			if name := f.asks(end < 0); name != "" {
+				return overridden("the form's " + name)
+			}
+		}
+		if end < 0 {
+			return nil
+		}
+		f.pair, piece = f.pair[:0], piece[end+1:]
+	}
+}
+
+func (f *FormCheck) keep(part []byte) {
+	if len(f.pair) == 0 {
+		part = bytes.TrimLeft(part, "+ \t\r\n\v\f") // nobody counts them
+	}
+	f.pair = append(f.pair, part[:min(len(part), longestPair-len(f.pair))]...)
+}
+
+// asks names the parameter of another method that the pair is, "" for none. An open
+// pair may go on.
+func (f *FormCheck) asks(open bool) string {
+	pair := string(f.pair)
+	key, value, valued := strings.Cut(strings.ReplaceAll(pair, "+", " "), "=")
+	whole := len(pair) == longestPair
+	switch {
+	case value == http.MethodPost && !whole, open && !whole && (!valued || strings.HasPrefix(http.MethodPost, value)):
+		return ""
+	}
+	key = unescape(key)
+	for _, name := range methodParameters() {
+		if cutTo(key, name) || whole && blank(key) {
+			return name
+		}
+	}
+	return ""
+}
+
+// blank reports whether a key that was cut is all blanks, so that the name may
+// come behind them.
+func blank(key string) bool {
+	return strings.Trim(strings.TrimSuffix(strings.TrimSuffix(key, "%2"), "%"), " ") == ""
+}

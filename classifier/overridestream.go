@@ -1,0 +1,197 @@
+package classifier
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// OverrideWatch looks for another method than POST in a body that passes, where a
+// framework would find one:
+//
+//   - in a form, and in a body without a Content-Type, which Rack takes for one;
+//   - in the members of a JSON document (Laravel, Phoenix);
+//   - in the parts of a multipart body (Rack, PHP, Phoenix, Spring).
+//
+// It is no parser of these: it finds at least what any of their readers would, and
+// keeps a few KiB whatever comes.
+type OverrideWatch struct {
+	form  *FormCheck
+	json  *jsonWatch
+	parts *partWatch
+}
+
+// WatchOverride makes the watch for a POST with these Content-Type fields; nil when
+// no framework looks for a method in such a body.
+func WatchOverride(contentTypes []string) *OverrideWatch {
+	var w OverrideWatch
+	if untyped(contentTypes) || slices.ContainsFunc(contentTypes, IsForm) {
+		w.form = &FormCheck{}
+	}
+	if slices.ContainsFunc(contentTypes, isJSON) {
+		w.json = &jsonWatch{}
+	}
+	if slices.ContainsFunc(contentTypes, isMultipart) {
+		w.parts = &partWatch{}
+	}
+	if w == (OverrideWatch{}) {
+		return nil
+	}
+	return &w
+}
+
+// IsParts reports whether a body of these Content-Type fields is one in parts or, to
+// a framework, a form although nothing says so, and no document.
+func IsParts(contentTypes []string) bool {
+	w := WatchOverride(contentTypes)
+	return w != nil && w.json == nil
+}
+
+// Look looks at the next piece. With an error, an [*Error], the body asks for
+// another method: neither this piece nor what follows may be passed on.
+func (w *OverrideWatch) Look(piece []byte) error {
+	if w.form != nil {
+		if err := w.form.Look(piece); err != nil {
+			return err
+		}
+	}
+	if w.json != nil && w.json.look(piece) {
+		return overridden("the body's _method")
+	}
+	if w.parts != nil {
+		if err := w.parts.look(piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// End says that the body was whole.
+func (w *OverrideWatch) End() error {
+	if w.form != nil {
+		return w.form.Look([]byte("&"))
+	}
+	return nil
+}
+
+// jsonWatch finds a member _method of a JSON object that is not nested in anything.
+// It follows strings and brackets only: what is not valid JSON no strict reader
+// takes.
+type jsonWatch struct {
+	depth  int
+	object bool // what is at depth 1 is the members of an object
+	named  named
+
+	inText  bool
+	escaped bool   // the next byte of the text is
+	text    []byte // of a string at depth 1, as written, as far as kept
+	long    bool   // there was more of it
+}
+
+// named says what came before in the object.
+type named int
+
+const (
+	namedNothing named = iota
+	namedKey           // the text _method
+	namedColon         // and a colon
+)
+
+// longestName is more than _method takes, each character of it an escape.
+const longestName = 64
+
+// look reports whether the document asks for another method than POST.
+func (w *jsonWatch) look(piece []byte) bool {
+	for len(piece) > 0 {
+		if w.inText {
+			piece = w.inside(piece)
+			if !w.inText && w.ended() || w.inText && w.long && w.named == namedColon {
+				return true
+			}
+			continue
+		}
+		c := piece[0]
+		piece = piece[1:]
+		if w.outside(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// outside takes a byte that is in no string.
+func (w *jsonWatch) outside(c byte) (asks bool) {
+	switch c {
+	case ' ', '\t', '\r', '\n':
+		return false
+	case '"':
+		w.inText, w.long, w.text = true, false, w.text[:0]
+		return false
+	}
+	if w.named == namedColon {
+		return true // whatever it is, it is not the text POST
+	}
+	if w.named == namedKey && c == ':' {
+		w.named = namedColon
+		return false
+	}
+	w.named = namedNothing
+	switch c {
+	case '{', '[':
+		if w.depth++; w.depth == 1 {
+			w.object = c == '{'
+		}
+	case '}', ']':
+		w.depth = max(0, w.depth-1)
+	}
+	return false
+}
+
+// inside takes what is left of a string, and returns what follows it.
+func (w *jsonWatch) inside(piece []byte) (rest []byte) {
+	at := 0
+	for ; at < len(piece); at++ {
+		if w.escaped {
+			w.escaped = false
+			continue
+		}
+		if piece[at] == '\\' {
+			w.escaped = true
+		} else if piece[at] == '"' {
+			w.inText = false
+			break
+		}
+	}
+	if w.depth == 1 && w.object {
+		kept := min(at, longestName-len(w.text))
+		w.text, w.long = append(w.text, piece[:kept]...), w.long || kept < at
+	}
+	return piece[min(len(piece), at+1):]
+}
+
+// ended judges a string that has come to its end.
+func (w *jsonWatch) ended() (asks bool) {
+	was := w.named
+	w.named = namedNothing
+	if w.depth != 1 || !w.object {
+		return false
+	}
+	value, whole := w.decoded()
+	switch {
+	case was == namedColon:
+		return !whole || value != http.MethodPost
+	case whole && strings.EqualFold(value, "_method"):
+		w.named = namedKey
+	}
+	return false
+}
+
+// decoded is the string that was read; not whole is one too long to matter, or none.
+func (w *jsonWatch) decoded() (value string, whole bool) {
+	if w.long || !slices.Contains(w.text, '\\') {
+		return string(w.text), !w.long
+	}
+	p := jsonParser{data: append(slices.Clone(w.text), '"')}
+	value, err := p.escapedText(0)
+	return value, err == nil
+}

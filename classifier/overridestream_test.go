@@ -1,0 +1,124 @@
+package classifier
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// inPieces gives a watch the text in pieces of a size, and returns what it says.
+func inPieces(contentType []string, text string, size int) error {
+	w := WatchOverride(contentType)
+	if w == nil {
+		return nil
+	}
+	for len(text) > 0 {
+		n := min(size, len(text))
+		if err := w.Look([]byte(text[:n])); err != nil {
+			return err
+		}
+		text = text[n:]
+	}
+	return nil
+}
+
+func TestBodiesThatAskForAnotherMethodAsTheyPass(t *testing.T) {
+	part := func(head, value string) string {
+		return "--b\r\n" + head + "\r\n\r\n" + value + "\r\n--b--\r\n"
+	}
+	named := `Content-Disposition: form-data; name="`
+	pad := strings.Repeat("x", 9000)
+	for _, c := range []struct {
+		types, text string
+		refused     bool
+	}{
+		{"application/json", `{"_method":"DELETE"}`, true},
+		{"application/json", ` { "a" : [1,{"b":"\""}] , "\u005fMethod" : "put" }`, true},
+		{"application/json", `{"_method":null}`, true},
+		{"application/json", `{"_method":["DELETE"]}`, true},
+		{"application/json", `{"_method":"POST"}`, false},
+		{"application/json", `{"_method":"POST","_method":"DELETE"}`, true},
+		{"application/json", `{"_method":"POST` + pad + `"}`, true},
+		{"application/json", `{"x":{"_method":"DELETE"},"y":"_method","z":["_method"]}`, false},
+		{"application/json", `{"x":"\\","_method":"DELETE"}`, true},
+		{"application/json", `{"x":"\",\"_method\":\"DELETE"}`, false},
+		{"application/json", `["_method",{"_method":"DELETE"}]`, false},
+		{"application/json", `{"` + pad + `_method":"DELETE"}`, false},
+		{"application/json", `{"` + pad + `":"` + pad + `","_method":"DELETE"}`, true},
+		{"application/vnd.api+json; charset=utf-8", `{"_method":"DELETE"}`, true},
+		{"text/x; a=/json", `{"_method":"DELETE"}`, true}, // Laravel looks for it anywhere
+		{"application/octet-stream", `{"_method":"DELETE"}`, false},
+		{"text/plain", "_method=DELETE&", false},
+
+		{"", "_method=DELETE&", true},
+		{"", `{"a":"b"}`, false},
+		{"", "_method=POST&a=b", false},
+		{"application/x-www-form-urlencoded", "a=b&_method=DELETE&", true},
+
+		{"multipart/form-data; boundary=b", part(named+`_method"`, "DELETE"), true},
+		{"multipart/form-data; boundary=b", part(named+`_method"`, "POST"), true}, // what is in it may be coded
+		{"MULTIPART/related; boundary=b", part("content-id: <_method>", "DELETE"), true},
+		{"multipart/mixed; boundary=b", part("Content-Type: text/plain\r\n"+named+`_method"`, "DELETE"), true},
+		{"multipart/form-data; boundary=b", part(named+`a"`, "x") + part(named+`_method"`, "DELETE"), true},
+		{"multipart/form-data; boundary=b", part("Content-Disposition: form-data; name=_method", "DELETE"), true},
+		{"multipart/form-data; boundary=b", part("Content-Disposition : form-data ; NAME = '_method'", "DELETE"), true},
+		{"multipart/form-data; boundary=b", part(`Content-Disposition: form-data; name="_m\ethod"`, "DELETE"), true},
+		{"multipart/form-data; boundary=b", part("Content-Disposition: form-data; name*=utf-8''%5Fmethod", "DELETE"), true},
+		{"multipart/form-data; boundary=b", part("Content-Disposition: form-data; name==?utf-8?q?_method?=", "DELETE"), true},
+		{"multipart/form-data; boundary=b", part("Content-Disposition: form-data;\r\n name=\"_method\"", "DELETE"), true},
+		{"multipart/form-data; boundary=b", part("X: y\r\n\tContent-Disposition: form-data; name=_method", "DELETE"), true},
+		{"multipart/form-data; boundary=b", part(named+`x"; filename="y;name=_method"`, "DELETE"), true}, // to a reader that knows no quotes
+		{"multipart/form-data; boundary=b", part(named+`_method[x]"`, "DELETE"), true},
+		{"multipart/form-data; boundary=b", part(named+`.method"`, "DELETE"), true},
+		{"multipart/form-data; boundary=b", part(named+`$httpMethod"`, "DELETE"), true},
+		{"multipart/form-data; boundary=b", part(named+`a"; filename="_method"`, "DELETE"), false},
+		{"multipart/form-data; boundary=b", part(named+`a"`, `<input name="_method">`), false},
+		{"multipart/form-data; boundary=b", part("X: y\r\n name=\"_method\"", "DELETE"), false},
+		{"multipart/form-data; boundary=b", part("X: "+pad+"\r\n"+named+`_method"`, "DELETE"), true},
+		{"multipart/form-data; boundary=b", part("X: "+pad+named+`_method"`, "DELETE"), true},
+		{"multipart/form-data; boundary=b", part("Content-Disposition: form-data; x="+pad+"; name=_method", "DELETE"), true},
+		{"multipart/form-data; boundary=b", strings.ReplaceAll(part(named+`_method"`, "DELETE"), "\r\n", "\n"), true},
+		{"multipart/form-data; boundary=b", strings.ReplaceAll(part(named+`_method"`, "DELETE"), "\r\n", "\r"), true},
+		{"multipart/form-data; boundary=b", part("X: y\n\n"+named+`_method"`, "DELETE"), true}, // to a reader that wants CRLF
+		{"multipart/form-data; boundary=b", part("X: y\r\r"+named+`_method"`, "DELETE"), true},
+		{"multipart/form-data; boundary=b", "preamble--b\r\n" + named + "_method\"\r\n\r\nDELETE", true},
+		{"multipart/form-data; boundary=b", part(named+`method"`, "_method"), false},
+		{"multipart/form-data; boundary=b", part(named+`file"; filename="a.sql"`+"\r\nContent-Type: text/plain", "-- a comment\r\nCREATE TABLE x;\r\n\r\n"+named+`_method"`), false},
+		{"multipart/form-data; boundary=b", part(named+`file"; filename="a.js"`, "-->\n"+pad+"\n"+pad), false},
+		{"multipart/form-data; boundary=b", "--b\r\n\r\n" + named + "_method\"\r\n\r\nDELETE", false}, // a part without a head
+		{"multipart/", part(named+`_method"`, "DELETE"), false},
+	} {
+		for _, size := range []int{1, 2, 3, 7, 4096, len(c.text)} {
+			err := inPieces([]string{c.types}, c.text, size)
+			var e *Error
+			if (err != nil) != c.refused || err != nil && (!errors.As(err, &e) || e.Reason != reasonMethodOverride) {
+				t.Errorf("%s %.80q in pieces of %d: %v", c.types, c.text, size, err)
+			}
+		}
+	}
+	if inPieces(nil, "_method=DELETE&", 99) == nil || inPieces([]string{"text/plain", "application/json"}, `{"_method":"PUT"}`, 99) == nil {
+		t.Error("no type at all, or the second of two, is not looked at")
+	}
+}
+
+// What passes costs little, whatever is in it.
+func TestHostileBodiesThatPassCostLittle(t *testing.T) {
+	const size = 4 << 20
+	for name, c := range map[string]struct{ kind, of string }{
+		"indents":     {"multipart/x", "\r\n "},
+		"fields":      {"multipart/x", "content-disposition: x\n"},
+		"semicolons":  {"multipart/x", "content-disposition: " + strings.Repeat(";", 8000) + "\n"},
+		"cut":         {"multipart/x", strings.Repeat("x", 200) + "content-disposition"},
+		"hyphens":     {"multipart/x", "--\r\n\r\n"},
+		"backslashes": {"application/json", `{"\\\\\\\"`},
+		"brackets":    {"application/json", "[{"},
+		"names":       {"application/json", `{"_metho\u0064":"POST",`},
+	} {
+		text, begun := "--\n"+strings.Repeat(c.of, size/len(c.of)), time.Now()
+		_ = inPieces([]string{c.kind}, text, 32<<10)
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("%s: %v", name, took)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// checkOverride looks for another method in a POST whose body nothing else asked
+// for: it could make another action of the request. A form is read before it is sent,
+// by a caller that the pipeline will not turn away anyway, and so is a short body in
+// parts or of no type; a longer one, and any other in which frameworks look for a
+// method, is looked at as it passes.
+func (s *Server) checkOverride(ctx context.Context, req *runtime.Request) *runtime.Error {
+	if req.Parsed || req.Raw.Body == nil || req.Target.Method != http.MethodPost {
+		return nil
+	}
+	form := slices.ContainsFunc(req.Raw.Header["Content-Type"], classifier.IsForm)
+	if !form && !comesAtOnce(req.Raw) {
+		watchOverride(req)
+		return nil
+	}
+	if _, err := s.o.Identity.Identify(ctx, req.Caller); err != nil {
+		return classified(err)
+	}
+	for _, coding := range req.Raw.Header["Content-Encoding"] {
+		if form && coding != "" && !strings.EqualFold(coding, "identity") {
+			return &runtime.Error{
+				Code: runtime.CodeInvalidInput, Reason: runtime.ReasonUnsupportedMedia, Stage: runtime.StageSurface,
+				Msg: "a form decides what a request does, and this one is compressed", Hint: "send it without a Content-Encoding",
+			}
+		}
+	}
+	if req.Raw.ContentLength > s.o.Limits.BodyBytes {
+		watchOverride(req)
+		return nil
+	}
+	return s.checkFront(req)
+}
+
+// comesAtOnce reports whether a body that is no form is short, need not be asked for
+// (RFC 9110 section 10.1.1), and is one that some framework takes for a form.
+func comesAtOnce(raw *runtime.Raw) bool {
+	return raw.ContentLength >= 0 && raw.ContentLength <= frontBytes && raw.Header["Expect"] == nil &&
+		classifier.IsParts(raw.Header["Content-Type"])
+}
+
+// frontBytes is how much of a body is read before it is sent, where it does not say
+// that it is a form, or not how long it is: enough for most, so that one which asks
+// for another method is refused before anything of it has left.
+const frontBytes = 64 << 10
+
+// checkFront looks at a form that ends soon, and has one that does not looked at as
+// it passes, from its beginning.
+func (s *Server) checkFront(req *runtime.Request) *runtime.Error {
+	body, most := req.Raw.Body, s.o.Limits.BodyBytes
+	if req.Raw.ContentLength < 0 {
+		most = min(most, frontBytes)
+	}
+	front, err := req.Raw.Front(most)
+	if err != nil {
+		return classified(err)
+	}
+	watch := classifier.WatchOverride(req.Raw.Header["Content-Type"])
+	if err := watch.Look(front); err != nil {
+		return classified(err)
+	}
+	if _, whole := req.Raw.Buffered(); whole {
+		if err := watch.End(); err != nil {
+			return classified(err)
+		}
+		return nil
+	}
+	if timed, ok := body.(arriving); ok {
+		timed.by(time.Time{}) // it may take its time now
+	}
+	watchOverride(req)
+	return nil
+}
+
+// watchOverride has the body looked at as it passes, if a framework may find a method in it.
+func watchOverride(req *runtime.Request) {
+	if watch := classifier.WatchOverride(req.Raw.Header["Content-Type"]); watch != nil {
+		req.Raw.Body = &passingBody{Reader: req.Raw.Body, watch: watch}
+	}
+}
+
+// passingBody is a body that is looked at as it passes, and broken off before the end
+// where it asks for another method. Most long forms are files, of clients that say of
+// every body that it is a form.
+type passingBody struct {
+	io.Reader
+	watch  *classifier.OverrideWatch
+	failed error
+}
+
+// Read implements [io.Reader].
+func (b *passingBody) Read(p []byte) (int, error) {
+	if b.failed != nil {
+		return 0, b.failed
+	}
+	n, err := b.Reader.Read(p)
+	if bad := b.watch.Look(p[:n]); bad != nil {
+		b.failed = classified(bad)
+		return 0, b.failed
+	}
+	return n, err
+}

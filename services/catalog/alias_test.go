@@ -1,0 +1,85 @@
+package catalog_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Paths that the services themselves take for others: what is critical or asked
+// about by one of them is not a mild write by another.
+func TestOtherNamesOfAPathAreNoWayAround(t *testing.T) {
+	set := load(t)
+	for _, c := range []struct{ authority, method, target, of string }{
+		{"discord.com:443", "PUT", "/api/v9/guilds/1/bans/2", "discord.ban-member, by the version before"},
+		{"discord.com:443", "PUT", "/api/v9/guilds/1/bans/2/", "discord.ban-member, by the version before and with a final slash"},
+		{"api.github.com:443", "PUT", "/repos/o/r/hooks/7/", "github.update-webhook, by PUT and with a final slash"},
+		{"gitlab.com:443", "POST", "/api/v4/projects/1/hooks%2ejson", "gitlab.create-webhook, with an escaped format"},
+		{"discord.com:443", "POST", "/api/channels/1/webhooks", "discord.create-webhook, by no version"},
+		{"acme.atlassian.net:443", "POST", "/rest/api/latest/project/1/delete", "jira.delete-project-later, by the latest version"},
+		{"api.twilio.com:443", "POST", "/2010-04-01/Accounts/AC1/Keys", "twilio.create-key, answered in XML"},
+		{"api.twilio.com:443", "POST", "/2010-04-01/Accounts/AC1/Keys.csv", "twilio.create-key, answered in CSV"},
+		{"api.twilio.com:443", "POST", "/2008-08-01/Accounts/AC1/Calls.json", "twilio.make-call, by the version before"},
+		{"api.vercel.com:443", "POST", "/v1/user/tokens", "vercel's token, by an older version"},
+		{"api.airtable.com:443", "DELETE", "/v0/Meta/bases/app1", "airtable.delete-base: Express takes any case"},
+		{"api.hubapi.com:443", "POST", "/crm/v4/objects/contacts/batch/archive", "hubspot.batch-archive, by version 4"},
+	} {
+		m, err := set.Table().Match(classifier.Input{Scheme: "https", Authority: c.authority, Method: c.method, Target: c.target, Header: http.Header{}})
+		var refused *classifier.Error
+		if !errors.As(err, &refused) || refused.Code != "ambiguous_target" {
+			t.Errorf("%s (%s %s) is %q: %v", c.of, c.method, c.target, m.Action, err)
+		}
+	}
+}
+
+// GitHub takes POST for PATCH.
+func TestPostForPatchAtGitHub(t *testing.T) {
+	set := load(t)
+	for target, want := range map[string]string{
+		"/repos/o/r": "github.update-repository", "/orgs/o": "github.update-org", "/repos/o/r/hooks/7": "github.update-webhook", "/repos/o/r/invitations/7": "github.update-invitation",
+	} {
+		m, err := set.Table().Match(classifier.Input{Scheme: "https", Authority: "api.github.com:443", Method: "POST", Target: target, Header: http.Header{}})
+		if err != nil || m.Action != want {
+			t.Errorf("POST %s is %q, not %s: %v", target, m.Action, want, err)
+		}
+	}
+}
+
+// One request that holds many, which are not told apart, counts as the worst of them.
+func TestBatchesAreAsBadAsWhatTheyMayHold(t *testing.T) {
+	set := load(t)
+	for target, want := range map[string]runtime.Risk{
+		"generativelanguage.googleapis.com/batch":           runtime.RiskCritical,
+		"generativelanguage.googleapis.com/batch/v1beta":    runtime.RiskCritical,
+		"generativelanguage.googleapis.com/batch/a/v1/more": runtime.RiskCritical,
+		"sheets.googleapis.com/batch":                       runtime.RiskHigh,
+		"sheets.googleapis.com/batch/sheets/v4":             runtime.RiskHigh,
+		"gmail.googleapis.com/batch":                        runtime.RiskCritical,
+		"gmail.googleapis.com/batch/gmail/v1beta1":          runtime.RiskCritical,
+		"www.googleapis.com/batch/drive/v3":                 runtime.RiskCritical,
+		"www.googleapis.com/batch/drive":                    runtime.RiskCritical,
+		"www.googleapis.com/batch/drive/v3/more":            runtime.RiskCritical,
+	} {
+		host, path, _ := strings.Cut(target, "/")
+		m, err := set.Table().Match(classifier.Input{Scheme: "https", Authority: host + ":443", Method: "POST", Target: "/" + path, Header: http.Header{}})
+		if a, _ := set.Action(m.Action); err != nil || a == nil || a.Risk != want {
+			t.Errorf("%s is %q: %v", target, m.Action, err)
+		}
+	}
+}
+
+// A push is one however deep its project lies in groups.
+func TestAPushIsOneAtAnyDepth(t *testing.T) {
+	set := load(t)
+	for depth := 1; depth <= 6; depth++ {
+		target := strings.Repeat("/g", depth) + "/p.git/git-receive-pack"
+		m, err := set.Table().Match(classifier.Input{Scheme: "https", Authority: "gitlab.com:443", Method: "POST", Target: target, Header: http.Header{}})
+		if err != nil || !m.Push || !strings.HasPrefix(m.Action, "gitlab-git.push") {
+			t.Errorf("%s is %q: %v", target, m.Action, err)
+		}
+	}
+}
