@@ -43,6 +43,14 @@ type argInfo struct {
 	Required    bool              `json:"required,omitempty"`
 	Default     any               `json:"default,omitempty"`
 	Enum        []any             `json:"enum,omitempty"`
+	Pattern     string            `json:"pattern,omitempty"`
+	Minimum     *float64          `json:"minimum,omitempty"`
+	Maximum     *float64          `json:"maximum,omitempty"`
+	MinLength   *int              `json:"min_length,omitempty"`
+	MaxLength   *int              `json:"max_length,omitempty"`
+	Secret      bool              `json:"secret,omitempty"`
+	Split       string            `json:"split,omitempty"`
+	Nullable    bool              `json:"nullable,omitempty"`
 	Description string            `json:"description,omitempty"`
 }
 
@@ -58,7 +66,14 @@ func describe(action *runtime.Action) actionInfo {
 		info.Command = append([]string{cmp.Or(spec.Executable, "osascript")}, spec.Fixed...)
 	}
 	for _, p := range action.Params {
-		info.Args = append(info.Args, argInfo{Name: p.Name, Type: p.Type, Required: p.Required, Default: p.Default, Enum: p.Enum, Description: p.Description})
+		arg := argInfo{
+			Name: p.Name, Type: p.Type, Required: action.Needs(&p), Default: p.Default, Enum: p.Enum, Description: p.Description,
+			Minimum: p.Minimum, Maximum: p.Maximum, MinLength: p.MinLength, MaxLength: p.MaxLength, Secret: p.Secret, Split: p.Split, Nullable: p.Nullable,
+		}
+		if p.Pattern != nil {
+			arg.Pattern = p.Pattern.String()
+		}
+		info.Args = append(info.Args, arg)
 	}
 	return info
 }
@@ -73,9 +88,9 @@ func newActionsListCommand(c *cli) *cobra.Command {
 			return c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(_ context.Context, a *app.App) error {
 				services := a.Services().Services()
 				if len(args) == 1 {
-					s, ok := a.Services().Service(args[0])
-					if !ok {
-						return missing("kimbap service list", "the service %q is not installed", args[0])
+					s, err := a.InForce(args[0])
+					if err != nil {
+						return err
 					}
 					services = []*app.Service{s}
 				}
@@ -86,7 +101,9 @@ func newActionsListCommand(c *cli) *cobra.Command {
 						rows = append(rows, []string{string(action.Ref), string(action.Risk), action.Description})
 					}
 				}
-				return c.show(list, func() { c.table([]string{"action", "risk", "description"}, rows) })
+				return c.show(list, func() {
+					c.list([]string{"action", "risk", "description"}, rows, "no service is installed; see: kimbap service list --catalog")
+				})
 			})
 		},
 	}
@@ -136,19 +153,38 @@ func (c *cli) sayAction(action *runtime.Action) {
 	}
 	var rows [][]string
 	for _, p := range info.Args {
-		need := ""
-		if p.Required {
-			need = "required"
-		} else if p.Default != nil {
-			need = fmt.Sprintf("default %v", p.Default)
-		}
-		if len(p.Enum) > 0 {
-			need = strings.TrimSpace(need + " one of " + fewValues(p.Enum))
-		}
-		rows = append(rows, []string{"--" + p.Name, string(p.Type), need, p.Description})
+		rows = append(rows, []string{"--" + p.Name, string(p.Type), p.needs(), p.Description})
 	}
 	fmt.Fprintln(c.out)
 	c.table([]string{"argument", "type", "", "description"}, rows)
+}
+
+// needs says in a few words what the argument must be.
+func (p *argInfo) needs() string {
+	var out []string
+	if p.Required {
+		out = append(out, "required")
+	} else if p.Default != nil {
+		out = append(out, fmt.Sprintf("default %v", p.Default))
+	}
+	if p.Split != "" {
+		out = append(out, "as "+p.Split)
+	}
+	if len(p.Enum) > 0 {
+		out = append(out, "one of "+fewValues(p.Enum))
+	}
+	switch {
+	case p.Minimum != nil && p.Maximum != nil:
+		out = append(out, fmt.Sprintf("%v to %v", *p.Minimum, *p.Maximum))
+	case p.Minimum != nil:
+		out = append(out, fmt.Sprintf("at least %v", *p.Minimum))
+	case p.Maximum != nil:
+		out = append(out, fmt.Sprintf("at most %v", *p.Maximum))
+	}
+	if p.Nullable {
+		out = append(out, "or null")
+	}
+	return strings.Join(out, ", ")
 }
 
 // examples are calls to paste: with what the action cannot do without, with a

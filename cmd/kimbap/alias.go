@@ -50,7 +50,9 @@ func newAliasCommand(c *cli) *cobra.Command {
 			for _, name := range slices.Sorted(maps.Keys(all)) {
 				rows = append(rows, []string{name, all[name]})
 			}
-			return c.show(all, func() { c.table([]string{"alias", "action"}, rows) })
+			return c.show(all, func() {
+				c.list([]string{"alias", "action"}, rows, "no short name is kept; see: kimbap alias --help")
+			})
 		},
 	})
 	return cmd
@@ -75,5 +77,5 @@ func (c *cli) unalias(word string) (string, error) {
 	if near := runtime.Nearest(word, slices.Collect(maps.Keys(all))); near != "" {
 		what += "; did you mean " + near + "?"
 	}
-	return "", usage("kimbap actions list "+word, "%s", what)
+	return "", usage("kimbap search "+runtime.Quote(word), "%s", what)
 }

@@ -77,11 +77,7 @@ func (c *cli) sayApprovals(list []app.Approval) error {
 		rows = append(rows, []string{p.ID, p.State, p.Agent, string(p.Action), p.Summary, expires})
 	}
 	return c.show(list, func() {
-		if len(rows) == 0 {
-			c.say("nothing waits for a decision")
-			return
-		}
-		c.table([]string{"approval", "state", "agent", "action", "request", "expires"}, rows)
+		c.list([]string{"approval", "state", "agent", "action", "request", "expires"}, rows, "nothing waits for a decision")
 	})
 }
 
@@ -99,11 +95,7 @@ func (c *cli) sayStanding(ctx context.Context, a *app.App) error {
 		rows = append(rows, []string{s.ID, s.Agent, string(s.Action), s.Target, run, s.By, c.when(s.Expires)})
 	}
 	return c.show(list, func() {
-		if len(rows) == 0 {
-			c.say("no earlier decision allows anything now")
-			return
-		}
-		c.table([]string{"approval", "agent", "action", "target", "run", "by", "ends"}, rows)
+		c.list([]string{"approval", "agent", "action", "target", "run", "by", "ends"}, rows, "no earlier decision allows anything now")
 	})
 }
 

@@ -319,11 +319,7 @@ func (c *cli) found(found []app.Record, err error) error {
 		rows = append(rows, recordRow(r))
 	}
 	return c.show(list, func() {
-		if len(rows) == 0 {
-			c.say("no record matches")
-			return
-		}
-		c.table([]string{"time", "kind", "agent", "action", "effect", "status", "said"}, rows)
+		c.list([]string{"time", "kind", "agent", "action", "effect", "status", "said"}, rows, "no record matches")
 	})
 }
 

@@ -140,13 +140,29 @@ func (c *cli) callWords(cmd *cobra.Command, action *runtime.Action, words []stri
 		return nil, f, nil
 	}
 	if rest := flags.Args(); len(rest) > 1 {
-		return nil, f, usage("kimbap call "+string(action.Ref)+" --help", "%q is not a flag: every argument has a name", rest[1])
+		return nil, f, stray(action, flags, words, rest[1])
 	}
 	if f.most < 0 {
 		return nil, f, usage("--max 100", "--max must be at least 1")
 	}
 	args, err = c.arguments(given, f.input)
 	return args, f, err
+}
+
+// stray is the error of a word that belongs to no flag. The commonest are the value of
+// a flag that takes none after a space, and a name without its hyphens.
+func stray(action *runtime.Action, flags *pflag.FlagSet, words []string, word string) error {
+	fix := "kimbap call " + string(action.Ref) + " --help"
+	if name, _, paired := strings.Cut(word, "="); paired && flags.Lookup(name) != nil {
+		fix = "--" + word
+	}
+	if at := slices.Index(words, word); at > 0 {
+		flag := flags.Lookup(strings.TrimLeft(words[at-1], "-"))
+		if flag != nil && strings.HasPrefix(words[at-1], "--") && flag.NoOptDefVal != "" {
+			fix = words[at-1] + "=" + word
+		}
+	}
+	return usage(fix, "%q is not a flag: every argument has a name", word)
 }
 
 func (c *cli) dryRun(a *app.App, action *runtime.Action, args runtime.Args) error {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,14 +36,15 @@ type argFlag struct {
 	c      *cli
 	action *runtime.Action
 	p      *runtime.Param
-	value  any // nil: not given
+	value  any
+	given  bool
 }
 
 var _ pflag.Value = (*argFlag)(nil)
 
 // String implements [pflag.Value].
 func (f *argFlag) String() string {
-	if f.p == nil || f.value == nil {
+	if f.p == nil || !f.given {
 		return ""
 	}
 	return fmt.Sprint(f.value)
@@ -52,7 +55,12 @@ func (f *argFlag) Type() string { return string(f.p.Type) }
 
 // Set implements [pflag.Value]. "@file" is the content of a file, "@-" of stdin,
 // "@@x" the text "@x". A list takes one element a time, or a whole one in JSON.
+// The word null is null where the argument may be; its text is left to --input.
 func (f *argFlag) Set(text string) error {
+	if text == "null" && f.p.Nullable {
+		f.value, f.given = nil, true
+		return nil
+	}
 	value, isFile, err := f.read(text)
 	if err != nil {
 		return err
@@ -63,6 +71,7 @@ func (f *argFlag) Set(text string) error {
 			return fmt.Errorf("--%s %s", f.p.Name, complaint)
 		}
 	}
+	f.given = true
 	if f.p.Type != runtime.TypeArray {
 		f.value = value
 		return nil
@@ -90,7 +99,11 @@ func (f *argFlag) read(text string) (value any, isFile bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if h := f.action.HTTP; h == nil || h.BodyType != "multipart" || f.p.In != runtime.InBody {
+	h := f.action.HTTP
+	if inBody := h != nil && f.p.In == runtime.InBody; !inBody || h.BodyType != "multipart" {
+		if !utf8.Valid(data) && (!inBody || h.BodyType != "raw") {
+			return nil, false, usage("send it to an action whose body is a file", "--%s: %s is not text (UTF-8), and this argument is", f.p.Name, path)
+		}
 		return string(data), false, nil
 	}
 	part := map[string]any{"filename": filepath.Base(path)}
@@ -151,18 +164,27 @@ func (c *cli) arguments(flags []*argFlag, input string) (runtime.Args, error) {
 		if err != nil {
 			return nil, err
 		}
-		decoder := json.NewDecoder(strings.NewReader(string(data)))
+		decoder := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff")))) // some editors and shells put it first
 		decoder.UseNumber()
 		err = decoder.Decode(&args)
+		switch {
+		case errors.Is(err, io.EOF):
+			err = errors.New("it is empty")
+		case err == nil && args == nil:
+			err = errors.New("it is null")
+		}
 		if err == nil && decoder.More() {
 			err = fmt.Errorf("something follows the object")
+		}
+		if kind := (*json.UnmarshalTypeError)(nil); errors.As(err, &kind) {
+			err = fmt.Errorf("it is of type %s", kind.Value)
 		}
 		if err != nil {
 			return nil, usage("give one JSON object, for example {\"owner\": \"cli\"}", "--input is not a JSON object: %v", err)
 		}
 	}
 	for _, f := range flags {
-		if f.value != nil {
+		if f.given {
 			args[f.p.Name] = f.value
 		}
 	}
@@ -171,6 +193,10 @@ func (c *cli) arguments(flags []*argFlag, input string) (runtime.Args, error) {
 
 func (c *cli) readInput(path string) ([]byte, error) {
 	if path == "-" {
+		if c.piped {
+			return nil, usage("put one of them into a file", "stdin is asked for twice, and can be read once")
+		}
+		c.piped = true
 		return io.ReadAll(c.in)
 	}
 	data, err := os.ReadFile(path)

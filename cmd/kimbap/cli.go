@@ -14,11 +14,13 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/config"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // cli is one invocation: what the process gives, and what the global flags say.
 type cli struct {
+	piped                 bool // stdin was read to its end, which can be done once
 	in                    io.Reader
 	out, err              io.Writer
 	args, env             []string
@@ -85,7 +87,7 @@ func (c *cli) dir() string {
 }
 
 // homeDir is --home, KIMBAP_HOME or ~/.kimbap.
-func (c *cli) homeDir() string { return config.Home(c.home, c.env, c.getenv("HOME")) }
+func (c *cli) homeDir() string { return config.Home(c.home, c.env, system.UserDir(c.getenv)) }
 
 // asTenant is --tenant or KIMBAP_TENANT, "" when neither says one.
 func (c *cli) asTenant() runtime.Tenant {

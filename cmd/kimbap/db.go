@@ -123,7 +123,12 @@ valid again: revoke it once more.`,
 				if err != nil {
 					return err
 				}
-				return c.show(made, func() { fmt.Fprintf(c.out, "%s: schema %d, %d bytes, sound\n", made.Path, made.Version, made.Size) })
+				return c.show(made, func() {
+					fmt.Fprintf(c.out, "%s: schema %d, %d bytes, sound\n", made.Path, made.Version, made.Size)
+					if file := a.SealedIn(); file != "" {
+						c.say("the vault is locked: the copy opens with %s and the PIN only; keep that file too, or copy after kimbap unlock", printable(file))
+					}
+				})
 			})
 		},
 	}

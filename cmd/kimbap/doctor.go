@@ -36,6 +36,9 @@ says what to set for those that do not get through. "all" tries every one it kno
 			}
 			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				findings := a.Doctor(ctx)
+				for i := range findings {
+					findings[i].Fix = c.atHome(findings[i].Fix)
+				}
 				failed := 0
 				err := c.show(findings, func() {
 					for _, f := range findings {

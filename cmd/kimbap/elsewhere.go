@@ -173,6 +173,30 @@ func (c *cli) daemon() *remote.Client {
 	return d
 }
 
+// ofRun is the kimbap of the run that this command is a program of, nil outside of one.
+// The home is covered there, and what is asked is the run's.
+func (c *cli) ofRun() *remote.Client {
+	socket := c.runSocket()
+	if socket == "" {
+		return nil
+	}
+	d, err := remote.New(remote.Options{Socket: socket, Token: runtime.NewSecret(c.getenv("KIMBAP_TOKEN"))})
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+// runSocket is where the kimbap of a run is asked, "" outside of one, and where another
+// home or tenant was named.
+func (c *cli) runSocket() string {
+	socket := c.getenv("KIMBAP_SOCKET")
+	if info, err := os.Lstat(socket); err != nil || info.Mode()&os.ModeSocket == 0 || c.home != "" || c.asTenant() != "" {
+		return ""
+	}
+	return socket
+}
+
 // settings reports whether a variable sets what the daemon has another value for.
 func (c *cli) settings() bool {
 	return slices.ContainsFunc(c.env, func(pair string) bool {
@@ -206,7 +230,10 @@ func (c *cli) elsewhere(ctx context.Context, work func(context.Context, *remote.
 	}
 	server := there != nil
 	if !server {
-		if there = c.daemon(); there == nil {
+		if there = c.ofRun(); there == nil {
+			there = c.daemon()
+		}
+		if there == nil {
 			return errHere
 		}
 	}

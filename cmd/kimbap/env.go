@@ -11,16 +11,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 func newEnvCommand(c *cli) *cobra.Command {
 	var o app.EnvOptions
 	var pins []string
 	cmd := &cobra.Command{
-		Use:   "env [--shell sh|fish|pwsh|dotenv|docker|json] [--proxy URL] [--unset]",
+		Use:   "env [--shell sh|fish|pwsh|cmd|dotenv|docker|json] [--proxy URL] [--unset]",
 		Short: "Print the variables that lead a shell's programs through the proxy",
 		Example: `  eval "$(kimbap env)"
   eval "$(kimbap env --unset)"
+  kimbap env | Out-String | Invoke-Expression                              (PowerShell)
+  for /f "delims=" %i in ('kimbap env --shell cmd') do @%i                 (cmd)
   docker run $(kimbap env --shell docker) IMAGE
   eval "$(kimbap env --server https://kimbap.example.com --token-file ~/.kimbap/token)"`,
 		Long: `Print the variables that lead a shell's programs through the proxy.
@@ -49,7 +52,7 @@ reach (--auth token --insecure-listen).`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Shell, "shell", "sh", "form: sh, fish, pwsh, dotenv, docker or json")
+	f.StringVar(&o.Shell, "shell", app.UsualShell(c.getenv), "form: sh, fish, pwsh, cmd, dotenv, docker or json")
 	f.StringVar(&o.Proxy, "proxy", "", "proxy URL (default: the running proxy, else proxy.listen)")
 	f.BoolVar(&o.Unset, "unset", false, "take the variables back")
 	f.StringSliceVar(&pins, "pin", nil, "with --server: SHA-256 of its root certificate, as kimbap ca show says there")
@@ -83,18 +86,18 @@ func (c *cli) sayEnv(text string, notes []string) error {
 // envConnected prints the variables for the proxy of a kimbap serve elsewhere. To take
 // them back nobody is asked.
 func (c *cli) envConnected(ctx context.Context, env app.EnvOptions, pins []string) error {
-	a, err := c.unopened()
+	here, err := c.here()
 	if err != nil {
 		return err
 	}
-	o := app.EnvConnectedOptions{EnvOptions: env, Server: c.serverURL(), Folder: c.serverFolder(), Pins: pins}
+	o := app.EnvConnectedOptions{Form: env, Server: c.serverURL(), Folder: c.serverFolder(), Pins: pins}
 	if !env.Unset {
 		if o.There, err = c.remote(); err != nil {
 			return err
 		}
 		defer o.There.Close()
 	}
-	text, notes, err := a.EnvConnected(ctx, o)
+	text, notes, err := here.Env(ctx, o)
 	if err != nil {
 		return c.unreachable(err)
 	}
@@ -105,7 +108,7 @@ func (c *cli) envConnected(ctx context.Context, env app.EnvOptions, pins []strin
 func (c *cli) serverFolder() string {
 	caches := c.getenv("XDG_CACHE_HOME")
 	if !filepath.IsAbs(caches) {
-		caches = filepath.Join(c.getenv("HOME"), ".cache")
+		caches = filepath.Join(system.UserDir(c.getenv), ".cache")
 	}
 	if local := c.getenv("LOCALAPPDATA"); goruntime.GOOS == "windows" && local != "" {
 		caches = local

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -47,7 +48,7 @@ func newExecCommand(c *cli) *cobra.Command {
   kimbap exec -e 'return 1 + 1' --timeout 5s
   kimbap exec --check -f report.ts
   kimbap exec --resume exe_… --wait 10m`,
-		Args: cobra.NoArgs,
+		Args: noScriptWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.json {
 				c.asJSON()
@@ -113,6 +114,19 @@ func (c *cli) startAhead() (stop func()) {
 	}
 	c.ahead = app.StartAhead(c.executable)
 	return c.ahead.Stop
+}
+
+// noScriptWords refuses a script, or the name of its file, where no flag says which of
+// them it is, and says how to write it.
+func noScriptWords(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	flag := "-e"
+	if _, err := os.Stat(args[0]); err == nil {
+		flag = "-f"
+	}
+	return usage("kimbap exec "+flag+" "+runtime.Quote(args[0]), "kimbap exec takes a script by -f, -e or standard input")
 }
 
 // source reads the script from where the flags say.
@@ -329,6 +343,13 @@ func unknownTools(m *app.Manifest) error {
 			line += "; did you mean " + strings.Join(near, " or ") + "?"
 		}
 		lines = append(lines, line)
+	}
+	if len(m.Missing) > 0 {
+		names := slices.Sorted(maps.Keys(m.Missing))
+		return &failure{
+			what: strings.Join(lines, "\n       "), why: "unknown_action: not in use here: " + printable(strings.Join(names, ", ")),
+			fix: m.Missing[names[0]], exit: exitNotFound, code: runtime.CodeUnknownAction,
+		}
 	}
 	return &failure{
 		what: strings.Join(lines, "\n       "), why: "unknown_action: nothing that is installed and may be used here has it",

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -49,7 +50,9 @@ func newScriptRig(t *testing.T) *scriptRig {
 	check(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	r := &scriptRig{t: t, dir: dir, home: filepath.Join(dir, "h"), program: program, api: newCountingAPI()}
-	server := httptest.NewTLSServer(r.api) // its certificate is for example.com
+	server := httptest.NewUnstartedServer(r.api)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that were killed
+	server.StartTLS()                                   // its certificate is for example.com
 	t.Cleanup(func() { r.api.end(); server.Close() })
 	roots := filepath.Join(dir, "roots.pem")
 	check(t, os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
@@ -207,6 +210,13 @@ func (a *countingAPI) hold(yes bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.holds = yes
+}
+
+// forget begins to count anew.
+func (a *countingAPI) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.counts = map[string]int{}
 }
 
 // seen is how often each request came: "2 GET /notes/a".

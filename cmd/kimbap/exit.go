@@ -110,6 +110,15 @@ func kindOf(value pflag.Value) string {
 	return "a " + value.Type()
 }
 
+// atHome is a command to paste, for the home that --home named: without it, it would
+// mend another one.
+func (c *cli) atHome(fix string) string {
+	if rest, is := strings.CutPrefix(fix, "kimbap "); is && c.home != "" {
+		return "kimbap --home " + runtime.Quote(c.home) + " " + rest
+	}
+	return fix
+}
+
 // missing is a failure to find what was named.
 func missing(fix, format string, a ...any) error {
 	return &failure{what: fmt.Sprintf(format, a...), fix: fix, exit: exitNotFound}
@@ -136,6 +145,10 @@ func (c *cli) report(err error) int {
 		f = c.late(because(e))
 	case errors.As(err, &e):
 		f = &failure{what: e.Msg, why: because(e), fix: e.Hint, exit: exitOf(e)}
+		if e.Reason == runtime.ReasonNoHome && c.runSocket() != "" {
+			f.what = "this is not for a program of kimbap run, which covers the home at " + c.homeDir()
+			f.fix = "from here: kimbap call, exec, list, show, search, llm and mcp; the rest outside, by the person in charge"
+		}
 	case errors.Is(err, context.Canceled):
 		f = &failure{what: "interrupted", why: "canceled", exit: exitInterrupted}
 	case errors.Is(err, context.DeadlineExceeded):
@@ -155,6 +168,7 @@ func (c *cli) report(err error) int {
 			f.why, f.fix = string(runtime.CodeInternal), "kimbap doctor"
 		}
 	}
+	f.fix = c.atHome(f.fix)
 	if c.output == "json" && !c.bare {
 		fmt.Fprintf(c.err, "%s\n", f.line(e))
 		return f.exit

@@ -59,7 +59,11 @@ func (c *cli) sayExplanation(x *app.Explanation) {
 	}
 	sort.Strings(names)
 	for _, name := range names {
-		line("", fmt.Sprintf("%s = %v", name, x.Args[name]))
+		value := x.Args[name]
+		if value == nil {
+			value = "null"
+		}
+		line("", fmt.Sprintf("%s = %v", name, value))
 	}
 	for _, step := range x.Steps {
 		line("rule", step.Rule+": "+step.Why)

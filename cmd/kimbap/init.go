@@ -40,7 +40,10 @@ offers a PIN, which shows that a person decides.`,
 					"ca": ca.CAFile(), "ca_fingerprint": ca.Fingerprint(),
 				}
 				return c.show(data, func() {
-					fmt.Fprintf(c.out, "home    %s\npolicy  %s\nca      %s\n        SHA-256 %s\n\n%s", a.Home().Dir, a.Home().Policy(), ca.CAFile(), ca.Fingerprint(), firstScreen)
+					fmt.Fprintf(c.out, "home    %s\npolicy  %s\nca      %s\n        SHA-256 %s\n", a.Home().Dir, a.Home().Policy(), ca.CAFile(), ca.Fingerprint())
+					if !c.quiet {
+						fmt.Fprintf(c.out, "\n%s", c.firstScreen())
+					}
 				})
 			})
 		},

@@ -51,11 +51,7 @@ func (c *cli) sayAvailable(list []app.Available) error {
 		rows = append(rows, []string{s.Name, s.Description, fmt.Sprint(s.Actions), s.Scope, s.Source, key})
 	}
 	return c.show(list, func() {
-		if len(rows) == 0 {
-			c.say("no service is installed; see: kimbap service list --catalog")
-			return
-		}
-		c.table([]string{"service", "description", "actions", "scope", "source", "key"}, rows)
+		c.list([]string{"service", "description", "actions", "scope", "source", "key"}, rows, "no service is installed; see: kimbap service list --catalog")
 	})
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 
@@ -32,6 +33,9 @@ func newMCPCommand(c *cli) *cobra.Command {
   kimbap mcp --listen 127.0.0.1:7790`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if conn := c.mcpOfRun(); conn != nil && listen == "" {
+				return relay(conn, os.Stdin, os.Stdout)
+			}
 			conceal()
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "mcp", StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				c.warnLocked(a.Locked(), "")
@@ -45,4 +49,29 @@ func newMCPCommand(c *cli) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&listen, "listen", "", "serve HTTP on this address instead of stdin and stdout")
 	return cmd
+}
+
+// mcpOfRun is a connection to the MCP server of the run that this command is a program
+// of, nil outside of one.
+func (c *cli) mcpOfRun() *net.UnixConn {
+	socket := c.runSocket()
+	if socket == "" || c.getenv("KIMBAP_TOKEN") != "" { // a token of its own is for what this process would serve
+		return nil
+	}
+	conn, err := net.Dial("unix", app.MCPSocket(socket))
+	if err != nil {
+		return nil
+	}
+	return conn.(*net.UnixConn)
+}
+
+// relay passes on what a client says and hears, until the other side hangs up.
+func relay(conn *net.UnixConn, in io.Reader, out io.Writer) error {
+	defer func() { _ = conn.Close() }()
+	go func() {
+		_, _ = io.Copy(conn, in)
+		_ = conn.CloseWrite()
+	}()
+	_, err := io.Copy(out, conn)
+	return err
 }

@@ -141,6 +141,15 @@ func (c *cli) table(heading []string, rows [][]string) {
 	_ = w.Flush()
 }
 
+// list is table for what can be empty: then none is said, and no heading is printed.
+func (c *cli) list(heading []string, rows [][]string, none string) {
+	if len(rows) == 0 {
+		c.say("%s", none)
+		return
+	}
+	c.table(heading, rows)
+}
+
 // fit cuts what is too wide for a terminal of so many columns; 0 cuts nothing. The
 // first column stays whole, since it is what the next command is given, and so do
 // commands to paste ("no key: kimbap link x") and columns that are narrow already.

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
 )
 
 // execute runs one invocation and returns its exit code.
@@ -34,6 +37,9 @@ func checkArgs(cmd *cobra.Command) {
 			if err == nil {
 				return nil
 			}
+			if own := (*failure)(nil); errors.As(err, &own) {
+				return own // it says better what to type
+			}
 			what := err.Error()
 			switch needs := strings.TrimPrefix(cmd.Use, cmd.Name()+" "); {
 			case cmd.HasSubCommands():
@@ -58,6 +64,11 @@ func checkArgs(cmd *cobra.Command) {
 	}
 }
 
+// firstScreen says where to start, in the words of the user's shell.
+func (c *cli) firstScreen() string {
+	return fmt.Sprintf(firstScreen, app.TakeVariables(c.getenv, false), app.TakeVariables(c.getenv, true))
+}
+
 const firstScreen = `kimbap: agents act on real APIs, and never hold the keys.
 
 Start here:
@@ -67,7 +78,7 @@ Start here:
 
 For this shell instead of one program:
   kimbap proxy                           in one terminal
-  eval "$(kimbap env)"                   in another   (undo: eval "$(kimbap env --unset)")
+  %-37s  in another   (undo: %s)
 `
 
 // newRoot builds the command tree.
@@ -75,12 +86,12 @@ func newRoot(c *cli) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kimbap",
 		Short:         "A secure action runtime for AI agents",
-		Long:          firstScreen,
+		Long:          c.firstScreen(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			fmt.Fprint(c.out, firstScreen)
+			fmt.Fprint(c.out, c.firstScreen())
 			fmt.Fprintln(c.out, "\nAll commands: kimbap --help")
 			return nil
 		},
@@ -130,5 +141,6 @@ func newRoot(c *cli) *cobra.Command {
 	add("control", newApproveCommand(c), newPolicyCommand(c), newTokenCommand(c), newTenantCommand(c), newVaultCommand(c), newTrustCommand(c), newLockCommand(c), newUnlockCommand(c), newCACommand(c), newConfigCommand(c), newDBCommand(c))
 	add("look", newExplainCommand(c), newAuditCommand(c), newStatusCommand(c), newDoctorCommand(c), newVersionCommand(c))
 	root.AddCommand(newCoverCommand(c), newFetchCommand(c))
+	c.offers(root)
 	return root
 }

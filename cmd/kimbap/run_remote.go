@@ -62,11 +62,11 @@ func (c *cli) runRemote(ctx context.Context, r *remoteFlags, o app.RunOptions) e
 			c.say("kimbap: the token goes to %s in clear: use it in a network you trust", printable(at.Host))
 		}
 	}
-	a, err := c.unopened()
+	here, err := c.here()
 	if err != nil {
 		return err
 	}
-	code, err := a.RunRemote(ctx, app.RemoteOptions{RunOptions: o, URL: r.url, Token: token, TokenFile: file, Pins: r.pins})
+	code, err := here.RunBare(ctx, app.RemoteOptions{Run: o, URL: r.url, Token: token, TokenFile: file, Pins: r.pins})
 	return ofChild(code, err)
 }
 
@@ -77,15 +77,15 @@ func (c *cli) runConnected(ctx context.Context, r *remoteFlags, o app.RunOptions
 		return err
 	}
 	defer there.Close()
-	a, err := c.unopened()
+	here, err := c.here()
 	if err != nil {
 		return err
 	}
-	connected := app.ConnectedOptions{RunOptions: o, There: there, Pins: r.pins}
+	connected := app.ConnectedOptions{Run: o, There: there, Pins: r.pins}
 	if _, connected.TokenFile, err = c.serverToken(); err != nil {
 		return err
 	}
-	code, err := a.RunConnected(ctx, connected)
+	code, err := here.Run(ctx, connected)
 	return ofChild(code, c.unreachable(err))
 }
 
@@ -98,17 +98,22 @@ func (c *cli) proxyConnected(ctx context.Context, o app.ForwardOptions) error {
 		return err
 	}
 	defer o.There.Close()
-	a, err := c.unopened()
+	here, err := c.here()
 	if err != nil {
 		return err
 	}
 	conceal()
-	return c.unreachable(a.Forward(ctx, o))
+	return c.unreachable(here.Forward(ctx, o))
 }
 
-// unopened is a kimbap that has no home: what it does is done elsewhere.
-func (c *cli) unopened() (*app.App, error) {
-	return app.New(app.Options{Home: c.homeDir(), Env: c.env, UID: c.uid, Clock: time.Now, Nameless: c.nameless})
+// here is this machine's side of a kimbap elsewhere. No home is opened; the configuration
+// is checked as for every command.
+func (c *cli) here() (*app.Machine, error) {
+	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, UID: c.uid, Clock: time.Now, Nameless: c.nameless})
+	if err != nil {
+		return nil, err
+	}
+	return a.Here(), nil
 }
 
 // ofChild is the end of a program that was run.

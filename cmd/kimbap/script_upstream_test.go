@@ -1,6 +1,8 @@
 package main
 
 import (
+	"compress/gzip"
+	"compress/zlib"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -140,6 +142,8 @@ func (n *notesAPI) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	case path == "/notes/mirror":
 		// An API that shows the caller its own credential.
 		_ = json.NewEncoder(w).Encode(map[string]string{"you_sent": r.Header.Get("Authorization")})
+	case strings.HasPrefix(path, "/packed/"):
+		squeezed(w, strings.TrimPrefix(path, "/packed/"))
 	case strings.HasPrefix(path, "/list/"), strings.HasPrefix(path, "/hop/"):
 		n.pages(w, r)
 	case r.Method == http.MethodPost:
@@ -199,4 +203,35 @@ func (n *notesAPI) pages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprint(w, items)
+}
+
+// squeezed answers in a content coding, although nobody asked for one.
+func squeezed(w http.ResponseWriter, coding string) {
+	const list = `[{"id":"1","title":"rice"}]`
+	text, _, _ := strings.Cut(coding, "-") // gzip-404, gzip-endless
+	w.Header().Set("Content-Encoding", text)
+	if strings.HasSuffix(coding, "-404") {
+		w.WriteHeader(http.StatusNotFound)
+	}
+	var out io.WriteCloser
+	switch text {
+	case "gzip":
+		out = gzip.NewWriter(w)
+	case "deflate":
+		out = zlib.NewWriter(w)
+	default: // says it and does not do it
+		w.Header().Set("Content-Encoding", "gzip")
+		fmt.Fprint(w, list)
+		return
+	}
+	if strings.HasSuffix(coding, "-endless") {
+		for range 65 << 4 {
+			_, _ = out.Write(make([]byte, 64<<10))
+		}
+	}
+	fmt.Fprint(out, list)
+	if strings.HasSuffix(coding, "-cut") {
+		return
+	}
+	_ = out.Close()
 }

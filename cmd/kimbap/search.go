@@ -23,6 +23,7 @@ func newSearchCommand(c *cli) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := strings.Join(args, " ")
 			var found app.FoundTools
+			var bring []string
 			err := c.elsewhere(cmd.Context(), func(ctx context.Context, there *remote.Client) error {
 				q := url.Values{"query": {query}}
 				if limit > 0 {
@@ -33,21 +34,25 @@ func newSearchCommand(c *cli) *cobra.Command {
 			if errors.Is(err, errHere) {
 				err = c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) (err error) {
 					found, err = a.SearchTools(ctx, query, limit)
+					if len(found.Items) == 0 {
+						bring = a.Bring(strings.Fields(strings.ToLower(query)))
+					}
 					return err
 				})
 			}
 			if err != nil {
 				return err
 			}
-			return c.sayFound(found)
+			return c.sayFound(found, bring)
 		},
 	})
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many to show, at most 100")
 	return cmd
 }
 
-// sayFound shows what was found.
-func (c *cli) sayFound(found app.FoundTools) error {
+// sayFound shows what was found. Where that is nothing, bring are the commands for what
+// was meant and is not in force.
+func (c *cli) sayFound(found app.FoundTools, bring []string) error {
 	var rows [][]string
 	for _, item := range found.Items {
 		asks := ""
@@ -58,7 +63,7 @@ func (c *cli) sayFound(found app.FoundTools) error {
 	}
 	return c.show(found, func() {
 		if len(rows) == 0 {
-			c.say("nothing of the installed services fits; see: kimbap list")
+			c.say("nothing of the installed services fits; see: %s", strings.Join(append(bring, "kimbap list"), ", "))
 			return
 		}
 		c.table([]string{"tool", "risk", "", "description"}, rows)

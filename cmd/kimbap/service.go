@@ -153,7 +153,9 @@ func (c *cli) showServices(services []*app.Service, installed func(name string) 
 		rows = append(rows, []string{s.Name, s.Version, fmt.Sprint(len(s.Actions)), cmp.Or(few(s.Authorities), s.Program()), s.Description})
 	}
 	slices.SortFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
-	return c.show(list, func() { c.table([]string{"service", "version", "actions", "hosts", "description"}, rows) })
+	return c.show(list, func() {
+		c.list([]string{"service", "version", "actions", "hosts", "description"}, rows, "no service is installed; see: kimbap service list --catalog")
+	})
 }
 
 func newServiceRemoveCommand(c *cli) *cobra.Command {

@@ -28,6 +28,7 @@ func newStatusCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				s.VaultFix, s.DistrustFix, s.RefusedFix = c.atHome(s.VaultFix), c.atHome(s.DistrustFix), c.atHome(s.RefusedFix)
 				return c.show(s, func() { c.sayStatus(s) })
 			})
 		},
@@ -79,8 +80,16 @@ func (c *cli) sayStatus(s *app.Status) {
 	if s.VaultFix != "" {
 		line("", "fix: %s", s.VaultFix)
 	}
-	line("services", "%s (%.12s)", orNone(s.Services), s.Digest)
+	if len(s.Services) > 0 {
+		line("services", "%s (%.12s)", few(s.Services), s.Digest)
+	} else {
+		line("services", "none")
+	}
 	line("linked", "%s", orNone(s.Linked))
+	if len(s.Refused) > 0 {
+		line("", "401 today, the stored key was not accepted: %s", few(s.Refused))
+		line("", "fix: %s", s.RefusedFix)
+	}
 	line("policy", "%s (%.12s)", s.PolicyFile, s.Policy)
 	line("approvals", "%d waiting for a decision", s.Pending)
 	line("audit", "%s", s.Audit)

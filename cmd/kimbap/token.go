@@ -105,7 +105,9 @@ func newTokenListCommand(c *cli) *cobra.Command {
 					list = append(list, info)
 					rows = append(rows, []string{t.ID, t.Agent, joined(t.Scopes), info.State, c.when(t.Expires)})
 				}
-				return c.show(list, func() { c.table([]string{"token", "agent", "scopes", "state", "expires"}, rows) })
+				return c.show(list, func() {
+					c.list([]string{"token", "agent", "scopes", "state", "expires"}, rows, "there is no token; see: kimbap token create --help")
+				})
 			})
 		},
 	}

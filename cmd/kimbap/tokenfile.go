@@ -5,8 +5,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	goruntime "runtime"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -39,10 +39,10 @@ func guardedText(file, what, then, fix string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if who := exposed(info); who != "" {
+	if who, how := exposed(file, info); who != "" {
 		return nil, &failure{
-			what: fmt.Sprintf("the file with the %s %s", what, who), why: fmt.Sprintf("%s has the mode %04o: whoever reads it %s", file, info.Mode().Perm(), then),
-			fix: "chmod 600 " + runtime.Quote(file), exit: exitUsage,
+			what: fmt.Sprintf("the file with the %s %s", what, who), why: fmt.Sprintf("%s %s: whoever reads it %s", file, how, then),
+			fix: system.Repair(file, false), exit: exitUsage,
 		}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
@@ -57,15 +57,19 @@ func unreadableSecret(what, fix string, err error) error {
 	return usage(fix, "the file with the %s cannot be read: %v", what, err)
 }
 
-// exposed says who else can read a file, "" for nobody. Windows has no modes.
-func exposed(info fs.FileInfo) string {
-	mode := info.Mode().Perm()
+// exposed says who else can read a file, "" for nobody, and how that is known.
+func exposed(path string, info fs.FileInfo) (who, how string) {
+	open := system.Exposed(path, info)
+	owner, mode := system.Owner(info), info.Mode().Perm()
 	switch {
-	case goruntime.GOOS == "windows":
+	case open == "":
+		return "", ""
+	case owner < 0: // no modes
+		return "can be read by others", "is " + open
 	case mode&0o004 != 0:
-		return "can be read by everybody"
-	case mode&0o040 != 0 && ownFile(info):
-		return "can be read by its group"
+		return "can be read by everybody", "has the " + open
+	case mode&0o040 != 0 && owner == os.Geteuid():
+		return "can be read by its group", "has the " + open
 	}
-	return ""
+	return "", ""
 }

@@ -169,7 +169,7 @@ func (c *cli) secretTable(list []app.Stored) {
 		}
 		rows = append(rows, []string{s.Name, string(s.Tenant), fmt.Sprint(s.Version), few(s.Hosts), c.when(s.Created), used, expires, from})
 	}
-	c.table([]string{"name", "tenant", "version", "hosts", "created", "last used", "expires", "kept"}, rows)
+	c.list([]string{"name", "tenant", "version", "hosts", "created", "last used", "expires", "kept"}, rows, "no credential is stored; see: kimbap link --help")
 }
 
 func newVaultRemoveCommand(c *cli) *cobra.Command {

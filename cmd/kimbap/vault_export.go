@@ -196,7 +196,7 @@ func (c *cli) changeTable(changes []app.Change) {
 		}
 		rows = append(rows, []string{one.Name, one.Change, fmt.Sprint(one.Version), hosts, strings.Join(one.Reference, " ")})
 	}
-	c.table([]string{"name", "change", "version", "hosts", "command"}, rows)
+	c.list([]string{"name", "change", "version", "hosts", "command"}, rows, "nothing would change")
 }
 
 // sayChanges lists for the person what an import was refused for.

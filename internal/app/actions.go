@@ -14,17 +14,7 @@ import (
 type Service = services.Service
 
 // Catalog loads every service that is shipped.
-func Catalog() ([]*Service, error) {
-	var files []services.File
-	for _, name := range catalog.Names() {
-		data, err := catalog.Read(name)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, services.File{Name: name + ".yaml", Data: data})
-	}
-	return services.ParseAll(files)
-}
+func Catalog() ([]*Service, error) { return catalog.Services() }
 
 // CatalogNames are the services that can be installed by name.
 func CatalogNames() []string { return catalog.Names() }

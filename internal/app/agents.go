@@ -22,7 +22,7 @@ func AgentNames() []string { return setup.Names() }
 
 // agents are those of this user, and what kimbap has written for them.
 func (a *App) agents() setup.Machine {
-	return setup.Machine{Book: a.home.Agents(), User: a.env["HOME"], Dir: a.o.Dir}
+	return setup.Machine{Book: a.home.Agents(), User: a.env.UserDir(), Dir: a.o.Dir}
 }
 
 // PlanAgents says what settings would be written, for the agents named, or for

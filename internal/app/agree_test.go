@@ -19,6 +19,7 @@ import (
 // writes the real one. What rest writes must be the action that was judged,
 // with the arguments that were judged, for every action of the catalogue.
 func TestBuiltRequestsAreTheActionThatWasJudged(t *testing.T) {
+	t.Parallel()
 	var files []services.File
 	for _, name := range catalog.Names() {
 		data, err := catalog.Read(name)
@@ -105,6 +106,12 @@ func sample(a *runtime.Action, style string) runtime.Args {
 		args["query"] = "query Q { viewer { login } }"
 	case a.Name == "graphql-mutation":
 		args["query"] = "mutation Q { addStar(input: {}) { clientMutationId } }"
+	case a.Name == "graphql-guarded":
+		args["query"] = "mutation Q { deleteIssue(input: {}) { clientMutationId } issueDelete(id: 1) { success } }"
+	case a.Name == "graphql-grant":
+		args["query"] = "mutation Q { inviteEnterpriseAdmin(input: {}) { id } webhookCreate(input: {}) { success } clusterAgentTokenCreate(input: {}) { secret } }"
+	case a.Service == "linear" && a.Name == "delete-organization":
+		args["query"] = "mutation Q { organizationDelete { success } }"
 	}
 	if _, given := args["operationName"]; given {
 		args["operationName"] = "Q"

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 )
@@ -83,7 +84,7 @@ func (a *App) replacePolicy(file string, before, after []byte) error {
 	if !bytes.Equal(now, before) {
 		return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: file + " was changed meanwhile; nothing was written", Hint: "try again"}
 	}
-	return os.Rename(trial, file)
+	return system.Rename(trial, file)
 }
 
 func byHand(file, rule string, err error) error {

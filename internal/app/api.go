@@ -75,7 +75,7 @@ func (s apiAgent) Advice(_ context.Context, who runtime.Principal, name string) 
 // Call implements [server.Agent].
 func (s apiAgent) Call(ctx context.Context, c server.Call) (server.Result, error) {
 	req := &runtime.Request{
-		ID: c.ID, Surface: s.surface, Caller: c.Caller, Action: runtime.Ref(c.Action), Args: c.Input, Hold: c.Hold,
+		ID: c.ID, Surface: s.surface, Caller: c.Caller, Action: runtime.Ref(c.Action), Args: c.Input, Hold: c.Hold, Unattended: s.a.run.unattended,
 		OnPending: c.Pending, Results: func(id string) string { return "/v1/approvals/" + id },
 	}
 	action, err := s.a.Action(c.Action)

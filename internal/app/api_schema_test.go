@@ -119,6 +119,7 @@ func (d *description) each(f func(page string, operation map[string]any)) {
 // The document is sound by itself: every reference leads somewhere, every schema is
 // one, names of operations are theirs alone, and what stands in a path is a parameter.
 func TestTheDescriptionIsSound(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Config: "policy: {source: api}\n"})
 	d := describedBy(t, newAPI(t, k))
 	if v, _ := d.at("openapi").(string); !strings.HasPrefix(v, "3.1.") || d.at("info", "title") == nil || d.at("info", "version") == nil {
@@ -201,6 +202,7 @@ func (d *description) checkParameters(t *testing.T, page string, operation map[s
 // What the pages answer is what their description says, in status, media type and
 // schema, for what goes well and for refusals.
 func TestAnswersAreAsDescribed(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Config: "policy: {source: api}\n", Scripts: apptest.Worker(t)})
 	c := newAPI(t, k)
 	d := describedBy(t, c)
@@ -224,6 +226,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	execute := "POST /v1/actions/{service}/{action}:execute"
 	ask(execute, "/v1/actions/notes/get-note:execute", agent, `{"input":{"id":1}}`, 200)
 	ask(execute, "/v1/actions/notes/get-note:execute", agent, `{"input":{"id":1},"dry_run":true}`, 200)
+	ask(execute, "/v1/actions/notes/get-note:execute", agent, `{"input":{"id":1},"raw":true}`, 200)
 	ask(execute, "/v1/actions/notes/get-note:execute", agent, `{"input":{"id":"x"}}`, 400)
 	ask(execute, "/v1/actions/notes/delete-note:execute", agent, `{"input":{"id":3}}`, 403)
 	ask(execute, "/v1/actions/notes/none:execute", agent, `{"input":{}}`, 404)

@@ -127,6 +127,7 @@ func tokenOf(t testing.TB, k *apptest.Kimbap, g app.TokenGrant) (value, id strin
 
 // What a token's scopes do not cover is neither found nor advised.
 func TestSearchAndAdviceShowWhatTheTokenMayDo(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	c := newAPI(t, k)
 	narrow, _ := tokenOf(t, k, app.TokenGrant{Scopes: []string{"notes.get-note"}})
@@ -142,6 +143,7 @@ func TestSearchAndAdviceShowWhatTheTokenMayDo(t *testing.T) {
 }
 
 func TestAnActionIsDoneOverREST(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	c := newAPI(t, k)
 	agent, id := tokenOf(t, k, app.TokenGrant{Scopes: []string{"notes.*"}})
@@ -176,6 +178,7 @@ func TestAnActionIsDoneOverREST(t *testing.T) {
 }
 
 func TestAnAgentCollectsWhatAnOperatorAccepted(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	c := newAPI(t, k)
 	agent, _ := tokenOf(t, k, app.TokenGrant{})
@@ -219,6 +222,7 @@ func TestAnAgentCollectsWhatAnOperatorAccepted(t *testing.T) {
 // An operator's token decides neither its own requests nor those of a token it made,
 // and makes none that is more than itself.
 func TestATokenNeitherDecidesItsOwnNorWidensItself(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	c := newAPI(t, k)
 	operator, _ := tokenOf(t, k, app.TokenGrant{Agent: "op", Scopes: []string{"notes.*"}, Roles: []string{runtime.RoleOperator, "developer"}})
@@ -253,6 +257,7 @@ func TestATokenNeitherDecidesItsOwnNorWidensItself(t *testing.T) {
 }
 
 func TestSecretsAreWrittenAndNeverRead(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	c := newAPI(t, k)
 	admin, _ := tokenOf(t, k, app.TokenGrant{Roles: []string{runtime.RoleAdmin}})
@@ -280,6 +285,7 @@ func TestSecretsAreWrittenAndNeverRead(t *testing.T) {
 }
 
 func TestAPolicyIsReplacedByWhoHasSeenIt(t *testing.T) {
+	t.Parallel()
 	const deny = "version: 1\nrules: [{name: shut, match: {action: notes.get-note}, then: deny}]\n"
 	send := func(c *api, token, tag, text string) heard {
 		return c.ask(t, token, "PUT", "/v1/policy", text, "Content-Type", "application/yaml", "If-Match", tag)
@@ -318,6 +324,7 @@ func TestAPolicyIsReplacedByWhoHasSeenIt(t *testing.T) {
 
 // In TLS, and with what has begun let end when it stops.
 func TestTheAPIEndsWhatHasBegun(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	cert, key := certificate(t)
 	a := k.Open(t, "serve")

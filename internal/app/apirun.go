@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/lease"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -22,7 +23,7 @@ func (s apiOperator) RunToken(ctx context.Context, who runtime.Principal, agent 
 	if err != nil {
 		return nil, err
 	}
-	g := TokenGrant{Agent: agent, Run: runtime.NewID("run", s.a.o.Clock()), Groups: who.Groups, TTL: runTTL}
+	g := TokenGrant{Agent: agent, Run: runtime.NewID("run", s.a.o.Clock()), Groups: who.Groups, TTL: lease.TTL}
 	for _, scope := range who.Scopes {
 		g.Scopes = append(g.Scopes, string(scope))
 	}
@@ -47,7 +48,7 @@ func (s apiOperator) Prolong(ctx context.Context, who runtime.Principal, id stri
 	if err != nil {
 		return 0, err
 	}
-	left, ok, err := seat.ProlongToken(ctx, id, runTTL)
+	left, ok, err := seat.ProlongToken(ctx, id, lease.TTL)
 	if err == nil && !ok {
 		err = unknownID("token of a run", id)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/logline"
+	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/proxy"
@@ -90,7 +91,7 @@ type App struct {
 	o      Options
 	home   Home
 	fresh  bool
-	env    map[string]string
+	env    outfit.Environment
 	config *config.Config
 	tenant runtime.Tenant
 	seated *runtime.Principal // whose seat this is; nil: the App itself
@@ -106,7 +107,7 @@ type App struct {
 	senders   []notify.Sender // of approval.notify
 	post      *notify.Post    // nil without senders
 	trail     *audit.Log
-	strangers *strangers // the trail, for requests
+	crowded   *crowded // the trail, for requests
 	witness   *audit.Witness
 	guard     *egress.Guard
 	rest      *rest.Backend
@@ -148,7 +149,7 @@ func New(o Options) (*App, error) {
 	if o.Home == "" || o.Clock == nil {
 		return nil, errors.New("app: Options.Home and Options.Clock are required")
 	}
-	a := &App{o: o, home: Home{Dir: o.Home}, env: environ(o.Env), tenant: o.Tenant}
+	a := &App{o: o, home: Home{Dir: o.Home}, env: outfit.NewEnvironment(o.Env), tenant: o.Tenant}
 	if a.tenant == "" {
 		a.tenant = runtime.DefaultTenant
 	}
@@ -164,7 +165,7 @@ func New(o Options) (*App, error) {
 		cfg, err = config.Load("", nil, nil)
 	}
 	if err != nil {
-		return nil, runtime.Invalid(err, "kimbap config show --origin")
+		return nil, runtime.Invalid(err, "correct what is listed; docs/cli.md has every key")
 	}
 	a.config = cfg
 	a.holder = home.Holder(os.Getpid())
@@ -218,9 +219,6 @@ func (a *App) openHome() error {
 			return err
 		}
 		a.fresh = fresh
-		if err := os.Chmod(a.home.Dir, 0o700); fresh && err != nil {
-			return err
-		}
 		if fresh {
 			if err := a.writeDefaultPolicy(); err != nil {
 				return err
@@ -254,17 +252,3 @@ func (a *App) Trail() *audit.Log           { return a.trail }
 func (a *App) Services() *services.Set     { return a.services.Current() }
 func (a *App) Policy() *policy.Live        { return a.policy }
 func (a *App) Pipeline() *runtime.Pipeline { return a.pipeline }
-
-// environ indexes NAME=value pairs; the last one wins.
-func environ(pairs []string) map[string]string {
-	out := make(map[string]string, len(pairs))
-	for _, pair := range pairs {
-		for i := range pair {
-			if pair[i] == '=' && i > 0 {
-				out[pair[:i]] = pair[i+1:]
-				break
-			}
-		}
-	}
-	return out
-}

@@ -86,6 +86,10 @@ func (a *App) argumentsOf(ctx context.Context, id string) string {
 	const most = 60
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(view.Args)) {
+		if view.Args[name] == nil {
+			b.WriteString(" " + name + "=null")
+			continue
+		}
 		fmt.Fprintf(&b, " %s=%v", name, view.Args[name])
 	}
 	text := []rune(b.String())
@@ -127,18 +131,15 @@ func (a *App) endedTokens(ctx context.Context, tenant runtime.Tenant) (map[strin
 
 // undecided says what is to be known of the questions of a run that has ended:
 // they ended with it. Empty when there are none.
-func (a *App) undecided(ctx context.Context, token Token) string {
-	asker := runtime.Principal{ID: token.Principal(), Tenant: token.Tenant}
+func (a *App) undecided(ctx context.Context, asker runtime.Principal) (ids []string) {
 	open, err := a.approvals.Asked(ctx, asker, []approval.State{approval.Pending}, listLimit)
-	if err != nil || len(open) == 0 {
-		return ""
+	if err != nil {
+		return nil // the run has ended, whatever is open
 	}
-	what := open[0].ID + " was not decided, and ends"
-	if len(open) > 1 {
-		what = fmt.Sprintf("%d questions were not decided (kimbap approve list), and end", len(open))
+	for _, one := range open {
+		ids = append(ids, one.ID)
 	}
-	return what + " with this run: to allow it from the next one on, kimbap approve accept " + open[0].ID +
-		" --always; to be waited for, keep kimbap approve watch in another terminal"
+	return ids
 }
 
 // Yes is a person's yes.
@@ -210,7 +211,7 @@ func (a *App) noted(ctx context.Context, kind string, fields map[string]string, 
 
 // WaitApproval waits for the decision on a request of the caller's own, and
 // executes it when it was accepted.
-func (a *App) WaitApproval(ctx context.Context, id string, out runtime.Responder) (*runtime.Action, runtime.Args, error) {
+func (a *App) WaitApproval(ctx context.Context, id string, out *Answer) (*runtime.Action, runtime.Args, error) {
 	caller, err := a.Caller(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -219,7 +220,7 @@ func (a *App) WaitApproval(ctx context.Context, id string, out runtime.Responder
 }
 
 // waitAndCollect is [App.WaitApproval] for any caller.
-func (a *App) waitAndCollect(ctx context.Context, caller runtime.Caller, id string, out runtime.Responder) (*runtime.Action, runtime.Args, error) {
+func (a *App) waitAndCollect(ctx context.Context, caller runtime.Caller, id string, out *Answer) (*runtime.Action, runtime.Args, error) {
 	me, err := a.identity.Identify(ctx, caller)
 	if err != nil {
 		return nil, nil, err
@@ -232,7 +233,7 @@ func (a *App) waitAndCollect(ctx context.Context, caller runtime.Caller, id stri
 }
 
 // collect executes what was decided for, in its requester's name.
-func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Principal, decided approval.Approval, out runtime.Responder) (*runtime.Action, runtime.Args, error) {
+func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Principal, decided approval.Approval, out *Answer) (*runtime.Action, runtime.Args, error) {
 	if err := decided.Refusal(); err != nil {
 		return nil, nil, err
 	}
@@ -254,7 +255,10 @@ func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Pri
 	if err != nil {
 		return nil, nil, err
 	}
-	return action, held.Args, a.pipeline.Do(ctx, req, out)
+	if err := a.pipeline.Do(ctx, req, out); err != nil {
+		return action, held.Args, err
+	}
+	return action, held.Args, out.decode()
 }
 
 // approvalStatus is what /kimbap/approvals/ID answers its requester.

@@ -44,6 +44,7 @@ func waiting(t *testing.T, a *app.App) string {
 
 // A yes is for one request, once.
 func TestApprovedRequestExecutesOnce(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
 	person := k.Open(t, "")
 	first := k.Do(t, write, `{"text":"one"}`)
@@ -98,6 +99,7 @@ func held(t *testing.T, k *apptest.Kimbap, body string) (person *app.App, id str
 }
 
 func TestRejectedRequestIsTold(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
 	person, id, got := held(t, k, `{"text":"one"}`)
 	if _, err := person.Reject(t.Context(), id, "not today"); err != nil {
@@ -116,6 +118,7 @@ func TestRejectedRequestIsTold(t *testing.T) {
 
 // While somebody watches, the request is held and executed by its own process.
 func TestHeldRequestIsExecutedByItsHolder(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
 	person, id, got := held(t, k, `{"text":"held"}`)
 	if len(k.Up.Requests()) != 0 {
@@ -137,6 +140,7 @@ func TestHeldRequestIsExecutedByItsHolder(t *testing.T) {
 
 // A person's yes does not outlive a rule that has since said no.
 func TestPolicyIsAskedAgainWhenAYesIsUsed(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
 	person, id, got := held(t, k, `{"text":"held"}`)
 	digest := k.App.Policy().Current(runtime.DefaultTenant).Digest()
@@ -152,6 +156,7 @@ func TestPolicyIsAskedAgainWhenAYesIsUsed(t *testing.T) {
 
 // A client that goes while its request is held leaves nothing running.
 func TestClientLeavesWhileHeld(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
 	person := k.Open(t, "")
 	beat(t, person)
@@ -177,6 +182,7 @@ func TestClientLeavesWhileHeld(t *testing.T) {
 
 // How an approval stands is for its requester only.
 func TestApprovalPageIsForTheSamePrincipal(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askWrites, Serve: app.ServeOptions{RequireToken: true}})
 	person := k.Open(t, "")
 	token := func(agent string) string {
@@ -207,6 +213,7 @@ func TestApprovalPageIsForTheSamePrincipal(t *testing.T) {
 // A yes for the rest of a run is for what that run's token asks, and a rule that
 // has since said no wins over it.
 func TestYesForTheRunEndsWithThePolicy(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
 	person := k.Open(t, "")
 	secret, _, err := person.CreateToken(t.Context(), app.TokenGrant{Agent: "claude", Run: "run_1", Scopes: []string{"*"}, TTL: time.Hour})
@@ -241,6 +248,7 @@ func TestYesForTheRunEndsWithThePolicy(t *testing.T) {
 // The rule that accept --always writes decides at once, and a file that somebody
 // has changed meanwhile is left alone.
 func TestAlwaysWritesAPolicyThatHolds(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: "# mine\n" + askWrites})
 	person := k.Open(t, "")
 	asked := k.Do(t, write, `{"text":"one"}`)
@@ -273,6 +281,7 @@ func TestAlwaysWritesAPolicyThatHolds(t *testing.T) {
 
 // What a rule's approval: says is what it takes: certain people, several, a PIN.
 func TestTheRulesTermsHold(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: "version: 1\nrules:\n" +
 		"  - {name: two, match: {action: notes.create-note}, then: require_approval, approval: {by: [\"role:finance\"], count: 2, presence: pin, expires: 5m}}\n"})
 	person := k.Open(t, "")
@@ -307,6 +316,7 @@ func TestTheRulesTermsHold(t *testing.T) {
 
 // What was allowed to a run is not listed as standing once the run has ended.
 func TestStandingEndsWithItsRun(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
 	person := k.Open(t, "")
 	token, info, err := person.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Run: "run_1", Scopes: []string{"*"}, TTL: time.Hour})

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,10 +39,20 @@ func (a *App) CA(ctx context.Context) (*certs.Authority, error) {
 		err = ca.RefreshBundle(a.env["SSL_CERT_FILE"])
 	}
 	if err != nil {
-		return nil, err
+		return nil, ofAuthority(err)
 	}
 	a.authority.ca = ca
 	return ca, nil
+}
+
+// ofAuthority gives what is wrong with a file of the authority its own fix:
+// without one it would be told as a defect of kimbap.
+func ofAuthority(err error) error {
+	var bad *certs.FileError
+	if !errors.As(err, &bad) || bad.Fix == "" {
+		return err
+	}
+	return &runtime.Error{Code: runtime.CodeInternal, Msg: bad.File + ": " + bad.Msg, Hint: bad.Fix, Err: bad.Err}
 }
 
 func (a *App) newCA() (*certs.Authority, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // rootsIn are the roots that a file of the home names.
@@ -30,6 +31,7 @@ func rootsIn(t *testing.T, k *apptest.Kimbap, name string) *x509.CertPool {
 // Open tunnels go on; within a second what is new has a certificate of the new
 // root, and both files name both roots.
 func TestRotationUnderLiveTunnels_TL011(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	tunnels := make([]*apptest.Wire, 50)
 	for i := range tunnels {
@@ -82,6 +84,7 @@ func TestRotationUnderLiveTunnels_TL011(t *testing.T) {
 
 // A service that is installed while agents run has certificates at once.
 func TestAServiceAddedWhileTheProxyRunsHasCertificates(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Resolve: []string{"second.test:443"}})
 	k.Write(t, "services/second.yaml", second)
 	apptest.Within(t, soon, "the new service", func() bool {
@@ -96,6 +99,7 @@ func TestAServiceAddedWhileTheProxyRunsHasCertificates(t *testing.T) {
 // The root of a run has signed for what there was; a host that came later is
 // refused before the 200, recorded, and the others go on.
 func TestAHostThatARunDoesNotPermitIsRefusedAtConnect(t *testing.T) {
+	t.Parallel()
 	ca, err := certs.New(certs.Options{Clock: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -139,6 +143,7 @@ func TestAHostThatARunDoesNotPermitIsRefusedAtConnect(t *testing.T) {
 // With intercept: all a host of no service is opened too, by an intermediate
 // for it alone.
 func TestInterceptAllSignsForHostsOfNoService(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Config: "proxy: {intercept: all}\n", Resolve: []string{"nobody.test:443"}})
 	pool := x509.NewCertPool() // without the upstream's: nothing passes untouched
 	pool.AppendCertsFromPEM(mustRead(t, filepath.Join(k.Dir, "ca", "ca.pem")))
@@ -162,11 +167,32 @@ func mustRead(t *testing.T, file string) []byte {
 
 // Nothing that is handed out, or lies in the clear, holds a private key.
 func TestNoPrivateKeyIsHandedOut_TL012(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	for _, path := range []string{"/healthz", "/kimbap/ca.pem", "/kimbap/proxy.pac", "/kimbap/root.key", "/ca/root.key", "/kimbap/../ca/root.key", "/kimbap/"} {
 		a := k.Dial(t).Ask("GET " + path + " HTTP/1.1\r\nHost: " + k.Proxy + "\r\n\r\n")
 		if strings.Contains(a.Body, "KEY") || path == "/kimbap/ca.pem" && !strings.Contains(a.Body, "BEGIN CERTIFICATE") {
 			t.Errorf("%s: %d %s", path, a.Status, a.Body)
+		}
+	}
+	sealed := string(mustRead(t, filepath.Join(k.Dir, "ca", "root.key")))
+	_, sealed, found := strings.Cut(sealed, "-----END CERTIFICATE-----")
+	if !found || strings.Count(sealed, "\n") < 4 {
+		t.Fatalf("root.key holds no sealed key: %d lines", strings.Count(sealed, "\n"))
+	}
+	c := newAPI(t, k)
+	admin, _ := tokenOf(t, k, app.TokenGrant{Agent: "ad", Roles: []string{runtime.RoleAdmin}})
+	for _, page := range append(described(t, c), "GET /ca", "GET /ca/root.key", "GET /v1/ca", "GET /kimbap/root.key") {
+		method, path, _ := strings.Cut(page, " ")
+		path = strings.NewReplacer("{service}", "notes", "{action}", "get-note", "{name}", apptest.Secret, "{id}", "apr_x").Replace(path)
+		if method != "GET" {
+			continue
+		}
+		a := c.ask(t, admin, method, path, "")
+		for line := range strings.Lines(sealed) {
+			if line = strings.TrimSpace(line); len(line) > 16 && strings.Contains(a.Body, line) || strings.Contains(a.Body, "PRIVATE KEY") {
+				t.Errorf("%s: %d %s", page, a.Status, a.Body)
+			}
 		}
 	}
 	err := filepath.WalkDir(k.Dir, func(path string, d os.DirEntry, err error) error {

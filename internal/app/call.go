@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/kimbap-run/kimbap/internal/stopwatch"
@@ -25,7 +27,8 @@ type Answer struct {
 	Header http.Header
 	Body   []byte
 	Limit  int // bytes of the body; 0: 64 MiB
-	full   bool
+
+	RequestID string // of the request that it answers; "" where nobody says
 }
 
 // Informational drops 1xx answers: nobody waits for them here.
@@ -39,19 +42,38 @@ func (a *Answer) Start(status int, header http.Header) error {
 
 // Write keeps the body, up to the limit.
 func (a *Answer) Write(p []byte) (int, error) {
-	if limit := cmp.Or(a.Limit, maxAnswer); len(a.Body)+len(p) > limit {
-		a.full = true
-		e := &runtime.Error{
-			Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Stage: runtime.StageExecute,
-			Msg: fmt.Sprintf("the answer is over %d MiB", limit>>20), Hint: "fetch it with a client through: kimbap run -- curl …",
-		}
-		if a.Limit > 0 {
-			e.Hint = "ask for less: a page, or fewer fields"
-		}
-		return 0, e
+	if len(a.Body)+len(p) > a.limit() {
+		return 0, a.tooLarge()
 	}
 	a.Body = append(a.Body, p...)
 	return len(p), nil
+}
+
+func (a *Answer) limit() int { return cmp.Or(a.Limit, maxAnswer) }
+
+func (a *Answer) tooLarge() error {
+	e := &runtime.Error{
+		Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Stage: runtime.StageExecute,
+		Msg: fmt.Sprintf("the answer is over %d MiB", a.limit()>>20), Hint: "fetch it with a client through: kimbap run -- curl …",
+	}
+	if a.Limit > 0 {
+		e.Hint = "ask for less: a page, or fewer fields"
+	}
+	return e
+}
+
+// decode takes the body's content coding off, once it is whole: whoever wants a
+// result reads it, and wants none of what an upstream compresses unasked.
+func (a *Answer) decode() error {
+	body, err := rest.Decoded(a.Header, a.Body, a.limit())
+	if errors.Is(err, runtime.ErrBodyTooLarge) {
+		return a.tooLarge()
+	}
+	if err != nil {
+		return err
+	}
+	a.Body = body
+	return nil
 }
 
 // Trailer drops trailers.
@@ -106,7 +128,7 @@ func (a *App) UpstreamError(action *runtime.Action, args runtime.Args, answer *A
 		return nil
 	}
 	e := &runtime.Error{
-		Code: runtime.CodeUpstream, Stage: runtime.StageExecute, Action: action.Ref,
+		Code: runtime.CodeUpstream, Stage: runtime.StageExecute, Action: action.Ref, RequestID: answer.RequestID,
 		Msg: fmt.Sprintf("%s answered %s", action.Service, runtime.StatusText(answer.Status)),
 	}
 	if action.HTTP != nil {
@@ -119,8 +141,11 @@ func (a *App) UpstreamError(action *runtime.Action, args runtime.Args, answer *A
 		e.Hint = "kimbap link " + action.Service
 	case http.StatusTooManyRequests:
 		e.Code, e.Hint = runtime.CodeRateLimited, "wait, then try again"
-		if after := answer.Header.Get("Retry-After"); after != "" {
-			e.Hint = "try again in " + after + " seconds"
+		after := answer.Header.Get("Retry-After") // RFC 9110 section 10.2.3: seconds or a date
+		if seconds, err := strconv.ParseUint(after, 10, 32); err == nil {
+			e.Hint = fmt.Sprintf("try again in %d seconds", seconds)
+		} else if date, err := http.ParseTime(after); err == nil {
+			e.Hint = "try again after " + date.UTC().Format(time.RFC3339)
 		}
 	}
 	return e
@@ -169,6 +194,6 @@ type Step = stopwatch.Step
 // said and how long it took. It serves one request at a time.
 func (a *App) Traced(report func(Step)) (*runtime.Pipeline, error) {
 	o := a.stages()
-	o.Trail = a.strangers // one request is no matter for the metrics
+	o.Trail = a.crowded // one request is no matter for the metrics
 	return runtime.New(stopwatch.Stages(o, report))
 }

@@ -17,6 +17,7 @@ import (
 // not in the home, not in a log at trace level, in no common encoding. So it is
 // with a token of ours and with a key that the program sent by itself.
 func TestSecretsAreNowhereElse(t *testing.T) {
+	t.Parallel()
 	const canary = `cAn4ry/"stored"+5e0d9b7c=%z`
 	const callers = "sk-callers-own-91be02aa"
 	k := apptest.New(t, apptest.Options{Policy: askWrites, Unlinked: true, Serve: app.ServeOptions{RequireToken: true}})
@@ -118,6 +119,7 @@ func leaked(text, value string) (form string, found bool) {
 }
 
 func TestLeaksAreFound(t *testing.T) {
+	t.Parallel()
 	const value = `cAn4ry/"x"+%z`
 	for _, text := range []string{
 		value, hex.EncodeToString([]byte(value)), url.QueryEscape("a=" + value), `cAn4ry\/\"x\"+%z`,

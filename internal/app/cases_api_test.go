@@ -37,6 +37,7 @@ func described(t testing.TB, c *api) []string {
 // RA-001: who gets what on every page stands in testdata/api-matrix.txt, and a page
 // without a line in it fails. KIMBAP_UPDATE=1 writes the file anew.
 func TestRA001WhoMayDoWhat(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Config: "policy: {source: api}\n", Scripts: apptest.Worker(t)})
 	c := newAPI(t, k)
 	a, _ := tokenOf(t, k, app.TokenGrant{Agent: "a"})
@@ -111,6 +112,7 @@ func TestRA001WhoMayDoWhat(t *testing.T) {
 
 // RA-002: a name that somebody's DNS may have pointed here is not ours.
 func TestRA002OnlyOurOwnNames(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Config: "serve: {hosts: [kimbap.example]}\n"})
 	c := newAPI(t, k)
 	agent, _ := tokenOf(t, k, app.TokenGrant{})
@@ -128,6 +130,7 @@ func TestRA002OnlyOurOwnNames(t *testing.T) {
 // RA-003, RA-005: pages of browsers change nothing and read nothing, and no answer
 // invites them.
 func TestRA003PagesOfBrowsers(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	c := newAPI(t, k)
 	operator, _ := tokenOf(t, k, app.TokenGrant{Roles: []string{runtime.RoleOperator}})
@@ -165,6 +168,7 @@ func TestRA003PagesOfBrowsers(t *testing.T) {
 
 // RA-004: what a page can send without asking first is not taken.
 func TestRA004OnlyJSON(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	c := newAPI(t, k)
 	agent, _ := tokenOf(t, k, app.TokenGrant{})
@@ -182,6 +186,7 @@ func TestRA004OnlyJSON(t *testing.T) {
 
 // RA-007: an address that others can reach needs TLS, or a flag that says otherwise.
 func TestRA007OthersCannotReachIt(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	a := k.Open(t, "serve")
 	if at := a.Config().Serve.Listen; at != "127.0.0.1:8080" {
@@ -203,6 +208,7 @@ func TestRA007OthersCannotReachIt(t *testing.T) {
 
 // RA-008: the router, the scopes and the action read one and the same path.
 func TestRA008OneFormOfAPath(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	base := strings.TrimPrefix(newAPI(t, k).base, "http://")
 	agent, _ := tokenOf(t, k, app.TokenGrant{Scopes: []string{"notes.get-*"}})
@@ -241,6 +247,7 @@ func TestRA008OneFormOfAPath(t *testing.T) {
 
 // RA-009: bodies that two readers could read in two ways, or that never end.
 func TestRA009Bodies(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	c := newAPI(t, k)
 	agent, _ := tokenOf(t, k, app.TokenGrant{})
@@ -273,10 +280,10 @@ func TestRA009Bodies(t *testing.T) {
 
 // RA-010: under one key a request is done once, and who asks again gets the same.
 func TestRA010IdempotencyKeys(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
-	if err := k.Open(t, "").CreateTenant(t.Context(), "acme", false); err != nil {
-		t.Fatal(err)
-	}
+	theirs := acmes(t, k)
+	k.Write(t, "tenants/acme/policy.yaml", "version: 1\n")
 	c := newAPI(t, k)
 	agent, _ := tokenOf(t, k, app.TokenGrant{})
 	other, _ := tokenOf(t, k, app.TokenGrant{})
@@ -305,6 +312,9 @@ func TestRA010IdempotencyKeys(t *testing.T) {
 	if got := do(other, "k1", `{"input":{"text":"twice"}}`); got.Status != 200 || len(k.Up.Requests())-before != 2 {
 		t.Errorf("another caller: %d %s", got.Status, got.Body)
 	}
+	if got := do(theirs, "k1", body); got.Status != 200 || len(k.Up.Requests())-before != 3 || k.Up.Last(t).Header.Get("Authorization") != "Bearer "+keyOf {
+		t.Errorf("another tenant: %d %s, with %q", got.Status, got.Body, k.Up.Last(t).Header.Get("Authorization"))
+	}
 	if got := do(agent, strings.Repeat("k", 300), body); got.Status != 400 {
 		t.Errorf("a long key: %d", got.Status)
 	}
@@ -312,6 +322,7 @@ func TestRA010IdempotencyKeys(t *testing.T) {
 
 // RA-011: numbers and cursors of a list are ours or refused.
 func TestRA011Pages(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	c := newAPI(t, k)
 	operator, _ := tokenOf(t, k, app.TokenGrant{Agent: "op", Roles: []string{runtime.RoleOperator}})

@@ -20,6 +20,7 @@ import (
 // AP-001: yes and no race in processes of their own; one wins, the other is told,
 // and the trail has both attempts and how the second ended.
 func TestAP001BothAttemptsAreRecorded(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
 	ann, bob := k.Open(t, ""), k.Open(t, "")
 	for i := range 20 {
@@ -59,6 +60,7 @@ func TestAP001BothAttemptsAreRecorded(t *testing.T) {
 // A hundred people decide on one held request, in several processes over one
 // database: one decision, everybody else told, and one execution.
 func TestAHundredDecidersOneExecution(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
 	var people []*app.App
 	for range 4 {
@@ -103,6 +105,7 @@ func TestAHundredDecidersOneExecution(t *testing.T) {
 // AP-004: what is edited in the database after the yes is refused and recorded,
 // and nothing of it leaves.
 func TestAP004EditedDatabase(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
 	person := k.Open(t, "")
 	const one, other = `{"text":"one"}`, `{"text":"999999"}`
@@ -149,6 +152,7 @@ func TestAP004EditedDatabase(t *testing.T) {
 // AP-007: an accepted approval is of no use to another agent's token, nor is its
 // page.
 func TestAP007AnotherTokenGetsNothing(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
 	person := k.Open(t, "")
 	token := func(agent string) string {

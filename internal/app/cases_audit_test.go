@@ -1,10 +1,12 @@
 package app_test
 
 import (
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
@@ -55,6 +58,7 @@ func (p *place) text() string {
 // AU-001: without a sink that is required nothing leaves and no credential is
 // opened, and when it is back so is kimbap; nothing is missing from it then.
 func TestARequiredSinkThatFailsStopsRequests(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	k := apptest.New(t, apptest.Options{Config: "audit: {sinks: [{type: webhook, url: \"" + p.URL + "\", mode: required}]}\n"})
 	const get = "GET https://" + apptest.Host + "/notes/7"
@@ -82,6 +86,7 @@ func TestARequiredSinkThatFailsStopsRequests(t *testing.T) {
 
 // A best-effort sink holds nobody up; that it fails shows where status looks.
 func TestABestEffortSinkThatFailsShowsInStatus(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.failing.Store(true)
 	k := apptest.New(t, apptest.Options{Config: "audit: {sinks: [{type: otlp, url: \"" + p.URL + "/v1/logs\"}]}\n"})
@@ -104,6 +109,7 @@ func TestABestEffortSinkThatFailsShowsInStatus(t *testing.T) {
 // that was removed shows, to who kept a checkpoint elsewhere also when the
 // checkpoints went with it.
 func TestARemovedWriterShows(t *testing.T) {
+	t.Parallel()
 	kept := filepath.Join(t.TempDir(), "kept.jsonl")
 	k := apptest.New(t, apptest.Options{Config: "audit: {anchor: {file: " + kept + ", every: 1s}}\n"})
 	if a := k.Do(t, "GET https://"+apptest.Host+"/notes/7", ""); a.Status != 200 {
@@ -146,6 +152,7 @@ func TestARemovedWriterShows(t *testing.T) {
 // AU-006: a stored value in a place where nobody expects one is not in the trail,
 // and who has the value can ask for it. What was never stored is plain.
 func TestStoredValuesUnderOtherNamesAreNotInTheTrail(t *testing.T) {
+	t.Parallel()
 	const stored, plain = "Zq-unusual-7781", "qz-ordinary-1877"
 	k := apptest.New(t, apptest.Options{Prepare: func(k *apptest.Kimbap) {
 		if _, _, err := k.App.SetSecret(t.Context(), "other.token", runtime.NewSecret("user:"+stored), app.SecretOptions{Hosts: []string{"other.test:443"}}); err != nil {
@@ -180,6 +187,7 @@ func TestStoredValuesUnderOtherNamesAreNotInTheTrail(t *testing.T) {
 // AU-008: each act of an operator, and each change that kimbap takes over, leaves
 // one record of its kind that says who did it.
 func TestEveryActLeavesOneRecord(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askDeletes})
 	ctx, a := t.Context(), k.App
 	ask := func() string {
@@ -244,6 +252,7 @@ func TestEveryActLeavesOneRecord(t *testing.T) {
 
 // AU-010: health says so before the disk of the trail is full.
 func TestANearlyFullDiskShowsInHealth(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	apptest.Within(t, soon, "health to say it", func() bool { // the next look finds the disk as it is
 		k.App.SetDisk(10<<20, 10<<30)
@@ -253,5 +262,196 @@ func TestANearlyFullDiskShowsInHealth(t *testing.T) {
 	k.App.SetDisk(10<<30, 300<<30) // a thirtieth, and plenty
 	if err := k.App.Health(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// AU-007: whatever a program writes into a request, each request is its own
+// records, one valid line each, and no line of the program's.
+func TestHostileRequestsAreOneRecordEach_AU007(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Policy: askDeletes})
+	const fake = `{"seq":1,"kind":"outcome","effect":"allow","action":"forged"}`
+	coded := url.PathEscape("x\n" + fake + "\u2028\x1b[2J\u202e\x00")
+	head := func(target, fields string) string {
+		return "GET " + target + " HTTP/1.1\r\nHost: " + apptest.Host + "\r\n" + fields + "\r\n"
+	}
+	text := `{"text":"x\n` + strings.ReplaceAll(fake, `"`, `\"`) + `\u2028\u001b[2J\ud800` + "\u2028\u0085" + `"}`
+	for name, raw := range map[string]string{
+		"path":         head("/"+coded, ""),
+		"query":        head("/notes/1?q="+coded, ""),
+		"raw line end": head("/x\n"+fake, ""),
+		"raw UTF-8":    head("/x\u2028\u202e", ""),
+		"raw bytes":    head("/x\xff\xfe\xc3(", ""),
+		"user agent":   head("/notes/1", "User-Agent: \xff\u2028\u202e"+fake+"\r\n"),
+		"escapes":      head("/notes/1", "User-Agent: \x1b[2J\x1b]0;t\x07\r\n"),
+		"a mebibyte":   head("/notes/1", "User-Agent: "+strings.Repeat("x", 1<<20)+"\r\n"),
+		"body":         fmt.Sprintf("POST /notes HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", apptest.Host, len(text), text),
+		"method":       "GE\x1bT /notes/1 HTTP/1.1\r\nHost: " + apptest.Host + "\r\n\r\n",
+	} {
+		mark := k.Mark(t)
+		w := k.Tunnel(t, apptest.Authority)
+		go func() { _, _ = io.WriteString(w.Conn, raw) }() // the answer may come before its end
+		a := w.Answer()
+		_ = w.Close()
+		got := k.Await(t, mark, 1)
+		if got[0].Kind == "intent" {
+			got = k.Await(t, mark, 2)
+		}
+		whole := len(got) == 1 && got[0].Kind == "refusal" || len(got) == 2 && got[1].Kind == "outcome" && got[1].ID == got[0].ID
+		if !whole || a.Problem.Code != "" && got[len(got)-1].ID != a.Problem.RequestID {
+			t.Errorf("%s: %d %+v, recorded %v", name, a.Status, a.Problem, got)
+		}
+	}
+	for line := range strings.Lines(ledger(t, k)) {
+		line = strings.TrimRight(line, "\n")
+		if strings.HasPrefix(line, fake[:8]+"1,\"kind\":\"outcome\",\"effect\"") || !utf8.ValidString(line) {
+			t.Errorf("a line of a program's: %.100q", line)
+		}
+		for _, c := range line {
+			if c < ' ' || c == 0x7f || c >= 0x80 && c < 0xa0 || c == '\u2028' || c == '\u202e' {
+				t.Errorf("a line holds %U: %.100q", c, line)
+				break
+			}
+		}
+	}
+	for _, r := range k.Records(t) {
+		if r.Action == "forged" {
+			t.Errorf("forged: %s", r.Line)
+		}
+	}
+	k.Verify(t)
+}
+
+// AU-008: so do connections that never became a request: one that does not trust
+// our certificate, and one that a program opened and left.
+func TestConnectionsWithoutARequestAreRecorded_AU008(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	mark := k.Mark(t)
+	w, a := k.Connect(t, apptest.Authority)
+	if a.Status != http.StatusOK {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	if _, err := w.TryTLS(x509.NewCertPool(), apptest.Authority); err == nil {
+		t.Fatal("a client that trusts nobody went on")
+	}
+	got := k.Await(t, mark, 1)
+	if len(got) != 1 || got[0].Kind != "refusal" || got[0].Reason != "tls_client_rejected" || got[0].Host != apptest.Authority {
+		t.Errorf("recorded %v", got)
+	}
+	mark = k.Mark(t)
+	_ = k.Tunnel(t, apptest.Authority).Close()
+	if got := k.Await(t, mark, 1); len(got) != 1 || got[0].Kind != "refusal" || got[0].Code != "canceled" || got[0].Host != apptest.Authority {
+		t.Errorf("left: recorded %v", got)
+	}
+	for name, c := range map[string]struct{ code, said string }{
+		"":                                     {"canceled", "before it spoke TLS"},
+		"\x16":                                 {"canceled", "in the TLS handshake"},
+		"\x16\x03\x01\x00\x04\x02\x00\x00\x00": {"invalid_input", "no TLS came about"}, // a message that begins no handshake
+	} {
+		mark = k.Mark(t)
+		w, _ := k.Connect(t, apptest.Authority)
+		_, _ = io.WriteString(w.Conn, name)
+		hangUp(w)
+		got := k.Await(t, mark, 1)
+		if len(got) != 1 || got[0].Kind != "refusal" || got[0].Code != c.code || got[0].Reason != "tunnel_unopened" ||
+			got[0].Host != apptest.Authority || got[0].Principal == "" || !strings.Contains(got[0].Line, c.said) {
+			t.Errorf("%q: recorded %v", name, got)
+		}
+	}
+	if n := k.Up.Connections(); n != 0 {
+		t.Errorf("%d connections to the upstream", n)
+	}
+	k.Verify(t)
+}
+
+// hangUp ends what a client says, and waits until the proxy has closed the
+// connection: it records before.
+func hangUp(w *apptest.Wire) {
+	if half, ok := w.Conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+	_, _ = io.Copy(io.Discard, w.Conn)
+}
+
+// AU-008: what only looks whether somebody is there, over and over, does not fill the
+// trail: of a minute fifty stand in it by themselves, and one event tells of the rest.
+func TestKnocksDoNotFillTheTrail_AU008(t *testing.T) {
+	t.Parallel()
+	const knocks = 80
+	k := apptest.New(t, apptest.Options{})
+	mark := k.Mark(t)
+	for range knocks {
+		w, a := k.Connect(t, apptest.Authority)
+		if a.Status != http.StatusOK {
+			t.Fatalf("%d %+v", a.Status, a.Problem)
+		}
+		hangUp(w)
+	}
+	if err := k.App.TellCrowds(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	alone, sum := 0, ""
+	for _, r := range k.Records(t) {
+		switch {
+		case r.Seq <= mark[r.Slot]:
+		case r.Kind == "refusal" && r.Reason == "tunnel_unopened":
+			alone++
+		case r.Event == "tunnels.unopened":
+			sum += r.Fields["tunnels"] + " "
+		}
+	}
+	if alone != 50 || sum != "30 " {
+		t.Errorf("%d by themselves, then %s", alone, sum)
+	}
+	if a := k.Do(t, "GET https://"+apptest.Host+"/notes/1", ""); a.Status != 200 {
+		t.Errorf("a request: %d %+v", a.Status, a.Problem)
+	}
+	k.Verify(t)
+}
+
+// AU-012: over the API an operator finds the records of their own tenant, by
+// whatever filter, wildcard or cursor.
+func TestATenantsOperatorFindsItsOwnRecords_AU012(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	agent := acmes(t, k)
+	theirs, _, err := k.OpenAs(t, acme).CreateToken(t.Context(), app.TokenGrant{Agent: "op", Roles: []string{runtime.RoleOperator}, Scopes: []string{"*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, _ := tokenOf(t, k, app.TokenGrant{Agent: "boss", Roles: []string{runtime.RoleOperator}})
+	mark := k.Mark(t)
+	for n := range 3 {
+		k.Do(t, fmt.Sprintf("GET https://%s/notes/%d", apptest.Host, 7000+n), "")
+		apptest.Send(t, k.Client(t, agent), fmt.Sprintf("GET https://%s/notes/%d", apptest.Host, 8000+n), "")
+	}
+	ours := k.Await(t, mark, 12)
+	c := newAPI(t, k)
+	items, next := c.ask(t, mine, "GET", "/v1/audit?limit=1", "").items(t)
+	if len(items) != 1 || next == "" {
+		t.Fatalf("%v %q", items, next)
+	}
+	if got := c.ask(t, theirs.Reveal(), "GET", "/v1/audit?cursor="+next, ""); got.Status != 400 {
+		t.Errorf("a cursor of another tenant: %d %s", got.Status, got.Body)
+	}
+	queries := []string{"", "?limit=1000", "?agent=*", "?agent=%25", "?action=*", "?action=notes.*", "?action=%25", "?action=_%25", "?host=*", "?text=7001", "?text=%25", "?text=_", "?text=default",
+		"?kind=event", "?kind=intent", "?tenant=default", "?tenant=*", "?tenant=%25"}
+	for _, r := range ours {
+		queries = append(queries, "?request="+r.ID)
+	}
+	found := 0
+	for _, query := range queries {
+		got := c.ask(t, theirs.Reveal(), "GET", "/v1/audit"+query, "")
+		if got.Status != 200 && got.Status != 400 {
+			t.Errorf("%s: %d %s", query, got.Status, got.Body)
+		}
+		if strings.Contains(got.Body, `"default"`) || strings.Contains(got.Body, "/notes/700") || strings.Contains(got.Body, "boss") {
+			t.Errorf("%s: another tenant's records: %s", query, got.Body)
+		}
+		found += strings.Count(got.Body, "/notes/800")
+	}
+	if found == 0 {
+		t.Error("they do not find their own either")
 	}
 }

@@ -14,6 +14,7 @@ import (
 // docs/security-cases.md is made from testdata/cases, so that it cannot lag
 // behind: KIMBAP_UPDATE=1 go test ./internal/app -run SecurityCasesDocument writes it.
 func TestSecurityCasesDocument(t *testing.T) {
+	t.Parallel()
 	const file = "../../docs/security-cases.md"
 	want := securityDocument(securityAreas(t))
 	if os.Getenv("KIMBAP_UPDATE") != "" {
@@ -32,6 +33,7 @@ func TestSecurityCasesDocument(t *testing.T) {
 
 // Each case stands once and says who holds it; every test that it names is there.
 func TestEverySecurityCaseIsHeld(t *testing.T) {
+	t.Parallel()
 	tests, seen := testNames(t), map[string]bool{}
 	for _, a := range securityAreas(t) {
 		for _, c := range a.cases {

@@ -14,6 +14,7 @@ import (
 // record, nothing goes to the upstream for those that were refused, and when the
 // disk is well again so is kimbap. strace makes the kernel's answer.
 func TestADiskThatFailsRefuses(t *testing.T) {
+	t.Parallel()
 	needsStrace(t)
 	firsts := []int{2} // strace counts for each thread by itself
 	if rounds(t, 1) > 1 {

@@ -38,6 +38,7 @@ func rounds(t *testing.T, few int) int {
 // recorded each request that the upstream saw, and starts again at once over a
 // home that is whole.
 func TestKilledProxiesLoseNothing(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askDeletes})
 	var next struct {
 		sync.Mutex
@@ -103,6 +104,7 @@ func TestKilledProxiesLoseNothing(t *testing.T) {
 // is refused after two seconds, what needs only reading goes on, and all is well
 // as soon as it lets go.
 func TestALockedDatabaseRefusesAndRecovers(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askDeletes})
 	db, err := sql.Open("sqlite", filepath.Join(k.Dir, "kimbap.db"))
 	if err != nil {
@@ -136,6 +138,7 @@ func TestALockedDatabaseRefusesAndRecovers(t *testing.T) {
 // CR-004: whatever byte of the database is wrong, kimbap either says so or works
 // with what was stored; it never begins anew beside it.
 func TestDamagedDatabasesAreNeverReplaced(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	good := copyHome(t, k.Dir)
 	if !opensWithItsSecret(t, good) { // which also brings the log into the file
@@ -264,6 +267,7 @@ func TestSlowAndBrokenUpstreamsLeaveNothingBehind(t *testing.T) {
 // CR-010: no broken file takes the place of a good one, and an empty policy does
 // not open what is critical.
 func TestEveryBrokenReloadKeepsTheOldState(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askDeletes})
 	w := k.Tunnel(t, apptest.Authority)
 	digest := k.App.Policy().Current(runtime.DefaultTenant).Digest()

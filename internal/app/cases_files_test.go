@@ -72,6 +72,7 @@ func openHome(t *testing.T, dir string, uid int) error {
 // FP-002: a home that others can look into or that is not ours is not used, and
 // the error says what to do.
 func TestHomesOfOthersAreRefused(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(k.Dir, link); err != nil {
@@ -109,6 +110,7 @@ func TestHomesOfOthersAreRefused(t *testing.T) {
 // FP-003: who can write the policy decides, so one that lies outside the home is
 // refused when others can.
 func TestAPolicyThatOthersCanWriteIsRefused(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(file, []byte(askDeletes), 0o644); err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 // that follows it has each step judged anew: the foreign host gets no
 // credential, and the way back gets one only as far as policy goes.
 func TestRedirectsAreTheProgramsToFollow(t *testing.T) {
+	t.Parallel()
 	jump := func(to string) servicestest.Behave {
 		return func(c *servicestest.Conn, r *servicestest.Request) bool {
 			return c.ReadBody(r) == nil && c.Send("HTTP/1.1 302 Found\r\nLocation: "+to+"\r\nContent-Length: 0\r\n\r\n")
@@ -61,8 +62,9 @@ func TestRedirectsAreTheProgramsToFollow(t *testing.T) {
 	}
 }
 
-// CL-004: nor does a call that kimbap makes itself, wherever it would lead.
+// CL-004, SS-014: nor does a call that kimbap makes itself, wherever it would lead.
 func TestACallFollowsNoRedirect(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{
 		Resolve: []string{"evil.test:443", "api.notes.test.evil.test:443", "api.notes.test:8443", "api.notes.test:80"},
 		Upstream: servicestest.Options{Routes: map[string]servicestest.Behave{"/away": func(c *servicestest.Conn, r *servicestest.Request) bool {
@@ -72,7 +74,7 @@ func TestACallFollowsNoRedirect(t *testing.T) {
 		Services: []string{strings.Replace(apptest.Notes, "args: [{name: how, type: string, required: true}]}",
 			"args: [{name: how, type: string, required: true}, {name: to, type: string}], request: {headers: {X-To: \"to {to}\"}}}", 1)},
 	})
-	for n, to := range []string{"https://evil.test/", "https://api.notes.test.evil.test/", "https://api.notes.test:8443/", "http://api.notes.test/"} {
+	for n, to := range []string{"https://evil.test/", "https://api.notes.test.evil.test/", "https://api.notes.test:8443/", "http://api.notes.test/", "http://169.254.169.254/latest/meta-data/"} {
 		var answer app.Answer
 		err := k.App.Pipeline().Do(t.Context(), &runtime.Request{
 			Surface: runtime.SurfaceCall, Caller: k.App.Local(), Action: "notes.read-as", Args: runtime.Args{"how": "away", "to": to},
@@ -89,6 +91,7 @@ func TestACallFollowsNoRedirect(t *testing.T) {
 // CL-011: an upstream's error that quotes the credential is told without it, to
 // the caller, in the words made of it, in the log and in the trail.
 func TestErrorsOfACallHoldNoSecret(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Upstream: servicestest.Options{Routes: map[string]servicestest.Behave{
 		"/refuses": func(c *servicestest.Conn, r *servicestest.Request) bool {
 			text := `{"error":"token ` + strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ") + ` is not valid"}`
@@ -123,6 +126,7 @@ func TestErrorsOfACallHoldNoSecret(t *testing.T) {
 // CL-018: what is refused, asked for later, or passed on without a credential
 // does not touch the vault.
 func TestVaultIsNotReadForWhatIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newCaseWorld(t)
 	refused := func(r apptest.Answer) {
 		t.Helper()
@@ -157,6 +161,7 @@ func TestVaultIsNotReadForWhatIsRefused(t *testing.T) {
 // CL-021: what the upstream tells one caller it never hears from another: no
 // cookie is kept, no answer is kept.
 func TestCallersShareNoState(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Upstream: servicestest.Options{Routes: map[string]servicestest.Behave{
 		"/page": func(c *servicestest.Conn, r *servicestest.Request) bool {
 			return c.Send("HTTP/1.1 200 OK\r\nSet-Cookie: who=first\r\nCache-Control: public, max-age=3600\r\nETag: \"1\"\r\nContent-Length: 2\r\n\r\nok")
@@ -185,6 +190,7 @@ func TestCallersShareNoState(t *testing.T) {
 // CL-023: no listener shows figures, memory or variables of the process, asked
 // directly or through itself.
 func TestNoPageShowsTheInside(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	direct := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/kimbap/", "/kimbap/config", "/.env"} {
@@ -204,6 +210,7 @@ func TestNoPageShowsTheInside(t *testing.T) {
 // what it held: not the caller, not the record, and not the log, which gets the
 // panic's own words.
 func TestPanicWithACredentialShowsNothing(t *testing.T) {
+	t.Parallel()
 	stages := &runtimetest.Stages{OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
 		return runtime.Credential{Value: runtime.NewSecret(apptest.Key)}, nil
 	}}

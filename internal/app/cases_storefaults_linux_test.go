@@ -13,6 +13,7 @@ import (
 // no approval is executed twice, none that was accepted is lost, and the database
 // is whole for everybody else. strace makes the kernel's answer.
 func TestADatabaseThatFailsLosesNoApproval(t *testing.T) {
+	t.Parallel()
 	needsStrace(t)
 	firsts := []int{2, 6}
 	if rounds(t, 1) > 1 {

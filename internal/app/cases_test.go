@@ -240,6 +240,10 @@ const casePolicy = `version: 1
 defaults: {low: allow, medium: allow, high: require_approval, critical: deny, unmatched: allow}
 rules:
   - {name: no-denied, match: {host: denied.test}, then: deny, reason: denied for these cases}
+  - {name: not-public, match: {action: good.publish}, when: 'has(args.visibility) && args.visibility == "public"', then: deny}
+  - {name: not-quiet, match: {action: good.notify}, when: 'has(args.quiet)', then: deny}
+  - {name: not-the-vault, match: {action: good.update-repo}, when: 'args.repo == "vault"', then: deny}
+  - {name: large-payouts, match: {action: pay.payout}, when: '!(args.amount <= 100.0)', then: require_approval}
 `
 
 func newCaseWorld(t *testing.T) *caseWorld {
@@ -432,5 +436,22 @@ func addFiles(t *testing.T, places map[string]string, dir string) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A form that is too large to be held and asks for another method at its end is
+// broken off before that.
+func TestALargeFormThatAsksForAnotherMethodHasNoEnd(t *testing.T) {
+	t.Parallel()
+	w := newCaseWorld(t)
+	text := "POST /repos/a/b HTTP/1.1\r\nHost: api.good.test\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 2000015\r\n\r\n" +
+		strings.Repeat("x", 2_000_000) + "&_method=DELETE"
+	before := w.Up.Received()
+	answer := w.ask(t, try{place: "tunnel", host: "api.good.test:443", text: text})
+	if answer.Status != 400 || answer.Problem.Code != "ambiguous_target" || answer.Problem.Reason != "method_override" {
+		t.Errorf("answered %d %s (%v)", answer.Status, answer.Body, answer.Err)
+	}
+	if sent := w.Up.Received() - before; sent > 2_000_000 {
+		t.Errorf("%d bytes were sent", sent)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 // TK-002: once one open connection refuses a revoked token, all do.
 func TestTK002RevocationReachesEveryConnection(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Serve: app.ServeOptions{RequireToken: true}})
 	owner := k.Open(t, "")
 	token, info, err := owner.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"notes.*"}, TTL: time.Hour})
@@ -54,6 +55,7 @@ func TestTK002RevocationReachesEveryConnection(t *testing.T) {
 // TK-005: nothing that a request says of a tenant is heard: it is judged by the
 // policy of its token's tenant, with that tenant's credential, in its trail.
 func TestTK005TheTenantIsTheTokens(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Prepare: func(k *apptest.Kimbap) {
 		if err := k.App.CreateTenant(t.Context(), "acme", false); err != nil {
 			t.Fatal(err)
@@ -117,6 +119,7 @@ func TestTK005TheTenantIsTheTokens(t *testing.T) {
 // TK-008: an agent's token decides nothing, not its own request either: not over
 // REST, and not by way of the proxy or of a service to the port of REST.
 func TestTK008AnAgentDecidesNowhere(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
 	c := newAPI(t, k)
 	agent, _ := tokenOf(t, k, app.TokenGrant{})
@@ -147,6 +150,7 @@ func TestTK008AnAgentDecidesNowhere(t *testing.T) {
 // TK-010: callers without a name leave some records and one sum, whatever their
 // number, are told to wait, and do not stand in anybody's way.
 func TestTK010WrongTokensDoNotFillTheTrail(t *testing.T) {
+	t.Parallel()
 	const wrong = "kmb_0000000000000000000000000000000000000000000000000"
 	k := apptest.New(t, apptest.Options{})
 	known, _, err := k.Open(t, "").CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"*"}, TTL: time.Hour})
@@ -178,7 +182,7 @@ func TestTK010WrongTokensDoNotFillTheTrail(t *testing.T) {
 	if a := k.Do(t, "GET https://api.notes.test/notes/1", ""); a.Status != 200 {
 		t.Errorf("the owner: %d %+v", a.Status, a.Problem)
 	}
-	if err := k.App.TellStrangers(t.Context()); err != nil {
+	if err := k.App.TellCrowds(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	refused, sums := 0, ""

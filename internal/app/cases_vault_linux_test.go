@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,6 +19,7 @@ import (
 // force and kept alone, every secret opens, and the next rotation begins anew.
 // strace kills it, as often as there are steps.
 func TestRotationsKilledAtEveryStep_VC008(t *testing.T) {
+	t.Parallel()
 	needsStrace(t)
 	for _, what := range []string{"rotate-master", "rotate-tenant", "rotate-secret"} {
 		t.Run(what, func(t *testing.T) { killedRotations(t, what) })
@@ -43,26 +43,16 @@ func killedRotations(t *testing.T, what string) {
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	const calls = "write,pwrite64,fsync,fdatasync,link,linkat,rename,renameat,renameat2,unlink,unlinkat,ftruncate"
 	killed := 0
-	for at := 1; ; at++ {
-		plain, said := start(t, what, k.Dir, fmt.Sprint(at))
-		args := []string{"-f", "-qq", "-o", "/dev/null", "-e", "trace=" + calls, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", calls, at)}
-		for _, file := range []string{"kimbap.db", "kimbap.db-wal", "kimbap.db-shm", "master.key", "master.key.next", "."} {
-			args = append(args, "-P", filepath.Join(k.Dir, file))
+	for i, kill := range stepsOfKeys("master.key", "master.key.next") {
+		for at := 1; ; at++ {
+			lived := killedAt(t, kill, at, what, k.Dir, fmt.Sprintf("%d-%d", i, at))
+			opensWithOneKey(t, k, values, at)
+			if lived {
+				break
+			}
+			killed++
 		}
-		cmd := exec.Command("strace", append(append(args, plain.Path), plain.Args[1:]...)...)
-		cmd.Env, cmd.Stderr = plain.Env, said
-		err := cmd.Run()
-		var exit *exec.ExitError
-		if err != nil && (!errors.As(err, &exit) || exit.ExitCode() > 0) {
-			t.Fatalf("step %d: %v: %s", at, err, said)
-		}
-		opensWithOneKey(t, k, values, at)
-		if err == nil {
-			break
-		}
-		killed++
 	}
 	t.Logf("killed %d times", killed)
 	if killed < 10 {

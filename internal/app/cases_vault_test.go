@@ -70,6 +70,7 @@ func name(t *rapid.T) string {
 // stored value show in a result, an error, an answer, the log, the trail or a
 // file of the home other than the master key.
 func TestNoSequenceShowsAValue_VC014(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	s := &keeping{k: k, person: k.Open(t, "")}
 	rapid.Check(t, func(t *rapid.T) {
@@ -130,8 +131,11 @@ func (s *keeping) operations() map[string]func(*rapid.T) {
 		"rebind":     func(t *rapid.T) { linked, err := a.Rebind(t.Context(), "notes"); s.heard(err, linked) },
 		"tenant key": func(t *rapid.T) { done, err := a.RotateTenantKey(t.Context()); s.heard(err, done) },
 		"master key": func(t *rapid.T) { done, err := a.RotateMasterKey(t.Context()); s.heard(err, done) },
-		"lock":       func(t *rapid.T) { s.heard(a.LockVault(t.Context())) },
-		"unlock":     func(t *rapid.T) { s.heard(a.UnlockVault(t.Context())) },
+		"lock": func(t *rapid.T) {
+			done, err := a.LockVault(t.Context(), rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(t, "for")) // without a PIN only a pause is one
+			s.heard(err, done)
+		},
+		"unlock": func(t *rapid.T) { s.heard(a.UnlockVault(t.Context(), s.value(t))) },
 		"export": func(t *rapid.T) {
 			data, names, err := a.ExportSecrets(t.Context(), nil, words)
 			if s.heard(err, string(data), names); err == nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/services"
 )
 
@@ -60,6 +61,9 @@ func (u unstored) Credential(ctx context.Context, tenant runtime.Tenant, auth *r
 		return c, nil
 	}
 	user, err := u.next.Credential(ctx, tenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: auth.UsernameRef})
+	if err == nil && !user.Found() {
+		return runtime.Credential{}, vault.NoUsername(auth)
+	}
 	c.Username = user.Value
 	c.Authorities = slices.DeleteFunc(slices.Clone(u.hosts), func(h string) bool { return !user.Allows(h) })
 	return c, err
@@ -79,9 +83,14 @@ func (a *App) try(ctx context.Context, s *services.Service, p *runtime.Pipeline)
 		err = p.Do(ctx, &runtime.Request{
 			Surface: runtime.SurfaceCall, Caller: caller, Action: candidate.Ref, Unattended: true,
 		}, answer)
+		if err == nil {
+			err = answer.decode()
+		}
 		done()
 		t := keyTrial{action: string(candidate.Ref)}
 		switch {
+		case runtime.CodeOf(err) == runtime.CodeNoCredential:
+			t.problem = runtime.AsError(err).Msg + ": " + runtime.AsError(err).Hint
 		case err != nil:
 			t.problem = runtime.AsError(err).Msg
 		case answer.Status == http.StatusUnauthorized:

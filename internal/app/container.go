@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/runner"
+	"github.com/kimbap-run/kimbap/internal/socket"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -41,7 +43,7 @@ func (a *App) ExportClients(ctx context.Context, dir, proxy string) error {
 			return fmt.Errorf("folder for containers: %w", err)
 		}
 	}
-	return writeSettings(filepath.Join(dir, "clients"), runner.InContainer(runner.Place{Proxy: proxy}), bundle)
+	return outfit.WriteSettings(filepath.Join(dir, "clients"), runner.InContainer(runner.Place{Proxy: proxy}), bundle)
 }
 
 // tokenForContainers mints the token that containers show, and puts the variables
@@ -64,33 +66,10 @@ func (a *App) tokenForContainers(ctx context.Context, place *runner.Place) (note
 // listens, "" when they do.
 func (a *App) reachable(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
-	if err != nil || !loopbackHost(host) || goruntime.GOOS != "linux" { // elsewhere the engine leads host.docker.internal to loopback
+	if err != nil || !socket.Loopback(host) || goruntime.GOOS != "linux" { // elsewhere the engine leads host.docker.internal to loopback
 		return ""
 	}
-	return fmt.Sprintf("a container does not reach %s of this machine; start the proxy on the bridge: kimbap proxy --listen %s --auth token --insecure-listen", listen, bridge(port))
-}
-
-// bridge is where containers reach a port of this machine: on the bridge of docker, or
-// where it usually is.
-func bridge(port string) string {
-	at := "172.17.0.1"
-	if docker, err := net.InterfaceByName("docker0"); err == nil {
-		if addrs, err := docker.Addrs(); err == nil && len(addrs) > 0 {
-			if ip, _, err := net.ParseCIDR(addrs[0].String()); err == nil {
-				at = ip.String()
-			}
-		}
-	}
-	return net.JoinHostPort(at, port)
-}
-
-// insideContainer is an address of this machine as a container names it: its 127.0.0.1
-// is the container.
-func insideContainer(address string) string {
-	if _, port, err := net.SplitHostPort(address); err == nil {
-		return net.JoinHostPort("host.docker.internal", port)
-	}
-	return address
+	return fmt.Sprintf("a container does not reach %s of this machine; start the proxy on the bridge: kimbap proxy --listen %s --auth token --insecure-listen", listen, outfit.Bridge(port))
 }
 
 // Healthy asks the proxies that run over this home whether they can work, and

@@ -19,6 +19,7 @@ import (
 // seen by the upstream without a durable intent, the chain holds, every approval
 // can be read and none was executed, and the next proxy is ready at once.
 func TestKilledOverAndOver_CR001(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	slowest := time.Duration(0)
 	for round := range kills {
@@ -110,6 +111,7 @@ func keepAsking(k *apptest.Kimbap, address string, t *testing.T, id int, asking 
 // that is used stays, the database can be written, and when the others end
 // there is room again.
 func TestFewDescriptors_CR013(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	cmd, said := start(t, "proxy", k.Dir)
 	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -n 256 && exec "$0" "$@"`}, cmd.Args...)

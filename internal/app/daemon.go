@@ -7,9 +7,10 @@ import (
 	"net"
 	"os"
 
-	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/server"
+	"github.com/kimbap-run/kimbap/internal/socket"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
@@ -35,7 +36,7 @@ func (a *App) ServeDaemon(ctx context.Context, o DaemonOptions) error {
 	defer unlock()
 	ln := o.Listener
 	if ln == nil {
-		if ln, err = listenUnix(a.home.DaemonSocket()); err != nil {
+		if ln, err = socket.ListenUnix(a.home.DaemonSocket()); err != nil {
 			return err
 		}
 	}
@@ -71,11 +72,11 @@ func (a *App) onlyDaemon() (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = home.TryLock(file); err == nil {
+	if err = system.TryLock(file); err == nil {
 		return func() { _ = file.Close() }, nil
 	}
 	_ = file.Close()
-	if errors.Is(err, home.ErrTaken) {
+	if errors.Is(err, system.ErrTaken) {
 		err = &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonPortInUse, Msg: "a daemon of this home runs already" + a.daemonPID(), Hint: "kimbap daemon --stop",
 		}

@@ -40,6 +40,7 @@ func daemonOf(t *testing.T, k *apptest.Kimbap) (*api, <-chan error) {
 }
 
 func TestADaemonServesTheOwner(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	c, _ := daemonOf(t, k)
 	mark := k.Mark(t)
@@ -68,6 +69,7 @@ func TestADaemonServesTheOwner(t *testing.T) {
 }
 
 func TestThereIsOneDaemonAndItsSocketIsRecovered(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(k.Dir, "daemon.sock"), Net: "unix"})
 	if err != nil {
@@ -90,6 +92,7 @@ func TestThereIsOneDaemonAndItsSocketIsRecovered(t *testing.T) {
 
 // RA-013: an agent's token ends nothing, and the proxy does not lead there.
 func TestRA013Shutdown(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	c, done := daemonOf(t, k)
 	agent, _ := tokenOf(t, k, app.TokenGrant{Roles: []string{runtime.RoleAdmin}})
@@ -124,6 +127,7 @@ func TestRA013Shutdown(t *testing.T) {
 }
 
 func TestMetricsOfWhatWentThrough(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Config: "admin: {listen: \"127.0.0.1:0\"}\n"})
 	if a := k.Do(t, "GET https://api.notes.test/notes/1", ""); a.Status != 200 {
 		t.Fatalf("%d", a.Status)

@@ -3,10 +3,12 @@ package app
 import (
 	"context"
 	"fmt"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/runner"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -18,7 +20,25 @@ import (
 const distrustAge = 24 * time.Hour
 
 // distrustFix is what to do about it.
-const distrustFix = `start the program with kimbap run, or eval "$(kimbap env)" before it; kimbap doctor --client NAME finds out more`
+func (a *App) distrustFix() string {
+	return "start the program with kimbap run, or " + a.takeVariables() + " before it; kimbap doctor --client NAME finds out more"
+}
+
+// takeVariables is what leads this user's shell through the proxy.
+func (a *App) takeVariables() string {
+	return TakeVariables(func(name string) string { return a.env[name] }, false)
+}
+
+// TakeVariables is the line that leads a user's shell through the proxy, or with unset
+// back.
+func TakeVariables(getenv func(name string) string, unset bool) string {
+	return runner.Take(UsualShell(getenv), unset)
+}
+
+// UsualShell is the form of variables that a user's shell reads.
+func UsualShell(getenv func(name string) string) string {
+	return runner.UsualShell(goruntime.GOOS, getenv)
+}
 
 // distrusted are the hosts whose certificate programs have not taken lately, by name.
 func (a *App) distrusted(ctx context.Context) ([]string, error) {
@@ -43,5 +63,5 @@ func (a *App) doctorPrograms(ctx context.Context) Finding {
 	case len(hosts) == 0:
 		return Finding{"programs", "ok", "none refused kimbap's certificate today", ""}
 	}
-	return Finding{"programs", "warn", fmt.Sprintf("some did not accept kimbap's certificate today, for %s", strings.Join(hosts, ", ")), distrustFix}
+	return Finding{"programs", "warn", fmt.Sprintf("some did not accept kimbap's certificate today, for %s", strings.Join(hosts, ", ")), a.distrustFix()}
 }

@@ -12,6 +12,7 @@ import (
 // Whoever looks at status or asks doctor learns that a program does not take the
 // certificate, for which host, and what to do.
 func TestStatusAndDoctorTellOfProgramsThatDistrustUs(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	a := k.Open(t, "")
 	look := func() (*app.Status, app.Finding) {

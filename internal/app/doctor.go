@@ -7,11 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/internal/runner"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/worker"
+	"github.com/kimbap-run/kimbap/services/catalog"
 )
 
 // Finding is one thing that doctor looked at.
@@ -39,15 +42,16 @@ func (a *App) Doctor(ctx context.Context) []Finding {
 
 // ExposedKeys are what a program of `kimbap run` could still read: names only.
 func (a *App) ExposedKeys(ctx context.Context) ([]runner.Key, error) {
-	known, err := catalogued()
+	all, err := catalog.Services()
 	if err != nil {
 		return nil, err
 	}
+	known := outfit.Catalogue(all)
 	isSecret, err := a.storedValues(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return runner.Exposed(a.env["HOME"], "", a.o.Env, secretNames(known), isSecret, holdsPlaceholder(known, a.placeholder)), nil
+	return runner.Exposed(a.env.UserDir(), "", a.o.Env, known.Variables(), isSecret, known.StandsIn(a.placeholder)), nil
 }
 
 func (a *App) doctorFiles(context.Context) Finding {
@@ -67,7 +71,7 @@ func (a *App) doctorKey(context.Context) Finding {
 	case "keyring", "command", "transit":
 		return Finding{"master key", "ok", "kept by: " + source, ""}
 	}
-	return Finding{"master key", "ok", fmt.Sprintf("%s, mode %04o", a.home.MasterKey(), a.keyFileMode()), ""}
+	return Finding{"master key", "ok", a.home.MasterKey() + ", open to nobody else", ""}
 }
 
 func (a *App) doctorCA(ctx context.Context) Finding {
@@ -102,6 +106,10 @@ func (a *App) doctorKeys(ctx context.Context) Finding {
 	}
 	if len(linked) == 0 {
 		return Finding{"credentials", "warn", "none is stored", "kimbap link SERVICE"}
+	}
+	refused, err := a.refusedKeys(ctx)
+	if err == nil && len(refused) > 0 { // a trail that cannot be searched shows below
+		return Finding{"credentials", "warn", "401 today, the stored key was not accepted: " + strings.Join(refused, ", "), refusedFix + refused[0]}
 	}
 	return Finding{"credentials", "ok", "stored for " + strings.Join(linked, ", "), ""}
 }
@@ -163,6 +171,9 @@ func (a *App) doctorDescriptors(context.Context) Finding {
 	if have := a.limits().Tunnels; have < a.config.Proxy.Limits.Tunnels {
 		return Finding{"descriptors", "warn", fmt.Sprintf("limit %d: at most %d tunnels", resource.Descriptors(), have), "ulimit -n 65536"}
 	}
+	if resource.Descriptors() == 0 {
+		return Finding{"descriptors", "ok", "no limit", ""}
+	}
 	return Finding{"descriptors", "ok", fmt.Sprintf("limit %d", resource.Descriptors()), ""}
 }
 
@@ -170,17 +181,20 @@ func (a *App) doctorDescriptors(context.Context) Finding {
 // the proxy and others around it.
 func (a *App) doctorShell() []Finding {
 	upper, lower, plain := a.env["HTTPS_PROXY"], a.env["https_proxy"], a.env["HTTP_PROXY"]
+	if !system.NamesHaveCase {
+		lower = upper
+	}
 	switch {
 	case upper == "" && lower == "" && plain == "" && a.env["http_proxy"] == "":
 		return []Finding{{"shell", "ok", "no proxy variables: this shell's programs go straight out", ""}}
 	case upper == "" && lower == "":
-		return []Finding{{"shell", "warn", "only HTTP_PROXY is set: most clients send https around it", `eval "$(kimbap env)"`}}
+		return []Finding{{"shell", "warn", "only HTTP_PROXY is set: most clients send https around it", a.takeVariables()}}
 	case upper == "" || lower == "":
-		return []Finding{{"shell", "warn", "HTTPS_PROXY is set in one case only: wget reads the lower, others the upper", `eval "$(kimbap env)"`}}
+		return []Finding{{"shell", "warn", "HTTPS_PROXY is set in one case only: wget reads the lower, others the upper", a.takeVariables()}}
 	case a.env["SSL_CERT_FILE"] == "" && a.env["CURL_CA_BUNDLE"] == "":
-		return []Finding{{"shell", "warn", "the proxy is set but the CA is not: clients will refuse the certificates", `eval "$(kimbap env)"`}}
+		return []Finding{{"shell", "warn", "the proxy is set but the CA is not: clients will refuse the certificates", a.takeVariables()}}
 	case a.withoutPass(upper):
-		return []Finding{{"shell", "warn", "the proxy is set without the token of the one that runs: it will refuse every request", `eval "$(kimbap env)"`}}
+		return []Finding{{"shell", "warn", "the proxy is set without the token of the one that runs: it will refuse every request", a.takeVariables()}}
 	}
 	return []Finding{{"shell", "ok", "proxy and CA are set", ""}}
 }

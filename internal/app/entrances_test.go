@@ -112,6 +112,7 @@ type seen struct {
 // The same requests through every entrance have the same verdict, reach the
 // upstream as the same bytes and stand in the trail alike, but for the surface.
 func TestEveryEntranceIsTheSamePipeline(t *testing.T) {
+	t.Parallel()
 	var first []seen
 	for _, e := range entrances() {
 		t.Run(e.name, func(t *testing.T) {

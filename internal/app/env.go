@@ -9,19 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/runner"
-	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// EnvOptions choose the form of `kimbap env`.
-type EnvOptions struct {
-	Shell string
-	Proxy string // "": the running proxy, else proxy.listen
-	Unset bool
-}
+// EnvOptions are what `kimbap env` is told; without a Proxy it is the one that runs,
+// else that of proxy.listen.
+type EnvOptions = outfit.Form
 
 // Env writes the variables that lead a shell's programs through the proxy, and
 // notes for the person about what they replace.
@@ -36,7 +32,7 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 	}
 	place := runner.Place{
 		Proxy: o.Proxy, CA: ca.CAFile(), Bundle: ca.BundleFile(), Settings: filepath.Join(a.home.CA(), "clients"),
-		Own: a.ownSettings(), Placeholders: placeholders, Served: a.servedHere(),
+		Own: a.env.Own(), Placeholders: placeholders, Served: a.servedHere(),
 	}
 	if place.Proxy == "" {
 		if notes, err = a.envProxy(&place, o); err != nil {
@@ -58,15 +54,12 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 		if err := a.settle(place, o.Shell == "docker"); err != nil {
 			return "", nil, err
 		}
-		notes = append(notes, a.replaced(placeholders)...)
+		notes = append(notes, a.env.Replaced(placeholders)...)
 		if len(place.Served) > 0 {
 			notes = append(notes, fmt.Sprintf("%s: reached through the proxy, because a service is there; programs that never do that for this machine (Go's) cannot use it", strings.Join(place.Served, ", ")))
 		}
 	}
-	text, err = runner.Format(o.Shell, place, o.Unset)
-	if err != nil {
-		err = &runtime.Error{Code: runtime.CodeInvalidInput, Msg: err.Error(), Hint: "kimbap env --help"}
-	}
+	text, err = o.Text(place)
 	return text, notes, err
 }
 
@@ -90,7 +83,7 @@ func (a *App) envProxy(place *runner.Place, o EnvOptions) (notes []string, err e
 		if note := a.reachable(address); note != "" {
 			notes = append(notes, note)
 		}
-		address, place.Token = insideContainer(address), ""
+		address, place.Token = outfit.InsideContainer(address), ""
 	}
 	place.Proxy = runner.ProxyURL(address, place.Token)
 	return notes, nil
@@ -121,25 +114,5 @@ func (a *App) settle(place runner.Place, container bool) error {
 	if container {
 		place = runner.InContainer(place)
 	}
-	return writeSettings(dir, place, bundle)
-}
-
-// ownSettings are the user's values of variables that kimbap's come behind.
-func (a *App) ownSettings() map[string]string {
-	return runner.Own(func(name string) string { return a.env[name] })
-}
-
-// replaced names the real keys of this environment that placeholders stand in for.
-func (a *App) replaced(placeholders map[string]string) []string {
-	var names []string
-	for name, placeholder := range placeholders {
-		if value, set := a.env[name]; set && value != placeholder && value != "" {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	sort.Strings(names)
-	return []string{fmt.Sprintf("%s: replaced by a placeholder, because kimbap holds the key", strings.Join(names, ", "))}
+	return outfit.WriteSettings(dir, place, bundle)
 }

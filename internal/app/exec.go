@@ -56,7 +56,7 @@ func (a *App) Scripts() (*sandbox.Runner, error) {
 // tools are the installed services as scripts see them.
 func (a *App) tools() sandbox.Catalog {
 	set := a.services.Current()
-	out := sandbox.Catalog{Suggest: set.Suggest}
+	out := sandbox.Catalog{Suggest: set.Suggest, Missing: a.missing}
 	for _, s := range set.Services() {
 		out.Services = append(out.Services, toolService(s))
 	}
@@ -83,12 +83,16 @@ func (a *App) invoke(ctx context.Context, call sandbox.Invocation) sandbox.Answe
 		OnPending: func(_ string, until time.Time) { out.Expires = until },
 	}
 	answer := &Answer{Limit: answerLimit(call.Action, call.MaxAnswer)}
-	if err := a.run.tally.of(a.pipeline).Do(ctx, req, answer); err != nil {
+	if err := a.pipeline.Do(ctx, req, answer); err != nil {
 		out.Err = runtime.AsError(err)
 		return out
 	}
-	out.Status = answer.Status
-	var err error
+	out.Status, answer.RequestID = answer.Status, req.ID
+	err := answer.decode()
+	if err != nil {
+		out.Err = runtime.AsError(err)
+		return out
+	}
 	if out.Value, err = a.value(call.Action, call.Args, answer); err != nil {
 		out.Err = runtime.AsError(err)
 	}

@@ -18,6 +18,7 @@ import (
 // The socket's mode keeps others out, and where it is opened to them the kernel
 // says who they are.
 func TestTheSocketServesItsOwnerOnly(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("only root can connect as somebody else")

@@ -89,6 +89,7 @@ func execute(t testing.TB, client *http.Client, code string) scripted {
 // Each call of a script is a request like any other, and the script itself has a
 // record before and after.
 func TestScriptsGoThroughThePipeline(t *testing.T) {
+	t.Parallel()
 	k, client := scripting(t, apptest.Options{})
 	got := execute(t, client, `const r = await tools.notes.readAs({how: "reflect"}); await tools.notes.createNote({text: "x"}).catch(e => e.code); return r.length > 0 || typeof r`)
 	if !got.Success || len(got.Calls) != 2 {
@@ -122,6 +123,7 @@ func TestScriptsGoThroughThePipeline(t *testing.T) {
 
 // A token's scopes bound what its scripts can do, and find.
 func TestScopesBoundScripts(t *testing.T) {
+	t.Parallel()
 	k, client := scripting(t, apptest.Options{})
 	person := k.Open(t, "")
 	token, _, err := person.CreateToken(t.Context(), app.TokenGrant{Agent: "bot", Scopes: []string{"notes.get-*"}, TTL: time.Hour})
@@ -146,6 +148,7 @@ func TestScopesBoundScripts(t *testing.T) {
 
 // One paused script, two who may not go on with it, one who may, and once.
 func TestPausedScriptsAreResumedByTheirOwner_EX017(t *testing.T) {
+	t.Parallel()
 	k, client := scripting(t, apptest.Options{})
 	person := k.Open(t, "")
 	token, _, err := person.CreateToken(t.Context(), app.TokenGrant{Agent: "other", Scopes: []string{"*"}, TTL: time.Hour})
@@ -181,6 +184,7 @@ func TestPausedScriptsAreResumedByTheirOwner_EX017(t *testing.T) {
 
 // What a person left undecided is over when the question is.
 func TestExpiredApprovalsThrow(t *testing.T) {
+	t.Parallel()
 	k, client := scripting(t, apptest.Options{Policy: `version: 1
 rules:
   - {name: soon, match: {action: notes.delete-note}, then: require_approval, approval: {expires: 1s}}
@@ -198,6 +202,7 @@ rules:
 // Fifty at once, a third of them hostile: the others all succeed, and this process
 // stays as it was.
 func TestHostileScriptsDoNotDisturbOthers_EX019(t *testing.T) {
+	t.Parallel()
 	_, client := scripting(t, apptest.Options{Config: "exec: {workers: 4, timeout: 60s}\n"})
 	hostile := []string{
 		`for (;;) {}`, `const a = []; for (;;) a.push(new Array(1e6).fill("x"))`, `return "x".repeat(2 ** 40)`,
@@ -250,6 +255,7 @@ func residentNow(t *testing.T) int {
 // The stored credential is given back by the upstream in every way it knows, and
 // never reaches a script: not its values, errors and logs, not what is kept of it.
 func TestNoCredentialReachesAScript(t *testing.T) {
+	t.Parallel()
 	const canary = `cAn4ry/"stored"+5e0d9b7c=%z`
 	k, client := scripting(t, apptest.Options{Unlinked: true})
 	person := k.Open(t, "")
@@ -297,6 +303,7 @@ func TestNoCredentialReachesAScript(t *testing.T) {
 
 // What a script asked and was answered rests sealed.
 func TestJournalsAreSealed(t *testing.T) {
+	t.Parallel()
 	k, client := scripting(t, apptest.Options{})
 	got := execute(t, client, `const word = "plainly-in-the-source"; await tools.notes.deleteNote({id: 4711}); return word`)
 	if got.Paused == nil {
@@ -315,6 +322,7 @@ func TestJournalsAreSealed(t *testing.T) {
 
 // Neither kimbap's own ports nor its decisions are tools.
 func TestScriptsCannotReachKimbapItself_EX018(t *testing.T) {
+	t.Parallel()
 	_, client := scripting(t, apptest.Options{})
 	got := execute(t, client, `
 		const out = [];

@@ -89,7 +89,8 @@ func (a *App) recognise(x *Explanation, req *runtime.Request) bool {
 	case match.Action == "":
 		x.Refused = "a service owns the host, but none of its actions covers this request (unmatched)"
 	default:
-		x.Service, req.Action, req.Args, req.Query = match.Service, runtime.Ref(match.Action), match.Args, match.Query
+		x.Service, req.Action = match.Service, runtime.Ref(match.Action)
+		req.Args, req.Query, req.Astray = match.Args, match.Query, match.Astray
 		return false
 	}
 	return true

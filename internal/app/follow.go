@@ -64,6 +64,10 @@ func (a *App) send(ctx context.Context, p *runtime.Pipeline, s step, limit int) 
 		if err := p.Do(ctx, s.req, answer); err != nil {
 			return nil, s, err
 		}
+		if err := answer.decode(); err != nil {
+			return nil, s, err
+		}
+		answer.RequestID = s.req.ID
 		location := answer.Header.Get("Location")
 		if answer.Status < 301 || answer.Status > 308 || location == "" || answer.Status == http.StatusNotModified {
 			return answer, s, nil
@@ -123,7 +127,7 @@ func (a *App) follow(from step, ref, how string) (step, error) {
 	}
 	req := &runtime.Request{
 		Surface: from.req.Surface, Caller: from.req.Caller, Hold: from.req.Hold, OnPending: from.req.OnPending, Unattended: from.req.Unattended,
-		Action: runtime.Ref(match.Action), Args: match.Args, Query: match.Query, Target: target, Followed: true,
+		Action: runtime.Ref(match.Action), Args: match.Args, Query: match.Query, Astray: match.Astray, Target: target, Followed: true,
 		Raw: &runtime.Raw{Header: header},
 	}
 	return step{req: req, action: from.action, args: from.args, url: to, header: from.header}, nil

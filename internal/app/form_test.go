@@ -13,6 +13,7 @@ import (
 // order, the spelling and the words they were written in; what is added, or
 // taken away, is what was declared.
 func TestExchangesKeepTheirForm(t *testing.T) {
+	t.Parallel()
 	const came = "HTTP/1.1 200 Alles  gut\r\nx-b: 1\r\nConnection: x-hop\r\nX-Hop: 1\r\nSERVER: notes\r\nX-b: 2\r\nContent-length: 2\r\n\r\nok"
 	const passed = "HTTP/1.1 200 Alles  gut\r\nx-b: 1\r\nSERVER: notes\r\nX-b: 2\r\nContent-length: 2\r\n\r\nok"
 	k := apptest.New(t, apptest.Options{Upstream: servicestest.Options{Routes: map[string]servicestest.Behave{

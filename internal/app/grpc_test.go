@@ -160,6 +160,7 @@ func newGRPC(t *testing.T) (*apptest.Kimbap, *server, *grpc.ClientConn) {
 
 // gRPC works through the proxy as without it, and never sees the credential.
 func TestGRPC(t *testing.T) {
+	t.Parallel()
 	k, s, client := newGRPC(t)
 	mark := k.Mark(t)
 	calls := map[string]func(*testing.T){
@@ -219,6 +220,7 @@ func TestGRPC(t *testing.T) {
 
 // A deadline is the server's too, and a client that cancels ends the call there.
 func TestGRPCDeadlineAndCancel(t *testing.T) {
+	t.Parallel()
 	_, s, client := newGRPC(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -243,6 +245,7 @@ func TestGRPCDeadlineAndCancel(t *testing.T) {
 
 // A method that no action covers is refused by kimbap in words that gRPC shows.
 func TestGRPCRefusedByUs(t *testing.T) {
+	t.Parallel()
 	_, s, client := newGRPC(t)
 	err := client.Invoke(t.Context(), "/other.Service/Call", wrapperspb.String("x"), &text{})
 	if got := status.Convert(err); got.Code() != codes.PermissionDenied || !strings.HasPrefix(got.Message(), "kimbap: ") {

@@ -116,6 +116,7 @@ func (p *pairing) do(t *testing.T, ctx context.Context, method, path, body strin
 // The requests of an HTTP/1.1 connection go as the upstream chose, until it proves
 // to be a busy one.
 func TestABusyConnectionIsCarriedAsItsClientSpeaks(t *testing.T) {
+	t.Parallel()
 	p := newPairing(t, false, true)
 	for range 132 {
 		resp, err := p.do(t, t.Context(), "GET", "/notes/7", "")
@@ -133,6 +134,7 @@ func TestABusyConnectionIsCarriedAsItsClientSpeaks(t *testing.T) {
 // Whatever the two sides speak, a request is the same request: credential,
 // streams, 1xx, trailers, breaks, cancels and records.
 func TestProtocolPairings(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ client, upstream bool }{{false, false}, {false, true}, {true, false}, {true, true}} {
 		t.Run(fmt.Sprintf("client h2 %v, upstream h2 %v", c.client, c.upstream), func(t *testing.T) {
 			p := newPairing(t, c.client, c.upstream)
@@ -232,6 +234,7 @@ func whole(t *testing.T, resp *http.Response, err error) string {
 // Thirty-two streams at a time on one connection, each with its own answer and
 // its own two records.
 func TestManyStreamsThroughOneTunnel(t *testing.T) {
+	t.Parallel()
 	p := newPairing(t, true, true)
 	mark := p.Mark(t)
 	var wait sync.WaitGroup

@@ -57,7 +57,7 @@ func (a *App) recogniseHeld(req *runtime.Request, body *classifier.Body) error {
 			Msg: "the services have changed: this request is not the action any more that was asked about", Hint: "make the request again",
 		}
 	}
-	req.Args, req.Query = match.Args, match.Query
+	req.Args, req.Query, req.Astray = match.Args, match.Query, match.Astray
 	return nil
 }
 

@@ -15,10 +15,8 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
-	"github.com/kimbap-run/kimbap/services/rest"
 	"github.com/kimbap-run/kimbap/services/review"
 )
 
@@ -74,6 +72,9 @@ func (a *App) serviceBytes(ctx context.Context, from string) (file string, data 
 		if errors.Is(err, fs.ErrNotExist) {
 			return "", nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no file " + from, Hint: "kimbap service list --catalog"}
 		}
+		if err != nil { // a folder, or a file that is not ours to read
+			err = &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "the service file cannot be read: " + err.Error(), Hint: "give a file, or a name of kimbap service list --catalog"}
+		}
 		return from, data, err
 	}
 	data, err = catalog.Read(from)
@@ -105,12 +106,9 @@ func (a *App) InstallService(ctx context.Context, from string, vars map[string]s
 // Install installs a service and says what it brings. What was fetched is pinned
 // by its hash.
 func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
-	from, fragment, _ := strings.Cut(i.From, "#")
-	demanded, isHash := strings.CutPrefix(fragment, "sha256=")
-	if !isURL(i.From) {
-		from = i.From
-	} else if strings.Contains(i.From, "#") && (!isHash || demanded == "") { // an empty one demands nothing
-		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "an address may end in #sha256=HEX, and in nothing else after #", Hint: "kimbap service install --help"}
+	from, demanded, err := i.address()
+	if err != nil {
+		return nil, err
 	}
 	file, data, err := a.serviceBytes(ctx, from)
 	if err != nil {
@@ -143,6 +141,20 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 		}
 		return a.home.WritePins(locked)
 	})
+}
+
+// address is where the file is, and the SHA-256 that its content must have, "" for any:
+// only an address can demand one.
+func (i Install) address() (from, demanded string, err error) {
+	from, fragment, found := strings.Cut(i.From, "#")
+	if !isURL(i.From) || !found {
+		return i.From, "", nil
+	}
+	demanded, isHash := strings.CutPrefix(fragment, "sha256=")
+	if !isHash || demanded == "" { // an empty one demands nothing
+		return "", "", &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "an address may end in #sha256=HEX, and in nothing else after #", Hint: "kimbap service install --help"}
+	}
+	return from, demanded, nil
 }
 
 // unvalued refuses a service whose hosts lack a value, with the command that gives it.
@@ -205,144 +217,4 @@ func (a *App) place(ctx context.Context, file string, data []byte, vars map[stri
 	}
 	old, _ := before.Service(s.Name)
 	return review.Of(s, old, sha256.Sum256(data)), a.reloadServices()
-}
-
-// RemoveService removes an installed service file.
-func (a *App) RemoveService(ctx context.Context, name string) error {
-	s, ok := a.Services().Service(name)
-	if !ok && (a.fault != nil && services.Installed(a.home.Services(), name) || slices.Contains(a.DisabledServices(), name)) {
-		s, ok = &services.Service{Name: name}, true // it may be what is broken
-	}
-	if !ok {
-		return a.unknownService(name)
-	}
-	if err := a.serviceEvent(ctx, "service.remove", s.Name, s.Digest); err != nil {
-		return err
-	}
-	if err := services.Remove(a.home.Services(), s.Name); err != nil {
-		return err
-	}
-	if locked, err := a.home.ReadPins(); err == nil && locked.Services[s.Name] != (home.Pin{}) {
-		delete(locked.Services, s.Name)
-		if err := a.home.WritePins(locked); err != nil {
-			return err
-		}
-	}
-	if a.fault != nil {
-		return nil // the next command tells what is still wrong
-	}
-	return a.reloadServices()
-}
-
-// DisableService takes a service out of force; its file and its key stay. Its
-// hosts are then hosts without a service.
-func (a *App) DisableService(ctx context.Context, name string) error {
-	if s, ok := a.Services().Service(name); ok {
-		name = s.Name
-	}
-	if !services.Installed(a.home.Services(), name) {
-		return a.unknownService(name)
-	}
-	if err := a.serviceEvent(ctx, "service.disable", name, ""); err != nil {
-		return err
-	}
-	if err := services.Disable(a.home.Services(), name); err != nil {
-		return err
-	}
-	if a.fault != nil {
-		return nil
-	}
-	return a.reloadServices()
-}
-
-// EnableService puts a disabled service in force again.
-func (a *App) EnableService(ctx context.Context, name string) error {
-	if !slices.Contains(services.Disabled(a.home.Services()), name) {
-		if services.Installed(a.home.Services(), name) {
-			return nil
-		}
-		return a.unknownService(name)
-	}
-	if err := a.serviceEvent(ctx, "service.enable", name, ""); err != nil {
-		return err
-	}
-	if err := services.Enable(a.home.Services(), name); err != nil {
-		return runtime.Invalid(err, "kimbap service list")
-	}
-	return a.reloadServices()
-}
-
-// DisabledServices are the names of services that are installed and not in force.
-func (a *App) DisabledServices() []string { return services.Disabled(a.home.Services()) }
-
-func (a *App) serviceEvent(ctx context.Context, kind, name, digest string) error {
-	return a.trail.Event(ctx, record.Event{
-		Kind: kind, Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
-		Fields: map[string]string{"service": name, "digest": digest},
-	})
-}
-
-func (a *App) reloadServices() error {
-	set, err := a.readServices()
-	if err == nil {
-		a.services.Swap(set)
-	}
-	return err
-}
-
-// unknownService is the error for a name that is not in force: it is disabled, not
-// installed, or not even shipped.
-func (a *App) unknownService(name string) error {
-	e := &runtime.Error{Code: runtime.CodeUnknownAction, Reason: runtime.ReasonNotFound}
-	names := catalog.Names()
-	switch {
-	case slices.Contains(a.DisabledServices(), name):
-		e.Msg, e.Hint = fmt.Sprintf("the service %q is disabled", name), "kimbap service enable "+name
-		return e
-	case slices.Contains(names, name):
-		e.Msg, e.Hint = fmt.Sprintf("the service %q is not installed", name), "kimbap service install "+name
-		return e
-	}
-	e.Msg, e.Hint = fmt.Sprintf("there is no service %q", name), "kimbap service list --catalog"
-	for _, s := range a.Services().Services() {
-		names = append(names, s.Name)
-	}
-	if near := runtime.Nearest(name, names); near != "" {
-		e.Msg += fmt.Sprintf("; did you mean %s?", near)
-	}
-	return e
-}
-
-// checkFilters compiles the jq expressions of a service, which the file's own
-// check leaves to whoever runs them. The error has all that do not.
-func checkFilters(s *services.Service) error {
-	var problems services.Problems
-	check := func(action *runtime.Action, field, expression string) {
-		if expression == "" {
-			return
-		}
-		if err := rest.CheckFilter(expression); err != nil {
-			file, line := place(action.Source)
-			problems = append(problems, services.Problem{
-				File: file, Line: line, Column: 1, Field: action.Name + "." + field,
-				Msg: fmt.Sprintf("%s.%s: %s", action.Name, field, runtime.AsError(err).Msg),
-			})
-		}
-	}
-	for _, a := range s.Actions {
-		if a.HTTP != nil {
-			check(a, "response.filter", a.HTTP.Filter)
-			if a.HTTP.Pages != nil {
-				check(a, "pagination.next", a.HTTP.Pages.Next)
-			}
-		}
-		if a.Command != nil {
-			check(a, "response.filter", a.Command.Filter)
-			check(a, "response.text_filter", a.Command.TextFilter)
-		}
-	}
-	if len(problems) == 0 {
-		return nil
-	}
-	return problems
 }

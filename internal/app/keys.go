@@ -118,6 +118,9 @@ func (a *App) firstKey(ctx context.Context, why *runtime.Error) ([]vault.MasterK
 
 // keyGone says where the key of a used vault should be.
 func (a *App) keyGone(why *runtime.Error) error {
+	if err := a.sealedAway(); err != nil {
+		return err
+	}
 	e := &runtime.Error{
 		Code: runtime.CodeVaultLocked, Reason: runtime.ReasonNoMasterKey, Err: why.Err,
 		Msg:  why.Msg + ", so nothing in this vault can be opened",

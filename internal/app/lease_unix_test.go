@@ -77,6 +77,7 @@ func (s *sleeper) over(t *testing.T) {
 // kill; while the run lives it does not end, however long it and the machine sleep;
 // and the end of the run revokes it.
 func TestTheTokenOfARunLivesAsLongAsTheRun(t *testing.T) {
+	t.Parallel()
 	var s sleeper
 	k := apptest.New(t, apptest.Options{Clock: s.clock})
 	a := k.Open(t, "run")
@@ -93,6 +94,7 @@ func TestTheTokenOfARunLivesAsLongAsTheRun(t *testing.T) {
 // The same of a run at a server that goes by a name: its token is the server's, and is
 // prolonged and revoked there.
 func TestTheTokenOfANamedRunLivesAsLongAsTheRun(t *testing.T) {
+	t.Parallel()
 	var s sleeper
 	k := apptest.New(t, apptest.Options{Clock: s.clock})
 	base := k.ServeAPI(t, app.APIOptions{Proxy: true})
@@ -100,7 +102,7 @@ func TestTheTokenOfANamedRunLivesAsLongAsTheRun(t *testing.T) {
 	a := k.Open(t, "")
 	s.seen = k.Open(t, "")
 	s.begin(t, func(o app.RunOptions) error {
-		_, err := a.RunConnected(context.Background(), app.ConnectedOptions{RunOptions: o, There: lentTo(t, base, chief, nil)})
+		_, err := a.Here().Run(context.Background(), app.ConnectedOptions{Run: o, There: lentTo(t, base, chief, nil)})
 		return err
 	})
 	if s.first.Agent != "sleeper" {

@@ -32,9 +32,10 @@ func (a *App) newLender(ctx context.Context) (*lender, error) {
 		signing: signing{a, nil}, conns: &handover{conns: make(chan net.Conn), closed: make(chan struct{})},
 		runs: newLentRuns(a.o.Clock), done: make(chan error, 1),
 	}
+	a.run.lent = l.runs
 	l.permit(a.Services().Services()...)
 	var err error
-	if l.proxy, err = a.newProxy(ServeOptions{RequireToken: true, Runs: l.runs}, l.signing); err != nil {
+	if l.proxy, err = a.newProxy(ServeOptions{RequireToken: true}, l.signing); err != nil {
 		return nil, err
 	}
 	go func() { l.done <- l.proxy.Serve(l.conns) }()
@@ -96,7 +97,11 @@ func (l *lender) Run(ctx context.Context, who runtime.Principal, run string) (an
 	if tally == nil {
 		return nil, unknownID("run", run)
 	}
-	return tally.counts(), nil
+	counts := tally.counts()
+	if who.Run != "" { // the token ends with it
+		counts.Undecided = l.a.undecided(ctx, who)
+	}
+	return counts, nil
 }
 
 // handover is a listener of connections that come from elsewhere than an address.

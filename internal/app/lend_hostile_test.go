@@ -61,6 +61,7 @@ func (c *lentConn) says(head string) (status int, body string) {
 // A borrowed connection leads to no page of the server that lends it, however the
 // request is written and whatever token it shows.
 func TestABorrowedConnectionDoesNotLeadToTheServerItself(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Config: "egress: {allow: [127.0.0.0/8]}\n"})
 	base := k.ServeAPI(t, app.APIOptions{Proxy: true})
 	self := strings.TrimPrefix(base, "http://")
@@ -90,6 +91,7 @@ func TestABorrowedConnectionDoesNotLeadToTheServerItself(t *testing.T) {
 
 // Host fields that name another place than the request or its tunnel reach nobody.
 func TestABorrowedConnectionIsForOneHost(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	base := k.ServeAPI(t, app.APIOptions{Proxy: true})
 	token, _ := tokenOf(t, k, app.TokenGrant{})
@@ -117,6 +119,7 @@ func TestABorrowedConnectionIsForOneHost(t *testing.T) {
 // A token of another tenant, or without a scope for what is asked, is refused by the
 // lent proxy as by any other: no credential leaves, and no run of others is seen.
 func TestABorrowedConnectionStaysInItsTenantAndScope(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	base := k.ServeAPI(t, app.APIOptions{Proxy: true})
 	if err := k.Open(t, "").CreateTenant(t.Context(), "acme", false); err != nil {
@@ -157,6 +160,7 @@ func TestABorrowedConnectionStaysInItsTenantAndScope(t *testing.T) {
 // An answer in plain HTTP that flows to a program elsewhere ends within moments when
 // its token is revoked, and does not look complete.
 func TestABorrowedConnectionEndsWithItsTokenInPlainHTTP(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Config: "egress: {allow: [127.0.0.0/8]}\n"})
 	base := k.ServeAPI(t, app.APIOptions{Proxy: true})
 	flowing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

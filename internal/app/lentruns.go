@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -107,29 +106,22 @@ func (r *lentRuns) ended(ctx context.Context, who runtime.Principal, name string
 	return &run.tally
 }
 
-// of returns the pipeline with a count of each run's requests. nil counts nothing.
-func (r *lentRuns) of(pipeline proxy.Doer) proxy.Doer {
+// note counts a request that has ended, if it is of a run. A nil one counts nothing.
+func (r *lentRuns) note(rec *runtime.Record) {
 	if r == nil {
-		return pipeline
+		return
 	}
-	return &lentCounted{pipeline, r}
+	if run := r.named(rec.Via); run != nil {
+		run.tally.note(rec)
+	}
 }
 
-type lentCounted struct {
-	proxy.Doer
-	r *lentRuns
-}
-
-// Do implements [proxy.Doer].
-func (p *lentCounted) Do(ctx context.Context, req *runtime.Request, out runtime.Responder) error {
-	err := p.Doer.Do(ctx, req, out)
-	if via := req.Caller.Via; via != nil {
-		p.r.mu.Lock()
-		run := p.r.byRun[via.Run]
-		p.r.mu.Unlock()
-		if run != nil {
-			run.tally.add(err)
-		}
+// named is the run that a request is of, nil when it is of none.
+func (r *lentRuns) named(via *runtime.Via) *lentRun {
+	if via == nil {
+		return nil
 	}
-	return err
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byRun[via.Run]
 }

@@ -1,40 +1,65 @@
 package app_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// An operator's lock closes the vault of a running proxy within a second, also
-// for tunnels that are open, and nothing else; it stays for processes to come,
-// and unlock opens all of them again without a restart.
+// pin is the owner's, in tests.
+const pin = "471108"
+
+// withPin gives the owner a PIN.
+func withPin(t *testing.T, person *app.App) {
+	t.Helper()
+	if err := person.SetPin(t.Context(), app.NewPin{PIN: runtime.NewSecret(pin)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lockUp locks the vault for good.
+func lockUp(t *testing.T, person *app.App) app.Locking {
+	t.Helper()
+	done, err := person.LockVault(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+// An operator's lock closes the vault of a running proxy within a second, and the
+// tunnels to hosts of services that are open, also one that rests, and nothing else;
+// it stays for processes to come, and unlock opens all of them again without a restart.
 func TestLockReachesRunningProxies(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Resolve: []string{otherHost}})
 	person := k.Open(t, "")
-	open := k.Tunnel(t, apptest.Authority)
+	withPin(t, person)
+	open, other := k.Tunnel(t, apptest.Authority), k.Tunnel(t, otherHost)
 	if a := open.Ask(getNote); a.Status != http.StatusOK {
 		t.Fatalf("%d %+v", a.Status, a.Problem)
 	}
-	if err := person.LockVault(t.Context()); err != nil {
-		t.Fatal(err)
+	if done := lockUp(t, person); !done.Sealed {
+		t.Error("the master key is not sealed")
 	}
-	sent := 0
-	apptest.Within(t, soon, "the lock in an open tunnel", func() bool {
-		sent = len(k.Up.Requests())
-		a := open.Ask(getNote)
-		return a.Status == http.StatusServiceUnavailable && a.Problem.Code == "vault_locked" && a.Problem.Reason == "locked"
-	})
+	_ = open.SetReadDeadline(time.Now().Add(soon))
+	if n, err := open.Read(make([]byte, 1)); n > 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the tunnel that rests is still open: %v", err)
+	}
+	sent := len(k.Up.Requests())
 	mark := k.Mark(t)
 	_, a := k.Connect(t, apptest.Authority)
-	if a.Status != http.StatusServiceUnavailable || a.Problem.Reason != "locked" || !strings.Contains(a.Body, "locked by the owner") {
+	if a.Status != http.StatusServiceUnavailable || a.Problem.Code != "vault_locked" || a.Problem.Reason != "locked" || !strings.Contains(a.Body, "locked by the owner") {
 		t.Errorf("CONNECT: %d %+v", a.Status, a.Problem)
 	}
 	apptest.Eventually(t, "the record of the refusal", func() bool {
@@ -45,8 +70,10 @@ func TestLockReachesRunningProxies(t *testing.T) {
 	if n := len(k.Up.Requests()); n != sent {
 		t.Errorf("%d requests were sent behind the lock", n-sent)
 	}
-	if a := k.Tunnel(t, otherHost).Ask("GET /notes/1 HTTP/1.1\r\nHost: other.test\r\n\r\n"); a.Status != http.StatusOK {
-		t.Errorf("another host: %d %+v", a.Status, a.Problem)
+	for _, tunnel := range []*apptest.Wire{other, k.Tunnel(t, otherHost)} {
+		if a := tunnel.Ask("GET /notes/1 HTTP/1.1\r\nHost: other.test\r\n\r\n"); a.Status != http.StatusOK {
+			t.Errorf("another host: %d %+v", a.Status, a.Problem)
+		}
 	}
 	call := func() error {
 		return k.App.Pipeline().Do(t.Context(), &runtime.Request{
@@ -58,17 +85,12 @@ func TestLockReachesRunningProxies(t *testing.T) {
 	}
 
 	late := k.Open(t, "late") // a process that starts meanwhile
-	if why := late.Locked(); why == nil || why.Reason != runtime.ReasonLocked || why.Hint != "kimbap unlock" {
+	if why := late.Locked(); why == nil || why.Reason != runtime.ReasonLocked || why.Hint != "kimbap unlock" || !strings.Contains(why.Msg, "sealed under the PIN") {
 		t.Errorf("a new process: %v", why)
 	}
-	o := apptest.OptionsOver(k.Dir, "", k.Log, false)
-	if a, err := app.New(o); err != nil {
-		t.Error(err)
-	} else if e := runtime.AsError(a.Open(t.Context())); e == nil || e.Reason != runtime.ReasonLocked {
-		t.Errorf("a command that needs the key: %v", e)
-	}
+	refusedLocked(t, k)
 
-	if err := person.UnlockVault(t.Context()); err != nil {
+	if err := person.UnlockVault(t.Context(), runtime.NewSecret(pin)); err != nil {
 		t.Fatal(err)
 	}
 	apptest.Within(t, soon, "the open vault", func() bool { return k.App.Locked() == nil })
@@ -84,9 +106,22 @@ func TestLockReachesRunningProxies(t *testing.T) {
 	k.Verify(t)
 }
 
+// refusedLocked opens the home for a command that needs the key.
+func refusedLocked(t *testing.T, k *apptest.Kimbap) {
+	t.Helper()
+	a, err := app.New(apptest.OptionsOver(k.Dir, "", k.Log, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := runtime.AsError(a.Open(t.Context())); e == nil || e.Reason != runtime.ReasonLocked || e.Hint != "kimbap unlock" {
+		t.Errorf("a command that needs the key: %v", e)
+	}
+}
+
 // Under load the master key and the tenant's key are rotated again and again: no
 // request fails, and each carries the credential.
 func TestRotationsUnderLoad(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	person := k.Open(t, "")
 	stop := make(chan struct{})
@@ -154,6 +189,7 @@ func openerOver(t *testing.T, k *apptest.Kimbap) func(slot string, env ...string
 // What happens between the opening of a home and the first look of who serves it is
 // not missed.
 func TestARotationBeforeTheFirstLookIsSeen(t *testing.T) {
+	t.Parallel()
 	first, second := strings.Repeat("a1", 32), strings.Repeat("b2", 32)
 	k := &apptest.Kimbap{Dir: t.TempDir() + "/home", Log: &apptest.Buffer{}}
 	with := openerOver(t, k)
@@ -169,6 +205,7 @@ func TestARotationBeforeTheFirstLookIsSeen(t *testing.T) {
 // A rotation whose new key a proxy cannot find locks that proxy, which says why:
 // it does not go on with a key that is not in force.
 func TestAProxyWithoutTheNewKeyLocks(t *testing.T) {
+	t.Parallel()
 	first, second := strings.Repeat("a1", 32), strings.Repeat("b2", 32)
 	k := &apptest.Kimbap{Dir: t.TempDir() + "/home", Log: &apptest.Buffer{}}
 	with := openerOver(t, k)

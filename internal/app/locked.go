@@ -43,11 +43,31 @@ func (a *App) ordered(ctx context.Context) error {
 		return err
 	}
 	a.vault.Lock()
+	until, how := "", ""
+	if l.Until.IsZero() {
+		how = "; " + a.howSealed()
+	} else {
+		until = " until " + l.Until.UTC().Format(time.RFC3339)
+	}
 	return &runtime.Error{
 		Code: runtime.CodeVaultLocked, Reason: runtime.ReasonLocked, Stage: runtime.StageCredential,
-		Msg:  fmt.Sprintf("the vault is locked by its owner (%s, %s)", l.By, l.Since.UTC().Format(time.RFC3339)),
+		Msg:  fmt.Sprintf("the vault is locked by its owner%s (%s, %s)%s", until, l.By, l.Since.UTC().Format(time.RFC3339), how),
 		Hint: "kimbap unlock",
 	}
+}
+
+// shortLived is the vault of a command, which no watch keeps in step: a call may have
+// waited hours for a person when it wants its credential.
+type shortLived struct{ a *App }
+
+var _ runtime.Vault = shortLived{}
+
+// Credential implements [runtime.Vault].
+func (s shortLived) Credential(ctx context.Context, tenant runtime.Tenant, auth *runtime.Auth) (runtime.Credential, error) {
+	if err := s.a.ordered(ctx); err != nil {
+		return runtime.Credential{}, err
+	}
+	return s.a.vault.Credential(ctx, tenant, auth)
 }
 
 // Locked says to the operator why no stored key can be used, nil when they can.
@@ -85,7 +105,7 @@ func (a *App) followVault(ctx context.Context) {
 		}
 	}
 	if err != nil && runtime.CodeOf(err) == runtime.CodeVaultLocked {
-		a.sealVault(ctx, runtime.AsError(err))
+		a.closeVault(ctx, runtime.AsError(err))
 	}
 }
 
@@ -98,8 +118,8 @@ func (a *App) renewKey(ctx context.Context) error {
 	return a.unlockVault(ctx)
 }
 
-// sealVault closes the vault and what was opened with it.
-func (a *App) sealVault(ctx context.Context, why *runtime.Error) {
+// closeVault closes the vault and what was opened with it.
+func (a *App) closeVault(ctx context.Context, why *runtime.Error) {
 	a.locked.Store(why) // first: callers get the right words
 	a.vault.Lock()
 	a.lingers = a.o.Clock().Add(linger)
@@ -174,39 +194,6 @@ func (a *App) takeKey(ctx context.Context) error {
 
 // missing reports whether it is the key that is not there.
 func missing(e *runtime.Error) bool { return e.Reason == runtime.ReasonNoMasterKey }
-
-// LockVault closes the vault for every process over the home, also for those to
-// come, until [App.UnlockVault]. Running proxies follow within a second.
-func (a *App) LockVault(ctx context.Context) error {
-	if err := a.trail.Event(ctx, record.Event{Kind: "vault.lock", Principal: a.Operator().ID}); err != nil {
-		return err
-	}
-	if err := a.vault.SetLock(ctx, true, a.Operator().ID); err != nil {
-		return err
-	}
-	if a.Locked() == nil {
-		a.locked.Store(runtime.AsError(a.ordered(ctx)))
-	}
-	return nil
-}
-
-// UnlockVault lifts the order of [App.LockVault]. The error says what else keeps
-// the vault locked.
-func (a *App) UnlockVault(ctx context.Context) error {
-	if err := a.trail.Event(ctx, record.Event{Kind: "vault.unlock", Principal: a.Operator().ID}); err != nil {
-		return err
-	}
-	if err := a.vault.SetLock(ctx, false, ""); err != nil {
-		return err
-	}
-	if a.vault.Locked() {
-		if err := a.unlockVault(ctx); err != nil {
-			return err
-		}
-	}
-	a.locked.Store(nil)
-	return nil
-}
 
 // startEvent is the record of a proxy's start.
 func (a *App) startEvent(addr net.Addr) record.Event {

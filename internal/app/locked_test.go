@@ -20,6 +20,7 @@ const wrongKey = "00112233445566778899aabbccddeeff00112233445566778899aabbccddee
 // A proxy that starts without the master key of a used vault refuses the hosts
 // of services before the 200 and lets the others pass; both are recorded.
 func TestStartedLocked(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Locked: true, Resolve: []string{otherHost}})
 	for name, send := range map[string]func() apptest.Answer{
 		"CONNECT": func() apptest.Answer { _, a := k.Connect(t, apptest.Authority); return a },
@@ -72,6 +73,7 @@ func ledger(t *testing.T, k *apptest.Kimbap) string {
 // What the trail would hash it leaves out while the vault is locked, says so,
 // and shows nothing of it; and no stored key is used, whatever the surface.
 func TestLockedTrailShowsNoValue(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Locked: true})
 	call := func() error {
 		return k.App.Pipeline().Do(t.Context(), &runtime.Request{
@@ -104,6 +106,7 @@ func TestLockedTrailShowsNoValue(t *testing.T) {
 // The key is taken up within a second of its return, without a restart, and
 // only the right one is.
 func TestTheReturnOfTheKeyUnlocks(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Locked: true})
 	reason := func() runtime.Reason {
 		_, a := k.Connect(t, apptest.Authority)
@@ -134,6 +137,7 @@ func TestTheReturnOfTheKeyUnlocks(t *testing.T) {
 
 // Only what serves may start locked, and only for a key that is missing.
 func TestOnlyAMissingKeyStartsLocked(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Locked: true})
 	open := func(may bool) error {
 		o := apptest.OptionsOver(k.Dir, "", k.Log, false)

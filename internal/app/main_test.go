@@ -43,7 +43,9 @@ func child(what string, args []string) int {
 	}
 	log := &apptest.Buffer{}
 	slot := map[string]string{"proxy": "proxy"}[what]
-	a, err := app.New(apptest.OptionsOver(args[0], slot, log, false))
+	o := apptest.OptionsOver(args[0], slot, log, false)
+	o.StartLocked = what == "unlock"
+	a, err := app.New(o)
 	if err == nil {
 		err = a.Open(context.Background())
 	}
@@ -63,6 +65,10 @@ func child(what string, args []string) int {
 				break
 			}
 		}
+	case "lock":
+		_, err = a.LockVault(context.Background(), 0)
+	case "unlock":
+		err = a.UnlockVault(context.Background(), runtime.NewSecret(args[1]))
 	case "rotate-master":
 		_, err = a.RotateMasterKey(context.Background())
 	case "rotate-tenant":

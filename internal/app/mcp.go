@@ -11,6 +11,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/mcp"
 	"github.com/kimbap-run/kimbap/internal/roster"
+	"github.com/kimbap-run/kimbap/internal/socket"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
@@ -30,11 +31,8 @@ type MCPOptions struct {
 // ServeMCP serves actions and scripts as tools of the Model Context Protocol
 // until ctx ends, or the client on In goes.
 func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
-	m := mcp.Options{
-		Identify: a.identity.Identify, Reach: a.mcpReach, Search: a.mcpSearch, Describe: a.mcpDescribe,
-		Call: a.mcpCall, Execute: a.mcpExecute, Resume: a.mcpResume, Collect: a.mcpCollect, Health: a.Health,
-		RequireToken: o.Listen != "", Version: o.Version, Log: a.o.Log,
-	}
+	m := a.mcpOptions(o.Version)
+	m.RequireToken = o.Listen != ""
 	listen, transport := "", "stdio"
 	var ln net.Listener
 	var err error
@@ -72,6 +70,15 @@ func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 	return err
 }
 
+// mcpOptions are what every MCP server of this kimbap does.
+func (a *App) mcpOptions(version string) mcp.Options {
+	return mcp.Options{
+		Identify: a.identity.Identify, Reach: a.mcpReach, Search: a.mcpSearch, Describe: a.mcpDescribe,
+		Call: a.mcpCall, Execute: a.mcpExecute, Resume: a.mcpResume, Collect: a.mcpCollect, Health: a.Health,
+		Version: version, Log: a.o.Log,
+	}
+}
+
 func (a *App) mcpEvent(kind, transport, listen string) record.Event {
 	fields := map[string]string{"transport": transport}
 	if listen != "" {
@@ -82,13 +89,13 @@ func (a *App) mcpEvent(kind, transport, listen string) record.Event {
 
 // mcpListener listens on this machine alone.
 func (a *App) mcpListener(where string) (net.Listener, error) {
-	if host, _, err := net.SplitHostPort(where); err != nil || !loopbackHost(host) {
+	if host, _, err := net.SplitHostPort(where); err != nil || !socket.Loopback(host) {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Msg: "--listen is not an address of this machine alone: tokens would be sent in clear",
 			Hint: "kimbap mcp --listen 127.0.0.1:7790",
 		}
 	}
-	ln, err := listen(where)
+	ln, err := socket.Listen(where)
 	if err == nil {
 		a.listeners.Add(ln.Addr())
 	}

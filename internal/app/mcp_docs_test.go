@@ -17,6 +17,7 @@ import (
 
 // What docs/mcp.md tells clients to start is started as they would, and answers.
 func TestMCPSetUpLinesStartAServer(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/mcp.md")
 	if err != nil {
 		t.Fatal(err)

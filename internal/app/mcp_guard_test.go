@@ -32,6 +32,7 @@ func mcpToken(t *testing.T, person *app.App, agent string, scopes ...string) (to
 // What waits for a person is an answer that says how to go on. The answer that a
 // client gives to the notice decides nothing, and the action happens once.
 func TestMCPApprovalsAreGivenElsewhere(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	person := k.Open(t, "")
 	var notices atomic.Int32
@@ -82,6 +83,7 @@ func TestMCPApprovalsAreGivenElsewhere(t *testing.T) {
 
 // A script that waits for a person is gone on with by its id.
 func TestMCPScriptsAreResumed(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	person := k.Open(t, "")
 	session := mcpProcess(t, k)
@@ -105,6 +107,7 @@ func TestMCPScriptsAreResumed(t *testing.T) {
 // Over HTTP two clients at the same time are two callers: each finds, sees and does
 // what its own token may, and hints say how much that is.
 func TestMCPClientsAreKeptApart(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	person := k.Open(t, "")
 	url := mcpServer(t, k)
@@ -168,6 +171,7 @@ func TestMCPClientsAreKeptApart(t *testing.T) {
 // Nobody without a token is served over HTTP, no page of a browser, and nobody who
 // was led here by another name.
 func TestMCPOverHTTPIsGuarded(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	token, _ := mcpToken(t, k.Open(t, ""), "bot", "*")
 	url := mcpServer(t, k)
@@ -227,6 +231,7 @@ func TestMCPOverHTTPIsGuarded(t *testing.T) {
 // The stored credential is given back by the upstream in every way it knows, and is
 // in no result of a tool; nor is the caller's token in what is kept.
 func TestMCPResultsHoldNoCredential(t *testing.T) {
+	t.Parallel()
 	const canary = `cAn4ry/"stored"+5e0d9b7c=%z`
 	k := apptest.New(t, apptest.Options{Unlinked: true})
 	person := k.Open(t, "")
@@ -273,6 +278,7 @@ func TestMCPResultsHoldNoCredential(t *testing.T) {
 
 // A policy that changes while a client is served holds for its next call.
 func TestMCPFollowsThePolicy(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	session := mcpProcess(t, k)
 	ask := map[string]any{"action": "notes.get-note", "args": map[string]any{"id": 7}}
@@ -286,6 +292,7 @@ func TestMCPFollowsThePolicy(t *testing.T) {
 // The process ends, and ends well, when it is told to while its client stays, and
 // when its client goes.
 func TestMCPEndsWithItsClientOrBefore(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	for _, signal := range []bool{true, false} {
 		transport := mcpCommand(t, k)
@@ -317,6 +324,7 @@ func recordLines(records []apptest.Record) string {
 
 // What a model writes wrong is said to it, and does nothing.
 func TestMCPRefusesWhatItDoesNotUnderstand(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	session := mcpProcess(t, k)
 	for _, c := range []struct {

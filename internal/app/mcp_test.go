@@ -155,6 +155,7 @@ func use(t *testing.T, session *sdk.ClientSession, tool string, args map[string]
 // The five tools do their work over stdin and stdout of the real program, and each
 // call is a request like any other.
 func TestMCPToolsGoThroughThePipeline(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	session := mcpProcess(t, k)
 	if found := use(t, session, "search", map[string]any{"query": "delete"}); len(found.Items) != 1 || found.Items[0].Name != "notes.delete-note" || !found.Items[0].Approval {

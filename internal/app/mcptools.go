@@ -100,6 +100,11 @@ func (a *App) mcpUnknown(who *runtime.Principal, name string) *runtime.Error {
 		Code: runtime.CodeUnknownAction, Stage: runtime.StageResolve,
 		Msg: fmt.Sprintf("there is no action %s", excerptOf(name)), Hint: `find one with the tool search: {"query": "…"}`,
 	}
+	word, _, _ := strings.Cut(name, ".")
+	if service, fix := a.missing(word); service != "" && who.Permits(runtime.Ref(name)) {
+		e.Msg, e.Hint = e.Msg+": the service "+service+" is not in use here", "ask whoever runs this kimbap for: "+fix
+		return e
+	}
 	near := slices.DeleteFunc(a.Services().Suggest(name), func(ref string) bool { return !who.Permits(runtime.Ref(ref)) })
 	if len(near) > 0 {
 		e.Msg += "; did you mean " + strings.Join(near, " or ") + "?"
@@ -119,7 +124,7 @@ func (a *App) mcpCall(ctx context.Context, caller runtime.Caller, c mcp.Call) (m
 		return out, err
 	}
 	req := &runtime.Request{
-		Surface: runtime.SurfaceMCP, Caller: caller, Args: c.Args, Hold: c.Wait,
+		Surface: runtime.SurfaceMCP, Caller: caller, Args: c.Args, Hold: c.Wait, Unattended: a.run.unattended,
 		OnPending: func(id string, until time.Time) { out.Expires = until; c.Pending(id, until) },
 	}
 	action := a.mcpAction(&who, c.Action)
@@ -213,7 +218,7 @@ func inputSchema(action *runtime.Action) map[string]any {
 	for i := range action.Params {
 		p := &action.Params[i]
 		properties[p.Name] = paramSchema(p)
-		if sandbox.Needed(action, p) {
+		if action.Needs(p) {
 			required = append(required, p.Name)
 		}
 	}
@@ -226,6 +231,9 @@ func inputSchema(action *runtime.Action) map[string]any {
 
 func paramSchema(p *runtime.Param) map[string]any {
 	out := map[string]any{"type": string(p.Type)}
+	if p.Nullable {
+		out["type"] = []string{string(p.Type), "null"}
+	}
 	if p.Description != "" {
 		out["description"] = p.Description
 	}
@@ -234,6 +242,9 @@ func paramSchema(p *runtime.Param) map[string]any {
 	}
 	if len(p.Enum) > 0 {
 		out["enum"] = p.Enum
+		if p.Nullable {
+			out["enum"] = append(slices.Clone(p.Enum), nil)
+		}
 	}
 	if p.Pattern != nil {
 		out["pattern"] = p.Pattern.String()

@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"github.com/kimbap-run/kimbap/internal/server"
+	"github.com/kimbap-run/kimbap/internal/socket"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -24,7 +25,8 @@ func (t metered) Ready() error {
 
 // Outcome implements [runtime.Trail].
 func (t metered) Outcome(r *runtime.Record) {
-	t.run.tally.heard(r)
+	t.run.tally.note(r)
+	t.run.lent.note(r)
 	t.m.End(r.Surface, r.Verdict.Effect, runtime.CodeOf(errOf(r)), r.Ended.Sub(r.Received))
 	t.Trail.Outcome(r)
 }
@@ -59,9 +61,9 @@ func (a *App) openMetrics(context.Context) (err error) {
 // recordedTrail is what the pipeline records in.
 func (a *App) recordedTrail() runtime.Trail {
 	if a.metrics == nil {
-		return a.strangers
+		return a.crowded
 	}
-	return metered{a.strangers, a.metrics, &a.run}
+	return metered{a.crowded, a.metrics, &a.run}
 }
 
 // serveAdmin opens admin.listen, if it is set, until stop is called.
@@ -70,11 +72,11 @@ func (a *App) serveAdmin() (stop func(), err error) {
 	if at == "" || a.metrics == nil {
 		return func() {}, nil
 	}
-	ln, err := listen(at)
+	ln, err := socket.Listen(at)
 	if err != nil {
 		return nil, err
 	}
-	a.listeners.Add(ln.Addr())
+	a.listensAlso(ln)
 	s, err := server.NewAdmin(server.Options{Health: a.Health, Metrics: a.metrics, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Serve.Hosts})
 	if err != nil {
 		_ = ln.Close()

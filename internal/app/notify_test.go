@@ -48,6 +48,7 @@ func hooked(k *apptest.Kimbap) (out []string) {
 // A message that has arrived means that somebody can answer: the request is held,
 // and executed when they say yes. What it says is what is asked, and no more.
 func TestToldRequestIsHeld(t *testing.T) {
+	t.Parallel()
 	k := told(t, "")
 	person := k.Open(t, "")
 	got := make(chan apptest.Answer, 1)
@@ -120,9 +121,51 @@ func TestNotifierThatIsDownHoldsNothingUp_CR012(t *testing.T) {
 	}
 }
 
+// CR-012: the same for one that is there and does not take its messages: it says
+// nothing at all, it fails, or its name leads nowhere.
+func TestNotifiersThatFailHoldNothingUp_CR012(t *testing.T) {
+	hang := make(chan struct{})
+	k := apptest.New(t, apptest.Options{
+		Policy: askWrites, Resolve: []string{"hooks.test:443"},
+		Upstream: servicestest.Options{Routes: map[string]servicestest.Behave{
+			"/hang": func(c *servicestest.Conn, r *servicestest.Request) bool { <-hang; return false },
+			"/fail": func(c *servicestest.Conn, r *servicestest.Request) bool {
+				return c.ReadBody(r) == nil && c.Send("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n")
+			},
+		}},
+		Config: "approval:\n  notify:\n    - {type: webhook, url: https://hooks.test/hang, secret: notify.key}\n" +
+			"    - {type: webhook, url: https://hooks.test/fail, secret: notify.key}\n    - {type: webhook, url: https://nowhere.invalid/in, secret: notify.key}\n",
+		Prepare: func(k *apptest.Kimbap) {
+			hosts := app.SecretOptions{Hosts: []string{"hooks.test:443", "nowhere.invalid:443"}}
+			if _, _, err := k.App.SetSecret(t.Context(), "notify.key", runtime.NewSecret("key-of-the-hook-5e77-and-more"), hosts); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
+	defer close(hang)
+	person := k.Open(t, "")
+	start := time.Now()
+	a := k.Do(t, write, `{"text":"one"}`)
+	if took := time.Since(start); a.Problem.Code != "approval_pending" || took > 5*time.Second {
+		t.Errorf("%+v after %s", a.Problem, took)
+	}
+	k.Up.Await(t, func(all []servicestest.Request) bool { return len(all) >= 2 }) // both were told
+	start = time.Now()
+	if list, err := person.ListApprovals(t.Context(), false); err != nil || len(list) != 1 || list[0].ID != a.Problem.Approval {
+		t.Errorf("%+v %v", list, err)
+	}
+	if _, err := person.Accept(t.Context(), a.Problem.Approval, app.Yes{}); err != nil {
+		t.Fatal(err)
+	}
+	if a := k.Do(t, write, `{"text":"one"}`); a.Status != http.StatusOK || time.Since(start) > 5*time.Second {
+		t.Errorf("%d %+v after %s", a.Status, a.Problem, time.Since(start))
+	}
+}
+
 // AP-011: nothing that comes to a listener decides, signed or not: the pages are
 // read only, and decisions are made with kimbap itself.
 func TestAP011NothingOnTheWireDecides(t *testing.T) {
+	t.Parallel()
 	k := told(t, "  hold: 0s\n")
 	person := k.Open(t, "")
 	asked := k.Do(t, write, `{"text":"one"}`)
@@ -160,8 +203,9 @@ func TestAP011NothingOnTheWireDecides(t *testing.T) {
 
 // SS-017: a notification goes where the owner said, through the guard of every other
 // connection: to this machine and to a cloud's metadata service it is not even dialled.
-// A redirect there is not followed either (webhook's TestAnswers).
+// A redirect there is not followed either (webhook's TestWhatCannotBeMendedIsNotSentAgain).
 func TestNotificationsGoThroughTheGuard_SS017(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

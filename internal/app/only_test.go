@@ -22,6 +22,7 @@ actions:
 // A command that loads the services that it names judges a request as it would be
 // judged with all of them: one that is another service's action is refused.
 func TestNamedServicesDoNotHideThoseOfTheirHost(t *testing.T) {
+	t.Parallel()
 	for name, host := range map[string]string{
 		"plain":                  "https://api.notes.test",
 		"in capitals, with port": "https://API.Notes.test:443",

@@ -99,6 +99,7 @@ func (p plain) wire(s apptest.Spellings) string {
 // Whatever reached the upstream, read again from its raw bytes, is the action
 // that was judged; and nothing reached it that was not.
 func TestWhatArrivesIsWhatWasJudged(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		engine            string
 		requests, atLeast int // one in some twelve gets through
@@ -136,6 +137,7 @@ func arrives(t *testing.T, engine string, requests, atLeast int) {
 // An upstream that decodes, folds, cleans and guesses takes no spelling for a
 // riskier action than the one that was judged.
 func TestNoSpellingIsMorePrivileged(t *testing.T) {
+	t.Parallel()
 	service, err := services.Parse("notes.yaml", []byte(spelled))
 	if err != nil {
 		t.Fatal(err)

@@ -36,6 +36,7 @@ func shownBy(t *testing.T, a *app.App) *url.URL {
 // A proxy that runs for longer than half of its token's life has a new one for the
 // next shell, and the shells before keep theirs until it has expired.
 func TestAPassIsRenewedAndTheOldOneStaysGood(t *testing.T) {
+	t.Parallel()
 	var ahead atomic.Int64
 	k := apptest.New(t, apptest.Options{Nameless: true, Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 	old, _ := shownBy(t, k.App).User.Password()
@@ -62,6 +63,7 @@ func TestAPassIsRenewedAndTheOldOneStaysGood(t *testing.T) {
 
 // Nobody but the owner can read the token, and nobody gets through without it.
 func TestAPassIsForTheOwnerAlone(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Nameless: true})
 	files, err := filepath.Glob(filepath.Join(k.Dir, "state", "proxy-*.pass"))
 	if err != nil || len(files) != 1 {

@@ -14,6 +14,7 @@ import (
 // The policies of docs/policy.md are policies, checked against the catalogue,
 // and its tests pass.
 func TestThePoliciesOfTheDocumentation(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/policy.md")
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ rules:
 // A rule that looks at the body has it read, and judges the bytes that are sent;
 // a body that cannot be judged does not pass.
 func TestAConditionOnTheBody(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: noSecretNotes})
 	post := "POST https://" + apptest.Host + "/notes"
 	for _, c := range []struct {
@@ -71,6 +72,7 @@ rules:
 // Over a limit: 429 with Retry-After, recorded, nothing sent. The bucket is one
 // for all processes over a home and outlives them; agents have their own.
 func TestALimitHoldsOverProcesses(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: polite})
 	mark := k.Mark(t)
 	passed := 0
@@ -114,6 +116,7 @@ func TestALimitHoldsOverProcesses(t *testing.T) {
 // CB-078: one limit holds across all ways in: fifty requests of one token at once, by
 // the proxy, the API and scripts, of which five pass.
 func TestCB078OneLimitAcrossAllWaysIn(t *testing.T) {
+	t.Parallel()
 	k, sidecar := scripting(t, apptest.Options{Policy: strings.ReplaceAll(polite, "3/h", "5/h")})
 	api := k.ServeAPI(t, app.APIOptions{})
 	secret, _, err := k.App.CreateToken(t.Context(), app.TokenGrant{Agent: "one", Scopes: []string{"*"}, TTL: time.Hour})
@@ -152,6 +155,7 @@ func TestCB078OneLimitAcrossAllWaysIn(t *testing.T) {
 
 // A token's groups are what rules match.
 func TestGroupsOfATokenMatch(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: "version: 1\nrules: [{name: leads, match: {group: leads}, when: '\"leads\" in principal.groups', then: deny}]\n"})
 	for group, status := range map[string]int{"leads": 403, "eu": 200} {
 		secret, _, err := k.App.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Groups: []string{group}, Scopes: []string{"*"}, TTL: time.Hour})
@@ -167,6 +171,7 @@ func TestGroupsOfATokenMatch(t *testing.T) {
 // A folder of policies is one policy; a change of any file in it reloads, and a
 // mistake in any keeps the old state.
 func TestAFolderOfPoliciesReloads(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
@@ -202,6 +207,7 @@ rules:
 // A request that a rule on its body asked about is executed by whoever waits for
 // it: retried or by `approve wait`, judged by the same bytes again.
 func TestWhatARuleOnTheBodyAskedAboutIsExecuted(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askAboutSecrets})
 	person := k.Open(t, "")
 	if a := k.Do(t, write, `{"text":"plain"}`); a.Status != 200 {

@@ -1,11 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 )
@@ -35,8 +37,17 @@ func (a *App) HasPin(ctx context.Context, name string) (bool, error) {
 	return slices.Contains(people, approval.Person(name)), err
 }
 
-// SetPin sets, changes or removes a PIN, recorded.
+// SetPin sets, changes or removes a PIN, recorded. While the vault is locked none is:
+// what is sealed under one would still want the old one.
 func (a *App) SetPin(ctx context.Context, n NewPin) error {
+	unlock, err := a.home.LockKeys(ctx, home.KeyLockWait)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := cmp.Or(a.ordered(ctx), a.sealedAway()); err != nil { // by another process, meanwhile
+		return err
+	}
 	kind, person := "pin.set", n.As
 	if n.PIN.Empty() {
 		kind = "pin.remove"

@@ -132,16 +132,12 @@ func (a *App) narrow(installed []*services.Service, p *Project, commands bool) (
 
 // aliasesOfCatalogue are what the catalogue's services are called beside their names.
 func aliasesOfCatalogue() ([]string, error) {
+	known, err := catalog.Services()
+	if err != nil {
+		return nil, err
+	}
 	var out []string
-	for _, name := range catalog.Names() {
-		data, err := catalog.Read(name)
-		if err != nil {
-			return nil, err
-		}
-		s, err := services.Parse(name+".yaml", data)
-		if err != nil {
-			return nil, err
-		}
+	for _, s := range known {
 		out = append(out, s.Aliases...)
 	}
 	return out, nil

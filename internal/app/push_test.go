@@ -54,6 +54,7 @@ func pushOf(commands ...string) string {
 // An agent never pushes to main and never deletes a branch, however the push is
 // written; everything else goes out as it came.
 func TestARuleAboutWhatIsPushed(t *testing.T) {
+	t.Parallel()
 	for _, engine := range []string{"relay", "std"} {
 		k := apptest.New(t, apptest.Options{Services: []string{gitService}, Policy: onlyBranches, Engine: engine})
 		for _, c := range []struct {
@@ -67,6 +68,7 @@ func TestARuleAboutWhatIsPushed(t *testing.T) {
 			{"main as the second", pushOf(oldID+" "+newID+" refs/heads/topic", oldID+" "+newID+" refs/heads/main") + "PACK", "", 403},
 			{"delete", pushOf(oldID + " " + noneID + " refs/heads/topic"), "", 403},
 			{"main behind NUL", pushOf(oldID+" "+newID+" refs/heads/topic", oldID+" "+newID+" refs/heads/topic\x00"+oldID+" "+newID+" refs/heads/main"), "condition_failed", 403},
+			{"options", "0092" + oldID + " " + newID + " refs/heads/topic\x00report-status push-options agent=git/2.43.0" + "0000", "condition_failed", 403},
 			{"not a push", "refs/heads/main", "condition_failed", 403},
 			{"no end", strings.TrimSuffix(pushOf(oldID+" "+newID+" refs/heads/topic"), "0000"), "condition_failed", 403},
 		} {
@@ -134,6 +136,7 @@ func TestALargePushStreams(t *testing.T) {
 
 // A push that is built cannot say another thing of itself than it is.
 func TestABuiltPushIsJudgedByWhatItHolds(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Services: []string{gitService}, Policy: onlyBranches})
 	do := func(args runtime.Args) runtime.Code {
 		req := &runtime.Request{Surface: runtime.SurfaceCall, Caller: k.App.Local(), Action: "notes-git.push", Args: args, Unattended: true}

@@ -1,12 +1,20 @@
 package app_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
@@ -28,6 +36,7 @@ rules:
 // Whatever a request is, the trail says what became of it, and a request that
 // must not leave did not.
 func TestEveryRequestLeavesItsRecords(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{
 		Policy: askDeletes, Resolve: []string{otherHost},
 		Upstream: servicestest.Options{Routes: map[string]servicestest.Behave{"/dead": func(c *servicestest.Conn, _ *servicestest.Request) bool { return c.Reset() }}},
@@ -131,6 +140,7 @@ func wantRecords(t *testing.T, k *apptest.Kimbap, mark map[string]uint64, want .
 
 // What is passed untouched is recorded too, with no credential.
 func TestUntouchedHostsLeaveTheirRecords(t *testing.T) {
+	t.Parallel()
 	clear := servicestest.New(t, servicestest.Options{Cleartext: true})
 	k := apptest.New(t, apptest.Options{
 		Resolve: []string{otherHost},
@@ -173,6 +183,7 @@ func TestUntouchedHostsLeaveTheirRecords(t *testing.T) {
 
 // An answer that the upstream does not finish does not end cleanly for the client.
 func TestCutAnswersAreNotWhole(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	for _, how := range []string{"cut", "cut-chunked"} {
 		mark := k.Mark(t)
@@ -185,6 +196,7 @@ func TestCutAnswersAreNotWhole(t *testing.T) {
 }
 
 func TestWebSocketLeavesItsRecords(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	mark := k.Mark(t)
 	w := k.Tunnel(t, apptest.Authority)
@@ -211,34 +223,61 @@ func TestWebSocketLeavesItsRecords(t *testing.T) {
 }
 
 func TestUpstreamFaultsBeforeAnyByte(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		o    servicestest.Options
+		host string
 		down bool
 		code string
 	}{
-		{"expired certificate", servicestest.Options{Expired: true}, false, "error upstream_tls"},
-		{"nobody listens", servicestest.Options{}, true, "error upstream/upstream_unavailable"},
+		{"expired certificate", servicestest.Options{Expired: true}, apptest.Host, false, "error upstream_tls"},
+		{"self-signed certificate", servicestest.Options{TLS: func(c *tls.Config) { c.Certificates = selfSigned(t, apptest.Host) }}, apptest.Host, false, "error upstream_tls"},
+		{"another host's certificate", servicestest.Options{}, "api.elsewhere.example", false, "error upstream_tls"},
+		{"TLS 1.1 at most", servicestest.Options{TLS: func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }}, apptest.Host, false, "error upstream_tls"},
+		{"nobody listens", servicestest.Options{}, apptest.Host, true, "error upstream/upstream_unavailable"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			k := apptest.New(t, apptest.Options{Upstream: c.o})
+			k := apptest.New(t, apptest.Options{
+				Upstream: c.o, Resolve: []string{"api.elsewhere.example:443"},
+				Services: []string{strings.ReplaceAll(apptest.Notes, apptest.Host, c.host)},
+			})
 			if c.down {
 				k.Up.Close()
 			}
 			mark := k.Mark(t)
-			if a := k.Do(t, "GET https://"+apptest.Host+"/notes/1", ""); a.Status != 502 {
+			if a := k.Do(t, "GET https://"+c.host+"/notes/1", ""); a.Status != 502 {
 				t.Errorf("%d %+v", a.Status, a.Problem)
 			}
 			r := wantRecords(t, k, mark, "intent allow notes.get-note", "outcome allow notes.get-note "+c.code)
-			if r[1].Used != "" || len(k.Up.Requests()) != 0 {
+			if r[1].Used != "" || len(k.Up.Requests()) != 0 || k.Up.Received() != 0 {
 				t.Errorf("a credential left: %s", r[1].Line)
 			}
 		})
 	}
 }
 
+// selfSigned is a certificate that nobody vouches for.
+func selfSigned(t *testing.T, host string) []tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, DNSNames: []string{host},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
+}
+
 // An edited record and one taken out of the middle are found.
 func TestTamperingShows(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		change func(lines []string) []string

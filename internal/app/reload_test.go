@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ const getNote = "GET /notes/1 HTTP/1.1\r\nHost: " + apptest.Host + "\r\n\r\n"
 // An open tunnel does not keep the policy, the services, the token or the
 // secret that it was opened with.
 func TestOpenTunnelFollowsThePolicy(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	w := k.Tunnel(t, apptest.Authority)
 	if a := w.Ask(getNote); a.Status != 200 {
@@ -38,6 +40,7 @@ func TestOpenTunnelFollowsThePolicy(t *testing.T) {
 }
 
 func TestOpenTunnelFollowsTheServices(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	w := k.Tunnel(t, apptest.Authority)
 	if a := w.Ask(getNote); a.Status != 200 {
@@ -52,6 +55,7 @@ func TestOpenTunnelFollowsTheServices(t *testing.T) {
 
 // A file that does not load changes nothing, and is said.
 func TestInvalidFilesKeepTheOldState(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ file, broken string }{
 		{"policy.yaml", "version: 1\nrules: [{name: x, then: perhaps}]\n"},
 		{"services/notes.yaml", "name: notes\nactions: 7\n"},
@@ -92,6 +96,7 @@ func TestInvalidFilesKeepTheOldState(t *testing.T) {
 // The home's services and its own policy are taken up together: rules that were
 // written for new services do not judge by the old ones.
 func TestThePolicyWaitsForItsServices(t *testing.T) {
+	t.Parallel()
 	const closed = "version: 1\nrules: [{name: closed, match: {service: notes}, then: deny}]\n"
 	k := apptest.New(t, apptest.Options{})
 	k.Write(t, "services/second.yaml", "name: second\nactions: 7\n")
@@ -116,6 +121,7 @@ func TestThePolicyWaitsForItsServices(t *testing.T) {
 // Each tenant's rules are its own: a mistake in one keeps that one's old rules, says
 // so, and keeps nobody else's new ones, nor new services, from being in force.
 func TestABrokenPolicyIsItsTenantsOwn(t *testing.T) {
+	t.Parallel()
 	const closed, broken = "version: 1\nrules: [{name: closed, match: {service: notes}, then: deny}]\n", "version: 1\nrulez: []\n"
 	k := apptest.New(t, apptest.Options{})
 	ask := map[string]func() apptest.Answer{}
@@ -218,6 +224,7 @@ actions:
 `
 
 func TestOpenTunnelLosesItsRevokedToken(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Serve: app.ServeOptions{RequireToken: true}})
 	other := k.Open(t, "")
 	token, info, err := other.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"notes.*"}, TTL: time.Hour})
@@ -241,7 +248,39 @@ func TestOpenTunnelLosesItsRevokedToken(t *testing.T) {
 	}
 }
 
+// A token that expires while its tunnel is open is refused at the next request,
+// and the tunnel does not make it live longer.
+func TestOpenTunnelLosesItsExpiredToken(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	k := apptest.New(t, apptest.Options{
+		Serve: app.ServeOptions{RequireToken: true},
+		Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+	})
+	token, _, err := k.Open(t, "").CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"notes.*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := k.Tunnel(t, apptest.Authority, "Proxy-Authorization: Bearer "+token.Reveal())
+	ahead.Store(int64(59 * time.Minute))
+	if a := w.Ask(getNote); a.Status != 200 {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	ahead.Store(int64(time.Hour + time.Second))
+	before := k.Up.Received()
+	for range 2 {
+		if a := w.Ask(getNote); a.Status != 407 || a.Problem.Reason != "token_expired" {
+			t.Errorf("%d %+v %v", a.Status, a.Problem, a.Err)
+		}
+	}
+	ahead.Store(0) // a clock that is set back brings nothing back
+	if a := w.Ask(getNote); a.Status != 407 || k.Up.Received() != before {
+		t.Errorf("%d, the upstream got %d bytes", a.Status, k.Up.Received()-before)
+	}
+}
+
 func TestOpenTunnelUsesTheReplacedSecret(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	w := k.Tunnel(t, apptest.Authority)
 	if a := w.Ask(getNote); a.Status != 200 {
@@ -259,6 +298,7 @@ func TestOpenTunnelUsesTheReplacedSecret(t *testing.T) {
 
 // What is written after the files were read and before they are watched counts.
 func TestAChangeBeforeTheFirstLookIsSeen(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	a := k.Open(t, "")
 	k.Write(t, "policy.yaml", "version: 1\nrules: broken\n")
@@ -275,6 +315,7 @@ func TestAChangeBeforeTheFirstLookIsSeen(t *testing.T) {
 // Who was told that a secret is replaced, a token revoked or the vault locked never
 // meets what was there before: the first request after that is held to it.
 func TestWhatWasToldHolds(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	owner := k.Open(t, "")
 	w := k.Tunnel(t, apptest.Authority)
@@ -303,11 +344,11 @@ func TestWhatWasToldHolds(t *testing.T) {
 			t.Errorf("with %s: %d", rules.text, a.Status)
 		}
 	}
-	if err := owner.LockVault(t.Context()); err != nil {
+	if _, err := owner.LockVault(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	owner.Reach(t.Context())
-	if a := w.Ask(getNote); a.Status != 503 {
+	if _, a := k.Connect(t, apptest.Authority); a.Status != 503 {
 		t.Errorf("after the lock: %d", a.Status)
 	}
 }
@@ -315,6 +356,7 @@ func TestWhatWasToldHolds(t *testing.T) {
 // What flows in an open tunnel ends with its token, too; what rests is refused at its
 // next request.
 func TestWhatFlowsEndsWithItsToken(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Serve: app.ServeOptions{RequireToken: true}})
 	owner := k.Open(t, "")
 	token, info, err := owner.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"notes.*"}, TTL: time.Hour})

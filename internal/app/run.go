@@ -1,16 +1,16 @@
 package app
 
 import (
+	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/internal/lease"
+	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/runner"
 	"github.com/kimbap-run/kimbap/internal/runner/netns"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -19,34 +19,26 @@ import (
 )
 
 // RunOptions are those of `kimbap run`.
-type RunOptions struct {
-	Command        []string
-	Agent          string
-	Unattended     bool
-	Isolate        bool // in a network whose only way out is the proxy
-	NoCover        bool
-	Self           []string // command that leads to Covered
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	Say            func(line string)
-	Stop           <-chan struct{} // ends the program, by SIGTERM, when it is closed; nil: nothing does
-	Bare           func()          // called before a program starts that nothing is covered from; may be nil
-}
+type RunOptions = outfit.Run
 
 // Run starts a program behind a proxy of its own and returns its exit code.
 // The proxy, its certificates and its token end with the program.
 func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
-	known, err := catalogued()
+	known, err := catalog.Services()
 	if err != nil {
 		return 0, err
 	}
-	ca, dir, bundle, err := a.runCA(ctx, known, filesOf(o))
+	ca, err := a.runCA(ctx, known)
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(dir)
+	folder, err := o.NewFolder(ca.RootPEM(), a.env["SSL_CERT_FILE"])
+	if err != nil {
+		return 0, err
+	}
+	defer folder.Remove()
 	token, info, err := a.CreateToken(ctx, TokenGrant{
-		Agent: o.Agent, Run: runtime.NewID("run", a.o.Clock()), Scopes: []string{"*"}, TTL: runTTL,
+		Agent: o.Agent, Run: runtime.NewID("run", a.o.Clock()), Scopes: []string{"*"}, TTL: lease.TTL,
 	})
 	if err != nil {
 		return 0, err
@@ -55,7 +47,7 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 
 	tally := &Tally{}
 	a.run = ofRun{unattended: o.Unattended, tally: tally, lease: a.leaseOf(info.ID)}
-	socket, closeSocket := a.runSocket(dir, token)
+	socket, closeSocket := a.runSocket(folder.Dir, token, cmp.Or(o.Version, "devel"))
 	defer closeSocket()
 	p := &private{a: a, served: make(chan error, 1), options: ServeOptions{
 		Listen: "127.0.0.1:0", RequireToken: true, DefaultToken: token, Unattended: o.Unattended, CA: ca, Tally: tally,
@@ -71,34 +63,21 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 			shown = token.Reveal()
 		}
 	}
-	place := runner.Place{
-		Proxy: runner.ProxyURL(address, shown), Token: shown, CA: filepath.Join(dir, "ca.pem"),
-		Bundle: filepath.Join(dir, "bundle.pem"), Settings: filepath.Join(dir, "clients"), Own: a.ownSettings(),
-		Served: a.servedHere(), Socket: socket,
-	}
-	if err := writeSettings(place.Settings, place, bundle); err != nil {
+	place := folder.Place()
+	place.Proxy, place.Token, place.Socket = runner.ProxyURL(address, shown), shown, socket
+	place.Own, place.Served = a.env.Own(), a.servedHere()
+	if err := folder.Settle(place); err != nil {
 		return 0, err
 	}
 	code, err := a.startChild(ctx, o, place, known, p)
 	if err == nil {
 		p.end() // what is still running is counted too
-		o.Say(tally.String())
-		for _, remark := range tally.remarks(o.Isolate) {
-			o.Say(remark)
-		}
-		if left := a.undecided(context.WithoutCancel(ctx), info); left != "" {
-			o.Say(left)
-		}
+		closeSocket()
+		counts := tally.counts()
+		counts.Undecided = a.undecided(context.WithoutCancel(ctx), runtime.Principal{ID: info.Principal(), Tenant: info.Tenant})
+		counts.Say(o, "")
 	}
 	return code, err
-}
-
-// filesOf is where the files of a run go, "" for the usual place.
-func filesOf(o RunOptions) string {
-	if o.Isolate && strings.HasPrefix(os.TempDir(), "/run/") {
-		return "/tmp" // the other is hidden
-	}
-	return ""
 }
 
 // private is the proxy of one run.
@@ -143,35 +122,26 @@ func (p *private) end() {
 // runCA makes a root that only this run's program trusts. It signs for what is
 // installed and for what the catalogue holds, so that a service can be linked
 // while the program runs; then its key is forgotten.
-func (a *App) runCA(ctx context.Context, known []*services.Service, files string) (ca *certs.Authority, dir string, bundle []byte, err error) {
-	ca, err = certs.New(certs.Options{Sealer: a.vault.Master(), Clock: a.o.Clock, AnyHost: a.interceptsAll()})
+func (a *App) runCA(ctx context.Context, known []*services.Service) (*certs.Authority, error) {
+	ca, err := certs.New(certs.Options{Sealer: a.vault.Master(), Clock: a.o.Clock, AnyHost: a.interceptsAll()})
 	if err != nil {
-		return nil, "", nil, err
+		return nil, err
 	}
 	if err := ca.Open(ctx); err != nil {
-		return nil, "", nil, err
+		return nil, err
 	}
 	signing{a, ca}.permit(append(slices.Clone(a.Services().Services()), known...)...)
-	dir, err = os.MkdirTemp(files, "kimbap-run-")
-	if err != nil {
-		return nil, "", nil, err
-	}
-	bundle, err = certs.Bundle(a.env["SSL_CERT_FILE"], ca.RootPEM())
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "ca.pem"), ca.RootPEM(), 0o600)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "bundle.pem"), bundle, 0o600)
-	}
-	if err != nil {
-		os.RemoveAll(dir)
-		return nil, "", nil, err
-	}
-	return ca, dir, bundle, nil
+	return ca, nil
 }
 
-func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, known []*services.Service, p *private) (int, error) {
-	secret := secretNames(known)
+// leaseOf is that of a run of this home, whose token was just made.
+func (a *App) leaseOf(token string) *lease.Lease {
+	prolong := func(ctx context.Context) (time.Duration, bool, error) { return a.ProlongToken(ctx, token, lease.TTL) }
+	failed := func(err error) { a.o.Log.Warn().Err(err).Msg("the token of this run was not prolonged") }
+	return lease.New(a.o.Clock, lease.TTL, prolong, failed)
+}
+
+func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, known outfit.Catalogue, p *private) (int, error) {
 	placeholders, linked, err := a.Placeholders(ctx)
 	if err != nil {
 		return 0, err
@@ -185,12 +155,9 @@ func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, 
 	if err != nil {
 		return 0, err
 	}
-	options := runner.Options{
-		Command: o.Command, Env: a.o.Env, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Say: o.Say,
-		Place:       place,
-		SecretNames: secret, IsSecret: isSecret, Placeholder: holdsPlaceholder(known, a.placeholder), GitHosts: gitHosts(a.Services().Service, linked),
-		UserDir: a.env["HOME"], Self: o.Self, Stop: o.Stop, Bare: o.Bare,
-	}
+	options := o.Program(a.o.Env, place, known)
+	options.UserDir, options.IsSecret, options.Placeholder = a.env.UserDir(), isSecret, known.StandsIn(a.placeholder)
+	options.GitHosts = outfit.GitHosts(a.Services().Service, linked)
 	if !o.NoCover {
 		options.Cover = []string{home}
 		if dir := a.config.Audit.Dir; dir != "" {
@@ -228,108 +195,19 @@ func (a *App) storedValues(ctx context.Context) (func(string) bool, error) {
 	if a.vault.Locked() {
 		return func(string) bool { return false }, nil
 	}
-	var secrets []runtime.Secret
+	var holding []func(string) bool
 	for _, tenant := range a.Tenants() { // no program of one has a use for another's either
-		values, err := a.valuesOf(ctx, tenant)
+		of, err := a.vault.Holding(ctx, tenant, shortestPart)
 		if err != nil {
 			return nil, err
 		}
-		secrets = append(secrets, values...)
+		holding = append(holding, of)
 	}
 	return func(value string) bool {
-		for _, s := range secrets {
-			whole := s.Reveal()
-			if whole == value || len(whole) >= shortestPart && strings.Contains(value, whole) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(holding, func(holds func(string) bool) bool { return holds(value) })
 	}, nil
-}
-
-// valuesOf are the values that the vault holds of a tenant.
-func (a *App) valuesOf(ctx context.Context, tenant runtime.Tenant) ([]runtime.Secret, error) {
-	stored, err := a.vault.List(ctx, tenant)
-	if err != nil {
-		return nil, err
-	}
-	var out []runtime.Secret
-	for _, s := range stored {
-		if s.Reference != nil {
-			continue // its value is fetched when it is used, and by then only
-		}
-		c, err := a.vault.Credential(ctx, tenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: s.Name})
-		if runtime.CodeOf(err) == runtime.CodeNoCredential {
-			continue // expired, or removed meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, c.Value)
-	}
-	return out, nil
 }
 
 // shortestPart is how long a stored value must be, in bytes, to be looked for
 // inside other values: a shorter one is in honest ones by chance.
 const shortestPart = 4
-
-// holdsPlaceholder tells values that stand in for a key, of what is installed and
-// of the catalogue: a shell may have them from another kimbap env.
-func holdsPlaceholder(known []*services.Service, installed func(string) (string, bool)) func(string) bool {
-	all := map[string]bool{}
-	for _, s := range known {
-		for _, value := range s.Placeholders {
-			all[value] = true
-		}
-	}
-	return func(value string) bool {
-		_, ours := installed(value)
-		return ours || all[value]
-	}
-}
-
-// secretNames are the variables that usually hold a key, from the placeholders
-// of every service in the catalogue.
-func secretNames(known []*services.Service) []string {
-	var out []string
-	for _, s := range known {
-		for variable := range s.Placeholders {
-			out = append(out, variable)
-		}
-	}
-	return out
-}
-
-// catalogued are the services of the catalogue.
-func catalogued() ([]*services.Service, error) {
-	var out []*services.Service
-	for _, name := range catalog.Names() {
-		data, err := catalog.Read(name)
-		if err != nil {
-			return nil, err
-		}
-		s, err := services.Parse(name+".yaml", data)
-		if err != nil {
-			return nil, fmt.Errorf("catalogue: %w", err)
-		}
-		out = append(out, s)
-	}
-	return out, nil
-}
-
-// gitHosts are the hosts of linked services that git talks to, where git must
-// not ask its own credential helper.
-func gitHosts(service func(name string) (*services.Service, bool), linked []string) []string {
-	var out []string
-	for _, name := range linked {
-		s, ok := service(name)
-		if !ok || !strings.HasSuffix(name, "-git") {
-			continue
-		}
-		for _, authority := range s.Authorities {
-			out = append(out, strings.TrimSuffix(authority, ":443"))
-		}
-	}
-	return out
-}

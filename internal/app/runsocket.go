@@ -3,64 +3,72 @@ package app
 import (
 	"context"
 	"path/filepath"
+	"sync"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/lease"
 	"github.com/kimbap-run/kimbap/internal/server"
+	"github.com/kimbap-run/kimbap/internal/socket"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// ofRun is what an App that serves one run knows of it.
+// ofRun is what an App knows of the run that it serves, or of those elsewhere.
 type ofRun struct {
 	unattended bool
-	tally      *Tally // nil: this is no run
-	lease      *lease // of its token
+	tally      *Tally       // nil: this is no run
+	lease      *lease.Lease // of its token
+
+	lent *lentRuns // the runs elsewhere that borrow the proxy; nil: none can
 }
 
-// runSocket serves scripts on a socket in the folder of a run, as the run: who can
-// open the folder is its program. It starts no worker before one is asked for. A
-// run works without it, so what goes wrong leaves it out: path is "" then.
-func (a *App) runSocket(dir string, token runtime.Secret) (path string, stop func()) {
+// runSocket serves this kimbap on sockets in the folder of a run, as the run: who can
+// open the folder is its program. The pages of an agent are on one, MCP is on the other.
+// It starts no worker before one is asked for. A run works without it, so what goes
+// wrong leaves it out: path is "" then. What has been asked is in the tally once stop
+// has returned, as far as it can be ended; stop may be called again.
+func (a *App) runSocket(dir string, token runtime.Secret, version string) (path string, stop func()) {
 	path = filepath.Join(dir, "kimbap.sock")
-	side, err := a.listenForRun(path, token)
+	as := asRun(token)
+	side, err := a.listenForRun(path, as)
 	if err != nil {
 		a.o.Log.Info().Err(err).Msg("no socket for this run")
 		return "", func() {}
 	}
-	return path, func() {
+	hangUp, err := a.mcpForRun(MCPSocket(path), as, version)
+	if err != nil {
+		a.o.Log.Info().Err(err).Msg("no MCP socket for this run")
+		hangUp = func() {}
+	}
+	return path, sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second) // its program has ended
 		defer cancel()
+		hangUp()
 		side.close(ctx)
-	}
+	})
 }
 
-func (a *App) listenForRun(path string, token runtime.Secret) (*sidecar, error) {
-	if _, err := a.Scripts(); err != nil {
-		return nil, err
-	}
-	ln, err := listenUnix(path)
-	if err != nil {
-		return nil, err
-	}
-	// Who shows no token is the run's program, as at its proxy. On a system that
-	// does not say who connects, the modes of folder and socket have said it.
-	as := func(c runtime.Caller) runtime.Caller {
+// asRun takes who shows no token for the run's program, as at its proxy. On a system
+// that does not say who connects, the modes of folder and socket have said it.
+func asRun(token runtime.Secret) func(runtime.Caller) runtime.Caller {
+	return func(c runtime.Caller) runtime.Caller {
 		if c.Token.Empty() && (c.Peer.Owner || !c.Peer.Known) {
 			c.Token = token
 		}
 		return c
 	}
+}
+
+func (a *App) listenForRun(path string, as func(runtime.Caller) runtime.Caller) (*sidecar, error) {
+	if _, err := a.Scripts(); err != nil {
+		return nil, err
+	}
+	ln, err := socket.ListenUnix(path)
+	if err != nil {
+		return nil, err
+	}
 	s, err := server.New(server.Options{
-		Execute: func(ctx context.Context, s server.Script) (server.Answer, error) {
-			s.Caller = as(s.Caller)
-			return a.serveScript(ctx, s)
-		},
-		Status: func(ctx context.Context, c runtime.Caller, id string) (server.Answer, error) {
-			return a.serveStatus(ctx, as(c), id)
-		},
-		Resume: func(ctx context.Context, c runtime.Caller, id string, wait time.Duration) (server.Answer, error) {
-			return a.serveResume(ctx, as(c), id, wait)
-		},
-		Health: a.Health, Log: a.o.Log,
+		Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume,
+		Agent: apiAgent{a, runtime.SurfaceCall}, Assume: as, Health: a.Health, Log: a.o.Log, Clock: a.o.Clock,
 	})
 	if err != nil {
 		_ = ln.Close()

@@ -11,6 +11,7 @@ import (
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/runner/netns"
+	"github.com/kimbap-run/kimbap/internal/socket"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
@@ -31,8 +32,7 @@ type ServeOptions struct {
 	Reload       <-chan os.Signal    // may be nil
 	State        bool                // status and env may find it
 	Room         *netns.Room         // of an isolated run, instead of Listen: who is in there is the run
-	Tally        *Tally              // counts the requests; nil: nobody does
-	Runs         *lentRuns           // counts those of each run elsewhere; nil: nobody does
+	Tally        *Tally              // counts the certificates that are shown; nil: nobody does
 
 	Sidecar    string                        // where scripts are served: "unix:", "unix:PATH" or host:port; "": nowhere
 	SidecarSay func(where string, err error) // told where, or why not
@@ -110,7 +110,7 @@ func (a *App) listener(o ServeOptions) (net.Listener, error) {
 		a.addState(roster.Run, "")
 		return o.Room.Proxy(), nil
 	}
-	ln, err := listen(o.Listen)
+	ln, err := socket.Listen(o.Listen)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (a *App) newProxy(o ServeOptions, ca signing) (*proxy.Server, error) {
 		peer, required = inside, o.RequireToken
 	}
 	return proxy.New(proxy.Options{
-		Pipeline: o.Runs.of(o.Tally.of(a.pipeline)), Identity: a.identity, Peer: peer,
+		Pipeline: a.pipeline, Identity: a.identity, Peer: peer,
 		Table: func() proxy.Table { return a.services.Current().Table() },
 		Leaf:  o.Tally.leaf(ca.Leaf), RootPEM: ca.RootPEM, Permits: ca.permits,
 		RequireToken: required, DefaultToken: o.DefaultToken, Unattended: o.Unattended,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/server"
+	"github.com/kimbap-run/kimbap/internal/socket"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
@@ -135,7 +136,7 @@ func (a *App) apiListener(o APIOptions) (net.Listener, string, error) {
 		return nil, "", &runtime.Error{Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%q is not an address to listen on", o.Listen), Hint: "kimbap serve --listen 127.0.0.1:8080"}
 	case (o.Cert == "") != (o.Key == ""):
 		return nil, "", &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "--tls-cert and --tls-key go together", Hint: "give both files"}
-	case o.Cert == "" && !o.Insecure && !loopbackHost(host):
+	case o.Cert == "" && !o.Insecure && !socket.Loopback(host):
 		return nil, "", &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonInsecureScheme,
 			Msg:  fmt.Sprintf("%s can be reached by others, and tokens would go there in clear", o.Listen),
@@ -148,7 +149,7 @@ func (a *App) apiListener(o APIOptions) (net.Listener, string, error) {
 			return nil, "", &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "the certificate cannot be used: " + err.Error(), Hint: "give a PEM file of the chain and one of its key"}
 		}
 	}
-	ln, err := listen(o.Listen)
+	ln, err := socket.Listen(o.Listen)
 	if err != nil {
 		e := *runtime.AsError(err)
 		e.Hint = "kimbap serve --listen 127.0.0.1:0"

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/server"
+	"github.com/kimbap-run/kimbap/internal/socket"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 )
@@ -36,7 +37,7 @@ func (a *App) openSidecar(where string) (*sidecar, error) {
 	}
 	_, tcp := ln.Addr().(*net.TCPAddr)
 	if tcp {
-		a.listeners.Add(ln.Addr())
+		a.listensAlso(ln)
 	}
 	s, err := server.New(server.Options{
 		Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health,
@@ -87,13 +88,13 @@ func (s *sidecar) close(ctx context.Context) {
 func (a *App) sidecarListener(where string) (net.Listener, string, error) {
 	path, unix := strings.CutPrefix(where, "unix:")
 	if !unix {
-		if host, _, err := net.SplitHostPort(where); err != nil || !loopbackHost(host) {
+		if host, _, err := net.SplitHostPort(where); err != nil || !socket.Loopback(host) {
 			return nil, "", &runtime.Error{
 				Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%q is not an address of this machine alone: tokens would be sent in clear", where),
 				Hint: "kimbap proxy --sidecar 127.0.0.1:7789, or --sidecar unix:PATH",
 			}
 		}
-		ln, err := listen(where)
+		ln, err := socket.Listen(where)
 		if err != nil {
 			return nil, "", err
 		}
@@ -102,7 +103,7 @@ func (a *App) sidecarListener(where string) (net.Listener, string, error) {
 	if path == "" {
 		path = filepath.Join(a.home.Dir, "kimbap.sock")
 	}
-	ln, err := listenUnix(path)
+	ln, err := socket.ListenUnix(path)
 	return ln, "unix:" + path, err
 }
 

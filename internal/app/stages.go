@@ -61,6 +61,7 @@ func (a *App) openVault(ctx context.Context) (err error) {
 	if a.o.LogTo != nil {
 		a.o.LogTo.Hide(a.vault.Live)
 	}
+	a.settleSeal(ctx)
 	if err = a.ordered(ctx); err == nil && a.unread == nil {
 		err = a.unlockVault(ctx)
 	}
@@ -110,8 +111,8 @@ func (a *App) openTrail(ctx context.Context) error {
 	}
 	a.onClose(a.closeWitness) // after the trail, whose last record it names
 	a.onClose(a.trail.Close)
-	a.strangers = &strangers{Log: a.trail, clock: a.o.Clock}
-	a.onClose(func(ctx context.Context) error { return a.strangers.tell(ctx, true) })
+	a.crowded = newCrowded(a.trail, a.o.Clock)
+	a.onClose(func(ctx context.Context) error { return a.crowded.tell(ctx, true) })
 	if !shared {
 		a.witness.Start()
 	}
@@ -137,9 +138,13 @@ func (a *App) openPipeline(context.Context) (err error) {
 
 // stages are those of the pipeline.
 func (a *App) stages() runtime.Options {
+	var opens runtime.Vault = a.vault
+	if a.o.Slot == "" {
+		opens = shortLived{a}
+	}
 	return runtime.Options{
 		Identity: a.identity, Services: a.services, Policy: a.policy, Limits: a.limiter,
-		Approvals: a.approvals, Vault: a.vault, Trail: a.recordedTrail(),
+		Approvals: a.approvals, Vault: opens, Trail: a.recordedTrail(),
 		Backends: a.backends(),
 		Clock:    a.o.Clock,
 		NewID:    func() string { return runtime.NewID("req", a.o.Clock()) },

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -27,6 +28,13 @@ func (a *App) addState(kind roster.Kind, listen string) {
 	a.writeState()
 }
 
+// listensAlso says, here and to the other processes over the home, that nobody may
+// reach this address through a proxy.
+func (a *App) listensAlso(ln net.Listener) {
+	a.listeners.Add(ln.Addr())
+	a.writeState()
+}
+
 func (a *App) removeState() {
 	if was := a.running.Swap(nil); was != nil {
 		a.states().Drop(was)
@@ -41,6 +49,7 @@ func (a *App) writeState() {
 		return
 	}
 	now := *running
+	now.Also = a.listeners.Beside(now.Listen)
 	now.NeedsPass = a.pass != nil
 	now.Problem = a.problem()
 	if a.post != nil {

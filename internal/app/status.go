@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"os"
 	"slices"
 	"time"
 
@@ -31,6 +30,8 @@ type Status struct {
 	Anchors     []string  `json:"audit_anchors"`                  // where checkpoints go outside the home
 	Distrusted  []string  `json:"distrusted"`                     // hosts for which a program did not take our certificate today
 	DistrustFix string    `json:"distrusted_fix,omitempty"`
+	Refused     []string  `json:"refused_keys"` // services that did not accept their stored key when it was last used, today
+	RefusedFix  string    `json:"refused_keys_fix,omitempty"`
 	Descriptors uint64    `json:"descriptor_limit"`
 	Tunnels     int       `json:"tunnel_limit"`
 	RawTunnels  int       `json:"raw_tunnel_limit"` // these take two descriptors each
@@ -73,7 +74,13 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 		s.Distrusted = []string{}
 	}
 	if len(s.Distrusted) > 0 {
-		s.DistrustFix = distrustFix
+		s.DistrustFix = a.distrustFix()
+	}
+	if s.Refused, err = a.refusedKeys(ctx); err != nil || s.Refused == nil { // the same
+		s.Refused = []string{}
+	}
+	if len(s.Refused) > 0 {
+		s.RefusedFix = refusedFix + s.Refused[0]
 	}
 	s.Anchors = a.Anchors()
 	if last, found, err := checkpoint.In(a.auditDir()).Last(); err == nil && found {
@@ -93,13 +100,4 @@ func (a *App) pending(ctx context.Context, of runtime.Tenant) (int, error) {
 	ended, err := a.endedTokens(ctx, of)
 	waiting := slices.DeleteFunc(list, func(p approval.Approval) bool { return ended[p.Principal] })
 	return len(waiting), err
-}
-
-// keyFileMode returns the mode bits of the master key file, 0 when there is none.
-func (a *App) keyFileMode() os.FileMode {
-	info, err := os.Stat(a.home.MasterKey())
-	if err != nil {
-		return 0
-	}
-	return info.Mode().Perm()
 }

@@ -52,6 +52,7 @@ func acmes(t *testing.T, k *apptest.Kimbap) (token string) {
 // tunnels end, what flows in them too, its token is unknown, its key is gone from
 // the disk. Its records stay, verify, and are nobody's who comes after it.
 func TestARemovedTenantIsGone(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	token := acmes(t, k)
 	shown := "Proxy-Authorization: Bearer " + token
@@ -186,6 +187,7 @@ func database(t *testing.T, k *apptest.Kimbap) map[string][]byte {
 // The trail of a removed tenant says who did it, before and after; the default
 // tenant and one that is not there cannot be removed; whoever says no has kept it.
 func TestRemovalIsAskedAndRecorded(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	acmes(t, k)
 	owner := k.Open(t, "")
@@ -217,6 +219,7 @@ func TestRemovalIsAskedAndRecorded(t *testing.T) {
 
 // What a folder that somebody deleted has left does not become a new tenant's.
 func TestWhatIsLeftIsNotInherited(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	acmes(t, k)
 	if err := os.RemoveAll(filepath.Join(k.Dir, "tenants", "acme")); err != nil {
@@ -235,6 +238,7 @@ func TestWhatIsLeftIsNotInherited(t *testing.T) {
 // A clock that was set back shows a new tenant nothing of the old one either, and
 // how an old request ended is not told to it.
 func TestANewTenantIsBornAfterTheOldOne(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	q := history.Query{Tenant: acme, Born: now}
 	for _, c := range []struct {

@@ -22,6 +22,7 @@ import (
 // which the kernel refuses to write, so that every append fails as on a full
 // disk, for root too.
 func TestNothingLeavesWhileTheTrailCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{Unlinked: true})
 	if _, _, err := k.App.SetSecret(t.Context(), apptest.Secret, runtime.NewSecret(apptest.Key), app.SecretOptions{}); err != nil {
 		t.Fatal(err)
@@ -54,6 +55,7 @@ func TestNothingLeavesWhileTheTrailCannotBeWritten(t *testing.T) {
 // Several processes over one home at once: every writer has a chain of its own
 // or takes its turn, and verification sees all of them whole.
 func TestProcessesShareOneHome(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	run := k.Open(t, "run")
 	private := k.Serve(t, run, app.ServeOptions{Listen: "127.0.0.1:0"})
@@ -137,6 +139,7 @@ func firstLine(t *testing.T, cmd *exec.Cmd) (line string, end func(), err error)
 // A proxy that is killed under load has recorded every request that the
 // upstream saw, and the next one says of the open ones that their end is unknown.
 func TestKilledProxyHasRecordedWhatLeft(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	cmd, address := startProxy(t, k)
 	var clients sync.WaitGroup
@@ -202,6 +205,7 @@ func TestKilledProxyHasRecordedWhatLeft(t *testing.T) {
 
 // Everything that a home needs is readable by its owner only.
 func TestHomeIsForItsOwnerOnly(t *testing.T) {
+	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	k.Do(t, "GET https://"+apptest.Host+"/notes/1", "")
 	err := filepath.WalkDir(k.Dir, func(path string, d fs.DirEntry, err error) error {

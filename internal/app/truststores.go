@@ -19,6 +19,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/services/catalog"
 )
 
 // Anchoring is a change of the machine's trust stores that was thought through and
@@ -95,7 +96,7 @@ func renewal(m *stores.Machine, e stores.Entry, installed []stores.Entry) anchor
 // anchorHosts are the authorities that an installed root stands for: those of the
 // installed services, and of the catalogue's that need no value for their hosts.
 func (a *App) anchorHosts() ([]string, error) {
-	known, err := catalogued()
+	known, err := catalog.Services()
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +248,7 @@ func (a *App) remember(one stores.Entry, gone []stores.Entry) error {
 }
 
 func (a *App) machine() *stores.Machine {
-	return stores.Here(goruntime.GOOS, a.env["HOME"], a.env["JAVA_HOME"], func(name string) string {
+	return stores.Here(goruntime.GOOS, a.env.UserDir(), a.env["JAVA_HOME"], func(name string) string {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}

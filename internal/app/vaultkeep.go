@@ -169,6 +169,9 @@ func (a *App) RotateMasterKey(ctx context.Context) (RotatedMaster, error) {
 		return done, err
 	}
 	defer unlock()
+	if err := a.ordered(ctx); err != nil { // by another process, meanwhile
+		return done, err
+	}
 	to, err := a.keyWrapper(done.Source)
 	if err != nil {
 		return done, err

@@ -38,6 +38,7 @@ func behindProxy(t *testing.T, o egresstest.Options, url string) (*apptest.Kimba
 // Actions and raw tunnels leave through the company's proxy; TLS to the upstream
 // runs inside, and what is mapped by upstream.resolve does not go there.
 func TestEverythingLeavesThroughTheUpstreamProxy(t *testing.T) {
+	t.Parallel()
 	k, p := behindProxy(t, egresstest.Options{User: "agent", Password: "canary-f00d word"}, "http://agent:"+viaPassword+"@PROXY")
 	if _, _, err := k.App.SetSecret(t.Context(), "far.token", runtime.NewSecret("far-key"), app.SecretOptions{}); err != nil {
 		t.Fatal(err)
@@ -77,6 +78,7 @@ func TestEverythingLeavesThroughTheUpstreamProxy(t *testing.T) {
 // What the upstream proxy refuses is an error of the upstream with a remedy,
 // for actions and tunnels alike, and says nothing of the password.
 func TestErrorsOfTheUpstreamProxy(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name         string
 		o            egresstest.Options

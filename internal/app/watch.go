@@ -67,8 +67,8 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 			trail = said
 			a.writeState()
 		}
-		if err := a.strangers.tell(ctx, false); err != nil {
-			a.o.Log.Error().Err(err).Msg("refused callers not recorded")
+		if err := a.crowded.tell(ctx, false); err != nil {
+			a.o.Log.Error().Err(err).Msg("crowded refusals not recorded")
 		}
 		idle.Rest()
 	}
@@ -99,7 +99,7 @@ func (p proxied) reloaded() { p.server.Reloaded() }
 
 func (p proxied) look(ctx context.Context) {
 	p.a.refreshCA(ctx, p.signing)
-	p.a.run.lease.look(ctx) // before tunnels are closed because of a token that slept
+	p.a.run.lease.Look(ctx) // before tunnels are closed because of a token that slept
 	p.server.Recheck(ctx)
 	p.a.pass.look(ctx)
 }

@@ -76,7 +76,7 @@ func (a *App) anchors() (out []audit.Anchor, err error) {
 		out = append(out, anchor.File{Path: c.File})
 	}
 	if len(c.Command) > 0 {
-		out = append(out, anchor.Command{Words: c.Command, Env: []string{"PATH=" + a.env["PATH"], "HOME=" + a.env["HOME"]}})
+		out = append(out, anchor.Command{Words: c.Command, Env: []string{"PATH=" + a.env["PATH"], "HOME=" + a.env.UserDir()}})
 	}
 	if c.URL != "" {
 		poster, err := a.poster(c.URL, c.Token)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // place is where a value came from.
@@ -144,7 +146,7 @@ func twinSuffix(s setting) string {
 // meaning everywhere.
 func (l *loader) absolute(path string, at place) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		if home := lookup(l.env, "HOME"); home != "" {
+		if home := system.UserDir(func(name string) string { return lookup(l.env, name) }); home != "" {
 			return filepath.Join(home, rest)
 		}
 	}

@@ -70,7 +70,7 @@ func TestInvalidFilesAreExplained(t *testing.T) {
 	}
 }
 
-func TestDefaults(t *testing.T) {
+func TestAnEmptyFileMeansTheDefaults(t *testing.T) {
 	for name, path := range map[string]string{
 		"missing file":  filepath.Join(t.TempDir(), "none.yaml"),
 		"empty file":    write(t, ""),
@@ -107,7 +107,7 @@ server:   {url: "https://kimbap.test:8443", token_file: far.token, ca_file: far.
 debug:    {mutations: verify}
 `
 
-func TestEveryKey(t *testing.T) {
+func TestEveryKeyIsRead(t *testing.T) {
 	path := write(t, full)
 	c := mustLoad(t, path, nil, nil)
 	dir := filepath.Dir(path)
@@ -118,7 +118,7 @@ func TestEveryKey(t *testing.T) {
 		"type=webhook mode=best_effort url=https://log.example/in token=[secret] type=otlp mode=best_effort url=http://127.0.0.1:4318/v1/logs] "+
 		"720h {%[1]s/anchor.jsonl [keep --append] https://log.example/a [secret] 5m}} "+
 		"{20s 2h [webhook https://hooks.example.com/in] https://console.example.com/{id}} {file %[1]s/rules %[1]s/theirs} {file [secret] [secret] [key-service --fast] [AWS_PROFILE] 2s {https://vault.example keys kimbap team [secret] %[1]s/vault.pem}} {10s 64MiB 50 1} {127.0.0.1:8081 [kimbap.test]} {https://kimbap.test:8443 %[1]s/far.token %[1]s/far.pem} {verify}", dir)
-	if got != want {
+	if got = filepath.ToSlash(got); got != filepath.ToSlash(want) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	for _, e := range c.Entries() {
@@ -298,14 +298,14 @@ func TestYAMLReadsBackAsTheSame(t *testing.T) {
 	}
 }
 
-func TestHome(t *testing.T) {
+func TestTheFlagComesBeforeTheVariableOfTheHome(t *testing.T) {
 	for _, c := range []struct {
 		flag, user, want string
 		env              []string
 	}{
 		{"/f", "/u", "/f", []string{"KIMBAP_HOME=/e"}},
 		{"", "/u", "/e", []string{"KIMBAP_HOME=/x", "KIMBAP_HOME=/e"}},
-		{"", "/u", "/u/.kimbap", []string{"KIMBAP_HOME="}},
+		{"", "/u", filepath.Join("/u", ".kimbap"), []string{"KIMBAP_HOME="}},
 		{"", "", "", nil},
 	} {
 		if got := Home(c.flag, c.env, c.user); got != c.want {

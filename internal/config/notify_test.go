@@ -17,7 +17,7 @@ func loadText(t *testing.T, text string) (*Config, error) {
 }
 
 // Every type of notifier is read, and shown again in the same words.
-func TestNotifiers(t *testing.T) {
+func TestEveryNotifierIsShownAsItWasRead(t *testing.T) {
 	text := "approval:\n  link: https://console.example.com/a/{id}\n  notify:\n"
 	for _, keys := range notifierTypes() {
 		text += "    - " + keys.example + "\n"
@@ -38,11 +38,16 @@ func TestNotifiers(t *testing.T) {
 
 // What is wrong with one is said with its place, and without what may be a
 // secret in the wrong place.
-func TestWrongNotifiers(t *testing.T) {
+func TestAWrongNotifierIsNamedWithoutItsSecrets(t *testing.T) {
 	for text, want := range map[string]string{
 		"{type: pager}":                                             "no notifier of type",
 		"{type: webhook, url: https://x.test}":                      "needs secret",
 		"{type: webhook, url: http://x.test/, secret: a}":           "https URL",
+		"{type: webhook, url: \"http://127.0.0.1:9\", secret: a}":   "https URL",
+		"{type: webhook, url: http://169.254.169.254/, secret: a}":  "https URL",
+		"{type: webhook, url: \"file:///etc/passwd\", secret: a}":   "https URL",
+		"{type: webhook, url: \"gopher://x.test/\", secret: a}":     "https URL",
+		"{type: webhook, url: \"unix:///run/x.sock\", secret: a}":   "https URL",
 		"{type: slack, token: xoxb-1-hidden, channel: C1}":          "not a name in the vault",
 		"{type: slack, token: a}":                                   "token and channel, or webhook",
 		"{type: slack, token: a, channel: b, webhook: c}":           "token and channel, or webhook",

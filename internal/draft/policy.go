@@ -211,7 +211,7 @@ func (d *Policy) recognise(c *policy.Case, req *runtime.Request) (refused string
 		return "a service owns the host, but none of its actions covers this request (unmatched)", nil
 	}
 	req.Action, req.Query, req.Document, req.Parsed = runtime.Ref(match.Action), match.Query, body.Value(), body != nil
-	req.Args = match.Args
+	req.Args, req.Astray = match.Args, match.Astray
 	for name, value := range c.Args {
 		if req.Args == nil {
 			req.Args = runtime.Args{}

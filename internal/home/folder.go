@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 )
@@ -20,6 +21,7 @@ func (f Folder) Config() string     { return filepath.Join(f.Dir, "config.yaml")
 func (f Folder) Policy() string     { return filepath.Join(f.Dir, "policy.yaml") }
 func (f Folder) MasterKey() string  { return filepath.Join(f.Dir, "master.key") }
 func (f Folder) WrappedKey() string { return filepath.Join(f.Dir, "master.wrapped") }
+func (f Folder) SealedKey() string  { return filepath.Join(f.Dir, "master.sealed") }
 func (f Folder) KeyLock() string    { return filepath.Join(f.Dir, "keys.lock") }
 func (f Folder) Database() string   { return filepath.Join(f.Dir, "kimbap.db") }
 func (f Folder) Tenants() string    { return filepath.Join(f.Dir, "tenants") }
@@ -47,10 +49,10 @@ func (f Folder) Installed(name string) bool {
 // the home's own.
 func (f Folder) Tenant(name runtime.Tenant) string { return filepath.Join(f.Tenants(), string(name)) }
 
-// Exists reports whether the folder has been made a home. One of the two files
+// Exists reports whether the folder has been made a home. One of these files
 // is enough: a home that lost its database must not get an empty one.
 func (f Folder) Exists() bool {
-	for _, file := range []string{f.Database(), f.MasterKey()} {
+	for _, file := range []string{f.Database(), f.MasterKey(), f.SealedKey()} {
 		if _, err := os.Lstat(file); err == nil {
 			return true
 		}
@@ -75,11 +77,11 @@ func (f Folder) Check(uid int) error {
 	if err != nil {
 		return fmt.Errorf("home: %w", err)
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+	if how := system.Exposed(f.Dir, info); how != "" {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonOpenHome,
-			Msg:  fmt.Sprintf("%s can be read by other users (mode %04o)", f.Dir, mode),
-			Hint: "chmod 700 " + runtime.Quote(f.Dir),
+			Msg:  fmt.Sprintf("%s can be read by other users (%s)", f.Dir, how),
+			Hint: system.Repair(f.Dir, true),
 		}
 	}
 	return nil
@@ -91,7 +93,7 @@ func (f Folder) CheckOwner(uid int) error {
 	if err != nil {
 		return nil
 	}
-	owner := ownerOf(info)
+	owner := system.Owner(info)
 	if owner < 0 || owner == uid {
 		return nil
 	}
@@ -114,13 +116,19 @@ func CheckWriters(path string, uid int) error {
 	if err != nil {
 		return nil
 	}
-	owner, mode := ownerOf(info), info.Mode().Perm()
-	if mode&0o022 == 0 && (owner <= 0 || owner == uid) || info.IsDir() && readOnly(path) {
+	owner, how := system.Owner(info), system.Writable(path, info)
+	if how == "" && (owner <= 0 || owner == uid) || info.IsDir() && readOnly(path) {
 		return nil
+	}
+	if owner < 0 {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonOpenHome,
+			Msg: fmt.Sprintf("%s can be written by other users (%s)", path, how), Hint: system.Repair(path, info.IsDir()),
+		}
 	}
 	return &runtime.Error{
 		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonOpenHome,
-		Msg:  fmt.Sprintf("%s can be written by other users (owner %d, mode %04o)", path, owner, mode),
+		Msg:  fmt.Sprintf("%s can be written by other users (owner %d, mode %04o)", path, owner, info.Mode().Perm()),
 		Hint: "chmod go-w " + runtime.Quote(path) + ", and own it",
 	}
 }
@@ -128,21 +136,24 @@ func CheckWriters(path string, uid int) error {
 // Create makes the folders. It reports whether the home is new.
 func (f Folder) Create() (bool, error) {
 	fresh := !f.Exists()
-	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
-		return false, cannotMake(err)
+	var err error
+	if fresh {
+		err = system.Private(f.Dir) // one that was there may be open
 	}
 	for _, dir := range []string{f.Services(), f.Audit(), f.State()} {
-		err := os.MkdirAll(dir, 0o700)
-		if errors.Is(err, syscall.EROFS) {
-			return false, &runtime.Error{
-				Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNoHome,
-				Msg:  fmt.Sprintf("the kimbap home at %s cannot be used from here: kimbap run covers it", f.Dir),
-				Hint: "send requests to the service itself; they go through kimbap, which adds the key", Err: err,
-			}
+		if err == nil {
+			err = os.MkdirAll(dir, 0o700)
 		}
-		if err != nil {
-			return false, cannotMake(err)
+	}
+	if errors.Is(err, syscall.EROFS) {
+		return false, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNoHome,
+			Msg:  fmt.Sprintf("the kimbap home at %s cannot be used from here: kimbap run covers it", f.Dir),
+			Hint: "send requests to the service itself; they go through kimbap, which adds the key", Err: err,
 		}
+	}
+	if err != nil {
+		return false, cannotMake(err)
 	}
 	return fresh, nil
 }
@@ -161,8 +172,8 @@ func (f Folder) Hindrance(uid int) string {
 		return f.Dir + " is mounted read-only: make it writable, or choose another home: kimbap --home DIR"
 	}
 	for _, file := range []string{f.Database(), f.Database() + "-wal", f.Database() + "-shm"} {
-		if info, err := os.Stat(file); err == nil && ownerOf(info) >= 0 && ownerOf(info) != uid {
-			return fmt.Sprintf("%s belongs to another user (uid %d): sudo chown %d %s", file, ownerOf(info), uid, runtime.Quote(file))
+		if info, err := os.Stat(file); err == nil && system.Owner(info) >= 0 && system.Owner(info) != uid {
+			return fmt.Sprintf("%s belongs to another user (uid %d): sudo chown %d %s", file, system.Owner(info), uid, runtime.Quote(file))
 		}
 	}
 	if free, _, err := Space(f.Dir); err == nil && free < leastSpace {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -20,7 +21,7 @@ func TestTheKeysHaveOneLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.LockKeys(t.Context(), 0); !errors.Is(err, home.ErrTaken) || runtime.CodeOf(err) != runtime.CodeStorageBusy {
+	if _, err := f.LockKeys(t.Context(), 0); !errors.Is(err, system.ErrTaken) || runtime.CodeOf(err) != runtime.CodeStorageBusy {
 		t.Errorf("a second one got: %v", err)
 	}
 	unlock()

@@ -6,15 +6,13 @@ import (
 	"os"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // KeyLockWait is how long another process may be at the keys: a rotation asks an
 // external key service a few times.
 const KeyLockWait = time.Minute
-
-// ErrTaken says that another process has the lock.
-var ErrTaken = errors.New("another process changes the keys of this vault")
 
 // LockKeys keeps other processes away from where the master key is kept, until
 // unlock is called or this process ends, however it ends.
@@ -24,10 +22,10 @@ func (f Folder) LockKeys(ctx context.Context, wait time.Duration) (unlock func()
 		return nil, err
 	}
 	for end := time.Now().Add(wait); ; {
-		if err = TryLock(file); err == nil {
+		if err = system.TryLock(file); err == nil {
 			return func() { _ = file.Close() }, nil // which gives the lock up
 		}
-		if !errors.Is(err, ErrTaken) || !time.Now().Before(end) {
+		if !errors.Is(err, system.ErrTaken) || !time.Now().Before(end) {
 			break
 		}
 		select {
@@ -39,6 +37,6 @@ func (f Folder) LockKeys(ctx context.Context, wait time.Duration) (unlock func()
 	}
 	_ = file.Close()
 	return nil, &runtime.Error{
-		Code: runtime.CodeStorageBusy, Msg: ErrTaken.Error(), Hint: "wait until it is done, then try again", RetryAfter: time.Second, Err: err,
+		Code: runtime.CodeStorageBusy, Msg: "another process changes the keys of this vault", Hint: "wait until it is done, then try again", RetryAfter: time.Second, Err: err,
 	}
 }

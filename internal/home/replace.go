@@ -3,6 +3,8 @@ package home
 import (
 	"os"
 	"path/filepath"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // Replace puts data under path in one step: a reader sees the file as it was or as it
@@ -26,5 +28,5 @@ func Replace(path string, data []byte, mode os.FileMode) error {
 	if err != nil {
 		return err
 	}
-	return os.Rename(tmp.Name(), path)
+	return system.Rename(tmp.Name(), path)
 }

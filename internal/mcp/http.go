@@ -22,7 +22,7 @@ func (s *Server) Handler() http.Handler {
 	)))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		if err := s.o.Health(r.Context()); err != nil {
-			http.Error(w, "not well", http.StatusServiceUnavailable)
+			http.Error(w, runtime.Unwell(err), http.StatusServiceUnavailable)
 			return
 		}
 		_, _ = w.Write([]byte("ok\n"))

@@ -201,6 +201,21 @@ func (l *lines) answer(line []byte, refused *jsonrpc.Error) error {
 	return nil
 }
 
+// busy is the code of a server that takes no client now: of those that JSON-RPC leaves
+// to servers (JSON-RPC 2.0 section 5.1).
+const busy = -32000
+
+// Refuse answers what a client says first, on stdin or a socket, with an error. The
+// client is not served; the caller hangs up, and sets the time for it.
+func Refuse(client io.ReadWriter, why string) error {
+	l := newLines(io.NopCloser(client), client)
+	line, err := l.next()
+	if len(bytes.TrimSpace(line)) == 0 {
+		return err
+	}
+	return l.answer(line, &jsonrpc.Error{Code: busy, Message: why})
+}
+
 // turns lets one write at a time.
 type turns struct {
 	io.WriteCloser

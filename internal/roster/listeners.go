@@ -43,6 +43,18 @@ func (l *Listeners) Add(addr net.Addr) {
 	}
 }
 
+// Beside returns where this process listens beside an address, which may be "".
+func (l *Listeners) Beside(listen string) (out []string) {
+	if have := l.mine.Load(); have != nil {
+		for _, at := range *have {
+			if text := netip.AddrPortFrom(at.Addr().Unmap(), at.Port()).String(); text != listen {
+				out = append(out, text)
+			}
+		}
+	}
+	return out
+}
+
 // All returns the addresses of the moment. It is asked at every dial and looks
 // at the folder each time: a connection that was made to a kimbap before it was
 // known would be kept and used again.
@@ -69,8 +81,13 @@ func (l *Listeners) All() []netip.AddrPort {
 func (f Folder) others() []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, r := range f.Serving(Any) {
-		if at, err := netip.ParseAddrPort(r.Listen); err == nil && r.PID != os.Getpid() {
-			out = append(out, at)
+		if r.PID == os.Getpid() {
+			continue
+		}
+		for _, text := range append(r.Also, r.Listen) {
+			if at, err := netip.ParseAddrPort(text); err == nil {
+				out = append(out, at)
+			}
 		}
 	}
 	return out

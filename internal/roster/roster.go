@@ -40,6 +40,7 @@ type Running struct {
 	PID     int             `json:"pid"`
 	Holder  string          `json:"holder"` // as of [home.Holder]
 	Listen  string          `json:"listen"`
+	Also    []string        `json:"also_listen,omitempty"` // its other addresses: for operators, for scripts
 	Started time.Time       `json:"started"`
 	Problem string          `json:"problem,omitempty"`
 	Locked  string          `json:"locked,omitempty"` // why it opens no stored key

@@ -88,6 +88,17 @@ func TestListenersAreKnownAtOnce(t *testing.T) {
 			t.Errorf("after %s: %v, want %v", kind, got, want)
 		}
 	}
+	more := &roster.Running{Kind: roster.API, PID: os.Getppid(), Holder: home.Holder(os.Getppid()), Listen: "127.0.0.1:4", Also: []string{"127.0.0.1:5"}}
+	if err := f.Put(more); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, netip.MustParseAddrPort("127.0.0.1:4"), netip.MustParseAddrPort("127.0.0.1:5"))
+	if got := l.All(); !same(got, want) {
+		t.Errorf("beside its first: %v, want %v", got, want)
+	}
+	if got := l.Beside("127.0.0.1:9"); !slices.Equal(got, []string{"127.0.0.1:1"}) || len(l.Beside("127.0.0.1:1")) > 0 {
+		t.Errorf("beside %v", got)
+	}
 }
 
 // same compares without the order and the form of IPv4.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 
 	"github.com/kimbap-run/kimbap/internal/runner/netns"
@@ -45,8 +46,8 @@ func (i *Isolation) furniture(env []string, userDir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	own := filepath.Clean(lookup(env, socketVar)) // a file, so it leads out of the network, to the pipeline alone
-	sockets = slices.DeleteFunc(sockets, func(path string) bool { return path == own })
+	own := filepath.Dir(lookup(env, socketVar)) // files, so they lead out of the network, to the pipeline alone
+	sockets = slices.DeleteFunc(sockets, func(path string) bool { return filepath.Dir(path) == own })
 	i.names = netns.NewNames()
 	f := netns.Furniture{
 		Doors: i.names.Doors(i.Authorities), Sockets: sockets, Root: isRoot(),
@@ -64,7 +65,11 @@ func (i *Isolation) furniture(env []string, userDir string) (string, error) {
 
 // cannotIsolate refuses a run whose network cannot be made. Nothing was started.
 func cannotIsolate(why string) error {
+	hint := netns.Advice("/")
+	if goruntime.GOOS != "linux" {
+		hint = "leave --isolate out, or run kimbap in a Linux: a virtual machine, a container, WSL 2"
+	}
 	return &runtime.Error{
-		Code: runtime.CodeInvalidInput, Msg: "this system does not let kimbap run isolate a program: " + why, Hint: netns.Advice("/"),
+		Code: runtime.CodeInvalidInput, Msg: "this system does not let kimbap run isolate a program: " + why, Hint: hint,
 	}
 }

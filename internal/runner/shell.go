@@ -7,7 +7,29 @@ import (
 )
 
 // Shells are the forms that [Format] can write.
-func Shells() []string { return []string{"sh", "fish", "pwsh", "dotenv", "docker", "json"} }
+func Shells() []string { return []string{"sh", "fish", "pwsh", "cmd", "dotenv", "docker", "json"} }
+
+// UsualShell is the one whose form is meant when none is named: that of sh, and on
+// Windows that of PowerShell where SHELL tells of no shell of Unix.
+func UsualShell(system string, getenv func(name string) string) string {
+	if system == "windows" && getenv("SHELL") == "" {
+		return "pwsh"
+	}
+	return "sh"
+}
+
+// Take is what to write in a shell so that it takes the variables of kimbap env, or with
+// unset gives them back.
+func Take(shell string, unset bool) string {
+	command := "kimbap env"
+	if unset {
+		command += " --unset"
+	}
+	if shell == "pwsh" {
+		return command + " | Out-String | Invoke-Expression"
+	}
+	return `eval "$(` + command + `)"`
+}
 
 // Where containers find the two certificate files and the folder of settings
 // that docker mounts.
@@ -46,6 +68,18 @@ func Format(shell string, p Place, unset bool) (string, error) {
 	return b.String(), nil
 }
 
+// quotePowerShell makes v one word. PowerShell takes the curly quotes for the straight one.
+func quotePowerShell(v string) string {
+	var b strings.Builder
+	for _, r := range v {
+		if strings.ContainsRune("'\u2018\u2019\u201a\u201b", r) {
+			b.WriteRune(r)
+		}
+		b.WriteRune(r)
+	}
+	return "'" + b.String() + "'"
+}
+
 // syntax returns how a shell sets and unsets one variable.
 func syntax(shell string) (set func(name, value string) string, unset func(name string) string, ok bool) {
 	switch shell {
@@ -56,8 +90,11 @@ func syntax(shell string) (set func(name, value string) string, unset func(name 
 		return func(n, v string) string { return "set -gx " + n + " " + quoteFish(v) },
 			func(n string) string { return "set -e " + n }, true
 	case "pwsh", "powershell":
-		return func(n, v string) string { return "$env:" + n + " = '" + strings.ReplaceAll(v, "'", "''") + "'" },
+		return func(n, v string) string { return "$env:" + n + " = " + quotePowerShell(v) },
 			func(n string) string { return "Remove-Item -ErrorAction SilentlyContinue Env:" + n }, true
+	case "cmd":
+		return func(n, v string) string { return `set "` + n + "=" + v + `"` },
+			func(n string) string { return `set "` + n + `="` }, true
 	case "dotenv":
 		return func(n, v string) string { return n + "=" + quotePOSIX(v) },
 			func(n string) string { return n + "=" }, true

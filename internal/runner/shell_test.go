@@ -82,3 +82,36 @@ func TestDockerRefusesWhatAShellWouldSplit(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 }
+
+// Windows' own shells are spoken to in their words, each with what takes them.
+func TestWindowsShellsGetTheirOwnWords(t *testing.T) {
+	for shell, want := range map[string][2]string{
+		"pwsh": {"$env:HTTPS_PROXY = 'http://127.0.0.1:7788'", "Remove-Item -ErrorAction SilentlyContinue Env:HTTPS_PROXY"},
+		"cmd":  {`set "HTTPS_PROXY=http://127.0.0.1:7788"`, `set "HTTPS_PROXY="`},
+	} {
+		for i, unset := range []bool{false, true} {
+			text, err := Format(shell, Place{Proxy: "http://127.0.0.1:7788"}, unset)
+			if err != nil || !strings.Contains(text, want[i]+"\n") {
+				t.Errorf("%s, unset %v: %v\n%s\nwant %s", shell, unset, err, text, want[i])
+			}
+		}
+	}
+	text, err := Format("pwsh", Place{Proxy: "http://127.0.0.1:7788", Bundle: "C:\\O\u2019Neill's.pem"}, false)
+	if err != nil || !strings.Contains(text, "= 'C:\\O\u2019\u2019Neill''s.pem'\n") {
+		t.Errorf("quotes that PowerShell takes for the end: %v\n%s", err, text)
+	}
+	plain, bash := func(string) string { return "" }, func(string) string { return "/usr/bin/bash" }
+	for _, c := range []struct {
+		system string
+		getenv func(string) string
+		want   string
+	}{
+		{"windows", plain, "kimbap env --unset | Out-String | Invoke-Expression"},
+		{"windows", bash, `eval "$(kimbap env --unset)"`},
+		{"linux", plain, `eval "$(kimbap env --unset)"`},
+	} {
+		if got := Take(UsualShell(c.system, c.getenv), true); got != c.want {
+			t.Errorf("%s: %s, want %s", c.system, got, c.want)
+		}
+	}
+}

@@ -18,11 +18,16 @@ func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	if c, ok := conn.(*counted); ok {
 		conn = c.Conn
 	}
-	peer := runtime.Peer{}
+	return context.WithValue(ctx, peerKey{}, PeerOf(conn))
+}
+
+// PeerOf is whose process is at the other end of a socket, as the kernel says now;
+// nobody's for a connection that is none.
+func PeerOf(conn net.Conn) runtime.Peer {
 	if socket, ok := conn.(*net.UnixConn); ok {
-		peer = unixPeer(socket)
+		return unixPeer(socket)
 	}
-	return context.WithValue(ctx, peerKey{}, peer)
+	return runtime.Peer{}
 }
 
 func peerOf(ctx context.Context) runtime.Peer {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -57,14 +58,15 @@ type Options struct {
 	RequireToken bool
 	Log          zerolog.Logger
 
-	Metrics  *Metrics         // nil: no /metrics
-	Agent    Agent            // nil: scripts only
-	Operator Operator         // nil: no page that needs a role
-	Lender   Lender           // nil: there is no proxy to borrow
-	Hosts    []string         // names beside addresses and localhost that it may be called by
-	Shutdown func()           // of a daemon: ends it; nil: there is no such page
-	Cause    bool             // tell the caller, who is the owner's own program, also what is for the log
-	Clock    func() time.Time // nil: that of the machine
+	Metrics  *Metrics                            // nil: no /metrics
+	Agent    Agent                               // nil: scripts only
+	Operator Operator                            // nil: no page that needs a role
+	Lender   Lender                              // nil: there is no proxy to borrow
+	Hosts    []string                            // names beside addresses and localhost that it may be called by
+	Assume   func(runtime.Caller) runtime.Caller // whom a request is of; nil: of whom it shows
+	Shutdown func()                              // of a daemon: ends it; nil: there is no such page
+	Cause    bool                                // tell the caller, who is the owner's own program, also what is for the log
+	Clock    func() time.Time                    // nil: that of the machine
 }
 
 // Server answers on any number of listeners.
@@ -72,6 +74,7 @@ type Server struct {
 	o       Options
 	router  chi.Router
 	http    *http.Server
+	running running // requests
 	once    once
 	crowd   crowd
 	door    doorman
@@ -120,7 +123,7 @@ func newServer(o Options) *Server {
 func (s *Server) listen(pages chi.Router) {
 	s.router = pages
 	s.http = &http.Server{
-		Handler: pages, ConnContext: withPeer, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		Handler: s.tracked(pages), ConnContext: withPeer, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
 	}
 }
@@ -134,14 +137,68 @@ func (s *Server) Serve(ln net.Listener) error {
 	return err
 }
 
+// running counts requests, for who waits until there are none.
+type running struct {
+	mu   sync.Mutex
+	n    int
+	idle chan struct{} // closed at the next time that there are none; nil: nobody waits
+}
+
+func (r *running) add(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.n += n; r.n == 0 && r.idle != nil {
+		close(r.idle)
+		r.idle = nil
+	}
+}
+
+// none is closed once there are none. A request that begins after that is not waited
+// for: its connection may have been about to, when it was closed.
+func (r *running) none() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.idle == nil {
+		r.idle = make(chan struct{})
+	}
+	idle := r.idle
+	if r.n == 0 {
+		close(r.idle)
+		r.idle = nil
+	}
+	return idle
+}
+
+// tracked knows which requests run.
+func (s *Server) tracked(pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.running.add(1)
+		defer s.running.add(-1)
+		pages.ServeHTTP(w, r)
+	})
+}
+
 // Shutdown stops to accept and waits for what runs, until ctx ends; then that is
-// cut off.
+// cut off, which ends it soon.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		_ = s.http.Close()
+		s.settle()
 	}
 	return err
+}
+
+// lastWords is what a request has left when its connection was closed.
+const lastWords = 2 * time.Second
+
+// settle waits for the requests that were cut off, so that what became of them is
+// recorded when Shutdown returns.
+func (s *Server) settle() {
+	select {
+	case <-s.running.none():
+	case <-time.After(lastWords):
+	}
 }
 
 // guard refuses what a browser may have been made to send, and names that another
@@ -183,6 +240,9 @@ func (s *Server) caller(r *http.Request) runtime.Caller {
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		caller.Token = runtime.NewSecret(strings.TrimSpace(token))
 	}
+	if s.o.Assume != nil {
+		caller = s.o.Assume(caller)
+	}
 	return caller
 }
 
@@ -194,7 +254,7 @@ func source(r *http.Request) string {
 
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	if err := s.o.Health(r.Context()); err != nil {
-		http.Error(w, "not well", http.StatusServiceUnavailable)
+		http.Error(w, runtime.Unwell(err), http.StatusServiceUnavailable)
 		return
 	}
 	_, _ = w.Write([]byte("ok\n"))

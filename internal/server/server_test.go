@@ -267,3 +267,33 @@ func TestTheDescriptionIsJSON(t *testing.T) {
 		}
 	}
 }
+
+// Who waits for the requests that run goes on when the last has ended, and is not in the
+// way of one that begins meanwhile or after.
+func TestRunningRequestsAreWaitedFor(t *testing.T) {
+	var r running
+	over := func() bool {
+		select {
+		case <-r.none():
+			return true
+		default:
+			return false
+		}
+	}
+	if !over() {
+		t.Error("there is none, and it waits")
+	}
+	r.add(1)
+	none := r.none()
+	r.add(1)
+	r.add(-1)
+	if over() {
+		t.Error("one runs still")
+	}
+	r.add(-1)
+	<-none
+	r.add(1)
+	if <-none; over() {
+		t.Error("the next one is not seen")
+	}
+}

@@ -235,7 +235,7 @@ func TestCallerGoesAway(t *testing.T) {
 }
 
 // What this desk cannot do it refuses.
-func TestRefusals(t *testing.T) {
+func TestWhatADeskCannotDoItRefuses(t *testing.T) {
 	d := newDesk(t)
 	call := refund(agent("a"), "1")
 	call.Args["x"] = "\xff"
@@ -250,7 +250,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestTermsExpire(t *testing.T) {
+func TestTheTermsOfARuleShortenAnApproval(t *testing.T) {
 	d := newDesk(t)
 	v := asked()
 	v.Terms.Expires = time.Minute

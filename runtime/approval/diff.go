@@ -107,6 +107,8 @@ func (s *sheet) flatten(out map[string]string, name string, value any) {
 		}
 	case string:
 		out[name] = s.quote(v)
+	case nil:
+		out[name] = "null"
 	default:
 		out[name] = s.word(fmt.Sprint(v))
 	}

@@ -127,7 +127,7 @@ func TestWhatCannotBeWidened(t *testing.T) {
 }
 
 // A grant whose row was edited is refused, whatever was changed.
-func TestEditedGrants(t *testing.T) {
+func TestAnEditedGrantIsRefused(t *testing.T) {
 	for name, edit := range map[string]func(d desk, g *approval.Grant){
 		"sealed bytes": func(_ desk, g *approval.Grant) { g.Sealed = flipped(g.Sealed) },
 		"id":           func(_ desk, g *approval.Grant) { g.ID = "apr_other" },

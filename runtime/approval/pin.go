@@ -78,16 +78,8 @@ func (d *Desk) provePin(ctx context.Context, tenant runtime.Tenant, who string, 
 		_ = d.newPinKey(pin, nil, nil)
 		return nil, wrongPin(who)
 	}
-	now := d.now()
-	if now.Before(p.Until) {
-		return nil, pinClosed(who, p.Until.Sub(now))
-	}
-	counted, err := d.o.Store.TryPin(ctx, p.Tenant, who, p.Tries, now.Add(pauseAfter(p.Tries+1)))
-	if err != nil {
+	if err := d.countTry(ctx, &p); err != nil {
 		return nil, err
-	}
-	if !counted {
-		return nil, pinClosed(who, time.Second)
 	}
 	k, err := d.openPin(ctx, &p)
 	if err != nil {
@@ -97,6 +89,19 @@ func (d *Desk) provePin(ctx context.Context, tenant runtime.Tenant, who string, 
 		return nil, wrongPin(who)
 	}
 	return k, d.o.Store.ClearTries(ctx, p.Tenant, who)
+}
+
+// countTry counts a try of a PIN before it is looked at; a PIN that is closed takes none.
+func (d *Desk) countTry(ctx context.Context, p *Pin) error {
+	now := d.now()
+	if now.Before(p.Until) {
+		return pinClosed(p.Who, p.Until.Sub(now))
+	}
+	counted, err := d.o.Store.TryPin(ctx, p.Tenant, p.Who, p.Tries, now.Add(pauseAfter(p.Tries+1)))
+	if err == nil && !counted {
+		err = pinClosed(p.Who, time.Second)
+	}
+	return err
 }
 
 // pin finds a person's PIN.

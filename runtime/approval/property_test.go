@@ -25,7 +25,7 @@ func allowed(from, to approval.State) bool {
 // Whatever callers, deciders, clocks and sweepers do in whatever order, every
 // approval walks only along the contract's transitions, so never out of a
 // terminal state, and is executed once at most.
-func TestStateMachine(t *testing.T) {
+func TestAnApprovalIsExecutedOnceAtMostAndLeavesNoTerminalState(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		store := newMemory()
 		desks := []desk{deskOver(t, store, "me"), deskOver(t, store, "dead")}

@@ -119,7 +119,7 @@ func TestStricterTermsAskAnew(t *testing.T) {
 }
 
 // A vote that was moved or made up is refused as tampered.
-func TestForgedVotes(t *testing.T) {
+func TestAForgedVoteIsRefusedAsTampered(t *testing.T) {
 	d := people(t)
 	two := demanding(runtime.ApprovalTerms{Count: 2})
 	id := d.askAs(t, refund(agent("a"), "1"), two)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
@@ -161,15 +162,6 @@ func (l *Log) finish() {
 	_ = l.lock.close()
 }
 
-// lastLosses records what the sinks lost to the end, in the ledger alone.
-func (l *Log) lastLosses() {
-	lines, _ := l.losses()
-	l.sinks = nil
-	if len(lines) > 0 && l.trouble.Load() == nil {
-		_ = l.put(lines)
-	}
-}
-
 // commit writes a group and wakes those who wait for it.
 func (l *Log) commit(g *group) {
 	l.write(g)
@@ -308,7 +300,7 @@ func (l *Log) reopen(e *runtime.Error) error {
 		l.mu.Lock()
 		l.kept, l.lost = nil, 0
 		l.mu.Unlock()
-	} else if diskFull(err) && l.reserve.give() {
+	} else if system.Full(err) && l.reserve.give() {
 		l.rescue()
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
@@ -99,7 +100,7 @@ func (h *heads) one(slot string) (head checkpoint.Head, sure bool, err error) {
 	}
 	defer func() { _ = lock.close() }()
 	switch err = lock.try(); {
-	case errors.Is(err, errLocked):
+	case errors.Is(err, system.ErrTaken):
 		head, err = acknowledged(slot, path)
 		return head, false, err
 	case err != nil:

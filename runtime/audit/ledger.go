@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
@@ -143,7 +144,7 @@ func (l *ledger) create(number int) error {
 	if err != nil {
 		return err
 	}
-	if err := syncDir(l.dir); err != nil {
+	if err := system.SyncFolder(l.dir); err != nil {
 		return errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
 	return l.adopt(f, number)
@@ -299,13 +300,4 @@ func (l *ledger) written() [][]byte {
 		lines[i], start = l.out[start:end:end], end
 	}
 	return lines
-}
-
-// syncDir makes a new name in a folder durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // maxSlots is how many processes of one kind may write at a time.
@@ -15,9 +16,7 @@ const maxSlots = 64
 // lockWait is how long a group waits for the lock of a shared slot.
 const lockWait = 5 * time.Second
 
-var errLocked = errors.New("locked by another process")
-
-// lockFile is the file whose flock makes its holder the writer of a slot.
+// lockFile is the file whose lock makes its holder the writer of a slot.
 type lockFile struct{ f *os.File }
 
 func openLock(dir, slot string) (*lockFile, error) {
@@ -28,18 +27,13 @@ func openLock(dir, slot string) (*lockFile, error) {
 	return &lockFile{f: f}, nil
 }
 
-// try takes the lock or returns errLocked.
+// try takes the lock or returns system.ErrTaken.
 func (l *lockFile) try() error {
-	for {
-		err := lock(l.f)
-		switch {
-		case err == nil || errors.Is(err, errLocked):
-			return err
-		case errors.Is(err, syscall.EINTR):
-		default:
-			return fmt.Errorf("lock %s: %w", l.f.Name(), err)
-		}
+	err := system.TryLock(l.f)
+	if err == nil || errors.Is(err, system.ErrTaken) {
+		return err
 	}
+	return fmt.Errorf("lock %s: %w", l.f.Name(), err)
 }
 
 // wait takes the lock within lockWait. A stopped process that holds it must not
@@ -48,14 +42,14 @@ func (l *lockFile) wait() error {
 	pause := 100 * time.Microsecond
 	for end := time.Now().Add(lockWait); ; pause = min(2*pause, 5*time.Millisecond) {
 		err := l.try()
-		if !errors.Is(err, errLocked) || time.Now().After(end) {
+		if !errors.Is(err, system.ErrTaken) || time.Now().After(end) {
 			return err
 		}
 		time.Sleep(pause)
 	}
 }
 
-func (l *lockFile) release() error { return unlock(l.f) }
+func (l *lockFile) release() error { return system.Unlock(l.f) }
 
 func (l *lockFile) close() error { return l.f.Close() }
 
@@ -85,7 +79,7 @@ func claim(dir, slot string) (string, *lockFile, error) {
 			return name, lock, nil
 		}
 		_ = lock.close()
-		if !errors.Is(err, errLocked) {
+		if !errors.Is(err, system.ErrTaken) {
 			return "", nil, err
 		}
 	}

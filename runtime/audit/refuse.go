@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -32,7 +33,7 @@ func (l *Log) refusal(err error) *runtime.Error {
 // fix says what to do about a failed write.
 func fix(err error) string {
 	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+	case system.Full(err), errors.Is(err, syscall.EFBIG):
 		return "free space on the disk of kimbap's audit folder; kimbap goes on by itself"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return "make kimbap's audit folder writable for the user that runs kimbap"

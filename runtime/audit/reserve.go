@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // reserveSize is what a long-lived slot keeps of the disk, in bytes: some hundred
@@ -45,11 +44,6 @@ func (r *reserve) give() bool {
 	was := r.made
 	r.made = false
 	return r.path != "" && os.Remove(r.path) == nil && was
-}
-
-// diskFull reports whether an error means that there is no room.
-func diskFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 func reservePath(dir, slot string) string { return filepath.Join(dir, slot+".reserve") }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
@@ -74,7 +75,7 @@ func (w *Witness) closeOld(slot string, before, now time.Time) error {
 	}
 	defer func() { _ = lock.close() }()
 	if err := lock.try(); err != nil {
-		if errors.Is(err, errLocked) {
+		if errors.Is(err, system.ErrTaken) {
 			return nil
 		}
 		return err

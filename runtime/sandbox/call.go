@@ -157,12 +157,36 @@ func sleep(ctx context.Context, millis string) Answer {
 	return Answer{}
 }
 
-// fly does work outside of the session's goroutine.
+// flight is work outside of the session's goroutine.
+type flight struct {
+	step int
+	ctx  context.Context
+	work func(ctx context.Context) Answer
+}
+
+// fly does work outside of the session's goroutine. Who has done some waits for more:
+// a goroutine that is new grows its stack again in every call.
 func (s *session) fly(c *call, work func(ctx context.Context) Answer) {
 	ctx, cancel := context.WithCancel(s.live)
 	s.flying[c.step] = cancel
-	to := s.answers
-	go func() { to <- answered{c.step, work(ctx)} }()
+	f := flight{c.step, ctx, work}
+	select {
+	case s.crew <- f:
+	default:
+		go f.pilot(s.live, s.crew, s.answers)
+	}
+}
+
+// pilot does the work, and then that of others until the session's worker is gone.
+func (f flight) pilot(live context.Context, crew <-chan flight, to chan<- answered) {
+	for {
+		to <- answered{f.step, f.work(f.ctx)}
+		select {
+		case f = <-crew:
+		case <-live.Done():
+			return
+		}
+	}
 }
 
 // invoke makes the call of a tool. Where its question was asked before, nothing

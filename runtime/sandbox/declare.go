@@ -49,7 +49,7 @@ func declareAction(b *strings.Builder, a *runtime.Action, asks bool) {
 	}
 	fmt.Fprintf(b, "    /** %s\n     *  %s */\n", comment(a.Description), strings.Join(notes, "; "))
 	optional := ""
-	if !slices.ContainsFunc(a.Params, func(p runtime.Param) bool { return Needed(a, &p) }) {
+	if !slices.ContainsFunc(a.Params, func(p runtime.Param) bool { return a.Needs(&p) }) {
 		optional = "?"
 	}
 	fmt.Fprintf(b, "    %s(args%s: %s): Promise<%s>;\n", key(Camel(a.Name)), optional, inputType(a, "    "), outputType(a))
@@ -68,7 +68,7 @@ func inputType(a *runtime.Action, indent string) string {
 			fmt.Fprintf(&b, "%s  /** %s */\n", indent, comment(p.Description))
 		}
 		mark := "?"
-		if Needed(a, p) {
+		if a.Needs(p) {
 			mark = ""
 		}
 		fmt.Fprintf(&b, "%s  %s%s: %s;\n", indent, key(p.Name), mark, paramType(p))
@@ -77,18 +77,12 @@ func inputType(a *runtime.Action, indent string) string {
 	return b.String()
 }
 
-// Needed reports whether a call cannot do without the argument: what another one
-// is split into can be left out. repo: owner/repo leaves out the owner, not itself.
-func Needed(a *runtime.Action, p *runtime.Param) bool {
-	if !p.Required || p.Default != nil {
-		return false
-	}
-	return !slices.ContainsFunc(a.Params, func(o runtime.Param) bool {
-		return o.Name != p.Name && strings.Contains(o.Split, "{"+p.Name+"}")
-	})
-}
-
 func paramType(p *runtime.Param) string {
+	if p.Nullable {
+		other := *p
+		other.Nullable = false
+		return paramType(&other) + " | null"
+	}
 	if len(p.Enum) > 0 {
 		var options []string
 		for _, v := range p.Enum {

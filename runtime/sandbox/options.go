@@ -153,8 +153,9 @@ func (o *Options) check() error {
 	return nil
 }
 
-// jsStack is how many calls of JavaScript may nest.
-const jsStack = 2048
+// jsStack is how many calls of JavaScript may nest. What it costs to leave them all at once
+// grows with the square of it.
+const jsStack = 4000
 
 func (l Limits) frame() frame.Limits {
 	return frame.Limits{

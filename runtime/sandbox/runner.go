@@ -118,7 +118,7 @@ func (r *Runner) Check(ctx context.Context, script Script) (Manifest, error) {
 	}
 	unknown, meant := s.tools.strange(checked.Tools)
 	return Manifest{
-		Refusals: checked.Refusals, Tools: s.tools.manifest(checked.Tools), Unknown: unknown, Meant: meant,
+		Refusals: checked.Refusals, Tools: s.tools.manifest(checked.Tools), Unknown: unknown, Meant: meant, Missing: s.tools.missed(unknown),
 		NotAllowed: s.tools.leftOut(checked.Tools), Dynamic: checked.Dynamic, TypeScript: checked.TypeScript,
 	}, nil
 }

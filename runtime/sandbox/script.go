@@ -86,6 +86,7 @@ type Manifest struct {
 	Tools      []string            `json:"tools"`                  // actions, or paths as written where there is no such action
 	Unknown    []string            `json:"unknown,omitempty"`      // those of Tools that are no action here
 	Meant      map[string][]string `json:"did_you_mean,omitempty"` // by those of Unknown, what a script writes for the nearest
+	Missing    map[string]string   `json:"missing,omitempty"`      // services that those of Unknown are of, and the command that brings each
 	NotAllowed []string            `json:"not_allowed,omitempty"`  // those of Tools that the script's own list leaves out
 	Dynamic    bool                `json:"dynamic"`                // it also uses tools that only running it shows
 	TypeScript bool                `json:"typescript,omitempty"`

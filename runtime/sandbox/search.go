@@ -168,9 +168,14 @@ func (t *tools) describe(args string, asks func(*runtime.Action) bool) (string, 
 		err = t.unknown(path)
 	}
 	suggestions := []string{}
+	for _, near := range t.near(path) {
+		suggestions = append(suggestions, strings.TrimPrefix(near, "tools."))
+	}
 	found := SearchActions(t.available(), nil, Search{Query: strings.Join(wordsOf(path), " "), Limit: 3}, nil)
 	for _, item := range found.Items {
-		suggestions = append(suggestions, item.Path)
+		if !slices.Contains(suggestions, item.Path) {
+			suggestions = append(suggestions, item.Path)
+		}
 	}
 	return encode(notFound{notFoundError{Code: "tool_not_found", Message: err.Msg, Suggestions: suggestions}})
 }

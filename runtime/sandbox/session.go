@@ -41,7 +41,8 @@ type session struct {
 	past    map[int]bool
 	answers chan answered
 	flying  map[int]context.CancelFunc
-	idle    []int // what the worker waits for, as it has said since the last reply
+	crew    chan flight // to those that have nothing to do
+	idle    []int       // what the worker waits for, as it has said since the last reply
 	logs    []frame.Log
 	logged  int // bytes
 	traffic int // bytes
@@ -107,8 +108,9 @@ func (s *session) launch(ctx context.Context) error {
 	if err != nil {
 		return notStarted(err)
 	}
-	s.worker, s.mail = w, make(chan mail)
+	s.worker, s.mail = w, make(chan mail, 4)
 	s.live, s.end = context.WithCancel(context.Background())
+	s.crew = make(chan flight)
 	s.outbox = newOutbox()
 	go s.outbox.send(s.live, w)
 	go func(live context.Context, to chan<- mail) {

@@ -20,6 +20,10 @@ type Service struct {
 type Catalog struct {
 	Services []Service
 	Suggest  func(ref string) []string // actions that a wrong name may have meant; may be nil
+
+	// Missing says of a word that calls no installed service which one it means that
+	// could be, and the command for that; "" for none. May be nil.
+	Missing func(word string) (service, fix string)
 }
 
 // tools are the catalogue as one execution may use it.
@@ -104,10 +108,26 @@ func (t *tools) unknown(path string) *runtime.Error {
 		Code: runtime.CodeUnknownAction, Stage: runtime.StageResolve,
 		Msg: fmt.Sprintf("there is no tool %s", shown(path)), Hint: `find tools with: await tools.search({query: "…"})`,
 	}
-	if near := t.near(path); len(near) > 0 {
+	if service, fix := t.missing(path); service != "" {
+		e.Msg, e.Hint = e.Msg+fmt.Sprintf(": the service %s is not in use here", shown(service)), fix
+	} else if near := t.near(path); len(near) > 0 {
 		e.Msg += "; did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return e
+}
+
+// missing is the service that a path means and that is not there, and the command that
+// brings it. Of one that the execution may not use nothing is said.
+func (t *tools) missing(path string) (service, fix string) {
+	word, name, _ := strings.Cut(path, ".")
+	if t.catalog.Missing == nil || slices.ContainsFunc(t.catalog.Services, func(s Service) bool { return s.called(word) }) {
+		return "", ""
+	}
+	service, fix = t.catalog.Missing(word)
+	if service == "" || !t.may(runtime.Ref(service+"."+strings.TrimPrefix(kebab(name), "-"))) {
+		return "", ""
+	}
+	return service, fix
 }
 
 // near are the tools that a path without one may have meant, as a script writes
@@ -176,6 +196,21 @@ func (t *tools) manifest(paths []string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// missed are the services that paths mean and that are not there, each with the
+// command that brings it; nil: none.
+func (t *tools) missed(paths []string) map[string]string {
+	var out map[string]string
+	for _, path := range paths {
+		if service, fix := t.missing(path); service != "" {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[service] = fix
+		}
+	}
+	return out
 }
 
 // strange are the constant paths of a source that are no action, nor a tool of ours,

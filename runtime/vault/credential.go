@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -40,40 +41,55 @@ func (v *Vault) Credential(ctx context.Context, tenant runtime.Tenant, auth *run
 		return runtime.Credential{}, err
 	}
 	if !user.Found() {
-		return runtime.Credential{}, &runtime.Error{
-			Code: runtime.CodeNoCredential, Stage: runtime.StageCredential,
-			Msg:  fmt.Sprintf("the credential %q is stored, but the user name %q that goes with it is not", auth.Ref, auth.UsernameRef),
-			Hint: "kimbap vault set " + auth.UsernameRef,
-		}
+		return runtime.Credential{}, NoUsername(auth)
 	}
 	c.Username = user.Value
 	c.Authorities = slices.DeleteFunc(slices.Clone(c.Authorities), func(a string) bool { return !user.Allows(a) })
 	return c, nil
 }
 
-// lookUp returns the credential of one place, from memory when it can.
-func (v *Vault) lookUp(ctx context.Context, at place) (runtime.Credential, error) {
-	if v.Locked() { // before the store is asked: "none is stored" would let the caller's own key pass
-		return runtime.Credential{}, v.locked()
+// NoUsername is the error of a password without the user name that goes with it.
+func NoUsername(auth *runtime.Auth) error {
+	return &runtime.Error{
+		Code: runtime.CodeNoCredential, Stage: runtime.StageCredential,
+		Msg:  fmt.Sprintf("the credential %q is stored, but the user name %q that goes with it is not", auth.Ref, auth.UsernameRef),
+		Hint: "kimbap vault set " + auth.UsernameRef,
 	}
-	memory := v.memory.Load()
-	kept, ok := memory.secrets.Load(at)
-	if !ok {
-		o, err := v.read(ctx, at)
+}
+
+// Holding returns a test for texts that are a stored value of the tenant, or hold one
+// of at least so many bytes. That is no use of a value, and is not noted as one. What
+// has expired, or must be fetched, is not looked for.
+func (v *Vault) Holding(ctx context.Context, tenant runtime.Tenant, shortest int) (func(text string) bool, error) {
+	list, err := v.List(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	var values []runtime.Secret
+	for _, s := range list {
+		o, err := v.current(ctx, place{tenant, s.Name})
 		if err != nil {
-			return runtime.Credential{}, err
+			return nil, err
 		}
-		kept, _ = memory.secrets.LoadOrStore(at, o)
+		if o != nil && o.reference == nil {
+			values = append(values, o.credential.Value)
+		}
 	}
-	o := kept.(*opened)
-	if !o.found() {
-		return runtime.Credential{}, nil
+	return func(text string) bool {
+		return slices.ContainsFunc(values, func(s runtime.Secret) bool {
+			whole := s.Reveal()
+			return whole == text || len(whole) >= shortest && strings.Contains(text, whole)
+		})
+	}, nil
+}
+
+// lookUp returns the credential of one place, and notes that it was used.
+func (v *Vault) lookUp(ctx context.Context, at place) (runtime.Credential, error) {
+	o, err := v.current(ctx, at)
+	if err != nil || o == nil {
+		return runtime.Credential{}, err
 	}
-	now := v.o.Clock()
-	if !o.expires.IsZero() && !now.Before(o.expires) {
-		return runtime.Credential{}, nil
-	}
-	o.used.Store(now.UnixMicro())
+	o.used.Store(v.o.Clock().UnixMicro())
 	if o.reference == nil {
 		return o.credential, nil
 	}
@@ -84,6 +100,28 @@ func (v *Vault) lookUp(ctx context.Context, at place) (runtime.Credential, error
 	c := o.credential
 	c.Value = value
 	return c, nil
+}
+
+// current is what is stored at one place, from memory when it can; nil for nothing, or
+// what has expired.
+func (v *Vault) current(ctx context.Context, at place) (*opened, error) {
+	if v.Locked() { // before the store is asked: "none is stored" would let the caller's own key pass
+		return nil, v.locked()
+	}
+	memory := v.memory.Load()
+	kept, ok := memory.secrets.Load(at)
+	if !ok {
+		o, err := v.read(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		kept, _ = memory.secrets.LoadOrStore(at, o)
+	}
+	o := kept.(*opened)
+	if !o.found() || !o.expires.IsZero() && !v.o.Clock().Before(o.expires) {
+		return nil, nil
+	}
+	return o, nil
 }
 
 // read takes a secret from the store and opens it.

@@ -67,7 +67,7 @@ func TestWithoutAKeyNothingOpens(t *testing.T) {
 }
 
 // Only the key the vault was made with unlocks it.
-func TestUnlock(t *testing.T) {
+func TestOnlyTheKeyOfTheVaultUnlocksIt(t *testing.T) {
 	r := newRig(t)
 	r.set(t, tenant, "gh.token", canary)
 	v := locks(t, r)

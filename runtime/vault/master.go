@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -80,11 +81,11 @@ func LoadMasterKey(path string) (MasterKey, error) {
 	if err != nil {
 		return MasterKey{}, badKey("the master key file "+path, "cannot be read", "check its owner and mode", err)
 	}
-	switch {
-	case !info.Mode().IsRegular():
+	if !info.Mode().IsRegular() {
 		return MasterKey{}, badKey("the master key file "+path, "is not a regular file", "put the file itself there", nil)
-	case info.Mode().Perm()&0o077 != 0:
-		e := badKey("the master key file "+path, fmt.Sprintf("can be used by others (mode %04o)", info.Mode().Perm()), "chmod 600 "+path, nil)
+	}
+	if how := system.Exposed(path, info); how != "" {
+		e := badKey("the master key file "+path, "can be used by others ("+how+")", system.Repair(path, false), nil)
 		e.Reason = runtime.ReasonOpenHome
 		return MasterKey{}, e
 	}
@@ -120,7 +121,7 @@ func WriteOnce(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }()
+	defer func() { _ = system.Remove(file.Name()) }()
 	_, err = file.Write(data)
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
@@ -128,11 +129,7 @@ func WriteOnce(path string, data []byte) error {
 	if err := os.Link(file.Name(), path); err != nil {
 		return err
 	}
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return system.SyncFolder(dir)
 }
 
 // parseKey says what is wrong with a key without saying any of it.

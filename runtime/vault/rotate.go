@@ -144,13 +144,20 @@ func (v *Vault) masterRotation(ctx context.Context, from, to *keys) (MasterRotat
 }
 
 // SetLock locks the vault for every process over its store, also for those to
-// come, or with locked false lifts that. Who works on the store takes it up when
-// the change counter moves.
-func (v *Vault) SetLock(ctx context.Context, locked bool, by string) error {
-	l := Lock{}
-	if locked {
-		l = Lock{Since: micro(v.o.Clock()), By: by}
+// come: for that long, or with 0 until [Vault.LiftLock]. Who works on the store takes
+// it up when the change counter moves, and its end by looking again.
+func (v *Vault) SetLock(ctx context.Context, by string, length time.Duration) error {
+	l := Lock{Since: micro(v.o.Clock()), By: by}
+	if length > 0 {
+		l.Until = l.Since.Add(length)
 	}
+	return v.setLock(ctx, l)
+}
+
+// LiftLock ends the lock of [Vault.SetLock].
+func (v *Vault) LiftLock(ctx context.Context) error { return v.setLock(ctx, Lock{}) }
+
+func (v *Vault) setLock(ctx context.Context, l Lock) error {
 	err := v.o.Store.SetLock(ctx, l)
 	if errors.Is(err, ErrConflict) {
 		return &runtime.Error{
@@ -164,7 +171,8 @@ func (v *Vault) SetLock(ctx context.Context, locked bool, by string) error {
 // Ordered returns the lock that is in force for all processes, false without one.
 func (v *Vault) Ordered(ctx context.Context) (Lock, bool, error) {
 	l, err := v.o.Store.Lock(ctx)
-	return l, !l.Since.IsZero(), unknowable(err)
+	ended := !l.Until.IsZero() && !v.o.Clock().Before(l.Until)
+	return l, !l.Since.IsZero() && !ended, unknowable(err)
 }
 
 // contended is the error of a change that others were always ahead of.

@@ -277,7 +277,7 @@ func TestRotateSecret(t *testing.T) {
 }
 
 // Rebind keeps value, reference and end, and nothing but Rebind widens a secret.
-func TestRebind(t *testing.T) {
+func TestOnlyRebindWidensASecret(t *testing.T) {
 	r := newRig(t)
 	ctx := t.Context()
 	if _, err := r.SetUntil(ctx, tenant, "n", runtime.NewSecret(canary), []string{host}, r.clock.Now().Add(time.Hour)); err != nil {
@@ -321,13 +321,23 @@ func TestLockTakesWhatWasOpen(t *testing.T) {
 	if err := r.Unlock(t.Context(), newKeeper(t, keyA).keys...); err != nil || r.value(t, tenant, "n") != canary {
 		t.Errorf("unlocked: %v", err)
 	}
-	if err := r.SetLock(t.Context(), true, "me"); err != nil {
+	if err := r.SetLock(t.Context(), "me", 0); err != nil {
 		t.Fatal(err)
 	}
 	if l, ordered, err := r.Ordered(t.Context()); err != nil || !ordered || l.By != "me" || l.Since.IsZero() {
 		t.Errorf("%+v %v %v", l, ordered, err)
 	}
-	if err := r.SetLock(t.Context(), false, "me"); err != nil {
+	if err := r.SetLock(t.Context(), "me", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if l, ordered, err := r.Ordered(t.Context()); err != nil || !ordered || !l.Until.Equal(l.Since.Add(time.Minute)) {
+		t.Errorf("for a minute: %+v %v %v", l, ordered, err)
+	}
+	r.clock.Advance(time.Minute)
+	if _, ordered, err := r.Ordered(t.Context()); err != nil || ordered {
+		t.Errorf("after the minute: %v %v", ordered, err)
+	}
+	if err := r.LiftLock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if l, ordered, err := r.Ordered(t.Context()); err != nil || ordered || strings.Contains(l.By, "me") {

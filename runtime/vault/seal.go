@@ -29,6 +29,17 @@ func derive(key []byte, use string) ([]byte, error) {
 	return hkdf.Key(sha256.New, key, nil, "kimbap v1 "+use, keySize)
 }
 
+// NewSealer returns the sealer of one use of a random or stretched key. The uses are
+// texts of the program, never data.
+func NewSealer(key runtime.Secret, use string) (*Sealer, error) {
+	if key.Empty() {
+		return nil, errors.New("vault: a sealer without a key")
+	}
+	plain := []byte(key.Reveal())
+	defer clear(plain)
+	return newSealer(plain, use)
+}
+
 // newSealer returns the sealer of one use of a key.
 func newSealer(key []byte, use string) (*Sealer, error) {
 	derived, err := derive(key, use)

@@ -94,4 +94,5 @@ type MasterRotation struct {
 type Lock struct {
 	Since time.Time
 	By    string
+	Until time.Time // zero: until it is lifted
 }

@@ -83,7 +83,7 @@ func TestBasicWithUserName(t *testing.T) {
 	}
 }
 
-func TestSetRefuses(t *testing.T) {
+func TestASecretWithoutHostsValueOrNameIsNotStored(t *testing.T) {
 	r := newRig(t)
 	some := runtime.NewSecret("x")
 	for name, set := range map[string]func() (int, error){
@@ -110,7 +110,7 @@ func TestSetRefuses(t *testing.T) {
 	}
 }
 
-func TestExpiry(t *testing.T) {
+func TestASecretIsNotUsedFromItsExpiryOn(t *testing.T) {
 	r := newRig(t)
 	if _, err := r.SetUntil(t.Context(), tenant, "n", runtime.NewSecret(canary), []string{host}, r.clock.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func TestSwapsDoNotOpen(t *testing.T) {
 func edit(r rig, change func(row *vault.Sealed)) { r.store.edit(tenant, "gh.token", change) }
 
 // VC-005: every flipped bit of a sealed secret or a wrapped key is noticed.
-func TestFlippedBits(t *testing.T) {
+func TestEveryFlippedBitOfASealedSecretIsNoticed(t *testing.T) {
 	r := newRig(t)
 	r.set(t, tenant, "gh.token", canary)
 	row := slices.Clone(r.store.rows[place{tenant, "gh.token"}].Ciphertext)
@@ -249,7 +249,7 @@ func TestWrongMasterKey(t *testing.T) {
 	}
 }
 
-func TestStoreFails(t *testing.T) {
+func TestAFailureOfTheStoreIsNotRemembered(t *testing.T) {
 	r := newRig(t)
 	r.set(t, tenant, "gh.token", canary)
 	r.store.fail = errors.New("disk on fire")
@@ -266,7 +266,7 @@ func TestStoreFails(t *testing.T) {
 }
 
 // The warm path asks no store, also for names that are not stored; Forget ends that.
-func TestMemory(t *testing.T) {
+func TestTheWarmPathAsksNoStoreUntilForget(t *testing.T) {
 	r := newRig(t)
 	r.set(t, tenant, "gh.token", canary)
 	r.value(t, tenant, "gh.token")
@@ -333,7 +333,7 @@ func (s *slowStore) Secret(ctx context.Context, tenant runtime.Tenant, name stri
 	return row, found, err
 }
 
-func TestConcurrentSets(t *testing.T) {
+func TestSetsSideBySideGetAVersionEach(t *testing.T) {
 	r := newRig(t)
 	var wg sync.WaitGroup
 	for i := range 20 {
@@ -353,10 +353,13 @@ func TestConcurrentSets(t *testing.T) {
 }
 
 // Last uses are written in batches, never by a call; a failed batch is kept.
-func TestLastUsed(t *testing.T) {
+func TestLastUsesAreWrittenInBatches(t *testing.T) {
 	r := newRig(t)
 	r.set(t, tenant, "a", "1")
 	r.set(t, tenant, "b", "2")
+	if holds, err := r.Holding(t.Context(), tenant, 4); err != nil || holds("anything else") {
+		t.Fatalf("what nothing holds is held: %v", err)
+	}
 	if err := r.Flush(t.Context()); err != nil || len(r.store.touched) != 0 {
 		t.Errorf("flushed without a use: %v %v", r.store.touched, err)
 	}
@@ -384,7 +387,7 @@ func TestLastUsed(t *testing.T) {
 	}
 }
 
-func TestLive(t *testing.T) {
+func TestLiveValuesAreTheNewestOfABoundedNumber(t *testing.T) {
 	r := newRig(t)
 	if len(r.Live()) != 0 {
 		t.Error("live values before any use")
@@ -399,7 +402,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-func TestSealFor(t *testing.T) {
+func TestWhatWasSealedForOnePurposeOpensForNoOther(t *testing.T) {
 	r := newRig(t)
 	ctx := t.Context()
 	sealed, err := r.SealFor(ctx, tenant, "approval", []byte(canary), []byte("id-1"))
@@ -433,7 +436,7 @@ func TestSealFor(t *testing.T) {
 	}
 }
 
-func TestHashKey(t *testing.T) {
+func TestHashesHoldForOneTenantAndItsKeys(t *testing.T) {
 	r := newRig(t)
 	hash := func(r rig, tenant runtime.Tenant) string {
 		h, err := r.HashKey(t.Context(), tenant)

@@ -259,7 +259,7 @@ func TestTenantsApartAndPanics(t *testing.T) {
 	})
 }
 
-func TestIncompleteOptions(t *testing.T) {
+func TestIncompleteOptionsAreRefused(t *testing.T) {
 	for name, o := range map[string]notify.Options{
 		"nothing": {}, "negative": {Senders: []notify.Sender{&courier{}}, Clock: time.Now, NewID: func() string { return "" }, Tries: -1},
 	} {

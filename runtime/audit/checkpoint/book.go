@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // Book is the file that holds a home's checkpoints, one on a line, each naming
@@ -165,7 +167,7 @@ func (b Book) write(line []byte, fresh bool) error {
 		return err
 	}
 	if fresh {
-		return syncDir(filepath.Dir(b.Path))
+		return system.SyncFolder(filepath.Dir(b.Path))
 	}
 	size := b.Size
 	if size <= 0 {
@@ -198,16 +200,8 @@ func (b Book) shorten() error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), b.Path); err != nil {
+	if err := system.Rename(f.Name(), b.Path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(b.Path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return system.SyncFolder(filepath.Dir(b.Path))
 }

@@ -30,24 +30,35 @@ type Message interface{ ToWorker | ToHost }
 // several goroutines that share a lock do not mix. A message that is longer than
 // [Max] is [ErrTooLong] and nothing of it is sent.
 func Write[M Message](w io.Writer, m *M) error {
+	var b bytes.Buffer
+	if err := Append(&b, m); err != nil {
+		return err
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// Append puts one message as one frame behind what b has; after an error b is as it was.
+func Append[M Message](b *bytes.Buffer, m *M) error {
 	if n := fields(m); n != 1 {
 		return fmt.Errorf("%w: %d fields are set", ErrMalformed, n)
 	}
-	var b bytes.Buffer
+	start := b.Len()
 	b.Write(make([]byte, header))
-	e := json.NewEncoder(&b)
+	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(m); err != nil {
+		b.Truncate(start)
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	b.Truncate(b.Len() - 1) // the line feed
-	text := b.Len() - header
+	text := b.Len() - start - header
 	if text > Max {
+		b.Truncate(start)
 		return fmt.Errorf("%w: %d bytes", ErrTooLong, text)
 	}
-	binary.BigEndian.PutUint32(b.Bytes(), uint32(text))
-	_, err := w.Write(b.Bytes())
-	return err
+	binary.BigEndian.PutUint32(b.Bytes()[start:], uint32(text))
+	return nil
 }
 
 // Read takes one message from r, which is best buffered. io.EOF is an end between
@@ -62,15 +73,27 @@ func Read[M Message](r io.Reader) (*M, error) {
 	if n > Max {
 		return nil, fmt.Errorf("%w: %d bytes", ErrTooLong, n)
 	}
-	var text bytes.Buffer
-	text.Grow(int(min(n, firstRead)))
-	if _, err := io.CopyN(&text, r, int64(n)); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
+	text, err := take(r, int(n))
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
 		return nil, err
 	}
-	return decode[M](&text)
+	return decode[M](bytes.NewReader(text))
+}
+
+// take reads so many bytes.
+func take(r io.Reader, n int) ([]byte, error) {
+	if n <= firstRead {
+		text := make([]byte, n)
+		_, err := io.ReadFull(r, text)
+		return text, err
+	}
+	var text bytes.Buffer
+	text.Grow(firstRead)
+	_, err := io.CopyN(&text, r, int64(n))
+	return text.Bytes(), err
 }
 
 // decode parses the text of one frame.

@@ -24,6 +24,7 @@ func (w *walk) expression(e ast.Expression) {
 		if message := BadRegex(e.Pattern, e.Flags); message != "" {
 			w.refuse(e.Idx, message)
 		}
+		e.Pattern = WithEdges(e.Pattern)
 	case *ast.Identifier:
 		w.name(e)
 		if path, ok := w.path(e); ok {
@@ -95,6 +96,7 @@ func (w *walk) operation(e ast.Expression) {
 		w.propertyName(e.Key, e.Computed)
 		w.expression(e.Value)
 	case *ast.ArrayPattern:
+		w.unwrap(e.Elements)
 		w.list(e.Elements)
 		w.expression(e.Rest)
 	case *ast.ObjectPattern:
@@ -151,6 +153,7 @@ func (w *walk) propertyName(key ast.Expression, computed bool) {
 // function walks a function: its parameters and its body are one scope here, which
 // can only take more names for its own than there are in its parameters' defaults.
 func (w *walk) function(f *ast.FunctionLiteral) {
+	f.Source = w.tree.places.own(f.Source)
 	w.inside(func() {
 		w.scope.names["arguments"] = binding{kind: arguments}
 		if f.Name != nil {
@@ -162,6 +165,7 @@ func (w *walk) function(f *ast.FunctionLiteral) {
 }
 
 func (w *walk) arrow(f *ast.ArrowFunctionLiteral) {
+	f.Source = w.tree.places.own(f.Source)
 	w.inside(func() {
 		w.parameters(f.ParameterList)
 		switch body := f.Body.(type) {
@@ -201,6 +205,7 @@ func (w *walk) body(list []ast.Statement) {
 
 // class walks a class.
 func (w *walk) class(c *ast.ClassLiteral) {
+	c.Source = w.tree.places.own(c.Source)
 	w.inside(func() {
 		if c.Name != nil {
 			w.scope.declare(c.Name, function)

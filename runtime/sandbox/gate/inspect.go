@@ -29,6 +29,8 @@ type walk struct {
 	scope *scope
 	depth int
 	out   findings
+
+	unwrapped int // elements of lists that were wrapped to be parsed
 }
 
 // inspect walks a whole script.
@@ -37,6 +39,9 @@ func inspect(t *tree) findings {
 	w.scope = &scope{names: map[string]binding{}}
 	for _, s := range t.program.Body {
 		w.statement(s)
+	}
+	if 2*w.unwrapped != len(t.places.inserted) && len(w.out.refusals) == 0 {
+		w.refuse(t.program.Body[0].Idx0(), "This syntax is"+notAllowed)
 	}
 	slices.Sort(w.out.tools)
 	w.out.tools = slices.Compact(w.out.tools)

@@ -33,11 +33,10 @@ func lower(u user, open, end string) (*tree, []frame.Refusal) {
 		return nil, []frame.Refusal{t.places.refuse(0, "The code cannot be rewritten")}
 	}
 	t.places.moved = readMapping(m.Mappings)
-	program, err := read(t.places.parsed)
-	if err != nil {
+	if err := t.read(); err != nil {
 		return nil, t.syntax(err)
 	}
-	if t.program = program; !t.adopt() {
+	if !t.adopt() {
 		return nil, []frame.Refusal{t.places.refuse(0, "The code ends the function that holds it")}
 	}
 	return t, nil

@@ -66,29 +66,3 @@ func expressions(u user, tokens []token) []frame.Refusal {
 	}
 	return found
 }
-
-// BadRegex says why the engine cannot run a regular expression right, or nothing.
-func BadRegex(pattern, flags string) string {
-	switch {
-	case strings.Contains(flags, "v"):
-		return "The flag v of a regular expression is not available here"
-	case strings.Contains(flags, "d"):
-		return "The flag d of a regular expression is not available here"
-	case hasProperty(pattern):
-		return `The class \p{…} of a regular expression is not available here: list the characters, as in [a-zà-ÿ]`
-	}
-	return ""
-}
-
-// hasProperty reports whether a pattern has \p{ or \P{ that is not escaped.
-func hasProperty(pattern string) bool {
-	for i := 0; i+2 < len(pattern); i++ {
-		if pattern[i] != '\\' {
-			continue
-		}
-		if i++; pattern[i]|0x20 == 'p' && pattern[i+1] == '{' {
-			return true
-		}
-	}
-	return false
-}

@@ -69,13 +69,11 @@ func parse(u user, tokens []token) (*tree, []frame.Refusal) {
 func parseScript(u user, open, end string) (*tree, []frame.Refusal) {
 	parsed := open + u.code() + end
 	t := &tree{places: places{user: u, parsed: parsed, prefix: len(open), lines: linesOf(parsed)}}
-	program, err := read(parsed)
-	if err != nil {
+	if err := t.read(); err != nil {
 		return nil, t.syntax(err)
 	}
-	t.program = program
-	if t.script = wrapper(program.Body); t.script == nil || offset(t.script.Body.LeftBrace) != strings.IndexByte(open, '{') ||
-		offset(t.script.Body.RightBrace) != len(parsed)-2 {
+	if t.script = wrapper(t.program.Body); t.script == nil || offset(t.script.Body.LeftBrace) != strings.IndexByte(open, '{') ||
+		offset(t.script.Body.RightBrace) != len(t.places.parsed)-2 {
 		return nil, []frame.Refusal{t.places.refuse(len(open), "The code ends the function that holds it")}
 	}
 	if open == openingExp {
@@ -124,7 +122,7 @@ func (t *tree) syntax(err error) []frame.Refusal {
 		return []frame.Refusal{t.places.refuse(t.places.prefix, "The code cannot be parsed")}
 	}
 	line, column := t.places.of(list[0].Position.Line, list[0].Position.Column)
-	return []frame.Refusal{{Line: max(line, 1), Column: max(column, 1), Message: list[0].Message}}
+	return []frame.Refusal{{Line: max(line, 1), Column: max(column, 1), Message: RegexWords(list[0].Message)}}
 }
 
 // expression is a source that starts like a function or an object, without the
@@ -213,7 +211,7 @@ func (t *tree) compile() (*goja.Program, []frame.Refusal) {
 	}
 	var syntax *goja.CompilerSyntaxError
 	if errors.As(err, &syntax) && syntax.File != nil {
-		return nil, []frame.Refusal{t.places.refuse(syntax.Offset, syntax.Message)}
+		return nil, []frame.Refusal{t.places.refuse(syntax.Offset, RegexWords(syntax.Message))}
 	}
 	return nil, []frame.Refusal{t.places.refuse(t.places.prefix, "The code cannot be compiled")}
 }

@@ -13,10 +13,17 @@ type places struct {
 	prefix int     // bytes of parsed, or of what mapping leads to, before the code
 	lines  lines   // of what mapping leads to, or of parsed
 	moved  mapping // of a text that was rewritten; nil: parsed is the code in its wrapper
+
+	inserted []insertion // in parsed, sorted, after all that
+	rows     lines       // of parsed, where there are any
 }
 
 // of is the place in the source of a line and a column, in bytes, of the parsed text.
 func (p places) of(line, column int) (int, int) {
+	if p.inserted != nil && line > 0 && line <= len(p.rows) { // no line was inserted
+		start := p.rows[line-1]
+		column = p.without(start+column-1) - p.without(start) + 1
+	}
 	offset := -1
 	if p.moved == nil {
 		offset = p.lines.offset(line, column)
@@ -39,7 +46,7 @@ func (p places) refuse(offset int, message string) frame.Refusal {
 	line := 0
 	column := 0
 	if p.moved == nil {
-		line, column = p.inSource(offset)
+		line, column = p.inSource(p.without(offset))
 	} else {
 		starts := linesOf(p.parsed)
 		row := starts.find(offset)

@@ -177,8 +177,8 @@ func (s *script) track(p *goja.Promise, what goja.PromiseRejectionOperation) {
 
 // warnings says, at the end of a script that went well, what it did not look at.
 func (s *script) warnings() {
-	if n := len(s.unawaited()); n > 0 {
-		s.warn(fmt.Sprintf("%d calls of tools were not awaited: they were cancelled", n))
+	if n := len(s.queue); n > 0 { // of those that were made, the host says it
+		s.warn(fmt.Sprintf("Not awaited, and never made since others were under way: %d calls of tools", n))
 	}
 	for _, p := range s.lost[:min(len(s.lost), 10)] {
 		f := s.thrown(p.Result())

@@ -2,7 +2,6 @@ package vm
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/dop251/goja"
@@ -120,10 +119,7 @@ func clean(message string) string {
 	case strings.HasPrefix(message, "Receiver is not an object: "):
 		return "Receiver is not an object"
 	case strings.HasPrefix(message, "Invalid regular expression (re"):
-		_, pattern, _ := strings.Cut(message, "): ")
-		pattern, _, _ = strings.Cut(pattern, " (Invalid regular expression (re")
-		pattern, _, _ = cutLast(pattern, " (error parsing")
-		return fmt.Sprintf("Invalid regular expression: /%s/", pattern)
+		return gate.RegexWords(message)
 	case strings.HasPrefix(message, "encoding/hex: "):
 		return "This is no text of hexadecimal digits"
 	case strings.HasPrefix(message, "Runtime bug: "), strings.HasPrefix(message, "Compiler bug: "), strings.HasPrefix(message, "Internal bug: "):

@@ -53,7 +53,7 @@ func ended(d frame.Done) string {
 func escapes(t *testing.T) []escape {
 	t.Helper()
 	var list []escape
-	for _, name := range []string{"escapes.jsonl", "more.jsonl", "builtins.jsonl"} {
+	for _, name := range []string{"escapes.jsonl", "more.jsonl", "builtins.jsonl", "odd.jsonl"} {
 		file, err := os.Open(filepath.Join("testdata", name))
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 type errorsOf struct {
 	plain, typeError, rangeError, syntaxError *goja.Object
 
+	all  *goja.Object // the prototype of AggregateError
 	tool *goja.Object // the prototype of ToolError
 	busy bool         // one is being put into words
 }
@@ -24,7 +25,7 @@ func (s *script) harden() {
 	world := s.rt.GlobalObject()
 	s.errors = errorsOf{
 		plain: s.global("Error"), typeError: s.global("TypeError"), rangeError: s.global("RangeError"),
-		syntaxError: s.global("SyntaxError"),
+		syntaxError: s.global("SyntaxError"), all: s.prototype("AggregateError"),
 	}
 	kinds, err := s.rt.RunString(bootstrap)
 	s.must(err)
@@ -53,11 +54,24 @@ func (s *script) coverFaults() {
 	object, array, regExp := s.prototype("Object"), s.prototype("Array"), s.prototype("RegExp")
 	s.method(object, "toLocaleString", 0, s.sound(s.builtIn(object, "toLocaleString")))
 	s.method(array, "sort", 1, s.sound(s.builtIn(array, "sort"))) // of a list that its comparison cuts off
+	for _, name := range []string{
+		"assign", "defineProperties", "entries", "freeze", "getOwnPropertyDescriptors", "getOwnPropertyNames", "getOwnPropertySymbols",
+		"isFrozen", "isSealed", "keys", "seal", "values",
+	} {
+		s.soundly(s.global("Object"), name) // of a proxy that is revoked, or leaves out keys, while it lists them
+	}
+	s.soundly(s.global("Reflect"), "ownKeys")
 	for _, symbol := range []*goja.Symbol{goja.SymMatch, goja.SymMatchAll, goja.SymReplace, goja.SymSearch, goja.SymSplit} {
 		inner := regExp.GetSymbol(symbol).(*goja.Object)
 		outer := s.native(inner.Get("name").String(), int(inner.Get("length").ToInteger()), s.sound(inner.Export().(direct)))
 		s.must(regExp.DefineDataPropertySymbol(symbol, outer, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 	}
+}
+
+// soundly guards one method.
+func (s *script) soundly(on *goja.Object, name string) {
+	length := int(on.Get(name).(*goja.Object).Get("length").ToInteger())
+	s.method(on, name, length, s.sound(s.builtIn(on, name)))
 }
 
 // sound is a native whose faults are errors of the script.

@@ -8,10 +8,10 @@ import (
 
 // iterators are what of the engine's own iterators is known before the script runs.
 type iterators struct {
-	sound map[*goja.Object]bool // the methods [Symbol.iterator] whose iterators have a next
-	self  *goja.Object          // that of iterators, which gives the iterator itself
-	once  *goja.Object          // the prototype of what stands for an iterator that has been asked for
-	mark  *goja.Symbol          // that iterator; no script can reach it
+	sound map[*goja.Object]*goja.Object // what the iterators of built-in lists inherit next from, by the list's [Symbol.iterator]
+	self  *goja.Object                  // that of iterators, which gives the iterator itself
+	once  *goja.Object                  // the prototype of what stands for an iterator that has been asked for
+	mark  *goja.Symbol                  // that iterator; no script can reach it
 }
 
 // coverIterators guards the places where goja takes for granted that an iterator has a
@@ -20,11 +20,14 @@ type iterators struct {
 // for it, and a fault there still ends the script.
 func (s *script) coverIterators() {
 	method := func(o *goja.Object) *goja.Object { return o.GetSymbol(goja.SymIterator).(*goja.Object) }
-	it := &iterators{sound: map[*goja.Object]bool{}, mark: goja.NewSymbol("iterator"), once: s.rt.NewObject()}
+	it := &iterators{sound: map[*goja.Object]*goja.Object{}, mark: goja.NewSymbol("iterator"), once: s.rt.NewObject()}
 	for _, name := range []string{"Array", "Map", "Set", "Uint8Array"} {
-		it.sound[method(s.prototype(name))] = true
+		list, err := s.rt.New(s.global(name))
+		s.must(err)
+		values := method(list)
+		iterator := values.Export().(direct)(goja.FunctionCall{This: list}).(*goja.Object)
+		it.sound[values], it.self = iterator.Prototype(), method(iterator)
 	}
-	it.self = method(s.prototype("Array").Get("values").Export().(direct)(goja.FunctionCall{This: s.rt.NewArray()}).(*goja.Object))
 	s.must(it.once.SetSymbol(goja.SymIterator, s.native("", 0, func(c goja.FunctionCall) goja.Value {
 		return c.This.(*goja.Object).GetSymbol(it.mark)
 	})))
@@ -68,8 +71,13 @@ func (s *script) coverEntries() {
 func (s *script) iterable(it *iterators, o *goja.Object) goja.Value {
 	found := o.GetSymbol(goja.SymIterator)
 	method, ok := found.(*goja.Object)
-	if !ok || it.sound[method] {
+	if !ok {
 		return o // goja says itself what is not iterable
+	}
+	if above := it.sound[method]; above != nil {
+		if _, ok := goja.AssertFunction(above.Get("next")); ok {
+			return o
+		}
 	}
 	iterator := o
 	if method != it.self {

@@ -2,6 +2,7 @@ package vm
 
 import (
 	_ "embed" // of the scripts below
+	"fmt"
 
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/parser"
@@ -46,6 +47,9 @@ func (s *script) fill() {
 	if s.program.Uses("performance") {
 		s.makePerformance()
 	}
+	if s.program.Uses("crypto") {
+		s.makeCrypto()
+	}
 }
 
 // install runs one script.
@@ -72,4 +76,20 @@ func (s *script) makePerformance() {
 	from := s.now
 	s.method(o, "now", 0, func(goja.FunctionCall) goja.Value { return s.rt.ToValue(s.now - from) })
 	s.hidden(s.rt.GlobalObject(), "performance", o)
+}
+
+// makeCrypto makes crypto.randomUUID (RFC 9562, version 4), of the random numbers of the
+// script: run again it gives the same, and it is no secret.
+func (s *script) makeCrypto() {
+	random := s.builtIn(s.global("Math"), "random")
+	o := s.rt.NewObject()
+	s.method(o, "randomUUID", 0, func(goja.FunctionCall) goja.Value {
+		var b [16]byte
+		for i := range b {
+			b[i] = byte(random(goja.FunctionCall{}).ToFloat() * 256)
+		}
+		b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+		return s.rt.ToValue(fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
+	})
+	s.hidden(s.rt.GlobalObject(), "crypto", o)
 }

@@ -22,14 +22,17 @@ func (s *script) coverPromises() {
 		if _, ok := s.callable(failed); !ok {
 			failed = thrower // the promise that comes of it may be of a script's own class
 		}
-		return s.then(goja.FunctionCall{This: c.This, Arguments: []goja.Value{s.telling(c.Argument(0), false), failed}})
+		return s.then(goja.FunctionCall{This: c.This, Arguments: []goja.Value{s.telling(c.Argument(0), nil), failed}})
 	})
 	for _, name := range []string{"all", "allSettled", "any", "race"} {
 		inner := s.builtIn(class, name)
 		s.method(class, name, 1, func(c goja.FunctionCall) goja.Value {
-			this := c.This
-			if o, ok := this.(*goja.Object); ok && o != class {
-				this = s.standIn(o)
+			this, seen := c.This, s.see
+			if name == "any" {
+				seen = s.seeAll
+			}
+			if o, ok := this.(*goja.Object); ok && (o != class || name == "any") {
+				this = s.standIn(o, seen)
 			}
 			return inner(goja.FunctionCall{This: this, Arguments: c.Arguments})
 		})
@@ -41,18 +44,19 @@ func (s *script) coverPromises() {
 }
 
 // seeing is a function of a script that is told why a promise was rejected.
-func (s *script) seeing(v goja.Value) goja.Value { return s.telling(v, true) }
+func (s *script) seeing(v goja.Value) goja.Value { return s.telling(v, s.see) }
 
-// telling is a function of a script that a promise calls: with a reason, or else with a
-// value. What it throws is the reason of another promise.
-func (s *script) telling(v goja.Value, reason bool) goja.Value {
+// telling is a function of a script that a promise calls: with a reason, which seen puts
+// into words, or where that is nil with a value. What it throws is the reason of another
+// promise.
+func (s *script) telling(v goja.Value, seen func(goja.Value)) goja.Value {
 	told, ok := s.callable(v)
 	if !ok {
 		return v
 	}
 	return s.native("", 1, func(c goja.FunctionCall) goja.Value {
-		if reason {
-			s.see(c.Argument(0))
+		if seen != nil {
+			seen(c.Argument(0))
 		}
 		out, err := told(goja.Undefined(), c.Arguments...)
 		var thrown *goja.Exception
@@ -66,14 +70,23 @@ func (s *script) telling(v goja.Value, reason bool) goja.Value {
 	})
 }
 
+// seeAll is [script.see] for what Promise.any rejects with: goja gives it no message.
+func (s *script) seeAll(v goja.Value) {
+	if o, ok := v.(*goja.Object); ok && o.Prototype() == s.errors.all && property(o, "message") == "" {
+		s.hidden(o, "message", s.rt.ToValue("All promises were rejected"))
+	}
+	s.see(v)
+}
+
 // standIn is a constructor in the place of a script's own, for goja to make a promise
-// with: it makes what the script's makes, and rejects it in words of ours.
-func (s *script) standIn(class *goja.Object) goja.Value {
+// with: it makes what the script's makes, and rejects it with what seen has put into
+// words of ours.
+func (s *script) standIn(class *goja.Object, seen func(goja.Value)) goja.Value {
 	if _, ok := goja.AssertConstructor(class); !ok {
 		return class
 	}
 	stand := s.rt.ToValue(func(c goja.ConstructorCall) *goja.Object {
-		o, err := s.rt.New(class, s.executor(c.Argument(0)))
+		o, err := s.rt.New(class, s.executor(c.Argument(0), seen))
 		if err != nil {
 			panic(err)
 		}
@@ -97,13 +110,13 @@ func (s *script) standIn(class *goja.Object) goja.Value {
 }
 
 // executor begins a promise of a script's own class.
-func (s *script) executor(v goja.Value) goja.Value {
+func (s *script) executor(v goja.Value, seen func(goja.Value)) goja.Value {
 	begin, ok := s.callable(v)
 	if !ok {
 		return v
 	}
 	return s.native("", 2, func(c goja.FunctionCall) goja.Value {
-		out, err := begin(goja.Undefined(), c.Argument(0), s.seeing(c.Argument(1)))
+		out, err := begin(goja.Undefined(), c.Argument(0), s.telling(c.Argument(1), seen))
 		if err != nil {
 			panic(err)
 		}

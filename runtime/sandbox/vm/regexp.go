@@ -31,7 +31,7 @@ func (s *script) coverRegExp() {
 		if bad := gate.BadRegex(pattern, flags); bad != "" {
 			s.syntaxError(bad)
 		}
-		o, err := s.rt.New(inner, s.rt.ToValue(pattern), s.rt.ToValue(flags))
+		o, err := s.rt.New(inner, s.rt.ToValue(gate.WithEdges(pattern)), s.rt.ToValue(flags))
 		var thrown *goja.Exception
 		switch {
 		case errors.As(err, &thrown):
@@ -48,6 +48,28 @@ func (s *script) coverRegExp() {
 	s.must(class.DefineAccessorPropertySymbol(goja.SymSpecies, s.native("get [Symbol.species]", 0, func(c goja.FunctionCall) goja.Value {
 		return c.This
 	}), nil, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	s.coverSource()
+}
+
+// coverSource shows patterns as the script has written them.
+func (s *script) coverSource() {
+	proto := s.prototype("RegExp")
+	own := func(inner direct) direct {
+		return func(c goja.FunctionCall) goja.Value {
+			v := inner(c)
+			if text, ok := v.(goja.String); ok {
+				if plain := gate.WithoutEdges(text.String()); plain != text.String() {
+					return s.rt.ToValue(plain)
+				}
+			}
+			return v
+		}
+	}
+	s.method(proto, "toString", 0, own(s.builtIn(proto, "toString")))
+	describe := s.builtIn(s.global("Object"), "getOwnPropertyDescriptor")
+	d := describe(goja.FunctionCall{Arguments: []goja.Value{proto, s.rt.ToValue("source")}}).(*goja.Object)
+	get := d.Get("get").Export().(direct)
+	s.must(proto.DefineAccessorProperty("source", s.native("get source", 0, own(get)), nil, goja.FLAG_TRUE, goja.FLAG_FALSE))
 }
 
 // textOf is an argument as a text; one that is missing is none.

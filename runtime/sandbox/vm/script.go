@@ -76,6 +76,7 @@ func newWorld() *script {
 	s.coverPromises()
 	s.coverRegExp()
 	s.coverFaults()
+	s.mend()
 	s.coverIterators()
 	s.boundTexts()
 	s.makeCodec()

@@ -2,7 +2,9 @@ package worker
 
 import (
 	"bufio"
+	"bytes"
 	"io"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -12,6 +14,13 @@ import (
 // maxReplies is how many replies may lie unread in the worker. The host sends one
 // for each call, and a script has not as many calls waiting.
 const maxReplies = 4096
+
+// maxHeld is how many bytes of calls wait for the script to rest before they are
+// written, and maxKept how large a buffer is kept for the next ones.
+const (
+	maxHeld = 32 << 10
+	maxKept = 256 << 10
+)
 
 // Engine is what makes something of a script's source. It lives in the worker.
 type Engine interface {
@@ -50,6 +59,7 @@ func Main(args []string, in io.Reader, out io.Writer, engine Engine) int {
 	}
 	c.say(&frame.ToHost{Ready: &frame.Ready{Level: level}})
 	c.heap.limit(settings.Heap)
+	c.heap.tick = c.nudge
 	go c.listen(bufio.NewReader(in))
 	go engine.Prepare(func() bool { return c.met.Load() })
 	go func() { c.ended <- c.heap.watch() }()
@@ -62,6 +72,7 @@ type child struct {
 	engine   Engine
 	speaking sync.Mutex
 	out      io.Writer
+	held     bytes.Buffer // frames that are not written yet; guarded by speaking
 	replies  chan frame.Reply
 	asked    chan *frame.ToWorker // Check, then Run
 	ended    chan int             // room for all who write to it
@@ -69,15 +80,69 @@ type child struct {
 	heap     heap
 }
 
-// say sends one message. When it cannot, nobody is left to tell.
+// say sends one message, behind those that are held. When it cannot, nobody is left to
+// tell.
 func (c *child) say(m *frame.ToHost) {
 	c.speaking.Lock()
 	defer c.speaking.Unlock()
-	if err := frame.Write(c.out, m); err != nil {
-		select {
-		case c.ended <- exitOrphaned:
-		default:
-		}
+	err := frame.Append(&c.held, m)
+	if err == nil {
+		err = c.write()
+	}
+	if err != nil {
+		c.orphaned()
+	}
+}
+
+// hold keeps one message for the next one that is sent. What runs on without a rest has
+// it sent at the next look of the watch of the heap.
+func (c *child) hold(m *frame.ToHost) {
+	c.speaking.Lock()
+	defer c.speaking.Unlock()
+	err := frame.Append(&c.held, m)
+	if err == nil && c.held.Len() > maxHeld {
+		err = c.write()
+	}
+	if err != nil {
+		c.orphaned()
+	}
+}
+
+// nudge has what is held sent, and does not wait for it: the watch of the heap must not
+// stand still where the host is slow to read. Whoever has the lock sends or comes back.
+func (c *child) nudge() {
+	if !c.speaking.TryLock() {
+		return
+	}
+	held := c.held.Len() > 0
+	c.speaking.Unlock()
+	if held {
+		go c.flush()
+	}
+}
+
+// flush sends what is held.
+func (c *child) flush() {
+	c.speaking.Lock()
+	defer c.speaking.Unlock()
+	if c.held.Len() > 0 && c.write() != nil {
+		c.orphaned()
+	}
+}
+
+func (c *child) write() error {
+	_, err := c.out.Write(c.held.Bytes())
+	c.held.Reset()
+	if c.held.Cap() > maxKept {
+		c.held = bytes.Buffer{}
+	}
+	return err
+}
+
+func (c *child) orphaned() {
+	select {
+	case c.ended <- exitOrphaned:
+	default:
 	}
 }
 
@@ -115,8 +180,13 @@ func (c *child) ask() *frame.ToWorker {
 	return <-c.asked
 }
 
-// tell sends what the engine says.
+// tell sends what the engine says. A call goes with what follows it at once, mostly that
+// the script waits: one system call, and the host is woken once.
 func (c *child) tell(m *frame.ToHost) {
+	if m.Call != nil {
+		c.hold(m)
+		return
+	}
 	c.say(m)
 	if m.Idle != nil {
 		c.rest()
@@ -140,6 +210,7 @@ func (c *child) converse() int {
 	if m.Run.Limits.Heap > 0 {
 		c.heap.limit(m.Run.Limits.Heap)
 	}
+	debug.SetMaxStack(runStack)
 	c.say(&frame.ToHost{Done: program.Run(m.Run, c.tell, c.replies)})
 	return exitWell
 }

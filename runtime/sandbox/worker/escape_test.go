@@ -286,3 +286,28 @@ func TestOrdinaryScriptsRunInAWorker(t *testing.T) {
 		}
 	}
 }
+
+// A call is held for the script's next rest. One that does not rest makes it all the
+// same, and so does one that ends.
+func TestCallsOfAScriptThatDoesNotRestAreSent(t *testing.T) {
+	for _, code := range []string{"tools.demo.danger({}); for (;;);", "tools.demo.danger({}); return 1"} {
+		p, err := worker.Start(worker.Options{Executable: programs.kimbap})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Limit(30 * time.Second)
+		called := false
+		err = p.Send(&frame.ToWorker{Check: &frame.Check{Source: code}})
+		for !called && err == nil {
+			var m *frame.ToHost
+			if m, err = p.Recv(); err == nil && m.Checked != nil {
+				err = p.Send(&frame.ToWorker{Run: &frame.Run{Now: 1, Seed: 1, Limits: limits}})
+			}
+			called = err == nil && m.Call != nil && m.Call.Path == "demo.danger"
+		}
+		if !called {
+			t.Errorf("%s: no call came: %v", code, err)
+		}
+		p.Kill()
+	}
+}

@@ -17,6 +17,7 @@ type heap struct {
 	most  atomic.Int64 // bytes
 	busy  atomic.Bool
 	awake chan struct{} // room for one
+	tick  func()        // called at each look
 }
 
 // limit sets how many bytes of objects there may be. The collector works harder the
@@ -48,6 +49,7 @@ func (h *heap) watch() int {
 			continue
 		}
 		time.Sleep(heapEvery)
+		h.tick()
 		metrics.Read(sample)
 		if sample[0].Value.Uint64() > uint64(h.most.Load()) {
 			over++

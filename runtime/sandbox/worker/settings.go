@@ -20,7 +20,8 @@ const (
 const (
 	leastData = 256 << 20 // what the process may have in all
 	besides   = 64 << 20  // the program itself and its stacks
-	maxStack  = 64 << 20  // of one goroutine: a script that nests natively ends here
+	maxStack  = 64 << 20  // of one goroutine, while a source is read
+	runStack  = 4 << 20   // of one goroutine, while it runs: one that nests natively ends here at once
 )
 
 // Settings are the bounds that a worker sets itself before it reads anything. They

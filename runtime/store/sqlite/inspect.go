@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -120,7 +121,7 @@ func Copy(ctx context.Context, from, to string) (err error) {
 	if err := os.Link(temporary, to); err != nil {
 		return unsafeFile(to, "it cannot be given its name", "name a file that is not there, on a local disk", err)
 	}
-	return syncFolder(filepath.Dir(to))
+	return system.SyncFolder(filepath.Dir(to))
 }
 
 // durable brings a file to the disk.
@@ -146,7 +147,7 @@ func readOnly(ctx context.Context, path string, use func(*sql.Conn) error) (err 
 		return damaged(path, errors.New("the file is empty"))
 	}
 	query := url.Values{"mode": {"ro"}, "_busy_timeout": {fmt.Sprint(busyWait.Milliseconds())}}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
+	db, err := sql.Open("sqlite", named(path, query))
 	if err != nil {
 		return err
 	}

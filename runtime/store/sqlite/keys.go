@@ -125,13 +125,13 @@ func (db *DB) RotateMaster(ctx context.Context, r vault.MasterRotation) error {
 
 // Lock implements [vault.Store].
 func (db *DB) Lock(ctx context.Context) (l vault.Lock, err error) {
-	_, err = db.get(ctx, "read the lock", "SELECT locked, locked_by FROM vault", nil, moment{&l.Since}, &l.By)
+	_, err = db.get(ctx, "read the lock", "SELECT locked, locked_by, locked_until FROM vault", nil, moment{&l.Since}, &l.By, moment{&l.Until})
 	return l, err
 }
 
 // SetLock implements [vault.Store].
 func (db *DB) SetLock(ctx context.Context, l vault.Lock) error {
-	changed, err := db.changed(ctx, "lock the vault", "UPDATE vault SET locked = ?, locked_by = ?", micros(l.Since), l.By)
+	changed, err := db.changed(ctx, "lock the vault", "UPDATE vault SET locked = ?, locked_by = ?, locked_until = ?", micros(l.Since), l.By, micros(l.Until))
 	if err == nil && !changed {
 		return vault.ErrConflict
 	}

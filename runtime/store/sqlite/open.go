@@ -9,11 +9,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/audit/history"
@@ -116,6 +118,16 @@ func connect(ctx context.Context, path string) (*DB, error) {
 // dsn names the file to the driver. mode=rw keeps SQLite from making a file.
 func dsn(path string, pragmas ...string) string {
 	query := url.Values{"mode": {"rw"}, "_busy_timeout": {fmt.Sprint(busyWait.Milliseconds())}, "_pragma": pragmas}
+	return named(path, query)
+}
+
+// named is the URI of a file by its absolute path. SQLite wants a slash before the
+// letter of a drive; a name with a host, on another machine's disk, goes behind two more.
+func named(path string, query url.Values) string {
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String()
 }
 
@@ -145,10 +157,11 @@ func ensure(ctx context.Context, path string, create bool) error {
 	switch {
 	case !info.Mode().IsRegular():
 		return unsafeFile(path, "it is not a regular file", "put the file itself there, not a link to it", nil)
-	case info.Mode().Perm()&0o077 != 0:
-		return unsafeFile(path, fmt.Sprintf("others may use it (mode %04o)", info.Mode().Perm()), "chmod 600 "+path, nil)
 	case info.Size() == 0:
 		return damaged(path, errors.New("the file is empty"))
+	}
+	if how := system.Exposed(path, info); how != "" {
+		return unsafeFile(path, "others may use it ("+how+")", system.Repair(path, false), nil)
 	}
 	return nil
 }
@@ -181,16 +194,7 @@ func build(ctx context.Context, path string) (err error) {
 	if err := os.Link(temporary, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return unsafeFile(path, "it cannot be given its name", "keep the home on a local disk", err)
 	}
-	return syncFolder(filepath.Dir(path))
-}
-
-// syncFolder makes the names in a folder durable.
-func syncFolder(dir string) error {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return system.SyncFolder(filepath.Dir(path))
 }
 
 func missing(path, why string, err error) error {

@@ -170,7 +170,7 @@ func locks(t *testing.T, s Store) {
 		t.Errorf("locking what was never opened: %v, want ErrConflict", err)
 	}
 	must(t, s.SetCheckValue(ctx, []byte("check")))
-	for _, l := range []vault.Lock{{}, want, {}} {
+	for _, l := range []vault.Lock{{}, want, {Since: at(2), By: "uid:1000", Until: at(3)}, {}} {
 		must(t, s.SetLock(ctx, l))
 		got, err := s.Lock(ctx)
 		must(t, err)

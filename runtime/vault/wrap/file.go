@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
@@ -62,25 +62,17 @@ func (f File) Settle(_ context.Context, key vault.MasterKey) error {
 func settle(path string, follows bool) error {
 	var err error
 	if follows {
-		err = os.Rename(path+nextSuffix, path)
+		err = system.Rename(path+nextSuffix, path)
 	} else {
-		err = os.Remove(path + nextSuffix)
+		err = system.Remove(path + nextSuffix)
 	}
 	if err == nil {
-		err = syncFolder(filepath.Dir(path))
+		err = system.SyncFolder(filepath.Dir(path))
 	}
 	if err != nil {
 		return keyFault(path+nextSuffix, "cannot be put in the place of the old one", "check the folder's owner and the disk", err)
 	}
 	return nil
-}
-
-func syncFolder(dir string) error {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // Env is a master key that was given in the environment, and the one that shall

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/zalando/go-keyring"
@@ -94,6 +95,18 @@ func (k Keyring) set(ctx context.Context, name string, key vault.MasterKey) erro
 	return k.do(ctx, func() error { return keyring.Set(keyringService, name, key.Text().Reveal()) })
 }
 
+// again asks once more where the connection that the client keeps for the process
+// turns out to be gone, as after a restart of the bus: the client notices a moment
+// after its first write. What was not written was not done.
+func again(ask func() error) error {
+	err := ask()
+	for wait := time.Millisecond; errors.Is(err, syscall.EPIPE) && wait < keyringWait/8; wait *= 4 {
+		time.Sleep(wait)
+		err = ask()
+	}
+	return err
+}
+
 // do asks the keyring. Its client takes no context, so a call that hangs (a
 // dialog that nobody answers) is left behind.
 func (k Keyring) do(ctx context.Context, ask func() error) error {
@@ -102,7 +115,7 @@ func (k Keyring) do(ctx context.Context, ask func() error) error {
 		return unavailable(fix, "this system has no keyring service: there is no D-Bus session to ask for one")
 	}
 	done := make(chan error, 1)
-	go func() { done <- ask() }()
+	go func() { done <- again(ask) }()
 	limited, cancel := context.WithTimeout(ctx, keyringWait)
 	defer cancel()
 	select {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
@@ -98,7 +99,7 @@ func (s Service) Next(ctx context.Context) (vault.MasterKey, error) {
 func (s Service) Settle(ctx context.Context, key vault.MasterKey) error {
 	next, err := s.load(ctx, s.Path+nextSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
-		return syncFolder(filepath.Dir(s.Path))
+		return system.SyncFolder(filepath.Dir(s.Path))
 	}
 	if err != nil {
 		return err

@@ -95,7 +95,7 @@ func (d *transit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // What a transit engine refuses is a refusal here, which says what to do and
 // repeats nothing of the answer.
-func TestTransitRefusals(t *testing.T) {
+func TestARefusalOfTransitSaysWhatToDoAndRepeatsNothing(t *testing.T) {
 	d := startTransit(t)
 	key := runtime.NewSecret(strings.Repeat("ab", 32))
 	for name, c := range map[string]struct {

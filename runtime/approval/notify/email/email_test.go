@@ -43,7 +43,7 @@ func sender(t *testing.T, s *notifytest.SMTP, implicit bool) *email.Sender {
 }
 
 // A mail goes out over TLS, with the password, and reads as it was written.
-func TestMailArrives(t *testing.T) {
+func TestAMailGoesOutOverTLSAndReadsAsWritten(t *testing.T) {
 	for name, implicit := range map[string]bool{"STARTTLS": false, "TLS": true} {
 		t.Run(name, func(t *testing.T) {
 			s := notifytest.NewSMTP(t, implicit, !implicit, "")
@@ -94,7 +94,7 @@ func TestNothingInClear(t *testing.T) {
 }
 
 // A 5xx reply is final, a 4xx is not; what the server says is not repeated.
-func TestReplies(t *testing.T) {
+func TestA5xxReplyIsFinalAndNoneIsRepeated(t *testing.T) {
 	for refuse, final := range map[string]bool{
 		"AUTH 535 wrong: " + password: true, "RCPT 550 nobody": true, "MAIL 451 later": false, "DATA 452 full": false,
 	} {
@@ -108,7 +108,7 @@ func TestReplies(t *testing.T) {
 }
 
 // A server that says nothing holds nobody longer than the context.
-func TestSilentServer(t *testing.T) {
+func TestASilentServerHoldsNobodyLongerThanTheContext(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-func TestIncompleteOptions(t *testing.T) {
+func TestIncompleteOptionsAreRefused(t *testing.T) {
 	dial := func(context.Context, string) (net.Conn, error) { return nil, errors.New("no") }
 	s := notifytest.NewSMTP(t, true, false, "")
 	good := email.Options{Dial: dial, Trust: s.Trust, Clock: time.Now, Server: "mail.test:465", From: "a@example.test", To: []string{"b@example.test"}}

@@ -125,7 +125,7 @@ func TestWhatSlackAnswers(t *testing.T) {
 }
 
 // The URL of an incoming webhook is a key: it is sent to, and never named.
-func TestIncomingWebhook(t *testing.T) {
+func TestTheURLOfAnIncomingWebhookIsNeverNamed(t *testing.T) {
 	status := 200
 	h := notifytest.NewHTTP(t, func(int, notifytest.Request) (int, http.Header, string) { return status, nil, "ok" })
 	client := notify.NewClient(h.Dial, h.Trust)

@@ -83,7 +83,7 @@ func TestMessagesAreSigned(t *testing.T) {
 
 // What cannot be mended is not tried again; redirects are not followed, since
 // the message is for that address alone.
-func TestAnswers(t *testing.T) {
+func TestWhatCannotBeMendedIsNotSentAgain(t *testing.T) {
 	for status, want := range map[int]string{200: "sent", 302: "refused", 400: "refused", 404: "refused", 429: "later", 503: "later"} {
 		h := notifytest.NewHTTP(t, answering(status))
 		err := sender(t, h, "https://hooks.test/secret-path").Send(t.Context(), notify.Trial("msg_1"))

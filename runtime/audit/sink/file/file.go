@@ -10,15 +10,18 @@ package file
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 )
 
@@ -104,7 +107,7 @@ func (s *Sink) write(text []byte) (again bool, err error) {
 	if s.torn(info.Size()) {
 		text = append([]byte{'\n'}, text...)
 	}
-	if _, err = s.f.Write(text); err == nil && s.o.Required {
+	if err = system.Append(s.f, text); err == nil && s.o.Required {
 		err = s.f.Sync()
 	}
 	if err != nil {
@@ -135,17 +138,16 @@ func (s *Sink) rotate() error {
 		}
 		name = fmt.Sprintf("%s.%s-%d", s.o.Path, s.o.Clock().UTC().Format(stampForm), n)
 	}
-	if err := os.Rename(s.o.Path, name); err != nil {
+	if err := system.Rename(s.o.Path, name); err != nil {
 		return err
 	}
 	if s.o.Keep <= 0 {
 		return nil
 	}
-	old, err := filepath.Glob(escape(s.o.Path) + ".[0-9]*T*Z*")
+	old, err := s.rotated()
 	if err != nil {
 		return err
 	}
-	slices.Sort(old)
 	for _, file := range old[:max(0, len(old)-s.o.Keep)] {
 		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
@@ -154,18 +156,21 @@ func (s *Sink) rotate() error {
 	return nil
 }
 
-// escape keeps what filepath.Glob gives a meaning to as it is.
-func escape(path string) string {
-	var out []byte
-	for i := range len(path) {
-		switch path[i] {
-		case '*', '?', '[', '\\':
-			out = append(out, '[', path[i], ']')
-		default:
-			out = append(out, path[i])
+// rotated are the files that had the name before, the oldest first.
+func (s *Sink) rotated() ([]string, error) {
+	dir, base := filepath.Split(s.o.Path)
+	entries, err := os.ReadDir(cmp.Or(dir, ".")) // by name
+	if err != nil {
+		return nil, err
+	}
+	var old []string
+	for _, e := range entries {
+		stamp, is := strings.CutPrefix(e.Name(), base+".")
+		if shaped, _ := path.Match("[0-9]*T*Z*", stamp); is && shaped {
+			old = append(old, filepath.Join(dir, e.Name()))
 		}
 	}
-	return string(out)
+	return old, nil
 }
 
 // moved reports whether the path names another file than the one that is open.
@@ -185,7 +190,7 @@ func (s *Sink) open() error {
 		}
 		_ = s.drop(nil)
 	}
-	f, err := os.OpenFile(s.o.Path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
+	f, err := system.OpenAppend(s.o.Path)
 	if err != nil {
 		return err
 	}

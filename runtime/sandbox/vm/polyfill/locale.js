@@ -15,7 +15,7 @@
   const signs = { USD: "$", EUR: "€", GBP: "£", JPY: "¥", INR: "₹", KRW: "₩", CNY: "CN¥", CAD: "CA$", AUD: "A$", MXN: "MX$", NZD: "NZ$", BRL: "R$", ILS: "₪", VND: "₫" };
   const group = (digits) => digits.replace(/\B(?=(\d{3})+$)/g, ",");
   const format = (n, options) => {
-    check(undefined, options, ["style", "currency", "minimumFractionDigits", "maximumFractionDigits", "useGrouping"]);
+    check(undefined, options, ["style", "currency", "minimumFractionDigits", "maximumFractionDigits", "minimumIntegerDigits", "useGrouping"]);
     const style = options.style ?? "decimal";
     if (!["decimal", "percent", "currency"].includes(style)) refuse("The style " + style);
     const money = style === "currency" ? String(options.currency ?? "").toUpperCase() : "";
@@ -31,6 +31,9 @@
     else if (!Number.isFinite(n)) text = "∞";
     else text = fixed(Math.abs(style === "percent" ? n * 100 : n), least, most);
     let [whole, part] = text.split(".");
+    const digits = options.minimumIntegerDigits ?? 1;
+    if (!(digits >= 1 && digits <= 21)) throw new RangeError("The number of digits is out of range");
+    whole = whole.padStart(digits, Number.isNaN(n) || whole === "∞" ? "" : "0");
     if (options.useGrouping !== false) whole = group(whole);
     const body = part ? whole + "." + part : whole;
     if (style === "percent") return sign + body + "%";
@@ -89,18 +92,32 @@
   };
   const dated = { year: "numeric", month: "numeric", day: "numeric" };
   const timed = { hour: "numeric", minute: "2-digit", second: "2-digit" };
-  const known = ["weekday", "year", "month", "day", "hour", "minute", "second", "hour12", "timeZone"];
+  const known = ["weekday", "year", "month", "day", "hour", "minute", "second", "hour12", "timeZone", "dateStyle", "timeStyle"];
+  const dateStyles = {
+    full: { weekday: "long", year: "numeric", month: "long", day: "numeric" }, long: { year: "numeric", month: "long", day: "numeric" },
+    medium: { year: "numeric", month: "short", day: "numeric" }, short: { year: "2-digit", month: "numeric", day: "numeric" },
+  };
+  const timeStyles = { medium: timed, short: { hour: "numeric", minute: "2-digit" } };
+  const styled = (o) => {
+    const pick = (list, name) => name === undefined ? {} : Object.hasOwn(list, name) ? list[name] : refuse("The style " + String(name));
+    return { hour12: o.hour12, ...pick(dateStyles, o.dateStyle), ...pick(timeStyles, o.timeStyle) };
+  };
   const dates = (name, wantsDay, wantsTime) => define(Date.prototype, name, { [name](locales, options = {}) {
     check(locales, options, known);
     if (options.timeZone !== undefined && !/^(Etc\/)?(UTC|GMT)$/i.test(String(options.timeZone))) refuse("The zone " + String(options.timeZone));
     if (Number.isNaN(this.getTime())) return "Invalid Date";
+    const hasStyle = options.dateStyle !== undefined || options.timeStyle !== undefined;
+    if (hasStyle) {
+      if (known.slice(0, 7).some((k) => options[k] !== undefined)) throw new TypeError("A style and parts of a date do not go together");
+      if (options.dateStyle !== undefined && !wantsDay || options.timeStyle !== undefined && !wantsTime) throw new TypeError("This style is not for this method");
+    }
     const any = (keys) => keys.some((k) => options[k] !== undefined);
     const asked = any(["weekday", "year", "month", "day"]), askedTime = any(["hour", "minute", "second"]);
-    let o = { ...options };
-    if (!(asked || askedTime) || (wantsDay && !wantsTime && !asked) || (wantsTime && !wantsDay && !askedTime)) {
+    let o = hasStyle ? styled(options) : { ...options };
+    if (!hasStyle && (!(asked || askedTime) || (wantsDay && !wantsTime && !asked) || (wantsTime && !wantsDay && !askedTime))) {
       o = { ...o, ...(wantsDay ? dated : {}), ...(wantsTime ? timed : {}) };
     }
-    return [day(this, o), time(this, o)].filter(Boolean).join(o.month && o.month !== "numeric" && o.month !== "2-digit" ? " at " : ", ");
+    return [day(this, o), time(this, o)].filter(Boolean).join(o.month === "long" ? " at " : ", ");
   } }[name]);
   dates("toLocaleString", true, true);
   dates("toLocaleDateString", true, false);

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// CR-010: a policy or a service that a running proxy may not read any more keeps
+// the old one in force; it is named, and recorded, and the next good one counts.
+// The proxy runs as a plain user, since root may read everything.
+func TestAFileThatCannotBeReadKeepsTheOldState_CR010(t *testing.T) {
+	u := newPlainUser(t)
+	service, err := os.ReadFile("testdata/notes.yaml")
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(u.dir, "notes.yaml"), service, 0o644))
+	kimbap := func(args ...string) string {
+		t.Helper()
+		out, err := u.command("A=b", u.kimbap(), args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("kimbap %s: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	kimbap("init", "-q")
+	kimbap("service", "install", "./notes.yaml")
+	proxy := u.proxy("A=b")
+	home := filepath.Join(u.dir, ".kimbap")
+	state := func() string {
+		files, err := filepath.Glob(filepath.Join(home, "state", "proxy-*.json"))
+		if err != nil || len(files) != 1 {
+			return ""
+		}
+		text, _ := os.ReadFile(files[0])
+		return string(text)
+	}
+	until := func(what string, ok func() bool) {
+		t.Helper()
+		for end := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("waited for %s: %s", what, state())
+			}
+		}
+	}
+	for n, file := range []string{"policy.yaml", "services/notes.yaml"} {
+		path := filepath.Join(home, file)
+		check(t, os.Chmod(path, 0))
+		check(t, proxy.Process.Signal(syscall.SIGHUP))
+		until("the refusal of "+file, func() bool {
+			said := state()
+			return strings.Contains(said, `"problem":`) && strings.Contains(said, file) && strings.Contains(said, "permission denied")
+		})
+		check(t, os.Chmod(path, 0o600))
+		check(t, proxy.Process.Signal(syscall.SIGHUP))
+		until("the next good one of "+file, func() bool { said := state(); return said != "" && !strings.Contains(said, `"problem":`) })
+		trail := kimbap("audit", "search", "--kind", "event", "-o", "json")
+		if kept := strings.Count(trail, "kept the old state"); kept < n+1 {
+			t.Errorf("%s: %d records of refused reloads:\n%s", file, kept, trail)
+		}
+	}
+}

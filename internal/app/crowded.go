@@ -1,0 +1,119 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
+)
+
+// Callers that nobody knows can make records without end and without a token, and
+// whatever looks whether a port is open makes one each time without asking for
+// anything. Of each kind crowdRecords stand in the trail by themselves in any
+// crowdWindow; those beyond are counted, and one event tells how many.
+const (
+	crowdRecords = 50
+	crowdWindow  = time.Minute
+)
+
+// crowded is the trail of the pipeline. It is safe for concurrent use.
+type crowded struct {
+	*audit.Log
+	clock             func() time.Time
+	strangers, knocks crowd
+}
+
+// newCrowded puts bounds before a trail.
+func newCrowded(trail *audit.Log, clock func() time.Time) *crowded {
+	return &crowded{
+		Log: trail, clock: clock,
+		strangers: crowd{event: "callers.refused", count: "refused", label: "code", as: string(runtime.CodeUnauthenticated)},
+		knocks:    crowd{event: "tunnels.unopened", count: "tunnels", label: "reason", as: string(runtime.ReasonTunnelUnopened)},
+	}
+}
+
+var _ runtime.Trail = (*crowded)(nil)
+
+// Outcome implements [runtime.Trail].
+func (c *crowded) Outcome(r *runtime.Record) {
+	if of := c.of(r); of != nil && of.over(c.clock()) {
+		return
+	}
+	c.Log.Outcome(r)
+}
+
+// of is the crowd that a record is one of, nil for one that always stands by itself.
+func (c *crowded) of(r *runtime.Record) *crowd {
+	switch {
+	case r.Sequence != 0 || r.Err == nil:
+		return nil
+	case stranger(r.Err):
+		return &c.strangers
+	case r.Err.Reason == runtime.ReasonTunnelUnopened:
+		return &c.knocks
+	}
+	return nil
+}
+
+// stranger reports whether nobody knew the caller.
+func stranger(why *runtime.Error) bool {
+	return why.Code == runtime.CodeUnauthenticated || why.Code == runtime.CodeRateLimited && why.Stage == runtime.StageIdentify
+}
+
+// tell records how many were left out, once their window is over, or now.
+func (c *crowded) tell(ctx context.Context, now bool) error {
+	return errors.Join(c.strangers.tell(ctx, c.Log, c.clock(), now), c.knocks.tell(ctx, c.Log, c.clock(), now))
+}
+
+// crowd is one kind of refusals that somebody could make without end.
+type crowd struct {
+	event, count, label, as string // what tells of those left out: its kind and its fields
+
+	mu    sync.Mutex
+	began time.Time // of the window
+	seen  int       // in it
+	first time.Time // of those left out and not told yet
+	left  int       // so many
+}
+
+// over counts one and reports whether it is one too many.
+func (c *crowd) over(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Before(c.began) || now.Sub(c.began) >= crowdWindow {
+		c.began, c.seen = now, 0
+	}
+	if c.seen++; c.seen <= crowdRecords {
+		return false
+	}
+	if c.left++; c.left == 1 {
+		c.first = now
+	}
+	return true
+}
+
+// tell records in trail how many were left out, at once or after their window.
+func (c *crowd) tell(ctx context.Context, trail *audit.Log, at time.Time, now bool) error {
+	c.mu.Lock()
+	if c.left == 0 || !now && at.Sub(c.began) < crowdWindow {
+		c.mu.Unlock()
+		return nil
+	}
+	left, first := c.left, c.first
+	c.left = 0
+	c.mu.Unlock()
+	err := trail.Event(ctx, record.Event{Kind: c.event, Principal: "kimbap", Fields: map[string]string{
+		c.count: strconv.Itoa(left), "since": first.UTC().Format(time.RFC3339), c.label: c.as,
+	}})
+	if err != nil { // told the next time
+		c.mu.Lock()
+		c.left, c.first = c.left+left, first
+		c.mu.Unlock()
+	}
+	return err
+}

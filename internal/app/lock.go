@@ -1,0 +1,204 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/identity"
+)
+
+// Locking is what LockVault did.
+type Locking struct {
+	Sealed bool // the master key is under the PIN, and not where it was
+	Runs   int  // whose tokens were revoked
+}
+
+// LockVault closes the vault for every process over the home, also for those to
+// come; running proxies follow within a second. With a length it is a pause: the key
+// stays where it is, and the vault opens again by itself. Without one the master key
+// is sealed under the owner's PIN, the tokens of runs are revoked, and it is closed
+// until [App.UnlockVault].
+//
+// Where the key cannot be sealed the vault is closed all the same, and the error says
+// that the key still is where it was.
+func (a *App) LockVault(ctx context.Context, length time.Duration) (Locking, error) {
+	unlock, err := a.home.LockKeys(ctx, home.KeyLockWait)
+	if err != nil {
+		return Locking{}, err
+	}
+	defer unlock()
+	if length > 0 {
+		err = a.mayPause(ctx, length)
+	} else {
+		err = a.maySeal(ctx)
+	}
+	if err != nil {
+		return Locking{}, err
+	}
+	event := record.Event{Kind: "vault.lock", Principal: a.Operator().ID}
+	if length > 0 {
+		event.Fields = map[string]string{"for": length.String()}
+	}
+	if err := a.trail.Event(ctx, event); err != nil {
+		return Locking{}, err
+	}
+	if length > 0 {
+		return Locking{}, a.order(ctx, length)
+	}
+	return a.lockAndSeal(ctx)
+}
+
+// mayPause refuses a pause of what is locked for longer: it would open the vault
+// earlier, without the PIN that an unlock asks for.
+func (a *App) mayPause(ctx context.Context, length time.Duration) error {
+	l, locked, err := a.vault.Ordered(ctx)
+	s, serr := a.sealed()
+	if err := errors.Join(err, serr); err != nil {
+		return err
+	}
+	e := &runtime.Error{Code: runtime.CodeInvalidInput, Hint: "kimbap unlock; then kimbap lock --for D"}
+	switch {
+	case s != nil || locked && l.Until.IsZero():
+		e.Msg = "the vault is locked already, and does not open by itself"
+		return e
+	case locked && a.o.Clock().Add(length).Before(l.Until):
+		e.Msg = "the vault is locked already, until " + l.Until.UTC().Format(time.RFC3339)
+		return e
+	}
+	return nil
+}
+
+// maySeal refuses a lock that would not hold: one without a PIN.
+func (a *App) maySeal(ctx context.Context) error {
+	who, err := a.approvals.OwnPin(ctx, a.Operator())
+	if err == nil && who == "" {
+		err = &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: "there is no PIN to seal the master key under",
+			Hint: "set one in a terminal: kimbap approve pin; or close the vault for a time, with the key where it is: kimbap lock --for 8h",
+		}
+	}
+	return err
+}
+
+// lockAndSeal does what a lock without an end does, in the order that a kill -9 on
+// the way wants: see the head of sealed.go.
+func (a *App) lockAndSeal(ctx context.Context) (done Locking, err error) {
+	place, unsealed := a.sealKey(ctx)
+	done.Runs, err = a.revokeRuns(ctx)
+	if oerr := a.order(ctx, 0); oerr != nil {
+		return done, oerr
+	}
+	if err != nil {
+		return done, err
+	}
+	if unsealed == nil && place != nil {
+		unsealed = place.Drop(ctx)
+	}
+	if unsealed != nil {
+		e := runtime.AsError(unsealed)
+		return done, &runtime.Error{
+			Code: runtime.CodeVaultLocked, Reason: e.Reason, Stage: runtime.StageCredential, Err: unsealed,
+			Msg:  "the vault is closed, but its master key is not sealed: " + e.Msg,
+			Hint: strings.TrimPrefix(e.Hint+"; then kimbap lock again", "; then "),
+		}
+	}
+	s, err := a.sealed()
+	done.Sealed = s != nil
+	return done, err
+}
+
+// order closes the vault by a row that every process follows, and in this one.
+func (a *App) order(ctx context.Context, length time.Duration) error {
+	if err := a.vault.SetLock(ctx, a.Operator().ID, length); err != nil {
+		return err
+	}
+	if err := a.ordered(ctx); err != nil {
+		a.locked.Store(runtime.AsError(err))
+	}
+	return nil
+}
+
+// revokeRuns ends every token of a run, of all tenants, recorded one by one.
+func (a *App) revokeRuns(ctx context.Context) (n int, err error) {
+	for _, tenant := range a.Tenants() {
+		tokens, err := a.identity.List(ctx, tenant)
+		if err != nil {
+			return n, err
+		}
+		for _, t := range tokens {
+			if t.Run == "" || !t.Revoked.IsZero() || !a.o.Clock().Before(t.Expires) {
+				continue
+			}
+			if err := a.revokeRun(ctx, t); err != nil {
+				return n, err
+			}
+			n++
+		}
+	}
+	return n, nil
+}
+
+// revokeRun ends the token of one run.
+func (a *App) revokeRun(ctx context.Context, t identity.Token) error {
+	event := record.Event{
+		Kind: "token.revoke", Principal: a.Operator().ID, Tenant: t.Tenant,
+		Fields: map[string]string{"token": t.ID, "run": t.Run, "because": "vault.lock"},
+	}
+	if err := a.trail.Event(ctx, event); err != nil {
+		return err
+	}
+	_, err := a.identity.Revoke(ctx, t.Tenant, t.ID)
+	return err
+}
+
+// UnlockVault opens what [App.LockVault] closed, with the PIN that
+// [App.UnlockNeeds] names. The error says what else keeps the vault locked.
+func (a *App) UnlockVault(ctx context.Context, pin runtime.Secret) error {
+	unlock, err := a.home.LockKeys(ctx, home.KeyLockWait)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return a.noted(ctx, "vault.unlock", map[string]string{}, func() error {
+		if err := a.mayUnlock(ctx, pin); err != nil {
+			if a.Locked() != nil {
+				a.vault.Lock()
+			}
+			return err
+		}
+		if err := a.vault.LiftLock(ctx); err != nil {
+			return err
+		}
+		if err := a.sealFile().Remove(ctx); err != nil {
+			return err
+		}
+		if a.vault.Locked() {
+			if err := a.unlockVault(ctx); err != nil {
+				return err
+			}
+		}
+		a.locked.Store(nil)
+		return nil
+	})
+}
+
+// mayUnlock checks the PIN, and puts a key back that is sealed under it.
+func (a *App) mayUnlock(ctx context.Context, pin runtime.Secret) error {
+	s, err := a.sealed()
+	if err != nil {
+		return err
+	}
+	if s != nil {
+		return a.unseal(ctx, s, pin)
+	}
+	needs, err := a.UnlockNeeds(ctx)
+	if err != nil || needs == "" {
+		return err
+	}
+	return a.approvals.Prove(ctx, a.Operator(), pin)
+}

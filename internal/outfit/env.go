@@ -1,0 +1,66 @@
+package outfit
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/internal/runner"
+	"github.com/kimbap-run/kimbap/internal/system"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Form is what `kimbap env` is told, wherever the shell's kimbap is.
+type Form struct {
+	Shell string
+	Proxy string // "": the one that is found
+	Unset bool   // take the variables back
+}
+
+// Text are the variables of a place, in the form.
+func (f Form) Text(place runner.Place) (string, error) {
+	text, err := runner.Format(f.Shell, place, f.Unset)
+	if err != nil {
+		return "", &runtime.Error{Code: runtime.CodeInvalidInput, Msg: err.Error(), Hint: "kimbap env --help"}
+	}
+	return text, nil
+}
+
+// Environment are the variables of a process, by name.
+type Environment map[string]string
+
+// NewEnvironment indexes NAME=value pairs; the last one of a name wins.
+func NewEnvironment(pairs []string) Environment {
+	out := make(Environment, len(pairs))
+	for _, pair := range pairs {
+		if name, value, ok := strings.Cut(pair, "="); ok && name != "" {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// UserDir is the folder of the user's own files, "" when it is not known.
+func (e Environment) UserDir() string {
+	return system.UserDir(func(name string) string { return e[name] })
+}
+
+// Own are the user's values of variables that kimbap's come behind.
+func (e Environment) Own() map[string]string {
+	return runner.Own(func(name string) string { return e[name] })
+}
+
+// Replaced says, in one note or none, which real keys placeholders stand in for.
+func (e Environment) Replaced(placeholders map[string]string) (notes []string) {
+	var names []string
+	for name, placeholder := range placeholders {
+		if value := e[name]; value != placeholder && value != "" {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	sort.Strings(names)
+	return []string{fmt.Sprintf("%s: replaced by a placeholder, because kimbap holds the key", strings.Join(names, ", "))}
+}

@@ -1,0 +1,61 @@
+package outfit
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/internal/runner"
+)
+
+// Folder holds the files that the clients of one run read. It is this user's alone.
+type Folder struct {
+	Dir    string
+	bundle []byte
+}
+
+// NewFolder makes it, with what clients must trust: root, PEM, and beside it the roots
+// of a file of the user's, own, or the system's where that is "". Who makes a folder
+// removes it.
+func (r Run) NewFolder(root []byte, own string) (Folder, error) {
+	dir, err := os.MkdirTemp(r.above(), "kimbap-run-")
+	if err != nil {
+		return Folder{}, err
+	}
+	f := Folder{Dir: dir}
+	if f.bundle, err = certs.Bundle(own, root); err == nil {
+		err = os.WriteFile(filepath.Join(dir, "ca.pem"), root, 0o600)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "bundle.pem"), f.bundle, 0o600)
+	}
+	if err != nil {
+		f.Remove()
+		return Folder{}, err
+	}
+	return f, nil
+}
+
+// above is where the folder of a run is made, "" for the usual place.
+func (r Run) above() string {
+	if r.Isolate && strings.HasPrefix(os.TempDir(), "/run/") {
+		return "/tmp" // the other is hidden
+	}
+	return ""
+}
+
+// Place are the files of the folder, as a client finds them.
+func (f Folder) Place() runner.Place {
+	return runner.Place{
+		CA: filepath.Join(f.Dir, "ca.pem"), Bundle: filepath.Join(f.Dir, "bundle.pem"), Settings: filepath.Join(f.Dir, "clients"),
+	}
+}
+
+// Settle writes the settings of clients for a place in the folder.
+func (f Folder) Settle(place runner.Place) error {
+	return WriteSettings(place.Settings, place, f.bundle)
+}
+
+// Remove takes the folder away, with what programs have put there.
+func (f Folder) Remove() { _ = os.RemoveAll(f.Dir) }
