@@ -3,13 +3,15 @@
 #   make test   all tests, after the set-up they need
 #   make soak   the load tests at full size, for the night
 #   make agents real coding agents behind kimbap run, for the night
+#   make containers  the files of examples/containers with Docker itself, for the night
+#   make wine   kimbap.exe and the tests that differ on Windows, for the night
 SHELL := /bin/bash
 GO ?= go
 export CGO_ENABLED ?= 0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PACKAGES := ./...
 
-.PHONY: build run demo setup test soak race lint fuzz bench agents bettertls specs dist dist-twice ci clean
+.PHONY: build run demo setup test soak race lint fuzz bench agents containers wine bettertls specs dist dist-twice ci clean
 
 build: bin/kimbap
 
@@ -33,8 +35,8 @@ test: setup
 
 # For the night. 10,000 tunnels, 1,000 slow clients, 1 GiB streams: the figures
 # themselves, which want 20,000 descriptors (ulimit -n) and most of an hour. Then
-# the tests of faults, many times over: kill -9, failing disks, damaged databases,
-# and some hours of ordinary work.
+# the tests of faults, many times over: kill -9 of proxies and of scripts, failing disks,
+# damaged databases, and some hours of ordinary work.
 ROUNDS ?= 100
 SOAK ?= 1h
 soak: setup
@@ -42,14 +44,14 @@ soak: setup
 	  -run 'SlowLoris|StalledUpstreams|NoDescriptorLeft|IdleTunnels|ActiveTunnels|Streams|KilledOverAndOver|FewDescriptors'
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 60m -run $(PROCESSES) -skip 'StaySmall|DoNotGrowMemory' $(PACKAGES)
 	KIMBAP_ROUNDS=$(ROUNDS) KIMBAP_SOAK=$(SOAK) $(GO) test -count=1 -timeout 48h \
-	  -run 'KilledProxiesLoseNothing|DamagedDatabases|ADiskThatFails|ALongDayStaysFlat' ./internal/app
+	  -run 'KilledProxiesLoseNothing|DamagedDatabases|ADiskThatFails|ALongDayStaysFlat|ScriptsKilledAtAnyMoment' ./internal/app ./cmd/kimbap
 
 # Without the tests whose time is spent in processes that they start and kill,
 # which make soak runs with the race detector too; without those of memory and of
 # time, of which the detector takes its own share; without the command, which is flags
 # and terminal around the packages that are here; and without packages in which
 # nothing runs beside anything. All are in make test.
-PROCESSES = 'SeeNoDifference|EverydayWork|InstallersWork|Isolat|TerminalAlone|NoScriptEscapes|HostileScripts|EveryEntrance|WhatArrives|GeneratedRequests|DatabaseThatFails|NoSequenceShows|SSRFCases|Killed|ADiskThatFails|ALongDay|StaySmall|DoNotGrowMemory|IsFast|IsCheap|HostileFilesEndSoon|NoBuiltInSpeaks'
+PROCESSES = 'SeeNoDifference|EverydayWork|InstallersWork|Isolat|TerminalAlone|NoScriptEscapes|HostileScripts|EveryEntrance|WhatArrives|GeneratedRequests|DatabaseThatFails|NoSequenceShows|SSRFCases|Killed|ADiskThatFails|ALongDay|StaySmall|DoNotGrowMemory|IsFast|IsCheap|HostileFilesEndSoon|NoBuiltInSpeaks|NoProxyLeadsToAKimbap|FewDescriptors|BrokenReload'
 race: setup
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 20m -skip $(PROCESSES) $$($(GO) list $(PACKAGES) | grep -vE '/cmd/|/sandbox/(gate|vm)$$|/services/(catalog|export|openapi)$$')
 
@@ -89,6 +91,17 @@ agents:
 	@prefix=$$(mktemp -d) && trap 'rm -rf '"$$prefix" EXIT && \
 	  npm install --no-audit --no-fund --silent --prefix "$$prefix" $(AGENTS) && \
 	  AGENTS_BIN="$$prefix/node_modules/.bin" $(GO) test -tags agents -count=1 -timeout 20m -v -run AgentsDoATurn ./cmd/kimbap
+
+# For the night: docker build, docker compose, docker run with the words of
+# `kimbap env --shell docker` and the devcontainer tool over examples/containers, with an
+# engine of its own unless DOCKER_HOST names one. As root on Debian it installs them.
+containers:
+	@GO=$(GO) ./.ci/containers
+
+# For the night: kimbap.exe under wine as a new user tries it, and the tests of what
+# differs on Windows. As root on Debian it installs wine. Half an hour of one core.
+wine:
+	@GO=$(GO) ./.ci/wine
 
 # The importer over the official descriptions of five APIs, which are too large to
 # be kept here: github.json openai.json slack.json figma.yaml resend.yaml, also as
