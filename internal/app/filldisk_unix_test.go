@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // fillDisk makes every further write to files of this size fail in this
 // process, and returns what ends that.
 func fillDisk(t *testing.T, k *apptest.Kimbap) func() {
 	t.Helper()
+	runtimetest.Alone(t)
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 		t.Fatal(err)

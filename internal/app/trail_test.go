@@ -22,7 +22,6 @@ import (
 // which the kernel refuses to write, so that every append fails as on a full
 // disk, for root too.
 func TestNothingLeavesWhileTheTrailCannotBeWritten(t *testing.T) {
-	t.Parallel()
 	k := apptest.New(t, apptest.Options{Unlinked: true})
 	if _, _, err := k.App.SetSecret(t.Context(), apptest.Secret, runtime.NewSecret(apptest.Key), app.SecretOptions{}); err != nil {
 		t.Fatal(err)

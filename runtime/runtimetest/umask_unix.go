@@ -7,8 +7,10 @@ import (
 	"testing"
 )
 
-// Umask sets the process's umask until the test ends. Not for parallel tests.
+// Umask sets the process's umask until the test ends.
 func Umask(t testing.TB, mask int) {
+	t.Helper()
+	Alone(t)
 	old := syscall.Umask(mask)
 	t.Cleanup(func() { syscall.Umask(old) })
 }
