@@ -18,7 +18,6 @@ type ended struct {
 // What ends or hangs an engine ends one script: with its kind, in a result of bounded
 // size, and this process takes no part in it.
 func TestHostileScriptsHaveAResult_EX003_EX004_EX012(t *testing.T) {
-	t.Parallel()
 	_, client := scripting(t, apptest.Options{Config: "exec: {workers: 2}\n"})
 	big := []frame.Kind{frame.KindMemory, frame.KindTimeout}
 	slow, threw, well := []frame.Kind{frame.KindTimeout}, []frame.Kind{frame.KindException}, []frame.Kind{""}
