@@ -1,6 +1,8 @@
 package app
 
 import (
+	"os"
+
 	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/proxy"
 )
@@ -27,9 +29,14 @@ func (a *App) limits() proxy.Limits {
 	return l
 }
 
-// RelaxCollector is for a process that is nothing but a proxy: it trades memory for
-// speed.
-func RelaxCollector() { resource.RelaxCollector() }
+// LongLived is for a process that serves until it is ended: it trades memory for speed,
+// and lets no processor wait for the disk. Who sets GOMAXPROCS is believed.
+func LongLived() {
+	resource.RelaxCollector()
+	if os.Getenv("GOMAXPROCS") == "" {
+		resource.SpareSlots()
+	}
+}
 
 // HurryCollector is for a command that lives for a moment: it collects hardly any
 // garbage.
