@@ -29,8 +29,22 @@ type Record struct {
 	Panicked   bool
 	Via        *Via // the kimbap elsewhere that forwarded it; not part of the trail
 
-	// Sequence is the trail's: the number of the intent, 0 before it is durable.
+	// Sequence is the trail's: the number of the intent, 0 before the ledger has it.
 	Sequence uint64
+}
+
+// MustLast reports whether the intent has to be on the disk before the request goes on:
+// unless it is known to be a request that a client sent by itself and could have sent past
+// kimbap as well, with no credential of ours, allowed without asking and of no high risk. Of
+// such a one the intent is written first, so that the end of this process loses nothing,
+// and is on the disk a moment later.
+func (r *Record) MustLast() bool {
+	a := r.Action
+	if a == nil || a.Auth == nil || a.Auth.Type != AuthNone || r.Verdict.Effect != EffectAllow || r.Execution != "" {
+		return true
+	}
+	mild := a.Risk == RiskLow || a.Risk == RiskMedium || a.Risk == RiskUnmatched
+	return r.Surface != SurfaceProxy || !mild
 }
 
 // CredentialUse says whose credential went out.

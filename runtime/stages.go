@@ -64,7 +64,8 @@ type Backend interface {
 type Trail interface {
 	// Ready refuses with CodeAuditUnavailable while the trail cannot be written.
 	Ready() error
-	// Intent returns when the record is durable, and sets its Sequence.
+	// Intent returns when the record is durable, or written where it need not last
+	// ([Record.MustLast]), and sets its Sequence.
 	// CodeAuditUnavailable otherwise; then nothing may leave.
 	Intent(ctx context.Context, r *Record) error
 	// Outcome joins the next group write and does not wait for it. Without an

@@ -28,7 +28,9 @@ func child(role string) int {
 	var err error
 	switch role {
 	case "load":
-		err = load(dir)
+		err = load(dir, audittest.Record)
+	case "load-mild":
+		err = load(dir, audittest.Mild)
 	case "write-proxy":
 		err = write(dir, "proxy", false)
 	case "write-cli":
@@ -63,7 +65,7 @@ func opened(o audit.Options) (*audit.Log, error) {
 
 // load makes records until it is killed and prints each id once its intent has
 // returned, as an upstream would see it.
-func load(dir string) error {
+func load(dir string, made func(id string) *runtime.Record) error {
 	l, err := opened(audittest.Options(dir))
 	if err != nil {
 		return err
@@ -71,7 +73,7 @@ func load(dir string) error {
 	for c := range 8 {
 		go func() {
 			for i := 0; ; i++ {
-				r := audittest.Record(fmt.Sprintf("req_%d_%d_%d", os.Getpid(), c, i))
+				r := made(fmt.Sprintf("req_%d_%d_%d", os.Getpid(), c, i))
 				if l.Intent(context.Background(), r) != nil {
 					os.Exit(3)
 				}

@@ -6,7 +6,8 @@
 // the line before it, so an edit, a removal or a swap shows (runtime/audit/proof). A slot
 // has one writer: a long-lived process locks one for its life, short commands
 // share one and lock it per group. Requests that wait at the same time are
-// written together and made durable by one fsync.
+// written together and made durable by one fsync. An intent without a credential waits
+// until it is written, and is synced a moment later (docs/architecture.md says why).
 //
 // It refuses to guess. A write or fsync that failed is never tried again as if
 // nothing had happened: the log refuses every request with

@@ -143,10 +143,16 @@ func TestCutLedgerIsNeverContinued(t *testing.T) {
 }
 
 func TestKillUnderLoadLosesNoIntent(t *testing.T) { // AU-003
+	for _, role := range []string{"load", "load-mild"} {
+		t.Run(role, func(t *testing.T) { killUnderLoad(t, role) })
+	}
+}
+
+func killUnderLoad(t *testing.T, role string) {
 	dir := t.TempDir()
 	var printed []string
 	for range 6 {
-		cmd := command(t, "load", dir)
+		cmd := command(t, role, dir)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 // one gathers while the disk is busy with this one.
 type group struct {
 	lines []*line // nil: taken back by a caller who went away
+	last  bool    // somebody waits for the disk, not only for the file
 	err   error   // valid when done is closed
 	done  chan struct{}
 }
@@ -34,10 +35,11 @@ func (l *Log) line(kind record.Kind) *line {
 	return ln
 }
 
-// durable writes a line, or hands it to who is writing, and waits for its group. A nil line waits
-// for what came before it. The number is not 0 when the ledger holds the
-// record, also with an error: then a required sink has failed.
-func (l *Log) durable(ctx context.Context, ln *line) (uint64, error) {
+// enter writes a line, or hands it to who is writing, and waits for its group: until it
+// is written, and with last until the disk has it. A nil line waits for what came before
+// it. The number is not 0 when the ledger holds the record, also with an error: then a
+// required sink has failed.
+func (l *Log) enter(ctx context.Context, ln *line, last bool) (uint64, error) {
 	if err := l.Ready(); err != nil {
 		return 0, err
 	}
@@ -51,6 +53,7 @@ func (l *Log) durable(ctx context.Context, ln *line) (uint64, error) {
 	if ln != nil {
 		g.lines = append(g.lines, ln)
 	}
+	g.last = g.last || last
 	l.mu.Unlock()
 	if ctx.Err() != nil || !l.lead(g) {
 		signal(l.urgent)
@@ -103,6 +106,7 @@ func (l *Log) serve() {
 	defer close(l.done)
 	var delay, retry, losses <-chan time.Time
 	for {
+		due := false // what was only written has waited long enough
 		select {
 		case <-l.urgent:
 		case <-l.lazy:
@@ -121,7 +125,7 @@ func (l *Log) serve() {
 			l.tellLosses()
 			l.baton.Unlock()
 		case <-delay:
-			delay = nil
+			delay, due = nil, true
 			l.armed.Store(false) // before the group is taken: who comes later arms it again
 		case <-retry:
 			retry = nil
@@ -133,7 +137,7 @@ func (l *Log) serve() {
 			return
 		}
 		l.baton.Lock()
-		l.commit(l.take(false))
+		l.commit(l.take(false), due)
 		l.baton.Unlock()
 		if retry == nil && l.trouble.Load() != nil {
 			retry = l.o.After(retryInterval)
@@ -148,7 +152,7 @@ func (l *Log) finish() {
 	if l.trouble.Load() != nil {
 		l.recover()
 	}
-	l.commit(l.take(true))
+	l.commit(l.take(true), true)
 	var closing sync.WaitGroup
 	for _, s := range l.sinks {
 		closing.Go(func() { s.close(l.o.Linger) })
@@ -162,8 +166,10 @@ func (l *Log) finish() {
 	_ = l.lock.close()
 }
 
-// commit writes a group and wakes those who wait for it.
-func (l *Log) commit(g *group) {
+// commit writes a group and wakes those who wait for it. With due everything written
+// before is made durable too.
+func (l *Log) commit(g *group, due bool) {
+	g.last = g.last || due
 	l.write(g)
 	close(g.done)
 }
@@ -174,7 +180,7 @@ func (l *Log) write(g *group) {
 	if e := l.trouble.Load(); e != nil {
 		g.err = e
 		l.keep(g.lines)
-	} else if err := l.put(g.lines); err != nil {
+	} else if err := l.put(g.lines, g.last); err != nil {
 		g.err = l.refuse(err)
 		if !l.written(g.lines) {
 			l.keep(g.lines)
@@ -183,11 +189,21 @@ func (l *Log) write(g *group) {
 	if g.err == nil {
 		l.free(g.lines)
 	}
+	if l.ledger.behind() {
+		l.arm()
+	}
 }
 
-// put appends lines to the ledger, then gives them to the sinks.
-func (l *Log) put(lines []*line) error {
-	if empty(lines) {
+// unsyncedMost is how much may wait for the disk without anybody waiting, in bytes. It
+// must stay far below maxGroup, which is how much of an end is looked through after a
+// power cut.
+const unsyncedMost = 1 << 20
+
+// put appends lines to the ledger, then gives them to the sinks. With last the disk has
+// them, and all before them, when it returns.
+func (l *Log) put(lines []*line, last bool) error {
+	last = last || l.o.Shared || len(l.ledger.unsynced) > unsyncedMost
+	if empty(lines) && !(last && l.ledger.behind()) {
 		return nil
 	}
 	if l.o.Shared {
@@ -199,7 +215,7 @@ func (l *Log) put(lines []*line) error {
 			return err
 		}
 	}
-	if err := l.ledger.append(lines, l.o.Clock()); err != nil {
+	if err := l.ledger.append(lines, l.o.Clock(), last); err != nil {
 		for _, ln := range lines {
 			if ln != nil {
 				ln.seq = 0
@@ -207,7 +223,9 @@ func (l *Log) put(lines []*line) error {
 		}
 		return err
 	}
-	l.tip.Store(&tip{l.ledger.seq, l.ledger.hash})
+	if last {
+		l.tip.Store(&tip{l.ledger.seq, l.ledger.hash})
+	}
 	return l.deliver(l.ledger.written())
 }
 
@@ -295,7 +313,7 @@ func (l *Log) reopen(e *runtime.Error) error {
 	lines := append([]*line(nil), l.kept...)
 	gap := recovered(e.Err, l.lost, now)
 	l.mu.Unlock()
-	err := l.put(append(lines, gap))
+	err := l.put(append(lines, gap), true)
 	if gap.seq != 0 { // the ledger has them, also when a sink failed
 		l.mu.Lock()
 		l.kept, l.lost = nil, 0

@@ -130,14 +130,18 @@ func (h *heads) resting(slot string) (checkpoint.Head, error) {
 
 // acknowledged returns the last record of a living process's segment that it
 // has acknowledged to somebody. An outcome stands in a later group than its
-// intent, and a group is begun when the one before is durable: what is behind
-// the newest such intent may still be taken back.
+// intent, and a group is begun when the one before is durable or will be written again
+// until it is: what is behind the newest such intent may still be taken back. What only
+// stands in the file so far is made durable here.
 func acknowledged(slot, path string) (checkpoint.Head, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // Windows syncs what may be written
 	if err != nil {
 		return checkpoint.Head{}, ignoreMissing(err)
 	}
 	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return checkpoint.Head{}, err
+	}
 	info, err := f.Stat()
 	if err != nil {
 		return checkpoint.Head{}, err

@@ -50,6 +50,8 @@ type ledger struct {
 	latest time.Time
 	open   map[uint64]struct{} // intents of this process without an outcome
 
+	unsynced []byte // the end of the records that no sync has confirmed yet
+
 	out  []byte // the group being written
 	ends []int  // where each of its lines ends in out
 }
@@ -169,9 +171,13 @@ func (l *ledger) close() {
 	}
 }
 
-// append writes the lines as one group and returns when they are durable. After
-// an error nothing of the group counts, and the ledger must be reopened.
-func (l *ledger) append(lines []*line, now time.Time) error {
+// behind reports whether there is something that only a later sync makes durable.
+func (l *ledger) behind() bool { return len(l.unsynced) > 0 }
+
+// append writes the lines as one group. With last it returns when they, and all that was
+// written before, are durable. After an error nothing of the group counts, and the ledger
+// must be reopened.
+func (l *ledger) append(lines []*line, now time.Time, last bool) error {
 	moved, err := l.check()
 	if err != nil {
 		l.close()
@@ -180,7 +186,7 @@ func (l *ledger) append(lines []*line, now time.Time) error {
 	seq, hash, latest := l.seq, l.hash, l.latest
 	l.out, l.ends = l.out[:0], l.ends[:0]
 	if moved || l.size >= l.limit || l.old(now) {
-		err = l.create(l.number + 1)
+		err = l.next()
 	}
 	if err == nil {
 		if l.size == 0 && l.number > 1 {
@@ -192,7 +198,7 @@ func (l *ledger) append(lines []*line, now time.Time) error {
 			}
 		}
 		l.roomFor(int64(len(l.out)))
-		if _, err = l.file.WriteAt(l.out, l.size); err == nil {
+		if _, err = l.file.WriteAt(l.out, l.size); err == nil && last {
 			err = syncData(l.file)
 		}
 	}
@@ -207,11 +213,25 @@ func (l *ledger) append(lines []*line, now time.Time) error {
 	}
 	l.size += int64(len(l.out))
 	l.extent = max(l.extent, l.size)
+	if l.unsynced = append(l.unsynced, l.out...); last {
+		l.unsynced = l.unsynced[:0]
+	}
 	l.reserve()
 	for _, ln := range lines {
 		l.track(ln)
 	}
 	return nil
+}
+
+// next goes on in a new segment, when all of this one is durable.
+func (l *ledger) next() error {
+	if l.behind() {
+		if err := syncData(l.file); err != nil {
+			return err
+		}
+		l.unsynced = l.unsynced[:0]
+	}
+	return l.create(l.number + 1)
 }
 
 // check finds out whether the file is still where and what we left. One stat

@@ -195,12 +195,13 @@ func (l *Log) Ready() error {
 }
 
 // Intent implements [runtime.Trail]. It waits for the fsync of its group, and
-// for the required sinks. A caller who goes away is let go as long as its
-// record has not been handed to the disk.
+// for the required sinks; for a record that need not last only until it is written,
+// and the sync comes within outcomeDelay. A caller who goes away is let go as long as
+// its record has not been handed to the disk.
 func (l *Log) Intent(ctx context.Context, r *runtime.Record) error {
 	ln := l.line(record.KindIntent)
 	ln.body = l.enc.Intent(ln.body, r, ln.at)
-	seq, err := l.durable(ctx, ln)
+	seq, err := l.enter(ctx, ln, r.MustLast())
 	r.Sequence = seq
 	return err
 }
@@ -238,6 +239,11 @@ func (l *Log) lazily(ln *line) {
 	}
 	l.group.lines = append(l.group.lines, ln)
 	l.mu.Unlock()
+	l.arm()
+}
+
+// arm lets the writer come by within outcomeDelay.
+func (l *Log) arm() {
 	if !l.armed.Swap(true) { // once per delay: waking the writer for each costs a busy proxy
 		signal(l.lazy)
 	}
@@ -248,13 +254,13 @@ func (l *Log) lazily(ln *line) {
 func (l *Log) Event(ctx context.Context, ev record.Event) error {
 	ln := l.line(record.KindEvent)
 	ln.body = record.AppendEvent(ln.body, ev, ln.at)
-	_, err := l.durable(ctx, ln)
+	_, err := l.enter(ctx, ln, true)
 	return err
 }
 
 // Flush returns when everything handed over before is durable.
 func (l *Log) Flush(ctx context.Context) error {
-	_, err := l.durable(ctx, nil)
+	_, err := l.enter(ctx, nil, true)
 	return err
 }
 

@@ -47,7 +47,7 @@ func (l *Log) tellLosses() {
 	if len(lines) == 0 || l.trouble.Load() != nil {
 		return
 	}
-	if err := l.put(lines); err != nil {
+	if err := l.put(lines, true); err != nil {
 		l.refuse(err)
 		return
 	}
@@ -59,7 +59,7 @@ func (l *Log) lastLosses() {
 	lines, _ := l.losses()
 	l.sinks = nil
 	if len(lines) > 0 && l.trouble.Load() == nil {
-		_ = l.put(lines)
+		_ = l.put(lines, true)
 	}
 }
 

@@ -31,6 +31,7 @@ func (l *ledger) reopen() error {
 	size, number := l.size, l.number
 	err := l.use(number)
 	if errors.Is(err, os.ErrNotExist) && number > 0 { // renamed away meanwhile
+		l.unsynced = nil // it went with the file
 		return l.create(number + 1)
 	}
 	if err != nil {
@@ -42,8 +43,22 @@ func (l *ledger) reopen() error {
 			return err
 		}
 	}
+	if err := l.rewrite(size); err != nil {
+		return err
+	}
 	err = l.confirm(size)
 	l.size, l.extent = size, size
+	return err
+}
+
+// rewrite writes what no sync has confirmed once more, up to where the records end: after
+// a sync that failed the system may take pages for clean that the disk never got.
+func (l *ledger) rewrite(size int64) error {
+	from := size - int64(len(l.unsynced))
+	if !l.behind() || l.size < from { // cut shorter than what was durable: confirm says so
+		return nil
+	}
+	_, err := l.file.WriteAt(l.unsynced, from)
 	return err
 }
 
@@ -231,5 +246,5 @@ func (l *ledger) settle(now time.Time) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	return l.append(lines, now)
+	return l.append(lines, now, true)
 }

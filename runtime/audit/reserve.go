@@ -60,7 +60,7 @@ func (l *Log) rescue() {
 	if l.ledger.file == nil && l.ledger.reopen() != nil {
 		return
 	}
-	if l.put(lines) != nil && lines[0].seq == 0 {
+	if l.put(lines, true) != nil && lines[0].seq == 0 {
 		return
 	}
 	l.mu.Lock()

@@ -92,7 +92,7 @@ func (w *Witness) closeOld(slot string, before, now time.Time) error {
 		return err
 	}
 	l.shared = true // of open intents we say nothing
-	return l.append(nil, now)
+	return l.append(nil, now, true)
 }
 
 // oldest returns where the records of a slot may begin: at its first segment

@@ -61,6 +61,13 @@ func Record(id string) *runtime.Record {
 	}
 }
 
+// Mild is a record that need not be on the disk before its request goes on.
+func Mild(id string) *runtime.Record {
+	r := Record(id)
+	r.Action = &runtime.Action{Ref: r.Ref, Risk: runtime.RiskLow, Auth: &runtime.Auth{Type: runtime.AuthNone}}
+	return r
+}
+
 // Options are those of a log with the slot "proxy" in dir.
 func Options(dir string) audit.Options {
 	return audit.Options{Dir: dir, Slot: "proxy", Clock: time.Now, Redact: Hashes{}}
