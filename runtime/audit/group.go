@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
@@ -257,22 +256,6 @@ func (l *Log) written(lines []*line) bool {
 	return true
 }
 
-// keep holds outcomes and refusals back until the ledger can be written again.
-// Nobody was told that an intent or an event of the group is recorded.
-func (l *Log) keep(lines []*line) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, ln := range lines {
-		switch {
-		case ln == nil || ln.kind == record.KindIntent || ln.kind == record.KindEvent && !ln.noted:
-		case len(l.kept) >= l.o.Kept:
-			l.lost++
-		default:
-			l.kept = append(l.kept, ln)
-		}
-	}
-}
-
 // free gives lines back that no caller waits for.
 func (l *Log) free(lines []*line) {
 	for _, ln := range lines {
@@ -280,46 +263,4 @@ func (l *Log) free(lines []*line) {
 			l.lines.Put(ln)
 		}
 	}
-}
-
-// recover tries to go on after a failure: reopen, compare with what was durable,
-// write what was kept and a record of the gap. Only then requests pass again.
-func (l *Log) recover() {
-	e := l.trouble.Load()
-	if err := l.reopen(e); err != nil {
-		l.trouble.Store(l.refusal(err))
-		return
-	}
-	l.trouble.Store(nil)
-}
-
-func (l *Log) reopen(e *runtime.Error) error {
-	if l.ledger.file == nil && !l.o.Shared {
-		if err := l.ledger.reopen(); err != nil {
-			return err
-		}
-	}
-	for _, s := range l.sinks {
-		if err := s.retry(); err != nil {
-			return err
-		}
-	}
-	if err := l.reserve.keep(); err != nil { // the disk is still as full as it was
-		l.rescue()
-		return err
-	}
-	now := l.o.Clock()
-	l.mu.Lock()
-	lines := append([]*line(nil), l.kept...)
-	gap := recovered(e.Err, l.lost, now)
-	l.mu.Unlock()
-	err := l.put(append(lines, gap), true)
-	if gap.seq != 0 { // the ledger has them, also when a sink failed
-		l.mu.Lock()
-		l.kept, l.lost = nil, 0
-		l.mu.Unlock()
-	} else if system.Full(err) && l.reserve.give() {
-		l.rescue()
-	}
-	return err
 }
