@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -295,5 +296,25 @@ func TestRunningRequestsAreWaitedFor(t *testing.T) {
 	r.add(1)
 	if <-none; over() {
 		t.Error("the next one is not seen")
+	}
+}
+
+// A name that stands twice is found in objects of any size, also where it is written
+// in another way; the same name in another object is another.
+func TestStrictFindsWhatStandsTwice(t *testing.T) {
+	for n := 1; n <= 3*fewNames; n++ {
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprintf(`"n%d":{"n0":[{"n0":1},{"n0":2}]}`, i)
+		}
+		whole := strings.Join(names, ",")
+		if err := strict([]byte("{" + whole + "}")); err != nil {
+			t.Fatalf("%d names: %v", n, err)
+		}
+		for _, again := range []string{`"n0"`, fmt.Sprintf(`"\u006e%d"`, n-1)} {
+			if err := strict([]byte("{" + whole + "," + again + ":0}")); err == nil {
+				t.Errorf("%d names and %s again: nothing was found", n, again)
+			}
+		}
 	}
 }

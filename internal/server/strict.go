@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -33,15 +34,14 @@ func strict(data []byte) error {
 		}
 		here := len(open) - 1
 		if name, ok := token.(string); ok && here >= 0 && open[here].name() {
-			if open[here].seen[name] {
+			if open[here].has(name) {
 				return notJSON(runtime.ReasonDuplicateKey, fmt.Sprintf("%.40q stands twice in one object", name))
 			}
-			open[here].seen[name] = true
 			continue
 		}
 		switch token {
 		case json.Delim('{'):
-			open = append(open, level{seen: map[string]bool{}})
+			open = append(open, level{object: true})
 		case json.Delim('['):
 			open = append(open, level{})
 		case json.Delim('}'), json.Delim(']'):
@@ -58,13 +58,36 @@ func strict(data []byte) error {
 
 // level is one open object or list.
 type level struct {
-	seen  map[string]bool // of an object
-	value bool            // the name was read, its value is next
+	object bool
+	value  bool                // of an object: the name was read, its value is next
+	few    []string            // the names so far, while they are few
+	many   map[string]struct{} // later
+}
+
+// fewNames is how many names are looked through rather than looked up.
+const fewNames = 8
+
+// has notes a name and reports whether it was there before.
+func (l *level) has(name string) bool {
+	if l.many == nil && len(l.few) < fewNames {
+		found := slices.Contains(l.few, name)
+		l.few = append(l.few, name)
+		return found
+	}
+	if l.many == nil {
+		l.many = make(map[string]struct{}, 2*fewNames)
+		for _, n := range l.few {
+			l.many[n] = struct{}{}
+		}
+	}
+	_, found := l.many[name]
+	l.many[name] = struct{}{}
+	return found
 }
 
 // name reports whether the next text of the level is a name, and takes it so.
 func (l *level) name() bool {
-	if l.seen == nil || l.value {
+	if !l.object || l.value {
 		return false
 	}
 	l.value = true

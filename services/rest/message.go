@@ -103,7 +103,7 @@ func (b *Backend) built(call *runtime.Call, result *runtime.Result) (*message, e
 	}
 	m := &message{
 		scheme: r.Scheme, authority: r.Authority, method: r.Method, target: r.Target, header: r.Header, result: result,
-		mirror: true, // HTTP/1.1 costs less, and several calls at a time need not share one connection
+		mirror: true, before: busyAfter, // HTTP/1.1 costs less, and calls need not take turns on one connection
 	}
 	if r.Body != nil {
 		m.setBody(r.Body)
