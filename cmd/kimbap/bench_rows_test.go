@@ -33,6 +33,7 @@ func rows() []row {
 			{title: "h1 TLS keep-alive, 32 connections, matched", reach: 0.26, aim: 0.40, sense: atLeast, digits: 3},
 			{title: "  proxy CPU per request", unit: "µs", reach: 55, aim: 32, sense: atMost},
 			{title: "  added p50", unit: "µs", sense: shown},
+			{title: "  added p99", unit: "µs", sense: shown},
 			{title: "  resident after load", unit: "MiB", sense: shown, digits: 1}}},
 		{name: "open", measure: ratioOf(items(hostOpen, 32)), figures: ratio("the same, intercepted host without credential", 0.34, 0.50)},
 		{name: "h2", measure: ratioOf(kind("h2", items(hostMatched, 32))), figures: ratio("h2, 32 streams, matched", 0.30, 0.42)},
@@ -122,7 +123,7 @@ func matched(j job) measure {
 		t.Logf("direct %.0f/s, through kimbap %.0f/s", direct.rate(), through.rate())
 		return []float64{
 			toDirect(direct, through), micros(through.Processor.Nanoseconds()) / float64(through.Requests),
-			micros(through.P50 - direct.P50), mib(through.After),
+			micros(through.P50 - direct.P50), micros(through.P99 - direct.P99), mib(through.After),
 		}, nil
 	}
 }
