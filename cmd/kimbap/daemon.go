@@ -42,7 +42,7 @@ does not run they do it by themselves. A service manager may open the socket for
 			}
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "daemon", StartLocked: true, Stdout: c.out}, func(ctx context.Context, a *app.App) error {
 				c.warnLocked(a.Locked(), "")
-				app.LongLived()
+				longLived()
 				hup := make(chan os.Signal, 1)
 				signal.Notify(hup, syscall.SIGHUP)
 				defer signal.Stop(hup)

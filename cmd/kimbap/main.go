@@ -47,3 +47,10 @@ func run(c *cli) int {
 	c.inTTY, c.outTTY, c.errTTY, c.width = isTerminal(os.Stdin), isTerminal(os.Stdout), isTerminal(os.Stderr), widthOf(os.Stdout)
 	return execute(context.Background(), c)
 }
+
+// longLived is for commands that serve until they are ended. Who sets GOMAXPROCS is
+// believed.
+func longLived() {
+	_, said := os.LookupEnv("GOMAXPROCS")
+	app.LongLived(!said)
+}

@@ -39,7 +39,7 @@ func newMCPCommand(c *cli) *cobra.Command {
 			conceal()
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "mcp", StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				c.warnLocked(a.Locked(), "")
-				app.LongLived()
+				longLived()
 				return a.ServeMCP(ctx, app.MCPOptions{
 					In: os.Stdin, Out: os.Stdout, Listen: listen, Version: currentVersion().Version,
 					Ready: func(addr net.Addr) { fmt.Fprintf(c.err, "listening on http://%s/mcp\n", addr) },

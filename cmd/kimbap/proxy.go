@@ -63,7 +63,7 @@ kimbap env --server URL --shell docker gives them.`,
 			}
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "proxy", StartLocked: true, Stdout: c.out}, func(ctx context.Context, a *app.App) error {
 				c.warnLocked(a.Locked(), "")
-				app.LongLived()
+				longLived()
 				hup := make(chan os.Signal, 1)
 				signal.Notify(hup, syscall.SIGHUP)
 				defer signal.Stop(hup)

@@ -90,7 +90,7 @@ func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
 		}
 	}()
 	c.warnLocked(a.Locked(), "; a variable that holds a stored key under an unusual name cannot be told from others")
-	app.LongLived()
+	longLived()
 	o.Version = currentVersion().Version
 	code, err := a.Run(ctx, o)
 	if err != nil {

@@ -34,7 +34,7 @@ elsewhere forward what their programs send, each connection with its token.`,
 			c.setFlag("serve.listen", listen)
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "serve", StartLocked: true, Stdout: c.out}, func(ctx context.Context, a *app.App) error {
 				c.warnLocked(a.Locked(), "")
-				app.LongLived()
+				longLived()
 				hup := make(chan os.Signal, 1)
 				signal.Notify(hup, syscall.SIGHUP)
 				defer signal.Stop(hup)

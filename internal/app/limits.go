@@ -1,8 +1,6 @@
 package app
 
 import (
-	"os"
-
 	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/proxy"
 )
@@ -30,10 +28,10 @@ func (a *App) limits() proxy.Limits {
 }
 
 // LongLived is for a process that serves until it is ended: it trades memory for speed,
-// and lets no processor wait for the disk. Who sets GOMAXPROCS is believed.
-func LongLived() {
+// and with spare slots of the scheduler lets no processor wait for the disk.
+func LongLived(spare bool) {
 	resource.RelaxCollector()
-	if os.Getenv("GOMAXPROCS") == "" {
+	if spare {
 		resource.SpareSlots()
 	}
 }

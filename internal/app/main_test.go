@@ -55,7 +55,7 @@ func child(what string, args []string) int {
 	}
 	switch what {
 	case "proxy": // until it is killed, or its stdin ends
-		app.LongLived()
+		app.LongLived(true)
 		ctx, stop := context.WithCancel(context.Background())
 		go func() { _, _ = os.Stdin.Read(make([]byte, 1)); stop() }()
 		err = a.Serve(ctx, app.ServeOptions{Listen: "127.0.0.1:0", State: true, Ready: func(addr net.Addr) { fmt.Println(addr) }})
