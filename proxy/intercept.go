@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -165,7 +164,7 @@ func (s *Server) intercept(w http.ResponseWriter, r *http.Request, seat *place, 
 	client.onClose = seat.leave
 	seat.hold(client)
 	inside := &interior{taken: client, tunnel: t}
-	c, err := s.open(r.Context(), inside)
+	c, err := s.open(inside)
 	if err != nil {
 		s.spurned(r, inside, err)
 		_ = client.Close()
@@ -185,28 +184,36 @@ func (s *Server) intercept(w http.ResponseWriter, r *http.Request, seat *place, 
 		go func() { defer s.active.Done(); s.h2.serve(s.base, streams) }()
 		return
 	}
+	if o, ok := w.(*opening); ok {
+		o.opened = c
+		return
+	}
 	s.hand(c)
 }
 
+// helloSize holds what most clients send at once behind a CONNECT, in bytes: a
+// ClientHello with a hybrid key share.
+const helloSize = 2 << 10
+
 // open says 200 and finds out what the client speaks: TLS, or cleartext HTTP,
-// as some clients do inside CONNECT for http URLs.
-func (s *Server) open(ctx context.Context, inside *interior) (*conn, error) {
+// as some clients do inside CONNECT for http URLs. It has the time of a head,
+// and ends with the connection: whoever closes all tunnels ends it too.
+func (s *Server) open(inside *interior) (*conn, error) {
 	_ = inside.SetDeadline(time.Now().Add(s.o.Limits.HeadTimeout))
 	if _, err := io.WriteString(inside, connectionEstablished); err != nil {
 		return nil, err
 	}
-	first := make([]byte, 1)
-	if _, err := io.ReadFull(inside, first); err != nil {
+	hello := make([]byte, helloSize)
+	n, err := io.ReadAtLeast(inside, hello, 1)
+	if err != nil {
 		return nil, err
 	}
-	inside.prefix = append(first, inside.prefix...)
-	switch b := first[0]; {
+	inside.prefix = append(hello[:n:n], inside.prefix...)
+	switch b := hello[0]; {
 	case b == recordHandshake:
 		client := tls.Server(inside, s.tls)
-		ctx, cancel := context.WithTimeout(ctx, s.o.Limits.HeadTimeout)
-		defer cancel()
 		inside.last = make([]byte, 0, 2*plainAlert)
-		if err := client.HandshakeContext(ctx); err != nil {
+		if err := client.Handshake(); err != nil {
 			return nil, err
 		}
 		inside.last = nil

@@ -21,8 +21,8 @@ import (
 // The relay engine: HTTP/1.1 with clients without net/http. One goroutine reads
 // a head, sends it through the pipeline and writes the answer, so that a request
 // costs no change of goroutine; fields go back in the upstream's order and
-// spelling. It serves the insides of tunnels and absolute-form requests;
-// CONNECT and requests to the proxy itself it hands to net/http and goproxy.
+// spelling. It serves the insides of tunnels and absolute-form requests. CONNECT
+// it gives to goproxy itself, and requests to the proxy to net/http and goproxy.
 
 // relay is one client connection of the engine.
 type relay struct {
@@ -36,7 +36,8 @@ type relay struct {
 	watch  watch
 	phase  atomic.Int32
 	asked  atomic.Int32 // requests so far
-	handed bool         // it is net/http's now
+	handed bool         // it is net/http's now, or a tunnel
+	opened *conn        // the inside of that tunnel, to be served; may be nil
 
 	inside  *interior  // below the TLS of a tunnel, where writes get their time; nil without
 	writing sync.Mutex // a body's first read says 100 (Continue) from another goroutine
@@ -54,29 +55,74 @@ const (
 // relayBuffer is the size of a connection's reader, in bytes.
 const relayBuffer = 4 << 10
 
-// serveRelay serves c until it ends or is handed on.
+// serveRelay serves c, and then what is inside the tunnel that it may become, until
+// it ends or is handed on. The first request inside is served here, where the
+// handshake has grown the stack; what waits for more is a goroutine of its own, with
+// a small one.
 func (s *Server) serveRelay(c *conn) {
-	r := &relay{s: s, c: c, br: bufio.NewReaderSize(c.Conn, relayBuffer)}
-	r.ctx, r.cancel = context.WithCancel(s.base)
+	var br *bufio.Reader
+	for c != nil {
+		r := s.newRelay(c, br)
+		switch {
+		case r == nil:
+			_ = c.Close()
+			return
+		case c.tunnel == nil:
+			c, br = r.run(), r.br
+		case r.turn():
+			go r.run()
+			return
+		default:
+			r.end()
+			return
+		}
+	}
+}
+
+// newRelay makes the engine of a connection; nil when there are to be no more. br
+// is the reader of what the connection was before, nil for none.
+func (s *Server) newRelay(c *conn, br *bufio.Reader) *relay {
+	if br == nil {
+		br = bufio.NewReaderSize(nil, relayBuffer)
+	}
+	br.Reset(c.Conn)
+	r := &relay{s: s, c: c, br: br}
 	r.watch.r = r
+	if !s.relays.enter(r) {
+		return nil
+	}
+	r.ctx, r.cancel = context.WithCancel(s.base)
 	if r.inside = insideOf(c); r.inside != nil {
 		r.inside.give(s.o.Limits.IdleTimeout)
 	}
-	defer r.cancel()
-	if !s.relays.enter(r) {
-		_ = c.Close()
-		return
+	return r
+}
+
+// run serves requests until the connection ends, or is handed on, as what is
+// opened then.
+func (r *relay) run() (opened *conn) {
+	for r.turn() {
 	}
-	defer s.relays.leave(r)
-	for r.next() {
-		r.lighten()
-		if !r.phase.CompareAndSwap(relayBusy, relayAwaited) || s.relays.draining.Load() {
-			break
-		}
+	r.end()
+	return r.opened
+}
+
+// turn serves one request and reports whether the connection goes on.
+func (r *relay) turn() bool {
+	if !r.next() {
+		return false
 	}
+	r.lighten()
+	return r.phase.CompareAndSwap(relayBusy, relayAwaited) && !r.s.relays.draining.Load()
+}
+
+// end is the last that is done.
+func (r *relay) end() {
 	if !r.handed {
 		r.hangUp()
 	}
+	r.s.relays.leave(r)
+	r.cancel()
 }
 
 // lighten gives large buffers back before a connection waits for a request, as
@@ -137,6 +183,9 @@ func (r *relay) next() bool {
 		return r.unfinished(raw, err)
 	}
 	if r.c.tunnel == nil && refused == nil && !absolute(raw) {
+		if q := r.asksTunnel(raw); q != nil {
+			return r.connect(q)
+		}
 		return r.handOver(raw)
 	}
 	return r.serve(raw, refused)

@@ -35,6 +35,7 @@ type Server struct {
 	records   sync.Pool // of *[]byte, for interior.together
 	outs      sync.Pool // of *[]byte: buffers of the relay engine
 	relays    *relays
+	crew      crew
 	feeding   sync.Once
 	base      context.Context // of all requests; ends with Shutdown
 	cancel    context.CancelFunc
@@ -70,6 +71,7 @@ func New(o Options) (*Server, error) {
 	s.results = s.approvalURL // once, not for every request
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.closing, s.close = context.WithCancel(context.Background())
+	s.crew = newCrew(s.closing.Done())
 	s.front = s.newFront()
 	s.tls = s.newTLS()
 	s.http = &http.Server{
@@ -127,7 +129,8 @@ func (s *Server) accept(ln *acceptor) error {
 			}
 			return err
 		}
-		go s.serveRelay(c.(*conn)) //nolint:forcetypeassert // what our acceptor gives
+		own := c.(*conn) //nolint:forcetypeassert // what our acceptor gives
+		s.crew.do(func() { s.serveRelay(own) })
 	}
 }
 

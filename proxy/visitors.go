@@ -163,7 +163,7 @@ func (s *Server) usher(c *conn, w *waiter[visitor]) {
 // hand gives a connection to the engine that serves it.
 func (s *Server) hand(c *conn) {
 	if s.o.Engine == EngineRelay {
-		go s.serveRelay(c) // anew: the stack that a CONNECT needed is deep
+		go s.serveRelay(c)
 	} else if !s.feed.put(c) {
 		_ = c.Close()
 	}

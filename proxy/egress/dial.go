@@ -27,6 +27,9 @@ type attempt struct {
 func dialFirst(ctx context.Context, d Dialer, candidates []candidate) (net.Conn, candidate, error) {
 	candidates = interleave(candidates)
 	candidates = candidates[:min(len(candidates), maxAttempts)]
+	if len(candidates) == 1 {
+		return dialOnly(ctx, d, candidates[0])
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan attempt) // without a buffer: a late connection always finds somebody to close it
@@ -61,6 +64,16 @@ func dialFirst(ctx context.Context, d Dialer, candidates []candidate) (net.Conn,
 		}
 	}
 	return nil, candidate{}, errors.Join(errs...)
+}
+
+// dialOnly is dialFirst where there is no choice: no goroutine, and nothing to wait for
+// but the dial.
+func dialOnly(ctx context.Context, d Dialer, to candidate) (net.Conn, candidate, error) {
+	conn, err := d.DialContext(ctx, "tcp", to.addr.String())
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return conn, to, err
 }
 
 // dialOne dials a literal address, so that nothing is resolved a second time.

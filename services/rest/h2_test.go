@@ -643,6 +643,24 @@ func TestABusyCallerIsCarriedByHTTP1(t *testing.T) {
 	equal(t, "connections", r.Connections(), 2)
 }
 
+// Nor does it matter on how many connections a busy caller sends its requests.
+func TestABusyUpstreamIsCarriedByHTTP1(t *testing.T) {
+	r := newRig(t, handled(0, func(w http.ResponseWriter, q *http.Request) { _, _ = io.WriteString(w, q.Proto) }))
+	r.proto = "HTTP/1.1"
+	for n := range 140 {
+		want := "HTTP/2.0"
+		if n > 128 { // the first one had not taken a turn but dialled
+			want = "ok"
+		}
+		answer, _ := r.must(t, r.call("GET", "/"))
+		equal(t, fmt.Sprintf("the protocol of request %d", n), answer.Body, want)
+	}
+	r.proto = "HTTP/2.0"
+	answer, _ := r.must(t, r.call("GET", "/"))
+	equal(t, "a caller of HTTP/2", answer.Body, "HTTP/2.0")
+	equal(t, "connections", r.Connections(), 2)
+}
+
 // Where much was fetched, callers of HTTP/1.1 have connections of their
 // own from then on; those of HTTP/2 go on as before.
 func TestBulkIsCarriedByHTTP1(t *testing.T) {

@@ -67,7 +67,8 @@ type peer struct {
 	*http2.ClientConn
 	address string
 	private bool
-	taken   atomic.Bool // by a caller of HTTP/1.1; for good, once one had much of it
+	taken   atomic.Bool  // by a caller of HTTP/1.1; for good, once one had much of it
+	turns   atomic.Int32 // that such callers have had
 }
 
 // attempt is one dial. Its results are set before done is closed.
@@ -213,21 +214,24 @@ func (p *pool) adopt(o origin, conn *link) error {
 }
 
 // alone returns the origin's connection of HTTP/2, with a stream kept on it, to a
-// caller of HTTP/1.1 while no other such caller has it; nil otherwise. Who gets it
-// calls release at the end. It takes no lock, since every request of HTTP/1.1 asks.
+// caller of HTTP/1.1 while no other such caller has it; nil otherwise, and when so
+// many turns were taken that they are a busy caller's, on whatever connections it
+// sends them. Who gets it calls release at the end. It takes no lock, since every
+// request of HTTP/1.1 asks.
 func (p *pool) alone(o origin) *peer {
 	have, ok := p.quiet.Load(o)
 	if !ok {
 		return nil
 	}
 	c := have.(*peer)
-	if !c.taken.CompareAndSwap(false, true) {
+	if c.turns.Load() >= busyAfter || !c.taken.CompareAndSwap(false, true) {
 		return nil
 	}
 	if !c.ReserveNewRequest() {
 		c.taken.Store(false)
 		return nil
 	}
+	c.turns.Add(1)
 	return c
 }
 

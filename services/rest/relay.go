@@ -110,8 +110,9 @@ func (x *exchange) takeTurn(o origin) bool {
 	return true
 }
 
-// busyAfter is how many requests on one connection make a busy caller: by then a
-// handshake with the upstream is little beside them.
+// busyAfter is how many requests on one connection make a busy caller, or how many
+// turns on one connection of the upstream: by then a handshake with it is little
+// beside them.
 const busyAfter = 128
 
 // bulk is how many bytes of bodies in one exchange are much.
