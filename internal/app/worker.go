@@ -47,10 +47,10 @@ func StartAhead(executable string, env []string) *Ahead {
 		file: outfit.NewEnvironment(env)["SSL_CERT_FILE"],
 	}
 	h.roots = sync.OnceValue(func() *x509.CertPool { return certs.FirstRoots(h.file) })
-	go h.roots()
 	go func() {
 		h.w, h.err = worker.Start(h.options)
 		close(h.started)
+		go h.roots() // behind the start, which takes longer and is waited for
 		if h.err == nil {
 			_ = h.w.Ready() // one that nobody listens to is ended soon, and a script may be long in coming
 		}
