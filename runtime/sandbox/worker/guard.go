@@ -56,6 +56,21 @@ func (g *guard) sent(m *frame.ToWorker) error {
 	return nil
 }
 
+// unsent takes back a message that was checked and could not go.
+func (g *guard) unsent(m *frame.ToWorker) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case m.Check != nil:
+		g.asked = false
+	case m.Run != nil:
+		g.running = false
+	case m.Reply != nil:
+		g.seen[m.Reply.Seq] = true
+		g.replies--
+	}
+}
+
 // received checks a message of the worker.
 func (g *guard) received(m *frame.ToHost) error {
 	g.mu.Lock()
