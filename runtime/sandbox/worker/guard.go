@@ -83,7 +83,11 @@ func (g *guard) received(m *frame.ToHost) error {
 	}
 	switch {
 	case m.Call != nil:
-		return g.called(m.Call)
+		err := g.called(m.Call)
+		if err == nil && m.Idle != nil {
+			err = g.idle(m.Idle)
+		}
+		return err
 	case m.Log != nil:
 		return g.said(m.Log)
 	case m.Idle != nil:
