@@ -72,7 +72,7 @@ func newExecCommand(c *cli) *cobra.Command {
 				return err
 			}
 			if c.ahead == nil {
-				c.ahead = app.StartAhead(c.executable)
+				c.ahead = app.StartAhead(c.executable, c.env)
 				defer c.ahead.Stop()
 			}
 			o := app.Options{Create: f.resume == "", Ahead: c.ahead, Dir: c.dir()}
@@ -112,7 +112,7 @@ func (c *cli) startAhead() (stop func()) {
 	if _, err := os.Lstat(app.Home{Dir: c.homeDir()}.DaemonSocket()); err == nil {
 		return func() {}
 	}
-	c.ahead = app.StartAhead(c.executable)
+	c.ahead = app.StartAhead(c.executable, c.env)
 	return c.ahead.Stop
 }
 

@@ -21,26 +21,33 @@ import (
 // that holds a root of ours: a shell that ran `kimbap env` has SSL_CERT_FILE
 // point at a bundle that holds one.
 func (a *App) upstreamTLS() (*tls.Config, error) {
+	roots, err := a.upstreamRoots()
+	if err != nil {
+		return nil, err
+	}
+	return certs.Upstream(roots.All()), nil
+}
+
+// upstreamRoots are the system's roots and those of upstream.ca_file. The system's are
+// not read before they are needed.
+func (a *App) upstreamRoots() (*certs.Roots, error) {
+	first := a.o.Ahead.firstRoots(a.env["SSL_CERT_FILE"])
 	file := a.config.Upstream.CAFile
 	if file == "" {
-		return certs.Upstream(nil), nil
+		return certs.NewRoots(first, nil), nil
 	}
-	pem, err := os.ReadFile(file)
+	more, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("upstream.ca_file: %w", err)
 	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool()
-	}
-	if !pool.AppendCertsFromPEM(pem) {
+	if !x509.NewCertPool().AppendCertsFromPEM(more) {
 		return nil, fmt.Errorf("upstream.ca_file: %s holds no PEM certificate", file)
 	}
-	return certs.Upstream(pool), nil
+	return certs.NewRoots(first, more), nil
 }
 
 // via is the proxy that proxy.upstream_proxy names, nil for none.
-func (a *App) via(trust *tls.Config) (*egress.Via, error) {
+func (a *App) via() (*egress.Via, error) {
 	if a.config.Proxy.UpstreamProxy.Empty() {
 		return nil, nil
 	}
@@ -55,7 +62,9 @@ func (a *App) via(trust *tls.Config) (*egress.Via, error) {
 	}
 	via.Authority = net.JoinHostPort(u.Hostname(), port)
 	if u.Scheme == "https" {
-		via.TLS = trust
+		if via.TLS, err = a.upstreamTLS(); err != nil {
+			return nil, err
+		}
 	}
 	if u.User != nil {
 		password, _ := u.User.Password()

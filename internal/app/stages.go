@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/proxy"
@@ -250,11 +251,11 @@ func (a *App) loadPolicy(context.Context) error {
 }
 
 func (a *App) openBackends(context.Context) error {
-	trust, err := a.upstreamTLS()
+	roots, err := a.upstreamRoots()
 	if err != nil {
 		return err
 	}
-	via, err := a.via(trust)
+	via, err := a.via()
 	if err != nil {
 		return err
 	}
@@ -269,7 +270,7 @@ func (a *App) openBackends(context.Context) error {
 	}
 	a.guard = guard
 	a.rest, err = rest.New(rest.Options{
-		Dialer: dialer{guard}, TLS: trust, Placeholders: a.placeholder,
+		Dialer: dialer{guard}, TLS: certs.Upstream(nil), Roots: roots, Placeholders: a.placeholder,
 		DialTimeout:     a.config.Upstream.DialTimeout.Duration(),
 		HeaderTimeout:   a.config.Upstream.HeaderTimeout.Duration(),
 		IdleTimeout:     a.config.Upstream.IdleTimeout.Duration(),

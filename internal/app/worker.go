@@ -2,11 +2,14 @@ package app
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/worker"
@@ -19,10 +22,12 @@ type scripts struct {
 	pool   *worker.Pool    // of a process that serves: some are kept warm
 }
 
-// Ahead is a worker that was started before it is known what the configuration
-// says: its start takes as long as the opening of a home. It runs one script at
-// most, and must be stopped at the end.
+// Ahead is what was begun before it is known what the configuration says: the start of
+// a worker, which takes as long as the opening of a home, and the reading of the
+// system's roots. The worker runs one script at most, and must be stopped at the end.
 type Ahead struct {
+	roots   func() *x509.CertPool // see [certs.FirstRoots]
+	file    string                // that they are read from, "" for the system's
 	options worker.Options
 	started chan struct{} // closed when w and err are there
 	w       *worker.Process
@@ -31,20 +36,34 @@ type Ahead struct {
 }
 
 // StartAhead starts a worker with the settings that a configuration has unless it
-// says otherwise, and returns at once. Executable is a kimbap; "" starts nothing.
-func StartAhead(executable string) *Ahead {
+// says otherwise, and returns at once. Executable is a kimbap; "" starts nothing. Env is
+// that of the process.
+func StartAhead(executable string, env []string) *Ahead {
 	if executable == "" {
 		return nil
 	}
-	h := &Ahead{options: worker.Options{Executable: executable, Settings: worker.Defaults()}, started: make(chan struct{})}
+	h := &Ahead{
+		options: worker.Options{Executable: executable, Settings: worker.Defaults()}, started: make(chan struct{}),
+		file: outfit.NewEnvironment(env)["SSL_CERT_FILE"],
+	}
+	h.roots = sync.OnceValue(func() *x509.CertPool { return certs.FirstRoots(h.file) })
 	go func() {
 		h.w, h.err = worker.Start(h.options)
 		close(h.started)
+		go h.roots() // behind the start, which takes longer and is waited for
 		if h.err == nil {
 			_ = h.w.Ready() // one that nobody listens to is ended soon, and a script may be long in coming
 		}
 	}()
 	return h
+}
+
+// firstRoots are those that a process with this SSL_CERT_FILE tries first.
+func (h *Ahead) firstRoots(file string) func() *x509.CertPool {
+	if h != nil && h.file == file {
+		return h.roots
+	}
+	return func() *x509.CertPool { return certs.FirstRoots(file) }
 }
 
 // take gives the worker out, nil when it cannot be had or was started with other

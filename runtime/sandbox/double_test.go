@@ -152,6 +152,15 @@ func (m *machine) Send(what *frame.ToWorker) error {
 	}
 }
 
+func (m *machine) Offer(what *frame.ToWorker) bool {
+	select {
+	case m.in <- what:
+		return true
+	default:
+		return false
+	}
+}
+
 func (m *machine) Recv() (*frame.ToHost, error) {
 	select {
 	case got := <-m.out:

@@ -16,6 +16,9 @@ func (s *session) hear(m *frame.ToHost) *frame.Done {
 		if failure := s.called(m.Call); failure != nil {
 			return &frame.Done{Failure: failure}
 		}
+		if m.Idle != nil {
+			return s.waits(m.Idle)
+		}
 	case m.Log != nil:
 		s.logged += len(m.Log.Message) + len(m.Log.Level)
 		if s.logged > 2*s.r.o.Limits.Logs || len(s.logs) > s.r.o.Limits.Logs {

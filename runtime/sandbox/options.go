@@ -12,10 +12,13 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
 )
 
-// Worker is one process that runs one script. Send and Recv may be used at the
-// same time, each by one goroutine.
+// Worker is one process that runs one script. Send or Offer, and Recv, may be used at
+// the same time, each by one goroutine.
 type Worker interface {
 	Send(m *frame.ToWorker) error
+	// Offer is Send where that need not wait. False: nothing was said, and Send may
+	// say it.
+	Offer(m *frame.ToWorker) bool
 	// Recv returns the next message; an error when none will come any more.
 	Recv() (*frame.ToHost, error)
 	// Kill ends the process and waits until it is gone. It can be called again.

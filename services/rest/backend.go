@@ -21,6 +21,7 @@ package rest
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -41,12 +42,23 @@ type Dialer interface {
 	Dial(ctx context.Context, authority string, trusted, loopback bool) (conn net.Conn, address string, private bool, err error)
 }
 
+// Roots are what upstream certificates are verified with. It is asked for them at each
+// handshake, and is safe for concurrent use.
+type Roots interface {
+	// First returns those to try first, and whether they are all there are.
+	First() (pool *x509.CertPool, all bool)
+	// All returns all. It is asked when the first ones have not verified a certificate.
+	All() *x509.CertPool
+}
+
 // Options are what a [Backend] is made of. Dialer is required.
 type Options struct {
 	Dialer Dialer
 	// TLS holds the roots and VerifyConnection of upstream connections; nil
 	// trusts the system's roots. It is cloned; TLS 1.2 is the least.
 	TLS *tls.Config
+	// Roots take the place of those of TLS; nil: those of TLS.
+	Roots Roots
 	// Placeholders says which service a value is the placeholder of; nil knows
 	// those of the action's own service only.
 	Placeholders func(value string) (service string, ok bool)

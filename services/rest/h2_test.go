@@ -661,6 +661,26 @@ func TestABusyUpstreamIsCarriedByHTTP1(t *testing.T) {
 	equal(t, "connections", r.Connections(), 2)
 }
 
+// So is a script that makes many calls, and what follows on the connection that is
+// there then: an action's request is ours to send as it costs least.
+func TestAScriptOfManyCallsIsCarriedByHTTP1(t *testing.T) {
+	r := newRig(t, handled(0, func(w http.ResponseWriter, q *http.Request) { _, _ = io.WriteString(w, q.Proto) }))
+	kept := "HTTP/2.0" // net/http knows of its own connections only
+	if engine == rest.EngineRelay {
+		kept = "ok"
+	}
+	for _, c := range []struct {
+		step int
+		want string
+	}{{1, "HTTP/2.0"}, {128, "HTTP/2.0"}, {129, "ok"}, {130, "ok"}, {1, kept}, {0, kept}} {
+		call := r.call("GET", "/")
+		call.Request.Raw, call.Request.Step = nil, c.step
+		answer, _ := r.must(t, call)
+		equal(t, fmt.Sprintf("the protocol of call %d", c.step), answer.Body, c.want)
+	}
+	equal(t, "connections", r.Connections(), 2)
+}
+
 // Where much was fetched, callers of HTTP/1.1 have connections of their
 // own from then on; those of HTTP/2 go on as before.
 func TestBulkIsCarriedByHTTP1(t *testing.T) {

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -138,15 +139,30 @@ func choseNothing(err error) bool {
 	return strings.Contains(err.Error(), "no application protocol")
 }
 
-// shake dials and shakes hands for https, offering the protocols.
+// shake dials and shakes hands for https, offering the protocols. Where the roots that
+// are quick to have do not verify what the upstream shows, it does so again with all:
+// nothing was sent yet.
 func (d *door) shake(ctx context.Context, authority string, protocols ...string) (*link, error) {
+	if d.o.Roots == nil {
+		return d.shakeWith(ctx, d.tls.RootCAs, authority, protocols)
+	}
+	roots, all := d.o.Roots.First()
+	l, err := d.shakeWith(ctx, roots, authority, protocols)
+	var unverified *tls.CertificateVerificationError
+	if !all && errors.As(err, &unverified) {
+		return d.shakeWith(ctx, d.o.Roots.All(), authority, protocols)
+	}
+	return l, err
+}
+
+func (d *door) shakeWith(ctx context.Context, roots *x509.CertPool, authority string, protocols []string) (*link, error) {
 	conn, l, err := d.dial(ctx, authority)
 	if err != nil {
 		return nil, err
 	}
 	cfg := d.tls.Clone()
 	cfg.ServerName = hostOf(authority)
-	cfg.NextProtos = protocols
+	cfg.NextProtos, cfg.RootCAs = protocols, roots
 	l.gulp = &gulp{Conn: conn}
 	secured := tls.Client(l.gulp, cfg)
 	ctx, cancel := context.WithTimeout(ctx, d.o.DialTimeout)

@@ -34,7 +34,8 @@ type message struct {
 	scrub             *matcher // nil: no stored credential goes out
 	used              runtime.CredentialUse
 	mirror            bool            // the caller speaks HTTP/1.1, or none at all: so does its connection, where one of its own is dialled
-	before            int             // requests on the caller's connection: see exchange.takeTurn
+	before            int             // requests on the caller's connection, or calls of its script: see exchange.takeTurn
+	own               bool            // built here, so that nobody chose how it is sent
 	result            *runtime.Result // where changes are declared
 }
 
@@ -103,7 +104,8 @@ func (b *Backend) built(call *runtime.Call, result *runtime.Result) (*message, e
 	}
 	m := &message{
 		scheme: r.Scheme, authority: r.Authority, method: r.Method, target: r.Target, header: r.Header, result: result,
-		mirror: true, before: busyAfter, // HTTP/1.1 costs less, and calls need not take turns on one connection
+		mirror: true, own: true, // HTTP/1.1 costs less, and several calls at a time need not share one connection
+		before: max(call.Request.Step-1, 0),
 	}
 	if r.Body != nil {
 		m.setBody(r.Body)

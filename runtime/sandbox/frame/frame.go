@@ -25,7 +25,8 @@ type ToWorker struct {
 	Reply *Reply `json:"reply,omitempty"`
 }
 
-// ToHost is one message of the worker. Exactly one field is set.
+// ToHost is one message of the worker. Exactly one field is set, but a Call may bring
+// the Idle that follows it: a script that waits for each of its calls says both.
 type ToHost struct {
 	Ready   *Ready   `json:"ready,omitempty"`
 	Checked *Checked `json:"checked,omitempty"`

@@ -40,7 +40,7 @@ func Write[M Message](w io.Writer, m *M) error {
 
 // Append puts one message as one frame behind what b has; after an error b is as it was.
 func Append[M Message](b *bytes.Buffer, m *M) error {
-	if n := fields(m); n != 1 {
+	if n := messages(m); n != 1 {
 		return fmt.Errorf("%w: %d fields are set", ErrMalformed, n)
 	}
 	start := b.Len()
@@ -107,10 +107,18 @@ func decode[M Message](text io.Reader) (*M, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: more than one value", ErrMalformed)
 	}
-	if n := fields(m); n != 1 {
+	if n := messages(m); n != 1 {
 		return nil, fmt.Errorf("%w: %d fields are set", ErrMalformed, n)
 	}
 	return m, nil
+}
+
+// messages counts the fields that are set, those that go together as one.
+func messages(m any) int {
+	if host, ok := m.(*ToHost); ok && host.Call != nil && host.Idle != nil {
+		return fields(m) - 1
+	}
+	return fields(m)
 }
 
 // fields counts the fields of a message that are set.

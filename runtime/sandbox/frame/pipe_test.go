@@ -20,6 +20,7 @@ func TestMessagesComeAsTheyWereSent(t *testing.T) {
 		{Call: &frame.Call{Seq: 1, Kind: frame.CallTool, Path: "demo.echo", Args: `{"a":"é\u0000"}`, Line: 3}},
 		{Log: &frame.Log{Level: "info", Message: "two\nlines"}},
 		{Idle: &frame.Idle{Waiting: []int{1, 2}}},
+		{Call: &frame.Call{Seq: 2, Kind: frame.CallTool}, Idle: &frame.Idle{Waiting: []int{2}}},
 		{Done: &frame.Done{Failure: &frame.Failure{Kind: frame.KindException, Name: "TypeError", Message: "x"}}},
 	}
 	var pipe bytes.Buffer

@@ -72,7 +72,8 @@ type child struct {
 	engine   Engine
 	speaking sync.Mutex
 	out      io.Writer
-	held     bytes.Buffer // frames that are not written yet; guarded by speaking
+	held     bytes.Buffer  // frames that are not written yet; guarded by speaking
+	last     *frame.ToHost // a call that is no frame yet: see put; guarded by speaking
 	replies  chan frame.Reply
 	asked    chan *frame.ToWorker // Check, then Run
 	ended    chan int             // room for all who write to it
@@ -85,7 +86,7 @@ type child struct {
 func (c *child) say(m *frame.ToHost) {
 	c.speaking.Lock()
 	defer c.speaking.Unlock()
-	err := frame.Append(&c.held, m)
+	err := c.put(m)
 	if err == nil {
 		err = c.write()
 	}
@@ -94,12 +95,33 @@ func (c *child) say(m *frame.ToHost) {
 	}
 }
 
+// put adds one message to those that are held. A call waits for what follows it: with
+// Idle it is one frame.
+func (c *child) put(m *frame.ToHost) error {
+	last := c.last
+	c.last = nil
+	if last != nil && m.Idle != nil {
+		last.Idle = m.Idle
+		return frame.Append(&c.held, last)
+	}
+	if last != nil {
+		if err := frame.Append(&c.held, last); err != nil {
+			return err
+		}
+	}
+	if m.Call != nil {
+		c.last = m
+		return nil
+	}
+	return frame.Append(&c.held, m)
+}
+
 // hold keeps one message for the next one that is sent. What runs on without a rest has
 // it sent at the next look of the watch of the heap.
 func (c *child) hold(m *frame.ToHost) {
 	c.speaking.Lock()
 	defer c.speaking.Unlock()
-	err := frame.Append(&c.held, m)
+	err := c.put(m)
 	if err == nil && c.held.Len() > maxHeld {
 		err = c.write()
 	}
@@ -114,7 +136,7 @@ func (c *child) nudge() {
 	if !c.speaking.TryLock() {
 		return
 	}
-	held := c.held.Len() > 0
+	held := c.holds()
 	c.speaking.Unlock()
 	if held {
 		go c.flush()
@@ -125,12 +147,20 @@ func (c *child) nudge() {
 func (c *child) flush() {
 	c.speaking.Lock()
 	defer c.speaking.Unlock()
-	if c.held.Len() > 0 && c.write() != nil {
+	if c.holds() && c.write() != nil {
 		c.orphaned()
 	}
 }
 
+func (c *child) holds() bool { return c.held.Len() > 0 || c.last != nil }
+
 func (c *child) write() error {
+	if c.last != nil {
+		if err := frame.Append(&c.held, c.last); err != nil {
+			return err
+		}
+		c.last = nil
+	}
 	_, err := c.out.Write(c.held.Bytes())
 	c.held.Reset()
 	if c.held.Cap() > maxKept {

@@ -83,11 +83,11 @@ var errTool = errors.New("dial tcp: Authorization: Bearer " + canary)
 
 // hear takes one message and answers the calls in it. It reports a pause.
 func (d *demo) hear(m *frame.ToHost) (paused bool) {
-	switch {
-	case m.Call != nil:
+	if m.Call != nil {
 		d.calls[m.Call.Seq] = *m.Call
 		d.answer(*m.Call)
-	case m.Idle != nil && len(m.Idle.Waiting) > 0:
+	}
+	if m.Idle != nil && len(m.Idle.Waiting) > 0 {
 		return !slices.ContainsFunc(m.Idle.Waiting, func(seq int) bool { return d.calls[seq].Path != "demo.danger" })
 	}
 	return false

@@ -56,6 +56,21 @@ func (g *guard) sent(m *frame.ToWorker) error {
 	return nil
 }
 
+// unsent takes back a message that was checked and could not go.
+func (g *guard) unsent(m *frame.ToWorker) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case m.Check != nil:
+		g.asked = false
+	case m.Run != nil:
+		g.running = false
+	case m.Reply != nil:
+		g.seen[m.Reply.Seq] = true
+		g.replies--
+	}
+}
+
 // received checks a message of the worker.
 func (g *guard) received(m *frame.ToHost) error {
 	g.mu.Lock()
@@ -68,7 +83,11 @@ func (g *guard) received(m *frame.ToHost) error {
 	}
 	switch {
 	case m.Call != nil:
-		return g.called(m.Call)
+		err := g.called(m.Call)
+		if err == nil && m.Idle != nil {
+			err = g.idle(m.Idle)
+		}
+		return err
 	case m.Log != nil:
 		return g.said(m.Log)
 	case m.Idle != nil:

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -56,6 +57,7 @@ type Process struct {
 	clock    clock
 
 	sending  sync.Mutex
+	offered  bytes.Buffer // guarded by sending
 	readying sync.Once
 	overdue  *time.Timer // ends a worker that does not become ready
 	level    frame.Level
@@ -189,6 +191,24 @@ func (p *Process) Send(m *frame.ToWorker) error {
 		return ErrEnded
 	}
 	return nil
+}
+
+// Offer says something to the worker if its pipe has room for it now; false says that
+// nothing was said. It never waits, also for a worker that does not listen.
+func (p *Process) Offer(m *frame.ToWorker) bool {
+	if !p.sending.TryLock() {
+		return false
+	}
+	defer p.sending.Unlock()
+	p.offered.Reset()
+	if frame.Append(&p.offered, m) != nil || p.offered.Len() > pipeBuf || p.guard.sent(m) != nil {
+		return false
+	}
+	if !writeAtOnce(p.in, p.offered.Bytes()) {
+		p.guard.unsent(m)
+		return false
+	}
+	return true
 }
 
 // Recv waits for the worker's next message. [ErrEnded] says that there is none, and

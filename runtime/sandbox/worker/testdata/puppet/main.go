@@ -43,6 +43,17 @@ func (p program) Run(run *frame.Run, say func(*frame.ToHost), replies <-chan fra
 		say(&frame.ToHost{Call: &frame.Call{Seq: 1, Kind: frame.CallTool, Path: "demo.echo", Args: rest}})
 		say(&frame.ToHost{Idle: &frame.Idle{Waiting: []int{1}}})
 		return &frame.Done{Value: (<-replies).Value}
+	case "calls": // so many, and say how much came
+		n, got := 0, 0
+		_, _ = fmt.Sscan(rest, &n)
+		for i := range n {
+			say(&frame.ToHost{Call: &frame.Call{Seq: i + 1, Kind: frame.CallTool}})
+		}
+		say(&frame.ToHost{Log: &frame.Log{Level: "info"}})
+		for range n {
+			got += len((<-replies).Value)
+		}
+		return &frame.Done{Value: fmt.Sprint(got)}
 	case "environment":
 		return &frame.Done{Value: fmt.Sprintf("%q", os.Environ())}
 	case "spin":
