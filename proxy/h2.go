@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"log"
 	"net/http"
+	goruntime "runtime"
 	"sync"
 	"time"
 
@@ -124,6 +125,24 @@ type h2conn struct {
 // ConnectionState says what TLS negotiated; the scheme of a stream is checked
 // against it.
 func (c *h2conn) ConnectionState() tls.ConnectionState { return c.state }
+
+// Write implements [net.Conn]. Where several streams are open it lets the
+// goroutines that are ready to run go first: while it writes,
+// golang.org/x/net/http2 gathers the frames of all of them for the next write.
+// Without it most frames are a record of TLS and a system call of their own.
+func (c *h2conn) Write(p []byte) (int, error) {
+	if c.crowded() {
+		goruntime.Gosched()
+	}
+	return c.conn.Write(p)
+}
+
+// crowded reports whether several streams are open.
+func (c *h2conn) crowded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.streams) > 1
+}
 
 // enter counts a stream until leave.
 func (c *h2conn) enter(st *h2stream) {

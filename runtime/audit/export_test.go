@@ -6,3 +6,15 @@ const RetryInterval = retryInterval
 // Fail closes the ledger's file under the writer, so that the next write fails.
 // Nothing may be on its way.
 func (l *Log) Fail() { _ = l.ledger.file.Close() }
+
+// Hold lets nobody write until the result is called.
+func (l *Log) Hold() (release func()) {
+	l.baton.Lock()
+	return l.baton.Unlock
+}
+
+// Crowded reports whether the next group lets others go first.
+func (l *Log) Crowded() bool {
+	defer l.Hold()()
+	return l.crowded
+}

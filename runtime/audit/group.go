@@ -13,10 +13,11 @@ import (
 // group is the records that are written and made durable together. The next
 // one gathers while the disk is busy with this one.
 type group struct {
-	lines []*line // nil: taken back by a caller who went away
-	last  bool    // somebody waits for the disk, not only for the file
-	err   error   // valid when done is closed
-	done  chan struct{}
+	lines   []*line // nil: taken back by a caller who went away
+	callers int     // who wait for it
+	last    bool    // somebody waits for the disk, not only for the file
+	err     error   // valid when done is closed
+	done    chan struct{}
 }
 
 func newGroup() *group { return &group{done: make(chan struct{})} }
@@ -52,6 +53,7 @@ func (l *Log) enter(ctx context.Context, ln *line, last bool) (uint64, error) {
 	if ln != nil {
 		g.lines = append(g.lines, ln)
 	}
+	g.callers++
 	g.last = g.last || last
 	l.mu.Unlock()
 	if ctx.Err() != nil || !l.lead(g) {
@@ -136,6 +138,7 @@ func (l *Log) serve() {
 			return
 		}
 		l.baton.Lock()
+		l.gather()
 		l.commit(l.take(false), due)
 		l.baton.Unlock()
 		if retry == nil && l.trouble.Load() != nil {
@@ -176,6 +179,9 @@ func (l *Log) commit(g *group, due bool) {
 // write writes a group. When it fails, its intents are refused and its outcomes
 // kept.
 func (l *Log) write(g *group) {
+	if g.callers > 0 { // outcomes say nothing about it
+		l.crowded = g.callers > 1
+	}
 	if e := l.trouble.Load(); e != nil {
 		g.err = e
 		l.keep(g.lines)

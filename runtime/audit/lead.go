@@ -1,6 +1,9 @@
 package audit
 
-import "errors"
+import (
+	"errors"
+	goruntime "runtime"
+)
 
 // lead commits the group in the goroutine of the caller, if nobody else is
 // writing: a request that is alone waits for the disk and not for two changes of
@@ -10,6 +13,7 @@ func (l *Log) lead(g *group) bool {
 		return false
 	}
 	defer l.baton.Unlock()
+	l.gather()
 	if !l.takeThis(g) {
 		return true // it was written meanwhile
 	}
@@ -31,6 +35,16 @@ func (l *Log) lead(g *group) bool {
 		signal(l.urgent) // who writes next sets the clock for a recovery
 	}
 	return true
+}
+
+// gather lets the goroutines that are ready to run go first, when the group before
+// was of several callers: what they record then goes with this group instead of
+// waiting for a sync of its own. Who is alone waits for nobody. The caller holds
+// the baton.
+func (l *Log) gather() {
+	if l.crowded {
+		goruntime.Gosched()
+	}
 }
 
 var errPanicked = errors.New("the writing of the trail ended in a panic")

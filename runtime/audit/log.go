@@ -60,11 +60,12 @@ type Log struct {
 	lines   sync.Pool                     // of *line
 	trouble atomic.Pointer[runtime.Error] // why the log refuses; nil: it does not
 
-	baton sync.Mutex // held by who writes: it guards ledger, lock and sinks
-	mu    sync.Mutex
-	group *group  // being gathered; nil: not open
-	kept  []*line // outcomes to write on recovery; the baton's to add to
-	lost  uint64  // outcomes that did not fit into kept
+	baton   sync.Mutex // held by who writes: it guards ledger, lock, sinks and crowded
+	crowded bool       // the last group was of several callers
+	mu      sync.Mutex
+	group   *group  // being gathered; nil: not open
+	kept    []*line // outcomes to write on recovery; the baton's to add to
+	lost    uint64  // outcomes that did not fit into kept
 
 	urgent, lazy chan struct{} // tell the writer: somebody waits; an outcome came
 	armed        atomic.Bool   // the writer was told of an outcome, and has not written since the delay

@@ -67,6 +67,11 @@ func (x *exchange) run(ctx context.Context) error {
 	}
 	body := &clocked{src: resp.Body, idle: x.b.o.IdleTimeout, timer: time.AfterFunc(x.b.o.IdleTimeout, func() { cancel(errIdle) })}
 	defer body.timer.Stop()
+	if n := resp.ContentLength; n > 0 && n < smallSize {
+		lent := x.b.head()
+		x.room = (*lent)[:smallSize]
+		defer x.small(lent, int(n))
+	}
 	if bare, ok := x.out.(runtime.Bare); ok && resp.ProtoMajor == 2 && resp.ContentLength == 0 {
 		bare.NoBody()
 	}

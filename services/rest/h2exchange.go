@@ -28,7 +28,9 @@ func (x *exchange) overH2(ctx context.Context, c *peer) (resp *http.Response, ag
 		c.SetDoNotReuse()
 		return nil, false, err
 	}
+	c.ask()
 	resp, err = c.RoundTrip(request)
+	c.answered()
 	early.close()
 	if err != nil {
 		return nil, unprocessed(err), err

@@ -46,6 +46,7 @@ type pool struct {
 	doors     map[trust]*door
 	transport *http2.Transport
 	clock     func() time.Time
+	idle      time.Duration // of a write
 
 	quiet sync.Map // origin → *peer: the one that callers of HTTP/1.1 take turns on
 
@@ -69,7 +70,24 @@ type peer struct {
 	private bool
 	taken   atomic.Bool  // by a caller of HTTP/1.1; for good, once one had much of it
 	turns   atomic.Int32 // that such callers have had
+	asked   atomic.Int32 // requests that wait for the head of their answer
+	crowd   atomic.Int64 // when there were several of them, Unix time in ns; 0: never
 }
+
+// crowdLasts is how long several requests at a time are taken to go on.
+const crowdLasts = 10 * time.Millisecond
+
+// ask counts a request until it is answered.
+func (c *peer) ask() {
+	if c.asked.Add(1) > 1 {
+		c.crowd.Store(time.Now().UnixNano())
+	}
+}
+
+func (c *peer) answered() { c.asked.Add(-1) }
+
+// crowded reports whether several requests are under way, or were just now.
+func (c *peer) crowded() bool { return time.Now().UnixNano()-c.crowd.Load() < int64(crowdLasts) }
 
 // attempt is one dial. Its results are set before done is closed.
 type attempt struct {
@@ -104,13 +122,13 @@ func newPool(o *Options, doors map[trust]*door) (*pool, error) {
 		MaxResponseHeaderBytes: headLimit,
 		HTTP2: &http.HTTP2Config{
 			MaxReceiveBufferPerStream: receiveStream, MaxReceiveBufferPerConnection: receiveConn,
-			SendPingTimeout: pingAfter, PingTimeout: pingWait, WriteByteTimeout: o.IdleTimeout,
+			SendPingTimeout: pingAfter, PingTimeout: pingWait, // the time of a write is the outbox's
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &pool{doors: doors, transport: transport, clock: o.Clock, origins: map[origin]*known{}}, nil
+	return &pool{doors: doors, transport: transport, clock: o.Clock, idle: o.IdleTimeout, origins: map[origin]*known{}}, nil
 }
 
 // find returns the way to an origin and dials if it must. A dial is shared by
@@ -191,10 +209,10 @@ func (p *pool) dial(ctx context.Context, o origin, a *attempt) {
 // adopt makes a connection that chose HTTP/2 one of the origin's.
 func (p *pool) adopt(o origin, conn *link) error {
 	own := &peer{address: conn.address, private: conn.private}
-	closing := &closing{Conn: conn.Conn, then: func() { p.remove(o, own) }}
+	closing := &closing{Conn: newOutbox(conn.Conn, p.idle, own.crowded), then: func() { p.remove(o, own) }}
 	cc, err := p.transport.NewClientConn(closing)
 	if err != nil {
-		_ = conn.Close()
+		_ = closing.Close()
 		return err
 	}
 	own.ClientConn = cc
