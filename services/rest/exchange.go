@@ -70,6 +70,12 @@ func (x *exchange) run(ctx context.Context) error {
 	if bare, ok := x.out.(runtime.Bare); ok && resp.ProtoMajor == 2 && resp.ContentLength == 0 {
 		bare.NoBody()
 	}
+	if n := resp.ContentLength; n > 0 { // a stream of unknown length may be one of events
+		if lent := x.b.roomFor(n); lent != nil {
+			x.room = lent.body
+			defer func() { x.room = nil; lent.back() }()
+		}
+	}
 	if err := x.answer(resp, body); err != nil {
 		return x.failure(parent, ctx, err)
 	}

@@ -147,7 +147,7 @@ func (d *door) shake(ctx context.Context, authority string, protocols ...string)
 	cfg := d.tls.Clone()
 	cfg.ServerName = hostOf(authority)
 	cfg.NextProtos = protocols
-	l.gulp = &gulp{Conn: conn}
+	l.gulp = &gulp{Conn: conn, raw: l.raw}
 	secured := tls.Client(l.gulp, cfg)
 	ctx, cancel := context.WithTimeout(ctx, d.o.DialTimeout)
 	defer cancel()
