@@ -271,13 +271,12 @@ func (r *relay) writeBehind(p []byte) error {
 func (r *relay) writeAll(p, behind []byte) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
-	r.armWrite()
 	if len(p)+len(behind) > record && r.inside != nil {
 		return r.s.together(r.inside, r.c.Conn, p, behind)
 	}
-	_, err := r.c.Conn.Write(p)
+	_, err := insist(p, r.armWrite, r.c.Conn.Write)
 	if err == nil && len(behind) > 0 {
-		_, err = r.c.Conn.Write(behind)
+		_, err = insist(behind, r.armWrite, r.c.Conn.Write)
 	}
 	return err
 }
