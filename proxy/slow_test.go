@@ -29,8 +29,10 @@ func TestAClientThatReadsSlowlyIsNotCut(t *testing.T) {
 		}
 	})
 	for name, open := range map[string]func() (*client, string){
-		"TLS":   func() (*client, string) { return r.open("api.good.test:443"), openGood },
-		"plain": func() (*client, string) { return r.dial(), "GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n\r\n" },
+		"TLS": func() (*client, string) { return r.open("api.good.test:443"), openGood },
+		"plain": func() (*client, string) {
+			return r.dial(), "GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n\r\n"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, request := open()
