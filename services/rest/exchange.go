@@ -84,7 +84,7 @@ func (x *exchange) run(ctx context.Context) error {
 
 // endTurn gives the connection to the next caller of HTTP/1.1, unless it has
 // carried much for this one. What is fetched once in bulk from an origin is often
-// so again, and frames and their windows cost a body a third more than a connection
+// so again, and frames and their windows cost a body more than a connection
 // of HTTP/1.1, which the caller would have without us.
 func (x *exchange) endTurn() {
 	if x.turn != nil && x.result.BytesIn+x.result.BytesOut < bulk {

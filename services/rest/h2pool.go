@@ -21,7 +21,7 @@ import (
 const (
 	receiveStream = 4 << 20
 	receiveConn   = 64 << 20
-	receiveFrame  = 64 << 10         // a server that writes so much at a time need not cut it: four of 16 KiB cost a third more
+	receiveFrame  = 64 << 10         // a server that writes so much at a time need not cut it: four of 16 KiB cost an eighth more
 	pingAfter     = 30 * time.Second // of silence while streams are open
 	pingWait      = 15 * time.Second // for its answer
 )
