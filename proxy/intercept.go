@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -103,10 +104,23 @@ func (i *interior) SetWriteDeadline(t time.Time) error {
 
 // send writes to the socket. The caller holds the lock.
 func (i *interior) send(p []byte) (int, error) {
-	if i.within > 0 {
-		i.writes.Within(i.within, i.taken.SetWriteDeadline)
+	if i.within == 0 {
+		return i.taken.Write(p)
 	}
-	return i.taken.Write(p)
+	return insist(p, func() { i.writes.Within(i.within, i.taken.SetWriteDeadline) }, i.taken.Write)
+}
+
+// insist writes p, and gives what is left its time again whenever something has moved:
+// who reads slowly is not gone, however much we write at once.
+func insist(p []byte, arm func(), write func([]byte) (int, error)) (n int, err error) {
+	for moved := 1; moved > 0; {
+		arm()
+		moved, err = write(p[n:])
+		if n += moved; !errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		}
+	}
+	return n, err
 }
 
 // plainAlert is the length of an alert in clear, in bytes: a header, level and

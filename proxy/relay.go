@@ -305,14 +305,28 @@ func (r *relay) raw(h head, header http.Header, order []string, a *relayed) (*ru
 }
 
 // write sends bytes to the client, which has the idle time to take them.
-func (r *relay) write(p []byte) error {
+func (r *relay) write(p []byte) error { return r.writeAll(p, nil) }
+
+// writeBehind sends what stands in r.out and p, with as much of p as there is room for
+// in the first record.
+func (r *relay) writeBehind(p []byte) error {
+	first := min(len(p), max(0, record-len(r.out)))
+	r.room(first)
+	r.out = append(r.out, p[:first]...)
+	return r.writeAll(r.out, p[first:])
+}
+
+// writeAll sends bytes and those behind them, of which there may be none.
+func (r *relay) writeAll(p, behind []byte) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
-	r.armWrite()
-	if len(p) > record && r.inside != nil {
-		return r.s.together(r.inside, r.c.Conn, p)
+	if len(p)+len(behind) > record && r.inside != nil {
+		return r.s.together(r.inside, r.c.Conn, p, behind)
 	}
-	_, err := r.c.Conn.Write(p)
+	_, err := insist(p, r.armWrite, r.c.Conn.Write)
+	if err == nil && len(behind) > 0 {
+		_, err = insist(behind, r.armWrite, r.c.Conn.Write)
+	}
 	return err
 }
 
@@ -332,8 +346,9 @@ func insideOf(c *conn) *interior {
 	return nil
 }
 
-// together writes p, as several records that leave with one system call.
-func (s *Server) together(inside *interior, secured net.Conn, p []byte) error {
+// together writes p and what is behind it, as several records that leave with one
+// system call.
+func (s *Server) together(inside *interior, secured net.Conn, p, behind []byte) error {
 	room, ok := s.records.Get().(*[]byte)
 	if !ok {
 		room = new([]byte)
@@ -341,6 +356,9 @@ func (s *Server) together(inside *interior, secured net.Conn, p []byte) error {
 	defer s.records.Put(room) // encrypted: nothing to clear
 	return inside.together(room, func() error {
 		_, err := secured.Write(p)
+		if err == nil && len(behind) > 0 {
+			_, err = secured.Write(behind)
+		}
 		return err
 	})
 }

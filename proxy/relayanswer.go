@@ -160,14 +160,7 @@ func (a *relayed) Write(p []byte) (int, error) {
 	}
 	if a.waiting {
 		a.waiting = false
-		if len(a.r.out)+len(p) <= together {
-			a.r.room(len(p))
-			a.r.out = append(a.r.out, p...)
-			return wrote(p, a.r.write(a.r.out))
-		}
-		if err := a.r.write(a.r.out); err != nil {
-			return 0, err
-		}
+		return wrote(p, a.r.writeBehind(p))
 	}
 	return wrote(p, a.r.write(p))
 }

@@ -27,7 +27,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -96,8 +95,6 @@ const (
 	informationLimit = 64          // 1xx answers to one request
 	bufferSize       = 32 << 10    // of a copy loop, bytes
 	smallSize        = 4 << 10     // of a buffer for a head, at least; a body that is shorter has one of those
-	largeLent        = 256         // large buffers at a time; more answers do without
-	largeSize        = 64 << 10    // of the same and of what is read ahead, for a body longer than bufferSize
 )
 
 // Backend sends HTTP actions. It is safe for concurrent use.
@@ -115,8 +112,8 @@ type Backend struct {
 	pool       *pool                     // of HTTP/2
 	racks      racks                     // the relay engine's connections that are not in use
 	buffers    sync.Pool                 // of *[]byte, bufferSize long
-	larges     sync.Pool                 // of *[]byte, twice largeSize long
-	lent       atomic.Int64              // answers that have one of larges, or would like to
+	large      rooms                     // for bodies longer than bufferSize
+	bulky      rooms                     // for those of bulkyBody and more
 	heads      sync.Pool                 // of *[]byte
 	matchers   matchers
 }
@@ -163,6 +160,8 @@ func New(o Options) (*Backend, error) {
 		o.Wait = wait
 	}
 	b := &Backend{o: o, racks: racks{clock: o.Clock, most: int64(o.IdleConnections)}, doors: map[trust]*door{}, transports: map[trust]*http.Transport{}}
+	b.large.body, b.large.ahead, b.large.most = largeSize, largeSize, largeLent
+	b.bulky.body, b.bulky.ahead, b.bulky.most = bulkySize, bulkyAhead, bulkyLent
 	for _, t := range []trust{{false, false}, {false, true}, {true, false}, {true, true}} {
 		d := &door{o: &b.o, trust: t, tls: b.o.TLS.Clone()}
 		d.tls.MinVersion = max(o.TLS.MinVersion, tls.VersionTLS12)

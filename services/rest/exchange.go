@@ -75,6 +75,12 @@ func (x *exchange) run(ctx context.Context) error {
 	if bare, ok := x.out.(runtime.Bare); ok && resp.ProtoMajor == 2 && resp.ContentLength == 0 {
 		bare.NoBody()
 	}
+	if n := resp.ContentLength; n > 0 { // a stream of unknown length may be one of events
+		if lent := x.b.roomFor(n); lent != nil {
+			x.room = lent.body
+			defer func() { x.room = nil; lent.back() }()
+		}
+	}
 	if err := x.answer(resp, body); err != nil {
 		return x.failure(parent, ctx, err)
 	}
@@ -83,7 +89,7 @@ func (x *exchange) run(ctx context.Context) error {
 
 // endTurn gives the connection to the next caller of HTTP/1.1, unless it has
 // carried much for this one. What is fetched once in bulk from an origin is often
-// so again, and frames and their windows cost a body a third more than a connection
+// so again, and frames and their windows cost a body more than a connection
 // of HTTP/1.1, which the caller would have without us.
 func (x *exchange) endTurn() {
 	if x.turn != nil && x.result.BytesIn+x.result.BytesOut < bulk {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"syscall"
 )
 
 // gulp is the connection below the TLS of an upstream. For the body of a large
@@ -15,6 +16,7 @@ import (
 // a time.
 type gulp struct {
 	net.Conn
+	raw  syscall.RawConn  // of the socket; nil when the kernel cannot be asked
 	head [recordHead]byte // of the next record, as far as it was passed on
 	have int              // bytes of head
 	left int              // of the record that was passed on in part
@@ -23,10 +25,11 @@ type gulp struct {
 	overhead int // of a record of data, in bytes; 0: not known
 
 	ended bool // the socket did, which TLS was to say first
+	full  bool // the last read of the socket left bytes behind, most likely
 
 	buf      []byte // nil: reads are passed on
 	from, to int    // what of buf was not passed on yet
-	dry      bool   // nothing is read beyond buf: errDry
+	dry      bool   // nothing is waited for: errDry
 }
 
 // errDry says that nothing is left of what has come. To TLS it is like a deadline,
@@ -62,22 +65,43 @@ func (g *gulp) ahead() bool { return g != nil && g.buf != nil }
 func (g *gulp) Read(p []byte) (int, error) {
 	if g.buf == nil {
 		n, err := g.Conn.Read(p)
+		g.full = n == len(p)
 		g.follow(p[:n])
 		return n, g.noted(err)
 	}
 	if g.from == g.to {
-		if g.dry {
-			return 0, errDry
-		}
-		n, err := g.Conn.Read(g.buf)
-		if g.from, g.to = 0, n; n == 0 {
-			return 0, g.noted(err)
+		if err := g.fill(); err != nil {
+			return 0, err
 		}
 	}
 	n := copy(p, g.buf[g.from:min(g.to, g.from+g.rest())])
 	g.follow(p[:n])
 	g.from += n
 	return n, nil
+}
+
+// fill reads from the socket. Where nothing may be waited for it asks only when the
+// read before was stopped by the end of its buffer.
+func (g *gulp) fill() error {
+	n, err := 0, error(errDry)
+	switch {
+	case !g.dry:
+		n, err = g.Conn.Read(g.buf)
+	case g.full && g.raw != nil:
+		n, err = present(g.raw, g.buf)
+	}
+	g.full = n == len(g.buf)
+	if g.from, g.to = 0, n; n == 0 {
+		return g.noted(err)
+	}
+	return nil
+}
+
+// ready reports whether a read is worth a try that must not wait. Got is how many
+// bytes were read since [gulp.sync]: TLS may have records that were passed on and not
+// asked for.
+func (g *gulp) ready(got int64) bool {
+	return g.ahead() && (g.whole() || g.full || g.held > got)
 }
 
 // noted takes note of the socket's end.

@@ -3,9 +3,11 @@ package rest
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
+	"syscall"
 	"testing"
 )
 
@@ -82,5 +84,66 @@ func TestGulpPassesRecordsOn(t *testing.T) {
 		if !bytes.HasPrefix(stream, got) || g.buf != nil && len(got) != len(stream) {
 			t.Fatalf("seed %d: %d of %d bytes, or other ones", seed, len(got), len(stream))
 		}
+	}
+}
+
+// What has come is read without waiting, where the read before may have left some
+// behind; nothing, an end and a reset are three different things, and a reset that
+// this read is told of is not lost.
+func TestGulpTakesWhatIsPresent(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	for name, c := range map[string]struct {
+		then func(far *net.TCPConn)
+		is   func(err error) bool
+	}{
+		"nothing more": {func(*net.TCPConn) {}, func(err error) bool { return err == errDry }}, //nolint:errorlint // as TLS is to see it
+		"an end":       {func(far *net.TCPConn) { _ = far.CloseWrite() }, func(err error) bool { return err == io.EOF }},
+		"a reset": {func(far *net.TCPConn) { _, _ = far.SetLinger(0), far.Close() }, func(err error) bool {
+			return errors.Is(err, syscall.ECONNRESET)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, err := net.Dial("tcp", listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer near.Close()
+			far, err := listener.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer far.Close()
+			g := &gulp{Conn: near, raw: rawOf(near)}
+			if g.raw == nil {
+				t.Skip("the kernel is not asked about sockets here")
+			}
+			g.begin(make([]byte, 8))
+			if _, err := far.Write(make([]byte, 3*8)); err != nil {
+				t.Fatal(err)
+			}
+			c.then(far.(*net.TCPConn))
+			read := func(want int) {
+				t.Helper()
+				if n, err := io.ReadFull(g, make([]byte, want)); n != want {
+					t.Fatalf("%d bytes, %v", n, err)
+				}
+			}
+			read(8)
+			g.dry = true
+			read(16)
+			if n, err := g.Read(make([]byte, 8)); n != 0 || !c.is(err) {
+				t.Errorf("in the end %d bytes, %v", n, err)
+			}
+			if g.ended != (name == "an end") {
+				t.Error("the end was not noted, or none was")
+			}
+			if n, err := g.Read(make([]byte, 8)); name == "nothing more" && (n != 0 || err != errDry) { //nolint:errorlint // see above
+				t.Errorf("after nothing %d bytes, %v", n, err)
+			}
+		})
 	}
 }

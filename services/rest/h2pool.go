@@ -21,6 +21,7 @@ import (
 const (
 	receiveStream = 4 << 20
 	receiveConn   = 64 << 20
+	receiveFrame  = 64 << 10         // a server that writes so much at a time need not cut it: four of 16 KiB cost an eighth more
 	pingAfter     = 30 * time.Second // of silence while streams are open
 	pingWait      = 15 * time.Second // for its answer
 )
@@ -121,7 +122,7 @@ func newPool(o *Options, doors map[trust]*door) (*pool, error) {
 		ResponseHeaderTimeout:  o.HeaderTimeout,
 		MaxResponseHeaderBytes: headLimit,
 		HTTP2: &http.HTTP2Config{
-			MaxReceiveBufferPerStream: receiveStream, MaxReceiveBufferPerConnection: receiveConn,
+			MaxReadFrameSize: receiveFrame, MaxReceiveBufferPerStream: receiveStream, MaxReceiveBufferPerConnection: receiveConn,
 			SendPingTimeout: pingAfter, PingTimeout: pingWait, // the time of a write is the outbox's
 		},
 	})

@@ -163,7 +163,7 @@ func (d *door) shakeWith(ctx context.Context, roots *x509.CertPool, authority st
 	cfg := d.tls.Clone()
 	cfg.ServerName = hostOf(authority)
 	cfg.NextProtos, cfg.RootCAs = protocols, roots
-	l.gulp = &gulp{Conn: conn}
+	l.gulp = &gulp{Conn: conn, raw: l.raw}
 	secured := tls.Client(l.gulp, cfg)
 	ctx, cancel := context.WithTimeout(ctx, d.o.DialTimeout)
 	defer cancel()

@@ -24,6 +24,7 @@ type matcher struct {
 	patterns [][]byte // longest first
 	literal  string   // folded, for field names
 	min, max int
+	step     int // the longest that shift knows
 	begins   [256]bool
 	shift    [1 << shiftBits]uint8 // how far the nearest pattern ends behind a block; 0: perhaps here
 	past     [1 << shiftBits]uint8 // the same where none of those that could end here does
@@ -55,9 +56,9 @@ func newMatcher(secret, basic, user string) *matcher {
 
 // index fills in what next looks up.
 func (m *matcher) index() {
-	step := uint8(min(m.min-block+1, 255))
+	m.step = min(m.min-block+1, 255)
 	for i := range m.shift {
-		m.shift[i], m.past[i] = step, step
+		m.shift[i], m.past[i] = uint8(m.step), uint8(m.step)
 	}
 	m.lists = append(m.lists, nil)
 	for _, p := range m.patterns {
@@ -135,10 +136,15 @@ func (m *matcher) absent(text []byte) bool {
 	}
 	// Where the first min bytes of a match may end: a up to b's beginning, and so on.
 	a, b, c, d := m.min, quarter, 2*quarter, 3*quarter
+	step := m.step
 	for a < quarter && b < 2*quarter && c < 3*quarter && d <= len(text) {
 		i, j := hash(wordBefore(text, a)), hash(wordBefore(text, b))
 		k, l := hash(wordBefore(text, c)), hash(wordBefore(text, d))
 		e, f, g, h := int(m.shift[i]), int(m.shift[j]), int(m.shift[k]), int(m.shift[l])
+		if e == step && f == step && g == step && h == step { // most often: the processor guesses it, and does not wait
+			a, b, c, d = a+step, b+step, c+step, d+step
+			continue
+		}
 		if e != 0 && f != 0 && g != 0 && h != 0 {
 			a, b, c, d = a+e, b+f, c+g, d+h
 			continue
@@ -147,14 +153,14 @@ func (m *matcher) absent(text []byte) bool {
 			g == 0 && m.from(text, c-m.min, k) > 0 || h == 0 && m.from(text, d-m.min, l) > 0 {
 			return false
 		}
-		a, b, c, d = a+m.step(e, i), b+m.step(f, j), c+m.step(g, k), d+m.step(h, l)
+		a, b, c, d = a+m.onward(e, i), b+m.onward(f, j), c+m.onward(g, k), d+m.onward(h, l)
 	}
 	return m.without(text, a, quarter) && m.without(text, b, 2*quarter) &&
 		m.without(text, c, 3*quarter) && m.without(text, d, len(text)+1)
 }
 
-// step is how far a search goes on from a block that no match ends with.
-func (m *matcher) step(shift int, slot uint32) int {
+// onward is how far a search goes on from a block that no match ends with.
+func (m *matcher) onward(shift int, slot uint32) int {
 	if shift == 0 {
 		return int(m.past[slot])
 	}

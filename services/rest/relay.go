@@ -166,11 +166,10 @@ func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 	}
 	w.lease.renew(head.Header)
 	body := x.bodyOf(w, &head)
-	if body != nil && w.gulp != nil && !head.Chunked && (head.Length < 0 || head.Length > bufferSize) {
-		if x.b.lent.Add(1) <= largeLent {
-			defer x.large(w)(&whole)
+	if body != nil && w.gulp != nil && !head.Chunked {
+		if lent := x.b.roomFor(head.Length); lent != nil {
+			defer x.large(w, lent)(&whole)
 		}
-		defer x.b.lent.Add(-1)
 	}
 	if body != nil && !head.Chunked && head.Length >= 0 && head.Length < smallSize {
 		lent := x.b.head()
@@ -297,21 +296,15 @@ func (x *exchange) response(head *http1.Response, body *http1.Body) *http.Respon
 
 // large prepares for a body that takes many reads. The result ends it, and takes
 // back that the wire can be used again when more was read than the body.
-func (x *exchange) large(w *wire) func(whole *bool) {
-	lent, ok := x.b.larges.Get().(*[]byte)
-	if !ok {
-		fresh := make([]byte, 2*largeSize)
-		lent = &fresh
-	}
-	x.room = (*lent)[:largeSize:largeSize]
-	w.gulp.begin((*lent)[largeSize:])
+func (x *exchange) large(w *wire, lent *room) func(whole *bool) {
+	x.room = lent.body
+	w.gulp.begin(lent.readAhead())
 	return func(whole *bool) {
 		if !w.gulp.end() {
 			*whole = false
 		}
-		clear(x.room) // what was read ahead is encrypted
 		x.room = nil
-		x.b.larges.Put(lent)
+		lent.back()
 	}
 }
 

@@ -103,7 +103,7 @@ func (c *counted) Read(p []byte) (int, error) {
 		read = c.take
 	}
 	n, err := read(p)
-	for more := 1; err == nil && more > 0 && n < len(p) && c.gulp.whole(); n += more {
+	for more := 1; err == nil && more > 0 && n < len(p) && c.gulp.ready(c.got+int64(n)); n += more {
 		more, err = c.take(p[n:])
 	}
 	c.got += int64(n)

@@ -12,3 +12,6 @@ func rawOf(net.Conn) syscall.RawConn { return nil }
 
 // quiet is never asked.
 func quiet(syscall.RawConn) bool { return false }
+
+// present is never asked either.
+func present(syscall.RawConn, []byte) (int, error) { return 0, errDry }

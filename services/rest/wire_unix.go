@@ -3,7 +3,9 @@
 package rest
 
 import (
+	"io"
 	"net"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -29,4 +31,25 @@ func quiet(raw syscall.RawConn) bool {
 		none = err == unix.EAGAIN || err == unix.EWOULDBLOCK
 	})
 	return err == nil && none
+}
+
+// present reads what the kernel holds of a socket, and does not wait: errDry says
+// that it holds nothing. An error of the socket is told once, so it is passed on; that
+// reading has become impossible here is for whoever waits to hear.
+func present(raw syscall.RawConn, p []byte) (n int, err error) {
+	rerr := raw.Read(func(fd uintptr) bool {
+		for n, err = unix.Read(int(fd), p); err == unix.EINTR; {
+			n, err = unix.Read(int(fd), p)
+		}
+		return true
+	})
+	switch {
+	case rerr != nil, err == unix.EAGAIN, err == unix.EWOULDBLOCK:
+		return 0, errDry
+	case err != nil:
+		return 0, &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", err)}
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
 }
