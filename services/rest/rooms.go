@@ -24,13 +24,13 @@ type room struct {
 }
 
 // The kinds of rooms: for a body that takes more than one common buffer, and for one
-// that is worth two megabytes of memory.
+// that is worth a megabyte of memory.
 const (
 	largeLent  = 256
 	largeSize  = 64 << 10 // of both buffers, bytes
 	bulkyLent  = 16
-	bulkySize  = 512 << 10
-	bulkyAhead = 1 << 20
+	bulkySize  = 256 << 10
+	bulkyAhead = 512 << 10
 	bulkyBody  = 1 << 20 // bytes of a body that gets one
 )
 
