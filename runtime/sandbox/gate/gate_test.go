@@ -94,7 +94,7 @@ func TestARefusalNamesItsPlaceInTheSourceAsGiven(t *testing.T) {
 
 // passing are sources that are ordinary code.
 var passing = []string{
-	"", ";", "// nothing", "return", "return 1", "```\nreturn 1\n```", "```typescript\nreturn 1 as number\n```\n", "\ufeffreturn 1",
+	"", "const f = ({a: [b = 1] = []}) => b; return f({})", ";", "// nothing", "return", "return 1", "```\nreturn 1\n```", "```typescript\nreturn 1 as number\n```\n", "\ufeffreturn 1",
 	"function process(x) { return x } return process(1)", "const module = {}; return module", "var require = () => 1; return require()",
 	"return [1].map(function eval_(x) { return x })", "try { throw 1 } catch (process) { return process }", "for (const window of [1]) return window",
 	"class A { constructor() { this.constructor.name; new this.constructor.Other() } eval() {} static import() {} } return new A()",
