@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -48,6 +49,7 @@ func Main(args []string, in io.Reader, out io.Writer, engine Engine) int {
 		engine: engine, out: out, replies: make(chan frame.Reply, maxReplies), asked: make(chan *frame.ToWorker, 2), ended: make(chan int, 3),
 		heap: heap{awake: make(chan struct{}, 1)},
 	}
+	in = polled(in)
 	settings, err := parseSettings(args)
 	var level frame.Level
 	if err == nil {
@@ -241,6 +243,9 @@ func (c *child) converse() int {
 		c.heap.limit(m.Run.Limits.Heap)
 	}
 	debug.SetMaxStack(runStack)
+	// A script is one thread of work. With more processors of Go than it needs, each word
+	// of the host would wake a thread that looks for work and finds none.
+	runtime.GOMAXPROCS(1)
 	c.say(&frame.ToHost{Done: program.Run(m.Run, c.tell, c.replies)})
 	return exitWell
 }
