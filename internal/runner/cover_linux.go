@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // reportFD is where the covering process says in one line how it went: started,
@@ -56,7 +58,7 @@ func covered(o Options, program func() *exec.Cmd) (int, error) {
 	defer signal.Stop(signals)
 	goruntime.LockOSThread() // Pdeathsig follows the thread that started the process
 	defer goruntime.UnlockOSThread()
-	err = outer.Start()
+	err = system.AsGiven(outer.Start)
 	write.Close()
 	if err != nil {
 		return 0, &cannotCover{err.Error()}

@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // Options say what to start and behind what.
@@ -132,7 +134,7 @@ func Run(o Options) (int, error) {
 	signals := catch()
 	defer signal.Stop(signals)
 	cmd := start()
-	if err := cmd.Start(); err != nil {
+	if err := system.AsGiven(cmd.Start); err != nil {
 		return 0, &CannotStart{o.Command[0], err}
 	}
 	ended := make(chan struct{})

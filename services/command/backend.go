@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -232,7 +233,9 @@ func (b *Backend) run(ctx context.Context, call *runtime.Call, p *prepared, resu
 	}
 	apart(cmd)
 	cmd.WaitDelay = farewell
-	err = cmd.Run()
+	if err = system.AsGiven(cmd.Start); err == nil {
+		err = cmd.Wait()
+	}
 	killGroup(cmd) // what it left behind has the credential too
 	result.BytesIn = int64(answer.text.Len())
 	text := answer.text.Bytes()

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink"
 )
@@ -85,7 +86,11 @@ func (c Command) Export(ctx context.Context, line []byte) error {
 	cmd.Stdin = bytes.NewReader(append(append([]byte(nil), line...), '\n'))
 	var said bytes.Buffer
 	cmd.Stderr = &said
-	if err := cmd.Run(); err != nil {
+	err := system.AsGiven(cmd.Start)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	if err != nil {
 		text, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
 		return fmt.Errorf("%w: %.200q", err, text)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
@@ -92,7 +93,10 @@ func output(ctx context.Context, argv, env []string, timeout time.Duration, in [
 	out := &bounded{left: maxOutput}
 	cmd := exec.CommandContext(limited, argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.WaitDelay = env, bytes.NewReader(in), out, lastWords
-	err := cmd.Run()
+	err := system.AsGiven(cmd.Start)
+	if err == nil {
+		err = cmd.Wait()
+	}
 	switch {
 	case errors.Is(limited.Err(), context.DeadlineExceeded):
 		return nil, fmt.Errorf("it took longer than %s", runtime.Span(timeout))
