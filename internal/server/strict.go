@@ -3,9 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"unicode/utf8"
 
@@ -16,51 +14,71 @@ import (
 const maxDepth = 64
 
 // strict refuses what two readers could read in two ways: bytes that are no UTF-8
-// and names that stand twice in an object; and what is nested without end.
+// and names that stand twice in an object; and what is nested without end. It says nothing
+// of what is no JSON: whoever decodes it says what is wrong.
 func strict(data []byte) error {
 	if !utf8.Valid(data) {
 		return notJSON(runtime.ReasonInvalidJSON, "it is not UTF-8")
 	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
+	if !json.Valid(data) {
+		return nil
+	}
 	var open []level
-	for {
-		token, err := decoder.Token()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return nil // whoever decodes it says what is wrong
-		}
-		here := len(open) - 1
-		if name, ok := token.(string); ok && here >= 0 && open[here].name() {
-			if open[here].has(name) {
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '{', '[':
+			if len(open) == maxDepth {
+				return notJSON(runtime.ReasonInvalidJSON, fmt.Sprintf("it is nested deeper than %d", maxDepth))
+			}
+			open = append(open, level{name: data[i] == '{', object: data[i] == '{'})
+		case '}', ']':
+			open = open[:len(open)-1]
+		case ':':
+			open[len(open)-1].name = false
+		case ',':
+			here := &open[len(open)-1]
+			here.name = here.object
+		case '"':
+			text := data[i : i+textLength(data[i:])]
+			i += len(text) - 1
+			if len(open) == 0 || !open[len(open)-1].name {
+				continue
+			}
+			if name := unquoted(text); open[len(open)-1].has(name) {
 				return notJSON(runtime.ReasonDuplicateKey, fmt.Sprintf("%.40q stands twice in one object", name))
 			}
-			continue
-		}
-		switch token {
-		case json.Delim('{'):
-			open = append(open, level{object: true})
-		case json.Delim('['):
-			open = append(open, level{})
-		case json.Delim('}'), json.Delim(']'):
-			open = open[:here]
-		}
-		if len(open) > maxDepth {
-			return notJSON(runtime.ReasonInvalidJSON, fmt.Sprintf("it is nested deeper than %d", maxDepth))
-		}
-		if here = len(open) - 1; here >= 0 && token != json.Delim('{') && token != json.Delim('[') {
-			open[here].value = false // the next text of an object is a name again
 		}
 	}
+	return nil
+}
+
+// textLength is how long the text at the beginning of valid JSON is, with both its quotes.
+func textLength(data []byte) int {
+	for i := 1; ; i++ {
+		switch data[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+}
+
+// unquoted is what a valid text says.
+func unquoted(text []byte) []byte {
+	if !bytes.ContainsRune(text, '\\') {
+		return text[1 : len(text)-1]
+	}
+	var said string
+	_ = json.Unmarshal(text, &said) // it is valid
+	return []byte(said)
 }
 
 // level is one open object or list.
 type level struct {
 	object bool
-	value  bool                // of an object: the name was read, its value is next
-	few    []string            // the names so far, while they are few
+	name   bool                // of an object: the next text is a name
+	few    [][]byte            // the names so far, while they are few
 	many   map[string]struct{} // later
 }
 
@@ -68,30 +86,21 @@ type level struct {
 const fewNames = 8
 
 // has notes a name and reports whether it was there before.
-func (l *level) has(name string) bool {
+func (l *level) has(name []byte) bool {
 	if l.many == nil && len(l.few) < fewNames {
-		found := slices.Contains(l.few, name)
+		found := slices.ContainsFunc(l.few, func(other []byte) bool { return bytes.Equal(other, name) })
 		l.few = append(l.few, name)
 		return found
 	}
 	if l.many == nil {
 		l.many = make(map[string]struct{}, 2*fewNames)
 		for _, n := range l.few {
-			l.many[n] = struct{}{}
+			l.many[string(n)] = struct{}{}
 		}
 	}
-	_, found := l.many[name]
-	l.many[name] = struct{}{}
+	_, found := l.many[string(name)]
+	l.many[string(name)] = struct{}{}
 	return found
-}
-
-// name reports whether the next text of the level is a name, and takes it so.
-func (l *level) name() bool {
-	if !l.object || l.value {
-		return false
-	}
-	l.value = true
-	return true
 }
 
 func notJSON(reason runtime.Reason, why string) error {
