@@ -29,7 +29,7 @@ const (
 	largeLent  = 256
 	largeSize  = 64 << 10 // of both buffers, bytes
 	bulkyLent  = 16
-	bulkySize  = 256 << 10
+	bulkySize  = 512 << 10
 	bulkyAhead = 512 << 10
 	bulkyBody  = 1 << 20 // bytes of a body that gets one
 )
