@@ -41,6 +41,7 @@ func executable() string {
 // run is one invocation, with what the process gives filled in.
 func run(c *cli) int {
 	app.HurryCollector()
+	system.WidenTimerSlack()
 	c.in, c.out, c.err = os.Stdin, os.Stdout, os.Stderr
 	c.args, c.env, c.uid = os.Args[1:], system.Environment(os.Environ()), os.Getuid()
 	defer c.startAhead()()

@@ -2,7 +2,6 @@ package app
 
 import (
 	"github.com/kimbap-run/kimbap/internal/resource"
-	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/proxy"
 )
 
@@ -28,12 +27,10 @@ func (a *App) limits() proxy.Limits {
 	return l
 }
 
-// LongLived is for a process that serves until it is ended: it trades memory and
-// exact timers for speed, and with a spare slot of the scheduler lets no processor wait for the
-// disk.
+// LongLived is for a process that serves until it is ended: it trades memory for speed,
+// and with a spare slot of the scheduler lets no processor wait for the disk.
 func LongLived(spare bool) {
 	resource.RelaxCollector()
-	system.WidenTimerSlack()
 	if spare {
 		resource.SpareSlots()
 	}

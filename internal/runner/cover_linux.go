@@ -159,7 +159,7 @@ func Covered(c Covering) (int, error) {
 		return fail(noStart, err)
 	}
 	cmd := c.program()
-	if err := cmd.Start(); err != nil {
+	if err := system.AsGiven(cmd.Start); err != nil {
 		if ofProgram(err) {
 			return fail(noStart, err)
 		}

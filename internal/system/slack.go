@@ -6,9 +6,8 @@ package system
 // kernel's own 50 it took a tenth of a busy proxy's processor time, half of it by putting
 // to sleep whoever was at work. Timers of ours count in milliseconds and more.
 //
-// It is for a process that serves until it is ended, and to be called once. What such a
-// process starts for others is started by [AsGiven]. On systems other than Linux, and in
-// a program with cgo, it does nothing.
+// It is to be called once, at the start. What the process starts for others is started by
+// [AsGiven]. On systems other than Linux, and in a program with cgo, it does nothing.
 func WidenTimerSlack() { widenTimerSlack() }
 
 // AsGiven calls start, on a thread whose timers are as exact as this process found them.
