@@ -214,6 +214,7 @@ func answerResult(w http.ResponseWriter, result Result, raw bool, err error) err
 		return nil
 	}
 	var text bytes.Buffer
+	text.Grow(len(result.Body) + len(`{"result":null}`+"\n"))
 	text.WriteString(`{"result":`)
 	switch body := bytes.TrimSpace(result.Body); {
 	case len(body) == 0:

@@ -116,12 +116,9 @@ func read(w http.ResponseWriter, r *http.Request, into any) ([]byte, error) {
 			return nil, notMedia("application/json")
 		}
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	data, err := whole(w, r)
 	if err != nil {
 		return nil, unread(err)
-	}
-	if err := strict(data); err != nil {
-		return nil, err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
@@ -132,7 +129,17 @@ func read(w http.ResponseWriter, r *http.Request, into any) ([]byte, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonTrailingData, Msg: "something follows the request's JSON"}
 	}
-	return data, nil
+	return data, strict(data)
+}
+
+// whole is the body of a request.
+func whole(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if n := r.ContentLength; n >= 0 && n <= maxBody {
+		data := make([]byte, n)
+		_, err := io.ReadFull(r.Body, data)
+		return data, err
+	}
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 }
 
 // write answers with how an execution stands.
