@@ -1,10 +1,13 @@
 package stores
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os/exec"
 	"strings"
+
+	platform "github.com/kimbap-run/kimbap/internal/system"
 )
 
 // javaPassword is Java's usual one for its own store of roots.
@@ -127,15 +130,23 @@ func (s Step) Run(ctx context.Context, env []string) error {
 	if s.Check != nil {
 		check := exec.CommandContext(ctx, s.Check[0], s.Check[1:]...)
 		check.Env = env
-		if there := check.Run() == nil; there != s.If {
+		if there := run(check) == nil; there != s.If {
 			return nil
 		}
 	}
 	cmd := exec.CommandContext(ctx, s.Argv[0], s.Argv[1:]...)
 	cmd.Env = env
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s: %w\n%s", s, err, strings.TrimSpace(string(out)))
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := run(cmd); err != nil {
+		return fmt.Errorf("%s: %w\n%s", s, err, strings.TrimSpace(out.String()))
 	}
 	return nil
+}
+
+func run(cmd *exec.Cmd) error {
+	if err := platform.AsGiven(cmd.Start); err != nil {
+		return err
+	}
+	return cmd.Wait()
 }

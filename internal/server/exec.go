@@ -132,9 +132,12 @@ func read(w http.ResponseWriter, r *http.Request, into any) ([]byte, error) {
 	return data, strict(data)
 }
 
+// atOnce is how long a body may be for which room is made before it has come, in bytes.
+const atOnce = 16 << 10
+
 // whole is the body of a request.
 func whole(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if n := r.ContentLength; n >= 0 && n <= maxBody {
+	if n := r.ContentLength; n >= 0 && n <= atOnce { // room for more only as it comes
 		data := make([]byte, n)
 		_, err := io.ReadFull(r.Body, data)
 		return data, err

@@ -4,7 +4,9 @@ package system
 // that it can end several at once. Go's scheduler has a thread that looks after the others
 // and sleeps for 20 microseconds between two looks while anything is at work; with the
 // kernel's own 50 it took a tenth of a busy proxy's processor time, half of it by putting
-// to sleep whoever was at work. Timers of ours count in milliseconds and more.
+// to sleep whoever was at work. Timers of ours count in milliseconds and more. A thread of Go
+// that steals work sleeps for 3 microseconds first, which ends late too: a goroutine that
+// was made ready by one that then stays in a system call waits longer than before.
 //
 // It is to be called once, at the start. What the process starts for others is started by
 // [AsGiven]. On systems other than Linux, and in a program with cgo, it does nothing.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"io"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -243,9 +242,6 @@ func (c *child) converse() int {
 		c.heap.limit(m.Run.Limits.Heap)
 	}
 	debug.SetMaxStack(runStack)
-	// A script is one thread of work. With more processors of Go than it needs, each word
-	// of the host would wake a thread that looks for work and finds none.
-	runtime.GOMAXPROCS(1)
 	c.say(&frame.ToHost{Done: program.Run(m.Run, c.tell, c.replies)})
 	return exitWell
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,5 +28,10 @@ func polled(in io.Reader) io.Reader {
 	if unix.SetNonblock(int(fd), true) != nil {
 		return in
 	}
-	return os.NewFile(fd, f.Name()) // looks whether it waits, and is known to the poller where not
+	p := os.NewFile(fd, f.Name()) // looks whether it waits, and tells the poller where not
+	if p.SetReadDeadline(time.Time{}) != nil {
+		_ = unix.SetNonblock(int(fd), false) // the poller would not have it
+		return in
+	}
+	return p
 }

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	goruntime "runtime"
 	"strings"
@@ -123,6 +124,16 @@ func TestGarbageIsNoMemory(t *testing.T) {
 	p := start(t, worker.Settings{})
 	if said, err := run(t, p, "garbage"); err != nil {
 		t.Errorf("4 GB of garbage, one MB at a time: %+v, %v, %+v", said, err, end(p))
+	}
+}
+
+// With one processor a script that keeps it busy leaves none to the collector, and what
+// is garbage beside a few megabytes of live objects ended scripts as if it were memory.
+func TestTheCollectorHasAProcessorBesideTheScript(t *testing.T) {
+	p := start(t, worker.Settings{})
+	said, err := run(t, p, "processors")
+	if want := fmt.Sprint(min(2, goruntime.NumCPU())); err != nil || said[len(said)-1].Done.Value != want {
+		t.Errorf("%v, %v, want %s", said, err, want)
 	}
 }
 

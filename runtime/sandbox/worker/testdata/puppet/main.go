@@ -54,6 +54,8 @@ func (p program) Run(run *frame.Run, say func(*frame.ToHost), replies <-chan fra
 			got += len((<-replies).Value)
 		}
 		return &frame.Done{Value: fmt.Sprint(got)}
+	case "processors":
+		return &frame.Done{Value: fmt.Sprint(goruntime.GOMAXPROCS(0))}
 	case "environment":
 		return &frame.Done{Value: fmt.Sprintf("%q", os.Environ())}
 	case "spin":
