@@ -30,8 +30,7 @@ func polled(in io.Reader) io.Reader {
 	}
 	p := os.NewFile(fd, f.Name()) // looks whether it waits, and tells the poller where not
 	if p.SetReadDeadline(time.Time{}) != nil {
-		_ = unix.SetNonblock(int(fd), false) // the poller would not have it
-		return in
+		_ = unix.SetNonblock(int(fd), false) // the poller would not have it: p waits in the call
 	}
-	return p
+	return p // also then: once nobody has it, it closes the descriptor
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -13,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// standing is never collected, as the standard input of a worker is not: two files are
+// What is in standing is never collected, as the standard input of a worker is not: two files are
 // one descriptor, and only one of them may close it.
-var standing *os.File
+var standing []*os.File
 
 // Only what the poller knows can have a deadline.
 func TestTheWorkersPipeIsWaitedForByThePoller(t *testing.T) {
@@ -24,7 +25,7 @@ func TestTheWorkersPipeIsWaitedForByThePoller(t *testing.T) {
 		t.Fatal(err)
 	}
 	in, out := os.NewFile(uintptr(fds[0]), "in"), os.NewFile(uintptr(fds[1]), "out")
-	standing = in
+	standing = append(standing, in)
 	defer out.Close()
 	if err := in.SetReadDeadline(time.Now()); err == nil {
 		t.Fatal("the pipe is polled before anything was done: this shows nothing")
@@ -36,6 +37,33 @@ func TestTheWorkersPipeIsWaitedForByThePoller(t *testing.T) {
 	defer read.Close()
 	if err := read.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Errorf("it is not polled: %v", err)
+	}
+	go func() { _, _ = out.WriteString("a word") }()
+	got := make([]byte, 6)
+	if _, err := io.ReadFull(read, got); err != nil || string(got) != "a word" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A pipe that the poller has already, it does not take again. It is read all the same, and
+// stays open.
+func TestAPipeThatThePollerRefusesIsRead(t *testing.T) {
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	standing = append(standing, in)
+	defer out.Close()
+	read, ok := polled(in).(*os.File)
+	if !ok || read == in {
+		t.Fatalf("%T", read)
+	}
+	defer read.Close()
+	if read.SetReadDeadline(time.Now().Add(time.Minute)) == nil {
+		t.Fatal("the poller has taken it: this shows nothing")
+	}
+	for range 2 {
+		runtime.GC() // closes what nobody has
 	}
 	go func() { _, _ = out.WriteString("a word") }()
 	got := make([]byte, 6)
