@@ -28,10 +28,16 @@ func holds(pool *x509.CertPool, c *x509.Certificate) bool {
 func TestFirstRootsAreSomeOfTheSystems(t *testing.T) {
 	named := os.Getenv("SSL_CERT_FILE")
 	first := FirstRoots(named)
-	if first == nil {
-		t.Skip("this system has no file of roots")
-	}
 	files := firstFiles()
+	if files == nil {
+		if first != nil {
+			t.Error("a system that verifies by means of its own has first roots")
+		}
+		return
+	}
+	if first == nil {
+		t.Fatal("this system has no file of roots: install ca-certificates")
+	}
 	if named != "" {
 		files = []string{named}
 	}
