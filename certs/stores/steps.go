@@ -130,7 +130,7 @@ func (s Step) Run(ctx context.Context, env []string) error {
 	if s.Check != nil {
 		check := exec.CommandContext(ctx, s.Check[0], s.Check[1:]...)
 		check.Env = env
-		if there := run(check) == nil; there != s.If {
+		if there := platform.Run(check) == nil; there != s.If {
 			return nil
 		}
 	}
@@ -138,15 +138,8 @@ func (s Step) Run(ctx context.Context, env []string) error {
 	cmd.Env = env
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := run(cmd); err != nil {
+	if err := platform.Run(cmd); err != nil {
 		return fmt.Errorf("%s: %w\n%s", s, err, strings.TrimSpace(out.String()))
 	}
 	return nil
-}
-
-func run(cmd *exec.Cmd) error {
-	if err := platform.AsGiven(cmd.Start); err != nil {
-		return err
-	}
-	return cmd.Wait()
 }

@@ -58,7 +58,7 @@ func covered(o Options, program func() *exec.Cmd) (int, error) {
 	defer signal.Stop(signals)
 	goruntime.LockOSThread() // Pdeathsig follows the thread that started the process
 	defer goruntime.UnlockOSThread()
-	err = system.AsGiven(outer.Start)
+	err = system.Start(outer)
 	write.Close()
 	if err != nil {
 		return 0, &cannotCover{err.Error()}
@@ -159,7 +159,7 @@ func Covered(c Covering) (int, error) {
 		return fail(noStart, err)
 	}
 	cmd := c.program()
-	if err := system.AsGiven(cmd.Start); err != nil {
+	if err := system.Start(cmd); err != nil {
 		if ofProgram(err) {
 			return fail(noStart, err)
 		}

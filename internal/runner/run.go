@@ -134,7 +134,7 @@ func Run(o Options) (int, error) {
 	signals := catch()
 	defer signal.Stop(signals)
 	cmd := start()
-	if err := system.AsGiven(cmd.Start); err != nil {
+	if err := system.Start(cmd); err != nil {
 		return 0, &CannotStart{o.Command[0], err}
 	}
 	ended := make(chan struct{})

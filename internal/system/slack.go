@@ -1,5 +1,7 @@
 package system
 
+import "os/exec"
+
 // WidenTimerSlack lets the kernel end the sleeps of this process a millisecond late, so
 // that it can end several at once. Go's scheduler has a thread that looks after the others
 // and sleeps for 20 microseconds between two looks while anything is at work; with the
@@ -9,9 +11,17 @@ package system
 // was made ready by one that then stays in a system call waits longer than before.
 //
 // It is to be called once, at the start. What the process starts for others is started by
-// [AsGiven]. On systems other than Linux, and in a program with cgo, it does nothing.
+// [Start]. On systems other than Linux, and in a program with cgo, it does nothing.
 func WidenTimerSlack() { widenTimerSlack() }
 
-// AsGiven calls start, on a thread whose timers are as exact as this process found them.
-// What is started by it inherits that.
-func AsGiven(start func() error) error { return asGiven(start) }
+// Start is cmd.Start, on a thread whose timers are as exact as this process found them:
+// what is started inherits that.
+func Start(cmd *exec.Cmd) error { return asGiven(cmd.Start) }
+
+// Run is cmd.Run, with [Start].
+func Run(cmd *exec.Cmd) error {
+	if err := Start(cmd); err != nil {
+		return err
+	}
+	return cmd.Wait()
+}

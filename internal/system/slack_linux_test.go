@@ -33,12 +33,11 @@ func slackOf(t *testing.T, start func(*exec.Cmd) error) int {
 
 func TestOnlyOurOwnThreadsSleepLate(t *testing.T) {
 	plain := func(cmd *exec.Cmd) error { return cmd.Start() }
-	given := func(cmd *exec.Cmd) error { return AsGiven(cmd.Start) }
 	before := slackOf(t, plain)
 	if before >= int(wideSlack) {
 		t.Fatalf("these tests run with a slack of %d ns already", before)
 	}
-	if got := slackOf(t, given); got != before {
+	if got := slackOf(t, Start); got != before {
 		t.Errorf("before it is widened: %d, not %d", got, before)
 	}
 
@@ -56,11 +55,14 @@ func TestOnlyOurOwnThreadsSleepLate(t *testing.T) {
 		if got := slackOf(t, plain); got != want {
 			t.Errorf("our own threads have %d ns, not %d", got, want)
 		}
-		if got := slackOf(t, given); got != before {
+		if got := slackOf(t, Start); got != before {
 			t.Errorf("what is started for others has %d ns, not %d", got, before)
 		}
 	}
-	if err := AsGiven(func() error { return errors.ErrUnsupported }); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("the error of the start is %v", err)
+	if err := Run(exec.Command("/no/such/program")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a program that is not there: %v", err)
+	}
+	if exit := (*exec.ExitError)(nil); !errors.As(Run(exec.Command("false")), &exit) {
+		t.Error("a program that fails is no error")
 	}
 }

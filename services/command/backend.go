@@ -233,9 +233,7 @@ func (b *Backend) run(ctx context.Context, call *runtime.Call, p *prepared, resu
 	}
 	apart(cmd)
 	cmd.WaitDelay = farewell
-	if err = system.AsGiven(cmd.Start); err == nil {
-		err = cmd.Wait()
-	}
+	err = system.Run(cmd)
 	killGroup(cmd) // what it left behind has the credential too
 	result.BytesIn = int64(answer.text.Len())
 	text := answer.text.Bytes()

@@ -86,11 +86,7 @@ func (c Command) Export(ctx context.Context, line []byte) error {
 	cmd.Stdin = bytes.NewReader(append(append([]byte(nil), line...), '\n'))
 	var said bytes.Buffer
 	cmd.Stderr = &said
-	err := system.AsGiven(cmd.Start)
-	if err == nil {
-		err = cmd.Wait()
-	}
-	if err != nil {
+	if err := system.Run(cmd); err != nil {
 		text, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
 		return fmt.Errorf("%w: %.200q", err, text)
 	}

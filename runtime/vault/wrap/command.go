@@ -93,10 +93,7 @@ func output(ctx context.Context, argv, env []string, timeout time.Duration, in [
 	out := &bounded{left: maxOutput}
 	cmd := exec.CommandContext(limited, argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.WaitDelay = env, bytes.NewReader(in), out, lastWords
-	err := system.AsGiven(cmd.Start)
-	if err == nil {
-		err = cmd.Wait()
-	}
+	err := system.Run(cmd)
 	switch {
 	case errors.Is(limited.Err(), context.DeadlineExceeded):
 		return nil, fmt.Errorf("it took longer than %s", runtime.Span(timeout))
