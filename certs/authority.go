@@ -45,6 +45,7 @@ type Authority struct {
 	anyHost bool
 
 	leafKey  *ecdsa.PrivateKey // shared by all leaves: making a key costs more than signing
+	leafInfo []byte            // its SubjectPublicKeyInfo
 	leaves   *lru.Cache[string, *minted]
 	making   singleflight.Group
 	singles  *lru.Cache[string, *issuer] // with anyHost, by host
@@ -105,6 +106,9 @@ func (a *Authority) Open(ctx context.Context) error {
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
+		return err
+	}
+	if a.leafInfo, err = x509.MarshalPKIXPublicKey(&key.PublicKey); err != nil {
 		return err
 	}
 	a.leafKey = key

@@ -3,7 +3,6 @@ package certs
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"net"
@@ -87,26 +86,7 @@ func (a *Authority) mint(host string) (*minted, error) {
 		return nil, err
 	}
 	begin, end := within(now, leafLife, is.signer)
-	template := &x509.Certificate{
-		NotBefore: begin, NotAfter: end,
-		KeyUsage:              x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true,
-	}
-	if ip, err := netip.ParseAddr(host); err == nil {
-		template.IPAddresses = []net.IP{ip.AsSlice()}
-	} else {
-		template.DNSNames = []string{host}
-	}
-	// Clients still take a common name for a DNS name, and OpenSSL and GnuTLS hold
-	// even an address there against the permitted names. Its upper bound is that of
-	// RFC 5280 appendix A.1.
-	if len(template.DNSNames) == 1 && len(host) <= 64 {
-		template.Subject = pkix.Name{CommonName: host}
-	} else {
-		template.Subject = pkix.Name{Organization: []string{organization}}
-	}
-	cert, err := sign(template, is.cert, &a.leafKey.PublicKey, is.key)
+	cert, err := signLeaf(leafForm{host: host, begin: begin, end: end, public: a.leafInfo}, is.cert, is.key)
 	if err != nil {
 		return nil, err
 	}

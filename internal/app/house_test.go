@@ -128,7 +128,7 @@ var owners = map[string][]string{
 	"github.com/jackc/pgx/v5":               {"runtime/store/postgres"},
 	"gopkg.in/yaml.v3":                      {"services", "runtime/policy", "internal/config"},
 	"cel.dev/cel-go":                        {"runtime/policy/condition"},
-	"golang.org/x/crypto":                   {"runtime/approval"},
+	"golang.org/x/crypto":                   {"runtime/approval", "certs"},
 	"github.com/go-chi/chi/v5":              {"internal/server"},
 	"github.com/spf13/cobra":                {"cmd/kimbap"},
 	"github.com/spf13/pflag":                {"cmd/kimbap"},
