@@ -14,12 +14,18 @@ func AppendField(dst []byte, name, value string) []byte {
 	return append(append(dst, value...), "\r\n"...)
 }
 
-// AppendFields appends the field lines of h: first those that order names, in
+// AppendFields appends the field lines of h in the order of [Each].
+func AppendFields(dst []byte, h http.Header, order []string) []byte {
+	Each(h, order, func(name, value string) { dst = AppendField(dst, name, value) })
+	return dst
+}
+
+// Each calls do with the fields of h: first those that order names, in
 // its order and spelling, a name that stands there twice with its second value
 // the second time; then the others, sorted. A name in order that h lacks is left
 // out, and so is one that stands there more often than h has values, so order
 // may be that of a message from which fields were removed.
-func AppendFields(dst []byte, h http.Header, order []string) []byte {
+func Each(h http.Header, order []string, do func(name, value string)) {
 	left := 0
 	for _, values := range h {
 		left += len(values)
@@ -27,14 +33,13 @@ func AppendFields(dst []byte, h http.Header, order []string) []byte {
 	for i, name := range order {
 		values := h[textproto.CanonicalMIMEHeaderKey(name)]
 		if nth := occurrences(order[:i], name); nth < len(values) {
-			dst = AppendField(dst, name, values[nth])
+			do(name, values[nth])
 			left--
 		}
 	}
 	if left > 0 {
-		return appendOthers(dst, h, order)
+		eachOther(h, order, do)
 	}
-	return dst
 }
 
 func occurrences(order []string, name string) (n int) {
@@ -46,8 +51,8 @@ func occurrences(order []string, name string) (n int) {
 	return n
 }
 
-// appendOthers appends the values that order did not name.
-func appendOthers(dst []byte, h http.Header, order []string) []byte {
+// eachOther calls do with the values that order did not name.
+func eachOther(h http.Header, order []string, do func(name, value string)) {
 	names := make([]string, 0, len(h))
 	for name := range h {
 		names = append(names, name)
@@ -56,10 +61,9 @@ func appendOthers(dst []byte, h http.Header, order []string) []byte {
 	for _, name := range names {
 		values := h[name]
 		for _, value := range values[min(occurrences(order, name), len(values)):] {
-			dst = AppendField(dst, name, value)
+			do(name, value)
 		}
 	}
-	return dst
 }
 
 // AppendStatus appends a status line (RFC 9112 section 4).

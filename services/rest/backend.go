@@ -171,6 +171,7 @@ func New(o Options) (*Backend, error) {
 	if b.pool, err = newPool(&b.o, b.doors); err != nil {
 		return nil, fmt.Errorf("rest: HTTP/2: %w", err)
 	}
+	b.pool.wire = b.wireOf
 	for _, d := range b.doors {
 		d.pool = b.pool
 	}

@@ -30,7 +30,6 @@ type exchange struct {
 	conn    atomic.Pointer[link] // net/http's HTTP/1.1 connection in use
 	reached bool                 // or another one was
 	way     way                  // where the next try goes, when that is known
-	turn    *peer                // taken, to be released at the end; nil: none
 	room    []byte               // for the body of a large answer; nil: a common buffer
 	form    *runtime.Form        // how the upstream wrote the head; nil: not known
 	held    runtime.Verbatim     // may hold the head back for the body; nil: nobody does
@@ -45,7 +44,6 @@ type exchange struct {
 // run sends the message and gives the answer to the responder.
 func (x *exchange) run(ctx context.Context) error {
 	x.sent = &upload{src: x.message.body}
-	defer x.endTurn()
 	defer x.settleUpload()
 	if x.b.relays(x.message) {
 		if carried, err := x.relay(ctx); carried {
@@ -87,17 +85,6 @@ func (x *exchange) run(ctx context.Context) error {
 	return nil
 }
 
-// endTurn gives the connection to the next caller of HTTP/1.1, unless it has
-// carried much for this one. What is fetched once in bulk from an origin is often
-// so again, and frames and their windows cost a body more than a connection
-// of HTTP/1.1, which the caller would have without us.
-func (x *exchange) endTurn() {
-	if x.turn != nil && x.result.BytesIn+x.result.BytesOut < bulk {
-		x.turn.release()
-	}
-	x.turn = nil
-}
-
 // settleUpload ends the sending and takes into the result what came of it.
 func (x *exchange) settleUpload() {
 	x.result.BytesOut, _ = x.sent.stop()
@@ -129,7 +116,7 @@ func (x *exchange) roundTrip(ctx context.Context) (*http.Response, error) {
 			resp, again, err = x.overH2(ctx, w.peer)
 			again = again && (m.whole != nil || x.sent.fresh())
 		} else {
-			own := &wish{mirror: m.mirror}
+			own := &wish{}
 			own.fresh.Store(w.fresh)
 			resp, err = x.overH1(ctx, t, own)
 			again = errors.Is(err, errSpeaksH2)
@@ -146,18 +133,7 @@ func (x *exchange) find(ctx context.Context, o origin) (way, error) {
 		x.way = way{}
 		return w, nil
 	}
-	if x.message.mirror {
-		x.endTurn() // of a try before
-		if x.takeTurn(o) {
-			found := x.way
-			x.way = way{}
-			return found, nil
-		}
-		if x.b.pool.takesH1(o) {
-			return way{}, nil
-		}
-	}
-	return x.ask(ctx, o)
+	return x.b.pool.find(ctx, o)
 }
 
 // overH1 sends the message with net/http, once more when the connection had

@@ -108,6 +108,9 @@ func TestNothingIsAddedOnH2(t *testing.T) {
 			":authority: " + r.Authority, ":method: " + method, ":path: " + target, ":scheme: https",
 			"accept: a", "authorization: Bearer " + canary, "cookie: a=b", "cookie: c=d", "te: trailers", "x-multi: 1", "x-multi: 2",
 		}
+		if callersOf1 && engine == rest.EngineRelay { // as it was written
+			want = slices.Replace(want, 6, 8, "cookie: a=b; c=d")
+		}
 		if fields := <-got; !slices.Equal(fields, want) {
 			t.Errorf("%s: the upstream got\n%q, want\n%q", target, fields, want)
 		}
@@ -451,6 +454,7 @@ func TestUnprocessedRequestsGoAgain(t *testing.T) {
 			if _, _, err := r.do(t, body(r.call("POST", "/stream"), reader, -1)); err == nil {
 				t.Error("a body that was read from was sent again")
 			}
+			_ = reader.Close() // it may not have been read from
 		})
 	}
 }
@@ -601,9 +605,20 @@ func TestTheUpstreamChooses(t *testing.T) {
 	}
 }
 
+// turns are what callers of HTTP/1.1 get of an upstream with both protocols when it is
+// not their turn: what the double says over HTTP/1.1, on a connection of their own. Under
+// net/http they share the one of HTTP/2.
+func turns() (beside string, connections int) {
+	if engine == rest.EngineRelay {
+		return "ok", 2
+	}
+	return "HTTP/2.0", 1
+}
+
 // Callers of HTTP/1.1 take turns on a connection of HTTP/2: who would have to
 // share it gets one of HTTP/1.1, and it is free again after each of them.
 func TestCallersOfHTTP1TakeTurnsOnHTTP2(t *testing.T) {
+	beside, connections := turns()
 	held, free := make(chan struct{}), make(chan struct{})
 	r := newRig(t, handled(0, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/held" {
@@ -618,39 +633,41 @@ func TestCallersOfHTTP1TakeTurnsOnHTTP2(t *testing.T) {
 	<-held
 	for range 2 {
 		answer, _ := r.must(t, r.call("GET", "/"))
-		equal(t, "beside another", answer.Body, "ok") // what the double says over HTTP/1.1
+		equal(t, "beside another", answer.Body, beside)
 	}
 	close(free)
 	equal(t, "the first", (<-first).Body, "HTTP/2.0")
 	answer, _ := r.must(t, r.call("GET", "/"))
 	equal(t, "after it", answer.Body, "HTTP/2.0")
-	equal(t, "connections", r.Connections(), 2)
+	equal(t, "connections", r.Connections(), connections)
 }
 
 // A busy caller of HTTP/1.1 gets what it would have without us.
 func TestABusyCallerIsCarriedByHTTP1(t *testing.T) {
+	beside, connections := turns()
 	r := newRig(t, handled(0, func(w http.ResponseWriter, q *http.Request) { _, _ = io.WriteString(w, q.Proto) }))
 	r.proto = "HTTP/1.1"
 	for _, c := range []struct {
 		before int
 		want   string
-	}{{0, "HTTP/2.0"}, {127, "HTTP/2.0"}, {128, "ok"}, {129, "ok"}, {0, "HTTP/2.0"}} {
+	}{{0, "HTTP/2.0"}, {127, "HTTP/2.0"}, {128, beside}, {129, beside}, {0, "HTTP/2.0"}} {
 		call := r.call("GET", "/")
 		call.Request.Raw.Before = c.before
 		answer, _ := r.must(t, call)
 		equal(t, "the protocol", answer.Body, c.want)
 	}
-	equal(t, "connections", r.Connections(), 2)
+	equal(t, "connections", r.Connections(), connections)
 }
 
 // Nor does it matter on how many connections a busy caller sends its requests.
 func TestABusyUpstreamIsCarriedByHTTP1(t *testing.T) {
+	beside, connections := turns()
 	r := newRig(t, handled(0, func(w http.ResponseWriter, q *http.Request) { _, _ = io.WriteString(w, q.Proto) }))
 	r.proto = "HTTP/1.1"
 	for n := range 140 {
 		want := "HTTP/2.0"
 		if n > 128 { // the first one had not taken a turn but dialled
-			want = "ok"
+			want = beside
 		}
 		answer, _ := r.must(t, r.call("GET", "/"))
 		equal(t, fmt.Sprintf("the protocol of request %d", n), answer.Body, want)
@@ -658,32 +675,33 @@ func TestABusyUpstreamIsCarriedByHTTP1(t *testing.T) {
 	r.proto = "HTTP/2.0"
 	answer, _ := r.must(t, r.call("GET", "/"))
 	equal(t, "a caller of HTTP/2", answer.Body, "HTTP/2.0")
-	equal(t, "connections", r.Connections(), 2)
+	if engine == rest.EngineRelay {
+		connections++ // callers of HTTP/2 have their own
+	}
+	equal(t, "connections", r.Connections(), connections)
 }
 
 // So is a script that makes many calls, and what follows on the connection that is
 // there then: an action's request is ours to send as it costs least.
 func TestAScriptOfManyCallsIsCarriedByHTTP1(t *testing.T) {
 	r := newRig(t, handled(0, func(w http.ResponseWriter, q *http.Request) { _, _ = io.WriteString(w, q.Proto) }))
-	kept := "HTTP/2.0" // net/http knows of its own connections only
-	if engine == rest.EngineRelay {
-		kept = "ok"
-	}
+	beside, connections := turns()
 	for _, c := range []struct {
 		step int
 		want string
-	}{{1, "HTTP/2.0"}, {128, "HTTP/2.0"}, {129, "ok"}, {130, "ok"}, {1, kept}, {0, kept}} {
+	}{{1, "HTTP/2.0"}, {128, "HTTP/2.0"}, {129, beside}, {130, beside}, {1, beside}, {0, beside}} {
 		call := r.call("GET", "/")
 		call.Request.Raw, call.Request.Step = nil, c.step
 		answer, _ := r.must(t, call)
 		equal(t, fmt.Sprintf("the protocol of call %d", c.step), answer.Body, c.want)
 	}
-	equal(t, "connections", r.Connections(), 2)
+	equal(t, "connections", r.Connections(), connections)
 }
 
 // Where much was fetched, callers of HTTP/1.1 have connections of their
 // own from then on; those of HTTP/2 go on as before.
 func TestBulkIsCarriedByHTTP1(t *testing.T) {
+	beside, _ := turns()
 	r := newRig(t, handled(0, func(w http.ResponseWriter, q *http.Request) {
 		_, _ = io.WriteString(w, q.Proto)
 		if q.URL.Path == "/much" {
@@ -692,7 +710,7 @@ func TestBulkIsCarriedByHTTP1(t *testing.T) {
 	}))
 	for _, c := range []struct{ caller, path, want string }{
 		{"HTTP/1.1", "/", "HTTP/2.0"}, {"HTTP/2.0", "/much", "HTTP/2.0"}, {"HTTP/1.1", "/", "HTTP/2.0"},
-		{"HTTP/1.1", "/much", "HTTP/2.0"}, {"HTTP/1.1", "/", "ok"}, {"HTTP/1.1", "/much", "ok"}, {"HTTP/2.0", "/", "HTTP/2.0"},
+		{"HTTP/1.1", "/much", "HTTP/2.0"}, {"HTTP/1.1", "/", beside}, {"HTTP/1.1", "/much", beside}, {"HTTP/2.0", "/", "HTTP/2.0"},
 	} {
 		r.proto = c.caller
 		answer, _ := r.must(t, r.call("GET", c.path))

@@ -49,7 +49,8 @@ type pool struct {
 	clock     func() time.Time
 	idle      time.Duration // of a write
 
-	quiet sync.Map // origin → *peer: the one that callers of HTTP/1.1 take turns on
+	wire  func(*link, spot) *wire // makes one for callers of HTTP/1.1
+	quiet sync.Map                // origin → *wire: the one of HTTP/2 that they take turns on
 
 	mu      sync.Mutex
 	origins map[origin]*known
@@ -60,6 +61,7 @@ type pool struct {
 type known struct {
 	peers []*peer
 	dial  *attempt  // under way, shared by all who wait for it
+	first *attempt  // the same for callers of HTTP/1.1
 	h1    time.Time // when HTTP/1.1 was last chosen over HTTP/2, or used; zero: never
 	only  bool      // HTTP/1.1 was offered alone, and not taken
 }
@@ -69,8 +71,6 @@ type peer struct {
 	*http2.ClientConn
 	address string
 	private bool
-	taken   atomic.Bool  // by a caller of HTTP/1.1; for good, once one had much of it
-	turns   atomic.Int32 // that such callers have had
 	asked   atomic.Int32 // requests that wait for the head of their answer
 	crowd   atomic.Int64 // when there were several of them, Unix time in ns; 0: never
 }
@@ -95,15 +95,18 @@ type attempt struct {
 	done chan struct{}
 	err  error
 	h1   chan *link // holds the connection when it speaks HTTP/1.1, for the first to take it
+	wire chan *wire // holds that for a caller of HTTP/1.1
 }
 
-// discard closes the connection of HTTP/1.1 that the dial may end with, unless
+// discard closes the connection that the dial may end with, unless
 // somebody who still waits is faster. One who is not dials again.
 func (a *attempt) discard() {
 	<-a.done
 	select {
 	case conn := <-a.h1:
 		_ = conn.Close()
+	case w := <-a.wire:
+		w.close()
 	default:
 	}
 }
@@ -167,12 +170,7 @@ func (p *pool) look(ctx context.Context, o origin) (way, *attempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock()
-	k := p.origins[o]
-	if k == nil {
-		p.sweep(now)
-		k = &known{}
-		p.origins[o] = k
-	}
+	k := p.known(o)
 	for _, peer := range k.peers {
 		if peer.ReserveNewRequest() {
 			return way{peer: peer}, nil
@@ -187,6 +185,18 @@ func (p *pool) look(ctx context.Context, o origin) (way, *attempt) {
 		go p.dial(context.WithoutCancel(ctx), o, k.dial)
 	}
 	return way{}, k.dial
+}
+
+// known returns what is known of an origin, which may be nothing. The caller holds the
+// lock.
+func (p *pool) known(o origin) *known {
+	k := p.origins[o]
+	if k == nil {
+		p.sweep(p.clock())
+		k = &known{}
+		p.origins[o] = k
+	}
+	return k
 }
 
 // dial makes one attempt.
@@ -219,59 +229,80 @@ func (p *pool) adopt(o origin, conn *link) error {
 	own.ClientConn = cc
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k := p.origins[o]
-	if k == nil {
-		k = &known{}
-		p.origins[o] = k
-	}
+	k := p.known(o)
 	k.h1 = time.Time{}
 	if !closing.closed() {
 		k.peers = append(k.peers, own)
-		p.quiet.LoadOrStore(o, own)
 	}
 	return nil
 }
 
-// alone returns the origin's connection of HTTP/2, with a stream kept on it, to a
-// caller of HTTP/1.1 while no other such caller has it; nil otherwise, and when so
-// many turns were taken that they are a busy caller's, on whatever connections it
-// sends them. Who gets it calls release at the end. It takes no lock, since every
-// request of HTTP/1.1 asks.
-func (p *pool) alone(o origin) *peer {
-	have, ok := p.quiet.Load(o)
-	if !ok {
-		return nil
+// stays makes a connection of HTTP/2 the one that callers of HTTP/1.1 take turns on,
+// unless the origin has one; leaves ends that.
+func (p *pool) stays(o origin, w *wire) { p.quiet.LoadOrStore(o, w) }
+
+func (p *pool) leaves(o origin, w *wire) { p.quiet.CompareAndDelete(o, w) }
+
+// first returns a connection to an origin of which a caller of HTTP/1.1 does not know
+// what it speaks, or nil when the dial that it shared with others was for one of them.
+func (p *pool) first(ctx context.Context, o origin) (*wire, error) {
+	dial := p.meet(ctx, o)
+	select {
+	case <-dial.done:
+	case <-ctx.Done():
+		go dial.discard()
+		return nil, ctx.Err()
 	}
-	c := have.(*peer)
-	if c.turns.Load() >= busyAfter || !c.taken.CompareAndSwap(false, true) {
-		return nil
+	select {
+	case w := <-dial.wire:
+		return w, nil
+	default:
+		return nil, dial.err
 	}
-	if !c.ReserveNewRequest() {
-		c.taken.Store(false)
-		return nil
-	}
-	c.turns.Add(1)
-	return c
 }
 
-// release ends what alone began.
-func (c *peer) release() { c.taken.Store(false) }
+// meet returns the dial that all such callers share.
+func (p *pool) meet(ctx context.Context, o origin) *attempt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.known(o)
+	if k.first == nil {
+		k.first = &attempt{done: make(chan struct{}), wire: make(chan *wire, 1)}
+		go p.dialFirst(context.WithoutCancel(ctx), o, k.first)
+	}
+	return k.first
+}
+
+// dialFirst makes one attempt for callers of HTTP/1.1.
+func (p *pool) dialFirst(ctx context.Context, o origin, a *attempt) {
+	conn, err := p.doors[o.trust].shake(ctx, o.authority, protocolH2, protocolH1)
+	if err == nil {
+		if conn.protocol != protocolH2 {
+			p.noteH1(o)
+		}
+		a.wire <- p.wire(conn, spot{o, "https"})
+	}
+	a.err = err
+	p.mu.Lock()
+	if k := p.origins[o]; k != nil && k.first == a {
+		k.first = nil
+	}
+	p.mu.Unlock()
+	close(a.done)
+}
 
 // noteH1 remembers that the origin speaks HTTP/1.1.
 func (p *pool) noteH1(o origin) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k := p.origins[o]
-	if k == nil {
-		k = &known{}
-		p.origins[o] = k
-	}
+	k := p.known(o)
 	k.h1, k.only = p.clock(), false
 }
 
 // speaksH1 reports whether the origin was last seen to speak HTTP/1.1 when it
 // had the choice, onlyH2 whether it speaks nothing but HTTP/2, and takesH1 whether
-// a connection of HTTP/1.1 may be had without asking first what it would choose.
+// a caller of HTTP/1.1 may have such a connection without asking first what the origin
+// would choose.
 func (p *pool) speaksH1(o origin) bool {
 	return p.know(o, func(k *known) bool { return !k.h1.IsZero() })
 }
@@ -281,7 +312,10 @@ func (p *pool) onlyH2(o origin) bool {
 }
 
 func (p *pool) takesH1(o origin) bool {
-	return p.know(o, func(k *known) bool { return !k.h1.IsZero() || len(k.peers) > 0 && !k.only })
+	if _, turns := p.quiet.Load(o); turns {
+		return true
+	}
+	return p.speaksH1(o)
 }
 
 func (p *pool) know(o origin, is func(*known) bool) bool {
@@ -291,26 +325,18 @@ func (p *pool) know(o origin, is func(*known) bool) bool {
 	return k != nil && is(k)
 }
 
-// noteOnlyH2 is called after adopt.
 func (p *pool) noteOnlyH2(o origin) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if k := p.origins[o]; k != nil {
-		k.only = true
-	}
+	k := p.known(o)
+	k.h1, k.only = time.Time{}, true
 }
 
 func (p *pool) remove(o origin, gone *peer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.quiet.CompareAndDelete(o, gone)
-	k := p.origins[o]
-	if k == nil {
-		return
-	}
-	k.peers = slices.DeleteFunc(k.peers, func(c *peer) bool { return c == gone })
-	if len(k.peers) > 0 {
-		p.quiet.LoadOrStore(o, k.peers[0])
+	if k := p.origins[o]; k != nil {
+		k.peers = slices.DeleteFunc(k.peers, func(c *peer) bool { return c == gone })
 	}
 }
 
@@ -322,7 +348,7 @@ func (p *pool) sweep(now time.Time) {
 	}
 	p.swept = now
 	for o, k := range p.origins {
-		if len(k.peers) == 0 && k.dial == nil && now.Sub(k.h1) > remembered {
+		if len(k.peers) == 0 && k.dial == nil && k.first == nil && now.Sub(k.h1) > remembered {
 			delete(p.origins, o)
 		}
 	}

@@ -69,7 +69,6 @@ const (
 // wish is what an exchange wants of the connection that net/http dials for it.
 type wish struct {
 	onlyH1 bool                 // HTTP/2 would not do
-	mirror bool                 // see message.mirror
 	fresh  atomic.Pointer[link] // dialled already, for the first to take it; may be nil
 }
 
@@ -90,7 +89,7 @@ func (d *door) secure(ctx context.Context, _, authority string) (net.Conn, error
 	if w.onlyH1 {
 		l, err = d.shake(ctx, authority, protocolH1)
 	} else {
-		l, err = d.open(ctx, authority, w.mirror)
+		l, err = d.open(ctx, authority)
 	}
 	if err != nil {
 		return nil, err
@@ -99,12 +98,29 @@ func (d *door) secure(ctx context.Context, _, authority string) (net.Conn, error
 }
 
 // open dials for a request over HTTP/1.1. A connection that becomes one of
-// HTTP/2 goes to the pool, and the error is errSpeaksH2. Mirror says that the
-// caller speaks HTTP/1.1: then HTTP/2 is offered only to a server that has
-// chosen nothing, since it may know nothing else.
-func (d *door) open(ctx context.Context, authority string, mirror bool) (*link, error) {
+// HTTP/2 goes to the pool, and the error is errSpeaksH2.
+func (d *door) open(ctx context.Context, authority string) (*link, error) {
 	o := origin{d.trust, authority}
-	if mirror && !d.pool.onlyH2(o) {
+	l, err := d.shake(ctx, authority, protocolH2, protocolH1)
+	if err != nil {
+		return nil, err
+	}
+	if l.protocol != protocolH2 {
+		d.pool.noteH1(o)
+		return l, nil
+	}
+	if err := d.pool.adopt(o, l); err != nil {
+		return nil, err
+	}
+	return nil, errSpeaksH2
+}
+
+// mirror dials for a caller of HTTP/1.1 who would have to wait for the upstream's
+// HTTP/2: that is offered only to a server that has chosen nothing, since it may know
+// nothing else.
+func (d *door) mirror(ctx context.Context, authority string) (*link, error) {
+	o := origin{d.trust, authority}
+	if !d.pool.onlyH2(o) {
 		l, err := d.shake(ctx, authority, protocolH1)
 		switch {
 		case err == nil && (l.protocol == protocolH1 || d.pool.speaksH1(o)):
@@ -119,17 +135,12 @@ func (d *door) open(ctx context.Context, authority string, mirror bool) (*link, 
 	if err != nil {
 		return nil, err
 	}
-	if l.protocol != protocolH2 {
-		d.pool.noteH1(o)
-		return l, nil
-	}
-	if err := d.pool.adopt(o, l); err != nil {
-		return nil, err
-	}
-	if mirror {
+	if l.protocol == protocolH2 {
 		d.pool.noteOnlyH2(o)
+	} else {
+		d.pool.noteH1(o)
 	}
-	return nil, errSpeaksH2
+	return l, nil
 }
 
 // choseNothing reports whether a server ended the handshake because it speaks

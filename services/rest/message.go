@@ -34,7 +34,7 @@ type message struct {
 	scrub             *matcher // nil: no stored credential goes out
 	used              runtime.CredentialUse
 	mirror            bool            // the caller speaks HTTP/1.1, or none at all: so does its connection, where one of its own is dialled
-	before            int             // requests on the caller's connection, or calls of its script: see exchange.takeTurn
+	before            int             // requests on the caller's connection, or calls of its script: see exchange.turn
 	own               bool            // built here, so that nobody chose how it is sent
 	result            *runtime.Result // where changes are declared
 }

@@ -37,8 +37,9 @@ func (x *exchange) relay(ctx context.Context) (carried bool, err error) {
 		return true, x.failure(ctx, ctx, errField) // before anything is dialled or noted as used
 	}
 	s := spot{origin{trustOf(x.call, x.message.authority), x.message.authority}, x.message.scheme}
-	for first := true; ; first = false {
-		w, err := x.wire(ctx, s, first)
+	const tries = 3
+	for try := 1; ; try++ {
+		w, err := x.wire(ctx, s, try == 1)
 		if err != nil {
 			return true, x.failure(ctx, ctx, err)
 		}
@@ -47,38 +48,39 @@ func (x *exchange) relay(ctx context.Context) (carried bool, err error) {
 		}
 		x.reached = true
 		x.result.Address, x.result.Private, x.result.Used = w.address, w.private, x.message.used
-		again, err := x.over(ctx, w)
+		over := x.over
+		if w.h2 != nil {
+			over = x.overTurn
+		}
+		again, err := over(ctx, w)
 		if err == nil {
 			return true, nil
 		}
-		if !again || ctx.Err() != nil {
+		if !again || try == tries || ctx.Err() != nil {
 			return true, x.failure(ctx, ctx, err)
 		}
 	}
 }
 
 // wire returns a wire that was kept, if one may be, or dials one. It returns nil
-// when the way, in x.way, is over HTTP/2. A message of our own goes over a kept wire
-// also where there is HTTP/2: a stream costs twice as much.
+// when the way of a caller of HTTP/2, in x.way, is over HTTP/2. A message of our own
+// goes over a kept wire of HTTP/1.1 also where there is HTTP/2, which costs more.
 func (x *exchange) wire(ctx context.Context, s spot, kept bool) (*wire, error) {
 	const dials = 4
 	secure, mirror := s.scheme == "https", x.message.mirror
 	for range dials {
-		if kept && x.message.own {
-			if w := x.b.racks.take(s); w != nil {
-				return w, nil
+		if w := x.kept(s, kept); w != nil {
+			return w, nil
+		}
+		switch {
+		case secure && mirror && !x.b.pool.takesH1(s.origin):
+			w, err := x.b.pool.first(ctx, s.origin)
+			if w != nil || err != nil {
+				return w, err
 			}
-		}
-		if secure && mirror && x.takeTurn(s.origin) {
-			return nil, nil
-		}
-		if kept && (mirror || !secure) {
-			if w := x.b.racks.take(s); w != nil {
-				return w, nil
-			}
-		}
-		if secure && !(mirror && x.b.pool.takesH1(s.origin)) {
-			found, err := x.ask(ctx, s.origin)
+			continue // another caller has it, and what the origin speaks is known
+		case secure && !mirror:
+			found, err := x.b.pool.find(ctx, s.origin)
 			if err != nil || found.peer != nil {
 				x.way = found
 				return nil, err
@@ -100,20 +102,44 @@ func (x *exchange) wire(ctx context.Context, s spot, kept bool) (*wire, error) {
 	return nil, errors.New("the upstream changes its protocol with every connection")
 }
 
-// takeTurn makes the origin's connection of HTTP/2 the way of a caller of
-// HTTP/1.1, if there is one that no other such caller is using: what the upstream
-// chose is used as long as nobody waits for it. A busy caller is worth a connection
-// of HTTP/1.1, which it would have without us: that costs a request half.
-func (x *exchange) takeTurn(o origin) bool {
-	if x.message.before >= busyAfter {
-		return false
+// kept returns a wire of the racks, nil when there is none or none may be used.
+func (x *exchange) kept(s spot, may bool) *wire {
+	m := x.message
+	if !may || s.scheme == "https" && !m.mirror {
+		return nil
 	}
-	c := x.b.pool.alone(o)
-	if c == nil {
-		return false
+	if m.own || s.scheme != "https" {
+		if w := x.b.racks.take(s); w != nil {
+			return w
+		}
 	}
-	x.way, x.turn = way{peer: c}, c
-	return true
+	if s.scheme != "https" {
+		return nil
+	}
+	if w := x.turn(s); w != nil {
+		return w
+	}
+	return x.b.racks.take(s)
+}
+
+// turn takes the connection of HTTP/2 that callers of HTTP/1.1 have to an origin, if
+// nobody is using it: what the upstream chose is used as long as nobody waits for it.
+// A busy caller is worth a connection of HTTP/1.1, which it would have without us:
+// that costs a request less, and keeps its spelling.
+func (x *exchange) turn(s spot) *wire {
+	p := x.b.pool
+	have, ok := p.quiet.Load(s.origin)
+	if !ok {
+		return nil
+	}
+	if (x.message.before >= busyAfter || have.(*wire).h2.turns.Load() >= busyAfter) && !p.onlyH2(s.origin) {
+		return nil
+	}
+	w := x.b.racks.take(spot{s.origin, schemeTurns})
+	if w != nil {
+		w.h2.turns.Add(1)
+	}
+	return w
 }
 
 // busyAfter is how many requests on one connection make a busy caller, or how many
@@ -123,16 +149,6 @@ const busyAfter = 128
 
 // bulk is how many bytes of bodies in one exchange are much.
 const bulk = 64 << 20
-
-// ask finds the way to an origin of which nothing is known, or for a caller of
-// HTTP/2. The first caller of HTTP/1.1 has its turn at once.
-func (x *exchange) ask(ctx context.Context, o origin) (way, error) {
-	found, err := x.b.pool.find(ctx, o)
-	if c := found.peer; c != nil && x.message.mirror && c.taken.CompareAndSwap(false, true) {
-		x.turn = c
-	}
-	return found, err
-}
 
 // over is one try over one wire. Again says that the next may be made: the wire
 // had been used before and died before a byte of the answer came, and before one of

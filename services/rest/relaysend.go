@@ -137,7 +137,12 @@ func (u unwritten) Unwrap() error { return u.error }
 // wire is cut: the upstream must not take what it got for the whole. One that
 // takes no more may have said why, and that can still be read.
 func (x *exchange) stream(w *wire, s *sending) {
-	err := x.b.withBuffer(func(buf []byte) error { return x.streamBody(w, buf) })
+	err := x.b.withBuffer(func(buf []byte) error {
+		if w.h2 != nil {
+			return x.streamFrames(w, buf)
+		}
+		return x.streamBody(w, buf)
+	})
 	if broken := (unwritten{}); errors.As(err, &broken) && !late(err) {
 		s.wait(w, x.b.o.HeaderTimeout)
 		return // not finished

@@ -43,21 +43,27 @@ type wire struct {
 	idle    time.Time // since when it lies in the rack
 	lease   lease     // of the upstream
 	until   time.Time // from then on it is used no more; zero: as long as it is there
+
+	h2 *h2conn // nil: the wire speaks HTTP/1.1
 }
 
 // wireBuffer is the size of a wire's reader, in bytes. Larger reads go past it.
 const wireBuffer = 4 << 10
 
-// dialWire opens a connection, secured for https. Mirror and errSpeaksH2 are as
-// in [door.open].
+// dialWire opens a connection, secured for https. Mirror says that the caller speaks
+// HTTP/1.1; without it errSpeaksH2 is as in [door.open].
 func (b *Backend) dialWire(ctx context.Context, s spot, mirror bool) (*wire, error) {
 	d := b.doors[s.trust]
 	if s.scheme == "https" {
-		l, err := d.open(ctx, s.authority, mirror)
+		dial := d.open
+		if mirror {
+			dial = d.mirror
+		}
+		l, err := dial(ctx, s.authority)
 		if err != nil {
 			return nil, err
 		}
-		return b.newWire(l, s), nil
+		return b.wireOf(l, s), nil
 	}
 	conn, l, err := d.dial(ctx, s.authority)
 	if err != nil {
@@ -71,7 +77,15 @@ func (b *Backend) dialWire(ctx context.Context, s spot, mirror bool) (*wire, err
 	return b.newWire(l, s), nil
 }
 
-// newWire makes a wire of a connection that was just dialled.
+// wireOf makes a wire of a connection that was just dialled for a caller of HTTP/1.1.
+func (b *Backend) wireOf(l *link, s spot) *wire {
+	if l.protocol == protocolH2 {
+		return b.newTurns(l, s)
+	}
+	return b.newWire(l, s)
+}
+
+// newWire makes a wire of a connection of HTTP/1.1.
 func (b *Backend) newWire(l *link, s spot) *wire {
 	w := &wire{conn: l.Conn, spot: s, address: l.address, private: l.private}
 	socket := l.Conn
@@ -84,7 +98,7 @@ func (b *Backend) newWire(l *link, s spot) *wire {
 		socket, w.gulp = g.Conn, g
 	}
 	w.socket, w.raw = socket, rawOf(socket)
-	if b.o.VerifyMutations {
+	if b.o.VerifyMutations && l.protocol != protocolH2 {
 		w.conn = &tapped{Conn: w.conn}
 	}
 	w.br = bufio.NewReaderSize((*counted)(w), wireBuffer)
@@ -160,10 +174,16 @@ func (c *tapped) Write(p []byte) (int, error) {
 // cut ends all reading and writing at once, from any goroutine. It says no
 // farewell in TLS: an upstream that hears one may still answer, before the socket
 // is closed, a request that is over.
-func (w *wire) cut() { _ = w.socket.Close() }
+func (w *wire) cut() {
+	_ = w.socket.Close()
+	w.h2.end()
+}
 
 // close ends a wire that nobody uses.
-func (w *wire) close() { _ = w.conn.Close() }
+func (w *wire) close() {
+	_ = w.conn.Close()
+	w.h2.end()
+}
 
 // readWithin gives the reads from now on their time, and writeWithin the
 // writes. Moving a deadline costs more than it brings while most of the time is
@@ -186,6 +206,9 @@ func (w *wire) writeWithin(d time.Duration) {
 // in our buffer nor in that of TLS. What does would be taken for the answer to
 // the next request, of another tenant perhaps.
 func (w *wire) clean() bool {
+	if w.h2 != nil {
+		return true // what follows is in a frame that says what it belongs to
+	}
 	if w.br.Buffered() > 0 {
 		return false
 	}
@@ -217,6 +240,9 @@ func (w *wire) silent(until time.Time) bool {
 // still reports whether the other side has neither sent anything nor gone away
 // while the wire lay in the rack. Where the kernel can be asked it does not wait.
 func (w *wire) still() bool {
+	if w.h2 != nil {
+		return w.h2.usable()
+	}
 	if w.raw == nil {
 		return w.silent(soon())
 	}
