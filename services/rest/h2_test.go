@@ -202,6 +202,7 @@ func TestHeadThatEndsTheStream(t *testing.T) {
 			_ = f.WriteData(h.StreamID, true, nil)
 		}
 	}))
+	r.proto = "HTTP/2.0"
 	for path, want := range map[string]bool{"/last": true, "/empty": false} {
 		out := &bare{Responder: &runtimetest.Responder{}}
 		if _, err := r.backend.Execute(t.Context(), r.call("POST", path), out); err != nil {
@@ -327,6 +328,7 @@ func TestSlowCallerHoldsUpNobody(t *testing.T) {
 			<-q.Context().Done()
 		}
 	}))
+	r.proto = "HTTP/2.0"
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &stuck{Responder: &runtimetest.Responder{}, ctx: ctx, entered: make(chan struct{})}
 	done := make(chan error, 1)
@@ -352,6 +354,7 @@ func TestCancelResetsTheStream(t *testing.T) {
 			close(gone)
 		}
 	}))
+	r.proto = "HTTP/2.0"
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -386,6 +389,7 @@ func TestConnectionsAreSharedOnH2(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		_, _ = io.WriteString(w, q.URL.Path)
 	}))
+	r.proto = "HTTP/2.0"
 	r.must(t, r.call("GET", "/first")) // the settings have come
 	var wait sync.WaitGroup
 	for i := range 30 {
@@ -531,6 +535,7 @@ func TestProtocolChanges(t *testing.T) {
 		return false
 	}}
 	r := newRig(t, options)
+	r.proto = "HTTP/2.0"
 	for i, want := range []string{"h1", "h1", "HTTP/2.0", "HTTP/2.0", "h1", "h1", "HTTP/2.0"} {
 		h2.Store(want != "h1")
 		if i == 4 {
