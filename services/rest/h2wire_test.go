@@ -202,8 +202,8 @@ func TestPaddingIsGivenBack(t *testing.T) {
 	window := make(chan int64, 100)
 	r := turning(t, windowed(window, func(f *frames, s uint32, more func() int64) {
 		f.head(s, false, "status 200")
-		room, frame := int64(4<<20), "\xff"+strings.Repeat("\x00", 255)
-		for sent := 0; sent < 9<<20; sent += len(frame) {
+		room, frame := int64(16<<20), "\xff"+strings.Repeat("\x00", 255)
+		for sent := 0; sent < 21<<20; sent += len(frame) {
 			for room < int64(len(frame)) {
 				got := more()
 				if got == 0 {
