@@ -1,10 +1,14 @@
 package worker_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/worker"
@@ -41,6 +45,9 @@ func TestAnOfferWaitsForNobody(t *testing.T) {
 	if err := syscall.Kill(p.Pid(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	for !stopped(t, p.Pid()) { // the signal is on its way: a thread that runs may still read
+		time.Sleep(time.Millisecond)
+	}
 	taken := 0
 	for taken < calls && p.Offer(reply(taken+1, 3900)) {
 		taken++
@@ -68,4 +75,27 @@ func TestAnOfferWaitsForNobody(t *testing.T) {
 			return
 		}
 	}
+}
+
+// stopped reports whether every thread of a process stands still (proc(5)).
+func stopped(t *testing.T, pid int) bool {
+	t.Helper()
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(stats) == 0 {
+		t.Fatalf("the threads of %d: %v, %v", pid, stats, err)
+	}
+	for _, name := range stats {
+		text, err := os.ReadFile(name)
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue // it has ended
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(string(text), ") ") // behind the name
+		if !strings.HasPrefix(after, "T") {
+			return false
+		}
+	}
+	return true
 }
