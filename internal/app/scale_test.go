@@ -7,6 +7,6 @@ const (
 	idleTunnels   = 500
 	activeTunnels = 500
 	activeRounds  = 2
-	streamed      = 384 << 20 // bytes
+	streamed      = 128 << 20 // bytes
 	kills         = 10
 )
