@@ -131,7 +131,7 @@ func (v *Vault) read(ctx context.Context, at place) (*opened, error) {
 		return nil, unknowable(err)
 	}
 	if !found {
-		return &opened{}, nil
+		return &opened{}, v.nothing(ctx, at)
 	}
 	t, err := v.tenantWith(ctx, at.tenant, row.KeyVersion)
 	if err != nil {
@@ -156,6 +156,54 @@ func (v *Vault) read(ctx context.Context, at place) (*opened, error) {
 	clear(plain)
 	v.live.add(o.credential.Value)
 	return o, nil
+}
+
+// nothing makes sure that a secret is not stored where it is not found. Where one is
+// stored is sealed with it, so one that damage, or somebody, has moved opens nowhere:
+// not among the tenant's own, nor under a tenant that has no key. Without this a moved
+// credential would be as good as none, and the caller's own key would pass.
+func (v *Vault) nothing(ctx context.Context, at place) error {
+	names, err := v.o.Store.SecretNames(ctx)
+	if err != nil {
+		return unknowable(err)
+	}
+	for _, n := range names {
+		switch {
+		case !n.Keyed:
+			return displaced(fmt.Sprintf("the credential %q is stored for %q, a tenant that has no key", n.Name, n.Tenant),
+				"put a copy of kimbap.db from before in its place")
+		case n.Tenant != at.tenant || n.Name == at.name: // another's; or stored meanwhile, which empties the memory
+			continue
+		}
+		row, found, err := v.o.Store.Secret(ctx, n.Tenant, n.Name)
+		if err != nil {
+			return unknowable(err)
+		}
+		if !found {
+			continue // removed meanwhile
+		}
+		t, err := v.tenantWith(ctx, n.Tenant, row.KeyVersion)
+		if err != nil {
+			return err
+		}
+		row.Tenant, row.Name = n.Tenant, n.Name
+		plain, err := t.open(&row)
+		clear(plain)
+		if err != nil {
+			return displaced(fmt.Sprintf("the stored credential %q does not open under this name", n.Name),
+				fmt.Sprintf("remove it with: kimbap vault remove %q, and store what is missing again", n.Name))
+		}
+	}
+	return nil
+}
+
+// displaced is the error of a secret that stands in another place than it was stored in.
+func displaced(what, mend string) error {
+	return &runtime.Error{
+		Code: runtime.CodeVaultLocked, Reason: runtime.ReasonTampered, Stage: runtime.StageCredential,
+		Msg:  what + ": the database was changed outside kimbap, so no other credential counts as missing",
+		Hint: mend + "; and find out who can write the database", Err: ErrTampered,
+	}
 }
 
 // open returns the value of a stored secret, nothing for a reference. Whatever

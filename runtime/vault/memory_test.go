@@ -169,6 +169,16 @@ func (m *memory) Secrets(_ context.Context, tenant runtime.Tenant) ([]vault.Seal
 	return list, err
 }
 
+func (m *memory) SecretNames(context.Context) ([]vault.SecretName, error) {
+	leave, err := m.enter()
+	defer leave()
+	var list []vault.SecretName
+	for at := range m.rows {
+		list = append(list, vault.SecretName{Tenant: at.tenant, Name: at.name, Keyed: len(m.keys[at.tenant]) > 0})
+	}
+	return list, err
+}
+
 func (m *memory) RemoveSecret(_ context.Context, tenant runtime.Tenant, name string) (bool, error) {
 	leave, err := m.enter()
 	defer leave()

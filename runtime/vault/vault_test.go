@@ -194,6 +194,44 @@ func TestSwapsDoNotOpen(t *testing.T) {
 
 func edit(r rig, change func(row *vault.Sealed)) { r.store.edit(tenant, "gh.token", change) }
 
+// VC-003: a secret that stands under another name, or another tenant, is not taken for
+// one that is missing: the caller's own key would pass.
+func TestADisplacedSecretIsNoMissingOne(t *testing.T) {
+	for name, to := range map[string]place{
+		"another name":          {tenant, "gh.tokeo"},
+		"a tenant of no key":    {"defauls", "gh.token"},
+		"a tenant without name": {"", "gh.token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.set(t, tenant, "gh.token", canary)
+			r.set(t, tenant, "pay.key", "other")
+			r.set(t, "b", "gh.token", "theirs")
+			r.Forget()
+			for range 2 { // nothing is missing while all is in its place
+				if c, err := r.Credential(t.Context(), tenant, bearer("never.set")); err != nil || c.Found() {
+					t.Fatalf("a secret that was never stored: %v %v", c, err)
+				}
+			}
+			at := place{tenant, "gh.token"}
+			r.store.rows[to] = r.store.rows[at]
+			delete(r.store.rows, at)
+			r.Forget()
+			for range 2 {
+				r.refused(t, "gh.token", runtime.ReasonTampered)
+			}
+			if got := r.value(t, tenant, "pay.key"); got != "other" {
+				t.Errorf("a secret in its place: %q", got)
+			}
+			delete(r.store.rows, to) // as vault remove does
+			r.Forget()
+			if c, err := r.Credential(t.Context(), tenant, bearer("gh.token")); err != nil || c.Found() {
+				t.Errorf("after it was removed: %v %v", c, err)
+			}
+		})
+	}
+}
+
 // VC-005: every flipped bit of a sealed secret or a wrapped key is noticed.
 func TestEveryFlippedBitOfASealedSecretIsNoticed(t *testing.T) {
 	r := newRig(t)

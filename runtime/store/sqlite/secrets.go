@@ -87,6 +87,12 @@ func (db *DB) Secrets(ctx context.Context, tenant runtime.Tenant) ([]vault.Seale
 		[]any{string(tenant)}, scanSecret)
 }
 
+// SecretNames implements [vault.Store].
+func (db *DB) SecretNames(ctx context.Context) ([]vault.SecretName, error) {
+	return collect(ctx, db, "list names of secrets", "SELECT tenant, name, tenant IN (SELECT tenant FROM tenant_keys) FROM secrets", nil,
+		func(row scanner) (n vault.SecretName, err error) { return n, row.Scan(&n.Tenant, &n.Name, &n.Keyed) })
+}
+
 // RemoveSecret implements [vault.Store].
 func (db *DB) RemoveSecret(ctx context.Context, tenant runtime.Tenant, name string) (bool, error) {
 	return db.changed(ctx, "remove a secret", "DELETE FROM secrets WHERE tenant = ? AND name = ?", string(tenant), name)

@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -201,6 +203,19 @@ func secrets(t *testing.T, s Store) {
 	list, err := s.Secrets(ctx, ours)
 	must(t, err)
 	same(t, "secrets", list, []vault.Sealed{aSecret(ours, "a", 1), aSecret(ours, "b", 1)})
+
+	stray := aSecret("keyless", "d", 1)
+	stray.KeyVersion = 0
+	must(t, s.PutSecrets(ctx, stray))
+	names, err := s.SecretNames(ctx)
+	must(t, err)
+	slices.SortFunc(names, func(a, b vault.SecretName) int {
+		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Name, b.Name))
+	})
+	same(t, "names of all tenants", names, []vault.SecretName{
+		{Tenant: ours, Name: "a", Keyed: true}, {Tenant: ours, Name: "b", Keyed: true},
+		{Tenant: "keyless", Name: "d"}, {Tenant: theirs, Name: "c", Keyed: true},
+	})
 
 	removed, err := s.RemoveSecret(ctx, ours, "c")
 	must(t, err)
