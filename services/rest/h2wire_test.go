@@ -21,14 +21,12 @@ import (
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
-// turning is a rig whose callers of HTTP/1.1 take turns on a connection of HTTP/2. Under
-// net/http they share one of golang.org/x/net, which has tests of its own.
+// turning is a rig of the relay engine alone, whose callers of HTTP/1.1 take turns on a
+// connection of HTTP/2. Under net/http they share one of golang.org/x/net, which has
+// tests of its own.
 func turning(t *testing.T, o servicestest.Options, edit ...func(*rest.Options)) *rig {
 	t.Helper()
-	if engine != rest.EngineRelay {
-		t.Skip("the other engine has no HTTP/2 of our own")
-	}
-	r := newRig(t, o, edit...)
+	r := newRig(t, o, append(edit, func(o *rest.Options) { o.Engine = rest.EngineRelay })...)
 	r.proto = "HTTP/1.1"
 	return r
 }

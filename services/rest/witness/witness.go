@@ -115,7 +115,7 @@ func (w *Witness) Judge(l Leaving) error {
 	w.upgrade = l.Upgrade
 	if w.built {
 		w.came = l.side()
-		w.sent.bytes = l.Whole
+		w.sent.whole(l.Whole)
 		return nil
 	}
 	a := w.allowed(false)
@@ -156,7 +156,7 @@ func (w *Witness) Lend() {
 	w.request, w.held = w.allowed(false), nil
 	if raw := w.call.Request.Raw; raw != nil {
 		if whole, ok := raw.Buffered(); ok {
-			w.sent.bytes = whole
+			w.sent.whole(whole)
 		}
 	}
 	w.out = &transcript{
@@ -179,7 +179,7 @@ func (w *Witness) Lend() {
 			}
 			return nil
 		},
-		body: func(p []byte) error { w.got.bytes = append(w.got.bytes, p...); return nil },
+		body: func(p []byte) error { w.got.come(p); return nil },
 		end:  func(trailer side) error { w.inEnd = func() side { return trailer }; return nil },
 	}
 }
@@ -203,14 +203,17 @@ func (w *Witness) Outgoing(p []byte) ([]byte, error) {
 	if w.out.state == wireOver && !w.upgrade {
 		return nil, w.fail(undeclared("something follows the request"))
 	}
-	w.held = append(w.held, p...)
 	if err := w.out.feed(p); err != nil {
 		return nil, w.fail(err)
 	}
 	if w.out.state == wireHead {
+		w.held = append(w.held, p...)
 		return nil, nil
 	}
-	ready := w.held
+	if w.held == nil {
+		return p, nil
+	}
+	ready := append(w.held, p...)
 	w.held = nil
 	return ready, nil
 }
