@@ -241,13 +241,19 @@ func driveStream(j *job, result *loadResult) error {
 }
 
 // driveEvents follows streams of events and measures how long each event was on
-// its way. Those of the time when streams are opened do not count.
+// its way. Those of the time when streams are opened do not count. The streams begin one
+// after the other within the time between two events, since an upstream sends from then
+// on: whether all fifty send at once would otherwise depend on how long each beginning
+// takes, which is long where a connection to the upstream must be opened and short where
+// a proxy still has some of an earlier load.
 func driveEvents(j *job, result *loadResult) error {
 	ready := j.openAll(result, j.Connections, false)
+	var begun atomic.Int64
 	start := j.start(result).Add(j.Window / 4)
 	j.stop(result, start, result.workers(len(ready), func() (delays []int64, err error) {
 		c := <-ready
 		defer c.conn.Close()
+		time.Sleep(time.Duration(begun.Add(1)) * eventEvery / time.Duration(j.Connections))
 		if _, err := c.ask(); err != nil {
 			return nil, err
 		}
