@@ -35,28 +35,32 @@ type Lease struct {
 // it was not prolonged.
 func New(clock func() time.Time, left time.Duration, prolong Prolong, failed func(error)) *Lease {
 	l := &Lease{clock: clock, prolong: prolong, failed: failed}
-	l.next(left / 2)
+	l.next(clock(), left/2)
 	return l
 }
 
 // next is set by the clock on the wall: a machine that sleeps does not stop that one.
-func (l *Lease) next(d time.Duration) { l.due = l.clock().Round(0).Add(max(d, retry)) }
+func (l *Lease) next(now time.Time, d time.Duration) { l.due = now.Round(0).Add(max(d, retry)) }
 
 // Look prolongs the token when it is time. It is for one goroutine. A nil lease has
 // nothing to prolong; of a token that was revoked nothing is prolonged any more.
 func (l *Lease) Look(ctx context.Context) {
-	if l == nil || l.prolong == nil || l.clock().Before(l.due) {
+	if l == nil || l.prolong == nil {
+		return
+	}
+	now := l.clock() // of before: a machine may fall asleep while the token is prolonged
+	if now.Before(l.due) {
 		return
 	}
 	left, ok, err := l.prolong(ctx)
 	switch {
 	case err != nil:
 		l.failed(err)
-		l.next(0)
+		l.next(now, 0)
 	case !ok:
 		l.prolong = nil
 	default:
-		l.next(left / 2)
+		l.next(now, left/2)
 	}
 }
 

@@ -43,6 +43,18 @@ func TestATokenIsProlongedWhenHalfOfItsLifeIsOver(t *testing.T) {
 	k.after(t, l, time.Minute, true)
 }
 
+// A machine that falls asleep while a token is prolonged wakes with one that is over.
+func TestSleepWhileATokenIsProlongedCounts(t *testing.T) {
+	k := &token{left: time.Hour, good: true}
+	l := New(func() time.Time { return k.now }, time.Hour, func(context.Context) (time.Duration, bool, error) {
+		k.asked++
+		k.now = k.now.Add(72 * time.Hour)
+		return k.left, true, nil
+	}, func(error) {})
+	k.after(t, l, 30*time.Minute, true)
+	k.after(t, l, 0, true)
+}
+
 func TestAFailureIsToldAndTriedAgainSoon(t *testing.T) {
 	k := &token{err: errors.New("no answer")}
 	l := k.lease(time.Hour)
