@@ -114,6 +114,7 @@ func (x *exchange) roundTrip(ctx context.Context) (*http.Response, error) {
 		var again bool
 		if w.peer != nil {
 			resp, again, err = x.overH2(ctx, w.peer)
+			x.heed(err, origin{t, m.authority})
 			again = again && (m.whole != nil || x.sent.fresh())
 		} else {
 			own := &wish{}

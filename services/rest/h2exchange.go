@@ -51,8 +51,12 @@ type withoutContent struct {
 
 // unprocessed reports whether the upstream said, or the connection made
 // certain, that the request was not acted on: it never left, its stream was
-// refused, or it came after the last one of a GOAWAY (RFC 9113 section 8.7).
+// refused, it came after the last one of a GOAWAY (RFC 9113 section 8.7), or HTTP/1.1
+// is required for it.
 func unprocessed(err error) bool {
+	if requiresH1(err) {
+		return true
+	}
 	var reset http2.StreamError
 	if errors.As(err, &reset) {
 		return reset.Code == http2.ErrCodeRefusedStream

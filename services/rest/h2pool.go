@@ -64,6 +64,8 @@ type known struct {
 	first *attempt  // the same for callers of HTTP/1.1
 	h1    time.Time // when HTTP/1.1 was last chosen over HTTP/2, or used; zero: never
 	only  bool      // HTTP/1.1 was offered alone, and not taken
+
+	required time.Time // when HTTP/1.1 was demanded, or last offered alone for that; zero: never
 }
 
 // peer is one HTTP/2 connection.
@@ -363,12 +365,7 @@ func (p *pool) close() {
 		peers = append(peers, k.peers...)
 	}
 	p.mu.Unlock()
-	for _, c := range peers {
-		c.SetDoNotReuse()
-		if state := c.State(); state.StreamsActive+state.StreamsReserved+state.StreamsPending == 0 {
-			_ = c.ClientConn.Close()
-		}
-	}
+	retire(peers)
 }
 
 // closing is a connection that says when it was closed.

@@ -154,6 +154,7 @@ func choseNothing(err error) bool {
 // are quick to have do not verify what the upstream shows, it does so again with all:
 // nothing was sent yet.
 func (d *door) shake(ctx context.Context, authority string, protocols ...string) (*link, error) {
+	protocols = d.pool.offered(origin{d.trust, authority}, protocols)
 	if d.o.Roots == nil {
 		return d.shakeWith(ctx, d.tls.RootCAs, authority, protocols)
 	}

@@ -56,6 +56,7 @@ func (x *exchange) relay(ctx context.Context) (carried bool, err error) {
 		if err == nil {
 			return true, nil
 		}
+		x.heed(err, s.origin)
 		if !again || try == tries || ctx.Err() != nil {
 			return true, x.failure(ctx, ctx, err)
 		}

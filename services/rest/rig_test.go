@@ -46,7 +46,7 @@ var (
 )
 
 // ofHTTP2 are those tests.
-const ofHTTP2 = "AddedOnH2|AnswersOnH2|LengthOnH2|ErrorsOnH2|FlowControl|TrustIsNotShared|UnprocessedRequests|GoAway"
+const ofHTTP2 = "AddedOnH2|AnswersOnH2|LengthOnH2|ErrorsOnH2|FlowControl|TrustIsNotShared|UnprocessedRequests|GoAway|IsRequired|ADemandAfter"
 
 type bothEngines struct{ m *testing.M }
 
