@@ -245,11 +245,7 @@ func (x *exchange) dispatchTurn(w *wire) (*sending, error) {
 	if err := noteUnsent(c.push()); err != nil {
 		return nil, err
 	}
-	s := &sending{done: make(chan struct{})}
-	w.readBy = time.Time{}
-	_ = w.conn.SetReadDeadline(w.readBy) // an upload may take as long as it moves
-	go x.stream(w, s)
-	return s, nil
+	return x.streaming(w), nil
 }
 
 // streamFrames is streamBody over HTTP/2.

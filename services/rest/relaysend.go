@@ -106,11 +106,16 @@ func (x *exchange) dispatch(w *wire) (*sending, error) {
 	if err := noteUnsent(w.conn.Write(head)); err != nil {
 		return nil, err
 	}
+	return x.streaming(w), nil
+}
+
+// streaming begins to send a body in the background.
+func (x *exchange) streaming(w *wire) *sending {
 	s := &sending{done: make(chan struct{})}
 	w.readBy = time.Time{}
 	_ = w.conn.SetReadDeadline(w.readBy) // an upload may take as long as it moves
 	go x.stream(w, s)
-	return s, nil
+	return s
 }
 
 // writeWhole writes a head and a body in memory, together when they are small.
