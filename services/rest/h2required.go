@@ -16,11 +16,16 @@ import (
 // requiresH1 reports whether an error is the upstream's demand for HTTP/1.1.
 func requiresH1(err error) bool {
 	var reset http2.StreamError
-	var gone http2.GoAwayError
+	var gone goneAway
 	return errors.As(err, &reset) && reset.Code == http2.ErrCodeHTTP11Required ||
-		errors.As(err, &gone) && gone.ErrCode == http2.ErrCodeHTTP11Required ||
+		errors.As(err, &gone) && gone.code == http2.ErrCodeHTTP11Required ||
 		strings.HasSuffix(err.Error(), "GOAWAY from server ErrCode:HTTP_1_1_REQUIRED") // of golang.org/x/net, which exports no type
 }
+
+// goneAway is a GOAWAY that left the stream of the exchange out.
+type goneAway struct{ code http2.ErrCode }
+
+func (g goneAway) Error() string { return "GOAWAY: " + g.code.String() }
 
 // heed remembers what the upstream demands, if err is a demand.
 func (x *exchange) heed(err error, o origin) {

@@ -292,7 +292,7 @@ func (c *h2conn) take(frame http2.Frame) (*http2.MetaHeadersFrame, error) {
 	case *http2.GoAwayFrame:
 		c.gone = true
 		if f.LastStreamID < c.stream {
-			return nil, fmt.Errorf("%w: %w", errUnprocessed, http2.GoAwayError{LastStreamID: f.LastStreamID, ErrCode: f.ErrCode})
+			return nil, fmt.Errorf("%w: %w", errUnprocessed, goneAway{f.ErrCode})
 		}
 	case *http2.PushPromiseFrame:
 		return nil, fmt.Errorf("%w: a push, which was not allowed", errFrames)
