@@ -92,27 +92,6 @@ func (c *peer) answered() { c.asked.Add(-1) }
 // crowded reports whether several requests are under way, or were just now.
 func (c *peer) crowded() bool { return time.Now().UnixNano()-c.crowd.Load() < int64(crowdLasts) }
 
-// attempt is one dial. Its results are set before done is closed.
-type attempt struct {
-	done chan struct{}
-	err  error
-	h1   chan *link // holds the connection when it speaks HTTP/1.1, for the first to take it
-	wire chan *wire // holds that for a caller of HTTP/1.1
-}
-
-// discard closes the connection that the dial may end with, unless
-// somebody who still waits is faster. One who is not dials again.
-func (a *attempt) discard() {
-	<-a.done
-	select {
-	case conn := <-a.h1:
-		_ = conn.Close()
-	case w := <-a.wire:
-		w.close()
-	default:
-	}
-}
-
 // way is where a request goes: to a peer that keeps a stream for it, or over
 // HTTP/1.1, with a connection that was just dialled when there is one.
 type way struct {
@@ -147,13 +126,13 @@ func (p *pool) find(ctx context.Context, o origin) (way, error) {
 			return w, nil
 		}
 		if try == dials {
-			go dial.discard()
+			p.part(dial)
 			return way{}, errors.New("the upstream takes no streams on a new connection")
 		}
 		select {
 		case <-dial.done:
 		case <-ctx.Done():
-			go dial.discard()
+			p.part(dial)
 			return way{}, ctx.Err()
 		}
 		if dial.err != nil {
@@ -183,9 +162,10 @@ func (p *pool) look(ctx context.Context, o origin) (way, *attempt) {
 		return way{}, nil
 	}
 	if k.dial == nil {
-		k.dial = &attempt{done: make(chan struct{}), h1: make(chan *link, 1)}
+		k.dial = newAttempt()
 		go p.dial(context.WithoutCancel(ctx), o, k.dial)
 	}
+	k.dial.waiting++
 	return way{}, k.dial
 }
 
@@ -252,7 +232,7 @@ func (p *pool) first(ctx context.Context, o origin) (*wire, error) {
 	select {
 	case <-dial.done:
 	case <-ctx.Done():
-		go dial.discard()
+		p.part(dial)
 		return nil, ctx.Err()
 	}
 	select {
@@ -269,9 +249,10 @@ func (p *pool) meet(ctx context.Context, o origin) *attempt {
 	defer p.mu.Unlock()
 	k := p.known(o)
 	if k.first == nil {
-		k.first = &attempt{done: make(chan struct{}), wire: make(chan *wire, 1)}
+		k.first = newAttempt()
 		go p.dialFirst(context.WithoutCancel(ctx), o, k.first)
 	}
+	k.first.waiting++
 	return k.first
 }
 
