@@ -131,7 +131,9 @@ func (v *Vault) read(ctx context.Context, at place) (*opened, error) {
 		return nil, unknowable(err)
 	}
 	if !found {
-		return &opened{}, v.nothing(ctx, at)
+		if row, found, err = v.missing(ctx, at); err != nil || !found {
+			return &opened{}, err
+		}
 	}
 	t, err := v.tenantWith(ctx, at.tenant, row.KeyVersion)
 	if err != nil {
@@ -158,51 +160,49 @@ func (v *Vault) read(ctx context.Context, at place) (*opened, error) {
 	return o, nil
 }
 
-// nothing makes sure that a secret is not stored where it is not found. Where one is
+// missing makes sure that a secret is not stored where it was not found. Where one is
 // stored is sealed with it, so one that damage, or somebody, has moved opens nowhere:
 // not among the tenant's own, nor under a tenant that has no key. Without this a moved
-// credential would be as good as none, and the caller's own key would pass.
-func (v *Vault) nothing(ctx context.Context, at place) error {
-	names, err := v.o.Store.SecretNames(ctx)
+// credential would be as good as none, and the caller's own key would pass. One that is
+// there after all is returned: it was stored meanwhile, or an index has lost it.
+func (v *Vault) missing(ctx context.Context, at place) (Sealed, bool, error) {
+	strays, err := v.o.Store.Strays(ctx)
 	if err != nil {
-		return unknowable(err)
+		return Sealed{}, false, unknowable(err)
 	}
-	for _, n := range names {
-		switch {
-		case !n.Keyed:
-			return displaced(fmt.Sprintf("the credential %q is stored for %q, a tenant that has no key", n.Name, n.Tenant),
-				"put a copy of kimbap.db from before in its place")
-		case n.Tenant != at.tenant || n.Name == at.name: // another's; or stored meanwhile, which empties the memory
-			continue
+	if strays > 0 {
+		return Sealed{}, false, displaced(fmt.Sprintf("%d of the stored credentials belong to no tenant", strays))
+	}
+	list, err := v.o.Store.Secrets(ctx, at.tenant)
+	if err != nil {
+		return Sealed{}, false, unknowable(err)
+	}
+	for i := range list {
+		row := &list[i]
+		if row.Name == at.name {
+			return *row, true, nil
 		}
-		row, found, err := v.o.Store.Secret(ctx, n.Tenant, n.Name)
+		t, err := v.tenantWith(ctx, at.tenant, row.KeyVersion)
 		if err != nil {
-			return unknowable(err)
+			return Sealed{}, false, err
 		}
-		if !found {
-			continue // removed meanwhile
-		}
-		t, err := v.tenantWith(ctx, n.Tenant, row.KeyVersion)
-		if err != nil {
-			return err
-		}
-		row.Tenant, row.Name = n.Tenant, n.Name
-		plain, err := t.open(&row)
+		plain, err := t.open(row)
 		clear(plain)
 		if err != nil {
-			return displaced(fmt.Sprintf("the stored credential %q does not open under this name", n.Name),
-				fmt.Sprintf("remove it with: kimbap vault remove %q, and store what is missing again", n.Name))
+			return Sealed{}, false, displaced(fmt.Sprintf("the stored credential %q does not open under this name", row.Name))
 		}
 	}
-	return nil
+	return Sealed{}, false, nil
 }
 
 // displaced is the error of a secret that stands in another place than it was stored in.
-func displaced(what, mend string) error {
+func displaced(what string) error {
 	return &runtime.Error{
 		Code: runtime.CodeVaultLocked, Reason: runtime.ReasonTampered, Stage: runtime.StageCredential,
-		Msg:  what + ": the database was changed outside kimbap, so no other credential counts as missing",
-		Hint: mend + "; and find out who can write the database", Err: ErrTampered,
+		Msg: what + ": the database was changed outside kimbap, so no other one counts as missing",
+		Hint: "put a copy of kimbap.db from before in its place, or remove what kimbap vault list shows and you do not know, and store again what is missing; " +
+			"and find out who can write the database",
+		Err: ErrTampered,
 	}
 }
 

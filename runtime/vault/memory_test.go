@@ -32,6 +32,7 @@ type memory struct {
 	touched []map[string]time.Time
 	calls   int
 	fail    error
+	lost    place // in rows, and not found by its name
 }
 
 var _ vault.Store = (*memory)(nil)
@@ -152,6 +153,9 @@ func (m *memory) Secret(_ context.Context, tenant runtime.Tenant, name string) (
 	leave, err := m.enter()
 	defer leave()
 	row, found := m.rows[place{tenant, name}]
+	if found = found && m.lost != (place{tenant, name}); !found {
+		return vault.Sealed{}, false, err
+	}
 	row.Ciphertext = slices.Clone(row.Ciphertext)
 	return row, found, err
 }
@@ -162,6 +166,7 @@ func (m *memory) Secrets(_ context.Context, tenant runtime.Tenant) ([]vault.Seal
 	var list []vault.Sealed
 	for at, row := range m.rows {
 		if at.tenant == tenant {
+			row.Tenant, row.Name = at.tenant, at.name
 			list = append(list, row)
 		}
 	}
@@ -169,14 +174,15 @@ func (m *memory) Secrets(_ context.Context, tenant runtime.Tenant) ([]vault.Seal
 	return list, err
 }
 
-func (m *memory) SecretNames(context.Context) ([]vault.SecretName, error) {
+func (m *memory) Strays(context.Context) (n int, err error) {
 	leave, err := m.enter()
 	defer leave()
-	var list []vault.SecretName
 	for at := range m.rows {
-		list = append(list, vault.SecretName{Tenant: at.tenant, Name: at.name, Keyed: len(m.keys[at.tenant]) > 0})
+		if at.tenant == "" || len(m.keys[at.tenant]) == 0 {
+			n++
+		}
 	}
-	return list, err
+	return n, err
 }
 
 func (m *memory) RemoveSecret(_ context.Context, tenant runtime.Tenant, name string) (bool, error) {

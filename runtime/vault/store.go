@@ -34,8 +34,8 @@ type Store interface {
 	Secret(ctx context.Context, tenant runtime.Tenant, name string) (Sealed, bool, error)
 	// Secrets lists a tenant's secrets by name.
 	Secrets(ctx context.Context, tenant runtime.Tenant) ([]Sealed, error)
-	// SecretNames returns the name of every secret of every tenant.
-	SecretNames(ctx context.Context) ([]SecretName, error)
+	// Strays returns how many secrets are stored for a tenant that has no key of its own.
+	Strays(ctx context.Context) (int, error)
 	// RemoveSecret reports whether there was one.
 	RemoveSecret(ctx context.Context, tenant runtime.Tenant, name string) (bool, error)
 	// Touch notes last uses, a batch at a time. Unknown names are passed over.
@@ -67,13 +67,6 @@ type Sealed struct {
 	Expires     time.Time // zero: never; bound into the ciphertext too
 
 	Fingerprints []string // keyed hashes of the value and its words, hex
-}
-
-// SecretName is where a secret is stored.
-type SecretName struct {
-	Tenant runtime.Tenant
-	Name   string
-	Keyed  bool // the tenant has a key
 }
 
 // TenantKey is one version of a tenant's key, wrapped by the master key. The

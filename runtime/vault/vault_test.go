@@ -213,6 +213,7 @@ func TestADisplacedSecretIsNoMissingOne(t *testing.T) {
 					t.Fatalf("a secret that was never stored: %v %v", c, err)
 				}
 			}
+			r.store.keys[""] = r.store.keys["b"] // as after a rotation of the master key
 			at := place{tenant, "gh.token"}
 			r.store.rows[to] = r.store.rows[at]
 			delete(r.store.rows, at)
@@ -230,6 +231,20 @@ func TestADisplacedSecretIsNoMissingOne(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A secret that an index has lost is found among those of its tenant.
+func TestALostSecretIsFound(t *testing.T) {
+	r := newRig(t)
+	r.set(t, tenant, "gh.token", canary)
+	r.set(t, tenant, "pay.key", "other")
+	r.store.lost = place{tenant, "gh.token"}
+	r.Forget()
+	if got := r.value(t, tenant, "gh.token"); got != canary {
+		t.Errorf("the lost secret: %q", got)
+	}
+	edit(r, func(row *vault.Sealed) { row.Version++ })
+	r.refused(t, "gh.token", runtime.ReasonTampered)
 }
 
 // VC-005: every flipped bit of a sealed secret or a wrapped key is noticed.

@@ -87,10 +87,10 @@ func (db *DB) Secrets(ctx context.Context, tenant runtime.Tenant) ([]vault.Seale
 		[]any{string(tenant)}, scanSecret)
 }
 
-// SecretNames implements [vault.Store].
-func (db *DB) SecretNames(ctx context.Context) ([]vault.SecretName, error) {
-	return collect(ctx, db, "list names of secrets", "SELECT tenant, name, tenant IN (SELECT tenant FROM tenant_keys) FROM secrets", nil,
-		func(row scanner) (n vault.SecretName, err error) { return n, row.Scan(&n.Tenant, &n.Name, &n.Keyed) })
+// Strays implements [vault.Store]. The key of no tenant is that of files.
+func (db *DB) Strays(ctx context.Context) (n int, err error) {
+	_, err = db.get(ctx, "look for stray secrets", "SELECT COUNT(*) FROM secrets WHERE tenant = '' OR tenant NOT IN (SELECT tenant FROM tenant_keys)", nil, &n)
+	return n, err
 }
 
 // RemoveSecret implements [vault.Store].
