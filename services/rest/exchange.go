@@ -114,8 +114,8 @@ func (x *exchange) roundTrip(ctx context.Context) (*http.Response, error) {
 		var again bool
 		if w.peer != nil {
 			resp, again, err = x.overH2(ctx, w.peer)
-			x.heed(err, origin{t, m.authority})
-			again = again && (m.whole != nil || x.sent.fresh())
+			again = x.heed(err, origin{t, m.authority}) && !x.interrupted() || again
+			again = again && (m.whole != nil && m.length >= 0 || x.sent.fresh()) // any other was read from
 		} else {
 			own := &wish{}
 			own.fresh.Store(w.fresh)
@@ -134,7 +134,7 @@ func (x *exchange) find(ctx context.Context, o origin) (way, error) {
 		x.way = way{}
 		return w, nil
 	}
-	return x.b.pool.find(ctx, o)
+	return x.b.pool.find(ctx, o, x.message.grpc())
 }
 
 // overH1 sends the message with net/http, once more when the connection had
@@ -220,6 +220,13 @@ func (x *exchange) information(status int, header textproto.MIMEHeader) error {
 		return x.broken
 	}
 	return nil
+}
+
+// interrupted reports whether a 1xx answer was passed on: the upstream has begun.
+func (x *exchange) interrupted() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.interim > 0
 }
 
 // settle ends the passing on of 1xx answers.

@@ -45,7 +45,8 @@ func (x *exchange) overTurn(ctx context.Context, w *wire) (again bool, err error
 	head, first, err := x.receiveTurn(w)
 	sent.came(w)
 	if err != nil {
-		again = sent == nil && (unprocessed(err) || errors.Is(err, errUnprocessed) || w.used && !first && !late(err) && x.repeatable())
+		demanded := x.heed(err, w.spot.origin) && !first
+		again = sent == nil && (demanded || unprocessed(err) || errors.Is(err, errUnprocessed) || w.used && !first && !late(err) && x.repeatable())
 		if werr != nil {
 			err = werr
 		}

@@ -51,12 +51,8 @@ type withoutContent struct {
 
 // unprocessed reports whether the upstream said, or the connection made
 // certain, that the request was not acted on: it never left, its stream was
-// refused, it came after the last one of a GOAWAY (RFC 9113 section 8.7), or HTTP/1.1
-// is required for it.
+// refused, or it came after the last one of a GOAWAY (RFC 9113 section 8.7).
 func unprocessed(err error) bool {
-	if requiresH1(err) {
-		return true
-	}
 	var reset http2.StreamError
 	if errors.As(err, &reset) {
 		return reset.Code == http2.ErrCodeRefusedStream

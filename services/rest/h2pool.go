@@ -65,7 +65,7 @@ type known struct {
 	h1    time.Time // when HTTP/1.1 was last chosen over HTTP/2, or used; zero: never
 	only  bool      // HTTP/1.1 was offered alone, and not taken
 
-	required time.Time // when HTTP/1.1 was demanded, or last offered alone for that; zero: never
+	required time.Time // when HTTP/1.1 was demanded, or used for that; zero: never
 }
 
 // peer is one HTTP/2 connection.
@@ -117,11 +117,12 @@ func newPool(o *Options, doors map[trust]*door) (*pool, error) {
 }
 
 // find returns the way to an origin and dials if it must. A dial is shared by
-// all who ask while it lasts, and goes on when they leave.
-func (p *pool) find(ctx context.Context, o origin) (way, error) {
+// all who ask while it lasts, and goes on when they leave. A call of gRPC goes over
+// HTTP/2 also where HTTP/1.1 is required.
+func (p *pool) find(ctx context.Context, o origin, grpc bool) (way, error) {
 	const dials = 4 // a server that takes no stream on a new connection takes none on the next
 	for try := 0; ; try++ {
-		w, dial := p.look(ctx, o)
+		w, dial := p.look(ctx, o, grpc)
 		if dial == nil {
 			return w, nil
 		}
@@ -147,11 +148,14 @@ func (p *pool) find(ctx context.Context, o origin) (way, error) {
 }
 
 // look returns the way that is known, or the dial to wait for.
-func (p *pool) look(ctx context.Context, o origin) (way, *attempt) {
+func (p *pool) look(ctx context.Context, o origin, grpc bool) (way, *attempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock()
 	k := p.known(o)
+	if !grpc && k.heeded(now) {
+		return way{}, nil
+	}
 	for _, peer := range k.peers {
 		if peer.ReserveNewRequest() {
 			return way{peer: peer}, nil
@@ -298,7 +302,7 @@ func (p *pool) takesH1(o origin) bool {
 	if _, turns := p.quiet.Load(o); turns {
 		return true
 	}
-	return p.speaksH1(o)
+	return p.speaksH1(o) || p.requires(o)
 }
 
 func (p *pool) know(o origin, is func(*known) bool) bool {
@@ -312,7 +316,7 @@ func (p *pool) noteOnlyH2(o origin) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.known(o)
-	k.h1, k.only = time.Time{}, true
+	k.h1, k.only, k.required = time.Time{}, true, time.Time{}
 }
 
 func (p *pool) remove(o origin, gone *peer) {
@@ -331,7 +335,7 @@ func (p *pool) sweep(now time.Time) {
 	}
 	p.swept = now
 	for o, k := range p.origins {
-		if len(k.peers) == 0 && k.dial == nil && k.first == nil && now.Sub(k.h1) > remembered {
+		if len(k.peers) == 0 && k.dial == nil && k.first == nil && now.Sub(k.h1) > remembered && !k.demands(now) {
 			delete(p.origins, o)
 		}
 	}
@@ -346,7 +350,12 @@ func (p *pool) close() {
 		peers = append(peers, k.peers...)
 	}
 	p.mu.Unlock()
-	retire(peers)
+	for _, c := range peers {
+		c.SetDoNotReuse()
+		if state := c.State(); state.StreamsActive+state.StreamsReserved+state.StreamsPending == 0 {
+			_ = c.ClientConn.Close()
+		}
+	}
 }
 
 // closing is a connection that says when it was closed.

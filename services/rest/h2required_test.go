@@ -1,8 +1,10 @@
 package rest_test
 
 import (
+	"crypto/tls"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -54,6 +56,111 @@ func TestHTTP1IsUsedWhereItIsRequired(t *testing.T) {
 			equal(t, "body", string(r.Last(t).Body), "whole")
 			equal(t, "times it was asked over HTTP/2", asked.Load(), first)
 		})
+	}
+}
+
+// A body in memory whose framing goes out as it came is read as it leaves. It is not
+// there again after a demand, or a refusal, that came when it had been read: nothing may
+// be sent then that lacks it.
+func TestABodyThatWasReadIsNotSentAgainWithoutIt(t *testing.T) {
+	for name, code := range map[string]http2.ErrCode{"demand": http2.ErrCodeHTTP11Required, "refusal": http2.ErrCodeRefusedStream} {
+		t.Run(name, func(t *testing.T) {
+			var asked, whole atomic.Int32
+			r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
+				asked.Add(1)
+				for ended := false; !ended; {
+					frame, err := f.ReadFrame()
+					if err != nil {
+						return
+					}
+					switch frame := frame.(type) {
+					case *http2.DataFrame:
+						whole.Add(int32(len(frame.Data())))
+						ended = frame.StreamEnded()
+					case *http2.MetaHeadersFrame:
+						ended = frame.StreamEnded()
+					}
+				}
+				_ = f.WriteRSTStream(h.StreamID, code)
+			}))
+			call := body(r.call("POST", "/items/1"), strings.NewReader("whole"), -1)
+			call.Request.Raw.Trailer = func() http.Header { return nil }
+			call.Request.Raw.Announced = []string{"X-Sum"}
+			if _, err := call.Request.Raw.Buffer(1 << 10); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := r.do(t, call); err == nil {
+				t.Error("no error")
+			}
+			if len(r.Requests()) > 0 || whole.Load() != 5*asked.Load() {
+				t.Errorf("%d requests over HTTP/1.1; over HTTP/2 %d, with %d bytes in all", len(r.Requests()), asked.Load(), whole.Load())
+			}
+		})
+	}
+}
+
+// A call of gRPC cannot go over HTTP/1.1: a demand ends it, and what others were told to
+// do is nothing to it.
+func TestGRPCGoesOverHTTP2AlsoWhereHTTP1IsRequired(t *testing.T) {
+	var calls, others atomic.Int32
+	r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
+		if h.PseudoValue("path") == "/service/demanding" {
+			calls.Add(1)
+			_ = f.WriteRSTStream(h.StreamID, http2.ErrCodeHTTP11Required)
+			return
+		}
+		for _, field := range h.Fields {
+			if field.Name == "content-type" {
+				f.head(h.StreamID, true, "status 200")
+				return
+			}
+		}
+		others.Add(1)
+		_ = f.WriteRSTStream(h.StreamID, http2.ErrCodeHTTP11Required)
+	}))
+	r.proto = "HTTP/2.0"
+	if _, _, err := r.do(t, r.call("POST", "/service/demanding", "Content-Type: application/grpc")); err == nil {
+		t.Error("a call of gRPC that HTTP/1.1 is demanded for succeeded")
+	}
+	equal(t, "times it was asked for", calls.Load(), 1)
+	for range 2 {
+		r.must(t, r.call("GET", "/items/1"))
+		r.must(t, r.call("POST", "/service/plain", "Content-Type: application/grpc"))
+	}
+	equal(t, "others over HTTP/2", others.Load(), 1)
+	equal(t, "others over HTTP/1.1", len(r.Requests()), 2)
+}
+
+// An upstream that demands HTTP/1.1 for one path and does not speak it is asked over
+// HTTP/2 for the others.
+func TestADemandOfAnUpstreamThatDoesNotSpeakHTTP1(t *testing.T) {
+	for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		o := framed(func(f *frames, h *http2.MetaHeadersFrame) {
+			if h.PseudoValue("path") == "/demanding" {
+				_ = f.WriteRSTStream(h.StreamID, http2.ErrCodeHTTP11Required)
+				return
+			}
+			f.head(h.StreamID, true, "status 200")
+		})
+		o.TLS = func(c *tls.Config) {
+			plain := c.Clone()
+			plain.NextProtos = []string{"none"} // crypto/tls takes a client without HTTP/2 where it has that alone
+			c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+				if slices.Contains(hello.SupportedProtos, "h2") {
+					return nil, nil
+				}
+				return plain, nil
+			}
+		}
+		r := newRig(t, o)
+		r.proto = proto
+		for range 2 {
+			r.must(t, r.call("GET", "/free"))
+			if _, _, err := r.do(t, r.call("GET", "/demanding")); err == nil {
+				t.Errorf("%s: no error for what cannot be had", proto)
+			}
+		}
+		r.must(t, r.call("GET", "/free"))
 	}
 }
 

@@ -101,6 +101,13 @@ func (d *door) secure(ctx context.Context, _, authority string) (net.Conn, error
 // HTTP/2 goes to the pool, and the error is errSpeaksH2.
 func (d *door) open(ctx context.Context, authority string) (*link, error) {
 	o := origin{d.trust, authority}
+	if d.pool.requires(o) {
+		l, err := d.shake(ctx, authority, protocolH1)
+		if err == nil || !choseNothing(err) {
+			return l, err
+		}
+		d.pool.relent(o)
+	}
 	l, err := d.shake(ctx, authority, protocolH2, protocolH1)
 	if err != nil {
 		return nil, err
@@ -154,7 +161,6 @@ func choseNothing(err error) bool {
 // are quick to have do not verify what the upstream shows, it does so again with all:
 // nothing was sent yet.
 func (d *door) shake(ctx context.Context, authority string, protocols ...string) (*link, error) {
-	protocols = d.pool.offered(origin{d.trust, authority}, protocols)
 	if d.o.Roots == nil {
 		return d.shakeWith(ctx, d.tls.RootCAs, authority, protocols)
 	}

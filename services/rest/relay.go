@@ -56,7 +56,6 @@ func (x *exchange) relay(ctx context.Context) (carried bool, err error) {
 		if err == nil {
 			return true, nil
 		}
-		x.heed(err, s.origin)
 		if !again || try == tries || ctx.Err() != nil {
 			return true, x.failure(ctx, ctx, err)
 		}
@@ -81,7 +80,7 @@ func (x *exchange) wire(ctx context.Context, s spot, kept bool) (*wire, error) {
 			}
 			continue // another caller has it, and what the origin speaks is known
 		case secure && !mirror:
-			found, err := x.b.pool.find(ctx, s.origin)
+			found, err := x.b.pool.find(ctx, s.origin, x.message.grpc())
 			if err != nil || found.peer != nil {
 				x.way = found
 				return nil, err

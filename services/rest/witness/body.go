@@ -31,7 +31,7 @@ func (q *queue) come(p []byte) {
 }
 
 // whole takes a body at once. It stays its caller's.
-func (q *queue) whole(body []byte) { q.bytes = slices.Clip(body) }
+func (q *queue) whole(body []byte) { q.bytes, q.room = slices.Clip(body), nil }
 
 // leave takes bytes that leave, and reports whether they are the ones that came.
 func (q *queue) leave(p []byte, answer bool) bool {
