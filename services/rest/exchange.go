@@ -115,7 +115,7 @@ func (x *exchange) roundTrip(ctx context.Context) (*http.Response, error) {
 		if w.peer != nil {
 			resp, again, err = x.overH2(ctx, w.peer)
 			again = x.heed(err, origin{t, m.authority}) && !x.interrupted() || again
-			again = again && (m.whole != nil && m.length >= 0 || x.sent.fresh()) // any other was read from
+			again = again && (m.whole != nil || x.sent.fresh())
 		} else {
 			own := &wish{}
 			own.fresh.Store(w.fresh)

@@ -191,12 +191,16 @@ func (m *message) request(ctx context.Context, sent *upload) (*http.Request, err
 		r.ContentLength = m.length
 		r.GetBody = func() (io.ReadCloser, error) { return sent.again(m.whole), nil }
 		r.Body, _ = r.GetBody()
+	case m.whole != nil:
+		again := sent.again(m.whole)
+		r.Body, r.ContentLength, r.TransferEncoding = again, -1, []string{"chunked"}
+		again.atEnd = m.trailers(r, sent)
 	default:
 		r.Body, r.ContentLength = sent, m.length
 		if m.length < 0 {
 			r.TransferEncoding = []string{"chunked"}
 		}
-		m.trailers(r, sent)
+		sent.atEnd = m.trailers(r, sent)
 	}
 	return r, nil
 }
@@ -207,10 +211,11 @@ func needsLength(method string) bool {
 }
 
 // trailers lets the caller's trailer fields follow the body. net/http writes
-// what is in the map when the body has ended.
-func (m *message) trailers(r *http.Request, sent *upload) {
+// what is in the map when the body has ended, before which the result must be called;
+// nil: there are none.
+func (m *message) trailers(r *http.Request, sent *upload) (atEnd func()) {
 	if m.trailer == nil || m.length >= 0 {
-		return
+		return nil
 	}
 	r.Trailer = http.Header{}
 	for _, name := range m.announced {
@@ -221,7 +226,7 @@ func (m *message) trailers(r *http.Request, sent *upload) {
 		}
 	}
 	trailer := r.Trailer
-	sent.atEnd = func() {
+	return func() {
 		clear(trailer)
 		for name, list := range cleanTrailer(m.trailer(), sent.drop, m.private...) {
 			trailer[name] = list

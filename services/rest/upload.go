@@ -67,22 +67,26 @@ func (u *upload) exhausted(length int64) bool {
 func (u *upload) Close() error { return nil }
 
 // again starts over with a body in memory.
-func (u *upload) again(whole []byte) io.ReadCloser {
+func (u *upload) again(whole []byte) *replay {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.read = 0
-	return &replay{bytes.NewReader(whole), u}
+	return &replay{src: bytes.NewReader(whole), of: u}
 }
 
 // replay is one sending of a body in memory.
 type replay struct {
-	src *bytes.Reader
-	of  *upload
+	src   *bytes.Reader
+	of    *upload
+	atEnd func() // before the end is reported; may be nil
 }
 
 // Read implements [io.Reader].
 func (r *replay) Read(p []byte) (int, error) {
 	n, err := r.src.Read(p)
+	if err == io.EOF && r.atEnd != nil {
+		r.atEnd()
+	}
 	r.of.mu.Lock()
 	defer r.of.mu.Unlock()
 	r.of.read += int64(n)
