@@ -232,12 +232,30 @@ func (p *Pipeline) Judge(who *Principal, req *Request) (effect Effect) {
 	return p.judge(&Call{Request: req, Principal: who, Action: action, Args: args}).Effect
 }
 
-// rejudge identifies the caller and asks policy again when an approval is used:
-// a person's yes outlives neither the token it was asked with nor a rule that
-// has since said no, or that wants more of whoever decides.
+// unchanged makes sure, after a request has waited, that its action is what was judged.
+// A service that was removed meanwhile, or changed, might send the credential elsewhere.
+func (p *Pipeline) unchanged(call *Call) error {
+	now, _, err := p.o.Services.Resolve(call.Request)
+	if err == nil && now.Ref == call.Action.Ref && now.Digest == call.Action.Digest {
+		return nil
+	}
+	return &Error{
+		Code: CodeForbidden, Reason: ReasonPolicyChanged, Stage: StageResolve,
+		Msg:  fmt.Sprintf("the action %s was removed or changed while the request waited", call.Action.Ref),
+		Hint: "the same request, sent again, is judged anew", Err: err,
+	}
+}
+
+// rejudge identifies the caller, resolves the action and asks policy again when an
+// approval is used: a person's yes outlives neither the token it was asked with, nor the
+// service as it was then, nor a rule that has since said no, or that wants more of
+// whoever decides.
 func (p *Pipeline) rejudge(ctx context.Context, call *Call, rec *Record) error {
 	if _, err := p.o.Identity.Identify(ctx, call.Request.Caller); err != nil {
 		return at(StageIdentify, err)
+	}
+	if err := p.unchanged(call); err != nil {
+		return err
 	}
 	terms := rec.Verdict.Terms
 	v, err := p.decide(call, rec)
@@ -261,10 +279,13 @@ func (p *Pipeline) rejudge(ctx context.Context, call *Call, rec *Record) error {
 	}
 }
 
-// again asks identity, policy and vault once more before a backend repeats a call.
+// again asks all but a person once more before a backend repeats a call.
 func (p *Pipeline) again(ctx context.Context, call *Call, rec *Record) error {
 	if _, err := p.o.Identity.Identify(ctx, call.Request.Caller); err != nil {
 		return at(StageIdentify, err)
+	}
+	if err := p.unchanged(call); err != nil {
+		return err
 	}
 	v := p.judge(call)
 	approved := rec.Verdict.Effect == EffectAsk && v.Effect == EffectAsk && v.Terms.like(rec.Verdict.Terms)

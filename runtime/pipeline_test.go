@@ -127,7 +127,7 @@ func TestNewRefusesEachMissingStageByName(t *testing.T) {
 const (
 	upToPolicy = "ready identify resolve decide"
 	wholeWay   = upToPolicy + " intent credential execute outcome"
-	askedWay   = upToPolicy + " intent await identify decide credential execute finish outcome"
+	askedWay   = upToPolicy + " intent await identify resolve decide credential execute finish outcome"
 )
 
 func ask(runtime.Question) runtime.Verdict {
@@ -212,7 +212,7 @@ func TestOrderOfStages(t *testing.T) {
 		},
 		{
 			name: "asked, vault fails: the ticket is finished", code: runtime.CodeInternal,
-			events: upToPolicy + " intent await identify decide credential finish outcome",
+			events: upToPolicy + " intent await identify resolve decide credential finish outcome",
 			stages: &runtimetest.Stages{OnDecide: ask, OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
 				return runtime.Credential{}, denied
 			}},
@@ -288,7 +288,7 @@ func TestPanicInAnyStageDeniesAndIsRecorded(t *testing.T) {
 		"credential": {func(s *runtimetest.Stages) {
 			s.OnDecide = ask
 			s.OnCredential = func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) { panic("x") }
-		}, upToPolicy + " intent await identify decide credential finish outcome"},
+		}, upToPolicy + " intent await identify resolve decide credential finish outcome"},
 		"execute": {func(s *runtimetest.Stages) {
 			s.OnDecide = ask
 			s.OnExecute = func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) { panic("x") }
@@ -351,7 +351,7 @@ func TestPolicyIsAskedAgainAfterApproval(t *testing.T) {
 	if e := runtime.AsError(err); e.Code != runtime.CodeForbidden || e.Reason != runtime.ReasonPolicyChanged || e.ApprovalID != "apr_1" {
 		t.Errorf("error %+v", e)
 	}
-	if got, want := strings.Join(s.Events(), " "), upToPolicy+" intent await identify decide finish outcome"; got != want {
+	if got, want := strings.Join(s.Events(), " "), upToPolicy+" intent await identify resolve decide finish outcome"; got != want {
 		t.Errorf("stages\n  %s, want\n  %s", got, want)
 	}
 }

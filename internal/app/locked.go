@@ -93,20 +93,24 @@ func (a *App) refusal() *runtime.Error {
 }
 
 // followVault takes up what another process did to the vault: locked it, or gave
-// it another master key. Call it before what was opened is forgotten.
-func (a *App) followVault(ctx context.Context) {
+// it another master key. Call it before what was opened is forgotten. The error says
+// that this is not known: it must be called again.
+func (a *App) followVault(ctx context.Context) error {
 	if a.Locked() != nil {
-		return // unlock looks
+		return nil // unlock looks
 	}
 	err := a.ordered(ctx)
 	if err == nil {
-		if stale, serr := a.vault.Stale(ctx); serr == nil && stale {
+		var stale bool
+		if stale, err = a.vault.Stale(ctx); stale {
 			err = a.unlockVault(ctx)
 		}
 	}
 	if err != nil && runtime.CodeOf(err) == runtime.CodeVaultLocked {
 		a.closeVault(ctx, runtime.AsError(err))
+		return nil
 	}
+	return err
 }
 
 // renewKey takes up a new master key before the watch does, for a request that

@@ -22,9 +22,7 @@ const watchEvery = 250 * time.Millisecond
 func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	counter, _ := a.store.Changes(ctx)
-	a.takeUp(ctx) // since the home was opened somebody may have changed what was read
-	a.caughtUp(counter)
+	counter := a.followStore(ctx, unknownChange) // since the home was opened somebody may have changed what was read
 	looks := 0
 	files, last, trail := a.files, a.files, ""
 	a.tookUp(files)
@@ -38,13 +36,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 			forced = true
 		case <-tick.C:
 		}
-		if now, err := a.store.Changes(ctx); err != nil || now != counter {
-			a.takeUp(ctx) // a store that does not answer may hide a revocation
-			counter = now
-			if err == nil {
-				a.caughtUp(now)
-			}
-		}
+		counter = a.followStore(ctx, counter)
 		// A file that changes from one look to the next is still being written: half
 		// of a policy can be a valid one that allows more.
 		now := a.fingerprint()
@@ -74,12 +66,27 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 	}
 }
 
-// takeUp has what is stored read again.
-func (a *App) takeUp(ctx context.Context) {
-	a.followVault(ctx)
+// unknownChange is a change counter that no store has.
+const unknownChange = -1
+
+// followStore takes up what was changed in the store since it had a counter, and returns
+// the counter up to which all is known. A store that does not answer may hide a
+// revocation or a lock: it is asked again at the next look, and what was read of it is
+// forgotten each time.
+func (a *App) followStore(ctx context.Context, counter int64) int64 {
+	now, err := a.store.Changes(ctx)
+	if err == nil && now == counter {
+		return now
+	}
+	followed := a.followVault(ctx)
 	a.vault.Forget()
 	a.identity.Forget()
 	a.rest.Forget()
+	if err != nil || followed != nil {
+		return unknownChange
+	}
+	a.caughtUp(now)
+	return now
 }
 
 // follower is what is served over a home, and follows what the watch sees.
