@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -97,6 +98,7 @@ func (unread) Close() error             { return nil }
 // persist sends the call until an answer is not one of those that ask for
 // patience, or no attempt is left. The last answer is passed on as it is.
 func (b *Backend) persist(ctx context.Context, call *runtime.Call, again *runtime.Retry, out runtime.Responder) (total runtime.Result, err error) {
+	lost := false // an attempt reached the upstream and was not answered
 	for attempt := 1; ; attempt++ {
 		held := &patient{Responder: out, b: b, on: again.On, pause: firstPause << (attempt - 1), last: attempt == again.Attempts}
 		if deadline, ok := ctx.Deadline(); ok {
@@ -107,22 +109,49 @@ func (b *Backend) persist(ctx context.Context, call *runtime.Call, again *runtim
 		if result.Used == runtime.CredentialNone {
 			result.Used = total.Used
 		}
+		if result.Address == "" && total.Address != "" { // an earlier attempt got farther
+			result.Address, result.Private = total.Address, total.Private
+		}
 		total = result
 		unanswered := err != nil && !held.started && runtime.AsError(err).Reason == runtime.ReasonUpstreamUnavailable
+		if lost && unanswered {
+			err = begun(err)
+		}
 		if held.last || !held.dropped && !unanswered || ctx.Err() != nil {
 			return total, err
 		}
+		lost = lost || unanswered && !errors.Is(err, runtime.ErrNotSent)
 		if werr := b.o.Wait(ctx, held.pause); werr != nil {
+			if unanswered {
+				return total, err
+			}
 			return total, &runtime.Error{
 				Code: runtime.CodeTimeout, Msg: hostOf(call.Action.HTTP.Authorities[0]) + " asked to try again later, and the time given was over before that",
 				Hint: "give it more time, or try again later", Err: werr,
 			}
 		}
 		if call.Again != nil {
-			if err := call.Again(ctx); err != nil {
-				return total, err
+			if refused := call.Again(ctx); refused != nil {
+				if lost {
+					refused = begun(refused)
+				}
+				return total, refused
 			}
 		}
+	}
+}
+
+// begun is the end of a call after an earlier attempt of it had reached the upstream: it
+// may have happened, whatever kept it from being sent again.
+func begun(err error) error {
+	if err == nil {
+		return nil
+	}
+	why := runtime.AsError(err)
+	return &runtime.Error{
+		Code: runtime.CodeUpstream, Reason: runtime.ReasonUpstreamUnavailable, Stage: runtime.StageExecute,
+		Msg:  "the request was sent, was not answered, and could not be sent again: " + why.Msg,
+		Hint: "find out whether it was done before it is asked for once more", Err: errors.New(err.Error()),
 	}
 }
 

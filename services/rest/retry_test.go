@@ -3,9 +3,12 @@ package rest_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -241,4 +244,49 @@ func TestWhatIsSentAgainIsAskedAgain(t *testing.T) {
 		t.Errorf("%v, answered %d", err, out.Answer().Status)
 	}
 	equal(t, "requests", len(r.Requests()), 2)
+}
+
+// cutOff dials once; then the network is gone.
+type cutOff struct {
+	dialer
+	dials atomic.Int32
+}
+
+func (d *cutOff) Dial(ctx context.Context, authority string, trusted, loopback bool) (net.Conn, string, bool, error) {
+	if d.dials.Add(1) > 1 {
+		return nil, "", false, errors.New("no route to host")
+	}
+	return d.dialer.Dial(ctx, authority, trusted, loopback)
+}
+
+// A call that reached its API and was not answered may have happened, whatever kept it
+// from being sent again; one that never left has not.
+func TestWhatWasSentOnceMayHaveHappened(t *testing.T) {
+	taken := func(c *servicestest.Conn, r *servicestest.Request) bool { _ = c.ReadBody(r); return false }
+	retry := &runtime.Retry{Attempts: 2, On: []int{503}}
+	for name, c := range map[string]struct {
+		dials    int32 // that were made before
+		again    error
+		happened bool
+	}{
+		"the network is gone at the second attempt": {0, nil, true},
+		"it is not allowed any more":                {0, &runtime.Error{Code: runtime.CodeForbidden, Reason: runtime.ReasonPolicyChanged, Msg: "not any more"}, true},
+		"the network was never there":               {1, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &cutOff{}
+			d.dials.Store(c.dials)
+			r := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/work": taken}}, func(o *rest.Options) {
+				o.Dialer, o.Wait = d, func(context.Context, time.Duration) error { return nil }
+			})
+			call := r.built("PUT", retry)
+			call.Again = func(context.Context) error { return c.again }
+			result, err := r.backend.Execute(t.Context(), call, &runtimetest.Responder{})
+			e := *runtime.AsError(err)
+			e.Stage = runtime.StageExecute // which the pipeline says where nobody has
+			if runtime.MayHaveHappened(&e) != c.happened || (result.Address != "") != c.happened || err == nil {
+				t.Errorf("may have happened: %v, want %v; at %q; %v", runtime.MayHaveHappened(&e), c.happened, result.Address, err)
+			}
+		})
+	}
 }
