@@ -451,3 +451,11 @@ func TestWhatIsNoRequestEndsTheConnection(t *testing.T) {
 	inside.refused(400, runtime.CodeInvalidInput)
 	inside.ended()
 }
+
+// An upgrade is not taken while a body is still read: two would read from one connection.
+func TestNoUpgradeInTheMiddleOfABody(t *testing.T) {
+	a := &relayed{switching: http.Header{}, status: 101, body: &inbound{}}
+	if c, err := a.Upgrade(); err == nil || c != nil {
+		t.Errorf("upgraded: %v", err)
+	}
+}

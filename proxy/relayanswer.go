@@ -193,6 +193,9 @@ func (a *relayed) Upgrade() (net.Conn, error) {
 	if a.switching == nil {
 		return nil, fmt.Errorf("no upgrade of an answer with status %d", a.status)
 	}
+	if a.body != nil && !a.body.ended.Load() {
+		return nil, errors.New("no upgrade before the end of the request's body")
+	}
 	r := a.r
 	r.watch.end()
 	r.c.guard.release()

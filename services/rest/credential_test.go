@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"net"
+	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -224,4 +227,38 @@ type refuser struct{}
 
 func (refuser) Dial(context.Context, string, bool, bool) (net.Conn, string, bool, error) {
 	return nil, "", false, &runtime.Error{Code: runtime.CodeEgressDenied}
+}
+
+// A credential in the body changes its length. A caller of HTTP/2 may say a length and
+// trailers, and what does not fit into the length it said would be a request of its own,
+// that nobody has judged; or what lacks would be taken from the next one.
+func TestACredentialInABodyThatSaysItsLengthAndTrailers(t *testing.T) {
+	for name, text := range map[string]string{
+		"longer":  "k=test_kimbap&x=GET /evil HTTP/1.1\r\n\r\n",
+		"shorter": "k=" + strings.Repeat("a", 300),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, servicestest.Options{})
+			c := body(r.call("POST", "/items/1", "Content-Type: application/x-www-form-urlencoded"), strings.NewReader(text), int64(len(text)))
+			c.Request.Raw.Proto = "HTTP/2.0"
+			c.Request.Raw.Announced = []string{"X-Sum"}
+			c.Request.Raw.Trailer = func() http.Header { return http.Header{"X-Sum": {"1"}} }
+			c.Action.Auth = &runtime.Auth{Type: runtime.AuthBody, Field: "k"}
+			if _, err := c.Request.Raw.Buffer(1 << 20); err != nil {
+				t.Fatal(err)
+			}
+			_, result := r.must(t, c)
+			r.must(t, r.call("GET", "/items/2"))
+			all := r.Requests()
+			if len(all) != 2 || all[1].Target != "/items/2" {
+				t.Fatalf("the upstream saw %d requests, the last %q", len(all), all[len(all)-1].Line)
+			}
+			if got := all[0].Header.Get("Content-Length"); got != strconv.Itoa(len(all[0].Body)) || !strings.Contains(string(all[0].Body), "k="+url.QueryEscape(canary)) {
+				t.Errorf("length %s of %q", got, all[0].Body)
+			}
+			if !slices.Contains(result.Changed, runtime.Change{Kind: runtime.ChangeTrailer, Name: "X-Sum"}) {
+				t.Errorf("the trailer that did not go out is not declared: %v", result.Changed)
+			}
+		})
+	}
 }

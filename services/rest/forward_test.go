@@ -194,6 +194,10 @@ func TestUpgrades(t *testing.T) {
 		t.Errorf("h2c left:\n%s", head)
 	}
 	r.refused(t, r.call("GET", "/101"), runtime.CodeUpstream, "")
+	r.must(t, body(r.call("POST", "/items/1", ws...), strings.NewReader("text"), 4))
+	if last := r.Last(t); strings.Contains(string(last.Head), "Upgrade") || string(last.Body) != "text" {
+		t.Errorf("an upgrade left with a body, in which the other protocol would begin:\n%s%s", last.Head, last.Body)
+	}
 }
 
 // A GET goes out again on a fresh connection when the kept one has gone; what

@@ -75,7 +75,15 @@ func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message,
 			m.declare(runtime.ChangeTrailer, name)
 		}
 	}
-	m.upgrade = upgradeOf(raw.Header, named)
+	if m.length >= 0 { // no trailers follow a body that says its length, but over HTTP/2
+		for _, name := range m.announced {
+			m.declare(runtime.ChangeTrailer, name)
+		}
+		m.announced = nil
+	}
+	if m.body == nil { // an upgrade may be left out of account (RFC 9110 section 7.8), and what is a body would be part of both
+		m.upgrade = upgradeOf(raw.Header, named)
+	}
 	if m.upgrade == "" {
 		return m, nil
 	}
@@ -113,10 +121,11 @@ func (b *Backend) built(call *runtime.Call, result *runtime.Result) (*message, e
 	return m, nil
 }
 
-// setBody makes the body one in memory. Trailers stay.
+// setBody makes the body one in memory. Its length is what is said of it, unless trailers
+// follow it, which stay.
 func (m *message) setBody(whole []byte) {
 	m.whole, m.body = whole, bytes.NewReader(whole)
-	if m.trailer == nil || len(m.announced) == 0 && m.length >= 0 {
+	if m.trailer == nil || m.length >= 0 {
 		if m.length < 0 {
 			m.declare(runtime.ChangeFraming, "Transfer-Encoding")
 		}
@@ -128,6 +137,9 @@ func (m *message) setBody(whole []byte) {
 func (m *message) check() error {
 	if m.method == "" || m.authority == "" || m.scheme != "https" && m.scheme != "http" {
 		return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "the request has no method, host or known scheme"}
+	}
+	if m.whole != nil && m.length >= 0 && m.length != int64(len(m.whole)) { // what follows would be another request
+		return &runtime.Error{Code: runtime.CodeInternal, Msg: "the body of the request is not as long as it says"}
 	}
 	_, err := m.url()
 	return err
