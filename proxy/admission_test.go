@@ -230,6 +230,32 @@ func TestDrippingBodyEnds(t *testing.T) {
 	c.refused(504, runtime.CodeTimeout)
 }
 
+// The same on a stream of HTTP/2, whose deadlines are its connection's.
+func TestDrippingBodyOfAStreamEnds(t *testing.T) {
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits.BodyTimeout = 300 * time.Millisecond })
+	c := r.rawH2("api.good.test:443")
+	id := c.open(false, ":method POST", ":scheme https", ":authority api.good.test", ":path /judged", "content-type application/json", "content-length 100000")
+	_ = c.WriteData(id, false, []byte("["))
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+				_ = c.WriteData(id, false, []byte("1,"))
+			}
+		}
+	}()
+	status, _, _, err := c.wait(id)
+	close(stop)
+	<-ended
+	if status != "504" || err != nil {
+		t.Errorf("%s %v", status, err)
+	}
+}
+
 // drip sends the text over and over, a little later each time, until stop or an
 // error.
 func drip(c *client, text string) (stop func()) {

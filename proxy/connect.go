@@ -96,8 +96,8 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 	if rawPort(t.authority) {
 		req.Action = runtime.ActionTunnel
 	}
-	files := int64(raw)
-	if s.intercepts(t.authority) {
+	files, opens := int64(raw), s.intercepts(t.authority) // asked once: a reload may come in between
+	if opens {
 		files = intercepted
 	}
 	seat, full := s.tunnels.enter(r.Context(), caller, principal, files)
@@ -107,7 +107,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.keep(seat, req) // before anything is looked up, so that no reload falls between
-	if s.intercepts(t.authority) {
+	if opens {
 		if err := s.permits(t.authority); err != nil {
 			seat.leave()
 			req.Refusal = runtime.AsError(err)

@@ -185,6 +185,15 @@ func (c *h2conn) sweep() {
 	}
 }
 
+// overdue ends the reading of a stream whose body has taken too long.
+func (c *h2conn) overdue(st *h2stream) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, open := c.streams[st]; open { // its writer is gone once the handler has left
+		_ = st.control.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
 // quiet reports whether no stream has been there for quietFor.
 func (c *h2conn) quiet() bool {
 	c.mu.Lock()

@@ -18,6 +18,7 @@ import (
 // [http.ResponseController] sets by doing nothing: the watch of the connection
 // takes their place.
 type h2stream struct {
+	c       *h2conn
 	w       http.ResponseWriter
 	control *http.ResponseController
 	body    io.ReadCloser
@@ -36,7 +37,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) {
 	stretch()
 	s.active.Add(1)
 	defer s.active.Done()
-	st := &h2stream{w: w, control: http.NewResponseController(w), body: r.Body}
+	st := &h2stream{c: c, w: w, control: http.NewResponseController(w), body: r.Body}
 	c.enter(st)
 	defer c.leave(st)
 	defer s.recoverStream(st, r)
@@ -119,6 +120,12 @@ func (b *h2body) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
 	b.reading.Store(0)
 	return n, err
+}
+
+// by gives the whole body a time, until the result is called.
+func (b *h2body) by(end time.Time) (stop func() bool) {
+	st := (*h2stream)(b)
+	return time.AfterFunc(time.Until(end), func() { st.c.overdue(st) }).Stop
 }
 
 // Close implements [io.Closer].

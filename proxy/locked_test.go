@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -246,5 +247,28 @@ func TestHealthSaysWhyItIsLocked(t *testing.T) {
 			t.Errorf("%s: %s %q", path, resp.Status, body)
 		}
 		_ = c.Close()
+	}
+}
+
+// A tunnel that a lock ends while it opens is closed, and not left as one that refuses
+// whatever comes.
+func TestALockWhileATunnelOpensClosesIt(t *testing.T) {
+	var l lock
+	var r *rig
+	r = newRig(t, func(o *Options, _ *stages) {
+		o.Locked = l.why.Load
+		o.Permits = func(string) error {
+			l.set(true)
+			r.server.Recheck(t.Context())
+			l.set(false)
+			return nil
+		}
+	})
+	r.upstream("api.good.test:443", answering(okAnswer))
+	c := r.dial()
+	c.send("CONNECT api.good.test:443 HTTP/1.1\r\nHost: api.good.test:443\r\n\r\n")
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the tunnel stays open")
 	}
 }

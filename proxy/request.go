@@ -276,10 +276,20 @@ type body struct {
 	io.Reader
 	control *http.ResponseController
 	idle    time.Duration
-	end     time.Time // zero: it may take as long as it moves
+	end     time.Time   // zero: it may take as long as it moves
+	stop    func() bool // of the timer of a stream; nil: there is none
 }
 
-func (b *body) by(end time.Time) { b.end = end }
+func (b *body) by(end time.Time) {
+	b.end = end
+	if b.stop != nil {
+		b.stop()
+		b.stop = nil
+	}
+	if stream, ok := b.Reader.(*h2body); ok && !end.IsZero() {
+		b.stop = stream.by(end)
+	}
+}
 
 // Read implements [io.Reader].
 func (b *body) Read(p []byte) (int, error) {

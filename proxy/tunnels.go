@@ -144,11 +144,11 @@ func (p *place) leave() {
 }
 
 // hold names a connection that closes with the tunnel. After the end of all
-// tunnels it is closed at once.
+// tunnels, or of this one, it is closed at once.
 func (p *place) hold(c net.Conn) {
 	p.of.mu.Lock()
 	p.conns = append(p.conns, c)
-	closed := p.of.closed
+	closed := p.of.closed || p.running.Load() < 0
 	p.of.mu.Unlock()
 	if closed { // and it leaves, which takes the lock
 		_ = c.Close()
