@@ -239,9 +239,14 @@ func (p *Pipeline) unchanged(call *Call) error {
 	if err == nil && now.Ref == call.Action.Ref && now.Digest == call.Action.Digest {
 		return nil
 	}
+	return changed(call.Action.Ref, err)
+}
+
+// changed is the refusal of a request whose action is not what it was.
+func changed(ref Ref, err error) *Error {
 	return &Error{
 		Code: CodeForbidden, Reason: ReasonPolicyChanged, Stage: StageResolve,
-		Msg:  fmt.Sprintf("the action %s was removed or changed while the request waited", call.Action.Ref),
+		Msg:  fmt.Sprintf("the action %s was removed or changed while the request waited", ref),
 		Hint: "the same request, sent again, is judged anew", Err: err,
 	}
 }
@@ -257,10 +262,13 @@ func (p *Pipeline) rejudge(ctx context.Context, call *Call, rec *Record) error {
 	if err := p.unchanged(call); err != nil {
 		return err
 	}
-	terms := rec.Verdict.Terms
+	terms, was := rec.Verdict.Terms, call.Action
 	v, err := p.decide(call, rec)
 	if err != nil {
 		return err
+	}
+	if call.Action.Ref != was.Ref || call.Action.Digest != was.Digest { // what its body, asked for now, makes of it
+		return changed(was.Ref, nil)
 	}
 	switch {
 	case v.Effect == EffectAllow, v.Effect == EffectAsk && v.Terms.like(terms):

@@ -154,6 +154,37 @@ func TestPolicyIsAskedAgainWhenAYesIsUsed(t *testing.T) {
 	}
 }
 
+// Nor does it outlive the service: what was removed, or changed, sends nothing.
+func TestAYesDoesNotOutliveItsService(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(k *apptest.Kimbap, person *app.App) error{
+		"removed": func(_ *apptest.Kimbap, person *app.App) error { return person.RemoveService(t.Context(), "notes") },
+		"changed": func(_ *apptest.Kimbap, person *app.App) error {
+			file := filepath.Join(t.TempDir(), "notes.yaml")
+			text := strings.Replace(apptest.Notes, "{type: bearer,", "{type: header, header: {name: X-Other},", 1)
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				return err
+			}
+			_, err := person.InstallService(t.Context(), file, nil)
+			return err
+		},
+	} {
+		k := apptest.New(t, apptest.Options{Policy: askWrites})
+		person, id, got := held(t, k, `{"text":"held"}`)
+		before := k.App.Services().Digest()
+		if err := change(k, person); err != nil {
+			t.Fatal(err)
+		}
+		apptest.Within(t, soon, "the change", func() bool { return k.App.Services().Digest() != before })
+		if _, err := person.Accept(t.Context(), id, app.Yes{}); err != nil {
+			t.Fatal(err)
+		}
+		if a := <-got; a.Status != 403 || a.Problem.Reason != "policy_changed" || len(k.Up.Requests()) != 0 {
+			t.Errorf("%s: %d %+v, the upstream saw %d", name, a.Status, a.Problem, len(k.Up.Requests()))
+		}
+	}
+}
+
 // A client that goes while its request is held leaves nothing running.
 func TestClientLeavesWhileHeld(t *testing.T) {
 	t.Parallel()

@@ -1,10 +1,12 @@
 package app_test
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -40,6 +42,30 @@ func lockUp(t *testing.T, person *app.App) app.Locking {
 // An operator's lock closes the vault of a running proxy within a second, and the
 // tunnels to hosts of services that are open, also one that rests, and nothing else;
 // it stays for processes to come, and unlock opens all of them again without a restart.
+// A lock that a process could not read when it came is taken up as soon as it can.
+func TestALockIsNotLostWithAReadThatFails(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	if a := k.Do(t, "GET https://"+apptest.Host+"/notes/1", ""); a.Status != http.StatusOK {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	db, err := sql.Open("sqlite", filepath.Join(k.Dir, "kimbap.db")+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	exec := func(statement string) {
+		t.Helper()
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("BEGIN; UPDATE vault SET locked = 1700000000000000, locked_by = 'local:1'; ALTER TABLE vault RENAME TO away; COMMIT")
+	time.Sleep(time.Second) // four looks at a store whose vault cannot be read
+	exec("ALTER TABLE away RENAME TO vault")
+	apptest.Within(t, soon, "the lock", func() bool { return k.App.Locked() != nil })
+}
+
 func TestLockReachesRunningProxies(t *testing.T) {
 	t.Parallel()
 	k := apptest.New(t, apptest.Options{Resolve: []string{otherHost}})
