@@ -82,3 +82,17 @@ func TestDecodingStopsAtTheLimit(t *testing.T) {
 		}
 	}
 }
+
+// An answer without content has nothing to be searched, whatever encoding it names.
+func TestAnswersWithoutContentAreScanned(t *testing.T) {
+	for _, coding := range []string{"br", "gzip", "zstd", "unknown"} {
+		r := newRig(t, handled(0, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", coding)
+			w.WriteHeader(http.StatusNotModified)
+		}))
+		r.proto = "HTTP/2.0"
+		if _, result := r.must(t, r.call("GET", "/items/1")); result.Unscanned {
+			t.Errorf("%s: recorded as not scanned", coding)
+		}
+	}
+}

@@ -100,7 +100,7 @@ func (unread) Close() error             { return nil }
 func (b *Backend) persist(ctx context.Context, call *runtime.Call, again *runtime.Retry, out runtime.Responder) (total runtime.Result, err error) {
 	lost := false // an attempt reached the upstream and was not answered
 	for attempt := 1; ; attempt++ {
-		held := &patient{Responder: out, b: b, on: again.On, pause: firstPause << (attempt - 1), last: attempt == again.Attempts}
+		held := &patient{Responder: out, b: b, on: again.On, pause: min(firstPause<<(attempt-1), longestPause), last: attempt == again.Attempts}
 		if deadline, ok := ctx.Deadline(); ok {
 			held.before = deadline
 		}
@@ -119,6 +119,9 @@ func (b *Backend) persist(ctx context.Context, call *runtime.Call, again *runtim
 		}
 		if held.last || !held.dropped && !unanswered || ctx.Err() != nil {
 			return total, err
+		}
+		if unanswered && !held.before.IsZero() && b.o.Clock().Add(held.pause).After(held.before) {
+			return total, err // there will be no time for another
 		}
 		lost = lost || unanswered && !errors.Is(err, runtime.ErrNotSent)
 		if werr := b.o.Wait(ctx, held.pause); werr != nil {

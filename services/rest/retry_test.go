@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -288,5 +289,30 @@ func TestWhatWasSentOnceMayHaveHappened(t *testing.T) {
 				t.Errorf("may have happened: %v, want %v; at %q; %v", runtime.MayHaveHappened(&e), c.happened, result.Address, err)
 			}
 		})
+	}
+}
+
+// The pauses of an API that does not answer have a bound, and end with the caller's time.
+func TestPausesHaveABound(t *testing.T) {
+	d := &cutOff{}
+	d.dials.Store(1)
+	var pauses []time.Duration
+	r := newRig(t, servicestest.Options{}, func(o *rest.Options) {
+		o.Dialer, o.Wait = d, func(_ context.Context, pause time.Duration) error { pauses = append(pauses, pause); return nil }
+	})
+	if _, err := r.backend.Execute(t.Context(), r.built("GET", &runtime.Retry{Attempts: 10, On: []int{503}}), &runtimetest.Responder{}); err == nil {
+		t.Error("no error")
+	}
+	if len(pauses) != 9 || slices.Max(pauses) != time.Minute {
+		t.Errorf("pauses %v", pauses)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	pauses = nil
+	if _, err := r.backend.Execute(ctx, r.built("GET", &runtime.Retry{Attempts: 10, On: []int{503}}), &runtimetest.Responder{}); !errors.Is(err, runtime.ErrNotSent) {
+		t.Errorf("%v", err)
+	}
+	if len(pauses) == 0 || slices.Max(pauses) >= time.Minute {
+		t.Errorf("within a minute: pauses %v", pauses)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -50,7 +51,7 @@ func (x *exchange) scrubHead(h http.Header) {
 // scanner chooses how the body is searched: not at all without a stored
 // credential, in place when it is not encoded, on a decoded copy otherwise.
 func (x *exchange) scanner(resp *http.Response, header http.Header) (func(io.Reader) error, error) {
-	if x.message.scrub == nil || resp.Body == http.NoBody {
+	if x.message.scrub == nil || resp.Body == http.NoBody || http1.Bodiless(x.message.method, resp.StatusCode) {
 		return x.copyPlain, nil
 	}
 	coding := codingOf(header)

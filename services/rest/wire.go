@@ -335,6 +335,10 @@ func (r *racks) put(w *wire) {
 // that is empty then.
 func (r *racks) tidy(s spot, k *rack) {
 	k.mu.Lock()
+	if k.gone { // by a sweep that empty could not stop any more
+		k.mu.Unlock()
+		return
+	}
 	now, kept := r.clock(), 0
 	for kept < len(k.wires) && now.Sub(k.wires[kept].idle) >= keptIdle {
 		kept++
@@ -350,7 +354,7 @@ func (r *racks) tidy(s spot, k *rack) {
 		return
 	}
 	k.gone = true
-	r.spots.Delete(s)
+	r.spots.CompareAndDelete(s, k)
 }
 
 func closeWires(wires []*wire) {
