@@ -312,16 +312,16 @@ func (p *Pipeline) again(ctx context.Context, call *Call, rec *Record) error {
 }
 
 // finish closes a consumed ticket, in a context that a caller who has gone
-// cannot cancel. Reached is the stage that has not returned, "" when all have.
+// cannot cancel. Reached is the stage that has not returned, "" when all have. An end
+// that cannot be recorded is no error of the request: its answer is complete, and told
+// otherwise its caller would send it again.
 func (p *Pipeline) finish(ticket Ticket, reached Stage, err error) error {
 	if reached != "" && err == nil { // a panic is on its way up
 		err = &Error{Code: CodeInternal, Stage: reached, Msg: "the execution ended in a panic"}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if ferr := p.o.Approvals.Finish(ctx, ticket, err); ferr != nil && err == nil {
-		return at(StageApproval, ferr)
-	}
+	_ = p.o.Approvals.Finish(ctx, ticket, err) // the approver says so itself, and it stays executing
 	return err
 }
 

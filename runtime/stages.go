@@ -43,7 +43,8 @@ type Approver interface {
 	Await(ctx context.Context, call *Call, verdict Verdict) (Ticket, error)
 	// Finish records how the execution of a consumed ticket ended, or that
 	// nobody knows ([MayHaveHappened]). It must be called once for every ticket,
-	// also when nothing was executed.
+	// also when nothing was executed. An approver that cannot record it says so
+	// itself: the request has ended as it has.
 	Finish(ctx context.Context, ticket Ticket, err error) error
 }
 

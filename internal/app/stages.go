@@ -7,6 +7,7 @@ import (
 	goruntime "runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/home"
@@ -127,9 +128,31 @@ func (a *App) openApprovals(context.Context) (err error) {
 		Expires: a.config.Approval.Expires.Duration(), Hold: a.config.Approval.HoldFor(),
 		Tell:    a.tell,
 		Always:  a.config.Approval.Hold != "auto",
-		Process: a.holder, Alive: home.Alive, Ended: a.requesterEnded,
+		Process: a.holder, Alive: home.Alive, Ended: a.requesterEnded, Late: a.toldLate,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	a.onClose(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, lateEnds)
+		defer cancel()
+		a.approvals.Close(ctx)
+		return nil // said already, and what was executed is done
+	})
+	return nil
+}
+
+// lateEnds is how long the end of this process waits for a database that did not take
+// how executions ended; the trail needs the rest of the time.
+const lateEnds = 5 * time.Second
+
+// toldLate logs an end of an execution that could not be written yet, and that it was.
+func (a *App) toldLate(id string, err error) {
+	if err != nil {
+		a.o.Log.Error().Err(err).Str("approval", id).Msg("how the execution of an approval ended could not be stored")
+		return
+	}
+	a.o.Log.Info().Str("approval", id).Msg("how the execution of an approval ended is stored now")
 }
 
 func (a *App) openPipeline(context.Context) (err error) {

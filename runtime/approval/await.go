@@ -201,33 +201,33 @@ func (d *Desk) use(ctx context.Context, a *Approval) (ticket runtime.Ticket, use
 
 // Finish implements [runtime.Approver]. An error's code and message are kept
 // with the approval; one that cut the execution off after something may have
-// left makes its end unknown, not failed. It fails for a ticket that this desk has not handed out
-// or that was finished already.
+// left makes its end unknown, not failed. An end that the store does not take is
+// written later. Finish fails for a ticket that this desk has not handed out or that was
+// finished already.
 func (d *Desk) Finish(ctx context.Context, ticket runtime.Ticket, err error) error {
 	d.mu.Lock()
 	tenant, ours := d.tickets[ticket.ID]
+	delete(d.tickets, ticket.ID)
 	d.mu.Unlock()
 	if !ours {
 		return notExecuting(ticket.ID)
 	}
-	to, change := Executed, Change{At: d.now()}
+	e := end{id: ticket.ID, tenant: tenant, to: Executed, change: Change{At: d.now()}}
 	if err != nil {
 		cause := runtime.AsError(err)
-		to, change.Note = Failed, string(cause.Code)+": "+cause.Msg
+		e.to, e.change.Note = Failed, string(cause.Code)+": "+cause.Msg
 		if runtime.MayHaveHappened(err) {
-			to, change.Note = Unknown, change.Note+"; it may have happened all the same"
+			e.to, e.change.Note = Unknown, e.change.Note+"; it may have happened all the same"
 		}
 	}
-	moved, merr := d.o.Store.Move(ctx, tenant, ticket.ID, Executing, to, change)
-	if merr != nil {
-		return merr
-	}
-	d.mu.Lock()
-	delete(d.tickets, ticket.ID)
-	d.mu.Unlock()
-	d.wake()
-	if !moved {
-		return notExecuting(ticket.ID)
+	moved, werr := d.write(ctx, &e)
+	switch {
+	case werr != nil:
+		d.later(e, werr)
+	case !moved:
+		err := notExecuting(ticket.ID)
+		d.tellLate(ticket.ID, err)
+		return err
 	}
 	return nil
 }

@@ -36,6 +36,10 @@ type Options struct {
 	// token cannot: a yes would be used by nobody.
 	Ended func(ctx context.Context, tenant runtime.Tenant, principal string) (bool, error)
 
+	// Late, when not nil, is told of an end of an execution that could not be written,
+	// with why, and with nil once it was.
+	Late func(id string, err error)
+
 	Expires    time.Duration // how long a question stays open, 0: 8 h
 	Hold       time.Duration // the most that runtime.HoldAuto waits, 0: 50 s
 	Always     bool          // it waits so long, 0 included, whether somebody can answer or not
@@ -57,6 +61,7 @@ type Desk struct {
 	latest  time.Time                 // the largest time seen
 	tickets map[string]runtime.Tenant // handed out, not finished
 	decided chan struct{}             // closed and replaced at each decision
+	late    lateEnds
 }
 
 var _ runtime.Approver = (*Desk)(nil)
@@ -90,7 +95,9 @@ func New(o Options) (*Desk, error) {
 	if o.PinMemory == 0 {
 		o.PinMemory = pinMemory
 	}
-	return &Desk{o: o, start: o.Clock(), tickets: map[string]runtime.Tenant{}, decided: make(chan struct{})}, nil
+	d := &Desk{o: o, start: o.Clock(), tickets: map[string]runtime.Tenant{}, decided: make(chan struct{})}
+	d.late.open, d.late.close = context.WithCancel(context.Background())
+	return d, nil
 }
 
 func or[T int | time.Duration](value, otherwise T) T {
