@@ -48,6 +48,7 @@ func (s *session) await(ctx context.Context, wait time.Duration) (Result, bool, 
 	}
 	if s.worker != nil {
 		s.later = s.waiting()
+		s.begun()
 		s.release()
 		return Result{}, true, nil
 	}
@@ -64,8 +65,7 @@ func (s *session) await(ctx context.Context, wait time.Duration) (Result, bool, 
 	if failure != nil {
 		return s.ended(ctx, failure)
 	}
-	run := &frame.Run{Now: s.source.Now, Seed: s.source.Seed, Limits: s.r.o.Limits.frame()}
-	s.post(&frame.ToWorker{Run: run})
+	s.start()
 	return Result{}, true, nil
 }
 
@@ -128,7 +128,9 @@ func verdict(err error) bool {
 	return code == runtime.CodeApprovalRejected || code == runtime.CodeApprovalExpired
 }
 
-// goOn claims the execution for this process, from the state that it is in.
+// goOn claims the execution for this process, from the state that it is in. What
+// keeps it from beginning then leaves it to whoever resumes it next, since all of it
+// is in the journal.
 func (s *session) goOn(ctx context.Context, from journal.State) error {
 	ok, err := s.r.o.Store.ClaimExecution(ctx, s.row.Tenant, s.id, from, s.row.Holder, s.r.o.Process)
 	if err == nil && !ok {
@@ -139,8 +141,19 @@ func (s *session) goOn(ctx context.Context, from journal.State) error {
 		return err
 	}
 	s.row.State, s.row.Holder = journal.Running, s.r.o.Process
+	s.r.mu.Lock()
+	s.r.unbegun[s.id] = true
+	s.r.mu.Unlock()
 	event := Event{Kind: "exec.resume", Principal: &s.who, Execution: s.id, Fields: map[string]string{"from": string(from)}}
 	return s.r.o.Record(context.WithoutCancel(ctx), event)
+}
+
+// begun says that something of the execution runs now, or that it ends: from here on
+// only this session knows all of it.
+func (s *session) begun() {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	delete(s.r.unbegun, s.id)
 }
 
 // waiting are the calls that wait for a person.
@@ -217,6 +230,7 @@ func (s *session) rejected(ctx context.Context, refusals []frame.Refusal) (Resul
 // finish ends the execution: what is under way is cut off, and how it ended is
 // written down.
 func (s *session) finish(ctx context.Context, done *frame.Done) (Result, error) {
+	s.begun()
 	reaped := s.dismiss()
 	for _, c := range s.calls {
 		if c.Kind == frame.CallTool && !c.Replied && (c.Status == CallPending || c.Status == "") {

@@ -29,6 +29,9 @@ func (r *Runner) Resume(ctx context.Context, asked Resumption) (Result, error) {
 	done, free := r.alone(&who, asked.ID)
 	if free {
 		defer done()
+		if result, ended := r.justEnded(&who, asked.ID); ended { // since it was asked above
+			return result, nil
+		}
 	}
 	row, err := r.row(ctx, &who, asked.ID)
 	if err != nil {
@@ -66,7 +69,7 @@ func (r *Runner) Resume(ctx context.Context, asked Resumption) (Result, error) {
 	return result, err
 }
 
-// recover runs an execution again whose process died.
+// recover runs an execution again whose process died, or could not begin.
 func (r *Runner) recover(ctx context.Context, s *session, asked Resumption) (Result, error) {
 	if err := s.goOn(ctx, journal.Running); err != nil {
 		return Result{}, err

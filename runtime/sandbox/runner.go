@@ -28,6 +28,7 @@ type Runner struct {
 	parked  int                 // paused, their workers alive, and their callers wait
 	ended   map[string]*session // their results are being kept
 	busy    map[[3]string]bool  // somebody of this process runs them, or waits with them
+	unbegun map[string]bool     // claimed by this process, and nothing of them has run since
 	swept   time.Time
 	stopped bool
 }
@@ -39,6 +40,7 @@ func New(o Options) (*Runner, error) {
 	}
 	return &Runner{
 		o: o, turns: newTurns(o.Workers, o.Queue), waits: map[string]int{}, held: map[string]*session{}, ended: map[string]*session{}, busy: map[[3]string]bool{},
+		unbegun: map[string]bool{},
 	}, nil
 }
 
@@ -221,7 +223,7 @@ func (r *Runner) unpark(s *session) {
 // same before and after somebody has gone on with it as far as the next question,
 // and a session that has slept through that knows calls as open that are made.
 func (r *Runner) alone(who *runtime.Principal, id string) (done func(), ok bool) {
-	key := [3]string{string(who.Tenant), who.ID, id} // whose it is not, holds nobody up
+	key := busyKey(who, id)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.busy[key] {
@@ -233,6 +235,18 @@ func (r *Runner) alone(who *runtime.Principal, id string) (done func(), ok bool)
 		defer r.mu.Unlock()
 		delete(r.busy, key)
 	}, true
+}
+
+// busyKey names an execution, and who asks for it: whose it is not, holds nobody up.
+func busyKey(who *runtime.Principal, id string) [3]string {
+	return [3]string{string(who.Tenant), who.ID, id}
+}
+
+// isBusy reports whether somebody of this process has to do with an execution.
+func (r *Runner) isBusy(who *runtime.Principal, id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.busy[busyKey(who, id)]
 }
 
 // take hands a kept session over to the one who goes on with it; nil when there
@@ -296,6 +310,9 @@ func gone(ctx context.Context) *runtime.Error {
 	return &runtime.Error{Code: runtime.CodeCanceled, Msg: "the caller went away", Err: ctx.Err()}
 }
 
+// interrupted is said of an execution that nobody goes on with.
+const interrupted = "the process that ran the script has ended, or could not go on with it; what was answered is kept: resume it to go on, or to learn what came of it"
+
 // Status returns how an execution of the caller's stands.
 func (r *Runner) Status(ctx context.Context, caller runtime.Caller, id string) (Result, error) {
 	who, err := r.o.Identify(ctx, caller)
@@ -316,17 +333,26 @@ func (r *Runner) Status(ctx context.Context, caller runtime.Caller, id string) (
 	result := stored.result()
 	if row.State == journal.Running {
 		result.Paused = nil // somebody goes on with it
-		if r.orphaned(&row) {
-			result.Kind, result.Error = frame.KindInterrupted, "the process that ran the script has ended; what was answered is kept: resume it to go on, or to learn what came of it"
+		if r.orphaned(&row) && !r.isBusy(&who, id) {
+			result.Kind, result.Error = frame.KindInterrupted, interrupted
 		}
 	}
 	return result, nil
 }
 
 // orphaned reports whether nobody goes on with an execution that is not paused and
-// has not ended: its process is gone. Only resuming it changes that.
+// has not ended: its process is gone, or is this one and could not begin. Only
+// resuming it changes that.
 func (r *Runner) orphaned(row *journal.Execution) bool {
-	return row.State == journal.Running && row.Holder != r.o.Process && !r.o.Alive(row.Holder)
+	if row.State != journal.Running {
+		return false
+	}
+	if row.Holder == r.o.Process {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.unbegun[row.ID]
+	}
+	return !r.o.Alive(row.Holder)
 }
 
 // row finds an execution of the principal's own; to anybody else it is unknown.

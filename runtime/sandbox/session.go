@@ -218,9 +218,14 @@ func (s *session) run(ctx context.Context, wait time.Duration) (Result, error) {
 
 // play runs the source that was checked.
 func (s *session) play(ctx context.Context, wait time.Duration) (Result, error) {
-	run := &frame.Run{Now: s.source.Now, Seed: s.source.Seed, Limits: s.r.o.Limits.frame()}
-	s.post(&frame.ToWorker{Run: run})
+	s.start()
 	return s.proceed(ctx, wait)
+}
+
+// start has the worker run the source.
+func (s *session) start() {
+	s.begun()
+	s.post(&frame.ToWorker{Run: &frame.Run{Now: s.source.Now, Seed: s.source.Seed, Limits: s.r.o.Limits.frame()}})
 }
 
 // proceed follows the worker through any number of pauses.
