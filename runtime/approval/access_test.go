@@ -71,6 +71,25 @@ func TestForeignIDs(t *testing.T) {
 	}
 }
 
+// What others ask does not push a requester's own questions out of its list.
+func TestAskedIsTheRequestersOwn(t *testing.T) {
+	d := newDesk(t)
+	id := d.ask(t, refund(agent("a"), "1"))
+	for _, amount := range []string{"1", "2", "3"} {
+		d.ask(t, refund(agent("b"), amount))
+	}
+	list, err := d.Asked(t.Context(), agent("a"), []approval.State{approval.Pending}, 2)
+	if err != nil || len(list) != 1 || list[0].ID != id {
+		t.Errorf("%+v %v", list, err)
+	}
+	if list, err := d.Asked(t.Context(), agent("b"), nil, 2); err != nil || len(list) != 2 {
+		t.Errorf("%d of the other's, %v", len(list), err)
+	}
+	if list, err := d.Asked(t.Context(), runtime.Principal{Tenant: runtime.DefaultTenant}, nil, 9); err != nil || len(list) != 0 {
+		t.Errorf("nobody's: %+v %v", list, err)
+	}
+}
+
 // The held request is the one that was sent, without the caller's credentials,
 // and sent again it is the same request.
 func TestHeldRunsAgain(t *testing.T) {

@@ -136,7 +136,11 @@ func (d *Desk) watch(ctx context.Context, a Approval, until time.Time) (ticket r
 	for {
 		changed := d.changed() // before the store is read, so that no decision falls between
 		found := true
-		if a, found, err = d.o.Store.Approval(ctx, a.Tenant, a.ID); err != nil {
+		a, found, err = d.o.Store.Glance(ctx, a.Tenant, a.ID)
+		if err == nil && a.State == Approved { // what is used is read whole, and judged as it is then
+			a, found, err = d.o.Store.Approval(ctx, a.Tenant, a.ID)
+		}
+		if err != nil {
 			return ticket, false, err
 		}
 		switch {

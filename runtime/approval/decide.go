@@ -130,7 +130,7 @@ func (d *Desk) decide(ctx context.Context, a *Approval, to State, change Change)
 	if moved {
 		d.wake()
 	}
-	now, found, err := d.o.Store.Approval(ctx, a.Tenant, a.ID)
+	now, found, err := d.o.Store.Glance(ctx, a.Tenant, a.ID)
 	switch {
 	case err != nil && !moved:
 		return bare(*a), err
@@ -141,9 +141,9 @@ func (d *Desk) decide(ctx context.Context, a *Approval, to State, change Change)
 	case !found:
 		return bare(*a), unknownID(a.ID)
 	case !moved:
-		return bare(now), decidedAlready(&now)
+		return now, decidedAlready(&now)
 	}
-	return bare(now), nil
+	return now, nil
 }
 
 // operates reports whether the principal decides for the tenant: the owner's

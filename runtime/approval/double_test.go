@@ -63,6 +63,17 @@ func (m *memory) Approval(_ context.Context, tenant runtime.Tenant, id string) (
 	return a, ok, nil
 }
 
+func (m *memory) Glance(ctx context.Context, tenant runtime.Tenant, id string) (approval.Approval, bool, error) {
+	a, ok, err := m.Approval(ctx, tenant, id)
+	return light(a), ok, err
+}
+
+// light leaves out what only whole reads return.
+func light(a approval.Approval) approval.Approval {
+	a.Sealed, a.Proof = nil, nil
+	return a
+}
+
 func (m *memory) OpenApproval(_ context.Context, tenant runtime.Tenant, principal, digest string, refused time.Time) (approval.Approval, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,20 +81,21 @@ func (m *memory) OpenApproval(_ context.Context, tenant runtime.Tenant, principa
 		a := m.rows[key]
 		if a.Tenant == tenant && a.Principal == principal && a.Digest == digest &&
 			(a.State == approval.Pending || a.State == approval.Approved || a.State == approval.Rejected && a.Decided.After(refused)) {
-			return a, true, nil
+			return light(a), true, nil
 		}
 	}
 	return approval.Approval{}, false, nil
 }
 
-func (m *memory) Approvals(_ context.Context, tenant runtime.Tenant, states []approval.State, limit int) ([]approval.Approval, error) {
+func (m *memory) Approvals(_ context.Context, tenant runtime.Tenant, principal string, states []approval.State, limit int) ([]approval.Approval, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var list []approval.Approval
 	for _, key := range slices.Backward(m.order) {
 		a := m.rows[key]
-		if a.Tenant == tenant && (len(states) == 0 || slices.Contains(states, a.State)) && len(list) < limit {
-			list = append(list, a)
+		if a.Tenant == tenant && (principal == "" || a.Principal == principal) &&
+			(len(states) == 0 || slices.Contains(states, a.State)) && len(list) < limit {
+			list = append(list, light(a))
 		}
 	}
 	return list, nil

@@ -16,11 +16,7 @@ func (d *Desk) List(ctx context.Context, by runtime.Principal, tenant runtime.Te
 	if !operates(&by, tenant) {
 		return nil, nil
 	}
-	list, err := d.o.Store.Approvals(ctx, tenant, states, limit)
-	for i := range list {
-		list[i] = bare(list[i])
-	}
-	return list, err
+	return d.o.Store.Approvals(ctx, tenant, "", states, limit)
 }
 
 // Asked returns the approvals that a principal asked for, as [Desk.List] does.
@@ -28,14 +24,7 @@ func (d *Desk) Asked(ctx context.Context, who runtime.Principal, states []State,
 	if who.ID == "" {
 		return nil, nil
 	}
-	list, err := d.o.Store.Approvals(ctx, who.Tenant, states, limit)
-	out := list[:0]
-	for _, a := range list {
-		if a.Principal == who.ID {
-			out = append(out, bare(a))
-		}
-	}
-	return out, err
+	return d.o.Store.Approvals(ctx, who.Tenant, who.ID, states, limit)
 }
 
 // Status returns an approval to its requester or an operator, without what is
@@ -48,7 +37,7 @@ func (d *Desk) Status(ctx context.Context, who runtime.Principal, id string) (Ap
 	if (a.State == Pending || a.State == Approved) && d.expired(&a) {
 		a.State = Expired
 	}
-	return bare(a), nil
+	return a, nil
 }
 
 // Wait is [Desk.Status] once the approval is no longer pending.
@@ -91,9 +80,10 @@ func (d *Desk) Beat(ctx context.Context, by runtime.Principal, tenant runtime.Te
 	return d.o.Store.Beat(ctx, tenant, by.ID, d.now().Add(lasting))
 }
 
-// visibleTo finds an approval of the principal's tenant that it may know of.
+// visibleTo finds an approval of the principal's tenant that it may know of,
+// without what is sealed.
 func (d *Desk) visibleTo(ctx context.Context, who runtime.Principal, id string) (Approval, error) {
-	a, found, err := d.o.Store.Approval(ctx, who.Tenant, id)
+	a, found, err := d.o.Store.Glance(ctx, who.Tenant, id)
 	if err != nil {
 		return Approval{}, err
 	}

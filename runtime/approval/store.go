@@ -30,11 +30,17 @@ type Store interface {
 	AddApproval(ctx context.Context, a Approval) error
 	// Approval returns one by id; false when the tenant has none such.
 	Approval(ctx context.Context, tenant runtime.Tenant, id string) (Approval, bool, error)
+	// Glance is Approval without Sealed and Proof, which it does not read: a held
+	// request may be megabytes, and who waits asks several times a second.
+	Glance(ctx context.Context, tenant runtime.Tenant, id string) (Approval, bool, error)
 	// OpenApproval returns the newest approval of that principal and digest that
 	// is pending, approved, or was rejected after refused; false when there is none.
+	// Like Glance it leaves out Sealed and Proof.
 	OpenApproval(ctx context.Context, tenant runtime.Tenant, principal, digest string, refused time.Time) (Approval, bool, error)
-	// Approvals lists a tenant's approvals in these states (all when empty), newest first, at most limit.
-	Approvals(ctx context.Context, tenant runtime.Tenant, states []State, limit int) ([]Approval, error)
+	// Approvals lists a tenant's approvals of a principal (of all when empty) in these
+	// states (all when empty), newest first, at most limit. Like Glance it leaves out
+	// Sealed and Proof.
+	Approvals(ctx context.Context, tenant runtime.Tenant, principal string, states []State, limit int) ([]Approval, error)
 	// PendingOf counts the pending approvals of a principal.
 	PendingOf(ctx context.Context, tenant runtime.Tenant, principal string) (int, error)
 	// Move changes the state from one to another and applies the change;

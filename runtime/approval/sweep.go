@@ -13,7 +13,7 @@ const sweepLimit = 10_000
 // executing ones whose process is gone become unknown. It returns how many it
 // closed. Any number of processes may sweep at once.
 func (d *Desk) Sweep(ctx context.Context, tenant runtime.Tenant) (int, error) {
-	list, err := d.o.Store.Approvals(ctx, tenant, []State{Pending, Approved, Executing}, sweepLimit)
+	list, err := d.o.Store.Approvals(ctx, tenant, "", []State{Pending, Approved, Executing}, sweepLimit)
 	if err != nil {
 		return 0, err
 	}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -22,15 +23,18 @@ func (db *DB) AddApproval(ctx context.Context, a approval.Approval) error {
 	return err
 }
 
+// glanceColumns are those of an approval without what is sealed, in the same order.
+var glanceColumns = strings.NewReplacer(" sealed,", " NULL,", " proof,", " NULL,").Replace(approvalColumns)
+
 func scanApproval(row scanner) (a approval.Approval, err error) {
 	return a, row.Scan(&a.ID, &a.Tenant, &a.State, &a.Principal, &a.Agent, &a.Run, &a.Surface, &a.Action, &a.Risk, &a.Rule, &a.Reason,
 		&a.Method, &a.Authority, &a.Path, &a.Digest, &a.Sealed, moment{&a.Created}, moment{&a.Expires}, moment{&a.Decided},
 		&a.By, &a.Presence, &a.Note, &a.Holder, &a.Proof, moment{&a.Ended})
 }
 
-// approvalOf returns the first approval that a query finds.
-func (db *DB) approvalOf(ctx context.Context, where string, args ...any) (approval.Approval, bool, error) {
-	found, err := collect(ctx, db, "read an approval", "SELECT "+approvalColumns+" FROM approvals WHERE "+where, args, scanApproval)
+// approvalOf returns these columns of the first approval that a query finds.
+func (db *DB) approvalOf(ctx context.Context, columns, where string, args ...any) (approval.Approval, bool, error) {
+	found, err := collect(ctx, db, "read an approval", "SELECT "+columns+" FROM approvals WHERE "+where, args, scanApproval)
 	if err != nil || len(found) == 0 {
 		return approval.Approval{}, false, err
 	}
@@ -39,35 +43,41 @@ func (db *DB) approvalOf(ctx context.Context, where string, args ...any) (approv
 
 // Approval implements [approval.Store].
 func (db *DB) Approval(ctx context.Context, tenant runtime.Tenant, id string) (approval.Approval, bool, error) {
-	return db.approvalOf(ctx, "tenant = ? AND id = ?", string(tenant), id)
+	return db.approvalOf(ctx, approvalColumns, "tenant = ? AND id = ?", string(tenant), id)
+}
+
+// Glance implements [approval.Store].
+func (db *DB) Glance(ctx context.Context, tenant runtime.Tenant, id string) (approval.Approval, bool, error) {
+	return db.approvalOf(ctx, glanceColumns, "tenant = ? AND id = ?", string(tenant), id)
 }
 
 // OpenApproval implements [approval.Store].
 func (db *DB) OpenApproval(ctx context.Context, tenant runtime.Tenant, principal, digest string, refused time.Time) (approval.Approval, bool, error) {
-	return db.approvalOf(ctx, `tenant = ?1 AND principal = ?2 AND digest = ?3
+	return db.approvalOf(ctx, glanceColumns, `tenant = ?1 AND principal = ?2 AND digest = ?3
 		AND state IN ('pending', 'approved', 'rejected') AND (state <> 'rejected' OR decided > ?4)
 		ORDER BY created DESC, id DESC LIMIT 1`, string(tenant), principal, digest, micros(refused))
 }
 
 // LastApproved implements [approval.Store].
 func (db *DB) LastApproved(ctx context.Context, tenant runtime.Tenant, action runtime.Ref) (approval.Approval, bool, error) {
-	return db.approvalOf(ctx, `tenant = ? AND action = ? AND decided > 0 AND proof IS NOT NULL
+	return db.approvalOf(ctx, approvalColumns, `tenant = ? AND action = ? AND decided > 0 AND proof IS NOT NULL
 		ORDER BY decided DESC, id DESC LIMIT 1`, string(tenant), string(action))
 }
 
 // Approvals implements [approval.Store].
-func (db *DB) Approvals(ctx context.Context, tenant runtime.Tenant, states []approval.State, limit int) ([]approval.Approval, error) {
-	text := "SELECT " + approvalColumns + " FROM approvals WHERE tenant = ?1"
-	args := []any{string(tenant), limit}
+func (db *DB) Approvals(ctx context.Context, tenant runtime.Tenant, principal string, states []approval.State, limit int) ([]approval.Approval, error) {
+	text, args := "SELECT "+glanceColumns+" FROM approvals WHERE tenant = ?", []any{string(tenant)}
+	if principal != "" {
+		text, args = text+" AND principal = ?", append(args, principal)
+	}
 	if len(states) > 0 {
-		text += " AND state IN (SELECT value FROM json_each(?3))"
 		names, err := json.Marshal(states)
 		if err != nil {
 			return nil, err
 		}
-		args = append(args, string(names))
+		text, args = text+" AND state IN (SELECT value FROM json_each(?))", append(args, string(names))
 	}
-	return collect(ctx, db, "list approvals", text+" ORDER BY created DESC, id DESC LIMIT ?2", args, scanApproval)
+	return collect(ctx, db, "list approvals", text+" ORDER BY created DESC, id DESC LIMIT ?", append(args, limit), scanApproval)
 }
 
 // PendingOf implements [approval.Store].

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -17,6 +18,12 @@ func anApproval(tenant runtime.Tenant, digest string, n int) approval.Approval {
 	}
 }
 
+// unsealed is an approval as it is read at a glance.
+func unsealed(a approval.Approval) approval.Approval {
+	a.Sealed, a.Proof = nil, nil
+	return a
+}
+
 func approvals(t *testing.T, s Store) {
 	ctx := t.Context()
 	for n := 1; n <= 3; n++ {
@@ -30,18 +37,24 @@ func approvals(t *testing.T, s Store) {
 	got, found, err := s.Approval(ctx, ours, "apr_001")
 	must(t, err)
 	same(t, "approval", []any{found, got}, []any{true, anApproval(ours, "d", 1)})
-	if _, found, err := s.Approval(ctx, ours, "apr_009"); err != nil || found {
-		t.Errorf("another tenant's approval: %v %v", found, err)
+	got, found, err = s.Glance(ctx, ours, "apr_001")
+	must(t, err)
+	same(t, "at a glance", []any{found, got}, []any{true, unsealed(anApproval(ours, "d", 1))})
+	for _, read := range []func(context.Context, runtime.Tenant, string) (approval.Approval, bool, error){s.Approval, s.Glance} {
+		if _, found, err := read(ctx, ours, "apr_009"); err != nil || found {
+			t.Errorf("another tenant's approval: %v %v", found, err)
+		}
 	}
 
 	moved, err := s.Move(ctx, ours, "apr_003", approval.Pending, approval.Expired, approval.Change{At: at(5)})
 	must(t, err)
 	same(t, "moved", moved, true)
-	_, err = s.Move(ctx, ours, "apr_002", approval.Pending, approval.Approved, approval.Change{At: at(5)})
+	_, err = s.Move(ctx, ours, "apr_002", approval.Pending, approval.Approved, approval.Change{At: at(5), Proof: []byte{1}})
 	must(t, err)
 	open, found, err := s.OpenApproval(ctx, ours, "token:tok_1", "d", at(5))
 	must(t, err)
 	same(t, "newest open", []any{found, open.ID, open.State}, []any{true, "apr_002", approval.Approved})
+	same(t, "what is sealed of it", [][]byte{open.Sealed, open.Proof}, [][]byte{nil, nil})
 	for _, other := range []struct{ principal, digest string }{{"token:tok_2", "d"}, {"token:tok_1", "e"}} {
 		if _, found, err := s.OpenApproval(ctx, ours, other.principal, other.digest, at(0)); err != nil || found {
 			t.Errorf("an open approval of %v: %v %v", other, found, err)
@@ -75,26 +88,38 @@ func approvalLists(t *testing.T, s Store) {
 		must(t, s.AddApproval(ctx, anApproval(ours, "d", n)))
 	}
 	must(t, s.AddApproval(ctx, anApproval(theirs, "d", 6)))
-	_, err := s.Move(ctx, ours, "apr_002", approval.Pending, approval.Rejected, approval.Change{At: at(7)})
+	foreign := anApproval(ours, "d", 0)
+	foreign.Principal = "token:tok_2"
+	must(t, s.AddApproval(ctx, foreign))
+	_, err := s.Move(ctx, ours, "apr_002", approval.Pending, approval.Rejected, approval.Change{At: at(7), Proof: []byte{1}})
 	must(t, err)
 	for _, q := range []struct {
-		states []approval.State
-		limit  int
-		want   []string
+		principal string
+		states    []approval.State
+		limit     int
+		want      []string
 	}{
-		{nil, 100, []string{"apr_005", "apr_004", "apr_003", "apr_002", "apr_001"}},
-		{nil, 2, []string{"apr_005", "apr_004"}},
-		{[]approval.State{approval.Rejected}, 100, []string{"apr_002"}},
-		{[]approval.State{approval.Pending, approval.Rejected}, 4, []string{"apr_005", "apr_004", "apr_003", "apr_002"}},
-		{[]approval.State{approval.Executed}, 100, nil},
+		{"", nil, 100, []string{"apr_005", "apr_004", "apr_003", "apr_002", "apr_001", "apr_000"}},
+		{"", nil, 2, []string{"apr_005", "apr_004"}},
+		{"", []approval.State{approval.Rejected}, 100, []string{"apr_002"}},
+		{"", []approval.State{approval.Pending, approval.Rejected}, 4, []string{"apr_005", "apr_004", "apr_003", "apr_002"}},
+		{"", []approval.State{approval.Executed}, 100, nil},
+		{"token:tok_1", nil, 100, []string{"apr_005", "apr_004", "apr_003", "apr_002", "apr_001"}},
+		{"token:tok_1", []approval.State{approval.Rejected}, 1, []string{"apr_002"}},
+		{"token:tok_2", []approval.State{approval.Pending}, 1, []string{"apr_000"}}, // behind the others'
+		{"token:tok_2", []approval.State{approval.Rejected}, 100, nil},
+		{"token:tok_3", nil, 100, nil},
 	} {
-		list, err := s.Approvals(ctx, ours, q.states, q.limit)
+		list, err := s.Approvals(ctx, ours, q.principal, q.states, q.limit)
 		must(t, err)
 		var ids []string
 		for _, a := range list {
 			ids = append(ids, a.ID)
+			if a.Sealed != nil || a.Proof != nil {
+				t.Errorf("a list holds what is sealed of %s", a.ID)
+			}
 		}
-		same(t, fmt.Sprint("approvals ", q.states, q.limit), ids, q.want)
+		same(t, fmt.Sprint("approvals ", q.principal, q.states, q.limit), ids, q.want)
 	}
 }
 
@@ -115,6 +140,9 @@ func moves(t *testing.T, s Store) {
 		got, _, err := s.Approval(ctx, ours, want.ID)
 		must(t, err)
 		same(t, fmt.Sprintf("after %s → %s", from, to), got, want)
+		got, _, err = s.Glance(ctx, ours, want.ID)
+		must(t, err)
+		same(t, fmt.Sprintf("at a glance after %s → %s", from, to), got, unsealed(want))
 	}
 	yes := approval.Change{At: at(2), By: "local:1000", Presence: "pin", Proof: []byte{1, 2}}
 	step(approval.Pending, approval.Approved, yes, func(a *approval.Approval) {

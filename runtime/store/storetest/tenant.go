@@ -53,7 +53,7 @@ func left(t *testing.T, s Store, tenant runtime.Tenant) map[string]int {
 	must(t, err)
 	tokens, err := s.Tokens(ctx, tenant)
 	must(t, err)
-	approvals, err := s.Approvals(ctx, tenant, nil, 9)
+	approvals, err := s.Approvals(ctx, tenant, "", nil, 9)
 	must(t, err)
 	votes, err := s.Votes(ctx, tenant, "apr_1")
 	must(t, err)
