@@ -280,3 +280,35 @@ func TestTheTermsOfARuleShortenAnApproval(t *testing.T) {
 	_, err = d.Await(t.Context(), refund(agent("a"), "1"), v)
 	wantCode(t, err, runtime.CodeApprovalExpired)
 }
+
+// Nobody is answered with the end of a question that was open yesterday: it is
+// closed, and the same request asks anew.
+func TestAQuestionPastItsTimeIsAskedAnew(t *testing.T) {
+	d := newDesk(t)
+	id := d.ask(t, refund(agent("a"), "1"))
+	d.clock.turn(8 * time.Hour)
+	again := d.ask(t, refund(agent("a"), "1"))
+	if again == id || d.store.state(id) != approval.Expired || d.store.state(again) != approval.Pending {
+		t.Errorf("%s is %s, then %s is %s", id, d.store.state(id), again, d.store.state(again))
+	}
+	if once := d.ask(t, refund(agent("a"), "1")); once != again || d.store.count() != 2 {
+		t.Errorf("asked as %s, of %d", once, d.store.count())
+	}
+}
+
+// Behind a question past its time stands a no that still lasts.
+func TestAQuestionPastItsTimeHidesNoNo(t *testing.T) {
+	d := newDesk(t)
+	id := d.ask(t, refund(agent("a"), "1"))
+	if _, err := d.Reject(t.Context(), operator("ann"), runtime.DefaultTenant, id, ""); err != nil {
+		t.Fatal(err)
+	}
+	d.store.edit(id, func(a *approval.Approval) { a.Decided = a.Decided.Add(-10 * time.Minute) })
+	late := d.ask(t, refund(agent("a"), "1"))
+	d.store.edit(id, func(a *approval.Approval) { a.Decided = a.Decided.Add(8*time.Hour + 10*time.Minute) })
+	d.clock.turn(8 * time.Hour)
+	_, err := d.Await(t.Context(), refund(agent("a"), "1"), asked())
+	if e := wantCode(t, err, runtime.CodeApprovalRejected); e.ApprovalID != id || d.store.state(late) != approval.Expired {
+		t.Errorf("%+v, %s", e, d.store.state(late))
+	}
+}

@@ -78,10 +78,17 @@ const noLasts = 10 * time.Minute
 
 // ask returns the open approval of this request, making one when there is none;
 // then people are told. A request that was rejected just now is not asked again.
+// A question past its time is closed and counts as none; a yes past its time is
+// told of once, by [Desk.use].
 func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.Duration) (a Approval, told <-chan struct{}, err error) {
 	d.asking.Lock()
 	defer d.asking.Unlock()
-	a, found, err := d.o.Store.OpenApproval(ctx, f.Tenant, f.Principal, digest, d.now().Add(-noLasts))
+	a, found, err := d.openFor(ctx, f, digest)
+	for err == nil && found && a.State == Pending && d.expired(&a) { // nobody answered, and nobody can
+		if _, err = d.expire(ctx, &a); err == nil {
+			a, found, err = d.openFor(ctx, f, digest)
+		}
+	}
 	if err == nil && found && a.State == Rejected {
 		err = rejectedBefore(&a)
 	}
@@ -104,6 +111,11 @@ func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.
 		told = d.o.Tell(notice(&a, f))
 	}
 	return a, told, nil
+}
+
+// openFor returns what is open for this request, or was rejected just now.
+func (d *Desk) openFor(ctx context.Context, f *dossier, digest string) (Approval, bool, error) {
+	return d.o.Store.OpenApproval(ctx, f.Tenant, f.Principal, digest, d.now().Add(-noLasts))
 }
 
 // sweepPause keeps a caller over its cap from making the desk read the store

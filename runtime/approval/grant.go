@@ -131,10 +131,11 @@ func (d *Desk) openGrant(ctx context.Context, g *Grant) (w allowance, err error)
 // standing gives out a ticket where an earlier yes allows the like of this
 // request for a while. The execution gets an approval of its own, in that
 // person's name, so that it has an end like any other.
-// A yes to this very request, not used yet, goes before it.
+// A yes to this very request, not used yet, goes before it while it may be used.
 func (d *Desk) standing(ctx context.Context, f *dossier, digest string) (ticket runtime.Ticket, allowed bool, err error) {
-	own, found, err := d.o.Store.OpenApproval(ctx, f.Tenant, f.Principal, digest, d.now().Add(-noLasts))
-	if err != nil || found && own.State == Approved {
+	own, found, err := d.openFor(ctx, f, digest)
+	found = found && own.State == Approved
+	if err != nil || found && !d.expired(&own) {
 		return ticket, false, err
 	}
 	runs := []string{""}
@@ -146,19 +147,25 @@ func (d *Desk) standing(ctx context.Context, f *dossier, digest string) (ticket 
 		if err != nil {
 			return ticket, false, err
 		}
-		found, err := d.o.Store.Grants(ctx, f.Tenant, scope, d.now())
+		grants, err := d.o.Store.Grants(ctx, f.Tenant, scope, d.now())
 		if err != nil {
 			return ticket, false, err
 		}
-		for i := range found {
-			w, err := d.openGrant(ctx, &found[i])
+		for i := range grants {
+			w, err := d.openGrant(ctx, &grants[i])
 			if err != nil {
 				return ticket, false, err
 			}
-			if d.now().Before(w.Expires) {
-				ticket, err = d.byGrant(ctx, f, digest, found[i].ID, w)
-				return ticket, err == nil, err
+			if !d.now().Before(w.Expires) {
+				continue
 			}
+			if found { // past its time: nobody is to be told of it later
+				if _, err := d.expire(ctx, &own); err != nil {
+					return ticket, false, err
+				}
+			}
+			ticket, err = d.byGrant(ctx, f, digest, grants[i].ID, w)
+			return ticket, err == nil, err
 		}
 	}
 	return ticket, false, nil

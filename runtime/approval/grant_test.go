@@ -66,6 +66,26 @@ func TestYesForAWhile(t *testing.T) {
 	}
 }
 
+// A yes that was not used in time does not hide another that lasts longer.
+func TestAYesPastItsTimeHidesNoOther(t *testing.T) {
+	d := newDesk(t)
+	own := d.ask(t, note(agent("a"), "1", "x"))
+	d.accept(t, own)
+	d.clock.turn(7 * time.Hour)
+	other := d.ask(t, note(agent("a"), "1", "y"))
+	if _, err := d.yes(t, other, approval.Yes{For: 24 * time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	d.clock.turn(time.Hour)
+	ticket, err := d.Await(t.Context(), note(agent("a"), "1", "x"), asked())
+	if err != nil || ticket.ID == own || ticket.ID == other || ticket.By != me {
+		t.Errorf("%+v %v", ticket, err)
+	}
+	if got := d.store.state(own); got != approval.Expired {
+		t.Errorf("the one past its time is %s", got)
+	}
+}
+
 // A yes for the rest of a run is for that run.
 func TestYesForTheRun(t *testing.T) {
 	d := newDesk(t)
