@@ -15,42 +15,90 @@ const (
 
 // lease is what a process holds of one bucket.
 type lease struct {
-	mu    sync.Mutex
-	left  int       // requests
-	size  int       // of the lease when it was made
-	from  time.Time // when that was
-	empty time.Time // the bucket has nothing before this
+	mu     sync.Mutex // never held while the store is asked
+	left   int        // requests
+	size   int        // of the lease when it was made
+	from   time.Time  // when that was
+	empty  time.Time  // the bucket has nothing before this
+	asking *attempt   // nil when nobody asks the store
 }
 
-// take takes one request, from the lease or with a new one.
+// attempt is one caller's question to the store, which others wait for.
+type attempt struct {
+	over chan struct{} // closed at its end
+	err  error         // then: what the store said to all of them
+}
+
+// take takes one request, from the lease or with a new one. Of callers who need a
+// new one at once one asks the store. When the store fails, the others fail with
+// it, so that they do not wait for it one after the other.
 func (l *lease) take(ctx context.Context, store Store, of *runtime.Limit, now time.Time) error {
+	for {
+		asking, mine, err := l.fromLease(of, now)
+		switch {
+		case asking == nil:
+			return err
+		case mine:
+			return l.ask(ctx, asking, store, of, now)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-asking.over:
+		}
+		if asking.err != nil {
+			return asking.err
+		}
+	}
+}
+
+// fromLease takes one request from the lease, or refuses it, as far as that is
+// known without the store; else it returns the attempt to wait for, or a new one
+// that is the caller's to make.
+func (l *lease) fromLease(of *runtime.Limit, now time.Time) (asking *attempt, mine bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.asking != nil {
+		return l.asking, false, nil
+	}
 	if !l.fresh(now) {
 		l.left, l.size = 0, 0
 	}
 	if l.left > 0 {
 		l.left--
-		return nil
+		return nil, false, nil
 	}
 	// Also after a clock that was set back: a bucket refills in a known time.
 	if wait := l.empty.Sub(now); wait > 0 && wait <= of.Every {
-		return refused(of, wait)
+		return nil, false, refused(of, wait)
 	}
-	got, wait := 0, time.Duration(0)
-	err := store.ChangeLimit(ctx, of.Bucket, func(full time.Time) time.Time {
-		full, got, wait = draw(of, full, now, l.next(of))
+	l.asking = &attempt{over: make(chan struct{})}
+	return l.asking, true, nil
+}
+
+// ask takes one request with a new lease.
+func (l *lease) ask(ctx context.Context, asking *attempt, store Store, of *runtime.Limit, now time.Time) (err error) {
+	got, wait, wanted := 0, time.Duration(0), l.next(of) // size is nobody else's to change until the end
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		switch {
+		case err != nil && ctx.Err() == nil:
+			asking.err = err
+		case err != nil: // this caller left, which is not the store's answer to the others
+		case got == 0:
+			l.empty = now.Add(wait)
+			err = refused(of, wait)
+		default: // plus what was put back meanwhile
+			l.left, l.size, l.from, l.empty = l.left+got-1, got, now, time.Time{}
+		}
+		l.asking = nil
+		close(asking.over)
+	}()
+	return store.ChangeLimit(ctx, of.Bucket, func(full time.Time) time.Time {
+		full, got, wait = draw(of, full, now, wanted)
 		return full
 	})
-	if err != nil {
-		return err
-	}
-	if got == 0 {
-		l.empty = now.Add(wait)
-		return refused(of, wait)
-	}
-	l.left, l.size, l.from, l.empty = got-1, got, now, time.Time{}
-	return nil
 }
 
 // next is how much to ask for: twice the last lease when that one was used up
@@ -76,7 +124,7 @@ func (l *lease) putBack() {
 func (l *lease) idle(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.fresh(now)
+	return l.asking == nil && !l.fresh(now)
 }
 
 // draw takes up to wanted requests from a bucket that is full at a moment. It

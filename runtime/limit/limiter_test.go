@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -151,6 +152,81 @@ func TestAStoreThatFailsRefuses(t *testing.T) {
 	if e := take(t, l, start, b); e != nil {
 		t.Fatal(e)
 	}
+}
+
+// slow is a store that fails after a while, or when its caller leaves.
+type slow struct {
+	lasting time.Duration
+	asked   atomic.Int64
+}
+
+var errSlow = errors.New("busy")
+
+func (s *slow) ChangeLimit(ctx context.Context, _ string, _ func(time.Time) time.Time) error {
+	s.asked.Add(1)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(s.lasting):
+		return errSlow
+	}
+}
+
+// Who waits for a store that another asks already shares its answer, and does not
+// wait for one of its own after it.
+func TestWhoWaitsForAFailingStoreSharesItsError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{lasting: 2 * time.Second}
+		l, err := limit.New(limit.Options{Store: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if err := l.Take(context.Background(), []runtime.Limit{bucket("a", 5, time.Second)}, start); !errors.Is(err, errSlow) {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		if took := time.Since(begin); took != s.lasting || s.asked.Load() != 1 {
+			t.Errorf("took %s and %d attempts", took, s.asked.Load())
+		}
+		if err := l.Take(t.Context(), []runtime.Limit{bucket("a", 5, time.Second)}, start); !errors.Is(err, errSlow) || s.asked.Load() != 2 {
+			t.Errorf("later: %v after %d attempts", err, s.asked.Load())
+		}
+	})
+}
+
+// A caller who leaves does not wait on, and takes nobody with it.
+func TestWhoLeavesDoesNotWaitForTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{lasting: 2 * time.Second}
+		l, err := limit.New(limit.Options{Store: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		var wg sync.WaitGroup
+		for i, leaves := range []time.Duration{time.Second, 100 * time.Millisecond, time.Hour} { // the first asks
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), leaves)
+				defer cancel()
+				err := l.Take(ctx, []runtime.Limit{bucket("a", 5, time.Second)}, start)
+				took, left := time.Since(begin), i < 2
+				switch {
+				case left && (took != leaves || !errors.Is(err, context.DeadlineExceeded)):
+					t.Errorf("%d: %v after %s", i, err, took)
+				case !left && (took != 3*time.Second || !errors.Is(err, errSlow)): // asked itself, when the first left
+					t.Errorf("%d: %v after %s", i, err, took)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+	})
 }
 
 // A clock that is set back opens nothing, and does not close for long.
