@@ -85,6 +85,68 @@ func TestARuleAboutWhatIsPushed(t *testing.T) {
 	}
 }
 
+// A rule that asks first whether there are references is not turned off by a push
+// whose head cannot be read; a clone has none and passes.
+func TestAPushThatCannotBeReadIsNotOneWithoutReferences(t *testing.T) {
+	t.Parallel()
+	fetching := gitService + `  fetch: {description: Fetch, method: POST, path: "/{repo}/git-upload-pack", risk: {level: low}, args: [{name: pack}], request: {body: "{pack}", body_type: raw}}
+`
+	command := oldID + " " + newID + " refs/heads/main"
+	options := fmt.Sprintf("%04x%s\x00 report-status push-options0000", len(command)+28+4, command)
+	many := strings.Split(strings.Repeat(oldID+" "+newID+" refs/heads/topic,", 3000), ",")[:3000]
+	toMain, toTopic := pushOf(oldID+" "+newID+" refs/heads/main"), pushOf(oldID+" "+newID+" refs/heads/topic")
+	for _, when := range []string{
+		`has(args.refs) && args.refs.exists(r, r.name == "refs/heads/main")`,
+		`args.?refs.orValue([]).exists(r, r.name == "refs/heads/main")`,
+	} {
+		k := apptest.New(t, apptest.Options{Services: []string{fetching}, Policy: `version: 1
+rules:
+  - name: main-is-for-people
+    match: {service: notes-git}
+    when: '` + when + `'
+    then: deny
+`})
+		for _, c := range []struct {
+			name, path, body, coding, reason string
+			status                           int
+		}{
+			{"topic", "git-receive-pack", toTopic + "PACK", "", "", 200},
+			{"probe", "git-receive-pack", "0000", "", "", 200},
+			{"clone", "git-upload-pack", "0000", "", "", 200},
+			{"compressed clone", "git-upload-pack", "\x1f\x8b", "gzip", "", 200},
+			{"main", "git-receive-pack", toMain + "PACK", "", "", 403},
+			{"compressed", "git-receive-pack", "\x1f\x8b", "gzip", "condition_failed", 403},
+			{"options", "git-receive-pack", options, "", "condition_failed", 403},
+			{"over 256 KiB", "git-receive-pack", pushOf(many...), "", "condition_failed", 403},
+		} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+apptest.Host+"/r/"+c.path, strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/x-git-receive-pack-request")
+			if c.coding != "" {
+				r.Header.Set("Content-Encoding", c.coding)
+			}
+			res, err := k.Client(t, "").Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(res.Body)
+			_ = res.Body.Close()
+			if res.StatusCode != c.status || !strings.Contains(string(text), c.reason) {
+				t.Errorf("%s, %s: %d %s", when, c.name, res.StatusCode, text)
+			}
+		}
+		built := &runtime.Request{
+			Surface: runtime.SurfaceCall, Caller: k.App.Local(), Action: "notes-git.push", Unattended: true,
+			Args: runtime.Args{"repo": "r", "pack": options},
+		}
+		if code := runtime.CodeOf(k.App.Pipeline().Do(t.Context(), built, &app.Answer{})); code != runtime.CodeForbidden {
+			t.Errorf("%s, built: %q", when, code)
+		}
+	}
+}
+
 // A push of 100 MiB streams: the upstream has its first bytes long before its
 // last, and it never stands in memory.
 func TestALargePushStreams(t *testing.T) {

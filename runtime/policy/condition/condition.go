@@ -105,16 +105,8 @@ func (c *Compiler) Compile(text string, action *runtime.Action) (*Condition, []P
 // Holds evaluates the condition. The error says in one clause why it cannot be
 // judged, without values.
 func (c *Condition) Holds(q *runtime.Question) (bool, error) {
-	if rest := q.Action.Rest; rest != "" && q.Request.Raw != nil && (c.uses.allArgs || c.uses.args[rest]) {
-		return false, &unknowable{"args." + rest + " is not read back from a request; use request.body"}
-	}
-	for _, name := range q.Request.Astray {
-		if c.uses.allArgs || c.uses.args[name] {
-			return false, &unknowable{"args." + name + " stands where the service does not have it"}
-		}
-	}
-	if c.hides(q.Args) {
-		return false, &unknowable{"the record does not hold a value that it looks at"}
+	if err := c.unread(q); err != nil {
+		return false, err
 	}
 	out, _, err := c.program.Eval(&facts{q: q, typed: c.typed})
 	if err != nil {
@@ -125,6 +117,30 @@ func (c *Condition) Holds(q *runtime.Question) (bool, error) {
 		return false, errors.New("it is neither true nor false")
 	}
 	return bool(verdict), nil
+}
+
+// unread is why an argument that the condition looks at, and that is absent, may
+// be in the request all the same; nil where there is none such.
+func (c *Condition) unread(q *runtime.Question) error {
+	if rest := q.Action.Rest; rest != "" && q.Request.Raw != nil && c.uses.arg(rest) {
+		return &unknowable{"args." + rest + " is not read back from a request; use request.body"}
+	}
+	for _, name := range q.Request.Astray {
+		if c.uses.arg(name) {
+			return &unknowable{"args." + name + " stands where the service does not have it"}
+		}
+	}
+	if c.hides(q.Args) {
+		return &unknowable{"the record does not hold a value that it looks at"}
+	}
+	spec := q.Action.HTTP
+	if spec == nil {
+		return nil
+	}
+	if spec.Push && c.uses.arg("refs") && q.Args["refs"] == nil { // every push has some
+		return &unknowable{"args.refs could not be read from the push"}
+	}
+	return nil
 }
 
 // hides reports whether the condition looks at an argument that is [Hidden].

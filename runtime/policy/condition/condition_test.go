@@ -155,6 +155,33 @@ func TestRestArgumentsCannotBeJudged(t *testing.T) {
 	}
 }
 
+// A push always says what it pushes: without its references it is one that could
+// not be read, however it comes. Other actions may be without an argument so called.
+func TestAPushThatWasNotReadCannotBeJudged(t *testing.T) {
+	push := &runtime.Action{Ref: "a.push", HTTP: &runtime.HTTPSpec{Push: true}, Params: []runtime.Param{{Name: "refs", Type: runtime.TypeArray, In: runtime.InBody}}}
+	for _, text := range []string{"has(args.refs)", `args.?refs.orValue([]).exists(r, r.name == "x")`, `"refs" in args`, "size(args) > 5"} {
+		c := compile(t, text, nil)
+		read, unread, built, fetch := question(runtime.Args{"refs": []any{}}), question(nil), question(nil), question(nil)
+		read.Action, unread.Action, built.Action, built.Request.Raw = push, push, push, nil
+		fetch.Action = &runtime.Action{Ref: "a.fetch", HTTP: &runtime.HTTPSpec{}}
+		for name, q := range map[string]*runtime.Question{"unread": unread, "built": built} {
+			if holds, err := c.Holds(q); err == nil {
+				t.Errorf("%s, %s: %t", text, name, holds)
+			}
+		}
+		for name, q := range map[string]*runtime.Question{"read": read, "fetch": fetch} {
+			if _, err := c.Holds(q); err != nil {
+				t.Errorf("%s, %s: %v", text, name, err)
+			}
+		}
+	}
+	q := question(nil)
+	q.Action = push
+	if holds, err := compile(t, `principal.agent == "claude" && !has(args.repo)`, nil).Holds(q); err != nil || !holds {
+		t.Errorf("another argument: %v %v", holds, err)
+	}
+}
+
 // The body is asked for by whoever looks at what it may hold, and by nobody else.
 func TestOnlyConditionsThatLookAtTheBodyNeedIt(t *testing.T) {
 	action := &runtime.Action{Ref: "a.b", Params: []runtime.Param{

@@ -15,6 +15,9 @@ type uses struct {
 	args    map[string]bool // args by name
 }
 
+// arg reports whether an argument is looked at.
+func (u *uses) arg(name string) bool { return u.allArgs || u.args[name] }
+
 // NeedsBody reports whether the condition looks at what the unread body of the
 // question's request may hold.
 func (c *Condition) NeedsBody(q *runtime.Question) bool {
@@ -27,7 +30,7 @@ func (c *Condition) NeedsBody(q *runtime.Question) bool {
 	}
 	for i := range q.Action.Params {
 		p := &q.Action.Params[i]
-		if (p.Body || p.In == runtime.InQuery && q.Request.Fields) && (c.uses.allArgs || c.uses.args[p.Name]) {
+		if (p.Body || p.In == runtime.InQuery && q.Request.Fields) && c.uses.arg(p.Name) {
 			return true
 		}
 	}
