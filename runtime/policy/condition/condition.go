@@ -140,6 +140,15 @@ func (c *Condition) unread(q *runtime.Question) error {
 	if spec.Push && c.uses.arg("refs") && q.Args["refs"] == nil { // every push has some
 		return &unknowable{"args.refs could not be read from the push"}
 	}
+	if q.Request.Raw == nil || spec.BodyType != "multipart" && spec.BodyType != "raw" {
+		return nil
+	}
+	for i := range q.Action.Params {
+		p := &q.Action.Params[i]
+		if _, given := q.Args[p.Name]; !given && p.Body && c.uses.arg(p.Name) {
+			return &unknowable{"args." + p.Name + " is not read back from a body that is " + spec.BodyType}
+		}
+	}
 	return nil
 }
 

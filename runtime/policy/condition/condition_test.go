@@ -182,6 +182,41 @@ func TestAPushThatWasNotReadCannotBeJudged(t *testing.T) {
 	}
 }
 
+// Bodies in parts and raw ones are not read back: an argument that such a body may
+// hold is none that is absent. Of a built request all arguments are known.
+func TestArgumentsOfBodiesThatAreNotReadBack(t *testing.T) {
+	params := []runtime.Param{
+		{Name: "purpose", Type: runtime.TypeString, In: runtime.InBody, Body: true}, {Name: "id", Type: runtime.TypeString, In: runtime.InPath},
+		{Name: "both", Type: runtime.TypeString, In: runtime.InQuery, Body: true}, {Name: "page", Type: runtime.TypeString, In: runtime.InQuery},
+	}
+	for _, kind := range []string{"multipart", "raw", "json", "form"} {
+		known := kind == "json" || kind == "form"
+		action := &runtime.Action{Ref: "a.b", HTTP: &runtime.HTTPSpec{BodyType: kind}, Params: params}
+		for _, text := range []string{"has(args.purpose)", `args.?purpose.orValue("") == "x"`, "has(args.both)"} {
+			for _, schema := range []*runtime.Action{nil, action} {
+				q, built := question(nil), question(nil)
+				q.Action, built.Action, built.Request.Raw = action, action, nil
+				q.Request.Document, q.Request.Parsed = map[string]any{"purpose": "x"}, true
+				c := compile(t, text, schema)
+				if holds, err := c.Holds(q); (err == nil) != known {
+					t.Errorf("%s, %s: %t %v", kind, text, holds, err)
+				}
+				if _, err := c.Holds(built); err != nil {
+					t.Errorf("%s, %s of a built request: %v", kind, text, err)
+				}
+			}
+		}
+		q := question(runtime.Args{"both": "1"})
+		q.Action = action
+		if holds, err := compile(t, `size(args) > 7`, nil).Holds(q); (err == nil) != known {
+			t.Errorf("%s, all arguments: %t %v", kind, holds, err)
+		}
+		if holds, err := compile(t, `!has(args.id) && !has(args.page) && args.both == "1"`, action).Holds(q); err != nil || !holds {
+			t.Errorf("%s, arguments that are known: %t %v", kind, holds, err)
+		}
+	}
+}
+
 // The body is asked for by whoever looks at what it may hold, and by nobody else.
 func TestOnlyConditionsThatLookAtTheBodyNeedIt(t *testing.T) {
 	action := &runtime.Action{Ref: "a.b", Params: []runtime.Param{

@@ -1,0 +1,58 @@
+package app_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+)
+
+const uploadService = `name: files
+version: 1.0.0
+description: Files, for tests
+base_url: https://api.notes.test
+auth: {type: bearer, credential_ref: notes.token}
+actions:
+  upload: {description: Upload, method: POST, path: /files, risk: {level: low}, args: [{name: purpose}], request: {body: {purpose: "{purpose}"}, body_type: multipart}}
+  pay: {description: Pay, method: POST, path: /pay, risk: {level: low}, args: [{name: customer, type: object}], request: {body: {customer: "{customer}"}}}
+`
+
+// A rule that asks first whether something is there is not turned off by writing it
+// in a way that kimbap and the server read differently; the same request without
+// that passes.
+func TestARuleIsNotTurnedOffByAnotherWayOfWriting(t *testing.T) {
+	t.Parallel()
+	const form, document = "application/x-www-form-urlencoded", "application/json"
+	for _, c := range []struct {
+		when, path, header, kind, body string
+		status                         int
+	}{
+		{`has(args.purpose) && args.purpose == "train"`, "/files", "", document, `{"purpose":"train"}`, 403},
+		{`has(args.purpose) && args.purpose == "train"`, "/files", "", form, `purpose=train`, 403},
+		{`has(args.purpose) && args.purpose == "train"`, "/files?purpose=train", "", "", "", 403},
+		{`has(args.customer) && args.customer == {"a": 1}`, "/files", "", document, `{"purpose":"train"}`, 200},
+	} {
+		k := apptest.New(t, apptest.Options{Services: []string{uploadService}, Policy: "version: 1\nrules:\n  - name: held\n    match: {service: files}\n    when: '" + c.when + "'\n    then: deny\n"})
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+apptest.Host+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.kind != "" {
+			r.Header.Set("Content-Type", c.kind)
+		}
+		if name, value, found := strings.Cut(c.header, ": "); found {
+			r.Header[name] = append(r.Header[name], value)
+		}
+		res, err := k.Client(t, "").Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if sent := len(k.Up.Requests()); res.StatusCode != c.status || (sent == 1) != (c.status == 200) {
+			t.Errorf("%s: %s %s %s: %d %s, %d sent", c.when, c.path, c.header, c.body, res.StatusCode, text, sent)
+		}
+	}
+}
