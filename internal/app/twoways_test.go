@@ -33,6 +33,8 @@ func TestARuleIsNotTurnedOffByAnotherWayOfWriting(t *testing.T) {
 		{`has(args.purpose) && args.purpose == "train"`, "/files", "", form, `purpose=train`, 403},
 		{`has(args.purpose) && args.purpose == "train"`, "/files?purpose=train", "", "", "", 403},
 		{`has(args.customer) && args.customer == {"a": 1}`, "/files", "", document, `{"purpose":"train"}`, 200},
+		{`"stripe-account" in request.headers`, "/files", "Stripe_Account: x", document, `{}`, 403},
+		{`"stripe-account" in request.headers`, "/files", "Stripe-Version: x", document, `{}`, 200},
 	} {
 		k := apptest.New(t, apptest.Options{Services: []string{uploadService}, Policy: "version: 1\nrules:\n  - name: held\n    match: {service: files}\n    when: '" + c.when + "'\n    then: deny\n"})
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+apptest.Host+c.path, strings.NewReader(c.body))

@@ -217,6 +217,30 @@ func TestArgumentsOfBodiesThatAreNotReadBack(t *testing.T) {
 	}
 }
 
+// Servers that hand fields on as variables (CGI, WSGI, Rack) read "_" as "-": a rule
+// sees both as one field. What it says of a name with "_" goes on holding.
+func TestFieldsWithAnUnderscoreAreSeen(t *testing.T) {
+	for _, c := range []struct {
+		header http.Header
+		holds  string
+	}{
+		{http.Header{"Stripe_account": {"x"}}, `"stripe-account" in request.headers`},
+		{http.Header{"Stripe_account": {"x"}}, `has(request.headers.stripe_account) && request.headers["stripe-account"] == "x"`},
+		{http.Header{"STRIPE-account": {"x"}}, `request.headers["stripe-account"] == "x" && size(request.headers) == 1`},
+		{http.Header{"Stripe-Account": {"a", "b"}, "Stripe_Account": {"c"}}, `request.headers["stripe-account"] == "a, b, c"`},
+		{http.Header{"Stripe-Account": {"a"}, "Stripe_Account": {"c"}}, `request.headers["stripe_account"] == "a, c"`},
+		{http.Header{"X-A_b": {"1"}, "X_a-B": {"2"}, "X-A-B": {"0"}}, `request.headers["x-a-b"] == "0, 1, 2"`},
+		{http.Header{"X-A": {"0"}, "x-a": {"1"}}, `request.headers["x-a"] == "0, 1"`},
+		{http.Header{"X-A": {""}, "Accept": {"b"}}, `request.headers == {"x-a": "", "accept": "b"}`},
+	} {
+		q := question(nil)
+		q.Request.Raw.Header = c.header
+		if holds, err := compile(t, c.holds, nil).Holds(q); err != nil || !holds {
+			t.Errorf("%v: %s: %t %v", c.header, c.holds, holds, err)
+		}
+	}
+}
+
 // The body is asked for by whoever looks at what it may hold, and by nobody else.
 func TestOnlyConditionsThatLookAtTheBodyNeedIt(t *testing.T) {
 	action := &runtime.Action{Ref: "a.b", Params: []runtime.Param{
