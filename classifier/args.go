@@ -13,12 +13,14 @@ type argReader struct {
 	path    []pathArg
 	query   map[string]queryArg
 	scalars []string // query names that may stand once, those of conditions too
+	lists   []string // the other query names
 	header  []Arg
 	body    []bodyArg
 	inBody  map[string]bool // top-level members and fields that are arguments
 	count   int
 
 	queryKeys, bodyKeys placed // what is astray in the other place
+	wholes              placed // of bodyKeys, what is also astray in pieces
 }
 
 // pathArg knows the segment its placeholder stands in: only the last one of a
@@ -84,7 +86,9 @@ func (r *argReader) addQuery(arg Arg) error {
 		r.query = map[string]queryArg{}
 	}
 	r.query[arg.Key] = queryArg{arg, len(r.query)}
-	if arg.Type != "array" {
+	if arg.Type == "array" {
+		r.lists = append(r.lists, arg.Key)
+	} else {
 		r.scalars = append(r.scalars, arg.Key)
 	}
 	return nil

@@ -9,7 +9,8 @@ import (
 // in the query and not in the body, or the other way round. Some servers read both
 // places alike (PHP, Rails, Slack), others only their own, so that nobody can say
 // whether it is given. So is one of the path with a ";" in it, from which on servers in
-// Java leave the rest out. Most requests do not care; a rule that looks at the argument
+// Java leave the rest out, and a list or an object in pieces, "x[]" or "x.y", which some
+// servers put together and others never look at. Most requests do not care; a rule that looks at the argument
 // does, and must not take it for one that is not there, or another one.
 
 // placed are names of arguments by where they stand: the key of a query, or the
@@ -26,7 +27,7 @@ func (p placed) add(key, name string) {
 // noteAstray keeps what is to be found elsewhere: the arguments of the query and
 // the top-level names of those of the body.
 func (r *argReader) noteAstray() {
-	r.queryKeys, r.bodyKeys = placed{}, placed{}
+	r.queryKeys, r.bodyKeys, r.wholes = placed{}, placed{}, placed{}
 	for key, arg := range r.query {
 		if !r.inBody[key] {
 			r.queryKeys.add(key, arg.Name)
@@ -38,21 +39,41 @@ func (r *argReader) noteAstray() {
 		}
 		if _, both := r.query[arg.tokens[0]]; !both {
 			r.bodyKeys.add(arg.tokens[0], arg.Name)
+			if arg.whole() {
+				r.wholes.add(arg.tokens[0], arg.Name)
+			}
 		}
 	}
 }
 
-// strayInQuery looks for arguments of the body in a pair of the query.
+// whole reports whether what the argument is read from could also come in pieces: a
+// list, an object, or one that the argument is inside of.
+func (a *bodyArg) whole() bool {
+	return len(a.tokens) > 1 || len(a.tokens) == 1 && (a.Type == "array" || a.Type == "object")
+}
+
+// strayInQuery looks for arguments of the body in a pair of the query that none is
+// read from, and for lists of the query in another spelling.
 func (p *reading) strayInQuery(raw, key string) {
 	for at, names := range p.bodyKeys {
 		if hides(raw, key, at) {
 			p.astray = append(p.astray, names...)
 		}
 	}
+	for at, names := range p.wholes {
+		if hidesAs(partOf, raw, key, at) {
+			p.astray = append(p.astray, names...)
+		}
+	}
+	for _, name := range p.lists {
+		if hidesAs(partOf, raw, key, name) {
+			p.astray = append(p.astray, p.argReader.query[name].Name)
+		}
+	}
 }
 
-// strayInBody looks for arguments of the query in the body, and in a form for those
-// whose place is inside of a document: "member[role]" for /member/role.
+// strayInBody looks for arguments of the query in the body, and in a form for the
+// pieces of others: "member[role]" for /member/role or the object member.
 func (p *reading) strayInBody(b *Body) {
 	if len(p.queryKeys) > 0 {
 		members, _ := b.json.(map[string]any)
@@ -68,11 +89,12 @@ func (p *reading) strayInBody(b *Body) {
 	}
 	for i := range p.body {
 		arg := &p.body[i]
-		if len(arg.tokens) < 2 {
+		if !arg.whole() {
 			continue
 		}
 		for key := range b.form {
-			if cutTo(key, arg.tokens[0]) {
+			itself := len(arg.tokens) == 1 && key == arg.tokens[0]
+			if !itself && partOf(key, arg.tokens[0]) {
 				p.astray = append(p.astray, arg.Name)
 				break
 			}

@@ -72,19 +72,53 @@ func queryValue(query, name string) (value string, found bool, err *Error) {
 // hides reports whether another reader of the query could find the parameter
 // name in a pair with another key: after a ";" taken as separator, or in a key
 // that it cuts to the name.
-func hides(raw, key, name string) bool {
-	if cutTo(key, name) {
+func hides(raw, key, name string) bool { return hidesAs(cutTo, raw, key, name) }
+
+// hidesAs is [hides] for readers that take a key for the name as meant says.
+func hidesAs(meant func(key, name string) bool, raw, key, name string) bool {
+	if meant(key, name) {
 		return true
 	}
 	for _, piece, more := strings.Cut(raw, ";"); more; {
 		var this string
 		this, piece, more = strings.Cut(piece, ";")
 		rawKey, _, _ := strings.Cut(this, "=")
-		if other, err := unescapeQuery(rawKey); err != nil || cutTo(other, name) {
+		if other, err := unescapeQuery(rawKey); err != nil || meant(other, name) {
 			return true
 		}
 	}
 	return false
+}
+
+// partOf reports whether some reader of a query or form would put the key, beside
+// others, together to the list or object name: "x[0]", "x[y]", "x.y". Of a name that
+// has brackets itself, "x[y][]", those are another's that differ in the first of them.
+func partOf(key, name string) bool {
+	base, own, inner := strings.Cut(strings.TrimSuffix(name, "[]"), "[")
+	if base == "" {
+		base, inner = name, false
+	}
+	if !inner {
+		return cutTo(key, base) || dotted(key, base)
+	}
+	_, group, some := strings.Cut(key, "[")
+	group, _, _ = strings.Cut(group, "]")
+	own, _, _ = strings.Cut(own, "]")
+	return cutTo(key, base) && (!some || strings.EqualFold(strings.TrimSpace(group), own))
+}
+
+// dotted reports whether the key is something inside of the name, as the binders of
+// Spring and ASP.NET write it: "member.role".
+func dotted(key, name string) bool {
+	end := 0
+	for range strings.Count(name, ".") + 1 {
+		next := strings.IndexByte(key[end:], '.')
+		if next < 0 {
+			return false
+		}
+		end += next + 1
+	}
+	return cutTo(key[:end-1], name)
 }
 
 // cutTo reports whether some reader of a query or form would take the key for the
