@@ -267,15 +267,18 @@ func (c *condition) besideBody(query string, p protocol) *Error {
 		if _, found, err := queryValue(query, tokens[0]); err != nil || found {
 			return twoPlaces(tokens[0])
 		}
+		if len(tokens) > 1 && queryHasPart(query, tokens[0]) {
+			return twoPlaces(tokens[0])
+		}
 	}
 	return nil
 }
 
 // nestedField refuses a field of a form by which some frameworks write what stands
-// inside of a document: "member[role]" for /member/role.
+// inside of a document: "member[role]" or "member.role" for /member/role.
 func (b *Body) nestedField(tokens []string) *Error {
 	for key := range b.form {
-		if cutTo(key, tokens[0]) {
+		if partOf(key, tokens[0]) {
 			return badInput(reasonAmbiguousParameter, "the form field %s decides the action for some servers: send JSON", shown(key))
 		}
 	}

@@ -69,6 +69,19 @@ func queryValue(query, name string) (value string, found bool, err *Error) {
 	return value, found, nil
 }
 
+// queryHasPart reports whether some reader would find something inside of the name in
+// the query. The keys are known to decode.
+func queryHasPart(query, name string) bool {
+	for query != "" {
+		var raw, rawKey string
+		raw, rawKey, _, query = nextPair(query)
+		if key, err := unescapeQuery(rawKey); err != nil || hidesAs(partOf, raw, key, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // hides reports whether another reader of the query could find the parameter
 // name in a pair with another key: after a ";" taken as separator, or in a key
 // that it cuts to the name.
