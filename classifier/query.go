@@ -157,6 +157,10 @@ func cutTo(key, name string) bool {
 	return phpEqual(cut, name)
 }
 
+// SameParameter reports whether some reader of a query or form would take the key for
+// the name.
+func SameParameter(key, name string) bool { return cutTo(key, name) }
+
 func plain(c byte) bool { return digit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
 // phpEqual compares a key as PHP writes it with a name, in any case. It allocates

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,9 +41,20 @@ func (s *Set) recognise(action *runtime.Action, args runtime.Args) error {
 			in.Header.Add(f.Name, text)
 		}
 	}
+	body := bodyTree(action, args)
+	if err := checkParts(action, body); err != nil {
+		return err
+	}
+	if err := fillBody(action, body, &in); err != nil {
+		return s.same(action, classifier.Match{}, err)
+	}
 	match, err := s.table.Match(in)
-	if err == nil && match.NeedBody {
-		if in.Body, err = fillBody(action, args); err == nil {
+	if err == nil && match.NeedBody { // of a body that is neither JSON nor a form, or of none
+		var data []byte
+		if data, err = jsonText(body); err == nil {
+			in.Body, err = classifier.ParseBody("application/json", "", data)
+		}
+		if err == nil {
 			match, err = s.table.Match(in)
 		}
 	}
@@ -180,9 +192,8 @@ func checkSpread(action *runtime.Action, args runtime.Args) error {
 	}
 	for _, in := range []runtime.Place{runtime.InQuery, runtime.InBody} {
 		for _, name := range sortedKeys(spread(action, args, in)) {
-			base, _, _ := strings.Cut(name, "[")
 			for _, other := range taken {
-				if strings.EqualFold(base, other) {
+				if classifier.SameParameter(name, other) {
 					return invalid(action, name, "may not be given undeclared: the service sets "+other+" itself")
 				}
 			}
@@ -226,8 +237,73 @@ func fillText(template any, args runtime.Args) (string, bool) {
 	return b.String(), true
 }
 
-// fillBody is the body of a built request, as the classifier reads it.
-func fillBody(action *runtime.Action, args runtime.Args) (*classifier.Body, error) {
+// fillBody gives the body of a built request to the classifier, also where nothing in
+// it decides the action: one that asks for another method is refused to a program too.
+func fillBody(action *runtime.Action, tree any, in *classifier.Input) (err error) {
+	media, data := "application/json", []byte(nil)
+	switch kind := action.HTTP.BodyType; {
+	case tree == nil || kind == "multipart":
+		return nil
+	case kind == "raw":
+		return checkMedia(in, "application/octet-stream", []byte(textOf(tree)))
+	case kind == "form":
+		media, data = "application/x-www-form-urlencoded", []byte(formOf(tree).Encode())
+	default:
+		if data, err = jsonText(tree); err != nil {
+			return err
+		}
+	}
+	if in.Body, err = classifier.ParseBody(media, "", data); err != nil {
+		return err
+	}
+	return checkMedia(in, media, data)
+}
+
+// jsonText is a document as it is sent: "&" stands in it as it is.
+func jsonText(tree any) ([]byte, error) {
+	if tree == nil {
+		return nil, nil
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(tree)
+	return out.Bytes(), err
+}
+
+// checkParts refuses a body in parts that asks for another method.
+func checkParts(action *runtime.Action, tree any) error {
+	members, _ := tree.(map[string]any)
+	if action.HTTP.BodyType != "multipart" {
+		return nil
+	}
+	for _, name := range sortedKeys(members) {
+		if classifier.AsksForMethod(name) {
+			return invalid(action, name, "asks some servers for another method")
+		}
+	}
+	return nil
+}
+
+// checkMedia looks at a body in the way of those who read it by its own Content-Type,
+// which an argument may say.
+func checkMedia(in *classifier.Input, kind string, data []byte) error {
+	kinds := in.Header["Content-Type"]
+	if len(kinds) == 0 {
+		kinds = []string{kind}
+	}
+	watch := classifier.WatchOverride(kinds)
+	if watch == nil || in.Method != http.MethodPost {
+		return nil
+	}
+	if err := watch.Look(data); err != nil {
+		return err
+	}
+	return watch.End()
+}
+
+// bodyTree is the body of a built request before it is written; nil for none.
+func bodyTree(action *runtime.Action, args runtime.Args) any {
 	var tree any
 	if action.HTTP.Body != nil {
 		tree, _ = fillTree(action.HTTP.Body.Value, args)
@@ -240,17 +316,7 @@ func fillBody(action *runtime.Action, args runtime.Args) (*classifier.Body, erro
 		maps.Copy(members, more)
 		tree = members
 	}
-	if tree == nil {
-		return classifier.ParseBody("application/json", "", nil)
-	}
-	if action.HTTP.BodyType == "form" {
-		return classifier.ParseBody("application/x-www-form-urlencoded", "", []byte(formOf(tree).Encode()))
-	}
-	text, err := json.Marshal(tree)
-	if err != nil {
-		return nil, err
-	}
-	return classifier.ParseBody("application/json", "", text)
+	return tree
 }
 
 func formOf(tree any) url.Values {
@@ -258,7 +324,7 @@ func formOf(tree any) url.Values {
 	members, _ := tree.(map[string]any)
 	for name, v := range members {
 		list, ok := v.([]any)
-		if !ok {
+		if !ok && v != nil {
 			list = []any{v}
 		}
 		for _, one := range list {
