@@ -249,6 +249,9 @@ func (p *reading) readPair(raw, key, value string) *Error {
 		return twice(key)
 	}
 	p.seen[arg.index/64] |= 1 << (arg.index % 64)
+	if plain := looseBool(value); plain != "" && arg.Type == "boolean" {
+		value, p.astray = plain, append(p.astray, arg.Name)
+	}
 	return p.setText(&arg.Arg, value)
 }
 

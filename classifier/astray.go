@@ -110,6 +110,21 @@ func (p *reading) strayField(key string) {
 	}
 }
 
+// looseBool is what a boolean in another spelling than true and false means, "" for one
+// in none. Libraries write them into a query ("True" is Python's), and not every server
+// knows them: one that does not may take each for false, or for true.
+func looseBool(text string) string {
+	switch {
+	case text == "true" || text == "false":
+		return ""
+	case text == "1" || strings.EqualFold(text, "true"):
+		return "true"
+	case text == "0" || strings.EqualFold(text, "false"):
+		return "false"
+	}
+	return ""
+}
+
 // strays are the names of what is astray, each once.
 func (p *reading) strays() []string {
 	slices.Sort(p.astray)

@@ -203,6 +203,9 @@ func (c *compiled) headHolds(in *Input, query string) (bool, *Error) {
 			if err == nil {
 				err = in.besideQuery(cond.key)
 			}
+			if err == nil && found && !cond.present && cond.value != "" && looseBool(value) == cond.value {
+				err = badInput(reasonAmbiguousParameter, "parameter %s decides the action: write it %s", shown(cond.key), shown(cond.value))
+			}
 			if err != nil || !found || !cond.present && value != cond.value {
 				return false, err
 			}

@@ -139,6 +139,9 @@ func (s *Set) received(action *runtime.Action, req *runtime.Request) (runtime.Ar
 		if complaint := check(p, v); complaint != "" {
 			return nil, invalid(action, p.Name, complaint)
 		}
+		if p.Type == runtime.TypeBoolean && len(p.Enum) > 0 && slices.Contains(req.Astray, p.Name) {
+			return nil, invalid(action, p.Name, "must be written true or false, and stand where the service has it")
+		}
 		args[p.Name] = v
 	}
 	return args, nil
