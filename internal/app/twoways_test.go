@@ -35,6 +35,13 @@ func TestARuleIsNotTurnedOffByAnotherWayOfWriting(t *testing.T) {
 		{`has(args.customer) && args.customer == {"a": 1}`, "/files", "", document, `{"purpose":"train"}`, 200},
 		{`"stripe-account" in request.headers`, "/files", "Stripe_Account: x", document, `{}`, 403},
 		{`"stripe-account" in request.headers`, "/files", "Stripe-Version: x", document, `{}`, 200},
+		{`request.body.?amount.orValue(0) > 100`, "/pay", "", document, `{"amount":1,"Amount":1000}`, 403},
+		{`request.body.?amount.orValue(0) > 100`, "/pay", "", document, `{"Amount":1000}`, 403},
+		{`request.body.?amount.orValue("") == "9"`, "/pay", "", form, `amount=1&amount[]=9`, 403},
+		{`request.body.?amount.orValue("") == "9"`, "/pay", "", form, `amount=1&metadata[amount]=9`, 200},
+		{`request.body.?amount.orValue(0) > 100`, "/pay", "", document, `{"amount":1,"of":{"Amount":1000}}`, 200},
+		{`args.?customer.?role.orValue("") == "root"`, "/pay", "", document, `{"customer":{"Role":"root"}}`, 403},
+		{`args.?customer.?role.orValue("") == "root"`, "/pay", "", document, `{"customer":{"role":"me","Name":"root"}}`, 200},
 	} {
 		k := apptest.New(t, apptest.Options{Services: []string{uploadService}, Policy: "version: 1\nrules:\n  - name: held\n    match: {service: files}\n    when: '" + c.when + "'\n    then: deny\n"})
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+apptest.Host+c.path, strings.NewReader(c.body))

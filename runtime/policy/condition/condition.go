@@ -53,7 +53,7 @@ type Problem struct {
 type Condition struct {
 	text    string
 	program cel.Program
-	uses    uses
+	uses    *uses
 	typed   bool
 }
 
@@ -107,6 +107,9 @@ func (c *Compiler) Compile(text string, action *runtime.Action) (*Condition, []P
 func (c *Condition) Holds(q *runtime.Question) (bool, error) {
 	if err := c.unread(q); err != nil {
 		return false, err
+	}
+	if where := c.twin(q); where != "" {
+		return false, &unknowable{where + " has a member in another spelling than the rule, which servers may read as the same"}
 	}
 	out, _, err := c.program.Eval(&facts{q: q, typed: c.typed})
 	if err != nil {

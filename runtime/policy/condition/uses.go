@@ -13,6 +13,8 @@ type uses struct {
 	body    bool            // request.body
 	allArgs bool            // args as a whole, or by a name that is computed
 	args    map[string]bool // args by name
+
+	inBody, inArgs names // what is named below them
 }
 
 // arg reports whether an argument is looked at.
@@ -39,8 +41,9 @@ func (c *Condition) NeedsBody(q *runtime.Question) bool {
 
 // usesOf finds what an expression looks at. What it cannot tell it takes for a
 // use.
-func usesOf(checked *cel.Ast) uses {
-	u := uses{args: map[string]bool{}}
+func usesOf(checked *cel.Ast) *uses {
+	u := &uses{args: map[string]bool{}}
+	below := follower{been: map[step]bool{}}
 	root := ast.NavigateAST(checked.NativeRep())
 	for _, node := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
 		name := node.AsIdent()
@@ -48,17 +51,23 @@ func usesOf(checked *cel.Ast) uses {
 			continue
 		}
 		field, known := "", false
-		if parent, ok := node.Parent(); ok {
+		parent, ok := node.Parent()
+		if ok {
 			field, known = fieldOf(parent, node)
 		}
 		switch {
 		case name == "request":
 			u.body = u.body || !known || field == "body"
+			if known && field == "body" {
+				below.follow(parent, &u.inBody)
+			}
+			continue
 		case known:
 			u.args[field] = true
 		default:
 			u.allArgs = true
 		}
+		below.follow(node, &u.inArgs)
 	}
 	return u
 }

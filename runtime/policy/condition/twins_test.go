@@ -1,0 +1,121 @@
+package condition_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// A member that differs from one a rule names in its case only is that one to some
+// servers, and so is a list in a form: nobody can say which of them is read, or
+// whether it is there. Other members pass.
+func TestMembersInAnotherSpellingCannotBeJudged(t *testing.T) {
+	for when, bodies := range map[string]struct{ twins, plain []string }{
+		`request.body.?amount.orValue(0) > 100`: {
+			[]string{
+				`{"amount":1,"Amount":1000}`, `{"AMOUNT":1000}`, `{"amount":1,"amount[]":9}`, `{"amount[0]":9}`, `{" amount":9}`, `{"Amount[a][b]":9}`,
+				`{"amount\u0000x":1}`, `{"amount     [x]":1}`, `{"\u00a0Amount [":1}`,
+			},
+			[]string{`{"amount":1}`, `{}`, `{"amounts":1000,"x":{"Amount":1}}`, `{"metadata[amount]":"1"}`, `[]`, `null`, `[1]`, `"Amount"`},
+		},
+		`has(request.body.task) && request.body.task == "x"`:      {[]string{`{"tas\u212a":"x"}`, `{"TASK":"x"}`}, []string{`{"asks":1}`, `{"task":"y","tasks":1}`}},
+		`has(request.body.user_name)`:                             {[]string{`{"user.name":"x"}`, `{"user name":"x"}`, `{"user[name":"x"}`}, []string{`{"username":"x"}`, `{"user[name]":"x"}`}},
+		`has(request.body.charge) && request.body.charge.sum > 1`: {[]string{`{"charge":{"sum":0,"Sum":9}}`, `{"Charge":{"sum":9}}`}, []string{`{"charge":{"sum":0},"Sum":9}`, `{"x":{"Sum":1}}`}},
+		`request.body.?items.orValue([]).exists(i, i.?sum.orValue(0) > 1)`: {
+			[]string{`{"items":[{"sum":1},{"Sum":9}]}`, `{"Items":[]}`}, []string{`{"items":[{"sum":1,"x":{"Sum":9}}],"SUM":1}`},
+		},
+		`request.body.items.filter(i, i.ok)[0].sum > 1`:                      {[]string{`{"items":[{"ok":true,"sum":1,"SUM":2}]}`, `{"items":[{"OK":true}]}`}, []string{`{"items":[{"ok":true,"sum":1,"x":2}]}`}},
+		`request.body.items.map(i, i.price).exists(p, p.sum > 1)`:            {[]string{`{"items":[{"price":{"sum":1,"Sum":2}}]}`}, []string{`{"items":[{"price":{"sum":1},"Sum":2}]}`}},
+		`request.body.?charge.optMap(c, c.sum).orValue(0) > 1`:               {[]string{`{"charge":{"sum":1,"Sum":2}}`}, []string{`{"charge":{"sum":1},"Sum":2}`}},
+		`(has(request.body.a) ? request.body.a : request.body.b).sum > 1`:    {[]string{`{"b":{"sum":1,"Sum":2}}`, `{"a":{"sum":1,"Sum":2}}`}, []string{`{"b":{"sum":1},"Sum":2}`}},
+		`"amount" in request.body`:                                           {[]string{`{"Amount":1}`}, []string{`{"x":1}`}},
+		`request.body.exists(k, k == "amount")`:                              {[]string{`{"Amount":1}`}, []string{`{"x":1}`}},
+		`request.body.exists(k, k in ["x", "amount"])`:                       {[]string{`{"Amount":1}`}, []string{`{"y":1}`}},
+		`request.body[principal.agent].sum > 1`:                              {[]string{`{"claude":{"sum":1,"Sum":2}}`}, []string{`{"claude":{"sum":1}}`}},
+		`has(request.body.amount) || has(request.body.Amount)`:               {[]string{`{"AMOUNT":1}`}, []string{`{"amount":1,"Amount":2}`, `{"Amount":1}`}},
+		`request.body[?"items[]"].hasValue() || has(request.body["a[b]"].c)`: {[]string{`{"items[0]":1}`, `{"items":1,"a[b]":{}}`, `{"A[b]":1}`, `{"a[b][]":1}`}, []string{`{"items[]":1}`, `{"a[b]":{}}`, `{"a[b]":{},"a[c]":1}`}},
+	} {
+		c := compile(t, when, nil)
+		ask := func(body string) error {
+			q := question(nil)
+			decoder := json.NewDecoder(strings.NewReader(body))
+			decoder.UseNumber()
+			if err := decoder.Decode(&q.Request.Document); err != nil {
+				t.Fatal(body, err)
+			}
+			q.Request.Raw.Body, q.Request.Parsed = http.NoBody, true
+			_, err := c.Holds(q)
+			return err
+		}
+		for _, body := range bodies.twins {
+			if err := ask(body); err == nil || !strings.Contains(err.Error(), "spelling") {
+				t.Errorf("%s: %s: %v", when, body, err)
+			}
+		}
+		for _, body := range bodies.plain {
+			if err := ask(body); err != nil && strings.Contains(err.Error(), "spelling") {
+				t.Errorf("%s: %s: %v", when, body, err)
+			}
+		}
+	}
+}
+
+// So it is inside of an argument, whoever builds the request. What arguments are
+// called is the service's business.
+func TestMembersOfArgumentsInAnotherSpelling(t *testing.T) {
+	action := &runtime.Action{Ref: "a.b", Params: []runtime.Param{
+		{Name: "customer", Type: runtime.TypeObject}, {Name: "list", Type: runtime.TypeArray}, {Name: "List", Type: runtime.TypeArray},
+	}}
+	twin := map[string]any{"name": "x", "Name": "root"}
+	for when, args := range map[string]runtime.Args{
+		`has(args.customer.name) && args.customer.name == "root"`:                   {"customer": twin},
+		`args.?customer.?name.orValue("") == "root"`:                                {"customer": map[string]any{"Name": "root"}},
+		`args.?list.orValue([]).exists(e, e.?name.orValue("") == "root")`:           {"list": []any{twin}},
+		`args.customer.inner.name == "root"`:                                        {"customer": map[string]any{"inner": twin}},
+		`has(args.customer) && has(args.customer.name) && args.customer.name == ""`: {"customer": twin},
+	} {
+		for _, schema := range []*runtime.Action{nil, action} {
+			c := compile(t, when, schema)
+			for _, raw := range []bool{true, false} {
+				q, other := question(args), question(runtime.Args{"list": []any{}, "List": []any{twin}, "customer": map[string]any{"x": twin}})
+				if !raw {
+					q.Request.Raw, other.Request.Raw = nil, nil
+				}
+				if holds, err := c.Holds(q); err == nil || !strings.Contains(err.Error(), "spelling") {
+					t.Errorf("%s: %t %v", when, holds, err)
+				}
+				if _, err := c.Holds(other); err != nil && strings.Contains(err.Error(), "spelling") {
+					t.Errorf("%s of another: %v", when, err)
+				}
+			}
+		}
+	}
+	computed := compile(t, `args["cust" + "omer"].name == "x"`, nil)
+	if holds, err := computed.Holds(question(runtime.Args{"customer": twin})); err == nil {
+		t.Errorf("by a name that is computed: %t", holds)
+	}
+}
+
+// What is looked for does not grow with the square of what a program sends or the
+// author writes.
+func TestSpellingsAreLookedForInTime(t *testing.T) {
+	long := `request.body.items` + strings.Repeat(`.filter(i, i.a || i.b)`, 20) + `.exists(i, i.c)`
+	begun := time.Now()
+	c := compile(t, long, nil)
+	document := map[string]any{strings.Repeat("[", 1<<20): 1, "items": []any{}}
+	for range 1000 {
+		document[strings.Repeat("[", len(document))] = 1
+	}
+	q := question(nil)
+	q.Request.Document, q.Request.Parsed = document, true
+	if holds, err := c.Holds(q); err != nil || holds {
+		t.Errorf("%t %v", holds, err)
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
