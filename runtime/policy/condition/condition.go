@@ -130,7 +130,7 @@ func (c *Condition) unread(q *runtime.Question) error {
 	}
 	for _, name := range q.Request.Astray {
 		if c.uses.arg(name) {
-			return &unknowable{"args." + name + " stands where the service does not have it"}
+			return &unknowable{"args." + name + " does not stand in the request as the service has it"}
 		}
 	}
 	if c.hides(q.Args) {
