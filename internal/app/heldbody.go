@@ -17,6 +17,7 @@ func (a *App) readable(req *runtime.Request) {
 	if req.Raw == nil || req.Raw.Body == nil {
 		return
 	}
+	req.Fields = classifier.HasParameters(req.Target.Method, req.Raw.Header["Content-Type"])
 	req.Read = func() error {
 		text, err := req.Raw.Buffer(judgedBody)
 		if errors.Is(err, runtime.ErrBodyTooLarge) {

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 const uploadService = `name: files
@@ -62,6 +64,44 @@ func TestARuleIsNotTurnedOffByAnotherWayOfWriting(t *testing.T) {
 		_ = res.Body.Close()
 		if sent := len(k.Up.Requests()); res.StatusCode != c.status || (sent == 1) != (c.status == 200) {
 			t.Errorf("%s: %s %s %s: %d %s, %d sent", c.when, c.path, c.header, c.body, res.StatusCode, text, sent)
+		}
+	}
+}
+
+// What no rule can look at stays so while a request waits for a person: the process
+// that executes it then knows as much of it as the one that asked.
+func TestARuleThatCameMeanwhileJudgesAHeldRequestAlike(t *testing.T) {
+	t.Parallel()
+	for when, want := range map[string]runtime.Code{
+		`has(args.text) && args.text == "x"`: runtime.CodeForbidden,
+		`has(args.list) && args.list == "x"`: runtime.CodeForbidden,
+		`has(args.other)`:                    "",
+	} {
+		const service = `name: files
+version: 1.0.0
+description: Files, for tests
+base_url: https://api.notes.test
+auth: {type: bearer, credential_ref: notes.token}
+actions:
+  put: {description: Put, method: POST, path: /files, risk: {level: low}, args: [{name: text}, {name: list}, {name: other}], request: {query: {list: "{list}"}, body: {text: "{text}"}, headers: {X-Other: "{other}"}}}
+`
+		k := apptest.New(t, apptest.Options{Services: []string{service}, Policy: "version: 1\nrules: [{name: asked, match: {service: files}, then: require_approval}]\n"})
+		target, body := "/files?text=x", ""
+		if strings.Contains(when, "list") {
+			target, body = "/files", `{"list":"x"}`
+		}
+		a := k.Do(t, "POST https://"+apptest.Host+target, body)
+		if a.Problem.Approval == "" {
+			t.Fatalf("%d %+v", a.Status, a.Problem)
+		}
+		person := k.Open(t, "person")
+		if _, err := person.Accept(t.Context(), a.Problem.Approval, app.Yes{}); err != nil {
+			t.Fatal(err)
+		}
+		k.Write(t, "policy.yaml", "version: 1\nrules:\n  - {name: closed, match: {service: files}, when: '"+when+"', then: deny}\n  - {name: asked, match: {service: files}, then: require_approval}\n")
+		_, _, err := k.Open(t, "other").WaitApproval(t.Context(), a.Problem.Approval, &app.Answer{})
+		if code := runtime.CodeOf(err); code != want || (len(k.Up.Requests()) == 1) != (want == "") {
+			t.Errorf("%s: %v, %d sent", when, err, len(k.Up.Requests()))
 		}
 	}
 }

@@ -20,6 +20,7 @@ type HeldRequest struct {
 	Action  runtime.Ref
 	Args    runtime.Args
 	Query   runtime.Args
+	Astray  []string // as in [runtime.Request]: no rule of later takes them for absent
 	Target  runtime.Target
 	Built   bool // the backend builds it; Proto, Header and Body are empty
 	Proto   string
@@ -30,7 +31,7 @@ type HeldRequest struct {
 // Request returns a request that [runtime.Pipeline.Do] takes for the same one.
 // The receiver of it fills in who calls.
 func (h HeldRequest) Request() *runtime.Request {
-	req := &runtime.Request{Surface: h.Surface, Action: h.Action, Args: h.Args, Query: h.Query, Target: h.Target}
+	req := &runtime.Request{Surface: h.Surface, Action: h.Action, Args: h.Args, Query: h.Query, Astray: h.Astray, Target: h.Target}
 	if h.Built {
 		return req
 	}
@@ -66,7 +67,7 @@ func newDossier(call *runtime.Call, verdict runtime.Verdict) (*dossier, error) {
 	f := &dossier{
 		HeldRequest: HeldRequest{
 			Surface: req.Surface, Action: call.Action.Ref, Args: call.Args, Query: req.Query,
-			Target: req.Target, Built: req.Raw == nil,
+			Astray: req.Astray, Target: req.Target, Built: req.Raw == nil,
 		},
 		Tenant: who.Tenant, Principal: who.ID, Agent: who.Agent, Run: who.Run,
 		Definition: call.Action.Digest, Risk: call.Action.Risk, Rule: verdict.Rule, Reason: verdict.Reason, Terms: verdict.Terms,
