@@ -172,15 +172,22 @@ func (s *slow) ChangeLimit(ctx context.Context, _ string, _ func(time.Time) time
 	}
 }
 
+// slowly is a limiter over a store that fails after two seconds.
+func slowly(t *testing.T) (*slow, *limit.Limiter) {
+	t.Helper()
+	s := &slow{lasting: 2 * time.Second}
+	l, err := limit.New(limit.Options{Store: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, l
+}
+
 // Who waits for a store that another asks already shares its answer, and does not
 // wait for one of its own after it.
 func TestWhoWaitsForAFailingStoreSharesItsError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slow{lasting: 2 * time.Second}
-		l, err := limit.New(limit.Options{Store: s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, l := slowly(t)
 		begin := time.Now()
 		var wg sync.WaitGroup
 		for range 20 {
@@ -203,11 +210,7 @@ func TestWhoWaitsForAFailingStoreSharesItsError(t *testing.T) {
 // A caller who leaves does not wait on, and takes nobody with it.
 func TestWhoLeavesDoesNotWaitForTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slow{lasting: 2 * time.Second}
-		l, err := limit.New(limit.Options{Store: s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, l := slowly(t)
 		begin := time.Now()
 		var wg sync.WaitGroup
 		for i, leaves := range []time.Duration{time.Second, 100 * time.Millisecond, time.Hour} { // the first asks

@@ -76,31 +76,37 @@ func (x *exchange) unanswered(e *runtime.Error, err error, host string) {
 	text := err.Error()
 	var reset http2.StreamError
 	var frame http2.ConnectionError
-	goaway := strings.Contains(text, "GOAWAY") // which may quote whatever the upstream says
 	switch {
 	case errors.As(err, &reset) && reset.Code == http2.ErrCodeCancel && x.message.header["Grpc-Timeout"] != nil:
 		// A server of gRPC ends a call whose time is over like that.
 		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s ended the call: its time was over", host)
 		e.Hint = "give the call a longer deadline"
+	case strings.Contains(text, "GOAWAY"): // first of all texts: it may quote whatever the upstream says
+		unheard(e, host)
 	case strings.Contains(text, "response headers exceeded"), strings.Contains(text, "response header list larger"), errors.Is(err, http1.ErrTooLarge):
 		e.Reason, e.Msg = "", fmt.Sprintf("the head of the answer from %s is over %d KiB, or has too many fields", host, headLimit>>10)
-	case errors.Is(err, errFrames) && !goaway, errors.As(err, &reset) && local(reset), errors.As(err, &frame): // and may quote it too
+	case errors.Is(err, errFrames), errors.As(err, &reset) && local(reset), errors.As(err, &frame): // and may quote it too
 		e.Reason, e.Msg = "", fmt.Sprintf("the answer of %s is not valid HTTP", host)
-	case !goaway && strings.Contains(text, "invalid header field"), !goaway && strings.Contains(text, "invalid HTTP header"), !goaway && strings.Contains(text, "invalid method"),
-		!goaway && strings.Contains(text, "invalid trailer"), !goaway && strings.Contains(text, "invalid HTTP trailer"):
+	case strings.Contains(text, "invalid header field"), strings.Contains(text, "invalid HTTP header"), strings.Contains(text, "invalid method"),
+		strings.Contains(text, "invalid trailer"), strings.Contains(text, "invalid HTTP trailer"):
 		e.Code, e.Reason, e.Msg = runtime.CodeInvalidInput, "", "the request has a method or field that HTTP does not allow"
 		e.Hint = "check field names and values for control characters"
-	case !goaway && strings.Contains(text, "request header list larger"):
+	case strings.Contains(text, "request header list larger"):
 		e.Code, e.Reason, e.Msg = runtime.CodeInvalidInput, runtime.ReasonHeaderTooLarge, fmt.Sprintf("the head of the request is larger than %s takes", host)
 		e.Hint = "send fewer or shorter header fields"
 	case strings.Contains(text, "malformed"), strings.Contains(text, "too many 1xx"), errors.Is(err, errUnasked):
 		e.Reason, e.Msg = "", fmt.Sprintf("the answer of %s is not valid HTTP", host)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), x.conn.Load() != nil, x.reached:
-		e.Msg = fmt.Sprintf("%s closed the connection without an answer", host)
-		e.Hint = "try again if the action may be repeated"
+		unheard(e, host)
 	default:
 		e.Msg, e.Hint = fmt.Sprintf("%s could not be reached", host), "check that the host is up and the network allows it"
 	}
+}
+
+// unheard explains an end without an answer.
+func unheard(e *runtime.Error, host string) {
+	e.Msg = fmt.Sprintf("%s closed the connection without an answer", host)
+	e.Hint = "try again if the action may be repeated"
 }
 
 // local reports whether it was golang.org/x/net that reset the stream, for something that
