@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/binary"
+	"errors"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
@@ -22,36 +23,85 @@ const (
 	diagIDPorts      = 4  // its ports, behind which come two addresses of 16 bytes each
 	diagUID          = 64
 	diagInode        = 68
+
+	nlmsgSequence = 8 // in the header of a message, netlink(7)
 )
 
 // socketOwner asks for exactly the socket that is bound to from and connected
 // to to, the client's end. An answer for another socket, such as a listener, an
 // inode of 0 (nobody holds it any more) and any error mean a foreign peer.
 func socketOwner(from, to netip.AddrPort) runtime.Peer {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	q, err := inquirer()
 	if err != nil {
 		return runtime.Peer{}
 	}
-	defer func() { _ = unix.Close(fd) }()
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1}); err != nil {
-		return runtime.Peer{}
-	}
-	if err := unix.Sendto(fd, diagRequest(from, to), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return runtime.Peer{}
-	}
-	buf := make([]byte, 4096)
-	n, sender, err := unix.Recvfrom(fd, buf, 0)
+	answer, err := q.ask(diagRequest(from, to))
 	if err != nil {
+		_ = unix.Close(q.fd) // what it may still be told is no answer to the next question
 		return runtime.Peer{}
 	}
-	if kernel, ok := sender.(*unix.SockaddrNetlink); !ok || kernel.Pid != 0 {
-		return runtime.Peer{}
-	}
-	uid, ok := diagAnswer(buf[:n], from, to)
+	defer q.rest()
+	uid, ok := diagAnswer(answer, from, to)
 	if !ok {
 		return runtime.Peer{}
 	}
 	return runtime.Peer{Known: true, UID: uid, Owner: uid == unix.Geteuid()}
+}
+
+// inquiry is a socket for questions to the kernel, one at a time.
+type inquiry struct {
+	fd     int
+	number uint32 // of the last question (nlmsg_seq)
+	room   [1024]byte
+}
+
+// inquiries are those that rest. To open and to close one takes twice as long as a
+// question.
+var inquiries = make(chan *inquiry, 4)
+
+func inquirer() (*inquiry, error) {
+	select {
+	case q := <-inquiries:
+		return q, nil
+	default:
+	}
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1}); err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	return &inquiry{fd: fd}, nil
+}
+
+// rest keeps the socket for the next question, or closes it.
+func (q *inquiry) rest() {
+	select {
+	case inquiries <- q:
+	default:
+		_ = unix.Close(q.fd)
+	}
+}
+
+var errNotTheKernel = errors.New("an answer to another question, or not of the kernel")
+
+// ask numbers a question and returns its answer, which is valid until the next one.
+func (q *inquiry) ask(question []byte) ([]byte, error) {
+	q.number++
+	binary.NativeEndian.PutUint32(question[nlmsgSequence:], q.number)
+	if err := unix.Sendto(q.fd, question, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return nil, err
+	}
+	n, sender, err := unix.Recvfrom(q.fd, q.room[:], 0)
+	if err != nil {
+		return nil, err
+	}
+	kernel, ok := sender.(*unix.SockaddrNetlink)
+	if !ok || kernel.Pid != 0 || n < unix.SizeofNlMsghdr || binary.NativeEndian.Uint32(q.room[nlmsgSequence:]) != q.number {
+		return nil, errNotTheKernel
+	}
+	return q.room[:n], nil
 }
 
 // diagRequest is a netlink message that asks for one socket.

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"errors"
 	"net"
 	"os"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -42,4 +44,61 @@ func TestPeerIsKnownBehindAMappedAddress(t *testing.T) {
 	if p := KernelPeer(s); p.Owner || p.Known {
 		t.Errorf("after the close: %+v", p)
 	}
+}
+
+// What a socket was asked before is not taken for the owner of another connection.
+func TestAnswerToAnEarlierQuestionIsNone(t *testing.T) {
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	c, err := net.Dial("tcp4", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	from, _ := addrPort(c.LocalAddr())
+	to, _ := addrPort(c.RemoteAddr())
+	q, err := inquirer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(q.fd)
+	if err := unix.Sendto(q.fd, diagRequest(from, to), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.ask(diagRequest(from, to)); !errors.Is(err, errNotTheKernel) {
+		t.Errorf("an answer that was left over was taken: %v", err)
+	}
+}
+
+// Connections that come at once are each told apart from the listener's other ones.
+func TestPeersAreAskedForAtOnce(t *testing.T) {
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	var group sync.WaitGroup
+	for range 16 {
+		c, err := net.Dial("tcp4", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		s, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		group.Go(func() {
+			for range 50 {
+				if p := KernelPeer(s); !p.Owner || p.UID != os.Geteuid() {
+					t.Errorf("%+v", p)
+				}
+			}
+		})
+	}
+	group.Wait()
 }
