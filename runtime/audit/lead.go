@@ -3,6 +3,7 @@ package audit
 import (
 	"errors"
 	goruntime "runtime"
+	"time"
 )
 
 // lead commits the group in the goroutine of the caller, if nobody else is
@@ -37,13 +38,35 @@ func (l *Log) lead(g *group) bool {
 	return true
 }
 
-// gather lets the goroutines that are ready to run go first, when the group before
-// was of several callers: what they record then goes with this group instead of
-// waiting for a sync of its own. Who is alone waits for nobody. The caller holds
-// the baton.
+// How long others are let go first.
+const (
+	yields  = 2                    // times that all threads of the machine are
+	ownWork = 4 * time.Millisecond // what takes longer was not work on requests
+	rushFor = 25                   // times as long as that took, nobody is
+)
+
+// gather lets those go first who are ready to run, when the group before was of several
+// callers: what they record then goes with this group instead of waiting for a sync of
+// its own. These are the goroutines of this process and, where the processors are busy,
+// the threads that the next requests and answers come from. Time that goes to somebody
+// else's work beside them brings no records, and is not given for a while. Who is alone
+// waits for nobody. The caller holds the baton.
 func (l *Log) gather() {
-	if l.crowded {
-		goruntime.Gosched()
+	if !l.crowded {
+		return
+	}
+	goruntime.Gosched()
+	began := l.o.Clock()
+	if began.Before(l.rush) {
+		return
+	}
+	for range yields {
+		l.o.Yield()
+		now := l.o.Clock()
+		if took := now.Sub(began); took > ownWork {
+			l.rush = now.Add(rushFor * took)
+			return
+		}
 	}
 }
 

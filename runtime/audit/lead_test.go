@@ -3,9 +3,11 @@ package audit_test
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 )
 
@@ -25,18 +27,62 @@ func TestOnlyACrowdIsWaitedFor(t *testing.T) {
 		if l.Crowded() {
 			t.Fatal("one at a time is a crowd")
 		}
-		release := l.Hold()
-		var callers sync.WaitGroup
-		for n := range 3 {
-			callers.Go(func() { intend(100*round + 10 + n) })
-		}
-		for end := time.Now().Add(10 * time.Second); l.Health().Queue < 3 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
-		release()
-		callers.Wait()
+		crowd(l, func(n int) { intend(100*round + 10 + n) })
 		if !l.Crowded() {
 			t.Fatal("three at a time are no crowd")
 		}
 	}
+}
+
+// crowd has three callers wait for one group.
+func crowd(l *audit.Log, intend func(n int)) {
+	release := l.Hold()
+	var callers sync.WaitGroup
+	for n := range 3 {
+		callers.Go(func() { intend(n) })
+	}
+	for end := time.Now().Add(10 * time.Second); l.Health().Queue < 3 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	release()
+	callers.Wait()
+}
+
+// A crowd lets the threads of the machine go first, until that gave the time to
+// somebody else's work: then it does not for 25 times as long.
+func TestACrowdLetsTheMachineGoFirst(t *testing.T) {
+	begin := time.Now()
+	var yields, since, takes atomic.Int64 // since the beginning, ns; of a yield, ns
+	o := audittest.Options(t.TempDir())
+	o.Clock = func() time.Time { return begin.Add(time.Duration(since.Load())) }
+	o.Yield = func() {
+		yields.Add(1)
+		since.Add(takes.Load())
+	}
+	l := audittest.Open(t, o)
+	intend := func(n int) {
+		if err := l.Intent(t.Context(), audittest.Record(fmt.Sprint("req_", n))); err != nil {
+			t.Error(err)
+		}
+	}
+	gave := func(want bool, why string) {
+		t.Helper()
+		yields.Store(0)
+		intend(0) // after the crowd, a group of its own
+		if got := yields.Load() > 0; got != want {
+			t.Errorf("%s: the machine was let go first: %t", why, got)
+		}
+		crowd(l, intend)
+	}
+	intend(1)
+	gave(false, "nobody waited")
+	gave(true, "after a crowd")
+	takes.Store(int64(5 * time.Millisecond))
+	gave(true, "after a crowd")
+	takes.Store(0)
+	gave(false, "somebody else had the time")
+	since.Add(int64(124 * time.Millisecond))
+	gave(false, "not long ago")
+	since.Add(int64(2 * time.Millisecond))
+	gave(true, "for a while nobody had")
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
@@ -27,6 +28,7 @@ type Options struct {
 	Secrets     func() []runtime.Secret              // values overwritten wherever they appear; may be nil
 	OnError     func(error)                          // told when the log begins to refuse; may be nil, must not block
 	After       func(time.Duration) <-chan time.Time // time.After when nil
+	Yield       func()                               // system.Yield when nil
 	SegmentSize int64                                // bytes; 64 MiB when 0
 	SegmentAge  time.Duration                        // after which a segment is followed by a new one; 0: never
 	Kept        int                                  // outcomes kept in memory while refusing; 65536 when 0
@@ -60,8 +62,9 @@ type Log struct {
 	lines   sync.Pool                     // of *line
 	trouble atomic.Pointer[runtime.Error] // why the log refuses; nil: it does not
 
-	baton   sync.Mutex // held by who writes: it guards ledger, lock, sinks and crowded
+	baton   sync.Mutex // held by who writes: it guards ledger, lock, sinks, crowded and rush
 	crowded bool       // the last group was of several callers
+	rush    time.Time  // until then nobody else's threads are let go first
 	mu      sync.Mutex
 	group   *group  // being gathered; nil: not open
 	kept    []*line // outcomes to write on recovery; the baton's to add to
@@ -92,6 +95,9 @@ func New(o Options) (*Log, error) {
 	}
 	if o.After == nil {
 		o.After = time.After
+	}
+	if o.Yield == nil {
+		o.Yield = system.Yield
 	}
 	if o.SegmentSize <= 0 {
 		o.SegmentSize = segmentSize
