@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"crypto/tls"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -34,18 +36,37 @@ const windowStep = 16 << 10
 // protocolH2 is HTTP/2 in ALPN (RFC 9113 section 3.1).
 const protocolH2 = "h2"
 
-// driveH2 runs j.Connections streams on one connection for the window. When
-// the other side chose HTTP/1.1 it says so and sends nothing.
+// driveH2 runs j.Connections streams for the window, j.Each of them on a connection.
+// When the other side chose HTTP/1.1 it says so and sends nothing.
 func driveH2(j *job, result *loadResult) error {
-	conn, err := j.connect(j.Host, protocolH2, "http/1.1")
-	if err != nil {
-		return err
+	clients := make([]*h2client, j.Connections/j.Each)
+	for i := range clients {
+		conn, err := j.connect(j.Host, protocolH2, "http/1.1")
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		result.Protocol = conn.(*tls.Conn).ConnectionState().NegotiatedProtocol
+		if result.Protocol != protocolH2 {
+			return nil
+		}
+		if clients[i], err = newH2client(j, conn); err != nil {
+			return err
+		}
 	}
-	defer conn.Close()
-	result.Protocol = conn.(*tls.Conn).ConnectionState().NegotiatedProtocol
-	if result.Protocol != protocolH2 {
-		return nil
-	}
+	clock := j.start(result)
+	var next atomic.Int32
+	latencies := result.workers(len(clients), func() ([]int64, error) {
+		c := clients[next.Add(1)-1]
+		err := c.run(j.Each, clock.Add(j.Window))
+		return c.latencies, err
+	})
+	j.stop(result, clock, latencies)
+	return nil
+}
+
+// newH2client begins HTTP/2 on a connection, and has one answer on it so that it is warm.
+func newH2client(j *job, conn net.Conn) (*h2client, error) {
 	c := &h2client{in: bufio.NewReaderSize(conn, answerBuffer), out: bufio.NewWriter(conn), began: map[uint32]time.Time{}, next: 1}
 	c.frames = http2.NewFramer(c.out, c.in)
 	c.frames.SetReuseFrames()
@@ -57,16 +78,11 @@ func driveH2(j *job, result *loadResult) error {
 	c.request = headerBlock(j)
 	_, _ = c.out.WriteString(http2.ClientPreface)
 	if err := c.frames.WriteSettings(http2.Setting{ID: http2.SettingEnablePush, Val: 0}); err != nil {
-		return err
+		return nil, err
 	}
-	if err := c.run(1, time.Now()); err != nil { // one stream first: the connection is warm then
-		return err
-	}
+	err := c.run(1, time.Now())
 	c.latencies = nil
-	clock := j.start(result)
-	err = c.run(j.Connections, clock.Add(j.Window))
-	j.stop(result, clock, c.latencies)
-	return err
+	return c, err
 }
 
 // headerBlock encodes the request so that it depends on no state of the

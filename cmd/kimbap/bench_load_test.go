@@ -30,7 +30,8 @@ type job struct {
 	Clear       bool   // http, not https
 	Serve       string // address of a kimbap serve that is asked instead: Path is a page of its API
 	Token, Body string // for it
-	Connections int    // at once; for h2 streams of one connection
+	Connections int    // at once; for h2 streams
+	Each        int    // with h2: streams of one connection
 	Window      time.Duration
 	FirstHost   int // with hosts: the numbers of the hosts to meet
 	Hosts       int

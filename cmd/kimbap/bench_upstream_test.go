@@ -26,8 +26,8 @@ import (
 const eventEvery = 20 * time.Millisecond
 
 // TestBenchUpstream is the process that answers: net/http over TLS with HTTP/1.1
-// and HTTP/2, and in clear, both on a port of their own. It writes its
-// certificate, which is its own root, to the file it is told.
+// and HTTP/2, and in clear, both on a port of their own. It writes the
+// root of its certificate to the file it is told.
 func TestBenchUpstream(t *testing.T) {
 	if os.Getenv("KIMBAP_BENCH") != "upstream" {
 		t.Skip("a process of TestBench")
@@ -53,25 +53,41 @@ func TestBenchUpstream(t *testing.T) {
 	t.Fatal(server.ServeTLS(secure, "", ""))
 }
 
-// upstreamCertificate makes a certificate for all hosts of the benchmark and
-// writes it to file as PEM.
+// upstreamCertificate makes a certificate for all hosts of the benchmark, signed by a
+// root as those of servers are, and writes the root to file as PEM.
 func upstreamCertificate(file string) (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bench"}, DNSNames: []string{"*.bench.test"},
+	root := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bench root"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	rootKey, rootDER, err := certify(root, root, nil)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	written := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	key, der, err := certify(&x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "bench"}, DNSNames: []string{"*.bench.test"},
+		NotBefore: root.NotBefore, NotAfter: root.NotAfter,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, root, rootKey)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	written := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: rootDER})
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, os.WriteFile(file, written, 0o600)
+}
+
+// certify makes a key and signs its certificate with that of parent; nil: with the key
+// itself.
+func certify(template, parent *x509.Certificate, with *ecdsa.PrivateKey) (key *ecdsa.PrivateKey, der []byte, err error) {
+	if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return nil, nil, err
+	}
+	if with == nil {
+		with = key
+	}
+	der, err = x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, with)
+	return key, der, err
 }
 
 // upstreamHandler answers /items/ID with a small object, /bytes/N with N bytes
