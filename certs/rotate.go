@@ -90,11 +90,10 @@ func (a *Authority) Refresh() (changed bool, err error) {
 		return false, nil
 	}
 	next, err := a.load(glanceWait)
-	if err == nil && next.roots.cert.Equal(st.roots.cert) {
-		next.roots.cert = st.roots.cert // the same one: leaves are told by it
-		next.groups, next.issuers = st.groups, st.issuers
-	} else if err == nil {
-		next.groups = st.groups
+	if err == nil {
+		if next.groups = st.groups; next.roots.cert.Equal(st.roots.cert) {
+			next.roots.cert, next.issuers = st.roots.cert, st.issuers // the same one: leaves are told by it
+		}
 		next, err = a.staff(next, st.groups, a.clock())
 	}
 	if err == nil {

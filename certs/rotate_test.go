@@ -145,6 +145,32 @@ func TestANewRootThatCannotBeOpenedStopsTheOldOne(t *testing.T) {
 	}
 }
 
+// Who is told to restore the file from a backup does so, and the old root works on.
+func TestARootThatComesBackIsTakenUpAgain(t *testing.T) {
+	dir, c := newDir(t), newClock()
+	a := open(t, dir, c, "a.test:443")
+	key, ca := readFile(t, keyIn(dir)), readFile(t, a.CAFile())
+	other, err := New(Options{Dir: dir, Sealer: newBox(t, 2), Clock: c.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Rotate(t.Context(), day); err != nil {
+		t.Fatal(err)
+	}
+	var problem *FileError
+	if _, err := a.Refresh(); !errors.As(err, &problem) || !strings.Contains(problem.Fix, "restore the file from a backup") {
+		t.Fatalf("%v", err)
+	}
+	writeFile(t, keyIn(dir), key)
+	writeFile(t, a.CAFile(), ca)
+	if changed, err := a.Refresh(); !changed || err != nil {
+		t.Fatalf("%t %v", changed, err)
+	}
+	if err := verify(a, leaf(t, a, "a.test:443"), "a.test", c.Now()); err != nil {
+		t.Error(err)
+	}
+}
+
 // What names no other root leaves the old one at work: clients trust it still.
 func TestALostOrDamagedKeyLeavesTheOldRootAtWork(t *testing.T) {
 	for _, damage := range []func(dir string) error{
