@@ -54,6 +54,7 @@ type Authority struct {
 	// Guarded by changing:
 	retryAt  time.Time   // no new renewal before, after one that went wrong
 	seen     fs.FileInfo // of root.key, when it was loaded; nil: load it again
+	wanted   [][]string  // groups that nothing could be signed for yet; nil: there are none
 	overlaps bool        // the root before was to be trusted then
 }
 

@@ -21,7 +21,7 @@ var ErrNotPermitted = errors.New("no intermediate certificate permits this host"
 //
 // A host that cannot stand in a certificate is left out and named in the error;
 // the others are permitted all the same. When the key cannot be opened, what
-// was permitted stays so.
+// was permitted stays so until it can be ([Authority.Refresh]).
 //
 // An authority in memory forgets its root's key at the end of the first call,
 // so that later ones permit nothing more; it keeps a sealed one with
@@ -37,13 +37,16 @@ func (a *Authority) Permit(services ...[]string) error {
 	if st.key == nil {
 		if a.dir != "" { // no root to sign with since Refresh: remembered for the next one
 			a.standing.Store(&standing{roots: st.roots, groups: groups})
+			a.wanted = nil
 		}
 		return odd
 	}
 	next, err := a.staff(st, groups, a.clock())
 	if err != nil {
+		a.wanted, a.seen = groups, nil // look again
 		return errors.Join(err, odd)
 	}
+	a.wanted = nil
 	if a.dir == "" && !a.anyHost {
 		next.key = nil
 	}

@@ -362,3 +362,41 @@ func BenchmarkPermit2000(b *testing.B) {
 		}
 	}
 }
+
+// A service that is installed while the root's key cannot be opened has its leaves
+// as soon as it can, without being named again.
+func TestWhatCouldNotBePermittedIsWhenTheKeyIsBack(t *testing.T) {
+	for name, mend := range map[string]func(dir string, c *clock) error{
+		"the same root": func(dir string, _ *clock) error { return os.Rename(keyIn(dir)+".away", keyIn(dir)) },
+		"a new root": func(dir string, c *clock) error {
+			rotate(t, dir, c, day)
+			return nil
+		},
+	} {
+		dir, c := newDir(t), newClock()
+		a := open(t, dir, c, "a.test:443")
+		if err := os.Rename(keyIn(dir), keyIn(dir)+".away"); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Permit([]string{"a.test:443", "b.test:443"}); err == nil {
+			t.Fatalf("%s: permitted without a key", name)
+		}
+		if a.Permits("b.test:443") || !a.Permits("a.test:443") {
+			t.Errorf("%s: what was permitted does not stay", name)
+		}
+		if err := mend(dir, c); err != nil {
+			t.Fatal(err)
+		}
+		if changed, err := a.Refresh(); !changed || err != nil {
+			t.Errorf("%s: %t %v", name, changed, err)
+		}
+		for _, host := range []string{"a.test", "b.test"} {
+			if err := verify(a, leaf(t, a, host+":443"), host, c.Now()); err != nil {
+				t.Errorf("%s: %s: %v", name, host, err)
+			}
+		}
+		if changed, err := a.Refresh(); changed || err != nil {
+			t.Errorf("%s: it is done twice: %t %v", name, changed, err)
+		}
+	}
+}

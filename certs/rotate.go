@@ -73,8 +73,9 @@ func (a *Authority) replaceRoot(overlap time.Duration) (done Rotation, err error
 
 // Refresh looks whether another process has put a new root into the folder and
 // takes it up: from then on leaves lead to that one, for the same hosts. It also
-// takes the old root out of ca.pem when its time is over. It reports whether it
-// did one of the two; bundle.pem may be stale then. A look costs one stat(2).
+// takes the old root out of ca.pem when its time is over, and permits what Permit
+// could not while the key was not to be opened. It reports whether it did one of
+// these; bundle.pem may be stale then. A look costs one stat(2).
 //
 // When the new root cannot be used, no more leaves are made, because clients do
 // not trust the old one any longer; the next call tries again. A root.key that
@@ -89,20 +90,25 @@ func (a *Authority) Refresh() (changed bool, err error) {
 	if a.dir == "" || !a.stale(st) {
 		return false, nil
 	}
+	groups := st.groups
+	if a.wanted != nil {
+		groups = a.wanted
+	}
 	next, err := a.load(glanceWait)
 	if err == nil {
 		if next.groups = st.groups; next.roots.cert.Equal(st.roots.cert) {
 			next.roots.cert, next.issuers = st.roots.cert, st.issuers // the same one: leaves are told by it
 		}
-		next, err = a.staff(next, st.groups, a.clock())
+		next, err = a.staff(next, groups, a.clock())
 	}
 	if err == nil {
 		a.standing.Store(next)
+		a.wanted = nil
 		return true, nil
 	}
 	a.seen = nil // look again
 	if have, _, rerr := a.files().read(); rerr == nil && !have.cert.Equal(st.roots.cert) {
-		a.standing.Store(&standing{roots: st.roots, groups: st.groups})
+		a.standing.Store(&standing{roots: st.roots, groups: groups})
 	}
 	return false, err
 }
