@@ -56,6 +56,7 @@ type Authority struct {
 	seen     fs.FileInfo // of root.key, when it was loaded; nil: load it again
 	wanted   [][]string  // groups that nothing could be signed for yet; nil: there are none
 	overlaps bool        // the root before was to be trusted then
+	takenAt  time.Time   // when the folder was found to be another process's; zero: it was not
 }
 
 const (

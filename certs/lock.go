@@ -16,6 +16,9 @@ const (
 	// glanceWait is the same for a look that is repeated anyway, by a loop that has
 	// more to do.
 	glanceWait = 100 * time.Millisecond
+	// takenWait is how long a root that was replaced still signs while such looks find
+	// the folder taken.
+	takenWait = time.Second
 )
 
 // lock makes the folder and makes it ours until unlock is called, so that

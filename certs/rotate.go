@@ -77,7 +77,8 @@ func (a *Authority) replaceRoot(overlap time.Duration) (done Rotation, err error
 // could not while the key was not to be opened. It reports whether it did one of
 // these; bundle.pem may be stale then. A look costs one stat(2).
 //
-// When the new root cannot be used, no more leaves are made, because clients do
+// While another process is still at the folder, for less than a second, nothing
+// changes. When the new root cannot be used, no more leaves are made, because clients do
 // not trust the old one any longer; the next call tries again. A root.key that
 // is missing or damaged names no other root and leaves everything as it was.
 func (a *Authority) Refresh() (changed bool, err error) {
@@ -103,14 +104,31 @@ func (a *Authority) Refresh() (changed bool, err error) {
 	}
 	if err == nil {
 		a.standing.Store(next)
-		a.wanted = nil
+		a.wanted, a.takenAt = nil, time.Time{}
 		return true, nil
 	}
 	a.seen = nil // look again
+	if a.mayWait(err) {
+		return false, nil
+	}
 	if have, _, rerr := a.files().read(); rerr == nil && !have.cert.Equal(st.roots.cert) {
 		a.standing.Store(&standing{roots: st.roots, groups: groups})
 	}
 	return false, err
+}
+
+// mayWait reports whether a look found the folder taken, and it has not been for long:
+// who rotates is still writing what clients are to trust. The caller holds changing.
+func (a *Authority) mayWait(err error) bool {
+	if !errors.Is(err, system.ErrTaken) {
+		a.takenAt = time.Time{}
+		return false
+	}
+	now := a.clock()
+	if a.takenAt.IsZero() || now.Before(a.takenAt) {
+		a.takenAt = now
+	}
+	return now.Sub(a.takenAt) < takenWait
 }
 
 // stale reports whether root.key is another file than the one that was loaded,

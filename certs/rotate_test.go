@@ -145,6 +145,35 @@ func TestANewRootThatCannotBeOpenedStopsTheOldOne(t *testing.T) {
 	}
 }
 
+// A process that rotates writes other files after the one that decides, which takes a
+// slow disk a while. No host is refused meanwhile; one that was stopped at it does
+// not keep the old root at work.
+func TestARotationUnderWayRefusesNoHost(t *testing.T) {
+	dir, c := newDir(t), newClock()
+	a := open(t, dir, c, "a.test:443")
+	rotate(t, dir, c, day)
+	unlock, err := a.files().lock(lockWait)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	if changed, err := a.Refresh(); changed || err != nil {
+		t.Errorf("%t %v", changed, err)
+	}
+	leaf(t, a, "a.test:443")
+	c.Add(takenWait)
+	if _, err := a.Refresh(); err == nil || a.Permits("a.test:443") {
+		t.Errorf("the old root works on: %v", err)
+	}
+	unlock()
+	if changed, err := a.Refresh(); !changed || err != nil {
+		t.Fatalf("%t %v", changed, err)
+	}
+	if err := verify(a, leaf(t, a, "a.test:443"), "a.test", c.Now()); err != nil {
+		t.Error(err)
+	}
+}
+
 // Who is told to restore the file from a backup does so, and the old root works on.
 func TestARootThatComesBackIsTakenUpAgain(t *testing.T) {
 	dir, c := newDir(t), newClock()
