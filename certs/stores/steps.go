@@ -2,9 +2,12 @@ package stores
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	platform "github.com/kimbap-run/kimbap/internal/system"
@@ -20,6 +23,9 @@ type Step struct {
 	// the store. Argv is run only when that is as If says; else there is nothing to do.
 	Check []string
 	If    bool
+	// Opens, when set, is a command that succeeds when the store can be looked into. A
+	// Check that failed says nothing where this fails too.
+	Opens []string
 }
 
 // String is the command as a shell would take it.
@@ -63,18 +69,22 @@ func (m *Machine) Install(e Entry) []Step {
 }
 
 // Uninstall returns the commands that take it out again. Where somebody has done
-// so already they do nothing.
+// so already they do nothing, and there are none for a store that is gone itself.
 func (m *Machine) Uninstall(e Entry) []Step {
 	switch {
+	case e.Kind == NSS && !m.Exists(filepath.Join(e.Where, nssFile)), e.Kind == Java && !m.Exists(e.Where):
+		return nil
 	case e.Kind == NSS:
 		return []Step{{
 			Argv:  []string{"certutil", "-D", "-d", "sql:" + e.Where, "-n", e.name()},
 			Check: []string{"certutil", "-L", "-d", "sql:" + e.Where, "-n", e.name()}, If: true,
+			Opens: []string{"certutil", "-L", "-d", "sql:" + e.Where},
 		}}
 	case e.Kind == Java:
 		return []Step{{
-			Argv:  m.may(e.Where, m.keytool(), "-delete", "-alias", e.name(), "-keystore", e.Where, "-storepass", javaPassword),
+			Argv:  m.may(e.Where, m.keytoolOr(), "-delete", "-alias", e.name(), "-keystore", e.Where, "-storepass", javaPassword),
 			Check: m.inKeyStore(e), If: true,
+			Opens: []string{m.keytoolOr(), "-list", "-keystore", e.Where, "-storepass", javaPassword},
 		}}
 	case m.OS == "darwin":
 		return []Step{{
@@ -96,8 +106,12 @@ func (m *Machine) Uninstall(e Entry) []Step {
 
 // inKeyStore succeeds when the certificate is in a Java key store.
 func (m *Machine) inKeyStore(e Entry) []string {
-	return []string{m.keytool(), "-list", "-alias", e.name(), "-keystore", e.Where, "-storepass", javaPassword}
+	return []string{m.keytoolOr(), "-list", "-alias", e.name(), "-keystore", e.Where, "-storepass", javaPassword}
 }
+
+// keytoolOr is keytool, by its name alone where there is none: so the error says
+// what is missing.
+func (m *Machine) keytoolOr() string { return cmp.Or(m.keytool(), "keytool") }
 
 // linux is the family whose folder it is.
 func (m *Machine) linux(folder string) system {
@@ -128,18 +142,33 @@ func (m *Machine) may(file string, argv ...string) []string {
 // Run runs one step. What the command prints is in the error when it fails.
 func (s Step) Run(ctx context.Context, env []string) error {
 	if s.Check != nil {
-		check := exec.CommandContext(ctx, s.Check[0], s.Check[1:]...)
-		check.Env = env
-		if there := platform.Run(check) == nil; there != s.If {
-			return nil
+		if there, err := s.there(ctx, env); err != nil || there != s.If {
+			return err
 		}
 	}
-	cmd := exec.CommandContext(ctx, s.Argv[0], s.Argv[1:]...)
+	return run(ctx, env, s.Argv)
+}
+
+// there reports whether the certificate is in the store. A tool that is missing, or
+// does not get at the store, has not seen that it is not.
+func (s Step) there(ctx context.Context, env []string) (bool, error) {
+	err := run(ctx, env, s.Check)
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		return false, err
+	}
+	if err != nil && s.Opens != nil {
+		return false, run(ctx, env, s.Opens)
+	}
+	return err == nil, nil
+}
+
+func run(ctx context.Context, env, argv []string) error {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = env
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := platform.Run(cmd); err != nil {
-		return fmt.Errorf("%s: %w\n%s", s, err, strings.TrimSpace(out.String()))
+		return fmt.Errorf("%s: %w\n%s", Step{Argv: argv}, err, strings.TrimSpace(out.String()))
 	}
 	return nil
 }

@@ -19,6 +19,9 @@ const (
 	Java   = "java"   // a Java key store
 )
 
+// nssFile is what tells a folder with an NSS database.
+const nssFile = "cert9.db"
+
 // Entry is one certificate in one store, as the caller remembers it.
 type Entry struct {
 	Kind        string `json:"kind"`
@@ -51,7 +54,7 @@ func (e *Unsupported) Error() string { return e.Msg }
 // Find returns the stores that a word of the user stands for: a kind, for all of
 // that kind that there are, or KIND:PATH for one NSS folder or key store.
 func (m *Machine) Find(word string) ([]Entry, error) {
-	kind, path, one := strings.Cut(word, ":")
+	kind, path, one := strings.Cut(Absolute(word), ":")
 	switch {
 	case kind == System && !one:
 		where, err := m.systemPlace()
@@ -60,7 +63,7 @@ func (m *Machine) Find(word string) ([]Entry, error) {
 		if m.Look("certutil") == "" || m.OS == "windows" { // Windows has another certutil
 			return nil, &Unsupported{"there is no certutil of NSS here", "apt-get install libnss3-tools, or dnf install nss-tools, or brew install nss"}
 		}
-		return m.found(NSS, path, one, "cert9.db", m.nssFolders())
+		return m.found(NSS, path, one, nssFile, m.nssFolders())
 	case kind == Java:
 		if m.keytool() == "" {
 			return nil, &Unsupported{"there is no keytool here", "install a JDK, or set JAVA_HOME"}
@@ -68,6 +71,19 @@ func (m *Machine) Find(word string) ([]Entry, error) {
 		return m.found(Java, path, one, "", m.keyStores())
 	}
 	return nil, &Unsupported{fmt.Sprintf("%q is no trust store", word), "system, nss, nss:FOLDER, java or java:FILE"}
+}
+
+// Absolute is the word with the path of its store from the root on: what is remembered
+// is looked for from other folders.
+func Absolute(word string) string {
+	kind, path, one := strings.Cut(word, ":")
+	if !one || path == "" {
+		return word
+	}
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole
+	}
+	return kind + ":" + path
 }
 
 func (m *Machine) found(kind, path string, one bool, holds string, all []string) ([]Entry, error) {

@@ -2,7 +2,9 @@ package stores
 
 import (
 	"errors"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -119,6 +121,48 @@ func TestStoresThatAreNotThere(t *testing.T) {
 	}
 	if _, err := machine("windows", false, "certutil").Find("nss"); err == nil {
 		t.Error("the certutil of Windows is taken for that of NSS")
+	}
+}
+
+// What is remembered of a store is good from every folder, and one that is gone itself
+// needs nothing.
+func TestAStoreIsFoundFromElsewhere(t *testing.T) {
+	m := Here("linux", t.TempDir(), "", func(name string) string { return name })
+	t.Chdir(t.TempDir())
+	if err := errors.Join(os.Mkdir("db", 0o700), os.WriteFile("db/cert9.db", nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	found, err := m.Find("nss:db")
+	if err != nil || len(found) != 1 || !filepath.IsAbs(found[0].Where) || found[0].Word() != Absolute("nss:db") {
+		t.Fatalf("%v, %v", found, err)
+	}
+	found[0].Fingerprint = print64
+	if len(m.Uninstall(found[0])) == 0 {
+		t.Error("nothing takes it out again")
+	}
+	if err := os.RemoveAll("db"); err != nil {
+		t.Fatal(err)
+	}
+	if steps := m.Uninstall(found[0]); len(steps) != 0 {
+		t.Errorf("out of a store that is gone by %s", words(steps))
+	}
+}
+
+// A tool that is missing, or cannot read the store, does not say that nothing is in it.
+func TestWhatCannotBeLookedIntoIsNotEmpty(t *testing.T) {
+	env := []string{"PATH=/usr/bin:/bin"}
+	for _, c := range []struct {
+		step Step
+		ok   bool
+	}{
+		{Step{Argv: []string{"true"}, Check: []string{"/there/is/no/tool"}, If: true}, false},
+		{Step{Argv: []string{"true"}, Check: []string{"/there/is/no/tool"}, If: false}, false},
+		{Step{Argv: []string{"false"}, Check: []string{"false"}, If: true, Opens: []string{"false"}}, false},
+		{Step{Argv: []string{"false"}, Check: []string{"false"}, If: true, Opens: []string{"true"}}, true},
+	} {
+		if err := c.step.Run(t.Context(), env); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c.step, err)
+		}
 	}
 }
 

@@ -152,7 +152,8 @@ func (a *App) PlanUninstall(words []string) (*Anchoring, error) {
 	m := a.machine()
 	plan := &Anchoring{remove: true}
 	for _, e := range installed {
-		if len(words) == 0 || slices.Contains(words, e.Kind) || slices.Contains(words, e.Word()) {
+		named := func(word string) bool { return word == e.Kind || stores.Absolute(word) == e.Word() }
+		if len(words) == 0 || slices.ContainsFunc(words, named) {
 			plan.add(anchoringPart{entry: e, steps: m.Uninstall(e), gone: []stores.Entry{e}})
 		}
 	}
