@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -172,6 +173,31 @@ func TestClientThatKnowsItsCertificate_TL010(t *testing.T) {
 	own.get("GET")
 	if next := r.outcome(); next.Target.Path == "" {
 		t.Errorf("recorded twice: %+v", next)
+	}
+}
+
+// Where no certificate can be made the trail says so, and does not blame the client.
+func TestAHostWithoutACertificateIsRecorded(t *testing.T) {
+	cause := errors.New("root.key: other users can open it")
+	for _, c := range []struct {
+		err    error
+		code   runtime.Code
+		reason runtime.Reason
+	}{
+		{cause, runtime.CodeInternal, runtime.ReasonNotCertified},
+		{&runtime.Error{Code: runtime.CodeVaultLocked, Msg: "locked", Err: cause}, runtime.CodeVaultLocked, ""},
+	} {
+		r := newRig(t, func(o *Options, _ *stages) {
+			o.Leaf = func(string) (*tls.Certificate, error) { return nil, c.err }
+		})
+		conn := tls.Client(r.connected("api.good.test:443").Conn, &tls.Config{RootCAs: r.roots, ServerName: "api.good.test"})
+		if err := conn.Handshake(); err == nil {
+			t.Fatal("the handshake went well")
+		}
+		rec := r.outcome()
+		if rec.Err == nil || rec.Err.Code != c.code || rec.Err.Reason != c.reason || !errors.Is(rec.Err, cause) {
+			t.Errorf("recorded %+v", rec.Err)
+		}
 	}
 }
 

@@ -49,8 +49,12 @@ func (s *Server) newTLS() *tls.Config {
 			if !ok {
 				return nil, errNames
 			}
+			leaf, err := s.o.Leaf(inside.tunnel.authority)
+			if err != nil {
+				return nil, unsigned(inside.tunnel.authority, err)
+			}
 			inside.shown = true
-			return s.o.Leaf(inside.tunnel.authority)
+			return leaf, nil
 		},
 	}
 }

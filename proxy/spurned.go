@@ -84,6 +84,19 @@ func (s *Server) deserted(r *http.Request, inside *interior, err error) {
 	s.o.Log.Debug().Err(err).Str("authority", inside.tunnel.authority).Msg("tunnel was not used")
 }
 
+// unsigned is why there was no certificate to show. The client sees an alert only; it
+// is not its doing.
+func unsigned(authority string, err error) *runtime.Error {
+	var e *runtime.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &runtime.Error{
+		Code: runtime.CodeInternal, Reason: runtime.ReasonNotCertified, Stage: runtime.StageSurface,
+		Msg: "no certificate could be made for " + authority, Hint: "kimbap doctor", Err: err,
+	}
+}
+
 // unopened is why no tunnel came of a CONNECT: before TLS, or in a handshake of
 // which the client did not say what it did not like.
 func unopened(inside *interior, err error) *runtime.Error {
