@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 
 	"github.com/kimbap-run/kimbap/internal/runner"
@@ -87,7 +86,7 @@ func (a *App) agentVariables(ctx context.Context) ([]runner.Variable, error) {
 	}
 	place := runner.Place{
 		Proxy: "http://" + a.config.Proxy.Listen, CA: ca.CAFile(), Bundle: ca.BundleFile(),
-		Settings: filepath.Join(a.home.CA(), "clients"), Own: map[string]string{}, Placeholders: placeholders, Served: a.servedHere(),
+		Settings: a.settingsFolders()[0], Own: map[string]string{}, Placeholders: placeholders, Served: a.servedHere(),
 	}
 	return runner.Variables(place), a.settle(place, false)
 }

@@ -162,7 +162,10 @@ func (a *App) refreshCA(ctx context.Context, s signing) {
 	if !changed {
 		return
 	}
-	a.authorityProblem(ca.RefreshBundle(ca.BundleFile()), "the bundle of roots cannot be written")
+	if err = ca.RefreshBundle(ca.BundleFile()); err == nil {
+		err = a.refreshTrust(ca.BundleFile())
+	}
+	a.authorityProblem(err, "the bundle of roots cannot be written")
 	a.writeState()
 	if now := ca.Fingerprint(); now != before {
 		a.o.Log.Info().Str("fingerprint", now).Msg("took up a new root")
@@ -199,6 +202,9 @@ func (a *App) RotateCA(ctx context.Context, now bool) (Rotated, error) {
 		return Rotated{}, err
 	}
 	done, err := ca.Rotate(ctx, overlap)
+	if err == nil {
+		err = a.refreshTrust(ca.BundleFile())
+	}
 	if err != nil {
 		return Rotated{}, err
 	}

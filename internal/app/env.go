@@ -31,7 +31,7 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 		return "", nil, err
 	}
 	place := runner.Place{
-		Proxy: o.Proxy, CA: ca.CAFile(), Bundle: ca.BundleFile(), Settings: filepath.Join(a.home.CA(), "clients"),
+		Proxy: o.Proxy, CA: ca.CAFile(), Bundle: ca.BundleFile(), Settings: a.settingsFolders()[0],
 		Own: a.env.Own(), Placeholders: placeholders, Served: a.servedHere(),
 	}
 	if place.Proxy == "" {
@@ -41,7 +41,7 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 	}
 	if o.Shell == "docker" {
 		place.Served = nil // of this machine, which is not the container's
-		place.Settings = filepath.Join(a.home.CA(), "clients-docker")
+		place.Settings = a.settingsFolders()[1]
 		if o.Proxy == "" && !o.Unset {
 			note, err := a.tokenForContainers(ctx, &place)
 			if err != nil {
@@ -115,4 +115,25 @@ func (a *App) settle(place runner.Place, container bool) error {
 		place = runner.InContainer(place)
 	}
 	return outfit.WriteSettings(dir, place, bundle)
+}
+
+// settingsFolders are where the settings of clients are: of shells and agents, and of
+// containers.
+func (a *App) settingsFolders() [2]string {
+	return [2]string{filepath.Join(a.home.CA(), "clients"), filepath.Join(a.home.CA(), "clients-docker")}
+}
+
+// refreshTrust gives Java, which reads no PEM, the roots that bundle.pem has now: what
+// a shell or a container has named to it before is read again by the next program.
+func (a *App) refreshTrust(bundleFile string) error {
+	bundle, err := os.ReadFile(bundleFile)
+	if err != nil {
+		return fmt.Errorf("settings for clients: %w", err)
+	}
+	for _, dir := range a.settingsFolders() {
+		if err := outfit.RefreshTrust(dir, bundle); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -2,7 +2,9 @@ package outfit
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -40,6 +42,27 @@ func WriteSettings(dir string, place runner.Place, bundle []byte) error {
 		if err := home.Replace(path, want, mode); err != nil {
 			return fmt.Errorf("settings for clients: %w", err)
 		}
+	}
+	return nil
+}
+
+// RefreshTrust writes the key store of a folder of settings again, for other roots; a
+// folder that has none stays so.
+func RefreshTrust(dir string, bundle []byte) error {
+	path := filepath.Join(dir, runner.TrustFile)
+	have, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	want, terr := certs.TrustStore(bundle)
+	if err := errors.Join(err, terr); err != nil {
+		return fmt.Errorf("settings for clients: %w", err)
+	}
+	if bytes.Equal(have, want) {
+		return nil
+	}
+	if err := home.Replace(path, want, 0o644); err != nil {
+		return fmt.Errorf("settings for clients: %w", err)
 	}
 	return nil
 }

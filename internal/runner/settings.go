@@ -20,7 +20,7 @@ const (
 	phpFolder    = "kimbap-php"
 	phpFile      = phpFolder + "/kimbap.ini"
 	javaArgsFile = "kimbap-java-%s.args" // with the proxy's host and port: several proxies share a home
-	trustFile    = "trust.jks"
+	TrustFile    = "trust.jks"           // a Java key store, the same for every place
 )
 
 // The variables that name them. A value of the user's own is kept in front of
@@ -56,7 +56,7 @@ func SettingsFiles(p Place, trust []byte, password string) (map[string][]byte, e
 	options := [][2]string{
 		{"http.proxyHost", host}, {"http.proxyPort", port},
 		{"https.proxyHost", host}, {"https.proxyPort", port},
-		{"javax.net.ssl.trustStore", path.Join(p.Settings, trustFile)},
+		{"javax.net.ssl.trustStore", path.Join(p.Settings, TrustFile)},
 		{"javax.net.ssl.trustStoreType", "JKS"}, {"javax.net.ssl.trustStorePassword", password},
 	}
 	if len(p.Served) > 0 { // Java leaves this machine out by itself
@@ -75,7 +75,7 @@ func SettingsFiles(p Place, trust []byte, password string) (map[string][]byte, e
 		wgetrcFile:        []byte(systemWgetrc(p.Own) + "ca_certificate = " + p.Bundle + "\n"),
 		phpFile:           []byte("curl.cainfo = " + quoteINI(p.Bundle) + "\nopenssl.cafile = " + quoteINI(p.Bundle) + "\n"),
 		javaArgs(p.Proxy): []byte(args.String()),
-		trustFile:         trust,
+		TrustFile:         trust,
 	}, nil
 }
 
