@@ -202,11 +202,11 @@ func (a *App) RotateCA(ctx context.Context, now bool) (Rotated, error) {
 		return Rotated{}, err
 	}
 	done, err := ca.Rotate(ctx, overlap)
-	if err == nil {
-		err = a.refreshTrust(ca.BundleFile())
-	}
 	if err != nil {
 		return Rotated{}, err
+	}
+	if err := a.refreshTrust(ca.BundleFile()); err != nil {
+		return Rotated{}, fmt.Errorf("the new root signs from now on, and programs of Java do not trust it until `kimbap env` was asked again: %w", err)
 	}
 	out := Rotated{
 		Fingerprint: ca.Fingerprint(), NotAfter: ca.Root().NotAfter, Old: done.Old,
