@@ -19,11 +19,14 @@ func (s *session) pause(ctx context.Context, wait time.Duration) (result Result,
 	// The record comes first: with it, all that was held back is durable as such.
 	event := Event{Kind: "exec.pause", Principal: &s.who, Execution: s.id, Durable: true, Fields: map[string]string{"approval": result.Paused.ApprovalID}}
 	err = s.r.o.Record(context.WithoutCancel(ctx), event)
-	if err == nil {
-		err = s.conclude(ctx, journal.Paused, result, s.latest().Add(s.r.o.Keep))
+	if expires := s.latest().Add(s.r.o.Keep); err == nil {
+		err = s.conclude(ctx, journal.Paused, result, expires)
+	} else {
+		_ = s.conclude(ctx, journal.Running, result, expires) // what was answered is not asked again
 	}
 	if err != nil {
 		s.kill()
+		s.forsaken()
 		return Result{}, false, err
 	}
 	s.r.park(s)
@@ -141,11 +144,17 @@ func (s *session) goOn(ctx context.Context, from journal.State) error {
 		return err
 	}
 	s.row.State, s.row.Holder = journal.Running, s.r.o.Process
-	s.r.mu.Lock()
-	s.r.unbegun[s.id] = true
-	s.r.mu.Unlock()
+	s.forsaken()
 	event := Event{Kind: "exec.resume", Principal: &s.who, Execution: s.id, Fields: map[string]string{"from": string(from)}}
 	return s.r.o.Record(context.WithoutCancel(ctx), event)
+}
+
+// forsaken says that nothing of the execution runs, though it stands as running: whoever
+// asks for it next goes on with what the journal and the trail have.
+func (s *session) forsaken() {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	s.r.unbegun[s.id] = true
 }
 
 // begun says that something of the execution runs now, or that it ends: from here on

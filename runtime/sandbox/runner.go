@@ -28,7 +28,7 @@ type Runner struct {
 	parked  int                 // paused, their workers alive, and their callers wait
 	ended   map[string]*session // their results are being kept
 	busy    map[[3]string]bool  // somebody of this process runs them, or waits with them
-	unbegun map[string]bool     // claimed by this process, and nothing of them has run since
+	unbegun map[string]bool     // this process holds them, and nothing of them runs: they could not begin, or not be paused
 	swept   time.Time
 	stopped bool
 }
@@ -341,7 +341,7 @@ func (r *Runner) Status(ctx context.Context, caller runtime.Caller, id string) (
 }
 
 // orphaned reports whether nobody goes on with an execution that is not paused and
-// has not ended: its process is gone, or is this one and could not begin. Only
+// has not ended: its process is gone, or is this one and could not begin or pause it. Only
 // resuming it changes that.
 func (r *Runner) orphaned(row *journal.Execution) bool {
 	if row.State != journal.Running {
