@@ -85,12 +85,19 @@ func (l *ledger) giveUpRoom() {
 	if l.room.filling != nil {
 		l.takeRoom(<-l.room.filling)
 	}
-	if l.extent > l.size {
+	if l.extent > l.size && !l.cut() {
 		if l.file.Truncate(l.size) == nil { // if not, readers pass over it
 			l.extent = l.size
 		}
 	}
 	l.room.groups = 0
+}
+
+// cut reports whether somebody else has cut records off the segment: to end it where they
+// ended would put nothing in their place, and look whole from behind.
+func (l *ledger) cut() bool {
+	info, err := l.file.Stat()
+	return err == nil && info.Size() < l.size
 }
 
 // soundEnd returns where the last group that can be trusted ends in a segment
