@@ -319,7 +319,7 @@ func (c *cli) previewElsewhere(ctx context.Context, there *remote.Client, ref st
 // execElsewhere is `exec` at another kimbap.
 func (c *cli) execElsewhere(ctx context.Context, there *remote.Client, source string, limit time.Duration, f *execFlags) (app.ScriptResult, error) {
 	var result app.ScriptResult
-	if f.check {
+	if f.check || c.daemonRefuses(source, limit, f) {
 		return result, errHere
 	}
 	path, body := "/v1/exec", map[string]any{"wait": f.wait.String()}
@@ -335,6 +335,22 @@ func (c *cli) execElsewhere(ctx context.Context, there *remote.Client, source st
 		err = json.Unmarshal(data, &result)
 	}
 	return result, err
+}
+
+// What a kimbap elsewhere takes in one request: so long a wait for a person, and so many
+// bytes of a script, which is all that any may have.
+const (
+	longestWait   = time.Hour
+	longestSource = 64 << 10
+)
+
+// daemonRefuses reports whether the daemon is the one to be asked and would refuse what
+// this process does: its requests are bounded, and a script of no text is no request.
+func (c *cli) daemonRefuses(source string, limit time.Duration, f *execFlags) bool {
+	if c.serverURL() != "" || c.runSocket() != "" {
+		return false
+	}
+	return f.wait < 0 || f.wait > longestWait || f.resume == "" && (source == "" || len(source) > longestSource || limit < 0)
 }
 
 // listOf reads a list whose items are of one type.

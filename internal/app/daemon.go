@@ -43,7 +43,7 @@ func (a *App) ServeDaemon(ctx context.Context, o DaemonOptions) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	s, err := server.New(server.Options{
-		Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health, Log: a.o.Log, Clock: a.o.Clock,
+		Execute: a.daemonScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health, Log: a.o.Log, Clock: a.o.Clock,
 		Agent: apiAgent{a, runtime.SurfaceCall}, Shutdown: end, Cause: true,
 	})
 	if err != nil {
@@ -63,6 +63,14 @@ func (a *App) ServeDaemon(ctx context.Context, o DaemonOptions) error {
 	event.Kind = "daemon.stop"
 	_ = a.trail.Event(context.WithoutCancel(ctx), event)
 	return err
+}
+
+// daemonScript runs a script as the command would by itself: it lowers no limit unasked.
+func (a *App) daemonScript(ctx context.Context, s server.Script) (server.Answer, error) {
+	if err := a.tooLong(s.Timeout); err != nil {
+		return server.Answer{}, err
+	}
+	return a.serveScript(ctx, s)
 }
 
 // onlyDaemon keeps a second daemon of the home out, until unlock is called or this

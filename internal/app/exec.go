@@ -206,13 +206,22 @@ func (a *App) begun(ctx context.Context, tenant runtime.Tenant, id string) ([]sa
 	return out, nil
 }
 
+// tooLong refuses a time that a command gives a script and that none may have.
+func (a *App) tooLong(timeout time.Duration) error {
+	limit := a.config.Exec.Timeout.Duration()
+	if timeout <= limit {
+		return nil
+	}
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Msg: "--timeout is over exec.timeout, which is " + limit.String(),
+		Hint: "give it less time, or set exec.timeout in config.yaml",
+	}
+}
+
 // RunScript runs a script as the command's caller.
 func (a *App) RunScript(ctx context.Context, script Script) (ScriptResult, error) {
-	if limit := a.config.Exec.Timeout.Duration(); script.Timeout > limit {
-		return ScriptResult{}, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Msg: "--timeout is over exec.timeout, which is " + limit.String(),
-			Hint: "give it less time, or set exec.timeout in config.yaml",
-		}
+	if err := a.tooLong(script.Timeout); err != nil {
+		return ScriptResult{}, err
 	}
 	runner, err := a.Scripts()
 	if err != nil {
