@@ -65,6 +65,7 @@ func newCallCommand(c *cli) *cobra.Command {
 			if !errors.Is(err, errHere) {
 				return err
 			}
+			c.piped = false // the words are read again
 			service, _, _ := strings.Cut(ref, ".")
 			return c.with(cmd.Context(), app.Options{Create: true, Only: []string{service}, Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
 				action, err := a.Action(ref)

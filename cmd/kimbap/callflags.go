@@ -197,7 +197,12 @@ func (c *cli) readInput(path string) ([]byte, error) {
 			return nil, usage("put one of them into a file", "stdin is asked for twice, and can be read once")
 		}
 		c.piped = true
-		return io.ReadAll(c.in)
+		if c.stdin != nil {
+			return c.stdin, nil
+		}
+		data, err := io.ReadAll(c.in)
+		c.stdin = append([]byte{}, data...)
+		return data, err
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

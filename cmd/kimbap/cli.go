@@ -20,7 +20,8 @@ import (
 
 // cli is one invocation: what the process gives, and what the global flags say.
 type cli struct {
-	piped                 bool // stdin was read to its end, which can be done once
+	piped                 bool   // an argument has the text of stdin, and no second one can
+	stdin                 []byte // that text, once it was read
 	in                    io.Reader
 	out, err              io.Writer
 	args, env             []string

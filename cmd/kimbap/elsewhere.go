@@ -228,10 +228,10 @@ func (c *cli) elsewhere(ctx context.Context, work func(context.Context, *remote.
 	if err != nil {
 		return err
 	}
-	server := there != nil
+	server, daemon := there != nil, false
 	if !server {
 		if there = c.ofRun(); there == nil {
-			there = c.daemon()
+			there, daemon = c.daemon(), true
 		}
 		if there == nil {
 			return errHere
@@ -249,6 +249,8 @@ func (c *cli) elsewhere(ctx context.Context, work func(context.Context, *remote.
 	switch {
 	case errors.Is(err, remote.ErrUnreachable) && !server:
 		return errHere // nothing was sent
+	case errors.Is(err, remote.ErrUnsaid) && daemon:
+		return errHere
 	case errors.Is(err, errHere) && server:
 		return &failure{
 			what: "this cannot be done by a kimbap elsewhere (--server, or server.url): call --trace, exec --check and audit tail -f are done by the kimbap of this machine only",

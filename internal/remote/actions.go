@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -22,6 +24,50 @@ type Call struct {
 	All    bool         `json:"all,omitempty"`
 	Max    int          `json:"max,omitempty"`
 	Raw    bool         `json:"raw"`
+}
+
+// mostSaid is the longest request that is taken elsewhere, in bytes.
+const mostSaid = 512 << 10
+
+// ErrUnsaid in the chain of an error says that a call cannot be put into a request to a
+// kimbap elsewhere, and that nothing was sent.
+var ErrUnsaid = errors.New("it cannot be said in a request")
+
+// unsaid is why a call cannot be sent: JSON has no bytes that are no text, and would have
+// others in their place.
+func (c *Call) unsaid() error {
+	refused := &runtime.Error{Code: runtime.CodeInvalidInput, Hint: "do it where that kimbap runs, or send the request itself through its proxy", Err: ErrUnsaid}
+	if !text(map[string]any(c.Input)) {
+		refused.Msg = "an argument is not text (UTF-8), and a kimbap elsewhere takes nothing else"
+		return refused
+	}
+	data, err := json.Marshal(c)
+	if err == nil && len(data) > mostSaid {
+		refused.Reason, refused.Msg = runtime.ReasonBodyTooLarge, "the arguments are over 512 KiB, and a kimbap elsewhere takes no more"
+		return refused
+	}
+	return err
+}
+
+// text reports whether all texts of a value are UTF-8.
+func text(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return utf8.ValidString(v)
+	case []any:
+		for _, one := range v {
+			if !text(one) {
+				return false
+			}
+		}
+	case map[string]any:
+		for name, one := range v {
+			if !utf8.ValidString(name) || !text(one) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Action asks what an action is.
@@ -49,6 +95,9 @@ func actionPath(ref string) string {
 func (c *Client) Execute(ctx context.Context, ref string, call Call, patience bool) ([]byte, error) {
 	if call.Raw = !call.DryRun; patience {
 		call.Wait = longest
+	}
+	if err := call.unsaid(); err != nil {
+		return nil, err
 	}
 	body, err := c.Do(ctx, http.MethodPost, actionPath(ref)+":execute", call)
 	if e := runtime.AsError(err); err != nil && patience && e.Code == runtime.CodeApprovalPending && e.ApprovalID != "" {
