@@ -26,6 +26,7 @@ const (
 type Body struct {
 	br      *bufio.Reader
 	chunked bool
+	padded  bool
 	toEnd   bool  // only the connection's end ends it
 	left    int64 // of the body, or of the chunk
 	inChunk bool  // past the first size line
@@ -36,7 +37,7 @@ type Body struct {
 // NewBody makes the body that the framing says: chunked, or of a length, or,
 // with a length of -1, up to the end of the connection.
 func NewBody(br *bufio.Reader, f Framing) *Body {
-	b := &Body{br: br, chunked: f.Chunked, left: f.Length}
+	b := &Body{br: br, chunked: f.Chunked, padded: f.Padded, left: f.Length}
 	if f.Chunked {
 		b.left = 0
 	} else if f.Length < 0 {
@@ -109,7 +110,7 @@ func (b *Body) dataBuffered() bool {
 	if end < 1 || end+1 == len(peeked) {
 		return false
 	}
-	size, err := chunkSize(peeked[:end-1])
+	size, err := b.chunkSize(peeked[:end-1])
 	return err == nil && size > 0
 }
 
@@ -130,7 +131,7 @@ func (b *Body) nextChunk() error {
 	if err != nil {
 		return err
 	}
-	size, err := chunkSize(line)
+	size, err := b.chunkSize(line)
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func (b *Body) line(limit int) ([]byte, error) {
 
 // chunkSize reads the hexadecimal size at the front of a size line; extensions
 // behind it mean nothing to us (RFC 9112 section 7.1.1).
-func chunkSize(line []byte) (size int64, err error) {
+func (b *Body) chunkSize(line []byte) (size int64, err error) {
 	digits := 0
 	for ; digits < len(line); digits++ {
 		v := hexValue(line[digits])
@@ -169,10 +170,11 @@ func chunkSize(line []byte) (size int64, err error) {
 		}
 		size = size<<4 | int64(v)
 	}
-	if digits == 0 || digits > 15 || digits < len(line) && line[digits] != ';' {
-		return 0, ErrChunks
+	rest := line[digits:]
+	if b.padded {
+		rest = bytes.TrimLeft(rest, " \t")
 	}
-	if !IsValue(string(line[digits:])) {
+	if digits == 0 || digits > 15 || len(rest) > 0 && rest[0] != ';' || !IsValue(string(rest)) {
 		return 0, ErrChunks
 	}
 	return size, nil

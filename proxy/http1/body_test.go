@@ -15,6 +15,7 @@ import (
 
 var (
 	chunked = http1.Framing{Chunked: true, Length: -1}
+	padded  = http1.Framing{Chunked: true, Padded: true, Length: -1}
 	toEnd   = http1.Framing{Length: -1}
 )
 
@@ -42,6 +43,7 @@ func TestBodiesEndWhereTheyShould(t *testing.T) {
 		{"the largest size that is read", chunked, "fffffffffffffff\r\nhel", "hel", "", io.ErrUnexpectedEOF},
 		{"data that looks like chunks", chunked, "7\r\n0\r\n\r\nab\r\n0\r\n\r\nrest", "0\r\n\r\nab", "rest", nil},
 		{"trailers", chunked, "1\r\nx\r\n0\r\nx-a: 1\r\nX-A:2\r\n\r\nrest", "x", "rest", nil},
+		{"blanks behind the sizes of an answer", padded, "5 \r\nhello\r\n6\t \r\n world\r\n1 ;x\r\n!\r\n0  \r\n\r\nrest", "hello world!", "rest", nil},
 
 		{"cut in a size", chunked, "5", "", "", io.ErrUnexpectedEOF},
 		{"cut in data", chunked, "5\r\nhel", "hel", "", io.ErrUnexpectedEOF},
@@ -59,6 +61,10 @@ func TestBodiesEndWhereTheyShould(t *testing.T) {
 		{"a prefix", chunked, "0x5\r\nhello", "", "", http1.ErrChunks},
 		{"a blank before", chunked, " 5\r\nhello", "", "", http1.ErrChunks},
 		{"a blank behind", chunked, "5 \r\nhello\r\n0\r\n\r\n", "", "", http1.ErrChunks},
+		{"a blank before, in an answer", padded, " 5\r\nhello", "", "", http1.ErrChunks},
+		{"only blanks, in an answer", padded, "  \r\nhello", "", "", http1.ErrChunks},
+		{"a blank between digits", padded, "5 0\r\nhello", "", "", http1.ErrChunks},
+		{"a long line of blanks", padded, "5" + strings.Repeat(" ", 1<<10) + "\r\nhello\r\n0\r\n\r\n", "", "", http1.ErrChunks},
 		{"letters", chunked, "5g\r\nhello", "", "", http1.ErrChunks},
 		{"bare LF after a size", chunked, "5\nhello\r\n0\r\n\r\n", "", "", http1.ErrChunks},
 		{"bare LF after data", chunked, "5\r\nhello\n0\r\n\r\n", "hello", "", http1.ErrChunks},

@@ -63,7 +63,7 @@ func (a *answer) read(body io.Reader, br *bufio.Reader) {
 func FuzzReadResponse(f *testing.F) {
 	for _, text := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-A\r\n\r\n2;x=y\r\nok\r\n0\r\nX-A: 1\r\n\r\nrest",
-		"HTTP/1.0 404\r\n\r\nuntil the end", "HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 204 No\r\n\r\n", "HTTP/1.1 200 OK\nA: b\nA: d\n\nx",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 \r\nok\r\n0\t\r\n\r\nrest", "HTTP/1.0 404\r\n\r\nuntil the end", "HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 204 No\r\n\r\n", "HTTP/1.1 200 OK\nA: b\nA: d\n\nx",
 		"HTTP/1.1 304 \r\nContent-Length: 9\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok",
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "HTTP/1.1 204 N\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 		"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\nx", "HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nok",

@@ -22,6 +22,7 @@ type Response struct {
 // Framing says where a body ends (RFC 9112 section 6).
 type Framing struct {
 	Chunked  bool
+	Padded   bool     // blanks may stand behind the size of a chunk, as some servers write it; never in a request
 	Length   int64    // -1: not said
 	Close    bool     // the connection ends with this message
 	Trailers []string // names announced in Trailer
@@ -118,7 +119,7 @@ func (r *Response) settle() error {
 		if len(codings) > 1 || !strings.EqualFold(codings[0], "chunked") || r.Minor == 0 {
 			return ErrMalformed
 		}
-		r.Chunked = true
+		r.Chunked, r.Padded = true, true
 		if _, both := r.Header["Content-Length"]; both {
 			delete(r.Header, "Content-Length")
 			r.Close = true // whoever sends both is not to be trusted with a next message

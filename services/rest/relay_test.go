@@ -255,6 +255,18 @@ func TestChunksHaveTheTimeOfABody(t *testing.T) {
 	equal(t, "answer", answer.Body, "ok")
 }
 
+// Some servers pad the sizes of their chunks to one width.
+func TestPaddedChunksPass(t *testing.T) {
+	r := newRig(t, routes("/padded", func(c *servicestest.Conn, q *servicestest.Request) bool {
+		return c.ReadBody(q) == nil && c.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "5   \r\nhello\r\n6\t\r\n world\r\n0   \r\n\r\n")
+	}))
+	for range 2 {
+		answer, _ := r.must(t, r.call("GET", "/padded"))
+		equal(t, "body", answer.Body, "hello world")
+	}
+	equal(t, "connections", r.Connections(), 1)
+}
+
 // What follows an answer is given to nobody, whether it came with the answer or
 // while the connection was kept; and a connection on which more may still come
 // is not kept.
