@@ -40,6 +40,31 @@ func TestFieldsOfAnAnswer_PC002(t *testing.T) {
 	}
 }
 
+// A name with a blank behind it is another field to some readers, and to others one
+// that says where the answer ends. It reaches nobody, whichever engine reads it.
+func TestFieldsWithABlankInTheirNameReachNobody(t *testing.T) {
+	for _, line := range []string{"Content-Length : 3", "Transfer-Encoding : chunked", "Connection : X-A", "Set-Cookie\t: a=b", "X y: z"} {
+		for _, form := range []string{
+			"HTTP/1.1 200 OK\r\n" + line + "\r\nContent-Length: 5\r\n\r\nhello",
+			"HTTP/1.1 103 Early\r\n" + line + "\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+		} {
+			r := newRig(t, routes("/blank", func(c *servicestest.Conn, q *servicestest.Request) bool {
+				return c.ReadBody(q) == nil && c.Send(form)
+			}))
+			for _, fields := range [][]string{nil, {"Expect: 100-continue"}} { // the other one is net/http's in both engines
+				r.refused(t, r.call("GET", "/blank", fields...), runtime.CodeUpstream, "")
+			}
+		}
+	}
+	r := newRig(t, routes("/trailer", func(c *servicestest.Conn, q *servicestest.Request) bool {
+		return c.ReadBody(q) == nil && c.Send("HTTP/1.1 200 OK\r\nTrailer: X y, X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Sum: 42\r\nContent-Length : 3\r\n\r\n")
+	}))
+	answer, _, _ := r.do(t, r.call("GET", "/trailer", "Expect: 100-continue"))
+	if answer.Trailer["Content-Length "] != nil || strings.Contains(answer.Header.Get("Trailer"), " y") {
+		t.Errorf("trailers %q, announced %q", answer.Trailer, answer.Header["Trailer"])
+	}
+}
+
 // The last answer of a connection is whole, also where every change is looked for.
 func TestTheLastAnswerOfAConnection(t *testing.T) {
 	last := func(c *servicestest.Conn, r *servicestest.Request) bool {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest/witness"
 )
@@ -156,6 +157,10 @@ func (x *exchange) overH1(ctx context.Context, t trust, own *wish) (*http.Respon
 		x.once(request)
 		x.conn.Store(nil)
 		resp, err := x.b.transports[t].RoundTrip(request)
+		if err == nil && !writable(resp.Header) { // net/http lets a blank in a name pass
+			_ = resp.Body.Close()
+			return nil, http1.ErrMalformed
+		}
 		if err == nil {
 			return resp, x.broke(resp)
 		}
@@ -212,6 +217,10 @@ func (x *exchange) information(status int, header textproto.MIMEHeader) error {
 	}
 	if status == http.StatusContinue {
 		return nil // the surface says it itself, when the body is first read
+	}
+	if !writable(http.Header(header)) {
+		x.broken = http1.ErrMalformed
+		return x.broken
 	}
 	h := x.cleanAnswer(http.Header(header).Clone(), status)
 	x.scrubHead(h)

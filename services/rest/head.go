@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -295,7 +296,7 @@ func cleanTrailer(h http.Header, dropped func(name string), private ...string) h
 
 func trailerAllowed(name string, private []string) bool {
 	folded := fold(name)
-	return !slices.Contains(hopFields[:], folded) && !slices.Contains(framingFields[:], folded) &&
+	return http1.IsToken(name) && !slices.Contains(hopFields[:], folded) && !slices.Contains(framingFields[:], folded) &&
 		!strings.HasPrefix(folded, "proxy-") && !strings.HasPrefix(folded, "x-kimbap-") &&
 		!slices.ContainsFunc(private, func(p string) bool { return fold(p) == folded })
 }
