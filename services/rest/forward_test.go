@@ -148,6 +148,32 @@ func TestTrailersOfTheCaller_CL020(t *testing.T) {
 	equal(t, "Trailer", strings.Join(r.Last(t).Fields("Trailer"), "|"), "X-Sum")
 }
 
+// What would make a server act on another method or target is no more a trailer than a
+// field of the head.
+func TestMisleadingFieldsAreNoTrailers(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	send := func(c *runtime.Call) (servicestest.Request, runtime.Result) {
+		c = body(c, strings.NewReader("data"), -1)
+		c.Request.Raw.Announced = []string{"X-Http-Method-Override", "X-Sum"}
+		c.Request.Raw.Trailer = func() http.Header {
+			return http.Header{"X-Http-Method-Override": {"DELETE"}, "X_original_url": {"/admin"}, "X-Sum": {"42"}}
+		}
+		_, result := r.must(t, c)
+		return r.Last(t), result
+	}
+	got, result := send(r.call("POST", "/up"))
+	equal(t, "raw body", string(got.RawBody), "4\r\ndata\r\n0\r\nX-Sum: 42\r\n\r\n")
+	equal(t, "Trailer", strings.Join(got.Fields("Trailer"), "|"), "X-Sum")
+	for _, name := range []string{"X-Http-Method-Override", "X_original_url"} {
+		if !slices.ContainsFunc(result.Changed, func(c runtime.Change) bool { return c.Kind == runtime.ChangeTrailer && c.Name == name }) {
+			t.Errorf("%s is gone and was not declared: %v", name, result.Changed)
+		}
+	}
+	if got, _ = send(pass(r.call("POST", "/up"))); !strings.Contains(string(got.RawBody), "X-Http-Method-Override: DELETE") {
+		t.Errorf("a host with no service lost a trailer: %q", got.RawBody)
+	}
+}
+
 func TestExpectContinue_PC004(t *testing.T) {
 	r := newRig(t, servicestest.Options{})
 	answer, _ := r.must(t, body(r.call("POST", "/expect", "Expect: 100-continue"), strings.NewReader("12345"), 5))

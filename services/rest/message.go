@@ -31,6 +31,7 @@ type message struct {
 	announced         []string
 	upgrade           string // the protocol asked for, "" for none
 	private           []string
+	judged            bool     // an action of a service was, by its method and target
 	scrub             *matcher // nil: no stored credential goes out
 	used              runtime.CredentialUse
 	mirror            bool            // the caller speaks HTTP/1.1, or none at all: so does its connection, where one of its own is dialled
@@ -53,7 +54,7 @@ func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message,
 	m := &message{
 		result: result,
 		scheme: t.Scheme, authority: t.Authority, method: t.Method, target: t.Path,
-		header: header, plain: plain,
+		header: header, plain: plain, judged: call.Action.Ref != runtime.ActionPass,
 		order:  raw.Order,
 		mirror: strings.HasPrefix(raw.Proto, "HTTP/1."), before: raw.Before,
 		length: raw.ContentLength, body: raw.Body, trailer: raw.Trailer,
@@ -231,7 +232,7 @@ func (m *message) trailers(r *http.Request, sent *upload) (atEnd func()) {
 	}
 	r.Trailer = http.Header{}
 	for _, name := range m.announced {
-		if trailerAllowed(name, m.private) {
+		if trailerAllowed(name, m.noTrailer()) {
 			r.Trailer[http.CanonicalHeaderKey(name)] = nil
 		} else {
 			m.declare(runtime.ChangeTrailer, name)
@@ -240,10 +241,19 @@ func (m *message) trailers(r *http.Request, sent *upload) (atEnd func()) {
 	trailer := r.Trailer
 	return func() {
 		clear(trailer)
-		for name, list := range cleanTrailer(m.trailer(), sent.drop, m.private...) {
+		for name, list := range cleanTrailer(m.trailer(), sent.drop, m.noTrailer()...) {
 			trailer[name] = list
 		}
 	}
+}
+
+// noTrailer are the fields of a head that may not follow the body instead: a server
+// that puts trailers to the head would find them there.
+func (m *message) noTrailer() []string {
+	if !m.judged {
+		return m.private
+	}
+	return append(m.private[:len(m.private):len(m.private)], misleading[:]...)
 }
 
 // values returns the values of a field under all its spellings.

@@ -68,7 +68,7 @@ func (m *message) framing() (f struct{ name, value string }) {
 func (m *message) trailerNames() []string {
 	var names []string
 	for _, name := range m.announced {
-		if trailerAllowed(name, m.private) {
+		if trailerAllowed(name, m.noTrailer()) {
 			names = append(names, name)
 		} else {
 			m.declare(runtime.ChangeTrailer, name)
