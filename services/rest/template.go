@@ -90,13 +90,15 @@ func isNothing(v any) bool {
 
 func (w *writer) fillText(template string) any {
 	parts := split(template)
+	for _, p := range parts { // of a text that is left out too: what it names has its place
+		w.used[p.name] = true
+	}
 	var b strings.Builder
 	for _, p := range parts {
 		if p.name == "" {
 			b.WriteString(p.text)
 			continue
 		}
-		w.used[p.name] = true
 		value, given := w.args[p.name]
 		if !given {
 			return nothing{}
