@@ -126,7 +126,7 @@ func fillQuery(action *runtime.Action, args runtime.Args) url.Values {
 	}
 	for name, v := range spread(action, args, runtime.InQuery) {
 		list, isList := v.([]any)
-		if !isList {
+		if !isList && v != nil { // null is no pair
 			list = []any{v}
 		}
 		for _, one := range list {

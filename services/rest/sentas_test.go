@@ -39,9 +39,20 @@ actions:
     risk: {level: critical}
     args: [{name: sudo, required: true}]
     request: {headers: {Sudo: "{sudo}"}}
+  preview:
+    method: DELETE
+    path: /files
+    match: {query: {preview: "*"}}
+    risk: {level: low}
+    args: [{name: more, rest: true}]
+  delete:
+    method: DELETE
+    path: /files
+    risk: {level: high}
 `
 
-// A request that is built is the action that was judged, whichever arguments are given.
+// A request that is built is the action that was judged, whichever arguments are given;
+// otherwise there is none.
 func TestWhatIsBuiltIsWhatWasJudged(t *testing.T) {
 	service, err := services.Parse("sent.yaml", []byte(sentAs))
 	if err != nil {
@@ -54,15 +65,26 @@ func TestWhatIsBuiltIsWhatWasJudged(t *testing.T) {
 	for _, c := range []struct {
 		action runtime.Ref
 		args   runtime.Args
+		none   bool
 	}{
-		{"sent.rename", runtime.Args{"prefix": "a", "role": "admin"}},
-		{"sent.rename", runtime.Args{"role": "admin"}},
-		{"sent.promote", runtime.Args{"role": "admin"}},
-		{"sent.note", runtime.Args{"kind": "a", "sudo": "root"}},
-		{"sent.note", runtime.Args{"sudo": "root"}},
-		{"sent.note-as", runtime.Args{"sudo": "root"}},
+		{"sent.rename", runtime.Args{"prefix": "a", "role": "admin"}, false},
+		{"sent.rename", runtime.Args{"role": "admin"}, false},
+		{"sent.promote", runtime.Args{"role": "admin"}, false},
+		{"sent.note", runtime.Args{"kind": "a", "sudo": "root"}, false},
+		{"sent.note", runtime.Args{"sudo": "root"}, false},
+		{"sent.note-as", runtime.Args{"sudo": "root"}, false},
+		{"sent.preview", runtime.Args{"preview": "1"}, false},
+		{"sent.preview", runtime.Args{"preview": nil}, true},
+		{"sent.preview", runtime.Args{"preview": []any{}}, true},
+		{"sent.preview", runtime.Args{"preview": []any{nil}}, false},
 	} {
 		action, args, err := set.Resolve(&runtime.Request{Action: c.action, Args: c.args})
+		if c.none {
+			if err == nil {
+				t.Errorf("%s with %v is taken for one", c.action, c.args)
+			}
+			continue
+		}
 		if err != nil {
 			t.Errorf("%s %v: %v", c.action, c.args, err)
 			continue
