@@ -203,8 +203,8 @@ func (c *compiled) headHolds(in *Input, query string) (bool, *Error) {
 			if err == nil {
 				err = in.besideQuery(cond.key)
 			}
-			if err == nil && found && !cond.present && cond.value != "" && looseBool(value) == cond.value {
-				err = badInput(reasonAmbiguousParameter, "parameter %s decides the action: write it %s", shown(cond.key), shown(cond.value))
+			if err == nil && found {
+				err = cond.nearly("parameter", value)
 			}
 			if err != nil || !found || !cond.present && value != cond.value {
 				return false, err
@@ -217,12 +217,35 @@ func (c *compiled) headHolds(in *Input, query string) (bool, *Error) {
 			if len(values) > 1 {
 				return false, badInput(reasonDuplicateParameter, "header field %s decides the action and is given more than once", cond.key)
 			}
-			if len(values) == 0 || !cond.present && values[0] != cond.value {
+			if len(values) == 0 {
 				return false, nil
+			}
+			if err := cond.nearly("header field", values[0]); err != nil || !cond.present && values[0] != cond.value {
+				return false, err
 			}
 		}
 	}
 	return true, nil
+}
+
+// nearly refuses a text of a query or head that is not the value, and that some server
+// would take for it all the same, as [condition.judge] does in a body.
+func (c *condition) nearly(what, text string) *Error {
+	if c.present || text == c.value {
+		return nil
+	}
+	word, plain := strings.TrimSpace(text), looseBool(text)
+	if c.value == "true" || c.value == "false" {
+		switch {
+		case text == "true" || text == "false" || plain != "" && plain != c.value:
+			return nil
+		case plain == "" && !strings.EqualFold(word, c.value):
+			return badInput(reasonAmbiguousParameter, "%s %s decides the action and is neither true nor false", what, shown(c.key))
+		}
+	} else if !strings.EqualFold(word, c.value) && !sameNumber(word, c.value) {
+		return nil
+	}
+	return badInput(reasonAmbiguousParameter, "%s %s decides the action: write it %s", what, shown(c.key), shown(c.value))
 }
 
 // besideQuery refuses what decides the action where a request that needs no body has
