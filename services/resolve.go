@@ -3,6 +3,7 @@ package services
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -221,19 +222,20 @@ func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, e
 }
 
 // readPush fills in the references of a push that is built: nobody says them, so
-// that policy judges what is in the body.
+// that policy judges what is in the body. Those that were held for a person are the same.
 func readPush(action *runtime.Action, args runtime.Args) error {
 	if action.HTTP == nil || !action.HTTP.Push {
 		return nil
 	}
-	if _, given := args[refs]; given {
+	var pushed []any
+	if action.HTTP.Body != nil {
+		pack, _ := fillText(action.HTTP.Body.Value, args)
+		pushed, _ = classifier.PushedRefs([]byte(pack))
+	}
+	if said, given := args[refs]; given && !reflect.DeepEqual(said, any(pushed)) {
 		return invalid(action, refs, "is read from the push itself and cannot be given")
 	}
-	if action.HTTP.Body == nil {
-		return nil
-	}
-	pack, _ := fillText(action.HTTP.Body.Value, args)
-	if pushed, _ := classifier.PushedRefs([]byte(pack)); pushed != nil {
+	if pushed != nil {
 		args[refs] = pushed
 	}
 	return nil

@@ -215,3 +215,43 @@ func TestABuiltPushIsJudgedByWhatItHolds(t *testing.T) {
 		t.Errorf("topic: %q", code)
 	}
 }
+
+// A push that a person said yes to is made, by whoever waits for the answer.
+func TestAnApprovedPushIsMade(t *testing.T) {
+	t.Parallel()
+	const asks = `version: 1
+rules:
+  - name: main-is-asked-about
+    match: {action: notes-git.push}
+    when: args.refs.exists(r, r.name == "refs/heads/main")
+    then: require_approval
+`
+	k := apptest.New(t, apptest.Options{Services: []string{gitService}, Policy: asks})
+	person := k.Open(t, "")
+	pack := pushOf(oldID + " " + newID + " refs/heads/main")
+	for name, ask := range map[string]func() string{
+		"sent": func() string {
+			return k.Do(t, "POST https://"+apptest.Host+"/r/git-receive-pack", pack).Problem.Approval
+		},
+		"built": func() string {
+			req := &runtime.Request{Surface: runtime.SurfaceCall, Caller: person.Local(), Action: "notes-git.push", Args: runtime.Args{"repo": "r", "pack": pack}}
+			return runtime.AsError(person.Pipeline().Do(t.Context(), req, &app.Answer{})).ApprovalID
+		},
+	} {
+		id, before := ask(), len(k.Up.Requests())
+		if id == "" {
+			t.Errorf("%s: nobody was asked", name)
+			continue
+		}
+		if _, err := person.Accept(t.Context(), id, app.Yes{}); err != nil {
+			t.Fatal(err)
+		}
+		answer := &app.Answer{}
+		if _, _, err := person.WaitApproval(t.Context(), id, answer); err != nil || answer.Status != http.StatusOK {
+			t.Errorf("%s: %d %+v", name, answer.Status, err)
+		}
+		if len(k.Up.Requests()) != before+1 || string(k.Up.Last(t).Body) != pack {
+			t.Errorf("%s: was not made", name)
+		}
+	}
+}
