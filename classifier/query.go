@@ -161,6 +161,10 @@ func cutTo(key, name string) bool {
 // the name.
 func SameParameter(key, name string) bool { return cutTo(key, name) }
 
+// SamePart reports whether some reader of a query or form would put the key, beside
+// others, together to the list or object name.
+func SamePart(key, name string) bool { return partOf(key, name) }
+
 func plain(c byte) bool { return digit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
 // phpEqual compares a key as PHP writes it with a name, in any case. It allocates

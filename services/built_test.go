@@ -60,6 +60,16 @@ actions:
     method: GET
     path: /json
     args: [{name: user_id}, {name: more, rest: true}]
+  tagged:
+    description: Some that have tags
+    method: GET
+    path: /tagged
+    args: [{name: tags, type: array}, {name: kind}, {name: more, rest: true}]
+  tags:
+    description: Some tags as JSON, which nobody puts together
+    method: POST
+    path: /tags
+    args: [{name: tags, type: array}, {name: more, rest: true}]
 `
 
 // A request that kimbap builds is refused for what it would be refused for when a
@@ -112,6 +122,21 @@ func TestUndeclaredMembersAreNoOtherSpellingOfDeclaredOnes(t *testing.T) {
 	}
 	for _, name := range []string{"user", "user.ids", "userid", "id"} {
 		checkBuilt(t, all.Resolve, "makes.json", args{"user_id": "1", name: "2"}, "")
+	}
+}
+
+// Some servers put a list or an object of a form or a query together from pieces.
+func TestUndeclaredFieldsAreNoPiecesOfDeclaredOnes(t *testing.T) {
+	all := set(t, makes)
+	for _, name := range []string{"o.role", "o[role]", "O.Role", "l.0", "l[]", "l[0]"} {
+		checkBuilt(t, all.Resolve, "makes.form", args{"a": "1", name: "2"}, "the service sets "+strings.ToLower(name[:1])+" itself")
+	}
+	for _, name := range []string{"a.role", "n.x", "other.role", "o_role", "ol.x"} {
+		checkBuilt(t, all.Resolve, "makes.form", args{"a": "1", name: "2"}, "")
+	}
+	for name, refused := range map[string]string{"tags.0": "the service sets tags itself", "kind.0": "", "x.0": ""} {
+		checkBuilt(t, all.Resolve, "makes.tagged", args{name: "2"}, refused)
+		checkBuilt(t, all.Resolve, "makes.tags", args{name: "2"}, "")
 	}
 }
 

@@ -190,16 +190,48 @@ func checkSpread(action *runtime.Action, args runtime.Args) error {
 			taken = append(taken, sortedKeys(members)...)
 		}
 	}
+	pieced := wholes(action)
 	for _, in := range []runtime.Place{runtime.InQuery, runtime.InBody} {
+		inPieces := in == runtime.InQuery || action.HTTP.BodyType != "json"
 		for _, name := range sortedKeys(spread(action, args, in)) {
-			for _, other := range taken {
-				if classifier.SameParameter(name, other) {
-					return invalid(action, name, "may not be given undeclared: the service sets "+other+" itself")
-				}
+			same := func(other string) bool { return classifier.SameParameter(name, other) }
+			i, all := slices.IndexFunc(taken, same), taken
+			if i < 0 && inPieces {
+				i, all = slices.IndexFunc(pieced, func(other string) bool { return classifier.SamePart(name, other) }), pieced
+			}
+			if i >= 0 {
+				return invalid(action, name, "may not be given undeclared: the service sets "+all[i]+" itself")
 			}
 		}
 	}
 	return nil
+}
+
+// wholes are the names under which a list, an object or what is inside of one stands:
+// in a query or form some servers put it together from pieces.
+func wholes(action *runtime.Action) []string {
+	var out []string
+	add := func(name string, template any) {
+		switch v := template.(type) {
+		case []any, map[string]any:
+			out = append(out, name)
+		case string:
+			i := slices.IndexFunc(action.Params, func(p runtime.Param) bool { return p.Name == whole(v) })
+			if i >= 0 && (action.Params[i].Type == runtime.TypeArray || action.Params[i].Type == runtime.TypeObject) {
+				out = append(out, name)
+			}
+		}
+	}
+	for _, f := range action.HTTP.Query {
+		add(f.Name, f.Value.Value)
+	}
+	if body := action.HTTP.Body; body != nil {
+		members, _ := body.Value.(map[string]any)
+		for _, name := range sortedKeys(members) {
+			add(name, members[name])
+		}
+	}
+	return out
 }
 
 // fillTexts fills a template that may be a list; each element stands by itself.
