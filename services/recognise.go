@@ -38,6 +38,13 @@ func (s *Set) recognise(action *runtime.Action, args runtime.Args) error {
 	}
 	for _, f := range action.HTTP.Headers {
 		for _, text := range fillTexts(f.Value.Value, args) {
+			if strings.Trim(text, " \t") != text { // nobody who reads the field would see it
+				return &runtime.Error{
+					Code: runtime.CodeInvalidInput, Stage: runtime.StageResolve,
+					Msg:  fmt.Sprintf("these arguments do not make a request of %s: the header field %s would begin or end with a blank", action.Ref, f.Name),
+					Hint: "leave the blank out",
+				}
+			}
 			in.Header.Add(f.Name, text)
 		}
 	}
