@@ -42,7 +42,7 @@ func executable() string {
 func run(c *cli) int {
 	app.HurryCollector()
 	system.WidenTimerSlack()
-	c.in, c.out, c.err = os.Stdin, os.Stdout, os.Stderr
+	c.in, c.out, c.err = os.Stdin, &output{to: os.Stdout}, os.Stderr
 	c.args, c.env, c.uid = os.Args[1:], system.Environment(os.Environ()), os.Getuid()
 	defer c.startAhead()()
 	c.inTTY, c.outTTY, c.errTTY, c.width = isTerminal(os.Stdin), isTerminal(os.Stdout), isTerminal(os.Stderr), widthOf(os.Stdout)

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +17,39 @@ import (
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/runtime"
 )
+
+// output is stdout as commands write to it, and remembers the first write that failed:
+// hardly any of them looks.
+type output struct {
+	to  io.Writer
+	err error
+}
+
+// Write implements [io.Writer].
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.to.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// written is the failure of a command that ended well, but whose data is not all where
+// it was sent: a script must not take half of it, or nothing, for the whole.
+func (c *cli) written(err error) error {
+	out, is := c.out.(*output)
+	if !is || out.err == nil || err != nil && !errors.Is(err, out.err) {
+		return err
+	}
+	what := out.err
+	if at := (*fs.PathError)(nil); errors.As(what, &at) {
+		what = at.Err
+	}
+	return &failure{
+		what: "standard output takes no more: " + what.Error(), why: "the command did its work; what it prints is not all there",
+		fix: "make room, or send the output elsewhere", exit: exitOther,
+	}
+}
 
 // say prints a message for the person, on stderr.
 func (c *cli) say(format string, a ...any) {

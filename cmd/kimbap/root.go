@@ -25,7 +25,7 @@ func execute(ctx context.Context, c *cli) int {
 		}
 	}
 	checkArgs(root)
-	return c.report(root.ExecuteContext(ctx))
+	return c.report(c.written(root.ExecuteContext(ctx)))
 }
 
 // checkArgs makes a wrong number of arguments, and a word that is no command, a

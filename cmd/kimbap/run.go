@@ -36,7 +36,7 @@ fingerprint that is pinned.`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Self = []string{"/proc/self/exe", "_cover"}
-			o.Command, o.Stdin, o.Stdout, o.Stderr = args, os.Stdin, c.out, c.err
+			o.Command, o.Stdin, o.Stdout, o.Stderr = args, os.Stdin, os.Stdout, c.err
 			o.Say = func(line string) { c.say("kimbap: %s", line) }
 			// Behind the cover the program is in a user namespace of its own, which
 			// keeps it out of here; and to make that, /proc must be ours.
@@ -126,7 +126,7 @@ func newCoverCommand(c *cli) *cobra.Command {
 		Short: "Internal: start a program that cannot see some folders",
 		RunE: func(_ *cobra.Command, args []string) error {
 			covering.Command, covering.Env = args, c.env
-			covering.Stdin, covering.Stdout, covering.Stderr = os.Stdin, c.out, c.err
+			covering.Stdin, covering.Stdout, covering.Stderr = os.Stdin, os.Stdout, c.err
 			code, err := app.Covered(covering)
 			if err == nil && code != 0 {
 				return childExit(code)

@@ -32,7 +32,7 @@ elsewhere forward what their programs send, each connection with its token.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			conceal()
 			c.setFlag("serve.listen", listen)
-			return c.with(cmd.Context(), app.Options{Create: true, Slot: "serve", StartLocked: true, Stdout: c.out}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Create: true, Slot: "serve", StartLocked: true, Stdout: os.Stdout}, func(ctx context.Context, a *app.App) error {
 				c.warnLocked(a.Locked(), "")
 				longLived()
 				hup := make(chan os.Signal, 1)
