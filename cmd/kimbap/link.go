@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -76,21 +77,33 @@ func newUnlinkCommand(c *cli) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true, Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
-				removed, services, err := a.Unlink(ctx, args[0])
+				u, err := a.Unlink(ctx, args[0])
 				if err != nil {
 					return err
 				}
 				c.reach(ctx, a)
-				return c.show(map[string]any{"removed": removed, "services": services}, func() {
-					if !removed {
-						c.say("no key was stored for %s", args[0])
-					}
-					fmt.Fprintf(c.out, "unlinked %s\n", args[0])
-					if a.Installed(args[0]) {
-						c.say("it stays installed, and its hosts are judged as before; to leave them alone: kimbap service remove %s", args[0])
-					}
-				})
+				return c.show(u, func() { c.sayUnlinked(u, a.Installed(u.Service)) })
 			})
 		},
+	}
+}
+
+// sayUnlinked says what the key's end means, for every service that had it.
+func (c *cli) sayUnlinked(u app.Unlinked, stays bool) {
+	if !u.Removed {
+		c.say("no key was stored for %s", u.Service)
+	}
+	fmt.Fprintf(c.out, "unlinked %s\n", u.Service)
+	if stays {
+		c.say("it stays installed, and its hosts are judged as before; to leave them alone: kimbap service remove %s", u.Service)
+	}
+	others := func(list []string) []string {
+		return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == u.Service })
+	}
+	if list := others(u.Services); len(list) > 0 {
+		c.say("removed with the key they share: %s", strings.Join(list, ", "))
+	}
+	if list := others(u.Kept); len(list) > 0 && u.Removed {
+		c.say("left without a key, which they share: %s", strings.Join(list, ", "))
 	}
 }

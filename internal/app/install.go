@@ -26,7 +26,7 @@ func (a *App) ensureService(ctx context.Context, name string) (*services.Service
 	if s, ok := a.Services().Service(name); ok {
 		return s, nil, nil
 	}
-	if !slices.Contains(catalog.Names(), name) {
+	if !slices.Contains(catalog.Names(), name) || slices.Contains(a.DisabledServices(), name) { // which stays out, and its file as it is
 		return nil, nil, a.unknownService(name)
 	}
 	s, err := a.InstallService(ctx, name, nil)
@@ -37,11 +37,13 @@ func (a *App) ensureService(ctx context.Context, name string) (*services.Service
 }
 
 // installSiblings installs what else in the catalogue uses the credential. One
-// that needs values for its variables waits until somebody gives them.
+// that needs values for its variables waits until somebody gives them, and one that is
+// disabled until it is enabled.
 func (a *App) installSiblings(ctx context.Context, ref string) ([]string, error) {
 	var out []string
+	disabled := a.DisabledServices()
 	for _, name := range catalog.Names() {
-		if _, ok := a.Services().Service(name); ok {
+		if _, ok := a.Services().Service(name); ok || slices.Contains(disabled, name) {
 			continue
 		}
 		data, err := catalog.Read(name)

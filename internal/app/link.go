@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -124,32 +126,66 @@ func (a *App) vaultEvent(ctx context.Context, kind, name string, hosts []string)
 	return a.trail.Event(ctx, record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields})
 }
 
+// Unlinked is what Unlink did.
+type Unlinked struct {
+	Service  string   `json:"service"`
+	Removed  bool     `json:"removed"`  // a credential was stored
+	Services []string `json:"services"` // removed with it
+	Kept     []string `json:"kept"`     // these used it too and are in force still
+}
+
 // Unlink removes the credential of a service and, of the services that use it,
 // those that are the catalogue's, so that their hosts are left alone again; unless
 // another tenant has linked them too.
-func (a *App) Unlink(ctx context.Context, name string) (removed bool, services []string, err error) {
+func (a *App) Unlink(ctx context.Context, name string) (Unlinked, error) {
+	out := Unlinked{Services: []string{}, Kept: []string{}}
 	service, err := a.toUnlink(name)
 	if err != nil {
-		return false, nil, err
+		return out, err
 	}
+	out.Service = service.Name
 	if service.Auth.Ref == "" {
-		return false, nil, needsNone(service)
+		return out, needsNone(service)
 	}
-	if removed, err = a.RemoveSecret(ctx, service.Auth.Ref); err != nil {
-		return false, nil, err
+	if out.Removed, err = a.RemoveSecret(ctx, service.Auth.Ref); err != nil {
+		return out, err
 	}
-	if others, err := a.linkedElsewhere(ctx, service.Auth.Ref); err != nil || others {
-		return removed, nil, err
+	elsewhere, err := a.linkedElsewhere(ctx, service.Auth.Ref)
+	if err != nil {
+		return out, err
 	}
 	for _, s := range a.Services().Services() {
-		if s.Auth.Ref == service.Auth.Ref && slices.Contains(catalog.Names(), s.Name) {
+		switch {
+		case s.Auth.Ref != service.Auth.Ref:
+		case elsewhere || !a.shipped(s):
+			out.Kept = append(out.Kept, s.Name)
+		default:
 			if err := a.RemoveService(ctx, s.Name); err != nil {
-				return removed, services, err
+				return out, err
 			}
-			services = append(services, s.Name)
+			out.Services = append(out.Services, s.Name)
 		}
 	}
-	return removed, services, nil
+	return out, nil
+}
+
+// shipped reports whether the file of an installed service is the catalogue's, but for
+// the values of its variables: what the owner wrote or corrected is nowhere else.
+func (a *App) shipped(s *services.Service) bool {
+	data, err := catalog.Read(s.Name)
+	if err != nil {
+		return false
+	}
+	here, err := os.ReadFile(filepath.Join(a.home.Services(), s.Name+".yaml"))
+	if err != nil {
+		return false
+	}
+	lines := strings.Split(string(here), "\n")
+	return slices.EqualFunc(strings.Split(string(data), "\n"), lines, func(theirs, ours string) bool {
+		key, value, _ := strings.Cut(theirs, ":")
+		filled := (key == "base_url" || key == "hosts") && strings.Contains(value, "{")
+		return theirs == ours || filled && strings.HasPrefix(ours, key+":")
+	})
 }
 
 // Installed reports whether a service of that name is in the home.
