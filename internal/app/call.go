@@ -97,7 +97,8 @@ func (a *App) DryRun(action *runtime.Action, args runtime.Args) (fmt.Stringer, e
 	return a.rest.Preview(action, args)
 }
 
-// Filter applies the action's own response filter to a successful answer.
+// Filter applies the action's own response filter to a successful answer. Where that
+// does not fit, the error is no longer about what the caller asked for: it was done.
 func (a *App) Filter(action *runtime.Action, body []byte) ([]byte, error) {
 	filter := ""
 	switch {
@@ -111,14 +112,26 @@ func (a *App) Filter(action *runtime.Action, body []byte) ([]byte, error) {
 				return nil, err
 			}
 			if body, err = rest.Filter(text, quoted); err != nil {
-				return nil, err
+				return nil, unfit(action, "text_filter", err)
 			}
 		}
 	}
 	if filter == "" {
 		return body, nil
 	}
-	return rest.Filter(filter, body)
+	out, err := rest.Filter(filter, body)
+	if err != nil {
+		return nil, unfit(action, "filter", err)
+	}
+	return out, nil
+}
+
+func unfit(action *runtime.Action, field string, err error) error {
+	return &runtime.Error{
+		Code: runtime.CodeUpstream, Stage: runtime.StageExecute, Action: action.Ref,
+		Msg:  fmt.Sprintf("%s was done, and its answer does not fit the %s of its service file: %s", action.Ref, field, runtime.AsError(err).Msg),
+		Hint: fmt.Sprintf("do not send it again for that; correct response.%s of %s", field, action.Ref),
+	}
 }
 
 // UpstreamError says what a status of 400 and above means, in the words of the
