@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -87,8 +88,16 @@ func (c *cli) dir() string {
 	return dir
 }
 
-// homeDir is --home, KIMBAP_HOME or ~/.kimbap.
+// homeDir is --home, KIMBAP_HOME or ~/.kimbap, "" when nothing says which.
 func (c *cli) homeDir() string { return config.Home(c.home, c.env, system.UserDir(c.getenv)) }
+
+// configFile is where the configuration is, "" where no home is known: then there is none.
+func (c *cli) configFile() string {
+	if home := c.homeDir(); home != "" {
+		return filepath.Join(home, "config.yaml")
+	}
+	return ""
+}
 
 // asTenant is --tenant or KIMBAP_TENANT, "" when neither says one.
 func (c *cli) asTenant() runtime.Tenant {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"path/filepath"
-
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/config"
@@ -27,7 +25,7 @@ func newConfigShowCommand(c *cli) *cobra.Command {
 		Example: "  kimbap config show --origin",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			cfg, err := config.Load(filepath.Join(c.homeDir(), "config.yaml"), c.env, c.flags)
+			cfg, err := config.Load(c.configFile(), c.env, c.flags)
 			if err != nil {
 				return &failure{what: "the configuration has problems\n\n" + err.Error(), fix: "correct what is listed; docs/cli.md has every key", exit: exitUsage}
 			}

@@ -60,7 +60,7 @@ func (c *cli) serverFlags(cmd *cobra.Command) {
 // findServer finds out which kimbap is meant: by flags, the environment or the
 // home's config.yaml, which is read for nothing else.
 func (c *cli) findServer() error {
-	file := filepath.Join(c.homeDir(), "config.yaml")
+	file := c.configFile()
 	if c.flags["server.url"] == "" && c.getenv("KIMBAP_SERVER") == "" {
 		text, err := os.ReadFile(file)
 		if _, said := c.flags["server.url"]; said || err != nil || !bytes.Contains(text, []byte("server")) {
@@ -156,7 +156,7 @@ func rootsWith(file string) (*x509.CertPool, error) {
 // log of its own, in a project, or for an owner whom it would not know.
 func (c *cli) daemon() *remote.Client {
 	socket := app.Home{Dir: c.homeDir()}.DaemonSocket()
-	if info, err := os.Lstat(socket); err != nil || info.Mode()&os.ModeSocket == 0 {
+	if info, err := os.Lstat(socket); c.homeDir() == "" || err != nil || info.Mode()&os.ModeSocket == 0 {
 		return nil
 	}
 	if c.asTenant() != "" || c.verbose > 0 || len(c.flags) > 0 || c.settings() || c.inProject() {

@@ -75,6 +75,9 @@ func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
 	if o.Isolate && o.NoCover {
 		return isolateCovers(&o)
 	}
+	if c.homeDir() == "" {
+		return app.NoHome()
+	}
 	home, err := filepath.Abs(c.homeDir())
 	if err != nil {
 		return err

@@ -144,10 +144,22 @@ type App struct {
 	closed      sync.Once
 }
 
+// NoHome is the error where nothing says which folder the home is. The one that a
+// command was given in is never taken for it: its files may be anybody's.
+func NoHome() error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNoHome, Msg: "nothing says where kimbap's home is: neither HOME nor KIMBAP_HOME is set",
+		Hint: "set KIMBAP_HOME, or give a folder: kimbap --home DIR",
+	}
+}
+
 // New checks the options and reads the configuration. It opens nothing.
 func New(o Options) (*App, error) {
-	if o.Home == "" || o.Clock == nil {
-		return nil, errors.New("app: Options.Home and Options.Clock are required")
+	if o.Clock == nil {
+		return nil, errors.New("app: Options.Clock is required")
+	}
+	if o.Home == "" {
+		return nil, NoHome()
 	}
 	a := &App{o: o, home: Home{Dir: o.Home}, env: outfit.NewEnvironment(o.Env), tenant: o.Tenant}
 	if a.tenant == "" {
