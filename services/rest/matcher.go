@@ -2,11 +2,7 @@ package rest
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
-	"encoding/json"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -69,7 +65,7 @@ func (m *matcher) index() {
 		}
 		slot := hash(wordOf(p, m.min))
 		m.shift[slot] = 0
-		if m.ending[slot] == 0 { // there are some twenty patterns
+		if m.ending[slot] == 0 { // there are some dozens of patterns
 			m.ending[slot] = uint8(len(m.lists))
 			m.lists = append(m.lists, nil)
 		}
@@ -225,94 +221,4 @@ func (m *matcher) tail(text []byte) int {
 		}
 	}
 	return 0
-}
-
-// forms returns what a secret looks like in the encodings that an upstream's
-// echo may use, each once, longest first.
-func forms(secret, basic string) [][]byte {
-	list := []string{secret}
-	add := func(form string) {
-		if len(form) >= shortestForm {
-			list = append(list, form)
-		}
-	}
-	if basic != "" {
-		add(basic)
-		add(strings.NewReplacer("+", "-", "/", "_").Replace(basic))
-		add(url.QueryEscape(basic))
-	}
-	lower := hex.EncodeToString([]byte(secret))
-	add(lower)
-	add(strings.ToUpper(lower))
-	for lead := range 3 {
-		add(base64Core(base64.RawStdEncoding, secret, lead))
-		add(base64Core(base64.RawURLEncoding, secret, lead))
-	}
-	for _, escaped := range []string{url.QueryEscape(secret), url.PathEscape(secret), every(secret, "%", upperHex)} {
-		add(escaped)
-		add(lowerEscapes(escaped))
-	}
-	quoted := quote(secret)
-	add(quoted)
-	add(strings.ReplaceAll(quoted, "/", `\/`))
-	add(every(secret, `\u00`, lowerHex))
-	add(every(secret, `\u00`, upperHex))
-	slices.SortFunc(list, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
-	})
-	var out [][]byte
-	for _, form := range slices.Compact(list) {
-		out = append(out, []byte(form))
-	}
-	return out
-}
-
-// base64Core is the part of an encoding of "…secret…" that does not depend on
-// what stands around it, when lead bytes modulo three come before.
-func base64Core(enc *base64.Encoding, secret string, lead int) string {
-	text := enc.EncodeToString(append(make([]byte, lead), secret...))
-	if (lead+len(secret))%3 != 0 {
-		text = text[:len(text)-1]
-	}
-	return text[[...]int{0, 2, 3}[lead]:]
-}
-
-const (
-	lowerHex = "0123456789abcdef"
-	upperHex = "0123456789ABCDEF"
-)
-
-// every writes each byte of the secret as an escape of two digits.
-func every(secret, prefix, digits string) string {
-	var b strings.Builder
-	b.Grow(len(secret) * (len(prefix) + 2))
-	for i := range len(secret) {
-		b.WriteString(prefix)
-		b.WriteByte(digits[secret[i]>>4])
-		b.WriteByte(digits[secret[i]&0x0f])
-	}
-	return b.String()
-}
-
-// lowerEscapes writes percent escapes with lower-case digits.
-func lowerEscapes(text string) string {
-	b := []byte(text)
-	for i := 0; i+2 < len(b); i++ {
-		if b[i] == '%' {
-			copy(b[i+1:i+3], bytes.ToLower(b[i+1:i+3]))
-		}
-	}
-	return string(b)
-}
-
-// quote is the secret inside a JSON string, without its quotes.
-func quote(secret string) string {
-	text, err := json.Marshal(secret)
-	if err != nil || len(text) < 2 { // a string always marshals
-		return secret
-	}
-	return string(text[1 : len(text)-1])
 }

@@ -52,6 +52,36 @@ func TestFormsAreFound(t *testing.T) {
 	}
 }
 
+// Encoders differ in what they escape, and each one's spelling is found: an upstream
+// writes as its language does.
+func TestEachLanguagesEscapesAreFound(t *testing.T) {
+	for secret, spellings := range map[string][]string{
+		"q3Ea/Zx+9dk1==": {
+			`q3Ea%2FZx%2B9dk1%3D%3D`, `q3Ea%2fZx%2b9dk1%3d%3d`, `q3Ea/Zx%2B9dk1%3D%3D`, // most; ASP.NET; Python
+			`q3Ea\/Zx+9dk1==`, `q3Ea/Zx\u002B9dk1==`, `q3Ea/Zx+9dk1\u003d\u003d`, // PHP; .NET; Gson
+		},
+		"abc8Q~kXp-2.Lw*9":  {`abc8Q~kXp-2.Lw%2A9`, `abc8Q%7EkXp-2.Lw*9`, `abc8Q%7EkXp-2.Lw%2A9`}, // most; browsers and Java; PHP
+		"we!rd(key) /1":     {`we!rd(key)%20%2F1`, `we%21rd%28key%29+%2F1`, `we%21rd%28key%29%20/1`, `we!rd(key)+%2F1`, `we!rd(key)%20/1`},
+		"p\u00e4sswort/1":   {"p\u00e4sswort\\/1", `p\u00e4sswort/1`, `p\u00e4sswort\/1`, `p\u00E4sswort/1`}, // JavaScript; Python; PHP; .NET
+		"\U0001f511-4711\n": {`\ud83d\udd11-4711\n`, "\U0001f511-4711\\n"},
+		`k"ey<one>&'two'`:   {`k\"ey<one>&'two'`, `k\"ey\u003cone\u003e\u0026'two'`, `k\u0022ey\u003Cone\u003E\u0026\u0027two\u0027`},
+	} {
+		m := newMatcher(secret, "", "")
+		for _, spelling := range spellings {
+			if text := []byte("=" + spelling + "&"); m.mask(text) != 1 || strings.Trim(string(text), "=&*") != "" {
+				t.Errorf("of %q, in the answer as %s, there is left %s", secret, spelling, text)
+			}
+		}
+	}
+	basic := base64.StdEncoding.EncodeToString([]byte("me:~~>>???~>")) // bWU6fn4+Pj8/P34+
+	m := newMatcher("~~>>???~>", basic, "")
+	for _, spelling := range []string{`bWU6fn4\u002BPj8/P34\u002B`, `bWU6fn4+Pj8\/P34+`, `bWU6fn4%2bPj8%2fP34%2b`, `bWU6fn4%2BPj8/P34%2B`} {
+		if text := []byte(spelling); m.mask(text) != 1 {
+			t.Errorf("of %q, in the answer as %s, there is left %s", basic, spelling, text)
+		}
+	}
+}
+
 func TestTail(t *testing.T) {
 	m := newMatcher("abcabd-and-more", "", "")
 	for text, want := range map[string]int{"": 0, "xyz": 0, "xab": 2, "abcab": 5, "abcabc": 3, "event\n\n": 0, "zabcabd-and-mor": 14} {
