@@ -113,6 +113,9 @@ func names(spec *runtime.HTTPSpec, authority string) bool {
 
 // place writes the credential and arms the scrubber for it.
 func (b *Backend) place(call *runtime.Call, auth *runtime.Auth, m *message, result *runtime.Result) error {
+	if err := refuseRivals(call, auth, m); err != nil {
+		return err
+	}
 	secret, basic := call.Credential.Value.Reveal(), ""
 	switch auth.Type {
 	case runtime.AuthBearer, runtime.AuthOAuth2:

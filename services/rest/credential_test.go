@@ -193,6 +193,44 @@ func TestRedirectsAreNotFollowed_CL003_CL005(t *testing.T) {
 	equal(t, "requests here", len(r.Requests()), 2)
 }
 
+// A parameter that PHP, Rack or a server that splits at ";" reads as the credential's does
+// not go out beside the stored one, where only the placeholder may stand.
+func TestNothingStandsBesideTheCredentialInAnotherSpelling(t *testing.T) {
+	const form = "Content-Type: application/x-www-form-urlencoded"
+	for _, c := range []struct {
+		in     runtime.AuthType
+		target string
+		body   string
+		bad    bool
+	}{
+		{runtime.AuthQuery, "/q?api_key=test_kimbap&api_key%5B%5D=mine", "", true},
+		{runtime.AuthQuery, "/q?api_key=test_kimbap&api.key=mine", "", true},
+		{runtime.AuthQuery, "/q?api_key=test_kimbap&api%20key=mine", "", true},
+		{runtime.AuthQuery, "/q?api_key=test_kimbap&+api_key=mine", "", true},
+		{runtime.AuthQuery, "/q?api_key=test_kimbap&api_key%00x=mine", "", true},
+		{runtime.AuthQuery, "/q?a=1;api_key=mine&api_key=test_kimbap", "", true},
+		{runtime.AuthQuery, "/q?api_key=test_kimbap&a=1;b=2&key=3&api_key_id=4&my[api_key]=5&=", "", false},
+		{runtime.AuthBody, "/q", "api_key=test_kimbap&api.key=mine", true},
+		{runtime.AuthBody, "/q?API_KEY=mine", "api_key=test_kimbap", true},
+		{runtime.AuthBody, "/q?key=1", "api_key=test_kimbap&API_KEY=test_kimbap&b=2", false},
+	} {
+		r := newRig(t, servicestest.Options{})
+		call := r.call("GET", c.target)
+		if c.in == runtime.AuthBody {
+			call = body(r.call("POST", c.target, form), strings.NewReader(c.body), int64(len(c.body)))
+		}
+		call.Action.Auth = &runtime.Auth{
+			Type: c.in, Query: "api_key", Field: "api_key", Caller: runtime.CallerPlaceholder, Placeholders: map[string]string{"T": "test_kimbap"},
+		}
+		if c.bad {
+			r.refused(t, call, runtime.CodeInvalidInput, runtime.ReasonDuplicateParameter)
+			equal(t, c.target, len(r.Requests()), 0)
+		} else {
+			r.must(t, call)
+		}
+	}
+}
+
 func TestBodiesThatCannotTakeACredential(t *testing.T) {
 	r := newRig(t, servicestest.Options{})
 	for text, reason := range map[string]runtime.Reason{
