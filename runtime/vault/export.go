@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"filippo.io/age"
 	"filippo.io/age/armor"
@@ -38,6 +39,7 @@ type Export struct{ secrets []exported }
 type exported struct {
 	Name        string     `json:"name"`
 	Value       string     `json:"value,omitempty"`
+	Bytes       []byte     `json:"value_base64,omitempty"` // a value that is not UTF-8, which JSON has no letters for
 	Reference   *Reference `json:"reference,omitempty"`
 	Authorities []string   `json:"hosts"`
 	Expires     *time.Time `json:"expires,omitempty"`
@@ -114,7 +116,12 @@ func (t *tenant) export(row Sealed) (exported, error) {
 		return exported{}, err
 	}
 	defer clear(plain)
-	one := exported{Name: row.Name, Value: string(plain), Authorities: row.Authorities}
+	one := exported{Name: row.Name, Authorities: row.Authorities}
+	if utf8.Valid(plain) {
+		one.Value = string(plain)
+	} else {
+		one.Bytes = bytes.Clone(plain)
+	}
 	if !row.Expires.IsZero() {
 		one.Expires = &row.Expires
 	}
@@ -206,7 +213,11 @@ func (v *Vault) OpenExport(data []byte, box Lockbox) (*Export, error) {
 		return nil, bad("the file is no export of this version")
 	}
 	seen := map[string]bool{}
-	for _, one := range file.Secrets {
+	for i := range file.Secrets {
+		one := &file.Secrets[i]
+		if one.Value == "" {
+			one.Value = string(one.Bytes)
+		}
 		if err := one.check(seen[one.Name]); err != nil {
 			return nil, err
 		}

@@ -80,6 +80,32 @@ func TestExportAndImport(t *testing.T) {
 	}
 }
 
+// A key is bytes, and JSON has letters only: one that is not UTF-8 comes back as it was.
+func TestAnExportKeepsEveryByte(t *testing.T) {
+	r, other := newRig(t), newRig(t)
+	values := map[string]string{"latin-1": "p\xe4sswort", "half-a-rune": "abc\xe2\x82", "binary": "\xff\xfe\x01key", "utf-8": "p\u00e4ss\ufffdwort"}
+	for name, value := range values {
+		r.set(t, tenant, name, value)
+	}
+	to, from := boxes(t)
+	data, _, err := r.Export(t.Context(), tenant, nil, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := other.OpenExport(data, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Import(t.Context(), tenant, e, false, false); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range values {
+		if got := other.value(t, tenant, name); got != value {
+			t.Errorf("%s: %q came back as %q", name, value, got)
+		}
+	}
+}
+
 // VC-011: an export by passphrase has a salt of its own and a slow derivation
 // (scrypt with N = 2^18, 256 MiB, above what is asked of Argon2id); no master key
 // comes from a passphrase, so nothing derives one while requests run.
