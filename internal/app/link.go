@@ -35,25 +35,34 @@ type Linked struct {
 // hosts of all installed services that name it.
 //
 // With check the value is tried first, and one that the service refuses is not
-// stored: what was stored, and worked perhaps, stays as it was.
-func (a *App) Link(ctx context.Context, name string, secret runtime.Secret, check bool) (Linked, error) {
+// stored: what was stored, and worked perhaps, stays as it was. A link that comes to
+// nothing leaves nothing installed.
+func (a *App) Link(ctx context.Context, name string, secret runtime.Secret, check bool) (_ Linked, err error) {
 	service, installed, err := a.ensureService(ctx, name)
 	if err != nil {
 		return Linked{}, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.removeServices(context.WithoutCancel(ctx), installed))
+		}
+	}()
 	if service.Auth.Ref == "" {
 		return Linked{}, needsNone(service)
 	}
+	if secret.Empty() {
+		return Linked{}, noSecret()
+	}
 	siblings, err := a.installSiblings(ctx, service.Auth.Ref)
+	installed = append(installed, siblings...)
 	if err != nil {
 		return Linked{}, err
 	}
-	installed = append(installed, siblings...)
 	hosts := a.Services().AuthoritiesOf(service.Auth.Ref)
 	var tried keyTrial
-	if check && !secret.Empty() {
+	if check {
 		if tried, err = a.tryKey(ctx, service, secret, hosts); err == nil && tried.refused {
-			err = errors.Join(a.refusedKey(ctx, service, tried), a.removeServices(ctx, installed))
+			err = a.refusedKey(ctx, service, tried)
 		}
 		if err != nil {
 			return Linked{}, err
@@ -67,6 +76,14 @@ func (a *App) Link(ctx context.Context, name string, secret runtime.Secret, chec
 		Service: service.Name, Secret: service.Auth.Ref, Version: version,
 		Hosts: hosts, Installed: installed, Checked: tried.action, Problem: tried.problem,
 	}, nil
+}
+
+// noSecret is the error of a value that did not come.
+func noSecret() error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Msg: "the credential is empty: nothing came on stdin",
+		Hint: "pipe the key in, or give --file FILE",
+	}
 }
 
 // refusedKey is the error for a value that the service refuses.
@@ -106,10 +123,7 @@ func needsNone(s *services.Service) error {
 // seal seals one secret and records that it was done, before and by name only.
 func (a *App) seal(ctx context.Context, name string, secret runtime.Secret, hosts []string, expires time.Time) (int, error) {
 	if secret.Empty() {
-		return 0, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Msg: "the credential is empty: nothing came on stdin",
-			Hint: "pipe the key in, or give --file FILE",
-		}
+		return 0, noSecret()
 	}
 	if err := a.vaultEvent(ctx, "vault.set", name, hosts); err != nil {
 		return 0, err
