@@ -40,13 +40,20 @@ func (c *cli) readSecret(file, what string) (runtime.Secret, error) {
 	return secretFrom(data)
 }
 
-// secretFrom drops one line end and refuses what is no single-line value.
+// byteOrderMark is what some editors begin a file of UTF-8 with.
+const byteOrderMark = "\ufeff"
+
+// secretFrom drops a byte order mark and one line end, and refuses what is no single-line
+// value.
 func secretFrom(data []byte) (runtime.Secret, error) {
 	if len(data) > maxSecret {
 		return runtime.Secret{}, usage("give the key alone", "the secret is over 64 KiB")
 	}
-	text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
-	if strings.ContainsAny(text, "\r\n\x00") {
+	text := strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(string(data), byteOrderMark), "\n"), "\r")
+	switch {
+	case strings.Contains(text, "\x00"):
+		return runtime.Secret{}, usage("save it as UTF-8, or pipe the key in", "the secret is not plain text: it may be in UTF-16")
+	case strings.ContainsAny(text, "\r\n"):
 		return runtime.Secret{}, usage("give the key alone, on one line", "the secret has more than one line")
 	}
 	return runtime.NewSecret(text), nil

@@ -217,8 +217,15 @@ func refuseValue(name string, value runtime.Secret) error {
 		return invalid("pipe the value in", "the value of %.140q is empty", name)
 	case len(value.Reveal()) > maxValue:
 		return invalid("store the key itself, not a file around it", "the value of %.140q is over 64 KiB", name)
+	case !carried(value):
+		return invalid("give the key alone, as plain text", "the value of %.140q has a control character, which no field of a request can carry", name)
 	}
 	return nil
+}
+
+// carried reports whether a value can stand in a field of a request (RFC 9110 section 5.5).
+func carried(value runtime.Secret) bool {
+	return !strings.ContainsFunc(value.Reveal(), func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }
 
 // refuse says what is wrong with a secret that is to be stored.

@@ -120,7 +120,7 @@ func (v *Vault) fetch(ctx context.Context, at place, o *opened) (runtime.Secret,
 			return got.value, got.err
 		}
 		value, err := v.o.Fetch.Fetch(context.WithoutCancel(ctx), *o.reference)
-		if err == nil && (value.Empty() || len(value.Reveal()) > maxValue) {
+		if err == nil && (value.Empty() || len(value.Reveal()) > maxValue || !carried(value)) {
 			err = notFetched(at.name, nil)
 		}
 		keep := o.reference.TTL

@@ -158,7 +158,7 @@ func TestReferencesThatFailDeny(t *testing.T) {
 	for _, c := range []struct {
 		value string
 		err   error
-	}{{"", errors.New("exit status 3")}, {"", nil}, {strings.Repeat("x", 1<<16+1), nil}} {
+	}{{"", errors.New("exit status 3")}, {"", nil}, {strings.Repeat("x", 1<<16+1), nil}, {"\x1b[1mkey\x1b[0m", nil}} {
 		s.set(c.value, c.err)
 		before := s.count()
 		for range 5 {
