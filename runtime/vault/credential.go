@@ -156,7 +156,7 @@ func (v *Vault) read(ctx context.Context, at place) (*opened, error) {
 	}
 	o.credential.Value = runtime.NewSecret(string(plain))
 	clear(plain)
-	v.live.add(o.credential.Value)
+	v.live.add(o.credential.Value, true)
 	return o, nil
 }
 

@@ -302,7 +302,7 @@ func (v *Vault) plan(ctx context.Context, of runtime.Tenant, e *Export) (changes
 		if one.Reference != nil {
 			row.Reference, c.Reference = one.Reference.encode(), one.Reference.Command
 		} else {
-			v.live.add(runtime.NewSecret(one.Value))
+			v.live.add(runtime.NewSecret(one.Value), true)
 		}
 		if err := v.seal(t, &row, []byte(one.Value)); err != nil {
 			return nil, nil, err

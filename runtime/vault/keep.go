@@ -63,7 +63,7 @@ func (v *Vault) put(ctx context.Context, row Sealed, value runtime.Secret) (int,
 	}
 	return v.next(ctx, row.Tenant, row.Name, func(t *tenant, stored Sealed, _ bool) (Sealed, error) {
 		if !value.Empty() {
-			v.live.add(value)
+			v.live.add(value, true)
 		}
 		next := row
 		next.Version = stored.Version + 1
@@ -140,7 +140,7 @@ func (v *Vault) Rotate(ctx context.Context, of runtime.Tenant, name string, valu
 		if value.Equal(runtime.NewSecret(string(old))) {
 			return row, invalid("make a new key at the service first", "this is the value of %q that is stored already", name)
 		}
-		v.live.add(value)
+		v.live.add(value, true)
 		row.Version, row.Expires = row.Version+1, expires
 		if err := refuse(name, row.Authorities, expires, v.o.Clock()); err != nil {
 			return row, err

@@ -2,42 +2,48 @@ package vault
 
 import (
 	"crypto/sha256"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// maxLive is the most values that are remembered; the oldest go first.
+// maxLive is the most values that are remembered. The oldest go first, and of all those
+// that were fetched before any that is stored: a command may print another one with each
+// request, while a stored one is opened once and used for months.
 const maxLive = 1024
 
 // live remembers which values were opened. Reading takes no lock.
 type live struct {
 	mu     sync.Mutex
-	known  map[[32]byte]bool
+	known  map[[32]byte]bool // false: fetched
 	values atomic.Pointer[[]runtime.Secret]
+	sums   [][32]byte // of values, in their order
 }
 
-func (l *live) add(value runtime.Secret) {
+func (l *live) add(value runtime.Secret, stored bool) {
 	sum := digest(value)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.known[sum] {
+	if was, known := l.known[sum]; known {
+		l.known[sum] = was || stored
 		return
 	}
 	if l.known == nil {
 		l.known = map[[32]byte]bool{}
 	}
-	var old []runtime.Secret
+	var next []runtime.Secret
 	if p := l.values.Load(); p != nil {
-		old = *p
+		next = slices.Clone(*p)
 	}
-	if len(old) == maxLive {
-		delete(l.known, digest(old[0]))
-		old = old[1:]
+	if len(next) == maxLive {
+		at := max(0, slices.IndexFunc(l.sums, func(sum [32]byte) bool { return !l.known[sum] }))
+		delete(l.known, l.sums[at])
+		next, l.sums = slices.Delete(next, at, at+1), slices.Delete(l.sums, at, at+1)
 	}
-	l.known[sum] = true
-	next := append(append(make([]runtime.Secret, 0, len(old)+1), old...), value)
+	l.known[sum] = stored
+	next, l.sums = append(next, value), append(l.sums, sum)
 	l.values.Store(&next)
 }
 
@@ -47,7 +53,7 @@ func digest(value runtime.Secret) [sha256.Size]byte {
 	return sha256.Sum256(plain)
 }
 
-// Live returns the values that were opened since the start, the newest 1024,
+// Live returns the values that were opened since the start, 1024 at most,
 // for whoever must keep them out of a log. The caller must not change the slice.
 func (v *Vault) Live() []runtime.Secret {
 	if p := v.live.values.Load(); p != nil {
@@ -62,5 +68,6 @@ func (v *Vault) DropLive() {
 	v.live.mu.Lock()
 	defer v.live.mu.Unlock()
 	clear(v.live.known)
+	v.live.sums = nil
 	v.live.values.Store(nil)
 }

@@ -127,7 +127,7 @@ func (v *Vault) fetch(ctx context.Context, at place, o *opened) (runtime.Secret,
 		if err != nil {
 			value, err, keep = runtime.Secret{}, notFetched(at.name, err), failedPause
 		} else {
-			v.live.add(value)
+			v.live.add(value, false)
 		}
 		if v.Locked() { // meanwhile
 			return runtime.Secret{}, v.locked()

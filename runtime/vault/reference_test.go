@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -115,6 +116,28 @@ func TestReferencesAreFetchedForTheirTimeToLive(t *testing.T) {
 	}
 	if !live {
 		t.Error("the log would not hide a fetched value")
+	}
+}
+
+// A command that prints another token with every request pushes no stored value out of
+// what the log hides.
+func TestFetchedValuesPushOutNoStoredOne(t *testing.T) {
+	s := &store{}
+	r := referenceRig(t, s)
+	r.set(t, tenant, "stored", canary)
+	r.refer(t, "fetched", 0)
+	r.value(t, tenant, "stored")
+	last := ""
+	for i := range 1100 {
+		last = fmt.Sprint("token-of-the-moment-", i)
+		s.set(last, nil)
+		r.value(t, tenant, "fetched")
+	}
+	live := r.Live()
+	for _, value := range []string{canary, last} {
+		if !slices.ContainsFunc(live, func(s runtime.Secret) bool { return s.Reveal() == value }) {
+			t.Errorf("of %d values, %q is none", len(live), value)
+		}
 	}
 }
 
