@@ -10,6 +10,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/services"
 )
 
@@ -76,8 +77,8 @@ func (a *App) isLinked(ctx context.Context, tenant runtime.Tenant, s *services.S
 	if !needsKey(s) {
 		return true
 	}
-	_, found, err := a.store.Secret(ctx, tenant, s.Auth.Ref)
-	return err == nil && found
+	row, found, err := a.store.Secret(ctx, tenant, s.Auth.Ref)
+	return err == nil && found && !vault.Entry{Expires: row.Expires}.Expired(a.o.Clock())
 }
 
 // scopeOf is where a service counts: everywhere, or in its repository.

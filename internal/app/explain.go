@@ -134,7 +134,10 @@ func (a *App) explainVerdict(ctx context.Context, x *Explanation, req *runtime.R
 	for _, s := range stored {
 		if s.Name == action.Auth.Ref {
 			x.Credential = fmt.Sprintf("%s, version %d", s.Name, s.Version)
-			if !slices.Contains(s.Authorities, req.Target.Authority) {
+			switch {
+			case s.Expired(a.o.Clock()):
+				x.Credential = s.Name + ": expired, the caller's own passes"
+			case !slices.Contains(s.Authorities, req.Target.Authority):
 				x.Credential += ", not for this host (kimbap link " + x.Service + " --rebind)"
 			}
 		}

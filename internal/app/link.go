@@ -254,7 +254,8 @@ func (a *App) Local() runtime.Caller {
 }
 
 // Placeholders are what `kimbap env` exports so that SDKs start: those of the
-// services whose credential is stored, so that no working login is disturbed.
+// services whose credential is stored, so that no working login is disturbed. One that
+// has expired is as good as none.
 func (a *App) Placeholders(ctx context.Context) (map[string]string, []string, error) {
 	stored, err := a.vault.List(ctx, a.tenant)
 	if err != nil {
@@ -262,7 +263,7 @@ func (a *App) Placeholders(ctx context.Context) (map[string]string, []string, er
 	}
 	names := map[string]bool{}
 	for _, s := range stored {
-		names[s.Name] = true
+		names[s.Name] = !s.Expired(a.o.Clock())
 	}
 	out, linked := map[string]string{}, []string{}
 	for _, s := range a.Services().Services() {

@@ -32,6 +32,9 @@ type Entry struct {
 	Expires     time.Time  // zero: never
 }
 
+// Expired reports whether the value is of no use any more.
+func (e Entry) Expired(now time.Time) bool { return !e.Expires.IsZero() && !now.Before(e.Expires) }
+
 // Set seals a value as the next version of a name and returns the version. The
 // value may go to these canonical authorities and nowhere else; there must be
 // one. CodeInvalidInput says what is wrong with what was given.
