@@ -1,6 +1,9 @@
 package classifier
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+)
 
 // protocol is what the routes of one pattern look for in the body.
 type protocol uint8
@@ -24,6 +27,11 @@ type call struct {
 func (w *walk) choose(l *leaf, tail, some bool) outcome {
 	if l == nil {
 		return nothing
+	}
+	if w.words == nil {
+		w.words = l.words
+	} else if l.words != nil {
+		w.words = slices.Concat(w.words, l.words)
 	}
 	calls, readable := []call(nil), true
 	if l.protocol != plainHTTP {

@@ -248,10 +248,11 @@ func (c *condition) nearly(what, text string) *Error {
 	return badInput(reasonAmbiguousParameter, "%s %s decides the action: write it %s", what, shown(c.key), shown(c.value))
 }
 
-// besideQuery refuses what decides the action where a request that needs no body has
-// it in one: some frameworks read that like the query, and before it.
+// besideQuery refuses what decides the action where the body has it too, if that is a
+// form, or of a request that needs none: some servers read that like the query, and
+// before it.
 func (in *Input) besideQuery(name string) *Error {
-	if in.Body == nil || in.Method != http.MethodGet && in.Method != http.MethodHead && in.Method != http.MethodDelete {
+	if in.Body == nil || in.Body.form == nil && in.Method != http.MethodGet && in.Method != http.MethodHead && in.Method != http.MethodDelete {
 		return nil
 	}
 	if _, found, err := in.Body.lookup([]string{name}, strictness{}); err != nil || found {

@@ -51,7 +51,7 @@ func (h *host) match(in Input) (Match, *Error) {
 	default:
 		return Match{}, nil
 	}
-	c := w.route
+	c, words := w.route, w.words
 	if err := w.refuseNearMiss(root); err != nil {
 		return Match{}, err
 	}
@@ -68,7 +68,7 @@ func (h *host) match(in Input) (Match, *Error) {
 	}
 	return Match{
 		Action: c.route.Action, Service: c.route.Service, Args: got.args, Query: got.query, Astray: got.astray,
-		Upgrade: upgrades(in.Header), Push: c.route.Push,
+		Upgrade: upgrades(in.Header), Push: c.route.Push, Words: words,
 	}, nil
 }
 
@@ -92,7 +92,8 @@ type walk struct {
 	near  *leaf // would match but for a final slash
 	loose bool  // literals match in any case, and with a format at the end
 	alike bool  // some segment is a literal in another case or with a format
-	above int   // with looser: what is no worse than this rank is passed by
+	words []string
+	above int // with looser: what is no worse than this rank is passed by
 	err   *Error
 
 	looser bool // beside loose: versions, numbers, formats and final slashes match like others of their kind

@@ -111,8 +111,12 @@ func mediaOf(contentType string) string {
 // FormCheck refuses a form that asks for another method than POST, as frameworks
 // let the pages of browsers do, piece by piece as it comes. It looks for nothing
 // else, since a body that does not decide the action need not even be the form that
-// it is said to be. A "&" behind the last piece ends it. The zero value is ready.
-type FormCheck struct{ pair []byte }
+// it is said to be, but for the words that decided in the query: a form that has one
+// of them is refused too. A "&" behind the last piece ends it. The zero value is ready.
+type FormCheck struct {
+	pair  []byte
+	words []string
+}
 
 // longestPair is how much of a pair is kept: the names that are looked for are
 // short, and so is the method.
@@ -129,8 +133,8 @@ func (f *FormCheck) Look(piece []byte) error {
 			f.keep(piece[:end])
 		}
 		if !full { // else what is kept of it has been judged
-			if name := f.asks(end < 0); name != "" {
-				return overridden("the form's " + name)
+			if err := f.asks(end < 0); err != nil {
+				return err
 			}
 		}
 		if end < 0 {
@@ -147,20 +151,35 @@ func (f *FormCheck) keep(part []byte) {
 	f.pair = append(f.pair, part[:min(len(part), longestPair-len(f.pair))]...)
 }
 
-// asks names the parameter of another method that the pair is, "" for none. An open
-// pair may go on.
-func (f *FormCheck) asks(open bool) string {
+// asks refuses a pair that is a parameter of another method, or a word of the query. An
+// open pair may go on.
+func (f *FormCheck) asks(open bool) error {
 	pair := string(f.pair)
 	key, value, valued := strings.Cut(strings.ReplaceAll(pair, "+", " "), "=")
 	whole := len(pair) == longestPair
+	if valued || !open {
+		if word := wordOf(unescape(key), f.words); word != "" {
+			return twoPlaces(word)
+		}
+	}
 	switch {
 	case value == http.MethodPost && !whole, open && !whole && (!valued || strings.HasPrefix(http.MethodPost, value)):
-		return ""
+		return nil
 	}
 	key = unescape(key)
 	for _, name := range methodParameters() {
 		if cutTo(key, name) || whole && blank(key) {
-			return name
+			return overridden("the form's " + name)
+		}
+	}
+	return nil
+}
+
+// wordOf is the one of the words that some reader takes key for, "" for none.
+func wordOf(key string, words []string) string {
+	for _, word := range words {
+		if cutTo(key, word) {
+			return word
 		}
 	}
 	return ""

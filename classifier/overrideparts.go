@@ -12,8 +12,9 @@ import (
 // of them take for one, and every "name" in that is the part's. No part of such a
 // name is let through, whatever is in it.
 type partWatch struct {
-	hyphen bool // outside of a head: the last byte was one
-	marked bool // the line has two of them
+	words  []string // of the query, which no part may be called either
+	hyphen bool     // outside of a head: the last byte was one
+	marked bool     // the line has two of them
 	head   bool
 	line   []byte // a field of it, so far, in lower case
 	over   bool   // its line is over: it goes on in the next one if that is indented
@@ -54,7 +55,7 @@ func (w *partWatch) pass(piece []byte) (rest []byte) {
 	if end < 0 {
 		return nil
 	}
-	*w = partWatch{head: true, line: w.line[:0]}
+	*w = partWatch{words: w.words, head: true, line: w.line[:0]}
 	return piece[end:]
 }
 
@@ -72,7 +73,7 @@ func (w *partWatch) heads(piece []byte) (rest []byte, err *Error) {
 	if c == '\r' || c == '\n' {
 		if w.over = true; w.crlf == len("\r\n\r\n") {
 			err = w.asks()
-			*w = partWatch{line: w.line[:0]}
+			*w = partWatch{words: w.words, line: w.line[:0]}
 		}
 		return piece[1:], err
 	}
@@ -142,8 +143,8 @@ func (w *partWatch) asks() *Error {
 	}
 	text := string(w.line[at:])
 	if _, id, there := strings.Cut(text, contentID); there {
-		if name := parameterOf(strings.Trim(id, ": \t<>")); name != "" {
-			return overridden("the body's part " + name)
+		if err := w.called(strings.Trim(id, ": \t<>")); err != nil {
+			return err
 		}
 	}
 	_, text, _ = strings.Cut(text, disposition)
@@ -158,9 +159,20 @@ func (w *partWatch) asks() *Error {
 		if at := strings.LastIndexByte(value, '\''); key == "name*" && at >= 0 { // RFC 8187 section 3.2
 			value = value[at+1:]
 		}
-		if name := parameterOf(plainText(value)); name != "" {
-			return overridden("the body's part " + name)
+		if err := w.called(plainText(value)); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// called refuses the name of a part.
+func (w *partWatch) called(key string) *Error {
+	if name := parameterOf(key); name != "" {
+		return overridden("the body's part " + name)
+	}
+	if word := wordOf(key, w.words); word != "" {
+		return twoPlaces(word)
 	}
 	return nil
 }

@@ -13,6 +13,9 @@ import (
 //   - in the members of a JSON document (Laravel, Phoenix);
 //   - in the parts of a multipart body (Rack, PHP, Phoenix, Spring).
 //
+// In a form and in parts it looks for the words too that decided in the query, or would
+// have: some servers read those there, and before the query.
+//
 // It is no parser of these: it finds at least what any of their readers would, and
 // keeps a few KiB whatever comes.
 type OverrideWatch struct {
@@ -21,18 +24,18 @@ type OverrideWatch struct {
 	parts *partWatch
 }
 
-// WatchOverride makes the watch for a POST with these Content-Type fields; nil when
-// no framework looks for a method in such a body.
-func WatchOverride(contentTypes []string) *OverrideWatch {
+// WatchOverride makes the watch for a POST with these Content-Type fields, and words of
+// the query ([Match].Words); nil when no framework looks for a method in such a body.
+func WatchOverride(contentTypes []string, words ...string) *OverrideWatch {
 	var w OverrideWatch
 	if untyped(contentTypes) || slices.ContainsFunc(contentTypes, IsForm) {
-		w.form = &FormCheck{}
+		w.form = &FormCheck{words: words}
 	}
 	if slices.ContainsFunc(contentTypes, isJSON) {
 		w.json = &jsonWatch{}
 	}
 	if slices.ContainsFunc(contentTypes, isMultipart) {
-		w.parts = &partWatch{}
+		w.parts = &partWatch{words: words}
 	}
 	if w == (OverrideWatch{}) {
 		return nil
@@ -48,7 +51,7 @@ func IsParts(contentTypes []string) bool {
 }
 
 // Look looks at the next piece. With an error, an [*Error], the body asks for
-// another method: neither this piece nor what follows may be passed on.
+// another method or action: neither this piece nor what follows may be passed on.
 func (w *OverrideWatch) Look(piece []byte) error {
 	if w.form != nil {
 		if err := w.form.Look(piece); err != nil {

@@ -38,6 +38,7 @@ type node struct {
 type leaf struct {
 	routes   []*compiled
 	protocol protocol
+	words    []string // parameters of the query that some of them look at
 }
 
 // Compile builds the table. Every problem is reported, joined: a [*RouteError]
@@ -218,6 +219,11 @@ func (n *node) leaves(visit func(*leaf)) {
 func (l *leaf) order(method string) bool {
 	for _, c := range l.routes {
 		l.protocol = max(l.protocol, c.protocol)
+		for _, cond := range c.conditions {
+			if cond.place == InQuery && !slices.Contains(l.words, cond.key) {
+				l.words = append(l.words, cond.key)
+			}
+		}
 	}
 	if len(l.routes) == 1 {
 		return true

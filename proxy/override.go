@@ -12,18 +12,18 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// checkOverride looks for another method in a POST whose body nothing else asked
-// for: it could make another action of the request. A form is read before it is sent,
-// by a caller that the pipeline will not turn away anyway, and so is a short body in
-// parts or of no type; a longer one, and any other in which frameworks look for a
-// method, is looked at as it passes.
-func (s *Server) checkOverride(ctx context.Context, req *runtime.Request) *runtime.Error {
-	if req.Parsed || req.Raw.Body == nil || req.Target.Method != http.MethodPost {
+// checkOverride looks for another method in a POST whose body nothing else asked for,
+// and for the words that decided in the query: they could make another action of the
+// request. A form is read before it is sent, by a caller that the pipeline will not turn
+// away anyway, and so is a short body in parts or of no type; a longer one, and any other
+// in which frameworks look for a method, is looked at as it passes.
+func (s *Server) checkOverride(ctx context.Context, req *runtime.Request, words []string) *runtime.Error {
+	if req.Parsed || req.Raw.Body == nil || !mayHaveForm(req.Target.Method, words) {
 		return nil
 	}
 	form := slices.ContainsFunc(req.Raw.Header["Content-Type"], classifier.IsForm)
 	if !form && !comesAtOnce(req.Raw) {
-		watchOverride(req)
+		watchOverride(req, words)
 		return nil
 	}
 	if _, err := s.o.Identity.Identify(ctx, req.Caller); err != nil {
@@ -38,10 +38,16 @@ func (s *Server) checkOverride(ctx context.Context, req *runtime.Request) *runti
 		}
 	}
 	if req.Raw.ContentLength > s.o.Limits.BodyBytes {
-		watchOverride(req)
+		watchOverride(req, words)
 		return nil
 	}
-	return s.checkFront(req)
+	return s.checkFront(req, words)
+}
+
+// mayHaveForm reports whether frameworks let a body of this method say another one, or
+// read a form of it beside these words of the query.
+func mayHaveForm(method string, words []string) bool {
+	return method == http.MethodPost || len(words) > 0 && (method == http.MethodPut || method == http.MethodPatch)
 }
 
 // comesAtOnce reports whether a body that is no form is short, need not be asked for
@@ -58,7 +64,7 @@ const frontBytes = 64 << 10
 
 // checkFront looks at a form that ends soon, and has one that does not looked at as
 // it passes, from its beginning.
-func (s *Server) checkFront(req *runtime.Request) *runtime.Error {
+func (s *Server) checkFront(req *runtime.Request, words []string) *runtime.Error {
 	body, most := req.Raw.Body, s.o.Limits.BodyBytes
 	if req.Raw.ContentLength < 0 {
 		most = min(most, frontBytes)
@@ -67,7 +73,7 @@ func (s *Server) checkFront(req *runtime.Request) *runtime.Error {
 	if err != nil {
 		return classified(err)
 	}
-	watch := classifier.WatchOverride(req.Raw.Header["Content-Type"])
+	watch := classifier.WatchOverride(req.Raw.Header["Content-Type"], words...)
 	if err := watch.Look(front); err != nil {
 		return classified(err)
 	}
@@ -80,13 +86,13 @@ func (s *Server) checkFront(req *runtime.Request) *runtime.Error {
 	if timed, ok := body.(arriving); ok {
 		timed.by(time.Time{}) // it may take its time now
 	}
-	watchOverride(req)
+	watchOverride(req, words)
 	return nil
 }
 
 // watchOverride has the body looked at as it passes, if a framework may find a method in it.
-func watchOverride(req *runtime.Request) {
-	if watch := classifier.WatchOverride(req.Raw.Header["Content-Type"]); watch != nil {
+func watchOverride(req *runtime.Request, words []string) {
+	if watch := classifier.WatchOverride(req.Raw.Header["Content-Type"], words...); watch != nil {
 		req.Raw.Body = &passingBody{Reader: req.Raw.Body, watch: watch}
 	}
 }

@@ -1,0 +1,60 @@
+package app_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+)
+
+const wordService = `name: words
+version: 1.0.0
+description: One path and a word, for tests
+base_url: https://api.notes.test
+auth: {type: bearer, credential_ref: notes.token}
+actions:
+  list:   {description: List,   method: [GET, POST, PUT], path: /query, match: {query: {Action: ListUsers}},  risk: {level: low}}
+  delete: {description: Delete, method: [GET, POST, PUT], path: /query, match: {query: {Action: DeleteUser}}, risk: {level: critical}}
+  other:  {description: Other,  method: [GET, POST, PUT], path: /query, risk: {level: high}}
+`
+
+// A word of the query that decides may stand in no form beside it, in whatever spelling:
+// frameworks read both, and most of them the form first.
+func TestAWordOfTheQueryIsNotAnotherInTheForm(t *testing.T) {
+	t.Parallel()
+	const form, parts = "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
+	k := apptest.New(t, apptest.Options{Services: []string{wordService}})
+	for _, c := range []struct {
+		method, target, media, body string
+		sent                        bool
+	}{
+		{"POST", "?Action=ListUsers", form, "Action=DeleteUser&UserName=alice", false},
+		{"POST", "?Action=ListUsers", form, "UserName=alice&Action%5B%5D=DeleteUser", false},
+		{"POST", "", form, "Action=DeleteUser&UserName=alice", false},
+		{"POST", "?Action=ListUsers", form, "a=b;Action=DeleteUser", false},
+		{"POST", "?Action=ListUsers", "", "Action=DeleteUser", false},
+		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"Action\"\r\n\r\nDeleteUser\r\n--b--\r\n", false},
+		{"PUT", "?Action=ListUsers", form, "Action=DeleteUser", false},
+		{"POST", "?Action=ListUsers", form, "UserName=alice&ActionId=DeleteUser&x=Action", true},
+		{"POST", "?Action=ListUsers", "application/octet-stream", "Action=DeleteUser", true},
+		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nAction\r\n--b--\r\n", true},
+	} {
+		before := len(k.Up.Requests())
+		req, err := http.NewRequest(c.method, "https://"+apptest.Host+"/query"+c.target, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.media != "" {
+			req.Header.Set("Content-Type", c.media)
+		}
+		res, err := k.Client(t, "").Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if sent := len(k.Up.Requests()) != before; sent != c.sent {
+			t.Errorf("%s %s %s %q: sent: %t, answer %d", c.method, c.target, c.media, c.body, sent, res.StatusCode)
+		}
+	}
+}
