@@ -329,6 +329,33 @@ func TestDrainsSayThatTheConnectionEnds(t *testing.T) {
 	}
 }
 
+// A connection that net/http serves, since it asked for a page of ours before, keeps no
+// other from being told of a drain.
+func TestADrainDoesNotWaitForTheOtherServer(t *testing.T) {
+	arrived, finish := make(chan struct{}, 1), make(chan struct{})
+	r := newRelayRig(t, func(_ context.Context, _ *runtime.Call, out runtime.Responder) (runtime.Result, error) {
+		arrived <- struct{}{}
+		<-finish
+		return reply(out, runtime.Form{Reason: "OK"}, 200, http.Header{"Content-Length": {"2"}}, "ok")
+	})
+	idle, busy := r.open("api.good.test:443"), r.dial()
+	busy.send("GET /healthz HTTP/1.1\r\nHost: " + r.addr + "\r\n\r\n")
+	busy.get("GET")
+	busy.send("GET http://plain.good.test/open HTTP/1.1\r\nHost: plain.good.test\r\n\r\n")
+	<-arrived
+	down := make(chan error, 1)
+	go func() { down <- r.server.Shutdown(context.Background()) }()
+	_ = idle.SetReadDeadline(time.Now().Add(2 * time.Second)) // well before a drain is over
+	idle.ended()
+	close(finish)
+	if _, body := busy.get("GET"); body != "ok" {
+		t.Errorf("%q", body)
+	}
+	if err := <-down; err != nil {
+		t.Error(err)
+	}
+}
+
 // steered is a connection whose deadlines a test can see, and hold up.
 type steered struct {
 	net.Conn

@@ -152,8 +152,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.tunnels.drain()
 	s.h2.drain(ctx)
 	defer time.AfterFunc(quietFor, s.closeFresh).Stop()
-	err := errors.Join(s.http.Shutdown(ctx), s.relays.drain(ctx))
-	if err != nil {
+	relayed := make(chan error, 1)
+	go func() { relayed <- s.relays.drain(ctx) }() // now: it may take net/http all the time there is
+	err := s.http.Shutdown(ctx)
+	if err = errors.Join(err, <-relayed); err != nil {
 		_ = s.http.Close()
 	}
 	err = errors.Join(err, s.h2.settled(ctx))
