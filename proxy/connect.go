@@ -76,6 +76,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 	req := s.newRequest(caller, runtime.Target{Scheme: "tcp", Authority: t.authority, Method: r.Method})
 	req.Raw = &runtime.Raw{Proto: r.Proto, Header: maps.Clone(r.Header)}
 	endToEnd(req.Raw.Header)
+	s.tellWhere(c, req)
 	req.Action = runtime.ActionPass
 	if err != nil {
 		req.Refusal = runtime.AsError(err)
@@ -134,7 +135,7 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, req *runtime.Reque
 		return
 	}
 	again := s.newRequest(req.Caller, req.Target)
-	again.Action, again.Raw = runtime.ActionTunnel, req.Raw
+	again.Action, again.Raw, again.Results = runtime.ActionTunnel, req.Raw, req.Results
 	s.keep(seat, again)
 	_ = s.send(r.Context(), again, out)
 	if left := out.dialled; left != nil { // refused: nobody took them

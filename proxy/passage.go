@@ -22,6 +22,7 @@ type passage struct {
 // leave when the request has ended.
 func (p *passage) enter(ctx context.Context, a asked) (upgrading *place) {
 	s, c, req := p.s, p.c, p.req
+	s.tellWhere(c, req)
 	var full *runtime.Error
 	if p.owner, full = s.begin(ctx, c, req); p.owner != "" {
 		if body, ok := req.Raw.Body.(arriving); ok {

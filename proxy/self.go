@@ -66,7 +66,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 func (s *Server) autoConfig(w http.ResponseWriter, r *http.Request) {
 	address := r.Host
 	if !ownName(address) {
-		address = s.Addr().String()
+		address = s.reachedAt(connOf(r.Context()))
 	}
 	w.Header().Set("Content-Type", "application/x-ns-proxy-autoconfig")
 	_, _ = fmt.Fprintf(w, "function FindProxyForURL(url, host) {\n"+
@@ -98,6 +98,29 @@ func (s *Server) approval(w http.ResponseWriter, r *http.Request, id string) {
 // approvalURL is where the caller of this listener sees how its approval stands.
 func (s *Server) approvalURL(id string) string {
 	return "http://" + s.Addr().String() + approvalsPath + id
+}
+
+// tellWhere has the caller of a request on c told of that page by an address that c
+// came to, where the listener's own is all of them.
+func (s *Server) tellWhere(c *conn, req *runtime.Request) {
+	if s.everywhere.Load() && req.Caller.Via == nil {
+		at := s.reachedAt(c)
+		req.Results = func(id string) string { return "http://" + at + approvalsPath + id }
+	}
+}
+
+// reachedAt is the address by which the client of c reaches the proxy.
+func (s *Server) reachedAt(c *conn) string {
+	if s.everywhere.Load() {
+		return c.raw.LocalAddr().String()
+	}
+	return s.Addr().String()
+}
+
+// isEverywhere reports whether who listens at an address does so on all of the machine's.
+func isEverywhere(at net.Addr) bool {
+	tcp, ok := at.(*net.TCPAddr)
+	return ok && tcp.IP.IsUnspecified()
 }
 
 // ownName reports whether host is an address or localhost: no name that

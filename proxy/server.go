@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/elazarl/goproxy"
@@ -44,7 +45,8 @@ type Server struct {
 	fresh     sync.Map       // net.Conn that have sent no request yet
 	active    sync.WaitGroup // handlers of connections that net/http no longer knows
 
-	results func(approvalID string) string // where callers see how an approval stands
+	results    func(approvalID string) string // where callers see how an approval stands
+	everywhere atomic.Bool                    // the listener has no address of its own
 
 	mu   sync.Mutex
 	addr net.Addr
@@ -101,6 +103,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Lock()
 	s.addr = ln.Addr()
 	s.mu.Unlock()
+	s.everywhere.Store(isEverywhere(ln.Addr()))
 	return s.serve(ln)
 }
 

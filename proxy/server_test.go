@@ -226,6 +226,54 @@ func TestOwnPages(t *testing.T) {
 	}
 }
 
+// A proxy that listens on every address names the one that it was reached at.
+func TestWhereAProxyOnEveryAddressIs(t *testing.T) {
+	asked := &asking{urls: make(chan string, 2)}
+	r := newRig(t, func(o *Options, _ *stages) { asked.Doer, o.Pipeline = o.Pipeline, asked })
+	ln, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the first listener", func() bool { return r.server.Addr() != nil })
+	served := make(chan error, 1)
+	go func() { served <- r.server.Serve(ln) }()
+	t.Cleanup(func() { _ = ln.Close(); <-served })
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	r.addr = "127.0.0.1:" + port
+	page := func(path string) string {
+		c := r.dial()
+		c.send("GET " + path + " HTTP/1.1\r\nHost: kimbap.test\r\n\r\n")
+		_, body := c.get("GET")
+		return body
+	}
+	r.eventually("the new listener", func() bool { return r.server.Addr() == ln.Addr() })
+	if body := page("/kimbap/proxy.pac"); !strings.Contains(body, `"PROXY `+r.addr+`"`) {
+		t.Errorf("%s", body)
+	}
+	for _, request := range []string{
+		"GET http://plain.good.test/open HTTP/1.1\r\nHost: plain.good.test\r\n\r\n",
+		"CONNECT db.test:22 HTTP/1.1\r\nHost: db.test:22\r\n\r\n",
+	} {
+		c := r.dial()
+		c.send(request)
+		if url, want := <-asked.urls, "http://"+r.addr+"/kimbap/approvals/apr_1"; url != want {
+			t.Errorf("%q: the approval stands at %s, want %s", request, url, want)
+		}
+		_ = c.Close()
+	}
+}
+
+// asking is a pipeline that asks where approvals stand.
+type asking struct {
+	Doer
+	urls chan string
+}
+
+func (a *asking) Do(ctx context.Context, req *runtime.Request, out runtime.Responder) error {
+	a.urls <- req.Results("apr_1")
+	return a.Doer.Do(ctx, req, out)
+}
+
 // One panic is one 500, and one line in the log for each request.
 func TestPanicAndLog(t *testing.T) {
 	var out bytes.Buffer
