@@ -125,17 +125,20 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 
 // pass sends a CONNECT to a foreign host through the pipeline. When what the
 // client then says is neither TLS nor HTTP, the tunnel backend hands the two
-// connections back and they are judged again, as net.tunnel.
+// connections back and they are judged again, as net.tunnel. Where that is refused, a
+// client that says nothing may only be far away, and has longer.
 func (s *Server) pass(w http.ResponseWriter, r *http.Request, req *runtime.Request, seat *place) {
 	out := newResponder(w, r, s.o.Limits)
 	out.seat = seat
+	again := s.newRequest(req.Caller, req.Target)
+	again.Action, again.Raw, again.Results = runtime.ActionTunnel, req.Raw, req.Results
+	out.mustSpeak = func() bool { return s.effect(&judged{who: seat.who, req: *again}) != runtime.EffectAllow }
 	err := s.send(r.Context(), req, out)
 	if out.dialled == nil {
 		out.finish(err)
 		return
 	}
-	again := s.newRequest(req.Caller, req.Target)
-	again.Action, again.Raw, again.Results = runtime.ActionTunnel, req.Raw, req.Results
+	again.Received = s.o.Clock()
 	s.keep(seat, again)
 	_ = s.send(r.Context(), again, out)
 	if left := out.dialled; left != nil { // refused: nobody took them

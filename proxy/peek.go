@@ -17,8 +17,13 @@ import (
 // them there. Known means TLS or HTTP for the authority; TLS or HTTP for
 // another one is an error; anything else, silence too, is not known.
 func (t *Tunnel) peek(c *taken, authority string) (known bool, err error) {
+	return t.peekFor(t.o.Peek, c, authority)
+}
+
+// peekFor is peek for a client that has so long to begin.
+func (t *Tunnel) peekFor(patience time.Duration, c *taken, authority string) (known bool, err error) {
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
-	_ = c.SetReadDeadline(time.Now().Add(t.o.Peek))
+	_ = c.SetReadDeadline(time.Now().Add(patience))
 	buf := make([]byte, 2<<10)
 	n, err := c.Read(buf)
 	switch {

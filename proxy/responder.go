@@ -28,9 +28,10 @@ type responder struct {
 	r         *http.Request
 	control   *http.ResponseController
 	idle      time.Duration
-	seat      *place   // of the tunnel this answers, nil for requests
-	upgrading *place   // of a request that asks for an upgrade
-	dialled   *dialled // handed over by the tunnel backend
+	seat      *place      // of the tunnel this answers, nil for requests
+	upgrading *place      // of a request that asks for an upgrade
+	dialled   *dialled    // handed over by the tunnel backend
+	mustSpeak func() bool // whether silence in a tunnel would be refused; nil: it is not known
 
 	status    int
 	announced []string    // trailer names the client was told of

@@ -23,6 +23,7 @@ type Dialer interface {
 type TunnelOptions struct {
 	Dialer Dialer
 	Peek   time.Duration // how long a client may take to show what it speaks; 200 ms
+	Late   time.Duration // how much longer, where silence would not be let through anyway; 2 s
 	Hello  time.Duration // from there to a whole ClientHello or request head; 10 s
 	Limits Limits        // of a request head
 }
@@ -43,6 +44,9 @@ func NewTunnel(o TunnelOptions) (*Tunnel, error) {
 	}
 	if o.Peek <= 0 {
 		o.Peek = 200 * time.Millisecond
+	}
+	if o.Late <= 0 {
+		o.Late = 2 * time.Second
 	}
 	if o.Hello <= 0 {
 		o.Hello = 10 * time.Second
@@ -82,6 +86,9 @@ func (t *Tunnel) Execute(ctx context.Context, call *runtime.Call, out runtime.Re
 	}
 	if call.Action.Ref == runtime.ActionPass {
 		known, err := t.peek(d.client, call.Request.Target.Authority)
+		if silent := !known && err == nil && len(d.client.prefix) == 0; silent && o.mustSpeak != nil && o.mustSpeak() {
+			known, err = t.peekFor(t.o.Late, d.client, call.Request.Target.Authority)
+		}
 		if err != nil {
 			d.close()
 			return d.result, err

@@ -129,6 +129,36 @@ func TestUnknownProtocol(t *testing.T) {
 	}
 }
 
+// A client that is far away hears the 200 late, and what it says comes later still. It
+// is not taken for one that waits for the other side, which would be refused.
+func TestAClientFromFarAwayIsWaitedFor(t *testing.T) {
+	r := newRig(t, func(o *Options, st *stages) {
+		tunnel, err := NewTunnel(TunnelOptions{Dialer: st, Peek: 50 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Pipeline, err = runtime.New(runtime.Options{
+			Identity: st, Services: st, Policy: st, Limits: st, Approvals: st, Vault: st, Trail: st,
+			Backends: map[string]runtime.Backend{"rest": st, "tunnel": tunnel},
+			Clock:    time.Now, NewID: func() string { return runtime.NewID("req", time.Now()) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	r.upstream("far.test:80", answering(okAnswer))
+	c := r.connect("far.test:80", "")
+	time.Sleep(300 * time.Millisecond)
+	c.send("GET / HTTP/1.1\r\nHost: far.test\r\n\r\n")
+	if resp, body := c.get("GET"); resp.StatusCode != 200 || body != "ok" {
+		t.Errorf("%s %q", resp.Status, body)
+	}
+	_ = c.Close()
+	if rec := r.outcome(); rec.Err != nil || rec.Action.Ref != runtime.ActionPass {
+		t.Errorf("recorded %+v", rec)
+	}
+}
+
 // Ports of protocols that are no HTTP are net.tunnel before anything is dialled.
 func TestRawPorts(t *testing.T) {
 	r := newRig(t, nil)
