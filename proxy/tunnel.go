@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -26,6 +28,7 @@ type TunnelOptions struct {
 	Late   time.Duration // how much longer, where silence would not be let through anyway; 2 s
 	Hello  time.Duration // from there to a whole ClientHello or request head; 10 s
 	Limits Limits        // of a request head
+	Idle   time.Duration // how long one way may be quiet once the other has ended; 5 min
 }
 
 // Tunnel is the backend for CONNECT to hosts that no service owns. It dials
@@ -50,6 +53,9 @@ func NewTunnel(o TunnelOptions) (*Tunnel, error) {
 	}
 	if o.Hello <= 0 {
 		o.Hello = 10 * time.Second
+	}
+	if o.Idle <= 0 {
+		o.Idle = 5 * time.Minute
 	}
 	o.Limits = o.Limits.withDefaults()
 	return &Tunnel{o: o}, nil
@@ -144,15 +150,16 @@ func (t *Tunnel) splice(ctx context.Context, d *dialled, seat *place) (runtime.R
 	defer stop()
 	seat.splice()
 	var sent int64
+	half := &halfway{idle: t.o.Idle}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		var err error
-		if sent, err = pump(d.upstream, d.client, seat); err != nil {
+		if sent, err = pump(d.upstream, d.client, seat, half); err != nil {
 			d.close() // nobody waits for the answer of a request that broke off
 		}
 	}()
-	received, err := pump(d.client, d.upstream, seat)
+	received, err := pump(d.client, d.upstream, seat, half)
 	if err != nil {
 		if errors.Is(err, errRead) {
 			d.client.reset()
@@ -180,12 +187,39 @@ const (
 	busyBuffer  = 32 << 10
 )
 
+// halfway is a tunnel of which one way may have ended. The other goes on as long as
+// something moves in it: it may be that nobody is there any more, and an upstream that
+// does not mind would keep the tunnel for ever.
+type halfway struct {
+	idle  time.Duration
+	ended atomic.Bool
+}
+
+// end says that one way has ended. The other one's source is dst.
+func (h *halfway) end(dst net.Conn) {
+	h.ended.Store(true)
+	h.arm(dst)
+}
+
+// arm gives the next read of the way that is left its time.
+func (h *halfway) arm(src net.Conn) {
+	if h.ended.Load() {
+		_ = src.SetReadDeadline(time.Now().Add(h.idle))
+	}
+}
+
+// over reports whether an error is that nothing has moved for too long.
+func (h *halfway) over(err error) bool {
+	return h.ended.Load() && errors.Is(err, os.ErrDeadlineExceeded)
+}
+
 // pump copies src to dst until its end, then ends dst.
-func pump(dst, src net.Conn, seat *place) (n int64, err error) {
+func pump(dst, src net.Conn, seat *place, half *halfway) (n int64, err error) {
 	small := make([]byte, quietBuffer)
 	var large []byte
 	buf := small
 	for {
+		half.arm(src)
 		got, rerr := src.Read(buf)
 		if got > 0 {
 			seat.touch()
@@ -196,9 +230,13 @@ func pump(dst, src net.Conn, seat *place) (n int64, err error) {
 			}
 		}
 		if isEnd(rerr) {
-			if half, ok := dst.(interface{ CloseWrite() error }); ok {
-				_ = half.CloseWrite()
+			if ends, ok := dst.(interface{ CloseWrite() error }); ok {
+				_ = ends.CloseWrite()
 			}
+			half.end(dst)
+			return n, nil
+		}
+		if half.over(rerr) {
 			return n, nil
 		}
 		if rerr != nil {

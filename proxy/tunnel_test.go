@@ -159,6 +159,52 @@ func TestAClientFromFarAwayIsWaitedFor(t *testing.T) {
 	}
 }
 
+// A program that has gone holds no place because its upstream does not go too. One that
+// has ended its half only, and waits, is left as long as something comes.
+func TestATunnelThatHasHalfEndedEnds(t *testing.T) {
+	r := newRig(t, func(o *Options, st *stages) {
+		o.Limits = Limits{PerPrincipal: 1, QueueTimeout: patience}
+		tunnel, err := NewTunnel(TunnelOptions{Dialer: st, Peek: time.Second, Idle: 400 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Pipeline, err = runtime.New(runtime.Options{
+			Identity: st, Services: st, Policy: st, Limits: st, Approvals: st, Vault: st, Trail: st,
+			Backends: map[string]runtime.Backend{"rest": st, "tunnel": tunnel},
+			Clock:    time.Now, NewID: func() string { return runtime.NewID("req", time.Now()) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	over := make(chan struct{})
+	defer close(over)
+	r.upstream("stays.test:80", func(c net.Conn, br *bufio.Reader) {
+		_, _ = io.Copy(io.Discard, br)
+		for range 6 {
+			time.Sleep(100 * time.Millisecond)
+			_, _ = io.WriteString(c, "x")
+		}
+		<-over
+	})
+	const head = "GET / HTTP/1.1\r\nHost: stays.test\r\n\r\n"
+	waits := r.connect("stays.test:80", head)
+	if err := waits.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(waits.br); string(got) != "xxxxxx" || err != nil {
+		t.Errorf("%q %v", got, err)
+	}
+	gone := r.connect("stays.test:80", head)
+	_ = gone.Close()
+	r.connect("stays.test:80", head)
+	for range 2 {
+		if rec := r.outcome(); rec.Err != nil {
+			t.Errorf("recorded %+v", rec.Err)
+		}
+	}
+}
+
 // Ports of protocols that are no HTTP are net.tunnel before anything is dialled.
 func TestRawPorts(t *testing.T) {
 	r := newRig(t, nil)
