@@ -64,7 +64,7 @@ func (f *Forwarder) Serve(ctx context.Context, ln net.Listener) error {
 		case <-ctx.Done():
 			return nil
 		}
-		conn, err := ln.Accept()
+		conn, err := accept(ctx, ln)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
@@ -76,6 +76,23 @@ func (f *Forwarder) Serve(ctx context.Context, ln net.Listener) error {
 			defer func() { _ = conn.Close() }()
 			f.forward(ctx, conn)
 		})
+	}
+}
+
+// accept takes the next connection. When descriptors run out it waits for one to come
+// free: the connections that are open go on.
+func accept(ctx context.Context, ln net.Listener) (net.Conn, error) {
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		conn, err := ln.Accept()
+		var temporary interface{ Temporary() bool }
+		if err == nil || !errors.As(err, &temporary) || !temporary.Temporary() || errors.Is(err, net.ErrClosed) {
+			return conn, err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 }
 

@@ -9,9 +9,12 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -75,6 +78,49 @@ func (r *rig) dial(t *testing.T) *net.TCPConn {
 
 func owner(net.Conn) bool    { return true }
 func stranger(net.Conn) bool { return false }
+
+// full is a listener for which there is no descriptor, a few times.
+type full struct {
+	net.Listener
+	times int
+}
+
+func (f *full) Accept() (net.Conn, error) {
+	if f.times > 0 {
+		f.times--
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return f.Listener.Accept()
+}
+
+// A program that has opened too much does not lose what it has open, nor its way out.
+func TestForwardingOutlivesALackOfDescriptors(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, far := net.Pipe()
+	f := &Forwarder{Owner: owner, Say: func(error) {}, Borrow: func(context.Context) (net.Conn, error) { return near, nil }}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f.Serve(ctx, &full{ln, 3}) }()
+	conn, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.WriteString(conn, "hello") }()
+	_ = far.SetReadDeadline(time.Now().Add(5 * time.Second))
+	got := make([]byte, 5)
+	if _, err := io.ReadFull(far, got); err != nil || string(got) != "hello" {
+		t.Errorf("%q %v", got, err)
+	}
+	_ = conn.Close()
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	_ = far.Close()
+}
 
 // Bytes and ends pass as they are, both ways.
 func TestForwardedBytesAreTheSame(t *testing.T) {
