@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -137,21 +137,24 @@ func (x *exchange) upgrade(ctx context.Context, resp *http.Response) error {
 }
 
 // splice copies both ways until both have ended. The end of one way is passed
-// on, the other goes on.
+// on, the other goes on as long as something moves in it.
 func (x *exchange) splice(ctx context.Context, caller net.Conn, upstream io.ReadWriteCloser) error {
-	var wait sync.WaitGroup
+	ended := make(chan struct{}, 2)
 	var out, in atomic.Int64
 	pump := func(dst io.Writer, src io.Reader, n *atomic.Int64) {
-		defer wait.Done()
+		defer func() { ended <- struct{}{} }()
 		if x.pass(dst, src, n) != nil || halfClose(dst) != nil {
 			_, _ = caller.Close(), upstream.Close()
 		}
 	}
-	wait.Add(2)
 	go pump(upstream, caller, &out)
 	go pump(caller, upstream, &in)
-	wait.Wait()
+	<-ended
+	left := x.whileMoving(ended, func() int64 { return out.Load() + in.Load() })
 	_, _ = caller.Close(), upstream.Close()
+	if left {
+		<-ended
+	}
 	x.sent.mu.Lock()
 	x.sent.read += out.Load()
 	x.sent.mu.Unlock()
@@ -160,6 +163,25 @@ func (x *exchange) splice(ctx context.Context, caller net.Conn, upstream io.Read
 		return x.failure(ctx, ctx, ctx.Err())
 	}
 	return nil
+}
+
+// whileMoving waits for an end as long as something moves, and reports whether it has not
+// come: it may be that nobody is there any more, and the other side does not mind.
+func (x *exchange) whileMoving(ended <-chan struct{}, moved func() int64) (left bool) {
+	tick := time.NewTicker(x.b.o.IdleTimeout)
+	defer tick.Stop()
+	for was := moved(); ; {
+		select {
+		case <-ended:
+			return false
+		case <-tick.C:
+		}
+		now := moved()
+		if now == was {
+			return true
+		}
+		was = now
+	}
 }
 
 // pass copies with a pooled buffer and without looking for shortcuts.
