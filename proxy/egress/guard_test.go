@@ -216,6 +216,7 @@ func TestDialJudgesEveryAuthority(t *testing.T) {
 		{Options{Resolve: map[string]string{"a.test:443": "loop.test:1"}}, "a.test:443", "", "denied loopback"},
 		{Options{Resolve: map[string]string{"a.test:443": "localhost:1"}}, "a.test:443", "", "→ 127.0.0.1:1"},
 		{Options{Resolve: map[string]string{"a.test:443": "public.test:8443"}}, "a.test:443", "", "→ 93.184.216.34:8443"},
+		{Options{Resolve: map[string]string{"[2606:4700:0:0::1111]:443": "127.0.0.1:1"}}, "[2606:4700::1111]:443", "", "→ 127.0.0.1:1"},
 		{Options{Deny: []string{"a.test"}, Resolve: map[string]string{"a.test:443": "127.0.0.1:1"}}, "a.test:443", "", "denied public"},
 	} {
 		t.Run(fmt.Sprintf("%s %s", c.authority, c.as), func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 // target is an authority taken apart.
 type target struct {
-	host string     // lower case, no trailing dot
+	host string     // lower case, no trailing dot; an address in its shortest form
 	addr netip.Addr // valid when host is a literal address
 	port uint16
 }
@@ -31,7 +31,7 @@ func parseTarget(authority string) (target, error) {
 		if addr.Zone() != "" {
 			return target{}, &Denied{Host: host, Class: ClassLinkLocal}
 		}
-		return target{host: name, addr: addr, port: uint16(port)}, nil
+		return target{host: addr.String(), addr: addr, port: uint16(port)}, nil
 	}
 	if !validName(name) {
 		return target{}, fmt.Errorf("authority %q has no valid host name", authority)
