@@ -23,7 +23,7 @@ const (
 // Bounds of one HTTP/2 connection of a client.
 const (
 	maxStreams   = 250       // open at a time; more are reset
-	streamWindow = 512 << 10 // bytes of one request body that wait to be read
+	streamWindow = 256 << 10 // bytes of one request body that wait to be read: a principal may have a thousand such requests
 	connWindow   = 8 << 20   // the same of all bodies of a connection
 	frameSize    = 16 << 10  // of a frame from the client, the least that may be asked for
 )
