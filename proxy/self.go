@@ -104,8 +104,7 @@ func (s *Server) approvalURL(id string) string {
 // came to, where the listener's own is all of them.
 func (s *Server) tellWhere(c *conn, req *runtime.Request) {
 	if s.everywhere.Load() && req.Caller.Via == nil {
-		at := s.reachedAt(c)
-		req.Results = func(id string) string { return "http://" + at + approvalsPath + id }
+		req.Results = func(id string) string { return "http://" + s.reachedAt(c) + approvalsPath + id }
 	}
 }
 

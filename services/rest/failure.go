@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 
 	"golang.org/x/net/http2"
@@ -45,6 +46,9 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 		e.Code, e.Reason, e.Msg = runtime.CodeCanceled, "", "the caller went away before the answer was complete"
 	case errors.As(uploadErr, &named): // the body was refused on its way
 		return named
+	case errors.Is(uploadErr, os.ErrDeadlineExceeded):
+		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", "nothing more of the request body came for too long"
+		e.Hint, e.Err = "send it again, without a pause", uploadErr
 	case uploadErr != nil:
 		e.Code, e.Reason, e.Msg = runtime.CodeCanceled, "", "the request body ended early"
 		e.Err = uploadErr

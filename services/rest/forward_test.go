@@ -3,9 +3,11 @@ package rest_test
 import (
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest"
@@ -196,6 +198,13 @@ func TestExpectContinue_PC004(t *testing.T) {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// A body that rests for too long did not end: its time was over.
+func TestABodyThatRestsTooLong(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	rests := io.MultiReader(strings.NewReader("half"), iotest.ErrReader(os.ErrDeadlineExceeded))
+	r.refused(t, body(r.call("POST", "/up"), rests, -1), runtime.CodeTimeout, "")
+}
 
 func TestCallerBreaksOffItsBody(t *testing.T) {
 	r := newRig(t, servicestest.Options{})
