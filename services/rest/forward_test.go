@@ -254,3 +254,17 @@ func TestStaleConnections(t *testing.T) {
 	r.refused(t, body(r.call("POST", "/hang-up"), strings.NewReader("once"), 4), runtime.CodeUpstream, runtime.ReasonUpstreamUnavailable)
 	equal(t, "requests after the hang-up", len(r.Requests())-before, 2)
 }
+
+// A field that some servers take for Content-Length says nothing of the body: it is
+// dropped, and no length of ours comes in its place unless net/http needs one.
+func TestATwinOfTheLengthFramesNothing(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	c := r.call("POST", "/up")
+	c.Request.Raw.Header["Content_length"] = []string{"0"}
+	r.must(t, c)
+	for name := range r.Last(t).Header {
+		if strings.EqualFold(name, "Content_Length") {
+			t.Error("the upstream saw it")
+		}
+	}
+}

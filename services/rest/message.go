@@ -65,7 +65,7 @@ func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message,
 	}
 	if raw.Body == nil {
 		m.length, m.trailer = 0, nil
-		m.empty = slices.ContainsFunc(values(raw.Header, "content-length"), isZero)
+		m.empty = slices.ContainsFunc(raw.Header["Content-Length"], isZero) // of no twin, which is dropped
 	} else if whole, ok := raw.Buffered(); ok {
 		m.setBody(whole)
 	}
