@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 )
 
@@ -104,7 +105,8 @@ const sourcePrefix = "# kimbap's own root and those of "
 // after an update of the system's roots, or with another file of the user's
 // own. extraRootsFile is the user's SSL_CERT_FILE or "". When it is bundle.pem
 // itself, as in a shell that ran `kimbap env`, the file that the bundle was made
-// from is read again. An authority in memory has no file and does nothing.
+// from is read again, and the system's roots stand in while that cannot be used.
+// An authority in memory has no file and does nothing.
 func (a *Authority) RefreshBundle(extraRootsFile string) error {
 	if a.dir == "" {
 		return nil
@@ -132,17 +134,26 @@ func (a *Authority) writeBundle(now roots, extraRootsFile string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &FileError{File: file, Msg: "the bundle of roots cannot be read", Err: err}
 	}
+	source, remembered := extraRootsFile, false
 	switch {
-	case extraRootsFile == file || sameFile(extraRootsFile, file):
-		extraRootsFile = rememberedSource(have)
-	case sameFile(extraRootsFile, a.CAFile()):
-		extraRootsFile = ""
+	case source == file || sameFile(source, file):
+		source, remembered = rememberedSource(have), true
+	case sameFile(source, a.CAFile()):
+		source = ""
+	case source != "": // the next to read it may be in another folder
+		if source, err = filepath.Abs(source); err != nil {
+			return &FileError{File: extraRootsFile, Msg: "the file of roots cannot be found", Fix: "correct or unset SSL_CERT_FILE", Err: err}
+		}
 	}
-	roots, err := Bundle(extraRootsFile, now.pem(a.clock()))
+	root := now.pem(a.clock())
+	roots, err := Bundle(source, root)
+	if err != nil && remembered && source != "" {
+		roots, err = Bundle("", root) // its name stays: the file may come back
+	}
 	if err != nil {
 		return err
 	}
-	want := append([]byte(sourcePrefix+strconv.Quote(extraRootsFile)+"\n"), roots...)
+	want := append([]byte(sourcePrefix+strconv.Quote(source)+"\n"), roots...)
 	if bytes.Equal(have, want) {
 		return nil
 	}
@@ -150,7 +161,8 @@ func (a *Authority) writeBundle(now roots, extraRootsFile string) error {
 }
 
 // rememberedSource returns the file that a bundle was made from; "", the
-// system's roots, when it does not say or the file is gone.
+// system's roots, when it does not say, or says a name that means another file
+// in every folder.
 func rememberedSource(bundle []byte) string {
 	first, _, _ := bytes.Cut(bundle, []byte("\n"))
 	quoted, ok := bytes.CutPrefix(first, []byte(sourcePrefix))
@@ -158,10 +170,7 @@ func rememberedSource(bundle []byte) string {
 		return ""
 	}
 	file, err := strconv.Unquote(string(quoted))
-	if err != nil {
-		return ""
-	}
-	if _, err := os.Stat(file); err != nil {
+	if err != nil || !filepath.IsAbs(file) {
 		return ""
 	}
 	return file

@@ -3,6 +3,7 @@ package certs
 import (
 	"bytes"
 	"encoding/pem"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -306,6 +307,72 @@ func TestBundleIsRebuiltWhenStale(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 4 {
 		t.Errorf("files left behind: %v", entries)
+	}
+}
+
+// corpFile is a file of roots that are nobody's of ours.
+func corpFile(t *testing.T, c *clock, dir string) (path string, text []byte) {
+	t.Helper()
+	made, err := newRoot(c.Now(), rootLife)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, text = filepath.Join(dir, "corp.pem"), encodeCertificate(strip(t, made))
+	writeFile(t, path, text)
+	return path, text
+}
+
+func TestBundleRemembersWhoseRootsItHas(t *testing.T) {
+	c := newClock()
+	a := open(t, newDir(t), c)
+	here, elsewhere := t.TempDir(), t.TempDir()
+	file, corp := corpFile(t, c, here)
+	_, other := corpFile(t, c, elsewhere)
+	has := func(want []byte) bool {
+		t.Helper()
+		_, n := count(readFile(t, a.BundleFile()), want)
+		return n == 1
+	}
+	refresh := func(file string) {
+		t.Helper()
+		if err := a.RefreshBundle(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(here)
+	refresh("corp.pem")
+	t.Chdir(elsewhere)
+	refresh(a.BundleFile())
+	if !has(corp) || has(other) {
+		t.Error("a relative name was taken for a file of another folder")
+	}
+	for name, spoil := range map[string]func() error{
+		"gone":   func() error { return os.Remove(file) },
+		"empty":  func() error { return os.WriteFile(file, nil, 0o600) },
+		"folder": func() error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		refresh(a.BundleFile())
+		if all, ours := count(readFile(t, a.BundleFile()), a.RootPEM()); ours != 1 || has(corp) {
+			t.Errorf("%s: %d certificates, %d of ours", name, all, ours)
+		}
+		if err := a.RefreshBundle(file); err == nil {
+			t.Errorf("%s: not said to who names it", name)
+		}
+		if err := os.RemoveAll(file); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, file, corp)
+		if refresh(a.BundleFile()); !has(corp) {
+			t.Errorf("%s: the file came back, and its roots did not", name)
+		}
+	}
+	// Written by an older kimbap: it means another file in every folder.
+	writeFile(t, a.BundleFile(), append([]byte(sourcePrefix+`"corp.pem"`+"\n"), a.RootPEM()...))
+	if refresh(a.BundleFile()); has(other) {
+		t.Error("roots of the folder that kimbap happens to be in")
 	}
 }
 

@@ -73,6 +73,9 @@ func newCAExportCommand(c *cli) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
 				ca, err := a.CA(ctx)
+				if err == nil && c.getenv("SSL_CERT_FILE") != "" {
+					err = a.TakeRoots(ctx) // containers have no shell that asks kimbap env
+				}
 				if err != nil {
 					return err
 				}

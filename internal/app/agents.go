@@ -34,6 +34,9 @@ func (a *App) PlanAgents(ctx context.Context, names []string) ([]AgentChange, er
 	if err := a.settingsLead(kinds); err != nil {
 		return nil, err
 	}
+	if err := a.TakeRoots(ctx); err != nil {
+		return nil, err
+	}
 	vars, err := a.agentVariables(ctx)
 	if err != nil {
 		return nil, err

@@ -21,7 +21,9 @@ import (
 const rotateOverlap = 24 * time.Hour
 
 // CA opens the local authority on first use; commands that need no certificate
-// never touch its key. It is asked for again after an error.
+// never touch its key. It is asked for again after an error. The bundle for programs
+// keeps the roots that [App.TakeRoots] has put there: a proxy that cron starts knows
+// nothing of what a user has in a shell.
 func (a *App) CA(ctx context.Context) (*certs.Authority, error) {
 	a.authority.Lock()
 	defer a.authority.Unlock()
@@ -36,13 +38,24 @@ func (a *App) CA(ctx context.Context) (*certs.Authority, error) {
 		err = ca.Open(ctx)
 	}
 	if err == nil {
-		err = ca.RefreshBundle(a.env["SSL_CERT_FILE"])
+		err = ca.RefreshBundle(ca.BundleFile())
 	}
 	if err != nil {
 		return nil, ofAuthority(err)
 	}
 	a.authority.ca = ca
 	return ca, nil
+}
+
+// TakeRoots makes the bundle for programs from this environment's SSL_CERT_FILE, or from
+// the system's roots where that is unset. It is for the commands by which a user says
+// what his programs have.
+func (a *App) TakeRoots(ctx context.Context) error {
+	ca, err := a.CA(ctx)
+	if err != nil {
+		return err
+	}
+	return ofAuthority(ca.RefreshBundle(a.env["SSL_CERT_FILE"]))
 }
 
 // ofAuthority gives what is wrong with a file of the authority its own fix:

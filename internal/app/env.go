@@ -23,6 +23,9 @@ type EnvOptions = outfit.Form
 // notes for the person about what they replace.
 func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []string, err error) {
 	ca, err := a.CA(ctx)
+	if err == nil && !o.Unset {
+		err = a.TakeRoots(ctx)
+	}
 	if err != nil {
 		return "", nil, err
 	}
