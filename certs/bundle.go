@@ -97,6 +97,20 @@ func foreignRoots(text []byte) ([]byte, error) {
 	}
 }
 
+// Parse returns the certificates of a PEM text, without those that Go cannot parse.
+func Parse(text []byte) []*x509.Certificate {
+	var out []*x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
+			out = append(out, cert)
+		}
+	}
+	return out
+}
+
 // sourcePrefix begins the first line of bundle.pem, a comment to every reader
 // of PEM. It remembers whose roots these are.
 const sourcePrefix = "# kimbap's own root and those of "

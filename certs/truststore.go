@@ -3,10 +3,8 @@ package certs
 import (
 	"bytes"
 	"crypto/sha1"
-	"crypto/x509"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"hash"
 	"time"
@@ -29,15 +27,7 @@ const (
 // left out, because one that Java cannot parse spoils the whole store. The same
 // text gives the same bytes.
 func TrustStore(bundle []byte) ([]byte, error) {
-	var roots []*x509.Certificate
-	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		if root, err := x509.ParseCertificate(block.Bytes); err == nil {
-			roots = append(roots, root)
-		}
-	}
+	roots := Parse(bundle)
 	if len(roots) == 0 {
 		return nil, errors.New("trust store: no certificate in the bundle")
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,6 +52,13 @@ func TestShell(t *testing.T) {
 		r := shell(`eval "$(kimbap env)"; kimbap run -- curl -sS https://api.github.com/user; kimbap run -- curl -sS https://example.com/`)
 		if !strings.Contains(r.stdout, `"login":"octo"`) || !strings.Contains(r.stdout, "an example") {
 			t.Errorf("said\n%s\n%s", r.stdout, r.stderr)
+		}
+	})
+	t.Run("a run with roots for one client", func(t *testing.T) {
+		env := append(slices.Clone(h.env), "SSL_CERT_FILE=", "CURL_CA_BUNDLE="+w.roots)
+		r := h.exec(t, env, "", "kimbap", "run", "--", "curl", "-sS", "https://example.com/")
+		if r.code != 0 || r.stdout != "an example\n" {
+			t.Errorf("exit code %d, said\n%s\n%s", r.code, r.stdout, r.stderr)
 		}
 	})
 	t.Run("given back", func(t *testing.T) {

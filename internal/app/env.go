@@ -57,7 +57,11 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 		if err := a.settle(place, o.Shell == "docker"); err != nil {
 			return "", nil, err
 		}
-		notes = append(notes, a.env.Replaced(placeholders)...)
+		replaced, err := a.env.Fit(o, &place)
+		if err != nil {
+			return "", nil, err
+		}
+		notes = append(notes, replaced...)
 		if len(place.Served) > 0 {
 			notes = append(notes, fmt.Sprintf("%s: reached through the proxy, because a service is there; programs that never do that for this machine (Go's) cannot use it", strings.Join(place.Served, ", ")))
 		}

@@ -32,7 +32,7 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	folder, err := o.NewFolder(ca.RootPEM(), a.env["SSL_CERT_FILE"])
+	folder, err := o.NewFolder(ca.RootPEM(), a.env)
 	if err != nil {
 		return 0, err
 	}

@@ -26,7 +26,7 @@ func (m *Machine) runBehind(r outfit.Run, e elsewhere) (int, error) {
 		return 0, err
 	}
 	known := outfit.Catalogue(all)
-	folder, err := r.NewFolder(e.root, m.env["SSL_CERT_FILE"])
+	folder, err := r.NewFolder(e.root, m.env)
 	if err != nil {
 		return 0, err
 	}

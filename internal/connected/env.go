@@ -77,7 +77,11 @@ func (m *Machine) Env(ctx context.Context, o EnvOptions) (text string, notes []s
 		}
 	}
 	if !o.Unset {
-		notes = append(notes, m.env.Replaced(place.Placeholders)...)
+		replaced, err := m.env.Fit(o.Form, &place)
+		if err != nil {
+			return "", nil, err
+		}
+		notes = append(notes, replaced...)
 	}
 	text, err = o.Text(place)
 	return text, notes, err

@@ -50,6 +50,17 @@ func (e Environment) Own() map[string]string {
 	return runner.Own(func(name string) string { return e[name] })
 }
 
+// Fit makes a place one for the shell that has this environment, and says what of the
+// user's own its variables replace there. A container has none of that.
+func (e Environment) Fit(f Form, place *runner.Place) (notes []string, err error) {
+	notes = e.Replaced(place.Placeholders)
+	if f.Shell == "docker" {
+		return notes, nil
+	}
+	lost, err := e.keepRoots(place)
+	return append(notes, lost...), err
+}
+
 // Replaced says, in one note or none, which real keys placeholders stand in for.
 func (e Environment) Replaced(placeholders map[string]string) (notes []string) {
 	var names []string

@@ -16,15 +16,19 @@ type Folder struct {
 }
 
 // NewFolder makes it, with what clients must trust: root, PEM, and beside it the roots
-// of a file of the user's, own, or the system's where that is "". Who makes a folder
-// removes it.
-func (r Run) NewFolder(root []byte, own string) (Folder, error) {
+// that the user's variables name, or the system's. Who makes a folder removes it.
+func (r Run) NewFolder(root []byte, env Environment) (Folder, error) {
 	dir, err := os.MkdirTemp(r.above(), "kimbap-run-")
 	if err != nil {
 		return Folder{}, err
 	}
 	f := Folder{Dir: dir}
-	if f.bundle, err = certs.Bundle(own, root); err == nil {
+	if f.bundle, err = certs.Bundle(env[bundleVar], root); err == nil {
+		var notes []string
+		root, f.bundle, notes = env.withRoots(root, f.bundle)
+		for _, note := range notes {
+			r.Say(note)
+		}
 		err = os.WriteFile(filepath.Join(dir, "ca.pem"), root, 0o600)
 	}
 	if err == nil {

@@ -16,7 +16,7 @@ func TestTheFolderOfARunIsItsUsersAloneAndEndsWithIt(t *testing.T) {
 	if err := os.WriteFile(own, []byte(root), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := Run{}.NewFolder([]byte(root), own)
+	f, err := Run{}.NewFolder([]byte(root), Environment{"SSL_CERT_FILE": own})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestTheFolderOfARunIsItsUsersAloneAndEndsWithIt(t *testing.T) {
 func TestAFolderThatCannotBeFilledIsNotLeftBehind(t *testing.T) {
 	above := t.TempDir()
 	t.Setenv("TMPDIR", above)
-	if _, err := (Run{}).NewFolder([]byte(root), filepath.Join(above, "missing.pem")); err == nil {
+	if _, err := (Run{}).NewFolder([]byte(root), Environment{"SSL_CERT_FILE": filepath.Join(above, "missing.pem")}); err == nil {
 		t.Fatal("made without the user's roots")
 	}
 	if left, err := os.ReadDir(above); err != nil || len(left) != 0 {

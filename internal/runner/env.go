@@ -64,6 +64,10 @@ var (
 	adding = []string{"NODE_EXTRA_CA_CERTS", "DENO_CERT"} // a file beside the client's own roots
 )
 
+// RootVariables are those that name files of roots: that replace a client's own, and that
+// add to them.
+func RootVariables() (replace, add []string) { return slices.Clone(replacing), slices.Clone(adding) }
+
 // socketVar tells a program of a run where it can ask kimbap itself.
 const socketVar = "KIMBAP_SOCKET"
 
