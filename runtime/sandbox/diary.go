@@ -110,26 +110,32 @@ func (s *session) noted(err error) error {
 }
 
 // write seals and keeps.
-func (r *Runner) write(ctx context.Context, row journal.Execution, script []byte, pages []page) (err error) {
+func (r *Runner) write(ctx context.Context, row journal.Execution, script []byte, pages []page) error {
+	ok, err := r.put(ctx, row, script, pages)
+	if err == nil && !ok {
+		err = taken(row.ID)
+	}
+	return err
+}
+
+// put is write that says false where the execution is another process's now, or has
+// ended.
+func (r *Runner) put(ctx context.Context, row journal.Execution, script []byte, pages []page) (ok bool, err error) {
 	if row.Script, err = r.o.Sealer.SealFor(ctx, row.Tenant, purposeScript, script, bind(&row, 0, 0)); err != nil {
-		return err
+		return false, err
 	}
 	calls := make([]journal.Call, len(pages))
 	for i, p := range pages {
 		sealed, err := r.o.Sealer.SealFor(ctx, row.Tenant, purposeCall, p.plain, bind(&row, p.step, p.settled))
 		if err != nil {
-			return err
+			return false, err
 		}
 		calls[i] = journal.Call{Step: p.step, Settled: p.settled, Sealed: sealed}
 	}
 	if row.Expires.IsZero() {
 		row.Expires = r.o.Clock().Add(r.o.Keep)
 	}
-	ok, err := r.o.Store.WriteExecution(ctx, row, calls)
-	if err == nil && !ok {
-		err = taken(row.ID)
-	}
-	return err
+	return r.o.Store.WriteExecution(ctx, row, calls)
 }
 
 // bind is the additional data of a seal: which of an execution's texts it is, and
@@ -159,33 +165,58 @@ func (st *stored) result() Result {
 	return out
 }
 
+// entry is how an execution stands, as it shall be written, before it is sealed.
+type entry struct {
+	row    journal.Execution
+	told   []byte // to the caller
+	script []byte
+	pages  []page
+}
+
+// entry gathers what is left to be written, with the state and what the caller is
+// told. What has ended is not repeated: of that it matters no more whether the last
+// of the calls were written.
+func (s *session) entry(state journal.State, result Result, expires time.Time) (e entry, err error) {
+	if s.diary.written != nil {
+		err := <-s.diary.written
+		s.diary.written, s.diary.again = nil, false
+		if err != nil && state != journal.Ended {
+			return e, err
+		}
+	}
+	s.row.State, s.row.Expires = state, expires
+	e.row = s.row
+	if e.pages, err = s.diary.pages(); err != nil {
+		return e, err
+	}
+	if e.told, err = json.Marshal(stored{Result: result, Ran: s.source.Timeout - s.left}); err != nil {
+		return e, err
+	}
+	e.script, err = json.Marshal(s.source)
+	return e, err
+}
+
+// keepEntry seals and keeps an entry; false as put says it.
+func (r *Runner) keepEntry(ctx context.Context, e *entry) (ok bool, err error) {
+	if e.row.Result, err = r.o.Sealer.SealFor(ctx, e.row.Tenant, purposeResult, e.told, bind(&e.row, 0, 0)); err != nil {
+		return false, err
+	}
+	return r.put(ctx, e.row, e.script, e.pages)
+}
+
 // conclude writes what is left, with the state and what the caller is told. It
 // waits until that is durable.
 func (s *session) conclude(ctx context.Context, state journal.State, result Result, expires time.Time) error {
-	ctx = context.WithoutCancel(ctx)
-	if s.diary.written != nil {
-		if err := <-s.diary.written; err != nil {
-			return err
-		}
-		s.diary.written, s.diary.again = nil, false
-	}
-	pages, err := s.diary.pages()
+	e, err := s.entry(state, result, expires)
 	if err != nil {
 		return err
 	}
-	plain, err := json.Marshal(stored{Result: result, Ran: s.source.Timeout - s.left})
-	if err != nil {
-		return err
+	ok, err := s.r.keepEntry(context.WithoutCancel(ctx), &e)
+	s.row.Result = e.row.Result
+	if err == nil && !ok {
+		err = taken(s.id)
 	}
-	s.row.State, s.row.Expires = state, expires
-	if s.row.Result, err = s.r.o.Sealer.SealFor(ctx, s.row.Tenant, purposeResult, plain, bind(&s.row, 0, 0)); err != nil {
-		return err
-	}
-	script, err := json.Marshal(s.source)
-	if err != nil {
-		return err
-	}
-	return s.r.write(ctx, s.row, script, pages)
+	return err
 }
 
 // openResult reads what an execution's caller was told last.

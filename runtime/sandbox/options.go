@@ -122,6 +122,7 @@ type Options struct {
 	Grace   time.Duration // how long a paused script's worker is kept, 0: 60 s
 	Keep    time.Duration // how long executions that ended are kept, 0: 24 h
 	Held    int           // workers of paused scripts that are kept at once, 0: 8
+	Late    int           // results that are kept in memory while the store refuses them, 0: 64
 }
 
 // check refuses options with something missing, by its name, and fills defaults.
@@ -153,6 +154,7 @@ func (o *Options) check() error {
 	o.Grace = cmp.Or(o.Grace, time.Minute)
 	o.Keep = cmp.Or(o.Keep, 24*time.Hour)
 	o.Held = cmp.Or(o.Held, 8)
+	o.Late = cmp.Or(o.Late, 64)
 	return nil
 }
 

@@ -297,8 +297,8 @@ func join(names []string) string {
 
 // conclusion writes the last record and the last state. The caller does not wait
 // for either: the calls are recorded already, and who asks for the execution gets
-// the result from memory until it is kept. The turn is given back after, and after
-// the worker's end.
+// the result from memory until it is kept, or given up. The turn is given back after,
+// and after the worker's end.
 func (s *session) conclusion(ctx context.Context, result Result, reaped func()) (Result, error) {
 	how := "ok"
 	if !result.Success {
@@ -310,8 +310,8 @@ func (s *session) conclusion(ctx context.Context, result Result, reaped func()) 
 	_ = s.r.o.Record(context.WithoutCancel(ctx), event) // the trail says itself that it fails, and refuses the next script
 	leave, expires := s.leave, s.r.o.Clock().Add(s.r.o.Keep)
 	s.leave = func() {}
-	s.r.ending(s, result, func() {
-		_ = s.conclude(ctx, journal.Ended, result, expires) // the result stands, also where it cannot be kept
+	s.r.ending(&s.who, s.id, result, func() {
+		s.r.last(s.entry(journal.Ended, result, expires))
 		reaped()
 		leave()
 	})

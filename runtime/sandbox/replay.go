@@ -41,6 +41,9 @@ func (r *Runner) Resume(ctx context.Context, asked Resumption) (Result, error) {
 	case row.State == journal.Ended:
 		st, err := r.openResult(ctx, row)
 		return st.result(), err
+	case r.isLost(&row):
+		st, err := r.openResult(ctx, row)
+		return st.unkept(), err
 	case !free, row.State == journal.Running && !r.orphaned(&row):
 		return Result{}, taken(row.ID)
 	}

@@ -21,12 +21,14 @@ type Runner struct {
 	turns *turns
 
 	keeping sync.WaitGroup // of results
+	late    lateEnds
 
 	mu      sync.Mutex
 	held    map[string]*session // paused, their workers alive, and nobody waits
 	waits   map[string]int      // callers that wait for people, by owner
 	parked  int                 // paused, their workers alive, and their callers wait
-	ended   map[string]*session // their results are being kept
+	ended   map[string]outcome  // their results are not kept yet
+	lost    map[string]bool     // they have ended, and their results were given up
 	busy    map[[3]string]bool  // somebody of this process runs them, or waits with them
 	unbegun map[string]bool     // this process holds them, and nothing of them runs: they could not begin, or not be paused
 	swept   time.Time
@@ -38,34 +40,11 @@ func New(o Options) (*Runner, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	open, shut := context.WithCancel(context.Background())
 	return &Runner{
-		o: o, turns: newTurns(o.Workers, o.Queue), waits: map[string]int{}, held: map[string]*session{}, ended: map[string]*session{}, busy: map[[3]string]bool{},
-		unbegun: map[string]bool{},
+		o: o, turns: newTurns(o.Workers, o.Queue), waits: map[string]int{}, held: map[string]*session{}, ended: map[string]outcome{}, busy: map[[3]string]bool{},
+		unbegun: map[string]bool{}, lost: map[string]bool{}, late: lateEnds{open: open, close: shut},
 	}, nil
-}
-
-// ending keeps the result of a session while nobody waits for it.
-func (r *Runner) ending(s *session, result Result, keep func()) {
-	s.final = &result
-	r.mu.Lock()
-	r.ended[s.id] = s
-	r.mu.Unlock()
-	r.keeping.Go(func() {
-		keep()
-		r.mu.Lock()
-		delete(r.ended, s.id)
-		r.mu.Unlock()
-	})
-}
-
-// justEnded is the result of an execution of the principal's own that is not kept yet.
-func (r *Runner) justEnded(who *runtime.Principal, id string) (Result, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s := r.ended[id]; s != nil && s.who.ID == who.ID && s.who.Tenant == who.Tenant {
-		return *s.final, true
-	}
-	return Result{}, false
 }
 
 // Execute checks and runs a script. It returns when the script has ended, or
@@ -159,7 +138,8 @@ func (r *Runner) AvailableTools(ctx context.Context, caller runtime.Caller) ([]s
 }
 
 // Dispose ends the workers of paused scripts, which can be resumed, and waits until
-// results are kept. What runs is ended by its own context.
+// results are kept, for those that the store refuses no longer than a second. What runs
+// is ended by its own context.
 func (r *Runner) Dispose() {
 	r.mu.Lock()
 	held := r.held
@@ -169,7 +149,9 @@ func (r *Runner) Dispose() {
 		s.expiry.Stop()
 		s.kill()
 	}
+	r.late.close()
 	r.keeping.Wait()
+	r.lastTries()
 }
 
 // keep takes a paused session into the runner's care for the grace time.
@@ -333,7 +315,10 @@ func (r *Runner) Status(ctx context.Context, caller runtime.Caller, id string) (
 	result := stored.result()
 	if row.State == journal.Running {
 		result.Paused = nil // somebody goes on with it
-		if r.orphaned(&row) && !r.isBusy(&who, id) {
+		switch {
+		case r.isLost(&row):
+			return stored.unkept(), nil
+		case r.orphaned(&row) && !r.isBusy(&who, id):
 			result.Kind, result.Error = frame.KindInterrupted, interrupted
 		}
 	}

@@ -32,7 +32,6 @@ type session struct {
 	mail    chan mail     // from the worker
 	expiry  *time.Timer   // of a kept session
 	parked  bool          // its worker is one of [Runner.parked]; guarded by the runner's lock
-	final   *Result       // of a session that has ended
 	row     journal.Execution
 	diary   diary
 	calls   []*call // by step, from 1 at 0

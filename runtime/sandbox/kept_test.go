@@ -1,0 +1,151 @@
+package sandbox_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/sandbox"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
+)
+
+// refusing is a store that does not take ends while it is armed.
+type refusing struct {
+	*memory
+	once
+}
+
+func (s *refusing) WriteExecution(ctx context.Context, e journal.Execution, calls []journal.Call) (bool, error) {
+	if e.State == journal.Ended && s.fails() {
+		return false, &runtime.Error{Code: runtime.CodeStorageBusy, Msg: "busy"}
+	}
+	return s.memory.WriteExecution(ctx, e, calls)
+}
+
+// finished is a script that was paused, was gone on with and has ended, while the store
+// refuses that so many times.
+func (b *bench) finished(s *refusing, times int) (string, sandbox.Result) {
+	b.t.Helper()
+	b.mu.Lock()
+	delete(b.decisions, "apr_1")
+	b.mu.Unlock()
+	id := b.execute(sandbox.Script{Source: "x"}).ExecutionID
+	b.decide("apr_1", nil)
+	s.arm(times)
+	end := b.resume(id, 0)
+	if !end.Success {
+		b.t.Fatalf("%+v", end)
+	}
+	return id, end
+}
+
+func (b *bench) status(id string) sandbox.Result {
+	b.t.Helper()
+	result, err := b.runner.Status(b.t.Context(), runtime.Caller{Token: runtime.NewSecret("me")}, id)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return result
+}
+
+// stateOf is how an execution stands in the store.
+func (m *memory) stateOf(id string) journal.State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.rows[id].State
+}
+
+func newRefusing(t *testing.T, late int) (*bench, *refusing) {
+	b := newBench(t, story)
+	s := &refusing{memory: b.store}
+	b.o.Store, b.o.Late = s, late
+	b.restart("1:a")
+	return b, s
+}
+
+// An end that the store refuses is written later. Until then who asks is answered from
+// memory, and nothing is run again.
+func TestAnEndThatTheStoreRefusesIsKeptLater(t *testing.T) {
+	b, s := newRefusing(t, 0)
+	id, end := b.finished(s, 1)
+	for deadline := time.Now().Add(10 * time.Second); b.store.stateOf(id) != journal.Ended; time.Sleep(10 * time.Millisecond) {
+		if got := b.status(id); string(got.Value) != string(end.Value) {
+			t.Fatalf("meanwhile: %+v", got)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it is not tried again")
+		}
+	}
+	b.restart("1:a") // which has nothing of it in memory
+	if got := b.status(id); string(got.Value) != string(end.Value) {
+		t.Errorf("as it is kept: %+v", got)
+	}
+	if got := b.resume(id, 0); string(got.Value) != string(end.Value) || len(b.effects()) != 3 {
+		t.Errorf("resumed: %+v, made %v", got, b.effects())
+	}
+}
+
+// What is given up is not said to run: there are too many, it is too old, or the
+// process ends.
+func TestAResultThatIsGivenUpIsNotSaidToRun(t *testing.T) {
+	var late atomic.Int64
+	for name, giveUp := range map[string]func(b *bench, s *refusing, id string) (given string){
+		"too many": func(b *bench, s *refusing, _ string) string {
+			second, _ := b.finished(s, 1000)
+			return second
+		},
+		"too old": func(b *bench, _ *refusing, id string) string {
+			late.Store(int64(25 * time.Hour))
+			return id
+		},
+		"the end of the process": func(b *bench, _ *refusing, id string) string {
+			began := time.Now()
+			b.runner.Dispose()
+			b.runner.Dispose()
+			if took := time.Since(began); took > 5*time.Second {
+				b.t.Errorf("it took %v", took)
+			}
+			return id
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, s := newRefusing(t, 1)
+			late.Store(0)
+			b.o.Clock = func() time.Time { return b.clock.Add(time.Duration(late.Load())) }
+			b.restart("1:a")
+			first, end := b.finished(s, 1000)
+			given := giveUp(b, s, first)
+			made := len(b.effects())
+			for deadline := time.Now().Add(10 * time.Second); b.status(given).Kind != frame.KindInterrupted; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("it stands as %+v", b.status(given))
+				}
+			}
+			for how, got := range map[string]sandbox.Result{"status": b.status(given), "resumed": b.resume(given, 0)} {
+				if got.Kind != frame.KindInterrupted || !strings.Contains(got.Error, "has ended") || got.Paused != nil || got.ExecutionID != given {
+					t.Errorf("%s: %+v", how, got)
+				}
+			}
+			if given != first && string(b.status(first).Value) != string(end.Value) {
+				t.Errorf("the one before: %+v", b.status(first))
+			}
+			if len(b.effects()) != made {
+				t.Errorf("made %v", b.effects())
+			}
+		})
+	}
+}
+
+// The end of the process tries once more.
+func TestAnEndIsKeptBeforeTheProcessGoes(t *testing.T) {
+	b, s := newRefusing(t, 0)
+	id, _ := b.finished(s, 2)
+	b.runner.Dispose()
+	if state := b.store.stateOf(id); state != journal.Ended {
+		t.Errorf("it stands as %q", state)
+	}
+}
