@@ -117,9 +117,10 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 		return &Error{Code: CodeInternal, Stage: StageExecute, Msg: fmt.Sprintf("no backend %q", rec.Action.Backend), Err: ErrNotSent}
 	}
 	call.Again = func(ctx context.Context) error { return p.again(ctx, call, rec) }
-	reached = StageExecute
+	sent := req.Sent
+	reached, req.Sent = StageExecute, true
 	rec.Result, err = backend.Execute(ctx, call, out)
-	reached = ""
+	reached, req.Sent = "", sent || err == nil || !rec.Result.Unsent
 	return at(StageExecute, err)
 }
 

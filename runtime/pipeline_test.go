@@ -562,6 +562,42 @@ func TestFinishKnowsWhatMayHaveHappened(t *testing.T) {
 	}
 }
 
+// A request has not been sent only where that is certain: the backend was not asked, or
+// says so of all its attempts.
+func TestSentUnlessThatIsCertain(t *testing.T) {
+	executing := func(result runtime.Result, err error) *runtimetest.Stages {
+		return &runtimetest.Stages{OnExecute: func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) {
+			return result, err
+		}}
+	}
+	denied := &runtime.Error{Code: runtime.CodeForbidden, Stage: runtime.StagePolicy}
+	for name, c := range map[string]struct {
+		stages *runtimetest.Stages
+		sent   bool
+	}{
+		"done":                           {&runtimetest.Stages{}, true},
+		"done, whatever the result says": {executing(runtime.Result{Unsent: true}, nil), true},
+		"never left":                     {executing(runtime.Result{Unsent: true}, denied), false},
+		"refused before another attempt": {executing(runtime.Result{}, denied), true},
+		"not sent at the last attempt":   {executing(runtime.Result{}, runtime.ErrNotSent), true},
+		"a panic in the backend": {&runtimetest.Stages{OnExecute: func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) {
+			panic("x")
+		}}, true},
+		"no credential": {&runtimetest.Stages{OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
+			return runtime.Credential{}, denied
+		}}, false},
+	} {
+		req := &runtime.Request{}
+		_ = pipeline(t, c.stages).Do(t.Context(), req, &runtimetest.Responder{})
+		if req.Sent != c.sent {
+			t.Errorf("%s: sent %v", name, req.Sent)
+		}
+		if req.Refusal = denied; pipeline(t, c.stages).Do(t.Context(), req, &runtimetest.Responder{}) == nil || req.Sent != c.sent {
+			t.Errorf("%s, and refused after: sent %v", name, req.Sent)
+		}
+	}
+}
+
 // A stage that gives up because the caller's time is over is no fault of the
 // stage.
 func TestTheCallersTimeIsOver(t *testing.T) {

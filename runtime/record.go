@@ -63,6 +63,7 @@ type Result struct {
 	BytesIn   int64
 	BytesOut  int64
 	Used      CredentialUse
+	Unsent    bool     // with an error: it is certain that nothing has left, at no attempt
 	Address   string   // the address dialled, host:port
 	Private   bool     // that address is in a private range
 	Unscanned bool     // the answer's encoding could not be scanned for the credential

@@ -59,6 +59,10 @@ type Request struct {
 	// nothing of a caller's.
 	Followed bool
 
+	// Sent is set by Do before it returns: something of the request may have reached an
+	// upstream. False says for certain that nothing has.
+	Sent bool
+
 	Unattended bool                                     // nobody can be asked: approval means refusal
 	Hold       time.Duration                            // how long to wait for a human, or HoldAuto
 	OnPending  func(approvalID string, until time.Time) // told when a human must decide; may be nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -72,12 +73,21 @@ func (s apiAgent) Advice(_ context.Context, who runtime.Principal, name string) 
 	return s.a.advise(&who, name), nil
 }
 
-// Call implements [server.Agent].
+// Call implements [server.Agent]. Whatever follows the request that the caller asked
+// for, a redirect or a page, comes after its answer: so it is that one which counts.
 func (s apiAgent) Call(ctx context.Context, c server.Call) (server.Result, error) {
 	req := &runtime.Request{
 		ID: c.ID, Surface: s.surface, Caller: c.Caller, Action: runtime.Ref(c.Action), Args: c.Input, Hold: c.Hold, Unattended: s.a.run.unattended,
 		OnPending: c.Pending, Results: func(id string) string { return "/v1/approvals/" + id },
 	}
+	result, err := s.call(ctx, c, req)
+	if err != nil && !req.Sent {
+		err = &server.Undone{Refusal: err}
+	}
+	return result, err
+}
+
+func (s apiAgent) call(ctx context.Context, c server.Call, req *runtime.Request) (server.Result, error) {
 	action, err := s.a.Action(c.Action)
 	if err != nil { // through the pipeline nevertheless, for the record
 		req.Refusal = runtime.AsError(err)
@@ -95,7 +105,11 @@ func (s apiAgent) Call(ctx context.Context, c server.Call) (server.Result, error
 	if err != nil {
 		return server.Result{}, err
 	}
-	return s.result(action, c.Input, answer)
+	result, err := s.result(action, c.Input, answer)
+	if answer.Status == http.StatusTooManyRequests && answer.RequestID == req.ID { // RFC 6585 section 4: it was not done
+		err = &server.Undone{Refusal: err}
+	}
+	return result, err
 }
 
 // preview is what a call would send. Who may not call it is not shown it.

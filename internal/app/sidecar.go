@@ -116,7 +116,11 @@ func (a *App) serveScript(ctx context.Context, s server.Script) (server.Answer, 
 	for _, glob := range s.Allow {
 		script.Allow = append(script.Allow, runtime.Glob(glob))
 	}
-	return served(runner.Execute(ctx, script))
+	result, err := runner.Execute(ctx, script)
+	if err != nil && result.ExecutionID == "" {
+		err = &server.Undone{Refusal: err}
+	}
+	return served(result, err)
 }
 
 func (a *App) serveStatus(ctx context.Context, caller runtime.Caller, id string) (server.Answer, error) {

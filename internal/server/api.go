@@ -47,6 +47,8 @@ type Agent interface {
 	Search(ctx context.Context, who runtime.Principal, query string, limit int) (any, error)
 	// Advice is how to use one service, or with no name each of them.
 	Advice(ctx context.Context, who runtime.Principal, name string) (any, error)
+	// Call does an action. Its error is [Undone] where nothing of the call has reached an
+	// upstream; of any other it may have happened.
 	Call(ctx context.Context, c Call) (Result, error)
 	// Approvals are those that who asked for or, of an operator, all of its tenant.
 	Approvals(ctx context.Context, who runtime.Principal, all bool) ([]Item, error)
@@ -115,3 +117,13 @@ func (u *Upstream) Error() string { return u.Refusal.Error() }
 
 // Unwrap returns the refusal.
 func (u *Upstream) Unwrap() error { return u.Refusal }
+
+// Undone is the error of what has certainly not happened, so that it can be asked for
+// again under its Idempotency-Key.
+type Undone struct{ Refusal error }
+
+// Error implements error.
+func (u *Undone) Error() string { return u.Refusal.Error() }
+
+// Unwrap returns the refusal.
+func (u *Undone) Unwrap() error { return u.Refusal }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/sha256"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -59,7 +60,8 @@ func (o *once) do(w http.ResponseWriter, r *http.Request, a visit, body []byte, 
 }
 
 // first does the request, also when its caller leaves meanwhile: the answer is
-// for whoever asks again.
+// for whoever asks again. Neither code nor stage of an error says that nothing was
+// done: the redirect of a request that was sent is refused like a request.
 func (o *once) first(w http.ResponseWriter, r *http.Request, key keptKey, k *kept, f func(http.ResponseWriter, *http.Request) error) (err error) {
 	ctx, cancel := detached(r.Context())
 	defer cancel()
@@ -73,7 +75,7 @@ func (o *once) first(w http.ResponseWriter, r *http.Request, key keptKey, k *kep
 			}
 		}
 		k.answer.ResponseWriter = nil
-		if k.answer.err != nil && !mayHaveHappened(k.answer.err) {
+		if undone := (*Undone)(nil); errors.As(k.answer.err, &undone) {
 			o.drop(key) // it can be tried again
 		}
 		close(k.done)
@@ -82,17 +84,6 @@ func (o *once) first(w http.ResponseWriter, r *http.Request, key keptKey, k *kep
 		}
 	}()
 	return f(&k.answer, r.WithContext(ctx))
-}
-
-// mayHaveHappened keeps the errors after which another try could do the thing
-// twice, and those that another try would only repeat.
-func mayHaveHappened(err error) bool {
-	switch runtime.CodeOf(err) {
-	case runtime.CodeApprovalPending, runtime.CodeRateLimited, runtime.CodeStorageBusy, runtime.CodeAuditUnavailable,
-		runtime.CodeVaultLocked, runtime.CodeUnauthenticated:
-		return false
-	}
-	return true
 }
 
 // again waits for the first answer and repeats it.

@@ -57,3 +57,22 @@ func TestAPauseThatCannotBeWrittenDownIsNotStuck(t *testing.T) {
 		t.Errorf("at its end: %+v, made %v", end, b.effects())
 	}
 }
+
+// An error says whether the script had begun, so that nobody begins it anew who asks for
+// the same again.
+func TestAnErrorNamesTheScriptThatHadBegun(t *testing.T) {
+	for kind, begun := range map[string]bool{"exec.start": false, "exec.pause": true} {
+		b := newBench(t, story)
+		b.o.Record = func(ctx context.Context, e sandbox.Event) error {
+			if e.Kind == kind {
+				return &runtime.Error{Code: runtime.CodeAuditUnavailable, Msg: "the disk is full"}
+			}
+			return b.record(ctx, e)
+		}
+		b.restart("1:a")
+		result, err := b.runner.Execute(t.Context(), sandbox.Script{Source: "x", Caller: runtime.Caller{Token: runtime.NewSecret("me")}})
+		if err == nil || (result.ExecutionID != "") != begun || (len(b.effects()) > 0) != begun {
+			t.Errorf("%s: %+v, %v, made %v", kind, result, err, b.effects())
+		}
+	}
+}

@@ -49,7 +49,8 @@ func New(o Options) (*Runner, error) {
 
 // Execute checks and runs a script. It returns when the script has ended, or
 // waits for a person for longer than [Script.Wait]. The error is an *Error for
-// what was never begun: an unknown caller, a trail that cannot be written, no room.
+// what was never begun: an unknown caller, a trail that cannot be written, no room;
+// with an ExecutionID, of what had begun and could not be paused.
 func (r *Runner) Execute(ctx context.Context, script Script) (Result, error) {
 	who, err := r.o.Identify(ctx, script.Caller)
 	if err != nil {

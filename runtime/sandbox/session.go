@@ -240,6 +240,7 @@ func (s *session) proceed(ctx context.Context, wait time.Duration) (Result, erro
 		}
 		result, again, err := s.pause(ctx, time.Until(until))
 		if !again || err != nil {
+			result.ExecutionID = s.id // also with an error: it had begun
 			return result, err
 		}
 	}

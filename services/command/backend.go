@@ -67,7 +67,7 @@ func New(o Options) (*Backend, error) {
 // is an *Error; what the program wrote to stderr is its cause. Nothing is given
 // to out before the program has ended well.
 func (b *Backend) Execute(ctx context.Context, call *runtime.Call, out runtime.Responder) (runtime.Result, error) {
-	var result runtime.Result
+	result := runtime.Result{Unsent: true}
 	spec := call.Action.Command
 	if spec == nil || call.Request.Raw != nil {
 		return result, notStarted(&runtime.Error{Code: runtime.CodeInternal, Msg: "this action is no program"})
@@ -76,8 +76,10 @@ func (b *Backend) Execute(ctx context.Context, call *runtime.Call, out runtime.R
 	if err != nil {
 		return result, notStarted(err)
 	}
+	result.Unsent = false
 	answer, err := b.run(ctx, call, p, &result)
 	if err != nil {
+		result.Unsent = errors.Is(err, runtime.ErrNotSent)
 		return result, err
 	}
 	header := http.Header{"Content-Type": {"text/plain; charset=utf-8"}}

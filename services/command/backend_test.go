@@ -105,8 +105,8 @@ func (r *rig) must(c *runtime.Call) string {
 // refused runs what may not run: nothing was started, nothing has leaked.
 func (r *rig) refused(c *runtime.Call, code runtime.Code) *runtime.Error {
 	r.Helper()
-	_, _, err := r.do(context.Background(), c)
-	if err == nil || err.Code != code || !errors.Is(err, runtime.ErrNotSent) {
+	_, result, err := r.do(context.Background(), c)
+	if err == nil || err.Code != code || !errors.Is(err, runtime.ErrNotSent) || !result.Unsent {
 		r.Fatalf("got %v, want %s before the start", err, code)
 	}
 	if marks, _ := os.ReadDir(r.dir); len(marks) > 0 {

@@ -239,9 +239,10 @@ func (b *Backend) Execute(ctx context.Context, call *runtime.Call, out runtime.R
 	return b.once(ctx, call, out)
 }
 
-// once sends the call one time.
-func (b *Backend) once(ctx context.Context, call *runtime.Call, out runtime.Responder) (runtime.Result, error) {
-	var result runtime.Result
+// once sends the call one time. What there was no connection for has not left.
+func (b *Backend) once(ctx context.Context, call *runtime.Call, out runtime.Responder) (result runtime.Result, err error) {
+	defer func() { result.Unsent = err != nil && result.Address == "" }()
+
 	var w *witness.Witness // nil: nobody compares
 	if b.o.VerifyMutations {
 		w = witness.New(call, &result)

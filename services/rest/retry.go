@@ -110,7 +110,7 @@ func (b *Backend) persist(ctx context.Context, call *runtime.Call, again *runtim
 			result.Used = total.Used
 		}
 		if result.Address == "" && total.Address != "" { // an earlier attempt got farther
-			result.Address, result.Private = total.Address, total.Private
+			result.Address, result.Private, result.Unsent = total.Address, total.Private, false
 		}
 		total = result
 		unanswered := err != nil && !held.started && runtime.AsError(err).Reason == runtime.ReasonUpstreamUnavailable
