@@ -106,7 +106,7 @@ func (s apiAgent) call(ctx context.Context, c server.Call, req *runtime.Request)
 		return server.Result{}, err
 	}
 	result, err := s.result(action, c.Input, answer)
-	if answer.Status == http.StatusTooManyRequests && answer.RequestID == req.ID { // RFC 6585 section 4: it was not done
+	if err != nil && answer.Status == http.StatusTooManyRequests && answer.RequestID == req.ID { // RFC 6585 section 4: it was not done
 		err = &server.Undone{Refusal: err}
 	}
 	return result, err
