@@ -130,6 +130,7 @@ func (c *cli) callWords(cmd *cobra.Command, action *runtime.Action, words []stri
 	if err := flags.Parse(words); err != nil && !f.help {
 		return nil, f, wrongFlag(flags, "kimbap call "+string(action.Ref)+" --help", err)
 	}
+	c.read = true
 	if err := c.checkOutput(); err != nil {
 		return nil, f, err
 	}

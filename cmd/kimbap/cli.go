@@ -26,6 +26,7 @@ type cli struct {
 	in                    io.Reader
 	out, err              io.Writer
 	args, env             []string
+	read                  bool // all of args were: what they ask for is in the fields below
 	uid                   int
 	executable            string // runs the workers of scripts
 	nameless              bool   // as on a system that does not say whose a TCP connection is

@@ -25,7 +25,11 @@ func execute(ctx context.Context, c *cli) int {
 		}
 	}
 	checkArgs(root)
-	return c.report(c.written(root.ExecuteContext(ctx)))
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil && !c.read && c.output == "text" && asksJSON(c.args, !cmd.DisableFlagParsing) {
+		c.asJSON()
+	}
+	return c.report(c.written(err))
 }
 
 // checkArgs makes a wrong number of arguments, and a word that is no command, a
@@ -96,16 +100,9 @@ func newRoot(c *cli) *cobra.Command {
 			return nil
 		},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.checkOutput(); err != nil {
-				return err
-			}
-			if err := c.checkServer(cmd); err != nil || c.serverURL() != "" { // which judges who may do what
-				return err
-			}
-			if err := c.checkAgent(cmd); err != nil {
-				return err
-			}
-			return c.checkTenant(cmd)
+			err := c.checkGlobal(cmd)
+			c.read = err == nil && !cmd.DisableFlagParsing
+			return err
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -143,4 +140,18 @@ func newRoot(c *cli) *cobra.Command {
 	root.AddCommand(newCoverCommand(c), newFetchCommand(c))
 	c.offers(root)
 	return root
+}
+
+// checkGlobal refuses global flags that make no sense, or none with this command.
+func (c *cli) checkGlobal(cmd *cobra.Command) error {
+	if err := c.checkOutput(); err != nil {
+		return err
+	}
+	if err := c.checkServer(cmd); err != nil || c.serverURL() != "" { // which judges who may do what
+		return err
+	}
+	if err := c.checkAgent(cmd); err != nil {
+		return err
+	}
+	return c.checkTenant(cmd)
 }
