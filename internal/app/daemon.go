@@ -36,7 +36,7 @@ func (a *App) ServeDaemon(ctx context.Context, o DaemonOptions) error {
 	defer unlock()
 	ln := o.Listener
 	if ln == nil {
-		if ln, err = socket.ListenUnix(a.home.DaemonSocket()); err != nil {
+		if ln, err = socket.ListenUnix(a.home.DaemonSocket(), "do without, or with a home elsewhere: kimbap daemon --home DIR"); err != nil {
 			return err
 		}
 	}

@@ -95,7 +95,7 @@ func (a *App) mcpListener(where string) (net.Listener, error) {
 			Hint: "kimbap mcp --listen 127.0.0.1:7790",
 		}
 	}
-	ln, err := socket.Listen(where)
+	ln, err := socket.Listen(where, "kimbap mcp --listen 127.0.0.1:0")
 	if err == nil {
 		a.listeners.Add(ln.Addr())
 	}

@@ -72,7 +72,7 @@ func (a *App) serveAdmin() (stop func(), err error) {
 	if at == "" || a.metrics == nil {
 		return func() {}, nil
 	}
-	ln, err := socket.Listen(at)
+	ln, err := socket.Listen(at, "another address for admin.listen, or none; now: "+a.config.Origin("admin.listen"))
 	if err != nil {
 		return nil, err
 	}

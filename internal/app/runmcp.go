@@ -25,7 +25,7 @@ func MCPSocket(socket string) string { return filepath.Join(filepath.Dir(socket)
 // mcpForRun serves MCP to the clients of a run: what they start as `kimbap mcp` has no
 // home to open, since that is covered.
 func (a *App) mcpForRun(path string, as func(runtime.Caller) runtime.Caller, version string) (hangUp func(), err error) {
-	ln, err := socket.ListenUnix(path)
+	ln, err := socket.ListenUnix(path, "kimbap run --help")
 	if err != nil {
 		return nil, err
 	}

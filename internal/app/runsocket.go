@@ -62,7 +62,7 @@ func (a *App) listenForRun(path string, as func(runtime.Caller) runtime.Caller) 
 	if _, err := a.Scripts(); err != nil {
 		return nil, err
 	}
-	ln, err := socket.ListenUnix(path)
+	ln, err := socket.ListenUnix(path, "kimbap run --help")
 	if err != nil {
 		return nil, err
 	}

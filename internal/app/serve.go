@@ -110,7 +110,7 @@ func (a *App) listener(o ServeOptions) (net.Listener, error) {
 		a.addState(roster.Run, "")
 		return o.Room.Proxy(), nil
 	}
-	ln, err := socket.Listen(o.Listen)
+	ln, err := socket.Listen(o.Listen, "kimbap proxy --listen 127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}

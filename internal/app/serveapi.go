@@ -149,11 +149,9 @@ func (a *App) apiListener(o APIOptions) (net.Listener, string, error) {
 			return nil, "", &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "the certificate cannot be used: " + err.Error(), Hint: "give a PEM file of the chain and one of its key"}
 		}
 	}
-	ln, err := socket.Listen(o.Listen)
+	ln, err := socket.Listen(o.Listen, "kimbap serve --listen 127.0.0.1:0")
 	if err != nil {
-		e := *runtime.AsError(err)
-		e.Hint = "kimbap serve --listen 127.0.0.1:0"
-		return nil, "", &e
+		return nil, "", err
 	}
 	if o.Cert == "" {
 		return ln, "http://" + ln.Addr().String(), nil

@@ -94,7 +94,7 @@ func (a *App) sidecarListener(where string) (net.Listener, string, error) {
 				Hint: "kimbap proxy --sidecar 127.0.0.1:7789, or --sidecar unix:PATH",
 			}
 		}
-		ln, err := socket.Listen(where)
+		ln, err := socket.Listen(where, "kimbap proxy --sidecar 127.0.0.1:0")
 		if err != nil {
 			return nil, "", err
 		}
@@ -103,7 +103,7 @@ func (a *App) sidecarListener(where string) (net.Listener, string, error) {
 	if path == "" {
 		path = filepath.Join(a.home.Dir, "kimbap.sock")
 	}
-	ln, err := socket.ListenUnix(path)
+	ln, err := socket.ListenUnix(path, "kimbap proxy --sidecar unix:PATH")
 	return ln, "unix:" + path, err
 }
 

@@ -79,7 +79,7 @@ func onLoopback(address string) string {
 
 // listen takes this user's programs, on an address of this machine.
 func (f *forwarding) listen(on string) error {
-	ln, err := socket.Listen(on)
+	ln, err := socket.Listen(on, "kimbap proxy --listen 127.0.0.1:0")
 	if err != nil {
 		return err
 	}

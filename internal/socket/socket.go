@@ -18,20 +18,21 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// Listen opens a TCP address, or says who could have it. Errors are [runtime.Error].
-func Listen(addr string) (net.Listener, error) {
+// Listen opens a TCP address, or says who could have it and, with other, how to give
+// another one. Errors are [runtime.Error].
+func Listen(addr, other string) (net.Listener, error) {
 	ln, err := net.Listen("tcp", addr)
 	if system.AddressTaken(err) {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonPortInUse,
 			Msg:  fmt.Sprintf("%s is in use: another kimbap proxy, or another program, listens there", addr),
-			Hint: "kimbap status to see a running proxy, or: kimbap proxy --listen 127.0.0.1:0", Err: err,
+			Hint: "kimbap status to see a running proxy, or: " + other, Err: err,
 		}
 	}
 	if err != nil {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("cannot listen on %s", addr),
-			Hint: "kimbap proxy --listen 127.0.0.1:7788", Err: err,
+			Hint: other, Err: err,
 		}
 	}
 	return ln, nil
@@ -49,44 +50,43 @@ func Loopback(host string) bool {
 const maxPath = 103
 
 // ListenUnix makes a socket that only its owner can connect to. One that a process
-// left behind is replaced, one that somebody listens on is not.
-func ListenUnix(path string) (net.Listener, error) {
+// left behind is replaced, one that somebody listens on is not. Other is how to give
+// another path.
+func ListenUnix(path, other string) (net.Listener, error) {
+	bad := func(why string, err error) *runtime.Error {
+		return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("cannot listen on %s: %s", path, why), Hint: other, Err: err}
+	}
 	if len(path) > maxPath {
-		return nil, bad(path, "its path is too long for a socket", nil)
+		return nil, bad("its path is too long for a socket", nil)
 	}
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return nil, bad(path, "it cannot be looked at", err)
+		return nil, bad("it cannot be looked at", err)
 	case info.Mode()&fs.ModeSocket == 0:
-		return nil, bad(path, "something else than a socket is there", nil)
+		return nil, bad("something else than a socket is there", nil)
 	default:
 		if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
 			_ = conn.Close()
-			return nil, bad(path, "another kimbap listens there", syscall.EADDRINUSE)
+			e := bad("another kimbap listens there", syscall.EADDRINUSE)
+			e.Reason = runtime.ReasonPortInUse
+			return nil, e
 		}
 		if err := os.Remove(path); err != nil {
-			return nil, bad(path, "what is left of another process cannot be removed", err)
+			return nil, bad("what is left of another process cannot be removed", err)
 		}
 	}
 	ln, err := privateSocket(path)
 	if system.NoSuchSockets(err) {
 		return nil, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonPortInUse,
+			Code: runtime.CodeInvalidInput,
 			Msg:  fmt.Sprintf("this system has no sockets in files, so nothing can listen on %s", path),
 			Hint: "update it (Windows has them since version 1803), or use an address: kimbap proxy --sidecar 127.0.0.1:7790; commands need no daemon", Err: err,
 		}
 	}
 	if err != nil {
-		return nil, bad(path, "it cannot be made", err)
+		return nil, bad("it cannot be made", err)
 	}
 	return ln, nil
-}
-
-func bad(path, why string, err error) *runtime.Error {
-	return &runtime.Error{
-		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonPortInUse,
-		Msg: fmt.Sprintf("scripts cannot be served on %s: %s", path, why), Hint: "kimbap proxy --sidecar unix:PATH", Err: err,
-	}
 }
