@@ -42,7 +42,7 @@ says what to set for those that do not get through. "all" tries every one it kno
 				failed := 0
 				err := c.show(findings, func() {
 					for _, f := range findings {
-						fmt.Fprintf(c.out, "%-5s %-12s %s\n", f.State, f.Check, printable(f.Said))
+						fmt.Fprintf(c.out, "%-5s %-12s %s\n", f.State, f.Check, strings.ReplaceAll(printableLines(f.Said), "\n", "\n"+findingIndent))
 						if f.Fix != "" {
 							fmt.Fprintf(c.out, "%-5s %-12s fix: %s\n", "", "", f.Fix)
 						}
@@ -64,6 +64,9 @@ says what to set for those that do not get through. "all" tries every one it kno
 	cmd.Flags().BoolVar(&keys, "keys", false, "list the keys that a program of kimbap run could still read")
 	return cmd
 }
+
+// findingIndent keeps the following lines of what was found under its first.
+const findingIndent = "                   "
 
 // exposedKeys lists them, one a line.
 func (c *cli) exposedKeys(ctx context.Context) error {
