@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -95,6 +96,34 @@ func wrongFlag(flags *pflag.FlagSet, fix string, err error) error {
 		}
 	}
 	return usage(fix, "%s", what)
+}
+
+// timeLimit is a flag's length of time that something may take: none is below zero.
+type timeLimit time.Duration
+
+var _ pflag.Value = (*timeLimit)(nil)
+
+// String implements [pflag.Value]; no limit is "".
+func (l *timeLimit) String() string {
+	if *l == 0 {
+		return ""
+	}
+	return time.Duration(*l).String()
+}
+
+// Type implements [pflag.Value].
+func (l *timeLimit) Type() string { return "duration" }
+
+// Set implements [pflag.Value].
+func (l *timeLimit) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err == nil && d < 0 {
+		err = errors.New("it is below zero")
+	}
+	if err == nil {
+		*l = timeLimit(d)
+	}
+	return err
 }
 
 // kindOf says what a flag takes.
