@@ -208,8 +208,14 @@ func (a *App) place(ctx context.Context, file string, data []byte, vars map[stri
 		}
 	}
 	s, err := services.Install(a.home.Services(), file, data, vars)
-	if err != nil {
+	if problems := (services.Problems)(nil); errors.As(err, &problems) {
 		return nil, runtime.Invalid(err, "correct the file, then: kimbap service validate "+runtime.Quote(file))
+	}
+	if err != nil { // it is as it should be, and could not be put there
+		return nil, &runtime.Error{
+			Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable, Msg: err.Error(),
+			Hint: "check the owner of " + runtime.Quote(a.home.Services()) + ", that it can be written, and the disk's free space", Err: err,
+		}
 	}
 	if err := a.serviceEvent(ctx, "service.install", s.Name, s.Digest); err != nil {
 		return nil, err
