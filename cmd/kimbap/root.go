@@ -19,9 +19,13 @@ func execute(ctx context.Context, c *cli) int {
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
 	for _, sub := range root.Commands() {
-		if sub.Name() == "completion" { // which shows its help to any word
+		switch sub.Name() { // both show help to any word
+		case "completion":
 			sub.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		case "help":
+			sub.Args = isCommand
 		}
 	}
 	checkArgs(root)
@@ -30,6 +34,16 @@ func execute(ctx context.Context, c *cli) int {
 		c.asJSON()
 	}
 	return c.report(c.written(err))
+}
+
+// isCommand refuses words that are no command, as they are refused where a command is
+// expected. What follows one that has none below it is left to its help.
+func isCommand(help *cobra.Command, words []string) error {
+	cmd, rest, err := help.Root().Find(words)
+	if err == nil && cmd.HasSubCommands() {
+		err = cmd.Args(cmd, rest)
+	}
+	return err
 }
 
 // checkArgs makes a wrong number of arguments, and a word that is no command, a
