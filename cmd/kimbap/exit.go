@@ -174,6 +174,9 @@ func (c *cli) report(err error) int {
 		f = c.late(because(e))
 	case errors.As(err, &e):
 		f = &failure{what: e.Msg, why: because(e), fix: e.Hint, exit: exitOf(e)}
+		if f.fix == "" && e.ApprovalID != "" && (e.Code == runtime.CodeTimeout || e.Code == runtime.CodeCanceled) {
+			f.fix = "kimbap approve wait " + e.ApprovalID // who asked has gone, the question has not
+		}
 		if e.Reason == runtime.ReasonNoHome && c.runSocket() != "" {
 			f.what = "this is not for a program of kimbap run, which covers the home at " + c.homeDir()
 			f.fix = "from here: kimbap call, exec, list, show, search, llm and mcp; the rest outside, by the person in charge"
