@@ -62,3 +62,17 @@ func TestAFileThatCannotBeReadKeepsTheOldState_CR010(t *testing.T) {
 		}
 	}
 }
+
+// A home in a folder that the user may not enter is said to be that: there is nothing
+// to correct in a file.
+func TestAHomeOutOfReachIsNoMistakeInAFile(t *testing.T) {
+	u := newPlainUser(t)
+	closed := t.TempDir()
+	check(t, os.Chmod(closed, 0))
+	t.Cleanup(func() { _ = os.Chmod(closed, 0o700) })
+	out, err := u.command("KIMBAP_HOME="+filepath.Join(closed, "x"), u.kimbap(), "init").CombinedOutput()
+	if said := string(out); err == nil || !strings.Contains(said, "permission denied") ||
+		!strings.Contains(said, "fix:   run kimbap as the user whose home it is, or choose another home: kimbap --home DIR\n") {
+		t.Errorf("%v\n%s", err, said)
+	}
+}

@@ -176,6 +176,9 @@ func New(o Options) (*App, error) {
 		a.unread = err
 		cfg, err = config.Load("", nil, nil)
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, runtime.Invalid(err, "run kimbap as the user whose home it is, or choose another home: kimbap --home DIR")
+	}
 	if err != nil {
 		return nil, runtime.Invalid(err, "correct what is listed; docs/cli.md has every key")
 	}
