@@ -268,3 +268,15 @@ func TestATwinOfTheLengthFramesNothing(t *testing.T) {
 		}
 	}
 }
+
+// HTTP/1.0 knows no upgrade (RFC 9110 section 7.8): the request goes on without.
+func TestNoUpgradeOfHTTP10(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	c := r.call("GET", "/x")
+	c.Request.Raw.Proto = "HTTP/1.0"
+	c.Request.Raw.Header["Connection"], c.Request.Raw.Header["Upgrade"] = []string{"Upgrade"}, []string{"tcp"}
+	r.must(t, c)
+	if h := r.Last(t).Header; h["Upgrade"] != nil {
+		t.Errorf("the upstream was asked for %v", h["Upgrade"])
+	}
+}

@@ -82,7 +82,9 @@ func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message,
 		}
 		m.announced = nil
 	}
-	if m.body == nil { // an upgrade may be left out of account (RFC 9110 section 7.8), and what is a body would be part of both
+	// An upgrade may be left out of account, and in HTTP/1.0 it must be (RFC 9110 section
+	// 7.8); what is a body would be part of both.
+	if m.body == nil && raw.Proto != "HTTP/1.0" {
 		m.upgrade = upgradeOf(raw.Header, named)
 	}
 	if m.upgrade == "" {
