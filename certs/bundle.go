@@ -6,9 +6,11 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
@@ -148,16 +150,9 @@ func (a *Authority) writeBundle(now roots, extraRootsFile string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &FileError{File: file, Msg: "the bundle of roots cannot be read", Err: err}
 	}
-	source, remembered := extraRootsFile, false
-	switch {
-	case source == file || sameFile(source, file):
-		source, remembered = rememberedSource(have), true
-	case sameFile(source, a.CAFile()):
-		source = ""
-	case source != "": // the next to read it may be in another folder
-		if source, err = filepath.Abs(source); err != nil {
-			return &FileError{File: extraRootsFile, Msg: "the file of roots cannot be found", Fix: "correct or unset SSL_CERT_FILE", Err: err}
-		}
+	source, remembered, err := a.sourceOf(extraRootsFile, have)
+	if err != nil {
+		return err
 	}
 	root := now.pem(a.clock())
 	roots, err := Bundle(source, root)
@@ -167,11 +162,53 @@ func (a *Authority) writeBundle(now roots, extraRootsFile string) error {
 	if err != nil {
 		return err
 	}
-	want := append([]byte(sourcePrefix+strconv.Quote(source)+"\n"), roots...)
+	want := MadeFrom(source, roots)
 	if bytes.Equal(have, want) {
 		return nil
 	}
 	return replaceFile(file, want, 0o644)
+}
+
+// sourceOf returns the file whose roots are meant by one that a user names. Of a bundle of
+// ours it is the one that this was made from: that of a run is soon gone, and its path then
+// anybody's.
+func (a *Authority) sourceOf(named string, have []byte) (source string, remembered bool, err error) {
+	for range 3 { // a run in a shell that asked kimbap env
+		switch {
+		case named == "" || sameFile(named, a.CAFile()):
+			return "", remembered, nil
+		case named == a.BundleFile() || sameFile(named, a.BundleFile()):
+			return rememberedSource(have), true, nil
+		}
+		if source, err = filepath.Abs(named); err != nil { // the next to read it may be in another folder
+			return "", false, &FileError{File: named, Msg: "the file of roots cannot be found", Fix: "correct or unset SSL_CERT_FILE", Err: err}
+		}
+		first := firstLine(source)
+		if !bytes.HasPrefix(first, []byte(sourcePrefix)) {
+			return source, remembered, nil
+		}
+		named, remembered = rememberedSource(first), true
+	}
+	return "", true, nil
+}
+
+// firstLine reads the beginning of a file that may be a bundle of ours; nil: it is none.
+func firstLine(file string) []byte {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	begin := make([]byte, len(sourcePrefix)+8<<10)
+	n, _ := io.ReadFull(f, begin)
+	line, _, _ := bytes.Cut(begin[:n], []byte("\n"))
+	return line
+}
+
+// MadeFrom is a bundle that says, in a comment, which file its roots are of; "": the
+// system's.
+func MadeFrom(source string, bundle []byte) []byte {
+	return slices.Concat([]byte(sourcePrefix+strconv.Quote(source)+"\n"), bundle)
 }
 
 // rememberedSource returns the file that a bundle was made from; "", the

@@ -322,6 +322,37 @@ func corpFile(t *testing.T, c *clock, dir string) (path string, text []byte) {
 	return path, text
 }
 
+// Of a bundle that a kimbap has made, that of a run, the file it was made from is
+// remembered: its own is gone with the run, and then anybody may put one there.
+func TestABundleOfOursIsNoSource(t *testing.T) {
+	c := newClock()
+	a, other := open(t, newDir(t), c), open(t, newDir(t), c)
+	file, corp := corpFile(t, c, t.TempDir())
+	for name, source := range map[string]string{"corp": file, "system": ""} {
+		roots, err := Bundle(source, other.RootPEM())
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := filepath.Join(t.TempDir(), "bundle.pem")
+		writeFile(t, run, MadeFrom(source, roots))
+		if err := a.RefreshBundle(run); err != nil {
+			t.Fatal(err)
+		}
+		_, planted := corpFile(t, c, t.TempDir())
+		writeFile(t, run, planted)
+		if err := a.RefreshBundle(a.BundleFile()); err != nil {
+			t.Fatal(err)
+		}
+		text := readFile(t, a.BundleFile())
+		_, theirs := count(text, planted)
+		_, had := count(text, corp)
+		_, foreign := count(text, other.RootPEM())
+		if theirs != 0 || foreign != 0 || (had == 1) != (source != "") {
+			t.Errorf("%s: %d planted, %d of another kimbap, %d of the company", name, theirs, foreign, had)
+		}
+	}
+}
+
 func TestBundleRemembersWhoseRootsItHas(t *testing.T) {
 	c := newClock()
 	a := open(t, newDir(t), c)

@@ -25,7 +25,7 @@ func (r Run) NewFolder(root []byte, env Environment) (Folder, error) {
 	f := Folder{Dir: dir}
 	if f.bundle, err = certs.Bundle(env[bundleVar], root); err == nil {
 		var notes []string
-		root, f.bundle, notes = env.withRoots(root, f.bundle)
+		root, f.bundle, notes = env.withRoots(root, certs.MadeFrom(env.ownBundle(), f.bundle))
 		for _, note := range notes {
 			r.Say(note)
 		}

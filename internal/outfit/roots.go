@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,6 +22,16 @@ const maxRoots = 1 << 20
 
 // bundleVar names the file that the bundle is made from.
 const bundleVar = "SSL_CERT_FILE"
+
+// ownBundle is the file that the user has said a bundle is made from, wherever that is
+// read; "": the system's roots.
+func (e Environment) ownBundle() string {
+	file, err := filepath.Abs(e[bundleVar])
+	if e[bundleVar] == "" || err != nil {
+		return ""
+	}
+	return file
+}
 
 // ownRoots are certificates that the user's own variables have programs trust.
 type ownRoots struct {
