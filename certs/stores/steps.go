@@ -72,7 +72,7 @@ func (m *Machine) Install(e Entry) []Step {
 // so already they do nothing, and there are none for a store that is gone itself.
 func (m *Machine) Uninstall(e Entry) []Step {
 	switch {
-	case e.Kind == NSS && !m.Exists(filepath.Join(e.Where, nssFile)), e.Kind == Java && !m.Exists(e.Where):
+	case e.Kind == NSS && m.Gone(filepath.Join(e.Where, nssFile)), e.Kind == Java && m.Gone(e.Where):
 		return nil
 	case e.Kind == NSS:
 		return []Step{{

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,7 +41,8 @@ type Machine struct {
 	JavaHome string                   // JAVA_HOME, "" when it is not set
 	Root     bool                     // we run as root
 	Look     func(name string) string // the path of a program, "" when there is none
-	Exists   func(path string) bool   // whether there is such a file or folder
+	Exists   func(path string) bool   // whether there is such a file or folder, and we may look
+	Gone     func(path string) bool   // whether there is certainly none
 	Writable func(path string) bool   // whether we may write it
 	Glob     func(p string) []string  // the files of a pattern
 }
@@ -197,6 +200,7 @@ func Here(goos, userDir, javaHome string, look func(string) string) *Machine {
 	return &Machine{
 		OS: goos, UserDir: userDir, JavaHome: javaHome, Root: os.Geteuid() == 0, Look: look,
 		Exists:   func(path string) bool { _, err := os.Stat(path); return err == nil },
+		Gone:     func(path string) bool { _, err := os.Stat(path); return errors.Is(err, fs.ErrNotExist) },
 		Writable: writable,
 		Glob:     func(p string) []string { found, _ := filepath.Glob(p); return found },
 	}

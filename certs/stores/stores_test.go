@@ -22,6 +22,7 @@ func machine(goos string, root bool, things ...string) *Machine {
 			return ""
 		},
 		Exists:   func(p string) bool { return has(strings.TrimSuffix(p, "/")) },
+		Gone:     func(p string) bool { return !has(strings.TrimSuffix(p, "/")) },
 		Writable: func(string) bool { return root },
 		Glob: func(pattern string) (found []string) {
 			for _, thing := range things {
@@ -162,6 +163,12 @@ func TestWhatCannotBeLookedIntoIsNotEmpty(t *testing.T) {
 	} {
 		if err := c.step.Run(t.Context(), env); (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c.step, err)
+		}
+	}
+	hidden := &Machine{OS: "linux", Look: func(name string) string { return "/bin/" + name }, Exists: func(string) bool { return false }, Gone: func(string) bool { return false }, Writable: func(string) bool { return false }}
+	for _, kind := range []string{NSS, Java} {
+		if len(hidden.Uninstall(Entry{Kind: kind, Where: "/root/store", Fingerprint: strings.Repeat("a", 64)})) == 0 {
+			t.Errorf("%s: a store in a folder that is closed to us was taken for one that is gone", kind)
 		}
 	}
 }
