@@ -106,10 +106,15 @@ func (s apiAgent) call(ctx context.Context, c server.Call, req *runtime.Request)
 		return server.Result{}, err
 	}
 	result, err := s.result(action, c.Input, answer)
-	if err != nil && answer.Status == http.StatusTooManyRequests && answer.RequestID == req.ID { // RFC 6585 section 4: it was not done
-		err = &server.Undone{Refusal: err}
+	return result, undone(err, answer, req)
+}
+
+// undone marks a 429 that answers the request itself: it was not done (RFC 6585 section 4).
+func undone(err error, answer *Answer, req *runtime.Request) error {
+	if err != nil && answer.Status == http.StatusTooManyRequests && answer.RequestID == req.ID {
+		return &server.Undone{Refusal: err}
 	}
-	return result, err
+	return err
 }
 
 // preview is what a call would send. Who may not call it is not shown it.

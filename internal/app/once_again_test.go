@@ -168,3 +168,29 @@ func TestWhatWasSentIsNotDoneTwiceForItsNextPage(t *testing.T) {
 		t.Errorf("it was sent %d times", n)
 	}
 }
+
+// What the service refuses with 429 was not done, also where all pages were asked for.
+func TestAFirstPageOfTooManyIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	var posts atomic.Int32
+	k := apptest.New(t, apptest.Options{
+		Services: []string{strings.Replace(apptest.Notes, "method: POST, path: /notes,", "method: POST, path: /notes, pagination: {type: cursor, next: .next, param: text},", 1)},
+		Upstream: servicestest.Options{Routes: map[string]servicestest.Behave{"/notes": func(c *servicestest.Conn, r *servicestest.Request) bool {
+			if c.ReadBody(r) != nil {
+				return false
+			}
+			if posts.Add(1) == 1 {
+				return c.Send(tooMany)
+			}
+			return c.Send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 11\r\n\r\n{\"next\":\"\"}")
+		}}},
+	})
+	c := newAPI(t, k)
+	agent, _ := tokenOf(t, k, app.TokenGrant{})
+	for _, want := range []int{429, 200} {
+		got := c.ask(t, agent, "POST", "/v1/actions/notes/create-note:execute", `{"input":{"text":"x"},"all":true}`, "Idempotency-Key", "k1")
+		if got.Status != want {
+			t.Errorf("%d %s, want %d (replayed %q, sent %d)", got.Status, got.Body, want, got.Header.Get("Idempotent-Replayed"), posts.Load())
+		}
+	}
+}

@@ -47,7 +47,7 @@ func (a *App) Pages(ctx context.Context, p *runtime.Pipeline, req *runtime.Reque
 			return nil, err
 		}
 		if err := a.UpstreamError(action, req.Args, answer); err != nil {
-			return nil, Told(err, answer)
+			return nil, undone(Told(err, answer), answer, req)
 		}
 		count, err := got.add(a.Filter(action, answer.Body))
 		if err != nil {
