@@ -42,14 +42,14 @@ func (a *App) Link(ctx context.Context, name string, secret runtime.Secret, chec
 	if err != nil {
 		return Linked{}, err
 	}
+	if service.Auth.Ref == "" {
+		return Linked{}, needsNone(service) // installed, it can be used as it is
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.removeServices(context.WithoutCancel(ctx), installed))
 		}
 	}()
-	if service.Auth.Ref == "" {
-		return Linked{}, needsNone(service)
-	}
 	if secret.Empty() {
 		return Linked{}, noSecret()
 	}
