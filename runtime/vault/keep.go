@@ -221,14 +221,15 @@ func refuseValue(name string, value runtime.Secret) error {
 	case len(value.Reveal()) > maxValue:
 		return invalid("store the key itself, not a file around it", "the value of %.140q is over 64 KiB", name)
 	case !carried(value):
-		return invalid("give the key alone, as plain text", "the value of %.140q has a control character, which no field of a request can carry", name)
+		return invalid("give the key alone, as plain text", "the value of %.140q has a control character, as a terminal writes around what is pasted", name)
 	}
 	return nil
 }
 
-// carried reports whether a value can stand in a field of a request (RFC 9110 section 5.5).
+// carried reports whether a value is text that somebody may have meant: a key file of
+// several lines is, for a program's environment, an escape of a terminal is not.
 func carried(value runtime.Secret) bool {
-	return !strings.ContainsFunc(value.Reveal(), func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
+	return !strings.ContainsFunc(value.Reveal(), func(c rune) bool { return c < ' ' && !strings.ContainsRune("\t\r\n", c) || c == 0x7f })
 }
 
 // refuse says what is wrong with a secret that is to be stored.
