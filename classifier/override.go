@@ -157,7 +157,7 @@ func (f *FormCheck) asks(open bool) error {
 	pair := string(f.pair)
 	key, value, valued := strings.Cut(strings.ReplaceAll(pair, "+", " "), "=")
 	whole := len(pair) == longestPair
-	if valued || !open {
+	if valued || !open || whole {
 		if word := wordOf(unescape(key), f.words); word != "" {
 			return twoPlaces(word)
 		}

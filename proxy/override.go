@@ -18,7 +18,7 @@ import (
 // away anyway, and so is a short body in parts or of no type; a longer one, and any other
 // in which frameworks look for a method, is looked at as it passes.
 func (s *Server) checkOverride(ctx context.Context, req *runtime.Request, words []string) *runtime.Error {
-	if req.Parsed || req.Raw.Body == nil || !mayHaveForm(req.Target.Method, words) {
+	if req.Parsed || req.Raw.Body == nil || req.Target.Method != http.MethodPost {
 		return nil
 	}
 	form := slices.ContainsFunc(req.Raw.Header["Content-Type"], classifier.IsForm)
@@ -42,12 +42,6 @@ func (s *Server) checkOverride(ctx context.Context, req *runtime.Request, words 
 		return nil
 	}
 	return s.checkFront(req, words)
-}
-
-// mayHaveForm reports whether frameworks let a body of this method say another one, or
-// read a form of it beside these words of the query.
-func mayHaveForm(method string, words []string) bool {
-	return method == http.MethodPost || len(words) > 0 && (method == http.MethodPut || method == http.MethodPatch)
 }
 
 // comesAtOnce reports whether a body that is no form is short, need not be asked for
@@ -112,7 +106,11 @@ func (b *passingBody) Read(p []byte) (int, error) {
 		return 0, b.failed
 	}
 	n, err := b.Reader.Read(p)
-	if bad := b.watch.Look(p[:n]); bad != nil {
+	bad := b.watch.Look(p[:n])
+	if bad == nil && err == io.EOF { //nolint:errorlint // what a reader returns itself
+		bad = b.watch.End()
+	}
+	if bad != nil {
 		b.failed = classified(bad)
 		return 0, b.failed
 	}

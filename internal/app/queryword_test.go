@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -35,7 +36,11 @@ func TestAWordOfTheQueryIsNotAnotherInTheForm(t *testing.T) {
 		{"POST", "?Action=ListUsers", form, "a=b;Action=DeleteUser", false},
 		{"POST", "?Action=ListUsers", "", "Action=DeleteUser", false},
 		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"Action\"\r\n\r\nDeleteUser\r\n--b--\r\n", false},
-		{"PUT", "?Action=ListUsers", form, "Action=DeleteUser", false},
+		{"POST", "?Action=ListUsers", form, "x=1&Action[" + strings.Repeat("A", 5000) + "]=DeleteUser", false},
+		{"POST", "?Action=ListUsers", form, "x=1&Action%00" + strings.Repeat("A", 5000) + "=DeleteUser", false},
+		{"POST", "?Action=ListUsers", form, "x=1&" + strings.Repeat("+", 5000) + "Action=DeleteUser", false},
+		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n1\r\n--b\r\nContent-Disposition: form-data; name=\"Action\"\r\n\r\nDeleteUser\r\n--b--\r\n", false},
+		{"PUT", "?Action=ListUsers", "", "a file with &Action=DeleteUser in it", true},
 		{"POST", "?Action=ListUsers", form, "UserName=alice&ActionId=DeleteUser&x=Action", true},
 		{"POST", "?Action=ListUsers", "application/octet-stream", "Action=DeleteUser", true},
 		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nAction\r\n--b--\r\n", true},
@@ -55,6 +60,33 @@ func TestAWordOfTheQueryIsNotAnotherInTheForm(t *testing.T) {
 		_ = res.Body.Close()
 		if sent := len(k.Up.Requests()) != before; sent != c.sent {
 			t.Errorf("%s %s %s %q: sent: %t, answer %d", c.method, c.target, c.media, c.body, sent, res.StatusCode)
+		}
+	}
+}
+
+const bareService = `name: bare
+version: 1.0.0
+description: A word that need not have a value, for tests
+base_url: https://api.notes.test
+auth: {type: bearer, credential_ref: notes.token}
+actions:
+  plain: {description: Plain, method: POST, path: /f, risk: {level: low}}
+  force: {description: Force, method: POST, path: /f, match: {query: {force: "*"}}, risk: {level: critical}}
+`
+
+// A long form that says no length is looked at as it passes, to its last word.
+func TestTheLastWordOfAPassingFormCounts(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Services: []string{bareService}})
+	for end, want := range map[string]int{"&force": http.StatusBadRequest, "&force=": http.StatusBadRequest, "&other": http.StatusOK} {
+		body := io.MultiReader(strings.NewReader("x=" + strings.Repeat("a", 200<<10) + end)) // of no known length
+		res, err := k.Client(t, "").Post("https://"+apptest.Host+"/f", "application/x-www-form-urlencoded", body)
+		if err != nil {
+			t.Fatalf("%s: %v", end, err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("%s: %d, want %d", end, res.StatusCode, want)
 		}
 	}
 }
