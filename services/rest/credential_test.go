@@ -210,14 +210,20 @@ func TestNothingStandsBesideTheCredentialInAnotherSpelling(t *testing.T) {
 		{runtime.AuthQuery, "/q?api_key=test_kimbap&api_key%00x=mine", "", true},
 		{runtime.AuthQuery, "/q?a=1;api_key=mine&api_key=test_kimbap", "", true},
 		{runtime.AuthQuery, "/q?api_key=test_kimbap&a=1;b=2&key=3&api_key_id=4&my[api_key]=5&=", "", false},
+		{runtime.AuthQuery, "/q?api_key=test_kimbap", "a=1&api_key=mine", true},
+		{runtime.AuthQuery, "/q?api_key=test_kimbap", "api_key[]=mine", true},
+		{runtime.AuthQuery, "/q?api_key=test_kimbap", "key=1&my[api_key]=2", false},
 		{runtime.AuthBody, "/q", "api_key=test_kimbap&api.key=mine", true},
 		{runtime.AuthBody, "/q?API_KEY=mine", "api_key=test_kimbap", true},
 		{runtime.AuthBody, "/q?key=1", "api_key=test_kimbap&API_KEY=test_kimbap&b=2", false},
 	} {
 		r := newRig(t, servicestest.Options{})
 		call := r.call("GET", c.target)
-		if c.in == runtime.AuthBody {
+		if c.body != "" {
 			call = body(r.call("POST", c.target, form), strings.NewReader(c.body), int64(len(c.body)))
+			if _, err := call.Request.Raw.Buffer(1 << 10); err != nil { // as a form is before it gets here
+				t.Fatal(err)
+			}
 		}
 		call.Action.Auth = &runtime.Auth{
 			Type: c.in, Query: "api_key", Field: "api_key", Caller: runtime.CallerPlaceholder, Placeholders: map[string]string{"T": "test_kimbap"},

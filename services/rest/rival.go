@@ -9,7 +9,7 @@ import (
 
 // refuseRivals refuses a caller's parameter beside the credential's own that a server
 // could take for it: in another spelling, or in the query where the credential stands in
-// the body. Which of the two counts nobody can say, and the caller would act as someone
+// the body, and in a form where it stands in the query. Which of the two counts nobody can say, and the caller would act as someone
 // else than the one who was judged. What is built is looked at where its arguments are.
 func refuseRivals(call *runtime.Call, auth *runtime.Auth, m *message) error {
 	if call.Request.Raw == nil {
@@ -18,7 +18,11 @@ func refuseRivals(call *runtime.Call, auth *runtime.Auth, m *message) error {
 	_, query, _ := strings.Cut(m.target, "?")
 	switch {
 	case auth.Type == runtime.AuthQuery:
-		return refuseRival(query, auth.Query, true)
+		err := refuseRival(query, auth.Query, true)
+		if err == nil && mediaOf(m) == mediaForm {
+			err = refuseRival(string(m.whole), auth.Query, false)
+		}
+		return err
 	case auth.Type != runtime.AuthBody:
 		return nil
 	case mediaOf(m) == mediaForm:
