@@ -161,8 +161,8 @@ func (t *Tunnel) splice(ctx context.Context, d *dialled, seat *place) (runtime.R
 	}()
 	received, err := pump(d.client, d.upstream, seat, half)
 	if err != nil {
-		if errors.Is(err, errRead) {
-			d.client.reset()
+		if errors.Is(err, errRead) || errors.Is(err, errQuiet) {
+			d.client.reset() // what came is no whole answer
 		}
 		d.close()
 	}
@@ -176,6 +176,9 @@ func (t *Tunnel) splice(ctx context.Context, d *dialled, seat *place) (runtime.R
 	}
 	return d.result, nil
 }
+
+// errQuiet ends a way in which nothing has moved for too long after the other's end.
+var errQuiet = errors.New("nothing moves in the tunnel")
 
 // errRead marks an error of the side that is read from.
 var errRead = errors.New("read")
@@ -237,7 +240,7 @@ func pump(dst, src net.Conn, seat *place, half *halfway) (n int64, err error) {
 			return n, nil
 		}
 		if half.over(rerr) {
-			return n, nil
+			return n, errQuiet
 		}
 		if rerr != nil {
 			return n, fmt.Errorf("%w: %w", errRead, rerr)

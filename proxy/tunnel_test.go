@@ -192,13 +192,19 @@ func TestATunnelThatHasHalfEndedEnds(t *testing.T) {
 	if err := waits.Conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := io.ReadAll(waits.br); string(got) != "xxxxxx" || err != nil {
-		t.Errorf("%q %v", got, err)
+	if got, err := io.ReadAll(waits.br); string(got) != "xxxxxx" || err == nil {
+		t.Errorf("%q %v: cut short, it looked whole", got, err)
 	}
 	gone := r.connect("stays.test:80", head)
 	_ = gone.Close()
+	r.upstream("silent.test:80", func(c net.Conn, br *bufio.Reader) {
+		_, _ = io.Copy(io.Discard, br)
+		<-over
+	})
+	unheard := r.connect("silent.test:80", strings.ReplaceAll(head, "stays", "silent"))
+	_ = unheard.Close()
 	r.connect("stays.test:80", head)
-	for range 2 {
+	for range 3 {
 		if rec := r.outcome(); rec.Err != nil {
 			t.Errorf("recorded %+v", rec.Err)
 		}
