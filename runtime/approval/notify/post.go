@@ -207,6 +207,7 @@ func (c *clerk) deliver(tenant runtime.Tenant, batch []told) {
 			break
 		}
 	}
+	now := c.note(err) // first: who is told that somebody was reached finds it so
 	if err == nil {
 		if o.Reached != nil {
 			o.Reached(c.p.ctx, tenant, c.sender.Name())
@@ -215,7 +216,9 @@ func (c *clerk) deliver(tenant runtime.Tenant, batch []told) {
 			t.reached()
 		}
 	}
-	c.note(err)
+	if o.Changed != nil {
+		o.Changed(now)
+	}
 }
 
 // final reports an error that no further try mends.
@@ -262,9 +265,10 @@ func (c *clerk) pause(d time.Duration) bool {
 	}
 }
 
-// note keeps how a message ended.
-func (c *clerk) note(err error) {
+// note keeps how a message ended, and returns how the sender fares now.
+func (c *clerk) note(err error) Status {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.status.Last, c.status.Problem = c.p.o.Clock().UTC(), ""
 	if err == nil {
 		c.status.Sent++
@@ -272,9 +276,5 @@ func (c *clerk) note(err error) {
 		c.status.Failed++
 		c.status.Problem = err.Error()
 	}
-	now := c.status
-	c.mu.Unlock()
-	if c.p.o.Changed != nil {
-		c.p.o.Changed(now)
-	}
+	return c.status
 }
