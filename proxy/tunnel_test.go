@@ -129,22 +129,28 @@ func TestUnknownProtocol(t *testing.T) {
 	}
 }
 
+// throughTunnel gives the rig a tunnel with these options.
+func throughTunnel(t *testing.T, o *Options, st *stages, options TunnelOptions) {
+	t.Helper()
+	tunnel, err := NewTunnel(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Pipeline, err = runtime.New(runtime.Options{
+		Identity: st, Services: st, Policy: st, Limits: st, Approvals: st, Vault: st, Trail: st,
+		Backends: map[string]runtime.Backend{"rest": st, "tunnel": tunnel},
+		Clock:    time.Now, NewID: func() string { return runtime.NewID("req", time.Now()) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A client that is far away hears the 200 late, and what it says comes later still. It
 // is not taken for one that waits for the other side, which would be refused.
 func TestAClientFromFarAwayIsWaitedFor(t *testing.T) {
 	r := newRig(t, func(o *Options, st *stages) {
-		tunnel, err := NewTunnel(TunnelOptions{Dialer: st, Peek: 50 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Pipeline, err = runtime.New(runtime.Options{
-			Identity: st, Services: st, Policy: st, Limits: st, Approvals: st, Vault: st, Trail: st,
-			Backends: map[string]runtime.Backend{"rest": st, "tunnel": tunnel},
-			Clock:    time.Now, NewID: func() string { return runtime.NewID("req", time.Now()) },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		throughTunnel(t, o, st, TunnelOptions{Dialer: st, Peek: 50 * time.Millisecond})
 	})
 	r.upstream("far.test:80", answering(okAnswer))
 	c := r.connect("far.test:80", "")
@@ -164,18 +170,7 @@ func TestAClientFromFarAwayIsWaitedFor(t *testing.T) {
 func TestATunnelThatHasHalfEndedEnds(t *testing.T) {
 	r := newRig(t, func(o *Options, st *stages) {
 		o.Limits = Limits{PerPrincipal: 1, QueueTimeout: patience}
-		tunnel, err := NewTunnel(TunnelOptions{Dialer: st, Peek: time.Second, Idle: 400 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Pipeline, err = runtime.New(runtime.Options{
-			Identity: st, Services: st, Policy: st, Limits: st, Approvals: st, Vault: st, Trail: st,
-			Backends: map[string]runtime.Backend{"rest": st, "tunnel": tunnel},
-			Clock:    time.Now, NewID: func() string { return runtime.NewID("req", time.Now()) },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		throughTunnel(t, o, st, TunnelOptions{Dialer: st, Peek: time.Second, Idle: 400 * time.Millisecond})
 	})
 	over := make(chan struct{})
 	defer close(over)
