@@ -179,11 +179,10 @@ func (c *condition) nearly(what, text string) *Error {
 	return badInput(reasonAmbiguousParameter, "%s %s decides the action: write it %s", what, shown(c.key), shown(c.value))
 }
 
-// besideQuery refuses what decides the action where the body has it too, if that is a
-// form, or of a request that needs none: some servers read that like the query, and
-// before it.
+// besideQuery refuses what decides the action where the body has it too: some servers
+// read that like the query, and before it.
 func (in *Input) besideQuery(name string) *Error {
-	if in.Body == nil || in.Body.form == nil && in.Method != http.MethodGet && in.Method != http.MethodHead && in.Method != http.MethodDelete {
+	if in.Body == nil {
 		return nil
 	}
 	if _, found, err := in.Body.lookup([]string{name}, strictness{}); err != nil || found {

@@ -114,8 +114,8 @@ func mediaOf(contentType string) string {
 // it is said to be, but for the words that decided in the query: a form that has one
 // of them is refused too. A "&" behind the last piece ends it. The zero value is ready.
 type FormCheck struct {
-	pair  []byte
-	words []string
+	sought
+	pair []byte
 }
 
 // longestPair is how much of a pair is kept: the names that are looked for are
@@ -161,6 +161,12 @@ func (f *FormCheck) asks(open bool) error {
 		if word := wordOf(unescape(key), f.words); word != "" {
 			return twoPlaces(word)
 		}
+	}
+	if f.wordsOnly {
+		if whole && blank(unescape(key)) {
+			return twoPlaces(f.words[0])
+		}
+		return nil
 	}
 	switch {
 	case value == http.MethodPost && !whole, open && !whole && (!valued || strings.HasPrefix(http.MethodPost, value)):

@@ -12,9 +12,9 @@ import (
 // of them take for one, and every "name" in that is the part's. No part of such a
 // name is let through, whatever is in it.
 type partWatch struct {
-	words  []string // of the query, which no part may be called either
-	hyphen bool     // outside of a head: the last byte was one
-	marked bool     // the line has two of them
+	sought
+	hyphen bool // outside of a head: the last byte was one
+	marked bool // the line has two of them
 	head   bool
 	line   []byte // a field of it, so far, in lower case
 	over   bool   // its line is over: it goes on in the next one if that is indented
@@ -55,7 +55,7 @@ func (w *partWatch) pass(piece []byte) (rest []byte) {
 	if end < 0 {
 		return nil
 	}
-	*w = partWatch{words: w.words, head: true, line: w.line[:0]}
+	*w = partWatch{sought: w.sought, head: true, line: w.line[:0]}
 	return piece[end:]
 }
 
@@ -73,7 +73,7 @@ func (w *partWatch) heads(piece []byte) (rest []byte, err *Error) {
 	if c == '\r' || c == '\n' {
 		if w.over = true; w.crlf == len("\r\n\r\n") {
 			err = w.asks()
-			*w = partWatch{words: w.words, line: w.line[:0]}
+			*w = partWatch{sought: w.sought, line: w.line[:0]}
 		}
 		return piece[1:], err
 	}
@@ -168,7 +168,7 @@ func (w *partWatch) asks() *Error {
 
 // called refuses the name of a part.
 func (w *partWatch) called(key string) *Error {
-	if name := parameterOf(key); name != "" {
+	if name := parameterOf(key); name != "" && !w.wordsOnly {
 		return overridden("the body's part " + name)
 	}
 	if word := wordOf(key, w.words); word != "" {

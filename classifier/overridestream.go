@@ -13,8 +13,8 @@ import (
 //   - in the members of a JSON document (Laravel, Phoenix);
 //   - in the parts of a multipart body (Rack, PHP, Phoenix, Spring).
 //
-// In a form and in parts it looks for the words too that decided in the query, or would
-// have: some servers read those there, and before the query.
+// In all three it looks for the words too that decided in the query, or would have, and
+// in what is no POST for these alone: some servers read them there, and before the query.
 //
 // It is no parser of these: it finds at least what any of their readers would, and
 // keeps a few KiB whatever comes.
@@ -27,15 +27,34 @@ type OverrideWatch struct {
 // WatchOverride makes the watch for a POST with these Content-Type fields, and words of
 // the query ([Match].Words); nil when no framework looks for a method in such a body.
 func WatchOverride(contentTypes []string, words ...string) *OverrideWatch {
+	return watch(contentTypes, untyped(contentTypes), sought{words: words})
+}
+
+// WatchWords makes it for a request of another method, which no framework takes for one
+// of a third; nil when there are no words, or none reads parameters in such a body.
+func WatchWords(contentTypes []string, words ...string) *OverrideWatch {
+	if len(words) == 0 {
+		return nil
+	}
+	return watch(contentTypes, false, sought{words: words, wordsOnly: true})
+}
+
+// sought is what a body may not say.
+type sought struct {
+	words     []string // parameters of the query
+	wordsOnly bool     // not another method than POST too
+}
+
+func watch(contentTypes []string, form bool, what sought) *OverrideWatch {
 	var w OverrideWatch
-	if untyped(contentTypes) || slices.ContainsFunc(contentTypes, IsForm) {
-		w.form = &FormCheck{words: words}
+	if form || slices.ContainsFunc(contentTypes, IsForm) {
+		w.form = &FormCheck{sought: what}
 	}
 	if slices.ContainsFunc(contentTypes, isJSON) {
-		w.json = &jsonWatch{}
+		w.json = &jsonWatch{sought: what}
 	}
 	if slices.ContainsFunc(contentTypes, isMultipart) {
-		w.parts = &partWatch{words: words}
+		w.parts = &partWatch{sought: what}
 	}
 	if w == (OverrideWatch{}) {
 		return nil
@@ -58,8 +77,10 @@ func (w *OverrideWatch) Look(piece []byte) error {
 			return err
 		}
 	}
-	if w.json != nil && w.json.look(piece) {
-		return overridden("the body's _method")
+	if w.json != nil {
+		if err := w.json.look(piece); err != nil {
+			return err
+		}
 	}
 	if w.parts != nil {
 		if err := w.parts.look(piece); err != nil {
@@ -77,13 +98,15 @@ func (w *OverrideWatch) End() error {
 	return nil
 }
 
-// jsonWatch finds a member _method of a JSON object that is not nested in anything.
-// It follows strings and brackets only: what is not valid JSON no strict reader
-// takes.
+// jsonWatch finds a member _method of a JSON object that is not nested in anything, and
+// members that are called as words of the query. It follows strings and brackets only:
+// what is not valid JSON no strict reader takes.
 type jsonWatch struct {
+	sought
 	depth  int
 	object bool // what is at depth 1 is the members of an object
 	named  named
+	word   string // with namedWord
 
 	inText  bool
 	escaped bool   // the next byte of the text is
@@ -98,45 +121,52 @@ const (
 	namedNothing named = iota
 	namedKey           // the text _method
 	namedColon         // and a colon
+	namedWord          // the text is a word of the query
 )
 
 // longestName is more than _method takes, each character of it an escape.
 const longestName = 64
 
-// look reports whether the document asks for another method than POST.
-func (w *jsonWatch) look(piece []byte) bool {
+// perByte is how long the escape of one byte of a name may be.
+const perByte = len(`\u0000`)
+
+// look refuses a document that asks for another method than POST, or says a word again.
+func (w *jsonWatch) look(piece []byte) *Error {
 	for len(piece) > 0 {
+		var err *Error
 		if w.inText {
 			piece = w.inside(piece)
 			if !w.inText && w.ended() || w.inText && w.long && w.named == namedColon {
-				return true
+				err = overridden("the body's _method")
 			}
-			continue
+		} else {
+			err = w.outside(piece[0])
+			piece = piece[1:]
 		}
-		c := piece[0]
-		piece = piece[1:]
-		if w.outside(c) {
-			return true
+		if err != nil {
+			return err
 		}
 	}
-	return false
+	return nil
 }
 
 // outside takes a byte that is in no string.
-func (w *jsonWatch) outside(c byte) (asks bool) {
+func (w *jsonWatch) outside(c byte) *Error {
 	switch c {
 	case ' ', '\t', '\r', '\n':
-		return false
+		return nil
 	case '"':
 		w.inText, w.long, w.text = true, false, w.text[:0]
-		return false
+		return nil
 	}
-	if w.named == namedColon {
-		return true // whatever it is, it is not the text POST
-	}
-	if w.named == namedKey && c == ':' {
+	switch {
+	case w.named == namedColon: // whatever it is, it is not the text POST
+		return overridden("the body's _method")
+	case w.named == namedKey && c == ':':
 		w.named = namedColon
-		return false
+		return nil
+	case w.named == namedWord && c == ':':
+		return twoPlaces(w.word)
 	}
 	w.named = namedNothing
 	switch c {
@@ -147,7 +177,7 @@ func (w *jsonWatch) outside(c byte) (asks bool) {
 	case '}', ']':
 		w.depth = max(0, w.depth-1)
 	}
-	return false
+	return nil
 }
 
 // inside takes what is left of a string, and returns what follows it.
@@ -166,10 +196,19 @@ func (w *jsonWatch) inside(piece []byte) (rest []byte) {
 		}
 	}
 	if w.depth == 1 && w.object {
-		kept := min(at, longestName-len(w.text))
+		kept := min(at, w.longest()-len(w.text))
 		w.text, w.long = append(w.text, piece[:kept]...), w.long || kept < at
 	}
 	return piece[min(len(piece), at+1):]
+}
+
+// longest is how much of a string is kept, in bytes.
+func (w *jsonWatch) longest() int {
+	most := longestName
+	for _, word := range w.words {
+		most = max(most, perByte*len(word))
+	}
+	return most
 }
 
 // ended judges a string that has come to its end.
@@ -180,11 +219,16 @@ func (w *jsonWatch) ended() (asks bool) {
 		return false
 	}
 	value, whole := w.decoded()
-	switch {
-	case was == namedColon:
+	if was == namedColon {
 		return !whole || value != http.MethodPost
-	case whole && strings.EqualFold(value, "_method"):
+	}
+	if !whole {
+		return false
+	}
+	if !w.wordsOnly && strings.EqualFold(value, "_method") {
 		w.named = namedKey
+	} else if at := slices.IndexFunc(w.words, func(word string) bool { return strings.EqualFold(value, word) }); at >= 0 {
+		w.named, w.word = namedWord, w.words[at]
 	}
 	return false
 }

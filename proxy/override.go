@@ -13,17 +13,18 @@ import (
 )
 
 // checkOverride looks for another method in a POST whose body nothing else asked for,
-// and for the words that decided in the query: they could make another action of the
-// request. A form is read before it is sent, by a caller that the pipeline will not turn
-// away anyway, and so is a short body in parts or of no type; a longer one, and any other
-// in which frameworks look for a method, is looked at as it passes.
+// and in that of any method for the words that decided in the query: they could make
+// another action of the request. A form is read before it is sent, by a caller that the
+// pipeline will not turn away anyway, and so is a short body in parts or of no type, or
+// beside such words; a longer one, and any other in which frameworks look for a method,
+// is looked at as it passes.
 func (s *Server) checkOverride(ctx context.Context, req *runtime.Request, words []string) *runtime.Error {
-	if req.Parsed || req.Raw.Body == nil || req.Target.Method != http.MethodPost {
+	if req.Parsed || req.Raw.Body == nil || watchOf(req, words) == nil {
 		return nil
 	}
 	form := slices.ContainsFunc(req.Raw.Header["Content-Type"], classifier.IsForm)
-	if !form && !comesAtOnce(req.Raw) {
-		watchOverride(req, words)
+	if !form && !comesAtOnce(req.Raw, len(words) > 0) {
+		lookAt(req, words)
 		return nil
 	}
 	if _, err := s.o.Identity.Identify(ctx, req.Caller); err != nil {
@@ -38,17 +39,27 @@ func (s *Server) checkOverride(ctx context.Context, req *runtime.Request, words 
 		}
 	}
 	if req.Raw.ContentLength > s.o.Limits.BodyBytes {
-		watchOverride(req, words)
+		lookAt(req, words)
 		return nil
 	}
 	return s.checkFront(req, words)
 }
 
+// watchOf is what the body is looked at with; nil when no framework finds anything in it.
+func watchOf(req *runtime.Request, words []string) *classifier.OverrideWatch {
+	kinds := req.Raw.Header["Content-Type"]
+	if req.Target.Method == http.MethodPost {
+		return classifier.WatchOverride(kinds, words...)
+	}
+	return classifier.WatchWords(kinds, words...)
+}
+
 // comesAtOnce reports whether a body that is no form is short, need not be asked for
-// (RFC 9110 section 10.1.1), and is one that some framework takes for a form.
-func comesAtOnce(raw *runtime.Raw) bool {
+// (RFC 9110 section 10.1.1), and is one that some framework takes for a form, or looked
+// at for words too.
+func comesAtOnce(raw *runtime.Raw, words bool) bool {
 	return raw.ContentLength >= 0 && raw.ContentLength <= frontBytes && raw.Header["Expect"] == nil &&
-		classifier.IsParts(raw.Header["Content-Type"])
+		(words || classifier.IsParts(raw.Header["Content-Type"]))
 }
 
 // frontBytes is how much of a body is read before it is sent, where it does not say
@@ -67,7 +78,7 @@ func (s *Server) checkFront(req *runtime.Request, words []string) *runtime.Error
 	if err != nil {
 		return classified(err)
 	}
-	watch := classifier.WatchOverride(req.Raw.Header["Content-Type"], words...)
+	watch := watchOf(req, words)
 	if err := watch.Look(front); err != nil {
 		return classified(err)
 	}
@@ -80,15 +91,13 @@ func (s *Server) checkFront(req *runtime.Request, words []string) *runtime.Error
 	if timed, ok := body.(arriving); ok {
 		timed.by(time.Time{}) // it may take its time now
 	}
-	watchOverride(req, words)
+	lookAt(req, words)
 	return nil
 }
 
-// watchOverride has the body looked at as it passes, if a framework may find a method in it.
-func watchOverride(req *runtime.Request, words []string) {
-	if watch := classifier.WatchOverride(req.Raw.Header["Content-Type"], words...); watch != nil {
-		req.Raw.Body = &passingBody{Reader: req.Raw.Body, watch: watch}
-	}
+// lookAt has the body looked at as it passes.
+func lookAt(req *runtime.Request, words []string) {
+	req.Raw.Body = &passingBody{Reader: req.Raw.Body, watch: watchOf(req, words)}
 }
 
 // passingBody is a body that is looked at as it passes, and broken off before the end

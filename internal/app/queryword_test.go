@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"strings"
@@ -17,36 +18,49 @@ auth: {type: bearer, credential_ref: notes.token}
 actions:
   list:   {description: List,   method: [GET, POST, PUT], path: /query, match: {query: {Action: ListUsers}},  risk: {level: low}}
   delete: {description: Delete, method: [GET, POST, PUT], path: /query, match: {query: {Action: DeleteUser}}, risk: {level: critical}}
+  set:    {description: Set, method: POST, path: /set, match: {query: {Action: Set}},  risk: {level: low},  args: [{name: value, type: string, required: true}]}
+  soft:   {description: Set softly, method: POST, path: /set, match: {query: {Action: Set}, body: {/mode: soft}}, risk: {level: low}}
+  unset:  {description: Unset, method: POST, path: /set, match: {query: {Action: Unset}}, risk: {level: high}}
   other:  {description: Other,  method: [GET, POST, PUT], path: /query, risk: {level: high}}
 `
 
-// A word of the query that decides may stand in no form beside it, in whatever spelling:
-// frameworks read both, and most of them the form first.
+// A word of the query that decides may stand in no form or document beside it, in whatever
+// spelling: frameworks read both, and most of them the body first.
 func TestAWordOfTheQueryIsNotAnotherInTheForm(t *testing.T) {
 	t.Parallel()
-	const form, parts = "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
+	const form, parts, json = "application/x-www-form-urlencoded", "multipart/form-data; boundary=b", "application/json"
 	k := apptest.New(t, apptest.Options{Services: []string{wordService}})
 	for _, c := range []struct {
 		method, target, media, body string
 		sent                        bool
+		path                        string // /query when empty
 	}{
-		{"POST", "?Action=ListUsers", form, "Action=DeleteUser&UserName=alice", false},
-		{"POST", "?Action=ListUsers", form, "UserName=alice&Action%5B%5D=DeleteUser", false},
-		{"POST", "", form, "Action=DeleteUser&UserName=alice", false},
-		{"POST", "?Action=ListUsers", form, "a=b;Action=DeleteUser", false},
-		{"POST", "?Action=ListUsers", "", "Action=DeleteUser", false},
-		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"Action\"\r\n\r\nDeleteUser\r\n--b--\r\n", false},
-		{"POST", "?Action=ListUsers", form, "x=1&Action[" + strings.Repeat("A", 5000) + "]=DeleteUser", false},
-		{"POST", "?Action=ListUsers", form, "x=1&Action%00" + strings.Repeat("A", 5000) + "=DeleteUser", false},
-		{"POST", "?Action=ListUsers", form, "x=1&" + strings.Repeat("+", 5000) + "Action=DeleteUser", false},
-		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n1\r\n--b\r\nContent-Disposition: form-data; name=\"Action\"\r\n\r\nDeleteUser\r\n--b--\r\n", false},
-		{"PUT", "?Action=ListUsers", "", "a file with &Action=DeleteUser in it", true},
-		{"POST", "?Action=ListUsers", form, "UserName=alice&ActionId=DeleteUser&x=Action", true},
-		{"POST", "?Action=ListUsers", "application/octet-stream", "Action=DeleteUser", true},
-		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nAction\r\n--b--\r\n", true},
+		{"POST", "?Action=ListUsers", form, "Action=DeleteUser&UserName=alice", false, ""},
+		{"POST", "?Action=ListUsers", form, "UserName=alice&Action%5B%5D=DeleteUser", false, ""},
+		{"POST", "", form, "Action=DeleteUser&UserName=alice", false, ""},
+		{"POST", "?Action=ListUsers", form, "a=b;Action=DeleteUser", false, ""},
+		{"POST", "?Action=ListUsers", "", "Action=DeleteUser", false, ""},
+		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"Action\"\r\n\r\nDeleteUser\r\n--b--\r\n", false, ""},
+		{"POST", "?Action=ListUsers", form, "x=1&Action[" + strings.Repeat("A", 5000) + "]=DeleteUser", false, ""},
+		{"POST", "?Action=ListUsers", form, "x=1&Action%00" + strings.Repeat("A", 5000) + "=DeleteUser", false, ""},
+		{"POST", "?Action=ListUsers", form, "x=1&" + strings.Repeat("+", 5000) + "Action=DeleteUser", false, ""},
+		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n1\r\n--b\r\nContent-Disposition: form-data; name=\"Action\"\r\n\r\nDeleteUser\r\n--b--\r\n", false, ""},
+		{"PUT", "?Action=ListUsers", form, "UserName=alice&Action=DeleteUser", false, ""},
+		{"PUT", "?Action=ListUsers", form, "UserName=alice&_method=DELETE", true, ""}, // nobody looks for a method there
+		{"PUT", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"Action\"\r\n\r\nDeleteUser\r\n--b--\r\n", false, ""},
+		{"PUT", "?Action=ListUsers", json, `{"Action": "DeleteUser"}`, false, ""},
+		{"POST", "?Action=ListUsers", json, `{"UserName": "alice", "\u0041ction": "DeleteUser"}`, false, ""},
+		{"POST", "?Action=ListUsers", json, `{"a": {"Action": "DeleteUser"}, "b": "Action", "c": ["Action"]}`, true, ""},
+		{"POST", "", json, `{"action": "DeleteUser"}`, false, ""},
+		{"POST", "?Action=Set", json, `{"mode": "soft", "Action": "Unset"}`, false, "/set"}, // its body is judged
+		{"POST", "?Action=Set", json, `{"mode": "soft"}`, true, "/set"},
+		{"PUT", "?Action=ListUsers", "", "a file with &Action=DeleteUser in it", true, ""},
+		{"POST", "?Action=ListUsers", form, "UserName=alice&ActionId=DeleteUser&x=Action", true, ""},
+		{"POST", "?Action=ListUsers", "application/octet-stream", "Action=DeleteUser", true, ""},
+		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nAction\r\n--b--\r\n", true, ""},
 	} {
 		before := len(k.Up.Requests())
-		req, err := http.NewRequest(c.method, "https://"+apptest.Host+"/query"+c.target, strings.NewReader(c.body))
+		req, err := http.NewRequest(c.method, "https://"+apptest.Host+cmp.Or(c.path, "/query")+c.target, strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}
