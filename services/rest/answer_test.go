@@ -1,25 +1,18 @@
 package rest_test
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
@@ -257,158 +250,6 @@ func TestTrailersOfTheUpstream_PC023(t *testing.T) {
 	equal(t, "trailers without what is private", fmt.Sprint(answer.Trailer), "map[X-Sum:[42]]")
 }
 
-func TestEncodedAnswersPassUntouched_PC024(t *testing.T) {
-	text := strings.Repeat("an honest answer, again and again. ", 9000)
-	for coding, encoded := range encodings(text) {
-		for _, framing := range []string{"length", "chunked"} {
-			t.Run(coding+" "+framing, func(t *testing.T) {
-				r := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/coded": coded(coding, encoded, framing == "chunked")}})
-				answer, result := r.must(t, r.call("GET", "/coded", "Accept-Encoding: "+coding))
-				if answer.Body != encoded {
-					t.Errorf("%d bytes became %d others", len(encoded), len(answer.Body))
-				}
-				equal(t, "coding", answer.Header.Get("Content-Encoding"), coding)
-				equal(t, "etag", answer.Header.Get("ETag"), `"e"`)
-				equal(t, "unscanned", result.Unscanned, false)
-				equal(t, "bytes in", result.BytesIn, int64(len(encoded)))
-				equal(t, "asked", strings.Join(r.Last(t).Fields("Accept-Encoding"), "|"), coding)
-				if framing == "length" {
-					equal(t, "length", answer.Header.Get("Content-Length"), strconv.Itoa(len(encoded)))
-				}
-			})
-		}
-	}
-}
-
-func coded(coding, encoded string, chunks bool) servicestest.Behave {
-	return func(c *servicestest.Conn, q *servicestest.Request) bool {
-		head := "HTTP/1.1 200 OK\r\nETag: \"e\"\r\nContent-Encoding: " + coding + "\r\n"
-		if !chunks {
-			return c.Send(head, "Content-Length: ", strconv.Itoa(len(encoded)), "\r\n\r\n", encoded)
-		}
-		c.Send(head, "Transfer-Encoding: chunked\r\n\r\n")
-		for len(encoded) > 0 {
-			n := min(len(encoded), 37)
-			c.Send(servicestest.Chunk(encoded[:n]))
-			encoded = encoded[n:]
-		}
-		return c.Send("0\r\n\r\n")
-	}
-}
-
-func encodings(text string) map[string]string {
-	var br, zs bytes.Buffer
-	b := brotli.NewWriter(&br)
-	_, _ = io.WriteString(b, text)
-	_ = b.Close()
-	z, _ := zstd.NewWriter(&zs)
-	_, _ = io.WriteString(z, text)
-	_ = z.Close()
-	return map[string]string{"gzip": servicestest.Gzip(text), "br": br.String(), "zstd": zs.String()}
-}
-
-func TestReflectedBodies_CL007(t *testing.T) {
-	r := newRig(t, servicestest.Options{})
-	core := base64.RawStdEncoding.EncodeToString([]byte(canary))
-	for _, as := range []string{"json", "base64", "hex", "percent", "chunked"} {
-		for _, step := range []int{0, 1, 7} {
-			answer, result := r.must(t, r.call("GET", fmt.Sprintf("/reflect?as=%s&split=%d", as, step)))
-			if result.Scrubbed == 0 || leaks(answer.Body) || strings.Contains(answer.Body, core[4:24]) {
-				t.Errorf("%s in steps of %d: %d hits\n%s", as, step, result.Scrubbed, answer.Body)
-			}
-			if n := answer.Header.Get("Content-Length"); n != "" && n != strconv.Itoa(len(answer.Body)) {
-				t.Errorf("%s: the length changed", as)
-			}
-		}
-	}
-}
-
-// leaks looks for the canary in the forms a reader could turn back.
-func leaks(text string) bool {
-	plain, _ := base64.StdEncoding.DecodeString(text)
-	for _, form := range []string{canary, "6b6263616e617279", "kbcanary-7f3a9c%2F", "kbcanary"} {
-		if strings.Contains(text, form) || strings.Contains(string(plain), form) {
-			return true
-		}
-	}
-	return false
-}
-
-func TestReflectedInHeads_CL009(t *testing.T) {
-	r := newRig(t, servicestest.Options{})
-	for _, in := range []string{"header", "location", "cookie", "reason", "trailer", "early"} {
-		answer, _ := r.must(t, r.call("GET", "/reflect?in="+in))
-		if text := fmt.Sprint(answer); strings.Contains(strings.ToLower(text), "kbcanary") {
-			t.Errorf("%s: %s", in, text)
-		}
-	}
-	answer, result := r.must(t, r.call("GET", "/reflect?in=header"))
-	equal(t, "echo", answer.Header.Get("X-Echo"), "Bearer "+strings.Repeat("*", len(canary)))
-	equal(t, "scrubbed", result.Scrubbed, 1)
-	named := r.call("GET", "/reflect?in=name")
-	named.Credential.Value = runtime.NewSecret("kbcanary-as-a-name")
-	if answer, _ := r.must(t, named); strings.Contains(strings.ToLower(fmt.Sprint(answer)), "kbcanary") {
-		t.Errorf("name: %v", answer.Header)
-	}
-	trailing := r.call("GET", "/reflect?in=trailer-name")
-	trailing.Credential.Value = runtime.NewSecret("kbcanary-as-a-name")
-	answer, _ = r.must(t, trailing)
-	if strings.Contains(strings.ToLower(fmt.Sprint(answer)), "kbcanary") {
-		t.Errorf("trailer name: %v %v", answer.Header, answer.Trailer)
-	}
-	equal(t, "announced", answer.Header.Get("Trailer")+" "+answer.Trailer.Get("X-Sum"), "X-Sum 42")
-	_, _, err := r.do(t, r.call("GET", "/reflect?in=malformed"))
-	if err == nil || strings.Contains(err.Error(), "kbcanary") {
-		t.Errorf("the error quotes the credential: %v", err)
-	}
-}
-
-func TestReflectedInCompressedBodies_CL010(t *testing.T) {
-	text := strings.Repeat("x", 100_000) + ` {"token": "` + canary + `"} ` + strings.Repeat("y", 1000)
-	for coding, encoded := range encodings(text) {
-		for _, chunks := range []bool{false, true} {
-			r := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/coded": coded(coding, encoded, chunks)}})
-			answer, result, err := r.do(t, r.call("GET", "/coded"))
-			e := runtime.AsError(err)
-			if e == nil || e.Reason != runtime.ReasonReflectedSecret || answer.Aborted == nil || result.Scrubbed != 1 {
-				t.Errorf("%s: %v, aborted %v", coding, err, answer.Aborted)
-			}
-			if len(answer.Body) >= len(encoded) {
-				t.Errorf("%s: all of it left", coding)
-			}
-		}
-	}
-	r := newRig(t, servicestest.Options{})
-	for _, as := range []string{"gzip", "deflate"} {
-		r.refused(t, r.call("GET", "/reflect?as="+as), runtime.CodeUpstream, runtime.ReasonReflectedSecret)
-	}
-	_, result := r.must(t, r.call("GET", "/reflect?as=unknown"))
-	equal(t, "unscanned", result.Unscanned, true)
-	strict := newRig(t, servicestest.Options{}, func(o *rest.Options) { o.ScrubStrict = true })
-	strict.refused(t, strict.call("GET", "/reflect?as=unknown"), runtime.CodeUpstream, runtime.ReasonScrubImpossible)
-}
-
-func TestDamagedEncodings(t *testing.T) {
-	whole := servicestest.Gzip("some text")
-	for name, encoded := range map[string]string{"not gzip": "plain text", "cut": whole[:len(whole)-6], "followed": whole + "more", "empty": ""} {
-		r := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/coded": coded("gzip", encoded, false)}})
-		answer, result := r.must(t, r.call("GET", "/coded"))
-		equal(t, name, answer.Body, encoded)
-		equal(t, name+" unscanned", result.Unscanned, encoded != "")
-	}
-}
-
-// The caller's own credential comes back untouched: it is no secret of ours.
-func TestNothingStoredNothingScanned(t *testing.T) {
-	r := newRig(t, servicestest.Options{})
-	c := r.call("GET", "/reflect", "Authorization: Bearer "+canary)
-	c.Credential = runtime.Credential{}
-	answer, result := r.must(t, c)
-	if !strings.Contains(answer.Body, canary) || result.Scrubbed != 0 || result.Used != runtime.CredentialCaller {
-		t.Errorf("scrubbed %d, used %q: %s", result.Scrubbed, result.Used, answer.Body)
-	}
-}
-
 // The answer smuggled in behind another never reaches anybody.
 func TestPoisonedConnections_CL022(t *testing.T) {
 	r := newRig(t, servicestest.Options{})
@@ -476,121 +317,6 @@ func TestCallerGoesAway(t *testing.T) {
 	r.Await(t, func(all []servicestest.Request) bool { return len(all) == 1 })
 	cancel()
 	equal(t, "code", runtime.CodeOf(<-done), runtime.CodeCanceled)
-}
-
-func TestWebSocket(t *testing.T) {
-	r := newRig(t, servicestest.Options{})
-	near, far := pipe(t)
-	out := &runtimetest.Responder{Conn: func() (net.Conn, error) { return far, nil }}
-	type end struct {
-		result runtime.Result
-		err    error
-	}
-	done := make(chan end, 1)
-	go func() {
-		result, err := r.backend.Execute(context.Background(), r.call("GET", "/ws", "Connection: Upgrade", "Upgrade: websocket", "Sec-Websocket-Key: a2V5"), out)
-		done <- end{result, err}
-	}()
-	_, _ = io.WriteString(near, "ping")
-	echo := make([]byte, 4)
-	if _, err := io.ReadFull(near, echo); err != nil || string(echo) != "ping" {
-		t.Fatalf("echo %q: %v", echo, err)
-	}
-	_ = near.CloseWrite() // the other way stays open until the upstream ends it
-	rest, err := io.ReadAll(near)
-	if err != nil || len(rest) != 0 {
-		t.Errorf("after the half close: %q %v", rest, err)
-	}
-	got := <-done
-	if got.err != nil || got.result.Status != 101 || got.result.BytesIn != 4 || got.result.BytesOut != 4 {
-		t.Errorf("%+v", got)
-	}
-	equal(t, "upgrade", out.Answer().Header.Get("Upgrade"), "websocket")
-	equal(t, "key, spelled as in RFC 6455", strings.Join(r.Last(t).Fields("Sec-WebSocket-Key"), "|"), "a2V5")
-	equal(t, "credential", strings.Join(r.Last(t).Fields("Authorization"), "|"), "Bearer "+canary)
-}
-
-// A program that has gone holds no connection because its upstream does not go too. One
-// that has ended its half only, and waits, is left as long as something comes.
-func TestAnUpgradeThatHasHalfEndedEnds(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	over := make(chan struct{})
-	served := make(chan struct{})
-	defer func() { close(over); _ = ln.Close(); <-served }()
-	go func() {
-		defer close(served)
-		c, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		defer func() { _ = c.Close() }()
-		br := bufio.NewReader(c)
-		if _, err := http.ReadRequest(br); err != nil {
-			return
-		}
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-		_, _ = io.Copy(io.Discard, br)
-		for range 6 {
-			time.Sleep(100 * time.Millisecond)
-			_, _ = io.WriteString(c, "x")
-		}
-		<-over
-	}()
-	r := newRig(t, servicestest.Options{}, func(o *rest.Options) { o.IdleTimeout, o.Dialer = 400*time.Millisecond, to{ln.Addr().String()} })
-	near, far := pipe(t)
-	defer func() { _ = far.Close() }()
-	out := &runtimetest.Responder{Conn: func() (net.Conn, error) { return far, nil }}
-	call := pass(r.call("GET", "/ws", "Connection: Upgrade", "Upgrade: websocket", "Sec-Websocket-Key: a2V5"))
-	call.Action.WebSocket, call.Request.Target.Scheme, call.Credential = true, "http", runtime.Credential{}
-	done := make(chan error, 1)
-	go func() {
-		_, err := r.backend.Execute(context.Background(), call, out)
-		done <- err
-	}()
-	_ = near.CloseWrite()
-	_ = near.SetReadDeadline(time.Now().Add(5 * time.Second))
-	if got, err := io.ReadAll(near); err != nil || string(got) != "xxxxxx" {
-		t.Errorf("%q %v", got, err)
-	}
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(5 * time.Second):
-		t.Error("it stays")
-	}
-}
-
-// to dials one address, whatever is asked for.
-type to struct{ address string }
-
-func (d to) Dial(ctx context.Context, _ string, _, _ bool) (net.Conn, string, bool, error) {
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", d.address)
-	return c, d.address, true, err
-}
-
-// pipe is a pair of TCP connections, which can end by halves.
-func pipe(t *testing.T) (near, far *net.TCPConn) {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	a, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
-	return a.(*net.TCPConn), b.(*net.TCPConn)
 }
 
 func TestConnectionsAreKept(t *testing.T) {

@@ -1,0 +1,132 @@
+package rest_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/servicestest"
+)
+
+func TestWebSocket(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	near, far := pipe(t)
+	out := &runtimetest.Responder{Conn: func() (net.Conn, error) { return far, nil }}
+	type end struct {
+		result runtime.Result
+		err    error
+	}
+	done := make(chan end, 1)
+	go func() {
+		result, err := r.backend.Execute(context.Background(), r.call("GET", "/ws", "Connection: Upgrade", "Upgrade: websocket", "Sec-Websocket-Key: a2V5"), out)
+		done <- end{result, err}
+	}()
+	_, _ = io.WriteString(near, "ping")
+	echo := make([]byte, 4)
+	if _, err := io.ReadFull(near, echo); err != nil || string(echo) != "ping" {
+		t.Fatalf("echo %q: %v", echo, err)
+	}
+	_ = near.CloseWrite() // the other way stays open until the upstream ends it
+	rest, err := io.ReadAll(near)
+	if err != nil || len(rest) != 0 {
+		t.Errorf("after the half close: %q %v", rest, err)
+	}
+	got := <-done
+	if got.err != nil || got.result.Status != 101 || got.result.BytesIn != 4 || got.result.BytesOut != 4 {
+		t.Errorf("%+v", got)
+	}
+	equal(t, "upgrade", out.Answer().Header.Get("Upgrade"), "websocket")
+	equal(t, "key, spelled as in RFC 6455", strings.Join(r.Last(t).Fields("Sec-WebSocket-Key"), "|"), "a2V5")
+	equal(t, "credential", strings.Join(r.Last(t).Fields("Authorization"), "|"), "Bearer "+canary)
+}
+
+// A program that has gone holds no connection because its upstream does not go too. One
+// that has ended its half only, and waits, is left as long as something comes.
+func TestAnUpgradeThatHasHalfEndedEnds(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	served := make(chan struct{})
+	defer func() { close(over); _ = ln.Close(); <-served }()
+	go func() {
+		defer close(served)
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = c.Close() }()
+		br := bufio.NewReader(c)
+		if _, err := http.ReadRequest(br); err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_, _ = io.Copy(io.Discard, br)
+		for range 6 {
+			time.Sleep(100 * time.Millisecond)
+			_, _ = io.WriteString(c, "x")
+		}
+		<-over
+	}()
+	r := newRig(t, servicestest.Options{}, func(o *rest.Options) { o.IdleTimeout, o.Dialer = 400*time.Millisecond, to{ln.Addr().String()} })
+	near, far := pipe(t)
+	defer func() { _ = far.Close() }()
+	out := &runtimetest.Responder{Conn: func() (net.Conn, error) { return far, nil }}
+	call := pass(r.call("GET", "/ws", "Connection: Upgrade", "Upgrade: websocket", "Sec-Websocket-Key: a2V5"))
+	call.Action.WebSocket, call.Request.Target.Scheme, call.Credential = true, "http", runtime.Credential{}
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.backend.Execute(context.Background(), call, out)
+		done <- err
+	}()
+	_ = near.CloseWrite()
+	_ = near.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if got, err := io.ReadAll(near); err != nil || string(got) != "xxxxxx" {
+		t.Errorf("%q %v", got, err)
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it stays")
+	}
+}
+
+// to dials one address, whatever is asked for.
+type to struct{ address string }
+
+func (d to) Dial(ctx context.Context, _ string, _, _ bool) (net.Conn, string, bool, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", d.address)
+	return c, d.address, true, err
+}
+
+// pipe is a pair of TCP connections, which can end by halves.
+func pipe(t *testing.T) (near, far *net.TCPConn) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	a, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
+	return a.(*net.TCPConn), b.(*net.TCPConn)
+}
