@@ -1,5 +1,3 @@
-//lint:file-ignore SA1019 the double speaks HTTP/2 on connections it has accepted itself
-
 package rest_test
 
 import (
