@@ -19,12 +19,16 @@ import (
 // beside such words; a longer one, and any other in which frameworks look for a method,
 // is looked at as it passes.
 func (s *Server) checkOverride(ctx context.Context, req *runtime.Request, words []string) *runtime.Error {
-	if req.Parsed || req.Raw.Body == nil || watchOf(req, words) == nil {
+	if req.Parsed || req.Raw.Body == nil {
+		return nil
+	}
+	watch := watchOf(req, words)
+	if watch == nil {
 		return nil
 	}
 	form := slices.ContainsFunc(req.Raw.Header["Content-Type"], classifier.IsForm)
 	if !form && !comesAtOnce(req.Raw, len(words) > 0) {
-		lookAt(req, words)
+		lookAt(req, watch)
 		return nil
 	}
 	if _, err := s.o.Identity.Identify(ctx, req.Caller); err != nil {
@@ -39,7 +43,7 @@ func (s *Server) checkOverride(ctx context.Context, req *runtime.Request, words 
 		}
 	}
 	if req.Raw.ContentLength > s.o.Limits.BodyBytes {
-		lookAt(req, words)
+		lookAt(req, watch)
 		return nil
 	}
 	return s.checkFront(req, words)
@@ -91,13 +95,13 @@ func (s *Server) checkFront(req *runtime.Request, words []string) *runtime.Error
 	if timed, ok := body.(arriving); ok {
 		timed.by(time.Time{}) // it may take its time now
 	}
-	lookAt(req, words)
+	lookAt(req, watchOf(req, words))
 	return nil
 }
 
-// lookAt has the body looked at as it passes.
-func lookAt(req *runtime.Request, words []string) {
-	req.Raw.Body = &passingBody{Reader: req.Raw.Body, watch: watchOf(req, words)}
+// lookAt has the body looked at by watch as it passes.
+func lookAt(req *runtime.Request, watch *classifier.OverrideWatch) {
+	req.Raw.Body = &passingBody{Reader: req.Raw.Body, watch: watch}
 }
 
 // passingBody is a body that is looked at as it passes, and broken off before the end
