@@ -8,7 +8,7 @@ import (
 )
 
 // removing finds writes that take something away by another method than DELETE.
-var removing = regexp.MustCompile(`(?i)(?:\b|_)(delete|remove|destroy|purge|revoke|kick|archive|disable|wipe|erase|terminate|suspend(ed)?|trash|prune|detach|disconnect|void)(?:\b|_)|` +
+var removing = regexp.MustCompile(`(?i)(?:\b|_)(delete|remove|destroy|purge|revoke|kick|archive|disable|wipe|erase|terminate|suspend(ed)?|trash|prune|detach|disconnect|void|redact|obliterate)(?:\b|_)|` +
 	`/block$|(?-i:(remove|delete|revoke)[A-Z])|/mergeto/`)
 
 // little is what is put back with a click, and what only sounds like it.
