@@ -114,7 +114,7 @@ func auth() schema {
 		return object(about, []string{field}, schema{field: text("Its name.")})
 	}
 	return object("Where the credential goes.", []string{"type"}, schema{
-		"type":           oneOf("The kind of place.", "none", "header", "bearer", "basic", "query", "body", "path", "oauth2"),
+		"type":           oneOf("The kind of place.", "none", "header", "bearer", "basic", "query", "body", "path"),
 		"credential_ref": text("Name of the secret in the vault."),
 		"caller":         oneOf("What happens to a credential that the caller sends.", "replace", "placeholder", "keep"),
 		"keep_if":        text("A caller's value of this form is kept."),

@@ -2,8 +2,8 @@ package export
 
 func action() schema {
 	method := matching("A method, in capitals.", "^[A-Z][A-Z_-]*$")
-	return object("One thing that can be done.", []string{"description"}, schema{
-		"description": text("What it does, in a few words."),
+	return object("One thing that can be done.", nil, schema{
+		"description": text("What it does, in a few words; its name in words when left out."),
 		"method":      schema{"description": "The method, or several.", "oneOf": []schema{method, list("Several methods.", method)}},
 		"path":        matching("Below base_url: literals, {name}, {name:int}, {name...}, {name}:verb, **.", "^/"),
 		"host":        text("The one host of the service that it is at; all when left out."),

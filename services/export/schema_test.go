@@ -70,7 +70,7 @@ func TestSchemaRefusesWhatTheLoaderRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, change := range [][2]string{
-		{"name: team-notes", "name: Team Notes"}, {"version: 1.2.0", "version: one"}, {"version: 1.2.0\n", ""}, {"type: bearer", "type: magic"},
+		{"name: team-notes", "name: Team Notes"}, {"version: 1.2.0", "version: one"}, {"version: 1.2.0\n", ""}, {"type: bearer", "type: magic"}, {"type: bearer", "type: oauth2"},
 		{"  list-notes:", "  List:"}, {"method: GET", "method: get"}, {"path: /notes", "path: notes"}, {"level: critical", "level: huge"},
 		{"type: integer", "type: int"}, {"enum: [open, done]", "enum: []"}, {"idempotent: true", "idempotent: 2"},
 		{"severity: low", "severity: none"}, {"minimum: 1", "minimum: one"}, {"credential_ref", "credential"},
@@ -84,6 +84,22 @@ func TestSchemaRefusesWhatTheLoaderRefuses(t *testing.T) {
 		}
 		if err := s.Validate(value(t, []byte(text))); err == nil {
 			t.Errorf("%q: the schema takes it", change[1])
+		}
+	}
+}
+
+// What docs/services.md leaves out of its examples an editor does not miss.
+func TestSchemaMissesNoDescription(t *testing.T) {
+	s, _ := compiled(t)
+	for _, text := range []string{
+		"name: notes\nversion: 1.0.0\nbase_url: https://notes.example.com\nactions: {read-note: {method: GET, path: /notes}}",
+		"name: gh\nversion: 1.0.0\nadapter: command\ncommand_spec: {executable: gh}\nactions: {list-prs: {command: pr list}}",
+	} {
+		if _, err := services.Parse("x.yaml", []byte(text)); err != nil {
+			t.Errorf("the loader: %v", err)
+		}
+		if err := s.Validate(value(t, []byte(text))); err != nil {
+			t.Errorf("the schema: %v", err)
 		}
 	}
 }
