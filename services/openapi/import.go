@@ -56,7 +56,7 @@ func Import(o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &planner{document: d, auth: s.auth, prefix: s.server.prefix, lost: map[string]int{}}
+	p := &planner{document: d, auth: s.auth, prefix: s.server.prefix, given: o.BaseURL, lost: map[string]int{}}
 	taken := map[string]bool{}
 	for _, op := range chosen {
 		a, err := p.plan(op, names[op])

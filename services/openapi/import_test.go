@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -116,4 +117,31 @@ func parse(t *testing.T, r *openapi.Result) *services.Set {
 		t.Fatal(err)
 	}
 	return set
+}
+
+// An operation that has a server of its own is imported when that is the one of
+// the file, and not when it is another of the document's: a sandbox is no second
+// name of what is real.
+func TestOperationsOfAnotherServerAreLeftOut(t *testing.T) {
+	const doc = `{"openapi": "3.0.0", "servers": [{"url": "https://api.x.test/v1"}, {"url": "https://sandbox.x.test/v1"}], "paths": {"/a": {"get": {}},
+		"/wipe": {"post": {"servers": [{"url": "https://sandbox.x.test/v1"}]}}, "/slash": {"get": {"servers": [{"url": "https://api.x.test/v1/"}]}},
+		"/either": {"servers": [{"url": "https://sandbox.x.test/v1"}, {"url": "https://api.x.test/v1"}], "get": {}}}}`
+	for base, want := range map[string]string{
+		"": "get-a get-either get-slash", "https://sandbox.x.test/v1/": "get-a get-either get-slash post-wipe", "https://mirror.x.test": "get-a get-either get-slash",
+	} {
+		r, err := one(t, doc, openapi.Options{BaseURL: base})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, a := range parse(t, r).Services()[0].Actions {
+			if !strings.HasPrefix(a.Name, "api-") {
+				got = append(got, a.Name)
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("with base %q: %s, want %s\n%s", base, got, want, r.Report())
+		}
+	}
 }

@@ -28,8 +28,8 @@ type operation struct {
 	id, summary  string
 	tags         []string
 	deprecated   bool
-	item, object value // the path item and the operation object
-	server       string
+	item, object value    // the path item and the operation object
+	servers      []string // its own; none when it is where the rest is
 }
 
 func (o *operation) String() string { return o.method + " " + o.path }
@@ -101,8 +101,11 @@ func (d *document) describe(o *operation) {
 		}
 	}
 	for _, level := range []value{o.object, o.item} {
-		if servers := level.list("servers"); o.server == "" && len(servers) > 0 {
-			o.server = servers[0].text("url")
+		if o.servers != nil {
+			break
+		}
+		for _, one := range level.list("servers") {
+			o.servers = append(o.servers, one.text("url"))
 		}
 	}
 }

@@ -48,6 +48,7 @@ type planner struct {
 	*document
 	auth   *auth
 	prefix string // of the server's path
+	given  string // the base that a person gave, "" for none
 	lost   map[string]int
 }
 
@@ -64,7 +65,7 @@ func (p *planner) plan(o *operation, name string) (*action, error) {
 	if o.method == http.MethodTrace || o.method == "QUERY" {
 		return nil, fmt.Errorf("the method %s cannot be an action", o.method)
 	}
-	if a.risk, a.grants = risk(o); o.server != "" && !p.sameServer(o.server) {
+	if a.risk, a.grants = risk(o); o.servers != nil && !p.sameServer(o.servers) {
 		return nil, errors.New("it lives at another server than the rest")
 	}
 	params, err := p.parameters(s, o)

@@ -104,7 +104,20 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// sameServer reports whether an operation's own server is the one of the file.
-func (p *planner) sameServer(address string) bool {
-	return slices.ContainsFunc(p.addresses(), func(v value) bool { return v.text("url") == address })
+// sameServer reports whether one of an operation's own servers is the one of the
+// file: the document's first that can be one, in the place of which a person may
+// have given another, or that one itself. Of several in a document each is a place
+// of its own, as a sandbox is beside what is real.
+func (p *planner) sameServer(own []string) bool {
+	var homes []string
+	if p.given != "" {
+		homes = append(homes, strings.TrimRight(p.given, "/"))
+	}
+	for _, c := range p.addresses() {
+		if _, err := readServer(c); err == nil || len(p.addresses()) == 1 {
+			homes = append(homes, strings.TrimRight(c.text("url"), "/"))
+			break
+		}
+	}
+	return slices.ContainsFunc(own, func(address string) bool { return slices.Contains(homes, strings.TrimRight(address, "/")) })
 }
