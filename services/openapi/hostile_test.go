@@ -3,6 +3,7 @@ package openapi_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/openapi"
 )
@@ -195,6 +197,34 @@ func TestTextsCannotBecomeFields(t *testing.T) {
 		if len(s.Actions) != 4 || s.Auth.Type != runtime.AuthHeader || len(s.Actions[0].Params) != 1 {
 			t.Errorf("%s became\n%s", quoted, r.YAML)
 		}
+	}
+}
+
+// What hands out access is no write like any other because the description of it
+// cannot be read, or has its path for something harmless too.
+func TestWhatIsLeftOutDoesNotFallToACatchAll(t *testing.T) {
+	r, err := one(t, head+`"/a": {"get": {}}, "/keys": {"post": {"parameters": [{"$ref": "#/none"}]}}, "/users/{id}.{format}/tokens": {"post": {}},
+		"/p/{id}": {"post": {"operationId": "makeThing", "parameters": [{"name": "id", "in": "path", "schema": {"type": "integer"}}]}},
+		"/p/{key}": {"post": {"operationId": "createApiKey", "parameters": [{"name": "key", "in": "path", "schema": {"type": "integer"}}]}},
+		"/notes/{a}.{b}": {"post": {}}, "/else/tokens": {"post": {"servers": [{"url": "https://y.test"}]}}}}`, openapi.Options{})
+	if err != nil || r.Imported != 2 || r.Total != 7 || len(r.Skipped) != 5 {
+		t.Fatal(err, r.Report())
+	}
+	set := parse(t, r)
+	for path, want := range map[string]runtime.Risk{
+		"/keys": runtime.RiskCritical, "/users/7.json/tokens": runtime.RiskCritical, "/p/7": runtime.RiskCritical, "/notes/7.json": runtime.RiskMedium, "/else/tokens": runtime.RiskMedium,
+	} {
+		m, err := set.Table().Match(classifier.Input{Scheme: "https", Authority: "x.test:443", Method: "POST", Target: path, Header: http.Header{}})
+		if a, _ := set.Action(m.Action); err != nil || a == nil || a.Risk != want || a.GrantsAccess != (want == runtime.RiskCritical) {
+			t.Errorf("POST %s is %s, %v, want %s\n%s", path, m.Action, err, want, r.YAML)
+		}
+	}
+}
+
+func TestWhatWasNotAskedForAndHandsOutAccessIsNamed(t *testing.T) {
+	r, err := one(t, head+`"/a": {"get": {"tags": ["x"]}}, "/keys": {"post": {}}, "/b": {"post": {}}}}`, openapi.Options{Tags: []string{"x"}})
+	if err != nil || !strings.Contains(r.Report(), "note: 1 that hand out lasting access were not asked for, and are any other read or write: post-keys\n") {
+		t.Error(err, r.Report())
 	}
 }
 

@@ -57,17 +57,20 @@ func Import(o Options) (*Result, error) {
 		return nil, err
 	}
 	p := &planner{document: d, auth: s.auth, prefix: s.server.prefix, given: o.BaseURL, lost: map[string]int{}}
-	taken := map[string]bool{}
+	taken := places{}
 	for _, op := range chosen {
 		a, err := p.plan(op, names[op])
-		if err == nil && taken[a.place()] {
+		if err == nil && taken.by(a) != nil {
 			err = errors.New("another operation has the same method and path")
+			taken.by(a).worsen(a)
 		}
 		if err != nil {
 			i.skip(op.String(), err.Error())
-			continue
+			if a = p.guard(op, names[op]); a == nil || taken.by(a) != nil {
+				continue
+			}
 		}
-		taken[a.place()] = true
+		taken.take(a)
 		s.actions = append(s.actions, a)
 	}
 	for _, what := range slices.Sorted(maps.Keys(p.lost)) {
@@ -113,13 +116,21 @@ func (i *importer) choose() ([]*operation, map[*operation]string) {
 		i.skip(what, why)
 	})
 	names := nameOperations(all)
+	var others []string
 	chosen := slices.DeleteFunc(slices.Clone(all), func(op *operation) bool {
 		tagged := len(i.o.Tags) == 0 || slices.ContainsFunc(op.tags, func(t string) bool {
 			return slices.ContainsFunc(i.o.Tags, func(want string) bool { return strings.EqualFold(t, want) })
 		})
-		return !tagged || !strings.HasPrefix(op.path, i.o.PathPrefix)
+		left := !tagged || !strings.HasPrefix(op.path, i.o.PathPrefix)
+		if _, grants := risk(op); left && grants {
+			others = append(others, names[op])
+		}
+		return left
 	})
 	i.r.Total = len(chosen) + unreadable
+	if len(others) > 0 {
+		i.note("%d that hand out lasting access were not asked for, and are any other read or write: %s", len(others), few(others, 5))
+	}
 	return chosen, names
 }
 
@@ -173,8 +184,10 @@ func (i *importer) settle(s *service) (*Result, error) {
 	if len(s.actions) == 0 {
 		return nil, i.o.refuse(errors.New("no operation could be imported\n"+i.r.Report()), "")
 	}
-	i.r.Imported = len(s.actions)
 	for _, a := range s.actions {
+		if !a.guard {
+			i.r.Imported++
+		}
 		if a.grants {
 			i.r.Grants = append(i.r.Grants, a.name)
 		}
@@ -204,7 +217,7 @@ func (i *importer) drop(s *service, problems services.Problems) bool {
 	before := len(s.actions)
 	s.actions = slices.DeleteFunc(s.actions, func(a *action) bool {
 		why, isBad := bad[a.name]
-		if isBad {
+		if isBad && !a.guard {
 			i.skip(a.from.String(), why)
 		}
 		return isBad

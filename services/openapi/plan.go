@@ -29,6 +29,7 @@ type action struct {
 	whole             string // the argument that alone is the body
 	bodyType          string
 	from              *operation
+	guard             bool // it stands for an operation that was left out
 }
 
 type pair struct{ name, value string }

@@ -1,0 +1,65 @@
+package openapi
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// guard is an action for an operation that is left out and hands out lasting
+// power, which must not be a write like any other: its method, its path and no
+// more. A segment that cannot be said is any text. It is nil for other
+// operations, and for those of another server.
+func (p *planner) guard(o *operation, name string) *action {
+	_, grants := risk(o)
+	path, _, _ := strings.Cut(o.path, "?")
+	if !grants || o.servers != nil && !p.sameServer(o.servers) || o.method == "QUERY" || o.method == http.MethodTrace || !strings.HasPrefix(path, "/") {
+		return nil
+	}
+	a := &action{name: name, method: o.method, from: o, description: o.summary, risk: "critical", grants: true, guard: true}
+	if a.description == "" {
+		a.description = o.method + " " + o.path
+	}
+	parts := strings.Split(strings.TrimSuffix(p.prefix, "/")+path, "/")[1:]
+	for i, part := range parts {
+		if strings.ContainsAny(part, "{}") {
+			parts[i] = fmt.Sprintf("{part%d}", i+1)
+		}
+	}
+	a.path = "/" + strings.Join(parts, "/")
+	a.args = append(a.args, arg{name: "fields", rest: true, shape: shape{typ: "object"}})
+	return a
+}
+
+// places are the actions by where they are, and by where they would be if no
+// placeholder were a number.
+type places map[string]*action
+
+func (p places) take(a *action) {
+	p[a.place()] = a
+	if beside := anyText(a.place()); p[beside] == nil {
+		p[beside] = a
+	}
+}
+
+// by is the action that has the place of another. A number beside any text is a
+// place of its own, but not where one of the two hands out access.
+func (p places) by(a *action) *action {
+	if have := p[a.place()]; have != nil && have.place() == a.place() {
+		return have
+	}
+	if have := p[anyText(a.place())]; have != nil && (have.grants || a.grants) {
+		return have
+	}
+	return nil
+}
+
+func anyText(path string) string { return strings.ReplaceAll(path, ":int}", "}") }
+
+// worsen takes on what another operation of the same place can do, as nobody can
+// tell which of the two a request is.
+func (a *action) worsen(b *action) {
+	if b.grants && !a.grants {
+		a.risk, a.grants, a.path = "critical", true, anyText(a.path)
+	}
+}
