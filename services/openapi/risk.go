@@ -14,6 +14,9 @@ func risk(o *operation) (level string, grants bool) {
 		if leaks(o) {
 			return "critical", true
 		}
+		if removes(o) {
+			return "high", false
+		}
 		return "low", false
 	case "DELETE":
 		return "high", false
@@ -21,7 +24,18 @@ func risk(o *operation) (level string, grants bool) {
 	if grantsAccess(o) {
 		return "critical", true
 	}
+	if removes(o) {
+		return "high", false
+	}
 	return "medium", false
+}
+
+// removes finds what deletes by another method than DELETE, as APIs do whose paths
+// are calls: /chat.delete, /things/removeAll.
+func removes(o *operation) bool {
+	return slices.ContainsFunc(words(o), func(word string) bool {
+		return slices.Contains([]string{"delete", "remove", "destroy", "purge", "erase", "wipe"}, word)
+	})
 }
 
 // words are those of the path, without placeholders, and of the name.
