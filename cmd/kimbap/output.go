@@ -99,30 +99,6 @@ func (c *cli) checkOutput() error {
 // asJSON is what a command's own --json does: -o json.
 func (c *cli) asJSON() { c.output, c.bare = "json", false }
 
-// asksJSON reports whether the words of a command ask for JSON, the last one where
-// several do. It is for an error in the words: they were read up to the first wrong one.
-// The flag --json counts where it is kimbap's own.
-func asksJSON(words []string, own bool) bool {
-	format := ""
-	for i, word := range words {
-		value, is := strings.CutPrefix(word, "--output")
-		if short, one := strings.CutPrefix(word, "-"); one && !is {
-			value, is = strings.CutPrefix(strings.TrimLeft(short, "hqvy"), "o") // -qo json
-		}
-		switch {
-		case word == "--":
-			return format == "json"
-		case word == "--json" && own:
-			return true
-		case is && value == "" && i+1 < len(words):
-			format = words[i+1]
-		case is:
-			format = strings.TrimPrefix(value, "=")
-		}
-	}
-	return format == "json"
-}
-
 // render writes JSON data in the format that was asked for. Texts that --jq gives are
 // bare where no format was: that is what a shell wants.
 func (c *cli) render(data []byte) ([]byte, error) {

@@ -30,7 +30,7 @@ func execute(ctx context.Context, c *cli) int {
 	}
 	checkArgs(root)
 	cmd, err := root.ExecuteContextC(ctx)
-	if err != nil && !c.read && c.output == "text" && asksJSON(c.args, !cmd.DisableFlagParsing) {
+	if err != nil && !c.read && c.output == "text" && asksJSON(ownWords(cmd, c.args), !cmd.DisableFlagParsing) {
 		c.asJSON()
 	}
 	return c.report(c.written(err))

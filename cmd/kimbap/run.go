@@ -59,7 +59,7 @@ fingerprint that is pinned.`,
 			return c.run(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().SetInterspersed(false) // the flags after CMD are CMD's
+	wraps(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&o.Unattended, "unattended", false, "nobody can be asked: what needs approval is refused at once")
 	remote.register(f)
@@ -137,7 +137,7 @@ func newCoverCommand(c *cli) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().SetInterspersed(false)
+	wraps(cmd)
 	cmd.Flags().StringArrayVar(&covering.Folders, "cover", nil, "folder to hide")
 	cmd.Flags().IntVar(&covering.UID, "uid", 0, "the caller's user id")
 	cmd.Flags().IntVar(&covering.GID, "gid", 0, "the caller's group id")
