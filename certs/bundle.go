@@ -145,39 +145,56 @@ func (a *Authority) RefreshBundle(extraRootsFile string) error {
 
 // writeBundle is RefreshBundle for the roots of a locked folder.
 func (a *Authority) writeBundle(now roots, extraRootsFile string) error {
-	file := a.BundleFile()
-	have, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return &FileError{File: file, Msg: "the bundle of roots cannot be read", Err: err}
-	}
-	source, remembered, err := a.sourceOf(extraRootsFile, have)
-	if err != nil {
+	want, same, err := a.bundle().With(extraRootsFile, now.pem(a.clock()))
+	if err != nil || same {
 		return err
 	}
-	root := now.pem(a.clock())
+	return replaceFile(a.BundleFile(), want, 0o644)
+}
+
+// bundle is where bundle.pem is, and ca.pem beside it.
+func (a *Authority) bundle() BundleFiles {
+	return BundleFiles{Bundle: a.BundleFile(), CA: a.CAFile()}
+}
+
+// BundleFiles are the two files that a shell's variables lead to, wherever they are.
+type BundleFiles struct {
+	Bundle string // the roots that its programs have without us, and ours
+	CA     string // ours alone
+}
+
+// With returns what the bundle shall hold for a user whose SSL_CERT_FILE is extraRootsFile,
+// or "": our root, PEM, behind the roots that are meant, as [Authority.RefreshBundle] says;
+// and whether it holds just that. It writes nothing.
+func (b BundleFiles) With(extraRootsFile string, root []byte) (want []byte, same bool, err error) {
+	have, err := os.ReadFile(b.Bundle)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, false, &FileError{File: b.Bundle, Msg: "the bundle of roots cannot be read", Err: err}
+	}
+	source, remembered, err := b.sourceOf(extraRootsFile, have)
+	if err != nil {
+		return nil, false, err
+	}
 	roots, err := Bundle(source, root)
 	if err != nil && remembered && source != "" {
 		roots, err = Bundle("", root) // its name stays: the file may come back
 	}
 	if err != nil {
-		return err
+		return nil, false, err
 	}
-	want := MadeFrom(source, roots)
-	if bytes.Equal(have, want) {
-		return nil
-	}
-	return replaceFile(file, want, 0o644)
+	want = MadeFrom(source, roots)
+	return want, bytes.Equal(have, want), nil
 }
 
 // sourceOf returns the file whose roots are meant by one that a user names. Of a bundle of
 // ours it is the one that this was made from: that of a run is soon gone, and its path then
 // anybody's.
-func (a *Authority) sourceOf(named string, have []byte) (source string, remembered bool, err error) {
+func (b BundleFiles) sourceOf(named string, have []byte) (source string, remembered bool, err error) {
 	for range 3 { // a run in a shell that asked kimbap env
 		switch {
-		case named == "" || sameFile(named, a.CAFile()):
+		case named == "" || sameFile(named, b.CA):
 			return "", remembered, nil
-		case named == a.BundleFile() || sameFile(named, a.BundleFile()):
+		case named == b.Bundle || sameFile(named, b.Bundle):
 			return rememberedSource(have), true, nil
 		}
 		if source, err = filepath.Abs(named); err != nil { // the next to read it may be in another folder

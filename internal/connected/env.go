@@ -96,7 +96,7 @@ func (m *Machine) fetchServer(ctx context.Context, o EnvOptions, place *runner.P
 	if linked, err = o.There.Linked(ctx); err != nil {
 		return nil, nil, err
 	}
-	bundle, err := certs.Bundle(m.foreignBundle(place.Bundle), root)
+	bundle, _, err := certs.BundleFiles{Bundle: place.Bundle, CA: place.CA}.With(m.env["SSL_CERT_FILE"], root)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,14 +112,6 @@ func (m *Machine) fetchServer(ctx context.Context, o EnvOptions, place *runner.P
 		return root, linked, placeForContainers(place, o, bundle)
 	}
 	return root, linked, outfit.WriteSettings(place.Settings, *place, bundle)
-}
-
-// foreignBundle is the user's own file of roots, "" where a shell has ours already.
-func (m *Machine) foreignBundle(ours string) string {
-	if own := m.env["SSL_CERT_FILE"]; own != ours {
-		return own
-	}
-	return ""
 }
 
 // notesOf are what a person must know of the proxy that the variables name.
