@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/openapi"
 )
 
@@ -67,7 +68,7 @@ func (a *App) InstallImported(ctx context.Context, r *Imported, vars map[string]
 		}
 		return replaces(name, "kimbap service import … --install --update, or give it another --name")
 	}
-	return a.place(ctx, r.Name+".yaml", r.YAML, vars, mayReplace, func(string) error { return nil })
+	return a.place(ctx, r.Name+".yaml", r.YAML, vars, mayReplace, func(*services.Service) error { return nil })
 }
 
 // IsURL reports whether a place is an address and not a path.

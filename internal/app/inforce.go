@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
@@ -30,8 +29,7 @@ func (a *App) RemoveService(ctx context.Context, name string) error {
 	if err := services.Remove(a.home.Services(), s.Name); err != nil {
 		return err
 	}
-	if locked, err := a.home.ReadPins(); err == nil && locked.Services[s.Name] != (home.Pin{}) {
-		delete(locked.Services, s.Name)
+	if locked, err := a.home.ReadPins(); err == nil && locked.Forget(s.Name) {
 		if err := a.home.WritePins(locked); err != nil {
 			return err
 		}

@@ -132,14 +132,15 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 		}
 		return replaces(name, "kimbap service install "+runtime.Quote(i.From)+" --update")
 	}
-	return a.place(ctx, file, data, i.Vars, mayReplace, func(name string) error {
-		_, was := locked.Services[name]
-		if !isURL(from) && !was {
+	return a.place(ctx, file, data, i.Vars, mayReplace, func(s *services.Service) error {
+		was := locked.Forget(s.Name)
+		switch {
+		case isURL(from):
+			locked.Services[s.Name] = pin
+		case slices.Contains(catalog.Names(), from):
+			locked.Catalogue[s.Name] = s.Digest
+		case !was:
 			return nil
-		}
-		delete(locked.Services, name)
-		if isURL(from) {
-			locked.Services[name] = pin
 		}
 		return a.home.WritePins(locked)
 	})
@@ -193,8 +194,8 @@ func replaces(name, command string) error {
 }
 
 // place installs the bytes of a service file, if mayReplace says so of its name.
-// Pinned is called with its name once it is there.
-func (a *App) place(ctx context.Context, file string, data []byte, vars map[string]string, mayReplace, pinned func(name string) error) (*Review, error) {
+// Pinned is called with the service once it is there.
+func (a *App) place(ctx context.Context, file string, data []byte, vars map[string]string, mayReplace func(name string) error, pinned func(*services.Service) error) (*Review, error) {
 	before := a.Services()
 	if checked, err := services.Parse(file, data); err == nil {
 		if err := checkFilters(checked); err != nil {
@@ -220,9 +221,32 @@ func (a *App) place(ctx context.Context, file string, data []byte, vars map[stri
 	if err := a.serviceEvent(ctx, "service.install", s.Name, s.Digest); err != nil {
 		return nil, err
 	}
-	if err := pinned(s.Name); err != nil {
+	if err := pinned(s); err != nil {
 		return nil, err
 	}
 	old, _ := before.Service(s.Name)
 	return review.Of(s, old, sha256.Sum256(data)), a.reloadServices()
+}
+
+// shipped reports whether the file of an installed service is as it was written from the
+// catalogue, with this SHA-256, or is the catalogue's of today but for the values of its
+// variables: what the owner wrote or corrected is nowhere else.
+func (a *App) shipped(s *services.Service, written string) bool {
+	here, err := os.ReadFile(filepath.Join(a.home.Services(), s.Name+".yaml"))
+	if err != nil {
+		return false
+	}
+	if sum := sha256.Sum256(here); hex.EncodeToString(sum[:]) == written {
+		return true
+	}
+	data, err := catalog.Read(s.Name)
+	if err != nil {
+		return false
+	}
+	lines := strings.Split(string(here), "\n")
+	return slices.EqualFunc(strings.Split(string(data), "\n"), lines, func(theirs, ours string) bool {
+		key, value, _ := strings.Cut(theirs, ":")
+		filled := (key == "base_url" || key == "hosts") && strings.Contains(value, "{")
+		return theirs == ours || filled && strings.HasPrefix(ours, key+":")
+	})
 }

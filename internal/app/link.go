@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -168,10 +166,14 @@ func (a *App) Unlink(ctx context.Context, name string) (Unlinked, error) {
 	if err != nil {
 		return out, err
 	}
+	written := map[string]string{} // a home of an earlier kimbap has no record of it
+	if pins, err := a.home.ReadPins(); err == nil {
+		written = pins.Catalogue
+	}
 	for _, s := range a.Services().Services() {
 		switch {
 		case s.Auth.Ref != service.Auth.Ref:
-		case elsewhere || !a.shipped(s):
+		case elsewhere || !a.shipped(s, written[s.Name]):
 			out.Kept = append(out.Kept, s.Name)
 		default:
 			if err := a.RemoveService(ctx, s.Name); err != nil {
@@ -181,25 +183,6 @@ func (a *App) Unlink(ctx context.Context, name string) (Unlinked, error) {
 		}
 	}
 	return out, nil
-}
-
-// shipped reports whether the file of an installed service is the catalogue's, but for
-// the values of its variables: what the owner wrote or corrected is nowhere else.
-func (a *App) shipped(s *services.Service) bool {
-	data, err := catalog.Read(s.Name)
-	if err != nil {
-		return false
-	}
-	here, err := os.ReadFile(filepath.Join(a.home.Services(), s.Name+".yaml"))
-	if err != nil {
-		return false
-	}
-	lines := strings.Split(string(here), "\n")
-	return slices.EqualFunc(strings.Split(string(data), "\n"), lines, func(theirs, ours string) bool {
-		key, value, _ := strings.Cut(theirs, ":")
-		filled := (key == "base_url" || key == "hosts") && strings.Contains(value, "{")
-		return theirs == ours || filled && strings.HasPrefix(ours, key+":")
-	})
 }
 
 // Installed reports whether a service of that name is in the home.

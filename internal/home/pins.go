@@ -18,11 +18,14 @@ type Pin struct {
 	SHA256 string `json:"sha256"` // hex, of the bytes that were fetched
 }
 
-// Pins is services.lock: where installed services were fetched from, by name. A
-// file that has changed there since is not installed unless it is asked for.
+// Pins is services.lock: where installed services are from, by name. What an address
+// holds is not installed when it has changed since, unless it is asked for. A file that was
+// written from the catalogue is kimbap's own until somebody changes it, whatever the
+// catalogue says by then.
 type Pins struct {
-	Version  int            `json:"version"`
-	Services map[string]Pin `json:"services"`
+	Version   int               `json:"version"`
+	Services  map[string]Pin    `json:"services"`            // those that were fetched
+	Catalogue map[string]string `json:"catalogue,omitempty"` // SHA-256, hex, of the files as they were written
 }
 
 // PinFile is the file of fetched services' hashes.
@@ -30,7 +33,7 @@ func (f Folder) PinFile() string { return filepath.Join(f.Dir, "services.lock") 
 
 // ReadPins reads them; a home without the file has pinned nothing.
 func (f Folder) ReadPins() (*Pins, error) {
-	p := &Pins{Version: 1, Services: map[string]Pin{}}
+	p := &Pins{Version: 1, Services: map[string]Pin{}, Catalogue: map[string]string{}}
 	data, err := os.ReadFile(f.PinFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
@@ -50,7 +53,19 @@ func (f Folder) ReadPins() (*Pins, error) {
 	if p.Services == nil {
 		p.Services = map[string]Pin{}
 	}
+	if p.Catalogue == nil {
+		p.Catalogue = map[string]string{}
+	}
 	return p, nil
+}
+
+// Forget drops what is known of a service's file, and reports whether anything was.
+func (p *Pins) Forget(name string) bool {
+	_, fetched := p.Services[name]
+	_, shipped := p.Catalogue[name]
+	delete(p.Services, name)
+	delete(p.Catalogue, name)
+	return fetched || shipped
 }
 
 // WritePins replaces the file in one step.
