@@ -50,8 +50,9 @@ func Loopback(host string) bool {
 const maxPath = 103
 
 // ListenUnix makes a socket that only its owner can connect to. One that a process
-// left behind is replaced, one that somebody listens on is not. Other is how to give
-// another path.
+// left behind is replaced, one that somebody listens on is not, and neither is one of
+// which that cannot be said: only where nobody listens is a connection refused. (On macOS
+// it is refused as well where too many wait for one.) Other is how to give another path.
 func ListenUnix(path, other string) (net.Listener, error) {
 	bad := func(why string, err error) *runtime.Error {
 		return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("cannot listen on %s: %s", path, why), Hint: other, Err: err}
@@ -67,13 +68,17 @@ func ListenUnix(path, other string) (net.Listener, error) {
 	case info.Mode()&fs.ModeSocket == 0:
 		return nil, bad("something else than a socket is there", nil)
 	default:
-		if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		conn, err := net.DialTimeout("unix", path, time.Second)
+		if err == nil {
 			_ = conn.Close()
 			e := bad("another kimbap listens there", syscall.EADDRINUSE)
 			e.Reason = runtime.ReasonPortInUse
 			return nil, e
 		}
-		if err := os.Remove(path); err != nil {
+		if !system.ConnectionRefused(err) && !errors.Is(err, fs.ErrNotExist) { // a full backlog; a socket of another kind
+			return nil, bad("a socket is there that takes up no connection now, and may be somebody's", err)
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, bad("what is left of another process cannot be removed", err)
 		}
 	}

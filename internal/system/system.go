@@ -109,6 +109,10 @@ func NoSuchSockets(err error) bool { return errors.Is(err, noSuchSockets) }
 // broke a connection off.
 func ConnectionReset(err error) bool { return errors.Is(err, connectionReset) }
 
+// ConnectionRefused reports whether an error means that nobody listens where a connection
+// was asked for.
+func ConnectionRefused(err error) bool { return errors.Is(err, connectionRefused) }
+
 // Environment returns the variables of a process, NAME=value, by the names under which
 // they are looked for. On Windows, where case does not tell names apart, all are
 // upper-case: who looks for PATH finds what the system calls Path, and who withholds a

@@ -21,9 +21,10 @@ const (
 )
 
 const (
-	addressTaken    = syscall.EADDRINUSE
-	noSuchSockets   = syscall.EAFNOSUPPORT
-	connectionReset = syscall.ECONNRESET
+	addressTaken      = syscall.EADDRINUSE
+	noSuchSockets     = syscall.EAFNOSUPPORT
+	connectionReset   = syscall.ECONNRESET
+	connectionRefused = syscall.ECONNREFUSED
 )
 
 func exposed(_ string, info fs.FileInfo, of use) string {

@@ -34,9 +34,10 @@ const (
 )
 
 const (
-	addressTaken    = windows.WSAEADDRINUSE
-	noSuchSockets   = windows.WSAEAFNOSUPPORT
-	connectionReset = windows.WSAECONNRESET
+	addressTaken      = windows.WSAEADDRINUSE
+	noSuchSockets     = windows.WSAEAFNOSUPPORT
+	connectionReset   = windows.WSAECONNRESET
+	connectionRefused = windows.WSAECONNREFUSED
 )
 
 // exposed names who is let in. What cannot be read counts as open: nobody knows then.
