@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,6 +15,10 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
+
+// believedAfter is how long a clock has to stand where it has leapt to before records are
+// old by it: until then it may be put right.
+const believedAfter = 24 * time.Hour
 
 // giveUp removes whole segments whose records are all older than Keep. A signed
 // checkpoint that names the last record of what goes is durable before the first
@@ -37,22 +42,18 @@ func (w *Witness) giveUp(ctx context.Context, now bool) error {
 	if err != nil || !found {
 		return err
 	}
-	before := at.Add(-w.o.Keep)
-	cuts, changed := last.Checkpoint, false
-	cuts.Heads = append([]checkpoint.Head(nil), last.Heads...)
-	for i := range cuts.Heads {
-		h := &cuts.Heads[i]
-		if err := w.closeOld(h.Slot, before, at); err != nil {
-			return err
-		}
-		cut, err := oldest(filepath.Join(w.o.Dir, h.Slot), h, before)
-		if err != nil {
-			return err
-		}
-		if cut != nil && (h.Cut == nil || cut.Segment > h.Cut.Segment) {
-			h.Cut, changed = cut, true
+	cuts := last.Checkpoint
+	heads, changed, err := w.cut(last.Heads, at, at)
+	if err == nil && changed { // which is seldom: the book need not be read each time
+		var believed time.Time
+		if believed, err = w.believed(at); err == nil && believed.Before(at) {
+			heads, changed, err = w.cut(last.Heads, believed, at)
 		}
 	}
+	if err != nil {
+		return err
+	}
+	cuts.Heads = heads
 	if changed {
 		key, err := w.o.Key()
 		if err != nil {
@@ -64,6 +65,41 @@ func (w *Witness) giveUp(ctx context.Context, now bool) error {
 		}
 	}
 	return w.remove(ctx, &last.Checkpoint)
+}
+
+// cut returns the heads with what may go by a time that is believed, and whether it is more
+// than before.
+func (w *Witness) cut(heads []checkpoint.Head, believed, at time.Time) (out []checkpoint.Head, changed bool, err error) {
+	before := believed.Add(-w.o.Keep)
+	out = slices.Clone(heads)
+	for i := range out {
+		h := &out[i]
+		if err := w.closeOld(h.Slot, before, at); err != nil {
+			return nil, false, err
+		}
+		cut, err := oldest(filepath.Join(w.o.Dir, h.Slot), h, before, at)
+		if err != nil {
+			return nil, false, err
+		}
+		if cut != nil && (h.Cut == nil || cut.Segment > h.Cut.Segment) {
+			h.Cut, changed = cut, true
+		}
+	}
+	return out, changed, nil
+}
+
+// believed is how far the clock is taken at its word: no further than believedAfter from
+// the newest checkpoint that was signed so long ago. One that has leapt ahead is believed
+// when it still says so then, as it does after a time in which nothing ran.
+func (w *Witness) believed(at time.Time) (time.Time, error) {
+	long, found, err := w.book.Before(at.Add(-believedAfter))
+	if err != nil || !found {
+		return at, err
+	}
+	if known := long.Time.Add(believedAfter); known.Before(at) {
+		return known, nil
+	}
+	return at, nil
 }
 
 // closeOld begins a new segment in a slot that nobody writes to and whose last
@@ -98,7 +134,11 @@ func (w *Witness) closeOld(slot string, before, now time.Time) error {
 // oldest returns where the records of a slot may begin: at its first segment
 // that has one which is new enough, or that somebody may still need; nil when
 // nothing may go.
-func oldest(dir string, h *checkpoint.Head, before time.Time) (*checkpoint.Cut, error) {
+//
+// A segment that ends before an earlier one did, or after this moment, has the times of a
+// clock that was wrong. It is as old as the next that has not, and goes with it; so does
+// the one before it, which shows that it is such a one.
+func oldest(dir string, h *checkpoint.Head, before, at time.Time) (*checkpoint.Cut, error) {
 	numbers, err := segment.List(dir)
 	if err != nil || len(numbers) < 2 {
 		return nil, ignoreMissing(err)
@@ -108,6 +148,7 @@ func oldest(dir string, h *checkpoint.Head, before time.Time) (*checkpoint.Cut, 
 		return nil, err
 	}
 	var cut *checkpoint.Cut
+	var latest time.Time
 	for i, number := range numbers[:len(numbers)-1] {
 		line, err := segment.LastLineOf(filepath.Join(dir, segment.Name(number)))
 		if err != nil || line == nil {
@@ -117,13 +158,40 @@ func oldest(dir string, h *checkpoint.Head, before time.Time) (*checkpoint.Cut, 
 		if err != nil {
 			return cut, nil // verify says what is wrong with it
 		}
+		wrong := entry.Time.After(at.Add(clockSlack)) || entry.Time.Before(latest.Add(-clockSlack))
 		// What no checkpoint has named is not given up: nothing would show it was there.
-		if !entry.Time.Before(before) || entry.Sequence >= open || entry.Sequence > h.Sequence {
+		if !wrong && !entry.Time.Before(before) || entry.Sequence >= open || entry.Sequence > h.Sequence {
 			return cut, nil
+		}
+		if wrong {
+			continue
+		}
+		latest = entry.Time
+		next, begun, err := begunAt(filepath.Join(dir, segment.Name(numbers[i+1])))
+		if err != nil {
+			return cut, err
+		}
+		if begun && next.Before(latest.Add(-clockSlack)) {
+			continue
 		}
 		cut = &checkpoint.Cut{Segment: numbers[i+1], Sequence: entry.Sequence, Hash: sumOf(line)}
 	}
 	return cut, nil
+}
+
+// begunAt is the time of a segment's first record; false when there is none yet.
+func begunAt(path string) (at time.Time, begun bool, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return at, false, err
+	}
+	defer f.Close()
+	line, err := segment.NewLines(f, 0).Next()
+	if err != nil {
+		return at, false, nil // it is still to come
+	}
+	entry, err := record.Parse("", line)
+	return entry.Time, err == nil, nil // verify says what is wrong with it
 }
 
 // oldestOpen is the first record that the newest segment says is still needed.

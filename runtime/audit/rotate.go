@@ -23,7 +23,8 @@ func (l *ledger) next() error {
 }
 
 // old reports whether the segment has gone on for long enough, so that whole
-// segments can be given up one day.
+// segments can be given up one day, or its clock has leapt by as much: the records of one
+// that was wrong stand in segments of their own.
 func (l *ledger) old(now time.Time) bool {
 	if l.age <= 0 || l.size == 0 {
 		return false
@@ -37,7 +38,7 @@ func (l *ledger) old(now time.Time) bool {
 			}
 		}
 	}
-	return now.Sub(l.began) >= l.age
+	return now.Sub(l.began).Abs() >= l.age
 }
 
 // beginning is the first record of a segment after the first. It says from

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/kimbap-run/kimbap/internal/system"
 )
@@ -94,6 +95,26 @@ func (b Book) Last() (Signed, bool, error) {
 		return Signed{}, false, fmt.Errorf("the last line of %s: %w", b.Path, err)
 	}
 	return one, true, nil
+}
+
+// Before returns the newest checkpoint that says it was signed at a time or before; false
+// when there is none. Lines that are no checkpoint are passed over.
+func (b Book) Before(at time.Time) (Signed, bool, error) {
+	data, err := os.ReadFile(b.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Signed{}, false, nil
+	}
+	if err != nil {
+		return Signed{}, false, fmt.Errorf("read checkpoints: %w", err)
+	}
+	for end := bytes.LastIndexByte(data, '\n'); end > 0; {
+		begin := bytes.LastIndexByte(data[:end], '\n')
+		if one, err := Parse(data[begin+1 : end]); err == nil && !one.Time.After(at) {
+			return one, true, nil
+		}
+		end = begin
+	}
+	return Signed{}, false, nil
 }
 
 // lastLine returns the last whole line of a file and where it ends; nil and 0
