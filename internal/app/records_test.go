@@ -181,6 +181,25 @@ func TestUntouchedHostsLeaveTheirRecords(t *testing.T) {
 	k.Verify(t)
 }
 
+// A request in a tunnel may have a head as long as one to the proxy itself may.
+func TestATunnelTakesTheHeadsThatAreConfigured(t *testing.T) {
+	t.Parallel()
+	clear := servicestest.New(t, servicestest.Options{Cleartext: true})
+	k := apptest.New(t, apptest.Options{
+		Config: "    \"" + plainHost + "\": \"" + clear.Authority + "\"\nproxy: {limits: {header_bytes: 262144}}\n",
+	})
+	mark := k.Mark(t)
+	w, a := k.Connect(t, plainHost)
+	if a.Status != 200 {
+		t.Fatalf("CONNECT: %d", a.Status)
+	}
+	if a := w.Ask("GET /x HTTP/1.1\r\nHost: plain.test\r\nX-Long: " + strings.Repeat("x", 128<<10) + "\r\n\r\n"); a.Status != 200 {
+		t.Errorf("a head of 128 KiB: %d %v", a.Status, a.Err)
+	}
+	_ = w.Close()
+	wantRecords(t, k, mark, "intent allow net.pass", "outcome allow net.pass ok -")
+}
+
 // An answer that the upstream does not finish does not end cleanly for the client.
 func TestCutAnswersAreNotWhole(t *testing.T) {
 	t.Parallel()

@@ -307,7 +307,7 @@ func (a *App) openBackends(context.Context) error {
 		return err
 	}
 	a.onClose(func(context.Context) error { a.rest.Close(); return nil })
-	if a.tunnel, err = proxy.NewTunnel(proxy.TunnelOptions{Dialer: dialer{guard}, Idle: a.config.Upstream.IdleTimeout.Duration()}); err != nil {
+	if a.tunnel, err = proxy.NewTunnel(proxy.TunnelOptions{Dialer: dialer{guard}, Limits: a.limits(), Idle: a.config.Upstream.IdleTimeout.Duration()}); err != nil {
 		return err
 	}
 	a.command, err = command.New(command.Options{Env: a.o.Env, Dir: a.o.Dir, Mask: a.rest.Mask, System: goruntime.GOOS})
