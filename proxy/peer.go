@@ -9,7 +9,7 @@ import (
 
 // KernelPeer asks the kernel who is at the other end of c. Only a connection
 // between two loopback addresses has an answer; whatever cannot be answered is
-// the zero Peer, a foreign one.
+// a foreign peer, and says so when it could not even be asked.
 func KernelPeer(c net.Conn) runtime.Peer {
 	remote, ok1 := addrPort(c.RemoteAddr())
 	local, ok2 := addrPort(c.LocalAddr())

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,24 +29,27 @@ const (
 )
 
 // socketOwner asks for exactly the socket that is bound to from and connected
-// to to, the client's end. An answer for another socket, such as a listener, an
-// inode of 0 (nobody holds it any more) and any error mean a foreign peer.
+// to to, the client's end. An answer for another socket, such as a listener, and an
+// inode of 0 (nobody holds it any more) mean a foreign peer; an error, twice, one that
+// nobody could ask for.
 func socketOwner(from, to netip.AddrPort) runtime.Peer {
-	q, err := inquirer()
-	if err != nil {
+	for range 2 {
+		q, err := inquirer()
+		if err != nil {
+			break
+		}
+		answer, err := q.ask(diagRequest(from, to))
+		if err != nil {
+			_ = unix.Close(q.fd) // what it may still be told is no answer to the next question
+			continue
+		}
+		defer q.rest()
+		if uid, ok := diagAnswer(answer, from, to); ok {
+			return runtime.Peer{Known: true, UID: uid, Owner: uid == unix.Geteuid()}
+		}
 		return runtime.Peer{}
 	}
-	answer, err := q.ask(diagRequest(from, to))
-	if err != nil {
-		_ = unix.Close(q.fd) // what it may still be told is no answer to the next question
-		return runtime.Peer{}
-	}
-	defer q.rest()
-	uid, ok := diagAnswer(answer, from, to)
-	if !ok {
-		return runtime.Peer{}
-	}
-	return runtime.Peer{Known: true, UID: uid, Owner: uid == unix.Geteuid()}
+	return runtime.Peer{Unasked: true}
 }
 
 // inquiry is a socket for questions to the kernel, one at a time.
@@ -59,12 +63,30 @@ type inquiry struct {
 // question.
 var inquiries = make(chan *inquiry, 4)
 
+// inquiryPatience is how long one is waited for when there is no descriptor for another:
+// as long as one may take to be answered.
+const inquiryPatience = time.Second
+
+// inquirer is one that rests, or a new one.
 func inquirer() (*inquiry, error) {
 	select {
 	case q := <-inquiries:
 		return q, nil
 	default:
 	}
+	q, err := newInquiry()
+	if !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) {
+		return q, err
+	}
+	select {
+	case q := <-inquiries:
+		return q, nil
+	case <-time.After(inquiryPatience):
+		return nil, err
+	}
+}
+
+func newInquiry() (*inquiry, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return nil, err

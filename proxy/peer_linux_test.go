@@ -4,10 +4,13 @@ import (
 	"errors"
 	"net"
 	"os"
+	goruntime "runtime"
 	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // Java opens IPv6 sockets and connects them to mapped IPv4 addresses; the
@@ -101,4 +104,86 @@ func TestPeersAreAskedForAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// accepted is one connection of this machine, as who has accepted it sees it.
+func accepted(t *testing.T) net.Conn {
+	t.Helper()
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	c, err := net.Dial("tcp4", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	s, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// Without a descriptor for the question a socket is waited for that others ask with. Where
+// there is none at all the peer is nobody's, and that it was not asked for is said; with
+// the next descriptor it is known.
+func TestAPeerIsAskedForWithoutADescriptor(t *testing.T) {
+	s := accepted(t)
+	for len(inquiries) > 0 {
+		_ = unix.Close((<-inquiries).fd)
+	}
+	q, err := inquirer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fillers := exhaust(t)
+	told := make(chan runtime.Peer)
+	go func() { told <- KernelPeer(s) }()
+	for range 100 { // what does not wait has its answer by then
+		goruntime.Gosched()
+	}
+	q.rest()
+	if p := <-told; !p.Owner || p.UID != os.Geteuid() {
+		t.Errorf("another one asks at the moment: %+v", p)
+	}
+
+	_ = unix.Close((<-inquiries).fd)
+	last, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := KernelPeer(s); p != (runtime.Peer{Unasked: true}) {
+		t.Errorf("nobody can ask: %+v", p)
+	}
+	_ = last.Close()
+	if p := KernelPeer(s); !p.Owner || p.UID != os.Geteuid() {
+		t.Errorf("with a descriptor again: %+v", p)
+	}
+	for _, f := range fillers {
+		_ = f.Close()
+	}
+}
+
+// A question that came to nothing is asked once more, with another socket.
+func TestAnInquiryThatFailedIsMadeAgain(t *testing.T) {
+	s := accepted(t)
+	for len(inquiries) > 0 {
+		_ = unix.Close((<-inquiries).fd)
+	}
+	q, err := inquirer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, _ := addrPort(s.RemoteAddr())
+	to, _ := addrPort(s.LocalAddr())
+	if err := unix.Sendto(q.fd, diagRequest(from, to), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		t.Fatal(err)
+	}
+	q.rest() // it will be told the answer to that
+	if p := KernelPeer(s); !p.Owner || p.UID != os.Geteuid() {
+		t.Errorf("%+v", p)
+	}
 }

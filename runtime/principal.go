@@ -60,9 +60,10 @@ func (p *Principal) Permits(action Ref) bool {
 // Peer is what the kernel says of the process at the other end of a connection.
 // The zero Peer is a foreign one.
 type Peer struct {
-	Owner bool // it runs under our own uid
-	UID   int  // valid only when Known
-	Known bool
+	Owner   bool // it runs under our own uid
+	UID     int  // valid only when Known
+	Known   bool
+	Unasked bool // the kernel could not be asked, as without a descriptor: whose it is nobody knows
 }
 
 // Caller is how a request shows who it is: by token, by peer, or not at all.

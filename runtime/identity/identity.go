@@ -73,6 +73,9 @@ func (i *Identity) Identify(ctx context.Context, caller runtime.Caller) (runtime
 	if caller.RequireToken {
 		return runtime.Principal{}, refused(runtime.ReasonNoToken, "a kimbap token is required here and none was shown")
 	}
+	if caller.Peer.Unasked {
+		return runtime.Principal{}, refused(runtime.ReasonForeignPeer, "the kernel could not be asked whose program this is, as when no descriptor is left; the next connection may be known")
+	}
 	if !caller.Peer.Owner || !caller.Peer.Known {
 		return runtime.Principal{}, refused(runtime.ReasonForeignPeer, "without a token only programs of the user who runs kimbap are served")
 	}

@@ -126,6 +126,8 @@ func TestLoopbackNeedsTheOwner(t *testing.T) { // TK-012
 		{"the owner", runtime.Caller{Peer: owner}, ""},
 		{"another user", runtime.Caller{Peer: runtime.Peer{Known: true, UID: 1001}}, runtime.ReasonForeignPeer},
 		{"nobody knows", runtime.Caller{}, runtime.ReasonForeignPeer},
+		{"nobody could ask", runtime.Caller{Peer: runtime.Peer{Unasked: true}}, runtime.ReasonForeignPeer},
+		{"owner but not asked for", runtime.Caller{Peer: runtime.Peer{Owner: true, Unasked: true}}, runtime.ReasonForeignPeer},
 		{"owner but not known", runtime.Caller{Peer: runtime.Peer{Owner: true}}, runtime.ReasonForeignPeer},
 		{"the owner where a token is required", runtime.Caller{Peer: owner, RequireToken: true}, runtime.ReasonNoToken},
 		{"the owner with a bad token", runtime.Caller{Peer: owner, Token: runtime.NewSecret("kmb_wrong")}, runtime.ReasonTokenUnknown},
@@ -140,6 +142,9 @@ func TestLoopbackNeedsTheOwner(t *testing.T) { // TK-012
 		if err != nil && p.Permits("github.get-user") {
 			t.Errorf("%s: a refused caller may do something", c.name)
 		}
+	}
+	if _, err := w.Identify(t.Context(), runtime.Caller{Peer: runtime.Peer{Unasked: true}}); !strings.Contains(err.Error(), "could not be asked") {
+		t.Errorf("nobody could ask: it says %q", err)
 	}
 	p, _ := w.Identify(t.Context(), runtime.Caller{Peer: owner})
 	if p.Kind == runtime.KindOperator {
