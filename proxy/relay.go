@@ -293,10 +293,12 @@ func (r *relay) raw(h head, header http.Header, order []string, a *relayed) (*ru
 		return raw, nil
 	}
 	framing := http1.Framing{Chunked: h.chunked, Length: h.length}
-	b := &inbound{r: r, a: a, body: http1.NewBody(r.br, framing), waits: waits}
-	raw.Body, raw.Trailer = b, b.body.Trailer
 	if h.chunked {
 		raw.ContentLength = -1
+	}
+	b := &inbound{r: r, a: a, length: raw.ContentLength, body: http1.NewBody(r.br, framing), waits: waits}
+	raw.Body, raw.Trailer = b, b.body.Trailer
+	if h.chunked {
 		for _, name := range trailers {
 			raw.Announced = append(raw.Announced, http.CanonicalHeaderKey(name))
 		}

@@ -138,7 +138,8 @@ func (a *relayed) frame(status int, header http.Header, trailer []string) {
 			a.close = true
 		}
 	}
-	a.close = a.close || a.minor == 0 || a.r.s.relays.draining.Load()
+	beside := a.chunked && status < http.StatusMultipleChoices // a stream that may answer the body piece by piece
+	a.close = a.close || a.minor == 0 || a.r.s.relays.draining.Load() || !beside && a.body.outlasts()
 	if a.close {
 		header["Connection"] = []string{"close"}
 	}

@@ -16,9 +16,10 @@ var errEnded = errors.New("the request is over")
 // inbound is the body of a request of the relay engine. Read may be called from
 // a goroutine of the backend, and until finish has returned.
 type inbound struct {
-	r     *relay
-	a     *relayed
-	waits bool // the client waits for 100 (Continue)
+	r      *relay
+	a      *relayed
+	length int64 // -1: chunked
+	waits  bool  // the client waits for 100 (Continue)
 
 	over   atomic.Bool
 	ended  atomic.Bool
@@ -99,6 +100,20 @@ func (b *inbound) finish(a *relayed) bool {
 		_ = b.r.c.SetReadDeadline(time.Now().Add(lingering))
 	}
 	return b.skip()
+}
+
+// outlasts reports whether more of the body may be to come than finish reads, so that
+// the connection ends with the answer. The client is told so (RFC 9110 section
+// 10.1.1): else it would send its next request behind the body.
+func (b *inbound) outlasts() bool {
+	switch {
+	case b == nil || b.ended.Load() || b.length >= 0 && b.length <= skipBytes:
+		return false
+	case !b.mu.TryLock(): // the backend waits for more of it
+		return true
+	}
+	defer b.mu.Unlock()
+	return !b.body.Within(skipBytes)
 }
 
 // skipBytes is how much of a body that nobody wanted is read, so that the

@@ -238,6 +238,22 @@ func (b *Body) Waits() bool {
 	return b.err == nil && (b.br.Buffered() == 0 || b.chunked && b.left == 0)
 }
 
+// Within reports whether at most n bytes of the body are to come: by its length, or,
+// of a chunked one, whose length nobody knows, as it has come to its end already.
+func (b *Body) Within(n int64) bool {
+	switch {
+	case b.err != nil:
+		return b.err == io.EOF
+	case !b.chunked:
+		return !b.toEnd && b.left <= n
+	}
+	come, _ := b.br.Peek(b.br.Buffered())
+	trial := *b
+	trial.br = bufio.NewReader(bytes.NewReader(come))
+	_, err := io.Copy(io.Discard, &trial)
+	return err == nil
+}
+
 // Ended reports whether the body was read to its end.
 func (b *Body) Ended() bool { return b.err == io.EOF }
 
