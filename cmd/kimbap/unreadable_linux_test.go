@@ -76,3 +76,18 @@ func TestAHomeOutOfReachIsNoMistakeInAFile(t *testing.T) {
 		t.Errorf("%v\n%s", err, said)
 	}
 }
+
+// A home that there is no place for, as in a container whose root is read-only, is said
+// to be that. It is not a home that kimbap run covers.
+func TestAHomeOnAReadOnlyDiskIsNotSaidToBeCovered(t *testing.T) {
+	needNamespace(t)
+	needProgram(t, installed("unshare"))
+	dir := t.TempDir()
+	h := &home{user: dir}
+	r := h.exec(t, []string{"PATH=" + os.Getenv("PATH"), "KIMBAP_HOME=" + filepath.Join(dir, "x")}, "",
+		"unshare", "-m", "--propagation", "private", "sh", "-c", `mount -t tmpfs -o ro none "$0" && kimbap init`, dir)
+	if r.code != exitUsage || !strings.Contains(r.stderr, "read-only file system\n") ||
+		!strings.Contains(r.stderr, "fix:   choose another place: kimbap --home DIR, or KIMBAP_HOME\n") || strings.Contains(r.stderr, "covers it") {
+		t.Errorf("exit code %d\n%s", r.code, r.stderr)
+	}
+}

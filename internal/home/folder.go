@@ -145,7 +145,7 @@ func (f Folder) Create() (bool, error) {
 			err = os.MkdirAll(dir, 0o700)
 		}
 	}
-	if errors.Is(err, syscall.EROFS) {
+	if _, missing := os.Lstat(f.Dir); missing == nil && errors.Is(err, syscall.EROFS) { // a cover lies on a folder
 		return false, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNoHome,
 			Msg:  fmt.Sprintf("the kimbap home at %s cannot be used from here: kimbap run covers it", f.Dir),
