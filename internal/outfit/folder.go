@@ -1,12 +1,15 @@
 package outfit
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/runner"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // Folder holds the files that the clients of one run read. It is this user's alone.
@@ -20,7 +23,7 @@ type Folder struct {
 func (r Run) NewFolder(root []byte, env Environment) (Folder, error) {
 	dir, err := os.MkdirTemp(r.above(), "kimbap-run-")
 	if err != nil {
-		return Folder{}, err
+		return Folder{}, hindered(err)
 	}
 	f := Folder{Dir: dir}
 	if f.bundle, err = certs.Bundle(env[bundleVar], root); err == nil {
@@ -36,9 +39,26 @@ func (r Run) NewFolder(root []byte, env Environment) (Folder, error) {
 	}
 	if err != nil {
 		f.Remove()
-		return Folder{}, err
+		return Folder{}, hindered(err)
 	}
 	return f, nil
+}
+
+// hindered gives what keeps the files of a run from being made its fix: without one it
+// would be told as a defect of kimbap.
+func hindered(err error) error {
+	var roots *certs.FileError
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &roots) && roots.Fix != "":
+		return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: roots.File + ": " + roots.Msg, Hint: roots.Fix, Err: roots.Err}
+	case errors.As(err, &path):
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: "the files of a run cannot be put into " + os.TempDir(), Err: err,
+			Hint: "make room there, or name another folder for temporary files: TMPDIR=DIR",
+		}
+	}
+	return err
 }
 
 // above is where the folder of a run is made, "" for the usual place.
@@ -58,7 +78,7 @@ func (f Folder) Place() runner.Place {
 
 // Settle writes the settings of clients for a place in the folder.
 func (f Folder) Settle(place runner.Place) error {
-	return WriteSettings(place.Settings, place, f.bundle)
+	return hindered(WriteSettings(place.Settings, place, f.bundle))
 }
 
 // Remove takes the folder away, with what programs have put there.

@@ -1,11 +1,14 @@
 package outfit
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
 	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 const root = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"
@@ -47,6 +50,24 @@ func TestAFolderThatCannotBeFilledIsNotLeftBehind(t *testing.T) {
 	}
 	if left, err := os.ReadDir(above); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// What keeps the files of a run from being made is the user's to mend, and no defect of
+// kimbap.
+func TestAFolderThatCannotBeMadeSaysWhatHelps(t *testing.T) {
+	nowhere := filepath.Join(t.TempDir(), "missing")
+	for _, c := range []struct{ dir, roots, fix string }{
+		{nowhere, "", "TMPDIR"},
+		{t.TempDir(), nowhere, "SSL_CERT_FILE"},
+	} {
+		t.Setenv("TMPDIR", c.dir)
+		t.Setenv("TMP", c.dir) // of Windows
+		_, err := Run{}.NewFolder([]byte(root), Environment{"SSL_CERT_FILE": c.roots})
+		var told *runtime.Error
+		if !errors.As(err, &told) || told.Code != runtime.CodeInvalidInput || !strings.Contains(told.Hint, c.fix) || !strings.Contains(told.Msg, nowhere) {
+			t.Errorf("%+v, %v", c, err)
+		}
 	}
 }
 
