@@ -121,6 +121,7 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 	reached, req.Sent = StageExecute, true
 	rec.Result, err = backend.Execute(ctx, call, out)
 	reached, req.Sent = "", sent || err == nil || !rec.Result.Unsent
+	req.Repeated = req.Repeated || rec.Result.Repeated
 	return at(StageExecute, err)
 }
 

@@ -64,6 +64,7 @@ type Result struct {
 	BytesOut  int64
 	Used      CredentialUse
 	Unsent    bool     // with an error: it is certain that nothing has left, at no attempt
+	Repeated  bool     // after an attempt that may have taken effect: what this says is of the last one only
 	Address   string   // the address dialled, host:port
 	Private   bool     // that address is in a private range
 	Unscanned bool     // the answer's encoding could not be scanned for the credential

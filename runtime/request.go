@@ -63,6 +63,10 @@ type Request struct {
 	// upstream. False says for certain that nothing has.
 	Sent bool
 
+	// Repeated is set by Do as Sent is: what answers the request says nothing of an attempt
+	// before it, which may have taken effect.
+	Repeated bool
+
 	Unattended bool                                     // nobody can be asked: approval means refusal
 	Hold       time.Duration                            // how long to wait for a human, or HoldAuto
 	OnPending  func(approvalID string, until time.Time) // told when a human must decide; may be nil

@@ -109,9 +109,10 @@ func (s apiAgent) call(ctx context.Context, c server.Call, req *runtime.Request)
 	return result, undone(err, answer, req)
 }
 
-// undone marks a 429 that answers the request itself: it was not done (RFC 6585 section 4).
+// undone marks a 429 that answers the request itself: it was not done (RFC 6585 section 4),
+// unless an attempt before the one that was answered so may have been.
 func undone(err error, answer *Answer, req *runtime.Request) error {
-	if err != nil && answer.Status == http.StatusTooManyRequests && answer.RequestID == req.ID {
+	if err != nil && answer.Status == http.StatusTooManyRequests && answer.RequestID == req.ID && !req.Repeated {
 		return &server.Undone{Refusal: err}
 	}
 	return err

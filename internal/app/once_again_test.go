@@ -194,3 +194,46 @@ func TestAFirstPageOfTooManyIsAskedForAgain(t *testing.T) {
 		}
 	}
 }
+
+// A 429 says that the attempt that it answers was not done. Of one before it that was sent
+// again by itself, since it was not answered or was answered by a gateway, it says nothing.
+func TestATooManyAfterAnAttemptOfUnknownFateIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		first string // how the upstream ends the first attempt
+		sent  int32  // of three requests under one key
+	}{
+		"not answered":          {"", 2},
+		"answered by a gateway": {"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n", 2},
+		"too many as well":      {tooMany, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var seen atomic.Int32
+			k := apptest.New(t, apptest.Options{
+				Services: []string{strings.Replace(apptest.Notes, "method: POST, path: /notes,", "method: POST, path: /notes, idempotent: true, retry: {attempts: 2, on: [429, 502]},", 1)},
+				Upstream: servicestest.Options{Routes: map[string]servicestest.Behave{"/notes": func(conn *servicestest.Conn, r *servicestest.Request) bool {
+					if conn.ReadBody(r) != nil {
+						return false
+					}
+					switch seen.Add(1) {
+					case 1:
+						return c.first != "" && conn.Send(c.first)
+					case 2:
+						return conn.Send(tooMany)
+					}
+					return conn.Send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+				}}},
+			})
+			api := newAPI(t, k)
+			agent, _ := tokenOf(t, k, app.TokenGrant{})
+			var got []int
+			for range 3 {
+				got = append(got, api.ask(t, agent, "POST", "/v1/actions/notes/create-note:execute", `{"input":{"text":"x"}}`, "Idempotency-Key", "k1").Status)
+			}
+			if n := seen.Load(); n != c.sent || got[0] != 429 || (got[2] == 429) != (c.sent == 2) {
+				t.Errorf("it was sent %d times, want %d: %v", n, c.sent, got)
+			}
+		})
+	}
+}

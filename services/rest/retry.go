@@ -98,7 +98,8 @@ func (unread) Close() error             { return nil }
 // persist sends the call until an answer is not one of those that ask for
 // patience, or no attempt is left. The last answer is passed on as it is.
 func (b *Backend) persist(ctx context.Context, call *runtime.Call, again *runtime.Retry, out runtime.Responder) (total runtime.Result, err error) {
-	lost := false // an attempt reached the upstream and was not answered
+	lost := false     // an attempt reached the upstream and was not answered
+	repeated := false // one may have taken effect, which is also what most answers leave open
 	for attempt := 1; ; attempt++ {
 		held := &patient{Responder: out, b: b, on: again.On, pause: min(firstPause<<(attempt-1), longestPause), last: attempt == again.Attempts}
 		if deadline, ok := ctx.Deadline(); ok {
@@ -112,6 +113,7 @@ func (b *Backend) persist(ctx context.Context, call *runtime.Call, again *runtim
 		if result.Address == "" && total.Address != "" { // an earlier attempt got farther
 			result.Address, result.Private, result.Unsent = total.Address, total.Private, false
 		}
+		result.Repeated = repeated
 		total = result
 		unanswered := err != nil && !held.started && runtime.AsError(err).Reason == runtime.ReasonUpstreamUnavailable
 		if lost && unanswered {
@@ -124,6 +126,7 @@ func (b *Backend) persist(ctx context.Context, call *runtime.Call, again *runtim
 			return total, err // there will be no time for another
 		}
 		lost = lost || unanswered && !errors.Is(err, runtime.ErrNotSent)
+		repeated = lost || repeated || held.dropped && result.Status != http.StatusTooManyRequests
 		if werr := b.o.Wait(ctx, held.pause); werr != nil {
 			if unanswered {
 				return total, err
