@@ -128,7 +128,7 @@ func TestAP004EditedDatabase(t *testing.T) {
 	edit(`UPDATE approvals SET state = 'approved', decider = o.decider, presence = o.presence, proof = o.proof, decided = o.decided
 		FROM approvals AS o WHERE approvals.id = ? AND o.id = ?`, bad, good)
 	// And the accepted one gets the other's content, and digest.
-	edit(`UPDATE approvals SET sealed = o.sealed FROM approvals AS o WHERE approvals.id = ? AND o.id = ?`, good, bad)
+	edit(`UPDATE held SET sealed = o.sealed FROM held AS o WHERE held.approval = ? AND o.approval = ?`, good, bad)
 	for i, body := range []string{one, other} {
 		a := k.Do(t, write, body)
 		if a.Status != http.StatusForbidden || a.Problem.Reason != "tampered" {

@@ -3,33 +3,42 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 )
 
-const approvalColumns = `id, tenant, state, principal, agent, run, surface, action, risk, rule, reason, method, authority, path,
-	digest, sealed, created, expires, decided, decider, presence, note, holder, proof, ended`
+// The columns of an approval: those of its row, and what is sealed of it, which who only
+// looks at it does not read.
+const (
+	rowColumns = `id, tenant, state, principal, agent, run, surface, action, risk, rule, reason, method, authority, path,
+	digest, created, expires, decided, decider, presence, note, holder, ended`
+	glanceColumns   = rowColumns + ", NULL, NULL"
+	approvalColumns = rowColumns + `, proof,
+	(SELECT sealed FROM held WHERE held.tenant = approvals.tenant AND held.approval = approvals.id)`
+)
 
 // AddApproval implements [approval.Store].
 func (db *DB) AddApproval(ctx context.Context, a approval.Approval) error {
-	_, err := db.changed(ctx, "store an approval", "INSERT INTO approvals ("+approvalColumns+
-		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		a.ID, string(a.Tenant), string(a.State), a.Principal, a.Agent, a.Run, string(a.Surface), string(a.Action), string(a.Risk),
-		a.Rule, a.Reason, a.Method, a.Authority, a.Path, a.Digest, a.Sealed, micros(a.Created), micros(a.Expires),
-		micros(a.Decided), a.By, a.Presence, a.Note, a.Holder, a.Proof, micros(a.Ended))
-	return err
+	return db.write(ctx, "store an approval", func(t tx) error {
+		_, err := t.exec("INSERT INTO approvals ("+rowColumns+
+			", proof) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			a.ID, string(a.Tenant), string(a.State), a.Principal, a.Agent, a.Run, string(a.Surface), string(a.Action), string(a.Risk),
+			a.Rule, a.Reason, a.Method, a.Authority, a.Path, a.Digest, micros(a.Created), micros(a.Expires),
+			micros(a.Decided), a.By, a.Presence, a.Note, a.Holder, micros(a.Ended), blob(a.Proof))
+		if err != nil || len(a.Sealed) == 0 {
+			return err
+		}
+		_, err = t.exec("INSERT INTO held (tenant, approval, sealed) VALUES (?, ?, ?)", string(a.Tenant), a.ID, a.Sealed)
+		return err
+	})
 }
-
-// glanceColumns are those of an approval without what is sealed, in the same order.
-var glanceColumns = strings.NewReplacer(" sealed,", " NULL,", " proof,", " NULL,").Replace(approvalColumns)
 
 func scanApproval(row scanner) (a approval.Approval, err error) {
 	return a, row.Scan(&a.ID, &a.Tenant, &a.State, &a.Principal, &a.Agent, &a.Run, &a.Surface, &a.Action, &a.Risk, &a.Rule, &a.Reason,
-		&a.Method, &a.Authority, &a.Path, &a.Digest, &a.Sealed, moment{&a.Created}, moment{&a.Expires}, moment{&a.Decided},
-		&a.By, &a.Presence, &a.Note, &a.Holder, &a.Proof, moment{&a.Ended})
+		&a.Method, &a.Authority, &a.Path, &a.Digest, moment{&a.Created}, moment{&a.Expires}, moment{&a.Decided},
+		&a.By, &a.Presence, &a.Note, &a.Holder, moment{&a.Ended}, &a.Proof, &a.Sealed)
 }
 
 // approvalOf returns these columns of the first approval that a query finds.

@@ -1,10 +1,12 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
@@ -110,4 +112,109 @@ func allocated(t *testing.T, act func() error) uint64 {
 	}
 	goruntime.ReadMemStats(&after)
 	return after.TotalAlloc - before.TotalAlloc
+}
+
+// cutChain breaks the list of pages that a blob of x lies in, in the middle: whoever
+// reads on finds the file damaged.
+func cutChain(t *testing.T, path string) {
+	t.Helper()
+	const page = 4096
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var chain []int
+	for at := 0; at+page <= len(file); at += page {
+		if bytes.Count(file[at+4:at+page], []byte("x")) == page-4 { // after the number of the next page
+			chain = append(chain, at)
+		}
+	}
+	if len(chain) < 100 {
+		t.Fatalf("only %d pages hold the blob", len(chain))
+	}
+	copy(file[chain[len(chain)/2]:], []byte{0xff, 0xff, 0xff, 0xff})
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Where an approval stands lies before what is held of it and not behind: looking there,
+// and deciding, goes through none of its pages. Where they are damaged the whole cannot be
+// read, and only that.
+func TestWhereAnApprovalStandsIsReadWithoutGoingThroughWhatIsHeld(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kimbap.db")
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	want := approval.Approval{
+		ID: "apr_1", Tenant: runtime.DefaultTenant, State: approval.Pending, Principal: "token:tok_1", Action: "files.upload", Digest: "d",
+		Sealed: bytes.Repeat([]byte("x"), 4<<20), Created: at, Expires: at.Add(time.Hour),
+	}
+	db := opened(t, path, true)
+	if err := db.AddApproval(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	if got, found, err := db.Approval(t.Context(), want.Tenant, want.ID); err != nil || !found || !bytes.Equal(got.Sealed, want.Sealed) {
+		t.Fatalf("%v %v, %d bytes", found, err, len(got.Sealed))
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cutChain(t, path)
+	db = opened(t, path, false)
+	got, found, err := db.Glance(t.Context(), want.Tenant, want.ID)
+	if err != nil || !found || !got.Created.Equal(at) || got.Principal != want.Principal {
+		t.Errorf("at a glance: %v %v %+v", found, err, got)
+	}
+	if _, found, err := db.OpenApproval(t.Context(), want.Tenant, want.Principal, "d", at); err != nil || !found {
+		t.Errorf("what is open: %v %v", found, err)
+	}
+	moved, err := db.Move(t.Context(), want.Tenant, want.ID, approval.Pending, approval.Rejected, approval.Change{At: at})
+	if err != nil || !moved {
+		t.Errorf("rejected: %v %v", moved, err)
+	}
+	if _, _, err := db.Approval(t.Context(), want.Tenant, want.ID); err == nil {
+		t.Error("what is damaged was read")
+	}
+}
+
+// older makes a database as the version of the schema before made it, with an approval.
+func older(t *testing.T, path string, version int) {
+	t.Helper()
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db := raw(t, path)
+	for n := 1; n <= version; n++ {
+		text, err := os.ReadFile(filepath.Join("schema", fmt.Sprintf("%04d.sql", n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		statement(t, db, string(text))
+	}
+	statement(t, db, fmt.Sprintf("PRAGMA application_id = %d", 0x6b6d6231))
+	statement(t, db, fmt.Sprintf("PRAGMA user_version = %d", version))
+	statement(t, db, `INSERT INTO approvals (tenant, id, state, principal, agent, run, surface, action, risk, rule, reason, method, authority,
+		path, digest, sealed, created, expires, decided, decider, presence, note, holder, proof, ended)
+		VALUES ('default', 'apr_1', 'approved', 'token:a', 'claude', 'run', 'proxy', 'files.upload', 'high', 'r', 'why', 'POST', 'files.test:443',
+		'/x', 'd', x'0102', 1000, 2000, 1500, 'ann', 'pin', 'n', 'h', x'03', 0)`)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What was held in the row of its approval has come along.
+func TestAnOlderDatabaseKeepsWhatItHolds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kimbap.db")
+	older(t, path, 7)
+	for range 2 {
+		db := opened(t, path, false)
+		got, found, err := db.Approval(t.Context(), runtime.DefaultTenant, "apr_1")
+		want := "apr_1 approved token:a ann pin n h [1 2] [3] 1500"
+		if is := fmt.Sprint(got.ID, got.State, got.Principal, got.By, got.Presence, got.Note, got.Holder, got.Sealed, got.Proof, got.Decided.UnixMicro()); err != nil || !found ||
+			strings.ReplaceAll(is, " ", "") != strings.ReplaceAll(want, " ", "") {
+			t.Errorf("%v %v: %s", found, err, is)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

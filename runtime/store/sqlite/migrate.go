@@ -107,9 +107,9 @@ func (db *DB) version(ctx context.Context, newest int) (int, error) {
 }
 
 // sound checks the tables that cannot be rebuilt. The index of the trail can, and
-// is too large to be checked at every start. So is the journal of scripts, whose
-// rows are sealed: one that is damaged does not open, and stops its own script
-// alone. [Inspect] checks everything.
+// is too large to be checked at every start. So are the journal of scripts and what
+// approvals hold, whose rows are sealed: one that is damaged does not open, and stops
+// its own script or request alone. [Inspect] checks everything.
 func (db *DB) sound(ctx context.Context) error {
 	for _, table := range []string{"vault", "tenant_keys", "secrets", "tokens", "approvals", "changes", "limits", "pins", "votes", "grants"} {
 		found, err := collect(ctx, db, "check", "PRAGMA quick_check("+table+")", nil, func(row scanner) (string, error) {
