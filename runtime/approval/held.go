@@ -101,7 +101,7 @@ func (f *dossier) row(id, digest string) Approval {
 		ID: id, Tenant: f.Tenant, State: Pending, Principal: f.Principal, Agent: f.Agent, Run: f.Run,
 		Surface: f.Surface, Action: f.Action, Risk: f.Risk, Rule: f.Rule, Reason: f.Reason,
 		Method: f.Target.Method, Authority: f.Target.Authority, Path: path, Digest: digest,
-		Created: f.Created, Expires: f.Expires,
+		Created: f.Created.Truncate(time.Microsecond), Expires: f.Expires.Truncate(time.Microsecond),
 	}
 }
 
