@@ -128,8 +128,14 @@ func (w *killWorld) check(step, fault int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	if held, err := db.Unreleased(w.t.Context(), runtime.DefaultTenant, 100); err != nil || len(held) > 0 {
+		w.t.Errorf("step %d, fault %d: requests of %v are still held: %v", step, fault, held, err)
+	}
 	states := map[approval.State]int{}
 	for _, a := range list {
+		if v, err := desk.Show(w.t.Context(), killOperator(), runtime.DefaultTenant, a.ID, false); err != nil || !strings.Contains(v.Text, "https://api.notes.test:443/notes") {
+			w.t.Errorf("step %d, fault %d: %s is shown as %q: %v", step, fault, a.ID, v.Text, err)
+		}
 		states[a.State]++
 		if a.State == approval.Executing || a.State == approval.Approved {
 			w.t.Errorf("step %d, fault %d: %s is still %s", step, fault, a.ID, a.State)
@@ -310,6 +316,12 @@ func (m *mortal) Move(ctx context.Context, tenant runtime.Tenant, id string, fro
 	m.at()
 	defer m.at()
 	return m.DB.Move(ctx, tenant, id, from, to, c)
+}
+
+func (m *mortal) Release(ctx context.Context, tenant runtime.Tenant, id string, kept []byte) (bool, error) {
+	m.at()
+	defer m.at()
+	return m.DB.Release(ctx, tenant, id, kept)
 }
 
 func (m *mortal) AddVote(ctx context.Context, v approval.Vote) (bool, error) {

@@ -199,7 +199,7 @@ func (d *Desk) use(ctx context.Context, a *Approval) (ticket runtime.Ticket, use
 	if err != nil {
 		return ticket, false, err
 	}
-	moved, err := d.o.Store.Move(ctx, a.Tenant, a.ID, Approved, Executing, Change{At: d.now(), Holder: d.o.Process})
+	moved, err := d.move(ctx, a.Tenant, a.ID, Approved, Executing, Change{At: d.now(), Holder: d.o.Process})
 	if err != nil || !moved {
 		return ticket, false, err
 	}

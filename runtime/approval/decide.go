@@ -123,7 +123,7 @@ func (d *Desk) usable(ctx context.Context, a *Approval) error {
 
 // decide makes the one move that counts; a loser is told who won.
 func (d *Desk) decide(ctx context.Context, a *Approval, to State, change Change) (Approval, error) {
-	moved, err := d.o.Store.Move(ctx, a.Tenant, a.ID, Pending, to, change)
+	moved, err := d.move(ctx, a.Tenant, a.ID, Pending, to, change)
 	if err != nil {
 		return bare(*a), err
 	}

@@ -165,5 +165,5 @@ func (d *Desk) expired(a *Approval) bool { return !d.now().Before(a.Expires) }
 
 // expire closes an open approval that is past its time.
 func (d *Desk) expire(ctx context.Context, a *Approval) (bool, error) {
-	return d.o.Store.Move(ctx, a.Tenant, a.ID, a.State, Expired, Change{At: d.now()})
+	return d.move(ctx, a.Tenant, a.ID, a.State, Expired, Change{At: d.now()})
 }

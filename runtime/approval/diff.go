@@ -13,20 +13,61 @@ import (
 // diffLines is how many differences a view shows.
 const diffLines = 20
 
+// account is what there is to compare of an approval: its request, or what stays of it.
+type account struct {
+	asked *dossier
+	kept  *remains // where the request is gone
+}
+
+// account of an approval, verified.
+func (d *Desk) account(ctx context.Context, a *Approval) (c account, err error) {
+	if a.released() {
+		c.kept, err = d.remains(ctx, a)
+	} else {
+		c.asked, err = d.open(ctx, a)
+	}
+	return c, err
+}
+
+// values are those of a request by name, each safe to show; none where they were too
+// many to be kept.
+func (c *account) values(s *sheet) map[string]string {
+	if c.kept == nil {
+		return s.flat(c.asked)
+	}
+	out := map[string]string{}
+	for name, value := range c.kept.Values {
+		out[name] = s.mask(value)
+	}
+	return out
+}
+
+// hidden are the texts that neither side of a comparison shows. Of what stays of a request
+// they are gone already.
+func (c *account) hidden() []string {
+	if c.kept != nil {
+		return nil
+	}
+	return c.asked.hiddenValues()
+}
+
 // compared writes how a request differs from the one of the same action that was
 // accepted last: what a person has seen before is read faster. It is an addition
 // to what is shown, and never stands for it. Without an earlier one it is empty.
-func (d *Desk) compared(ctx context.Context, a *Approval, f *dossier) string {
+func (d *Desk) compared(ctx context.Context, a *Approval, now account) string {
 	last, found, err := d.o.Store.LastApproved(ctx, a.Tenant, a.Action)
 	if err != nil || !found || last.ID == a.ID {
 		return ""
 	}
-	before, err := d.open(ctx, &last)
+	before, err := d.account(ctx, &last)
 	if err != nil {
 		return "" // edited, or of an older kimbap: no word of it can be relied on
 	}
-	s := &sheet{hidden: append(f.hiddenValues(), before.hiddenValues()...)}
-	was, is := s.flat(before), s.flat(f)
+	s := &sheet{hidden: append(now.hidden(), before.hidden()...)}
+	was, is := before.values(s), now.values(s)
+	if len(was) == 0 || len(is) == 0 {
+		return fmt.Sprintf("not compared to %s, accepted %s: too much was asked to be kept\n", s.word(last.ID), last.Decided.UTC().Format(time.RFC3339))
+	}
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(union(was, is))) {
 		old, had := was[name]

@@ -7,7 +7,8 @@
 // body, the header fields that say what is asked, and what the rule demands of
 // whoever decides. The held request
 // and the person's yes are sealed, so that an edited row is refused as tampered
-// instead of executed; an identical retry finds its approval by the digest.
+// instead of executed; an identical retry finds its approval by the digest. Once
+// nothing can execute it any more the request goes, and what is shown of it stays.
 //
 // Who decides may show that they are a person, by a PIN; a rule may demand it, or
 // several different people, or certain ones. A yes may allow the like of a request

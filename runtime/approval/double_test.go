@@ -70,7 +70,7 @@ func (m *memory) Glance(ctx context.Context, tenant runtime.Tenant, id string) (
 
 // light leaves out what only whole reads return.
 func light(a approval.Approval) approval.Approval {
-	a.Sealed, a.Proof = nil, nil
+	a.Sealed, a.Proof, a.Kept = nil, nil, nil
 	return a
 }
 
@@ -141,6 +141,30 @@ func (m *memory) Move(_ context.Context, tenant runtime.Tenant, id string, from,
 	}
 	m.rows[key] = a
 	m.history[id] = append(m.history[id], to)
+	return true, nil
+}
+
+func (m *memory) Unreleased(_ context.Context, tenant runtime.Tenant, limit int) (ids []string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range m.order {
+		if a := m.rows[key]; a.Tenant == tenant && a.State.Closed() && a.Sealed != nil && len(ids) < limit {
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids, nil
+}
+
+func (m *memory) Release(_ context.Context, tenant runtime.Tenant, id string, kept []byte) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := rowKey(tenant, id)
+	a := m.rows[key]
+	if !a.State.Closed() || a.Sealed == nil {
+		return false, nil
+	}
+	a.Sealed, a.Kept = nil, kept
+	m.rows[key] = a
 	return true, nil
 }
 

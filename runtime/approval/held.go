@@ -153,12 +153,13 @@ func (s *sealedDossier) restore() *dossier {
 // The purposes that seals are made for.
 const (
 	purposeRequest  = "approval.request"
+	purposeRemains  = "approval.remains"
 	purposeDecision = "approval.decision"
 	purposeVote     = "approval.vote"
 	purposeGrant    = "approval.grant"
 )
 
-// bind is the additional data of both seals of an approval.
+// bind is the additional data of the seals of an approval.
 func bind(a *Approval) []byte { return lengths(string(a.Tenant), a.ID, a.Digest) }
 
 // seal puts the dossier into the approval.

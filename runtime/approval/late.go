@@ -36,7 +36,7 @@ type lateEnds struct {
 
 // write closes an approval that executes; false when it does not any more.
 func (d *Desk) write(ctx context.Context, e *end) (bool, error) {
-	moved, err := d.o.Store.Move(ctx, e.tenant, e.id, Executing, e.to, e.change)
+	moved, err := d.move(ctx, e.tenant, e.id, Executing, e.to, e.change)
 	if err == nil {
 		d.wake()
 	}

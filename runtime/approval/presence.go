@@ -113,6 +113,9 @@ func (d *Desk) Demands(ctx context.Context, by runtime.Principal, tenant runtime
 	if err != nil {
 		return "", err
 	}
+	if a.released() {
+		return "", nil // nobody accepts it: [Desk.Accept] says why
+	}
 	f, err := d.open(ctx, &a)
 	if err != nil {
 		return "", err

@@ -64,6 +64,9 @@ func (d *Desk) Held(ctx context.Context, who runtime.Principal, id string) (Held
 	if !found || who.ID == "" || a.Principal != who.ID {
 		return HeldRequest{}, unknownID(id)
 	}
+	if a.released() {
+		return HeldRequest{}, decidedAlready(&a)
+	}
 	f, err := d.open(ctx, &a)
 	if err != nil {
 		return HeldRequest{}, err
@@ -95,6 +98,6 @@ func (d *Desk) visibleTo(ctx context.Context, who runtime.Principal, id string) 
 
 // bare leaves out what is sealed.
 func bare(a Approval) Approval {
-	a.Sealed, a.Proof = nil, nil
+	a.Sealed, a.Proof, a.Kept = nil, nil, nil
 	return a
 }

@@ -32,12 +32,16 @@ const (
 )
 
 // Show renders an approval for an operator, verified. Long values are cut,
-// with their size and SHA-256 in place of the rest, unless full. Below stands how
-// it differs from the one of the same action that was accepted last.
+// with their size and SHA-256 in place of the rest, unless full; of a closed one the
+// rest is not kept. Below stands how it differs from the one of the same action that was
+// accepted last.
 func (d *Desk) Show(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string, full bool) (View, error) {
 	a, err := d.forOperator(ctx, by, tenant, id)
 	if err != nil {
 		return View{}, err
+	}
+	if a.released() {
+		return d.showClosed(ctx, &a)
 	}
 	f, err := d.open(ctx, &a)
 	if err != nil {
@@ -56,8 +60,18 @@ func (d *Desk) Show(ctx context.Context, by runtime.Principal, tenant runtime.Te
 			v.Text += "yes from   " + word(vote.By) + ", presence " + word(vote.Presence) + ", " + vote.At.UTC().Format(time.RFC3339) + "\n"
 		}
 	}
-	v.Text += d.compared(ctx, &a, f)
+	v.Text += d.compared(ctx, &a, account{asked: f})
 	return v, nil
+}
+
+// showClosed is Show for an approval whose request is gone: what is shown of it is what
+// was shown when it was closed, in short.
+func (d *Desk) showClosed(ctx context.Context, a *Approval) (View, error) {
+	m, err := d.remains(ctx, a)
+	if err != nil {
+		return View{}, err
+	}
+	return View{Approval: bare(*a), Args: m.Args, Text: m.Text + d.compared(ctx, a, account{kept: m})}, nil
 }
 
 // render makes the view.
@@ -83,7 +97,7 @@ func render(a *Approval, f *dossier, full bool) View {
 		fmt.Fprintf(&s.text, "… and %s\n", runtime.Count(s.skipped, "more line"))
 	}
 	if !s.complete {
-		s.text.WriteString("NOT FULLY SHOWN: see all of it with --full\n")
+		s.text.WriteString(cutShort)
 	}
 	v.Text, v.Complete = s.text.String(), s.complete
 	return v
@@ -98,6 +112,9 @@ func (f *dossier) hiddenValues() (out []string) {
 	}
 	return out
 }
+
+// cutShort ends a view that is not complete.
+const cutShort = "NOT FULLY SHOWN: see all of it with --full\n"
 
 // hiddenText stands for a value that is never shown.
 const hiddenText = "[secret]"

@@ -24,28 +24,44 @@ const (
 	Unknown   State = "unknown" // it was cut off while executing, or the process died
 )
 
+// Closed reports whether nothing leads out of the state: the request of such an approval
+// is never executed again.
+func (s State) Closed() bool {
+	switch s {
+	case Rejected, Expired, Executed, Failed, Unknown:
+		return true
+	}
+	return false
+}
+
 // Store keeps approvals. It is safe for concurrent use, also by several
 // processes; every change of state is one atomic compare-and-set.
 type Store interface {
 	AddApproval(ctx context.Context, a Approval) error
 	// Approval returns one by id; false when the tenant has none such.
 	Approval(ctx context.Context, tenant runtime.Tenant, id string) (Approval, bool, error)
-	// Glance is Approval without Sealed and Proof, which it does not read: a held
+	// Glance is Approval without Sealed, Proof and Kept, which it does not read: a held
 	// request may be megabytes, and who waits asks several times a second.
 	Glance(ctx context.Context, tenant runtime.Tenant, id string) (Approval, bool, error)
 	// OpenApproval returns the newest approval of that principal and digest that
 	// is pending, approved, or was rejected after refused; false when there is none.
-	// Like Glance it leaves out Sealed and Proof.
+	// Like Glance it leaves out what is sealed.
 	OpenApproval(ctx context.Context, tenant runtime.Tenant, principal, digest string, refused time.Time) (Approval, bool, error)
 	// Approvals lists a tenant's approvals of a principal (of all when empty) in these
 	// states (all when empty), newest first, at most limit. Like Glance it leaves out
-	// Sealed and Proof.
+	// what is sealed.
 	Approvals(ctx context.Context, tenant runtime.Tenant, principal string, states []State, limit int) ([]Approval, error)
 	// PendingOf counts the pending approvals of a principal.
 	PendingOf(ctx context.Context, tenant runtime.Tenant, principal string) (int, error)
 	// Move changes the state from one to another and applies the change;
 	// false when the approval was not in the first state (another was faster).
 	Move(ctx context.Context, tenant runtime.Tenant, id string, from, to State, c Change) (bool, error)
+	// Unreleased returns the ids of a tenant's closed approvals that have Sealed still,
+	// at most limit; it reads nothing of that.
+	Unreleased(ctx context.Context, tenant runtime.Tenant, limit int) ([]string, error)
+	// Release removes Sealed of a closed approval and keeps Kept instead, at once; false
+	// when it is not closed or has none.
+	Release(ctx context.Context, tenant runtime.Tenant, id string, kept []byte) (bool, error)
 	// Beat says that somebody of the tenant can answer until then.
 	Beat(ctx context.Context, tenant runtime.Tenant, who string, until time.Time) error
 	// Watched reports whether somebody can answer now.
@@ -140,7 +156,8 @@ type Approval struct {
 	Authority string
 	Path      string // without the query, which may hold the caller's own key
 	Digest    string // hex SHA-256 of exactly what was asked
-	Sealed    []byte // the held request, sealed under the tenant key
+	Sealed    []byte // the held request, sealed under the tenant key; empty some time after it is closed
+	Kept      []byte // what is shown of it from then on, sealed likewise
 	Created   time.Time
 	Expires   time.Time
 	Decided   time.Time

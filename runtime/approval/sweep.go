@@ -11,7 +11,8 @@ const sweepLimit = 10_000
 
 // Sweep closes what nobody will: open approvals past their time become expired,
 // executing ones whose process is gone become unknown. It returns how many it
-// closed. Any number of processes may sweep at once.
+// closed. Then it takes away requests that closed ones still have, as far as the vault
+// opens them now. Any number of processes may sweep at once.
 func (d *Desk) Sweep(ctx context.Context, tenant runtime.Tenant) (int, error) {
 	list, err := d.o.Store.Approvals(ctx, tenant, "", []State{Pending, Approved, Executing}, sweepLimit)
 	if err != nil {
@@ -34,6 +35,7 @@ func (d *Desk) Sweep(ctx context.Context, tenant runtime.Tenant) (int, error) {
 	if closed > 0 {
 		d.wake()
 	}
+	_ = d.releaseAll(ctx, tenant) // what cannot be now waits for the next sweep
 	return closed, nil
 }
 

@@ -14,8 +14,8 @@ import (
 const (
 	rowColumns = `id, tenant, state, principal, agent, run, surface, action, risk, rule, reason, method, authority, path,
 	digest, created, expires, decided, decider, presence, note, holder, ended`
-	glanceColumns   = rowColumns + ", NULL, NULL"
-	approvalColumns = rowColumns + `, proof,
+	glanceColumns   = rowColumns + ", NULL, NULL, NULL"
+	approvalColumns = rowColumns + `, proof, kept,
 	(SELECT sealed FROM held WHERE held.tenant = approvals.tenant AND held.approval = approvals.id)`
 )
 
@@ -38,7 +38,7 @@ func (db *DB) AddApproval(ctx context.Context, a approval.Approval) error {
 func scanApproval(row scanner) (a approval.Approval, err error) {
 	return a, row.Scan(&a.ID, &a.Tenant, &a.State, &a.Principal, &a.Agent, &a.Run, &a.Surface, &a.Action, &a.Risk, &a.Rule, &a.Reason,
 		&a.Method, &a.Authority, &a.Path, &a.Digest, moment{&a.Created}, moment{&a.Expires}, moment{&a.Decided},
-		&a.By, &a.Presence, &a.Note, &a.Holder, moment{&a.Ended}, &a.Proof, &a.Sealed)
+		&a.By, &a.Presence, &a.Note, &a.Holder, moment{&a.Ended}, &a.Proof, &a.Kept, &a.Sealed)
 }
 
 // approvalOf returns these columns of the first approval that a query finds.
@@ -116,6 +116,32 @@ func (db *DB) Move(ctx context.Context, tenant runtime.Tenant, id string, from, 
 		proof    = coalesce(?11, proof)
 		WHERE tenant = ?1 AND id = ?2 AND state = ?3`,
 		string(tenant), id, string(from), string(to), decided, ended, c.By, c.Presence, c.Note, c.Holder, blob(c.Proof))
+}
+
+// closed are the states of [approval.State.Closed], as SQL.
+const closed = "('rejected', 'expired', 'executed', 'failed', 'unknown')"
+
+// Unreleased implements [approval.Store]. It goes through what is held, which is little,
+// and not through all that was ever closed (CROSS JOIN keeps the order).
+func (db *DB) Unreleased(ctx context.Context, tenant runtime.Tenant, limit int) ([]string, error) {
+	return collect(ctx, db, "look for what is held", `SELECT id FROM held CROSS JOIN approvals ON approvals.tenant = held.tenant AND approvals.id = held.approval
+		WHERE held.tenant = ? AND state IN `+closed+" LIMIT ?", []any{string(tenant), limit}, func(row scanner) (id string, err error) {
+		return id, row.Scan(&id)
+	})
+}
+
+// Release implements [approval.Store].
+func (db *DB) Release(ctx context.Context, tenant runtime.Tenant, id string, kept []byte) (released bool, err error) {
+	err = db.write(ctx, "release what is held", func(t tx) error {
+		n, err := t.exec(`DELETE FROM held WHERE tenant = ?1 AND approval = ?2
+			AND EXISTS (SELECT 1 FROM approvals WHERE tenant = ?1 AND id = ?2 AND state IN `+closed+")", string(tenant), id)
+		if released = n > 0; err != nil || !released {
+			return err
+		}
+		_, err = t.exec("UPDATE approvals SET kept = ? WHERE tenant = ? AND id = ?", blob(kept), string(tenant), id)
+		return err
+	})
+	return released && err == nil, err
 }
 
 // blob is NULL for no bytes.

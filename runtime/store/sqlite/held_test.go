@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -217,4 +218,91 @@ func TestAnOlderDatabaseKeepsWhatItHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Of a request that was answered for good nothing is left in the file but what is shown of
+// it: not its tail, which nobody is shown without asking.
+func TestWhatIsHeldGoesOnceItIsClosed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kimbap.db")
+	db := opened(t, path, true)
+	turn := time.Duration(0)
+	d, err := approval.New(approval.Options{
+		Store: db, Sealer: plainly{}, Clock: func() time.Time { return time.Now().Add(turn) }, Process: "me", PendingCap: 100,
+		NewID: func() string { return "apr_" + rand.Text() }, Alive: func(string) bool { return true },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	me := runtime.Principal{ID: "token:tok_1", Kind: runtime.KindAgent, Tenant: runtime.DefaultTenant}
+	person := runtime.Principal{ID: "local:1", Kind: runtime.KindOperator, Tenant: runtime.DefaultTenant}
+	verdict := runtime.Verdict{Effect: runtime.EffectAsk, Rule: "uploads"}
+	ask := func(n int) string {
+		_, err := d.Await(t.Context(), marked(me, n), verdict)
+		return runtime.AsError(err).ApprovalID
+	}
+	use := func(n int, end error) {
+		t.Helper()
+		if _, err := d.Accept(t.Context(), person, me.Tenant, ask(n), approval.Yes{Full: true}); err != nil {
+			t.Fatal(err)
+		}
+		ticket, err := d.Await(t.Context(), marked(me, n), verdict)
+		if err == nil {
+			err = d.Finish(t.Context(), ticket, end)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]approval.State{ask(1): approval.Rejected}
+	if _, err := d.Reject(t.Context(), person, me.Tenant, ask(1), "no"); err != nil {
+		t.Fatal(err)
+	}
+	use(2, nil)
+	use(3, &runtime.Error{Code: runtime.CodeForbidden, Stage: runtime.StageExecute})
+	want[ask(4)] = approval.Expired
+	turn = 24 * time.Hour
+	if _, err := d.Sweep(t.Context(), me.Tenant); err != nil {
+		t.Fatal(err)
+	}
+	pending := ask(5)
+	list, err := d.List(t.Context(), person, me.Tenant, nil, 10)
+	if err != nil || len(list) != 5 {
+		t.Fatalf("%d, %v", len(list), err)
+	}
+	for _, a := range list {
+		v, err := d.Show(t.Context(), person, me.Tenant, a.ID, true)
+		if state := want[a.ID]; err != nil || state != "" && a.State != state || !strings.Contains(v.Text, "POST https://files.test:443/") {
+			t.Errorf("%s: %v\n%s", a.State, err, v.Text)
+		}
+		if strings.Contains(v.Text, "the end of") != (a.ID == pending) {
+			t.Errorf("%s is shown so:\n%s", a.State, v.Text[:min(len(v.Text), 2000)])
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= 5; n++ {
+		mark := []byte(base64.StdEncoding.EncodeToString([]byte(markOf(n)))) // as JSON holds bytes
+		if held := bytes.Contains(file, mark); held != (n == 5) {
+			t.Errorf("the end of request %d is in the file: %v", n, held)
+		}
+	}
+}
+
+// markOf is the end of a body: of 24 bytes, so that base64 has one form of it.
+func markOf(n int) string { return fmt.Sprintf("the end of request %5d", n) }
+
+// marked is a request with a long body that ends in a mark.
+func marked(who runtime.Principal, n int) *runtime.Call {
+	call := upload(who, n, 9000)
+	body := strings.Repeat("x", 9000) + markOf(n)
+	call.Request.Raw = &runtime.Raw{Proto: "HTTP/1.1", ContentLength: int64(len(body)), Body: strings.NewReader(body)}
+	if _, err := call.Request.Raw.Buffer(1 << 24); err != nil {
+		panic(err)
+	}
+	return call
 }

@@ -20,7 +20,7 @@ func anApproval(tenant runtime.Tenant, digest string, n int) approval.Approval {
 
 // unsealed is an approval as it is read at a glance.
 func unsealed(a approval.Approval) approval.Approval {
-	a.Sealed, a.Proof = nil, nil
+	a.Sealed, a.Proof, a.Kept = nil, nil, nil
 	return a
 }
 
@@ -161,6 +161,54 @@ func moves(t *testing.T, s Store) {
 			t.Errorf("move %+v: %v %v", refused, moved, err)
 		}
 	}
+}
+
+// releases: what is held of closed approvals is found and goes, and of no others.
+func releases(t *testing.T, s Store) {
+	ctx := t.Context()
+	for n, to := range []approval.State{
+		approval.Pending, approval.Approved, approval.Executing,
+		approval.Rejected, approval.Expired, approval.Executed, approval.Failed, approval.Unknown,
+	} {
+		a := anApproval(ours, "d", n)
+		a.State = to
+		must(t, s.AddApproval(ctx, a))
+		a.Tenant = theirs
+		must(t, s.AddApproval(ctx, a))
+	}
+	look := func(limit int, want ...string) {
+		t.Helper()
+		ids, err := s.Unreleased(ctx, ours, limit)
+		must(t, err)
+		same(t, "not released", ids, want)
+	}
+	look(100, "apr_003", "apr_004", "apr_005", "apr_006", "apr_007")
+	look(2, "apr_003", "apr_004")
+	for n := range 8 {
+		id := fmt.Sprintf("apr_%03d", n)
+		for _, want := range []bool{n >= 3, false} { // once
+			released, err := s.Release(ctx, ours, id, []byte{9})
+			must(t, err)
+			same(t, "released "+id, released, want)
+		}
+		got, _, err := s.Approval(ctx, ours, id)
+		must(t, err)
+		want := anApproval(ours, "d", n)
+		if want.State = got.State; n >= 3 {
+			want.Sealed, want.Kept = nil, []byte{9}
+		}
+		same(t, id, got, want)
+		got, _, err = s.Glance(ctx, ours, id)
+		must(t, err)
+		same(t, id+" at a glance", got, unsealed(want))
+	}
+	look(100)
+	if released, err := s.Release(ctx, ours, "apr_404", nil); err != nil || released {
+		t.Errorf("one that is not there: %v %v", released, err)
+	}
+	got, _, err := s.Approval(ctx, theirs, "apr_003")
+	must(t, err)
+	same(t, "another tenant's", got.Sealed, []byte{0, 1, 255})
 }
 
 func oneMove(t *testing.T, s Store) {

@@ -62,6 +62,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"requests rejected lately", rejectedLately},
 		{"approval moves", moves},
 		{"one of many moves", oneMove},
+		{"what closed approvals hold", releases},
 		{"last approved", lastApproved},
 		{"votes", votes},
 		{"grants", grants},
