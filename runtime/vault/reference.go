@@ -120,12 +120,14 @@ func (v *Vault) fetch(ctx context.Context, at place, o *opened) (runtime.Secret,
 			return got.value, got.err
 		}
 		value, err := v.o.Fetch.Fetch(context.WithoutCancel(ctx), *o.reference)
-		if err == nil && (value.Empty() || len(value.Reveal()) > maxValue || !carried(value)) {
-			err = notFetched(at.name, nil)
+		if err != nil {
+			err = notFetched(at.name, err)
+		} else {
+			err = usable(at.name, value)
 		}
 		keep := o.reference.TTL
 		if err != nil {
-			value, err, keep = runtime.Secret{}, notFetched(at.name, err), failedPause
+			value, keep = runtime.Secret{}, failedPause
 		} else {
 			v.live.add(value, false)
 		}
@@ -152,4 +154,24 @@ func notFetched(name string, cause error) error {
 		Hint: "the owner of this kimbap runs the command of this credential by hand (kimbap vault list shows it) and signs in there", Err: cause,
 	}
 	return e
+}
+
+// usable refuses a value that came and is none, and says nothing of it but that.
+func usable(name string, value runtime.Secret) error {
+	why := ""
+	switch {
+	case value.Empty():
+		why = "is empty"
+	case len(value.Reveal()) > maxValue:
+		why = "is over 64 KiB"
+	case !carried(value):
+		why = "has a control character, as the colours of a terminal are"
+	default:
+		return nil
+	}
+	return &runtime.Error{
+		Code: runtime.CodeVaultLocked, Reason: runtime.ReasonReference, Stage: runtime.StageCredential,
+		Msg:  fmt.Sprintf("what the command of the credential %q prints cannot be used: it %s", name, why),
+		Hint: "the owner of this kimbap has the command print the key alone, as plain text (kimbap vault list shows it)",
+	}
 }

@@ -171,6 +171,27 @@ func TestOneFetchForAll(t *testing.T) {
 	}
 }
 
+// What comes and cannot be used says so, and what to do: another store that is closed it is
+// not. None of it is shown.
+func TestAFetchedValueThatCannotBeUsedSaysWhy(t *testing.T) {
+	for why, value := range map[string]string{
+		"a control character": "\x1b[1mhunter2\x1b[0m", "a control character ": "hunter2\x00", "is empty": "", "over 64 KiB": strings.Repeat("hunter2", 10_000),
+	} {
+		s := &store{value: value}
+		r := referenceRig(t, s)
+		r.refer(t, "n", time.Minute)
+		_, err := r.Credential(t.Context(), tenant, bearer("n"))
+		wants(t, err, runtime.CodeVaultLocked, runtime.ReasonReference)
+		e := runtime.AsError(err)
+		if !strings.Contains(e.Msg, strings.TrimSpace(why)) || !strings.Contains(e.Hint, "print the key alone") || strings.Contains(e.Hint, "signs in") {
+			t.Errorf("%s: %s; %s", why, e.Msg, e.Hint)
+		}
+		if strings.Contains(fmt.Sprint(e.Msg, e.Hint, e.Err), "hunter2") {
+			t.Errorf("%s: the value is in %v", why, err)
+		}
+	}
+}
+
 // What does not come denies: a stored value is no fallback, and the failure is
 // not asked for again at once.
 func TestReferencesThatFailDeny(t *testing.T) {

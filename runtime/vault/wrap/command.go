@@ -79,7 +79,7 @@ func (c Commands) Fetch(ctx context.Context, r vault.Reference) (runtime.Secret,
 	switch {
 	case text == "":
 		return runtime.Secret{}, fmt.Errorf("%s: it printed nothing", r.Command[0])
-	case strings.ContainsAny(text, "\r\n\x00"):
+	case strings.ContainsAny(text, "\r\n"): // other control characters the vault refuses, and says so
 		return runtime.Secret{}, fmt.Errorf("%s: it printed more than one line", r.Command[0])
 	}
 	return runtime.NewSecret(text), nil
