@@ -38,7 +38,7 @@ func (a *App) Scripts() (*sandbox.Runner, error) {
 	}
 	runner, err := sandbox.New(sandbox.Options{
 		Start: a.takeWorker, Identify: a.identity.Identify, Catalog: a.tools, Invoke: a.invoke,
-		Approval: a.question, Asks: a.asks, Record: a.recordScript, Begun: a.begun,
+		Approval: a.question, Asks: a.asks, Record: a.recordScript, Begun: a.begun, Lost: a.lostResult,
 		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
 		NewID:   func() string { return runtime.NewID("exe", a.o.Clock()) },
 		Process: a.holder, Alive: home.Alive,
@@ -204,6 +204,15 @@ func (a *App) begun(ctx context.Context, tenant runtime.Tenant, id string) ([]sa
 		}
 	}
 	return out, nil
+}
+
+// lostResult reports whether the trail has that a script's result was given up.
+func (a *App) lostResult(ctx context.Context, tenant runtime.Tenant, id string) (bool, error) {
+	if err := a.trail.Flush(ctx); err != nil {
+		return false, err
+	}
+	list, err := a.SearchTrail(ctx, RecordQuery{Tenant: tenant, Execution: id, Kind: "event", Text: `"event":"exec.lost"`, Limit: 1})
+	return len(list) > 0, err
 }
 
 // tooLong refuses a time that a command gives a script and that none may have.

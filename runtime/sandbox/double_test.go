@@ -205,7 +205,7 @@ func newBench(t *testing.T, p program) *bench {
 	b.o = sandbox.Options{
 		Start:    func(context.Context, sandbox.Limits) (sandbox.Worker, error) { return start(b.program), nil },
 		Identify: b.identify, Catalog: func() sandbox.Catalog { return notes() }, Invoke: b.answer, Approval: b.approval,
-		Record: b.record, Begun: b.begunOf, Store: b.store, Sealer: b.store, Clock: func() time.Time { return b.clock },
+		Record: b.record, Begun: b.begunOf, Lost: b.lostBefore, Store: b.store, Sealer: b.store, Clock: func() time.Time { return b.clock },
 		NewID: func() string { return runtime.NewID("exe", time.Now()) }, Process: "1:a", Alive: func(h string) bool { return h == "1:a" },
 	}
 	b.restart("1:a")
@@ -313,6 +313,13 @@ func (b *bench) record(_ context.Context, e sandbox.Event) error {
 	defer b.mu.Unlock()
 	b.events = append(b.events, e)
 	return nil
+}
+
+// lostBefore is what the trail has of what was given up.
+func (b *bench) lostBefore(_ context.Context, _ runtime.Tenant, id string) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.events, func(e sandbox.Event) bool { return e.Kind == "exec.lost" && e.Execution == id }), nil
 }
 
 func (b *bench) begunOf(_ context.Context, _ runtime.Tenant, id string) ([]sandbox.Begun, error) {

@@ -140,6 +140,37 @@ func TestAResultThatIsGivenUpIsNotSaidToRun(t *testing.T) {
 	}
 }
 
+// What was given up is not gone on with by the next process either: it has ended, and its
+// caller was told so.
+func TestAResultThatWasGivenUpIsNotRunAgainAfterARestart(t *testing.T) {
+	for name, giveUp := range map[string]func(b *bench, s *refusing, id string) (given string){
+		"too many":               func(b *bench, s *refusing, _ string) string { second, _ := b.finished(s, 1000); return second },
+		"the end of the process": func(b *bench, _ *refusing, id string) string { b.runner.Dispose(); return id },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, s := newRefusing(t, 1)
+			first, _ := b.finished(s, 1000)
+			given := giveUp(b, s, first)
+			for deadline := time.Now().Add(10 * time.Second); b.status(given).Kind != frame.KindInterrupted; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("it stands as %+v", b.status(given))
+				}
+			}
+			s.arm(0)
+			made := len(b.effects())
+			b.restart("2:b")
+			for how, got := range map[string]sandbox.Result{"status": b.status(given), "resumed": b.resume(given, 0), "again": b.resume(given, 0)} {
+				if got.Kind != frame.KindInterrupted || !strings.Contains(got.Error, "has ended") || got.Paused != nil || got.ExecutionID != given {
+					t.Errorf("%s: %+v", how, got)
+				}
+			}
+			if len(b.effects()) != made {
+				t.Errorf("made %v", b.effects()[made:])
+			}
+		})
+	}
+}
+
 // The end of the process tries once more.
 func TestAnEndIsKeptBeforeTheProcessGoes(t *testing.T) {
 	b, s := newRefusing(t, 0)

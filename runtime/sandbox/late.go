@@ -67,6 +67,8 @@ func (r *Runner) last(e entry, broken error) {
 	if err == nil {
 		_, err = r.keepEntry(context.Background(), &e)
 	}
+	var lost *runtime.Principal
+	defer func() { r.tellLost(lost, e.row.ID) }()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.pages = nil // of an execution that has ended nobody reads them
@@ -75,7 +77,7 @@ func (r *Runner) last(e entry, broken error) {
 	case err == nil:
 		delete(r.ended, e.row.ID)
 	case many, broken != nil:
-		r.giveUp(e.row.ID)
+		lost = r.giveUp(e.row.ID)
 	default:
 		r.late.ends = append(r.late.ends, e)
 		r.late.bytes += e.size()
@@ -86,11 +88,22 @@ func (r *Runner) last(e entry, broken error) {
 	}
 }
 
-// giveUp forgets a result that is not kept, but for that. It is called under the lock.
-func (r *Runner) giveUp(id string) {
+// giveUp forgets a result that is not kept, but for that, and returns whose it was. It is
+// called under the lock.
+func (r *Runner) giveUp(id string) *runtime.Principal {
+	who := r.ended[id].who
 	delete(r.ended, id)
 	if len(r.lost) < mostLost {
 		r.lost[id] = true
+	}
+	return &who
+}
+
+// tellLost records that a result was given up, nil: none was. The process that comes after
+// this one, and finds the execution as one that runs, knows by it that it has ended.
+func (r *Runner) tellLost(who *runtime.Principal, id string) {
+	if who != nil {
+		_ = r.o.Record(context.Background(), Event{Kind: "exec.lost", Principal: who, Execution: id, Durable: true})
 	}
 }
 
@@ -130,6 +143,8 @@ func (r *Runner) writeLate(ctx context.Context) bool {
 
 // settled takes an end from those that are late: it is kept, or given up.
 func (r *Runner) settled(id string, kept bool) {
+	var lost *runtime.Principal
+	defer func() { r.tellLost(lost, id) }()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.late.ends = slices.DeleteFunc(r.late.ends, func(e entry) bool {
@@ -138,10 +153,10 @@ func (r *Runner) settled(id string, kept bool) {
 		}
 		return e.row.ID == id
 	})
-	delete(r.ended, id)
 	if !kept {
-		r.giveUp(id)
+		lost = r.giveUp(id)
 	}
+	delete(r.ended, id)
 }
 
 // lastTries writes the ends that are late before the runner goes, and gives up those
@@ -164,12 +179,15 @@ func (r *Runner) lastTries() {
 	}
 }
 
-// isLost reports whether this process has run an execution to its end and could not
-// keep its result.
-func (r *Runner) isLost(row *journal.Execution) bool {
+// isLost reports whether an execution was run to its end, by this process or by one that
+// is gone, and its result could not be kept.
+func (r *Runner) isLost(ctx context.Context, row *journal.Execution) (bool, error) {
+	if row.State == journal.Running && row.Holder != r.o.Process && r.orphaned(row) {
+		return r.o.Lost(ctx, row.Tenant, row.ID)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return row.State == journal.Running && row.Holder == r.o.Process && r.lost[row.ID]
+	return row.State == journal.Running && row.Holder == r.o.Process && r.lost[row.ID], nil
 }
 
 // unkept is what is told of such an execution: how it stood last, and that it has ended.

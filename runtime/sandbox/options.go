@@ -64,7 +64,7 @@ type Begun struct {
 
 // Event is a record about a script itself.
 type Event struct {
-	Kind      string // exec.start, exec.pause, exec.resume, exec.end
+	Kind      string // exec.start, exec.pause, exec.resume, exec.end, exec.lost
 	Principal *runtime.Principal
 	Execution string
 	Durable   bool // wait until it is
@@ -84,7 +84,7 @@ type Limits struct {
 }
 
 // Options are what a [Runner] needs. Identify, Catalog, Invoke, Approval, Record,
-// Begun, Start, Store, Sealer, Clock, NewID, Process and Alive are required.
+// Begun, Lost, Start, Store, Sealer, Clock, NewID, Process and Alive are required.
 type Options struct {
 	// Start starts a worker.
 	Start func(ctx context.Context, limits Limits) (Worker, error)
@@ -108,6 +108,9 @@ type Options struct {
 	// Begun returns what the trail has of an execution's calls: those whose intent
 	// is there and that are not known to have been held back for a person.
 	Begun func(ctx context.Context, tenant runtime.Tenant, id string) ([]Begun, error)
+	// Lost says whether the trail has that an execution has ended and its result was
+	// given up.
+	Lost func(ctx context.Context, tenant runtime.Tenant, id string) (bool, error)
 
 	Store   journal.Store
 	Sealer  Sealer
@@ -133,7 +136,7 @@ func (o *Options) check() error {
 	}{
 		{"Start", o.Start == nil}, {"Identify", o.Identify == nil}, {"Catalog", o.Catalog == nil},
 		{"Invoke", o.Invoke == nil}, {"Approval", o.Approval == nil}, {"Record", o.Record == nil},
-		{"Begun", o.Begun == nil}, {"Store", o.Store == nil}, {"Sealer", o.Sealer == nil},
+		{"Begun", o.Begun == nil}, {"Lost", o.Lost == nil}, {"Store", o.Store == nil}, {"Sealer", o.Sealer == nil},
 		{"Clock", o.Clock == nil}, {"NewID", o.NewID == nil}, {"Process", o.Process == ""}, {"Alive", o.Alive == nil},
 	} {
 		if required.missing {

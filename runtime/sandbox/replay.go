@@ -37,11 +37,14 @@ func (r *Runner) Resume(ctx context.Context, asked Resumption) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	lost, err := r.isLost(ctx, &row)
 	switch {
+	case err != nil:
+		return Result{}, err
 	case row.State == journal.Ended:
 		st, err := r.openResult(ctx, row)
 		return st.result(), err
-	case r.isLost(&row):
+	case lost:
 		st, err := r.openResult(ctx, row)
 		return st.unkept(), err
 	case !free, row.State == journal.Running && !r.orphaned(&row):

@@ -316,8 +316,11 @@ func (r *Runner) Status(ctx context.Context, caller runtime.Caller, id string) (
 	result := stored.result()
 	if row.State == journal.Running {
 		result.Paused = nil // somebody goes on with it
+		lost, err := r.isLost(ctx, &row)
 		switch {
-		case r.isLost(&row):
+		case err != nil:
+			return Result{}, err
+		case lost:
 			return stored.unkept(), nil
 		case r.orphaned(&row) && !r.isBusy(&who, id):
 			result.Kind, result.Error = frame.KindInterrupted, interrupted
