@@ -114,6 +114,8 @@ type Server struct {
 	room    chan struct{} // one for each call of a tool that runs
 	notices sync.WaitGroup
 
+	patience time.Duration // with a client that does not read, once it shall end
+
 	life context.Context //nolint:containedctx // of all that runs, which may outlive the request it came with
 	end  context.CancelFunc
 }
@@ -127,7 +129,7 @@ func New(o Options) (*Server, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, room: make(chan struct{}, maxInFlight)}
+	s := &Server{o: o, room: make(chan struct{}, maxInFlight), patience: lastWords}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "kimbap", Title: "kimbap", Version: o.Version}, &sdk.ServerOptions{
 		Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
@@ -139,7 +141,8 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// lastWords is how long what runs may take once the client says no more.
+// lastWords is how long what runs may take once the client says no more, or the server
+// shall end.
 const lastWords = 10 * time.Second
 
 // Run serves the one client whose messages come from in, until that ends or ctx
@@ -150,11 +153,37 @@ func (s *Server) Run(ctx context.Context, in io.ReadCloser, out io.WriteCloser) 
 	heard := &ending{ReadCloser: in, end: s.end}
 	defer heard.stop()
 	to := &turns{WriteCloser: out}
-	err := s.sdk.Run(ctx, &sdk.IOTransport{Reader: newLines(heard, to), Writer: to, MaxLineLength: -1}) // lines bounds them
+	done := make(chan error, 1)
+	go func() {
+		done <- s.sdk.Run(ctx, &sdk.IOTransport{Reader: newLines(heard, to), Writer: to, MaxLineLength: -1}) // lines bounds them
+	}()
+	err := s.ended(ctx, done)
+	if errors.Is(err, errUnheard) {
+		_, _ = in.Close(), out.Close() // a write to a file that blocks does not end with that, but with the process
+	}
 	if errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) || ctx.Err() != nil {
 		return nil
 	}
 	return err
+}
+
+// errUnheard is the end of a session whose client takes no answer any more.
+var errUnheard = errors.New("the client does not read its answers")
+
+// ended waits for the end of a session, and after that of ctx not for ever: the SDK
+// writes what was answered first, and a client that does not read would keep it.
+func (s *Server) ended(ctx context.Context, done <-chan error) error {
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(s.patience):
+		return errUnheard
+	}
 }
 
 // Close ends what runs, and waits for the notices. It may be called again.

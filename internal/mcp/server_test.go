@@ -301,6 +301,33 @@ func TestWaitingCallsEndWithTheServer(t *testing.T) {
 	<-began
 }
 
+// A client that does not read what it asked for does not keep the process either.
+func TestAClientThatDoesNotReadKeepsNoServer(t *testing.T) {
+	s, err := New(whole())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.patience = 50 * time.Millisecond
+	in, toServer := io.Pipe()
+	_, out := io.Pipe()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx, in, out) }()
+	if _, err := io.WriteString(toServer, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it was told to end, and goes on")
+		_ = out.Close()
+	}
+}
+
 // What a caller's actions cannot do, the hints do not warn of; with an unknown
 // caller they warn of everything.
 func TestHintsAreThoseOfTheWorstAction(t *testing.T) {
