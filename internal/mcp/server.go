@@ -155,7 +155,8 @@ func (s *Server) Run(ctx context.Context, in io.ReadCloser, out io.WriteCloser) 
 	to := &turns{WriteCloser: out}
 	done := make(chan error, 1)
 	go func() {
-		done <- s.sdk.Run(ctx, &sdk.IOTransport{Reader: newLines(heard, to), Writer: to, MaxLineLength: -1}) // lines bounds them
+		line := &sdk.IOTransport{Reader: newLines(heard, to), Writer: to, MaxLineLength: -1} // lines bounds them
+		done <- s.sdk.Run(ctx, bounded{line})
 	}()
 	err := s.ended(ctx, done)
 	if errors.Is(err, errUnheard) {
