@@ -109,6 +109,18 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
+// counts are of all tenants together, and so for operators of the home's own alone.
+func (s *Server) counts(w http.ResponseWriter, r *http.Request, a visit) error {
+	if a.who.Tenant != runtime.DefaultTenant {
+		return &runtime.Error{
+			Code: runtime.CodeForbidden, Reason: runtime.ReasonNotOperator, Msg: "the counts are of all tenants together",
+			Hint: "an operator of the tenant " + string(runtime.DefaultTenant) + " reads them",
+		}
+	}
+	s.o.Metrics.Handler().ServeHTTP(w, r)
+	return nil
+}
+
 // NewAdmin is the operator's own listener, beside a proxy or an API: metrics and
 // whether requests can be served, and nothing that changes anything.
 func NewAdmin(o Options) (*Server, error) {

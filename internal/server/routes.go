@@ -56,10 +56,7 @@ func (s *Server) agentRoutes(r chi.Router) {
 	r.Get("/openapi.json", s.description)
 	r.Get("/readyz", s.health)
 	if s.o.Metrics != nil {
-		r.Get("/metrics", s.as(runtime.RoleOperator, func(w http.ResponseWriter, r *http.Request, _ visit) error {
-			s.o.Metrics.Handler().ServeHTTP(w, r)
-			return nil
-		}))
+		r.Get("/metrics", s.as(runtime.RoleOperator, s.counts))
 	}
 	r.Get("/v1/services", s.as("", s.services))
 	r.Get("/v1/actions", s.as("", s.actions))
