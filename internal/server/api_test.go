@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -138,5 +139,38 @@ func TestKeysAreBoundedAndForgotten(t *testing.T) {
 	now = now.Add(keptFor)
 	if _, first := take(strings.Repeat("k", keptEach*2)); !first {
 		t.Error("an old one is still told")
+	}
+}
+
+// However many keys the tokens of one tenant use, those of others are kept: what they
+// send again is not done again.
+func TestKeysOfOthersAreNotPushedOut(t *testing.T) {
+	now := time.Unix(1000, 0)
+	o := once{clock: func() time.Time { return now }, kept: map[keptKey]*kept{}, count: map[string]int{}}
+	take := func(owner string, i int) bool {
+		k, first, err := o.take(keptKey{owner, strconv.Itoa(i)}, [32]byte{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first {
+			close(k.done)
+		}
+		now = now.Add(time.Millisecond)
+		return first
+	}
+	take("quiet token:a", 0)
+	for token := range 2 * keptAll / keptEach {
+		for i := range keptEach {
+			take("loud token:"+strconv.Itoa(token), i)
+		}
+	}
+	for i := range keptAll { // of many tokens, with one key each
+		take("loud token:one-"+strconv.Itoa(i), 0)
+	}
+	if len(o.kept) > keptAll {
+		t.Errorf("%d keys are kept", len(o.kept))
+	}
+	if take("quiet token:a", 0) {
+		t.Error("a key of another tenant was forgotten")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -132,7 +133,7 @@ func (o *once) take(key keptKey, digest [sha256.Size]byte) (k *kept, first bool,
 	if o.count[key.owner] >= keptEach {
 		o.forgetOldest(key.owner)
 	} else if len(o.kept) >= keptAll {
-		o.forgetOldest("")
+		o.forgetOldest(o.greediest())
 	}
 	if o.count[key.owner] >= keptEach || len(o.kept) >= keptAll {
 		return nil, false, &runtime.Error{
@@ -170,12 +171,37 @@ func (o *once) sweep(now time.Time) {
 	}
 }
 
-// forgetOldest makes room among the answered ones of an owner, or of all.
+// greediest is who has the most answered keys, of the tenant that has: room for others is
+// made there, so that what others send again is not done again for its crowd.
+func (o *once) greediest() string {
+	owners, tenants := map[string]int{}, map[string]int{}
+	for key, k := range o.kept {
+		if k.answered() {
+			owners[key.owner]++
+			tenants[tenantOf(key.owner)]++
+		}
+	}
+	most := ""
+	for owner, n := range owners {
+		here, there := tenants[tenantOf(owner)], tenants[tenantOf(most)]
+		if here > there || here == there && n > owners[most] {
+			most = owner
+		}
+	}
+	return most
+}
+
+func tenantOf(owner string) string {
+	tenant, _, _ := strings.Cut(owner, " ")
+	return tenant
+}
+
+// forgetOldest makes room among the answered ones of an owner.
 func (o *once) forgetOldest(owner string) {
 	var oldest *kept
 	var at keptKey
 	for key, k := range o.kept {
-		if (owner == "" || key.owner == owner) && k.answered() && (oldest == nil || k.since.Before(oldest.since)) {
+		if key.owner == owner && k.answered() && (oldest == nil || k.since.Before(oldest.since)) {
 			oldest, at = k, key
 		}
 	}
