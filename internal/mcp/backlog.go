@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 
@@ -27,24 +28,35 @@ func (b bounded) Connect(ctx context.Context) (sdk.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &backlog{Connection: conn, asked: map[jsonrpc.ID]int{}}
+	c := &backlog{Connection: conn, asked: map[jsonrpc.ID]asked{}}
 	c.room.L = &c.mu
 	return c, nil
 }
 
-// backlog counts what a client has asked for until the answer is written.
+// backlog counts what a client has asked for until the answer is written. What it asks for
+// last is answered too: how long that may take says ending.
 type backlog struct {
 	sdk.Connection
 	mu     sync.Mutex
 	room   sync.Cond
-	asked  map[jsonrpc.ID]int // bytes by request
-	bytes  int
+	asked  map[jsonrpc.ID]asked
+	bytes  int // of all of it
+	brief  int // so many of it end by themselves
 	closed bool
 }
+
+// asked is one request that is not answered.
+type asked struct{ bytes, brief int }
+
+// lasting is a request that is answered when the session ends, and no sooner.
+const lasting = "subscriptions/listen"
 
 // Read implements [sdk.Connection].
 func (b *backlog) Read(ctx context.Context) (jsonrpc.Message, error) {
 	message, err := b.Connection.Read(ctx)
+	if errors.Is(err, io.EOF) {
+		b.answered()
+	}
 	request, is := message.(*jsonrpc.Request)
 	if err != nil || !is || !request.IsCall() {
 		return message, err
@@ -58,10 +70,24 @@ func (b *backlog) Read(ctx context.Context) (jsonrpc.Message, error) {
 		return nil, io.EOF
 	}
 	if _, twice := b.asked[request.ID]; !twice { // a second one of an id is not answered by itself
-		b.asked[request.ID] = len(request.Params) + perRequest
-		b.bytes += b.asked[request.ID]
+		one := asked{bytes: len(request.Params) + perRequest, brief: 1}
+		if request.Method == lasting {
+			one.brief = 0
+		}
+		b.asked[request.ID] = one
+		b.bytes, b.brief = b.bytes+one.bytes, b.brief+one.brief
 	}
 	return message, nil
+}
+
+// answered waits for the answers to all that was asked: at the end of what a client says
+// the SDK would cancel it.
+func (b *backlog) answered() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.brief > 0 && !b.closed {
+		b.room.Wait()
+	}
 }
 
 // Write implements [sdk.Connection].
@@ -70,7 +96,8 @@ func (b *backlog) Write(ctx context.Context, message jsonrpc.Message) error {
 	if response, is := message.(*jsonrpc.Response); is {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.bytes -= b.asked[response.ID]
+		one := b.asked[response.ID]
+		b.bytes, b.brief = b.bytes-one.bytes, b.brief-one.brief
 		delete(b.asked, response.ID)
 		b.room.Broadcast()
 	}
