@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
@@ -125,15 +126,18 @@ func answerLimit(action *runtime.Action, most int) int {
 	return most
 }
 
-// asJSON is an answer as a script gets it: JSON as it is, anything else as text.
+// asJSON is an answer as a script gets it: JSON as it is, anything else as text. Bytes
+// that are no UTF-8 are replaced in both: JSON has none (RFC 8259 section 8.1), and who
+// reads it strictly would take nothing that follows.
 func asJSON(body []byte) string {
-	if len(strings.TrimSpace(string(body))) == 0 {
+	body = bytes.ToValidUTF8(body, []byte("\uFFFD"))
+	if len(bytes.TrimSpace(body)) == 0 {
 		return ""
 	}
 	if json.Valid(body) {
 		return string(body)
 	}
-	text, err := json.Marshal(strings.ToValidUTF8(string(body), "\uFFFD"))
+	text, err := json.Marshal(string(body))
 	if err != nil { // cannot be: a string
 		return ""
 	}

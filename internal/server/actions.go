@@ -219,8 +219,8 @@ func answerResult(w http.ResponseWriter, result Result, raw bool, err error) err
 	switch body := bytes.TrimSpace(result.Body); {
 	case len(body) == 0:
 		text.WriteString("null")
-	case json.Valid(body):
-		text.Write(body)
+	case json.Valid(body): // bytes in it that are no UTF-8 are in no JSON of ours (RFC 8259 section 8.1)
+		text.Write(bytes.ToValidUTF8(body, []byte("\uFFFD")))
 	case utf8.Valid(result.Body):
 		quoted, _ := json.Marshal(string(result.Body))
 		text.Write(quoted)
