@@ -214,6 +214,18 @@ func TestABatchIsAnswered(t *testing.T) {
 	}
 }
 
+// An empty list of what a script may use is no leave to use all, as over REST.
+func TestAnEmptyListAllowsNotEverything(t *testing.T) {
+	o := whole()
+	o.Execute = func(context.Context, runtime.Caller, Script) (Execution, error) {
+		t.Error("it ran")
+		return Execution{}, nil
+	}
+	if r, text := call(t, serve(t, o, "", nil), "execute", map[string]any{"code": "return 1", "allow": []string{}}); !r.IsError || !strings.HasPrefix(text, "invalid_input: ") {
+		t.Errorf("%s", text)
+	}
+}
+
 func TestAPanicIsAToolError(t *testing.T) {
 	session := serve(t, whole(), "", nil)
 	if r, text := call(t, session, "describe", map[string]any{"name": "x"}); !r.IsError || strings.Contains(text, "secret") || !strings.HasPrefix(text, "internal: ") {

@@ -49,7 +49,7 @@ func (s *Server) tools() []one {
 		}, {
 			name: "execute", title: "Run a script", do: s.execute,
 			about:    "Run JavaScript or TypeScript whose only capability is tools: await tools.SERVICE.ACTION({…}), tools.search({query}), tools.describe.tool({path}). One script instead of many calls. Return a value.",
-			required: "code", fields: `"code":{"type":"string","description":"the script, at most 64 KiB"},"allow":{"type":"array","items":{"type":"string"},"description":"patterns of the actions it may use, beside what you may: github.list-*"},"timeoutMs":{"type":"integer","minimum":0},` + waitSchema,
+			required: "code", fields: `"code":{"type":"string","description":"the script, at most 64 KiB"},"allow":{"type":"array","minItems":1,"items":{"type":"string"},"description":"patterns of the actions it may use, beside what you may: github.list-*"},"timeoutMs":{"type":"integer","minimum":0},` + waitSchema,
 		}, {
 			name: "resume", title: "Go on after an approval", do: s.resume,
 			about:    "Ask for what waits for a person: the approval id (apr_…) of a call, or the execution id (exe_…) of a script. It goes on once when they have said yes; until then the answer is pending again.",
@@ -127,6 +127,9 @@ func (s *Server) execute(ctx context.Context, r *sdk.CallToolRequest) (*sdk.Call
 	}
 	if in.Code == "" || in.TimeoutMs < 0 {
 		return nil, invalid("there is no script in code, or timeoutMs is negative", `{"code": "return await tools.github.getUser()"}`)
+	}
+	if in.Allow != nil && len(in.Allow) == 0 {
+		return nil, invalid("allow is empty", `name what it may use, or leave it out for all that you may: {"allow": ["github.list-*"]}`)
 	}
 	e, err := s.o.Execute(ctx, s.caller(r.Extra), Script{
 		Code: in.Code, Allow: in.Allow, Wait: time.Duration(in.Wait),
