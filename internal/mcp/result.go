@@ -23,18 +23,15 @@ func (s *Server) handler(do sdk.ToolHandler) sdk.ToolHandler {
 				result = failed(&runtime.Error{Code: runtime.CodeInternal, Msg: "kimbap failed to handle the request", Hint: "see the log of the kimbap process"})
 			}
 		}()
-		select {
-		case s.room <- struct{}{}:
-			defer func() { <-s.room }()
-		default:
-			return failed(&runtime.Error{
-				Code: runtime.CodeRateLimited, Msg: fmt.Sprintf("%d tools run or wait already", maxInFlight), Hint: "wait for some of them to end",
-			}), nil
+		leave, err := s.enter(ctx, r)
+		if err != nil {
+			return failed(runtime.AsError(err)), nil
 		}
+		defer leave()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.life, cancel)()
-		result, err := do(ctx, r)
+		result, err = do(ctx, r)
 		if err != nil {
 			e := runtime.AsError(err)
 			if e.Code == runtime.CodeInternal {

@@ -111,7 +111,7 @@ func (o *Options) check() error {
 type Server struct {
 	o       Options
 	sdk     *sdk.Server
-	room    chan struct{} // one for each call of a tool that runs
+	places  places
 	notices sync.WaitGroup
 
 	patience time.Duration // with a client that does not read, once it shall end
@@ -129,7 +129,7 @@ func New(o Options) (*Server, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, room: make(chan struct{}, maxInFlight), patience: lastWords}
+	s := &Server{o: o, places: places{by: map[string]int{}}, patience: lastWords}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "kimbap", Title: "kimbap", Version: o.Version}, &sdk.ServerOptions{
 		Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -264,6 +265,38 @@ func TestCallsAtOnceAreBounded(t *testing.T) {
 	wg.Wait()
 	if r, text := call(t, session, "search", map[string]any{}); r.IsError {
 		t.Error(text)
+	}
+}
+
+// Over HTTP the calls of one caller leave room for those of others.
+func TestOneCallerLeavesRoomForOthers(t *testing.T) {
+	o := whole()
+	o.RequireToken = true
+	o.Identify = func(_ context.Context, c runtime.Caller) (runtime.Principal, error) {
+		return runtime.Principal{ID: "token:" + c.Token.Reveal(), Tenant: runtime.DefaultTenant}, nil
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(token string) *sdk.CallToolRequest {
+		return &sdk.CallToolRequest{Extra: &sdk.RequestExtra{Header: http.Header{"Authorization": {"Bearer " + token}}}}
+	}
+	var leave func()
+	for i := range maxInFlight / 2 {
+		if leave, err = s.enter(t.Context(), of("greedy")); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	if _, err := s.enter(t.Context(), of("greedy")); runtime.CodeOf(err) != runtime.CodeRateLimited {
+		t.Errorf("one more: %v", err)
+	}
+	if _, err := s.enter(t.Context(), of("other")); err != nil {
+		t.Errorf("another: %v", err)
+	}
+	leave()
+	if _, err := s.enter(t.Context(), of("greedy")); err != nil {
+		t.Errorf("once there is room: %v", err)
 	}
 }
 

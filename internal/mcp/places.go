@@ -1,0 +1,50 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// places are those of the calls of tools that run or wait at once. Over HTTP one caller
+// has at most half of them, so that its crowd keeps no other out: a call goes on when its
+// connection is closed, and may wait for a person for minutes.
+type places struct {
+	mu  sync.Mutex
+	all int
+	by  map[string]int // over HTTP, by principal
+}
+
+// enter takes a place for a call.
+func (s *Server) enter(ctx context.Context, r *sdk.CallToolRequest) (leave func(), err error) {
+	owner, most := "", maxInFlight
+	if s.o.RequireToken {
+		who, err := s.o.Identify(ctx, s.caller(r.Extra))
+		if err != nil {
+			return nil, err
+		}
+		owner, most = string(who.Tenant)+" "+who.ID, maxInFlight/2
+	}
+	p := &s.places
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all >= maxInFlight || p.by[owner] >= most {
+		return nil, &runtime.Error{
+			Code: runtime.CodeRateLimited, Msg: fmt.Sprintf("%d tools run or wait already", min(most, p.all)), Hint: "wait for some of them to end",
+		}
+	}
+	p.all++
+	p.by[owner]++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.all--
+		if p.by[owner]--; p.by[owner] == 0 {
+			delete(p.by, owner)
+		}
+	}, nil
+}
