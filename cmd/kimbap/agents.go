@@ -135,7 +135,7 @@ func newAgentsStatusCommand(c *cli) *cobra.Command {
 // changeAgents shows what would change, asks, and does it.
 func (c *cli) changeAgents(a *app.App, changes []app.AgentChange, done string) error {
 	if len(changes) == 0 {
-		return nil
+		return c.show([]app.AgentChange{}, func() {})
 	}
 	for _, change := range changes {
 		c.say("%s", printable(change.Path))

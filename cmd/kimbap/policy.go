@@ -142,6 +142,11 @@ func (c *cli) testPolicy(d *app.Draft, files []string) error {
 	}
 	switch {
 	case failed > 0:
+		if known, err := app.KnownServices(nil); err == nil { // what is not here matches no rule
+			for _, u := range d.Unused(known) {
+				c.say("warning: %s", u.String())
+			}
+		}
 		return &failure{what: fmt.Sprintf("%d of %s failed", failed, count(len(all), "test")), fix: "kimbap policy explain shows every rule that was looked at", exit: exitOther}
 	case len(all) == 0:
 		return &failure{what: "the files hold no tests", fix: "see docs/policy.md", exit: exitUsage}

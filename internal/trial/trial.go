@@ -213,7 +213,11 @@ func readBack(set *services.Set, a *runtime.Action, built *rest.Request, args ru
 	if err != nil {
 		return err
 	}
-	if m.Action != string(a.Ref) {
+	switch m.Action {
+	case string(a.Ref):
+	case "":
+		return errors.New("its request is recognised as none of the service's actions")
+	default:
 		return fmt.Errorf("its request is recognised as %s", m.Action)
 	}
 	for _, p := range a.Params {

@@ -86,3 +86,25 @@ func TestServiceFilesAreTriedAgainstAnUpstreamAndItsRecording(t *testing.T) {
 		t.Error("a credential was sent")
 	}
 }
+
+// A request that no action covers is said to be one: what is sent is no document that adds.
+func TestARequestThatNoActionCoversIsSaidToBeOne(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bare.yaml")
+	if err := os.WriteFile(file, []byte(bareFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list, err := trial.Run(t.Context(), trial.Options{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 || list[0].Why != "its request is recognised as none of the service's actions" {
+		t.Errorf("%+v", list)
+	}
+}
+
+const bareFile = `name: bare
+version: 1.0.0
+base_url: https://api.shop.example
+actions:
+  add: {method: POST, path: /graphql, match: {graphql: {type: mutation}}, risk: {level: medium}}
+`
