@@ -83,3 +83,30 @@ func TestAPushIsOneAtAnyDepth(t *testing.T) {
 		}
 	}
 }
+
+// A project or group of GitLab is a number or a path, whose slashes are escaped:
+// each action has both, and none falls to a catch-all by the path.
+func TestGitLabTakesPathsForNumbers(t *testing.T) {
+	set, tried := load(t), 0
+	s := service(t, set, "gitlab")
+	for _, a := range s.Actions {
+		if !strings.Contains(a.HTTP.Path, "/projects/{") && !strings.Contains(a.HTTP.Path, "/groups/{") {
+			continue
+		}
+		args := sample(a)
+		for _, name := range []string{"id", "project_id"} {
+			if text, isText := args[name].(string); isText {
+				args[name] = "acme/" + text
+			}
+		}
+		in := wire(t, a, args)
+		in.Scheme, in.Authority = "https", s.Authorities[0]
+		tried++
+		if m, err := set.Table().Match(in); err != nil || m.Action != string(a.Ref) {
+			t.Errorf("%s %s is %q, not %s: %v", in.Method, in.Target, m.Action, a.Ref, err)
+		}
+	}
+	if tried < 100 {
+		t.Errorf("only %d actions were tried", tried)
+	}
+}
