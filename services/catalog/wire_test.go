@@ -129,3 +129,17 @@ func parse(t *testing.T, where, title, line string) exchange {
 		},
 	}
 }
+
+// Wrangler sends the key of an upload, which an answer handed out, back as it came:
+// the stored one is none for it.
+func TestUploadKeysOfCloudflareAreKept(t *testing.T) {
+	s := service(t, load(t), "cloudflare")
+	if !s.Auth.KeepIf.Match("eyJhbGciOiJFUzI1NiJ9.eyJoYXNoZXMiOltdfQ.c2ln") {
+		t.Error("the key of an upload is replaced by the stored one")
+	}
+	for variable, placeholder := range s.Placeholders {
+		if s.Auth.KeepIf.Match(placeholder) {
+			t.Errorf("the placeholder %s is kept", variable)
+		}
+	}
+}
