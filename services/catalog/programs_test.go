@@ -138,3 +138,34 @@ type answer struct {
 
 func (a *answer) Start(int, http.Header) error { return nil }
 func (a *answer) Write(p []byte) (int, error)  { return a.Buffer.Write(p) }
+
+// A value does not make of an action another one, or have a program send the
+// password, a file or a command somewhere: which arguments each has is what the
+// action may do.
+func TestProgramsTakeNoValueForMore(t *testing.T) {
+	set := load(t)
+	for _, c := range []struct {
+		action, arg, value string
+		ok                 bool
+	}{
+		{"psql.list-tables", "host", "db.evil.test", false},
+		{"psql.list-tables", "dbname", "host=db.evil.test sslmode=disable", false},
+		{"psql.list-tables", "dbname", "postgresql://db.evil.test/x", false},
+		{"psql.list-tables", "dbname", "door_2", true},
+		{"psql.query", "command", `\! env`, false},
+		{"psql.query", "command", `select '\x00'`, true},
+	} {
+		action, _ := set.Action(c.action)
+		args := runtime.Args{}
+		for _, p := range action.Params {
+			if p.Required {
+				args[p.Name] = value(p)
+			}
+		}
+		args[c.arg] = c.value
+		_, _, err := set.Resolve(&runtime.Request{Action: action.Ref, Args: args})
+		if (err == nil) != c.ok {
+			t.Errorf("%s takes --%s %q: %v", c.action, c.arg, c.value, err)
+		}
+	}
+}
