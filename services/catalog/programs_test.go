@@ -154,6 +154,10 @@ func TestProgramsTakeNoValueForMore(t *testing.T) {
 		{"psql.list-tables", "dbname", "door_2", true},
 		{"psql.query", "command", `\! env`, false},
 		{"psql.query", "command", `select '\x00'`, true},
+		{"git.push", "ref", "+main", false},
+		{"git.push", "ref", ":main", false},
+		{"git.push", "ref", "HEAD:refs/heads/main", true},
+		{"git.pull", "branch", "+other:main", false},
 	} {
 		action, _ := set.Action(c.action)
 		args := runtime.Args{}

@@ -1,0 +1,70 @@
+package catalog_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/command"
+)
+
+// What a folder's configuration names is not run by reading: the folder is the
+// caller's, and the program is not confined as the caller may be.
+func TestReadingWithGitRunsNothing(t *testing.T) {
+	dir := t.TempDir()
+	ran, trap := filepath.Join(dir, "ran"), filepath.Join(dir, "trap")
+	if err := os.WriteFile(trap, []byte("#!/bin/sh\necho \"$@\" >> '"+ran+"'\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	git := func(stdin string, args ...string) string {
+		t.Helper()
+		c := exec.Command("git", append([]string{"-C", dir, "-c", "core.fsmonitor=false", "-c", "user.name=o", "-c", "user.email=o@example.com"}, args...)...)
+		c.Stdin = strings.NewReader(stdin)
+		out, err := c.Output()
+		if err != nil {
+			t.Fatalf("git %v: %v", args, err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	git("", "init", "--quiet", "--initial-branch=main")
+	if err := os.WriteFile(filepath.Join(dir, ".gitattributes"), []byte("* diff=trap\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	git("", "add", ".gitattributes")
+	git("", "commit", "--quiet", "-m", "Open the door")
+	signed := strings.Replace(git("", "cat-file", "commit", "HEAD"), "\n\n",
+		"\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\n", 1)
+	git("", "reset", "--quiet", git(signed+"\n", "hash-object", "-t", "commit", "-w", "--stdin"))
+	for name, v := range map[string]string{
+		"core.fsmonitor": trap, "gpg.program": trap, "log.showSignature": "true", "diff.external": trap,
+		"diff.trap.textconv": trap, "diff.trap.command": trap, "core.pager": trap,
+	} {
+		git("", "config", name, v)
+	}
+	b, err := command.New(command.Options{
+		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, Dir: dir,
+		Mask: func(string, string, []byte) int { return 0 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := load(t)
+	for ref, args := range map[string]runtime.Args{
+		"git.status": nil, "git.log": nil, "git.diff": nil, "git.show": nil, "git.list-branches": nil, "git.list-tags": nil,
+		"git.list-files": nil, "git.list-remotes": nil, "git.blame": {"path": ".gitattributes"},
+	} {
+		action, _ := set.Action(ref)
+		call := &runtime.Call{Request: &runtime.Request{Action: action.Ref}, Action: action, Args: args}
+		if _, err := b.Execute(context.Background(), call, &answer{}); err != nil {
+			t.Errorf("%s: %v", ref, err)
+		}
+		if line, err := os.ReadFile(ran); err == nil {
+			t.Errorf("%s ran what the folder says: %s", ref, line)
+			_ = os.Remove(ran)
+		}
+	}
+}
