@@ -158,6 +158,7 @@ func TestProgramsTakeNoValueForMore(t *testing.T) {
 		{"git.push", "ref", ":main", false},
 		{"git.push", "ref", "HEAD:refs/heads/main", true},
 		{"git.pull", "branch", "+other:main", false},
+		{"gh-cli.run-workflow", "field", "x=@/etc/passwd", false},
 	} {
 		action, _ := set.Action(c.action)
 		args := runtime.Args{}
