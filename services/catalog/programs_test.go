@@ -159,6 +159,14 @@ func TestProgramsTakeNoValueForMore(t *testing.T) {
 		{"git.push", "ref", "HEAD:refs/heads/main", true},
 		{"git.pull", "branch", "+other:main", false},
 		{"gh-cli.run-workflow", "field", "x=@/etc/passwd", false},
+		{"aws.read-logs", "log_group_name", "file:///etc/passwd", false},
+		{"aws.read-logs", "log_group_name", "fileb://x", false},
+		{"aws.read-logs", "log_group_name", "/aws/lambda/door", true},
+		{"aws.list-instances", "filters", "Name@=file:///etc/passwd", false},
+		{"aws.list-instances", "filters", "Name=tag:env,Values=prod", true},
+		{"aws.query-table", "expression_attribute_values", `{":v": {"S": "https://acme.test"}}`, true},
+		{"aws.attach-policy", "policy_arn", "arn:aws:iam::aws:policy/ReadOnlyAccess", true},
+		{"aws.invoke-function", "payload", `{"url": "https://acme.test"}`, true},
 	} {
 		action, _ := set.Action(c.action)
 		args := runtime.Args{}
