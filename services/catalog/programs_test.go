@@ -182,3 +182,13 @@ func TestProgramsTakeNoValueForMore(t *testing.T) {
 		}
 	}
 }
+
+// Reading a folder is low risk only where nothing in it is started for that.
+func TestWhatStartsProgramsOfAFolderIsNotLow(t *testing.T) {
+	set := load(t)
+	for _, ref := range strings.Fields("terraform.validate terraform.plan terraform.show make.list-targets make.plan npm-cli.install npm-cli.test docker.build") {
+		if a, ok := set.Action(ref); !ok || a.Risk == runtime.RiskLow {
+			t.Errorf("%s is low risk, and starts what the folder holds", ref)
+		}
+	}
+}
