@@ -49,7 +49,7 @@ func list(values []string) []any {
 // ParseBody reads a whole body strictly. JSON (application/json, application/*+json)
 // must be one document in UTF-8 without duplicate names, byte order mark or data
 // after it; numbers keep their digits. A form (application/x-www-form-urlencoded)
-// must decode to UTF-8, not use ";" and not begin as JSON does. An empty body is valid and has no value.
+// must decode to UTF-8 and not use ";". An empty body is valid and has no value.
 // Everything else, any Content-Encoding but identity and any other charset than
 // UTF-8, is refused with reason unsupported_media. The error is an [*Error] with
 // code invalid_input.
@@ -76,7 +76,7 @@ func ParseBody(contentType, contentEncoding string, raw []byte) (*Body, error) {
 		return &Body{json: document, given: true}, nil
 	case media == "application/x-www-form-urlencoded":
 		if looksJSON(raw) {
-			return nil, unsupported("it is JSON and calls itself a form, which some servers overlook: send Content-Type: application/json")
+			return parseUntold(raw)
 		}
 		fields, err := parseForm(string(raw))
 		if err != nil {
@@ -87,8 +87,19 @@ func ParseBody(contentType, contentEncoding string, raw []byte) (*Body, error) {
 	return nil, unsupported(fmt.Sprintf("%s is neither JSON nor a form", shown(media)))
 }
 
+// parseUntold reads JSON that calls itself a form, as curl -d sends it: many servers read
+// it as what it is. To the others it is one field whose name begins with a bracket, which
+// decides nothing; one that could have more fields is refused.
+func parseUntold(raw []byte) (*Body, error) {
+	document, err := parseJSON(raw)
+	if err != nil || bytes.ContainsAny(raw, "&;") {
+		return nil, unsupported("it looks like JSON and calls itself a form: send Content-Type: application/json")
+	}
+	return &Body{json: document, given: true}, nil
+}
+
 // looksJSON reports whether a text begins as a JSON object or array does. A form does
-// not: its encoding escapes a brace. curl sends what -d says as a form.
+// not: its encoding escapes a bracket.
 func looksJSON(raw []byte) bool {
 	raw = bytes.TrimLeft(bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf")), " \t\r\n\v\f")
 	return len(raw) > 0 && (raw[0] == '{' || raw[0] == '[')

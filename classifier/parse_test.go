@@ -225,16 +225,25 @@ func TestGraphQLOfManyRootFieldsIsUnknown(t *testing.T) {
 }
 
 // JSON that calls itself a form, as curl -d sends it, is JSON to some servers: as a
-// form it has none of the members that tell an action from another.
+// form it has none of the members that tell an action from another. Where it could be
+// several fields too it is refused.
 func TestJSONThatCallsItselfAForm(t *testing.T) {
-	for _, raw := range []string{`{"draft":false}`, " \r\n\t{\"draft\":false}", "\xef\xbb\xbf{\"draft\":false}", `[{"a":1}]`, `{"a":"x=1&b=2"}`} {
+	const form = "application/x-www-form-urlencoded"
+	for _, raw := range []string{`{"draft":false}`, " \r\n\t{\"draft\":false}", `[{"a":1}]`, `{"a":"x=1"}`} {
+		as, err := ParseBody(form+"; charset=utf-8", "", []byte(raw))
+		is, _ := ParseBody("application/json", "", []byte(raw))
+		if err != nil || !reflect.DeepEqual(as, is) {
+			t.Errorf("%q as a form: %v, %v", raw, as, err)
+		}
+	}
+	for _, raw := range []string{`{"a":"x=1&b=2"}`, `{"a":"x;b=2"}`, "\xef\xbb\xbf{\"draft\":false}", `{"a":1,"a":2}`, `{"a":1`, `{a}=1`, `[a]=1`} {
 		var refused *Error
-		if _, err := ParseBody("application/x-www-form-urlencoded; charset=utf-8", "", []byte(raw)); !errors.As(err, &refused) || refused.Code != "invalid_input" {
+		if _, err := ParseBody(form, "", []byte(raw)); !errors.As(err, &refused) || refused.Code != "invalid_input" {
 			t.Errorf("%q as a form: %v", raw, err)
 		}
 	}
 	for _, raw := range []string{"a=%7B%22x%22%3A1%7D", `a={"x":1}`, "%7Ba%7D=1", "", "a[]=1", "blocks=[{}]"} {
-		if _, err := ParseBody("application/x-www-form-urlencoded", "", []byte(raw)); err != nil {
+		if b, err := ParseBody(form, "", []byte(raw)); err != nil || raw != "" && b.form == nil {
 			t.Errorf("%q as a form: %v", raw, err)
 		}
 	}
