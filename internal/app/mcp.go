@@ -6,8 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-
-	"golang.org/x/net/netutil"
+	"time"
 
 	"github.com/kimbap-run/kimbap/internal/mcp"
 	"github.com/kimbap-run/kimbap/internal/roster"
@@ -16,8 +15,11 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
-// maxClients bounds the connections of an MCP server over HTTP.
+// maxClients bounds the connections of an MCP server over HTTP; those of nobody give way.
 const maxClients = 256
+
+// dawdling is how long such a client may leave one piece of an answer untaken.
+const dawdling = 30 * time.Second
 
 // MCPOptions say how an MCP server is reached.
 type MCPOptions struct {
@@ -64,7 +66,8 @@ func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 	if ln == nil {
 		err = server.Run(ctx, o.In, o.Out)
 	} else {
-		err = serveHTTP(ctx, server.HTTP(), ln, server.Close, o.Ready)
+		bounded := socket.Bounded(ln, socket.Bounds{Most: maxClients, Patience: dawdling, Clock: a.o.Clock})
+		err = serveHTTP(ctx, server.HTTP(), bounded, server.Close, o.Ready)
 	}
 	_ = a.trail.Event(context.WithoutCancel(ctx), a.mcpEvent("mcp.stop", transport, listen))
 	return err
@@ -113,7 +116,7 @@ func (a *App) watchAlone(ctx context.Context) (stop func()) {
 // serveHTTP serves until ctx ends, then drains; what does not end by itself is cut.
 func serveHTTP(ctx context.Context, server *http.Server, ln net.Listener, cut func(), ready func(net.Addr)) error {
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(netutil.LimitListener(ln, maxClients)) }()
+	go func() { done <- server.Serve(ln) }()
 	if ready != nil {
 		ready(ln.Addr())
 	}

@@ -3,7 +3,9 @@ package app_test
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -353,4 +355,41 @@ func TestMCPRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	if n := len(k.Up.Requests()); n > 0 {
 		t.Errorf("%d requests left", n)
 	}
+}
+
+// Idle connections of nobody keep no caller out, of the API or of MCP.
+func TestConnectionsOfNobodyKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	token, _ := mcpToken(t, k.Open(t, ""), "agent", "*")
+	api, over := newAPI(t, k), mcpServer(t, k)
+	for range 256 {
+		for _, at := range []string{api.base, over} {
+			u, err := url.Parse(at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn, err := net.Dial("tcp", u.Host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.Read(make([]byte, 1024)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	api.client.Timeout = 20 * time.Second // they are idle for a minute
+	if got := api.ask(t, token, "GET", "/v1/services", ""); got.Status != 200 {
+		t.Errorf("the API: %d", got.Status)
+	}
+	mcp := &http.Client{Transport: bearing{token, api.client.Transport.(*http.Transport)}, Timeout: 20 * time.Second}
+	answer, err := mcp.Get(over)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
 }

@@ -9,6 +9,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/kimbap-run/kimbap/internal/socket"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -32,10 +33,12 @@ func (s *Server) Handler() http.Handler {
 
 // HTTP is a server with limits for the Handler.
 func (s *Server) HTTP() *http.Server {
-	return &http.Server{
+	server := &http.Server{
 		Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
 	}
+	socket.Watch(server)
+	return server
 }
 
 // guard refuses what a browser may have been made to send, and names that another
@@ -68,8 +71,10 @@ func (s *Server) known(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)
 		_, err := s.o.Identify(r.Context(), runtime.Caller{RequireToken: true, Token: bearer(r.Header), Source: host})
-		if err == nil {
+		if err == nil && socket.Keep(r.Context()) {
 			next.ServeHTTP(w, r)
+		}
+		if err == nil { // or its connection gave way to another, and nobody hears an answer
 			return
 		}
 		e := runtime.AsError(err)

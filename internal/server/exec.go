@@ -60,7 +60,9 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) error {
 	if body.Allow != nil && len(body.Allow) == 0 {
 		return invalid(`name what it may use, or leave it out for all that the caller may: {"allow": ["github.list-*"]}`, "allow is empty")
 	}
-	unhurried(w)
+	if err := unhurried(w, r); err != nil {
+		return err
+	}
 	script := Script{
 		Code: body.Code, Timeout: time.Duration(min(body.TimeoutMs, maxWait.Milliseconds())) * time.Millisecond,
 		Wait: wait, Allow: body.Allow, Caller: s.caller(r),
@@ -97,7 +99,9 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	unhurried(w)
+	if err := unhurried(w, r); err != nil {
+		return err
+	}
 	answer, err := s.o.Resume(r.Context(), s.caller(r), chi.URLParam(r, "id"), wait)
 	return s.write(w, r, answer, err)
 }

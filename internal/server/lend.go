@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/kimbap-run/kimbap/internal/socket"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -157,9 +158,8 @@ func (s *Server) hijacked(w http.ResponseWriter, via *runtime.Via) (net.Conn, er
 		_ = conn.Close()
 		return nil, nil
 	}
-	if c, ok := conn.(*counted); ok {
-		c.giveBack()
-		conn = c.Conn
+	if c, ok := conn.(*socket.Conn); ok {
+		conn = c.Leave()
 	}
 	return conn, nil
 }

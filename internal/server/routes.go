@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/kimbap-run/kimbap/internal/socket"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -134,6 +135,9 @@ func (s *Server) as(role string, f route) http.HandlerFunc {
 			return err
 		}
 		defer leave()
+		if !socket.Keep(r.Context()) {
+			return gaveWay()
+		}
 		return f(w, r, a)
 	})
 }
@@ -172,10 +176,20 @@ func plain(r *http.Request) bool {
 	return r.URL.RawPath == "" && strings.HasPrefix(p, "/") && path.Clean(p) == p && !strings.ContainsAny(p, ";\\\x00")
 }
 
-// unhurried lifts the limit on the time of reading from a request that was read:
-// what follows may wait for a person.
-func unhurried(w http.ResponseWriter) {
+// unhurried lifts the limit on the time of reading from a request that was read, and keeps
+// its connection: what follows may wait for a person.
+func unhurried(w http.ResponseWriter, r *http.Request) error {
+	if !socket.Keep(r.Context()) {
+		return gaveWay()
+	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	return nil
+}
+
+// gaveWay ends a request whose connection was closed before its caller was known. Nobody
+// hears it.
+func gaveWay() error {
+	return &runtime.Error{Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests, Msg: "there are as many connections as there may be", RetryAfter: retrySoon}
 }
 
 // serviceAction is the action that a path names.

@@ -14,6 +14,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/rs/zerolog"
 
+	"github.com/kimbap-run/kimbap/internal/socket"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -24,7 +25,7 @@ const maxBody = 512 << 10
 // requestID is the field that names the request, in answers and in the trail.
 const requestID = "X-Request-Id"
 
-// maxConnections bounds the connections of one listener.
+// maxConnections bounds the connections of one listener; those of nobody give way.
 const maxConnections = 256
 
 // patience is how long a caller may leave one piece of an answer untaken. It counts
@@ -126,11 +127,12 @@ func (s *Server) listen(pages chi.Router) {
 		Handler: s.tracked(pages), ConnContext: withPeer, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
 	}
+	socket.Watch(s.http)
 }
 
 // Serve answers on a listener until Shutdown.
 func (s *Server) Serve(ln net.Listener) error {
-	err := s.http.Serve(&limited{Listener: ln, room: make(chan struct{}, s.room), patience: s.patience})
+	err := s.http.Serve(socket.Bounded(ln, socket.Bounds{Most: s.room, Patience: s.patience, Clock: s.o.Clock}))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -258,22 +260,4 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = w.Write([]byte("ok\n"))
-}
-
-// limited lets in so many connections at a time; more wait in the kernel's queue.
-type limited struct {
-	net.Listener
-	room     chan struct{}
-	patience time.Duration
-}
-
-// Accept implements [net.Listener].
-func (l *limited) Accept() (net.Conn, error) {
-	l.room <- struct{}{}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.room
-		return nil, err
-	}
-	return &counted{Conn: conn, leave: l.room, patience: l.patience}, nil
 }

@@ -1,8 +1,9 @@
-// Package socket opens the sockets that kimbap listens on, and says who could have an
-// address that is taken. A unix socket is its owner's alone.
+// Package socket opens the sockets that kimbap listens on, says who could have an address
+// that is taken, and bounds the connections of a listener. A unix socket is its owner's
+// alone.
 //
 // It decides for no address whether it may be listened on: who must ask that asks
-// [Loopback]. Start reading at [Listen] and [ListenUnix].
+// [Loopback]. Start reading at [Listen], [ListenUnix] and [Bounded].
 package socket
 
 import (

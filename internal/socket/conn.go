@@ -1,0 +1,57 @@
+package socket
+
+import (
+	"net"
+	"net/netip"
+	"time"
+)
+
+// Conn is a connection that has a place of a bounded listener. It gives that back when it
+// is closed, and loses it when it does not read.
+type Conn struct {
+	net.Conn
+	of     *bounded
+	source netip.Prefix
+
+	silent time.Time // since when no known caller uses it; zero: one does. Under of.mu
+}
+
+// piece is how much of an answer is written at a time, in bytes.
+const piece = 64 << 10
+
+// Write implements [net.Conn]. It fails when nothing takes a piece in time, which
+// ends the connection.
+func (c *Conn) Write(b []byte) (n int, err error) {
+	for {
+		if err := c.Conn.SetWriteDeadline(time.Now().Add(c.of.Patience)); err != nil {
+			return n, err
+		}
+		part, err := c.Conn.Write(b[n:min(n+piece, len(b))])
+		if n += part; err != nil || n == len(b) {
+			return n, err
+		}
+	}
+}
+
+// Close implements [net.Conn].
+func (c *Conn) Close() error {
+	defer c.Leave()
+	return c.Conn.Close()
+}
+
+// NetConn is the connection below, which still has its place.
+func (c *Conn) NetConn() net.Conn { return c.Conn }
+
+// Leave gives the place back, and returns the connection below.
+func (c *Conn) Leave() net.Conn {
+	c.of.changed(func() { delete(c.of.all, c) })
+	return c.Conn
+}
+
+// cut closes at once: TLS would wait for who does not read its farewell.
+func (c *Conn) cut() error {
+	if below, is := c.Conn.(interface{ NetConn() net.Conn }); is {
+		return below.NetConn().Close()
+	}
+	return c.Conn.Close()
+}
