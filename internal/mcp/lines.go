@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -103,10 +105,12 @@ func (l *lines) refusal(line []byte, err error) *jsonrpc.Error {
 			return invalidRequest("this is not a JSON-RPC 2.0 message")
 		}
 		request, is := message.(*jsonrpc.Request)
-		if !is {
+		switch {
+		case !answerable(one, request):
+			return invalidRequest("the id is neither a text nor an integer below 2^53")
+		case !is:
 			continue
-		}
-		if ids[request.ID] && request.IsCall() {
+		case ids[request.ID] && request.IsCall():
 			return invalidRequest("two messages of this batch have the same id")
 		}
 		ids[request.ID] = true
@@ -116,6 +120,34 @@ func (l *lines) refusal(line []byte, err error) *jsonrpc.Error {
 		return invalidRequest("this version of the protocol has no batches: send one message a line")
 	}
 	return nil
+}
+
+// members are those of a message, as they were written. Their names are compared as they
+// are, and of two the last counts, as the SDK reads them.
+func members(message []byte) (m map[string]json.RawMessage) {
+	_ = json.Unmarshal(message, &m)
+	return m
+}
+
+// answerable reports whether an answer to a message has its id, if it has one; request is
+// nil for what is none. Some write null into notifications, which nobody answers.
+func answerable(message []byte, request *jsonrpc.Request) bool {
+	id := members(message)["id"]
+	if string(id) == "null" {
+		return request != nil && strings.HasPrefix(request.Method, "notifications/")
+	}
+	return id == nil || repeatable(id)
+}
+
+// repeatable reports whether an answer can have an id: a text, or an integer that every
+// reader of JSON keeps (RFC 8259 section 6). The SDK would answer any other number under
+// another one, and null not at all.
+func repeatable(id json.RawMessage) bool {
+	if len(id) > 0 && id[0] == '"' {
+		return true
+	}
+	n, err := strconv.ParseInt(strings.TrimSuffix(string(id), ".0"), 10, 64)
+	return err == nil && -1<<53 < n && n < 1<<53
 }
 
 // apart is a line with the notifications of a batch before it, each on its own: nobody
@@ -165,21 +197,13 @@ func (l *lines) notice(request *jsonrpc.Request) {
 // answer refuses a line, by its id where it has one. Of a batch every message that waits
 // for an answer gets one.
 func (l *lines) answer(line []byte, refused *jsonrpc.Error) error {
-	type asked struct {
-		ID     json.RawMessage `json:"id"`
-		Method json.RawMessage `json:"method"`
-	}
-	var one asked
-	var all []asked
-	ids := []json.RawMessage{nil}
-	switch {
-	case json.Unmarshal(line, &one) == nil:
-		ids[0] = one.ID
-	case json.Unmarshal(line, &all) == nil && len(all) > 0:
+	var all []json.RawMessage
+	ids := []json.RawMessage{members(line)["id"]}
+	if json.Unmarshal(line, &all) == nil && len(all) > 0 {
 		ids = nil
 		for _, one := range all {
-			if len(one.ID) > 0 && len(one.Method) > 0 {
-				ids = append(ids, one.ID)
+			if m := members(one); len(m["id"]) > 0 && len(m["method"]) > 0 {
+				ids = append(ids, m["id"])
 			}
 		}
 	}
@@ -187,8 +211,8 @@ func (l *lines) answer(line []byte, refused *jsonrpc.Error) error {
 		ids = append(ids, nil)
 	}
 	for _, id := range ids {
-		if len(id) == 0 || bytes.ContainsRune([]byte("{[tf"), rune(id[0])) {
-			id = nil // neither a text nor a number
+		if !repeatable(id) {
+			id = nil
 		}
 		body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": refused})
 		if err == nil {
