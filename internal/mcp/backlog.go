@@ -53,31 +53,43 @@ const lasting = "subscriptions/listen"
 
 // Read implements [sdk.Connection].
 func (b *backlog) Read(ctx context.Context) (jsonrpc.Message, error) {
-	message, err := b.Connection.Read(ctx)
-	if errors.Is(err, io.EOF) {
-		b.answered()
+	for {
+		message, err := b.Connection.Read(ctx)
+		if errors.Is(err, io.EOF) {
+			b.answered()
+		}
+		request, is := message.(*jsonrpc.Request)
+		if err != nil || !is || !request.IsCall() {
+			return message, err
+		}
+		taken, err := b.take(request)
+		if taken || err != nil {
+			return message, err
+		}
 	}
-	request, is := message.(*jsonrpc.Request)
-	if err != nil || !is || !request.IsCall() {
-		return message, err
-	}
+}
+
+// take counts a request, once there is room for more; false for a second one of an id
+// that is not answered yet, which the SDK would not answer either.
+func (b *backlog) take(request *jsonrpc.Request) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.bytes >= maxBacklog && !b.closed {
 		b.room.Wait()
 	}
 	if b.closed {
-		return nil, io.EOF
+		return false, io.EOF
 	}
-	if _, twice := b.asked[request.ID]; !twice { // a second one of an id is not answered by itself
-		one := asked{bytes: len(request.Params) + perRequest, brief: 1}
-		if request.Method == lasting {
-			one.brief = 0
-		}
-		b.asked[request.ID] = one
-		b.bytes, b.brief = b.bytes+one.bytes, b.brief+one.brief
+	if _, twice := b.asked[request.ID]; twice {
+		return false, nil
 	}
-	return message, nil
+	one := asked{bytes: len(request.Params) + perRequest, brief: 1}
+	if request.Method == lasting {
+		one.brief = 0
+	}
+	b.asked[request.ID] = one
+	b.bytes, b.brief = b.bytes+one.bytes, b.brief+one.brief
+	return true, nil
 }
 
 // answered waits for the answers to all that was asked: at the end of what a client says
@@ -92,15 +104,19 @@ func (b *backlog) answered() {
 
 // Write implements [sdk.Connection].
 func (b *backlog) Write(ctx context.Context, message jsonrpc.Message) error {
-	err := b.Connection.Write(ctx, message)
-	if response, is := message.(*jsonrpc.Response); is {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		one := b.asked[response.ID]
-		b.bytes, b.brief = b.bytes-one.bytes, b.brief-one.brief
-		delete(b.asked, response.ID)
-		b.room.Broadcast()
+	response, is := message.(*jsonrpc.Response)
+	if !is {
+		return b.Connection.Write(ctx, message)
 	}
+	b.mu.Lock()
+	one := b.asked[response.ID]
+	delete(b.asked, response.ID) // the SDK takes a next one of that id from here on
+	b.mu.Unlock()
+	err := b.Connection.Write(ctx, message)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bytes, b.brief = b.bytes-one.bytes, b.brief-one.brief
+	b.room.Broadcast()
 	return err
 }
 

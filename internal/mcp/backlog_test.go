@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -36,6 +39,63 @@ func TestAClientThatDoesNotReadIsNotReadFurther(t *testing.T) {
 	_ = toServer.Close()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// unread is the connection to a client that reads an answer when it is let to.
+type unread struct {
+	sdk.Connection
+	ids   []float64
+	begun chan struct{}
+	goOn  chan struct{}
+}
+
+func (u *unread) Connect(context.Context) (sdk.Connection, error) { return u, nil }
+
+func (u *unread) Read(context.Context) (jsonrpc.Message, error) {
+	id, err := jsonrpc.MakeID(u.ids[0])
+	u.ids = u.ids[1:]
+	return &jsonrpc.Request{ID: id, Method: "ping"}, err
+}
+
+func (u *unread) Write(context.Context, jsonrpc.Message) error {
+	u.begun <- struct{}{}
+	<-u.goOn
+	return nil
+}
+
+// An id that comes again counts again once its answer waits to be read, and is passed over
+// before that, when the SDK would not answer it.
+func TestEachRequestOfOneIDCounts(t *testing.T) {
+	u := &unread{ids: []float64{1, 1, 2, 1}, begun: make(chan struct{}), goOn: make(chan struct{})}
+	c, err := bounded{u}.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(want float64, unanswered int) *jsonrpc.Request {
+		t.Helper()
+		message, err := c.Read(t.Context())
+		request, is := message.(*jsonrpc.Request)
+		if err != nil || !is {
+			t.Fatal(message, err)
+		}
+		if id, _ := jsonrpc.MakeID(want); request.ID != id {
+			t.Errorf("read %v, want %v", request.ID, want)
+		}
+		if got := c.(*backlog).bytes; got != unanswered*perRequest {
+			t.Errorf("%d bytes count, want those of %d requests", got, unanswered)
+		}
+		return request
+	}
+	first := read(1, 1)
+	read(2, 2) // not the second one of the first's id
+	written := make(chan error)
+	go func() { written <- c.Write(t.Context(), &jsonrpc.Response{ID: first.ID}) }()
+	<-u.begun
+	read(1, 3)
+	close(u.goOn)
+	if err := <-written; err != nil || c.(*backlog).bytes != 2*perRequest {
+		t.Errorf("then %d bytes count, %v", c.(*backlog).bytes, err)
 	}
 }
 
