@@ -29,11 +29,14 @@ func (d *Desk) account(ctx context.Context, a *Approval) (c account, err error) 
 	return c, err
 }
 
-// values are those of a request by name, each safe to show; none where they were too
-// many to be kept.
+// values are those of a request by name, each safe to show; nil where they are too many
+// to be kept.
 func (c *account) values(s *sheet) map[string]string {
 	if c.kept == nil {
 		return s.flat(c.asked)
+	}
+	if c.kept.Values == nil {
+		return nil
 	}
 	out := map[string]string{}
 	for name, value := range c.kept.Values {
@@ -65,7 +68,7 @@ func (d *Desk) compared(ctx context.Context, a *Approval, now account) string {
 	}
 	s := &sheet{hidden: append(now.hidden(), before.hidden()...)}
 	was, is := before.values(s), now.values(s)
-	if len(was) == 0 || len(is) == 0 {
+	if was == nil || is == nil {
 		return fmt.Sprintf("not compared to %s, accepted %s: too much was asked to be kept\n", s.word(last.ID), last.Decided.UTC().Format(time.RFC3339))
 	}
 	var lines []string
@@ -98,22 +101,33 @@ func union(a, b map[string]string) map[string]string {
 	return out
 }
 
-// flat is a request as names with one text each, safe to show.
+// flat is a request as names with one text each, safe to show; nil where they are too many
+// to be kept. Each name says what it is nested in: together they may be many times as long
+// as the request.
 func (s *sheet) flat(f *dossier) map[string]string {
-	out := map[string]string{"asked by": s.word(f.Agent), "rule": s.word(f.Rule)}
+	out := texts{by: map[string]string{}}
+	out.add("asked by", s.word(f.Agent))
+	out.add("rule", s.word(f.Rule))
 	if f.Target.Authority != "" {
-		out["request"] = s.word(f.Target.Method + " " + f.Target.Scheme + "://" + f.Target.Authority + f.Target.Path)
+		out.add("request", s.word(f.Target.Method+" "+f.Target.Scheme+"://"+f.Target.Authority+f.Target.Path))
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
 		value := f.Args[name]
 		if slices.Contains(f.Secret, name) {
 			value = hiddenText
 		}
-		s.flatten(out, s.key(name), value)
+		s.flatten(&out, s.key(name), value)
 	}
-	if f.Built || len(f.Body) == 0 {
-		return out
+	if !f.Built && len(f.Body) > 0 {
+		s.flattenBody(&out, f)
 	}
+	if out.tooMany() {
+		return nil
+	}
+	return out.by
+}
+
+func (s *sheet) flattenBody(out *texts, f *dossier) {
 	if isJSON(f.Header) {
 		if form, err := canonicalJSON(f.Body); err == nil {
 			decoder := json.NewDecoder(strings.NewReader(string(form)))
@@ -121,36 +135,55 @@ func (s *sheet) flat(f *dossier) map[string]string {
 			var value any
 			if decoder.Decode(&value) == nil {
 				s.flatten(out, "body", value)
-				return out
+				return
 			}
 		}
 	}
-	out["body"] = s.quote(string(f.Body))
-	return out
+	out.add("body", s.quote(string(f.Body)))
 }
 
-// flatten adds the scalars of a value, and what is empty.
-func (s *sheet) flatten(out map[string]string, name string, value any) {
+// flatten adds the scalars of a value, and what is empty, as long as there is room.
+func (s *sheet) flatten(out *texts, name string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if out.tooMany() {
+				return
+			}
 			s.flatten(out, name+"."+s.key(key), v[key])
 		}
 		if len(v) == 0 {
-			out[name] = "{}"
+			out.add(name, "{}")
 		}
 	case []any:
 		for i, item := range v {
+			if out.tooMany() {
+				return
+			}
 			s.flatten(out, fmt.Sprintf("%s[%d]", name, i), item)
 		}
 		if len(v) == 0 {
-			out[name] = "[]"
+			out.add(name, "[]")
 		}
 	case string:
-		out[name] = s.quote(v)
+		out.add(name, s.quote(v))
 	case nil:
-		out[name] = "null"
+		out.add(name, "null")
 	default:
-		out[name] = s.word(fmt.Sprint(v))
+		out.add(name, s.word(fmt.Sprint(v)))
 	}
 }
+
+// texts are those of a request by name, as long as they are not too many.
+type texts struct {
+	by    map[string]string
+	bytes int
+}
+
+func (t *texts) add(name, text string) {
+	if t.bytes += len(name) + len(text); !t.tooMany() {
+		t.by[name] = text
+	}
+}
+
+func (t *texts) tooMany() bool { return t.bytes > keptValues }

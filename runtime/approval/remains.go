@@ -82,13 +82,6 @@ func (d *Desk) keep(ctx context.Context, a *Approval) ([]byte, error) {
 	if !v.Complete {
 		m.Text = strings.TrimSuffix(m.Text, cutShort) + "NOT FULLY SHOWN: it is closed, and the rest of it is not kept\n"
 	}
-	size := 0
-	for name, value := range m.Values {
-		size += len(name) + len(value)
-	}
-	if size > keptValues {
-		m.Values = nil
-	}
 	plain, err := json.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("keep what is shown of an approval: %w", err)

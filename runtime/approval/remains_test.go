@@ -3,6 +3,7 @@ package approval_test
 import (
 	"context"
 	"errors"
+	goruntime "runtime"
 	"strings"
 	"testing"
 	"time"
@@ -162,4 +163,48 @@ func TestAnEditedClosedApprovalIsRefused(t *testing.T) {
 	}
 	_, err := d.Show(t.Context(), operator(me), runtime.DefaultTenant, id, false)
 	wantReason(t, err, runtime.ReasonTampered)
+}
+
+// nested is a body whose values have names that are far longer than what they name, since
+// each says what it is nested in.
+func nested(values int) string {
+	const deep = 200
+	return strings.Repeat(`{"`+strings.Repeat("k", 400)+`":`, deep) + "[" + strings.Repeat("0,", values) + "0]" + strings.Repeat("}", deep)
+}
+
+// What is kept of a request, and compared, is not written out further than it is kept: an
+// agent's body would take all memory of whoever closes or shows its approval.
+func TestNamesOfNestedValuesTakeNoMemory(t *testing.T) {
+	d := newDesk(t)
+	first := d.ask(t, posted(agent("a"), "application/json", nested(2000)))
+	if _, err := d.Accept(t.Context(), operator(me), runtime.DefaultTenant, first, approval.Yes{Full: true}); err != nil {
+		t.Fatal(err)
+	}
+	id := d.ask(t, posted(agent("b"), "application/json", nested(2001)))
+	little := func(what string, act func() error) {
+		t.Helper()
+		var before, after goruntime.MemStats
+		goruntime.ReadMemStats(&before)
+		if err := act(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		goruntime.ReadMemStats(&after)
+		if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 64 { // the names alone are 160 MiB
+			t.Errorf("%s: it took %d MiB", what, took)
+		}
+	}
+	little("shown", func() error {
+		v, err := d.Show(t.Context(), operator(me), runtime.DefaultTenant, id, false)
+		if !strings.Contains(v.Text, "\nnot compared to "+first) {
+			t.Errorf("shown as %s", v.Text)
+		}
+		return err
+	})
+	little("rejected", func() error {
+		_, err := d.Reject(t.Context(), operator(me), runtime.DefaultTenant, id, "no")
+		return err
+	})
+	if d.held(t, id) {
+		t.Error("it is held still")
+	}
 }
