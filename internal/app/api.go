@@ -98,10 +98,10 @@ func (s apiAgent) call(ctx context.Context, c server.Call, req *runtime.Request)
 		return s.preview(ctx, c, action)
 	}
 	if c.All || c.Max > 0 {
-		body, err := s.a.Pages(ctx, s.a.pipeline, req, action, Paging{All: c.All, Max: c.Max})
+		body, err := s.a.Pages(ctx, s.a.pipeline, req, action, Paging{All: c.All, Max: c.Max, Room: c.Room})
 		return server.Result{Body: body}, err
 	}
-	answer, err := s.a.Call(ctx, s.a.pipeline, req, action)
+	answer, _, err := s.a.send(ctx, s.a.pipeline, step{req: req, action: action}, Answer{Room: c.Room})
 	if err != nil {
 		return server.Result{}, err
 	}
@@ -210,8 +210,8 @@ func (s apiAgent) Approval(ctx context.Context, who runtime.Principal, id string
 }
 
 // Collect implements [server.Agent].
-func (s apiAgent) Collect(ctx context.Context, caller runtime.Caller, id string) (server.Result, error) {
-	answer := &Answer{}
+func (s apiAgent) Collect(ctx context.Context, caller runtime.Caller, id string, room func() error) (server.Result, error) {
+	answer := &Answer{Room: room}
 	action, args, err := s.a.waitAndCollect(ctx, caller, id, answer)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = &runtime.Error{

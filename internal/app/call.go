@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/internal/stopwatch"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest"
@@ -26,7 +27,8 @@ type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	Limit  int // bytes of the body; 0: 64 MiB
+	Limit  int          // bytes of the body; 0: 64 MiB
+	Room   func() error // asked before more than [server.Large] of it is kept, again and again; nil: it may be
 
 	RequestID string // of the request that it answers; "" where nobody says
 }
@@ -44,6 +46,11 @@ func (a *Answer) Start(status int, header http.Header) error {
 func (a *Answer) Write(p []byte) (int, error) {
 	if len(a.Body)+len(p) > a.limit() {
 		return 0, a.tooLarge()
+	}
+	if a.Room != nil && len(a.Body)+len(p) > server.Large {
+		if err := a.Room(); err != nil {
+			return 0, err
+		}
 	}
 	a.Body = append(a.Body, p...)
 	return len(p), nil
@@ -65,7 +72,16 @@ func (a *Answer) tooLarge() error {
 // decode takes the body's content coding off, once it is whole: whoever wants a
 // result reads it, and wants none of what an upstream compresses unasked.
 func (a *Answer) decode() error {
-	body, err := rest.Decoded(a.Header, a.Body, a.limit())
+	limit := a.limit()
+	if a.Room != nil {
+		limit = min(limit, server.Large)
+	}
+	body, err := rest.Decoded(a.Header, a.Body, limit)
+	if limit < a.limit() && errors.Is(err, runtime.ErrBodyTooLarge) { // a little of gzip can be a lot
+		if err = a.Room(); err == nil {
+			body, err = rest.Decoded(a.Header, a.Body, a.limit())
+		}
+	}
 	if errors.Is(err, runtime.ErrBodyTooLarge) {
 		return a.tooLarge()
 	}

@@ -25,7 +25,7 @@ func (a *App) Call(ctx context.Context, p *runtime.Pipeline, req *runtime.Reques
 
 // callWithin is Call for an answer of at most so many bytes; 0: [Answer.Limit]'s own.
 func (a *App) callWithin(ctx context.Context, p *runtime.Pipeline, req *runtime.Request, action *runtime.Action, limit int) (*Answer, error) {
-	answer, _, err := a.send(ctx, p, step{req: req, action: action}, limit)
+	answer, _, err := a.send(ctx, p, step{req: req, action: action}, Answer{Limit: limit})
 	return answer, err
 }
 
@@ -57,10 +57,11 @@ func (a *App) first(req *runtime.Request, action *runtime.Action) (step, error) 
 	return s, nil
 }
 
-// send sends a step and follows redirects. It returns the step that was answered.
-func (a *App) send(ctx context.Context, p *runtime.Pipeline, s step, limit int) (*Answer, step, error) {
+// send sends a step and follows redirects. It returns the step that was answered, with an
+// answer that is bounded like the one that is given.
+func (a *App) send(ctx context.Context, p *runtime.Pipeline, s step, like Answer) (*Answer, step, error) {
 	for hop := 0; ; hop++ {
-		answer := &Answer{Limit: limit}
+		answer := &Answer{Limit: like.Limit, Room: like.Room}
 		if err := p.Do(ctx, s.req, answer); err != nil {
 			return nil, s, err
 		}

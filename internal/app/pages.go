@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest"
 )
@@ -22,6 +23,7 @@ type Paging struct {
 	All  bool
 	Max  int                           // this many elements; 0: no such limit
 	Told func(pages int, elements int) // after each page; may be nil
+	Room func() error                  // as of [Answer]; may be nil
 }
 
 // Pages does an action and asks for the pages that follow, each a request of its
@@ -39,10 +41,10 @@ func (a *App) Pages(ctx context.Context, p *runtime.Pipeline, req *runtime.Reque
 	if err != nil {
 		return nil, err
 	}
-	var got gathered
+	got := gathered{room: o.Room}
 	seen := map[string]bool{}
 	for page := 1; ; page++ {
-		answer, answered, err := a.send(ctx, p, s, 0)
+		answer, answered, err := a.send(ctx, p, s, Answer{Room: o.Room})
 		if err != nil {
 			return nil, err
 		}
@@ -158,6 +160,7 @@ type gathered struct {
 	lines    [][]byte
 	elements int
 	size     int
+	room     func() error // asked when they are large; may be nil
 }
 
 // add takes a page in. It returns how many elements it has, -1 for no list.
@@ -168,6 +171,11 @@ func (g *gathered) add(page []byte, err error) (int, error) {
 	if g.size += len(page); g.size > maxAnswer {
 		return 0, &runtime.Error{
 			Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Msg: "the pages together are over 64 MiB", Hint: "ask for fewer with --max",
+		}
+	}
+	if g.room != nil && g.size > server.Large {
+		if err := g.room(); err != nil {
+			return 0, err
 		}
 	}
 	var list []json.RawMessage

@@ -126,6 +126,12 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request, a visit, action stri
 		if wait > 0 {
 			c.Pending = waits(w)
 		}
+		room, err := s.large.allow(a.who)
+		if err != nil {
+			return err
+		}
+		defer room.give()
+		c.Room = func() error { return room.take(r.Context()) }
 		result, err := s.o.Agent.Call(r.Context(), c)
 		return answerResult(w, result, body.Raw, err)
 	})
@@ -200,7 +206,12 @@ func (s *Server) collect(w http.ResponseWriter, r *http.Request, a visit) error 
 	}
 	ctx, cancel := waiting(r.Context(), wait)
 	defer cancel()
-	result, err := s.o.Agent.Collect(ctx, a.caller, id)
+	room, err := s.large.allow(a.who)
+	if err != nil {
+		return err
+	}
+	defer room.give()
+	result, err := s.o.Agent.Collect(ctx, a.caller, id, func() error { return room.take(r.Context()) })
 	return answerResult(w, result, body.Raw, err)
 }
 

@@ -24,6 +24,7 @@ type Call struct {
 	Preview bool                                   // show the request, send nothing
 	All     bool                                   // of a long answer, every page
 	Max     int                                    // so many elements; 0: no such limit
+	Room    func() error                           // asked before more than [Large] of its answers is kept
 }
 
 // Result is what an action answered: bytes, or with Preview a value that is
@@ -54,8 +55,8 @@ type Agent interface {
 	Approvals(ctx context.Context, who runtime.Principal, all bool) ([]Item, error)
 	Approval(ctx context.Context, who runtime.Principal, id string, full bool) (any, error)
 	// Collect waits for the decision on a request of the caller's own, executes it
-	// when it was accepted, and returns its result.
-	Collect(ctx context.Context, caller runtime.Caller, id string) (Result, error)
+	// when it was accepted, and returns its result. Room is that of [Call].
+	Collect(ctx context.Context, caller runtime.Caller, id string, room func() error) (Result, error)
 }
 
 // Decision is what an operator says to an approval.

@@ -78,6 +78,7 @@ type Server struct {
 	running running // requests
 	once    once
 	crowd   crowd
+	large   large
 	door    doorman
 	cursors [32]byte // signs cursors
 
@@ -113,7 +114,8 @@ func newServer(o Options) *Server {
 		o.Clock = time.Now
 	}
 	s := &Server{
-		o: o, room: maxConnections, patience: patience, crowd: crowd{by: map[string]int{}}, door: doorman{clock: o.Clock, left: strangers},
+		o: o, room: maxConnections, patience: patience, crowd: crowd{by: map[string]int{}},
+		large: large{by: map[string]int{}, patient: largePatient}, door: doorman{clock: o.Clock, left: strangers},
 		once: once{clock: o.Clock, kept: map[keptKey]*kept{}, count: map[string]int{}},
 	}
 	_, _ = rand.Read(s.cursors[:]) // never fails since Go 1.24

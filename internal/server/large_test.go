@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"errors"
+	goruntime "runtime"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// One principal has half of the places for large answers. What finds none waits, in order,
+// and one whose principal has its share is in nobody's way.
+func TestLargeAnswersWaitForRoom(t *testing.T) {
+	l := &newServer(Options{}).large
+	l.patient = 0 // who has to wait is told so at once
+	of := func(id string) *allowance {
+		t.Helper()
+		a, err := l.allow(runtime.Principal{ID: id, Tenant: "default"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	full := func(a *allowance) bool {
+		t.Helper()
+		err := a.take(t.Context())
+		if err != nil && (runtime.CodeOf(err) != runtime.CodeUpstream || runtime.AsError(err).Reason != runtime.ReasonBodyTooLarge) {
+			t.Error(err)
+		}
+		return err != nil
+	}
+	var theirs []*allowance
+	for range largeEach {
+		a := of("greedy")
+		if theirs = append(theirs, a); full(a) || full(a) {
+			t.Fatal("there is no room")
+		}
+	}
+	last := of("greedy")
+	if !full(last) {
+		t.Error("one principal has more than its share")
+	}
+	for range largeAll - largeEach {
+		if full(of("other")) {
+			t.Error("another finds no room")
+		}
+	}
+	third := of("third")
+	if !full(third) {
+		t.Error("there are too many")
+	}
+	theirs[0].give()
+	theirs[0].give()
+	if full(third) || !full(last) {
+		t.Error("a place that is given back is not the next one's")
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if err := last.take(gone); !errors.Is(err, context.Canceled) && runtime.CodeOf(err) != runtime.CodeUpstream {
+		t.Error(err)
+	}
+}
+
+// While too many answers of one principal wait, nothing more of it is sent.
+func TestTooManyThatWaitAreRefusedBefore(t *testing.T) {
+	l := &newServer(Options{}).large
+	who := runtime.Principal{ID: "a", Tenant: "default"}
+	var all []*allowance
+	errs := make(chan error, largeEach+largeQueue)
+	for range largeEach + largeQueue {
+		a, err := l.allow(who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, a)
+		go func() { errs <- a.take(t.Context()) }()
+	}
+	for range largeEach {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
+	}
+	waiting := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.waiting)
+	}
+	for waiting() < largeQueue {
+		goruntime.Gosched()
+	}
+	undone := (*Undone)(nil)
+	if _, err := l.allow(who); runtime.CodeOf(err) != runtime.CodeRateLimited || !errors.As(err, &undone) {
+		t.Error(err)
+	}
+	if _, err := l.allow(runtime.Principal{ID: "b", Tenant: "default"}); err != nil {
+		t.Errorf("another: %v", err)
+	}
+	l.mu.Lock()
+	l.by[all[0].owner] = -len(all) // let all in
+	l.all = -len(all)
+	l.serve()
+	l.mu.Unlock()
+	for range largeQueue {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
