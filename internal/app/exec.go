@@ -10,6 +10,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 	"github.com/kimbap-run/kimbap/services"
@@ -186,10 +187,7 @@ func (a *App) recordScript(ctx context.Context, e sandbox.Event) error {
 // begun are the calls of an execution that the trail has an intent of, but for
 // those that were held back for a person.
 func (a *App) begun(ctx context.Context, tenant runtime.Tenant, id string) ([]sandbox.Begun, error) {
-	if err := a.trail.Flush(ctx); err != nil {
-		return nil, err
-	}
-	list, err := a.SearchTrail(ctx, RecordQuery{Tenant: tenant, Execution: id, Kind: "intent", Limit: stepsShown})
+	list, err := a.executionTrail(ctx, RecordQuery{Tenant: tenant, Execution: id, Kind: "intent", Limit: stepsShown})
 	if err != nil {
 		return nil, err
 	}
@@ -212,11 +210,17 @@ func (a *App) begun(ctx context.Context, tenant runtime.Tenant, id string) ([]sa
 
 // lostResult reports whether the trail has that a script's result was given up.
 func (a *App) lostResult(ctx context.Context, tenant runtime.Tenant, id string) (bool, error) {
-	if err := a.trail.Flush(ctx); err != nil {
-		return false, err
-	}
-	list, err := a.SearchTrail(ctx, RecordQuery{Tenant: tenant, Execution: id, Kind: "event", Text: `"event":"exec.lost"`, Limit: 1})
+	list, err := a.executionTrail(ctx, RecordQuery{Tenant: tenant, Execution: id, Kind: "event", Text: `"event":"exec.lost"`, Limit: 1})
 	return len(list) > 0, err
+}
+
+// executionTrail are records of an execution, whosever it is: one process runs the scripts
+// of all tenants, and [App.SearchTrail] knows those of its own.
+func (a *App) executionTrail(ctx context.Context, q RecordQuery) ([]Record, error) {
+	if err := a.trail.Flush(ctx); err != nil {
+		return nil, err
+	}
+	return history.Search(ctx, a.auditDir(), a.store, q)
 }
 
 // tooLong refuses a time that a command gives a script and that none may have.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/sandbox"
 )
 
 // LogOf returns what the App's log writes to.
@@ -31,4 +32,19 @@ func (a *App) Listens() (out []string) {
 // MCPForRun serves MCP on a socket as a run does, to callers as they are.
 func (a *App) MCPForRun(path string) (hangUp func(), err error) {
 	return a.mcpForRun(path, func(c runtime.Caller) runtime.Caller { return c }, "test")
+}
+
+// Begun is what the runner of scripts is told of an execution's calls.
+func Begun(ctx context.Context, a *App, tenant runtime.Tenant, id string) (int, error) {
+	begun, err := a.begun(ctx, tenant, id)
+	return len(begun), err
+}
+
+// LoseResult records that an execution's result was given up, and returns whether the
+// runner of scripts is told so.
+func LoseResult(ctx context.Context, a *App, who *runtime.Principal, id string) (bool, error) {
+	if err := a.recordScript(ctx, sandbox.Event{Kind: "exec.lost", Principal: who, Execution: id, Durable: true}); err != nil {
+		return false, err
+	}
+	return a.lostResult(ctx, who.Tenant, id)
 }
