@@ -64,9 +64,18 @@ func widthOf(f *os.File) int {
 // interruptible returns a context that ends at SIGINT and SIGTERM. A second one
 // ends the process at once: whoever asks twice does not want to wait.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
+	ctx, cancel := context.WithCancel(ctx)
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-came:
+		case <-ctx.Done():
+		}
+		signal.Stop(came) // before anything ends: a second one that comes at once must not be taken for the first
+		cancel()
+	}()
+	return ctx, cancel
 }
 
 // getenv returns a variable of the invocation, "" when it is not set.
