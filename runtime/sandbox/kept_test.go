@@ -17,13 +17,34 @@ import (
 type refusing struct {
 	*memory
 	once
+	refused chan string // ids of the ends that it refused, as far as there is room
 }
 
 func (s *refusing) WriteExecution(ctx context.Context, e journal.Execution, calls []journal.Call) (bool, error) {
 	if e.State == journal.Ended && s.fails() {
+		select {
+		case s.refused <- e.ID:
+		default:
+		}
 		return false, &runtime.Error{Code: runtime.CodeStorageBusy, Msg: "busy"}
 	}
 	return s.memory.WriteExecution(ctx, e, calls)
+}
+
+// late waits until the end of an execution is among those that are tried again: it was
+// refused twice.
+func (s *refusing) late(t *testing.T, id string) {
+	t.Helper()
+	for times := 0; times < 2; {
+		select {
+		case refused := <-s.refused:
+			if refused == id {
+				times++
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("its end is not tried again")
+		}
+	}
 }
 
 // finished is a script that was paused, was gone on with and has ended, while the store
@@ -61,7 +82,7 @@ func (m *memory) stateOf(id string) journal.State {
 
 func newRefusing(t *testing.T, late int) (*bench, *refusing) {
 	b := newBench(t, story)
-	s := &refusing{memory: b.store}
+	s := &refusing{memory: b.store, refused: make(chan string, 100)}
 	b.o.Store, b.o.Late = s, late
 	b.restart("1:a")
 	return b, s
@@ -94,7 +115,8 @@ func TestAnEndThatTheStoreRefusesIsKeptLater(t *testing.T) {
 func TestAResultThatIsGivenUpIsNotSaidToRun(t *testing.T) {
 	var late atomic.Int64
 	for name, giveUp := range map[string]func(b *bench, s *refusing, id string) (given string){
-		"too many": func(b *bench, s *refusing, _ string) string {
+		"too many": func(b *bench, s *refusing, first string) string {
+			s.late(b.t, first)
 			second, _ := b.finished(s, 1000)
 			return second
 		},
@@ -144,7 +166,11 @@ func TestAResultThatIsGivenUpIsNotSaidToRun(t *testing.T) {
 // caller was told so.
 func TestAResultThatWasGivenUpIsNotRunAgainAfterARestart(t *testing.T) {
 	for name, giveUp := range map[string]func(b *bench, s *refusing, id string) (given string){
-		"too many":               func(b *bench, s *refusing, _ string) string { second, _ := b.finished(s, 1000); return second },
+		"too many": func(b *bench, s *refusing, first string) string {
+			s.late(b.t, first)
+			second, _ := b.finished(s, 1000)
+			return second
+		},
 		"the end of the process": func(b *bench, _ *refusing, id string) string { b.runner.Dispose(); return id },
 	} {
 		t.Run(name, func(t *testing.T) {
