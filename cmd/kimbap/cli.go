@@ -65,7 +65,7 @@ func widthOf(f *os.File) int {
 // ends the process at once: whoever asks twice does not want to wait.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	came := make(chan os.Signal, 1)
+	came := make(chan os.Signal, 2)
 	signal.Notify(came, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		select {
@@ -73,9 +73,21 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 		case <-ctx.Done():
 		}
 		signal.Stop(came) // before anything ends: a second one that comes at once must not be taken for the first
+		select {
+		case second := <-came: // it came before that
+			endBy(second)
+		default:
+		}
 		cancel()
 	}()
 	return ctx, cancel
+}
+
+// endBy ends the process as a signal does that nothing waits for.
+func endBy(s os.Signal) {
+	if self, err := os.FindProcess(os.Getpid()); err != nil || self.Signal(s) != nil {
+		os.Exit(exitInterrupted)
+	}
 }
 
 // getenv returns a variable of the invocation, "" when it is not set.

@@ -8,17 +8,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// CR-014: told to stop, a proxy lets its requests end; told twice, it ends.
-func TestStopTwiceIsNow(t *testing.T) {
+// busyProxy is a proxy with a request under way, and what it says.
+func busyProxy(t *testing.T) (proxy *exec.Cmd, address string, lines io.Reader) {
+	t.Helper()
 	upstream, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
-	defer upstream.Close()
+	t.Cleanup(func() { _ = upstream.Close() })
 	arrived := make(chan net.Conn, 1)
 	go func() {
 		if c, err := upstream.Accept(); err == nil {
@@ -33,25 +35,46 @@ func TestStopTwiceIsNow(t *testing.T) {
 	check(t, err)
 	program := filepath.Join(dir, "kimbap")
 	check(t, os.Symlink(self, program))
-	proxy := exec.Command(program, "proxy", "--listen", "127.0.0.1:0", "--home", home)
+	proxy = exec.Command(program, "proxy", "--listen", "127.0.0.1:0", "--home", home)
 	proxy.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
 	stderr, err := proxy.StderrPipe()
 	check(t, err)
 	check(t, proxy.Start())
-	defer func() { _ = proxy.Process.Kill() }()
-	lines, address := bufio.NewReader(stderr), ""
+	t.Cleanup(func() { _ = proxy.Process.Kill() })
+	said := bufio.NewReader(stderr)
 	for address == "" {
-		line, err := lines.ReadString('\n')
+		line, err := said.ReadString('\n')
 		check(t, err)
 		_, address, _ = strings.Cut(strings.TrimSpace(line), "listening on http://")
 	}
 	client, err := net.Dial("tcp", address)
 	check(t, err)
-	defer client.Close()
+	t.Cleanup(func() { _ = client.Close() })
 	_, err = io.WriteString(client, "GET http://slow.test/ HTTP/1.1\r\nHost: slow.test\r\n\r\n")
 	check(t, err)
-	defer (<-arrived).Close()
+	there := <-arrived
+	t.Cleanup(func() { _ = there.Close() })
+	return proxy, address, said
+}
 
+// endsBy fails the test when the proxy does not end soon, by one of these signals.
+func endsBy(t *testing.T, proxy *exec.Cmd, lines io.Reader, signals ...syscall.Signal) {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { _, _ = io.Copy(io.Discard, lines); ended <- proxy.Wait() }()
+	select {
+	case err := <-ended:
+		if exit, ok := err.(*exec.ExitError); !ok || !slices.Contains(signals, exit.Sys().(syscall.WaitStatus).Signal()) {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(8 * time.Second): // the grace is ten
+		t.Error("it went on after the second signal")
+	}
+}
+
+// CR-014: told to stop, a proxy lets its requests end; told twice, it ends.
+func TestStopTwiceIsNow(t *testing.T) {
+	proxy, address, lines := busyProxy(t)
 	check(t, proxy.Process.Signal(syscall.SIGTERM))
 	for { // until it takes nobody any more, so that the first signal has come
 		c, err := net.Dial("tcp", address)
@@ -65,14 +88,13 @@ func TestStopTwiceIsNow(t *testing.T) {
 		t.Fatal("it did not wait for the request that is under way")
 	}
 	check(t, proxy.Process.Signal(syscall.SIGTERM))
-	ended := make(chan error, 1)
-	go func() { _, _ = io.Copy(io.Discard, lines); ended <- proxy.Wait() }()
-	select {
-	case err := <-ended:
-		if exit, ok := err.(*exec.ExitError); !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
-			t.Errorf("it ended with %v", err)
-		}
-	case <-time.After(8 * time.Second): // the grace is ten
-		t.Error("it went on after the second signal")
-	}
+	endsBy(t, proxy, lines, syscall.SIGTERM)
+}
+
+// A second signal counts also when it comes before the first was looked at.
+func TestStopTwiceAtOnceIsNow(t *testing.T) {
+	proxy, _, lines := busyProxy(t)
+	check(t, proxy.Process.Signal(syscall.SIGTERM))
+	check(t, proxy.Process.Signal(syscall.SIGINT))
+	endsBy(t, proxy, lines, syscall.SIGTERM, syscall.SIGINT)
 }
