@@ -174,3 +174,31 @@ func TestKeysOfOthersAreNotPushedOut(t *testing.T) {
 		t.Error("a key of another tenant was forgotten")
 	}
 }
+
+// Nor does a tenant push them out whose own are not answered yet, as while a person is
+// waited for.
+func TestKeysOfOthersAreNotPushedOutByThoseUnderWay(t *testing.T) {
+	o := once{clock: time.Now, kept: map[keptKey]*kept{}, count: map[string]int{}}
+	quiet, _, err := o.take(keptKey{"quiet token:a", "0"}, [32]byte{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(quiet.done)
+	refused := 0
+	for token := range keptAll/keptEach + 1 {
+		for i := range keptEach {
+			if _, _, err := o.take(keptKey{"loud token:" + strconv.Itoa(token), strconv.Itoa(i)}, [32]byte{1}); err != nil {
+				refused++
+			}
+		}
+	}
+	if _, first, err := o.take(keptKey{"quiet token:a", "0"}, [32]byte{1}); first || err != nil {
+		t.Error("a key of another tenant was forgotten: ", err)
+	}
+	if refused != keptEach+1 {
+		t.Errorf("%d were refused", refused)
+	}
+	if _, _, err := o.take(keptKey{"quiet token:a", "1"}, [32]byte{1}); err != nil || len(o.kept) > keptAll {
+		t.Error("of its own it pushes out none either: ", err)
+	}
+}

@@ -133,7 +133,7 @@ func (o *once) take(key keptKey, digest [sha256.Size]byte) (k *kept, first bool,
 	if o.count[key.owner] >= keptEach {
 		o.forgetOldest(key.owner)
 	} else if len(o.kept) >= keptAll {
-		o.forgetOldest(o.greediest())
+		o.forgetOldest(o.greediest(key.owner))
 	}
 	if o.count[key.owner] >= keptEach || len(o.kept) >= keptAll {
 		return nil, false, &runtime.Error{
@@ -171,19 +171,25 @@ func (o *once) sweep(now time.Time) {
 	}
 }
 
-// greediest is who has the most answered keys, of the tenant that has: room for others is
-// made there, so that what others send again is not done again for its crowd.
-func (o *once) greediest() string {
+// greediest is who has the most answered keys, of the tenant that has the most of any: room
+// is made there, so that what others send again is not done again for its crowd. A tenant
+// that has no more than the one that asks keeps all of its own, be the other's answered or
+// not; "" is nobody.
+func (o *once) greediest(asks string) string {
 	owners, tenants := map[string]int{}, map[string]int{}
 	for key, k := range o.kept {
+		tenants[tenantOf(key.owner)]++
 		if k.answered() {
 			owners[key.owner]++
-			tenants[tenantOf(key.owner)]++
 		}
 	}
-	most := ""
+	own, most := tenantOf(asks), ""
 	for owner, n := range owners {
-		here, there := tenants[tenantOf(owner)], tenants[tenantOf(most)]
+		tenant := tenantOf(owner)
+		if tenant != own && tenants[tenant] <= tenants[own] {
+			continue
+		}
+		here, there := tenants[tenant], tenants[tenantOf(most)]
 		if here > there || here == there && n > owners[most] {
 			most = owner
 		}
