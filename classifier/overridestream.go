@@ -14,7 +14,8 @@ import (
 //   - in the parts of a multipart body (Rack, PHP, Phoenix, Spring).
 //
 // In all three it looks for the words too that decided in the query, or would have, and
-// in what is no POST for these alone: some servers read them there, and before the query.
+// in what is no POST, and in JSON that calls itself a form, for these alone: some servers
+// read them there, and before the query.
 //
 // It is no parser of these: it finds at least what any of their readers would, and
 // keeps a few KiB whatever comes.
@@ -52,6 +53,8 @@ func watch(contentTypes []string, form bool, what sought) *OverrideWatch {
 	}
 	if slices.ContainsFunc(contentTypes, isJSON) {
 		w.json = &jsonWatch{sought: what}
+	} else if w.form != nil && len(what.words) > 0 { // no framework looks for a method in it
+		w.json = &jsonWatch{sought: sought{words: what.words, wordsOnly: true}, untold: true}
 	}
 	if slices.ContainsFunc(contentTypes, isMultipart) {
 		w.parts = &partWatch{sought: what}
@@ -107,6 +110,8 @@ type jsonWatch struct {
 	object bool // what is at depth 1 is the members of an object
 	named  named
 	word   string // with namedWord
+	untold bool   // it calls itself a form, and has not begun: it counts if it does as an object
+	other  bool   // it did not
 
 	inText  bool
 	escaped bool   // the next byte of the text is
@@ -132,7 +137,10 @@ const perByte = len(`\u0000`)
 
 // look refuses a document that asks for another method than POST, or says a word again.
 func (w *jsonWatch) look(piece []byte) *Error {
-	for len(piece) > 0 {
+	if w.untold {
+		piece = w.begin(piece)
+	}
+	for len(piece) > 0 && !w.other {
 		var err *Error
 		if w.inText {
 			piece = w.inside(piece)
@@ -148,6 +156,17 @@ func (w *jsonWatch) look(piece []byte) *Error {
 		}
 	}
 	return nil
+}
+
+// begin passes over what may stand before a document ([looksJSON]), and returns what follows.
+func (w *jsonWatch) begin(piece []byte) (rest []byte) {
+	for len(piece) > 0 && strings.IndexByte("\xef\xbb\xbf \t\r\n\v\f", piece[0]) >= 0 {
+		piece = piece[1:]
+	}
+	if len(piece) > 0 {
+		w.untold, w.other = false, piece[0] != '{'
+	}
+	return piece
 }
 
 // outside takes a byte that is in no string.

@@ -54,6 +54,11 @@ func TestAWordOfTheQueryIsNotAnotherInTheForm(t *testing.T) {
 		{"POST", "", json, `{"action": "DeleteUser"}`, false, ""},
 		{"POST", "?Action=Set", json, `{"mode": "soft", "Action": "Unset"}`, false, "/set"}, // its body is judged
 		{"POST", "?Action=Set", json, `{"mode": "soft"}`, true, "/set"},
+		{"POST", "?Action=ListUsers", form, ` {"UserName": "alice", "Action": "DeleteUser"}`, false, ""}, // as curl -d sends it
+		{"PUT", "?Action=ListUsers", form, `{"UserName": "alice&x", "action": "DeleteUser"}`, false, ""},
+		{"POST", "?Action=ListUsers", "", "\xef\xbb\xbf{\"Action\": \"DeleteUser\"}", false, ""},
+		{"POST", "?Action=ListUsers", form, `{"UserName": "alice", "_method": "DELETE"}`, true, ""},
+		{"POST", "?Action=ListUsers", form, `filter={"Action": "x"}`, true, ""},
 		{"PUT", "?Action=ListUsers", "", "a file with &Action=DeleteUser in it", true, ""},
 		{"POST", "?Action=ListUsers", form, "UserName=alice&ActionId=DeleteUser&x=Action", true, ""},
 		{"POST", "?Action=ListUsers", "application/octet-stream", "Action=DeleteUser", true, ""},
