@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -27,26 +28,36 @@ func (s *Server) checkOverride(ctx context.Context, req *runtime.Request, words 
 		return nil
 	}
 	form := slices.ContainsFunc(req.Raw.Header["Content-Type"], classifier.IsForm)
-	if !form && !comesAtOnce(req.Raw, len(words) > 0) {
+	soon := form || comesAtOnce(req.Raw, len(words) > 0)
+	if !soon && len(words) == 0 {
 		lookAt(req, watch)
 		return nil
 	}
 	if _, err := s.o.Identity.Identify(ctx, req.Caller); err != nil {
 		return classified(err)
 	}
-	for _, coding := range req.Raw.Header["Content-Encoding"] {
-		if form && coding != "" && !strings.EqualFold(coding, "identity") {
-			return &runtime.Error{
-				Code: runtime.CodeInvalidInput, Reason: runtime.ReasonUnsupportedMedia, Stage: runtime.StageSurface,
-				Msg: "a form decides what a request does, and this one is compressed", Hint: "send it without a Content-Encoding",
-			}
+	if (form || len(words) > 0) && compressed(req.Raw) {
+		e := &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonUnsupportedMedia, Stage: runtime.StageSurface,
+			Msg: "a form decides what a request does, and this one is compressed", Hint: "send it without a Content-Encoding",
 		}
+		if !form {
+			e.Msg = fmt.Sprintf("the body may say the parameter %q again, which decides in the query, and it is compressed", words[0])
+		}
+		return e
 	}
-	if req.Raw.ContentLength > s.o.Limits.BodyBytes {
+	if !soon || req.Raw.ContentLength > s.o.Limits.BodyBytes {
 		lookAt(req, watch)
 		return nil
 	}
 	return s.checkFront(req, words)
+}
+
+// compressed reports whether a body says of itself that it has to be unpacked.
+func compressed(raw *runtime.Raw) bool {
+	return slices.ContainsFunc(raw.Header["Content-Encoding"], func(coding string) bool {
+		return coding != "" && !strings.EqualFold(coding, "identity")
+	})
 }
 
 // watchOf is what the body is looked at with; nil when no framework finds anything in it.

@@ -1,7 +1,9 @@
 package app_test
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"io"
 	"net/http"
 	"strings"
@@ -106,6 +108,51 @@ func TestTheLastWordOfAPassingFormCounts(t *testing.T) {
 		_ = res.Body.Close()
 		if res.StatusCode != want {
 			t.Errorf("%s: %d, want %d", end, res.StatusCode, want)
+		}
+	}
+}
+
+// A document or parts that are compressed could have such a word in them, which many
+// servers unpack as they read; as of a form, that is refused where a word decides.
+func TestACompressedBodyBesideAWordIsRefused(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Services: []string{wordService}})
+	for _, c := range []struct {
+		media, coding, body string
+		long                bool
+		want                int
+	}{
+		{"application/json", "gzip", `{"Action": "DeleteUser"}`, false, http.StatusUnsupportedMediaType},
+		{"application/json", "gzip", `{"Action": "DeleteUser"}`, true, http.StatusUnsupportedMediaType},
+		{"multipart/form-data; boundary=b", "deflate", "--b", false, http.StatusUnsupportedMediaType},
+		{"application/json", "identity", `{"UserName": "alice"}`, true, http.StatusOK},
+		{"application/octet-stream", "gzip", `{"Action": "DeleteUser"}`, false, http.StatusOK},
+	} {
+		var packed bytes.Buffer
+		if w := gzip.NewWriter(&packed); c.coding == "gzip" {
+			_, _ = io.WriteString(w, c.body)
+			_ = w.Close()
+		} else {
+			packed.WriteString(c.body)
+		}
+		var body io.Reader = &packed
+		if c.long {
+			body = io.MultiReader(body) // of no known length
+		}
+		req, err := http.NewRequest("PUT", "https://"+apptest.Host+"/query?Action=ListUsers", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", c.media)
+		req.Header.Set("Content-Encoding", c.coding)
+		before := len(k.Up.Requests())
+		res, err := k.Client(t, "").Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if sent := len(k.Up.Requests()) != before; res.StatusCode != c.want || sent != (c.want == http.StatusOK) {
+			t.Errorf("%s, %s, long: %t: sent: %t, answer %d, want %d", c.media, c.coding, c.long, sent, res.StatusCode, c.want)
 		}
 	}
 }
