@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -129,6 +130,52 @@ func TestTheLastRequestsAreAnswered(t *testing.T) {
 			t.Errorf("%s is not there: %s %v", want, said, err)
 		}
 	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// The answers of a batch are kept until the last one is there. There are not so many of
+// them that one line has hundreds of MiB kept.
+func TestABatchIsBounded(t *testing.T) {
+	toServer, fromServer, done := overPipes(t)
+	answers := json.NewDecoder(fromServer)
+	ask := func(line string, answer any) {
+		t.Helper()
+		if _, err := io.WriteString(toServer, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if err := answers.Decode(answer); err != nil {
+			t.Fatalf("%.60s: %v", line, err)
+		}
+	}
+	batch := func(n int) string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i)
+		}
+		return "[" + strings.Join(all, ",") + "]"
+	}
+	var begun any
+	ask(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, &begun)
+	var all []any
+	if ask(batch(maxBatch), &all); len(all) != maxBatch {
+		t.Errorf("%d of a batch are answered", len(all))
+	}
+	var one struct {
+		ID    int
+		Error struct{ Code int }
+	}
+	ask(batch(maxBatch+1), &one)
+	for i := range maxBatch {
+		if one.ID != i || one.Error.Code != jsonrpc.CodeInvalidRequest {
+			t.Fatalf("%d of a longer one: %+v", i, one)
+		}
+		if err := answers.Decode(&one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = toServer.Close()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

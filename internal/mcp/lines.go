@@ -31,6 +31,10 @@ type lines struct {
 // no message, and the SDK would end the session on it.
 var batching = [...]string{"2024-11-05", "2025-03-26"}
 
+// maxBatch is how many messages a batch has at most. Their answers are kept until the last
+// one is there, and may each be a hundred times as long as what asks for it.
+const maxBatch = 100
+
 func newLines(from io.ReadCloser, to io.Writer) *lines {
 	return &lines{Closer: from, from: bufio.NewReaderSize(from, 64<<10), to: to}
 }
@@ -97,6 +101,8 @@ func (l *lines) refusal(line []byte, err error) *jsonrpc.Error {
 		batch = append(batch, line)
 	case json.Unmarshal(line, &batch) != nil || len(batch) == 0:
 		return invalidRequest("this batch has no message")
+	case len(batch) > maxBatch:
+		return invalidRequest(fmt.Sprintf("a batch has at most %d messages", maxBatch))
 	}
 	ids := map[jsonrpc.ID]bool{}
 	for _, one := range batch {
