@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -26,5 +27,91 @@ func TestAnEndThatCannotBeWrittenIsNoErrorOfTheRequest(t *testing.T) {
 	}
 	if a := out.Answer(); a.Body != "ok" || a.Aborted != nil {
 		t.Errorf("answer %+v", a)
+	}
+}
+
+// G19: an execution that was cut off is reported unknown; one that never left is
+// reported failed.
+func TestFinishKnowsWhatMayHaveHappened(t *testing.T) {
+	executing := func(err error) *runtimetest.Stages {
+		return &runtimetest.Stages{OnExecute: func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) {
+			return runtime.Result{}, err
+		}}
+	}
+	for name, c := range map[string]struct {
+		stages  *runtimetest.Stages
+		unknown bool
+	}{
+		"done":                    {&runtimetest.Stages{}, false},
+		"the upstream broke off":  {executing(&runtime.Error{Code: runtime.CodeUpstream}), true},
+		"no answer in time":       {executing(&runtime.Error{Code: runtime.CodeTimeout}), true},
+		"the caller went away":    {executing(context.Canceled), true},
+		"an error without a name": {executing(errors.New("x")), true},
+		"could not be reached":    {executing(&runtime.Error{Code: runtime.CodeUpstream, Err: errors.Join(runtime.ErrNotSent, errors.New("x"))}), false},
+		"refused by the guard":    {executing(&runtime.Error{Code: runtime.CodeEgressDenied}), false},
+		"no trust":                {executing(&runtime.Error{Code: runtime.CodeUpstreamTLS}), false},
+		"a panic in the backend": {&runtimetest.Stages{OnExecute: func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) {
+			panic("x")
+		}}, true},
+		"a panic before it": {&runtimetest.Stages{OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
+			panic("x")
+		}}, false},
+		"no backend": {&runtimetest.Stages{OnResolve: func(*runtime.Request) (*runtime.Action, runtime.Args, error) {
+			a := runtimetest.Action()
+			a.Backend = "none"
+			return a, nil, nil
+		}}, false},
+		"no credential in time": {&runtimetest.Stages{OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
+			return runtime.Credential{}, &runtime.Error{Code: runtime.CodeTimeout}
+		}}, false},
+	} {
+		c.stages.OnDecide = ask
+		finished := 0
+		c.stages.OnFinish = func(_ context.Context, _ runtime.Ticket, err error) error {
+			if finished++; runtime.MayHaveHappened(err) != c.unknown || (err == nil) != (name == "done") {
+				t.Errorf("%s: finished with %v, unknown %v", name, err, runtime.MayHaveHappened(err))
+			}
+			return nil
+		}
+		_ = pipeline(t, c.stages).Do(t.Context(), &runtime.Request{}, &runtimetest.Responder{})
+		if finished != 1 {
+			t.Errorf("%s: finished %d times", name, finished)
+		}
+	}
+}
+
+// A request has not been sent only where that is certain: the backend was not asked, or
+// says so of all its attempts.
+func TestSentUnlessThatIsCertain(t *testing.T) {
+	executing := func(result runtime.Result, err error) *runtimetest.Stages {
+		return &runtimetest.Stages{OnExecute: func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) {
+			return result, err
+		}}
+	}
+	denied := &runtime.Error{Code: runtime.CodeForbidden, Stage: runtime.StagePolicy}
+	for name, c := range map[string]struct {
+		stages *runtimetest.Stages
+		sent   bool
+	}{
+		"done":                           {&runtimetest.Stages{}, true},
+		"done, whatever the result says": {executing(runtime.Result{Unsent: true}, nil), true},
+		"never left":                     {executing(runtime.Result{Unsent: true}, denied), false},
+		"refused before another attempt": {executing(runtime.Result{}, denied), true},
+		"not sent at the last attempt":   {executing(runtime.Result{}, runtime.ErrNotSent), true},
+		"a panic in the backend": {&runtimetest.Stages{OnExecute: func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) {
+			panic("x")
+		}}, true},
+		"no credential": {&runtimetest.Stages{OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
+			return runtime.Credential{}, denied
+		}}, false},
+	} {
+		req := &runtime.Request{}
+		_ = pipeline(t, c.stages).Do(t.Context(), req, &runtimetest.Responder{})
+		if req.Sent != c.sent {
+			t.Errorf("%s: sent %v", name, req.Sent)
+		}
+		if req.Refusal = denied; pipeline(t, c.stages).Do(t.Context(), req, &runtimetest.Responder{}) == nil || req.Sent != c.sent {
+			t.Errorf("%s, and refused after: sent %v", name, req.Sent)
+		}
 	}
 }

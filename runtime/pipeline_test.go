@@ -3,7 +3,6 @@ package runtime_test
 import (
 	"context"
 	"errors"
-	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -266,78 +265,6 @@ func TestOrderOfStages(t *testing.T) {
 	}
 }
 
-func TestPanicInAnyStageDeniesAndIsRecorded(t *testing.T) {
-	for name, c := range map[string]struct {
-		set    func(*runtimetest.Stages)
-		events string
-	}{
-		"ready": {func(s *runtimetest.Stages) { s.OnReady = func() error { panic("x") } }, "ready outcome"},
-		"identify": {func(s *runtimetest.Stages) {
-			s.OnIdentify = func(runtime.Caller) (runtime.Principal, error) { panic("x") }
-		}, "ready identify outcome"},
-		"resolve": {func(s *runtimetest.Stages) {
-			s.OnResolve = func(*runtime.Request) (*runtime.Action, runtime.Args, error) { panic("x") }
-		}, "ready identify resolve outcome"},
-		"decide": {func(s *runtimetest.Stages) { s.OnDecide = func(runtime.Question) runtime.Verdict { panic("x") } }, upToPolicy + " outcome"},
-		"intent": {func(s *runtimetest.Stages) { s.OnIntent = func(context.Context, *runtime.Record) error { panic("x") } }, upToPolicy + " intent outcome"},
-		"await": {func(s *runtimetest.Stages) {
-			s.OnDecide = ask
-			s.OnAwait = func(context.Context, *runtime.Call, runtime.Verdict) (runtime.Ticket, error) { panic("x") }
-		}, upToPolicy + " intent await outcome"},
-		"credential": {func(s *runtimetest.Stages) {
-			s.OnDecide = ask
-			s.OnCredential = func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) { panic("x") }
-		}, upToPolicy + " intent await identify resolve decide credential finish outcome"},
-		"execute": {func(s *runtimetest.Stages) {
-			s.OnDecide = ask
-			s.OnExecute = func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) { panic("x") }
-		}, askedWay},
-		"finish": {func(s *runtimetest.Stages) {
-			s.OnDecide = ask
-			s.OnFinish = func(context.Context, runtime.Ticket, error) error { panic("x") }
-		}, askedWay},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := &runtimetest.Stages{}
-			c.set(s)
-			finished := []error{}
-			if s.OnFinish == nil {
-				s.OnFinish = func(_ context.Context, _ runtime.Ticket, err error) error {
-					finished = append(finished, err)
-					return nil
-				}
-			}
-			err := pipeline(t, s).Do(t.Context(), &runtime.Request{}, &runtimetest.Responder{})
-			if runtime.CodeOf(err) != runtime.CodeInternal {
-				t.Errorf("error %v", err)
-			}
-			if got := strings.Join(s.Events(), " "); got != c.events {
-				t.Errorf("stages\n  %s, want\n  %s", got, c.events)
-			}
-			if o := s.Outcomes(); len(o) != 1 || !o[0].Panicked || o[0].Err == nil {
-				t.Errorf("outcomes: %+v", o)
-			}
-			for _, err := range finished {
-				if err == nil {
-					t.Error("the approval was finished as a success")
-				}
-			}
-		})
-	}
-}
-
-func TestPanicInAbortIsStillRecorded(t *testing.T) {
-	s := &runtimetest.Stages{OnDecide: func(runtime.Question) runtime.Verdict { return runtime.Verdict{} }}
-	out := &runtimetest.Responder{OnAbort: func(error) { panic(http.ErrAbortHandler) }}
-	func() {
-		defer func() { _ = recover() }()
-		_ = pipeline(t, s).Do(t.Context(), &runtime.Request{}, out)
-	}()
-	if o := s.Outcomes(); len(o) != 1 || o[0].Err == nil {
-		t.Errorf("outcomes: %+v", o)
-	}
-}
-
 func TestIntentComesBeforeTheCredentialAndSaysTheVerdict(t *testing.T) {
 	s := &runtimetest.Stages{}
 	req := &runtime.Request{Raw: &runtime.Raw{Body: strings.NewReader("x"), ContentLength: 1}}
@@ -350,121 +277,6 @@ func TestIntentComesBeforeTheCredentialAndSaysTheVerdict(t *testing.T) {
 	}
 	if o := s.Outcomes()[0]; o.Sequence != 1 || o.Result.Status != 200 {
 		t.Errorf("outcome: %+v", o)
-	}
-}
-
-// What stays open is judged as it was when it was opened: scopes, then policy;
-// whatever cannot be judged is denied, and nothing is recorded.
-func TestWhatStaysOpenIsJudgedAsWhenItWasOpened(t *testing.T) {
-	verdict := func(e runtime.Effect) func(runtime.Question) runtime.Verdict {
-		return func(runtime.Question) runtime.Verdict { return runtime.Verdict{Effect: e} }
-	}
-	for name, c := range map[string]struct {
-		stages *runtimetest.Stages
-		who    runtime.Principal
-		want   runtime.Effect
-	}{
-		"allowed": {&runtimetest.Stages{}, runtimetest.Principal(), runtime.EffectAllow},
-		"asked":   {&runtimetest.Stages{OnDecide: ask}, runtimetest.Principal(), runtime.EffectAsk},
-		"denied":  {&runtimetest.Stages{OnDecide: verdict(runtime.EffectDeny)}, runtimetest.Principal(), runtime.EffectDeny},
-		"nobody":  {&runtimetest.Stages{}, runtime.Principal{}, runtime.EffectDeny},
-		"no such action": {&runtimetest.Stages{OnResolve: func(*runtime.Request) (*runtime.Action, runtime.Args, error) {
-			return nil, nil, errors.New("gone")
-		}}, runtimetest.Principal(), runtime.EffectDeny},
-		"panic": {&runtimetest.Stages{OnDecide: func(runtime.Question) runtime.Verdict { panic("x") }}, runtimetest.Principal(), runtime.EffectDeny},
-	} {
-		if got := pipeline(t, c.stages).Judge(&c.who, &runtime.Request{}); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-		if len(c.stages.Outcomes()) > 0 {
-			t.Errorf("%s: recorded", name)
-		}
-	}
-}
-
-// G19: an execution that was cut off is reported unknown; one that never left is
-// reported failed.
-func TestFinishKnowsWhatMayHaveHappened(t *testing.T) {
-	executing := func(err error) *runtimetest.Stages {
-		return &runtimetest.Stages{OnExecute: func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) {
-			return runtime.Result{}, err
-		}}
-	}
-	for name, c := range map[string]struct {
-		stages  *runtimetest.Stages
-		unknown bool
-	}{
-		"done":                    {&runtimetest.Stages{}, false},
-		"the upstream broke off":  {executing(&runtime.Error{Code: runtime.CodeUpstream}), true},
-		"no answer in time":       {executing(&runtime.Error{Code: runtime.CodeTimeout}), true},
-		"the caller went away":    {executing(context.Canceled), true},
-		"an error without a name": {executing(errors.New("x")), true},
-		"could not be reached":    {executing(&runtime.Error{Code: runtime.CodeUpstream, Err: errors.Join(runtime.ErrNotSent, errors.New("x"))}), false},
-		"refused by the guard":    {executing(&runtime.Error{Code: runtime.CodeEgressDenied}), false},
-		"no trust":                {executing(&runtime.Error{Code: runtime.CodeUpstreamTLS}), false},
-		"a panic in the backend": {&runtimetest.Stages{OnExecute: func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) {
-			panic("x")
-		}}, true},
-		"a panic before it": {&runtimetest.Stages{OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
-			panic("x")
-		}}, false},
-		"no backend": {&runtimetest.Stages{OnResolve: func(*runtime.Request) (*runtime.Action, runtime.Args, error) {
-			a := runtimetest.Action()
-			a.Backend = "none"
-			return a, nil, nil
-		}}, false},
-		"no credential in time": {&runtimetest.Stages{OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
-			return runtime.Credential{}, &runtime.Error{Code: runtime.CodeTimeout}
-		}}, false},
-	} {
-		c.stages.OnDecide = ask
-		finished := 0
-		c.stages.OnFinish = func(_ context.Context, _ runtime.Ticket, err error) error {
-			if finished++; runtime.MayHaveHappened(err) != c.unknown || (err == nil) != (name == "done") {
-				t.Errorf("%s: finished with %v, unknown %v", name, err, runtime.MayHaveHappened(err))
-			}
-			return nil
-		}
-		_ = pipeline(t, c.stages).Do(t.Context(), &runtime.Request{}, &runtimetest.Responder{})
-		if finished != 1 {
-			t.Errorf("%s: finished %d times", name, finished)
-		}
-	}
-}
-
-// A request has not been sent only where that is certain: the backend was not asked, or
-// says so of all its attempts.
-func TestSentUnlessThatIsCertain(t *testing.T) {
-	executing := func(result runtime.Result, err error) *runtimetest.Stages {
-		return &runtimetest.Stages{OnExecute: func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) {
-			return result, err
-		}}
-	}
-	denied := &runtime.Error{Code: runtime.CodeForbidden, Stage: runtime.StagePolicy}
-	for name, c := range map[string]struct {
-		stages *runtimetest.Stages
-		sent   bool
-	}{
-		"done":                           {&runtimetest.Stages{}, true},
-		"done, whatever the result says": {executing(runtime.Result{Unsent: true}, nil), true},
-		"never left":                     {executing(runtime.Result{Unsent: true}, denied), false},
-		"refused before another attempt": {executing(runtime.Result{}, denied), true},
-		"not sent at the last attempt":   {executing(runtime.Result{}, runtime.ErrNotSent), true},
-		"a panic in the backend": {&runtimetest.Stages{OnExecute: func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) {
-			panic("x")
-		}}, true},
-		"no credential": {&runtimetest.Stages{OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
-			return runtime.Credential{}, denied
-		}}, false},
-	} {
-		req := &runtime.Request{}
-		_ = pipeline(t, c.stages).Do(t.Context(), req, &runtimetest.Responder{})
-		if req.Sent != c.sent {
-			t.Errorf("%s: sent %v", name, req.Sent)
-		}
-		if req.Refusal = denied; pipeline(t, c.stages).Do(t.Context(), req, &runtimetest.Responder{}) == nil || req.Sent != c.sent {
-			t.Errorf("%s, and refused after: sent %v", name, req.Sent)
-		}
 	}
 }
 
