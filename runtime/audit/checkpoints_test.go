@@ -1,0 +1,162 @@
+//go:build unix
+
+package audit_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/proof"
+)
+
+// anchored makes a trail of two writers with checkpoints, and returns the last
+// one as it was kept elsewhere.
+func anchored(t testing.TB) (dir string, outside []byte) {
+	t.Helper()
+	dir = t.TempDir()
+	cli := audittest.Options(dir)
+	cli.Slot, cli.Shared = "cli", true
+	proxy, shared := audittest.Open(t, audittest.Options(dir)), audittest.Open(t, cli)
+	w := witness(t, audit.WitnessOptions{Dir: dir, Own: proxy})
+	intents(t, proxy, 0, 3)
+	intents(t, shared, 0, 2)
+	sign(t, w)
+	intents(t, proxy, 3, 6)
+	audittest.Shut(t, proxy)
+	audittest.Shut(t, shared)
+	return dir, sign(t, w).Line
+}
+
+func segmentIn(dir, slot string) string { return filepath.Join(dir, slot, "00000001.jsonl") }
+
+// editLast changes the last record of a slot, which no other is chained to.
+func editLast(t testing.TB, dir, slot string) {
+	t.Helper()
+	data, err := os.ReadFile(segmentIn(dir, slot))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.LastIndex(data, []byte("api.github.com"))
+	copy(data[at:], "api.gitlab.com")
+	if err := os.WriteFile(segmentIn(dir, slot), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cutTail takes n records off the end of a file of lines.
+func cutTail(t testing.TB, path string, n int) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	if err := os.WriteFile(path, bytes.Join(lines[:len(lines)-1-n], nil), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What the chain alone does not show, a checkpoint does: it names the writer and
+// the first record that is not what it was.
+func TestCheckpointsShowWhatChainsCannot(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		tamper  func(t *testing.T, dir string)
+		outside bool // only the checkpoint that was kept elsewhere shows it
+		kind    proof.ProblemKind
+		slot    string
+		seq     uint64
+	}{
+		{"last record edited", func(t *testing.T, dir string) { editLast(t, dir, "proxy") }, false, proof.ProblemEdited, "proxy", 6},
+		{"last record of the other edited", func(t *testing.T, dir string) { editLast(t, dir, "cli") }, false, proof.ProblemEdited, "cli", 2},
+		{"tail cut off", func(t *testing.T, dir string) { cutTail(t, segmentIn(dir, "proxy"), 2) }, false, proof.ProblemCut, "proxy", 5},
+		{"all records cut off", func(t *testing.T, dir string) { cutTail(t, segmentIn(dir, "proxy"), 6) }, false, proof.ProblemCut, "proxy", 1},
+		{"a writer removed", func(t *testing.T, dir string) {
+			if err := os.RemoveAll(filepath.Join(dir, "cli")); err != nil {
+				t.Fatal(err)
+			}
+		}, false, proof.ProblemWriter, "cli", 1},
+		{"tail and checkpoint cut off", func(t *testing.T, dir string) {
+			cutTail(t, segmentIn(dir, "proxy"), 3)
+			cutTail(t, filepath.Join(dir, "checkpoints.jsonl"), 1)
+		}, true, proof.ProblemCut, "proxy", 4},
+		{"tail cut off, all checkpoints removed", func(t *testing.T, dir string) {
+			cutTail(t, segmentIn(dir, "proxy"), 1)
+			if err := os.Remove(filepath.Join(dir, "checkpoints.jsonl")); err != nil {
+				t.Fatal(err)
+			}
+		}, true, proof.ProblemCut, "proxy", 6},
+		{"a checkpoint edited", func(t *testing.T, dir string) {
+			path := filepath.Join(dir, "checkpoints.jsonl")
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, bytes.Replace(data, []byte(`"seq":6`), []byte(`"seq":5`), 1), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, false, proof.ProblemClaim, "", 0},
+		{"all signed again with another key", func(t *testing.T, dir string) {
+			if err := os.Remove(filepath.Join(dir, "checkpoints.jsonl")); err != nil {
+				t.Fatal(err)
+			}
+			cutTail(t, segmentIn(dir, "proxy"), 1)
+			sign(t, witness(t, audit.WitnessOptions{Dir: dir, Key: func() (ed25519.PrivateKey, error) {
+				_, key, err := ed25519.GenerateKey(nil)
+				return key, err
+			}}))
+		}, false, proof.ProblemClaim, "", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, line := anchored(t)
+			trust := proof.Trust{Key: public(t)}
+			if report, err := proof.Verify(t.Context(), dir, trust); err != nil || !report.OK || report.Anchor != proof.AnchoredHere || !report.Proven {
+				t.Fatalf("before: %v\n%s", err, report)
+			}
+			c.tamper(t, dir)
+			report, err := proof.Verify(t.Context(), dir, trust)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.outside != report.OK {
+				t.Errorf("without the anchor:\n%s", report)
+			}
+			if c.outside {
+				trust.Anchors = []proof.Outside{{Name: "kept", Data: append([]byte("{\"other\":1}\n"), append(line, '\n')...)}}
+				if report, err = proof.Verify(t.Context(), dir, trust); err != nil {
+					t.Fatal(err)
+				}
+			}
+			first, bad := report.First()
+			if !bad || first.Kind != c.kind || first.Slot != c.slot || first.Sequence != c.seq {
+				t.Errorf("found %+v, want %s of record %d of %q\n%s", first, c.kind, c.seq, c.slot, report)
+			}
+			if strings.Contains(report.String(), "\nok") {
+				t.Errorf("said to be well:\n%s", report)
+			}
+		})
+	}
+}
+
+func TestAnAnchorOutsideVouchesForTheWhole(t *testing.T) {
+	dir, line := anchored(t)
+	report, err := proof.Verify(t.Context(), dir, proof.Trust{Anchors: []proof.Outside{{Name: "kept", Data: line}}})
+	if err != nil || !report.OK || report.Anchor != proof.AnchoredOutside || report.Proven {
+		t.Errorf("%v\n%s", err, report)
+	}
+	for _, s := range report.Slots {
+		if s.Anchored != s.Last {
+			t.Errorf("%s is anchored to %d of %d", s.Slot, s.Anchored, s.Last)
+		}
+	}
+	report, err = proof.Verify(t.Context(), dir, proof.Trust{Anchors: []proof.Outside{{Name: "empty"}}})
+	if err != nil || report.OK {
+		t.Errorf("an anchor without a checkpoint: %v\n%s", err, report)
+	}
+}

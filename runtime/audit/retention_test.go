@@ -1,0 +1,135 @@
+//go:build unix
+
+package audit_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/proof"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+)
+
+// Old segments go whole; the checkpoint that names where the chain begins then is
+// there before, and it cannot be used to hide more.
+func TestRetentionKeepsTheChain(t *testing.T) {
+	dir := t.TempDir()
+	clock := runtimetest.NewClock()
+	o := audittest.Options(dir)
+	o.Clock, o.SegmentSize = clock.Now, 1 // every group begins a segment
+	l := audittest.Open(t, o)
+	gone := map[string]uint64{}
+	w := witness(t, audit.WitnessOptions{Dir: dir, Own: l, Clock: clock.Now, Keep: time.Hour, Forget: func(_ context.Context, slot string, upTo uint64) error {
+		gone[slot] = upTo
+		return nil
+	}})
+	settled := func(from, to int) {
+		for i := from; i < to; i++ {
+			r := audittest.Record(fmt.Sprint("req_", i))
+			if err := l.Intent(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			l.Outcome(r)
+			if err := l.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	settled(0, 5)
+	long := audittest.Record("req_open")
+	if err := l.Intent(t.Context(), long); err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(2 * time.Hour)
+	settled(5, 6)
+	sign(t, w)
+	report, err := proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)})
+	if err != nil || !report.OK {
+		t.Fatalf("%v\n%s", err, report)
+	}
+	first := report.Slots[0].First
+	if first == 1 || gone["proxy"] != first-1 || report.Slots[0].GivenUp != first-1 {
+		t.Errorf("records from %d on are left, %v given up\n%s", first, gone, report)
+	}
+	if long.Sequence < first {
+		t.Error("an intent that has no outcome yet was given up")
+	}
+	l.Outcome(long)
+	settled(6, 7)
+	clock.Advance(2 * time.Hour)
+	audittest.Shut(t, l)
+	sign(t, w) // nobody writes to the slot any more: its last segment goes as well
+	sign(t, w)
+	if report, err = proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)}); err != nil || !report.OK || report.Slots[0].Segments != 1 || report.Slots[0].Records != 1 {
+		t.Fatalf("%v\n%s", err, report)
+	}
+	again := audittest.Open(t, o)
+	if err := again.Intent(t.Context(), audittest.Record("req_next")); err != nil {
+		t.Fatal(err)
+	}
+	audittest.Shut(t, again)
+	if report, err = proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)}); err != nil || !report.OK {
+		t.Fatalf("gone on with: %v\n%s", err, report)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "proxy", "*.jsonl"))
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	if report, err = proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)}); err != nil || report.OK {
+		t.Errorf("more than was given up is gone: %v\n%s", err, report)
+	}
+}
+
+// A crash between the checkpoint and the last removal leaves files that belong to
+// nobody: they are no fault, and go the next time.
+func TestRetentionThatWasCutShort(t *testing.T) {
+	dir := t.TempDir()
+	clock := runtimetest.NewClock()
+	o := audittest.Options(dir)
+	o.Clock, o.SegmentSize = clock.Now, 1
+	l := audittest.Open(t, o)
+	for i := range 4 {
+		if err := l.Event(t.Context(), record.Event{Kind: fmt.Sprint("e", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := map[string][]byte{}
+	files, err := filepath.Glob(filepath.Join(dir, "proxy", "*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if kept[file], err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clock.Advance(2 * time.Hour)
+	w := witness(t, audit.WitnessOptions{Dir: dir, Own: l, Clock: clock.Now, Keep: time.Hour})
+	sign(t, w)
+	left, err := filepath.Glob(filepath.Join(dir, "proxy", "*.jsonl"))
+	if err != nil || len(left) != 1 {
+		t.Fatalf("%v are left, %v", left, err)
+	}
+	for n := len(files) - 2; n >= 0; n-- { // as if the removal had come that far only
+		if err := os.WriteFile(files[n], kept[files[n]], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if report, err := proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)}); err != nil || !report.OK {
+			t.Errorf("with %d files that were to go: %v\n%s", len(files)-1-n, err, report)
+		}
+	}
+	sign(t, w)
+	if left, err = filepath.Glob(filepath.Join(dir, "proxy", "*.jsonl")); err != nil || len(left) != 1 {
+		t.Errorf("%v are left, %v", left, err)
+	}
+}
