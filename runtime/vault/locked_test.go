@@ -3,6 +3,7 @@ package vault_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,5 +89,52 @@ func TestOnlyTheKeyOfTheVaultUnlocksIt(t *testing.T) {
 	}
 	if c, err := v.Credential(t.Context(), tenant, bearer("gh.token")); err != nil || c.Value.Reveal() != canary {
 		t.Errorf("unlocked: %v", err)
+	}
+}
+
+// A lock takes everything that was open; what is in use right now aside, nothing
+// is handed out until the key is given again.
+func TestLockTakesWhatWasOpen(t *testing.T) {
+	r := newRig(t)
+	r.set(t, tenant, "n", canary)
+	r.value(t, tenant, "n")
+	r.Lock()
+	for range 2 {
+		c, err := r.Credential(t.Context(), tenant, bearer("n"))
+		wants(t, err, runtime.CodeVaultLocked, runtime.ReasonLocked)
+		if c.Found() || !r.Locked() {
+			t.Error("it is open")
+		}
+	}
+	_, _, err := r.RotateTenantKey(t.Context(), tenant)
+	wants(t, err, runtime.CodeVaultLocked, runtime.ReasonLocked)
+	_, err = r.RotateMaster(t.Context(), newKeeper(t, keyA))
+	wants(t, err, runtime.CodeVaultLocked, runtime.ReasonLocked)
+	_, _, err = r.Export(t.Context(), tenant, nil, vault.Lockbox{Passphrase: runtime.NewSecret("long enough words")})
+	wants(t, err, runtime.CodeVaultLocked, runtime.ReasonLocked)
+	if err := r.Unlock(t.Context(), newKeeper(t, keyA).keys...); err != nil || r.value(t, tenant, "n") != canary {
+		t.Errorf("unlocked: %v", err)
+	}
+	if err := r.SetLock(t.Context(), "me", 0); err != nil {
+		t.Fatal(err)
+	}
+	if l, ordered, err := r.Ordered(t.Context()); err != nil || !ordered || l.By != "me" || l.Since.IsZero() {
+		t.Errorf("%+v %v %v", l, ordered, err)
+	}
+	if err := r.SetLock(t.Context(), "me", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if l, ordered, err := r.Ordered(t.Context()); err != nil || !ordered || !l.Until.Equal(l.Since.Add(time.Minute)) {
+		t.Errorf("for a minute: %+v %v %v", l, ordered, err)
+	}
+	r.clock.Advance(time.Minute)
+	if _, ordered, err := r.Ordered(t.Context()); err != nil || ordered {
+		t.Errorf("after the minute: %v %v", ordered, err)
+	}
+	if err := r.LiftLock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if l, ordered, err := r.Ordered(t.Context()); err != nil || ordered || strings.Contains(l.By, "me") {
+		t.Errorf("%+v %v %v", l, ordered, err)
 	}
 }

@@ -1,0 +1,61 @@
+package vault_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+func TestRotateSecret(t *testing.T) {
+	r := newRig(t)
+	ctx := t.Context()
+	if _, err := r.SetUntil(ctx, tenant, "n", runtime.NewSecret("old-value"), []string{host, "b.example:443"}, r.clock.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	version, err := r.Rotate(ctx, tenant, "n", runtime.NewSecret(canary), time.Time{})
+	if err != nil || version != 2 {
+		t.Fatalf("version %d, %v", version, err)
+	}
+	c, err := r.Credential(ctx, tenant, bearer("n"))
+	if err != nil || c.Value.Reveal() != canary || len(c.Authorities) != 2 || c.Version != 2 {
+		t.Errorf("%+v %v", c, err)
+	}
+	r.clock.Advance(2 * time.Hour)
+	if r.value(t, tenant, "n") != canary {
+		t.Error("the new value ends when the old one would have")
+	}
+	_, err = r.Rotate(ctx, tenant, "n", runtime.NewSecret(canary), time.Time{})
+	wants(t, err, runtime.CodeInvalidInput, "")
+	_, err = r.Rotate(ctx, tenant, "none", runtime.NewSecret(canary), time.Time{})
+	wants(t, err, runtime.CodeInvalidInput, runtime.ReasonNotFound)
+	_, err = r.Rotate(ctx, "b", "n", runtime.NewSecret(canary), time.Time{})
+	wants(t, err, runtime.CodeInvalidInput, runtime.ReasonNotFound)
+	_, err = r.Rotate(ctx, tenant, "n", runtime.Secret{}, time.Time{})
+	wants(t, err, runtime.CodeInvalidInput, "")
+	if len(r.store.rows) != 1 {
+		t.Error("the old version is kept")
+	}
+}
+
+// Rebind keeps value, reference and end, and nothing but Rebind widens a secret.
+func TestOnlyRebindWidensASecret(t *testing.T) {
+	r := newRig(t)
+	ctx := t.Context()
+	if _, err := r.SetUntil(ctx, tenant, "n", runtime.NewSecret(canary), []string{host}, r.clock.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := r.Rebind(ctx, tenant, "n", []string{host, "b.example:443"}); err != nil || v != 2 {
+		t.Fatalf("version %d, %v", v, err)
+	}
+	c, err := r.Credential(ctx, tenant, bearer("n"))
+	if err != nil || c.Value.Reveal() != canary || !c.Allows("b.example:443") {
+		t.Errorf("%+v %v", c, err)
+	}
+	r.clock.Advance(time.Hour)
+	if r.value(t, tenant, "n") != "" {
+		t.Error("it lives longer than it did")
+	}
+	_, err = r.Rebind(ctx, tenant, "none", []string{host})
+	wants(t, err, runtime.CodeInvalidInput, runtime.ReasonNotFound)
+}
