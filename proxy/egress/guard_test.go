@@ -1,131 +1,11 @@
 package egress
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/netip"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
-
-	"go.uber.org/goleak"
-)
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// names is a resolver with fixed answers, or one answer after the other; it notes
-// what it was asked.
-type names struct {
-	answers map[string][]string
-	turns   []string // for whatever is asked, one for each question
-	asked   []string
-}
-
-func (n *names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
-	n.asked = append(n.asked, host)
-	if turn := len(n.asked) - 1; turn < len(n.turns) {
-		return []netip.Addr{netip.MustParseAddr(n.turns[turn])}, nil
-	}
-	var out []netip.Addr
-	for _, a := range n.answers[host] {
-		out = append(out, netip.MustParseAddr(a))
-	}
-	if out == nil {
-		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
-	}
-	return out, nil
-}
-
-// wires is a dialer that notes addresses and reaches nothing.
-type wires struct {
-	mu     sync.Mutex
-	dialed []string
-	fail   map[string]bool
-	slow   map[string]time.Duration
-	closed int
-}
-
-type wire struct {
-	net.Conn
-	close func()
-}
-
-func (w *wire) Close() error { w.close(); return nil }
-
-func (w *wires) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	w.mu.Lock()
-	w.dialed = append(w.dialed, address)
-	w.mu.Unlock()
-	if d := w.slow[address]; d > 0 {
-		select {
-		case <-time.After(d):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	if w.fail[address] || network != "tcp" {
-		return nil, fmt.Errorf("connect %s: refused", address)
-	}
-	return &wire{close: func() { w.mu.Lock(); w.closed++; w.mu.Unlock() }}, nil
-}
-
-func (w *wires) list() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.dialed)
-}
-
-func guard(t *testing.T, o Options) (*Guard, *names, *wires) {
-	t.Helper()
-	n := &names{answers: map[string][]string{
-		"public.test": {"93.184.216.34"}, "inner.test": {"10.0.0.5"}, "loop.test": {"127.0.0.1"}, "meta.test": {"169.254.169.254"},
-		"rebind.test": {"127.0.0.1", "93.184.216.34"}, "cgnat.test": {"100.64.0.1"}, "localhost.localdomain": {"127.0.0.1"},
-		"mixed.test": {"10.0.0.5", "169.254.169.254"}, "zero.test": {"0.0.0.0"}, "lan.test": {"192.168.1.5"}, "zoned.test": {"fe80::1%eth0"},
-	}}
-	w := &wires{fail: map[string]bool{}, slow: map[string]time.Duration{}}
-	o.Resolver, o.Dialer = n, w
-	if o.Private == "" {
-		o.Private = ModeAuto
-	}
-	if o.Own == nil {
-		o.Own = func() []netip.AddrPort { return nil }
-	}
-	if o.Local == nil {
-		o.Local = func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("192.168.1.5")}, nil }
-	}
-	g, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g, n, w
-}
-
-// outcome is "→ address", "denied class", "self" or "error".
-func outcome(conn net.Conn, info Info, err error) string {
-	var denied *Denied
-	var self *Self
-	switch {
-	case errors.As(err, &self):
-		return "self"
-	case errors.As(err, &denied):
-		return "denied " + string(denied.Class)
-	case err != nil:
-		return "error"
-	case conn == nil:
-		return "nothing"
-	}
-	return "→ " + info.Address
-}
-
-const (
-	trusted  = "trusted"
-	loopback = "loopback"
 )
 
 func TestDialJudgesEveryAuthority(t *testing.T) {
@@ -332,61 +212,6 @@ func TestInfoMarksWhatIsNotPublic(t *testing.T) {
 	}
 }
 
-func TestOneAddressAfterTheOther(t *testing.T) {
-	six, four, last := "[2606:4700::1]:443", "93.184.216.34:443", "[2606:4700::2]:443"
-	answer := []string{"2606:4700::1", "2606:4700::2", "127.0.0.1", "93.184.216.34"}
-	for _, c := range []struct {
-		name   string
-		fail   []string
-		slow   map[string]time.Duration
-		dialed []string
-		want   string
-		takes  time.Duration
-	}{
-		{"first answers", nil, nil, []string{six}, "→ " + six, 0},
-		{"first fails", []string{six}, nil, []string{six, four}, "→ " + four, 0},
-		{"first hangs", nil, map[string]time.Duration{six: time.Hour}, []string{six, four}, "→ " + four, stagger},
-		{"first is late", nil, map[string]time.Duration{six: 300 * time.Millisecond, four: time.Second}, []string{six, four}, "→ " + six, 300 * time.Millisecond},
-		{"all fail", []string{six, four, last}, nil, []string{six, four, last}, "error", 0},
-		{"all hang", nil, map[string]time.Duration{six: time.Hour, four: time.Hour, last: time.Hour}, []string{six, four, last}, "error", 5 * time.Second},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g, n, w := guard(t, Options{Timeout: 5 * time.Second})
-				n.answers["many.test"] = answer
-				for _, a := range c.fail {
-					w.fail[a] = true
-				}
-				w.slow = c.slow
-				began := time.Now()
-				conn, info, err := g.Dial(t.Context(), Request{Authority: "many.test:443"})
-				if got := outcome(conn, info, err); got != c.want || time.Since(began) != c.takes {
-					t.Errorf("got %s after %s, want %s after %s (%v)", got, time.Since(began), c.want, c.takes, err)
-				}
-				synctest.Wait()
-				if got := w.list(); !slices.Equal(got, c.dialed) {
-					t.Errorf("dialled %v, want %v", got, c.dialed)
-				}
-				if c.name == "all hang" && !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("not a timeout: %v", err)
-				}
-			})
-		})
-	}
-}
-
-func TestManyAddressesAreNotAllDialled(t *testing.T) {
-	g, n, w := guard(t, Options{})
-	for i := range 100 {
-		a := fmt.Sprintf("93.184.216.%d", i)
-		n.answers["many.test"] = append(n.answers["many.test"], a)
-		w.fail[a+":443"] = true
-	}
-	if _, _, err := g.Dial(t.Context(), Request{Authority: "many.test:443"}); err == nil || len(w.list()) != maxAttempts {
-		t.Errorf("%d dials, %v", len(w.list()), err)
-	}
-}
-
 func TestNewRefuses(t *testing.T) {
 	own := func() []netip.AddrPort { return nil }
 	for name, o := range map[string]Options{
@@ -405,33 +230,6 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// The real resolver and dialer, over loopback.
-func TestDialReachesALoopbackServer(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	go func() {
-		if conn, err := ln.Accept(); err == nil {
-			_, _ = io.WriteString(conn, "hello")
-			_ = conn.Close()
-		}
-	}()
-	g, err := New(Options{Private: ModeAuto, Own: func() []netip.AddrPort { return nil }, Resolve: map[string]string{"api.demo.test:443": ln.Addr().String()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, info, err := g.Dial(t.Context(), Request{Authority: "api.demo.test:443"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if text, err := io.ReadAll(conn); err != nil || string(text) != "hello" || info.Address != ln.Addr().String() || !info.Private {
-		t.Errorf("%q %+v %v", text, info, err)
-	}
-}
-
 func FuzzParseTarget(f *testing.F) {
 	for _, seed := range []string{"a.test:443", "[::1]:1", "127.1:1", "0x7f.1:1", "[fe80::1%25x]:1", "::1:1", "a..b:1", ".:1", ":1", "x:99999"} {
 		f.Add(seed)
@@ -447,30 +245,6 @@ func FuzzParseTarget(f *testing.F) {
 		}
 		if !parsed.addr.IsValid() && numeric(parsed.host) {
 			t.Errorf("%q went through as a name", authority)
-		}
-	})
-}
-
-// stubborn dials on after its context has ended, as a kernel may.
-type stubborn struct{ *wires }
-
-func (s stubborn) DialContext(_ context.Context, network, address string) (net.Conn, error) {
-	return s.wires.DialContext(context.Background(), network, address)
-}
-
-func TestAConnectionThatComesTooLateIsClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, n, w := guard(t, Options{})
-		g.dialer = stubborn{w}
-		n.answers["two.test"] = []string{"93.184.216.1", "93.184.216.2"}
-		w.slow["93.184.216.1:443"] = time.Second
-		if got := outcome(g.Dial(t.Context(), Request{Authority: "two.test:443"})); got != "→ 93.184.216.2:443" {
-			t.Errorf("got %s", got)
-		}
-		time.Sleep(2 * time.Second) // of the bubble's clock
-		synctest.Wait()
-		if w.closed != 1 {
-			t.Errorf("%d connections closed, want the late one", w.closed)
 		}
 	})
 }

@@ -1,0 +1,120 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestOneAddressAfterTheOther(t *testing.T) {
+	six, four, last := "[2606:4700::1]:443", "93.184.216.34:443", "[2606:4700::2]:443"
+	answer := []string{"2606:4700::1", "2606:4700::2", "127.0.0.1", "93.184.216.34"}
+	for _, c := range []struct {
+		name   string
+		fail   []string
+		slow   map[string]time.Duration
+		dialed []string
+		want   string
+		takes  time.Duration
+	}{
+		{"first answers", nil, nil, []string{six}, "→ " + six, 0},
+		{"first fails", []string{six}, nil, []string{six, four}, "→ " + four, 0},
+		{"first hangs", nil, map[string]time.Duration{six: time.Hour}, []string{six, four}, "→ " + four, stagger},
+		{"first is late", nil, map[string]time.Duration{six: 300 * time.Millisecond, four: time.Second}, []string{six, four}, "→ " + six, 300 * time.Millisecond},
+		{"all fail", []string{six, four, last}, nil, []string{six, four, last}, "error", 0},
+		{"all hang", nil, map[string]time.Duration{six: time.Hour, four: time.Hour, last: time.Hour}, []string{six, four, last}, "error", 5 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, n, w := guard(t, Options{Timeout: 5 * time.Second})
+				n.answers["many.test"] = answer
+				for _, a := range c.fail {
+					w.fail[a] = true
+				}
+				w.slow = c.slow
+				began := time.Now()
+				conn, info, err := g.Dial(t.Context(), Request{Authority: "many.test:443"})
+				if got := outcome(conn, info, err); got != c.want || time.Since(began) != c.takes {
+					t.Errorf("got %s after %s, want %s after %s (%v)", got, time.Since(began), c.want, c.takes, err)
+				}
+				synctest.Wait()
+				if got := w.list(); !slices.Equal(got, c.dialed) {
+					t.Errorf("dialled %v, want %v", got, c.dialed)
+				}
+				if c.name == "all hang" && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("not a timeout: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestManyAddressesAreNotAllDialled(t *testing.T) {
+	g, n, w := guard(t, Options{})
+	for i := range 100 {
+		a := fmt.Sprintf("93.184.216.%d", i)
+		n.answers["many.test"] = append(n.answers["many.test"], a)
+		w.fail[a+":443"] = true
+	}
+	if _, _, err := g.Dial(t.Context(), Request{Authority: "many.test:443"}); err == nil || len(w.list()) != maxAttempts {
+		t.Errorf("%d dials, %v", len(w.list()), err)
+	}
+}
+
+// The real resolver and dialer, over loopback.
+func TestDialReachesALoopbackServer(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		if conn, err := ln.Accept(); err == nil {
+			_, _ = io.WriteString(conn, "hello")
+			_ = conn.Close()
+		}
+	}()
+	g, err := New(Options{Private: ModeAuto, Own: func() []netip.AddrPort { return nil }, Resolve: map[string]string{"api.demo.test:443": ln.Addr().String()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, info, err := g.Dial(t.Context(), Request{Authority: "api.demo.test:443"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if text, err := io.ReadAll(conn); err != nil || string(text) != "hello" || info.Address != ln.Addr().String() || !info.Private {
+		t.Errorf("%q %+v %v", text, info, err)
+	}
+}
+
+// stubborn dials on after its context has ended, as a kernel may.
+type stubborn struct{ *wires }
+
+func (s stubborn) DialContext(_ context.Context, network, address string) (net.Conn, error) {
+	return s.wires.DialContext(context.Background(), network, address)
+}
+
+func TestAConnectionThatComesTooLateIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, n, w := guard(t, Options{})
+		g.dialer = stubborn{w}
+		n.answers["two.test"] = []string{"93.184.216.1", "93.184.216.2"}
+		w.slow["93.184.216.1:443"] = time.Second
+		if got := outcome(g.Dial(t.Context(), Request{Authority: "two.test:443"})); got != "→ 93.184.216.2:443" {
+			t.Errorf("got %s", got)
+		}
+		time.Sleep(2 * time.Second) // of the bubble's clock
+		synctest.Wait()
+		if w.closed != 1 {
+			t.Errorf("%d connections closed, want the late one", w.closed)
+		}
+	})
+}
