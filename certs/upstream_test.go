@@ -173,3 +173,26 @@ func TestUpstreamsThatCannotProveWhoTheyAre_TL001(t *testing.T) {
 		}
 	}
 }
+
+func TestAnUpstreamWithACertificateOfOursIsRefused(t *testing.T) {
+	c := newClock()
+	a, b := open(t, newDir(t), c, "a.test:443"), open(t, newDir(t), c)
+	foreign := &x509.Certificate{Raw: []byte{1}}
+	if err := RefuseOurs([][]*x509.Certificate{{foreign, foreign}}); err != nil {
+		t.Errorf("a public chain: %v", err)
+	}
+	for name, chains := range map[string][][]*x509.Certificate{
+		"none":            nil,
+		"our root":        {{foreign, a.Root()}},
+		"another kimbap":  {{foreign, b.Root()}},
+		"second chain":    {{foreign}, {foreign, a.Root()}},
+		"intermediate as": {{foreign, issuerOf(t, a, "a.test").cert}},
+	} {
+		if RefuseOurs(chains) == nil {
+			t.Errorf("%s passes", name)
+		}
+	}
+	if IsOurs(nil) || IsOurs(foreign) {
+		t.Error("a foreign certificate is ours")
+	}
+}
