@@ -5,17 +5,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -30,66 +25,6 @@ func TestNewRefuses(t *testing.T) {
 	}
 	if _, err := NewTunnel(TunnelOptions{}); err == nil {
 		t.Error("a tunnel without a dialer")
-	}
-}
-
-// The kernel knows whose connection it is, over IPv4 and IPv6, and that nobody
-// holds one whose program has gone.
-func TestPeer(t *testing.T) {
-	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
-		ln, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := net.Dial("tcp", ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := ln.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p := KernelPeer(s); !p.Owner || !p.Known || p.UID != os.Geteuid() {
-			t.Errorf("%s: %+v", address, p)
-		}
-		_ = c.Close()
-		if _, err := s.Read(make([]byte, 1)); err != io.EOF {
-			t.Fatal(err)
-		}
-		if p := KernelPeer(s); p.Owner || p.Known {
-			t.Errorf("%s after the close: %+v", address, p)
-		}
-		from := netip.MustParseAddrPort(c.LocalAddr().String())
-		listening := netip.MustParseAddrPort(ln.Addr().String())
-		// Nobody is connected from there; a listener that would match is not an answer.
-		if p := socketOwner(netip.AddrPortFrom(listening.Addr(), listening.Port()), netip.AddrPortFrom(from.Addr(), 1)); p != (runtime.Peer{}) {
-			t.Errorf("%s: a listener counts as %+v", address, p)
-		}
-		_, _ = s.Close(), ln.Close()
-	}
-	if p := KernelPeer(&net.UnixConn{}); p != (runtime.Peer{}) {
-		t.Errorf("a unix socket counts as %+v", p)
-	}
-}
-
-// A program of another user gets nothing without a token, not even with the
-// token that the owner would be given.
-func TestForeignPeer(t *testing.T) {
-	foreign := func(net.Conn) runtime.Peer { return runtime.Peer{Known: true, UID: 1} }
-	for _, peer := range []func(net.Conn) runtime.Peer{foreign, nil} {
-		r := newRig(t, func(o *Options, _ *stages) {
-			o.Peer, o.RequireToken, o.DefaultToken = peer, true, runtime.NewSecret(goodToken)
-		})
-		r.upstream("plain.test:80", answering(okAnswer))
-		c := r.dial()
-		c.send("GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n\r\n")
-		if peer != nil {
-			c.refused(407, runtime.CodeUnauthenticated)
-			continue
-		}
-		if resp, _ := c.get("GET"); resp.StatusCode != 200 || r.outcome().Principal.ID != "token:good" {
-			t.Errorf("the owner got %s", resp.Status)
-		}
 	}
 }
 
@@ -184,96 +119,6 @@ func TestInterceptAll(t *testing.T) {
 	}
 }
 
-// The proxy's own pages.
-func TestOwnPages(t *testing.T) {
-	well := error(nil)
-	r := newRig(t, func(o *Options, _ *stages) {
-		o.Health = func(context.Context) error { return well }
-		o.Approval = func(_ context.Context, c runtime.Caller, id string) (any, error) {
-			if id != "apr_1" || !c.Peer.Owner {
-				return nil, &runtime.Error{Code: runtime.CodeUnknownAction, Msg: "no such approval"}
-			}
-			return map[string]string{"state": "pending"}, nil
-		}
-	})
-	for _, c := range []struct {
-		line, host string
-		status     int
-		body       string
-	}{
-		{"GET /healthz", r.addr, 200, "ok\n"},
-		{"GET /kimbap/ca.pem", r.addr, 200, "PEM"},
-		{"GET /kimbap/proxy.pac", r.addr, 200, "PROXY " + r.addr},
-		{"GET /kimbap/proxy.pac", "rebound.test", 200, "PROXY " + r.addr},
-		{"GET /kimbap/approvals/apr_1", r.addr, 200, `{"state":"pending"}`},
-		{"GET /kimbap/approvals/apr_2", r.addr, 403, "no such approval"},
-		{"GET /kimbap/approvals/apr_1", "rebound.test", 421, "misdirected"},
-		{"POST /healthz", r.addr, 405, "read only"},
-		{"GET /", r.addr, 404, "no such page"},
-	} {
-		conn := r.dial()
-		conn.send(c.line + " HTTP/1.1\r\nHost: " + c.host + "\r\n\r\n")
-		if resp, body := conn.get("GET"); resp.StatusCode != c.status || !strings.Contains(body, c.body) {
-			t.Errorf("%s of %s: %s %q", c.line, c.host, resp.Status, body)
-		}
-		_ = conn.Close()
-	}
-	well = errors.New("disk full")
-	conn := r.dial()
-	conn.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-	if resp, body := conn.get("GET"); resp.StatusCode != 503 || strings.Contains(body, "disk") {
-		t.Errorf("%s %q", resp.Status, body)
-	}
-}
-
-// A proxy that listens on every address names the one that it was reached at.
-func TestWhereAProxyOnEveryAddressIs(t *testing.T) {
-	asked := &asking{urls: make(chan string, 2)}
-	r := newRig(t, func(o *Options, _ *stages) { asked.Doer, o.Pipeline = o.Pipeline, asked })
-	ln, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.eventually("the first listener", func() bool { return r.server.Addr() != nil })
-	served := make(chan error, 1)
-	go func() { served <- r.server.Serve(ln) }()
-	t.Cleanup(func() { _ = ln.Close(); <-served })
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
-	r.addr = "127.0.0.1:" + port
-	page := func(path string) string {
-		c := r.dial()
-		c.send("GET " + path + " HTTP/1.1\r\nHost: kimbap.test\r\n\r\n")
-		_, body := c.get("GET")
-		return body
-	}
-	r.eventually("the new listener", func() bool { return r.server.Addr() == ln.Addr() })
-	if body := page("/kimbap/proxy.pac"); !strings.Contains(body, `"PROXY `+r.addr+`"`) {
-		t.Errorf("%s", body)
-	}
-	for _, request := range []string{
-		"GET http://plain.good.test/open HTTP/1.1\r\nHost: plain.good.test\r\n\r\n",
-		"CONNECT db.test:22 HTTP/1.1\r\nHost: db.test:22\r\n\r\n",
-	} {
-		c := r.dial()
-		c.send(request)
-		if url, want := <-asked.urls, "http://"+r.addr+"/kimbap/approvals/apr_1"; url != want {
-			t.Errorf("%q: the approval stands at %s, want %s", request, url, want)
-		}
-		_ = c.Close()
-	}
-}
-
-// asking is a pipeline that asks where approvals stand.
-type asking struct {
-	Doer
-	urls chan string
-}
-
-func (a *asking) Do(ctx context.Context, req *runtime.Request, out runtime.Responder) error {
-	a.urls <- req.Results("apr_1")
-	return a.Doer.Do(ctx, req, out)
-}
-
 // One panic is one 500, and one line in the log for each request.
 func TestPanicAndLog(t *testing.T) {
 	var out bytes.Buffer
@@ -331,69 +176,6 @@ func (p panicking) Match(in classifier.Input) (classifier.Match, error) {
 		panic("in the table")
 	}
 	return p.Table.Match(in)
-}
-
-// When descriptors run out, accepting waits and goes on, and says so once.
-func TestDescriptorsRunOut(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	said := 0
-	r := newRig(t, func(o *Options, _ *stages) {
-		o.Log = zerolog.New(writerFunc(func(p []byte) (int, error) { said++; return len(p), nil }))
-	})
-	a := &acceptor{Listener: &exhausted{Listener: ln, left: 3}, s: r.server, closed: make(chan struct{})}
-	go func() {
-		if c, err := net.Dial("tcp", ln.Addr().String()); err == nil {
-			_ = c.Close()
-		}
-	}()
-	c, err := a.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = c.Close()
-	if said != 1 {
-		t.Errorf("said so %d times", said)
-	}
-	_ = a.Close()
-	if _, err := a.Accept(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("after the close: %v", err)
-	}
-}
-
-// exhausted has no descriptor the first times it is asked.
-type exhausted struct {
-	net.Listener
-	left int
-}
-
-func (e *exhausted) Accept() (net.Conn, error) {
-	if e.left > 0 {
-		e.left--
-		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
-	}
-	return e.Listener.Accept()
-}
-
-// A client that reads nothing does not hold the backend for ever.
-func TestClientThatDoesNotRead(t *testing.T) {
-	r := newRig(t, func(o *Options, _ *stages) { o.Limits.IdleTimeout = 200 * time.Millisecond })
-	r.upstream("api.good.test:443", func(c net.Conn, br *bufio.Reader) {
-		_, _ = http.ReadRequest(br)
-		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
-		for {
-			if _, err := c.Write(make([]byte, 64<<10)); err != nil {
-				return
-			}
-		}
-	})
-	inside := r.open("api.good.test:443")
-	inside.send(openGood)
-	if rec := r.outcome(); rec.Err == nil || rec.Err.Code != runtime.CodeCanceled {
-		t.Errorf("recorded %+v", rec.Err)
-	}
 }
 
 // CB-076: a proxy in our own environment is nobody's business here, least of
