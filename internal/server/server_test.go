@@ -3,19 +3,16 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -223,76 +220,6 @@ func TestACallerWhoLeavesIsNoticed(t *testing.T) {
 	<-left
 }
 
-// There is room for one caller. One that asks and never reads loses its place to the
-// next, and a script that runs for longer than anybody may dawdle is answered.
-func TestACallerThatStopsReadingLosesItsPlace(t *testing.T) {
-	const patience = 30 * time.Millisecond
-	client, base := serve(t, true, Options{Execute: func(_ context.Context, s Script) (Answer, error) {
-		if s.Code == "slow" {
-			time.Sleep(10 * patience)
-			return Answer{Body: "slow"}, nil
-		}
-		return Answer{Body: strings.Repeat("x", 32<<20)}, nil // more than the kernel keeps for both ends
-	}}, func(s *Server) { s.room, s.patience = 1, patience })
-	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	if _, err := io.WriteString(conn, "POST /v1/exec HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer kmb_x\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n"+
-		`{"code":"mute"}`); err != nil {
-		t.Fatal(err)
-	}
-	if status, text := ask(t, client, "POST", base+"/v1/exec", `{"code":"slow"}`, "Authorization", "Bearer kmb_x"); status != 200 || text != "\"slow\"\n" {
-		t.Errorf("%d %.100s", status, text)
-	}
-}
-
-// Where there is no room, who is not known gives way to who comes: one that is silent, one
-// whose request never becomes whole, one that was answered and stays. A request of who is
-// known stays, however long it takes.
-func TestWhoIsNotKnownGivesWay(t *testing.T) {
-	began, end := make(chan struct{}), make(chan struct{})
-	var now atomic.Int64
-	o := Options{
-		Clock: func() time.Time { return time.Unix(now.Add(1), 0) }, // each look is a second later
-		Execute: func(_ context.Context, s Script) (Answer, error) {
-			if s.Code == "slow" {
-				close(began)
-				<-end
-			}
-			return Answer{Body: s.Code}, nil
-		},
-	}
-	client, base := serve(t, true, o, func(s *Server) { s.room = 4 })
-	slow := make(chan string, 1)
-	go func() {
-		_, text := ask(t, client, "POST", base+"/v1/exec", `{"code":"slow"}`, "Authorization", "Bearer kmb_x")
-		slow <- text
-	}()
-	<-began
-	for range 2 {
-		for _, said := range []string{
-			"", "GET /heal", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
-			"POST /v1/exec HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{",
-		} {
-			conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = conn.Close() }()
-			_, _ = io.WriteString(conn, said) // it may have given way already
-		}
-	}
-	if status, text := ask(t, client, "POST", base+"/v1/exec", `{"code":"x"}`, "Authorization", "Bearer kmb_x"); status != 200 {
-		t.Errorf("%d %s", status, text)
-	}
-	close(end)
-	if text := <-slow; text != "\"slow\"\n" {
-		t.Errorf("what was under way: %s", text)
-	}
-}
-
 // What the description says of requests and results is what is read and written.
 func TestTheDescriptionIsJSON(t *testing.T) {
 	var d struct {
@@ -343,81 +270,5 @@ func TestRunningRequestsAreWaitedFor(t *testing.T) {
 	r.add(1)
 	if <-none; over() {
 		t.Error("the next one is not seen")
-	}
-}
-
-// A name that stands twice is found in objects of any size, also where it is written
-// in another way; the same name in another object is another.
-func TestStrictFindsWhatStandsTwice(t *testing.T) {
-	for n := 1; n <= 3*fewNames; n++ {
-		names := make([]string, n)
-		for i := range names {
-			names[i] = fmt.Sprintf(`"n%d":{"n0":[{"n0":1},{"n0":2}]}`, i)
-		}
-		whole := strings.Join(names, ",")
-		if err := strict([]byte("{" + whole + "}")); err != nil {
-			t.Fatalf("%d names: %v", n, err)
-		}
-		for _, again := range []string{`"n0"`, fmt.Sprintf(`"\u006e%d"`, n-1)} {
-			if err := strict([]byte("{" + whole + "," + again + ":0}")); err == nil {
-				t.Errorf("%d names and %s again: nothing was found", n, again)
-			}
-		}
-	}
-}
-
-// What is drawn says itself whether a name stands twice: a scan that took a text for a
-// name, or a bracket in a text for one of the object, would say otherwise.
-func TestStrictFindsNothingElse(t *testing.T) {
-	type text struct{ written, said string }
-	texts := []text{{`"a"`, "a"}, {`"\u0061"`, "a"}, {`"b"`, "b"}, {`""`, ""}, {`"{"`, "{"}, {`"]:,\""`, `]:,"`}, {`"\\"`, `\`}, {`"\u005c"`, `\`}, {`"é"`, "é"}, {`"\u00e9"`, "é"}}
-	var value func(r *rapid.T, depth int) (string, bool)
-	value = func(r *rapid.T, depth int) (string, bool) {
-		kind := rapid.IntRange(0, 5).Draw(r, "kind")
-		if depth == 0 {
-			kind = min(kind, 2)
-		}
-		space := rapid.SampledFrom([]string{"", " ", "\n\t"}).Draw(r, "space")
-		switch kind {
-		case 0:
-			return rapid.SampledFrom([]string{"1", "-2.5e3", "null", "true"}).Draw(r, "plain"), false
-		case 1, 2:
-			return rapid.SampledFrom(texts).Draw(r, "text").written, false
-		}
-		object, twice := kind > 3, false
-		seen := map[string]bool{}
-		var parts []string
-		for range rapid.IntRange(0, 3*depth).Draw(r, "members") {
-			part, bad := value(r, depth-1)
-			if object {
-				name := rapid.SampledFrom(texts).Draw(r, "name")
-				part = name.written + space + ":" + part
-				bad = bad || seen[name.said]
-				seen[name.said] = true
-			}
-			twice = twice || bad
-			parts = append(parts, space+part)
-		}
-		if object {
-			return "{" + strings.Join(parts, ",") + space + "}", twice
-		}
-		return "[" + strings.Join(parts, ",") + space + "]", twice
-	}
-	rapid.Check(t, func(r *rapid.T) {
-		written, twice := value(r, 3)
-		if !json.Valid([]byte(written)) {
-			r.Fatalf("the test draws what is no JSON: %s", written)
-		}
-		if err := strict([]byte(written)); (err != nil) != twice {
-			r.Errorf("%s: %v, and a name stands twice: %t", written, err, twice)
-		}
-	})
-	for n, refused := range map[int]bool{maxDepth: false, maxDepth + 1: true} {
-		if err := strict([]byte(strings.Repeat("[", n) + strings.Repeat("]", n))); (err != nil) != refused {
-			t.Errorf("%d levels: %v", n, err)
-		}
-	}
-	if err := strict([]byte("\"\xff\"")); err == nil {
-		t.Error("what is not UTF-8 passes")
 	}
 }
