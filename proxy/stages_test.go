@@ -18,9 +18,6 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// Take implements [runtime.Limiter]: nothing here has a limit.
-func (st *stages) Take(context.Context, []runtime.Limit, time.Time) error { return nil }
-
 // stages are all stages of the pipeline.
 type stages struct {
 	mu        sync.Mutex
@@ -73,6 +70,9 @@ func (s *stages) Decide(q runtime.Question) runtime.Verdict {
 	}
 	return runtime.Verdict{Effect: runtime.EffectAllow, Rule: "test"}
 }
+
+// Take implements [runtime.Limiter]: nothing here has a limit.
+func (s *stages) Take(context.Context, []runtime.Limit, time.Time) error { return nil }
 
 func (s *stages) Await(context.Context, *runtime.Call, runtime.Verdict) (runtime.Ticket, error) {
 	return runtime.Ticket{}, errors.New("nobody asks here")

@@ -13,7 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// compose is what of the compose file is looked at.
+// composeFile is what of the compose file is looked at.
 type composeFile struct {
 	Services map[string]struct {
 		Networks    any

@@ -68,7 +68,6 @@ func TestNoCodeTrustsWithoutProof_TL002(t *testing.T) {
 	}
 }
 
-// sets reports whether a literal names a field.
 // isConfig reports whether a type is tls.Config, by the name of its import here.
 func isConfig(of ast.Expr, tlsName string) bool {
 	sel, ok := of.(*ast.SelectorExpr)
@@ -79,6 +78,7 @@ func isConfig(of ast.Expr, tlsName string) bool {
 	return ok && id.Name == tlsName
 }
 
+// sets reports whether a literal names a field.
 func sets(lit *ast.CompositeLit, field string) bool {
 	return slices.ContainsFunc(lit.Elts, func(e ast.Expr) bool {
 		pair, ok := e.(*ast.KeyValueExpr)

@@ -115,7 +115,7 @@ var storeMay = []string{"runtime", "runtime/identity", "runtime/approval", "runt
 
 var senderMay = []string{"runtime", "runtime/approval", "runtime/approval/notify"}
 
-// test packages: doubles beside the room they stand in for, imported by tests only.
+// doubles are test packages beside the room they stand in for, imported by tests only.
 var doubles = []string{"proxy/egress/egresstest", "runtime/runtimetest", "runtime/store/storetest", "services/servicestest", "internal/app/apptest", "runtime/audit/audittest", "runtime/approval/notify/notifytest"}
 
 // owners: who may import an outside module. "^" marks floors 4 to 6. With no
@@ -147,7 +147,7 @@ var owners = map[string][]string{
 	"google.golang.org/protobuf":            nil,
 }
 
-// loggers are the floors that may import zerolog; lower floors return errors.
+// firstLoggingFloor is the lowest that may import zerolog; those below return errors.
 const firstLoggingFloor = 4
 
 // source is one parsed Go file of the tree.

@@ -108,7 +108,7 @@ func TestWhatReadsIsRepeatedOnce(t *testing.T) {
 	equal(t, "connections", r.Connections(), kept+1)
 }
 
-// failing dials connections that, when told, fail the first write of each without
+// failingWrites dials connections that, when told, fail the first write of each without
 // a byte of it leaving, as the kernel does once a reset has come.
 type failingWrites struct{ now atomic.Bool }
 
