@@ -7,13 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/command"
 )
 
-// What a folder's configuration names is not run by reading: the folder is the
-// caller's, and the program is not confined as the caller may be.
+// What a folder's configuration names is not run by reading at low risk: the folder is
+// the caller's, and the program is not confined as the caller may be.
 func TestReadingWithGitRunsNothing(t *testing.T) {
 	dir := t.TempDir()
 	ran, trap := filepath.Join(dir, "ran"), filepath.Join(dir, "trap")
@@ -31,7 +32,7 @@ func TestReadingWithGitRunsNothing(t *testing.T) {
 		return strings.TrimSpace(string(out))
 	}
 	git("", "init", "--quiet", "--initial-branch=main")
-	if err := os.WriteFile(filepath.Join(dir, ".gitattributes"), []byte("* diff=trap\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, ".gitattributes"), []byte("* diff=trap filter=trap\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	git("", "add", ".gitattributes")
@@ -42,8 +43,12 @@ func TestReadingWithGitRunsNothing(t *testing.T) {
 	for name, v := range map[string]string{
 		"core.fsmonitor": trap, "gpg.program": trap, "log.showSignature": "true", "diff.external": trap,
 		"diff.trap.textconv": trap, "diff.trap.command": trap, "core.pager": trap,
+		"filter.trap.clean": trap + "; cat", "core.hooksPath": dir,
 	} {
 		git("", "config", name, v)
+	}
+	if err := os.Link(trap, filepath.Join(dir, "post-index-change")); err != nil {
+		t.Fatal(err)
 	}
 	b, err := command.New(command.Options{
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, Dir: dir,
@@ -53,18 +58,50 @@ func TestReadingWithGitRunsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := load(t)
+	read := func(ref string, args runtime.Args) error {
+		t.Helper()
+		later := time.Now().Add(time.Hour)
+		if err := os.Chtimes(filepath.Join(dir, ".gitattributes"), later, later); err != nil {
+			t.Fatal(err)
+		}
+		action, _ := set.Action(ref)
+		call := &runtime.Call{Request: &runtime.Request{Action: action.Ref}, Action: action, Args: args}
+		_, err := b.Execute(context.Background(), call, &answer{})
+		if line, missing := os.ReadFile(ran); missing == nil {
+			if action.Risk == runtime.RiskLow {
+				t.Errorf("%s ran what the folder says: %q", ref, line)
+			}
+			_ = os.Remove(ran)
+		}
+		return err
+	}
 	for ref, args := range map[string]runtime.Args{
 		"git.status": nil, "git.log": nil, "git.diff": nil, "git.show": nil, "git.list-branches": nil, "git.list-tags": nil,
 		"git.list-files": nil, "git.list-remotes": nil, "git.blame": {"path": ".gitattributes"},
 	} {
-		action, _ := set.Action(ref)
-		call := &runtime.Call{Request: &runtime.Request{Action: action.Ref}, Action: action, Args: args}
-		if _, err := b.Execute(context.Background(), call, &answer{}); err != nil {
+		if err := read(ref, args); err != nil {
 			t.Errorf("%s: %v", ref, err)
 		}
-		if line, err := os.ReadFile(ran); err == nil {
-			t.Errorf("%s ran what the folder says: %s", ref, line)
-			_ = os.Remove(ran)
+	}
+	// What a partial clone lacks is fetched when it is read, as its configuration says.
+	for _, setting := range []string{
+		"core.repositoryFormatVersion 1", "extensions.partialClone there", "remote.there.promisor true", "remote.there.url " + dir,
+		"remote.there.uploadpack " + trap, "remote.there.fetch +refs/heads/*:refs/remotes/there/*", "protocol.allow always", "protocol.file.allow always",
+	} {
+		name, v, _ := strings.Cut(setting, " ")
+		git("", "config", name, v)
+	}
+	git("", "tag", "v1")
+	for _, of := range []string{"HEAD^{tree}", "HEAD"} {
+		id := git("", "rev-parse", of)
+		if err := os.Remove(filepath.Join(dir, ".git", "objects", id[:2], id[2:])); err != nil {
+			t.Fatal(err)
+		}
+		for ref, args := range map[string]runtime.Args{
+			"git.log": nil, "git.show": nil, "git.list-branches": nil, "git.list-tags": {"sort": "committerdate"},
+			"git.list-files": nil, "git.list-remotes": nil, "git.fetch": {"remote": "there"},
+		} {
+			_ = read(ref, args) // which may fail: it is not there
 		}
 	}
 }
