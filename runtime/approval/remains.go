@@ -42,18 +42,21 @@ func (d *Desk) move(ctx context.Context, tenant runtime.Tenant, id string, from,
 	return moved, err
 }
 
-// releaseAll takes away the requests that closed approvals still have, some at a time.
+// releaseAll takes away the requests that closed approvals still have, some at a time. One
+// that is damaged stops no other; a vault that is locked opens none.
 func (d *Desk) releaseAll(ctx context.Context, tenant runtime.Tenant) error {
 	ids, err := d.o.Store.Unreleased(ctx, tenant, releasesOnce)
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
-		if err := d.release(ctx, tenant, id); err != nil {
-			return err
+		one := d.release(ctx, tenant, id)
+		if runtime.CodeOf(one) == runtime.CodeVaultLocked || ctx.Err() != nil {
+			return one
 		}
+		err = errors.Join(err, one)
 	}
-	return nil
+	return err
 }
 
 // release puts what stays of a closed approval in the place of its request. Of one that

@@ -208,3 +208,38 @@ func TestNamesOfNestedValuesTakeNoMemory(t *testing.T) {
 		t.Error("it is held still")
 	}
 }
+
+// rotten is a store in which what is held of one approval cannot be read.
+type rotten struct {
+	*memory
+	id string
+}
+
+func (r *rotten) Approval(ctx context.Context, tenant runtime.Tenant, id string) (approval.Approval, bool, error) {
+	if id == r.id {
+		return approval.Approval{}, false, errors.New("the database disk image is malformed")
+	}
+	return r.memory.Approval(ctx, tenant, id)
+}
+
+// A damaged request keeps no other in the database.
+func TestOneThatCannotBeReadKeepsNoOther(t *testing.T) {
+	d, vault := boltedDesk(t)
+	first, second := d.ask(t, refund(agent("a"), "1")), d.ask(t, refund(agent("a"), "2"))
+	vault.shut = true
+	for _, id := range []string{first, second} {
+		if _, err := d.Reject(t.Context(), operator(me), runtime.DefaultTenant, id, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other, err := approval.New(approval.Options{
+		Store: &rotten{memory: d.store, id: first}, Sealer: sealer{}, Clock: d.clock.now, Process: "other",
+		NewID: func() string { return runtime.NewID("apr", time.Now()) }, Alive: func(string) bool { return true },
+	})
+	if err == nil {
+		_, err = other.Sweep(t.Context(), runtime.DefaultTenant)
+	}
+	if err != nil || !d.held(t, first) || d.held(t, second) {
+		t.Errorf("%v, held %v and %v", err, d.held(t, first), d.held(t, second))
+	}
+}
