@@ -81,6 +81,12 @@ const noLasts = 10 * time.Minute
 // A question past its time is closed and counts as none; a yes past its time is
 // told of once, by [Desk.use].
 func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.Duration) (a Approval, told <-chan struct{}, err error) {
+	closed := false
+	defer func() {
+		if closed { // after the lock is free: it may take long
+			_ = d.releaseAll(ctx, f.Tenant)
+		}
+	}()
 	d.asking.Lock()
 	defer d.asking.Unlock()
 	a, found, err := d.openFor(ctx, f, digest)
@@ -95,7 +101,7 @@ func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.
 	if err != nil || found {
 		return a, nil, err
 	}
-	if err := d.room(ctx, f); err != nil {
+	if closed, err = d.room(ctx, f); err != nil {
 		return Approval{}, nil, err
 	}
 	f.Created = d.now().UTC().Truncate(time.Millisecond)
@@ -122,24 +128,26 @@ func (d *Desk) openFor(ctx context.Context, f *dossier, digest string) (Approval
 // over and over.
 const sweepPause = 10 * time.Second
 
-// room refuses one question too many. Questions whose time is over do not count.
-func (d *Desk) room(ctx context.Context, f *dossier) error {
+// room refuses one question too many. Questions whose time is over do not count: it
+// reports whether it has closed such.
+func (d *Desk) room(ctx context.Context, f *dossier) (closed bool, err error) {
 	open, err := d.o.Store.PendingOf(ctx, f.Tenant, f.Principal)
 	if err != nil || open < d.o.PendingCap {
-		return err
+		return false, err
 	}
 	now := d.now()
 	if now.Sub(d.swept) < sweepPause {
-		return tooMany(open)
+		return false, tooMany(open)
 	}
 	d.swept = now
-	if _, err = d.Sweep(ctx, f.Tenant); err != nil {
-		return err
+	n, err := d.closeOverdue(ctx, f.Tenant)
+	if err != nil {
+		return n > 0, err
 	}
 	if open, err = d.o.Store.PendingOf(ctx, f.Tenant, f.Principal); err != nil || open < d.o.PendingCap {
-		return err
+		return n > 0, err
 	}
-	return tooMany(open)
+	return n > 0, tooMany(open)
 }
 
 // watch follows one approval until it is used, ended, or the hold is over.

@@ -14,6 +14,15 @@ const sweepLimit = 10_000
 // closed. Then it takes away requests that closed ones still have, as far as the vault
 // opens them now. Any number of processes may sweep at once.
 func (d *Desk) Sweep(ctx context.Context, tenant runtime.Tenant) (int, error) {
+	closed, err := d.closeOverdue(ctx, tenant)
+	if err == nil {
+		_ = d.releaseAll(ctx, tenant) // what cannot be now waits for the next sweep
+	}
+	return closed, err
+}
+
+// closeOverdue closes what nobody will, and returns how many that were.
+func (d *Desk) closeOverdue(ctx context.Context, tenant runtime.Tenant) (int, error) {
 	list, err := d.o.Store.Approvals(ctx, tenant, "", []State{Pending, Approved, Executing}, sweepLimit)
 	if err != nil {
 		return 0, err
@@ -35,7 +44,6 @@ func (d *Desk) Sweep(ctx context.Context, tenant runtime.Tenant) (int, error) {
 	if closed > 0 {
 		d.wake()
 	}
-	_ = d.releaseAll(ctx, tenant) // what cannot be now waits for the next sweep
 	return closed, nil
 }
 
