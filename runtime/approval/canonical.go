@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"unicode/utf8"
@@ -20,63 +19,55 @@ const maxDepth = 256
 var errNotCanonical = errors.New("no canonical form")
 
 // canonicalJSON returns the one form of a JSON document: members sorted by code
-// point, no white space, number tokens exactly as written. Documents that mean
-// different things have different forms; one that readers could disagree on
+// point, no white space, number tokens exactly as written; and what it says. Documents
+// that mean different things have different forms; one that readers could disagree on
 // (a member twice, text that is not Unicode) has none.
-func canonicalJSON(data []byte) ([]byte, error) {
+func canonicalJSON(data []byte) (form []byte, value any, err error) {
 	if !utf8.Valid(data) || !json.Valid(data) {
-		return nil, errNotCanonical
+		return nil, nil, errNotCanonical
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
-	value, err := readValue(decoder, 0)
-	if err != nil {
-		return nil, err
+	if err := decoder.Decode(&value); err != nil || members(value) != colons(data) {
+		return nil, nil, errNotCanonical // of a member that stands twice the last one is kept
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errNotCanonical
-	}
-	form, err := appendValue(nil, value, 0)
+	form, err = appendValue(nil, value, 0)
 	if err != nil || bytes.ContainsRune(form, utf8.RuneError) {
-		return nil, errNotCanonical // U+FFFD is also what decoders make of text that is not Unicode
+		return nil, nil, errNotCanonical // U+FFFD is also what decoders make of text that is not Unicode
 	}
-	return form, nil
+	return form, value, nil
 }
 
-// readValue reads one value, refusing a member that stands twice.
-func readValue(decoder *json.Decoder, depth int) (any, error) {
-	token, err := decoder.Token()
-	if err != nil || depth > maxDepth {
-		return nil, errNotCanonical
-	}
-	switch token {
-	case json.Delim('['):
-		list := []any{}
-		for decoder.More() {
-			item, err := readValue(decoder, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, item)
+// members counts those of all objects in a value.
+func members(value any) (n int) {
+	switch v := value.(type) {
+	case []any:
+		for _, item := range v {
+			n += members(item)
 		}
-		_, err := decoder.Token()
-		return list, err
-	case json.Delim('{'):
-		object := map[string]any{}
-		for decoder.More() {
-			key, err := decoder.Token()
-			name, ok := key.(string)
-			if _, twice := object[name]; err != nil || !ok || twice {
-				return nil, errNotCanonical
-			}
-			if object[name], err = readValue(decoder, depth+1); err != nil {
-				return nil, err
-			}
+	case map[string]any:
+		n = len(v)
+		for _, item := range v {
+			n += members(item)
 		}
-		_, err := decoder.Token()
-		return object, err
 	}
-	return token, nil
+	return n
+}
+
+// colons counts the members that stand in valid JSON.
+func colons(data []byte) (n int) {
+	inText := false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case c == '"':
+			inText = !inText
+		case c == '\\':
+			i++ // stands in texts alone
+		case c == ':' && !inText:
+			n++
+		}
+	}
+	return n
 }
 
 // appendValue writes a value of the kinds that [runtime.Args] may hold.

@@ -18,17 +18,18 @@ func TestCanonicalJSON(t *testing.T) {
 		`[]`:                                      `[]`,
 		`12345678901234567890.10`:                 `12345678901234567890.10`,
 	} {
-		got, err := canonicalJSON([]byte(in))
+		got, _, err := canonicalJSON([]byte(in))
 		if err != nil || string(got) != want {
 			t.Errorf("%s\n got %s %v\nwant %s", in, got, err, want)
 		}
 	}
 	for name, in := range map[string]string{
 		"empty": "", "trailing data": "{} {}", "member twice": `{"a":1,"a":1}`, "twice by escape": `{"a":1,"\u0061":2}`,
+		"twice below": `[{"a:":{"b":":"},"a:":{}}]`, "twice in what is replaced": `{"a":{"b":1,"c":2},"a":{"b":{"c":3}}}`,
 		"lone surrogate": `"\ud800"`, "not UTF-8": "\"\xff\"", "byte order mark": "\ufeff{}", "trailing comma": `[1,]`,
 		"deep": strings.Repeat("[", 300) + strings.Repeat("]", 300), "replacement": "\"\ufffd\"",
 	} {
-		if got, err := canonicalJSON([]byte(in)); err == nil {
+		if got, _, err := canonicalJSON([]byte(in)); err == nil {
 			t.Errorf("%s has the form %s", name, got)
 		}
 	}
@@ -40,15 +41,15 @@ func FuzzCanonicalJSON(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		form, err := canonicalJSON(data)
+		form, _, err := canonicalJSON(data)
 		if err != nil {
 			return
 		}
-		again, err := canonicalJSON(form)
+		again, value, err := canonicalJSON(form)
 		if err != nil || !bytes.Equal(again, form) {
 			t.Fatalf("%q → %q → %q %v", data, form, again, err)
 		}
-		if a, b := meaning(t, data), meaning(t, form); !reflect.DeepEqual(a, b) {
+		if a, b := meaning(t, data), meaning(t, form); !reflect.DeepEqual(a, b) || !reflect.DeepEqual(a, value) {
 			t.Fatalf("%q means %v, its form %v", data, a, b)
 		}
 	})

@@ -2,7 +2,6 @@ package approval
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -129,14 +128,9 @@ func (s *sheet) flat(f *dossier) map[string]string {
 
 func (s *sheet) flattenBody(out *texts, f *dossier) {
 	if isJSON(f.Header) {
-		if form, err := canonicalJSON(f.Body); err == nil {
-			decoder := json.NewDecoder(strings.NewReader(string(form)))
-			decoder.UseNumber()
-			var value any
-			if decoder.Decode(&value) == nil {
-				s.flatten(out, "body", value)
-				return
-			}
+		if _, value, err := canonicalJSON(f.Body); err == nil {
+			s.flatten(out, "body", value)
+			return
 		}
 	}
 	out.add("body", s.quote(string(f.Body)))

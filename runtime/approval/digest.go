@@ -80,7 +80,7 @@ func bodyForm(h HeldRequest) (form, hash string) {
 	}
 	form, data := "raw", h.Body
 	if isJSON(h.Header) {
-		if canonical, err := canonicalJSON(h.Body); err == nil {
+		if canonical, _, err := canonicalJSON(h.Body); err == nil {
 			form, data = "json", canonical
 		}
 	}

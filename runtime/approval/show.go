@@ -3,7 +3,6 @@ package approval
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
@@ -190,14 +189,9 @@ func (s *sheet) body(f *dossier) {
 	}
 	s.line(0, about)
 	if isJSON(f.Header) {
-		if form, err := canonicalJSON(f.Body); err == nil {
-			decoder := json.NewDecoder(strings.NewReader(string(form)))
-			decoder.UseNumber()
-			var value any
-			if decoder.Decode(&value) == nil {
-				s.value(1, "", value)
-				return
-			}
+		if _, value, err := canonicalJSON(f.Body); err == nil {
+			s.value(1, "", value)
+			return
 		}
 	}
 	if !s.full && !utf8.Valid(f.Body) {
