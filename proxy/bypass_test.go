@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/tls"
 	"io"
 	"net"
@@ -215,6 +216,41 @@ func TestServerNameDiffers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Another server name is told by the alert that TLS has for it (RFC 6066 section 3),
+// in every version that we speak, and before anything else of a handshake.
+func TestServerNameThatDiffersIsAlerted(t *testing.T) {
+	r := newRig(t, nil)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		c := r.connected("api.good.test:443")
+		hello := &heard{Conn: c.Conn}
+		_ = tls.Client(hello, &tls.Config{RootCAs: r.roots, ServerName: "evil.test", MinVersion: version, MaxVersion: version}).Handshake()
+		want := []byte{recordAlert, 3, 3, 0, 2, 2, 112} // fatal, unrecognized_name
+		if got := hello.said.Bytes(); !bytes.Equal(got, want) {
+			t.Errorf("%s: answered % x, want % x", tls.VersionName(version), got, want)
+		}
+		rec := r.outcome()
+		if rec.Err == nil || rec.Err.Code != runtime.CodeMisdirected || !strings.Contains(rec.Err.Msg, "evil.test") || rec.Target.Authority != "api.good.test:443" {
+			t.Errorf("%s: recorded %+v", tls.VersionName(version), rec.Err)
+		}
+		_ = c.Close()
+	}
+	if n := len(r.stages.outcomes); n != 0 {
+		t.Errorf("%d records more", n)
+	}
+}
+
+// heard is a connection that keeps what is read.
+type heard struct {
+	net.Conn
+	said bytes.Buffer
+}
+
+func (h *heard) Read(p []byte) (int, error) {
+	n, err := h.Conn.Read(p)
+	h.said.Write(p[:n])
+	return n, err
 }
 
 // CB-041: cleartext HTTP inside CONNECT is judged as http, and refused where

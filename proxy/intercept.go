@@ -28,19 +28,24 @@ var errNames = errors.New("the server name is not the host of the CONNECT")
 // found through the connection. The hybrid key exchanges are left out: their
 // large hello costs more than it gains on a loopback connection.
 func (s *Server) newTLS() *tls.Config {
+	curves := []tls.CurveID{tls.X25519, tls.CurveP256}
+	// With neither certificate nor ticket no handshake comes to its end: crypto/tls says
+	// unrecognized_name then (RFC 6066 section 3), and of an error internal_error.
+	nameless := &tls.Config{MinVersion: tls.VersionTLS12, CurvePreferences: curves, SessionTicketsDisabled: true}
 	return &tls.Config{
 		MinVersion:       tls.VersionTLS12,
 		NextProtos:       []string{protocolH2, protocolH1},
-		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256},
+		CurvePreferences: curves,
 		// Asked on every handshake, resumed ones too, which is why the name is
 		// checked here and not in GetCertificate.
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			inside, ok := hello.Conn.(*interior)
-			if !ok || !sameHost(hello.ServerName, inside.tunnel.authority) {
-				if ok {
-					inside.name = hello.ServerName
-				}
+			if !ok {
 				return nil, errNames
+			}
+			if !sameHost(hello.ServerName, inside.tunnel.authority) {
+				inside.name = hello.ServerName
+				return nameless, nil
 			}
 			return nil, nil //nolint:nilnil // crypto/tls: keep the configuration
 		},
@@ -76,7 +81,7 @@ func sameHost(name, authority string) bool {
 type interior struct {
 	*taken
 	tunnel *tunnel
-	name   string // the server name that was refused
+	name   string // the server name that was refused; "": none was
 	shown  bool   // our certificate, in this handshake: a resumed one shows none
 	last   []byte // what the client said last, as far as an alert goes; nil after the handshake
 
@@ -231,7 +236,11 @@ func (s *Server) open(inside *interior) (*conn, error) {
 	case b == recordHandshake:
 		client := tls.Server(inside, s.tls)
 		inside.last = make([]byte, 0, 2*plainAlert)
-		if err := client.Handshake(); err != nil {
+		err := client.Handshake()
+		if inside.name != "" { // whatever became of it
+			err = errNames
+		}
+		if err != nil {
 			return nil, err
 		}
 		inside.last = nil
