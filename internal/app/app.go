@@ -128,6 +128,7 @@ type App struct {
 	homeCA      bool  // tunnels are opened with it; set before the watch begins
 	listeners   roster.Listeners
 	scripts     scripts
+	mcpSessions mcpSessions
 	run         ofRun
 	unread      error                   // of the configuration, with Options.Emergency; nil: none
 	notice      string                  // for the person at the terminal; "": nothing

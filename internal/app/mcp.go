@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/mcp"
@@ -64,6 +65,7 @@ func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 	stop := a.watchAlone(ctx)
 	defer stop()
 	if ln == nil {
+		defer a.mcpSessions.add(server)()
 		err = server.Run(ctx, o.In, o.Out)
 	} else {
 		bounded := socket.Bounded(ln, socket.Bounds{Most: maxClients, Patience: dawdling, Clock: a.o.Clock})
@@ -71,6 +73,36 @@ func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 	}
 	_ = a.trail.Event(context.WithoutCancel(ctx), a.mcpEvent("mcp.stop", transport, listen))
 	return err
+}
+
+// mcpSessions are the MCP servers with a session that lives on, each with its one client.
+type mcpSessions struct {
+	mu  sync.Mutex
+	all map[*mcp.Server]struct{}
+}
+
+// add has s told of other services until done.
+func (m *mcpSessions) add(s *mcp.Server) (done func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil {
+		m.all = map[*mcp.Server]struct{}{}
+	}
+	m.all[s] = struct{}{}
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.all, s)
+	}
+}
+
+// toolsChanged tells all of them that the services are others.
+func (m *mcpSessions) toolsChanged() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for s := range m.all {
+		s.ToolsChanged()
+	}
 }
 
 // mcpOptions are what every MCP server of this kimbap does.

@@ -48,8 +48,12 @@ func (a *App) reload(ctx context.Context, f follower) {
 		}
 	}
 	f.permit(set.Services()...) // before they are intercepted
+	before := a.services.Current().Digest()
 	a.services.Swap(set)
 	a.policy.Swap(fresh)
+	if set.Digest() != before {
+		a.mcpSessions.toolsChanged()
+	}
 	a.sayReloaded(ctx, problems)
 }
 

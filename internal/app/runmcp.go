@@ -82,6 +82,7 @@ func (a *App) mcpOver(ctx context.Context, conn net.Conn, as func(runtime.Caller
 		return err
 	}
 	defer s.Close()
+	defer a.mcpSessions.add(s)()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	return s.Run(ctx, io.NopCloser(conn), conn)
 }

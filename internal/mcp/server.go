@@ -132,14 +132,24 @@ func New(o Options) (*Server, error) {
 	s := &Server{o: o, places: places{by: map[string]int{}}, patience: lastWords}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "kimbap", Title: "kimbap", Version: o.Version}, &sdk.ServerOptions{
-		Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+		Instructions: instructions,
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: !o.RequireToken}}, // no session lives on over HTTP
 	})
-	for _, t := range s.tools() {
-		s.sdk.AddTool(t.tool(), s.handler(t.do))
-	}
+	s.addTools()
 	s.sdk.AddReceivingMiddleware(s.annotate)
 	return s, nil
 }
+
+func (s *Server) addTools() {
+	for _, t := range s.tools() {
+		s.sdk.AddTool(t.tool(), s.handler(t.do))
+	}
+}
+
+// ToolsChanged tells a client whose session lives on that its tools can do something
+// else now, at worst (see annotate). The SDK says it, once, when tools are put in the
+// place of others.
+func (s *Server) ToolsChanged() { s.addTools() }
 
 // lastWords is how long what runs may take once the client says no more, or the server
 // shall end.

@@ -53,6 +53,12 @@ func serve(t *testing.T, o Options, version string, client *sdk.ClientOptions) *
 	if err != nil {
 		t.Fatal(err)
 	}
+	return connect(t, s, version, client)
+}
+
+// connect runs s over pipes and returns a client of it.
+func connect(t *testing.T, s *Server, version string, client *sdk.ClientOptions) *sdk.ClientSession {
+	t.Helper()
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	done := make(chan error, 1)
