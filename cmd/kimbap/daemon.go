@@ -87,7 +87,7 @@ func (c *cli) stopDaemon(ctx context.Context) error {
 	}
 	defer d.Close()
 	if _, err := d.Do(ctx, http.MethodPost, "/shutdown", nil); errors.Is(err, remote.ErrUnreachable) {
-		return &failure{what: "no daemon of this home runs", fix: "kimbap daemon", exit: exitUnreachable}
+		return missing("kimbap daemon", "no daemon of this home runs")
 	} else if err != nil {
 		return err
 	}
