@@ -22,6 +22,11 @@ const (
 	StageTools    = sandbox.StageTools
 )
 
+// OverLimit reports whether a script was ended by a limit.
+func OverLimit(kind frame.Kind) bool {
+	return slices.Contains([]frame.Kind{frame.KindTimeout, frame.KindMemory, frame.KindStack, frame.KindCalls}, kind)
+}
+
 // Available is one service that can be used here.
 type Available struct {
 	Name        string   `json:"name"`
