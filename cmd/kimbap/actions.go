@@ -17,8 +17,10 @@ func newActionsCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "actions",
 		Short: "What can be done: list and describe actions",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  kimbap actions list github
+  kimbap actions describe github.create-issue`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newActionsListCommand(c), newActionsDescribeCommand(c))
 	return cmd

@@ -25,6 +25,8 @@ func newAgentsCommand(c *cli) *cobra.Command {
 
 What would be written is shown and asked. Nothing else in the files is touched, and
 remove takes it out again to the byte. kimbap run needs none of this.`,
+		Example: `  kimbap agents setup claude
+  kimbap agents status`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -16,7 +16,8 @@ import (
 func newAliasCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "alias", Short: "Short names for actions: set, remove, list", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: "  kimbap alias set prs github.list-pull-requests\n  kimbap alias list",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use: "set NAME SERVICE.ACTION", Short: "Let a short name stand for an action", Args: cobra.ExactArgs(2),

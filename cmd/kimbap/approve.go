@@ -19,8 +19,11 @@ func newApproveCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve",
 		Short: "Decide what agents ask for: list, show, accept, reject, wait, watch, pin, revoke, notify",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  kimbap approve list
+  kimbap approve accept apr_…
+  kimbap approve watch`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newApproveListCommand(c), newApproveShowCommand(c), newApproveAcceptCommand(c), newApproveRejectCommand(c), newApproveWaitCommand(c), newApproveWatchCommand(c),
 		newApprovePinCommand(c), newApproveRevokeCommand(c), newApproveNotifyCommand(c))

@@ -17,8 +17,9 @@ func newApproveNotifyCommand(c *cli) *cobra.Command {
 		Long: `Messages that tell people of requests: by webhook, Slack, Telegram or mail, as
 approval.notify in config.yaml says. They say what is asked; nothing in them
 decides.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: "  kimbap approve notify test",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:     "test",

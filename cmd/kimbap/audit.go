@@ -24,8 +24,11 @@ func newAuditCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "The trail of every request: tail, search, export, verify, anchor",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  kimbap audit tail -f
+  kimbap audit search --since 24h --code forbidden
+  kimbap audit verify`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newAuditTailCommand(c), newAuditSearchCommand(c), newAuditExportCommand(c), newAuditVerifyCommand(c), newAuditAnchorCommand(c))
 	return cmd

@@ -16,8 +16,10 @@ func newCACommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ca",
 		Short: "The local certificate authority: show, export, install, rotate",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  kimbap ca show
+  kimbap ca export --bundle > bundle.pem`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCAShowCommand(c), newCAExportCommand(c), newCARotateCommand(c), newCAInstallCommand(c), newCAUninstallCommand(c))
 	return cmd

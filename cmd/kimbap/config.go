@@ -8,10 +8,11 @@ import (
 
 func newConfigCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "The configuration in force",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "config",
+		Short:   "The configuration in force",
+		Example: "  kimbap config show --origin",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newConfigShowCommand(c))
 	return cmd

@@ -15,8 +15,10 @@ func newDBCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "db",
 		Short: "The home's database: how it stands, its schema, a copy for backup",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  kimbap db status
+  kimbap db copy ./kimbap-copy.db`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newDBStatusCommand(c), newDBMigrateCommand(c), newDBCopyCommand(c))
 	return cmd

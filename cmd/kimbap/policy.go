@@ -17,8 +17,10 @@ func newPolicyCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Rules: validate, test, explain, replay, suggest",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  kimbap policy explain github.create-issue
+  kimbap policy validate`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPolicyValidateCommand(c), newPolicyTestCommand(c), newPolicyExplainCommand(c),
 		newPolicyReplayCommand(c), newPolicySuggestCommand(c))

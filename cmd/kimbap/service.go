@@ -17,8 +17,10 @@ func newServiceCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "service",
 		Short: "Service files: install, enable, disable, import, export, test",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  kimbap service list --catalog
+  kimbap service install github`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newServiceInstallCommand(c), newServiceListCommand(c), newServiceRemoveCommand(c), newServiceSwitchCommand(c, "enable"), newServiceSwitchCommand(c, "disable"), newServiceValidateCommand(c),
 		newServiceImportCommand(c), newServiceExportCommand(c), newServiceTestCommand(c))

@@ -20,6 +20,8 @@ A tenant has a policy, credentials, tokens, approvals and records of its own, an
 sees nothing of another's. Agents belong to the tenant of their token; programs
 without a token to the one named default. Commands work on it with --tenant NAME
 or KIMBAP_TENANT. Services are installed for all, and linked by each.`,
+		Example: `  kimbap tenant create acme
+  kimbap --tenant acme link github --file ./acme.key`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

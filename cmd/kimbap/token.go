@@ -17,8 +17,10 @@ func newTokenCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Tokens for agents: create, list, inspect, revoke",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  kimbap token create --agent ci --scope 'github.list-*' --ttl 1h
+  kimbap token list`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTokenCreateCommand(c), newTokenListCommand(c), newTokenInspectCommand(c), newTokenRevokeCommand(c))
 	return cmd

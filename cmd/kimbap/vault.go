@@ -20,6 +20,8 @@ func newVaultCommand(c *cli) *cobra.Command {
 
 No command prints a stored value. A value comes from stdin, a file or a prompt,
 never from an argument, because arguments show in the process list.`,
+		Example: `  kimbap vault list
+  kimbap vault set acme.token --host api.acme.example --file ./acme.key`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
