@@ -105,12 +105,13 @@ func (f *forwarding) serve(ln net.Listener) {
 
 // keys writes what programs need that the kernel does not name into a new folder.
 func (f *forwarding) keys(root []byte) (dir string, err error) {
+	const files = "the files that programs of this proxy read"
 	if dir, err = os.MkdirTemp("", "kimbap-proxy-"); err != nil {
-		return "", err
+		return "", runner.Unplaced(files, err)
 	}
 	for name, text := range map[string]string{"url": runner.ProxyURL(f.address, f.token) + "\n", "ca.pem": string(root)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			return "", errors.Join(err, os.RemoveAll(dir))
+			return "", runner.Unplaced(files, errors.Join(err, os.RemoveAll(dir)))
 		}
 	}
 	return dir, nil

@@ -53,10 +53,7 @@ func hindered(err error) error {
 	case errors.As(err, &roots) && roots.Fix != "":
 		return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: roots.File + ": " + roots.Msg, Hint: roots.Fix, Err: roots.Err}
 	case errors.As(err, &path):
-		return &runtime.Error{
-			Code: runtime.CodeInvalidInput, Msg: "the files of a run cannot be put into " + os.TempDir(), Err: err,
-			Hint: "make room there, or name another folder for temporary files: TMPDIR=DIR",
-		}
+		return runner.Unplaced("the files of a run", err)
 	}
 	return err
 }

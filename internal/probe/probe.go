@@ -90,6 +90,9 @@ type Saw struct {
 	Rejected int64 // of those: what the client ended, not trusting the certificate
 }
 
+// tried are the files of a kimbap and of the clients that are tried with it.
+const tried = "the files to try clients with"
+
 // Clients starts each client behind a proxy of its own, over a home that is
 // made for it and removed, and lets it fetch from a local upstream that wants a
 // key. The client is the user's own, with their settings; it learns nothing but a
@@ -97,7 +100,7 @@ type Saw struct {
 func Clients(ctx context.Context, o Options) (err error) {
 	dir, err := os.MkdirTemp("", "kimbap-doctor-")
 	if err != nil {
-		return err
+		return runner.Unplaced(tried, err)
 	}
 	defer os.RemoveAll(dir)
 	up, err := newUpstream()
@@ -138,11 +141,11 @@ func open(ctx context.Context, o Options, dir string, up *upstream) (Kimbap, err
 			filepath.Join(dir, "upstream.pem"), host+":443", up.ln.Addr().String()),
 	}
 	if err := os.Mkdir(s.Home, 0o700); err != nil {
-		return nil, err
+		return nil, runner.Unplaced(tried, err)
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			return nil, err
+			return nil, runner.Unplaced(tried, err)
 		}
 	}
 	return o.Open(ctx, s)
@@ -159,12 +162,12 @@ func try(ctx context.Context, k Kimbap, p runner.Probe, up *upstream) (Probed, e
 	}
 	dir, err := os.MkdirTemp("", "kimbap-probe-")
 	if err != nil {
-		return out, err
+		return out, runner.Unplaced(tried, err)
 	}
 	defer os.RemoveAll(dir)
 	for name, text := range p.Files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			return out, err
+			return out, runner.Unplaced(tried, err)
 		}
 	}
 	up.hits.Store(0)
