@@ -14,7 +14,8 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 )
 
-// mcpAnswer is the most of an answer that a tool gives, in bytes: as scripts get.
+// mcpAnswer is the most of an answer that a tool gives, in bytes of its JSON, after the
+// action's filter: as scripts get.
 const mcpAnswer = 1 << 20
 
 // mcpReach says what the principal's actions can do at worst. With none it is the
@@ -143,6 +144,13 @@ func (a *App) mcpCall(ctx context.Context, caller runtime.Caller, c mcp.Call) (m
 func (a *App) mcpAnswered(out mcp.Answer, action *runtime.Action, args runtime.Args, answer *Answer) (mcp.Answer, error) {
 	out.Status = answer.Status
 	value, err := a.value(action, args, answer)
+	if len(value) > mcpAnswer { // a filter can make it larger, and with one, or after a yes, more is read
+		return out, &runtime.Error{
+			Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Stage: runtime.StageExecute, Action: action.Ref,
+			Msg:  fmt.Sprintf("%s was done, and what it answered is over %d MiB", action.Ref, mcpAnswer>>20),
+			Hint: "do not send it again for that; where it only reads, ask for less: a page, or fewer fields",
+		}
+	}
 	out.Value = json.RawMessage(value)
 	return out, err
 }
