@@ -20,11 +20,6 @@ type apiAgent struct {
 
 var _ server.Agent = apiAgent{}
 
-// Identify implements [server.Agent].
-func (s apiAgent) Identify(ctx context.Context, caller runtime.Caller) (runtime.Principal, error) {
-	return s.a.identity.Identify(ctx, caller)
-}
-
 // Services implements [server.Agent].
 func (s apiAgent) Services(ctx context.Context, who runtime.Principal) ([]server.Item, error) {
 	var out []server.Item

@@ -67,7 +67,7 @@ func (a *App) listenForRun(path string, as func(runtime.Caller) runtime.Caller) 
 		return nil, err
 	}
 	s, err := server.New(server.Options{
-		Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume,
+		Identify: a.identity.Identify, Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume,
 		Agent: apiAgent{a, runtime.SurfaceCall}, Assume: as, Health: a.Health, Log: a.o.Log, Clock: a.o.Clock,
 	})
 	if err != nil {

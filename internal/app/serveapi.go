@@ -95,7 +95,7 @@ func (a *App) newAPI(kick chan<- os.Signal, lent *lender) (*server.Server, error
 		}
 	}
 	o := server.Options{
-		Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health,
+		Identify: a.identity.Identify, Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health,
 		RequireToken: true, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Serve.Hosts, Metrics: a.metrics,
 		Agent: apiAgent{a, runtime.SurfaceREST}, Operator: apiOperator{a, again},
 	}

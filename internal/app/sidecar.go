@@ -40,7 +40,7 @@ func (a *App) openSidecar(where string) (*sidecar, error) {
 		a.listensAlso(ln)
 	}
 	s, err := server.New(server.Options{
-		Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health,
+		Identify: a.identity.Identify, Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health,
 		RequireToken: tcp, Log: a.o.Log,
 	})
 	if err != nil {

@@ -2,8 +2,10 @@ package mcp
 
 import (
 	"encoding/json"
+	"math"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -70,11 +72,12 @@ func loopback(authority string) bool {
 func (s *Server) known(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)
-		_, err := s.o.Identify(r.Context(), runtime.Caller{RequireToken: true, Token: bearer(r.Header), Source: host})
-		if err == nil && socket.Keep(r.Context()) {
-			next.ServeHTTP(w, r)
+		who, err := s.o.Identify(r.Context(), runtime.Caller{RequireToken: true, Token: bearer(r.Header), Source: host})
+		if err == nil {
+			err = keep(r, ownerOf(who))
 		}
-		if err == nil { // or its connection gave way to another, and nobody hears an answer
+		if err == nil {
+			next.ServeHTTP(w, r)
 			return
 		}
 		e := runtime.AsError(err)
@@ -83,10 +86,26 @@ func (s *Server) known(next http.Handler) http.Handler {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="kimbap"`)
 			p.Status, p.Hint = http.StatusUnauthorized, "send Authorization: Bearer TOKEN; the owner makes one with: kimbap token create --agent NAME --scope GLOB"
 		}
+		if e.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+		}
 		w.Header().Set("Content-Type", runtime.ProblemType)
 		w.WriteHeader(p.Status)
 		_ = json.NewEncoder(w).Encode(p)
 	})
+}
+
+// keep has the connection of a known caller's request stay until that is answered, and is
+// the bound on how many of them one caller has.
+func keep(r *http.Request, owner string) error {
+	err := socket.Keep(r.Context(), owner)
+	if err == nil {
+		return nil
+	}
+	return &runtime.Error{ // of one that gave way to another nobody hears it
+		Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests, Msg: "too many of this caller's requests are not answered yet",
+		Hint: "wait for answers first", RetryAfter: time.Second, Err: err,
+	}
 }
 
 func bearer(h http.Header) runtime.Secret {

@@ -27,7 +27,7 @@ func (s *Server) enter(ctx context.Context, r *sdk.CallToolRequest) (leave func(
 		if err != nil {
 			return nil, err
 		}
-		owner, most = string(who.Tenant)+" "+who.ID, maxInFlight/2
+		owner, most = ownerOf(who), maxInFlight/2
 	}
 	p := &s.places
 	p.mu.Lock()
@@ -48,3 +48,6 @@ func (s *Server) enter(ctx context.Context, r *sdk.CallToolRequest) (leave func(
 		}
 	}, nil
 }
+
+// ownerOf names the one whose calls share a part of all there is.
+func ownerOf(who runtime.Principal) string { return string(who.Tenant) + " " + who.ID }

@@ -36,10 +36,9 @@ type Result struct {
 }
 
 // Agent is what every identified caller may ask for. Who is asking was found by
-// Identify; whether they may is decided where the thing is done. An id of another
+// [Options.Identify]; whether they may is decided where the thing is done. An id of another
 // tenant is an unknown one.
 type Agent interface {
-	Identify(ctx context.Context, caller runtime.Caller) (runtime.Principal, error)
 	Services(ctx context.Context, who runtime.Principal) ([]Item, error)
 	Actions(ctx context.Context, who runtime.Principal, service string) ([]Item, error)
 	Action(ctx context.Context, who runtime.Principal, ref string) (any, error)

@@ -87,31 +87,6 @@ func TestADoormanTellsStrangersToWaitAndNobodyElse(t *testing.T) {
 	}
 }
 
-func TestRequestsInFlightAreBoundedByPrincipal(t *testing.T) {
-	s := newServer(Options{})
-	who := runtime.Principal{ID: "token:a", Tenant: "default"}
-	var leave []func()
-	for range inFlight {
-		l, err := s.enter(who)
-		if err != nil {
-			t.Fatal(err)
-		}
-		leave = append(leave, l)
-	}
-	if _, err := s.enter(who); runtime.CodeOf(err) != runtime.CodeRateLimited {
-		t.Error(err)
-	}
-	other, err := s.enter(runtime.Principal{ID: "token:b", Tenant: "default"})
-	if err != nil {
-		t.Error("another is kept out: ", err)
-	}
-	leave[0]()
-	if _, err := s.enter(who); err != nil {
-		t.Error(err)
-	}
-	other()
-}
-
 func TestKeysAreBoundedAndForgotten(t *testing.T) {
 	now := time.Unix(1000, 0)
 	o := once{clock: func() time.Time { return now }, kept: map[keptKey]*kept{}, count: map[string]int{}}

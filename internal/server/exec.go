@@ -44,7 +44,7 @@ func (d *span) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func (s *Server) exec(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) exec(w http.ResponseWriter, r *http.Request, a visit) error {
 	var body execBody
 	data, err := read(w, r, &body)
 	if err != nil {
@@ -60,33 +60,23 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) error {
 	if body.Allow != nil && len(body.Allow) == 0 {
 		return invalid(`name what it may use, or leave it out for all that the caller may: {"allow": ["github.list-*"]}`, "allow is empty")
 	}
-	if err := unhurried(w, r); err != nil {
-		return err
-	}
+	unhurried(w)
 	script := Script{
 		Code: body.Code, Timeout: time.Duration(min(body.TimeoutMs, maxWait.Milliseconds())) * time.Millisecond,
-		Wait: wait, Allow: body.Allow, Caller: s.caller(r),
+		Wait: wait, Allow: body.Allow, Caller: a.caller,
 	}
-	run := func(w http.ResponseWriter, r *http.Request) error {
+	return s.once.do(w, r, a, data, func(w http.ResponseWriter, r *http.Request) error {
 		answer, err := s.o.Execute(r.Context(), script)
 		return s.write(w, r, answer, err)
-	}
-	if s.o.Agent == nil || r.Header.Get("Idempotency-Key") == "" {
-		return run(w, r)
-	}
-	who, err := s.o.Agent.Identify(r.Context(), script.Caller)
-	if err != nil {
-		return err
-	}
-	return s.once.do(w, r, visit{who: who}, data, run)
+	})
 }
 
-func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
-	answer, err := s.o.Status(r.Context(), s.caller(r), chi.URLParam(r, "id"))
+func (s *Server) status(w http.ResponseWriter, r *http.Request, a visit) error {
+	answer, err := s.o.Status(r.Context(), a.caller, chi.URLParam(r, "id"))
 	return s.write(w, r, answer, err)
 }
 
-func (s *Server) resume(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) resume(w http.ResponseWriter, r *http.Request, a visit) error {
 	var body struct {
 		Wait span `json:"wait"`
 	}
@@ -99,10 +89,8 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := unhurried(w, r); err != nil {
-		return err
-	}
-	answer, err := s.o.Resume(r.Context(), s.caller(r), chi.URLParam(r, "id"), wait)
+	unhurried(w)
+	answer, err := s.o.Resume(r.Context(), a.caller, chi.URLParam(r, "id"), wait)
 	return s.write(w, r, answer, err)
 }
 

@@ -48,7 +48,7 @@ func (o *once) do(w http.ResponseWriter, r *http.Request, a visit, body []byte, 
 	if len(name) > maxKey || len(r.Header.Values("Idempotency-Key")) > 1 {
 		return invalid("send one key of at most 255 bytes", "the Idempotency-Key cannot be used")
 	}
-	key := keptKey{string(a.who.Tenant) + " " + a.who.ID, name}
+	key := keptKey{ownerOf(a.who), name}
 	digest := sha256.Sum256([]byte(r.Method + " " + r.URL.Path + "\n" + string(body)))
 	k, first, err := o.take(key, digest)
 	if err != nil {

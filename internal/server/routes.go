@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"path"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -13,9 +12,6 @@ import (
 	"github.com/kimbap-run/kimbap/internal/socket"
 	"github.com/kimbap-run/kimbap/runtime"
 )
-
-// inFlight bounds the requests of one principal that are answered at a time.
-const inFlight = 256
 
 // visit is one identified request.
 type visit struct {
@@ -35,9 +31,9 @@ func (s *Server) routes() chi.Router {
 	r.MethodNotAllowed(s.handle(func(http.ResponseWriter, *http.Request) error { return wrongMethod() }))
 	r.Get("/healthz", s.health)
 	r.Get("/v1/openapi.json", s.description)
-	r.Post("/v1/exec", s.known(s.exec))
-	r.Get("/v1/exec/{id}", s.known(s.status))
-	r.Post("/v1/exec/{id}/resume", s.known(s.resume))
+	r.Post("/v1/exec", s.as("", s.exec))
+	r.Get("/v1/exec/{id}", s.as("", s.status))
+	r.Post("/v1/exec/{id}/resume", s.as("", s.resume))
 	if s.o.Agent != nil {
 		s.agentRoutes(r)
 	}
@@ -75,7 +71,7 @@ func (s *Server) agentRoutes(r chi.Router) {
 func (s *Server) daemonRoutes(r chi.Router) {
 	r.Get("/health", s.health)
 	r.Post("/call", s.as("", s.call))
-	r.Post("/exec", s.known(s.exec))
+	r.Post("/exec", s.as("", s.exec))
 	r.Post("/shutdown", s.as("", s.shutdown))
 }
 
@@ -103,22 +99,13 @@ func (s *Server) operatorRoutes(r chi.Router) {
 	r.Put("/v1/policy", s.as(runtime.RoleAdmin, s.setPolicy))
 }
 
-// known is a page of scripts. Whoever runs them asks who the caller is; where there
-// are other pages it is asked here too, before anything of the request is looked at.
-func (s *Server) known(f func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
-	if s.o.Agent == nil {
-		return s.handle(f)
-	}
-	return s.as("", func(w http.ResponseWriter, r *http.Request, _ visit) error { return f(w, r) })
-}
-
 // as identifies the caller and asks for a role, "" for none, before anything of
 // the request is looked at.
 func (s *Server) as(role string, f route) http.HandlerFunc {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		a := visit{caller: s.caller(r), id: w.Header().Get(requestID)}
 		var err error
-		if a.who, err = s.o.Agent.Identify(r.Context(), a.caller); err != nil {
+		if a.who, err = s.o.Identify(r.Context(), a.caller); err != nil {
 			if runtime.CodeOf(err) == runtime.CodeUnauthenticated { // the doorman counts those without a token as well
 				return s.door.refuse(err)
 			}
@@ -130,44 +117,28 @@ func (s *Server) as(role string, f route) http.HandlerFunc {
 				Hint: "the owner makes one with: kimbap token create --agent NAME --scope GLOB --role " + role,
 			}
 		}
-		leave, err := s.enter(a.who)
-		if err != nil {
+		if err := keep(r, ownerOf(a.who)); err != nil {
 			return err
-		}
-		defer leave()
-		if !socket.Keep(r.Context()) {
-			return gaveWay()
 		}
 		return f(w, r, a)
 	})
 }
 
-// crowd counts the requests in flight by principal.
-type crowd struct {
-	sync.Mutex
-	by map[string]int
+// keep has the connection of a known caller's request stay until that is answered, and is
+// the bound on how many of them one caller has.
+func keep(r *http.Request, owner string) error {
+	err := socket.Keep(r.Context(), owner)
+	if err == nil {
+		return nil
+	}
+	return &runtime.Error{ // of one that gave way to another nobody hears it
+		Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests, Msg: "too many of this caller's requests are not answered yet",
+		Hint: "wait for answers first", RetryAfter: retrySoon, Err: err,
+	}
 }
 
-// enter takes a place for a request of a principal's.
-func (s *Server) enter(who runtime.Principal) (leave func(), err error) {
-	key := string(who.Tenant) + " " + who.ID
-	s.crowd.Lock()
-	defer s.crowd.Unlock()
-	if s.crowd.by[key] >= inFlight {
-		return nil, &runtime.Error{
-			Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests, Msg: "too many of this caller's requests are not answered yet",
-			Hint: "wait for answers first", RetryAfter: retrySoon,
-		}
-	}
-	s.crowd.by[key]++
-	return func() {
-		s.crowd.Lock()
-		defer s.crowd.Unlock()
-		if s.crowd.by[key]--; s.crowd.by[key] == 0 {
-			delete(s.crowd.by, key)
-		}
-	}, nil
-}
+// ownerOf names the one whose requests share a part of all there is.
+func ownerOf(who runtime.Principal) string { return string(who.Tenant) + " " + who.ID }
 
 // plain reports whether a path is written in its only form: what the router
 // matches is then what everything else reads.
@@ -176,20 +147,10 @@ func plain(r *http.Request) bool {
 	return r.URL.RawPath == "" && strings.HasPrefix(p, "/") && path.Clean(p) == p && !strings.ContainsAny(p, ";\\\x00")
 }
 
-// unhurried lifts the limit on the time of reading from a request that was read, and keeps
-// its connection: what follows may wait for a person.
-func unhurried(w http.ResponseWriter, r *http.Request) error {
-	if !socket.Keep(r.Context()) {
-		return gaveWay()
-	}
+// unhurried lifts the limit on the time of reading from a request that was read: what
+// follows may wait for a person.
+func unhurried(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	return nil
-}
-
-// gaveWay ends a request whose connection was closed before its caller was known. Nobody
-// hears it.
-func gaveWay() error {
-	return &runtime.Error{Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests, Msg: "there are as many connections as there may be", RetryAfter: retrySoon}
 }
 
 // serviceAction is the action that a path names.

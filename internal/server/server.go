@@ -25,7 +25,8 @@ const maxBody = 512 << 10
 // requestID is the field that names the request, in answers and in the trail.
 const requestID = "X-Request-Id"
 
-// maxConnections bounds the connections of one listener; those of nobody give way.
+// maxConnections bounds the connections of one listener; those of nobody give way, and one
+// principal's requests have three quarters of them.
 const maxConnections = 256
 
 // patience is how long a caller may leave one piece of an answer untaken. It counts
@@ -50,6 +51,9 @@ type Answer struct {
 
 // Options are what a [Server] needs; all but Log are required.
 type Options struct {
+	// Identify says who a caller is, before anything else of a request is looked at.
+	Identify func(ctx context.Context, caller runtime.Caller) (runtime.Principal, error)
+
 	Execute func(ctx context.Context, s Script) (Answer, error)
 	Status  func(ctx context.Context, caller runtime.Caller, id string) (Answer, error)
 	Resume  func(ctx context.Context, caller runtime.Caller, id string, wait time.Duration) (Answer, error)
@@ -77,7 +81,6 @@ type Server struct {
 	http    *http.Server
 	running running // requests
 	once    once
-	crowd   crowd
 	large   large
 	door    doorman
 	cursors [32]byte // signs cursors
@@ -90,8 +93,8 @@ type Server struct {
 
 // New checks the options.
 func New(o Options) (*Server, error) {
-	if o.Execute == nil || o.Status == nil || o.Resume == nil || o.Health == nil {
-		return nil, errors.New("server: Options.Execute, Status, Resume and Health are required")
+	if o.Identify == nil || o.Execute == nil || o.Status == nil || o.Resume == nil || o.Health == nil {
+		return nil, errors.New("server: Options.Identify, Execute, Status, Resume and Health are required")
 	}
 	if o.Operator != nil && o.Agent == nil {
 		return nil, errors.New("server: Options.Operator needs Options.Agent")
@@ -114,7 +117,7 @@ func newServer(o Options) *Server {
 		o.Clock = time.Now
 	}
 	s := &Server{
-		o: o, room: maxConnections, patience: patience, crowd: crowd{by: map[string]int{}},
+		o: o, room: maxConnections, patience: patience,
 		large: large{by: map[string]int{}, patient: largePatient}, door: doorman{clock: o.Clock, left: strangers},
 		once: once{clock: o.Clock, kept: map[keptKey]*kept{}, count: map[string]int{}},
 	}

@@ -73,6 +73,9 @@ func fill(o *Options) {
 		}
 		return nil
 	}
+	o.Identify = func(_ context.Context, c runtime.Caller) (runtime.Principal, error) {
+		return runtime.Principal{ID: c.Token.Reveal(), Tenant: "default"}, known(c)
+	}
 	if o.Execute == nil {
 		o.Execute = func(_ context.Context, s Script) (Answer, error) {
 			return Answer{Body: map[string]any{"code": s.Code, "wait": s.Wait.String(), "timeout": s.Timeout.String()}}, known(s.Caller)

@@ -1,9 +1,7 @@
 package socket
 
 import (
-	"context"
 	"net"
-	"net/http"
 	"net/netip"
 	"sync"
 	"time"
@@ -22,7 +20,7 @@ const settled = time.Second
 
 // bounded is a listener whose connections have so many places. Where there is none left
 // the one gives way that no known caller has used for longest: who shows no token keeps
-// nobody out.
+// nobody out. Nor does who shows one: three quarters of the places are one caller's share.
 type bounded struct {
 	net.Listener
 	Bounds
@@ -97,13 +95,17 @@ func (b *bounded) admit(c *Conn) (in bool, wait time.Duration) {
 			own = one
 		}
 	}
-	crowded := c.source.IsValid() && silent >= max(1, b.Most*3/4)
+	crowded := c.source.IsValid() && silent >= b.share()
 	if crowded {
 		oldest = own
 	}
 	if crowded || len(b.all) >= b.Most {
+		ripe := oldest != nil && now.Sub(oldest.silent) >= settled
+		if one := b.greedy(); !crowded && !ripe && one != nil {
+			oldest, ripe = one, true
+		}
 		switch {
-		case oldest != nil && now.Sub(oldest.silent) >= settled:
+		case ripe:
 			delete(b.all, oldest)
 			_ = oldest.cut()
 		case crowded:
@@ -117,6 +119,28 @@ func (b *bounded) admit(c *Conn) (in bool, wait time.Duration) {
 	c.silent = now
 	b.all[c] = struct{}{}
 	return true, 0
+}
+
+// share is how many places one caller may have, and one source.
+func (b *bounded) share() int { return max(1, b.Most*3/4) }
+
+// greedy is the longest silent connection of a caller that has more than its share, nil
+// where there is none: by asking now and then on each it would have them for ever. The lock
+// is held.
+func (b *bounded) greedy() (oldest *Conn) {
+	has := map[string]int{}
+	for one := range b.all {
+		has[one.owner]++
+	}
+	for one := range b.all {
+		if one.owner == "" || has[one.owner] <= b.share() || one.silent.IsZero() {
+			continue
+		}
+		if oldest == nil || one.silent.Before(oldest.silent) {
+			oldest = one
+		}
+	}
+	return oldest
 }
 
 // sourceOf is whose share a connection counts for: an address, of IPv6 the network that
@@ -140,39 +164,4 @@ func (b *bounded) changed(f func()) {
 	case b.room <- struct{}{}:
 	default:
 	}
-}
-
-// Watch makes a server tell its bounded listeners which connections wait for a request.
-// It is called before the server serves.
-func Watch(s *http.Server) {
-	inner := s.ConnContext
-	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-		if inner != nil {
-			ctx = inner(ctx, conn)
-		}
-		return context.WithValue(ctx, connKey{}, conn)
-	}
-	s.ConnState = func(conn net.Conn, state http.ConnState) {
-		if c, is := conn.(*Conn); is && state == http.StateIdle {
-			c.of.changed(func() { c.silent = c.of.Clock() })
-		}
-	}
-}
-
-// connKey is the key of a connection in its context.
-type connKey struct{}
-
-// Keep lets the connection of a request stay until that is answered, since its caller is
-// known. It reports whether it is still there: one that gave way must do nothing, as its
-// answer would be lost.
-func Keep(ctx context.Context) bool {
-	c, is := ctx.Value(connKey{}).(*Conn)
-	if !is {
-		return true
-	}
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
-	_, there := c.of.all[c]
-	c.silent = time.Time{}
-	return there
 }

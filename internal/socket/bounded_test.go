@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -92,9 +93,8 @@ func ended(c net.Conn) bool {
 // kept is a context of a connection as a server makes it, and the server.
 func kept(t *testing.T, c *Conn) (keep func() bool, idle func()) {
 	t.Helper()
-	s := &http.Server{ReadHeaderTimeout: time.Minute}
-	Watch(s)
-	return func() bool { return Keep(s.ConnContext(t.Context(), c)) }, func() { s.ConnState(c, http.StateIdle) }
+	one, rest := keeper(t)
+	return func() bool { return one(c, c.RemoteAddr().String()) == nil }, func() { rest(c) }
 }
 
 // The connection that waits for a request for longest gives way, and does nothing more;
@@ -203,5 +203,89 @@ func TestOneSourceLeavesRoom(t *testing.T) {
 		if c := accepted(t, ln); c.RemoteAddr().String() != "192.0.2.2:1" {
 			t.Errorf("%s: %s was let in", form, c.RemoteAddr())
 		}
+	}
+}
+
+// keeper does for a connection what a server does for its requests.
+func keeper(t *testing.T) (keep func(c *Conn, owner string) error, idle func(c *Conn)) {
+	t.Helper()
+	s := &http.Server{ReadHeaderTimeout: time.Minute}
+	Watch(s)
+	return func(c *Conn, owner string) error { return Keep(s.ConnContext(t.Context(), c), owner) }, func(c *Conn) { s.ConnState(c, http.StateIdle) }
+}
+
+// Who has its share with requests under way keeps no more, on any connection; others do.
+func TestOneCallerLeavesRoom(t *testing.T) {
+	ln, dial, _ := opened(t, 8)
+	keep, idle := keeper(t)
+	var ours []*Conn
+	for range 8 {
+		dial()
+		ours = append(ours, accepted(t, ln))
+	}
+	for _, c := range ours[:6] {
+		if err := keep(c, "greedy"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := keep(ours[6], "greedy"); !errors.Is(err, ErrShare) {
+		t.Errorf("one more: %v", err)
+	}
+	if err := keep(ours[7], "other"); err != nil {
+		t.Errorf("another: %v", err)
+	}
+	idle(ours[0])
+	if err := keep(ours[6], "greedy"); err != nil {
+		t.Errorf("with one answered: %v", err)
+	}
+}
+
+// By asking on each of its connections again and again a caller has none for ever that is
+// over its share: it gives way at once.
+func TestAskingOnEachKeepsNoOthersOut(t *testing.T) {
+	ln, dial, later := opened(t, 8)
+	keep, idle := keeper(t)
+	var theirs []net.Conn
+	for range 8 {
+		theirs = append(theirs, dial())
+		c := accepted(t, ln)
+		if err := keep(c, "greedy"); err != nil {
+			t.Fatal(err)
+		}
+		later(time.Millisecond)
+		idle(c)
+	}
+	dial()
+	in := make(chan *Conn, 1)
+	go func() {
+		c, _ := ln.Accept()
+		in <- c.(*Conn)
+	}()
+	select {
+	case c := <-in:
+		_ = c.Close()
+	case <-time.After(10 * time.Second):
+		t.Fatal("another is kept out")
+	}
+	if !ended(theirs[0]) {
+		t.Error("it was not the longest silent one that gave way")
+	}
+}
+
+// Who shows no token, or is refused, is as silent as before for all that it asks.
+func TestAskingForNothingKeepsNoPlace(t *testing.T) {
+	ln, dial, later := opened(t, 2)
+	_, idle := keeper(t)
+	theirs := dial()
+	ours := accepted(t, ln)
+	later(time.Millisecond)
+	dial()
+	accepted(t, ln)
+	later(settled)
+	idle(ours)
+	dial()
+	accepted(t, ln)
+	if !ended(theirs) {
+		t.Error("another one gave way")
 	}
 }

@@ -13,7 +13,9 @@ type Conn struct {
 	of     *bounded
 	source netip.Prefix
 
-	silent time.Time // since when no known caller uses it; zero: one does. Under of.mu
+	// Under of.mu.
+	silent time.Time // since when no known caller uses it; zero: one does
+	owner  string    // who that is, or was last
 }
 
 // piece is how much of an answer is written at a time, in bytes.

@@ -1,0 +1,82 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/socket"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// One caller whose messages never become whole has three quarters of the connections, and
+// is refused on the others before anything is read of it.
+func TestOneCallerLeavesConnectionsToOthers(t *testing.T) {
+	o := whole()
+	o.RequireToken = true
+	o.Identify = func(_ context.Context, c runtime.Caller) (runtime.Principal, error) {
+		return runtime.Principal{ID: c.Token.Reveal()}, nil
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const most = 4
+	web, done := s.HTTP(), make(chan error, 1)
+	go func() {
+		done <- web.Serve(socket.Bounded(ln, socket.Bounds{Most: most, Patience: time.Minute, Clock: time.Now}))
+	}()
+	defer func() {
+		if err := web.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	}()
+	for range most * 3 / 4 {
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := io.WriteString(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer greedy\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	ask := func(token string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+ln.Addr().String()+"/mcp", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		answer, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		_ = answer.Body.Close()
+		return answer
+	}
+	refused := ask("greedy")
+	for end := time.Now().Add(20 * time.Second); refused.StatusCode != 429 && time.Now().Before(end); refused = ask("greedy") {
+	}
+	if refused.StatusCode != 429 || refused.Header.Get("Retry-After") != "1" {
+		t.Errorf("one more: %d %v", refused.StatusCode, refused.Header)
+	}
+	if other := ask("other"); other.StatusCode == 429 {
+		t.Error("another is kept out")
+	}
+}
