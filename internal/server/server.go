@@ -31,7 +31,7 @@ const maxConnections = 256
 
 // patience is how long a caller may leave one piece of an answer untaken. It counts
 // from the moment that the piece is written, so it does not bound how long a script
-// runs, nor how long an answer that is taken, if slowly, is under way.
+// runs. How long a whole answer may be under way package socket knows.
 const patience = 30 * time.Second
 
 // Script is what is asked to run.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -287,5 +288,45 @@ func TestAskingForNothingKeepsNoPlace(t *testing.T) {
 	accepted(t, ln)
 	if !ended(theirs) {
 		t.Error("another one gave way")
+	}
+}
+
+// An answer that is taken piece by piece, each in time, is still to be taken as a whole: in a
+// minute and what its length has at 64 KiB in a second. The next one has its own time.
+func TestAnAnswerIsTakenInTime(t *testing.T) {
+	const answer = 8 << 20
+	for each, want := range map[time.Duration]int{time.Second: answer, 3 * time.Second: 30 * piece} {
+		below, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Unix(1e9, 0) // of the goroutine that writes
+		ln := Bounded(below, Bounds{Most: 1, Patience: time.Minute, Clock: func() time.Time {
+			now = now.Add(each) // each piece takes so long
+			return now
+		}})
+		theirs, err := net.Dial("tcp", below.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := make(chan error, 1)
+		go func() { _, err := io.Copy(io.Discard, theirs); read <- err }()
+		conn := accepted(t, ln)
+		keep, idle := keeper(t)
+		for range 2 {
+			if err := keep(conn, "one"); err != nil {
+				t.Fatal(err)
+			}
+			n, err := conn.Write(make([]byte, answer))
+			if late := want < answer; late != errors.Is(err, os.ErrDeadlineExceeded) || n < want-piece || n > want+piece {
+				t.Errorf("%v a piece: %d of %d bytes were written: %v", each, n, want, err)
+			}
+			idle(conn)
+		}
+		_ = conn.Close()
+		if err := <-read; err != nil {
+			t.Error(err)
+		}
+		_, _ = theirs.Close(), ln.Close()
 	}
 }

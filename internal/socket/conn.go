@@ -3,6 +3,7 @@ package socket
 import (
 	"net"
 	"net/netip"
+	"os"
 	"time"
 )
 
@@ -16,20 +17,38 @@ type Conn struct {
 	// Under of.mu.
 	silent time.Time // since when no known caller uses it; zero: one does
 	owner  string    // who that is, or was last
+
+	// Of the answer that is under way, for the goroutine that writes it.
+	written int           // bytes
+	spent   time.Duration // on writing them
 }
 
 // piece is how much of an answer is written at a time, in bytes.
 const piece = 64 << 10
 
-// Write implements [net.Conn]. It fails when nothing takes a piece in time, which
-// ends the connection.
+// What the whole of an answer may take, however its pieces come: who takes each of them at
+// the last moment would keep a place in memory for hours. Only the writing counts.
+const (
+	wholeLeast = time.Minute
+	wholePace  = 64 << 10 // bytes in each second beside that
+)
+
+// Write implements [net.Conn]. It fails when nothing takes a piece in time, or all that
+// was written of an answer took too long, which ends the connection.
 func (c *Conn) Write(b []byte) (n int, err error) {
 	for {
-		if err := c.Conn.SetWriteDeadline(time.Now().Add(c.of.Patience)); err != nil {
+		part := b[n:min(n+piece, len(b))]
+		left := wholeLeast + time.Duration(c.written+len(part))*time.Second/wholePace - c.spent
+		if left <= 0 {
+			return n, os.ErrDeadlineExceeded
+		}
+		if err := c.Conn.SetWriteDeadline(time.Now().Add(min(left, c.of.Patience))); err != nil {
 			return n, err
 		}
-		part, err := c.Conn.Write(b[n:min(n+piece, len(b))])
-		if n += part; err != nil || n == len(b) {
+		began := c.of.Clock()
+		took, err := c.Conn.Write(part)
+		c.written, c.spent = c.written+took, c.spent+c.of.Clock().Sub(began)
+		if n += took; err != nil || n == len(b) {
 			return n, err
 		}
 	}
