@@ -12,9 +12,10 @@ import (
 
 // A client that asks and asks and does not read would have all of it kept, since the SDK
 // reads on while what was answered waits to be written. What is not answered yet is
-// bounded instead; then nothing more is read, and the client waits.
+// bounded instead, with the answers that are not read; then nothing more is read, and the
+// client waits.
 const (
-	maxBacklog = 4 * maxMessage // bytes of requests that are not answered
+	maxBacklog = 4 * maxMessage // bytes of requests that are not answered, and of answers
 	perRequest = 16 << 10       // bytes that each counts as beside its own
 )
 
@@ -111,6 +112,7 @@ func (b *backlog) Write(ctx context.Context, message jsonrpc.Message) error {
 	b.mu.Lock()
 	one := b.asked[response.ID]
 	delete(b.asked, response.ID) // the SDK takes a next one of that id from here on
+	one.bytes, b.bytes = one.bytes+len(response.Result), b.bytes+len(response.Result)
 	b.mu.Unlock()
 	err := b.Connection.Write(ctx, message)
 	b.mu.Lock()

@@ -180,3 +180,33 @@ func TestABatchIsBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What an answer has counts until the client has read it, with its request.
+func TestAnAnswerCountsUntilItIsRead(t *testing.T) {
+	u := &unread{ids: []float64{1}, begun: make(chan struct{}), goOn: make(chan struct{})}
+	c, err := bounded{u}.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	message, err := c.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const long = 1 << 20
+	written := make(chan error)
+	go func() {
+		written <- c.Write(t.Context(), &jsonrpc.Response{ID: message.(*jsonrpc.Request).ID, Result: make([]byte, long)})
+	}()
+	<-u.begun
+	b := c.(*backlog)
+	b.mu.Lock()
+	counted := b.bytes
+	b.mu.Unlock()
+	if counted != perRequest+long {
+		t.Errorf("%d bytes count", counted)
+	}
+	close(u.goOn)
+	if err := <-written; err != nil || b.bytes != 0 {
+		t.Errorf("then %d bytes count, %v", b.bytes, err)
+	}
+}

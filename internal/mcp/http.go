@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
 	"math"
 	"net"
@@ -77,7 +78,9 @@ func (s *Server) known(next http.Handler) http.Handler {
 			err = keep(r, ownerOf(who))
 		}
 		if err == nil {
-			next.ServeHTTP(w, r)
+			here := &stay{}
+			defer here.end()
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), stayKey{}, here)))
 			return
 		}
 		e := runtime.AsError(err)

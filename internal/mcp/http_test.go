@@ -3,9 +3,12 @@ package mcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,5 +81,52 @@ func TestOneCallerLeavesConnectionsToOthers(t *testing.T) {
 	}
 	if other := ask("other"); other.StatusCode == 429 {
 		t.Error("another is kept out")
+	}
+}
+
+// slow takes an answer when it is looked at.
+type slow struct {
+	http.ResponseWriter
+	look func()
+}
+
+func (s slow) Write(p []byte) (int, error) {
+	s.look()
+	return s.ResponseWriter.Write(p)
+}
+
+// A call has its place until its answer is read, since that is in memory until then.
+func TestAnAnswerKeepsItsPlace(t *testing.T) {
+	o := whole()
+	o.RequireToken = true
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	taken := func() int {
+		s.places.mu.Lock()
+		defer s.places.mu.Unlock()
+		return s.places.all
+	}
+	const one = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"search","arguments":{}}}`
+	for body, calls := range map[string]int{fmt.Sprintf(one, 1): 1, "[" + fmt.Sprintf(one, 1) + "," + fmt.Sprintf(one, 2) + "]": 2} {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "http://localhost/mcp", strings.NewReader(body))
+		for name, value := range map[string]string{"Authorization": "Bearer x", "Content-Type": "application/json", "Accept": "application/json, text/event-stream"} {
+			r.Header.Set(name, value)
+		}
+		answer, looked := httptest.NewRecorder(), false
+		s.Handler().ServeHTTP(slow{answer, func() {
+			looked = true
+			if n := taken(); n != calls {
+				t.Errorf("%d calls have places while their answer is read, want %d", n, calls)
+			}
+		}}, r)
+		if !looked || answer.Code != 200 || !strings.Contains(answer.Body.String(), `"structuredContent"`) {
+			t.Errorf("%d %s", answer.Code, answer.Body)
+		}
+		if n := taken(); n != 0 {
+			t.Errorf("%d places are not given back", n)
+		}
 	}
 }

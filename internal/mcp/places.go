@@ -12,7 +12,8 @@ import (
 
 // places are those of the calls of tools that run or wait at once. Over HTTP one caller
 // has at most half of them, so that its crowd keeps no other out: a call goes on when its
-// connection is closed, and may wait for a person for minutes.
+// connection is closed, and may wait for a person for minutes. There a place is kept until
+// the answer is read, since that is in memory until then.
 type places struct {
 	mu  sync.Mutex
 	all int
@@ -47,6 +48,44 @@ func (s *Server) enter(ctx context.Context, r *sdk.CallToolRequest) (leave func(
 			delete(p.by, owner)
 		}
 	}, nil
+}
+
+// stay is one request over HTTP, whose calls keep their places until it is answered.
+type stay struct {
+	mu     sync.Mutex
+	over   bool
+	leaves []func()
+}
+
+type stayKey struct{}
+
+// until ends a call that ctx is of: its place is left with the answer, or at once when
+// there is no such, or nobody to read it any more.
+func until(ctx context.Context, leave func()) {
+	if s, is := ctx.Value(stayKey{}).(*stay); is && s.add(leave) {
+		return
+	}
+	leave()
+}
+
+// add is false once it is over.
+func (s *stay) add(leave func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.leaves = append(s.leaves, leave)
+	}
+	return !s.over
+}
+
+// end leaves all places.
+func (s *stay) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	for _, leave := range s.leaves {
+		leave()
+	}
 }
 
 // ownerOf names the one whose calls share a part of all there is.

@@ -27,7 +27,7 @@ func (s *Server) handler(do sdk.ToolHandler) sdk.ToolHandler {
 		if err != nil {
 			return failed(runtime.AsError(err)), nil
 		}
-		defer leave()
+		defer until(ctx, leave)
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.life, cancel)()
