@@ -203,20 +203,20 @@ func (s *session) paused() Result {
 	return result
 }
 
-// so is what can be told of the execution as it stands.
+// so is what can be told of the execution as it stands. It repeats arguments as far as
+// all of them are no longer than an answer may be.
 func (s *session) so() Result {
 	result := Result{ExecutionID: s.id, Calls: []CallResult{}, Logs: s.logs}
+	left := s.r.o.Limits.Result
 	for _, c := range s.calls {
 		if c.Kind != frame.CallTool {
 			continue
 		}
-		one := CallResult{Path: string(c.Ref), Millis: c.Millis, Status: c.Status, Args: json.RawMessage(c.Args)}
+		one := CallResult{Path: string(c.Ref), Millis: c.Millis, Status: c.Status, Args: repeated(c.Args, left)}
 		if one.Path == "" {
 			one.Path = c.Path
 		}
-		if len(one.Args) == 0 || !json.Valid(one.Args) {
-			one.Args = json.RawMessage("{}")
-		}
+		left -= len(one.Args)
 		if one.Status == "" {
 			one.Status = CallCanceled
 		}
@@ -226,6 +226,17 @@ func (s *session) so() Result {
 		result.Calls = append(result.Calls, one)
 	}
 	return result
+}
+
+// repeated are the arguments of a call, null where they have more than so many bytes.
+func repeated(args string, most int) json.RawMessage {
+	if len(args) > most {
+		return json.RawMessage("null")
+	}
+	if text := json.RawMessage(args); json.Valid(text) {
+		return text
+	}
+	return json.RawMessage("{}")
 }
 
 // rejected ends a script that the gate refuses.

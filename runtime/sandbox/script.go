@@ -64,7 +64,7 @@ const (
 // CallResult is one tools call of a script.
 type CallResult struct {
 	Path   string          `json:"path"` // service.action where there is such an action, else as the script wrote it
-	Args   json.RawMessage `json:"args"`
+	Args   json.RawMessage `json:"args"` // null: those of all calls are too long to be repeated
 	Millis int64           `json:"ms"`
 	Status CallStatus      `json:"status"`
 	Error  string          `json:"error,omitempty"`
