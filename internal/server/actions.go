@@ -250,16 +250,26 @@ func answerJSON(w http.ResponseWriter, status int, body any, err error) error {
 	if err != nil {
 		return err
 	}
+	text, err := encoded(body)
+	if err == nil {
+		writeJSON(w, status, text)
+	}
+	return err
+}
+
+// encoded is a value as JSON.
+func encoded(body any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(body); err != nil {
-		return err
-	}
+	err := encoder.Encode(body)
+	return text.Bytes(), err
+}
+
+func writeJSON(w http.ResponseWriter, status int, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes())
-	return nil
+	_, _ = w.Write(text)
 }
 
 // flag reads a yes or no of the query.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -66,14 +67,12 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, a visit) error {
 		Wait: wait, Allow: body.Allow, Caller: a.caller,
 	}
 	return s.once.do(w, r, a, data, func(w http.ResponseWriter, r *http.Request) error {
-		answer, err := s.o.Execute(r.Context(), script)
-		return s.write(w, r, answer, err)
+		return s.told(w, r, a, func(ctx context.Context) (Answer, error) { return s.o.Execute(ctx, script) })
 	})
 }
 
 func (s *Server) status(w http.ResponseWriter, r *http.Request, a visit) error {
-	answer, err := s.o.Status(r.Context(), a.caller, chi.URLParam(r, "id"))
-	return s.write(w, r, answer, err)
+	return s.told(w, r, a, func(ctx context.Context) (Answer, error) { return s.o.Status(ctx, a.caller, chi.URLParam(r, "id")) })
 }
 
 func (s *Server) resume(w http.ResponseWriter, r *http.Request, a visit) error {
@@ -90,8 +89,9 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, a visit) error {
 		return err
 	}
 	unhurried(w)
-	answer, err := s.o.Resume(r.Context(), a.caller, chi.URLParam(r, "id"), wait)
-	return s.write(w, r, answer, err)
+	return s.told(w, r, a, func(ctx context.Context) (Answer, error) {
+		return s.o.Resume(ctx, a.caller, chi.URLParam(r, "id"), wait)
+	})
 }
 
 func (d span) wait() (time.Duration, error) {
@@ -137,14 +137,31 @@ func whole(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 }
 
-// write answers with how an execution stands.
-func (s *Server) write(w http.ResponseWriter, r *http.Request, answer Answer, err error) error {
+// told answers with how an execution stands. What it says of one may be large, and waits
+// for room like every large answer.
+func (s *Server) told(w http.ResponseWriter, r *http.Request, a visit, f func(ctx context.Context) (Answer, error)) error {
+	room, err := s.large.allow(a.who)
 	if err != nil {
 		return err
+	}
+	defer room.give()
+	answer, err := f(r.Context())
+	if err != nil {
+		return err
+	}
+	text, err := encoded(answer.Body)
+	if err != nil {
+		return err
+	}
+	if len(text) > Large {
+		if err := room.take(r.Context()); err != nil {
+			return err
+		}
 	}
 	status := http.StatusOK
 	if answer.Open {
 		status = http.StatusAccepted
 	}
-	return answerJSON(w, status, answer.Body, nil)
+	writeJSON(w, status, text)
+	return nil
 }

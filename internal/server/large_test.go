@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"errors"
+	"net/http"
 	goruntime "runtime"
+	"strings"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -108,5 +110,46 @@ func TestTooManyThatWaitAreRefusedBefore(t *testing.T) {
 		if err := <-errs; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// What scripts answer has its place too, until it is read.
+func TestLargeAnswersOfScriptsWaitForRoom(t *testing.T) {
+	client, base := serve(t, true, Options{Execute: func(_ context.Context, s Script) (Answer, error) {
+		if s.Code == "small" {
+			return Answer{Body: s.Code}, nil
+		}
+		return Answer{Body: strings.Repeat("x", 16<<20)}, nil // more than the kernel keeps for both ends
+	}}, func(s *Server) { s.large.patient = 0 }) // who has to wait is told so at once
+	begin := func(path, code, who string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), "POST", base+path, strings.NewReader(`{"code":"`+code+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+who)
+		r.Header.Set("Content-Type", "application/json")
+		answer, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	for range largeEach {
+		answer := begin("/v1/exec", "large", "greedy")
+		defer func() { _ = answer.Body.Close() }()
+		if answer.StatusCode != 200 {
+			t.Fatal(answer.Status)
+		}
+	}
+	for _, one := range []struct {
+		code, who string
+		want      int
+	}{{"large", "greedy", 413}, {"small", "greedy", 200}, {"large", "other", 200}} {
+		answer := begin("/v1/exec", one.code, one.who)
+		if answer.StatusCode != one.want {
+			t.Errorf("%s of %s: %s", one.code, one.who, answer.Status)
+		}
+		_ = answer.Body.Close()
 	}
 }
