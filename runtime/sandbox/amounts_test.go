@@ -1,11 +1,17 @@
 package sandbox_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
 )
 
 // filled are arguments of about so many bytes.
@@ -30,5 +36,120 @@ func TestAResultRepeatsSoMuchOfItsCalls(t *testing.T) {
 		if string(got.Calls[i].Args) != want || got.Calls[i].Status != sandbox.CallOK {
 			t.Errorf("call %d: %s %.40s, want %.40s", i, got.Calls[i].Status, got.Calls[i].Args, want)
 		}
+	}
+}
+
+// Whose scripts wait for a person has no more of them in memory than one script may have:
+// another is paused at once, and can be resumed. Small ones wait, and so do those of others.
+func TestScriptsThatWaitAreBoundedByBytes(t *testing.T) {
+	var question, length atomic.Int64
+	length.Store(400)
+	b := newBench(t, func(m *machine) any {
+		m.do("notes.createNote", filled(int(length.Load())))
+		return m.do("notes.deleteNote", fmt.Sprintf(`{"id":%d}`, question.Add(1)))
+	})
+	waits := make(chan struct{})
+	b.o.Limits.Traffic = 1000
+	b.o.Approval = func(ctx context.Context, who runtime.Principal, id string, wait bool) (bool, error) {
+		if wait {
+			waits <- struct{}{}
+		}
+		return b.approval(ctx, who, id, wait)
+	}
+	b.restart("1:a")
+	var wg sync.WaitGroup
+	begin := func(who string) (paused chan sandbox.Result) {
+		paused = make(chan sandbox.Result, 1)
+		wg.Go(func() {
+			got, err := b.runner.Execute(t.Context(), sandbox.Script{Source: "x", Wait: time.Minute, Caller: runtime.Caller{Token: runtime.NewSecret(who)}})
+			if err != nil {
+				t.Errorf("%s: %v", who, err)
+			}
+			paused <- got
+		})
+		return paused
+	}
+	for _, one := range []struct {
+		who    string
+		length int64
+		waits  bool
+	}{{"greedy", 400, true}, {"greedy", 400, false}, {"other", 400, true}, {"greedy", 10, true}} {
+		length.Store(one.length)
+		ended := begin(one.who)
+		select {
+		case <-waits:
+			if !one.waits {
+				t.Error("one more waits in memory")
+			}
+		case got := <-ended:
+			if one.waits || got.Paused == nil {
+				t.Errorf("%s: %+v", one.who, got)
+			}
+		}
+	}
+	for id := range question.Load() {
+		b.decide(fmt.Sprint("apr_", id+1), nil)
+	}
+	wg.Wait()
+}
+
+// most counts how many do a thing at once.
+type most struct{ now, ever atomic.Int64 }
+
+// one does it, for a moment: a test fails only when others do meanwhile.
+func (m *most) one() {
+	defer m.now.Add(-1)
+	if n := m.now.Add(1); n > m.ever.Load() {
+		m.ever.Store(n)
+	}
+	time.Sleep(20 * time.Millisecond)
+}
+
+// reading is a store that counts who reads calls back.
+type reading struct {
+	*memory
+	most
+}
+
+func (r *reading) ExecutionCalls(ctx context.Context, tenant runtime.Tenant, id string) ([]journal.Call, error) {
+	r.one()
+	return r.memory.ExecutionCalls(ctx, tenant, id)
+}
+
+// Of those that are resumed from the store no more are read into memory at a time than
+// run, and what a dead process leaves behind takes its turn like any other.
+func TestScriptsThatAreResumedTakeTurns(t *testing.T) {
+	const scripts = 4
+	var run most
+	b := newBench(t, func(m *machine) any { return m.do("notes.getNote", `{"id":1}`) })
+	var ids []string
+	for range scripts {
+		ids = append(ids, b.execute(sandbox.Script{Source: "x"}).ExecutionID)
+	}
+	b.runner.Dispose()
+	for _, id := range ids {
+		row := b.store.rows[id]
+		row.State, row.Result = journal.Running, nil
+		b.store.rows[id] = row
+	}
+	b.program = func(m *machine) any {
+		run.one()
+		return m.do("notes.getNote", `{"id":1}`)
+	}
+	store := &reading{memory: b.store}
+	b.o.Workers, b.o.Store = 1, store
+	b.restart("2:b")
+	var wg sync.WaitGroup
+	for _, id := range ids {
+		wg.Go(func() {
+			got, err := b.runner.Resume(t.Context(), sandbox.Resumption{ID: id, Caller: runtime.Caller{Token: runtime.NewSecret("me")}})
+			if err != nil || !got.Success {
+				t.Errorf("%+v %v", got, err)
+			}
+		})
+	}
+	wg.Wait()
+	if run, read := run.ever.Load(), store.ever.Load(); run != 1 || read != 1 {
+		t.Errorf("%d ran at once, %d were read", run, read)
 	}
 }

@@ -94,11 +94,12 @@ func (s *session) decision(ctx context.Context, wait time.Duration) (bool, error
 	if wait <= 0 {
 		return false, nil
 	}
-	done, ok := s.r.mayWait(&s.who)
+	done, ok := s.r.mayWait(&s.who, s.traffic)
 	if !ok {
 		return false, nil
 	}
 	defer done()
+	s.unload()
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	answers := make(chan error, len(held))

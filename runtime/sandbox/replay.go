@@ -55,8 +55,16 @@ func (r *Runner) Resume(ctx context.Context, asked Resumption) (Result, error) {
 		if s != nil {
 			s.kill()
 		}
+		unload, err := r.enter(ctx, r.loads, &who)
+		if err != nil {
+			return Result{}, err
+		}
+		defer unload()
 		if s, err = r.load(ctx, who, row, asked); err != nil {
 			return Result{}, err
+		}
+		if s.unload = unload; s.traffic <= r.o.Limits.Result { // so little may wait for its turn
+			unload()
 		}
 	}
 	s.caller, s.who = asked.Caller, who
@@ -77,6 +85,9 @@ func (r *Runner) Resume(ctx context.Context, asked Resumption) (Result, error) {
 
 // recover runs an execution again whose process died, or could not begin.
 func (r *Runner) recover(ctx context.Context, s *session, asked Resumption) (Result, error) {
+	if err := s.turn(ctx); err != nil {
+		return Result{}, err
+	}
 	if err := s.goOn(ctx, journal.Running); err != nil {
 		return Result{}, err
 	}

@@ -18,14 +18,16 @@ const maxSource = 64 << 10
 // Runner runs scripts. It is safe for concurrent use.
 type Runner struct {
 	o     Options
-	turns *turns
+	turns *turns // to run
+	loads *turns // to be read back from the store, which is in memory until it runs or waits
 
 	keeping sync.WaitGroup // of results
 	late    lateEnds
 
 	mu      sync.Mutex
 	held    map[string]*session // paused, their workers alive, and nobody waits
-	waits   map[string]int      // callers that wait for people, by owner
+	waits   map[string]waits    // callers that wait for people, by owner
+	waiting int                 // bytes of all of them
 	parked  int                 // paused, their workers alive, and their callers wait
 	ended   map[string]outcome  // their results are not kept yet
 	lost    map[string]bool     // they have ended, and their results were given up
@@ -42,7 +44,7 @@ func New(o Options) (*Runner, error) {
 	}
 	open, shut := context.WithCancel(context.Background())
 	return &Runner{
-		o: o, turns: newTurns(o.Workers, o.Queue), waits: map[string]int{}, held: map[string]*session{}, ended: map[string]outcome{}, busy: map[[3]string]bool{},
+		o: o, turns: newTurns(o.Workers, o.Queue), loads: newTurns(o.Workers, o.Queue), waits: map[string]waits{}, held: map[string]*session{}, ended: map[string]outcome{}, busy: map[[3]string]bool{},
 		unbegun: map[string]bool{}, lost: map[string]bool{}, late: lateEnds{open: open, close: shut},
 	}, nil
 }
@@ -245,13 +247,13 @@ func (r *Runner) take(id string) *session {
 	return s
 }
 
-// enter waits for a turn; too many that wait are refused.
-func (r *Runner) enter(ctx context.Context, who *runtime.Principal) (leave func(), err error) {
-	ok, err := r.turns.enter(ctx, ownerOf(who))
+// enter waits for one of some turns; too many that wait are refused.
+func (r *Runner) enter(ctx context.Context, t *turns, who *runtime.Principal) (leave func(), err error) {
+	ok, err := t.enter(ctx, ownerOf(who))
 	switch {
 	case err != nil:
 		if ok {
-			r.turns.leave()
+			t.leave()
 		}
 		return nil, gone(ctx)
 	case !ok:
@@ -260,28 +262,43 @@ func (r *Runner) enter(ctx context.Context, who *runtime.Principal) (leave func(
 			Msg: "too many scripts run or wait for their turn already", Hint: "try again in a while",
 		}
 	}
-	return r.turns.leave, nil
+	return sync.OnceFunc(t.leave), nil
 }
 
 // ownerOf names the one whose scripts share a part of all there is.
 func ownerOf(who *runtime.Principal) string { return string(who.Tenant) + " " + who.ID }
 
-// mayWait takes a place for a caller that waits for a person; false when its
-// principal has as many as of the queue. Then the execution is paused at once.
-func (r *Runner) mayWait(who *runtime.Principal) (done func(), ok bool) {
-	owner := ownerOf(who)
+// waits are callers that wait for people, and what their calls were given and answered.
+type waits struct{ callers, bytes int }
+
+// add is the bookkeeping of mayWait. The lock is held.
+func (r *Runner) add(owner string, callers, bytes int) {
+	w := waits{r.waits[owner].callers + callers, r.waits[owner].bytes + bytes}
+	r.waiting += bytes
+	if r.waits[owner] = w; w.callers == 0 {
+		delete(r.waits, owner)
+	}
+}
+
+// manyWait is how many scripts with as much of calls as one may have wait at most.
+const manyWait = 4
+
+// mayWait takes a place for a caller that waits for a person, with so many bytes of calls;
+// false when its principal has as many as of the queue, or as many bytes as one script may
+// have. Then the execution is paused at once.
+func (r *Runner) mayWait(who *runtime.Principal, bytes int) (done func(), ok bool) {
+	owner, most := ownerOf(who), r.o.Limits.Traffic
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.waits[owner] >= r.turns.share() {
+	switch w := r.waits[owner]; {
+	case w.callers >= r.turns.share(), w.callers > 0 && w.bytes+bytes > most, len(r.waits) > 0 && r.waiting+bytes > manyWait*most:
 		return nil, false
 	}
-	r.waits[owner]++
+	r.add(owner, 1, bytes)
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.waits[owner]--; r.waits[owner] == 0 {
-			delete(r.waits, owner)
-		}
+		r.add(owner, -1, -bytes)
 	}, true
 }
 

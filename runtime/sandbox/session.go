@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -49,6 +48,7 @@ type session struct {
 	live    context.Context // of the calls
 	end     context.CancelFunc
 	leave   func()  // gives the turn back; may be called again
+	unload  func()  // gives that of being read back; may be called again
 	outbox  *outbox // to the worker
 }
 
@@ -88,15 +88,16 @@ func (r *Runner) bareSession(who runtime.Principal, caller runtime.Caller, tell 
 	}
 	return &session{
 		r: r, who: who, caller: caller, tell: tell, past: map[int]bool{},
-		answers: make(chan answered, r.o.Limits.InFlight), flying: map[int]context.CancelFunc{}, leave: func() {},
+		answers: make(chan answered, r.o.Limits.InFlight), flying: map[int]context.CancelFunc{}, leave: func() {}, unload: func() {},
 	}
 }
 
 // turn waits until the script may run.
 func (s *session) turn(ctx context.Context) error {
-	leave, err := s.r.enter(ctx, &s.who)
+	leave, err := s.r.enter(ctx, s.r.turns, &s.who)
 	if err == nil {
-		s.leave = sync.OnceFunc(leave)
+		s.leave = leave
+		s.unload()
 	}
 	return err
 }
