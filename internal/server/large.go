@@ -22,6 +22,10 @@ const (
 	largeEach    = 4           // of one principal
 	largeQueue   = 64          // of one principal that wait; over that nothing more of it is sent
 	largePatient = time.Minute // of one that waits, with its upstream held back
+
+	// Of one that comes: 64 MiB at 64 KiB in a second, and some. Its upstream may be its
+	// caller's friend, and send a byte now and then.
+	largeLasts = 20 * time.Minute
 )
 
 // large counts large answers. What finds no room waits, first come first served but for
@@ -32,6 +36,7 @@ type large struct {
 	by      map[string]int // by principal
 	waiting []*allowance
 	patient time.Duration
+	clock   func() time.Time
 }
 
 // allowance is what one request may take of it. It is used by one goroutine.
@@ -39,6 +44,7 @@ type allowance struct {
 	of    *large
 	owner string
 	has   bool
+	since time.Time     // when it has it
 	in    chan struct{} // closed when it has what it waits for
 }
 
@@ -63,10 +69,11 @@ func (l *large) allow(who runtime.Principal) (*allowance, error) {
 	return a, nil
 }
 
-// take waits for room for a large answer. It may be called again.
+// take waits for room for a large answer. It is called again for each piece that comes, and
+// fails once they come for too long.
 func (a *allowance) take(ctx context.Context) error {
 	if a.has {
-		return nil
+		return a.late()
 	}
 	a.of.mu.Lock()
 	a.of.waiting = append(a.of.waiting, a)
@@ -95,6 +102,18 @@ func (a *allowance) take(ctx context.Context) error {
 	}
 }
 
+// late is an error once an answer has had its place for too long.
+func (a *allowance) late() error {
+	if a.of.clock().Sub(a.since) <= largeLasts {
+		return nil
+	}
+	return &runtime.Error{
+		Code: runtime.CodeTimeout, Stage: runtime.StageExecute,
+		Msg:  fmt.Sprintf("it was done, and its answer is over %d MiB and took longer than %s to come", Large>>20, runtime.Span(largeLasts)),
+		Hint: "do not send it again for that; ask for less at once",
+	}
+}
+
 // give ends a request.
 func (a *allowance) give() {
 	a.of.mu.Lock()
@@ -118,7 +137,7 @@ func (l *large) serve() {
 		}
 		l.all++
 		l.by[a.owner]++
-		a.has = true
+		a.has, a.since = true, l.clock()
 		close(a.in)
 		return true
 	})

@@ -7,6 +7,7 @@ import (
 	goruntime "runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -64,6 +65,26 @@ func TestLargeAnswersWaitForRoom(t *testing.T) {
 	leave()
 	if err := last.take(gone); !errors.Is(err, context.Canceled) && runtime.CodeOf(err) != runtime.CodeUpstream {
 		t.Error(err)
+	}
+}
+
+// An answer that comes on and on, in pieces or pages, does not keep its place for that.
+func TestALargeAnswerComesInTime(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	l := &newServer(Options{Clock: func() time.Time { return now }}).large
+	a, err := l.allow(runtime.Principal{ID: "a", Tenant: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.give()
+	for range 2 { // a place is taken for each piece again
+		if err := a.take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(largeLasts)
+	}
+	if err := a.take(t.Context()); runtime.CodeOf(err) != runtime.CodeTimeout {
+		t.Errorf("it comes still: %v", err)
 	}
 }
 

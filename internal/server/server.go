@@ -118,7 +118,7 @@ func newServer(o Options) *Server {
 	}
 	s := &Server{
 		o: o, room: maxConnections, patience: patience,
-		large: large{by: map[string]int{}, patient: largePatient}, door: doorman{clock: o.Clock, left: strangers},
+		large: large{by: map[string]int{}, patient: largePatient, clock: o.Clock}, door: doorman{clock: o.Clock, left: strangers},
 		once: once{clock: o.Clock, kept: map[keptKey]*kept{}, count: map[string]int{}},
 	}
 	_, _ = rand.Read(s.cursors[:]) // never fails since Go 1.24
