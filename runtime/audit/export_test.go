@@ -18,3 +18,10 @@ func (l *Log) Crowded() bool {
 	defer l.Hold()()
 	return l.crowded
 }
+
+// Wake has the writer look for something to write, and returns when it has.
+func (l *Log) Wake() {
+	for range 3 { // one is taken, one is there, and with the third one the first is done with
+		l.urgent <- struct{}{}
+	}
+}

@@ -89,6 +89,13 @@ func (l *Log) withdraw(g *group, place int, ln *line) bool {
 	return true
 }
 
+// waiting reports whether anything has gathered.
+func (l *Log) waiting() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.group.lines) > 0 || l.group.callers > 0
+}
+
 // take gives the gathered group to who writes it and starts the next one, or none.
 func (l *Log) take(last bool) *group {
 	l.mu.Lock()
@@ -138,8 +145,10 @@ func (l *Log) serve() {
 			return
 		}
 		l.baton.Lock()
-		l.gather()
-		l.commit(l.take(false), due)
+		if due || l.waiting() { // or it was written meanwhile, and nobody gives way for nothing
+			l.gather()
+			l.commit(l.take(false), due)
+		}
 		l.baton.Unlock()
 		if retry == nil && l.trouble.Load() != nil {
 			retry = l.o.After(retryInterval)

@@ -86,3 +86,24 @@ func TestACrowdLetsTheMachineGoFirst(t *testing.T) {
 	since.Add(int64(2 * time.Millisecond))
 	gave(true, "for a while nobody had")
 }
+
+// Nobody gives way for a writer that finds nothing: what it was called for is written.
+func TestAWriterWithNothingToWriteLetsNobodyGoFirst(t *testing.T) {
+	var yields atomic.Int64
+	o := audittest.Options(t.TempDir())
+	o.Yield = func() { yields.Add(1) }
+	l := audittest.Open(t, o)
+	crowd(l, func(n int) {
+		if err := l.Intent(t.Context(), audittest.Record(fmt.Sprint("req_", n))); err != nil {
+			t.Error(err)
+		}
+	})
+	if !l.Crowded() {
+		t.Fatal("three at a time are no crowd")
+	}
+	yields.Store(0)
+	l.Wake()
+	if n := yields.Load(); n > 0 {
+		t.Errorf("it did %d times", n)
+	}
+}
