@@ -66,6 +66,9 @@ func (a *Answer) tooLarge() error {
 	if a.Limit > 0 {
 		e.Hint = "ask for less: a page, or fewer fields"
 	}
+	if a.Status/100 == 2 { // who asks again has it done again
+		e.Hint = "it was done: do not send it again for that; where it only reads, " + e.Hint
+	}
 	return e
 }
 

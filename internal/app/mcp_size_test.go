@@ -39,6 +39,9 @@ func TestMCPResultsAreBounded(t *testing.T) {
 		if len(got.Result) > most || got.Failed == fits {
 			t.Errorf("failed %v with %d bytes, %+v", got.Failed, len(got.Result), got.Error)
 		}
+		if !fits && !strings.Contains(got.Error.Detail+got.Error.Hint, "was done") {
+			t.Errorf("it would be done again: %+v", got.Error)
+		}
 		if !fits && (got.Error.Reason != "body_too_large" || !strings.Contains(got.Error.Detail, "1 MiB") || got.Error.Hint == "" || strings.Contains(got.Error.Detail, "was done") != done) {
 			t.Errorf("%+v", got.Error)
 		}

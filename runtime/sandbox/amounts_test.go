@@ -39,6 +39,19 @@ func TestAResultRepeatsSoMuchOfItsCalls(t *testing.T) {
 	}
 }
 
+// What was done and answered too much is not done again for that.
+func TestAnAnswerThatIsTooLongWasDone(t *testing.T) {
+	b := newBench(t, func(m *machine) any { m.do("notes.createNote", `{}`); return nil })
+	b.o.Limits.Result = 1000
+	b.restart("1:a")
+	b.invoke = func(context.Context, sandbox.Invocation) sandbox.Answer {
+		return sandbox.Answer{Value: filled(1000), Status: 200}
+	}
+	if got := b.execute(sandbox.Script{Source: "x"}); len(got.Calls) != 1 || !strings.Contains(got.Calls[0].Error, "1011 bytes") || !strings.Contains(got.Calls[0].Error, "was done") {
+		t.Errorf("%+v", got.Calls)
+	}
+}
+
 // Whose scripts wait for a person has no more of them in memory than one script may have:
 // another is paused at once, and can be resumed. Small ones wait, and so do those of others.
 func TestScriptsThatWaitAreBoundedByBytes(t *testing.T) {

@@ -295,7 +295,8 @@ func (s *session) result(c *call, a *Answer) {
 	if err == nil && len(a.Value) > s.r.o.Limits.Result {
 		err = &runtime.Error{
 			Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge,
-			Msg: fmt.Sprintf("the answer has %d bytes, and a script takes %d at most: ask for less", len(a.Value), s.r.o.Limits.Result),
+			Msg:  fmt.Sprintf("the answer has %d bytes, and a script takes %d at most", len(a.Value), s.r.o.Limits.Result),
+			Hint: "it was done: do not send it again for that; where it only reads, ask for less",
 		}
 	}
 	if err == nil {
