@@ -166,3 +166,68 @@ func TestScriptsThatAreResumedTakeTurns(t *testing.T) {
 		t.Errorf("%d ran at once, %d were read", run, read)
 	}
 }
+
+// Who waits for a turn with much that was read back is in nobody's way: others are resumed,
+// and learn how they stand, however long the line of its owner is. It goes on all the same.
+func TestAResumedScriptThatWaitsForItsTurnKeepsNobodyFromResuming(t *testing.T) {
+	var length atomic.Int64
+	asks := func(m *machine) any {
+		m.do("notes.createNote", filled(int(length.Load())))
+		return m.do("notes.deleteNote", fmt.Sprintf(`{"id":%d}`, length.Load()))
+	}
+	b := newBench(t, asks)
+	as := func(who string) runtime.Caller { return runtime.Caller{Token: runtime.NewSecret(who)} }
+	begin := func(who string, n int64) *sandbox.Paused {
+		t.Helper()
+		length.Store(n)
+		got, err := b.runner.Execute(t.Context(), sandbox.Script{Source: "x", Caller: as(who)})
+		if err != nil || got.Paused == nil {
+			t.Fatalf("%+v %v", got, err)
+		}
+		return got.Paused
+	}
+	other, greedy := begin("other", 10), begin("greedy", 900)
+	b.runner.Dispose()
+	b.decide(greedy.ApprovalID, nil)
+	looked := make(chan struct{}, 1)
+	b.o.Approval = func(ctx context.Context, who runtime.Principal, id string, wait bool) (bool, error) {
+		if id == greedy.ApprovalID && !wait {
+			select {
+			case looked <- struct{}{}:
+			default:
+			}
+		}
+		return b.approval(ctx, who, id, wait)
+	}
+	b.o.Workers, b.o.Limits.Result = 1, 500
+	running, end := make(chan struct{}), make(chan struct{})
+	b.program = func(*machine) any { close(running); <-end; return nil }
+	b.restart("2:b")
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if got, err := b.runner.Execute(t.Context(), sandbox.Script{Source: "x", Caller: as("long")}); err != nil || !got.Success {
+			t.Errorf("what runs: %+v %v", got, err)
+		}
+	})
+	<-running
+	b.program = asks
+	wg.Go(func() {
+		got, err := b.runner.Resume(t.Context(), sandbox.Resumption{ID: greedy.ExecutionID, Caller: as("greedy")})
+		if err != nil || !got.Success {
+			t.Errorf("what waited for its turn: %+v %v", got, err)
+		}
+	})
+	<-looked
+	soon, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	got, err := b.runner.Resume(soon, sandbox.Resumption{ID: other.ExecutionID, Caller: as("other")})
+	if err != nil || got.Paused == nil || got.Paused.ApprovalID != other.ApprovalID {
+		t.Errorf("another is kept from resuming: %+v %v", got, err)
+	}
+	length.Store(900)
+	close(end)
+	wg.Wait()
+	if made := b.effects(); len(made) != 3 {
+		t.Errorf("%d effects", len(made))
+	}
+}

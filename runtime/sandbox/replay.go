@@ -116,25 +116,31 @@ func (r *Runner) load(ctx context.Context, who runtime.Principal, row journal.Ex
 	if err != nil {
 		return nil, err
 	}
-	kept, err := r.o.Store.ExecutionCalls(ctx, row.Tenant, row.ID)
+	s.left = max(s.source.Timeout-st.Ran, 0)
+	s.tools = tools{catalog: r.o.Catalog(), who: &s.who, allow: s.source.Allow}
+	return s, s.recall(ctx)
+}
+
+// recall reads the calls back.
+func (s *session) recall(ctx context.Context) error {
+	kept, err := s.r.o.Store.ExecutionCalls(ctx, s.row.Tenant, s.id)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	s.calls, s.traffic = nil, 0
 	for i, k := range kept {
 		c := &call{step: k.Step, Settled: k.Settled}
 		if k.Step != i+1 {
-			return nil, incomplete(row.ID)
+			return incomplete(s.id)
 		}
-		if err := r.unseal(ctx, row, purposeCall, k.Sealed, bind(&row, k.Step, k.Settled), c); err != nil {
-			return nil, err
+		if err := s.r.unseal(ctx, s.row, purposeCall, k.Sealed, bind(&s.row, k.Step, k.Settled), c); err != nil {
+			return err
 		}
 		c.Settled = k.Settled
 		s.calls = append(s.calls, c)
 		s.traffic += len(c.Args) + len(c.Value)
 	}
-	s.left = max(s.source.Timeout-st.Ran, 0)
-	s.tools = tools{catalog: r.o.Catalog(), who: &s.who, allow: s.source.Allow}
-	return s, nil
+	return nil
 }
 
 func incomplete(id string) *runtime.Error {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -43,7 +44,7 @@ type session struct {
 	idle    []int       // what the worker waits for, as it has said since the last reply
 	logs    []frame.Log
 	logged  int // bytes
-	traffic int // bytes
+	traffic int // bytes of the calls' arguments and answers
 	now     int64
 	live    context.Context // of the calls
 	end     context.CancelFunc
@@ -92,14 +93,28 @@ func (r *Runner) bareSession(who runtime.Principal, caller runtime.Caller, tell 
 	}
 }
 
-// turn waits until the script may run.
+// turn waits until the script may run. What is in the store as well is not in memory
+// meanwhile, nor in the way of others that are read back: somebody's crowd may be before it.
 func (s *session) turn(ctx context.Context) error {
-	leave, err := s.r.enter(ctx, s.r.turns, &s.who)
-	if err == nil {
-		s.leave = leave
+	if ctx.Err() == nil && s.r.turns.free() {
+		s.leave = sync.OnceFunc(s.r.turns.leave)
 		s.unload()
+		return nil
 	}
-	return err
+	much := s.worker == nil && s.traffic > s.r.o.Limits.Result
+	if much {
+		s.calls = nil
+	}
+	s.unload()
+	leave, err := s.r.enter(ctx, s.r.turns, &s.who)
+	if err != nil {
+		return err
+	}
+	s.leave = leave
+	if much {
+		return s.recall(ctx)
+	}
+	return nil
 }
 
 // launch starts the worker and reads what it says.

@@ -26,12 +26,27 @@ func newTurns(workers, queue int) *turns {
 // share is how much of the queue one owner may have.
 func (t *turns) share() int { return (t.queue + 1) / 2 }
 
+// free takes a turn where nobody need wait for one.
+func (t *turns) free() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.take()
+}
+
+// take is free, with the lock held.
+func (t *turns) take() bool {
+	free := t.running < t.workers && t.waiting == 0
+	if free {
+		t.running++
+	}
+	return free
+}
+
 // enter waits for a turn; ok is false when there is no place to wait. The error is
 // that of ctx. Who got a turn gives it back with leave.
 func (t *turns) enter(ctx context.Context, owner string) (ok bool, err error) {
 	t.mu.Lock()
-	if t.running < t.workers && t.waiting == 0 {
-		t.running++
+	if t.take() {
 		t.mu.Unlock()
 		return true, ctx.Err()
 	}
