@@ -143,5 +143,5 @@ func (a *App) serveResume(ctx context.Context, caller runtime.Caller, id string,
 // why not is still running.
 func served(result sandbox.Result, err error) (server.Answer, error) {
 	open := result.Paused != nil || !result.Success && result.Kind == ""
-	return server.Answer{Body: result, Open: open}, err
+	return server.Answer{Body: result, Open: open, ID: result.ExecutionID}, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -137,6 +138,18 @@ func whole(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 }
 
+// untold is why what an execution answered is not told now. It is kept, so the one thing
+// that its caller needs is its name.
+func untold(id string, err error) error {
+	if id == "" || runtime.CodeOf(err) != runtime.CodeUpstream {
+		return err
+	}
+	e := *runtime.AsError(err)
+	e.Msg = fmt.Sprintf("what there is to tell of the execution %s is kept, and is over %d MiB, of which there is as much as there may be at once", id, Large>>20)
+	e.Hint = fmt.Sprintf("do not send the script again; read answers first, then ask GET /v1/exec/%s, or kimbap exec --resume %s", id, id)
+	return &e
+}
+
 // told answers with how an execution stands. What it says of one may be large, and waits
 // for room like every large answer.
 func (s *Server) told(w http.ResponseWriter, r *http.Request, a visit, f func(ctx context.Context) (Answer, error)) error {
@@ -155,7 +168,7 @@ func (s *Server) told(w http.ResponseWriter, r *http.Request, a visit, f func(ct
 	}
 	if len(text) > Large {
 		if err := room.take(r.Context()); err != nil {
-			return err
+			return untold(answer.ID, err)
 		}
 	}
 	status := http.StatusOK

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	goruntime "runtime"
 	"strings"
@@ -140,7 +141,7 @@ func TestLargeAnswersOfScriptsWaitForRoom(t *testing.T) {
 		if s.Code == "small" {
 			return Answer{Body: s.Code}, nil
 		}
-		return Answer{Body: strings.Repeat("x", 16<<20)}, nil // more than the kernel keeps for both ends
+		return Answer{ID: "exe_1", Body: strings.Repeat("x", 16<<20)}, nil // more than the kernel keeps for both ends
 	}}, func(s *Server) { s.large.patient = 0 }) // who has to wait is told so at once
 	begin := func(path, code, who string) *http.Response {
 		t.Helper()
@@ -170,6 +171,12 @@ func TestLargeAnswersOfScriptsWaitForRoom(t *testing.T) {
 		answer := begin("/v1/exec", one.code, one.who)
 		if answer.StatusCode != one.want {
 			t.Errorf("%s of %s: %s", one.code, one.who, answer.Status)
+		}
+		if answer.StatusCode == 413 { // the result is kept: its caller must learn where
+			text, err := io.ReadAll(answer.Body)
+			if err != nil || !strings.Contains(string(text), "GET /v1/exec/exe_1") {
+				t.Errorf("%s %v", text, err)
+			}
 		}
 		_ = answer.Body.Close()
 	}

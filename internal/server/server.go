@@ -45,8 +45,9 @@ type Script struct {
 
 // Answer is how an execution stands, as it is written to the caller.
 type Answer struct {
-	Body any  // of package sandbox; written as JSON
-	Open bool // it runs or waits: 202 instead of 200
+	Body any    // of package sandbox; written as JSON
+	Open bool   // it runs or waits: 202 instead of 200
+	ID   string // of the execution, "" where there is none
 }
 
 // Options are what a [Server] needs; all but Log are required.
