@@ -21,7 +21,10 @@ const (
 
 // bounded is a transport of which no more is read while its client has too much
 // unanswered.
-type bounded struct{ sdk.Transport }
+type bounded struct {
+	sdk.Transport
+	together *together
+}
 
 // Connect implements [sdk.Transport].
 func (b bounded) Connect(ctx context.Context) (sdk.Connection, error) {
@@ -29,7 +32,7 @@ func (b bounded) Connect(ctx context.Context) (sdk.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &backlog{Connection: conn, asked: map[jsonrpc.ID]asked{}}
+	c := &backlog{Connection: conn, together: b.together, asked: map[jsonrpc.ID]asked{}}
 	c.room.L = &c.mu
 	return c, nil
 }
@@ -38,6 +41,10 @@ func (b bounded) Connect(ctx context.Context) (sdk.Connection, error) {
 // last is answered too: how long that may take says ending.
 type backlog struct {
 	sdk.Connection
+	together *together
+	batch    *batch // of the message that was read last; nil: it came alone
+	rest     int    // so many more come with it
+
 	mu     sync.Mutex
 	room   sync.Cond
 	asked  map[jsonrpc.ID]asked
@@ -47,7 +54,18 @@ type backlog struct {
 }
 
 // asked is one request that is not answered.
-type asked struct{ bytes, brief int }
+type asked struct {
+	bytes, brief int
+	batch        *batch // that its answer is one of
+}
+
+// batch are messages that came together: the SDK keeps their answers until the last one
+// is there, so they count until then.
+type batch struct {
+	left  int // not answered, or not read
+	bytes int // of those that are
+	begun bool
+}
 
 // lasting is a request that is answered when the session ends, and no sooner.
 const lasting = "subscriptions/listen"
@@ -59,9 +77,14 @@ func (b *backlog) Read(ctx context.Context) (jsonrpc.Message, error) {
 		if errors.Is(err, io.EOF) {
 			b.answered()
 		}
-		request, is := message.(*jsonrpc.Request)
-		if err != nil || !is || !request.IsCall() {
+		if err != nil {
 			return message, err
+		}
+		b.follow()
+		request, is := message.(*jsonrpc.Request)
+		if !is || !request.IsCall() {
+			b.end(asked{batch: b.batch})
+			return message, nil
 		}
 		taken, err := b.take(request)
 		if taken || err != nil {
@@ -70,27 +93,64 @@ func (b *backlog) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
+// follow finds the batch of the message that was read.
+func (b *backlog) follow() {
+	if b.rest == 0 {
+		b.batch = nil
+		if b.rest = b.together.next(); b.rest > 0 {
+			b.batch = &batch{left: b.rest}
+		} else {
+			b.rest = 1
+		}
+	}
+	b.rest--
+}
+
 // take counts a request, once there is room for more; false for a second one of an id
-// that is not answered yet, which the SDK would not answer either.
+// that is not answered yet, which the SDK would not answer either. What comes together is
+// taken as a whole: no answer of it is written before.
 func (b *backlog) take(request *jsonrpc.Request) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.bytes >= maxBacklog && !b.closed {
+	for b.bytes >= maxBacklog && !b.closed && (b.batch == nil || !b.batch.begun) {
 		b.room.Wait()
 	}
 	if b.closed {
 		return false, io.EOF
 	}
-	if _, twice := b.asked[request.ID]; twice {
+	if b.batch != nil {
+		b.batch.begun = true
+	}
+	if one, twice := b.asked[request.ID]; twice {
+		if b.batch != nil { // to the SDK the answer to the first is one of this
+			one.batch = b.batch
+			b.asked[request.ID] = one
+		}
 		return false, nil
 	}
-	one := asked{bytes: len(request.Params) + perRequest, brief: 1}
+	one := asked{bytes: len(request.Params) + perRequest, brief: 1, batch: b.batch}
 	if request.Method == lasting {
 		one.brief = 0
 	}
 	b.asked[request.ID] = one
 	b.bytes, b.brief = b.bytes+one.bytes, b.brief+one.brief
 	return true, nil
+}
+
+// end counts a message no more, or with the last one of its batch.
+func (b *backlog) end(one asked) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if of := one.batch; of != nil {
+		of.bytes += one.bytes
+		if of.left--; of.left > 0 {
+			one.bytes = 0
+		} else {
+			one.bytes = of.bytes
+		}
+	}
+	b.bytes, b.brief = b.bytes-one.bytes, b.brief-one.brief
+	b.room.Broadcast()
 }
 
 // answered waits for the answers to all that was asked: at the end of what a client says
@@ -115,10 +175,7 @@ func (b *backlog) Write(ctx context.Context, message jsonrpc.Message) error {
 	one.bytes, b.bytes = one.bytes+len(response.Result), b.bytes+len(response.Result)
 	b.mu.Unlock()
 	err := b.Connection.Write(ctx, message)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.bytes, b.brief = b.bytes-one.bytes, b.brief-one.brief
-	b.room.Broadcast()
+	b.end(one)
 	return err
 }
 
@@ -129,4 +186,27 @@ func (b *backlog) Close() error {
 	b.room.Broadcast()
 	b.mu.Unlock()
 	return b.Connection.Close()
+}
+
+// together says which messages came in one line, to who reads them one by one.
+type together struct {
+	mu    sync.Mutex
+	lines []int // of what is not read yet: how many a batch has, 0: it came alone
+}
+
+// add is told of lines, in their order.
+func (t *together) add(lines ...int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lines = append(t.lines, lines...)
+}
+
+// next is how many came together with the next message, 0: it came alone.
+func (t *together) next() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.lines) > 0 {
+		n, t.lines = t.lines[0], t.lines[1:]
+	}
+	return n
 }

@@ -69,7 +69,7 @@ func (u *unread) Write(context.Context, jsonrpc.Message) error {
 // before that, when the SDK would not answer it.
 func TestEachRequestOfOneIDCounts(t *testing.T) {
 	u := &unread{ids: []float64{1, 1, 2, 1}, begun: make(chan struct{}), goOn: make(chan struct{})}
-	c, err := bounded{u}.Connect(t.Context())
+	c, err := bounded{u, &together{}}.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestABatchIsBounded(t *testing.T) {
 // What an answer has counts until the client has read it, with its request.
 func TestAnAnswerCountsUntilItIsRead(t *testing.T) {
 	u := &unread{ids: []float64{1}, begun: make(chan struct{}), goOn: make(chan struct{})}
-	c, err := bounded{u}.Connect(t.Context())
+	c, err := bounded{u, &together{}}.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,4 +209,62 @@ func TestAnAnswerCountsUntilItIsRead(t *testing.T) {
 	if err := <-written; err != nil || b.bytes != 0 {
 		t.Errorf("then %d bytes count, %v", b.bytes, err)
 	}
+}
+
+// collecting is a connection that takes answers at once, as the SDK does those of a batch.
+type collecting struct{ unread }
+
+func (c *collecting) Connect(context.Context) (sdk.Connection, error) { return c, nil }
+
+func (c *collecting) Write(context.Context, jsonrpc.Message) error { return nil }
+
+// The answers of a batch count until all of it is answered, since the SDK keeps them; what
+// comes together is taken as a whole, however much that is.
+func TestTheAnswersOfABatchCountUntilItIsAnswered(t *testing.T) {
+	_, of := apart([]byte(`[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","id":1,"method":"b"},{"jsonrpc":"2.0","id":2,"method":"b"},{"jsonrpc":"2.0","id":3,"method":"b"}]`))
+	_, one := apart([]byte(`{"jsonrpc":"2.0","id":4,"method":"b"}`))
+	came := &together{}
+	came.add(of[1:]...) // unread has no notifications
+	came.add(one...)
+	c, err := bounded{&collecting{unread{ids: []float64{1, 2, 3, 4}}}, came}.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := c.(*backlog)
+	read := func() jsonrpc.ID {
+		message, err := c.Read(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		return message.(*jsonrpc.Request).ID
+	}
+	answer := func(id jsonrpc.ID, length, want int) {
+		t.Helper()
+		if err := c.Write(t.Context(), &jsonrpc.Response{ID: id, Result: make([]byte, length)}); err != nil {
+			t.Error(err)
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.bytes != want {
+			t.Errorf("%d bytes count, want %d", b.bytes, want)
+		}
+	}
+	first := read()
+	answer(first, maxBacklog, maxBacklog+perRequest)
+	second, third := read(), read()
+	answer(second, 0, maxBacklog+3*perRequest)
+	if b.batch.left != 1 {
+		t.Errorf("%d are not answered", b.batch.left)
+	}
+	alone := make(chan jsonrpc.ID)
+	go func() { alone <- read() }()
+	select {
+	case <-alone:
+		t.Fatal("more is read, and all answers of the batch are kept")
+	case <-time.After(100 * time.Millisecond):
+	}
+	if err := c.Write(t.Context(), &jsonrpc.Response{ID: third}); err != nil {
+		t.Error(err)
+	}
+	answer(<-alone, 0, 0)
 }

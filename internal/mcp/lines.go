@@ -24,6 +24,7 @@ type lines struct {
 	to   io.Writer
 	left []byte // of the line that is being handed on
 
+	together  together
 	unbatched bool // the session is one without batches
 }
 
@@ -49,7 +50,9 @@ func (l *lines) Read(p []byte) (int, error) {
 				return 0, err
 			}
 		case len(bytes.TrimSpace(line)) > 0:
-			l.left = apart(line)
+			var each []int
+			l.left, each = apart(line)
+			l.together.add(each...)
 		case err != nil:
 			return 0, err
 		}
@@ -157,32 +160,32 @@ func repeatable(id json.RawMessage) bool {
 }
 
 // apart is a line with the notifications of a batch before it, each on its own: nobody
-// answers them, and the SDK would wait for that with the answers of the others.
-func apart(line []byte) []byte {
+// answers them, and the SDK would wait for that with the answers of the others. Of each
+// line that this makes it says how many messages are together there, 0 for one alone.
+func apart(line []byte) (out []byte, each []int) {
 	var batch, calls []json.RawMessage
 	if bytes.TrimSpace(line)[0] != '[' || json.Unmarshal(line, &batch) != nil {
-		return line
+		return line, []int{0}
 	}
-	var out []byte
 	for _, one := range batch {
 		message, err := jsonrpc.DecodeMessage(one)
 		if request, is := message.(*jsonrpc.Request); err == nil && is && !request.IsCall() {
-			out = append(append(out, one...), '\n')
+			out, each = append(append(out, one...), '\n'), append(each, 0)
 		} else {
 			calls = append(calls, one)
 		}
 	}
 	switch {
 	case len(calls) == 0:
-		return out
+		return out, each
 	case len(out) == 0:
-		return line
+		return line, []int{len(calls)}
 	}
 	rest, err := json.Marshal(calls)
 	if err != nil { // cannot be: they were read
-		return line
+		return line, []int{len(batch)}
 	}
-	return append(append(out, rest...), '\n')
+	return append(append(out, rest...), '\n'), append(each, len(calls))
 }
 
 func invalidRequest(why string) *jsonrpc.Error {

@@ -165,8 +165,9 @@ func (s *Server) Run(ctx context.Context, in io.ReadCloser, out io.WriteCloser) 
 	to := &turns{WriteCloser: out}
 	done := make(chan error, 1)
 	go func() {
-		line := &sdk.IOTransport{Reader: newLines(heard, to), Writer: to, MaxLineLength: -1} // lines bounds them
-		done <- s.sdk.Run(ctx, bounded{line})
+		from := newLines(heard, to)
+		line := &sdk.IOTransport{Reader: from, Writer: to, MaxLineLength: -1} // lines bounds them
+		done <- s.sdk.Run(ctx, bounded{line, &from.together})
 	}()
 	err := s.ended(ctx, done)
 	if errors.Is(err, errUnheard) {
