@@ -72,7 +72,7 @@ func (s *Server) daemonRoutes(r chi.Router) {
 	r.Get("/health", s.health)
 	r.Post("/call", s.as("", s.call))
 	r.Post("/exec", s.as("", s.exec))
-	r.Post("/shutdown", s.as("", s.shutdown))
+	r.Post("/shutdown", s.identified("", s.shutdown)) // which ends all that is in its way
 }
 
 // shutdown ends the daemon, for the owner's own programs: a token is an agent's.
@@ -99,9 +99,19 @@ func (s *Server) operatorRoutes(r chi.Router) {
 	r.Put("/v1/policy", s.as(runtime.RoleAdmin, s.setPolicy))
 }
 
-// as identifies the caller and asks for a role, "" for none, before anything of
-// the request is looked at.
+// as is identified, for one of so many requests that the caller may have at a time.
 func (s *Server) as(role string, f route) http.HandlerFunc {
+	return s.identified(role, func(w http.ResponseWriter, r *http.Request, a visit) error {
+		if err := keep(r, ownerOf(a.who)); err != nil {
+			return err
+		}
+		return f(w, r, a)
+	})
+}
+
+// identified identifies the caller and asks for a role, "" for none, before anything of
+// the request is looked at.
+func (s *Server) identified(role string, f route) http.HandlerFunc {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		a := visit{caller: s.caller(r), id: w.Header().Get(requestID)}
 		var err error
@@ -116,9 +126,6 @@ func (s *Server) as(role string, f route) http.HandlerFunc {
 				Code: runtime.CodeForbidden, Reason: runtime.ReasonNotOperator, Msg: "this needs a token with the role " + role,
 				Hint: "the owner makes one with: kimbap token create --agent NAME --scope GLOB --role " + role,
 			}
-		}
-		if err := keep(r, ownerOf(a.who)); err != nil {
-			return err
 		}
 		return f(w, r, a)
 	})

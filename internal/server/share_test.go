@@ -54,3 +54,24 @@ func TestRequestsInFlightAreBoundedByPrincipal(t *testing.T) {
 		t.Errorf("with all answered: %d %s", status, text)
 	}
 }
+
+// A daemon can be ended while all that its one caller may ask at a time waits.
+func TestADaemonEndsWithAllItsRequestsInFlight(t *testing.T) {
+	const room, share = 8, 6
+	began, end, told := make(chan struct{}, room), make(chan struct{}), make(chan struct{}, 1)
+	client, base := serve(t, false, Options{Agent: nobody{}, Shutdown: func() { told <- struct{}{} }, Execute: func(context.Context, Script) (Answer, error) {
+		began <- struct{}{}
+		<-end
+		return Answer{Body: "x"}, nil
+	}}, func(s *Server) { s.room = room })
+	var wg sync.WaitGroup
+	for range share {
+		wg.Go(func() { ask(t, client, "POST", base+"/exec", `{"code":"wait"}`) })
+		<-began
+	}
+	if status, text := ask(t, client, "POST", base+"/shutdown", ""); status >= 300 || len(told) != 1 {
+		t.Errorf("%d %s", status, text)
+	}
+	close(end)
+	wg.Wait()
+}
