@@ -233,8 +233,17 @@ func (c *cli) endOfScript(r *app.ScriptResult) error {
 			Msg: printableLines(r.Paused.Message), Hint: "kimbap exec --resume " + r.Paused.ExecutionID,
 		}
 	}
-	f.why = fmt.Sprintf("%s\n%s (execution %s)", f.code, r.Kind, r.ExecutionID)
+	f.why = fmt.Sprintf("%s\n%s", f.code, endOf(r))
 	return f
+}
+
+// endOf is what ended a script, and which execution that was; what was not looked at
+// became none.
+func endOf(r *app.ScriptResult) string {
+	if r.ExecutionID == "" {
+		return string(r.Kind)
+	}
+	return fmt.Sprintf("%s (execution %s)", r.Kind, r.ExecutionID)
 }
 
 // sayResult prints the value on stdout, and what else there is to say on stderr.
@@ -253,7 +262,7 @@ func (c *cli) sayResult(r *app.ScriptResult) {
 	default:
 		fmt.Fprintf(c.err, "Error: %s\n", printableLines(strings.TrimPrefix(r.Error, "Error: ")))
 		if r.Kind != "" && r.Kind != app.KindRejected && r.Kind != app.KindException {
-			fmt.Fprintf(c.err, "why:   %s (execution %s)\n", r.Kind, r.ExecutionID)
+			fmt.Fprintf(c.err, "why:   %s\n", endOf(r))
 		}
 	}
 }
