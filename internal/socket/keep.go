@@ -65,7 +65,7 @@ func (b *bounded) kept(owner string) (n int) {
 	return n
 }
 
-// rest says that a connection has answered, and waits for a request. One that was not kept for the last one
+// rest says that a connection has answered, and waits for a request. One that was not kept
 // is as silent as it was: who is refused stays no longer for asking again. The lock is held.
 func (c *Conn) rest() {
 	c.written, c.spent = 0, 0
