@@ -85,6 +85,9 @@ func (b *bounded) admit(c *Conn) (in bool, wait time.Duration) {
 		if one.silent.IsZero() {
 			continue
 		}
+		if one.silent.After(now) { // the clock went back
+			one.silent = now
+		}
 		if oldest == nil || one.silent.Before(oldest.silent) {
 			oldest = one
 		}

@@ -179,6 +179,31 @@ func TestTheNextOneWaits(t *testing.T) {
 	}
 }
 
+// A clock that went back keeps nobody out for as long as it leapt.
+func TestAClockThatGoesBackKeepsNobodyOut(t *testing.T) {
+	ln, dial, later := opened(t, 1)
+	theirs := dial()
+	accepted(t, ln)
+	later(-time.Hour)
+	dial()
+	conn, err := ln.(*bounded).Listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := &Conn{Conn: conn, of: ln.(*bounded)}
+	t.Cleanup(func() { _ = next.Close() })
+	if in, wait := next.of.admit(next); in || wait > settled {
+		t.Errorf("in: %v, else it waits %v", in, wait)
+	}
+	later(settled)
+	if in, wait := next.of.admit(next); !in {
+		t.Fatalf("it waits %v more", wait)
+	}
+	if !ended(theirs) {
+		t.Error("nobody gave way")
+	}
+}
+
 // One source that connects on and on leaves a quarter of the places, and is not waited
 // for. On this machine all have one address.
 func TestOneSourceLeavesRoom(t *testing.T) {
