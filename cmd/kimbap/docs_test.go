@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -45,6 +47,17 @@ func TestEveryCodeHasAnExitCode(t *testing.T) {
 	}
 	if len(exits) != len(runtime.Codes()) {
 		t.Errorf("%d exit codes for %d codes", len(exits), len(runtime.Codes()))
+	}
+}
+
+// What a failed script says it is, ends the command as the page of errors says.
+func TestAScriptEndsAsItsCodeSays(t *testing.T) {
+	c := &cli{output: "json"}
+	for _, r := range []app.ScriptResult{{Kind: app.KindException}, {Kind: app.KindRejected}, {Kind: "timeout"}, {Kind: "calls"}} {
+		var f *failure
+		if err := c.endOfScript(&r); !errors.As(err, &f) || f.exit != exits[f.code] {
+			t.Errorf("%s: %+v, and %s ends with %d", r.Kind, f, f.code, exits[f.code])
+		}
 	}
 }
 

@@ -52,7 +52,7 @@ var exits = map[runtime.Code]int{
 	runtime.CodeCanceled:         exitOther,
 	runtime.CodeScriptRejected:   exitScript,
 	runtime.CodeScriptLimit:      exitScript,
-	runtime.CodeScriptError:      exitScript,
+	runtime.CodeScriptError:      exitOther,
 	runtime.CodeAuditUnavailable: exitUnreachable,
 	runtime.CodeStorageBusy:      exitUnreachable,
 	runtime.CodeInternal:         exitOther,
