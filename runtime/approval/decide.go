@@ -127,9 +127,6 @@ func (d *Desk) decide(ctx context.Context, a *Approval, to State, change Change)
 	if err != nil {
 		return bare(*a), err
 	}
-	if moved {
-		d.wake()
-	}
 	now, found, err := d.o.Store.Glance(ctx, a.Tenant, a.ID)
 	switch {
 	case err != nil && !moved:

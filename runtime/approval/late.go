@@ -36,11 +36,7 @@ type lateEnds struct {
 
 // write closes an approval that executes; false when it does not any more.
 func (d *Desk) write(ctx context.Context, e *end) (bool, error) {
-	moved, err := d.move(ctx, e.tenant, e.id, Executing, e.to, e.change)
-	if err == nil {
-		d.wake()
-	}
-	return moved, err
+	return d.move(ctx, e.tenant, e.id, Executing, e.to, e.change)
 }
 
 // later keeps an end that could not be written. What was executed is done: only its

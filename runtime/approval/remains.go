@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -19,8 +20,12 @@ const (
 	keptValues = 64 << 10 // of the values that the next one is compared with
 )
 
-// releasesOnce is how many requests of closed approvals one sweep takes away.
-const releasesOnce = 50
+// How many requests of closed approvals one sweep takes away, and for how long: each may take
+// half a second, and who lists approvals waits for it. One goes in any time.
+const (
+	releasesOnce = 50
+	releasesFor  = time.Second
+)
 
 // remains is what stays of a request whose approval is closed: what a person is shown of
 // it, and by what the next one of its action is compared.
@@ -31,30 +36,39 @@ type remains struct {
 	Values map[string]string // nil where they are too many
 }
 
-// move changes the state of an approval, and takes its request away once it is closed for
-// good: nothing executes it any more. A request that stays, since the vault is locked or this
-// process dies between the two, is taken by a [Desk.Sweep].
+// move changes the state of an approval, which who waits for it hears at once, and takes its
+// request away once it is closed for good: nothing executes it any more. A request that stays,
+// since the vault is locked or this process dies between the two, is taken by a [Desk.Sweep].
 func (d *Desk) move(ctx context.Context, tenant runtime.Tenant, id string, from, to State, c Change) (bool, error) {
 	moved, err := d.o.Store.Move(ctx, tenant, id, from, to, c)
-	if moved && err == nil && to.Closed() {
+	if !moved || err != nil {
+		return moved, err
+	}
+	d.wake()
+	if to.Closed() {
 		_ = d.release(ctx, tenant, id)
 	}
-	return moved, err
+	return true, nil
 }
 
 // releaseAll takes away the requests that closed approvals still have, some at a time. One
 // that is damaged stops no other; a vault that is locked opens none.
 func (d *Desk) releaseAll(ctx context.Context, tenant runtime.Tenant) error {
+	until := d.now().Add(releasesFor)
 	ids, err := d.o.Store.Unreleased(ctx, tenant, releasesOnce)
 	if err != nil {
 		return err
 	}
+	away := false
 	for _, id := range ids {
+		if away && !d.now().Before(until) {
+			break
+		}
 		one := d.release(ctx, tenant, id)
 		if runtime.CodeOf(one) == runtime.CodeVaultLocked || ctx.Err() != nil {
 			return one
 		}
-		err = errors.Join(err, one)
+		away, err = away || one == nil, errors.Join(err, one)
 	}
 	return err
 }
