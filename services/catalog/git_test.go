@@ -105,3 +105,59 @@ func TestReadingWithGitRunsNothing(t *testing.T) {
 		}
 	}
 }
+
+// What the folder's configuration says of a push does not overwrite anything at medium risk:
+// what is judged is what is pushed.
+func TestAPushOverwritesNothingByItself(t *testing.T) {
+	for _, setting := range []string{"", "remote.origin.push +refs/heads/main:refs/heads/other", "remote.origin.push +refs/heads/*:refs/heads/*", "remote.origin.mirror true"} {
+		dir := t.TempDir()
+		git := func(in string, args ...string) string {
+			t.Helper()
+			c := exec.Command("git", append([]string{"-C", filepath.Join(dir, in), "-c", "user.name=o", "-c", "user.email=o@example.com"}, args...)...)
+			out, err := c.CombinedOutput()
+			if err != nil {
+				t.Fatalf("git %v: %v\n%s", args, err, out)
+			}
+			return strings.TrimSpace(string(out))
+		}
+		git("", "init", "--quiet", "--bare", "there")
+		git("", "init", "--quiet", "--initial-branch=main", "here")
+		git("here", "remote", "add", "origin", "../there")
+		git("here", "commit", "--quiet", "--allow-empty", "-m", "Open the door")
+		git("here", "branch", "--track", "other")
+		git("here", "push", "--quiet", "origin", "main", git("here", "commit-tree", "-m", "of somebody else", "-p", "HEAD", "HEAD^{tree}")+":refs/heads/other")
+		git("here", "commit", "--quiet", "--allow-empty", "-m", "Close it")
+		if name, v, some := strings.Cut(setting, " "); some {
+			git("here", "config", name, v)
+		}
+		theirs := git("there", "rev-parse", "other")
+		b, err := command.New(command.Options{
+			Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, Dir: filepath.Join(dir, "here"),
+			Mask: func(string, string, []byte) int { return 0 },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := load(t)
+		for _, args := range []runtime.Args{
+			{}, {"remote": "origin"}, {"remote": "origin", "ref": "main"}, {"remote": "origin", "ref": "refs/heads/main"},
+			{"remote": "origin", "ref": "HEAD"}, {"remote": "origin", "ref": "HEAD:main"}, {"remote": "origin", "ref": "main:main", "set_upstream": true},
+		} {
+			action, resolved, err := set.Resolve(&runtime.Request{Action: "git.push", Args: args})
+			if err != nil {
+				continue // it is asked for by another action
+			}
+			_, err = b.Execute(context.Background(), &runtime.Call{Request: &runtime.Request{Action: action.Ref}, Action: action, Args: resolved}, &answer{})
+			if setting == "" && err != nil {
+				t.Errorf("%v: %v", args, err)
+			}
+			if got := git("there", "rev-parse", "other"); got != theirs {
+				t.Errorf("with %q, %v overwrites what somebody else has pushed", setting, args)
+				git("there", "update-ref", "refs/heads/other", theirs)
+			}
+		}
+		if setting == "" && git("there", "rev-parse", "main") != git("here", "rev-parse", "main") {
+			t.Error("nothing was pushed")
+		}
+	}
+}

@@ -156,6 +156,8 @@ func TestProgramsTakeNoValueForMore(t *testing.T) {
 		{"psql.query", "command", `select '\x00'`, true},
 		{"git.push", "ref", "+main", false},
 		{"git.push", "ref", ":main", false},
+		{"git.push", "ref", "main", false},
+		{"git.push", "ref", "main:", false},
 		{"git.push", "ref", "HEAD:refs/heads/main", true},
 		{"git.pull", "branch", "+other:main", false},
 		{"gh-cli.run-workflow", "field", "x=@/etc/passwd", false},
