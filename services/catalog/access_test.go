@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -188,8 +189,12 @@ func TestAccessHasNoOtherSpelling(t *testing.T) {
 			for _, method := range methods(s, a) {
 				in := wire(t, a, sample(a))
 				in.Scheme, in.Authority, in.Method, in.Body = "https", a.HTTP.Authorities[0], method, nil
-				path, _, _ := strings.Cut(in.Target, "?")
+				path, query, _ := strings.Cut(in.Target, "?")
 				for _, spelling := range spellings(path) {
+					if toldByQuery(s, a) { // without that it is another request, and may be a milder one
+						bare, more, _ := strings.Cut(spelling, "?")
+						spelling = bare + "?" + query + "&" + more
+					}
 					if strings.HasSuffix(a.HTTP.Path, "...}") && slashes(spelling) {
 						continue // %2F as a separator is seen through for paths of fixed length only
 					}
@@ -210,6 +215,11 @@ func TestAccessHasNoOtherSpelling(t *testing.T) {
 	if tried < 1000 {
 		t.Errorf("only %d spellings were tried", tried)
 	}
+}
+
+// toldByQuery reports whether a parameter of the query tells an action from others of its path.
+func toldByQuery(s *services.Service, a *runtime.Action) bool {
+	return slices.ContainsFunc(s.Routes, func(r classifier.Route) bool { return r.Action == string(a.Ref) && len(r.Match.Query) > 0 })
 }
 
 // slashes reports whether a path holds an encoded separator.
