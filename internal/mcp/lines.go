@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -252,12 +253,23 @@ func Refuse(client io.ReadWriter, why string) error {
 // turns lets one write at a time.
 type turns struct {
 	io.WriteCloser
-	mu sync.Mutex
+	mu    sync.Mutex
+	taken atomic.Int64 // bytes, a piece at a time
 }
 
+// piece is how much of an answer is written at a time, in bytes: so much is taken in time
+// of each.
+const piece = 64 << 10
+
 // Write implements [io.Writer].
-func (t *turns) Write(p []byte) (int, error) {
+func (t *turns) Write(p []byte) (n int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.WriteCloser.Write(p)
+	for err == nil && n < len(p) {
+		var took int
+		took, err = t.WriteCloser.Write(p[n:min(n+piece, len(p))])
+		n += took
+		t.taken.Add(int64(took))
+	}
+	return n, err
 }

@@ -114,7 +114,9 @@ type Server struct {
 	places  places
 	notices sync.WaitGroup
 
-	patience time.Duration // with a client that does not read, once it shall end
+	patience time.Duration // with what runs, and with a client that does not read, once it shall end
+	dawdling time.Duration // of a client that said its last word and takes no answer
+	after    func(time.Duration) <-chan time.Time
 
 	life context.Context //nolint:containedctx // of all that runs, which may outlive the request it came with
 	end  context.CancelFunc
@@ -129,7 +131,7 @@ func New(o Options) (*Server, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, places: places{by: map[string]int{}}, patience: lastWords}
+	s := &Server{o: o, places: places{by: map[string]int{}}, patience: lastWords, dawdling: dawdling, after: time.After}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "kimbap", Title: "kimbap", Version: o.Version}, &sdk.ServerOptions{
 		Instructions: instructions,
@@ -155,12 +157,15 @@ func (s *Server) ToolsChanged() { s.addTools() }
 // shall end.
 const lastWords = 10 * time.Second
 
+// dawdling is how long a client may leave one piece of an answer untaken then, as over HTTP.
+const dawdling = 30 * time.Second
+
 // Run serves the one client whose messages come from in, until that ends or ctx
 // does. It closes both, and the server.
 func (s *Server) Run(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	defer s.Close()
 	defer context.AfterFunc(ctx, s.end)()
-	heard := &ending{ReadCloser: in, end: s.end}
+	heard := &ending{ReadCloser: in, end: s.end, patience: s.patience}
 	defer heard.stop()
 	to := &turns{WriteCloser: out}
 	done := make(chan error, 1)
@@ -169,7 +174,7 @@ func (s *Server) Run(ctx context.Context, in io.ReadCloser, out io.WriteCloser) 
 		line := &sdk.IOTransport{Reader: from, Writer: to, MaxLineLength: -1} // lines bounds them
 		done <- s.sdk.Run(ctx, bounded{line, &from.together})
 	}()
-	err := s.ended(ctx, done)
+	err := s.ended(ctx, done, to)
 	if errors.Is(err, errUnheard) {
 		_, _ = in.Close(), out.Close() // a write to a file that blocks does not end with that, but with the process
 	}
@@ -180,15 +185,29 @@ func (s *Server) Run(ctx context.Context, in io.ReadCloser, out io.WriteCloser) 
 }
 
 // errUnheard is the end of a session whose client takes no answer any more.
-var errUnheard = errors.New("the client does not read its answers")
+var errUnheard = &runtime.Error{Code: runtime.CodeTimeout, Msg: "the client does not read its answers"}
 
-// ended waits for the end of a session, and after that of ctx not for ever: the SDK
-// writes what was answered first, and a client that does not read would keep it.
-func (s *Server) ended(ctx context.Context, done <-chan error) error {
+// ended waits for the end of a session; after that of what runs not for ever: the SDK
+// writes what was answered first, and a client that does not read would keep it. One that
+// reads slowly has the last answers too, unless ctx ends.
+func (s *Server) ended(ctx context.Context, done <-chan error, to *turns) error {
 	select {
 	case err := <-done:
 		return err
-	case <-ctx.Done():
+	case <-s.life.Done():
+	}
+	for before := int64(-1); ctx.Err() == nil; {
+		taken := to.taken.Load()
+		if taken == before {
+			return errUnheard
+		}
+		before = taken
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+		case <-s.after(s.dawdling):
+		}
 	}
 	select {
 	case err := <-done:
@@ -208,9 +227,10 @@ func (s *Server) Close() {
 // call may wait for a person for longer than anybody is there to hear of it.
 type ending struct {
 	io.ReadCloser
-	end   func()
-	mu    sync.Mutex
-	timer *time.Timer
+	end      func()
+	patience time.Duration
+	mu       sync.Mutex
+	timer    *time.Timer
 }
 
 // Read implements [io.Reader].
@@ -220,7 +240,7 @@ func (e *ending) Read(p []byte) (int, error) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if e.timer == nil {
-			e.timer = time.AfterFunc(lastWords, e.end)
+			e.timer = time.AfterFunc(e.patience, e.end)
 		}
 	}
 	return n, err
