@@ -23,7 +23,7 @@ const (
 // unanswered.
 type bounded struct {
 	sdk.Transport
-	together *together
+	lines *lines // that it reads
 }
 
 // Connect implements [sdk.Transport].
@@ -32,7 +32,7 @@ func (b bounded) Connect(ctx context.Context) (sdk.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &backlog{Connection: conn, together: b.together, asked: map[jsonrpc.ID]asked{}}
+	c := &backlog{Connection: conn, lines: b.lines, asked: map[jsonrpc.ID]asked{}}
 	c.room.L = &c.mu
 	return c, nil
 }
@@ -41,9 +41,9 @@ func (b bounded) Connect(ctx context.Context) (sdk.Connection, error) {
 // last is answered too: how long that may take says ending.
 type backlog struct {
 	sdk.Connection
-	together *together
-	batch    *batch // of the message that was read last; nil: it came alone
-	rest     int    // so many more come with it
+	lines *lines
+	batch *batch // of the message that was read last; nil: it came alone
+	rest  int    // so many more come with it
 
 	mu     sync.Mutex
 	room   sync.Cond
@@ -90,6 +90,7 @@ func (b *backlog) Read(ctx context.Context) (jsonrpc.Message, error) {
 		if taken || err != nil {
 			return message, err
 		}
+		b.lines.open.drop(request.ID)
 	}
 }
 
@@ -97,7 +98,7 @@ func (b *backlog) Read(ctx context.Context) (jsonrpc.Message, error) {
 func (b *backlog) follow() {
 	if b.rest == 0 {
 		b.batch = nil
-		if b.rest = b.together.next(); b.rest > 0 {
+		if b.rest = b.lines.together.next(); b.rest > 0 {
 			b.batch = &batch{left: b.rest}
 		} else {
 			b.rest = 1
@@ -121,11 +122,7 @@ func (b *backlog) take(request *jsonrpc.Request) (bool, error) {
 	if b.batch != nil {
 		b.batch.begun = true
 	}
-	if one, twice := b.asked[request.ID]; twice {
-		if b.batch != nil { // to the SDK the answer to the first is one of this
-			one.batch = b.batch
-			b.asked[request.ID] = one
-		}
+	if _, twice := b.asked[request.ID]; twice { // and it came alone: lines refuses a batch with such an id
 		return false, nil
 	}
 	one := asked{bytes: len(request.Params) + perRequest, brief: 1, batch: b.batch}
@@ -175,6 +172,7 @@ func (b *backlog) Write(ctx context.Context, message jsonrpc.Message) error {
 	one.bytes, b.bytes = one.bytes+len(response.Result), b.bytes+len(response.Result)
 	b.mu.Unlock()
 	err := b.Connection.Write(ctx, message)
+	b.lines.open.drop(response.ID) // the SDK takes a batch with that id from here on
 	b.end(one)
 	return err
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -69,7 +70,7 @@ func (u *unread) Write(context.Context, jsonrpc.Message) error {
 // before that, when the SDK would not answer it.
 func TestEachRequestOfOneIDCounts(t *testing.T) {
 	u := &unread{ids: []float64{1, 1, 2, 1}, begun: make(chan struct{}), goOn: make(chan struct{})}
-	c, err := bounded{u, &together{}}.Connect(t.Context())
+	c, err := bounded{u, newLines(nil, nil)}.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +185,7 @@ func TestABatchIsBounded(t *testing.T) {
 // What an answer has counts until the client has read it, with its request.
 func TestAnAnswerCountsUntilItIsRead(t *testing.T) {
 	u := &unread{ids: []float64{1}, begun: make(chan struct{}), goOn: make(chan struct{})}
-	c, err := bounded{u, &together{}}.Connect(t.Context())
+	c, err := bounded{u, newLines(nil, nil)}.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,9 +224,9 @@ func (c *collecting) Write(context.Context, jsonrpc.Message) error { return nil 
 func TestTheAnswersOfABatchCountUntilItIsAnswered(t *testing.T) {
 	_, of := apart([]byte(`[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","id":1,"method":"b"},{"jsonrpc":"2.0","id":2,"method":"b"},{"jsonrpc":"2.0","id":3,"method":"b"}]`))
 	_, one := apart([]byte(`{"jsonrpc":"2.0","id":4,"method":"b"}`))
-	came := &together{}
-	came.add(of[1:]...) // unread has no notifications
-	came.add(one...)
+	came := newLines(nil, nil)
+	came.together.add(of[1:]...) // unread has no notifications
+	came.together.add(one...)
 	c, err := bounded{&collecting{unread{ids: []float64{1, 2, 3, 4}}}, came}.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -267,4 +268,80 @@ func TestTheAnswersOfABatchCountUntilItIsAnswered(t *testing.T) {
 		t.Error(err)
 	}
 	answer(<-alone, 0, 0)
+}
+
+// A batch that has the id of a request that is not answered yet is refused, and the session
+// goes on with what runs.
+func TestABatchThatRepeatsAnOpenIDIsRefused(t *testing.T) {
+	o := whole()
+	began, leave := make(chan struct{}), make(chan struct{})
+	o.Call = func(context.Context, runtime.Caller, Call) (Answer, error) {
+		began <- struct{}{}
+		<-leave
+		return Answer{Status: 200}, nil
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, toServer := io.Pipe()
+	from, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- s.Run(t.Context(), in, out) }()
+	defer time.AfterFunc(10*time.Second, func() { _ = out.Close() }).Stop() // nothing is said any more
+	answers := bufio.NewReader(from)
+	say := func(line string, want ...string) {
+		t.Helper()
+		if _, err := io.WriteString(toServer, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range want {
+			if got, err := answers.ReadString('\n'); err != nil || !strings.Contains(got, want) {
+				t.Fatalf("%.60s: got %s, %v, want %s", line, got, err, want)
+			}
+		}
+	}
+	const do = `{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"call","arguments":{"action":"a.b"}}}`
+	say(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, `"id":"i"`)
+	say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	say("[" + fmt.Sprintf(do, "1") + "]")
+	<-began
+	say(fmt.Sprintf(do, `"two"`))
+	<-began
+	say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`) // passed over
+	say(`[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":1.0,"method":"ping"}]`,
+		`"code":-32600,"message":"a message of this batch has the id of one that is not answered yet"},"id":7`, `"id":null`)
+	say(`[{"jsonrpc":"2.0","id":"two","method":"ping"}]`, `"id":null`)
+	say(`[{"jsonrpc":"2.0","id":7,"method":"ping"}]`, `[{"jsonrpc":"2.0","id":7,"result":{}}]`)
+	leave <- struct{}{}
+	leave <- struct{}{}
+	for range 2 {
+		if got, err := answers.ReadString('\n'); err != nil || !strings.Contains(got, `"result":{"content"`) {
+			t.Errorf("%s %v", got, err)
+		}
+	}
+	_ = toServer.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// An id is free once all that has it is answered.
+func TestAnAnsweredIDIsFree(t *testing.T) {
+	id, err := jsonrpc.MakeID("one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, ids := newLines(nil, nil).open, map[jsonrpc.ID]bool{id: true}
+	if !u.add(ids, true) || u.add(ids, true) || !u.add(ids, false) {
+		t.Error("it is taken")
+	}
+	u.drop(id)
+	if u.add(ids, true) || !u.has(json.RawMessage(`"one"`)) {
+		t.Error("one of two is not answered yet")
+	}
+	u.drop(id)
+	if u.has(json.RawMessage(`"one"`)) || !u.add(ids, true) {
+		t.Error("it is not free")
+	}
 }

@@ -24,6 +24,7 @@ type lines struct {
 	from *bufio.Reader
 	to   io.Writer
 	left []byte // of the line that is being handed on
+	open *unanswered
 
 	together  together
 	unbatched bool // the session is one without batches
@@ -38,7 +39,7 @@ var batching = [...]string{"2024-11-05", "2025-03-26"}
 const maxBatch = 100
 
 func newLines(from io.ReadCloser, to io.Writer) *lines {
-	return &lines{Closer: from, from: bufio.NewReaderSize(from, 64<<10), to: to}
+	return &lines{Closer: from, from: bufio.NewReaderSize(from, 64<<10), to: to, open: &unanswered{of: map[jsonrpc.ID]int{}}}
 }
 
 // Read implements [io.Reader].
@@ -120,14 +121,18 @@ func (l *lines) refusal(line []byte, err error) *jsonrpc.Error {
 			return invalidRequest("the id is neither a text nor an integer below 2^53")
 		case !is:
 			continue
-		case ids[request.ID] && request.IsCall():
+		case ids[request.ID]:
 			return invalidRequest("two messages of this batch have the same id")
 		}
-		ids[request.ID] = true
-		l.notice(request)
+		if l.notice(request); request.IsCall() {
+			ids[request.ID] = true
+		}
 	}
-	if batched && l.unbatched {
+	switch {
+	case batched && l.unbatched:
 		return invalidRequest("this version of the protocol has no batches: send one message a line")
+	case !l.open.add(ids, batched):
+		return invalidRequest("a message of this batch has the id of one that is not answered yet")
 	}
 	return nil
 }
@@ -204,8 +209,8 @@ func (l *lines) notice(request *jsonrpc.Request) {
 	}
 }
 
-// answer refuses a line, by its id where it has one. Of a batch every message that waits
-// for an answer gets one.
+// answer refuses a line, by its id where it has one and no other message waits for an answer
+// to that. Of a batch every message that waits for an answer gets one.
 func (l *lines) answer(line []byte, refused *jsonrpc.Error) error {
 	var all []json.RawMessage
 	ids := []json.RawMessage{members(line)["id"]}
@@ -221,7 +226,7 @@ func (l *lines) answer(line []byte, refused *jsonrpc.Error) error {
 		ids = append(ids, nil)
 	}
 	for _, id := range ids {
-		if !repeatable(id) {
+		if !repeatable(id) || l.open.has(id) {
 			id = nil
 		}
 		body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": refused})

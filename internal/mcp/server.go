@@ -172,7 +172,7 @@ func (s *Server) Run(ctx context.Context, in io.ReadCloser, out io.WriteCloser) 
 	go func() {
 		from := newLines(heard, to)
 		line := &sdk.IOTransport{Reader: from, Writer: to, MaxLineLength: -1} // lines bounds them
-		done <- s.sdk.Run(ctx, bounded{line, &from.together})
+		done <- s.sdk.Run(ctx, bounded{line, from})
 	}()
 	err := s.ended(ctx, done, to)
 	if errors.Is(err, errUnheard) {
