@@ -39,7 +39,7 @@ func (a *App) openWitness() error {
 	a.witness, err = audit.NewWitness(audit.WitnessOptions{
 		Dir: a.auditDir(), Key: a.witnessKey, Clock: a.o.Clock, Own: a.trail, Anchors: anchors,
 		Every: a.config.Audit.Anchor.Every.Duration(), Keep: a.config.Audit.Retention.Duration(),
-		Forget: a.store.DropEntries,
+		Forget: a.store.DropEntries, Old: a.store.DropApprovals,
 		OnError: func(err error) {
 			if a.Locked() == nil { // else it waits for the key, and the lock has been said
 				a.o.Log.Error().Err(err).Msg("audit checkpoint")

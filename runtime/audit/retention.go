@@ -43,9 +43,9 @@ func (w *Witness) giveUp(ctx context.Context, now bool) error {
 		return err
 	}
 	cuts := last.Checkpoint
+	believed := at
 	heads, changed, err := w.cut(last.Heads, at, at)
 	if err == nil && changed { // which is seldom: the book need not be read each time
-		var believed time.Time
 		if believed, err = w.believed(at); err == nil && believed.Before(at) {
 			heads, changed, err = w.cut(last.Heads, believed, at)
 		}
@@ -64,7 +64,11 @@ func (w *Witness) giveUp(ctx context.Context, now bool) error {
 			return err
 		}
 	}
-	return w.remove(ctx, &last.Checkpoint)
+	err = w.remove(ctx, &last.Checkpoint)
+	if err == nil && changed && w.o.Old != nil {
+		err = w.o.Old(ctx, believed.Add(-w.o.Keep))
+	}
+	return err
 }
 
 // cut returns the heads with what may go by a time that is believed, and whether it is more

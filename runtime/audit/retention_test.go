@@ -26,8 +26,12 @@ func TestRetentionKeepsTheChain(t *testing.T) {
 	o.Clock, o.SegmentSize = clock.Now, 1 // every group begins a segment
 	l := audittest.Open(t, o)
 	gone := map[string]uint64{}
+	var old []time.Time
 	w := witness(t, audit.WitnessOptions{Dir: dir, Own: l, Clock: clock.Now, Keep: time.Hour, Forget: func(_ context.Context, slot string, upTo uint64) error {
 		gone[slot] = upTo
+		return nil
+	}, Old: func(_ context.Context, before time.Time) error {
+		old = append(old, before)
 		return nil
 	}})
 	settled := func(from, to int) {
@@ -57,6 +61,9 @@ func TestRetentionKeepsTheChain(t *testing.T) {
 	first := report.Slots[0].First
 	if first == 1 || gone["proxy"] != first-1 || report.Slots[0].GivenUp != first-1 {
 		t.Errorf("records from %d on are left, %v given up\n%s", first, gone, report)
+	}
+	if len(old) != 1 || !old[0].Equal(clock.Now().Add(-time.Hour)) {
+		t.Errorf("at %s what is older than %v is told to be old", clock.Now(), old)
 	}
 	if long.Sequence < first {
 		t.Error("an intent that has no outcome yet was given up")

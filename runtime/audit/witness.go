@@ -34,6 +34,9 @@ type WitnessOptions struct {
 	Keep    time.Duration // how long records are kept; 0: for ever
 	// Forget is told which records were removed, for an index; may be nil.
 	Forget func(ctx context.Context, slot string, upTo uint64) error
+	// Old is told after that before which time what is kept beside records is too old as
+	// well; may be nil.
+	Old func(ctx context.Context, before time.Time) error
 
 	After   func(time.Duration) <-chan time.Time // time.After when nil
 	OnError func(error)                          // told of a new kind of failure; may be nil

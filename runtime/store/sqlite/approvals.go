@@ -144,6 +144,30 @@ func (db *DB) Release(ctx context.Context, tenant runtime.Tenant, id string, kep
 	return released && err == nil, err
 }
 
+// dropsOnce is how many approvals one transaction removes: others wait for it.
+const dropsOnce = 200
+
+// DropApprovals removes the closed approvals of all tenants that were made, decided, ended
+// and would have expired before then, with their votes.
+func (db *DB) DropApprovals(ctx context.Context, before time.Time) error {
+	for more := true; more; {
+		err := db.write(ctx, "forget approvals", func(t tx) error {
+			n, err := t.exec(`DELETE FROM approvals WHERE rowid IN (SELECT rowid FROM approvals
+				WHERE state IN `+closed+` AND max(created, decided, ended, expires) < ? LIMIT ?)`, micros(before), dropsOnce)
+			if more = n == dropsOnce; err != nil || n == 0 {
+				return err
+			}
+			_, err = t.exec(`DELETE FROM votes WHERE NOT EXISTS
+				(SELECT 1 FROM approvals WHERE approvals.tenant = votes.tenant AND approvals.id = votes.approval)`)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // blob is NULL for no bytes.
 func blob(b []byte) any {
 	if len(b) == 0 {

@@ -211,6 +211,47 @@ func releases(t *testing.T, s Store) {
 	same(t, "another tenant's", got.Sealed, []byte{0, 1, 255})
 }
 
+// oldApprovals: what is closed and old goes, and nothing else.
+func oldApprovals(t *testing.T, s Store) {
+	ctx := t.Context()
+	const many = 450 // more than go at once
+	for _, c := range []struct {
+		n     int
+		state approval.State
+		ended int
+	}{{0, approval.Rejected, 0}, {1, approval.Executed, 90}, {2, approval.Executed, 101}, {3, approval.Pending, 0}, {4, approval.Executing, 0}, {50, approval.Expired, 0}} {
+		a := anApproval(ours, "d", c.n)
+		if a.State = c.state; c.ended > 0 {
+			a.Ended = at(c.ended)
+		}
+		must(t, s.AddApproval(ctx, a))
+		if _, err := s.AddVote(ctx, approval.Vote{Tenant: ours, Approval: a.ID, Who: "ann", Proof: []byte{1}, Given: at(1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range many {
+		a := anApproval(theirs, "d", n)
+		a.State, a.Created, a.Expires = approval.Expired, at(1), at(2)
+		must(t, s.AddApproval(ctx, a))
+	}
+	must(t, s.DropApprovals(ctx, at(100)))
+	for n, want := range map[int]bool{0: false, 1: false, 2: true, 3: true, 4: true, 50: true} {
+		id := fmt.Sprintf("apr_%03d", n)
+		_, found, err := s.Glance(ctx, ours, id)
+		must(t, err)
+		same(t, id+" is there", found, want)
+		votes, err := s.Votes(ctx, ours, id)
+		must(t, err)
+		same(t, "its votes", len(votes) == 1, want)
+	}
+	left, err := s.Approvals(ctx, theirs, "", nil, many)
+	must(t, err)
+	same(t, "of another tenant", len(left), 0)
+	held, err := s.Unreleased(ctx, theirs, many)
+	must(t, err)
+	same(t, "what they held", len(held), 0)
+}
+
 func oneMove(t *testing.T, s Store) {
 	ctx := t.Context()
 	must(t, s.AddApproval(ctx, anApproval(ours, "d", 1)))

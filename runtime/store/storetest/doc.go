@@ -36,6 +36,9 @@ type Store interface {
 	// DropTenant removes all of a tenant but the index of its records, unless may,
 	// which is told what would go, has an error.
 	DropTenant(ctx context.Context, tenant runtime.Tenant, now time.Time, may func(tokens, pending []string, credentials int) error) error
+	// DropApprovals removes the closed approvals of all tenants that were made, decided,
+	// ended and would have expired before then, with their votes.
+	DropApprovals(ctx context.Context, before time.Time) error
 	// KeepsOf reports whether anything is kept of a tenant.
 	KeepsOf(ctx context.Context, tenant runtime.Tenant) (bool, error)
 }
@@ -63,6 +66,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"approval moves", moves},
 		{"one of many moves", oneMove},
 		{"what closed approvals hold", releases},
+		{"old approvals", oldApprovals},
 		{"last approved", lastApproved},
 		{"votes", votes},
 		{"grants", grants},
