@@ -1,10 +1,8 @@
 package mcp
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -13,85 +11,9 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// whole are options with everything that a test does not look at.
-func whole() Options {
-	return Options{
-		Identify: func(context.Context, runtime.Caller) (runtime.Principal, error) {
-			return runtime.Principal{ID: "x"}, nil
-		},
-		Reach:    func(*runtime.Principal) Reach { return Reach{} },
-		Search:   func(context.Context, runtime.Caller, Search) (any, error) { return map[string]any{"text": "<&>"}, nil },
-		Describe: func(context.Context, runtime.Caller, string) (any, error) { panic("secret-in-panic") },
-		Call: func(_ context.Context, _ runtime.Caller, c Call) (Answer, error) {
-			text, err := json.Marshal(c.Args)
-			return Answer{Status: 200, Value: text}, err
-		},
-		Execute: func(context.Context, runtime.Caller, Script) (Execution, error) {
-			return Execution{Body: map[string]any{}}, nil
-		},
-		Resume: func(context.Context, runtime.Caller, string, time.Duration) (Execution, error) {
-			return Execution{Body: map[string]any{}}, nil
-		},
-		Collect: func(context.Context, runtime.Caller, string, time.Duration) (Answer, error) { return Answer{}, nil },
-		Health:  func(context.Context) error { return nil },
-		Version: "test", Log: zerolog.Nop(),
-	}
-}
-
-// serve runs a server over pipes and returns a client of it.
-func serve(t *testing.T, o Options, version string, client *sdk.ClientOptions) *sdk.ClientSession {
-	t.Helper()
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return connect(t, s, version, client)
-}
-
-// connect runs s over pipes and returns a client of it.
-func connect(t *testing.T, s *Server, version string, client *sdk.ClientOptions) *sdk.ClientSession {
-	t.Helper()
-	in, toServer := io.Pipe()
-	fromServer, out := io.Pipe()
-	done := make(chan error, 1)
-	ctx, stop := context.WithCancel(context.Background())
-	go func() { done <- s.Run(ctx, in, out) }()
-	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, client).
-		Connect(t.Context(), &sdk.IOTransport{Reader: fromServer, Writer: toServer}, &sdk.ClientSessionOptions{ProtocolVersion: version})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stop() // with the client still there
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		_ = session.Close()
-	})
-	return session
-}
-
-func call(t *testing.T, session *sdk.ClientSession, tool string, args any) (result *sdk.CallToolResult, text string) {
-	t.Helper()
-	result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: args})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range result.Content {
-		if part, is := c.(*sdk.TextContent); is {
-			text += part.Text
-		}
-	}
-	return result, text
-}
 
 func TestNewRefusesWhatIsMissing(t *testing.T) {
 	for name, drop := range map[string]func(*Options){
@@ -116,121 +38,6 @@ func TestArgumentsAreTakenAsWritten(t *testing.T) {
 	}
 	if _, text := call(t, session, "search", map[string]any{}); text != `{"text":"<&>"}` {
 		t.Errorf("%s", text)
-	}
-}
-
-// overPipes starts a server, and returns what it hears and says, and how it ends.
-func overPipes(t *testing.T) (toServer io.WriteCloser, fromServer io.Reader, done <-chan error) {
-	t.Helper()
-	s, err := New(whole())
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, to := io.Pipe()
-	from, out := io.Pipe()
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(t.Context(), in, out) }()
-	return to, from, ended
-}
-
-// A client that garbles a line is told so, and its session goes on.
-func TestALineThatIsNoMessageIsAnswered(t *testing.T) {
-	toServer, fromServer, done := overPipes(t)
-	answers := json.NewDecoder(fromServer)
-	for _, c := range []struct{ line, id, code string }{
-		{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, "1", ""},
-		{`{"jsonrpc":"2.0","id":2,"method":`, "null", "-32700"},
-		{`not JSON {"id":7}`, "null", "-32700"},
-		{`{"jsonrpc":"2.0","id":3,"method":"ping"} {}`, "null", "-32700"},
-		{`{"id":4,"method":"ping"}`, "4", "-32600"},
-		{`{"id":"five","method":7}`, `"five"`, "-32600"},
-		{`5`, "null", "-32600"},
-		{`[]`, "null", "-32600"},
-		{`{"jsonrpc":"2.0","id":{},"method":"ping"}`, "null", "-32600"},
-		{`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, "null", "-32600"},
-		{`{"jsonrpc":"2.0","id":1,"id":1.5,"method":"ping","ID":1}`, "null", "-32600"},
-		{`{"jsonrpc":"2.0","id":12345678901234567890,"method":"ping"}`, "null", "-32600"},
-		{`{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, "null", "-32600"},
-		{`{"jsonrpc":"2.0","id":1e3,"method":"ping"}`, "null", "-32600"},
-		{`{"jsonrpc":"2.0","id":null,"method":"ping"}`, "null", "-32600"},
-		{`{"jsonrpc":"2.0","id":1.5,"result":{}}`, "null", "-32600"},
-		{`[{"jsonrpc":"2.0","id":1.5,"method":"ping"}]`, "null", "-32600"},
-		{`{"jsonrpc":"2.0","id":-9007199254740991,"method":"ping"}`, "-9007199254740991", ""},
-		{`{"jsonrpc":"2.0","id":9007199254740991,"method":"ping"}`, "9007199254740991", ""},
-		{`{"jsonrpc":"2.0","id":7.0,"method":"ping"}`, "7", ""},
-		{`{"jsonrpc":"2.0","id":"12345678901234567890","method":"ping"}`, `"12345678901234567890"`, ""},
-		{`{"jsonrpc":"2.0","id":"","method":"ping"}`, `""`, ""},
-		{`[{"jsonrpc":"2.0","id":8,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}]`, "8", "-32600"},
-		{`[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, "null", "-32600"},
-		{`[5]`, "null", "-32600"},
-		{`"` + strings.Repeat("x", maxMessage) + `"`, "null", "-32600"},
-		{"\r\n\n" + `{"jsonrpc":"2.0","id":null,"method":"notifications/initialized"}` + "\n" + `{"jsonrpc":"2.0","id":6,"method":"ping"}`, "6", ""},
-	} {
-		if _, err := io.WriteString(toServer, c.line+"\n"); err != nil {
-			t.Fatalf("after %.80s: %v", c.line, err)
-		}
-		var got struct {
-			ID    json.RawMessage `json:"id"`
-			Error struct {
-				Code json.Number `json:"code"`
-			} `json:"error"`
-		}
-		if err := answers.Decode(&got); err != nil {
-			t.Fatalf("after %.80s: %v", c.line, err)
-		}
-		if string(got.ID) != c.id || got.Error.Code.String() != c.code {
-			t.Errorf("%.80s: got id %s and code %q, want %s and %q", c.line, got.ID, got.Error.Code, c.id, c.code)
-		}
-	}
-	_ = toServer.Close()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}
-
-// A batch is answered by a server of the versions that have batches, as one; where it is
-// none, each of its requests is refused, and the session goes on.
-func TestABatchIsAnswered(t *testing.T) {
-	const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"%s","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n"
-	const two = `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":"b","method":"ping"}]` + "\n"
-	const same = `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":1,"method":"ping"}]` + "\n"
-	const note = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":77}}`
-	const mixed = `[` + note + `,{"jsonrpc":"2.0","id":1,"method":"ping"},` + note + "]\n"
-	const ping = `{"jsonrpc":"2.0","id":9,"method":"ping"}` + "\n"
-	for _, c := range []struct {
-		version, batch string
-		want           []string // what the answers begin with
-	}{
-		{"2025-03-26", two, []string{`[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":"b","result":{}}]`}},
-		{"2025-03-26", mixed, []string{`[{"jsonrpc":"2.0","id":1,"result":{}}]`}},
-		{"2025-03-26", `[` + note + `,` + note + "]\n", nil},
-		{"2025-03-26", same, []string{`{"error":{"code":-32600,`, `{"error":{"code":-32600,`}},
-		{"2025-06-18", two, []string{`{"error":{"code":-32600,"message":"this version of the protocol has no batches`, `{"error":{"code":-32600,`}},
-		{"2099-01-01", two, []string{`{"error":{"code":-32600,`, `{"error":{"code":-32600,`}},
-	} {
-		t.Run(c.version, func(t *testing.T) {
-			toServer, fromServer, done := overPipes(t)
-			answers := bufio.NewReader(fromServer)
-			say := func(line string, want ...string) {
-				t.Helper()
-				if _, err := io.WriteString(toServer, line); err != nil {
-					t.Fatal(err)
-				}
-				for _, want := range want {
-					if got, err := answers.ReadString('\n'); err != nil || !strings.HasPrefix(got, want) {
-						t.Errorf("%.60s: %v, got %s, want %s", line, err, got, want)
-					}
-				}
-			}
-			say(fmt.Sprintf(initialize, c.version), `{"jsonrpc":"2.0","id":0,"result":`)
-			say(`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")
-			say(c.batch, c.want...)
-			say(ping, `{"jsonrpc":"2.0","id":9,"result":{}}`)
-			_ = toServer.Close()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		})
 	}
 }
 
