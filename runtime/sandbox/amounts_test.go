@@ -56,13 +56,13 @@ func TestAnAnswerThatIsTooLongWasDone(t *testing.T) {
 // another is paused at once, and can be resumed. Small ones wait, and so do those of others.
 func TestScriptsThatWaitAreBoundedByBytes(t *testing.T) {
 	var question, length atomic.Int64
-	length.Store(400)
+	length.Store(40_000)
 	b := newBench(t, func(m *machine) any {
 		m.do("notes.createNote", filled(int(length.Load())))
 		return m.do("notes.deleteNote", fmt.Sprintf(`{"id":%d}`, question.Add(1)))
 	})
 	waits := make(chan struct{})
-	b.o.Limits.Traffic = 1000
+	b.o.Limits.Traffic = 100_000
 	b.o.Approval = func(ctx context.Context, who runtime.Principal, id string, wait bool) (bool, error) {
 		if wait {
 			waits <- struct{}{}
@@ -86,7 +86,11 @@ func TestScriptsThatWaitAreBoundedByBytes(t *testing.T) {
 		who    string
 		length int64
 		waits  bool
-	}{{"greedy", 400, true}, {"greedy", 400, false}, {"other", 400, true}, {"greedy", 10, true}} {
+	}{
+		{"greedy", 40_000, true}, {"greedy", 40_000, false}, {"other", 40_000, true}, {"greedy", 10, true},
+		{"third", 47_000, true}, {"fourth", 47_000, true}, {"fifth", 25_600, true}, // together they have all there is
+		{"sixth", 1000, false}, {"sixth", 600, true}, {"greedy", 600, true},
+	} {
 		length.Store(one.length)
 		ended := begin(one.who)
 		select {
@@ -96,7 +100,7 @@ func TestScriptsThatWaitAreBoundedByBytes(t *testing.T) {
 			}
 		case got := <-ended:
 			if one.waits || got.Paused == nil {
-				t.Errorf("%s: %+v", one.who, got)
+				t.Errorf("%s, %d bytes: paused %+v, error %q", one.who, one.length, got.Paused, got.Error)
 			}
 		}
 	}

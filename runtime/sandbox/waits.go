@@ -41,14 +41,19 @@ func (r *Runner) add(owner string, callers, bytes int) {
 	}
 }
 
-// manyWait is how many scripts with as much of calls as one may have wait at most.
-const manyWait = 4
+const (
+	manyWait = 4  // so many scripts with as much of calls as one may have wait at most
+	smallOne = 64 // and of one with less than this part of it only the callers count
+)
 
 // mayWait takes a place for a caller that waits for a person, with so many bytes of calls;
 // false when its principal has as many as of the queue, or as many bytes as one script may
-// have. Then the execution is paused at once.
+// have. Then the execution is paused at once. Small scripts wait however much others have.
 func (r *Runner) mayWait(who *runtime.Principal, bytes int) (done func(), ok bool) {
 	owner, most := ownerOf(who), r.o.Limits.Traffic
+	if bytes < most/smallOne {
+		bytes = 0
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch w := r.waits[owner]; {
