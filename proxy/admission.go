@@ -108,6 +108,3 @@ func (h *holding) release() {
 		h.taken = 0
 	}
 }
-
-// ownerOf names a principal in all counts.
-func ownerOf(who *runtime.Principal) string { return string(who.Tenant) + "/" + who.ID }

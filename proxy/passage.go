@@ -78,7 +78,7 @@ func (s *Server) begin(ctx context.Context, c *conn, req *runtime.Request) (owne
 		if err != nil {
 			return "", nil
 		}
-		owner = ownerOf(&who)
+		owner = who.Owner()
 	} else if owner = c.tunnel.seat.owner; !c.tunnel.seat.begin() {
 		c.tunnel.seat.end()
 		return "", &runtime.Error{Code: runtime.CodeCanceled, Stage: runtime.StageSurface, Msg: "the tunnel had no request for long and was closed to make room for another"}

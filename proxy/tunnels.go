@@ -70,7 +70,7 @@ func newTunnels(l Limits) *tunnels {
 // so many descriptors. It waits for one, and meanwhile closes tunnels of the
 // same principal in which nothing goes on; the error says why there is none.
 func (t *tunnels) enter(ctx context.Context, caller runtime.Caller, who runtime.Principal, files int64) (*place, *runtime.Error) {
-	owner, until := ownerOf(&who), t.limits.until()
+	owner, until := who.Owner(), t.limits.until()
 	room := func(lack) { t.closeResting(owner) }
 	why := t.seats.enter(ctx, owner, 1, until, room)
 	if why == lackNone {

@@ -47,6 +47,10 @@ func (p *Principal) May(role string) bool {
 	return p.TokenID != "" && (slices.Contains(p.Roles, role) || role == RoleOperator && slices.Contains(p.Roles, RoleAdmin))
 }
 
+// Owner names the principal in counts of what there is once for all of them: whose share
+// something is of. It is the tenant and the id, and never a token's.
+func (p *Principal) Owner() string { return string(p.Tenant) + "/" + p.ID }
+
 // Permits reports whether the principal's scopes cover the action.
 func (p *Principal) Permits(action Ref) bool {
 	for _, scope := range p.Scopes {

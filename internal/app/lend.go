@@ -85,7 +85,7 @@ func (l *lender) Take(conn net.Conn, who runtime.Principal, caller runtime.Calle
 	if !counted {
 		caller.Via.Run = ""
 	}
-	known := &proxy.Known{Conn: conn, Caller: caller, Owner: lentBy(who), Left: leave}
+	known := &proxy.Known{Conn: conn, Caller: caller, Owner: who.Owner(), Left: leave}
 	if !l.conns.put(known) {
 		_ = known.Close()
 	}

@@ -41,14 +41,12 @@ func newLentRuns(clock func() time.Time) *lentRuns {
 	return &lentRuns{clock: clock, runs: map[lentKey]*lentRun{}, byRun: map[string]*lentRun{}, count: map[string]int{}}
 }
 
-func lentBy(who runtime.Principal) string { return string(who.Tenant) + " " + who.ID }
-
 // enter notes a connection of a run. One that is not counted, since there are too many
 // or another principal has a run of that name, is to be of none.
 func (r *lentRuns) enter(who runtime.Principal, name string) (leave func(), counted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := lentKey{lentBy(who), name}
+	key := lentKey{who.Owner(), name}
 	run := r.runs[key]
 	if run == nil {
 		r.forget()
@@ -90,7 +88,7 @@ func (r *lentRuns) forget() {
 // ended; nil for a run that is not counted.
 func (r *lentRuns) ended(ctx context.Context, who runtime.Principal, name string) *Tally {
 	r.mu.Lock()
-	run := r.runs[lentKey{lentBy(who), name}]
+	run := r.runs[lentKey{who.Owner(), name}]
 	var empty chan struct{}
 	if run != nil {
 		empty = run.empty

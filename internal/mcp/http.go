@@ -75,7 +75,7 @@ func (s *Server) known(next http.Handler) http.Handler {
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)
 		who, err := s.o.Identify(r.Context(), runtime.Caller{RequireToken: true, Token: bearer(r.Header), Source: host})
 		if err == nil {
-			err = keep(r, ownerOf(who))
+			err = socket.Keep(r.Context(), who.Owner())
 		}
 		if err == nil {
 			here := &stay{}
@@ -96,19 +96,6 @@ func (s *Server) known(next http.Handler) http.Handler {
 		w.WriteHeader(p.Status)
 		_ = json.NewEncoder(w).Encode(p)
 	})
-}
-
-// keep has the connection of a known caller's request stay until that is answered, and is
-// the bound on how many of them one caller has.
-func keep(r *http.Request, owner string) error {
-	err := socket.Keep(r.Context(), owner)
-	if err == nil {
-		return nil
-	}
-	return &runtime.Error{ // of one that gave way to another nobody hears it
-		Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests, Msg: "too many of this caller's requests are not answered yet",
-		Hint: "wait for answers first", RetryAfter: time.Second, Err: err,
-	}
 }
 
 func bearer(h http.Header) runtime.Secret {

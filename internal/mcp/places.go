@@ -28,7 +28,7 @@ func (s *Server) enter(ctx context.Context, r *sdk.CallToolRequest) (leave func(
 		if err != nil {
 			return nil, err
 		}
-		owner, most = ownerOf(who), maxInFlight/2
+		owner, most = who.Owner(), maxInFlight/2
 	}
 	p := &s.places
 	p.mu.Lock()
@@ -87,6 +87,3 @@ func (s *stay) end() {
 		leave()
 	}
 }
-
-// ownerOf names the one whose calls share a part of all there is.
-func ownerOf(who runtime.Principal) string { return string(who.Tenant) + " " + who.ID }

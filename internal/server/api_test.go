@@ -133,19 +133,19 @@ func TestKeysOfOthersAreNotPushedOut(t *testing.T) {
 		now = now.Add(time.Millisecond)
 		return first
 	}
-	take("quiet token:a", 0)
+	take("quiet/token:a", 0)
 	for token := range 2 * keptAll / keptEach {
 		for i := range keptEach {
-			take("loud token:"+strconv.Itoa(token), i)
+			take("loud/token:"+strconv.Itoa(token), i)
 		}
 	}
 	for i := range keptAll { // of many tokens, with one key each
-		take("loud token:one-"+strconv.Itoa(i), 0)
+		take("loud/token:one-"+strconv.Itoa(i), 0)
 	}
 	if len(o.kept) > keptAll {
 		t.Errorf("%d keys are kept", len(o.kept))
 	}
-	if take("quiet token:a", 0) {
+	if take("quiet/token:a", 0) {
 		t.Error("a key of another tenant was forgotten")
 	}
 }
@@ -154,7 +154,7 @@ func TestKeysOfOthersAreNotPushedOut(t *testing.T) {
 // waited for.
 func TestKeysOfOthersAreNotPushedOutByThoseUnderWay(t *testing.T) {
 	o := once{clock: time.Now, kept: map[keptKey]*kept{}, count: map[string]int{}}
-	quiet, _, err := o.take(keptKey{"quiet token:a", "0"}, [32]byte{1})
+	quiet, _, err := o.take(keptKey{"quiet/token:a", "0"}, [32]byte{1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,18 +162,18 @@ func TestKeysOfOthersAreNotPushedOutByThoseUnderWay(t *testing.T) {
 	refused := 0
 	for token := range keptAll/keptEach + 1 {
 		for i := range keptEach {
-			if _, _, err := o.take(keptKey{"loud token:" + strconv.Itoa(token), strconv.Itoa(i)}, [32]byte{1}); err != nil {
+			if _, _, err := o.take(keptKey{"loud/token:" + strconv.Itoa(token), strconv.Itoa(i)}, [32]byte{1}); err != nil {
 				refused++
 			}
 		}
 	}
-	if _, first, err := o.take(keptKey{"quiet token:a", "0"}, [32]byte{1}); first || err != nil {
+	if _, first, err := o.take(keptKey{"quiet/token:a", "0"}, [32]byte{1}); first || err != nil {
 		t.Error("a key of another tenant was forgotten: ", err)
 	}
 	if refused != keptEach+1 {
 		t.Errorf("%d were refused", refused)
 	}
-	if _, _, err := o.take(keptKey{"quiet token:a", "1"}, [32]byte{1}); err != nil || len(o.kept) > keptAll {
+	if _, _, err := o.take(keptKey{"quiet/token:a", "1"}, [32]byte{1}); err != nil || len(o.kept) > keptAll {
 		t.Error("of its own it pushes out none either: ", err)
 	}
 }

@@ -51,7 +51,7 @@ type allowance struct {
 // allow begins a request. It is refused, before it is sent, while too many answers of its
 // principal wait already.
 func (l *large) allow(who runtime.Principal) (*allowance, error) {
-	a := &allowance{of: l, owner: ownerOf(who), in: make(chan struct{})}
+	a := &allowance{of: l, owner: who.Owner(), in: make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	waiting := 0

@@ -48,7 +48,7 @@ func (o *once) do(w http.ResponseWriter, r *http.Request, a visit, body []byte, 
 	if len(name) > maxKey || len(r.Header.Values("Idempotency-Key")) > 1 {
 		return invalid("send one key of at most 255 bytes", "the Idempotency-Key cannot be used")
 	}
-	key := keptKey{ownerOf(a.who), name}
+	key := keptKey{a.who.Owner(), name}
 	digest := sha256.Sum256([]byte(r.Method + " " + r.URL.Path + "\n" + string(body)))
 	k, first, err := o.take(key, digest)
 	if err != nil {
@@ -197,8 +197,9 @@ func (o *once) greediest(asks string) string {
 	return most
 }
 
+// tenantOf is the tenant of an [runtime.Principal.Owner].
 func tenantOf(owner string) string {
-	tenant, _, _ := strings.Cut(owner, " ")
+	tenant, _, _ := strings.Cut(owner, "/")
 	return tenant
 }
 

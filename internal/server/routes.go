@@ -102,7 +102,7 @@ func (s *Server) operatorRoutes(r chi.Router) {
 // as is identified, for one of so many requests that the caller may have at a time.
 func (s *Server) as(role string, f route) http.HandlerFunc {
 	return s.identified(role, func(w http.ResponseWriter, r *http.Request, a visit) error {
-		if err := keep(r, ownerOf(a.who)); err != nil {
+		if err := socket.Keep(r.Context(), a.who.Owner()); err != nil {
 			return err
 		}
 		return f(w, r, a)
@@ -130,22 +130,6 @@ func (s *Server) identified(role string, f route) http.HandlerFunc {
 		return f(w, r, a)
 	})
 }
-
-// keep has the connection of a known caller's request stay until that is answered, and is
-// the bound on how many of them one caller has.
-func keep(r *http.Request, owner string) error {
-	err := socket.Keep(r.Context(), owner)
-	if err == nil {
-		return nil
-	}
-	return &runtime.Error{ // of one that gave way to another nobody hears it
-		Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests, Msg: "too many of this caller's requests are not answered yet",
-		Hint: "wait for answers first", RetryAfter: retrySoon, Err: err,
-	}
-}
-
-// ownerOf names the one whose requests share a part of all there is.
-func ownerOf(who runtime.Principal) string { return string(who.Tenant) + " " + who.ID }
 
 // plain reports whether a path is written in its only form: what the router
 // matches is then what everything else reads.

@@ -6,9 +6,11 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// Why a connection is not kept.
+// Why a connection is not kept, in the error of [Keep].
 var (
 	ErrGone  = errors.New("the connection gave way to another one") // nobody hears an answer
 	ErrShare = errors.New("its caller has as many connections as one caller may have")
@@ -46,13 +48,21 @@ func Keep(ctx context.Context, owner string) error {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	if _, there := c.of.all[c]; !there {
-		return ErrGone
+		return refused(ErrGone)
 	}
 	if c.of.kept(owner) >= c.of.share() {
-		return ErrShare
+		return refused(ErrShare)
 	}
 	c.owner, c.silent = owner, time.Time{}
 	return nil
+}
+
+// refused is what the caller is told; of a connection that gave way nobody hears it.
+func refused(why error) error {
+	return &runtime.Error{
+		Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests, Msg: "too many of this caller's requests are not answered yet",
+		Hint: "wait for answers first", RetryAfter: time.Second, Err: why,
+	}
 }
 
 // kept is how many connections an owner has requests under way on. The lock is held.

@@ -10,7 +10,7 @@ import (
 
 // enter waits for one of some turns; too many that wait are refused.
 func (r *Runner) enter(ctx context.Context, t *turns, who *runtime.Principal) (leave func(), err error) {
-	ok, err := t.enter(ctx, ownerOf(who))
+	ok, err := t.enter(ctx, who.Owner())
 	switch {
 	case err != nil:
 		if ok {
@@ -25,9 +25,6 @@ func (r *Runner) enter(ctx context.Context, t *turns, who *runtime.Principal) (l
 	}
 	return sync.OnceFunc(t.leave), nil
 }
-
-// ownerOf names the one whose scripts share a part of all there is.
-func ownerOf(who *runtime.Principal) string { return string(who.Tenant) + " " + who.ID }
 
 // waits are callers that wait for people, and what their calls were given and answered.
 type waits struct{ callers, bytes int }
@@ -50,7 +47,7 @@ const (
 // false when its principal has as many as of the queue, or as many bytes as one script may
 // have. Then the execution is paused at once. Small scripts wait however much others have.
 func (r *Runner) mayWait(who *runtime.Principal, bytes int) (done func(), ok bool) {
-	owner, most := ownerOf(who), r.o.Limits.Traffic
+	owner, most := who.Owner(), r.o.Limits.Traffic
 	if bytes < most/smallOne {
 		bytes = 0
 	}
