@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // systemRoots are the files in which systems keep their roots, the usual first.
@@ -53,16 +55,19 @@ func Bundle(extraRootsFile string, root []byte) ([]byte, error) {
 	return append(out, root...), nil
 }
 
+// maxRoots is how much is read of one file of roots, in bytes: many times what a system has.
+const maxRoots = 8 << 20
+
 func rootsText(file string) ([]byte, error) {
 	if file != "" {
-		text, err := os.ReadFile(file)
+		text, err := system.ReadRegular(file, maxRoots)
 		if err != nil {
 			return nil, &FileError{File: file, Msg: "the file of roots cannot be read", Fix: "correct or unset SSL_CERT_FILE", Err: err}
 		}
 		return text, nil
 	}
 	for _, name := range systemRoots() {
-		text, err := os.ReadFile(name)
+		text, err := system.ReadRegular(name, maxRoots)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 {
 			continue
 		}
@@ -211,7 +216,7 @@ func (b BundleFiles) sourceOf(named string, have []byte) (source string, remembe
 
 // firstLine reads the beginning of a file that may be a bundle of ours; nil: it is none.
 func firstLine(file string) []byte {
-	f, err := os.Open(file)
+	f, err := system.OpenRegular(file)
 	if err != nil {
 		return nil
 	}

@@ -2,9 +2,10 @@ package certs
 
 import (
 	"crypto/x509"
-	"os"
 	"sync"
 	"sync/atomic"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // Roots are what the certificate of an upstream is verified with: the roots of the
@@ -64,15 +65,15 @@ func (r *Roots) All() *x509.CertPool {
 }
 
 // FirstRoots reads the file of roots that crypto/x509 reads before its folders: the
-// first one there is, or the one that SSL_CERT_FILE names. Nil where there is none, and
-// where the system verifies by means of its own.
+// first one there is, or the one that SSL_CERT_FILE names. Nil where there is none that
+// can be read to its end, and where the system verifies by means of its own.
 func FirstRoots(sslCertFile string) *x509.CertPool {
 	files := firstFiles()
 	if sslCertFile != "" && files != nil {
 		files = []string{sslCertFile}
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		text, err := system.ReadRegular(file, maxRoots)
 		if err != nil {
 			continue
 		}

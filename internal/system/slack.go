@@ -19,8 +19,16 @@ func WidenTimerSlack() { widenTimerSlack() }
 func Start(cmd *exec.Cmd) error { return asGiven(cmd.Start) }
 
 // Run is cmd.Run, with [Start].
-func Run(cmd *exec.Cmd) error {
-	if err := Start(cmd); err != nil {
+func Run(cmd *exec.Cmd) error { return run(cmd, Start) }
+
+// RunCoreless is cmd.Run, with [Start], of a program that leaves no core file; its other limits
+// are those of this process. It may raise that one again by itself.
+func RunCoreless(cmd *exec.Cmd) error {
+	return run(cmd, func(cmd *exec.Cmd) error { return withoutCore(func() error { return Start(cmd) }) })
+}
+
+func run(cmd *exec.Cmd, start func(*exec.Cmd) error) error {
+	if err := start(cmd); err != nil {
 		return err
 	}
 	return cmd.Wait()

@@ -1,6 +1,6 @@
 // Package system holds what operating systems do differently: who beside its owner
-// may use a file, locks between processes, names that outlive a power cut, the names of
-// variables, how late a sleep may end.
+// may use a file, which files end, locks between processes, names that outlive a power cut,
+// the names of variables, how late a sleep may end.
 //
 // On Unix that is modes, flock(2) and fsync(2) of the folder; on Windows access
 // lists, LockFileEx, and nothing, since NTFS writes names to its journal by itself.
@@ -66,7 +66,11 @@ func Private(folder string) error { return private(folder) }
 // holds stays readable to all. Closing f gives the lock up, as the process's end does.
 func TryLock(f *os.File) error { return tryLock(f) }
 
-// Unlock gives up what TryLock took.
+// TryShare takes the file beside others who do that, or returns [ErrTaken] while somebody
+// has it by TryLock: so any number can find out whether anybody has, at once.
+func TryShare(f *os.File) error { return tryShare(f) }
+
+// Unlock gives up what TryLock or TryShare took.
 func Unlock(f *os.File) error { return unlock(f) }
 
 // SyncFolder makes names that were given, changed or taken in a folder durable.

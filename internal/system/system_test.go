@@ -45,6 +45,38 @@ func exposed(t *testing.T, path string) string {
 	return system.Exposed(path, info)
 }
 
+// Any number can ask at once whether somebody has the lock, and only that keeps it from
+// being taken.
+func TestALockIsAskedAboutByMany(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	var files []*os.File
+	for range 3 {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = f.Close() }()
+		files = append(files, f)
+	}
+	if err := system.TryLock(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := system.TryShare(files[1]); !errors.Is(err, system.ErrTaken) {
+		t.Errorf("somebody has it, and who asks got %v", err)
+	}
+	if err := system.Unlock(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files[1:] {
+		if err := system.TryShare(f); err != nil {
+			t.Errorf("nobody has it, and who asks got %v", err)
+		}
+	}
+	if err := system.TryLock(files[0]); !errors.Is(err, system.ErrTaken) {
+		t.Errorf("two ask, and who wants it got %v", err)
+	}
+}
+
 // One has the lock at a time; meanwhile all can read the file, and its holder write it.
 func TestALockedFileStaysReadable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")

@@ -60,9 +60,13 @@ func private(folder string) error {
 	return os.Chmod(folder, 0o700)
 }
 
-func tryLock(f *os.File) error {
+func tryLock(f *os.File) error { return flock(f, syscall.LOCK_EX) }
+
+func tryShare(f *os.File) error { return flock(f, syscall.LOCK_SH) }
+
+func flock(f *os.File, how int) error {
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 		switch {
 		case errors.Is(err, syscall.EWOULDBLOCK):
 			return ErrTaken

@@ -169,9 +169,12 @@ func private(folder string) error {
 // cannot be read by others here.
 func region() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1 << 30} }
 
-func tryLock(f *os.File) error {
-	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
-	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, region())
+func tryLock(f *os.File) error { return lock(f, windows.LOCKFILE_EXCLUSIVE_LOCK) }
+
+func tryShare(f *os.File) error { return lock(f, 0) }
+
+func lock(f *os.File, how uint32) error {
+	err := windows.LockFileEx(windows.Handle(f.Fd()), how|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, region())
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
 		return ErrTaken
 	}
