@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"mime"
 	"strings"
+	"unicode/utf8"
 )
 
 // Body is a request body as [ParseBody] read it. It is not changed after that.
@@ -49,10 +50,10 @@ func list(values []string) []any {
 // ParseBody reads a whole body strictly. JSON (application/json, application/*+json)
 // must be one document in UTF-8 without duplicate names, byte order mark or data
 // after it; numbers keep their digits. A form (application/x-www-form-urlencoded)
-// must decode to UTF-8 and not use ";". An empty body is valid and has no value.
-// Everything else, any Content-Encoding but identity and any other charset than
-// UTF-8, is refused with reason unsupported_media. The error is an [*Error] with
-// code invalid_input.
+// must be and decode to UTF-8 and not use ";". An empty body is valid and has no value.
+// Everything else, any Content-Encoding but identity (see [Unpack]) and any other
+// charset than UTF-8, is refused with reason unsupported_media. The error is an
+// [*Error] with code invalid_input.
 func ParseBody(contentType, contentEncoding string, raw []byte) (*Body, error) {
 	if coding := strings.TrimSpace(contentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, unsupported("send the body without a Content-Encoding")
@@ -68,7 +69,7 @@ func ParseBody(contentType, contentEncoding string, raw []byte) (*Body, error) {
 		return nil, unsupported("the charset must be utf-8")
 	}
 	switch {
-	case media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json"):
+	case jsonMedia(media):
 		document, err := parseJSON(raw)
 		if err != nil {
 			return nil, err
@@ -77,6 +78,9 @@ func ParseBody(contentType, contentEncoding string, raw []byte) (*Body, error) {
 	case media == "application/x-www-form-urlencoded":
 		if looksJSON(raw) {
 			return parseUntold(raw)
+		}
+		if !utf8.Valid(raw) || bytes.IndexByte(raw, 0) >= 0 { // JSON in UTF-16 too, to whom looks what it is
+			return nil, unsupported("it is no form in UTF-8")
 		}
 		fields, err := parseForm(string(raw))
 		if err != nil {

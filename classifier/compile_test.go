@@ -166,6 +166,9 @@ func TestRoutesThatDoNotCompile(t *testing.T) {
 		"joined, one without a slash": func(r *Route) { r.Match.Body = map[string]string{"/archived|in_trash": "true"} },
 		"joined with nothing":         func(r *Route) { r.Match.Body = map[string]string{"/archived|": "true"} },
 		"nothing joined":              func(r *Route) { r.Match.Body = map[string]string{"|/archived": "true"} },
+		"values joined with nothing":  func(r *Route) { r.Match.Query = map[string]string{"to": "a|"} },
+		"values joined with any":      func(r *Route) { r.Match.Header = map[string]string{"X-To": "a|*"} },
+		"values with blanks around":   func(r *Route) { r.Match.Query = map[string]string{"to": "a | b"} },
 		"joined with a bad pointer":   func(r *Route) { r.Match.Body = map[string]string{"/a|/b~2": "true"} },
 		"rpc joined without a slash": func(r *Route) {
 			r.Match.JSONRPC = &JSONRPC{Method: "m", Params: map[string]string{"a|b": "true"}}

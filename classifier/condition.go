@@ -19,7 +19,8 @@ type condition struct {
 	tokens  []string   // of the JSON pointer
 	others  [][]string // of further pointers: the value in one of the places is enough
 	value   string
-	present bool // any value will do
+	or      []string // further values, in a query or head: one is enough
+	present bool     // any value will do, in a body but null
 }
 
 type rpcCondition struct {
@@ -33,15 +34,17 @@ const (
 )
 
 func (c *compiled) compileConditions(d Discriminators) error {
+	var problems []error
 	for _, key := range slices.Sorted(maps.Keys(d.Query)) {
-		c.conditions = append(c.conditions, condition{place: InQuery, key: key, value: d.Query[key], present: d.Query[key] == "*"})
+		cond, err := headCondition(InQuery, key, d.Query[key])
+		c.conditions, problems = append(c.conditions, cond), append(problems, err)
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.Header)) {
-		c.conditions = append(c.conditions, condition{place: InHeader, key: http.CanonicalHeaderKey(key), value: d.Header[key], present: d.Header[key] == "*"})
+		cond, err := headCondition(InHeader, http.CanonicalHeaderKey(key), d.Header[key])
+		c.conditions, problems = append(c.conditions, cond), append(problems, err)
 	}
-	var problems []error
 	for _, key := range slices.Sorted(maps.Keys(d.Body)) {
-		cond := condition{place: InBody, key: key, value: d.Body[key]}
+		cond := condition{place: InBody, key: key, value: d.Body[key], present: d.Body[key] == "*"}
 		problems = append(problems, cond.point(key))
 		c.conditions = append(c.conditions, cond)
 		c.readsBody = true
@@ -114,79 +117,12 @@ func (c *compiled) compileRPC(r *JSONRPC) error {
 	c.jsonrpc, c.protocol, c.readsBody = &rpcCondition{method: r.Method}, speaksJSONRPC, true
 	c.weight += exactly
 	for _, key := range slices.Sorted(maps.Keys(r.Params)) {
-		cond := condition{place: InBody, key: key, value: r.Params[key]}
+		cond := condition{place: InBody, key: key, value: r.Params[key], present: r.Params[key] == "*"}
 		if err := cond.point(key); err != nil {
 			return err
 		}
 		c.jsonrpc.params = append(c.jsonrpc.params, cond)
 		c.weight += cond.weight()
-	}
-	return nil
-}
-
-// headHolds judges the conditions that need no body.
-func (c *compiled) headHolds(in *Input, query string) (bool, *Error) {
-	for i := range c.conditions {
-		cond := &c.conditions[i]
-		switch cond.place {
-		case InQuery:
-			value, found, err := queryValue(query, cond.key)
-			if err == nil {
-				err = in.besideQuery(cond.key)
-			}
-			if err == nil && found {
-				err = cond.nearly("parameter", value)
-			}
-			if err != nil || !found || !cond.present && value != cond.value {
-				return false, err
-			}
-		case InHeader:
-			values := in.Header[cond.key]
-			if fieldTwin(in.Header, cond.key) {
-				return false, otherField(cond.key)
-			}
-			if len(values) > 1 {
-				return false, badInput(reasonDuplicateParameter, "header field %s decides the action and is given more than once", cond.key)
-			}
-			if len(values) == 0 {
-				return false, nil
-			}
-			if err := cond.nearly("header field", values[0]); err != nil || !cond.present && values[0] != cond.value {
-				return false, err
-			}
-		}
-	}
-	return true, nil
-}
-
-// nearly refuses a text of a query or head that is not the value, and that some server
-// would take for it all the same, as [condition.judge] does in a body.
-func (c *condition) nearly(what, text string) *Error {
-	if c.present || text == c.value {
-		return nil
-	}
-	word, plain := strings.TrimSpace(text), looseBool(text)
-	if c.value == "true" || c.value == "false" {
-		switch {
-		case text == "true" || text == "false" || plain != "" && plain != c.value:
-			return nil
-		case plain == "" && !strings.EqualFold(word, c.value):
-			return badInput(reasonAmbiguousParameter, "%s %s decides the action and is neither true nor false", what, shown(c.key))
-		}
-	} else if !strings.EqualFold(word, c.value) && !sameNumber(word, c.value) {
-		return nil
-	}
-	return badInput(reasonAmbiguousParameter, "%s %s decides the action: write it %s", what, shown(c.key), shown(c.value))
-}
-
-// besideQuery refuses what decides the action where the body has it too: some servers
-// read that like the query, and before it.
-func (in *Input) besideQuery(name string) *Error {
-	if in.Body == nil {
-		return nil
-	}
-	if _, found, err := in.Body.lookup([]string{name}, strictness{}); err != nil || found {
-		return twoPlaces(name)
 	}
 	return nil
 }
@@ -224,7 +160,7 @@ func (c *condition) besideBody(query string, p protocol) *Error {
 		if _, found, err := queryValue(query, tokens[0]); err != nil || found {
 			return twoPlaces(tokens[0])
 		}
-		if len(tokens) > 1 && queryHasPart(query, tokens[0]) {
+		if (len(tokens) > 1 || c.present) && queryHasPart(query, tokens[0]) {
 			return twoPlaces(tokens[0])
 		}
 	}
@@ -263,7 +199,7 @@ func (c *condition) holdsAt(b *Body, tokens []string) (bool, *Error) {
 		tokens = tokens[:len(tokens)-1]
 	}
 	value, found, err := b.lookup(tokens, strictness{})
-	if err == nil && !found && len(tokens) > 1 {
+	if err == nil && !found && (len(tokens) > 1 || c.present && len(tokens) > 0) {
 		err = b.nestedField(tokens)
 	}
 	if err != nil || !found {
@@ -318,6 +254,9 @@ func plainBool(value any) bool {
 // meets compares a JSON scalar with the condition's text. Numbers are compared
 // as numbers: 1.0 must not slip past a condition on 1.
 func (c *condition) meets(value any) bool {
+	if c.present {
+		return value != nil
+	}
 	switch v := value.(type) {
 	case string:
 		return v == c.value

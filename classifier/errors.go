@@ -29,6 +29,7 @@ const (
 	reasonPathParameter      = "path_parameter"
 	reasonTrailingData       = "trailing_data"
 	reasonUnsupportedMedia   = "unsupported_media"
+	reasonBodyTooLarge       = "body_too_large"
 )
 
 func badTarget(reason, format string, args ...any) *Error {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // refuseOverride refuses the fields by which some servers are asked to take a
@@ -106,6 +107,65 @@ func mediaOf(contentType string) string {
 		return contentType[:end]
 	}
 	return contentType
+}
+
+// OtherCharset reports whether a body of these Content-Type fields is said to be in a
+// charset in which other bytes than those of ASCII are its letters. Who reads its parameters
+// by that finds names in it that no look at its bytes does: Tomcat, Spring and Django do so
+// with a form, in UTF-16 and EBCDIC too, Express with JSON. It looks at all that is called so,
+// as readers differ in which of two they take, and clients write "charset: utf-8".
+func OtherCharset(contentTypes []string) bool {
+	return slices.ContainsFunc(contentTypes, func(t string) bool {
+		for rest, said := strings.ToLower(t), true; ; {
+			if _, rest, said = strings.Cut(rest, "charset"); !said {
+				return false
+			}
+			name := strings.TrimLeft(rest, " \t")
+			if name == "" || !strings.Contains("=:*", name[:1]) { // a boundary, or another parameter
+				continue
+			}
+			name = strings.TrimLeft(name, " \t=:\"'")
+			if end := strings.IndexAny(name, " \t;,\"'"); end >= 0 {
+				name = name[:end]
+			}
+			if !likeASCII(name) {
+				return true
+			}
+		}
+	})
+}
+
+// likeASCII reports whether ASCII is written as itself in a charset.
+func likeASCII(charset string) bool {
+	return slices.Contains([]string{"utf-8", "utf8", "us-ascii", "ascii", "latin1"}, charset) ||
+		strings.HasPrefix(charset, "iso-8859-") || strings.HasPrefix(charset, "windows-125")
+}
+
+// utf8Check finds out, piece by piece, what no reader takes for a text in UTF-8: bytes
+// that are none, and NULs, which no JSON has and by which UTF-16 and UTF-32 are told.
+type utf8Check struct {
+	cut []byte // the beginning of a letter that goes on in the next piece
+	bad bool
+}
+
+func (u *utf8Check) look(piece []byte) (plain bool) {
+	u.bad = u.bad || bytes.IndexByte(piece, 0) >= 0
+	for len(u.cut) > 0 && len(piece) > 0 && !utf8.FullRune(u.cut) {
+		u.cut, piece = append(u.cut, piece[0]), piece[1:]
+	}
+	if len(u.cut) > 0 && utf8.FullRune(u.cut) {
+		u.bad, u.cut = u.bad || !utf8.Valid(u.cut), u.cut[:0]
+	}
+	for back := 1; back < utf8.UTFMax && back <= len(piece); back++ {
+		if end := piece[len(piece)-back:]; utf8.RuneStart(end[0]) {
+			if !utf8.FullRune(end) {
+				u.cut, piece = append(u.cut, end...), piece[:len(piece)-back]
+			}
+			break
+		}
+	}
+	u.bad = u.bad || !utf8.Valid(piece)
+	return !u.bad
 }
 
 // FormCheck refuses a form that asks for another method than POST, as frameworks

@@ -18,7 +18,9 @@ import (
 // read them there, and before the query.
 //
 // It is no parser of these: it finds at least what any of their readers would, and
-// keeps a few KiB whatever comes.
+// keeps a few KiB whatever comes. Beside a word JSON that is not UTF-8 is refused: a reader
+// could decode it to other names than stand in it. What says of itself that it is in another
+// charset is not looked at here ([OtherCharset]).
 type OverrideWatch struct {
 	form  *FormCheck
 	json  *jsonWatch
@@ -112,6 +114,7 @@ type jsonWatch struct {
 	word   string // with namedWord
 	untold bool   // it calls itself a form, and has not begun: it counts if it does as an object
 	other  bool   // it did not
+	utf8   utf8Check
 
 	inText  bool
 	escaped bool   // the next byte of the text is
@@ -140,6 +143,9 @@ func (w *jsonWatch) look(piece []byte) *Error {
 	if w.untold {
 		piece = w.begin(piece)
 	}
+	if len(w.words) > 0 && !w.untold && !w.other && !w.utf8.look(piece) {
+		return unsupported("it is JSON and not UTF-8")
+	}
 	for len(piece) > 0 && !w.other {
 		var err *Error
 		if w.inText {
@@ -158,9 +164,11 @@ func (w *jsonWatch) look(piece []byte) *Error {
 	return nil
 }
 
-// begin passes over what may stand before a document ([looksJSON]), and returns what follows.
+// begin passes over what may stand before a document ([looksJSON]), in UTF-16 and UTF-32
+// too, and returns what follows.
 func (w *jsonWatch) begin(piece []byte) (rest []byte) {
-	for len(piece) > 0 && strings.IndexByte("\xef\xbb\xbf \t\r\n\v\f", piece[0]) >= 0 {
+	for len(piece) > 0 && strings.IndexByte("\xef\xbb\xbf \t\r\n\v\f\x00\xfe\xff", piece[0]) >= 0 {
+		w.utf8.bad = w.utf8.bad || strings.IndexByte("\x00\xfe\xff", piece[0]) >= 0
 		piece = piece[1:]
 	}
 	if len(piece) > 0 {

@@ -2,6 +2,7 @@ package classifier
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,109 @@ func TestBodiesThatAskForAnotherMethodAsTheyPass(t *testing.T) {
 	if inPieces(nil, "_method=DELETE&", 99) == nil || inPieces([]string{"text/plain", "application/json"}, `{"_method":"PUT"}`, 99) == nil {
 		t.Error("no type at all, or the second of two, is not looked at")
 	}
+}
+
+// Some servers tell UTF-16 and UTF-32 by the NULs in it (RFC 4627 section 3), or decode
+// by the charset that is named: a word of the query is in such a body unseen.
+func TestBodiesInOtherCharsetsAreRefusedBesideAWord(t *testing.T) {
+	const json, form = "application/json", "application/x-www-form-urlencoded"
+	doc := `{"predefinedAcl":"publicRead"}`
+	for _, c := range []struct {
+		types, text string
+		refused     bool
+	}{
+		{json, wide(doc, 2, false), true},
+		{json, wide(doc, 2, true), true},
+		{json, wide(doc, 4, false), true},
+		{json, wide(doc, 4, true), true},
+		{json, "\xff\xfe" + wide(doc, 2, false), true},
+		{json, "\xfe\xff" + wide(doc, 2, true), true},
+		{json, "\xff\xfe\x00\x00" + wide(doc, 4, false), true},
+		{"application/vnd.x+json", wide(" \n"+doc, 2, false), true},
+		{json, `{"name":"x"}` + wide(doc, 2, false), true},
+		{json, "{\"predefined\xffAcl\":1}", true}, // to a reader that leaves out what it cannot read
+		{json, "{\"" + strings.Repeat("\xff", 9000) + "predefinedAcl\":1}", true},
+		{json, "{\"predefined\xc1\x81cl\":1}", true}, // to one that takes more bytes than needed
+		{json, `{"name":"é€😀","x":1}`, false},
+		{json, "\xef\xbb\xbf{\"name\":\"x\"}", false},
+		{json + "; charset=UTF-8", `{"name":"x"}`, false},
+		{json + `; charset="utf8"`, `{"name":"x"}`, false},
+		{json + "; charset=iso-8859-1", `{"name":"x"}`, false},
+		{json + "; charset: utf-8", `{"name":"x"}`, false}, // as some write
+		{json + ";charset=UTF-8;", `{"name":"x"}`, false},
+		{json + "; charset*=utf-8''ibm037", "\xc0\x7f\x97", true},
+		{json + "; charset='utf-16'", wide(doc, 2, false), true},
+		{json + "; charset=utf-16", wide(doc, 2, false), true},
+		{json + "; charset=utf-7", "+AHsAIgBw", true},
+		{json + "; charset=ibm037", "\xc0\x7f\x97", true},
+		{json + "; charset=utf-8; charset=ibm037", "\xc0\x7f\x97", true},
+
+		{form, wide(doc, 2, false), true},
+		{form, wide(doc, 2, true), true},
+		{form, "\xfe\xff" + wide(" "+doc, 2, true), true},
+		{form, wide("\n"+doc, 4, true), true},
+		{form, "\x00\x00\x00\x20ftypisom", false}, // a file that curl sends
+		{form, "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", false},
+		{form, "a=1&b=%00&", false},
+		{form + "; charset=ibm500", "%97%99=1&", true},
+		{"", wide(doc, 2, true), true},
+		{"multipart/form-data; boundary=b; charset=utf-16", "--b\r\n", true},
+		{"multipart/form-data; boundary=b; charset=utf-8", "--b\r\n", false},
+		{"application/octet-stream", wide(doc, 2, false), false},
+	} {
+		for _, size := range []int{1, 2, 3, 7, 4096} {
+			err := besideWord([]string{c.types}, c.text, size)
+			var e *Error
+			if (err != nil) != c.refused || err != nil && (!errors.As(err, &e) || e.Reason != reasonUnsupportedMedia) {
+				t.Errorf("%s %.60q in pieces of %d: %v", c.types, c.text, size, err)
+			}
+		}
+	}
+	for kind, text := range map[string]string{ // nothing decides but the method, and what reads that reads UTF-8
+		json: wide(doc, 2, false), json + "; charset=utf-8": "\x1f\x8b\x08\x00\x00", json + "; charset=windows-1252": "{\"a\":\"\xe9\"}",
+	} {
+		if err := inPieces([]string{kind}, text, 4096); err != nil {
+			t.Errorf("%s %.60q: %v", kind, text, err)
+		}
+	}
+}
+
+// besideWord is inPieces beside a word of the query, of a PUT too.
+func besideWord(contentType []string, text string, size int) error {
+	const word = "predefinedAcl"
+	if OtherCharset(contentType) { // asked before
+		return unsupported("another charset")
+	}
+	watches := []*OverrideWatch{WatchOverride(contentType, word)}
+	if contentType[0] != "" {
+		watches = append(watches, WatchWords(contentType, word))
+	}
+	var first error
+	for i, w := range watches {
+		var err error
+		for rest := text; w != nil && err == nil && rest != ""; {
+			n := min(size, len(rest))
+			err, rest = w.Look([]byte(rest[:n])), rest[n:]
+		}
+		if i > 0 && (err == nil) != (first == nil) {
+			return fmt.Errorf("by PUT %w, by POST %w", err, first)
+		}
+		first = err
+	}
+	return first
+}
+
+// wide is ASCII with so many bytes for each letter.
+func wide(text string, width int, bigEndian bool) string {
+	var out strings.Builder
+	for _, c := range []byte(text) {
+		unit := make([]byte, width)
+		if unit[0] = c; bigEndian {
+			unit[0], unit[width-1] = 0, c
+		}
+		out.Write(unit)
+	}
+	return out.String()
 }
 
 // What passes costs little, whatever is in it.

@@ -248,3 +248,27 @@ func TestJSONThatCallsItselfAForm(t *testing.T) {
 		}
 	}
 }
+
+// What some servers read in another charset decides nothing in UTF-8.
+func TestBodiesThatAreNotUTF8AreNotRead(t *testing.T) {
+	const json, form = "application/json", "application/x-www-form-urlencoded"
+	doc := `{"draft":false}`
+	for _, width := range []int{2, 4} {
+		for _, bigEndian := range []bool{false, true} {
+			for _, mark := range []string{"", wide("\xff", width, bigEndian), "\xff\xfe", "\xfe\xff", "\x00\x00\xfe\xff"} {
+				for _, media := range []string{json, form, json + "; charset=utf-16", form + "; charset=utf-32", "application/vnd.x+json"} {
+					for _, text := range []string{doc, " " + doc, "draft=false"} {
+						if b, err := ParseBody(media, "", []byte(mark+wide(text, width, bigEndian))); err == nil {
+							t.Errorf("%s %q is read as %v", media, mark+wide(text, width, bigEndian), b.Value())
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, c := range []string{"ibm037", "utf-7", "utf-16le", "iso-2022-jp", "latin1", "UTF-8, utf-16"} {
+		if _, err := ParseBody(json+"; charset=\""+c+"\"", "", []byte(doc)); err == nil {
+			t.Errorf("charset %s is read", c)
+		}
+	}
+}

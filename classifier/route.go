@@ -38,9 +38,9 @@ type Route struct {
 
 // Discriminators tell routes of one method and path apart.
 type Discriminators struct {
-	Query   map[string]string // parameter → exact value; "*" means present
-	Header  map[string]string // field → exact value; "*" means present
-	Body    map[string]string // JSON pointer (RFC 6901), or several as "/a|/b" → exact scalar as text, in one of the places; a name with "|" in it cannot be told; "/a/*" is each element of a list
+	Query   map[string]string // parameter → exact value, or one of several as "a|b"; "*" means present
+	Header  map[string]string // field → the same
+	Body    map[string]string // JSON pointer (RFC 6901), or several as "/a|/b" → exact scalar as text, in one of the places; "*" means present and not null; a name with "|" in it cannot be told; "/a/*" is each element of a list
 	GraphQL *GraphQL
 	JSONRPC *JSONRPC
 }
@@ -55,7 +55,7 @@ type GraphQL struct {
 // JSONRPC selects by method and, for MCP tools/call, by scalar params.
 type JSONRPC struct {
 	Method string
-	Params map[string]string // JSON pointer below /params → exact scalar
+	Params map[string]string // JSON pointer below /params → as in a body
 }
 
 // Place says where an argument stands in the request.

@@ -36,7 +36,7 @@ func (a *compiled) implies(b *compiled) bool {
 func impliesAll(a, b []condition) bool {
 	for _, want := range b {
 		if !slices.ContainsFunc(a, func(have condition) bool {
-			return have.sameKey(want) && (want.present || !have.present && sameScalar(have.value, want.value, want.place))
+			return have.sameKey(want) && (want.present || have.within(want))
 		}) {
 			return false
 		}
@@ -64,9 +64,25 @@ func differ(a, b string) bool { return a != "" && b != "" && a != b }
 func excludesAny(a, b []condition) bool {
 	return slices.ContainsFunc(a, func(x condition) bool {
 		return slices.ContainsFunc(b, func(y condition) bool {
-			return x.sameKey(y) && x.others == nil && !eachOf(x.tokens) && !x.present && !y.present && !sameScalar(x.value, y.value, x.place)
+			return x.sameKey(y) && x.others == nil && !eachOf(x.tokens) && x.apart(y)
 		})
 	})
 }
 
 func (c condition) sameKey(other condition) bool { return c.place == other.place && c.key == other.key }
+
+// within reports whether every value of c is one of other.
+func (c condition) within(other condition) bool {
+	return !c.present && !slices.ContainsFunc(c.values(), func(v string) bool { return !other.has(v) })
+}
+
+// apart reports whether no value is one of both.
+func (c condition) apart(other condition) bool {
+	return !c.present && !other.present && !slices.ContainsFunc(c.values(), other.has)
+}
+
+func (c condition) values() []string { return append([]string{c.value}, c.or...) }
+
+func (c condition) has(value string) bool {
+	return slices.ContainsFunc(c.values(), func(v string) bool { return sameScalar(v, value, c.place) })
+}

@@ -1,0 +1,99 @@
+package classifier
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// headCondition reads a condition on the query or head. "|" joins values of which one
+// is enough; each is written out, or a forgotten one would be met by an empty text, and
+// without blanks around it, with which nothing would meet it.
+func headCondition(place Place, key, text string) (condition, error) {
+	values := strings.Split(text, "|")
+	c := condition{place: place, key: key, value: values[0], or: values[1:], present: text == "*"}
+	if len(values) > 1 && slices.ContainsFunc(values, func(v string) bool { return v == "" || v == "*" || v != strings.TrimSpace(v) }) {
+		return c, fmt.Errorf("%s: %q: \"|\" joins values that are written out, without blanks", key, text)
+	}
+	return c, nil
+}
+
+// takes reports whether a text of a query or head meets the condition.
+func (c *condition) takes(text string) bool {
+	return c.present || text == c.value || slices.Contains(c.or, text)
+}
+
+// headHolds judges the conditions that need no body.
+func (c *compiled) headHolds(in *Input, query string) (bool, *Error) {
+	for i := range c.conditions {
+		cond := &c.conditions[i]
+		switch cond.place {
+		case InQuery:
+			value, found, err := queryValue(query, cond.key)
+			if err == nil {
+				err = in.besideQuery(cond.key)
+			}
+			if err == nil && found {
+				err = cond.nearly("parameter", value)
+			}
+			if err != nil || !found || !cond.takes(value) {
+				return false, err
+			}
+		case InHeader:
+			values := in.Header[cond.key]
+			if fieldTwin(in.Header, cond.key) {
+				return false, otherField(cond.key)
+			}
+			if len(values) > 1 {
+				return false, badInput(reasonDuplicateParameter, "header field %s decides the action and is given more than once", cond.key)
+			}
+			if len(values) == 0 {
+				return false, nil
+			}
+			if err := cond.nearly("header field", values[0]); err != nil || !cond.takes(values[0]) {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+// nearly refuses a text of a query or head that is not a value, and that some server
+// would take for one all the same, as [condition.judge] does in a body.
+func (c *condition) nearly(what, text string) *Error {
+	if c.takes(text) {
+		return nil
+	}
+	err := c.nearlyIs(what, text, c.value)
+	for i := 0; err == nil && i < len(c.or); i++ {
+		err = c.nearlyIs(what, text, c.or[i])
+	}
+	return err
+}
+
+func (c *condition) nearlyIs(what, text, value string) *Error {
+	word, plain := strings.TrimSpace(text), looseBool(text)
+	if value == "true" || value == "false" {
+		switch {
+		case text == "true" || text == "false" || plain != "" && plain != value:
+			return nil
+		case plain == "" && !strings.EqualFold(word, value):
+			return badInput(reasonAmbiguousParameter, "%s %s decides the action and is neither true nor false", what, shown(c.key))
+		}
+	} else if !strings.EqualFold(word, value) && !sameNumber(word, value) {
+		return nil
+	}
+	return badInput(reasonAmbiguousParameter, "%s %s decides the action: write it %s", what, shown(c.key), shown(value))
+}
+
+// besideQuery refuses what decides the action where the body has it too: some servers
+// read that like the query, and before it.
+func (in *Input) besideQuery(name string) *Error {
+	if in.Body == nil {
+		return nil
+	}
+	if _, found, err := in.Body.lookup([]string{name}, strictness{}); err != nil || found {
+		return twoPlaces(name)
+	}
+	return nil
+}
