@@ -60,6 +60,7 @@ var tunnelCases = []struct {
 	{"PC-012 NUL", "GET /open HTTP/1.1\r\nHost: api.good.test\r\nX: a\x00b\r\n\r\n", 400, runtime.CodeInvalidInput, ""},
 	{"PC-013", "GET /open HTTP/1.1\r\nHost: api.good.test\r\nX: " + strings.Repeat("x", 70<<10) + "\r\n\r\n", 431, runtime.CodeInvalidInput, runtime.ReasonHeaderTooLarge},
 	{"PC-014", "GET /open HTTP/1.1\r\nHost: api.good.test\r\n" + strings.Repeat("A: b\r\n", 10000) + "\r\n", 431, runtime.CodeInvalidInput, runtime.ReasonHeaderTooLarge},
+	{"PC-014 trailers", "POST /open HTTP/1.1\r\nHost: api.good.test\r\nTransfer-Encoding: chunked\r\nTrailer: X" + strings.Repeat(",Proxy-A", 256) + "\r\n\r\n0\r\n\r\n", 431, runtime.CodeInvalidInput, runtime.ReasonHeaderTooLarge},
 	{"PC-015 none", "GET /open HTTP/1.1\r\n\r\n", 400, runtime.CodeInvalidInput, ""},
 	{"PC-015 two", "GET /open HTTP/1.1\r\nHost: api.good.test\r\nHost: api.good.test\r\n\r\n", 400, runtime.CodeAmbiguousTarget, ""},
 	{"PC-015 space", "GET /open HTTP/1.1\r\nHost: api.good test\r\n\r\n", 400, runtime.CodeAmbiguousTarget, runtime.ReasonInvalidHost},

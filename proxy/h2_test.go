@@ -177,6 +177,10 @@ func TestH2Refusals(t *testing.T) {
 		}
 		return out
 	}
+	var trailers strings.Builder
+	for n := range 257 {
+		fmt.Fprintf(&trailers, "x-%d,", n)
+	}
 	r := newRig(t, nil)
 	received := r.upstream("api.good.test:443", answering(okAnswer))
 	c := r.rawH2("api.good.test:443")
@@ -202,6 +206,7 @@ func TestH2Refusals(t *testing.T) {
 		{"unmatched", head(":path /nothing"), "403", runtime.CodeUnknownAction},
 		{"denied", head(":path /denied"), "403", runtime.CodeForbidden},
 		{"too many fields", many, "431", runtime.CodeInvalidInput},
+		{"too many trailers", append(head(), "trailer "+trailers.String()), "431", runtime.CodeInvalidInput},
 		{"too large", head("x-big " + strings.Repeat("x", 70<<10)), "431", runtime.CodeInvalidInput},
 		{"two lengths", append(head(), "content-length 1", "content-length 1"), "400", runtime.CodeAmbiguousTarget},
 		{"a length and no body", head("content-length 5"), "400", runtime.CodeInvalidInput},

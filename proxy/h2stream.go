@@ -160,7 +160,7 @@ func checkStream(r *http.Request, limits Limits) *runtime.Error {
 	if err := checkTarget(r.RequestURI); err != nil {
 		return err
 	}
-	fields, bytes := 0, len(r.Method)+len(r.RequestURI)+len(r.Host)
+	fields, bytes := len(r.Trailer), len(r.Method)+len(r.RequestURI)+len(r.Host)
 	for name, values := range r.Header {
 		fields += len(values)
 		for _, value := range values {

@@ -102,6 +102,9 @@ func parseFields(text string, maxFields int, each func(name, value string)) (hea
 		if err := f.add(name, value); err != nil {
 			return h, err
 		}
+		if f.announced > maxFields {
+			return h, tooLarge("the request announces more than " + strconv.Itoa(maxFields) + " trailer fields")
+		}
 		each(name, value)
 	}
 	return h, f.settle(&h)
@@ -159,6 +162,7 @@ type framing struct {
 	host, length, encoding []string
 	upgrade                bool
 	connection             string
+	announced              int // names of trailer fields
 }
 
 // add takes one field.
@@ -175,6 +179,7 @@ func (f *framing) add(name, value string) *runtime.Error {
 	case len("upgrade"): // and of trailer
 		f.upgrade = f.upgrade || strings.EqualFold(name, "upgrade")
 		if strings.EqualFold(name, "trailer") {
+			f.announced += 1 + strings.Count(value, ",")
 			return refusedByHTTP("trailer", strings.ToLower(value))
 		}
 	case len("connection"):

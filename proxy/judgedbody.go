@@ -94,6 +94,21 @@ func hasParameters(req *runtime.Request) bool {
 // parseBody reads the body whole, parses it and gives it to use, where there
 // is room for that.
 func (s *Server) parseBody(ctx context.Context, req *runtime.Request, owner string, use func(*classifier.Body) error) *runtime.Error {
+	header := req.Raw.Header
+	return s.unpacked(ctx, req, owner, func(text []byte) error {
+		body, err := classifier.ParseBody(header.Get("Content-Type"), "", text)
+		if err == nil {
+			err = use(body)
+		}
+		if err == nil {
+			req.Document, req.Parsed = body.Value(), true
+		}
+		return err
+	})
+}
+
+// unpacked reads the body whole and gives use what it says, where there is room for that.
+func (s *Server) unpacked(ctx context.Context, req *runtime.Request, owner string, use func(text []byte) error) *runtime.Error {
 	text, refused := s.wholeBody(req)
 	if refused != nil {
 		return refused
@@ -105,12 +120,9 @@ func (s *Server) parseBody(ctx context.Context, req *runtime.Request, owner stri
 			return ambiguous("", "the field "+name+" is there more than once")
 		}
 	}
-	full := s.admission.parse(ctx, owner, int64(len(text)), func() {
-		var body *classifier.Body
-		if body, err = classifier.ParseBody(header.Get("Content-Type"), header.Get("Content-Encoding"), text); err == nil {
-			if err = use(body); err == nil {
-				req.Document, req.Parsed = body.Value(), true
-			}
+	full := s.admission.parse(ctx, owner, s.unpackedLength(header, text), func() {
+		if text, err = classifier.Unpack(header, text, s.o.Limits.BodyBytes); err == nil {
+			err = use(text)
 		}
 	})
 	switch {
@@ -120,4 +132,12 @@ func (s *Server) parseBody(ctx context.Context, req *runtime.Request, owner stri
 		return classified(err)
 	}
 	return nil
+}
+
+// unpackedLength is how long a body may become when it is unpacked.
+func (s *Server) unpackedLength(header http.Header, body []byte) int64 {
+	if classifier.Packed(header) {
+		return s.o.Limits.BodyBytes
+	}
+	return int64(len(body))
 }

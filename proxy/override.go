@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/classifier"
@@ -19,7 +18,7 @@ import (
 // pipeline will not turn away anyway, and so is a short body in parts or of no type, or
 // beside such words; a longer one, and any other in which frameworks look for a method,
 // is looked at as it passes.
-func (s *Server) checkOverride(ctx context.Context, req *runtime.Request, words []string) *runtime.Error {
+func (s *Server) checkOverride(ctx context.Context, req *runtime.Request, owner string, words []string) *runtime.Error {
 	if req.Parsed || req.Raw.Body == nil {
 		return nil
 	}
@@ -36,15 +35,18 @@ func (s *Server) checkOverride(ctx context.Context, req *runtime.Request, words 
 	if _, err := s.o.Identity.Identify(ctx, req.Caller); err != nil {
 		return classified(err)
 	}
-	if (form || len(words) > 0) && compressed(req.Raw) {
-		e := &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonUnsupportedMedia, Stage: runtime.StageSurface,
-			Msg: "a form decides what a request does, and this one is compressed", Hint: "send it without a Content-Encoding",
+	if !form && len(words) > 0 && classifier.Unpackable(req.Raw.Header) {
+		return s.unpacked(ctx, req, owner, func(text []byte) error { // which is read whole for that
+			if err := watch.Look(text); err != nil {
+				return err
+			}
+			return watch.End()
+		})
+	}
+	if form || len(words) > 0 {
+		if err := illegible(req.Raw, form, words); err != nil {
+			return err
 		}
-		if !form {
-			e.Msg = fmt.Sprintf("the body may say the parameter %q again, which decides in the query, and it is compressed", words[0])
-		}
-		return e
 	}
 	if !soon || req.Raw.ContentLength > s.o.Limits.BodyBytes {
 		lookAt(req, watch)
@@ -53,11 +55,24 @@ func (s *Server) checkOverride(ctx context.Context, req *runtime.Request, words 
 	return s.checkFront(req, words)
 }
 
-// compressed reports whether a body says of itself that it has to be unpacked.
-func compressed(raw *runtime.Raw) bool {
-	return slices.ContainsFunc(raw.Header["Content-Encoding"], func(coding string) bool {
-		return coding != "" && !strings.EqualFold(coding, "identity")
-	})
+// illegible refuses a form, or a body beside words, that is read otherwise than it can be
+// looked at.
+func illegible(raw *runtime.Raw, form bool, words []string) *runtime.Error {
+	how, hint := "compressed", "send it without a Content-Encoding"
+	if !classifier.Packed(raw.Header) {
+		how, hint = "in a charset of its own", "send it in UTF-8"
+		if !classifier.OtherCharset(raw.Header["Content-Type"]) {
+			return nil
+		}
+	}
+	e := &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonUnsupportedMedia, Stage: runtime.StageSurface,
+		Msg: "a form decides what a request does, and this one is " + how, Hint: hint,
+	}
+	if !form {
+		e.Msg = fmt.Sprintf("the body may say the parameter %q again, which decides in the query, and it is %s", words[0], how)
+	}
+	return e
 }
 
 // watchOf is what the body is looked at with; nil when no framework finds anything in it.

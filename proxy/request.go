@@ -204,7 +204,7 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner stri
 	if match.Push && owner != "" {
 		return s.readPush(req)
 	}
-	return s.checkOverride(ctx, req, match.Words)
+	return s.checkOverride(ctx, req, owner, match.Words)
 }
 
 // caller is who the client says it is. A Proxy-Authorization we cannot read, or

@@ -108,6 +108,11 @@ func newRig(t *testing.T, change func(*Options, *stages)) *rig {
 			t.Errorf("serve: %v", err)
 		}
 	})
+	for end := time.Now().Add(patience); server.Addr() == nil; time.Sleep(50 * time.Microsecond) { // a test may be over before it serves
+		if time.Now().After(end) {
+			t.Fatal("the proxy does not serve")
+		}
+	}
 	return &rig{t: t, server: server, addr: ln.Addr().String(), stages: st, roots: ca.roots}
 }
 
