@@ -10,7 +10,7 @@ import (
 
 func indexed() []string {
 	return strings.Fields(`airtable anthropic asana cloudflare confluence datadog discord figma gemini github gitlab gmail google-calendar google-drive
-		google-sheets hubspot jira notion npm openai pagerduty resend sendgrid sentry slack stripe telegram todoist twilio vercel`)
+		google-sheets google-storage hubspot jira notion npm openai pagerduty resend sendgrid sentry slack stripe telegram todoist twilio vercel`)
 }
 
 // spelled are the services whose placeholders have the names of the description.

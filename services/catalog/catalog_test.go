@@ -234,7 +234,7 @@ func TestTheFirstReadTellsWhetherAKeyWorks(t *testing.T) {
 		"openai": "list-models", "pagerduty": "get-me", "resend": "list-domains", "sendgrid": "get-profile", "sentry": "list-organizations",
 		"slack": "auth-test", "stripe": "get-balance", "todoist": "get-user", "twilio": "", "vercel": "get-user",
 		// These share another service's key, have no key, read by POST alone, or read only tokens without an argument (twilio).
-		"github-git": "", "gitlab-git": "", "google-sheets": "", "google-drive": "list-files", "pypi": "",
+		"github-git": "", "gitlab-git": "", "google-sheets": "", "google-storage": "", "google-drive": "list-files", "pypi": "",
 		"google-login": "get-token-info", "claude-code": "", "codex": "list-models", "gemini-cli": "get-settings",
 		"telegram": "get-me", "pypi-index": "list-packages",
 	}
