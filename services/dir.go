@@ -136,11 +136,26 @@ func Check(dir string, s *Service) error {
 	return err
 }
 
-// Install checks a service file, fills its variables, checks it together with
-// the services that are there, and writes dir/NAME.yaml with mode 0600: whole or
-// not at all. The folder must exist. An installed service of the same name is
-// replaced. The file name is for messages.
+// Ready is a service file that was checked for a folder and is not in it yet.
+type Ready struct {
+	Service *Service
+
+	path string
+	data []byte
+}
+
+// Install is [Prepare] and [Ready.Write].
 func Install(dir, file string, data []byte, vars map[string]string) (*Service, error) {
+	r, err := Prepare(dir, file, data, vars)
+	if err != nil {
+		return nil, err
+	}
+	return r.Service, r.Write()
+}
+
+// Prepare checks a service file, fills its variables and checks it together with
+// the services that are there. The file name is for messages.
+func Prepare(dir, file string, data []byte, vars map[string]string) (*Ready, error) {
 	s, err := Parse(file, data)
 	if err != nil {
 		return nil, err
@@ -156,11 +171,17 @@ func Install(dir, file string, data []byte, vars map[string]string) (*Service, e
 	if err := Check(dir, s); err != nil {
 		return nil, err
 	}
-	if err := write(path, filled); err != nil {
-		return nil, fmt.Errorf("install the service %s: %w", s.Name, err)
+	return &Ready{s, path, filled}, nil
+}
+
+// Write makes dir/NAME.yaml with mode 0600: whole or not at all. The folder must
+// exist. An installed service of the same name is replaced.
+func (r *Ready) Write() error {
+	if err := write(r.path, r.data); err != nil {
+		return fmt.Errorf("install the service %s: %w", r.Service.Name, err)
 	}
-	_ = os.Remove(path + off) // of an older one; what is in force is the new one
-	return s, nil
+	_ = os.Remove(r.path + off) // of an older one; what is in force is the new one
+	return nil
 }
 
 // Remove deletes the file of an installed service. The error is fs.ErrNotExist

@@ -131,6 +131,9 @@ func (p *parser) constants(op *operation) {
 	spec := op.action.HTTP
 	for _, c := range op.constants {
 		text := c.node.Value
+		if c.in != runtime.InBody { // of several values the first is sent
+			text, _, _ = strings.Cut(text, "|")
+		}
 		switch {
 		case c.in == runtime.InQuery && text != "*":
 			if !slices.ContainsFunc(spec.Query, func(f runtime.Field) bool { return f.Name == c.name }) {
@@ -140,7 +143,7 @@ func (p *parser) constants(op *operation) {
 			if !slices.ContainsFunc(spec.Headers, func(f runtime.Field) bool { return f.Name == c.name }) {
 				spec.Headers = append(spec.Headers, field(c.name, text))
 			}
-		case c.in == runtime.InBody:
+		case c.in == runtime.InBody && text != "*":
 			p.bodyConstant(op, c)
 		}
 	}

@@ -235,8 +235,8 @@ func (b *Backend) run(ctx context.Context, call *runtime.Call, p *prepared, resu
 	}
 	apart(cmd)
 	cmd.WaitDelay = farewell
-	err = system.Run(cmd)
-	killGroup(cmd) // what it left behind has the credential too
+	err = system.RunCoreless(cmd) // a core file would hold the credential
+	killGroup(cmd)                // what it left behind has the credential too
 	result.BytesIn = int64(answer.text.Len())
 	text := answer.text.Bytes()
 	result.Scrubbed = b.mask(call, text) + b.mask(call, said.text)

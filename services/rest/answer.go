@@ -55,7 +55,8 @@ func (x *exchange) answer(resp *http.Response, body io.Reader) error {
 
 // announced returns the trailer names that may be announced, sorted. net/http
 // has changed their case, so that a search of the finished field would not find
-// the credential in them.
+// the credential in them. Of very many the first are announced: the surface of HTTP/2
+// compares each with each.
 func (x *exchange) announced(trailer http.Header) []string {
 	var names []string
 	for name := range trailer {
@@ -70,8 +71,14 @@ func (x *exchange) announced(trailer http.Header) []string {
 		}
 	}
 	slices.Sort(names)
-	return names
+	for _, name := range names[min(len(names), mostAnnounced):] {
+		x.declare(runtime.ChangeTrailer, name)
+	}
+	return names[:min(len(names), mostAnnounced)]
 }
+
+// mostAnnounced is how many trailer fields are announced; others may follow all the same.
+const mostAnnounced = 256
 
 // write sends bytes of the body to the caller.
 func (x *exchange) write(p []byte) error {

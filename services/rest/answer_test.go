@@ -87,6 +87,44 @@ func TestImpliedCacheControlIsDeclared(t *testing.T) {
 	}
 }
 
+// An upstream may name very many fields that are not passed on, in each 1xx answer others.
+// Nobody compares them, so none is remembered, nor looked for among those before it.
+func TestWhatNobodyComparesIsNotDeclared(t *testing.T) {
+	hints := func(c *servicestest.Conn, r *servicestest.Request) bool {
+		for n := range 4 {
+			var head strings.Builder
+			for field := range 1900 {
+				fmt.Fprintf(&head, "Proxy-%d-%d: 1\r\n", n, field)
+			}
+			if !c.Send("HTTP/1.1 103 Early Hints\r\n", head.String(), "\r\n") {
+				return false
+			}
+		}
+		return c.ReadBody(r) == nil && c.Send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	}
+	r := newRig(t, routes("/hints", hints), func(o *rest.Options) { o.VerifyMutations = false })
+	if _, result := r.must(t, r.call("GET", "/hints")); len(result.Changed) > 10 {
+		t.Errorf("%d changes are remembered", len(result.Changed))
+	}
+}
+
+// A head has room for tens of thousands of names of trailers, and to announce them to a
+// caller of HTTP/2 took seconds.
+func TestVeryManyTrailersAreNotAnnounced(t *testing.T) {
+	names := make([]string, 20_000)
+	for n := range names {
+		names[n] = fmt.Sprintf("X-%05d", n)
+	}
+	many := func(c *servicestest.Conn, r *servicestest.Request) bool {
+		return c.ReadBody(r) == nil && c.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: ", strings.Join(names, ","),
+			"\r\n\r\n", servicestest.Chunk("ok"), "0\r\nX-00001: a\r\nX-19999: b\r\n\r\n")
+	}
+	r := newRig(t, routes("/many", many), func(o *rest.Options) { o.VerifyMutations = false })
+	answer, _ := r.must(t, r.call("GET", "/many"))
+	equal(t, "announced", strings.Count(answer.Header.Get("Trailer"), ",")+1, 256)
+	equal(t, "trailers", answer.Trailer.Get("X-00001")+answer.Trailer.Get("X-19999"), "ab")
+}
+
 // What is done to every message is in the result, and only what a caller sent
 // in vain is in the record.
 func TestChangesAreDeclared(t *testing.T) {

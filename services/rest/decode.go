@@ -144,11 +144,8 @@ func (x *exchange) copyScanned(body io.Reader, decode decoder) error {
 	if x.b.o.ScrubStrict {
 		return x.unscannable("damaged")
 	}
-	src.used = len(src.held)
-	if err := src.release(); err != nil {
-		return err
-	}
-	return x.copyMasked(body)
+	x.result.BytesIn -= int64(len(src.held)) // which are read again
+	return x.copyMasked(io.MultiReader(bytes.NewReader(src.held), body))
 }
 
 // search decodes window by window. It returns nil at the end of the encoding.

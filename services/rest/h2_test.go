@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -296,14 +295,6 @@ func TestFlowControlEndToEnd(t *testing.T) {
 	if e := runtime.AsError(<-done); e == nil || e.Code != runtime.CodeCanceled {
 		t.Errorf("the end: %v", e)
 	}
-}
-
-// stuck takes nothing until its context ends.
-type stuck struct {
-	*runtimetest.Responder
-	ctx     context.Context
-	entered chan struct{}
-	once    sync.Once
 }
 
 func (s *stuck) Write([]byte) (int, error) {

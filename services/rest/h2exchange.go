@@ -70,6 +70,7 @@ type interims struct {
 
 	mu      sync.Mutex
 	waiting []interim
+	size    int // of their fields, bytes
 	count   int
 	ended   bool
 	idle    chan struct{} // closed when the goroutine has ended; nil: none was there
@@ -79,6 +80,7 @@ type interims struct {
 type interim struct {
 	status int
 	header textproto.MIMEHeader
+	size   int
 }
 
 // add takes one 1xx answer.
@@ -88,10 +90,17 @@ func (i *interims) add(status int, header textproto.MIMEHeader) error {
 	if i.ended {
 		return nil
 	}
-	if i.count++; i.count > informationLimit {
+	next := interim{status, header, 0}
+	for name, list := range header {
+		for _, value := range list {
+			next.size += len(name) + len(value)
+		}
+	}
+	// No window bounds them, so no more of them wait for a caller than fit into one head.
+	if i.count++; i.count > informationLimit || len(i.waiting) > 0 && i.size+next.size > headLimit {
 		return errors.New("too many 1xx answers")
 	}
-	i.waiting = append(i.waiting, interim{status, header})
+	i.waiting, i.size = append(i.waiting, next), i.size+next.size
 	if !i.running {
 		i.running, i.idle = true, make(chan struct{})
 		go i.run(i.idle)
@@ -109,7 +118,7 @@ func (i *interims) run(idle chan struct{}) {
 			return
 		}
 		next := i.waiting[0]
-		i.waiting = i.waiting[1:]
+		i.waiting, i.size = i.waiting[1:], i.size-next.size
 		i.mu.Unlock()
 		_ = i.pass(next.status, next.header) // an error is kept by the exchange
 	}

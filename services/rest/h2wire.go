@@ -151,7 +151,7 @@ func (c *h2conn) usable() bool {
 	w.readBy, w.writeBy = time.Time{}, time.Time{}
 	defer func(most time.Duration) { c.most = most }(c.most)
 	c.most = mostToAnswer
-	for {
+	for end := time.Now().Add(mostToAnswer); time.Now().Before(end); {
 		until := time.Unix(1, 0) // only what TLS has in memory
 		if w.raw == nil || !quiet(w.raw) {
 			until = soon()
@@ -170,6 +170,7 @@ func (c *h2conn) usable() bool {
 			return false
 		}
 	}
+	return false // it never stops talking
 }
 
 // advance reads up to the next frame of the stream. It returns the head of an answer or

@@ -194,8 +194,11 @@ func (m *matcher) maskPart(text []byte) (count, held int) {
 	if m.absent(text) {
 		return 0, m.tail(text)
 	}
+	waits := len(text) - m.tail(text)
 	for from := 0; ; {
-		waits := len(text) - m.tail(text[from:])
+		if from > waits { // it began in what is overwritten now
+			waits = len(text) - m.tail(text[from:])
+		}
 		at, n := m.next(text, from)
 		if at < 0 || at >= waits {
 			return count, len(text) - waits

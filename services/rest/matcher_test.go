@@ -220,6 +220,16 @@ func BenchmarkMask(b *testing.B) {
 	}
 }
 
+// An agent may have an upstream say a stored user name over and over.
+func BenchmarkMaskOfMany(b *testing.B) {
+	m := newMatcher(strings.Repeat("k3y-", 400), "", "account-4711")
+	text := bytes.Repeat([]byte("account-4711 "), 20_000)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		m.maskPart(bytes.Clone(text))
+	}
+}
+
 func BenchmarkNewMatcher(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

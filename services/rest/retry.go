@@ -178,7 +178,7 @@ type patient struct {
 func (p *patient) Start(status int, header http.Header) error {
 	if !p.last && slices.Contains(p.on, status) {
 		now := p.b.o.Clock()
-		if after, said := retryAfter(header, now); said {
+		if after, said := RetryAfter(header, now); said {
 			p.pause = after
 		}
 		if p.pause <= longestPause && (p.before.IsZero() || now.Add(p.pause).Before(p.before)) {
@@ -209,14 +209,18 @@ func (p *patient) Trailer(header http.Header) {
 	}
 }
 
-// retryAfter reads Retry-After (RFC 9110 section 10.2.3).
-func retryAfter(header http.Header, now time.Time) (time.Duration, bool) {
+// longestAfter is the most that is taken from a Retry-After: twelve days.
+const longestAfter = 1 << 20 * time.Second
+
+// RetryAfter reads Retry-After (RFC 9110 section 10.2.3): seconds, or a date. It reports
+// whether it is one of them, and is at most twelve days.
+func RetryAfter(header http.Header, now time.Time) (time.Duration, bool) {
 	text := strings.TrimSpace(header.Get("Retry-After"))
-	if seconds, err := strconv.Atoi(text); err == nil && seconds >= 0 {
-		return time.Duration(min(seconds, 1<<20)) * time.Second, true
+	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return time.Duration(min(seconds, uint64(longestAfter/time.Second))) * time.Second, true
 	}
 	if at, err := http.ParseTime(text); err == nil {
-		return max(0, at.Sub(now)), true
+		return min(max(0, at.Sub(now)), longestAfter), true
 	}
 	return 0, false
 }

@@ -158,6 +158,33 @@ func TestDamagedEncodings(t *testing.T) {
 	}
 }
 
+// A body that is not in the encoding it names, or goes on behind its end, is searched as
+// it stands: there are servers that name an encoding and use none.
+func TestMisnamedEncodingsAreSearchedAsTheyStand(t *testing.T) {
+	json := `{"headers": {"Authorization": "Bearer ` + canary + `"}}`
+	asterisks := strings.ReplaceAll(json, canary, strings.Repeat("*", len(canary)))
+	bodies := map[string]string{"gzip": json, "deflate": json, "br": json, "zstd": json}
+	for _, coding := range []string{"gzip", "zstd"} {
+		bodies[coding+" and more"] = string(packed(t, coding, "some text")) + json
+		bodies[coding+" far"] = strings.Repeat("x", 40<<10) + json
+	}
+	for name, sent := range bodies {
+		coding, _, _ := strings.Cut(name, " ")
+		for _, chunks := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", chunks ", chunks), func(t *testing.T) {
+				r := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/coded": coded(coding, sent, chunks)}})
+				answer, result := r.must(t, r.call("GET", "/coded"))
+				if want := strings.ReplaceAll(sent, json, asterisks); answer.Body != want {
+					t.Errorf("got %q", answer.Body[max(0, len(answer.Body)-200):])
+				}
+				equal(t, "unscanned", result.Unscanned, true)
+				equal(t, "scrubbed", result.Scrubbed, 1)
+				equal(t, "bytes in", result.BytesIn, int64(len(sent)))
+			})
+		}
+	}
+}
+
 // The caller's own credential comes back untouched: it is no secret of ours.
 func TestNothingStoredNothingScanned(t *testing.T) {
 	r := newRig(t, servicestest.Options{})
