@@ -99,11 +99,11 @@ const autoHold = 50 * time.Second
 // HoldFor returns the longest time that a request is held open; for auto that
 // is 50 s, used only when somebody can answer.
 func (a Approval) HoldFor() time.Duration {
-	d, err := time.ParseDuration(a.Hold)
+	d, err := ParseDuration(a.Hold)
 	if err != nil {
 		return autoHold
 	}
-	return d
+	return d.Duration()
 }
 
 // Policy is where the rules are.

@@ -23,7 +23,7 @@ func (l *loader) readYAML() {
 		return // empty, or comments only
 	}
 	if err != nil {
-		l.problem(l.syntaxPlace(err), wrong{"this is not YAML: " + maskLine(syntaxText(err)), "compare with: kimbap config show -o yaml"})
+		l.problem(l.syntaxPlace(err), wrong{"this is not YAML: " + maskLine(syntaxText(err)), "compare with what kimbap config show -o yaml prints while this file is moved away"})
 		return
 	}
 	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
