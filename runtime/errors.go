@@ -81,6 +81,8 @@ type Error struct {
 	ApprovalID string
 	ResultURL  string        // where the caller sees how the approval stands
 	RetryAfter time.Duration // 0: not said
+
+	UpstreamStatus int // of the upstream's answer, where that is the error; 0: it gave none
 }
 
 // Error implements error. It shows Msg and the cause, so it belongs in a log.

@@ -24,6 +24,8 @@ type Problem struct {
 	ApprovalID string `json:"approval_id,omitempty"`
 	ResultURL  string `json:"result_url,omitempty"`
 	Hint       string `json:"hint,omitempty"`
+
+	UpstreamStatus int `json:"upstream_status,omitempty"`
 }
 
 // ProblemType is the media type of a [Problem].
@@ -36,7 +38,7 @@ func (e *Error) Problem() Problem {
 		Title:  strings.ReplaceAll(string(e.Code), "_", " "),
 		Status: e.Status(), Detail: e.Msg, Code: e.Code, Reason: e.Reason,
 		Action: e.Action, Rule: e.Rule, RequestID: e.RequestID,
-		ApprovalID: e.ApprovalID, ResultURL: e.ResultURL, Hint: e.Hint,
+		ApprovalID: e.ApprovalID, ResultURL: e.ResultURL, Hint: e.Hint, UpstreamStatus: e.UpstreamStatus,
 	}
 }
 
@@ -44,7 +46,7 @@ func (e *Error) Problem() Problem {
 // same text for clients that hide the body, Retry-After where it is known.
 func WriteProblem(w http.ResponseWriter, e *Error) {
 	body, err := json.Marshal(e.Problem())
-	if err != nil { // cannot be: Problem holds strings and a number
+	if err != nil { // cannot be: Problem holds strings and numbers
 		body = []byte("{}")
 	}
 	h := w.Header()

@@ -69,5 +69,22 @@ type Result struct {
 	Private   bool     // that address is in a private range
 	Unscanned bool     // the answer's encoding could not be scanned for the credential
 	Scrubbed  int      // reflected credentials that were overwritten
-	Changed   []Change // all of what was done to request and answer
+	Changed   []Change // all of what was done to the request, and to the answer where somebody compares it
+}
+
+// RecordWords are the words that a member of a record has one of: "kind", "effect" or
+// "code". It is nil for members that hold anything.
+func RecordWords(member string) (words []string) {
+	switch member {
+	case "kind":
+		return []string{"intent", "outcome", "refusal", "event"}
+	case "effect":
+		return []string{string(EffectAllow), string(EffectDeny), string(EffectAsk)}
+	case "code":
+		for _, code := range Codes() {
+			words = append(words, string(code))
+		}
+		return append(words, "unknown") // how a request ended that kimbap did not live to see
+	}
+	return nil
 }

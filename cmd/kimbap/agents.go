@@ -50,7 +50,7 @@ func newAgentsSetupCommand(c *cli) *cobra.Command {
 				if len(changes) == 0 {
 					c.say("nothing to do: kimbap agents status says how things stand")
 				}
-				if err := c.changeAgents(a, changes, "written"); err != nil || len(changes) == 0 {
+				if err := c.changeAgents(ctx, a, changes, "written"); err != nil || len(changes) == 0 {
 					return err
 				}
 				if len(a.Proxies()) == 0 {
@@ -70,7 +70,7 @@ func newAgentsRemoveCommand(c *cli) *cobra.Command {
 		Args:      cobra.ArbitraryArgs, // a name that is none is explained better below
 		ValidArgs: app.AgentNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{Dir: c.dir(), Despite: true, StartLocked: true}, func(_ context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Dir: c.dir(), Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				changes, err := a.PlanAgentsRemoval(args)
 				if err != nil {
 					return err
@@ -78,7 +78,7 @@ func newAgentsRemoveCommand(c *cli) *cobra.Command {
 				if len(changes) == 0 {
 					c.say("nothing was written for agents")
 				}
-				return c.changeAgents(a, changes, "restored")
+				return c.changeAgents(ctx, a, changes, "restored")
 			})
 		},
 	}
@@ -95,8 +95,8 @@ func newAgentsForgetCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(_ context.Context, a *app.App) error {
-				if err := a.ForgetAgent(path); err != nil {
+			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+				if err := a.ForgetAgent(ctx, path); err != nil {
 					return err
 				}
 				c.say("%s is left as it is", path)
@@ -135,7 +135,7 @@ func newAgentsStatusCommand(c *cli) *cobra.Command {
 }
 
 // changeAgents shows what would change, asks, and does it.
-func (c *cli) changeAgents(a *app.App, changes []app.AgentChange, done string) error {
+func (c *cli) changeAgents(ctx context.Context, a *app.App, changes []app.AgentChange, done string) error {
 	if len(changes) == 0 {
 		return c.show([]app.AgentChange{}, func() {})
 	}
@@ -147,7 +147,7 @@ func (c *cli) changeAgents(a *app.App, changes []app.AgentChange, done string) e
 	if sure, err := c.sure("write this?"); err != nil || !sure {
 		return err
 	}
-	if err := a.ApplyAgents(changes); err != nil {
+	if err := a.ApplyAgents(ctx, changes); err != nil {
 		return err
 	}
 	return c.show(changes, func() {

@@ -23,8 +23,8 @@ func newAliasCommand(c *cli) *cobra.Command {
 		Use: "set NAME SERVICE.ACTION", Short: "Let a short name stand for an action", Args: cobra.ExactArgs(2),
 		Example: "  kimbap alias set prs github.list-pull-requests\n  kimbap call prs --repo cli/cli",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{}, func(_ context.Context, a *app.App) error {
-				if err := a.SetAlias(args[0], args[1]); err != nil {
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				if err := a.SetAlias(ctx, args[0], args[1]); err != nil {
 					return err
 				}
 				return c.show(map[string]string{"alias": args[0], "action": args[1]}, func() { fmt.Fprintf(c.out, "%s is %s\n", args[0], args[1]) })
@@ -33,8 +33,8 @@ func newAliasCommand(c *cli) *cobra.Command {
 	}, &cobra.Command{
 		Use: "remove NAME", Short: "Take a short name away", Args: cobra.ExactArgs(1), Example: "  kimbap alias remove prs",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{}, func(_ context.Context, a *app.App) error {
-				if err := a.RemoveAlias(args[0]); err != nil {
+			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+				if err := a.RemoveAlias(ctx, args[0]); err != nil {
 					return err
 				}
 				return c.show(map[string]string{"removed": args[0]}, func() { fmt.Fprintf(c.out, "removed %s\n", args[0]) })

@@ -184,7 +184,7 @@ terminal (or with --yes), writes it into the policy file, right before the rule 
 		},
 	}
 	f := cmd.Flags()
-	f.DurationVar(&yes.For, "for", 0, "allow the same action on the same target for so long")
+	f.Var((*lengthOfTime)(&yes.For), "for", "allow the same action on the same target for so long: 10m, 1d")
 	f.BoolVar(&yes.Run, "run", false, "allow it for the rest of the kimbap run that asks")
 	f.BoolVar(&yes.Always, "always", false, "add a policy rule that allows the action to this agent")
 	f.StringVar(&yes.As, "as", "", "decide as this person, with the PIN that they set: kimbap approve pin --as NAME")

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/internal/remote"
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -66,7 +67,7 @@ func (r *recordFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.q.Code, "code", "", "error code, for example forbidden")
 	f.StringVar(&r.q.Kind, "kind", "", "intent, outcome, refusal or event")
 	f.StringVar(&r.q.Text, "text", "", "text anywhere in the record")
-	f.StringVar(&r.since, "since", "", "how far back (24h), or from when on (2026-01-31, 2026-01-31T08:00:00Z)")
+	f.StringVar(&r.since, "since", "", "how far back (24h, 7d), or from when on (2026-01-31, 2026-01-31T08:00:00Z)")
 	f.BoolVar(&r.everyone, "all-tenants", false, "records of every tenant")
 	f.StringVar(&r.until, "until", "", "before when, in the same forms")
 }
@@ -74,16 +75,16 @@ func (r *recordFlags) add(f *pflag.FlagSet) {
 // query reads the flags.
 func (r *recordFlags) query(now time.Time) (q app.RecordQuery, err error) {
 	q = r.q
-	for _, one := range []struct {
-		flag, value string
-		known       []string
-	}{
-		{"--kind", q.Kind, []string{"intent", "outcome", "refusal", "event"}},
-		{"--effect", q.Effect, []string{"allow", "deny", "require_approval"}},
-	} {
-		if one.value != "" && !slices.Contains(one.known, one.value) {
-			return q, usage(one.flag+" is one of "+strings.Join(one.known, ", "), "%s cannot be %q", one.flag, one.value)
+	for _, one := range []struct{ flag, value string }{{"kind", q.Kind}, {"effect", q.Effect}, {"code", q.Code}} {
+		known := runtime.RecordWords(one.flag)
+		if one.value == "" || slices.Contains(known, one.value) {
+			continue
 		}
+		what := fmt.Sprintf("--%s cannot be %q", one.flag, one.value)
+		if near := runtime.Nearest(one.value, known); near != "" {
+			what += "; did you mean " + near + "?"
+		}
+		return q, usage("--"+one.flag+" is one of "+strings.Join(known, ", "), "%s", what)
 	}
 	if r.everyone {
 		q.Tenant = app.AllTenants
@@ -106,15 +107,15 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
-		return now.Add(-ago), nil
+	if ago, err := config.ParseDuration(text); err == nil {
+		return now.Add(-ago.Duration()), nil
 	}
 	for _, form := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
 		if at, err := time.ParseInLocation(form, text, time.Local); err == nil {
 			return at, nil
 		}
 	}
-	return time.Time{}, usage("write 24h, 2026-01-31 or 2026-01-31T08:00:00Z", "%s cannot be %q", flag, text)
+	return time.Time{}, usage("write 24h, 7d, 2026-01-31 or 2026-01-31T08:00:00Z", "%s cannot be %q", flag, text)
 }
 
 func newAuditTailCommand(c *cli) *cobra.Command {
@@ -282,26 +283,30 @@ the value.`,
 			if err != nil {
 				return err
 			}
-			q.Limit = limit
+			if limit < 1 {
+				return usage("give --limit 1 or more", "--limit %d would show nothing", limit)
+			}
+			q.Limit = limit + 1 // one more, to say that there are more
 			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
 				if value {
 					return errHere
 				}
-				return c.found(recordsElsewhere(ctx, there, q, limit))
+				found, err := recordsElsewhere(ctx, there, q, q.Limit)
+				return c.found(found, limit, err)
 			}); done {
 				return err
 			}
 			return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				if !value {
 					found, err := a.SearchTrail(ctx, q)
-					return c.found(found, err)
+					return c.found(found, limit, err)
 				}
 				secret, err := c.readSecret("", "value to look for")
 				if err != nil {
 					return err
 				}
 				found, err := a.SearchValue(ctx, q, secret)
-				return c.found(found, err)
+				return c.found(found, limit, err)
 			})
 		},
 	}
@@ -311,10 +316,14 @@ the value.`,
 	return cmd
 }
 
-// found prints what a search has found.
-func (c *cli) found(found []app.Record, err error) error {
+// found prints what a search has found, at most so many of them.
+func (c *cli) found(found []app.Record, limit int, err error) error {
 	if err != nil {
 		return err
+	}
+	if len(found) > limit {
+		found = found[:limit]
+		defer c.say("the newest %d of more; --limit %d, or --since and --until, shows others", limit, 100*limit)
 	}
 	list, rows := []json.RawMessage{}, [][]string{}
 	for _, r := range found {
@@ -337,7 +346,7 @@ func newAuditExportCommand(c *cli) *cobra.Command {
 A line is byte for byte the ledger's, so that its hash can be compared. To keep a
 copy that verifies by itself, copy the whole audit folder and see
 kimbap audit verify --dir.`,
-		Example: "  kimbap audit export --since 720h\n  kimbap audit export --since 2026-01-01 --until 2026-02-01 --slots",
+		Example: "  kimbap audit export --since 30d\n  kimbap audit export --since 2026-01-01 --until 2026-02-01 --slots",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			q, err := flags.query(time.Now())

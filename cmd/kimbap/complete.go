@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/remote"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // What a shell offers behind a tab: the names of services and actions, the flags that
@@ -22,19 +24,33 @@ const maxOffered = 5000
 
 // offers gives the commands below root what they complete their words with.
 func (c *cli) offers(root *cobra.Command) {
+	pending, tokens, secrets := c.offerNames((*app.App).NamedPending), c.offerNames((*app.App).NamedTokens), c.offerNames((*app.App).NamedSecrets)
 	for path, offer := range map[string]cobra.CompletionFunc{
 		"call": c.offerCall, "actions describe": c.offerActions, "show": c.offerActions,
 		"link": c.offerServices, "service install": offerCatalogue, "unlink": c.offerInstalled, "llm": c.offerInstalled,
-		"actions list": c.offerInstalled, "service remove": c.offerInstalled, "service enable": c.offerInstalled,
+		"actions list": c.offerInstalled, "service remove": c.offerInstalled, "service enable": c.offerDisabled,
 		"service disable": c.offerInstalled, "service export": c.offerInstalled,
+		"approve accept": pending, "approve reject": pending, "approve wait": pending,
+		"approve show": c.offerNames((*app.App).NamedApprovals), "approve revoke": c.offerNames((*app.App).NamedGrants),
+		"token revoke": tokens, "token inspect": tokens, "vault rotate": secrets, "vault remove": secrets,
 	} {
-		cmd, _, err := root.Find(strings.Fields(path))
-		if err != nil || "kimbap "+path != cmd.CommandPath() {
-			panic("there is no command " + path)
+		offering(root, path).ValidArgsFunction = offer
+	}
+	for _, path := range []string{"audit tail", "audit search", "audit export"} {
+		for _, flag := range []string{"kind", "effect", "code"} {
+			_ = offering(root, path).RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(runtime.RecordWords(flag), cobra.ShellCompDirectiveNoFileComp))
 		}
-		cmd.ValidArgsFunction = offer
 	}
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// offering is the command at a path, which there must be.
+func offering(root *cobra.Command, path string) *cobra.Command {
+	cmd, _, err := root.Find(strings.Fields(path))
+	if err != nil || "kimbap "+path != cmd.CommandPath() {
+		panic("there is no command " + path)
+	}
+	return cmd
 }
 
 // offerCall completes the action of a call, its flags, and values that are in a list.
@@ -152,6 +168,12 @@ func (c *cli) offerInstalled(cmd *cobra.Command, _ []string, _ string) (out []st
 	return out, directive
 }
 
+// offerDisabled completes the name of a service that is disabled.
+func (c *cli) offerDisabled(cmd *cobra.Command, _ []string, _ string) (out []string, _ cobra.ShellCompDirective) {
+	c.quietly(cmd.Context(), func(a *app.App) { out = a.DisabledServices() })
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
 // offerServices completes the name of a service that is installed or shipped.
 func (c *cli) offerServices(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	installed, _ := c.offerInstalled(cmd, args, typed)
@@ -164,13 +186,45 @@ func offerCatalogue(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return app.CatalogNames(), cobra.ShellCompDirectiveDefault
 }
 
+// nameLimit is how long a shell waits for names.
+const nameLimit = time.Second
+
+// offerNames completes one word with the names of what the home holds. They are read
+// without the vault's key, which could ask a person or a program for it.
+func (c *cli) offerNames(names func(*app.App, context.Context) ([]app.Named, error)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) (out []string, _ cobra.ShellCompDirective) {
+		if len(args) > 0 || c.findServer() != nil || c.serverURL() != "" {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), nameLimit)
+		defer cancel()
+		c.hushed(func() {
+			_ = c.reading(ctx, func(ctx context.Context, a *app.App) error {
+				list, err := names(a, ctx)
+				for _, one := range list {
+					out = append(out, offer(one.Name, printable(one.About)))
+				}
+				return err
+			})
+		})
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // quietly opens the home, if there is one, for a look at it.
 func (c *cli) quietly(ctx context.Context, look func(*app.App)) {
+	c.hushed(func() {
+		_ = c.with(ctx, app.Options{Despite: true, StartLocked: true, Dir: c.dir()}, func(_ context.Context, a *app.App) error {
+			look(a)
+			return nil
+		})
+	})
+}
+
+// hushed does something whose messages nobody reads.
+func (c *cli) hushed(do func()) {
 	loud := c.err
 	c.err = io.Discard
 	defer func() { c.err = loud }()
-	_ = c.with(ctx, app.Options{Despite: true, StartLocked: true, Dir: c.dir()}, func(_ context.Context, a *app.App) error {
-		look(a)
-		return nil
-	})
+	do()
 }

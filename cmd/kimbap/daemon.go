@@ -86,8 +86,15 @@ func (c *cli) stopDaemon(ctx context.Context) error {
 		return err
 	}
 	defer d.Close()
-	if _, err := d.Do(ctx, http.MethodPost, "/shutdown", nil); errors.Is(err, remote.ErrUnreachable) {
-		return missing("kimbap daemon", "no daemon of this home runs")
+	_, err = d.Do(ctx, http.MethodPost, "/shutdown", nil)
+	if pid := app.DaemonPID(app.Home{Dir: c.homeDir()}); errors.Is(err, remote.ErrUnreachable) && pid != 0 {
+		return &failure{
+			what: fmt.Sprintf("the daemon of this home, pid %d, cannot be reached", pid), why: "its socket was removed",
+			fix: fmt.Sprintf("kill %d", pid), exit: exitUnreachable,
+		}
+	}
+	if errors.Is(err, remote.ErrUnreachable) {
+		return missing("nothing to do: without a daemon commands work by themselves", "no daemon of this home runs")
 	} else if err != nil {
 		return err
 	}

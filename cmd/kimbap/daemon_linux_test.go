@@ -134,6 +134,19 @@ func TestTheDaemonTakesTheSocketOfAServiceManager(t *testing.T) {
 	r.stop(t, next)
 }
 
+// A daemon whose socket is gone is not denied: how to end it is said.
+func TestADaemonWithoutItsSocketIsToldOf(t *testing.T) {
+	r := newDaemonRig(t)
+	cmd := r.running(t, "")
+	check(t, os.Remove(r.socket()))
+	out, err := r.command("", "daemon", "--stop").CombinedOutput()
+	if want := fmt.Sprintf("fix:   kill %d\n", cmd.Process.Pid); err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("%v: %s, want %s", err, out, want)
+	}
+	check(t, cmd.Process.Signal(syscall.SIGTERM))
+	check(t, cmd.Wait())
+}
+
 // What is handed over for another process, or is no socket, is not served.
 func TestTheDaemonTakesNoOtherDescriptor(t *testing.T) {
 	r := newDaemonRig(t)

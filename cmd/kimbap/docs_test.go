@@ -65,6 +65,7 @@ func errorsDocument(t *testing.T) string {
 	meaning := constants(t, "../../runtime/errors.go")
 	var b strings.Builder
 	b.WriteString("# Errors\n\nA refusal is `application/problem+json` (RFC 9457) with these codes; the same\ntext stands in the `Kimbap-Error` header. Commands exit with the code on the\nright. This page is made from the code.\n\n")
+	b.WriteString("Where it is the answer of a service that is the error, of 400 and above, `upstream_status`\nis the status that it answered with: over REST, of the MCP tools and with `-o json`. The code\nis `upstream` then, or `rate_limited`. A program behind the proxy gets the answer itself.\n\n")
 	b.WriteString("| code | meaning | HTTP status | exit code |\n|---|---|---|---|\n")
 	for _, code := range runtime.Codes() {
 		if meaning[string(code)] == "" {

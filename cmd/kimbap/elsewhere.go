@@ -270,6 +270,8 @@ func (c *cli) unreachable(err error) error {
 
 // callElsewhere is `call` at another kimbap.
 func (c *cli) callElsewhere(ctx context.Context, cmd *cobra.Command, there *remote.Client, ref string, words []string) error {
+	done := func() {}
+	ctx = remote.Busy(ctx, func(wait time.Duration) { done(); c.sayBusy(wait) })
 	action, err := there.Action(ctx, ref)
 	if err != nil {
 		return err
@@ -286,7 +288,7 @@ func (c *cli) callElsewhere(ctx context.Context, cmd *cobra.Command, there *remo
 		return c.previewElsewhere(ctx, there, ref, call)
 	}
 	stop := func() {}
-	_, done := c.progress(action.Service)
+	_, done = c.progress(action.Service)
 	defer func() { stop(); done() }()
 	ctx = remote.Waiting(ctx, func(id string, until time.Time) {
 		done()

@@ -28,6 +28,10 @@ func newEnvCommand(c *cli) *cobra.Command {
   eval "$(kimbap env --server https://kimbap.example.com --token-file ~/.kimbap/token)"`,
 		Long: `Print the variables that lead a shell's programs through the proxy.
 
+What the shell had set in their place is kept in KIMBAP_ENV_BEFORE, and --unset gives it
+back, in sh, fish, PowerShell and cmd. Keys that placeholders stand for and proxies with a
+password are not kept: every program of the shell could read them.
+
 With --server that is the kimbap proxy --server of this machine, which it finds by
 itself; the server's token is in none of them. For docker it is one that containers
 reach (--auth token --insecure-listen).`,
@@ -54,7 +58,7 @@ reach (--auth token --insecure-listen).`,
 	f := cmd.Flags()
 	f.StringVar(&o.Shell, "shell", app.UsualShell(c.getenv), "form: sh, fish, pwsh, cmd, dotenv, docker or json")
 	f.StringVar(&o.Proxy, "proxy", "", "proxy URL (default: the running proxy, else proxy.listen)")
-	f.BoolVar(&o.Unset, "unset", false, "take the variables back")
+	f.BoolVar(&o.Unset, "unset", false, "take the variables back, and give back what was set before")
 	f.StringSliceVar(&pins, "pin", nil, "with --server: SHA-256 of its root certificate, as kimbap ca show says there")
 	return cmd
 }

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -122,7 +124,8 @@ func noScriptWords(_ *cobra.Command, args []string) error {
 		return nil
 	}
 	flag := "-e"
-	if _, err := os.Stat(args[0]); err == nil {
+	named := slices.Contains([]string{".js", ".mjs", ".ts", ".mts"}, filepath.Ext(args[0])) && !strings.ContainsAny(args[0], " \t\n")
+	if _, err := os.Stat(args[0]); err == nil || named {
 		flag = "-f"
 	}
 	return usage("kimbap exec "+flag+" "+runtime.Quote(args[0]), "kimbap exec takes a script by -f, -e or standard input")
@@ -145,21 +148,42 @@ func (c *cli) source(cmd *cobra.Command, f *execFlags) (string, error) {
 	case f.resume != "":
 		return "", nil
 	case cmd.Flags().Changed("eval"):
-		return f.code, nil
+		return asText(f.code)
 	case f.file != "" && f.file != "-":
-		data, err := os.ReadFile(f.file)
+		file, err := os.Open(f.file)
 		if err != nil {
 			return "", unread(f.file, err)
 		}
-		return string(data), nil
+		defer func() { _ = file.Close() }()
+		data, err := io.ReadAll(io.LimitReader(file, mostRead))
+		if err != nil {
+			return "", unread(f.file, err)
+		}
+		return asText(string(data))
 	case f.file == "" && c.inTTY:
 		return "", usage("echo 'return 1' | kimbap exec", "there is no script: give one on stdin, with -f or with -e")
 	}
-	data, err := io.ReadAll(c.in)
+	data, err := io.ReadAll(io.LimitReader(c.in, mostRead))
 	if err == nil && strings.TrimSpace(string(data)) == "" {
 		err = usage("echo 'return 1' | kimbap exec", "there is no script: nothing came on stdin")
 	}
-	return string(data), err
+	if err != nil {
+		return "", err
+	}
+	return asText(string(data))
+}
+
+// mostRead is how much is read of what should be a script, in bytes. One of a tenth of
+// that is refused for its length.
+const mostRead = 1 << 20
+
+// asText refuses a script that is not UTF-8: its letters would be replaced, in what it
+// sends too.
+func asText(source string) (string, error) {
+	if len(source) < mostRead && !utf8.ValidString(source) {
+		return "", usage("save it as UTF-8", "the script is not UTF-8 text")
+	}
+	return source, nil
 }
 
 func (c *cli) exec(ctx context.Context, a *app.App, source string, limit time.Duration, f *execFlags) error {

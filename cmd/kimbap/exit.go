@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -98,36 +98,11 @@ func wrongFlag(flags *pflag.FlagSet, fix string, err error) error {
 	return usage(fix, "%s", what)
 }
 
-// timeLimit is a flag's length of time that something may take: none is below zero.
-type timeLimit time.Duration
-
-var _ pflag.Value = (*timeLimit)(nil)
-
-// String implements [pflag.Value]; no limit is "".
-func (l *timeLimit) String() string {
-	if *l == 0 {
-		return ""
-	}
-	return time.Duration(*l).String()
-}
-
-// Type implements [pflag.Value].
-func (l *timeLimit) Type() string { return "duration" }
-
-// Set implements [pflag.Value].
-func (l *timeLimit) Set(text string) error {
-	d, err := time.ParseDuration(text)
-	if err == nil && d < 0 {
-		err = errors.New("it is below zero")
-	}
-	if err == nil {
-		*l = timeLimit(d)
-	}
-	return err
-}
-
 // kindOf says what a flag takes.
 func kindOf(value pflag.Value) string {
+	if _, long := value.(*lengthOfTime); long {
+		return "a length of time, like 10m, 12h or 30d"
+	}
 	switch value.Type() {
 	case "duration":
 		return "a length of time, like 30s or 10m"
@@ -177,6 +152,9 @@ func (c *cli) report(err error) int {
 		if f.fix == "" && e.ApprovalID != "" && (e.Code == runtime.CodeTimeout || e.Code == runtime.CodeCanceled) {
 			f.fix = "kimbap approve wait " + e.ApprovalID // who asked has gone, the question has not
 		}
+		if slices.Contains([]runtime.Reason{runtime.ReasonTokenUnknown, runtime.ReasonTokenExpired, runtime.ReasonTokenRevoked}, e.Reason) {
+			f.fix = "it is the one of KIMBAP_TOKEN or --token-file; another one, by the owner: kimbap token create --agent NAME --scope GLOB"
+		}
 		if e.Reason == runtime.ReasonNoHome && c.runSocket() != "" {
 			f.what = "this is not for a program of kimbap run, which covers the home at " + c.homeDir()
 			f.fix = "from here: kimbap call, exec, list, show, search, llm and mcp; the rest outside, by the person in charge"
@@ -220,7 +198,7 @@ func (f *failure) line(e *runtime.Error) []byte {
 	if e == nil {
 		e = &runtime.Error{Code: f.kind()}
 	}
-	out, _ := json.Marshal(map[string]any{"error": struct { // texts and a number
+	out, _ := json.Marshal(map[string]any{"error": struct { // texts and numbers
 		Code     runtime.Code   `json:"code"`
 		Reason   runtime.Reason `json:"reason,omitempty"`
 		Detail   string         `json:"detail"`
@@ -229,8 +207,9 @@ func (f *failure) line(e *runtime.Error) []byte {
 		Rule     string         `json:"rule,omitempty"`
 		Request  string         `json:"request_id,omitempty"`
 		Approval string         `json:"approval_id,omitempty"`
+		Upstream int            `json:"upstream_status,omitempty"`
 		Exit     int            `json:"exit"`
-	}{e.Code, e.Reason, f.what, f.cause(), f.fix, e.Rule, e.RequestID, e.ApprovalID, f.exit}})
+	}{e.Code, e.Reason, f.what, f.cause(), f.fix, e.Rule, e.RequestID, e.ApprovalID, e.UpstreamStatus, f.exit}})
 	return out
 }
 

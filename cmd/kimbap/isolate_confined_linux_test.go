@@ -48,6 +48,17 @@ func newBystander(t *testing.T) *bystander {
 		accept(net.Listen("unix", path))
 		check(t, os.Chmod(path, 0o777))
 	}
+	// Beside a file, so that the folder is not hidden as a whole: names that are more
+	// than a line of letters, and a socket that is not called as it was bound, as ssh's.
+	mixed := filepath.Join(b.folder, "mixed")
+	check(t, os.Mkdir(mixed, 0o755))
+	check(t, os.WriteFile(filepath.Join(mixed, "file"), nil, 0o600))
+	for _, name := range []string{"latin-\xe9", "two\nlines", "bound"} {
+		accept(net.Listen("unix", filepath.Join(mixed, name)))
+		check(t, os.Chmod(filepath.Join(mixed, name), 0o777))
+	}
+	check(t, os.Rename(filepath.Join(mixed, "bound"), filepath.Join(mixed, "moved")))
+	b.elsewhere(t, filepath.Join(mixed, "elsewhere"))
 	check(t, os.Chmod(b.folder, 0o755))
 	check(t, os.Chmod(filepath.Dir(b.folder), 0o755))
 	for _, port := range []int{b.port, 53} {
@@ -67,6 +78,22 @@ func newBystander(t *testing.T) *bystander {
 		}()
 	}
 	return b
+}
+
+// elsewhere listens in a file, in another network of the machine: where a container is.
+func (b *bystander) elsewhere(t *testing.T, path string) {
+	t.Helper()
+	const listen = `import os, socket, sys
+s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); os.chmod(sys.argv[1], 0o777); s.listen()
+print("listens", flush=True)
+while True: s.accept()`
+	cmd := exec.Command("unshare", "-n", "/usr/bin/python3", "-c", listen, path)
+	out, err := cmd.StdoutPipe()
+	check(t, err)
+	check(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	_, err = bufio.NewReader(out).ReadString('\n')
+	check(t, err)
 }
 
 // An isolated program has no way out but the proxy; the same attempts, not
@@ -90,7 +117,7 @@ func TestIsolationHasNoOtherWayOut(t *testing.T) {
 			return j.exec(t, j.by, "", append([]string{"sh", "-c", `exec 9</; exec "$@"`, "sh"}, j.run(how, tries...)...)...)
 		}
 		open := shell("--no-cover")
-		for _, way := range []string{"tcp 127.0.0.1", "tcp 93.184.216.10", "udp 93.184.216.10", "tcp ::1", "https 93.184.216.10", "abstract", "socket in a file", "socket in /run", "agent", "keys", "kimbap's home", "descriptor"} {
+		for _, way := range []string{"tcp 127.0.0.1", "tcp 93.184.216.10", "udp 93.184.216.10", "tcp ::1", "https 93.184.216.10", "abstract", "socket in a file", "socket of a name in Latin-1", "socket of a name of two lines", "socket that was moved", "socket of another network", "socket in /run", "agent", "keys", "kimbap's home", "descriptor"} {
 			if !strings.Contains(open.stdout, "open: "+way+"\n") {
 				t.Errorf("not isolated, %s is not found: the attempts prove nothing\n%s\n%s", way, open.stdout, open.stderr)
 			}

@@ -172,6 +172,28 @@ func TestIsolateSaysWhyItCannot(t *testing.T) {
 	}
 }
 
+// However many sockets the machine has, a program is isolated from them: their names
+// are longer together than an argument may be.
+func TestIsolatedFromManySockets(t *testing.T) {
+	w := newWorld(t)
+	h := w.newHome(t)
+	h.plainUser(t, w)
+	folder, err := os.MkdirTemp("", "kimbap-"+strings.Repeat("d", 40)) // the path of a socket must be short
+	check(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	check(t, os.Chmod(folder, 0o755))
+	check(t, os.WriteFile(filepath.Join(folder, "file"), nil, 0o600))
+	for i := range 1600 {
+		ln, err := net.Listen("unix", filepath.Join(folder, fmt.Sprintf("socket-of-many-%08d", i)))
+		check(t, err)
+		defer ln.Close()
+	}
+	r := h.exec(t, h.env, "", "kimbap", "run", "--isolate", "--", "echo", "started")
+	if r.code != 0 || r.stdout != "started\n" {
+		t.Errorf("exit code %d, %q\n%s", r.code, r.stdout, r.stderr)
+	}
+}
+
 // A service with a port of its own is reached there too; where a bare proxy elsewhere
 // does not say which those are, by who knows of the proxy.
 func TestIsolatedServicePorts(t *testing.T) {

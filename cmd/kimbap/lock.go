@@ -44,7 +44,7 @@ PIN, and programs of kimbap run go on afterwards.`,
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&length, "for", 0, "end it by itself after so long")
+	cmd.Flags().Var((*lengthOfTime)(&length), "for", "end it by itself after so long: 8h, 2d")
 	return cmd
 }
 

@@ -16,7 +16,7 @@ import (
 
 func newPolicyReplayCommand(c *cli) *cobra.Command {
 	var draft, agent string
-	var since time.Duration
+	since := 24 * time.Hour
 	cmd := &cobra.Command{
 		Use:   "replay --draft FILE|FOLDER [--since 24h] [--agent GLOB]",
 		Short: "Judge recorded requests by a draft, and list what would change",
@@ -24,7 +24,7 @@ func newPolicyReplayCommand(c *cli) *cobra.Command {
 
 The trail does not hold bodies, headers and secret arguments. A rule that looks
 at them is listed as unknown for those requests. Rate limits are not counted.`,
-		Example: "  kimbap policy replay --draft policy.new.yaml --since 168h",
+		Example: "  kimbap policy replay --draft policy.new.yaml --since 7d",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
@@ -42,7 +42,7 @@ at them is listed as unknown for those requests. Rate limits are not counted.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&draft, "draft", "", "the policy to judge by (default: the one in force)")
-	f.DurationVar(&since, "since", 24*time.Hour, "how far back")
+	f.Var((*lengthOfTime)(&since), "since", "how far back: 24h, 7d")
 	f.StringVar(&agent, "agent", "", "glob over agent names")
 	return cmd
 }
@@ -85,7 +85,7 @@ func (c *cli) sayReplay(r *app.Replay) {
 
 func newPolicySuggestCommand(c *cli) *cobra.Command {
 	var agent string
-	var since time.Duration
+	since := time.Hour
 	cmd := &cobra.Command{
 		Use:   "suggest [--since 1h] [--agent GLOB]",
 		Short: "Write the least rules and token scopes for what agents were seen doing",
@@ -109,7 +109,7 @@ What a person was asked about at times only is asked about always, and told.`,
 		},
 	}
 	f := cmd.Flags()
-	f.DurationVar(&since, "since", time.Hour, "how far back")
+	f.Var((*lengthOfTime)(&since), "since", "how far back: 1h, 7d")
 	f.StringVar(&agent, "agent", "", "glob over agent names")
 	return cmd
 }

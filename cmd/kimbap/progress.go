@@ -22,6 +22,13 @@ func (c *cli) progress(service string) (told func(pages, elements int), done fun
 	}, done
 }
 
+// sayBusy tells a person why a call takes longer: too many of the caller's own are under way.
+func (c *cli) sayBusy(wait time.Duration) {
+	if c.errTTY {
+		c.say("too many of this caller's requests are not answered yet: trying again in %s", runtime.Span(wait))
+	}
+}
+
 // working shows on a terminal, once work takes longer than a second, what it is and
 // for how long, on one line that is written over. say changes what it is, and is nil
 // where nobody watches; done takes the line away, and may be called often, and before

@@ -141,6 +141,6 @@ func newCoverCommand(c *cli) *cobra.Command {
 	cmd.Flags().StringArrayVar(&covering.Folders, "cover", nil, "folder to hide")
 	cmd.Flags().IntVar(&covering.UID, "uid", 0, "the caller's user id")
 	cmd.Flags().IntVar(&covering.GID, "gid", 0, "the caller's group id")
-	cmd.Flags().StringVar(&covering.Room, "room", "", "what a network of its own is furnished with")
+	cmd.Flags().BoolVar(&covering.Room, "room", false, "into a network of its own")
 	return cmd
 }

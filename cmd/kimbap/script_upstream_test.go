@@ -173,7 +173,7 @@ func (n *notesAPI) pages(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", `<https://elsewhere.example/list?page=2>; rel=next`)
 	case "/list/endless":
 		w.Header().Set("Link", `</list/endless>; rel=next`)
-	case "/list/cursor":
+	case "/list/cursor", "/list/whole":
 		next := ""
 		if page < 3 {
 			next = strconv.Itoa(page + 1)

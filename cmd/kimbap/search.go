@@ -34,7 +34,7 @@ func newSearchCommand(c *cli) *cobra.Command {
 			if errors.Is(err, errHere) {
 				err = c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) (err error) {
 					found, err = a.SearchTools(ctx, query, limit)
-					if len(found.Items) == 0 {
+					if len(found.Items) == 0 || found.Partial {
 						bring = a.Bring(strings.Fields(strings.ToLower(query)))
 					}
 					return err
@@ -65,6 +65,9 @@ func (c *cli) sayFound(found app.FoundTools, bring []string) error {
 		if len(rows) == 0 {
 			c.say("nothing of the installed services fits; see: %s", strings.Join(append(bring, "kimbap list"), ", "))
 			return
+		}
+		if found.Partial {
+			c.say("none has all these words; these have some%s", strings.Join(append([]string{""}, bring...), "; see also: "))
 		}
 		c.table([]string{"tool", "risk", "", "description"}, rows)
 		if found.HasMore {

@@ -53,7 +53,7 @@ in #sha256=HEX.`,
 					return err
 				}
 				c.reach(ctx, a)
-				return c.showInstalled(r, !slices.Contains(app.CatalogNames(), i.From))
+				return c.showInstalled(ctx, a, r, !slices.Contains(app.CatalogNames(), i.From))
 			})
 		},
 	}
@@ -64,15 +64,15 @@ in #sha256=HEX.`,
 
 // showInstalled says what was installed; with what it brings where the file is
 // not one of ours.
-func (c *cli) showInstalled(r *app.Review, foreign bool) error {
+func (c *cli) showInstalled(ctx context.Context, a *app.App, r *app.Review, foreign bool) error {
 	return c.show(r, func() {
 		fmt.Fprintf(c.out, "installed %s %s: %s %s\n", r.Name, r.Version, count(r.Actions, "action"), where(r.Service))
 		if foreign {
 			c.sayLines(r.Text())
 			c.say("sha256   %s", r.SHA256)
 		}
-		if r.Key != "" {
-			c.say("give it a key: kimbap link %s", r.Name)
+		if advice := a.KeyAdvice(ctx, r.Service); advice != "" {
+			c.say("%s", advice)
 		}
 	})
 }

@@ -47,7 +47,7 @@ what was left out, and why. Read the risks before you install it: they are guess
 					return err
 				}
 				c.reach(ctx, a)
-				return c.showInstalled(review, true)
+				return c.showInstalled(ctx, a, review, true)
 			})
 		},
 	}

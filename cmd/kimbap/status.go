@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -28,7 +29,9 @@ func newStatusCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				s.VaultFix, s.DistrustFix, s.RefusedFix = c.atHome(s.VaultFix), c.atHome(s.DistrustFix), c.atHome(s.RefusedFix)
+				for _, fix := range []*string{&s.VaultFix, &s.AuditFix, &s.DistrustFix, &s.RefusedFix} {
+					*fix = c.atHome(*fix)
+				}
 				return c.show(s, func() { c.sayStatus(s) })
 			})
 		},
@@ -50,31 +53,14 @@ func (c *cli) sayStatus(s *app.Status) {
 	}
 	for _, p := range s.Proxies {
 		line("proxy", "http://%s, pid %d, since %s", p.Listen, p.PID, p.Started.Local().Format(time.DateTime))
-		if p.NeedsPass {
-			line("", "its programs show the token in the URL that kimbap env prints: this system does not say whose a connection is")
+		if p.Unwell != "" {
+			line("", "%s", printable(p.Unwell))
 		}
-		if p.Problem != "" {
-			line("", "reload refused, the old state is in force: %s", strings.ReplaceAll(p.Problem, "\n", "\n           "))
-		}
-		for _, n := range p.Notify {
-			if n.Problem != "" {
-				line("", "%s: nobody was told of %s: %s", n.Sender, runtime.Count(n.Failed+n.Dropped, "approval"), n.Problem)
-			}
-		}
-		if p.Locked != "" {
-			line("", "locked, hosts of services are refused: %s", p.Locked)
-		}
-		for _, sink := range p.Sinks {
-			if sink.Lost > 0 || sink.LastError != "" {
-				line("", "audit sink %s: %d lines lost, %d wait, %s", sink.Name, sink.Lost, sink.Queue, sink.LastError)
-			}
-		}
-		if p.Disk != "" {
-			line("", "%s", p.Disk)
-		}
-		if p.Anchor != "" {
-			line("", "audit checkpoint: %s", p.Anchor)
-		}
+		sayRunning(line, &p.Running)
+	}
+	for _, p := range s.Servers {
+		line(string(p.Kind), "%spid %d, since %s", servedAt(&p), p.PID, p.Started.Local().Format(time.DateTime))
+		sayRunning(line, &p)
 	}
 	line("vault", "%s", s.Vault)
 	if s.VaultFix != "" {
@@ -93,6 +79,9 @@ func (c *cli) sayStatus(s *app.Status) {
 	line("policy", "%s (%.12s)", s.PolicyFile, s.Policy)
 	line("approvals", "%d waiting for a decision", s.Pending)
 	line("audit", "%s", s.Audit)
+	if s.AuditFix != "" {
+		line("", "fix: %s", s.AuditFix)
+	}
 	if s.Checkpoint > 0 {
 		line("", "checkpoint %d of %s, %s", s.Checkpoint, s.Anchored.Local().Format(time.DateTime), sentTo(s.Anchors))
 	}
@@ -101,6 +90,47 @@ func (c *cli) sayStatus(s *app.Status) {
 		line("", "fix: %s", s.DistrustFix)
 	}
 	line("limits", "%d descriptors, %d tunnels (%d raw ones), %d requests", s.Descriptors, s.Tunnels, s.RawTunnels, s.Requests)
+}
+
+// servedAt is the address of what is no proxy, "" for the server of the one client that
+// started it.
+func servedAt(p *app.Running) string {
+	switch {
+	case p.Listen == "":
+		return ""
+	case filepath.IsAbs(p.Listen):
+		return "unix:" + p.Listen + ", "
+	}
+	return p.Listen + ", "
+}
+
+// sayRunning says what a process that runs says of itself.
+func sayRunning(line func(name, format string, a ...any), p *app.Running) {
+	if p.NeedsPass {
+		line("", "its programs show the token in the URL that kimbap env prints: this system does not say whose a connection is")
+	}
+	if p.Problem != "" {
+		line("", "reload refused, the old state is in force: %s", strings.ReplaceAll(p.Problem, "\n", "\n           "))
+	}
+	for _, n := range p.Notify {
+		if n.Problem != "" {
+			line("", "%s: nobody was told of %s: %s", n.Sender, runtime.Count(n.Failed+n.Dropped, "approval"), n.Problem)
+		}
+	}
+	if p.Locked != "" {
+		line("", "locked, hosts of services are refused: %s", p.Locked)
+	}
+	for _, sink := range p.Sinks {
+		if sink.Lost > 0 || sink.LastError != "" {
+			line("", "audit sink %s: %d lines lost, %d wait, %s", sink.Name, sink.Lost, sink.Queue, sink.LastError)
+		}
+	}
+	if p.Disk != "" {
+		line("", "%s", p.Disk)
+	}
+	if p.Anchor != "" {
+		line("", "audit checkpoint: %s", p.Anchor)
+	}
 }
 
 func orNone(list []string) string {

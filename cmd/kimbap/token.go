@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/config"
 )
 
 func newTokenCommand(c *cli) *cobra.Command {
@@ -39,10 +39,11 @@ func newTokenCreateCommand(c *cli) *cobra.Command {
 			if grant.Agent == "" || len(grant.Scopes) == 0 {
 				return usage("kimbap token create --agent ci --scope 'github.list-*'", "a token needs --agent and at least one --scope: without a scope it could do nothing")
 			}
-			var err error
-			if grant.TTL, err = parseTTL(ttl); err != nil {
-				return err
+			life, err := config.ParseDuration(ttl)
+			if err != nil {
+				return usage("--ttl 12h, or --ttl 30d", "--ttl %q is not a length of time", ttl)
 			}
+			grant.TTL = life.Duration()
 			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
 				secret, info, err := a.CreateToken(ctx, grant)
 				if err != nil {
@@ -61,19 +62,6 @@ func newTokenCreateCommand(c *cli) *cobra.Command {
 	f.StringArrayVar(&grant.Groups, "group", nil, "group for policy rules; repeat for more")
 	f.StringVar(&ttl, "ttl", "1h", "how long it is valid: 30m, 12h, 30d")
 	return cmd
-}
-
-// parseTTL reads a length of time, in days too.
-func parseTTL(text string) (time.Duration, error) {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 36500 && strconv.Itoa(n) == days {
-			return time.Duration(n) * 24 * time.Hour, nil
-		}
-	}
-	if d, err := time.ParseDuration(text); err == nil {
-		return d, nil
-	}
-	return 0, usage("--ttl 12h, or --ttl 30d", "--ttl %q is not a length of time", text)
 }
 
 // joined writes the items of a list for a line of text.

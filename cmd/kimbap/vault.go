@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -77,7 +78,7 @@ the shell's only the usual ones and those of --env.`,
 	f.StringVar(&o.file, "file", "", "read the value from this file")
 	f.StringArrayVar(&o.hosts, "host", nil, "authority it may be sent to; repeat for more")
 	f.StringVar(&o.expires, "expires", "", "do not use it after this time: 90d, 12h, 2027-01-31 or with a time of day")
-	f.DurationVar(&o.ttl, "ttl", 0, "with a command: keep what it prints in memory this long (default: for the one request)")
+	f.Var((*lengthOfTime)(&o.ttl), "ttl", "with a command: keep what it prints in memory this long (default: for the one request)")
 	f.StringArrayVar(&o.env, "env", nil, "with a command: a variable that it gets; repeat for more")
 	return cmd
 }
@@ -113,19 +114,13 @@ func (c *cli) vaultSet(ctx context.Context, a *app.App, name string, o *vaultSet
 	})
 }
 
-// parseExpiry reads a time to come: days, a duration, a date or a moment.
+// parseExpiry reads a time to come: a length of time, a date or a moment.
 func parseExpiry(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		var n int
-		if _, err := fmt.Sscanf(days, "%d", &n); err == nil && fmt.Sprint(n) == days && n > 0 && n < 36500 {
-			return now.AddDate(0, 0, n), nil
-		}
-	}
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return now.Add(d), nil
+	if d, err := config.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(d.Duration()), nil
 	}
 	for _, form := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.ParseInLocation(form, text, time.Local); err == nil {

@@ -175,7 +175,7 @@ so is a command that kimbap would run for a value; without it nothing is stored.
 func readSmall(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Size() > maxExport {
-		return nil, usage("give a file that kimbap vault export wrote", "%s is over 100 MiB", path)
+		return nil, usage("export fewer credentials at once: kimbap vault export NAME...", "%s has %d bytes, and an import reads %d at most", path, info.Size(), maxExport)
 	}
 	var data []byte
 	if err == nil {

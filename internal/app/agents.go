@@ -21,7 +21,7 @@ func AgentNames() []string { return setup.Names() }
 
 // agents are those of this user, and what kimbap has written for them.
 func (a *App) agents() setup.Machine {
-	return setup.Machine{Book: a.home.Agents(), User: a.env.UserDir(), Dir: a.o.Dir}
+	return setup.Machine{Home: a.home, User: a.env.UserDir(), Dir: a.o.Dir}
 }
 
 // PlanAgents says what settings would be written, for the agents named, or for
@@ -50,10 +50,14 @@ func (a *App) PlanAgentsRemoval(names []string) ([]AgentChange, error) {
 }
 
 // ApplyAgents writes what was planned, unless a file has changed since.
-func (a *App) ApplyAgents(changes []AgentChange) error { return a.agents().Apply(changes) }
+func (a *App) ApplyAgents(ctx context.Context, changes []AgentChange) error {
+	return a.agents().Apply(ctx, changes)
+}
 
 // ForgetAgent drops what the home remembers of a file, and leaves the file alone.
-func (a *App) ForgetAgent(path string) error { return a.agents().Forget(path) }
+func (a *App) ForgetAgent(ctx context.Context, path string) error {
+	return a.agents().Forget(ctx, path)
+}
 
 // AgentStates says how all settings stand.
 func (a *App) AgentStates(ctx context.Context) ([]AgentState, error) {

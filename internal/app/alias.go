@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -14,7 +15,7 @@ import (
 var aliasName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`) })
 
 // SetAlias makes name stand for an action. It must be one that is installed.
-func (a *App) SetAlias(name, ref string) error {
+func (a *App) SetAlias(ctx context.Context, name, ref string) error {
 	if !aliasName().MatchString(name) {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%q is not a name for an alias", name),
@@ -28,6 +29,11 @@ func (a *App) SetAlias(name, ref string) error {
 	if err != nil {
 		return err
 	}
+	unlock, err := a.home.LockFiles(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	all, err := a.home.Aliases()
 	if err != nil {
 		return err
@@ -37,7 +43,12 @@ func (a *App) SetAlias(name, ref string) error {
 }
 
 // RemoveAlias takes a short name away.
-func (a *App) RemoveAlias(name string) error {
+func (a *App) RemoveAlias(ctx context.Context, name string) error {
+	unlock, err := a.home.LockFiles(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	all, err := a.home.Aliases()
 	if err != nil {
 		return err

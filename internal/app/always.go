@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/internal/home"
@@ -42,10 +41,7 @@ func (a *App) AlwaysRule(ctx context.Context, id string) (rule, before string, e
 // rules above, which deny perhaps, go on deciding first. A result that is no policy
 // is not written.
 func (a *App) AddRule(ctx context.Context, rule, name string) error {
-	file, err := filepath.EvalSymlinks(a.policyFile())
-	if errors.Is(err, fs.ErrNotExist) {
-		file, err = a.policyFile(), nil
-	}
+	file, err := a.writablePolicy()
 	if err != nil {
 		return err
 	}
@@ -58,13 +54,19 @@ func (a *App) AddRule(ctx context.Context, rule, name string) error {
 		return byHand(file, rule, err)
 	}
 	return a.noted(ctx, "policy.add-rule", map[string]string{"rule": rule}, func() error {
-		return a.replacePolicy(file, before, after)
+		return a.replacePolicy(ctx, file, before, after)
 	})
 }
 
 // replacePolicy writes the file beside the old one, reads it as a policy, and
-// puts it in its place unless somebody has changed that meanwhile.
-func (a *App) replacePolicy(file string, before, after []byte) error {
+// puts it in its place unless somebody has changed that meanwhile. One does so at a
+// time: what was read is what is put there, and nobody's change is lost.
+func (a *App) replacePolicy(ctx context.Context, file string, before, after []byte) error {
+	unlock, err := a.home.LockPolicy(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	mode := os.FileMode(0o600)
 	if info, err := os.Stat(file); err == nil {
 		mode = info.Mode().Perm()

@@ -136,18 +136,19 @@ func (s apiAgent) preview(ctx context.Context, c server.Call, action *runtime.Ac
 // the upstream says of an error is the caller's to read.
 func (s apiAgent) result(action *runtime.Action, args runtime.Args, answer *Answer) (server.Result, error) {
 	if err := s.a.UpstreamError(action, args, answer); err != nil {
-		told := runtime.AsError(Told(err, answer))
-		return server.Result{}, &server.Upstream{Refusal: told, Said: text(told.Err)}
+		return server.Result{}, refusedBy(err, answer)
 	}
 	body, err := s.a.Filter(action, answer.Body)
 	return server.Result{Body: body}, err
 }
 
-func text(err error) string {
-	if err == nil {
-		return ""
+// refusedBy is the error of an upstream's answer, with what the upstream said of it.
+func refusedBy(err error, answer *Answer) error {
+	u := &server.Upstream{Refusal: runtime.AsError(Told(err, answer))}
+	if u.Refusal.Err != nil {
+		u.Said = u.Refusal.Err.Error()
 	}
-	return err.Error()
+	return u
 }
 
 // apiApproval is an approval, and what a person decides by.

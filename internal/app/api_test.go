@@ -66,6 +66,9 @@ func TestAnActionIsDoneOverREST(t *testing.T) {
 	if denied := c.ask(t, agent, "POST", "/v1/actions/notes/create-key:execute", `{"input":{"fields":{"a":1}}}`); denied.Status != 403 || denied.problem(t).Code != runtime.CodeForbidden {
 		t.Errorf("%d %s", denied.Status, denied.Body)
 	}
+	if read := c.ask(t, agent, "GET", "/v1/actions/notes/get-note:execute", ""); read.Status != 405 || read.problem(t).Reason != runtime.ReasonMethodNotAllowed {
+		t.Errorf("done by GET: %d %s", read.Status, read.Body)
+	}
 	if unknown := c.ask(t, agent, "POST", "/v1/actions/notes/get-nothing:execute", `{}`); unknown.Status != 404 || unknown.problem(t).Code != runtime.CodeUnknownAction {
 		t.Errorf("%d %s", unknown.Status, unknown.Body)
 	}

@@ -224,9 +224,12 @@ func (s apiOperator) SetPolicy(ctx context.Context, who runtime.Principal, befor
 			Hint: "change the file, or let the owner set policy: {source: api} in config.yaml",
 		}
 	}
-	file := seat.policyFile()
+	file, err := seat.writablePolicy()
+	if err != nil {
+		return err
+	}
 	err = seat.noted(ctx, "policy.replace", map[string]string{"bytes": fmt.Sprint(len(after))}, func() error {
-		return seat.replacePolicy(file, before, after)
+		return seat.replacePolicy(ctx, file, before, after)
 	})
 	if err == nil {
 		s.kick()

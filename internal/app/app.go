@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -140,7 +139,7 @@ type App struct {
 	read        atomic.Pointer[string]  // sum of the files that were last read; of the watch
 	full        atomic.Pointer[string]  // what is said of the trail's disk, nil when it has room
 	running     atomic.Pointer[Running] // what the state file says, nil without one
-	holder      string                  // this process, in approvals
+	self        *home.Self              // this process, in approvals
 	close       []func(context.Context) error
 	closed      sync.Once
 }
@@ -184,7 +183,7 @@ func New(o Options) (*App, error) {
 		return nil, runtime.Invalid(err, "correct what is listed; docs/cli.md has every key")
 	}
 	a.config = cfg
-	a.holder = home.Holder(os.Getpid())
+	a.self = a.home.Self()
 	return a, nil
 }
 
@@ -199,6 +198,7 @@ func (a *App) Open(ctx context.Context) (err error) {
 	if err := a.openHome(); err != nil {
 		return err
 	}
+	a.onClose(func(context.Context) error { a.self.End(); return nil }) // after all that it may hold
 	for _, step := range []func(context.Context) error{
 		a.openStore, a.openVault, a.openIdentity, a.openTrail,
 		a.loadServices, a.loadPolicy, a.openLimits, a.openApprovals, a.openBackends, a.openNotify, a.openMetrics, a.openPipeline,
@@ -229,6 +229,9 @@ func (a *App) openHome() error {
 	if a.o.Create {
 		if err := a.checkTenant(); err != nil {
 			return err // and no home is made for it
+		}
+		if err := a.home.CheckOwner(a.o.UID); err != nil { // who owns the folder can change what is made in it
+			return err
 		}
 		fresh, err := a.home.Create()
 		if err != nil {

@@ -192,17 +192,21 @@ func (a *App) decide(ctx context.Context, kind string, fields map[string]string,
 	return shownApproval(p), err
 }
 
-// noted does what an operator asked for between two records: that it was asked,
-// and, when it came to nothing, how it ended. Both attempts of a race stand in
-// the trail, the loser's with its end.
+// noted does what an operator asked for between two records, see [App.within].
 func (a *App) noted(ctx context.Context, kind string, fields map[string]string, act func() error) error {
-	event := record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields}
+	return a.within(ctx, record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields}, act)
+}
+
+// within does something between two records: that it was asked for, and, when it came
+// to nothing, how it ended. Both attempts of a race stand in the trail, the loser's
+// with its end.
+func (a *App) within(ctx context.Context, event record.Event, act func() error) error {
 	if err := a.trail.Event(ctx, event); err != nil {
 		return err
 	}
 	err := act()
 	if err != nil {
-		event.Fields = maps.Clone(fields)
+		event.Fields = maps.Clone(event.Fields)
 		event.Fields["result"] = string(runtime.CodeOf(err))
 		_ = a.trail.Event(ctx, event)
 	}
@@ -258,6 +262,7 @@ func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Pri
 	if err := a.pipeline.Do(ctx, req, out); err != nil {
 		return action, held.Args, err
 	}
+	out.RequestID = req.ID
 	return action, held.Args, out.decode()
 }
 

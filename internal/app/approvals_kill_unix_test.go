@@ -190,7 +190,7 @@ func killDesk(ctx context.Context, dir string, fault int) (*mortal, *approval.De
 	}
 	m := &mortal{DB: db, fault: fault}
 	desk, err := approval.New(approval.Options{
-		Store: m, Sealer: v, Clock: time.Now, Process: strconv.Itoa(os.Getpid()), PinMemory: 64,
+		Store: m, Sealer: v, Clock: time.Now, Process: func() string { return strconv.Itoa(os.Getpid()) }, PinMemory: 64,
 		NewID: func() string { return runtime.NewID("apr", time.Now()) },
 		Alive: func(holder string) bool {
 			pid, err := strconv.Atoi(holder)

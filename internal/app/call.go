@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -60,7 +59,7 @@ func (a *Answer) limit() int { return cmp.Or(a.Limit, maxAnswer) }
 
 func (a *Answer) tooLarge() error {
 	e := &runtime.Error{
-		Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Stage: runtime.StageExecute,
+		Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Stage: runtime.StageExecute, RequestID: a.RequestID,
 		Msg: fmt.Sprintf("the answer is over %d MiB", a.limit()>>20), Hint: "fetch it with a client through: kimbap run -- curl …",
 	}
 	if a.Limit > 0 {
@@ -161,26 +160,35 @@ func (a *App) UpstreamError(action *runtime.Action, args runtime.Args, answer *A
 	}
 	e := &runtime.Error{
 		Code: runtime.CodeUpstream, Stage: runtime.StageExecute, Action: action.Ref, RequestID: answer.RequestID,
-		Msg: fmt.Sprintf("%s answered %s", action.Service, runtime.StatusText(answer.Status)),
+		Msg: fmt.Sprintf("%s answered %s", action.Service, runtime.StatusText(answer.Status)), UpstreamStatus: answer.Status,
 	}
 	if action.HTTP != nil {
 		if m, ok := action.HTTP.Errors[answer.Status]; ok {
 			mapped(e, m, args)
 		}
 	}
-	switch answer.Status {
-	case http.StatusUnauthorized:
+	if answer.Status == http.StatusTooManyRequests {
+		e.Code = runtime.CodeRateLimited
+	}
+	switch {
+	case answer.Status == http.StatusUnauthorized:
 		e.Hint = "kimbap link " + action.Service
-	case http.StatusTooManyRequests:
-		e.Code, e.Hint = runtime.CodeRateLimited, "wait, then try again"
-		after := answer.Header.Get("Retry-After") // RFC 9110 section 10.2.3: seconds or a date
-		if seconds, err := strconv.ParseUint(after, 10, 32); err == nil {
-			e.Hint = fmt.Sprintf("try again in %d seconds", seconds)
-		} else if date, err := http.ParseTime(after); err == nil {
-			e.Hint = "try again after " + date.UTC().Format(time.RFC3339)
-		}
+	case e.Code == runtime.CodeRateLimited:
+		a.later(e, answer.Header)
 	}
 	return e
+}
+
+// later says in an error when to try again, as the service said it.
+func (a *App) later(e *runtime.Error, header http.Header) {
+	after, said := rest.RetryAfter(header, a.o.Clock())
+	if e.Hint = "wait, then try again"; !said {
+		return
+	}
+	e.RetryAfter, e.Hint = after, fmt.Sprintf("try again in %d seconds", after/time.Second)
+	if date, err := http.ParseTime(header.Get("Retry-After")); err == nil {
+		e.Hint = "try again after " + date.UTC().Format(time.RFC3339)
+	}
 }
 
 // Told adds to an error what the service said of it, for the person who called:

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -123,5 +124,43 @@ func TestAPolicyThatOthersCanWriteIsRefused(t *testing.T) {
 		if err := openHome(t, k.Dir, os.Getuid()); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("mode %04o: got %v, want %q", mode, err, want)
 		}
+	}
+}
+
+// One in the home that is a link counts as what it leads to.
+func TestALinkedPolicyThatOthersCanWriteIsRefused(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	k := apptest.New(t, apptest.Options{})
+	link := filepath.Join(k.Dir, "policy.yaml")
+	if err := errors.Join(os.WriteFile(file, []byte(askDeletes), 0o600), os.Remove(link), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	if err := openHome(t, k.Dir, os.Getuid()); err != nil {
+		t.Error(err)
+	}
+	if err := os.Chmod(file, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := openHome(t, k.Dir, os.Getuid()); err == nil || !strings.Contains(err.Error(), "can be written") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// No home is made in a folder of somebody else, who could put other files there.
+func TestNoHomeIsMadeInAFolderOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := apptest.OptionsOver(dir, "", &apptest.Buffer{}, true)
+	o.UID++
+	a, err := app.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
+		t.Errorf("got %v", err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("it holds %v, %v", entries, err)
 	}
 }

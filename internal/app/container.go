@@ -2,11 +2,8 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
@@ -17,7 +14,6 @@ import (
 	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/runner"
 	"github.com/kimbap-run/kimbap/internal/socket"
-	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // containerTTL is how long the token of `kimbap env --shell docker` is valid.
@@ -70,48 +66,4 @@ func (a *App) reachable(listen string) string {
 		return ""
 	}
 	return fmt.Sprintf("a container does not reach %s of this machine; start the proxy on the bridge: kimbap proxy --listen %s --auth token --insecure-listen", listen, outfit.Bridge(port))
-}
-
-// Healthy asks the proxies that run over this home whether they can work, and
-// fails when none runs or one cannot. The home need not be open.
-func (a *App) Healthy(ctx context.Context) error {
-	running := a.Proxies()
-	if len(running) == 0 {
-		return &runtime.Error{Code: runtime.CodeAuditUnavailable, Msg: "no proxy runs over this home", Hint: "kimbap proxy"}
-	}
-	for _, r := range running {
-		if err := healthy(ctx, r.Listen); err != nil {
-			return &runtime.Error{Code: runtime.CodeAuditUnavailable, Msg: "the proxy at " + r.Listen + " is not well", Hint: "kimbap doctor", Err: err}
-		}
-	}
-	return nil
-}
-
-// healthy asks one listener. Who listens on every address is asked on loopback.
-func healthy(ctx context.Context, listen string) error {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return err
-	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = "localhost"
-		if ip.To4() != nil {
-			host = "127.0.0.1"
-		}
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/healthz", nil)
-	if err != nil {
-		return err
-	}
-	client := http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}, Timeout: 5 * time.Second}
-	answer, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	said, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
-	if answer.StatusCode != http.StatusOK {
-		return errors.New(strings.TrimSpace(string(said)))
-	}
-	return nil
 }

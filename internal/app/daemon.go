@@ -94,9 +94,16 @@ func (a *App) onlyDaemon() (unlock func(), err error) {
 
 // daemonPID names the process of the daemon that runs, "" while it only starts.
 func (a *App) daemonPID() string {
-	running := a.states().Serving(roster.Daemon)
-	if len(running) == 0 {
-		return ""
+	if pid := DaemonPID(a.home); pid != 0 {
+		return fmt.Sprintf(", pid %d", pid)
 	}
-	return fmt.Sprintf(", pid %d", running[0].PID)
+	return ""
+}
+
+// DaemonPID is the process of a home's daemon, 0 when none has said that it serves.
+func DaemonPID(home Home) int {
+	if running := roster.Folder(home.State()).Serving(roster.Daemon); len(running) > 0 {
+		return running[0].PID
+	}
+	return 0
 }

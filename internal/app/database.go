@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/rs/zerolog"
@@ -30,7 +31,8 @@ func (a *App) InspectDatabase(ctx context.Context) (Database, error) {
 	if err != nil {
 		return Database{}, err
 	}
-	return sqlite.Inspect(ctx, path)
+	found, err := sqlite.Inspect(ctx, path)
+	return found, a.hindered(err)
 }
 
 // MigrateDatabase brings the home's database to the schema of this program.
@@ -41,7 +43,7 @@ func (a *App) MigrateDatabase(ctx context.Context) (Migrated, error) {
 	}
 	db, err := sqlite.Open(ctx, sqlite.Options{Path: before.Path})
 	if err != nil {
-		return Migrated{}, err
+		return Migrated{}, a.hindered(err)
 	}
 	return Migrated{Path: before.Path, From: before.Version, To: before.Newest}, db.Close()
 }
@@ -57,7 +59,11 @@ func (a *App) CopyDatabase(ctx context.Context, to string) (Database, error) {
 		return Database{}, err
 	}
 	if err := sqlite.Copy(ctx, path, to); err != nil {
-		return Database{}, err
+		place := (*fs.PathError)(nil)
+		if errors.As(err, &place) || runtime.AsError(err).Code != runtime.CodeInternal {
+			return Database{}, err // it is of the copy's own place
+		}
+		return Database{}, a.hindered(err)
 	}
 	return sqlite.Inspect(ctx, to)
 }

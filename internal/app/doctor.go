@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -132,18 +131,7 @@ func (a *App) doctorProxy(ctx context.Context) Finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+running[0].Listen+"/healthz", nil)
-	if err == nil {
-		client := http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
-		var answer *http.Response
-		if answer, err = client.Do(req); err == nil {
-			_ = answer.Body.Close()
-			if answer.StatusCode != http.StatusOK {
-				err = fmt.Errorf("health says %s", answer.Status)
-			}
-		}
-	}
-	if err != nil {
+	if err := healthy(ctx, running[0].Listen); err != nil {
 		return Finding{"proxy", "fail", "the proxy at " + running[0].Listen + " does not answer well: " + err.Error(), "kimbap status"}
 	}
 	if p := running[0].Problem; p != "" {

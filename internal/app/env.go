@@ -66,6 +66,9 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 			notes = append(notes, fmt.Sprintf("%s: reached through the proxy, because a service is there; programs that never do that for this machine (Go's) cannot use it", strings.Join(place.Served, ", ")))
 		}
 	}
+	if o.Unset {
+		place.Before = runner.Kept(a.env)
+	}
 	text, err = o.Text(place)
 	return text, notes, err
 }

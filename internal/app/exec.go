@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 
-	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/audit/history"
@@ -43,7 +43,7 @@ func (a *App) Scripts() (*sandbox.Runner, error) {
 		Approval: a.question, Asks: a.asks, Record: a.recordScript, Begun: a.begun, Lost: a.lostResult,
 		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
 		NewID:   func() string { return runtime.NewID("exe", a.o.Clock()) },
-		Process: a.holder, Alive: home.Alive,
+		Process: a.self.Name, Alive: a.alive,
 		Limits:  sandbox.Limits{Timeout: a.config.Exec.Timeout.Duration(), Heap: int64(a.config.Exec.Heap), Calls: a.config.Exec.Calls},
 		Workers: a.config.Exec.Workers,
 	})
@@ -162,6 +162,12 @@ func (a *App) question(ctx context.Context, who runtime.Principal, id string, wa
 		ask = a.approvals.Wait
 	}
 	p, err := ask(ctx, who, id)
+	if errors.Is(err, approval.ErrUnknown) { // it was closed so long ago that it is forgotten
+		return false, &runtime.Error{
+			Code: runtime.CodeApprovalExpired, ApprovalID: id, Msg: "the approval's time was over long ago",
+			Hint: "the same request, sent again, asks anew",
+		}
+	}
 	if err != nil {
 		return true, err
 	}

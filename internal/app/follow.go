@@ -65,10 +65,10 @@ func (a *App) send(ctx context.Context, p *runtime.Pipeline, s step, like Answer
 		if err := p.Do(ctx, s.req, answer); err != nil {
 			return nil, s, err
 		}
+		answer.RequestID = s.req.ID
 		if err := answer.decode(); err != nil {
 			return nil, s, err
 		}
-		answer.RequestID = s.req.ID
 		location := answer.Header.Get("Location")
 		if answer.Status < 301 || answer.Status > 308 || location == "" || answer.Status == http.StatusNotModified {
 			return answer, s, nil
@@ -99,7 +99,7 @@ func (a *App) send(ctx context.Context, p *runtime.Pipeline, s step, like Answer
 
 func unfollowed(s step, format string, args ...any) error {
 	return &runtime.Error{
-		Code: runtime.CodeUpstream, Stage: runtime.StageExecute, Action: s.action.Ref,
+		Code: runtime.CodeUpstream, Stage: runtime.StageExecute, Action: s.action.Ref, RequestID: s.req.ID,
 		Msg: s.action.Service + " " + fmt.Sprintf(format, args...), Hint: "send the request itself: kimbap run -- curl -L …",
 	}
 }

@@ -30,7 +30,10 @@ func (a *App) readable(req *runtime.Request) {
 			return err
 		}
 		header := req.Raw.Header
-		body, err := classifier.ParseBody(header.Get("Content-Type"), header.Get("Content-Encoding"), text)
+		var body *classifier.Body
+		if text, err = classifier.Unpack(header, text, judgedBody); err == nil {
+			body, err = classifier.ParseBody(header.Get("Content-Type"), "", text)
+		}
 		if err == nil && req.Action != runtime.ActionPass {
 			err = a.recogniseHeld(req, body)
 		}

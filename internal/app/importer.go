@@ -62,13 +62,18 @@ func (i Import) run(files fs.FS, name string, data []byte) (*Imported, error) {
 // InstallImported installs what was imported; with update also in the place of a
 // service of that name.
 func (a *App) InstallImported(ctx context.Context, r *Imported, vars map[string]string, update bool) (*Review, error) {
+	unlock, err := a.home.LockFiles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	mayReplace := func(name string) error {
 		if update || !a.taken(name) {
 			return nil
 		}
 		return replaces(name, "kimbap service import … --install --update, or give it another --name")
 	}
-	return a.place(ctx, r.Name+".yaml", r.YAML, vars, mayReplace, func(*services.Service) error { return nil })
+	return a.place(ctx, r.Name+".yaml", r.YAML, vars, mayReplace, func(*services.Service) (func(), error) { return func() {}, nil })
 }
 
 // IsURL reports whether a place is an address and not a path.

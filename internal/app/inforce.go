@@ -23,6 +23,11 @@ func (a *App) RemoveService(ctx context.Context, name string) error {
 	if !ok {
 		return a.unknownService(name)
 	}
+	unlock, err := a.home.LockFiles(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if err := a.serviceEvent(ctx, "service.remove", s.Name, s.Digest); err != nil {
 		return err
 	}
@@ -46,6 +51,11 @@ func (a *App) DisableService(ctx context.Context, name string) error {
 	if s, ok := a.Services().Service(name); ok {
 		name = s.Name
 	}
+	unlock, err := a.home.LockFiles(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if !services.Installed(a.home.Services(), name) {
 		return a.unknownService(name)
 	}
@@ -63,6 +73,11 @@ func (a *App) DisableService(ctx context.Context, name string) error {
 
 // EnableService puts a disabled service in force again.
 func (a *App) EnableService(ctx context.Context, name string) error {
+	unlock, err := a.home.LockFiles(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if !slices.Contains(services.Disabled(a.home.Services()), name) {
 		if services.Installed(a.home.Services(), name) {
 			return nil
@@ -82,10 +97,15 @@ func (a *App) EnableService(ctx context.Context, name string) error {
 func (a *App) DisabledServices() []string { return services.Disabled(a.home.Services()) }
 
 func (a *App) serviceEvent(ctx context.Context, kind, name, digest string) error {
-	return a.trail.Event(ctx, record.Event{
+	return a.trail.Event(ctx, a.ofService(kind, name, digest))
+}
+
+// ofService is the event of something that is done to a service.
+func (a *App) ofService(kind, name, digest string) record.Event {
+	return record.Event{
 		Kind: kind, Principal: a.Operator().ID, Tenant: runtime.DefaultTenant,
 		Fields: map[string]string{"service": name, "digest": digest},
-	})
+	}
 }
 
 func (a *App) reloadServices() error {

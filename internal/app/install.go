@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -118,6 +119,11 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 	}
 	sum := sha256.Sum256(data)
 	pin := home.Pin{URL: from, SHA256: hex.EncodeToString(sum[:])}
+	unlock, err := a.home.LockFiles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	locked, err := a.home.ReadPins()
 	if err == nil && isURL(from) {
 		err = locked.Check(from, demanded, pin.SHA256, i.Update)
@@ -132,7 +138,8 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 		}
 		return replaces(name, "kimbap service install "+runtime.Quote(i.From)+" --update")
 	}
-	return a.place(ctx, file, data, i.Vars, mayReplace, func(s *services.Service) error {
+	return a.place(ctx, file, data, i.Vars, mayReplace, func(s *services.Service) (undo func(), err error) {
+		former := home.Pins{Version: locked.Version, Services: maps.Clone(locked.Services), Catalogue: maps.Clone(locked.Catalogue)}
 		was := locked.Forget(s.Name)
 		switch {
 		case isURL(from):
@@ -140,9 +147,9 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 		case slices.Contains(catalog.Names(), from):
 			locked.Catalogue[s.Name] = s.Digest
 		case !was:
-			return nil
+			return func() {}, nil
 		}
-		return a.home.WritePins(locked)
+		return func() { _ = a.home.WritePins(&former) }, a.home.WritePins(locked)
 	})
 }
 
@@ -194,8 +201,10 @@ func replaces(name, command string) error {
 }
 
 // place installs the bytes of a service file, if mayReplace says so of its name.
-// Pinned is called with the service once it is there.
-func (a *App) place(ctx context.Context, file string, data []byte, vars map[string]string, mayReplace func(name string) error, pinned func(*services.Service) error) (*Review, error) {
+// Pin is called with the service before its file is there: a file without its pin is not
+// held to what was looked at, and a pin without its file holds nothing, should it outlive
+// its undoing. The caller has the lock of the home's files.
+func (a *App) place(ctx context.Context, file string, data []byte, vars map[string]string, mayReplace func(name string) error, pin func(*services.Service) (undo func(), err error)) (*Review, error) {
 	before := a.Services()
 	if checked, err := services.Parse(file, data); err == nil {
 		if err := checkFilters(checked); err != nil {
@@ -208,24 +217,38 @@ func (a *App) place(ctx context.Context, file string, data []byte, vars map[stri
 			return nil, err
 		}
 	}
-	s, err := services.Install(a.home.Services(), file, data, vars)
-	if problems := (services.Problems)(nil); errors.As(err, &problems) {
+	ready, err := services.Prepare(a.home.Services(), file, data, vars)
+	if unread := (*fs.PathError)(nil); errors.As(err, &unread) { // of the services that are there
+		return nil, a.notPlaced(err)
+	}
+	if err != nil {
 		return nil, runtime.Invalid(err, "correct the file, then: kimbap service validate "+runtime.Quote(file))
 	}
-	if err != nil { // it is as it should be, and could not be put there
-		return nil, &runtime.Error{
-			Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable, Msg: err.Error(),
-			Hint: "check the owner of " + runtime.Quote(a.home.Services()) + ", that it can be written, and the disk's free space", Err: err,
+	s := ready.Service
+	if err := a.within(ctx, a.ofService("service.install", s.Name, s.Digest), func() error {
+		undo, err := pin(s)
+		if err == nil {
+			if err = ready.Write(); err != nil {
+				undo()
+			}
 		}
-	}
-	if err := a.serviceEvent(ctx, "service.install", s.Name, s.Digest); err != nil {
-		return nil, err
-	}
-	if err := pinned(s); err != nil {
+		return a.notPlaced(err)
+	}); err != nil {
 		return nil, err
 	}
 	old, _ := before.Service(s.Name)
 	return review.Of(s, old, sha256.Sum256(data)), a.reloadServices()
+}
+
+// notPlaced is the error of a service that is as it should be, and could not be put there.
+func (a *App) notPlaced(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &runtime.Error{
+		Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable, Msg: err.Error(),
+		Hint: "check the owner of " + runtime.Quote(a.home.Services()) + ", that it can be written, and the disk's free space", Err: err,
+	}
 }
 
 // shipped reports whether the file of an installed service is as it was written from the

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 	"github.com/kimbap-run/kimbap/runtime/vault"
@@ -160,13 +161,18 @@ func (a *App) settleOn(ctx context.Context, keys []vault.MasterKey) error {
 	return nil
 }
 
-// writeDefaultPolicy gives a new home its policy file, commented.
+// writeDefaultPolicy gives a new home its policy file, commented. It is there, whole, before
+// anything that makes the folder a home, whatever ends this: where it was missing or cut
+// then, the rules in force would be laxer than those that were asked for.
 func (a *App) writeDefaultPolicy() error {
 	file := a.home.Policy()
 	if _, err := os.Stat(file); err == nil {
 		return nil
 	}
-	return os.WriteFile(file, policy.DefaultFile(a.o.Strict), 0o600)
+	if err := home.Replace(file, policy.DefaultFile(a.o.Strict), 0o600); err != nil {
+		return err
+	}
+	return system.SyncFolder(a.home.Dir)
 }
 
 // auditDir is audit.dir or the home's own.

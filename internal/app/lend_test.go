@@ -312,3 +312,38 @@ func TestTheTokenOfANamedRunIsNoWiderThanItsMakers(t *testing.T) {
 		t.Errorf("after its end: %v %v", ok, err)
 	}
 }
+
+// A token that is revoked takes those of the runs that it has made with it.
+func TestTheTokenOfANamedRunEndsWithItsMakers(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	there := func(grant app.TokenGrant, base string) (*remote.Client, string) {
+		token, id := tokenOf(t, k, grant)
+		return lentTo(t, base, token, nil), id
+	}
+	base := k.ServeAPI(t, app.APIOptions{Proxy: true})
+	first, id := there(app.TokenGrant{Agent: "first", Roles: []string{"kimbap.operator"}}, base)
+	second, _ := there(app.TokenGrant{Agent: "second", Roles: []string{"kimbap.operator"}}, base)
+	_, mine, _, err := first.RunToken(t.Context(), "me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, other, _, err := second.RunToken(t.Context(), "me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := k.Open(t, "").RevokeToken(t.Context(), id); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	who := func(token runtime.Secret) error {
+		_, err := k.App.Tokens().Identify(t.Context(), runtime.Caller{Token: token})
+		return err
+	}
+	apptest.Within(t, 2*time.Second, "the end of its run's token", func() bool {
+		err := who(mine)
+		return err != nil && runtime.AsError(err).Reason == runtime.ReasonTokenRevoked
+	})
+	if err := who(other); err != nil {
+		t.Errorf("that of another maker: %v", err)
+	}
+}

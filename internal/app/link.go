@@ -262,6 +262,29 @@ func (a *App) Placeholders(ctx context.Context) (map[string]string, []string, er
 	return out, linked, nil
 }
 
+// KeyAdvice is what is left to do before an installed service acts with a stored key, ""
+// when nothing is.
+func (a *App) KeyAdvice(ctx context.Context, s *services.Service) string {
+	if s.Auth.Ref == "" {
+		return ""
+	}
+	stored, _ := a.vault.List(ctx, a.tenant) // the next command says what is wrong with it
+	for _, e := range stored {
+		if e.Name != s.Auth.Ref || e.Expired(a.o.Clock()) {
+			continue
+		}
+		wanted := slices.Clone(s.Authorities)
+		if s.Adapter != "http" {
+			wanted = append(wanted, runtime.CommandAuthority(s.Name))
+		}
+		if slices.ContainsFunc(wanted, func(host string) bool { return !slices.Contains(e.Authorities, host) }) {
+			return "its stored key is not for all of its hosts: kimbap link " + s.Name + " --rebind"
+		}
+		return ""
+	}
+	return "give it a key: kimbap link " + s.Name
+}
+
 // Rebind keeps the stored credential of a service and binds it to the hosts
 // that the installed services name now.
 func (a *App) Rebind(ctx context.Context, name string) (Linked, error) {

@@ -115,6 +115,7 @@ type toolAnswer struct {
 	Error  struct {
 		Code, Reason, Detail, Hint, Rule string
 		RequestID                        string `json:"request_id"`
+		Upstream                         *int   `json:"upstream_status,omitempty"`
 	}
 	Items []struct {
 		Name     string

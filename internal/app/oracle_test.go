@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -336,9 +337,11 @@ func reclassify(k *apptest.Kimbap, r servicestest.Request) (string, error) {
 	in := classifier.Input{Scheme: "https", Authority: authority, Method: r.Method, Target: r.Target, Header: http.Header(r.Header)}
 	m, err := k.App.Services().Table().Match(in)
 	if err == nil && m.NeedBody {
-		if in.Body, err = classifier.ParseBody(r.Header.Get("Content-Type"), r.Header.Get("Content-Encoding"), r.Body); err == nil {
+		text, uerr := classifier.Unpack(http.Header(r.Header), r.Body, 1<<20)
+		if in.Body, err = classifier.ParseBody(r.Header.Get("Content-Type"), "", text); err == nil {
 			m, err = k.App.Services().Table().Match(in)
 		}
+		err = errors.Join(uerr, err)
 	}
 	return m.Action, err
 }

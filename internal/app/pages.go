@@ -27,9 +27,9 @@ type Paging struct {
 }
 
 // Pages does an action and asks for the pages that follow, each a request of its
-// own. It returns the pages through the action's filter: lists become one list,
-// anything else one value a line. The error of a page ends it, with nothing
-// returned: half a list looks like a whole one.
+// own. It returns the pages through the action's filter: lists become one list, other
+// JSON a list of the pages, and texts stand one below the other. The error of a page
+// ends it, with nothing returned: half a list looks like a whole one.
 func (a *App) Pages(ctx context.Context, p *runtime.Pipeline, req *runtime.Request, action *runtime.Action, o Paging) ([]byte, error) {
 	if action.HTTP == nil || action.HTTP.Pages == nil {
 		return nil, &runtime.Error{
@@ -49,7 +49,7 @@ func (a *App) Pages(ctx context.Context, p *runtime.Pipeline, req *runtime.Reque
 			return nil, err
 		}
 		if err := a.UpstreamError(action, req.Args, answer); err != nil {
-			return nil, undone(Told(err, answer), answer, req)
+			return nil, undone(refusedBy(err, answer), answer, req)
 		}
 		count, err := got.add(a.Filter(action, answer.Body))
 		if err != nil {
@@ -184,18 +184,25 @@ func (g *gathered) add(page []byte, err error) (int, error) {
 		g.elements += len(list)
 		return len(list), nil
 	}
-	g.lines = append(g.lines, bytes.TrimSpace(page))
-	g.elements++
+	if page = bytes.TrimSpace(page); len(page) > 0 { // else its filter left nothing of it
+		g.lines = append(g.lines, page)
+		g.elements++
+	}
 	return -1, nil
 }
 
 // bytes writes the pages out, at most so many elements of lists.
 func (g *gathered) bytes(most int) []byte {
-	out := bytes.Join(g.lines, []byte("\n"))
-	if len(g.lines) > 0 && g.list == nil {
+	out, list := bytes.Join(g.lines, []byte("\n")), g.list
+	switch {
+	case len(g.lines) > 0 && list == nil && !slices.ContainsFunc(g.lines, func(page []byte) bool { return !json.Valid(page) }):
+		for _, page := range g.lines {
+			list = append(list, page)
+		}
+		out = nil
+	case len(g.lines) > 0 && list == nil:
 		return out
 	}
-	list := g.list
 	if most > 0 && len(list) > most {
 		list = list[:most]
 	}

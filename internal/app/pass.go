@@ -47,7 +47,7 @@ type pass struct {
 
 // keptPass is the file of a pass.
 type keptPass struct {
-	Holder string    `json:"holder"` // process; see holderName
+	Holder string    `json:"holder"` // as of [home.Self]
 	IDs    []string  `json:"ids"`    // of its tokens that may still be valid, the newest last
 	Token  string    `json:"token"`
 	Renew  time.Time `json:"renew"`
@@ -62,7 +62,7 @@ func (a *App) issuePass(ctx context.Context, o ServeOptions) (*pass, error) {
 	if err := a.sweepPasses(ctx); err != nil {
 		return nil, err
 	}
-	p := &pass{a: a, kept: keptPass{Holder: a.holder}}
+	p := &pass{a: a, kept: keptPass{Holder: a.self.Name()}}
 	if err := p.make(ctx); err != nil {
 		p.end(ctx)
 		return nil, err
@@ -134,7 +134,7 @@ func (a *App) sweepPasses(ctx context.Context) error {
 	files, _ := filepath.Glob(filepath.Join(a.home.State(), "proxy-*.pass"))
 	for _, file := range files {
 		kept, err := readPass(file)
-		if err != nil || home.Alive(kept.Holder) && kept.Holder != a.holder {
+		if err != nil || a.alive(kept.Holder) && file != a.passFile(os.Getpid()) { // ours is still to be written
 			continue
 		}
 		if err := a.revokePass(ctx, kept, file); err != nil {

@@ -92,17 +92,46 @@ func (a *App) policyIsThere(t runtime.Tenant) error {
 	return nil
 }
 
+// inHome reports whether a file is in the home, where nobody else can reach it, and not
+// only a link to it.
+func (a *App) inHome(file string) bool {
+	dir, err1 := filepath.EvalSymlinks(a.home.Dir)
+	leads, err2 := filepath.EvalSymlinks(file)
+	return err1 == nil && err2 == nil && strings.HasPrefix(leads, dir+string(filepath.Separator))
+}
+
+// writablePolicy is the file to write when the rules are changed: what a link leads to, so
+// that the link stays. One that others can write is refused: with what they wrote into it
+// it would become a file of ours.
+func (a *App) writablePolicy() (string, error) {
+	file := a.policyFile()
+	leads, err := filepath.EvalSymlinks(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(file); err == nil {
+			return "", &runtime.Error{
+				Code: runtime.CodeInvalidInput, Msg: file + " is a link that leads to no file", Hint: "put back what it leads to, or remove the link",
+			}
+		}
+		return file, nil
+	}
+	if err == nil && !a.inHome(leads) {
+		err = home.CheckWriters(leads, a.o.UID)
+	}
+	return leads, err
+}
+
 // readPolicy loads a tenant's policy, its conditions checked against the actions;
 // proxy.unmatched: deny narrows it for hosts that have no service. That of a tenant
 // that was made must be there: one that was moved away, or not mounted, is no
 // default, which may allow more than it did.
 func (a *App) readPolicy(t runtime.Tenant, actions policy.Actions) (*policy.Policy, error) {
 	path := a.policyFileOf(t)
-	if !strings.HasPrefix(path, a.home.Dir+string(filepath.Separator)) {
-		for _, name := range policy.Names(path) {
-			if err := home.CheckWriters(name, a.o.UID); err != nil {
-				return nil, err
-			}
+	for _, name := range policy.Names(path) {
+		if a.inHome(name) {
+			continue
+		}
+		if err := home.CheckWriters(name, a.o.UID); err != nil {
+			return nil, err
 		}
 	}
 	if err := a.policyIsThere(t); err != nil {

@@ -1,6 +1,9 @@
 package app_test
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 const noSecretNotes = `version: 1
@@ -236,5 +240,94 @@ func TestWhatARuleOnTheBodyAskedAboutIsExecuted(t *testing.T) {
 		if got := string(k.Up.Last(t).Body); got != `{"text":"secret `+name+`"}` {
 			t.Errorf("%s: sent %s", name, got)
 		}
+	}
+}
+
+// Of two who add a rule at once each is in the policy, or was told that it is not.
+func TestRulesThatAreAddedAtOnceAreNotLost(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	people := []*app.App{k.Open(t, ""), k.Open(t, "")}
+	var added []string
+	for i := range 30 {
+		var wg sync.WaitGroup
+		errs := make([]error, len(people))
+		for j, person := range people {
+			wg.Go(func() {
+				errs[j] = person.AddRule(t.Context(), fmt.Sprintf("{name: rule-%d-%d, match: {action: notes.get-note}, then: allow}", i, j), "")
+			})
+		}
+		wg.Wait()
+		for j, err := range errs {
+			if err == nil {
+				added = append(added, fmt.Sprintf("rule-%d-%d,", i, j))
+			} else if !strings.Contains(err.Error(), "was changed meanwhile") {
+				t.Error(err)
+			}
+		}
+	}
+	text := stored(t, k, "policy.yaml")
+	for _, name := range added {
+		if !strings.Contains(text, name) {
+			t.Errorf("%s was added and is not there", name)
+		}
+	}
+}
+
+// A policy that is a link stays one, whoever changes it: what it leads to is replaced, if
+// nobody else can write that.
+func TestALinkedPolicyIsChangedWhereItLeads(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Config: "policy: {source: api}\n"})
+	c := newAPI(t, k)
+	admin, _ := tokenOf(t, k, app.TokenGrant{Roles: []string{runtime.RoleAdmin}})
+	file, link := filepath.Join(t.TempDir(), "rules.yaml"), filepath.Join(k.Dir, "policy.yaml")
+	const deny = "version: 1\nrules:\n  - {name: shut, match: {action: notes.get-note}, then: deny}\n"
+	text := func() string {
+		t.Helper()
+		if to, err := os.Readlink(link); err != nil || to != file {
+			t.Errorf("the link is %q, %v", to, err)
+		}
+		now, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return string(now)
+	}
+	put := func(text string) heard {
+		tag := c.ask(t, admin, "GET", "/v1/policy", "").Header.Get("ETag")
+		return c.ask(t, admin, "PUT", "/v1/policy", text, "Content-Type", "application/yaml", "If-Match", tag)
+	}
+	if err := errors.Join(os.WriteFile(file, []byte(askDeletes), 0o640), os.Chmod(file, 0o640), os.Remove(link), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	person := k.Open(t, "")
+	if got := put(deny); got.Status != 204 || text() != deny {
+		t.Errorf("%d %s, %q", got.Status, got.Body, text())
+	}
+	if err := person.AddRule(t.Context(), "{name: more, match: {action: notes.read-as}, then: allow}", ""); err != nil || !strings.Contains(text(), "more") {
+		t.Errorf("%v, %q", err, text())
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("%v, %v", info, err)
+	}
+
+	if err := errors.Join(os.WriteFile(file, []byte(deny), 0o640), os.Chmod(file, 0o666)); err != nil { // and what is in it may be anybody's
+		t.Fatal(err)
+	}
+	if err := person.AddRule(t.Context(), "{name: late, match: {action: notes.read-as}, then: allow}", ""); err == nil || text() != deny {
+		t.Errorf("a rule was added to what others can write: %v, %q", err, text())
+	}
+	if got := put(askDeletes); got.Status == 204 || text() != deny {
+		t.Errorf("what others can write was replaced: %d, %q", got.Status, text())
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := person.AddRule(t.Context(), "{name: late, match: {action: notes.read-as}, then: allow}", ""); err == nil || text() != "" {
+		t.Errorf("a rule was added to what is not there: %v", err)
+	}
+	if got := put(deny); got.Status == 204 || text() != "" {
+		t.Errorf("a link that leads nowhere was replaced: %d", got.Status)
 	}
 }

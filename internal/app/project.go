@@ -67,7 +67,7 @@ func (a *App) Trust(ctx context.Context, p *Project, commands bool) error {
 	if err := a.serviceEvent(ctx, "project.trust", p.Dir, p.Hash); err != nil {
 		return err
 	}
-	return a.changeTrust(func(b project.Book) { b.Trust(p, commands) })
+	return a.changeTrust(ctx, func(b project.Book) { b.Trust(p, commands) })
 }
 
 // Distrust forgets the nearest trusted project of a folder, as it was trusted: its
@@ -87,10 +87,15 @@ func (a *App) Distrust(ctx context.Context, dir string) (string, error) {
 	if err := a.serviceEvent(ctx, "project.distrust", folder, hash); err != nil {
 		return "", err
 	}
-	return folder, a.changeTrust(func(b project.Book) { b.Distrust(folder) })
+	return folder, a.changeTrust(ctx, func(b project.Book) { b.Distrust(folder) })
 }
 
-func (a *App) changeTrust(change func(project.Book)) error {
+func (a *App) changeTrust(ctx context.Context, change func(project.Book)) error {
+	unlock, err := a.home.LockFiles(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	book, err := project.ReadBook(a.home.Trust())
 	if err != nil {
 		return err

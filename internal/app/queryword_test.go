@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 )
@@ -31,6 +33,7 @@ actions:
 func TestAWordOfTheQueryIsNotAnotherInTheForm(t *testing.T) {
 	t.Parallel()
 	const form, parts, json = "application/x-www-form-urlencoded", "multipart/form-data; boundary=b", "application/json"
+	utf16 := strings.Join(strings.Split(`{"Action": "DeleteUser"}`, ""), "\x00") + "\x00"
 	k := apptest.New(t, apptest.Options{Services: []string{wordService}})
 	for _, c := range []struct {
 		method, target, media, body string
@@ -61,6 +64,13 @@ func TestAWordOfTheQueryIsNotAnotherInTheForm(t *testing.T) {
 		{"POST", "?Action=ListUsers", "", "\xef\xbb\xbf{\"Action\": \"DeleteUser\"}", false, ""},
 		{"POST", "?Action=ListUsers", form, `{"UserName": "alice", "_method": "DELETE"}`, true, ""},
 		{"POST", "?Action=ListUsers", form, `filter={"Action": "x"}`, true, ""},
+		{"POST", "?Action=ListUsers", json, utf16, false, ""}, // told by its NULs
+		{"PUT", "?Action=ListUsers", json, "\xfe\xff\x00" + utf16[:len(utf16)-1], false, ""},
+		{"POST", "?Action=ListUsers", form, "\xff\xfe" + utf16, false, ""},
+		{"POST", "?Action=Set", json, utf16, false, "/set"}, // its body is judged
+		{"PUT", "?Action=ListUsers", form + "; charset=ibm037", "%c1%83%a3%89%96%95=%c4", false, ""},
+		{"PUT", "?Action=ListUsers", json + "; charset=UTF-8", `{"UserName": "Zoë"}`, true, ""},
+		{"PUT", "?Action=ListUsers", "application/octet-stream", utf16, true, ""},
 		{"PUT", "?Action=ListUsers", "", "a file with &Action=DeleteUser in it", true, ""},
 		{"POST", "?Action=ListUsers", form, "UserName=alice&ActionId=DeleteUser&x=Action", true, ""},
 		{"POST", "?Action=ListUsers", "application/octet-stream", "Action=DeleteUser", true, ""},
@@ -113,7 +123,8 @@ func TestTheLastWordOfAPassingFormCounts(t *testing.T) {
 }
 
 // A document or parts that are compressed could have such a word in them, which many
-// servers unpack as they read; as of a form, that is refused where a word decides.
+// servers unpack as they read. A document in gzip is looked at unpacked; as of a form, all
+// else is refused where a word decides.
 func TestACompressedBodyBesideAWordIsRefused(t *testing.T) {
 	t.Parallel()
 	k := apptest.New(t, apptest.Options{Services: []string{wordService}})
@@ -122,8 +133,15 @@ func TestACompressedBodyBesideAWordIsRefused(t *testing.T) {
 		long                bool
 		want                int
 	}{
-		{"application/json", "gzip", `{"Action": "DeleteUser"}`, false, http.StatusUnsupportedMediaType},
-		{"application/json", "gzip", `{"Action": "DeleteUser"}`, true, http.StatusUnsupportedMediaType},
+		{"application/json", "gzip", `{"Action": "DeleteUser"}`, false, http.StatusBadRequest},
+		{"application/json", "gzip", `{"Action": "DeleteUser"}`, true, http.StatusBadRequest},
+		{"application/json; charset=UTF-8", "gzip", `{"UserName": "alice"}`, false, http.StatusOK},
+		{"application/json", "gzip", `{"UserName": "alice"}`, true, http.StatusOK},
+		{"application/json", "gzip", "{\"UserName\": \"\xff\"}", false, http.StatusUnsupportedMediaType},
+		{"application/json", "gzip", `{"UserName": "` + strings.Repeat("a", 2<<20) + `"}`, false, http.StatusRequestEntityTooLarge},
+		{"application/json; charset=utf-16", "gzip", `{"UserName": "alice"}`, false, http.StatusUnsupportedMediaType},
+		{"application/json", "br", `{"UserName": "alice"}`, false, http.StatusUnsupportedMediaType},
+		{"application/x-www-form-urlencoded", "gzip", "UserName=alice", false, http.StatusUnsupportedMediaType},
 		{"multipart/form-data; boundary=b", "deflate", "--b", false, http.StatusUnsupportedMediaType},
 		{"application/json", "identity", `{"UserName": "alice"}`, true, http.StatusOK},
 		{"application/octet-stream", "gzip", `{"Action": "DeleteUser"}`, false, http.StatusOK},
@@ -153,6 +171,54 @@ func TestACompressedBodyBesideAWordIsRefused(t *testing.T) {
 		_ = res.Body.Close()
 		if sent := len(k.Up.Requests()) != before; res.StatusCode != c.want || sent != (c.want == http.StatusOK) {
 			t.Errorf("%s, %s, long: %t: sent: %t, answer %d, want %d", c.media, c.coding, c.long, sent, res.StatusCode, c.want)
+		}
+	}
+}
+
+// wide is a text in UTF-16, of which each unit goes through escape.
+func wide(text, escape string) string {
+	var b strings.Builder
+	for _, c := range utf16.Encode([]rune(text)) {
+		fmt.Fprintf(&b, escape, c>>8, c&0xff)
+	}
+	return b.String()
+}
+
+// In another charset a form or document says such a word, or another method, in bytes that
+// are not those of the word, and servers that go by the charset find it.
+func TestABodyInAnotherCharsetIsRefused(t *testing.T) {
+	t.Parallel()
+	const form, json = "application/x-www-form-urlencoded", "application/json"
+	k := apptest.New(t, apptest.Options{Services: []string{wordService}})
+	for _, c := range []struct {
+		method, media, body string
+		want                int
+	}{
+		{"POST", form + ";charset=UTF-16BE", wide("_method", "%%%02x%%%02x") + "=" + wide("DELETE", "%%%02x%%%02x"), http.StatusUnsupportedMediaType},
+		{"PUT", form + "; Charset = \"utf-16be\"", wide("Action", "%%%02x%%%02x") + "=" + wide("DeleteUser", "%%%02x%%%02x"), http.StatusUnsupportedMediaType},
+		{"PUT", json + "; charset=utf-16be", wide(`{"Action": "DeleteUser"}`, "%c%c"), http.StatusUnsupportedMediaType},
+		{"PUT", json + "; charset=utf-8; charset=utf-7", `{"+AEE-ction": "DeleteUser"}`, http.StatusUnsupportedMediaType},
+		{"PUT", json + "; charset*=us-ascii''ibm037", `{}`, http.StatusUnsupportedMediaType},
+		{"POST", "multipart/form-data; boundary=b; charset=ibm037", "--b", http.StatusUnsupportedMediaType},
+		{"POST", "multipart/form-data; boundary=charset", "--charset", http.StatusOK},
+		{"POST", form + "; charset=UTF-8", "UserName=alice", http.StatusOK},
+		{"POST", form + `; charset="iso-8859-1"; x=y`, "UserName=alice", http.StatusOK},
+		{"PUT", json + ";charset=utf8", `{"UserName": "alice"}`, http.StatusOK},
+		{"PUT", "text/plain; charset=utf-16", "Action", http.StatusOK},
+	} {
+		req, err := http.NewRequest(c.method, "https://"+apptest.Host+"/query?Action=ListUsers", strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", c.media)
+		before := len(k.Up.Requests())
+		res, err := k.Client(t, "").Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if sent := len(k.Up.Requests()) != before; res.StatusCode != c.want || sent != (c.want == http.StatusOK) {
+			t.Errorf("%s %s: sent: %t, answer %d, want %d", c.method, c.media, sent, res.StatusCode, c.want)
 		}
 	}
 }

@@ -32,6 +32,8 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	o.Signals = runner.Catch() // one that comes now would leave the folder behind
+	defer o.Signals.Stop()
 	folder, err := o.NewFolder(ca.RootPEM(), a.env)
 	if err != nil {
 		return 0, err

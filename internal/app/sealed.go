@@ -100,6 +100,11 @@ func (a *App) sealKey(ctx context.Context) (wrap.Place, error) {
 			return nil, err
 		}
 	}
+	if file, ok := place.(wrap.KeyFile); ok {
+		if err := file.RefuseLink(); err != nil {
+			return nil, err
+		}
+	}
 	kept, err := place.Take(ctx)
 	if err != nil {
 		return nil, err

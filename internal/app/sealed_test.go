@@ -327,32 +327,3 @@ func TestASealOutlivesTheDatabaseOfTheLock(t *testing.T) {
 	}
 	_ = stored(t, k, "master.key")
 }
-
-// A key of the environment cannot be taken away, and lock says so; kimbap opens the
-// vault again with the PIN alone.
-func TestAKeyOfTheEnvironmentIsClosedNotSealed(t *testing.T) {
-	t.Parallel()
-	k := &apptest.Kimbap{Dir: t.TempDir() + "/home", Log: &apptest.Buffer{}}
-	with := openerOver(t, k)
-	env := "KIMBAP_MASTER_KEY=" + strings.Repeat("a1", 32)
-	person := with("", env)
-	withPin(t, person)
-	if done := lockUp(t, person); done.Sealed {
-		t.Errorf("%+v", done)
-	}
-	gone(t, k, "master.sealed")
-	late := with("late", env)
-	if why := late.Locked(); why == nil || !strings.Contains(why.Msg, "comes from the environment, where kimbap cannot seal it") {
-		t.Errorf("%v", why)
-	}
-	if who, err := late.UnlockNeeds(t.Context()); err != nil || who != person.Operator().ID {
-		t.Errorf("%q %v", who, err)
-	}
-	refusedFor(t, late.UnlockVault(t.Context(), runtime.NewSecret("000000")), runtime.CodeForbidden, runtime.ReasonWrongPIN)
-	if !late.Vault().Locked() {
-		t.Error("a wrong PIN leaves it open")
-	}
-	if err := late.UnlockVault(t.Context(), runtime.NewSecret(pin)); err != nil || late.Vault().Locked() {
-		t.Error(err)
-	}
-}

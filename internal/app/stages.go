@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
-	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
@@ -38,14 +37,19 @@ func (a *App) openStore(ctx context.Context) (err error) {
 	}
 	a.store, err = sqlite.Open(ctx, sqlite.Options{Path: a.home.Database(), Create: a.fresh, Told: a.logsStatements()})
 	if err != nil {
-		var known *runtime.Error
-		if why := a.home.Hindrance(a.o.UID); why != "" && errors.As(err, &known) {
-			known.Hint = why
-		}
-		return err
+		return a.hindered(err)
 	}
 	a.onClose(func(context.Context) error { return a.store.Close() })
 	return nil
+}
+
+// hindered gives an error of the store the advice of what keeps the home from being used.
+func (a *App) hindered(err error) error {
+	var known *runtime.Error
+	if why := a.home.Hindrance(a.o.UID); why != "" && errors.As(err, &known) {
+		known.Hint = why
+	}
+	return err
 }
 
 func (a *App) openVault(ctx context.Context) (err error) {
@@ -115,9 +119,6 @@ func (a *App) openTrail(ctx context.Context) error {
 	a.onClose(a.trail.Close)
 	a.crowded = newCrowded(a.trail, a.o.Clock)
 	a.onClose(func(ctx context.Context) error { return a.crowded.tell(ctx, true) })
-	if !shared {
-		a.witness.Start()
-	}
 	return nil
 }
 
@@ -128,7 +129,7 @@ func (a *App) openApprovals(context.Context) (err error) {
 		Expires: a.config.Approval.Expires.Duration(), Hold: a.config.Approval.HoldFor(),
 		Tell:    a.tell,
 		Always:  a.config.Approval.Hold != "auto",
-		Process: a.holder, Alive: home.Alive, Ended: a.requesterEnded, Late: a.toldLate,
+		Process: a.self.Name, Alive: a.alive, Ended: a.requesterEnded, Late: a.toldLate,
 	})
 	if err != nil {
 		return err
@@ -139,6 +140,9 @@ func (a *App) openApprovals(context.Context) (err error) {
 		a.approvals.Close(ctx)
 		return nil // said already, and what was executed is done
 	})
+	if a.o.Slot != "" {
+		a.witness.Start() // which forgets old ones
+	}
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/roster"
 )
 
@@ -20,11 +21,20 @@ type Running = roster.Running
 // Proxies returns the proxies that run over this home, the oldest first.
 func (a *App) Proxies() []Running { return a.states().Serving(roster.Proxy) }
 
+// Servers returns what else runs over it and serves: the API, MCP, the daemon. The private
+// proxies of runs are nobody's to use.
+func (a *App) Servers() []Running {
+	return slices.DeleteFunc(a.states().Serving(roster.Any), func(r Running) bool { return r.Kind == roster.Proxy || r.Kind == roster.Run })
+}
+
 // states is where all of them say it.
 func (a *App) states() roster.Folder { return roster.Folder(a.home.State()) }
 
+// alive reports whether a process that holds something in the home still runs.
+func (a *App) alive(holder string) bool { return home.Alive(a.home.State(), holder) }
+
 func (a *App) addState(kind roster.Kind, listen string) {
-	a.running.Store(&Running{Kind: kind, PID: os.Getpid(), Holder: a.holder, Listen: listen, Started: a.o.Clock().UTC()})
+	a.running.Store(&Running{Kind: kind, PID: os.Getpid(), Holder: a.self.Name(), Listen: listen, Started: a.o.Clock().UTC()})
 	a.writeState()
 }
 

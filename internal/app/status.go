@@ -9,45 +9,45 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 )
 
 // Status is what stands where.
 type Status struct {
-	Home        string    `json:"home"`
-	Tenant      string    `json:"tenant"`
-	Proxies     []Running `json:"proxies"`
-	Services    []string  `json:"services"`
-	Linked      []string  `json:"linked"`
-	Digest      string    `json:"services_digest"` // of all that is installed
-	Policy      string    `json:"policy_digest"`
-	PolicyFile  string    `json:"policy_file"`
-	Pending     int       `json:"pending_approvals"`
-	Vault       string    `json:"vault"` // open, or why it is locked
-	VaultFix    string    `json:"vault_fix,omitempty"`
-	Audit       string    `json:"audit"` // ok, or why it refuses
-	Checkpoint  uint64    `json:"audit_checkpoint"`
-	Anchored    time.Time `json:"audit_checkpoint_time,omitzero"` // of the newest checkpoint
-	Anchors     []string  `json:"audit_anchors"`                  // where checkpoints go outside the home
-	Distrusted  []string  `json:"distrusted"`                     // hosts for which a program did not take our certificate today
-	DistrustFix string    `json:"distrusted_fix,omitempty"`
-	Refused     []string  `json:"refused_keys"` // services that did not accept their stored key when it was last used, today
-	RefusedFix  string    `json:"refused_keys_fix,omitempty"`
-	Descriptors uint64    `json:"descriptor_limit"`
-	Tunnels     int       `json:"tunnel_limit"`
-	RawTunnels  int       `json:"raw_tunnel_limit"` // these take two descriptors each
-	Requests    int       `json:"request_limit"`
+	Home        string     `json:"home"`
+	Tenant      string     `json:"tenant"`
+	Proxies     []Answered `json:"proxies"`
+	Servers     []Running  `json:"servers"` // serve, mcp, daemon
+	Services    []string   `json:"services"`
+	Linked      []string   `json:"linked"`
+	Digest      string     `json:"services_digest"` // of all that is installed
+	Policy      string     `json:"policy_digest"`
+	PolicyFile  string     `json:"policy_file"`
+	Pending     int        `json:"pending_approvals"`
+	Vault       string     `json:"vault"` // open, or why it is locked
+	VaultFix    string     `json:"vault_fix,omitempty"`
+	Audit       string     `json:"audit"` // ok, or why it refuses, or what a short look finds gone from it
+	AuditFix    string     `json:"audit_fix,omitempty"`
+	Checkpoint  uint64     `json:"audit_checkpoint"`
+	Anchored    time.Time  `json:"audit_checkpoint_time,omitzero"` // of the newest checkpoint
+	Anchors     []string   `json:"audit_anchors"`                  // where checkpoints go outside the home
+	Distrusted  []string   `json:"distrusted"`                     // hosts for which a program did not take our certificate today
+	DistrustFix string     `json:"distrusted_fix,omitempty"`
+	Refused     []string   `json:"refused_keys"` // services that did not accept their stored key when it was last used, today
+	RefusedFix  string     `json:"refused_keys_fix,omitempty"`
+	Descriptors uint64     `json:"descriptor_limit"`
+	Tunnels     int        `json:"tunnel_limit"`
+	RawTunnels  int        `json:"raw_tunnel_limit"` // these take two descriptors each
+	Requests    int        `json:"request_limit"`
 }
 
 // Status gathers the state of the home and of what runs over it.
 func (a *App) Status(ctx context.Context) (*Status, error) {
 	set := a.Services()
 	s := &Status{
-		Home: a.home.Dir, Tenant: string(a.tenant), Proxies: a.Proxies(), Services: []string{}, Linked: []string{},
-		Digest: set.Digest(), Policy: a.policy.Current(a.tenant).Digest(), PolicyFile: a.policyFile(), Audit: "ok", Vault: "open",
+		Home: a.home.Dir, Tenant: string(a.tenant), Proxies: asked(ctx, a.Proxies()), Servers: append([]Running{}, a.Servers()...), Services: []string{}, Linked: []string{},
+		Digest: set.Digest(), Policy: a.policy.Current(a.tenant).Digest(), PolicyFile: a.policyFile(), Vault: "open",
 		Descriptors: resource.Descriptors(),
-	}
-	if s.Proxies == nil {
-		s.Proxies = []Running{}
 	}
 	limits := a.limits()
 	s.Tunnels, s.Requests = limits.Tunnels, limits.Requests
@@ -67,9 +67,7 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	if s.Pending, err = a.pending(ctx, a.tenant); err != nil {
 		return nil, err
 	}
-	if err := a.trail.Ready(); err != nil {
-		s.Audit = err.Error()
-	}
+	s.Audit, s.AuditFix = a.trailLook()
 	if s.Distrusted, err = a.distrusted(ctx); err != nil || s.Distrusted == nil { // a trail that cannot be read shows above and in doctor
 		s.Distrusted = []string{}
 	}
@@ -87,6 +85,23 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 		s.Checkpoint, s.Anchored = last.Number, last.Time
 	}
 	return s, nil
+}
+
+// trailLook says how the trail is, as far as can be told at once, and what to do.
+func (a *App) trailLook() (said, fix string) {
+	if err := a.trail.Ready(); err != nil {
+		return err.Error(), ""
+	}
+	problems, err := proof.Ends(a.auditDir())
+	switch {
+	case err != nil:
+		return err.Error(), "kimbap audit verify"
+	case len(problems) == 0:
+		return "ok", ""
+	case problems[0].Kind == proof.ProblemWriter || problems[0].Slot == "": // which say themselves what they are of
+		return "changed: " + problems[0].Msg, "kimbap audit verify"
+	}
+	return "changed: " + problems[0].Slot + ": " + problems[0].Msg, "kimbap audit verify"
 }
 
 // pending counts what waits for a decision of a tenant, and for which it is of use.

@@ -98,7 +98,8 @@ func (a *App) RevokeToken(ctx context.Context, id string) (bool, error) {
 }
 
 // RevokeTokens revokes every valid token of the tenant, those of runs too, and
-// returns their ids.
+// returns their ids. Those of runs that have expired are among them: a run that slept
+// would make its own good again.
 func (a *App) RevokeTokens(ctx context.Context) ([]string, error) {
 	event := record.Event{Kind: "token.revoke_all", Principal: a.Operator().ID, Tenant: a.tenant}
 	if err := a.trail.Event(ctx, event); err != nil {
@@ -110,7 +111,7 @@ func (a *App) RevokeTokens(ctx context.Context) ([]string, error) {
 	}
 	now, revoked := a.o.Clock(), []string{}
 	for _, t := range tokens {
-		if !t.Revoked.IsZero() || !now.Before(t.Expires) {
+		if !t.Revoked.IsZero() || t.Run == "" && !now.Before(t.Expires) {
 			continue
 		}
 		ok, err := a.identity.Revoke(ctx, a.tenant, t.ID)

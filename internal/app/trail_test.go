@@ -22,6 +22,9 @@ import (
 // which the kernel refuses to write, so that every append fails as on a full
 // disk, for root too.
 func TestNothingLeavesWhileTheTrailCannotBeWritten(t *testing.T) {
+	if !inOwnProcess(t) {
+		return
+	}
 	k := apptest.New(t, apptest.Options{Unlinked: true})
 	if _, _, err := k.App.SetSecret(t.Context(), apptest.Secret, runtime.NewSecret(apptest.Key), app.SecretOptions{}); err != nil {
 		t.Fatal(err)

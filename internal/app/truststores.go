@@ -186,7 +186,7 @@ func (a *App) Anchor(ctx context.Context, p *Anchoring) error {
 		if !p.remove {
 			err := home.Replace(part.entry.File, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.root}), 0o644)
 			if err == nil {
-				err = a.remember(part.entry, nil)
+				err = a.remember(ctx, part.entry, nil)
 			}
 			if err != nil {
 				return err
@@ -200,7 +200,7 @@ func (a *App) Anchor(ctx context.Context, p *Anchoring) error {
 				}
 			}
 		}
-		if err := a.remember(stores.Entry{}, part.gone); err != nil {
+		if err := a.remember(ctx, stores.Entry{}, part.gone); err != nil {
 			return err
 		}
 	}
@@ -224,7 +224,12 @@ func (a *App) Anchored() ([]stores.Entry, error) {
 }
 
 // remember adds one entry, if it is one, and forgets others.
-func (a *App) remember(one stores.Entry, gone []stores.Entry) error {
+func (a *App) remember(ctx context.Context, one stores.Entry, gone []stores.Entry) error {
+	unlock, err := a.home.LockFiles(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	all, err := a.Anchored()
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func (a *App) openWitness() error {
 	a.witness, err = audit.NewWitness(audit.WitnessOptions{
 		Dir: a.auditDir(), Key: a.witnessKey, Clock: a.o.Clock, Own: a.trail, Anchors: anchors,
 		Every: a.config.Audit.Anchor.Every.Duration(), Keep: a.config.Audit.Retention.Duration(),
-		Forget: a.store.DropEntries, Old: a.store.DropApprovals,
+		Forget: a.store.DropEntries, Old: a.forgetApprovals,
 		OnError: func(err error) {
 			if a.Locked() == nil { // else it waits for the key, and the lock has been said
 				a.o.Log.Error().Err(err).Msg("audit checkpoint")
@@ -47,6 +47,19 @@ func (a *App) openWitness() error {
 		},
 	})
 	return err
+}
+
+// forgetApprovals removes what people were asked before then. What was left open is closed
+// first: nobody may have looked at it since it was over.
+func (a *App) forgetApprovals(ctx context.Context, before time.Time) error {
+	var failed error
+	if a.approvals != nil { // else this process ends before it could begin
+		for _, tenant := range a.Tenants() {
+			_, err := a.approvals.Sweep(ctx, tenant)
+			failed = errors.Join(failed, err)
+		}
+	}
+	return errors.Join(failed, a.store.DropApprovals(ctx, before))
 }
 
 // closeWitness signs the last checkpoint of a long-lived process. A short command

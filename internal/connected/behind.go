@@ -26,6 +26,8 @@ func (m *Machine) runBehind(r outfit.Run, e elsewhere) (int, error) {
 		return 0, err
 	}
 	known := outfit.Catalogue(all)
+	r.Signals = runner.Catch() // one that comes now would leave the folder behind
+	defer r.Signals.Stop()
 	folder, err := r.NewFolder(e.root, m.env)
 	if err != nil {
 		return 0, err

@@ -83,6 +83,9 @@ func (m *Machine) Env(ctx context.Context, o EnvOptions) (text string, notes []s
 		}
 		notes = append(notes, replaced...)
 	}
+	if o.Unset {
+		place.Before = runner.Kept(m.env)
+	}
 	text, err = o.Text(place)
 	return text, notes, err
 }

@@ -106,7 +106,7 @@ func (f *forwarding) serve(ln net.Listener) {
 // keys writes what programs need that the kernel does not name into a new folder.
 func (f *forwarding) keys(root []byte) (dir string, err error) {
 	const files = "the files that programs of this proxy read"
-	if dir, err = os.MkdirTemp("", "kimbap-proxy-"); err != nil {
+	if dir, err = os.MkdirTemp(runner.Temporary(), "kimbap-proxy-"); err != nil {
 		return "", runner.Unplaced(files, err)
 	}
 	for name, text := range map[string]string{"url": runner.ProxyURL(f.address, f.token) + "\n", "ca.pem": string(root)} {

@@ -24,3 +24,13 @@ func TestKeysThatCannotBeWrittenSayWhatHelps(t *testing.T) {
 		t.Errorf("left %q, %v", dir, err)
 	}
 }
+
+// TMPDIR may be relative to a folder that the programs are not in.
+func TestTheKeysOfAProxyHaveWholePaths(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("TMPDIR", ".")
+	t.Setenv("TMP", ".") // of Windows
+	if dir, err := (&forwarding{address: "127.0.0.1:1"}).keys([]byte("root")); err != nil || !filepath.IsAbs(dir) {
+		t.Errorf("they are in %s, %v", dir, err)
+	}
+}

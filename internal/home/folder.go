@@ -52,7 +52,7 @@ func (f Folder) Tenant(name runtime.Tenant) string { return filepath.Join(f.Tena
 // Exists reports whether the folder has been made a home. One of these files
 // is enough: a home that lost its database must not get an empty one.
 func (f Folder) Exists() bool {
-	for _, file := range []string{f.Database(), f.MasterKey(), f.SealedKey()} {
+	for _, file := range []string{f.Database(), f.MasterKey(), f.WrappedKey(), f.SealedKey()} {
 		if _, err := os.Lstat(file); err == nil {
 			return true
 		}

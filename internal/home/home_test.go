@@ -33,11 +33,12 @@ func TestTheKeysHaveOneLock(t *testing.T) {
 
 // A process is told from one that ended, or never was.
 func TestHoldersDieWithTheirProcess(t *testing.T) {
-	if me := home.Holder(os.Getpid()); !home.Alive(me) {
+	states := t.TempDir()
+	if me := home.Holder(os.Getpid()); !home.Alive(states, me) {
 		t.Errorf("%s is this process", me)
 	}
 	for _, holder := range []string{"", "x", "x:y", fmt.Sprintf("%d:other", os.Getpid()), home.Holder(1 << 30)} {
-		if home.Alive(holder) {
+		if home.Alive(states, holder) {
 			t.Errorf("%q is taken to be alive", holder)
 		}
 	}
@@ -79,5 +80,22 @@ func TestFetchedServicesAreHeldToTheirHash(t *testing.T) {
 	}
 	if _, err := f.ReadPins(); err == nil || !strings.Contains(err.Error(), "version 2 is not known") {
 		t.Errorf("a file of another version: %v", err)
+	}
+}
+
+// A folder that has lost its database is a home still, wherever its key is kept: it is not
+// made anew.
+func TestWhatIsLeftOfAHomeIsOne(t *testing.T) {
+	for _, left := range []func(home.Folder) string{home.Folder.Database, home.Folder.MasterKey, home.Folder.WrappedKey, home.Folder.SealedKey} {
+		f := home.Folder{Dir: t.TempDir()}
+		if f.Exists() {
+			t.Error("an empty folder is a home")
+		}
+		if err := os.WriteFile(left(f), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if !f.Exists() {
+			t.Errorf("a folder with %s is none", filepath.Base(left(f)))
+		}
 	}
 }

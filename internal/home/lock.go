@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/system"
@@ -17,7 +18,32 @@ const KeyLockWait = time.Minute
 // LockKeys keeps other processes away from where the master key is kept, until
 // unlock is called or this process ends, however it ends.
 func (f Folder) LockKeys(ctx context.Context, wait time.Duration) (unlock func(), err error) {
-	file, err := os.OpenFile(f.KeyLock(), os.O_RDWR|os.O_CREATE, 0o600)
+	return lock(ctx, f.KeyLock(), wait, "another process changes the keys of this vault")
+}
+
+// PolicyLockWait is how long another process may be at a policy: it reads it and writes it.
+const PolicyLockWait = 5 * time.Second
+
+// LockPolicy keeps other processes from replacing a policy, until unlock is called or
+// this process ends.
+func (f Folder) LockPolicy(ctx context.Context) (unlock func(), err error) {
+	return lock(ctx, filepath.Join(f.State(), "policy.lock"), PolicyLockWait, "another process changes the policy")
+}
+
+// FilesLockWait is how long other processes may be at the home's files: each of them reads
+// some and writes one or two, and none waits for a network or a person meanwhile.
+const FilesLockWait = 10 * time.Second
+
+// LockFiles keeps other processes from changing what the home keeps in small files:
+// services and their pins, aliases, trusted projects, what was written for agents and into
+// trust stores. Who reads one to write it again has the lock from before the first until
+// after the second. It is not taken twice: a second time in one process waits for the first.
+func (f Folder) LockFiles(ctx context.Context) (unlock func(), err error) {
+	return lock(ctx, filepath.Join(f.State(), "files.lock"), FilesLockWait, "another process changes the files of this home")
+}
+
+func lock(ctx context.Context, path string, wait time.Duration, taken string) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -37,6 +63,6 @@ func (f Folder) LockKeys(ctx context.Context, wait time.Duration) (unlock func()
 	}
 	_ = file.Close()
 	return nil, &runtime.Error{
-		Code: runtime.CodeStorageBusy, Msg: "another process changes the keys of this vault", Hint: "wait until it is done, then try again", RetryAfter: time.Second, Err: err,
+		Code: runtime.CodeStorageBusy, Msg: taken, Hint: "wait until it is done, then try again", RetryAfter: time.Second, Err: err,
 	}
 }

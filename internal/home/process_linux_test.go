@@ -18,7 +18,7 @@ func TestAZombieHoldsNothing(t *testing.T) {
 	}
 	defer func() { _ = cmd.Wait() }()
 	holder := home.Holder(cmd.Process.Pid)
-	if !home.Alive(holder) {
+	if !home.Alive(t.TempDir(), holder) {
 		t.Errorf("%s runs", holder)
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -28,7 +28,7 @@ func TestAZombieHoldsNothing(t *testing.T) {
 	if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}
-	if home.Alive(holder) {
+	if home.Alive(t.TempDir(), holder) {
 		t.Errorf("%s was killed", holder)
 	}
 }

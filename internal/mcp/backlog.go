@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"sync"
@@ -16,7 +17,7 @@ import (
 // client waits.
 const (
 	maxBacklog = 4 * maxMessage // bytes of requests that are not answered, and of answers
-	perRequest = 16 << 10       // bytes that each counts as beside its own
+	perRequest = 16 << 10       // bytes that each counts as beside its own, its id and method at least
 )
 
 // bounded is a transport of which no more is read while its client has too much
@@ -48,8 +49,9 @@ type backlog struct {
 	mu     sync.Mutex
 	room   sync.Cond
 	asked  map[jsonrpc.ID]asked
-	bytes  int // of all of it
-	brief  int // so many of it end by themselves
+	bytes  int  // of all of it
+	brief  int  // so many of it end by themselves
+	begins bool // something was asked since the last notice that the client begins
 	closed bool
 }
 
@@ -57,6 +59,7 @@ type backlog struct {
 type asked struct {
 	bytes, brief int
 	batch        *batch // that its answer is one of
+	canceled     bool   // the client has said so
 }
 
 // batch are messages that came together: the SDK keeps their answers until the last one
@@ -84,6 +87,9 @@ func (b *backlog) Read(ctx context.Context) (jsonrpc.Message, error) {
 		request, is := message.(*jsonrpc.Request)
 		if !is || !request.IsCall() {
 			b.end(asked{batch: b.batch})
+			if is && !b.heeds(request) {
+				continue
+			}
 			return message, nil
 		}
 		taken, err := b.take(request)
@@ -125,13 +131,60 @@ func (b *backlog) take(request *jsonrpc.Request) (bool, error) {
 	if _, twice := b.asked[request.ID]; twice { // and it came alone: lines refuses a batch with such an id
 		return false, nil
 	}
-	one := asked{bytes: len(request.Params) + perRequest, brief: 1, batch: b.batch}
+	named := len(request.Method) + 2*lengthOf(request.ID) // lines keeps the id too
+	one := asked{bytes: len(request.Params) + max(perRequest, named), brief: 1, batch: b.batch}
 	if request.Method == lasting {
 		one.brief = 0
 	}
 	b.asked[request.ID] = one
-	b.bytes, b.brief = b.bytes+one.bytes, b.brief+one.brief
+	b.bytes, b.brief, b.begins = b.bytes+one.bytes, b.brief+one.brief, true
 	return true, nil
+}
+
+// heeds reports whether a notification does something here, and takes what is of no use
+// from it: the SDK keeps any number of them while it waits to write an answer. So of what
+// it is given there is at most one for each request: the end of one that is not answered,
+// and what follows initialize.
+func (b *backlog) heeds(note *jsonrpc.Request) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch note.Method {
+	case "notifications/initialized":
+		begins := b.begins
+		b.begins, note.Params = false, nil
+		return begins
+	case "notifications/cancelled":
+		var of struct {
+			ID any `json:"requestId"`
+		}
+		if json.Unmarshal(note.Params, &of) != nil {
+			return false
+		}
+		id, err := jsonrpc.MakeID(of.ID)
+		one, open := b.asked[id]
+		if err != nil || !open || one.canceled {
+			return false
+		}
+		one.canceled = true
+		b.asked[id] = one
+		note.Params, err = json.Marshal(map[string]any{"requestId": id.Raw()})
+		return err == nil
+	}
+	return false
+}
+
+// lengthOf is how long an id is that is a text.
+func lengthOf(id jsonrpc.ID) int {
+	text, _ := id.Raw().(string)
+	return len(text)
+}
+
+// lengthOfAnswer is how long one is: an error repeats what it is about.
+func lengthOfAnswer(response *jsonrpc.Response) int {
+	if response.Error != nil {
+		return len(response.Error.Error())
+	}
+	return len(response.Result)
 }
 
 // end counts a message no more, or with the last one of its batch.
@@ -169,7 +222,8 @@ func (b *backlog) Write(ctx context.Context, message jsonrpc.Message) error {
 	b.mu.Lock()
 	one := b.asked[response.ID]
 	delete(b.asked, response.ID) // the SDK takes a next one of that id from here on
-	one.bytes, b.bytes = one.bytes+len(response.Result), b.bytes+len(response.Result)
+	long := lengthOfAnswer(response)
+	one.bytes, b.bytes = one.bytes+long, b.bytes+long
 	b.mu.Unlock()
 	err := b.Connection.Write(ctx, message)
 	b.lines.open.drop(response.ID) // the SDK takes a batch with that id from here on

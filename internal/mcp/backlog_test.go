@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,31 +16,94 @@ import (
 )
 
 // A client that asks on and on and reads nothing is left waiting, not kept in memory; and
-// what it asks for goes on once it reads.
+// what it asks for goes on once it reads. It is the same whatever of it is long.
 func TestAClientThatDoesNotReadIsNotReadFurther(t *testing.T) {
 	const each, all = 1 << 20, 4 * maxBacklog >> 20
-	toServer, fromServer, done := overPipes(t)
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		filling := strings.Repeat("x", each)
-		for id := range all {
-			if _, err := fmt.Fprintf(toServer, `{"jsonrpc":"2.0","id":%d,"method":"ping","params":{"_meta":{"x":%q}}}`+"\n", id, filling); err != nil {
+	filling := strings.Repeat("x", each)
+	for name, line := range map[string]string{
+		"params": `{"jsonrpc":"2.0","id":%d,"method":"ping","params":{"_meta":{"x":%q}}}` + "\n",
+		"id":     `{"jsonrpc":"2.0","id":"%d%[2]s","method":"ping"}` + "\n",
+		"method": `{"jsonrpc":"2.0","id":%d,"method":%q}` + "\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			toServer, fromServer, done := overPipes(t)
+			finished := make(chan struct{})
+			go func() {
+				defer close(finished)
+				for id := range all {
+					if _, err := fmt.Fprintf(toServer, line, id, filling); err != nil {
+						t.Error(err)
+					}
+				}
+			}()
+			select {
+			case <-finished:
+				t.Errorf("%d MiB were taken, and no answer was read", all)
+			case <-time.After(2 * time.Second): // all of it takes half a second
+			}
+			go func() { _, _ = io.Copy(io.Discard, fromServer) }()
+			<-finished
+			_ = toServer.Close()
+			if err := <-done; err != nil {
 				t.Error(err)
 			}
+		})
+	}
+}
+
+// Notifications are not answered, so nothing holds them up. Of those that do something here
+// there are no more than requests, and no longer ones; what does nothing goes no further.
+func TestNotificationsAreNoMoreThanRequests(t *testing.T) {
+	message := func(method, params string, id any) jsonrpc.Message {
+		of, err := jsonrpc.MakeID(id)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	select {
-	case <-finished:
-		t.Errorf("%d MiB were taken, and no answer was read", all)
-	case <-time.After(2 * time.Second): // all of it takes half a second
+		return &jsonrpc.Request{ID: of, Method: method, Params: json.RawMessage(params)}
 	}
-	go func() { _, _ = io.Copy(io.Discard, fromServer) }()
-	<-finished
-	_ = toServer.Close()
-	if err := <-done; err != nil {
-		t.Error(err)
+	long := strings.Repeat("x", 1<<20)
+	cancel := func(id string) jsonrpc.Message {
+		return message("notifications/cancelled", `{"requestId":`+id+`,"reason":"`+long+`"}`, nil)
 	}
+	begin := message("notifications/initialized", `{"x":"`+long+`"}`, nil)
+	given := &given{all: []jsonrpc.Message{
+		message("initialize", "", 1.), begin, begin, cancel("1"), cancel("1"), cancel("7"), message("notifications/progress", `"`+long+`"`, nil),
+		message("notifications/cancelled", "5", nil), message("ping", "", "b"), begin, cancel(`"b"`), cancel(`"b"`),
+	}}
+	c, err := bounded{given, newLines(nil, nil)}.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read []string
+	for {
+		one, err := c.Read(t.Context())
+		if err != nil {
+			break
+		}
+		read = append(read, one.(*jsonrpc.Request).Method+string(one.(*jsonrpc.Request).Params))
+	}
+	const want = `initialize notifications/initialized notifications/cancelled{"requestId":1} ping notifications/initialized notifications/cancelled{"requestId":"b"}`
+	if got := strings.Join(read, " "); got != want {
+		t.Errorf("read %.500s", got)
+	}
+}
+
+// given is a connection with what a client has said.
+type given struct {
+	sdk.Connection
+	all []jsonrpc.Message
+}
+
+func (g *given) Connect(context.Context) (sdk.Connection, error) { return g, nil }
+
+func (g *given) Read(context.Context) (jsonrpc.Message, error) {
+	if len(g.all) == 0 {
+		return nil, io.ErrUnexpectedEOF
+	}
+	next := g.all[0]
+	g.all = g.all[1:]
+	return next, nil
 }
 
 // unread is the connection to a client that reads an answer when it is let to.
@@ -136,52 +198,6 @@ func TestTheLastRequestsAreAnswered(t *testing.T) {
 	}
 }
 
-// The answers of a batch are kept until the last one is there. There are not so many of
-// them that one line has hundreds of MiB kept.
-func TestABatchIsBounded(t *testing.T) {
-	toServer, fromServer, done := overPipes(t)
-	answers := json.NewDecoder(fromServer)
-	ask := func(line string, answer any) {
-		t.Helper()
-		if _, err := io.WriteString(toServer, line+"\n"); err != nil {
-			t.Fatal(err)
-		}
-		if err := answers.Decode(answer); err != nil {
-			t.Fatalf("%.60s: %v", line, err)
-		}
-	}
-	batch := func(n int) string {
-		all := make([]string, n)
-		for i := range all {
-			all[i] = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i)
-		}
-		return "[" + strings.Join(all, ",") + "]"
-	}
-	var begun any
-	ask(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, &begun)
-	var all []any
-	if ask(batch(maxBatch), &all); len(all) != maxBatch {
-		t.Errorf("%d of a batch are answered", len(all))
-	}
-	var one struct {
-		ID    int
-		Error struct{ Code int }
-	}
-	ask(batch(maxBatch+1), &one)
-	for i := range maxBatch {
-		if one.ID != i || one.Error.Code != jsonrpc.CodeInvalidRequest {
-			t.Fatalf("%d of a longer one: %+v", i, one)
-		}
-		if err := answers.Decode(&one); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_ = toServer.Close()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}
-
 // What an answer has counts until the client has read it, with its request.
 func TestAnAnswerCountsUntilItIsRead(t *testing.T) {
 	u := &unread{ids: []float64{1}, begun: make(chan struct{}), goOn: make(chan struct{})}
@@ -212,136 +228,29 @@ func TestAnAnswerCountsUntilItIsRead(t *testing.T) {
 	}
 }
 
-// collecting is a connection that takes answers at once, as the SDK does those of a batch.
-type collecting struct{ unread }
-
 func (c *collecting) Connect(context.Context) (sdk.Connection, error) { return c, nil }
 
 func (c *collecting) Write(context.Context, jsonrpc.Message) error { return nil }
 
-// The answers of a batch count until all of it is answered, since the SDK keeps them; what
-// comes together is taken as a whole, however much that is.
-func TestTheAnswersOfABatchCountUntilItIsAnswered(t *testing.T) {
-	_, of := apart([]byte(`[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","id":1,"method":"b"},{"jsonrpc":"2.0","id":2,"method":"b"},{"jsonrpc":"2.0","id":3,"method":"b"}]`))
-	_, one := apart([]byte(`{"jsonrpc":"2.0","id":4,"method":"b"}`))
-	came := newLines(nil, nil)
-	came.together.add(of[1:]...) // unread has no notifications
-	came.together.add(one...)
-	c, err := bounded{&collecting{unread{ids: []float64{1, 2, 3, 4}}}, came}.Connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := c.(*backlog)
-	read := func() jsonrpc.ID {
-		message, err := c.Read(t.Context())
-		if err != nil {
-			t.Error(err)
-		}
-		return message.(*jsonrpc.Request).ID
-	}
-	answer := func(id jsonrpc.ID, length, want int) {
-		t.Helper()
-		if err := c.Write(t.Context(), &jsonrpc.Response{ID: id, Result: make([]byte, length)}); err != nil {
-			t.Error(err)
-		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.bytes != want {
-			t.Errorf("%d bytes count, want %d", b.bytes, want)
-		}
-	}
-	first := read()
-	answer(first, maxBacklog, maxBacklog+perRequest)
-	second, third := read(), read()
-	answer(second, 0, maxBacklog+3*perRequest)
-	if b.batch.left != 1 {
-		t.Errorf("%d are not answered", b.batch.left)
-	}
-	alone := make(chan jsonrpc.ID)
-	go func() { alone <- read() }()
-	select {
-	case <-alone:
-		t.Fatal("more is read, and all answers of the batch are kept")
-	case <-time.After(100 * time.Millisecond):
-	}
-	if err := c.Write(t.Context(), &jsonrpc.Response{ID: third}); err != nil {
-		t.Error(err)
-	}
-	answer(<-alone, 0, 0)
-}
-
-// A batch that has the id of a request that is not answered yet is refused, and the session
-// goes on with what runs.
-func TestABatchThatRepeatsAnOpenIDIsRefused(t *testing.T) {
+// A call that its client takes back ends.
+func TestACallIsTakenBack(t *testing.T) {
 	o := whole()
-	began, leave := make(chan struct{}), make(chan struct{})
-	o.Call = func(context.Context, runtime.Caller, Call) (Answer, error) {
-		began <- struct{}{}
-		<-leave
-		return Answer{Status: 200}, nil
+	began, ended := make(chan struct{}), make(chan struct{})
+	o.Call = func(ctx context.Context, _ runtime.Caller, _ Call) (Answer, error) {
+		close(began)
+		<-ctx.Done()
+		close(ended)
+		return Answer{}, ctx.Err()
 	}
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
+	session := serve(t, o, "2025-06-18", nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-began; cancel() }()
+	if _, err := session.CallTool(ctx, &sdk.CallToolParams{Name: "call", Arguments: map[string]any{"action": "a.b"}}); err == nil {
+		t.Error("it was answered")
 	}
-	in, toServer := io.Pipe()
-	from, out := io.Pipe()
-	done := make(chan error, 1)
-	go func() { done <- s.Run(t.Context(), in, out) }()
-	defer time.AfterFunc(10*time.Second, func() { _ = out.Close() }).Stop() // nothing is said any more
-	answers := bufio.NewReader(from)
-	say := func(line string, want ...string) {
-		t.Helper()
-		if _, err := io.WriteString(toServer, line+"\n"); err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range want {
-			if got, err := answers.ReadString('\n'); err != nil || !strings.Contains(got, want) {
-				t.Fatalf("%.60s: got %s, %v, want %s", line, got, err, want)
-			}
-		}
-	}
-	const do = `{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"call","arguments":{"action":"a.b"}}}`
-	say(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, `"id":"i"`)
-	say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	say("[" + fmt.Sprintf(do, "1") + "]")
-	<-began
-	say(fmt.Sprintf(do, `"two"`))
-	<-began
-	say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`) // passed over
-	say(`[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":1.0,"method":"ping"}]`,
-		`"code":-32600,"message":"a message of this batch has the id of one that is not answered yet"},"id":7`, `"id":null`)
-	say(`[{"jsonrpc":"2.0","id":"two","method":"ping"}]`, `"id":null`)
-	say(`[{"jsonrpc":"2.0","id":7,"method":"ping"}]`, `[{"jsonrpc":"2.0","id":7,"result":{}}]`)
-	leave <- struct{}{}
-	leave <- struct{}{}
-	for range 2 {
-		if got, err := answers.ReadString('\n'); err != nil || !strings.Contains(got, `"result":{"content"`) {
-			t.Errorf("%s %v", got, err)
-		}
-	}
-	_ = toServer.Close()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}
-
-// An id is free once all that has it is answered.
-func TestAnAnsweredIDIsFree(t *testing.T) {
-	id, err := jsonrpc.MakeID("one")
-	if err != nil {
-		t.Fatal(err)
-	}
-	u, ids := newLines(nil, nil).open, map[jsonrpc.ID]bool{id: true}
-	if !u.add(ids, true) || u.add(ids, true) || !u.add(ids, false) {
-		t.Error("it is taken")
-	}
-	u.drop(id)
-	if u.add(ids, true) || !u.has(json.RawMessage(`"one"`)) {
-		t.Error("one of two is not answered yet")
-	}
-	u.drop(id)
-	if u.has(json.RawMessage(`"one"`)) || !u.add(ids, true) {
-		t.Error("it is not free")
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("it goes on")
 	}
 }

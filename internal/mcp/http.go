@@ -1,8 +1,12 @@
 package mcp
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"math"
 	"net"
 	"net/http"
@@ -20,10 +24,10 @@ import (
 // between requests: each shows its token, and there is no session to take over.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", s.known(sdk.NewStreamableHTTPHandler(
+	mux.Handle("/mcp", s.known(fewTogether(sdk.NewStreamableHTTPHandler(
 		func(*http.Request) *sdk.Server { return s.sdk },
 		&sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxMessage, PropagateRequestCancellation: true},
-	)))
+	))))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		if err := s.o.Health(r.Context()); err != nil {
 			http.Error(w, runtime.Unwell(err), http.StatusServiceUnavailable)
@@ -69,6 +73,67 @@ func loopback(authority string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
+// fewTogether refuses batches of too many messages, as lines does.
+func fewTogether(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from := bufio.NewReader(http.MaxBytesReader(w, r.Body, maxMessage))
+		r.Body = io.NopCloser(from)
+		if r.ContentLength >= 0 && !batched(from) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(from)
+		if has, is := r.Context().Value(roomKey{}).(*room); is {
+			has.shrink(int64(len(body)))
+		}
+		switch long := (*http.MaxBytesError)(nil); {
+		case errors.As(err, &long):
+			http.Error(w, errLong.Error(), http.StatusRequestEntityTooLarge)
+		case err != nil:
+			http.Error(w, "the message did not come whole", http.StatusBadRequest)
+		case tooMany(body):
+			text, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": errBatch()})
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write(text)
+		default:
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// batched reports whether a message is a batch, and passes over blanks before it.
+func batched(from *bufio.Reader) bool {
+	for {
+		switch first, err := from.ReadByte(); {
+		case err != nil:
+			return false
+		case !strings.ContainsRune(" \t\r\n", rune(first)):
+			_ = from.UnreadByte()
+			return first == '['
+		}
+	}
+}
+
+// tooMany reports whether a message is a batch of more than may be.
+func tooMany(body []byte) bool {
+	batch := json.NewDecoder(bytes.NewReader(body))
+	if first, err := batch.Token(); err != nil || first != json.Delim('[') {
+		return false
+	}
+	var one json.RawMessage
+	for n := 0; batch.More(); n++ {
+		if n == maxBatch {
+			return true
+		}
+		if batch.Decode(&one) != nil {
+			return false // the SDK says what is wrong
+		}
+	}
+	return false
+}
+
 // known refuses whoever shows no valid token, before any of the protocol is read.
 func (s *Server) known(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,10 +142,16 @@ func (s *Server) known(next http.Handler) http.Handler {
 		if err == nil {
 			err = socket.Keep(r.Context(), who.Owner())
 		}
+		var has *room
 		if err == nil {
+			has, err = s.long.enter(who.Owner(), r.ContentLength)
+		}
+		if err == nil {
+			defer has.shrink(0)
 			here := &stay{}
 			defer here.end()
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), stayKey{}, here)))
+			ctx := context.WithValue(context.WithValue(r.Context(), stayKey{}, here), roomKey{}, has)
+			next.ServeHTTP(w, r.WithContext(ctx))
 			return
 		}
 		e := runtime.AsError(err)

@@ -130,3 +130,31 @@ func TestAnAnswerKeepsItsPlace(t *testing.T) {
 		}
 	}
 }
+
+// A batch over HTTP has as many messages as one on stdin: its answers are all kept until the
+// last one is there.
+func TestABatchOverHTTPIsBounded(t *testing.T) {
+	o := whole()
+	o.RequireToken = true
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for n, want := range map[int]int{1: 200, maxBatch: 200, maxBatch + 1: 400} {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, i)
+		}
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "http://localhost/mcp", strings.NewReader(" ["+strings.Join(all, ",")+"]"))
+		for name, value := range map[string]string{"Authorization": "Bearer x", "Content-Type": "application/json", "Accept": "application/json, text/event-stream"} {
+			r.Header.Set(name, value)
+		}
+		answer := httptest.NewRecorder()
+		s.Handler().ServeHTTP(answer, r)
+		text := answer.Body.String()
+		if answer.Code != want || strings.Contains(text, `"code":-32600`) != (want == 400) || strings.Count(text, `"inputSchema"`) != n*len(s.tools())*(400-want)/200 {
+			t.Errorf("%d messages: %d %.300s", n, answer.Code, text)
+		}
+	}
+}

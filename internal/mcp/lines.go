@@ -46,14 +46,15 @@ func newLines(from io.ReadCloser, to io.Writer) *lines {
 func (l *lines) Read(p []byte) (int, error) {
 	for len(l.left) == 0 {
 		line, err := l.next()
+		line = bytes.TrimSpace(line) // the SDK would end the session on a blank after a message
 		switch refused := l.refusal(line, err); {
 		case refused != nil:
 			if err := l.answer(line, refused); err != nil {
 				return 0, err
 			}
-		case len(bytes.TrimSpace(line)) > 0:
+		case len(line) > 0:
 			var each []int
-			l.left, each = apart(line)
+			l.left, each = apart(append(line, '\n'))
 			l.together.add(each...)
 		case err != nil:
 			return 0, err
@@ -107,7 +108,7 @@ func (l *lines) refusal(line []byte, err error) *jsonrpc.Error {
 	case json.Unmarshal(line, &batch) != nil || len(batch) == 0:
 		return invalidRequest("this batch has no message")
 	case len(batch) > maxBatch:
-		return invalidRequest(fmt.Sprintf("a batch has at most %d messages", maxBatch))
+		return errBatch()
 	}
 	ids := map[jsonrpc.ID]bool{}
 	for _, one := range batch {
@@ -192,6 +193,11 @@ func apart(line []byte) (out []byte, each []int) {
 		return line, []int{len(batch)}
 	}
 	return append(append(out, rest...), '\n'), append(each, len(calls))
+}
+
+// errBatch is a batch of more than maxBatch.
+func errBatch() *jsonrpc.Error {
+	return invalidRequest(fmt.Sprintf("a batch has at most %d messages", maxBatch))
 }
 
 func invalidRequest(why string) *jsonrpc.Error {

@@ -109,3 +109,24 @@ func TestABatchIsAnswered(t *testing.T) {
 		})
 	}
 }
+
+// Blanks around a message are no part of it, and the session goes on.
+func TestBlanksAroundALineAreNoPartOfIt(t *testing.T) {
+	const ping = `{"jsonrpc":"2.0","id":%d,"method":"ping"}`
+	toServer, fromServer, done := overPipes(t)
+	answers := bufio.NewReader(fromServer)
+	for id, line := range []string{ping + " \n", "\t" + ping + "\t\r\n", "\u00a0" + ping + "\n", "\v" + ping + "\u0085\n", "[" + ping + "] \n", ping + " "} {
+		if _, err := fmt.Fprintf(toServer, line, id); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(line, "\n") {
+			_ = toServer.Close()
+		}
+		if got, err := answers.ReadString('\n'); err != nil || !strings.Contains(got, fmt.Sprintf(`"id":%d,"result"`, id)) {
+			t.Fatalf("%q: %s %v", line, got, err)
+		}
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

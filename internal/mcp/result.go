@@ -136,7 +136,7 @@ func failed(e *runtime.Error) *sdk.CallToolResult {
 		}
 	}
 	problem, err := json.Marshal(map[string]any{"error": e.Problem()})
-	if err != nil { // cannot be: strings and a number
+	if err != nil { // cannot be: strings and numbers
 		problem = []byte("{}")
 	}
 	return &sdk.CallToolResult{

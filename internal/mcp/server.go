@@ -112,6 +112,7 @@ type Server struct {
 	o       Options
 	sdk     *sdk.Server
 	places  places
+	long    long
 	notices sync.WaitGroup
 
 	patience time.Duration // with what runs, and with a client that does not read, once it shall end
@@ -131,7 +132,7 @@ func New(o Options) (*Server, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, places: places{by: map[string]int{}}, patience: lastWords, dawdling: dawdling, after: time.After}
+	s := &Server{o: o, places: places{by: map[string]int{}}, long: long{by: map[string]int64{}}, patience: lastWords, dawdling: dawdling, after: time.After}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "kimbap", Title: "kimbap", Version: o.Version}, &sdk.ServerOptions{
 		Instructions: instructions,

@@ -58,7 +58,18 @@ func (e Environment) Fit(f Form, place *runner.Place) (notes []string, err error
 		return notes, nil
 	}
 	lost, err := e.keepRoots(place)
-	return append(notes, lost...), err
+	return append(append(notes, lost...), e.keepOwn(place)...), err
+}
+
+// keepOwn has the shell keep what a place's variables replace there, for --unset, and says
+// what of it is not kept.
+func (e Environment) keepOwn(place *runner.Place) (notes []string) {
+	kept, withheld := runner.Before(*place, e)
+	place.Before = kept
+	for _, name := range withheld {
+		notes = append(notes, name+": replaced, and --unset does not give it back: it has a password, which every program could read there")
+	}
+	return notes
 }
 
 // Replaced says, in one note or none, which real keys placeholders stand in for.

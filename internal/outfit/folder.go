@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/runner"
@@ -15,18 +16,25 @@ import (
 // Folder holds the files that the clients of one run read. It is this user's alone.
 type Folder struct {
 	Dir    string
+	lock   *os.File // held until it is removed
 	bundle []byte
 }
 
 // NewFolder makes it, with what clients must trust: root, PEM, and beside it the roots
-// that the user's variables name, or the system's. Who makes a folder removes it.
+// that the user's variables name, or the system's. Who makes a folder has caught the signals
+// that would end this process, and removes it.
 func (r Run) NewFolder(root []byte, env Environment) (Folder, error) {
-	dir, err := os.MkdirTemp(r.above(), "kimbap-run-")
+	above := r.above()
+	sweep(above, time.Now())
+	dir, err := os.MkdirTemp(above, ofRuns)
 	if err != nil {
 		return Folder{}, hindered(err)
 	}
 	f := Folder{Dir: dir}
-	if f.bundle, err = certs.Bundle(env[bundleVar], root); err == nil {
+	if f.lock, err = hold(dir); err == nil {
+		f.bundle, err = certs.Bundle(env[bundleVar], root)
+	}
+	if err == nil {
 		var notes []string
 		root, f.bundle, notes = env.withRoots(root, certs.MadeFrom(env.ownBundle(), f.bundle))
 		for _, note := range notes {
@@ -58,12 +66,22 @@ func hindered(err error) error {
 	return err
 }
 
-// above is where the folder of a run is made, "" for the usual place.
+// above is where the folder of a run is made: not where an isolated program sees nothing.
 func (r Run) above() string {
-	if r.Isolate && strings.HasPrefix(os.TempDir(), "/run/") {
-		return "/tmp" // the other is hidden
+	dir := runner.Temporary()
+	if r.Isolate && hidden(dir) {
+		return "/tmp"
 	}
-	return ""
+	return dir
+}
+
+// hidden reports whether an isolated program sees nothing of what is in a folder: /run
+// is cleared for it, by whatever name it is called.
+func hidden(dir string) bool {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	return strings.HasPrefix(dir+"/", "/run/") || strings.HasPrefix(dir+"/", "/var/run/")
 }
 
 // Place are the files of the folder, as a client finds them.
@@ -79,4 +97,7 @@ func (f Folder) Settle(place runner.Place) error {
 }
 
 // Remove takes the folder away, with what programs have put there.
-func (f Folder) Remove() { _ = os.RemoveAll(f.Dir) }
+func (f Folder) Remove() {
+	_ = f.lock.Close() // before: on Windows what is open cannot go
+	_ = os.RemoveAll(f.Dir)
+}

@@ -42,6 +42,24 @@ func TestTheFolderOfARunIsItsUsersAloneAndEndsWithIt(t *testing.T) {
 	}
 }
 
+// TMPDIR may be relative to a folder that the program leaves.
+func TestTheFilesOfARunHaveWholePaths(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("tmp", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", "tmp")
+	t.Setenv("TMP", "tmp")
+	f, err := Run{}.NewFolder([]byte(root), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Remove()
+	if place := f.Place(); !filepath.IsAbs(f.Dir) || !filepath.IsAbs(place.Bundle) {
+		t.Errorf("they are in %s", f.Dir)
+	}
+}
+
 func TestAFolderThatCannotBeFilledIsNotLeftBehind(t *testing.T) {
 	above := t.TempDir()
 	t.Setenv("TMPDIR", above)

@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/runner"
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // maxRoots is how much is read of one file of roots, in bytes.
@@ -63,24 +63,9 @@ func (e Environment) roots(names []string) []*ownRoots {
 
 // readRoots waits for no pipe, and refuses what holds no certificate at all.
 func readRoots(path string) ([]*x509.Certificate, error) {
-	info, err := os.Stat(path)
+	text, err := system.ReadRegular(path, maxRoots)
 	if err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a file")
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, maxRoots+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxRoots {
-		return nil, errors.New("it is larger than 1 MiB")
 	}
 	all := certs.Parse(text)
 	if len(all) == 0 {

@@ -18,6 +18,7 @@ type Run struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Say            func(line string)
+	Signals        *runner.Signals // that were caught before; nil: from the start on
 	Stop           <-chan struct{} // ends the program, by SIGTERM, when it is closed; nil: nothing does
 	Bare           func()          // called before a program starts that nothing is covered from; may be nil
 }
@@ -27,6 +28,6 @@ type Run struct {
 func (r Run) Program(env []string, place runner.Place, known Catalogue) runner.Options {
 	return runner.Options{
 		Command: r.Command, Env: env, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, Say: r.Say,
-		Self: r.Self, Stop: r.Stop, Bare: r.Bare, Place: place, SecretNames: known.Variables(),
+		Self: r.Self, Signals: r.Signals, Stop: r.Stop, Bare: r.Bare, Place: place, SecretNames: known.Variables(),
 	}
 }

@@ -98,7 +98,7 @@ const tried = "the files to try clients with"
 // key. The client is the user's own, with their settings; it learns nothing but a
 // made-up key's absence.
 func Clients(ctx context.Context, o Options) (err error) {
-	dir, err := os.MkdirTemp("", "kimbap-doctor-")
+	dir, err := os.MkdirTemp(runner.Temporary(), "kimbap-doctor-")
 	if err != nil {
 		return runner.Unplaced(tried, err)
 	}
@@ -160,7 +160,7 @@ func try(ctx context.Context, k Kimbap, p runner.Probe, up *upstream) (Probed, e
 			return out, nil
 		}
 	}
-	dir, err := os.MkdirTemp("", "kimbap-probe-")
+	dir, err := os.MkdirTemp(runner.Temporary(), "kimbap-probe-")
 	if err != nil {
 		return out, runner.Unplaced(tried, err)
 	}

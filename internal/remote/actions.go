@@ -72,7 +72,7 @@ func text(value any) bool {
 
 // Action asks what an action is.
 func (c *Client) Action(ctx context.Context, ref string) (*runtime.Action, error) {
-	data, err := c.Do(ctx, http.MethodGet, actionPath(ref), nil)
+	data, err := c.again(ctx, func() ([]byte, error) { return c.Do(ctx, http.MethodGet, actionPath(ref), nil) })
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (c *Client) Execute(ctx context.Context, ref string, call Call, patience bo
 	if err := call.unsaid(); err != nil {
 		return nil, err
 	}
-	body, err := c.Do(ctx, http.MethodPost, actionPath(ref)+":execute", call)
+	body, err := c.again(ctx, func() ([]byte, error) { return c.Do(ctx, http.MethodPost, actionPath(ref)+":execute", call) })
 	if e := runtime.AsError(err); err != nil && patience && e.Code == runtime.CodeApprovalPending && e.ApprovalID != "" {
 		return c.Collect(ctx, e.ApprovalID)
 	}
@@ -110,7 +110,9 @@ func (c *Client) Execute(ctx context.Context, ref string, call Call, patience bo
 // returns the answer of its request.
 func (c *Client) Collect(ctx context.Context, id string) ([]byte, error) {
 	for {
-		body, err := c.Do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+":result", map[string]any{"wait": longest, "raw": true})
+		body, err := c.again(ctx, func() ([]byte, error) {
+			return c.Do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+":result", map[string]any{"wait": longest, "raw": true})
+		})
 		if err == nil || runtime.CodeOf(err) != runtime.CodeApprovalPending {
 			return body, err
 		}

@@ -58,11 +58,12 @@ type Client struct {
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 	tls   *tls.Config
 	http  *http.Client
+	after func(time.Duration) <-chan time.Time
 }
 
 // New checks the options. Nothing is dialled yet.
 func New(o Options) (*Client, error) {
-	c := &Client{at: &url.URL{Scheme: "http", Host: "localhost"}, token: o.Token, tls: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots}}
+	c := &Client{at: &url.URL{Scheme: "http", Host: "localhost"}, token: o.Token, tls: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots}, after: time.After}
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	c.dial = dialer.DialContext
 	if o.Socket != "" {
@@ -242,7 +243,7 @@ func refusal(answer *http.Response, data []byte) error {
 	}
 	e := &runtime.Error{
 		Code: p.Code, Reason: p.Reason, Msg: p.Detail, Hint: p.Hint, RequestID: p.RequestID, Action: p.Action, Rule: p.Rule,
-		ApprovalID: p.ApprovalID, ResultURL: p.ResultURL,
+		ApprovalID: p.ApprovalID, ResultURL: p.ResultURL, UpstreamStatus: p.UpstreamStatus,
 	}
 	for _, said := range []string{p.Cause, p.Upstream} {
 		if said != "" {

@@ -38,7 +38,8 @@ func (l *Listeners) Add(addr net.Addr) {
 		if have := l.mine.Load(); have != nil {
 			next = slices.Clone(*have)
 		}
-		next = append(next, tcp.AddrPort())
+		at := tcp.AddrPort()
+		next = append(next, netip.AddrPortFrom(at.Addr().Unmap(), at.Port()))
 		l.mine.Store(&next)
 	}
 }
@@ -47,8 +48,8 @@ func (l *Listeners) Add(addr net.Addr) {
 func (l *Listeners) Beside(listen string) (out []string) {
 	if have := l.mine.Load(); have != nil {
 		for _, at := range *have {
-			if text := netip.AddrPortFrom(at.Addr().Unmap(), at.Port()).String(); text != listen {
-				out = append(out, text)
+			if at.String() != listen {
+				out = append(out, at.String())
 			}
 		}
 	}
@@ -71,21 +72,18 @@ func (l *Listeners) All() []netip.AddrPort {
 	case err != nil:
 		return mine // nobody listens; this process would have made the folder
 	case seen == nil || !seen.changed.Equal(info.ModTime()) || time.Since(info.ModTime()) < settled:
-		seen = &neighbours{info.ModTime(), l.Folder.others()}
+		seen = &neighbours{info.ModTime(), l.Folder.others(mine)}
 		l.seen.Store(seen)
 	}
 	return slices.Concat(mine, seen.at)
 }
 
-// others returns where the other processes over the home listen.
-func (f Folder) others() []netip.AddrPort {
+// others returns where processes over the home listen, but for what is mine.
+func (f Folder) others(mine []netip.AddrPort) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, r := range f.Serving(Any) {
-		if r.PID == os.Getpid() {
-			continue
-		}
 		for _, text := range append(r.Also, r.Listen) {
-			if at, err := netip.ParseAddrPort(text); err == nil {
+			if at, err := netip.ParseAddrPort(text); err == nil && !slices.Contains(mine, at) {
 				out = append(out, at)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/home"
@@ -36,9 +37,9 @@ const (
 
 // Running is what a long-lived process says of itself in the home.
 type Running struct {
-	Kind    Kind            `json:"-"` // in the file's name
+	Kind    Kind            `json:"kind"` // the one in the file's name counts
 	PID     int             `json:"pid"`
-	Holder  string          `json:"holder"` // as of [home.Holder]
+	Holder  string          `json:"holder"` // as of [home.Self]
 	Listen  string          `json:"listen"`
 	Also    []string        `json:"also_listen,omitempty"` // its other addresses: for operators, for scripts
 	Started time.Time       `json:"started"`
@@ -58,8 +59,9 @@ type Running struct {
 // Folder is the folder of states of a home.
 type Folder string
 
+// file is named by the holder: two containers may each have a process of that number.
 func (f Folder) file(r *Running) string {
-	return filepath.Join(string(f), fmt.Sprintf("%s-%d.json", r.Kind, r.PID))
+	return filepath.Join(string(f), fmt.Sprintf("%s-%s.json", r.Kind, strings.ReplaceAll(r.Holder, ":", "-")))
 }
 
 // Put writes what a process says of itself, in the place of what it said before.
@@ -85,10 +87,12 @@ func (f Folder) Serving(kind Kind) []Running {
 		if err != nil || json.Unmarshal(data, &r) != nil {
 			continue
 		}
-		if !home.Alive(r.Holder) {
+		if !home.Alive(string(f), r.Holder) {
 			_ = os.Remove(name) // its process died without a word
 			continue
 		}
+		of, _, _ := strings.Cut(filepath.Base(name), "-")
+		r.Kind = Kind(of)
 		out = append(out, r)
 	}
 	slices.SortStableFunc(out, func(a, b Running) int { return a.Started.Compare(b.Started) })

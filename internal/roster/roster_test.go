@@ -46,6 +46,32 @@ func TestOnlyTheLivingServe(t *testing.T) {
 	}
 }
 
+// Of two containers each may have a process of the same number: both serve, and each knows
+// where the other one listens.
+func TestTheSameNumberTwiceIsTwo(t *testing.T) {
+	folder := home.Folder{Dir: t.TempDir()}
+	f := roster.Folder(folder.State())
+	if err := os.Mkdir(string(f), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l := roster.Listeners{Folder: f}
+	l.Add(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})
+	for _, at := range []string{"127.0.0.1:1", "127.0.0.1:2"} {
+		self := folder.Self()
+		defer self.End()
+		if err := f.Put(&roster.Running{Kind: roster.Proxy, PID: os.Getpid(), Holder: self.Name(), Listen: at}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := f.Serving(roster.Proxy); len(got) != 2 {
+		t.Errorf("two serve: %+v", got)
+	}
+	want := []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")}
+	if got := l.All(); !same(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // Who takes the first takes the same one as long as it runs, whatever its number is.
 func TestTheOldestIsFirst(t *testing.T) {
 	for _, older := range []int{os.Getpid(), os.Getppid()} {

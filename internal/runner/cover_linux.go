@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	goruntime "runtime"
 	"strconv"
@@ -19,7 +18,7 @@ import (
 )
 
 // reportFD is where the covering process says in one line how it went: started,
-// or noStart or noCover and why. roomFD is where it hands out the sockets of an
+// or noStart, noCover or notNow and why. roomFD is where it hands out the sockets of an
 // isolated network.
 const (
 	reportFD = 3
@@ -27,6 +26,7 @@ const (
 	started  = "ok"
 	noStart  = "start: "
 	noCover  = "cover: "
+	notNow   = "not now: "
 )
 
 // covered starts the program with folders hidden from it, in three steps that
@@ -44,7 +44,7 @@ func covered(o Options, program func() *exec.Cmd) (int, error) {
 	outer, err := covering(o, program(), write)
 	if err != nil {
 		write.Close()
-		return 0, &cannotCover{err.Error()}
+		return 0, &cannotCover{err.Error(), false}
 	}
 	var jail *jail
 	if o.Isolate != nil {
@@ -54,14 +54,16 @@ func covered(o Options, program func() *exec.Cmd) (int, error) {
 		}
 		defer jail.close()
 	}
-	signals := catch()
-	defer signal.Stop(signals)
 	goruntime.LockOSThread() // Pdeathsig follows the thread that started the process
 	defer goruntime.UnlockOSThread()
-	err = system.Start(outer)
+	err = o.Signals.start(outer)
 	write.Close()
+	var interrupted *Interrupted
+	if errors.As(err, &interrupted) {
+		return 0, err
+	}
 	if err != nil {
-		return 0, &cannotCover{err.Error()}
+		return 0, &cannotCover{err.Error(), refuses(err) || errors.Is(err, syscall.ENOENT)} // there is no /proc
 	}
 	if jail != nil {
 		err = jail.open(o.Isolate)
@@ -69,7 +71,7 @@ func covered(o Options, program func() *exec.Cmd) (int, error) {
 	line, _ := bufio.NewReader(read).ReadString('\n')
 	line = strings.TrimSuffix(line, "\n")
 	if line == started {
-		return wait(outer, signals)
+		return o.Signals.wait(outer)
 	}
 	_ = outer.Wait()
 	return 0, notStarted(o, line, err)
@@ -81,7 +83,10 @@ func notStarted(o Options, line string, err error) error {
 	if why, ok := strings.CutPrefix(line, noStart); ok {
 		return &CannotStart{o.Command[0], errors.New(why)}
 	}
-	why, said := strings.CutPrefix(line, noCover)
+	if why, ok := strings.CutPrefix(line, noCover); ok {
+		return &cannotCover{why, true}
+	}
+	why, said := strings.CutPrefix(line, notNow)
 	switch {
 	case said:
 	case err != nil:
@@ -89,7 +94,29 @@ func notStarted(o Options, line string, err error) error {
 	case why == "":
 		why = "the covering process ended without a word"
 	}
-	return &cannotCover{why}
+	return &cannotCover{why, false}
+}
+
+// refuses reports whether an error is how a system says that there are no namespaces for
+// this user, or no mounts in them. Others, as that there is none left, may be for now.
+func refuses(err error) bool {
+	if errors.Is(err, syscall.ENOSPC) {
+		return none("user") || none("mnt")
+	}
+	for _, of := range []error{
+		syscall.EPERM, syscall.EACCES, syscall.EINVAL, syscall.ENOSYS, syscall.EOPNOTSUPP, syscall.ENODEV, syscall.EUSERS,
+	} {
+		if errors.Is(err, of) {
+			return true
+		}
+	}
+	return false
+}
+
+// none reports whether nobody may make a namespace of a kind (namespaces(7)).
+func none(kind string) bool {
+	most, err := os.ReadFile("/proc/sys/user/max_" + kind + "_namespaces")
+	return err == nil && strings.TrimSpace(string(most)) == "0"
 }
 
 // covering prepares the covering process, for the program that it shall start.
@@ -100,11 +127,10 @@ func covering(o Options, inner *exec.Cmd, report *os.File) (*exec.Cmd, error) {
 		argv = append(argv, "--cover", folder)
 	}
 	if o.Isolate != nil {
-		room, err := o.Isolate.furniture(inner.Env, o.UserDir)
-		if err != nil {
+		if err := o.Isolate.furnish(inner.Env, o.UserDir); err != nil {
 			return nil, err
 		}
-		argv = append(argv, "--room", room)
+		argv = append(argv, "--room")
 	}
 	outer := exec.Command(o.Self[0], append(append(argv, "--"), inner.Args...)...)
 	outer.Args[0] = "kimbap" // what a person sees in a process list, rather than "exe"
@@ -143,16 +169,22 @@ func Covered(c Covering) (int, error) {
 		}
 		return 1, nil
 	}
-	if err := hide(c.Folders); err != nil {
-		return fail(noCover, err)
+	cannot := func(err error) (int, error) {
+		if refuses(err) {
+			return fail(noCover, err)
+		}
+		return fail(notNow, err)
 	}
-	signals := catch()
-	defer signal.Stop(signals)
+	if err := hide(c.Folders); err != nil {
+		return cannot(err)
+	}
+	signals := Catch()
+	defer signals.Stop()
 	goruntime.LockOSThread() // Pdeathsig follows the thread that started the process
 	defer goruntime.UnlockOSThread()
-	if c.Room != "" {
-		if err := isolated(c.Room); err != nil {
-			return fail(noCover, err)
+	if c.Room {
+		if err := isolated(); err != nil {
+			return cannot(err)
 		}
 	}
 	if err := stayOut(); err != nil {
@@ -163,11 +195,11 @@ func Covered(c Covering) (int, error) {
 		if ofProgram(err) {
 			return fail(noStart, err)
 		}
-		return fail(noCover, err)
+		return cannot(err)
 	}
 	fmt.Fprintln(report, started)
 	report.Close()
-	return wait(cmd, signals)
+	return signals.wait(cmd)
 }
 
 // program is what the covering process starts, in a user namespace in which it

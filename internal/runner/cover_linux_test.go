@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 const nobody = 65534
@@ -164,7 +166,6 @@ func TestNoProgramEscapesItsCover(t *testing.T) {
 func TestRunWithoutNamespaces(t *testing.T) {
 	for name, self := range map[string][]string{
 		"refused":  {"sh", "-c", "echo 'cover: no mounts here' >&3"},
-		"died":     {"false"},
 		"no clone": {"/no/such/program"},
 	} {
 		folder := secretFolder(t)
@@ -174,6 +175,32 @@ func TestRunWithoutNamespaces(t *testing.T) {
 		}
 		if len(r.said) != 1 || !strings.HasPrefix(r.said[0], folder+" is not covered, the program could read it: ") || strings.Contains(r.said[0], "nil") {
 			t.Errorf("%s: said %q", name, r.said)
+		}
+	}
+}
+
+// Where a system lets us cover and it went wrong all the same, nothing is started: what
+// an earlier program has left running may have ended the covering process, or hold all
+// the namespaces there are.
+func TestNothingRunsBesideACoverThatFailed(t *testing.T) {
+	for name, self := range map[string][]string{
+		"died":      {"false"},
+		"was ended": {"sh", "-c", "kill -KILL $$"},
+		"none left": {"sh", "-c", "echo 'not now: no space left on device' >&3"},
+	} {
+		folder := secretFolder(t)
+		r := run(t, folder, func(o *Options) { o.Self = self }, "sh", "-c", "echo ran; exit 3")
+		var told *runtime.Error
+		if !errors.As(r.err, &told) || !strings.HasPrefix(told.Msg, folder+" could not be covered, and nothing was started: ") || r.out != "" || len(r.said) != 0 {
+			t.Errorf("%s: %d, %v, %q, said %q", name, r.code, r.err, r.out, r.said)
+		}
+	}
+	for err, want := range map[error]bool{
+		syscall.EPERM: true, syscall.EACCES: true, syscall.ENOSYS: true,
+		syscall.ENOSPC: none("user"), syscall.EAGAIN: false, syscall.ENOMEM: false, syscall.EMFILE: false, syscall.E2BIG: false,
+	} {
+		if got := refuses(fmt.Errorf("clone: %w", err)); got != want {
+			t.Errorf("%v: %v", err, got)
 		}
 	}
 }

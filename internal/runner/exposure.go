@@ -3,10 +3,11 @@ package runner
 import (
 	"bufio"
 	"bytes"
-	"os"
 	"path/filepath"
 	"sort"
 	"strings"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // Key is something secret that a program could read. Its value is never looked
@@ -102,7 +103,7 @@ func namesOf(keys []Key, isolated bool) []string {
 
 // holds reports whether the file is there and has the marker.
 func holds(path, marker string) bool {
-	f, err := os.Open(path)
+	f, err := system.OpenRegular(path)
 	if err != nil {
 		return false
 	}
@@ -112,9 +113,10 @@ func holds(path, marker string) bool {
 	return n > 0 && bytes.Contains(head[:n], []byte(marker))
 }
 
-// dotenv returns the names in a .env file that look like keys.
+// dotenv returns the names in a .env file that look like keys. One that a password manager
+// fills is a pipe, and waits for whoever opens it.
 func dotenv(path string) []string {
-	f, err := os.Open(path)
+	f, err := system.OpenRegular(path)
 	if err != nil {
 		return nil
 	}

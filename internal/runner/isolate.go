@@ -20,14 +20,15 @@ type Isolation struct {
 	// once it has returned nil. The room is closed when the program has ended.
 	Serve func(room *netns.Room) error
 
-	names *netns.Names
-	doors int
+	names     *netns.Names
+	doors     int
+	furniture []byte // as the covering process is told of it
 }
 
 // Covering is what the covering process is told.
 type Covering struct {
 	Folders []string // to hide
-	Room    string   // what an isolated network is furnished with; "" for none
+	Room    bool     // into a network of its own, which it is told of on its connection
 	Command []string
 	Env     []string
 	UID     int // the caller's
@@ -40,11 +41,11 @@ type Covering struct {
 // leads are variables that lead to sockets of programs outside.
 var leads = []string{"SSH_AUTH_SOCK", "SSH_AGENT_PID", "DBUS_SESSION_BUS_ADDRESS", "TMUX", "STY", "WAYLAND_DISPLAY", "DOCKER_HOST"}
 
-// furniture is what the covering process is told of the network.
-func (i *Isolation) furniture(env []string, userDir string) (string, error) {
+// furnish says what the covering process is told of the network.
+func (i *Isolation) furnish(env []string, userDir string) error {
 	sockets, err := netns.HostSockets()
 	if err != nil {
-		return "", err
+		return err
 	}
 	own := filepath.Dir(lookup(env, socketVar)) // files, so they lead out of the network, to the pipeline alone
 	sockets = slices.DeleteFunc(sockets, func(path string) bool { return filepath.Dir(path) == own })
@@ -59,8 +60,8 @@ func (i *Isolation) furniture(env []string, userDir string) (string, error) {
 			f.Hide = append(f.Hide, filepath.Join(userDir, path))
 		}
 	}
-	data, err := json.Marshal(f)
-	return string(data), err
+	i.furniture, err = json.Marshal(f)
+	return err
 }
 
 // cannotIsolate refuses a run whose network cannot be made. Nothing was started.

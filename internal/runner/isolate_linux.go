@@ -38,6 +38,9 @@ func (j *jail) open(i *Isolation) (err error) {
 			j.ours.Close()
 		}
 	}()
+	if err := netns.Tell(j.ours, i.furniture); err != nil {
+		return err
+	}
 	if j.room, err = netns.Receive(j.ours, i.names, i.doors); err != nil {
 		return err
 	}
@@ -57,14 +60,18 @@ func (j *jail) close() {
 
 // isolated furnishes the network of the covering process, waits until it is
 // served, and confines what this thread starts.
-func isolated(room string) error {
-	var f netns.Furniture
-	if err := json.Unmarshal([]byte(room), &f); err != nil {
-		return err
-	}
+func isolated() error {
 	out := os.NewFile(roomFD, "room")
 	defer out.Close()
 	syscall.CloseOnExec(roomFD)
+	told, err := netns.Told(out)
+	if err != nil {
+		return err
+	}
+	var f netns.Furniture
+	if err := json.Unmarshal(told, &f); err != nil {
+		return err
+	}
 	if err := netns.Furnish(f, out); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func cover(args []string) (int, error) {
 	var folders []string
 	flags := flag.NewFlagSet("_cover", flag.ContinueOnError)
 	flags.Func("cover", "", func(folder string) error { folders = append(folders, folder); return nil })
-	uid, gid, room := flags.Int("uid", -1, ""), flags.Int("gid", -1, ""), flags.String("room", "", "")
+	uid, gid, room := flags.Int("uid", -1, ""), flags.Int("gid", -1, ""), flags.Bool("room", false, "")
 	if err := flags.Parse(args); err != nil {
 		return 0, err
 	}

@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"os/signal"
 	"strings"
 	"syscall"
 
-	"github.com/kimbap-run/kimbap/internal/system"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // Options say what to start and behind what.
@@ -33,6 +31,7 @@ type Options struct {
 	Apart       bool              // out of sight of this process, also where nothing is to be covered
 	Bare        func()            // called before a program is started that nothing is covered from; may be nil
 	Self        []string          // command that leads to [Covered], for covering
+	Signals     *Signals          // that were caught before; nil: they are caught from here on
 	Stop        <-chan struct{}   // ends a program that is not covered, by SIGTERM; nil: nothing does
 	Isolate     *Isolation        // nil: the program has the network of this machine
 }
@@ -82,19 +81,26 @@ func (e *CannotStart) Unwrap() error { return e.Err }
 // ExitCode is what shells use for a program that cannot be executed.
 func (e *CannotStart) ExitCode() int { return 126 }
 
-// cannotCover says that this system does not let us cover a folder; nothing was
-// started.
-type cannotCover struct{ why string }
+// cannotCover says that a folder could not be covered; nothing was started.
+type cannotCover struct {
+	why     string
+	refused bool // by the system, whenever it is asked
+}
 
 func (e *cannotCover) Error() string { return "cannot cover: " + e.why }
 
 // Run starts the program, waits for it and returns its exit code: 128 plus the
 // signal's number when a signal ended it, as shells do. Signals of the terminal
-// reach the program by itself; SIGTERM and SIGHUP are passed on.
+// reach the program by itself; SIGTERM and SIGHUP are passed on. When it returns they
+// end this process again.
 func Run(o Options) (int, error) {
 	if err := o.check(); err != nil {
 		return 0, err
 	}
+	if o.Signals == nil {
+		o.Signals = Catch()
+	}
+	defer o.Signals.Stop()
 	env, removed := clean(o.Env, o.SecretNames, o.IsSecret, o.Placeholder)
 	if len(removed) > 0 {
 		o.Say("taken out of the program's environment: " + strings.Join(removed, ", "))
@@ -126,15 +132,20 @@ func Run(o Options) (int, error) {
 		if what == "" {
 			what = "this process"
 		}
+		if !refused.refused {
+			return 0, notCovered(what, refused.why)
+		}
 		o.Say(fmt.Sprintf("%s is not covered, the program could read it: %s", what, refused.why))
 	}
 	if o.Bare != nil {
 		o.Bare()
 	}
-	signals := catch()
-	defer signal.Stop(signals)
 	cmd := start()
-	if err := system.Start(cmd); err != nil {
+	if err := o.Signals.start(cmd); err != nil {
+		var interrupted *Interrupted
+		if errors.As(err, &interrupted) {
+			return 0, err
+		}
 		return 0, &CannotStart{o.Command[0], err}
 	}
 	ended := make(chan struct{})
@@ -142,11 +153,21 @@ func Run(o Options) (int, error) {
 	go func() {
 		select {
 		case <-o.Stop:
-			signals <- syscall.SIGTERM
+			o.Signals.came <- syscall.SIGTERM
 		case <-ended:
 		}
 	}()
-	return wait(cmd, signals)
+	return o.Signals.wait(cmd)
+}
+
+// notCovered refuses a run on a system that lets us cover, and did not this time. What
+// an earlier program has left running can see to that: it may end the covering process,
+// or hold all namespaces that the user may have.
+func notCovered(what, why string) error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Msg: what + " could not be covered, and nothing was started: " + why,
+		Hint: "end what earlier programs have left running, and try again (--no-cover goes without, and the program could read it)",
+	}
 }
 
 // command prepares one process on our terminal. No context ends it: the
@@ -156,32 +177,6 @@ func command(o Options, argv, env []string) *exec.Cmd {
 	cmd.Env, cmd.Dir = env, o.Dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, o.Stdout, o.Stderr
 	return cmd
-}
-
-// catch takes the signals that would end this process. It comes before the
-// program is started, so that none is lost in between. The terminal sends INT,
-// QUIT and TSTP to the whole group: of those we only must not die before the
-// program does.
-func catch() chan os.Signal {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
-	return signals
-}
-
-// wait passes signals on until the process has ended, and returns its code.
-func wait(cmd *exec.Cmd, signals <-chan os.Signal) (int, error) {
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	for {
-		select {
-		case s := <-signals:
-			if s == syscall.SIGTERM || s == syscall.SIGHUP {
-				_ = cmd.Process.Signal(s)
-			}
-		case err := <-done:
-			return exitCode(err)
-		}
-	}
 }
 
 func exitCode(err error) (int, error) {

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -67,12 +69,16 @@ func SettingsFiles(p Place, trust []byte, password string) (map[string][]byte, e
 			options = append(options, [2]string{scheme + ".proxyUser", proxyUser}, [2]string{scheme + ".proxyPassword", p.Token})
 		}
 	}
+	wgetrc, err := systemWgetrc(p.Own)
+	if err != nil {
+		return nil, err
+	}
 	var args strings.Builder
 	for _, option := range options {
 		args.WriteString(quoteJava("-D"+option[0]+"="+option[1]) + "\n")
 	}
 	return map[string][]byte{
-		wgetrcFile:        []byte(systemWgetrc(p.Own) + "ca_certificate = " + p.Bundle + "\n"),
+		wgetrcFile:        []byte(wgetrc + "ca_certificate = " + p.Bundle + "\n"),
 		phpFile:           []byte("curl.cainfo = " + quoteINI(p.Bundle) + "\nopenssl.cafile = " + quoteINI(p.Bundle) + "\n"),
 		javaArgs(p.Proxy): []byte(args.String()),
 		TrustFile:         trust,
@@ -112,22 +118,33 @@ func javaArgs(proxy string) string {
 	return fmt.Sprintf(javaArgsFile, strings.ReplaceAll(host, ":", "-")+"-"+port)
 }
 
+// maxWgetrc is how much is read of a file of settings for wget, in bytes.
+const maxWgetrc = 1 << 20
+
 // systemWgetrc is what our file stands in for; "" in a container, whose own we
-// do not know.
-func systemWgetrc(own map[string]string) string {
+// do not know. What is not there or not for us to read is left out, as wget does.
+func systemWgetrc(own map[string]string) (string, error) {
 	if own == nil {
-		return ""
+		return "", nil
 	}
 	files := []string{own[wgetrcVar], "/etc/wgetrc", "/usr/local/etc/wgetrc", "/opt/homebrew/etc/wgetrc"}
 	for _, file := range files {
 		if file == "" || path.Base(file) == wgetrcFile {
 			continue
 		}
-		if text, err := os.ReadFile(file); err == nil {
-			return strings.TrimRight(string(text), "\n") + "\n"
+		text, err := system.ReadRegular(file, maxWgetrc)
+		if err == nil {
+			return strings.TrimRight(string(text), "\n") + "\n", nil
+		}
+		var unfit system.Unfit
+		if errors.As(err, &unfit) {
+			return "", &runtime.Error{
+				Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%s: the settings of wget cannot be used: %v", file, err),
+				Hint: "correct or unset " + wgetrcVar, Err: err,
+			}
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // phpFolders returns the user's own folders with a separator behind; alone it

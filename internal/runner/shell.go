@@ -39,8 +39,8 @@ const (
 	containerSettings = "/etc/kimbap/clients"
 )
 
-// Format writes variables for a shell, or takes them back with unset. docker
-// is a list of `docker run` arguments that also mounts the certificates.
+// Format writes variables for a shell, or takes them back with unset, and gives back what
+// p.Before has. docker is a list of `docker run` arguments that also mounts the certificates.
 func Format(shell string, p Place, unset bool) (string, error) {
 	if shell == "docker" {
 		if unset {
@@ -56,16 +56,23 @@ func Format(shell string, p Place, unset bool) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("unknown shell %q: one of %s", shell, strings.Join(Shells(), ", "))
 	}
-	var b strings.Builder
-	for _, v := range vars {
-		if unset {
-			b.WriteString(take(v.Name))
-		} else {
-			b.WriteString(set(v.Name, v.Value))
-		}
-		b.WriteByte('\n')
+	taking, setting := []Variable(nil), vars
+	switch keeps := p.Before != nil && shell != "dotenv"; {
+	case keeps && unset:
+		taking, setting = append(vars, Variable{Name: beforeVar}), givenBack(shell, vars, p.Before)
+	case keeps:
+		setting = append(vars, keeping(p.Before))
+	case unset:
+		taking, setting = vars, nil
 	}
-	return b.String(), nil
+	var lines []string
+	for _, v := range taking { // all of them before any is set: on Windows http_proxy is HTTP_PROXY
+		lines = append(lines, take(v.Name))
+	}
+	for _, v := range setting {
+		lines = append(lines, set(v.Name, v.Value))
+	}
+	return strings.Join(lines, "\n") + "\n", nil
 }
 
 // quotePowerShell makes v one word. PowerShell takes the curly quotes for the straight one.

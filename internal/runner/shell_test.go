@@ -2,7 +2,9 @@ package runner
 
 import (
 	"encoding/json"
+	"maps"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -112,6 +114,71 @@ func TestWindowsShellsGetTheirOwnWords(t *testing.T) {
 	} {
 		if got := Take(UsualShell(c.system, c.getenv), true); got != c.want {
 			t.Errorf("%s: %s, want %s", c.system, got, c.want)
+		}
+	}
+}
+
+// What the user had set before is given back in each shell's words, and only that: neither a
+// key that a placeholder stands for nor a password is kept where every program could read it.
+func TestUnsetGivesBackWhatWasThere(t *testing.T) {
+	p := Place{
+		Proxy: "http://127.0.0.1:1", CA: "/ca", Bundle: "/bundle", Settings: "/clients",
+		Placeholders: map[string]string{"GITHUB_TOKEN": "ghp_kimbap"},
+	}
+	had := map[string]string{
+		"GIT_SSL_CAINFO": "it's `id` $(id) \"x\"", "no_proxy": "", "HTTP_PROXY": "http://corp.example:3128", "PIP_CERT": "/bundle",
+		"HTTPS_PROXY": "http://me:word@corp.example:3128", "GITHUB_TOKEN": "ghp_real", "PATH": "/bin", "CURL_CA_BUNDLE": "/a\nb",
+	}
+	kept, withheld := Before(p, had)
+	want := map[string]string{"GIT_SSL_CAINFO": had["GIT_SSL_CAINFO"], "no_proxy": "", "HTTP_PROXY": had["HTTP_PROXY"], "CURL_CA_BUNDLE": "/a\nb"}
+	if !maps.Equal(kept, want) || !slices.Equal(withheld, []string{"HTTPS_PROXY"}) {
+		t.Errorf("kept %q, withheld %q", kept, withheld)
+	}
+	p.Before = kept
+	taken, err := Format("sh", p, false)
+	if err != nil || strings.Contains(taken, "ghp_real") {
+		t.Fatalf("%s%v", taken, err)
+	}
+	out, err := exec.Command("sh", "-c", taken+`printf %s "$KIMBAP_ENV_BEFORE"`).Output()
+	if err != nil || len(out) == 0 {
+		t.Fatalf("%q, %v", out, err)
+	}
+	// Taken again, with other values that are ours, it is still the first ones that are kept.
+	again := map[string]string{"KIMBAP_ENV_BEFORE": string(out), "GIT_SSL_CAINFO": "/other/bundle", "HTTP_PROXY": "http://127.0.0.1:2"}
+	if kept, withheld := Before(p, again); !maps.Equal(kept, want) || len(withheld) > 0 {
+		t.Errorf("kept %q, withheld %q", kept, withheld)
+	}
+	undo, err := Format("sh", p, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err = exec.Command("sh", "-c", taken+undo+`printf '%s|' "$GIT_SSL_CAINFO" "${no_proxy-none}" "$HTTP_PROXY" "$CURL_CA_BUNDLE" "${HTTPS_PROXY-none}" "${GITHUB_TOKEN-none}" "${KIMBAP_ENV_BEFORE-none}"`).Output()
+	if want := had["GIT_SSL_CAINFO"] + "||http://corp.example:3128|/a\nb|none|none|none|"; err != nil || string(out) != want {
+		t.Errorf("%q, %v; want %q", out, err, want)
+	}
+	for shell, want := range map[string]string{
+		"fish": "set -e KIMBAP_ENV_BEFORE\nset -gx HTTP_PROXY 'http://corp.example:3128'\n",
+		"pwsh": "Env:KIMBAP_ENV_BEFORE\n$env:HTTP_PROXY = 'http://corp.example:3128'\n",
+		"cmd":  "set \"KIMBAP_ENV_BEFORE=\"\nset \"HTTP_PROXY=http://corp.example:3128\"\n",
+	} {
+		text, err := Format(shell, p, true)
+		if err != nil || !strings.Contains(text, want) {
+			t.Errorf("%s: %v\n%s", shell, err, text)
+		}
+		if shell == "cmd" && (strings.Contains(text, "id") || strings.Contains(text, "/a")) {
+			t.Errorf("cmd cannot be told of a quote or a line end:\n%s", text)
+		}
+	}
+	for _, shell := range []string{"dotenv", "json"} { // files and programs, which have what was there themselves
+		for _, unset := range []bool{false, true} {
+			if text, err := Format(shell, p, unset); err != nil || strings.Contains(text, "KIMBAP_ENV_BEFORE") || strings.Contains(text, "corp.example") {
+				t.Errorf("%s: %v\n%s", shell, err, text)
+			}
+		}
+	}
+	for _, broken := range []string{"", "?", "e30", "bnVsbA", "WzFd"} {
+		if kept, _ := Before(p, map[string]string{"KIMBAP_ENV_BEFORE": broken, "HTTP_PROXY": "http://127.0.0.1:2"}); len(kept) > 0 {
+			t.Errorf("%q gives %q", broken, kept)
 		}
 	}
 }

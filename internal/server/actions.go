@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -37,6 +38,12 @@ func (s *Server) actions(w http.ResponseWriter, r *http.Request, a visit) error 
 }
 
 func (s *Server) action(w http.ResponseWriter, r *http.Request, a visit) error {
+	if strings.HasSuffix(r.URL.Path, ":execute") { // which is a POST, and no action's name
+		return s.wrongMethod(w, r)
+	}
+	if err := onlyQuery(r); err != nil {
+		return err
+	}
 	body, err := s.o.Agent.Action(r.Context(), a.who, serviceAction(r))
 	return answerJSON(w, http.StatusOK, body, err)
 }
@@ -177,10 +184,8 @@ func (s *Server) collect(w http.ResponseWriter, r *http.Request, a visit) error 
 		Wait span `json:"wait"`
 		Raw  bool `json:"raw"`
 	}
-	if r.ContentLength != 0 {
-		if _, err := read(w, r, &body); err != nil {
-			return err
-		}
+	if err := readAny(w, r, &body); err != nil {
+		return err
 	}
 	wait, err := body.Wait.wait()
 	if err != nil {

@@ -42,9 +42,13 @@ func (d *span) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &seconds); err != nil {
 		return err
 	}
-	*d = span(min(max(seconds, -1), maxWait.Seconds()+1) * float64(time.Second))
+	*d = span(min(max(seconds, -longestSpan), longestSpan) * float64(time.Second))
 	return nil
 }
+
+// longestSpan is more than any time may be that somebody asks for, in seconds, and less than
+// what a [time.Duration] holds.
+const longestSpan = 1 << 33
 
 func (s *Server) exec(w http.ResponseWriter, r *http.Request, a visit) error {
 	var body execBody
@@ -73,6 +77,9 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, a visit) error {
 }
 
 func (s *Server) status(w http.ResponseWriter, r *http.Request, a visit) error {
+	if err := onlyQuery(r); err != nil {
+		return err
+	}
 	return s.told(w, r, a, func(ctx context.Context) (Answer, error) { return s.o.Status(ctx, a.caller, chi.URLParam(r, "id")) })
 }
 
@@ -80,10 +87,8 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, a visit) error {
 	var body struct {
 		Wait span `json:"wait"`
 	}
-	if r.ContentLength != 0 {
-		if _, err := read(w, r, &body); err != nil {
-			return err
-		}
+	if err := readAny(w, r, &body); err != nil {
+		return err
 	}
 	wait, err := body.Wait.wait()
 	if err != nil {
@@ -102,8 +107,20 @@ func (d span) wait() (time.Duration, error) {
 	return time.Duration(d), nil
 }
 
-// read reads one strict JSON object, and returns its bytes too.
+// readAny is read where a body may be left out.
+func readAny(w http.ResponseWriter, r *http.Request, into any) error {
+	if r.ContentLength == 0 {
+		return onlyQuery(r)
+	}
+	_, err := read(w, r, into)
+	return err
+}
+
+// read reads one strict JSON object, and returns its bytes too. What has a body has no query.
 func read(w http.ResponseWriter, r *http.Request, into any) ([]byte, error) {
+	if err := onlyQuery(r); err != nil {
+		return nil, err
+	}
 	if kind := r.Header.Get("Content-Type"); kind != "application/json" { // the usual case needs no parser
 		if media, _, err := mime.ParseMediaType(kind); err != nil || media != "application/json" {
 			return nil, notMedia("application/json")
@@ -113,16 +130,20 @@ func read(w http.ResponseWriter, r *http.Request, into any) ([]byte, error) {
 	if err != nil {
 		return nil, unread(err)
 	}
+	known := membersOf(into)
+	if err := object(data, known); err != nil {
+		return nil, err
+	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	decoder.UseNumber()
 	if err := decoder.Decode(into); err != nil {
-		return nil, notJSON(runtime.ReasonInvalidJSON, err.Error())
+		return nil, misread(data, known, err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonTrailingData, Msg: "something follows the request's JSON"}
 	}
-	return data, strict(data)
+	return data, strict(data, known...)
 }
 
 // atOnce is how long a body may be for which room is made before it has come, in bytes.
@@ -146,8 +167,13 @@ func untold(id string, err error) error {
 	}
 	e := *runtime.AsError(err)
 	e.Msg = fmt.Sprintf("what there is to tell of the execution %s is kept, and is over %d MiB, of which there is as much as there may be at once", id, Large>>20)
-	e.Hint = fmt.Sprintf("do not send the script again; read answers first, then ask GET /v1/exec/%s, or kimbap exec --resume %s", id, id)
+	e.Hint = "do not send the script again; read answers first, then " + askFor(id)
 	return &e
+}
+
+// askFor is how what is kept of an execution is read.
+func askFor(id string) string {
+	return fmt.Sprintf("ask GET /v1/exec/%s, or kimbap exec --resume %s", id, id)
 }
 
 // told answers with how an execution stands. What it says of one may be large, and waits
@@ -162,6 +188,7 @@ func (s *Server) told(w http.ResponseWriter, r *http.Request, a visit, f func(ct
 	if err != nil {
 		return err
 	}
+	about(w, answer.ID)
 	text, err := encoded(answer.Body)
 	if err != nil {
 		return err

@@ -181,3 +181,26 @@ func TestLargeAnswersOfScriptsWaitForRoom(t *testing.T) {
 		_ = answer.Body.Close()
 	}
 }
+
+// What a script answered at length is not told again for its Idempotency-Key, and it is kept
+// all the same: whoever asks again must learn where, as who was told nothing of it does.
+func TestALongAnswerOfAScriptIsNamedToWhoAsksAgain(t *testing.T) {
+	runs := 0
+	client, base := open(t, true, Options{Execute: func(_ context.Context, s Script) (Answer, error) {
+		runs++
+		return Answer{ID: "exe_1", Body: s.Code + strings.Repeat("x", keptBody)}, nil
+	}})
+	do := func(code, key string) (int, string) {
+		return ask(t, client, "POST", base+"/v1/exec", `{"code":"`+code+`"}`, "Authorization", "Bearer a", "Idempotency-Key", key)
+	}
+	if status, text := do("long", "k1"); status != http.StatusOK {
+		t.Fatalf("%d %.200s", status, text)
+	}
+	status, text := do("long", "k1")
+	if status != http.StatusUnprocessableEntity || !strings.Contains(text, "GET /v1/exec/exe_1") || !strings.Contains(text, "kimbap exec --resume exe_1") {
+		t.Errorf("%d %.300s", status, text)
+	}
+	if runs != 1 {
+		t.Errorf("it ran %d times", runs)
+	}
+}

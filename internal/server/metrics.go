@@ -132,7 +132,7 @@ func NewAdmin(o Options) (*Server, error) {
 	r := chi.NewRouter()
 	r.Use(s.guard)
 	r.NotFound(s.handle(func(http.ResponseWriter, *http.Request) error { return noPage() }))
-	r.MethodNotAllowed(s.handle(func(http.ResponseWriter, *http.Request) error { return wrongMethod() }))
+	r.MethodNotAllowed(s.handle(s.wrongMethod))
 	r.Get("/readyz", s.health)
 	r.Method(http.MethodGet, "/metrics", o.Metrics.Handler())
 	s.listen(r)

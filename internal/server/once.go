@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -41,12 +42,13 @@ type kept struct {
 
 // do runs f, or tells what it answered before.
 func (o *once) do(w http.ResponseWriter, r *http.Request, a visit, body []byte, f func(http.ResponseWriter, *http.Request) error) error {
-	name := r.Header.Get("Idempotency-Key")
-	if name == "" {
+	named := r.Header.Values("Idempotency-Key")
+	if len(named) == 0 {
 		return f(w, r)
 	}
-	if len(name) > maxKey || len(r.Header.Values("Idempotency-Key")) > 1 {
-		return invalid("send one key of at most 255 bytes", "the Idempotency-Key cannot be used")
+	name := named[0]
+	if name == "" || len(name) > maxKey || len(named) > 1 { // an empty one is a variable that is not set
+		return invalid("send one key of 1 to 255 bytes, or none", "the Idempotency-Key cannot be used")
 	}
 	key := keptKey{a.who.Owner(), name}
 	digest := sha256.Sum256([]byte(r.Method + " " + r.URL.Path + "\n" + string(body)))
@@ -99,10 +101,7 @@ func (k *kept) again(w http.ResponseWriter, r *http.Request) error {
 	case k.answer.err != nil:
 		return k.answer.err
 	case k.answer.long:
-		return &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonIdempotency, Msg: "this was done, and its answer was too long to be kept",
-			Hint: "read what it changed with another request",
-		}
+		return k.answer.tooLong()
 	}
 	w.Header().Set("Content-Type", k.answer.media)
 	w.WriteHeader(k.answer.status)
@@ -234,6 +233,27 @@ type recorded struct {
 	body   []byte
 	long   bool
 	err    error
+	id     string // of the execution that it is about, whose result is kept elsewhere; "": of none
+}
+
+// about says which execution an answer is about, for whoever asks for it again.
+func about(w http.ResponseWriter, id string) {
+	if a, again := w.(*recorded); again { // else it came without a key
+		a.id = id
+	}
+}
+
+// tooLong is why an answer is not told again.
+func (a *recorded) tooLong() error {
+	e := &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonIdempotency, Msg: "this was done, and its answer was too long to be kept",
+		Hint: "read what it changed with another request",
+	}
+	if a.id != "" {
+		e.Msg = fmt.Sprintf("this was done, and what there is to tell of the execution %s is kept, and too long to be told again here", a.id)
+		e.Hint = "do not send the script again; " + askFor(a.id)
+	}
+	return e
 }
 
 // WriteHeader implements [http.ResponseWriter].

@@ -4,9 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,10 +26,8 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, a visit) error {
 		PIN  runtime.Secret `json:"-"`
 		Text string         `json:"pin"`
 	}
-	if r.ContentLength != 0 {
-		if _, err := read(w, r, &body); err != nil {
-			return err
-		}
+	if err := readAny(w, r, &body); err != nil {
+		return err
 	}
 	if body.For < 0 {
 		return invalid("leave for out, or write \"10m\"", "for is negative")
@@ -42,10 +42,8 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, a visit) error {
 	var body struct {
 		Reason string `json:"reason"`
 	}
-	if r.ContentLength != 0 {
-		if _, err := read(w, r, &body); err != nil {
-			return err
-		}
+	if err := readAny(w, r, &body); err != nil {
+		return err
 	}
 	done, err := s.o.Operator.Decide(r.Context(), a.who, chi.URLParam(r, "id"), Decision{Note: body.Reason})
 	return answerJSON(w, http.StatusOK, done, err)
@@ -60,6 +58,12 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request, a visit) error {
 	f := Filter{
 		Action: q.Get("action"), Agent: q.Get("agent"), Host: q.Get("host"), Kind: q.Get("kind"), Effect: q.Get("effect"), Code: q.Get("code"),
 		Request: q.Get("request"), Execution: q.Get("execution"), Text: q.Get("text"),
+	}
+	for _, name := range []string{"kind", "effect", "code"} {
+		known, text := runtime.RecordWords(name), q.Get(name)
+		if text != "" && !slices.Contains(known, text) {
+			return invalid(name+" is one of "+strings.Join(known, ", "), fmt.Sprintf("%s cannot be %.40q", name, text))
+		}
 	}
 	for name, to := range map[string]*time.Time{"since": &f.Since, "until": &f.Until} {
 		if text := q.Get(name); text != "" {
@@ -110,6 +114,9 @@ func (s *Server) mint(w http.ResponseWriter, r *http.Request, a visit) error {
 }
 
 func (s *Server) revoke(w http.ResponseWriter, r *http.Request, a visit) error {
+	if err := onlyQuery(r); err != nil {
+		return err
+	}
 	return gone(w, s.o.Operator.Revoke(r.Context(), a.who, chi.URLParam(r, "id")))
 }
 
@@ -134,6 +141,9 @@ func (s *Server) setSecret(w http.ResponseWriter, r *http.Request, a visit) erro
 }
 
 func (s *Server) removeSecret(w http.ResponseWriter, r *http.Request, a visit) error {
+	if err := onlyQuery(r); err != nil {
+		return err
+	}
 	return gone(w, s.o.Operator.RemoveSecret(r.Context(), a.who, chi.URLParam(r, "name")))
 }
 
@@ -148,6 +158,9 @@ const yamlType = "application/yaml"
 
 // policy answers with the text of the rules and its entity tag (RFC 9110 section 8.8.3).
 func (s *Server) policy(w http.ResponseWriter, r *http.Request, a visit) error {
+	if err := onlyQuery(r); err != nil {
+		return err
+	}
 	text, err := s.o.Operator.Policy(r.Context(), a.who)
 	if err != nil {
 		return err
@@ -166,6 +179,9 @@ func (s *Server) policy(w http.ResponseWriter, r *http.Request, a visit) error {
 // setPolicy replaces the rules by others, if those that the writer has seen are
 // still there.
 func (s *Server) setPolicy(w http.ResponseWriter, r *http.Request, a visit) error {
+	if err := onlyQuery(r); err != nil {
+		return err
+	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != yamlType {
 		return notMedia(yamlType)
 	}

@@ -4,6 +4,8 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -100,17 +102,29 @@ func badCursor(why string) error {
 	return invalid("leave cursor out to start again", "the cursor cannot be used: "+why)
 }
 
+// noParameter is the error of a parameter that means nothing here.
+func noParameter(name string, known []string) error {
+	if len(known) == 0 {
+		return invalid("say it in the body, where the page takes one: /v1/openapi.json", "this page takes no query")
+	}
+	why := fmt.Sprintf("there is no parameter %.40q", name)
+	if near := runtime.Nearest(strings.ToLower(name[:min(len(name), 40)]), known); near != "" {
+		why += "; did you mean " + near + "?"
+	}
+	return invalid("known here: "+strings.Join(known, ", "), why)
+}
+
 // onlyQuery refuses parameters that mean nothing here, and those that come twice.
 func onlyQuery(r *http.Request, known ...string) error {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return invalid("write name=value&name=value", "the query is not one")
 	}
-	for name, values := range q {
+	for _, name := range slices.Sorted(maps.Keys(q)) {
 		if !slices.Contains(known, name) {
-			return invalid("known here: "+strings.Join(known, ", "), "there is no parameter of that name")
+			return noParameter(name, known)
 		}
-		if len(values) > 1 {
+		if len(q[name]) > 1 {
 			return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonDuplicateParameter, Msg: name + " stands twice in the query", Hint: "give it once"}
 		}
 	}

@@ -1,12 +1,15 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/go-chi/chi/v5"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -53,16 +56,40 @@ func (s *Server) problem(w http.ResponseWriter, err error) {
 	if e.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
 	}
-	if p.Status >= http.StatusInternalServerError && e.Err != nil {
-		s.o.Log.Error().Err(e.Err).Str("code", string(e.Code)).Msg("a request failed")
-	}
 	body, err := json.Marshal(p)
-	if err != nil { // cannot be: strings and a number
+	if err != nil { // cannot be: strings and numbers
 		body = []byte("{}")
 	}
 	w.Header().Set("Content-Type", runtime.ProblemType)
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(body, '\n'))
+}
+
+// logEnd is the line of a request that was refused or went wrong, at its end. A fault of our
+// own is an error in the log too: its caller is told to look there. What an upstream says is
+// its caller's to read, and in no log.
+func (s *Server) logEnd(r *http.Request, a visit, err error) {
+	if err == nil {
+		return
+	}
+	e := runtime.AsError(err)
+	status, line := statusOf(e), s.o.Log.Info()
+	if status >= http.StatusInternalServerError && !others(e.Code) {
+		line = s.o.Log.Error()
+	}
+	line = line.Str("code", string(e.Code)).Str("reason", string(e.Reason))
+	if e.UpstreamStatus != 0 {
+		line = line.Int("upstream_status", e.UpstreamStatus)
+	} else {
+		line = line.AnErr("error", e.Err)
+	}
+	line.Str("request_id", cmp.Or(e.RequestID, a.id)).Str("tenant", string(a.who.Tenant)).Str("action", string(e.Action)).
+		Str("method", r.Method).Str("page", chi.RouteContext(r.Context()).RoutePattern()).Int("status", status).Msg("request")
+}
+
+// others reports whether an error is somebody else's, although its status is a server's.
+func others(code runtime.Code) bool {
+	return code == runtime.CodeUpstream || code == runtime.CodeUpstreamTLS || code == runtime.CodeTimeout
 }
 
 // problem is a refusal, and what an upstream said of it.
@@ -90,6 +117,17 @@ func noPage() error {
 	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no such page", Hint: "see /v1/openapi.json"}
 }
 
-func wrongMethod() error {
+// wrongMethod says which methods there are (RFC 9110 section 15.5.6).
+func (s *Server) wrongMethod(w http.ResponseWriter, r *http.Request) error {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		if method == http.MethodGet && strings.HasSuffix(r.URL.Path, ":execute") { // no action's name
+			continue
+		}
+		if s.router.Match(chi.NewRouteContext(), method, r.URL.Path) {
+			allowed = append(allowed, method)
+		}
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonMethodNotAllowed, Msg: "this page takes another method", Hint: "see /v1/openapi.json"}
 }

@@ -28,7 +28,7 @@ func (s *Server) routes() chi.Router {
 	r := chi.NewRouter()
 	r.Use(s.guard)
 	r.NotFound(s.handle(func(http.ResponseWriter, *http.Request) error { return noPage() }))
-	r.MethodNotAllowed(s.handle(func(http.ResponseWriter, *http.Request) error { return wrongMethod() }))
+	r.MethodNotAllowed(s.handle(s.wrongMethod))
 	r.Get("/healthz", s.health)
 	r.Get("/v1/openapi.json", s.description)
 	r.Post("/v1/exec", s.as("", s.exec))
@@ -112,9 +112,9 @@ func (s *Server) as(role string, f route) http.HandlerFunc {
 // identified identifies the caller and asks for a role, "" for none, before anything of
 // the request is looked at.
 func (s *Server) identified(role string, f route) http.HandlerFunc {
-	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+	return s.handle(func(w http.ResponseWriter, r *http.Request) (err error) {
 		a := visit{caller: s.caller(r), id: w.Header().Get(requestID)}
-		var err error
+		defer func() { s.logEnd(r, a, err) }()
 		if a.who, err = s.o.Identify(r.Context(), a.caller); err != nil {
 			if runtime.CodeOf(err) == runtime.CodeUnauthenticated { // the doorman counts those without a token as well
 				return s.door.refuse(err)

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -91,7 +90,6 @@ func fill(o *Options) {
 		return Answer{Body: id + wait.String()}, known(c)
 	}
 	o.Health = func(context.Context) error { return nil }
-	o.Log = zerolog.Nop()
 }
 
 // ask sends one request and returns status and body.
@@ -141,7 +139,7 @@ func TestScriptsAreServedToTheOwnerOnASocket(t *testing.T) {
 		{"POST", "/v1/exec", `{"code":"x","allow":[]}`, 400, "allow is empty"}, // nobody means everything by it
 		{"POST", "/v1/exec", `{"code":"x","wait":"2h"}`, 400, "wait"},
 		{"POST", "/v1/exec", `{"code":"x","wait":-1}`, 400, "wait"},
-		{"POST", "/v1/exec", `{"code":"x","other":1}`, 400, "unknown field"},
+		{"POST", "/v1/exec", `{"code":"x","other":1}`, 400, `there is no member \"other\"`},
 		{"POST", "/v1/exec", `{"code":"x"} {}`, 400, "trailing_data"},
 		{"POST", "/v1/exec", `{"code":"` + strings.Repeat("x", maxBody) + `"}`, 413, "body_too_large"},
 		{"GET", "/v1/exec", "", 405, "method_not_allowed"},

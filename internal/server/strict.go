@@ -14,9 +14,10 @@ import (
 const maxDepth = 64
 
 // strict refuses what two readers could read in two ways: bytes that are no UTF-8
-// and names that stand twice in an object; and what is nested without end. The data is one
-// JSON value, as whoever has decoded it knows.
-func strict(data []byte) error {
+// and names that stand twice in an object; what is nested without end; and of an object with
+// known members, others: one in another case too, which the decoder takes for the same. The
+// data is one JSON value, as whoever has decoded it knows.
+func strict(data []byte, known ...member) error {
 	if !utf8.Valid(data) {
 		return notJSON(runtime.ReasonInvalidJSON, "it is not UTF-8")
 	}
@@ -41,8 +42,12 @@ func strict(data []byte) error {
 			if len(open) == 0 || !open[len(open)-1].name {
 				continue
 			}
-			if name := unquoted(text); open[len(open)-1].has(name) {
+			name := unquoted(text)
+			if open[len(open)-1].has(name) {
 				return notJSON(runtime.ReasonDuplicateKey, fmt.Sprintf("%.40q stands twice in one object", name))
+			}
+			if len(open) == 1 && len(known) > 0 && !slices.ContainsFunc(known, func(m member) bool { return m.name == string(name) }) {
+				return stray(string(name), known)
 			}
 		}
 	}
@@ -101,5 +106,9 @@ func (l *level) has(name []byte) bool {
 }
 
 func notJSON(reason runtime.Reason, why string) error {
-	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: reason, Msg: "the request is not understood: " + why, Hint: "see /v1/openapi.json"}
+	return misunderstood(reason, why, "see /v1/openapi.json")
+}
+
+func misunderstood(reason runtime.Reason, why, fix string) error {
+	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: reason, Msg: "the request is not understood: " + why, Hint: fix}
 }

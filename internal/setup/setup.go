@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/runner"
 	"github.com/kimbap-run/kimbap/internal/runner/agents"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -15,9 +16,9 @@ import (
 
 // Machine is where the agents of one user are.
 type Machine struct {
-	Book string // the file that remembers what was written; required
-	User string // the user's own folder
-	Dir  string // of the project that is at hand
+	Home home.Folder // which remembers what was written; required
+	User string      // the user's own folder
+	Dir  string      // of the project that is at hand
 }
 
 // Change is what becomes of one file.

@@ -1,11 +1,14 @@
 package setup_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/runner"
 	"github.com/kimbap-run/kimbap/internal/setup"
 )
@@ -14,12 +17,15 @@ import (
 func machine(t *testing.T) (m setup.Machine, path string, vars []runner.Variable) {
 	t.Helper()
 	dir := t.TempDir()
+	if _, err := (home.Folder{Dir: dir}).Create(); err != nil {
+		t.Fatal(err)
+	}
 	path = filepath.Join(dir, ".gemini", ".env")
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	write(t, path, "MINE=1\n")
-	return setup.Machine{Book: filepath.Join(dir, "agents.json"), User: dir, Dir: dir}, path,
+	return setup.Machine{Home: home.Folder{Dir: dir}, User: dir, Dir: dir}, path,
 		[]runner.Variable{{Name: "HTTPS_PROXY", Value: "http://127.0.0.1:7788"}}
 }
 
@@ -56,7 +62,7 @@ func planned(t *testing.T, m setup.Machine, vars []runner.Variable) []setup.Chan
 func apply(t *testing.T, m setup.Machine, changes []setup.Change, err error) {
 	t.Helper()
 	if err == nil {
-		err = m.Apply(changes)
+		err = m.Apply(t.Context(), changes)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +93,7 @@ func TestAChangedFileIsLeftAlone(t *testing.T) {
 	m, path, vars := machine(t)
 	changes := planned(t, m, vars)
 	write(t, path, "OTHER=2\n")
-	if err := m.Apply(changes); err == nil || read(t, path) != "OTHER=2\n" {
+	if err := m.Apply(t.Context(), changes); err == nil || read(t, path) != "OTHER=2\n" {
 		t.Errorf("written over a change: %v, %q", err, read(t, path))
 	}
 	apply(t, m, planned(t, m, vars), nil)
@@ -100,10 +106,31 @@ func TestAChangedFileIsLeftAlone(t *testing.T) {
 	if err != nil || len(states) == 0 || states[0].State != "changed" {
 		t.Errorf("states %+v, %v", states, err)
 	}
-	if err := m.Forget(path); err != nil || read(t, path) != edited {
+	if err := m.Forget(t.Context(), path); err != nil || read(t, path) != edited {
 		t.Errorf("forgetting: %v, %q", err, read(t, path))
 	}
-	if err := m.Forget(path); err == nil {
+	if err := m.Forget(t.Context(), path); err == nil {
 		t.Error("forgot what it does not know")
+	}
+}
+
+// What several processes write for agents at once is all remembered, so that all of it can
+// be taken out again.
+func TestWhatIsWrittenAtOnceIsRemembered(t *testing.T) {
+	m, _, vars := machine(t)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		one := m
+		one.User = filepath.Join(m.User, fmt.Sprint(i))
+		changes := planned(t, one, vars)
+		wg.Go(func() {
+			if err := one.Apply(t.Context(), changes); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if left, err := m.Removal(nil); err != nil || len(left) != 8 {
+		t.Errorf("the book has %d of 8, %v", len(left), err)
 	}
 }

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,7 +23,12 @@ type entry struct {
 }
 
 // Apply writes what was planned, unless a file has changed since.
-func (m Machine) Apply(changes []Change) error {
+func (m Machine) Apply(ctx context.Context, changes []Change) error {
+	unlock, err := m.Home.LockFiles(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	for _, c := range changes {
 		now, _, err := readText(c.Path)
 		if err == nil && now != c.was {
@@ -54,7 +60,12 @@ func (m Machine) write(c Change) error {
 }
 
 // Forget drops what the book remembers of a file, and leaves the file alone.
-func (m Machine) Forget(path string) error {
+func (m Machine) Forget(ctx context.Context, path string) error {
+	unlock, err := m.Home.LockFiles(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	all, err := m.written()
 	if err != nil {
 		return err
@@ -70,7 +81,7 @@ func (m Machine) Forget(path string) error {
 
 // written reads the book.
 func (m Machine) written() ([]entry, error) {
-	data, err := os.ReadFile(m.Book)
+	data, err := os.ReadFile(m.Home.Agents())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -79,12 +90,13 @@ func (m Machine) written() ([]entry, error) {
 		err = json.Unmarshal(data, &out)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("what was written for agents, %s: %w", m.Book, err)
+		return nil, fmt.Errorf("what was written for agents, %s: %w", m.Home.Agents(), err)
 	}
 	return out, nil
 }
 
-// remember puts what stands in one file into the book; nil: nothing of ours does.
+// remember puts what stands in one file into the book; nil: nothing of ours does. The
+// caller has the lock of the home's files.
 func (m Machine) remember(path string, one *entry) error {
 	all, err := m.written()
 	if err != nil {
@@ -98,7 +110,7 @@ func (m Machine) remember(path string, one *entry) error {
 	if err != nil {
 		return err
 	}
-	return home.Replace(m.Book, data, 0o600)
+	return home.Replace(m.Home.Agents(), data, 0o600)
 }
 
 func readText(path string) (text string, there bool, err error) {

@@ -26,8 +26,8 @@ func Listen(addr, other string) (net.Listener, error) {
 	if system.AddressTaken(err) {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonPortInUse,
-			Msg:  fmt.Sprintf("%s is in use: another kimbap proxy, or another program, listens there", addr),
-			Hint: "kimbap status to see a running proxy, or: " + other, Err: err,
+			Msg:  fmt.Sprintf("%s is in use: another kimbap, or another program, listens there", addr),
+			Hint: "kimbap status to see what runs, or: " + other, Err: err,
 		}
 	}
 	if err != nil {

@@ -259,7 +259,7 @@ func (r *trial) answered(ctx context.Context, a *runtime.Action, c *Case, built 
 		c.Result = was
 	}
 	if c.Status >= 400 {
-		return fmt.Errorf("the answer is %d: %.200s", c.Status, c.Answer)
+		return fmt.Errorf("the answer is %d: %.200s", c.Status, bytes.TrimSpace(c.Answer))
 	}
 	if c.Answer == nil {
 		return nil

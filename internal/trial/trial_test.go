@@ -40,7 +40,7 @@ func TestServiceFilesAreTriedAgainstAnUpstreamAndItsRecording(t *testing.T) {
 			fmt.Fprint(w, `[{"item": "rice"}]`)
 		default:
 			w.WriteHeader(http.StatusNotFound)
-			fmt.Fprint(w, "no such order")
+			fmt.Fprintln(w, `"no such order"`)
 		}
 	}))
 	defer upstream.Close()

@@ -91,7 +91,9 @@ func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.
 	defer d.asking.Unlock()
 	a, found, err := d.openFor(ctx, f, digest)
 	for err == nil && found && a.State == Pending && d.expired(&a) { // nobody answered, and nobody can
-		if _, err = d.expire(ctx, &a); err == nil {
+		if _, err = d.o.Store.Move(ctx, a.Tenant, a.ID, a.State, Expired, Change{At: d.now()}); err == nil {
+			closed = true
+			d.wake()
 			a, found, err = d.openFor(ctx, f, digest)
 		}
 	}
@@ -101,7 +103,8 @@ func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.
 	if err != nil || found {
 		return a, nil, err
 	}
-	if closed, err = d.room(ctx, f); err != nil {
+	swept, err := d.room(ctx, f)
+	if closed = closed || swept; err != nil {
 		return Approval{}, nil, err
 	}
 	f.Created = d.now().UTC().Truncate(time.Millisecond)
@@ -207,7 +210,7 @@ func (d *Desk) use(ctx context.Context, a *Approval) (ticket runtime.Ticket, use
 	if err != nil {
 		return ticket, false, err
 	}
-	moved, err := d.move(ctx, a.Tenant, a.ID, Approved, Executing, Change{At: d.now(), Holder: d.o.Process})
+	moved, err := d.move(ctx, a.Tenant, a.ID, Approved, Executing, Change{At: d.now(), Holder: d.o.Process()})
 	if err != nil || !moved {
 		return ticket, false, err
 	}

@@ -25,7 +25,7 @@ type Options struct {
 	Sealer  Sealer
 	Clock   func() time.Time
 	NewID   func() string            // "apr_…", never twice
-	Process string                   // names this process as the holder of what it executes, unique while it lives
+	Process func() string            // names this process as the holder of what it executes, no other one ever
 	Alive   func(holder string) bool // whether the process of that name still runs
 
 	// Tell, when not nil, tells people of a new question, and returns at once. What
@@ -56,6 +56,7 @@ type Desk struct {
 
 	asking sync.Mutex // one find-or-add at a time, so that twins share a question
 	swept  time.Time  // when a full cap last made it sweep; under asking
+	long   sync.Mutex // one long request at a time is put away
 
 	mu      sync.Mutex
 	latest  time.Time                 // the largest time seen
@@ -76,7 +77,7 @@ func New(o Options) (*Desk, error) {
 		{"Sealer", o.Sealer == nil},
 		{"Clock", o.Clock == nil},
 		{"NewID", o.NewID == nil},
-		{"Process", o.Process == ""},
+		{"Process", o.Process == nil},
 		{"Alive", o.Alive == nil},
 	} {
 		if required.missing {

@@ -127,11 +127,9 @@ func (s *sheet) flat(f *dossier) map[string]string {
 }
 
 func (s *sheet) flattenBody(out *texts, f *dossier) {
-	if isJSON(f.Header) {
-		if _, value, err := canonicalJSON(f.Body); err == nil {
-			s.flatten(out, "body", value)
-			return
-		}
+	if value, is := f.document(); is {
+		s.flatten(out, "body", value)
+		return
 	}
 	out.add("body", s.quote(string(f.Body)))
 }

@@ -257,7 +257,7 @@ func deskOver(t testing.TB, store *memory, process string) desk {
 	t.Helper()
 	c := &clock{}
 	d, err := approval.New(approval.Options{
-		Store: store, Sealer: sealer{}, Clock: c.now, Process: process,
+		Store: store, Sealer: sealer{}, Clock: c.now, Process: func() string { return process },
 		NewID:     func() string { return "apr_" + strings.ToLower(rand.Text()) },
 		Alive:     func(holder string) bool { return holder != "dead" },
 		PinMemory: 64,

@@ -185,7 +185,7 @@ func (d *Desk) byGrant(ctx context.Context, f *dossier, digest, granted string, 
 	if a.Proof, err = d.o.Sealer.SealFor(ctx, a.Tenant, purposeDecision, plain, bind(&a)); err != nil {
 		return runtime.Ticket{}, err
 	}
-	a.State, a.By, a.Presence, a.Decided, a.Holder = Executing, w.By, w.Presence, w.At, d.o.Process
+	a.State, a.By, a.Presence, a.Decided, a.Holder = Executing, w.By, w.Presence, w.At, d.o.Process()
 	a.Note = fmt.Sprintf("allowed by the yes to %s until %s", granted, w.Expires.UTC().Format(time.RFC3339))
 	if err := d.o.Store.AddApproval(ctx, a); err != nil {
 		return runtime.Ticket{}, err

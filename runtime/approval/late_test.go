@@ -49,7 +49,7 @@ func late(t *testing.T, process string) (d *approval.Desk, store *lockedStore, t
 	var mu sync.Mutex
 	var log []string
 	d, err := approval.New(approval.Options{
-		Store: store, Sealer: sealer{}, Clock: time.Now, Process: process, Alive: func(string) bool { return true },
+		Store: store, Sealer: sealer{}, Clock: time.Now, Process: func() string { return process }, Alive: func(string) bool { return true },
 		NewID: func() string { return runtime.NewID("apr", time.Now()) },
 		Late: func(id string, err error) {
 			mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -19,6 +20,10 @@ const (
 	keptArgs   = 64 << 10 // of its arguments; more than that are left out
 	keptValues = 64 << 10 // of the values that the next one is compared with
 )
+
+// longRequest is from how many bytes on a request is put away while no other such is: what
+// is read of it takes many times as much.
+const longRequest = 1 << 20
 
 // How many requests of closed approvals one sweep takes away, and for how long: each may take
 // half a second, and who lists approvals waits for it. One goes in any time.
@@ -90,9 +95,18 @@ func (d *Desk) release(ctx context.Context, tenant runtime.Tenant, id string) er
 
 // keep seals what stays of an approval.
 func (d *Desk) keep(ctx context.Context, a *Approval) ([]byte, error) {
+	long := len(a.Sealed) > longRequest
+	if long {
+		d.long.Lock()
+		defer d.long.Unlock()
+	}
 	f, err := d.open(ctx, a)
 	if err != nil {
 		return nil, err
+	}
+	if !long && classifier.Unpackable(f.Header) { // a short body may become one
+		d.long.Lock()
+		defer d.long.Unlock()
 	}
 	v := render(a, f, false)
 	m := remains{Row: a.sum(), Text: v.Text, Args: brief(v.Args), Values: (&sheet{hidden: f.hiddenValues()}).flat(f)}

@@ -3,7 +3,6 @@ package approval_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	goruntime "runtime"
 	"strings"
 	"testing"
@@ -31,7 +30,7 @@ func boltedDesk(t *testing.T) (desk, *bolted) {
 	d, b := newDesk(t), &bolted{}
 	var err error
 	d.Desk, err = approval.New(approval.Options{
-		Store: d.store, Sealer: b, Clock: d.clock.now, Process: "me", NewID: func() string { return runtime.NewID("apr", time.Now()) },
+		Store: d.store, Sealer: b, Clock: d.clock.now, Process: func() string { return "me" }, NewID: func() string { return runtime.NewID("apr", time.Now()) },
 		Alive: func(string) bool { return true },
 	})
 	if err != nil {
@@ -234,7 +233,7 @@ func TestOneThatCannotBeReadKeepsNoOther(t *testing.T) {
 		}
 	}
 	other, err := approval.New(approval.Options{
-		Store: &rotten{memory: d.store, id: first}, Sealer: sealer{}, Clock: d.clock.now, Process: "other",
+		Store: &rotten{memory: d.store, id: first}, Sealer: sealer{}, Clock: d.clock.now, Process: func() string { return "other" },
 		NewID: func() string { return runtime.NewID("apr", time.Now()) }, Alive: func(string) bool { return true },
 	})
 	if err == nil {
@@ -245,62 +244,22 @@ func TestOneThatCannotBeReadKeepsNoOther(t *testing.T) {
 	}
 }
 
-// slow is a vault that says when it opens something, and opens it when it may.
-type slow struct {
-	sealer
-	opens, may chan struct{}
-}
-
 func (s slow) OpenFor(ctx context.Context, tenant runtime.Tenant, purpose string, sealed, aad []byte) ([]byte, error) {
 	s.opens <- struct{}{}
 	<-s.may
 	return s.sealer.OpenFor(ctx, tenant, purpose, sealed, aad)
 }
 
-// Where one caller's questions are over, their requests are put away while others ask: each
-// may take a second.
-func TestPuttingRequestsAwayKeepsNobodyFromAsking(t *testing.T) {
-	d, vault := newDesk(t), slow{opens: make(chan struct{}, 100), may: make(chan struct{})}
-	var err error
-	d.Desk, err = approval.New(approval.Options{
-		Store: d.store, Sealer: vault, Clock: d.clock.now, Process: "me", NewID: func() string { return runtime.NewID("apr", time.Now()) },
-		Alive: func(string) bool { return true },
-	})
-	if err != nil {
-		t.Fatal(err)
+func (c *crowd) SealFor(ctx context.Context, tenant runtime.Tenant, purpose string, plain, aad []byte) ([]byte, error) {
+	if purpose == "approval.remains" {
+		c.mu.Lock()
+		c.now++
+		c.most = max(c.most, c.now)
+		c.mu.Unlock()
+		time.Sleep(20 * time.Millisecond)
+		c.mu.Lock()
+		c.now--
+		c.mu.Unlock()
 	}
-	var first string
-	for n := range 20 {
-		if id := d.ask(t, refund(agent("a"), fmt.Sprint(n))); n == 0 {
-			first = id
-		}
-	}
-	d.clock.turn(9 * time.Hour)
-	both := make(chan error, 2)
-	ask := func(who string) {
-		_, err := d.Await(t.Context(), refund(agent(who), "20"), asked())
-		both <- err
-	}
-	go ask("a")
-	<-vault.opens
-	go ask("b")
-	select {
-	case err = <-both:
-	case <-time.After(10 * time.Second):
-		t.Error("nobody else can ask")
-	}
-	close(vault.may)
-	if err == nil {
-		err = <-both
-	}
-	if runtime.CodeOf(err) != runtime.CodeApprovalPending {
-		t.Error(err)
-	}
-	for range 500 {
-		if !d.held(t, first) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Error("the first is held still")
+	return c.sealer.SealFor(ctx, tenant, purpose, plain, aad)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -188,11 +189,9 @@ func (s *sheet) body(f *dossier) {
 		about += ", " + s.word(kind)
 	}
 	s.line(0, about)
-	if isJSON(f.Header) {
-		if _, value, err := canonicalJSON(f.Body); err == nil {
-			s.value(1, "", value)
-			return
-		}
+	if value, is := f.document(); is {
+		s.value(1, "", value)
+		return
 	}
 	if !s.full && !utf8.Valid(f.Body) {
 		s.complete = false
@@ -200,6 +199,25 @@ func (s *sheet) body(f *dossier) {
 		return
 	}
 	s.line(1, s.quote(string(f.Body)))
+}
+
+// shownBody is how many bytes a packed body may become to be shown: as many as to be
+// judged. What is shown takes many times as much, and a short body may become very long.
+const shownBody = 1 << 20
+
+// document is a body that is JSON, unpacked if it has to be; false for any other.
+func (f *dossier) document() (value any, is bool) {
+	text := f.Body
+	if classifier.Unpackable(f.Header) {
+		var err error
+		if text, err = classifier.Unpack(f.Header, f.Body, shownBody); err != nil {
+			return nil, false
+		}
+	} else if !isJSON(f.Header) {
+		return nil, false
+	}
+	_, value, err := canonicalJSON(text)
+	return value, err == nil
 }
 
 // value writes a value, one line per scalar.

@@ -51,7 +51,7 @@ func (d *Desk) closeOverdue(ctx context.Context, tenant runtime.Tenant) (int, er
 func (d *Desk) overdue(a *Approval) (State, Change) {
 	change := Change{At: d.now()}
 	switch {
-	case a.State == Executing && a.Holder != d.o.Process && !d.o.Alive(a.Holder):
+	case a.State == Executing && !d.o.Alive(a.Holder) && a.Holder != d.o.Process():
 		change.Note = "the process that executed it ended before it could say how it went"
 		return Unknown, change
 	case a.State != Executing && d.expired(a):

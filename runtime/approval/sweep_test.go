@@ -28,7 +28,7 @@ func TestASweepTakesAboutASecond(t *testing.T) {
 	vault := &lasting{clock: d.clock}
 	var err error
 	d.Desk, err = approval.New(approval.Options{
-		Store: d.store, Sealer: vault, Clock: d.clock.now, Process: "me", NewID: func() string { return runtime.NewID("apr", time.Now()) },
+		Store: d.store, Sealer: vault, Clock: d.clock.now, Process: func() string { return "me" }, NewID: func() string { return runtime.NewID("apr", time.Now()) },
 		Alive: func(string) bool { return true },
 	})
 	if err != nil {
@@ -79,7 +79,7 @@ func TestWhoWaitsHearsBeforeTheRequestIsPutAway(t *testing.T) {
 	var err error
 	store := &seen{memory: d.store, looks: make(chan struct{}, 100)}
 	d.Desk, err = approval.New(approval.Options{
-		Store: store, Sealer: vault, Clock: d.clock.now, Process: "me", NewID: func() string { return runtime.NewID("apr", time.Now()) },
+		Store: store, Sealer: vault, Clock: d.clock.now, Process: func() string { return "me" }, NewID: func() string { return runtime.NewID("apr", time.Now()) },
 		Alive: func(string) bool { return true }, Poll: time.Hour,
 	})
 	if err != nil {

@@ -35,7 +35,31 @@ func (i *Identity) Mint(ctx context.Context, creator runtime.Principal, g Grant)
 	if err := i.o.Store.AddToken(ctx, t); err != nil {
 		return runtime.Secret{}, Token{}, err
 	}
+	if err := i.stillGood(ctx, &creator, &t); err != nil {
+		return runtime.Secret{}, Token{}, err
+	}
 	return secret, t, nil
+}
+
+// stillGood takes a token back whose maker, itself one, was revoked meanwhile, by another
+// process too. It looks when the token is there: who revokes the maker afterwards finds it.
+func (i *Identity) stillGood(ctx context.Context, creator *runtime.Principal, made *Token) error {
+	if creator.TokenID == "" {
+		return nil
+	}
+	all, err := i.o.Store.Tokens(ctx, made.Tenant)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(all, func(t Token) bool { return t.ID == creator.TokenID && !t.Revoked.IsZero() })
+	if at < 0 {
+		return nil
+	}
+	if _, err := i.o.Store.RevokeToken(ctx, made.Tenant, made.ID, i.now().UTC()); err != nil {
+		return err
+	}
+	i.Forget()
+	return revoked(&all[at])
 }
 
 func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
@@ -173,10 +197,22 @@ func (i *Identity) List(ctx context.Context, tenant runtime.Tenant) ([]Token, er
 	return i.o.Store.Tokens(ctx, tenant)
 }
 
-// Revoke ends a token; false when the tenant has no valid one of that id. In
-// this process it counts at once, in others when their cache is dropped.
+// Revoke ends a token, and those of runs that it has made, which are its own under other
+// names; false when the tenant has no valid one of that id. In this process it counts at
+// once, in others when their cache is dropped.
 func (i *Identity) Revoke(ctx context.Context, tenant runtime.Tenant, id string) (bool, error) {
 	revoked, err := i.o.Store.RevokeToken(ctx, tenant, id, i.now().UTC())
+	i.Forget()
+	if err != nil {
+		return false, err
+	}
+	all, err := i.o.Store.Tokens(ctx, tenant) // also when it was revoked already, by who did not come this far
+	maker := Token{ID: id}
+	for _, t := range all {
+		if err == nil && t.Run != "" && t.Creator == maker.Principal() && t.Revoked.IsZero() {
+			_, err = i.o.Store.RevokeToken(ctx, tenant, t.ID, i.now().UTC())
+		}
+	}
 	i.Forget()
 	return revoked, err
 }

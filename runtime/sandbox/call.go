@@ -67,10 +67,10 @@ func (s *session) called(m *frame.Call) *frame.Failure {
 		return diverged(fmt.Sprintf("call %d came before those that were recorded", m.Seq))
 	}
 	s.idle = nil
-	if failure := s.room(m); failure != nil {
+	c := &call{Kind: m.Kind, Path: m.Path, Args: m.Args, Line: m.Line, step: m.Seq}
+	if failure := s.room(c); failure != nil {
 		return failure
 	}
-	c := &call{Kind: m.Kind, Path: m.Path, Args: m.Args, Line: m.Line, step: m.Seq}
 	s.calls = append(s.calls, c)
 	s.diary.changed(c)
 	if len(s.order) > 0 {
@@ -81,8 +81,23 @@ func (s *session) called(m *frame.Call) *frame.Failure {
 	return nil
 }
 
+// timerBytes is about what a timer takes: they say nothing, and there may be thousands.
+const timerBytes = 320
+
+// size is what a call takes of the memory for all of a script.
+func (c *call) size() int {
+	n := len(c.Kind) + len(c.Path) + len(c.Args) + len(c.Value)
+	if c.Kind == frame.CallTimer {
+		n += timerBytes
+	}
+	if c.Error != nil {
+		n += len(c.Error.Message)
+	}
+	return n
+}
+
 // room holds the worker to what it was told: calls in all, calls at once, bytes.
-func (s *session) room(m *frame.Call) *frame.Failure {
+func (s *session) room(next *call) *frame.Failure {
 	l, tools, atOnce := s.r.o.Limits, 0, 0
 	for _, c := range s.calls {
 		if c.Kind == frame.CallTool {
@@ -92,9 +107,9 @@ func (s *session) room(m *frame.Call) *frame.Failure {
 			atOnce++
 		}
 	}
-	s.traffic += len(m.Args) + len(m.Path)
+	s.traffic += next.size()
 	switch {
-	case m.Kind == frame.CallTool && tools >= l.Calls, m.Kind != frame.CallTimer && atOnce >= l.InFlight:
+	case next.Kind == frame.CallTool && tools >= l.Calls, next.Kind != frame.CallTimer && atOnce >= l.InFlight:
 		return offProtocol()
 	case len(s.calls) >= 20*l.Calls+1000:
 		return &frame.Failure{Kind: frame.KindCalls, Message: fmt.Sprintf("the script made %d calls and timers", len(s.calls))}
@@ -274,8 +289,9 @@ func (s *session) settle(a answered) *frame.Done {
 		s.diary.changed(c)
 		return nil
 	}
+	s.traffic -= c.size()
 	s.result(c, &a.answer)
-	s.traffic += len(c.Value)
+	s.traffic += c.size()
 	c.Now = max(s.r.o.Clock().UnixMilli(), s.now)
 	s.diary.settled++
 	c.Settled = s.diary.settled

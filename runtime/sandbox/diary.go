@@ -86,9 +86,12 @@ func (s *session) note() {
 		done <- err
 		return
 	}
-	row, r := s.row, s.r
+	row, r, who, due := s.row, s.r, s.who, s.due()
 	plain, serr := json.Marshal(s.source)
 	go func() {
+		if serr == nil && due {
+			serr = r.makeRoom(context.Background(), &who, 0)
+		}
 		if serr == nil {
 			serr = r.write(context.Background(), row, plain, pages)
 		}

@@ -247,6 +247,57 @@ func (m *memory) ClaimExecution(_ context.Context, _ runtime.Tenant, id string, 
 
 func (m *memory) DropExecutions(context.Context, time.Time) error { return nil }
 
+// size is that of one execution; the lock is held.
+func (m *memory) size(id string) (n int64) {
+	for _, c := range m.calls[id] {
+		n += int64(len(c.Sealed))
+	}
+	return n + int64(len(m.rows[id].Script)+len(m.rows[id].Result))
+}
+
+func (m *memory) ExecutionBytes(_ context.Context, tenant runtime.Tenant, principal string) (own, all int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, e := range m.rows {
+		all += m.size(id)
+		if e.Tenant == tenant && e.Principal == principal {
+			own += m.size(id)
+		}
+	}
+	return own, all, nil
+}
+
+func (m *memory) MostExecutions(context.Context) (tenant runtime.Tenant, principal string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sizes, ended, most := map[string]int64{}, map[string]bool{}, int64(0)
+	for id, e := range m.rows {
+		sizes[e.Principal] += m.size(id)
+		ended[e.Principal] = ended[e.Principal] || e.State == journal.Ended
+	}
+	for who, size := range sizes {
+		if ended[who] && size > most {
+			tenant, principal, most = runtime.DefaultTenant, who, size
+		}
+	}
+	return tenant, principal, nil
+}
+
+func (m *memory) ForgetEnded(_ context.Context, tenant runtime.Tenant, principal string, _ int64) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	oldest := ""
+	for id, e := range m.rows {
+		if e.Tenant == tenant && e.Principal == principal && e.State == journal.Ended && (oldest == "" || e.Expires.Before(m.rows[oldest].Expires)) {
+			oldest = id
+		}
+	}
+	freed := m.size(oldest)
+	delete(m.rows, oldest)
+	delete(m.calls, oldest)
+	return freed, nil
+}
+
 func (m *memory) SealFor(_ context.Context, tenant runtime.Tenant, purpose string, plain, aad []byte) ([]byte, error) {
 	return json.Marshal([]string{string(tenant), purpose, string(aad), string(plain)})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,7 +67,7 @@ func TestAnErrorNamesTheScriptThatHadBegun(t *testing.T) {
 		b := newBench(t, story)
 		b.o.Record = func(ctx context.Context, e sandbox.Event) error {
 			if e.Kind == kind {
-				return &runtime.Error{Code: runtime.CodeAuditUnavailable, Msg: "the disk is full"}
+				return &runtime.Error{Code: runtime.CodeAuditUnavailable, Msg: "the disk is full", RetryAfter: time.Second}
 			}
 			return b.record(ctx, e)
 		}
@@ -74,5 +76,56 @@ func TestAnErrorNamesTheScriptThatHadBegun(t *testing.T) {
 		if err == nil || (result.ExecutionID != "") != begun || (len(b.effects()) > 0) != begun {
 			t.Errorf("%s: %+v, %v, made %v", kind, result, err, b.effects())
 		}
+		e := runtime.AsError(err)
+		if told := strings.Contains(e.Msg, result.ExecutionID+" had begun") && strings.HasSuffix(e.Hint, "--resume "+result.ExecutionID); told != begun || begun && e.RetryAfter != 0 {
+			t.Errorf("%s: %s; %s; %v", kind, e.Msg, e.Hint, e.RetryAfter)
+		}
+	}
+}
+
+// A script that was waited with for a person and then finds no turn has begun, and is
+// paused as before: it is not refused as one that its caller may send again.
+func TestAScriptThatFindsNoTurnAfterAYesIsPaused(t *testing.T) {
+	runs, running, end := atomic.Int32{}, make(chan struct{}), make(chan struct{})
+	b := newBench(t, func(m *machine) any {
+		if runs.Add(1) != 2 {
+			return story(m)
+		}
+		close(running)
+		<-end
+		return nil
+	})
+	b.o.Workers, b.o.Queue = 1, 1
+	b.restart("1:a")
+	script := sandbox.Script{Source: "x", Wait: time.Minute, Caller: runtime.Caller{Token: runtime.NewSecret("me")}}
+	var got sandbox.Result
+	var err error
+	ended, others := make(chan struct{}), sync.WaitGroup{}
+	go func() { defer close(ended); got, err = b.runner.Execute(t.Context(), script) }()
+	waitFor(t, "it waits", func() bool { return b.pauses() == 1 })
+	others.Go(func() { _, _ = b.runner.Execute(t.Context(), script) })
+	<-running
+	ctx, leave := context.WithCancel(t.Context())
+	others.Go(func() {
+		for ctx.Err() == nil { // until it waits for its turn
+			_, _ = b.runner.Execute(ctx, script)
+		}
+	})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	waitFor(t, "there is no room", func() bool {
+		_, err := b.runner.Execute(gone, script)
+		return runtime.CodeOf(err) == runtime.CodeRateLimited
+	})
+	b.decide("apr_1", nil)
+	<-ended
+	if err != nil || got.Paused == nil || got.Paused.ApprovalID != "apr_1" || len(b.effects()) != 1 {
+		t.Errorf("%+v, %v, made %v", got, err, b.effects())
+	}
+	leave()
+	close(end)
+	others.Wait()
+	if end := b.resume(got.ExecutionID, 0); !end.Success || len(b.effects()) != 3 {
+		t.Errorf("at its end: %+v, made %v", end, b.effects())
 	}
 }

@@ -182,12 +182,12 @@ func (r *Runner) lastTries() {
 // isLost reports whether an execution was run to its end, by this process or by one that
 // is gone, and its result could not be kept.
 func (r *Runner) isLost(ctx context.Context, row *journal.Execution) (bool, error) {
-	if row.State == journal.Running && row.Holder != r.o.Process && r.orphaned(row) {
+	if row.State == journal.Running && row.Holder != r.o.Process() && r.orphaned(row) {
 		return r.o.Lost(ctx, row.Tenant, row.ID)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return row.State == journal.Running && row.Holder == r.o.Process && r.lost[row.ID], nil
+	return row.State == journal.Running && row.Holder == r.o.Process() && r.lost[row.ID], nil
 }
 
 // unkept is what is told of such an execution: how it stood last, and that it has ended.

@@ -116,7 +116,7 @@ type Options struct {
 	Sealer  Sealer
 	Clock   func() time.Time
 	NewID   func() string            // "exe_…", never twice
-	Process string                   // names this process, as approvals do
+	Process func() string            // names this process, as approvals do
 	Alive   func(holder string) bool // whether the process of that name still runs
 
 	Limits  Limits
@@ -125,6 +125,7 @@ type Options struct {
 	Grace   time.Duration // how long a paused script's worker is kept, 0: 60 s
 	Keep    time.Duration // how long executions that ended are kept, 0: 24 h
 	Held    int           // workers of paused scripts that are kept at once, 0: 8
+	Stored  int64         // bytes that may be kept of all executions, see storage.go, 0: 4 GiB
 	Late    int           // results that are kept in memory while the store refuses them, 0: 64
 }
 
@@ -137,7 +138,7 @@ func (o *Options) check() error {
 		{"Start", o.Start == nil}, {"Identify", o.Identify == nil}, {"Catalog", o.Catalog == nil},
 		{"Invoke", o.Invoke == nil}, {"Approval", o.Approval == nil}, {"Record", o.Record == nil},
 		{"Begun", o.Begun == nil}, {"Lost", o.Lost == nil}, {"Store", o.Store == nil}, {"Sealer", o.Sealer == nil},
-		{"Clock", o.Clock == nil}, {"NewID", o.NewID == nil}, {"Process", o.Process == ""}, {"Alive", o.Alive == nil},
+		{"Clock", o.Clock == nil}, {"NewID", o.NewID == nil}, {"Process", o.Process == nil}, {"Alive", o.Alive == nil},
 	} {
 		if required.missing {
 			return fmt.Errorf("sandbox: Options.%s is missing", required.name)
@@ -158,6 +159,9 @@ func (o *Options) check() error {
 	o.Keep = cmp.Or(o.Keep, 24*time.Hour)
 	o.Held = cmp.Or(o.Held, 8)
 	o.Late = cmp.Or(o.Late, 64)
+	if o.Stored = cmp.Or(o.Stored, 4<<30); o.Stored < 2*ownPart*int64(l.Traffic) {
+		return fmt.Errorf("sandbox: Options.Stored is %d, and leaves no room for scripts of %d", o.Stored, l.Traffic)
+	}
 	return nil
 }
 

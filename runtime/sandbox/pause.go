@@ -15,6 +15,11 @@ import (
 // pause writes down that the script waits for people, and waits for them too. It
 // returns again when the script can go on, else what the caller is told.
 func (s *session) pause(ctx context.Context, wait time.Duration) (result Result, again bool, err error) {
+	if s.due() {
+		if err := s.r.makeRoom(context.WithoutCancel(ctx), &s.who, 0); runtime.CodeOf(err) == runtime.CodeRateLimited {
+			return s.ended(ctx, stopped(err))
+		}
+	}
 	result = s.paused()
 	// The record comes first: with it, all that was held back is durable as such.
 	event := Event{Kind: "exec.pause", Principal: &s.who, Execution: s.id, Durable: true, Fields: map[string]string{"approval": result.Paused.ApprovalID}}
@@ -24,6 +29,9 @@ func (s *session) pause(ctx context.Context, wait time.Duration) (result Result,
 	} else {
 		_ = s.conclude(ctx, journal.Running, result, expires) // what was answered is not asked again
 	}
+	if runtime.CodeOf(err) == runtime.CodeRateLimited { // the write that was under way
+		return s.ended(ctx, stopped(err))
+	}
 	if err != nil {
 		s.kill()
 		s.forsaken()
@@ -31,7 +39,11 @@ func (s *session) pause(ctx context.Context, wait time.Duration) (result Result,
 	}
 	s.r.park(s)
 	s.leave()
-	return s.await(ctx, wait)
+	waited, again, err := s.await(ctx, wait)
+	if runtime.CodeOf(err) == runtime.CodeRateLimited { // it is paused still: told to come later, its caller would send it again
+		return result, false, nil
+	}
+	return waited, again, err
 }
 
 // await waits for a person's decision on any of the held calls. Meanwhile the
@@ -136,7 +148,7 @@ func verdict(err error) bool {
 // keeps it from beginning then leaves it to whoever resumes it next, since all of it
 // is in the journal.
 func (s *session) goOn(ctx context.Context, from journal.State) error {
-	ok, err := s.r.o.Store.ClaimExecution(ctx, s.row.Tenant, s.id, from, s.row.Holder, s.r.o.Process)
+	ok, err := s.r.o.Store.ClaimExecution(ctx, s.row.Tenant, s.id, from, s.row.Holder, s.r.o.Process())
 	if err == nil && !ok {
 		err = taken(s.id)
 	}
@@ -144,7 +156,7 @@ func (s *session) goOn(ctx context.Context, from journal.State) error {
 		s.kill()
 		return err
 	}
-	s.row.State, s.row.Holder = journal.Running, s.r.o.Process
+	s.row.State, s.row.Holder = journal.Running, s.r.o.Process()
 	s.forsaken()
 	event := Event{Kind: "exec.resume", Principal: &s.who, Execution: s.id, Fields: map[string]string{"from": string(from)}}
 	return s.r.o.Record(context.WithoutCancel(ctx), event)

@@ -118,7 +118,9 @@ func (r *Runner) load(ctx context.Context, who runtime.Principal, row journal.Ex
 	}
 	s.left = max(s.source.Timeout-st.Ran, 0)
 	s.tools = tools{catalog: r.o.Catalog(), who: &s.who, allow: s.source.Allow}
-	return s, s.recall(ctx)
+	err = s.recall(ctx)
+	s.looked = s.traffic - r.o.Limits.Result // others may have taken the room meanwhile
+	return s, err
 }
 
 // recall reads the calls back.
@@ -138,7 +140,7 @@ func (s *session) recall(ctx context.Context) error {
 		}
 		c.Settled = k.Settled
 		s.calls = append(s.calls, c)
-		s.traffic += len(c.Args) + len(c.Value)
+		s.traffic += c.size()
 	}
 	return nil
 }

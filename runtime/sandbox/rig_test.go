@@ -44,7 +44,7 @@ func newBench(t *testing.T, p program) *bench {
 		Start:    func(context.Context, sandbox.Limits) (sandbox.Worker, error) { return start(b.program), nil },
 		Identify: b.identify, Catalog: func() sandbox.Catalog { return notes() }, Invoke: b.answer, Approval: b.approval,
 		Record: b.record, Begun: b.begunOf, Lost: b.lostBefore, Store: b.store, Sealer: b.store, Clock: func() time.Time { return b.clock },
-		NewID: func() string { return runtime.NewID("exe", time.Now()) }, Process: "1:a", Alive: func(h string) bool { return h == "1:a" },
+		NewID: func() string { return runtime.NewID("exe", time.Now()) }, Process: func() string { return "1:a" }, Alive: func(h string) bool { return h == "1:a" },
 	}
 	b.restart("1:a")
 	return b
@@ -55,7 +55,7 @@ func (b *bench) restart(process string) {
 	b.t.Helper()
 	o := b.o
 	b.alive = []string{process}
-	o.Process, o.Alive = process, func(h string) bool { return slices.Contains(b.alive, h) }
+	o.Process, o.Alive = func() string { return process }, func(h string) bool { return slices.Contains(b.alive, h) }
 	runner, err := sandbox.New(o)
 	if err != nil {
 		b.t.Fatal(err)

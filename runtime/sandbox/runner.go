@@ -69,6 +69,9 @@ func (r *Runner) Execute(ctx context.Context, script Script) (Result, error) {
 		return Result{}, err
 	}
 	r.sweep(ctx)
+	if err := r.makeRoom(ctx, &who, int64(r.o.Limits.Traffic)); err != nil {
+		return Result{}, err
+	}
 	if err := s.launch(ctx); err != nil {
 		return Result{}, err
 	}
@@ -298,7 +301,7 @@ func (r *Runner) orphaned(row *journal.Execution) bool {
 	if row.State != journal.Running {
 		return false
 	}
-	if row.Holder == r.o.Process {
+	if row.Holder == r.o.Process() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return r.unbegun[row.ID]
@@ -315,7 +318,7 @@ func (r *Runner) row(ctx context.Context, who *runtime.Principal, id string) (jo
 	if !found || who.ID == "" || row.Principal != who.ID {
 		return row, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound,
-			Msg: fmt.Sprintf("there is no execution %s", shown(id)), Hint: "executions are forgotten a day after they end",
+			Msg: fmt.Sprintf("there is no execution %s", shown(id)), Hint: "executions are forgotten a day after they end, and sooner where others need the room",
 		}
 	}
 	return row, nil

@@ -25,6 +25,7 @@ type Found struct {
 	Items      []Item `json:"items"`
 	Total      int    `json:"total"`
 	HasMore    bool   `json:"hasMore"`
+	Partial    bool   `json:"partial,omitempty"` // none has all the words; these have some
 	NextOffset int    `json:"nextOffset,omitempty"`
 }
 
@@ -51,11 +52,14 @@ func SearchActions(actions []*runtime.Action, descriptions map[string]string, q 
 	}
 	q.Limit, q.Offset = min(q.Limit, 100), max(q.Offset, 0)
 	words := wordsOf(q.Query)
-	items := []Item{}
+	items, partial := []Item{}, true
 	for _, a := range actions {
-		score := scoreOf(a, descriptions[a.Service], words)
-		if score == 0 && len(words) > 0 {
+		score, all := scoreOf(a, descriptions[a.Service], words)
+		if score == 0 && len(words) > 0 || !all && !partial {
 			continue
+		}
+		if all && partial {
+			items, partial = items[:0], false
 		}
 		items = append(items, Item{
 			Path: toolPath(a), Name: string(a.Ref), Description: a.Description, Service: a.Service, Risk: a.Risk,
@@ -63,7 +67,7 @@ func SearchActions(actions []*runtime.Action, descriptions map[string]string, q 
 		})
 	}
 	slices.SortStableFunc(items, func(a, b Item) int { return b.Score - a.Score })
-	found := Found{Items: []Item{}, Total: len(items)}
+	found := Found{Items: []Item{}, Total: len(items), Partial: partial && len(items) > 0}
 	if q.Offset < len(items) {
 		end := min(q.Offset+q.Limit, len(items))
 		found.Items = items[q.Offset:end]
@@ -74,10 +78,16 @@ func SearchActions(actions []*runtime.Action, descriptions map[string]string, q 
 	return found
 }
 
-// scoreOf rates an action; every word of the query must stand somewhere.
-func scoreOf(a *runtime.Action, service string, words []string) int {
+// shortWord is the length of words that begin too many others to say anything: a, my, to.
+const shortWord = 2
+
+// scoreOf rates an action, and says whether every word of the query stands somewhere.
+// Where only some do, it is rated by the longer ones; not one of those in a name is chance,
+// and 0.
+func scoreOf(a *runtime.Action, service string, words []string) (score int, all bool) {
 	names, texts := wordsOf(a.Name), wordsOf(a.Description+" "+service)
-	score := 0
+	some, named := 0, false
+	all = true
 	for _, word := range words {
 		worth := 0
 		for _, name := range names {
@@ -94,12 +104,20 @@ func scoreOf(a *runtime.Action, service string, words []string) int {
 		if slices.ContainsFunc(texts, func(t string) bool { return strings.HasPrefix(t, word) || alike(t, word) }) {
 			worth++
 		}
-		if worth == 0 {
-			return 0
-		}
+		all = all && worth > 0
 		score += worth
+		if len(word) > shortWord {
+			some += worth
+			named = named || worth >= scoreOwner
+		}
 	}
-	return score
+	switch {
+	case all:
+		return score, true
+	case named:
+		return some, false
+	}
+	return 0, false
 }
 
 // alike takes one for many: issue and issues.

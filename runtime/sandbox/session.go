@@ -44,7 +44,8 @@ type session struct {
 	idle    []int       // what the worker waits for, as it has said since the last reply
 	logs    []frame.Log
 	logged  int // bytes
-	traffic int // bytes of the calls' arguments and answers
+	traffic int // bytes of the calls, their arguments and answers before all
+	looked  int // how many of them when there was room for more in the store
 	now     int64
 	live    context.Context // of the calls
 	end     context.CancelFunc
@@ -77,7 +78,7 @@ func (r *Runner) newSession(who runtime.Principal, script Script) *session {
 	s.left, s.now = timeout, s.source.Now
 	s.tools = tools{catalog: r.o.Catalog(), who: &s.who, allow: script.Allow}
 	s.row = journal.Execution{
-		ID: s.id, Tenant: who.Tenant, Principal: who.ID, State: journal.Running, Holder: r.o.Process,
+		ID: s.id, Tenant: who.Tenant, Principal: who.ID, State: journal.Running, Holder: r.o.Process(),
 		Created: now.UTC().Truncate(time.Millisecond),
 	}
 	return s
@@ -250,16 +251,28 @@ func (s *session) proceed(ctx context.Context, wait time.Duration) (Result, erro
 		done, err := s.loop(ctx)
 		if err != nil || done != nil {
 			if err != nil {
-				done = &frame.Done{Failure: &frame.Failure{Kind: frame.KindInterrupted, Message: runtime.AsError(err).Msg}}
+				done = &frame.Done{Failure: stopped(err)}
 			}
 			return s.finish(ctx, done)
 		}
 		result, again, err := s.pause(ctx, time.Until(until))
 		if !again || err != nil {
 			result.ExecutionID = s.id // also with an error: it had begun
-			return result, err
+			return result, s.halfway(err)
 		}
 	}
+}
+
+// halfway says of an error to whom it is told that the script had begun, so that it is not
+// sent again, by a person or by a program that was told when to.
+func (s *session) halfway(err error) error {
+	if err == nil {
+		return nil
+	}
+	e := *runtime.AsError(err)
+	e.Msg, e.RetryAfter = "the execution "+s.id+" had begun, and cannot go on now: "+e.Msg, 0
+	e.Hint = "do not send the script again; go on with: kimbap exec --resume " + s.id
+	return &e
 }
 
 // loop follows the worker until it ends, with why, or until all that it waits for

@@ -181,3 +181,33 @@ func scryptStanza(t *testing.T, data []byte) string {
 	t.Fatalf("no derivation in %q", plain)
 	return ""
 }
+
+// What fits into an export comes out of it, however long it is.
+func TestALongExportIsRead(t *testing.T) {
+	to, from := boxes(t)
+	recipient, err := age.ParseX25519Recipient(to.Recipients[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var data bytes.Buffer
+	w, err := age.Encrypt(&data, recipient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`{"kimbap_vault": 1, "secrets": [`, strings.Repeat(" ", 65<<20), `{"name": "a", "value": "last", "hosts": ["a.example:443"]}]}`} {
+		if _, err := io.WriteString(w, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t)
+	e, err := r.OpenExport(data.Bytes(), from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Import(t.Context(), tenant, e, false, false); err != nil || r.value(t, tenant, "a") != "last" {
+		t.Error(err)
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
 // Spellings derive, from what a client would write, what another client could
@@ -188,7 +190,12 @@ func (s Spellings) Framed(media, body string) string {
 	case 3:
 		return fields + "Transfer-Encoding: " + s.One("Chunked", "xchunked", "identity, chunked", " chunked", "chunked, chunked", "chunked\r\nTransfer-Encoding: chunked", "\tchunked") + "\r\n\r\n" + chunks
 	case 4:
-		return fields + "Content-Encoding: " + s.One("gzip", "identity", "Identity, identity", "") + "\r\n" + length + "\r\n" + body
+		coding := s.One("gzip", "identity", "Identity, identity", "", "packed")
+		if coding == "packed" {
+			coding, body = "gzip", servicestest.Gzip(body)
+			length = fmt.Sprintf("Content-Length: %d\r\n", len(body))
+		}
+		return fields + "Content-Encoding: " + coding + "\r\n" + length + "\r\n" + body
 	case 5, 6, 7:
 		return fields + "Transfer-Encoding: chunked\r\n\r\n" + chunks
 	}

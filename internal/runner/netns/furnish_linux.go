@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -145,43 +147,62 @@ func keep(old, path string) error {
 func below(path, folder string) bool { return strings.HasPrefix(filepath.Clean(path), folder+"/") }
 
 // coverSockets hides sockets in files that other programs of the machine listen
-// on. A folder with nothing but sockets is hidden as a whole, so that those
-// which come later are hidden too.
+// on, with all sockets beside them: what was bound by one name may have been moved
+// or linked to another, as ssh does with that of a connection it shares. A folder
+// with nothing but sockets is hidden as a whole, so that those which come later are
+// hidden too.
 func coverSockets(paths []string) error {
 	done := map[string]bool{}
 	for _, path := range paths {
 		folder := filepath.Dir(path)
-		if info, err := os.Stat(path); done[folder] || err == nil && info.Mode()&fs.ModeSocket == 0 {
+		if done[folder] {
 			continue
 		}
-		if mode, only := onlySockets(folder); only {
-			done[folder] = true
-			if err := mount("kimbap", folder, "tmpfs", still|unix.MS_NOEXEC, fmt.Sprintf("size=1m,mode=%o", mode)); err != nil {
-				return err
-			}
-			continue
+		sockets, mode, only, err := socketsIn(folder)
+		switch {
+		case err != nil: // its own name may be known all the same
+			err = hideSocket(path)
+		case only:
+			err = mount("kimbap", folder, "tmpfs", still|unix.MS_NOEXEC, fmt.Sprintf("size=1m,mode=%o", mode))
 		}
-		if err := hide(path); err != nil {
+		if err != nil {
 			return err
 		}
+		for _, name := range sockets {
+			if err := hideSocket(filepath.Join(folder, name)); err != nil {
+				return err
+			}
+		}
+		done[folder] = only || len(sockets) > 0
 	}
 	return nil
 }
 
-// onlySockets reports whether a folder can be read and holds nothing else, and
-// returns its permissions as mount takes them.
-func onlySockets(folder string) (mode uint32, only bool) {
-	var info unix.Stat_t
+// socketsIn are the names of sockets in a folder that holds something else too.
+// Where it holds nothing else, there are none, and its permissions are as mount takes them.
+func socketsIn(folder string) (sockets []string, mode uint32, only bool, err error) {
 	entries, err := os.ReadDir(folder)
-	if err != nil || unix.Stat(folder, &info) != nil {
-		return 0, false
+	if err != nil {
+		return nil, 0, false, err
 	}
 	for _, e := range entries {
-		if e.Type()&fs.ModeSocket == 0 {
-			return 0, false
+		if e.Type()&fs.ModeSocket != 0 {
+			sockets = append(sockets, e.Name())
 		}
 	}
-	return info.Mode & 0o7777, len(entries) > 0
+	var info unix.Stat_t
+	if len(sockets) == 0 || len(sockets) < len(entries) || unix.Stat(folder, &info) != nil {
+		return sockets, 0, false, nil
+	}
+	return nil, info.Mode & 0o7777, true, nil
+}
+
+// hideSocket hides what is a socket.
+func hideSocket(path string) error {
+	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeSocket == 0 {
+		return nil
+	}
+	return hide(path)
 }
 
 // hide puts nothing in the place of a folder or file. What is not there, or not
@@ -252,25 +273,111 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 	return nil
 }
 
-// HostSockets are the paths of sockets in files that programs of this network
-// listen on, as /proc/net/unix names them. Those below /run are left out:
-// Furnish hides them all.
+// HostSockets are the paths of sockets in files that programs of this machine
+// listen on, by the names in /proc/PID/net/unix, which are as they were bound: a
+// relative one is looked for in the working folders of programs. Those that
+// Furnish hides with /run are left out.
 func HostSockets() ([]string, error) {
-	data, err := os.ReadFile("/proc/net/unix")
+	tables, err := tablesOfSockets()
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	for line := range strings.Lines(string(data)) {
-		_, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " /")
-		if !ok { // it has no name, or an abstract one, which belongs to its network
+	folders := sync.OnceValue(workingFolders)
+	for _, name := range boundNames(tables) {
+		if filepath.IsAbs(name) {
+			out = append(out, filepath.Clean(name))
 			continue
 		}
-		path = filepath.Clean("/" + path)
-		if !below(path, runFolder) && !below(path, "/var"+runFolder) {
-			out = append(out, path)
+		for _, folder := range folders() {
+			path := filepath.Join(folder, name)
+			if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeSocket != 0 {
+				out = append(out, path)
+			}
+		}
+	}
+	out = slices.DeleteFunc(out, cleared)
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// tablesOfSockets are those of all networks that have a program: a socket in a
+// file is reached from any of them.
+func tablesOfSockets() ([]byte, error) {
+	const own = "self"
+	var out []byte
+	seen := map[uint64]bool{} // by the number of the file, which is its network's
+	for _, process := range append([]string{own}, processes()...) {
+		table := "/proc/" + process + "/net/unix"
+		var info unix.Stat_t
+		if unix.Stat(table, &info) == nil && seen[info.Ino] {
+			continue
+		}
+		more, err := os.ReadFile(table)
+		if err != nil && process == own {
+			return nil, err
+		}
+		seen[info.Ino] = true
+		out = append(out, more...) // nothing, where the process has ended
+	}
+	return out, nil
+}
+
+// processes are the names of their folders in /proc.
+func processes() []string {
+	folder, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = folder.Close() }()
+	names, _ := folder.Readdirnames(-1)
+	return slices.DeleteFunc(names, func(name string) bool { return strings.Trim(name, "0123456789") != "" })
+}
+
+// record begins a line of /proc/net/unix that has a socket. Its name follows, as
+// it is: there may be ends of lines in it.
+var record = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^[0-9a-f]+: [0-9A-F]{8} [0-9A-F]{8} [0-9A-F]{8} [0-9A-F]{4} [0-9A-F]{2} +[0-9]+(?: |$)`)
+})
+
+// boundNames are the names of sockets in files. One without a name is left out,
+// and one with an abstract name, which belongs to its network.
+func boundNames(table []byte) []string {
+	var out []string
+	heads := record().FindAllIndex(table, -1)
+	for i, head := range heads {
+		end := len(table)
+		if i+1 < len(heads) {
+			end = heads[i+1][0]
+		}
+		name := strings.TrimSuffix(string(table[head[1]:end]), "\n")
+		if name != "" && name[0] != '@' {
+			out = append(out, name)
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out), nil
+	return slices.Compact(out) // a connection has its listener's
+}
+
+// workingFolders are those of the programs that this user can look at.
+func workingFolders() []string {
+	var out []string
+	for _, process := range processes() {
+		if folder, err := os.Readlink("/proc/" + process + "/cwd"); err == nil {
+			out = append(out, folder)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// cleared reports whether a path is hidden with /run.
+func cleared(path string) bool {
+	for _, folder := range []string{runFolder, "/var" + runFolder} {
+		if rest, ok := strings.CutPrefix(path, folder+"/"); ok {
+			first, _, _ := strings.Cut(rest, "/")
+			return !slices.Contains(kept, first)
+		}
+	}
+	return false
 }

@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"encoding/json"
 	"errors"
 	"net"
 	"net/netip"
@@ -124,8 +125,34 @@ func (n *Names) Doors(authorities []string) []netip.AddrPort {
 // there as JSON.
 type Furniture struct {
 	Doors   []netip.AddrPort `json:"doors,omitempty"`   // of Names.Doors
-	Sockets []string         `json:"sockets,omitempty"` // of HostSockets: what the program must not reach
-	Hide    []string         `json:"hide,omitempty"`    // folders and files with keys
+	Sockets Paths            `json:"sockets,omitempty"` // of HostSockets: what the program must not reach
+	Hide    Paths            `json:"hide,omitempty"`    // folders and files with keys
 	Folders []string         `json:"folders,omitempty"` // of the environment: made anew, empty, where they are in /run
 	Root    bool             `json:"root,omitempty"`    // the program runs as root
+}
+
+// Paths are names of files. They may be no UTF-8, and a text of JSON would make
+// another name of such a one.
+type Paths []string
+
+// MarshalJSON implements [json.Marshaler].
+func (p Paths) MarshalJSON() ([]byte, error) {
+	raw := make([][]byte, len(p))
+	for i, path := range p {
+		raw[i] = []byte(path)
+	}
+	return json.Marshal(raw)
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (p *Paths) UnmarshalJSON(data []byte) error {
+	var raw [][]byte
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return err
+	}
+	*p = nil
+	for _, path := range raw {
+		*p = append(*p, string(path))
+	}
+	return nil
 }

@@ -1,8 +1,10 @@
 package netns
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -60,6 +62,24 @@ func receive(fd int) (*os.File, error) {
 		return nil, os.NewSyscallError("fcntl", err)
 	}
 	return os.NewFile(uintptr(fds[0]), "socket"), nil
+}
+
+// Tell sends the process inside a text, before anything else. It is no argument,
+// since one of those has at most 128 KiB (execve(2)).
+func Tell(to *os.File, text []byte) error {
+	_, err := to.Write(append(binary.NativeEndian.AppendUint32(nil, uint32(len(text))), text...))
+	return err
+}
+
+// Told reads that text, inside.
+func Told(from *os.File) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(from, size[:]); err != nil {
+		return nil, fmt.Errorf("nobody says what is in the network: %w", err)
+	}
+	text := make([]byte, binary.NativeEndian.Uint32(size[:]))
+	_, err := io.ReadFull(from, text)
+	return text, err
 }
 
 // Release lets the process inside start the program: the room is served.

@@ -7,5 +7,5 @@
 // and may run beside the writers. What it cannot tell it says: [Report.Anchor] is how far
 // something signed vouches for the ends.
 //
-// Start reading at [Verify]; claims.go is what checkpoints say.
+// Start reading at [Verify]; claims.go is what checkpoints say. [Ends] is a short look.
 package proof

@@ -61,4 +61,13 @@ type Store interface {
 	ClaimExecution(ctx context.Context, tenant runtime.Tenant, id string, state State, from, to string) (bool, error)
 	// DropExecutions forgets those of all tenants that expired before now.
 	DropExecutions(ctx context.Context, now time.Time) error
+	// ExecutionBytes returns how many bytes are kept of a principal's executions, and of
+	// all. Each counts a few more than what was given.
+	ExecutionBytes(ctx context.Context, tenant runtime.Tenant, principal string) (own, all int64, err error)
+	// MostExecutions returns the principal of which most bytes are kept, of those that have
+	// an execution that has ended; "" when there is none.
+	MostExecutions(ctx context.Context) (tenant runtime.Tenant, principal string, err error)
+	// ForgetEnded forgets executions of a principal that have ended, the oldest first, until
+	// so many bytes are free, or some of that; 0: it has none.
+	ForgetEnded(ctx context.Context, tenant runtime.Tenant, principal string, bytes int64) (freed int64, err error)
 }

@@ -2,20 +2,29 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
 )
 
+// ofRows is what the rows of an execution count beside what they hold, in bytes.
+const ofRows = 4 << 10
+
 // WriteExecution implements [journal.Store].
 func (db *DB) WriteExecution(ctx context.Context, e journal.Execution, calls []journal.Call) (written bool, err error) {
 	err = db.write(ctx, "keep an execution", func(t tx) error {
-		n, err := t.exec(`INSERT INTO executions (id, tenant, principal, state, holder, script, result, created, expires)
-			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-			ON CONFLICT (id) DO UPDATE SET state = excluded.state, result = excluded.result, expires = excluded.expires
+		more, err := t.longer(e.ID, calls)
+		if err != nil {
+			return err
+		}
+		n, err := t.exec(`INSERT INTO executions (id, tenant, principal, state, holder, script, result, created, expires, bytes)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 + ?11 + length(?6) + coalesce(length(?7), 0))
+			ON CONFLICT (id) DO UPDATE SET state = excluded.state, result = excluded.result, expires = excluded.expires,
+			bytes = executions.bytes + ?10 + coalesce(length(excluded.result), 0) - coalesce(length(executions.result), 0)
 			WHERE tenant = excluded.tenant AND holder = excluded.holder AND state <> 'ended'`,
-			e.ID, string(e.Tenant), e.Principal, string(e.State), e.Holder, e.Script, blob(e.Result), micros(e.Created), micros(e.Expires))
+			e.ID, string(e.Tenant), e.Principal, string(e.State), e.Holder, e.Script, blob(e.Result), micros(e.Created), micros(e.Expires), more, ofRows)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -31,6 +40,18 @@ func (db *DB) WriteExecution(ctx context.Context, e journal.Execution, calls []j
 		return nil
 	})
 	return written && err == nil, err
+}
+
+// longer is how many bytes these calls are longer than what is kept of them.
+func (t tx) longer(id string, calls []journal.Call) (more int, err error) {
+	for _, call := range calls {
+		old := 0
+		if _, err := t.get("SELECT length(sealed) FROM execution_calls WHERE execution = ? AND step = ?", []any{id, call.Step}, &old); err != nil {
+			return 0, err
+		}
+		more += len(call.Sealed) - old
+	}
+	return more, nil
 }
 
 // Execution implements [journal.Store].
@@ -60,4 +81,75 @@ func (db *DB) ClaimExecution(ctx context.Context, tenant runtime.Tenant, id stri
 func (db *DB) DropExecutions(ctx context.Context, now time.Time) error {
 	_, err := db.changed(ctx, "forget executions", "DELETE FROM executions WHERE expires < ?", micros(now))
 	return err
+}
+
+// ExecutionBytes implements [journal.Store].
+func (db *DB) ExecutionBytes(ctx context.Context, tenant runtime.Tenant, principal string) (own, all int64, err error) {
+	_, err = db.get(ctx, "look for room", `SELECT coalesce(sum(bytes) FILTER (WHERE tenant = ? AND principal = ?), 0), coalesce(sum(bytes), 0)
+		FROM execution_shares`, []any{string(tenant), principal}, &own, &all)
+	return own, all, err
+}
+
+// MostExecutions implements [journal.Store].
+func (db *DB) MostExecutions(ctx context.Context) (tenant runtime.Tenant, principal string, err error) {
+	_, err = db.get(ctx, "look for room", `SELECT tenant, principal FROM execution_shares AS s
+		WHERE EXISTS (SELECT 1 FROM executions AS e WHERE e.tenant = s.tenant AND e.principal = s.principal AND e.state = 'ended')
+		ORDER BY bytes DESC, tenant, principal LIMIT 1`, nil, &tenant, &principal)
+	return tenant, principal, err
+}
+
+// Bounds of one transaction that forgets executions: others wait for it.
+const (
+	forgetRows  = 200
+	forgetBytes = 8 << 20
+	forgetCalls = 4 // of an execution that has more
+)
+
+// ForgetEnded implements [journal.Store].
+func (db *DB) ForgetEnded(ctx context.Context, tenant runtime.Tenant, principal string, bytes int64) (freed int64, err error) {
+	type row struct {
+		id    string
+		bytes int64
+	}
+	oldest, err := collect(ctx, db, "look for room", `SELECT id, bytes FROM executions WHERE tenant = ? AND principal = ? AND state = 'ended'
+		ORDER BY expires, id LIMIT ?`, []any{string(tenant), principal, forgetRows}, func(r scanner) (one row, err error) {
+		return one, r.Scan(&one.id, &one.bytes)
+	})
+	var ids []string
+	for _, one := range oldest {
+		if freed >= bytes || len(ids) > 0 && freed+one.bytes > forgetBytes {
+			break
+		}
+		ids, freed = append(ids, one.id), freed+one.bytes
+	}
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	if freed > forgetBytes { // one alone
+		if err := db.forgetCalls(ctx, ids[0]); err != nil {
+			return 0, err
+		}
+	}
+	names, err := json.Marshal(ids)
+	if err != nil {
+		return 0, err
+	}
+	_, err = db.changed(ctx, "forget executions", "DELETE FROM executions WHERE state = 'ended' AND id IN (SELECT value FROM json_each(?))", string(names))
+	return freed, err
+}
+
+// forgetCalls removes the calls of an execution that has ended, a few at a time.
+func (db *DB) forgetCalls(ctx context.Context, id string) error {
+	for more := true; more; {
+		err := db.write(ctx, "forget an execution's calls", func(t tx) error {
+			n, err := t.exec(`DELETE FROM execution_calls WHERE execution = ?1
+				AND step IN (SELECT step FROM execution_calls WHERE execution = ?1 LIMIT ?2)`, id, forgetCalls)
+			more = n == forgetCalls
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

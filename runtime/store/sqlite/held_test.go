@@ -49,7 +49,7 @@ func upload(who runtime.Principal, n, size int) *runtime.Call {
 func TestLookingAtApprovalsDoesNotReadWhatIsHeld(t *testing.T) {
 	const size, held = 2 << 20, 8
 	d, err := approval.New(approval.Options{
-		Store: opened(t, filepath.Join(t.TempDir(), "kimbap.db"), true), Sealer: plainly{}, Clock: time.Now, Process: "me", Poll: 10 * time.Millisecond,
+		Store: opened(t, filepath.Join(t.TempDir(), "kimbap.db"), true), Sealer: plainly{}, Clock: time.Now, Process: func() string { return "me" }, Poll: 10 * time.Millisecond,
 		NewID: func() string { return "apr_" + rand.Text() }, Alive: func(string) bool { return true },
 	})
 	if err != nil {
@@ -220,6 +220,32 @@ func TestAnOlderDatabaseKeepsWhatItHolds(t *testing.T) {
 	}
 }
 
+// What was kept of scripts before it was counted counts.
+func TestAnOlderDatabaseKnowsHowMuchOfScriptsItKeeps(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kimbap.db")
+	older(t, path, 7)
+	before := raw(t, path)
+	for id, who := range map[string]string{"exe_1": "token:a", "exe_2": "token:a", "exe_3": "token:b"} {
+		statement(t, before, fmt.Sprintf(`INSERT INTO executions (id, tenant, principal, state, holder, script, result, created, expires)
+			VALUES ('%s', 'default', '%s', 'ended', '1:a', zeroblob(1000), NULL, 1, 2)`, id, who))
+		statement(t, before, fmt.Sprintf("INSERT INTO execution_calls (execution, step, settled, sealed) VALUES ('%s', 1, 1, zeroblob(100000))", id))
+	}
+	if err := before.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db := opened(t, path, false)
+	own, all, err := db.ExecutionBytes(t.Context(), runtime.DefaultTenant, "token:a")
+	if err != nil || own < 202_000 || own > 220_000 || all != own*3/2 {
+		t.Errorf("%d of %d bytes are its own: %v", own, all, err)
+	}
+	if err := db.DropExecutions(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, all, err := db.ExecutionBytes(t.Context(), runtime.DefaultTenant, "token:a"); err != nil || all != 0 {
+		t.Errorf("%d bytes of nothing: %v", all, err)
+	}
+}
+
 // Of a request that was answered for good nothing is left in the file but what is shown of
 // it: not its tail, which nobody is shown without asking.
 func TestWhatIsHeldGoesOnceItIsClosed(t *testing.T) {
@@ -227,7 +253,7 @@ func TestWhatIsHeldGoesOnceItIsClosed(t *testing.T) {
 	db := opened(t, path, true)
 	turn := time.Duration(0)
 	d, err := approval.New(approval.Options{
-		Store: db, Sealer: plainly{}, Clock: func() time.Time { return time.Now().Add(turn) }, Process: "me", PendingCap: 100,
+		Store: db, Sealer: plainly{}, Clock: func() time.Time { return time.Now().Add(turn) }, Process: func() string { return "me" }, PendingCap: 100,
 		NewID: func() string { return "apr_" + rand.Text() }, Alive: func(string) bool { return true },
 	})
 	if err != nil {

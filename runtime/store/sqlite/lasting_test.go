@@ -15,7 +15,7 @@ import (
 // store cuts, and is the same one all the same.
 func TestWhatALastingYesAllowedCanBeShown(t *testing.T) {
 	d, err := approval.New(approval.Options{
-		Store: opened(t, filepath.Join(t.TempDir(), "kimbap.db"), true), Sealer: plainly{}, Process: "me",
+		Store: opened(t, filepath.Join(t.TempDir(), "kimbap.db"), true), Sealer: plainly{}, Process: func() string { return "me" },
 		Clock: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 123_456_789, time.UTC) },
 		NewID: func() string { return "apr_" + rand.Text() }, Alive: func(string) bool { return true },
 	})

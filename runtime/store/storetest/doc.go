@@ -80,6 +80,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"executions", executions},
 		{"one of many claims", claims},
 		{"executions that expire", droppedExecutions},
+		{"room for executions", executionRoom},
 		{"a tenant that is dropped", droppedTenant},
 		{"changes", changes},
 		{"a caller who left", canceled},

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
 )
 
@@ -103,4 +104,87 @@ func droppedExecutions(t *testing.T, s Store) {
 	}
 	written(t, s, true, anExecution(0)) // its calls went with it
 	kept(t, s, anExecution(0))
+}
+
+// bytesOf is how much is kept of a principal's executions, and of all.
+func bytesOf(t *testing.T, s Store, tenant runtime.Tenant, principal string) (own, all int64) {
+	t.Helper()
+	own, all, err := s.ExecutionBytes(t.Context(), tenant, principal)
+	must(t, err)
+	return own, all
+}
+
+func executionRoom(t *testing.T, s Store) {
+	of := func(n int, tenant runtime.Tenant, principal string, state journal.State) journal.Execution {
+		e := anExecution(n)
+		e.Tenant, e.Principal, e.State = tenant, principal, state
+		return e
+	}
+	calls := func(size int) []journal.Call {
+		return []journal.Call{{Step: 1, Sealed: make([]byte, size)}, {Step: 2, Sealed: make([]byte, size)}}
+	}
+	own, all := bytesOf(t, s, ours, "a")
+	same(t, "bytes of nothing", []int64{own, all}, []int64{0, 0})
+	if _, who, err := s.MostExecutions(t.Context()); who != "" || err != nil {
+		t.Errorf("%q has most of nothing: %v", who, err)
+	}
+
+	// Whatever is written, replaced or removed is counted, of whom it is.
+	written(t, s, true, of(1, ours, "a", journal.Running), calls(10_000)...)
+	before, _ := bytesOf(t, s, ours, "a")
+	if before < 20_000 || before > 30_000 {
+		t.Errorf("20,000 bytes count %d", before)
+	}
+	grown := of(1, ours, "a", journal.Paused)
+	grown.Result = make([]byte, 500)
+	written(t, s, true, grown, journal.Call{Step: 1, Sealed: make([]byte, 15_000)}, journal.Call{Step: 3, Sealed: make([]byte, 7)})
+	grown.Result = make([]byte, 300)
+	written(t, s, true, grown)
+	own, _ = bytesOf(t, s, ours, "a")
+	same(t, "what was added", own-before, int64(5000+7+300))
+	foreign := grown
+	foreign.Holder = "2:b"
+	written(t, s, false, foreign, calls(30_000)...)
+	written(t, s, true, of(2, theirs, "a", journal.Ended), calls(1000)...)
+	written(t, s, true, of(3, ours, "b", journal.Running), calls(50_000)...)
+	again, all := bytesOf(t, s, ours, "a")
+	same(t, "what is its own", again, own)
+	if all < own+100_000 || all > own+120_000 {
+		t.Errorf("of all %d, of one %d", all, own)
+	}
+
+	// What has ended goes, the oldest first and no more than is needed; nothing else.
+	for n := 4; n < 8; n++ {
+		written(t, s, true, of(n, ours, "a", journal.Ended), calls(10_000)...)
+	}
+	tenant, who, err := s.MostExecutions(t.Context())
+	must(t, err)
+	same(t, "who has most of what may go", string(tenant)+" "+who, string(ours)+" a")
+	full, _ := bytesOf(t, s, ours, "a")
+	freed, err := s.ForgetEnded(t.Context(), ours, "a", 25_000)
+	must(t, err)
+	left, _ := bytesOf(t, s, ours, "a")
+	same(t, "freed", freed, full-left)
+	for n, want := range map[int]bool{1: true, 4: false, 5: false, 6: true, 7: true} {
+		_, found, err := s.Execution(t.Context(), ours, fmt.Sprint("exe_", n))
+		must(t, err)
+		same(t, fmt.Sprint("execution ", n, " is there"), found, want)
+	}
+	for range 9 {
+		_, err = s.ForgetEnded(t.Context(), ours, "a", 1<<40)
+		must(t, err)
+	}
+	left, _ = bytesOf(t, s, ours, "a")
+	same(t, "what waits still", left, own)
+	kept(t, s, of(2, theirs, "a", journal.Ended), calls(1000)...)
+
+	// One that is longer than a transaction should be goes too, and what expires is freed.
+	written(t, s, true, of(8, ours, "a", journal.Ended), calls(6<<20)...)
+	freed, err = s.ForgetEnded(t.Context(), ours, "a", 1)
+	must(t, err)
+	left, _ = bytesOf(t, s, ours, "a")
+	same(t, "what waits still", []int64{left, freed / (6 << 20)}, []int64{own, 2})
+	must(t, s.DropExecutions(t.Context(), at(59).Add(time.Hour)))
+	own, all = bytesOf(t, s, ours, "a")
+	same(t, "bytes of nothing", []int64{own, all}, []int64{0, 0})
 }

@@ -93,7 +93,7 @@ func output(ctx context.Context, argv, env []string, timeout time.Duration, in [
 	out := &bounded{left: maxOutput}
 	cmd := exec.CommandContext(limited, argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.WaitDelay = env, bytes.NewReader(in), out, lastWords
-	err := system.Run(cmd)
+	err := system.RunCoreless(cmd) // what it prints is a secret, a master key perhaps
 	switch {
 	case errors.Is(limited.Err(), context.DeadlineExceeded):
 		return nil, fmt.Errorf("it took longer than %s", runtime.Span(timeout))

@@ -66,6 +66,16 @@ func (f KeyFile) Take(context.Context) ([]byte, error) {
 	return kept, nil
 }
 
+// RefuseLink refuses a file that is a link: with it not the key would go, but only a way
+// to it.
+func (f KeyFile) RefuseLink() error {
+	info, err := os.Lstat(f.Path)
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return nil
+	}
+	return keyFault(f.Path, "is a link, and what it leads to would stay where it is", "put the file itself there, and remove the other one", nil)
+}
+
 // Put implements [Place].
 func (f KeyFile) Put(ctx context.Context, kept []byte) error {
 	was, err := f.Take(ctx)

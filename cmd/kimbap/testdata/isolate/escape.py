@@ -1,7 +1,7 @@
 """escape.py PORT PID FOLDER: tries every way out of the network that it is in,
 and prints one line for each that is open. PORT is where somebody listens on the
 machine, by TCP, by UDP and under an abstract name; PID is a process outside,
-FOLDER has a socket in a file."""
+FOLDER has sockets in files."""
 import ctypes
 import errno
 import fcntl
@@ -104,6 +104,8 @@ attempt("vsock", kind(40, socket.SOCK_STREAM))
 attempt("another port of a name", tcp("api.acme.example", 22))
 attempt("abstract", unix("\0kimbap-test-%d" % port))
 attempt("socket in a file", unix(os.path.join(folder, "socket")))
+for what, name in {"of a name in Latin-1": b"latin-\xe9", "of a name of two lines": b"two\nlines", "that was moved": b"moved", "of another network": b"elsewhere"}.items():
+    attempt("socket " + what, unix(os.fsencode(folder) + b"/mixed/" + name))
 attempt("socket in /run", unix("/run/kimbap-test/socket"))
 attempt("setns", enter)
 attempt("ring", ring)

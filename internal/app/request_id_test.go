@@ -1,0 +1,55 @@
+package app_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// An error of a call names its request, as the trail does: through the daemon as without,
+// where a redirect is not followed, and of what is fetched once a person has decided.
+func TestAnErrorOfACallNamesItsRequest(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Upstream: refusing()})
+	plain := slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, "KIMBAP_") })
+	recorded := func(id string, status int) {
+		apptest.Eventually(t, "the record of "+id, func() bool {
+			return slices.ContainsFunc(k.Records(t), func(r apptest.Record) bool { return r.ID == id && r.Status == status })
+		})
+	}
+	asked := func(how string, status int) string {
+		text := callJSON(t, plain, "--home", k.Dir, "notes.read-as", "--how", how)
+		_, after, named := strings.Cut(text, `"request_id":"`)
+		id, _, _ := strings.Cut(after, `"`)
+		if !named {
+			t.Fatalf("%s: no request in %s", how, text)
+		}
+		recorded(id, status)
+		return strings.ReplaceAll(text, id, "ID")
+	}
+	answers, direct := map[string]int{"gone": 404, "away": 302, "busy": 429}, map[string]string{}
+	for how, status := range answers {
+		direct[how] = asked(how, status)
+	}
+	daemon, _ := daemonOf(t, k)
+	for how, status := range answers {
+		if got := asked(how, status); got != direct[how] {
+			t.Errorf("%s: here %s, through the daemon %s", how, direct[how], got)
+		}
+	}
+
+	got := daemon.ask(t, "", "POST", "/v1/actions/notes/delete-note:execute", `{"input":{"id":9}}`).problem(t)
+	if _, err := k.Open(t, "").Accept(t.Context(), got.ApprovalID, app.Yes{}); err != nil {
+		t.Fatal(err)
+	}
+	got = daemon.ask(t, "", "POST", "/v1/approvals/"+got.ApprovalID+":result", `{}`).problem(t)
+	if got.Code != runtime.CodeUpstream || got.RequestID == "" {
+		t.Fatalf("the result: %+v", got)
+	}
+	recorded(got.RequestID, 409)
+}

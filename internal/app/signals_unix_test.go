@@ -1,0 +1,62 @@
+//go:build unix
+
+package app_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+)
+
+// A run says what roots it loses once its folder is there: a signal that comes then must
+// leave neither that nor a token that is good.
+func TestASignalAtTheStartOfARunLeavesNothing(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	o := apptest.OptionsOver(k.Dir, "run", k.Log, false)
+	o.Env = append(o.Env, "CURL_CA_BUNDLE=/nowhere/roots.pem", "PATH="+os.Getenv("PATH"))
+	a, err := app.New(o)
+	if err == nil {
+		err = a.Open(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	told := 0
+	started := filepath.Join(t.TempDir(), "started")
+	_, err = a.Run(t.Context(), app.RunOptions{
+		Command: []string{"touch", started}, Agent: "a", NoCover: true, Stdout: io.Discard, Stderr: io.Discard, Bare: func() {},
+		Say: func(string) {
+			if told++; told > 1 {
+				return
+			}
+			seen := make(chan os.Signal, 1)
+			signal.Notify(seen, syscall.SIGTERM)
+			_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+			<-seen
+			signal.Stop(seen) // which waits for the others that are being told
+		},
+	})
+	var ended interface{ ExitCode() int }
+	if !errors.As(err, &ended) || ended.ExitCode() != 143 {
+		t.Errorf("it ended with %v", err)
+	}
+	if _, err := os.Stat(started); !os.IsNotExist(err) {
+		t.Error("the program was started")
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "kimbap-run-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if last, ok := tokenOfRun(t, a); ok && last.Revoked.IsZero() {
+		t.Errorf("a token is good: %+v", last)
+	}
+}

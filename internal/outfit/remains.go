@@ -1,0 +1,107 @@
+package outfit
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/system"
+)
+
+// What the folder of a run is called, and the file in it that the run has locked for as
+// long as it lives.
+const (
+	ofRuns   = "kimbap-run-"
+	lockFile = "kimbap.lock"
+)
+
+// How much of what dead runs have left is looked for at the start of another one, so that
+// it takes no time to notice: names in the folder above, and folders of runs.
+const (
+	mostNames   = 4096
+	mostFolders = 64
+)
+
+// unlocked is how old a folder without the lock is when its run has died on the way to it.
+const unlocked = 24 * time.Hour
+
+// hold locks a folder for as long as this process lives. The lock has its name only once it
+// is held: whoever finds one that is free finds that of a dead run.
+func hold(dir string) (*os.File, error) {
+	path := filepath.Join(dir, lockFile)
+	f, err := system.OpenAppend(path + ".new")
+	if err != nil {
+		return nil, err
+	}
+	_ = system.TryLock(f) // of a file system without locks nobody gets it afterwards either, and the folder stays
+	if err = os.Rename(f.Name(), path); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// sweep removes what dead runs of this user have left in a folder. What goes wrong stays
+// for the next run.
+func sweep(above string, now time.Time) {
+	f, err := os.Open(above)
+	if err != nil {
+		return
+	}
+	names, _ := f.Readdirnames(mostNames)
+	_ = f.Close()
+	looked := 0
+	for _, name := range names {
+		if strings.HasPrefix(name, ofRuns) && looked < mostFolders {
+			looked++
+			remains(filepath.Join(above, name), now)
+		}
+	}
+}
+
+// remains removes the folder of a dead run. No link is followed, and only what kimbap has
+// put there goes, by its name: a program can move a folder that is covered from it to where
+// this is looked for, and would have it emptied by us.
+func remains(dir string, now time.Time) {
+	info, err := os.Lstat(dir)
+	if err != nil || !info.IsDir() || system.Owner(info) != os.Getuid() {
+		return
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return
+	}
+	defer func() { _ = root.Close() }()
+	if opened, err := root.Stat("."); err != nil || !os.SameFile(info, opened) {
+		return
+	}
+	switch lock, err := root.Lstat(lockFile); {
+	case err != nil:
+		if now.Sub(info.ModTime()) < unlocked {
+			return
+		}
+	case !lock.Mode().IsRegular():
+		return
+	default:
+		f, err := root.OpenFile(lockFile, os.O_RDWR, 0)
+		if err != nil {
+			return
+		}
+		defer func() { _ = f.Close() }()
+		if system.TryLock(f) != nil {
+			return
+		}
+	}
+	for _, pattern := range []string{
+		"clients/kimbap-php/kimbap.ini", "clients/kimbap-php/.new-*", "clients/kimbap-*", "clients/trust.jks", "clients/.new-*", "clients",
+		"ca.pem", "bundle.pem", "kimbap.sock", "mcp.sock", lockFile + "*",
+	} {
+		ours, _ := fs.Glob(root.FS(), pattern)
+		for _, name := range ours {
+			_ = root.Remove(name) // a folder that something else is in stays
+		}
+	}
+	_ = os.Remove(dir)
+}

@@ -1,0 +1,106 @@
+//go:build unix
+
+package outfit
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/runner"
+)
+
+func put(t *testing.T, path string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func isThere(path string) bool { _, err := os.Lstat(path); return err == nil }
+
+func made(t *testing.T) Folder {
+	t.Helper()
+	f, err := Run{}.NewFolder([]byte(root), nil)
+	if err == nil {
+		err = f.Settle(placeOf(f))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// A run that is killed removes nothing; the next one does, and leaves alone what lives.
+func TestWhatADeadRunLeavesGoesWithTheNext(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	living, dead := made(t), made(t)
+	defer living.Remove()
+	put(t, filepath.Join(dead.Dir, "kimbap.sock"))
+	put(t, filepath.Join(dead.Dir, "mcp.sock"))
+	_ = dead.lock.Close() // as the end of the process does
+	defer made(t).Remove()
+	if isThere(dead.Dir) {
+		t.Error("what a dead run has left is still there")
+	}
+	if !isThere(living.Place().Bundle) || !isThere(filepath.Join(living.Dir, lockFile)) {
+		t.Error("the files of a run that lives are gone")
+	}
+}
+
+// What is found may have been put there to have kimbap remove something else.
+func TestOnlyWhatKimbapHasLeftGoes(t *testing.T) {
+	above := t.TempDir()
+	at := func(name string) string { return filepath.Join(above, name) }
+	old := time.Now().Add(-2 * unlocked)
+	long := put(t, at("kimbap-run-old/ca.pem"))
+	young := put(t, at("kimbap-run-young/ca.pem"))
+	put(t, at("kimbap-run-moved/"+lockFile))
+	home := put(t, at("kimbap-run-moved/home/master.key"))
+	elsewhere := put(t, at("elsewhere/ca.pem"))
+	put(t, at("elsewhere/"+lockFile))
+	put(t, at("kimbap-run-inside/"+lockFile))
+	put(t, at("kimbap-run-file"))
+	for name, to := range map[string]string{"kimbap-run-link": "elsewhere", "kimbap-run-inside/clients": at("elsewhere")} {
+		if err := os.Symlink(to, at(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, at("elsewhere/trust.jks"))
+	if err := os.Chtimes(filepath.Dir(long), old, old); err != nil {
+		t.Fatal(err)
+	}
+	sweep(above, time.Now())
+	if isThere(filepath.Dir(long)) {
+		t.Error("a folder whose run died early is still there")
+	}
+	for _, path := range []string{young, home, elsewhere, at("elsewhere/trust.jks"), at("elsewhere/" + lockFile), at("kimbap-run-link"), at("kimbap-run-file")} {
+		if !isThere(path) {
+			t.Errorf("%s is gone", path)
+		}
+	}
+}
+
+func BenchmarkSweep(b *testing.B) {
+	above := b.TempDir()
+	for i := range 1000 {
+		if err := os.WriteFile(filepath.Join(above, fmt.Sprint(i)), nil, 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		sweep(above, time.Now())
+	}
+}
+
+func placeOf(f Folder) runner.Place {
+	place := f.Place()
+	place.Proxy = "http://127.0.0.1:1"
+	return place
+}

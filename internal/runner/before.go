@@ -1,0 +1,77 @@
+package runner
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// beforeVar holds, in a shell that has taken the variables, what the user had set in their
+// place: JSON in base64, which is one word of every shell. As a setting of kimbap's no
+// program of kimbap run gets it.
+const beforeVar = ours + "ENV_BEFORE"
+
+// Kept is what was kept of the user's own values in a shell with the environment env, nil
+// where no variables were taken.
+func Kept(env map[string]string) map[string]string {
+	text, taken := env[beforeVar]
+	if !taken {
+		return nil
+	}
+	var kept map[string]string
+	if data, err := base64.RawURLEncoding.DecodeString(text); err != nil || json.Unmarshal(data, &kept) != nil || kept == nil {
+		return map[string]string{}
+	}
+	return kept
+}
+
+// Before is what is to be kept of env when it takes the variables of a place. Where they were
+// taken already it is what was kept then, since what stands there now is ours. Every program
+// of the shell can read it: a key that a placeholder stands for is not in it, and neither is
+// a proxy with a password, which is withheld.
+func Before(p Place, env map[string]string) (kept map[string]string, withheld []string) {
+	if kept = Kept(env); kept != nil {
+		return kept, nil
+	}
+	kept = map[string]string{}
+	for _, v := range Variables(p) {
+		value, had := env[v.Name]
+		_, key := p.Placeholders[v.Name]
+		switch {
+		case !had || key || value == v.Value:
+		case slices.Contains(proxyNames, v.Name) && hasUser(value):
+			withheld = append(withheld, v.Name)
+		default:
+			kept[v.Name] = value
+		}
+	}
+	return kept, withheld
+}
+
+// hasUser reports whether a proxy comes with a user or a password, or may do so: programs
+// take one without a scheme too.
+func hasUser(proxy string) bool {
+	u, err := url.Parse(proxy)
+	return err != nil || u.User != nil || strings.Contains(proxy, "@")
+}
+
+// givenBack are the values from before of variables that were taken, as far as a shell can be
+// told them: in cmd nothing stands for a quote or the end of a line.
+func givenBack(shell string, vars []Variable, before map[string]string) (out []Variable) {
+	for _, v := range vars {
+		value, had := before[v.Name]
+		if had && (shell != "cmd" || !strings.ContainsFunc(value, func(r rune) bool { return r == '"' || unicode.IsControl(r) })) {
+			out = append(out, Variable{v.Name, value})
+		}
+	}
+	return out
+}
+
+// keeping is the variable that keeps them.
+func keeping(before map[string]string) Variable {
+	data, _ := json.Marshal(before) // texts
+	return Variable{beforeVar, base64.RawURLEncoding.EncodeToString(data)}
+}

@@ -1,0 +1,68 @@
+package runner
+
+import (
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"github.com/kimbap-run/kimbap/internal/system"
+)
+
+// Signals are those that would end this process, held back from it.
+type Signals struct{ came chan os.Signal }
+
+// Catch takes the signals that would end this process. It comes before anything is made
+// that they would leave behind, and before the program is started, so that none is lost in
+// between. The terminal sends INT, QUIT and TSTP to the whole group: of those we only must
+// not die before the program does. What is ignored, as HUP by nohup, stays so.
+func Catch() *Signals {
+	s := &Signals{came: make(chan os.Signal, 4)}
+	for _, of := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(of) {
+			signal.Notify(s.came, of)
+		}
+	}
+	return s
+}
+
+// Stop lets them end this process again. It may be called again.
+func (s *Signals) Stop() { signal.Stop(s.came) }
+
+// Interrupted is returned by [Run] when a signal came before the program was started,
+// which then is not.
+type Interrupted struct{ By syscall.Signal }
+
+// Error implements error.
+func (e *Interrupted) Error() string { return "nothing was started: " + e.By.String() }
+
+// ExitCode is what shells use for a program that a signal ended.
+func (e *Interrupted) ExitCode() int { return 128 + int(e.By) }
+
+// start starts a process, unless a signal would have ended this one before.
+func (s *Signals) start(cmd *exec.Cmd) error {
+	select {
+	case by := <-s.came:
+		if by, ok := by.(syscall.Signal); ok {
+			return &Interrupted{by}
+		}
+	default:
+	}
+	return system.Start(cmd)
+}
+
+// wait passes signals on until the process has ended, and returns its code.
+func (s *Signals) wait(cmd *exec.Cmd) (int, error) {
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for {
+		select {
+		case by := <-s.came:
+			if by == syscall.SIGTERM || by == syscall.SIGHUP {
+				_ = cmd.Process.Signal(by)
+			}
+		case err := <-done:
+			return exitCode(err)
+		}
+	}
+}

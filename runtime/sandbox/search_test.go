@@ -1,0 +1,36 @@
+package sandbox_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/sandbox"
+)
+
+// Where no action has all the words, those with the longer ones in their names come, the
+// best first; what begins with a short word is chance.
+func TestASearchOfWordsThatNothingHasAll(t *testing.T) {
+	var actions []*runtime.Action
+	for name, text := range map[string]string{"create-admin-key": "Make an administration key", "post-message": "Write into a channel", "update-message": "Change what was written", "list-channels": "List channels"} {
+		actions = append(actions, &runtime.Action{Ref: runtime.Ref("chat." + name), Service: "chat", Name: name, Description: text})
+	}
+	for query, want := range map[string][]string{
+		"send a message":             {"chat.post-message", "chat.update-message"},
+		"list a channel":             {"chat.list-channels"},
+		"please post my message":     {"chat.post-message", "chat.update-message"},
+		"a":                          {"chat.create-admin-key", "chat.post-message"},
+		"is it up":                   {},
+		"to be or not to be, that's": {},
+	} {
+		found := sandbox.SearchActions(actions, nil, sandbox.Search{Query: query}, nil)
+		var got []string
+		for _, item := range found.Items {
+			got = append(got, item.Name)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) || found.Partial != (len(want) > 0 && query != "a") {
+			t.Errorf("%s: %q, partial: %t, want %q", query, got, found.Partial, want)
+		}
+	}
+}
