@@ -103,7 +103,10 @@ func (h *home) exec(t *testing.T, env []string, stdin string, argv ...string) re
 	var stdout, stderr bytes.Buffer
 	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, h.user, strings.NewReader(stdin), &stdout, &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: uint32(h.uid), Gid: uint32(h.uid)}}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error { // by SIGABRT kimbap says first what it waits for
+		time.AfterFunc(cmd.WaitDelay/2, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+		return syscall.Kill(-cmd.Process.Pid, syscall.SIGABRT)
+	}
 	cmd.WaitDelay = 5 * time.Second
 	err := cmd.Run()
 	h.hear(stdout.Bytes())
