@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -79,8 +81,14 @@ func (db *DB) ClaimExecution(ctx context.Context, tenant runtime.Tenant, id stri
 
 // DropExecutions implements [journal.Store].
 func (db *DB) DropExecutions(ctx context.Context, now time.Time) error {
-	_, err := db.changed(ctx, "forget executions", "DELETE FROM executions WHERE expires < ?", micros(now))
-	return err
+	for more := true; more; {
+		n, _, err := db.forgetOldest(ctx, math.MaxInt64, "expires < ?", micros(now))
+		if err != nil {
+			return err
+		}
+		more = n > 0
+	}
+	return nil
 }
 
 // ExecutionBytes implements [journal.Store].
@@ -107,14 +115,21 @@ const (
 
 // ForgetEnded implements [journal.Store].
 func (db *DB) ForgetEnded(ctx context.Context, tenant runtime.Tenant, principal string, bytes int64) (freed int64, err error) {
+	_, freed, err = db.forgetOldest(ctx, bytes, "tenant = ? AND principal = ? AND state = 'ended'", string(tenant), principal)
+	return freed, err
+}
+
+// forgetOldest removes executions of which something is true, the oldest first, until so
+// many bytes are free, or some of that. It returns how many executions these were.
+func (db *DB) forgetOldest(ctx context.Context, bytes int64, is string, args ...any) (n int, freed int64, err error) {
 	type row struct {
 		id    string
 		bytes int64
 	}
-	oldest, err := collect(ctx, db, "look for room", `SELECT id, bytes FROM executions WHERE tenant = ? AND principal = ? AND state = 'ended'
-		ORDER BY expires, id LIMIT ?`, []any{string(tenant), principal, forgetRows}, func(r scanner) (one row, err error) {
-		return one, r.Scan(&one.id, &one.bytes)
-	})
+	oldest, err := collect(ctx, db, "look for room", "SELECT id, bytes FROM executions WHERE "+is+" ORDER BY expires, id LIMIT ?",
+		append(slices.Clone(args), forgetRows), func(r scanner) (one row, err error) {
+			return one, r.Scan(&one.id, &one.bytes)
+		})
 	var ids []string
 	for _, one := range oldest {
 		if freed >= bytes || len(ids) > 0 && freed+one.bytes > forgetBytes {
@@ -123,19 +138,24 @@ func (db *DB) ForgetEnded(ctx context.Context, tenant runtime.Tenant, principal 
 		ids, freed = append(ids, one.id), freed+one.bytes
 	}
 	if err != nil || len(ids) == 0 {
-		return 0, err
+		return 0, 0, err
 	}
 	if freed > forgetBytes { // one alone
-		if err := db.forgetCalls(ctx, ids[0]); err != nil {
-			return 0, err
+		// It has ended from here on: nobody goes on with a part of it.
+		still, err := db.changed(ctx, "forget executions", "UPDATE executions SET state = 'ended' WHERE "+is+" AND id = ?", append(slices.Clone(args), ids[0])...)
+		if err == nil && still {
+			err = db.forgetCalls(ctx, ids[0])
+		}
+		if err != nil {
+			return 0, 0, err
 		}
 	}
 	names, err := json.Marshal(ids)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	_, err = db.changed(ctx, "forget executions", "DELETE FROM executions WHERE state = 'ended' AND id IN (SELECT value FROM json_each(?))", string(names))
-	return freed, err
+	_, err = db.changed(ctx, "forget executions", "DELETE FROM executions WHERE "+is+" AND id IN (SELECT value FROM json_each(?))", append(slices.Clone(args), string(names))...)
+	return len(ids), freed, err
 }
 
 // forgetCalls removes the calls of an execution that has ended, a few at a time.
