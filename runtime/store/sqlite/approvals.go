@@ -144,17 +144,25 @@ func (db *DB) Release(ctx context.Context, tenant runtime.Tenant, id string, kep
 	return released && err == nil, err
 }
 
-// dropsOnce is how many approvals one transaction removes: others wait for it.
-const dropsOnce = 200
+// dropsOnce is how many approvals one transaction removes, and how many bytes of what they
+// hold yet, but for one that has more: others wait for it.
+const (
+	dropsOnce = 200
+	dropBytes = 8 << 20
+)
 
 // DropApprovals removes the closed approvals of all tenants that were made, decided, ended
 // and would have expired before then, with their votes.
 func (db *DB) DropApprovals(ctx context.Context, before time.Time) error {
 	for more := true; more; {
 		err := db.write(ctx, "forget approvals", func(t tx) error {
-			n, err := t.exec(`DELETE FROM approvals WHERE rowid IN (SELECT rowid FROM approvals
-				WHERE state IN `+closed+` AND max(created, decided, ended, expires) < ? LIMIT ?)`, micros(before), dropsOnce)
-			if more = n == dropsOnce; err != nil || n == 0 {
+			n, err := t.exec(`DELETE FROM approvals WHERE rowid IN (SELECT number FROM (
+				SELECT number, row_number() OVER line AS place, sum(coalesce(length(sealed), 0)) OVER line AS bytes FROM (
+					SELECT rowid AS number, tenant, id FROM approvals
+					WHERE state IN `+closed+` AND max(created, decided, ended, expires) < ? ORDER BY rowid LIMIT ?) AS old
+				LEFT JOIN held ON held.tenant = old.tenant AND held.approval = old.id
+				WINDOW line AS (ORDER BY number)) WHERE place = 1 OR bytes <= ?)`, micros(before), dropsOnce, dropBytes)
+			if more = n > 0; err != nil || n == 0 {
 				return err
 			}
 			_, err = t.exec(`DELETE FROM votes WHERE NOT EXISTS

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
 )
 
@@ -50,6 +51,38 @@ func TestWhatHasExpiredOfScriptsGoesALittleAtATime(t *testing.T) {
 	}
 	log, err := os.Stat(path + "-wal")
 	if err != nil || log.Size() > 32<<20 {
+		t.Errorf("the log has %d MiB: %v", log.Size()>>20, err)
+	}
+}
+
+// So do approvals, of which each may hold a long request yet: those that nobody looked at
+// since they were over, or whose vault was locked.
+func TestOldApprovalsGoALittleAtATime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kimbap.db")
+	db := opened(t, path, true)
+	for n := range 20 {
+		a := approval.Approval{
+			ID: fmt.Sprint("apr_", n), Tenant: runtime.DefaultTenant, State: approval.Expired, Principal: "token:a", Digest: fmt.Sprint(n),
+			Sealed: make([]byte, 4<<20), Created: time.Unix(1, 0), Expires: time.Unix(2, 0),
+		}
+		if n == 5 {
+			a.Sealed = make([]byte, 16<<20)
+		}
+		if n == 19 {
+			a.Expires = time.Unix(9, 0)
+		}
+		if err := db.AddApproval(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.DropApprovals(t.Context(), time.Unix(5, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := db.Unreleased(t.Context(), runtime.DefaultTenant, 100); err != nil || len(left) != 1 || left[0] != "apr_19" {
+		t.Errorf("%q are left: %v", left, err)
+	}
+	log, err := os.Stat(path + "-wal")
+	if err != nil || log.Size() > 40<<20 {
 		t.Errorf("the log has %d MiB: %v", log.Size()>>20, err)
 	}
 }
