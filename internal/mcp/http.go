@@ -73,9 +73,14 @@ func loopback(authority string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// fewTogether refuses batches of too many messages, as lines does.
+// fewTogether refuses batches of too many messages, as lines does. What says that it is
+// longer than a message may be has no room (see enter), and none of it is read.
 func fewTogether(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > maxMessage {
+			http.Error(w, errLong.Error(), http.StatusRequestEntityTooLarge)
+			return
+		}
 		from := bufio.NewReader(http.MaxBytesReader(w, r.Body, maxMessage))
 		r.Body = io.NopCloser(from)
 		if r.ContentLength >= 0 && !batched(from) {
