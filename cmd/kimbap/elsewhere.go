@@ -112,6 +112,12 @@ func (c *cli) serverToken() (token runtime.Secret, file string, err error) {
 	return token, file, err
 }
 
+// showsToken reports whether a token was given to this command. The kimbap of a run shows
+// the run's own for its programs.
+func (c *cli) showsToken() bool {
+	return c.getenv("KIMBAP_TOKEN") != "" || c.there.TokenFile != "" || c.getenv("KIMBAP_TOKEN_FILE") != "" || c.flags["server.token_file"] != ""
+}
+
 // remote is the server of connected mode, nil without one.
 func (c *cli) remote() (*remote.Client, error) {
 	at := c.serverURL()

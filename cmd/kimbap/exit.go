@@ -152,7 +152,10 @@ func (c *cli) report(err error) int {
 		if f.fix == "" && e.ApprovalID != "" && (e.Code == runtime.CodeTimeout || e.Code == runtime.CodeCanceled) {
 			f.fix = "kimbap approve wait " + e.ApprovalID // who asked has gone, the question has not
 		}
-		if slices.Contains([]runtime.Reason{runtime.ReasonTokenUnknown, runtime.ReasonTokenExpired, runtime.ReasonTokenRevoked}, e.Reason) {
+		switch ofToken := slices.Contains([]runtime.Reason{runtime.ReasonTokenUnknown, runtime.ReasonTokenExpired, runtime.ReasonTokenRevoked}, e.Reason); {
+		case ofToken && !c.showsToken() && c.runSocket() != "":
+			f.fix = "the owner starts the run again, once the vault is open: kimbap run -- COMMAND"
+		case ofToken:
 			f.fix = "it is the one of KIMBAP_TOKEN or --token-file; another one, by the owner: kimbap token create --agent NAME --scope GLOB"
 		}
 		if e.Reason == runtime.ReasonNoHome && c.runSocket() != "" {
