@@ -122,7 +122,8 @@ func javaArgs(proxy string) string {
 const maxWgetrc = 1 << 20
 
 // systemWgetrc is what our file stands in for; "" in a container, whose own we
-// do not know. What is not there or not for us to read is left out, as wget does.
+// do not know. What is not there or not for us to read is left out, as wget does, and a
+// folder in a usual place of them too.
 func systemWgetrc(own map[string]string) (string, error) {
 	if own == nil {
 		return "", nil
@@ -137,7 +138,7 @@ func systemWgetrc(own map[string]string) (string, error) {
 			return strings.TrimRight(string(text), "\n") + "\n", nil
 		}
 		var unfit system.Unfit
-		if errors.As(err, &unfit) {
+		if errors.As(err, &unfit) && file == own[wgetrcVar] {
 			return "", &runtime.Error{
 				Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%s: the settings of wget cannot be used: %v", file, err),
 				Hint: "correct or unset " + wgetrcVar, Err: err,

@@ -64,6 +64,16 @@ func TestWgetKeepsItsSystemsSettings(t *testing.T) {
 	if got := text(map[string]string{wgetrcVar: ours}); strings.Contains(got, "tries = "+wgetrcFile) {
 		t.Errorf("an outer kimbap's: %q", got)
 	}
+	// The null device is how people say that there are none.
+	none := filepath.Join(dir, "none")
+	if err := os.Symlink(os.DevNull, none); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{os.DevNull, none} {
+		if got := strings.TrimSpace(text(map[string]string{wgetrcVar: file})); got != "ca_certificate = /b" {
+			t.Errorf("%s: %q", file, got)
+		}
+	}
 	if got, want := text(nil), "ca_certificate = /b\n"; got != want {
 		t.Errorf("in a container: %q, want %q", got, want)
 	}

@@ -12,14 +12,14 @@ type Unfit string
 // Error implements error.
 func (e Unfit) Error() string { return string(e) }
 
-// OpenRegular opens a regular file to be read. Anything else is [Unfit]: a pipe is not
-// waited for, a device has no end.
+// OpenRegular opens a regular file to be read, or the null device, which people name for
+// none. Anything else is [Unfit]: a pipe is not waited for, a device has no end.
 func OpenRegular(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
+	if null, err := os.Stat(os.DevNull); !info.Mode().IsRegular() && (err != nil || !os.SameFile(info, null)) {
 		return nil, Unfit("it is not a file")
 	}
 	return os.Open(path)
