@@ -124,7 +124,11 @@ func covering(o Options, inner *exec.Cmd, report *os.File) (*exec.Cmd, error) {
 	argv := append([]string{}, o.Self[1:]...)
 	argv = append(argv, "--uid", strconv.Itoa(os.Getuid()), "--gid", strconv.Itoa(os.Getgid()))
 	for _, folder := range o.Cover {
-		argv = append(argv, "--cover", folder)
+		known, err := identified(folder)
+		if err != nil {
+			return nil, err
+		}
+		argv = append(argv, "--cover", known)
 	}
 	if o.Isolate != nil {
 		if err := o.Isolate.furnish(inner.Env, o.UserDir); err != nil {
@@ -248,6 +252,47 @@ func ofProgram(err error) bool {
 	return false
 }
 
+// identified names a folder or file so that no other one is taken for it.
+func identified(path string) (string, error) {
+	var info unix.Stat_t
+	if err := unix.Stat(path, &info); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return identity(&info) + path, nil
+}
+
+func identity(info *unix.Stat_t) string { return fmt.Sprintf("%d:%d:", info.Dev, info.Ino) }
+
+// hideKnown hides what [identified] has named, which is still where it was: an earlier
+// program may have moved the folder that it is in, or put another one there.
+func hideKnown(known string) error {
+	_, path, _ := strings.Cut(known, ":")
+	_, path, _ = strings.Cut(path, ":")
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return fmt.Errorf("%s was moved away", path)
+	}
+	if err != nil {
+		return fmt.Errorf("cover %s: %w", path, err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var info unix.Stat_t
+	if err := unix.Fstat(fd, &info); err != nil {
+		return fmt.Errorf("cover %s: %w", path, err)
+	}
+	if identity(&info)+path != known {
+		return fmt.Errorf("%s was replaced by another", path)
+	}
+	source, kind, flags, data := os.DevNull, "", uintptr(unix.MS_BIND), ""
+	if info.Mode&unix.S_IFMT == unix.S_IFDIR {
+		source, kind, flags, data = "kimbap", "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=4k,mode=0500"
+	}
+	if err := unix.Mount(source, fmt.Sprintf("/proc/self/fd/%d", fd), kind, flags, data); err != nil {
+		return fmt.Errorf("cover %s: %w", path, err)
+	}
+	return nil
+}
+
 // hide mounts an empty read-only file system over each folder, and an empty file
 // over each file.
 func hide(folders []string) error {
@@ -257,18 +302,8 @@ func hide(folders []string) error {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
 	for _, folder := range folders {
-		info, err := os.Stat(folder)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err == nil && !info.IsDir() {
-			if err := unix.Mount("/dev/null", folder, "", unix.MS_BIND, ""); err != nil {
-				return fmt.Errorf("cover %s: %w", folder, err)
-			}
-			continue
-		}
-		if err := unix.Mount("kimbap", folder, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=4k,mode=0500"); err != nil {
-			return fmt.Errorf("cover %s: %w", folder, err)
+		if err := hideKnown(folder); err != nil {
+			return err
 		}
 	}
 	return ownSSHConfig("/etc/ssh/ssh_config.d")

@@ -205,6 +205,32 @@ func TestNothingRunsBesideACoverThatFailed(t *testing.T) {
 	}
 }
 
+// An earlier program that still runs may move what is to be covered, by the folder that it
+// is in, or put another one there, at any moment: the next program must not read it where
+// it is then.
+func TestWhatWasMovedIsNotLeftUncovered(t *testing.T) {
+	eachUser(t, func(t *testing.T) {
+		for _, replaced := range []bool{false, true} {
+			above := filepath.Join(t.TempDir(), "above")
+			folder := filepath.Join(above, "home")
+			if err := os.MkdirAll(folder, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(folder, "file"), hidden, 0o600)
+			decoy := ""
+			if replaced {
+				decoy = folder
+			}
+			moving := func(o *Options) { o.Self = []string{o.Self[0], "_moved", above, decoy} }
+			r := run(t, folder, moving, "sh", "-c", `echo ran; cat "$0"/*`, filepath.Join(above+".moved", "home"))
+			var told *runtime.Error
+			if !errors.As(r.err, &told) || !strings.Contains(told.Msg, "nothing was started") || r.out != "" || len(r.said) != 0 {
+				t.Errorf("replaced %v: %d, %v, %q, said %q", replaced, r.code, r.err, r.out, r.said)
+			}
+		}
+	})
+}
+
 // TestSignals: what is sent to kimbap alone is passed on, and what the terminal
 // sends to the whole group reaches the program, which decides.
 func TestSignals(t *testing.T) {

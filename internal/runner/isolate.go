@@ -27,7 +27,7 @@ type Isolation struct {
 
 // Covering is what the covering process is told.
 type Covering struct {
-	Folders []string // to hide
+	Folders []string // to hide, each with what tells it from others
 	Room    bool     // into a network of its own, which it is told of on its connection
 	Command []string
 	Env     []string
