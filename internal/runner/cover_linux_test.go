@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -235,6 +236,9 @@ func TestWhatWasMovedIsNotLeftUncovered(t *testing.T) {
 // sends to the whole group reaches the program, which decides.
 func TestSignals(t *testing.T) {
 	eachUser(t, func(t *testing.T) {
+		heard := make(chan os.Signal, 1)
+		signal.Notify(heard, syscall.SIGHUP) // under nohup what is started here would ignore it
+		defer signal.Stop(heard)
 		for _, cover := range []string{"-", secretFolder(t)} {
 			for _, c := range []struct {
 				name  string
