@@ -91,7 +91,7 @@ func newExecCommand(c *cli) *cobra.Command {
 	flags.BoolVar(&f.json, "json", false, "print the whole result as JSON: value, calls, logs, error")
 	flags.BoolVar(&f.check, "check", false, "check it and list the actions it names; run nothing")
 	flags.StringArrayVar(&f.allow, "allow", nil, "the actions it may use, beside what the caller may: github.list-*")
-	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for a person before it is paused")
+	flags.Var((*lengthOfTime)(&f.wait), "wait", "how long to wait for a person before it is paused: 10m, 1d")
 	flags.StringVar(&f.resume, "resume", "", "go on with a paused execution")
 	return cmd
 }
