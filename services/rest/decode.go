@@ -169,8 +169,9 @@ func (x *exchange) search(src *tap, decode decoder) error {
 			return errReflected
 		}
 		carried = copy(window, text[len(text)-m.tail(text):])
-		if n < windowSize && (err == nil || err == io.EOF) {
-			// The decoder has given all it has for what it was given.
+		if n < windowSize && err == nil {
+			// The decoder has given all it has for what it was given. At its end that waits
+			// until nothing follows: else it was no encoding, and is searched as it stands.
 			if werr := src.release(); werr != nil {
 				src.failed = werr
 				return werr

@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"bytes"
+	"compress/flate"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -182,6 +183,35 @@ func TestMisnamedEncodingsAreSearchedAsTheyStand(t *testing.T) {
 				equal(t, "bytes in", result.BytesIn, int64(len(sent)))
 			})
 		}
+	}
+}
+
+// A text can be bare deflate for some bytes, by chance, up to the midst of a credential:
+// where or behind it that ends says nothing of the text.
+func TestAMisnamedEncodingThatEndsInACredential(t *testing.T) {
+	const secret = "kbcanary@7f3a9c@Zx@Q81w@"
+	found := 0
+	for n := 0; n < 1<<17 && found < 3; n++ {
+		sent := fmt.Sprintf("key %d: %s is not known", n, secret)
+		src := strings.NewReader(sent)
+		if _, err := io.Copy(io.Discard, flate.NewReader(src)); err != nil {
+			continue
+		}
+		end, at := len(sent)-src.Len(), strings.Index(sent, secret)
+		if end <= at || end == len(sent) {
+			continue
+		}
+		found++
+		r := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/coded": coded("deflate", sent, false)}})
+		call := r.call("GET", "/coded")
+		call.Credential.Value = runtime.NewSecret(secret)
+		answer, result := r.must(t, call)
+		equal(t, "answer", answer.Body, strings.ReplaceAll(sent, secret, strings.Repeat("*", len(secret))))
+		equal(t, "scrubbed", result.Scrubbed, 1)
+		equal(t, "bytes in", result.BytesIn, int64(len(sent)))
+	}
+	if found == 0 {
+		t.Fatal("no text ends there")
 	}
 }
 
