@@ -23,10 +23,9 @@ func Unpack(header http.Header, body []byte, limit int64) ([]byte, error) {
 	if !Unpackable(header) {
 		return nil, unsupported("send it without a Content-Encoding, or JSON in gzip")
 	}
-	const plainHeader = "\x1f\x8b\x08\x00" // with no optional field
 	from := bytes.NewReader(body)
 	one, err := gzip.NewReader(from)
-	if err != nil || !bytes.HasPrefix(body, []byte(plainHeader)) {
+	if err != nil || !bytes.HasPrefix(body, []byte(plainGzip)) {
 		return nil, unsupported("it is no plain gzip")
 	}
 	one.Multistream(false)
@@ -52,14 +51,26 @@ func Packed(header http.Header) bool {
 
 // Unpackable reports whether a body is of the kind that [Unpack] unpacks: JSON in gzip.
 func Unpackable(header http.Header) bool {
-	codings, types := header["Content-Encoding"], header["Content-Type"]
-	if len(codings) != 1 || len(types) != 1 {
+	types := header["Content-Type"]
+	if !gzipped(header) || len(types) != 1 {
 		return false
 	}
-	coding := strings.ToLower(strings.TrimSpace(codings[0]))
 	media, params, err := mime.ParseMediaType(types[0])
 	charset, said := params["charset"]
-	return (coding == "gzip" || coding == "x-gzip") && err == nil && jsonMedia(media) && (!said || strings.EqualFold(charset, "utf-8"))
+	return err == nil && jsonMedia(media) && (!said || strings.EqualFold(charset, "utf-8"))
+}
+
+// plainGzip is how a gzip with no optional field begins.
+const plainGzip = "\x1f\x8b\x08\x00"
+
+// gzipped reports whether a body is in gzip and in no other coding.
+func gzipped(header http.Header) bool {
+	codings := header["Content-Encoding"]
+	if len(codings) != 1 {
+		return false
+	}
+	coding := strings.TrimSpace(codings[0])
+	return strings.EqualFold(coding, "gzip") || strings.EqualFold(coding, "x-gzip")
 }
 
 // jsonMedia reports whether a media type, without parameters, is that of JSON.

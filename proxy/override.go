@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -43,6 +45,9 @@ func (s *Server) checkOverride(ctx context.Context, req *runtime.Request, owner 
 			return watch.End()
 		})
 	}
+	if !form && len(words) > 0 && classifier.PackedParts(req.Raw.Header) {
+		return s.checkPacked(req, words, soon)
+	}
 	if form || len(words) > 0 {
 		if err := illegible(req.Raw, form, words); err != nil {
 			return err
@@ -53,6 +58,41 @@ func (s *Server) checkOverride(ctx context.Context, req *runtime.Request, owner 
 		return nil
 	}
 	return s.checkFront(req, words)
+}
+
+// checkPacked has a body in parts that is compressed looked at as it is and unpacked: a short
+// one before it is sent, and as it passes another, which may be a file of any length.
+func (s *Server) checkPacked(req *runtime.Request, words []string, soon bool) *runtime.Error {
+	looked := func(body io.Reader) io.Reader {
+		return packedBody{classifier.WatchPacked(body, watchOf(req, words), watchOf(req, words))}
+	}
+	if soon {
+		front, err := req.Raw.Front(frontBytes)
+		if err != nil {
+			return classified(err)
+		}
+		if _, whole := req.Raw.Buffered(); whole {
+			if _, err := io.Copy(io.Discard, looked(bytes.NewReader(front))); err != nil {
+				return classified(err)
+			}
+			return nil
+		}
+	}
+	req.Raw.Body = looked(req.Raw.Body)
+	return nil
+}
+
+// packedBody gives the refusals of the classifier as they are told.
+type packedBody struct{ *classifier.PackedBody }
+
+// Read implements [io.Reader].
+func (b packedBody) Read(p []byte) (int, error) {
+	n, err := b.PackedBody.Read(p)
+	var bad *classifier.Error
+	if errors.As(err, &bad) {
+		err = classified(bad)
+	}
+	return n, err
 }
 
 // illegible refuses a form, or a body beside words, that is read otherwise than it can be

@@ -123,8 +123,8 @@ func TestTheLastWordOfAPassingFormCounts(t *testing.T) {
 }
 
 // A document or parts that are compressed could have such a word in them, which many
-// servers unpack as they read. A document in gzip is looked at unpacked; as of a form, all
-// else is refused where a word decides.
+// servers unpack as they read. Those in gzip are looked at unpacked, parts as they pass; as
+// of a form, all else is refused where a word decides.
 func TestACompressedBodyBesideAWordIsRefused(t *testing.T) {
 	t.Parallel()
 	k := apptest.New(t, apptest.Options{Services: []string{wordService}})
@@ -143,11 +143,17 @@ func TestACompressedBodyBesideAWordIsRefused(t *testing.T) {
 		{"application/json", "br", `{"UserName": "alice"}`, false, http.StatusUnsupportedMediaType},
 		{"application/x-www-form-urlencoded", "gzip", "UserName=alice", false, http.StatusUnsupportedMediaType},
 		{"multipart/form-data; boundary=b", "deflate", "--b", false, http.StatusUnsupportedMediaType},
+		{"multipart/related; boundary=b", "gzip", named("file"), false, http.StatusOK}, // as Google's clients for Java upload
+		{"multipart/related; boundary=b", "gzip", named("file"), true, http.StatusOK},
+		{"multipart/related; boundary=b", "gzip", strings.Repeat("a\n", 1<<20) + named("file"), true, http.StatusOK},
+		{"multipart/form-data; boundary=b", "gzip", named("Action"), false, http.StatusBadRequest},
+		{"multipart/form-data; boundary=b; charset=utf-16", "gzip", named("file"), false, http.StatusUnsupportedMediaType},
+		{"multipart/form-data; boundary=b", "gzip, gzip", named("file"), false, http.StatusUnsupportedMediaType},
 		{"application/json", "identity", `{"UserName": "alice"}`, true, http.StatusOK},
 		{"application/octet-stream", "gzip", `{"Action": "DeleteUser"}`, false, http.StatusOK},
 	} {
 		var packed bytes.Buffer
-		if w := gzip.NewWriter(&packed); c.coding == "gzip" {
+		if w := gzip.NewWriter(&packed); strings.Contains(c.coding, "gzip") {
 			_, _ = io.WriteString(w, c.body)
 			_ = w.Close()
 		} else {
@@ -171,6 +177,40 @@ func TestACompressedBodyBesideAWordIsRefused(t *testing.T) {
 		_ = res.Body.Close()
 		if sent := len(k.Up.Requests()) != before; res.StatusCode != c.want || sent != (c.want == http.StatusOK) {
 			t.Errorf("%s, %s, long: %t: sent: %t, answer %d, want %d", c.media, c.coding, c.long, sent, res.StatusCode, c.want)
+		}
+	}
+}
+
+// named is a body of one part of a name.
+func named(name string) string {
+	return "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\nDeleteUser\r\n--b--\r\n"
+}
+
+// Of parts in gzip that say no length the end never comes where they say such a word.
+func TestCompressedPartsThatPass(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Services: []string{wordService}})
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, _ = io.WriteString(w, named("file")+named("Action"))
+	_ = w.Close()
+	req, err := http.NewRequest("POST", "https://"+apptest.Host+"/query?Action=ListUsers", io.MultiReader(&packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "multipart/related; boundary=b")
+	req.Header.Set("Content-Encoding", "gzip")
+	res, err := k.Client(t, "").Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusBadRequest {
+		t.Errorf("answer %d", res.StatusCode)
+	}
+	for _, got := range k.Up.Requests() {
+		if len(got.Body) > 0 {
+			t.Errorf("of the body %q was sent", got.Body)
 		}
 	}
 }
