@@ -65,7 +65,7 @@ func ParseBody(contentType, contentEncoding string, raw []byte) (*Body, error) {
 	if err != nil {
 		return nil, unsupported("the Content-Type is missing or not valid")
 	}
-	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
+	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") || OtherCharset([]string{contentType}) {
 		return nil, unsupported("the charset must be utf-8")
 	}
 	switch {

@@ -3,6 +3,7 @@ package classifier
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -270,5 +271,27 @@ func TestBodiesThatAreNotUTF8AreNotRead(t *testing.T) {
 		if _, err := ParseBody(json+"; charset=\""+c+"\"", "", []byte(doc)); err == nil {
 			t.Errorf("charset %s is read", c)
 		}
+	}
+}
+
+// Tomcat looks for "charset=" anywhere in the field, within what another parameter is
+// quoted by too, and decodes the names of a form by it.
+func TestACharsetThatSomeReadersFindIsOne(t *testing.T) {
+	const json, form = "application/json", "application/x-www-form-urlencoded"
+	for kind, refused := range map[string]bool{
+		form + `; x=";charset=utf-16be;"`: true, form + `; x="charset=ibm037"`: true, form + `; mycharset=utf-16`: true,
+		json + `; x=";charset=utf-7;"`: true, json + `; charset=utf-8; x="charset=utf-16"`: true,
+		json + `; profile="https://charset.test/"`: false, form + `; x="charset=utf-8"`: false,
+	} {
+		text := "%00k%00i%00n%00d=a"
+		if strings.HasPrefix(kind, json) {
+			text = `{"+AGsAaQBuAGQ-":"a"}`
+		}
+		if b, err := ParseBody(kind, "", []byte(text)); (err != nil) != refused {
+			t.Errorf("%s is read as %v: %v", kind, b.Value(), err)
+		}
+	}
+	if Unpackable(http.Header{"Content-Type": {json + `; x=";charset=utf-7;"`}, "Content-Encoding": {"gzip"}}) {
+		t.Error("what is in another charset to some is unpacked")
 	}
 }

@@ -52,7 +52,7 @@ func Packed(header http.Header) bool {
 // Unpackable reports whether a body is of the kind that [Unpack] unpacks: JSON in gzip.
 func Unpackable(header http.Header) bool {
 	types := header["Content-Type"]
-	if !gzipped(header) || len(types) != 1 {
+	if !gzipped(header) || len(types) != 1 || OtherCharset(types) {
 		return false
 	}
 	media, params, err := mime.ParseMediaType(types[0])
