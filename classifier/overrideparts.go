@@ -150,8 +150,12 @@ func (w *partWatch) asks() *Error {
 	_, text, _ = strings.Cut(text, disposition)
 	for piece := range strings.SplitSeq(text, ";") {
 		key, value, _ := strings.Cut(piece, "=")
-		if key = strings.Trim(plainText(key), ": \t"); key != "name" && key != "name*" {
+		key = strings.Trim(plainText(key), ": \t")
+		if key != "name" && !strings.HasPrefix(key, "name*") {
 			continue
+		}
+		if key != "name" && illegibleName(key, value) {
+			return badTarget(reasonMethodOverride, "a part of the body may be called _method: its name is in pieces or in a charset of its own (RFC 2231)")
 		}
 		if strings.Contains(value, "=?") {
 			return badTarget(reasonMethodOverride, "a part of the body may be called _method: its name is encoded (RFC 2047)")
@@ -164,6 +168,13 @@ func (w *partWatch) asks() *Error {
 		}
 	}
 	return nil
+}
+
+// illegibleName reports whether a name is in several parameters, which some readers put
+// together (RFC 2231 section 3), or in a charset by which they find another name in it.
+func illegibleName(key, value string) bool {
+	charset, _, said := strings.Cut(value, "'")
+	return key != "name*" || said && !likeASCII(strings.Trim(charset, "\" \t"))
 }
 
 // called refuses the name of a part.

@@ -66,6 +66,11 @@ func TestBodiesThatAskForAnotherMethodAsTheyPass(t *testing.T) {
 		{"multipart/form-data; boundary=b", part("Content-Disposition : form-data ; NAME = '_method'", "DELETE"), true},
 		{"multipart/form-data; boundary=b", part(`Content-Disposition: form-data; name="_m\ethod"`, "DELETE"), true},
 		{"multipart/form-data; boundary=b", part("Content-Disposition: form-data; name*=utf-8''%5Fmethod", "DELETE"), true},
+		{"multipart/form-data; boundary=b", part("Content-Disposition: form-data; name*=utf-16be''%00_%00m%00e%00t%00h%00o%00d", "DELETE"), true}, // Django
+		{"multipart/form-data; boundary=b", part("Content-Disposition: form-data; Name* = \"IBM037'en'm%94%85%a3%88%96%84\"", "DELETE"), true},
+		{"multipart/form-data; boundary=b", part("Content-Disposition: form-data; name*0=_met; name*1=hod", "DELETE"), true}, // werkzeug
+		{"multipart/form-data; boundary=b", part("Content-Disposition: form-data; name*0*=utf-8''%5Fmet; name*1=hod", "DELETE"), true},
+		{"multipart/form-data; boundary=b", part("Content-Disposition: form-data; name*=UTF-8'en'a; filename*=utf-16''%00; filename*0=_method", "DELETE"), false},
 		{"multipart/form-data; boundary=b", part("Content-Disposition: form-data; name==?utf-8?q?_method?=", "DELETE"), true},
 		{"multipart/form-data; boundary=b", part("Content-Disposition: form-data;\r\n name=\"_method\"", "DELETE"), true},
 		{"multipart/form-data; boundary=b", part("X: y\r\n\tContent-Disposition: form-data; name=_method", "DELETE"), true},
