@@ -97,6 +97,10 @@ func isJSON(contentType string) bool {
 	return strings.Contains(lower, "/json") || strings.Contains(lower, "+json")
 }
 
+// isDocument reports whether a body is JSON and no parts, the first of which is JSON (RFC
+// 2387): others of them are files.
+func isDocument(contentType string) bool { return isJSON(contentType) && !isMultipart(contentType) }
+
 func isMultipart(contentType string) bool {
 	media := mediaOf(contentType)
 	return len(media) > len("multipart/") && strings.EqualFold(media[:len("multipart/")], "multipart/")

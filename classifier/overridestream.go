@@ -54,7 +54,7 @@ func watch(contentTypes []string, form bool, what sought) *OverrideWatch {
 		w.form = &FormCheck{sought: what}
 	}
 	if slices.ContainsFunc(contentTypes, isJSON) {
-		w.json = &jsonWatch{sought: what}
+		w.json = &jsonWatch{sought: what, untold: !slices.ContainsFunc(contentTypes, isDocument)}
 	} else if w.form != nil && len(what.words) > 0 { // no framework looks for a method in it
 		w.json = &jsonWatch{sought: sought{words: what.words, wordsOnly: true}, untold: true}
 	}
@@ -112,7 +112,7 @@ type jsonWatch struct {
 	object bool // what is at depth 1 is the members of an object
 	named  named
 	word   string // with namedWord
-	untold bool   // it calls itself a form, and has not begun: it counts if it does as an object
+	untold bool   // it calls itself a form or parts, and has not begun: it counts if it does as an object
 	other  bool   // it did not
 	utf8   utf8Check
 

@@ -49,6 +49,7 @@ func TestBodiesThatAskForAnotherMethodAsTheyPass(t *testing.T) {
 		{"application/json", `{"` + pad + `":"` + pad + `","_method":"DELETE"}`, true},
 		{"application/vnd.api+json; charset=utf-8", `{"_method":"DELETE"}`, true},
 		{"text/x; a=/json", `{"_method":"DELETE"}`, true}, // Laravel looks for it anywhere
+		{`multipart/related; type="application/json"`, "\n{\"_method\":\"DELETE\"}", true},
 		{"application/octet-stream", `{"_method":"DELETE"}`, false},
 		{"text/plain", "_method=DELETE&", false},
 
@@ -154,6 +155,8 @@ func TestBodiesInOtherCharsetsAreRefusedBesideAWord(t *testing.T) {
 		{"", wide(doc, 2, true), true},
 		{"multipart/form-data; boundary=b; charset=utf-16", "--b\r\n", true},
 		{"multipart/form-data; boundary=b; charset=utf-8", "--b\r\n", false},
+		{`multipart/related; type="application/json"; boundary=b`, "--b\r\n\r\n{}\r\n--b\r\n\r\n\x89PNG\x00\r\n--b--", false}, // RFC 2387 section 3.1
+		{`multipart/related; type="application/json"; boundary=b`, " {\"x\":\"\xff\"}", true},
 		{"application/octet-stream", wide(doc, 2, false), false},
 	} {
 		for _, size := range []int{1, 2, 3, 7, 4096} {
