@@ -167,7 +167,7 @@ func (s *Server) checkFront(req *runtime.Request, words []string) *runtime.Error
 
 // lookAt has the body looked at by watch as it passes.
 func lookAt(req *runtime.Request, watch *classifier.OverrideWatch) {
-	req.Raw.Body = &passingBody{Reader: req.Raw.Body, watch: watch}
+	req.Raw.Body = &passingBody{Reader: req.Raw.Body, watch: watch, left: req.Raw.ContentLength}
 }
 
 // passingBody is a body that is looked at as it passes, and broken off before the end
@@ -176,8 +176,12 @@ func lookAt(req *runtime.Request, watch *classifier.OverrideWatch) {
 type passingBody struct {
 	io.Reader
 	watch  *classifier.OverrideWatch
+	left   int64 // bytes that are to come; negative: not announced
 	failed error
 }
+
+// errLonger is a body that goes on behind its length.
+var errLonger = errors.New("the body is longer than it says")
 
 // Read implements [io.Reader].
 func (b *passingBody) Read(p []byte) (int, error) {
@@ -185,6 +189,16 @@ func (b *passingBody) Read(p []byte) (int, error) {
 		return 0, b.failed
 	}
 	n, err := b.Reader.Read(p)
+	if n > 0 && int64(n) == b.left && err == nil { // with these it is whole to who goes by its length
+		if _, err = io.ReadFull(b.Reader, make([]byte, 1)); err == nil {
+			err = errLonger
+		}
+		if err != io.EOF { //nolint:errorlint // what a reader returns itself
+			b.failed = err
+			return 0, err
+		}
+	}
+	b.left -= int64(n)
 	bad := b.watch.Look(p[:n])
 	if bad == nil && err == io.EOF { //nolint:errorlint // what a reader returns itself
 		bad = b.watch.End()
