@@ -263,46 +263,71 @@ func identified(path string) (string, error) {
 
 func identity(info *unix.Stat_t) string { return fmt.Sprintf("%d:%d:", info.Dev, info.Ino) }
 
-// hideKnown hides what [identified] has named, which is still where it was: an earlier
-// program may have moved the folder that it is in, or put another one there.
-func hideKnown(known string) error {
-	_, path, _ := strings.Cut(known, ":")
+// known opens what [identified] has named, which is still where it was: an earlier program
+// may have moved the folder that it is in, or put another one there.
+func known(name string) (place *os.File, err error) {
+	_, path, _ := strings.Cut(name, ":")
 	_, path, _ = strings.Cut(path, ":")
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return fmt.Errorf("%s was moved away", path)
+		return nil, fmt.Errorf("%s was moved away", path)
 	}
 	if err != nil {
-		return fmt.Errorf("cover %s: %w", path, err)
+		return nil, fmt.Errorf("cover %s: %w", path, err)
 	}
-	defer func() { _ = unix.Close(fd) }()
+	place = os.NewFile(uintptr(fd), path)
 	var info unix.Stat_t
-	if err := unix.Fstat(fd, &info); err != nil {
-		return fmt.Errorf("cover %s: %w", path, err)
+	if err = unix.Fstat(fd, &info); err != nil {
+		err = fmt.Errorf("cover %s: %w", path, err)
+	} else if identity(&info)+path != name {
+		err = fmt.Errorf("%s was replaced by another", path)
 	}
-	if identity(&info)+path != known {
-		return fmt.Errorf("%s was replaced by another", path)
+	if err != nil {
+		_ = place.Close()
+		return nil, err
+	}
+	return place, nil
+}
+
+// mountOver mounts an empty read-only file system over a folder, or an empty file over a file.
+func mountOver(place *os.File) error {
+	info, err := place.Stat()
+	if err != nil {
+		return fmt.Errorf("cover %s: %w", place.Name(), err)
 	}
 	source, kind, flags, data := os.DevNull, "", uintptr(unix.MS_BIND), ""
-	if info.Mode&unix.S_IFMT == unix.S_IFDIR {
+	if info.IsDir() {
 		source, kind, flags, data = "kimbap", "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=4k,mode=0500"
 	}
-	if err := unix.Mount(source, fmt.Sprintf("/proc/self/fd/%d", fd), kind, flags, data); err != nil {
-		return fmt.Errorf("cover %s: %w", path, err)
+	if err := unix.Mount(source, fmt.Sprintf("/proc/self/fd/%d", place.Fd()), kind, flags, data); err != nil {
+		return fmt.Errorf("cover %s: %w", place.Name(), err)
 	}
 	return nil
 }
 
-// hide mounts an empty read-only file system over each folder, and an empty file
-// over each file.
+// hide covers each folder and file. All are found before one is covered, since one may be
+// inside another.
 func hide(folders []string) error {
 	// Nothing that is mounted here may show outside, whatever the distribution
 	// set for the root mount.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
+	var places []*os.File
+	defer func() {
+		for _, place := range places {
+			_ = place.Close()
+		}
+	}()
 	for _, folder := range folders {
-		if err := hideKnown(folder); err != nil {
+		place, err := known(folder)
+		if err != nil {
+			return err
+		}
+		places = append(places, place)
+	}
+	for _, place := range places {
+		if err := mountOver(place); err != nil {
 			return err
 		}
 	}

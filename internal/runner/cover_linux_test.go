@@ -232,6 +232,27 @@ func TestWhatWasMovedIsNotLeftUncovered(t *testing.T) {
 	})
 }
 
+// What is covered may be inside of another, as a trail or a token in the home, and may be
+// named by a link: all of it is found before the first cover is there.
+func TestWhatIsInsideOfWhatIsCovered(t *testing.T) {
+	eachUser(t, func(t *testing.T) {
+		folder := secretFolder(t)
+		inside, link := filepath.Join(folder, "inside"), filepath.Join(t.TempDir(), "link")
+		if err := os.Mkdir(inside, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(inside, link); err != nil {
+			t.Fatal(err)
+		}
+		more := func(o *Options) { o.Cover = append(o.Cover, filepath.Join(folder, "file"), inside, link) }
+		r := run(t, folder, more, "sh", "-c", `echo ran; ls "$0" "$1"`, folder, link)
+		mustCover(t, r)
+		if r.err != nil || !strings.HasPrefix(r.out, "ran\n") || strings.Contains(r.out, "\nfile\n") {
+			t.Errorf("%v, %q", r.err, r.out)
+		}
+	})
+}
+
 // TestSignals: what is sent to kimbap alone is passed on, and what the terminal
 // sends to the whole group reaches the program, which decides.
 func TestSignals(t *testing.T) {
