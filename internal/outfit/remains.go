@@ -24,8 +24,15 @@ const (
 	mostFolders = 64
 )
 
-// unlocked is how old a folder without the lock is when its run has died on the way to it.
+// unlocked is how old a folder without the lock is when its run has died on the way to it,
+// before anything else was in it. Of one that holds more, something has taken the lock.
 const unlocked = 24 * time.Hour
+
+// What kimbap puts into the folder of a run, each before what it is in.
+var contents = []string{
+	"clients/kimbap-php/kimbap.ini", "clients/kimbap-php/.new-*", "clients/kimbap-*", "clients/trust.jks", "clients/.new-*", "clients",
+	"ca.pem", "bundle.pem", "kimbap.sock", "mcp.sock", lockFile + "*",
+}
 
 // hold locks a folder for as long as this process lives. The lock has its name only once it
 // is held: whoever finds one that is free finds that of a dead run.
@@ -54,9 +61,13 @@ func sweep(above string, now time.Time) {
 	_ = f.Close()
 	looked := 0
 	for _, name := range names {
-		if strings.HasPrefix(name, ofRuns) && looked < mostFolders {
+		if !strings.HasPrefix(name, ofRuns) || looked == mostFolders {
+			continue
+		}
+		dir := filepath.Join(above, name)
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && system.Owner(info) == os.Getuid() {
 			looked++
-			remains(filepath.Join(above, name), now)
+			remains(dir, info, now)
 		}
 	}
 }
@@ -64,11 +75,7 @@ func sweep(above string, now time.Time) {
 // remains removes the folder of a dead run. No link is followed, and only what kimbap has
 // put there goes, by its name: a program can move a folder that is covered from it to where
 // this is looked for, and would have it emptied by us.
-func remains(dir string, now time.Time) {
-	info, err := os.Lstat(dir)
-	if err != nil || !info.IsDir() || system.Owner(info) != os.Getuid() {
-		return
-	}
+func remains(dir string, info fs.FileInfo, now time.Time) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return
@@ -77,11 +84,13 @@ func remains(dir string, now time.Time) {
 	if opened, err := root.Stat("."); err != nil || !os.SameFile(info, opened) {
 		return
 	}
+	left := contents
 	switch lock, err := root.Lstat(lockFile); {
 	case err != nil:
 		if now.Sub(info.ModTime()) < unlocked {
 			return
 		}
+		left = []string{lockFile + ".new"}
 	case !lock.Mode().IsRegular():
 		return
 	default:
@@ -94,10 +103,7 @@ func remains(dir string, now time.Time) {
 			return
 		}
 	}
-	for _, pattern := range []string{
-		"clients/kimbap-php/kimbap.ini", "clients/kimbap-php/.new-*", "clients/kimbap-*", "clients/trust.jks", "clients/.new-*", "clients",
-		"ca.pem", "bundle.pem", "kimbap.sock", "mcp.sock", lockFile + "*",
-	} {
+	for _, pattern := range left {
 		ours, _ := fs.Glob(root.FS(), pattern)
 		for _, name := range ours {
 			_ = root.Remove(name) // a folder that something else is in stays

@@ -54,12 +54,30 @@ func TestWhatADeadRunLeavesGoesWithTheNext(t *testing.T) {
 	}
 }
 
+// However much others have in the folder, what is ours is found.
+func TestWhatADeadRunLeavesGoesAmongOthers(t *testing.T) {
+	above := t.TempDir()
+	t.Setenv("TMPDIR", above)
+	for i := range 2000 {
+		if err := os.Symlink("nowhere", filepath.Join(above, fmt.Sprint("kimbap-run-", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dead := made(t)
+	_ = dead.lock.Close()
+	sweep(above, time.Now())
+	if isThere(dead.Dir) {
+		t.Error("what a dead run has left is still there")
+	}
+}
+
 // What is found may have been put there to have kimbap remove something else.
 func TestOnlyWhatKimbapHasLeftGoes(t *testing.T) {
 	above := t.TempDir()
 	at := func(name string) string { return filepath.Join(above, name) }
 	old := time.Now().Add(-2 * unlocked)
-	long := put(t, at("kimbap-run-old/ca.pem"))
+	long := put(t, at("kimbap-run-old/"+lockFile+".new"))
+	taken := put(t, at("kimbap-run-taken/ca.pem")) // it may live: what clears the folder above took its lock
 	young := put(t, at("kimbap-run-young/ca.pem"))
 	put(t, at("kimbap-run-moved/"+lockFile))
 	home := put(t, at("kimbap-run-moved/home/master.key"))
@@ -73,14 +91,16 @@ func TestOnlyWhatKimbapHasLeftGoes(t *testing.T) {
 		}
 	}
 	put(t, at("elsewhere/trust.jks"))
-	if err := os.Chtimes(filepath.Dir(long), old, old); err != nil {
-		t.Fatal(err)
+	for _, early := range []string{long, taken} {
+		if err := os.Chtimes(filepath.Dir(early), old, old); err != nil {
+			t.Fatal(err)
+		}
 	}
 	sweep(above, time.Now())
 	if isThere(filepath.Dir(long)) {
 		t.Error("a folder whose run died early is still there")
 	}
-	for _, path := range []string{young, home, elsewhere, at("elsewhere/trust.jks"), at("elsewhere/" + lockFile), at("kimbap-run-link"), at("kimbap-run-file")} {
+	for _, path := range []string{young, taken, home, elsewhere, at("elsewhere/trust.jks"), at("elsewhere/" + lockFile), at("kimbap-run-link"), at("kimbap-run-file")} {
 		if !isThere(path) {
 			t.Errorf("%s is gone", path)
 		}
