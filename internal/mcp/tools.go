@@ -1,16 +1,15 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"strings"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/kimbap-run/kimbap/internal/object"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -89,6 +88,9 @@ func (s *Server) describe(ctx context.Context, r *sdk.CallToolRequest) (*sdk.Cal
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}
+	if in.Name == "" {
+		return nil, invalid("name is missing", `{"name": "service.action"}, or a service; search finds one`)
+	}
 	about, err := s.o.Describe(ctx, s.caller(r.Extra), in.Name)
 	return structured(about, "", err)
 }
@@ -125,8 +127,11 @@ func (s *Server) execute(ctx context.Context, r *sdk.CallToolRequest) (*sdk.Call
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}
-	if in.Code == "" || in.TimeoutMs < 0 {
-		return nil, invalid("there is no script in code, or timeoutMs is negative", `{"code": "return await tools.github.getUser()"}`)
+	if in.Code == "" {
+		return nil, invalid("code is missing: there is no script", `{"code": "return await tools.github.getUser()"}`)
+	}
+	if in.TimeoutMs < 0 {
+		return nil, invalid("timeoutMs is negative", "leave timeoutMs out, or write milliseconds")
 	}
 	if in.Allow != nil && len(in.Allow) == 0 {
 		return nil, invalid("allow is empty", `name what it may use, or leave it out for all that you may: {"allow": ["github.list-*"]}`)
@@ -148,6 +153,9 @@ func (s *Server) resume(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallT
 	}
 	if err := read(r, &in); err != nil {
 		return nil, err
+	}
+	if in.ID == "" {
+		return nil, invalid("id is missing", `{"id": "apr_…"} or {"id": "exe_…"}: approvalId or executionId of the answer that was pending`)
 	}
 	if strings.HasPrefix(in.ID, "exe_") {
 		return executed(s.o.Resume(ctx, s.caller(r.Extra), in.ID, time.Duration(in.Wait)))
@@ -171,28 +179,26 @@ func (d *seconds) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// read reads the arguments of a tool: one strict object, numbers as they are written.
+// Takes implements [object.Kind].
+func (*seconds) Takes() string { return "seconds, a number from 0 to 300" }
+
+// words are those of what is wrong with the arguments of a tool.
+var words = object.Words{
+	Not: "the arguments of the tool are not understood", None: "there are none", See: "see the tool's inputSchema",
+}
+
+// read reads the arguments of a tool: one strict object, numbers as they are written. Some
+// clients write null, or nothing, for none.
 func read(r *sdk.CallToolRequest, into any) error {
 	data := r.Params.Arguments
-	if len(data) == 0 {
+	if len(data) == 0 || string(data) == "null" {
 		data = json.RawMessage("{}")
 	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	decoder.UseNumber()
-	err := decoder.Decode(into)
-	if err == nil {
-		if _, end := decoder.Token(); !errors.Is(end, io.EOF) {
-			err = errors.New("something follows the object")
-		}
+	err := words.Read(data, into)
+	if e := (*runtime.Error)(nil); errors.As(err, &e) {
+		e.Stage = runtime.StageSurface
 	}
-	if err != nil {
-		return &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonInvalidJSON, Stage: runtime.StageSurface,
-			Msg: "the arguments of the tool are not understood: " + err.Error(), Hint: "see the tool's inputSchema",
-		}
-	}
-	return nil
+	return err
 }
 
 func invalid(msg, hint string) error {

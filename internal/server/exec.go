@@ -1,10 +1,8 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/kimbap-run/kimbap/internal/object"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -45,6 +44,9 @@ func (d *span) UnmarshalJSON(data []byte) error {
 	*d = span(min(max(seconds, -longestSpan), longestSpan) * float64(time.Second))
 	return nil
 }
+
+// Takes implements [object.Kind].
+func (*span) Takes() string { return `seconds, or text such as "30s"` }
 
 // longestSpan is more than any time may be that somebody asks for, in seconds, and less than
 // what a [time.Duration] holds.
@@ -130,21 +132,11 @@ func read(w http.ResponseWriter, r *http.Request, into any) ([]byte, error) {
 	if err != nil {
 		return nil, unread(err)
 	}
-	known := membersOf(into)
-	if err := object(data, known); err != nil {
-		return nil, err
-	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	decoder.UseNumber()
-	if err := decoder.Decode(into); err != nil {
-		return nil, misread(data, known, err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonTrailingData, Msg: "something follows the request's JSON"}
-	}
-	return data, strict(data, known...)
+	return data, words.Read(data, into)
 }
+
+// words are those of what is wrong with a body.
+var words = object.Words{Not: "the request is not understood", None: "there is no body", See: "see /v1/openapi.json"}
 
 // atOnce is how long a body may be for which room is made before it has come, in bytes.
 const atOnce = 16 << 10

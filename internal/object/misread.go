@@ -1,4 +1,4 @@
-package server
+package object
 
 import (
 	"bytes"
@@ -13,22 +13,26 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// What is wrong with a body is said in the words of its page. Those of the decoder speak of
-// Go, and a caller who writes another language learns nothing from them.
+// trouble is what is wrong with a text, before it is known whose it is.
+type trouble struct {
+	reason runtime.Reason // "": [runtime.ReasonInvalidJSON]
+	why    string
+	fix    string // "": where the members are described
+}
 
-// member is one of those that a body may have.
+// member is one of those that an object may have.
 type member struct {
 	name string
 	kind reflect.Type
 }
 
-// pages are the members by the type of body, one for each page that takes one.
-var pages sync.Map // reflect.Type → []member
+// kinds are the members by the type that a text is read into.
+var kinds sync.Map // reflect.Type → []member
 
-// membersOf are the members of the struct that a body is read into, in its order.
+// membersOf are the members of the struct that a text is read into, in its order.
 func membersOf(into any) []member {
 	kind := reflect.TypeOf(into).Elem()
-	if known, is := pages.Load(kind); is {
+	if known, is := kinds.Load(kind); is {
 		return known.([]member)
 	}
 	var out []member
@@ -37,7 +41,7 @@ func membersOf(into any) []member {
 			out = append(out, member{name, f.Type})
 		}
 	}
-	pages.Store(kind, out)
+	kinds.Store(kind, out)
 	return out
 }
 
@@ -52,54 +56,54 @@ func names(known []member) []string {
 	return out
 }
 
-// object refuses a body that is none, or no object.
-func object(data []byte, known []member) error {
+// object refuses a text that is empty, or no object.
+func (w Words) object(data []byte, known []member) *trouble {
 	switch text := bytes.TrimLeft(data, " \t\r\n"); {
 	case len(text) == 0:
-		return misunderstood(runtime.ReasonInvalidJSON, "there is no body", "send an object of JSON, {} at least; "+fixOf(known))
+		return &trouble{why: w.None, fix: "send an object of JSON, {} at least; " + fixOf(known)}
 	case text[0] != '{':
-		return misunderstood(runtime.ReasonInvalidJSON, "it is not an object", "send an object of JSON; "+fixOf(known))
+		return &trouble{why: "it is not an object", fix: "send an object of JSON; " + fixOf(known)}
 	}
 	return nil
 }
 
-// stray is the error of a member that there is not.
-func stray(name string, known []member) error {
+// stray is the trouble with a member that there is not.
+func stray(name string, known []member) *trouble {
 	why := fmt.Sprintf("there is no member %.40q", name)
 	if near := runtime.Nearest(strings.ToLower(name[:min(len(name), 40)]), names(known)); near != "" {
 		why += "; did you mean " + near + "?"
 	}
-	return misunderstood(runtime.ReasonInvalidJSON, why, fixOf(known))
+	return &trouble{why: why, fix: fixOf(known)}
 }
 
-// misread is why a body could not be decoded.
-func misread(data []byte, known []member, err error) error {
+// misread is why a text could not be decoded.
+func (w Words) misread(data []byte, known []member, err error) *trouble {
 	syntax := (*json.SyntaxError)(nil)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return misunderstood(runtime.ReasonInvalidJSON, "it ends too early", fixOf(known))
+		return &trouble{why: "it ends too early", fix: fixOf(known)}
 	case errors.As(err, &syntax):
-		return misunderstood(runtime.ReasonInvalidJSON, fmt.Sprintf("it is not JSON from byte %d on", syntax.Offset), fixOf(known))
+		return &trouble{why: fmt.Sprintf("it is not JSON from byte %d on", syntax.Offset), fix: fixOf(known)}
 	}
 	if json.Valid(data) {
-		if err := strict(data, known...); err != nil {
-			return err
+		if t := strict(data, known...); t != nil {
+			return t
 		}
 	}
 	given := map[string]json.RawMessage{}
 	_ = json.NewDecoder(bytes.NewReader(data)).Decode(&given) // an object: its syntax was not the matter
 	for _, m := range known {
 		if value, is := given[m.name]; is && json.Unmarshal(value, reflect.New(m.kind).Interface()) != nil {
-			return misunderstood(runtime.ReasonInvalidJSON, m.name+" must be "+m.takes(), fixOf(known))
+			return &trouble{why: m.name + " must be " + m.takes(), fix: fixOf(known)}
 		}
 	}
-	return misunderstood(runtime.ReasonInvalidJSON, "it is not what this page takes", fixOf(known)+"; see /v1/openapi.json")
+	return &trouble{why: "it is not what is taken here", fix: fixOf(known) + "; " + w.See}
 }
 
 // takes says what a member may be.
 func (m member) takes() string {
-	if m.kind == reflect.TypeFor[span]() {
-		return `seconds, or text such as "30s"`
+	if kind, says := reflect.New(m.kind).Interface().(Kind); says {
+		return kind.Takes()
 	}
 	switch m.kind.Kind() {
 	case reflect.Bool:

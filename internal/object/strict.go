@@ -1,4 +1,4 @@
-package server
+package object
 
 import (
 	"bytes"
@@ -17,16 +17,16 @@ const maxDepth = 64
 // and names that stand twice in an object; what is nested without end; and of an object with
 // known members, others: one in another case too, which the decoder takes for the same. The
 // data is one JSON value, as whoever has decoded it knows.
-func strict(data []byte, known ...member) error {
+func strict(data []byte, known ...member) *trouble {
 	if !utf8.Valid(data) {
-		return notJSON(runtime.ReasonInvalidJSON, "it is not UTF-8")
+		return &trouble{why: "it is not UTF-8"}
 	}
 	var open []level
 	for i := 0; i < len(data); i++ {
 		switch data[i] {
 		case '{', '[':
 			if len(open) == maxDepth {
-				return notJSON(runtime.ReasonInvalidJSON, fmt.Sprintf("it is nested deeper than %d", maxDepth))
+				return &trouble{why: fmt.Sprintf("it is nested deeper than %d", maxDepth)}
 			}
 			open = append(open, level{name: data[i] == '{', object: data[i] == '{'})
 		case '}', ']':
@@ -44,7 +44,7 @@ func strict(data []byte, known ...member) error {
 			}
 			name := unquoted(text)
 			if open[len(open)-1].has(name) {
-				return notJSON(runtime.ReasonDuplicateKey, fmt.Sprintf("%.40q stands twice in one object", name))
+				return &trouble{reason: runtime.ReasonDuplicateKey, why: fmt.Sprintf("%.40q stands twice in one object", name)}
 			}
 			if len(open) == 1 && len(known) > 0 && !slices.ContainsFunc(known, func(m member) bool { return m.name == string(name) }) {
 				return stray(string(name), known)
@@ -103,12 +103,4 @@ func (l *level) has(name []byte) bool {
 	_, found := l.many[string(name)]
 	l.many[string(name)] = struct{}{}
 	return found
-}
-
-func notJSON(reason runtime.Reason, why string) error {
-	return misunderstood(reason, why, "see /v1/openapi.json")
-}
-
-func misunderstood(reason runtime.Reason, why, fix string) error {
-	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: reason, Msg: "the request is not understood: " + why, Hint: fix}
 }

@@ -1,4 +1,4 @@
-package server
+package object
 
 import (
 	"encoding/json"
