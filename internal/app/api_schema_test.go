@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"mime"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -35,10 +36,30 @@ func describedBy(t *testing.T, c *api) *description {
 		t.Fatal(err)
 	}
 	d.document = parsed.(map[string]any)
-	if err := d.schemas.AddResource(describedAt, parsed); err != nil {
+	strict, _ := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	closed(strict)
+	if err := d.schemas.AddResource(describedAt, strict); err != nil {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// closed has each schema with members refuse others: what an answer has beside them was not
+// described.
+func closed(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if _, object := v["properties"].(map[string]any); object && v["additionalProperties"] == nil {
+			v["unevaluatedProperties"] = false
+		}
+		for _, inner := range v {
+			closed(inner)
+		}
+	case []any:
+		for _, inner := range v {
+			closed(inner)
+		}
+	}
 }
 
 // at follows a pointer: its parts, unescaped.
@@ -85,7 +106,16 @@ func (d *description) answers(page string, got heard) error {
 	if ref, ok := response["$ref"].(string); ok {
 		where = strings.Split(strings.TrimPrefix(ref, "#/"), "/")
 	}
+	if code == "default" && got.Status < 400 {
+		return fmt.Errorf("the status %d is not described", got.Status)
+	}
+	if err := d.fields(response, got.Header); err != nil {
+		return err
+	}
 	content, _ := d.resolved(response)["content"].(map[string]any)
+	if content == nil && got.Body != "" {
+		return fmt.Errorf("a %d has a body, which is not described", got.Status)
+	}
 	if content == nil {
 		return nil
 	}
@@ -105,6 +135,23 @@ func (d *description) answers(page string, got heard) error {
 		return err
 	}
 	return schema.Validate(value)
+}
+
+// fields says which header field of an answer is not described: neither with it, nor for all
+// at the beginning.
+func (d *description) fields(response map[string]any, has http.Header) error {
+	described, _ := d.resolved(response)["headers"].(map[string]any)
+	about, _ := d.at("info", "description").(string)
+	for name := range has {
+		said := slices.Contains([]string{"Content-Type", "Content-Length", "Date"}, name) || strings.Contains(about, name)
+		for one := range described {
+			said = said || http.CanonicalHeaderKey(one) == name
+		}
+		if !said {
+			return fmt.Errorf("the header field %s is not described", name)
+		}
+	}
+	return nil
 }
 
 // each calls f with every operation of the document: "GET /v1/actions".
@@ -229,6 +276,9 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	ask(execute, "/v1/actions/notes/get-note:execute", agent, `{"input":{"id":1},"raw":true}`, 200)
 	ask(execute, "/v1/actions/notes/get-note:execute", agent, `{"input":{"id":"x"}}`, 400)
 	ask(execute, "/v1/actions/notes/delete-note:execute", agent, `{"input":{"id":3}}`, 403)
+	for range 2 { // the second time it is told again
+		ask(execute, "/v1/actions/notes/create-note:execute", agent, `{"input":{"text":"x"}}`, 200, "Idempotency-Key", "k")
+	}
 	ask(execute, "/v1/actions/notes/none:execute", agent, `{"input":{}}`, 404)
 	ask(execute, "/v1/actions/notes/get-note:execute", "", `{}`, 401)
 	for _, list := range []string{"/v1/tools/search", "/v1/tools/advice", "/v1/services", "/v1/actions", "/v1/tools", "/v1/approvals", "/v1/audit", "/v1/tokens", "/v1/vault"} {
@@ -252,6 +302,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	ask("PUT /v1/vault/{name}", "/v1/vault/spare", admin, `{"value":"spare-value-1234","hosts":["api.notes.test:443"]}`, 200)
 	ask("DELETE /v1/vault/{name}", "/v1/vault/spare", admin, "", 204)
 	tag := ask("GET /v1/policy", "/v1/policy", admin, "", 200).Header.Get("ETag")
+	ask("GET /v1/policy", "/v1/policy", admin, "", 304, "If-None-Match", tag)
 	ask("PUT /v1/policy", "/v1/policy", admin, "version: 1\n", 204, "Content-Type", "application/yaml", "If-Match", tag)
 	ask("PUT /v1/policy", "/v1/policy", admin, "version: 1\n", 412, "Content-Type", "application/yaml", "If-Match", `"old"`)
 	for _, page := range []string{"/healthz", "/readyz", "/openapi.json", "/v1/openapi.json", "/metrics"} {
