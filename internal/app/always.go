@@ -54,14 +54,18 @@ func (a *App) AddRule(ctx context.Context, rule, name string) error {
 		return byHand(file, rule, err)
 	}
 	return a.noted(ctx, "policy.add-rule", map[string]string{"rule": rule}, func() error {
-		return a.replacePolicy(ctx, file, before, after)
+		return a.replacePolicy(ctx, file, file, before, after)
 	})
 }
 
-// replacePolicy writes the file beside the old one, reads it as a policy, and
+// replacePolicy reads the text as a policy, writes it beside the old one, and
 // puts it in its place unless somebody has changed that meanwhile. One does so at a
-// time: what was read is what is put there, and nobody's change is lost.
-func (a *App) replacePolicy(ctx context.Context, file string, before, after []byte) error {
+// time: what was read is what is put there, and nobody's change is lost. Called is
+// the file's name in errors: who is elsewhere knows no path of this machine.
+func (a *App) replacePolicy(ctx context.Context, file, called string, before, after []byte) error {
+	if _, err := policy.Compile(a.services.Current(), policy.File{Name: called, Data: after}); err != nil {
+		return runtime.Invalid(err, "kimbap policy validate")
+	}
 	unlock, err := a.home.LockPolicy(ctx)
 	if err != nil {
 		return err
@@ -76,15 +80,14 @@ func (a *App) replacePolicy(ctx context.Context, file string, before, after []by
 		return err
 	}
 	defer os.Remove(trial)
-	if _, err := policy.Load(trial, a.services.Current()); err != nil {
-		return runtime.Invalid(err, "kimbap policy validate")
-	}
 	now, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if !bytes.Equal(now, before) {
-		return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: file + " was changed meanwhile; nothing was written", Hint: "try again"}
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonPreconditionFailed, Msg: called + " was changed meanwhile; nothing was written", Hint: "try again",
+		}
 	}
 	return system.Rename(trial, file)
 }

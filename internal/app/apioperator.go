@@ -226,13 +226,26 @@ func (s apiOperator) SetPolicy(ctx context.Context, who runtime.Principal, befor
 	}
 	file, err := seat.writablePolicy()
 	if err != nil {
-		return err
+		return unwritable(err)
 	}
 	err = seat.noted(ctx, "policy.replace", map[string]string{"bytes": fmt.Sprint(len(after))}, func() error {
-		return seat.replacePolicy(ctx, file, before, after)
+		return seat.replacePolicy(ctx, file, policyName, before, after)
 	})
 	if err == nil {
 		s.kick()
 	}
 	return err
+}
+
+// unwritable is why a policy is not written, for who is elsewhere: where it is kept, and who
+// else can write there, is for the log.
+func unwritable(err error) error {
+	var e *runtime.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return &runtime.Error{
+		Code: e.Code, Reason: e.Reason, Msg: "the policy cannot be replaced where it is kept; nothing was written",
+		Hint: "see the log of the kimbap process", Err: err,
+	}
 }
