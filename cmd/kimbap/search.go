@@ -46,7 +46,7 @@ func newSearchCommand(c *cli) *cobra.Command {
 			return c.sayFound(found, bring)
 		},
 	})
-	cmd.Flags().IntVar(&limit, "limit", limit, "how many to show, at most 100")
+	cmd.Flags().IntVar(&limit, "limit", limit, "how many to show; over 100 is taken for 100")
 	return cmd
 }
 
