@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"encoding/json"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,13 +91,53 @@ func TestTheMethodsOfAPageAreTold(t *testing.T) {
 	k := apptest.New(t, apptest.Options{})
 	c, token := newAPI(t, k), operatorOf(t, k)
 	for _, want := range [][3]string{
-		{"PUT", "/v1/actions", "GET"}, {"POST", "/v1/policy", "GET, PUT"}, {"PUT", "/v1/tokens", "GET, POST"}, {"GET", "/v1/exec", "POST"},
+		{"PUT", "/v1/actions", "GET, HEAD"}, {"POST", "/v1/policy", "GET, HEAD, PUT"}, {"PUT", "/v1/tokens", "GET, HEAD, POST"}, {"GET", "/v1/exec", "POST"},
+		{"HEAD", "/v1/exec", "POST"}, {"HEAD", "/v1/actions/notes/get-note:execute", "POST"}, {"HEAD", "/v1/vault/notes.token", "PUT, DELETE"},
 		{"GET", "/v1/actions/notes/get-note:execute", "POST"}, {"PUT", "/v1/actions/notes/get-note:execute", "POST"},
-		{"POST", "/v1/vault/notes.token", "PUT, DELETE"}, {"DELETE", "/healthz", "GET"},
+		{"POST", "/v1/vault/notes.token", "PUT, DELETE"}, {"DELETE", "/healthz", "GET, HEAD"},
 	} {
 		if got := c.ask(t, token, want[0], want[1], ""); got.Status != 405 || got.Header.Get("Allow") != want[2] {
 			t.Errorf("%s %s: %d, Allow %q", want[0], want[1], got.Status, got.Header.Get("Allow"))
 		}
+	}
+}
+
+// HEAD is answered as GET is, in status and header, without the body (RFC 9110 section 9.3.2):
+// on every page that takes GET, well or not.
+func TestHeadIsAnsweredAsGet(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	c, token := &api{k.ServeAPI(t, app.APIOptions{Proxy: true}), newAPI(t, k).client}, operatorOf(t, k)
+	d := describedBy(t, c)
+	tag := c.ask(t, token, "GET", "/v1/policy", "").Header.Get("ETag")
+	compare := func(target, token string, headers ...string) {
+		t.Helper()
+		get, head := c.ask(t, token, "GET", target, "", headers...), c.ask(t, token, "HEAD", target, "", headers...)
+		for _, h := range []heard{get, head} { // which differ by their time
+			h.Header.Del("Date")
+			h.Header.Del("X-Request-Id")
+		}
+		if strings.HasPrefix(target, "/metrics") || head.Header.Get("Content-Length") == "" { // counts go on; and a long answer has none
+			get.Header.Del("Content-Length")
+			head.Header.Del("Content-Length")
+		}
+		if head.Status != get.Status || !reflect.DeepEqual(head.Header, get.Header) || head.Body != "" {
+			t.Errorf("%s: GET is %d %v, HEAD %d %v %q", target, get.Status, get.Header, head.Status, head.Header, head.Body)
+		}
+	}
+	d.each(func(page string, _ map[string]any) {
+		if path, is := strings.CutPrefix(page, "GET "); is {
+			compare(strings.NewReplacer("{service}", "notes", "{action}", "get-note", "{", "", "}", "").Replace(path), token)
+			compare(path+"?no_such=1", token)
+			compare(strings.NewReplacer("{", "", "}", "").Replace(path), "")
+		}
+	})
+	compare("/v1/policy", token, "If-None-Match", tag)
+	compare("/v1/actions?limit=2", token)
+	compare("/nothing", token)
+	upgrade := []string{"Connection", "Upgrade", "Upgrade", "kimbap-proxy", "Kimbap-Run", "x", "Kimbap-Address", "127.0.0.1:1"}
+	if got := c.ask(t, token, "HEAD", "/v1/proxy/connection", "", upgrade...); got.Status != 400 {
+		t.Errorf("HEAD makes a connection the proxy's: %d", got.Status)
 	}
 }
 

@@ -112,7 +112,7 @@ func (s *Server) lend(w http.ResponseWriter, r *http.Request, a visit) error {
 	via := &runtime.Via{Run: r.Header.Get(fieldRun), Address: r.Header.Get(fieldAddress), Unattended: len(unattended) > 0}
 	address, err := netip.ParseAddrPort(via.Address)
 	switch {
-	case !strings.EqualFold(r.Header.Get("Upgrade"), upgradeTo) || !strings.EqualFold(r.Header.Get("Connection"), "upgrade") || r.ContentLength != 0:
+	case r.Method != http.MethodGet || !strings.EqualFold(r.Header.Get("Upgrade"), upgradeTo) || !strings.EqualFold(r.Header.Get("Connection"), "upgrade") || r.ContentLength != 0:
 		return invalid("kimbap run --server does it", "this page is for a kimbap that borrows the proxy: Upgrade: "+upgradeTo)
 	case err != nil || !address.Addr().IsLoopback():
 		return invalid("kimbap run --server does it", fieldAddress+" is no address of its own machine")

@@ -126,6 +126,9 @@ func (s *Server) wrongMethod(w http.ResponseWriter, r *http.Request) error {
 		}
 		if s.router.Match(chi.NewRouteContext(), method, r.URL.Path) {
 			allowed = append(allowed, method)
+			if method == http.MethodGet {
+				allowed = append(allowed, http.MethodHead)
+			}
 		}
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))

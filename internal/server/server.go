@@ -224,6 +224,9 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		case !plain(r):
 			s.problem(w, noPage())
 		default:
+			if r.Method == http.MethodHead { // is answered as GET, by the same page; net/http leaves the body out (RFC 9110 section 9.3.2)
+				chi.RouteContext(r.Context()).RouteMethod = http.MethodGet
+			}
 			next.ServeHTTP(w, r)
 		}
 	})
