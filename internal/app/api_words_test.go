@@ -48,3 +48,36 @@ func TestAWrongPolicyIsNamedAsItsSenderKnowsIt(t *testing.T) {
 	}
 	put("version: 1\n") // the link leads to nothing
 }
+
+// What is refused over the network is refused in names that its sender has: members of the
+// body and parameters, where a terminal has flags.
+func TestRefusalsOverTheNetworkNameMembers(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	c := newAPI(t, k)
+	token := operatorOf(t, k)
+	agent, _ := tokenOf(t, k, app.TokenGrant{})
+	held := c.ask(t, agent, "POST", "/v1/actions/notes/delete-note:execute", `{"input":{"id":1}}`).problem(t).ApprovalID
+	accept := "POST /v1/approvals/" + held + ":accept"
+	for _, try := range []struct{ page, body, hint string }{
+		{"POST /v1/tokens", `{"agent":"","scopes":["*"]}`, `"agent": "ci"`},
+		{"POST /v1/tokens", `{"agent":"x"}`, `"scopes": ["github.list-*"]`},
+		{"POST /v1/tokens", `{"agent":"x","scopes":["a b"]}`, `"scopes": ["github.list-*"]`},
+		{"POST /v1/tokens", `{"agent":"x","scopes":["*"],"roles":["a b"]}`, `"roles": ["developer"]`},
+		{"POST /v1/tokens", `{"agent":"x","scopes":["*"],"groups":["a b"]}`, `"groups": ["leads"]`},
+		{"POST /v1/tokens", `{"agent":"x","scopes":["*"],"ttl":"10000h"}`, `"ttl": "1h"`},
+		{"PUT /v1/vault/nobodys.key", `{"value":"some-value-1234"}`, `"hosts": ["api.example.com:443"]`},
+		{"PUT /v1/vault/nobodys.key", `{"value":"some-value-1234","hosts":["a b"]}`, `"hosts": ["api.example.com:443"]`},
+		{accept, `{"for":"1ms"}`, `"for": "10m"`},
+		{accept, `{"for":"1000h"}`, `"for": "10m"`},
+		{accept, `{"run":true}`, `say how long instead: "for": "10m"`},
+		{"POST /v1/approvals/apr_none:accept", `{}`, `GET /v1/approvals?all=true`},
+		{"POST /v1/actions/notes/get-note:execute", `{"input":{"id":1},"all":true}`, `leave all and max out`},
+	} {
+		method, path, _ := strings.Cut(try.page, " ")
+		got := c.ask(t, token, method, path, try.body)
+		if p := got.problem(t); got.Status < 400 || p.Hint != try.hint || strings.Contains(p.Detail, "--") {
+			t.Errorf("%s %s: %d %s; %s", try.page, try.body, got.Status, p.Detail, p.Hint)
+		}
+	}
+}

@@ -45,6 +45,9 @@ func (s *Server) problem(w http.ResponseWriter, err error) {
 	if s.o.Cause && e.Err != nil {
 		p.Cause = e.Err.Error()
 	}
+	if !s.o.Cause { // else it is the command itself that asks, and its user has flags
+		p.Detail, p.Hint = inMembers(p.Detail), inMembers(p.Hint)
+	}
 	p.Status = statusOf(e)
 	if p.RequestID == "" && !s.o.Cause {
 		p.RequestID = w.Header().Get(requestID)
