@@ -332,14 +332,13 @@ func (c *cli) execElsewhere(ctx context.Context, there *remote.Client, source st
 	if f.check || c.daemonRefuses(source, limit, f) {
 		return result, errHere
 	}
-	path, body := "/v1/exec", map[string]any{"wait": f.wait.String()}
-	if f.resume != "" {
-		path += "/" + url.PathEscape(f.resume) + "/resume"
-	} else {
+	body := map[string]any{"wait": f.wait.String()}
+	if f.resume == "" {
 		body["code"], body["allow"], body["timeoutMs"] = source, f.allow, limit.Milliseconds()
 	}
 	_, done := c.progress("the script")
-	data, err := there.Do(ctx, "POST", path, body)
+	ctx = remote.Busy(ctx, func(wait time.Duration) { done(); c.sayBusy(wait) })
+	data, err := there.Script(ctx, f.resume, body)
 	done()
 	if err == nil {
 		err = json.Unmarshal(data, &result)

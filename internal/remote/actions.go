@@ -121,3 +121,13 @@ func (c *Client) Collect(ctx context.Context, id string) ([]byte, error) {
 		}
 	}
 }
+
+// Script runs a script or, with the id of an execution, goes on with that. Body is what the
+// page takes, and the answer how it stands.
+func (c *Client) Script(ctx context.Context, id string, body any) ([]byte, error) {
+	path := "/v1/exec"
+	if id != "" {
+		path += "/" + url.PathEscape(id) + "/resume"
+	}
+	return c.again(ctx, func() ([]byte, error) { return c.Do(ctx, http.MethodPost, path, body) })
+}

@@ -14,14 +14,15 @@ const patient = 10 * time.Second
 type busyKey struct{}
 
 // Busy returns a context in which told is called when the other side has no room for a
-// request of [Client.Action], [Client.Execute] or [Client.Collect], which is sent again
-// after that time.
+// request of [Client.Action], [Client.Execute], [Client.Collect] or [Client.Script], which is
+// sent again after that time.
 func Busy(ctx context.Context, told func(wait time.Duration)) context.Context {
 	return context.WithValue(ctx, busyKey{}, told)
 }
 
 // again sends a request with do, and once more for as long as its caller has too many
-// others under way: what is refused so is refused before anything is done.
+// others under way: what is refused so, and told when to come again, is refused before
+// anything is done. Of a script that had begun nobody says when.
 func (c *Client) again(ctx context.Context, do func() ([]byte, error)) ([]byte, error) {
 	for left := patient; ; {
 		body, err := do()

@@ -19,6 +19,7 @@ func TestWhatFindsNoRoomIsSentAgain(t *testing.T) {
 	const (
 		noRoom   = `{"code":"rate_limited","reason":"too_many_requests","detail":"too many of this caller's requests are not answered yet"}`
 		upstream = `{"code":"rate_limited","detail":"notes answered 429 Too Many Requests","upstream":"slow down"}`
+		begun    = `{"code":"rate_limited","reason":"too_many_requests","detail":"the execution exe_1 had begun, and cannot go on now"}`
 		policy   = `{"code":"rate_limited","reason":"over_limit","detail":"the limit is used up"}`
 		done     = `"done"`
 	)
@@ -35,6 +36,7 @@ func TestWhatFindsNoRoomIsSentAgain(t *testing.T) {
 		{"there is none", "4", 99, noRoom, 3, []time.Duration{4 * time.Second, 4 * time.Second}, runtime.CodeRateLimited},
 		{"it would take long", "11", 99, noRoom, 1, nil, runtime.CodeRateLimited},
 		{"nobody says when", "", 99, noRoom, 1, nil, runtime.CodeRateLimited},
+		{"a script had begun", "", 99, begun, 1, nil, runtime.CodeRateLimited},
 		{"an upstream's own", "1", 99, upstream, 1, nil, runtime.CodeRateLimited},
 		{"a policy's limit", "1", 99, policy, 1, nil, runtime.CodeRateLimited},
 		{"no kimbap's", "1", 99, "slow down", 1, nil, runtime.CodeUpstream},
@@ -44,6 +46,12 @@ func TestWhatFindsNoRoomIsSentAgain(t *testing.T) {
 				return there.Execute(ctx, "notes.create-note", Call{Input: runtime.Args{"text": "x"}}, true)
 			},
 			"collect": func(ctx context.Context, there *Client) ([]byte, error) { return there.Collect(ctx, "apr_1") },
+			"script": func(ctx context.Context, there *Client) ([]byte, error) {
+				return there.Script(ctx, "", map[string]any{"code": "return 1"})
+			},
+			"resume": func(ctx context.Context, there *Client) ([]byte, error) {
+				return there.Script(ctx, "exe_1", map[string]any{"wait": "1m"})
+			},
 			"action": func(ctx context.Context, there *Client) ([]byte, error) {
 				_, err := there.Action(ctx, "notes.create-note")
 				return []byte(done), err
