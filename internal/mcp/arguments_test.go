@@ -64,3 +64,22 @@ func TestAMissingArgumentIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// A search keeps to the bounds that its schema tells: one that asks for more is told so, and
+// does not take what it got for all there is.
+func TestASearchKeepsToItsBounds(t *testing.T) {
+	session := serve(t, whole(), "", nil)
+	for args, want := range map[string]string{
+		`{"limit":101}`: "limit is not from 1 to 100", `{"limit":-1}`: "limit is not from 1 to 100", `{"offset":-1}`: "offset is negative",
+		`{"limit":100,"offset":0}`: "", `{}`: "",
+	} {
+		if r, text := call(t, session, "search", json.RawMessage(args)); r.IsError != (want != "") || want != "" && !strings.HasPrefix(text, "invalid_input: "+want) {
+			t.Errorf("%s: %s", args, text)
+		}
+	}
+	for _, tool := range (&Server{}).tools() {
+		if tool.name == "search" && !strings.Contains(tool.fields, `"maximum":100`) {
+			t.Errorf("its schema has another bound: %s", tool.fields)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 // maxWait is the longest that a tool waits for a person. Clients give up on a tool
 // after a minute or some, so that polling is the rule.
 const maxWait = 5 * time.Minute
+
+// maxFound is the most that one search tells of.
+const maxFound = 100
 
 // maxTimeout is the most that a script may ask for; the runner has a limit of its own.
 const maxTimeout = time.Hour
@@ -76,6 +80,12 @@ func (s *Server) search(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallT
 	var in Search
 	if err := read(r, &in); err != nil {
 		return nil, err
+	}
+	if in.Limit < 0 || in.Limit > maxFound {
+		return nil, invalid(fmt.Sprintf("limit is not from 1 to %d", maxFound), `leave limit out for 10; with offset it goes on: {"limit": 100, "offset": 100}`)
+	}
+	if in.Offset < 0 {
+		return nil, invalid("offset is negative", "leave offset out, or write how many of the best to leave out")
 	}
 	found, err := s.o.Search(ctx, s.caller(r.Extra), in)
 	return structured(found, "", err)
