@@ -48,8 +48,10 @@ func extend(env []string, p Place, gitHosts []string) []string {
 }
 
 // gitConfig tells git, by its own environment (git-config(1), GIT_CONFIG_COUNT),
-// to bring no credential of its own for these hosts, and to reach them over
-// https where a remote says ssh. Settings that are already there stay.
+// to bring no credential of its own for these hosts, to reach them over https where
+// a remote says ssh, and by HTTP/1.1: over HTTP/2 the libcurl of Debian 12 (7.88.1)
+// may ask for more of a push that has ended, and git then waits for itself for ever.
+// Settings that are already there stay.
 func gitConfig(env []string, hosts []string) []string {
 	count, _ := strconv.Atoi(lookup(env, "GIT_CONFIG_COUNT"))
 	add := func(key, value string) {
@@ -61,6 +63,7 @@ func gitConfig(env []string, hosts []string) []string {
 		add("credential.https://"+host+".helper", "") // an empty helper clears the list
 		add("url.https://"+host+"/.insteadOf", "git@"+host+":")
 		add("url.https://"+host+"/.insteadOf", "ssh://git@"+host+"/")
+		add("http.https://"+host+"/.version", "HTTP/1.1")
 	}
 	if count > 0 {
 		env = set(env, "GIT_CONFIG_COUNT", strconv.Itoa(count))

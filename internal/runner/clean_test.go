@@ -49,7 +49,8 @@ func TestGitConfigAddsToWhatIsThere(t *testing.T) {
 		"GIT_CONFIG_KEY_1=credential.https://github.com.helper", "GIT_CONFIG_VALUE_1=",
 		"GIT_CONFIG_KEY_2=url.https://github.com/.insteadOf", "GIT_CONFIG_VALUE_2=git@github.com:",
 		"GIT_CONFIG_KEY_3=url.https://github.com/.insteadOf", "GIT_CONFIG_VALUE_3=ssh://git@github.com/",
-		"GIT_CONFIG_COUNT=4",
+		"GIT_CONFIG_KEY_4=http.https://github.com/.version", "GIT_CONFIG_VALUE_4=HTTP/1.1",
+		"GIT_CONFIG_COUNT=5",
 	}
 	if !slices.Equal(env, want) {
 		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(env, "\n  "), strings.Join(want, "\n  "))

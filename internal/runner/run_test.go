@@ -103,16 +103,17 @@ func TestGitFollowsItsSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	home := t.TempDir()
-	write(t, filepath.Join(home, ".gitconfig"), "[credential]\n\thelper = \"!touch "+home+"/asked; echo password=real\"\n", 0o644)
+	write(t, filepath.Join(home, ".gitconfig"), "[credential]\n\thelper = \"!touch "+home+"/asked; echo password=real\"\n[http]\n\tversion = HTTP/2\n", 0o644)
 	script := `
 		git init -q . && git remote add a git@github.com:o/r && git remote add b ssh://git@github.com/o/r && git remote add c git@gitlab.com:o/r
 		git remote get-url a; git remote get-url b; git remote get-url c
+		git config --get-urlmatch http.version https://github.com/o/r; git config --get-urlmatch http.version https://gitlab.com/o/r
 		printf 'protocol=https\nhost=github.com\n\n' | GIT_TERMINAL_PROMPT=0 git credential fill; ls "$HOME"`
 	r := run(t, "-", func(o *Options) {
 		o.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GIT_CONFIG_NOSYSTEM=1"}
 		o.GitHosts, o.Dir = []string{"github.com"}, t.TempDir()
 	}, "sh", "-c", script)
-	if want := "https://github.com/o/r\nhttps://github.com/o/r\ngit@gitlab.com:o/r\n"; r.err != nil || !strings.HasPrefix(r.out, want) || strings.Contains(r.out, "real") || strings.Contains(r.out, "asked") {
+	if want := "https://github.com/o/r\nhttps://github.com/o/r\ngit@gitlab.com:o/r\nHTTP/1.1\nHTTP/2\n"; r.err != nil || !strings.HasPrefix(r.out, want) || strings.Contains(r.out, "real") || strings.Contains(r.out, "asked") {
 		t.Errorf("%v\n%s", r.err, r.out)
 	}
 }
