@@ -264,7 +264,9 @@ func identified(path string) (string, error) {
 func identity(info *unix.Stat_t) string { return fmt.Sprintf("%d:%d:", info.Dev, info.Ino) }
 
 // known opens what [identified] has named, which is still where it was: an earlier program
-// may have moved the folder that it is in, or put another one there.
+// may have moved the folder that it is in, or put another one there. None of its errors is
+// how a system refuses covers, since it was found a moment ago: the way to it may lead
+// elsewhere, where nobody may look, and nothing may start uncovered for that.
 func known(name string) (place *os.File, err error) {
 	_, path, _ := strings.Cut(name, ":")
 	_, path, _ = strings.Cut(path, ":")
@@ -273,12 +275,12 @@ func known(name string) (place *os.File, err error) {
 		return nil, fmt.Errorf("%s was moved away", path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cover %s: %w", path, err)
+		return nil, fmt.Errorf("%s was there and is not found again: %v", path, err) //nolint:errorlint // see above
 	}
 	place = os.NewFile(uintptr(fd), path)
 	var info unix.Stat_t
 	if err = unix.Fstat(fd, &info); err != nil {
-		err = fmt.Errorf("cover %s: %w", path, err)
+		err = fmt.Errorf("%s was there and cannot be looked at again: %v", path, err) //nolint:errorlint // see above
 	} else if identity(&info)+path != name {
 		err = fmt.Errorf("%s was replaced by another", path)
 	}

@@ -207,26 +207,26 @@ func TestNothingRunsBesideACoverThatFailed(t *testing.T) {
 }
 
 // An earlier program that still runs may move what is to be covered, by the folder that it
-// is in, or put another one there, at any moment: the next program must not read it where
-// it is then.
+// is in, or put another one there, or a link to where nobody may look, at any moment: the
+// next program must not read it where it is then.
 func TestWhatWasMovedIsNotLeftUncovered(t *testing.T) {
 	eachUser(t, func(t *testing.T) {
-		for _, replaced := range []bool{false, true} {
+		for _, with := range []string{"", "another", "->/proc/1/root"} {
 			above := filepath.Join(t.TempDir(), "above")
 			folder := filepath.Join(above, "home")
 			if err := os.MkdirAll(folder, 0o700); err != nil {
 				t.Fatal(err)
 			}
 			write(t, filepath.Join(folder, "file"), hidden, 0o600)
-			decoy := ""
-			if replaced {
+			decoy := with
+			if with == "another" {
 				decoy = folder
 			}
 			moving := func(o *Options) { o.Self = []string{o.Self[0], "_moved", above, decoy} }
 			r := run(t, folder, moving, "sh", "-c", `echo ran; cat "$0"/*`, filepath.Join(above+".moved", "home"))
 			var told *runtime.Error
 			if !errors.As(r.err, &told) || !strings.Contains(told.Msg, "nothing was started") || r.out != "" || len(r.said) != 0 {
-				t.Errorf("replaced %v: %d, %v, %q, said %q", replaced, r.code, r.err, r.out, r.said)
+				t.Errorf("replaced with %q: %d, %v, %q, said %q", with, r.code, r.err, r.out, r.said)
 			}
 		}
 	})

@@ -14,9 +14,11 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case "_moved": // a covering process before which another one has moved a folder, and may have made a new one
+		case "_moved": // a covering process before which another one has moved a folder, and may have made a new one or a link
 			err := os.Rename(os.Args[2], os.Args[2]+".moved")
-			if err == nil && os.Args[3] != "" {
+			if to, link := strings.CutPrefix(os.Args[3], "->"); err == nil && link {
+				err = os.Symlink(to, os.Args[2])
+			} else if err == nil && os.Args[3] != "" {
 				err = os.MkdirAll(os.Args[3], 0o700)
 			}
 			if err != nil {
