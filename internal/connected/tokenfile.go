@@ -59,8 +59,12 @@ func (m *Machine) coverToken(file string, uncovered bool) tokenCover {
 	home, err := os.Stat(m.o.Home)
 	known := err == nil
 	names := []string{file}
-	if real, err := filepath.EvalSymlinks(file); err == nil && real != filepath.Clean(file) {
+	real, err := filepath.EvalSymlinks(file)
+	switch info, gone := os.Stat(file); {
+	case err == nil && real != filepath.Clean(file):
 		names = []string{real, file} // below the cover of the second the first is not found
+	case err != nil && gone == nil && info.Mode()&os.ModeNamedPipe != 0:
+		return c // of a shell, <(pass show kimbap): it has no name, and was read to its end
 	}
 	for _, name := range names {
 		folder := m.ownFolder(name)
