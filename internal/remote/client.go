@@ -35,6 +35,10 @@ const (
 	maxHead   = 64 << 10
 )
 
+// userAgent says that the caller is the command, whose user has flags where the REST API has
+// members: a refusal then names those.
+const userAgent = "kimbap"
+
 // dialTimeout is how long the other side may take to be reached.
 const dialTimeout = 10 * time.Second
 
@@ -141,6 +145,7 @@ func (c *Client) do(ctx context.Context, method, path string, body any, most int
 	if err != nil {
 		return nil, err
 	}
+	r.Header.Set("User-Agent", userAgent)
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}

@@ -21,11 +21,11 @@ func (s *Server) handle(f func(http.ResponseWriter, *http.Request) error) http.H
 		defer func() {
 			if broken := recover(); broken != nil {
 				s.o.Log.Error().Interface("panic", broken).Msg("a request failed")
-				s.problem(w, errPanic{})
+				s.problem(w, r, errPanic{})
 			}
 		}()
 		if err := f(w, r); err != nil {
-			s.problem(w, err)
+			s.problem(w, r, err)
 		}
 	}
 }
@@ -34,9 +34,13 @@ type errPanic struct{}
 
 func (errPanic) Error() string { return "panic" }
 
+// command is the User-Agent of the command kimbap, with --server and in a run too. Nothing but
+// the words of a refusal goes by it.
+const command = "kimbap"
+
 // problem answers with an error. Unlike on the proxy, who cannot be identified
 // gets 401, and what does not exist 404.
-func (s *Server) problem(w http.ResponseWriter, err error) {
+func (s *Server) problem(w http.ResponseWriter, r *http.Request, err error) {
 	e := runtime.AsError(err)
 	p := problem{Problem: e.Problem()}
 	if u := (*Upstream)(nil); errors.As(err, &u) {
@@ -45,7 +49,7 @@ func (s *Server) problem(w http.ResponseWriter, err error) {
 	if s.o.Cause && e.Err != nil {
 		p.Cause = e.Err.Error()
 	}
-	if !s.o.Cause { // else it is the command itself that asks, and its user has flags
+	if !s.o.Cause && r.UserAgent() != command { // else it is the command itself that asks, and its user has flags
 		p.Detail, p.Hint = inMembers(p.Detail), inMembers(p.Hint)
 	}
 	p.Status = statusOf(e)

@@ -218,11 +218,11 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		w.Header().Set(requestID, runtime.NewID("req", s.o.Clock()))
 		switch {
 		case r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "":
-			s.problem(w, &runtime.Error{Code: runtime.CodeForbidden, Msg: "pages of a browser are not served here", Hint: "call it from a program"})
+			s.problem(w, r, &runtime.Error{Code: runtime.CodeForbidden, Msg: "pages of a browser are not served here", Hint: "call it from a program"})
 		case s.o.RequireToken && !s.ourName(r):
-			s.problem(w, &runtime.Error{Code: runtime.CodeMisdirected, Msg: "the request names another host", Hint: "use the address that kimbap printed at its start"})
+			s.problem(w, r, &runtime.Error{Code: runtime.CodeMisdirected, Msg: "the request names another host", Hint: "use the address that kimbap printed at its start"})
 		case !plain(r):
-			s.problem(w, noPage())
+			s.problem(w, r, noPage())
 		default:
 			if r.Method == http.MethodHead { // is answered as GET, by the same page; net/http leaves the body out (RFC 9110 section 9.3.2)
 				chi.RouteContext(r.Context()).RouteMethod = http.MethodGet

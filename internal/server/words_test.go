@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -44,6 +46,31 @@ func TestOnTheDaemonsSocketFlagsStay(t *testing.T) {
 		client, base := open(t, false, o)
 		if _, text := ask(t, client, "POST", base+"/v1/exec", `{"code":"x"}`); strings.Contains(text, "leave --all and --max out") != command {
 			t.Errorf("asked by the command %t: %s", command, text)
+		}
+	}
+}
+
+// With --server, and in a run, it is the command that asks as well: its user cannot send members.
+func TestTheCommandElsewhereIsToldOfFlags(t *testing.T) {
+	client, base := open(t, false, Options{Execute: func(context.Context, Script) (Answer, error) {
+		return Answer{}, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "no", Hint: "--for 10m"}
+	}})
+	for agent, want := range map[string]string{"kimbap": "--for 10m", "": `"for": "10m"`, "curl/8.5.0": `"for": "10m"`} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/exec", strings.NewReader(`{"code":"x"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("User-Agent", agent)
+		answer, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p runtime.Problem
+		err = json.NewDecoder(answer.Body).Decode(&p)
+		_ = answer.Body.Close()
+		if err != nil || p.Hint != want {
+			t.Errorf("%q is told %q, %v", agent, p.Hint, err)
 		}
 	}
 }
