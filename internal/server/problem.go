@@ -124,7 +124,8 @@ func noPage() error {
 	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no such page", Hint: "see /v1/openapi.json"}
 }
 
-// wrongMethod says which methods there are (RFC 9110 section 15.5.6).
+// wrongMethod says which methods there are (RFC 9110 section 15.5.6). Of a path that takes none
+// there is no page: the router asks for a word that is no method before it looks for one.
 func (s *Server) wrongMethod(w http.ResponseWriter, r *http.Request) error {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
@@ -137,6 +138,9 @@ func (s *Server) wrongMethod(w http.ResponseWriter, r *http.Request) error {
 				allowed = append(allowed, http.MethodHead)
 			}
 		}
+	}
+	if len(allowed) == 0 {
+		return noPage()
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonMethodNotAllowed, Msg: "this page takes another method", Hint: "see /v1/openapi.json"}

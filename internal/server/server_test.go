@@ -143,6 +143,8 @@ func TestScriptsAreServedToTheOwnerOnASocket(t *testing.T) {
 		{"POST", "/v1/exec", `{"code":"x"} {}`, 400, "trailing_data"},
 		{"POST", "/v1/exec", `{"code":"` + strings.Repeat("x", maxBody) + `"}`, 413, "body_too_large"},
 		{"GET", "/v1/exec", "", 405, "method_not_allowed"},
+		{"PURGE", "/v1/exec", "", 405, "method_not_allowed"},
+		{"PURGE", "/nothing", "", 404, "not_found"},
 		{"GET", "/", "", 404, "no such page"},
 		{"GET", "/healthz", "", 200, "ok"},
 		{"GET", "/v1/openapi.json", "", 200, `"openapi":"3.1.0"`},
