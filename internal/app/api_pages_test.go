@@ -133,6 +133,13 @@ func TestHeadIsAnsweredAsGet(t *testing.T) {
 		}
 	})
 	compare("/v1/policy", token, "If-None-Match", tag)
+	for named, status := range map[string]int{ // RFC 9110 section 13.1.2: a list, compared weakly
+		tag: 304, "W/" + tag: 304, `"other", W/` + tag: 304, "*": 304, `"other"`: 200, "": 200, strings.Trim(tag, `"`): 200,
+	} {
+		if got := c.ask(t, token, "GET", "/v1/policy", "", "If-None-Match", named); got.Status != status {
+			t.Errorf("If-None-Match: %s is answered with %d", named, got.Status)
+		}
+	}
 	compare("/v1/actions?limit=2", token)
 	compare("/nothing", token)
 	upgrade := []string{"Connection", "Upgrade", "Upgrade", "kimbap-proxy", "Kimbap-Run", "x", "Kimbap-Address", "127.0.0.1:1"}

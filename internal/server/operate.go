@@ -167,13 +167,24 @@ func (s *Server) policy(w http.ResponseWriter, r *http.Request, a visit) error {
 	}
 	tag := entityTag(text)
 	w.Header().Set("ETag", tag)
-	if r.Header.Get("If-None-Match") == tag {
+	if isKnown(r.Header.Values("If-None-Match"), tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	w.Header().Set("Content-Type", yamlType)
 	_, _ = w.Write(text)
 	return nil
+}
+
+// isKnown reports whether the values of an If-None-Match name a tag, or * (RFC 9110 section
+// 13.1.2). Something between may have made it a weak one, as where it packs what passes.
+func isKnown(values []string, tag string) bool {
+	for one := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == tag {
+			return true
+		}
+	}
+	return false
 }
 
 // setPolicy replaces the rules by others, if those that the writer has seen are
