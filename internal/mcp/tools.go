@@ -18,8 +18,11 @@ import (
 // after a minute or some, so that polling is the rule.
 const maxWait = 5 * time.Minute
 
-// maxFound is the most that one search tells of.
-const maxFound = 100
+// What one search tells of: the most, and when it says nothing.
+const (
+	maxFound   = 100
+	usualFound = 10
+)
 
 // maxTimeout is the most that a script may ask for; the runner has a limit of its own.
 const maxTimeout = time.Hour
@@ -77,11 +80,11 @@ func (t *one) tool() *sdk.Tool {
 }
 
 func (s *Server) search(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-	var in Search
+	in := Search{Limit: usualFound}
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}
-	if in.Limit < 0 || in.Limit > maxFound {
+	if in.Limit < 1 || in.Limit > maxFound {
 		return nil, invalid(fmt.Sprintf("limit is not from 1 to %d", maxFound), `leave limit out for 10; with offset it goes on: {"limit": 100, "offset": 100}`)
 	}
 	if in.Offset < 0 {
