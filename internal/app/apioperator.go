@@ -175,6 +175,9 @@ func (s apiOperator) SetSecret(ctx context.Context, who runtime.Principal, name 
 	if err != nil {
 		return nil, err
 	}
+	if value.Empty() {
+		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "the credential is empty: there is no value", Hint: `send it as "value"`}
+	}
 	version, bound, err := seat.SetSecret(ctx, name, value, SecretOptions{Hosts: hosts})
 	return map[string]any{"name": name, "version": version, "hosts": bound}, err
 }
