@@ -317,3 +317,44 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		}
 	})
 }
+
+// What the page refuses of a body whatever there is here, its schema refuses too, and what the
+// page takes, that takes: who makes requests of the description makes good ones.
+func TestBodiesAreAsDescribed(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	c := &api{k.ServeAPI(t, app.APIOptions{Proxy: true}), newAPI(t, k).client}
+	d := describedBy(t, c)
+	admin, _ := tokenOf(t, k, app.TokenGrant{Roles: []string{runtime.RoleAdmin, runtime.RoleOperator}})
+	const call = "POST /v1/actions/{service}/{action}:execute"
+	for page, bodies := range map[string][]string{
+		"POST /v1/exec": {`{}`, `{"code":""}`, `{"code":"return 1","allow":[]}`, `{"code":"return 1","timeoutMs":-1}`},
+		call: {
+			`{"input":{"id":1},"wait":""}`, `{"input":{"id":1},"wait":"1d"}`, `{"input":{"id":1},"wait":"-1s"}`, `{"input":{"id":1},"wait":3601}`, `{"input":{"id":1},"wait":-1}`,
+			`{"input":{"id":1},"wait":"1"}`, `{"input":{"id":1},"max":-1}`, `{"input":[]}`, `{"inputs":{}}`,
+			`{"input":{"id":1},"wait":"0"}`, `{"input":{"id":1},"wait":"1m1.5s"}`, `{"input":{"id":1},"wait":3600}`, `{"input":{"id":1},"wait":".5h"}`,
+		},
+		"POST /v1/tokens": {
+			`{"agent":"","scopes":["*"]}`, `{"agent":"x","scopes":[]}`, `{"agent":"x"}`, `{"agent":"x","scopes":["*"],"ttl":"soon"}`, `{"agent":"x","scopes":["*"],"ttl":"1m"}`,
+		},
+		"POST /v1/proxy/tokens": {`{"agent":""}`, `{"agent":"x"}`},
+		"PUT /v1/vault/{name}":  {`{"value":"","hosts":["api.notes.test:443"]}`, `{"value":"a-value-1234","hosts":["api.notes.test:443"]}`},
+	} {
+		method, path, _ := strings.Cut(page, " ")
+		schema, err := d.schemas.Compile(pointer("paths", path, strings.ToLower(method), "requestBody", "content", "application/json", "schema"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		target := strings.NewReplacer("{service}", "notes", "{action}", "get-note", "{name}", "spare").Replace(path)
+		for _, body := range bodies {
+			value, err := jsonschema.UnmarshalJSON(strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, refuses := c.ask(t, admin, method, target, body), schema.Validate(value)
+			if got.Status >= 500 || (got.Status >= 400) != (refuses != nil) {
+				t.Errorf("%s %s: %d %.200s; the schema says %v", page, body, got.Status, got.Body, refuses)
+			}
+		}
+	}
+}
