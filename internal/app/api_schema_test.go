@@ -333,6 +333,7 @@ func TestBodiesAreAsDescribed(t *testing.T) {
 			`{"input":{"id":1},"wait":""}`, `{"input":{"id":1},"wait":"1d"}`, `{"input":{"id":1},"wait":"-1s"}`, `{"input":{"id":1},"wait":3601}`, `{"input":{"id":1},"wait":-1}`,
 			`{"input":{"id":1},"wait":"1"}`, `{"input":{"id":1},"max":-1}`, `{"input":[]}`, `{"inputs":{}}`,
 			`{"input":{"id":1},"wait":"0"}`, `{"input":{"id":1},"wait":"1m1.5s"}`, `{"input":{"id":1},"wait":3600}`, `{"input":{"id":1},"wait":".5h"}`,
+			`{"input":{"id":1},"max":0.0}`, `{"input":{"id":1},"max":0.5}`,
 		},
 		"POST /v1/tokens": {
 			`{"agent":"","scopes":["*"]}`, `{"agent":"x","scopes":[]}`, `{"agent":"x"}`, `{"agent":"x","scopes":["*"],"ttl":"soon"}`, `{"agent":"x","scopes":["*"],"ttl":"1m"}`,

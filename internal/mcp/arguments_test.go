@@ -72,7 +72,7 @@ func TestASearchKeepsToItsBounds(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"limit":101}`: "limit is not from 1 to 100", `{"limit":0}`: "limit is not from 1 to 100",
 		`{"limit":-1}`: "limit is not from 1 to 100", `{"offset":-1}`: "offset is negative",
-		`{"limit":100,"offset":0}`: "", `{"limit":1}`: "", `{"limit":null}`: "", `{}`: "",
+		`{"limit":100,"offset":0}`: "", `{"limit":1}`: "", `{"limit":5.0,"offset":1e1}`: "", `{"limit":null}`: "", `{}`: "",
 	} {
 		if r, text := call(t, session, "search", json.RawMessage(args)); r.IsError != (want != "") || want != "" && !strings.HasPrefix(text, "invalid_input: "+want) {
 			t.Errorf("%s: %s", args, text)

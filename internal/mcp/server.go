@@ -23,9 +23,8 @@ const maxInFlight = 64
 
 // Search is what is looked for.
 type Search struct {
-	Query  string `json:"query"`
-	Limit  int    `json:"limit"`
-	Offset int    `json:"offset"`
+	Query         string
+	Limit, Offset int
 }
 
 // Call is one action that is asked for.

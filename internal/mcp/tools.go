@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -80,7 +81,11 @@ func (t *one) tool() *sdk.Tool {
 }
 
 func (s *Server) search(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-	in := Search{Limit: usualFound}
+	in := struct {
+		Query  string       `json:"query"`
+		Limit  object.Whole `json:"limit"`
+		Offset object.Whole `json:"offset"`
+	}{Limit: usualFound}
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}
@@ -90,7 +95,7 @@ func (s *Server) search(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallT
 	if in.Offset < 0 {
 		return nil, invalid("offset is negative", "leave offset out, or write how many of the best to leave out")
 	}
-	found, err := s.o.Search(ctx, s.caller(r.Extra), in)
+	found, err := s.o.Search(ctx, s.caller(r.Extra), Search{Query: in.Query, Limit: int(in.Limit), Offset: int(min(in.Offset, math.MaxInt32))})
 	return structured(found, "", err)
 }
 
@@ -132,10 +137,10 @@ func (s *Server) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToo
 
 func (s *Server) execute(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	var in struct {
-		Code      string   `json:"code"`
-		Allow     []string `json:"allow"`
-		TimeoutMs int64    `json:"timeoutMs"`
-		Wait      seconds  `json:"wait"`
+		Code      string       `json:"code"`
+		Allow     []string     `json:"allow"`
+		TimeoutMs object.Whole `json:"timeoutMs"`
+		Wait      seconds      `json:"wait"`
 	}
 	if err := read(r, &in); err != nil {
 		return nil, err
@@ -151,7 +156,7 @@ func (s *Server) execute(ctx context.Context, r *sdk.CallToolRequest) (*sdk.Call
 	}
 	e, err := s.o.Execute(ctx, s.caller(r.Extra), Script{
 		Code: in.Code, Allow: in.Allow, Wait: time.Duration(in.Wait),
-		Timeout: time.Duration(min(in.TimeoutMs, maxTimeout.Milliseconds())) * time.Millisecond,
+		Timeout: time.Duration(min(int64(in.TimeoutMs), maxTimeout.Milliseconds())) * time.Millisecond,
 	})
 	if err == nil && e.Approval != "" {
 		s.notice(ctx, r.Session, "a script", e.Approval, e.Expires)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/kimbap-run/kimbap/internal/object"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -85,7 +87,7 @@ type callBody struct {
 	Wait   span         `json:"wait"`
 	DryRun bool         `json:"dry_run"`
 	All    bool         `json:"all"`
-	Max    int          `json:"max"`
+	Max    object.Whole `json:"max"`
 	Raw    bool         `json:"raw"` // the answer's own bytes instead of {"result": …}
 }
 
@@ -122,7 +124,7 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request, a visit, action stri
 	unhurried(w)
 	c := Call{
 		ID: a.id, Caller: a.caller, Action: action, Input: body.Input, Hold: wait,
-		Preview: body.DryRun, All: body.All, Max: body.Max,
+		Preview: body.DryRun, All: body.All, Max: int(min(body.Max, math.MaxInt32)),
 	}
 	if c.Input == nil {
 		c.Input = runtime.Args{}

@@ -20,10 +20,10 @@ const maxWait = time.Hour
 
 // execBody is the body of POST /v1/exec.
 type execBody struct {
-	Code      string   `json:"code"`
-	TimeoutMs int64    `json:"timeoutMs"`
-	Wait      span     `json:"wait"`
-	Allow     []string `json:"allow"`
+	Code      string       `json:"code"`
+	TimeoutMs object.Whole `json:"timeoutMs"`
+	Wait      span         `json:"wait"`
+	Allow     []string     `json:"allow"`
 }
 
 // span is a time as callers write it: seconds, or text with a unit.
@@ -70,7 +70,7 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, a visit) error {
 	}
 	unhurried(w)
 	script := Script{
-		Code: body.Code, Timeout: time.Duration(min(body.TimeoutMs, maxWait.Milliseconds())) * time.Millisecond,
+		Code: body.Code, Timeout: time.Duration(min(int64(body.TimeoutMs), maxWait.Milliseconds())) * time.Millisecond,
 		Wait: wait, Allow: body.Allow, Caller: a.caller,
 	}
 	return s.once.do(w, r, a, data, func(w http.ResponseWriter, r *http.Request) error {

@@ -131,6 +131,7 @@ func TestScriptsAreServedToTheOwnerOnASocket(t *testing.T) {
 		{"POST", "/v1/exec", `{"code":"return '<'"}`, 200, `{"code":"return '<'","timeout":"0s","wait":"0s"}`},
 		{"POST", "/v1/exec", `{"code":"x","timeoutMs":1500,"wait":"30s"}`, 200, `"timeout":"1.5s","wait":"30s"`},
 		{"POST", "/v1/exec", `{"code":"x","wait":2}`, 200, `"wait":"2s"`},
+		{"POST", "/v1/exec", `{"code":"x","timeoutMs":1500.0}`, 200, `"timeout":"1.5s"`},
 		{"GET", "/v1/exec/exe_1", "", 202, `"exe_1"`},
 		{"GET", "/v1/exec/exe_2", "", 404, `"code":"invalid_input"`},
 		{"POST", "/v1/exec/exe_1/resume", "", 200, `"exe_10s"`},
