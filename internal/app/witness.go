@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -205,7 +206,21 @@ func (a *App) VerifyFolder(ctx context.Context, dir string, files ...string) (pr
 	if key := a.provenKey(ctx); key != nil {
 		trust.Key = key.Public().(ed25519.PublicKey)
 	}
-	return proof.Verify(ctx, dir, trust)
+	report, err := proof.Verify(ctx, dir, trust)
+	if err == nil && dir != a.auditDir() && holdsNone(report) {
+		return proof.Report{}, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: "there is no record of a trail in " + runtime.Quote(dir),
+			Hint: "give --dir a copy of the whole audit folder, in which cli, proxy and run are",
+		}
+	}
+	return report, err
+}
+
+// holdsNone says that nothing was there to check, and nothing that tells of records: a
+// copy that failed is not one that verifies.
+func holdsNone(report proof.Report) bool {
+	_, bad := report.First()
+	return !bad && !slices.ContainsFunc(report.Slots, func(s proof.SlotReport) bool { return s.Records > 0 })
 }
 
 // provenKey is the key of the checkpoints if the vault can be opened and there is
