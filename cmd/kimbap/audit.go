@@ -209,10 +209,15 @@ func (c *cli) record(r app.Record) error {
 		_, err := fmt.Fprintf(c.out, "%s\n", r.Line)
 		return err
 	}
+	return c.shape(r.Line)
+}
+
+// shape prints one of many lines of JSON as -o yaml or --jq ask for it.
+func (c *cli) shape(line []byte) error {
 	if c.output == "yaml" {
 		fmt.Fprintln(c.out, "---")
 	}
-	return c.show(json.RawMessage(r.Line), nil)
+	return c.show(json.RawMessage(line), nil)
 }
 
 func recordRow(r app.Record) []string {
@@ -369,10 +374,14 @@ func (c *cli) export(ctx context.Context, a *app.App, q app.RecordQuery, slots b
 		if err != nil {
 			return err
 		}
+		line := r.Line
 		if slots {
-			_, err = fmt.Fprintf(out, "{\"slot\":%q,\"record\":%s}\n", r.Slot, r.Line)
+			line = fmt.Appendf(nil, `{"slot":%q,"record":%s}`, r.Slot, r.Line)
+		}
+		if c.output == "yaml" || c.jq != "" {
+			err = c.shape(line)
 		} else {
-			_, err = fmt.Fprintf(out, "%s\n", r.Line)
+			_, err = fmt.Fprintf(out, "%s\n", line)
 		}
 		if err != nil {
 			return err
