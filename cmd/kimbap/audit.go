@@ -310,6 +310,9 @@ the value.`,
 				if err != nil {
 					return err
 				}
+				if secret.Empty() {
+					return usage(`printf %s "$VALUE" | kimbap audit search --value-stdin`, "there is no value to look for: nothing came on stdin")
+				}
 				found, err := a.SearchValue(ctx, q, secret)
 				return c.found(found, limit, err)
 			})
