@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,7 +93,7 @@ func Run(ctx context.Context, o Options) ([]Tried, error) {
 		}
 	}
 	r.all(ctx, cases)
-	if o.Record {
+	if o.Record && len(r.recorded) > 0 {
 		err = r.write()
 	}
 	return r.out, err
@@ -132,13 +133,17 @@ type trial struct {
 	upstream *url.URL
 	out      []Tried
 	recorded []Case
+	kept     []Case // of the file, for which nothing was recorded
 }
 
 func (r *trial) all(ctx context.Context, cases []Case) {
 	had := map[string]bool{}
 	for _, c := range cases {
 		had[c.Action] = true
-		r.one(ctx, c)
+		before := len(r.recorded)
+		if r.one(ctx, c); len(r.recorded) == before {
+			r.kept = append(r.kept, c)
+		}
 	}
 	for _, a := range r.s.Actions {
 		if had[a.Name] || a.HTTP == nil || strings.HasSuffix(a.HTTP.Path, "**") {
@@ -320,9 +325,10 @@ func (r *trial) ask(ctx context.Context, c *Case, built *rest.Request) error {
 	return nil
 }
 
-// write keeps what was recorded.
+// write keeps what was recorded, and the cases of the file that were not tried or failed:
+// somebody wrote them.
 func (r *trial) write() error {
-	data, err := json.Marshal(CaseFile{r.recorded})
+	data, err := json.Marshal(CaseFile{slices.Concat(r.kept, r.recorded)})
 	if err != nil {
 		return err
 	}

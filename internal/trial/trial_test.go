@@ -87,6 +87,51 @@ func TestServiceFilesAreTriedAgainstAnUpstreamAndItsRecording(t *testing.T) {
 	}
 }
 
+// What somebody wrote as a case stays when others are recorded, and the file stays as it
+// is when nothing could be.
+func TestRecordingKeepsTheCasesThatItDoesNotRecord(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/orders" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		fmt.Fprint(w, `[{"item": "soup"}]`)
+	}))
+	defer upstream.Close()
+	file := filepath.Join(t.TempDir(), "shop.yaml")
+	cases := trial.CasesOf(file)
+	const written = `cases:
+  - {action: add-order, args: {item: rice}, request: POST /orders}
+  - {action: get-order, args: {id: lost}, request: GET /orders/lost, answer: {id: lost}}
+  - {action: list-orders, answer: [{item: rice}], result: [rice]}
+`
+	for name, text := range map[string]string{file: shopFile, cases: written} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	record := func() string {
+		t.Helper()
+		if _, err := trial.Run(t.Context(), trial.Options{File: file, Upstream: upstream.URL, Record: true}); err != nil {
+			t.Fatal(err)
+		}
+		now, err := os.ReadFile(cases)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(now)
+	}
+	now := record()
+	for _, want := range []string{"POST /orders", "item: rice", "GET /orders/lost", "item: soup"} {
+		if strings.Count(now, want) != 1 {
+			t.Errorf("%q stands there %d times:\n%s", want, strings.Count(now, want), now)
+		}
+	}
+	upstream.Close()
+	if again := record(); again != now {
+		t.Errorf("without an upstream the cases became\n%s", again)
+	}
+}
+
 // A request that no action covers is said to be one: what is sent is no document that adds.
 func TestARequestThatNoActionCoversIsSaidToBeOne(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bare.yaml")
