@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +37,7 @@ the next test needs no upstream.
 			}
 			ctx, stop := interruptible(cmd.Context())
 			defer stop()
-			list, err := app.TryService(ctx, t)
+			list, err := app.TryService(ctx, t, app.Options{Home: c.homeDir(), Env: c.env, UID: c.uid, Clock: time.Now, Nameless: c.nameless})
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"strings"
 
 	"github.com/kimbap-run/kimbap/internal/trial"
 )
@@ -12,5 +13,17 @@ type (
 	Tried = trial.Tried
 )
 
-// TryService tries a service file, without the home or any key.
-func TryService(ctx context.Context, o Trial) ([]Tried, error) { return trial.Run(ctx, o) }
+// TryService tries a service file, without any key. No home is opened or needed; of its
+// configuration upstream.ca_file counts for an upstream that is spoken to over TLS.
+func TryService(ctx context.Context, o Trial, where Options) ([]Tried, error) {
+	if strings.HasPrefix(strings.ToLower(o.Upstream), "https:") {
+		a, err := New(where)
+		if err != nil {
+			return nil, err
+		}
+		if o.TLS, err = a.upstreamTLS(); err != nil {
+			return nil, err
+		}
+	}
+	return trial.Run(ctx, o)
+}

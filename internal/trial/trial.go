@@ -3,6 +3,7 @@ package trial
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,9 +44,10 @@ type CaseFile struct {
 // Options say how the cases of a service file are tried.
 type Options struct {
 	File     string
-	Upstream string // the address of an upstream that answers; "": recorded answers
-	Record   bool   // write what the upstream answered beside the file
-	Writes   bool   // send to the upstream also what is above low risk
+	Upstream string      // the address of an upstream that answers; "": recorded answers
+	Record   bool        // write what the upstream answered beside the file
+	Writes   bool        // send to the upstream also what is above low risk
+	TLS      *tls.Config // whom to believe that they are the upstream; nil: whom the system believes
 }
 
 // Tried is what became of one case.
@@ -303,10 +305,13 @@ func (r *trial) ask(ctx context.Context, c *Case, built *rest.Request) error {
 	}
 	req.Header = built.Header.Clone()
 	client := &http.Client{
-		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
+		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true, TLSClientConfig: r.TLS},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	answer, err := client.Do(req)
+	if distrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &distrusted) {
+		return fmt.Errorf("the certificate of the upstream is not one to trust (%w): add its CA with upstream.ca_file in config.yaml, or give an http address", distrusted.Err)
+	}
 	if err != nil {
 		return fmt.Errorf("the upstream does not answer: %w", err)
 	}
