@@ -2,6 +2,7 @@ package services
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -169,6 +170,9 @@ func Prepare(dir, file string, data []byte, vars map[string]string) (*Ready, err
 		return nil, err
 	}
 	if err := Check(dir, s); err != nil {
+		if given, unread := Parse(file, filled); unread == nil { // path is not there yet: the mistakes are in file
+			err = cmp.Or(Check(dir, given), err)
+		}
 		return nil, err
 	}
 	return &Ready{s, path, filled}, nil

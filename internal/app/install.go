@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
@@ -222,7 +223,11 @@ func (a *App) place(ctx context.Context, file string, data []byte, vars map[stri
 		return nil, a.notPlaced(err)
 	}
 	if err != nil {
-		return nil, runtime.Invalid(err, "correct the file, then: kimbap service validate "+runtime.Quote(file))
+		fix := "correct the file, then: kimbap service validate " + runtime.Quote(file)
+		if rival := rivalOf(err, file, data); rival != "" { // validate looks at the file alone, and finds nothing
+			fix = "correct the file, or put the other out of force first: kimbap service disable " + rival
+		}
+		return nil, runtime.Invalid(err, fix)
 	}
 	s := ready.Service
 	if err := a.within(ctx, a.ofService("service.install", s.Name, s.Digest), func() error {
@@ -238,6 +243,29 @@ func (a *App) place(ctx context.Context, file string, data []byte, vars map[stri
 	}
 	old, _ := before.Service(s.Name)
 	return review.Of(s, old, sha256.Sum256(data)), a.reloadServices()
+}
+
+// rivalOf is the installed service that this file cannot be beside, "" when the error is
+// of the file itself.
+func rivalOf(err error, file string, data []byte) string {
+	s, unread := services.Parse(file, data)
+	if unread != nil {
+		return ""
+	}
+	var both []string
+	if overlap := (*classifier.OverlapError)(nil); errors.As(err, &overlap) {
+		first, _, _ := strings.Cut(overlap.First.Action, ".")
+		second, _, _ := strings.Cut(overlap.Second.Action, ".")
+		both = []string{first, second}
+	} else if name := (*services.NameError)(nil); errors.As(err, &name) {
+		both = []string{name.First.Name, name.Second.Name}
+	}
+	for _, name := range both {
+		if name != s.Name {
+			return name
+		}
+	}
+	return ""
 }
 
 // notPlaced is the error of a service that is as it should be, and could not be put there.
