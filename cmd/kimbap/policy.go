@@ -171,6 +171,9 @@ func newPolicyExplainCommand(c *cli) *cobra.Command {
 			asked.Action = args[0]
 			if len(args) == 2 {
 				asked.Action, asked.Request = "", args[0]+" "+args[1]
+				if len(named) > 0 || risk != "" {
+					return usage("kimbap policy explain SERVICE.ACTION --arg NAME=VALUE", "--arg and --risk belong to an action: of a request they are read from its method and URL")
+				}
 			}
 			asked.Risk = runtime.Risk(risk)
 			if err := fillAsked(&asked, named, at); err != nil {
