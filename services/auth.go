@@ -41,12 +41,12 @@ func (p *parser) auth(o *object) {
 	if a.needed("type", "add type: bearer, or type: none") == "" {
 		return
 	}
-	t := runtime.AuthType(a.oneOf("type", "", "none", "header", "bearer", "basic", "query", "body", "path", "oauth2"))
-	if t == "" {
+	if n := a.get("type"); n != nil && n.Value == string(runtime.AuthOAuth2) {
+		p.bad(n, "use type: bearer with a token you have", "auth type oauth2 comes with a later version")
 		return
 	}
-	if t == runtime.AuthOAuth2 {
-		p.bad(a.at("type"), "use type: bearer with a token you have", "auth type oauth2 comes with a later version")
+	t := runtime.AuthType(a.oneOf("type", "", "none", "header", "bearer", "basic", "query", "body", "path"))
+	if t == "" {
 		return
 	}
 	p.s.Auth.Type = t
