@@ -263,7 +263,7 @@ func (c *cli) agreesTo(rule string, a *app.App) (bool, error) {
 	}
 	t, err := openTerminal()
 	if err != nil {
-		c.say("not written, since nobody could be asked: add it yourself, or use --yes")
+		c.say("not written, since nobody could be asked: add it yourself; with --always --yes the next one is written unasked")
 		return false, nil
 	}
 	defer t.close()
