@@ -50,7 +50,7 @@ func Import(o Options) (*Result, error) {
 	i := &importer{o: o, d: d, r: &Result{}}
 	chosen, names := i.choose()
 	if len(chosen) == 0 {
-		return nil, o.refuse(errors.New("no operation is left to import"), "leave --tag and --path-prefix out, or correct them")
+		return nil, o.refuse(errors.New("no operation is left to import"), i.has())
 	}
 	s, err := i.service(chosen)
 	if err != nil {
@@ -132,6 +132,27 @@ func (i *importer) choose() ([]*operation, map[*operation]string) {
 		i.note("%d that hand out lasting access were not asked for, and are any other read or write: %s", len(others), few(others, 5))
 	}
 	return chosen, names
+}
+
+// has says what could be asked for: tags, and paths, which are those of the document,
+// without the one of its server.
+func (i *importer) has() string {
+	tags, paths := map[string]bool{}, map[string]bool{}
+	for _, op := range i.d.operations(func(string, string) {}) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(op.path, "/"), "/")
+		paths[shown("/"+first)] = true
+		for _, t := range op.tags {
+			tags[shown(t)] = true
+		}
+	}
+	fix := "leave --tag and --path-prefix out, or correct them"
+	if len(i.o.Tags) > 0 && len(tags) > 0 {
+		fix += "; its tags are " + few(slices.Sorted(maps.Keys(tags)), 5)
+	}
+	if i.o.PathPrefix != "" && len(paths) > 0 {
+		fix += "; its paths begin with " + few(slices.Sorted(maps.Keys(paths)), 5)
+	}
+	return fix
 }
 
 func (i *importer) service(chosen []*operation) (*service, error) {
