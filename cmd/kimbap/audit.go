@@ -132,6 +132,9 @@ func newAuditTailCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if lines < 0 {
+				return usage("give -n 1 or more, or -n 0 with -f", "-n %d would show nothing", lines)
+			}
 			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
 				if follow {
 					return errHere
