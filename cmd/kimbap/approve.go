@@ -173,6 +173,9 @@ terminal (or with --yes), writes it into the policy file, right before the rule 
 			if yes.For != 0 && yes.Run || yes.Run && yes.Always || yes.Always && yes.For != 0 {
 				return usage("kimbap approve accept "+args[0]+" --for 10m", "give one of --for, --run and --always")
 			}
+			if yes.For == 0 && cmd.Flags().Changed("for") {
+				return usage("kimbap approve accept "+args[0]+" --for 10m, or without --for", "--for 0s allows nothing beside this request")
+			}
 			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
 				return c.acceptElsewhere(ctx, there, args[0], yes, pin)
 			}); done {
