@@ -148,7 +148,11 @@ func (r *trial) all(ctx context.Context, cases []Case) {
 		}
 	}
 	for _, a := range r.s.Actions {
-		if had[a.Name] || a.HTTP == nil || strings.HasSuffix(a.HTTP.Path, "**") {
+		if had[a.Name] || a.HTTP != nil && strings.HasSuffix(a.HTTP.Path, "**") {
+			continue
+		}
+		if a.HTTP == nil {
+			r.out = append(r.out, Tried{Action: a.Name, Outcome: "untried", Why: "it starts a program, and a test starts none: kimbap call tries it"})
 			continue
 		}
 		args, missing := sampleArgs(a)

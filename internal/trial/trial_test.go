@@ -147,6 +147,31 @@ func TestARequestThatNoActionCoversIsSaidToBeOne(t *testing.T) {
 	}
 }
 
+// What starts a program is not tried, and said to be so: "0 failed" of nothing is no word.
+func TestActionsThatStartProgramsAreSaidToBeUntried(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "greet.yaml")
+	if err := os.WriteFile(file, []byte(greetFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list, err := trial.Run(t.Context(), trial.Options{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 || list[0].Outcome != "untried" || !strings.Contains(list[0].Why, "starts a program") {
+		t.Errorf("%+v", list)
+	}
+}
+
+const greetFile = `name: greet
+version: 1.0.0
+description: Says hello
+adapter: command
+auth: {type: none}
+command_spec: {executable: echo}
+actions:
+  hello: {description: Say it, command: hello, risk: {level: low}}
+`
+
 const bareFile = `name: bare
 version: 1.0.0
 base_url: https://api.shop.example
