@@ -38,12 +38,17 @@ func (a *App) upstreamRoots() (*certs.Roots, error) {
 	}
 	more, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("upstream.ca_file: %w", err)
+		return nil, wrongRoots(err)
 	}
 	if !x509.NewCertPool().AppendCertsFromPEM(more) {
-		return nil, fmt.Errorf("upstream.ca_file: %s holds no PEM certificate", file)
+		return nil, wrongRoots(fmt.Errorf("%s holds no PEM certificate", runtime.Quote(file)))
 	}
 	return certs.NewRoots(first, more), nil
+}
+
+// wrongRoots is a mistake of the configuration, as one that its file shows.
+func wrongRoots(err error) error {
+	return runtime.Invalid(fmt.Errorf("upstream.ca_file: %w", err), "give it a file of PEM certificates, or leave it out; where it is set says: kimbap config show --origin")
 }
 
 // via is the proxy that proxy.upstream_proxy names, nil for none.
