@@ -92,6 +92,10 @@ func (c *cli) setPin(ctx context.Context, a *app.App, n app.NewPin, remove bool)
 		c.say("the PIN is removed")
 		return nil
 	}
+	if n.As != "" {
+		c.say("the PIN of %s is set; they decide with: kimbap approve accept ID --as %s", n.As, n.As)
+		return nil
+	}
 	c.say("the PIN is set; what is critical is accepted with it only")
 	return nil
 }
