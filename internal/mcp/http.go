@@ -73,11 +73,16 @@ func loopback(authority string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
+// maxDropped is how much of a message that is too long is read, bytes: to end the connection
+// of a client that still writes would take its answer from it.
+const maxDropped = 4 * maxMessage
+
 // fewTogether refuses batches of too many messages, as lines does. What says that it is
-// longer than a message may be has no room (see enter), and none of it is read.
+// longer than a message may be has no room (see enter), and none of it is kept.
 func fewTogether(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > maxMessage {
+			_, _ = io.CopyN(io.Discard, r.Body, maxDropped)
 			http.Error(w, errLong.Error(), http.StatusRequestEntityTooLarge)
 			return
 		}

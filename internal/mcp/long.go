@@ -39,7 +39,7 @@ func (l *long) enter(owner string, length int64) (*room, error) {
 	if length < 0 {
 		length = maxMessage
 	}
-	if length <= longMessage || length > maxMessage { // which is refused unread
+	if length <= longMessage || length > maxMessage { // which is refused, and not kept
 		length = 0
 	}
 	l.mu.Lock()
