@@ -278,13 +278,13 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 // relative one is looked for in the working folders of programs. Those that
 // Furnish hides with /run are left out.
 func HostSockets() ([]string, error) {
-	tables, err := tablesOfSockets()
+	names, err := namesOfSockets()
 	if err != nil {
 		return nil, err
 	}
 	var out []string
 	folders := sync.OnceValue(workingFolders)
-	for _, name := range boundNames(tables) {
+	for _, name := range names {
 		if filepath.IsAbs(name) {
 			out = append(out, filepath.Clean(name))
 			continue
@@ -301,11 +301,11 @@ func HostSockets() ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// tablesOfSockets are those of all networks that have a program: a socket in a
+// namesOfSockets are those of all networks that have a program: a socket in a
 // file is reached from any of them.
-func tablesOfSockets() ([]byte, error) {
+func namesOfSockets() ([]string, error) {
 	const own = "self"
-	var out []byte
+	var out []string
 	seen := map[uint64]bool{} // by the number of the file, which is its network's
 	for _, process := range append([]string{own}, processes()...) {
 		table := "/proc/" + process + "/net/unix"
@@ -313,15 +313,22 @@ func tablesOfSockets() ([]byte, error) {
 		if unix.Stat(table, &info) == nil && seen[info.Ino] {
 			continue
 		}
-		more, err := os.ReadFile(table)
-		if err != nil && process == own {
-			return nil, err
+		for range looks {
+			more, err := os.ReadFile(table)
+			if err != nil && process == own {
+				return nil, err
+			}
+			out = append(out, boundNames(more)...) // none, where the process has ended
 		}
 		seen[info.Ino] = true
-		out = append(out, more...) // nothing, where the process has ended
 	}
-	return out, nil
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
+
+// looks is how often a table is read. The kernel gives it page by page, and where a socket
+// goes in between it may pass over another one, which is then in the next.
+const looks = 4
 
 // processes are the names of their folders in /proc.
 func processes() []string {
@@ -340,7 +347,8 @@ var record = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^[0-9a-f]+: [0-9A-F]{8} [0-9A-F]{8} [0-9A-F]{8} [0-9A-F]{4} [0-9A-F]{2} +[0-9]+(?: |$)`)
 })
 
-// boundNames are the names of sockets in files. One without a name is left out,
+// boundNames are the names of sockets in files, of which a connection has its listener's
+// and each is said until the next, or the end of the table. One without a name is left out,
 // and one with an abstract name, which belongs to its network.
 func boundNames(table []byte) []string {
 	var out []string
@@ -355,8 +363,7 @@ func boundNames(table []byte) []string {
 			out = append(out, name)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out) // a connection has its listener's
+	return out
 }
 
 // workingFolders are those of the programs that this user can look at.
