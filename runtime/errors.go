@@ -72,6 +72,7 @@ type Error struct {
 	Stage  Stage
 	Msg    string // what happened and why, one sentence
 	Hint   string // what to do next, for a human and for an agent
+	Ask    string // the same for who asks over REST or MCP, with members where Hint has flags; "": Hint
 	Err    error  // the cause, never shown to the caller
 
 	// Filled by [Pipeline.Do] on the way out, so that every surface can say them.

@@ -73,7 +73,7 @@ func TestRefusalsOverTheNetworkNameMembers(t *testing.T) {
 		{accept, `{"for":"1ms"}`, `"for": "10m"`},
 		{accept, `{"for":"1000h"}`, `"for": "10m"`},
 		{accept, `{"run":true}`, `say how long instead: "for": "10m"`},
-		{"POST /v1/approvals/apr_none:accept", `{}`, `GET /v1/approvals?all=true`},
+		{"POST /v1/approvals/apr_none:accept", `{}`, `look for it among all approvals: GET /v1/approvals?all=true`},
 		{"POST /v1/actions/notes/get-note:execute", `{"input":{"id":1},"all":true}`, `leave all and max out`},
 	} {
 		method, path, _ := strings.Cut(try.page, " ")

@@ -34,7 +34,7 @@ func (a *App) Pages(ctx context.Context, p *runtime.Pipeline, req *runtime.Reque
 	if action.HTTP == nil || action.HTTP.Pages == nil {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Action: action.Ref, Msg: fmt.Sprintf("%s has no pages: its answer is all there is", action.Ref),
-			Hint: "leave --all and --max out",
+			Hint: "leave --all and --max out", Ask: "leave all and max out",
 		}
 	}
 	s, err := a.first(req, action)
@@ -170,7 +170,7 @@ func (g *gathered) add(page []byte, err error) (int, error) {
 	}
 	if g.size += len(page); g.size > maxAnswer {
 		return 0, &runtime.Error{
-			Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Msg: "the pages together are over 64 MiB", Hint: "ask for fewer with --max",
+			Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Msg: "the pages together are over 64 MiB", Hint: "ask for fewer with --max", Ask: "ask for fewer with max",
 		}
 	}
 	if g.room != nil && g.size > server.Large {

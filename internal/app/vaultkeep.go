@@ -63,6 +63,9 @@ type SecretOptions struct {
 	Expires time.Time // zero: never
 }
 
+// askHosts is how the hosts of a credential are said over the REST API.
+const askHosts = `"hosts": ["api.example.com:443"]`
+
 // hostsFor returns the canonical hosts that a secret shall be bound to.
 func (a *App) hostsFor(name string, hosts []string) ([]string, error) {
 	if len(hosts) == 0 {
@@ -72,11 +75,16 @@ func (a *App) hostsFor(name string, hosts []string) ([]string, error) {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput,
 			Msg:  fmt.Sprintf("no installed service names the credential %q, so kimbap cannot know where it may go", name),
-			Hint: "kimbap vault set " + runtime.Quote(name) + " --host api.example.com:443",
+			Hint: "kimbap vault set " + runtime.Quote(name) + " --host api.example.com:443", Ask: askHosts,
 		}
 	}
 	hosts, err := services.CanonicalAuthorities(hosts)
-	return hosts, runtime.Invalid(err, "kimbap vault set --help")
+	if err != nil {
+		e := *runtime.AsError(runtime.Invalid(err, "kimbap vault set --help"))
+		e.Ask = askHosts
+		return nil, &e
+	}
+	return hosts, nil
 }
 
 // SetSecret stores a value under a name, bound to the given hosts or else to

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -126,16 +127,18 @@ func executed(e Execution, err error) (*sdk.CallToolResult, error) {
 
 // failed is the result of what was refused, or went wrong.
 func failed(e *runtime.Error) *sdk.CallToolResult {
+	said := e.Problem()
+	said.Hint = cmp.Or(e.Ask, e.Hint)
 	text := string(e.Code) + ": " + e.Msg
-	if e.Hint != "" {
-		text += "\nhint: " + e.Hint
+	if said.Hint != "" {
+		text += "\nhint: " + said.Hint
 	}
 	for _, part := range [][2]string{{"rule", e.Rule}, {"request", e.RequestID}} {
 		if part[1] != "" {
 			text += "\n" + part[0] + ": " + part[1]
 		}
 	}
-	problem, err := json.Marshal(map[string]any{"error": e.Problem()})
+	problem, err := json.Marshal(map[string]any{"error": said})
 	if err != nil { // cannot be: strings and numbers
 		problem = []byte("{}")
 	}

@@ -63,6 +63,19 @@ func TestAPanicIsAToolError(t *testing.T) {
 	}
 }
 
+// A model has no terminal: where a hint has flags, it is told of members.
+func TestHintsAreWithoutFlags(t *testing.T) {
+	o := whole()
+	o.Execute = func(context.Context, runtime.Caller, Script) (Execution, error) {
+		return Execution{}, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "no", Hint: "--for 10m", Ask: `"for": "10m"`}
+	}
+	r, text := call(t, serve(t, o, "", nil), "execute", map[string]any{"code": "return 1"})
+	whole, err := json.Marshal(r.StructuredContent)
+	if err != nil || !strings.HasSuffix(text, "\nhint: \"for\": \"10m\"") || strings.Contains(string(whole), "--for") {
+		t.Errorf("%s, %s, %v", text, whole, err)
+	}
+}
+
 // A client that asks for more than fits is told, and gets its place back.
 func TestCallsAtOnceAreBounded(t *testing.T) {
 	o := whole()

@@ -242,12 +242,13 @@ func refusal(answer *http.Response, data []byte) error {
 		runtime.Problem
 		Upstream string `json:"upstream"`
 		Cause    string `json:"cause"`
+		Ask      string `json:"ask"`
 	}
 	if json.Unmarshal(data, &p) != nil || p.Code == "" {
 		return &runtime.Error{Code: runtime.CodeUpstream, Msg: fmt.Sprintf("the server answered %d, and is perhaps no kimbap", answer.StatusCode), Hint: "look at the URL"}
 	}
 	e := &runtime.Error{
-		Code: p.Code, Reason: p.Reason, Msg: p.Detail, Hint: p.Hint, RequestID: p.RequestID, Action: p.Action, Rule: p.Rule,
+		Code: p.Code, Reason: p.Reason, Msg: p.Detail, Hint: p.Hint, Ask: p.Ask, RequestID: p.RequestID, Action: p.Action, Rule: p.Rule,
 		ApprovalID: p.ApprovalID, ResultURL: p.ResultURL, UpstreamStatus: p.UpstreamStatus,
 	}
 	for _, said := range []string{p.Cause, p.Upstream} {

@@ -90,6 +90,19 @@ func TestServersThatAreNoKimbap(t *testing.T) {
 	}
 }
 
+// Of what a server refuses, the hint for a client of MCP, who is behind the command and has no
+// flags, comes along.
+func TestBothHintsComeAlong(t *testing.T) {
+	s := served(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"code":"invalid_input","detail":"no","hint":"--for 10m","ask":"for: 10m"}`)
+	})
+	_, _, err := client(t, s.URL, nil).Proxy(t.Context())
+	if e := runtime.AsError(err); e.Hint != "--for 10m" || e.Ask != "for: 10m" {
+		t.Errorf("%q, %q", e.Hint, e.Ask)
+	}
+}
+
 // A server that says nothing is waited for as long as is said, not for ever.
 func TestASilentServerIsGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

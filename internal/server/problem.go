@@ -35,7 +35,7 @@ type errPanic struct{}
 func (errPanic) Error() string { return "panic" }
 
 // command is the User-Agent of the command kimbap, with --server and in a run too. Nothing but
-// the words of a refusal goes by it.
+// the words of a refusal go by it.
 const command = "kimbap"
 
 // problem answers with an error. Unlike on the proxy, who cannot be identified
@@ -49,8 +49,10 @@ func (s *Server) problem(w http.ResponseWriter, r *http.Request, err error) {
 	if s.o.Cause && e.Err != nil {
 		p.Cause = e.Err.Error()
 	}
-	if !s.o.Cause && r.UserAgent() != command { // else it is the command itself that asks, and its user has flags
-		p.Detail, p.Hint = inMembers(p.Detail), inMembers(p.Hint)
+	if s.o.Cause || r.UserAgent() == command { // the command itself asks: its user has flags, or is an MCP client behind it
+		p.Ask = e.Ask
+	} else {
+		p.Hint = cmp.Or(e.Ask, p.Hint)
 	}
 	p.Status = statusOf(e)
 	if p.RequestID == "" && !s.o.Cause {
@@ -104,6 +106,7 @@ type problem struct {
 	runtime.Problem
 	Upstream string `json:"upstream,omitempty"`
 	Cause    string `json:"cause,omitempty"` // with Options.Cause
+	Ask      string `json:"ask,omitempty"`   // to the command, in whose hint there are flags: the hint of who has none
 }
 
 func statusOf(e *runtime.Error) int {

@@ -125,7 +125,7 @@ func unknownID(id string) *runtime.Error {
 	shown, _ := visible(id, 60)
 	return &runtime.Error{
 		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: fmt.Sprintf("there is no approval %q", shown), Err: ErrUnknown,
-		Hint: "kimbap approve list --all",
+		Hint: "kimbap approve list --all", Ask: "look for it among all approvals: GET /v1/approvals?all=true",
 	}
 }
 
@@ -154,6 +154,7 @@ func notShown(a *Approval) *runtime.Error {
 		Code: runtime.CodeInvalidInput, ApprovalID: a.ID, Err: ErrNotShown,
 		Msg:  "this request is too long to be shown in full, so accepting it would accept what nobody has seen",
 		Hint: "look at all of it with --full, then accept it with --full",
+		Ask:  `look at all of it with GET /v1/approvals/{id}?full=true, then accept it with "full": true`,
 	}
 }
 

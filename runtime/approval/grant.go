@@ -34,11 +34,11 @@ func widens(f *dossier, yes Yes) error {
 	case yes.For == 0 && !yes.Run && !yes.Always:
 		return nil
 	case f.Terms.Count > 1:
-		return badGrant("several people decide about this request: that is for once", "accept it without --for, --run and --always")
+		return badGrant("several people decide about this request: that is for once", "accept it without --for, --run and --always", "accept it without for and run")
 	case yes.Run && f.Run == "":
-		return badGrant("the request did not come from a kimbap run", "say how long instead: --for 10m")
+		return badGrant("the request did not come from a kimbap run", "say how long instead: --for 10m", `say how long instead: "for": "10m"`)
 	case yes.For != 0 && (yes.For < time.Second || yes.For > longestGrant):
-		return badGrant("--for is a duration from 1s to 168h", "--for 10m")
+		return badGrant("a yes is for a duration from 1s to 168h", "--for 10m", `"for": "10m"`)
 	}
 	return nil
 }
@@ -249,6 +249,6 @@ func (d *Desk) Revoke(ctx context.Context, by runtime.Principal, tenant runtime.
 	return err
 }
 
-func badGrant(msg, hint string) *runtime.Error {
-	return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: msg, Hint: hint}
+func badGrant(msg, hint, ask string) *runtime.Error {
+	return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: msg, Hint: hint, Ask: ask}
 }

@@ -149,7 +149,7 @@ func notAsked(by []string) *runtime.Error {
 	return &runtime.Error{
 		Code: runtime.CodeForbidden, Reason: runtime.ReasonNotApprover,
 		Msg:  "the rule wants this decided by " + list,
-		Hint: "one of them accepts it with: kimbap approve accept ID --as NAME",
+		Hint: "one of them accepts it with: kimbap approve accept ID --as NAME", Ask: `one of them accepts it with "as": "NAME"`,
 	}
 }
 
@@ -157,7 +157,7 @@ func ownRequest() *runtime.Error {
 	return &runtime.Error{
 		Code: runtime.CodeForbidden, Reason: runtime.ReasonNotApprover,
 		Msg:  "the rule wants several people, and who asks is not one of them",
-		Hint: "others accept it with: kimbap approve accept ID --as NAME",
+		Hint: "others accept it with: kimbap approve accept ID --as NAME", Ask: `others accept it with "as": "NAME"`,
 	}
 }
 

@@ -76,6 +76,6 @@ func votedAlready(a *Approval, have, count int) *runtime.Error {
 	return &runtime.Error{
 		Code: runtime.CodeInvalidInput, ApprovalID: a.ID, Reason: runtime.ReasonNotApprover, Err: ErrDecided,
 		Msg:  fmt.Sprintf("you have said yes already; %d of %d people have", have, count),
-		Hint: "somebody else must: kimbap approve accept " + a.ID + " --as NAME",
+		Hint: "somebody else must: kimbap approve accept " + a.ID + " --as NAME", Ask: `somebody else must, with "as": "NAME"`,
 	}
 }

@@ -70,17 +70,17 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 			Msg: "only the owner makes tokens: an agent cannot",
 		}
 	case g.Tenant == "" || g.Tenant != creator.Tenant:
-		return invalid("a token is for the tenant of the one who makes it", "")
+		return invalid("a token is for the tenant of the one who makes it", "", "")
 	case !isName(g.Agent):
-		return invalid("a token needs the name of an agent: letters, digits and ._-", "--agent ci")
+		return invalid("a token needs the name of an agent: letters, digits and ._-", "--agent ci", `"agent": "ci"`)
 	case slices.ContainsFunc(g.Roles, func(role string) bool { return !isName(role) }):
-		return invalid("a role is a name: letters, digits and ._-", "--role developer")
+		return invalid("a role is a name: letters, digits and ._-", "--role developer", `"roles": ["developer"]`)
 	case slices.ContainsFunc(g.Groups, func(group string) bool { return !isName(group) }):
-		return invalid("a group is a name: letters, digits and ._-", "--group leads")
+		return invalid("a group is a name: letters, digits and ._-", "--group leads", `"groups": ["leads"]`)
 	case len(g.Scopes) == 0:
-		return invalid("a token without a scope could do nothing", "--scope 'github.list-*'")
+		return invalid("a token without a scope could do nothing", "--scope 'github.list-*'", `"scopes": ["github.list-*"]`)
 	case g.TTL <= 0 || g.TTL > i.o.MaxTTL:
-		return invalid(fmt.Sprintf("the life of a token is over 0 and at most %s, not %s", runtime.Span(i.o.MaxTTL), runtime.Span(g.TTL)), "--ttl 1h")
+		return invalid(fmt.Sprintf("the life of a token is over 0 and at most %s, not %s", runtime.Span(i.o.MaxTTL), runtime.Span(g.TTL)), "--ttl 1h", `"ttl": "1h"`)
 	}
 	if creator.TokenID != "" {
 		if err := i.narrower(creator, g); err != nil {
@@ -89,7 +89,7 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 	}
 	for _, scope := range g.Scopes {
 		if !isName(strings.ReplaceAll(string(scope), "*", "a")) {
-			return invalid(fmt.Sprintf("%q is not a scope: a scope is an action's name in which * stands for any characters", scope), "--scope 'github.list-*'")
+			return invalid(fmt.Sprintf("%q is not a scope: a scope is an action's name in which * stands for any characters", scope), "--scope 'github.list-*'", `"scopes": ["github.list-*"]`)
 		}
 		if !covers(creator.Scopes, scope) {
 			return &runtime.Error{
@@ -107,7 +107,7 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 // is returned; not ok when there is no such token, or it was revoked.
 func (i *Identity) Prolong(ctx context.Context, maker runtime.Principal, id string, ttl time.Duration) (left time.Duration, ok bool, err error) {
 	if maker.Kind != runtime.KindOperator || ttl <= 0 || ttl > i.o.MaxTTL {
-		return 0, false, invalid("the life of a token is prolonged by an operator, and not without end", "")
+		return 0, false, invalid("the life of a token is prolonged by an operator, and not without end", "", "")
 	}
 	all, err := i.o.Store.Tokens(ctx, maker.Tenant)
 	if err != nil {
@@ -188,8 +188,8 @@ func covers(scopes []runtime.Scope, wanted runtime.Scope) bool {
 	return false
 }
 
-func invalid(msg, hint string) error {
-	return &runtime.Error{Code: runtime.CodeInvalidInput, Stage: runtime.StageIdentify, Msg: msg, Hint: hint}
+func invalid(msg, hint, ask string) error {
+	return &runtime.Error{Code: runtime.CodeInvalidInput, Stage: runtime.StageIdentify, Msg: msg, Hint: hint, Ask: ask}
 }
 
 // List returns a tenant's tokens, newest first, expired and revoked ones too.

@@ -77,7 +77,7 @@ func TestAnErrorNamesTheScriptThatHadBegun(t *testing.T) {
 			t.Errorf("%s: %+v, %v, made %v", kind, result, err, b.effects())
 		}
 		e := runtime.AsError(err)
-		if told := strings.Contains(e.Msg, result.ExecutionID+" had begun") && strings.HasSuffix(e.Hint, "--resume "+result.ExecutionID); told != begun || begun && e.RetryAfter != 0 {
+		if told := strings.Contains(e.Msg, result.ExecutionID+" had begun") && strings.HasSuffix(e.Hint, "--resume "+result.ExecutionID) && strings.HasSuffix(e.Ask, "; resume "+result.ExecutionID); told != begun || begun && e.RetryAfter != 0 {
 			t.Errorf("%s: %s; %s; %v", kind, e.Msg, e.Hint, e.RetryAfter)
 		}
 	}

@@ -272,6 +272,7 @@ func (s *session) halfway(err error) error {
 	e := *runtime.AsError(err)
 	e.Msg, e.RetryAfter = "the execution "+s.id+" had begun, and cannot go on now: "+e.Msg, 0
 	e.Hint = "do not send the script again; go on with: kimbap exec --resume " + s.id
+	e.Ask = "do not send the script again; resume " + s.id
 	return &e
 }
 

@@ -63,6 +63,7 @@ func full(own bool, stored int64) *runtime.Error {
 		Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests,
 		Msg:  fmt.Sprintf("there is no room on disk for more scripts: those of %s that run or wait for a person fill the %d MiB that there are for them", whose, most>>20),
 		Hint: "decide on what waits (kimbap approve list) and go on with those scripts (kimbap exec --resume ID): what has ended makes room",
+		Ask:  "have somebody decide on what waits, and resume those executions: what has ended makes room",
 	}
 }
 

@@ -238,7 +238,10 @@ func refuse(name string, authorities []string, expires, now time.Time) error {
 	case !validName(name):
 		return invalid("use letters, digits, dots and dashes, as in github.token", "%.140q cannot be the name of a credential", name)
 	case len(authorities) == 0:
-		return invalid("kimbap vault set "+name+" --host api.example.com:443", "the credential %q names no host it may go to", name)
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Stage: runtime.StageCredential, Msg: fmt.Sprintf("the credential %q names no host it may go to", name),
+			Hint: "kimbap vault set " + name + " --host api.example.com:443", Ask: `"hosts": ["api.example.com:443"]`,
+		}
 	case !expires.IsZero() && !now.Before(expires):
 		return invalid("give a time that is still to come", "the credential %q would already be expired", name)
 	}
