@@ -121,7 +121,7 @@ func (a *App) doctorTrail(ctx context.Context) Finding {
 	case !report.OK:
 		return Finding{"audit", "fail", "the trail was changed", "kimbap audit verify"}
 	}
-	return Finding{"audit", "ok", fmt.Sprintf("%d writers, chains verify", len(report.Slots)), ""}
+	return Finding{"audit", "ok", runtime.Count(len(report.Slots), "writer") + ", chains verify", ""}
 }
 
 func (a *App) doctorProxy(ctx context.Context) Finding {
