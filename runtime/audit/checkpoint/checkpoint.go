@@ -102,13 +102,14 @@ func Sign(c Checkpoint, key ed25519.PrivateKey) (Signed, error) {
 // itself. Its errors are [ErrForm] and [ErrSignature].
 func Parse(line []byte) (Signed, error) {
 	line = bytes.Clone(bytes.TrimRight(line, "\r\n"))
-	at := bytes.LastIndex(line, []byte(marker))
-	if at < 0 || !bytes.HasPrefix(line, []byte(`{"checkpoint":`)) || !bytes.HasSuffix(line, []byte(`"}`)) {
+	body, closed := bytes.CutSuffix(line, []byte(`"}`)) // first, since the marker ends in a quote as well
+	at := bytes.LastIndex(body, []byte(marker))
+	if !closed || at < 0 || !bytes.HasPrefix(line, []byte(`{"checkpoint":`)) {
 		return Signed{}, ErrForm
 	}
 	out := Signed{Line: line}
 	plain := append(line[:at:at], '}')
-	signature, err := base64.RawStdEncoding.Strict().DecodeString(string(line[at+len(marker) : len(line)-2]))
+	signature, err := base64.RawStdEncoding.Strict().DecodeString(string(body[at+len(marker):]))
 	if err != nil || json.Unmarshal(plain, &out.Checkpoint) != nil || out.Number == 0 {
 		return Signed{}, ErrForm
 	}
