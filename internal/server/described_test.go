@@ -334,3 +334,17 @@ func TestTheMembersOfAProblemAreDescribed(t *testing.T) {
 		t.Errorf("a problem has %v, described are %v", has, said)
 	}
 }
+
+// Generators of clients make a type of each component, of all kinds in one room: with a name
+// that is there twice, oapi-codegen makes no client.
+func TestEachComponentHasItsOwnName(t *testing.T) {
+	kinds := map[string]string{}
+	for kind, components := range parsed(t).whole["components"].(map[string]any) {
+		for name := range components.(map[string]any) {
+			if other, is := kinds[name]; is {
+				t.Errorf("%s is among the %s and the %s", name, kind, other)
+			}
+			kinds[name] = kind
+		}
+	}
+}
