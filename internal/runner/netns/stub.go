@@ -1,12 +1,14 @@
 package netns
 
 import (
+	"context"
 	"encoding/binary"
 	"io"
 	"net"
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -165,8 +167,13 @@ const (
 	queryClients = 64
 )
 
-// serveStreams answers queries over TCP (RFC 7766) until ln is closed.
+// serveStreams answers queries over TCP (RFC 7766) until ln is closed, and ends the
+// connections that are there then.
 func (n *Names) serveStreams(ln net.Listener) {
+	ctx, end := context.WithCancel(context.Background())
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	defer end()
 	free := make(chan struct{}, queryClients)
 	for {
 		c, err := ln.Accept()
@@ -175,15 +182,17 @@ func (n *Names) serveStreams(ln net.Listener) {
 		}
 		select {
 		case free <- struct{}{}:
-			go func() { defer func() { <-free }(); n.serveStream(c) }()
+			clients.Go(func() { defer func() { <-free }(); n.serveStream(ctx, c) })
 		default:
 			_ = c.Close()
 		}
 	}
 }
 
-func (n *Names) serveStream(c net.Conn) {
+// serveStream answers the queries of one connection until it ends, or ctx.
+func (n *Names) serveStream(ctx context.Context, c net.Conn) {
 	defer func() { _ = c.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	for {
 		_ = c.SetDeadline(time.Now().Add(queryTime))
 		var size [2]byte

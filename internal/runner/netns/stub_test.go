@@ -164,6 +164,39 @@ func TestStubServes(t *testing.T) {
 	}
 }
 
+// A client that keeps its connection does not outlive the room.
+func TestConnectionsToTheStubEndWithIt(t *testing.T) {
+	n := NewNames()
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); n.serveStreams(ln) }()
+	c, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(queryTime / 2)) // before the stub would end it by itself
+	m := dnsmessage.Message{Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName("a.test."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}}
+	query, err := m.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(query))), query...)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(make([]byte, 512)); err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+	if _, err := c.Read(make([]byte, 512)); err != io.EOF {
+		t.Errorf("the connection is there yet: %v", err)
+	}
+	<-done
+}
+
 func FuzzAnswer(f *testing.F) {
 	q := dnsmessage.Message{Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName("a.test."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}}
 	data, _ := q.Pack()
