@@ -124,8 +124,11 @@ func members(vars []runner.Variable) string {
 // begin; whether that object is empty; and the names in env.
 func places(text string) (top, env int, empty bool, names map[string]bool, err error) {
 	d := json.NewDecoder(strings.NewReader(text))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return 0, 0, false, nil, fmt.Errorf("it begins with %v: %w", t, err)
+	switch t, err := d.Token(); {
+	case err != nil:
+		return 0, 0, false, nil, err
+	case t != json.Delim('{'):
+		return 0, 0, false, nil, fmt.Errorf("it begins with %v", t)
 	}
 	top, empty, names = int(d.InputOffset()), !d.More(), map[string]bool{}
 	for d.More() {
@@ -152,8 +155,10 @@ func places(text string) (top, env int, empty bool, names map[string]bool, err e
 	if _, err := d.Token(); err != nil {
 		return 0, 0, false, nil, err
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return 0, 0, false, nil, fmt.Errorf("something follows it: %w", err)
+	if t, err := d.Token(); err == nil {
+		return 0, 0, false, nil, fmt.Errorf("%v follows it", t)
+	} else if err != io.EOF {
+		return 0, 0, false, nil, err
 	}
 	return top, env, empty, names, nil
 }
