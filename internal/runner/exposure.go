@@ -3,6 +3,7 @@ package runner
 import (
 	"bufio"
 	"bytes"
+	"io"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -47,7 +48,8 @@ func isSealed(path string) bool {
 	return false
 }
 
-// maxKeyFile bounds how much of such a file is searched for its marker.
+// maxKeyFile bounds how much of such a file is searched for its marker, and a line of
+// .env, in bytes.
 const maxKeyFile = 1 << 20
 
 // Exposed lists the keys that a program of a run could still read, in an
@@ -108,9 +110,8 @@ func holds(path, marker string) bool {
 		return false
 	}
 	defer f.Close()
-	head := make([]byte, maxKeyFile)
-	n, _ := f.Read(head)
-	return n > 0 && bytes.Contains(head[:n], []byte(marker))
+	head, _ := io.ReadAll(io.LimitReader(f, maxKeyFile)) // what we cannot read of it the program cannot
+	return len(head) > 0 && bytes.Contains(head, []byte(marker))
 }
 
 // dotenv returns the names in a .env file that look like keys. One that a password manager
@@ -123,6 +124,7 @@ func dotenv(path string) []string {
 	defer f.Close()
 	var out []string
 	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxKeyFile) // a line may be a whole certificate
 	for lines.Scan() {
 		name, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(lines.Text()), "export "), "=")
 		if ok && value != "" && looksSecret(strings.TrimSpace(name)) {

@@ -80,6 +80,16 @@ func TestRunNamesWhatItTakesAndWhatIsLeft(t *testing.T) {
 	}
 }
 
+// What stands behind a long line of a .env, as that of a certificate is, is seen too.
+func TestALongLineHidesNoKey(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, ".env"), "CHAIN="+strings.Repeat("x", 200<<10)+"\nSTRIPE_API_KEY=sk_x\n", 0o600)
+	keys := Exposed("", dir, nil, nil, func(string) bool { return false }, nil)
+	if len(keys) != 1 || keys[0].Name != ".env: STRIPE_API_KEY" {
+		t.Errorf("%+v", keys)
+	}
+}
+
 func TestRunRefusesIncompleteOptions(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"no command": func(o *Options) { o.Command = nil },
