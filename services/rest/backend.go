@@ -183,7 +183,7 @@ func New(o Options) (*Backend, error) {
 func (b *Backend) transport(d *door) *http.Transport {
 	return &http.Transport{
 		Proxy:                  nil,
-		DialContext:            d.cleartext,
+		DialContext:            d.plain,
 		DialTLSContext:         d.secure,
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      false,

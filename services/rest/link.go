@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -46,17 +45,27 @@ func (d *door) dial(ctx context.Context, authority string) (net.Conn, *link, err
 	return conn, l, nil
 }
 
-// cleartext dials for http.
-func (d *door) cleartext(ctx context.Context, _, authority string) (net.Conn, error) {
+// cleartext dials for http. What a service may hear without TLS because it is on this
+// machine goes nowhere else.
+func (d *door) cleartext(ctx context.Context, authority string) (*link, error) {
 	conn, l, err := d.dial(ctx, authority)
 	if err != nil {
 		return nil, err
 	}
 	if d.trust.loopback && !isLoopback(l.address) {
 		_ = conn.Close()
-		return nil, fmt.Errorf("the name of a loopback service leads elsewhere")
+		return nil, errors.New("the name of a loopback service leads elsewhere")
 	}
 	l.Conn = conn
+	return l, nil
+}
+
+// plain is cleartext for net/http.
+func (d *door) plain(ctx context.Context, _, authority string) (net.Conn, error) {
+	l, err := d.cleartext(ctx, authority)
+	if err != nil {
+		return nil, err // a nil link would be a connection that is not nil
+	}
 	return l, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -54,18 +53,14 @@ const wireBuffer = 4 << 10
 // HTTP/1.1; without it errSpeaksH2 is as in [door.open].
 func (b *Backend) dialWire(ctx context.Context, s spot, mirror bool) (*wire, error) {
 	d := b.doors[s.trust]
-	if s.scheme == "https" {
-		dial := d.open
-		if mirror {
-			dial = d.mirror
-		}
-		l, err := dial(ctx, s.authority)
-		if err != nil {
-			return nil, err
-		}
-		return b.wireOf(l, s), nil
+	dial := d.cleartext
+	switch {
+	case s.scheme == "https" && mirror:
+		dial = d.mirror
+	case s.scheme == "https":
+		dial = d.open
 	}
-	conn, l, err := d.dial(ctx, s.authority)
+	l, err := dial(ctx, s.authority)
 	if err != nil {
 		return nil, err
 	}
