@@ -148,7 +148,8 @@ func (c *h2conn) usable() bool {
 	if w.br.Buffered() == 0 && w.raw != nil && quiet(w.raw) && w.gulp.drained(w.got) {
 		return !c.gone
 	}
-	w.readBy, w.writeBy = time.Time{}, time.Time{}
+	w.reads.Forget()
+	w.writes.Forget()
 	defer func(most time.Duration) { c.most = most }(c.most)
 	c.most = mostToAnswer
 	for end := time.Now().Add(mostToAnswer); time.Now().Before(end); {

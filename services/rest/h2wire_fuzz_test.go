@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
@@ -184,7 +185,7 @@ func TestALongAnswerLeavesTimeToWrite(t *testing.T) {
 	if _, err := w.h2.push(); err != nil {
 		t.Fatal(err)
 	}
-	s.writeBy, w.writeBy = time.Unix(1, 0), time.Unix(1, 0) // it was long ago
+	s.writeBy, w.writes = time.Unix(1, 0), http1.Deadline{} // it was long ago
 	s.out.Reset()
 	if _, err := w.h2.advance(true); !late(err) {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func (s *sending) came(w *wire) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answered = true
-	w.readBy = time.Time{} // the sender may have moved it
+	w.reads.Forget() // the sender may have moved it
 }
 
 // finished reports whether the body has left to its end.
@@ -112,8 +112,8 @@ func (x *exchange) dispatch(w *wire) (*sending, error) {
 // streaming begins to send a body in the background.
 func (x *exchange) streaming(w *wire) *sending {
 	s := &sending{done: make(chan struct{})}
-	w.readBy = time.Time{}
-	_ = w.conn.SetReadDeadline(w.readBy) // an upload may take as long as it moves
+	w.reads.Forget()
+	_ = w.conn.SetReadDeadline(time.Time{}) // an upload may take as long as it moves
 	go x.stream(w, s)
 	return s
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/services/rest/witness"
 )
 
@@ -35,13 +36,13 @@ type wire struct {
 	got      int64 // bytes read since TLS was known to hold none
 	overhead int   // of a record of TLS; 0: not known
 
-	dry     bool // nothing is waited for: a read may find nothing
-	used    bool // it has carried an exchange
-	readBy  time.Time
-	writeBy time.Time
-	idle    time.Time // since when it lies in the rack
-	lease   lease     // of the upstream
-	until   time.Time // from then on it is used no more; zero: as long as it is there
+	dry    bool // nothing is waited for: a read may find nothing
+	used   bool // it has carried an exchange
+	reads  http1.Deadline
+	writes http1.Deadline
+	idle   time.Time // since when it lies in the rack
+	lease  lease     // of the upstream
+	until  time.Time // from then on it is used no more; zero: as long as it is there
 
 	h2 *h2conn // nil: the wire speaks HTTP/1.1
 }
@@ -64,12 +65,7 @@ func (b *Backend) dialWire(ctx context.Context, s spot, mirror bool) (*wire, err
 	if err != nil {
 		return nil, err
 	}
-	if s.trust.loopback && !isLoopback(l.address) {
-		_ = conn.Close()
-		return nil, fmt.Errorf("the name of a loopback service leads elsewhere")
-	}
-	l.Conn = conn
-	return b.newWire(l, s), nil
+	return b.wireOf(l, s), nil
 }
 
 // wireOf makes a wire of a connection that was just dialled for a caller of HTTP/1.1.
@@ -180,22 +176,9 @@ func (w *wire) close() {
 	w.h2.end()
 }
 
-// readWithin gives the reads from now on their time, and writeWithin the
-// writes. Moving a deadline costs more than it brings while most of the time is
-// left: what is given is between seven eighths of d and d.
-func (w *wire) readWithin(d time.Duration) {
-	if now := time.Now(); w.readBy.Sub(now) < d-d/8 || w.readBy.Sub(now) > d {
-		w.readBy = now.Add(d)
-		_ = w.conn.SetReadDeadline(w.readBy)
-	}
-}
-
-func (w *wire) writeWithin(d time.Duration) {
-	if now := time.Now(); w.writeBy.Sub(now) < d-d/8 {
-		w.writeBy = now.Add(d)
-		_ = w.conn.SetWriteDeadline(w.writeBy)
-	}
-}
+// readWithin gives the reads from now on their time, and writeWithin the writes.
+func (w *wire) readWithin(d time.Duration)  { w.reads.Within(d, w.conn.SetReadDeadline) }
+func (w *wire) writeWithin(d time.Duration) { w.writes.Within(d, w.conn.SetWriteDeadline) }
 
 // clean reports whether nothing follows the answer that was just read: neither
 // in our buffer nor in that of TLS. What does would be taken for the answer to
@@ -225,7 +208,7 @@ func (w *wire) clean() bool {
 // end.
 func (w *wire) silent(until time.Time) bool {
 	var one [1]byte
-	w.readBy = time.Time{}
+	w.reads.Forget()
 	_ = w.conn.SetReadDeadline(until)
 	n, err := w.conn.Read(one[:])
 	timeout, ok := err.(net.Error) //nolint:errorlint // what conn returns itself
@@ -334,15 +317,14 @@ func (r *racks) tidy(s spot, k *rack) {
 		k.mu.Unlock()
 		return
 	}
-	now, kept := r.clock(), 0
-	for kept < len(k.wires) && now.Sub(k.wires[kept].idle) >= keptIdle {
-		kept++
+	now, stale := r.clock(), 0
+	for stale < len(k.wires) && now.Sub(k.wires[stale].idle) >= keptIdle {
+		stale++
 	}
-	old := k.wires[:kept]
-	defer closeWires(old) // not under the lock: TLS says farewell, which may take seconds
+	defer closeWires(k.wires[:stale]) // not under the lock: TLS says farewell, which may take seconds
 	defer k.mu.Unlock()
-	r.kept.Add(-int64(kept))
-	k.wires = append([]*wire(nil), k.wires[kept:]...)
+	r.kept.Add(-int64(stale))
+	k.wires = append([]*wire(nil), k.wires[stale:]...)
 	k.sweep = nil
 	if len(k.wires) > 0 {
 		k.sweep = time.AfterFunc(keptIdle-now.Sub(k.wires[0].idle), func() { r.tidy(s, k) })
