@@ -6,6 +6,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
 // What an upstream says of itself, in a field that HTTP does not allow or in the text of
@@ -29,6 +30,22 @@ func TestTheUpstreamsWordsAreNotTheClientsMistake(t *testing.T) {
 					t.Errorf("%s: %v", proto, err)
 				}
 			}
+		})
+	}
+}
+
+// What could not leave as it is written is refused before anything is dialled, whichever
+// engine would write it.
+func TestWhatCannotBeWrittenIsNotSent(t *testing.T) {
+	r := newRig(t, servicestest.Options{})
+	for name, c := range map[string]*runtime.Call{
+		"a value":  r.call("GET", "/", "X-A: one\x01two"),
+		"a name":   r.call("GET", "/", "X A: one"),
+		"a method": r.call("G ET", "/"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r.refused(t, c, runtime.CodeInvalidInput, "")
+			equal(t, "connections", r.Connections(), 0)
 		})
 	}
 }

@@ -16,8 +16,12 @@ import (
 	"github.com/kimbap-run/kimbap/services/rest/witness"
 )
 
-// errIdle is the cause of a body that did not move for too long.
-var errIdle = errors.New("nothing moved for the idle timeout")
+var (
+	// errIdle is the cause of a body that did not move for too long.
+	errIdle = errors.New("nothing moved for the idle timeout")
+	// errHints is an upstream that sends 1xx answers and no other.
+	errHints = errors.New("too many 1xx answers")
+)
 
 // exchange is one request and its answer.
 type exchange struct {
@@ -46,6 +50,9 @@ type exchange struct {
 func (x *exchange) run(ctx context.Context) error {
 	x.sent = &upload{src: x.message.body}
 	defer x.settleUpload()
+	if !x.message.writable() {
+		return x.failure(ctx, ctx, errField) // before anything is dialled or noted as used
+	}
 	if x.b.relays(x.message) {
 		if carried, err := x.relay(ctx); carried {
 			return err
@@ -212,7 +219,7 @@ func (x *exchange) information(status int, header textproto.MIMEHeader) error {
 		return nil
 	}
 	if x.interim++; x.interim > informationLimit {
-		x.broken = errors.New("too many 1xx answers")
+		x.broken = errHints
 		return x.broken
 	}
 	if status == http.StatusContinue {

@@ -75,9 +75,19 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 	return e
 }
 
+// What net/http and golang.org/x/net/http2 say in words only, having no exported error
+// for it. Our own errors are known by what they are.
+const (
+	saysGoAway       = "GOAWAY"
+	saysLargeHead    = "response headers exceeded"   // HTTP/1.1
+	saysLargeList    = "response header list larger" // HTTP/2
+	saysLargeRequest = "request header list larger"  // HTTP/2
+	saysMalformed    = "malformed"
+)
+
 // unanswered explains an exchange that ended without an answer.
 func (x *exchange) unanswered(e *runtime.Error, err error, host string) {
-	text := err.Error()
+	says := func(words string) bool { return strings.Contains(err.Error(), words) }
 	var reset http2.StreamError
 	var frame http2.ConnectionError
 	switch {
@@ -85,20 +95,16 @@ func (x *exchange) unanswered(e *runtime.Error, err error, host string) {
 		// A server of gRPC ends a call whose time is over like that.
 		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s ended the call: its time was over", host)
 		e.Hint = "give the call a longer deadline"
-	case strings.Contains(text, "GOAWAY"): // first of all texts: it may quote whatever the upstream says
+	case errors.Is(err, errUnprocessed), says(saysGoAway): // before all other words: it may quote whatever the upstream says
 		unheard(e, host)
-	case strings.Contains(text, "response headers exceeded"), strings.Contains(text, "response header list larger"), errors.Is(err, http1.ErrTooLarge):
+	case errors.Is(err, errLargeAnswer), errors.Is(err, http1.ErrTooLarge), says(saysLargeHead), says(saysLargeList):
 		e.Reason, e.Msg = "", fmt.Sprintf("the head of the answer from %s is over %d KiB, or has too many fields", host, headLimit>>10)
 	case errors.Is(err, errFrames), errors.As(err, &reset) && local(reset), errors.As(err, &frame): // and may quote it too
 		e.Reason, e.Msg = "", fmt.Sprintf("the answer of %s is not valid HTTP", host)
-	case strings.Contains(text, "invalid header field"), strings.Contains(text, "invalid HTTP header"), strings.Contains(text, "invalid method"),
-		strings.Contains(text, "invalid trailer"), strings.Contains(text, "invalid HTTP trailer"):
-		e.Code, e.Reason, e.Msg = runtime.CodeInvalidInput, "", "the request has a method or field that HTTP does not allow"
-		e.Hint = "check field names and values for control characters"
-	case strings.Contains(text, "request header list larger"):
+	case errors.Is(err, errLargeHead), says(saysLargeRequest):
 		e.Code, e.Reason, e.Msg = runtime.CodeInvalidInput, runtime.ReasonHeaderTooLarge, fmt.Sprintf("the head of the request is larger than %s takes", host)
 		e.Hint = "send fewer or shorter header fields"
-	case strings.Contains(text, "malformed"), strings.Contains(text, "too many 1xx"), errors.Is(err, errUnasked):
+	case errors.Is(err, http1.ErrMalformed), errors.Is(err, errHints), errors.Is(err, errUnasked), says(saysMalformed):
 		e.Reason, e.Msg = "", fmt.Sprintf("the answer of %s is not valid HTTP", host)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), x.conn.Load() != nil, x.reached:
 		unheard(e, host)

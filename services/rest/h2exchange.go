@@ -98,7 +98,7 @@ func (i *interims) add(status int, header textproto.MIMEHeader) error {
 	}
 	// No window bounds them, so no more of them wait for a caller than fit into one head.
 	if i.count++; i.count > informationLimit || len(i.waiting) > 0 && i.size+next.size > headLimit {
-		return errors.New("too many 1xx answers")
+		return errHints
 	}
 	i.waiting, i.size = append(i.waiting, next), i.size+next.size
 	if !i.running {

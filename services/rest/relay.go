@@ -33,9 +33,6 @@ func (b *Backend) relays(m *message) bool {
 // request may be repeated, or nothing of it has left. Not carried
 // is a message whose way, in x.way, is over HTTP/2.
 func (x *exchange) relay(ctx context.Context) (carried bool, err error) {
-	if !x.message.writable() {
-		return true, x.failure(ctx, ctx, errField) // before anything is dialled or noted as used
-	}
 	s := spot{origin{trustOf(x.call, x.message.authority), x.message.authority}, x.message.scheme}
 	const tries = 3
 	for try := 1; ; try++ {
