@@ -67,7 +67,9 @@ type Witness struct {
 	mu   sync.Mutex
 	said string // the last error that was told
 
-	quit, done chan struct{}
+	life       context.Context //nolint:containedctx // of what Start began
+	stop       context.CancelFunc
+	done       chan struct{}
 	start, end sync.Once
 }
 
@@ -89,11 +91,12 @@ func NewWitness(o WitnessOptions) (*Witness, error) {
 	if o.Every <= 0 {
 		o.Every = exportEvery
 	}
-	return &Witness{
+	w := &Witness{
 		o: o, book: checkpoint.In(o.Dir), sent: map[string]uint64{},
-		heads: heads{dir: o.Dir, own: o.Own, seen: map[string]seenHead{}},
-		quit:  make(chan struct{}), done: make(chan struct{}),
-	}, nil
+		heads: heads{dir: o.Dir, own: o.Own, seen: map[string]seenHead{}}, done: make(chan struct{}),
+	}
+	w.life, w.stop = context.WithCancel(context.Background())
+	return w, nil
 }
 
 // Start signs one checkpoint and goes on signing until [Witness.Close]: when a
@@ -109,12 +112,14 @@ func (w *Witness) run() {
 	for {
 		now, seq := w.o.Clock(), w.sequence()
 		if !now.Before(next) || seq >= signed+witnessBatch || signed == 0 && seq > 0 {
-			_, err := w.Sign(context.Background(), false)
-			w.tell(err)
+			_, err := w.Sign(w.life, false)
+			if w.life.Err() == nil { // else Close has cut it off, and does it itself
+				w.tell(err)
+			}
 			signed, next = seq, now.Add(witnessPause)
 		}
 		select {
-		case <-w.quit:
+		case <-w.life.Done():
 			return
 		case <-w.o.After(witnessTick):
 		}
@@ -132,11 +137,12 @@ func (w *Witness) sequence() uint64 {
 	return 0
 }
 
-// Close stops what [Witness.Start] began, and signs and sends a last checkpoint.
-// The log is closed before. Later calls do nothing.
+// Close stops what [Witness.Start] began, and signs and sends a last checkpoint: an
+// anchor that hangs is given up, and keeps none from being signed. The log is closed
+// before. Later calls do nothing.
 func (w *Witness) Close(ctx context.Context) (err error) {
 	w.end.Do(func() {
-		close(w.quit)
+		w.stop()
 		w.start.Do(func() { close(w.done) }) // it never began
 		select {
 		case <-w.done:
@@ -161,7 +167,8 @@ func (w *Witness) Sign(ctx context.Context, now bool) (checkpoint.Signed, error)
 	if err != nil {
 		return signed, fmt.Errorf("checkpoint of the audit trail: %w", err)
 	}
-	if perr := w.giveUp(ctx, now); perr != nil {
+	// What it has begun it brings to its end: of what is removed nobody would be told later.
+	if perr := w.giveUp(context.WithoutCancel(ctx), now); perr != nil {
 		return signed, fmt.Errorf("retention of the audit trail: %w", perr)
 	}
 	if signed.Number > 0 && (now || w.o.Clock().Sub(w.tried) >= w.o.Every) {

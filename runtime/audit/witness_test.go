@@ -178,6 +178,42 @@ func TestWitnessSignsAtStartOnTheWayAndAtTheEnd(t *testing.T) {
 	}
 }
 
+// hung is a place that takes nothing, for as long as it is let.
+type hung struct{ asked chan struct{} }
+
+func (h hung) Name() string { return "hung" }
+
+func (h hung) Export(ctx context.Context, _ []byte) error {
+	select {
+	case h.asked <- struct{}{}:
+	default:
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A place that does not answer keeps the last checkpoint from being sent there, and not
+// from being signed.
+func TestAPlaceThatHangsKeepsNoLastCheckpointFromBeingSigned(t *testing.T) {
+	dir, place := t.TempDir(), hung{make(chan struct{}, 1)}
+	l := audittest.Open(t, audittest.Options(dir))
+	intents(t, l, 0, 1)
+	w := witness(t, audit.WitnessOptions{Dir: dir, Own: l, Anchors: []audit.Anchor{place}})
+	w.Start()
+	<-place.asked
+	intents(t, l, 1, 3)
+	audittest.Shut(t, l)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := w.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "hung") {
+		t.Errorf("closed with %v", err)
+	}
+	last, _, err := checkpoint.In(dir).Last()
+	if err != nil || len(last.Heads) != 1 || last.Heads[0].Sequence != 3 {
+		t.Errorf("the last checkpoint is %+v, %v", last.Checkpoint, err)
+	}
+}
+
 // Killed at any moment, a trail with its checkpoints verifies, and is gone on with.
 func TestKilledWhileSigningVerifies(t *testing.T) {
 	dir := t.TempDir()
