@@ -55,7 +55,7 @@ func (a *App) ServeDaemon(ctx context.Context, o DaemonOptions) error {
 	if err := a.trail.Event(context.WithoutCancel(ctx), event); err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	go a.watch(ctx, o.Reload, unproxied{})
+	defer a.watching(ctx, o.Reload, unproxied{})()
 	if o.Ready != nil {
 		o.Ready(ln.Addr().String())
 	}

@@ -62,8 +62,7 @@ func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 		return err
 	}
 	defer server.Close()
-	stop := a.watchAlone(ctx)
-	defer stop()
+	defer a.watching(ctx, nil, unproxied{})()
 	if ln == nil {
 		defer a.mcpSessions.add(server)()
 		err = server.Run(ctx, o.In, o.Out)
@@ -135,14 +134,6 @@ func (a *App) mcpListener(where string) (net.Listener, error) {
 		a.listeners.Add(ln.Addr())
 	}
 	return ln, err
-}
-
-// watchAlone keeps a process without a proxy in step with its home, until stop.
-func (a *App) watchAlone(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() { defer close(done); a.watch(ctx, nil, unproxied{}) }()
-	return func() { cancel(); <-done }
 }
 
 // serveHTTP serves until ctx ends, then drains; what does not end by itself is cut.

@@ -79,9 +79,7 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 		}
 	}
 	defer closeAdmin()
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	go a.watch(watching, o.Reload, proxied{ca, server})
+	defer a.watching(ctx, o.Reload, proxied{ca, server})()
 	done, left := accept(server, ln, o.Room)
 	if o.Ready != nil {
 		o.Ready(ln.Addr())

@@ -56,9 +56,9 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 		return errors.Join(err, ln.Close())
 	}
 	defer closeAdmin()
-	watching, stop := context.WithCancel(ctx)
+	kicked, stop := context.WithCancel(ctx)
 	defer stop()
-	go a.watch(watching, merged(watching, kick, o.Reload), lent.follower())
+	defer a.watching(ctx, merged(kicked, kick, o.Reload), lent.follower())()
 	if o.Ready != nil {
 		o.Ready(base)
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/resource"
@@ -64,6 +65,15 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 		}
 		idle.Rest()
 	}
+}
+
+// watching is watch beside what this process serves. Stop ends it and waits until it has
+// ended: nothing is read, recorded or said in the home's name after what it belongs to.
+func (a *App) watching(ctx context.Context, kick <-chan os.Signal, f follower) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() { a.watch(ctx, kick, f) })
+	return func() { cancel(); done.Wait() }
 }
 
 // unknownChange is a change counter that no store has.
