@@ -261,9 +261,9 @@ func textOf(v any) string {
 	case bool:
 		return boolText(t)
 	}
-	text, err := json.Marshal(v)
+	text, err := jsonText(v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}
-	return string(text)
+	return strings.TrimSuffix(string(text), "\n")
 }

@@ -49,6 +49,17 @@ actions:
     method: DELETE
     path: /files
     risk: {level: high}
+  find:
+    method: GET
+    path: /find
+    risk: {level: low}
+    args: [{name: by, type: object}]
+    request: {query: {by: "{by}"}}
+  find-all:
+    method: GET
+    path: /find
+    match: {query: {by: '{"name":"<>"}'}}
+    risk: {level: high}
 `
 
 // A request that is built is the action that was judged, whichever arguments are given;
@@ -77,6 +88,8 @@ func TestWhatIsBuiltIsWhatWasJudged(t *testing.T) {
 		{"sent.preview", runtime.Args{"preview": nil}, true},
 		{"sent.preview", runtime.Args{"preview": []any{}}, true},
 		{"sent.preview", runtime.Args{"preview": []any{nil}}, false},
+		{"sent.find", runtime.Args{"by": map[string]any{"name": "a&b"}}, false},
+		{"sent.find", runtime.Args{"by": map[string]any{"name": "<>"}}, true}, // it is sent as find-all
 	} {
 		action, args, err := set.Resolve(&runtime.Request{Action: c.action, Args: c.args})
 		if c.none {
