@@ -284,10 +284,11 @@ func checkNumber(text string) error {
 }
 
 // numberText reports whether text is a JSON number of bearable length.
-func numberText(text string) bool {
-	if len(text) > mostDigits {
-		return false
-	}
+func numberText(text string) bool { return len(text) <= mostDigits && IsNumber(text) }
+
+// IsNumber reports whether text is a number as JSON writes it (RFC 8259 section 6), of
+// any length.
+func IsNumber(text string) bool {
 	s := strings.TrimPrefix(text, "-")
 	whole := len(s) - len(strings.TrimLeft(s, "0123456789"))
 	if whole == 0 || whole > 1 && s[0] == '0' {

@@ -132,18 +132,6 @@ func fromJSON(text string) any {
 	return body.Value()
 }
 
-// isNumber reports whether s is a number as JSON writes it (RFC 8259 section 6).
-func isNumber(s string) bool {
-	s = strings.TrimPrefix(s, "-")
-	mantissa, exponent, hasExponent := strings.Cut(strings.ToLower(s), "e")
-	whole, fraction, hasFraction := strings.Cut(mantissa, ".")
-	if hasExponent {
-		exponent = strings.TrimLeft(exponent[:min(1, len(exponent))], "+-") + exponent[min(1, len(exponent)):]
-	}
-	return digits(whole) && (whole == "0" || whole[0] != '0') &&
-		(!hasFraction || digits(fraction)) && (!hasExponent || digits(exponent))
-}
-
 // small reports whether s is a whole number that needs no thought, as most are.
 func small(s string) bool {
 	return 0 < len(s) && len(s) < 16 && digits(s) && (s[0] != '0' || len(s) == 1)
@@ -153,7 +141,7 @@ func small(s string) bool {
 // hold exactly are not taken.
 func exact(s string) (*big.Rat, bool) {
 	const longest, largestExponent = 400, 400
-	if len(s) > longest || !isNumber(s) {
+	if len(s) > longest || !classifier.IsNumber(s) {
 		return nil, false
 	}
 	if _, exponent, ok := strings.Cut(strings.ToLower(s), "e"); ok {

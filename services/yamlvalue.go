@@ -8,6 +8,8 @@ import (
 	"io"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/kimbap-run/kimbap/classifier"
 )
 
 // YAMLValue reads one YAML document that is no service file as JSON would hold
@@ -117,7 +119,7 @@ func plainScalar(n *yaml.Node) (any, error) {
 	case "!!bool":
 		return n.Value == "true" || n.Value == "True" || n.Value == "TRUE", nil
 	case "!!int", "!!float":
-		if isNumber(n.Value) {
+		if classifier.IsNumber(n.Value) {
 			return json.Number(n.Value), nil
 		}
 	case "!!str", "!!timestamp", "!!binary":
