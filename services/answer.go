@@ -17,7 +17,7 @@ import (
 func (p *parser) answer(op *operation) {
 	if n := op.get("response"); n != nil {
 		r := p.object(n, op.name+".response", "type", "filter", "text_filter")
-		r.oneOf("type", "", "string", "integer", "number", "boolean", "array", "object")
+		r.oneOf("type", "", paramTypes()...)
 		op.action.HTTP.Filter = r.text("filter")
 		if n := r.get("text_filter"); n != nil {
 			p.bad(n, "use filter", "%s.response.text_filter is for commands, which may answer in plain text", op.name)

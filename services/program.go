@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -75,7 +76,7 @@ func (p *parser) commandSpec(o *object) {
 	c := p.object(n, "command_spec", "executable", "json_flag", "timeout", "env_inject", "env_passthrough", "working_dir", "merge_stderr", "success_codes")
 	spec := &p.program.spec
 	spec.Executable = c.needed("executable", "add executable: git")
-	if e := spec.Executable; e != "" && !executableName.MatchString(e) && !(filepath.IsAbs(e) && filepath.Clean(e) == e) {
+	if e := spec.Executable; e != "" && !executableName().MatchString(e) && !(filepath.IsAbs(e) && filepath.Clean(e) == e) {
 		p.bad(c.at("executable"), "write git, or /usr/bin/git", "command_spec.executable must be the name of a program or an absolute path")
 	}
 	spec.JSONFlag = strings.Fields(c.text("json_flag"))
@@ -102,8 +103,8 @@ func (p *parser) commandSpec(o *object) {
 }
 
 var (
-	executableName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
-	variableName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	executableName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`) })
+	variableName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 )
 
 func (p *parser) timeout(c *object, spec *runtime.CommandSpec) {
@@ -160,7 +161,7 @@ func (p *parser) environment(c *object, spec *runtime.CommandSpec) {
 func (p *parser) checkVariable(n *yaml.Node, what, name string) {
 	upper := strings.ToUpper(name)
 	switch {
-	case !variableName.MatchString(name):
+	case !variableName().MatchString(name):
 		p.bad(n, "use letters, digits and underscores", "%s: %s is not the name of a variable", what, shown(name))
 	case upper == "PATH", upper == "BASH_ENV", upper == "ENV", upper == "IFS",
 		strings.HasPrefix(upper, "LD_"), strings.HasPrefix(upper, "DYLD_"), strings.HasPrefix(upper, "KIMBAP_"):
@@ -302,7 +303,7 @@ func (p *parser) script(op *operation, spec *runtime.CommandSpec) {
 func (p *parser) programAnswer(op *operation, spec *runtime.CommandSpec) {
 	if n := op.get("response"); n != nil {
 		r := p.object(n, op.name+".response", "type", "filter", "text_filter")
-		r.oneOf("type", "", "string", "integer", "number", "boolean", "array", "object")
+		r.oneOf("type", "", paramTypes()...)
 		spec.Filter, spec.TextFilter = r.text("filter"), r.text("text_filter")
 	}
 	spec.Errors = p.mappings(op, "exit codes from 1 to 255", 1, 255)
