@@ -32,18 +32,9 @@ type Step struct {
 func (s Step) String() string {
 	words := make([]string, len(s.Argv))
 	for i, word := range s.Argv {
-		words[i] = quote(word)
+		words[i] = platform.Quote(word)
 	}
 	return strings.Join(words, " ")
-}
-
-func quote(word string) string {
-	if word != "" && strings.IndexFunc(word, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+=:@%,", r))
-	}) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // Install returns the commands that put the certificate of an entry into its store.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // Shells are the forms that [Format] can write.
@@ -91,7 +93,7 @@ func quotePowerShell(v string) string {
 func syntax(shell string) (set func(name, value string) string, unset func(name string) string, ok bool) {
 	switch shell {
 	case "sh", "bash", "zsh":
-		return func(n, v string) string { return "export " + n + "=" + quotePOSIX(v) },
+		return func(n, v string) string { return "export " + n + "=" + system.QuotePOSIX(v) },
 			func(n string) string { return "unset " + n }, true
 	case "fish":
 		return func(n, v string) string { return "set -gx " + n + " " + quoteFish(v) },
@@ -103,7 +105,7 @@ func syntax(shell string) (set func(name, value string) string, unset func(name 
 		return func(n, v string) string { return `set "` + n + "=" + v + `"` },
 			func(n string) string { return `set "` + n + `="` }, true
 	case "dotenv":
-		return func(n, v string) string { return n + "=" + quotePOSIX(v) },
+		return func(n, v string) string { return n + "=" + system.QuotePOSIX(v) },
 			func(n string) string { return n + "=" }, true
 	}
 	return nil, nil, false
@@ -154,15 +156,6 @@ func ProxyVariables(proxy string) string {
 		b.WriteString(name + "=" + proxy + "\n")
 	}
 	return b.String()
-}
-
-func quotePOSIX(v string) string {
-	if v != "" && strings.IndexFunc(v, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+=:@%,", r))
-	}) < 0 {
-		return v
-	}
-	return "'" + strings.ReplaceAll(v, "'", `'\''`) + "'"
 }
 
 func quoteFish(v string) string {

@@ -48,14 +48,22 @@ func Repair(path string, folder bool) string { return repair(path, folder) }
 
 // Quote makes text one word of a shell of this system: a POSIX shell, or cmd and
 // PowerShell as far as they agree.
-func Quote(text string) string {
-	odd := func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(plain, r))
-	}
-	if text != "" && strings.IndexFunc(text, odd) < 0 {
+func Quote(text string) string { return quote(text) }
+
+// QuotePOSIX makes text one word of a POSIX shell, on whichever system this is.
+func QuotePOSIX(text string) string {
+	if isPlain(text, "/._-+=:@%,") {
 		return text
 	}
-	return quote(text)
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// isPlain reports whether text is letters, digits and marks that mean nothing to a shell.
+func isPlain(text, marks string) bool {
+	odd := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(marks, r))
+	}
+	return text != "" && !strings.ContainsFunc(text, odd)
 }
 
 // Private makes a folder that only this user and the machine's administrators can use, and so

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 	"syscall"
 )
 
@@ -48,10 +47,7 @@ func repair(path string, folder bool) string {
 	return "chmod 600 " + Quote(path)
 }
 
-func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
-
-// plain are the marks that mean nothing to a shell.
-const plain = "/._-+=:@%,"
+func quote(text string) string { return QuotePOSIX(text) }
 
 func private(folder string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {

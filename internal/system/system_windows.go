@@ -125,10 +125,12 @@ func repair(path string, folder bool) string {
 
 // quote takes what cmd and PowerShell both take apart by. Inside, each has marks of its
 // own that no quotes hold ("%" in cmd, "$" in PowerShell).
-func quote(text string) string { return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"` }
-
-// plain are the marks that mean nothing to a shell.
-const plain = `\/._-+=:`
+func quote(text string) string {
+	if isPlain(text, `\/._-+=:`) {
+		return text
+	}
+	return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"`
+}
 
 // private gives a folder an access list that nothing from above is handed down into. A
 // new one has it from its first moment.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -49,21 +50,10 @@ func (b *Backend) Preview(action *runtime.Action, args runtime.Args) (*Preview, 
 func (p *Preview) String() string {
 	var out []string
 	for _, pair := range p.Env {
-		out = append(out, quote(pair))
+		out = append(out, system.QuotePOSIX(pair))
 	}
 	for _, word := range p.Words {
-		out = append(out, quote(word))
+		out = append(out, system.QuotePOSIX(word))
 	}
 	return strings.Join(out, " ")
-}
-
-// quote makes a word safe to read, and to paste into a POSIX shell.
-func quote(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+=:@%,", r)
-	}
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
