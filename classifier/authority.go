@@ -157,15 +157,7 @@ func labelByte(c byte) bool {
 
 func hexNumber(s string) bool {
 	digits, ok := strings.CutPrefix(s, "0x")
-	if !ok {
-		return false
-	}
-	for i := range len(digits) {
-		if _, ok := fromHex(digits[i]); !ok {
-			return false
-		}
-	}
-	return true
+	return ok && isHexDigits(digits)
 }
 
 func isDigits(s string) bool {

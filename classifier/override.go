@@ -59,10 +59,8 @@ func (b *Body) refuseOverride(method string) *Error {
 		if len(values) == 1 && values[0] == method {
 			continue
 		}
-		for _, name := range methodParameters() {
-			if cutTo(key, name) {
-				return overridden("the form's " + name)
-			}
+		if name := parameterOf(key); name != "" {
+			return overridden("the form's " + name)
 		}
 	}
 	return nil

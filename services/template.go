@@ -124,7 +124,7 @@ func firstRune(s string) string {
 	return ""
 }
 
-// text checks a template that becomes text: every hole names an argument, and a
+// template checks a template that becomes text: every hole names an argument, and a
 // list or an object stands alone.
 func (p *parser) template(op *operation, n *yaml.Node, name string) string {
 	template := p.textOf(n, name)

@@ -1,9 +1,9 @@
 package runner
 
 import (
+	"maps"
 	"net/url"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -96,12 +96,7 @@ func Variables(p Place) []Variable {
 	if p.Socket != "" {
 		add(p.Socket, socketVar)
 	}
-	names := make([]string, 0, len(p.Placeholders))
-	for name := range p.Placeholders {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(p.Placeholders)) {
 		add(p.Placeholders[name], name)
 	}
 	return out

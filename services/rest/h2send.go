@@ -170,8 +170,7 @@ func (c *h2conn) fits(n int) bool {
 	return int64(n) <= min(c.connRoom, c.initial)
 }
 
-// data appends data for which there is room, and returns the rest. Without wait it
-// may take nothing.
+// data appends data for which there is room, which may be none, and returns the rest.
 func (c *h2conn) data(p []byte, last bool) (rest []byte, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -161,6 +161,9 @@ func begun(err error) error {
 	}
 }
 
+// errEnough ends an answer that nobody gets.
+var errEnough = errors.New("enough of an answer that is not passed on")
+
 // patient is a responder that keeps an answer back when there will be another.
 type patient struct {
 	runtime.Responder
@@ -197,7 +200,7 @@ func (p *patient) Write(data []byte) (int, error) {
 		return p.Responder.Write(data)
 	}
 	if p.size += len(data); p.size > mostDropped {
-		return 0, http.ErrBodyNotAllowed // enough of an answer that nobody gets
+		return 0, errEnough
 	}
 	return len(data), nil
 }
