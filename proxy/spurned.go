@@ -2,12 +2,13 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"maps"
 	"net"
 	"net/http"
-	"strings"
+	"slices"
 	"syscall"
 	"time"
 
@@ -19,13 +20,17 @@ import (
 // not say so. One that goes later only has not needed its connection.
 const hesitation = 5 * time.Second
 
-// rejectsCertificate reports whether a client ended the handshake by an alert
-// about the certificate (RFC 8446 section 6.2). crypto/tls exports neither type
-// nor value of an alert that came.
+// certificateAlerts are those by which a client says that it does not take our
+// certificate (RFC 8446 section 6): bad, unsupported, revoked, expired, unknown
+// certificate, unknown CA, bad certificate status response.
+var certificateAlerts = [...]tls.AlertError{42, 43, 44, 45, 46, 48, 113}
+
+// rejectsCertificate reports whether a client ended the handshake by one of these.
+// crypto/tls does not export the type of an alert that came, but one that says the same.
 func rejectsCertificate(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "remote error: tls: ") &&
-		(strings.Contains(text, "certificate") || strings.HasSuffix(text, "unknown CA"))
+	var alert *net.OpError
+	return errors.As(err, &alert) && alert.Op == "remote error" &&
+		slices.ContainsFunc(certificateAlerts[:], func(a tls.AlertError) bool { return alert.Err.Error() == a.Error() })
 }
 
 // rejectsInClear reports whether the client's last words were such an alert in
@@ -34,14 +39,8 @@ func rejectsCertificate(err error) bool {
 // alert for a record that was tampered with.
 func (i *interior) rejectsInClear() bool {
 	a := i.last
-	if len(a) != plainAlert || a[0] != recordAlert || a[1] != 3 || a[3] != 0 || a[4] != 2 {
-		return false
-	}
-	switch a[6] {
-	case 42, 43, 44, 45, 46, 48: // bad, unsupported, revoked, expired, unknown certificate; unknown CA
-		return true
-	}
-	return false
+	return len(a) == plainAlert && a[0] == recordAlert && a[1] == 3 && a[3] == 0 && a[4] == 2 &&
+		slices.Contains(certificateAlerts[:], tls.AlertError(a[6]))
 }
 
 // leaves reports whether a client that was shown our certificate went without a

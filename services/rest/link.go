@@ -159,11 +159,16 @@ func (d *door) mirror(ctx context.Context, authority string) (*link, error) {
 	return l, nil
 }
 
-// choseNothing reports whether a server ended the handshake because it speaks
-// none of the protocols it was offered (RFC 7301 section 3.2). crypto/tls has no
-// name for the alert.
+// noApplicationProtocol is the alert of RFC 7301 section 3.2, for which crypto/tls has
+// no name.
+const noApplicationProtocol tls.AlertError = 120
+
+// choseNothing reports whether a server ended the handshake because it speaks none of
+// the protocols it was offered. crypto/tls does not export the type of an alert that
+// came, but one that says the same.
 func choseNothing(err error) bool {
-	return strings.Contains(err.Error(), "no application protocol")
+	var alert *net.OpError
+	return errors.As(err, &alert) && alert.Op == "remote error" && alert.Err.Error() == noApplicationProtocol.Error()
 }
 
 // shake dials and shakes hands for https, offering the protocols. Where the roots that
