@@ -154,7 +154,7 @@ func (a *Authority) writeBundle(now roots, extraRootsFile string) error {
 	if err != nil || same {
 		return err
 	}
-	return replaceFile(a.BundleFile(), want, 0o644)
+	return replaceFile(a.BundleFile(), want)
 }
 
 // bundle is where bundle.pem is, and ca.pem beside it.

@@ -32,11 +32,11 @@ func writeTemp(dir string, data []byte, mode os.FileMode) (name string, err erro
 	return tmp.Name(), err
 }
 
-// replaceFile puts data under path in one step: a reader sees the old file or
-// the new one, never a part.
-func replaceFile(path string, data []byte, mode os.FileMode) error {
+// replaceFile puts data, which all may read, under path in one step: a reader sees
+// the old file or the new one, never a part.
+func replaceFile(path string, data []byte) error {
 	fail := func(err error) error { return &FileError{File: path, Msg: "the file cannot be written", Err: err} }
-	tmp, err := writeTemp(filepath.Dir(path), data, mode)
+	tmp, err := writeTemp(filepath.Dir(path), data, 0o644)
 	if err != nil {
 		return fail(err)
 	}

@@ -228,7 +228,7 @@ func (f rootFiles) publish(have roots, now time.Time) error {
 	text, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return replaceFile(file, want, 0o644)
+		return replaceFile(file, want)
 	case err == nil && bytes.Equal(text, want):
 		return nil
 	case err != nil:
@@ -244,7 +244,7 @@ func (f rootFiles) publish(have roots, now time.Time) error {
 			Fix: "if clients trust this certificate, restore its " + keyFile + "; else remove it: it is written again",
 		}
 	}
-	return replaceFile(file, want, 0o644)
+	return replaceFile(file, want)
 }
 
 // checkValidity refuses a root outside its time instead of replacing it: who

@@ -61,7 +61,7 @@ func (a *Authority) replaceRoot(overlap time.Duration) (done Rotation, err error
 		_ = os.Remove(tmp)
 		return done, &FileError{File: file, Msg: "the key of the certificate authority cannot be put into place", Err: err}
 	}
-	if err := errors.Join(system.SyncFolder(a.dir), replaceFile(a.CAFile(), made.pem(now), 0o644)); err != nil {
+	if err := errors.Join(system.SyncFolder(a.dir), replaceFile(a.CAFile(), made.pem(now))); err != nil {
 		return done, err
 	}
 	done.Old = fingerprint(before.cert)

@@ -108,11 +108,6 @@ func (p *push) line(line string) bool {
 
 // pktLength reads the four hexadecimal digits that a pkt-line begins with.
 func pktLength(digits []byte) (int, bool) {
-	for _, c := range digits {
-		if _, ok := fromHex(c); !ok {
-			return 0, false
-		}
-	}
 	n, err := strconv.ParseUint(string(digits), 16, 16)
 	return int(n), err == nil
 }

@@ -187,7 +187,7 @@ func checkLength(r *http.Request) *runtime.Error {
 		return ambiguous("", "the field content-length is there more than once")
 	}
 	n, err := strconv.ParseUint(given[0], 10, 62)
-	if err != nil || given[0][0] == '+' {
+	if err != nil {
 		return ambiguous("", "Content-Length is not a number")
 	}
 	if r.ContentLength != int64(n) && r.Method != http.MethodHead {

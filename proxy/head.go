@@ -237,7 +237,7 @@ func (f *framing) settle(h *head) *runtime.Error {
 	}
 	if len(f.length) == 1 {
 		n, err := strconv.ParseUint(f.length[0], 10, 62)
-		if err != nil || f.length[0][0] == '+' {
+		if err != nil {
 			return ambiguous("", "Content-Length is not a number")
 		}
 		h.length = int64(n)

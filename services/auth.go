@@ -120,7 +120,7 @@ func (p *parser) place(a *object) {
 		}
 	case runtime.AuthBasic:
 		if n := a.get("basic"); n != nil {
-			p.basic(a, p.object(n, "auth.basic", "username", "username_ref", "password_ref"))
+			p.basic(p.object(n, "auth.basic", "username", "username_ref", "password_ref"))
 		}
 	}
 }
@@ -140,7 +140,7 @@ func (p *parser) segment(o *object) {
 	}
 }
 
-func (p *parser) basic(a, b *object) {
+func (p *parser) basic(b *object) {
 	auth := p.s.Auth
 	auth.Username, auth.UsernameRef = b.text("username"), p.vaultName(b, "username_ref")
 	if (auth.Username == "") == (auth.UsernameRef == "") {

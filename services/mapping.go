@@ -198,14 +198,14 @@ func (p *parser) body(op *operation, r *object) {
 		return
 	}
 	if tree, ok := p.tree(op, n, r.name+".body"); ok {
-		p.credentialField(op, n, r)
+		p.credentialField(n, r)
 		spec.Body = &runtime.Template{Value: tree}
 		p.readBody(op, tree, "")
 	}
 }
 
 // credentialField refuses a member that the credential of type body overwrites.
-func (p *parser) credentialField(op *operation, n *yaml.Node, r *object) {
+func (p *parser) credentialField(n *yaml.Node, r *object) {
 	if p.s.Auth.Type != runtime.AuthBody || n.Kind != yaml.MappingNode {
 		return
 	}

@@ -130,7 +130,7 @@ func (r *Response) settle() error {
 	lengths := r.Header["Content-Length"]
 	for i, text := range lengths {
 		n, err := strconv.ParseUint(text, 10, 62)
-		if err != nil || text[0] == '+' || i > 0 && text != lengths[0] {
+		if err != nil || i > 0 && text != lengths[0] {
 			return ErrMalformed
 		}
 		r.Length = int64(n)

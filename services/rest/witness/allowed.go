@@ -182,7 +182,7 @@ func (a allowed) removes(name string, came side) bool {
 	case a.has(runtime.ChangeKimbap, name):
 		return strings.HasPrefix(folded, "x-kimbap-")
 	case a.has(runtime.ChangeNamed, name):
-		named := "," + fold(strings.Join(append(came.fields["connection"], came.fields["Connection"]...), ",")) + ","
+		named := "," + fold(strings.Join(came.fields["connection"], ",")) + ","
 		return strings.Contains(strings.NewReplacer(" ", "", "\t", "").Replace(named), ","+folded+",")
 	case a.has(runtime.ChangeFraming, name):
 		return name != folded && (folded == "host" || folded == "content-length")
