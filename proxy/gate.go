@@ -157,12 +157,16 @@ func grow(count *atomic.Int64, n, most int64) bool {
 	}
 }
 
-// await waits for the waiter's turn.
+// await waits for the waiter's turn; room, which may be nil, is as of enter.
 func (g *gate[K]) await(ctx context.Context, w *waiter[K], until time.Time, room func(lack)) lack {
 	end := time.NewTimer(time.Until(until))
 	defer end.Stop()
-	again := time.NewTicker(tryAgain)
-	defer again.Stop()
+	var again <-chan time.Time // nil: there is nothing to try
+	if room != nil {
+		tick := time.NewTicker(tryAgain)
+		defer tick.Stop()
+		again = tick.C
+	}
 	for {
 		if room != nil {
 			room(g.why(w))
@@ -170,7 +174,7 @@ func (g *gate[K]) await(ctx context.Context, w *waiter[K], until time.Time, room
 		select {
 		case <-w.in:
 			return lackNone
-		case <-again.C:
+		case <-again:
 		case <-end.C:
 			return g.abandon(w, false)
 		case <-ctx.Done():
@@ -290,12 +294,4 @@ func (g *gate[K]) open(owner K) *line[K] {
 	lines[owner] = l
 	g.lines.Store(&lines)
 	return l
-}
-
-// has is how much of owner is in.
-func (g *gate[K]) has(owner K) int64 {
-	if l := (*g.lines.Load())[owner]; l != nil {
-		return max(0, l.used.Load())
-	}
-	return 0
 }

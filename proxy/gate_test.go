@@ -251,3 +251,11 @@ func BenchmarkGateTogether(b *testing.B) {
 		}
 	})
 }
+
+// has is how much of owner is in.
+func (g *gate[K]) has(owner K) int64 {
+	if l := (*g.lines.Load())[owner]; l != nil {
+		return max(0, l.used.Load())
+	}
+	return 0
+}
