@@ -1,6 +1,10 @@
 package proxy
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/kimbap-run/kimbap/proxy/http1"
+)
 
 // errChunks is a chunked body that two parsers could end at different bytes.
 var errChunks = errors.New("bad chunked body")
@@ -119,13 +123,13 @@ func (c *chunks) trailer(b byte) error {
 		return nil
 	case c.part == chunkLine:
 		c.part, c.named = chunkTrailer, false
-		return unless(isTokenByte(b)) // a folded line, or no name
+		return unless(http1.IsTokenByte(b)) // a folded line, or no name
 	case b == '\r':
 		c.part = chunkTrailerLF
 		return unless(c.named)
 	case !c.named:
 		c.named = b == ':'
-		return unless(c.named || isTokenByte(b))
+		return unless(c.named || http1.IsTokenByte(b))
 	}
 	return unless((b >= ' ' || b == '\t') && b != 0x7f)
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -154,7 +155,7 @@ func began(since *atomic.Int64) func() {
 // fields, fields of a connection and a Host that differs from :authority were
 // checked by golang.org/x/net/http2, which resets such a stream.
 func checkStream(r *http.Request, limits Limits) *runtime.Error {
-	if !isToken(r.Method) {
+	if !http1.IsToken(r.Method) {
 		return badHead("the method is not a token")
 	}
 	if err := checkTarget(r.RequestURI); err != nil {

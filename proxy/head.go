@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -114,7 +115,7 @@ func parseFields(text string, maxFields int, each func(name, value string)) (hea
 func parseRequestLine(line string) (h head, err *runtime.Error) {
 	method, rest, _ := strings.Cut(line, " ")
 	target, version, _ := strings.Cut(rest, " ")
-	if !isToken(method) || target == "" || version == "" || strings.Contains(version, " ") {
+	if !http1.IsToken(method) || target == "" || version == "" || strings.Contains(version, " ") {
 		return h, badHead("the request line is not method, target and version")
 	}
 	h.method, h.target = method, target
@@ -146,13 +147,11 @@ func checkTarget(target string) *runtime.Error {
 // parseField reads "name: value". The value loses the white space around it.
 func parseField(line string) (name, value string, err *runtime.Error) {
 	name, value, ok := strings.Cut(line, ":")
-	if !ok || !isToken(name) {
+	if !ok || !http1.IsToken(name) {
 		return "", "", badHead("there is a line that is not a header field, or white space around a field name")
 	}
-	for i := 0; i < len(value); i++ {
-		if c := value[i]; (c < ' ' && c != '\t') || c == 0x7f {
-			return "", "", badHead("there is a control character in a header field")
-		}
+	if !http1.IsValue(value) {
+		return "", "", badHead("there is a control character in a header field")
 	}
 	return name, strings.Trim(value, " \t"), nil
 }
@@ -276,7 +275,7 @@ func hasWord(list, word string) bool {
 // looks at new bytes only: buf[:seen] was looked at before. A line that ends
 // without CR is an error at once; its sender would wait for an answer.
 func headEnd(buf []byte, seen int) (int, *runtime.Error) {
-	if seen == 0 && len(buf) > 0 && !isTokenByte(buf[0]) {
+	if seen == 0 && len(buf) > 0 && !http1.IsTokenByte(buf[0]) {
 		return 0, badHead("it does not begin with a method")
 	}
 	for i := seen; i < len(buf); i++ {
@@ -291,20 +290,6 @@ func headEnd(buf []byte, seen int) (int, *runtime.Error) {
 		}
 	}
 	return 0, nil
-}
-
-// isToken reports whether s is a token (RFC 9110 section 5.6.2).
-func isToken(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if !isTokenByte(s[i]) {
-			return false
-		}
-	}
-	return s != ""
-}
-
-func isTokenByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
 func isHex(c byte) bool {

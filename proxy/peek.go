@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -53,7 +54,7 @@ const maxMethod = 32
 // it is worth waiting for the rest.
 func mayBeHTTP(b []byte) bool {
 	method, _, whole := bytes.Cut(b, []byte(" "))
-	return len(method) <= maxMethod && isToken(string(method)) && (whole || len(b) <= maxMethod)
+	return len(method) <= maxMethod && http1.IsToken(string(method)) && (whole || len(b) <= maxMethod)
 }
 
 // isEnd reports whether a read ended because the other side had finished.

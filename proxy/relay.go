@@ -194,7 +194,7 @@ func (r *relay) next() bool {
 // unfinished is a head whose rest did not come. What cannot be the beginning of
 // a request is told so, if its sender is still there.
 func (r *relay) unfinished(raw []byte, err error) bool {
-	if len(raw) > 0 && !isTokenByte(raw[0]) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if len(raw) > 0 && !http1.IsTokenByte(raw[0]) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return r.serve(raw, badHead("it does not begin with a method"))
 	}
 	return false

@@ -128,7 +128,7 @@ func (o *responder) frame(status int, header http.Header) {
 	if n, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
 		o.left = n
 	}
-	o.bodiless = o.r.Method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
+	o.bodiless = http1.Bodiless(o.r.Method, status)
 	o.untilEnd = o.left < 0 && !o.bodiless && !o.r.ProtoAtLeast(1, 1)
 }
 
@@ -159,7 +159,7 @@ func (o *responder) extend() { _ = o.control.SetWriteDeadline(time.Now().Add(o.i
 func (o *responder) Trailer(header http.Header) {
 	h := o.w.Header()
 	for name, values := range header {
-		if slices.ContainsFunc(o.announced, func(a string) bool { return strings.EqualFold(a, name) }) {
+		if names(o.announced, name) {
 			h[name] = values
 		} else {
 			h[http.TrailerPrefix+name] = values
@@ -268,9 +268,7 @@ var hopFields = [...]string{
 func copyFields(dst, src http.Header) {
 	named := splitList(src["Connection"])
 	for name, values := range src {
-		hop := slices.Contains(hopFields[:], name) ||
-			slices.ContainsFunc(named, func(n string) bool { return strings.EqualFold(n, name) })
-		if !hop {
+		if !slices.Contains(hopFields[:], name) && !names(named, name) {
 			dst[name] = values
 		}
 	}

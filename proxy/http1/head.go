@@ -50,14 +50,15 @@ func ReadHead(br *bufio.Reader, dst []byte, limit int, strict bool) ([]byte, err
 // IsToken reports whether s is a token (RFC 9110 section 5.6.2).
 func IsToken(s string) bool {
 	for i := 0; i < len(s); i++ {
-		if !tokenByte(s[i]) {
+		if !IsTokenByte(s[i]) {
 			return false
 		}
 	}
 	return s != ""
 }
 
-func tokenByte(c byte) bool {
+// IsTokenByte reports whether a token may have the byte.
+func IsTokenByte(c byte) bool {
 	return c < 128 && tokenBytes[c/64]>>(c%64)&1 == 1
 }
 
