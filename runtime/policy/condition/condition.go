@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
@@ -177,10 +178,12 @@ func (c *Condition) hides(args runtime.Args) bool {
 func (s *schema) problems(text string, issues *cel.Issues) []Problem {
 	var out []Problem
 	for _, e := range issues.Errors() {
-		p := s.helped(plain(e.Message))
+		before := 0
 		if at := e.Location; at != nil && at.Line() > 0 {
-			p.Offset += offset(text, at.Line(), max(at.Column(), 0))
+			before = offset(text, at.Line(), max(at.Column(), 0))
 		}
+		p := s.helped(plain(e.Message), s.names(variableAt(text, before)))
+		p.Offset += before
 		out = append(out, p)
 	}
 	if len(out) == 0 {
@@ -202,6 +205,20 @@ func offset(text string, line, column int) int {
 	return column
 }
 
+// variableAt is the name right before an offset, where a dot stands, or right
+// after it, where the bracket of has(…) does.
+func variableAt(text string, offset int) string {
+	runes := []rune(text)
+	offset = min(offset, len(runes))
+	if inside := word.FindStringSubmatch(string(runes[offset:])); inside != nil {
+		return inside[1]
+	}
+	before := strings.TrimSpace(string(runes[:offset]))
+	return before[strings.LastIndexFunc(before, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })+1:]
+}
+
+var word = regexp.MustCompile(`^\(\s*(\w+)`)
+
 // plain takes out of a message what only the language's makers know: the names
 // of our types, the list of all tokens that could follow, the form of operators.
 func plain(msg string) string {
@@ -211,8 +228,9 @@ func plain(msg string) string {
 	return strings.TrimSpace(regexp.MustCompile(`'_?([^\w\s']+)_?'`).ReplaceAllString(msg, "$1"))
 }
 
-// helped adds what to do about the commonest mistakes.
-func (s *schema) helped(msg string) Problem {
+// helped adds what to do about the commonest mistakes. Fields are those of the
+// variable that the report is of.
+func (s *schema) helped(msg string, fields []string) Problem {
 	quoted := func() string {
 		_, rest, _ := strings.Cut(msg, "'")
 		name, _, _ := strings.Cut(rest, "'")
@@ -229,7 +247,7 @@ func (s *schema) helped(msg string) Problem {
 		name := quoted()
 		return Problem{
 			Offset: 1, // the report is of the dot
-			Msg:    fmt.Sprintf("there is no field %q", name), Unknown: name, Known: s.names(),
+			Msg:    fmt.Sprintf("there is no field %q", name), Unknown: name, Known: fields,
 		}
 	}
 	msg, syntax := strings.CutPrefix(msg, "Syntax error: ")

@@ -1,6 +1,7 @@
 package condition
 
 import (
+	"maps"
 	"slices"
 
 	"cel.dev/cel-go/cel"
@@ -62,13 +63,15 @@ func (s *schema) variables() []cel.EnvOption {
 	}
 }
 
-// names are the fields of all variables, sorted.
-func (s *schema) names() []string {
+// names are the fields of a variable, sorted; of what is none, those of all.
+func (s *schema) names(variable string) []string {
+	fields, ours := s.objects[objectPrefix+variable]
+	if ours {
+		return slices.Sorted(maps.Keys(fields))
+	}
 	var names []string
 	for _, fields := range s.objects {
-		for name := range fields {
-			names = append(names, name)
-		}
+		names = slices.AppendSeq(names, maps.Keys(fields))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
