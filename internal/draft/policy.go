@@ -3,10 +3,12 @@ package draft
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,6 +81,9 @@ type Judged struct {
 
 // Judge asks the draft about a case. The error is of the case itself.
 func (d *Policy) Judge(c *policy.Case) (*Judged, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
 	q, refused, err := d.question(c)
 	if err != nil || refused != "" {
 		return &Judged{Verdict: runtime.Verdict{Effect: runtime.EffectDeny, Rule: "unmatched"}, Refused: refused}, err
@@ -140,7 +145,7 @@ func rawOf(c *policy.Case) *runtime.Raw {
 // resolve finds the action of a case. One that is not installed needs a risk.
 func (d *Policy) resolve(c *policy.Case, req *runtime.Request) (*runtime.Action, runtime.Args, error) {
 	if action, ok := d.set.Action(string(req.Action)); ok {
-		return action, req.Args, nil
+		return action, req.Args, undeclared(c, action)
 	}
 	if req.Action == runtime.ActionPass || req.Action == runtime.ActionTunnel {
 		if req.Target.Authority == "" {
@@ -157,6 +162,29 @@ func (d *Policy) resolve(c *policy.Case, req *runtime.Request) (*runtime.Action,
 	}
 	service, name, _ := strings.Cut(string(req.Action), ".")
 	return &runtime.Action{Ref: req.Action, Service: service, Name: name, Risk: c.Risk, Auth: &runtime.Auth{}}, req.Args, nil
+}
+
+// undeclared is the argument of a case that the action does not have: a verdict
+// without it would show nothing.
+func undeclared(c *policy.Case, action *runtime.Action) error {
+	if c.Action == "" || action.Rest != "" {
+		return nil
+	}
+	names := make([]string, 0, len(action.Params))
+	for i := range action.Params {
+		names = append(names, action.Params[i].Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Args)) {
+		if slices.Contains(names, name) {
+			continue
+		}
+		near := runtime.Nearest(name, names)
+		if near != "" {
+			near = "; did you mean " + near + "?"
+		}
+		return fmt.Errorf("%s%s has no argument %q%s", where(c), action.Ref, name, near)
+	}
+	return nil
 }
 
 // where says where the case of a test stands; one of the command line is in no file.

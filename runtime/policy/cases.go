@@ -2,6 +2,7 @@ package policy
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,7 +103,10 @@ func (p *parser) caseField(c *Case, key string, v *yaml.Node) {
 		"tenant": (*string)(&c.Tenant), "surface": (*string)(&c.Surface),
 	}
 	if into := words[key]; into != nil {
-		*into, _ = p.text(v, key)
+		text, ok := p.text(v, key)
+		if known := caseWords()[key]; ok && (known == nil || p.oneOf(v, key, text, known)) {
+			*into = text
+		}
 		return
 	}
 	switch key {
@@ -122,6 +126,9 @@ func (p *parser) caseField(c *Case, key string, v *yaml.Node) {
 		}
 	case "headers":
 		c.Headers = map[string]string{}
+		if v.Kind != yaml.MappingNode {
+			p.wrongKind(v, key, "names with values")
+		}
 		for i := 0; v.Kind == yaml.MappingNode && i+1 < len(v.Content); i += 2 {
 			c.Headers[v.Content[i].Value], _ = p.text(v.Content[i+1], key)
 		}
@@ -132,6 +139,24 @@ func (p *parser) caseField(c *Case, key string, v *yaml.Node) {
 		}
 		c.At = at
 	}
+}
+
+// caseWords are the fields of a test that take a few words only. Another word
+// would match no rule, and the test would show nothing.
+func caseWords() map[string][]string {
+	return map[string][]string{
+		"risk": words(risks()), "surface": words(surfaces()), "kind": {string(runtime.KindAgent), string(runtime.KindOperator)},
+	}
+}
+
+// Check is what is wrong with the words of a case that stands in no file.
+func (c *Case) Check() error {
+	for key, word := range map[string]string{"risk": string(c.Risk), "surface": string(c.Surface), "kind": string(c.Kind)} {
+		if known := caseWords()[key]; word != "" && !slices.Contains(known, word) {
+			return fmt.Errorf("%s cannot be %q: it is one of %s", key, word, strings.Join(known, ", "))
+		}
+	}
+	return nil
 }
 
 // list reads one text or a list of them.

@@ -60,6 +60,10 @@ func TestCasesWithProblems(t *testing.T) {
 		"version: 1\ntests: [{name: a, expect: alow, action: a.b}]":                          "did you mean allow?",
 		"version: 1\ntests: [{name: a, expect: deny, action: a.b, at: noon}]":                "at is not a time with a zone",
 		"version: 1\ntests: [{name: a, expect: deny, action: a.b, args: [1]}]":               "args must be arguments",
+		"version: 1\ntests: [{name: a, expect: deny, action: a.b, risk: hgih}]":              "did you mean high?",
+		"version: 1\ntests: [{name: a, expect: deny, action: a.b, surface: browser}]":        "surface is one of proxy, call, exec, rest, mcp",
+		"version: 1\ntests: [{name: a, expect: deny, action: a.b, kind: person}]":            "kind is one of agent, operator",
+		"version: 1\ntests: [{name: a, expect: deny, action: a.b, headers: [Sudo]}]":         "headers must be names with values",
 		"version: 1\ntests: [{name: a, expect: deny, action: a.b, args: {n: 0x10}}]":         "0x10 is not a number of JSON",
 		"version: 1\ntests: [{name: a, expect: deny, action: a.b, args: {n: &x 1}}]":         "anchors (&x) are not allowed",
 	} {

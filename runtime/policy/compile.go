@@ -39,6 +39,12 @@ func risks() []runtime.Risk {
 	}
 }
 
+func surfaces() []runtime.Surface {
+	return []runtime.Surface{
+		runtime.SurfaceProxy, runtime.SurfaceCall, runtime.SurfaceExec, runtime.SurfaceREST, runtime.SurfaceMCP,
+	}
+}
+
 // newDocument is an empty file with the built-in defaults.
 func newDocument() document {
 	return document{defaults: map[runtime.Risk]runtime.Effect{

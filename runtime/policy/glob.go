@@ -36,9 +36,7 @@ func checkGlob(which field, text string) (glob, msg, fix string) {
 	case fieldRisk:
 		return closed(which, text, words(risks()))
 	case fieldSurface:
-		return closed(which, text, words([]runtime.Surface{
-			runtime.SurfaceProxy, runtime.SurfaceCall, runtime.SurfaceExec, runtime.SurfaceREST, runtime.SurfaceMCP,
-		}))
+		return closed(which, text, words(surfaces()))
 	}
 	return text, "", ""
 }
