@@ -244,7 +244,12 @@ func (d *Desk) Revoke(ctx context.Context, by runtime.Principal, tenant runtime.
 	}
 	revoked, err := d.o.Store.RevokeGrant(ctx, tenant, id, d.now())
 	if err == nil && !revoked {
-		return unknownID(id)
+		shown, _ := visible(id, 60)
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Err: ErrUnknown,
+			Msg:  fmt.Sprintf("nothing stands of %q that could be revoked: its yes was for one request, or is over", shown),
+			Hint: "kimbap approve list --standing",
+		}
 	}
 	return err
 }
