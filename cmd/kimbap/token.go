@@ -49,6 +49,9 @@ func newTokenCreateCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				for _, wrong := range a.IdleScopes(grant.Scopes) {
+					c.say("warning: %s", wrong)
+				}
 				c.say("token %s for agent %s, until %s; it is shown this once", info.ID, info.Agent, info.Expires.Local().Format(time.DateTime))
 				data := map[string]any{"id": info.ID, "token": secret.Reveal(), "expires": info.Expires}
 				return c.show(data, func() { fmt.Fprintln(c.out, secret.Reveal()) })
@@ -58,7 +61,7 @@ func newTokenCreateCommand(c *cli) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&grant.Agent, "agent", "", "name that policy rules match")
 	f.StringArrayVar(&grant.Scopes, "scope", nil, "actions it may use, as globs; repeat for more")
-	f.StringArrayVar(&grant.Roles, "role", nil, "role for policy rules; repeat for more")
+	f.StringArrayVar(&grant.Roles, "role", nil, "role for policy rules, or kimbap.operator or kimbap.admin for the REST API; repeat for more")
 	f.StringArrayVar(&grant.Groups, "group", nil, "group for policy rules; repeat for more")
 	f.StringVar(&ttl, "ttl", "1h", "how long it is valid: 30m, 12h, 30d")
 	return cmd

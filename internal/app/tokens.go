@@ -2,9 +2,11 @@ package app
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/draft"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/identity"
@@ -65,6 +67,24 @@ func (a *App) CreateToken(ctx context.Context, g TokenGrant) (runtime.Secret, id
 	return a.identity.Mint(ctx, a.Operator(), identity.Grant{
 		Tenant: a.tenant, Agent: g.Agent, Run: g.Run, Scopes: scopes, Roles: g.Roles, Groups: g.Groups, TTL: g.TTL,
 	})
+}
+
+// IdleScopes says which scopes cover no action of a service that is installed or could be:
+// they may be meant for one to come, and are more often misspelled.
+func (a *App) IdleScopes(scopes []string) (said []string) {
+	all := a.Services().Services()
+	for _, scope := range scopes {
+		if draft.IdleScope(scope, all) == "" {
+			continue
+		}
+		if known, err := Catalog(); err == nil {
+			all = slices.Concat(a.Services().Services(), known)
+		}
+		if wrong := draft.IdleScope(scope, all); wrong != "" {
+			said = append(said, wrong)
+		}
+	}
+	return said
 }
 
 // ProlongToken gives the token of a run that goes on another ttl, and returns how much

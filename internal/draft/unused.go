@@ -98,3 +98,20 @@ func near(l policy.Loose, refs, names []string) string {
 	}
 	return ""
 }
+
+// IdleScope says what is wrong with a scope of a token that covers no action, neither of
+// the services that are installed nor of those that are known beside; "" where nothing is.
+func IdleScope(scope string, all []*services.Service) string {
+	refs, names := namesOf(all)
+	if slices.ContainsFunc(refs, runtime.Glob(scope).Match) {
+		return ""
+	}
+	hint := near(policy.Loose{Field: "action", Pattern: scope}, refs, names)
+	if slices.Contains(names, scope) {
+		hint = scope + ".*"
+	}
+	if hint != "" {
+		hint = "; did you mean " + hint + "?"
+	}
+	return fmt.Sprintf("the scope %q covers no action, neither installed nor of the catalogue%s", scope, hint)
+}

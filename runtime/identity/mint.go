@@ -75,6 +75,8 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 		return invalid("a token needs the name of an agent: letters, digits and ._-", "--agent ci", `"agent": "ci"`)
 	case slices.ContainsFunc(g.Roles, func(role string) bool { return !isName(role) }):
 		return invalid("a role is a name: letters, digits and ._-", "--role developer", `"roles": ["developer"]`)
+	case slices.ContainsFunc(g.Roles, noRoleOfTheAPI):
+		return invalid("a role that begins with kimbap. is one of the API: kimbap.operator or kimbap.admin", "--role kimbap.operator", `"roles": ["developer"]`)
 	case slices.ContainsFunc(g.Groups, func(group string) bool { return !isName(group) }):
 		return invalid("a group is a name: letters, digits and ._-", "--group leads", `"groups": ["leads"]`)
 	case len(g.Scopes) == 0:
@@ -99,6 +101,11 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 		}
 	}
 	return nil
+}
+
+// noRoleOfTheAPI reports whether a role looks like one of the API and is none.
+func noRoleOfTheAPI(role string) bool {
+	return strings.HasPrefix(role, "kimbap.") && role != runtime.RoleOperator && role != runtime.RoleAdmin
 }
 
 // Prolong gives the token of a run that goes on another ttl, also when it has expired
