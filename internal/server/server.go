@@ -220,7 +220,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		case r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "":
 			s.problem(w, r, &runtime.Error{Code: runtime.CodeForbidden, Msg: "pages of a browser are not served here", Hint: "call it from a program"})
 		case s.o.RequireToken && !s.ourName(r):
-			s.problem(w, r, &runtime.Error{Code: runtime.CodeMisdirected, Msg: "the request names another host", Hint: "use the address that kimbap printed at its start"})
+			s.problem(w, r, &runtime.Error{Code: runtime.CodeMisdirected, Msg: "the request names another host", Hint: "use the address that kimbap printed at its start, or have the name put into serve.hosts of its config.yaml"})
 		case !plain(r):
 			s.problem(w, r, noPage())
 		default:
