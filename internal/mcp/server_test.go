@@ -76,6 +76,17 @@ func TestHintsAreWithoutFlags(t *testing.T) {
 	}
 }
 
+// Nor has it the pages of the REST API.
+func TestAnIDThatNobodyKnowsIsToldOfTheTool(t *testing.T) {
+	o := whole()
+	o.Collect = func(context.Context, runtime.Caller, string, time.Duration) (Answer, error) {
+		return Answer{}, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "none", Hint: "kimbap approve list --all", Ask: "GET /v1/approvals"}
+	}
+	if _, text := call(t, serve(t, o, "", nil), "resume", map[string]any{"id": "apr_x"}); strings.Contains(text, "/v1/") || !strings.Contains(text, "approvalId or executionId") {
+		t.Error(text)
+	}
+}
+
 // A client that asks for more than fits is told, and gets its place back.
 func TestCallsAtOnceAreBounded(t *testing.T) {
 	o := whole()

@@ -178,7 +178,13 @@ func (s *Server) resume(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallT
 	if strings.HasPrefix(in.ID, "exe_") {
 		return executed(s.o.Resume(ctx, s.caller(r.Extra), in.ID, time.Duration(in.Wait)))
 	}
-	return answered(s.o.Collect(ctx, s.caller(r.Extra), in.ID, time.Duration(in.Wait)))
+	answer, err := s.o.Collect(ctx, s.caller(r.Extra), in.ID, time.Duration(in.Wait))
+	if e := runtime.AsError(err); e != nil && e.Reason == runtime.ReasonNotFound {
+		told := *e // there is no list of approvals here, as there is over REST
+		told.Ask = `give "id" as approvalId or executionId of the pending answer had it: "apr_…" or "exe_…"`
+		err = &told
+	}
+	return answered(answer, err)
 }
 
 // seconds is a time as clients write it.
