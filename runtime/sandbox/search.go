@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -66,7 +67,9 @@ func SearchActions(actions []*runtime.Action, descriptions map[string]string, q 
 			Approval: asks != nil && asks(a), Idempotent: a.Idempotent, Score: score,
 		})
 	}
-	slices.SortStableFunc(items, func(a, b Item) int { return b.Score - a.Score })
+	slices.SortFunc(items, func(a, b Item) int { // of two that are as good, what has fewer words that nobody asked for
+		return cmp.Or(b.Score-a.Score, strings.Count(a.Name, "-")-strings.Count(b.Name, "-"), strings.Compare(a.Name, b.Name))
+	})
 	found := Found{Items: []Item{}, Total: len(items), Partial: partial && len(items) > 0}
 	if q.Offset < len(items) {
 		end := min(q.Offset+q.Limit, len(items))

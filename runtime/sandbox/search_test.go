@@ -34,3 +34,16 @@ func TestASearchOfWordsThatNothingHasAll(t *testing.T) {
 		}
 	}
 }
+
+// Of two actions that have every word the one that is just those words comes first, in
+// whatever order they are loaded: a script's tools are not loaded as those of the terminal.
+func TestASearchPutsWhatIsJustTheWordsFirst(t *testing.T) {
+	exact := &runtime.Action{Ref: "github.list-pull-requests", Service: "github", Name: "list-pull-requests"}
+	more := &runtime.Action{Ref: "github.list-pull-request-files", Service: "github", Name: "list-pull-request-files"}
+	for _, actions := range [][]*runtime.Action{{exact, more}, {more, exact}} {
+		found := sandbox.SearchActions(actions, nil, sandbox.Search{Query: "list pull requests"}, nil)
+		if len(found.Items) != 2 || found.Items[0].Name != string(exact.Ref) {
+			t.Errorf("%+v", found.Items)
+		}
+	}
+}
