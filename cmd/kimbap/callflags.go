@@ -160,6 +160,9 @@ func (c *cli) actionFlags(cmd *cobra.Command, action *runtime.Action, f *callFla
 func (c *cli) arguments(flags []*argFlag, input string) (runtime.Args, error) {
 	args := runtime.Args{}
 	if input != "" {
+		if _, err := os.Stat(input); err != nil && strings.HasPrefix(strings.TrimSpace(input), "{") {
+			return nil, usage("echo '{…}' | kimbap call SERVICE.ACTION --input -", "--input takes the name of a file, not the JSON itself")
+		}
 		data, err := c.readInput(input)
 		if err != nil {
 			return nil, err
