@@ -28,7 +28,7 @@ func newMCPCommand(c *cli) *cobra.Command {
 		Use:   "mcp [--listen ADDR]",
 		Short: "Serve actions and scripts to MCP clients",
 		Long:  mcpLong,
-		Example: `  claude mcp add kimbap -- kimbap mcp
+		Example: `  claude mcp add --scope user kimbap -- kimbap mcp
   codex mcp add kimbap -- kimbap mcp
   kimbap mcp --listen 127.0.0.1:7790`,
 		Args: cobra.NoArgs,

@@ -158,10 +158,19 @@ func (d *Policy) resolve(c *policy.Case, req *runtime.Request) (*runtime.Action,
 		return action, args, err
 	}
 	if c.Risk == "" {
-		return nil, nil, fmt.Errorf("%sthe action %s is not installed: install its service, or say its risk", where(c), req.Action)
+		return nil, nil, fmt.Errorf("%sthe action %s is not installed: install its service, or say its risk%s", where(c), req.Action, d.meant(string(req.Action)))
 	}
 	service, name, _ := strings.Cut(string(req.Action), ".")
 	return &runtime.Action{Ref: req.Action, Service: service, Name: name, Risk: c.Risk, Auth: &runtime.Auth{}}, req.Args, nil
+}
+
+// meant names the actions that a misspelled one may stand for.
+func (d *Policy) meant(ref string) string {
+	near := d.set.Suggest(ref)
+	if len(near) == 0 {
+		return ""
+	}
+	return "; did you mean " + strings.Join(near, ", ") + "?"
 }
 
 // undeclared is the argument of a case that the action does not have: a verdict

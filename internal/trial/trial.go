@@ -122,7 +122,8 @@ func readCases(file string) ([]Case, error) {
 		err = dec.Decode(&out)
 	}
 	if err != nil {
-		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: file + ": " + err.Error(), Hint: "its fields are cases: [{action, args, request, body, status, answer, result}]"}
+		said := strings.TrimPrefix(err.Error(), "json: ")
+		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: file + ": " + said, Hint: "its fields are cases: [{action, args, request, body, status, answer, result}]"}
 	}
 	return out.Cases, nil
 }
