@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,6 +37,22 @@ func Span(d time.Duration) string {
 		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
+}
+
+// MaxDays is a century, with which nothing that is added to a time of today overflows.
+const MaxDays = 36500
+
+// ParseSpan reads a length of time that people write, in flags, files and requests: as Go
+// writes one, or a number of whole days, "30d", which stands alone.
+func ParseSpan(text string) (time.Duration, error) {
+	number, ok := strings.CutSuffix(text, "d")
+	if !ok {
+		return time.ParseDuration(text)
+	}
+	if n, err := strconv.Atoi(number); err == nil && n > 0 && n <= MaxDays && strconv.Itoa(n) == number {
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	return 0, fmt.Errorf("%q is not a number of whole days, such as 30d", text)
 }
 
 // Count writes "1 file", "2 files".

@@ -25,6 +25,20 @@ func TestSpansAndCountsReadWell(t *testing.T) {
 	}
 }
 
+// People write lengths of time as Go does, or in whole days, which stand alone.
+func TestSpansAreReadInDaysToo(t *testing.T) {
+	for text, want := range map[string]time.Duration{"7d": 168 * time.Hour, "90m": 90 * time.Minute, "36500d": 36500 * 24 * time.Hour, "-5m": -5 * time.Minute} {
+		if got, err := runtime.ParseSpan(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "d", "0d", "-1d", "+1d", "01d", "1.5d", "1d12h", "36501d", "7 d", "7"} {
+		if got, err := runtime.ParseSpan(text); err == nil {
+			t.Errorf("%q was read as %v", text, got)
+		}
+	}
+}
+
 // A hint can be pasted whatever a path holds, and names only what is close.
 func TestHintsCanBePastedAndNameWhatIsClose(t *testing.T) {
 	for text, want := range map[string]string{

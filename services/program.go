@@ -112,7 +112,7 @@ func (p *parser) timeout(c *object, spec *runtime.CommandSpec) {
 	if n == nil {
 		return
 	}
-	d, err := time.ParseDuration(n.Value)
+	d, err := runtime.ParseSpan(n.Value)
 	if err != nil || d < time.Second || d > longestProgram {
 		p.bad(n, "write it like 30s or 5m", "command_spec.timeout must be a time from 1s to 1h")
 		return

@@ -104,7 +104,7 @@ var plan = map[string]room{
 	ground:                       {0, nil},
 	"certs":                      {1, nil},
 	"certs/stores":               {1, nil},
-	"internal/config":            {1, nil},
+	"internal/config":            {1, []string{"runtime"}},
 	"proxy/egress":               {1, nil},
 	"proxy/http1":                {1, nil},
 }

@@ -5,24 +5,18 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // Duration is a time.Duration that is written with its unit: "10s", "5m", "8h", "30d".
 type Duration time.Duration
 
-const (
-	day     = 24 * time.Hour
-	maxDays = 36500 // a century, with which nothing that is added to a time of today overflows
-)
+const day = 24 * time.Hour
 
-// ParseDuration reads a length of time that is not negative: as Go writes one, or a number
-// of whole days, which stands alone. It is the one for all that people write.
+// ParseDuration reads a length of time, as [runtime.ParseSpan] does, that is not negative.
 func ParseDuration(text string) (Duration, error) {
-	if number, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(number); err == nil && n > 0 && n <= maxDays && strconv.Itoa(n) == number {
-			return Duration(n) * Duration(day), nil
-		}
-	} else if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+	if d, err := runtime.ParseSpan(text); err == nil && d >= 0 {
 		return Duration(d), nil
 	}
 	return 0, wrong{fmt.Sprintf("%q is not a duration", text), "write it with its unit: 500ms, 10s, 5m, 8h, or in whole days: 30d"}
@@ -34,7 +28,7 @@ func (d Duration) Duration() time.Duration { return time.Duration(d) }
 // String writes d without parts that are zero: "8h", not "8h0m0s"; and "90d" what is more
 // than one day, and whole ones.
 func (d Duration) String() string {
-	if n := d.Duration() / day; n > 1 && n <= maxDays && d.Duration()%day == 0 {
+	if n := d.Duration() / day; n > 1 && n <= runtime.MaxDays && d.Duration()%day == 0 {
 		return strconv.Itoa(int(n)) + "d"
 	}
 	text := time.Duration(d).String()

@@ -34,7 +34,7 @@ func (d *span) UnmarshalJSON(data []byte) error {
 	var text string
 	var seconds float64
 	if json.Unmarshal(data, &text) == nil {
-		parsed, err := time.ParseDuration(text)
+		parsed, err := runtime.ParseSpan(text)
 		*d = span(parsed)
 		return err
 	}

@@ -167,6 +167,23 @@ func BenchmarkDecide100RulesOneCondition(b *testing.B) {
 	}
 }
 
+// The time that a question stays open is written in days too, and means what its hours do.
+func TestExpiresIsReadInDays(t *testing.T) {
+	digest := func(expires string) string {
+		p, err := policy.Parse("policy.yaml", []byte("version: 1\nrules:\n- name: a\n  match: {}\n  then: require_approval\n  approval: {expires: "+expires+"}\n"))
+		if err != nil {
+			t.Fatalf("%s: %v", expires, err)
+		}
+		return p.Digest()
+	}
+	if digest("7d") != digest("168h") {
+		t.Error("seven days are not 168 hours")
+	}
+	if _, err := policy.Parse("policy.yaml", []byte("version: 1\nrules:\n- name: a\n  match: {}\n  then: require_approval\n  approval: {expires: 8d}\n")); err == nil {
+		t.Error("eight days were taken")
+	}
+}
+
 // FuzzParse: any bytes are a policy with a digest, or problems with a place in
 // the file; what is parsed answers, and critical needs the file's own word.
 func FuzzParse(f *testing.F) {

@@ -74,7 +74,7 @@ func (p *parser) expires(v *yaml.Node, terms *runtime.ApprovalTerms) {
 	if !ok {
 		return
 	}
-	d, err := time.ParseDuration(text)
+	d, err := runtime.ParseSpan(text)
 	if err != nil || d < time.Second || d > maxExpires {
 		p.problem(v, "expires: 15m", "expires is not a duration from 1s to 168h")
 		return
