@@ -225,8 +225,9 @@ look for keys, and do not unset the proxy variables.
 
 - Use APIs as usual (curl, gh, SDKs); the key is added on the way out.
 - 403 with an ` + "`approval_id`" + `: a person must decide. Tell the user
-  ` + "`kimbap approve accept ID`" + `, wait with ` + "`kimbap approve wait ID`" + `, then send the same
-  request again. Other refusals say in ` + "`hint`" + ` what to do.
+  ` + "`kimbap approve accept ID`" + `. After that send the same request again once, or instead
+  run ` + "`kimbap approve wait ID`" + `, which does it and prints the answer. Never both: the
+  second would be a new request. Other refusals say in ` + "`hint`" + ` what to do.
 - ` + "`kimbap search WORDS`" + ` finds actions, ` + "`kimbap show SERVICE.ACTION`" + ` says how to call one,
   ` + "`kimbap call SERVICE.ACTION --arg VALUE`" + ` does it, and ` + "`kimbap exec`" + ` runs a script of many.
 `
