@@ -167,7 +167,7 @@ func (i *Identity) narrower(creator *runtime.Principal, g *Grant) error {
 		}
 	}
 	if i.now().Add(g.TTL).After(creator.Expires) {
-		return wider("a life of " + g.TTL.String())
+		return wider("a life of " + runtime.Span(g.TTL))
 	}
 	return nil
 }
