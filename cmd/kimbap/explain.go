@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 func newExplainCommand(c *cli) *cobra.Command {
@@ -32,9 +33,21 @@ func newExplainCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				c.sayOwner(x.Action, args[1])
 				return c.show(x, func() { c.sayExplanation(x) })
 			})
 		},
+	}
+}
+
+// sayOwner tells who asks about a host that kimbap could know, and does not yet, why it
+// is treated as any other.
+func (c *cli) sayOwner(action runtime.Ref, rawURL string) {
+	if action != runtime.ActionPass {
+		return
+	}
+	if name := app.CatalogOwner(rawURL); name != "" {
+		c.say("this host is one of %s, which is not in use here: kimbap link %s", name, name)
 	}
 }
 

@@ -187,6 +187,9 @@ func newPolicyExplainCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return usage(cmd.CommandPath()+" --help", "%v", err)
 			}
+			if len(args) == 2 {
+				c.sayOwner(judged.Action, args[1])
+			}
 			return c.showJudged(judged)
 		},
 	}

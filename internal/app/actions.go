@@ -2,9 +2,11 @@ package app
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
@@ -45,6 +47,29 @@ func (a *App) Action(ref string) (*runtime.Action, error) {
 		return nil, a.unknownService(service)
 	}
 	return nil, e
+}
+
+// CatalogOwner is the service of the catalogue that has the host of a URL, "" when none
+// has. Where it is not installed its requests pass as those of any host.
+func CatalogOwner(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return ""
+	}
+	authority, err := classifier.CanonicalAuthority(u.Host, "443")
+	if err != nil {
+		return ""
+	}
+	known, err := Catalog()
+	if err != nil {
+		return ""
+	}
+	for _, s := range known {
+		if slices.Contains(s.Authorities, authority) {
+			return s.Name
+		}
+	}
+	return ""
 }
 
 // Argument reads what a person wrote for an argument of an action, typed; the
