@@ -86,11 +86,11 @@ func stale(msg string) error {
 func (s *Set) unknown(ref string) error {
 	e := &runtime.Error{
 		Code: runtime.CodeUnknownAction, Stage: runtime.StageResolve,
-		Msg: fmt.Sprintf("there is no action %s", shown(ref)), Hint: "kimbap actions list",
+		Msg: fmt.Sprintf("there is no action %s", shown(ref)), Hint: "kimbap actions list", Ask: "search for it, or list the actions: GET /v1/actions",
 	}
 	name, _, _ := strings.Cut(ref, ".")
 	if near := s.Suggest(ref); len(near) > 0 {
-		e.Hint = "did you mean " + strings.Join(near, " or ") + "?"
+		e.Hint, e.Ask = "did you mean "+strings.Join(near, " or ")+"?", ""
 	} else if service, ok := s.byName[name]; ok {
 		e.Hint = "kimbap actions list " + service.Name
 	} else {
@@ -105,6 +105,7 @@ func invalid(action *runtime.Action, name, complaint string) error {
 		Code: runtime.CodeInvalidInput, Stage: runtime.StageResolve,
 		Msg:  fmt.Sprintf("argument %s of %s %s", shown(name), action.Ref, complaint),
 		Hint: "kimbap actions describe " + string(action.Ref),
+		Ask:  "describe " + string(action.Ref) + ": GET /v1/actions/" + strings.Replace(string(action.Ref), ".", "/", 1),
 	}
 }
 

@@ -35,10 +35,12 @@ func (a *App) Action(ref string) (*runtime.Action, error) {
 		Code: runtime.CodeUnknownAction, Stage: runtime.StageResolve,
 		Msg: fmt.Sprintf("there is no action %q", ref), Hint: "kimbap actions list",
 	}
+	const ask = "search for it, or list the actions: GET /v1/actions"
 	if near := a.Services().Suggest(ref); len(near) > 0 {
 		e.Msg += "; did you mean " + strings.Join(near, ", ") + "?"
+		e.Ask = ask
 	} else if installed {
-		e.Hint = "kimbap actions list " + service
+		e.Hint, e.Ask = "kimbap actions list "+service, ask
 	} else if slices.Contains(a.DisabledServices(), service) {
 		e.Msg, e.Hint = fmt.Sprintf("the service %q is disabled", service), "kimbap service enable "+service
 	} else if data, err := catalog.Read(service); ok && err == nil && len(data) > 0 {

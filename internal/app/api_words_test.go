@@ -75,6 +75,8 @@ func TestRefusalsOverTheNetworkNameMembers(t *testing.T) {
 		{accept, `{"run":true}`, `say how long instead: "for": "10m"`},
 		{"POST /v1/approvals/apr_none:accept", `{}`, `look for it among all approvals: GET /v1/approvals?all=true`},
 		{"POST /v1/actions/notes/get-note:execute", `{"input":{"id":1},"all":true}`, `leave all and max out`},
+		{"POST /v1/actions/notes/get-note:execute", `{"input":{"id":"x"}}`, `describe notes.get-note: GET /v1/actions/notes/get-note`},
+		{"POST /v1/actions/notes/zzz:execute", `{"input":{}}`, `search for it, or list the actions: GET /v1/actions`},
 	} {
 		method, path, _ := strings.Cut(try.page, " ")
 		got := c.ask(t, token, method, path, try.body)

@@ -168,8 +168,14 @@ func (i Install) address() (from, demanded string, err error) {
 	return from, demanded, nil
 }
 
-// unvalued refuses a service whose hosts lack a value, with the command that gives it.
+// unvalued refuses a service whose hosts lack a value, with the command that gives it. Where
+// another is given, which may be a misspelled one, [services.Prepare] says both.
 func unvalued(s *services.Service, vars map[string]string) error {
+	for name := range vars {
+		if !slices.Contains(s.Unset, name) {
+			return nil
+		}
+	}
 	var names, flags []string
 	for _, name := range s.Unset {
 		if _, given := vars[name]; !given {
