@@ -125,22 +125,35 @@ func Run(o Options) (int, error) {
 		if !errors.As(err, &refused) {
 			return code, err
 		}
-		if o.Isolate != nil {
-			return 0, cannotIsolate(refused.why)
+		if err := o.goWithout(refused); err != nil {
+			return 0, err
 		}
-		what := strings.Join(o.Cover, ", ")
-		if what == "" {
-			what = "this process"
-		}
-		if !refused.refused {
-			return 0, notCovered(what, refused.why)
-		}
-		o.Say(fmt.Sprintf("%s is not covered, the program could read it: %s", what, refused.why))
 	}
+	return o.bare(start())
+}
+
+// goWithout says that the program will not be covered, where the system lets nobody do
+// that. An error refuses the run.
+func (o *Options) goWithout(refused *cannotCover) error {
+	if o.Isolate != nil {
+		return cannotIsolate(refused.why)
+	}
+	what := strings.Join(o.Cover, ", ")
+	if what == "" {
+		what = "this process"
+	}
+	if !refused.refused {
+		return notCovered(what, refused.why)
+	}
+	o.Say(fmt.Sprintf("%s is not covered, the program could read it: %s", what, refused.why))
+	return nil
+}
+
+// bare starts a program from which nothing is covered, and waits for it.
+func (o *Options) bare(cmd *exec.Cmd) (int, error) {
 	if o.Bare != nil {
 		o.Bare()
 	}
-	cmd := start()
 	if err := o.Signals.start(cmd); err != nil {
 		var interrupted *Interrupted
 		if errors.As(err, &interrupted) {
@@ -153,8 +166,12 @@ func Run(o Options) (int, error) {
 	go func() {
 		select {
 		case <-o.Stop:
-			o.Signals.came <- syscall.SIGTERM
 		case <-ended:
+			return
+		}
+		select {
+		case o.Signals.came <- syscall.SIGTERM:
+		case <-ended: // nobody reads it any more
 		}
 	}()
 	return o.Signals.wait(cmd)
