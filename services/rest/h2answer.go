@@ -125,14 +125,7 @@ func fieldsOf(head *http2.MetaHeadersFrame) (h, trailer http.Header) {
 	for _, f := range fields {
 		name := http.CanonicalHeaderKey(f.Name)
 		if name == "Trailer" {
-			for item := range strings.SplitSeq(f.Value, ",") {
-				if item = strings.Trim(item, " \t"); item != "" {
-					if trailer == nil {
-						trailer = http.Header{}
-					}
-					trailer[http.CanonicalHeaderKey(item)] = nil
-				}
-			}
+			trailer = announce(trailer, f.Value)
 			continue
 		}
 		if have := h[name]; have != nil {
@@ -143,6 +136,20 @@ func fieldsOf(head *http2.MetaHeadersFrame) (h, trailer http.Header) {
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
 	return h, trailer
+}
+
+// announce adds the names that a Trailer field lists to a header, nil for a new one.
+func announce(trailer http.Header, list string) http.Header {
+	for item := range strings.SplitSeq(list, ",") {
+		if item = strings.Trim(item, " \t"); item == "" {
+			continue
+		}
+		if trailer == nil {
+			trailer = http.Header{}
+		}
+		trailer[http.CanonicalHeaderKey(item)] = nil
+	}
+	return trailer
 }
 
 // responseTurn is the answer in the words that all engines share.
