@@ -11,7 +11,8 @@
 // [Error], not a guess. It does no IO, keeps no state and decides nothing about
 // permission: "no action" is an answer, and the caller denies on it.
 //
-// Start reading at [Compile] and [Table.Match].
+// Start reading at [Table.Match]; a table is made by [Prepare], [Join] and [Unite], or by
+// [Compile] at once.
 package classifier
 
 import (

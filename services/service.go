@@ -36,7 +36,7 @@ type Service struct {
 	Routes       []classifier.Route // empty while variables are not set
 	Digest       string             // hex SHA-256 of the file's bytes
 	File         string
-	Unset        []string // variables that [Install] must be given values for
+	Unset        []string // variables that [Prepare] must be given values for
 	Triggers     Triggers
 	Gotchas      []Gotcha
 	Recipes      []Recipe
