@@ -90,14 +90,12 @@ func (s *Sink) Write(ctx context.Context, slot string, lines [][]byte) error {
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = s.conn.SetWriteDeadline(deadline)
-	}
-	stop := context.AfterFunc(ctx, func() { _ = s.conn.SetWriteDeadline(time.Unix(1, 0)) })
-	defer stop()
+	conn := s.conn // s.conn may be another, or none, when the function below runs
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) })
 	err := s.send(slot, lines)
-	if refused := (*audit.Refused)(nil); err != nil && !errors.As(err, &refused) {
-		s.drop()
+	refused := (*audit.Refused)(nil)
+	if !stop() || err != nil && !errors.As(err, &refused) {
+		s.drop() // it is broken, or no write to it can succeed any more
 	}
 	return err
 }

@@ -197,6 +197,24 @@ func TestADaemonThatDoesNotReadFailsTheWrite(t *testing.T) {
 	}
 }
 
+// What ends a write may run when the write has ended already, and its connection
+// is gone: it takes luck, so again and again.
+func TestAWriteAndItsContextEndTogether(t *testing.T) {
+	conn, err := net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }() // nobody reads
+	s := sink(t, syslogd.Options{Network: "unixgram", Address: conn.LocalAddr().String()})
+	for range 500 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		for err = nil; err == nil; {
+			err = s.Write(ctx, "proxy", [][]byte{[]byte(line)})
+		}
+		cancel()
+	}
+}
+
 func TestWhatDoesNotFitIntoADatagramIsRefused(t *testing.T) {
 	d := start(t, "udp")
 	s := sink(t, syslogd.Options{Network: "udp", Address: d.address})
