@@ -37,7 +37,7 @@ func newAuditCommand(c *cli) *cobra.Command {
 
 // reading opens the trail for a command that only reads it.
 func (c *cli) reading(ctx context.Context, work func(context.Context, *app.App) error) error {
-	ctx, stop := interruptible(ctx)
+	ctx, stop := c.bounded(ctx)
 	defer stop()
 	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, Flags: c.flags, UID: c.uid, Tenant: c.asTenant(), Log: c.logger(c.err), Clock: time.Now})
 	if err != nil {

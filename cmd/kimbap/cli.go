@@ -83,6 +83,16 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
+// bounded is interruptible, with the end that --timeout sets. Every command works in it.
+func (c *cli) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := interruptible(ctx)
+	if c.timeout <= 0 {
+		return ctx, stop
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	return ctx, func() { cancel(); stop() }
+}
+
 // endBy ends the process as a signal does that nothing waits for.
 func endBy(s os.Signal) {
 	if self, err := os.FindProcess(os.Getpid()); err != nil || self.Signal(s) != nil {
@@ -176,13 +186,8 @@ func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
 
 // with opens the home, does the work and closes the home, also when the work fails.
 func (c *cli) with(ctx context.Context, o app.Options, work func(context.Context, *app.App) error) (err error) {
-	ctx, stop := interruptible(ctx)
+	ctx, stop := c.bounded(ctx)
 	defer stop()
-	if c.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.timeout)
-		defer cancel()
-	}
 	a, err := c.open(ctx, o)
 	if err != nil {
 		return err

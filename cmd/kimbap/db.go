@@ -26,13 +26,8 @@ func newDBCommand(c *cli) *cobra.Command {
 
 // closed does work on a home that is not opened.
 func (c *cli) closed(ctx context.Context, work func(context.Context, *app.App) error) error {
-	ctx, stop := interruptible(ctx)
+	ctx, stop := c.bounded(ctx)
 	defer stop()
-	if c.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.timeout)
-		defer cancel()
-	}
 	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, UID: c.uid, Clock: time.Now})
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ func (c *cli) tryClients(ctx context.Context, names []string) error {
 			return usage(fix, "kimbap does not know how to try %q", name)
 		}
 	}
-	ctx, stop := interruptible(ctx)
+	ctx, stop := c.bounded(ctx)
 	defer stop()
 	self, err := os.Executable()
 	if err != nil {

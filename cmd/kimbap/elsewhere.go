@@ -244,13 +244,8 @@ func (c *cli) elsewhere(ctx context.Context, work func(context.Context, *remote.
 		}
 	}
 	defer there.Close()
-	ctx, stop := interruptible(ctx)
+	ctx, stop := c.bounded(ctx)
 	defer stop()
-	if c.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.timeout)
-		defer cancel()
-	}
 	err = work(ctx, there)
 	switch {
 	case errors.Is(err, remote.ErrUnreachable) && !server:

@@ -91,7 +91,7 @@ func (c *cli) runConnected(ctx context.Context, r *remoteFlags, o app.RunOptions
 
 // proxyConnected hands this user's connections to the proxy of a kimbap serve elsewhere.
 func (c *cli) proxyConnected(ctx context.Context, o app.ForwardOptions) error {
-	ctx, stop := interruptible(ctx)
+	ctx, stop := c.bounded(ctx)
 	defer stop()
 	var err error
 	if o.There, err = c.remote(); err != nil {

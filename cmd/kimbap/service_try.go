@@ -35,7 +35,7 @@ the next test needs no upstream.
 			if t.File = args[0]; t.Record && t.Upstream == "" {
 				return usage("kimbap service test --help", "--record needs an --upstream to record")
 			}
-			ctx, stop := interruptible(cmd.Context())
+			ctx, stop := c.bounded(cmd.Context())
 			defer stop()
 			list, err := app.TryService(ctx, t, app.Options{Home: c.homeDir(), Env: c.env, UID: c.uid, Clock: time.Now, Nameless: c.nameless})
 			if err != nil {
