@@ -125,8 +125,12 @@ func (c *Client) Borrow(ctx context.Context, loan Loan) (net.Conn, error) {
 	if err != nil {
 		return nil, c.late(ctx, c.unanswered(patient, err))
 	}
-	defer context.AfterFunc(patient, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	if err := c.upgrade(patient, conn, loan); err != nil {
+	stop := context.AfterFunc(patient, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	err = c.upgrade(patient, conn, loan)
+	if !stop() && err == nil { // it came at the last moment, and cannot be used any more
+		err = patient.Err()
+	}
+	if err != nil {
 		_ = conn.Close()
 		return nil, c.late(ctx, err)
 	}
