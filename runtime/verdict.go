@@ -52,6 +52,17 @@ func SplitAuthority(authority string) (host, port string) {
 	return authority[:colon], authority[colon+1:]
 }
 
+// DefaultPort is the port of a URL that names none, "" for a scheme that is not HTTP's.
+func DefaultPort(scheme string) string {
+	switch scheme {
+	case "http":
+		return "80"
+	case "https":
+		return "443"
+	}
+	return ""
+}
+
 // Verdict is the answer of policy. The zero Verdict denies.
 type Verdict struct {
 	Effect   Effect

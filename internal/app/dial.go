@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -61,11 +62,7 @@ func (a *App) via() (*egress.Via, error) {
 		return nil, errors.New("proxy.upstream_proxy: this is not the URL of a proxy")
 	}
 	via := &egress.Via{Except: a.config.Proxy.NoProxy}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	via.Authority = net.JoinHostPort(u.Hostname(), port)
+	via.Authority = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), runtime.DefaultPort(u.Scheme)))
 	if u.Scheme == "https" {
 		if via.TLS, err = a.upstreamTLS(); err != nil {
 			return nil, err

@@ -45,7 +45,7 @@ func (a *App) Explain(ctx context.Context, method, rawURL string) (*Explanation,
 		}
 	}
 	x := &Explanation{Method: method, URL: rawURL, Host: "passed", Credential: "none"}
-	authority, err := classifier.CanonicalAuthority(u.Host, map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	authority, err := classifier.CanonicalAuthority(u.Host, runtime.DefaultPort(u.Scheme))
 	if err != nil {
 		x.Host, x.Refused = "refused", err.Error()
 		return x, nil

@@ -112,7 +112,7 @@ func (a *App) follow(from step, ref, how string) (step, error) {
 		return step{}, unfollowed(from, "%s what is not a URL", how)
 	}
 	to.Fragment, to.RawFragment = "", ""
-	authority, err := classifier.CanonicalAuthority(to.Host, map[string]string{"http": "80"}[to.Scheme]+map[string]string{"https": "443"}[to.Scheme])
+	authority, err := classifier.CanonicalAuthority(to.Host, runtime.DefaultPort(to.Scheme))
 	if err != nil || to.User != nil || to.Scheme != from.url.Scheme || authority != from.url.Host {
 		return step{}, unfollowed(from, "%s another host (%q), where its credential does not go", how, to.Host)
 	}

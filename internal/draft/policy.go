@@ -211,7 +211,7 @@ func (d *Policy) recognise(c *policy.Case, req *runtime.Request) (refused string
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return "", fmt.Errorf("%s%q is not a method and a URL", where(c), c.Request)
 	}
-	authority, err := classifier.CanonicalAuthority(u.Host, map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	authority, err := classifier.CanonicalAuthority(u.Host, runtime.DefaultPort(u.Scheme))
 	if err != nil {
 		return err.Error(), nil
 	}

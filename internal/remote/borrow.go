@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -139,11 +140,7 @@ func (c *Client) Borrow(ctx context.Context, loan Loan) (net.Conn, error) {
 
 // connect opens a connection, with TLS where the URL has it.
 func (c *Client) connect(ctx context.Context) (net.Conn, error) {
-	port := c.at.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[c.at.Scheme]
-	}
-	conn, err := c.dial(ctx, "tcp", net.JoinHostPort(c.at.Hostname(), port))
+	conn, err := c.dial(ctx, "tcp", net.JoinHostPort(c.at.Hostname(), cmp.Or(c.at.Port(), runtime.DefaultPort(c.at.Scheme))))
 	if err != nil || c.at.Scheme == "http" {
 		return conn, err
 	}

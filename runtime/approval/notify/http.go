@@ -2,6 +2,7 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -48,11 +49,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Authority is host:port of a URL.
 func Authority(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return net.JoinHostPort(u.Hostname(), port)
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), runtime.DefaultPort(u.Scheme)))
 }
 
 // Post sends a body and returns what was answered to it. An error is *[Refused]
