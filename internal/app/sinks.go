@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"time"
@@ -82,9 +81,4 @@ func (a *App) trailState() string {
 		said += fmt.Sprintf("\n%s %d %s", s.Name, s.Lost, s.LastError)
 	}
 	return said
-}
-
-// closePoster is for the end of the App.
-func closePoster(p *sink.Poster) func(context.Context) error {
-	return func(context.Context) error { p.Close(); return nil }
 }

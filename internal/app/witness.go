@@ -37,6 +37,11 @@ func (a *App) openWitness() error {
 	if err != nil {
 		return err
 	}
+	for _, place := range anchors {
+		if url, is := place.(anchor.URL); is {
+			a.onClose(func(context.Context) error { url.Poster.Close(); return nil })
+		}
+	}
 	a.witness, err = audit.NewWitness(audit.WitnessOptions{
 		Dir: a.auditDir(), Key: a.witnessKey, Clock: a.o.Clock, Own: a.trail, Anchors: anchors,
 		Every: a.config.Audit.Anchor.Every.Duration(), Keep: a.config.Audit.Retention.Duration(),
@@ -83,7 +88,8 @@ func (a *App) segmentAge() time.Duration {
 	return min(a.config.Audit.Retention.Duration()/8, 24*time.Hour)
 }
 
-// anchors builds the places outside the home that checkpoints go to.
+// anchors builds the places outside the home that checkpoints go to. Nothing of them is
+// open before one is sent there.
 func (a *App) anchors() (out []audit.Anchor, err error) {
 	c := a.config.Audit.Anchor
 	if c.File != "" {
@@ -97,7 +103,6 @@ func (a *App) anchors() (out []audit.Anchor, err error) {
 		if err != nil {
 			return nil, err
 		}
-		a.onClose(closePoster(poster))
 		out = append(out, anchor.URL{Poster: poster})
 	}
 	return out, nil
