@@ -16,17 +16,7 @@ import (
 // FindService reads a service without opening the home: a file, else what is
 // installed there under the name, else what the catalogue has.
 func FindService(home Home, from string) (*Service, []byte, error) {
-	var data []byte
-	var err error
-	file := from
-	if strings.ContainsRune(from, filepath.Separator) || strings.HasSuffix(from, ".yaml") || strings.HasSuffix(from, ".yml") {
-		data, err = os.ReadFile(from)
-	} else if file = filepath.Join(home.Services(), filepath.Base(from)+".yaml"); true {
-		if data, err = os.ReadFile(file); errors.Is(err, fs.ErrNotExist) {
-			file = from + ".yaml"
-			data, err = catalog.Read(from)
-		}
-	}
+	file, data, err := serviceFile(home, from)
 	if err != nil {
 		e := &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no service or service file " + from,
@@ -39,6 +29,25 @@ func FindService(home Home, from string) (*Service, []byte, error) {
 	}
 	s, err := services.Parse(file, data)
 	return s, data, runtime.Invalid(err, "correct the file, then: kimbap service validate "+runtime.Quote(file))
+}
+
+// serviceFile reads the file that FindService means.
+func serviceFile(home Home, from string) (file string, data []byte, err error) {
+	if isFile(from) {
+		data, err = os.ReadFile(from)
+		return from, data, err
+	}
+	file = filepath.Join(home.Services(), filepath.Base(from)+".yaml")
+	if data, err = os.ReadFile(file); !errors.Is(err, fs.ErrNotExist) {
+		return file, data, err
+	}
+	data, err = catalog.Read(from)
+	return from + ".yaml", data, err
+}
+
+// isFile reports whether a word is meant as the path of a service file, not as a name.
+func isFile(from string) bool {
+	return strings.ContainsRune(from, filepath.Separator) || strings.HasSuffix(from, ".yaml") || strings.HasSuffix(from, ".yml")
 }
 
 // SkillOf is the SKILL.md of a service.

@@ -71,7 +71,7 @@ func (a *App) serviceBytes(ctx context.Context, from string) (file string, data 
 		data, err = a.fetch(ctx, from, services.MaxFile)
 		return path.Base(from), data, err
 	}
-	if strings.ContainsRune(from, filepath.Separator) || strings.HasSuffix(from, ".yaml") || strings.HasSuffix(from, ".yml") {
+	if isFile(from) {
 		data, err = os.ReadFile(from)
 		if errors.Is(err, fs.ErrNotExist) {
 			return "", nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no file " + from, Hint: "kimbap service list --catalog"}
