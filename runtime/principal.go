@@ -53,12 +53,7 @@ func (p *Principal) Owner() string { return string(p.Tenant) + "/" + p.ID }
 
 // Permits reports whether the principal's scopes cover the action.
 func (p *Principal) Permits(action Ref) bool {
-	for _, scope := range p.Scopes {
-		if scope.Match(string(action)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Scopes, func(scope Scope) bool { return scope.Match(string(action)) })
 }
 
 // Peer is what the kernel says of the process at the other end of a connection.

@@ -31,7 +31,7 @@ func (p *Pipeline) spool(who *Principal, req *Request) (release func(), err erro
 	if size < 0 {
 		size = approvalBody // not announced: it may become that long
 	}
-	owner := string(who.Tenant) + "/" + who.ID
+	owner := who.Owner()
 	if err := p.held.take(owner, size); err != nil {
 		return nil, err
 	}

@@ -124,10 +124,5 @@ func (c *Credential) Found() bool { return !c.Value.Empty() }
 
 // Allows reports whether the credential may be sent to the authority.
 func (c *Credential) Allows(authority string) bool {
-	for _, a := range c.Authorities {
-		if a == authority {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(c.Authorities, authority)
 }

@@ -3,7 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -66,12 +67,7 @@ func (c *cli) sayExplanation(x *app.Explanation) {
 	}
 	line("action", string(x.Action)+", risk "+string(x.Risk))
 	line("defined in", x.Source)
-	names := make([]string, 0, len(x.Args))
-	for name := range x.Args {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(x.Args)) {
 		value := x.Args[name]
 		if value == nil {
 			value = "null"

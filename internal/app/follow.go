@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -142,12 +143,8 @@ func printablePath(path string) string {
 // again is the step of the same action with one argument changed.
 func (a *App) again(from step, changed runtime.Args) (step, error) {
 	args := runtime.Args{}
-	for name, v := range from.args {
-		args[name] = v
-	}
-	for name, v := range changed {
-		args[name] = v
-	}
+	maps.Copy(args, from.args)
+	maps.Copy(args, changed)
 	req := &runtime.Request{
 		Surface: from.req.Surface, Caller: from.req.Caller, Hold: from.req.Hold, OnPending: from.req.OnPending, Unattended: from.req.Unattended,
 		Action: from.action.Ref, Args: args,

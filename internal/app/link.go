@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -254,11 +254,9 @@ func (a *App) Placeholders(ctx context.Context) (map[string]string, []string, er
 			continue
 		}
 		linked = append(linked, s.Name)
-		for name, value := range s.Placeholders {
-			out[name] = value
-		}
+		maps.Copy(out, s.Placeholders)
 	}
-	sort.Strings(linked)
+	slices.Sort(linked)
 	return out, linked, nil
 }
 

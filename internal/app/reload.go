@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -95,7 +94,7 @@ func policyField(t runtime.Tenant) string {
 // fingerprint changes when a file of the services or the policy does.
 func (a *App) fingerprint() string {
 	names, _ := filepath.Glob(filepath.Join(a.home.Services(), "*.yaml"))
-	sort.Strings(names)
+	slices.Sort(names)
 	var b strings.Builder
 	names = append(names, a.home.Tenants()) // a tenant that comes or goes
 	for _, t := range a.Tenants() {

@@ -267,7 +267,7 @@ func (a *App) machine() *stores.Machine {
 }
 
 func noStore(err error) error {
-	e := &runtime.Error{Code: runtime.CodeInvalidInput, Msg: err.Error(), Err: nil}
+	e := &runtime.Error{Code: runtime.CodeInvalidInput, Msg: err.Error()}
 	if unsupported := (*stores.Unsupported)(nil); errors.As(err, &unsupported) {
 		e.Hint = unsupported.Fix
 	}

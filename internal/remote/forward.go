@@ -204,9 +204,7 @@ func turnAway(conn net.Conn, status int, e *runtime.Error) {
 // clean one is passed on as none: what was cut off does not look complete.
 func splice(a, b net.Conn) {
 	var both sync.WaitGroup
-	both.Add(2)
 	carry := func(to, from net.Conn) {
-		defer both.Done()
 		if _, err := io.Copy(to, from); err != nil {
 			abort(a)
 			abort(b)
@@ -216,8 +214,8 @@ func splice(a, b net.Conn) {
 			_ = half.CloseWrite()
 		}
 	}
-	go carry(a, b)
-	go carry(b, a)
+	both.Go(func() { carry(a, b) })
+	both.Go(func() { carry(b, a) })
 	both.Wait()
 }
 

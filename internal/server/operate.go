@@ -241,6 +241,6 @@ func unread(err error) error {
 func notMedia(want string) error {
 	return &runtime.Error{
 		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonUnsupportedMedia,
-		Msg: "the request is not " + want, Hint: "send Content-Type: " + strings.TrimSpace(want),
+		Msg: "the request is not " + want, Hint: "send Content-Type: " + want,
 	}
 }

@@ -119,8 +119,8 @@ func statusOf(e *runtime.Error) int {
 	return e.Status()
 }
 
-func invalid(fix string, parts ...string) error {
-	return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: strings.Join(parts, " "), Hint: fix}
+func invalid(fix, msg string) error {
+	return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: msg, Hint: fix}
 }
 
 func noPage() error {

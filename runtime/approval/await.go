@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -108,7 +109,7 @@ func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.
 		return Approval{}, nil, err
 	}
 	f.Created = d.now().UTC().Truncate(time.Millisecond)
-	f.Expires = f.Created.Add(or(expires, d.o.Expires))
+	f.Expires = f.Created.Add(cmp.Or(expires, d.o.Expires))
 	a = f.row(d.o.NewID(), digest)
 	if err := d.seal(ctx, &a, f); err != nil {
 		return Approval{}, nil, err

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,25 +88,16 @@ func New(o Options) (*Desk, error) {
 	if o.Expires < 0 || o.Hold < 0 || o.Poll < 0 || o.PendingCap < 0 {
 		return nil, errors.New("approval: Options has a negative duration or cap")
 	}
-	o.Expires = or(o.Expires, 8*time.Hour)
+	o.Expires = cmp.Or(o.Expires, 8*time.Hour)
 	if !o.Always {
-		o.Hold = or(o.Hold, 50*time.Second)
+		o.Hold = cmp.Or(o.Hold, 50*time.Second)
 	}
-	o.Poll = or(o.Poll, 250*time.Millisecond)
-	o.PendingCap = or(o.PendingCap, 20)
-	if o.PinMemory == 0 {
-		o.PinMemory = pinMemory
-	}
+	o.Poll = cmp.Or(o.Poll, 250*time.Millisecond)
+	o.PendingCap = cmp.Or(o.PendingCap, 20)
+	o.PinMemory = cmp.Or(o.PinMemory, pinMemory)
 	d := &Desk{o: o, start: o.Clock(), tickets: map[string]runtime.Tenant{}, decided: make(chan struct{})}
 	d.late.open, d.late.close = context.WithCancel(context.Background())
 	return d, nil
-}
-
-func or[T int | time.Duration](value, otherwise T) T {
-	if value == 0 {
-		return otherwise
-	}
-	return value
 }
 
 // now is the largest of the wall clock, the start plus the monotonic time

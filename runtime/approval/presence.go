@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -139,16 +140,13 @@ func presenceRequired(demanded string) *runtime.Error {
 }
 
 func notAsked(by []string) *runtime.Error {
-	list := ""
+	list := make([]string, len(by))
 	for i, one := range by {
-		if i > 0 {
-			list += ", "
-		}
-		list += word(one)
+		list[i] = word(one)
 	}
 	return &runtime.Error{
 		Code: runtime.CodeForbidden, Reason: runtime.ReasonNotApprover,
-		Msg:  "the rule wants this decided by " + list,
+		Msg:  "the rule wants this decided by " + strings.Join(list, ", "),
 		Hint: "one of them accepts it with: kimbap approve accept ID --as NAME", Ask: `one of them accepts it with "as": "NAME"`,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -152,7 +153,7 @@ func acknowledged(slot, path string) (checkpoint.Head, error) {
 	}
 	const window = 256 << 10
 	from := max(0, end-window)
-	if _, err := f.Seek(from, 0); err != nil {
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
 		return checkpoint.Head{}, err
 	}
 	sums, newest := map[uint64]segment.Digest{}, uint64(0)

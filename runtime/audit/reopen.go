@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -134,7 +135,7 @@ func (l *ledger) unfinished() ([]openIntent, error) {
 	for _, o := range open {
 		list = append(list, o)
 	}
-	slices.SortFunc(list, func(a, b openIntent) int { return int(int64(a.seq) - int64(b.seq)) })
+	slices.SortFunc(list, func(a, b openIntent) int { return cmp.Compare(a.seq, b.seq) })
 	return list, nil
 }
 

@@ -187,12 +187,7 @@ func isName(text string) bool {
 // Taking the new pattern as plain text is sound: a "*" in it can only have been
 // absorbed by a "*" of ours, which absorbs whatever it stands for.
 func covers(scopes []runtime.Scope, wanted runtime.Scope) bool {
-	for _, s := range scopes {
-		if s.Match(string(wanted)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(scopes, func(s runtime.Scope) bool { return s.Match(string(wanted)) })
 }
 
 func invalid(msg, hint, ask string) error {

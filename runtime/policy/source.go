@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -136,7 +137,7 @@ func Compile(actions Actions, files ...File) (*Policy, error) {
 			p.document(root, &doc)
 		}
 		slices.SortStableFunc(p.problems, func(a, b Problem) int {
-			return (a.Line-b.Line)*10_000 + a.Column - b.Column
+			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 		})
 		problems = append(problems, p.problems...)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -306,13 +307,7 @@ func (s *session) abandoned() []string {
 
 func join(names []string) string {
 	const most = 5
-	text := ""
-	for i, name := range names[:min(len(names), most)] {
-		if i > 0 {
-			text += ", "
-		}
-		text += name
-	}
+	text := strings.Join(names[:min(len(names), most)], ", ")
 	if len(names) > most {
 		text += ", …"
 	}

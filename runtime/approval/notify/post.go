@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,20 +79,12 @@ func New(o Options) (*Post, error) {
 	if o.Queue < 0 || o.Tries < 0 || o.Backoff < 0 || o.Longest < 0 || o.Timeout < 0 || o.Gap < 0 {
 		return nil, errors.New("notify: Options has a negative number")
 	}
-	for _, d := range []struct {
-		value     *time.Duration
-		otherwise time.Duration
-	}{{&o.Backoff, time.Second}, {&o.Longest, time.Minute}, {&o.Timeout, 10 * time.Second}, {&o.Gap, 2 * time.Second}} {
-		if *d.value == 0 {
-			*d.value = d.otherwise
-		}
-	}
-	if o.Queue == 0 {
-		o.Queue = 1000
-	}
-	if o.Tries == 0 {
-		o.Tries = 5
-	}
+	o.Queue = cmp.Or(o.Queue, 1000)
+	o.Tries = cmp.Or(o.Tries, 5)
+	o.Backoff = cmp.Or(o.Backoff, time.Second)
+	o.Longest = cmp.Or(o.Longest, time.Minute)
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
+	o.Gap = cmp.Or(o.Gap, 2*time.Second)
 	p := &Post{o: o, closing: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	for _, s := range o.Senders {
