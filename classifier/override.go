@@ -253,8 +253,11 @@ func wordOf(key string, words []string) string {
 	return ""
 }
 
-// blank reports whether a key that was cut is all blanks, so that the name may
-// come behind them.
+// blank reports whether a key that was cut is all blanks and brackets, so that the name
+// may come behind them. What it ends with may be an escape that was cut.
 func blank(key string) bool {
-	return strings.Trim(strings.TrimSuffix(strings.TrimSuffix(key, "%2"), "%"), " ") == ""
+	if at := strings.LastIndexByte(key, '%'); at >= len(key)-2 && at >= 0 {
+		key = key[:at]
+	}
+	return strings.TrimLeftFunc(key, leading) == ""
 }

@@ -2,6 +2,7 @@ package classifier
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -107,6 +108,7 @@ func hidesAs(meant func(key, name string) bool, raw, key, name string) bool {
 // others, together to the list or object name: "x[0]", "x[y]", "x.y". Of a name that
 // has brackets itself, "x[y][]", those are another's that differ in the first of them.
 func partOf(key, name string) bool {
+	key = strings.TrimLeftFunc(key, leading)
 	base, own, inner := strings.Cut(strings.TrimSuffix(name, "[]"), "[")
 	if base == "" {
 		base, inner = name, false
@@ -145,7 +147,7 @@ func cutTo(key, name string) bool {
 		key = key[:end]
 	}
 	cut := cutKey(key)
-	if strings.EqualFold(cut, name) {
+	if strings.EqualFold(cut, name) || strings.EqualFold(bareKey(key), name) {
 		return true
 	}
 	if !strings.Contains(name, "_") || !strings.ContainsAny(key, ". [") {
@@ -198,6 +200,27 @@ func cutKey(key string) string {
 		key = strings.TrimSpace(key[:i])
 	}
 	return key
+}
+
+// bareKey is what others make of it: Rack leaves out the brackets around the first word of
+// a key, "[name]" and "name]", as qs, which Express reads with, does with whole pairs and a
+// leading dot. URLSearchParams takes a "?" before the first key for that of the query, and
+// body-parser a byte order mark for one of the text.
+func bareKey(key string) string {
+	key = strings.TrimLeftFunc(key, leading)
+	if i := strings.IndexAny(key, "[]\x00"); i >= 0 {
+		key = key[:i]
+	}
+	return strings.TrimSpace(key)
+}
+
+// leading reports whether some reader passes over the letter at the beginning of a key.
+func leading(r rune) bool {
+	switch r {
+	case '[', ']', '?', '.', '\ufeff':
+		return true
+	}
+	return unicode.IsSpace(r)
 }
 
 func twice(name string) *Error {

@@ -72,8 +72,11 @@ func (n *names) twin(value any) bool {
 // alike reports whether a name, or what stands in it before a bracket or NUL, where
 // readers of forms end, is another spelling of one that is named.
 func (n *names) alike(name string) bool {
+	if bare := strings.TrimLeftFunc(name, leading); len(bare) < len(name) && n.alike(bare) {
+		return true
+	}
 	for i := range len(name) {
-		if name[i] != '[' && name[i] != 0 {
+		if name[i] != '[' && name[i] != ']' && name[i] != 0 {
 			continue
 		}
 		before := strings.TrimSpace(name[:i])
@@ -86,6 +89,16 @@ func (n *names) alike(name string) bool {
 	}
 	key := spelling(name)
 	return n.spelled[key] || n.spelled[strings.ReplaceAll(key, "[", "_")] // to PHP one that is not closed
+}
+
+// leading reports whether some reader of forms passes over the letter at the beginning of a
+// name: Rack and Express read "[name]" as name.
+func leading(r rune) bool {
+	switch r {
+	case '[', ']', '?', '.', '\ufeff':
+		return true
+	}
+	return unicode.IsSpace(r)
 }
 
 // twin is the name of what the condition looks into and cannot tell apart from

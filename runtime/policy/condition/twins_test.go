@@ -18,7 +18,7 @@ func TestMembersInAnotherSpellingCannotBeJudged(t *testing.T) {
 		`request.body.?amount.orValue(0) > 100`: {
 			[]string{
 				`{"amount":1,"Amount":1000}`, `{"AMOUNT":1000}`, `{"amount":1,"amount[]":9}`, `{"amount[0]":9}`, `{" amount":9}`, `{"Amount[a][b]":9}`,
-				`{"amount\u0000x":1}`, `{"amount     [x]":1}`, `{"\u00a0Amount [":1}`,
+				`{"amount\u0000x":1}`, `{"amount     [x]":1}`, `{"\u00a0Amount [":1}`, `{"[amount]":9}`, `{"amount]":9}`, `{"][ Amount":9}`, `{"\ufeffamount":9}`,
 			},
 			[]string{`{"amount":1}`, `{}`, `{"amounts":1000,"x":{"Amount":1}}`, `{"metadata[amount]":"1"}`, `[]`, `null`, `[1]`, `"Amount"`},
 		},
