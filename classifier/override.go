@@ -71,9 +71,10 @@ func (b *Body) refuseOverride(method string) *Error {
 func AsksForMethod(name string) bool { return parameterOf(name) != "" }
 
 // IsForm reports whether some server would read a body of this Content-Type as an
-// application/x-www-form-urlencoded text: some end the type at a comma or a blank.
+// application/x-www-form-urlencoded text: some end the type at a comma or a blank, some
+// look at its beginning only (Tornado), and some anywhere in the field (Mojolicious).
 func IsForm(contentType string) bool {
-	return strings.EqualFold(mediaOf(contentType), "application/x-www-form-urlencoded")
+	return strings.Contains(strings.ToLower(contentType), "application/x-www-form-urlencoded")
 }
 
 // HasParameters reports whether some server would read parameters out of a body with
@@ -89,10 +90,11 @@ func untyped(contentTypes []string) bool {
 	return !slices.ContainsFunc(contentTypes, func(t string) bool { return strings.Trim(t, " \t") != "" })
 }
 
-// isJSON is how Laravel tells: it looks anywhere in the field.
+// isJSON is how Laravel tells: it looks anywhere in the field. Reports of browsers about
+// their security policy are JSON to koa-body.
 func isJSON(contentType string) bool {
 	lower := strings.ToLower(contentType)
-	return strings.Contains(lower, "/json") || strings.Contains(lower, "+json")
+	return strings.Contains(lower, "/json") || strings.Contains(lower, "+json") || strings.Contains(lower, "/csp-report")
 }
 
 // isDocument reports whether a body is JSON and no parts, the first of which is JSON (RFC
@@ -102,6 +104,20 @@ func isDocument(contentType string) bool { return isJSON(contentType) && !isMult
 func isMultipart(contentType string) bool {
 	media := mediaOf(contentType)
 	return len(media) > len("multipart/") && strings.EqualFold(media[:len("multipart/")], "multipart/")
+}
+
+// unbounded reports whether a body is said to be in parts, and not by what they are
+// parted: Rack then reads it as a form.
+func unbounded(contentType string) bool {
+	for rest, said := strings.ToLower(contentType), isMultipart(contentType); said; {
+		if _, rest, said = strings.Cut(rest, "boundary="); !said {
+			return true
+		}
+		if value := strings.TrimPrefix(rest, `"`); value != "" && !strings.Contains(`";,`, value[:1]) {
+			break
+		}
+	}
+	return false
 }
 
 func mediaOf(contentType string) string {

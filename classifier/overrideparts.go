@@ -2,6 +2,7 @@ package classifier
 
 import (
 	"bytes"
+	"iter"
 	"strings"
 )
 
@@ -148,12 +149,7 @@ func (w *partWatch) asks() *Error {
 		}
 	}
 	_, text, _ = strings.Cut(text, disposition)
-	for piece := range strings.SplitSeq(text, ";") {
-		key, value, _ := strings.Cut(piece, "=")
-		key = strings.Trim(plainText(key), ": \t")
-		if key != "name" && !strings.HasPrefix(key, "name*") {
-			continue
-		}
+	for key, value := range parameters(text) {
 		if key != "name" && illegibleName(key, value) {
 			return badTarget(reasonMethodOverride, "a part of the body may be called _method: its name is in pieces or in a charset of its own (RFC 2231)")
 		}
@@ -163,11 +159,56 @@ func (w *partWatch) asks() *Error {
 		if at := strings.LastIndexByte(value, '\''); key == "name*" && at >= 0 { // RFC 8187 section 3.2
 			value = value[at+1:]
 		}
-		if err := w.called(plainText(value)); err != nil {
-			return err
+		for _, name := range [...]string{value, quoted(value)} {
+			if err := w.called(plainText(name)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// parameters finds what a reader of a disposition may take for the name of its part, with
+// the key that it has: at a ";", and wherever else the word stands by itself, since some
+// look for it with no regard to what is before it (formidable, Mojolicious).
+func parameters(text string) iter.Seq2[string, string] {
+	return func(yield func(key, value string) bool) {
+		for piece := range strings.SplitSeq(text, ";") {
+			key, value, _ := strings.Cut(piece, "=")
+			key = strings.Trim(plainText(key), ": \t")
+			if (key == "name" || strings.HasPrefix(key, "name*")) && !yield(key, value) {
+				return
+			}
+			for rest := piece; ; {
+				_, after, found := strings.Cut(rest, "name")
+				if !found {
+					break
+				}
+				alone := len(rest) == len(after)+len("name") || strings.IndexByte(" \t,=:\"'", rest[len(rest)-len(after)-len("name")-1]) >= 0
+				rest = after
+				if value, is := strings.CutPrefix(strings.TrimLeft(after, " \t"), "="); alone && is && !yield("name", value) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// quoted is what stands between the quotes at the beginning of a value, where most readers
+// end it whatever follows; the value itself where it has none.
+func quoted(value string) string {
+	text := strings.TrimLeft(value, " \t")
+	if text == "" || text[0] != '"' && text[0] != '\'' {
+		return value
+	}
+	for i := 1; i < len(text); i++ {
+		if text[i] == '\\' {
+			i++
+		} else if text[i] == text[0] {
+			return text[1:i]
+		}
+	}
+	return value
 }
 
 // illegibleName reports whether a name is in several parameters, which some readers put

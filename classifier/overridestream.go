@@ -9,7 +9,8 @@ import (
 // OverrideWatch looks for another method than POST in a body that passes, where a
 // framework would find one:
 //
-//   - in a form, and in a body without a Content-Type, which Rack takes for one;
+//   - in a form, and in a body without a Content-Type, or in parts without a boundary,
+//     which Rack takes for one;
 //   - in the members of a JSON document (Laravel, Phoenix);
 //   - in the parts of a multipart body (Rack, PHP, Phoenix, Spring).
 //
@@ -50,7 +51,7 @@ type sought struct {
 
 func watch(contentTypes []string, form bool, what sought) *OverrideWatch {
 	var w OverrideWatch
-	if form || slices.ContainsFunc(contentTypes, IsForm) {
+	if form || slices.ContainsFunc(contentTypes, IsForm) || slices.ContainsFunc(contentTypes, unbounded) {
 		w.form = &FormCheck{sought: what}
 	}
 	if slices.ContainsFunc(contentTypes, isJSON) {

@@ -57,6 +57,14 @@ func TestBodiesThatAskForAnotherMethodAsTheyPass(t *testing.T) {
 		{"", `{"a":"b"}`, false},
 		{"", "_method=POST&a=b", false},
 		{"application/x-www-form-urlencoded", "a=b&_method=DELETE&", true},
+		{"application/x-www-form-urlencoded", "[_method]=DELETE&", true},
+		{"application/x-www-form-urlencodedx", "_method=DELETE&", true},               // Tornado looks at the beginning
+		{"application/json, application/x-www-form-urlencoded", "_method=PUT&", true}, // Mojolicious looks anywhere
+		{"multipart/form-data", "a=b&_method=DELETE&", true},                          // Rack reads it as a form
+		{"multipart/mixed; boundary*=utf-8''b", "_method=DELETE&", true},
+		{"multipart/form-data; boundary=b", "a=b&_method=DELETE&", false},
+		{"multipart/form-data", "a=b", false},
+		{"application/csp-report", `{"_method":"DELETE"}`, true}, // koa-body
 
 		{"multipart/form-data; boundary=b", part(named+`_method"`, "DELETE"), true},
 		{"multipart/form-data; boundary=b", part(named+`_method"`, "POST"), true}, // what is in it may be coded
@@ -79,6 +87,13 @@ func TestBodiesThatAskForAnotherMethodAsTheyPass(t *testing.T) {
 		{"multipart/form-data; boundary=b", part(named+`_method[x]"`, "DELETE"), true},
 		{"multipart/form-data; boundary=b", part(named+`.method"`, "DELETE"), true},
 		{"multipart/form-data; boundary=b", part(named+`$httpMethod"`, "DELETE"), true},
+		{"multipart/form-data; boundary=b", part(named+`_method"x`, "DELETE"), true}, // PHP, Rack and most others end it at the quote
+		{"multipart/form-data; boundary=b", part(named+`_method"; "`, "DELETE"), true},
+		{"multipart/form-data; boundary=b", part(named+`[_method]"`, "DELETE"), true}, // Rack
+		{"multipart/form-data; boundary=b", part(`Content-Disposition: form-data name="_method"`, "DELETE"), true},
+		{"multipart/form-data; boundary=b", part(`Content-Disposition: form-data, name="_method"`, "DELETE"), true},
+		{"multipart/form-data; boundary=b", part(`Content-Disposition: form-data x; filename="_method"`, "DELETE"), false},
+		{"multipart/form-data; boundary=b", part(`Content-Disposition: form-data; name="file name"; x="y"`, "_method"), false},
 		{"multipart/form-data; boundary=b", part(named+`a"; filename="_method"`, "DELETE"), false},
 		{"multipart/form-data; boundary=b", part(named+`a"`, `<input name="_method">`), false},
 		{"multipart/form-data; boundary=b", part("X: y\r\n name=\"_method\"", "DELETE"), false},
