@@ -140,26 +140,31 @@ const mostDecodings = 4
 // or in part: after one or more decodings, with encoded separators taken as
 // separators, and with parameters after ";" cut off.
 func checkSegment(text string, special bool) *Error {
-	dots := text == "." || text == ".."
+	dots, bare := text == "." || text == "..", false
 	if special {
 		var space [256]byte
 		decoded := appendUnescaped(space[:0], text)
 		if !utf8.Valid(decoded) {
 			return badTarget(reasonInvalidTarget, "the path does not decode to UTF-8")
 		}
-		dots = dotPart(decoded)
-		for i := 1; i < mostDecodings && !dots && bytes.IndexByte(decoded, '%') >= 0; i++ {
+		dots, bare = oddPart(decoded)
+		for i := 1; i < mostDecodings && !dots && !bare && bytes.IndexByte(decoded, '%') >= 0; i++ {
 			decoded = appendUnescaped(decoded[:0], decoded)
-			dots = dotPart(decoded)
+			dots, bare = oddPart(decoded)
 		}
 	}
-	if dots {
+	switch {
+	case dots:
 		return badTarget(reasonDotSegment, "the path has a \".\" or \"..\" segment")
+	case bare:
+		return badTarget(reasonEmptySegment, "the path has a segment that is empty but for its \";\" parameters")
 	}
 	return nil
 }
 
-func dotPart(text []byte) bool {
+// oddPart reports whether a part of a decoded segment is one of dots, or nothing but
+// parameters: Tomcat takes "/;x/a" for "//a", and that for "/a".
+func oddPart(text []byte) (dots, bare bool) {
 	for len(text) > 0 {
 		part := text
 		if end := bytes.IndexAny(text, `/\`); end >= 0 {
@@ -168,13 +173,13 @@ func dotPart(text []byte) bool {
 			text = nil
 		}
 		if end := bytes.IndexByte(part, ';'); end >= 0 {
-			part = part[:end]
+			part, bare = part[:end], bare || end == 0
 		}
 		if string(part) == "." || string(part) == ".." {
-			return true
+			return true, bare
 		}
 	}
-	return false
+	return false, bare
 }
 
 // unescape decodes a path segment that has passed the target check. Without an
