@@ -45,18 +45,27 @@ func (w *walk) refuseNearMiss(root *node) *Error {
 	}
 	if w.alike {
 		again := walk{in: w.in, path: w.path, loose: true}
-		if again.elsewhere(root, w) {
+		if again.elsewhere(root, w) || again.near != nil && again.near.others(w.route) {
 			return badTarget(reasonInvalidTarget, "only the case of its letters or a format at its end tells this path from that of another action: write it as the service does")
 		}
 	}
-	if !w.path.slashes {
-		return nil
-	}
-	again := walk{in: w.in, path: w.path.parts()}
-	if again.elsewhere(root, w) {
-		return badTarget(reasonInvalidTarget, "with its encoded slashes decoded this path would be another action")
+	if w.path.slashes {
+		again := walk{in: w.in, path: w.path.parts()}
+		if again.elsewhere(root, w) {
+			return badTarget(reasonInvalidTarget, "with its encoded slashes decoded this path would be another action")
+		}
 	}
 	return nil
+}
+
+// others reports whether one of the routes that end here is another action.
+func (l *leaf) others(than *compiled) bool {
+	for _, c := range l.routes {
+		if c.route.Action != than.route.Action {
+			return true
+		}
+	}
+	return false
 }
 
 // elsewhere reports whether this other reading of a request is another action
