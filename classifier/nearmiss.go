@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"net/http"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // resembling finds the literal that some servers take a segment for: they ignore
@@ -249,10 +251,11 @@ func isVersion(text string) bool {
 }
 
 // numberLike reports whether some server reads a number out of a segment that is
-// none: those of PHP and Ruby stop where the digits do.
+// none: those of PHP and Ruby stop where the digits do, and to those of Python the digits
+// of any script are some.
 func numberLike(text string) bool {
-	text = strings.TrimLeft(strings.TrimSpace(text), "+-")
-	return text != "" && digit(text[0])
+	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(strings.TrimSpace(text), "+-"))
+	return unicode.IsDigit(first)
 }
 
 // formatted finds the literal that has a format at its end, which this last segment,
