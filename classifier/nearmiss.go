@@ -57,6 +57,14 @@ func (w *walk) refuseNearMiss(root *node) *Error {
 			return badTarget(reasonInvalidTarget, "with its encoded slashes decoded this path would be another action")
 		}
 	}
+	if w.path.params {
+		for _, as := range [...]path{w.path.bare(), w.path.ended()} {
+			again := walk{in: w.in, path: as}
+			if again.elsewhere(root, w) || again.near != nil && again.near.others(w.route) {
+				return badTarget(reasonInvalidTarget, "without its \";\" parameters this path would be another action")
+			}
+		}
+	}
 	return nil
 }
 
@@ -84,19 +92,27 @@ func (w *walk) elsewhere(root *node, first *walk) bool {
 
 // refuseWorse keeps a request from an action when an upstream could well read it as
 // one of a higher rank: by another version of the API or none, by another of the
-// methods that write, or with what stands in the path spelled otherwise. A request
+// methods that write, or with what stands in the path spelled otherwise, or with a ";" in
+// it read as the end of a segment or of the path. A request
 // that would be the same or less is nobody's loss and passes. With needBody the body
 // tells.
 func (w *walk) refuseWorse(h *host) (outcome, *Error) {
-	if !w.tail && !w.alike {
+	if !w.tail && !w.alike && !w.path.params {
 		return nothing, nil
 	}
 	o, err := w.refuseWorseAs(h, &w.path)
-	if o != nothing || err != nil || !w.tail || !w.path.slashes {
-		return o, err
+	if o == nothing && err == nil && w.tail && w.path.slashes {
+		parts := w.path.parts()
+		o, err = w.refuseWorseAs(h, &parts)
 	}
-	parts := w.path.parts()
-	return w.refuseWorseAs(h, &parts)
+	if o == nothing && err == nil && w.path.params {
+		bare := w.path.bare()
+		if o, err = w.refuseWorseAs(h, &bare); o == nothing && err == nil {
+			ended := w.path.ended()
+			o, err = w.refuseWorseAs(h, &ended)
+		}
+	}
+	return o, err
 }
 
 // refuseWorseAs is refuseWorse for one reading of the path.
@@ -137,7 +153,7 @@ func (w *walk) readings() []string {
 
 // blame says what tells the request from the action that it could be.
 func (w *walk) blame(first *walk) string {
-	what := "its version, a number or the spelling of a fixed part"
+	what := "its version, a number, a \";\" or the spelling of a fixed part"
 	if w.in.Method != first.in.Method {
 		what = "its method"
 	}
@@ -282,6 +298,33 @@ func (t *path) parts() path {
 	out := path{query: t.query}
 	for i := range t.count {
 		out.addParts(t.at(i))
+	}
+	return out
+}
+
+// bare is the path of a server that leaves the parameters of segments out (Tomcat).
+func (t *path) bare() path {
+	out := path{query: t.query}
+	for i := range t.count {
+		seg := t.at(i)
+		seg.text = cutParams(seg.text)
+		out.push(seg)
+	}
+	return out
+}
+
+// ended is the path of a server to which the query begins at the first ";" (find-my-way,
+// the router of Fastify 4 and restify).
+func (t *path) ended() path {
+	out := path{query: t.query}
+	for i := range t.count {
+		seg := t.at(i)
+		whole := seg.text
+		seg.text = cutParams(whole)
+		out.push(seg)
+		if len(seg.text) < len(whole) {
+			break
+		}
 	}
 	return out
 }

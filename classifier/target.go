@@ -33,6 +33,7 @@ type path struct {
 	count   int
 	query   string
 	slashes bool // %2F or %5C in some segment
+	params  bool // ";" in some segment, encoded or not
 }
 
 func (t *path) split(target string) *Error {
@@ -79,6 +80,7 @@ func (t *path) add(text string, special, last bool) *Error {
 	if err := checkSegment(text, special); err != nil {
 		return err
 	}
+	t.params = t.params || special && len(cutParams(text)) < len(text)
 	t.push(segment{text, special})
 	return nil
 }
@@ -180,6 +182,27 @@ func oddPart(text []byte) (dots, bare bool) {
 		}
 	}
 	return false, bare
+}
+
+// cutParams is a segment without its parameters: up to its first ";", which may be
+// encoded, and once more for every server on the way.
+func cutParams(text string) string {
+	for i := range len(text) {
+		if text[i] == ';' {
+			return text[:i]
+		}
+		if text[i] != '%' {
+			continue
+		}
+		rest := text[i+1:]
+		for range mostDecodings {
+			if len(rest) >= 2 && strings.EqualFold(rest[:2], "3b") {
+				return text[:i]
+			}
+			rest = strings.TrimPrefix(rest, "25")
+		}
+	}
+	return text
 }
 
 // unescape decodes a path segment that has passed the target check. Without an
