@@ -1,6 +1,7 @@
 package condition
 
 import (
+	"net/url"
 	"strings"
 	"unicode"
 
@@ -69,6 +70,22 @@ func (n *names) twin(value any) bool {
 	return false
 }
 
+// twinKey reports whether the query of a target has a key that is, in another spelling, one
+// that the expression names: Rails reads "[sudo]" as sudo.
+func (n *names) twinKey(target string) bool {
+	_, raw, asked := strings.Cut(target, "?")
+	if !asked || n.members == nil {
+		return false
+	}
+	keys, _ := url.ParseQuery(raw) // what it cannot read is refused when the condition looks
+	for name := range keys {
+		if _, named := n.members[name]; !named && n.alike(name) {
+			return true
+		}
+	}
+	return false
+}
+
 // alike reports whether a name, or what stands in it before a bracket or NUL, where
 // readers of forms end, is another spelling of one that is named.
 func (n *names) alike(name string) bool {
@@ -106,6 +123,9 @@ func leading(r rune) bool {
 func (c *Condition) twin(q *runtime.Question) string {
 	if q.Request.Raw != nil && c.uses.inBody.twin(q.Request.Document) {
 		return "request.body"
+	}
+	if q.Request.Raw != nil && c.uses.inQuery.twinKey(q.Request.Target.Path) {
+		return "request.query"
 	}
 	if c.uses.inArgs.members == nil && !c.uses.inArgs.computed {
 		return ""

@@ -64,6 +64,36 @@ func TestMembersInAnotherSpellingCannotBeJudged(t *testing.T) {
 	}
 }
 
+// The same of the query, where nothing is known of what a server makes of its keys.
+func TestKeysOfTheQueryInAnotherSpellingCannotBeJudged(t *testing.T) {
+	for when, queries := range map[string]struct{ twins, plain []string }{
+		`"sudo" in request.query`: {
+			[]string{"Sudo=root", "[sudo]=root", "sudo]=root", "sudo[]=root", "%5Bsudo%5d=root", "?sudo=root", "sudo=me&SUDO=root"},
+			[]string{"", "sudo=root", "sudoer=1", "x[sudo]=1", "x=sudo"},
+		},
+		`request.query.?state.orValue([]).exists(s, s == "all")`: {[]string{"State=all", "state[0]=all"}, []string{"state=All", "state=all&all=1", "ALL=1"}},
+		`request.path == "/x" && "a" in request.headers`:         {nil, []string{"Sudo=root", "A=1"}},
+	} {
+		c := compile(t, when, nil)
+		ask := func(query string) error {
+			q := question(nil)
+			q.Request.Target.Path = "/x?" + query
+			_, err := c.Holds(q)
+			return err
+		}
+		for _, query := range queries.twins {
+			if err := ask(query); err == nil || !strings.Contains(err.Error(), "spelling") {
+				t.Errorf("%s: %s: %v", when, query, err)
+			}
+		}
+		for _, query := range queries.plain {
+			if err := ask(query); err != nil {
+				t.Errorf("%s: %s: %v", when, query, err)
+			}
+		}
+	}
+}
+
 // So it is inside of an argument, whoever builds the request. What arguments are
 // called is the service's business.
 func TestMembersOfArgumentsInAnotherSpelling(t *testing.T) {

@@ -14,7 +14,7 @@ type uses struct {
 	allArgs bool            // args as a whole, or by a name that is computed
 	args    map[string]bool // args by name
 
-	inBody, inArgs names // what is named below them
+	inBody, inArgs, inQuery names // what is named below them
 }
 
 // arg reports whether an argument is looked at.
@@ -60,6 +60,9 @@ func usesOf(checked *cel.Ast) *uses {
 			u.body = u.body || !known || field == "body"
 			if known && field == "body" {
 				below.follow(parent, &u.inBody)
+			}
+			if known && field == "query" {
+				below.follow(parent, &u.inQuery)
 			}
 			continue
 		case known:
