@@ -239,7 +239,7 @@ func (c *condition) judge(b *Body, value any, tokens []string) (bool, *Error) {
 			return false, nil
 		}
 		return false, badInput(reasonAmbiguousParameter, "%s decides the action and is neither true nor false", shown(name))
-	case isText && strings.EqualFold(strings.TrimSpace(text), c.value):
+	case isText && strings.EqualFold(trimmed(text), c.value):
 		return false, badInput(reasonAmbiguousParameter, "%s decides the action: write it %s", shown(name), shown(c.value))
 	}
 	return false, nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // headCondition reads a condition on the query or head. "|" joins values of which one
@@ -72,7 +73,7 @@ func (c *condition) nearly(what, text string) *Error {
 }
 
 func (c *condition) nearlyIs(what, text, value string) *Error {
-	word, plain := strings.TrimSpace(text), looseBool(text)
+	word, plain := trimmed(text), looseBool(text)
 	if value == "true" || value == "false" {
 		switch {
 		case text == "true" || text == "false" || plain != "" && plain != value:
@@ -84,6 +85,12 @@ func (c *condition) nearlyIs(what, text, value string) *Error {
 		return nil
 	}
 	return badInput(reasonAmbiguousParameter, "%s %s decides the action: write it %s", what, shown(c.key), shown(value))
+}
+
+// trimmed is a text without what some server drops around it: blanks, and control
+// characters as well (Tornado).
+func trimmed(text string) string {
+	return strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
 }
 
 // besideQuery refuses what decides the action where the body has it too: some servers
