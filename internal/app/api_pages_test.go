@@ -99,6 +99,7 @@ func TestTheMethodsOfAPageAreTold(t *testing.T) {
 		{"PUT", "/v1/actions", "GET, HEAD"}, {"POST", "/v1/policy", "GET, HEAD, PUT"}, {"PUT", "/v1/tokens", "GET, HEAD, POST"}, {"GET", "/v1/exec", "POST"},
 		{"HEAD", "/v1/exec", "POST"}, {"HEAD", "/v1/actions/notes/get-note:execute", "POST"}, {"HEAD", "/v1/vault/notes.token", "PUT, DELETE"},
 		{"GET", "/v1/actions/notes/get-note:execute", "POST"}, {"PUT", "/v1/actions/notes/get-note:execute", "POST"},
+		{"GET", "/v1/approvals/apr_1:accept", "POST"}, {"HEAD", "/v1/approvals/apr_1:reject", "POST"}, {"PUT", "/v1/approvals/apr_1:result", "POST"},
 		{"POST", "/v1/vault/notes.token", "PUT, DELETE"}, {"DELETE", "/healthz", "GET, HEAD"},
 	} {
 		if got := c.ask(t, token, want[0], want[1], ""); got.Status != 405 || got.Header.Get("Allow") != want[2] {

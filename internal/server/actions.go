@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -40,7 +39,7 @@ func (s *Server) actions(w http.ResponseWriter, r *http.Request, a visit) error 
 }
 
 func (s *Server) action(w http.ResponseWriter, r *http.Request, a visit) error {
-	if strings.HasSuffix(r.URL.Path, ":execute") { // which is a POST, and no action's name
+	if isVerb(r) {
 		return s.wrongMethod(w, r)
 	}
 	if err := onlyQuery(r); err != nil {
@@ -169,6 +168,9 @@ func (s *Server) approvals(w http.ResponseWriter, r *http.Request, a visit) erro
 }
 
 func (s *Server) approval(w http.ResponseWriter, r *http.Request, a visit) error {
+	if isVerb(r) {
+		return s.wrongMethod(w, r)
+	}
 	if err := onlyQuery(r, "full"); err != nil {
 		return err
 	}

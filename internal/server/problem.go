@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"path"
 	"strconv"
 	"strings"
 
@@ -127,12 +128,18 @@ func noPage() error {
 	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no such page", Hint: "see /v1/openapi.json"}
 }
 
+// isVerb reports whether a path ends in what is to be done, ":execute" or ":accept": that is
+// a POST, though what is read at a GET would match it. No action's name and no id has a colon.
+func isVerb(r *http.Request) bool {
+	return strings.Contains(path.Base(r.URL.Path), ":")
+}
+
 // wrongMethod says which methods there are (RFC 9110 section 15.5.6). Of a path that takes none
 // there is no page: the router asks for a word that is no method before it looks for one.
 func (s *Server) wrongMethod(w http.ResponseWriter, r *http.Request) error {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
-		if method == http.MethodGet && strings.HasSuffix(r.URL.Path, ":execute") { // no action's name
+		if method == http.MethodGet && isVerb(r) {
 			continue
 		}
 		if s.router.Match(chi.NewRouteContext(), method, r.URL.Path) {
