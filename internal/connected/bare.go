@@ -30,6 +30,9 @@ type BareOptions struct {
 // program does not have the token: this process shows it, for what comes out of the
 // program's network.
 func (m *Machine) RunBare(ctx context.Context, o BareOptions) (int, error) {
+	if err := keepable(o.TokenFile); o.Isolate && err != nil {
+		return 0, err
+	}
 	at, err := remoteURL(o.URL)
 	if err != nil {
 		return 0, err

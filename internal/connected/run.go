@@ -22,6 +22,9 @@ type RunOptions struct {
 // good for that port alone, or isolated a network that leads there; the server's token
 // stays in this process.
 func (m *Machine) Run(ctx context.Context, o RunOptions) (int, error) {
+	if err := keepable(o.TokenFile); o.Isolate && err != nil {
+		return 0, err
+	}
 	root, authorities, err := lentRoot(ctx, o.There, o.Pins)
 	if err != nil {
 		return 0, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/system"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // fileEvery is how often it is looked whether the file with the token is another.
@@ -56,6 +57,9 @@ func (m *Machine) coverToken(file string, uncovered bool) tokenCover {
 		return tokenCover{file: file}
 	}
 	c := tokenCover{file: file, whole: true}
+	if isHandle(file) && !reread(file) {
+		return c // of a pipe or a terminal: it has no name, and was read to its end
+	}
 	home, err := os.Stat(m.o.Home)
 	known := err == nil
 	names := []string{file}
@@ -64,7 +68,7 @@ func (m *Machine) coverToken(file string, uncovered bool) tokenCover {
 	case err == nil && real != filepath.Clean(file):
 		names = []string{real, file} // below the cover of the second the first is not found
 	case err != nil && gone == nil && info.Mode()&os.ModeNamedPipe != 0:
-		return c // of a shell, <(pass show kimbap): it has no name, and was read to its end
+		return c // such a pipe under another name
 	}
 	for _, name := range names {
 		folder := m.ownFolder(name)
@@ -75,6 +79,32 @@ func (m *Machine) coverToken(file string, uncovered bool) tokenCover {
 		c.paths = append(c.paths, folder)
 	}
 	return c
+}
+
+// isHandle reports whether a path stands for a file that is open already: /dev/stdin, or
+// what a shell makes of <(pass show kimbap).
+func isHandle(file string) bool {
+	file = filepath.Clean(file)
+	return file == "/dev/stdin" || strings.HasPrefix(file, "/dev/fd/") || strings.HasPrefix(file, "/proc/self/fd/")
+}
+
+// reread reports whether what was read from a file can be read from it once more.
+func reread(file string) bool {
+	info, err := os.Stat(file)
+	return err != nil || info.Mode().IsRegular()
+}
+
+// keepable refuses, for an isolated run, a token in a file that is open already: the
+// program has that file open too, and no cover keeps it from reading the token there.
+func keepable(file string) error {
+	if !isHandle(file) || !reread(file) {
+		return nil
+	}
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput,
+		Msg:  file + " is a file that the isolated program would have open too: it could read the token",
+		Hint: "name the file itself, as in --token-file /run/secrets/token, or send the token through a pipe",
+	}
 }
 
 // ownFolder is the folder of a file that holds nothing else, and that no program has
