@@ -3,6 +3,7 @@ package home
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -43,12 +44,16 @@ func (f Folder) LockFiles(ctx context.Context) (unlock func(), err error) {
 }
 
 func lock(ctx context.Context, path string, wait time.Duration, taken string) (unlock func(), err error) {
+	return lockBy(ctx, path, wait, taken, system.TryLock)
+}
+
+func lockBy(ctx context.Context, path string, wait time.Duration, taken string, try func(*os.File) error) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	for end := time.Now().Add(wait); ; {
-		if err = system.TryLock(file); err == nil {
+		if err = try(file); err == nil {
 			return func() { _ = file.Close() }, nil // which gives the lock up
 		}
 		if !errors.Is(err, system.ErrTaken) || !time.Now().Before(end) {
@@ -62,7 +67,19 @@ func lock(ctx context.Context, path string, wait time.Duration, taken string) (u
 		}
 	}
 	_ = file.Close()
-	return nil, &runtime.Error{
-		Code: runtime.CodeStorageBusy, Msg: taken, Hint: "wait until it is done, then try again", RetryAfter: time.Second, Err: err,
+	return nil, unlocked(path, taken, err)
+}
+
+// unlocked is the failure to take a lock: somebody has it, or, on some network file systems,
+// nobody can.
+func unlocked(path, taken string, err error) error {
+	if errors.Is(err, system.ErrTaken) {
+		return &runtime.Error{
+			Code: runtime.CodeStorageBusy, Msg: taken, Hint: "wait until it is done, then try again", RetryAfter: time.Second, Err: err,
+		}
+	}
+	return &runtime.Error{
+		Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable, Msg: fmt.Sprintf("%s cannot be locked: %v", path, err),
+		Hint: "keep kimbap's home on a file system that has locks: a disk of this machine, with --home DIR or KIMBAP_HOME", Err: err,
 	}
 }
