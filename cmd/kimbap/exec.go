@@ -148,7 +148,7 @@ func (c *cli) source(cmd *cobra.Command, f *execFlags) (string, error) {
 	case f.resume != "":
 		return "", nil
 	case cmd.Flags().Changed("eval"):
-		return asText(f.code)
+		return someText(f.code, "-e is empty")
 	case f.file != "" && f.file != "-":
 		file, err := os.Open(f.file)
 		if err != nil {
@@ -159,18 +159,24 @@ func (c *cli) source(cmd *cobra.Command, f *execFlags) (string, error) {
 		if err != nil {
 			return "", unread(f.file, err)
 		}
-		return asText(string(data))
+		return someText(string(data), f.file+" is empty")
 	case f.file == "" && c.inTTY:
 		return "", usage("echo 'return 1' | kimbap exec", "there is no script: give one on stdin, with -f or with -e")
 	}
 	data, err := io.ReadAll(io.LimitReader(c.in, mostRead))
-	if err == nil && strings.TrimSpace(string(data)) == "" {
-		err = usage("echo 'return 1' | kimbap exec", "there is no script: nothing came on stdin")
-	}
 	if err != nil {
 		return "", err
 	}
-	return asText(string(data))
+	return someText(string(data), "nothing came on stdin")
+}
+
+// someText is asText that refuses a script of nothing: a variable of the shell was not set,
+// or what should have written it has failed.
+func someText(source, empty string) (string, error) {
+	if strings.TrimSpace(source) == "" {
+		return "", usage("echo 'return 1' | kimbap exec", "there is no script: %s", empty)
+	}
+	return asText(source)
 }
 
 // mostRead is how much is read of what should be a script, in bytes. One of a tenth of
