@@ -227,6 +227,9 @@ func (d *Policy) recognise(c *policy.Case, req *runtime.Request) (refused string
 	table := d.set.Table()
 	switch table.Host(u.Scheme, authority) {
 	case classifier.HostForeign:
+		if len(c.Args) > 0 {
+			return "", fmt.Errorf("%sargs are those of an action, and no service owns the host of %q: write what the request holds into its URL, headers and body", where(c), c.Request)
+		}
 		req.Document, req.Parsed = c.Body, c.Body != nil
 		return "", nil
 	case classifier.HostInsecure:
