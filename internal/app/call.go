@@ -185,7 +185,7 @@ func (a *App) later(e *runtime.Error, header http.Header) {
 	if e.Hint = "wait, then try again"; !said {
 		return
 	}
-	e.RetryAfter, e.Hint = after, "try again in " + runtime.Count(int64(after/time.Second), "second")
+	e.RetryAfter, e.Hint = after, "try again in "+runtime.Count(int64(after/time.Second), "second")
 	if date, err := http.ParseTime(header.Get("Retry-After")); err == nil {
 		e.Hint = "try again after " + date.UTC().Format(time.RFC3339)
 	}
