@@ -109,8 +109,8 @@ func (c *Condition) Holds(q *runtime.Question) (bool, error) {
 	if err := c.unread(q); err != nil {
 		return false, err
 	}
-	if where := c.twin(q); where != "" {
-		return false, &unknowable{where + " has a member in another spelling than the rule, which servers may read as the same"}
+	if why := c.twin(q); why != "" {
+		return false, &unknowable{why}
 	}
 	out, _, err := c.program.Eval(&facts{q: q, typed: c.typed})
 	if err != nil {

@@ -1,12 +1,11 @@
 package condition
 
 import (
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
-
-	"cel.dev/cel-go/common/ast"
-	"cel.dev/cel-go/common/operators"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -18,6 +17,7 @@ type names struct {
 	spelled  map[string]bool // the same members, in one spelling
 	longest  int             // bytes of one of these
 	computed bool            // some members are named by what is computed
+	compared bool            // the value is compared with one that is no list
 }
 
 func (n *names) member(name string) *names {
@@ -70,20 +70,26 @@ func (n *names) twin(value any) bool {
 	return false
 }
 
-// twinKey reports whether the query of a target has a key that is, in another spelling, one
-// that the expression names: Rails reads "[sudo]" as sudo.
-func (n *names) twinKey(target string) bool {
+// key reports whether the query of a target has a key that is, in another spelling, one
+// that the expression names: Rails reads "[sudo]" as sudo. With same, so is one in the same.
+func (n *names) key(target string, same bool) bool {
 	_, raw, asked := strings.Cut(target, "?")
 	if !asked || n.members == nil {
 		return false
 	}
 	keys, _ := url.ParseQuery(raw) // what it cannot read is refused when the condition looks
 	for name := range keys {
-		if _, named := n.members[name]; !named && n.alike(name) {
+		if _, named := n.members[name]; named && same || !named && n.alike(name) {
 			return true
 		}
 	}
 	return false
+}
+
+// merges reports whether servers put the parameters of the query and the fields of the body
+// of such a request together (Rack, PHP, Laravel, servlets).
+func merges(method string) bool {
+	return method != http.MethodGet && method != http.MethodHead && method != http.MethodOptions
 }
 
 // alike reports whether a name, or what stands in it before a bracket or NUL, where
@@ -118,99 +124,49 @@ func leading(r rune) bool {
 	return unicode.IsSpace(r)
 }
 
-// twin is the name of what the condition looks into and cannot tell apart from
-// another spelling of it; empty: nothing.
-func (c *Condition) twin(q *runtime.Question) string {
-	if q.Request.Raw != nil && c.uses.inBody.twin(q.Request.Document) {
-		return "request.body"
+// listed reports whether a value has a list where the expression compares one value with
+// another: role=user&role=admin is a list to it, and one of the two to most servers.
+func (n *names) listed(value any) bool {
+	switch value := value.(type) {
+	case []any:
+		return n.compared || slices.ContainsFunc(value, n.listed)
+	case map[string]any:
+		for name, below := range n.members {
+			if inner, is := value[name]; is && below.listed(inner) {
+				return true
+			}
+		}
 	}
-	if q.Request.Raw != nil && c.uses.inQuery.twinKey(q.Request.Target.Path) {
-		return "request.query"
+	return false
+}
+
+// twin says what in the question cannot be told apart from another spelling of what the
+// condition names, is a list where it compares one value, or stands elsewhere; empty: nothing.
+func (c *Condition) twin(q *runtime.Question) string {
+	const spelled, many = " has a member in another spelling than the rule, which servers may read as the same", " has a list where the rule compares one value, and servers may read any of it"
+	if raw := q.Request.Raw != nil; raw {
+		switch {
+		case c.uses.inBody.twin(q.Request.Document):
+			return "request.body" + spelled
+		case c.uses.inBody.listed(q.Request.Document):
+			return "request.body" + many
+		case merges(q.Request.Target.Method) && c.uses.inBody.key(q.Request.Target.Path, true):
+			return "request.query has what the rule looks for in the body, where servers may read it as well"
+		case c.uses.inQuery.key(q.Request.Target.Path, false):
+			return "request.query" + spelled
+		}
 	}
 	if c.uses.inArgs.members == nil && !c.uses.inArgs.computed {
 		return ""
 	}
 	for name, value := range q.Args {
-		if below := c.uses.inArgs.members[name]; below != nil && below.twin(value) || c.uses.inArgs.computed && c.uses.inArgs.twin(value) {
-			return "args." + name
+		below := c.uses.inArgs.members[name]
+		switch {
+		case below != nil && below.twin(value), c.uses.inArgs.computed && c.uses.inArgs.twin(value):
+			return "args." + name + spelled
+		case below != nil && below.listed(value):
+			return "args." + name + many
 		}
 	}
 	return ""
-}
-
-// follower goes the way of a value through an expression.
-type follower struct{ been map[step]bool }
-
-type step struct {
-	id int64
-	at *names
-}
-
-// follow notes what the expressions around a node, whose value at stands for, name of
-// it. What they make of it is taken for the value itself.
-func (f *follower) follow(node ast.NavigableExpr, at *names) {
-	parent, ok := node.Parent()
-	if !ok || f.been[step{node.ID(), at}] {
-		return
-	}
-	f.been[step{node.ID(), at}] = true
-	switch parent.Kind() {
-	case ast.ComprehensionKind:
-		f.bind(parent, node, at)
-		return
-	case ast.CallKind:
-		call := parent.AsCall()
-		args := call.Args()
-		switch call.FunctionName() {
-		case operators.Equals, operators.NotEquals, operators.In:
-			for _, arg := range args { // a name, where the value is an object or a key of one
-				literals(arg, at)
-			}
-			return
-		case operators.Index, operators.OptIndex:
-			at.computed = at.computed || args[0].ID() == node.ID() && args[1].Kind() != ast.LiteralKind
-		case operators.Conditional:
-			if args[0].ID() == node.ID() {
-				return
-			}
-		}
-	}
-	if field, known := fieldOf(parent, node); known {
-		at = at.member(field)
-	}
-	f.follow(parent, at)
-}
-
-// bind goes on where a macro gives the value a name.
-func (f *follower) bind(parent, node ast.NavigableExpr, at *names) {
-	loop := parent.AsComprehension()
-	var bound []string
-	switch node.ID() {
-	case loop.IterRange().ID():
-		bound = []string{loop.IterVar(), loop.IterVar2()}
-	case loop.AccuInit().ID():
-		bound = []string{loop.AccuVar()}
-	default:
-		f.follow(parent, at)
-		return
-	}
-	for _, ident := range ast.MatchDescendants(parent, ast.KindMatcher(ast.IdentKind)) {
-		if name := ident.AsIdent(); name == bound[0] || len(bound) > 1 && name != "" && name == bound[1] {
-			f.follow(ident, at)
-		}
-	}
-}
-
-// literals names the members that a text, or a list of such, may be the names of.
-func literals(e ast.Expr, at *names) {
-	switch e.Kind() {
-	case ast.LiteralKind:
-		if name, ok := e.AsLiteral().Value().(string); ok {
-			at.member(name)
-		}
-	case ast.ListKind:
-		for _, element := range e.AsList().Elements() {
-			literals(element, at)
-		}
-	}
 }

@@ -64,6 +64,59 @@ func TestMembersInAnotherSpellingCannotBeJudged(t *testing.T) {
 	}
 }
 
+// What a rule looks for in the body, servers find in the query as well, where they have one
+// map for both. Of a read nobody looks for a body.
+func TestAMemberOfTheBodyInTheQueryCannotBeJudged(t *testing.T) {
+	c := compile(t, `has(request.body.role) && request.body.role == "admin"`, nil)
+	for target, refused := range map[string]bool{
+		"POST /x?role=admin": true, "PUT /x?a=1&Role=admin": true, "DELETE /x?[role]=admin": true, "POST /x?role[]=admin": true,
+		"POST /x": false, "POST /x?a=role": false, "GET /x?role=admin": false, "HEAD /x?role=admin": false, "PATCH /x?x[role]=admin": false,
+	} {
+		for _, body := range []any{map[string]any{}, map[string]any{"role": "user"}} {
+			q := question(nil)
+			q.Request.Target.Method, q.Request.Target.Path, _ = strings.Cut(target, " ")
+			q.Request.Document, q.Request.Raw.Body, q.Request.Parsed = body, http.NoBody, true
+			if _, err := c.Holds(q); refused != (err != nil) || refused && !strings.Contains(err.Error(), "request.query") {
+				t.Errorf("%s with %v: %v", target, body, err)
+			}
+		}
+	}
+}
+
+// A field of a form that comes twice is a list here, and one of the two to most servers. A
+// rule that compares it with one value cannot be judged; one that looks into lists can.
+func TestAListIsNotComparedWithOneValue(t *testing.T) {
+	for when, bodies := range map[string]struct{ lists, plain []string }{
+		`has(request.body.role) && request.body.role == "admin"`:                    {[]string{`{"role":["user","admin"]}`, `{"role":[]}`}, []string{`{"role":"user"}`, `{}`, `{"x":["admin"]}`}},
+		`"admin" == request.body.?role.orValue("")`:                                 {[]string{`{"role":["user","admin"]}`}, []string{`{"role":"user"}`, `{}`}},
+		`request.body[?"role"].orValue("") != "user"`:                               {[]string{`{"role":["user"]}`}, []string{`{"role":"user"}`}},
+		`request.body.?role.orValue("") in ["admin", "owner"]`:                      {[]string{`{"role":["user","admin"]}`}, []string{`{"role":"user"}`}},
+		`(has(request.body.a) ? request.body.a : "") == "x"`:                        {[]string{`{"a":["x"]}`}, []string{`{"a":"x"}`, `{"b":["x"]}`}},
+		`request.body.?role.orValue("") == principal.agent`:                         {[]string{`{"role":["x"]}`}, []string{`{"role":"x"}`}},
+		`request.body.?member.optMap(m, m.role).orValue("") == "admin"`:             {[]string{`{"member":{"role":["admin"]}}`}, []string{`{"member":{"role":"x","y":["admin"]}}`}},
+		`request.body.?members.orValue([]).exists(m, m.?role.orValue("") == "x")`:   {[]string{`{"members":[{"role":"y"},{"role":["x"]}]}`}, []string{`{"members":[{"role":"y"}]}`, `{"members":[]}`}},
+		`request.body.?labels.orValue([]).exists(l, l == "x")`:                      {nil, []string{`{"labels":["x","y"]}`, `{"labels":[]}`}},
+		`size(request.body.?labels.orValue([])) == 2`:                               {nil, []string{`{"labels":["x","y"]}`}},
+		`request.body.?labels.orValue([]) == ["x"] || has(request.body.y) == false`: {nil, []string{`{"labels":["x"]}`, `{"y":["x"]}`}},
+		`"x" in request.body.?labels.orValue([])`:                                   {nil, []string{`{"labels":["x"]}`}},
+		`request.body.?labels.orValue([""])[0] == "x"`:                              {nil, []string{`{"labels":["x","y"]}`}},
+	} {
+		c := compile(t, when, nil)
+		for lists, bodies := range map[bool][]string{true: bodies.lists, false: bodies.plain} {
+			for _, body := range bodies {
+				q := question(nil)
+				if err := json.Unmarshal([]byte(body), &q.Request.Document); err != nil {
+					t.Fatal(body, err)
+				}
+				q.Request.Raw.Body, q.Request.Parsed = http.NoBody, true
+				if _, err := c.Holds(q); lists && (err == nil || !strings.Contains(err.Error(), "request.body has a list")) || !lists && err != nil {
+					t.Errorf("%s: %s: %v", when, body, err)
+				}
+			}
+		}
+	}
+}
+
 // The same of the query, where nothing is known of what a server makes of its keys.
 func TestKeysOfTheQueryInAnotherSpellingCannotBeJudged(t *testing.T) {
 	for when, queries := range map[string]struct{ twins, plain []string }{

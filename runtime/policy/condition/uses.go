@@ -43,7 +43,7 @@ func (c *Condition) NeedsBody(q *runtime.Question) bool {
 // use.
 func usesOf(checked *cel.Ast) *uses {
 	u := &uses{args: map[string]bool{}}
-	below := follower{been: map[step]bool{}}
+	below := follower{been: map[step]bool{}, types: checked.NativeRep()}
 	root := ast.NavigateAST(checked.NativeRep())
 	for _, node := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
 		name := node.AsIdent()
@@ -59,10 +59,10 @@ func usesOf(checked *cel.Ast) *uses {
 		case name == "request":
 			u.body = u.body || !known || field == "body"
 			if known && field == "body" {
-				below.follow(parent, &u.inBody)
+				below.follow(parent, &u.inBody, true)
 			}
 			if known && field == "query" {
-				below.follow(parent, &u.inQuery)
+				below.follow(parent, &u.inQuery, true)
 			}
 			continue
 		case known:
@@ -70,7 +70,7 @@ func usesOf(checked *cel.Ast) *uses {
 		default:
 			u.allArgs = true
 		}
-		below.follow(node, &u.inArgs)
+		below.follow(node, &u.inArgs, true)
 	}
 	return u
 }
