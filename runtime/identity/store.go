@@ -10,6 +10,8 @@ import (
 // Store keeps tokens by the SHA-256 of their value, never the value. It is
 // safe for concurrent use, also by several processes.
 type Store interface {
+	// AddToken stores a token, and forgets those of its tenant that had expired [EndedKept]
+	// before it was made: each `kimbap run` makes one.
 	AddToken(ctx context.Context, t Token) error
 	// TokenByHash returns the token; false when there is none.
 	TokenByHash(ctx context.Context, hash [32]byte) (Token, bool, error)
@@ -21,6 +23,10 @@ type Store interface {
 	// RevokeToken reports whether the tenant had such a token that was not yet revoked.
 	RevokeToken(ctx context.Context, tenant runtime.Tenant, id string, at time.Time) (bool, error)
 }
+
+// EndedKept is how long a token that has expired is still listed. The trail has what was
+// done with it.
+const EndedKept = 90 * 24 * time.Hour
 
 // Principal is the id of whoever shows the token.
 func (t *Token) Principal() string { return "token:" + t.ID }

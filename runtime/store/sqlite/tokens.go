@@ -12,10 +12,17 @@ const tokenColumns = "hash, id, tenant, agent, run, scopes, roles, groups, creat
 
 // AddToken implements [identity.Store].
 func (db *DB) AddToken(ctx context.Context, t identity.Token) error {
-	_, err := db.changed(ctx, "store a token", "INSERT INTO tokens ("+tokenColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		t.Hash[:], t.ID, string(t.Tenant), t.Agent, t.Run, list(t.Scopes), list(t.Roles), list(t.Groups), t.Creator,
-		micros(t.Created), micros(t.Expires), micros(t.Revoked))
-	return err
+	return db.write(ctx, "store a token", func(w tx) error {
+		_, err := w.exec("INSERT INTO tokens ("+tokenColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			t.Hash[:], t.ID, string(t.Tenant), t.Agent, t.Run, list(t.Scopes), list(t.Roles), list(t.Groups), t.Creator,
+			micros(t.Created), micros(t.Expires), micros(t.Revoked))
+		if err != nil {
+			return err
+		}
+		_, err = w.exec("DELETE FROM tokens WHERE hash IN (SELECT hash FROM tokens WHERE tenant = ? AND expires > 0 AND expires < ? LIMIT ?)",
+			string(t.Tenant), micros(t.Created.Add(-identity.EndedKept)), dropsOnce)
+		return err
+	})
 }
 
 func scanToken(row scanner) (t identity.Token, err error) {

@@ -60,6 +60,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"last uses", lastUses},
 		{"tokens", tokens},
 		{"token conflicts", tokenConflicts},
+		{"old tokens", oldTokens},
 		{"approvals", approvals},
 		{"approvals by state", approvalLists},
 		{"requests rejected lately", rejectedLately},

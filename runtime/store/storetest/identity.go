@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/identity"
@@ -61,6 +62,30 @@ func tokens(t *testing.T, s Store) {
 	if prolonged, err := s.ProlongToken(ctx, ours, "tok_002", at(99)); err != nil || prolonged {
 		t.Errorf("prolonged a revoked token: %v %v", prolonged, err)
 	}
+}
+
+// Tokens of long ago go when others are made, of their own tenant only.
+func oldTokens(t *testing.T, s Store) {
+	ctx := t.Context()
+	old, others := aToken(ours, 1), aToken(theirs, 1)
+	later := aToken(ours, 2)
+	later.Created, later.Expires = old.Expires.Add(identity.EndedKept), old.Expires.Add(2*identity.EndedKept)
+	last := aToken(ours, 3)
+	last.Created, last.Expires = later.Created.Add(time.Microsecond), later.Expires
+	for _, token := range []identity.Token{old, others, later} {
+		must(t, s.AddToken(ctx, token))
+	}
+	has := func() (found []bool) {
+		for _, token := range []identity.Token{old, others, later, last} {
+			_, is, err := s.TokenByHash(ctx, token.Hash)
+			must(t, err)
+			found = append(found, is)
+		}
+		return found
+	}
+	same(t, "tokens while the first is kept", has(), []bool{true, true, true, false})
+	must(t, s.AddToken(ctx, last))
+	same(t, "tokens when its time is over", has(), []bool{false, true, true, true})
 }
 
 func tokenConflicts(t *testing.T, s Store) {
