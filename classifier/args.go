@@ -162,6 +162,9 @@ func (p *reading) read(t *path) *Error {
 			return err
 		}
 	}
+	if t.params {
+		p.strayInPath(t)
+	}
 	if err := p.readQuery(t.query); err != nil {
 		return err
 	}

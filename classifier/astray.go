@@ -72,6 +72,24 @@ func (p *reading) strayInQuery(raw, key string) {
 	}
 }
 
+// strayInPath looks for arguments behind a ";" in the path, where some routers begin the
+// query (find-my-way) and servers in Java have parameters.
+func (p *reading) strayInPath(t *path) {
+	for i := range t.count {
+		_, text, _ := strings.Cut(t.at(i).text, ";")
+		for pair := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ';' || r == '&' }) {
+			key, _, _ := strings.Cut(pair, "=")
+			key = unescape(key)
+			p.strayInQuery(pair, key)
+			for name, arg := range p.argReader.query {
+				if cutTo(key, name) {
+					p.astray = append(p.astray, arg.Name)
+				}
+			}
+		}
+	}
+}
+
 // strayInBody looks for arguments of the query in the body, and in a form for the
 // pieces of others: "member[role]" for /member/role or the object member.
 func (p *reading) strayInBody(b *Body) {

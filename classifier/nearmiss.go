@@ -314,7 +314,8 @@ func (t *path) bare() path {
 }
 
 // ended is the path of a server to which the query begins at the first ";" (find-my-way,
-// the router of Fastify 4 and restify).
+// the router of Fastify 4 and restify). One that is encoded only ends the path, for servers
+// behind one that decodes it.
 func (t *path) ended() path {
 	out := path{query: t.query}
 	for i := range t.count {
@@ -322,11 +323,27 @@ func (t *path) ended() path {
 		whole := seg.text
 		seg.text = cutParams(whole)
 		out.push(seg)
-		if len(seg.text) < len(whole) {
-			break
+		if len(seg.text) == len(whole) {
+			continue
 		}
+		if whole[len(seg.text)] == ';' {
+			out.query = t.behind(i, len(seg.text)+1)
+		}
+		break
 	}
 	return out
+}
+
+// behind is what follows a place in a segment, the query included.
+func (t *path) behind(index, from int) string {
+	text := t.at(index).text[from:]
+	for i := index + 1; i < t.count; i++ {
+		text += "/" + t.at(i).text
+	}
+	if t.query != "" {
+		text += "?" + t.query
+	}
+	return text
 }
 
 // addParts splits a segment at its encoded slashes. What is empty is left out, as
