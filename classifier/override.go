@@ -275,5 +275,5 @@ func blank(key string) bool {
 	if at := strings.LastIndexByte(key, '%'); at >= len(key)-2 && at >= 0 {
 		key = key[:at]
 	}
-	return strings.TrimLeftFunc(key, leading) == ""
+	return strings.TrimLeftFunc(key, PassedOver) == ""
 }

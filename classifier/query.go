@@ -108,7 +108,7 @@ func hidesAs(meant func(key, name string) bool, raw, key, name string) bool {
 // others, together to the list or object name: "x[0]", "x[y]", "x.y". Of a name that
 // has brackets itself, "x[y][]", those are another's that differ in the first of them.
 func partOf(key, name string) bool {
-	key = strings.TrimLeftFunc(key, leading)
+	key = strings.TrimLeftFunc(key, PassedOver)
 	base, own, inner := strings.Cut(strings.TrimSuffix(name, "[]"), "[")
 	if base == "" {
 		base, inner = name, false
@@ -207,15 +207,16 @@ func cutKey(key string) string {
 // leading dot. URLSearchParams takes a "?" before the first key for that of the query, and
 // body-parser a byte order mark for one of the text.
 func bareKey(key string) string {
-	key = strings.TrimLeftFunc(key, leading)
+	key = strings.TrimLeftFunc(key, PassedOver)
 	if i := strings.IndexAny(key, "[]\x00"); i >= 0 {
 		key = key[:i]
 	}
 	return strings.TrimSpace(key)
 }
 
-// leading reports whether some reader passes over the letter at the beginning of a key.
-func leading(r rune) bool {
+// PassedOver reports whether some reader of forms and queries passes over the letter at the
+// beginning of a key: to Rack and Express "[name]" is name.
+func PassedOver(r rune) bool {
 	switch r {
 	case '[', ']', '?', '.', '\ufeff':
 		return true

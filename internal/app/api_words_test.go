@@ -64,6 +64,7 @@ func TestRefusalsOverTheNetworkNameMembers(t *testing.T) {
 		{"POST /v1/tokens", `{"agent":"x"}`, `"scopes": ["github.list-*"]`},
 		{"POST /v1/tokens", `{"agent":"x","scopes":["a b"]}`, `"scopes": ["github.list-*"]`},
 		{"POST /v1/tokens", `{"agent":"x","scopes":["*"],"roles":["a b"]}`, `"roles": ["developer"]`},
+		{"POST /v1/tokens", `{"agent":"x","scopes":["*"],"roles":["kimbap.opertor"]}`, `"roles": ["kimbap.operator"]`},
 		{"POST /v1/tokens", `{"agent":"x","scopes":["*"],"groups":["a b"]}`, `"groups": ["leads"]`},
 		{"POST /v1/tokens", `{"agent":"x","scopes":["*"],"ttl":"10000h"}`, `"ttl": "1h"`},
 		{"PUT /v1/vault/notes.token", `{"value":""}`, `send it as "value"`},

@@ -74,7 +74,7 @@ var plan = map[string]room{
 	"runtime/limit":            {2, []string{"runtime"}},
 	"runtime/identity":         {2, []string{"runtime"}},
 	"runtime/policy":           {2, []string{"runtime", "runtime/policy/condition"}},
-	"runtime/policy/condition": {2, []string{"runtime"}},
+	"runtime/policy/condition": {2, []string{"runtime", "classifier"}},
 	"runtime/approval":         {2, []string{"runtime", "classifier"}},
 
 	"runtime/approval/notify":          {2, []string{"runtime", "runtime/approval"}},

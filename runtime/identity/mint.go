@@ -76,7 +76,7 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 	case slices.ContainsFunc(g.Roles, func(role string) bool { return !isName(role) }):
 		return invalid("a role is a name: letters, digits and ._-", "--role developer", `"roles": ["developer"]`)
 	case slices.ContainsFunc(g.Roles, noRoleOfTheAPI):
-		return invalid("a role that begins with kimbap. is one of the API: kimbap.operator or kimbap.admin", "--role kimbap.operator", `"roles": ["developer"]`)
+		return invalid("a role that begins with kimbap. is one of the API: kimbap.operator or kimbap.admin", "--role kimbap.operator", `"roles": ["kimbap.operator"]`)
 	case slices.ContainsFunc(g.Groups, func(group string) bool { return !isName(group) }):
 		return invalid("a group is a name: letters, digits and ._-", "--group leads", `"groups": ["leads"]`)
 	case len(g.Scopes) == 0:

@@ -23,11 +23,11 @@ type step struct {
 // part of it, as an element, or what a function makes of it, as its size.
 func (f *follower) follow(node ast.NavigableExpr, at *names, whole bool) {
 	parent, ok := node.Parent()
-	if here := (step{node.ID(), at, whole}); !ok || f.been[here] {
+	here := step{node.ID(), at, whole}
+	if !ok || f.been[here] {
 		return
-	} else {
-		f.been[here] = true
 	}
+	f.been[here] = true
 	if parent.Kind() == ast.ComprehensionKind {
 		f.bind(parent, node, at, whole)
 		return

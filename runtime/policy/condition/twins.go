@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -95,7 +96,7 @@ func merges(method string) bool {
 // alike reports whether a name, or what stands in it before a bracket or NUL, where
 // readers of forms end, is another spelling of one that is named.
 func (n *names) alike(name string) bool {
-	if bare := strings.TrimLeftFunc(name, leading); len(bare) < len(name) && n.alike(bare) {
+	if bare := strings.TrimLeftFunc(name, classifier.PassedOver); len(bare) < len(name) && n.alike(bare) {
 		return true
 	}
 	for i := range len(name) {
@@ -112,16 +113,6 @@ func (n *names) alike(name string) bool {
 	}
 	key := spelling(name)
 	return n.spelled[key] || n.spelled[strings.ReplaceAll(key, "[", "_")] // to PHP one that is not closed
-}
-
-// leading reports whether some reader of forms passes over the letter at the beginning of a
-// name: Rack and Express read "[name]" as name.
-func leading(r rune) bool {
-	switch r {
-	case '[', ']', '?', '.', '\ufeff':
-		return true
-	}
-	return unicode.IsSpace(r)
 }
 
 // listed reports whether a value has a list where the expression compares one value with
