@@ -239,10 +239,19 @@ func (c *condition) judge(b *Body, value any, tokens []string) (bool, *Error) {
 			return false, nil
 		}
 		return false, badInput(reasonAmbiguousParameter, "%s decides the action and is neither true nor false", shown(name))
-	case isText && strings.EqualFold(trimmed(text), c.value):
+	case isText && strings.EqualFold(Trimmed(text), c.value):
 		return false, badInput(reasonAmbiguousParameter, "%s decides the action: write it %s", shown(name), shown(c.value))
+	case c.among(value): // JavaScript takes ["admin"] == "admin" for true
+		return false, badInput(reasonAmbiguousParameter, "%s decides the action and is a list: write one value", shown(name))
 	}
 	return false, nil
+}
+
+// among reports whether a value is a list in which, at any depth, something meets the
+// condition.
+func (c *condition) among(value any) bool {
+	list, _ := value.([]any)
+	return slices.ContainsFunc(list, func(element any) bool { return c.meets(element) || c.among(element) })
 }
 
 // plainBool reports whether a JSON value is true, false, or null for neither.

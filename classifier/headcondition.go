@@ -73,7 +73,7 @@ func (c *condition) nearly(what, text string) *Error {
 }
 
 func (c *condition) nearlyIs(what, text, value string) *Error {
-	word, plain := trimmed(text), looseBool(text)
+	word, plain := Trimmed(text), looseBool(text)
 	if value == "true" || value == "false" {
 		switch {
 		case text == "true" || text == "false" || plain != "" && plain != value:
@@ -87,9 +87,9 @@ func (c *condition) nearlyIs(what, text, value string) *Error {
 	return badInput(reasonAmbiguousParameter, "%s %s decides the action: write it %s", what, shown(c.key), shown(value))
 }
 
-// trimmed is a text without what some server drops around it: blanks, and control
+// Trimmed is a text without what some server drops around it: blanks, and control
 // characters as well (Tornado).
-func trimmed(text string) string {
+func Trimmed(text string) string {
 	return strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
 }
 
