@@ -38,7 +38,10 @@ func (f *follower) follow(node ast.NavigableExpr, at *names, whole bool) {
 		switch call.FunctionName() {
 		case operators.Equals, operators.NotEquals, operators.In:
 			for _, arg := range args { // a name, where the value is an object or a key of one
-				literals(arg, at)
+				literals(arg, func(name string) { at.member(name) })
+				if whole {
+					literals(arg, func(text string) { at.texts = append(at.texts, text) })
+				}
 			}
 			at.compared = at.compared || whole && f.single(call, node)
 			return
@@ -111,16 +114,16 @@ func (f *follower) bind(parent, node ast.NavigableExpr, at *names, whole bool) {
 	}
 }
 
-// literals names the members that a text, or a list of such, may be the names of.
-func literals(e ast.Expr, at *names) {
+// literals gives the text that stands in an expression, or those of a list.
+func literals(e ast.Expr, give func(text string)) {
 	switch e.Kind() {
 	case ast.LiteralKind:
-		if name, ok := e.AsLiteral().Value().(string); ok {
-			at.member(name)
+		if text, ok := e.AsLiteral().Value().(string); ok {
+			give(text)
 		}
 	case ast.ListKind:
 		for _, element := range e.AsList().Elements() {
-			literals(element, at)
+			literals(element, give)
 		}
 	}
 }

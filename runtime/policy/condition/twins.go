@@ -19,6 +19,7 @@ type names struct {
 	longest  int             // bytes of one of these
 	computed bool            // some members are named by what is computed
 	compared bool            // the value is compared with one that is no list
+	texts    []string        // those that it is compared with, where they stand in the expression
 }
 
 func (n *names) member(name string) *names {
@@ -115,32 +116,55 @@ func (n *names) alike(name string) bool {
 	return n.spelled[key] || n.spelled[strings.ReplaceAll(key, "[", "_")] // to PHP one that is not closed
 }
 
-// listed reports whether a value has a list where the expression compares one value with
-// another: role=user&role=admin is a list to it, and one of the two to most servers.
-func (n *names) listed(value any) bool {
+// What keeps a value from being compared as servers read it.
+const (
+	spelled = " has a member in another spelling than the rule, which servers may read as the same"
+	many    = " has a list where the rule compares one value, and servers may read any of it"
+	padded  = " has blanks around a value that the rule compares, and servers may read it without them"
+)
+
+// unclear says what in a value is compared, and may be another one to a server: a list where
+// one value is (role=user&role=admin is one of the two to most), or a text that is the
+// expression's but for blanks around it. Empty: nothing.
+func (n *names) unclear(value any) string {
 	switch value := value.(type) {
+	case string:
+		if len(n.texts) == 0 || slices.Contains(n.texts, value) {
+			return ""
+		}
+		if slices.Contains(n.texts, classifier.Trimmed(value)) {
+			return padded
+		}
 	case []any:
-		return n.compared || slices.ContainsFunc(value, n.listed)
+		if n.compared {
+			return many
+		}
+		for _, element := range value {
+			if why := n.unclear(element); why != "" {
+				return why
+			}
+		}
 	case map[string]any:
 		for name, below := range n.members {
-			if inner, is := value[name]; is && below.listed(inner) {
-				return true
+			if why := below.unclear(value[name]); why != "" {
+				return why
 			}
 		}
 	}
-	return false
+	return ""
 }
 
 // twin says what in the question cannot be told apart from another spelling of what the
-// condition names, is a list where it compares one value, or stands elsewhere; empty: nothing.
+// condition names, or of what it compares, or stands elsewhere; empty: nothing.
 func (c *Condition) twin(q *runtime.Question) string {
-	const spelled, many = " has a member in another spelling than the rule, which servers may read as the same", " has a list where the rule compares one value, and servers may read any of it"
 	if raw := q.Request.Raw != nil; raw {
-		switch {
-		case c.uses.inBody.twin(q.Request.Document):
+		if c.uses.inBody.twin(q.Request.Document) {
 			return "request.body" + spelled
-		case c.uses.inBody.listed(q.Request.Document):
-			return "request.body" + many
+		}
+		if why := c.uses.inBody.unclear(q.Request.Document); why != "" {
+			return "request.body" + why
+		}
+		switch {
 		case merges(q.Request.Target.Method) && c.uses.inBody.key(q.Request.Target.Path, true):
 			return "request.query has what the rule looks for in the body, where servers may read it as well"
 		case c.uses.inQuery.key(q.Request.Target.Path, false):
@@ -152,11 +176,14 @@ func (c *Condition) twin(q *runtime.Question) string {
 	}
 	for name, value := range q.Args {
 		below := c.uses.inArgs.members[name]
-		switch {
-		case below != nil && below.twin(value), c.uses.inArgs.computed && c.uses.inArgs.twin(value):
+		if below != nil && below.twin(value) || c.uses.inArgs.computed && c.uses.inArgs.twin(value) {
 			return "args." + name + spelled
-		case below != nil && below.listed(value):
-			return "args." + name + many
+		}
+		if below == nil {
+			continue
+		}
+		if why := below.unclear(value); why != "" {
+			return "args." + name + why
 		}
 	}
 	return ""

@@ -64,6 +64,37 @@ func TestMembersInAnotherSpellingCannotBeJudged(t *testing.T) {
 	}
 }
 
+// Servers leave out blanks and control characters around what they compare, so that "admin "
+// is admin to them. What a rule does not compare with a text of its own passes as it is.
+func TestBlanksAroundWhatIsComparedCannotBeJudged(t *testing.T) {
+	for when, values := range map[string]struct{ padded, plain []string }{
+		`request.body.role == "admin"`:               {[]string{" admin", "admin\t", "\u00a0admin", "admin\n", "\x1fadmin", "admin\x00"}, []string{"admin", "user", " user", "ad min", ""}},
+		`request.body.role != "admin"`:               {[]string{" admin"}, []string{"admin", " user"}},
+		`request.body.role in ["admin", "owner "]`:   {[]string{"admin ", "\tadmin"}, []string{"admin", "owner ", "owner", " user"}},
+		`request.body.?role.orValue("x") == "admin"`: {[]string{"admin "}, []string{"admin", " x"}},
+		`args.role == "admin"`:                       {[]string{" admin"}, []string{"admin", " user"}},
+		`request.body.role.startsWith("admin")`:      {nil, []string{" admin", "admin "}},
+	} {
+		c := compile(t, when, nil)
+		ask := func(role string) error {
+			q := question(map[string]any{"role": role})
+			q.Request.Document, q.Request.Raw.Body, q.Request.Parsed = map[string]any{"role": role}, http.NoBody, true
+			_, err := c.Holds(q)
+			return err
+		}
+		for _, role := range values.padded {
+			if err := ask(role); err == nil || !strings.Contains(err.Error(), "blanks") {
+				t.Errorf("%s: %q: %v", when, role, err)
+			}
+		}
+		for _, role := range values.plain {
+			if err := ask(role); err != nil {
+				t.Errorf("%s: %q: %v", when, role, err)
+			}
+		}
+	}
+}
+
 // What a rule looks for in the body, servers find in the query as well, where they have one
 // map for both. Of a read nobody looks for a body.
 func TestAMemberOfTheBodyInTheQueryCannotBeJudged(t *testing.T) {
