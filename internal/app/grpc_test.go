@@ -222,7 +222,8 @@ func TestGRPC(t *testing.T) {
 func TestGRPCDeadlineAndCancel(t *testing.T) {
 	t.Parallel()
 	_, s, client := newGRPC(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	failsWith(t, client, "/test.Echo/Fail", codes.FailedPrecondition) // the deadline is not that of the connection
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	stream := open(t, ctx, client, "Wait")
 	send(t, stream, "")
