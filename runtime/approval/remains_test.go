@@ -72,7 +72,7 @@ func TestASweepTakesWhatIsStillHeldAndWhatIsShownStays(t *testing.T) {
 			}
 			vault.shut = false
 			before := d.shown(t, id)
-			before.Text = strings.Replace(before.Text, "see all of it with --full", "it is closed, and the rest of it is not kept", 1)
+			before.Text = strings.Replace(before.Text, "see all of it with --full (over REST: ?full=true)", "it is closed, and the rest of it is not kept", 1)
 			if n, err := d.Sweep(t.Context(), runtime.DefaultTenant); err != nil || n != 0 || d.held(t, id) {
 				t.Fatalf("swept: %d, %v, held %v", n, err, d.held(t, id))
 			}

@@ -114,7 +114,7 @@ func (f *dossier) hiddenValues() (out []string) {
 }
 
 // cutShort ends a view that is not complete.
-const cutShort = "NOT FULLY SHOWN: see all of it with --full\n"
+const cutShort = "NOT FULLY SHOWN: see all of it with --full (over REST: ?full=true)\n"
 
 // hiddenText stands for a value that is never shown.
 const hiddenText = "[secret]"
