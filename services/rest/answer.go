@@ -61,7 +61,7 @@ func (x *exchange) announced(trailer http.Header) []string {
 	var names []string
 	for name := range trailer {
 		switch {
-		case x.message.scrub.names(name):
+		case x.message.scrub.InName(name):
 			x.declare(runtime.ChangeScrubbedName, "")
 			x.result.Scrubbed++
 		case !trailerAllowed(name, callersOwn[:]):

@@ -12,8 +12,8 @@
 // It follows no redirect, asks no proxy of the environment, changes no encoding
 // and sends nothing again that may have had its effect, but for a built request whose
 // service says that it may (retry.go). What it gives back holds the
-// credential in no form that scrub.go lists. Package witness, below, holds it to all
-// this.
+// credential in no form that package scrub, below, looks for. Package witness, beside it,
+// holds it to all this.
 //
 // Start reading at [Backend.Execute].
 package rest
@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/rest/scrub"
 	"github.com/kimbap-run/kimbap/services/rest/witness"
 )
 
@@ -115,7 +116,7 @@ type Backend struct {
 	large      rooms                     // for bodies longer than bufferSize
 	bulky      rooms                     // for those of bulkyBody and more
 	heads      sync.Pool                 // of *[]byte
-	matchers   matchers
+	matchers   scrub.Cache               // by credential
 }
 
 // trust is what the egress guard is told of a request; connections dialled

@@ -141,7 +141,7 @@ func (b *Backend) place(call *runtime.Call, auth *runtime.Auth, m *message, resu
 		return &runtime.Error{Code: runtime.CodeInternal, Msg: fmt.Sprintf("unknown auth type %q", auth.Type)}
 	}
 	m.declare(placed(call.Action, auth))
-	m.scrub = b.matchers.of(secret, basic, call.Credential.Username.Reveal())
+	m.scrub = b.matchers.Of(secret, basic, call.Credential.Username.Reveal())
 	result.Unscanned = m.scrub == nil
 	m.used = runtime.CredentialStored
 	return nil

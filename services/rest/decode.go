@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -11,38 +10,16 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/flate"
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zlib"
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/rest/scrub"
 )
 
 // Bounds of decoding. A window is decoded, searched and forgotten, so that an
 // answer that decodes to terabytes costs time but no memory.
 const (
-	windowSize    = 64 << 10  // decoded bytes looked at in one step; more than a block of deflate
-	encodedChunk  = 16 << 10  // read from the upstream at once
-	heldLimit     = 256 << 10 // encoded bytes that may wait for output; no honest block is longer
-	zstdWindow    = 8 << 20   // RFC 9659 section 3
-	zstdMostInUse = 32 << 20
-)
-
-// decoder makes the reader of one content coding.
-type decoder func(src encoded) (io.Reader, error)
-
-// encoded is what a decoder reads: a tap, or a body that is there whole.
-type encoded interface {
-	io.Reader
-	io.ByteReader
-	Peek(n int) ([]byte, error)
-}
-
-var (
-	_ encoded = (*tap)(nil)
-	_ encoded = (*bufio.Reader)(nil)
+	windowSize   = 64 << 10  // decoded bytes looked at in one step; more than a block of deflate
+	encodedChunk = 16 << 10  // read from the upstream at once
+	heldLimit    = 256 << 10 // encoded bytes that may wait for output; no honest block is longer
 )
 
 // codingOf is what a body is encoded in: "" for nothing, more than one name for
@@ -60,11 +37,11 @@ func codingOf(header http.Header) string {
 // an *runtime.Error for a body that does not decode.
 func Decoded(header http.Header, body []byte, limit int) ([]byte, error) {
 	coding := codingOf(header)
-	decode := decoderOf(coding)
+	decode := scrub.DecoderOf(coding)
 	if decode == nil || len(body) == 0 {
 		return body, nil
 	}
-	plain, err := decodeWhole(decode, body, limit)
+	plain, err := decode.Whole(body, limit)
 	switch {
 	case err == nil && len(plain) > limit:
 		return nil, runtime.ErrBodyTooLarge
@@ -80,55 +57,9 @@ func Decoded(header http.Header, body []byte, limit int) ([]byte, error) {
 	}
 }
 
-func decodeWhole(decode decoder, body []byte, limit int) ([]byte, error) {
-	reader, err := decode(bufio.NewReader(bytes.NewReader(body)))
-	if err != nil {
-		return nil, err
-	}
-	if closer, ok := reader.(io.Closer); ok {
-		defer func() { _ = closer.Close() }()
-	}
-	return io.ReadAll(io.LimitReader(reader, int64(limit)+1))
-}
-
-// decoderOf returns the decoder of a coding (RFC 9110 section 8.4.1, RFC 7932,
-// RFC 8878), nil for one we do not know, which several codings at once are.
-func decoderOf(coding string) decoder {
-	switch coding {
-	case "gzip", "x-gzip":
-		return func(src encoded) (io.Reader, error) { return gzip.NewReader(src) }
-	case "deflate":
-		return inflate
-	case "br":
-		return func(src encoded) (io.Reader, error) { return brotli.NewReader(chunked{src}), nil }
-	case "zstd":
-		return func(src encoded) (io.Reader, error) {
-			d, err := zstd.NewReader(chunked{src}, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-				zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderMaxMemory(zstdMostInUse))
-			if err != nil {
-				return nil, err
-			}
-			return d.IOReadCloser(), nil
-		}
-	}
-	return nil
-}
-
-// inflate reads what servers mean by deflate: zlib, or bare deflate.
-func inflate(src encoded) (io.Reader, error) {
-	first, err := src.Peek(2)
-	if err != nil {
-		return nil, err
-	}
-	if first[0]&0x0f == 8 && (int(first[0])<<8|int(first[1]))%31 == 0 {
-		return zlib.NewReader(src)
-	}
-	return flate.NewReader(src), nil
-}
-
 // copyScanned passes the encoded bytes on once their decoded copy was searched.
 // A hit cuts the answer off before the bytes that complete it have left.
-func (x *exchange) copyScanned(body io.Reader, decode decoder) error {
+func (x *exchange) copyScanned(body io.Reader, decode scrub.Decoder) error {
 	src := &tap{x: x, src: body}
 	err := x.search(src, decode)
 	switch {
@@ -149,7 +80,7 @@ func (x *exchange) copyScanned(body io.Reader, decode decoder) error {
 }
 
 // search decodes window by window. It returns nil at the end of the encoding.
-func (x *exchange) search(src *tap, decode decoder) error {
+func (x *exchange) search(src *tap, decode scrub.Decoder) error {
 	reader, err := decode(src)
 	if err == io.EOF && len(src.held) == 0 {
 		return nil // a body of no bytes at all, as some answer HEAD and 304
@@ -161,14 +92,14 @@ func (x *exchange) search(src *tap, decode decoder) error {
 		defer func() { _ = closer.Close() }()
 	}
 	m := x.message.scrub
-	window, carried := make([]byte, m.max+windowSize), 0
+	window, carried := make([]byte, m.Longest()+windowSize), 0
 	for {
 		n, err := reader.Read(window[carried : carried+windowSize])
 		text := window[:carried+n]
-		if at, _ := m.next(text, 0); at >= 0 {
+		if at, _ := m.Next(text, 0); at >= 0 {
 			return errReflected
 		}
-		carried = copy(window, text[len(text)-m.tail(text):])
+		carried = copy(window, text[len(text)-m.Tail(text):])
 		if n < windowSize && err == nil {
 			// The decoder has given all it has for what it was given. At its end that waits
 			// until nothing follows: else it was no encoding, and is searched as it stands.
@@ -197,10 +128,7 @@ type tap struct {
 	failed error // the upstream's, or the caller's
 }
 
-var (
-	_ io.Reader     = (*tap)(nil)
-	_ io.ByteReader = (*tap)(nil)
-)
+var _ scrub.Encoded = (*tap)(nil)
 
 // fill reads more from the upstream.
 func (t *tap) fill() error {
@@ -280,10 +208,3 @@ func (t *tap) drained() bool {
 	}
 	return false
 }
-
-// chunked hides the byte reader of its source from decoders that take what is there
-// and ask for more only when its output was given.
-type chunked struct{ src encoded }
-
-// Read implements [io.Reader].
-func (c chunked) Read(p []byte) (int, error) { return c.src.Read(p) }

@@ -133,7 +133,7 @@ func (x *exchange) mute(err error) error {
 	if x.message.scrub == nil || err == nil {
 		return err
 	}
-	if at, _ := x.message.scrub.next([]byte(err.Error()), 0); at >= 0 {
+	if at, _ := x.message.scrub.Next([]byte(err.Error()), 0); at >= 0 {
 		return errors.New("withheld: the text of this error holds the credential")
 	}
 	return err

@@ -3,6 +3,7 @@ package rest
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"io"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+	"github.com/kimbap-run/kimbap/services/rest/scrub"
 )
 
 // cutter gives a text in pieces whose sizes are the bytes of sizes, over and
@@ -36,8 +38,8 @@ func (c *cutter) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// scrub passes a body through the scrubber.
-func scrub(m *matcher, body, sizes []byte, coding string) (runtimetest.Answer, runtime.Result, error) {
+// scrubbed passes a body through the scrubber.
+func scrubbed(m *scrub.Matcher, body, sizes []byte, coding string) (runtimetest.Answer, runtime.Result, error) {
 	var result runtime.Result
 	out := &runtimetest.Responder{}
 	x := &exchange{b: &Backend{}, message: &message{scrub: m, authority: "a.test:443"}, out: out, result: &result}
@@ -46,7 +48,7 @@ func scrub(m *matcher, body, sizes []byte, coding string) (runtimetest.Answer, r
 	if src := (&cutter{text: body, sizes: sizes}); coding == "" {
 		err = x.copyMasked(src)
 	} else {
-		err = x.copyScanned(src, decoderOf(coding))
+		err = x.copyScanned(src, scrub.DecoderOf(coding))
 	}
 	return out.Answer(), result, err
 }
@@ -68,25 +70,25 @@ func FuzzScrub(f *testing.F) {
 	f.Add("user:pass", "", []byte("dXNlcjpwYXNz dXNlcjpwYXNzOg== dXNlcjpwYXNz"), []byte{11, 0})
 	f.Add("account-47-main", "account-47", []byte("x account-47-main account-47 account-47-mai"), []byte{11, 1})
 	f.Fuzz(func(t *testing.T, secret, user string, text, sizes []byte) {
-		m := newMatcher(secret, base64.StdEncoding.EncodeToString([]byte(user+":"+secret)), user)
+		m := scrub.New(secret, base64.StdEncoding.EncodeToString([]byte(user+":"+secret)), user)
 		if m == nil {
 			return
 		}
-		whole, _, err := scrub(m, text, nil, "")
+		whole, _, err := scrubbed(m, text, nil, "")
 		if err != nil || !slices.EqualFunc(text, []byte(whole.Body), func(was, is byte) bool { return is == was || is == '*' }) {
 			t.Fatalf("%q became %q, %v", text, whole.Body, err)
 		}
-		cut, result, err := scrub(m, text, sizes, "")
+		cut, result, err := scrubbed(m, text, sizes, "")
 		if err != nil || cut.Body != whole.Body {
 			t.Fatalf("%q became %q whole and %q in pieces of %v, %v", text, whole.Body, cut.Body, sizes, err)
 		}
 		if (result.Scrubbed > 0) != (cut.Body != string(text)) && !strings.Contains(secret, "*") {
 			t.Fatalf("%d hits in %q, which became %q", result.Scrubbed, text, cut.Body)
 		}
-		at, _ := m.next(text, 0)
+		at, _ := m.Next(text, 0)
 		packed := zipped(text)
 		for _, pieces := range [][]byte{nil, sizes} {
-			got, _, err := scrub(m, packed, pieces, "gzip")
+			got, _, err := scrubbed(m, packed, pieces, "gzip")
 			var reflected *runtime.Error
 			if (at >= 0) != (errors.As(err, &reflected) && reflected.Reason == runtime.ReasonReflectedSecret) || at < 0 && got.Body != string(packed) {
 				t.Fatalf("%q compressed, in pieces of %v: %d of %d bytes, %v", text, pieces, len(got.Body), len(packed), err)
@@ -107,6 +109,42 @@ func FuzzFold(f *testing.F) {
 		}
 		if begins(name, folded) != strings.HasPrefix(fold(name), folded) {
 			t.Errorf("begins(%q, %q) = %v", name, folded, begins(name, folded))
+		}
+	})
+}
+
+func FuzzFindMember(f *testing.F) {
+	f.Add(`{"a":1,"key":"x"}`)
+	f.Add(`{"KEY":[{"key":1}]} `)
+	f.Fuzz(func(t *testing.T, body string) {
+		at, err := findMember([]byte(body), "key")
+		if err != nil || at.end == 0 {
+			return
+		}
+		var v map[string]json.RawMessage
+		if json.Unmarshal([]byte(body), &v) != nil || string(v["key"]) != body[at.start:at.end] {
+			t.Fatalf("%q: member at %+v", body, at)
+		}
+	})
+}
+
+func FuzzTemplate(f *testing.F) {
+	f.Add("/repos/{owner}/{repo:int}/{path...}")
+	f.Add("{{}{a")
+	f.Fuzz(func(t *testing.T, template string) {
+		var b strings.Builder
+		for _, p := range split(template) {
+			b.WriteString(p.text)
+			if p.name != "" {
+				b.WriteString("{" + p.name)
+				if p.rest {
+					b.WriteString("...")
+				}
+				b.WriteString("}")
+			}
+		}
+		if !strings.Contains(template, ":") && b.String() != template {
+			t.Fatalf("%q came back as %q", template, b.String())
 		}
 	})
 }

@@ -277,7 +277,7 @@ func (x *exchange) declare(kind runtime.ChangeKind, name string) {
 	if x.witness == nil {
 		return
 	}
-	if x.message.scrub.names(name) {
+	if x.message.scrub.InName(name) {
 		kind, name = runtime.ChangeScrubbedName, ""
 	}
 	x.result.Declare(runtime.Change{Kind: kind, Name: name, Answer: true})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/rest/scrub"
 	"github.com/kimbap-run/kimbap/services/rest/witness"
 )
 
@@ -31,8 +32,8 @@ type message struct {
 	announced         []string
 	upgrade           string // the protocol asked for, "" for none
 	private           []string
-	judged            bool     // an action of a service was, by its method and target
-	scrub             *matcher // nil: no stored credential goes out
+	judged            bool           // an action of a service was, by its method and target
+	scrub             *scrub.Matcher // nil: no stored credential goes out
 	used              runtime.CredentialUse
 	mirror            bool            // the caller speaks HTTP/1.1, or none at all: so does its connection, where one of its own is dialled
 	before            int             // requests on the caller's connection, or calls of its script: see exchange.turn

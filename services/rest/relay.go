@@ -288,9 +288,9 @@ func (x *exchange) bodyOf(w *wire, head *http1.Response) *http1.Body {
 func (x *exchange) response(head *http1.Response, body *http1.Body) *http.Response {
 	x.result.Status = head.Status
 	reason := head.Reason
-	if m := x.message.scrub; m != nil && len(reason) >= m.min {
+	if m := x.message.scrub; m != nil && len(reason) >= m.Shortest() {
 		text := []byte(reason)
-		x.result.Scrubbed += m.mask(text)
+		x.result.Scrubbed += m.Mask(text)
 		reason = string(text)
 	}
 	x.form = &runtime.Form{Reason: reason, Order: head.Order, Ready: body != nil && body.Ready()}

@@ -8,14 +8,15 @@ import (
 
 	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/rest/scrub"
 )
 
 // The scrubber (guarantee G3). A decoded copy of the answer is searched for the
-// credential that this exchange sent, literally and in base64, hex, percent and
-// JSON escapes, while the upstream's own bytes go out. It is best effort: an
-// upstream that encodes the credential in a way of its own is not caught, nor
-// is what passes after an upgrade. A Basic user name is looked for when it is
-// stored; one that stands in the service file is in honest answers.
+// credential that this exchange sent, in the forms that package scrub knows, while
+// the upstream's own bytes go out. It is best effort: an upstream that encodes the
+// credential in a way of its own is not caught, nor is what passes after an upgrade.
+// A Basic user name is looked for when it is stored; one that stands in the service
+// file is in honest answers.
 
 // errReflected ends an answer whose compressed body holds the credential.
 var errReflected = errors.New("the answer holds the credential")
@@ -28,18 +29,18 @@ func (x *exchange) scrubHead(h http.Header) {
 		return
 	}
 	for name, list := range h {
-		if m.names(name) {
+		if m.InName(name) {
 			delete(h, name)
 			x.declare(runtime.ChangeScrubbedName, "")
 			x.result.Scrubbed++
 			continue
 		}
 		for i, value := range list {
-			if len(value) < m.min {
+			if len(value) < m.Shortest() {
 				continue
 			}
 			text := []byte(value)
-			if n := m.mask(text); n > 0 {
+			if n := m.Mask(text); n > 0 {
 				list[i] = string(text)
 				x.declare(runtime.ChangeScrubbed, name)
 				x.result.Scrubbed += n
@@ -58,7 +59,7 @@ func (x *exchange) scanner(resp *http.Response, header http.Header) (func(io.Rea
 	if coding == "" {
 		return x.copyMasked, nil
 	}
-	if decode := decoderOf(coding); decode != nil {
+	if decode := scrub.DecoderOf(coding); decode != nil {
 		return func(body io.Reader) error { return x.copyScanned(body, decode) }, nil
 	}
 	x.result.Unscanned = true
@@ -91,8 +92,8 @@ func (x *exchange) reflected() error {
 // and always nothing at the end of an event or line.
 func (x *exchange) copyMasked(body io.Reader) error {
 	m := x.message.scrub
-	if m.max > bufferSize/2 { // a key file as long as the buffer: one of its own
-		return x.maskThrough(body, make([]byte, bufferSize+m.max))
+	if m.Longest() > bufferSize/2 { // a key file as long as the buffer: one of its own
+		return x.maskThrough(body, make([]byte, bufferSize+m.Longest()))
 	}
 	return x.withBuffer(func(buf []byte) error { return x.maskThrough(body, buf) })
 }
@@ -105,9 +106,9 @@ func (x *exchange) maskThrough(body io.Reader, buf []byte) error {
 		text := buf[:held+n]
 		hits := 0
 		if err != nil {
-			hits, held = m.mask(text), 0
+			hits, held = m.Mask(text), 0
 		} else {
-			hits, held = m.maskPart(text)
+			hits, held = m.MaskPart(text)
 		}
 		if hits > 0 {
 			x.declare(runtime.ChangeScrubbedBody, "")
@@ -125,3 +126,16 @@ func (x *exchange) maskThrough(body io.Reader, buf []byte) error {
 		copy(buf, text[len(text)-held:])
 	}
 }
+
+// Mask overwrites a secret and a user name in a text, in every form that the
+// scrubber looks for, and returns how often. Other backends have no scrubber.
+func (b *Backend) Mask(secret, user string, text []byte) int {
+	m := b.matchers.Of(secret, "", user)
+	if m == nil {
+		return 0
+	}
+	return m.Mask(text)
+}
+
+// Forget drops what the backend keeps of credentials.
+func (b *Backend) Forget() { b.matchers.Forget() }

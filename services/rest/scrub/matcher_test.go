@@ -1,4 +1,4 @@
-package rest
+package scrub
 
 import (
 	"bytes"
@@ -18,11 +18,11 @@ const secret = "s3cr3t/Value+with \"odd\" bytes\u00e9"
 // A form that begins with a shorter one is overwritten whole, wherever it is cut:
 // a stored user name may be the beginning of the key.
 func TestLongerFormsAreOverwrittenWhole(t *testing.T) {
-	m := newMatcher("account-4711-main-key", "", "account-4711")
+	m := New("account-4711-main-key", "", "account-4711")
 	for cut := range len("account-4711-main-key") + 1 {
 		text := []byte("xaccount-4711-main-keyx")
-		_, held := m.maskPart(text[:cut])
-		_, _ = m.maskPart(text[cut-held:])
+		_, held := m.MaskPart(text[:cut])
+		_, _ = m.MaskPart(text[cut-held:])
 		if string(text) != "x*********************x" {
 			t.Errorf("cut after %d: %s", cut, text)
 		}
@@ -31,7 +31,7 @@ func TestLongerFormsAreOverwrittenWhole(t *testing.T) {
 
 // Every form is found wherever it stands, whole or cut anywhere.
 func TestFormsAreFound(t *testing.T) {
-	m := newMatcher(secret, base64.StdEncoding.EncodeToString([]byte("me:"+secret)), "")
+	m := New(secret, base64.StdEncoding.EncodeToString([]byte("me:"+secret)), "")
 	quoted, _ := json.Marshal(secret)
 	for name, form := range map[string]string{
 		"literal": secret, "hex": hex.EncodeToString([]byte(secret)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(secret))),
@@ -42,12 +42,12 @@ func TestFormsAreFound(t *testing.T) {
 	} {
 		for _, around := range []string{"", "s", "s3cr3t/Value", strings.Repeat("ab", 40)} {
 			text := []byte(around + form + around)
-			if at, _ := m.next(text, 0); at < 0 {
+			if at, _ := m.Next(text, 0); at < 0 {
 				t.Errorf("%s after %q was not found", name, around)
 			}
 		}
 	}
-	if newMatcher("abc", "", "") != nil {
+	if New("abc", "", "") != nil {
 		t.Error("three bytes are looked for")
 	}
 }
@@ -66,26 +66,26 @@ func TestEachLanguagesEscapesAreFound(t *testing.T) {
 		"\U0001f511-4711\n": {`\ud83d\udd11-4711\n`, "\U0001f511-4711\\n"},
 		`k"ey<one>&'two'`:   {`k\"ey<one>&'two'`, `k\"ey\u003cone\u003e\u0026'two'`, `k\u0022ey\u003Cone\u003E\u0026\u0027two\u0027`},
 	} {
-		m := newMatcher(secret, "", "")
+		m := New(secret, "", "")
 		for _, spelling := range spellings {
-			if text := []byte("=" + spelling + "&"); m.mask(text) != 1 || strings.Trim(string(text), "=&*") != "" {
+			if text := []byte("=" + spelling + "&"); m.Mask(text) != 1 || strings.Trim(string(text), "=&*") != "" {
 				t.Errorf("of %q, in the answer as %s, there is left %s", secret, spelling, text)
 			}
 		}
 	}
 	basic := base64.StdEncoding.EncodeToString([]byte("me:~~>>???~>")) // bWU6fn4+Pj8/P34+
-	m := newMatcher("~~>>???~>", basic, "")
+	m := New("~~>>???~>", basic, "")
 	for _, spelling := range []string{`bWU6fn4\u002BPj8/P34\u002B`, `bWU6fn4+Pj8\/P34+`, `bWU6fn4%2bPj8%2fP34%2b`, `bWU6fn4%2BPj8/P34%2B`} {
-		if text := []byte(spelling); m.mask(text) != 1 {
+		if text := []byte(spelling); m.Mask(text) != 1 {
 			t.Errorf("of %q, in the answer as %s, there is left %s", basic, spelling, text)
 		}
 	}
 }
 
 func TestTail(t *testing.T) {
-	m := newMatcher("abcabd-and-more", "", "")
+	m := New("abcabd-and-more", "", "")
 	for text, want := range map[string]int{"": 0, "xyz": 0, "xab": 2, "abcab": 5, "abcabc": 3, "event\n\n": 0, "zabcabd-and-mor": 14} {
-		if got := m.tail([]byte(text)); got != want {
+		if got := m.Tail([]byte(text)); got != want {
 			t.Errorf("tail(%q) = %d, want %d", text, got, want)
 		}
 	}
@@ -98,7 +98,7 @@ func TestTheSearchAgreesWithAPlainOne(t *testing.T) {
 		letters := rapid.SampledFrom([]string{"ab", "012a", "0123456789abcdef", "a\\\"%4"}).Draw(t, "letters")
 		word := rapid.StringOfN(rapid.RuneFrom([]rune(letters)), 4, 24, -1)
 		secret := word.Draw(t, "secret")
-		m := newMatcher(secret, "", "")
+		m := New(secret, "", "")
 		parts := rapid.SliceOfN(rapid.OneOf(word, rapid.Just(secret), rapid.Just(hex.EncodeToString([]byte(secret)))), 0, 8).Draw(t, "text")
 		text := []byte(strings.Join(parts, ""))
 		first := -1
@@ -107,7 +107,7 @@ func TestTheSearchAgreesWithAPlainOne(t *testing.T) {
 				first = at
 			}
 		}
-		if at, _ := m.next(text, 0); at != first {
+		if at, _ := m.Next(text, 0); at != first {
 			t.Fatalf("%q in %q: found at %d, is at %d", secret, text, at, first)
 		}
 	})
@@ -119,7 +119,7 @@ func TestTheLanesAgreeWithAPlainSearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		letters := rapid.SampledFrom([]string{"ab", "012a", "0123456789abcdef", "a\\\"%4"}).Draw(t, "letters")
 		secret := rapid.StringOfN(rapid.RuneFrom([]rune(letters)), 4, 700, -1).Draw(t, "secret")
-		m := newMatcher(secret, "", "")
+		m := New(secret, "", "")
 		size := rapid.IntRange(0, 8<<10).Draw(t, "size")
 		text := bytes.Repeat([]byte(rapid.StringOfN(rapid.RuneFrom([]rune(letters+"xyz")), 1, 300, -1).Draw(t, "around")), size+1)[:size]
 		if form := rapid.SampledFrom(m.patterns).Draw(t, "form"); rapid.Bool().Draw(t, "planted") && len(form) <= size {
@@ -143,7 +143,7 @@ func FuzzMatcher(f *testing.F) {
 	f.Add("sk_0123456789", "0123456789abcdef0123456789sk_0123456789", uint8(40))
 	f.Add("ab/+%41cd", "YWIvKyU0MWNk%2F", uint8(7))
 	f.Fuzz(func(t *testing.T, secret, text string, step uint8) {
-		m := newMatcher(secret, "", "")
+		m := New(secret, "", "")
 		if m == nil {
 			return
 		}
@@ -151,15 +151,15 @@ func FuzzMatcher(f *testing.F) {
 		for _, p := range m.patterns {
 			found = found || strings.Contains(text, string(p))
 		}
-		if at, n := m.next([]byte(text), 0); (at >= 0) != found || at >= 0 && at+n > len(text) {
-			t.Fatalf("next = %d, %d; a plain search says %v", at, n, found)
+		if at, n := m.Next([]byte(text), 0); (at >= 0) != found || at >= 0 && at+n > len(text) {
+			t.Fatalf("Next = %d, %d; a plain search says %v", at, n, found)
 		}
 		var out, held []byte
 		for rest := []byte(text); len(rest) > 0; {
 			n := min(len(rest), int(step)+1)
 			held = append(held, rest[:n]...)
 			rest = rest[n:]
-			_, keep := m.maskPart(held)
+			_, keep := m.MaskPart(held)
 			out = append(out, held[:len(held)-keep]...)
 			held = append([]byte(nil), held[len(held)-keep:]...)
 		}
@@ -170,51 +170,15 @@ func FuzzMatcher(f *testing.F) {
 	})
 }
 
-func FuzzFindMember(f *testing.F) {
-	f.Add(`{"a":1,"key":"x"}`)
-	f.Add(`{"KEY":[{"key":1}]} `)
-	f.Fuzz(func(t *testing.T, body string) {
-		at, err := findMember([]byte(body), "key")
-		if err != nil || at.end == 0 {
-			return
-		}
-		var v map[string]json.RawMessage
-		if json.Unmarshal([]byte(body), &v) != nil || string(v["key"]) != body[at.start:at.end] {
-			t.Fatalf("%q: member at %+v", body, at)
-		}
-	})
-}
-
-func FuzzTemplate(f *testing.F) {
-	f.Add("/repos/{owner}/{repo:int}/{path...}")
-	f.Add("{{}{a")
-	f.Fuzz(func(t *testing.T, template string) {
-		var b strings.Builder
-		for _, p := range split(template) {
-			b.WriteString(p.text)
-			if p.name != "" {
-				b.WriteString("{" + p.name)
-				if p.rest {
-					b.WriteString("...")
-				}
-				b.WriteString("}")
-			}
-		}
-		if !strings.Contains(template, ":") && b.String() != template {
-			t.Fatalf("%q came back as %q", template, b.String())
-		}
-	})
-}
-
 func BenchmarkMask(b *testing.B) {
 	text := bytes.Repeat([]byte(`{"id": 12345, "name": "an ordinary answer", "url": "https://api.example.com/x"}, `), 400)
 	for name, key := range map[string]string{"long": "ghp_0123456789abcdefghijABCDEFGHIJ012345", "short": "bench-secret"} {
-		m := newMatcher(key, "", "")
+		m := New(key, "", "")
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				m.mask(text)
-				m.tail(text)
+				m.Mask(text)
+				m.Tail(text)
 			}
 		})
 	}
@@ -222,18 +186,18 @@ func BenchmarkMask(b *testing.B) {
 
 // An agent may have an upstream say a stored user name over and over.
 func BenchmarkMaskOfMany(b *testing.B) {
-	m := newMatcher(strings.Repeat("k3y-", 400), "", "account-4711")
+	m := New(strings.Repeat("k3y-", 400), "", "account-4711")
 	text := bytes.Repeat([]byte("account-4711 "), 20_000)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		m.maskPart(bytes.Clone(text))
+		m.MaskPart(bytes.Clone(text))
 	}
 }
 
 func BenchmarkNewMatcher(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		newMatcher("ghp_0123456789abcdefghijABCDEFGHIJ012345", "", "")
+		New("ghp_0123456789abcdefghijABCDEFGHIJ012345", "", "")
 	}
 }
 
@@ -241,12 +205,12 @@ func BenchmarkNewMatcher(b *testing.B) {
 // in honest answers.
 func TestStoredUserNamesAreFound(t *testing.T) {
 	text := []byte("user account-4711-main has the key s3cr3t-value-42, hex 6163636f756e742d343731312d6d61696e")
-	m := newMatcher("s3cr3t-value-42", "", "account-4711-main")
-	if n := m.mask(text); n != 3 {
+	m := New("s3cr3t-value-42", "", "account-4711-main")
+	if n := m.Mask(text); n != 3 {
 		t.Errorf("%d of 3 found: %s", n, text)
 	}
 	honest := []byte("user bob")
-	if n := newMatcher("s3cr3t-value-42", "", "bob").mask(honest); n != 0 {
+	if n := New("s3cr3t-value-42", "", "bob").Mask(honest); n != 0 {
 		t.Errorf("a short name was overwritten: %s", honest)
 	}
 }

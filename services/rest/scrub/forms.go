@@ -1,4 +1,4 @@
-package rest
+package scrub
 
 import (
 	"bytes"
