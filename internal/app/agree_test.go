@@ -11,12 +11,12 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
-	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/rest/request"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
-// The resolver judges a built request by a draft of its own; services/rest
-// writes the real one. What rest writes must be the action that was judged,
+// The resolver judges a built request by a draft of its own; services/rest/request
+// writes the real one. What that writes must be the action that was judged,
 // with the arguments that were judged, for every action of the catalogue.
 func TestBuiltRequestsAreTheActionThatWasJudged(t *testing.T) {
 	t.Parallel()
@@ -65,7 +65,7 @@ func agree(t *testing.T, set *services.Set, a *runtime.Action, style string) boo
 		}
 		return false
 	}
-	r, err := rest.Build(a, args)
+	r, err := request.Build(a, args)
 	if err != nil {
 		t.Errorf("%s (%s) was judged and cannot be built: %v", a.Ref, style, err)
 		return false

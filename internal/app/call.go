@@ -15,6 +15,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/stopwatch"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/rest/request"
 )
 
 // maxAnswer bounds an answer that is kept in memory, in bytes.
@@ -221,7 +222,7 @@ func printable(text string) string {
 // mapped says in the service file's words what a status or an exit code means.
 // The code rate_limited is ours too; any other is shown.
 func mapped(e *runtime.Error, m runtime.ErrorMapping, args runtime.Args) {
-	e.Msg = rest.Expand(m.Message, args)
+	e.Msg = request.Expand(m.Message, args)
 	if e.Err = errors.New(m.Code); m.Code == string(runtime.CodeRateLimited) {
 		e.Code = runtime.CodeRateLimited
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/rest/request"
 )
 
 // mostRedirects bounds a chain of redirects.
@@ -47,7 +47,7 @@ func (a *App) first(req *runtime.Request, action *runtime.Action) (step, error) 
 	if err != nil || action.HTTP == nil {
 		return s, nil
 	}
-	built, err := rest.Build(action, args)
+	built, err := request.Build(action, args)
 	if err != nil {
 		return s, nil
 	}

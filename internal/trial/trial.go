@@ -22,6 +22,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/rest/request"
 )
 
 // Case is one call of an action: what it must send, and what is made of the
@@ -189,12 +190,12 @@ func (r *trial) one(ctx context.Context, c Case) {
 }
 
 // build makes the request of a case and reads it back.
-func (r *trial) build(a *runtime.Action, c Case) (*rest.Request, error) {
+func (r *trial) build(a *runtime.Action, c Case) (*request.Built, error) {
 	_, args, err := r.set.Resolve(&runtime.Request{Action: a.Ref, Args: c.Args})
 	if err != nil {
 		return nil, err
 	}
-	built, err := rest.Build(a, args)
+	built, err := request.Build(a, args)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +212,7 @@ func (r *trial) build(a *runtime.Action, c Case) (*rest.Request, error) {
 }
 
 // readBack holds a built request to the action and the arguments it was made of.
-func readBack(set *services.Set, a *runtime.Action, built *rest.Request, args runtime.Args) error {
+func readBack(set *services.Set, a *runtime.Action, built *request.Built, args runtime.Args) error {
 	in := classifier.Input{Scheme: built.Scheme, Authority: built.Authority, Method: built.Method, Target: built.Target, Header: built.Header}
 	read := a.HTTP.BodyType == "json" || a.HTTP.BodyType == "form"
 	if built.Body != nil && read {
@@ -258,7 +259,7 @@ func sameJSON(a, b []byte) bool {
 }
 
 // answered gets the answer of a case and looks at what the filter makes of it.
-func (r *trial) answered(ctx context.Context, a *runtime.Action, c *Case, built *rest.Request, tried *Tried) error {
+func (r *trial) answered(ctx context.Context, a *runtime.Action, c *Case, built *request.Built, tried *Tried) error {
 	if r.upstream != nil {
 		if a.Risk != runtime.RiskLow && !r.Writes {
 			tried.Outcome, tried.Why = "untried", "it is of "+string(a.Risk)+" risk: send it with --writes"
@@ -300,7 +301,7 @@ func (r *trial) answered(ctx context.Context, a *runtime.Action, c *Case, built 
 const mostAnswer = 4 << 20
 
 // ask sends the request of a case to the upstream, without any credential.
-func (r *trial) ask(ctx context.Context, c *Case, built *rest.Request) error {
+func (r *trial) ask(ctx context.Context, c *Case, built *request.Built) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	target := r.upstream.Scheme + "://" + r.upstream.Host + strings.TrimSuffix(r.upstream.EscapedPath(), "/") + built.Target

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/rest/request"
 )
 
 // What `call` sends for an action is recognised as that action, with the
@@ -23,7 +23,7 @@ func TestWhatIsBuiltIsFoundAgain(t *testing.T) {
 			}
 			args := maps.Clone(sample(a))
 			delete(args, "refs") // of a push: nobody gives them
-			r, err := rest.Build(a, args)
+			r, err := request.Build(a, args)
 			if err != nil {
 				t.Errorf("%s: %v", a.Ref, err)
 				continue

@@ -16,8 +16,8 @@ import (
 // word finds where a name in camel case has a new word.
 var word = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 
-// request finds the thing, which is no merge.
-var request = regexp.MustCompile(`(?i)\bmerge requests?\b`)
+// mergeRequest finds the thing, which is no merge.
+var mergeRequest = regexp.MustCompile(`(?i)\bmerge requests?\b`)
 
 // takes finds mutations that take something away, in "words of the name".
 var takes = regexp.MustCompile(`(?i)\b(delete|remove|destroy|purge|revoke|archive|disable|suspend|retire|disconnect|dismiss|unlink|leave|merge)\b`)
@@ -49,7 +49,7 @@ func TestMutationsAreKnownByTheirRootFields(t *testing.T) {
 		s := service(t, set, name)
 		for _, field := range mutations(t, name) {
 			words := word.ReplaceAllString(field, "$1 $2")
-			words = request.ReplaceAllString(words, "")
+			words = mergeRequest.ReplaceAllString(words, "")
 			a := mutation(t, set, s, "mutation Harmless{x:"+field+"{id}}")
 			plain := mutation(t, set, s, "mutation Harmless{addStar{id}...F}fragment F on Mutation{"+field+"{id}}")
 			if a == nil || a != plain {

@@ -11,7 +11,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/openapi"
-	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/rest/request"
 )
 
 // roundTrip calls every action with all of its arguments, and reads the request
@@ -47,7 +47,7 @@ func again(t *testing.T, set *services.Set, a *runtime.Action, null bool) {
 		t.Errorf("%s cannot be called: %v", a.Ref, err)
 		return
 	}
-	built, err := rest.Build(a, args)
+	built, err := request.Build(a, args)
 	if err != nil {
 		t.Errorf("%s cannot be built: %v", a.Ref, err)
 		return

@@ -5,15 +5,16 @@
 // byte, field values and how many there are, body and trailers as a stream;
 // without the fields of one hop, the caller's credential for kimbap and its own
 // value in the place of the stored one. A request without a caller's form is
-// built from the action's spec. No field is added that nobody asked for.
+// built from the action's spec (package request, below). No field is added that
+// nobody asked for.
 //
 // It refuses to send a credential to an authority it was not stored for, over
 // cleartext, or with a placeholder anywhere in the head but in its own place.
 // It follows no redirect, asks no proxy of the environment, changes no encoding
 // and sends nothing again that may have had its effect, but for a built request whose
 // service says that it may (retry.go). What it gives back holds the
-// credential in no form that package scrub, below, looks for. Package witness, beside it,
-// holds it to all this.
+// credential in no form that package scrub, below, looks for. Package witness holds it
+// to all this.
 //
 // Start reading at [Backend.Execute].
 package rest

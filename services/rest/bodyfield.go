@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/rest/request"
 )
 
 // bodyLimit is the most of a body that a credential can be put into, in bytes.
@@ -83,7 +85,11 @@ func setBodyField(call *runtime.Call, m *message, field, secret string) error {
 	kind := mediaOf(m)
 	if call.Request == nil || call.Request.Raw == nil { // built here
 		if isMultipart(m.header) {
-			return withPart(m, field, secret)
+			whole, err := request.WithPart(m.header.Get("Content-Type"), m.whole, field, secret)
+			if err == nil {
+				m.setBody(whole)
+			}
+			return err
 		}
 	}
 	if m.whole == nil || kind == mediaOther {
@@ -101,7 +107,7 @@ func setBodyField(call *runtime.Call, m *message, field, secret string) error {
 	if err != nil {
 		return err
 	}
-	value, err := marshal(secret)
+	value, err := request.JSON(secret)
 	if err != nil {
 		return err
 	}
@@ -168,13 +174,8 @@ func errBody(why string, reason runtime.Reason) error {
 	}
 }
 
-// marshal writes JSON without the escapes for HTML.
-func marshal(v any) ([]byte, error) {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(out.Bytes(), "\n"), nil
+// isMultipart reports whether the message is a multipart form.
+func isMultipart(h http.Header) bool {
+	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return err == nil && kind == "multipart/form-data"
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/rest/request"
 	"github.com/kimbap-run/kimbap/services/rest/scrub"
 	"github.com/kimbap-run/kimbap/services/rest/witness"
 )
@@ -110,7 +111,7 @@ func isZero(length string) bool { return length != "" && strings.Trim(length, "0
 
 // built takes the request that the action's spec describes.
 func (b *Backend) built(call *runtime.Call, result *runtime.Result) (*message, error) {
-	r, err := Build(call.Action, call.Args)
+	r, err := request.Build(call.Action, call.Args)
 	if err != nil {
 		return nil, err
 	}

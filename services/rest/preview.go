@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/rest/request"
 )
 
 // masked stands for the credential in what a person is shown.
@@ -27,7 +28,7 @@ type PreviewField struct {
 // Preview builds the request that a call with these arguments would send, with
 // the credential masked. It sends nothing and needs no credential.
 func (b *Backend) Preview(action *runtime.Action, args runtime.Args) (*Preview, error) {
-	r, err := Build(action, args)
+	r, err := request.Build(action, args)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package rest
+package request
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"mime"
 	"mime/multipart"
-	"net/http"
 	"net/textproto"
 	"path"
 	"strings"
@@ -143,23 +142,28 @@ func quoted(text string) string {
 	return strings.NewReplacer(`"`, "%22", `\`, "%5C", "\r", "%0D", "\n", "%0A").Replace(text)
 }
 
-// withPart puts a field before the others of a multipart body that was built
-// here, so that no other part of the same name comes first.
-func withPart(m *message, field, secret string) error {
-	_, params, err := mime.ParseMediaType(m.header.Get("Content-Type"))
+// WithPart puts a field before the others of a multipart body that [Build] made, so that
+// no other part of the same name comes first, and returns the new body. contentType is
+// the body's, with its boundary. The value is the credential's: the error, an
+// *runtime.Error, does not hold it.
+func WithPart(contentType string, body []byte, field, value string) ([]byte, error) {
+	_, params, err := mime.ParseMediaType(contentType)
 	if err != nil || params["boundary"] == "" {
-		return &runtime.Error{Code: runtime.CodeInternal, Msg: "a built multipart body has no boundary"}
+		return nil, &runtime.Error{Code: runtime.CodeInternal, Msg: "a built multipart body has no boundary"}
 	}
-	if strings.ContainsAny(secret, "\r\n") {
-		return invalid("the credential holds a line break and cannot be a field of a multipart body")
+	if strings.ContainsAny(value, "\r\n") {
+		return nil, invalid("the credential holds a line break and cannot be a field of a multipart body")
 	}
-	head := fmt.Sprintf("--%s\r\nContent-Disposition: form-data; name=\"%s\"\r\n\r\n%s\r\n", params["boundary"], quoted(field), secret)
-	m.setBody(append([]byte(head), m.whole...))
-	return nil
+	head := fmt.Sprintf("--%s\r\nContent-Disposition: form-data; name=\"%s\"\r\n\r\n%s\r\n", params["boundary"], quoted(field), value)
+	return append([]byte(head), body...), nil
 }
 
-// isMultipart reports whether the message is a multipart form.
-func isMultipart(h http.Header) bool {
-	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	return err == nil && kind == "multipart/form-data"
+// printable makes text from an argument fit an error message.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text[:min(len(text), 64)])
 }

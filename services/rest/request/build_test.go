@@ -1,13 +1,11 @@
-package rest_test
+package request_test
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services/rest"
-	"github.com/kimbap-run/kimbap/services/servicestest"
+	"github.com/kimbap-run/kimbap/services/rest/request"
 )
 
 func tmpl(v any) runtime.Template { return runtime.Template{Value: v} }
@@ -55,7 +53,7 @@ func TestBuild(t *testing.T) {
 			args: runtime.Args{"text": "hi", "body": map[string]any{"more": true}}, target: "/v2/x", body: `{"more":true,"text":"hi"}`, kind: "application/json"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := rest.Build(&runtime.Action{Ref: "t.a", HTTP: c.spec, Params: c.params, Rest: "body"}, c.args)
+			r, err := request.Build(&runtime.Action{Ref: "t.a", HTTP: c.spec, Params: c.params, Rest: "body"}, c.args)
 			if c.bad {
 				equal(t, "code", runtime.CodeOf(err), runtime.CodeInvalidInput)
 				return
@@ -70,42 +68,13 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-func TestBuiltRequestsAreSent(t *testing.T) {
-	r := newRig(t, servicestest.Options{})
-	c := r.call("POST", "/")
-	c.Request.Raw, c.Request.Target = nil, runtime.Target{}
-	b := tmpl(map[string]any{"f": "{v}"})
-	c.Action.HTTP.Path, c.Action.HTTP.Body, c.Action.HTTP.BodyType = "/make", &b, "multipart"
-	c.Args = runtime.Args{"v": "plain"}
-	r.must(t, c)
-	last := r.Last(t)
-	equal(t, "line", last.Line, "POST /make HTTP/1.1")
-	equal(t, "credential", strings.Join(last.Fields("Authorization"), "|"), "Bearer "+canary)
-	if !strings.Contains(string(last.Body), "name=\"f\"\r\n\r\nplain\r\n--kimbap-") {
-		t.Errorf("body:\n%s", last.Body)
-	}
-	c.Credential = runtime.Credential{}
-	e := r.refused(t, c, runtime.CodeNoCredential, "")
-	equal(t, "hint", e.Hint, "kimbap link test")
-	preview, err := r.backend.Preview(c.Action, c.Args)
-	if err != nil || !strings.Contains(preview.String(), "\nAuthorization: Bearer [secret]\n") {
-		t.Errorf("preview: %v\n%v", err, preview)
-	}
-	c.Action.Auth = &runtime.Auth{Type: runtime.AuthQuery, Query: "key"}
-	if preview, err = r.backend.Preview(c.Action, c.Args); err != nil || !strings.HasSuffix(preview.URL, "/make?key=[secret]") {
-		t.Errorf("preview: %v\n%v", err, preview)
-	}
+func TestExpand(t *testing.T) {
+	equal(t, "expanded", request.Expand("no {a}/{b} {", runtime.Args{"a": "x"}), "no x/{b} {")
 }
 
-func TestFilterAndExpand(t *testing.T) {
-	got, err := rest.Filter("map(.n)", []byte(`[{"n":12345678901234567890},{"n":1.5}]`))
-	if err != nil || string(got) != "[12345678901234567890,1.5]" {
-		t.Errorf("filter: %s %v", got, err)
+func equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
-	for expression, data := range map[string]string{"(": "1", ".x": "[1]", ".": "<html>"} {
-		if _, err := rest.Filter(expression, []byte(data)); runtime.CodeOf(err) != runtime.CodeInvalidInput {
-			t.Errorf("%s on %s: %v", expression, data, err)
-		}
-	}
-	equal(t, "expanded", rest.Expand("no {a}/{b} {", runtime.Args{"a": "x"}), "no x/{b} {")
 }

@@ -1,4 +1,4 @@
-package rest
+package request
 
 import (
 	"strings"
@@ -115,7 +115,8 @@ func (w *writer) fillText(template string) any {
 func (w *writer) texts(t runtime.Template) []string { return texts(w.fill(t.Value)) }
 
 // Expand fills the {argument} holes of a message, as error mappings of a
-// service have them. An absent argument leaves its hole as it is.
+// service have them. An absent argument leaves its hole as it is. The result is text
+// for a person and escaped for nothing.
 func Expand(message string, args runtime.Args) string {
 	var b strings.Builder
 	for _, p := range split(message) {

@@ -1,4 +1,4 @@
-package rest_test
+package request_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
-	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/rest/request"
 )
 
 const sentAs = `
@@ -102,7 +102,7 @@ func TestWhatIsBuiltIsWhatWasJudged(t *testing.T) {
 			t.Errorf("%s %v: %v", c.action, c.args, err)
 			continue
 		}
-		r, err := rest.Build(action, args)
+		r, err := request.Build(action, args)
 		if err != nil {
 			t.Errorf("%s %v: %v", c.action, c.args, err)
 			continue

@@ -1,6 +1,7 @@
-package rest
+package request
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,8 +14,8 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// Request is a request that was built and not sent, without its credential.
-type Request struct {
+// Built is a request that was built and not sent, without its credential.
+type Built struct {
 	Method    string
 	Scheme    string
 	Authority string // canonical host:port
@@ -29,7 +30,7 @@ const agent = "kimbap"
 
 // Build makes the request of an action from its arguments, which the resolver
 // has checked. What cannot be built is an *runtime.Error with CodeInvalidInput.
-func Build(action *runtime.Action, args runtime.Args) (*Request, error) {
+func Build(action *runtime.Action, args runtime.Args) (*Built, error) {
 	spec := action.HTTP
 	if spec == nil || len(spec.Authorities) == 0 {
 		return nil, invalid("the action %s has no request to build", action.Ref)
@@ -43,7 +44,7 @@ func Build(action *runtime.Action, args runtime.Args) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Request{
+	r := &Built{
 		Method: spec.Method, Scheme: base.Scheme, Authority: spec.Authorities[0],
 		Target: strings.TrimSuffix(base.EscapedPath(), "/") + path, Header: http.Header{},
 	}
@@ -132,7 +133,7 @@ func (w *writer) query() []string {
 	var pairs []string
 	for _, f := range w.spec.Query {
 		for _, value := range w.texts(f.Value) {
-			pairs = append(pairs, queryEscape(f.Name)+"="+queryEscape(value))
+			pairs = append(pairs, url.QueryEscape(f.Name)+"="+url.QueryEscape(value))
 		}
 	}
 	return pairs
@@ -148,7 +149,7 @@ func (w *writer) body() any {
 
 // leftovers places the arguments that no template names: where the schema says,
 // else in the query of methods without a body, else in the body.
-func (w *writer) leftovers(r *Request, pairs []string, body any) ([]string, any) {
+func (w *writer) leftovers(r *Built, pairs []string, body any) ([]string, any) {
 	extra := map[string]any{}
 	if rest, ok := w.args[w.action.Rest].(map[string]any); ok && w.action.Rest != "" && !w.used[w.action.Rest] {
 		for name, value := range rest {
@@ -169,7 +170,7 @@ func (w *writer) leftovers(r *Request, pairs []string, body any) ([]string, any)
 			r.Header.Set(name, text(extra[name]))
 		case place == runtime.InQuery || place != runtime.InBody && bodiless(w.spec.Method):
 			for _, value := range texts(extra[name]) {
-				pairs = append(pairs, queryEscape(name)+"="+queryEscape(value))
+				pairs = append(pairs, url.QueryEscape(name)+"="+url.QueryEscape(value))
 			}
 		default:
 			body = withMember(body, name, extra[name])
@@ -199,7 +200,7 @@ func withMember(body any, name string, value any) any {
 }
 
 // encode writes the body in its declared type.
-func (w *writer) encode(r *Request, body any) ([]byte, error) {
+func (w *writer) encode(r *Built, body any) ([]byte, error) {
 	if _, none := body.(nothing); none {
 		if w.action.Auth == nil || w.action.Auth.Type != runtime.AuthBody || bodiless(w.spec.Method) {
 			return nil, nil
@@ -219,7 +220,7 @@ func (w *writer) encode(r *Request, body any) ([]byte, error) {
 		kind, data = "application/octet-stream", []byte(text(body))
 	default:
 		kind = "application/json"
-		data, err = marshal(body)
+		data, err = JSON(body)
 	}
 	var named *runtime.Error
 	if errors.As(err, &named) {
@@ -251,7 +252,7 @@ func sortedNames(object map[string]any) []string { return slices.Sorted(maps.Key
 func formPairs(object map[string]any) string {
 	var pairs []string
 	_ = eachPair(object, func(name, value string) error {
-		pairs = append(pairs, queryEscape(name)+"="+queryEscape(value))
+		pairs = append(pairs, url.QueryEscape(name)+"="+url.QueryEscape(value))
 		return nil
 	})
 	return strings.Join(pairs, "&")
@@ -269,7 +270,7 @@ func text(v any) string {
 	case bool:
 		return fmt.Sprint(v)
 	}
-	data, err := marshal(v)
+	data, err := JSON(v)
 	if err != nil {
 		return ""
 	}
@@ -289,4 +290,16 @@ func texts(v any) []string {
 		return out
 	}
 	return []string{text(v)}
+}
+
+// JSON writes a value as the bodies of built requests have it: on one line, and without
+// the escapes for HTML that encoding/json adds.
+func JSON(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(out.Bytes(), "\n"), nil
 }
