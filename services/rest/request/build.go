@@ -139,12 +139,17 @@ func (w *writer) query() []string {
 	return pairs
 }
 
-// body returns the filled body template, nothing when there is none.
+// body returns the filled body template, nothing when there is none. An object may be an
+// argument of the caller's, which what is added to the body must not change.
 func (w *writer) body() any {
 	if w.spec.Body == nil {
 		return nothing{}
 	}
-	return w.fill(w.spec.Body.Value)
+	filled := w.fill(w.spec.Body.Value)
+	if object, ok := filled.(map[string]any); ok {
+		return maps.Clone(object)
+	}
+	return filled
 }
 
 // leftovers places the arguments that no template names: where the schema says,

@@ -2,6 +2,7 @@ package request_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -51,8 +52,13 @@ func TestBuild(t *testing.T) {
 			args: runtime.Args{"limit": json.Number("5")}, target: "/v2/x?limit=5"},
 		"unmapped in the body": {spec: spec(func(*runtime.HTTPSpec) {}), params: []runtime.Param{{Name: "text"}},
 			args: runtime.Args{"text": "hi", "body": map[string]any{"more": true}}, target: "/v2/x", body: `{"more":true,"text":"hi"}`, kind: "application/json"},
+		"unmapped beside an argument that is the body": {spec: spec(func(s *runtime.HTTPSpec) { b := tmpl("{input}"); s.Body = &b }),
+			params: []runtime.Param{{Name: "input"}, {Name: "text"}},
+			args:   runtime.Args{"input": map[string]any{"a": "b"}, "text": "hi"}, target: "/v2/x", body: `{"a":"b","text":"hi"}`, kind: "application/json"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			before := fmt.Sprint(c.args)
+			defer func() { equal(t, "the caller's arguments", fmt.Sprint(c.args), before) }()
 			r, err := request.Build(&runtime.Action{Ref: "t.a", HTTP: c.spec, Params: c.params, Rest: "body"}, c.args)
 			if c.bad {
 				equal(t, "code", runtime.CodeOf(err), runtime.CodeInvalidInput)
