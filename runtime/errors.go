@@ -31,7 +31,7 @@ const (
 	CodeCanceled         Code = "canceled"          // the caller went away
 	CodeScriptRejected   Code = "script_rejected"   // a script may not run
 	CodeScriptLimit      Code = "script_limit"      // a script went over a limit
-	CodeScriptError      Code = "script_error"      // a script threw an error; one that waits for nothing, or was stopped, exits with 11
+	CodeScriptError      Code = "script_error"      // a script threw an error (exit code 1), waits for what nothing can settle, or was stopped (both 11)
 	CodeAuditUnavailable Code = "audit_unavailable" // the trail cannot be written, so nothing may happen
 	CodeStorageBusy      Code = "storage_busy"      // the store did not answer in time
 	CodeInternal         Code = "internal"          // a fault of kimbap itself

@@ -6,7 +6,7 @@ type Reason string
 // The reasons.
 const (
 	ReasonAmbiguousParameter   Reason = "ambiguous_parameter"   // one argument in query and body, or a deciding value that readers take differently
-	ReasonBodyTooLarge         Reason = "body_too_large"        // a body that must be judged is over its limit
+	ReasonBodyTooLarge         Reason = "body_too_large"        // a body that must be judged is over its limit, or an answer that is kept whole
 	ReasonClientRejected       Reason = "tls_client_rejected"   // a program that did not take our certificate
 	ReasonCondition            Reason = "condition_failed"      // a rule's condition that cannot be judged, which denies
 	ReasonContentChanged       Reason = "content_changed"       // a fetched file is not the one that was pinned
@@ -22,7 +22,7 @@ const (
 	ReasonInvalidHost          Reason = "invalid_host"          // an authority that cannot be made canonical
 	ReasonInvalidJSON          Reason = "invalid_json"          // not one strict JSON document
 	ReasonInvalidTarget        Reason = "invalid_target"        // bad escape, control byte, backslash, fragment
-	ReasonMethodNotAllowed     Reason = "method_not_allowed"    // TRACE, CONNECT inside a tunnel
+	ReasonMethodNotAllowed     Reason = "method_not_allowed"    // TRACE, CONNECT inside a tunnel, a page of the API that takes another method
 	ReasonMethodOverride       Reason = "method_override"       // X-HTTP-Method-Override and kin
 	ReasonNotCertified         Reason = "not_certified"         // no certificate may be made for the host
 	ReasonNotOperator          Reason = "not_an_operator"       // an agent asked for what only an operator may do

@@ -66,6 +66,7 @@ func errorsDocument(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("# Errors\n\nA refusal is `application/problem+json` (RFC 9457) with these codes; the same\ntext stands in the `Kimbap-Error` header. Commands exit with the code on the\nright. This page is made from the code.\n\n")
 	b.WriteString("Where it is the answer of a service that is the error, of 400 and above, `upstream_status`\nis the status that it answered with: over REST, of the MCP tools and with `-o json`. The code\nis `upstream` then, or `rate_limited`. A program behind the proxy gets the answer itself.\n\n")
+	b.WriteString("The HTTP statuses are the proxy's. REST, scripts over HTTP and the daemon have two others:\n401 for `unauthenticated` (MCP over HTTP too), and 404 for `unknown_action` and for whatever\nhas the reason `not_found`. Where the [reason](#reasons) has a status, that is the answer's.\n\n")
 	b.WriteString("| code | meaning | HTTP status | exit code |\n|---|---|---|---|\n")
 	for _, code := range runtime.Codes() {
 		if meaning[string(code)] == "" {
@@ -73,13 +74,17 @@ func errorsDocument(t *testing.T) string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %d | %d |\n", code, meaning[string(code)], (&runtime.Error{Code: code}).Status(), exits[code])
 	}
-	b.WriteString("\n## Reasons\n\nThe finer cause, where there is one, in `reason`.\n\n| reason | meaning |\n|---|---|\n")
+	b.WriteString("\n## Reasons\n\nThe finer cause, where there is one, in `reason`. A status here stands in place of the code's.\n\n| reason | meaning | HTTP status |\n|---|---|---|\n")
 	reasons := constants(t, "../../runtime/reason.go")
 	for _, name := range slices.Sorted(maps.Keys(reasons)) {
 		if reasons[name] == "" {
 			t.Errorf("reason %s has no comment in runtime/reason.go", name)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s |\n", name, reasons[name])
+		status := "" // of most there is none: the code's holds
+		if own := (&runtime.Error{Reason: runtime.Reason(name)}).Status(); own != 0 {
+			status = " " + strconv.Itoa(own)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |%s |\n", name, reasons[name], status)
 	}
 	return b.String()
 }
