@@ -35,8 +35,12 @@ const preface = `# The catalogue
 
 These service files come with kimbap. ` + "`kimbap link NAME`" + ` installs one and stores its
 key; ` + "`kimbap service install NAME`" + ` installs one alone. A host in braces needs a value:
-` + "`kimbap service install jira --var site=acme`" + `. What no typed action is goes through
-three catch-alls: reads are low risk, writes medium, deletes high.
+` + "`kimbap service install jira --var site=acme`" + `. A request to an API that no typed
+action covers goes through one of three catch-alls: reads are low risk, writes medium,
+deletes high. A program has no catch-alls: it can do its actions and nothing else.
+What the column "critical" counts is denied by default. A service that is for reading can
+have some too: a host of ` + "`pypi-index`" + ` also serves the forms by which people change their
+accounts and projects.
 
 This page is made of the files: ` + "`go test ./services/catalog -run Docs -update`" + `.
 
@@ -152,10 +156,13 @@ func key(t *testing.T, s *services.Service) string {
 	t.Helper()
 	i := slices.IndexFunc(s.Recipes, func(r services.Recipe) bool { return r.Name == "get a key" })
 	if i < 0 {
-		if s.Auth.Type != runtime.AuthNone && s.Name != "demo" {
+		if s.Auth.Type == runtime.AuthNone {
+			return "it needs none"
+		}
+		if s.Name != "demo" {
 			t.Errorf("%s: no recipe says how to get a key", s.Name)
 		}
-		return "it needs none"
+		return "`make demo` makes one for itself."
 	}
 	text := s.Recipes[i].Description
 	if strings.Contains(text, "://") || !strings.HasSuffix(text, ".") {
