@@ -30,11 +30,15 @@ func newPolicyCommand(c *cli) *cobra.Command {
 // draft reads a policy without opening the home: a policy can be checked where
 // there is none.
 func (c *cli) draft(path string) (*app.Draft, error) {
-	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, Flags: c.flags, UID: c.uid, Tenant: c.asTenant(), Log: c.logger(c.err), Clock: time.Now})
+	a, err := c.unopened()
 	if err != nil {
 		return nil, err
 	}
 	return a.Draft(path)
+}
+
+func (c *cli) unopened() (*app.App, error) {
+	return app.New(app.Options{Home: c.homeDir(), Env: c.env, Flags: c.flags, UID: c.uid, Tenant: c.asTenant(), Log: c.logger(c.err), Clock: time.Now})
 }
 
 func newPolicyValidateCommand(c *cli) *cobra.Command {
@@ -51,31 +55,21 @@ installed here are given with --service.`,
   kimbap policy validate ./policies --service ./services/acme.yaml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			d, err := c.draft(strings.Join(args, ""))
+			a, err := c.unopened()
 			if err != nil {
-				return c.problems(err, "")
+				return err
 			}
-			known, err := app.KnownServices(files)
-			if err != nil {
-				return c.problems(err, "")
-			}
-			unused := d.Unused(known)
-			if unused == nil {
-				unused = []app.Unused{}
-			}
-			var wrong []string
+			d, unused, err := a.CheckPolicy(strings.Join(args, ""), files)
 			for _, u := range unused {
-				if u.Misspelled() {
-					wrong = append(wrong, u.String())
-				} else {
+				if !u.Misspelled() {
 					c.say("warning: %s", u.String())
 				}
 			}
-			if len(wrong) > 0 && c.output != "text" {
-				return c.listProblems(app.Misspelled(unused))
+			if err != nil {
+				return c.problems(err, "")
 			}
-			if len(wrong) > 0 {
-				return usage("correct the name, install its service, or give its file with --service", "%s", strings.Join(wrong, "\n"))
+			if unused == nil {
+				unused = []app.Unused{}
 			}
 			data := map[string]any{"path": d.Path, "rules": d.Rules(), "digest": d.Digest(), "unused": unused}
 			return c.show(data, func() { fmt.Fprintf(c.out, "%s: %s, digest %.12s\n", d.Path, count(d.Rules(), "rule"), d.Digest()) })

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -27,22 +28,47 @@ type (
 // The services are the installed ones, and without a home the whole catalogue,
 // so that a policy can be checked where it is written.
 func (a *App) Draft(path string) (*Draft, error) {
-	if err := a.checkTenant(); err != nil {
+	path, o, err := a.drafted(path)
+	if err != nil {
 		return nil, err
+	}
+	return draft.Load(path, o)
+}
+
+// CheckPolicy is [App.Draft] that finds in one go all that is wrong with the policy,
+// with the names that its rules use, and with the files of services that they may name
+// beside those that are known. The list is of names that nobody has here, also beside
+// an error.
+func (a *App) CheckPolicy(path string, serviceFiles []string) (*Draft, []Unused, error) {
+	path, o, err := a.drafted(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	known, wrong := KnownServices(serviceFiles)
+	if wrong == nil {
+		return draft.Check(path, o, known)
+	}
+	if _, err := draft.Load(path, o); err != nil { // its names cannot be judged
+		wrong = runtime.Invalid(errors.Join(runtime.AsError(err).Err, runtime.AsError(wrong).Err), "correct the files")
+	}
+	return nil, nil, wrong
+}
+
+// drafted is where a draft is, and what it is held against.
+func (a *App) drafted(path string) (string, draft.Options, error) {
+	if err := a.checkTenant(); err != nil {
+		return "", draft.Options{}, err
 	}
 	if path == "" {
 		path = a.policyFile()
 		if err := a.policyIsThere(a.tenant); err != nil {
-			return nil, err
+			return "", draft.Options{}, err
 		}
 	} else if _, err := os.Stat(path); err != nil {
-		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: fmt.Sprintf("there is no policy at %s", path), Hint: "check the path", Err: &unreadable{path, err}}
+		return "", draft.Options{}, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: fmt.Sprintf("there is no policy at %s", path), Hint: "check the path", Err: &unreadable{path, err}}
 	}
 	set, err := a.draftServices()
-	if err != nil {
-		return nil, err
-	}
-	return draft.Load(path, draft.Options{Services: set, Clock: a.o.Clock, Tenant: a.tenant, DenyUnmatched: a.config.Proxy.Unmatched == "deny"})
+	return path, draft.Options{Services: set, Clock: a.o.Clock, Tenant: a.tenant, DenyUnmatched: a.config.Proxy.Unmatched == "deny"}, err
 }
 
 func (a *App) draftServices() (*services.Set, error) {

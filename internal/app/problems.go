@@ -114,17 +114,6 @@ func FileProblems(err error) []FileProblem {
 	return nil
 }
 
-// Misspelled lists the patterns of a policy that name what nobody has heard of.
-func Misspelled(unused []Unused) []FileProblem {
-	var out []FileProblem
-	for _, u := range unused {
-		if u.Misspelled() {
-			out = append(out, FileProblem{File: u.File, Line: u.Line, Field: u.Field, Message: u.What(), Fix: u.Fix()})
-		}
-	}
-	return out
-}
-
 // place splits the source of an action, file:line.
 func place(source string) (file string, line int) {
 	at := strings.LastIndexByte(source, ':')

@@ -1,7 +1,9 @@
 package draft
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -26,45 +28,84 @@ func (u *Unused) Misspelled() bool {
 }
 
 // String says where and what is wrong with it.
-func (u *Unused) String() string { return fmt.Sprintf("%s:%d: %s", u.File, u.Line, u.What()) }
+func (u *Unused) String() string {
+	fix := u.fix()
+	if fix != "" {
+		fix = "; " + fix
+	}
+	return fmt.Sprintf("%s:%d:%d: %s%s", u.File, u.Line, u.Column, u.what(), fix)
+}
 
-// What says what is wrong with it.
-func (u *Unused) What() string {
-	rule := "rule " + u.Rule + ": "
+func (u *Unused) what() string {
+	rule := ""
+	if u.Rule != "" { // a rule without a name is told of by itself
+		rule = "rule " + u.Rule + ": "
+	}
 	switch {
 	case u.Known:
 		return rule + fmt.Sprintf("%s %q: its service is not installed", u.Field, u.Pattern)
 	case u.Near != "":
-		return rule + fmt.Sprintf("there is no %s %q; did you mean %s?", u.Field, u.Pattern, u.Near)
+		return rule + fmt.Sprintf("there is no %s %q", u.Field, u.Pattern)
 	default:
 		return rule + fmt.Sprintf("there is no %s %q, neither installed nor in the catalogue", u.Field, u.Pattern)
 	}
 }
 
-// Fix is what to write instead, "" when nobody can guess.
-func (u *Unused) Fix() string {
+// fix is what to write instead, "" when nobody can guess.
+func (u *Unused) fix() string {
 	if u.Known || u.Near == "" {
 		return ""
 	}
-	return u.Near
+	return "did you mean " + u.Near + "?"
 }
 
 // Unused lists what the rules name and no installed service has. Known are the
 // services that a rule may mean beside those: the catalogue's, and those of files.
 func (d *Policy) Unused(known []*services.Service) []Unused {
-	refs, names := namesOf(d.set.Services())
-	allRefs, allNames := namesOf(slices.Concat(known, d.set.Services()))
+	return unused(d.policy.Loose, d.set, known)
+}
+
+func unused(loose func(refs, names []string) []policy.Loose, set *services.Set, known []*services.Service) []Unused {
+	refs, names := namesOf(set.Services())
+	allRefs, allNames := namesOf(slices.Concat(known, set.Services()))
+	unknown := loose(allRefs, allNames)
 	var out []Unused
-	for _, l := range d.policy.Loose(refs, names) {
+	for _, l := range loose(refs, names) {
 		u := Unused{Loose: l, Known: true}
-		for _, unknown := range d.policy.Loose(allRefs, allNames) {
-			if unknown == l {
-				u.Known, u.Near = false, near(l, allRefs, allNames)
-			}
+		if slices.Contains(unknown, l) {
+			u.Known, u.Near = false, near(l, allRefs, allNames)
 		}
 		out = append(out, u)
 	}
 	return out
+}
+
+// Check is [Load] that finds in one go all that is wrong: what cannot be read, and
+// what the rules that can be name and nobody has. The list is of those names and of
+// what is only not installed, also beside an error.
+func Check(path string, o Options, known []*services.Service) (*Policy, []Unused, error) {
+	files, err := policy.Read(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // no file is the policy without one
+		return nil, nil, runtime.Invalid(err, "correct the file")
+	}
+	var problems policy.Problems
+	fix := "correct the name, install its service, or give its file with --service"
+	if _, err := policy.Compile(o.Services, files...); errors.As(err, &problems) {
+		fix = "correct the file"
+	}
+	idle := unused(func(refs, names []string) []policy.Loose { return policy.LooseIn(refs, names, files...) }, o.Services, known)
+	for i := range idle {
+		u := &idle[i]
+		at := slices.IndexFunc(files, func(f policy.File) bool { return f.Name == u.File })
+		if u.Misspelled() && at >= 0 {
+			problems = append(problems, files[at].At(u.Line, u.Column, u.Field, u.what(), u.fix()))
+		}
+	}
+	if len(problems) > 0 {
+		return nil, idle, runtime.Invalid(problems.InOrder(), fix)
+	}
+	d, err := Load(path, o)
+	return d, idle, err
 }
 
 // namesOf are the actions and the names of services, with what has none.

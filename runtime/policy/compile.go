@@ -24,6 +24,7 @@ type ruleDocument struct {
 	file   string
 	line   int
 	match  [fields][]string
+	spots  [fields][]spot // where each pattern of match stands
 	when   string
 	holds  *condition.Condition // when, compiled; nil: none
 	limit  *limit               // nil: none
@@ -31,6 +32,9 @@ type ruleDocument struct {
 	reason string
 	terms  runtime.ApprovalTerms
 }
+
+// spot is a place in a rule's file, both from 1.
+type spot struct{ line, column int }
 
 // risks are the keys of defaults, in the order of the file.
 func risks() []runtime.Risk {
@@ -81,6 +85,7 @@ func compile(doc document) *Policy {
 			for _, glob := range globs {
 				c.patterns = append(c.patterns, newPattern(glob))
 			}
+			r.spots = append(r.spots, written.spots[which]...)
 			r.match = append(r.match, c)
 		}
 		p.rules = append(p.rules, r)

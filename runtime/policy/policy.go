@@ -24,6 +24,7 @@ type rule struct {
 	verdict runtime.Verdict
 	file    string
 	line    int
+	spots   []spot // of the patterns of match, one after the other
 }
 
 var _ runtime.Decider = (*Policy)(nil)

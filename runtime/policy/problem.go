@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -32,6 +34,22 @@ func (p Problem) String() string {
 
 // Problems are all the problems of one file, in the file's order.
 type Problems []Problem
+
+// At is a problem at a place of the file that reading it does not show.
+func (f File) At(line, column int, field, msg, fix string) Problem {
+	return Problem{
+		File: f.Name, Line: line, Column: column, Field: field, Msg: msg, Fix: fix,
+		Excerpt: excerpt(strings.Split(string(f.Data), "\n"), line, column),
+	}
+}
+
+// InOrder sorts the problems by their files' names and their places.
+func (p Problems) InOrder() Problems {
+	slices.SortStableFunc(p, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return p
+}
 
 // Error implements error.
 func (p Problems) Error() string {

@@ -91,30 +91,31 @@ func (p *parser) match(n *yaml.Node, r *ruleDocument) {
 	p.mapping(n, "match", names[:], func(key string, v *yaml.Node) {
 		which := field(slices.Index(names[:], key))
 		if v.Kind != yaml.SequenceNode {
-			r.match[which] = p.glob(v, which, nil)
+			p.glob(v, which, r)
 			return
 		}
 		if len(v.Content) == 0 {
 			p.problem(v, "name at least one pattern, or leave "+key+" out", "an empty list matches nothing")
 		}
 		for _, item := range v.Content {
-			r.match[which] = p.glob(item, which, r.match[which])
+			p.glob(item, which, r)
 		}
 	})
 }
 
-// glob reads one pattern and appends it to list.
-func (p *parser) glob(v *yaml.Node, which field, list []string) []string {
+// glob reads one pattern into the rule.
+func (p *parser) glob(v *yaml.Node, which field, r *ruleDocument) {
 	text, ok := p.word(v, fieldNames()[which])
 	if !ok {
-		return list
+		return
 	}
 	text, msg, fix := checkGlob(which, text)
 	if msg != "" {
 		p.problem(v, fix, "%s", msg)
-		return list
+		return
 	}
-	return append(list, text)
+	r.match[which] = append(r.match[which], text)
+	r.spots[which] = append(r.spots[which], spot{v.Line, v.Column})
 }
 
 // reason reads the words that the caller is shown.

@@ -125,6 +125,15 @@ func Parse(file string, data []byte) (*Policy, error) {
 // comments only, is [Default]. The error is [Problems], every one there is.
 // Actions may be nil: then conditions are not checked against schemas.
 func Compile(actions Actions, files ...File) (*Policy, error) {
+	doc, problems := read(actions, files)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return compile(doc), nil
+}
+
+// read makes one document of files, with what is wrong with them.
+func read(actions Actions, files []File) (document, Problems) {
 	doc := newDocument()
 	j := joined{rules: map[string]place{}, defaults: map[runtime.Risk]place{}}
 	var problems Problems
@@ -141,10 +150,7 @@ func Compile(actions Actions, files ...File) (*Policy, error) {
 		})
 		problems = append(problems, p.problems...)
 	}
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	return compile(doc), nil
+	return doc, problems
 }
 
 // joined is what the files of one policy share.
