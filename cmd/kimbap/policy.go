@@ -82,9 +82,14 @@ installed here are given with --service.`,
 func newPolicyTestCommand(c *cli) *cobra.Command {
 	var draft string
 	cmd := &cobra.Command{
-		Use:   "test [--draft FILE|FOLDER] [TEST_FILE...]",
+		Use:   "test [--draft FILE|FOLDER] [TEST_FILE|FOLDER...]",
 		Short: "Run policy_test.yaml: requests and the verdicts they must get",
+		Long: `Run policy_test.yaml: requests and the verdicts they must get.
+
+Of a folder all *_test.yaml below it are run. Without one, those of the policy are:
+beside its file, or below its folder.`,
 		Example: `  kimbap policy test
+  kimbap policy test ./policies
   kimbap policy test --draft ./policies ./policies/policy_test.yaml`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, files []string) error {
@@ -92,10 +97,8 @@ func newPolicyTestCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if len(files) == 0 {
-				if files, err = d.TestFiles(); err != nil {
-					return err
-				}
+			if files, err = d.TestFiles(files...); err != nil {
+				return err
 			}
 			return c.testPolicy(d, files)
 		},

@@ -55,20 +55,49 @@ func (d *Policy) Digest() string { return d.policy.Digest() }
 // Rules counts the rules.
 func (d *Policy) Rules() int { return d.policy.Rules() }
 
-// TestFiles are the tests beside the policy: *_test.yaml in its folder.
-func (d *Policy) TestFiles() ([]string, error) {
-	folder := d.Path
-	if info, err := os.Stat(d.Path); err != nil || !info.IsDir() {
-		folder = filepath.Dir(d.Path)
-	}
-	found, err := filepath.Glob(filepath.Join(folder, "*_test.y*ml"))
-	if err == nil && len(found) == 0 {
-		err = &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound,
-			Msg: fmt.Sprintf("there are no tests in %s", folder), Hint: "write " + filepath.Join(folder, "policy_test.yaml") + "; see docs/policy.md",
+// TestFiles are the files with tests at the paths: files themselves, and of folders
+// all *_test.yaml below. Without a path they are those of the policy: below its
+// folder, or beside its file.
+func (d *Policy) TestFiles(paths ...string) ([]string, error) {
+	if len(paths) == 0 && !isFolder(d.Path) {
+		folder := filepath.Dir(d.Path)
+		found, err := filepath.Glob(filepath.Join(folder, "*_test.y*ml"))
+		if err == nil && len(found) == 0 {
+			err = noTests(folder)
 		}
+		return found, err
 	}
-	return found, err
+	if len(paths) == 0 {
+		paths = []string{d.Path}
+	}
+	var files []string
+	for _, path := range paths {
+		if !isFolder(path) {
+			files = append(files, path) // which is missed where it is read
+			continue
+		}
+		found, err := policy.Tests(path)
+		if err == nil && len(found) == 0 {
+			err = noTests(path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	return files, nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func noTests(folder string) error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound,
+		Msg: fmt.Sprintf("there are no tests in %s", folder), Hint: "write " + filepath.Join(folder, "policy_test.yaml") + "; see docs/policy.md",
+	}
 }
 
 // Judged is what a draft says of a case.

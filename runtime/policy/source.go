@@ -45,7 +45,7 @@ func Read(path string) ([]File, error) {
 	}
 	names := []string{path}
 	if info.IsDir() {
-		if names, err = inFolder(path); err == nil && len(names) == 0 {
+		if names, err = inFolder(path, isPolicy); err == nil && len(names) == 0 {
 			err = fmt.Errorf("the folder %s has no policy in it", path)
 		}
 		if err != nil {
@@ -72,7 +72,7 @@ func Names(path string) []string {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return names
 	}
-	below, _ := inFolder(path)
+	below, _ := inFolder(path, isPolicy)
 	for _, name := range below {
 		for folder := filepath.Dir(name); folder != path && !slices.Contains(names, folder); folder = filepath.Dir(folder) {
 			names = append(names, folder)
@@ -82,8 +82,18 @@ func Names(path string) []string {
 	return names
 }
 
-// inFolder lists the policy files of a folder.
-func inFolder(root string) ([]string, error) {
+// Tests are the files with tests of a policy (*_test.yaml, *_test.yml) below a folder,
+// sorted by their path, less hidden ones.
+func Tests(folder string) ([]string, error) {
+	names, err := inFolder(folder, isTest)
+	if err != nil {
+		return nil, fmt.Errorf("read tests: %w", err)
+	}
+	return names, nil
+}
+
+// inFolder lists the files below a folder whose names are wanted, less hidden ones.
+func inFolder(root string, wanted func(name string) bool) ([]string, error) {
 	var names []string
 	root = filepath.Clean(root)
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -97,7 +107,7 @@ func inFolder(root string) ([]string, error) {
 				return fs.SkipDir
 			}
 			return nil
-		case d.IsDir(), isTest(name), filepath.Ext(name) != ".yaml" && filepath.Ext(name) != ".yml":
+		case d.IsDir(), !wanted(name):
 			return nil
 		}
 		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // a link counts as what it leads to
@@ -108,6 +118,11 @@ func inFolder(root string) ([]string, error) {
 	})
 	slices.Sort(names)
 	return names, err
+}
+
+// isPolicy reports whether a file of a folder is one of its policy.
+func isPolicy(name string) bool {
+	return !isTest(name) && (filepath.Ext(name) == ".yaml" || filepath.Ext(name) == ".yml")
 }
 
 // isTest reports whether a file holds tests of a policy.
