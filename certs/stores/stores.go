@@ -49,7 +49,10 @@ type Machine struct {
 
 // Unsupported says that a store was asked for which this machine does not have,
 // or has no program for.
-type Unsupported struct{ Msg, Fix string }
+type Unsupported struct {
+	Msg, Fix string
+	Missing  bool // it was named, and is not there
+}
 
 // Error implements error.
 func (e *Unsupported) Error() string { return e.Msg }
@@ -64,16 +67,16 @@ func (m *Machine) Find(word string) ([]Entry, error) {
 		return []Entry{{Kind: System, Where: where}}, err
 	case kind == NSS:
 		if m.Look("certutil") == "" || m.OS == "windows" { // Windows has another certutil
-			return nil, &Unsupported{"there is no certutil of NSS here", "apt-get install libnss3-tools, or dnf install nss-tools, or brew install nss"}
+			return nil, &Unsupported{Msg: "there is no certutil of NSS here", Fix: "apt-get install libnss3-tools, or dnf install nss-tools, or brew install nss"}
 		}
 		return m.found(NSS, path, one, nssFile, m.nssFolders())
 	case kind == Java:
 		if m.keytool() == "" {
-			return nil, &Unsupported{"there is no keytool here", "install a JDK, or set JAVA_HOME"}
+			return nil, &Unsupported{Msg: "there is no keytool here", Fix: "install a JDK, or set JAVA_HOME"}
 		}
 		return m.found(Java, path, one, "", m.keyStores())
 	}
-	return nil, &Unsupported{fmt.Sprintf("%q is no trust store", word), "system, nss, nss:FOLDER, java or java:FILE"}
+	return nil, &Unsupported{Msg: fmt.Sprintf("%q is no trust store", word), Fix: "system, nss, nss:FOLDER, java or java:FILE"}
 }
 
 // Absolute is the word with the path of its store from the root on: what is remembered
@@ -104,7 +107,7 @@ func (m *Machine) found(kind, path string, one bool, holds string, all []string)
 		if one {
 			what = fmt.Sprintf("there is no %s store at %s", kind, path)
 		}
-		return nil, &Unsupported{what, "name it: " + kind + ":PATH"}
+		return nil, &Unsupported{Msg: what, Fix: "name it: " + kind + ":PATH", Missing: true}
 	}
 	return out, nil
 }
@@ -123,7 +126,7 @@ func (m *Machine) systemPlace() (string, error) {
 			}
 		}
 	}
-	return "", &Unsupported{"this system has no command for its trust store that kimbap knows", "kimbap ca export > kimbap.crt, and add that file as the system's manual says"}
+	return "", &Unsupported{Msg: "this system has no command for its trust store that kimbap knows", Fix: "kimbap ca export > kimbap.crt, and add that file as the system's manual says"}
 }
 
 // system is how a family of Linux distributions keeps further roots: a folder,

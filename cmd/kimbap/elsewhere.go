@@ -145,7 +145,7 @@ func rootsWith(file string) (*x509.CertPool, error) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, usage("server: {ca_file: FILE} in config.yaml", "the server's authority cannot be read: %v", err)
+		return nil, unreadAs("the server's authority", "server: {ca_file: FILE} in config.yaml", err)
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {

@@ -269,11 +269,19 @@ func unread(path string, err error) error {
 	var at *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return usage("check the path", "there is no file %s", path)
+		return missing("check the path", "there is no file %s", path)
 	case errors.As(err, &at):
 		return usage("check the path", "%s cannot be read: %v", path, at.Err)
 	}
 	return usage("check the path", "%s cannot be read: %v", path, err)
+}
+
+// unreadAs is unread where it helps to say what the file is for.
+func unreadAs(what, fix string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return missing(fix, "%s cannot be read: %v", what, err)
+	}
+	return usage(fix, "%s cannot be read: %v", what, err)
 }
 
 // exitOf is the exit code of a refusal. What was named and is not there has one

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -111,9 +110,6 @@ func (c *cli) testPolicy(d *app.Draft, files []string) error {
 	all, failed := []app.Tested{}, 0
 	for _, file := range files {
 		tested, err := d.Test(file)
-		if os.IsNotExist(err) {
-			return missing("kimbap policy test --help", "there is no file %s", file)
-		}
 		if err != nil {
 			return unreadOr(file, err)
 		}

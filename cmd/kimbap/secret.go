@@ -20,7 +20,7 @@ func (c *cli) readSecret(file, what string) (runtime.Secret, error) {
 	if file != "" && file != "-" {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return runtime.Secret{}, unreadableSecret(what, "check the path", err)
+			return runtime.Secret{}, unreadAs("the file with the "+what, "check the path", err)
 		}
 		return secretFrom(data)
 	}

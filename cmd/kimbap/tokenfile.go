@@ -32,7 +32,7 @@ func guarded(file, what, then, fix string) (runtime.Secret, error) {
 func guardedText(file, what, then, fix string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, unreadableSecret(what, fix, err)
+		return nil, unreadAs("the file with the "+what, fix, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
@@ -47,14 +47,9 @@ func guardedText(file, what, then, fix string) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	if err != nil {
-		return nil, unreadableSecret(what, fix, err)
+		return nil, unreadAs("the file with the "+what, fix, err)
 	}
 	return data, nil
-}
-
-// unreadableSecret is the failure of a file with a secret that cannot be read.
-func unreadableSecret(what, fix string, err error) error {
-	return usage(fix, "the file with the %s cannot be read: %v", what, err)
 }
 
 // exposed says who else can read a file, "" for nobody, and how that is known.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,7 +37,7 @@ to write it in clear. It comes on stdout, or with --out in a new file.`,
 			if recipientsFile != "" {
 				text, err := os.ReadFile(recipientsFile)
 				if err != nil {
-					return usage("check the path", "the file of recipients cannot be read: %v", err)
+					return unreadAs("the file of recipients", "check the path", err)
 				}
 				box.Recipients = append(box.Recipients, strings.Split(strings.TrimSpace(string(text)), "\n")...)
 			}
@@ -87,10 +88,12 @@ func notThere(path string) error {
 // writeNew writes a file that must not be there, for its owner only.
 func writeNew(path string, data []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
+	switch {
+	case errors.Is(err, fs.ErrExist):
 		return usage("give another name", "%s is there already", path)
-	}
-	if err != nil {
+	case errors.Is(err, fs.ErrNotExist):
+		return missing("check the path", "there is no folder %s", filepath.Dir(path))
+	case err != nil:
 		return err
 	}
 	_, err = file.Write(data)
@@ -182,7 +185,7 @@ func readSmall(path string) ([]byte, error) {
 		data, err = os.ReadFile(path)
 	}
 	if err != nil {
-		return nil, usage("check the path", "the file cannot be read: %v", err)
+		return nil, unread(path, err)
 	}
 	return data, nil
 }

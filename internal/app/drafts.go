@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
@@ -65,7 +64,7 @@ func (a *App) drafted(path string) (string, draft.Options, error) {
 			return "", draft.Options{}, err
 		}
 	} else if _, err := os.Stat(path); err != nil {
-		return "", draft.Options{}, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: fmt.Sprintf("there is no policy at %s", path), Hint: "check the path", Err: &unreadable{path, err}}
+		return "", draft.Options{}, notThere("there is no policy at "+path, &unreadable{path, err})
 	}
 	set, err := a.draftServices()
 	return path, draft.Options{Services: set, Clock: a.o.Clock, Tenant: a.tenant, DenyUnmatched: a.config.Proxy.Unmatched == "deny"}, err
@@ -87,7 +86,7 @@ func (a *App) draftServices() (*services.Set, error) {
 func KnownServices(files []string) ([]*Service, error) {
 	more, err := ValidateServices(files)
 	if err != nil {
-		return nil, runtime.Invalid(err, "kimbap service validate FILE")
+		return nil, invalidFiles(err, "kimbap service validate FILE")
 	}
 	known, err := Catalog()
 	return append(known, more...), err

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -30,6 +31,9 @@ type Imported = openapi.Result
 // not followed.
 func ImportFile(i Import) (*Imported, error) {
 	root, err := os.OpenRoot(filepath.Dir(i.From))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, notThere("there is no file "+i.From, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the folder of the description: %w", err)
 	}

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 	"github.com/kimbap-run/kimbap/services"
 )
@@ -77,6 +79,21 @@ func (u *unreadable) why() string {
 		return "it cannot be read: " + path.Err.Error()
 	}
 	return "it cannot be read: " + u.err.Error()
+}
+
+// invalidFiles is [runtime.Invalid] of files that were named; where nothing but files is
+// missing, that is what is wrong.
+func invalidFiles(err error, fix string) error {
+	list := FileProblems(err)
+	if len(list) == 0 || slices.ContainsFunc(list, func(p FileProblem) bool { return !p.Missing }) {
+		return runtime.Invalid(err, fix)
+	}
+	return notThere(err.Error(), err)
+}
+
+// notThere is the refusal of what was named by its path and is not there.
+func notThere(what string, err error) error {
+	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: what, Hint: "check the path", Err: err}
 }
 
 // FileProblems lists what an error says of service files and policies, in the order

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 
@@ -146,7 +147,11 @@ func (a *App) apiListener(o APIOptions) (net.Listener, string, error) {
 	var pair tls.Certificate
 	if o.Cert != "" {
 		if pair, err = tls.LoadX509KeyPair(o.Cert, o.Key); err != nil {
-			return nil, "", &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "the certificate cannot be used: " + err.Error(), Hint: "give a PEM file of the chain and one of its key"}
+			e := &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "the certificate cannot be used: " + err.Error(), Hint: "give a PEM file of the chain and one of its key"}
+			if errors.Is(err, fs.ErrNotExist) {
+				e.Reason = runtime.ReasonNotFound
+			}
+			return nil, "", e
 		}
 	}
 	ln, err := socket.Listen(o.Listen, "kimbap serve --listen 127.0.0.1:0")

@@ -270,6 +270,9 @@ func noStore(err error) error {
 	e := &runtime.Error{Code: runtime.CodeInvalidInput, Msg: err.Error()}
 	if unsupported := (*stores.Unsupported)(nil); errors.As(err, &unsupported) {
 		e.Hint = unsupported.Fix
+		if unsupported.Missing {
+			e.Reason = runtime.ReasonNotFound
+		}
 	}
 	return e
 }

@@ -193,7 +193,7 @@ func (a *App) VerifyTrail(ctx context.Context, files ...string) (proof.Report, e
 // VerifyFolder is [App.VerifyTrail] for a copy of the audit folder.
 func (a *App) VerifyFolder(ctx context.Context, dir string, files ...string) (proof.Report, error) {
 	if info, err := os.Stat(dir); dir != a.auditDir() && (err != nil || !info.IsDir()) {
-		return proof.Report{}, runtime.Invalid(fmt.Errorf("there is no folder %s", dir), "kimbap audit verify --dir DIR")
+		return proof.Report{}, notThere("there is no folder "+dir, err)
 	}
 	trust := proof.Trust{}
 	if own := a.config.Audit.Anchor.File; own != "" && len(files) == 0 {
@@ -204,7 +204,7 @@ func (a *App) VerifyFolder(ctx context.Context, dir string, files ...string) (pr
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return proof.Report{}, runtime.Invalid(&unreadable{file, err}, "kimbap audit verify --anchor FILE")
+			return proof.Report{}, invalidFiles(&unreadable{file, err}, "kimbap audit verify --anchor FILE")
 		}
 		trust.Anchors = append(trust.Anchors, proof.Outside{Name: file, Data: data})
 	}

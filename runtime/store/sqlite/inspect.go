@@ -93,6 +93,9 @@ func Copy(ctx context.Context, from, to string) (err error) {
 		return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: to + " is there already", Hint: "name a file that is not there"}
 	}
 	file, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".new-*") // 0600
+	if errors.Is(err, fs.ErrNotExist) {
+		return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no folder " + filepath.Dir(to), Hint: "check the path", Err: err}
+	}
 	if err != nil {
 		return unsafeFile(to, "it cannot be made", "check that the folder is there and is yours", err)
 	}
