@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 func newAuditVerifyCommand(c *cli) *cobra.Command {
@@ -39,10 +40,10 @@ cut off since: those of audit.anchor.file, or of the files given.`,
 					return err
 				}
 				if first, bad := report.First(); bad {
-					return &failure{
-						what: "the audit trail was changed", why: fmt.Sprintf("%s record %d: %s", first.Slot, first.Sequence, first.Msg),
-						fix: "compare with a copy of the trail; the report names file and line", exit: exitOther,
-					}
+					f := found("the audit trail was changed", fmt.Sprintf("%s record %d: %s", first.Slot, first.Sequence, first.Msg),
+						"compare with a copy of the trail; the report names file and line")
+					f.reason = runtime.ReasonTampered
+					return f
 				}
 				return nil
 			})

@@ -54,7 +54,7 @@ says what to set for those that do not get through. "all" tries every one it kno
 					}
 				}
 				if err == nil && failed > 0 {
-					return &failure{what: fmt.Sprintf("%d of %d checks failed", failed, len(findings)), exit: exitOther}
+					return found(fmt.Sprintf("%d of %d checks failed", failed, len(findings)), "", "")
 				}
 				return err
 			})

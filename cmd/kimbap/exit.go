@@ -64,6 +64,7 @@ type failure struct {
 	what, why, fix string
 	exit           int
 	code           runtime.Code // for programs; "": what the exit code says
+	reason         runtime.Reason
 }
 
 func (f *failure) Error() string { return f.what }
@@ -71,6 +72,13 @@ func (f *failure) Error() string { return f.what }
 // usage is a failure of the command's words.
 func usage(fix, format string, a ...any) error {
 	return &failure{what: fmt.Sprintf(format, a...), fix: fix, exit: exitUsage}
+}
+
+// found is the failure of a command that checks something, did so, and found it wrong. It
+// is no fault of kimbap's, and ends with 1, so that it is told from a check that was asked
+// for wrongly.
+func found(what, why, fix string) *failure {
+	return &failure{what: what, why: why, fix: fix, exit: exitOther, code: runtime.CodeInvalidInput}
 }
 
 // wrongFlag is a failure to read flags, with the nearest flag there is.
@@ -199,7 +207,7 @@ func (c *cli) report(err error) int {
 // line is a failure for programs, in the words of a refusal over HTTP.
 func (f *failure) line(e *runtime.Error) []byte {
 	if e == nil {
-		e = &runtime.Error{Code: f.kind()}
+		e = &runtime.Error{Code: f.kind(), Reason: f.reason}
 	}
 	out, _ := json.Marshal(map[string]any{"error": struct { // texts and numbers
 		Code     runtime.Code   `json:"code"`

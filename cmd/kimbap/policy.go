@@ -142,7 +142,7 @@ func (c *cli) testPolicy(d *app.Draft, files []string) error {
 				c.say("warning: %s", u.String())
 			}
 		}
-		return &failure{what: fmt.Sprintf("%d of %s failed", failed, count(len(all), "test")), fix: "kimbap policy explain shows every rule that was looked at", exit: exitOther}
+		return found(fmt.Sprintf("%d of %s failed", failed, count(len(all), "test")), "", "kimbap policy explain shows every rule that was looked at")
 	case len(all) == 0:
 		return &failure{what: "the files hold no tests", fix: "see docs/policy.md", exit: exitUsage}
 	}

@@ -68,7 +68,7 @@ func (c *cli) showTried(list []app.Tried) error {
 	}
 	c.say("%d tried, %d failed, %d not tried", len(list)-untried, failed, untried)
 	if failed > 0 {
-		return &failure{what: fmt.Sprintf("%s of %d failed", count(failed, "case"), len(list)), exit: exitOther}
+		return found(fmt.Sprintf("%s of %d failed", count(failed, "case"), len(list)), "", "correct the service file or its cases, as the lines say")
 	}
 	return nil
 }
