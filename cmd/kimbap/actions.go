@@ -144,11 +144,11 @@ func (c *cli) sayAction(action *runtime.Action) {
 	}
 	fmt.Fprintln(c.out)
 	if !action.Callable() {
-		fmt.Fprintln(c.out, "use      covers many requests, so it has no call; send one: kimbap run -- curl …")
+		fmt.Fprintln(c.out, c.atHome("use      covers many requests, so it has no call; send one: kimbap run -- curl …"))
 		return
 	}
 	for i, line := range examples(action) {
-		fmt.Fprintf(c.out, "%-8s kimbap call %s%s\n", [...]string{"example", "", "", ""}[min(i, 3)], info.Action, line)
+		fmt.Fprintf(c.out, "%-8s %s %s%s\n", [...]string{"example", "", "", ""}[min(i, 3)], c.atHome("kimbap call"), info.Action, line)
 	}
 	if len(info.Args) == 0 {
 		return

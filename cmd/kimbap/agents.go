@@ -125,7 +125,7 @@ func newAgentsStatusCommand(c *cli) *cobra.Command {
 					}
 					var rows [][]string
 					for _, s := range states {
-						rows = append(rows, []string{s.Agent, s.State, s.Path, s.Fix})
+						rows = append(rows, []string{s.Agent, s.State, s.Path, c.atHome(s.Fix)})
 					}
 					c.table([]string{"agent", "state", "file", "fix"}, rows)
 				})

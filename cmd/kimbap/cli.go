@@ -34,9 +34,10 @@ type cli struct {
 	inTTY, outTTY, errTTY bool
 	width                 int // columns of the terminal that stdout is, 0: none
 
-	home      string
-	there     config.Server // of connected mode
-	tokenHere string        // where its token file was said
+	home      string          // as --home named it
+	commands  map[string]bool // their names, but for those that look at no home
+	there     config.Server   // of connected mode
+	tokenHere string          // where its token file was said
 
 	tenant  string // --tenant; "": KIMBAP_TENANT, else the default one
 	output  string // text | json | yaml
@@ -176,7 +177,7 @@ func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
 		c.say("warning: the policy or a service cannot be read; what runs keeps its old state, what starts refuses\n%s", why)
 	}
 	if notice := a.Notice(); notice != "" {
-		c.say("%s", notice)
+		c.advise(notice)
 	}
 	if a.Fresh() {
 		c.say("made a new home at %s", a.Home().Dir)

@@ -78,7 +78,7 @@ func (c *cli) envForm(cmd *cobra.Command, o *app.EnvOptions) error {
 // sayEnv prints the variables, and notes beside them.
 func (c *cli) sayEnv(text string, notes []string) error {
 	for _, note := range notes {
-		c.say("%s", note)
+		c.advise(note)
 	}
 	if c.output != "text" {
 		return c.show(json.RawMessage(text), nil)

@@ -122,15 +122,6 @@ func kindOf(value pflag.Value) string {
 	return "a " + value.Type()
 }
 
-// atHome is a command to paste, for the home that --home named: without it, it would
-// mend another one.
-func (c *cli) atHome(fix string) string {
-	if rest, is := strings.CutPrefix(fix, "kimbap "); is && c.home != "" {
-		return "kimbap --home " + runtime.Quote(c.home) + " " + rest
-	}
-	return fix
-}
-
 // missing is a failure to find what was named.
 func missing(fix, format string, a ...any) error {
 	return &failure{what: fmt.Sprintf(format, a...), fix: fix, exit: exitNotFound}

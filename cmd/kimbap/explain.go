@@ -85,6 +85,6 @@ func (c *cli) sayExplanation(x *app.Explanation) {
 		effect = "depends on the body, decided"
 	}
 	line("verdict", strings.TrimSpace(effect+" by "+x.Rule+" "+x.Reason))
-	line("credential", x.Credential)
+	line("credential", c.atHome(x.Credential))
 	line("", "nothing was sent")
 }

@@ -42,7 +42,7 @@ offers a PIN, which shows that a person decides.`,
 				return c.show(data, func() {
 					fmt.Fprintf(c.out, "home    %s\npolicy  %s\nca      %s\n        SHA-256 %s\n", a.Home().Dir, a.Home().Policy(), ca.CAFile(), ca.Fingerprint())
 					if !c.quiet {
-						fmt.Fprintf(c.out, "\n%s", c.firstScreen())
+						fmt.Fprintf(c.out, "\n%s", c.atHome(c.firstScreen()))
 					}
 				})
 			})

@@ -46,7 +46,7 @@ func (c *cli) sayAvailable(list []app.Available) error {
 		case !s.NeedsKey:
 			key = "needs none"
 		case !s.Linked:
-			key = "no key: kimbap link " + s.Name
+			key = c.atHome("no key: kimbap link " + s.Name)
 		}
 		rows = append(rows, []string{s.Name, s.Description, fmt.Sprint(s.Actions), s.Scope, s.Source, key})
 	}

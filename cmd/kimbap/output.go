@@ -54,7 +54,7 @@ func (c *cli) written(err error) error {
 // say prints a message for the person, on stderr.
 func (c *cli) say(format string, a ...any) {
 	if !c.quiet {
-		fmt.Fprintf(c.err, format+"\n", a...)
+		fmt.Fprintf(c.err, c.withHome(format, strings.ReplaceAll(runtime.Quote(c.home), "%", "%%"))+"\n", a...)
 	}
 }
 
@@ -73,7 +73,7 @@ func (c *cli) warnLocked(why *runtime.Error, more string) {
 		return
 	}
 	fmt.Fprintf(c.err, "warning: started locked: hosts of services are refused (503 vault_locked), other hosts pass%s\n", more)
-	fmt.Fprintf(c.err, "why:     %s\nfix:     %s\n", why.Msg, why.Hint)
+	fmt.Fprintf(c.err, "why:     %s\nfix:     %s\n", why.Msg, c.atHome(why.Hint))
 }
 
 // checkOutput refuses an output format we do not have, and a jq expression that
@@ -180,7 +180,7 @@ func (c *cli) table(heading []string, rows [][]string) {
 // list is table for what can be empty: then none is said, and no heading is printed.
 func (c *cli) list(heading []string, rows [][]string, none string) {
 	if len(rows) == 0 {
-		c.say("%s", none)
+		c.advise(none)
 		return
 	}
 	c.table(heading, rows)

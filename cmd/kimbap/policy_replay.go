@@ -125,7 +125,7 @@ func (c *cli) saySuggestion(s *app.Suggestion) {
 		for _, scope := range s.Scopes[agent] {
 			line += " --scope " + string(scope)
 		}
-		c.say("scopes: %s", printable(line))
+		c.say("scopes: %s", c.atHome(printable(line)))
 	}
 	for _, asks := range s.Stricter {
 		c.say("warning: %s was let through (%s) and would be asked about by %s: the same action was asked about at other times",

@@ -46,7 +46,7 @@ kimbap env --server URL --shell docker gives them.`,
 					return usage("leave --auth, --sidecar and --insecure-listen out; for containers: --listen ADDR --auth token --insecure-listen", "with --server the proxy is for this user's programs alone")
 				}
 				return c.proxyConnected(cmd.Context(), app.ForwardOptions{
-					Listen: cmp.Or(listen, "127.0.0.1:7788"), Pins: pins, Folder: c.serverFolder(), Say: func(line string) { c.say("kimbap: %s", line) },
+					Listen: cmp.Or(listen, "127.0.0.1:7788"), Pins: pins, Folder: c.serverFolder(), Say: func(line string) { c.say("kimbap: %s", c.atHome(line)) },
 					Containers: containers,
 					Keys:       c.sayKeys,
 					Ready:      func(addr net.Addr) { fmt.Fprintf(c.err, "listening on http://%s\n", addr) },

@@ -109,7 +109,7 @@ func newRoot(c *cli) *cobra.Command {
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			fmt.Fprint(c.out, c.firstScreen())
+			fmt.Fprint(c.out, c.atHome(c.firstScreen()))
 			fmt.Fprintln(c.out, "\nAll commands: kimbap --help")
 			return nil
 		},
@@ -141,10 +141,12 @@ func newRoot(c *cli) *cobra.Command {
 		&cobra.Group{ID: "control", Title: "Control:"},
 		&cobra.Group{ID: "look", Title: "Look:"},
 	)
+	c.commands = map[string]bool{}
 	add := func(group string, commands ...*cobra.Command) {
 		for _, command := range commands {
 			command.GroupID = group
 			root.AddCommand(command)
+			c.commands[command.Name()] = command.Name() != "version"
 		}
 	}
 	add("start", newInitCommand(c), newLinkCommand(c), newUnlinkCommand(c), newRunCommand(c), newProxyCommand(c), newEnvCommand(c), newAgentsCommand(c))

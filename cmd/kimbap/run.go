@@ -37,7 +37,7 @@ fingerprint that is pinned.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Self = []string{"/proc/self/exe", "_cover"}
 			o.Command, o.Stdin, o.Stdout, o.Stderr = args, os.Stdin, os.Stdout, c.err
-			o.Say = func(line string) { c.say("kimbap: %s", line) }
+			o.Say = func(line string) { c.say("kimbap: %s", c.atHome(line)) }
 			// Behind the cover the program is in a user namespace of its own, which
 			// keeps it out of here; and to make that, /proc must be ours.
 			o.Bare = conceal

@@ -63,11 +63,11 @@ func (c *cli) sayFound(found app.FoundTools, bring []string) error {
 	}
 	return c.show(found, func() {
 		if len(rows) == 0 {
-			c.say("nothing of the installed services fits; see: %s", strings.Join(append(bring, "kimbap list"), ", "))
+			c.advise("nothing of the installed services fits; see: " + strings.Join(append(bring, "kimbap list"), ", "))
 			return
 		}
 		if found.Partial {
-			c.say("none has all these words; these have some%s", strings.Join(append([]string{""}, bring...), "; see also: "))
+			c.advise("none has all these words; these have some" + strings.Join(append([]string{""}, bring...), "; see also: "))
 		}
 		c.table([]string{"tool", "risk", "", "description"}, rows)
 		if found.HasMore {

@@ -72,7 +72,7 @@ func (c *cli) showInstalled(ctx context.Context, a *app.App, r *app.Review, fore
 			c.say("sha256   %s", r.SHA256)
 		}
 		if advice := a.KeyAdvice(ctx, r.Service); advice != "" {
-			c.say("%s", advice)
+			c.advise(advice)
 		}
 	})
 }

@@ -49,7 +49,7 @@ func (c *cli) sayStatus(s *app.Status) {
 		line("tenant", "%s", s.Tenant)
 	}
 	if len(s.Proxies) == 0 {
-		line("proxy", "none runs (kimbap proxy)")
+		line("proxy", "none runs (%s)", c.atHome("kimbap proxy"))
 	}
 	for _, p := range s.Proxies {
 		line("proxy", "http://%s, pid %d, since %s", p.Listen, p.PID, p.Started.Local().Format(time.DateTime))
