@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -22,6 +23,20 @@ func Invalid(err error, fix string) error {
 		return err
 	}
 	return &Error{Code: CodeInvalidInput, Msg: err.Error(), Hint: fix, Err: err}
+}
+
+// Said is the text of an error for people: that a time was over, or a caller went away,
+// is said in our words and not in those of Go's context and net/http.
+func Said(err error) string {
+	text := err.Error()
+	if errors.Is(err, context.DeadlineExceeded) {
+		text = strings.ReplaceAll(text, " (Client.Timeout exceeded while awaiting headers)", "")
+		text = strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "there was no answer in time")
+	}
+	if errors.Is(err, context.Canceled) {
+		text = strings.ReplaceAll(text, context.Canceled.Error(), "the caller went away")
+	}
+	return text
 }
 
 // Quote makes text safe to paste into a shell of this system, for the commands in hints.

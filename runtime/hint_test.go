@@ -1,7 +1,9 @@
 package runtime_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -59,5 +61,20 @@ func TestHintsCanBePastedAndNameWhatIsClose(t *testing.T) {
 	}
 	if e := runtime.AsError(runtime.Invalid(errors.New("bad file"), "mend it")); e.Code != runtime.CodeInvalidInput || e.Msg != "bad file" || e.Hint != "mend it" {
 		t.Errorf("%+v", e)
+	}
+}
+
+// What Go says of a time that is over, or of a caller who left, reaches nobody.
+func TestErrorsAreSaidInOurWords(t *testing.T) {
+	for want, err := range map[string]error{
+		"nothing was sent: there was no answer in time":   fmt.Errorf("nothing was sent: %w", context.DeadlineExceeded),
+		"Get x: there was no answer in time":              fmt.Errorf("Get x: %w (Client.Timeout exceeded while awaiting headers)", context.DeadlineExceeded),
+		"ask: the caller went away":                       fmt.Errorf("ask: %w", context.Canceled),
+		"no such file":                                    errors.New("no such file"),
+		"an answer with context deadline exceeded within": errors.New("an answer with context deadline exceeded within"),
+	} {
+		if got := runtime.Said(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -78,7 +78,7 @@ line to keep anywhere outside this home, for kimbap audit verify --anchor.`,
 					return serr
 				}
 				if err != nil {
-					return &failure{what: "the checkpoint did not arrive everywhere", why: err.Error(), fix: "kimbap config show --origin", exit: exitOther}
+					return &failure{what: "the checkpoint did not arrive everywhere", why: runtime.Said(err), fix: "kimbap config show --origin", exit: exitOther}
 				}
 				for _, place := range a.Anchors() {
 					c.say("sent to %s", place)

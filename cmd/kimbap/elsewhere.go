@@ -264,7 +264,7 @@ func (c *cli) elsewhere(ctx context.Context, work func(context.Context, *remote.
 // unreachable says of a server that nobody answered.
 func (c *cli) unreachable(err error) error {
 	if errors.Is(err, remote.ErrUnreachable) {
-		return &failure{what: "the server cannot be reached", why: err.Error(), fix: "look at --server " + c.serverURL(), exit: exitUnreachable, code: runtime.CodeUpstream}
+		return &failure{what: "the server cannot be reached", why: runtime.Said(err), fix: "look at --server " + c.serverURL(), exit: exitUnreachable, code: runtime.CodeUpstream}
 	}
 	return err
 }

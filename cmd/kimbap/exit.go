@@ -311,8 +311,11 @@ func because(e *runtime.Error) string {
 		parts = append(parts, "request "+e.RequestID)
 	}
 	why := strings.Join(parts, ", ")
-	if e.Err != nil && e.Err.Error() != e.Msg {
-		why += "\n" + e.Err.Error()
+	switch {
+	case e.Err == nil || e.Err.Error() == e.Msg:
+	case e.Err == context.DeadlineExceeded || e.Err == context.Canceled: // which the code says
+	default:
+		why += "\n" + runtime.Said(e.Err)
 	}
 	return why
 }

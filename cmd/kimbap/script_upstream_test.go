@@ -94,6 +94,10 @@ func (n *notesAPI) take() string {
 }
 
 func (n *notesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/files/never" {
+		<-r.Context().Done()
+		return
+	}
 	if name, ok := strings.CutPrefix(r.URL.Path, "/files/"); ok {
 		http.ServeFile(w, r, filepath.Join(n.dir, filepath.Base(name)))
 		return

@@ -132,7 +132,7 @@ func (a *App) doctorProxy(ctx context.Context) Finding {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := healthy(ctx, running[0].Listen); err != nil {
-		return Finding{"proxy", "fail", "the proxy at " + running[0].Listen + " does not answer well: " + err.Error(), "kimbap status"}
+		return Finding{"proxy", "fail", "the proxy at " + running[0].Listen + " does not answer well: " + runtime.Said(err), "kimbap status"}
 	}
 	if p := running[0].Problem; p != "" {
 		return Finding{"proxy", "warn", "a reload was refused, the old state is in force: " + p, "correct the file; it is taken up by itself"}

@@ -89,8 +89,12 @@ func notFetched(u *url.URL, err error) error {
 	if errors.As(err, &failed) {
 		err = failed.Err
 	}
+	code := runtime.CodeUpstream
+	if errors.Is(err, context.DeadlineExceeded) {
+		code = runtime.CodeTimeout
+	}
 	return &runtime.Error{
-		Code: runtime.CodeUpstream, Msg: fmt.Sprintf("%s cannot be fetched: %s", u.Redacted(), err),
+		Code: code, Msg: fmt.Sprintf("%s cannot be fetched: %s", u.Redacted(), runtime.Said(err)),
 		Hint: "download the file, read it, then give its path instead",
 	}
 }

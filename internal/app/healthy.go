@@ -57,7 +57,7 @@ func asked(ctx context.Context, running []Running) []Answered {
 		out[i].Running = r
 		all.Go(func() {
 			if err := healthy(ctx, r.Listen); err != nil {
-				out[i].Unwell = err.Error()
+				out[i].Unwell = runtime.Said(err)
 			}
 		})
 	}

@@ -157,7 +157,7 @@ func (a *App) TestNotify(ctx context.Context) ([]NotifyResult, error) {
 	for _, s := range a.senders {
 		r := NotifyResult{Sender: s.Name(), Sent: true}
 		if err := s.Send(ctx, notify.Trial(runtime.NewID("ntf", a.o.Clock()))); err != nil {
-			r.Sent, r.Problem = false, err.Error()
+			r.Sent, r.Problem = false, runtime.Said(err)
 		}
 		out = append(out, r)
 	}

@@ -181,7 +181,7 @@ func (r *trial) one(ctx context.Context, c Case) {
 		err = r.answered(ctx, a, &c, built, &tried)
 	}
 	if err != nil {
-		tried.Outcome, tried.Why = "failed", err.Error()
+		tried.Outcome, tried.Why = "failed", runtime.Said(err)
 		if e := (*runtime.Error)(nil); errors.As(err, &e) {
 			tried.Why = e.Msg
 		}

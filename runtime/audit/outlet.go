@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // Sink is a further place that gets every line of the ledger, in order, after
@@ -229,7 +231,7 @@ func (o *outlet) health() SinkHealth {
 	defer o.mu.Unlock()
 	h := SinkHealth{Name: o.sink.Name(), Required: o.sink.Required(), Queue: len(o.queue), Lost: o.lost}
 	if o.err != nil {
-		h.LastError = o.err.Error()
+		h.LastError = runtime.Said(o.err)
 	}
 	return h
 }

@@ -267,7 +267,7 @@ func (c *clerk) note(err error) Status {
 		c.status.Sent++
 	} else {
 		c.status.Failed++
-		c.status.Problem = err.Error()
+		c.status.Problem = runtime.Said(err)
 	}
 	return c.status
 }
