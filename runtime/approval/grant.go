@@ -243,15 +243,21 @@ func (d *Desk) Revoke(ctx context.Context, by runtime.Principal, tenant runtime.
 		return notOperator()
 	}
 	revoked, err := d.o.Store.RevokeGrant(ctx, tenant, id, d.now())
-	if err == nil && !revoked {
-		shown, _ := visible(id, 60)
-		return &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Err: ErrUnknown,
-			Msg:  fmt.Sprintf("nothing stands of %q that could be revoked: its yes was for one request, or is over", shown),
-			Hint: "kimbap approve list --standing",
-		}
+	if err != nil || revoked {
+		return err
 	}
-	return err
+	switch _, known, err := d.o.Store.Glance(ctx, tenant, id); {
+	case err != nil:
+		return err
+	case !known: // a mistyped id must not pass for a yes that is over
+		return unknownID(id)
+	}
+	shown, _ := visible(id, 60)
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Err: ErrUnknown,
+		Msg:  fmt.Sprintf("nothing stands of %q that could be revoked: its yes was for one request, or is over", shown),
+		Hint: "kimbap approve list --standing",
+	}
 }
 
 func badGrant(msg, hint, ask string) *runtime.Error {
