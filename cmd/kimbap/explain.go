@@ -47,7 +47,10 @@ func (c *cli) sayOwner(action runtime.Ref, rawURL string) {
 	if action != runtime.ActionPass {
 		return
 	}
-	if name := app.CatalogOwner(rawURL); name != "" {
+	switch name, insecure := app.CatalogOwner(rawURL); {
+	case insecure:
+		c.say("this host is one of %s, which is not in use here and speaks https only: in cleartext the request passes without a key, and with %s in use it would be refused (insecure_scheme)", name, name)
+	case name != "":
 		c.say("this host is one of %s, which is not in use here: kimbap link %s", name, name)
 	}
 }

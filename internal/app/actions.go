@@ -52,26 +52,30 @@ func (a *App) Action(ref string) (*runtime.Action, error) {
 }
 
 // CatalogOwner is the service of the catalogue that has the host of a URL, "" when none
-// has. Where it is not installed its requests pass as those of any host.
-func CatalogOwner(rawURL string) string {
+// has. Where it is not installed its requests pass as those of any host. Insecure says
+// that it would refuse the URL, which is in cleartext.
+func CatalogOwner(rawURL string) (name string, insecure bool) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return ""
+		return "", false
 	}
 	authority, err := classifier.CanonicalAuthority(u.Host, "443")
 	if err != nil {
-		return ""
+		return "", false
 	}
 	known, err := Catalog()
 	if err != nil {
-		return ""
+		return "", false
 	}
 	for _, s := range known {
-		if slices.Contains(s.Authorities, authority) {
-			return s.Name
+		if !slices.Contains(s.Authorities, authority) {
+			continue
 		}
+		asked, err := classifier.CanonicalAuthority(u.Host, runtime.DefaultPort(u.Scheme))
+		alone, serr := services.NewSet([]*services.Service{s})
+		return s.Name, err == nil && serr == nil && alone.Table().Host(u.Scheme, asked) == classifier.HostInsecure
 	}
-	return ""
+	return "", false
 }
 
 // Argument reads what a person wrote for an argument of an action, typed; the
