@@ -13,8 +13,8 @@ import (
 )
 
 // coerce brings a value to the declared type of a parameter. Text from a
-// command line becomes what it reads as; numbers keep their digits and never
-// pass through a float. The complaint finishes a sentence that starts with the
+// command line becomes what it reads as; numbers keep their value, and but for
+// 1.0 of an integer their digits, and never pass through a float. The complaint finishes a sentence that starts with the
 // argument and never holds the value.
 func coerce(p *runtime.Param, v any) (value any, complaint string) {
 	v = plain(v)
@@ -72,10 +72,26 @@ func coerceNumber(t runtime.ParamType, v any) (any, string) {
 		return json.Number(text), ""
 	}
 	r, ok := exact(text)
-	if !ok || t == runtime.TypeInteger && !r.IsInt() {
+	switch {
+	case !ok || t == runtime.TypeInteger && !r.IsInt():
 		return nil, want
+	case fromJSON(text) == nil: // what the request is held against would refuse it, without its name
+		return nil, want + " that fits a float64"
+	case t == runtime.TypeInteger && strings.ContainsAny(text, ".eE"):
+		return json.Number(written(r, text)), ""
 	}
 	return json.Number(text), ""
+}
+
+// written is a whole number without a fraction and an exponent, as 1.0 and 1e2 are to
+// JSON Schema: a path with 1.0 is another one to most servers. One that would be long
+// stays as it was.
+func written(r *big.Rat, text string) string {
+	const longest = 19 // digits of an int64
+	if plain := r.Num().String(); len(plain) <= longest {
+		return plain
+	}
+	return text
 }
 
 // coerceArray takes a list, a JSON list as text, or a single text as a list of
