@@ -32,7 +32,7 @@ type Route struct {
 	Strict      bool     // the body is always read and checked
 	Match       Discriminators
 	Rank        int    // how bad the action is: of GraphQL routes that look for root fields, and of a batch, the highest wins
-	Push        bool   // a git push: ReadPush tells its references
+	Push        bool   // a git push: gitpush.Read tells its references
 	Args        []Arg  // how arguments are read back
 	Source      string // file:line, quoted in overlap errors
 }

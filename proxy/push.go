@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/classifier/gitpush"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -21,7 +21,7 @@ func (s *Server) readPush(req *runtime.Request) *runtime.Error {
 		timed.by(time.Now().Add(s.o.Limits.BodyTimeout))
 		defer timed.by(time.Time{})
 	}
-	read, refs, err := classifier.ReadPush(body)
+	read, refs, err := gitpush.Read(body)
 	if err != nil {
 		return &runtime.Error{Code: runtime.CodeCanceled, Stage: runtime.StageSurface, Msg: "the push ended before what it pushes was said", Err: err}
 	}

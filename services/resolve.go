@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/classifier/gitpush"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -231,7 +232,7 @@ func readPush(action *runtime.Action, args runtime.Args) error {
 	var pushed []any
 	if action.HTTP.Body != nil {
 		pack, _ := fillText(action.HTTP.Body.Value, args)
-		pushed, _ = classifier.PushedRefs([]byte(pack))
+		pushed, _ = gitpush.Refs([]byte(pack))
 	}
 	if said, given := args[refs]; given && !reflect.DeepEqual(said, any(pushed)) {
 		return invalid(action, refs, "is read from the push itself and cannot be given")

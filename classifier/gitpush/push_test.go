@@ -1,4 +1,4 @@
-package classifier
+package gitpush
 
 import (
 	"bytes"
@@ -58,7 +58,7 @@ func TestEveryRefOfAPushIsReadOrThePushRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, body := range []io.Reader{strings.NewReader(c.body), iotest.OneByteReader(strings.NewReader(c.body))} {
-				read, refs, err := ReadPush(body)
+				read, refs, err := Read(body)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -66,7 +66,7 @@ func TestEveryRefOfAPushIsReadOrThePushRefused(t *testing.T) {
 				if !bytes.Equal(append(read, rest...), []byte(c.body)) {
 					t.Error("the body cannot be put together again")
 				}
-				if len(read) > mostPushHead+8<<10 {
+				if len(read) > mostHead+8<<10 {
 					t.Errorf("%d bytes were read", len(read))
 				}
 				got := "-"
@@ -80,24 +80,24 @@ func TestEveryRefOfAPushIsReadOrThePushRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := ReadPush(iotest.ErrReader(io.ErrUnexpectedEOF)); err != io.ErrUnexpectedEOF {
+	if _, _, err := Read(iotest.ErrReader(io.ErrUnexpectedEOF)); err != io.ErrUnexpectedEOF {
 		t.Errorf("%v", err)
 	}
 }
 
-func FuzzPushedRefs(f *testing.F) {
+func FuzzRefs(f *testing.F) {
 	f.Add([]byte(pkt(idA+" "+idB+" refs/heads/main"+caps) + "0000PACK"))
 	f.Add([]byte("0000"))
 	f.Fuzz(func(t *testing.T, head []byte) {
-		refs, complete := PushedRefs(head)
-		more, after := PushedRefs(append(bytes.Clone(head), "PACK and more"...))
+		refs, complete := Refs(head)
+		more, after := Refs(append(bytes.Clone(head), "PACK and more"...))
 		if complete && (!after || len(refs) != len(more)) {
 			t.Fatal("what follows the head has changed it")
 		}
 		if refs != nil && !complete {
 			t.Fatal("references of half a head")
 		}
-		read, again, err := ReadPush(iotest.OneByteReader(bytes.NewReader(head)))
+		read, again, err := Read(iotest.OneByteReader(bytes.NewReader(head)))
 		if err != nil || !bytes.HasPrefix(head, read) || (again == nil) != (refs == nil) {
 			t.Fatal("read a byte at a time it is another head")
 		}

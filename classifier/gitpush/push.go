@@ -1,4 +1,17 @@
-package classifier
+// Package gitpush reads the head of a git push: what is to become of which reference.
+//
+// The head is the pkt-lines that a client sends to git-receive-pack before the pack
+// (gitprotocol-common, gitprotocol-pack). It is read as it comes, whatever the pieces
+// are that it comes in, and 256 KiB of it at most: some 2,500 references.
+//
+// It refuses what two readers could read in two ways, and pushes that can do more than
+// their head says: a length that is none, object ids as git does not write them, names
+// that git-check-ref-format does not let pass, a signed push, options. Of these there are
+// no references at all, never those read so far. It opens no connection, looks into no
+// pack and decides nothing.
+//
+// Start reading at [Read].
+package gitpush
 
 import (
 	"io"
@@ -7,12 +20,11 @@ import (
 	"unicode/utf8"
 )
 
-// mostPushHead bounds what is read of a push to learn its references, in bytes:
+// mostHead bounds what is read of a push to learn its references, in bytes:
 // some 2,500 of them.
-const mostPushHead = 256 << 10
+const mostHead = 256 << 10
 
-// ReadPush reads the head of a git push (the pkt-lines of git-receive-pack, see
-// gitprotocol-pack) from a body: what is to become of which reference. It reads a
+// Read reads the head of a push from the body of its request. It reads a
 // little further than that and returns all it has read, so that the body can be
 // put together again; the pack itself stays unread.
 //
@@ -22,10 +34,10 @@ const mostPushHead = 256 << 10
 // one that every reader reads alike, and where options come with the push, which
 // can do more than it says (GitLab merges by one): what depends on it is to be refused. The
 // error is that of the body, io.EOF excepted.
-func ReadPush(body io.Reader) (read []byte, refs []any, err error) {
+func Read(body io.Reader) (read []byte, refs []any, err error) {
 	chunk := make([]byte, 8<<10)
 	var p push
-	for len(read) < mostPushHead {
+	for len(read) < mostHead {
 		n, err := body.Read(chunk)
 		read = append(read, chunk[:n]...)
 		if p.more(read) {
@@ -41,9 +53,9 @@ func ReadPush(body io.Reader) (read []byte, refs []any, err error) {
 	return read, nil, nil
 }
 
-// PushedRefs reads the references out of the beginning of a push. Complete says
-// that no more bytes would change the answer.
-func PushedRefs(head []byte) (refs []any, complete bool) {
+// Refs reads the references out of the beginning of a push, as [Read] returns them.
+// Complete says that no more bytes would change the answer.
+func Refs(head []byte) (refs []any, complete bool) {
 	var p push
 	if !p.more(head) {
 		return nil, false
