@@ -6,6 +6,8 @@ import (
 	"mime"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/kimbap-run/kimbap/classifier/strictjson"
 )
 
 // Body is a request body as [ParseBody] read it. It is not changed after that.
@@ -70,9 +72,9 @@ func ParseBody(contentType, contentEncoding string, raw []byte) (*Body, error) {
 	}
 	switch {
 	case jsonMedia(media):
-		document, err := parseJSON(raw)
+		document, err := strictjson.Parse(raw)
 		if err != nil {
-			return nil, err
+			return nil, notJSON(err)
 		}
 		return &Body{json: document, given: true}, nil
 	case media == "application/x-www-form-urlencoded":
@@ -95,7 +97,7 @@ func ParseBody(contentType, contentEncoding string, raw []byte) (*Body, error) {
 // it as what it is. To the others it is one field whose name begins with a bracket, which
 // decides nothing; one that could have more fields is refused.
 func parseUntold(raw []byte) (*Body, error) {
-	document, err := parseJSON(raw)
+	document, err := strictjson.Parse(raw)
 	if err != nil || bytes.ContainsAny(raw, "&;") {
 		return nil, unsupported("it looks like JSON and calls itself a form: send Content-Type: application/json")
 	}

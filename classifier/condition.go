@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/kimbap-run/kimbap/classifier/strictjson"
 )
 
 // condition is one discriminator on a query parameter, a header field or a
@@ -288,7 +290,7 @@ func sameNumber(a, b string) bool {
 	if a == b {
 		return true
 	}
-	if !numberText(a) || !numberText(b) {
+	if !strictjson.IsShortNumber(a) || !strictjson.IsShortNumber(b) {
 		return false
 	}
 	x, ok1 := new(big.Rat).SetString(a)

@@ -1,6 +1,10 @@
 package classifier
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/kimbap-run/kimbap/classifier/strictjson"
+)
 
 // Error is a request that cannot be classified without guessing. All fields may
 // be shown to the caller: none holds a value from the request.
@@ -38,6 +42,19 @@ func badTarget(reason, format string, args ...any) *Error {
 
 func badInput(reason, format string, args ...any) *Error {
 	return &Error{Code: codeInput, Reason: reason, Msg: fmt.Sprintf(format, args...)}
+}
+
+// notJSON is what a caller is told about a body.
+func notJSON(e *strictjson.Error) *Error {
+	switch e.Kind {
+	case strictjson.NotUTF8:
+		return badInput(reasonInvalidJSON, "the body is not UTF-8")
+	case strictjson.TrailingData:
+		return badInput(reasonTrailingData, "the body goes on after the JSON document, at offset %d (documents in lines are application/x-ndjson)", e.Offset)
+	case strictjson.DuplicateName:
+		return badInput(reasonDuplicateKey, "the JSON body has the member %s twice in one object", shown(e.Name))
+	}
+	return badInput(reasonInvalidJSON, "the body is not valid JSON: %s at offset %d", e.What, e.Offset)
 }
 
 // shown shortens a name taken from a request so that it can stand in a message.

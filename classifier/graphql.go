@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+
+	"github.com/kimbap-run/kimbap/classifier/strictjson"
 )
 
 // opType is the type of a GraphQL operation, the worst one last.
@@ -172,7 +174,7 @@ func (r *graphqlRequest) readExtensionsText(text string) {
 	if text == "" {
 		return
 	}
-	extensions, err := parseJSON([]byte(text))
+	extensions, err := strictjson.Parse([]byte(text))
 	if err != nil {
 		r.opaque = true
 		return

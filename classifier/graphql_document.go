@@ -189,6 +189,9 @@ func (l *graphqlLexer) definition(name *string, set *selection) bool {
 	}
 }
 
+// mostDepth bounds brackets in one another.
+const mostDepth = 200
+
 // set reads a selection set from behind its bracket (section 2.4).
 func (l *graphqlLexer) set(into *selection, depth int) bool {
 	if depth > mostDepth {

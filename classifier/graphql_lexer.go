@@ -1,6 +1,10 @@
 package classifier
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/kimbap-run/kimbap/classifier/strictjson"
+)
 
 type tokenKind uint8
 
@@ -103,7 +107,7 @@ func (l *graphqlLexer) number() token {
 		l.pos++
 	}
 	text := l.src[start:l.pos]
-	if !numberText(text) {
+	if !strictjson.IsShortNumber(text) {
 		return token{}
 	}
 	return token{tokNumber, text}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/kimbap-run/kimbap/classifier/strictjson"
 )
 
 // OverrideWatch looks for another method than POST in a body that passes, where a
@@ -266,7 +268,5 @@ func (w *jsonWatch) decoded() (value string, whole bool) {
 	if w.long || !slices.Contains(w.text, '\\') {
 		return string(w.text), !w.long
 	}
-	p := jsonParser{data: append(slices.Clone(w.text), '"')}
-	value, err := p.escapedText(0)
-	return value, err == nil
+	return strictjson.Unescape(w.text)
 }

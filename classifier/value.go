@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"github.com/kimbap-run/kimbap/classifier/strictjson"
 )
 
 // inner takes the value out of a mixed template.
@@ -27,7 +29,7 @@ func (a *Arg) fromText(text string) (any, *Error) {
 	case "", "string":
 		return text, nil
 	case "integer", "number":
-		if checkNumber(text) != nil {
+		if strictjson.CheckNumber(text) != nil {
 			return nil, a.wrongType()
 		}
 		return a.number(json.Number(text))
@@ -37,8 +39,8 @@ func (a *Arg) fromText(text string) (any, *Error) {
 		}
 		return text == "true", nil
 	}
-	value, err := parseJSON([]byte(text))
-	if err != nil {
+	value, refused := strictjson.Parse([]byte(text))
+	if refused != nil {
 		return nil, a.wrongType()
 	}
 	return a.fromJSON(value)

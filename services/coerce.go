@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/classifier/strictjson"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -157,7 +158,7 @@ func small(s string) bool {
 // hold exactly are not taken.
 func exact(s string) (*big.Rat, bool) {
 	const longest, largestExponent = 400, 400
-	if len(s) > longest || !classifier.IsNumber(s) {
+	if len(s) > longest || !strictjson.IsNumber(s) {
 		return nil, false
 	}
 	if _, exponent, ok := strings.Cut(strings.ToLower(s), "e"); ok {

@@ -8,7 +8,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/classifier/strictjson"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -199,7 +199,7 @@ func (p *parser) scalar(n *yaml.Node, name string) (any, bool) {
 	case "!!bool":
 		return strings.EqualFold(n.Value, "true"), true
 	case "!!int", "!!float":
-		if !classifier.IsNumber(n.Value) {
+		if !strictjson.IsNumber(n.Value) {
 			p.bad(n, "write it as JSON does, or in quotes when it is text", "%s: %s is not a JSON number", name, shown(n.Value))
 			return nil, false
 		}

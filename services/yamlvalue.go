@@ -9,7 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/classifier/strictjson"
 )
 
 // YAMLValue reads one YAML document that is no service file as JSON would hold
@@ -119,7 +119,7 @@ func plainScalar(n *yaml.Node) (any, error) {
 	case "!!bool":
 		return n.Value == "true" || n.Value == "True" || n.Value == "TRUE", nil
 	case "!!int", "!!float":
-		if classifier.IsNumber(n.Value) {
+		if strictjson.IsNumber(n.Value) {
 			return json.Number(n.Value), nil
 		}
 	case "!!str", "!!timestamp", "!!binary":
