@@ -160,6 +160,15 @@ func hexNumber(s string) bool {
 	return ok && isHexDigits(digits)
 }
 
+func isHexDigits(s string) bool {
+	for i := range len(s) {
+		if _, ok := fromHex(s[i]); !ok {
+			return false
+		}
+	}
+	return true
+}
+
 func isDigits(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {

@@ -3,6 +3,8 @@ package classifier
 import (
 	"net/http"
 	"slices"
+
+	"github.com/kimbap-run/kimbap/classifier/graphql"
 )
 
 // protocol is what the routes of one pattern look for in the body.
@@ -16,11 +18,11 @@ const (
 
 // call is one operation a request carries: a batch carries several.
 type call struct {
-	kind    opType   // GraphQL
-	name    string   // operation or method; "" for none
-	fields  []string // GraphQL: names of the root fields
-	params  *Body    // JSON-RPC
-	unknown bool     // could be anything
+	kind    graphql.OperationType // zero for JSON-RPC
+	name    string                // operation or method; "" for none
+	fields  []string              // GraphQL: names of the root fields
+	params  *Body                 // JSON-RPC
+	unknown bool                  // could be anything
 }
 
 // choose finds the route of one pattern that the request meets.
@@ -133,7 +135,7 @@ func (c *compiled) meetsCall(one *call) (bool, *Error) {
 		if one.unknown && (c.known != nil || g.Operation != "") {
 			return false, nil // a document that is not what is executed proves nothing
 		}
-		return (g.Type == "" || typeOf(g.Type) == one.kind) &&
+		return (g.Type == "" || graphql.TypeOf(g.Type) == one.kind) &&
 			(g.Operation == "" || g.Operation == one.name) &&
 			(len(g.Fields) == 0 || one.unknown || g.asksFor(one.fields)), nil
 	}
@@ -188,7 +190,7 @@ func (w *walk) worst(l *leaf, calls []call, some bool) (*compiled, outcome) {
 // worstOf is the worst of what an unknown operation could be: it counts as a
 // mutation, but a query or a subscription that is worse may be it too.
 func (w *walk) worstOf(l *leaf, unknown *call, chosen *compiled, some bool) (*compiled, outcome) {
-	for _, kind := range [...]opType{opQuery, opSubscription} {
+	for _, kind := range [...]graphql.OperationType{graphql.Query, graphql.Subscription} {
 		other := *unknown
 		other.kind = kind
 		c, o := w.first(l, &other, true, some)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/classifier/graphql"
 	"github.com/kimbap-run/kimbap/classifier/strictjson"
 )
 
@@ -90,7 +91,7 @@ func (c *compiled) compileGraphQL(g *GraphQL) error {
 	if g.Type == "" && g.Operation == "" && len(g.Fields) == 0 {
 		return errors.New("the graphql condition needs a type, an operation or fields")
 	}
-	if g.Type != "" && typeOf(g.Type) == opUnknown {
+	if g.Type != "" && graphql.TypeOf(g.Type) == graphql.UnknownType {
 		return fmt.Errorf("%q is not a GraphQL operation type: query, mutation or subscription", g.Type)
 	}
 	if err := CheckFields(g.Fields); err != nil {

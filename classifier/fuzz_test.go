@@ -140,29 +140,6 @@ func FuzzParseBody(f *testing.F) {
 	})
 }
 
-func FuzzGraphQL(f *testing.F) {
-	for _, document := range []string{"{a}", "query Q($a: Int = 1) @d {a}", "mutation M{a} query Q{b}", "fragment F on T{a} {b}", "#}\n{a(b: \"\"\"\\\"\"\"\"\"\", c: \"\\\"\")}", "\ufeffsubscription{a}", "mutation{x:a@d(e:1){b}...F ...on T{c}...{d}}fragment F on T{...F e}"} {
-		f.Add(document)
-	}
-	f.Fuzz(func(t *testing.T, document string) {
-		parsed, ok := parseGraphQL(document)
-		if !ok {
-			return
-		}
-		if len(parsed.operations) == 0 {
-			t.Fatal("accepted without an operation")
-		}
-		// Comments and commas mean nothing: with more of them it is the same document.
-		again, ok := parseGraphQL(",#}{\n" + document + "\n# mutation{x}\r\n,")
-		if !ok || !reflect.DeepEqual(parsed, again) {
-			t.Fatalf("%v, then %v", parsed, again)
-		}
-		if _, ok := parseGraphQL(document + "}"); ok && !strings.Contains(document, "#") {
-			t.Fatal("one bracket more is accepted")
-		}
-	})
-}
-
 func FuzzCanonicalAuthority(f *testing.F) {
 	for _, s := range []string{"api.good.test:443", "API.test.", "[::1]:80", "bücher.test", "xn--80ak6aa92e.test", "127.0.0.1", "a..b", "u@h", "a。b", "a.xn--"} {
 		f.Add(s)

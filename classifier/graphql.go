@@ -5,34 +5,13 @@ import (
 	"encoding/hex"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/classifier/graphql"
 	"github.com/kimbap-run/kimbap/classifier/strictjson"
 )
 
-// opType is the type of a GraphQL operation, the worst one last.
-type opType uint8
-
-const (
-	opUnknown opType = iota
-	opQuery
-	opSubscription
-	opMutation
-)
-
-func typeOf(word string) opType {
-	switch word {
-	case "query":
-		return opQuery
-	case "subscription":
-		return opSubscription
-	case "mutation":
-		return opMutation
-	}
-	return opUnknown
-}
-
 // anyOperation is what a request counts as when its operation cannot be known:
 // a persisted query, a document that does not parse, parameters in two places.
-func anyOperation() call { return call{kind: opMutation, unknown: true} }
+func anyOperation() call { return call{kind: graphql.Mutation, unknown: true} }
 
 // graphqlRequest is one GraphQL request over HTTP.
 type graphqlRequest struct {
@@ -209,9 +188,26 @@ func (r *graphqlRequest) call() call {
 			return anyOperation()
 		}
 	}
-	d, ok := parseGraphQL(r.document)
+	d, ok := graphql.Parse(r.document)
 	if !ok {
 		return anyOperation()
 	}
-	return d.execute(r.operation)
+	return callOf(&d, d.GetOperation(r.operation))
+}
+
+// callOf is what one of the operations does. Of several that could be executed the worst
+// type counts, and the fields of all.
+func callOf(d *graphql.Document, operations []graphql.Operation) call {
+	fields, ok := d.RootFields(operations)
+	if !ok || len(operations) == 0 {
+		return anyOperation()
+	}
+	c := call{fields: fields}
+	if len(operations) == 1 {
+		c.name = operations[0].Name
+	}
+	for i := range operations {
+		c.kind = max(c.kind, operations[i].Type)
+	}
+	return c
 }

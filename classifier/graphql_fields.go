@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kimbap-run/kimbap/classifier/graphql"
 )
 
 // CheckFields reports what is wrong with a list of [GraphQL] fields.
@@ -14,7 +16,7 @@ func CheckFields(fields []string) error {
 		name, exempt := strings.CutPrefix(f, "!")
 		some = some || !exempt
 		for i := range len(name) {
-			if c := name[i]; c != '*' && !nameStart(c) && (i == 0 || !digit(c)) {
+			if c := name[i]; c != '*' && !graphql.NameStart(c) && (i == 0 || !graphql.NameContinue(c)) {
 				return fmt.Errorf("%s is not the name of a GraphQL field: letters, digits and _, with * for any of them", shown(f))
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/kimbap-run/kimbap/classifier/graphql"
 )
 
 func TestAnAuthorityHasOneSpelling(t *testing.T) {
@@ -139,34 +141,6 @@ func TestWholeNumbersAreKnownInAnySpelling(t *testing.T) {
 	}
 }
 
-func TestGraphQLDocuments(t *testing.T) {
-	for document, want := range map[string]string{
-		"{a}": "query", "\ufeff query{a}": "query", "query Q{a}": "query Q", "mutation M @d{a}": "mutation M", "subscription{a}": "subscription",
-		"query A{a}#}\nmutation B{b}": "query A, mutation B", "query Q($a: [I!] = [{b: 1}, 2.5e1]) {a(b: $a, c: \"\\\"}\")}": "query Q",
-		"fragment F on T {a} {b ...F}": "query", "\"say\" query Q{a}": "query Q", "{a(b: \"\"\"x \\\"\"\" }\"\"\")}": "query", "{a(b: \"\")}": "query",
-		"query query{a}": "query query", "{mutation {a}}": "query", "fragment mutation on T{a} query{b}": "query", "{ __typename }": "query",
-
-		"": "?", "#": "?", "query": "?", "query Q": "?", "{a": "?", "{a}}": "?", "{(}": "?", "{a]}": "?", "{a} {b}": "?", "{a} query Q{b}": "?", "query A{a} query A{b}": "?",
-		"Query{a}": "?", "extend type T{a}": "?", "fragment F on T{a}": "?", "{a(b: \"\n\")}": "?", "{a(b: \"\\x\")}": "?", "{a(b: \"\"\")}": "?", "{a(b: 01)}": "?", "{a(b: 1a)}": "?",
-		"{a\x00}": "?", "{a;}": "?", "{a%}": "?", "{ä}": "?", "\"d\" {a}": "?", "query Q: {a}": "?", "{a ..}": "?", "{a(b:'')}": "?",
-		strings.Repeat("{a", 300) + strings.Repeat("}", 300): "?",
-	} {
-		parsed, ok := parseGraphQL(document)
-		words := []string{}
-		for _, op := range parsed.operations {
-			kind := map[opType]string{opQuery: "query", opMutation: "mutation", opSubscription: "subscription"}[op.kind]
-			words = append(words, strings.TrimSpace(kind+" "+op.name))
-		}
-		got := strings.Join(words, ", ")
-		if !ok {
-			got = "?"
-		}
-		if got != want {
-			t.Errorf("%.60q: got %s, want %s", document, got, want)
-		}
-	}
-}
-
 func TestGraphQLFieldPatterns(t *testing.T) {
 	for _, c := range []struct {
 		patterns, field string
@@ -191,7 +165,7 @@ func TestGraphQLFieldPatterns(t *testing.T) {
 // A document that asks for more than anybody writes is not held against every
 // pattern: it counts as the worst.
 func TestGraphQLOfManyRootFieldsIsUnknown(t *testing.T) {
-	for n, unknown := range map[int]bool{mostRootFields: false, mostRootFields + 1: true} {
+	for n, unknown := range map[int]bool{graphql.MostRootFields: false, graphql.MostRootFields + 1: true} {
 		for name, text := range map[string]string{
 			"in one place":  "mutation{" + strings.Repeat("a ", n) + "}",
 			"in fragments":  "mutation{...F " + strings.Repeat("a ", n-1) + "}fragment F on M{a}",

@@ -167,7 +167,9 @@ func SameParameter(key, name string) bool { return cutTo(key, name) }
 // others, together to the list or object name.
 func SamePart(key, name string) bool { return partOf(key, name) }
 
-func plain(c byte) bool { return digit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+func plain(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
 
 // phpEqual compares a key as PHP writes it with a name, in any case. It allocates
 // nothing: a form may have very many keys.

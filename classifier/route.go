@@ -9,7 +9,8 @@
 // target is split on "/" before anything is decoded, and a request that an
 // upstream might take for a more specific action than the one found is an
 // [Error], not a guess. It does no IO, keeps no state and decides nothing about
-// permission: "no action" is an answer, and the caller denies on it.
+// permission: "no action" is an answer, and the caller denies on it. What JSON, a GraphQL
+// document and a git push say is read in the rooms below it, which know no routes.
 //
 // Start reading at [Table.Match]; a table is made by [Prepare], [Join] and [Unite], or by
 // [Compile] at once.

@@ -1,4 +1,4 @@
-package classifier
+package graphql
 
 import (
 	"strings"
@@ -24,17 +24,17 @@ type token struct {
 
 func (t token) is(c byte) bool { return t.kind == tokPunctuator && t.text[0] == c && len(t.text) == 1 }
 
-// graphqlLexer cuts a document into tokens (GraphQL specification, section 2.1).
+// lexer cuts a document into tokens (GraphQL specification, section 2.1).
 // It is strict where a mistake could hide a bracket from us and not from a
 // server: strings, comments and characters that stand nowhere are checked, and
 // what servers' own lexers read in different ways is no token.
-type graphqlLexer struct {
+type lexer struct {
 	src string
 	pos int
 }
 
 // next returns the next token. After tokInvalid the document is of no use.
-func (l *graphqlLexer) next() token {
+func (l *lexer) next() token {
 	l.skipIgnored()
 	if l.pos == len(l.src) {
 		return token{kind: tokEnd}
@@ -47,8 +47,8 @@ func (l *graphqlLexer) next() token {
 	case strings.IndexByte("!$&()@:=[]{|}?", c) >= 0:
 		l.pos++
 		return token{tokPunctuator, l.src[start:l.pos]}
-	case nameStart(c):
-		for l.pos < len(l.src) && (nameStart(l.src[l.pos]) || digit(l.src[l.pos])) {
+	case NameStart(c):
+		for l.pos < len(l.src) && NameContinue(l.src[l.pos]) {
 			l.pos++
 		}
 		return token{tokName, l.src[start:l.pos]}
@@ -64,7 +64,7 @@ func (l *graphqlLexer) next() token {
 
 // skipIgnored passes white space, line ends, commas, comments and byte order
 // marks.
-func (l *graphqlLexer) skipIgnored() {
+func (l *lexer) skipIgnored() {
 	for l.pos < len(l.src) {
 		switch c := l.src[l.pos]; {
 		case c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == ',':
@@ -101,9 +101,9 @@ func commentLength(text string) (int, bool) {
 	return len(text), true
 }
 
-func (l *graphqlLexer) number() token {
+func (l *lexer) number() token {
 	start := l.pos
-	for l.pos < len(l.src) && (strings.IndexByte("+-.", l.src[l.pos]) >= 0 || digit(l.src[l.pos]) || nameStart(l.src[l.pos])) {
+	for l.pos < len(l.src) && (strings.IndexByte("+-.", l.src[l.pos]) >= 0 || NameContinue(l.src[l.pos])) {
 		l.pos++
 	}
 	text := l.src[start:l.pos]
@@ -113,7 +113,7 @@ func (l *graphqlLexer) number() token {
 	return token{tokNumber, text}
 }
 
-func (l *graphqlLexer) shortString() token {
+func (l *lexer) shortString() token {
 	start := l.pos
 	for l.pos++; l.pos < len(l.src); l.pos++ {
 		switch c := l.src[l.pos]; {
@@ -142,19 +142,12 @@ func unicodeEscape(text string) bool {
 	return len(text) >= 4 && isHexDigits(text[:4])
 }
 
-func isHexDigits(s string) bool {
-	for i := range len(s) {
-		if _, ok := fromHex(s[i]); !ok {
-			return false
-		}
-	}
-	return true
-}
+func isHexDigits(s string) bool { return strings.Trim(s, "0123456789abcdefABCDEF") == "" }
 
 // blockString reads to the three quotes that end it. Behind a backslash they are
 // text. Four quotes, or two backslashes before three, end it for some lexers and
 // not for others.
-func (l *graphqlLexer) blockString() token {
+func (l *lexer) blockString() token {
 	start := l.pos
 	slashes := 0
 	for l.pos += 3; l.pos < len(l.src); l.pos++ {
@@ -182,5 +175,10 @@ func (l *graphqlLexer) blockString() token {
 	return token{}
 }
 
-func nameStart(c byte) bool { return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
-func digit(c byte) bool     { return c >= '0' && c <= '9' }
+// NameStart reports whether a name may begin with c (section 2.1.9).
+func NameStart(c byte) bool { return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+// NameContinue reports whether c may stand in a name.
+func NameContinue(c byte) bool { return NameStart(c) || digit(c) }
+
+func digit(c byte) bool { return c >= '0' && c <= '9' }
