@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,12 +16,18 @@ import (
 )
 
 // Bounds of decoding. A window is decoded, searched and forgotten, so that an
-// answer that decodes to terabytes costs time but no memory.
+// answer costs no memory, whatever it decodes to.
 const (
 	windowSize   = 64 << 10  // decoded bytes looked at in one step; more than a block of deflate
 	encodedChunk = 16 << 10  // read from the upstream at once
 	heldLimit    = 256 << 10 // encoded bytes that may wait for output; no honest block is longer
+	freeDecoded  = 64 << 20  // what any answer may decode to
+	mostDecoded  = 1100      // times its size, what a longer one may: gzip makes at most 1,032, and zstd 30,000
+	othersFirst  = 1 << 20   // decoded bytes, after which those who wait for a processor go first
 )
+
+// errInflated is an answer that is not worth decoding to its end.
+var errInflated = errors.New("the answer decodes to very much more than it is")
 
 // codingOf is what a body is encoded in: "" for nothing, more than one name for
 // several codings, one over the other.
@@ -70,9 +77,12 @@ func (x *exchange) copyScanned(body io.Reader, decode scrub.Decoder) error {
 	case err == nil && src.drained():
 		return src.release()
 	}
-	// Not what it said it was, or something follows its end.
+	// Not what it said it was, or something follows its end, or too much comes of it.
 	x.result.Unscanned = true
 	if x.b.o.ScrubStrict {
+		if errors.Is(err, errInflated) {
+			return x.unscannable("too dense")
+		}
 		return x.unscannable("damaged")
 	}
 	x.result.BytesIn -= int64(len(src.held)) // which are read again
@@ -92,10 +102,13 @@ func (x *exchange) search(src *tap, decode scrub.Decoder) error {
 		defer func() { _ = closer.Close() }()
 	}
 	m := x.message.scrub
-	window, carried := make([]byte, m.Longest()+windowSize), 0
+	window, carried, decoded := make([]byte, m.Longest()+windowSize), 0, int64(0)
 	for {
 		n, err := reader.Read(window[carried : carried+windowSize])
 		text := window[:carried+n]
+		if decoded += int64(n); decoded > freeDecoded && decoded/mostDecoded > src.came {
+			return errInflated
+		}
 		if at, _ := m.Next(text, 0); at >= 0 {
 			return errReflected
 		}
@@ -114,6 +127,9 @@ func (x *exchange) search(src *tap, decode scrub.Decoder) error {
 		if err != nil {
 			return err
 		}
+		if decoded > othersFirst { // else a few such answers take all the time there is
+			goruntime.Gosched()
+		}
 	}
 }
 
@@ -124,6 +140,7 @@ type tap struct {
 	src    io.Reader
 	held   []byte
 	used   int
+	came   int64 // encoded bytes so far
 	end    error // io.EOF or the upstream's failure
 	failed error // the upstream's, or the caller's
 }
@@ -145,6 +162,7 @@ func (t *tap) fill() error {
 	}
 	n, err := t.src.Read(t.held[len(t.held) : len(t.held)+encodedChunk])
 	t.x.result.BytesIn += int64(n)
+	t.came += int64(n)
 	t.held = t.held[:len(t.held)+n]
 	if err != nil {
 		t.end = err

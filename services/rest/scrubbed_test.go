@@ -159,6 +159,22 @@ func TestDamagedEncodings(t *testing.T) {
 	}
 }
 
+// What some bytes of zstd decode to can take a processor for minutes. That is not done to its
+// end, and said; what gzip can make of its bytes is searched to the last.
+func TestAnswersThatDecodeToVeryMuch(t *testing.T) {
+	// RFC 8878: a frame of unknown size, a window of 128 KiB, 1 GiB in blocks of one repeated byte.
+	bomb := "\x28\xb5\x2f\xfd\x00\x38" + strings.Repeat("\x02\x00\x10x", 1<<13-1) + "\x03\x00\x10x"
+	route := map[string]servicestest.Behave{"/coded": coded("zstd", bomb, false)}
+	r := newRig(t, servicestest.Options{Routes: route})
+	answer, result := r.must(t, r.call("GET", "/coded"))
+	equal(t, "unscanned", result.Unscanned, true)
+	equal(t, "the upstream's bytes", answer.Body == bomb, true)
+
+	long := servicestest.Gzip(strings.Repeat("\x00", 80<<20) + canary)
+	r = newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/coded": coded("gzip", long, false)}})
+	r.refused(t, r.call("GET", "/coded"), runtime.CodeUpstream, runtime.ReasonReflectedSecret)
+}
+
 // A body that is not in the encoding it names, or goes on behind its end, is searched as
 // it stands: there are servers that name an encoding and use none.
 func TestMisnamedEncodingsAreSearchedAsTheyStand(t *testing.T) {
