@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -281,12 +283,19 @@ func drip(c *client, text string) (stop func()) {
 // PC-027: every phase of a connection in which a client has the word has an
 // end that dripping does not move: a head on the listener, first and later, the
 // hello after the 200, the rest of the handshake, a head inside TLS, first and
-// later, a head in a cleartext tunnel.
+// later, a head in a cleartext tunnel, a frame of HTTP/2 and the field block that goes on.
 func TestDripsEndInEveryPhase(t *testing.T) {
 	r := newRig(t, func(o *Options, _ *stages) { o.Limits.HeadTimeout = 300 * time.Millisecond })
 	r.upstream("api.good.test:443", answering(okAnswer))
 	r.upstream("plain.test:80", answering(okAnswer))
 	const connect = "CONNECT api.good.test:443 HTTP/1.1\r\nHost: api.good.test:443\r\n\r\n"
+	overH2 := func(begin string) *client {
+		c := r.tunnelH2("api.good.test:443")
+		if _, err := io.WriteString(c, http2.ClientPreface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00"+begin); err != nil {
+			t.Fatal(err)
+		}
+		return &client{t: t, Conn: c, br: bufio.NewReader(c)}
+	}
 	phases := map[string]func() (c *client, text string){
 		"first head": func() (*client, string) { return r.dial(), "G" },
 		"later head": func() (*client, string) {
@@ -319,6 +328,12 @@ func TestDripsEndInEveryPhase(t *testing.T) {
 			c.send(openGood)
 			c.get("GET")
 			return c, "G"
+		},
+		"fields over HTTP/2": func() (*client, string) { // a HEADERS frame, then CONTINUATION frames without end
+			return overH2("\x00\x00\x0b\x01\x01\x00\x00\x00\x01" + "\x82\x87\x84\x01\x04good\x00\x01"), "\x00\x00\x00\x09\x00\x00\x00\x00\x01"
+		},
+		"a frame over HTTP/2": func() (*client, string) {
+			return overH2("\x00\x10\x00\x01\x05\x00\x00\x00\x01"), "\x00"
 		},
 		"head in cleartext": func() (*client, string) {
 			c := r.dial()

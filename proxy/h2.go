@@ -113,8 +113,10 @@ func (m *multiplex) closeQuiet() bool {
 // h2conn is a connection that a client speaks HTTP/2 on.
 type h2conn struct {
 	*conn
-	state tls.ConnectionState
-	idle  time.Duration
+	state    tls.ConnectionState
+	idle     time.Duration
+	headTime time.Duration
+	frames   frames // of the reading goroutine
 
 	mu      sync.Mutex
 	streams map[*h2stream]struct{}
@@ -125,6 +127,15 @@ type h2conn struct {
 // ConnectionState says what TLS negotiated; the scheme of a stream is checked
 // against it.
 func (c *h2conn) ConnectionState() tls.ConnectionState { return c.state }
+
+// Read implements [net.Conn]. A head has its time from its beginning to its end, in however
+// many frames and pieces it comes, and so have the frames of the connection itself.
+func (c *h2conn) Read(p []byte) (int, error) {
+	c.frames.limit(c.headTime, c.conn.SetReadDeadline)
+	n, err := c.conn.Read(p)
+	c.frames.advance(p[:n])
+	return n, err
+}
 
 // Write implements [net.Conn]. Where several streams are open it lets the
 // goroutines that are ready to run go first: while it writes,
@@ -212,5 +223,8 @@ func (s *Server) multiplexed(c *conn) (*h2conn, bool) {
 		return nil, false
 	}
 	c.guard = nil // it reads HTTP/1.1
-	return &h2conn{conn: c, state: state, idle: s.o.Limits.IdleTimeout, streams: map[*h2stream]struct{}{}, changed: time.Now()}, true
+	return &h2conn{
+		conn: c, state: state, idle: s.o.Limits.IdleTimeout, headTime: s.o.Limits.HeadTimeout, frames: newFrames(),
+		streams: map[*h2stream]struct{}{}, changed: time.Now(),
+	}, true
 }
