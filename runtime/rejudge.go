@@ -9,8 +9,10 @@ import (
 // person's yes, or before a backend repeats it.
 
 // unchanged makes sure, after a request has waited, that its action is what was judged.
-// A service that was removed meanwhile, or changed, might send the credential elsewhere.
+// A service that was removed meanwhile, or changed, might send the credential elsewhere,
+// and one that was added might take the request for something worse.
 func (p *Pipeline) unchanged(call *Call) error {
+	call.Request.Waited = true
 	now, _, err := p.o.Services.Resolve(call.Request)
 	if err == nil && now.Ref == call.Action.Ref && now.Digest == call.Action.Digest {
 		return nil

@@ -54,6 +54,10 @@ type Request struct {
 	Parsed   bool // the body was read: Args and Document hold what it says
 	Fields   bool // some servers read parameters out of its body beside those of the query
 
+	// Waited is set by Do when the request is resolved again after a person's yes, or
+	// before it is repeated: services may have changed since it was recognised.
+	Waited bool
+
 	// Followed marks a request that kimbap itself made from the answer to a built
 	// one: a next page, a redirect to the same origin. Raw is its form, and holds
 	// nothing of a caller's.

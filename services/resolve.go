@@ -15,7 +15,8 @@ import (
 // Resolve implements [runtime.Resolver]. A request that a caller made itself
 // (Raw is set) had its arguments read back from its bytes: what is there is
 // checked, required ones are missed in path and query, in the body where the
-// service is strict, and nothing is added. For a request that is to be built, texts are brought to their types,
+// service is strict, and nothing is added; one that has waited must be the same
+// action still. For a request that is to be built, texts are brought to their types,
 // splits and rest are filled, defaults added, and the request that would result
 // must be recognised as the same action.
 //
@@ -35,6 +36,11 @@ func (s *Set) Resolve(req *runtime.Request) (*runtime.Action, runtime.Args, erro
 		return nil, nil, s.unknown(string(req.Action))
 	}
 	if req.Raw != nil {
+		if req.Waited && !req.Followed {
+			if err := s.still(action, req); err != nil {
+				return nil, nil, err
+			}
+		}
 		args, err := s.received(action, req)
 		if err != nil {
 			return nil, nil, err

@@ -1,0 +1,41 @@
+package services
+
+import (
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// judgedBody is the largest body that decides what a request is, in bytes, as in the proxy.
+const judgedBody = 1 << 20
+
+// still refuses a request of a caller's that has waited, for a person or to be repeated,
+// and is not the action any more that it was when it came: a service that came meanwhile
+// may have a route of its own for just these bytes, and a worse one.
+func (s *Set) still(action *runtime.Action, req *runtime.Request) error {
+	t := req.Target
+	in := classifier.Input{Scheme: t.Scheme, Authority: t.Authority, Method: t.Method, Target: t.Path, Header: req.Raw.Header}
+	match, err := s.table.Match(in)
+	if err == nil && match.NeedBody {
+		if in.Body, err = keptBody(req.Raw); err == nil {
+			match, err = s.table.Match(in)
+		}
+	}
+	if err != nil || runtime.Ref(match.Action) != action.Ref {
+		return stale("to the services as they are now this request is not " + string(action.Ref) + " any more")
+	}
+	return nil
+}
+
+// keptBody is the body of a request as far as it is in memory, which is all of one that
+// decided.
+func keptBody(raw *runtime.Raw) (*classifier.Body, error) {
+	text, whole := raw.Buffered()
+	if !whole || len(text) > judgedBody {
+		return nil, runtime.ErrBodyTooLarge
+	}
+	text, err := classifier.Unpack(raw.Header, text, judgedBody)
+	if err != nil {
+		return nil, err
+	}
+	return classifier.ParseBody(raw.Header.Get("Content-Type"), "", text)
+}
