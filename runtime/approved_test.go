@@ -139,3 +139,38 @@ func TestApprovalIsBoundToTheWholeBody(t *testing.T) {
 		}
 	}
 }
+
+// Services may have changed while a request waited: what resolves it again is told.
+func TestARequestThatWaitedIsResolvedAsSuch(t *testing.T) {
+	var waited []bool
+	s := &runtimetest.Stages{OnDecide: ask}
+	s.OnResolve = func(req *runtime.Request) (*runtime.Action, runtime.Args, error) {
+		waited = append(waited, req.Waited)
+		return runtimetest.Action(), nil, nil
+	}
+	if err := pipeline(t, s).Do(t.Context(), &runtime.Request{}, &runtimetest.Responder{}); err != nil {
+		t.Fatal(err)
+	}
+	if len(waited) != 2 || waited[0] || !waited[1] {
+		t.Errorf("resolved as waited: %v", waited)
+	}
+}
+
+// A person is shown a request before its trailers have been thought of: they come behind
+// what was read, and the yes is bound to that.
+func TestTrailersAreInNoApproval(t *testing.T) {
+	for name, c := range map[string]struct {
+		verdict func(runtime.Question) runtime.Verdict
+		trailer http.Header
+		refused bool
+	}{
+		"asked": {ask, http.Header{"X-Amount": {"9000"}}, true}, "asked, without": {ask, nil, false},
+		"allowed": {func(runtime.Question) runtime.Verdict { return runtime.Verdict{Effect: runtime.EffectAllow, Rule: "r"} }, http.Header{"X-Amount": {"9000"}}, false},
+	} {
+		raw := &runtime.Raw{Body: strings.NewReader("hi"), ContentLength: -1, Trailer: func() http.Header { return c.trailer }}
+		err := pipeline(t, &runtimetest.Stages{OnDecide: c.verdict}).Do(t.Context(), &runtime.Request{Raw: raw}, &runtimetest.Responder{})
+		if (err != nil) != c.refused || err != nil && runtime.CodeOf(err) != runtime.CodeInvalidInput {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

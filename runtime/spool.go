@@ -43,6 +43,14 @@ func (p *Pipeline) spool(who *Principal, req *Request) (release func(), err erro
 		}
 		return nil, err
 	}
+	if raw.Trailer != nil && len(raw.Trailer()) > 0 {
+		p.held.give(owner, size)
+		return nil, &Error{
+			Code: CodeInvalidInput,
+			Msg:  "this action needs approval and its request has trailers, which come after what a person is shown",
+			Hint: "send them as fields of the head, or leave them out",
+		}
+	}
 	kept := min(size, int64(len(body)))
 	p.held.give(owner, size-kept)
 	return func() { p.held.give(owner, kept) }, nil
