@@ -35,9 +35,9 @@ func errorOf(e *runtime.Error) error {
 
 // recogniseWhole recognises the request again, with its body.
 func (s *Server) recogniseWhole(ctx context.Context, req *runtime.Request, owner string) *runtime.Error {
-	table, t := s.o.Table(), &req.Target
+	t := &req.Target
 	in := classifier.Input{Scheme: t.Scheme, Authority: t.Authority, Method: t.Method, Target: t.Path, Header: req.Raw.Header}
-	match, err := s.matchBody(ctx, req, owner, table, in)
+	match, err := s.matchBody(ctx, req, owner, in)
 	if err != nil {
 		return classified(err)
 	}
@@ -45,15 +45,15 @@ func (s *Server) recogniseWhole(ctx context.Context, req *runtime.Request, owner
 	return nil
 }
 
-// matchBody reads the body and classifies again. A caller the pipeline will
-// turn away anyway is not read from.
-func (s *Server) matchBody(ctx context.Context, req *runtime.Request, owner string, table Table, in classifier.Input) (match classifier.Match, err error) {
+// matchBody reads the body and classifies again, by the routes in force once it is there: it
+// may have taken a minute. A caller the pipeline will turn away anyway is not read from.
+func (s *Server) matchBody(ctx context.Context, req *runtime.Request, owner string, in classifier.Input) (match classifier.Match, err error) {
 	if _, err := s.o.Identity.Identify(ctx, req.Caller); err != nil {
 		return classifier.Match{}, err
 	}
 	refused := s.parseBody(ctx, req, owner, func(body *classifier.Body) error {
 		in.Body = body
-		match, err = table.Match(in)
+		match, err = s.o.Table().Match(in)
 		return err
 	})
 	switch {

@@ -188,7 +188,7 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner stri
 	in := classifier.Input{Scheme: t.Scheme, Authority: t.Authority, Method: t.Method, Target: t.Path, Header: req.Raw.Header}
 	match, err := table.Match(in)
 	if err == nil && (match.NeedBody || match.Action != "" && hasParameters(req)) {
-		match, err = s.matchBody(ctx, req, owner, table, in)
+		match, err = s.matchBody(ctx, req, owner, in)
 	}
 	if err != nil {
 		return classified(err)
