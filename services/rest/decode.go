@@ -26,6 +26,9 @@ const (
 	othersFirst  = 1 << 20   // decoded bytes, after which those who wait for a processor go first
 )
 
+// shortestEncoded is how long a credential is that is looked for in encoded bytes.
+const shortestEncoded = 8
+
 // errInflated is an answer that is not worth decoding to its end.
 var errInflated = errors.New("the answer decodes to very much more than it is")
 
@@ -70,12 +73,15 @@ func (x *exchange) copyScanned(body io.Reader, decode scrub.Decoder) error {
 	src := &tap{x: x, src: body}
 	err := x.search(src, decode)
 	switch {
-	case errors.Is(err, errReflected):
+	case errors.Is(err, errReflected), errors.Is(src.failed, errReflected):
 		return x.reflected()
 	case src.failed != nil:
 		return src.failed
 	case err == nil && src.drained():
-		return src.release()
+		if err = src.release(); errors.Is(err, errReflected) {
+			return x.reflected()
+		}
+		return err
 	}
 	// Not what it said it was, or something follows its end, or too much comes of it.
 	x.result.Unscanned = true
@@ -209,8 +215,15 @@ func (t *tap) Peek(n int) ([]byte, error) {
 	return t.held[t.used : t.used+n], nil
 }
 
-// release sends the used bytes to the caller.
+// release sends the used bytes to the caller, unless the credential stands in them as they
+// are: some codings have room for a name or a comment that nobody decodes. What is too short
+// is not looked for, since it stands in any by chance.
 func (t *tap) release() error {
+	if m := t.x.message.scrub; m.Shortest() >= shortestEncoded {
+		if at, _ := m.Next(t.held[:t.used], 0); at >= 0 {
+			return errReflected
+		}
+	}
 	err := t.x.write(t.held[:t.used])
 	t.held = t.held[:copy(t.held, t.held[t.used:])]
 	t.used = 0

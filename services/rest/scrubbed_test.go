@@ -3,6 +3,7 @@ package rest_test
 import (
 	"bytes"
 	"compress/flate"
+	"compress/gzip"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -156,6 +157,19 @@ func TestDamagedEncodings(t *testing.T) {
 		answer, result := r.must(t, r.call("GET", "/coded"))
 		equal(t, name, answer.Body, encoded)
 		equal(t, name+" unscanned", result.Unscanned, encoded != "")
+	}
+}
+
+// gzip has a name and a comment beside what is in it, which nobody decodes.
+func TestReflectedInTheHeadOfGzip(t *testing.T) {
+	for _, chunks := range []bool{false, true} {
+		var encoded bytes.Buffer
+		w := gzip.NewWriter(&encoded)
+		w.Name = "of-" + canary
+		_, _ = io.WriteString(w, strings.Repeat("nothing here ", 10_000))
+		_ = w.Close()
+		r := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/coded": coded("gzip", encoded.String(), chunks)}})
+		r.refused(t, r.call("GET", "/coded"), runtime.CodeUpstream, runtime.ReasonReflectedSecret)
 	}
 }
 
