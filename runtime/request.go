@@ -54,8 +54,8 @@ type Request struct {
 	Parsed   bool // the body was read: Args and Document hold what it says
 	Fields   bool // some servers read parameters out of its body beside those of the query
 
-	// Waited is set by Do when the request is resolved again after a person's yes, or
-	// before it is repeated: services may have changed since it was recognised.
+	// Waited says that services may have changed since the request was recognised: it was
+	// held in the store, or is resolved again after a person's yes or to be repeated.
 	Waited bool
 
 	// Followed marks a request that kimbap itself made from the answer to a built

@@ -154,11 +154,46 @@ func TestPolicyIsAskedAgainWhenAYesIsUsed(t *testing.T) {
 	}
 }
 
+// installWorse installs the service with an action of its own, and a worse one, for the
+// note whose text is "held".
+func installWorse(t *testing.T, person *app.App) error {
+	file := filepath.Join(t.TempDir(), "notes.yaml")
+	text := apptest.Notes + "  wipe: {description: Remove all notes, method: POST, path: /notes, match: {body: {/text: held}}, risk: {level: critical}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return err
+	}
+	_, err := person.InstallService(t.Context(), file, nil)
+	return err
+}
+
+// Who collects what was said yes to gets nothing that the services in force take for another
+// action, though the rules by then let the old one through without asking.
+func TestWhatIsCollectedIsTheSameActionStill(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]runtime.Code{"held": runtime.CodeForbidden, "other": ""} {
+		k := apptest.New(t, apptest.Options{Policy: askWrites})
+		a := k.Do(t, write, `{"text":"`+text+`"}`)
+		person := k.Open(t, "person")
+		if _, err := person.Accept(t.Context(), a.Problem.Approval, app.Yes{}); err != nil {
+			t.Fatal(err)
+		}
+		k.Write(t, "policy.yaml", "version: 1\nrules: [{name: open, match: {action: notes.create-note}, then: allow}]\n")
+		if err := installWorse(t, person); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := k.Open(t, "other").WaitApproval(t.Context(), a.Problem.Approval, &app.Answer{})
+		if code := runtime.CodeOf(err); code != want || (len(k.Up.Requests()) == 1) != (want == "") {
+			t.Errorf("%s: %v, %d sent", text, err, len(k.Up.Requests()))
+		}
+	}
+}
+
 // Nor does it outlive the service: what was removed, or changed, sends nothing.
 func TestAYesDoesNotOutliveItsService(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(k *apptest.Kimbap, person *app.App) error{
-		"removed": func(_ *apptest.Kimbap, person *app.App) error { return person.RemoveService(t.Context(), "notes") },
+		"removed":                    func(_ *apptest.Kimbap, person *app.App) error { return person.RemoveService(t.Context(), "notes") },
+		"with a worse action for it": func(_ *apptest.Kimbap, person *app.App) error { return installWorse(t, person) },
 		"changed": func(_ *apptest.Kimbap, person *app.App) error {
 			file := filepath.Join(t.TempDir(), "notes.yaml")
 			text := strings.Replace(apptest.Notes, "{type: bearer,", "{type: header, header: {name: X-Other},", 1)

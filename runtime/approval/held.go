@@ -31,13 +31,14 @@ type HeldRequest struct {
 // Request returns a request that [runtime.Pipeline.Do] takes for the same one.
 // The receiver of it fills in who calls.
 func (h HeldRequest) Request() *runtime.Request {
-	req := &runtime.Request{Surface: h.Surface, Action: h.Action, Args: h.Args, Query: h.Query, Astray: h.Astray, Target: h.Target}
+	req := &runtime.Request{Surface: h.Surface, Action: h.Action, Args: h.Args, Query: h.Query, Astray: h.Astray, Target: h.Target, Waited: true}
 	if h.Built {
 		return req
 	}
 	req.Raw = &runtime.Raw{Proto: h.Proto, Header: h.Header.Clone(), ContentLength: int64(len(h.Body))}
 	if len(h.Body) > 0 {
 		req.Raw.Body = bytes.NewReader(h.Body)
+		_, _ = req.Raw.Buffer(req.Raw.ContentLength) // of memory: what it is now may depend on it
 	}
 	return req
 }
