@@ -13,23 +13,31 @@ type follower struct {
 }
 
 type step struct {
-	id    int64
-	at    *names
-	whole bool
+	id   int64
+	at   *names
+	form form
 }
 
+// form is what an expression has of the value that a caller wrote.
+type form uint8
+
+const (
+	made    form = iota // what a function makes of it, as its size
+	element             // one of its elements, or a part of such
+	whole               // the value itself
+)
+
 // follow notes what the expressions around a node, whose value at stands for, name of
-// it. What they make of it is taken for the value itself; whole says that it is, and no
-// part of it, as an element, or what a function makes of it, as its size.
-func (f *follower) follow(node ast.NavigableExpr, at *names, whole bool) {
+// it. What they make of it is taken for the value itself; as says what it is.
+func (f *follower) follow(node ast.NavigableExpr, at *names, as form) {
 	parent, ok := node.Parent()
-	here := step{node.ID(), at, whole}
+	here := step{node.ID(), at, as}
 	if !ok || f.been[here] {
 		return
 	}
 	f.been[here] = true
 	if parent.Kind() == ast.ComprehensionKind {
-		f.bind(parent, node, at, whole)
+		f.bind(parent, node, at, as)
 		return
 	}
 	if parent.Kind() == ast.CallKind {
@@ -39,11 +47,11 @@ func (f *follower) follow(node ast.NavigableExpr, at *names, whole bool) {
 		case operators.Equals, operators.NotEquals, operators.In:
 			for _, arg := range args { // a name, where the value is an object or a key of one
 				literals(arg, func(name string) { at.member(name) })
-				if whole {
+				if as != made {
 					literals(arg, func(text string) { at.texts = append(at.texts, text) })
 				}
 			}
-			at.compared = at.compared || whole && f.single(call, node)
+			at.compared = at.compared || as == whole && f.single(call, node)
 			return
 		case operators.Index, operators.OptIndex:
 			at.computed = at.computed || args[0].ID() == node.ID() && args[1].Kind() != ast.LiteralKind
@@ -54,10 +62,21 @@ func (f *follower) follow(node ast.NavigableExpr, at *names, whole bool) {
 		}
 	}
 	if field, known := fieldOf(parent, node); known {
-		f.follow(parent, at.member(field), !isPresence(parent))
+		as = whole
+		if isPresence(parent) {
+			as = made
+		}
+		f.follow(parent, at.member(field), as)
 		return
 	}
-	f.follow(parent, at, whole && keeps(parent))
+	switch {
+	case keeps(parent):
+	case isIndex(parent, node):
+		as = min(as, element)
+	default:
+		as = made
+	}
+	f.follow(parent, at, as)
 }
 
 // single reports whether a comparison is with one value, and none that may be a list.
@@ -94,22 +113,37 @@ func keeps(e ast.NavigableExpr) bool {
 	return false
 }
 
+// isIndex reports whether an expression takes an element of what node is.
+func isIndex(e, node ast.NavigableExpr) bool {
+	if e.Kind() != ast.CallKind {
+		return false
+	}
+	switch call := e.AsCall(); call.FunctionName() {
+	case operators.Index, operators.OptIndex:
+		return call.Args()[0].ID() == node.ID()
+	}
+	return false
+}
+
 // bind goes on where a macro gives the value a name.
-func (f *follower) bind(parent, node ast.NavigableExpr, at *names, whole bool) {
+func (f *follower) bind(parent, node ast.NavigableExpr, at *names, as form) {
 	loop := parent.AsComprehension()
 	var bound []string
 	switch node.ID() {
 	case loop.IterRange().ID():
-		bound, whole = []string{loop.IterVar(), loop.IterVar2()}, false
+		bound, as = []string{loop.IterVar(), loop.IterVar2()}, min(as, element)
 	case loop.AccuInit().ID():
 		bound = []string{loop.AccuVar()}
 	default:
-		f.follow(parent, at, whole && node.ID() == loop.Result().ID())
+		if node.ID() != loop.Result().ID() {
+			as = made
+		}
+		f.follow(parent, at, as)
 		return
 	}
 	for _, ident := range ast.MatchDescendants(parent, ast.KindMatcher(ast.IdentKind)) {
 		if name := ident.AsIdent(); name == bound[0] || len(bound) > 1 && name != "" && name == bound[1] {
-			f.follow(ident, at, whole)
+			f.follow(ident, at, as)
 		}
 	}
 }

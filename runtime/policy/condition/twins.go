@@ -88,6 +88,24 @@ func (n *names) key(target string, same bool) bool {
 	return false
 }
 
+// values says what in the values of the query's keys that the expression names is unclear.
+// That there are several is none of it: they are a list to the expression too.
+func (n *names) values(target string) string {
+	_, raw, asked := strings.Cut(target, "?")
+	if !asked || n.members == nil {
+		return ""
+	}
+	keys, _ := url.ParseQuery(raw) // what it cannot read is refused when the condition looks
+	for name, below := range n.members {
+		for _, value := range keys[name] {
+			if why := below.unclear(value); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
 // merges reports whether servers put the parameters of the query and the fields of the body
 // of such a request together (Rack, PHP, Laravel, servlets).
 func merges(method string) bool {
@@ -169,6 +187,9 @@ func (c *Condition) twin(q *runtime.Question) string {
 			return "request.query has what the rule looks for in the body, where servers may read it as well"
 		case c.uses.inQuery.key(q.Request.Target.Path, false):
 			return "request.query" + spelled
+		}
+		if why := c.uses.inQuery.values(q.Request.Target.Path); why != "" {
+			return "request.query" + why
 		}
 	}
 	if c.uses.inArgs.members == nil && !c.uses.inArgs.computed {

@@ -3,6 +3,7 @@ package condition_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -68,17 +69,21 @@ func TestMembersInAnotherSpellingCannotBeJudged(t *testing.T) {
 // is admin to them. What a rule does not compare with a text of its own passes as it is.
 func TestBlanksAroundWhatIsComparedCannotBeJudged(t *testing.T) {
 	for when, values := range map[string]struct{ padded, plain []string }{
-		`request.body.role == "admin"`:               {[]string{" admin", "admin\t", "\u00a0admin", "admin\n", "\x1fadmin", "admin\x00"}, []string{"admin", "user", " user", "ad min", ""}},
-		`request.body.role != "admin"`:               {[]string{" admin"}, []string{"admin", " user"}},
-		`request.body.role in ["admin", "owner "]`:   {[]string{"admin ", "\tadmin"}, []string{"admin", "owner ", "owner", " user"}},
-		`request.body.?role.orValue("x") == "admin"`: {[]string{"admin "}, []string{"admin", " x"}},
-		`args.role == "admin"`:                       {[]string{" admin"}, []string{"admin", " user"}},
-		`request.body.role.startsWith("admin")`:      {nil, []string{" admin", "admin "}},
+		`request.body.role == "admin"`:                  {[]string{" admin", "admin\t", "\u00a0admin", "admin\n", "\x1fadmin", "admin\x00"}, []string{"admin", "user", " user", "ad min", ""}},
+		`request.body.role != "admin"`:                  {[]string{" admin"}, []string{"admin", " user"}},
+		`request.body.role in ["admin", "owner "]`:      {[]string{"admin ", "\tadmin"}, []string{"admin", "owner ", "owner", " user"}},
+		`request.body.?role.orValue("x") == "admin"`:    {[]string{"admin "}, []string{"admin", " x"}},
+		`"admin" in request.query["role"]`:              {[]string{" admin"}, []string{"admin", " user"}},
+		`request.query["role"].exists(r, r == "admin")`: {[]string{" admin", "admin\t"}, []string{"admin", " user"}},
+		`request.query["role"][0] == "admin"`:           {[]string{"admin "}, []string{"admin", "user"}},
+		`args.role == "admin"`:                          {[]string{" admin"}, []string{"admin", " user"}},
+		`request.body.role.startsWith("admin")`:         {nil, []string{" admin", "admin "}},
 	} {
 		c := compile(t, when, nil)
 		ask := func(role string) error {
 			q := question(map[string]any{"role": role})
 			q.Request.Document, q.Request.Raw.Body, q.Request.Parsed = map[string]any{"role": role}, http.NoBody, true
+			q.Request.Target.Method, q.Request.Target.Path = "GET", "/x?role="+url.QueryEscape(role)
 			_, err := c.Holds(q)
 			return err
 		}
@@ -89,6 +94,20 @@ func TestBlanksAroundWhatIsComparedCannotBeJudged(t *testing.T) {
 		}
 		for _, role := range values.plain {
 			if err := ask(role); err != nil {
+				t.Errorf("%s: %q: %v", when, role, err)
+			}
+		}
+	}
+}
+
+// Of a list each element is compared.
+func TestBlanksAroundAnElementCannotBeJudged(t *testing.T) {
+	for _, when := range []string{`request.body.roles.exists(r, r == "admin")`, `"admin" in request.body.roles`, `request.body.roles[0] == "admin"`} {
+		c := compile(t, when, nil)
+		for role, refused := range map[string]bool{"admin": false, "user": false, " admin": true, "admin\n": true} {
+			q := question(nil)
+			q.Request.Document, q.Request.Raw.Body, q.Request.Parsed = map[string]any{"roles": []any{role}}, http.NoBody, true
+			if _, err := c.Holds(q); refused != (err != nil && strings.Contains(err.Error(), "blanks")) {
 				t.Errorf("%s: %q: %v", when, role, err)
 			}
 		}

@@ -59,10 +59,10 @@ func usesOf(checked *cel.Ast) *uses {
 		case name == "request":
 			u.body = u.body || !known || field == "body"
 			if known && field == "body" {
-				below.follow(parent, &u.inBody, true)
+				below.follow(parent, &u.inBody, whole)
 			}
 			if known && field == "query" {
-				below.follow(parent, &u.inQuery, true)
+				below.follow(parent, &u.inQuery, whole)
 			}
 			continue
 		case known:
@@ -70,7 +70,7 @@ func usesOf(checked *cel.Ast) *uses {
 		default:
 			u.allArgs = true
 		}
-		below.follow(node, &u.inArgs, true)
+		below.follow(node, &u.inArgs, whole)
 	}
 	return u
 }
