@@ -5,8 +5,9 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// judgedBody is the largest body that decides what a request is, in bytes, as in the proxy.
-const judgedBody = 1 << 20
+// JudgedBody is the largest body that decides what a request is, or that a rule may look at,
+// in bytes, as in the proxy.
+const JudgedBody = 1 << 20
 
 // still refuses a request of a caller's that has waited, for a person or to be repeated,
 // and is not the action any more that it was when it came: a service that came meanwhile
@@ -30,10 +31,10 @@ func (s *Set) still(action *runtime.Action, req *runtime.Request) error {
 // decided.
 func keptBody(raw *runtime.Raw) (*classifier.Body, error) {
 	text, whole := raw.Buffered()
-	if !whole || len(text) > judgedBody {
+	if !whole || len(text) > JudgedBody {
 		return nil, runtime.ErrBodyTooLarge
 	}
-	text, err := classifier.Unpack(raw.Header, text, judgedBody)
+	text, err := classifier.Unpack(raw.Header, text, JudgedBody)
 	if err != nil {
 		return nil, err
 	}

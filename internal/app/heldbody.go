@@ -5,11 +5,8 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
 )
-
-// judgedBody is the largest body that a rule may look at, in bytes, as in the
-// proxy.
-const judgedBody = 1 << 20
 
 // readable lets policy ask again for the body of a request that waited for a
 // person: what it may look at is what it looked at then.
@@ -19,7 +16,7 @@ func (a *App) readable(req *runtime.Request) {
 	}
 	req.Fields = classifier.HasParameters(req.Target.Method, req.Raw.Header["Content-Type"])
 	req.Read = func() error {
-		text, err := req.Raw.Buffer(judgedBody)
+		text, err := req.Raw.Buffer(services.JudgedBody)
 		if errors.Is(err, runtime.ErrBodyTooLarge) {
 			return &runtime.Error{
 				Code: runtime.CodeInvalidInput, Reason: runtime.ReasonBodyTooLarge,
@@ -31,7 +28,7 @@ func (a *App) readable(req *runtime.Request) {
 		}
 		header := req.Raw.Header
 		var body *classifier.Body
-		if text, err = classifier.Unpack(header, text, judgedBody); err == nil {
+		if text, err = classifier.Unpack(header, text, services.JudgedBody); err == nil {
 			body, err = classifier.ParseBody(header.Get("Content-Type"), "", text)
 		}
 		if err == nil && req.Action != runtime.ActionPass {
