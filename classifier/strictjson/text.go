@@ -2,6 +2,7 @@ package strictjson
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -94,26 +95,10 @@ func (p *parser) hex4() (rune, *Error) {
 	if p.pos+4 > len(p.data) {
 		return 0, p.fail("short escape")
 	}
-	var r rune
-	for range 4 {
-		digit, ok := fromHex(p.data[p.pos])
-		if !ok {
-			return 0, p.fail("bad escape")
-		}
-		r = r<<4 | rune(digit)
-		p.pos++
+	r, err := strconv.ParseUint(string(p.data[p.pos:p.pos+4]), 16, 32) // no sign, no underscore
+	if err != nil {
+		return 0, p.fail("bad escape")
 	}
-	return r, nil
-}
-
-func fromHex(c byte) (byte, bool) {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0', true
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10, true
-	case c >= 'A' && c <= 'F':
-		return c - 'A' + 10, true
-	}
-	return 0, false
+	p.pos += 4
+	return rune(r), nil
 }
