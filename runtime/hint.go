@@ -39,6 +39,17 @@ func Said(err error) string {
 	return text
 }
 
+// Printable makes the beginning of a text from elsewhere fit a message: 64 bytes at most, and
+// a question mark for what is not printable ASCII.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text[:min(len(text), 64)])
+}
+
 // Quote makes text safe to paste into a shell of this system, for the commands in hints.
 func Quote(text string) string { return system.Quote(text) }
 

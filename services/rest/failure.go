@@ -138,13 +138,3 @@ func (x *exchange) mute(err error) error {
 	}
 	return err
 }
-
-// printable makes text from the wire fit an error message.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, text[:min(len(text), 64)])
-}

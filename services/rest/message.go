@@ -96,7 +96,7 @@ func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message,
 	if !pass && (!call.Action.WebSocket || !strings.EqualFold(m.upgrade, "websocket")) {
 		return nil, &runtime.Error{
 			Code: runtime.CodeForbidden, Reason: runtime.ReasonUpgradeNotAllowed,
-			Msg:  fmt.Sprintf("the action %s does not allow an upgrade to %q", call.Action.Ref, printable(m.upgrade)),
+			Msg:  fmt.Sprintf("the action %s does not allow an upgrade to %q", call.Action.Ref, runtime.Printable(m.upgrade)),
 			Hint: "ask without Upgrade, or set websocket: true on the action",
 		}
 	}

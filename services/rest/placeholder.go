@@ -121,7 +121,7 @@ const separators = " \t;,=&\"'():<>[]{}?@|/"
 func foreignPlaceholder(service string) error {
 	where := "its own service's place"
 	if service != "" {
-		where = "the place where " + printable(service) + " takes its credential"
+		where = "the place where " + runtime.Printable(service) + " takes its credential"
 	}
 	return &runtime.Error{
 		Code: runtime.CodeForbidden, Reason: runtime.ReasonForeignPlaceholder,

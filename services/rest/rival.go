@@ -46,7 +46,7 @@ func refuseRival(pairs, name string, place bool) error {
 			}
 			return &runtime.Error{
 				Code: runtime.CodeInvalidInput, Reason: runtime.ReasonDuplicateParameter,
-				Msg:  fmt.Sprintf("parameter %q stands beside the credential, and some servers would take it for that", printable(key)),
+				Msg:  fmt.Sprintf("parameter %q stands beside the credential, and some servers would take it for that", runtime.Printable(key)),
 				Hint: "send the placeholder in the one place where the service takes its credential",
 			}
 		}

@@ -73,7 +73,7 @@ func (x *exchange) unscannable(coding string) error {
 	return &runtime.Error{
 		Code: runtime.CodeUpstream, Reason: runtime.ReasonScrubImpossible,
 		Msg: fmt.Sprintf("%s answered in an encoding (%s) that cannot be searched for the credential, and scrub is strict",
-			hostOf(x.message.authority), printable(coding)),
+			hostOf(x.message.authority), runtime.Printable(coding)),
 		Hint: "ask with Accept-Encoding: gzip, br, zstd or identity",
 	}
 }

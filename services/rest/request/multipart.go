@@ -85,7 +85,7 @@ func fileOf(arg string, members map[string]any) (file, error) {
 	for name, value := range members {
 		text, isText := value.(string)
 		if !isText {
-			return f, invalid("the file %q: its member %q must be text", arg, printable(name))
+			return f, invalid("the file %q: its member %q must be text", arg, runtime.Printable(name))
 		}
 		switch name {
 		case "filename":
@@ -104,7 +104,7 @@ func fileOf(arg string, members map[string]any) (file, error) {
 			}
 			f.media = text
 		default:
-			return f, invalid("the file %q has the member %q, and may have filename, content or base64, content_type", arg, printable(name))
+			return f, invalid("the file %q has the member %q, and may have filename, content or base64, content_type", arg, runtime.Printable(name))
 		}
 	}
 	_, plain := members["content"]
@@ -156,14 +156,4 @@ func WithPart(contentType string, body []byte, field, value string) ([]byte, err
 	}
 	head := fmt.Sprintf("--%s\r\nContent-Disposition: form-data; name=\"%s\"\r\n\r\n%s\r\n", params["boundary"], quoted(field), value)
 	return append([]byte(head), body...), nil
-}
-
-// printable makes text from an argument fit an error message.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, text[:min(len(text), 64)])
 }

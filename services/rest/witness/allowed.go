@@ -128,7 +128,7 @@ func (a allowed) fields(came, left side) error {
 		}
 	}
 	if was, is := came.framing(), left.framing(); was != is && !a.frames(was, is) {
-		return undeclared("the framing, which was %q and is %q", printable(was), printable(is))
+		return undeclared("the framing, which was %q and is %q", runtime.Printable(was), runtime.Printable(is))
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (a allowed) printable(name string) string {
 	if a.secret != "" && strings.Contains(name, a.secret) {
 		return "(withheld)"
 	}
-	return printable(name)
+	return runtime.Printable(name)
 }
 
 // explains reports whether a declared change made the values was into is.
@@ -255,16 +255,6 @@ func tokens(list []string) []string {
 		out[i] = strings.Trim(out[i], " \t")
 	}
 	return slices.DeleteFunc(out, func(item string) bool { return item == "" })
-}
-
-// printable makes text from the wire fit an error message.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, text[:min(len(text), 64)])
 }
 
 // masks reports whether is is was with some bytes overwritten by asterisks.
