@@ -203,11 +203,6 @@ type connKey struct{}
 
 // connOf returns the connection a request came on.
 func connOf(ctx context.Context) *conn {
-	switch c := ctx.Value(connKey{}).(type) {
-	case *conn:
-		return c
-	case *h2conn:
-		return c.conn
-	}
-	return nil
+	c, _ := ctx.Value(connKey{}).(*conn)
+	return c
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// asksGRPC reports whether a request is a call of gRPC, whose client reads the
+// asksGRPC reports whether a request over HTTP/2 is a call of gRPC, whose client reads the
 // outcome from trailer fields and shows an HTTP status as a fault of transport.
-func asksGRPC(r *http.Request) bool {
-	kind := r.Header.Get("Content-Type")
-	return r.ProtoMajor == 2 && (kind == "application/grpc" || strings.HasPrefix(kind, "application/grpc+") || strings.HasPrefix(kind, "application/grpc;"))
+func asksGRPC(h http.Header) bool {
+	kind := h.Get("Content-Type")
+	return kind == "application/grpc" || strings.HasPrefix(kind, "application/grpc+") || strings.HasPrefix(kind, "application/grpc;")
 }
 
 // refuseGRPC answers with a status alone: what gRPC's HTTP/2 mapping calls
@@ -29,7 +29,6 @@ func refuseGRPC(w http.ResponseWriter, e *runtime.Error) {
 		message += " (" + p.Hint + ")"
 	}
 	h.Set("Grpc-Message", grpcMessage(message))
-	h["Date"], h["Content-Length"] = nil, nil
 	w.WriteHeader(http.StatusOK)
 }
 

@@ -211,6 +211,11 @@ func TestH2Refusals(t *testing.T) {
 		{"two lengths", append(head(), "content-length 1", "content-length 1"), "400", runtime.CodeAmbiguousTarget},
 		{"a length and no body", head("content-length 5"), "400", runtime.CodeInvalidInput},
 		{"only a foreign host", []string{":method GET", ":scheme https", ":path /open", "host other.test"}, "421", runtime.CodeMisdirected},
+		{"userinfo", head(":authority user@api.good.test"), "400", runtime.CodeInvalidInput},
+		{"foreign scheme", head(":scheme ftp"), "421", runtime.CodeMisdirected},
+		{"path escape", head(":path /%zz"), "400", runtime.CodeAmbiguousTarget},
+		{"expects the impossible", head("expect 200-ok"), "417", runtime.CodeInvalidInput},
+		{"announces framing", head("trailer x-a, Content-Length"), "400", runtime.CodeInvalidInput},
 		{"length is no number", head("content-length +0"), "400", runtime.CodeAmbiguousTarget},
 	} {
 		var stream uint32
@@ -260,45 +265,90 @@ func (c *rawH2) long(fields []string) uint32 {
 	}
 }
 
-// What is no HTTP at all is reset and goes no further.
+// What is no HTTP is told so, recorded, and its stream reset behind the answer (RFC 9113
+// section 8.1.1). It goes no further.
 func TestH2Malformed(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.rawH2("api.good.test:443")
+	get := []string{":method GET", ":scheme https", ":authority api.good.test"}
+	with := func(head []string, fields ...string) []string { return append(slices.Clone(head), fields...) }
 	for _, fields := range [][]string{
-		append(slices.Clone(goodHead), "host other.test"),
-		append(slices.Clone(goodHead), "host api.good.test", "host api.good.test"),
-		append(slices.Clone(goodHead), ":path /open"),
-		append(slices.Clone(goodHead), ":protocol websocket"),
+		with(goodHead, ":path /open"),
+		with(goodHead, ":authority other.test"),
+		with(goodHead, ":method DELETE"),
+		with(goodHead, ":protocol websocket"),
 		{":method CONNECT", ":scheme https", ":authority api.good.test", ":path /open", ":protocol websocket"},
-		append(slices.Clone(goodHead), "X-Upper 1"),
-		append(slices.Clone(goodHead), "x-nul a\x00b"),
-		append(slices.Clone(goodHead), "x-line a\r\nb"),
-		{":method GET", ":scheme https", ":authority user@api.good.test", ":path /open"},
-		{":method GET", ":scheme https", ":authority api.good.test", ":path open"},
-		{":method GET", ":scheme https", ":authority api.good.test", ":path https://api.good.test/open"},
-		{":method GET", ":scheme https", ":authority api.good.test", ":path /%zz"},
-		{":method GET", ":scheme ftp", ":authority api.good.test", ":path /open"},
-		{":method GET", ":scheme https", ":authority api.good.test", ":path "},
-		{":method GET", ":scheme https", ":authority api.good.test", ":path /open\r\nX: y"},
-		{":method GET", ":scheme https", ":authority api.good.test", ":path /open HTTP/1.1\r\nHost: other.test\r\n\r\n"},
-		append(slices.Clone(goodHead), "Transfer-Encoding chunked"),
-		append([]string{"x-first 1"}, goodHead...),
-		append(slices.Clone(goodHead), ":authority other.test"),
-		append(slices.Clone(goodHead), ":method DELETE"),
-		{":method GET", ":scheme https", ":path /open", "host api.good.test", "host other.test"},
+		{":method CONNECT", ":scheme https", ":authority api.good.test", ":path /open"},
+		{":method CONNECT"},
+		with([]string{"x-first 1"}, goodHead...),
+		with(goodHead, "X-Upper 1"), with(goodHead, "x(y) 1"), with(goodHead, " 1"),
+		with(goodHead, "x-nul a\x00b"), with(goodHead, "x-line a\r\nb"), with(goodHead, "x-del a\x7f"),
+		with(goodHead, "x-blank  a"), with(goodHead, "x-blank a "), with(goodHead, "x-blank a\t"),
+		with(get, ":path open"), with(get, ":path https://api.good.test/open"), with(get, ":path "), get,
+		with(get, ":path /open\r\nX: y"), with(get, ":path /open HTTP/1.1\r\nHost: other.test\r\n\r\n"),
+		{":method GET", ":authority api.good.test", ":path /open"},
+		{":scheme https", ":authority api.good.test", ":path /open"},
+		{":method GET", ":scheme https", ":authority ", ":path /open"},
+		with(goodHead, "transfer-encoding chunked"), with(goodHead, "connection close"), with(goodHead, "upgrade h2c"),
+		with(goodHead, "keep-alive x"), with(goodHead, "proxy-connection x"), with(goodHead, "te gzip"), with(goodHead, "te trailers, gzip"),
+		with(goodHead, "content-length 1", "content-length 1"), with(goodHead, "content-length 4"), with(goodHead, "content-length +0"),
 	} {
-		if status, _, reset, err := c.wait(c.open(true, fields...)); reset != http2.ErrCodeProtocol || err != nil {
-			t.Errorf("%q: %s, reset %v, %v", fields, status, reset, err)
+		stream := c.open(true, fields...)
+		status, header, reset, err := c.wait(stream)
+		if status != "400" || header.Get("Kimbap-Error") == "" {
+			t.Errorf("%q: %s %v, reset %v, %v", fields, status, header, reset, err)
+			continue
+		}
+		if _, _, reset, err := c.wait(stream); reset != http2.ErrCodeProtocol {
+			t.Errorf("%q: after the answer %v, %v", fields, reset, err)
+		}
+		if rec := r.outcome(); rec.Err == nil || rec.Target.Authority != "api.good.test:443" {
+			t.Errorf("%q: recorded %+v", fields, rec)
 		}
 	}
-	// Fields of a hop are answered before anything of ours sees them.
-	for _, field := range []string{"transfer-encoding chunked", "connection close", "upgrade h2c", "keep-alive x", "proxy-connection x", "te gzip"} {
-		if status, _, reset, err := c.wait(c.open(true, append(slices.Clone(goodHead), field)...)); status != "400" {
-			t.Errorf("%q: %s, reset %v, %v", field, status, reset, err)
-		}
+	// The table of what was decoded is whole: the next one is served.
+	if status, _, reset, err := c.wait(c.open(true, ":method GET", ":scheme https", ":authority api.good.test", ":path /denied")); status != "403" {
+		t.Errorf("the next: %s %v %v", status, reset, err)
 	}
 	if len(r.stages.dials) > 0 || len(r.stages.intents) > 0 {
 		t.Errorf("dialled %v", r.stages.dials)
+	}
+}
+
+// A Host field may stand beside :authority when it names the same; servers take either.
+func TestH2HostBesideAuthority(t *testing.T) {
+	r := newRig(t, nil)
+	received := r.upstream("api.good.test:443", answering(okAnswer))
+	c := r.rawH2("api.good.test:443")
+	for _, bad := range []struct {
+		hosts  []string
+		status string
+		code   runtime.Code
+	}{
+		{[]string{"host other.test"}, "421", runtime.CodeMisdirected},
+		{[]string{"host api.good.test:444"}, "421", runtime.CodeMisdirected},
+		{[]string{"host api.good.test:80"}, "421", runtime.CodeMisdirected},
+		{[]string{"host api.good.test", "host api.good.test"}, "400", runtime.CodeAmbiguousTarget},
+		{[]string{"host api.good.test", "host other.test"}, "400", runtime.CodeAmbiguousTarget},
+		{[]string{"host "}, "400", runtime.CodeInvalidInput},
+		{[]string{"host user@api.good.test"}, "400", runtime.CodeInvalidInput},
+	} {
+		status, header, reset, err := c.wait(c.open(true, append(slices.Clone(goodHead), bad.hosts...)...))
+		if status != bad.status || !strings.HasPrefix(header.Get("Kimbap-Error"), string(bad.code)) {
+			t.Errorf("%q: %s %v, reset %v, %v", bad.hosts, status, header, reset, err)
+		}
+		if rec := r.outcome(); rec.Err == nil || rec.Err.Code != bad.code || rec.Target.Authority != "api.good.test:443" {
+			t.Errorf("%q: recorded %+v", bad.hosts, rec)
+		}
+	}
+	if got := received(); got != "" {
+		t.Errorf("the upstream got %q", got)
+	}
+	for _, host := range []string{"host api.good.test", "host api.good.test:443", "host API.Good.Test."} {
+		if status, _, reset, err := c.wait(c.open(true, append(slices.Clone(goodHead), host)...)); status != "200" {
+			t.Errorf("%q: %s, reset %v, %v", host, status, reset, err)
+		}
+		r.outcome()
 	}
 }
 

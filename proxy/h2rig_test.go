@@ -16,6 +16,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
+// frameSize is the most that a frame holds by default (RFC 9113 section 4.2).
+const frameSize = 16 << 10
+
 // tunnelH2 opens an intercepted tunnel and negotiates HTTP/2 in it.
 func (r *rig) tunnelH2(authority string, fields ...string) *tls.Conn {
 	r.t.Helper()

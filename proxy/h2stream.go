@@ -1,172 +1,101 @@
 package proxy
 
 import (
-	"fmt"
-	"io"
+	"errors"
+	"maps"
 	"net/http"
-	goruntime "runtime"
-	"runtime/debug"
+	"slices"
 	"strconv"
-	"sync/atomic"
+	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/proxy/http1"
+	"github.com/kimbap-run/kimbap/proxy/http2"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// h2stream is one request of an HTTP/2 connection: the writer of its answer and
-// the reader of its body, both watched. It implements the deadlines that
-// [http.ResponseController] sets by doing nothing: the watch of the connection
-// takes their place.
-type h2stream struct {
-	c       *h2conn
-	w       http.ResponseWriter
-	control *http.ResponseController
-	body    io.ReadCloser
-	started bool // a final head was written
-
-	reading, writing atomic.Int64 // since when, Unix nanoseconds; 0: not now
-}
-
 // serveStream takes one stream through the pipeline. A panic is kept to it.
-func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) {
-	c, ok := r.Context().Value(connKey{}).(*h2conn)
-	if !ok {
-		http.Error(w, "not a connection of the proxy", http.StatusInternalServerError)
-		return
-	}
-	stretch()
+func (s *Server) serveStream(st *http2.Stream) {
 	s.active.Add(1)
 	defer s.active.Done()
-	st := &h2stream{c: c, w: w, control: http.NewResponseController(w), body: r.Body}
-	c.enter(st)
-	defer c.leave(st)
-	defer s.recoverStream(st, r)
-	if r.Body = st.reader(); r.ContentLength == 0 {
-		r.Body = http.NoBody
-	}
-	s.exchange(st, r, c.conn)
-}
-
-// stretch makes the stack of a goroutine large enough for a request at once. Each
-// stream has a new one, which would double it three times on the way down and
-// copy more of it each time: a twentieth of the processor time of a stream.
-//
-//go:noinline
-func stretch() {
-	var room [12 << 10]byte
-	goruntime.KeepAlive(&room)
-}
-
-// recoverStream answers a panic with a 500 if there was no answer yet, and with
-// a reset of the stream otherwise. The connection goes on.
-func (s *Server) recoverStream(st *h2stream, r *http.Request) {
-	p := recover()
-	if p == nil {
+	h, c := st.Head, connOf(st.Context())
+	a := &streamed{s: s, c: c, st: st, method: h.Method, left: -1}
+	defer a.recover()
+	if refused := checkStream(h, c.tunnel, s.o.Limits); refused != nil {
+		a.finish(s.sendRefused(st.Context(), c, refused, a))
 		return
 	}
-	if p == http.ErrAbortHandler { //nolint:errorlint // a sentinel that is compared, as net/http does
-		panic(p)
+	target, host := h.Path, h.Authority
+	if h.Method == http.MethodConnect {
+		target = h.Authority
 	}
-	s.o.Log.Error().Interface("panic", p).Str("method", r.Method).Bytes("stack", debug.Stack()).Msg("panic in the proxy")
-	if st.started {
-		panic(http.ErrAbortHandler)
+	if host == "" { // RFC 9113 section 8.3.1
+		host = h.Host[0]
 	}
-	clear(st.Header())
-	runtime.WriteProblem(st, runtime.AsError(fmt.Errorf("panic: %v", p)))
+	req := s.newRequest(c.tunnel.caller, runtime.Target{Method: h.Method})
+	req.Raw = rawStream(a)
+	p := passage{s: s, c: c, req: req}
+	defer p.leave() // also when enter panics
+	p.enter(st.Context(), asked{method: h.Method, target: target, host: host, scheme: h.Scheme})
+	a.finish(s.send(st.Context(), req, a))
 }
 
-// Header implements [http.ResponseWriter].
-func (st *h2stream) Header() http.Header { return st.w.Header() }
-
-// WriteHeader implements [http.ResponseWriter].
-func (st *h2stream) WriteHeader(status int) {
-	st.started = st.started || status >= http.StatusOK
-	defer began(&st.writing)()
-	st.w.WriteHeader(status)
-}
-
-// Write implements [http.ResponseWriter].
-func (st *h2stream) Write(p []byte) (int, error) {
-	st.writing.Store(time.Now().UnixNano())
-	n, err := st.w.Write(p)
-	st.writing.Store(0)
-	return n, err
-}
-
-// FlushError sends what was written, for [http.ResponseController].
-func (st *h2stream) FlushError() error {
-	defer began(&st.writing)()
-	return st.control.Flush()
-}
-
-// SetReadDeadline does nothing; see expire.
-func (st *h2stream) SetReadDeadline(time.Time) error { return nil }
-
-// SetWriteDeadline does nothing; see expire.
-func (st *h2stream) SetWriteDeadline(time.Time) error { return nil }
-
-// EnableFullDuplex does nothing: a stream always is.
-func (st *h2stream) EnableFullDuplex() error { return nil }
-
-// reader is the request's body.
-func (st *h2stream) reader() io.ReadCloser { return (*h2body)(st) }
-
-// h2body is the reading side of a stream.
-type h2body h2stream
-
-// Read implements [io.Reader].
-func (b *h2body) Read(p []byte) (int, error) {
-	b.reading.Store(time.Now().UnixNano())
-	n, err := b.body.Read(p)
-	b.reading.Store(0)
-	return n, err
-}
-
-// by gives the whole body a time, until the result is called.
-func (b *h2body) by(end time.Time) (stop func() bool) {
-	st := (*h2stream)(b)
-	return time.AfterFunc(time.Until(end), func() { st.c.overdue(st) }).Stop
-}
-
-// Close implements [io.Closer].
-func (b *h2body) Close() error { return b.body.Close() }
-
-// expire ends a read or a write that has waited since before latest. The
-// connection calls it while the stream's handler has not left.
-func (st *h2stream) expire(latest time.Time) {
-	past := time.Unix(1, 0)
-	if since := st.reading.Load(); since != 0 && since < latest.UnixNano() {
-		_ = st.control.SetReadDeadline(past)
-	}
-	if since := st.writing.Load(); since != 0 && since < latest.UnixNano() {
-		_ = st.control.SetWriteDeadline(past)
-	}
-}
-
-// began notes that something that may block has begun, until the result is called.
-func began(since *atomic.Int64) func() {
-	since.Store(time.Now().UnixNano())
-	return func() { since.Store(0) }
-}
-
-// checkStream refuses the head of a stream for what [parseHead] refuses in a
-// head of HTTP/1.1. Field names and values, the order and number of pseudo
-// fields, fields of a connection and a Host that differs from :authority were
-// checked by golang.org/x/net/http2, which resets such a stream.
-func checkStream(r *http.Request, limits Limits) *runtime.Error {
-	if !http1.IsToken(r.Method) {
+// checkStream refuses the head of a stream for what [parseHead] refuses in a head of
+// HTTP/1.1, and one that names two hosts.
+func checkStream(h *http2.Head, t *tunnel, limits Limits) *runtime.Error {
+	var bad http2.Malformed
+	switch {
+	case errors.As(h.Err, &bad):
+		if err := checkLength(h.Header["Content-Length"]); err != nil {
+			return err
+		}
+		return badHead(string(bad))
+	case h.Err != nil:
+		return tooLarge("the request head is over the limit")
+	case !http1.IsToken(h.Method):
 		return badHead("the method is not a token")
+	case h.Method != http.MethodConnect:
+		if err := checkTarget(h.Path); err != nil {
+			return err
+		}
 	}
-	if err := checkTarget(r.RequestURI); err != nil {
+	if err := checkSize(h, limits); err != nil {
 		return err
 	}
-	fields, bytes := len(r.Trailer), len(r.Method)+len(r.RequestURI)+len(r.Host)
-	for name, values := range r.Header {
-		fields += len(values)
+	for _, name := range [...]string{"Expect", "Trailer"} {
+		for _, value := range h.Header[name] {
+			if err := refusedByHTTP(strings.ToLower(name), strings.ToLower(value)); err != nil {
+				return err
+			}
+		}
+	}
+	return checkHosts(h, t)
+}
+
+// checkLength refuses a Content-Length that two readers could read otherwise.
+func checkLength(given []string) *runtime.Error {
+	if len(given) > 1 {
+		return ambiguous("", "the field content-length is there more than once")
+	}
+	for _, value := range given {
+		if strings.Trim(value, "0123456789") != "" || value == "" {
+			return ambiguous("", "Content-Length is not a number")
+		}
+	}
+	return nil
+}
+
+// checkSize refuses a head that is over the limits.
+func checkSize(h *http2.Head, limits Limits) *runtime.Error {
+	fields, bytes := h.Fields, len(h.Method)+len(h.Path)+len(h.Authority)
+	for name, values := range h.Header {
 		for _, value := range values {
 			bytes += len(name) + len(value) + len(": \r\n")
 		}
+	}
+	for _, value := range h.Header["Trailer"] {
+		fields += 1 + strings.Count(value, ",")
 	}
 	if fields > limits.HeaderFields {
 		return tooLarge("the request has more than " + strconv.Itoa(limits.HeaderFields) + " header fields")
@@ -174,25 +103,79 @@ func checkStream(r *http.Request, limits Limits) *runtime.Error {
 	if bytes > limits.HeaderBytes {
 		return tooLarge("the request head is over the limit")
 	}
-	return checkLength(r)
+	return nil
 }
 
-// checkLength refuses a Content-Length that is there twice, is no number, or
-// differs from what the frames say (RFC 9113 section 8.1.1).
-func checkLength(r *http.Request) *runtime.Error {
-	given := r.Header["Content-Length"]
-	if len(given) == 0 {
-		return nil
+// checkHosts refuses a head without a host, with several, or with two that differ: of
+// :authority and Host, which clients of HTTP/2 may send beside it, servers take either.
+func checkHosts(h *http2.Head, t *tunnel) *runtime.Error {
+	switch {
+	case len(h.Host) > 1:
+		return ambiguous("", "the field host is there more than once")
+	case len(h.Host) == 0 && h.Authority == "":
+		return badHead("there is neither :authority nor a Host field")
+	case len(h.Host) == 0 || h.Authority == "":
+		return nil // route looks at the one there is
 	}
-	if len(given) > 1 {
-		return ambiguous("", "the field content-length is there more than once")
-	}
-	n, err := strconv.ParseUint(given[0], 10, 62)
+	one, err := classifier.CanonicalAuthority(h.Authority, defaultPorts[t.scheme])
 	if err != nil {
-		return ambiguous("", "Content-Length is not a number")
+		return invalidHost(":authority is not a valid host and port", err)
 	}
-	if r.ContentLength != int64(n) && r.Method != http.MethodHead {
-		return badHead("Content-Length is not the length of the body")
+	other, err := classifier.CanonicalAuthority(h.Host[0], defaultPorts[t.scheme])
+	if err != nil {
+		return invalidHost("the Host field is not a valid host and port", err)
+	}
+	if one != other {
+		return misdirected(":authority", one, "the Host field", other)
 	}
 	return nil
+}
+
+// rawStream is the client's request as the backend may send it.
+func rawStream(a *streamed) *runtime.Raw {
+	h := a.st.Head
+	raw := &runtime.Raw{Proto: "HTTP/2.0", Header: maps.Clone(h.Header), ContentLength: h.Length}
+	if expect := raw.Header["Expect"]; len(expect) > 0 {
+		a.waits.Store(true)
+	}
+	announced := splitList(raw.Header["Trailer"])
+	raw.Changed = endToEnd(raw.Header)
+	if h.Ended || h.Length == 0 {
+		raw.ContentLength = 0
+		return raw
+	}
+	raw.Body, raw.Trailer = &streamBody{a: a}, a.st.Trailer
+	for _, name := range announced {
+		raw.Announced = append(raw.Announced, http.CanonicalHeaderKey(name))
+	}
+	slices.Sort(raw.Announced)
+	return raw
+}
+
+// streamBody is the body of a stream. Reading may be done by a goroutine of the backend.
+type streamBody struct {
+	a    *streamed
+	stop func() bool // of the time that the whole body has; nil: none
+}
+
+var _ arriving = (*streamBody)(nil)
+
+// by gives the whole body a time. Nothing reads from it yet.
+func (b *streamBody) by(end time.Time) {
+	if b.stop != nil {
+		b.stop()
+		b.stop = nil
+	}
+	if !end.IsZero() {
+		b.stop = b.a.st.ReadUntil(end)
+	}
+}
+
+// Read implements [io.Reader]. The first read of a body that the client holds back asks
+// for it (RFC 9110 section 10.1.1).
+func (b *streamBody) Read(p []byte) (int, error) {
+	if b.a.waits.Load() && b.a.waits.CompareAndSwap(true, false) {
+		_ = b.a.st.Informational(http.StatusContinue, nil) // too late when the answer has begun
+	}
+	return b.a.st.Read(p)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kimbap-run/kimbap/classifier"
@@ -85,20 +86,18 @@ type interior struct {
 	shown  bool   // our certificate, in this handshake: a resumed one shows none
 	last   []byte // what the client said last, as far as an alert goes; nil after the handshake
 
-	mu     sync.Mutex // a reader may have to write too, to renew keys
-	held   *[]byte    // records that wait for those behind them; nil: they go at once
-	within time.Duration
+	within atomic.Int64 // what each write has, in ns; 0: there is a deadline, or none
+
+	mu     sync.Mutex     // a reader may have to write too, to renew keys
+	held   *[]byte        // records that wait for those behind them; nil: they go at once
 	writes http1.Deadline // of the socket, when within is not 0
 }
 
 // give gives every write from now on d. A deadline that was set for an answer would
 // be over when a client asks for new keys long after it, and a write of TLS that
-// fails is the last one. Whoever sets a deadline ends that.
-func (i *interior) give(d time.Duration) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.within = d
-}
+// fails is the last one. Whoever sets a deadline ends that, also for a write that waits
+// already: so does TLS when it is closed.
+func (i *interior) give(d time.Duration) { i.within.Store(int64(d)) }
 
 // SetDeadline and SetWriteDeadline implement [net.Conn].
 func (i *interior) SetDeadline(t time.Time) error {
@@ -113,10 +112,14 @@ func (i *interior) SetWriteDeadline(t time.Time) error {
 
 // send writes to the socket. The caller holds the lock.
 func (i *interior) send(p []byte) (int, error) {
-	if i.within == 0 {
+	if i.within.Load() == 0 {
 		return i.taken.Write(p)
 	}
-	return insist(p, func() { i.writes.Within(i.within, i.taken.SetWriteDeadline) }, i.taken.Write)
+	return insist(p, func() {
+		if d := i.within.Load(); d > 0 {
+			i.writes.Within(time.Duration(d), i.taken.SetWriteDeadline)
+		}
+	}, i.taken.Write)
 }
 
 // insist writes p, and gives what is left its time again whenever something has moved:
@@ -204,7 +207,7 @@ func (s *Server) intercept(w http.ResponseWriter, r *http.Request, seat *place, 
 	}
 	if streams, ok := s.multiplexed(c); ok {
 		s.active.Add(1)
-		go func() { defer s.active.Done(); s.h2.serve(s.base, streams) }()
+		go func() { defer s.active.Done(); s.serveHTTP2(streams) }()
 		return
 	}
 	if o, ok := w.(*opening); ok {

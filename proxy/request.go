@@ -18,17 +18,8 @@ import (
 // asked is what a request asks for, in the words of its head.
 type asked struct {
 	method, target string
-	host           string        // the Host field; "" when there is none
-	stream         *http.Request // the request when it came over HTTP/2, else nil
-}
-
-// askedOf is what a request asks for that net/http has read.
-func askedOf(r *http.Request) asked {
-	a := asked{method: r.Method, target: r.RequestURI, host: r.Host}
-	if r.ProtoMajor == 2 {
-		a.stream = r
-	}
-	return a
+	host           string // the Host field; "" when there is none
+	scheme         string // of HTTP/2; "": HTTP/1.1 says none inside a tunnel
 }
 
 // exchange serves one request that net/http has read: absolute-form on the
@@ -44,7 +35,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, c *conn) {
 	out := newResponder(w, r, s.o.Limits)
 	p := passage{s: s, c: c, req: req}
 	defer p.leave() // also when enter panics
-	out.upgrading = p.enter(r.Context(), askedOf(r))
+	out.upgrading = p.enter(r.Context(), asked{method: r.Method, target: r.RequestURI, host: r.Host})
 	out.finish(s.send(r.Context(), req, out))
 }
 
@@ -115,11 +106,6 @@ func (s *Server) route(a asked, c *conn, req *runtime.Request) *runtime.Error {
 	if c.tunnel != nil {
 		req.Target.Scheme, req.Target.Authority = c.tunnel.scheme, c.tunnel.authority
 	}
-	if a.stream != nil { // of HTTP/1.1 the guard has
-		if err := checkStream(a.stream, s.o.Limits); err != nil {
-			return err
-		}
-	}
 	t, err := splitTarget(a.method, a.target)
 	if a.method == http.MethodConnect || a.method == http.MethodTrace {
 		return &runtime.Error{
@@ -137,7 +123,7 @@ func (s *Server) route(a asked, c *conn, req *runtime.Request) *runtime.Error {
 	if c.tunnel == nil {
 		return direct(t, req)
 	}
-	if a.stream != nil && (a.stream.TLS != nil) != (c.tunnel.scheme == "https") {
+	if a.scheme != "" && a.scheme != c.tunnel.scheme {
 		return misdirected("the tunnel", c.tunnel.scheme, "the request", "another scheme")
 	}
 	if t.scheme != "" && t.scheme != c.tunnel.scheme {
@@ -276,20 +262,10 @@ type body struct {
 	io.Reader
 	control *http.ResponseController
 	idle    time.Duration
-	end     time.Time   // zero: it may take as long as it moves
-	stop    func() bool // of the timer of a stream; nil: there is none
+	end     time.Time // zero: it may take as long as it moves
 }
 
-func (b *body) by(end time.Time) {
-	b.end = end
-	if b.stop != nil {
-		b.stop()
-		b.stop = nil
-	}
-	if stream, ok := b.Reader.(*h2body); ok && !end.IsZero() {
-		b.stop = stream.by(end)
-	}
-}
+func (b *body) by(end time.Time) { b.end = end }
 
 // Read implements [io.Reader].
 func (b *body) Read(p []byte) (int, error) {

@@ -20,7 +20,7 @@ import (
 // all framing ones (RFC 9110 section 9.3.6).
 const connectionEstablished = "HTTP/1.1 200 Connection established\r\n\r\n"
 
-// responder gives the answer of a backend to a client of HTTP/1.1 or HTTP/2 as it came:
+// responder gives the answer of a backend to a client of HTTP/1.1 that net/http serves as it came:
 // the upstream's fields and no others, each write at once, an aborted answer
 // never with a clean end.
 type responder struct {
@@ -37,17 +37,13 @@ type responder struct {
 	announced []string    // trailer names the client was told of
 	switching http.Header // the head of a 101 or of a CONNECT's 200, until Upgrade
 	left      int64       // of a known Content-Length; -1: unknown
-	bare      bool        // nothing follows the head
 	bodiless  bool
 	untilEnd  bool // only the connection's end ends the body
 	taken     *taken
 	aborted   bool
 }
 
-var (
-	_ runtime.Responder = (*responder)(nil)
-	_ runtime.Bare      = (*responder)(nil)
-)
+var _ runtime.Responder = (*responder)(nil)
 
 func newResponder(w http.ResponseWriter, r *http.Request, limits Limits) *responder {
 	return &responder{w: w, r: r, control: http.NewResponseController(w), idle: limits.IdleTimeout}
@@ -93,11 +89,7 @@ func (o *responder) Start(status int, header http.Header) error {
 	clear(h)
 	o.announced = splitList(header["Trailer"])
 	copyFields(h, header)
-	added := []string{"Date", "Content-Type", "Content-Length"} // net/http would add them
-	if o.r.ProtoMajor == 1 {
-		added = added[:2] // it frames the answer
-	}
-	for _, name := range added {
+	for _, name := range [...]string{"Date", "Content-Type"} { // net/http would add them
 		if _, sent := header[name]; !sent {
 			h[name] = nil
 		}
@@ -108,14 +100,11 @@ func (o *responder) Start(status int, header http.Header) error {
 	}
 	o.extend()
 	o.w.WriteHeader(status)
-	if o.bodiless || o.left >= 0 && o.left <= together || o.bare && o.r.ProtoMajor == 2 {
-		return nil // with the body, in one record; without one at the end, which is now
+	if o.bodiless || o.left >= 0 && o.left <= together {
+		return nil // with the body, in one record
 	}
 	return o.control.Flush()
 }
-
-// NoBody implements [runtime.Bare].
-func (o *responder) NoBody() { o.bare = true }
 
 // together is the length of a body, in bytes, up to which the head waits for
 // the body's first byte: two writes for a small answer cost more than the
@@ -245,16 +234,12 @@ func (o *responder) finish(err error) {
 	}
 }
 
-// refuse answers with a problem document, a call of gRPC with its status.
+// refuse answers with a problem document.
 func (o *responder) refuse(e *runtime.Error) {
 	o.status = e.Status()
 	clear(o.w.Header())
 	dismiss(connOf(o.r.Context()), o.w.Header(), e)
 	o.extend()
-	if asksGRPC(o.r) {
-		refuseGRPC(o.w, e)
-		return
-	}
 	runtime.WriteProblem(o.w, e)
 }
 

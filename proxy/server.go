@@ -18,6 +18,7 @@ import (
 	"github.com/elazarl/goproxy"
 	"github.com/rs/zerolog"
 
+	"github.com/kimbap-run/kimbap/proxy/http2"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -25,7 +26,7 @@ import (
 type Server struct {
 	o         Options
 	http      *http.Server
-	h2        *multiplex
+	h2        *http2.Server
 	front     *goproxy.ProxyHttpServer
 	tls       *tls.Config
 	feed      *feed
@@ -89,12 +90,9 @@ func New(o Options) (*Server, error) {
 			return context.WithValue(ctx, connKey{}, c)
 		},
 	}
-	h2, err := newMultiplex(o.Limits, s.http.ErrorLog, s.serveStream)
-	if err != nil {
-		return nil, fmt.Errorf("proxy: HTTP/2: %w", err)
-	}
-	s.h2 = h2
-	return s, nil
+	var err error
+	s.h2, err = s.newHTTP2()
+	return s, err
 }
 
 // Serve accepts connections from ln, which it owns from now on, until Shutdown;
@@ -153,7 +151,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer cancel()
 	s.close()
 	s.tunnels.drain()
-	s.h2.drain(ctx)
+	s.h2.Drain()
 	defer time.AfterFunc(quietFor, s.closeFresh).Stop()
 	relayed := make(chan error, 1)
 	go func() { relayed <- s.relays.drain(ctx) }() // now: it may take net/http all the time there is
@@ -161,7 +159,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err = errors.Join(err, <-relayed); err != nil {
 		_ = s.http.Close()
 	}
-	err = errors.Join(err, s.h2.settled(ctx))
+	err = errors.Join(err, s.settled(ctx))
 	s.tunnels.idle(ctx.Done())
 	s.tunnels.closeAll()
 	s.cancel()

@@ -33,7 +33,7 @@ var plan = map[string]room{
 	"cmd/kimbap":               {6, []string{"internal/app", "internal/remote", "internal/config", "runtime"}},
 	"internal/app":             {5, []string{"*"}},
 	"internal/connected":       {5, []string{"runtime", "services/catalog", "certs", "proxy", "internal/remote", "internal/runner", "internal/runner/netns", "internal/home", "internal/outfit", "internal/socket", "internal/lease"}},
-	"proxy":                    {4, []string{"runtime", "classifier", "classifier/gitpush", "certs", "proxy/egress", "proxy/http1"}},
+	"proxy":                    {4, []string{"runtime", "classifier", "classifier/gitpush", "certs", "proxy/egress", "proxy/http1", "proxy/http2"}},
 	"internal/server":          {4, []string{"runtime", "internal/object", "internal/socket"}},
 	"internal/server/console":  {4, []string{"runtime"}},
 	"internal/remote":          {4, []string{"runtime"}},
@@ -112,6 +112,7 @@ var plan = map[string]room{
 	"internal/config":            {1, []string{"runtime"}},
 	"proxy/egress":               {1, nil},
 	"proxy/http1":                {1, nil},
+	"proxy/http2":                {1, []string{"proxy/http1"}},
 }
 
 // ground is what all rooms stand on: the differences between operating systems.
@@ -148,7 +149,7 @@ var owners = map[string][]string{
 	"github.com/andybalholm/brotli":         {"services/rest/scrub"},
 	"github.com/klauspost/compress":         {"services/rest/scrub"},
 	"github.com/hashicorp/golang-lru/v2":    {"certs", "classifier", "runtime/policy"},
-	"golang.org/x/net/http2":                {"proxy", "services/rest"},
+	"golang.org/x/net/http2":                {"proxy/http2", "services/rest"},
 	"google.golang.org/grpc":                nil,
 	"google.golang.org/protobuf":            nil,
 }

@@ -1,0 +1,223 @@
+package http2
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/kimbap-run/kimbap/proxy/http1"
+)
+
+// payloadMost is the most that one of our frames of data holds, in bytes: with its head
+// it is one record of TLS.
+const payloadMost = 16<<10 - frameHead
+
+// Then is what follows something that is sent.
+type Then int
+
+// What may follow.
+const (
+	More    Then = iota // something, some time: what there is leaves now
+	Soon                // something, at once, or the end: they leave together
+	Nothing             // this is the end of the answer
+)
+
+// Errors of answers that are written in the wrong order. They are the handler's.
+var (
+	errStarted    = errors.New("http2: the answer was started before")
+	errNotStarted = errors.New("http2: the answer was not started, or has ended")
+)
+
+// Informational sends a 1xx answer (RFC 9110 section 15.2).
+func (st *Stream) Informational(status int, header http.Header) error {
+	c := st.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if st.started {
+		return errStarted
+	}
+	if st.err != nil {
+		return st.err
+	}
+	c.writeHead(st.id, status, header, nil, false)
+	c.flush()
+	return st.err
+}
+
+// Start begins the answer with its status and fields, in the order that order names
+// them, as [http1.Each] does.
+func (st *Stream) Start(status int, header http.Header, order []string, then Then) error {
+	c := st.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if st.started {
+		return errStarted
+	}
+	st.started = true
+	if st.err != nil {
+		return st.err
+	}
+	c.writeHead(st.id, status, header, order, then == Nothing)
+	st.sent(then)
+	return st.err
+}
+
+// Write sends bytes of the body. It returns when they were written to the network or lie
+// with what is about to be.
+func (st *Stream) Write(p []byte, then Then) (n int, err error) {
+	c := st.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !st.started || st.done {
+		return 0, errNotStarted
+	}
+	st.sending = time.Now()
+	defer func() { st.sending = time.Time{} }()
+	for len(p) > n {
+		m, err := st.wait(len(p) - n)
+		if err != nil {
+			return n, err
+		}
+		c.appendData(st, p[n:n+m], then == Nothing && n+m == len(p))
+		n += m
+		st.sending = time.Now()
+	}
+	if st.err != nil {
+		return n, st.err
+	}
+	if then == Nothing && len(p) == 0 {
+		c.appendData(st, nil, true)
+	}
+	st.sent(then)
+	return n, st.err
+}
+
+// sent is told that something was appended, and what follows it. The caller holds mu.
+func (st *Stream) sent(then Then) {
+	if then == Nothing {
+		st.done = true
+		st.shut()
+	}
+	if then != Soon {
+		st.c.flush()
+	}
+}
+
+// wait waits until something may be sent, and returns how much of n bytes. The caller
+// holds mu, which is free meanwhile.
+func (st *Stream) wait(n int) (int, error) {
+	c := st.c
+	for {
+		if st.err != nil {
+			return 0, st.err
+		}
+		if len(c.out) >= outRoom {
+			if c.flush(); len(c.out) >= outRoom && st.err == nil {
+				c.roomy.Wait()
+			}
+			continue
+		}
+		if m := min(int64(n), st.room, c.room, payloadMost, int64(c.frame)); m > 0 {
+			return int(m), nil
+		}
+		c.flush()
+		if st.err == nil && min(st.room, c.room) <= 0 {
+			st.moved.Wait()
+		}
+	}
+}
+
+// appendData appends a frame of data. The caller holds mu.
+func (c *conn) appendData(st *Stream, p []byte, end bool) {
+	var flags http2.Flags
+	if end {
+		flags = http2.FlagDataEndStream
+	}
+	c.out = append(appendFrameHead(c.out, len(p), http2.FrameData, flags, st.id), p...)
+	st.room -= int64(len(p))
+	c.room -= int64(len(p))
+}
+
+// End ends the answer, with trailer fields if there are any.
+func (st *Stream) End(trailer http.Header) error {
+	if len(trailer) == 0 {
+		_, err := st.Write(nil, Nothing)
+		return err
+	}
+	c := st.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case !st.started || st.done:
+		return errNotStarted
+	case st.err != nil:
+		return st.err
+	}
+	c.writeHead(st.id, 0, trailer, nil, true)
+	st.sent(Nothing)
+	return st.err
+}
+
+// Reset breaks the answer off, such that the client cannot take it for complete.
+func (st *Stream) Reset() {
+	c := st.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !st.done {
+		st.reset(http2.ErrCodeInternal, errOver)
+		c.flush()
+	}
+}
+
+// writeHead appends a field block, without a status that of trailers. The caller holds mu.
+func (c *conn) writeHead(id uint32, status int, header http.Header, order []string, end bool) {
+	c.block.Reset()
+	if status != 0 {
+		_ = c.enc.WriteField(hpack.HeaderField{Name: ":status", Value: strconv.Itoa(status)}) // to memory, as all of it
+	}
+	http1.Each(header, order, func(name, value string) {
+		_ = c.enc.WriteField(hpack.HeaderField{Name: lower(name), Value: value})
+	})
+	kind, flags := http2.FrameHeaders, http2.Flags(0)
+	if end {
+		flags = http2.FlagHeadersEndStream
+	}
+	for {
+		part := c.block.Next(min(c.frame, firstFrame))
+		if c.block.Len() == 0 {
+			flags |= http2.FlagHeadersEndHeaders
+		}
+		c.out = append(appendFrameHead(c.out, len(part), kind, flags, id), part...)
+		if flags.Has(http2.FlagHeadersEndHeaders) {
+			return
+		}
+		kind, flags = http2.FrameContinuation, 0
+	}
+}
+
+// lowerNames are the names of fields that most answers have.
+var lowerNames = func() map[string]string {
+	m := map[string]string{}
+	for _, name := range strings.Fields(`Accept-Ranges Access-Control-Allow-Credentials Access-Control-Allow-Origin
+		Access-Control-Expose-Headers Age Alt-Svc Cache-Control Content-Disposition Content-Encoding Content-Language
+		Content-Length Content-Range Content-Security-Policy Content-Type Date Etag Expires Grpc-Encoding Grpc-Message
+		Grpc-Status Kimbap-Error Last-Modified Link Location Nel Referrer-Policy Report-To Retry-After Server Set-Cookie
+		Strict-Transport-Security Trailer Vary Via Www-Authenticate X-Content-Type-Options X-Frame-Options
+		X-Ratelimit-Limit X-Ratelimit-Remaining X-Ratelimit-Reset X-Request-Id X-Xss-Protection`) {
+		m[name] = strings.ToLower(name)
+	}
+	return m
+}()
+
+// lower is a field name as HTTP/2 has it.
+func lower(name string) string {
+	if known, ok := lowerNames[name]; ok {
+		return known
+	}
+	return strings.ToLower(name)
+}

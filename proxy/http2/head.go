@@ -1,0 +1,280 @@
+package http2
+
+import (
+	"errors"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/kimbap-run/kimbap/proxy/http1"
+)
+
+// Head is the head of a request as its client sent it.
+type Head struct {
+	Method, Scheme, Authority, Path string // pseudo fields; "" for those that are not there
+
+	Host   []string    // fields of that name, which are not in Header
+	Header http.Header // in canonical form; several Cookie fields are one (RFC 9113 section 8.2.3)
+	Length int64       // of the body; -1: not said; 0: there is none, or an empty one
+	Ended  bool        // nothing follows
+	Fields int         // lines, without the pseudo fields
+
+	// Err is [ErrTooLarge], or a [Malformed]: then what is above is what came before it,
+	// the stream is reset behind its answer, and nothing of it may be trusted.
+	Err error
+}
+
+// ErrTooLarge is a field list over the limit.
+var ErrTooLarge = errors.New("the head is over the limit")
+
+// Malformed says why a head is no request (RFC 9113 section 8.1.1), in words for its
+// sender. It holds nothing of what was sent but names of fields.
+type Malformed string
+
+// Error implements [error].
+func (m Malformed) Error() string { return string(m) }
+
+// fieldList takes the fields of one block as they are decoded.
+type fieldList struct {
+	fields []hpack.HeaderField
+	left   int // bytes that it may become longer
+	large  bool
+}
+
+func (l *fieldList) begin(most int) { *l = fieldList{fields: l.fields[:0], left: most} }
+
+func (l *fieldList) add(f hpack.HeaderField) {
+	if l.left -= int(f.Size()); l.left < 0 {
+		l.large = true
+		return
+	}
+	l.fields = append(l.fields, f)
+}
+
+// readBlock reads a field block to its end (RFC 9113 section 4.3), whatever becomes of
+// it: the table of what was decoded is the connection's.
+func (c *conn) readBlock(f *http2.HeadersFrame) error {
+	c.list.begin(c.s.o.HeadBytes)
+	part, whole, size := f.HeaderBlockFragment(), f.HeadersEnded(), 0
+	if !whole {
+		c.within(c.s.o.HeadTimeout) // for all of it
+	}
+	for {
+		if size += len(part); size > 2*c.s.o.HeadBytes {
+			return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+		}
+		if _, err := c.dec.Write(part); err != nil {
+			return http2.ConnectionError(http2.ErrCodeCompression)
+		}
+		if whole {
+			break
+		}
+		frame, err := c.framer.ReadFrame()
+		if err != nil {
+			return protocolError(err)
+		}
+		more, ok := frame.(*http2.ContinuationFrame)
+		if !ok {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		if part, whole = more.HeaderBlockFragment(), more.HeadersEnded(); len(part) == 0 {
+			if err := c.nothing(); err != nil {
+				return err
+			}
+		}
+	}
+	if c.dec.Close() != nil {
+		return http2.ConnectionError(http2.ErrCodeCompression)
+	}
+	return nil
+}
+
+// takeHead begins a stream, or ends one with its trailers.
+func (c *conn) takeHead(f *http2.HeadersFrame) error {
+	id, ends := f.StreamID, f.StreamEnded()
+	self := f.HasPriority() && f.Priority.StreamDep == id
+	if err := c.readBlock(f); err != nil {
+		return err
+	}
+	if id&1 == 0 {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id <= c.last {
+		return c.takeTrailer(id, ends)
+	}
+	c.last = id
+	switch {
+	case c.goneAway: // the client knows, and sends it elsewhere
+		return nil
+	case self:
+		return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol}
+	case len(c.streams) >= c.s.o.Streams:
+		return http2.StreamError{StreamID: id, Code: http2.ErrCodeRefusedStream}
+	}
+	return c.open(id, c.headOf(ends))
+}
+
+// headOf makes a head of the fields of the last block.
+func (c *conn) headOf(ended bool) *Head {
+	h := &Head{Header: make(http.Header, len(c.list.fields)), Ended: ended, Length: -1}
+	if c.list.large {
+		h.Err = ErrTooLarge
+	}
+	var lengths, cookies []string
+	for _, f := range c.list.fields {
+		if h.Err != nil && h.Err != ErrTooLarge { //nolint:errorlint // set above
+			break
+		}
+		if strings.HasPrefix(f.Name, ":") {
+			h.blame(h.pseudo(f))
+			continue
+		}
+		h.Fields++
+		h.blame(checkField(f))
+		switch f.Name {
+		case "host":
+			h.Host = append(h.Host, f.Value)
+		case "cookie":
+			cookies = append(cookies, f.Value)
+		default:
+			if f.Name == "content-length" {
+				lengths = append(lengths, f.Value)
+			}
+			name := c.canonical(f.Name)
+			h.Header[name] = append(h.Header[name], f.Value)
+		}
+	}
+	if len(cookies) > 0 {
+		h.Header["Cookie"] = []string{strings.Join(cookies, "; ")}
+	}
+	h.blame(h.whole())
+	h.blame(h.measure(lengths))
+	return h
+}
+
+// blame keeps what is wrong first. That it is no HTTP is worse than that it is long.
+func (h *Head) blame(why Malformed) {
+	if why != "" && (h.Err == nil || h.Err == ErrTooLarge) { //nolint:errorlint // set here
+		h.Err = why
+	}
+}
+
+// pseudo takes a pseudo field (RFC 9113 section 8.3).
+func (h *Head) pseudo(f hpack.HeaderField) Malformed {
+	var to *string
+	switch f.Name {
+	case ":method":
+		to = &h.Method
+	case ":scheme":
+		to = &h.Scheme
+	case ":authority":
+		to = &h.Authority
+	case ":path":
+		to = &h.Path
+	default:
+		return "there is a pseudo field that requests do not have"
+	}
+	switch {
+	case h.Fields > 0:
+		return "a pseudo field stands behind other fields"
+	case *to != "":
+		return Malformed("the pseudo field " + f.Name + " is there more than once")
+	case f.Value == "":
+		return Malformed("the pseudo field " + f.Name + " is empty")
+	case !clean(f.Value):
+		return Malformed("there is a control character, or a blank at an end, in the pseudo field " + f.Name)
+	}
+	*to = f.Value
+	return ""
+}
+
+// checkField refuses what no field of HTTP/2 has (RFC 9113 sections 8.2.1 and 8.2.2).
+func checkField(f hpack.HeaderField) Malformed {
+	if !http1.IsToken(f.Name) || strings.ToLower(f.Name) != f.Name {
+		return "there is a field name that is not a token in lower case"
+	}
+	if !clean(f.Value) {
+		return Malformed("there is a control character, or a blank at an end, in the field " + f.Name)
+	}
+	switch f.Name {
+	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade":
+		return Malformed("HTTP/2 has no field " + f.Name)
+	case "te":
+		if f.Value != "trailers" {
+			return "HTTP/2 has no TE but trailers"
+		}
+	}
+	return ""
+}
+
+// clean reports whether a value is one that every reader takes for the same.
+func clean(value string) bool {
+	return http1.IsValue(value) && strings.Trim(value, " \t") == value
+}
+
+// whole refuses a head that lacks something, or says something that means nothing there.
+func (h *Head) whole() Malformed {
+	switch {
+	case h.Err == ErrTooLarge: //nolint:errorlint // what is missing may be in what was too much
+		return ""
+	case h.Method == "":
+		return "there is no :method"
+	case h.Method == http.MethodConnect && (h.Scheme != "" || h.Path != ""):
+		return "CONNECT has no :scheme and no :path"
+	case h.Method == http.MethodConnect && h.Authority == "":
+		return "CONNECT has no :authority"
+	case h.Method == http.MethodConnect:
+		return ""
+	case h.Scheme == "":
+		return "there is no :scheme"
+	case h.Path == "":
+		return "there is no :path"
+	case h.Path[0] != '/' && h.Path != "*":
+		return "the :path does not begin with a slash"
+	}
+	return ""
+}
+
+// measure finds out how long the body will be (RFC 9113 section 8.1.1).
+func (h *Head) measure(lengths []string) Malformed {
+	switch len(lengths) {
+	case 0:
+		if h.Ended {
+			h.Length = 0
+		}
+		return ""
+	case 1:
+	default:
+		return "the field content-length is there more than once"
+	}
+	n, err := strconv.ParseUint(lengths[0], 10, 62)
+	if err != nil || lengths[0][0] == '+' {
+		return "content-length is not a number"
+	}
+	if h.Ended && n != 0 {
+		return "content-length is not the length of the body"
+	}
+	h.Length = int64(n)
+	return ""
+}
+
+// knownNames is how many names a connection remembers.
+const knownNames = 64
+
+// canonical is the form of a name that header maps have.
+func (c *conn) canonical(name string) string {
+	if known, ok := c.names[name]; ok {
+		return known
+	}
+	long := textproto.CanonicalMIMEHeaderKey(name)
+	if len(c.names) < knownNames && len(name) < 64 {
+		c.names[name] = long
+	}
+	return long
+}

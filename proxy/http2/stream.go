@@ -1,0 +1,263 @@
+package http2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// Stream is one request and its answer. Reading the body may be done by another goroutine
+// than writing the answer; after the handler has returned both fail.
+type Stream struct {
+	Head *Head
+
+	c      *conn
+	id     uint32
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	// Under the connection's lock.
+	moved  sync.Cond // something has come, or may be sent, or nothing will
+	err    error     // why nothing more can be read or sent; nil while it can
+	late   error     // of a body that did not come in time
+	in     inbox
+	space  []byte // of the reading goroutine: what the frame of data fills
+	got    int64  // bytes of the body
+	ended  bool   // all of it has come
+	window int64  // that the client may send yet
+	credit int64  // read since it was told
+	tail   http.Header
+
+	room    int64 // that we may send yet
+	sending time.Time
+	reading time.Time
+	started bool // a final head was sent
+	done    bool // the answer has ended
+}
+
+// Context ends when the client wants the answer no more, or is gone, and when the handler
+// has returned.
+func (st *Stream) Context() context.Context { return st.ctx }
+
+// open begins a stream. The caller holds mu.
+func (c *conn) open(id uint32, head *Head) error {
+	if len(c.pending) >= pendingTimes*c.s.o.Streams { // opened and reset, over and over (CVE-2023-44487)
+		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+	}
+	st := &Stream{Head: head, c: c, id: id, ended: head.Ended, window: int64(c.s.o.StreamWindow), room: c.initial}
+	st.moved.L = &c.mu
+	st.ctx, st.cancel = context.WithCancel(c.ctx)
+	c.enter(st)
+	c.pending = append(c.pending, st)
+	c.begin()
+	return nil
+}
+
+// begin starts the handlers whose turn it is. One that was reset keeps its turn until its
+// handler has returned. The caller holds mu.
+func (c *conn) begin() {
+	for len(c.pending) > 0 && c.running < c.s.o.Streams {
+		st := c.pending[0]
+		c.pending = c.pending[1:]
+		if st.err != nil {
+			st.cancel()
+			continue
+		}
+		c.running++
+		c.handlers.Add(1)
+		c.s.o.Go(st.handle)
+	}
+	if len(c.pending) == 0 {
+		c.pending = nil
+	}
+}
+
+// handle runs the handler and ends the stream.
+func (st *Stream) handle() {
+	c := st.c
+	defer c.handlers.Done()
+	defer st.cancel()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		st.close()
+		c.running--
+		c.changed = time.Now()
+		c.begin()
+		c.rest()
+		c.flush()
+	}()
+	c.s.o.Handler(st)
+}
+
+// close ends what the handler has left open. The caller holds mu.
+func (st *Stream) close() {
+	var bad Malformed
+	switch {
+	case st.err != nil:
+	case errors.As(st.Head.Err, &bad): // it was answered, which RFC 9113 section 8.1.1 allows
+		st.reset(http2.ErrCodeProtocol, errOver)
+	case !st.done:
+		st.reset(http2.ErrCodeInternal, errOver)
+	case !st.ended: // the rest of the body is not wanted (section 8.1)
+		st.reset(http2.ErrCodeNo, errOver)
+	}
+	st.fail(errOver)
+	st.c.leave(st)
+}
+
+// errOver is what a stream returns whose handler has returned.
+var errOver = errors.New("http2: the request is over")
+
+// fail lets nothing more be read or sent. The caller holds mu.
+func (st *Stream) fail(why error) {
+	if st.err != nil {
+		return
+	}
+	st.err = why
+	st.c.owe(st.in.drop(st.c.s))
+	st.cancel()
+	st.moved.Broadcast()
+	st.c.roomy.Broadcast()
+}
+
+// reset ends the stream for both sides. The caller holds mu.
+func (st *Stream) reset(code http2.ErrCode, why error) {
+	if st.err == nil {
+		st.c.sendReset(st.id, code)
+		st.fail(why)
+	}
+	st.c.leave(st)
+}
+
+// shut forgets a stream that has ended for both sides, although its handler has not
+// returned: the client may open another one now. The caller holds mu.
+func (st *Stream) shut() {
+	if st.done && st.ended {
+		st.c.leave(st)
+	}
+}
+
+// expire ends a read or a write that has waited since before latest. The caller holds mu.
+func (st *Stream) expire(latest time.Time) {
+	if !st.reading.IsZero() && st.reading.Before(latest) {
+		st.tooLate()
+	}
+	if !st.sending.IsZero() && st.sending.Before(latest) {
+		st.reset(http2.ErrCodeCancel, fmt.Errorf("http2: the client took nothing: %w", os.ErrDeadlineExceeded))
+	}
+}
+
+// tooLate ends the reading of the body. The caller holds mu.
+func (st *Stream) tooLate() {
+	if st.late == nil {
+		st.late = fmt.Errorf("http2: the body did not come in time: %w", os.ErrDeadlineExceeded)
+		st.moved.Broadcast()
+	}
+}
+
+// Last tells the client to open no more streams: the connection ends with those it has.
+func (st *Stream) Last() { st.c.goAway(codeNone) }
+
+// ReadUntil gives the whole body a time, until the result is called.
+func (st *Stream) ReadUntil(end time.Time) (stop func() bool) {
+	return time.AfterFunc(time.Until(end), func() {
+		st.c.mu.Lock()
+		defer st.c.mu.Unlock()
+		st.tooLate()
+	}).Stop
+}
+
+// Read implements [io.Reader] with the request's body. It is for one goroutine at a time.
+func (st *Stream) Read(p []byte) (int, error) {
+	c := st.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if st.in.empty() && !st.ended && st.err == nil {
+		st.reading = time.Now()
+		defer func() { st.reading = time.Time{} }()
+	}
+	for {
+		switch {
+		case st.err != nil:
+			return 0, st.err
+		case !st.in.empty():
+			n := st.in.read(p, c.s)
+			st.owe(int64(n))
+			return n, nil
+		case st.ended:
+			return 0, io.EOF
+		case st.late != nil:
+			return 0, st.late
+		case len(p) == 0:
+			return 0, nil
+		}
+		st.moved.Wait()
+	}
+}
+
+// Trailer returns the trailer fields of the request, nil before the body's end and when
+// there are none. The caller must not change them.
+func (st *Stream) Trailer() http.Header {
+	st.c.mu.Lock()
+	defer st.c.mu.Unlock()
+	if !st.ended || !st.in.empty() {
+		return nil
+	}
+	return st.tail
+}
+
+// takeTrailer ends a body with its trailers. The caller holds mu.
+func (c *conn) takeTrailer(id uint32, ends bool) error {
+	st := c.streams[id]
+	switch {
+	case st == nil && c.wasReset(id):
+		return nil
+	case st == nil:
+		return http2.ConnectionError(http2.ErrCodeStreamClosed)
+	case st.ended:
+		return http2.StreamError{StreamID: id, Code: http2.ErrCodeStreamClosed}
+	case !ends || c.list.large:
+		return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol}
+	}
+	tail := make(http.Header, len(c.list.fields))
+	for _, f := range c.list.fields {
+		if strings.HasPrefix(f.Name, ":") || checkField(f) != "" {
+			return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol}
+		}
+		name := c.canonical(f.Name)
+		tail[name] = append(tail[name], f.Value)
+	}
+	if len(tail) > 0 {
+		st.tail = tail
+	}
+	return st.finishBody()
+}
+
+// finishBody is told that all of the body has come. The caller holds mu.
+func (st *Stream) finishBody() error {
+	if n := st.Head.Length; n >= 0 && n != st.got && st.Head.Err == nil {
+		return http2.StreamError{StreamID: st.id, Code: http2.ErrCodeProtocol}
+	}
+	st.ended = true
+	st.moved.Broadcast()
+	st.shut()
+	return nil
+}
+
+func (c *conn) wasReset(id uint32) bool {
+	for _, was := range c.resets {
+		if was == id {
+			return true
+		}
+	}
+	return false
+}
