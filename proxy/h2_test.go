@@ -95,6 +95,31 @@ func TestH2HintsAndTrailers(t *testing.T) {
 	}
 }
 
+// Trailers of a request pass whether they were announced or not.
+func TestH2TrailersOfRequests(t *testing.T) {
+	r := newRig(t, nil)
+	received := r.upstream("api.good.test:443", answering(okAnswer))
+	c := r.rawH2("api.good.test:443")
+	head := append([]string{":method POST"}, goodHead[1:]...)
+	stream := c.open(false, head...)
+	_ = c.WriteData(stream, false, []byte("abc"))
+	_ = c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.block("x-late 42", "x-late 43"), EndStream: true, EndHeaders: true})
+	if status, _, reset, err := c.wait(stream); status != "200" {
+		t.Fatal(status, reset, err)
+	}
+	if got := received(); !strings.HasSuffix(got, "3\r\nabc\r\n0\r\nX-Late: 42\r\nX-Late: 43\r\n\r\n") {
+		t.Errorf("the upstream got %q", got)
+	}
+	for _, bad := range []string{":path /other", "connection x-late", "X-Late 1", "x-late a\nb"} {
+		stream := c.open(false, head...)
+		_ = c.WriteData(stream, false, []byte("abc"))
+		_ = c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.block(bad), EndStream: true, EndHeaders: true})
+		if status, _, reset, err := c.wait(stream); reset != http2.ErrCodeProtocol {
+			t.Errorf("%q: %s, reset %v, %v", bad, status, reset, err)
+		}
+	}
+}
+
 // Each event of a stream arrives before the next is sent, both ways at once.
 func TestH2Streaming(t *testing.T) {
 	r := newRig(t, nil)

@@ -48,7 +48,7 @@ func newPairing(t *testing.T, client, upstream bool) *pairing {
 		_, _ = io.Copy(io.Discard, c)
 		p.gone <- struct{}{}
 		return false
-	}}
+	}, "/notes": refusesLong}
 	p.Kimbap = apptest.New(t, o)
 	transport := &http.Transport{
 		Proxy:           http.ProxyURL(&url.URL{Scheme: "http", Host: p.Proxy}),
@@ -87,6 +87,10 @@ func (p *pairing) serve(w http.ResponseWriter, q *http.Request) {
 		<-q.Context().Done()
 		p.gone <- struct{}{}
 	default:
+		if len(q.Header.Get("X-Size")) > 5 {
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			return
+		}
 		if q.Header.Get("Authorization") != "Bearer "+apptest.Key {
 			w.WriteHeader(http.StatusUnauthorized)
 		}

@@ -98,7 +98,7 @@ func (x *exchange) settleUpload() {
 	x.result.BytesOut, _ = x.sent.stop()
 	x.sent.mu.Lock()
 	defer x.sent.mu.Unlock()
-	for _, name := range x.sent.dropped {
+	for _, name := range append(x.sent.dropped, x.message.lost(x.sent)...) {
 		x.message.declare(runtime.ChangeTrailer, name)
 	}
 }
@@ -110,7 +110,7 @@ func (x *exchange) roundTrip(ctx context.Context) (*http.Response, error) {
 	defer x.settle()
 	silence(x.message.header)
 	m, t := x.message, trustOf(x.call, x.message.authority)
-	if m.scheme != "https" || m.upgrade != "" || m.ownsConnection() {
+	if m.scheme != "https" || m.upgrade != "" || m.authenticates() || m.awaits() && m.mirror {
 		return x.overH1(ctx, t, &wish{onlyH1: true})
 	}
 	for try := 1; ; try++ {
@@ -157,7 +157,7 @@ func (x *exchange) overH1(ctx context.Context, t trust, own *wish) (*http.Respon
 		}
 	}()
 	for try := 1; ; try++ {
-		request, err := x.message.request(ctx, x.sent)
+		request, err := x.message.request(ctx, x.sent, false)
 		if err != nil {
 			return nil, err
 		}

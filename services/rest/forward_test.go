@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"golang.org/x/net/http2/hpack"
+
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest"
 	"github.com/kimbap-run/kimbap/services/servicestest"
@@ -148,6 +150,48 @@ func TestTrailersOfTheCaller_CL020(t *testing.T) {
 	raw := string(r.Last(t).RawBody)
 	equal(t, "raw body", raw, "4\r\ndata\r\n0\r\nX-Late: yes\r\nX-Sum: 42\r\nX-Sum: 43\r\n\r\n")
 	equal(t, "Trailer", strings.Join(r.Last(t).Fields("Trailer"), "|"), "X-Sum")
+}
+
+// Trailers of HTTP/2 may follow a body that says its length, and need no announcement. Where
+// they cannot go out, that is declared.
+func TestTrailersThatCannotFollowAreDeclared(t *testing.T) {
+	told := make(chan *upload, 1)
+	for name, c := range map[string]struct {
+		up        servicestest.Options
+		length    int64
+		announced []string
+		goes      bool
+	}{
+		"HTTP/1.1, of a known length":   {servicestest.Options{}, 4, nil, false},
+		"HTTP/1.1, announced":           {servicestest.Options{}, 4, []string{"X-Sum"}, false},
+		"HTTP/1.1, of unknown length":   {servicestest.Options{}, -1, nil, true},
+		"HTTP/2, not announced":         {recorder{}.serve(told), -1, nil, false},
+		"HTTP/2, another was announced": {recorder{}.serve(told), -1, []string{"X-Other"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, c.up)
+			call := body(r.call("POST", "/up"), strings.NewReader("data"), c.length)
+			call.Request.Raw.Proto, call.Request.Raw.Announced = "HTTP/2.0", c.announced
+			call.Request.Raw.Trailer = func() http.Header { return http.Header{"X-Sum": {"42"}} }
+			_, result := r.must(t, call)
+			sent := false
+			if c.up.H2 != nil {
+				got := <-told
+				sent = slices.ContainsFunc(got.trailer, func(f hpack.HeaderField) bool { return f.Name == "x-sum" })
+			} else {
+				sent = strings.Contains(string(r.Last(t).RawBody), "X-Sum: 42")
+			}
+			n := 0
+			for _, change := range result.Changed {
+				if change == (runtime.Change{Kind: runtime.ChangeTrailer, Name: "X-Sum"}) {
+					n++
+				}
+			}
+			if sent != c.goes || n != map[bool]int{true: 0, false: 1}[sent] {
+				t.Errorf("sent %t, declared %d times: %v", sent, n, result.Changed)
+			}
+		})
+	}
 }
 
 // What would make a server act on another method or target is no more a trailer than a

@@ -104,6 +104,7 @@ func newPool(o *Options, doors map[trust]*door) (*pool, error) {
 		DisableCompression:     true,
 		IdleConnTimeout:        keptIdle,
 		ResponseHeaderTimeout:  o.HeaderTimeout,
+		ExpectContinueTimeout:  continueTimeout,
 		MaxResponseHeaderBytes: headLimit,
 		HTTP2: &http.HTTP2Config{
 			MaxReadFrameSize: receiveFrame, MaxReceiveBufferPerStream: receiveStream, MaxReceiveBufferPerConnection: receiveConn,

@@ -270,7 +270,7 @@ func (x *exchange) streamFrames(w *wire, buf []byte) error {
 	}
 	var trailer http.Header
 	if m.length < 0 && m.trailer != nil {
-		trailer = cleanTrailer(m.trailer(), x.sent.drop, m.noTrailer()...)
+		trailer = m.tail(x.sent)
 		if !writable(trailer) {
 			return errField
 		}

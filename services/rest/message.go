@@ -178,15 +178,15 @@ func errTarget(why string) error {
 }
 
 // request makes the net/http form of the message. What is read from the body
-// is counted and can be stopped in sent.
-func (m *message) request(ctx context.Context, sent *upload) (*http.Request, error) {
+// is counted and can be stopped in sent. Of HTTP/2 it is the form for golang.org/x/net.
+func (m *message) request(ctx context.Context, sent *upload, h2 bool) (*http.Request, error) {
 	u, err := m.url()
 	if err != nil {
 		return nil, err
 	}
 	r := (&http.Request{
 		Method: m.method, URL: u, Host: bareHost(m.scheme, m.authority), Header: m.header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Close: m.ownsConnection(),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Close: !h2 && m.ownsConnection(),
 	}).WithContext(ctx)
 	if r.Close {
 		m.declare(runtime.ChangeFraming, "Connection")
@@ -211,13 +211,13 @@ func (m *message) request(ctx context.Context, sent *upload) (*http.Request, err
 	case m.whole != nil:
 		again := sent.again(m.whole)
 		r.Body, r.ContentLength, r.TransferEncoding = again, -1, []string{"chunked"}
-		again.atEnd = m.trailers(r, sent)
+		again.atEnd = m.trailers(r, sent, h2)
 	default:
 		r.Body, r.ContentLength = sent, m.length
 		if m.length < 0 {
 			r.TransferEncoding = []string{"chunked"}
 		}
-		sent.atEnd = m.trailers(r, sent)
+		sent.atEnd = m.trailers(r, sent, h2)
 	}
 	return r, nil
 }
@@ -230,8 +230,8 @@ func needsLength(method string) bool {
 // trailers lets the caller's trailer fields follow the body. net/http writes
 // what is in the map when the body has ended, before which the result must be called;
 // nil: there are none.
-func (m *message) trailers(r *http.Request, sent *upload) (atEnd func()) {
-	if m.trailer == nil || m.length >= 0 {
+func (m *message) trailers(r *http.Request, sent *upload, h2 bool) (atEnd func()) {
+	if m.trailer == nil || m.length >= 0 || h2 && len(m.announced) == 0 {
 		return nil
 	}
 	r.Trailer = http.Header{}
@@ -245,10 +245,31 @@ func (m *message) trailers(r *http.Request, sent *upload) (atEnd func()) {
 	trailer := r.Trailer
 	return func() {
 		clear(trailer)
-		for name, list := range cleanTrailer(m.trailer(), sent.drop, m.noTrailer()...) {
+		for name, list := range m.tail(sent) {
 			trailer[name] = list
 		}
 	}
+}
+
+// tail are the trailer fields that follow the body, once it has ended.
+func (m *message) tail(sent *upload) http.Header {
+	sent.tail()
+	return cleanTrailer(m.trailer(), sent.drop, m.noTrailer()...)
+}
+
+// lost are the trailer fields of a body that was sent without any: one that says its
+// length has none in HTTP/1.1, and golang.org/x/net/http2 sends them only if one was announced.
+func (m *message) lost(sent *upload) (names []string) {
+	if m.trailer == nil || sent.tailed || !sent.ended && m.whole == nil {
+		return nil
+	}
+	for name := range m.trailer() {
+		if !slices.Contains(m.result.Changed, runtime.Change{Kind: runtime.ChangeTrailer, Name: name}) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // noTrailer are the fields of a head that may not follow the body instead: a server
@@ -281,14 +302,20 @@ func (m *message) remove(name string) []string {
 	return []string{key}
 }
 
-// ownsConnection reports whether the connection must not be used again: the
-// request authenticates it (NTLM, Negotiate), or waits for 100 (Continue). On
-// one that is kept net/http sends the body also after a refusal, and the
-// caller, who has seen the refusal, never would.
-func (m *message) ownsConnection() bool {
-	if slices.Contains(tokens(m.values("Expect")), "100-continue") {
-		return true
-	}
+// awaits reports whether the caller holds its body back until it hears 100 (Continue).
+func (m *message) awaits() bool {
+	return slices.Contains(tokens(m.values("Expect")), "100-continue")
+}
+
+// ownsConnection reports whether a connection of HTTP/1.1 must not be used again: the
+// request authenticates it, or waits for 100 (Continue). On one that is kept net/http
+// sends the body also after a refusal, and the caller, who has seen the refusal, never
+// would.
+func (m *message) ownsConnection() bool { return m.awaits() || m.authenticates() }
+
+// authenticates reports whether the request authenticates its connection (NTLM,
+// Negotiate): one of HTTP/2 is not the caller's alone.
+func (m *message) authenticates() bool {
 	for _, value := range m.values("Authorization") {
 		scheme, _, _ := strings.Cut(value, " ")
 		if strings.EqualFold(scheme, "NTLM") || strings.EqualFold(scheme, "Negotiate") {

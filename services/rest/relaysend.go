@@ -196,7 +196,7 @@ func (x *exchange) streamBody(w *wire, buf []byte) error {
 	}
 	var trailer http.Header
 	if m.trailer != nil {
-		trailer = cleanTrailer(m.trailer(), x.sent.drop, m.noTrailer()...)
+		trailer = m.tail(x.sent)
 		if !writable(trailer) {
 			return errField
 		}

@@ -23,6 +23,7 @@ type upload struct {
 	stopped bool
 	ended   bool     // the source has no more
 	dropped []string // trailer fields that did not go out
+	tailed  bool     // the others did
 }
 
 // drop notes a trailer field that does not go out.
@@ -30,6 +31,13 @@ func (u *upload) drop(name string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.dropped = append(u.dropped, name)
+}
+
+// tail is told that the trailer fields go out.
+func (u *upload) tail() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.tailed = true
 }
 
 // Read implements [io.Reader].

@@ -289,7 +289,7 @@ func (w *Witness) requestEnded() error {
 	if len(w.sent.bytes) > 0 && !w.sent.skip {
 		return undeclared("the end of the request's body is missing")
 	}
-	if raw.Trailer == nil || w.came.framing() != "chunked" {
+	if raw.Trailer == nil || strings.HasPrefix(raw.Proto, "HTTP/1.") && w.came.framing() != "chunked" {
 		return nil
 	}
 	came := newSide()
