@@ -1,0 +1,134 @@
+//lint:file-ignore SA1019 the double speaks HTTP/2 on connections it has opened itself
+
+package http2_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	framing "golang.org/x/net/http2"
+
+	"github.com/kimbap-run/kimbap/proxy/http2"
+)
+
+// What says nothing, or is taken back at once, over and over, ends the connection.
+func TestFloods(t *testing.T) {
+	for name, flood := range map[string]func(c *client) error{
+		"PRIORITY":            func(c *client) error { return c.WritePriority(1, framing.PriorityParam{Weight: 3}) },
+		"unknown frames":      func(c *client) error { return c.WriteRawFrame(0xbe, 0, 0, nil) },
+		"acknowledgements":    func(c *client) error { return c.WriteSettingsAck() },
+		"answers to no PING":  func(c *client) error { return c.WritePing(true, [8]byte{}) },
+		"settings":            func(c *client) error { return c.WriteSettings(make([]framing.Setting, 33)...) },
+		"empty CONTINUATIONs": func(c *client) error { return c.WriteRawFrame(framing.FrameContinuation, 0, 1, nil) },
+		"long CONTINUATIONs":  func(c *client) error { return c.WriteRawFrame(framing.FrameContinuation, 0, 1, make([]byte, 1000)) },
+		"empty data":          func(c *client) error { return c.WriteData(1, false, nil) },
+		"opened and reset": func(c *client) error {
+			id := c.open(true, "/")
+			return c.WriteRSTStream(id, framing.ErrCodeCancel)
+		},
+		"opened and made to be reset": func(c *client) error { // CVE-2025-8671
+			id := c.open(true, "/")
+			return c.WriteWindowUpdate(id, 1<<31-1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hold := make(chan struct{})
+			var running, most atomic.Int32
+			r := newRig(t, func(*http2.Stream) {
+				if n := running.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				defer running.Add(-1)
+				<-hold
+			}, nil)
+			c := r.client()
+			switch name {
+			case "empty CONTINUATIONs", "long CONTINUATIONs":
+				id := c.next
+				_ = c.WriteHeaders(framing.HeadersFrameParam{StreamID: id, BlockFragment: c.block(":method GET")})
+			case "empty data":
+				c.open(false, "/")
+			}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for range 100_000 {
+					if flood(c) != nil {
+						return
+					}
+				}
+			}()
+			if code := c.ends(); code == framing.ErrCodeNo {
+				t.Errorf("it ended without a reason")
+			}
+			_ = r.conn.Close()
+			<-done
+			if n := most.Load(); n > 50 {
+				t.Errorf("%d handlers at a time", n)
+			}
+			close(hold)
+		})
+	}
+}
+
+// A client that asks and does not read what it is told is cut off.
+func TestPingsThatNobodyReads(t *testing.T) {
+	r := newRig(t, func(*http2.Stream) {}, nil)
+	c := r.client()
+	_ = r.conn.SetWriteDeadline(time.Now().Add(patience))
+	for range 3_000_000 {
+		if err := c.WritePing(false, [8]byte{}); err != nil {
+			r.left()
+			return
+		}
+	}
+	t.Error("the connection goes on")
+}
+
+// Streams beyond what was announced are refused, and others go on.
+func TestTooManyStreams(t *testing.T) {
+	hold := make(chan struct{})
+	r := newRig(t, func(st *http2.Stream) { <-hold; _ = st.Start(204, nil, nil, http2.Nothing) }, nil)
+	c := r.client()
+	for range 50 {
+		c.open(true, "/")
+	}
+	if code := c.reset(c.open(true, "/")); code != framing.ErrCodeRefusedStream {
+		t.Error(code)
+	}
+	close(hold)
+	answered := 0
+	if err := c.until(func(f framing.Frame) bool {
+		if _, ok := f.(*framing.MetaHeadersFrame); ok {
+			answered++
+		}
+		return answered == 50
+	}); err != nil {
+		t.Errorf("%d were answered: %v", answered, err)
+	}
+}
+
+// More than a window has room for is a fault, and nothing more is kept of it.
+func TestMoreThanTheWindow(t *testing.T) {
+	hold := make(chan struct{})
+	r := newRig(t, func(*http2.Stream) { <-hold }, nil)
+	defer close(hold)
+	c := r.client()
+	id := c.open(false, "/")
+	for range 9 {
+		_ = c.WriteData(id, false, make([]byte, 15<<10))
+	}
+	if code := c.reset(id); code != framing.ErrCodeFlowControl {
+		t.Errorf("of a stream: %v", code)
+	}
+	for range 3 { // what lies unread is given back when its stream ends: 256 KiB in all
+		id := c.open(false, "/")
+		for range 8 {
+			_ = c.WriteData(id, false, make([]byte, 15<<10))
+		}
+	}
+	if code := c.ends(); code != framing.ErrCodeFlowControl {
+		t.Errorf("of the connection: %v", code)
+	}
+}
