@@ -138,6 +138,7 @@ func (c *conn) appendData(st *Stream, p []byte, end bool) {
 	if end {
 		flags = http2.FlagDataEndStream
 	}
+	c.lend(frameHead + len(p))
 	c.out = append(appendFrameHead(c.out, len(p), http2.FrameData, flags, st.id), p...)
 	st.room -= int64(len(p))
 	c.room -= int64(len(p))
@@ -192,6 +193,7 @@ func (c *conn) writeHead(id uint32, status int, header http.Header, order []stri
 		if c.block.Len() == 0 {
 			flags |= http2.FlagHeadersEndHeaders
 		}
+		c.lend(frameHead + len(part))
 		c.out = append(appendFrameHead(c.out, len(part), kind, flags, id), part...)
 		if flags.Has(http2.FlagHeadersEndHeaders) {
 			return

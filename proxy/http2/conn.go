@@ -104,13 +104,13 @@ func (s *Server) newConn(ctx context.Context, nc net.Conn) *conn {
 	c.dec.SetMaxStringLength(s.o.HeadBytes)
 	c.enc = hpack.NewEncoder(&c.block)
 	c.enc.SetMaxDynamicTableSizeLimit(tableSize)
+	c.greet() // before anybody can say anything else
 	return c
 }
 
 // run serves the connection until it ends.
 func (c *conn) run() {
 	c.mu.Lock()
-	c.greet()
 	c.later()
 	c.mu.Unlock()
 	err := c.read()
@@ -122,7 +122,7 @@ func (c *conn) run() {
 	c.hangUp(code != 0)
 }
 
-// greet says what we are. The caller holds mu.
+// greet says what we are.
 func (c *conn) greet() {
 	o := &c.s.o
 	settings := []http2.Setting{

@@ -11,7 +11,7 @@ import (
 const (
 	outRoom  = 64 << 10
 	outMost  = 1 << 20
-	outKept  = 4 << 10 // of a buffer that stays with a connection that is quiet
+	outLeast = 4 << 10 // of a buffer
 	turnsOne = 4       // writes in a row by one handler, whose own answer may have left long before
 )
 
@@ -48,7 +48,7 @@ func (c *conn) drain(turns int) {
 			c.mu.Lock()
 		}
 		buf := c.out
-		c.out = c.buffer()
+		c.out = nil
 		c.mu.Unlock()
 		_, err := c.Write(buf)
 		c.recycle(buf)
@@ -97,17 +97,21 @@ func (c *conn) lastWords() bool {
 	return err == nil
 }
 
-// buffer is room for frames.
-func (c *conn) buffer() []byte {
-	if buf, ok := c.s.bufs.Get().(*[]byte); ok {
-		return (*buf)[:0]
+// lend makes out take n bytes more. A connection has a buffer only while something waits.
+func (c *conn) lend(n int) {
+	if cap(c.out)-len(c.out) >= n {
+		return
 	}
-	return make([]byte, 0, outKept)
+	if buf, ok := c.s.bufs.Get().(*[]byte); ok && cap(*buf) >= len(c.out)+n {
+		c.out = append((*buf)[:0], c.out...)
+		return
+	}
+	c.out = append(make([]byte, 0, max(len(c.out)+n, 2*cap(c.out), outLeast)), c.out...)
 }
 
 // recycle takes a buffer back. Bytes of one client never lie about in another's.
 func (c *conn) recycle(buf []byte) {
-	if cap(buf) > outMost {
+	if cap(buf) < outLeast || cap(buf) > 2*outRoom {
 		return
 	}
 	clear(buf)

@@ -163,8 +163,8 @@ const settingSize = 6
 // takeSettings applies what the client says of itself, and says so before anything is
 // written that heeds it.
 func (c *conn) takeSettings(f *http2.SettingsFrame) error {
-	if f.IsAck() {
-		return c.nothing()
+	if err := c.nothing(); err != nil || f.IsAck() {
+		return err
 	}
 	if f.NumSettings() > mostSettings {
 		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
@@ -189,7 +189,9 @@ func (c *conn) setting(s http2.Setting) error {
 	switch s.ID {
 	case http2.SettingInitialWindowSize:
 		more := int64(s.Val) - c.initial
-		c.initial = int64(s.Val)
+		if c.initial = int64(s.Val); more == 0 {
+			return nil
+		}
 		for _, st := range c.streams {
 			if st.room += more; st.room > mostWindow {
 				return http2.ConnectionError(http2.ErrCodeFlowControl)
@@ -209,11 +211,14 @@ func (c *conn) takeWindow(f *http2.WindowUpdateFrame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f.StreamID == 0 {
+		none := c.room <= 0
 		if c.room += int64(f.Increment); c.room > mostWindow {
 			return http2.ConnectionError(http2.ErrCodeFlowControl)
 		}
-		for _, st := range c.streams {
-			st.moved.Broadcast()
+		if none { // somebody may wait for it
+			for _, st := range c.streams {
+				st.moved.Broadcast()
+			}
 		}
 		return nil
 	}
