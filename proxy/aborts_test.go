@@ -43,8 +43,8 @@ func TestAbortsLeaveNothingBehind(t *testing.T) {
 				s.visitors.mu.Lock()
 				defer s.visitors.mu.Unlock()
 				a := s.admission
-				return len(s.relays.open) == 0 && len(left) == 0 && len(s.visitors.all) == 0 && s.visitors.gate.used.Load() == 0 &&
-					a.requests.used.Load() == 0 && a.bodies.used.Load() == 0 && s.tunnels.seats.used.Load() == 0 && s.tunnels.files.used.Load() == 0
+				return len(s.relays.open) == 0 && len(left) == 0 && len(s.visitors.all) == 0 && s.visitors.gate.In() == 0 &&
+					a.requests.In() == 0 && a.bodies.In() == 0 && s.tunnels.seats.In() == 0 && s.tunnels.files.In() == 0
 			})
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/kimbap-run/kimbap/proxy/gate"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -12,9 +13,9 @@ import (
 // bodies that are being taken apart. It knows nothing of how requests arrive.
 type admission struct {
 	limits   Limits
-	requests *gate[string]
-	bodies   *gate[string]
-	parsing  *gate[string]
+	requests *gate.Gate[string]
+	bodies   *gate.Gate[string]
+	parsing  *gate.Gate[string]
 }
 
 // What is being parsed at the same time, in bytes of text, of one principal and
@@ -27,20 +28,20 @@ const (
 func newAdmission(l Limits) *admission {
 	return &admission{
 		limits:   l,
-		requests: newGate(perOwner(int64(l.RequestsPerPrincipal)), int64(l.Requests), l.Queue, 4*l.Queue),
-		bodies:   newGate(perOwner(l.HeldPerPrincipal), l.Held, l.Queue, 4*l.Queue),
-		parsing:  newGate(perOwner(max(parsingByOne, l.BodyBytes)), max(parsingByAll, l.BodyBytes), l.Queue, 4*l.Queue),
+		requests: gate.New(gate.PerOwner(int64(l.RequestsPerPrincipal)), int64(l.Requests), l.Queue, 4*l.Queue),
+		bodies:   gate.New(gate.PerOwner(l.HeldPerPrincipal), l.Held, l.Queue, 4*l.Queue),
+		parsing:  gate.New(gate.PerOwner(max(parsingByOne, l.BodyBytes)), max(parsingByAll, l.BodyBytes), l.Queue, 4*l.Queue),
 	}
 }
 
 // enter counts a request of owner as in flight, once there is room, until
 // leave. An engine calls both around each request, whatever it came on.
 func (a *admission) enter(ctx context.Context, owner string) *runtime.Error {
-	w, why := a.requests.join(owner, 1)
+	w, why := a.requests.Join(owner, 1)
 	if w != nil {
-		why = a.requests.await(ctx, w, a.limits.until(), nil)
+		why = a.requests.Await(ctx, w, a.limits.until(), nil)
 	}
-	if why == lackNone {
+	if why == gate.None {
 		return nil
 	}
 	return scarce{
@@ -49,7 +50,7 @@ func (a *admission) enter(ctx context.Context, owner string) *runtime.Error {
 	}.refuse(why)
 }
 
-func (a *admission) leave(owner string) { a.requests.leave(owner, 1) }
+func (a *admission) leave(owner string) { a.requests.Leave(owner, 1) }
 
 // parse runs do, which takes n bytes of owner apart, once there is room for it.
 func (a *admission) parse(ctx context.Context, owner string, n int64, do func()) *runtime.Error {
@@ -57,16 +58,16 @@ func (a *admission) parse(ctx context.Context, owner string, n int64, do func())
 		do()
 		return nil
 	}
-	if why := a.parsing.enter(ctx, owner, n, a.limits.until(), nil); why != lackNone {
+	if why := a.parsing.Enter(ctx, owner, n, a.limits.until(), nil); why != gate.None {
 		return noRoom(why)
 	}
-	defer a.parsing.leave(owner, n)
+	defer a.parsing.Leave(owner, n)
 	do()
 	return nil
 }
 
 // noRoom refuses a body that must be read whole.
-func noRoom(why lack) *runtime.Error {
+func noRoom(why gate.Lack) *runtime.Error {
 	return scarce{
 		what: "bytes of request bodies in memory", reason: runtime.ReasonTooManyRequests,
 		hint: "wait for some of the requests to end, or send smaller bodies with their Content-Length",
@@ -89,11 +90,11 @@ type arriving interface{ by(end time.Time) }
 // gives the body its time to arrive in; with less than before it gives back.
 func (h *holding) room(n int64) error {
 	if n <= h.taken {
-		h.of.bodies.shrink(h.owner, h.taken, n)
+		h.of.bodies.Shrink(h.owner, h.taken, n)
 		h.taken = n
 		return nil
 	}
-	if why := h.of.bodies.enter(h.done, h.owner, n-h.taken, h.of.limits.until(), nil); why != lackNone {
+	if why := h.of.bodies.Enter(h.done, h.owner, n-h.taken, h.of.limits.until(), nil); why != gate.None {
 		return noRoom(why)
 	}
 	h.taken = n
@@ -104,7 +105,7 @@ func (h *holding) room(n int64) error {
 // release gives all of it back.
 func (h *holding) release() {
 	if h.taken > 0 {
-		h.of.bodies.leave(h.owner, h.taken)
+		h.of.bodies.Leave(h.owner, h.taken)
 		h.taken = 0
 	}
 }

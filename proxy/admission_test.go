@@ -66,7 +66,7 @@ func TestRequestsInFlightAreBoundedPerPrincipal(t *testing.T) {
 	}
 	waiting := r.open("api.good.test:443")
 	waiting.send(openGood)
-	r.eventually("the queue", func() bool { g := r.server.admission.requests; g.mu.Lock(); defer g.mu.Unlock(); return g.waiting == 1 })
+	r.eventually("the queue", func() bool { return r.server.admission.requests.Waiting() == 1 })
 	close(may)
 	for _, c := range []*client{first, second, waiting} {
 		if resp, _ := c.get("GET"); resp.StatusCode != 200 {
@@ -118,7 +118,7 @@ func TestStalledUpstreamsLeaveOthersUntouched_CR008(t *testing.T) {
 	for _, c := range clients {
 		_ = c.Close()
 	}
-	r.eventually("their end", func() bool { return r.server.admission.requests.has("default/token:good") == 0 })
+	r.eventually("their end", func() bool { return r.server.admission.requests.Of("default/token:good") == 0 })
 }
 
 // A principal whose tunnels are all taken gets room by the end of the one that
@@ -183,7 +183,7 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 	}
 	held := func(owner string, n int64) {
 		t.Helper()
-		r.eventually(fmt.Sprintf("%d bytes held for %s", n, owner), func() bool { return r.server.admission.bodies.has(owner) == n })
+		r.eventually(fmt.Sprintf("%d bytes held for %s", n, owner), func() bool { return r.server.admission.bodies.Of(owner) == n })
 	}
 	const local, good = "default/local:1", "default/token:good"
 	dripping := post("Content-Length: 100", "{")
@@ -272,7 +272,7 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 	newer := r.dial()
 	newer.send("G")
 	v := r.server.visitors
-	r.eventually("three connections", func() bool { return v.gate.has(visitor{peer: owner}) == 3 })
+	r.eventually("three connections", func() bool { return v.gate.Of(visitor{peer: owner}) == 3 })
 	v.mu.Lock()
 	for c := range v.all[visitor{peer: owner}] {
 		if at := c.silent.Load(); at > 0 { // as if they had been at it for half a minute

@@ -3,6 +3,7 @@ package proxy
 import (
 	"time"
 
+	"github.com/kimbap-run/kimbap/proxy/gate"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -91,14 +92,14 @@ type scarce struct {
 }
 
 // refuse says why there was no room after all.
-func (s scarce) refuse(why lack) *runtime.Error {
+func (s scarce) refuse(why gate.Lack) *runtime.Error {
 	e := &runtime.Error{Code: runtime.CodeRateLimited, Reason: s.reason, Stage: runtime.StageSurface, RetryAfter: time.Second}
 	switch why {
-	case lackNone:
+	case gate.None:
 		return nil
-	case lackGone:
+	case gate.Gone:
 		return &runtime.Error{Code: runtime.CodeCanceled, Stage: runtime.StageSurface, Msg: "the client went away while it waited"}
-	case lackAll:
+	case gate.All:
 		e.Reason = runtime.ReasonAtCapacity
 		e.Msg, e.Hint = "the proxy has as many "+s.what+" as it may", s.hint+raise(s.total)
 	default:

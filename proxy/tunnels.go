@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kimbap-run/kimbap/proxy/gate"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -28,8 +29,8 @@ const (
 // tunnels knows every open tunnel, so that they can be counted and closed.
 type tunnels struct {
 	limits Limits
-	seats  *gate[string] // one for each tunnel
-	files  *gate[string] // descriptors: one for an intercepted tunnel, two for a raw one
+	seats  *gate.Gate[string] // one for each tunnel
+	files  *gate.Gate[string] // descriptors: one for an intercepted tunnel, two for a raw one
 
 	mu       sync.Mutex
 	open     map[*place]struct{}
@@ -61,8 +62,8 @@ func newTunnels(l Limits) *tunnels {
 	share := max(1, int64(l.TunnelFiles)*3/4) // nobody has all descriptors
 	return &tunnels{
 		limits: l, open: map[*place]struct{}{}, stop: make(chan struct{}),
-		seats: newGate(perOwner(int64(l.PerPrincipal)), int64(l.Tunnels), l.Queue, 4*l.Queue),
-		files: newGate(perOwner(share), int64(l.TunnelFiles), l.Queue, 4*l.Queue),
+		seats: gate.New(gate.PerOwner(int64(l.PerPrincipal)), int64(l.Tunnels), l.Queue, 4*l.Queue),
+		files: gate.New(gate.PerOwner(share), int64(l.TunnelFiles), l.Queue, 4*l.Queue),
 	}
 }
 
@@ -71,14 +72,14 @@ func newTunnels(l Limits) *tunnels {
 // same principal in which nothing goes on; the error says why there is none.
 func (t *tunnels) enter(ctx context.Context, caller runtime.Caller, who runtime.Principal, files int64) (*place, *runtime.Error) {
 	owner, until := who.Owner(), t.limits.until()
-	room := func(lack) { t.closeResting(owner) }
-	why := t.seats.enter(ctx, owner, 1, until, room)
-	if why == lackNone {
-		if why = t.files.enter(ctx, owner, files, until, room); why != lackNone {
-			t.seats.leave(owner, 1)
+	room := func(gate.Lack) { t.closeResting(owner) }
+	why := t.seats.Enter(ctx, owner, 1, until, room)
+	if why == gate.None {
+		if why = t.files.Enter(ctx, owner, files, until, room); why != gate.None {
+			t.seats.Leave(owner, 1)
 		}
 	}
-	if why != lackNone {
+	if why != gate.None {
 		return nil, scarce{
 			what: "tunnels open", reason: runtime.ReasonTooManyConnections, hint: "close connections that are not used",
 			own: "per_principal", total: "tunnels",
@@ -138,8 +139,8 @@ func (p *place) leave() {
 	delete(p.of.open, p)
 	p.of.mu.Unlock()
 	if !freed {
-		p.of.files.leave(p.owner, p.files)
-		p.of.seats.leave(p.owner, 1)
+		p.of.files.Leave(p.owner, p.files)
+		p.of.seats.Leave(p.owner, 1)
 	}
 }
 

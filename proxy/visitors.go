@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kimbap-run/kimbap/proxy/gate"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -16,7 +17,7 @@ import (
 // user of the machine takes no connection from another.
 type visitors struct {
 	limits Limits
-	gate   *gate[visitor]
+	gate   *gate.Gate[visitor]
 
 	mu  sync.Mutex
 	all map[visitor]map[*conn]struct{}
@@ -41,7 +42,7 @@ func newVisitors(l Limits) *visitors {
 		return int64(l.Strangers)
 	}
 	return &visitors{
-		limits: l, gate: newGate(most, all, max(1, l.WaitingVisitors/2), l.WaitingVisitors), all: map[visitor]map[*conn]struct{}{},
+		limits: l, gate: gate.New(most, all, max(1, l.WaitingVisitors/2), l.WaitingVisitors), all: map[visitor]map[*conn]struct{}{},
 	}
 }
 
@@ -65,7 +66,7 @@ func (v *visitors) remove(c *conn) {
 		delete(v.all, c.visitor)
 	}
 	v.mu.Unlock()
-	v.gate.leave(c.visitor, 1)
+	v.gate.Leave(c.visitor, 1)
 }
 
 // each is every visitor's connection at this moment.
@@ -101,7 +102,7 @@ func (v *visitors) cut(which func(owner string, target runtime.Target) bool) {
 // for longest, if that is a tenth of the time a head may take: heads that drip
 // then keep no others out. Where there is no room for anybody, a stranger's
 // goes when the visitor has none.
-func (v *visitors) closeSilent(one visitor, why lack) {
+func (v *visitors) closeSilent(one visitor, why gate.Lack) {
 	oldest := time.Now().Add(-v.limits.HeadTimeout / 10).UnixNano()
 	var found *conn
 	look := func(conns map[*conn]struct{}) {
@@ -114,7 +115,7 @@ func (v *visitors) closeSilent(one visitor, why lack) {
 	v.mu.Lock()
 	look(v.all[one])
 	for other, conns := range v.all {
-		if found == nil && why == lackAll && !other.peer.Owner {
+		if found == nil && why == gate.All && !other.peer.Owner {
 			look(conns)
 		}
 	}
@@ -133,13 +134,13 @@ func (s *Server) admit(c net.Conn) (own *conn, full bool) {
 	if k, ok := c.(*Known); ok {
 		own.known, own.visitor.known = &k.Caller, k.Owner
 	}
-	w, why := s.visitors.gate.join(own.visitor, 1)
+	w, why := s.visitors.gate.Join(own.visitor, 1)
 	switch {
 	case w != nil:
 		s.active.Add(1)
 		go s.usher(own, w)
 		return nil, false
-	case why != lackNone:
+	case why != gate.None:
 		_ = c.Close()
 		return nil, true
 	}
@@ -148,11 +149,11 @@ func (s *Server) admit(c net.Conn) (own *conn, full bool) {
 }
 
 // usher waits with a connection for its turn.
-func (s *Server) usher(c *conn, w *waiter[visitor]) {
+func (s *Server) usher(c *conn, w *gate.Waiter[visitor]) {
 	defer s.active.Done()
 	v := s.visitors
-	why := v.gate.await(s.base, w, v.limits.until(), func(why lack) { v.closeSilent(c.visitor, why) })
-	if why != lackNone {
+	why := v.gate.Await(s.base, w, v.limits.until(), func(why gate.Lack) { v.closeSilent(c.visitor, why) })
+	if why != gate.None {
 		turnAway(c)
 		return
 	}

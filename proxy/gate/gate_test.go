@@ -1,4 +1,4 @@
-package proxy
+package gate
 
 import (
 	"context"
@@ -13,23 +13,26 @@ import (
 )
 
 // newTestGate lets in two of each owner and three in all; two of each may wait.
-func newTestGate() *gate[string] { return newGate(perOwner(2), 3, 2, 8) }
+func newTestGate() *Gate[string] { return New(PerOwner(2), 3, 2, 8) }
+
+// patience is longer than any wait here takes.
+const patience = 20 * time.Second
 
 // far is a time that no test waits for.
 func far() time.Time { return time.Now().Add(2 * patience) }
 
 // joined demands to be let in at once, or, not, to be put into the queue.
-func joined(t *testing.T, g *gate[string], owner string, atOnce bool) *waiter[string] {
+func joined(t *testing.T, g *Gate[string], owner string, atOnce bool) *Waiter[string] {
 	t.Helper()
-	w, why := g.join(owner, 1)
-	if atOnce && (w != nil || why != lackNone) || !atOnce && w == nil {
+	w, why := g.Join(owner, 1)
+	if atOnce && (w != nil || why != None) || !atOnce && w == nil {
 		t.Fatalf("%s: waits %v, lack %d", owner, w != nil, why)
 	}
 	return w
 }
 
 // entered reports whether a waiter was let in.
-func entered[K comparable](w *waiter[K]) bool {
+func entered[K comparable](w *Waiter[K]) bool {
 	select {
 	case <-w.in:
 		return true
@@ -44,15 +47,15 @@ func TestGateKeepsRoomForOthers(t *testing.T) {
 	joined(t, g, "greedy", true)
 	joined(t, g, "greedy", true)
 	first, second := joined(t, g, "greedy", false), joined(t, g, "greedy", false)
-	if w, why := g.join("greedy", 1); w != nil || why != lackOwn {
+	if w, why := g.Join("greedy", 1); w != nil || why != Own {
 		t.Errorf("a full queue took one more: %v %d", w, why)
 	}
 	joined(t, g, "modest", true)
-	g.leave("greedy", 1)
+	g.Leave("greedy", 1)
 	if !entered(first) || entered(second) {
 		t.Error("not first come, first served")
 	}
-	g.leave("greedy", 1)
+	g.Leave("greedy", 1)
 	if !entered(second) {
 		t.Error("the second was forgotten")
 	}
@@ -60,50 +63,50 @@ func TestGateKeepsRoomForOthers(t *testing.T) {
 
 // Where all are full, owners take turns, however many of one are waiting.
 func TestGateIsFairBetweenOwners(t *testing.T) {
-	g := newGate(perOwner(3), 3, 3, 12)
+	g := New(PerOwner(3), 3, 3, 12)
 	for range 3 {
 		joined(t, g, "a", true)
 	}
 	a1, a2 := joined(t, g, "b", false), joined(t, g, "b", false)
 	b1 := joined(t, g, "c", false)
-	g.leave("a", 1)
-	g.leave("a", 1)
+	g.Leave("a", 1)
+	g.Leave("a", 1)
 	if !entered(a1) || !entered(b1) || entered(a2) {
 		t.Error("two places went to one owner while another waited")
 	}
-	g.leave("a", 1)
+	g.Leave("a", 1)
 	if !entered(a2) {
 		t.Error("the last was forgotten")
 	}
-	if w, why := g.join("c", 1); w == nil || why != lackAll {
+	if w, why := g.Join("c", 1); w == nil || why != All {
 		t.Errorf("lack %d", why)
 	}
 }
 
 // A large one is not overtaken for ever by small ones.
 func TestGateLetsLargeOnesIn(t *testing.T) {
-	g := newGate(perOwner(10), 10, 5, 20)
-	if w, _ := g.join("small", 6); w != nil {
+	g := New(PerOwner(10), 10, 5, 20)
+	if w, _ := g.Join("small", 6); w != nil {
 		t.Fatal("no room")
 	}
-	large, _ := g.join("large", 8)
-	small, _ := g.join("late", 2)
+	large, _ := g.Join("large", 8)
+	small, _ := g.Join("late", 2)
 	if small == nil {
 		t.Fatal("a late one overtook the large one")
 	}
-	g.leave("small", 6)
+	g.Leave("small", 6)
 	if !entered(large) || !entered(small) {
 		t.Errorf("large %v, small %v", entered(large), entered(small))
 	}
-	g.shrink("large", 8, 1)
-	if n := g.has("large"); n != 1 {
+	g.Shrink("large", 8, 1)
+	if n := g.Of("large"); n != 1 {
 		t.Errorf("%d left", n)
 	}
-	g.leave("large", 1)
-	if over, _ := g.join("over", 1000); over == nil {
+	g.Leave("large", 1)
+	if over, _ := g.Join("over", 1000); over == nil {
 		t.Error("more than there is room for came in beside another")
-	} else if g.leave("late", 2); !entered(over) || g.has("over") != 10 {
-		t.Errorf("more than there is room for has %d", g.has("over"))
+	} else if g.Leave("late", 2); !entered(over) || g.Of("over") != 10 {
+		t.Errorf("more than there is room for has %d", g.Of("over"))
 	}
 }
 
@@ -113,29 +116,29 @@ func TestGateWaitsEnd(t *testing.T) {
 	g := newTestGate()
 	joined(t, g, "a", true)
 	joined(t, g, "a", true)
-	if why := g.enter(t.Context(), "a", 1, time.Now(), nil); why != lackOwn {
+	if why := g.Enter(t.Context(), "a", 1, time.Now(), nil); why != Own {
 		t.Errorf("out of time: %d", why)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if why := g.enter(gone, "a", 1, far(), nil); why != lackGone {
+	if why := g.Enter(gone, "a", 1, far(), nil); why != Gone {
 		t.Errorf("gone: %d", why)
 	}
 	late := joined(t, g, "a", false)
-	g.leave("a", 1)
-	if why := g.abandon(late, false); why != lackNone {
+	g.Leave("a", 1)
+	if why := g.abandon(late, false); why != None {
 		t.Errorf("let in as its time ended: %d", why)
 	}
 	late = joined(t, g, "a", false)
 	next := joined(t, g, "a", false)
-	g.leave("a", 1)
-	if why := g.abandon(late, true); why != lackGone || !entered(next) {
+	g.Leave("a", 1)
+	if why := g.abandon(late, true); why != Gone || !entered(next) {
 		t.Errorf("let in as it went: %d, next %v", why, entered(next))
 	}
-	g.leave("a", 1)
-	g.leave("a", 1)
-	if g.used.Load() != 0 || g.pressed.Load() != 0 || g.has("a") != 0 || g.waiting != 0 || len(g.turn) != 0 {
-		t.Errorf("left behind: %d used, %d pressed, %d of a, %d waiting, %d in turn", g.used.Load(), g.pressed.Load(), g.has("a"), g.waiting, len(g.turn))
+	g.Leave("a", 1)
+	g.Leave("a", 1)
+	if g.used.Load() != 0 || g.pressed.Load() != 0 || g.Of("a") != 0 || g.waiting != 0 || len(g.turn) != 0 {
+		t.Errorf("left behind: %d used, %d pressed, %d of a, %d waiting, %d in turn", g.used.Load(), g.pressed.Load(), g.Of("a"), g.waiting, len(g.turn))
 	}
 }
 
@@ -145,11 +148,11 @@ func TestGateAsksForRoom(t *testing.T) {
 	joined(t, g, "a", true)
 	joined(t, g, "a", true)
 	asked := 0
-	if why := g.enter(t.Context(), "a", 1, far(), func(why lack) {
-		if asked++; asked == 2 && why == lackOwn {
-			g.leave("a", 1)
+	if why := g.Enter(t.Context(), "a", 1, far(), func(why Lack) {
+		if asked++; asked == 2 && why == Own {
+			g.Leave("a", 1)
 		}
-	}); why != lackNone || asked != 2 {
+	}); why != None || asked != 2 {
 		t.Errorf("lack %d after %d questions", why, asked)
 	}
 }
@@ -159,7 +162,7 @@ func TestGateAsksForRoom(t *testing.T) {
 // gives up, and at the end nothing is left.
 func TestGateIsExactUnderPressure(t *testing.T) {
 	const most, all, runners, rounds = 3, 5, 12, 3000
-	g := newGate(perOwner(most), all, runners, 4*runners)
+	g := New(PerOwner(most), all, runners, 4*runners)
 	var in [4]atomic.Int64 // of the owners, and of all
 	var busy sync.WaitGroup
 	for i := range runners {
@@ -171,16 +174,16 @@ func TestGateIsExactUnderPressure(t *testing.T) {
 				if random.IntN(8) == 0 {
 					cancel()
 				}
-				if why := g.enter(ctx, strconv.Itoa(who), n, far(), nil); why == lackNone {
+				if why := g.Enter(ctx, strconv.Itoa(who), n, far(), nil); why == None {
 					if in[who].Add(n) > most || in[3].Add(n) > all {
 						t.Error("more are in than may be")
 					}
 					goruntime.Gosched()
 					in[who].Add(-n)
 					in[3].Add(-n)
-					g.shrink(strconv.Itoa(who), n, n-1)
-					g.leave(strconv.Itoa(who), n-1)
-				} else if why != lackGone {
+					g.Shrink(strconv.Itoa(who), n, n-1)
+					g.Leave(strconv.Itoa(who), n-1)
+				} else if why != Gone {
 					t.Errorf("lack %d", why)
 				}
 				cancel()
@@ -196,7 +199,7 @@ func TestGateIsExactUnderPressure(t *testing.T) {
 // Owners that come, go and come again are counted under one line each, and
 // those that are gone are forgotten.
 func TestGateForgetsOwnersThatAreGone(t *testing.T) {
-	g := newGate(perOwner(1), 1<<20, 1, 4)
+	g := New(PerOwner(1), 1<<20, 1, 4)
 	joined(t, g, "stays", true)
 	var busy sync.WaitGroup
 	for i := range 4 {
@@ -204,11 +207,11 @@ func TestGateForgetsOwnersThatAreGone(t *testing.T) {
 			var in [8]atomic.Int64
 			for round := range 40_000 {
 				owner := fmt.Sprint(i, "/", round/20%1000)
-				if w, _ := g.join(owner, 1); w != nil || in[round%8].Add(1) > 1 {
+				if w, _ := g.Join(owner, 1); w != nil || in[round%8].Add(1) > 1 {
 					t.Errorf("%s: alone, and there is no room", owner)
 				}
 				in[round%8].Add(-1)
-				g.leave(owner, 1)
+				g.Leave(owner, 1)
 			}
 		})
 	}
@@ -216,7 +219,7 @@ func TestGateForgetsOwnersThatAreGone(t *testing.T) {
 	if n := len(*g.lines.Load()); n > 4*idleLines {
 		t.Errorf("%d owners are remembered", n)
 	}
-	if w, _ := g.join("stays", 1); w == nil || g.used.Load() != 1 {
+	if w, _ := g.Join("stays", 1); w == nil || g.used.Load() != 1 {
 		t.Errorf("the one who stayed was forgotten: %d in", g.used.Load())
 	}
 }
@@ -225,37 +228,29 @@ func TestGateForgetsOwnersThatAreGone(t *testing.T) {
 func TestGateIsCheap(t *testing.T) {
 	g := newTestGate()
 	if n := testing.AllocsPerRun(1000, func() {
-		g.join("local/1", 1)
-		g.leave("local/1", 1)
+		g.Join("local/1", 1)
+		g.Leave("local/1", 1)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
 func BenchmarkGate(b *testing.B) {
-	g := newGate(perOwner(1024), 8192, 256, 1024)
+	g := New(PerOwner(1024), 8192, 256, 1024)
 	for b.Loop() {
-		g.join("default/local:1000", 1)
-		g.leave("default/local:1000", 1)
+		g.Join("default/local:1000", 1)
+		g.Leave("default/local:1000", 1)
 	}
 }
 
 // As many goroutines as processors, all of one owner: one agent with many
 // connections.
 func BenchmarkGateTogether(b *testing.B) {
-	g := newGate(perOwner(1024), 8192, 256, 1024)
+	g := New(PerOwner(1024), 8192, 256, 1024)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			g.join("default/local:1000", 1)
-			g.leave("default/local:1000", 1)
+			g.Join("default/local:1000", 1)
+			g.Leave("default/local:1000", 1)
 		}
 	})
-}
-
-// has is how much of owner is in.
-func (g *gate[K]) has(owner K) int64 {
-	if l := (*g.lines.Load())[owner]; l != nil {
-		return max(0, l.used.Load())
-	}
-	return 0
 }

@@ -1,4 +1,9 @@
-package proxy
+// Package gate bounds what owners have going at the same time, and in all, and makes who
+// is over a bound wait in turn: requests, tunnels, bytes of memory. It knows nothing of
+// what it counts, and never asks anybody to leave; whoever waits may.
+//
+// Start reading at [New] and [Gate.Enter].
+package gate
 
 import (
 	"context"
@@ -10,15 +15,15 @@ import (
 	"time"
 )
 
-// gate lets so much in at a time: of one owner, and in all. What finds no room
+// Gate lets so much in at a time: of one owner, and in all. What finds no room
 // waits, in a queue that is bounded too: of one owner first come first served,
 // between owners in turn, so that nobody's crowd is in the way of another's one.
 //
-// While nobody waits, join and leave take no lock: they count with atomics, and
+// While nobody waits, Join and Leave take no lock: they count with atomics, and
 // never above a limit. Who finds no room raises pressed before it looks again
 // under the lock, and who leaves looks at pressed after it has made room, so that
 // one of the two sees the other.
-type gate[K comparable] struct {
+type Gate[K comparable] struct {
 	each  func(K) int64 // what one owner may have in
 	all   int64
 	queue int // how many of one owner may wait
@@ -40,7 +45,7 @@ type line[K comparable] struct {
 	owner K
 	most  int64
 	used  atomic.Int64 // forgotten: it is no longer among the lines
-	wait  []*waiter[K] // under the gate's lock
+	wait  []*Waiter[K] // under the gate's lock
 }
 
 // forgotten, in line.used, is far enough below zero for nothing to be let in.
@@ -49,48 +54,51 @@ const forgotten = math.MinInt64 / 2
 // idleLines is how many owners are remembered before the first sweep.
 const idleLines = 64
 
-// waiter is one who waits; in is closed once it is let in.
-type waiter[K comparable] struct {
+// Waiter is one who waits. Its channel is closed once it is let in.
+type Waiter[K comparable] struct {
 	line *line[K]
 	n    int64
 	in   chan struct{}
 }
 
-// lack says why there was no way in.
-type lack int
+// Lack says why there was no way in.
+type Lack int
 
+// What there was a lack of, the more of it the greater.
 const (
-	lackNone lack = iota
-	lackOwn       // the owner has as much in as it may, or as many waiting
-	lackAll       // so have all together
-	lackGone      // who waited has gone
+	None Lack = iota
+	Own       // the owner has as much in as it may, or as many waiting
+	All       // so have all together
+	Gone      // who waited has gone
 )
 
-func newGate[K comparable](each func(K) int64, all int64, queue, crowd int) *gate[K] {
-	g := &gate[K]{each: each, all: all, queue: queue, crowd: crowd, sweep: idleLines}
+// New makes a gate that lets in what each says of one owner, and all in all. Of one
+// owner as many as queue may wait, and as many as crowd in all.
+func New[K comparable](each func(K) int64, all int64, queue, crowd int) *Gate[K] {
+	g := &Gate[K]{each: each, all: all, queue: queue, crowd: crowd, sweep: idleLines}
 	g.lines.Store(&map[K]*line[K]{})
 	return g
 }
 
-// perOwner is a limit that is the same for every owner.
-func perOwner(n int64) func(string) int64 { return func(string) int64 { return n } }
+// PerOwner is a limit that is the same for every owner.
+func PerOwner(n int64) func(string) int64 { return func(string) int64 { return n } }
 
-// enter lets n of owner in, waiting until the time for it. While it waits,
+// Enter lets n of owner in, waiting until the time for it. While it waits,
 // room is called at once and then every so often: it may end what can be ended.
-func (g *gate[K]) enter(ctx context.Context, owner K, n int64, until time.Time, room func(lack)) lack {
-	w, why := g.join(owner, n)
+func (g *Gate[K]) Enter(ctx context.Context, owner K, n int64, until time.Time, room func(Lack)) Lack {
+	w, why := g.Join(owner, n)
 	if w == nil {
 		return why
 	}
-	return g.await(ctx, w, until, room)
+	return g.Await(ctx, w, until, room)
 }
 
-// join lets n of owner in, or gives it a place in the queue for await; with
-// neither, why is not lackNone. More than there can ever be room for counts as
+// Join lets n of owner in, or gives it a place in the queue for Await; with
+// neither, why is not None. More than there can ever be room for counts as
 // all the room there is.
-func (g *gate[K]) join(owner K, n int64) (w *waiter[K], why lack) {
-	if l := (*g.lines.Load())[owner]; l != nil && g.pressed.Load() == 0 && g.take(l, l.share(g, n)) == lackNone {
-		return nil, lackNone
+func (g *Gate[K]) Join(owner K, n int64) (w *Waiter[K], why Lack) {
+	if l := (*g.lines.Load())[owner]; l != nil && g.pressed.Load() == 0 && g.take(l, l.share(g, n)) == None {
+		return nil, None
 	}
 	g.pressed.Add(1)
 	g.mu.Lock()
@@ -107,41 +115,41 @@ func (g *gate[K]) join(owner K, n int64) (w *waiter[K], why lack) {
 }
 
 // queueUp is join for one who has the lock, and stays pressed while it waits.
-func (g *gate[K]) queueUp(l *line[K], n int64) (w *waiter[K], why lack) {
+func (g *Gate[K]) queueUp(l *line[K], n int64) (w *Waiter[K], why Lack) {
 	if len(l.wait) > 0 || g.short {
 		why = g.lacks(l, n)
-	} else if why = g.take(l, n); why == lackNone {
-		return nil, lackNone
+	} else if why = g.take(l, n); why == None {
+		return nil, None
 	}
 	if len(l.wait) >= g.queue || g.waiting >= g.crowd {
 		if g.short {
-			why = lackAll
+			why = All
 		}
-		return nil, max(why, lackOwn)
+		return nil, max(why, Own)
 	}
-	w = &waiter[K]{line: l, n: n, in: make(chan struct{})}
+	w = &Waiter[K]{line: l, n: n, in: make(chan struct{})}
 	if len(l.wait) == 0 {
 		g.turn = append(g.turn, l)
 	}
 	l.wait = append(l.wait, w)
 	g.waiting++
-	g.short = g.short || why == lackAll
+	g.short = g.short || why == All
 	return w, why
 }
 
 // share is how much n counts: more than there can ever be room for is all of it.
-func (l *line[K]) share(g *gate[K], n int64) int64 { return min(n, g.all, l.most) }
+func (l *line[K]) share(g *Gate[K], n int64) int64 { return min(n, g.all, l.most) }
 
 // take lets n in if there is room for it now.
-func (g *gate[K]) take(l *line[K], n int64) lack {
+func (g *Gate[K]) take(l *line[K], n int64) Lack {
 	if !grow(&l.used, n, l.most) {
-		return lackOwn
+		return Own
 	}
 	if !grow(&g.used, n, g.all) {
 		l.used.Add(-n)
-		return lackAll
+		return All
 	}
-	return lackNone
+	return None
 }
 
 // grow adds n to a count that holds at most so much, and is not forgotten.
@@ -157,8 +165,8 @@ func grow(count *atomic.Int64, n, most int64) bool {
 	}
 }
 
-// await waits for the waiter's turn; room, which may be nil, is as of enter.
-func (g *gate[K]) await(ctx context.Context, w *waiter[K], until time.Time, room func(lack)) lack {
+// Await waits for the waiter's turn; room, which may be nil, is as of Enter.
+func (g *Gate[K]) Await(ctx context.Context, w *Waiter[K], until time.Time, room func(Lack)) Lack {
 	end := time.NewTimer(time.Until(until))
 	defer end.Stop()
 	var again <-chan time.Time // nil: there is nothing to try
@@ -173,7 +181,7 @@ func (g *gate[K]) await(ctx context.Context, w *waiter[K], until time.Time, room
 		}
 		select {
 		case <-w.in:
-			return lackNone
+			return None
 		case <-again:
 		case <-end.C:
 			return g.abandon(w, false)
@@ -186,13 +194,13 @@ func (g *gate[K]) await(ctx context.Context, w *waiter[K], until time.Time, room
 // tryAgain is how often one who waits looks for something to end.
 const tryAgain = 250 * time.Millisecond
 
-// leave takes n of owner out, as much as was let in.
-func (g *gate[K]) leave(owner K, n int64) {
-	g.shrink(owner, n, 0)
+// Leave takes n of owner out, as much as was let in.
+func (g *Gate[K]) Leave(owner K, n int64) {
+	g.Shrink(owner, n, 0)
 }
 
-// shrink takes out a part of what was let in as from: all but to.
-func (g *gate[K]) shrink(owner K, from, to int64) {
+// Shrink takes out a part of what was let in as from: all but to.
+func (g *Gate[K]) Shrink(owner K, from, to int64) {
 	l := (*g.lines.Load())[owner] // it stays: something of it is in
 	g.free(l, l.share(g, from)-l.share(g, to))
 	if g.pressed.Load() > 0 {
@@ -202,22 +210,40 @@ func (g *gate[K]) shrink(owner K, from, to int64) {
 	}
 }
 
-func (g *gate[K]) free(l *line[K], n int64) {
+// In is how much is in, of all owners.
+func (g *Gate[K]) In() int64 { return g.used.Load() }
+
+// Waiting is how many wait, of all owners.
+func (g *Gate[K]) Waiting() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.waiting
+}
+
+// Of is how much of owner is in.
+func (g *Gate[K]) Of(owner K) int64 {
+	if l := (*g.lines.Load())[owner]; l != nil {
+		return max(0, l.used.Load())
+	}
+	return 0
+}
+
+func (g *Gate[K]) free(l *line[K], n int64) {
 	l.used.Add(-n)
 	g.used.Add(-n)
 }
 
 // serve lets in who waits, in turn, as far as there is room.
-func (g *gate[K]) serve() {
+func (g *Gate[K]) serve() {
 	g.short = false
 	for i := 0; i < len(g.turn); {
 		l := g.turn[i]
 		w := l.wait[0]
 		switch g.take(l, w.n) {
-		case lackOwn:
+		case Own:
 			i++
 			continue
-		case lackAll:
+		case All:
 			g.short = true
 			return
 		}
@@ -230,20 +256,20 @@ func (g *gate[K]) serve() {
 }
 
 // lacks says what stands between n and the way in.
-func (g *gate[K]) lacks(l *line[K], n int64) lack {
+func (g *Gate[K]) lacks(l *line[K], n int64) Lack {
 	switch {
 	case l.used.Load()+n > l.most:
-		return lackOwn
+		return Own
 	case g.used.Load()+n > g.all:
-		return lackAll
+		return All
 	}
-	return lackNone
+	return None
 }
 
 // drop takes a waiter out of the queue.
-func (g *gate[K]) drop(w *waiter[K]) {
+func (g *Gate[K]) drop(w *Waiter[K]) {
 	l := w.line
-	l.wait = slices.DeleteFunc(l.wait, func(other *waiter[K]) bool { return other == w })
+	l.wait = slices.DeleteFunc(l.wait, func(other *Waiter[K]) bool { return other == w })
 	g.waiting--
 	g.pressed.Add(-1)
 	if len(l.wait) == 0 {
@@ -252,29 +278,29 @@ func (g *gate[K]) drop(w *waiter[K]) {
 }
 
 // abandon ends a wait, unless its end has come in the meantime.
-func (g *gate[K]) abandon(w *waiter[K], gone bool) lack {
+func (g *Gate[K]) abandon(w *Waiter[K], gone bool) Lack {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
 	case <-w.in:
 		if !gone {
-			return lackNone
+			return None
 		}
 		g.free(w.line, w.n)
 		g.serve()
-		return lackGone
+		return Gone
 	default:
 	}
-	why := max(g.lacks(w.line, w.n), lackOwn)
+	why := max(g.lacks(w.line, w.n), Own)
 	g.drop(w)
 	if gone {
-		why = lackGone
+		why = Gone
 	}
 	g.serve() // those behind it may have been waiting for it
 	return why
 }
 
-func (g *gate[K]) why(w *waiter[K]) lack {
+func (g *Gate[K]) why(w *Waiter[K]) Lack {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.lacks(w.line, w.n)
@@ -282,7 +308,7 @@ func (g *gate[K]) why(w *waiter[K]) lack {
 
 // open makes the line of an owner. When there are many, it forgets those of which
 // nothing is in and nobody waits.
-func (g *gate[K]) open(owner K) *line[K] {
+func (g *Gate[K]) open(owner K) *line[K] {
 	lines := maps.Clone(*g.lines.Load())
 	if len(lines) >= g.sweep {
 		maps.DeleteFunc(lines, func(_ K, l *line[K]) bool {
