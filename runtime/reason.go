@@ -52,7 +52,7 @@ const (
 	ReasonTooManyPending       Reason = "too_many_pending"      // the cap on one caller's open approvals
 	ReasonWrongMasterKey       Reason = "wrong_master_key"      // the key check value does not match
 	ReasonTooManyConnections   Reason = "too_many_connections"  // of one principal
-	ReasonTooManyRequests      Reason = "too_many_requests"     // in flight of one principal, or their bodies, or scripts that wait on disk; or tokens of one address that nobody knows
+	ReasonTooManyRequests      Reason = "too_many_requests"     // in flight of one principal, or their bodies, or compressed answers to be searched, or scripts that wait on disk; or tokens of one address that nobody knows
 	ReasonAtCapacity           Reason = "at_capacity"           // all principals together have what there is
 	ReasonNoMasterKey          Reason = "no_master_key"         // the key file is gone
 	ReasonKeyUnavailable       Reason = "key_unavailable"       // what keeps the master key does not answer

@@ -16,7 +16,7 @@ import (
 
 // answer gives status, fields, body and trailers to the responder, each byte
 // as it comes.
-func (x *exchange) answer(resp *http.Response, body io.Reader) error {
+func (x *exchange) answer(ctx context.Context, resp *http.Response, body io.Reader) error {
 	header := x.cleanAnswer(resp.Header, resp.StatusCode)
 	if resp.Close { // net/http has taken the field out where it said so, and no other names of it are left
 		x.declare(runtime.ChangeHop, "Connection")
@@ -28,7 +28,7 @@ func (x *exchange) answer(resp *http.Response, body io.Reader) error {
 			x.declare(runtime.ChangeFraming, "Content-Length")
 		}
 	}
-	scan, err := x.scanner(resp, header)
+	scan, err := x.scanner(ctx, resp, header)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kimbap-run/kimbap/proxy/gate"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest/scrub"
 	"github.com/kimbap-run/kimbap/services/rest/witness"
@@ -118,6 +119,7 @@ type Backend struct {
 	bulky      rooms                     // for those of bulkyBody and more
 	heads      sync.Pool                 // of *[]byte
 	matchers   scrub.Cache               // by credential
+	windows    *gate.Gate[string]        // bytes that decoders keep, by principal
 }
 
 // trust is what the egress guard is told of a request; connections dialled
@@ -161,7 +163,7 @@ func New(o Options) (*Backend, error) {
 	if o.Wait == nil {
 		o.Wait = wait
 	}
-	b := &Backend{o: o, racks: racks{clock: o.Clock, most: int64(o.IdleConnections)}, doors: map[trust]*door{}, transports: map[trust]*http.Transport{}}
+	b := &Backend{o: o, racks: racks{clock: o.Clock, most: int64(o.IdleConnections)}, windows: newWindows(), doors: map[trust]*door{}, transports: map[trust]*http.Transport{}}
 	b.large.body, b.large.ahead, b.large.most = largeSize, largeSize, largeLent
 	b.bulky.body, b.bulky.ahead, b.bulky.most = bulkySize, bulkyAhead, bulkyLent
 	for _, t := range []trust{{false, false}, {false, true}, {true, false}, {true, true}} {

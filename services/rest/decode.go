@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -69,9 +70,9 @@ func Decoded(header http.Header, body []byte, limit int) ([]byte, error) {
 
 // copyScanned passes the encoded bytes on once their decoded copy was searched.
 // A hit cuts the answer off before the bytes that complete it have left.
-func (x *exchange) copyScanned(body io.Reader, decode scrub.Decoder) error {
+func (x *exchange) copyScanned(ctx context.Context, body io.Reader, decode scrub.Decoder) error {
 	src := &tap{x: x, src: body}
-	err := x.search(src, decode)
+	err := x.search(ctx, src, decode)
 	switch {
 	case errors.Is(err, errReflected), errors.Is(src.failed, errReflected):
 		return x.reflected()
@@ -96,8 +97,13 @@ func (x *exchange) copyScanned(body io.Reader, decode scrub.Decoder) error {
 }
 
 // search decodes window by window. It returns nil at the end of the encoding.
-func (x *exchange) search(src *tap, decode scrub.Decoder) error {
-	reader, err := decode(src)
+func (x *exchange) search(ctx context.Context, src *tap, decode scrub.Decoder) error {
+	room := window{x: x}
+	defer room.back()
+	reader, err := decode(src, func(n int64) error {
+		src.failed = room.take(ctx, n) // what is not searched does not pass
+		return src.failed
+	})
 	if err == io.EOF && len(src.held) == 0 {
 		return nil // a body of no bytes at all, as some answer HEAD and 304
 	}
@@ -148,7 +154,7 @@ type tap struct {
 	used   int
 	came   int64 // encoded bytes so far
 	end    error // io.EOF or the upstream's failure
-	failed error // the upstream's, or the caller's
+	failed error // the upstream's, or the caller's, or for want of memory
 }
 
 var _ scrub.Encoded = (*tap)(nil)
@@ -214,6 +220,9 @@ func (t *tap) Peek(n int) ([]byte, error) {
 	}
 	return t.held[t.used : t.used+n], nil
 }
+
+// Buffered returns how many bytes Peek has without waiting for the upstream.
+func (t *tap) Buffered() int { return len(t.held) - t.used }
 
 // release sends the used bytes to the caller, unless the credential stands in them as they
 // are: some codings have room for a name or a comment that nobody decodes. What is too short

@@ -87,7 +87,7 @@ func (x *exchange) run(ctx context.Context) error {
 			defer func() { x.room = nil; lent.back() }()
 		}
 	}
-	if err := x.answer(resp, body); err != nil {
+	if err := x.answer(ctx, resp, body); err != nil {
 		return x.failure(parent, ctx, err)
 	}
 	return nil

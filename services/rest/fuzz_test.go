@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -48,7 +49,7 @@ func scrubbed(m *scrub.Matcher, body, sizes []byte, coding string) (runtimetest.
 	if src := (&cutter{text: body, sizes: sizes}); coding == "" {
 		err = x.copyMasked(src)
 	} else {
-		err = x.copyScanned(src, scrub.DecoderOf(coding))
+		err = x.copyScanned(context.Background(), src, scrub.DecoderOf(coding))
 	}
 	return out.Answer(), result, err
 }

@@ -67,7 +67,7 @@ func (x *exchange) overTurn(ctx context.Context, w *wire) (again bool, err error
 		}
 	}
 	x.witness.Answered(resp)
-	if err := x.answer(resp, resp.Body); err != nil {
+	if err := x.answer(ctx, resp, resp.Body); err != nil {
 		return false, err
 	}
 	if x.result.BytesIn+x.result.BytesOut >= bulk {

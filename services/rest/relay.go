@@ -190,7 +190,7 @@ func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 		defer x.small(lent, int(head.Length))
 	}
 	resp := x.response(&head, body)
-	if err := x.answer(resp, &idled{x: x, w: w, body: body, resp: resp}); err != nil {
+	if err := x.answer(ctx, resp, &idled{x: x, w: w, body: body, resp: resp}); err != nil {
 		return false, err
 	}
 	asked := werr == nil && x.settled(sent)

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -51,7 +52,7 @@ func (x *exchange) scrubHead(h http.Header) {
 
 // scanner chooses how the body is searched: not at all without a stored
 // credential, in place when it is not encoded, on a decoded copy otherwise.
-func (x *exchange) scanner(resp *http.Response, header http.Header) (func(io.Reader) error, error) {
+func (x *exchange) scanner(ctx context.Context, resp *http.Response, header http.Header) (func(io.Reader) error, error) {
 	if x.message.scrub == nil || resp.Body == http.NoBody || http1.Bodiless(x.message.method, resp.StatusCode) {
 		return x.copyPlain, nil
 	}
@@ -60,7 +61,7 @@ func (x *exchange) scanner(resp *http.Response, header http.Header) (func(io.Rea
 		return x.copyMasked, nil
 	}
 	if decode := scrub.DecoderOf(coding); decode != nil {
-		return func(body io.Reader) error { return x.copyScanned(body, decode) }, nil
+		return func(body io.Reader) error { return x.copyScanned(ctx, body, decode) }, nil
 	}
 	x.result.Unscanned = true
 	if x.b.o.ScrubStrict {

@@ -5,24 +5,24 @@ import (
 	"bytes"
 	"io"
 
-	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
-	"github.com/klauspost/compress/zstd"
-)
-
-// Bounds of what a decoder of zstd keeps, in bytes.
-const (
-	zstdWindow    = 8 << 20 // RFC 9659 section 3
-	zstdMostInUse = 32 << 20
 )
 
 // Decoder makes the reader of one content coding. It may read from src before it
 // returns; its error, and the reader's, is that of src or says that this is not the
 // coding. A reader that is an [io.Closer] must be closed. Each is for one body and one
-// goroutine.
-type Decoder func(src Encoded) (io.Reader, error)
+// goroutine. What it will keep of a body it asks room for before it keeps it, but for
+// gzip and deflate, whose window has 32 KiB.
+type Decoder func(src Encoded, room Room) (io.Reader, error)
+
+// Room makes room for n bytes of memory in place of those that it made room for before,
+// which are not in use any more. It may wait; its error ends the decoding.
+type Room func(n int64) error
+
+// anyRoom is that of a body which is there whole: nothing is waited for while it is decoded.
+func anyRoom(int64) error { return nil }
 
 // Encoded is what a decoder reads: a stream whose used bytes are counted, or a body
 // that is there whole.
@@ -30,6 +30,7 @@ type Encoded interface {
 	io.Reader
 	io.ByteReader
 	Peek(n int) ([]byte, error)
+	Buffered() int // how many bytes Peek has without waiting for them
 }
 
 var _ Encoded = (*bufio.Reader)(nil)
@@ -39,20 +40,13 @@ var _ Encoded = (*bufio.Reader)(nil)
 func DecoderOf(coding string) Decoder {
 	switch coding {
 	case "gzip", "x-gzip":
-		return func(src Encoded) (io.Reader, error) { return gzip.NewReader(src) }
+		return func(src Encoded, _ Room) (io.Reader, error) { return gzip.NewReader(src) }
 	case "deflate":
 		return inflate
 	case "br":
-		return func(src Encoded) (io.Reader, error) { return brotli.NewReader(chunked{src}), nil }
+		return unbrotli
 	case "zstd":
-		return func(src Encoded) (io.Reader, error) {
-			d, err := zstd.NewReader(chunked{src}, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-				zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderMaxMemory(zstdMostInUse))
-			if err != nil {
-				return nil, err
-			}
-			return d.IOReadCloser(), nil
-		}
+		return unzstd
 	}
 	return nil
 }
@@ -62,7 +56,7 @@ func DecoderOf(coding string) Decoder {
 // terabytes. The error is the decoder's, for a body that is not in its coding or is cut
 // short.
 func (decode Decoder) Whole(body []byte, limit int) ([]byte, error) {
-	reader, err := decode(bufio.NewReader(bytes.NewReader(body)))
+	reader, err := decode(bufio.NewReader(bytes.NewReader(body)), anyRoom)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +67,7 @@ func (decode Decoder) Whole(body []byte, limit int) ([]byte, error) {
 }
 
 // inflate reads what servers mean by deflate: zlib, or bare deflate.
-func inflate(src Encoded) (io.Reader, error) {
+func inflate(src Encoded, _ Room) (io.Reader, error) {
 	first, err := src.Peek(2)
 	if err != nil {
 		return nil, err
