@@ -20,6 +20,10 @@ type Config struct {
 	Debug     Debug
 
 	origins map[string]string
+	path    string
+	again   func() *loader // over the same sources; a func, because it prints nothing of them
+	seen    Seen           // of the files, when they were read
+	named   []string       // the files of secrets that the file names
 }
 
 // Debug is for finding defects.

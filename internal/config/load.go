@@ -32,10 +32,15 @@ type loader struct {
 	path     string
 	source   []byte
 	env      []string
+	flags    map[string]string
 	settings map[string]setting
 	order    []setting
 	places   map[string]place
 	problems Problems
+
+	was   *Config // that is in force, when a running process reads again; else nil
+	seen  Seen    // of the files, each before it was read
+	named []string
 }
 
 // Load reads path, then the environment (NAME=value pairs, KIMBAP_<SECTION>_<KEY>),
@@ -43,7 +48,15 @@ type loader struct {
 // path "", means defaults; so does an empty variable. What is wrong is returned
 // as [Problems], all of it; a file that cannot be read is a plain error.
 func Load(path string, env []string, flags map[string]string) (*Config, error) {
-	l := &loader{cfg: defaults(), path: path, env: env, settings: map[string]setting{}, places: map[string]place{}}
+	return newLoader(path, env, flags).load()
+}
+
+func newLoader(path string, env []string, flags map[string]string) *loader {
+	return &loader{cfg: defaults(), path: path, env: env, flags: flags, settings: map[string]setting{}, places: map[string]place{}}
+}
+
+// load reads all of it.
+func (l *loader) load() (*Config, error) {
 	l.order = l.cfg.settings()
 	for _, s := range l.order {
 		l.settings[s.key] = s
@@ -52,7 +65,7 @@ func Load(path string, env []string, flags map[string]string) (*Config, error) {
 		return nil, err
 	}
 	l.readEnvironment()
-	l.readFlags(flags)
+	l.readFlags(l.flags)
 	l.readMasterKey()
 	l.checkTogether()
 	if len(l.problems) > 0 {
@@ -64,6 +77,9 @@ func Load(path string, env []string, flags map[string]string) (*Config, error) {
 	for key, p := range l.places {
 		l.cfg.origins[key] = p.origin()
 	}
+	l.cfg.path, l.cfg.seen, l.cfg.named = l.path, l.seen, l.named
+	path, env, flags := l.path, l.env, l.flags // and not the loader, which holds the file's text
+	l.cfg.again = func() *loader { return newLoader(path, env, flags) }
 	return l.cfg, nil
 }
 
@@ -74,9 +90,13 @@ func (l *loader) readFile() error {
 	if l.path == "" {
 		return nil
 	}
-	source, err := readSmall(l.path)
-	if errors.Is(err, fs.ErrNotExist) {
+	l.seen.File = Look(l.path)
+	source, err := l.readSmall(l.path)
+	if errors.Is(err, fs.ErrNotExist) && (l.was == nil || l.was.seen.File == "") {
 		return nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("configuration: %s was there when it was read, and is gone: put it back, or restart kimbap to go on without it", l.path)
 	}
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
@@ -86,10 +106,13 @@ func (l *loader) readFile() error {
 	return nil
 }
 
-func readSmall(path string) ([]byte, error) {
+func (l *loader) readSmall(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
+	}
+	if l.was != nil && !info.Mode().IsRegular() { // a pipe may give nothing, for ever
+		return nil, fmt.Errorf("%s is not a file that can be read again", path)
 	}
 	if info.Size() > maxFile {
 		return nil, fmt.Errorf("%s has %d bytes, over the limit of %d", path, info.Size(), maxFile)
@@ -114,7 +137,7 @@ func (l *loader) problem(at place, err error) {
 // for all of them.
 func (l *loader) apply(s setting, values []string, at place, items []place) {
 	if s.value == twinned {
-		text, err := l.secretFile(values[0], at)
+		text, err := l.twin(s, values[0], at)
 		if err != nil {
 			l.problem(at, err)
 			return
@@ -159,7 +182,12 @@ func (l *loader) absolute(path string, at place) string {
 // secretFile reads a secret from its own file; the newline that editors add at
 // the end is not part of it.
 func (l *loader) secretFile(path string, at place) (string, error) {
-	data, err := readSmall(l.absolute(path, at))
+	path = l.absolute(path, at)
+	if at.line > 0 {
+		l.named = append(l.named, path)
+		l.seen.Named += Look(path) + "\n"
+	}
+	data, err := l.readSmall(path)
 	if err != nil {
 		return "", wrong{fmt.Sprintf("the file of the secret cannot be read: %v", err), "name a file that this user can read"}
 	}

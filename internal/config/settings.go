@@ -29,6 +29,8 @@ type setting struct {
 	env   string                                   // its variable; "": as its key is called
 	path  bool                                     // a relative path in the file is relative to the file
 	value secretKind                               // how carefully it is shown
+	live  bool                                     // a running process takes it up; else it wants a restart
+	to    any                                      // points to the value; nil: there is none to keep
 	set   func(values []string) (bad int, e error) // one value, or the list, or "key=value" each
 	show  func() any                               // string, int, []string, map[string]string, []Sink or []Notifier
 }
@@ -52,25 +54,25 @@ func (c *Config) trafficSettings() []setting {
 	return []setting{
 		text("proxy.listen", &p.Listen, checkListen),
 		choice("proxy.auth", &p.Auth, "local", "token"),
-		choice("proxy.intercept", &p.Intercept, "services", "all"),
-		choice("proxy.unmatched", &p.Unmatched, "allow", "deny"),
+		live(choice("proxy.intercept", &p.Intercept, "services", "all")),
+		live(choice("proxy.unmatched", &p.Unmatched, "allow", "deny")),
 		choice("proxy.engine", &p.Engine, "relay", "std"),
-		hidden("proxy.upstream_proxy", &p.UpstreamProxy, checkProxyURL),
-		twin("proxy.upstream_proxy_file", &p.UpstreamProxy, checkProxyURL),
-		list("proxy.upstream_no_proxy", &p.NoProxy, checkEgressEntry),
+		live(hidden("proxy.upstream_proxy", &p.UpstreamProxy, checkProxyURL)),
+		live(twin("proxy.upstream_proxy_file", &p.UpstreamProxy, checkProxyURL)),
+		live(list("proxy.upstream_no_proxy", &p.NoProxy, checkEgressEntry)),
 		number("proxy.limits.tunnels", &p.Limits.Tunnels, 1, 1_000_000),
 		number("proxy.limits.per_principal", &p.Limits.PerPrincipal, 1, 1_000_000),
 		number("proxy.limits.header_bytes", &p.Limits.HeaderBytes, 1024, 16<<20),
 		number("proxy.limits.requests", &p.Limits.Requests, 1, 1_000_000),
 		number("proxy.limits.requests_per_principal", &p.Limits.RequestsPerPrincipal, 1, 1_000_000),
-		choice("egress.private", &e.Private, "auto", "allow", "deny"),
-		list("egress.allow", &e.Allow, checkEgressEntry),
-		list("egress.deny", &e.Deny, checkEgressEntry),
-		pairs("upstream.resolve", &u.Resolve, checkResolve),
+		live(choice("egress.private", &e.Private, "auto", "allow", "deny")),
+		live(list("egress.allow", &e.Allow, checkEgressEntry)),
+		live(list("egress.deny", &e.Deny, checkEgressEntry)),
+		live(pairs("upstream.resolve", &u.Resolve, checkResolve)),
 		asPath(text("upstream.ca_file", &u.CAFile, anything)),
-		duration("upstream.dial_timeout", &u.DialTimeout, time.Millisecond, time.Hour),
-		duration("upstream.header_timeout", &u.HeaderTimeout, 0, 24*time.Hour),
-		duration("upstream.idle_timeout", &u.IdleTimeout, time.Second, 24*time.Hour),
+		live(duration("upstream.dial_timeout", &u.DialTimeout, time.Millisecond, time.Hour)),
+		live(duration("upstream.header_timeout", &u.HeaderTimeout, 0, 24*time.Hour)),
+		live(duration("upstream.idle_timeout", &u.IdleTimeout, time.Second, 24*time.Hour)),
 	}
 }
 
@@ -79,7 +81,7 @@ func (c *Config) keepingSettings() []setting {
 	return []setting{
 		asPath(text("audit.dir", &c.Audit.Dir, anything)),
 		choice("audit.durability", &c.Audit.Durability, "full", "store", "sink"),
-		{key: "audit.sinks", kind: aSinks, show: func() any { return c.Audit.Sinks }},
+		{key: "audit.sinks", kind: aSinks, to: &c.Audit.Sinks, show: func() any { return c.Audit.Sinks }},
 		duration("audit.retention", &c.Audit.Retention, 0, 100*365*24*time.Hour),
 		asPath(text("audit.anchor.file", &c.Audit.Anchor.File, anything)),
 		list("audit.anchor.command", &c.Audit.Anchor.Command, checkWord),
@@ -87,13 +89,13 @@ func (c *Config) keepingSettings() []setting {
 		hidden("audit.anchor.token", &c.Audit.Anchor.Token, oneWord),
 		twin("audit.anchor.token_file", &c.Audit.Anchor.Token, oneWord),
 		duration("audit.anchor.every", &c.Audit.Anchor.Every, time.Second, 24*time.Hour),
-		text("approval.hold", &c.Approval.Hold, checkHold),
-		{key: "approval.notify", kind: aNotifiers, show: func() any { return c.Approval.Notify }},
+		live(text("approval.hold", &c.Approval.Hold, checkHold)),
+		{key: "approval.notify", kind: aNotifiers, to: &c.Approval.Notify, show: func() any { return c.Approval.Notify }},
 		text("approval.link", &c.Approval.Link, checkLink),
-		duration("approval.expires", &c.Approval.Expires, time.Minute, 90*24*time.Hour),
-		choice("policy.source", &c.Policy.Source, "file", "api"),
-		asPath(text("policy.path", &c.Policy.Path, anything)),
-		asPath(text("policy.tenants", &c.Policy.Tenants, anything)),
+		live(duration("approval.expires", &c.Approval.Expires, time.Minute, 90*24*time.Hour)),
+		live(choice("policy.source", &c.Policy.Source, "file", "api")),
+		live(asPath(text("policy.path", &c.Policy.Path, anything))),
+		live(asPath(text("policy.tenants", &c.Policy.Tenants, anything))),
 	}
 }
 
@@ -128,9 +130,9 @@ func (c *Config) laterSettings() []setting {
 		number("exec.workers", &c.Exec.Workers, 1, 1024),
 		text("serve.listen", &c.Serve.Listen, checkListen),
 		list("serve.hosts", &c.Serve.Hosts, checkHostName),
-		called(text("server.url", &c.Server.URL, checkServer), "KIMBAP_SERVER"),
-		called(asPath(text("server.token_file", &c.Server.TokenFile, anything)), "KIMBAP_TOKEN_FILE"),
-		asPath(text("server.ca_file", &c.Server.CAFile, anything)),
+		live(called(text("server.url", &c.Server.URL, checkServer), "KIMBAP_SERVER")),
+		live(called(asPath(text("server.token_file", &c.Server.TokenFile, anything)), "KIMBAP_TOKEN_FILE")),
+		live(asPath(text("server.ca_file", &c.Server.CAFile, anything))),
 		choice("debug.mutations", &c.Debug.Mutations, "off", "verify"),
 	}
 }
@@ -138,7 +140,7 @@ func (c *Config) laterSettings() []setting {
 func anything(string) error { return nil }
 
 func text(key string, to *string, check func(string) error) setting {
-	return setting{key: key, show: func() any { return *to }, set: func(v []string) (int, error) {
+	return setting{key: key, to: to, show: func() any { return *to }, set: func(v []string) (int, error) {
 		if err := check(v[0]); err != nil {
 			return 0, err
 		}
@@ -158,6 +160,13 @@ func called(s setting, env string) setting {
 	return s
 }
 
+// live marks a key that a running process takes up when its file changes. One is live
+// where all code that uses it asks [Live.Current] when it does, or is told of a change.
+func live(s setting) setting {
+	s.live = true
+	return s
+}
+
 func choice(key string, to *string, options ...string) setting {
 	return text(key, to, func(v string) error {
 		if !slices.Contains(options, v) {
@@ -168,7 +177,7 @@ func choice(key string, to *string, options ...string) setting {
 }
 
 func hidden(key string, to *Secret, check func(string) error) setting {
-	return setting{key: key, value: secret, set: intoSecret(to, check), show: func() any {
+	return setting{key: key, to: to, value: secret, set: intoSecret(to, check), show: func() any {
 		if to.Empty() {
 			return ""
 		}
@@ -177,7 +186,7 @@ func hidden(key string, to *Secret, check func(string) error) setting {
 }
 
 func twin(key string, to *Secret, check func(string) error) setting {
-	return setting{key: key, value: twinned, set: intoSecret(to, check)}
+	return setting{key: key, to: to, value: twinned, set: intoSecret(to, check)}
 }
 
 func intoSecret(to *Secret, check func(string) error) func([]string) (int, error) {
@@ -191,7 +200,7 @@ func intoSecret(to *Secret, check func(string) error) func([]string) (int, error
 }
 
 func number(key string, to *int, low, high int) setting {
-	return setting{key: key, kind: aNumber, show: func() any { return *to }, set: func(v []string) (int, error) {
+	return setting{key: key, to: to, kind: aNumber, show: func() any { return *to }, set: func(v []string) (int, error) {
 		n, err := strconv.Atoi(v[0])
 		if err != nil || strconv.Itoa(n) != v[0] || n < low || n > high {
 			return 0, wrong{fmt.Sprintf("%s cannot be %q", key, v[0]), fmt.Sprintf("write a whole number from %d to %d", low, high)}
@@ -202,7 +211,7 @@ func number(key string, to *int, low, high int) setting {
 }
 
 func duration(key string, to *Duration, low, high time.Duration) setting {
-	return setting{key: key, show: func() any { return to.String() }, set: func(v []string) (int, error) {
+	return setting{key: key, to: to, show: func() any { return to.String() }, set: func(v []string) (int, error) {
 		d, err := ParseDuration(v[0])
 		if err != nil {
 			return 0, err
@@ -216,7 +225,7 @@ func duration(key string, to *Duration, low, high time.Duration) setting {
 }
 
 func size(key string, to *Size, low, high Size) setting {
-	return setting{key: key, kind: aSize, show: func() any { return to.String() }, set: func(v []string) (int, error) {
+	return setting{key: key, to: to, kind: aSize, show: func() any { return to.String() }, set: func(v []string) (int, error) {
 		n, err := ParseSize(v[0])
 		if err != nil {
 			return 0, err
@@ -230,7 +239,7 @@ func size(key string, to *Size, low, high Size) setting {
 }
 
 func list(key string, to *[]string, check func(string) error) setting {
-	return setting{key: key, kind: aList, show: func() any { return slices.Clone(*to) }, set: func(v []string) (int, error) {
+	return setting{key: key, to: to, kind: aList, show: func() any { return slices.Clone(*to) }, set: func(v []string) (int, error) {
 		for i, item := range v {
 			if err := check(item); err != nil {
 				return i, err
@@ -242,7 +251,7 @@ func list(key string, to *[]string, check func(string) error) setting {
 }
 
 func pairs(key string, to *map[string]string, check func(from, to string) error) setting {
-	return setting{key: key, kind: aMap, show: func() any { return maps.Clone(*to) }, set: func(v []string) (int, error) {
+	return setting{key: key, to: to, kind: aMap, show: func() any { return maps.Clone(*to) }, set: func(v []string) (int, error) {
 		out := map[string]string{}
 		for i, item := range v {
 			from, target, ok := strings.Cut(item, "=")

@@ -19,6 +19,7 @@ type Entry struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
 	Origin string `json:"origin"` // default, file:line, environment variable NAME, flag NAME
+	Live   bool   `json:"live"`   // a running kimbap takes it up when config.yaml changes; else it wants a restart
 }
 
 // Entries returns every key in the order of the documentation.
@@ -26,7 +27,7 @@ func (c *Config) Entries() []Entry {
 	var out []Entry
 	for _, s := range c.settings() {
 		if s.shown() {
-			out = append(out, Entry{s.key, oneLine(s.show()), c.Origin(s.key)})
+			out = append(out, Entry{s.key, oneLine(s.show()), c.Origin(s.key), s.live})
 		}
 	}
 	return out

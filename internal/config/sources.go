@@ -130,6 +130,9 @@ func (l *loader) readMasterKey() {
 // secretVariable reads a variable or the file that its twin names; false when
 // something is wrong, which is noted.
 func (l *loader) secretVariable(name string) (value string, at place, ok bool) {
+	if l.was != nil {
+		return l.keyAtStart(name)
+	}
 	value, at = lookup(l.env, name), variable(name)
 	file := lookup(l.env, name+"_FILE")
 	if file == "" {
