@@ -45,7 +45,8 @@ type Options struct {
 	Timeout  time.Duration                // of one Dial in all; 0: 10 s
 }
 
-// Guard dials what may be dialled. It is immutable and safe for concurrent use.
+// Guard dials what may be dialled. It is immutable and safe for concurrent use; [Live]
+// exchanges one for another.
 type Guard struct {
 	mode        Mode
 	own         func() []netip.AddrPort
@@ -147,12 +148,7 @@ func (g *Guard) Dial(ctx context.Context, r Request) (net.Conn, Info, error) {
 	if err != nil {
 		return nil, Info{}, fmt.Errorf("resolve %s: %w", asked.host, err)
 	}
-	// A name on the right side of upstream.resolve opens nothing by itself: the
-	// owner has not seen the address.
-	opened := mapped && (to.addr.IsValid() || localName(to.host))
-	candidates, err := g.judge(asked, to.port, addrs, grant{
-		trusted: r.Trusted, loopback: r.Loopback && asked.namesLoopback(), opened: opened,
-	})
+	candidates, err := g.judge(asked, to.port, addrs, r.grant(asked, g.resolve[asked.String()]))
 	if err != nil {
 		return nil, Info{}, err
 	}
@@ -161,6 +157,15 @@ func (g *Guard) Dial(ctx context.Context, r Request) (net.Conn, Info, error) {
 		return nil, Info{}, fmt.Errorf("dial %s: %w", asked, err)
 	}
 	return conn, Info{Address: chosen.addr.String(), Private: chosen.class != ClassPublic}, nil
+}
+
+// grant is what a request brings with it, and upstream.resolve: to is zero where that does
+// not map it. A name on its right side opens nothing by itself: the owner has not seen the
+// address.
+func (r Request) grant(asked, to target) grant {
+	return grant{
+		trusted: r.Trusted, loopback: r.Loopback && asked.namesLoopback(), opened: to.addr.IsValid() || localName(to.host),
+	}
 }
 
 // addresses returns where a target leads, literal addresses without a resolver.

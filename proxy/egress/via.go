@@ -71,16 +71,9 @@ func (v *via) covers(t target) bool {
 // through judges a target as far as its own words go, connects to the proxy and
 // asks it for the target.
 func (g *Guard) through(ctx context.Context, asked target, r Request) (net.Conn, Info, error) {
-	class := ClassPublic
-	if err := g.deniesName(asked); err != nil {
+	class, err := g.words(asked, r)
+	if err != nil {
 		return nil, Info{}, err
-	}
-	if asked.addr.IsValid() {
-		itself, err := g.judge(asked, asked.port, []netip.Addr{asked.addr}, grant{trusted: r.Trusted})
-		if err != nil {
-			return nil, Info{}, err
-		}
-		class = itself[0].class
 	}
 	conn, address, err := g.dialVia(ctx)
 	if err == nil {
@@ -93,6 +86,18 @@ func (g *Guard) through(ctx context.Context, asked target, r Request) (net.Conn,
 		return nil, Info{}, ctx.Err()
 	}
 	return nil, Info{}, err
+}
+
+// words judges a target by what it says itself.
+func (g *Guard) words(asked target, r Request) (Class, error) {
+	if err := g.deniesName(asked); err != nil || !asked.addr.IsValid() {
+		return ClassPublic, err
+	}
+	itself, err := g.judge(asked, asked.port, []netip.Addr{asked.addr}, grant{trusted: r.Trusted})
+	if err != nil {
+		return "", err
+	}
+	return itself[0].class, nil
 }
 
 // dialVia connects to the proxy.

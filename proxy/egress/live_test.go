@@ -1,0 +1,89 @@
+package egress
+
+import (
+	"testing"
+)
+
+// What is held open is ended by the guard that would not open it there, the same way, and
+// by no other.
+func TestAChangedGuardEndsWhatItWouldNotOpen(t *testing.T) {
+	before := Options{Resolve: map[string]string{"mapped.test:443": "127.0.0.1:18443"}}
+	for _, c := range []struct {
+		authority, address string
+		after              Options
+		ends               bool
+	}{
+		{"public.test:443", "93.184.216.34:443", before, false},
+		{"public.test:443", "93.184.216.34:443", Options{}, false},
+		{"public.test:443", "93.184.216.34:443", Options{Deny: []string{"*.test"}}, true},
+		{"public.test:443", "93.184.216.34:443", Options{Deny: []string{"93.184.0.0/16"}}, true},
+		{"public.test:443", "93.184.216.34:443", Options{Deny: []string{"other.test", "10.0.0.0/8"}}, false},
+		{"public.test:443", "93.184.216.34:443", Options{Resolve: map[string]string{"public.test:443": "127.0.0.1:18443"}}, true},
+		{"public.test:443", "93.184.216.34:443", Options{Via: &Via{Authority: "proxy.test:3128"}}, true},
+		{"public.test:443", "93.184.216.34:443", Options{Via: &Via{Authority: "proxy.test:3128", Except: []string{"public.test"}}}, false},
+		{"inner.test:443", "10.0.0.5:443", Options{Private: ModeDeny}, true},
+		{"inner.test:443", "10.0.0.5:443", Options{Private: ModeAllow}, false},
+		{"mapped.test:443", "127.0.0.1:18443", before, false},
+		{"mapped.test:443", "127.0.0.1:18443", Options{}, true},
+		{"mapped.test:443", "127.0.0.1:18443", Options{Resolve: map[string]string{"mapped.test:443": "127.0.0.1:19443"}}, true},
+		{"mapped.test:443", "127.0.0.1:18443", Options{Resolve: before.Resolve, Deny: []string{"127.0.0.0/8"}}, true},
+	} {
+		first, _, _ := guard(t, before)
+		after, _, _ := guard(t, c.after)
+		l, ended := NewLive(first), 0
+		release := l.Hold(Request{Authority: c.authority, Trusted: true}, c.address, func() { ended++ })
+		gone := l.Hold(Request{Authority: c.authority, Trusted: true}, c.address, func() { t.Errorf("%s: ended after its end", c.authority) })
+		if gone(); ended > 0 {
+			t.Errorf("%s is ended by the guard that opened it", c.authority)
+		}
+		if l.Swap(after); (ended > 0) != c.ends {
+			t.Errorf("%s at %s, then %+v: ended %d times", c.authority, c.address, c.after, ended)
+		}
+		release()
+	}
+}
+
+// A dial that another guard overtakes is judged by that one as soon as it is held.
+func TestWhatIsHeldTooLateEndsAtOnce(t *testing.T) {
+	first, _, _ := guard(t, Options{})
+	l, ended := NewLive(first), 0
+	conn, info, err := l.Dial(t.Context(), Request{Authority: "public.test:443"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	closed, _, dialled := guard(t, Options{Deny: []string{"public.test"}})
+	l.Swap(closed)
+	l.Hold(Request{Authority: "public.test:443"}, info.Address, func() { ended++ })()
+	if ended != 1 {
+		t.Errorf("ended %d times", ended)
+	}
+	if _, _, err := l.Dial(t.Context(), Request{Authority: "public.test:443"}); err == nil || len(dialled.list()) > 0 {
+		t.Errorf("dialled by the guard before: %v", err)
+	}
+}
+
+// What goes through a company's proxy is held by its name: where that leads only the
+// proxy knows.
+func TestATunnelThroughAProxyIsJudgedByItsName(t *testing.T) {
+	via := &Via{Authority: "proxy.test:3128"}
+	for _, c := range []struct {
+		after Options
+		ends  bool
+	}{
+		{Options{Via: via}, false},
+		{Options{Via: &Via{Authority: "proxy.test:3128", Authorization: func() string { return "Basic eDp5" }}}, false},
+		{Options{Via: &Via{Authority: "other.test:3128"}}, true},
+		{Options{Via: via, Deny: []string{"public.test"}}, true},
+		{Options{}, true},
+	} {
+		first, _, _ := guard(t, Options{Via: via})
+		after, _, _ := guard(t, c.after)
+		l, ended := NewLive(first), false
+		release := l.Hold(Request{Authority: "public.test:443"}, "10.0.0.9:3128", func() { ended = true })
+		if l.Swap(after); ended != c.ends {
+			t.Errorf("%+v: ended %v", c.after, ended)
+		}
+		release()
+	}
+}
