@@ -25,7 +25,7 @@ func (a *Authority) Anchor(have []*x509.Certificate, services ...[]string) (*x50
 		return nil, errNotOpen
 	}
 	root := st.roots.cert
-	if a.anyHost {
+	if a.anyHost.Load() {
 		return root, nil
 	}
 	template := *root

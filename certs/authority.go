@@ -42,7 +42,7 @@ type Authority struct {
 	dir     string
 	sealer  Sealer
 	clock   func() time.Time
-	anyHost bool
+	anyHost atomic.Bool
 
 	leafKey  *ecdsa.PrivateKey // shared by all leaves: making a key costs more than signing
 	leafInfo []byte            // its SubjectPublicKeyInfo
@@ -89,7 +89,21 @@ func New(o Options) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Authority{dir: o.Dir, sealer: o.Sealer, clock: o.Clock, anyHost: o.AnyHost, leaves: leaves, singles: singles}, nil
+	a := &Authority{dir: o.Dir, sealer: o.Sealer, clock: o.Clock, leaves: leaves, singles: singles}
+	a.anyHost.Store(o.AnyHost)
+	return a, nil
+}
+
+// SignAny changes [Options.AnyHost], and reports whether it could: an authority in memory
+// that was made without has forgotten its root's key.
+func (a *Authority) SignAny(all bool) bool {
+	if all && a.dir == "" && !a.anyHost.Load() {
+		return false
+	}
+	if a.dir != "" { // that of a run keeps its key: it may sign for all again
+		a.anyHost.Store(all)
+	}
+	return true
 }
 
 // Open loads the root, or makes it when the folder holds none, and writes
@@ -132,7 +146,7 @@ func (a *Authority) begin() (*standing, error) {
 		return nil, err
 	}
 	st := &standing{roots: roots{cert: made.cert}}
-	if !a.anyHost {
+	if !a.anyHost.Load() {
 		st.key = clearKey{made.key} // until the first Permit
 		return st, nil
 	}

@@ -47,7 +47,7 @@ func (a *Authority) Permit(services ...[]string) error {
 		return errors.Join(err, odd)
 	}
 	a.wanted = nil
-	if a.dir == "" && !a.anyHost {
+	if a.dir == "" && !a.anyHost.Load() {
 		next.key = nil
 	}
 	a.standing.Store(next)
@@ -65,7 +65,7 @@ func (a *Authority) Permits(authority string) bool {
 }
 
 func (a *Authority) permitted(st *standing, host string) bool {
-	return a.anyHost && st.key != nil || st.issuers[host] != nil
+	return a.anyHost.Load() && st.key != nil || st.issuers[host] != nil
 }
 
 // group splits the hosts of each service into the lists of its intermediates. A
@@ -132,7 +132,7 @@ func (a *Authority) staff(st *standing, groups [][]string, now time.Time) (*stan
 // issuerLife is a week, for what can be renewed. Without the root's key nothing
 // can: then intermediates last as long as the root.
 func (a *Authority) issuerLife() time.Duration {
-	if a.dir == "" && !a.anyHost {
+	if a.dir == "" && !a.anyHost.Load() {
 		return runLife
 	}
 	return issuerLife

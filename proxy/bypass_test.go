@@ -177,7 +177,7 @@ func TestOtherPortIsForeign(t *testing.T) {
 
 // CB-034: a foreign host inside an opened tunnel does not become an owned one.
 func TestForeignTunnelOwnedHost(t *testing.T) {
-	r := newRig(t, func(o *Options, _ *stages) { o.InterceptAll = true })
+	r := newRig(t, func(o *Options, _ *stages) { o.InterceptAll = always })
 	received := r.upstream("evil.test:443", answering(okAnswer))
 	inside := r.open("evil.test:443")
 	inside.send("GET /repos/a/b HTTP/1.1\r\nHost: api.good.test\r\n\r\n")
@@ -190,7 +190,7 @@ func TestForeignTunnelOwnedHost(t *testing.T) {
 // CB-035: the TLS server name is the host of the CONNECT or there is no TLS,
 // also when a session of another host is resumed.
 func TestServerNameDiffers(t *testing.T) {
-	r := newRig(t, func(o *Options, _ *stages) { o.InterceptAll = true })
+	r := newRig(t, func(o *Options, _ *stages) { o.InterceptAll = always })
 	r.upstream("evil.test:443", answering(okAnswer))
 	config := &tls.Config{RootCAs: r.roots, ServerName: "evil.test", ClientSessionCache: tls.NewLRUClientSessionCache(1)}
 	connect := func(authority string) *client {

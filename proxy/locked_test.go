@@ -32,7 +32,7 @@ func newLockedRig(t *testing.T, all bool) (*rig, *lock) {
 	t.Helper()
 	var l lock
 	l.set(true)
-	return newRig(t, func(o *Options, _ *stages) { o.Locked, o.InterceptAll = l.why.Load, all }), &l
+	return newRig(t, func(o *Options, _ *stages) { o.Locked, o.InterceptAll = l.why.Load, func() bool { return all } }), &l
 }
 
 // While the vault is locked a service's host is refused before the 200, in

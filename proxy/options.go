@@ -51,9 +51,10 @@ type Options struct {
 	RequireToken bool           // a token is needed whoever the peer is
 	DefaultToken runtime.Secret // that of an owner who shows none, for a run's private port
 	Unattended   bool           // nobody can be asked: an approval means refusal
-	InterceptAll bool           // open the tunnels of foreign hosts too
 	KeepHeads    bool           // give the backend every head as it came, for its check of changes
 
+	// InterceptAll is asked whether to open the tunnels of foreign hosts too; nil: never.
+	InterceptAll func() bool
 	// Locked says why no stored key can be used now, nil when they can. Hosts of
 	// services, and tunnels that would be opened, are refused with it before the
 	// 200. Nil: the vault is never locked.
@@ -64,6 +65,8 @@ type Options struct {
 	// Health answers GET /healthz; nil means always well. Of an error the page
 	// shows what an *runtime.Error says to callers.
 	Health func(ctx context.Context) error
+	// Notice is what the same page adds to "ok" for who looks, "" for nothing; nil: never.
+	Notice func() string
 	// Peer looks up who is at the other end of an accepted connection; nil asks
 	// the kernel.
 	Peer func(c net.Conn) runtime.Peer

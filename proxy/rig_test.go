@@ -59,6 +59,9 @@ type rig struct {
 	roots  *x509.CertPool
 }
 
+// always is for an option that is asked each time.
+func always() bool { return true }
+
 // newRig starts a proxy. change may edit the options before New.
 func newRig(t *testing.T, change func(*Options, *stages)) *rig {
 	t.Helper()

@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -58,7 +59,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte("ok\n"))
+	_, _ = io.WriteString(w, runtime.Well(s.o.Notice))
 }
 
 // autoConfig is a proxy auto-config file that sends everything here, by the

@@ -198,7 +198,7 @@ func (s *Server) closeFresh() {
 	})
 }
 
-// Reloaded says that services or policy are others now: raw tunnels, and
+// Reloaded says that services, policy or what is intercepted are others now: raw tunnels, and
 // upgraded connections, whose request would not be let through any more are
 // closed. The next request in any other tunnel is judged anew anyway.
 func (s *Server) Reloaded() { s.tunnels.closeFallen(s.stands) }
@@ -295,7 +295,7 @@ var _ io.Writer = (*serverLog)(nil)
 
 // intercepts reports whether a CONNECT to authority is opened.
 func (s *Server) intercepts(authority string) bool {
-	return s.o.Table().Intercepts(authority) || s.o.InterceptAll && !rawPort(authority)
+	return s.o.Table().Intercepts(authority) || !rawPort(authority) && s.o.InterceptAll != nil && s.o.InterceptAll()
 }
 
 // permits asks whether there will be a certificate for a tunnel to authority:

@@ -109,7 +109,7 @@ func TestJudgedBody(t *testing.T) {
 
 // All foreign hosts opened: no service, but every request judged.
 func TestInterceptAll(t *testing.T) {
-	r := newRig(t, func(o *Options, _ *stages) { o.InterceptAll = true })
+	r := newRig(t, func(o *Options, _ *stages) { o.InterceptAll = always })
 	r.upstream("any.test:443", answering(okAnswer))
 	inside := r.open("any.test:443")
 	inside.send("GET /x//y HTTP/1.1\r\nHost: any.test\r\n\r\n")

@@ -28,7 +28,11 @@ type TunnelOptions struct {
 	Late   time.Duration // how much longer, where silence would not be let through anyway; 2 s
 	Hello  time.Duration // from there to a whole ClientHello or request head; 10 s
 	Limits Limits        // of a request head
-	Idle   time.Duration // how long one way may be quiet once the other has ended; 5 min
+	// Idle says how long one way may be quiet once the other has ended; nil: 5 min.
+	Idle func() time.Duration
+	// Hold is told of a raw tunnel, and ends it by end when the dialer would not open it
+	// any more. Release says that it has ended. Nil: it is as it was when it was opened.
+	Hold func(authority, address string, trusted, loopback bool, end func()) (release func())
 }
 
 // Tunnel is the backend for CONNECT to hosts that no service owns. It dials
@@ -54,8 +58,11 @@ func NewTunnel(o TunnelOptions) (*Tunnel, error) {
 	if o.Hello <= 0 {
 		o.Hello = 10 * time.Second
 	}
-	if o.Idle <= 0 {
-		o.Idle = 5 * time.Minute
+	if o.Idle == nil {
+		o.Idle = func() time.Duration { return 5 * time.Minute }
+	}
+	if o.Hold == nil {
+		o.Hold = func(string, string, bool, bool, func()) func() { return func() {} }
 	}
 	o.Limits = o.Limits.withDefaults()
 	return &Tunnel{o: o}, nil
@@ -65,6 +72,7 @@ func NewTunnel(o TunnelOptions) (*Tunnel, error) {
 type dialled struct {
 	client   *taken
 	upstream net.Conn
+	trusted  bool
 	result   runtime.Result
 }
 
@@ -104,6 +112,7 @@ func (t *Tunnel) Execute(ctx context.Context, call *runtime.Call, out runtime.Re
 			return d.result, nil
 		}
 	}
+	defer t.o.Hold(call.Request.Target.Authority, d.result.Address, d.trusted, false, d.close)()
 	return t.splice(ctx, d, o.seat)
 }
 
@@ -126,7 +135,7 @@ func (t *Tunnel) open(ctx context.Context, call *runtime.Call, o *responder) (*d
 	}
 	o.seat.hold(o.taken)
 	return &dialled{
-		client: o.taken, upstream: upstream,
+		client: o.taken, upstream: upstream, trusted: trusted,
 		result: runtime.Result{Status: http.StatusOK, Address: address, Private: private},
 	}, nil
 }
@@ -150,7 +159,7 @@ func (t *Tunnel) splice(ctx context.Context, d *dialled, seat *place) (runtime.R
 	defer stop()
 	seat.splice()
 	var sent int64
-	half := &halfway{idle: t.o.Idle}
+	half := &halfway{idle: t.o.Idle()}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -154,7 +154,7 @@ func TestAClientFromFarAwayIsWaitedFor(t *testing.T) {
 func TestATunnelThatHasHalfEndedEnds(t *testing.T) {
 	r := newRig(t, func(o *Options, st *stages) {
 		o.Limits = Limits{PerPrincipal: 1, QueueTimeout: patience}
-		throughTunnel(t, o, st, TunnelOptions{Dialer: st, Peek: time.Second, Idle: 400 * time.Millisecond})
+		throughTunnel(t, o, st, TunnelOptions{Dialer: st, Peek: time.Second, Idle: func() time.Duration { return 400 * time.Millisecond }})
 	})
 	over := make(chan struct{})
 	defer close(over)

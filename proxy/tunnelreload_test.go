@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,6 +63,47 @@ func TestReloadClosesATunnelThatIsStillOpening(t *testing.T) {
 	c.send("Host: new.test\r\n\r\n")
 	if got, err := io.ReadAll(c.br); isTimeout(err) || len(got) > 0 {
 		t.Errorf("it opened: %q %v", got, err)
+	}
+}
+
+// Once all hosts are intercepted none is passed raw any longer, in tunnels of before too.
+func TestInterceptingAllClosesRawTunnels(t *testing.T) {
+	var all atomic.Bool
+	r := newRig(t, func(o *Options, _ *stages) { o.InterceptAll = all.Load })
+	r.upstream("other.test:80", func(c net.Conn, br *bufio.Reader) { _, _ = io.Copy(c, br) })
+	const head = "GET / HTTP/1.1\r\nHost: other.test\r\n\r\n"
+	c := r.connect("other.test:80", head)
+	if _, err := io.ReadFull(c.br, make([]byte, len(head))); err != nil {
+		t.Fatal(err)
+	}
+	r.server.Reloaded()
+	c.alive()
+	all.Store(true)
+	r.server.Reloaded()
+	c.gone()
+}
+
+// A raw tunnel is held by who dialled it, under the words it was dialled with, and ends
+// when that one says so.
+func TestARawTunnelIsHeld(t *testing.T) {
+	ends, released := make(chan func(), 1), make(chan string, 1)
+	r := newRig(t, func(o *Options, st *stages) {
+		throughTunnel(t, o, st, TunnelOptions{Dialer: st, Peek: time.Second, Hold: func(authority, address string, _, _ bool, end func()) func() {
+			ends <- end
+			return func() { released <- authority }
+		}})
+	})
+	r.upstream("other.test:80", func(c net.Conn, br *bufio.Reader) { _, _ = io.Copy(c, br) })
+	const head = "GET / HTTP/1.1\r\nHost: other.test\r\n\r\n"
+	c := r.connect("other.test:80", head)
+	if _, err := io.ReadFull(c.br, make([]byte, len(head))); err != nil {
+		t.Fatal(err)
+	}
+	c.alive()
+	(<-ends)()
+	c.gone()
+	if authority := <-released; authority != "other.test:80" {
+		t.Errorf("released %q", authority)
 	}
 }
 

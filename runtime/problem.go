@@ -75,6 +75,17 @@ func headerText(text string) string {
 	}, text[:min(len(text), 512)])
 }
 
+// Well is what a health check says when all is well, with a notice for who looks; a nil
+// one has none.
+func Well(notice func() string) string {
+	if notice != nil {
+		if said := notice(); said != "" {
+			return "ok\n" + said + "\n"
+		}
+	}
+	return "ok\n"
+}
+
 // Unwell is what a health check says of err: an [Error] in its own words, with what
 // to do, anything else without, since it may quote a file.
 func Unwell(err error) string {

@@ -112,6 +112,9 @@ func sayRunning(line func(name, format string, a ...any), p *app.Running) {
 	if p.Problem != "" {
 		line("", "reload refused, the old state is in force: %s", strings.ReplaceAll(p.Problem, "\n", "\n           "))
 	}
+	if said := app.RestartFor(p); said != "" {
+		line("", "%s", said)
+	}
 	for _, n := range p.Notify {
 		if n.Problem != "" {
 			line("", "%s: nobody was told of %s: %s", n.Sender, runtime.Count(n.Failed+n.Dropped, "approval"), n.Problem)

@@ -92,7 +92,7 @@ func (a *App) agentVariables(ctx context.Context) ([]runner.Variable, error) {
 		return nil, err
 	}
 	place := runner.Place{
-		Proxy: "http://" + a.config.Proxy.Listen, CA: ca.CAFile(), Bundle: ca.BundleFile(),
+		Proxy: "http://" + a.config.Current().Proxy.Listen, CA: ca.CAFile(), Bundle: ca.BundleFile(),
 		Settings: a.settingsFolders()[0], Own: map[string]string{}, Placeholders: placeholders, Served: a.servedHere(),
 	}
 	return runner.Variables(place), a.settle(place, false)

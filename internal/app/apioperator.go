@@ -221,7 +221,7 @@ func (s apiOperator) SetPolicy(ctx context.Context, who runtime.Principal, befor
 	if err != nil {
 		return err
 	}
-	if s.a.config.Policy.Source != "api" {
+	if s.a.config.Current().Policy.Source != "api" {
 		return &runtime.Error{
 			Code: runtime.CodeForbidden, Reason: runtime.ReasonReadOnly, Msg: "the policy is kept in files here, and nothing over the network changes them",
 			Hint: "change the file, or let the owner set policy: {source: api} in config.yaml",

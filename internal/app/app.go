@@ -91,7 +91,7 @@ type App struct {
 	home   Home
 	fresh  bool
 	env    outfit.Environment
-	config *config.Config
+	config *config.Live
 	tenant runtime.Tenant
 	seated *runtime.Principal // whose seat this is; nil: the App itself
 
@@ -108,7 +108,7 @@ type App struct {
 	trail     *audit.Log
 	crowded   *crowded // the trail, for requests
 	witness   *audit.Witness
-	guard     *egress.Guard
+	guard     *egress.Live
 	rest      *rest.Backend
 	tunnel    *proxy.Tunnel
 	command   *command.Backend
@@ -118,7 +118,7 @@ type App struct {
 	locked    atomic.Pointer[runtime.Error] // why the vault is, for the operator; nil: it is open
 	keyAgain  time.Time                     // when a key service is asked again; of the watch
 	lingers   time.Time                     // until then a locked vault lets the log hide what was open; of the watch
-	files     string                        // fingerprint of the services and policy before they were first read
+	files     looked                        // the files, before they were first read
 	authority struct {
 		sync.Mutex
 		ca *certs.Authority // nil: not open
@@ -129,17 +129,18 @@ type App struct {
 	scripts     scripts
 	mcpSessions mcpSessions
 	run         ofRun
-	unread      error                   // of the configuration, with Options.Emergency; nil: none
-	notice      string                  // for the person at the terminal; "": nothing
-	fault       error                   // of policy and services, with Options.Despite; nil: none
-	health      atomic.Pointer[string]  // last reload error, nil when well
-	uncertified atomic.Pointer[string]  // what is wrong with the authority, nil when nothing is
-	admin       atomic.Pointer[string]  // where the operator's listener is
-	seen        atomic.Int64            // counter of the store's changes that this process has taken up; of the watch
-	read        atomic.Pointer[string]  // sum of the files that were last read; of the watch
-	full        atomic.Pointer[string]  // what is said of the trail's disk, nil when it has room
-	running     atomic.Pointer[Running] // what the state file says, nil without one
-	self        *home.Self              // this process, in approvals
+	unread      error                    // of the configuration, with Options.Emergency; nil: none
+	notice      string                   // for the person at the terminal; "": nothing
+	fault       error                    // of policy and services, with Options.Despite; nil: none
+	waiting     atomic.Pointer[[]string] // keys of the configuration that want a restart; nil: none
+	health      atomic.Pointer[string]   // last reload error, nil when well
+	uncertified atomic.Pointer[string]   // what is wrong with the authority, nil when nothing is
+	admin       atomic.Pointer[string]   // where the operator's listener is
+	seen        atomic.Int64             // counter of the store's changes that this process has taken up; of the watch
+	read        atomic.Pointer[string]   // sum of the files that were last read; of the watch
+	full        atomic.Pointer[string]   // what is said of the trail's disk, nil when it has room
+	running     atomic.Pointer[Running]  // what the state file says, nil without one
+	self        *home.Self               // this process, in approvals
 	close       []func(context.Context) error
 	closed      sync.Once
 }
@@ -182,7 +183,7 @@ func New(o Options) (*App, error) {
 	if err != nil {
 		return nil, runtime.Invalid(err, "correct what is listed; docs/cli.md has every key")
 	}
-	a.config = cfg
+	a.config = config.NewLive(cfg)
 	a.self = a.home.Self()
 	return a, nil
 }
@@ -260,7 +261,7 @@ func (a *App) Home() Home { return a.home }
 func (a *App) Fresh() bool { return a.fresh }
 
 // Config returns the configuration in force.
-func (a *App) Config() *config.Config { return a.config }
+func (a *App) Config() *config.Config { return a.config.Current() }
 
 // Vault, Tokens, Approvals, Trail, Services, Policy and Pipeline are the parts,
 // for the commands of the operator.

@@ -75,7 +75,7 @@ func (a *App) newCA() (*certs.Authority, error) {
 }
 
 // interceptsAll reports whether the tunnels of foreign hosts are opened too.
-func (a *App) interceptsAll() bool { return a.config.Proxy.Intercept == "all" }
+func (a *App) interceptsAll() bool { return a.config.Current().Proxy.Intercept == "all" }
 
 // signing is the authority that a proxy signs with: that of a run, or the home's
 // own, which a locked vault opens later.

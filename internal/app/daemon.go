@@ -43,7 +43,7 @@ func (a *App) ServeDaemon(ctx context.Context, o DaemonOptions) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	s, err := server.New(server.Options{
-		Identify: a.identity.Identify, Execute: a.daemonScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health, Log: a.o.Log, Clock: a.o.Clock,
+		Identify: a.identity.Identify, Execute: a.daemonScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health, Notice: a.restartNotice, Log: a.o.Log, Clock: a.o.Clock,
 		Agent: apiAgent{a, runtime.SurfaceCall}, Shutdown: end, Cause: true,
 	})
 	if err != nil {

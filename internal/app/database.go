@@ -69,7 +69,7 @@ func (a *App) CopyDatabase(ctx context.Context, to string) (Database, error) {
 }
 
 func (a *App) databaseFile() (string, error) {
-	if a.config.Store.DSN != "" {
+	if a.config.Current().Store.DSN != "" {
 		return "", errors.New("store.dsn: this version keeps its data in the home only")
 	}
 	if err := a.home.Check(a.o.UID); err != nil {

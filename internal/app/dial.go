@@ -14,6 +14,7 @@ import (
 	"os"
 
 	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/proxy/egress"
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -33,7 +34,7 @@ func (a *App) upstreamTLS() (*tls.Config, error) {
 // not read before they are needed.
 func (a *App) upstreamRoots() (*certs.Roots, error) {
 	first := a.o.Ahead.firstRoots(a.env["SSL_CERT_FILE"])
-	file := a.config.Upstream.CAFile
+	file := a.config.Current().Upstream.CAFile
 	if file == "" {
 		return certs.NewRoots(first, nil), nil
 	}
@@ -53,15 +54,15 @@ func wrongRoots(err error) error {
 }
 
 // via is the proxy that proxy.upstream_proxy names, nil for none.
-func (a *App) via() (*egress.Via, error) {
-	if a.config.Proxy.UpstreamProxy.Empty() {
+func (a *App) via(c *config.Config) (*egress.Via, error) {
+	if c.Proxy.UpstreamProxy.Empty() {
 		return nil, nil
 	}
-	u, err := url.Parse(a.config.Proxy.UpstreamProxy.Reveal())
+	u, err := url.Parse(c.Proxy.UpstreamProxy.Reveal())
 	if err != nil { // config has checked it; the error would quote the password
 		return nil, errors.New("proxy.upstream_proxy: this is not the URL of a proxy")
 	}
-	via := &egress.Via{Except: a.config.Proxy.NoProxy}
+	via := &egress.Via{Except: c.Proxy.NoProxy}
 	via.Authority = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), runtime.DefaultPort(u.Scheme)))
 	if u.Scheme == "https" {
 		if via.TLS, err = a.upstreamTLS(); err != nil {
@@ -78,7 +79,7 @@ func (a *App) via() (*egress.Via, error) {
 
 // dialer gives the backends the guarded dial, and turns its refusals into the
 // words of the pipeline.
-type dialer struct{ guard *egress.Guard }
+type dialer struct{ guard *egress.Live }
 
 func (d dialer) Dial(ctx context.Context, authority string, trusted, loopback bool) (net.Conn, string, bool, error) {
 	conn, info, err := d.guard.Dial(ctx, egress.Request{Authority: authority, Trusted: trusted, Loopback: loopback})
@@ -102,6 +103,12 @@ func (d dialer) Dial(ctx context.Context, authority string, trusted, loopback bo
 		}
 	}
 	return conn, info.Address, info.Private, err
+}
+
+// hold gives the guard what is passed on raw, so that it ends when it could not be opened
+// any more.
+func (a *App) hold(authority, address string, trusted, loopback bool, end func()) (release func()) {
+	return a.guard.Hold(egress.Request{Authority: authority, Trusted: trusted, Loopback: loopback}, address, end)
 }
 
 func openEgress(line string) string {

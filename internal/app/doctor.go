@@ -64,7 +64,7 @@ func (a *App) doctorKey(context.Context) Finding {
 	if why := a.Locked(); why != nil {
 		return Finding{"master key", "fail", why.Msg, why.Hint}
 	}
-	switch source := a.config.MasterKey.Source; source {
+	switch source := a.config.Current().MasterKey.Source; source {
 	case "env":
 		return Finding{"master key", "warn", "from the environment: every program of this shell could read it", "unset it there and use master_key.source: file"}
 	case "keyring", "command", "transit":
@@ -156,7 +156,7 @@ func (a *App) doctorScripts() Finding {
 }
 
 func (a *App) doctorDescriptors(context.Context) Finding {
-	if have := a.limits().Tunnels; have < a.config.Proxy.Limits.Tunnels {
+	if have := a.limits().Tunnels; have < a.config.Current().Proxy.Limits.Tunnels {
 		return Finding{"descriptors", "warn", fmt.Sprintf("limit %d: at most %d tunnels", resource.Descriptors(), have), "ulimit -n 65536"}
 	}
 	if resource.Descriptors() == 0 {

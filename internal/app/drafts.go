@@ -67,7 +67,7 @@ func (a *App) drafted(path string) (string, draft.Options, error) {
 		return "", draft.Options{}, notThere("there is no policy at "+path, &unreadable{path, err})
 	}
 	set, err := a.draftServices()
-	return path, draft.Options{Services: set, Clock: a.o.Clock, Tenant: a.tenant, DenyUnmatched: a.config.Proxy.Unmatched == "deny"}, err
+	return path, draft.Options{Services: set, Clock: a.o.Clock, Tenant: a.tenant, DenyUnmatched: a.config.Current().Proxy.Unmatched == "deny"}, err
 }
 
 func (a *App) draftServices() (*services.Set, error) {

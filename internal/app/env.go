@@ -76,7 +76,7 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 // envProxy finds the proxy that a shell or a container shall use, and says what of
 // it is not as it should be. A container shows a token of its own.
 func (a *App) envProxy(place *runner.Place, o EnvOptions) (notes []string, err error) {
-	address := a.config.Proxy.Listen
+	address := a.config.Current().Proxy.Listen
 	if running := a.Proxies(); len(running) > 0 {
 		address = running[0].Listen
 		if place.Token, err = a.passOf(running[0]); err != nil {
@@ -84,7 +84,7 @@ func (a *App) envProxy(place *runner.Place, o EnvOptions) (notes []string, err e
 		}
 	} else if !o.Unset {
 		note := "no proxy runs yet: start it with: kimbap proxy"
-		if a.nameless() && a.config.Proxy.Auth != "token" {
+		if a.nameless() && a.config.Current().Proxy.Auth != "token" {
 			note += "; then take these variables again, they hold its token on this system"
 		}
 		notes = append(notes, note)

@@ -44,8 +44,8 @@ func (a *App) Scripts() (*sandbox.Runner, error) {
 		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
 		NewID:   func() string { return runtime.NewID("exe", a.o.Clock()) },
 		Process: a.self.Name, Alive: a.alive,
-		Limits:  sandbox.Limits{Timeout: a.config.Exec.Timeout.Duration(), Heap: int64(a.config.Exec.Heap), Calls: a.config.Exec.Calls},
-		Workers: a.config.Exec.Workers,
+		Limits:  sandbox.Limits{Timeout: a.config.Current().Exec.Timeout.Duration(), Heap: int64(a.config.Current().Exec.Heap), Calls: a.config.Current().Exec.Calls},
+		Workers: a.config.Current().Exec.Workers,
 	})
 	if err != nil {
 		return nil, err
@@ -231,7 +231,7 @@ func (a *App) executionTrail(ctx context.Context, q RecordQuery) ([]Record, erro
 
 // tooLong refuses a time that a command gives a script and that none may have.
 func (a *App) tooLong(timeout time.Duration) error {
-	limit := a.config.Exec.Timeout.Duration()
+	limit := a.config.Current().Exec.Timeout.Duration()
 	if timeout <= limit {
 		return nil
 	}

@@ -20,7 +20,7 @@ const fetchTimeout = 15 * time.Second
 
 // keyWrapper is where the master key is kept, by the name of a source.
 func (a *App) keyWrapper(source string) (vault.KeyWrapper, error) {
-	k := a.config.MasterKey
+	k := a.config.Current().MasterKey
 	service := func(c wrap.Cipher) vault.KeyWrapper { return wrap.Service{Path: a.home.WrappedKey(), Cipher: c} }
 	switch source {
 	case "auto", "file":
@@ -53,7 +53,7 @@ func (a *App) keySource() string {
 	if a.o.KeyFrom != "" {
 		return a.o.KeyFrom
 	}
-	return a.config.MasterKey.Source
+	return a.config.Current().MasterKey.Source
 }
 
 // keyPlace is what a source keeps the key in: two that share it leave no old key
@@ -177,7 +177,7 @@ func (a *App) writeDefaultPolicy() error {
 
 // auditDir is audit.dir or the home's own.
 func (a *App) auditDir() string {
-	if dir := a.config.Audit.Dir; dir != "" {
+	if dir := a.config.Current().Audit.Dir; dir != "" {
 		return dir
 	}
 	return a.home.Audit()

@@ -8,7 +8,7 @@ import (
 // limits are the configured ones, capped by what the descriptors can carry. What
 // is capped leaves a quarter to others than the one who takes most.
 func (a *App) limits() proxy.Limits {
-	c, d := &a.config.Proxy.Limits, resource.Share(resource.Descriptors())
+	c, d := &a.config.Current().Proxy.Limits, resource.Share(resource.Descriptors())
 	l := proxy.Limits{
 		Tunnels: c.Tunnels, PerPrincipal: c.PerPrincipal, TunnelFiles: d.Tunnels,
 		Requests: c.Requests, RequestsPerPrincipal: c.RequestsPerPrincipal,

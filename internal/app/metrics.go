@@ -68,16 +68,16 @@ func (a *App) recordedTrail() runtime.Trail {
 
 // serveAdmin opens admin.listen, if it is set, until stop is called.
 func (a *App) serveAdmin() (stop func(), err error) {
-	at := a.config.Admin.Listen
+	at := a.config.Current().Admin.Listen
 	if at == "" || a.metrics == nil {
 		return func() {}, nil
 	}
-	ln, err := socket.Listen(at, "another address for admin.listen, or none; now: "+a.config.Origin("admin.listen"))
+	ln, err := socket.Listen(at, "another address for admin.listen, or none; now: "+a.config.Current().Origin("admin.listen"))
 	if err != nil {
 		return nil, err
 	}
 	a.listensAlso(ln)
-	s, err := server.NewAdmin(server.Options{Health: a.Health, Metrics: a.metrics, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Serve.Hosts})
+	s, err := server.NewAdmin(server.Options{Health: a.Health, Notice: a.restartNotice, Metrics: a.metrics, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Current().Serve.Hosts})
 	if err != nil {
 		_ = ln.Close()
 		return nil, err

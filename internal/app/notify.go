@@ -25,7 +25,7 @@ const lastNotices = 5 * time.Second
 // openNotify makes the senders that approval.notify names. None of them does
 // anything before there is something to tell.
 func (a *App) openNotify(context.Context) error {
-	if len(a.config.Approval.Notify) == 0 {
+	if len(a.config.Current().Approval.Notify) == 0 {
 		return nil
 	}
 	trust, err := a.upstreamTLS()
@@ -34,7 +34,7 @@ func (a *App) openNotify(context.Context) error {
 	}
 	client := notify.NewClient(a.dialNotified, trust)
 	a.onClose(func(context.Context) error { client.Close(); return nil })
-	for _, n := range a.config.Approval.Notify {
+	for _, n := range a.config.Current().Approval.Notify {
 		s, err := a.sender(n, client, trust)
 		if err != nil {
 			return runtime.Invalid(err, "kimbap config show --origin")
@@ -42,7 +42,7 @@ func (a *App) openNotify(context.Context) error {
 		a.senders = append(a.senders, s)
 	}
 	a.post, err = notify.New(notify.Options{
-		Senders: a.senders, Clock: a.o.Clock, Link: a.config.Approval.Link,
+		Senders: a.senders, Clock: a.o.Clock, Link: a.config.Current().Approval.Link,
 		NewID: func() string { return runtime.NewID("ntf", a.o.Clock()) },
 		Reached: func(ctx context.Context, tenant runtime.Tenant, sender string) {
 			if err := a.approvals.Reached(ctx, tenant, sender); err != nil {

@@ -32,12 +32,12 @@ func (a *App) policyFile() string { return a.policyFileOf(a.tenant) }
 // policy.tenants, or the file in the tenant's folder of the home.
 func (a *App) policyFileOf(t runtime.Tenant) string {
 	if t == runtime.DefaultTenant {
-		if path := a.config.Policy.Path; path != "" {
+		if path := a.config.Current().Policy.Path; path != "" {
 			return path
 		}
 		return a.home.Policy()
 	}
-	if folder := a.config.Policy.Tenants; folder != "" {
+	if folder := a.config.Current().Policy.Tenants; folder != "" {
 		path := filepath.Join(folder, string(t))
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
 			return path
@@ -141,8 +141,13 @@ func (a *App) readPolicy(t runtime.Tenant, actions policy.Actions) (*policy.Poli
 	if err != nil {
 		return nil, runtime.Invalid(err, "correct the file; see what is in force with: kimbap status")
 	}
-	if a.config.Proxy.Unmatched == "deny" {
-		p = p.DenyUnmatched()
+	return a.narrowed(p), nil
+}
+
+// narrowed is a policy as the configuration has it for hosts that have no service.
+func (a *App) narrowed(p *policy.Policy) *policy.Policy {
+	if a.config.Current().Proxy.Unmatched == "deny" {
+		return p.DenyUnmatched()
 	}
-	return p, nil
+	return p
 }

@@ -10,18 +10,25 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 )
 
-// reload takes the services and the policies from their files. What cannot be read
-// keeps its old state, and status, log and trail say so: the services, and each
-// tenant's policy by itself, so that nobody's mistake keeps another's rules from
-// being in force. The default tenant's policy and the services are the home's own
-// and go together, both or neither.
-func (a *App) reload(ctx context.Context, f follower) {
+// reload takes the configuration, the services and the policies from their files, and
+// returns what those looked like. What cannot be read keeps its old state, and status, log
+// and trail say so: the configuration, the services, and each tenant's policy by itself,
+// so that nobody's mistake keeps another's rules from being in force. The default tenant's
+// policy and the services are the home's own and go together, both or neither.
+func (a *App) reload(ctx context.Context, f follower) looked {
 	problems := map[string]error{}
+	if next, err := a.readConfig(f); err != nil {
+		problems["config"] = err
+	} else {
+		a.putInForce(next, f)
+	}
+	files := a.asRead() // before the rest is: it may name other files
 	set, err := a.readServices()
 	if err != nil {
 		problems["services"], set = err, a.services.Current()
@@ -36,13 +43,13 @@ func (a *App) reload(ctx context.Context, f follower) {
 	for t, err := range wrong {
 		problems[policyField(t)] = err
 	}
-	old := a.policy.Current(runtime.DefaultTenant)
+	old := a.narrowed(a.policy.Current(runtime.DefaultTenant))
 	if now := fresh[runtime.DefaultTenant]; err != nil && old != nil && now != nil && now.Digest() != old.Digest() {
 		fresh[runtime.DefaultTenant] = old
 		problems["policy"] = errors.New("the policy is taken up when the services can be read")
 	}
 	for _, t := range a.Tenants() {
-		if old := a.policy.Current(t); fresh[t] == nil && old != nil {
+		if old := a.narrowed(a.policy.Current(t)); fresh[t] == nil && old != nil {
 			fresh[t] = old
 		}
 	}
@@ -54,6 +61,7 @@ func (a *App) reload(ctx context.Context, f follower) {
 		a.mcpSessions.toolsChanged()
 	}
 	a.sayReloaded(ctx, problems)
+	return files
 }
 
 // sayReloaded tells what is in force, and what of it is old.
@@ -62,9 +70,13 @@ func (a *App) sayReloaded(ctx context.Context, problems map[string]error) {
 	for _, t := range a.Tenants() {
 		event.Fields[policyField(t)] = a.policy.Current(t).Digest()
 	}
+	if waiting := a.waitingKeys(); len(waiting) > 0 {
+		event.Fields["restart"] = strings.Join(waiting, " ")
+		a.o.Log.Warn().Strs("keys", waiting).Msg("the configuration wants a restart")
+	}
 	if len(problems) == 0 {
 		a.health.Store(nil)
-		a.o.Log.Info().Msg("reloaded services and policy")
+		a.o.Log.Info().Msg("reloaded configuration, services and policy")
 	} else {
 		kept := slices.Sorted(maps.Keys(problems))
 		var all []error
@@ -91,11 +103,30 @@ func policyField(t runtime.Tenant) string {
 	return "policy:" + string(t)
 }
 
-// fingerprint changes when a file of the services or the policy does.
-func (a *App) fingerprint() string {
+// looked is what all files look like that a reload reads.
+type looked struct {
+	home  string // fingerprint
+	named string // of the secrets that config.yaml names, which another process may not see
+}
+
+// look is what they look like now.
+func (a *App) look() looked { return looked{a.fingerprint(), a.config.Look().Named} }
+
+// asRead is what they look like, the configuration's when it was last read.
+func (a *App) asRead() looked {
+	seen := a.config.Seen()
+	return looked{a.fingerprintOf(seen.File), seen.Named}
+}
+
+// fingerprint changes when a file of the configuration, the services or the policy does.
+func (a *App) fingerprint() string { return a.fingerprintOf(config.Look(a.home.Config())) }
+
+// fingerprintOf is fingerprint with config.yaml as it was seen.
+func (a *App) fingerprintOf(configured string) string {
 	names, _ := filepath.Glob(filepath.Join(a.home.Services(), "*.yaml"))
 	slices.Sort(names)
 	var b strings.Builder
+	fmt.Fprintf(&b, "config.yaml %s\n", configured)
 	names = append(names, a.home.Tenants()) // a tenant that comes or goes
 	for _, t := range a.Tenants() {
 		names = append(names, policy.Names(a.policyFileOf(t))...)

@@ -162,7 +162,7 @@ func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, 
 	options.GitHosts = outfit.GitHosts(a.Services().Service, linked)
 	if !o.NoCover {
 		options.Cover = []string{home}
-		if dir := a.config.Audit.Dir; dir != "" {
+		if dir := a.config.Current().Audit.Dir; dir != "" {
 			options.Cover = append(options.Cover, dir)
 		}
 	}

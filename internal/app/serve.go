@@ -151,10 +151,10 @@ func (a *App) newProxy(o ServeOptions, ca signing) (*proxy.Server, error) {
 		Table: func() proxy.Table { return a.services.Current().Table() },
 		Leaf:  o.Tally.leaf(ca.Leaf), RootPEM: ca.RootPEM, Permits: ca.permits,
 		RequireToken: required, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
-		InterceptAll: a.interceptsAll(), Locked: a.refusal,
-		KeepHeads: a.config.Debug.Mutations == "verify",
-		Engine:    proxy.Engine(a.config.Proxy.Engine), Limits: a.limits(),
-		Approval: a.approvalStatus, Health: a.Health,
+		InterceptAll: a.interceptsAll, Locked: a.refusal,
+		KeepHeads: a.config.Current().Debug.Mutations == "verify",
+		Engine:    proxy.Engine(a.config.Current().Proxy.Engine), Limits: a.limits(),
+		Approval: a.approvalStatus, Health: a.Health, Notice: a.restartNotice,
 		Log: a.o.Log, Clock: a.o.Clock,
 	})
 }

@@ -96,8 +96,8 @@ func (a *App) newAPI(kick chan<- os.Signal, lent *lender) (*server.Server, error
 		}
 	}
 	o := server.Options{
-		Identify: a.identity.Identify, Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health,
-		RequireToken: true, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Serve.Hosts, Metrics: a.metrics,
+		Identify: a.identity.Identify, Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health, Notice: a.restartNotice,
+		RequireToken: true, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Current().Serve.Hosts, Metrics: a.metrics,
 		Agent: apiAgent{a, runtime.SurfaceREST}, Operator: apiOperator{a, again},
 	}
 	if lent != nil {

@@ -20,7 +20,7 @@ import (
 // standard output is one for a process that has no other use for it.
 func (a *App) sinks() ([]audit.Sink, error) {
 	var out []audit.Sink
-	for _, c := range a.config.Audit.Sinks {
+	for _, c := range a.config.Current().Audit.Sinks {
 		if c.Type == "stdout" && a.o.Stdout == nil {
 			continue
 		}

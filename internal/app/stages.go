@@ -32,7 +32,7 @@ import (
 // The steps of [App.Open] that make the stages, from the store up.
 
 func (a *App) openStore(ctx context.Context) (err error) {
-	if a.config.Store.DSN != "" {
+	if a.config.Current().Store.DSN != "" {
 		return errors.New("store.dsn: this version keeps its data in the home only")
 	}
 	a.store, err = sqlite.Open(ctx, sqlite.Options{Path: a.home.Database(), Create: a.fresh, Told: a.logsStatements()})
@@ -126,9 +126,8 @@ func (a *App) openApprovals(context.Context) (err error) {
 	a.approvals, err = approval.New(approval.Options{
 		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
 		NewID:   func() string { return runtime.NewID("apr", a.o.Clock()) },
-		Expires: a.config.Approval.Expires.Duration(), Hold: a.config.Approval.HoldFor(),
+		Terms:   approvalTerms(a.config.Current()),
 		Tell:    a.tell,
-		Always:  a.config.Approval.Hold != "auto",
 		Process: a.self.Name, Alive: a.alive, Ended: a.requesterEnded, Late: a.toldLate,
 	})
 	if err != nil {
@@ -180,7 +179,7 @@ func (a *App) stages() runtime.Options {
 }
 
 func (a *App) loadServices(context.Context) error {
-	a.files = a.fingerprint()
+	a.files = a.asRead()
 	set, err := a.readServices()
 	if err != nil && a.o.Despite {
 		a.fault = err
@@ -282,36 +281,29 @@ func (a *App) openBackends(context.Context) error {
 	if err != nil {
 		return err
 	}
-	via, err := a.via()
+	c := a.config.Current()
+	guard, err := a.newGuard(c)
 	if err != nil {
 		return err
 	}
-	guard, err := egress.New(egress.Options{
-		Private: egress.Mode(a.config.Egress.Private),
-		Allow:   a.config.Egress.Allow, Deny: a.config.Egress.Deny,
-		Resolve: a.config.Upstream.Resolve, Own: a.listeners.All, Via: via,
-		Timeout: a.config.Upstream.DialTimeout.Duration(),
-	})
-	if err != nil {
-		return runtime.Invalid(err, "kimbap config show --origin")
-	}
-	a.guard = guard
+	a.guard = egress.NewLive(guard)
 	a.rest, err = rest.New(rest.Options{
-		Dialer: dialer{guard}, TLS: certs.Upstream(nil), Roots: roots, Placeholders: a.placeholder,
-		DialTimeout:     a.config.Upstream.DialTimeout.Duration(),
-		HeaderTimeout:   a.config.Upstream.HeaderTimeout.Duration(),
-		IdleTimeout:     a.config.Upstream.IdleTimeout.Duration(),
+		Dialer: dialer{a.guard}, Hold: a.hold, TLS: certs.Upstream(nil), Roots: roots, Placeholders: a.placeholder,
+		Times:           restTimes(c),
 		IdleConnections: resource.Share(resource.Descriptors()).Idle,
 		Clock:           a.o.Clock,
-		Engine:          rest.Engine(a.config.Proxy.Engine),
+		Engine:          rest.Engine(c.Proxy.Engine),
 
-		VerifyMutations: a.config.Debug.Mutations == "verify",
+		VerifyMutations: c.Debug.Mutations == "verify",
 	})
 	if err != nil {
 		return err
 	}
 	a.onClose(func(context.Context) error { a.rest.Close(); return nil })
-	if a.tunnel, err = proxy.NewTunnel(proxy.TunnelOptions{Dialer: dialer{guard}, Limits: a.limits(), Idle: a.config.Upstream.IdleTimeout.Duration()}); err != nil {
+	if a.tunnel, err = proxy.NewTunnel(proxy.TunnelOptions{
+		Dialer: dialer{a.guard}, Hold: a.hold, Limits: a.limits(),
+		Idle: func() time.Duration { return a.config.Current().Upstream.IdleTimeout.Duration() },
+	}); err != nil {
 		return err
 	}
 	a.command, err = command.New(command.Options{Env: a.o.Env, Dir: a.o.Dir, Mask: a.rest.Mask, System: goruntime.GOOS})

@@ -61,7 +61,7 @@ func (a *App) writeState() {
 	now := *running
 	now.Also = a.listeners.Beside(now.Listen)
 	now.NeedsPass = a.pass != nil
-	now.Problem = a.problem()
+	now.Problem, now.Restart = a.problem(), a.waitingKeys()
 	if a.post != nil {
 		now.Notify = a.post.Status()
 	}
@@ -88,8 +88,8 @@ func (a *App) caughtUp(counter int64) {
 	a.writeState()
 }
 
-// tookUp tells, in the state file, which files this process last read its services
-// and policies from, or tried to: what is wrong with them stands there too.
+// tookUp tells, in the state file, which files this process last read its configuration,
+// services and policies from, or tried to: what is wrong with them stands there too.
 func (a *App) tookUp(files string) {
 	sum := shortSum(files)
 	a.read.Store(&sum)
@@ -107,7 +107,7 @@ func shortSum(fingerprint string) string {
 const reachLimit = 8 * watchEvery
 
 // Reach returns when everything that serves over the home works with what is stored
-// now and has read the services and policies that are there now: who is told then
+// now and has read the configuration, services and policies that are there now: who is told then
 // that a secret was replaced, a token revoked or a service installed meets what was
 // there before nowhere. It returns those that have not got there within two seconds.
 func (a *App) Reach(ctx context.Context) []Running {

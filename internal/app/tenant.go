@@ -92,7 +92,7 @@ func (a *App) CreateTenant(ctx context.Context, name runtime.Tenant, strict bool
 	if slices.Contains(a.Tenants(), name) {
 		return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("there is a tenant %s already", name), Hint: "kimbap tenant list"}
 	}
-	if a.config.Policy.Tenants != "" {
+	if a.config.Current().Policy.Tenants != "" {
 		if _, err := policy.Read(a.policyFileOf(name)); err != nil {
 			return runtime.Invalid(err, "put its policy there first")
 		}

@@ -171,7 +171,7 @@ type RotatedMaster struct {
 // place that master_key.source names, which moves it when that is another
 // ([Options.KeyFrom]).
 func (a *App) RotateMasterKey(ctx context.Context) (RotatedMaster, error) {
-	done := RotatedMaster{Source: a.config.MasterKey.Source, Proxies: append([]Running{}, a.Proxies()...)}
+	done := RotatedMaster{Source: a.config.Current().MasterKey.Source, Proxies: append([]Running{}, a.Proxies()...)}
 	unlock, err := a.home.LockKeys(ctx, home.KeyLockWait)
 	if err != nil {
 		return done, err

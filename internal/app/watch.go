@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/services"
@@ -17,8 +18,8 @@ import (
 const watchEvery = 250 * time.Millisecond
 
 // watch keeps a long-lived process in step with its home until ctx ends:
-// secrets and tokens by the store's change counter, services, policy and the
-// root of the authority by their files. A call on kick reloads the files at once.
+// secrets and tokens by the store's change counter, configuration, services, policy and
+// the root of the authority by their files. A call on kick reloads the files at once.
 // What is served is told of it.
 func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 	tick := time.NewTicker(watchEvery)
@@ -26,7 +27,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 	counter := a.followStore(ctx, unknownChange) // since the home was opened somebody may have changed what was read
 	looks := 0
 	files, last, trail := a.files, a.files, ""
-	a.tookUp(files)
+	a.tookUp(files.home)
 	var idle resource.Idleness
 	for {
 		forced := false
@@ -40,12 +41,11 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 		counter = a.followStore(ctx, counter)
 		// A file that changes from one look to the next is still being written: half
 		// of a policy can be a valid one that allows more.
-		now := a.fingerprint()
+		now := a.look()
 		if forced || now != files && now == last {
-			files = now
-			a.reload(ctx, f)
+			files = a.reload(ctx, f)
 			f.reloaded()
-			a.tookUp(files)
+			a.tookUp(files.home)
 		}
 		last = now
 		if a.Locked() != nil {
@@ -101,15 +101,35 @@ func (a *App) followStore(ctx context.Context, counter int64) int64 {
 
 // follower is what is served over a home, and follows what the watch sees.
 type follower interface {
-	permit(all ...*services.Service) // told of services before they are in force
-	reloaded()                       // after services and policy were read again
-	look(ctx context.Context)        // at each look
+	cannot(next *config.Config) []string // live keys of a configuration that this process cannot take up
+	configured()                         // after a configuration came into force
+	permit(all ...*services.Service)     // told of services before they are in force
+	reloaded()                           // after all was read again
+	look(ctx context.Context)            // at each look
 }
 
 // proxied is a proxy, with what it signs with.
 type proxied struct {
 	signing
 	server *proxy.Server
+}
+
+// cannot is for the run that was not to look into foreign hosts: it has no key left to
+// certify them with.
+func (p proxied) cannot(next *config.Config) []string {
+	if next.Proxy.Intercept != "all" {
+		return nil
+	}
+	if ca, err := p.open(); err == nil && !ca.SignAny(true) { // a locked one opens as it is configured then
+		return []string{"proxy.intercept"}
+	}
+	return nil
+}
+
+func (p proxied) configured() {
+	if ca, err := p.open(); err == nil && !p.a.interceptsAll() {
+		ca.SignAny(false) // not before: it may sign as long as it is asked
+	}
 }
 
 func (p proxied) reloaded() { p.server.Reloaded() }
@@ -124,6 +144,8 @@ func (p proxied) look(ctx context.Context) {
 // unproxied is what signs nothing and holds no connection open.
 type unproxied struct{}
 
-func (unproxied) permit(...*services.Service) {}
-func (unproxied) reloaded()                   {}
-func (unproxied) look(context.Context)        {}
+func (unproxied) cannot(*config.Config) []string { return nil }
+func (unproxied) configured()                    {}
+func (unproxied) permit(...*services.Service)    {}
+func (unproxied) reloaded()                      {}
+func (unproxied) look(context.Context)           {}

@@ -52,7 +52,7 @@ func TestWhatServesEndsAfterItsWatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = os.RemoveAll(dir) })
-			log := heldLine{"reloaded services and policy", make(chan struct{}), make(chan struct{})}
+			log := heldLine{"reloaded configuration, services and policy", make(chan struct{}), make(chan struct{})}
 			o := apptest.OptionsOver(filepath.Join(dir, "home"), "serve", &apptest.Buffer{}, true)
 			o.Log = zerolog.New(log)
 			a, err := app.New(o)

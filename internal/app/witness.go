@@ -44,7 +44,7 @@ func (a *App) openWitness() error {
 	}
 	a.witness, err = audit.NewWitness(audit.WitnessOptions{
 		Dir: a.auditDir(), Key: a.witnessKey, Clock: a.o.Clock, Own: a.trail, Anchors: anchors,
-		Every: a.config.Audit.Anchor.Every.Duration(), Keep: a.config.Audit.Retention.Duration(),
+		Every: a.config.Current().Audit.Anchor.Every.Duration(), Keep: a.config.Current().Audit.Retention.Duration(),
 		Forget: a.store.DropEntries, Old: a.forgetApprovals,
 		OnError: func(err error) {
 			if a.Locked() == nil { // else it waits for the key, and the lock has been said
@@ -85,13 +85,13 @@ func (a *App) closeWitness(ctx context.Context) error {
 
 // segmentAge lets whole segments become old one by one.
 func (a *App) segmentAge() time.Duration {
-	return min(a.config.Audit.Retention.Duration()/8, 24*time.Hour)
+	return min(a.config.Current().Audit.Retention.Duration()/8, 24*time.Hour)
 }
 
 // anchors builds the places outside the home that checkpoints go to. Nothing of them is
 // open before one is sent there.
 func (a *App) anchors() (out []audit.Anchor, err error) {
-	c := a.config.Audit.Anchor
+	c := a.config.Current().Audit.Anchor
 	if c.File != "" {
 		out = append(out, anchor.File{Path: c.File})
 	}
@@ -196,7 +196,7 @@ func (a *App) VerifyFolder(ctx context.Context, dir string, files ...string) (pr
 		return proof.Report{}, notThere("there is no folder "+dir, err)
 	}
 	trust := proof.Trust{}
-	if own := a.config.Audit.Anchor.File; own != "" && len(files) == 0 {
+	if own := a.config.Current().Audit.Anchor.File; own != "" && len(files) == 0 {
 		if _, err := os.Stat(own); err == nil {
 			files = []string{own}
 		}

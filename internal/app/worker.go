@@ -97,7 +97,7 @@ func (h *Ahead) Stop() {
 
 func (a *App) workerOptions() worker.Options {
 	o := worker.Options{Executable: a.o.Executable, Settings: worker.Defaults()}
-	o.Settings.Heap = int64(a.config.Exec.Heap)
+	o.Settings.Heap = int64(a.config.Current().Exec.Heap)
 	return o
 }
 
@@ -113,7 +113,7 @@ func (a *App) startWorkers() error {
 	if a.o.Slot == "" {
 		return nil
 	}
-	pool, err := worker.NewPool(worker.PoolOptions{Options: a.workerOptions(), Size: min(a.config.Exec.Workers, 2), Idle: scriptsIdle})
+	pool, err := worker.NewPool(worker.PoolOptions{Options: a.workerOptions(), Size: min(a.config.Current().Exec.Workers, 2), Idle: scriptsIdle})
 	if err != nil {
 		return err
 	}

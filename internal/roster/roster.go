@@ -44,13 +44,14 @@ type Running struct {
 	Also    []string        `json:"also_listen,omitempty"` // its other addresses: for operators, for scripts
 	Started time.Time       `json:"started"`
 	Problem string          `json:"problem,omitempty"`
-	Locked  string          `json:"locked,omitempty"` // why it opens no stored key
+	Restart []string        `json:"restart,omitempty"` // keys of the configuration that it would take up with one
+	Locked  string          `json:"locked,omitempty"`  // why it opens no stored key
 	Notify  []notify.Status `json:"notify,omitempty"`
 
 	Sinks  []audit.SinkHealth `json:"audit_sinks,omitempty"`
 	Anchor string             `json:"audit_checkpoint,omitempty"` // why the last one was not made or sent
 	Seen   int64              `json:"seen_changes,omitempty"`     // up to this change of the store it works with what is stored
-	Files  string             `json:"read_files,omitempty"`       // sum of the services and policies it read last
+	Files  string             `json:"read_files,omitempty"`       // sum of the configuration, services and policies it read last
 	Disk   string             `json:"audit_disk,omitempty"`       // that it is nearly full
 
 	NeedsPass bool `json:"needs_token,omitempty"` // the URL that kimbap env prints holds its token

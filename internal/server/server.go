@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -59,6 +60,7 @@ type Options struct {
 	Status  func(ctx context.Context, caller runtime.Caller, id string) (Answer, error)
 	Resume  func(ctx context.Context, caller runtime.Caller, id string, wait time.Duration) (Answer, error)
 	Health  func(ctx context.Context) error
+	Notice  func() string // what /healthz adds to "ok"; nil: nothing
 	// RequireToken refuses callers without one, whoever their peer is. It must be
 	// set for a listener that is not a unix socket.
 	RequireToken bool
@@ -268,5 +270,5 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, runtime.Unwell(err), http.StatusServiceUnavailable)
 		return
 	}
-	_, _ = w.Write([]byte("ok\n"))
+	_, _ = io.WriteString(w, runtime.Well(s.o.Notice))
 }

@@ -63,14 +63,15 @@ func (d *Desk) hold(ctx context.Context, call *runtime.Call, told <-chan struct{
 	if call.Request.Hold >= 0 {
 		return call.Request.Hold, nil
 	}
-	if d.o.Always {
-		return d.o.Hold, nil
+	terms := d.terms.Load()
+	if terms.Always {
+		return terms.Hold, nil
 	}
 	watched, err := d.o.Store.Watched(ctx, call.Principal.Tenant, d.now())
 	if err != nil || !watched && !awaitTold(ctx, told) {
 		return 0, err
 	}
-	return d.o.Hold, nil
+	return terms.Hold, nil
 }
 
 // noLasts is how long a no answers the same request again: a program that tries
@@ -109,7 +110,7 @@ func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.
 		return Approval{}, nil, err
 	}
 	f.Created = d.now().UTC().Truncate(time.Millisecond)
-	f.Expires = f.Created.Add(cmp.Or(expires, d.o.Expires))
+	f.Expires = f.Created.Add(cmp.Or(expires, d.terms.Load().Expires))
 	a = f.row(d.o.NewID(), digest)
 	if err := d.seal(ctx, &a, f); err != nil {
 		return Approval{}, nil, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -41,18 +42,35 @@ type Options struct {
 	// with why, and with nil once it was.
 	Late func(id string, err error)
 
-	Expires    time.Duration // how long a question stays open, 0: 8 h
-	Hold       time.Duration // the most that runtime.HoldAuto waits, 0: 50 s
-	Always     bool          // it waits so long, 0 included, whether somebody can answer or not
+	Terms
 	Poll       time.Duration // how often a waiting request looks at the store, 0: 250 ms
 	PendingCap int           // open questions per principal, 0: 20
 	PinMemory  uint32        // what deriving a PIN's key takes, in KiB, 0: 64 MiB
 }
 
+// Terms are how long a question and the request behind it wait.
+type Terms struct {
+	Expires time.Duration // how long a question stays open, 0: 8 h
+	Hold    time.Duration // the most that runtime.HoldAuto waits, 0: 50 s
+	Always  bool          // it waits so long, 0 included, whether somebody can answer or not
+}
+
+func (t Terms) withDefaults() (*Terms, error) {
+	if t.Expires < 0 || t.Hold < 0 {
+		return nil, errors.New("approval: Terms has a negative duration")
+	}
+	t.Expires = cmp.Or(t.Expires, 8*time.Hour)
+	if !t.Always {
+		t.Hold = cmp.Or(t.Hold, 50*time.Second)
+	}
+	return &t, nil
+}
+
 // Desk is where requests wait for a person. It is safe for concurrent use; the
 // desks of several processes work on one store.
 type Desk struct {
-	o     Options
+	o     Options // but for its Terms
+	terms atomic.Pointer[Terms]
 	start time.Time
 
 	asking sync.Mutex // one find-or-add at a time, so that twins share a question
@@ -85,19 +103,30 @@ func New(o Options) (*Desk, error) {
 			return nil, fmt.Errorf("approval: Options.%s is missing", required.name)
 		}
 	}
-	if o.Expires < 0 || o.Hold < 0 || o.Poll < 0 || o.PendingCap < 0 {
-		return nil, errors.New("approval: Options has a negative duration or cap")
+	terms, err := o.Terms.withDefaults()
+	if err != nil {
+		return nil, err
 	}
-	o.Expires = cmp.Or(o.Expires, 8*time.Hour)
-	if !o.Always {
-		o.Hold = cmp.Or(o.Hold, 50*time.Second)
+	if o.Poll < 0 || o.PendingCap < 0 {
+		return nil, errors.New("approval: Options has a negative duration or cap")
 	}
 	o.Poll = cmp.Or(o.Poll, 250*time.Millisecond)
 	o.PendingCap = cmp.Or(o.PendingCap, 20)
 	o.PinMemory = cmp.Or(o.PinMemory, pinMemory)
 	d := &Desk{o: o, start: o.Clock(), tickets: map[string]runtime.Tenant{}, decided: make(chan struct{})}
+	d.terms.Store(terms)
 	d.late.open, d.late.close = context.WithCancel(context.Background())
 	return d, nil
+}
+
+// SetTerms changes how long questions stay open and requests wait, for those that come
+// from now on.
+func (d *Desk) SetTerms(t Terms) error {
+	terms, err := t.withDefaults()
+	if err == nil {
+		d.terms.Store(terms)
+	}
+	return err
 }
 
 // now is the largest of the wall clock, the start plus the monotonic time

@@ -140,6 +140,10 @@ func (x *exchange) upgrade(ctx context.Context, resp *http.Response) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _, _ = caller.Close(), upstream.Close() })
 	defer stop()
+	if hold := x.b.o.Hold; hold != nil {
+		t := trustOf(x.call, x.message.authority)
+		defer hold(x.message.authority, x.result.Address, t.trusted, t.loopback, func() { _, _ = caller.Close(), upstream.Close() })()
+	}
 	return x.splice(ctx, caller, upstream)
 }
 
@@ -175,7 +179,7 @@ func (x *exchange) splice(ctx context.Context, caller net.Conn, upstream io.Read
 // whileMoving waits for an end as long as something moves, and reports whether it has not
 // come: it may be that nobody is there any more, and the other side does not mind.
 func (x *exchange) whileMoving(ended <-chan struct{}, moved func() int64) (left bool) {
-	tick := time.NewTicker(x.b.o.IdleTimeout)
+	tick := time.NewTicker(x.lines.o.IdleTimeout)
 	defer tick.Stop()
 	for was := moved(); ; {
 		select {

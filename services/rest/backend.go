@@ -26,8 +26,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kimbap-run/kimbap/proxy/gate"
@@ -65,10 +65,13 @@ type Options struct {
 	// those of the action's own service only.
 	Placeholders func(value string) (service string, ok bool)
 
-	DialTimeout     time.Duration // of a dial, and again of a TLS handshake; 0: 10 s
-	HeaderTimeout   time.Duration // from the request's last byte to the answer's head; 0: 2 min
-	IdleTimeout     time.Duration // of a body or a write that does not move; 0: 5 min
-	IdleConnections int           // kept open in all; 0: no bound but that of each authority
+	// Hold is told of a connection that is passed on raw after an upgrade, and ends it by
+	// end when the dialer would not open it any more. Release says that it has ended. Nil:
+	// it is as it was when it was opened.
+	Hold func(authority, address string, trusted, loopback bool, end func()) (release func())
+
+	Times
+	IdleConnections int // kept open in all; 0: no bound but that of each authority
 	Clock           func() time.Time
 	Wait            func(ctx context.Context, d time.Duration) error // before a built request is sent again; nil: a timer
 	ScrubStrict     bool                                             // refuse answers in an encoding that cannot be scanned
@@ -109,17 +112,14 @@ const (
 // not see each other. Bytes that nobody
 // asked for close a connection before anyone else can take them (link.go).
 type Backend struct {
-	o          Options
-	doors      map[trust]*door
-	transports map[trust]*http.Transport // of net/http, for HTTP/1.1
-	pool       *pool                     // of HTTP/2
-	racks      racks                     // the relay engine's connections that are not in use
-	buffers    sync.Pool                 // of *[]byte, bufferSize long
-	large      rooms                     // for bodies longer than bufferSize
-	bulky      rooms                     // for those of bulkyBody and more
-	heads      sync.Pool                 // of *[]byte
-	matchers   scrub.Cache               // by credential
-	windows    *gate.Gate[string]        // bytes that decoders keep, by principal
+	o        Options
+	lines    atomic.Pointer[lines] // for the next request
+	buffers  sync.Pool             // of *[]byte, bufferSize long
+	large    rooms                 // for bodies longer than bufferSize
+	bulky    rooms                 // for those of bulkyBody and more
+	heads    sync.Pool             // of *[]byte
+	matchers scrub.Cache           // by credential
+	windows  *gate.Gate[string]    // bytes that decoders keep, by principal
 }
 
 // trust is what the egress guard is told of a request; connections dialled
@@ -133,16 +133,9 @@ func New(o Options) (*Backend, error) {
 	if o.Dialer == nil {
 		return nil, errors.New("rest: Options.Dialer is missing: nothing may be dialled unguarded")
 	}
-	for _, d := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{{&o.DialTimeout, 10 * time.Second}, {&o.HeaderTimeout, 2 * time.Minute}, {&o.IdleTimeout, 5 * time.Minute}} {
-		if *d.field < 0 {
-			return nil, fmt.Errorf("rest: a timeout of %v: it must not be negative", *d.field)
-		}
-		if *d.field == 0 {
-			*d.field = d.value
-		}
+	var err error
+	if o.Times, err = o.Times.withDefaults(); err != nil {
+		return nil, err
 	}
 	if o.TLS == nil {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -163,42 +156,15 @@ func New(o Options) (*Backend, error) {
 	if o.Wait == nil {
 		o.Wait = wait
 	}
-	b := &Backend{o: o, racks: racks{clock: o.Clock, most: int64(o.IdleConnections)}, windows: newWindows(), doors: map[trust]*door{}, transports: map[trust]*http.Transport{}}
+	b := &Backend{o: o, windows: newWindows()}
 	b.large.body, b.large.ahead, b.large.most = largeSize, largeSize, largeLent
 	b.bulky.body, b.bulky.ahead, b.bulky.most = bulkySize, bulkyAhead, bulkyLent
-	for _, t := range []trust{{false, false}, {false, true}, {true, false}, {true, true}} {
-		d := &door{o: &b.o, trust: t, tls: b.o.TLS.Clone()}
-		d.tls.MinVersion = max(o.TLS.MinVersion, tls.VersionTLS12)
-		b.doors[t], b.transports[t] = d, b.transport(d)
+	first, err := newLines(&b.o)
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	if b.pool, err = newPool(&b.o, b.doors); err != nil {
-		return nil, fmt.Errorf("rest: HTTP/2: %w", err)
-	}
-	b.pool.wire = b.wireOf
-	for _, d := range b.doors {
-		d.pool = b.pool
-	}
+	b.lines.Store(first)
 	return b, nil
-}
-
-// transport is net/http's client side without its conveniences. HTTP/2 stays
-// off: which protocol a connection speaks, and who gets it, is the pool's to say.
-func (b *Backend) transport(d *door) *http.Transport {
-	return &http.Transport{
-		Proxy:                  nil,
-		DialContext:            d.plain,
-		DialTLSContext:         d.secure,
-		DisableCompression:     true,
-		ForceAttemptHTTP2:      false,
-		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
-		MaxIdleConns:           b.o.IdleConnections,
-		MaxIdleConnsPerHost:    idleConnections,
-		IdleConnTimeout:        keptIdle,
-		ResponseHeaderTimeout:  b.o.HeaderTimeout,
-		ExpectContinueTimeout:  continueTimeout,
-		MaxResponseHeaderBytes: headLimit,
-	}
 }
 
 // withBuffer lends do a buffer for the body that is known to come.
@@ -226,11 +192,7 @@ func (b *Backend) withBuffer(do func(buf []byte) error) error {
 // Close drops the connections that no exchange is using. The backend can be
 // used again afterwards.
 func (b *Backend) Close() {
-	for _, t := range b.transports {
-		t.CloseIdleConnections()
-	}
-	b.racks.empty()
-	b.pool.close()
+	b.lines.Load().close()
 }
 
 // Execute implements [runtime.Backend]. Used is set once the request may have
@@ -258,7 +220,7 @@ func (b *Backend) once(ctx context.Context, call *runtime.Call, out runtime.Resp
 	if err != nil {
 		return result, err
 	}
-	x := &exchange{b: b, call: call, message: m, out: w.Watch(out), result: &result, witness: w}
+	x := &exchange{b: b, lines: b.lines.Load(), call: call, message: m, out: w.Watch(out), result: &result, witness: w}
 	if err = x.run(ctx); err == nil {
 		err = w.Done()
 	}

@@ -117,7 +117,7 @@ func wirePair(t *testing.T, version uint16, early int) (*wire, net.Conn) {
 		t.Fatal(io.ErrUnexpectedEOF)
 	}
 	t.Cleanup(func() { _, _ = secured.Close(), other.Close() })
-	return (&Backend{}).newWire(&link{Conn: secured}, spot{scheme: "https"}), other
+	return (&lines{o: &Options{}}).newWire(&link{Conn: secured}, spot{scheme: "https"}), other
 }
 
 // Suites whose records may be longer than their data by more than a fixed length

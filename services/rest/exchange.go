@@ -26,6 +26,7 @@ var (
 // exchange is one request and its answer.
 type exchange struct {
 	b       *Backend
+	lines   *lines // that it keeps to
 	call    *runtime.Call
 	message *message
 	out     runtime.Responder
@@ -71,7 +72,7 @@ func (x *exchange) run(ctx context.Context) error {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return x.upgrade(ctx, resp)
 	}
-	body := &clocked{src: resp.Body, idle: x.b.o.IdleTimeout, timer: time.AfterFunc(x.b.o.IdleTimeout, func() { cancel(errIdle) })}
+	body := &clocked{src: resp.Body, idle: x.lines.o.IdleTimeout, timer: time.AfterFunc(x.lines.o.IdleTimeout, func() { cancel(errIdle) })}
 	defer body.timer.Stop()
 	if n := resp.ContentLength; n > 0 && n < smallSize {
 		lent := x.b.head()
@@ -142,7 +143,7 @@ func (x *exchange) find(ctx context.Context, o origin) (way, error) {
 		x.way = way{}
 		return w, nil
 	}
-	return x.b.pool.find(ctx, o, x.message.grpc())
+	return x.lines.pool.find(ctx, o, x.message.grpc())
 }
 
 // overH1 sends the message with net/http, once more when the connection had
@@ -163,7 +164,7 @@ func (x *exchange) overH1(ctx context.Context, t trust, own *wish) (*http.Respon
 		}
 		x.once(request)
 		x.conn.Store(nil)
-		resp, err := x.b.transports[t].RoundTrip(request)
+		resp, err := x.lines.transports[t].RoundTrip(request)
 		if err == nil && !writable(resp.Header) { // net/http lets a blank in a name pass
 			_ = resp.Body.Close()
 			return nil, http1.ErrMalformed

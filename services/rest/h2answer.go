@@ -26,7 +26,7 @@ func (x *exchange) overTurn(ctx context.Context, w *wire) (again bool, err error
 	defer func() {
 		w.h2.before = nil
 		if stop() && whole {
-			x.b.racks.put(w)
+			x.lines.racks.put(w)
 		} else {
 			w.cut()
 		}
@@ -40,7 +40,7 @@ func (x *exchange) overTurn(ctx context.Context, w *wire) (again bool, err error
 		return false, werr
 	}
 	if sent == nil {
-		w.readWithin(x.b.o.HeaderTimeout)
+		w.readWithin(x.lines.o.HeaderTimeout)
 	}
 	head, first, err := x.receiveTurn(w)
 	sent.came(w)
@@ -209,7 +209,7 @@ func (b *turnBody) Read(p []byte) (n int, err error) {
 		return 0, b.err
 	}
 	c := b.w.h2
-	b.w.readWithin(b.x.b.o.IdleTimeout) // also where bytes have come: they may be a part of what is read next
+	b.w.readWithin(b.x.lines.o.IdleTimeout) // also where bytes have come: they may be a part of what is read next
 	for n < len(p) && b.err == nil {
 		got := 0
 		if got, b.err = b.some(p[n:], n == 0); got == 0 && b.err == nil {

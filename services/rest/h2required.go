@@ -34,7 +34,7 @@ func (x *exchange) heed(err error, o origin) bool {
 	if err == nil || x.message.grpc() || !requiresH1(err) {
 		return false
 	}
-	x.b.pool.require(o)
+	x.lines.pool.require(o)
 	return true
 }
 

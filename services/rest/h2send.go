@@ -287,7 +287,7 @@ func (x *exchange) sendData(w *wire, p []byte) error {
 	for len(p) > 0 {
 		rest, err := w.h2.data(p, false)
 		if err == nil && len(rest) == len(p) {
-			err = w.h2.await(x.b.o.IdleTimeout)
+			err = w.h2.await(x.lines.o.IdleTimeout)
 		}
 		if err != nil {
 			return err

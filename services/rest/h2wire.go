@@ -95,12 +95,12 @@ type h2conn struct {
 
 // newTurns makes a wire of a connection that chose HTTP/2, and tells the upstream what
 // it may send with its first request.
-func (b *Backend) newTurns(l *link, s spot) *wire {
-	w := b.newWire(l, spot{s.origin, schemeTurns})
-	c := newH2conn(w, b.o.IdleTimeout)
+func (l *lines) newTurns(conn *link, s spot) *wire {
+	w := l.newWire(conn, spot{s.origin, schemeTurns})
+	c := newH2conn(w, l.o.IdleTimeout)
 	w.h2 = c
-	b.pool.stays(s.origin, w)
-	c.leave = func() { b.pool.leaves(s.origin, w) }
+	l.pool.stays(s.origin, w)
+	c.leave = func() { l.pool.leaves(s.origin, w) }
 	return w
 }
 

@@ -61,7 +61,7 @@ func turnOver(t testing.TB, s *scripted) (*exchange, *wire) {
 	w.h2.leave = func() {}
 	result := &runtime.Result{}
 	m := &message{method: "GET", scheme: "https", authority: "a.test", target: "/", header: http.Header{}, result: result}
-	x := &exchange{b: &Backend{o: Options{IdleTimeout: time.Hour}}, message: m, out: &runtimetest.Responder{}, result: result}
+	x := &exchange{b: &Backend{}, lines: &lines{o: &Options{Times: Times{IdleTimeout: time.Hour}}}, message: m, out: &runtimetest.Responder{}, result: result}
 	if err := w.h2.open(m, true); err != nil {
 		t.Fatal(err)
 	}

@@ -70,28 +70,28 @@ func (x *exchange) wire(ctx context.Context, s spot, kept bool) (*wire, error) {
 			return w, nil
 		}
 		switch {
-		case secure && mirror && !x.b.pool.takesH1(s.origin):
-			w, err := x.b.pool.first(ctx, s.origin)
+		case secure && mirror && !x.lines.pool.takesH1(s.origin):
+			w, err := x.lines.pool.first(ctx, s.origin)
 			if w != nil || err != nil {
 				return w, err
 			}
 			continue // another caller has it, and what the origin speaks is known
 		case secure && !mirror:
-			found, err := x.b.pool.find(ctx, s.origin, x.message.grpc())
+			found, err := x.lines.pool.find(ctx, s.origin, x.message.grpc())
 			if err != nil || found.peer != nil {
 				x.way = found
 				return nil, err
 			}
 			if found.fresh != nil {
-				return x.b.newWire(found.fresh, s), nil
+				return x.lines.newWire(found.fresh, s), nil
 			}
 			if kept {
-				if w := x.b.racks.take(s); w != nil {
+				if w := x.lines.racks.take(s); w != nil {
 					return w, nil
 				}
 			}
 		}
-		w, err := x.b.dialWire(ctx, s, mirror)
+		w, err := x.lines.dialWire(ctx, s, mirror)
 		if !errors.Is(err, errSpeaksH2) {
 			return w, err
 		}
@@ -106,7 +106,7 @@ func (x *exchange) kept(s spot, may bool) *wire {
 		return nil
 	}
 	if m.own || s.scheme != "https" {
-		if w := x.b.racks.take(s); w != nil {
+		if w := x.lines.racks.take(s); w != nil {
 			return w
 		}
 	}
@@ -116,7 +116,7 @@ func (x *exchange) kept(s spot, may bool) *wire {
 	if w := x.turn(s); w != nil {
 		return w
 	}
-	return x.b.racks.take(s)
+	return x.lines.racks.take(s)
 }
 
 // turn takes the connection of HTTP/2 that callers of HTTP/1.1 have to an origin, if
@@ -124,7 +124,7 @@ func (x *exchange) kept(s spot, may bool) *wire {
 // A busy caller is worth a connection of HTTP/1.1, which it would have without us:
 // that costs a request less, and keeps its spelling.
 func (x *exchange) turn(s spot) *wire {
-	p := x.b.pool
+	p := x.lines.pool
 	have, ok := p.quiet.Load(s.origin)
 	if !ok {
 		return nil
@@ -132,7 +132,7 @@ func (x *exchange) turn(s spot) *wire {
 	if (x.message.before >= busyAfter || have.(*wire).h2.turns.Load() >= busyAfter) && !p.onlyH2(s.origin) {
 		return nil
 	}
-	w := x.b.racks.take(spot{s.origin, schemeTurns})
+	w := x.lines.racks.take(spot{s.origin, schemeTurns})
 	if w != nil {
 		w.h2.turns.Add(1)
 	}
@@ -155,7 +155,7 @@ func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 	whole := false
 	defer func() {
 		if stop() && whole {
-			x.b.racks.put(w)
+			x.lines.racks.put(w)
 		} else {
 			w.cut()
 		}
@@ -166,7 +166,7 @@ func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 	}
 	defer x.abandon(w, sent)
 	if sent == nil {
-		w.readWithin(x.b.o.HeaderTimeout)
+		w.readWithin(x.lines.o.HeaderTimeout)
 	}
 	head, first, err := x.receive(w) // also after a write that failed: an early answer says why
 	sent.came(w)
@@ -346,7 +346,7 @@ func (i *idled) Read(p []byte) (int, error) {
 			i.x.held = nil
 			held.Hurry()
 		}
-		i.w.readWithin(i.x.b.o.IdleTimeout)
+		i.w.readWithin(i.x.lines.o.IdleTimeout)
 	}
 	buffered := i.w.br.Buffered() > 0
 	n, err := i.body.Read(p)

@@ -91,7 +91,7 @@ const wholeAtOnce = 64 << 10
 // background; then the result is not nil, with or without an error.
 func (x *exchange) dispatch(w *wire) (*sending, error) {
 	m := x.message
-	w.writeWithin(x.b.o.IdleTimeout)
+	w.writeWithin(x.lines.o.IdleTimeout)
 	buf := x.b.head()
 	defer x.b.returnHead(buf)
 	head := m.appendHead((*buf)[:0])
@@ -149,14 +149,14 @@ func (x *exchange) stream(w *wire, s *sending) {
 		return x.streamBody(w, buf)
 	})
 	if broken := (unwritten{}); errors.As(err, &broken) && !late(err) {
-		s.wait(w, x.b.o.HeaderTimeout)
+		s.wait(w, x.lines.o.HeaderTimeout)
 		return // not finished
 	}
 	if err != nil {
 		w.cut()
 		return
 	}
-	s.wait(w, x.b.o.HeaderTimeout)
+	s.wait(w, x.lines.o.HeaderTimeout)
 	close(s.done)
 }
 
@@ -176,7 +176,7 @@ func (x *exchange) streamBody(w *wire, buf []byte) error {
 			} else if left -= int64(n); left < 0 {
 				return errLength
 			}
-			_ = w.conn.SetWriteDeadline(time.Now().Add(x.b.o.IdleTimeout))
+			_ = w.conn.SetWriteDeadline(time.Now().Add(x.lines.o.IdleTimeout))
 			if _, werr := w.conn.Write(out); werr != nil {
 				return unwritten{werr}
 			}
@@ -201,7 +201,7 @@ func (x *exchange) streamBody(w *wire, buf []byte) error {
 			return errField
 		}
 	}
-	_ = w.conn.SetWriteDeadline(time.Now().Add(x.b.o.IdleTimeout))
+	_ = w.conn.SetWriteDeadline(time.Now().Add(x.lines.o.IdleTimeout))
 	if _, err := w.conn.Write(http1.AppendLastChunk(buf[:0], trailer)); err != nil {
 		return unwritten{err}
 	}

@@ -52,8 +52,8 @@ const wireBuffer = 4 << 10
 
 // dialWire opens a connection, secured for https. Mirror says that the caller speaks
 // HTTP/1.1; without it errSpeaksH2 is as in [door.open].
-func (b *Backend) dialWire(ctx context.Context, s spot, mirror bool) (*wire, error) {
-	d := b.doors[s.trust]
+func (l *lines) dialWire(ctx context.Context, s spot, mirror bool) (*wire, error) {
+	d := l.doors[s.trust]
 	dial := d.cleartext
 	switch {
 	case s.scheme == "https" && mirror:
@@ -61,25 +61,25 @@ func (b *Backend) dialWire(ctx context.Context, s spot, mirror bool) (*wire, err
 	case s.scheme == "https":
 		dial = d.open
 	}
-	l, err := dial(ctx, s.authority)
+	conn, err := dial(ctx, s.authority)
 	if err != nil {
 		return nil, err
 	}
-	return b.wireOf(l, s), nil
+	return l.wireOf(conn, s), nil
 }
 
 // wireOf makes a wire of a connection that was just dialled for a caller of HTTP/1.1.
-func (b *Backend) wireOf(l *link, s spot) *wire {
-	if l.protocol == protocolH2 {
-		return b.newTurns(l, s)
+func (l *lines) wireOf(conn *link, s spot) *wire {
+	if conn.protocol == protocolH2 {
+		return l.newTurns(conn, s)
 	}
-	return b.newWire(l, s)
+	return l.newWire(conn, s)
 }
 
 // newWire makes a wire of a connection of HTTP/1.1.
-func (b *Backend) newWire(l *link, s spot) *wire {
-	w := &wire{conn: l.Conn, spot: s, address: l.address, private: l.private}
-	socket := l.Conn
+func (l *lines) newWire(conn *link, s spot) *wire {
+	w := &wire{conn: conn.Conn, spot: s, address: conn.address, private: conn.private}
+	socket := conn.Conn
 	if secured, ok := socket.(*tls.Conn); ok {
 		socket, w.secure = secured.NetConn(), true
 		state := secured.ConnectionState()
@@ -89,7 +89,7 @@ func (b *Backend) newWire(l *link, s spot) *wire {
 		socket, w.gulp = g.Conn, g
 	}
 	w.socket, w.raw = socket, rawOf(socket)
-	if b.o.VerifyMutations && l.protocol != protocolH2 {
+	if l.o.VerifyMutations && conn.protocol != protocolH2 {
 		w.conn = &tapped{Conn: w.conn}
 	}
 	w.br = bufio.NewReaderSize((*counted)(w), wireBuffer)
@@ -237,6 +237,7 @@ type racks struct {
 	spots sync.Map     // spot → *rack
 	most  int64        // kept in all; 0: no bound
 	kept  atomic.Int64 // in all
+	over  atomic.Bool  // what is put here is closed: others are in use
 }
 
 // rack holds the wires of one spot, the latest used last.
@@ -291,7 +292,7 @@ func (r *racks) take(s spot) *wire {
 // put keeps a wire for the next exchange, if there is room.
 func (r *racks) put(w *wire) {
 	now, over := r.clock(), false
-	if w.until, over = w.lease.until(now); over || !w.clean() || r.most > 0 && r.kept.Load() >= r.most {
+	if w.until, over = w.lease.until(now); over || r.over.Load() || !w.clean() || r.most > 0 && r.kept.Load() >= r.most {
 		w.cut()
 		return
 	}
