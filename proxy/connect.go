@@ -9,8 +9,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/elazarl/goproxy"
 
@@ -60,14 +58,6 @@ type untaken struct {
 	w http.ResponseWriter
 }
 
-// rawPorts belong to protocols that are neither TLS nor HTTP from their first
-// byte; a tunnel to one of them is net.tunnel from the start.
-var rawPorts = [...]string{"22", "25", "53", "110", "143", "3306", "5432", "6379", "11211"}
-
-func rawPort(authority string) bool {
-	return slices.Contains(rawPorts[:], authority[strings.LastIndexByte(authority, ':')+1:])
-}
-
 // connect serves one CONNECT on the listener.
 func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 	c := connOf(r.Context())
@@ -94,7 +84,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, req)
 		return
 	}
-	if rawPort(t.authority) {
+	if runtime.RawPort(t.authority) { // from the start
 		req.Action = runtime.ActionTunnel
 	}
 	files, opens := int64(raw), s.intercepts(t.authority) // asked once: a reload may come in between

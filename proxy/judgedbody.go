@@ -18,7 +18,7 @@ func (s *Server) readable(ctx context.Context, req *runtime.Request, owner strin
 	}
 	req.Fields = classifier.HasParameters(req.Target.Method, req.Raw.Header["Content-Type"])
 	req.Read = func() error {
-		if req.Action != runtime.ActionPass {
+		if !req.Action.Foreign() {
 			return errorOf(s.recogniseWhole(ctx, req, owner))
 		}
 		return errorOf(s.parseBody(ctx, req, owner, func(*classifier.Body) error { return nil }))

@@ -47,13 +47,26 @@ func (p *passage) enter(ctx context.Context, a asked) (upgrading *place) {
 	}
 	if req.Refusal == nil {
 		if req.Refusal = s.recognise(ctx, req, p.owner); req.Refusal == nil {
+			s.withhold(req, upgrading)
 			s.readable(ctx, req, p.owner)
 		}
 	}
-	if c.tunnel != nil && req.Refusal == nil && req.Action != runtime.ActionPass {
+	if c.tunnel != nil && req.Refusal == nil && !req.Action.Foreign() {
 		c.tunnel.seat.served.Store(true)
 	}
 	return upgrading
+}
+
+// withhold makes a request for an upgrade one without, where it would be net.tunnel and
+// policy lets it be none: it is an offer (RFC 9110 section 7.8), and some clients make
+// that of TLS with each request. The backend upgrades net.pass to WebSocket alone.
+func (s *Server) withhold(req *runtime.Request, upgrading *place) {
+	if upgrading == nil || req.Action != runtime.ActionTunnel || runtime.RawPort(req.Target.Authority) {
+		return
+	}
+	if s.o.Pipeline.Judge(&upgrading.who, req) == runtime.EffectDeny {
+		req.Action = runtime.ActionPass
+	}
 }
 
 // leave gives back what the request took.

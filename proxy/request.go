@@ -156,13 +156,13 @@ func direct(t target, req *runtime.Request) *runtime.Error {
 
 // recognise fills in the action and its arguments. On a host of a service the
 // target must be unambiguous and an action must cover it; other hosts are
-// net.pass.
+// net.pass, or net.tunnel where any protocol could follow.
 func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner string) *runtime.Error {
 	table, t := s.o.Table(), &req.Target
 	switch table.Host(t.Scheme, t.Authority) {
 	case classifier.HostOwned:
 	case classifier.HostForeign:
-		req.Action = runtime.ActionPass
+		req.Action = runtime.ForeignAction(t.Authority, req.Raw)
 		return nil
 	default:
 		return &runtime.Error{
@@ -297,7 +297,7 @@ func endToEnd(h http.Header) (changed []runtime.Change) {
 	if len(te) > 0 && slices.Contains(splitList(te), "trailers") {
 		h["Te"] = []string{"trailers"}
 	}
-	if len(asked) == 1 && names(named, "upgrade") && !strings.EqualFold(asked[0], "h2c") {
+	if len(asked) == 1 && names(named, "upgrade") && !names(splitList(asked), "h2c") {
 		h["Connection"], h["Upgrade"] = []string{"Upgrade"}, slices.Clone(asked)
 	}
 	return changed

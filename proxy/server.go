@@ -295,7 +295,7 @@ var _ io.Writer = (*serverLog)(nil)
 
 // intercepts reports whether a CONNECT to authority is opened.
 func (s *Server) intercepts(authority string) bool {
-	return s.o.Table().Intercepts(authority) || !rawPort(authority) && s.o.InterceptAll != nil && s.o.InterceptAll()
+	return s.o.Table().Intercepts(authority) || !runtime.RawPort(authority) && s.o.InterceptAll != nil && s.o.InterceptAll()
 }
 
 // permits asks whether there will be a certificate for a tunnel to authority:

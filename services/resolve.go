@@ -24,7 +24,7 @@ import (
 // for a request that the set in force has no route for, CodeForbidden. They
 // name arguments and never show values.
 func (s *Set) Resolve(req *runtime.Request) (*runtime.Action, runtime.Args, error) {
-	if req.Action == runtime.ActionPass || req.Action == runtime.ActionTunnel {
+	if req.Action.Foreign() {
 		action, err := s.foreign(req)
 		if err != nil {
 			return nil, nil, err
@@ -68,6 +68,9 @@ func (s *Set) foreign(req *runtime.Request) (*runtime.Action, error) {
 	if owned {
 		return nil, stale("a service owns this host, so the request cannot pass unrecognised")
 	}
+	if req.Action == runtime.ActionPass && runtime.RawPort(t.Authority) {
+		return nil, stale("only a raw tunnel leads to this port")
+	}
 	action := &runtime.Action{
 		Ref: req.Action, Service: "net", Name: strings.TrimPrefix(string(req.Action), "net."), Backend: "rest",
 		Description: "traffic to a host that has no service", Risk: runtime.RiskUnmatched,
@@ -77,8 +80,8 @@ func (s *Set) foreign(req *runtime.Request) (*runtime.Action, error) {
 		action.Backend = "tunnel"
 	}
 	if req.Action == runtime.ActionTunnel {
-		action.Backend, action.Risk = "tunnel", runtime.RiskCritical
-		action.Description = "a raw tunnel of a protocol that is neither TLS nor HTTP"
+		action.Risk = runtime.RiskCritical
+		action.Description = "a connection that may carry any protocol, neither TLS nor HTTP"
 	}
 	return action, nil
 }

@@ -54,8 +54,9 @@ func (a *App) Explain(ctx context.Context, method, rawURL string) (*Explanation,
 	if _, after, ok := strings.Cut(rawURL, "://"+u.Host); ok && strings.HasPrefix(after, "/") {
 		target = after // exactly as it was written
 	}
+	raw := &runtime.Raw{Header: http.Header{}}
 	req := &runtime.Request{
-		Surface: runtime.SurfaceProxy, Action: runtime.ActionPass, Raw: &runtime.Raw{Header: http.Header{}},
+		Surface: runtime.SurfaceProxy, Action: runtime.ForeignAction(authority, raw), Raw: raw,
 		Target: runtime.Target{Scheme: u.Scheme, Authority: authority, Method: method, Path: target},
 	}
 	if draft.MayHaveBody(method) {

@@ -31,7 +31,7 @@ func (a *App) readable(req *runtime.Request) {
 		if text, err = classifier.Unpack(header, text, services.JudgedBody); err == nil {
 			body, err = classifier.ParseBody(header.Get("Content-Type"), "", text)
 		}
-		if err == nil && req.Action != runtime.ActionPass {
+		if err == nil && !req.Action.Foreign() {
 			err = a.recogniseHeld(req, body)
 		}
 		if err != nil {

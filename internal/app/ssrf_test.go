@@ -78,6 +78,13 @@ func TestSensitivePorts_SS019(t *testing.T) {
 		mark := k.Mark(t)
 		_, a := k.Connect(t, authority)
 		refused(t, k, mark, "CONNECT "+authority, a, "403", "forbidden")
+		said := a.Body
+		mark = k.Mark(t)
+		a = k.Dial(t).Ask("POST http://" + authority + "/ HTTP/1.1\r\nHost: " + authority + "\r\nContent-Length: 10\r\n\r\nFLUSHALL\r\n")
+		refused(t, k, mark, "POST http://"+authority, a, "403", "forbidden")
+		if one, other := without(said, "kimbap explain"), without(a.Body, "kimbap explain"); a.Problem.Action != "net.tunnel" || one != other {
+			t.Errorf("%s is told\n%s and not\n%s", authority, other, one)
+		}
 	}
 	if n := k.Up.Connections(); n != 0 {
 		t.Errorf("%d connections", n)

@@ -176,7 +176,7 @@ func (d *Policy) resolve(c *policy.Case, req *runtime.Request) (*runtime.Action,
 	if action, ok := d.set.Action(string(req.Action)); ok {
 		return action, req.Args, undeclared(c, action)
 	}
-	if req.Action == runtime.ActionPass || req.Action == runtime.ActionTunnel {
+	if req.Action.Foreign() {
 		if req.Target.Authority == "" {
 			return nil, nil, fmt.Errorf("%s%s is what goes to a host of no service: say which, by method and URL", where(c), req.Action)
 		}
@@ -249,7 +249,8 @@ func (d *Policy) recognise(c *policy.Case, req *runtime.Request) (refused string
 		target = "/" + target
 	}
 	req.Target = runtime.Target{Scheme: u.Scheme, Authority: authority, Method: method, Path: target}
-	req.Raw, req.Action = rawOf(c), runtime.ActionPass
+	req.Raw = rawOf(c)
+	req.Action = runtime.ForeignAction(authority, req.Raw)
 	if c.Body == nil && MayHaveBody(method) {
 		req.Raw.Body = http.NoBody // there is one, and nobody has read it
 	}

@@ -76,7 +76,7 @@ func (d deeds) add(r *recorded) {
 		return
 	}
 	what := deed{action: r.Action}
-	if r.Action == runtime.ActionPass || r.Action == runtime.ActionTunnel {
+	if r.Action.Foreign() {
 		what.host = r.Host
 	}
 	if d[what] == nil {

@@ -272,6 +272,12 @@ func TestUpgrades(t *testing.T) {
 	if head := string(r.Last(t).Head); strings.Contains(head, "h2c") || strings.Contains(head, "AAMA") {
 		t.Errorf("h2c left:\n%s", head)
 	}
+	for _, other := range []string{"tcp", "websocket, tcp", "TLS/1.2"} { // net.pass is no tunnel of any protocol
+		r.must(t, pass(r.call("GET", "/", "Connection: Upgrade", "Upgrade: "+other)))
+		if head := string(r.Last(t).Head); strings.Contains(head, "pgrade") {
+			t.Errorf("an upgrade to %s left:\n%s", other, head)
+		}
+	}
 	r.refused(t, r.call("GET", "/101"), runtime.CodeUpstream, "")
 	r.must(t, body(r.call("POST", "/items/1", ws...), strings.NewReader("text"), 4))
 	if last := r.Last(t); strings.Contains(string(last.Head), "Upgrade") || string(last.Body) != "text" {

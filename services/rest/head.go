@@ -170,7 +170,7 @@ func cleanRequest(h http.Header, named []string, action *runtime.Action, result 
 			continue
 		}
 		kind := removal(name, named)
-		if kind == "" && action.Ref != runtime.ActionPass && !ordinary(name) && among(name, misleading[:]) {
+		if kind == "" && !action.Ref.Foreign() && !ordinary(name) && among(name, misleading[:]) {
 			kind = runtime.ChangeMisleading
 		}
 		if kind == "" {

@@ -56,7 +56,7 @@ func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message,
 	m := &message{
 		result: result,
 		scheme: t.Scheme, authority: t.Authority, method: t.Method, target: t.Path,
-		header: header, plain: plain, judged: call.Action.Ref != runtime.ActionPass,
+		header: header, plain: plain, judged: !call.Action.Ref.Foreign(),
 		order:  raw.Order,
 		mirror: strings.HasPrefix(raw.Proto, "HTTP/1."), before: raw.Before,
 		length: raw.ContentLength, body: raw.Body, trailer: raw.Trailer,
@@ -89,11 +89,14 @@ func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message,
 	if m.body == nil && raw.Proto != "HTTP/1.0" {
 		m.upgrade = upgradeOf(raw.Header, named)
 	}
+	websocket := strings.EqualFold(m.upgrade, "websocket")
+	if call.Action.Ref == runtime.ActionPass && !websocket {
+		m.upgrade = "" // any protocol could follow, and that is net.tunnel
+	}
 	if m.upgrade == "" {
 		return m, nil
 	}
-	pass := call.Action.Ref == runtime.ActionPass
-	if !pass && (!call.Action.WebSocket || !strings.EqualFold(m.upgrade, "websocket")) {
+	if !call.Action.Ref.Foreign() && (!call.Action.WebSocket || !websocket) {
 		return nil, &runtime.Error{
 			Code: runtime.CodeForbidden, Reason: runtime.ReasonUpgradeNotAllowed,
 			Msg:  fmt.Sprintf("the action %s does not allow an upgrade to %q", call.Action.Ref, runtime.Printable(m.upgrade)),

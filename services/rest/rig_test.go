@@ -145,6 +145,12 @@ func pass(c *runtime.Call) *runtime.Call {
 	return c
 }
 
+// tunnel makes the call one to a host with no service that may carry any protocol.
+func tunnel(c *runtime.Call) *runtime.Call {
+	pass(c).Action.Ref = runtime.ActionTunnel
+	return c
+}
+
 // body gives the call a body of known length, or of unknown length when n is -1.
 func body(c *runtime.Call, src io.Reader, n int64) *runtime.Call {
 	c.Request.Raw.Body, c.Request.Raw.ContentLength = src, n

@@ -130,3 +130,28 @@ func pipe(t *testing.T) (near, far *net.TCPConn) {
 	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
 	return a.(*net.TCPConn), b.(*net.TCPConn)
 }
+
+// Where policy lets a host be a tunnel of any protocol, an upgrade is what it asks for.
+func TestUpgradesToAnyProtocolAreTunnels(t *testing.T) {
+	r := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{
+		"/attach": func(c *servicestest.Conn, q *servicestest.Request) bool {
+			c.Send("HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: " + q.Header.Get("Upgrade") + "\r\n\r\nbanner")
+			_, _ = io.Copy(io.Discard, c)
+			return false
+		},
+	}})
+	near, far := pipe(t)
+	out := &runtimetest.Responder{Conn: func() (net.Conn, error) { return far, nil }}
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.backend.Execute(context.Background(), tunnel(r.call("POST", "/attach", "Connection: Upgrade", "Upgrade: tcp")), out)
+		done <- err
+	}()
+	_ = near.CloseWrite()
+	if got, err := io.ReadAll(near); err != nil || string(got) != "banner" {
+		t.Errorf("%q %v", got, err)
+	}
+	if err := <-done; err != nil || out.Answer().Status != 101 || out.Answer().Header.Get("Upgrade") != "tcp" {
+		t.Errorf("%v %+v", err, out.Answer())
+	}
+}

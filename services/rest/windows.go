@@ -41,7 +41,7 @@ func (w *window) take(ctx context.Context, n int64) error {
 			w.x.held = nil
 			held.Hurry()
 		}
-		why = g.Await(ctx, waiter, time.Now().Add(w.x.b.o.IdleTimeout), nil)
+		why = g.Await(ctx, waiter, time.Now().Add(w.x.lines.o.IdleTimeout), nil)
 	}
 	switch why {
 	case gate.None:
