@@ -12,7 +12,7 @@ import (
 func TestPlainHTTPToRawPorts(t *testing.T) {
 	for name, all := range map[string]bool{"as it is": false, "intercept all": true} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, func(o *Options, _ *stages) { o.InterceptAll = all })
+			r := newRig(t, func(o *Options, _ *stages) { o.InterceptAll = func() bool { return all } })
 			for _, port := range runtime.RawPorts() {
 				r.upstream("db.test:"+port, answering(okAnswer))
 				c := r.dial()
@@ -82,7 +82,7 @@ func TestUpgradesOfForeignHosts(t *testing.T) {
 		{"with a body", "Upgrade: tcp\r\nContent-Length: 2", runtime.ActionPass, runtime.ActionPass},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, func(o *Options, _ *stages) { o.InterceptAll = true })
+			r := newRig(t, func(o *Options, _ *stages) { o.InterceptAll = func() bool { return true } })
 			r.upstream("plain.test:80", answering(okAnswer))
 			r.upstream("any.test:443", answering(okAnswer))
 			body := ""
