@@ -87,7 +87,7 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 	if err = p.limit(ctx, rec.Verdict.Limits); err != nil {
 		return at(StagePolicy, err)
 	}
-	ask := rec.Verdict.Effect == EffectAsk
+	ask := rec.Verdict.Effect == EffectAsk || req.Approval != ""
 	if ask {
 		var release func()
 		if release, err = p.spool(&rec.Principal, req); err != nil {

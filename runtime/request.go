@@ -58,6 +58,10 @@ type Request struct {
 	// held in the store, or is resolved again after a person's yes or to be repeated.
 	Waited bool
 
+	// Approval is the one that this request was held under, when it is collected by its id:
+	// it is done by that yes alone and once, whatever the rules say by now. Empty: none.
+	Approval string
+
 	// Followed marks a request that kimbap itself made from the answer to a built
 	// one: a next page, a redirect to the same origin. Raw is its form, and holds
 	// nothing of a caller's.

@@ -34,12 +34,13 @@ type Limiter interface {
 	Take(ctx context.Context, limits []Limit, now time.Time) error
 }
 
-// Approver is stage 3b, for verdicts that ask a human.
+// Approver is stage 3b, for verdicts that ask a human and for what is collected of a yes.
 type Approver interface {
 	// Await returns the one-use ticket for exactly this call, consumed, waiting
 	// for a human as long as the request's Hold says. CodeApprovalPending,
 	// CodeApprovalRejected and CodeApprovalExpired are its errors; they carry
-	// the approval's id.
+	// the approval's id. A request that names the approval it was held under gets the
+	// ticket of that one or none, also where the verdict allows.
 	Await(ctx context.Context, call *Call, verdict Verdict) (Ticket, error)
 	// Finish records how the execution of a consumed ticket ended, or that
 	// nobody knows ([MayHaveHappened]). It must be called once for every ticket,

@@ -242,18 +242,14 @@ func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Pri
 		return nil, nil, err
 	}
 	if decided.State != approval.Approved {
-		return nil, nil, &runtime.Error{
-			Code: runtime.CodeApprovalExpired, ApprovalID: decided.ID,
-			Msg:  fmt.Sprintf("the approval %s is %s: there is nothing left to execute", decided.ID, decided.State),
-			Hint: "ask again by making the same request",
-		}
+		return nil, nil, approval.Spent(&decided)
 	}
 	held, err := a.approvals.Held(ctx, me, decided.ID)
 	if err != nil {
 		return nil, nil, err
 	}
 	req := held.Request()
-	req.Caller = caller
+	req.Caller, req.Approval = caller, decided.ID
 	a.readable(req)
 	action, err := a.Action(string(held.Action))
 	if err != nil {

@@ -47,6 +47,14 @@ type fieldList struct {
 
 func (l *fieldList) begin(most int) { *l = fieldList{fields: l.fields[:0], left: most} }
 
+// end forgets the fields, which are somebody's memory now or nobody's: a connection may
+// rest for long behind a large head.
+func (l *fieldList) end() {
+	if clear(l.fields); cap(l.fields) > knownNames {
+		l.fields = nil
+	}
+}
+
 func (l *fieldList) add(f hpack.HeaderField) {
 	if l.left -= int(f.Size()); l.left < 0 {
 		l.large = true
@@ -100,6 +108,7 @@ func (c *conn) takeHead(f *http2.HeadersFrame) error {
 	if err := c.readBlock(f); err != nil {
 		return err
 	}
+	defer c.list.end()
 	if id&1 == 0 {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}

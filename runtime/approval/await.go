@@ -10,8 +10,12 @@ import (
 
 // Await implements [runtime.Approver]. An open approval of the same principal
 // for the same request is used or waited for; only without one a new one is
-// made. The request's OnPending is told the id and when the question expires.
+// made. The request's OnPending is told the id and when the question expires. A
+// request that was held under an approval uses that one.
 func (d *Desk) Await(ctx context.Context, call *runtime.Call, verdict runtime.Verdict) (runtime.Ticket, error) {
+	if call.Request.Approval != "" {
+		return d.collect(ctx, call, verdict)
+	}
 	f, digest, err := dossierOf(call, verdict)
 	if err != nil {
 		return runtime.Ticket{}, err
