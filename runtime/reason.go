@@ -32,7 +32,7 @@ const (
 	ReasonPortDenied           Reason = "port_denied"           // a port that raw tunnels may not reach
 	ReasonReflectedSecret      Reason = "reflected_secret"      // the answer held the credential
 	ReasonScope                Reason = "scope"                 // outside the token's scopes
-	ReasonScrubImpossible      Reason = "scrub_impossible"      // an encoding we cannot scan, with scrub: strict
+	ReasonScrubImpossible      Reason = "scrub_impossible"      // an encoding we cannot scan, with upstream.scrub: strict
 	ReasonSelfConnection       Reason = "self_connection"       // a dial to one of our own listeners
 	ReasonStorageUnavailable   Reason = "storage_unavailable"   // the store did not answer
 	ReasonTokenExpired         Reason = "token_expired"         // the token is too old

@@ -60,13 +60,15 @@ type Egress struct {
 	Allow, Deny []string // ranges, addresses or host names
 }
 
-// Upstream is how upstreams are found, trusted and waited for.
+// Upstream is how upstreams are found, trusted and waited for, and what is done about
+// answers that cannot be searched for the credential.
 type Upstream struct {
 	Resolve       map[string]string // "host:port" → "address:port"
 	CAFile        string            // PEM, added to the system's roots
 	DialTimeout   Duration
 	HeaderTimeout Duration // 0: none
 	IdleTimeout   Duration
+	Scrub         string // best_effort or strict
 }
 
 // Audit is where the trail goes.
@@ -174,7 +176,7 @@ func defaults() *Config {
 			Limits: Limits{Tunnels: 20000, PerPrincipal: 2000, HeaderBytes: 65536, Requests: 8192, RequestsPerPrincipal: 1024},
 		},
 		Egress:    Egress{Private: "auto"},
-		Upstream:  Upstream{DialTimeout: Duration(10 * time.Second), IdleTimeout: Duration(5 * time.Minute)},
+		Upstream:  Upstream{DialTimeout: Duration(10 * time.Second), IdleTimeout: Duration(5 * time.Minute), Scrub: "best_effort"},
 		Audit:     Audit{Durability: "full", Anchor: Anchor{Every: Duration(time.Minute)}},
 		Approval:  Approval{Hold: "auto", Expires: Duration(8 * time.Hour)},
 		Policy:    Policy{Source: "file"},

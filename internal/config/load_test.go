@@ -94,7 +94,7 @@ func TestAnEmptyFileMeansTheDefaults(t *testing.T) {
 
 const full = `proxy:    {listen: 127.0.0.1:7799, auth: token, intercept: all, unmatched: deny, engine: std, upstream_proxy: "", upstream_no_proxy: ["*.corp.example"], limits: {tunnels: 100, per_principal: 50, header_bytes: 32768, requests: 40, requests_per_principal: 20}}
 egress:   {private: deny, allow: [127.0.0.0/8, db.corp.example], deny: ["10.0.0.0/8"]}
-upstream: {resolve: {"api.demo.test:443": "127.0.0.1:18443"}, ca_file: corp.pem, dial_timeout: 3s, header_timeout: 1m, idle_timeout: 90s}
+upstream: {resolve: {"api.demo.test:443": "127.0.0.1:18443"}, ca_file: corp.pem, dial_timeout: 3s, header_timeout: 1m, idle_timeout: 90s, scrub: strict}
 audit:    {dir: trail, durability: full, retention: 720h, anchor: {file: anchor.jsonl, command: [keep, --append], url: "https://log.example/a", token: "", every: 5m}, sinks: [{type: file, path: copy.jsonl, mode: required, max_size: 64MiB, keep: 7}, {type: stdout}, {type: syslog, address: "tcp:log.example:601"}, {type: webhook, url: "https://log.example/in", token: sink-token-1}, {type: otlp, url: "http://127.0.0.1:4318/v1/logs"}]}
 approval: {hold: 20s, expires: 2h, notify: [{type: webhook, url: https://hooks.example.com/in, secret: notify.key}], link: "https://console.example.com/{id}"}
 policy:   {source: file, path: rules, tenants: theirs}
@@ -113,7 +113,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	dir := filepath.Dir(path)
 	got := fmt.Sprint(c.Proxy, c.Egress, c.Upstream, c.Audit, c.Approval, c.Policy, c.MasterKey, c.Exec, c.Serve, c.Server, c.Debug)
 	want := fmt.Sprintf("{127.0.0.1:7799 token all deny std [secret] [*.corp.example] {100 50 32768 40 20} false} {deny [127.0.0.0/8 db.corp.example] [10.0.0.0/8]} "+
-		"{map[api.demo.test:443:127.0.0.1:18443] %[1]s/corp.pem 3s 1m 1m30s} {%[1]s/trail full ["+
+		"{map[api.demo.test:443:127.0.0.1:18443] %[1]s/corp.pem 3s 1m 1m30s strict} {%[1]s/trail full ["+
 		"type=file mode=required path=%[1]s/copy.jsonl max_size=64MiB keep=7 type=stdout mode=best_effort type=syslog mode=best_effort address=tcp:log.example:601 "+
 		"type=webhook mode=best_effort url=https://log.example/in token=[secret] type=otlp mode=best_effort url=http://127.0.0.1:4318/v1/logs] "+
 		"30d {%[1]s/anchor.jsonl [keep --append] https://log.example/a [secret] 5m}} "+

@@ -73,9 +73,9 @@ func (x *exchange) scanner(ctx context.Context, resp *http.Response, header http
 func (x *exchange) unscannable(coding string) error {
 	return &runtime.Error{
 		Code: runtime.CodeUpstream, Reason: runtime.ReasonScrubImpossible,
-		Msg: fmt.Sprintf("%s answered in an encoding (%s) that cannot be searched for the credential, and scrub is strict",
+		Msg: fmt.Sprintf("%s answered in an encoding (%s) that cannot be searched for the credential",
 			hostOf(x.message.authority), runtime.Printable(coding)),
-		Hint: "ask with Accept-Encoding: gzip, br, zstd or identity",
+		Hint: "ask with Accept-Encoding: gzip, br, zstd or identity, or set upstream.scrub to best_effort in config.yaml",
 	}
 }
 
