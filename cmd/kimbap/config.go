@@ -22,7 +22,7 @@ func newConfigShowCommand(c *cli) *cobra.Command {
 	var origin bool
 	cmd := &cobra.Command{
 		Use:     "show [--origin]",
-		Short:   "Show every key; with --origin where its value comes from",
+		Short:   "Show every key; with --origin where its value comes from, and when a running kimbap takes up another",
 		Example: "  kimbap config show --origin",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -35,17 +35,25 @@ func newConfigShowCommand(c *cli) *cobra.Command {
 			for _, e := range entries {
 				row := []string{e.Key, e.Value}
 				if origin {
-					row = append(row, e.Origin)
+					row = append(row, e.Origin, takenUp(e))
 				}
 				rows = append(rows, row)
 			}
 			heading := []string{"key", "value"}
 			if origin {
-				heading = append(heading, "from")
+				heading = append(heading, "from", "a change")
 			}
 			return c.show(entries, func() { c.table(heading, rows) })
 		},
 	}
 	cmd.Flags().BoolVar(&origin, "origin", false, "say where each value comes from")
 	return cmd
+}
+
+// takenUp says when a running kimbap has another value of a key.
+func takenUp(e config.Entry) string {
+	if e.Live {
+		return "at once"
+	}
+	return "at a restart"
 }

@@ -24,7 +24,9 @@ func newStatusCommand(c *cli) *cobra.Command {
 			if healthy {
 				return c.closed(cmd.Context(), func(ctx context.Context, a *app.App) error { return a.Healthy(ctx) })
 			}
-			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			told := false
+			err := c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+				told = true
 				s, err := a.Status(ctx)
 				if err != nil {
 					return err
@@ -34,16 +36,32 @@ func newStatusCommand(c *cli) *cobra.Command {
 				}
 				return c.show(s, func() { c.sayStatus(s) })
 			})
+			if !told && c.output == "text" {
+				c.sayStillRuns()
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&healthy, "healthy", false, "only end with 0 when a proxy runs and can work, else with 10: for health checks")
 	return cmd
 }
 
-func (c *cli) sayStatus(s *app.Status) {
-	line := func(name, format string, a ...any) {
-		fmt.Fprintf(c.out, "%-10s "+format+"\n", append([]any{name}, a...)...)
+// line writes one line of a status.
+func (c *cli) line(name, format string, a ...any) {
+	fmt.Fprintf(c.out, "%-10s "+format+"\n", append([]any{name}, a...)...)
+}
+
+// sayStillRuns says what runs over a home that cannot be opened, and what of it is in force
+// there: a configuration that this command cannot read is none that they have taken up.
+func (c *cli) sayStillRuns() {
+	for _, p := range app.RunningOver(c.homeDir()) {
+		c.line(string(p.Kind), "%spid %d, since %s", servedAt(&p), p.PID, p.Started.Local().Format(time.DateTime))
+		sayRunning(c.line, &p)
 	}
+}
+
+func (c *cli) sayStatus(s *app.Status) {
+	line := c.line
 	line("home", "%s", s.Home)
 	if s.Tenant != string(runtime.DefaultTenant) {
 		line("tenant", "%s", s.Tenant)

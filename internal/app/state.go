@@ -27,6 +27,14 @@ func (a *App) Servers() []Running {
 	return slices.DeleteFunc(a.states().Serving(roster.Any), func(r Running) bool { return r.Kind == roster.Proxy || r.Kind == roster.Run })
 }
 
+// RunningOver returns what runs over a home that need not be one that can be opened.
+func RunningOver(dir string) []Running {
+	if dir == "" {
+		return nil
+	}
+	return roster.Folder(Home{Dir: dir}.State()).Serving(roster.Any)
+}
+
 // states is where all of them say it.
 func (a *App) states() roster.Folder { return roster.Folder(a.home.State()) }
 
