@@ -237,3 +237,26 @@ func BenchmarkPermit2000(b *testing.B) {
 		}
 	}
 }
+
+// That hosts of no service are signed for begins and ends while the authority is open. One
+// that has forgotten its root's key cannot begin.
+func TestSignAnyBeginsAndEnds(t *testing.T) {
+	a := opened(t, Options{Dir: newDir(t), Sealer: newBox(t, 1), Clock: newClock().Now}, "a.test:443")
+	if a.Permits("b.test:443") || !a.SignAny(true) || !a.Permits("b.test:443") {
+		t.Error("it does not begin")
+	}
+	if err := verify(a, leaf(t, a, "b.test:443"), "b.test", newClock().Now()); err != nil {
+		t.Error(err)
+	}
+	if !a.SignAny(false) || a.Permits("b.test:443") || !a.Permits("a.test:443") {
+		t.Error("it does not end")
+	}
+	forgets := opened(t, Options{Sealer: newBox(t, 1), Clock: newClock().Now}, "a.test:443")
+	if forgets.SignAny(true) || forgets.Permits("b.test:443") || !forgets.SignAny(false) {
+		t.Error("the authority of a run signs with a key that it has forgotten")
+	}
+	keeps := opened(t, Options{Sealer: newBox(t, 1), Clock: newClock().Now, AnyHost: true}, "a.test:443")
+	if !keeps.SignAny(false) || !keeps.SignAny(true) || !keeps.Permits("b.test:443") {
+		t.Error("the authority of a run that signs for all cannot again")
+	}
+}

@@ -2,6 +2,8 @@ package config
 
 import (
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -24,5 +26,27 @@ func TestTheManualHasEveryKeyWithItsDefault(t *testing.T) {
 		if e.Value != defaults[i].Value {
 			t.Errorf("%s is %q in docs/cli.md, %q by default", e.Key, e.Value, defaults[i].Value)
 		}
+	}
+}
+
+// docs/cli.md lists the keys that a running process takes up, all of them and no other.
+func TestTheManualSaysWhichKeysAreTakenUp(t *testing.T) {
+	page, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "Taken up at once: ")
+	text, _, _ = strings.Cut(text, "\n\n")
+	var said, live []string
+	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {
+		said = append(said, m[1])
+	}
+	for _, e := range mustLoad(t, write(t, ""), nil, nil).Entries() {
+		if e.Live {
+			live = append(live, e.Key)
+		}
+	}
+	if !slices.Equal(said, live) {
+		t.Errorf("docs/cli.md says %v\nlive are     %v", said, live)
 	}
 }
