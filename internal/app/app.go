@@ -104,6 +104,7 @@ type App struct {
 	services  *services.Live
 	approvals *approval.Desk
 	senders   []notify.Sender // of approval.notify
+	notifies  *notify.Client  // of the senders; nil without
 	post      *notify.Post    // nil without senders
 	trail     *audit.Log
 	crowded   *crowded // the trail, for requests

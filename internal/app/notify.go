@@ -34,6 +34,7 @@ func (a *App) openNotify(context.Context) error {
 	}
 	client := notify.NewClient(a.dialNotified, trust)
 	a.onClose(func(context.Context) error { client.Close(); return nil })
+	a.notifies = client
 	for _, n := range a.config.Current().Approval.Notify {
 		s, err := a.sender(n, client, trust)
 		if err != nil {
