@@ -7,5 +7,8 @@
 // reported at once. Nothing is ignored in silence. Secrets never appear in a
 // problem, a dump or a log.
 //
+// A process that goes on reads its file again by [Live]; each key says whether such a
+// process takes up another value, or wants a restart.
+//
 // Start reading at [Load]; settings.go is the list of all keys.
 package config

@@ -14,5 +14,7 @@
 // A network may demand a proxy on the way out. With [Options.Via] connections are
 // opened through it, and the guard judges what it can without resolving: via.go.
 //
+// A [Live] exchanges one guard for another while connections are open.
+//
 // Start reading at [Guard.Dial], then [Classify].
 package egress
