@@ -180,8 +180,8 @@ func (p *parser) placeholders(o *object) {
 		switch {
 		case !isVariable(v.name):
 			p.bad(v.key, "use capitals, digits and underscores, like GITHUB_TOKEN", "%s is not the name of an environment variable", shown(v.name))
-		case len(value) < 8 || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }):
-			p.bad(v.value, "write a value that no real key has, like ghp_kimbap", "placeholders.%s must be at least 8 printable characters", v.name)
+		case len(value) < leastMark || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }):
+			p.bad(v.value, "write a value that no real key has, like ghp_kimbap", "placeholders.%s must be at least %d printable characters", v.name, leastMark)
 		}
 		if p.s.Placeholders == nil {
 			p.s.Placeholders = map[string]string{}

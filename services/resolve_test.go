@@ -317,6 +317,14 @@ func TestSetLooksUp(t *testing.T) {
 	if _, ok := all.Placeholder("real"); ok {
 		t.Error("a value that is no placeholder was found")
 	}
+	for text, want := range map[string]bool{
+		"shop_kimbap": true, "X-Shop_Kimbap": true, "SHOP_KIMBAP-x": true, "a-shop_kimbap1": true,
+		"": false, "X": false, "Shop-Kimbap": false, "shop_kimba": false, "X-Shopify-Access-Token": false, "hop_kimbap": false,
+	} {
+		if name, ok := all.PlaceholderIn(text); ok != want || ok && name != "shop" {
+			t.Errorf("a placeholder in %q: %q, %v", text, name, ok)
+		}
+	}
 	live := services.NewLive(nil)
 	if _, _, err := live.Resolve(&runtime.Request{Action: "shop.refund"}); runtime.CodeOf(err) != runtime.CodeUnknownAction {
 		t.Errorf("an empty set resolved: %v", err)

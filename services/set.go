@@ -21,7 +21,7 @@ type Set struct {
 	byName   map[string]*Service
 	actions  map[runtime.Ref]*runtime.Action
 	fillable map[runtime.Ref][]origin
-	marks    map[string]string // placeholder value → service
+	marks    marks
 	table    *classifier.Table
 	digest   string
 }
@@ -50,7 +50,7 @@ func NewSet(list []*Service) (*Set, error) {
 		byName:   map[string]*Service{},
 		actions:  map[runtime.Ref]*runtime.Action{},
 		fillable: map[runtime.Ref][]origin{},
-		marks:    map[string]string{},
+		marks:    marks{of: map[string]string{}},
 	}
 	var problems []error
 	var groups []classifier.Group
@@ -68,9 +68,7 @@ func NewSet(list []*Service) (*Set, error) {
 			s.fillable[action.Ref] = service.reaches(action)
 		}
 		for _, value := range service.Placeholders {
-			if _, taken := s.marks[value]; !taken {
-				s.marks[value] = service.Name
-			}
+			s.marks.add(value, service.Name)
 		}
 		if service.table != nil {
 			groups = append(groups, classifier.Group{Routes: service.ready, Table: service.table})
@@ -131,9 +129,13 @@ func (s *Set) AuthoritiesOf(vaultName string) []string {
 // Placeholder finds the service that has the value among its placeholders; the
 // first by name when several have it.
 func (s *Set) Placeholder(value string) (service string, ok bool) {
-	service, ok = s.marks[value]
+	service, ok = s.marks.of[value]
 	return service, ok
 }
+
+// PlaceholderIn finds the service of a placeholder that stands in the text, in any case,
+// as in the name of a field. It allocates nothing.
+func (s *Set) PlaceholderIn(text string) (service string, ok bool) { return s.marks.within(text) }
 
 // Suggest returns up to three actions that ref may have been meant to be, the
 // likeliest first.

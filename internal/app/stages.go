@@ -288,7 +288,7 @@ func (a *App) openBackends(context.Context) error {
 	}
 	a.guard = egress.NewLive(guard)
 	a.rest, err = rest.New(rest.Options{
-		Dialer: dialer{a.guard}, Hold: a.hold, TLS: certs.Upstream(nil), Roots: roots, Placeholders: a.placeholder,
+		Dialer: dialer{a.guard}, Hold: a.hold, TLS: certs.Upstream(nil), Roots: roots, Placeholders: a.placeholder, PlaceholderIn: a.placeholderIn,
 		Times:           restTimes(c),
 		IdleConnections: resource.Share(resource.Descriptors()).Idle,
 		ScrubStrict:     c.Upstream.Scrub == "strict",
@@ -319,4 +319,9 @@ func (a *App) backends() map[string]runtime.Backend {
 // placeholder tells whether a value is the placeholder of an installed service.
 func (a *App) placeholder(value string) (string, bool) {
 	return a.services.Current().Placeholder(value)
+}
+
+// placeholderIn tells whether the name of a field holds one.
+func (a *App) placeholderIn(name string) (string, bool) {
+	return a.services.Current().PlaceholderIn(name)
 }

@@ -64,6 +64,9 @@ type Options struct {
 	// Placeholders says which service a value is the placeholder of; nil knows
 	// those of the action's own service only.
 	Placeholders func(value string) (service string, ok bool)
+	// PlaceholderIn says which service has a placeholder that stands in the name of a
+	// field, in any case; nil knows none.
+	PlaceholderIn func(name string) (service string, ok bool)
 
 	// Hold is told of a connection that is passed on raw after an upgrade, and ends it by
 	// end when the dialer would not open it any more. Release says that it has ended. Nil:
@@ -142,6 +145,9 @@ func New(o Options) (*Backend, error) {
 	}
 	if o.Placeholders == nil {
 		o.Placeholders = func(string) (string, bool) { return "", false }
+	}
+	if o.PlaceholderIn == nil {
+		o.PlaceholderIn = func(string) (string, bool) { return "", false }
 	}
 	switch o.Engine {
 	case "":

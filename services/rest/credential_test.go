@@ -127,10 +127,7 @@ func TestWhoseCredentialGoes(t *testing.T) {
 
 func TestPlaceholdersElsewhere(t *testing.T) {
 	r := newRig(t, servicestest.Options{}, func(o *rest.Options) {
-		o.Placeholders = func(v string) (string, bool) {
-			service, ok := map[string]string{"other_kimbap": "other", "test_kimbap": "test"}[v]
-			return service, ok
-		}
+		o.Placeholders, o.PlaceholderIn = two, twoIn
 	})
 	inBasic := "Basic " + base64.StdEncoding.EncodeToString([]byte("other_kimbap:x"))
 	for _, c := range []*runtime.Call{
@@ -144,10 +141,67 @@ func TestPlaceholdersElsewhere(t *testing.T) {
 		r.call("GET", "/x?k=other%5Fkimbap"),
 		r.call("GET", "/x?other_kimbap"),
 		pass(r.call("GET", "/x", "Authorization: Bearer test_kimbap")),
+		r.call("GET", "/", "Other_kimbap: 1"),
+		r.call("GET", "/", "X-Other_kimbap-Y: 1"),
+		r.call("GET", "/", "x-TEST_KIMBAP: 1"),
+		r.call("GET", "/", "X-Other%5fKimbap: 1"),
+		pass(r.call("GET", "/", "x-other_kimbap: ")),
+		pass(r.call("X-OTHER_KIMBAP", "/")),
+		r.call("GET", "/x?other_kimbap=1"),
+		r.call("GET", "/x?other_kimbap[]=1"),
+		announcing(r.call("POST", "/up"), "X-Other_kimbap"),
 	} {
 		r.refused(t, c, runtime.CodeForbidden, runtime.ReasonForeignPlaceholder)
 	}
 	equal(t, "requests", len(r.Requests()), 0)
+}
+
+// two knows the placeholders of two services, twoIn finds them in a name.
+func two(v string) (string, bool) {
+	service, ok := map[string]string{"other_kimbap": "other", "test_kimbap": "test"}[v]
+	return service, ok
+}
+
+func twoIn(name string) (string, bool) {
+	for _, service := range []string{"other", "test"} {
+		if strings.Contains(strings.ToLower(name), service+"_kimbap") {
+			return service, true
+		}
+	}
+	return "", false
+}
+
+// announcing gives the call a body behind which the trailer fields come, each with the value 1.
+func announcing(c *runtime.Call, names ...string) *runtime.Call {
+	body(c, strings.NewReader("text"), -1).Request.Raw.Announced = names
+	c.Request.Raw.Trailer = func() http.Header {
+		h := http.Header{}
+		for _, name := range names {
+			h.Set(name, "1")
+		}
+		return h
+	}
+	return c
+}
+
+// What comes behind a body is seen when the rest has left: it is dropped there, and the
+// record says so.
+func TestPlaceholdersInTrailersDoNotLeave(t *testing.T) {
+	r := newRig(t, servicestest.Options{}, func(o *rest.Options) { o.Placeholders, o.PlaceholderIn = two, twoIn })
+	c := announcing(r.call("POST", "/up"), "X-Sum", "X-Mark")
+	c.Request.Raw.Trailer = func() http.Header {
+		return http.Header{"X-Sum": {"1"}, "X-Mark": {"k=other_kimbap"}, "X-Other_kimbap": {"1"}}
+	}
+	_, result := r.must(t, c)
+	last := r.Last(t)
+	if got := last.Trailer; len(got) != 1 || got.Get("X-Sum") != "1" {
+		t.Errorf("trailers %v", got)
+	}
+	if !slices.ContainsFunc(result.Changed, func(c runtime.Change) bool {
+		return c.Kind == runtime.ChangeTrailer && c.Name == "X-Mark"
+	}) {
+		t.Errorf("declared %v", result.Changed)
+	}
 }
 
 func TestWhereACredentialMayGo(t *testing.T) {

@@ -97,7 +97,7 @@ func TestHeadsAreReadAlikeWhateverTheSpelling(t *testing.T) {
 
 func BenchmarkHeads(b *testing.B) {
 	request, answer := fields()
-	backend := &Backend{o: Options{Placeholders: func(string) (string, bool) { return "", false }}}
+	backend := &Backend{o: Options{Placeholders: func(string) (string, bool) { return "", false }, PlaceholderIn: func(string) (string, bool) { return "", false }}}
 	call := usual(request)
 	b.Run("request", func(b *testing.B) {
 		b.ReportAllocs()

@@ -30,6 +30,7 @@ type message struct {
 	whole             []byte // the body, when it is all in memory
 	empty             bool   // the caller said Content-Length: 0
 	trailer           func() http.Header
+	marked            func(name string, list []string) bool // whether a trailer field holds a placeholder; nil: none does
 	announced         []string
 	upgrade           string // the protocol asked for, "" for none
 	private           []string
@@ -254,10 +255,18 @@ func (m *message) trailers(r *http.Request, sent *upload, h2 bool) (atEnd func()
 	}
 }
 
-// tail are the trailer fields that follow the body, once it has ended.
+// tail are the caller's trailer fields that go out, known once the body has ended. A
+// placeholder is dropped there: what is before it has left already.
 func (m *message) tail(sent *upload) http.Header {
 	sent.tail()
-	return cleanTrailer(m.trailer(), sent.drop, m.noTrailer()...)
+	out := cleanTrailer(m.trailer(), sent.drop, m.noTrailer()...)
+	for name, list := range out {
+		if m.marked != nil && m.marked(name, list) {
+			delete(out, name)
+			sent.drop(name)
+		}
+	}
+	return out
 }
 
 // lost are the trailer fields of a body that was sent without any: one that says its

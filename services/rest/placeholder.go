@@ -47,9 +47,18 @@ func (b *Backend) known(auth *runtime.Auth, list []string) (service string, ok b
 // segment of the path.
 func (b *Backend) elsewhere(auth *runtime.Auth, m *message, segment int) error {
 	place := fold(fieldOf(auth))
+	if err := b.refuseNames(m); err != nil {
+		return err
+	}
+	if m.trailer != nil {
+		m.marked = func(name string, list []string) bool { return b.marks(auth, name, list) }
+	}
 	for name, list := range m.header {
 		if foldedAs(name, place) {
 			continue
+		}
+		if err := b.refuseName(name); err != nil {
+			return err
 		}
 		for _, value := range list {
 			if err := b.refuseIn(auth, value); err != nil {
@@ -77,6 +86,39 @@ func (b *Backend) elsewhere(auth *runtime.Auth, m *message, segment int) error {
 		}
 	}
 	return nil
+}
+
+// refuseNames looks at the words of a head that are chosen as freely as a field's name: the
+// method, and the trailer fields that it announces.
+func (b *Backend) refuseNames(m *message) error {
+	if err := b.refuseName(m.method); err != nil {
+		return err
+	}
+	for _, name := range m.announced {
+		if err := b.refuseName(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseName looks for a placeholder in a name, which has no case of its own, nor marks at
+// which it could be taken apart.
+func (b *Backend) refuseName(name string) error {
+	service, found := b.o.PlaceholderIn(name)
+	if !found && strings.IndexByte(name, '%') >= 0 {
+		service, found = b.o.PlaceholderIn(queryUnescape(name))
+	}
+	if found {
+		return foreignPlaceholder(service)
+	}
+	return nil
+}
+
+// marks reports whether a field holds a placeholder, in its name or a value.
+func (b *Backend) marks(auth *runtime.Auth, name string, list []string) bool {
+	return b.refuseName(name) != nil ||
+		slices.ContainsFunc(list, func(value string) bool { return b.refuseIn(auth, value) != nil })
 }
 
 // refuseIn looks at a text, as it is and decoded, whole and in pieces.
