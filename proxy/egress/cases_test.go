@@ -167,3 +167,14 @@ func disguises(addr netip.Addr) []netip.Addr {
 	}
 	return out
 }
+
+// Whatever is an address, or could be taken for one, no resolver is asked about.
+func TestAddressesAreNoNames_SS009(t *testing.T) {
+	for host := range strings.FieldsSeq("1.2.3.4 1.2.3.4. 1.2.3.4.. [::1] [::1]. [fe80::1%eth0] 127.1 127.1. 0x7f.1 0x7f000001. 2130706433 0177.0.0.1 0 0x 1.2.3.4%00 %31.2.3.4 １.2.3.4") {
+		g, n, w := guard(t, Options{Private: ModeAllow})
+		got := outcome(g.Dial(t.Context(), Request{Authority: host + ":80", Trusted: true}))
+		if want := "1.2.3.4:80"; len(n.asked) > 0 || len(w.list()) > 0 && (w.list()[0] != want || strings.TrimSuffix(host, ".") != "1.2.3.4") {
+			t.Errorf("%s: %s, asked for %v, dialled %v", host, got, n.asked, w.list())
+		}
+	}
+}
