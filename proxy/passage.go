@@ -59,12 +59,16 @@ func (p *passage) enter(ctx context.Context, a asked) (upgrading *place) {
 
 // withhold makes a request for an upgrade one without, where it would be net.tunnel and
 // policy lets it be none: it is an offer (RFC 9110 section 7.8), and some clients make
-// that of TLS with each request. The backend upgrades net.pass to WebSocket alone.
+// that of TLS with each request. It is none either where the host may not be asked at all,
+// as in a tunnel, which is net.pass before it is net.tunnel: an offer that nobody takes up
+// is no way around that. The backend upgrades net.pass to WebSocket alone.
 func (s *Server) withhold(req *runtime.Request, upgrading *place) {
 	if upgrading == nil || req.Action != runtime.ActionTunnel || runtime.RawPort(req.Target.Authority) {
 		return
 	}
-	if s.o.Pipeline.Judge(&upgrading.who, req) == runtime.EffectDeny {
+	without := *req
+	without.Action = runtime.ActionPass
+	if s.o.Pipeline.Judge(&upgrading.who, req) == runtime.EffectDeny || s.o.Pipeline.Judge(&upgrading.who, &without) != runtime.EffectAllow {
 		req.Action = runtime.ActionPass
 	}
 }

@@ -109,6 +109,23 @@ func TestUpgradesOfForeignHosts(t *testing.T) {
 	}
 }
 
+// An offer to upgrade, which nobody need take up, is no way to a host that may be a
+// tunnel and may not be asked.
+func TestAnUpgradeIsNoWayAroundARule(t *testing.T) {
+	r := newRig(t, nil)
+	r.allow(runtime.ActionTunnel)
+	r.stages.mu.Lock()
+	r.stages.deny[runtime.ActionPass] = true
+	r.stages.mu.Unlock()
+	received := r.upstream("plain.test:80", answering(okAnswer))
+	c := r.dial()
+	c.send("GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
+	c.refused(403, runtime.CodeForbidden)
+	if rec := r.outcome(); rec.Action.Ref != runtime.ActionPass || received() != "" {
+		t.Errorf("recorded %+v, the upstream got %q", rec, received())
+	}
+}
+
 // A connection that was upgraded as net.tunnel ends when policy lets none be any more.
 func TestReloadClosesUpgradesThatAreTunnels(t *testing.T) {
 	r := newRig(t, nil)
