@@ -16,7 +16,8 @@ import (
 
 // peek looks at the first bytes a client sends into a raw tunnel and leaves
 // them there. Known means TLS or HTTP for the authority; TLS or HTTP for
-// another one is an error; anything else, silence too, is not known.
+// another one is an error, and so is an end before the first of them; anything
+// else, silence too, is not known.
 func (t *Tunnel) peek(c *taken, authority string) (known bool, err error) {
 	return t.peekFor(t.o.Peek, c, authority)
 }
@@ -32,7 +33,7 @@ func (t *Tunnel) peekFor(patience time.Duration, c *taken, authority string) (kn
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return false, nil
 	case isEnd(err):
-		return true, nil // it hung up or has no more to say; there is nothing to judge
+		return false, errMute
 	default:
 		return false, &runtime.Error{Code: runtime.CodeCanceled, Msg: "the client went away", Err: err}
 	}
@@ -46,6 +47,10 @@ func (t *Tunnel) peekFor(patience time.Duration, c *taken, authority string) (kn
 	}
 	return t.peekHTTP(c, authority)
 }
+
+// errMute is a client that hung up without a word, or will only listen: what it hears
+// then is what a server says first.
+var errMute = errors.New("the client ended before it began")
 
 // maxMethod bounds the methods that a raw tunnel is recognised by, in bytes.
 const maxMethod = 32

@@ -100,8 +100,15 @@ func (t *Tunnel) Execute(ctx context.Context, call *runtime.Call, out runtime.Re
 	}
 	if call.Action.Ref == runtime.ActionPass {
 		known, err := t.peek(d.client, call.Request.Target.Authority)
-		if silent := !known && err == nil && len(d.client.prefix) == 0; silent && o.mustSpeak != nil && o.mustSpeak() {
+		mustSpeak := !known && len(d.client.prefix) == 0 && o.mustSpeak != nil && o.mustSpeak()
+		if mustSpeak && err == nil {
 			known, err = t.peekFor(t.o.Late, d.client, call.Request.Target.Authority)
+		}
+		if mute := errors.Is(err, errMute); mute && mustSpeak {
+			d.close() // no refusal: most have only gone
+			return d.result, nil
+		} else if mute {
+			err = nil
 		}
 		if err != nil {
 			d.close()
