@@ -17,7 +17,7 @@ func TestAddressesAreRefusedOrCanonical(t *testing.T) {
 		{"0", ""}, {"%31.2.3.4", ""}, {"1.2.3.4%00", ""}, {"１２７.1", ""}, {"２１３０７０６４３３", ""}, {"xn--127-.0.0.1", ""},
 	} {
 		for _, way := range []string{"CONNECT", "GET", "inside"} {
-			r := newRig(t, func(o *Options, _ *stages) { o.InterceptAll = way == "inside" })
+			r := newRig(t, func(o *Options, _ *stages) { o.InterceptAll = func() bool { return way == "inside" } })
 			for _, at := range []string{"1.2.3.4:80", "[::1]:80", "[::ffff:1.2.3.4]:80"} {
 				r.upstream(at, answering(okAnswer))
 			}

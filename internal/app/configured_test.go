@@ -294,7 +294,7 @@ func TestEveryKeyIsTakenUpOrNamed(t *testing.T) {
 	changed := map[string]string{
 		"proxy":    "{listen: \"127.0.0.1:1\", auth: token, intercept: all, unmatched: deny, engine: std, upstream_proxy: \"http://127.0.0.1:1\", upstream_no_proxy: [\"*.test\"], limits: {tunnels: 9, per_principal: 8, header_bytes: 4096, requests: 7, requests_per_principal: 6}}",
 		"egress":   "{private: allow, allow: [a.test], deny: [b.test]}",
-		"upstream": "{resolve: {\"a.test:443\": \"127.0.0.1:1\"}, ca_file: other.pem, dial_timeout: 9s, header_timeout: 8s, idle_timeout: 7s}",
+		"upstream": "{resolve: {\"a.test:443\": \"127.0.0.1:1\"}, ca_file: other.pem, dial_timeout: 9s, header_timeout: 8s, idle_timeout: 7s, scrub: strict}",
 		"audit":    "{dir: elsewhere, sinks: [{type: file, path: x}], retention: 9d, anchor: {file: a, command: [b], url: \"https://c.test\", token: d, every: 2m}}",
 		"approval": "{hold: 1s, expires: 2h, notify: [{type: webhook, url: \"https://w.test\", secret: w.key}], link: \"https://l.test/{id}\"}",
 		"policy":   "{source: api, path: policy.yaml, tenants: t}", "admin": "{listen: \"127.0.0.1:2\"}", "exec": "{timeout: 9s, heap: 64MiB, calls: 7, workers: 1}",
