@@ -46,7 +46,7 @@ func TestFieldsWithABlankInTheirNameReachNobody(t *testing.T) {
 			r := newRig(t, routes("/blank", func(c *servicestest.Conn, q *servicestest.Request) bool {
 				return c.ReadBody(q) == nil && c.Send(form)
 			}))
-			for _, fields := range [][]string{nil, {"Expect: 100-continue"}} { // the other one is net/http's in both engines
+			for _, fields := range [][]string{nil, {"Expect: 100-continue"}} {
 				r.refused(t, r.call("GET", "/blank", fields...), runtime.CodeUpstream, "")
 			}
 		}

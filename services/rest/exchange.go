@@ -41,10 +41,11 @@ type exchange struct {
 	held    runtime.Verbatim     // may hold the head back for the body; nil: nobody does
 	sent    *upload
 
-	mu       sync.Mutex
-	answered bool  // no 1xx may be passed on any more
-	interim  int   // 1xx so far
-	broken   error // of passing one on
+	mu        sync.Mutex
+	holdsBack *sending // a body that waits for 100 (Continue); nil: none does
+	answered  bool     // no 1xx may be passed on any more
+	interim   int      // 1xx so far
+	broken    error    // of passing one on
 }
 
 // run sends the message and gives the answer to the responder.
@@ -224,6 +225,7 @@ func (x *exchange) information(status int, header textproto.MIMEHeader) error {
 		return x.broken
 	}
 	if status == http.StatusContinue {
+		x.holdsBack.wanted()
 		return nil // the surface says it itself, when the body is first read
 	}
 	if !writable(http.Header(header)) {

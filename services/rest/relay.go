@@ -21,11 +21,10 @@ import (
 // errUnanswered is the end of a connection before the first byte of an answer.
 var errUnanswered = errors.New("the connection ended before the answer")
 
-// relays reports whether the relay engine can carry the message. Upgrades,
-// requests that wait for 100 (Continue) and those that authenticate their
-// connection are net/http's.
+// relays reports whether the relay engine can carry the message. Upgrades and requests
+// that authenticate their connection are net/http's.
 func (b *Backend) relays(m *message) bool {
-	return b.o.Engine == EngineRelay && m.upgrade == "" && !m.ownsConnection()
+	return b.o.Engine == EngineRelay && m.upgrade == "" && !m.authenticates()
 }
 
 // relay sends the message and gives the answer to the responder. It tries once

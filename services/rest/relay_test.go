@@ -3,6 +3,7 @@ package rest_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,32 @@ func TestFieldsLeaveInTheCallersOrder(t *testing.T) {
 	r.must(t, body(c, strings.NewReader("ok"), 2))
 	equal(t, "head", string(r.Last(t).Head), "POST /x HTTP/1.1\r\nx-B: 1\r\nauthorization: Bearer "+canary+
 		"\r\ncontent-length: 2\r\nhOST: "+r.Authority+"\r\nX-b: 3\r\nx-a: 2\r\n\r\n")
+}
+
+// A body that is held back leaves once the upstream asks for it, or after a while, in the
+// caller's order and on a connection that others have after it (RFC 9110 section 10.1.1).
+func TestAHeldBackBodyIsOneOfTheRelay(t *testing.T) {
+	silent := func(c *servicestest.Conn, q *servicestest.Request) bool { // it knows no 100
+		return c.ReadBody(q) == nil && c.Send("HTTP/1.1 200 All Right\r\nContent-Length: 2\r\n\r\nok")
+	}
+	r := unwatched(t, routes("/silent", silent))
+	for _, path := range []string{"/expect", "/silent", "/expect"} {
+		c := body(r.call("PUT", path, "X-B: 1", "Expect: 100-continue", "X-A: 2", "Content-Length: 5"), strings.NewReader("12345"), 5)
+		c.Request.Raw.Order = []string{"X-B", "expect", "Host", "X-A", "Content-Length"}
+		r.must(t, c)
+		equal(t, "head", string(r.Last(t).Head), "PUT "+path+" HTTP/1.1\r\nX-B: 1\r\nexpect: 100-continue\r\nHost: "+r.Authority+
+			"\r\nX-A: 2\r\nContent-Length: 5\r\nAuthorization: Bearer "+canary+"\r\n\r\n")
+		equal(t, "body", string(r.Last(t).RawBody), "12345")
+		equal(t, "connections", r.Connections(), 1)
+	}
+	refused := body(r.call("PUT", "/refuse-early", "Expect: 100-continue"), readerFunc(func([]byte) (int, error) {
+		t.Error("the body was asked for although the upstream had refused")
+		return 0, io.EOF
+	}), 5)
+	answer, _ := r.must(t, refused)
+	equal(t, "status", answer.Status, 413)
+	r.must(t, r.call("GET", "/"))
+	equal(t, "connections", r.Connections(), 2) // on the first one the upstream may still wait for a body
 }
 
 // formed is a responder that repeats the form of a head.

@@ -13,7 +13,9 @@ import (
 // sending is a streamed body on its way, in a goroutine of its own. Nil: all
 // was written before the answer was waited for.
 type sending struct {
-	done chan struct{}
+	done  chan struct{}
+	asked chan struct{} // closed once the upstream asks for the body, or has answered; nil: it is not asked
+	once  sync.Once
 
 	mu       sync.Mutex
 	answered bool // the head has come: the wire's deadlines are the reader's
@@ -28,11 +30,36 @@ func (s *sending) wait(w *wire, d time.Duration) {
 	}
 }
 
+// wanted says that the upstream asks for the body (RFC 9110 section 10.1.1), or has answered.
+func (s *sending) wanted() {
+	if s != nil && s.asked != nil {
+		s.once.Do(func() { close(s.asked) })
+	}
+}
+
+// heldBack waits until the body may leave, but not for ever, and reports whether it was
+// answered instead.
+func (s *sending) heldBack() (answered bool) {
+	if s.asked == nil {
+		return false
+	}
+	late := time.NewTimer(continueTimeout)
+	defer late.Stop()
+	select {
+	case <-s.asked:
+	case <-late.C:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answered
+}
+
 // came says that the head has come, or that there will be none.
 func (s *sending) came(w *wire) {
 	if s == nil {
 		return
 	}
+	defer s.wanted()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answered = true
@@ -112,6 +139,12 @@ func (x *exchange) dispatch(w *wire) (*sending, error) {
 // streaming begins to send a body in the background.
 func (x *exchange) streaming(w *wire) *sending {
 	s := &sending{done: make(chan struct{})}
+	if x.message.awaits() {
+		s.asked = make(chan struct{})
+		x.mu.Lock()
+		x.holdsBack = s
+		x.mu.Unlock()
+	}
 	w.reads.Forget()
 	_ = w.conn.SetReadDeadline(time.Time{}) // an upload may take as long as it moves
 	go x.stream(w, s)
@@ -142,6 +175,9 @@ func (u unwritten) Unwrap() error { return u.error }
 // wire is cut: the upstream must not take what it got for the whole. One that
 // takes no more may have said why, and that can still be read.
 func (x *exchange) stream(w *wire, s *sending) {
+	if s.heldBack() {
+		return // not finished: nothing of it has left, and nothing will
+	}
 	err := x.b.withBuffer(func(buf []byte) error {
 		if w.h2 != nil {
 			return x.streamFrames(w, buf)
