@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -128,6 +129,26 @@ func TestBadChunks(t *testing.T) {
 				t.Errorf("the upstream got %q", received())
 			}
 		})
+	}
+}
+
+// A status that no answer has is a fault of the backend, which its caller is told of.
+func TestAStatusThatIsNoneIsNotWritten(t *testing.T) {
+	for _, status := range []int{-1, 0, 99, 1000} {
+		r := newRig(t, func(_ *Options, st *stages) {
+			st.execute = func(_ context.Context, _ *runtime.Call, out runtime.Responder) (runtime.Result, error) {
+				return reply(out, runtime.Form{}, status, http.Header{"Content-Length": {"2"}}, "ok")
+			}
+		})
+		inside := r.open("api.good.test:443")
+		inside.send(openGood)
+		inside.refused(500, runtime.CodeInternal)
+		if rec := r.outcome(); rec.Panicked {
+			t.Errorf("%d: recorded a panic", status)
+		}
+		if resp, _ := r.openH2("api.good.test:443").get("GET", "/open"); resp.StatusCode != 500 {
+			t.Errorf("%d over HTTP/2: %s", status, resp.Status)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -67,8 +66,8 @@ func (a *streamed) Hurry() { _ = a.begin(http2.More) }
 
 // Start implements [runtime.Responder].
 func (a *streamed) Start(status int, header http.Header) error {
-	if a.status != 0 {
-		return fmt.Errorf("answer started twice: %d after %d", status, a.status)
+	if err := startable(a.status, status); err != nil {
+		return err
 	}
 	if status == http.StatusSwitchingProtocols {
 		return errNoUpgrade

@@ -80,8 +80,8 @@ func (a *relayed) Hurry() {
 
 // Start implements [runtime.Responder].
 func (a *relayed) Start(status int, header http.Header) error {
-	if a.status != 0 {
-		return fmt.Errorf("answer started twice: %d after %d", status, a.status)
+	if err := startable(a.status, status); err != nil {
+		return err
 	}
 	a.r.writing.Lock()
 	a.status = status

@@ -68,8 +68,8 @@ func (o *responder) Informational(status int, header http.Header) error {
 
 // Start implements [runtime.Responder].
 func (o *responder) Start(status int, header http.Header) error {
-	if o.status != 0 {
-		return fmt.Errorf("answer started twice: %d after %d", status, o.status)
+	if err := startable(o.status, status); err != nil {
+		return err
 	}
 	o.status = status
 	if status == http.StatusSwitchingProtocols || o.r.Method == http.MethodConnect && status/100 == 2 {
@@ -104,6 +104,18 @@ func (o *responder) Start(status int, header http.Header) error {
 		return nil // with the body, in one record
 	}
 	return o.control.Flush()
+}
+
+// startable refuses a second answer, and a status that no answer has, at which net/http
+// would panic.
+func startable(before, status int) error {
+	switch {
+	case before != 0:
+		return fmt.Errorf("answer started twice: %d after %d", status, before)
+	case !http1.IsStatus(status):
+		return fmt.Errorf("no answer has the status %d", status)
+	}
+	return nil
 }
 
 // together is the length of a body, in bytes, up to which the head waits for

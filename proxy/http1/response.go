@@ -94,12 +94,16 @@ func (r *Response) startLine(line string) error {
 	r.Minor = version[7] - '0'
 	code, reason, _ := strings.Cut(rest, " ")
 	n, err := strconv.ParseUint(code, 10, 16)
-	if err != nil || len(code) != 3 || n < 100 || !IsValue(reason) {
+	if err != nil || len(code) != 3 || !IsStatus(int(n)) || !IsValue(reason) {
 		return ErrMalformed
 	}
 	r.Status, r.Reason = int(n), reason
 	return nil
 }
+
+// IsStatus reports whether a number can be a status: three digits, the first of which
+// says a class (RFC 9110 section 15).
+func IsStatus(n int) bool { return n >= 100 && n <= 999 }
 
 // settle reads the framing. Transfer-Encoding overrides Content-Length, which
 // then must not be passed on (RFC 9112 section 6.3).

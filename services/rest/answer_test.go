@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/services/rest"
@@ -32,6 +34,24 @@ func TestFieldsOfAnAnswer_PC002(t *testing.T) {
 	answer, _ = r.must(t, r.call("GET", "/cookies"))
 	if got := answer.Header["Set-Cookie"]; !slices.Equal(got, []string{"a=1", "b=2; Path=/", "c=3"}) {
 		t.Errorf("cookies: %q", got)
+	}
+}
+
+// A status that is none reaches nobody, whichever engine reads it, and over HTTP/2 too:
+// net/http panics when it is asked to write one.
+func TestAStatusThatIsNoneReachesNobody(t *testing.T) {
+	for _, status := range []string{"099", "000", "-01", "99", "1000"} {
+		r := newRig(t, routes("/status", func(c *servicestest.Conn, q *servicestest.Request) bool {
+			return c.ReadBody(q) == nil && c.Send("HTTP/1.1 "+status+" Zap\r\nContent-Length: 2\r\n\r\nok")
+		}))
+		for _, fields := range [][]string{nil, {"Expect: 100-continue"}} { // the other one is net/http's in both engines
+			r.refused(t, r.call("GET", "/status", fields...), runtime.CodeUpstream, "")
+		}
+		r = newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) { f.head(h.StreamID, true, "status "+status) }))
+		for _, proto := range []string{"HTTP/2.0", "HTTP/1.1"} {
+			r.proto = proto
+			r.refused(t, r.call("GET", "/status"), runtime.CodeUpstream, "")
+		}
 	}
 }
 

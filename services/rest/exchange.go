@@ -64,6 +64,10 @@ func (x *exchange) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	resp, err := x.roundTrip(ctx)
+	if err == nil && !http1.IsStatus(resp.StatusCode) { // net/http takes any number
+		_ = resp.Body.Close()
+		err = http1.ErrMalformed
+	}
 	if err != nil {
 		return x.failure(parent, ctx, err)
 	}
