@@ -24,8 +24,10 @@ func TestEarlyAnswersSayWhetherTheConnectionGoesOn(t *testing.T) {
 	} {
 		for _, path := range []string{"/open", "/denied"} {
 			t.Run(name+path, func(t *testing.T) {
-				r := newRelayRig(t, func(_ context.Context, _ *runtime.Call, out runtime.Responder) (runtime.Result, error) {
-					return reply(out, runtime.Form{Reason: "Too Large"}, 413, http.Header{"Content-Length": {"2"}}, "no")
+				r := newRig(t, func(_ *Options, st *stages) {
+					st.execute = func(_ context.Context, _ *runtime.Call, out runtime.Responder) (runtime.Result, error) {
+						return reply(out, runtime.Form{Reason: "Too Large"}, 413, http.Header{"Content-Length": {"2"}}, "no")
+					}
 				})
 				inside := r.open("api.good.test:443")
 				inside.send("POST " + path + " HTTP/1.1\r\nHost: api.good.test\r\nContent-Type: text/plain\r\n" + c.body)

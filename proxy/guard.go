@@ -133,7 +133,9 @@ func (g *guard) chunked(p []byte) (int, error) {
 	n, err := g.pull(p)
 	used, done, bad := g.chunks.scan(p[:n])
 	if bad != nil {
-		g.become(readBroken)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.state, g.refusal = readBroken, badChunks(bad)
 		return 0, bad
 	}
 	if done {
@@ -341,7 +343,25 @@ func (g *guard) taken() []byte {
 	return head
 }
 
-// refused returns why the last head was refused, nil when it was not.
+// fault is refused as an error.
+func (g *guard) fault() error { return errorOf(g.refused()) }
+
+// arrived reports whether the rest of a body has come. Nobody reads meanwhile.
+func (g *guard) arrived() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch g.state {
+	case readBody:
+		return int64(len(g.rest)) >= g.left
+	case readChunks:
+		trial := g.chunks
+		_, done, err := trial.scan(g.rest)
+		return done && err == nil
+	}
+	return g.state != readBroken
+}
+
+// refused returns why the last head, or the body behind it, was refused, nil when it was not.
 func (g *guard) refused() *runtime.Error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

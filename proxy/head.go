@@ -41,6 +41,13 @@ func ambiguous(reason runtime.Reason, msg string) *runtime.Error {
 	}
 }
 
+// badChunks is a chunked body that two parsers could end at different bytes.
+func badChunks(err error) *runtime.Error {
+	e := ambiguous("", "its body is not well chunked")
+	e.Err = err
+	return e
+}
+
 // tooLarge is a head beyond the limits.
 func tooLarge(msg string) *runtime.Error {
 	return &runtime.Error{

@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -30,13 +28,20 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, c *conn) {
 		caller = c.tunnel.caller
 	}
 	req := s.newRequest(caller, runtime.Target{Method: r.Method})
-	req.Raw = s.raw(w, r)
-	req.Raw.Head = c.head
 	out := newResponder(w, r, s.o.Limits)
+	req.Raw, out.body = s.raw(w, r, c)
+	req.Raw.Head = c.head
+	defer out.body.finish(false) // also when something panics
+	ctx := r.Context()
+	if out.body != nil {
+		var stop func()
+		ctx, stop = blamed(ctx, c.guard.fault)
+		defer stop()
+	}
 	p := passage{s: s, c: c, req: req}
 	defer p.leave() // also when enter panics
-	out.upgrading = p.enter(r.Context(), asked{method: r.Method, target: r.RequestURI, host: r.Host})
-	out.finish(s.send(r.Context(), req, out))
+	out.upgrading = p.enter(ctx, asked{method: r.Method, target: r.RequestURI, host: r.Host})
+	out.finish(s.send(ctx, req, out))
 }
 
 // seat gives a request that asks for an upgrade its place: that of its tunnel,
@@ -240,45 +245,21 @@ func credentialToken(value string) string {
 const tokenPrefix = "kmb_"
 
 // raw is the client's request as the backend may send it.
-func (s *Server) raw(w http.ResponseWriter, r *http.Request) *runtime.Raw {
+func (s *Server) raw(w http.ResponseWriter, r *http.Request, c *conn) (*runtime.Raw, *body) {
 	raw := &runtime.Raw{Proto: r.Proto, Header: maps.Clone(r.Header), ContentLength: r.ContentLength}
 	raw.Changed = endToEnd(raw.Header)
 	if r.Body == nil || r.Body == http.NoBody {
 		raw.ContentLength = 0
-		return raw
+		return raw, nil
 	}
-	raw.Body = &body{Reader: r.Body, control: http.NewResponseController(w), idle: s.o.Limits.IdleTimeout}
+	b := &body{src: r.Body, guard: c.guard, control: http.NewResponseController(w), idle: s.o.Limits.IdleTimeout, length: r.ContentLength}
+	raw.Body = b
 	for name := range r.Trailer {
 		raw.Announced = append(raw.Announced, name)
 	}
 	slices.Sort(raw.Announced)
 	raw.Trailer = func() http.Header { return r.Trailer.Clone() }
-	return raw
-}
-
-// body reads a request body with a deadline that moves with it, up to an end
-// that does not when it is read to be judged.
-type body struct {
-	io.Reader
-	control *http.ResponseController
-	idle    time.Duration
-	end     time.Time // zero: it may take as long as it moves
-}
-
-func (b *body) by(end time.Time) { b.end = end }
-
-// Read implements [io.Reader].
-func (b *body) Read(p []byte) (int, error) {
-	limit := time.Now().Add(b.idle)
-	if !b.end.IsZero() && b.end.Before(limit) {
-		limit = b.end
-	}
-	_ = b.control.SetReadDeadline(limit)
-	n, err := b.Reader.Read(p)
-	if err != nil {
-		_ = b.control.SetReadDeadline(time.Time{})
-	}
-	return n, err
+	return raw, b
 }
 
 // endToEnd takes from h the fields that are not for the upstream, and says

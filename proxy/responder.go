@@ -28,6 +28,7 @@ type responder struct {
 	r         *http.Request
 	control   *http.ResponseController
 	idle      time.Duration
+	body      *body       // of the request, nil for none
 	seat      *place      // of the tunnel this answers, nil for requests
 	upgrading *place      // of a request that asks for an upgrade
 	dialled   *dialled    // handed over by the tunnel backend
@@ -39,6 +40,7 @@ type responder struct {
 	left      int64       // of a known Content-Length; -1: unknown
 	bodiless  bool
 	untilEnd  bool // only the connection's end ends the body
+	close     bool // the connection ends with this answer
 	taken     *taken
 	aborted   bool
 }
@@ -95,6 +97,11 @@ func (o *responder) Start(status int, header http.Header) error {
 		}
 	}
 	o.frame(status, header)
+	stream := o.left < 0 && !o.bodiless && !o.untilEnd
+	beside := stream && status < http.StatusMultipleChoices // one that may answer the body piece by piece
+	if o.close = !beside && o.body.outlasts(); o.close {
+		h["Connection"] = []string{"close"}
+	}
 	if len(o.announced) > 0 {
 		h["Trailer"] = []string{strings.Join(o.announced, ", ")}
 	}
@@ -219,11 +226,20 @@ const lingering = time.Second
 // finish ends the answer: with a refusal if none was started, with a broken
 // connection if it was aborted.
 func (o *responder) finish(err error) {
+	answered := o.status != 0 && o.switching == nil
+	if o.body.finish(answered); !answered {
+		o.close = o.body.outlasts()
+	}
+	if !o.close && o.body.last() { // the client was told that it goes on, and finds an end
+		connOf(o.r.Context()).guard.become(readBroken)
+	}
 	if o.taken == nil && o.r.ContentLength != 0 { // net/http reads what is left of the body
 		wait := o.idle
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded): // it had its time
 			wait = 0
+		case o.close: // the client is to see the answer although it still sends
+			wait = hangUpTime
 		case o.r.Header.Get("Expect") != "":
 			wait = lingering
 		}
@@ -250,6 +266,9 @@ func (o *responder) finish(err error) {
 func (o *responder) refuse(e *runtime.Error) {
 	o.status = e.Status()
 	clear(o.w.Header())
+	if o.close {
+		o.w.Header().Set("Connection", "close")
+	}
 	dismiss(connOf(o.r.Context()), o.w.Header(), e)
 	o.extend()
 	runtime.WriteProblem(o.w, e)
