@@ -121,10 +121,12 @@ func TestBadChunks(t *testing.T) {
 			received := r.upstream("api.good.test:443", answering(okAnswer))
 			inside := r.open("api.good.test:443")
 			_, _ = io.WriteString(inside, "POST /open HTTP/1.1\r\nHost: api.good.test\r\nTransfer-Encoding: chunked\r\n\r\n"+bad+"GET /open/smuggled HTTP/1.1\r\nHost: api.good.test\r\n\r\n")
-			if resp, err := http.ReadResponse(inside.br, nil); err == nil && resp.StatusCode < 400 {
-				t.Errorf("got %s", resp.Status)
+			if resp, err := http.ReadResponse(inside.br, nil); err == nil && (resp.StatusCode != 400 || !resp.Close) {
+				t.Errorf("got %s, says that the connection ends: %t", resp.Status, resp.Close)
 			}
-			r.outcome()
+			if rec := r.outcome(); rec.Err == nil || rec.Err.Code != runtime.CodeAmbiguousTarget {
+				t.Errorf("recorded %v", rec.Err)
+			}
 			if strings.Contains(received(), "smuggled") {
 				t.Errorf("the upstream got %q", received())
 			}

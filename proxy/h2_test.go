@@ -340,6 +340,38 @@ func TestH2Malformed(t *testing.T) {
 	}
 }
 
+// A body that is not what was announced is recorded as that, and not as a client that went
+// away. The stream is reset, and the connection goes on.
+func TestH2MalformedBodies(t *testing.T) {
+	r := newRig(t, nil)
+	received := r.upstream("api.good.test:443", answering(okAnswer))
+	c := r.rawH2("api.good.test:443")
+	for name, send := range map[string]func(stream uint32) error{
+		"short": func(stream uint32) error { return c.WriteData(stream, true, []byte("abc")) },
+		"long":  func(stream uint32) error { return c.WriteData(stream, true, []byte("abcde")) },
+		"no trailer": func(stream uint32) error {
+			return c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.block("X-Upper 1"), EndStream: true, EndHeaders: true})
+		},
+	} {
+		stream := c.open(false, ":method POST", ":scheme https", ":authority api.good.test", ":path /open", "content-type text/plain", "content-length 4")
+		if err := send(stream); err != nil {
+			t.Fatal(err)
+		}
+		if status, _, reset, err := c.wait(stream); reset != http2.ErrCodeProtocol {
+			t.Errorf("%s: %s %v, %v", name, status, reset, err)
+		}
+		if rec := r.outcome(); rec.Err == nil || rec.Err.Code != runtime.CodeAmbiguousTarget {
+			t.Errorf("%s: recorded %v", name, rec.Err)
+		}
+	}
+	if strings.Contains(received(), "abcd") {
+		t.Errorf("the upstream got %q", received())
+	}
+	if status, _, _, err := c.wait(c.open(true, goodHead...)); status != "200" {
+		t.Errorf("the next: %s %v", status, err)
+	}
+}
+
 // A Host field may stand beside :authority when it names the same; servers take either.
 func TestH2HostBesideAuthority(t *testing.T) {
 	r := newRig(t, nil)

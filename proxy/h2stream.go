@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -35,10 +36,16 @@ func (s *Server) serveStream(st *http2.Stream) {
 	}
 	req := s.newRequest(c.tunnel.caller, runtime.Target{Method: h.Method})
 	req.Raw = rawStream(a)
+	ctx := st.Context()
+	if req.Raw.Body != nil {
+		var stop func()
+		ctx, stop = blamed(ctx, func() error { return misframed(context.Cause(st.Context())) })
+		defer stop()
+	}
 	p := passage{s: s, c: c, req: req}
 	defer p.leave() // also when enter panics
-	p.enter(st.Context(), asked{method: h.Method, target: target, host: host, scheme: h.Scheme})
-	a.finish(s.send(st.Context(), req, a))
+	p.enter(ctx, asked{method: h.Method, target: target, host: host, scheme: h.Scheme})
+	a.finish(s.send(ctx, req, a))
 }
 
 // checkStream refuses the head of a stream for what [parseHead] refuses in a head of
@@ -177,5 +184,17 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	if b.a.waits.Load() && b.a.waits.CompareAndSwap(true, false) {
 		_ = b.a.st.Informational(http.StatusContinue, nil) // too late when the answer has begun
 	}
-	return b.a.st.Read(p)
+	n, err := b.a.st.Read(p)
+	return n, misframed(err)
+}
+
+// misframed says of a body that it cannot be read for what the client sent, where that is
+// why. The stream was reset: this is for the record.
+func misframed(err error) error {
+	if !errors.Is(err, http2.ErrStream) {
+		return err
+	}
+	e := ambiguous("", "its body is not as long as it says, or its frames are malformed")
+	e.Err = err
+	return e
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"time"
 
@@ -22,6 +23,10 @@ func (s *Server) readPush(req *runtime.Request) *runtime.Error {
 		defer timed.by(time.Time{})
 	}
 	read, refs, err := gitpush.Read(body)
+	var refused *runtime.Error
+	if errors.As(err, &refused) {
+		return refused
+	}
 	if err != nil {
 		return &runtime.Error{Code: runtime.CodeCanceled, Stage: runtime.StageSurface, Msg: "the push ended before what it pushes was said", Err: err}
 	}

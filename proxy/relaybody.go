@@ -76,6 +76,9 @@ func (b *inbound) read(p []byte) (int, error) {
 	} else if err != nil {
 		b.failed = true
 	}
+	if errors.Is(err, http1.ErrChunks) {
+		err = badChunks(err)
+	}
 	return n, err
 }
 

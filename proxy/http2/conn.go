@@ -152,7 +152,7 @@ func (c *conn) end(why error) {
 	}
 	clear(c.streams)
 	for _, st := range c.pending { // their handlers never began
-		st.cancel()
+		st.cancel(nil)
 	}
 	c.pending = nil
 	c.roomy.Broadcast()

@@ -264,7 +264,7 @@ func (c *conn) refuse(id uint32, code http2.ErrCode) error {
 		return err
 	}
 	if st != nil {
-		st.reset(code, fmt.Errorf("http2: what the client sent is malformed (%s)", code))
+		st.reset(code, fmt.Errorf("%w (%s)", ErrStream, code))
 	} else {
 		c.sendReset(id, code)
 	}

@@ -22,7 +22,7 @@ type Stream struct {
 	c      *conn
 	id     uint32
 	ctx    context.Context
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 
 	// Under the connection's lock.
 	moved  sync.Cond // something has come, or may be sent, or nothing will
@@ -44,7 +44,7 @@ type Stream struct {
 }
 
 // Context ends when the client wants the answer no more, or is gone, and when the handler
-// has returned.
+// has returned. Its cause is [ErrStream] when the client sent what cannot be read.
 func (st *Stream) Context() context.Context { return st.ctx }
 
 // open begins a stream. The caller holds mu.
@@ -54,7 +54,7 @@ func (c *conn) open(id uint32, head *Head) error {
 	}
 	st := &Stream{Head: head, c: c, id: id, ended: head.Ended, window: int64(c.s.o.StreamWindow), room: c.initial}
 	st.moved.L = &c.mu
-	st.ctx, st.cancel = context.WithCancel(c.ctx)
+	st.ctx, st.cancel = context.WithCancelCause(c.ctx)
 	c.enter(st)
 	c.pending = append(c.pending, st)
 	c.begin()
@@ -68,7 +68,7 @@ func (c *conn) begin() {
 		st := c.pending[0]
 		c.pending = c.pending[1:]
 		if st.err != nil {
-			st.cancel()
+			st.cancel(nil)
 			continue
 		}
 		c.running++
@@ -84,7 +84,7 @@ func (c *conn) begin() {
 func (st *Stream) handle() {
 	c := st.c
 	defer c.handlers.Done()
-	defer st.cancel()
+	defer st.cancel(nil)
 	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -117,6 +117,10 @@ func (st *Stream) close() {
 // errOver is what a stream returns whose handler has returned.
 var errOver = errors.New("http2: the request is over")
 
+// ErrStream is what the body of a stream returns on which the client sent what cannot be
+// read: more or less than it had announced, or frames that are malformed.
+var ErrStream = errors.New("http2: what the client sent is malformed")
+
 // fail lets nothing more be read or sent. The caller holds mu.
 func (st *Stream) fail(why error) {
 	if st.err != nil {
@@ -124,7 +128,11 @@ func (st *Stream) fail(why error) {
 	}
 	st.err = why
 	st.c.owe(st.in.drop(st.c.s))
-	st.cancel()
+	var cause error // nil: that of every other end, which callers know
+	if errors.Is(why, ErrStream) {
+		cause = why
+	}
+	st.cancel(cause)
 	st.moved.Broadcast()
 	st.c.roomy.Broadcast()
 }
@@ -177,6 +185,7 @@ func (st *Stream) ReadUntil(end time.Time) (stop func() bool) {
 }
 
 // Read implements [io.Reader] with the request's body. It is for one goroutine at a time.
+// [ErrStream] is one of its errors.
 func (st *Stream) Read(p []byte) (int, error) {
 	c := st.c
 	c.mu.Lock()

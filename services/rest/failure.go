@@ -39,6 +39,8 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 	var network net.Error
 	var name *net.DNSError
 	switch {
+	case errors.As(context.Cause(parent), &named): // what the caller sent was refused, and ended its request
+		return named
 	case errors.Is(parent.Err(), context.DeadlineExceeded):
 		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s did not answer in the time given", host)
 		e.Hint = "try again later, or give it more time"
