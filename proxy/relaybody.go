@@ -110,13 +110,13 @@ func (b *inbound) finish(a *relayed) bool {
 // 10.1.1): else it would send its next request behind the body.
 func (b *inbound) outlasts() bool {
 	switch {
-	case b == nil || b.ended.Load() || b.length >= 0 && b.length <= skipBytes:
+	case b == nil || b.ended.Load():
 		return false
-	case !b.mu.TryLock(): // the backend waits for more of it
+	case !b.mu.TryLock(): // the backend waits for more of it, and finish will interrupt it
 		return true
 	}
 	defer b.mu.Unlock()
-	return !b.body.Within(skipBytes)
+	return (b.length < 0 || b.length > skipBytes) && !b.body.Within(skipBytes)
 }
 
 // skipBytes is how much of a body that nobody wanted is read, so that the

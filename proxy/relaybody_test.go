@@ -19,7 +19,7 @@ import (
 // An answer that comes while the client still sends reaches it; then the
 // connection ends, since what follows on it cannot be told apart.
 func TestEarlyAnswersReachAClientThatStillSends(t *testing.T) {
-	for name, framing := range map[string]string{"length": "Content-Length: 1000000\r\n\r\nhalf", "chunked": "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"} {
+	for name, framing := range map[string]string{"length": "Content-Length: 1000000\r\n\r\nhalf", "short": "Content-Length: 20\r\n\r\nhalf", "chunked": "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			reading := make(chan error, 1)
 			r := newRelayRig(t, func(_ context.Context, call *runtime.Call, out runtime.Responder) (runtime.Result, error) {
@@ -37,8 +37,8 @@ func TestEarlyAnswersReachAClientThatStillSends(t *testing.T) {
 			})
 			inside := r.open("api.good.test:443")
 			inside.send("POST /open HTTP/1.1\r\nHost: api.good.test\r\nContent-Type: text/plain\r\n" + framing)
-			if resp, body := inside.get("POST"); resp.StatusCode != 413 || body != "no" {
-				t.Errorf("%s %q", resp.Status, body)
+			if resp, body := inside.get("POST"); resp.StatusCode != 413 || body != "no" || !resp.Close {
+				t.Errorf("%s %q, says that the connection ends: %t", resp.Status, body, resp.Close)
 			}
 			inside.ended()
 			if err := <-reading; err == nil {
