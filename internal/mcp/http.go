@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/kimbap-run/kimbap/internal/socket"
@@ -77,8 +77,9 @@ func loopback(authority string) bool {
 // of a client that still writes would take its answer from it.
 const maxDropped = 4 * maxMessage
 
-// fewTogether refuses batches of too many messages, as lines does. What says that it is
-// longer than a message may be has no room (see enter), and none of it is kept.
+// fewTogether refuses batches of too many messages, and members that stand twice, as lines
+// does. What says that it is longer than a message may be has no room (see enter), and none
+// of it is kept.
 func fewTogether(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > maxMessage {
@@ -86,44 +87,64 @@ func fewTogether(next http.Handler) http.Handler {
 			http.Error(w, errLong.Error(), http.StatusRequestEntityTooLarge)
 			return
 		}
-		from := bufio.NewReader(http.MaxBytesReader(w, r.Body, maxMessage))
-		r.Body = io.NopCloser(from)
-		if r.ContentLength >= 0 && !batched(from) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		body, err := io.ReadAll(from)
+		body, err := bodyOf(http.MaxBytesReader(w, r.Body, maxMessage), r.ContentLength)
 		if has, is := r.Context().Value(roomKey{}).(*room); is {
 			has.shrink(int64(len(body)))
 		}
 		switch long := (*http.MaxBytesError)(nil); {
 		case errors.As(err, &long):
 			http.Error(w, errLong.Error(), http.StatusRequestEntityTooLarge)
+			return
 		case err != nil:
 			http.Error(w, "the message did not come whole", http.StatusBadRequest)
-		case tooMany(body):
-			text, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": errBatch()})
+			return
+		}
+		if refused := misread(body); refused != nil {
+			text, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": refused})
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = w.Write(text)
-		default:
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			next.ServeHTTP(w, r)
+			return
 		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
 	})
 }
 
-// batched reports whether a message is a batch, and passes over blanks before it.
-func batched(from *bufio.Reader) bool {
-	for {
-		switch first, err := from.ReadByte(); {
-		case err != nil:
-			return false
-		case !strings.ContainsRune(" \t\r\n", rune(first)):
-			_ = from.UnreadByte()
-			return first == '['
+// atOnce is how long a message may be for which room is made before it has come, in bytes.
+const atOnce = 16 << 10
+
+// bodyOf reads a body of a length, -1 where that is not known.
+func bodyOf(from io.Reader, length int64) ([]byte, error) {
+	if length < 0 || length > atOnce { // room for more only as it comes
+		return io.ReadAll(from)
+	}
+	body := make([]byte, length)
+	_, err := io.ReadFull(from, body)
+	return body, err
+}
+
+// misread is the error of what the SDK would read otherwise than others, or too much of, nil
+// where there is nothing like that. What is no message the SDK refuses itself.
+func misread(body []byte) *jsonrpc.Error {
+	if tooMany(body) {
+		return errBatch()
+	}
+	var all []json.RawMessage
+	switch body = bytes.TrimSpace(body); {
+	case !json.Valid(body):
+		return nil
+	case body[0] != '[':
+		all = append(all, body)
+	case json.Unmarshal(body, &all) != nil: // cannot be: it is a list
+		return nil
+	}
+	for _, one := range all {
+		if refused := doubled(one); refused != nil {
+			return refused
 		}
 	}
+	return nil
 }
 
 // tooMany reports whether a message is a batch of more than may be.

@@ -112,6 +112,9 @@ func (l *lines) refusal(line []byte, err error) *jsonrpc.Error {
 	}
 	ids := map[jsonrpc.ID]bool{}
 	for _, one := range batch {
+		if refused := doubled(one); refused != nil {
+			return refused
+		}
 		message, err := jsonrpc.DecodeMessage(one)
 		if err != nil {
 			return invalidRequest("this is not a JSON-RPC 2.0 message")
@@ -139,7 +142,7 @@ func (l *lines) refusal(line []byte, err error) *jsonrpc.Error {
 }
 
 // members are those of a message, as they were written. Their names are compared as they
-// are, and of two the last counts, as the SDK reads them.
+// are, as the SDK reads them.
 func members(message []byte) (m map[string]json.RawMessage) {
 	_ = json.Unmarshal(message, &m)
 	return m
@@ -219,12 +222,12 @@ func (l *lines) notice(request *jsonrpc.Request) {
 // to that. Of a batch every message that waits for an answer gets one.
 func (l *lines) answer(line []byte, refused *jsonrpc.Error) error {
 	var all []json.RawMessage
-	ids := []json.RawMessage{members(line)["id"]}
+	ids := []json.RawMessage{idOf(line)}
 	if json.Unmarshal(line, &all) == nil && len(all) > 0 {
 		ids = nil
 		for _, one := range all {
 			if m := members(one); len(m["id"]) > 0 && len(m["method"]) > 0 {
-				ids = append(ids, m["id"])
+				ids = append(ids, idOf(one))
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"unicode/utf8"
 
@@ -17,16 +18,49 @@ const maxDepth = 64
 // and names that stand twice in an object; what is nested without end; and of an object with
 // known members, others: one in another case too, which the decoder takes for the same. The
 // data is one JSON value, as whoever has decoded it knows.
-func strict(data []byte, known ...member) *trouble {
+func strict(data []byte, known ...member) (t *trouble) {
 	if !utf8.Valid(data) {
 		return &trouble{why: "it is not UTF-8"}
 	}
+	whole := eachName(data, maxDepth, func(depth int, name []byte, twice bool) bool {
+		switch {
+		case twice:
+			t = &trouble{reason: runtime.ReasonDuplicateKey, why: TwiceText(string(name))}
+		case depth == 1 && len(known) > 0 && !slices.ContainsFunc(known, func(m member) bool { return m.name == string(name) }):
+			t = stray(string(name), known)
+		}
+		return t == nil
+	})
+	if !whole {
+		return &trouble{why: fmt.Sprintf("it is nested deeper than %d", maxDepth)}
+	}
+	return t
+}
+
+// Twice is a name that stands twice in one object of a JSON value, in as many levels of it
+// as are given; false where there is none.
+func Twice(data []byte, levels int) (name string, is bool) {
+	eachName(data, math.MaxInt, func(depth int, n []byte, twice bool) bool {
+		if is = twice && depth <= levels; is {
+			name = string(n)
+		}
+		return !is
+	})
+	return name, is
+}
+
+// TwiceText says of a name that it stands twice.
+func TwiceText(name string) string { return fmt.Sprintf("%.40q stands twice in one object", name) }
+
+// eachName visits the names of one JSON value, each with the depth of its object and whether
+// it was there before, until visit wants no more. False: it is nested deeper than may be.
+func eachName(data []byte, deepest int, visit func(depth int, name []byte, twice bool) bool) bool {
 	var open []level
 	for i := 0; i < len(data); i++ {
 		switch data[i] {
 		case '{', '[':
-			if len(open) == maxDepth {
-				return &trouble{why: fmt.Sprintf("it is nested deeper than %d", maxDepth)}
+			if len(open) == deepest {
+				return false
 			}
 			open = append(open, level{name: data[i] == '{', object: data[i] == '{'})
 		case '}', ']':
@@ -43,15 +77,12 @@ func strict(data []byte, known ...member) *trouble {
 				continue
 			}
 			name := unquoted(text)
-			if open[len(open)-1].has(name) {
-				return &trouble{reason: runtime.ReasonDuplicateKey, why: fmt.Sprintf("%.40q stands twice in one object", name)}
-			}
-			if len(open) == 1 && len(known) > 0 && !slices.ContainsFunc(known, func(m member) bool { return m.name == string(name) }) {
-				return stray(string(name), known)
+			if !visit(len(open), name, open[len(open)-1].has(name)) {
+				return true
 			}
 		}
 	}
-	return nil
+	return true
 }
 
 // textLength is how long the text at the beginning of valid JSON is, with both its quotes.
