@@ -205,9 +205,9 @@ func (s *Server) Reloaded() { s.tunnels.closeFallen(s.stands) }
 
 // Recheck closes raw tunnels, and upgraded connections in other tunnels, whose
 // caller would be turned away now: nothing in them is a request that could be
-// refused. Of a token that was revoked it ends what still flows too, such as a
-// stream of events, in plain HTTP as well; of one that is not known any more every
-// tunnel, since its tenant is gone. It costs one identification for each principal
+// refused. Of a token that was revoked, or has expired, it ends what still flows too,
+// such as a stream of events, in plain HTTP as well; of one that is not known any more
+// every tunnel, since its tenant is gone. It costs one identification for each principal
 // that has a tunnel, or a request outside of one. While the vault is locked it ends
 // what flows to and from hosts of services.
 func (s *Server) Recheck(ctx context.Context) {
@@ -220,12 +220,12 @@ func (s *Server) Recheck(ctx context.Context) {
 			continue
 		}
 		reason := runtime.AsError(err).Reason
-		revoked := reason == runtime.ReasonTokenRevoked
+		over := reason == runtime.ReasonTokenRevoked || reason == runtime.ReasonTokenExpired
 		lost := reason == runtime.ReasonTokenUnknown || reason == runtime.ReasonTooManyRequests // one of many that are not known
 		s.tunnels.closeThose(func(p *place) bool {
-			return p.owner == owner && (p.spliced || p.upgraded || lost || revoked && p.flows())
+			return p.owner == owner && (p.spliced || p.upgraded || lost || over && p.flows())
 		})
-		if revoked || lost {
+		if over || lost {
 			s.visitors.cut(func(of string, _ runtime.Target) bool { return of == owner })
 		}
 	}

@@ -357,31 +357,42 @@ func TestWhatWasToldHolds(t *testing.T) {
 // next request.
 func TestWhatFlowsEndsWithItsToken(t *testing.T) {
 	t.Parallel()
-	k := apptest.New(t, apptest.Options{Serve: app.ServeOptions{RequireToken: true}})
-	owner := k.Open(t, "")
-	token, info, err := owner.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"notes.*"}, TTL: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := "Proxy-Authorization: Bearer " + token.Reveal()
-	flowing, resting := k.Tunnel(t, apptest.Authority, shown), k.Tunnel(t, apptest.Authority, shown)
-	if _, err := flowing.Write([]byte("GET /stall HTTP/1.1\r\nHost: " + apptest.Host + "\r\n\r\n")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := flowing.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	if revoked, err := owner.RevokeToken(t.Context(), info.ID); err != nil || !revoked {
-		t.Fatal(revoked, err)
-	}
-	_ = flowing.SetReadDeadline(time.Now().Add(soon))
-	for err == nil {
-		_, err = flowing.Read(make([]byte, 64))
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Error("the answer goes on")
-	}
-	if a := resting.Ask(getNote); a.Status != 407 || a.Problem.Reason != "token_revoked" {
-		t.Errorf("what rested: %d %+v", a.Status, a.Problem)
+	for _, reason := range []string{"token_revoked", "token_expired"} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			var ahead atomic.Int64
+			k := apptest.New(t, apptest.Options{
+				Serve: app.ServeOptions{RequireToken: true},
+				Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+			})
+			owner := k.Open(t, "")
+			token, info, err := owner.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"notes.*"}, TTL: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown := "Proxy-Authorization: Bearer " + token.Reveal()
+			flowing, resting := k.Tunnel(t, apptest.Authority, shown), k.Tunnel(t, apptest.Authority, shown)
+			if _, err := flowing.Write([]byte("GET /stall HTTP/1.1\r\nHost: " + apptest.Host + "\r\n\r\n")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := flowing.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			if reason == "token_expired" {
+				ahead.Store(int64(time.Hour))
+			} else if revoked, err := owner.RevokeToken(t.Context(), info.ID); err != nil || !revoked {
+				t.Fatal(revoked, err)
+			}
+			_ = flowing.SetReadDeadline(time.Now().Add(soon))
+			for err == nil {
+				_, err = flowing.Read(make([]byte, 64))
+			}
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("the answer goes on")
+			}
+			if a := resting.Ask(getNote); a.Status != 407 || a.Problem.Reason != reason {
+				t.Errorf("what rested: %d %+v", a.Status, a.Problem)
+			}
+		})
 	}
 }
