@@ -129,6 +129,7 @@ type App struct {
 	listeners   roster.Listeners
 	scripts     scripts
 	mcpSessions mcpSessions
+	waits       waits
 	run         ofRun
 	unread      error                    // of the configuration, with Options.Emergency; nil: none
 	notice      string                   // for the person at the terminal; "": nothing

@@ -156,12 +156,14 @@ func excerpt(body []byte) string {
 }
 
 // question says how an approval stands that a script waits for.
-func (a *App) question(ctx context.Context, who runtime.Principal, id string, wait bool) (bool, error) {
-	ask := a.approvals.Status
+func (a *App) question(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
+	var p approval.Approval
+	var err error
 	if wait {
-		ask = a.approvals.Wait
+		p, err = a.decided(ctx, caller, who, id)
+	} else {
+		p, err = a.approvals.Status(ctx, who, id)
 	}
-	p, err := ask(ctx, who, id)
 	if errors.Is(err, approval.ErrUnknown) { // it was closed so long ago that it is forgotten
 		return false, &runtime.Error{
 			Code: runtime.CodeApprovalExpired, ApprovalID: id, Msg: "the approval's time was over long ago",

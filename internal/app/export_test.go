@@ -48,3 +48,13 @@ func LoseResult(ctx context.Context, a *App, who *runtime.Principal, id string) 
 	}
 	return a.lostResult(ctx, who.Tenant, id)
 }
+
+// Waiting is how many here wait for a person.
+func Waiting(a *App) (n int) {
+	a.waits.mu.Lock()
+	defer a.waits.mu.Unlock()
+	for _, one := range a.waits.of {
+		n += len(one.ends)
+	}
+	return n
+}

@@ -162,7 +162,7 @@ func (a *App) mcpCollect(ctx context.Context, caller runtime.Caller, id string, 
 	if err != nil {
 		return out, err
 	}
-	p, err := a.decidedWithin(ctx, me, id, wait)
+	p, err := a.decidedWithin(ctx, caller, me, id, wait)
 	if err != nil {
 		return out, err
 	}
@@ -178,11 +178,11 @@ func (a *App) mcpCollect(ctx context.Context, caller runtime.Caller, id string, 
 }
 
 // decidedWithin is an approval once it is decided, or as it is after so long.
-func (a *App) decidedWithin(ctx context.Context, me runtime.Principal, id string, wait time.Duration) (approval.Approval, error) {
+func (a *App) decidedWithin(ctx context.Context, caller runtime.Caller, me runtime.Principal, id string, wait time.Duration) (approval.Approval, error) {
 	if wait > 0 {
 		waiting, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
-		if p, err := a.approvals.Wait(waiting, me, id); err == nil || waiting.Err() == nil || ctx.Err() != nil {
+		if p, err := a.decided(waiting, caller, me, id); err == nil || waiting.Err() == nil || ctx.Err() != nil {
 			return p, err
 		}
 	}

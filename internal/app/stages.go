@@ -171,7 +171,7 @@ func (a *App) stages() runtime.Options {
 	}
 	return runtime.Options{
 		Identity: a.identity, Services: a.services, Policy: a.policy, Limits: a.limiter,
-		Approvals: a.approvals, Vault: opens, Trail: a.recordedTrail(),
+		Approvals: attended{a.approvals, a}, Vault: opens, Trail: a.recordedTrail(),
 		Backends: a.backends(),
 		Clock:    a.o.Clock,
 		NewID:    func() string { return runtime.NewID("req", a.o.Clock()) },

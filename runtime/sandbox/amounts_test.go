@@ -63,11 +63,11 @@ func TestScriptsThatWaitAreBoundedByBytes(t *testing.T) {
 	})
 	waits := make(chan struct{})
 	b.o.Limits.Traffic = 100_000
-	b.o.Approval = func(ctx context.Context, who runtime.Principal, id string, wait bool) (bool, error) {
+	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
 		if wait {
 			waits <- struct{}{}
 		}
-		return b.approval(ctx, who, id, wait)
+		return b.approval(ctx, caller, who, id, wait)
 	}
 	b.restart("1:a")
 	var wg sync.WaitGroup
@@ -194,14 +194,14 @@ func TestAResumedScriptThatWaitsForItsTurnKeepsNobodyFromResuming(t *testing.T) 
 	b.runner.Dispose()
 	b.decide(greedy.ApprovalID, nil)
 	looked := make(chan struct{}, 1)
-	b.o.Approval = func(ctx context.Context, who runtime.Principal, id string, wait bool) (bool, error) {
+	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
 		if id == greedy.ApprovalID && !wait {
 			select {
 			case looked <- struct{}{}:
 			default:
 			}
 		}
-		return b.approval(ctx, who, id, wait)
+		return b.approval(ctx, caller, who, id, wait)
 	}
 	b.o.Workers, b.o.Limits.Result = 1, 500
 	running, end := make(chan struct{}), make(chan struct{})

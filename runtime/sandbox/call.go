@@ -211,10 +211,10 @@ func (s *session) invoke(c *call) {
 		Caller: s.caller, Execution: s.id, Step: c.step, MaxAnswer: s.r.o.Limits.Result,
 	}
 	s.aim(c, &inv)
-	approval, who := c.Approval, s.who
+	approval, caller, who := c.Approval, s.caller, s.who
 	s.fly(c, func(ctx context.Context) Answer {
 		if approval != "" {
-			open, err := s.r.o.Approval(ctx, who, approval, false)
+			open, err := s.r.o.Approval(ctx, caller, who, approval, false)
 			if err != nil {
 				return Answer{Err: runtime.AsError(err)}
 			}

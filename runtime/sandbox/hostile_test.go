@@ -83,8 +83,8 @@ func TestAnExecutionThatIsWaitedForIsNotGoneOnWithTwice(t *testing.T) {
 		return m.do("notes.deleteNote", `{"id":2}`)
 	})
 	awake := make(chan struct{})
-	b.o.Approval = func(ctx context.Context, who runtime.Principal, id string, wait bool) (bool, error) {
-		open, err := b.approval(ctx, who, id, wait)
+	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
+		open, err := b.approval(ctx, caller, who, id, wait)
 		if wait {
 			<-awake // the one who waits hears of it late
 		}

@@ -96,8 +96,8 @@ type Options struct {
 	Invoke func(ctx context.Context, call Invocation) Answer
 	// Approval says whether the question of that id is still open; with wait it
 	// returns when it no longer is. The error is that a person said no, or nobody
-	// said anything in time.
-	Approval func(ctx context.Context, who runtime.Principal, id string, wait bool) (open bool, err error)
+	// said anything in time; and with wait that nobody knows the caller any more.
+	Approval func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (open bool, err error)
 	// Asks says whether a person is asked before an action, as far as policy can
 	// tell without arguments; nil: not known.
 	Asks func(who *runtime.Principal, action *runtime.Action) bool

@@ -96,7 +96,7 @@ func (s *session) ended(ctx context.Context, failure *frame.Failure) (Result, bo
 func (s *session) decision(ctx context.Context, wait time.Duration) (bool, error) {
 	held := s.waiting()
 	for _, c := range held {
-		open, err := s.r.o.Approval(ctx, s.who, c.Approval, false)
+		open, err := s.r.o.Approval(ctx, s.caller, s.who, c.Approval, false)
 		if err != nil && !verdict(err) {
 			return false, err
 		}
@@ -118,7 +118,7 @@ func (s *session) decision(ctx context.Context, wait time.Duration) (bool, error
 	answers := make(chan error, len(held))
 	for _, c := range held {
 		go func() {
-			_, err := s.r.o.Approval(waiting, s.who, c.Approval, true)
+			_, err := s.r.o.Approval(waiting, s.caller, s.who, c.Approval, true)
 			answers <- err
 		}()
 	}

@@ -120,7 +120,7 @@ func (b *bench) answer(ctx context.Context, call sandbox.Invocation) sandbox.Ans
 	return sandbox.Answer{Value: `{"did":` + string(args) + `}`, Status: 200}
 }
 
-func (b *bench) approval(ctx context.Context, _ runtime.Principal, id string, wait bool) (bool, error) {
+func (b *bench) approval(ctx context.Context, _ runtime.Caller, _ runtime.Principal, id string, wait bool) (bool, error) {
 	for {
 		b.mu.Lock()
 		err, decided := b.decisions[id]

@@ -59,11 +59,11 @@ func TestWhateverCallsConsistOfCounts(t *testing.T) {
 				return usual(ctx, call)
 			}
 			waits := make(chan struct{})
-			b.o.Approval = func(ctx context.Context, who runtime.Principal, id string, wait bool) (bool, error) {
+			b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
 				if wait {
 					waits <- struct{}{}
 				}
-				return b.approval(ctx, who, id, wait)
+				return b.approval(ctx, caller, who, id, wait)
 			}
 			b.o.Limits.Traffic = 100_000
 			b.restart("1:a")
