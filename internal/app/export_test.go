@@ -58,3 +58,9 @@ func Waiting(a *App) (n int) {
 	}
 	return n
 }
+
+// WaitAs waits for the decision on a request of the caller's own, as a command does.
+func WaitAs(ctx context.Context, a *App, caller runtime.Caller, id string) error {
+	_, _, err := a.waitAndCollect(ctx, caller, id, &Answer{})
+	return err
+}

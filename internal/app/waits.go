@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
@@ -99,6 +100,7 @@ type attended struct {
 
 // Await implements [runtime.Approver].
 func (d attended) Await(ctx context.Context, call *runtime.Call, verdict runtime.Verdict) (ticket runtime.Ticket, err error) {
+	defer d.a.looksItself()()
 	err = d.a.waits.while(ctx, call.Request.Caller, call.Principal, func(ctx context.Context) (err error) {
 		ticket, err = d.Desk.Await(ctx, call, verdict)
 		return err
@@ -108,9 +110,34 @@ func (d attended) Await(ctx context.Context, call *runtime.Call, verdict runtime
 
 // decided is an approval once it is no longer pending.
 func (a *App) decided(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string) (p approval.Approval, err error) {
+	defer a.looksItself()()
 	err = a.waits.while(ctx, caller, &who, func(ctx context.Context) (err error) {
 		p, err = a.approvals.Wait(ctx, who, id)
 		return err
 	})
 	return p, err
+}
+
+// looksItself is the look of the watch for a short command, which has no watch, while it
+// waits: until stop is called.
+func (a *App) looksItself() (stop func()) {
+	if a.o.Slot != "" {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				a.identity.Forget()
+				a.waits.look(ctx, a.identity.Identify)
+			}
+		}
+	})
+	return func() { cancel(); done.Wait() }
 }

@@ -138,3 +138,28 @@ func TestAWaitEndsWithItsToken(t *testing.T) {
 		})
 	}
 }
+
+// A command has no watch, and hears of it all the same.
+func TestTheWaitOfACommandEndsWithItsToken(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Policy: askWrites})
+	token, id := tokenOf(t, k, app.TokenGrant{})
+	held := apptest.Send(t, k.Client(t, token), write, `{"text":"held"}`).Problem.Approval
+	command := k.Open(t, "")
+	ended := make(chan error, 1)
+	go func() {
+		ended <- app.WaitAs(t.Context(), command, runtime.Caller{Token: runtime.NewSecret(token)}, held)
+	}()
+	apptest.Within(t, soon, "the wait", func() bool { return app.Waiting(command) == 1 })
+	if revoked, err := k.Open(t, "").RevokeToken(t.Context(), id); err != nil || !revoked {
+		t.Fatal(revoked, err)
+	}
+	select {
+	case err := <-ended:
+		if e := runtime.AsError(err); e == nil || e.Code != runtime.CodeUnauthenticated || e.Reason != runtime.ReasonTokenRevoked {
+			t.Error(err)
+		}
+	case <-time.After(soon):
+		t.Error("it waits still")
+	}
+}
