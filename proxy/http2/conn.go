@@ -208,7 +208,7 @@ func (c *conn) rest() {
 func (c *conn) quiet(d time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.streams) == 0 && c.running == 0 && time.Now().Sub(c.changed) > d
+	return len(c.streams) == 0 && c.running == 0 && time.Since(c.changed) > d
 }
 
 // enter counts a stream. The caller holds mu.
