@@ -52,7 +52,9 @@ var allowed = map[string]func(){
 	"waiting": func() { _, _ = os.Stdin.Read(make([]byte, 1)) },
 	"memory": func() {
 		var keep [][]byte
-		for range 200 { // more than the heap, less than the kernel's limit: the collector may be late on a busy machine
+		// More than the heap, and less than the kernel's limit with all that the runtime maps
+		// beside it: the collector may be late on a busy machine.
+		for range 150 {
 			keep = append(keep[max(0, len(keep)-20):], make([]byte, 1<<20))
 			keep[len(keep)-1][0] = 1
 		}
