@@ -34,7 +34,7 @@ func (b *inbox) reserve(n int, s *Server) []byte {
 	}
 	var piece []byte
 	switch {
-	case n > smallChunk && n > dataChunk/4:
+	case n > dataChunk/4:
 		if room, ok := s.data.Get().(*[dataChunk]byte); ok {
 			piece = room[:0]
 		} else {

@@ -25,7 +25,6 @@ const (
 	mostWindow  = math.MaxInt32
 	firstFrame  = 16 << 10 // also the most that we take
 	tableSize   = 4 << 10
-	lastStream  = math.MaxInt32
 	frameHead   = 9 // bytes before the payload of a frame
 )
 

@@ -94,6 +94,7 @@ func (c *conn) lastWords() bool {
 	_, err := c.Write(buf)
 	c.mu.Lock()
 	c.writing = false
+	c.roomy.Broadcast() // somebody else may have last words too
 	return err == nil
 }
 
