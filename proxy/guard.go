@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -52,6 +53,7 @@ type guard struct {
 	chunks  chunks
 	early   bool // a byte was delivered in limbo
 	refusal *runtime.Error
+	late    error    // of a body that did not come in time
 	kept    [][]byte // heads that no handler has taken yet; net/http reads ahead
 
 	rest    []byte // read from src, not looked at yet
@@ -89,7 +91,7 @@ func (g *guard) step(p []byte) (int, error) {
 	case readBody:
 		n, err := g.pull(p[:min(int64(len(p)), left)])
 		g.passed(int64(n))
-		return n, err
+		return n, g.waited(err)
 	case readChunks:
 		return g.chunked(p)
 	case readLimbo:
@@ -146,7 +148,18 @@ func (g *guard) chunked(p []byte) (int, error) {
 		g.state = g.next
 		g.mu.Unlock()
 	}
-	return used, err
+	return used, g.waited(err)
+}
+
+// waited takes note of a body that does not come: net/http ends the request's context
+// before whoever reads the body hears why.
+func (g *guard) waited(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.late = err
+	}
+	return err
 }
 
 // limbo delivers single bytes while it is not known whether they are a tunnel's
@@ -305,7 +318,7 @@ func (g *guard) settle(raw, rest []byte) {
 	g.out = raw
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.next, g.left, g.early = readHead, h.length, false
+	g.next, g.left, g.early, g.late = readHead, h.length, false, nil
 	if g.keep {
 		g.kept = append(g.kept, bytes.Clone(raw))
 	}
@@ -345,6 +358,19 @@ func (g *guard) taken() []byte {
 
 // fault is refused as an error.
 func (g *guard) fault() error { return errorOf(g.refused()) }
+
+// blame is what the client did that ended its request, nil when it went away.
+func (g *guard) blame() error {
+	if fault := g.fault(); fault != nil {
+		return fault
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.late != nil {
+		return tooSlow("nothing more of the request body came for too long", g.late)
+	}
+	return nil
+}
 
 // arrived reports whether the rest of a body has come. Nobody reads meanwhile.
 func (g *guard) arrived() bool {

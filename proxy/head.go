@@ -48,6 +48,11 @@ func badChunks(err error) *runtime.Error {
 	return e
 }
 
+// tooSlow is a request of which not all came in time. What had come may have had its effect.
+func tooSlow(msg string, err error) *runtime.Error {
+	return &runtime.Error{Code: runtime.CodeTimeout, Msg: msg, Hint: "send it again, without a pause", Err: err}
+}
+
 // tooLarge is a head beyond the limits.
 func tooLarge(msg string) *runtime.Error {
 	return &runtime.Error{

@@ -35,7 +35,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, c *conn) {
 	ctx := r.Context()
 	if out.body != nil {
 		var stop func()
-		ctx, stop = blamed(ctx, c.guard.fault)
+		ctx, stop = blamed(ctx, c.guard.blame)
 		defer stop()
 	}
 	p := passage{s: s, c: c, req: req}
