@@ -25,7 +25,7 @@ const (
 // asks for is checked by us, stream by stream, and takes the way of every other request.
 func (s *Server) newHTTP2() (*http2.Server, error) {
 	return http2.New(http2.Options{
-		Handler: s.serveStream, Go: s.crew.do,
+		Handler: s.serveStream, Go: s.crew.do, Blame: blameStream,
 		Streams: maxStreams, StreamWindow: streamWindow, ConnWindow: connWindow,
 		HeadBytes:   2 * s.o.Limits.HeaderBytes, // what lies between counts lines otherwise than we do
 		IdleTimeout: s.o.Limits.IdleTimeout, HeadTimeout: s.o.Limits.HeadTimeout,

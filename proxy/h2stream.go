@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -37,11 +36,6 @@ func (s *Server) serveStream(st *http2.Stream) {
 	req := s.newRequest(c.tunnel.caller, runtime.Target{Method: h.Method})
 	req.Raw = rawStream(a)
 	ctx := st.Context()
-	if req.Raw.Body != nil {
-		var stop func()
-		ctx, stop = blamed(ctx, func() error { return misframed(context.Cause(st.Context())) })
-		defer stop()
-	}
 	p := passage{s: s, c: c, req: req}
 	defer p.leave() // also when enter panics
 	p.enter(ctx, asked{method: h.Method, target: target, host: host, scheme: h.Scheme})
@@ -185,16 +179,29 @@ func (b *streamBody) Read(p []byte) (int, error) {
 		_ = b.a.st.Informational(http.StatusContinue, nil) // too late when the answer has begun
 	}
 	n, err := b.a.st.Read(p)
-	return n, misframed(err)
+	if fault := blameStream(err); fault != nil {
+		err = fault
+	}
+	return n, err
 }
 
-// misframed says of a body that it cannot be read for what the client sent, where that is
-// why. The stream was reset: this is for the record.
-func misframed(err error) error {
-	if !errors.Is(err, http2.ErrStream) {
-		return err
+// blameStream says what the client did that ended its request, nil where it went away. The
+// stream was reset, or the whole connection ended: this is for the record.
+func blameStream(err error) error {
+	var e *runtime.Error
+	switch {
+	case errors.Is(err, http2.ErrStream):
+		e = ambiguous("", "its body is not as long as it says, or its frames are malformed")
+	case errors.Is(err, http2.ErrFlood):
+		e = &runtime.Error{
+			Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests, Stage: runtime.StageSurface,
+			Msg: "the client sent more frames that say nothing than are taken on a connection", Hint: "send fewer",
+		}
+	case errors.Is(err, http2.ErrStalled):
+		e = tooSlow("a frame of HTTP/2 that the client had begun did not come in time", nil)
+	default:
+		return nil
 	}
-	e := ambiguous("", "its body is not as long as it says, or its frames are malformed")
 	e.Err = err
 	return e
 }

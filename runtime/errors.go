@@ -101,6 +101,10 @@ func (e *Error) Unwrap() error { return e.Err }
 // that the action has not happened. Without it, it may have.
 var ErrNotSent = errors.New("nothing was sent")
 
+// ErrCutOff in the chain of a [Backend]'s error says that what the caller did ended the
+// request when something of it may have left, so that the action may have happened.
+var ErrCutOff = errors.New("cut off on its way")
+
 // MayHaveHappened reports whether the action may have taken effect although its
 // execution ended with err: it was cut off, and nobody knows how far it came.
 func MayHaveHappened(err error) bool {
@@ -112,7 +116,7 @@ func MayHaveHappened(err error) bool {
 	case CodeUpstream, CodeTimeout, CodeCanceled, CodeInternal:
 		return e.Stage == StageExecute
 	default: // the backend refused it
-		return false
+		return errors.Is(err, ErrCutOff)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -114,10 +115,17 @@ func (c *conn) run() {
 	c.mu.Unlock()
 	err := c.read()
 	var code http2.ConnectionError
-	if errors.As(err, &code) {
+	fault := errGone
+	switch {
+	case errors.As(err, &code):
 		c.goAway(http2.ErrCode(code))
+		if fault = ErrStream; http2.ErrCode(code) == http2.ErrCodeEnhanceYourCalm {
+			fault = ErrFlood
+		}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		fault = ErrStalled
 	}
-	c.end(fmt.Errorf("%w: %w", errGone, err))
+	c.end(fmt.Errorf("%w: %w", fault, err))
 	c.hangUp(code != 0)
 }
 

@@ -8,13 +8,16 @@ import (
 	"time"
 )
 
-// Options of a [Server]. All of them are wanted.
+// Options of a [Server]. All of them are wanted, but Blame.
 type Options struct {
 	// Handler answers a stream. It runs on a goroutine of its own, and the stream ends
 	// when it returns: reset, if the answer had no end.
 	Handler func(*Stream)
 	// Go runs a handler beside the caller. The same goroutine may run others later.
 	Go func(func())
+	// Blame makes of [ErrStream], [ErrFlood] or [ErrStalled] the cause that the contexts of
+	// streams end with; nil: those errors are.
+	Blame func(error) error
 
 	Streams      int   // open at a time on a connection; more are refused
 	StreamWindow int32 // bytes of one body that wait to be read

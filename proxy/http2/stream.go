@@ -44,7 +44,7 @@ type Stream struct {
 }
 
 // Context ends when the client wants the answer no more, or is gone, and when the handler
-// has returned. Its cause is [ErrStream] when the client sent what cannot be read.
+// has returned. Its cause is what Blame makes of it when the client's frames are why.
 func (st *Stream) Context() context.Context { return st.ctx }
 
 // open begins a stream. The caller holds mu.
@@ -117,9 +117,28 @@ func (st *Stream) close() {
 // errOver is what a stream returns whose handler has returned.
 var errOver = errors.New("http2: the request is over")
 
-// ErrStream is what the body of a stream returns on which the client sent what cannot be
-// read: more or less than it had announced, or frames that are malformed.
-var ErrStream = errors.New("http2: what the client sent is malformed")
+// What the client did that ended a stream, or its connection and so all streams of it: the
+// error of their bodies.
+var (
+	// ErrStream is what cannot be read: more or less of a body than was announced, or
+	// frames that are malformed.
+	ErrStream = errors.New("http2: what the client sent is malformed")
+	// ErrFlood is more frames that say nothing, or want an answer, than are taken.
+	ErrFlood = errors.New("http2: the client sent more frames than are taken")
+	// ErrStalled is a frame that began and did not come in time.
+	ErrStalled = errors.New("http2: a frame of the client did not come in time")
+)
+
+// blame is the cause of a stream's end, nil where its client is gone, or wanted it so.
+func (s *Server) blame(why error) error {
+	switch {
+	case !errors.Is(why, ErrStream) && !errors.Is(why, ErrFlood) && !errors.Is(why, ErrStalled):
+		return nil
+	case s.o.Blame == nil:
+		return why
+	}
+	return s.o.Blame(why)
+}
 
 // fail lets nothing more be read or sent. The caller holds mu.
 func (st *Stream) fail(why error) {
@@ -128,11 +147,7 @@ func (st *Stream) fail(why error) {
 	}
 	st.err = why
 	st.c.owe(st.in.drop(st.c.s))
-	var cause error // nil: that of every other end, which callers know
-	if errors.Is(why, ErrStream) {
-		cause = why
-	}
-	st.cancel(cause)
+	st.cancel(st.c.s.blame(why))
 	st.moved.Broadcast()
 	st.c.roomy.Broadcast()
 }
@@ -185,7 +200,7 @@ func (st *Stream) ReadUntil(end time.Time) (stop func() bool) {
 }
 
 // Read implements [io.Reader] with the request's body. It is for one goroutine at a time.
-// [ErrStream] is one of its errors.
+// [ErrStream], [ErrFlood] and [ErrStalled] are among its errors.
 func (st *Stream) Read(p []byte) (int, error) {
 	c := st.c
 	c.mu.Lock()

@@ -27,7 +27,10 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 		return fault
 	}
 	var named *runtime.Error
-	if errors.As(err, &named) {
+	switch {
+	case errors.As(context.Cause(parent), &named): // before err, which may be the same
+		return x.ended(named)
+	case errors.As(err, &named):
 		return named
 	}
 	read, uploadErr := x.sent.stop()
@@ -39,8 +42,6 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 	var network net.Error
 	var name *net.DNSError
 	switch {
-	case errors.As(context.Cause(parent), &named): // what the caller sent was refused, and ended its request
-		return named
 	case errors.Is(parent.Err(), context.DeadlineExceeded):
 		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s did not answer in the time given", host)
 		e.Hint = "try again later, or give it more time"
@@ -75,6 +76,17 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 		e.Err = fmt.Errorf("%w: %w", runtime.ErrNotSent, e.Err)
 	}
 	return e
+}
+
+// ended is what the caller sent, or did, that ended its request on the way: the upstream may
+// have acted on it.
+func (x *exchange) ended(why *runtime.Error) error {
+	e, far := *why, runtime.ErrNotSent
+	if x.result.Address != "" {
+		far = runtime.ErrCutOff
+	}
+	e.Err = errors.Join(far, e.Err)
+	return &e
 }
 
 // What net/http and golang.org/x/net/http2 say in words only, having no exported error

@@ -50,3 +50,30 @@ func TestABodyThatIsRefusedOnItsWayIsToldSo(t *testing.T) {
 		}
 	}
 }
+
+// What the caller did on its connection ends its request on the way: whether that has
+// happened nobody knows then, unless nothing had left.
+func TestWhatIsCutOffMayHaveHappened(t *testing.T) {
+	refusal := &runtime.Error{Code: runtime.CodeAmbiguousTarget, Stage: runtime.StageSurface, Msg: "its frames are malformed"}
+	r := newRig(t, servicestest.Options{})
+	for _, begun := range []bool{true, false} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		ended := make(chan error, 1)
+		if !begun {
+			cancel(refusal)
+		}
+		before := len(r.Requests())
+		go func() {
+			_, err := r.backend.Execute(ctx, r.call("POST", "/silent"), &runtimetest.Responder{})
+			ended <- err
+		}()
+		if begun {
+			r.Await(t, func(all []servicestest.Request) bool { return len(all) > before })
+			cancel(refusal)
+		}
+		if err := <-ended; runtime.CodeOf(err) != runtime.CodeAmbiguousTarget || runtime.MayHaveHappened(err) != begun {
+			t.Errorf("begun %v: %v, may have happened: %v", begun, err, runtime.MayHaveHappened(err))
+		}
+	}
+}
