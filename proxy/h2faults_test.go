@@ -2,9 +2,12 @@ package proxy
 
 import (
 	"context"
+	"net/http"
+	"slices"
 	"testing"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -51,6 +54,60 @@ func TestH2FaultsOfTheConnection(t *testing.T) {
 				if rec := r.outcome(); rec.Err == nil || rec.Err.Code != c.want {
 					t.Errorf("%s recorded %v", rec.Target.Method, rec.Err)
 				}
+			}
+		})
+	}
+}
+
+// What follows a body that says it is empty is not lost without a word: the request waits
+// for its end, and the trailer fields that come with it are declared.
+func TestH2TrailersOfAnEmptyBody(t *testing.T) {
+	tail := func(fields ...hpack.HeaderField) func(c *rawH2, stream uint32) error {
+		return func(c *rawH2, stream uint32) error {
+			var block []string
+			for _, f := range fields {
+				block = append(block, f.Name+" "+f.Value)
+			}
+			return c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.block(block...), EndStream: true, EndHeaders: true})
+		}
+	}
+	for name, c := range map[string]struct {
+		end  func(c *rawH2, stream uint32) error
+		lost []string
+		want runtime.Code
+	}{
+		"trailers":       {tail(hpack.HeaderField{Name: "x-sum", Value: "42"}, hpack.HeaderField{Name: "x-late", Value: "1"}), []string{"X-Late", "X-Sum"}, ""},
+		"no trailers":    {func(c *rawH2, stream uint32) error { return c.WriteData(stream, true, nil) }, nil, ""},
+		"a byte of data": {func(c *rawH2, stream uint32) error { return c.WriteData(stream, true, []byte("x")) }, nil, runtime.CodeAmbiguousTarget},
+		"taken back":     {func(c *rawH2, stream uint32) error { return c.WriteRSTStream(stream, http2.ErrCodeCancel) }, nil, runtime.CodeCanceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(_ *Options, st *stages) {
+				st.execute = func(_ context.Context, call *runtime.Call, out runtime.Responder) (runtime.Result, error) {
+					if call.Request.Raw.Body != nil {
+						t.Error("there is a body")
+					}
+					return runtime.Result{Status: 204, Changed: call.Request.Raw.Changed}, out.Start(204, http.Header{})
+				}
+			})
+			raw := r.rawH2("api.good.test:443")
+			stream := raw.open(false, ":method POST", ":scheme https", ":authority api.good.test", ":path /open", "content-length 0")
+			if err := c.end(raw, stream); err != nil {
+				t.Fatal(err)
+			}
+			rec := r.outcome()
+			var lost []string
+			for _, change := range rec.Result.Changed {
+				if change.Kind == runtime.ChangeTrailer {
+					lost = append(lost, change.Name)
+				}
+			}
+			var code runtime.Code
+			if rec.Err != nil {
+				code = rec.Err.Code
+			}
+			if code != c.want || !slices.Equal(lost, c.lost) {
+				t.Errorf("recorded %q, lost %q: %v", code, lost, rec.Err)
 			}
 		})
 	}

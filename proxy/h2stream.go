@@ -39,6 +39,9 @@ func (s *Server) serveStream(st *http2.Stream) {
 	p := passage{s: s, c: c, req: req}
 	defer p.leave() // also when enter panics
 	p.enter(ctx, asked{method: h.Method, target: target, host: host, scheme: h.Scheme})
+	if req.Refusal == nil && h.Length == 0 && !h.Ended {
+		req.Refusal = a.endEmpty(req.Raw)
+	}
 	a.finish(s.send(ctx, req, a))
 }
 
@@ -151,6 +154,21 @@ func rawStream(a *streamed) *runtime.Raw {
 	}
 	slices.Sort(raw.Announced)
 	return raw
+}
+
+// endEmpty waits for the end of a body that is to be empty. Trailer fields may come with it,
+// which cannot follow a length, as those of any other body that says its own: they are
+// declared.
+func (a *streamed) endEmpty(raw *runtime.Raw) *runtime.Error {
+	if _, err := (&runtime.Raw{Body: &streamBody{a: a}}).Buffer(0); err != nil {
+		e := *runtime.AsError(err)
+		e.Stage = runtime.StageSurface
+		return &e
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.st.Trailer())) {
+		raw.Changed = append(raw.Changed, runtime.Change{Kind: runtime.ChangeTrailer, Name: name})
+	}
+	return nil
 }
 
 // streamBody is the body of a stream. Reading may be done by a goroutine of the backend.
