@@ -92,6 +92,21 @@ func (w *waits) end(owner string, why error) {
 	}
 }
 
+// waitAs waits for a person in the caller's name. Of a tenant that is removed meanwhile the
+// approval goes with the token, and which of the two is noticed first is left to chance:
+// the caller hears of the token.
+func (a *App) waitAs(ctx context.Context, caller runtime.Caller, who *runtime.Principal, wait func(ctx context.Context) error) error {
+	err := a.waits.while(ctx, caller, who, wait)
+	if who.Tenant == runtime.DefaultTenant || !errors.Is(err, approval.ErrUnknown) {
+		return err
+	}
+	a.identity.Forget()
+	if _, away := a.identity.Identify(context.WithoutCancel(ctx), caller); away != nil && stranger(runtime.AsError(away)) {
+		return away
+	}
+	return err
+}
+
 // attended is the desk for the pipeline: the watch looks after those who wait at it.
 type attended struct {
 	*approval.Desk
@@ -101,7 +116,7 @@ type attended struct {
 // Await implements [runtime.Approver].
 func (d attended) Await(ctx context.Context, call *runtime.Call, verdict runtime.Verdict) (ticket runtime.Ticket, err error) {
 	defer d.a.looksItself()()
-	err = d.a.waits.while(ctx, call.Request.Caller, call.Principal, func(ctx context.Context) (err error) {
+	err = d.a.waitAs(ctx, call.Request.Caller, call.Principal, func(ctx context.Context) (err error) {
 		ticket, err = d.Desk.Await(ctx, call, verdict)
 		return err
 	})
@@ -111,7 +126,7 @@ func (d attended) Await(ctx context.Context, call *runtime.Call, verdict runtime
 // decided is an approval once it is no longer pending.
 func (a *App) decided(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string) (p approval.Approval, err error) {
 	defer a.looksItself()()
-	err = a.waits.while(ctx, caller, &who, func(ctx context.Context) (err error) {
+	err = a.waitAs(ctx, caller, &who, func(ctx context.Context) (err error) {
 		p, err = a.approvals.Wait(ctx, who, id)
 		return err
 	})

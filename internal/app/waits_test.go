@@ -163,3 +163,48 @@ func TestTheWaitOfACommandEndsWithItsToken(t *testing.T) {
 		t.Error("it waits still")
 	}
 }
+
+// Of a tenant that is removed all is gone at once, the approvals too: who waits for one, or
+// begins to before it is known here, hears of the token, as where that was revoked.
+func TestAWaitEndsWithItsTenant(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	token := acmes(t, k)
+	w := newWaiters(t, k)
+	session := mcpOver(t, w.url, token)
+	const create = "/v1/actions/notes/create-note:execute"
+	held := w.api.ask(t, token, "POST", create, `{"input":{"text":"held"}}`).problem(t).ApprovalID
+	for n := range 8 {
+		w.ask(t, token, create, fmt.Sprintf(`{"input":{"text":"%d"},"wait":"1h"}`, n))
+		w.ask(t, token, "/v1/approvals/"+held+":result", `{"wait":"1h"}`)
+	}
+	w.use(t, session, "resume", map[string]any{"id": held, "wait": 300})
+	apptest.Within(t, soon, "all who wait", func() bool { return app.Waiting(w.rest) == 16 && app.Waiting(w.mcp) == 1 })
+	command := k.Open(t, "")
+	caller := runtime.Caller{Token: runtime.NewSecret(token)}
+	knows, stop := context.WithCancel(t.Context())
+	known := make(chan error, 1)
+	go func() { known <- app.WaitAs(knows, command, caller, held) }()
+	apptest.Within(t, soon, "the command", func() bool { return app.Waiting(command) == 1 })
+	stop()
+	if err := <-known; runtime.CodeOf(err) != runtime.CodeCanceled {
+		t.Fatal(err)
+	}
+	if _, removed, err := k.Open(t, "").RemoveTenant(t.Context(), acme, true, agrees); err != nil || !removed {
+		t.Fatal(removed, err)
+	}
+	if e := runtime.AsError(app.WaitAs(t.Context(), command, caller, held)); e == nil || e.Code != runtime.CodeUnauthenticated || e.Reason != runtime.ReasonTokenUnknown {
+		t.Errorf("a command: %v", e)
+	}
+	late := time.After(soon)
+	for range 17 {
+		select {
+		case end := <-w.ends:
+			if !strings.HasSuffix(end, ": 401 unauthenticated token_unknown") {
+				t.Error(end)
+			}
+		case <-late:
+			t.Fatalf("%d and %d wait still", app.Waiting(w.rest), app.Waiting(w.mcp))
+		}
+	}
+}
