@@ -52,6 +52,9 @@ func (a *Authority) replaceRoot(overlap time.Duration) (done Rotation, err error
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return done, err
 	}
+	if err == nil { // one that was cut off: else ca.pem would show a root that root.key forgets now
+		_ = files.publish(before, now)
+	}
 	tmp, made, err := files.write(now, roots{previous: before.cert, until: now.Add(overlap)})
 	if err != nil {
 		return done, err

@@ -113,6 +113,40 @@ func TestACutRotationIsFinishedByTheNextStart(t *testing.T) {
 	}
 }
 
+// overseer keeps what clients are told to trust when a new root is about to be put in place.
+type overseer struct {
+	box
+	file string
+	told []byte
+}
+
+func (o *overseer) Seal(plain, aad []byte) ([]byte, error) {
+	o.told, _ = os.ReadFile(o.file)
+	return o.box.Seal(plain, aad)
+}
+
+// So may it be twice in a row, with no start between: ca.pem never shows a root that root.key
+// has forgotten, which no start would take.
+func TestTwoCutRotationsAreFinishedByTheNextStart(t *testing.T) {
+	dir, c := newDir(t), newClock()
+	old := open(t, dir, c)
+	for range 2 {
+		sees := &overseer{box: newBox(t, 1), file: old.CAFile()}
+		a, err := New(Options{Dir: dir, Sealer: sees, Clock: c.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Rotate(t.Context(), day); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, old.CAFile(), sees.told) // as if it had not been written
+	}
+	b := open(t, dir, c)
+	if inCA, _ := trusts(t, dir, b.Root()); !inCA {
+		t.Error("ca.pem does not name the new root")
+	}
+}
+
 // A root that cannot be used ends the old one all the same.
 func TestANewRootThatCannotBeOpenedStopsTheOldOne(t *testing.T) {
 	dir, c := newDir(t), newClock()
