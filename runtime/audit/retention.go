@@ -45,7 +45,8 @@ func (w *Witness) giveUp(ctx context.Context, now bool) error {
 	cuts := last.Checkpoint
 	believed := at
 	heads, changed, err := w.cut(last.Heads, at, at)
-	if err == nil && changed { // which is seldom: the book need not be read each time
+	owed := !w.told && slices.ContainsFunc(last.Heads, isCut)
+	if err == nil && (changed || owed) { // which is seldom: the book need not be read each time
 		if believed, err = w.believed(at); err == nil && believed.Before(at) {
 			heads, changed, err = w.cut(last.Heads, believed, at)
 		}
@@ -64,12 +65,15 @@ func (w *Witness) giveUp(ctx context.Context, now bool) error {
 			return err
 		}
 	}
-	err = w.remove(ctx, &last.Checkpoint)
-	if err == nil && changed && w.o.Old != nil {
-		err = w.o.Old(ctx, believed.Add(-w.o.Keep))
+	if err = w.remove(ctx, &last.Checkpoint); err != nil || w.o.Old == nil || !changed && !owed {
+		return err
 	}
+	err = w.o.Old(ctx, believed.Add(-w.o.Keep))
+	w.told = err == nil
 	return err
 }
+
+func isCut(h checkpoint.Head) bool { return h.Cut != nil }
 
 // cut returns the heads with what may go by a time that is believed, and whether it is more
 // than before.
@@ -125,11 +129,13 @@ func (w *Witness) closeOld(slot string, before, now time.Time) error {
 		return err
 	}
 	defer l.close()
-	if l.seq == 0 || l.size == 0 || !l.latest.Before(before) {
+	if l.seq == 0 || !l.latest.Before(before) {
 		return nil
 	}
-	if err := l.create(l.number + 1); err != nil {
-		return err
+	if l.size > 0 { // else one that was cut off has begun the next
+		if err := l.create(l.number + 1); err != nil {
+			return err
+		}
 	}
 	l.shared = true // of open intents we say nothing
 	return l.append(nil, now, true)
@@ -227,7 +233,7 @@ func (w *Witness) remove(ctx context.Context, c *checkpoint.Checkpoint) error {
 		if err != nil {
 			return ignoreMissing(err)
 		}
-		removed := false
+		forget := w.forgot[h.Slot] < h.Cut.Sequence
 		for _, number := range numbers {
 			if number >= h.Cut.Segment || len(numbers) == 1 {
 				break
@@ -235,12 +241,13 @@ func (w *Witness) remove(ctx context.Context, c *checkpoint.Checkpoint) error {
 			if err := os.Remove(filepath.Join(dir, segment.Name(number))); err != nil {
 				return err
 			}
-			removed = true
+			forget = true // it may have been read again since
 		}
-		if removed && w.o.Forget != nil {
+		if forget && w.o.Forget != nil {
 			if err := w.o.Forget(ctx, h.Slot, h.Cut.Sequence); err != nil {
 				return fmt.Errorf("index: %w", err)
 			}
+			w.forgot[h.Slot] = h.Cut.Sequence
 		}
 	}
 	return nil

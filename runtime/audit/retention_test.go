@@ -4,6 +4,7 @@ package audit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -138,5 +139,85 @@ func TestRetentionThatWasCutShort(t *testing.T) {
 	sign(t, w)
 	if left, err = filepath.Glob(filepath.Join(dir, "proxy", "*.jsonl")); err != nil || len(left) != 1 {
 		t.Errorf("%v are left, %v", left, err)
+	}
+}
+
+// What follows the removal of old records, in the index and among the approvals, is made up
+// for where the process that removed them died before it, or the store did not answer then:
+// once by every other process, and by the same one as often as it fails.
+func TestWhatFollowsARemovalIsMadeUpFor(t *testing.T) {
+	dir := t.TempDir()
+	clock := runtimetest.NewClock()
+	o := audittest.Options(dir)
+	o.Clock, o.SegmentSize = clock.Now, 1
+	l := audittest.Open(t, o)
+	for i := range 4 {
+		if err := l.Event(t.Context(), record.Event{Kind: fmt.Sprint("e", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var forgot, old int
+	var failing error
+	process := func() *audit.Witness {
+		return witness(t, audit.WitnessOptions{
+			Dir: dir, Own: l, Clock: clock.Now, Keep: time.Hour,
+			Forget: func(context.Context, string, uint64) error { forgot++; return failing },
+			Old: func(_ context.Context, before time.Time) error {
+				if !before.Equal(clock.Now().Add(-time.Hour)) {
+					t.Errorf("what is older than %v is told to be old", before)
+				}
+				old++
+				return failing
+			},
+		})
+	}
+	w := process()
+	sign(t, w)
+	if forgot+old > 0 {
+		t.Error("nothing was old")
+	}
+	clock.Advance(2 * time.Hour)
+	failing = errors.New("the store does not answer")
+	if _, err := w.Sign(t.Context(), true); !errors.Is(err, failing) || forgot != 1 || old != 0 {
+		t.Fatalf("%v, forgot %d, old %d", err, forgot, old)
+	}
+	failing = nil
+	for name, by := range map[string]*audit.Witness{"itself": w, "another": process()} {
+		forgot, old = 0, 0
+		for range 2 {
+			sign(t, by)
+		}
+		if forgot != 1 || old != 1 {
+			t.Errorf("%s: forgot %d times, told of old ones %d times", name, forgot, old)
+		}
+	}
+}
+
+// A segment that was begun, so that the one before it can go, and got no record since its
+// process died there, keeps nothing from going.
+func TestRetentionGoesOnBehindASegmentThatIsEmpty(t *testing.T) {
+	dir := t.TempDir()
+	clock := runtimetest.NewClock()
+	o := audittest.Options(dir)
+	o.Clock = clock.Now
+	l := audittest.Open(t, o)
+	if err := l.Event(t.Context(), record.Event{Kind: "old"}); err != nil {
+		t.Fatal(err)
+	}
+	audittest.Shut(t, l)
+	w := witness(t, audit.WitnessOptions{Dir: dir, Clock: clock.Now, Keep: time.Hour})
+	sign(t, w)
+	begun := filepath.Join(dir, "proxy", "00000002.jsonl")
+	if err := os.WriteFile(begun, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(2 * time.Hour)
+	sign(t, w)
+	left, err := filepath.Glob(filepath.Join(dir, "proxy", "*.jsonl"))
+	if err != nil || len(left) != 1 || left[0] != begun {
+		t.Errorf("%q are left, %v", left, err)
+	}
+	if report, err := proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)}); err != nil || !report.OK {
+		t.Errorf("%v\n%s", err, report)
 	}
 }

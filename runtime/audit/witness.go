@@ -64,6 +64,11 @@ type Witness struct {
 	tried time.Time         // of the last export
 	prune time.Time         // of the last look at what may go
 
+	// A process that died, or a store that did not answer, may have left undone what
+	// follows the removal of records: each process does it once.
+	forgot map[string]uint64 // of each slot, up to where the index forgot
+	told   bool              // what is old
+
 	mu   sync.Mutex
 	said string // the last error that was told
 
@@ -92,7 +97,7 @@ func NewWitness(o WitnessOptions) (*Witness, error) {
 		o.Every = exportEvery
 	}
 	w := &Witness{
-		o: o, book: checkpoint.In(o.Dir), sent: map[string]uint64{},
+		o: o, book: checkpoint.In(o.Dir), sent: map[string]uint64{}, forgot: map[string]uint64{},
 		heads: heads{dir: o.Dir, own: o.Own, seen: map[string]seenHead{}}, done: make(chan struct{}),
 	}
 	w.life, w.stop = context.WithCancel(context.Background())
