@@ -35,7 +35,7 @@ test: setup
 
 # For the night. 10,000 tunnels, 1,000 slow clients, 1 GiB streams: the figures
 # themselves, which want 20,000 descriptors (ulimit -n) and most of an hour. Then
-# the tests of faults, many times over: kill -9 of proxies and of scripts, failing disks,
+# the tests of faults, many times over: kill -9 of proxies, scripts and commands, failing disks,
 # damaged databases, and some hours of ordinary work.
 ROUNDS ?= 100
 SOAK ?= 1h
@@ -44,7 +44,7 @@ soak: setup
 	  -run 'SlowLoris|StalledUpstreams|NoDescriptorLeft|IdleTunnels|ActiveTunnels|Streams|KilledOverAndOver|FewDescriptors'
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 60m -run '$(PROCESSES)' -skip 'StaySmall|DoNotGrowMemory' $(PACKAGES)
 	KIMBAP_ROUNDS=$(ROUNDS) KIMBAP_SOAK=$(SOAK) $(GO) test -count=1 -timeout 48h \
-	  -run 'KilledProxiesLoseNothing|DamagedDatabases|ADiskThatFails|ALongDayStaysFlat|ScriptsKilledAtAnyMoment' ./internal/app ./cmd/kimbap
+	  -run 'KilledProxiesLoseNothing|KilledAtIts|KilledAtTheir|DamagedDatabases|ADiskThatFails|ALongDayStaysFlat|ScriptsKilledAtAnyMoment' ./internal/app ./cmd/kimbap
 
 # Without the tests whose time is spent in processes that they start and kill,
 # which make soak runs with the race detector too; without those of memory and of

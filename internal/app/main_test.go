@@ -45,6 +45,9 @@ func child(what string, args []string) int {
 	slot := map[string]string{"proxy": "proxy"}[what]
 	o := apptest.OptionsOver(args[0], slot, log, false)
 	o.StartLocked = what == "unlock"
+	if what == "prune" {
+		o.Clock = inTenHours
+	}
 	a, err := app.New(o)
 	if err == nil {
 		err = a.Open(context.Background())
@@ -69,6 +72,12 @@ func child(what string, args []string) int {
 		_, err = a.LockVault(context.Background(), 0)
 	case "unlock":
 		err = a.UnlockVault(context.Background(), runtime.NewSecret(args[1]))
+	case "vault-set":
+		_, _, err = a.SetSecret(context.Background(), args[1], runtime.NewSecret(args[2]), app.SecretOptions{Hosts: []string{apptest.Host}})
+	case "ca-rotate":
+		_, err = a.RotateCA(context.Background(), false)
+	case "prune":
+		_, err = a.AnchorTrail(context.Background())
 	case "rotate-master":
 		_, err = a.RotateMasterKey(context.Background())
 	case "rotate-tenant":
