@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,10 +49,7 @@ func newDBStatusCommand(c *cli) *cobra.Command {
 				if err := c.show(db, func() { c.sayDatabase(&db) }); err != nil {
 					return err
 				}
-				if len(db.Problems) > 0 {
-					return &failure{what: "the database is damaged", why: strings.Join(db.Problems, "\n"), fix: "put a copy back (kimbap db copy makes one)", exit: exitOther}
-				}
-				return nil
+				return db.Damage()
 			})
 		},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	driver "modernc.org/sqlite"
@@ -32,6 +33,10 @@ func (db *DB) fault(doing string, err error) error {
 		return busy(doing, err)
 	case codes.SQLITE_CORRUPT, codes.SQLITE_NOTADB:
 		return damaged(db.path, err)
+	case codes.SQLITE_ERROR:
+		if strings.Contains(failed.Error(), saysFormat) {
+			return damaged(db.path, err)
+		}
 	case codes.SQLITE_INTERRUPT:
 		return fmt.Errorf("%s: %w", doing, context.Canceled)
 	}
@@ -41,6 +46,10 @@ func (db *DB) fault(doing string, err error) error {
 		Hint: "check the disk's free space and the file's owner", Err: err,
 	}
 }
+
+// saysFormat is what SQLite says, in words only, of a file whose header names a format that
+// there is not.
+const saysFormat = "unsupported file format"
 
 func busy(doing string, err error) error {
 	return &runtime.Error{

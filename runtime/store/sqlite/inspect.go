@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -31,6 +32,20 @@ const mostProblems = 20
 // one stays as old as it is, a newer one is told and not refused. Damage that
 // leaves the file readable is in Problems.
 func Inspect(ctx context.Context, path string) (Inspection, error) {
+	return inspect(ctx, path, path)
+}
+
+// Damage is the error of a database that is not sound, as opening it would say it, and nil
+// for one that is.
+func (i *Inspection) Damage() error {
+	if len(i.Problems) == 0 {
+		return nil
+	}
+	return damaged(i.Path, errors.New(strings.Join(i.Problems, "\n")))
+}
+
+// inspect is Inspect; of says whose damage it is, of a copy that of what was copied.
+func inspect(ctx context.Context, path, of string) (Inspection, error) {
 	var out Inspection
 	err := readOnly(ctx, path, func(db *sql.Conn) error {
 		var id, free, page int64
@@ -42,7 +57,7 @@ func Inspect(ctx context.Context, path string) (Inspection, error) {
 			}
 		}
 		if id != applicationID {
-			return damaged(path, fmt.Errorf("application id %#x", id))
+			return damaged(of, fmt.Errorf("application id %#x", id))
 		}
 		out.Free = free * page
 		var err error
@@ -114,11 +129,12 @@ func Copy(ctx context.Context, from, to string) (err error) {
 	if err := durable(temporary); err != nil {
 		return err
 	}
-	made, err := Inspect(ctx, temporary)
-	if err == nil && len(made.Problems) > 0 {
-		err = damaged(from, errors.New(made.Problems[0]))
-	}
+	made, err := inspect(ctx, temporary, from)
 	if err != nil {
+		return err
+	}
+	made.Path = from
+	if err := made.Damage(); err != nil {
 		return err
 	}
 	if err := os.Link(temporary, to); err != nil {

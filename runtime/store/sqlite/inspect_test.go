@@ -135,3 +135,40 @@ func TestAStartDoesNotReadTheJournalOfScripts(t *testing.T) {
 		t.Errorf("nobody finds it: %+v", state)
 	}
 }
+
+// Whatever is wrong with a file, what is said of it names it and the way out, as opening it
+// does: also where it can be read still, and a copy of it would show the same.
+func TestDamageNamesTheFileAndTheWayOut(t *testing.T) {
+	whole := filepath.Join(t.TempDir(), "kimbap.db")
+	_ = filled(t, whole).Close()
+	data, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, at := range map[string]int{"a page": 5 << 12, "the list of free pages": 36, "the format": 47, "whose file it is": 68} {
+		t.Run(name, func(t *testing.T) {
+			bad := bytes.Clone(data)
+			bad[at] ^= 0xff
+			path := filepath.Join(t.TempDir(), "kimbap.db")
+			write(t, path, string(bad), 0o600)
+			state, err := sqlite.Inspect(t.Context(), path)
+			if err == nil {
+				err = state.Damage()
+			}
+			tried := map[string]error{"looked at": err}
+			if name == "whose file it is" || name == "a page" { // of the others a copy is sound, or cannot be made
+				tried["copied"] = sqlite.Copy(t.Context(), path, filepath.Join(t.TempDir(), "copy.db"))
+			}
+			for what, err := range tried {
+				e := runtime.AsError(err)
+				if e == nil || e.Reason != runtime.ReasonStorageUnavailable || !strings.Contains(e.Msg, "the database "+path+" is damaged") || !strings.Contains(e.Hint, "backup") {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		})
+	}
+	sound, err := sqlite.Inspect(t.Context(), whole)
+	if err != nil || sound.Damage() != nil {
+		t.Errorf("a sound one: %v, %v", err, sound.Damage())
+	}
+}
