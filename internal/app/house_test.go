@@ -53,6 +53,7 @@ var plan = map[string]room{
 	"internal/object":          {4, []string{"runtime"}},
 	"internal/socket":          {4, []string{"runtime"}},
 	"internal/lease":           {4, nil},
+	"internal/tally":           {4, []string{"runtime", "internal/outfit"}},
 	"internal/trial":           {4, []string{"runtime", "classifier", "services", "services/rest", "services/rest/request", "internal/config"}},
 	"internal/probe":           {4, []string{"runtime", "internal/runner"}},
 	"runtime/sandbox":          {4, []string{"runtime", "runtime/sandbox/frame", "runtime/sandbox/journal"}},

@@ -5,7 +5,9 @@ import (
 	"net"
 	"sync"
 
+	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/server"
+	"github.com/kimbap-run/kimbap/internal/tally"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -16,7 +18,7 @@ type lender struct {
 	signing
 	proxy *proxy.Server
 	conns *handover
-	runs  *lentRuns
+	runs  *tally.Lent
 	done  chan error
 }
 
@@ -30,7 +32,7 @@ func (a *App) newLender(ctx context.Context) (*lender, error) {
 	a.homeCA = true
 	l := &lender{
 		signing: signing{a, nil}, conns: &handover{conns: make(chan net.Conn), closed: make(chan struct{})},
-		runs: newLentRuns(a.o.Clock), done: make(chan error, 1),
+		runs: tally.NewLent(a.o.Clock), done: make(chan error, 1),
 	}
 	a.run.lent = l.runs
 	l.permit(a.Services().Services()...)
@@ -81,7 +83,7 @@ func (l *lender) Authorities() []string {
 
 // Take implements [server.Lender].
 func (l *lender) Take(conn net.Conn, who runtime.Principal, caller runtime.Caller) {
-	leave, counted := l.runs.enter(who, caller.Via.Run)
+	leave, counted := l.runs.Enter(who, caller.Via.Run)
 	if !counted {
 		caller.Via.Run = ""
 	}
@@ -91,13 +93,16 @@ func (l *lender) Take(conn net.Conn, who runtime.Principal, caller runtime.Calle
 	}
 }
 
+// Counts are what became of the requests of a run at one moment.
+type Counts = outfit.Counts
+
 // Run implements [server.Lender].
 func (l *lender) Run(ctx context.Context, who runtime.Principal, run string) (any, error) {
-	tally := l.runs.ended(ctx, who, run)
-	if tally == nil {
+	counted := l.runs.Ended(ctx, who, run)
+	if counted == nil {
 		return nil, unknownID("run", run)
 	}
-	counts := tally.counts()
+	counts := counted.Counts()
 	if who.Run != "" { // the token ends with it
 		counts.Undecided = l.a.undecided(ctx, who)
 	}

@@ -25,8 +25,8 @@ func (t metered) Ready() error {
 
 // Outcome implements [runtime.Trail].
 func (t metered) Outcome(r *runtime.Record) {
-	t.run.tally.note(r)
-	t.run.lent.note(r)
+	t.run.tally.Note(r)
+	t.run.lent.Note(r)
 	t.m.End(r.Surface, r.Verdict.Effect, runtime.CodeOf(errOf(r)), r.Ended.Sub(r.Received))
 	t.Trail.Outcome(r)
 }

@@ -77,7 +77,7 @@ func (p probed) Run(ctx context.Context, command []string, said io.Writer) (int,
 		return 0, probe.Saw{}, err
 	}
 	t := p.a.run.tally
-	return code, probe.Saw{Shown: t.shown.Load(), Requests: t.requests.Load(), Rejected: t.rejected.Load()}, nil
+	return code, probe.Saw{Shown: t.Shown(), Requests: t.Counts().Requests, Rejected: t.Rejected()}, nil
 }
 
 // Close implements [probe.Kimbap].

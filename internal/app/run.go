@@ -13,6 +13,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/runner"
 	"github.com/kimbap-run/kimbap/internal/runner/netns"
+	"github.com/kimbap-run/kimbap/internal/tally"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
@@ -47,12 +48,12 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	}
 	defer func() { _, _ = a.RevokeToken(context.WithoutCancel(ctx), info.ID) }()
 
-	tally := &Tally{}
-	a.run = ofRun{unattended: o.Unattended, tally: tally, lease: a.leaseOf(info.ID)}
+	counter := &tally.Counter{}
+	a.run = ofRun{unattended: o.Unattended, tally: counter, lease: a.leaseOf(info.ID)}
 	socket, closeSocket := a.runSocket(folder.Dir, token, cmp.Or(o.Version, "devel"))
 	defer closeSocket()
 	p := &private{a: a, served: make(chan error, 1), options: ServeOptions{
-		Listen: "127.0.0.1:0", RequireToken: true, DefaultToken: token, Unattended: o.Unattended, CA: ca, Tally: tally,
+		Listen: "127.0.0.1:0", RequireToken: true, DefaultToken: token, Unattended: o.Unattended, CA: ca, Tally: counter,
 	}}
 	p.ctx, p.stop = context.WithCancel(ctx)
 	defer p.end()
@@ -75,7 +76,7 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	if err == nil {
 		p.end() // what is still running is counted too
 		closeSocket()
-		counts := tally.counts()
+		counts := counter.Counts()
 		counts.Undecided = a.undecided(context.WithoutCancel(ctx), runtime.Principal{ID: info.Principal(), Tenant: info.Tenant})
 		counts.Say(o, "")
 	}

@@ -9,16 +9,17 @@ import (
 	"github.com/kimbap-run/kimbap/internal/lease"
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/internal/socket"
+	"github.com/kimbap-run/kimbap/internal/tally"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // ofRun is what an App knows of the run that it serves, or of those elsewhere.
 type ofRun struct {
 	unattended bool
-	tally      *Tally       // nil: this is no run
-	lease      *lease.Lease // of its token
+	tally      *tally.Counter // nil: this is no run
+	lease      *lease.Lease   // of its token
 
-	lent *lentRuns // the runs elsewhere that borrow the proxy; nil: none can
+	lent *tally.Lent // the runs elsewhere that borrow the proxy; nil: none can
 }
 
 // runSocket serves this kimbap on sockets in the folder of a run, as the run: who can

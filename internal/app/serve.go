@@ -12,6 +12,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/runner/netns"
 	"github.com/kimbap-run/kimbap/internal/socket"
+	"github.com/kimbap-run/kimbap/internal/tally"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
@@ -32,7 +33,7 @@ type ServeOptions struct {
 	Reload       <-chan os.Signal    // may be nil
 	State        bool                // status and env may find it
 	Room         *netns.Room         // of an isolated run, instead of Listen: who is in there is the run
-	Tally        *Tally              // counts the certificates that are shown; nil: nobody does
+	Tally        *tally.Counter      // counts the certificates that are shown; nil: nobody does
 
 	Sidecar    string                        // where scripts are served: "unix:", "unix:PATH" or host:port; "": nowhere
 	SidecarSay func(where string, err error) // told where, or why not
@@ -149,7 +150,7 @@ func (a *App) newProxy(o ServeOptions, ca signing) (*proxy.Server, error) {
 	return proxy.New(proxy.Options{
 		Pipeline: a.pipeline, Identity: a.identity, Peer: peer,
 		Table: func() proxy.Table { return a.services.Current().Table() },
-		Leaf:  o.Tally.leaf(ca.Leaf), RootPEM: ca.RootPEM, Permits: ca.permits,
+		Leaf:  o.Tally.Leaf(ca.Leaf), RootPEM: ca.RootPEM, Permits: ca.permits,
 		RequireToken: required, DefaultToken: o.DefaultToken, Unattended: o.Unattended,
 		InterceptAll: a.interceptsAll, Locked: a.refusal,
 		KeepHeads: a.config.Current().Debug.Mutations == "verify",

@@ -1,4 +1,13 @@
-package app
+// Package tally counts what became of the requests of a run, for the line at its end:
+// those of a run of this machine in a [Counter], and those of the runs elsewhere that
+// borrow a proxy in [Lent], which keeps one for each.
+//
+// It decides nothing and keeps no request: of a record it takes that there was one, how
+// it ended, and which services did not accept their key. How many runs it counts for
+// others is bounded.
+//
+// Start reading at [Counter.Note], then [Lent.Enter].
+package tally
 
 import (
 	"crypto/tls"
@@ -11,9 +20,9 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// Tally counts the requests of one run, for the line at its end. A nil one
+// Counter counts the requests of one run, for the line at its end. A nil one
 // counts nothing.
-type Tally struct {
+type Counter struct {
 	requests, denied, pending atomic.Int64
 	rejected                  atomic.Int64 // programs that said that they do not take our certificate
 	shown                     atomic.Int64 // how often a certificate was shown to a program
@@ -24,7 +33,7 @@ type Tally struct {
 
 // heard takes note of a service that wants a key, or another one. The program hears
 // the service's own words; that kimbap has the key in hand it does not.
-func (t *Tally) heard(r *runtime.Record) {
+func (t *Counter) heard(r *runtime.Record) {
 	if r.Result.Status != http.StatusUnauthorized || r.Action == nil || r.Credential == "" {
 		return
 	}
@@ -36,9 +45,9 @@ func (t *Tally) heard(r *runtime.Record) {
 	t.keyless[r.Action.Service] = r.Result.Used
 }
 
-// leaf counts the certificates that are shown. Not every client says why it goes
+// Leaf counts the certificates that are shown. Not every client says why it goes
 // when it does not like one.
-func (t *Tally) leaf(leaf func(string) (*tls.Certificate, error)) func(string) (*tls.Certificate, error) {
+func (t *Counter) Leaf(leaf func(string) (*tls.Certificate, error)) func(string) (*tls.Certificate, error) {
 	if t == nil {
 		return leaf
 	}
@@ -48,16 +57,20 @@ func (t *Tally) leaf(leaf func(string) (*tls.Certificate, error)) func(string) (
 	}
 }
 
-// note counts a request that has ended. A tunnel that was not used was none.
-func (t *Tally) note(r *runtime.Record) {
+// Note counts a request that has ended. A tunnel that was not used was none.
+func (t *Counter) Note(r *runtime.Record) {
 	if t != nil && (r.Err == nil || r.Err.Reason != runtime.ReasonTunnelUnopened) {
-		t.add(errOf(r))
+		var err error // without a typed nil
+		if r.Err != nil {
+			err = r.Err
+		}
+		t.add(err)
 		t.heard(r)
 	}
 }
 
 // add counts a request that ended so.
-func (t *Tally) add(err error) {
+func (t *Counter) add(err error) {
 	t.requests.Add(1)
 	if err != nil && runtime.AsError(err).Reason == runtime.ReasonClientRejected {
 		t.rejected.Add(1)
@@ -85,8 +98,15 @@ func refusal(code runtime.Code) bool {
 // Counts are a tally at one moment.
 type Counts = outfit.Counts
 
-func (t *Tally) counts() Counts {
+// Counts are how it stands now.
+func (t *Counter) Counts() Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return Counts{Requests: t.requests.Load(), Denied: t.denied.Load(), Pending: t.pending.Load(), Unauthorized: maps.Clone(t.keyless)}
 }
+
+// Shown is how often a certificate was shown to a program.
+func (t *Counter) Shown() int64 { return t.shown.Load() }
+
+// Rejected is how often a program said that it does not take our certificate.
+func (t *Counter) Rejected() int64 { return t.rejected.Load() }

@@ -1,4 +1,4 @@
-package app
+package tally
 
 import (
 	"context"
@@ -18,9 +18,9 @@ const (
 // lentRunKept is how long the counts of a run stay after its last connection.
 const lentRunKept = time.Hour
 
-// lentRuns counts the requests of the runs that borrow the proxy. A run is named by
+// Lent counts the requests of the runs that borrow the proxy. A run is named by
 // whoever borrows, so it is one of that principal's only.
-type lentRuns struct {
+type Lent struct {
 	clock func() time.Time
 	mu    sync.Mutex
 	runs  map[lentKey]*lentRun
@@ -31,19 +31,20 @@ type lentRuns struct {
 type lentKey struct{ who, run string }
 
 type lentRun struct {
-	tally Tally
+	tally Counter
 	open  int
 	empty chan struct{} // closed while open is 0
 	last  time.Time     // of the last connection's end
 }
 
-func newLentRuns(clock func() time.Time) *lentRuns {
-	return &lentRuns{clock: clock, runs: map[lentKey]*lentRun{}, byRun: map[string]*lentRun{}, count: map[string]int{}}
+// NewLent returns one that counts no run yet.
+func NewLent(clock func() time.Time) *Lent {
+	return &Lent{clock: clock, runs: map[lentKey]*lentRun{}, byRun: map[string]*lentRun{}, count: map[string]int{}}
 }
 
-// enter notes a connection of a run. One that is not counted, since there are too many
+// Enter notes a connection of a run. One that is not counted, since there are too many
 // or another principal has a run of that name, is to be of none.
-func (r *lentRuns) enter(who runtime.Principal, name string) (leave func(), counted bool) {
+func (r *Lent) Enter(who runtime.Principal, name string) (leave func(), counted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := lentKey{who.Owner(), name}
@@ -71,7 +72,7 @@ func (r *lentRuns) enter(who runtime.Principal, name string) (leave func(), coun
 }
 
 // forget drops runs that ended long ago.
-func (r *lentRuns) forget() {
+func (r *Lent) forget() {
 	now := r.clock()
 	for key, run := range r.runs {
 		if run.open == 0 && now.Sub(run.last) > lentRunKept {
@@ -84,9 +85,9 @@ func (r *lentRuns) forget() {
 	}
 }
 
-// ended returns the counts of a run once no connection of it is open, or ctx has
+// Ended returns the counts of a run once no connection of it is open, or ctx has
 // ended; nil for a run that is not counted.
-func (r *lentRuns) ended(ctx context.Context, who runtime.Principal, name string) *Tally {
+func (r *Lent) Ended(ctx context.Context, who runtime.Principal, name string) *Counter {
 	r.mu.Lock()
 	run := r.runs[lentKey{who.Owner(), name}]
 	var empty chan struct{}
@@ -104,18 +105,18 @@ func (r *lentRuns) ended(ctx context.Context, who runtime.Principal, name string
 	return &run.tally
 }
 
-// note counts a request that has ended, if it is of a run. A nil one counts nothing.
-func (r *lentRuns) note(rec *runtime.Record) {
+// Note counts a request that has ended, if it is of a run. A nil one counts nothing.
+func (r *Lent) Note(rec *runtime.Record) {
 	if r == nil {
 		return
 	}
 	if run := r.named(rec.Via); run != nil {
-		run.tally.note(rec)
+		run.tally.Note(rec)
 	}
 }
 
 // named is the run that a request is of, nil when it is of none.
-func (r *lentRuns) named(via *runtime.Via) *lentRun {
+func (r *Lent) named(via *runtime.Via) *lentRun {
 	if via == nil {
 		return nil
 	}

@@ -1,0 +1,77 @@
+package tally
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+func TestWhatBecameOfARequest(t *testing.T) {
+	t.Parallel()
+	var c Counter
+	refused := func(code runtime.Code, reason runtime.Reason) *runtime.Record {
+		return &runtime.Record{Err: &runtime.Error{Code: code, Reason: reason}}
+	}
+	unwelcome := &runtime.Record{Action: &runtime.Action{Service: "github"}, Credential: "github.token"}
+	unwelcome.Result.Status, unwelcome.Result.Used = http.StatusUnauthorized, runtime.CredentialStored
+	for _, r := range []*runtime.Record{
+		{}, unwelcome, refused(runtime.CodeForbidden, ""), refused(runtime.CodeApprovalPending, ""), refused(runtime.CodeUpstream, ""),
+		refused(runtime.CodeCanceled, runtime.ReasonClientRejected), refused(runtime.CodeCanceled, runtime.ReasonTunnelUnopened),
+	} {
+		c.Note(r)
+	}
+	got := c.Counts()
+	if got.Requests != 6 || got.Denied != 1 || got.Pending != 1 || c.Rejected() != 1 {
+		t.Errorf("counted %+v, and %d programs that did not take the certificate", got, c.Rejected())
+	}
+	if got.Unauthorized["github"] != runtime.CredentialStored || len(got.Unauthorized) != 1 {
+		t.Errorf("services that did not take their key: %v", got.Unauthorized)
+	}
+	(*Counter)(nil).Note(&runtime.Record{})
+	(*Lent)(nil).Note(&runtime.Record{})
+}
+
+func TestARunElsewhereIsItsPrincipalsAlone(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	l := NewLent(func() time.Time { return now })
+	one, other := runtime.Principal{ID: "tok_one"}, runtime.Principal{ID: "tok_other"}
+	leave, counted := l.Enter(one, "r")
+	if _, taken := l.Enter(other, "r"); !counted || taken {
+		t.Fatalf("counted for the first: %v, for another of that name: %v", counted, taken)
+	}
+	l.Note(&runtime.Record{Via: &runtime.Via{Run: "r"}})
+	l.Note(&runtime.Record{Via: &runtime.Via{Run: "unknown"}})
+	l.Note(&runtime.Record{})
+	leave()
+	if l.Ended(t.Context(), other, "r") != nil {
+		t.Error("another principal is told of the run")
+	}
+	if c := l.Ended(t.Context(), one, "r"); c == nil || c.Counts().Requests != 1 {
+		t.Errorf("counts of the run: %+v", c)
+	}
+	now = now.Add(lentRunKept + time.Second)
+	if _, free := l.Enter(other, "r"); !free {
+		t.Error("the name of a run that ended long ago is not free")
+	}
+}
+
+func TestRunsElsewhereAreBounded(t *testing.T) {
+	t.Parallel()
+	l := NewLent(time.Now)
+	one := runtime.Principal{ID: "tok_one"}
+	for i := range lentRunsEach {
+		if _, counted := l.Enter(one, strconv.Itoa(i)); !counted {
+			t.Fatalf("run %d of one principal is not counted", i)
+		}
+	}
+	if _, counted := l.Enter(one, "one more"); counted {
+		t.Error("there is no bound for one principal")
+	}
+	if _, counted := l.Enter(runtime.Principal{ID: "tok_other"}, "r"); !counted {
+		t.Error("the runs of one principal keep out those of another")
+	}
+}
