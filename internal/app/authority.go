@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/certs/stores"
+	"github.com/kimbap-run/kimbap/internal/truststore"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/services"
@@ -187,6 +189,38 @@ func (a *App) refreshCA(ctx context.Context, s signing) {
 		}
 	}
 }
+
+// Anchoring is a change of the machine's trust stores that was thought through and
+// not made yet.
+type Anchoring = truststore.Anchoring
+
+// trustStores are those of this machine, for the home.
+func (a *App) trustStores() truststore.Keeper {
+	return truststore.Keeper{
+		Home: a.home, User: a.env.UserDir(), Java: a.env["JAVA_HOME"], Env: a.o.Env,
+		CA: a.CA, Services: func() []*services.Service { return a.Services().Services() },
+		Record: func(ctx context.Context, kind string, fields map[string]string) error {
+			return a.trail.Event(ctx, record.Event{Kind: kind, Principal: a.Operator().ID, Fields: fields})
+		},
+	}
+}
+
+// PlanInstall says how the root comes into trust stores, by the words of [truststore.Keeper.PlanInstall].
+func (a *App) PlanInstall(ctx context.Context, words []string) (*Anchoring, error) {
+	return a.trustStores().PlanInstall(ctx, words)
+}
+
+// PlanUninstall says how what was installed goes out of its stores again; with
+// words only out of those.
+func (a *App) PlanUninstall(words []string) (*Anchoring, error) {
+	return a.trustStores().PlanUninstall(words)
+}
+
+// Anchor does what was planned, store by store, and records it.
+func (a *App) Anchor(ctx context.Context, p *Anchoring) error { return a.trustStores().Anchor(ctx, p) }
+
+// Anchored are the roots of this home that were put into stores of the machine.
+func (a *App) Anchored() ([]stores.Entry, error) { return a.trustStores().Anchored() }
 
 // Rotated is what RotateCA did.
 type Rotated struct {

@@ -84,7 +84,7 @@ func (a *App) doctorCA(ctx context.Context) Finding {
 	if left := time.Until(ca.Root().NotAfter); left < 30*24*time.Hour {
 		return Finding{"ca", "warn", fmt.Sprintf("the root is valid for %s more only", runtime.Count(int(left.Hours()/24), "day")), "kimbap ca rotate"}
 	}
-	if hosts, err := a.unanchored(); err != nil || len(hosts) > 0 {
+	if hosts, err := a.trustStores().Unanchored(); err != nil || len(hosts) > 0 {
 		return Finding{"ca", "warn", fmt.Sprintf("the root in trust stores of this machine was made before some services, and does not stand for %s", strings.Join(hosts, ", ")), "kimbap ca install"}
 	}
 	return Finding{"ca", "ok", "SHA-256 " + ca.Fingerprint(), ""}

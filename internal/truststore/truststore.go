@@ -1,4 +1,15 @@
-package app
+// Package truststore puts the root of a home into trust stores of the machine, and takes
+// out again what was put there (`kimbap ca install` and `uninstall`). Each is planned
+// first, as commands that a person can read; what was put where stands in the home
+// (ca/installed.json).
+//
+// What it installs is good for the hosts of services alone, unless the authority stands
+// for all hosts. It opens no key: who knows the authority gives a func for it. It changes
+// nothing that is not recorded first.
+//
+// Start reading at [Keeper.PlanInstall], then [Keeper.Anchor]. The commands themselves
+// are made in certs/stores.
+package truststore
 
 import (
 	"context"
@@ -18,9 +29,22 @@ import (
 	"github.com/kimbap-run/kimbap/certs/stores"
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
 )
+
+// Keeper keeps the trust stores of this machine for one home. All of it is required.
+type Keeper struct {
+	Home home.Folder
+	User string   // the user's folder
+	Java string   // JAVA_HOME; may be ""
+	Env  []string // of the process; the commands run in it
+
+	CA       func(ctx context.Context) (*certs.Authority, error) // opens the authority; asked for an install alone
+	Services func() []*services.Service                          // that are installed
+	// Record has what is about to be done in the trail, or says why it is not to be done.
+	Record func(ctx context.Context, kind string, fields map[string]string) error
+}
 
 // Anchoring is a change of the machine's trust stores that was thought through and
 // not made yet.
@@ -44,26 +68,26 @@ type anchoringPart struct {
 // PlanInstall says how the root comes into stores: "system", "nss", "java",
 // "nss:FOLDER", "java:FILE". What is installed is good for the hosts of services
 // alone. An older root of this home, or one for other hosts, goes out of them.
-func (a *App) PlanInstall(ctx context.Context, words []string) (*Anchoring, error) {
-	ca, err := a.CA(ctx)
+func (k Keeper) PlanInstall(ctx context.Context, words []string) (*Anchoring, error) {
+	ca, err := k.CA(ctx)
 	if err != nil {
 		return nil, err
 	}
-	installed, err := a.Anchored()
+	installed, err := k.Anchored()
 	if err != nil {
 		return nil, err
 	}
-	hosts, err := a.anchorHosts()
+	hosts, err := k.anchorHosts()
 	if err != nil {
 		return nil, err
 	}
-	m := a.machine()
+	m := k.machine()
 	root, err := ca.Anchor(certificatesOf(installed), hosts)
 	if err != nil {
 		return nil, err
 	}
 	plan := &Anchoring{root: root.Raw, Hosts: root.PermittedDNSDomains}
-	file, err := filepath.Abs(filepath.Join(a.home.CA(), "installed-"+stores.Entry{}.For(root, "").Fingerprint[:16]+".crt"))
+	file, err := filepath.Abs(filepath.Join(k.Home.CA(), "installed-"+stores.Entry{}.For(root, "").Fingerprint[:16]+".crt"))
 	if err != nil {
 		return nil, err
 	}
@@ -95,13 +119,13 @@ func renewal(m *stores.Machine, e stores.Entry, installed []stores.Entry) anchor
 
 // anchorHosts are the authorities that an installed root stands for: those of the
 // installed services, and of the catalogue's that need no value for their hosts.
-func (a *App) anchorHosts() ([]string, error) {
+func (k Keeper) anchorHosts() ([]string, error) {
 	known, err := catalog.Services()
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	for _, s := range slices.Concat(a.Services().Services(), known) {
+	for _, s := range slices.Concat(k.Services(), known) {
 		if len(s.Unset) == 0 {
 			out = append(out, s.Authorities...)
 		}
@@ -125,13 +149,13 @@ func certificatesOf(entries []stores.Entry) []*x509.Certificate {
 	return out
 }
 
-// unanchored are the hosts of installed services that a root in a trust store of
+// Unanchored are the hosts of installed services that a root in a trust store of
 // this machine does not stand for: they were installed after it.
-func (a *App) unanchored() ([]string, error) {
-	installed, err := a.Anchored()
+func (k Keeper) Unanchored() ([]string, error) {
+	installed, err := k.Anchored()
 	var out []string
 	for _, c := range certificatesOf(installed) {
-		for _, s := range a.Services().Services() {
+		for _, s := range k.Services() {
 			for _, authority := range s.Authorities {
 				if !certs.Anchors(c, authority) && !slices.Contains(out, authority) {
 					out = append(out, authority)
@@ -144,12 +168,12 @@ func (a *App) unanchored() ([]string, error) {
 
 // PlanUninstall says how what was installed goes out of its stores again; with
 // words only out of those.
-func (a *App) PlanUninstall(words []string) (*Anchoring, error) {
-	installed, err := a.Anchored()
+func (k Keeper) PlanUninstall(words []string) (*Anchoring, error) {
+	installed, err := k.Anchored()
 	if err != nil {
 		return nil, err
 	}
-	m := a.machine()
+	m := k.machine()
 	plan := &Anchoring{remove: true}
 	for _, e := range installed {
 		named := func(word string) bool { return word == e.Kind || stores.Absolute(word) == e.Word() }
@@ -173,34 +197,33 @@ func (p *Anchoring) add(part anchoringPart) {
 
 // Anchor does what was planned, store by store, and records it. What is put into a
 // store is remembered before, so that uninstall finds it whatever happens.
-func (a *App) Anchor(ctx context.Context, p *Anchoring) error {
+func (k Keeper) Anchor(ctx context.Context, p *Anchoring) error {
 	kind := "ca.install"
 	if p.remove {
 		kind = "ca.uninstall"
 	}
 	for _, part := range p.parts {
-		event := record.Event{Kind: kind, Principal: a.Operator().ID, Fields: map[string]string{"store": part.entry.String(), "fingerprint": part.entry.Fingerprint}}
-		if err := a.trail.Event(ctx, event); err != nil {
+		if err := k.Record(ctx, kind, map[string]string{"store": part.entry.String(), "fingerprint": part.entry.Fingerprint}); err != nil {
 			return err
 		}
 		if !p.remove {
 			err := home.Replace(part.entry.File, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.root}), 0o644)
 			if err == nil {
-				err = a.remember(ctx, part.entry, nil)
+				err = k.remember(ctx, part.entry, nil)
 			}
 			if err != nil {
 				return err
 			}
 		}
 		for _, step := range part.steps {
-			if err := step.Run(ctx, a.o.Env); err != nil {
+			if err := step.Run(ctx, k.Env); err != nil {
 				return &runtime.Error{
 					Code: runtime.CodeInternal, Msg: "the trust store " + part.entry.String() + " was not changed as planned",
 					Hint: "mend that and try again; kimbap ca uninstall takes out what was put in", Err: err,
 				}
 			}
 		}
-		if err := a.remember(ctx, stores.Entry{}, part.gone); err != nil {
+		if err := k.remember(ctx, stores.Entry{}, part.gone); err != nil {
 			return err
 		}
 	}
@@ -208,8 +231,8 @@ func (a *App) Anchor(ctx context.Context, p *Anchoring) error {
 }
 
 // Anchored are the roots of this home that were put into stores of the machine.
-func (a *App) Anchored() ([]stores.Entry, error) {
-	data, err := os.ReadFile(a.home.Anchors())
+func (k Keeper) Anchored() ([]stores.Entry, error) {
+	data, err := os.ReadFile(k.Home.Anchors())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -218,19 +241,19 @@ func (a *App) Anchored() ([]stores.Entry, error) {
 		err = json.Unmarshal(data, &out)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the list of trust stores %s: %w", a.home.Anchors(), err)
+		return nil, fmt.Errorf("the list of trust stores %s: %w", k.Home.Anchors(), err)
 	}
 	return out, nil
 }
 
 // remember adds one entry, if it is one, and forgets others.
-func (a *App) remember(ctx context.Context, one stores.Entry, gone []stores.Entry) error {
-	unlock, err := a.home.LockFiles(ctx)
+func (k Keeper) remember(ctx context.Context, one stores.Entry, gone []stores.Entry) error {
+	unlock, err := k.Home.LockFiles(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	all, err := a.Anchored()
+	all, err := k.Anchored()
 	if err != nil {
 		return err
 	}
@@ -244,17 +267,17 @@ func (a *App) remember(ctx context.Context, one stores.Entry, gone []stores.Entr
 		}
 	}
 	if len(all) == 0 {
-		return os.Remove(a.home.Anchors())
+		return os.Remove(k.Home.Anchors())
 	}
 	data, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
 		return err
 	}
-	return home.Replace(a.home.Anchors(), data, 0o600)
+	return home.Replace(k.Home.Anchors(), data, 0o600)
 }
 
-func (a *App) machine() *stores.Machine {
-	return stores.Here(goruntime.GOOS, a.env.UserDir(), a.env["JAVA_HOME"], func(name string) string {
+func (k Keeper) machine() *stores.Machine {
+	return stores.Here(goruntime.GOOS, k.User, k.Java, func(name string) string {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
