@@ -93,10 +93,10 @@ func (s apiAgent) call(ctx context.Context, c server.Call, req *runtime.Request)
 		return s.preview(ctx, c, action)
 	}
 	if c.All || c.Max > 0 {
-		body, err := s.a.Pages(ctx, s.a.pipeline, req, action, Paging{All: c.All, Max: c.Max, Room: c.Room})
+		body, err := s.a.Pages(ctx, s.a.pipeline, req, action, Paging{All: c.All, Max: c.Max, Room: c.Room, Free: server.Large})
 		return server.Result{Body: body}, err
 	}
-	answer, _, err := s.a.send(ctx, s.a.pipeline, step{req: req, action: action}, Answer{Room: c.Room})
+	answer, err := s.a.calls().Do(ctx, s.a.pipeline, req, action, Answer{Room: c.Room, Free: server.Large})
 	if err != nil {
 		return server.Result{}, err
 	}
@@ -207,7 +207,7 @@ func (s apiAgent) Approval(ctx context.Context, who runtime.Principal, id string
 
 // Collect implements [server.Agent].
 func (s apiAgent) Collect(ctx context.Context, caller runtime.Caller, id string, room func() error) (server.Result, error) {
-	answer := &Answer{Room: room}
+	answer := &Answer{Room: room, Free: server.Large}
 	action, args, err := s.a.waitAndCollect(ctx, caller, id, answer)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = &runtime.Error{

@@ -259,7 +259,7 @@ func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Pri
 		return action, held.Args, err
 	}
 	out.RequestID = req.ID
-	return action, held.Args, out.decode()
+	return action, held.Args, out.Decode()
 }
 
 // approvalStatus is what /kimbap/approvals/ID answers its requester.

@@ -84,7 +84,7 @@ func (a *App) try(ctx context.Context, s *services.Service, p *runtime.Pipeline)
 			Surface: runtime.SurfaceCall, Caller: caller, Action: candidate.Ref, Unattended: true,
 		}, answer)
 		if err == nil {
-			err = answer.decode()
+			err = answer.Decode()
 		}
 		done()
 		t := keyTrial{action: string(candidate.Ref)}

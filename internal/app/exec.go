@@ -1,13 +1,12 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/call"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/audit/history"
@@ -77,82 +76,28 @@ func (a *App) asks(who *runtime.Principal, action *runtime.Action) bool {
 }
 
 // invoke makes one call of a script through the pipeline.
-func (a *App) invoke(ctx context.Context, call sandbox.Invocation) sandbox.Answer {
+func (a *App) invoke(ctx context.Context, c sandbox.Invocation) sandbox.Answer {
 	var out sandbox.Answer
 	req := &runtime.Request{
-		Surface: runtime.SurfaceExec, Caller: call.Caller, Action: call.Ref, Args: call.Args, Refusal: call.Refusal,
-		Execution: call.Execution, Step: call.Step, Unattended: a.run.unattended,
+		Surface: runtime.SurfaceExec, Caller: c.Caller, Action: c.Ref, Args: c.Args, Refusal: c.Refusal,
+		Execution: c.Execution, Step: c.Step, Unattended: a.run.unattended,
 		OnPending: func(_ string, until time.Time) { out.Expires = until },
 	}
-	answer := &Answer{Limit: answerLimit(call.Action, call.MaxAnswer)}
+	answer := &Answer{Limit: call.Limit(c.Action, c.MaxAnswer)}
 	if err := a.pipeline.Do(ctx, req, answer); err != nil {
 		out.Err = runtime.AsError(err)
 		return out
 	}
 	out.Status, answer.RequestID = answer.Status, req.ID
-	err := answer.decode()
+	err := answer.Decode()
 	if err != nil {
 		out.Err = runtime.AsError(err)
 		return out
 	}
-	if out.Value, err = a.value(call.Action, call.Args, answer); err != nil {
+	if out.Value, err = a.calls().Value(c.Action, c.Args, answer); err != nil {
 		out.Err = runtime.AsError(err)
 	}
 	return out
-}
-
-// value is an answer through the action's filter as JSON, or the error that it is,
-// with the beginning of what the service said.
-func (a *App) value(action *runtime.Action, args runtime.Args, answer *Answer) (string, error) {
-	if err := a.UpstreamError(action, args, answer); err != nil {
-		e := *runtime.AsError(err)
-		if said := excerpt(answer.Body); said != "" {
-			e.Msg += ": " + said
-		}
-		return "", &e
-	}
-	body, err := a.Filter(action, answer.Body)
-	if err != nil {
-		return "", err
-	}
-	return asJSON(body), nil
-}
-
-// answerLimit is how many bytes of an answer are kept: with a filter, which may
-// make it smaller, a few times what the caller gets.
-func answerLimit(action *runtime.Action, most int) int {
-	if action != nil && action.HTTP != nil && action.HTTP.Filter != "" {
-		return 4 * most
-	}
-	return most
-}
-
-// asJSON is an answer as a script gets it: JSON as it is, anything else as text. Bytes
-// that are no UTF-8 are replaced in both: JSON has none (RFC 8259 section 8.1), and who
-// reads it strictly would take nothing that follows.
-func asJSON(body []byte) string {
-	body = bytes.ToValidUTF8(body, []byte("\uFFFD"))
-	if len(bytes.TrimSpace(body)) == 0 {
-		return ""
-	}
-	if json.Valid(body) {
-		return string(body)
-	}
-	text, err := json.Marshal(string(body))
-	if err != nil { // cannot be: a string
-		return ""
-	}
-	return string(text)
-}
-
-// excerpt is the beginning of what an upstream said with an error, on one line.
-func excerpt(body []byte) string {
-	const most = 500
-	text := []rune(strings.Join(strings.Fields(strings.ToValidUTF8(string(body), "\uFFFD")), " "))
-	if len(text) > most {
-		return string(text[:most]) + "…"
-	}
-	return string(text)
 }
 
 // question says how an approval stands that a script waits for.

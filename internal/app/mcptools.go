@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/call"
 	"github.com/kimbap-run/kimbap/internal/mcp"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
@@ -134,7 +135,7 @@ func (a *App) mcpCall(ctx context.Context, caller runtime.Caller, c mcp.Call) (m
 		return out, a.pipeline.Do(ctx, req, &Answer{})
 	}
 	req.Action = action.Ref
-	answer, err := a.callWithin(ctx, a.pipeline, req, action, answerLimit(action, mcpAnswer))
+	answer, err := a.calls().Do(ctx, a.pipeline, req, action, Answer{Limit: call.Limit(action, mcpAnswer)})
 	if err != nil {
 		return out, err
 	}
@@ -143,7 +144,7 @@ func (a *App) mcpCall(ctx context.Context, caller runtime.Caller, c mcp.Call) (m
 
 func (a *App) mcpAnswered(out mcp.Answer, action *runtime.Action, args runtime.Args, answer *Answer) (mcp.Answer, error) {
 	out.Status = answer.Status
-	value, err := a.value(action, args, answer)
+	value, err := a.calls().Value(action, args, answer)
 	if len(value) > mcpAnswer { // a filter can make it larger, and with one, or after a yes, more is read
 		return out, &runtime.Error{
 			Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Stage: runtime.StageExecute, Action: action.Ref,

@@ -1,4 +1,4 @@
-package app
+package call
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest"
 )
@@ -24,13 +23,17 @@ type Paging struct {
 	Max  int                           // this many elements; 0: no such limit
 	Told func(pages int, elements int) // after each page; may be nil
 	Room func() error                  // as of [Answer]; may be nil
+	Free int                           // as of [Answer]
+
+	// Refused is what is said where the upstream refuses a page; nil: the error as it is.
+	Refused func(err error, answer *Answer) error
 }
 
 // Pages does an action and asks for the pages that follow, each a request of its
 // own. It returns the pages through the action's filter: lists become one list, other
 // JSON a list of the pages, and texts stand one below the other. The error of a page
 // ends it, with nothing returned: half a list looks like a whole one.
-func (a *App) Pages(ctx context.Context, p *runtime.Pipeline, req *runtime.Request, action *runtime.Action, o Paging) ([]byte, error) {
+func (a Actions) Pages(ctx context.Context, p *runtime.Pipeline, req *runtime.Request, action *runtime.Action, o Paging) ([]byte, error) {
 	if action.HTTP == nil || action.HTTP.Pages == nil {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Action: action.Ref, Msg: fmt.Sprintf("%s has no pages: its answer is all there is", action.Ref),
@@ -41,17 +44,20 @@ func (a *App) Pages(ctx context.Context, p *runtime.Pipeline, req *runtime.Reque
 	if err != nil {
 		return nil, err
 	}
-	got := gathered{room: o.Room}
+	got := gathered{room: o.Room, free: o.Free}
 	seen := map[string]bool{}
 	for page := 1; ; page++ {
-		answer, answered, err := a.send(ctx, p, s, Answer{Room: o.Room})
+		answer, answered, err := a.send(ctx, p, s, Answer{Room: o.Room, Free: o.Free})
 		if err != nil {
 			return nil, err
 		}
 		if err := a.UpstreamError(action, req.Args, answer); err != nil {
-			return nil, undone(refusedBy(err, answer), answer, req)
+			if o.Refused != nil {
+				err = o.Refused(err, answer)
+			}
+			return nil, err
 		}
-		count, err := got.add(a.Filter(action, answer.Body))
+		count, err := got.add(Filter(action, answer.Body))
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +84,7 @@ func (a *App) Pages(ctx context.Context, p *runtime.Pipeline, req *runtime.Reque
 
 // next is the step of the page that follows. Count is how many elements the last
 // one had, -1 when it was no list.
-func (a *App) next(s step, answer *Answer, page, count int) (step, bool, error) {
+func (a Actions) next(s step, answer *Answer, page, count int) (step, bool, error) {
 	pages := s.action.HTTP.Pages
 	switch pages.Type {
 	case "cursor":
@@ -160,7 +166,8 @@ type gathered struct {
 	lines    [][]byte
 	elements int
 	size     int
-	room     func() error // asked when they are large; may be nil
+	room     func() error // asked when they are larger than free; may be nil
+	free     int
 }
 
 // add takes a page in. It returns how many elements it has, -1 for no list.
@@ -173,7 +180,7 @@ func (g *gathered) add(page []byte, err error) (int, error) {
 			Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Msg: "the pages together are over 64 MiB", Hint: "ask for fewer with --max", Ask: "ask for fewer with max",
 		}
 	}
-	if g.room != nil && g.size > server.Large {
+	if g.room != nil && g.size > g.free {
 		if err := g.room(); err != nil {
 			return 0, err
 		}

@@ -1,4 +1,4 @@
-package app
+package call
 
 import (
 	"cmp"
@@ -11,8 +11,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/kimbap-run/kimbap/internal/server"
-	"github.com/kimbap-run/kimbap/internal/stopwatch"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest"
 	"github.com/kimbap-run/kimbap/services/rest/request"
@@ -28,7 +26,8 @@ type Answer struct {
 	Header http.Header
 	Body   []byte
 	Limit  int          // bytes of the body; 0: 64 MiB
-	Room   func() error // asked before more than [server.Large] of it is kept, again and again; nil: it may be
+	Room   func() error // asked before more than Free of it is kept, again and again; nil: it may be
+	Free   int          // bytes
 
 	RequestID string // of the request that it answers; "" where nobody says
 }
@@ -47,7 +46,7 @@ func (a *Answer) Write(p []byte) (int, error) {
 	if len(a.Body)+len(p) > a.limit() {
 		return 0, a.tooLarge()
 	}
-	if a.Room != nil && len(a.Body)+len(p) > server.Large {
+	if a.Room != nil && len(a.Body)+len(p) > a.Free {
 		if err := a.Room(); err != nil {
 			return 0, err
 		}
@@ -72,12 +71,12 @@ func (a *Answer) tooLarge() error {
 	return e
 }
 
-// decode takes the body's content coding off, once it is whole: whoever wants a
+// Decode takes the body's content coding off, once it is whole: whoever wants a
 // result reads it, and wants none of what an upstream compresses unasked.
-func (a *Answer) decode() error {
+func (a *Answer) Decode() error {
 	limit := a.limit()
 	if a.Room != nil {
-		limit = min(limit, server.Large)
+		limit = min(limit, a.Free)
 	}
 	body, err := rest.Decoded(a.Header, a.Body, limit)
 	if limit < a.limit() && errors.Is(err, runtime.ErrBodyTooLarge) { // a little of gzip can be a lot
@@ -104,21 +103,9 @@ func (a *Answer) Upgrade() (net.Conn, error) { return nil, http.ErrNotSupported 
 // Abort forgets a body that is not complete.
 func (a *Answer) Abort(error) { a.Body = nil }
 
-// DryRun shows the request that a call would send, with the credential masked.
-func (a *App) DryRun(action *runtime.Action, args runtime.Args) (fmt.Stringer, error) {
-	_, args, err := a.services.Resolve(&runtime.Request{Surface: runtime.SurfaceCall, Action: action.Ref, Args: args})
-	if err != nil {
-		return nil, err
-	}
-	if action.Command != nil {
-		return a.command.Preview(action, args)
-	}
-	return a.rest.Preview(action, args)
-}
-
 // Filter applies the action's own response filter to a successful answer. Where that
 // does not fit, the error is no longer about what the caller asked for: it was done.
-func (a *App) Filter(action *runtime.Action, body []byte) ([]byte, error) {
+func Filter(action *runtime.Action, body []byte) ([]byte, error) {
 	filter := ""
 	switch {
 	case action.HTTP != nil:
@@ -155,7 +142,7 @@ func unfit(action *runtime.Action, field string, err error) error {
 
 // UpstreamError says what a status of 400 and above means, in the words of the
 // service file where it has some.
-func (a *App) UpstreamError(action *runtime.Action, args runtime.Args, answer *Answer) error {
+func (a Actions) UpstreamError(action *runtime.Action, args runtime.Args, answer *Answer) error {
 	if answer.Status < 400 {
 		return nil
 	}
@@ -181,8 +168,8 @@ func (a *App) UpstreamError(action *runtime.Action, args runtime.Args, answer *A
 }
 
 // later says in an error when to try again, as the service said it.
-func (a *App) later(e *runtime.Error, header http.Header) {
-	after, said := rest.RetryAfter(header, a.o.Clock())
+func (a Actions) later(e *runtime.Error, header http.Header) {
+	after, said := rest.RetryAfter(header, a.Clock())
 	if e.Hint = "wait, then try again"; !said {
 		return
 	}
@@ -226,15 +213,4 @@ func mapped(e *runtime.Error, m runtime.ErrorMapping, args runtime.Args) {
 	if e.Err = errors.New(m.Code); m.Code == string(runtime.CodeRateLimited) {
 		e.Code = runtime.CodeRateLimited
 	}
-}
-
-// Step is one stage of a traced request.
-type Step = stopwatch.Step
-
-// Traced returns a pipeline over the same stages that also reports what each
-// said and how long it took. It serves one request at a time.
-func (a *App) Traced(report func(Step)) (*runtime.Pipeline, error) {
-	o := a.stages()
-	o.Trail = a.crowded // one request is no matter for the metrics
-	return runtime.New(stopwatch.Stages(o, report))
 }

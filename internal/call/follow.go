@@ -1,4 +1,4 @@
-package app
+package call
 
 import (
 	"context"
@@ -7,26 +7,29 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/rest/request"
 )
 
 // mostRedirects bounds a chain of redirects.
 const mostRedirects = 5
 
-// Call does one action and returns its whole answer. A redirect to the same
-// origin is followed where the method allows it; each hop is a request of its
-// own, recognised, judged and recorded like any other. One to another origin is
-// an error: the credential does not go there.
-func (a *App) Call(ctx context.Context, p *runtime.Pipeline, req *runtime.Request, action *runtime.Action) (*Answer, error) {
-	return a.callWithin(ctx, p, req, action, 0)
+// Actions does actions by their names, over the services in force. Both are required.
+type Actions struct {
+	Services *services.Live
+	Clock    func() time.Time
 }
 
-// callWithin is Call for an answer of at most so many bytes; 0: [Answer.Limit]'s own.
-func (a *App) callWithin(ctx context.Context, p *runtime.Pipeline, req *runtime.Request, action *runtime.Action, limit int) (*Answer, error) {
-	answer, _, err := a.send(ctx, p, step{req: req, action: action}, Answer{Limit: limit})
+// Do does one action and returns its whole answer, which is bounded like the one that
+// is given. A redirect to the same origin is followed where the method allows it; each
+// hop is a request of its own, recognised, judged and recorded like any other. One to
+// another origin is an error: the credential does not go there.
+func (a Actions) Do(ctx context.Context, p *runtime.Pipeline, req *runtime.Request, action *runtime.Action, like Answer) (*Answer, error) {
+	answer, _, err := a.send(ctx, p, step{req: req, action: action}, like)
 	return answer, err
 }
 
@@ -41,9 +44,9 @@ type step struct {
 
 // first is the step of the request that the caller asked for. What is wrong with
 // its arguments is left to the pipeline, which records it.
-func (a *App) first(req *runtime.Request, action *runtime.Action) (step, error) {
+func (a Actions) first(req *runtime.Request, action *runtime.Action) (step, error) {
 	s := step{req: req, action: action}
-	_, args, err := a.services.Resolve(&runtime.Request{Surface: req.Surface, Action: req.Action, Args: req.Args})
+	_, args, err := a.Services.Resolve(&runtime.Request{Surface: req.Surface, Action: req.Action, Args: req.Args})
 	if err != nil || action.HTTP == nil {
 		return s, nil
 	}
@@ -60,14 +63,14 @@ func (a *App) first(req *runtime.Request, action *runtime.Action) (step, error) 
 
 // send sends a step and follows redirects. It returns the step that was answered, with an
 // answer that is bounded like the one that is given.
-func (a *App) send(ctx context.Context, p *runtime.Pipeline, s step, like Answer) (*Answer, step, error) {
+func (a Actions) send(ctx context.Context, p *runtime.Pipeline, s step, like Answer) (*Answer, step, error) {
 	for hop := 0; ; hop++ {
-		answer := &Answer{Limit: like.Limit, Room: like.Room}
+		answer := &Answer{Limit: like.Limit, Room: like.Room, Free: like.Free}
 		if err := p.Do(ctx, s.req, answer); err != nil {
 			return nil, s, err
 		}
 		answer.RequestID = s.req.ID
-		if err := answer.decode(); err != nil {
+		if err := answer.Decode(); err != nil {
 			return nil, s, err
 		}
 		location := answer.Header.Get("Location")
@@ -107,7 +110,7 @@ func unfollowed(s step, format string, args ...any) error {
 
 // follow makes the step that a URL of an answer leads to: a GET on the same
 // origin, and whatever action that is.
-func (a *App) follow(from step, ref, how string) (step, error) {
+func (a Actions) follow(from step, ref, how string) (step, error) {
 	to, err := from.url.Parse(ref)
 	if err != nil {
 		return step{}, unfollowed(from, "%s what is not a URL", how)
@@ -121,7 +124,7 @@ func (a *App) follow(from step, ref, how string) (step, error) {
 	target := runtime.Target{Scheme: to.Scheme, Authority: authority, Method: http.MethodGet, Path: to.RequestURI()}
 	header := from.header.Clone()
 	header.Del("Content-Type")
-	match, err := a.Services().Table().Match(classifier.Input{
+	match, err := a.Services.Current().Table().Match(classifier.Input{
 		Scheme: target.Scheme, Authority: authority, Method: target.Method, Target: target.Path, Header: header,
 	})
 	if err != nil || match.Action == "" {
@@ -141,7 +144,7 @@ func printablePath(path string) string {
 }
 
 // again is the step of the same action with one argument changed.
-func (a *App) again(from step, changed runtime.Args) (step, error) {
+func (a Actions) again(from step, changed runtime.Args) (step, error) {
 	args := runtime.Args{}
 	maps.Copy(args, from.args)
 	maps.Copy(args, changed)

@@ -1,0 +1,79 @@
+package call
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+func TestAnAnswerIsBounded(t *testing.T) {
+	t.Parallel()
+	full := errors.New("no room")
+	asked := 0
+	a := &Answer{Limit: 8, Free: 4, Room: func() error { asked++; return nil }}
+	for _, part := range []string{"1234", "5678"} {
+		if _, err := a.Write([]byte(part)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if asked != 1 || string(a.Body) != "12345678" {
+		t.Errorf("kept %q, asked %d times", a.Body, asked)
+	}
+	if _, err := a.Write([]byte("9")); err == nil || runtime.AsError(err).Reason != runtime.ReasonBodyTooLarge {
+		t.Errorf("over its limit: %v", err)
+	}
+	a = &Answer{Room: func() error { return full }}
+	if _, err := a.Write([]byte("1")); !errors.Is(err, full) {
+		t.Errorf("without room: %v", err)
+	}
+}
+
+func TestTheNextPageOfALink(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{
+		`<https://api.test/a?page=2>; rel="next"`:                     "https://api.test/a?page=2",
+		`</first>; rel=first, </b>; title="x"; REL="prev next", </c>`: "/b",
+		`</last>; rel="last"`:                                         "",
+		`>broken<`:                                                    "",
+	} {
+		if got := nextLink(http.Header{"Link": {value}}); got != want {
+			t.Errorf("%s leads to %q, not %q", value, got, want)
+		}
+	}
+}
+
+func TestPagesAreJoined(t *testing.T) {
+	t.Parallel()
+	for want, pages := range map[string][]string{
+		`[1,2,3]`:           {`[1,2]`, `[]`, `[3,4]`},
+		`[{"a":1},{"a":2}]`: {`{"a":1}`, `{"a":2}`},
+		"one\ntwo":          {"one\n", "two"},
+		`[]`:                {`[]`},
+	} {
+		var g gathered
+		for _, page := range pages {
+			if _, err := g.add([]byte(page), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := string(g.bytes(3)); got != want {
+			t.Errorf("%q became %s", pages, got)
+		}
+	}
+}
+
+func TestAValueIsJSON(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{`{"a":1}`: `{"a":1}`, "": "", "plain": `"plain"`, "\xff": `"` + "\uFFFD" + `"`} {
+		got, err := Actions{}.Value(&runtime.Action{}, nil, &Answer{Status: http.StatusOK, Body: []byte(body)})
+		if err != nil || got != want {
+			t.Errorf("%q became %q (%v)", body, got, err)
+		}
+	}
+	_, err := Actions{}.Value(&runtime.Action{Service: "notes"}, nil, &Answer{Status: http.StatusNotFound, Body: []byte("no\n\tsuch")})
+	if e := runtime.AsError(err); err == nil || e.UpstreamStatus != http.StatusNotFound || e.Msg != "notes answered 404 Not Found: no such" {
+		t.Errorf("an error of the upstream: %v", err)
+	}
+}
