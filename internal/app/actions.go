@@ -1,10 +1,8 @@
 package app
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -22,34 +20,7 @@ func Catalog() ([]*Service, error) { return catalog.Services() }
 func CatalogNames() []string { return catalog.Names() }
 
 // Action finds an action by "service.action", an alias of the service included.
-func (a *App) Action(ref string) (*runtime.Action, error) {
-	service, name, ok := strings.Cut(ref, ".")
-	s, installed := a.Services().Service(service)
-	if ok && installed {
-		ref = s.Name + "." + name
-	}
-	if action, found := a.Services().Action(ref); found {
-		return action, nil
-	}
-	e := &runtime.Error{
-		Code: runtime.CodeUnknownAction, Stage: runtime.StageResolve,
-		Msg: fmt.Sprintf("there is no action %q", ref), Hint: "kimbap actions list",
-	}
-	const ask = "search for it, or list the actions: GET /v1/actions"
-	if near := a.Services().Suggest(ref); len(near) > 0 {
-		e.Msg += "; did you mean " + strings.Join(near, ", ") + "?"
-		e.Ask = ask
-	} else if installed {
-		e.Hint, e.Ask = "kimbap actions list "+service, ask
-	} else if slices.Contains(a.DisabledServices(), service) {
-		e.Msg, e.Hint = fmt.Sprintf("the service %q is disabled", service), "kimbap service enable "+service
-	} else if data, err := catalog.Read(service); ok && err == nil && len(data) > 0 {
-		e.Msg, e.Hint = fmt.Sprintf("the service %q is not installed", service), "kimbap service install "+service
-	} else {
-		return nil, a.unknownService(service)
-	}
-	return nil, e
-}
+func (a *App) Action(ref string) (*runtime.Action, error) { return a.toolbox().Action(ref) }
 
 // CatalogOwner is the service of the catalogue that has the host of a URL, "" when none
 // has. Where it is not installed its requests pass as those of any host. Insecure says

@@ -23,7 +23,7 @@ var _ server.Agent = apiAgent{}
 // Services implements [server.Agent].
 func (s apiAgent) Services(ctx context.Context, who runtime.Principal) ([]server.Item, error) {
 	var out []server.Item
-	for _, one := range s.a.available(ctx, &who) {
+	for _, one := range s.a.toolbox().Available(ctx, &who) {
 		out = append(out, server.Item{Key: one.Name, Body: one})
 	}
 	return out, nil
@@ -31,7 +31,7 @@ func (s apiAgent) Services(ctx context.Context, who runtime.Principal) ([]server
 
 // Actions implements [server.Agent].
 func (s apiAgent) Actions(_ context.Context, who runtime.Principal, service string) ([]server.Item, error) {
-	actions, err := s.a.usableBy(&who, service)
+	actions, err := s.a.toolbox().Usable(&who, service)
 	var out []server.Item
 	for _, one := range actions {
 		out = append(out, server.Item{Key: string(one.Ref), Body: one.Describe()})
@@ -51,21 +51,21 @@ func (s apiAgent) Action(_ context.Context, _ runtime.Principal, ref string) (an
 
 // Tools implements [server.Agent].
 func (s apiAgent) Tools(_ context.Context, who runtime.Principal, name string) (any, error) {
-	text, definitions, err := s.a.showTools(&who, name)
+	text, definitions, err := s.a.toolbox().Show(&who, name)
 	return map[string]any{"typescript": text, "definitions": definitions}, err
 }
 
 // Search implements [server.Agent].
 func (s apiAgent) Search(_ context.Context, who runtime.Principal, query string, limit int) (any, error) {
-	return s.a.findTools(&who, sandbox.Search{Query: query, Limit: limit}), nil
+	return s.a.toolbox().Find(&who, sandbox.Search{Query: query, Limit: limit}), nil
 }
 
 // Advice implements [server.Agent].
 func (s apiAgent) Advice(_ context.Context, who runtime.Principal, name string) (any, error) {
-	if _, err := s.a.usableBy(&who, name); err != nil {
+	if _, err := s.a.toolbox().Usable(&who, name); err != nil {
 		return nil, err
 	}
-	return s.a.advise(&who, name), nil
+	return s.a.toolbox().Advise(&who, name), nil
 }
 
 // Call implements [server.Agent]. Whatever follows the request that the caller asked

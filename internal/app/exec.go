@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/call"
@@ -12,6 +13,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 	"github.com/kimbap-run/kimbap/services"
 )
 
@@ -22,6 +24,19 @@ type (
 	Manifest     = sandbox.Manifest
 	Resumption   = sandbox.Resumption
 )
+
+// The kinds of endings that the command tells apart, and the stages it shows.
+const (
+	KindException = frame.KindException
+	KindRejected  = frame.KindRejected
+	StageValid    = sandbox.StageValid
+	StageTools    = sandbox.StageTools
+)
+
+// OverLimit reports whether a script was ended by a limit.
+func OverLimit(kind frame.Kind) bool {
+	return slices.Contains([]frame.Kind{frame.KindTimeout, frame.KindMemory, frame.KindStack, frame.KindCalls}, kind)
+}
 
 // stepsShown bounds what of one execution's records is read back.
 const stepsShown = 100_000
@@ -57,7 +72,7 @@ func (a *App) Scripts() (*sandbox.Runner, error) {
 // tools are the installed services as scripts see them.
 func (a *App) tools() sandbox.Catalog {
 	set := a.services.Current()
-	out := sandbox.Catalog{Suggest: set.Suggest, Missing: a.missing}
+	out := sandbox.Catalog{Suggest: set.Suggest, Missing: a.toolbox().Missing}
 	for _, s := range set.Services() {
 		out.Services = append(out.Services, toolService(s))
 	}

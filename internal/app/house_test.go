@@ -46,6 +46,7 @@ var plan = map[string]room{
 	"internal/draft":           {4, []string{"runtime", "runtime/audit/record", "runtime/policy", "runtime/policy/condition", "classifier", "services"}},
 	"internal/project":         {4, []string{"runtime", "services"}},
 	"internal/truststore":      {4, []string{"runtime", "services", "services/catalog", "certs", "certs/stores", "internal/home"}},
+	"internal/toolbox":         {4, []string{"runtime", "runtime/sandbox", "services", "services/catalog", "internal/home"}},
 	"internal/resource":        {4, nil},
 	"internal/roster":          {4, []string{"internal/home", "runtime/approval/notify", "runtime/audit"}},
 	"internal/setup":           {4, []string{"runtime", "internal/home", "internal/runner", "internal/runner/agents"}},

@@ -2,14 +2,11 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
-	"github.com/kimbap-run/kimbap/runtime/sandbox"
 	"github.com/kimbap-run/kimbap/services"
-	"github.com/kimbap-run/kimbap/services/catalog"
 )
 
 // Which installed services are in force, and taking them out and in.
@@ -118,61 +115,10 @@ func (a *App) reloadServices() error {
 
 // InForce is an installed service by its name or an alias; the error says how to bring
 // one that is not in force.
-func (a *App) InForce(name string) (*services.Service, error) {
-	if s, found := a.Services().Service(name); found {
-		return s, nil
-	}
-	return nil, a.unknownService(name)
-}
+func (a *App) InForce(name string) (*services.Service, error) { return a.toolbox().InForce(name) }
 
 // Bring are the commands that bring the services which words mean and that are not in
 // force.
-func (a *App) Bring(words []string) []string {
-	var out []string
-	for _, word := range words {
-		if _, fix := a.missing(word); fix != "" && !slices.Contains(out, fix) {
-			out = append(out, fix)
-		}
-	}
-	return out
-}
+func (a *App) Bring(words []string) []string { return a.toolbox().Bring(words) }
 
-// missing finds the service that a word of a script means and that is disabled here, or
-// in the catalogue and not installed, and the command that brings it; "" for none.
-func (a *App) missing(word string) (service, fix string) {
-	means := func(name string) bool { return name == word || sandbox.Camel(name) == word }
-	if off := a.DisabledServices(); slices.ContainsFunc(off, means) {
-		name := off[slices.IndexFunc(off, means)]
-		return name, "kimbap service enable " + name
-	}
-	names := catalog.Names()
-	if i := slices.IndexFunc(names, means); i >= 0 {
-		if _, installed := a.Services().Service(names[i]); !installed {
-			return names[i], "kimbap service install " + names[i]
-		}
-	}
-	return "", ""
-}
-
-// unknownService is the error for a name that is not in force: it is disabled, not
-// installed, or not even shipped.
-func (a *App) unknownService(name string) error {
-	e := &runtime.Error{Code: runtime.CodeUnknownAction, Reason: runtime.ReasonNotFound}
-	names := catalog.Names()
-	switch {
-	case slices.Contains(a.DisabledServices(), name):
-		e.Msg, e.Hint = fmt.Sprintf("the service %q is disabled", name), "kimbap service enable "+name
-		return e
-	case slices.Contains(names, name):
-		e.Msg, e.Hint = fmt.Sprintf("the service %q is not installed", name), "kimbap service install "+name
-		return e
-	}
-	e.Msg, e.Hint = fmt.Sprintf("there is no service %q", name), "kimbap service list --catalog"
-	for _, s := range a.Services().Services() {
-		names = append(names, s.Name)
-	}
-	if near := runtime.Nearest(name, names); near != "" {
-		e.Msg += fmt.Sprintf("; did you mean %s?", near)
-	}
-	return e
-}
+func (a *App) unknownService(name string) error { return a.toolbox().Unknown(name) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/call"
 	"github.com/kimbap-run/kimbap/internal/mcp"
+	"github.com/kimbap-run/kimbap/internal/toolbox"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
@@ -22,24 +23,14 @@ const mcpAnswer = 1 << 20
 // mcpReach says what the principal's actions can do at worst. With none it is the
 // worst: a service may be installed while the client runs.
 func (a *App) mcpReach(who *runtime.Principal) mcp.Reach {
-	actions := a.permitted(who)
+	actions := a.toolbox().Permitted(who)
 	every := func(is func(*runtime.Action) bool) bool {
 		return len(actions) > 0 && !slices.ContainsFunc(actions, func(action *runtime.Action) bool { return !is(action) })
 	}
 	return mcp.Reach{
-		ReadOnly: every(onlyReads), Harmless: every(harmless),
+		ReadOnly: every(toolbox.OnlyReads), Harmless: every(toolbox.Harmless),
 		Repeatable: every(func(action *runtime.Action) bool { return action.Idempotent }),
 	}
-}
-
-// onlyReads and harmless read the risk of an action: a low one changes nothing, and
-// a high one takes something away, or cannot be taken back.
-func onlyReads(action *runtime.Action) bool {
-	return action.Risk == runtime.RiskLow && !action.GrantsAccess
-}
-
-func harmless(action *runtime.Action) bool {
-	return onlyReads(action) || action.Risk == runtime.RiskMedium && !action.GrantsAccess
 }
 
 func (a *App) mcpSearch(ctx context.Context, caller runtime.Caller, s mcp.Search) (any, error) {
@@ -47,16 +38,7 @@ func (a *App) mcpSearch(ctx context.Context, caller runtime.Caller, s mcp.Search
 	if err != nil {
 		return nil, err
 	}
-	return a.findTools(&who, sandbox.Search{Query: s.Query, Limit: s.Limit, Offset: s.Offset}), nil
-}
-
-// described is what describe answers of an action.
-type described struct {
-	sandbox.Definition
-	InputSchema map[string]any  `json:"inputSchema"`
-	Risk        runtime.Risk    `json:"risk"`
-	Approval    bool            `json:"approval"`
-	Hints       map[string]bool `json:"annotations"`
+	return a.toolbox().Find(&who, sandbox.Search{Query: s.Query, Limit: s.Limit, Offset: s.Offset}), nil
 }
 
 func (a *App) mcpDescribe(ctx context.Context, caller runtime.Caller, name string) (any, error) {
@@ -64,58 +46,8 @@ func (a *App) mcpDescribe(ctx context.Context, caller runtime.Caller, name strin
 	if err != nil {
 		return nil, err
 	}
-	if s, found := a.Services().Service(name); found {
-		if advice := a.advise(&who, s.Name); len(advice) > 0 {
-			return advice[0], nil
-		}
-	}
-	action := a.mcpAction(&who, name)
-	if action == nil || !who.Permits(action.Ref) {
-		return nil, a.mcpUnknown(&who, name)
-	}
-	asks := a.asks(&who, action)
-	return described{
-		Definition: sandbox.Describe(action, asks), InputSchema: inputSchema(action), Risk: action.Risk, Approval: asks,
-		Hints: map[string]bool{"readOnlyHint": onlyReads(action), "destructiveHint": !harmless(action), "idempotentHint": action.Idempotent, "openWorldHint": true},
-	}, nil
+	return a.toolbox().Describe(&who, name)
 }
-
-// mcpAction finds an action by "service.action", with an alias of the service, or as
-// a script writes it; nil: there is none.
-func (a *App) mcpAction(who *runtime.Principal, name string) *runtime.Action {
-	name = strings.TrimPrefix(name, "tools.")
-	if action, err := a.Action(name); err == nil {
-		return action
-	}
-	for _, action := range a.permitted(who) {
-		if sandbox.Camel(action.Service)+"."+sandbox.Camel(action.Name) == name {
-			return action
-		}
-	}
-	return nil
-}
-
-// mcpUnknown is the error of a name that the principal has no action of. It names
-// nothing outside of what the principal may use.
-func (a *App) mcpUnknown(who *runtime.Principal, name string) *runtime.Error {
-	e := &runtime.Error{
-		Code: runtime.CodeUnknownAction, Stage: runtime.StageResolve,
-		Msg: fmt.Sprintf("there is no action %s", excerptOf(name)), Hint: `find one with the tool search: {"query": "…"}`,
-	}
-	word, _, _ := strings.Cut(name, ".")
-	if service, fix := a.missing(word); service != "" && who.Permits(runtime.Ref(name)) {
-		e.Msg, e.Hint = e.Msg+": the service "+service+" is not in use here", "ask whoever runs this kimbap for: "+fix
-		return e
-	}
-	near := slices.DeleteFunc(a.Services().Suggest(name), func(ref string) bool { return !who.Permits(runtime.Ref(ref)) })
-	if len(near) > 0 {
-		e.Msg += "; did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return e
-}
-
-// excerptOf makes a name that came from outside fit a message.
-func excerptOf(name string) string { return fmt.Sprintf("%q", name[:min(len(name), 120)]) }
 
 // mcpCall does one action. One that there is not is recorded like any other
 // request that is refused.
@@ -129,9 +61,9 @@ func (a *App) mcpCall(ctx context.Context, caller runtime.Caller, c mcp.Call) (m
 		Surface: runtime.SurfaceMCP, Caller: caller, Args: c.Args, Hold: c.Wait, Unattended: a.run.unattended,
 		OnPending: func(id string, until time.Time) { out.Expires = until; c.Pending(id, until) },
 	}
-	action := a.mcpAction(&who, c.Action)
+	action := a.toolbox().Named(&who, c.Action)
 	if action == nil {
-		req.Action, req.Refusal = runtime.Ref(strings.ToValidUTF8(c.Action[:min(len(c.Action), 120)], "?")), a.mcpUnknown(&who, c.Action)
+		req.Action, req.Refusal = runtime.Ref(strings.ToValidUTF8(c.Action[:min(len(c.Action), 120)], "?")), a.toolbox().UnknownTo(&who, c.Action)
 		return out, a.pipeline.Do(ctx, req, &Answer{})
 	}
 	req.Action = action.Ref
@@ -219,56 +151,4 @@ func executionOf(r sandbox.Result, err error) (mcp.Execution, error) {
 		out.Text = fmt.Sprintf("%s: %s", r.Kind, r.Error)
 	}
 	return out, err
-}
-
-// inputSchema is the JSON Schema of an action's arguments.
-func inputSchema(action *runtime.Action) map[string]any {
-	properties, required := map[string]any{}, []string{}
-	for i := range action.Params {
-		p := &action.Params[i]
-		properties[p.Name] = paramSchema(p)
-		if action.Needs(p) {
-			required = append(required, p.Name)
-		}
-	}
-	out := map[string]any{"type": "object", "properties": properties, "additionalProperties": action.Rest != ""}
-	if len(required) > 0 {
-		out["required"] = required
-	}
-	return out
-}
-
-func paramSchema(p *runtime.Param) map[string]any {
-	out := map[string]any{"type": string(p.Type)}
-	if p.Nullable {
-		out["type"] = []string{string(p.Type), "null"}
-	}
-	if p.Description != "" {
-		out["description"] = p.Description
-	}
-	if p.Default != nil {
-		out["default"] = p.Default
-	}
-	if len(p.Enum) > 0 {
-		out["enum"] = p.Enum
-		if p.Nullable {
-			out["enum"] = append(slices.Clone(p.Enum), nil)
-		}
-	}
-	if p.Pattern != nil {
-		out["pattern"] = p.Pattern.String()
-	}
-	if p.Minimum != nil {
-		out["minimum"] = *p.Minimum
-	}
-	if p.Maximum != nil {
-		out["maximum"] = *p.Maximum
-	}
-	if p.MinLength != nil {
-		out["minLength"] = *p.MinLength
-	}
-	if p.MaxLength != nil {
-		out["maxLength"] = *p.MaxLength
-	}
-	return out
 }

@@ -1,0 +1,106 @@
+package toolbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/toolbox"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+const notes = `
+name: notes
+version: 1.0.0
+description: Notes
+base_url: https://api.notes.test
+auth: {type: bearer, credential_ref: notes.token}
+actions:
+  get-note: {method: GET, path: "/notes/{id}", risk: {level: low}, args: [{name: id, type: string, required: true}]}
+  delete-note: {method: DELETE, path: "/notes/{id}", risk: {level: high}, args: [{name: id, type: string, required: true}]}
+`
+
+func box(t *testing.T) toolbox.Box {
+	t.Helper()
+	s, err := services.Parse("notes.yaml", []byte(notes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := services.NewSet([]*services.Service{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return toolbox.Box{
+		Home: home.Folder{Dir: t.TempDir()}, Services: services.NewLive(set),
+		Asks: func(_ *runtime.Principal, action *runtime.Action) bool { return action.Risk == runtime.RiskHigh },
+		HasKey: func(_ context.Context, tenant runtime.Tenant, ref string) bool {
+			return tenant == "acme" && ref == "notes.token"
+		},
+		Project: func() []string { return nil },
+	}
+}
+
+// Whoever may read alone is told of what reads, and of nothing else.
+func TestAPrincipalIsToldOfWhatItsScopesCover(t *testing.T) {
+	t.Parallel()
+	b := box(t)
+	reader := &runtime.Principal{Tenant: "acme", Scopes: []runtime.Scope{"notes.get-note"}}
+	other := &runtime.Principal{Scopes: []runtime.Scope{"tasks.*"}}
+	if usable, err := b.Usable(reader, "notes"); err != nil || len(usable) != 1 || usable[0].Ref != "notes.get-note" {
+		t.Errorf("usable: %v (%v)", usable, err)
+	}
+	list := b.Available(t.Context(), reader)
+	if len(list) != 1 || list[0].Actions != 1 || !list[0].Linked || !list[0].NeedsKey || list[0].Scope != "global" {
+		t.Errorf("available: %+v", list)
+	}
+	if list := b.Available(t.Context(), other); len(list) != 0 {
+		t.Errorf("available to who may use none: %+v", list)
+	}
+	advice := b.Advise(reader, "")
+	if len(advice) != 1 || !slices.Equal(advice[0].Actions, []string{"tools.notes.getNote"}) {
+		t.Errorf("advice: %+v", advice)
+	}
+	if err := b.UnknownTo(other, "notes.get-notes"); strings.Contains(err.Msg, "did you mean") {
+		t.Errorf("who may use none is told: %v", err)
+	}
+	if err := b.UnknownTo(reader, "notes.get-notes"); !strings.HasSuffix(err.Msg, "did you mean notes.get-note?") {
+		t.Errorf("who misspells its own is told: %v", err)
+	}
+}
+
+func TestAnActionIsDescribed(t *testing.T) {
+	t.Parallel()
+	b, owner := box(t), &runtime.Principal{Scopes: []runtime.Scope{"*"}}
+	for _, name := range []string{"notes.delete-note", "tools.notes.deleteNote"} {
+		said, err := b.Describe(owner, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := json.Marshal(said)
+		for _, part := range []string{`"risk":"high"`, `"approval":true`, `"destructiveHint":true`, `"readOnlyHint":false`, `"required":["id"]`, `"additionalProperties":false`} {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("%s: no %s in %s", name, part, text)
+			}
+		}
+	}
+	if _, err := b.Describe(&runtime.Principal{}, "notes.get-note"); runtime.CodeOf(err) != runtime.CodeUnknownAction {
+		t.Errorf("described to who may not use it: %v", err)
+	}
+}
+
+func TestWhatIsSaidOfANameThatIsNone(t *testing.T) {
+	t.Parallel()
+	b := box(t)
+	for name, fix := range map[string]string{"github.list-issues": "kimbap service install github", "notes.nothing-of-it": "kimbap actions list notes", "nowhere.at-all": "kimbap service list --catalog"} {
+		if _, err := b.Action(name); err == nil || runtime.AsError(err).Hint != fix {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := b.Bring([]string{"github", "notes", "nonsense"}); !slices.Equal(got, []string{"kimbap service install github"}) {
+		t.Errorf("what brings them: %q", got)
+	}
+}
