@@ -8,6 +8,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
+	"github.com/kimbap-run/kimbap/services/export"
 )
 
 // Service is a loaded service file.
@@ -54,3 +55,12 @@ func CatalogOwner(rawURL string) (name string, insecure bool) {
 func Argument(p *runtime.Param, text string) (value any, complaint string) {
 	return services.Argument(p, text)
 }
+
+// SkillOf is the SKILL.md of a service.
+func SkillOf(s *Service) []byte { return export.Skill(s) }
+
+// DeclarationsOf are the TypeScript declarations of services.
+func DeclarationsOf(list []*Service) []byte { return export.Declarations(list) }
+
+// ServiceSchema is the JSON Schema of service files.
+func ServiceSchema() []byte { return export.Schema() }

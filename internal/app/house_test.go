@@ -42,6 +42,7 @@ var plan = map[string]room{
 	"internal/runner/agents":   {4, []string{"runtime", "internal/runner"}},
 	"internal/runner/netns":    {4, []string{"runtime"}},
 	"internal/home":            {4, []string{"runtime", "services"}},
+	"internal/installer":       {4, []string{"runtime", "classifier", "services", "services/catalog", "services/openapi", "services/review", "internal/home"}},
 	"internal/call":            {4, []string{"runtime", "classifier", "services", "services/rest", "services/rest/request"}},
 	"internal/draft":           {4, []string{"runtime", "runtime/audit/record", "runtime/policy", "runtime/policy/condition", "classifier", "services"}},
 	"internal/project":         {4, []string{"runtime", "services"}},

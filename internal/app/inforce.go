@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"slices"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
@@ -13,81 +12,18 @@ import (
 
 // RemoveService removes an installed service file.
 func (a *App) RemoveService(ctx context.Context, name string) error {
-	s, ok := a.Services().Service(name)
-	if !ok && (a.fault != nil && services.Installed(a.home.Services(), name) || slices.Contains(a.DisabledServices(), name)) {
-		s, ok = &services.Service{Name: name}, true // it may be what is broken
-	}
-	if !ok {
-		return a.unknownService(name)
-	}
-	unlock, err := a.home.LockFiles(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := a.serviceEvent(ctx, "service.remove", s.Name, s.Digest); err != nil {
-		return err
-	}
-	if err := services.Remove(a.home.Services(), s.Name); err != nil {
-		return err
-	}
-	if locked, err := a.home.ReadPins(); err == nil && locked.Forget(s.Name) {
-		if err := a.home.WritePins(locked); err != nil {
-			return err
-		}
-	}
-	if a.fault != nil {
-		return nil // the next command tells what is still wrong
-	}
-	return a.reloadServices()
+	return a.installer().Remove(ctx, name)
 }
 
 // DisableService takes a service out of force; its file and its key stay. Its
 // hosts are then hosts without a service.
 func (a *App) DisableService(ctx context.Context, name string) error {
-	if s, ok := a.Services().Service(name); ok {
-		name = s.Name
-	}
-	unlock, err := a.home.LockFiles(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if !services.Installed(a.home.Services(), name) {
-		return a.unknownService(name)
-	}
-	if err := a.serviceEvent(ctx, "service.disable", name, ""); err != nil {
-		return err
-	}
-	if err := services.Disable(a.home.Services(), name); err != nil {
-		return err
-	}
-	if a.fault != nil {
-		return nil
-	}
-	return a.reloadServices()
+	return a.installer().Disable(ctx, name)
 }
 
 // EnableService puts a disabled service in force again.
 func (a *App) EnableService(ctx context.Context, name string) error {
-	unlock, err := a.home.LockFiles(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if !slices.Contains(services.Disabled(a.home.Services()), name) {
-		if services.Installed(a.home.Services(), name) {
-			return nil
-		}
-		return a.unknownService(name)
-	}
-	if err := a.serviceEvent(ctx, "service.enable", name, ""); err != nil {
-		return err
-	}
-	if err := services.Enable(a.home.Services(), name); err != nil {
-		return runtime.Invalid(err, "kimbap service list")
-	}
-	return a.reloadServices()
+	return a.installer().Enable(ctx, name)
 }
 
 // DisabledServices are the names of services that are installed and not in force.

@@ -36,7 +36,7 @@ type Linked struct {
 // stored: what was stored, and worked perhaps, stays as it was. A link that comes to
 // nothing leaves nothing installed.
 func (a *App) Link(ctx context.Context, name string, secret runtime.Secret, check bool) (_ Linked, err error) {
-	service, installed, err := a.ensureService(ctx, name)
+	service, installed, err := a.installer().Ensure(ctx, name)
 	if err != nil {
 		return Linked{}, err
 	}
@@ -51,7 +51,7 @@ func (a *App) Link(ctx context.Context, name string, secret runtime.Secret, chec
 	if secret.Empty() {
 		return Linked{}, noSecret()
 	}
-	siblings, err := a.installSiblings(ctx, service.Auth.Ref)
+	siblings, err := a.installer().Siblings(ctx, service.Auth.Ref)
 	installed = append(installed, siblings...)
 	if err != nil {
 		return Linked{}, err
@@ -173,7 +173,7 @@ func (a *App) Unlink(ctx context.Context, name string) (Unlinked, error) {
 	for _, s := range a.Services().Services() {
 		switch {
 		case s.Auth.Ref != service.Auth.Ref:
-		case elsewhere || !a.shipped(s, written[s.Name]):
+		case elsewhere || !a.installer().Shipped(s, written[s.Name]):
 			out.Kept = append(out.Kept, s.Name)
 		default:
 			if err := a.RemoveService(ctx, s.Name); err != nil {

@@ -1,4 +1,4 @@
-package app
+package installer
 
 import (
 	"errors"
@@ -7,15 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
-	"github.com/kimbap-run/kimbap/services/export"
 )
 
-// FindService reads a service without opening the home: a file, else what is
+// Find reads a service without opening the home: a file, else what is
 // installed there under the name, else what the catalogue has.
-func FindService(home Home, from string) (*Service, []byte, error) {
+func Find(home home.Folder, from string) (*services.Service, []byte, error) {
 	file, data, err := serviceFile(home, from)
 	if err != nil {
 		e := &runtime.Error{
@@ -31,8 +31,8 @@ func FindService(home Home, from string) (*Service, []byte, error) {
 	return s, data, runtime.Invalid(err, "correct the file, then: kimbap service validate "+runtime.Quote(file))
 }
 
-// serviceFile reads the file that FindService means.
-func serviceFile(home Home, from string) (file string, data []byte, err error) {
+// serviceFile reads the file that Find means.
+func serviceFile(home home.Folder, from string) (file string, data []byte, err error) {
 	if isFile(from) {
 		data, err = os.ReadFile(from)
 		return from, data, err
@@ -49,12 +49,3 @@ func serviceFile(home Home, from string) (file string, data []byte, err error) {
 func isFile(from string) bool {
 	return strings.ContainsRune(from, filepath.Separator) || strings.HasSuffix(from, ".yaml") || strings.HasSuffix(from, ".yml")
 }
-
-// SkillOf is the SKILL.md of a service.
-func SkillOf(s *Service) []byte { return export.Skill(s) }
-
-// DeclarationsOf are the TypeScript declarations of services.
-func DeclarationsOf(list []*Service) []byte { return export.Declarations(list) }
-
-// ServiceSchema is the JSON Schema of service files.
-func ServiceSchema() []byte { return export.Schema() }

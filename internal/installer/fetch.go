@@ -1,4 +1,4 @@
-package app
+package installer
 
 import (
 	"context"
@@ -19,8 +19,8 @@ const (
 	fetchTime = time.Minute
 )
 
-// isURL reports whether a place is an address and not a path.
-func isURL(from string) bool {
+// IsURL reports whether a place is an address and not a path.
+func IsURL(from string) bool {
 	u, err := url.Parse(from)
 	return err == nil && len(u.Scheme) > 1 && u.Host != ""
 }
@@ -28,7 +28,7 @@ func isURL(from string) bool {
 // fetch gets a file that the operator named by https, of at most so many bytes.
 // It dials through the guard like everything else, sends nothing of ours, and
 // follows redirects to https only.
-func (a *App) fetch(ctx context.Context, from string, most int64) ([]byte, error) {
+func (k Keeper) fetch(ctx context.Context, from string, most int64) ([]byte, error) {
 	u, err := url.Parse(from)
 	if err != nil || u.Scheme != "https" || u.User != nil {
 		return nil, &runtime.Error{
@@ -36,7 +36,7 @@ func (a *App) fetch(ctx context.Context, from string, most int64) ([]byte, error
 			Hint: "write https://HOST/PATH, without a user",
 		}
 	}
-	trust, err := a.upstreamTLS()
+	trust, err := k.Trust()
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +44,7 @@ func (a *App) fetch(ctx context.Context, from string, most int64) ([]byte, error
 	defer cancel()
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, authority string) (net.Conn, error) {
-			conn, _, _, err := dialer{a.guard}.Dial(ctx, authority, false, false)
-			return conn, err
+			return k.Dial(ctx, authority)
 		},
 		TLSClientConfig: trust, DisableKeepAlives: true,
 	}

@@ -1,4 +1,4 @@
-package app
+package installer
 
 import (
 	"context"
@@ -22,30 +22,30 @@ import (
 	"github.com/kimbap-run/kimbap/services/review"
 )
 
-// ensureService returns an installed service, installing it from the catalogue
+// Ensure returns an installed service, installing it from the catalogue
 // when needed.
-func (a *App) ensureService(ctx context.Context, name string) (*services.Service, []string, error) {
-	if s, ok := a.Services().Service(name); ok {
+func (k Keeper) Ensure(ctx context.Context, name string) (*services.Service, []string, error) {
+	if s, ok := k.Services.Current().Service(name); ok {
 		return s, nil, nil
 	}
-	if !slices.Contains(catalog.Names(), name) || slices.Contains(a.DisabledServices(), name) { // which stays out, and its file as it is
-		return nil, nil, a.unknownService(name)
+	if !slices.Contains(catalog.Names(), name) || slices.Contains(k.Disabled(), name) { // which stays out, and its file as it is
+		return nil, nil, k.Unknown(name)
 	}
-	s, err := a.InstallService(ctx, name, nil)
+	s, err := k.InstallService(ctx, name, nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	return s, []string{s.Name}, nil
 }
 
-// installSiblings installs what else in the catalogue uses the credential. One
+// Siblings installs what else in the catalogue uses the credential. One
 // that needs values for its variables waits until somebody gives them, and one that is
 // disabled until it is enabled.
-func (a *App) installSiblings(ctx context.Context, ref string) ([]string, error) {
+func (k Keeper) Siblings(ctx context.Context, ref string) ([]string, error) {
 	var out []string
-	disabled := a.DisabledServices()
+	disabled := k.Disabled()
 	for _, name := range catalog.Names() {
-		if _, ok := a.Services().Service(name); ok || slices.Contains(disabled, name) {
+		if _, ok := k.Services.Current().Service(name); ok || slices.Contains(disabled, name) {
 			continue
 		}
 		data, err := catalog.Read(name)
@@ -56,7 +56,7 @@ func (a *App) installSiblings(ctx context.Context, ref string) ([]string, error)
 		if err != nil || s.Auth.Ref != ref || len(s.Unset) > 0 || s.Adapter != "http" { // a program gets a key when it is asked for by name
 			continue
 		}
-		if _, err := a.InstallService(ctx, name, nil); err != nil {
+		if _, err := k.InstallService(ctx, name, nil); err != nil {
 			return out, err
 		}
 		out = append(out, name)
@@ -66,9 +66,9 @@ func (a *App) installSiblings(ctx context.Context, ref string) ([]string, error)
 
 // serviceBytes reads a service file: an address, a path, or a name of the
 // catalogue.
-func (a *App) serviceBytes(ctx context.Context, from string) (file string, data []byte, err error) {
-	if isURL(from) {
-		data, err = a.fetch(ctx, from, services.MaxFile)
+func (k Keeper) serviceBytes(ctx context.Context, from string) (file string, data []byte, err error) {
+	if IsURL(from) {
+		data, err = k.fetch(ctx, from, services.MaxFile)
 		return path.Base(from), data, err
 	}
 	if isFile(from) {
@@ -83,7 +83,7 @@ func (a *App) serviceBytes(ctx context.Context, from string) (file string, data 
 	}
 	data, err = catalog.Read(from)
 	if err != nil {
-		return "", nil, a.unknownService(from)
+		return "", nil, k.Unknown(from)
 	}
 	return from + ".yaml", data, nil
 }
@@ -99,8 +99,8 @@ type Install struct {
 }
 
 // InstallService installs a service file or a service of the catalogue.
-func (a *App) InstallService(ctx context.Context, from string, vars map[string]string) (*services.Service, error) {
-	r, err := a.Install(ctx, Install{From: from, Vars: vars})
+func (k Keeper) InstallService(ctx context.Context, from string, vars map[string]string) (*services.Service, error) {
+	r, err := k.Install(ctx, Install{From: from, Vars: vars})
 	if err != nil {
 		return nil, err
 	}
@@ -109,24 +109,24 @@ func (a *App) InstallService(ctx context.Context, from string, vars map[string]s
 
 // Install installs a service and says what it brings. What was fetched is pinned
 // by its hash.
-func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
+func (k Keeper) Install(ctx context.Context, i Install) (*Review, error) {
 	from, demanded, err := i.address()
 	if err != nil {
 		return nil, err
 	}
-	file, data, err := a.serviceBytes(ctx, from)
+	file, data, err := k.serviceBytes(ctx, from)
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(data)
 	pin := home.Pin{URL: from, SHA256: hex.EncodeToString(sum[:])}
-	unlock, err := a.home.LockFiles(ctx)
+	unlock, err := k.Home.LockFiles(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	locked, err := a.home.ReadPins()
-	if err == nil && isURL(from) {
+	locked, err := k.Home.ReadPins()
+	if err == nil && IsURL(from) {
 		err = locked.Check(from, demanded, pin.SHA256, i.Update)
 	}
 	if err != nil {
@@ -134,23 +134,23 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 	}
 	mayReplace := func(name string) error {
 		known := locked.Services[name]
-		if !isURL(from) || i.Update || known.URL == from || known.SHA256 == pin.SHA256 || !a.taken(name) {
+		if !IsURL(from) || i.Update || known.URL == from || known.SHA256 == pin.SHA256 || !k.taken(name) {
 			return nil
 		}
 		return replaces(name, "kimbap service install "+runtime.Quote(i.From)+" --update")
 	}
-	return a.place(ctx, file, data, i.Vars, mayReplace, func(s *services.Service) (undo func(), err error) {
+	return k.place(ctx, file, data, i.Vars, mayReplace, func(s *services.Service) (undo func(), err error) {
 		former := home.Pins{Version: locked.Version, Services: maps.Clone(locked.Services), Catalogue: maps.Clone(locked.Catalogue)}
 		was := locked.Forget(s.Name)
 		switch {
-		case isURL(from):
+		case IsURL(from):
 			locked.Services[s.Name] = pin
 		case slices.Contains(catalog.Names(), from):
 			locked.Catalogue[s.Name] = s.Digest
 		case !was:
 			return func() {}, nil
 		}
-		return func() { _ = a.home.WritePins(&former) }, a.home.WritePins(locked)
+		return func() { _ = k.Home.WritePins(&former) }, k.Home.WritePins(locked)
 	})
 }
 
@@ -158,7 +158,7 @@ func (a *App) Install(ctx context.Context, i Install) (*Review, error) {
 // only an address can demand one.
 func (i Install) address() (from, demanded string, err error) {
 	from, fragment, found := strings.Cut(i.From, "#")
-	if !isURL(i.From) || !found {
+	if !IsURL(i.From) || !found {
 		return i.From, "", nil
 	}
 	demanded, isHash := strings.CutPrefix(fragment, "sha256=")
@@ -196,8 +196,8 @@ func unvalued(s *services.Service, vars map[string]string) error {
 }
 
 // taken reports whether a service of that name is here, in force or not.
-func (a *App) taken(name string) bool {
-	return services.Installed(a.home.Services(), name) || slices.Contains(a.DisabledServices(), name)
+func (k Keeper) taken(name string) bool {
+	return services.Installed(k.Home.Services(), name) || slices.Contains(k.Disabled(), name)
 }
 
 // replaces refuses what would take the place of an installed service by having its
@@ -211,10 +211,10 @@ func replaces(name, command string) error {
 // Pin is called with the service before its file is there: a file without its pin is not
 // held to what was looked at, and a pin without its file holds nothing, should it outlive
 // its undoing. The caller has the lock of the home's files.
-func (a *App) place(ctx context.Context, file string, data []byte, vars map[string]string, mayReplace func(name string) error, pin func(*services.Service) (undo func(), err error)) (*Review, error) {
-	before := a.Services()
+func (k Keeper) place(ctx context.Context, file string, data []byte, vars map[string]string, mayReplace func(name string) error, pin func(*services.Service) (undo func(), err error)) (*Review, error) {
+	before := k.Services.Current()
 	if checked, err := services.Parse(file, data); err == nil {
-		if err := checkFilters(checked); err != nil {
+		if err := k.Check(checked); err != nil {
 			return nil, runtime.Invalid(err, "correct the file, then: kimbap service validate "+runtime.Quote(file))
 		}
 		if err := mayReplace(checked.Name); err != nil {
@@ -224,9 +224,9 @@ func (a *App) place(ctx context.Context, file string, data []byte, vars map[stri
 			return nil, err
 		}
 	}
-	ready, err := services.Prepare(a.home.Services(), file, data, vars)
+	ready, err := services.Prepare(k.Home.Services(), file, data, vars)
 	if unread := (*fs.PathError)(nil); errors.As(err, &unread) { // of the services that are there
-		return nil, a.notPlaced(err)
+		return nil, k.notPlaced(err)
 	}
 	if err != nil {
 		fix := "correct the file, then: kimbap service validate " + runtime.Quote(file)
@@ -236,19 +236,19 @@ func (a *App) place(ctx context.Context, file string, data []byte, vars map[stri
 		return nil, runtime.Invalid(err, fix)
 	}
 	s := ready.Service
-	if err := a.within(ctx, a.ofService("service.install", s.Name, s.Digest), func() error {
+	if err := k.Within(ctx, "service.install", s.Name, s.Digest, func() error {
 		undo, err := pin(s)
 		if err == nil {
 			if err = ready.Write(); err != nil {
 				undo()
 			}
 		}
-		return a.notPlaced(err)
+		return k.notPlaced(err)
 	}); err != nil {
 		return nil, err
 	}
 	old, _ := before.Service(s.Name)
-	return review.Of(s, old, sha256.Sum256(data)), a.reloadServices()
+	return review.Of(s, old, sha256.Sum256(data)), k.Reload()
 }
 
 // rivalOf is the installed service that this file cannot be beside, "" when the error is
@@ -275,21 +275,21 @@ func rivalOf(err error, file string, data []byte) string {
 }
 
 // notPlaced is the error of a service that is as it should be, and could not be put there.
-func (a *App) notPlaced(err error) error {
+func (k Keeper) notPlaced(err error) error {
 	if err == nil {
 		return nil
 	}
 	return &runtime.Error{
 		Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable, Msg: err.Error(),
-		Hint: "check the owner of " + runtime.Quote(a.home.Services()) + ", that it can be written, and the disk's free space", Err: err,
+		Hint: "check the owner of " + runtime.Quote(k.Home.Services()) + ", that it can be written, and the disk's free space", Err: err,
 	}
 }
 
-// shipped reports whether the file of an installed service is as it was written from the
+// Shipped reports whether the file of an installed service is as it was written from the
 // catalogue, with this SHA-256, or is the catalogue's of today but for the values of its
 // variables: what the owner wrote or corrected is nowhere else.
-func (a *App) shipped(s *services.Service, written string) bool {
-	here, err := os.ReadFile(filepath.Join(a.home.Services(), s.Name+".yaml"))
+func (k Keeper) Shipped(s *services.Service, written string) bool {
+	here, err := os.ReadFile(filepath.Join(k.Home.Services(), s.Name+".yaml"))
 	if err != nil {
 		return false
 	}

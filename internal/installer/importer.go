@@ -1,4 +1,4 @@
-package app
+package installer
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/openapi"
 )
@@ -32,7 +33,7 @@ type Imported = openapi.Result
 func ImportFile(i Import) (*Imported, error) {
 	root, err := os.OpenRoot(filepath.Dir(i.From))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, notThere("there is no file "+i.From, err)
+		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no file " + i.From, Hint: "check the path", Err: err}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the folder of the description: %w", err)
@@ -43,12 +44,12 @@ func ImportFile(i Import) (*Imported, error) {
 
 // ImportURL does the same with a description that is fetched. What it refers to
 // is not.
-func (a *App) ImportURL(ctx context.Context, i Import) (*Imported, error) {
+func (k Keeper) ImportURL(ctx context.Context, i Import) (*Imported, error) {
 	u, err := url.Parse(i.From)
 	if err != nil {
 		return nil, err
 	}
-	data, err := a.fetch(ctx, i.From, openapi.MaxDocument)
+	data, err := k.fetch(ctx, i.From, openapi.MaxDocument)
 	if err != nil {
 		return nil, err
 	}
@@ -65,20 +66,17 @@ func (i Import) run(files fs.FS, name string, data []byte) (*Imported, error) {
 
 // InstallImported installs what was imported; with update also in the place of a
 // service of that name.
-func (a *App) InstallImported(ctx context.Context, r *Imported, vars map[string]string, update bool) (*Review, error) {
-	unlock, err := a.home.LockFiles(ctx)
+func (k Keeper) InstallImported(ctx context.Context, r *Imported, vars map[string]string, update bool) (*Review, error) {
+	unlock, err := k.Home.LockFiles(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 	mayReplace := func(name string) error {
-		if update || !a.taken(name) {
+		if update || !k.taken(name) {
 			return nil
 		}
 		return replaces(name, "kimbap service import … --install --update, or give it another --name")
 	}
-	return a.place(ctx, r.Name+".yaml", r.YAML, vars, mayReplace, func(*services.Service) (func(), error) { return func() {}, nil })
+	return k.place(ctx, r.Name+".yaml", r.YAML, vars, mayReplace, func(*services.Service) (func(), error) { return func() {}, nil })
 }
-
-// IsURL reports whether a place is an address and not a path.
-func IsURL(from string) bool { return isURL(from) }
