@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/draft"
+	"github.com/kimbap-run/kimbap/internal/errata"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 )
@@ -64,7 +65,7 @@ func (a *App) drafted(path string) (string, draft.Options, error) {
 			return "", draft.Options{}, err
 		}
 	} else if _, err := os.Stat(path); err != nil {
-		return "", draft.Options{}, notThere("there is no policy at "+path, &unreadable{path, err})
+		return "", draft.Options{}, errata.NotThere("there is no policy at "+path, &errata.Unreadable{File: path, Err: err})
 	}
 	set, err := a.draftServices()
 	return path, draft.Options{Services: set, Clock: a.o.Clock, Tenant: a.tenant, DenyUnmatched: a.config.Current().Proxy.Unmatched == "deny"}, err
@@ -86,7 +87,7 @@ func (a *App) draftServices() (*services.Set, error) {
 func KnownServices(files []string) ([]*Service, error) {
 	more, err := ValidateServices(files)
 	if err != nil {
-		return nil, invalidFiles(err, "kimbap service validate FILE")
+		return nil, errata.Invalid(err, "kimbap service validate FILE")
 	}
 	known, err := Catalog()
 	return append(known, more...), err

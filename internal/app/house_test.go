@@ -58,6 +58,7 @@ var plan = map[string]room{
 	"internal/socket":          {4, []string{"runtime"}},
 	"internal/lease":           {4, nil},
 	"internal/tally":           {4, []string{"runtime", "internal/outfit"}},
+	"internal/errata":          {4, []string{"runtime", "runtime/policy", "classifier", "services", "services/rest"}},
 	"internal/trial":           {4, []string{"runtime", "classifier", "services", "services/rest", "services/rest/request", "internal/config"}},
 	"internal/probe":           {4, []string{"runtime", "internal/runner"}},
 	"runtime/sandbox":          {4, []string{"runtime", "runtime/sandbox/frame", "runtime/sandbox/journal"}},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/kimbap-run/kimbap/internal/errata"
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/project"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -110,7 +111,7 @@ func (a *App) changeTrust(ctx context.Context, change func(project.Book)) error 
 
 // CheckProject says what of a project would not be taken.
 func (a *App) CheckProject(p *Project, commands bool) error {
-	if err := p.Parse(checkFilters); err != nil {
+	if err := p.Parse(errata.Filters); err != nil {
 		return runtime.Invalid(err, "correct the files")
 	}
 	installed, err := services.LoadDir(a.home.Services())
@@ -163,7 +164,7 @@ func (a *App) withProject(installed func() ([]*services.Service, error)) ([]*ser
 		a.notice = untrusted(p)
 		return list, nil
 	}
-	if err := p.Parse(checkFilters); err != nil {
+	if err := p.Parse(errata.Filters); err != nil {
 		return nil, runtime.Invalid(err, "kimbap trust --remove")
 	}
 	list, err = a.narrow(list, p, p.Commands)

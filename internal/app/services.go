@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 
+	"github.com/kimbap-run/kimbap/internal/errata"
 	"github.com/kimbap-run/kimbap/internal/installer"
 	"github.com/kimbap-run/kimbap/services"
 )
@@ -20,7 +21,7 @@ type (
 func (a *App) installer() installer.Keeper {
 	return installer.Keeper{
 		Home: a.home, Services: a.services, Broken: a.fault != nil,
-		Reload: a.reloadServices, Check: checkFilters, Unknown: a.unknownService, Trust: a.upstreamTLS,
+		Reload: a.reloadServices, Check: errata.Filters, Unknown: a.unknownService, Trust: a.upstreamTLS,
 		Dial: func(ctx context.Context, authority string) (net.Conn, error) {
 			conn, _, _, err := dialer{a.guard}.Dial(ctx, authority, false, false)
 			return conn, err

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/errata"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/anchor"
@@ -193,7 +194,7 @@ func (a *App) VerifyTrail(ctx context.Context, files ...string) (proof.Report, e
 // VerifyFolder is [App.VerifyTrail] for a copy of the audit folder.
 func (a *App) VerifyFolder(ctx context.Context, dir string, files ...string) (proof.Report, error) {
 	if info, err := os.Stat(dir); dir != a.auditDir() && (err != nil || !info.IsDir()) {
-		return proof.Report{}, notThere("there is no folder "+dir, err)
+		return proof.Report{}, errata.NotThere("there is no folder "+dir, err)
 	}
 	trust := proof.Trust{}
 	if own := a.config.Current().Audit.Anchor.File; own != "" && len(files) == 0 {
@@ -204,7 +205,7 @@ func (a *App) VerifyFolder(ctx context.Context, dir string, files ...string) (pr
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return proof.Report{}, invalidFiles(&unreadable{file, err}, "kimbap audit verify --anchor FILE")
+			return proof.Report{}, errata.Invalid(&errata.Unreadable{File: file, Err: err}, "kimbap audit verify --anchor FILE")
 		}
 		trust.Anchors = append(trust.Anchors, proof.Outside{Name: file, Data: data})
 	}

@@ -1,4 +1,4 @@
-package app
+package errata
 
 import (
 	"errors"
@@ -14,9 +14,9 @@ import (
 	"github.com/kimbap-run/kimbap/services"
 )
 
-// FileProblem is one thing that is wrong with a file that somebody wrote, for
+// Problem is one thing that is wrong with a file that somebody wrote, for
 // programs: one shape, whatever kind of file it is.
-type FileProblem struct {
+type Problem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`   // from 1; 0: the file as a whole
 	Column  int    `json:"column"` // from 1, in characters; 0: not known
@@ -26,10 +26,10 @@ type FileProblem struct {
 	Missing bool   `json:"-"` // there is no such file
 }
 
-// ValidateServices loads the files by themselves and then together. All
-// problems of all files are in the error; [FileProblems] lists them.
-func ValidateServices(files []string) ([]*Service, error) {
-	var out []*Service
+// Services loads the files by themselves and then together. All
+// problems of all files are in the error; [Of] lists them.
+func Services(files []string) ([]*services.Service, error) {
+	var out []*services.Service
 	var problems []error
 	for _, file := range files {
 		s, err := validateService(file)
@@ -49,84 +49,87 @@ func ValidateServices(files []string) ([]*Service, error) {
 	return out, nil
 }
 
-func validateService(file string) (*Service, error) {
+func validateService(file string) (*services.Service, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, &unreadable{file, err}
+		return nil, &Unreadable{file, err}
 	}
 	s, err := services.Parse(file, data)
 	if err == nil {
-		err = checkFilters(s)
+		err = Filters(s)
 	}
 	return s, err
 }
 
-// unreadable is a file that was named and cannot be read.
-type unreadable struct {
-	file string
-	err  error
+// Unreadable is a file that was named and cannot be read.
+type Unreadable struct {
+	File string
+	Err  error
 }
 
-func (u *unreadable) Error() string { return u.file + ": " + u.why() }
-func (u *unreadable) Unwrap() error { return u.err }
+// Error implements error.
+func (u *Unreadable) Error() string { return u.File + ": " + u.why() }
 
-func (u *unreadable) why() string {
+// Unwrap returns why.
+func (u *Unreadable) Unwrap() error { return u.Err }
+
+func (u *Unreadable) why() string {
 	var path *fs.PathError
 	switch {
-	case errors.Is(u.err, fs.ErrNotExist):
+	case errors.Is(u.Err, fs.ErrNotExist):
 		return "there is no such file"
-	case errors.As(u.err, &path):
+	case errors.As(u.Err, &path):
 		return "it cannot be read: " + path.Err.Error()
 	}
-	return "it cannot be read: " + u.err.Error()
+	return "it cannot be read: " + u.Err.Error()
 }
 
-// invalidFiles is [runtime.Invalid] of files that were named; where nothing but files is
+// Invalid is [runtime.Invalid] of files that were named; where nothing but files is
 // missing, that is what is wrong.
-func invalidFiles(err error, fix string) error {
-	list := FileProblems(err)
-	if len(list) == 0 || slices.ContainsFunc(list, func(p FileProblem) bool { return !p.Missing }) {
+func Invalid(err error, fix string) error {
+	list := Of(err)
+	if len(list) == 0 || slices.ContainsFunc(list, func(p Problem) bool { return !p.Missing }) {
 		return runtime.Invalid(err, fix)
 	}
-	return notThere(err.Error(), err)
+	return NotThere(err.Error(), err)
 }
 
-// notThere is the refusal of what was named by its path and is not there.
-func notThere(what string, err error) error {
+// NotThere is the refusal of what was named by its path and is not there.
+func NotThere(what string, err error) error {
 	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: what, Hint: "check the path", Err: err}
 }
 
-// FileProblems lists what an error says of service files and policies, in the order
+// Of lists what an error says of service files and policies, in the order
 // of its text. It is empty for errors of any other kind.
-func FileProblems(err error) []FileProblem {
+func Of(err error) []Problem {
 	switch e := err.(type) { // not errors.As: an error may join several
 	case services.Problems:
-		var out []FileProblem
+		var out []Problem
 		for _, p := range e {
-			out = append(out, FileProblem{File: p.File, Line: p.Line, Column: p.Column, Field: p.Field, Message: p.Msg, Fix: p.Fix})
+			out = append(out, Problem{File: p.File, Line: p.Line, Column: p.Column, Field: p.Field, Message: p.Msg, Fix: p.Fix})
 		}
 		return out
 	case policy.Problems:
-		var out []FileProblem
+		var out []Problem
 		for _, p := range e {
-			out = append(out, FileProblem{File: p.File, Line: p.Line, Column: p.Column, Field: p.Field, Message: p.Msg, Fix: p.Fix})
+			out = append(out, Problem{File: p.File, Line: p.Line, Column: p.Column, Field: p.Field, Message: p.Msg, Fix: p.Fix})
 		}
 		return out
 	case *services.NameError:
-		return []FileProblem{{File: e.Second.File, Message: e.Error()}}
+		return []Problem{{File: e.Second.File, Message: e.Error()}}
 	case *classifier.OverlapError:
 		file, line := place(e.Second.Source)
-		return []FileProblem{{File: file, Line: line, Message: e.Error()}}
-	case *unreadable:
-		return []FileProblem{{File: e.file, Message: e.why(), Fix: "check the path", Missing: errors.Is(e, fs.ErrNotExist)}}
+		return []Problem{{File: file, Line: line, Message: e.Error()}}
+	case *Unreadable:
+		return []Problem{{File: e.File, Message: e.why(), Fix: "check the path", Missing: errors.Is(e, fs.ErrNotExist)}}
 	case interface{ Unwrap() []error }:
-		var out []FileProblem
+		var out []Problem
 		for _, one := range e.Unwrap() {
-			out = append(out, FileProblems(one)...)
+			out = append(out, Of(one)...)
 		}
 		return out
 	case interface{ Unwrap() error }:
-		return FileProblems(e.Unwrap())
+		return Of(e.Unwrap())
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package app
+package errata
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"github.com/kimbap-run/kimbap/services/rest"
 )
 
-// checkFilters compiles the jq expressions of a service, which the file's own
+// Filters compiles the jq expressions of a service, which the file's own
 // check leaves to whoever runs them. The error has all that do not.
-func checkFilters(s *services.Service) error {
+func Filters(s *services.Service) error {
 	var problems services.Problems
 	check := func(action *runtime.Action, field, expression string) {
 		if expression == "" {
