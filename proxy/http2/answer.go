@@ -38,11 +38,12 @@ func (st *Stream) Informational(status int, header http.Header) error {
 	c := st.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if st.started {
+	err := st.queue()
+	if st.started { // maybe while this waited
 		return errStarted
 	}
-	if st.err != nil {
-		return st.err
+	if err != nil {
+		return err
 	}
 	c.writeHead(st.id, status, header, nil, false)
 	c.flush()
@@ -58,9 +59,9 @@ func (st *Stream) Start(status int, header http.Header, order []string, then The
 	if st.started {
 		return errStarted
 	}
-	st.started = true
-	if st.err != nil {
-		return st.err
+	err := st.queue()
+	if st.started = true; err != nil {
+		return err
 	}
 	c.writeHead(st.id, status, header, order, then == Nothing)
 	st.sent(then)
@@ -108,19 +109,40 @@ func (st *Stream) sent(then Then) {
 	}
 }
 
-// wait waits until something may be sent, and returns how much of n bytes. The caller
+// queue waits until there is room among what waits to be written. Heads and trailers wait
+// too: windows do not bound them, and a client that reads nothing could ask for any number.
+// The caller holds mu, which is free meanwhile.
+func (st *Stream) queue() error {
+	c := st.c
+	if st.err == nil && len(c.out) >= outRoom && st.sending.IsZero() {
+		since := time.Now()
+		st.sending = since
+		defer func() {
+			if st.sending.Equal(since) { // nobody else sends meanwhile
+				st.sending = time.Time{}
+			}
+		}()
+	}
+	for st.err == nil && c.ended == nil && len(c.out) >= outRoom {
+		if c.writing {
+			c.roomy.Wait()
+		} else {
+			c.flush()
+		}
+	}
+	if st.err == nil { // maybe because it is closed already
+		return c.ended
+	}
+	return st.err
+}
+
+// wait waits until some of n bytes of a body may be sent, and returns how many. The caller
 // holds mu, which is free meanwhile.
 func (st *Stream) wait(n int) (int, error) {
 	c := st.c
 	for {
-		if st.err != nil {
-			return 0, st.err
-		}
-		if len(c.out) >= outRoom {
-			if c.flush(); len(c.out) >= outRoom && st.err == nil {
-				c.roomy.Wait()
-			}
-			continue
+		if err := st.queue(); err != nil {
+			return 0, err
 		}
 		if m := min(int64(n), st.room, c.room, payloadMost, int64(c.frame)); m > 0 {
 			return int(m), nil
@@ -153,11 +175,11 @@ func (st *Stream) End(trailer http.Header) error {
 	c := st.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case !st.started || st.done:
+	if !st.started || st.done {
 		return errNotStarted
-	case st.err != nil:
-		return st.err
+	}
+	if err := st.queue(); err != nil {
+		return err
 	}
 	c.writeHead(st.id, 0, trailer, nil, true)
 	st.sent(Nothing)
