@@ -162,7 +162,7 @@ func (c *conn) expect(head http2.FrameHeader, n int) (*Stream, error) {
 	}
 	bad := func(code http2.ErrCode) error { return http2.StreamError{StreamID: head.StreamID, Code: code} }
 	switch {
-	case st == nil && (c.wasReset(head.StreamID) || c.goneAway):
+	case st == nil && c.underway(head.StreamID):
 		return nil, nil
 	case st == nil || st.ended:
 		return nil, bad(http2.ErrCodeStreamClosed)

@@ -66,7 +66,7 @@ type conn struct {
 	mu       sync.Mutex
 	streams  map[uint32]*Stream // that are not closed
 	last     uint32             // the highest stream
-	resets   [16]uint32         // streams that were reset last, whose frames may be under way
+	resets   []uint32           // streams that were reset last, whose frames may be under way
 	nextOf   int
 	running  int // handlers
 	pending  []*Stream

@@ -135,7 +135,11 @@ func appendWindow(dst []byte, stream uint32, more int64) []byte {
 // sendReset appends a RST_STREAM, and remembers the stream: what is under way for it is
 // no fault. The caller holds mu.
 func (c *conn) sendReset(id uint32, code http2.ErrCode) {
-	c.resets[c.nextOf%len(c.resets)] = id
-	c.nextOf++
+	if len(c.resets) < c.s.o.Streams {
+		c.resets = append(c.resets, id)
+	} else {
+		c.resets[c.nextOf%len(c.resets)] = id
+		c.nextOf++
+	}
 	c.out = appendWord(appendFrameHead(c.out, 4, http2.FrameRSTStream, 0, id), uint32(code))
 }

@@ -54,7 +54,11 @@ func (c *conn) next() error {
 		c.within(c.s.o.HeadTimeout)
 	}
 	frame, err := c.framer.ReadFrameForHeader(head)
-	if err != nil {
+	var stream http2.StreamError
+	switch {
+	case head.Type == http2.FrameHeaders && errors.As(err, &stream): // its fields are lost, and the table with them
+		return http2.ConnectionError(stream.Code)
+	case err != nil:
 		return protocolError(err)
 	}
 	return c.take(frame)
@@ -243,6 +247,7 @@ func (c *conn) takeReset(f *http2.RSTStreamFrame) error {
 	}
 	st.fail(fmt.Errorf("http2: the client reset the stream (%s)", f.ErrCode))
 	c.leave(st)
+	c.later() // what nobody has read may be sent again
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -243,7 +244,7 @@ func (st *Stream) Trailer() http.Header {
 func (c *conn) takeTrailer(id uint32, ends bool) error {
 	st := c.streams[id]
 	switch {
-	case st == nil && c.wasReset(id):
+	case st == nil && c.underway(id):
 		return nil
 	case st == nil:
 		return http2.ConnectionError(http2.ErrCodeStreamClosed)
@@ -277,11 +278,8 @@ func (st *Stream) finishBody() error {
 	return nil
 }
 
-func (c *conn) wasReset(id uint32) bool {
-	for _, was := range c.resets {
-		if was == id {
-			return true
-		}
-	}
-	return false
+// underway reports whether frames of a stream that is closed may have left the client
+// before it knew that: we have reset it, or never took it. The caller holds mu.
+func (c *conn) underway(id uint32) bool {
+	return c.goneAway && id > c.lastOf || slices.Contains(c.resets, id)
 }
