@@ -190,6 +190,11 @@ const (
 func (c *conn) goAway(code http2.ErrCode) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.depart(code)
+}
+
+// depart does. The caller holds mu.
+func (c *conn) depart(code http2.ErrCode) {
 	if c.goneAway && code == codeNone {
 		return
 	}
@@ -206,17 +211,20 @@ func (c *conn) goAway(code http2.ErrCode) {
 // rest has a connection that takes no more streams end soon when it has none. The caller
 // holds mu.
 func (c *conn) rest() {
-	if c.goneAway && c.ended == nil && len(c.streams) == 0 && c.running == 0 {
+	if c.goneAway && c.ended == nil && c.unused() {
 		c.timer.Reset(lingering)
 	}
 }
 
-// quiet reports whether there has been no stream for d.
+// quiet reports whether there has been no stream for d, and nothing waits to be written.
 func (c *conn) quiet(d time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.streams) == 0 && c.running == 0 && time.Since(c.changed) > d
+	return c.unused() && !c.writing && len(c.out) == 0 && time.Since(c.changed) > d
 }
+
+// unused reports whether there is no stream. The caller holds mu.
+func (c *conn) unused() bool { return len(c.streams) == 0 && c.running == 0 }
 
 // enter counts a stream. The caller holds mu.
 func (c *conn) enter(st *Stream) {
@@ -250,27 +258,22 @@ func (c *conn) tick() {
 		st.expire(now.Add(-idle))
 	}
 	c.later()
-	next := idle / 8
-	if c.far = len(c.streams) == 0 && c.running == 0; c.far {
-		if next = idle - now.Sub(c.changed); next <= 0 || c.goneAway {
-			go c.retire()
-			return
-		}
+	c.far = c.unused()
+	left := idle - now.Sub(c.changed)
+	switch {
+	case !c.far:
+		c.timer.Reset(idle / 8)
+	case c.goneAway:
+		go c.retire()
+	case left > 0:
+		c.timer.Reset(left)
+	default:
+		c.depart(codeNone) // what the client has sent meanwhile is not taken, and it is told
 	}
-	c.timer.Reset(next)
 }
 
-// retire ends a connection that nobody uses, unless somebody has just begun to.
+// retire ends a connection that takes no more streams and has none.
 func (c *conn) retire() {
-	c.goAway(codeNone)
-	c.mu.Lock()
-	if len(c.streams) > 0 {
-		c.far = false
-		c.timer.Reset(c.s.o.IdleTimeout / 8)
-		c.mu.Unlock()
-		return
-	}
-	c.mu.Unlock()
 	c.lastWords()
 	_ = c.Close()
 }

@@ -94,8 +94,8 @@ func (s *Server) Drain() {
 	}
 }
 
-// CloseQuiet closes the connections that have had no stream for d, and reports whether
-// there were any connections.
+// CloseQuiet closes the connections that have had no stream for d, and whose last answer
+// has left, and reports whether there were any connections.
 func (s *Server) CloseQuiet(d time.Duration) bool {
 	s.mu.Lock()
 	left := len(s.conns)
