@@ -144,7 +144,7 @@ func (st *Stream) wait(n int) (int, error) {
 		if err := st.queue(); err != nil {
 			return 0, err
 		}
-		if m := min(int64(n), st.room, c.room, payloadMost, int64(c.frame)); m > 0 {
+		if m := min(int64(n), st.room, c.room, payloadMost); m > 0 {
 			return int(m), nil
 		}
 		c.flush()
@@ -211,7 +211,7 @@ func (c *conn) writeHead(id uint32, status int, header http.Header, order []stri
 		flags = http2.FlagHeadersEndStream
 	}
 	for {
-		part := c.block.Next(min(c.frame, firstFrame))
+		part := c.block.Next(firstFrame)
 		if c.block.Len() == 0 {
 			flags |= http2.FlagHeadersEndHeaders
 		}

@@ -24,7 +24,7 @@ import (
 const (
 	firstWindow = 1<<16 - 1
 	mostWindow  = math.MaxInt32
-	firstFrame  = 16 << 10 // also the most that we take
+	firstFrame  = 16 << 10 // also the most that we take, and that we send: every client takes it
 	tableSize   = 4 << 10
 	frameHead   = 9 // bytes before the payload of a frame
 )
@@ -74,7 +74,6 @@ type conn struct {
 	credit   int64 // read since it was told
 	room     int64 // that we may send yet
 	initial  int64 // of a stream
-	frame    int   // the longest that the client takes
 	goneAway bool
 	lastOf   uint32 // of the GOAWAY
 	ended    error  // nothing moves any more
@@ -94,7 +93,7 @@ func (s *Server) newConn(ctx context.Context, nc net.Conn) *conn {
 	c := &conn{
 		Conn: nc, s: s, ctx: ctx, br: bufio.NewReaderSize(nc, readBuffer), names: map[string]string{},
 		streams: map[uint32]*Stream{}, window: int64(s.o.ConnWindow), room: firstWindow, initial: firstWindow,
-		frame: firstFrame, changed: time.Now(),
+		changed: time.Now(),
 	}
 	c.roomy.L = &c.mu
 	c.timer, c.far = time.AfterFunc(s.o.IdleTimeout, c.tick), true

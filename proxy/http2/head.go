@@ -263,7 +263,7 @@ func (h *Head) measure(lengths []string) Malformed {
 		return "the field content-length is there more than once"
 	}
 	n, err := strconv.ParseUint(lengths[0], 10, 62)
-	if err != nil || lengths[0][0] == '+' {
+	if err != nil {
 		return "content-length is not a number"
 	}
 	if h.Ended && n != 0 {

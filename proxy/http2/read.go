@@ -204,8 +204,6 @@ func (c *conn) setting(s http2.Setting) error {
 		}
 	case http2.SettingHeaderTableSize:
 		c.enc.SetMaxDynamicTableSize(s.Val)
-	case http2.SettingMaxFrameSize:
-		c.frame = int(s.Val)
 	}
 	return nil
 }
