@@ -35,6 +35,7 @@ const (
 	idleFrames   = 2000 // frames that say nothing, in a second
 	mostSettings = 32   // in one frame
 	pendingTimes = 4    // handlers that wait for their turn, in times of the streams that may be open
+	blockTimes   = 2    // what is read of a field block, and told that it is too large, in times of the bytes that are kept
 )
 
 // codeNone is an end without an error.
@@ -100,7 +101,7 @@ func (s *Server) newConn(ctx context.Context, nc net.Conn) *conn {
 	c.framer = http2.NewFramer(nil, c.br)
 	c.framer.SetMaxReadFrameSize(firstFrame)
 	c.dec = hpack.NewDecoder(tableSize, c.list.add)
-	c.dec.SetMaxStringLength(s.o.HeadBytes)
+	c.dec.SetMaxStringLength(blockTimes * s.o.HeadBytes)
 	c.enc = hpack.NewEncoder(&c.block)
 	c.enc.SetMaxDynamicTableSizeLimit(tableSize)
 	c.greet() // before anybody can say anything else

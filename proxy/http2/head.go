@@ -72,7 +72,7 @@ func (c *conn) readBlock(f *http2.HeadersFrame) error {
 		c.within(c.s.o.HeadTimeout) // for all of it
 	}
 	for {
-		if size += len(part); size > 2*c.s.o.HeadBytes {
+		if size += len(part); size > blockTimes*c.s.o.HeadBytes {
 			return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
 		}
 		if _, err := c.dec.Write(part); err != nil {

@@ -122,6 +122,20 @@ func (c *client) open(end bool, path string, fields ...string) uint32 {
 	return id
 }
 
+// long sends a head of a GET in as many frames as it needs.
+func (c *client) long(path string, fields ...string) {
+	id := c.next
+	c.next += 2
+	rest := c.block(append([]string{":method GET", ":scheme https", ":authority a.test", ":path " + path}, fields...)...)
+	part := rest[:min(len(rest), 16<<10)]
+	rest = rest[len(part):]
+	_ = c.WriteHeaders(framing.HeadersFrameParam{StreamID: id, BlockFragment: part, EndStream: true, EndHeaders: len(rest) == 0})
+	for len(rest) > 0 {
+		part, rest = rest[:min(len(rest), 16<<10)], rest[min(len(rest), 16<<10):]
+		_ = c.WriteContinuation(id, len(rest) == 0, part)
+	}
+}
+
 // until reads frames until one is what is looked for, or the connection ends.
 func (c *client) until(found func(framing.Frame) bool) error {
 	_ = c.r.conn.SetReadDeadline(time.Now().Add(patience))

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -288,9 +289,16 @@ func TestMalformedHeads(t *testing.T) {
 			t.Errorf("%q: %v", field, code)
 		}
 	}
-	c.open(true, "/large", "x-large "+string(bytes.Repeat([]byte("x"), 16_300)))
-	if head := <-heads; head.Err != http2.ErrTooLarge { //nolint:errorlint // it is set, not wrapped
-		t.Errorf("large: %v", head.Err)
+	for _, n := range []int{16_300, 20_000, 32_000} { // of 16 KiB; the last needs two frames
+		c.long("/large", "x-large "+strings.Repeat("~", n))
+		select {
+		case head := <-heads:
+			if head.Err != http2.ErrTooLarge { //nolint:errorlint // it is set, not wrapped
+				t.Errorf("%d bytes: %v", n, head.Err)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%d bytes: the connection ended with %v", n, c.ends())
+		}
 	}
 	c.open(true, "/good", "x-first 1", "cookie a=1", "cookie b=2", "te trailers", "host b.test")
 	head := <-heads
