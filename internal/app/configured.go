@@ -49,7 +49,7 @@ func (a *App) putInForce(c *configured, f follower) {
 	a.waiting.Store(&c.waiting)
 	if c.redial {
 		a.guard.Swap(c.guard)
-		if err := a.rest.Redial(restTimes(c.config)); err != nil {
+		if err := a.rest.Redial(restTimes(c.config), scrubStrict(c.config)); err != nil {
 			a.o.Log.Error().Err(err).Msg("upstream connections not renewed")
 		}
 		if a.notifies != nil {
@@ -81,6 +81,8 @@ func restTimes(c *config.Config) rest.Times {
 		DialTimeout: c.Upstream.DialTimeout.Duration(), HeaderTimeout: c.Upstream.HeaderTimeout.Duration(), IdleTimeout: c.Upstream.IdleTimeout.Duration(),
 	}
 }
+
+func scrubStrict(c *config.Config) bool { return c.Upstream.Scrub == "strict" }
 
 func approvalTerms(c *config.Config) approval.Terms {
 	return approval.Terms{Expires: c.Approval.Expires.Duration(), Hold: c.Approval.HoldFor(), Always: c.Approval.Hold != "auto"}

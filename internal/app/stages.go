@@ -291,7 +291,7 @@ func (a *App) openBackends(context.Context) error {
 		Dialer: dialer{a.guard}, Hold: a.hold, TLS: certs.Upstream(nil), Roots: roots, Placeholders: a.placeholder, PlaceholderIn: a.placeholderIn,
 		Times:           restTimes(c),
 		IdleConnections: resource.Share(resource.Descriptors()).Idle,
-		ScrubStrict:     c.Upstream.Scrub == "strict",
+		ScrubStrict:     scrubStrict(c),
 		Clock:           a.o.Clock,
 		Engine:          rest.Engine(c.Proxy.Engine),
 

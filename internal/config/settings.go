@@ -73,7 +73,7 @@ func (c *Config) trafficSettings() []setting {
 		live(duration("upstream.dial_timeout", &u.DialTimeout, time.Millisecond, time.Hour)),
 		live(duration("upstream.header_timeout", &u.HeaderTimeout, 0, 24*time.Hour)),
 		live(duration("upstream.idle_timeout", &u.IdleTimeout, time.Second, 24*time.Hour)),
-		choice("upstream.scrub", &u.Scrub, "best_effort", "strict"),
+		live(choice("upstream.scrub", &u.Scrub, "best_effort", "strict")),
 	}
 }
 

@@ -86,7 +86,7 @@ func (x *exchange) copyScanned(ctx context.Context, body io.Reader, decode scrub
 	}
 	// Not what it said it was, or something follows its end, or too much comes of it.
 	x.result.Unscanned = true
-	if x.b.o.ScrubStrict {
+	if x.lines.o.ScrubStrict {
 		if errors.Is(err, errInflated) {
 			return x.unscannable("too dense")
 		}

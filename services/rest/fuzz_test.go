@@ -43,7 +43,7 @@ func (c *cutter) Read(p []byte) (int, error) {
 func scrubbed(m *scrub.Matcher, body, sizes []byte, coding string) (runtimetest.Answer, runtime.Result, error) {
 	var result runtime.Result
 	out := &runtimetest.Responder{}
-	x := &exchange{b: &Backend{}, message: &message{scrub: m, authority: "a.test:443"}, out: out, result: &result}
+	x := &exchange{b: &Backend{}, lines: &lines{o: &Options{}}, message: &message{scrub: m, authority: "a.test:443"}, out: out, result: &result}
 	_ = out.Start(200, nil)
 	var err error
 	if src := (&cutter{text: body, sizes: sizes}); coding == "" {

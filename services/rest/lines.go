@@ -90,16 +90,18 @@ func (l *lines) close() {
 	l.pool.close()
 }
 
-// Redial keeps no connection for another request: the next ones are dialled anew, and
-// waited for as t says. It is for when the dialer would not open all of them any more. An
-// exchange that is under way ends on the connection that it has, which no other gets.
-func (b *Backend) Redial(t Times) error {
+// Redial keeps no connection for another request: the next ones are dialled anew, waited
+// for as t says, and what they answer is searched as scrubStrict says, like
+// [Options.ScrubStrict]. It is for when the dialer would not open all of them any more. An
+// exchange that is under way ends on the connection that it has, which no other gets, and
+// as it began.
+func (b *Backend) Redial(t Times, scrubStrict bool) error {
 	t, err := t.withDefaults()
 	if err != nil {
 		return err
 	}
 	o := b.o
-	o.Times = t
+	o.Times, o.ScrubStrict = t, scrubStrict
 	fresh, err := newLines(&o)
 	if err != nil {
 		return errors.Join(err, errors.New("the upstream connections stay as they are"))

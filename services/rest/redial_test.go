@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/services/rest"
 	"github.com/kimbap-run/kimbap/services/servicestest"
@@ -70,7 +71,7 @@ func TestNoConnectionOutlivesARedial(t *testing.T) {
 				done <- err
 			}()
 			<-g.came
-			if err := r.backend.Redial(rest.Times{IdleTimeout: time.Minute}); err != nil {
+			if err := r.backend.Redial(rest.Times{IdleTimeout: time.Minute}, false); err != nil {
 				t.Fatal(err)
 			}
 			if _, _, err := r.do(t, pass(r.call("GET", "/a"))); err == nil {
@@ -102,15 +103,46 @@ func TestARedialBringsItsTimes(t *testing.T) {
 	g := &gates{came: make(chan struct{}), open: make(chan struct{})}
 	r := newRig(t, handled(10, func(http.ResponseWriter, *http.Request) { g.pass() }), func(o *rest.Options) { o.HeaderTimeout = time.Hour })
 	defer close(g.open)
-	if err := r.backend.Redial(rest.Times{HeaderTimeout: -1}); err == nil {
+	if err := r.backend.Redial(rest.Times{HeaderTimeout: -1}, false); err == nil {
 		t.Error("a negative time was taken")
 	}
-	if err := r.backend.Redial(rest.Times{HeaderTimeout: 50 * time.Millisecond}); err != nil {
+	if err := r.backend.Redial(rest.Times{HeaderTimeout: 50 * time.Millisecond}, false); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := r.do(t, pass(r.call("GET", "/a"))); err == nil {
 		t.Error("it was answered")
 	}
+}
+
+// An answer is searched as strictly as the last Redial says, and one that is under way as
+// it was when its request came.
+func TestARedialBringsTheSearch(t *testing.T) {
+	g := &gates{came: make(chan struct{}), open: make(chan struct{})}
+	unknown := coded("unknown", "packed", false)
+	r := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{
+		"/coded": unknown,
+		"/wait":  func(c *servicestest.Conn, q *servicestest.Request) bool { g.pass(); return unknown(c, q) },
+	}})
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.backend.Execute(context.Background(), r.call("GET", "/wait"), &runtimetest.Responder{})
+		done <- err
+	}()
+	<-g.came
+	if err := r.backend.Redial(rest.Times{}, true); err != nil {
+		t.Fatal(err)
+	}
+	r.refused(t, r.call("GET", "/coded"), runtime.CodeUpstream, runtime.ReasonScrubImpossible)
+	close(g.open)
+	if err := <-done; err != nil {
+		t.Errorf("what was under way: %v", err)
+	}
+	if err := r.backend.Redial(rest.Times{}, false); err != nil {
+		t.Fatal(err)
+	}
+	answer, result := r.must(t, r.call("GET", "/coded"))
+	equal(t, "answer", answer.Body, "packed")
+	equal(t, "unscanned", result.Unscanned, true)
 }
 
 // What was upgraded can be ended from outside, and says when it has ended by itself.

@@ -64,7 +64,7 @@ func (x *exchange) scanner(ctx context.Context, resp *http.Response, header http
 		return func(body io.Reader) error { return x.copyScanned(ctx, body, decode) }, nil
 	}
 	x.result.Unscanned = true
-	if x.b.o.ScrubStrict {
+	if x.lines.o.ScrubStrict {
 		return nil, x.unscannable(coding)
 	}
 	return x.copyMasked, nil // there are servers that name an encoding and use none
