@@ -1,9 +1,13 @@
 package main
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
-// A command of an advice is pasted as it stands: it must be for the home that was named.
-func TestCommandsOfAnAdviceNameTheHome(t *testing.T) {
+// A command of an advice is pasted as it stands: it must be for the home and the tenant
+// that were named, and take the flags that it gets.
+func TestCommandsOfAnAdviceNameHomeAndTenant(t *testing.T) {
 	c := &cli{}
 	newRoot(c)
 	c.home = "a b"
@@ -28,8 +32,27 @@ func TestCommandsOfAnAdviceNameTheHome(t *testing.T) {
 			t.Errorf("%s\ngot  %s\nwant %s", advice, got, want)
 		}
 	}
+	c.tenant = "a%c"
+	for advice, want := range map[string]string{
+		"kimbap link notes": "kimbap --home 'a b' --tenant a%c link notes",
+		"end them (kimbap --tenant x token revoke --all), or: kimbap tenant remove x --force": "end them (kimbap --home 'a b' --tenant x token revoke --all), or: kimbap --home 'a b' tenant remove x --force",
+		"kimbap doctor; or see kimbap vault rotate --tenant-key":                              "kimbap --home 'a b' doctor; or see kimbap --home 'a b' --tenant a%c vault rotate --tenant-key",
+	} {
+		if got := c.atHome(advice); got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", advice, got, want)
+		}
+	}
 	c.home = ""
+	if got := c.atHome("kimbap link notes"); got != "kimbap --tenant a%c link notes" {
+		t.Errorf("with --tenant alone: %s", got)
+	}
+	var said strings.Builder
+	c.err = &said
+	if c.say("%s; then: kimbap link %s", "100%", "notes"); said.String() != "100%; then: kimbap --tenant a%c link notes\n" {
+		t.Errorf("said: %s", said.String())
+	}
+	c.tenant = ""
 	if got := c.atHome("kimbap link notes"); got != "kimbap link notes" {
-		t.Errorf("without --home: %s", got)
+		t.Errorf("without both: %s", got)
 	}
 }

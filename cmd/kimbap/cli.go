@@ -40,6 +40,7 @@ type cli struct {
 	tokenHere string          // where its token file was said
 
 	tenant  string // --tenant; "": KIMBAP_TENANT, else the default one
+	forAll  bool   // the command is about all tenants, whatever KIMBAP_TENANT says
 	output  string // text | json | yaml
 	jq      string
 	bare    bool // --jq without -o: texts come without quotes
@@ -134,6 +135,9 @@ func (c *cli) configFile() string {
 
 // asTenant is --tenant or KIMBAP_TENANT, "" when neither says one.
 func (c *cli) asTenant() runtime.Tenant {
+	if c.forAll {
+		return runtime.DefaultTenant
+	}
 	if c.tenant != "" {
 		return runtime.Tenant(c.tenant)
 	}

@@ -54,7 +54,7 @@ func (c *cli) written(err error) error {
 // say prints a message for the person, on stderr.
 func (c *cli) say(format string, a ...any) {
 	if !c.quiet {
-		fmt.Fprintf(c.err, c.withHome(format, strings.ReplaceAll(runtime.Quote(c.home), "%", "%%"))+"\n", a...)
+		fmt.Fprintf(c.err, c.pasted(format, strings.NewReplacer("%", "%%").Replace)+"\n", a...)
 	}
 }
 

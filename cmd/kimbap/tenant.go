@@ -142,6 +142,6 @@ func (c *cli) checkTenant(cmd *cobra.Command) error {
 	if c.tenant != "" {
 		return usage("leave --tenant out", "kimbap %s is about all tenants", cmd.Name())
 	}
-	c.tenant = string(runtime.DefaultTenant)
+	c.forAll = true
 	return nil
 }
