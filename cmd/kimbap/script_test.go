@@ -32,6 +32,8 @@ const patience = 30 * time.Second
 //	served SIGNAL CODE           ends it and holds it to an exit code; then stderr is what it said
 //	signal SIGNAL                sends it a signal
 //	until PATTERN PROGRAM...     runs a program until its stdout matches
+//	keyring                      starts the keyring of a desktop, with nothing in it
+//	keeps [FOLDER...]            holds the keyring to the homes whose master key it has
 //	capture NAME                 sets a variable to the last stdout, without the line end
 //	[covers]                     whether kimbap run can cover its home here
 func TestScripts(t *testing.T) {
@@ -57,6 +59,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": endsWith, "upstream": startUpstream, "received": received,
 			"serve": serve, "served": served, "signal": signalProxy, "until": until, "capture": capture,
+			"keyring": startKeyring, "keeps": keeps,
 		},
 	})
 }

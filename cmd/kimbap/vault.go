@@ -168,25 +168,3 @@ func (c *cli) secretTable(list []app.Stored) {
 	}
 	c.list([]string{"name", "tenant", "version", "hosts", "created", "last used", "expires", "kept"}, rows, "no credential is stored; see: kimbap link --help")
 }
-
-func newVaultRemoveCommand(c *cli) *cobra.Command {
-	return &cobra.Command{
-		Use:     "remove NAME",
-		Short:   "Remove a stored credential",
-		Example: "  kimbap vault remove github.token",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
-				removed, err := a.RemoveSecret(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				if !removed {
-					return missing("kimbap vault list", "no credential named %q is stored", args[0])
-				}
-				c.reach(ctx, a)
-				return c.show(map[string]any{"removed": args[0]}, func() { fmt.Fprintf(c.out, "removed %s\n", args[0]) })
-			})
-		},
-	}
-}

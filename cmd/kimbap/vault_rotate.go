@@ -24,7 +24,8 @@ where the old one went, and the old one is gone.
 With --tenant-key all credentials are sealed anew under a new key. With
 --master-key the key over that key is replaced; running proxies take it up. Both
 happen at once or not at all, also when the machine stops on the way. With --from
-the master key moves from there to the place that master_key.source names.`,
+the master key moves from there to the place that master_key.source names, and the
+keyring keeps nothing of it; a file its owner removes.`,
 		Example: `  kimbap vault rotate github.token < token.txt
   kimbap vault rotate --tenant-key
   kimbap vault rotate --master-key
@@ -99,7 +100,12 @@ func (c *cli) rotateMasterKey(ctx context.Context, a *app.App) error {
 	}
 	return c.show(done, func() {
 		fmt.Fprintf(c.out, "rotated the master key (%s): %s wrapped anew\n", done.Source, count(done.Keys, "key"))
-		if done.From != "" {
+		switch {
+		case done.Removed != "":
+			c.say("the old key is gone from where it was (%s)", done.Removed)
+		case done.From == "keyring":
+			c.say("the old key is still in the keyring and opens nothing here any more; remove it with: kimbap vault remove --keyring")
+		case done.From != "":
 			c.say("the old key is still where it was (%s) and opens nothing here any more: remove it", done.From)
 		}
 		if done.Source == "env" {

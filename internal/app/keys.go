@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/home"
@@ -28,8 +27,7 @@ func (a *App) keyWrapper(source string) (vault.KeyWrapper, error) {
 	case "env":
 		return wrap.Env{Key: runtime.NewSecret(k.Value.Reveal()), Following: runtime.NewSecret(k.Next.Reveal())}, nil
 	case "keyring":
-		home, err := filepath.Abs(a.home.Dir)
-		return wrap.Keyring{Home: home, Env: a.o.Env}, err
+		return a.keyring()
 	case "command":
 		if len(k.Command) == 0 {
 			break

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
@@ -31,8 +30,7 @@ func (a *App) placeNamed(name string) (wrap.Place, error) {
 	case "command":
 		return wrap.KeyFile{Path: a.home.WrappedKey()}, nil
 	case "keyring":
-		dir, err := filepath.Abs(a.home.Dir)
-		return wrap.Keyring{Home: dir, Env: a.o.Env}, err
+		return a.keyring()
 	case "env":
 		return nil, nil
 	}

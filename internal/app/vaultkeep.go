@@ -164,7 +164,8 @@ type RotatedMaster struct {
 	Keys    int       `json:"keys"` // wrapped anew
 	Source  string    `json:"source"`
 	From    string    `json:"from,omitempty"` // where the old key still is, of no use any more
-	Proxies []Running `json:"proxies"`        // which take the new key up within a second
+	Removed string    `json:"removed_from,omitempty"`
+	Proxies []Running `json:"proxies"` // which take the new key up within a second
 }
 
 // RotateMasterKey puts a new master key in the place of the old one, and in the
@@ -200,10 +201,18 @@ func (a *App) RotateMasterKey(ctx context.Context) (RotatedMaster, error) {
 		return done, err
 	}
 	done.Keys, err = a.vault.RotateMaster(ctx, to)
-	if err == nil {
-		a.wrapper = to
+	if err != nil {
+		return done, err
 	}
-	return done, err
+	a.wrapper = to
+	if done.From == "keyring" { // a file its owner can see, and remove
+		if err := a.leaveKeyring(ctx); err != nil {
+			a.o.Log.Warn().Err(err).Msg("the keyring keeps the old master key")
+		} else {
+			done.From, done.Removed = "", done.From
+		}
+	}
+	return done, nil
 }
 
 // ExportSecrets encrypts stored secrets, all without names.

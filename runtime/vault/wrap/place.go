@@ -180,6 +180,29 @@ func (k Keyring) Drop(ctx context.Context) error {
 	return err
 }
 
+// Holds reports whether the keyring has a key of the home, the one in force or one that
+// should follow.
+func (k Keyring) Holds(ctx context.Context) (bool, error) {
+	for _, name := range []string{k.Home, k.Home + nextSuffix} {
+		switch err := k.do(ctx, func() error { _, err := keyring.Get(keyringService, name); return err }); {
+		case err == nil:
+			return true, nil
+		case !errors.Is(err, keyring.ErrNotFound):
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// Forget removes every key of the home. It is for one whose key is elsewhere.
+func (k Keyring) Forget(ctx context.Context) error {
+	err := k.do(ctx, func() error { return keyring.Delete(keyringService, k.Home+nextSuffix) })
+	if err != nil && !errors.Is(err, keyring.ErrNotFound) {
+		return err
+	}
+	return k.Drop(ctx)
+}
+
 // Littered implements [Place]: a keyring has an entry whole or not at all.
 func (k Keyring) Littered() bool { return false }
 
