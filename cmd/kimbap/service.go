@@ -105,6 +105,7 @@ type serviceInfo struct {
 	Hosts       []string `json:"hosts"`
 	Actions     int      `json:"actions"`
 	Installed   bool     `json:"installed"`
+	Update      string   `json:"update,omitempty"` // the command that takes the catalogue's file, which is another
 }
 
 func newServiceListCommand(c *cli) *cobra.Command {
@@ -119,13 +120,7 @@ func newServiceListCommand(c *cli) *cobra.Command {
 				return c.showCatalog()
 			}
 			return c.with(cmd.Context(), app.Options{Despite: true, Dir: c.dir()}, func(_ context.Context, a *app.App) error {
-				if err := c.showServices(a.Services().Services(), func(string) bool { return true }); err != nil {
-					return err
-				}
-				if names := a.DisabledServices(); len(names) > 0 {
-					c.say("disabled: %s", few(names))
-				}
-				return nil
+				return c.showInForce(a)
 			})
 		},
 	}
@@ -141,17 +136,44 @@ func (c *cli) showCatalog() error {
 		return err
 	}
 	home := app.Home{Dir: c.homeDir()}
-	return c.showServices(services, home.Installed)
+	return c.showServices(services, home.Installed, nil)
 }
 
-func (c *cli) showServices(services []*app.Service, installed func(name string) bool) error {
+// showInForce lists the installed services, then those that are out of force, and those
+// of which this kimbap's catalogue has another file, with the command that takes it.
+func (c *cli) showInForce(a *app.App) error {
+	outdated, err := a.Outdated()
+	if err != nil {
+		return err
+	}
+	updates := map[string]string{}
+	for _, o := range outdated {
+		updates[o.Name] = o.Command
+	}
+	if err := c.showServices(a.Services().Services(), func(string) bool { return true }, updates); err != nil {
+		return err
+	}
+	if names := a.DisabledServices(); len(names) > 0 {
+		c.say("disabled: %s", few(names))
+	}
+	for _, o := range outdated {
+		lost := ""
+		if o.Changed {
+			lost = "yours was changed by hand, and that is lost then; "
+		}
+		c.advise("this kimbap's catalogue has another file of " + o.Name + "; " + lost + "take it with: " + o.Command)
+	}
+	return nil
+}
+
+func (c *cli) showServices(services []*app.Service, installed func(name string) bool, updates map[string]string) error {
 	list, rows := []serviceInfo{}, [][]string{}
 	for _, s := range services {
 		hosts := s.Authorities
 		if hosts == nil {
 			hosts = []string{}
 		}
-		list = append(list, serviceInfo{Name: s.Name, Version: s.Version, Description: s.Description, Hosts: hosts, Actions: len(s.Actions), Installed: installed(s.Name)})
+		list = append(list, serviceInfo{Name: s.Name, Version: s.Version, Description: s.Description, Hosts: hosts, Actions: len(s.Actions), Installed: installed(s.Name), Update: updates[s.Name]})
 		rows = append(rows, []string{s.Name, s.Version, fmt.Sprint(len(s.Actions)), cmp.Or(few(s.Authorities), s.Program()), s.Description})
 	}
 	slices.SortFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })

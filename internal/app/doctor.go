@@ -29,7 +29,7 @@ type Finding struct {
 func (a *App) Doctor(ctx context.Context) []Finding {
 	var out []Finding
 	for _, check := range []func(context.Context) Finding{
-		a.doctorFiles, a.doctorKey, a.doctorCA, a.doctorServices, a.doctorKeys, a.doctorTrail, a.doctorProxy, a.doctorPrograms, a.doctorDescriptors,
+		a.doctorFiles, a.doctorKey, a.doctorCA, a.doctorServices, a.doctorCatalogue, a.doctorKeys, a.doctorTrail, a.doctorProxy, a.doctorPrograms, a.doctorDescriptors,
 	} {
 		out = append(out, check(ctx))
 	}

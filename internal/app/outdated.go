@@ -1,0 +1,105 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/catalog"
+)
+
+// Outdated is an installed service of which the catalogue of this program has another file
+// than it was installed from. Versions do not tell: what a file says does.
+type Outdated struct {
+	Name    string
+	Changed bool   // its file was changed by hand since, which would be lost
+	Command string // takes the catalogue's
+}
+
+// Outdated are the services in force that were installed from another catalogue than this
+// program's, by name. It reads files alone.
+func (a *App) Outdated() ([]Outdated, error) {
+	pins, err := a.home.ReadPins()
+	if err != nil {
+		return nil, err
+	}
+	var out []Outdated
+	for _, s := range a.Services().Services() {
+		if o := a.outdated(s.Name, pins); o != nil {
+			out = append(out, *o)
+		}
+	}
+	slices.SortFunc(out, func(a, b Outdated) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// outdated compares what the catalogue would write today, with the same values, with what
+// was written, and with what is there: nil where one of them is the same.
+func (a *App) outdated(name string, pins *home.Pins) *Outdated {
+	written, shipped := pins.Catalogue[name]
+	data, err := catalog.Read(name)
+	if !shipped || err != nil { // it is the owner's own, or is not in the catalogue any more
+		return nil
+	}
+	here, err := os.ReadFile(filepath.Join(a.home.Services(), name+".yaml"))
+	if err != nil {
+		return nil // a project's, or gone since
+	}
+	today, values, err := services.Refilled(name+".yaml", data, here)
+	if err != nil {
+		return nil
+	}
+	if sum := sumOf(today); today != nil && (sum == written || sum == sumOf(here)) {
+		return nil
+	}
+	return &Outdated{Name: name, Changed: sumOf(here) != written, Command: installAgain(name, data, values)}
+}
+
+func sumOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// installAgain is the command that takes the catalogue's file with the values of before.
+func installAgain(name string, data []byte, values map[string]string) string {
+	command := "kimbap service install " + name
+	s, err := services.Parse(name+".yaml", data)
+	if err != nil {
+		return command
+	}
+	for _, unset := range s.Unset {
+		value := values[unset]
+		if value == "" {
+			value = "VALUE"
+		}
+		command += " --var " + unset + "=" + runtime.Quote(value)
+	}
+	return command
+}
+
+// doctorCatalogue names services of an older catalogue. They work as they did.
+func (a *App) doctorCatalogue(context.Context) Finding {
+	list, err := a.Outdated()
+	switch {
+	case err != nil:
+		return Finding{"catalogue", "warn", err.Error(), ""}
+	case len(list) == 0:
+		return Finding{"catalogue", "ok", "installed services of it are as this kimbap has them", ""}
+	}
+	var names []string
+	for _, o := range list {
+		names = append(names, o.Name)
+	}
+	fix := "kimbap service list"
+	if len(list) == 1 && !list[0].Changed {
+		fix = list[0].Command
+	}
+	return Finding{"catalogue", "warn", "this kimbap has another file of: " + strings.Join(names, ", "), fix}
+}
