@@ -37,7 +37,7 @@ func (c *cli) watchApprovals(ctx context.Context, a *app.App) error {
 	defer tick.Stop()
 	c.say("watching; decide with: kimbap approve accept ID, or reject ID")
 	for {
-		list, err := a.WatchApprovals(ctx, 3*watchInterval)
+		list, err := a.WatchApprovals(ctx, 3*watchInterval, func(id string) bool { return shown[id] })
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -45,11 +45,9 @@ func (c *cli) watchApprovals(ctx context.Context, a *app.App) error {
 			return err
 		}
 		for i := len(list) - 1; i >= 0; i-- { // the oldest first
-			if p := list[i]; !shown[p.ID] && !p.Ended {
-				shown[p.ID] = true
-				if err := c.question(ctx, a, p); err != nil {
-					return err
-				}
+			shown[list[i].ID] = true
+			if err := c.question(ctx, a, list[i]); err != nil {
+				return err
 			}
 		}
 		select {

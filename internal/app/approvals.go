@@ -52,6 +52,12 @@ func shownApproval(p approval.Approval) Approval {
 // ListApprovals lists what waits for a decision, or with all everything, the
 // newest first.
 func (a *App) ListApprovals(ctx context.Context, all bool) ([]Approval, error) {
+	return a.listApprovals(ctx, all, func(*Approval) bool { return true })
+}
+
+// listApprovals opens what is sealed, for the arguments of built requests, of those only
+// that are wanted, and returns no others.
+func (a *App) listApprovals(ctx context.Context, all bool, wanted func(*Approval) bool) ([]Approval, error) {
 	if _, err := a.approvals.Sweep(ctx, a.tenant); err != nil {
 		return nil, err
 	}
@@ -68,6 +74,9 @@ func (a *App) ListApprovals(ctx context.Context, all bool) ([]Approval, error) {
 	for _, p := range list {
 		shown := shownApproval(p)
 		shown.Ended = p.Open() && ended[p.Principal]
+		if !wanted(&shown) {
+			continue
+		}
 		if p.Authority == "" { // a built request: its arguments say what it is about
 			shown.Summary += a.argumentsOf(ctx, p.ID)
 		}
@@ -275,11 +284,12 @@ func (a *App) approvalStatus(ctx context.Context, caller runtime.Caller, id stri
 	return shownApproval(p), nil
 }
 
-// WatchApprovals lists what waits, and says that somebody can answer for so
-// long: meanwhile requests that hold automatically wait for the answer.
-func (a *App) WatchApprovals(ctx context.Context, lasting time.Duration) ([]Approval, error) {
+// WatchApprovals lists what waits, can still be used by who asked, and is not known to the
+// watcher, and says that somebody can answer for so long: meanwhile requests that hold
+// automatically wait for the answer.
+func (a *App) WatchApprovals(ctx context.Context, lasting time.Duration, known func(id string) bool) ([]Approval, error) {
 	if err := a.approvals.Beat(ctx, a.Operator(), a.tenant, lasting); err != nil {
 		return nil, err
 	}
-	return a.ListApprovals(ctx, false)
+	return a.listApprovals(ctx, false, func(p *Approval) bool { return !p.Ended && !known(p.ID) })
 }
