@@ -105,6 +105,50 @@ func TestReadMergesSlotsByTime(t *testing.T) {
 	audittest.Verified(t, dir)
 }
 
+// Records from before the time that was asked for are passed over without being parsed, and
+// no other ones are.
+func TestReadPassesOverWhatIsOlder(t *testing.T) {
+	dir := t.TempDir()
+	clock := runtimetest.NewClock()
+	o := audittest.Options(dir)
+	o.Clock, o.SegmentSize = clock.Now, 100_000
+	l := audittest.Open(t, o)
+	var since time.Time
+	for i := range 1000 {
+		if i == 900 {
+			since = clock.Now()
+		}
+		r := audittest.Mild(fmt.Sprintf("req_%04d", i))
+		r.Target.Path = `/a","time":"2999-01-01T00:00:00.000000Z`
+		if err := l.Intent(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if i%7 == 0 {
+			clock.Advance(-time.Millisecond) // it was set back
+		} else {
+			clock.Advance(time.Second)
+		}
+	}
+	audittest.Shut(t, l)
+	var want []uint64
+	for _, e := range audittest.Entries(t, dir, history.Query{}) {
+		if !e.Time.Before(since) {
+			want = append(want, e.Sequence)
+		}
+	}
+	var got []uint64
+	for _, e := range audittest.Entries(t, dir, history.Query{Since: since}) {
+		got = append(got, e.Sequence)
+	}
+	if len(got) < 90 || !slices.Equal(got, want) {
+		t.Errorf("since then: %v, want %v", got, want)
+	}
+	late := history.Query{Since: since.Add(24 * time.Hour)}
+	if allocated := testing.AllocsPerRun(1, func() { audittest.Entries(t, dir, late) }); allocated > 500 {
+		t.Errorf("%v allocations to pass over 1000 records", allocated)
+	}
+}
+
 func TestTailFollowsNewRecordsSlotsAndSegments(t *testing.T) {
 	dir := t.TempDir()
 	o := audittest.Options(dir)

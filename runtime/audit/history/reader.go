@@ -24,8 +24,9 @@ const tailInterval = 250 * time.Millisecond
 type slotReader struct {
 	dir    string // of the slot
 	slot   string
-	after  uint64 // records up to this one are skipped
-	number int    // of the open segment; 0: none yet
+	after  uint64    // records up to this one are skipped
+	since  time.Time // those before are skipped too; zero: none
+	number int       // of the open segment; 0: none yet
 	file   *os.File
 	lines  *segment.Lines
 }
@@ -59,6 +60,10 @@ func (s *slotReader) next() (record.Entry, error) {
 		}
 		link, err := segment.ParseLink(line)
 		if err != nil || link.Sequence <= s.after {
+			continue
+		}
+		if at, ok := record.TimeOf(line); ok && at.Before(s.since) {
+			s.after = link.Sequence
 			continue
 		}
 		if entry, err := record.Parse(s.slot, line); err == nil {
@@ -133,12 +138,13 @@ func (s *slotReader) openSegment(number int) error {
 // merge reads all slots of an audit folder in the order of time.
 type merge struct {
 	dir     string
+	since   time.Time
 	readers map[string]*slotReader
 	heads   map[string]record.Entry
 }
 
-func newMerge(dir string) *merge {
-	return &merge{dir: dir, readers: map[string]*slotReader{}, heads: map[string]record.Entry{}}
+func newMerge(dir string, since time.Time) *merge {
+	return &merge{dir: dir, since: since, readers: map[string]*slotReader{}, heads: map[string]record.Entry{}}
 }
 
 func (m *merge) close() {
@@ -155,7 +161,7 @@ func (m *merge) fill() error {
 	}
 	for _, name := range names {
 		if m.readers[name] == nil {
-			m.readers[name] = &slotReader{dir: filepath.Join(m.dir, name), slot: name}
+			m.readers[name] = &slotReader{dir: filepath.Join(m.dir, name), slot: name, since: m.since}
 		}
 		if err := m.pull(name); err != nil {
 			return err
@@ -209,7 +215,7 @@ func Tail(ctx context.Context, dir string, q Query, after func(time.Duration) <-
 
 func stream(ctx context.Context, dir string, q Query, after func(time.Duration) <-chan time.Time) iter.Seq2[record.Entry, error] {
 	return func(yield func(record.Entry, error) bool) {
-		m := newMerge(dir)
+		m := newMerge(dir, q.Since)
 		defer m.close()
 		count := 0
 		for {
