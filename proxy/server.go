@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/kimbap-run/kimbap/proxy/http2"
+	"github.com/kimbap-run/kimbap/proxy/peer"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -65,7 +66,7 @@ func New(o Options) (*Server, error) {
 		o.Clock = time.Now
 	}
 	if o.Peer == nil {
-		o.Peer = KernelPeer
+		o.Peer = peer.Of
 	}
 	s := &Server{
 		o: o, feed: newFeed(), tunnels: newTunnels(o.Limits), visitors: newVisitors(o.Limits),

@@ -235,3 +235,24 @@ func TestShutdownEndsUpgrades(t *testing.T) {
 	}
 	c.ended()
 }
+
+// A program of another user gets nothing without a token, not even with the
+// token that the owner would be given.
+func TestForeignPeer(t *testing.T) {
+	foreign := func(net.Conn) runtime.Peer { return runtime.Peer{Known: true, UID: 1} }
+	for _, peer := range []func(net.Conn) runtime.Peer{foreign, nil} {
+		r := newRig(t, func(o *Options, _ *stages) {
+			o.Peer, o.RequireToken, o.DefaultToken = peer, true, runtime.NewSecret(goodToken)
+		})
+		r.upstream("plain.test:80", answering(okAnswer))
+		c := r.dial()
+		c.send("GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n\r\n")
+		if peer != nil {
+			c.refused(407, runtime.CodeUnauthenticated)
+			continue
+		}
+		if resp, _ := c.get("GET"); resp.StatusCode != 200 || r.outcome().Principal.ID != "token:good" {
+			t.Errorf("the owner got %s", resp.Status)
+		}
+	}
+}

@@ -76,7 +76,7 @@ type Options struct {
 	// away and needs none of it.
 	Emergency bool
 	// Nameless takes the peer of every TCP connection for an unknown one, as it is
-	// on a system whose kernel does not tell (proxy.PeersKnown).
+	// on a system whose kernel does not tell (peer.Known of proxy/peer).
 	Nameless bool
 	KeyFrom  string // where the master key is now, for its move to master_key.source; "": there
 }

@@ -32,8 +32,8 @@ type room struct {
 var plan = map[string]room{
 	"cmd/kimbap":               {6, []string{"internal/app", "internal/remote", "internal/config", "runtime"}},
 	"internal/app":             {5, []string{"*"}},
-	"internal/connected":       {5, []string{"runtime", "services/catalog", "certs", "proxy", "internal/remote", "internal/runner", "internal/runner/netns", "internal/home", "internal/outfit", "internal/socket", "internal/lease"}},
-	"proxy":                    {4, []string{"runtime", "classifier", "classifier/gitpush", "certs", "proxy/egress", "proxy/gate", "proxy/http1", "proxy/http2"}},
+	"internal/connected":       {5, []string{"runtime", "services/catalog", "certs", "proxy", "proxy/peer", "internal/remote", "internal/runner", "internal/runner/netns", "internal/home", "internal/outfit", "internal/socket", "internal/lease"}},
+	"proxy":                    {4, []string{"runtime", "classifier", "classifier/gitpush", "certs", "proxy/egress", "proxy/gate", "proxy/http1", "proxy/http2", "proxy/peer"}},
 	"internal/server":          {4, []string{"runtime", "internal/object", "internal/socket"}},
 	"internal/server/console":  {4, []string{"runtime"}},
 	"internal/remote":          {4, []string{"runtime"}},
@@ -120,6 +120,7 @@ var plan = map[string]room{
 	"proxy/gate":                 {1, nil},
 	"proxy/http1":                {1, nil},
 	"proxy/http2":                {1, []string{"proxy/http1"}},
+	"proxy/peer":                 {2, []string{"runtime"}},
 }
 
 // ground is what all rooms stand on: the differences between operating systems.

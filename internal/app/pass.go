@@ -15,19 +15,19 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/home"
-	"github.com/kimbap-run/kimbap/proxy"
+	"github.com/kimbap-run/kimbap/proxy/peer"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // nameless reports whether nothing tells here whose a TCP connection is.
-func (a *App) nameless() bool { return a.o.Nameless || !proxy.PeersKnown }
+func (a *App) nameless() bool { return a.o.Nameless || !peer.Known }
 
 // peer is who is at the other end of a connection to one of our ports.
 func (a *App) peer(c net.Conn) runtime.Peer {
 	if a.nameless() {
 		return runtime.Peer{}
 	}
-	return proxy.KernelPeer(c)
+	return peer.Of(c)
 }
 
 // passTTL is how long the token of a pass is valid. A new one is made when half of

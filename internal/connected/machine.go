@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/outfit"
-	"github.com/kimbap-run/kimbap/proxy"
+	"github.com/kimbap-run/kimbap/proxy/peer"
 )
 
 // Options are what a process gives to its [Machine].
@@ -28,10 +28,10 @@ type Machine struct {
 func New(o Options) *Machine { return &Machine{o: o, env: outfit.NewEnvironment(o.Env)} }
 
 // nameless reports whether nothing tells here whose a TCP connection is.
-func (m *Machine) nameless() bool { return m.o.Nameless || !proxy.PeersKnown }
+func (m *Machine) nameless() bool { return m.o.Nameless || !peer.Known }
 
 // owns reports whether a connection to one of our ports is one of this user's programs.
-func (m *Machine) owns(c net.Conn) bool { return !m.nameless() && proxy.KernelPeer(c).Owner }
+func (m *Machine) owns(c net.Conn) bool { return !m.nameless() && peer.Of(c).Owner }
 
 // hidden are the home, if there is one, and these files.
 func (m *Machine) hidden(files []string) []string {

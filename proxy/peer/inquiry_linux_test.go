@@ -1,4 +1,4 @@
-package proxy
+package peer
 
 import (
 	"errors"
@@ -35,7 +35,7 @@ func TestPeerIsKnownBehindAMappedAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if p := KernelPeer(s); !p.Owner || !p.Known || p.UID != os.Geteuid() {
+	if p := Of(s); !p.Owner || !p.Known || p.UID != os.Geteuid() {
 		t.Errorf("%+v", p)
 	}
 	if err := unix.Close(fd); err != nil {
@@ -44,7 +44,7 @@ func TestPeerIsKnownBehindAMappedAddress(t *testing.T) {
 	if _, err := s.Read(make([]byte, 1)); err == nil {
 		t.Fatal("read from a closed connection")
 	}
-	if p := KernelPeer(s); p.Owner || p.Known {
+	if p := Of(s); p.Owner || p.Known {
 		t.Errorf("after the close: %+v", p)
 	}
 }
@@ -97,7 +97,7 @@ func TestPeersAreAskedForAtOnce(t *testing.T) {
 		defer s.Close()
 		group.Go(func() {
 			for range 50 {
-				if p := KernelPeer(s); !p.Owner || p.UID != os.Geteuid() {
+				if p := Of(s); !p.Owner || p.UID != os.Geteuid() {
 					t.Errorf("%+v", p)
 				}
 			}
@@ -127,6 +127,30 @@ func accepted(t *testing.T) net.Conn {
 	return s
 }
 
+// exhaust takes every descriptor there is, after it has lowered the limit for
+// the time of the test.
+func exhaust(t *testing.T) []*os.File {
+	t.Helper()
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	low := unix.Rlimit{Cur: min(limit.Cur, 512), Max: limit.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) })
+	var taken []*os.File
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			return taken
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		taken = append(taken, f)
+	}
+}
+
 // Without a descriptor for the question a socket is waited for that others ask with. Where
 // there is none at all the peer is nobody's, and that it was not asked for is said; with
 // the next descriptor it is known.
@@ -141,7 +165,7 @@ func TestAPeerIsAskedForWithoutADescriptor(t *testing.T) {
 	}
 	fillers := exhaust(t)
 	told := make(chan runtime.Peer)
-	go func() { told <- KernelPeer(s) }()
+	go func() { told <- Of(s) }()
 	for range 100 { // what does not wait has its answer by then
 		goruntime.Gosched()
 	}
@@ -155,11 +179,11 @@ func TestAPeerIsAskedForWithoutADescriptor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := KernelPeer(s); p != (runtime.Peer{Unasked: true}) {
+	if p := Of(s); p != (runtime.Peer{Unasked: true}) {
 		t.Errorf("nobody can ask: %+v", p)
 	}
 	_ = last.Close()
-	if p := KernelPeer(s); !p.Owner || p.UID != os.Geteuid() {
+	if p := Of(s); !p.Owner || p.UID != os.Geteuid() {
 		t.Errorf("with a descriptor again: %+v", p)
 	}
 	for _, f := range fillers {
@@ -183,7 +207,7 @@ func TestAnInquiryThatFailedIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.rest() // it will be told the answer to that
-	if p := KernelPeer(s); !p.Owner || p.UID != os.Geteuid() {
+	if p := Of(s); !p.Owner || p.UID != os.Geteuid() {
 		t.Errorf("%+v", p)
 	}
 }

@@ -1,4 +1,4 @@
-package proxy
+package peer
 
 import (
 	"encoding/binary"
@@ -11,8 +11,8 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// PeersKnown says whether the kernel tells here whose a connection is.
-const PeersKnown = true
+// Known says whether the kernel tells here whose a connection is.
+const Known = true
 
 // The parts of sock_diag(7) that x/sys does not name; offsets are bytes.
 const (

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package proxy
+package peer
 
 import (
 	"net/netip"
@@ -8,8 +8,8 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// PeersKnown says whether the kernel tells here whose a connection is.
-const PeersKnown = false
+// Known says whether the kernel tells here whose a connection is.
+const Known = false
 
 // socketOwner knows nothing here: this system has no exact question for the
 // owner of a TCP socket, so every peer is a foreign one and needs a token.

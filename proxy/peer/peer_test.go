@@ -1,4 +1,4 @@
-package proxy
+package peer
 
 import (
 	"io"
@@ -26,14 +26,14 @@ func TestPeer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p := KernelPeer(s); !p.Owner || !p.Known || p.UID != os.Geteuid() {
+		if p := Of(s); !p.Owner || !p.Known || p.UID != os.Geteuid() {
 			t.Errorf("%s: %+v", address, p)
 		}
 		_ = c.Close()
 		if _, err := s.Read(make([]byte, 1)); err != io.EOF {
 			t.Fatal(err)
 		}
-		if p := KernelPeer(s); p.Owner || p.Known {
+		if p := Of(s); p.Owner || p.Known {
 			t.Errorf("%s after the close: %+v", address, p)
 		}
 		from := netip.MustParseAddrPort(c.LocalAddr().String())
@@ -44,28 +44,7 @@ func TestPeer(t *testing.T) {
 		}
 		_, _ = s.Close(), ln.Close()
 	}
-	if p := KernelPeer(&net.UnixConn{}); p != (runtime.Peer{}) {
+	if p := Of(&net.UnixConn{}); p != (runtime.Peer{}) {
 		t.Errorf("a unix socket counts as %+v", p)
-	}
-}
-
-// A program of another user gets nothing without a token, not even with the
-// token that the owner would be given.
-func TestForeignPeer(t *testing.T) {
-	foreign := func(net.Conn) runtime.Peer { return runtime.Peer{Known: true, UID: 1} }
-	for _, peer := range []func(net.Conn) runtime.Peer{foreign, nil} {
-		r := newRig(t, func(o *Options, _ *stages) {
-			o.Peer, o.RequireToken, o.DefaultToken = peer, true, runtime.NewSecret(goodToken)
-		})
-		r.upstream("plain.test:80", answering(okAnswer))
-		c := r.dial()
-		c.send("GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n\r\n")
-		if peer != nil {
-			c.refused(407, runtime.CodeUnauthenticated)
-			continue
-		}
-		if resp, _ := c.get("GET"); resp.StatusCode != 200 || r.outcome().Principal.ID != "token:good" {
-			t.Errorf("the owner got %s", resp.Status)
-		}
 	}
 }
