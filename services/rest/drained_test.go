@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/kimbap-run/kimbap/services/rest/gulp"
 )
 
 // What the count of records says must be what TLS itself says: a wire that is
@@ -64,7 +66,7 @@ func cleanRounds(t *testing.T, version uint16, seed uint64) (counted int) {
 		if w.br.Buffered() > 0 {
 			continue
 		}
-		byCount := w.gulp.drained(w.got)
+		byCount := w.gulp.Drained(w.got)
 		if clean := w.clean(); clean && !w.silent(time.Unix(1, 0)) || byCount && !clean {
 			t.Fatalf("seed %d: called clean (by count: %v) with bytes left", seed, byCount)
 		} else if !clean {
@@ -108,7 +110,7 @@ func wirePair(t *testing.T, version uint16, early int) (*wire, net.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secured := tls.Client(&gulp{Conn: conn}, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // both ends are here
+	secured := tls.Client(&gulp.Conn{Conn: conn}, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // both ends are here
 	if err := secured.Handshake(); err != nil {
 		t.Fatal(err)
 	}
@@ -118,18 +120,4 @@ func wirePair(t *testing.T, version uint16, early int) (*wire, net.Conn) {
 	}
 	t.Cleanup(func() { _, _ = secured.Close(), other.Close() })
 	return (&lines{o: &Options{}}).newWire(&link{Conn: secured}, spot{scheme: "https"}), other
-}
-
-// Suites whose records may be longer than their data by more than a fixed length
-// are not counted.
-func TestOverheadIsKnownOrZero(t *testing.T) {
-	for _, suite := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
-		got := recordOverhead(tls.VersionTLS12, suite.ID)
-		if known := suite.ID == tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256; known && got != 24 {
-			t.Errorf("%s: %d", suite.Name, got)
-		}
-		if recordOverhead(tls.VersionTLS11, suite.ID) != 0 {
-			t.Errorf("%s in TLS 1.1 is counted", suite.Name)
-		}
-	}
 }

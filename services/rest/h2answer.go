@@ -263,7 +263,7 @@ func (b *turnBody) some(p []byte, wait bool) (n int, err error) {
 	if wait && w.br.Buffered() == 0 {
 		b.hurry()
 	}
-	if !wait && w.br.Buffered() == 0 && !w.gulp.ready(w.got) {
+	if !wait && w.br.Buffered() == 0 && !w.gulp.Ready(w.got) {
 		return 0, nil
 	}
 	w.dry = !wait

@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/kimbap-run/kimbap/services/rest/gulp"
 )
 
 // frameHead is the length of what stands before each frame (RFC 9113 section 4.1).
@@ -145,7 +147,7 @@ func (c *h2conn) end() {
 // come while nobody had it: the upstream may have said that it takes no more.
 func (c *h2conn) usable() bool {
 	w := c.w
-	if w.br.Buffered() == 0 && w.raw != nil && quiet(w.raw) && w.gulp.drained(w.got) {
+	if w.br.Buffered() == 0 && w.raw != nil && gulp.Quiet(w.raw) && w.gulp.Drained(w.got) {
 		return !c.gone
 	}
 	w.reads.Forget()
@@ -154,7 +156,7 @@ func (c *h2conn) usable() bool {
 	c.most = mostToAnswer
 	for end := time.Now().Add(mostToAnswer); time.Now().Before(end); {
 		until := time.Unix(1, 0) // only what TLS has in memory
-		if w.raw == nil || !quiet(w.raw) {
+		if w.raw == nil || !gulp.Quiet(w.raw) {
 			until = soon()
 		}
 		_ = w.conn.SetReadDeadline(until)
@@ -162,8 +164,8 @@ func (c *h2conn) usable() bool {
 		switch {
 		case late(err):
 			_ = w.conn.SetReadDeadline(time.Time{})
-			if !w.gulp.midway() { // so TLS holds nothing
-				w.gulp.sync(w.overhead)
+			if !w.gulp.Midway() { // so TLS holds nothing
+				w.gulp.Sync(w.overhead)
 				w.got = 0
 			}
 			return !c.gone && w.br.Buffered() == 0 && c.flush() == nil
@@ -236,14 +238,14 @@ func cutShort(err error) error {
 // here reports whether the head of a frame has come, without waiting for one.
 func (c *h2conn) here() bool {
 	w := c.w
-	if !w.gulp.ready(w.got) {
+	if !w.gulp.Ready(w.got) {
 		return false
 	}
 	w.dry = true
 	_, err := w.br.Peek(frameHead)
 	w.dry = false
-	if err != nil && !w.gulp.midway() { // so TLS holds nothing
-		w.gulp.sync(w.overhead)
+	if err != nil && !w.gulp.Midway() { // so TLS holds nothing
+		w.gulp.Sync(w.overhead)
 		w.got = 0
 	}
 	return err == nil

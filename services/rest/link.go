@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kimbap-run/kimbap/services/rest/gulp"
 	"github.com/kimbap-run/kimbap/services/rest/witness"
 )
 
@@ -40,7 +41,7 @@ func (d *door) dial(ctx context.Context, authority string) (net.Conn, *link, err
 	if err != nil {
 		return nil, nil, err
 	}
-	l := &link{address: address, private: private, idle: d.o.IdleTimeout, raw: rawOf(conn)}
+	l := &link{address: address, private: private, idle: d.o.IdleTimeout, raw: gulp.Raw(conn)}
 	l.settled.L = &l.mu
 	return conn, l, nil
 }
@@ -195,7 +196,7 @@ func (d *door) shakeWith(ctx context.Context, roots *x509.CertPool, authority st
 	cfg := d.tls.Clone()
 	cfg.ServerName = hostOf(authority)
 	cfg.NextProtos, cfg.RootCAs = protocols, roots
-	l.gulp = &gulp{Conn: conn, raw: l.raw}
+	l.gulp = gulp.New(conn, l.raw)
 	secured := tls.Client(l.gulp, cfg)
 	ctx, cancel := context.WithTimeout(ctx, d.o.DialTimeout)
 	defer cancel()
@@ -216,7 +217,7 @@ type link struct {
 	address  string
 	private  bool
 	protocol string          // that TLS negotiated; "" for none
-	gulp     *gulp           // below TLS; nil without
+	gulp     *gulp.Conn      // below TLS; nil without
 	raw      syscall.RawConn // of the socket; nil when the kernel cannot be asked
 	idle     time.Duration
 
@@ -305,7 +306,7 @@ func (l *link) Read(p []byte) (int, error) {
 		_ = l.Close()
 		return 0, errUnasked
 	}
-	return n, l.gulp.cutOff(err)
+	return n, l.gulp.CutOff(err)
 }
 
 // lookUntil is when a look for bytes ends: at once where the kernel can be asked.
@@ -318,7 +319,7 @@ func (l *link) lookUntil() time.Time {
 
 // nothing reports whether neither the kernel holds bytes nor TLS a part of a record.
 func (l *link) nothing() bool {
-	return (l.raw == nil || quiet(l.raw)) && !l.gulp.midway()
+	return (l.raw == nil || gulp.Quiet(l.raw)) && !l.gulp.Midway()
 }
 
 func (l *link) set(reading bool) {

@@ -203,7 +203,7 @@ func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 // endsWithConnection reports whether nothing but the connection's end ended the
 // body. Of a reset the kernel tells once, and if a write is told, a read finds an
 // end like any other: such a body is whole only if nothing was left to write. TLS
-// says that it ends, and is believed (see [gulp.cutOff]).
+// says that it ends, and is believed (see [gulp.Conn.CutOff]).
 func endsWithConnection(head *http1.Response, body *http1.Body) bool {
 	return body != nil && !head.Chunked && head.Length < 0
 }
@@ -310,9 +310,9 @@ func (x *exchange) response(head *http1.Response, body *http1.Body) *http.Respon
 // back that the wire can be used again when more was read than the body.
 func (x *exchange) large(w *wire, lent *room) func(whole *bool) {
 	x.room = lent.body
-	w.gulp.begin(lent.readAhead())
+	w.gulp.Begin(lent.readAhead())
 	return func(whole *bool) {
-		if !w.gulp.end() {
+		if !w.gulp.End() {
 			*whole = false
 		}
 		x.room = nil
@@ -349,7 +349,7 @@ func (i *idled) Read(p []byte) (int, error) {
 	}
 	buffered := i.w.br.Buffered() > 0
 	n, err := i.body.Read(p)
-	if buffered && err == nil && n < len(p) && i.w.gulp.ahead() { // what the head came with, and all behind it
+	if buffered && err == nil && n < len(p) && i.w.gulp.Ahead() { // what the head came with, and all behind it
 		var more int
 		i.w.dry = true
 		more, err = i.body.Read(p[n:])

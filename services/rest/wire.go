@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/proxy/http1"
+	"github.com/kimbap-run/kimbap/services/rest/gulp"
 	"github.com/kimbap-run/kimbap/services/rest/witness"
 )
 
@@ -27,7 +28,7 @@ type wire struct {
 	raw     syscall.RawConn // of the socket below; nil when there is none
 	socket  net.Conn        // the same below TLS
 	secure  bool
-	gulp    *gulp // below TLS; nil without
+	gulp    *gulp.Conn // below TLS; nil without
 	br      *bufio.Reader
 	spot    spot
 	address string
@@ -83,12 +84,12 @@ func (l *lines) newWire(conn *link, s spot) *wire {
 	if secured, ok := socket.(*tls.Conn); ok {
 		socket, w.secure = secured.NetConn(), true
 		state := secured.ConnectionState()
-		w.overhead = recordOverhead(state.Version, state.CipherSuite)
+		w.overhead = gulp.Overhead(state.Version, state.CipherSuite)
 	}
-	if g, ok := socket.(*gulp); ok {
+	if g, ok := socket.(*gulp.Conn); ok {
 		socket, w.gulp = g.Conn, g
 	}
-	w.socket, w.raw = socket, rawOf(socket)
+	w.socket, w.raw = socket, gulp.Raw(socket)
 	if l.o.VerifyMutations && conn.protocol != protocolH2 {
 		w.conn = &tapped{Conn: w.conn}
 	}
@@ -108,19 +109,19 @@ func (c *counted) Read(p []byte) (int, error) {
 		read = c.take
 	}
 	n, err := read(p)
-	for more := 1; err == nil && more > 0 && n < len(p) && c.gulp.ready(c.got+int64(n)); n += more {
+	for more := 1; err == nil && more > 0 && n < len(p) && c.gulp.Ready(c.got+int64(n)); n += more {
 		more, err = c.take(p[n:])
 	}
 	c.got += int64(n)
-	return n, c.gulp.cutOff(err)
+	return n, c.gulp.CutOff(err)
 }
 
 // take reads what has come, perhaps nothing.
 func (c *counted) take(p []byte) (n int, err error) {
-	c.gulp.dry = true
+	c.gulp.Dry = true
 	n, err = c.conn.Read(p)
-	c.gulp.dry = false
-	if err == errDry { //nolint:errorlint // what TLS hands up as it is
+	c.gulp.Dry = false
+	if err == gulp.ErrDry { //nolint:errorlint // what TLS hands up as it is
 		err = nil
 	}
 	return n, err
@@ -193,13 +194,13 @@ func (w *wire) clean() bool {
 	if !w.secure {
 		return true // the socket is looked at when the wire is lent again
 	}
-	if w.gulp.drained(w.got) {
+	if w.gulp.Drained(w.got) {
 		return true
 	}
-	if !w.silent(time.Unix(1, 0)) || w.gulp.midway() { // long past: only what TLS has in memory
+	if !w.silent(time.Unix(1, 0)) || w.gulp.Midway() { // long past: only what TLS has in memory
 		return false
 	}
-	w.gulp.sync(w.overhead)
+	w.gulp.Sync(w.overhead)
 	w.got = 0
 	return true
 }
@@ -224,7 +225,7 @@ func (w *wire) still() bool {
 	if w.raw == nil {
 		return w.silent(soon())
 	}
-	return quiet(w.raw)
+	return gulp.Quiet(w.raw)
 }
 
 // soon is as long as a socket is listened to that the kernel cannot be asked

@@ -1,6 +1,6 @@
 //go:build unix
 
-package rest
+package gulp
 
 import (
 	"io"
@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rawOf is what the kernel can be asked about a socket through; nil for none.
-func rawOf(socket net.Conn) syscall.RawConn {
+// Raw is what the kernel can be asked about a socket through; nil for none.
+func Raw(socket net.Conn) syscall.RawConn {
 	if below, ok := socket.(syscall.Conn); ok {
 		if raw, err := below.SyscallConn(); err == nil {
 			return raw
@@ -21,9 +21,9 @@ func rawOf(socket net.Conn) syscall.RawConn {
 	return nil
 }
 
-// quiet reports whether the kernel holds neither bytes of a socket nor its end,
+// Quiet reports whether the kernel holds neither bytes of a socket nor its end,
 // and does not wait.
-func quiet(raw syscall.RawConn) bool {
+func Quiet(raw syscall.RawConn) bool {
 	none := false
 	err := raw.Control(func(fd uintptr) {
 		var one [1]byte
@@ -33,7 +33,7 @@ func quiet(raw syscall.RawConn) bool {
 	return err == nil && none
 }
 
-// present reads what the kernel holds of a socket, and does not wait: errDry says
+// present reads what the kernel holds of a socket, and does not wait: ErrDry says
 // that it holds nothing. An error of the socket is told once, so it is passed on; that
 // reading has become impossible here is for whoever waits to hear.
 func present(raw syscall.RawConn, p []byte) (n int, err error) {
@@ -45,7 +45,7 @@ func present(raw syscall.RawConn, p []byte) (n int, err error) {
 	})
 	switch {
 	case rerr != nil, err == unix.EAGAIN, err == unix.EWOULDBLOCK:
-		return 0, errDry
+		return 0, ErrDry
 	case err != nil:
 		return 0, &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", err)}
 	case n == 0:

@@ -1,4 +1,13 @@
-package rest
+// Package gulp stands below the TLS of an upstream connection and follows its records as
+// they pass: so it is known, without a word to TLS, whether the next record is there whole,
+// whether anything is left of what has come, and whether TLS said goodbye before the socket
+// ended. Of the sockets below it the kernel is asked, where it can be.
+//
+// It decrypts nothing and changes no byte. What the lengths of records do not tell for
+// certain (one may be padded, or be about TLS itself) is for TLS to say.
+//
+// Start reading at [Conn].
+package gulp
 
 import (
 	"crypto/tls"
@@ -8,19 +17,20 @@ import (
 	"syscall"
 )
 
-// gulp is the connection below the TLS of an upstream. For the body of a large
+// Conn is the connection below the TLS of an upstream. For the body of a large
 // answer it reads from the socket as much as has come, many records with one
 // system call, knows whether the next record is whole, and lets TLS read that one
 // without waiting for what comes behind it. Otherwise it passes reads on and only
 // follows the records, and counts what they can hold at most. One goroutine reads at
 // a time.
-type gulp struct {
+type Conn struct {
 	net.Conn
+	Dry  bool             // nothing is waited for: reads end with [ErrDry]
 	raw  syscall.RawConn  // of the socket; nil when the kernel cannot be asked
 	head [recordHead]byte // of the next record, as far as it was passed on
 	have int              // bytes of head
 	left int              // of the record that was passed on in part
-	held int64            // bytes that the records since sync can hold at most
+	held int64            // bytes that the records since Sync can hold at most
 
 	overhead int // of a record of data, in bytes; 0: not known
 
@@ -29,12 +39,11 @@ type gulp struct {
 
 	buf      []byte // nil: reads are passed on
 	from, to int    // what of buf was not passed on yet
-	dry      bool   // nothing is waited for: errDry
 }
 
-// errDry says that nothing is left of what has come. To TLS it is like a deadline,
+// ErrDry says that nothing is left of what has come. To TLS it is like a deadline,
 // after which reading goes on where it was.
-var errDry net.Error = dry{}
+var ErrDry net.Error = dry{}
 
 type dry struct{}
 
@@ -47,22 +56,25 @@ func (dry) Temporary() bool { return true }
 // 5.1): type, version, length.
 const recordHead = 5
 
-// begin makes reads go through buf, until end.
-func (g *gulp) begin(buf []byte) { g.buf, g.from, g.to = buf, 0, 0 }
+// New is a gulp of conn. Raw is what [Raw] says of its socket, and may be nil.
+func New(conn net.Conn, raw syscall.RawConn) *Conn { return &Conn{Conn: conn, raw: raw} }
 
-// end takes the buffer away, and reports whether all in it was read. When it was
+// Begin makes reads go through buf, until End.
+func (g *Conn) Begin(buf []byte) { g.buf, g.from, g.to = buf, 0, 0 }
+
+// End takes the buffer away, and reports whether all in it was read. When it was
 // not, the connection is of no use any more.
-func (g *gulp) end() (empty bool) {
+func (g *Conn) End() (empty bool) {
 	g.buf = nil
 	return g.from == g.to
 }
 
-// ahead reports whether reads go through a buffer.
-func (g *gulp) ahead() bool { return g != nil && g.buf != nil }
+// Ahead reports whether reads go through a buffer.
+func (g *Conn) Ahead() bool { return g != nil && g.buf != nil }
 
 // Read implements [net.Conn]. Through a buffer it passes on no more than one
 // record, so that whole can tell what comes next.
-func (g *gulp) Read(p []byte) (int, error) {
+func (g *Conn) Read(p []byte) (int, error) {
 	if g.buf == nil {
 		n, err := g.Conn.Read(p)
 		g.full = n == len(p)
@@ -82,10 +94,10 @@ func (g *gulp) Read(p []byte) (int, error) {
 
 // fill reads from the socket. Where nothing may be waited for it asks only when the
 // read before was stopped by the end of its buffer.
-func (g *gulp) fill() error {
-	n, err := 0, error(errDry)
+func (g *Conn) fill() error {
+	n, err := 0, error(ErrDry)
 	switch {
-	case !g.dry:
+	case !g.Dry:
 		n, err = g.Conn.Read(g.buf)
 	case g.full && g.raw != nil:
 		n, err = present(g.raw, g.buf)
@@ -97,25 +109,25 @@ func (g *gulp) fill() error {
 	return nil
 }
 
-// ready reports whether a read is worth a try that must not wait. Got is how many
-// bytes were read since [gulp.sync]: TLS may have records that were passed on and not
+// Ready reports whether a read is worth a try that must not wait. Got is how many
+// bytes were read since [Conn.Sync]: TLS may have records that were passed on and not
 // asked for.
-func (g *gulp) ready(got int64) bool {
-	return g.ahead() && (g.whole() || g.full || g.held > got)
+func (g *Conn) Ready(got int64) bool {
+	return g.Ahead() && (g.whole() || g.full || g.held > got)
 }
 
 // noted takes note of the socket's end.
-func (g *gulp) noted(err error) error {
+func (g *Conn) noted(err error) error {
 	if err == io.EOF {
 		g.ended = true
 	}
 	return err
 }
 
-// cutOff is the error of a read above TLS. An end that TLS had not announced is
+// CutOff is the error of a read above TLS. An end that TLS had not announced is
 // no end of an answer (RFC 9112 sections 8 and 9.8): crypto/tls lets it pass
 // between two records, where anybody on the way could bring it about.
-func (g *gulp) cutOff(err error) error {
+func (g *Conn) CutOff(err error) error {
 	if err == io.EOF && g != nil && g.ended {
 		return io.ErrUnexpectedEOF
 	}
@@ -124,7 +136,7 @@ func (g *gulp) cutOff(err error) error {
 
 // rest is how many bytes there are up to the end of the record that begins or
 // goes on at from, of a head that is not whole those of the head.
-func (g *gulp) rest() int {
+func (g *Conn) rest() int {
 	if g.left > 0 {
 		return g.left
 	}
@@ -140,8 +152,8 @@ func (g *gulp) rest() int {
 // whole reports whether the rest of the record, or the next one, is there, and
 // long enough to be one of data, most likely. It may be a ticket, or new keys and
 // much padding.
-func (g *gulp) whole() bool {
-	if !g.ahead() || g.to == g.from {
+func (g *Conn) whole() bool {
+	if !g.Ahead() || g.to == g.from {
 		return false
 	}
 	rest := g.rest()
@@ -155,9 +167,9 @@ const dataRecord = 4 << 10
 // that is encrypted.
 const dataRecordType = 23
 
-// recordOverhead is how much longer a record of data is than the data in it,
+// Overhead is how much longer a record of data is than the data in it,
 // when it is not padded; 0 when that cannot be told.
-func recordOverhead(version, suite uint16) int {
+func Overhead(version, suite uint16) int {
 	switch {
 	case version == tls.VersionTLS13:
 		return 16 + 1 // the tag, and the type behind the data
@@ -174,25 +186,25 @@ func recordOverhead(version, suite uint16) int {
 	return 0
 }
 
-// midway reports whether a part of a record was passed on, and no more has come.
-func (g *gulp) midway() bool { return g != nil && (g.have > 0 || g.left > 0) }
+// Midway reports whether a part of a record was passed on, and no more has come.
+func (g *Conn) Midway() bool { return g != nil && (g.have > 0 || g.left > 0) }
 
-// sync begins the count, when TLS is known to hold nothing.
-func (g *gulp) sync(overhead int) {
+// Sync begins the count, when TLS is known to hold nothing.
+func (g *Conn) Sync(overhead int) {
 	if g != nil {
 		g.held, g.overhead = 0, overhead
 	}
 }
 
-// drained reports whether n bytes, read since [gulp.sync], are all that TLS was
+// Drained reports whether n bytes, read since [Conn.Sync], are all that TLS was
 // given since then: as many as the records can hold. False may also mean that one
 // was padded, or was about TLS itself.
-func (g *gulp) drained(n int64) bool {
-	return g != nil && g.overhead > 0 && g.held == n && !g.midway()
+func (g *Conn) Drained(n int64) bool {
+	return g != nil && g.overhead > 0 && g.held == n && !g.Midway()
 }
 
 // follow takes note of bytes that are passed on.
-func (g *gulp) follow(p []byte) {
+func (g *Conn) follow(p []byte) {
 	for len(p) > 0 {
 		if g.left > 0 {
 			n := min(g.left, len(p))

@@ -1,7 +1,8 @@
-package rest
+package gulp
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -44,7 +45,7 @@ func TestGulpPassesRecordsOn(t *testing.T) {
 			stream = append(binary.BigEndian.AppendUint16(append(stream, 23, 3, 3), uint16(len(body))), body...)
 		}
 		below := &segments{rest: bytes.Clone(stream), next: func() int { return 1 + random.IntN(9000) }}
-		g := &gulp{Conn: below}
+		g := &Conn{Conn: below}
 		var got []byte
 		p := make([]byte, 5000)
 		read := func(most int) error {
@@ -55,7 +56,7 @@ func TestGulpPassesRecordsOn(t *testing.T) {
 		ahead := false
 		for err := error(nil); err == nil; {
 			if !ahead && random.IntN(3) == 0 {
-				g.begin(make([]byte, 20000))
+				g.Begin(make([]byte, 20000))
 				ahead = true
 			}
 			if g.whole() {
@@ -73,7 +74,7 @@ func TestGulpPassesRecordsOn(t *testing.T) {
 				if g.left != 0 || g.have != 0 {
 					t.Fatalf("seed %d: not at the end of a record", seed)
 				}
-				if random.IntN(3) == 0 && g.end() {
+				if random.IntN(3) == 0 && g.End() {
 					ahead = false
 				} else if !ahead || g.buf == nil {
 					break // bytes were read ahead and are lost: the wire would be cut
@@ -101,7 +102,7 @@ func TestGulpTakesWhatIsPresent(t *testing.T) {
 		then func(far *net.TCPConn)
 		is   func(err error) bool
 	}{
-		"nothing more": {func(*net.TCPConn) {}, func(err error) bool { return err == errDry }}, //nolint:errorlint // as TLS is to see it
+		"nothing more": {func(*net.TCPConn) {}, func(err error) bool { return err == ErrDry }}, //nolint:errorlint // as TLS is to see it
 		"an end":       {func(far *net.TCPConn) { _ = far.CloseWrite() }, func(err error) bool { return err == io.EOF }},
 		"a reset": {func(far *net.TCPConn) { _, _ = far.SetLinger(0), far.Close() }, func(err error) bool {
 			return errors.Is(err, syscall.ECONNRESET)
@@ -118,14 +119,14 @@ func TestGulpTakesWhatIsPresent(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer far.Close()
-			g := &gulp{Conn: near, raw: rawOf(near)}
+			g := &Conn{Conn: near, raw: Raw(near)}
 			if g.raw == nil {
 				if goruntime.GOOS != "windows" {
 					t.Fatal("the socket's kernel cannot be asked")
 				}
-				return // present is never asked there: wire_other.go
+				return // present is never asked there: socket_other.go
 			}
-			g.begin(make([]byte, 8))
+			g.Begin(make([]byte, 8))
 			if _, err := far.Write(make([]byte, 3*8)); err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +138,7 @@ func TestGulpTakesWhatIsPresent(t *testing.T) {
 				}
 			}
 			read(8)
-			g.dry = true
+			g.Dry = true
 			read(16)
 			if n, err := g.Read(make([]byte, 8)); n != 0 || !c.is(err) {
 				t.Errorf("in the end %d bytes, %v", n, err)
@@ -145,9 +146,23 @@ func TestGulpTakesWhatIsPresent(t *testing.T) {
 			if g.ended != (name == "an end") {
 				t.Error("the end was not noted, or none was")
 			}
-			if n, err := g.Read(make([]byte, 8)); name == "nothing more" && (n != 0 || err != errDry) { //nolint:errorlint // see above
+			if n, err := g.Read(make([]byte, 8)); name == "nothing more" && (n != 0 || err != ErrDry) { //nolint:errorlint // see above
 				t.Errorf("after nothing %d bytes, %v", n, err)
 			}
 		})
+	}
+}
+
+// Suites whose records may be longer than their data by more than a fixed length
+// are not counted.
+func TestOverheadIsKnownOrZero(t *testing.T) {
+	for _, suite := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
+		got := Overhead(tls.VersionTLS12, suite.ID)
+		if known := suite.ID == tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256; known && got != 24 {
+			t.Errorf("%s: %d", suite.Name, got)
+		}
+		if Overhead(tls.VersionTLS11, suite.ID) != 0 {
+			t.Errorf("%s in TLS 1.1 is counted", suite.Name)
+		}
 	}
 }
