@@ -5,18 +5,18 @@ import (
 	"encoding/json"
 
 	"github.com/kimbap-run/kimbap/internal/config"
-	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/jq"
 )
 
 // CheckJQ reports what is wrong with a jq expression before anything is done whose
 // answer it would have to show.
-func CheckJQ(expression string) error { return rest.CheckFilter(expression) }
+func CheckJQ(expression string) error { return jq.Check(expression) }
 
 // Render writes JSON data as indented JSON or YAML, through a jq expression
 // when one is given.
-func Render(data []byte, format, jq string) ([]byte, error) {
-	if jq != "" {
-		filtered, err := rest.Filter(jq, data)
+func Render(data []byte, format, filter string) ([]byte, error) {
+	if filter != "" {
+		filtered, err := jq.Filter(filter, data)
 		if err != nil {
 			return nil, err
 		}

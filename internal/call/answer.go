@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/jq"
 	"github.com/kimbap-run/kimbap/services/rest"
 	"github.com/kimbap-run/kimbap/services/rest/request"
 )
@@ -117,7 +118,7 @@ func Filter(action *runtime.Action, body []byte) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			if body, err = rest.Filter(text, quoted); err != nil {
+			if body, err = jq.Filter(text, quoted); err != nil {
 				return nil, unfit(action, "text_filter", err)
 			}
 		}
@@ -125,7 +126,7 @@ func Filter(action *runtime.Action, body []byte) ([]byte, error) {
 	if filter == "" {
 		return body, nil
 	}
-	out, err := rest.Filter(filter, body)
+	out, err := jq.Filter(filter, body)
 	if err != nil {
 		return nil, unfit(action, "filter", err)
 	}

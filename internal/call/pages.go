@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/jq"
 )
 
 // mostPages bounds a listing that never ends.
@@ -88,7 +88,7 @@ func (a Actions) next(s step, answer *Answer, page, count int) (step, bool, erro
 	pages := s.action.HTTP.Pages
 	switch pages.Type {
 	case "cursor":
-		value, err := rest.Filter("first("+pages.Next+") // empty", answer.Body)
+		value, err := jq.Filter("first("+pages.Next+") // empty", answer.Body)
 		if err != nil || len(value) == 0 || string(value) == `""` || string(value) == "false" {
 			return step{}, false, err
 		}

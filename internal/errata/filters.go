@@ -5,7 +5,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
-	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/jq"
 )
 
 // Filters compiles the jq expressions of a service, which the file's own
@@ -16,7 +16,7 @@ func Filters(s *services.Service) error {
 		if expression == "" {
 			return
 		}
-		if err := rest.CheckFilter(expression); err != nil {
+		if err := jq.Check(expression); err != nil {
 			file, line := place(action.Source)
 			problems = append(problems, services.Problem{
 				File: file, Line: line, Column: 1, Field: action.Name + "." + field,

@@ -21,7 +21,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
-	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/jq"
 	"github.com/kimbap-run/kimbap/services/rest/request"
 )
 
@@ -280,7 +280,7 @@ func (r *trial) answered(ctx context.Context, a *runtime.Action, c *Case, built 
 	result := []byte(c.Answer)
 	if a.HTTP.Filter != "" {
 		var err error
-		if result, err = rest.Filter(a.HTTP.Filter, c.Answer); err != nil {
+		if result, err = jq.Filter(a.HTTP.Filter, c.Answer); err != nil {
 			return fmt.Errorf("the filter does not take the answer: %s", runtime.AsError(err).Msg)
 		}
 	}

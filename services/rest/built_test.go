@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services/rest"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
@@ -35,17 +34,5 @@ func TestBuiltRequestsAreSent(t *testing.T) {
 	c.Action.Auth = &runtime.Auth{Type: runtime.AuthQuery, Query: "key"}
 	if preview, err = r.backend.Preview(c.Action, c.Args); err != nil || !strings.HasSuffix(preview.URL, "/make?key=[secret]") {
 		t.Errorf("preview: %v\n%v", err, preview)
-	}
-}
-
-func TestFilter(t *testing.T) {
-	got, err := rest.Filter("map(.n)", []byte(`[{"n":12345678901234567890},{"n":1.5}]`))
-	if err != nil || string(got) != "[12345678901234567890,1.5]" {
-		t.Errorf("filter: %s %v", got, err)
-	}
-	for expression, data := range map[string]string{"(": "1", ".x": "[1]", ".": "<html>"} {
-		if _, err := rest.Filter(expression, []byte(data)); runtime.CodeOf(err) != runtime.CodeInvalidInput {
-			t.Errorf("%s on %s: %v", expression, data, err)
-		}
 	}
 }

@@ -1,4 +1,12 @@
-package rest
+// Package jq runs jq expressions over answers, of whatever action they are: to show a part
+// of one, to make data of a program's text, to find the next page.
+//
+// An expression gets nothing but the data: no environment, no files, no modules. It can
+// loop for ever and double what it holds with every step, so one that takes too much time,
+// memory or output is refused.
+//
+// Start reading at [Filter].
+package jq
 
 import (
 	"bytes"
@@ -64,8 +72,8 @@ func Filter(expression string, data []byte) ([]byte, error) {
 	}
 }
 
-// CheckFilter reports what is wrong with a jq expression, nil for nothing.
-func CheckFilter(expression string) error {
+// Check reports what is wrong with a jq expression, nil for nothing.
+func Check(expression string) error {
 	_, err := compile(expression)
 	return err
 }
