@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/kimbap-run/kimbap/services/rest/outbox"
 )
 
 // Bounds of one HTTP/2 connection to an upstream. The windows are what may
@@ -207,7 +209,7 @@ func (p *pool) dial(ctx context.Context, o origin, a *attempt) {
 // adopt makes a connection that chose HTTP/2 one of the origin's.
 func (p *pool) adopt(o origin, conn *link) error {
 	own := &peer{address: conn.address, private: conn.private}
-	closing := &closing{Conn: newOutbox(conn.Conn, p.idle, own.crowded), then: func() { p.remove(o, own) }}
+	closing := &closing{Conn: outbox.New(conn.Conn, p.idle, own.crowded), then: func() { p.remove(o, own) }}
 	cc, err := p.transport.NewClientConn(closing)
 	if err != nil {
 		_ = closing.Close()

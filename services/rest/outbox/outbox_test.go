@@ -1,4 +1,4 @@
-package rest
+package outbox
 
 import (
 	"bytes"
@@ -8,7 +8,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // wireDouble is the connection below an outbox. Each write waits for go, which
 // says how it ends.
@@ -60,15 +64,15 @@ func (w *wireDouble) wrote(t *testing.T, n int) []string {
 	}
 }
 
-func outboxOver(t *testing.T, crowded bool, ends int) (*outbox, *wireDouble) {
+func outboxOver(t *testing.T, crowded bool, ends int) (*Conn, *wireDouble) {
 	w := &wireDouble{ends: make(chan error, ends)}
-	o := newOutbox(w, time.Minute, func() bool { return crowded })
+	o := New(w, time.Minute, func() bool { return crowded })
 	t.Cleanup(func() { _ = o.Close() })
 	return o, w
 }
 
 // put writes and does not wait for the connection below.
-func put(t *testing.T, o *outbox, text string) {
+func put(t *testing.T, o *Conn, text string) {
 	t.Helper()
 	if n, err := o.Write([]byte(text)); n != len(text) || err != nil {
 		t.Fatalf("%q: %d %v", text, n, err)

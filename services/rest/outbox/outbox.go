@@ -1,4 +1,11 @@
-package rest
+// Package outbox stands below HTTP/2 to an upstream and makes one write of several requests
+// that leave at a time.
+//
+// It knows no frames: it changes neither bytes nor their order, sends nothing twice, and
+// keeps nobody waiting who is alone.
+//
+// Start reading at [Conn].
+package outbox
 
 import (
 	"net"
@@ -9,7 +16,7 @@ import (
 	"github.com/kimbap-run/kimbap/proxy/http1"
 )
 
-// outbox is the connection below HTTP/2 to an upstream. golang.org/x/net/http2
+// Conn is the connection below HTTP/2 to an upstream. golang.org/x/net/http2
 // writes each request's head at once, and so each would be a record of TLS and a
 // system call of its own, and at the other end a wake-up. Of several requests that
 // leave at a time the outbox makes one write, as long as it is crowded: who is
@@ -17,7 +24,7 @@ import (
 //
 // A write that fails later than it was asked for fails the next one, and the
 // reading once the upstream has had time for its last words.
-type outbox struct {
+type Conn struct {
 	net.Conn
 	idle    time.Duration // what one write may take
 	crowded func() bool   // several requests are under way
@@ -41,15 +48,17 @@ const (
 	gatherings = 4               // times that others may go first at most, while each time there is more to send
 )
 
-func newOutbox(conn net.Conn, idle time.Duration, crowded func() bool) *outbox {
-	o := &outbox{Conn: conn, idle: idle, crowded: crowded, wake: make(chan struct{}, 1)}
+// New is an outbox above conn, and a goroutine that ends when it is closed. One write may
+// take as long as idle; crowded says whether several requests are under way.
+func New(conn net.Conn, idle time.Duration, crowded func() bool) *Conn {
+	o := &Conn{Conn: conn, idle: idle, crowded: crowded, wake: make(chan struct{}, 1)}
 	o.room.L = &o.mu
 	go o.serve()
 	return o
 }
 
 // Write implements [net.Conn].
-func (o *outbox) Write(p []byte) (int, error) {
+func (o *Conn) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(o.waiting) > outboxRoom && o.err == nil {
@@ -73,7 +82,7 @@ func (o *outbox) Write(p []byte) (int, error) {
 }
 
 // serve sends what was left to it, until the connection is closed.
-func (o *outbox) serve() {
+func (o *Conn) serve() {
 	for range o.wake {
 		o.mu.Lock()
 		for len(o.waiting) > 0 && o.err == nil {
@@ -87,7 +96,7 @@ func (o *outbox) serve() {
 
 // gather lets the goroutines that are ready to run go first, since some of them
 // have something to send. The caller holds the lock, which is free meanwhile.
-func (o *outbox) gather() {
+func (o *Conn) gather() {
 	for range gatherings {
 		had := len(o.waiting)
 		o.mu.Unlock()
@@ -101,7 +110,7 @@ func (o *outbox) gather() {
 
 // send writes what waits. The caller is the one that is busy and holds the lock,
 // which is free meanwhile.
-func (o *outbox) send() {
+func (o *Conn) send() {
 	o.sending, o.waiting = o.waiting, o.sending[:0]
 	o.room.Broadcast()
 	o.mu.Unlock()
@@ -116,7 +125,7 @@ func (o *outbox) send() {
 }
 
 // end lets nothing more be sent. The caller holds the lock.
-func (o *outbox) end(err error) {
+func (o *Conn) end(err error) {
 	if o.err == nil {
 		o.err = err
 	}
@@ -125,7 +134,7 @@ func (o *outbox) end(err error) {
 
 // Read implements [net.Conn]. After a write that failed its error is the reason
 // for the end, not the deadline that it brought.
-func (o *outbox) Read(p []byte) (int, error) {
+func (o *Conn) Read(p []byte) (int, error) {
 	n, err := o.Conn.Read(p)
 	if err == nil {
 		return n, nil
@@ -139,7 +148,7 @@ func (o *outbox) Read(p []byte) (int, error) {
 }
 
 // Close implements [net.Conn]. What still waits is lost.
-func (o *outbox) Close() error {
+func (o *Conn) Close() error {
 	o.mu.Lock()
 	if !o.closed {
 		o.closed = true
