@@ -12,13 +12,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/proxy/detour"
 	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// connectionEstablished answers a CONNECT. It has no header fields, least of
-// all framing ones (RFC 9110 section 9.3.6).
-const connectionEstablished = "HTTP/1.1 200 Connection established\r\n\r\n"
+// connectionEstablished answers a CONNECT.
+const connectionEstablished = detour.Established
 
 // responder gives the answer of a backend to a client of HTTP/1.1 that net/http serves as it came:
 // the upstream's fields and no others, each write at once, an aborted answer

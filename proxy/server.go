@@ -18,6 +18,7 @@ import (
 	"github.com/elazarl/goproxy"
 	"github.com/rs/zerolog"
 
+	"github.com/kimbap-run/kimbap/proxy/detour"
 	"github.com/kimbap-run/kimbap/proxy/http2"
 	"github.com/kimbap-run/kimbap/proxy/peer"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -104,6 +105,14 @@ func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Unlock()
 	s.everywhere.Store(isEverywhere(ln.Addr()))
 	return s.serve(ln)
+}
+
+// ServeLed is Serve for connections of programs that know of no proxy, and were
+// led here by the network they are in. authority says which host and port a
+// connection was meant for; what was meant for none is closed. Each is treated
+// as if it had begun with a CONNECT to it.
+func (s *Server) ServeLed(ln net.Listener, authority func(c net.Conn) (string, bool)) error {
+	return s.serve(detour.New(ln, authority))
 }
 
 func (s *Server) serve(ln net.Listener) error {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kimbap-run/kimbap/proxy/detour"
 	"github.com/kimbap-run/kimbap/proxy/gate"
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -197,4 +198,11 @@ func dismiss(c *conn, h http.Header, e *runtime.Error) {
 	if unknown(e) && !c.peer.Owner || c.tunnel == nil && wasLed(c) {
 		h.Set("Connection", "close")
 	}
+}
+
+// wasLed reports whether c was led here by the network: there is one CONNECT on it, so
+// what follows a refusal is no request to a proxy.
+func wasLed(c *conn) bool {
+	_, is := c.raw.(*detour.Conn)
+	return is
 }

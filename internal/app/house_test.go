@@ -32,8 +32,8 @@ type room struct {
 var plan = map[string]room{
 	"cmd/kimbap":               {6, []string{"internal/app", "internal/remote", "internal/config", "runtime"}},
 	"internal/app":             {5, []string{"*"}},
-	"internal/connected":       {5, []string{"runtime", "services/catalog", "certs", "proxy", "proxy/peer", "internal/remote", "internal/runner", "internal/runner/netns", "internal/home", "internal/outfit", "internal/socket", "internal/lease"}},
-	"proxy":                    {4, []string{"runtime", "classifier", "classifier/gitpush", "certs", "proxy/egress", "proxy/gate", "proxy/http1", "proxy/http2", "proxy/peer"}},
+	"internal/connected":       {5, []string{"runtime", "services/catalog", "certs", "proxy/detour", "proxy/peer", "internal/remote", "internal/runner", "internal/runner/netns", "internal/home", "internal/outfit", "internal/socket", "internal/lease"}},
+	"proxy":                    {4, []string{"runtime", "classifier", "classifier/gitpush", "certs", "proxy/detour", "proxy/egress", "proxy/gate", "proxy/http1", "proxy/http2", "proxy/peer"}},
 	"internal/server":          {4, []string{"runtime", "internal/object", "internal/socket"}},
 	"internal/server/console":  {4, []string{"runtime"}},
 	"internal/remote":          {4, []string{"runtime"}},
@@ -119,6 +119,7 @@ var plan = map[string]room{
 	"certs":                      {1, nil},
 	"certs/stores":               {1, nil},
 	"internal/config":            {1, []string{"runtime"}},
+	"proxy/detour":               {1, nil},
 	"proxy/egress":               {1, nil},
 	"proxy/gate":                 {1, nil},
 	"proxy/http1":                {1, nil},

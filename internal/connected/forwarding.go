@@ -13,7 +13,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/runner"
 	"github.com/kimbap-run/kimbap/internal/runner/netns"
 	"github.com/kimbap-run/kimbap/internal/socket"
-	"github.com/kimbap-run/kimbap/proxy"
+	"github.com/kimbap-run/kimbap/proxy/detour"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -93,7 +93,7 @@ func (f *forwarding) serveRoom(room *netns.Room) error {
 	f.by.Owner = func(net.Conn) bool { return true }
 	f.serve(room.Proxy())
 	for _, ln := range room.Direct() {
-		f.serve(proxy.Led(ln, room.Authority))
+		f.serve(detour.Away(ln, room.Authority))
 	}
 	return nil
 }

@@ -1,11 +1,11 @@
-package proxy_test
+package detour_test
 
 import (
 	"io"
 	"net"
 	"testing"
 
-	"github.com/kimbap-run/kimbap/proxy"
+	"github.com/kimbap-run/kimbap/proxy/detour"
 )
 
 // ledAway is a connection that is led to a proxy elsewhere, and its client's end.
@@ -15,7 +15,7 @@ func ledAway(t *testing.T, authority string) (led, client net.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln := proxy.Led(plain, func(net.Conn) (string, bool) { return authority, true })
+	ln := detour.Away(plain, func(net.Conn) (string, bool) { return authority, true })
 	t.Cleanup(func() { _ = ln.Close() })
 	if client, err = net.Dial("tcp", plain.Addr().String()); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,12 @@
-package proxy
+// Package detour takes connections of programs that know of no proxy and were led to one by
+// the network they are in: it puts before what they say the CONNECT that they did not say,
+// and keeps the answer to it from them. So what follows is a tunnel like any other.
+//
+// It decides nothing, and judges no address: whether a connection may go where it was meant
+// to go is for whoever reads the CONNECT.
+//
+// Start reading at [New] and [Conn].
+package detour
 
 import (
 	"bytes"
@@ -10,31 +18,33 @@ import (
 	"time"
 )
 
-// ServeLed is Serve for connections of programs that know of no proxy, and were
-// led here by the network they are in. authority says which host and port a
-// connection was meant for; what was meant for none is closed. Each is treated
-// as if it had begun with a CONNECT to it.
-func (s *Server) ServeLed(ln net.Listener, authority func(c net.Conn) (string, bool)) error {
-	return s.serve(&ledListener{ln, authority, false})
+// Established is how a proxy says yes to a CONNECT. It has no header fields, least of
+// all framing ones (RFC 9110 section 9.3.6).
+const Established = "HTTP/1.1 200 Connection established\r\n\r\n"
+
+// New is ln with the CONNECT before what the clients of its connections say, and without
+// the answer to it, for a proxy that is here. authority says which host and port a
+// connection was meant for; what was meant for none is closed.
+func New(ln net.Listener, authority func(c net.Conn) (string, bool)) net.Listener {
+	return &listener{ln, authority, false}
 }
 
-// Led is ln with the CONNECT before what the clients of its connections say, and
-// without the answer to it: so they can be handed on to a proxy that is elsewhere.
+// Away is New for connections that are handed on to a proxy that is elsewhere.
 // What they say is read once that has said yes; of one that said no it is dropped,
 // since it is no request to a proxy.
-func Led(ln net.Listener, authority func(c net.Conn) (string, bool)) net.Listener {
-	return &ledListener{ln, authority, true}
+func Away(ln net.Listener, authority func(c net.Conn) (string, bool)) net.Listener {
+	return &listener{ln, authority, true}
 }
 
-// ledListener puts the CONNECT before what its clients say.
-type ledListener struct {
+// listener puts the CONNECT before what its clients say.
+type listener struct {
 	net.Listener
 	authority func(c net.Conn) (string, bool)
 	away      bool // the proxy is elsewhere
 }
 
 // Accept implements [net.Listener].
-func (l *ledListener) Accept() (net.Conn, error) {
+func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
@@ -46,8 +56,8 @@ func (l *ledListener) Accept() (net.Conn, error) {
 			continue
 		}
 		_, port, _ := net.SplitHostPort(to)
-		into := &led{
-			Conn: c, plain: port == defaultPorts["http"],
+		into := &Conn{
+			Conn: c, plain: port == "80",
 			opening: []byte("CONNECT " + to + " HTTP/1.1\r\nHost: " + to + "\r\n\r\n"),
 		}
 		if l.away {
@@ -57,10 +67,10 @@ func (l *ledListener) Accept() (net.Conn, error) {
 	}
 }
 
-// led is a connection whose client did not say CONNECT and waits for no answer
+// Conn is a connection whose client did not say CONNECT and waits for no answer
 // to it. A refusal reaches a client that speaks plain HTTP, since that is what
 // it asked for in a way; one that speaks TLS gets an alert.
-type led struct {
+type Conn struct {
 	net.Conn
 	plain    bool   // it speaks plain HTTP, to go by the port
 	opening  []byte // what is left to read of the CONNECT
@@ -73,12 +83,15 @@ type led struct {
 	once   sync.Once
 }
 
+// lingering is how long a client that was told no may take to say what is not read.
+const lingering = time.Second
+
 // accessDenied is a fatal alert of TLS (RFC 8446, section 6): the client was
 // turned away by access control.
 var accessDenied = []byte{0x15, 3, 3, 0, 2, 2, 49}
 
 // Read implements [io.Reader].
-func (l *led) Read(p []byte) (int, error) {
+func (l *Conn) Read(p []byte) (int, error) {
 	if len(l.opening) > 0 {
 		n := copy(p, l.opening)
 		l.opening = l.opening[n:]
@@ -95,18 +108,18 @@ func (l *led) Read(p []byte) (int, error) {
 }
 
 // Write implements [io.Writer].
-func (l *led) Write(p []byte) (int, error) {
+func (l *Conn) Write(p []byte) (int, error) {
 	if l.refused {
 		return len(p), nil
 	}
 	if l.answered {
 		return l.Conn.Write(p)
 	}
-	if l.answer = append(l.answer, p...); len(l.answer) < len(connectionEstablished) && strings.HasPrefix(connectionEstablished, string(l.answer)) {
+	if l.answer = append(l.answer, p...); len(l.answer) < len(Established) && strings.HasPrefix(Established, string(l.answer)) {
 		return len(p), nil // there is more to come
 	}
 	l.answered = true
-	rest, opened := bytes.CutPrefix(l.answer, []byte(connectionEstablished))
+	rest, opened := bytes.CutPrefix(l.answer, []byte(Established))
 	if !opened && !l.plain {
 		l.refused, rest = true, accessDenied
 	}
@@ -120,33 +133,31 @@ func (l *led) Write(p []byte) (int, error) {
 }
 
 // tell lets what waits for the answer go on.
-func (l *led) tell(turned bool) {
+func (l *Conn) tell(turned bool) {
 	if l.told != nil {
 		l.once.Do(func() { l.turned = turned; close(l.told) })
 	}
 }
 
 // Close implements [net.Conn].
-func (l *led) Close() error {
+func (l *Conn) Close() error {
 	err := l.Conn.Close()
 	l.tell(true)
 	return err
 }
 
 // CloseWrite ends what the client reads.
-func (l *led) CloseWrite() error { return closeWrite(l.Conn) }
+func (l *Conn) CloseWrite() error {
+	if half, ok := l.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return l.Conn.Close()
+}
 
 // SetLinger implements the like-named method of [net.TCPConn].
-func (l *led) SetLinger(sec int) error {
+func (l *Conn) SetLinger(sec int) error {
 	if tcp, ok := l.Conn.(interface{ SetLinger(sec int) error }); ok {
 		return tcp.SetLinger(sec)
 	}
 	return errors.ErrUnsupported
-}
-
-// wasLed reports whether c is such a connection: there is one CONNECT on it, so
-// what follows a refusal is no request to a proxy.
-func wasLed(c *conn) bool {
-	_, is := c.raw.(*led)
-	return is
 }
