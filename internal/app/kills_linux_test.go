@@ -174,9 +174,6 @@ func TestRotationsOfTheRootKilledAtTheirSteps(t *testing.T) {
 	})
 }
 
-// inTenHours is the clock of a process in which records of now are past their retention.
-func inTenHours() time.Time { return time.Now().Add(10 * time.Hour) }
-
 // Old records that are being given up when their process is killed leave a trail that
 // verifies. The next process gives up the rest, and nothing finds them any more: neither in
 // the index nor among the approvals.

@@ -104,3 +104,6 @@ func start(t *testing.T, what string, args ...string) (*exec.Cmd, *strings.Build
 	cmd.Stderr = said
 	return cmd, said
 }
+
+// inTenHours is the clock of a process in which records of now are past their retention.
+func inTenHours() time.Time { return time.Now().Add(10 * time.Hour) }
