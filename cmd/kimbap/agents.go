@@ -144,7 +144,7 @@ func (c *cli) changeAgents(ctx context.Context, a *app.App, changes []app.AgentC
 		c.sayPatch("-", change.Cut)
 		c.sayPatch("+", change.Add)
 	}
-	if sure, err := c.sure("write this?"); err != nil || !sure {
+	if sure, err := c.sure(ctx, "write this?"); err != nil || !sure {
 		return err
 	}
 	if err := a.ApplyAgents(ctx, changes); err != nil {

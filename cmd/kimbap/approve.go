@@ -229,7 +229,7 @@ func (c *cli) always(ctx context.Context, a *app.App, id string, yes *app.Yes, p
 	if rule, before, err = a.AlwaysRule(ctx, id); err != nil {
 		return "", "", pin, err
 	}
-	yes.Always, err = c.agreesTo(rule, a)
+	yes.Always, err = c.agreesTo(ctx, rule, a)
 	return rule, before, pin || own != "" && yes.Always, err
 }
 
@@ -259,7 +259,7 @@ func (c *cli) sayAccepted(decided app.Approval, yes app.Yes) {
 
 // agreesTo shows a rule and asks whether it is to be written. Where nobody can be
 // asked it is only shown.
-func (c *cli) agreesTo(rule string, a *app.App) (bool, error) {
+func (c *cli) agreesTo(ctx context.Context, rule string, a *app.App) (bool, error) {
 	c.say("the rule, first in %s:\n  - %s", a.PolicyFile(), rule)
 	if c.yes {
 		return true, nil
@@ -270,7 +270,7 @@ func (c *cli) agreesTo(rule string, a *app.App) (bool, error) {
 		return false, nil
 	}
 	defer t.close()
-	agreed, err := t.agrees("write it?")
+	agreed, err := t.agrees(ctx, "write it?")
 	if err == nil && !agreed {
 		return false, usage("kimbap approve accept ID accepts it for this once", "nothing was accepted and nothing was written")
 	}

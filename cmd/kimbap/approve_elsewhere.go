@@ -56,7 +56,7 @@ func (c *cli) acceptElsewhere(ctx context.Context, there *remote.Client, id stri
 			return err
 		}
 		defer t.close()
-		if secret, err = t.secret("PIN"); err != nil {
+		if secret, err = t.secret(ctx, "PIN"); err != nil {
 			return err
 		}
 	}

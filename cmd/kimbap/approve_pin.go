@@ -73,12 +73,12 @@ func (c *cli) setPin(ctx context.Context, a *app.App, n app.NewPin, remove bool)
 	}
 	defer t.close()
 	if needs != "" {
-		if n.Proved, err = t.secret("PIN of " + needs); err != nil {
+		if n.Proved, err = t.secret(ctx, "PIN of "+needs); err != nil {
 			return err
 		}
 	}
 	if !remove {
-		if n.PIN, err = t.twice("new PIN"); err != nil {
+		if n.PIN, err = t.twice(ctx, "new PIN"); err != nil {
 			return err
 		}
 		if n.PIN.Empty() {
@@ -112,7 +112,7 @@ func (c *cli) offerPin(ctx context.Context, a *app.App) error {
 	}
 	defer t.close()
 	c.say("a PIN shows that a person decides when an agent asks for something critical (Enter: none; later: kimbap approve pin)")
-	pin, err := t.twice("PIN")
+	pin, err := t.twice(ctx, "PIN")
 	if err != nil || pin.Empty() {
 		return err
 	}
@@ -146,5 +146,5 @@ func (c *cli) acceptPin(ctx context.Context, a *app.App, id, as string, offered 
 	if who == "" {
 		who = a.Operator().ID
 	}
-	return t.secret("PIN of " + who)
+	return t.secret(ctx, "PIN of "+who)
 }

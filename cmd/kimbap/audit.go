@@ -309,7 +309,7 @@ the value.`,
 					found, err := a.SearchTrail(ctx, q)
 					return c.found(found, limit, err)
 				}
-				secret, err := c.readSecret("", "value to look for")
+				secret, err := c.readSecret(ctx, "", "value to look for")
 				if err != nil {
 					return err
 				}

@@ -91,7 +91,7 @@ func (c *cli) anchor(ctx context.Context, a *app.App, plan *app.Anchoring, show 
 	for _, command := range plan.Commands {
 		c.say("  %s", command)
 	}
-	if sure, err := c.sure("go on?"); err != nil || !sure {
+	if sure, err := c.sure(ctx, "go on?"); err != nil || !sure {
 		return err
 	}
 	if err := a.Anchor(ctx, plan); err != nil {

@@ -34,7 +34,7 @@ read first: one that the service refuses is not stored, and the one before stays
 					linked, err = a.Rebind(ctx, args[0])
 				} else {
 					var secret runtime.Secret
-					if secret, err = c.readSecret(file, "key for "+args[0]); err == nil {
+					if secret, err = c.readSecret(ctx, file, "key for "+args[0]); err == nil {
 						linked, err = a.Link(ctx, args[0], secret, !noCheck && !force)
 					}
 				}

@@ -108,5 +108,5 @@ func (c *cli) unlockPin(ctx context.Context, a *app.App) (runtime.Secret, error)
 		return runtime.Secret{}, usage("in a terminal: kimbap unlock", "the vault is opened with a PIN, which is read from a terminal only, and there is none here")
 	}
 	defer t.close()
-	return t.secret("PIN of " + who)
+	return t.secret(ctx, "PIN of "+who)
 }

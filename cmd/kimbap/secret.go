@@ -1,12 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-
-	"golang.org/x/term"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -16,7 +15,7 @@ const maxSecret = 64 << 10
 
 // readSecret takes a secret from a file, from stdin, or from a prompt that does
 // not echo. Never from an argument: those show in the process list.
-func (c *cli) readSecret(file, what string) (runtime.Secret, error) {
+func (c *cli) readSecret(ctx context.Context, file, what string) (runtime.Secret, error) {
 	if file != "" && file != "-" {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -26,14 +25,14 @@ func (c *cli) readSecret(file, what string) (runtime.Secret, error) {
 	}
 	if c.inTTY {
 		fmt.Fprintf(c.err, "%s: ", what)
-		data, err := term.ReadPassword(int(os.Stdin.Fd()))
+		data, err := unseen(ctx, os.Stdin)
 		fmt.Fprintln(c.err)
 		if err != nil {
 			return runtime.Secret{}, err
 		}
 		return secretFrom(data)
 	}
-	data, err := io.ReadAll(io.LimitReader(c.in, maxSecret+1))
+	data, err := awaited(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(c.in, maxSecret+1)) })
 	if err != nil {
 		return runtime.Secret{}, err
 	}

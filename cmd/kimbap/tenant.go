@@ -96,7 +96,7 @@ tunnels within a second. With valid tokens, or with approvals that wait, it take
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
-				gone, removed, err := a.RemoveTenant(ctx, runtime.Tenant(args[0]), force, c.sureToRemove)
+				gone, removed, err := a.RemoveTenant(ctx, runtime.Tenant(args[0]), force, func(t app.RemovedTenant) (bool, error) { return c.sureToRemove(ctx, t) })
 				if err != nil || !removed {
 					return err
 				}
@@ -114,8 +114,8 @@ tunnels within a second. With valid tokens, or with approvals that wait, it take
 	return cmd
 }
 
-func (c *cli) sureToRemove(t app.RemovedTenant) (bool, error) {
-	return c.sure(fmt.Sprintf("remove tenant %s for ever (%s)?", t.Name, whatGoes(&t)))
+func (c *cli) sureToRemove(ctx context.Context, t app.RemovedTenant) (bool, error) {
+	return c.sure(ctx, fmt.Sprintf("remove tenant %s for ever (%s)?", t.Name, whatGoes(&t)))
 }
 
 func whatGoes(t *app.RemovedTenant) string {

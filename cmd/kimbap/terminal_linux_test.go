@@ -160,3 +160,37 @@ actions:
 		}
 	}
 }
+
+// Ctrl-C at a question ends the command at once, and the terminal shows again what is typed.
+func TestAQuestionAtATerminalEndsWithCtrlC(t *testing.T) {
+	w := newWorld(t)
+	h := w.newHome(t)
+	h.kimbap(t, "", "init")
+	h.kimbap(t, "", "tenant", "create", "acme")
+	m := newConsole(t, h.env, h.user)
+	for _, asked := range []struct{ command, question string }{
+		{"link openai", "key for openai: "},
+		{"vault set acme.key --host api.acme.example", "value of acme.key: "},
+		{"vault export --passphrase --out all.age", "passphrase: "},
+		{"approve pin", "new PIN: "},
+		{"tenant remove acme", "? [y/N] "},
+		{"--timeout 1s link openai", "key for openai: "},
+	} {
+		m.send("kimbap " + asked.command + `; echo code=$?; stty -a | grep -o ".echo "; echo e""nd` + "\n")
+		m.until("$?")
+		m.until(asked.question)
+		want, code := "interrupted", "130"
+		if strings.Contains(asked.command, "--timeout") {
+			want, code = "--timeout is over", "9"
+		} else {
+			m.send("\x03")
+		}
+		if said := m.until("end\r\n"); !strings.Contains(said, want) || !strings.Contains(said, "code="+code) || !strings.Contains(said, " echo ") {
+			t.Errorf("%s: %q, want %s, exit code %s and a terminal that shows what is typed", asked.command, said, want, code)
+		}
+		m.until("READY>")
+	}
+	if stored := h.kimbap(t, "", "vault", "list", "-o", "json").stdout; strings.TrimSpace(stored) != "[]" {
+		t.Errorf("stored: %s", stored)
+	}
+}

@@ -59,7 +59,7 @@ func (c *cli) trust(ctx context.Context, a *app.App, p *app.Project, commands bo
 	for _, file := range p.Files {
 		c.say("%s", printable(file))
 	}
-	sure, err := c.sure(fmt.Sprintf("trust these %s as they are now?", count(len(p.Files), "file")))
+	sure, err := c.sure(ctx, fmt.Sprintf("trust these %s as they are now?", count(len(p.Files), "file")))
 	if err != nil || !sure {
 		return err
 	}
@@ -67,7 +67,7 @@ func (c *cli) trust(ctx context.Context, a *app.App, p *app.Project, commands bo
 		if c.yes {
 			return usage("kimbap trust --yes --commands", "this project starts programs (%s), which --yes alone does not allow", strings.Join(p.Programs, ", "))
 		}
-		if commands, err = c.sure(fmt.Sprintf("its services start programs on this machine: %s. Allow that too?", strings.Join(p.Programs, ", "))); err != nil {
+		if commands, err = c.sure(ctx, fmt.Sprintf("its services start programs on this machine: %s. Allow that too?", strings.Join(p.Programs, ", "))); err != nil {
 			return err
 		}
 		if err := a.CheckProject(p, commands); err != nil {
@@ -82,7 +82,7 @@ func (c *cli) trust(ctx context.Context, a *app.App, p *app.Project, commands bo
 }
 
 // sure asks at the terminal, unless --yes has answered.
-func (c *cli) sure(question string) (bool, error) {
+func (c *cli) sure(ctx context.Context, question string) (bool, error) {
 	if c.yes {
 		return true, nil
 	}
@@ -91,5 +91,5 @@ func (c *cli) sure(question string) (bool, error) {
 		return false, usage("say yes beforehand: --yes", "this is asked at a terminal only, and there is none")
 	}
 	defer t.close()
-	return t.agrees(question)
+	return t.agrees(ctx, question)
 }

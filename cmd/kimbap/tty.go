@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	goruntime "runtime"
@@ -45,9 +46,9 @@ func (t *terminal) close() {
 }
 
 // secret asks for what is not shown while it is typed.
-func (t *terminal) secret(what string) (runtime.Secret, error) {
+func (t *terminal) secret(ctx context.Context, what string) (runtime.Secret, error) {
 	fmt.Fprintf(t.out, "%s: ", what)
-	data, err := term.ReadPassword(int(t.in.Fd()))
+	data, err := unseen(ctx, t.in)
 	fmt.Fprintln(t.out)
 	if err != nil {
 		return runtime.Secret{}, err
@@ -56,12 +57,12 @@ func (t *terminal) secret(what string) (runtime.Secret, error) {
 }
 
 // twice asks for a new secret two times, and is content with none.
-func (t *terminal) twice(what string) (runtime.Secret, error) {
-	first, err := t.secret(what)
+func (t *terminal) twice(ctx context.Context, what string) (runtime.Secret, error) {
+	first, err := t.secret(ctx, what)
 	if err != nil || first.Empty() {
 		return first, err
 	}
-	again, err := t.secret("again")
+	again, err := t.secret(ctx, "again")
 	if err == nil && again.Reveal() != first.Reveal() {
 		err = usage("try again", "the two are not the same")
 	}
@@ -69,12 +70,48 @@ func (t *terminal) twice(what string) (runtime.Secret, error) {
 }
 
 // agrees asks a question whose answer is yes only when it says so.
-func (t *terminal) agrees(question string) (bool, error) {
+func (t *terminal) agrees(ctx context.Context, question string) (bool, error) {
 	fmt.Fprintf(t.out, "%s [y/N] ", question)
-	answer, err := t.line.ReadString('\n')
+	answer, err := awaited(ctx, func() (string, error) { return t.line.ReadString('\n') })
 	if err != nil {
 		return false, err
 	}
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes", nil
+}
+
+// unseen reads a line that the terminal does not show. Ctrl-C leaves the terminal as it was:
+// a shell behind it would show nothing that is typed.
+func unseen(ctx context.Context, in *os.File) ([]byte, error) {
+	before, err := term.GetState(int(in.Fd()))
+	if err != nil {
+		return nil, err
+	}
+	data, err := awaited(ctx, func() ([]byte, error) { return term.ReadPassword(int(in.Fd())) })
+	if ctx.Err() != nil {
+		_ = term.Restore(int(in.Fd()), before)
+	}
+	return data, err
+}
+
+// awaited is what read reads, unless ctx ends sooner: nothing else ends the reading of a
+// terminal, and whoever presses Ctrl-C at a question means the command. What still reads
+// then ends with the process.
+func awaited[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	came := make(chan answer, 1)
+	go func() {
+		value, err := read()
+		came <- answer{value, err}
+	}()
+	select {
+	case a := <-came:
+		return a.value, a.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
 }

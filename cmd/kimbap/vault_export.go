@@ -45,7 +45,7 @@ to write it in clear. It comes on stdout, or with --out in a new file.`,
 				return err
 			}
 			var err error
-			if box.Passphrase, err = c.readPassphrase(passphrase, passphraseFile, true); err != nil {
+			if box.Passphrase, err = c.readPassphrase(cmd.Context(), passphrase, passphraseFile, true); err != nil {
 				return err
 			}
 			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
@@ -102,7 +102,7 @@ func writeNew(path string, data []byte) error {
 
 // readPassphrase takes a passphrase from a file of its owner's alone or a prompt, which a new one
 // must be given twice; the empty one when neither was asked for.
-func (c *cli) readPassphrase(ask bool, file string, fresh bool) (runtime.Secret, error) {
+func (c *cli) readPassphrase(ctx context.Context, ask bool, file string, fresh bool) (runtime.Secret, error) {
 	switch {
 	case file != "":
 		return guarded(file, "passphrase", "can open what it encrypts", "check the path")
@@ -111,11 +111,13 @@ func (c *cli) readPassphrase(ask bool, file string, fresh bool) (runtime.Secret,
 	case !c.inTTY:
 		return runtime.Secret{}, usage("--passphrase-file FILE", "there is no terminal to ask for a passphrase")
 	}
-	first, err := c.readSecret("", "passphrase")
+	ctx, stop := c.bounded(ctx)
+	defer stop()
+	first, err := c.readSecret(ctx, "", "passphrase")
 	if err != nil || !fresh {
 		return first, err
 	}
-	second, err := c.readSecret("", "once more")
+	second, err := c.readSecret(ctx, "", "once more")
 	if err == nil && !first.Equal(second) {
 		err = usage("type it twice", "the two are not the same")
 	}
@@ -151,7 +153,7 @@ so is a command that kimbap would run for a value; without it nothing is stored.
 				}
 				box.Identities = string(text)
 			}
-			if box.Passphrase, err = c.readPassphrase(passphrase, passphraseFile, false); err != nil {
+			if box.Passphrase, err = c.readPassphrase(cmd.Context(), passphrase, passphraseFile, false); err != nil {
 				return err
 			}
 			return c.with(cmd.Context(), app.Options{Create: !dry}, func(ctx context.Context, a *app.App) error {

@@ -71,7 +71,7 @@ func (c *cli) rotateSecret(ctx context.Context, a *app.App, name, file, expires 
 	if err != nil {
 		return err
 	}
-	secret, err := c.readSecret(file, "new value of "+name)
+	secret, err := c.readSecret(ctx, file, "new value of "+name)
 	if err != nil {
 		return err
 	}
