@@ -263,8 +263,15 @@ func (c *cli) endOfScript(r *app.ScriptResult) error {
 			Msg: printableLines(r.Paused.Message), Hint: "kimbap exec --resume " + r.Paused.ExecutionID,
 		}
 	}
-	f.why = fmt.Sprintf("%s\n%s", f.code, endOf(r))
+	f.why, f.fix = fmt.Sprintf("%s\n%s", f.code, endOf(r)), overLimit[string(r.Kind)]
 	return f
+}
+
+// overLimit says what helps a script that one of its limits ended.
+var overLimit = map[string]string{
+	"timeout": "do less in one script, or give it longer: --timeout D, up to exec.timeout in config.yaml",
+	"memory":  "keep less at a time, or raise exec.heap in config.yaml",
+	"calls":   "do less in one script, or raise exec.calls in config.yaml where it is the number",
 }
 
 // endOf is what ended a script, and which execution that was; what was not looked at
@@ -293,6 +300,9 @@ func (c *cli) sayResult(r *app.ScriptResult) {
 		fmt.Fprintf(c.err, "Error: %s\n", printableLines(strings.TrimPrefix(r.Error, "Error: ")))
 		if r.Kind != "" && r.Kind != app.KindRejected && r.Kind != app.KindException {
 			fmt.Fprintf(c.err, "why:   %s\n", endOf(r))
+		}
+		if fix := overLimit[string(r.Kind)]; fix != "" {
+			fmt.Fprintf(c.err, "fix:   %s\n", fix)
 		}
 	}
 }
