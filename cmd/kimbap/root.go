@@ -69,6 +69,9 @@ func checkArgs(cmd *cobra.Command) {
 				what = fmt.Sprintf("%d words are not what this takes: %s %s", len(args), cmd.CommandPath(), needs)
 			}
 			if len(args) > 0 && cmd.HasSubCommands() {
+				if own, ok := notHere[cmd.CommandPath()+" "+args[0]]; ok {
+					return usage(own.instead, "%s", own.what)
+				}
 				cmd.SuggestionsMinimumDistance = 2 // edits
 				if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 					what += "; did you mean " + strings.Join(near, " or ") + "?"
@@ -80,6 +83,17 @@ func checkArgs(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		checkArgs(sub)
 	}
+}
+
+// notHere are words that people try, for which there is no command and another way.
+var notHere = map[string]struct{ what, instead string }{
+	"kimbap vault get":      {"no command prints a stored credential", "kimbap vault list shows what is stored, kimbap call uses it"},
+	"kimbap vault show":     {"no command prints a stored credential", "kimbap vault list shows what is stored, kimbap call uses it"},
+	"kimbap config set":     {"settings are changed in config.yaml of the home, by hand", "kimbap config show --origin says where each comes from; docs/cli.md has every key"},
+	"kimbap config edit":    {"settings are changed in config.yaml of the home, by hand", "kimbap config show --origin says where each comes from; docs/cli.md has every key"},
+	"kimbap policy edit":    {"rules are changed in policy.yaml of the home, by hand", "kimbap policy validate, once it is changed"},
+	"kimbap service new":    {"a service is a YAML file, written by hand or made from an API description", "kimbap service import openapi.yaml > acme.yaml; docs/services.md has what stands in one"},
+	"kimbap service create": {"a service is a YAML file, written by hand or made from an API description", "kimbap service import openapi.yaml > acme.yaml; docs/services.md has what stands in one"},
 }
 
 // firstScreen says where to start, in the words of the user's shell.
