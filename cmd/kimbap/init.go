@@ -34,6 +34,9 @@ offers a PIN, which shows that a person decides.`,
 				}
 				if !a.Fresh() {
 					c.say("%s is a kimbap home already; nothing was changed", a.Home().Dir)
+					if strict {
+						c.say("--strict is for a new home; for this one write what it would say into %s:\n  defaults: {medium: require_approval, unmatched: deny}", a.Home().Policy())
+					}
 				}
 				data := map[string]any{
 					"home": a.Home().Dir, "fresh": a.Fresh(), "policy": a.Home().Policy(),
