@@ -94,7 +94,11 @@ func (c *cli) sayStatus(s *app.Status) {
 		line("", "401 today, the stored key was not accepted: %s", few(s.Refused))
 		line("", "fix: %s", s.RefusedFix)
 	}
-	line("policy", "%s (%.12s)", s.PolicyFile, s.Policy)
+	if s.Policy != "" {
+		line("policy", "%s (%.12s)", s.PolicyFile, s.Policy)
+	} else {
+		line("policy", "%s cannot be read", s.PolicyFile)
+	}
 	line("approvals", "%d waiting for a decision", s.Pending)
 	line("audit", "%s", s.Audit)
 	if s.AuditFix != "" {
