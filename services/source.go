@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // MaxFile is the largest service file that is read, in bytes.
@@ -139,20 +140,33 @@ func decode(dec *yaml.Decoder, into *yaml.Node) (err error) {
 var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^line (\d+): `) })
 
 func (s *source) syntax(err error) {
-	msg, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
+	msg, line := said(err)
+	if at := runtime.FirstWrong(s.text, func(upTo string) bool {
+		var tree yaml.Node
+		again, _ := said(decode(yaml.NewDecoder(strings.NewReader(upTo)), &tree))
+		return again == msg
+	}); at > 0 {
+		line = at
+	}
+	line = min(max(line, 1), len(s.split()))
+	fix := ""
+	if strings.HasPrefix(msg, "did not find expected ','") && strings.Contains(s.split()[line-1], "{") {
+		fix = `in {…} and […] quote a value that has braces: path: "/notes/{id}"`
+	}
+	s.add(line, 1, fix, "not valid YAML: %s", msg)
+}
+
+// said is what the YAML reader says, and the line that it names, 1 for none.
+func said(err error) (msg string, line int) {
+	if err == nil {
+		return "", 1
+	}
+	msg, line = strings.TrimPrefix(err.Error(), "yaml: "), 1
 	if m := yamlLine().FindStringSubmatch(msg); m != nil {
 		line, _ = strconv.Atoi(m[1])
 		msg = msg[len(m[0]):]
-		if structural(msg) { // yaml.v3 counts these lines from 0, all others from 1
-			line++
-		}
 	}
-	s.add(min(max(line, 1), len(s.split())), 1, "", "not valid YAML: %s", msg)
-}
-
-func structural(msg string) bool {
-	rest, ok := strings.CutPrefix(msg, "did not find expected ")
-	return ok && slices.Contains([]string{"key", "node content", "',' or ']'", "',' or '}'", "'-' indicator", "<document start>"}, rest)
+	return msg, line
 }
 
 func (s *source) notUTF8() {

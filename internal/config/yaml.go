@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // readYAML walks the document node by node: the decoder of the library would
@@ -43,6 +45,14 @@ func (l *loader) syntaxPlace(err error) place {
 	line := 1
 	if m := regexp.MustCompile(`line (\d+)`).FindStringSubmatch(err.Error()); m != nil {
 		line, _ = strconv.Atoi(m[1])
+	}
+	msg := syntaxText(err)
+	if at := runtime.FirstWrong(string(l.source), func(upTo string) bool {
+		var tree yaml.Node
+		again := yaml.Unmarshal([]byte(upTo), &tree)
+		return again != nil && syntaxText(again) == msg
+	}); at > 0 {
+		line = at
 	}
 	return place{l.path, max(line, 1), 1}
 }

@@ -71,7 +71,7 @@ func (p *parser) read(data []byte) *yaml.Node {
 			return nil
 		}
 	}
-	p.syntax(err)
+	p.syntax(string(data), err)
 	return nil
 }
 

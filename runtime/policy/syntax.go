@@ -4,15 +4,24 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
+
+var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
 // syntax turns the YAML reader's error, which knows at most a line, into a
 // problem. The commonest cause, a pattern whose star is not quoted, is named.
-func (p *parser) syntax(err error) {
-	msg, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
-	if m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(msg); m != nil {
-		line, _ = strconv.Atoi(m[1])
-		msg = strings.TrimPrefix(msg, m[0])
+func (p *parser) syntax(text string, err error) {
+	msg, line := said(err)
+	if at := runtime.FirstWrong(text, func(upTo string) bool {
+		var tree yaml.Node
+		again, _ := said(yaml.Unmarshal([]byte(upTo), &tree))
+		return again == msg
+	}); at > 0 {
+		line = at
 	}
 	if l, column, ok := p.unquotedStar(line); ok {
 		p.problemAt(l, column, `quote the pattern: "*"`, "an unquoted * is a YAML alias, not a pattern")
@@ -24,6 +33,19 @@ func (p *parser) syntax(err error) {
 		column += len([]rune(text)) - len([]rune(strings.TrimLeft(text, " \t")))
 	}
 	p.problemAt(line, column, "", "not YAML: %s", msg)
+}
+
+// said is what the YAML reader says, and the line that it names, 0 for none.
+func said(err error) (msg string, line int) {
+	if err == nil {
+		return "", 0
+	}
+	msg = strings.TrimPrefix(err.Error(), "yaml: ")
+	if m := yamlLine.FindStringSubmatch(msg); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		msg = strings.TrimPrefix(msg, m[0])
+	}
+	return msg, line
 }
 
 // unquotedStar finds a star where a value begins: in the line, or near it,
