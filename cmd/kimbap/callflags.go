@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -203,7 +204,7 @@ func (c *cli) readInput(path string) ([]byte, error) {
 		if c.stdin != nil {
 			return c.stdin, nil
 		}
-		data, err := io.ReadAll(c.in)
+		data, err := c.readStdin()
 		c.stdin = append([]byte{}, data...)
 		return data, err
 	}
@@ -212,4 +213,19 @@ func (c *cli) readInput(path string) ([]byte, error) {
 		return nil, unread(path, err)
 	}
 	return data, nil
+}
+
+// readStdin reads all there is, at a terminal until Ctrl-D. Flags are read here too, which
+// know no context: Ctrl-C and --timeout end it by themselves.
+func (c *cli) readStdin() ([]byte, error) {
+	ctx, stop := c.bounded(context.Background())
+	defer stop()
+	data, err := awaited(ctx, func() ([]byte, error) { return io.ReadAll(c.in) })
+	switch {
+	case err == nil || ctx.Err() == nil:
+		return data, err
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, c.late("stdin did not end in that time")
+	}
+	return nil, &failure{what: "interrupted", why: "canceled", exit: exitInterrupted}
 }

@@ -190,6 +190,14 @@ func TestAQuestionAtATerminalEndsWithCtrlC(t *testing.T) {
 		}
 		m.until("READY>")
 	}
+	h.kimbap(t, "", "service", "install", "jq")
+	for _, command := range []string{"call jq.query --input -", "call jq.query --filter @-"} { // nothing is asked, stdin is read
+		m.send("kimbap --timeout 1s " + command + `; echo code=$?; echo e""nd` + "\n")
+		if said := m.until("end\r\n"); !strings.Contains(said, "--timeout is over") || !strings.Contains(said, "code=9") {
+			t.Errorf("%s: %q, want that the time is over, and exit code 9", command, said)
+		}
+		m.until("READY>")
+	}
 	if stored := h.kimbap(t, "", "vault", "list", "-o", "json").stdout; strings.TrimSpace(stored) != "[]" {
 		t.Errorf("stored: %s", stored)
 	}
