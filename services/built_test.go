@@ -154,3 +154,26 @@ func checkBuilt(t *testing.T, resolve func(*runtime.Request) (*runtime.Action, r
 		t.Errorf("%s %q: got %v, want a refusal with %q", action, in, err, refused)
 	}
 }
+
+// Where the arguments make another action's request, that is what to call, unless nobody
+// can call it.
+func TestWhatToCallInsteadCanBeCalled(t *testing.T) {
+	all := set(t, `
+name: odd
+version: 1.0.0
+base_url: https://api.odd.test
+actions:
+  user: {description: One, method: GET, path: "/users/{name}", args: [{name: name, required: true}]}
+  me: {description: Oneself, method: GET, path: /users/me}
+  rest: {description: Any read, method: GET, path: /**, allow_slash: true}
+`)
+	for name, want := range map[string]string{
+		"me":  "kimbap call odd.me",
+		"a/b": "see whether an argument of the path has a slash, or what else a path does not have there: kimbap actions describe odd.user",
+	} {
+		_, _, err := all.Resolve(&runtime.Request{Action: "odd.user", Args: args{"name": name}})
+		if e := (*runtime.Error)(nil); !errors.As(err, &e) || e.Hint != want {
+			t.Errorf("%s: %+v, want the hint %q", name, err, want)
+		}
+	}
+}

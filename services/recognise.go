@@ -82,7 +82,11 @@ func (s *Set) same(action *runtime.Action, match classifier.Match, err error) er
 		e.Msg = fmt.Sprintf("these arguments do not make a request of %s: no action covers it", action.Ref)
 	case match.Action != string(action.Ref):
 		e.Msg = fmt.Sprintf("with these arguments the request is %s, not %s", match.Action, action.Ref)
-		e.Hint = "kimbap call " + match.Action
+		if other, ok := s.Action(match.Action); ok && other.Callable() {
+			e.Hint = "kimbap call " + match.Action
+		} else { // of its own path, and only the rest of the host is left
+			e.Hint = "see whether an argument of the path has a slash, or what else a path does not have there: " + e.Hint
+		}
 	default:
 		return nil
 	}
