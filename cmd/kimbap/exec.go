@@ -241,7 +241,7 @@ func (c *cli) phase(stage, text string) {
 // or a limit ended is 11, and one that waits for a person 6. sayResult has said what
 // it is; where the result is data, it is said as every command says it.
 func (c *cli) endOfScript(r *app.ScriptResult) error {
-	f := &failure{what: printableLines(r.Error), code: runtime.CodeScriptError, exit: exitScript}
+	f := &failure{what: printableLines(ofOurs(r.Error)), code: runtime.CodeScriptError, exit: exitScript}
 	switch {
 	case r.Success:
 		return nil
@@ -297,7 +297,7 @@ func (c *cli) sayResult(r *app.ScriptResult) {
 		c.say("a person decides with: kimbap approve show %s", r.Paused.ApprovalID)
 		c.say("then go on with:       kimbap exec --resume %s", r.Paused.ExecutionID)
 	default:
-		fmt.Fprintf(c.err, "Error: %s\n", printableLines(strings.TrimPrefix(r.Error, "Error: ")))
+		fmt.Fprintf(c.err, "Error: %s\n", printableLines(ofOurs(strings.TrimPrefix(r.Error, "Error: "))))
 		if r.Kind != "" && r.Kind != app.KindRejected && r.Kind != app.KindException {
 			fmt.Fprintf(c.err, "why:   %s\n", endOf(r))
 		}

@@ -147,7 +147,7 @@ func (c *cli) report(err error) int {
 	case errors.Is(err, context.DeadlineExceeded) && errors.As(err, &e) && e.Code == runtime.CodeCanceled:
 		f = c.late(because(e))
 	case errors.As(err, &e):
-		f = &failure{what: e.Msg, why: because(e), fix: e.Hint, exit: exitOf(e)}
+		f = &failure{what: ofOurs(e.Msg), why: because(e), fix: e.Hint, exit: exitOf(e)}
 		if f.fix == "" && e.ApprovalID != "" && (e.Code == runtime.CodeTimeout || e.Code == runtime.CodeCanceled) {
 			f.fix = "kimbap approve wait " + e.ApprovalID // who asked has gone, the question has not
 		}
@@ -193,6 +193,12 @@ func (c *cli) report(err error) int {
 		fmt.Fprintf(c.err, "fix:   %s\n", indent(f.fix))
 	}
 	return f.exit
+}
+
+// ofOurs is a message in which the caller is who reads it: it was this command that was
+// interrupted, and nobody who went away.
+func ofOurs(msg string) string {
+	return strings.Replace(msg, "the caller went away", "interrupted", 1)
 }
 
 // line is a failure for programs, in the words of a refusal over HTTP.
