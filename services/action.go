@@ -43,7 +43,7 @@ func (p *parser) actions(o *object) {
 	p.s.Routes, p.s.ready = make([]classifier.Route, 0, len(pairs)), make([]classifier.Prepared, 0, len(pairs))
 	for _, a := range pairs {
 		if !isName(a.name) {
-			p.bad(a.key, "use lower-case letters, digits and hyphens, with a letter first", "%s is not a name for an action", shown(a.name))
+			p.bad(a.key, "use lower-case letters, digits and hyphens, 64 at most, with a letter first", "%s is not a name for an action", shown(a.name))
 			continue
 		}
 		p.action(a)

@@ -165,7 +165,7 @@ func (p *parser) names(o *object) {
 func (p *parser) checkName(n *yaml.Node, what, name string) {
 	switch {
 	case !isName(name):
-		p.bad(n, "use lower-case letters, digits and hyphens, with a letter first", "%s %s is not a name", what, shown(name))
+		p.bad(n, "use lower-case letters, digits and hyphens, 64 at most, with a letter first", "%s %s is not a name", what, shown(name))
 	case name == "net":
 		p.bad(n, "choose another name", "%s may not be net: net.pass and net.tunnel are built in", what)
 	}

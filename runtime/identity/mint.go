@@ -72,13 +72,13 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 	case g.Tenant == "" || g.Tenant != creator.Tenant:
 		return invalid("a token is for the tenant of the one who makes it", "", "")
 	case !isName(g.Agent):
-		return invalid("a token needs the name of an agent: letters, digits and ._-", "--agent ci", `"agent": "ci"`)
+		return invalid("a token needs the name of an agent: letters, digits and ._-, 64 at most", "--agent ci", `"agent": "ci"`)
 	case slices.ContainsFunc(g.Roles, func(role string) bool { return !isName(role) }):
-		return invalid("a role is a name: letters, digits and ._-", "--role developer", `"roles": ["developer"]`)
+		return invalid("a role is a name: letters, digits and ._-, 64 at most", "--role developer", `"roles": ["developer"]`)
 	case slices.ContainsFunc(g.Roles, noRoleOfTheAPI):
 		return invalid("a role that begins with kimbap. is one of the API: kimbap.operator or kimbap.admin", "--role kimbap.operator", `"roles": ["kimbap.operator"]`)
 	case slices.ContainsFunc(g.Groups, func(group string) bool { return !isName(group) }):
-		return invalid("a group is a name: letters, digits and ._-", "--group leads", `"groups": ["leads"]`)
+		return invalid("a group is a name: letters, digits and ._-, 64 at most", "--group leads", `"groups": ["leads"]`)
 	case len(g.Scopes) == 0:
 		return invalid("a token without a scope could do nothing", "--scope 'github.list-*'", `"scopes": ["github.list-*"]`)
 	case g.TTL <= 0 || g.TTL > i.o.MaxTTL:
