@@ -71,7 +71,7 @@ func (c *cli) forgetKeyring(ctx context.Context) error {
 
 func (c *cli) forgetKeyringOf(ctx context.Context, a *app.App, why string) error {
 	found, removed, err := a.ForgetKeyring(ctx, func() (bool, error) {
-		return c.sure(fmt.Sprintf("remove the master key of %s from the keyring for ever (%s)?", a.Home().Dir, why))
+		return c.sure(ctx, fmt.Sprintf("remove the master key of %s from the keyring for ever (%s)?", a.Home().Dir, why))
 	})
 	switch {
 	case err != nil:
