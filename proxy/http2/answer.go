@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -77,8 +76,6 @@ func (st *Stream) Write(p []byte, then Then) (n int, err error) {
 	if !st.started || st.done {
 		return 0, errNotStarted
 	}
-	st.sending = time.Now()
-	defer func() { st.sending = time.Time{} }()
 	for len(p) > n {
 		m, err := st.wait(len(p) - n)
 		if err != nil {
@@ -86,7 +83,6 @@ func (st *Stream) Write(p []byte, then Then) (n int, err error) {
 		}
 		c.appendData(st, p[n:n+m], then == Nothing && n+m == len(p))
 		n += m
-		st.sending = time.Now()
 	}
 	if st.err != nil {
 		return n, st.err
@@ -114,15 +110,6 @@ func (st *Stream) sent(then Then) {
 // The caller holds mu, which is free meanwhile.
 func (st *Stream) queue() error {
 	c := st.c
-	if st.err == nil && len(c.out) >= outRoom && st.sending.IsZero() {
-		since := time.Now()
-		st.sending = since
-		defer func() {
-			if st.sending.Equal(since) { // nobody else sends meanwhile
-				st.sending = time.Time{}
-			}
-		}()
-	}
 	for st.err == nil && c.ended == nil && len(c.out) >= outRoom {
 		if c.writing {
 			c.roomy.Wait()
@@ -148,9 +135,13 @@ func (st *Stream) wait(n int) (int, error) {
 			return int(m), nil
 		}
 		c.flush()
-		if st.err == nil && min(st.room, c.room) <= 0 {
+		for st.err == nil && min(st.room, c.room) <= 0 {
+			if st.sending.since.IsZero() {
+				st.sending.begin()
+			}
 			st.moved.Wait()
 		}
+		st.sending = patience{}
 	}
 }
 

@@ -88,6 +88,8 @@ type conn struct {
 	timer   *time.Timer
 	far     bool // the timer waits for the end of an idle connection
 	changed time.Time
+	took    time.Time // the client last opened a window, or answered us
+	asked   time.Time // our PING was sent that it has not answered; zero: none is
 }
 
 func (s *Server) newConn(ctx context.Context, nc net.Conn) *conn {
@@ -241,34 +243,6 @@ func (c *conn) leave(st *Stream) {
 	if c.streams[st.id] == st {
 		delete(c.streams, st.id)
 		c.changed = time.Now()
-	}
-}
-
-// tick ends what has not moved for the idle timeout: streams, and a connection that has
-// none. One timer for the connection: a deadline for each read and write would cost more
-// than they do.
-func (c *conn) tick() {
-	idle, now := c.s.o.IdleTimeout, time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended != nil {
-		return
-	}
-	for _, st := range c.streams {
-		st.expire(now.Add(-idle))
-	}
-	c.later()
-	c.far = c.unused()
-	left := idle - now.Sub(c.changed)
-	switch {
-	case !c.far:
-		c.timer.Reset(idle / 8)
-	case c.goneAway:
-		go c.retire()
-	case left > 0:
-		c.timer.Reset(left)
-	default:
-		c.depart(codeNone) // what the client has sent meanwhile is not taken, and it is told
 	}
 }
 

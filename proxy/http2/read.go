@@ -117,6 +117,7 @@ func (c *conn) take(frame http2.Frame) error {
 		return c.takeWindow(f)
 	case *http2.PingFrame:
 		if f.IsAck() {
+			c.hear()
 			return c.nothing()
 		}
 		return c.reply(func() {
@@ -197,10 +198,9 @@ func (c *conn) setting(s http2.Setting) error {
 			return nil
 		}
 		for _, st := range c.streams {
-			if st.room += more; st.room > mostWindow {
+			if !st.widen(more) {
 				return http2.ConnectionError(http2.ErrCodeFlowControl)
 			}
-			st.moved.Broadcast()
 		}
 	case http2.SettingHeaderTableSize:
 		c.enc.SetMaxDynamicTableSize(s.Val)
@@ -212,6 +212,7 @@ func (c *conn) setting(s http2.Setting) error {
 func (c *conn) takeWindow(f *http2.WindowUpdateFrame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.took = time.Now()
 	if f.StreamID == 0 {
 		none := c.room <= 0
 		if c.room += int64(f.Increment); c.room > mostWindow {
@@ -219,6 +220,9 @@ func (c *conn) takeWindow(f *http2.WindowUpdateFrame) error {
 		}
 		if none { // somebody may wait for it
 			for _, st := range c.streams {
+				if st.room > 0 {
+					st.sending.moved()
+				}
 				st.moved.Broadcast()
 			}
 		}
@@ -228,11 +232,23 @@ func (c *conn) takeWindow(f *http2.WindowUpdateFrame) error {
 	if st == nil {
 		return err
 	}
-	if st.room += int64(f.Increment); st.room > mostWindow {
+	if !st.widen(int64(f.Increment)) {
 		return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeFlowControl}
 	}
-	st.moved.Broadcast()
 	return nil
+}
+
+// widen gives an answer more room, or less, and reports whether a window can be so wide.
+// The caller holds mu.
+func (st *Stream) widen(more int64) bool {
+	if st.room += more; st.room > mostWindow {
+		return false
+	}
+	if more > 0 {
+		st.sending.moved()
+	}
+	st.moved.Broadcast()
+	return true
 }
 
 // takeReset ends a stream that the client wants no more.

@@ -32,6 +32,31 @@ type rig struct {
 // newRig serves streams with handler. change may be nil.
 func newRig(t *testing.T, handler func(*http2.Stream), change func(*http2.Options)) *rig {
 	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	dialed, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newRigOn(t, accepted, dialed, handler, change)
+}
+
+// newBareRig is a rig whose connection holds nothing: what is written was read.
+func newBareRig(t *testing.T, handler func(*http2.Stream), change func(*http2.Options)) *rig {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	return newRigOn(t, ours, theirs, handler, change)
+}
+
+func newRigOn(t *testing.T, ours, theirs net.Conn, handler func(*http2.Stream), change func(*http2.Options)) *rig {
+	t.Helper()
 	o := http2.Options{
 		Handler: handler, Go: func(f func()) { go f() },
 		Streams: 50, StreamWindow: 128 << 10, ConnWindow: 256 << 10, HeadBytes: 16 << 10,
@@ -44,20 +69,8 @@ func newRig(t *testing.T, handler func(*http2.Stream), change func(*http2.Option
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	r := &rig{t: t, server: server, ended: make(chan struct{})}
-	if r.conn, err = net.Dial("tcp", ln.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-	accepted, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { defer close(r.ended); server.Serve(context.Background(), timed{accepted}) }()
+	r := &rig{t: t, server: server, conn: theirs, ended: make(chan struct{})}
+	go func() { defer close(r.ended); server.Serve(context.Background(), timed{ours}) }()
 	t.Cleanup(func() { _ = r.conn.Close(); r.left() })
 	return r
 }
@@ -70,7 +83,12 @@ func (c timed) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-func (c timed) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrite() }
+func (c timed) CloseWrite() error {
+	if half, ok := c.Conn.(*net.TCPConn); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
 
 // left waits until the server has left the connection.
 func (r *rig) left() {

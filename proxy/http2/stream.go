@@ -3,10 +3,8 @@ package http2
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -38,7 +36,7 @@ type Stream struct {
 	tail   http.Header
 
 	room    int64 // that we may send yet
-	sending time.Time
+	sending patience
 	reading time.Time
 	started bool // a final head was sent
 	done    bool // the answer has ended
@@ -167,24 +165,6 @@ func (st *Stream) reset(code http2.ErrCode, why error) {
 func (st *Stream) shut() {
 	if st.done && st.ended {
 		st.c.leave(st)
-	}
-}
-
-// expire ends a read or a write that has waited since before latest. The caller holds mu.
-func (st *Stream) expire(latest time.Time) {
-	if !st.reading.IsZero() && st.reading.Before(latest) {
-		st.tooLate()
-	}
-	if !st.sending.IsZero() && st.sending.Before(latest) {
-		st.reset(http2.ErrCodeCancel, fmt.Errorf("http2: the client took nothing: %w", os.ErrDeadlineExceeded))
-	}
-}
-
-// tooLate ends the reading of the body. The caller holds mu.
-func (st *Stream) tooLate() {
-	if st.late == nil {
-		st.late = fmt.Errorf("http2: the body did not come in time: %w", os.ErrDeadlineExceeded)
-		st.moved.Broadcast()
 	}
 }
 

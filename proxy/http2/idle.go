@@ -1,0 +1,116 @@
+package http2
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// tick ends what has not moved for the idle timeout: streams, and a connection that has
+// none. One timer for the connection: a deadline for each read and write would cost more
+// than they do.
+func (c *conn) tick() {
+	idle, now := c.s.o.IdleTimeout, time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended != nil {
+		return
+	}
+	for _, st := range c.streams {
+		st.expire(now.Add(-idle))
+	}
+	c.ask(now)
+	c.later()
+	c.far = c.unused()
+	left := idle - now.Sub(c.changed)
+	switch {
+	case !c.far:
+		c.timer.Reset(idle / 8)
+	case c.goneAway:
+		go c.retire()
+	case left > 0:
+		c.timer.Reset(left)
+	default:
+		c.depart(codeNone) // what the client has sent meanwhile is not taken, and it is told
+	}
+}
+
+// patience is since when the client could have opened a window that an answer waits for, and
+// has not. What waits for the network instead has the time of its writes, which a client
+// gets again with each byte that it takes. The zero value waits for nothing.
+type patience struct {
+	since time.Time // it was waited for, or it last moved
+	read  time.Time // the client had read all that came before; zero: not that we know
+}
+
+func (p *patience) begin() { *p = patience{since: time.Now()} }
+
+// moved is told that the client has done something for it.
+func (p *patience) moved() {
+	if !p.since.IsZero() {
+		p.begin()
+	}
+}
+
+// over reports whether it began before latest, when the client last took anything at took.
+func (p *patience) over(latest, took time.Time) bool {
+	switch {
+	case p.since.IsZero():
+		return false
+	case !p.read.IsZero():
+		return p.read.Before(latest)
+	}
+	return p.since.Before(latest) && took.Before(latest)
+}
+
+// ask sends a PING when an answer waits for a window: a slow client may have much of ours
+// to read before it finds out that it could open one. The caller holds mu.
+func (c *conn) ask(now time.Time) {
+	if !c.asked.IsZero() {
+		return
+	}
+	for _, st := range c.streams {
+		if !st.sending.since.IsZero() && st.sending.read.IsZero() {
+			c.asked = now
+			c.out = append(appendFrameHead(c.out, 8, http2.FramePing, 0, 0), "progress"...)
+			return
+		}
+	}
+}
+
+// hear takes the answer: the client has read all that was sent before.
+func (c *conn) hear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked.IsZero() {
+		return
+	}
+	now := time.Now()
+	for _, st := range c.streams {
+		if p := &st.sending; !p.since.IsZero() && p.read.IsZero() && !p.since.After(c.asked) {
+			p.read = now
+		}
+	}
+	c.asked, c.took = time.Time{}, now
+}
+
+// expire ends a read or a write that has waited for the client since before latest. The
+// caller holds mu.
+func (st *Stream) expire(latest time.Time) {
+	if !st.reading.IsZero() && st.reading.Before(latest) {
+		st.tooLate()
+	}
+	if st.sending.over(latest, st.c.took) {
+		st.reset(http2.ErrCodeCancel, fmt.Errorf("http2: the client took nothing: %w", os.ErrDeadlineExceeded))
+	}
+}
+
+// tooLate ends the reading of the body. The caller holds mu.
+func (st *Stream) tooLate() {
+	if st.late == nil {
+		st.late = fmt.Errorf("http2: the body did not come in time: %w", os.ErrDeadlineExceeded)
+		st.moved.Broadcast()
+	}
+}
