@@ -248,13 +248,21 @@ func (c *conn) repay(n int64) {
 }
 
 // owe takes note of bytes of a body that have been read, and tells the client that it may
-// send as many again once they are many. The caller holds mu.
+// send as many again once they are many, or more than it may send yet: bodies that nobody
+// reads may have all other room. The caller holds mu.
 func (c *conn) owe(n int64) {
-	if c.credit += n; c.credit >= int64(c.s.o.ConnWindow)/4 {
-		c.out = appendWindow(c.out, 0, c.credit)
-		c.window += c.credit
-		c.credit = 0
+	c.credit += n
+	if c.credit == 0 || c.credit < min(int64(c.s.o.ConnWindow)/4, c.window) {
+		return
 	}
+	c.out = appendWindow(c.out, 0, c.credit)
+	if c.window <= 0 {
+		for _, st := range c.streams {
+			st.reading.moved()
+		}
+	}
+	c.window += c.credit
+	c.credit = 0
 }
 
 func (st *Stream) owe(n int64) {

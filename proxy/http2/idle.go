@@ -37,9 +37,10 @@ func (c *conn) tick() {
 	}
 }
 
-// patience is since when the client could have opened a window that an answer waits for, and
-// has not. What waits for the network instead has the time of its writes, which a client
-// gets again with each byte that it takes. The zero value waits for nothing.
+// patience is since when the client could have done what a stream waits for, and has not:
+// open a window for its answer, or send more of its body. What waits for the network instead
+// has the time of its writes, which a client gets again with each byte that it takes. The
+// zero value waits for nothing.
 type patience struct {
 	since time.Time // it was waited for, or it last moved
 	read  time.Time // the client had read all that came before; zero: not that we know
@@ -65,14 +66,17 @@ func (p *patience) over(latest, took time.Time) bool {
 	return p.since.Before(latest) && took.Before(latest)
 }
 
-// ask sends a PING when an answer waits for a window: a slow client may have much of ours
-// to read before it finds out that it could open one. The caller holds mu.
+// wonders reports whether the client is waited for, and may not know that yet.
+func (p *patience) wonders() bool { return !p.since.IsZero() && p.read.IsZero() }
+
+// ask sends a PING when a stream waits for the client: a slow one may have much of ours to
+// read before it finds out what it could do. The caller holds mu.
 func (c *conn) ask(now time.Time) {
 	if !c.asked.IsZero() {
 		return
 	}
 	for _, st := range c.streams {
-		if !st.sending.since.IsZero() && st.sending.read.IsZero() {
+		if st.sending.wonders() || st.reading.wonders() {
 			c.asked = now
 			c.out = append(appendFrameHead(c.out, 8, http2.FramePing, 0, 0), "progress"...)
 			return
@@ -89,8 +93,10 @@ func (c *conn) hear() {
 	}
 	now := time.Now()
 	for _, st := range c.streams {
-		if p := &st.sending; !p.since.IsZero() && p.read.IsZero() && !p.since.After(c.asked) {
-			p.read = now
+		for _, p := range [...]*patience{&st.sending, &st.reading} {
+			if p.wonders() && !p.since.After(c.asked) {
+				p.read = now
+			}
 		}
 	}
 	c.asked, c.took = time.Time{}, now
@@ -99,7 +105,7 @@ func (c *conn) hear() {
 // expire ends a read or a write that has waited for the client since before latest. The
 // caller holds mu.
 func (st *Stream) expire(latest time.Time) {
-	if !st.reading.IsZero() && st.reading.Before(latest) {
+	if st.c.window > 0 && st.reading.over(latest, st.c.took) {
 		st.tooLate()
 	}
 	if st.sending.over(latest, st.c.took) {

@@ -37,7 +37,7 @@ type Stream struct {
 
 	room    int64 // that we may send yet
 	sending patience
-	reading time.Time
+	reading patience
 	started bool // a final head was sent
 	done    bool // the answer has ended
 }
@@ -187,8 +187,8 @@ func (st *Stream) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if st.in.empty() && !st.ended && st.err == nil {
-		st.reading = time.Now()
-		defer func() { st.reading = time.Time{} }()
+		st.reading.begin()
+		defer func() { st.reading = patience{} }()
 	}
 	for {
 		switch {
