@@ -13,11 +13,12 @@ import (
 // ErrChunks is a chunked body that two readers could end at different bytes.
 var ErrChunks = errors.New("malformed chunked body")
 
-// Bounds of what a chunked body carries beside its data, in bytes.
-const (
-	maxSizeLine = 1 << 10
-	maxTrailers = 16 << 10
-)
+// MaxTrailers is the most that the trailers of a body are, in bytes of their lines without
+// the ends of those.
+const MaxTrailers = 16 << 10
+
+// maxSizeLine is the most that stands before a chunk, in bytes.
+const maxSizeLine = 1 << 10
 
 // Body reads one message body from a connection's reader and stops at its end.
 // A Read returns what is there and never waits to fill its buffer; the last
@@ -195,14 +196,14 @@ func hexValue(c byte) int {
 // readTrailer reads the fields after the last chunk and the empty line.
 func (b *Body) readTrailer() error {
 	for total := 0; ; {
-		line, err := b.line(maxTrailers)
+		line, err := b.line(MaxTrailers)
 		if err != nil {
 			return err
 		}
 		if len(line) == 0 {
 			return nil
 		}
-		if total += len(line); total > maxTrailers {
+		if total += len(line); total > MaxTrailers {
 			return ErrChunks
 		}
 		name, value, ok := strings.Cut(string(line), ":")

@@ -144,7 +144,11 @@ func (c *client) open(end bool, path string, fields ...string) uint32 {
 func (c *client) long(path string, fields ...string) {
 	id := c.next
 	c.next += 2
-	rest := c.block(append([]string{":method GET", ":scheme https", ":authority a.test", ":path " + path}, fields...)...)
+	c.send(id, c.block(append([]string{":method GET", ":scheme https", ":authority a.test", ":path " + path}, fields...)...))
+}
+
+// send sends a field block that ends its stream, in as many frames as it needs.
+func (c *client) send(id uint32, rest []byte) {
 	part := rest[:min(len(rest), 16<<10)]
 	rest = rest[len(part):]
 	_ = c.WriteHeaders(framing.HeadersFrameParam{StreamID: id, BlockFragment: part, EndStream: true, EndHeaders: len(rest) == 0})

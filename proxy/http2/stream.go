@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/kimbap-run/kimbap/proxy/http1"
 )
 
 // Stream is one request and its answer. Reading the body may be done by another goroutine
@@ -233,9 +235,10 @@ func (c *conn) takeTrailer(id uint32, ends bool) error {
 	case !ends || c.list.large:
 		return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol}
 	}
-	tail := make(http.Header, len(c.list.fields))
+	tail, size := make(http.Header, len(c.list.fields)), 0
 	for _, f := range c.list.fields {
-		if strings.HasPrefix(f.Name, ":") || checkField(f) != "" {
+		size += len(f.Name) + len(": ") + len(f.Value)
+		if size > http1.MaxTrailers || strings.HasPrefix(f.Name, ":") || checkField(f) != "" {
 			return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol}
 		}
 		name := c.canonical(f.Name)
