@@ -108,3 +108,28 @@ func TestTrailersWithTooMuchPadding(t *testing.T) {
 		t.Errorf("it ended with %v", code)
 	}
 }
+
+// Nor can a head that ends before what its flags announce, which has a word of its own
+// (RFC 9113 section 4.2), and a client that pushes is told what is wrong however short it is.
+func TestHeadsShorterThanTheirFlags(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind    framing.FrameType
+		flags   framing.Flags
+		payload []byte
+		want    framing.ErrCode
+	}{
+		"padding":              {framing.FrameHeaders, framing.FlagHeadersPadded, nil, framing.ErrCodeFrameSize},
+		"priority":             {framing.FrameHeaders, framing.FlagHeadersPriority, make([]byte, 4), framing.ErrCodeFrameSize},
+		"padding and priority": {framing.FrameHeaders, framing.FlagHeadersPadded | framing.FlagHeadersPriority, make([]byte, 5), framing.ErrCodeFrameSize},
+		"a push":               {framing.FramePushPromise, 0, make([]byte, 3), framing.ErrCodeProtocol},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(*http2.Stream) {}, nil)
+			c := r.client()
+			_ = c.WriteRawFrame(test.kind, test.flags|framing.FlagHeadersEndHeaders, 1, test.payload)
+			if code := c.ends(); code != test.want {
+				t.Errorf("it ended with %v", code)
+			}
+		})
+	}
+}

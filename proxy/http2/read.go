@@ -50,6 +50,12 @@ func (c *conn) next() error {
 	if head.Type == http2.FrameData {
 		return c.takeData(head)
 	}
+	switch {
+	case head.Type == http2.FrameHeaders && int(head.Length) < announced(head.Flags):
+		return http2.ConnectionError(http2.ErrCodeFrameSize)
+	case head.Type == http2.FramePushPromise: // which clients cannot send
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
 	if c.br.Buffered() < int(head.Length) {
 		c.within(c.s.o.HeadTimeout)
 	}
@@ -62,6 +68,18 @@ func (c *conn) next() error {
 		return protocolError(err)
 	}
 	return c.take(frame)
+}
+
+// announced is how much of a head's frame is not its fields, by its flags: of a shorter one
+// the framer would say what it says of a connection that has ended (RFC 9113 section 6.2).
+func announced(flags http2.Flags) (n int) {
+	if flags.Has(http2.FlagHeadersPadded) {
+		n++
+	}
+	if flags.Has(http2.FlagHeadersPriority) {
+		n += 5
+	}
+	return n
 }
 
 // await waits for the first byte of a frame, for as long as it takes: what is idle has a
@@ -131,7 +149,7 @@ func (c *conn) take(frame http2.Frame) error {
 			return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeProtocol}
 		}
 		return c.nothing()
-	case *http2.PushPromiseFrame, *http2.ContinuationFrame: // which clients cannot send, or not by itself
+	case *http2.ContinuationFrame: // which cannot be there by itself
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	return c.nothing() // GOAWAY too: its sender closes when it has what it wants
