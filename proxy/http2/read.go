@@ -226,49 +226,6 @@ func (c *conn) setting(s http2.Setting) error {
 	return nil
 }
 
-// takeWindow makes room to send.
-func (c *conn) takeWindow(f *http2.WindowUpdateFrame) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.took = time.Now()
-	if f.StreamID == 0 {
-		none := c.room <= 0
-		if c.room += int64(f.Increment); c.room > mostWindow {
-			return http2.ConnectionError(http2.ErrCodeFlowControl)
-		}
-		if none { // somebody may wait for it
-			for _, st := range c.streams {
-				if st.room > 0 {
-					st.sending.moved()
-				}
-				st.moved.Broadcast()
-			}
-		}
-		return nil
-	}
-	st, err := c.of(f.StreamID)
-	if st == nil {
-		return err
-	}
-	if !st.widen(int64(f.Increment)) {
-		return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeFlowControl}
-	}
-	return nil
-}
-
-// widen gives an answer more room, or less, and reports whether a window can be so wide.
-// The caller holds mu.
-func (st *Stream) widen(more int64) bool {
-	if st.room += more; st.room > mostWindow {
-		return false
-	}
-	if more > 0 {
-		st.sending.moved()
-	}
-	st.moved.Broadcast()
-	return true
-}
-
 // takeReset ends a stream that the client wants no more.
 func (c *conn) takeReset(f *http2.RSTStreamFrame) error {
 	c.mu.Lock()

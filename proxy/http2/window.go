@@ -1,0 +1,87 @@
+package http2
+
+import (
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// takeWindow makes room to send.
+func (c *conn) takeWindow(f *http2.WindowUpdateFrame) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.took = time.Now()
+	if f.StreamID == 0 {
+		none := c.room <= 0
+		if c.room += int64(f.Increment); c.room > mostWindow {
+			return http2.ConnectionError(http2.ErrCodeFlowControl)
+		}
+		if none { // somebody may wait for it
+			for _, st := range c.streams {
+				if st.room > 0 {
+					st.sending.moved()
+				}
+				st.moved.Broadcast()
+			}
+		}
+		return nil
+	}
+	st, err := c.of(f.StreamID)
+	if st == nil {
+		return err
+	}
+	if !st.widen(int64(f.Increment)) {
+		return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeFlowControl}
+	}
+	return nil
+}
+
+// widen gives an answer more room, or less, and reports whether a window can be so wide.
+// The caller holds mu.
+func (st *Stream) widen(more int64) bool {
+	if st.room += more; st.room > mostWindow {
+		return false
+	}
+	if more > 0 {
+		st.sending.moved()
+	}
+	st.moved.Broadcast()
+	return true
+}
+
+// repay takes note of bytes of a body that nobody reads.
+func (c *conn) repay(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.owe(n)
+	c.later()
+}
+
+// owe takes note of bytes of a body that have been read, and tells the client that it may
+// send as many again once they are many, or more than it may send yet: bodies that nobody
+// reads may have all other room. The caller holds mu.
+func (c *conn) owe(n int64) {
+	c.credit += n
+	if c.credit == 0 || c.credit < min(int64(c.s.o.ConnWindow)/4, c.window) {
+		return
+	}
+	c.out = appendWindow(c.out, 0, c.credit)
+	if c.window <= 0 {
+		for _, st := range c.streams {
+			st.reading.moved()
+		}
+	}
+	c.window += c.credit
+	c.credit = 0
+}
+
+func (st *Stream) owe(n int64) {
+	c := st.c
+	c.owe(n)
+	if st.credit += n; st.credit >= int64(c.s.o.StreamWindow)/4 && !st.ended {
+		c.out = appendWindow(c.out, st.id, st.credit)
+		st.window += st.credit
+		st.credit = 0
+	}
+	c.later()
+}
