@@ -119,6 +119,9 @@ func (c *conn) takeData(head http2.FrameHeader) error {
 			return failed
 		}
 		c.repay(int64(head.Length))
+		if err == nil && left == 0 {
+			return c.nothing()
+		}
 		return err
 	}
 	if err := c.fill(st.space); err != nil {
@@ -220,6 +223,9 @@ func (c *conn) received(st *Stream, head http2.FrameHeader, n int) error {
 	if st.err != nil { // it ended meanwhile, and nobody will read this
 		c.owe(int64(head.Length))
 		c.later()
+		if n == 0 {
+			return c.nothing()
+		}
 		return nil
 	}
 	if n > 0 {

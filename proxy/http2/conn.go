@@ -33,6 +33,7 @@ const (
 const (
 	readBuffer   = 4 << 10
 	idleFrames   = 2000 // frames that say nothing, in a second
+	streamFrames = 4    // of them for each stream that is opened: its priority, or what comes once it is closed
 	mostSettings = 32   // in one frame
 	pendingTimes = 4    // handlers that wait for their turn, in times of the streams that may be open
 	blockTimes   = 2    // what is read of a field block, and told that it is too large, in times of the bytes that are kept

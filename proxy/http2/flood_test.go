@@ -3,6 +3,7 @@
 package http2_test
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,14 +16,22 @@ import (
 // What says nothing, or is taken back at once, over and over, ends the connection.
 func TestFloods(t *testing.T) {
 	for name, flood := range map[string]func(c *client) error{
-		"PRIORITY":            func(c *client) error { return c.WritePriority(1, framing.PriorityParam{Weight: 3}) },
-		"unknown frames":      func(c *client) error { return c.WriteRawFrame(0xbe, 0, 0, nil) },
-		"acknowledgements":    func(c *client) error { return c.WriteSettingsAck() },
-		"answers to no PING":  func(c *client) error { return c.WritePing(true, [8]byte{}) },
-		"settings":            func(c *client) error { return c.WriteSettings(make([]framing.Setting, 33)...) },
-		"empty CONTINUATIONs": func(c *client) error { return c.WriteRawFrame(framing.FrameContinuation, 0, 1, nil) },
-		"long CONTINUATIONs":  func(c *client) error { return c.WriteRawFrame(framing.FrameContinuation, 0, 1, make([]byte, 1000)) },
-		"empty data":          func(c *client) error { return c.WriteData(1, false, nil) },
+		"PRIORITY":                                 func(c *client) error { return c.WritePriority(1, framing.PriorityParam{Weight: 3}) },
+		"unknown frames":                           func(c *client) error { return c.WriteRawFrame(0xbe, 0, 0, nil) },
+		"acknowledgements":                         func(c *client) error { return c.WriteSettingsAck() },
+		"answers to no PING":                       func(c *client) error { return c.WritePing(true, [8]byte{}) },
+		"settings":                                 func(c *client) error { return c.WriteSettings(make([]framing.Setting, 33)...) },
+		"empty CONTINUATIONs":                      func(c *client) error { return c.WriteRawFrame(framing.FrameContinuation, 0, 1, nil) },
+		"long CONTINUATIONs":                       func(c *client) error { return c.WriteRawFrame(framing.FrameContinuation, 0, 1, make([]byte, 1000)) },
+		"empty data":                               func(c *client) error { return c.WriteData(1, false, nil) },
+		"empty data behind the end":                func(c *client) error { return c.WriteData(1, false, nil) },
+		"empty data where the stream is closed":    func(c *client) error { return c.WriteData(1, false, nil) },
+		"empty data of one that we have reset":     func(c *client) error { return c.WriteData(1, false, nil) },
+		"ends of one that we have reset":           func(c *client) error { return c.WriteData(1, true, nil) },
+		"trailers of one that we have reset":       func(c *client) error { return c.trailers(1) },
+		"RST_STREAM where the stream is closed":    func(c *client) error { return c.WriteRSTStream(1, framing.ErrCodeCancel) },
+		"WINDOW_UPDATE where the stream is closed": func(c *client) error { return c.WriteWindowUpdate(1, 1) },
+		"WINDOW_UPDATE by none where it is closed": func(c *client) error { return c.WriteRawFrame(framing.FrameWindowUpdate, 0, 1, make([]byte, 4)) },
 		"opened and reset": func(c *client) error {
 			id := c.open(true, "/")
 			return c.WriteRSTStream(id, framing.ErrCodeCancel)
@@ -49,6 +58,16 @@ func TestFloods(t *testing.T) {
 				_ = c.WriteHeaders(framing.HeadersFrameParam{StreamID: id, BlockFragment: c.block(":method GET")})
 			case "empty data":
 				c.open(false, "/")
+			case "empty data behind the end":
+				c.open(true, "/")
+			}
+			if strings.HasSuffix(name, "is closed") {
+				c.open(false, "/")
+				_ = c.WriteRSTStream(1, framing.ErrCodeCancel)
+			}
+			if strings.HasSuffix(name, "we have reset") {
+				c.open(false, "/", "content-length 1")
+				_ = c.WriteData(1, false, make([]byte, 2))
 			}
 			done := make(chan struct{})
 			go func() {
@@ -59,8 +78,8 @@ func TestFloods(t *testing.T) {
 					}
 				}
 			}()
-			if code := c.ends(); code == framing.ErrCodeNo {
-				t.Errorf("it ended without a reason")
+			if code := c.ends(); code != framing.ErrCodeEnhanceYourCalm && code != framing.ErrCodeProtocol {
+				t.Errorf("it ended with %v", code)
 			}
 			_ = r.conn.Close()
 			<-done
@@ -130,5 +149,35 @@ func TestMoreThanTheWindow(t *testing.T) {
 	}
 	if code := c.ends(); code != framing.ErrCodeFlowControl {
 		t.Errorf("of the connection: %v", code)
+	}
+}
+
+// A client that opens streams behind our GOAWAY, over and over, is one of them; one that does
+// what clients do with each stream that they open is not, however many those are.
+func TestFloodsOfStreams(t *testing.T) {
+	r := newRig(t, func(st *http2.Stream) { _ = st.Start(204, nil, nil, http2.Nothing) }, nil)
+	c := r.client()
+	answered := func(id uint32) {
+		if err := c.until(func(f framing.Frame) bool { return f.Header().StreamID == id }); err != nil {
+			t.Fatalf("stream %d: %v", id, err)
+		}
+	}
+	for begun := time.Now(); c.next < 20_000 && time.Since(begun) < patience; {
+		id := c.open(true, "/")
+		answered(id)
+		_ = c.WriteWindowUpdate(id, 1) // as it did not know that this was all
+		_ = c.WriteRSTStream(id, framing.ErrCodeCancel)
+		_ = c.WritePriority(id, framing.PriorityParam{Weight: 3})
+	}
+	hold := c.open(false, "/") // so that the connection goes on
+	answered(hold)
+	r.server.Drain()
+	go func() {
+		for range 100_000 {
+			c.open(true, "/late")
+		}
+	}()
+	if code := c.ends(); code != framing.ErrCodeEnhanceYourCalm {
+		t.Errorf("it ended with %v", code)
 	}
 }

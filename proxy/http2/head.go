@@ -120,7 +120,7 @@ func (c *conn) takeHead(f *http2.HeadersFrame) error {
 	c.last = id
 	switch {
 	case c.goneAway: // the client knows, and sends it elsewhere
-		return nil
+		return c.nothing()
 	case self:
 		return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol}
 	case len(c.streams) >= c.s.o.Streams:

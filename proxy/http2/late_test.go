@@ -13,8 +13,8 @@ import (
 )
 
 // trailers ends a stream with trailers.
-func (c *client) trailers(id uint32) {
-	_ = c.WriteHeaders(framing.HeadersFrameParam{StreamID: id, BlockFragment: c.block("x-sum 7"), EndStream: true, EndHeaders: true})
+func (c *client) trailers(id uint32) error {
+	return c.WriteHeaders(framing.HeadersFrameParam{StreamID: id, BlockFragment: c.block("x-sum 7"), EndStream: true, EndHeaders: true})
 }
 
 // ping waits until all has been read that was sent before.
@@ -43,7 +43,7 @@ func TestWholeRequestsBehindGoAway(t *testing.T) {
 	r.server.Drain()
 	late := c.open(false, "/late")
 	_ = c.WriteData(late, false, []byte("late"))
-	c.trailers(late)
+	_ = c.trailers(late)
 	c.ping()
 	release()
 	if err := c.until(func(f framing.Frame) bool { return f.Header().StreamID == running }); err != nil {
@@ -69,7 +69,7 @@ func TestTrailersBehindManyResets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range open {
-		c.trailers(id)
+		_ = c.trailers(id)
 	}
 	c.ping()
 }

@@ -167,6 +167,14 @@ func (c *conn) nothing() error {
 	return nil
 }
 
+// stray counts a frame of a stream that is closed, unless something is wrong with it.
+func (c *conn) stray(err error) error {
+	if err != nil {
+		return err
+	}
+	return c.nothing()
+}
+
 // reply appends a frame that answers one of the client's. One that asks and does not read
 // would fill our memory.
 func (c *conn) reply(write func()) error {
@@ -232,7 +240,7 @@ func (c *conn) takeReset(f *http2.RSTStreamFrame) error {
 	defer c.mu.Unlock()
 	st, err := c.of(f.StreamID)
 	if st == nil {
-		return err
+		return c.stray(err)
 	}
 	st.fail(fmt.Errorf("http2: the client reset the stream (%s)", f.ErrCode))
 	c.leave(st)
@@ -261,6 +269,9 @@ func (c *conn) refuse(id uint32, code http2.ErrCode) error {
 		st.reset(code, fmt.Errorf("%w (%s)", ErrStream, code))
 	} else {
 		c.sendReset(id, code)
+		if err := c.nothing(); err != nil {
+			return err
+		}
 	}
 	if len(c.out) > outMost {
 		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)

@@ -56,6 +56,7 @@ func (c *conn) open(id uint32, head *Head) error {
 	st := &Stream{Head: head, c: c, id: id, ended: head.Ended, window: int64(c.s.o.StreamWindow), room: c.initial}
 	st.moved.L = &c.mu
 	st.ctx, st.cancel = context.WithCancelCause(c.ctx)
+	c.said = max(0, c.said-streamFrames)
 	c.enter(st)
 	c.pending = append(c.pending, st)
 	c.begin()
@@ -227,7 +228,7 @@ func (c *conn) takeTrailer(id uint32, ends bool) error {
 	st := c.streams[id]
 	switch {
 	case st == nil && c.underway(id):
-		return nil
+		return c.nothing()
 	case st == nil:
 		return http2.ConnectionError(http2.ErrCodeStreamClosed)
 	case st.ended:

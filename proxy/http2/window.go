@@ -28,7 +28,7 @@ func (c *conn) takeWindow(f *http2.WindowUpdateFrame) error {
 	}
 	st, err := c.of(f.StreamID)
 	if st == nil {
-		return err
+		return c.stray(err)
 	}
 	if !st.widen(int64(f.Increment)) {
 		return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeFlowControl}
