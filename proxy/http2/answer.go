@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"strconv"
@@ -194,9 +195,7 @@ func (c *conn) writeHead(id uint32, status int, header http.Header, order []stri
 	if status != 0 {
 		_ = c.enc.WriteField(hpack.HeaderField{Name: ":status", Value: strconv.Itoa(status)}) // to memory, as all of it
 	}
-	http1.Each(header, order, func(name, value string) {
-		_ = c.enc.WriteField(hpack.HeaderField{Name: lower(name), Value: value})
-	})
+	http1.Each(header, order, func(name, value string) { c.writeField(lower(name), value) })
 	kind, flags := http2.FrameHeaders, http2.Flags(0)
 	if end {
 		flags = http2.FlagHeadersEndStream
@@ -209,10 +208,42 @@ func (c *conn) writeHead(id uint32, status int, header http.Header, order []stri
 		c.lend(frameHead + len(part))
 		c.out = append(appendFrameHead(c.out, len(part), kind, flags, id), part...)
 		if flags.Has(http2.FlagHeadersEndHeaders) {
-			return
+			break
 		}
 		kind, flags = http2.FrameContinuation, 0
 	}
+	if c.block.Cap() > firstFrame { // a connection may rest for long behind a large head
+		c.block = bytes.Buffer{}
+	}
+}
+
+// writeField appends a field to the block. The encoder keeps room for the longest that it has
+// written, so one that does not fit into its table is written as it is, behind the first,
+// where the encoder says how large the table is (RFC 7541 section 6.2.2).
+func (c *conn) writeField(name, value string) {
+	if len(name)+len(value) <= tableSize || c.block.Len() == 0 {
+		_ = c.enc.WriteField(hpack.HeaderField{Name: name, Value: value})
+		return
+	}
+	c.block.WriteByte(0)
+	for _, text := range [...]string{name, value} {
+		c.writeLength(len(text))
+		c.block.WriteString(text)
+	}
+}
+
+// writeLength appends the length of a string that is not compressed (RFC 7541 section 5.1).
+func (c *conn) writeLength(n int) {
+	const prefix = 1<<7 - 1
+	if n < prefix {
+		c.block.WriteByte(byte(n))
+		return
+	}
+	c.block.WriteByte(prefix)
+	for n -= prefix; n >= 1<<7; n >>= 7 {
+		c.block.WriteByte(byte(n) | 1<<7)
+	}
+	c.block.WriteByte(byte(n))
 }
 
 // lowerNames are the names of fields that most answers have.

@@ -66,39 +66,48 @@ func (l *fieldList) add(f hpack.HeaderField) {
 // readBlock reads a field block to its end (RFC 9113 section 4.3), whatever becomes of
 // it: the table of what was decoded is the connection's.
 func (c *conn) readBlock(f *http2.HeadersFrame) error {
+	block := f.HeaderBlockFragment()
+	if !f.HeadersEnded() {
+		var err error
+		if block, err = c.joinBlock(block); err != nil {
+			return err
+		}
+	}
 	c.list.begin(c.s.o.HeadBytes)
-	part, whole, size := f.HeaderBlockFragment(), f.HeadersEnded(), 0
-	if !whole {
-		c.within(c.s.o.HeadTimeout) // for all of it
-	}
-	for {
-		if size += len(part); size > blockTimes*c.s.o.HeadBytes {
-			return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
-		}
-		if _, err := c.dec.Write(part); err != nil {
-			return http2.ConnectionError(http2.ErrCodeCompression)
-		}
-		if whole {
-			break
-		}
-		frame, err := c.framer.ReadFrame()
-		if err != nil {
-			return protocolError(err)
-		}
-		more, ok := frame.(*http2.ContinuationFrame)
-		if !ok {
-			return http2.ConnectionError(http2.ErrCodeProtocol)
-		}
-		if part, whole = more.HeaderBlockFragment(), more.HeadersEnded(); len(part) == 0 {
-			if err := c.nothing(); err != nil {
-				return err
-			}
-		}
-	}
-	if c.dec.Close() != nil {
+	_, err := c.dec.Write(block)
+	if err != nil || c.dec.Close() != nil {
 		return http2.ConnectionError(http2.ErrCodeCompression)
 	}
 	return nil
+}
+
+// joinBlock reads what follows the first part of a field block. The decoder is given all of
+// it at once: what it has to put aside it keeps room for as long as the connection lives.
+func (c *conn) joinBlock(first []byte) ([]byte, error) {
+	c.within(c.s.o.HeadTimeout) // for all of it
+	block := append([]byte(nil), first...)
+	for {
+		frame, err := c.framer.ReadFrame()
+		if err != nil {
+			return nil, protocolError(err)
+		}
+		more, ok := frame.(*http2.ContinuationFrame)
+		if !ok {
+			return nil, http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		part := more.HeaderBlockFragment()
+		if len(part) == 0 {
+			if err := c.nothing(); err != nil {
+				return nil, err
+			}
+		}
+		if len(block)+len(part) > blockTimes*c.s.o.HeadBytes {
+			return nil, http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+		}
+		if block = append(block, part...); more.HeadersEnded() {
+			return block, nil
+		}
+	}
 }
 
 // takeHead begins a stream, or ends one with its trailers.
