@@ -48,14 +48,13 @@ func (s *Server) serveStream(st *http2.Stream) {
 // checkStream refuses the head of a stream for what [parseHead] refuses in a head of
 // HTTP/1.1, and one that names two hosts.
 func checkStream(h *http2.Head, t *tunnel, limits Limits) *runtime.Error {
-	var bad http2.Malformed
 	switch {
-	case errors.As(h.Err, &bad):
+	case h.Malformed != "":
 		if err := checkLength(h.Header["Content-Length"]); err != nil {
 			return err
 		}
-		return badHead(string(bad))
-	case h.Err != nil:
+		return badHead(h.Malformed)
+	case h.TooLarge:
 		return tooLarge("the request head is over the limit")
 	case !http1.IsToken(h.Method):
 		return badHead("the method is not a token")

@@ -3,7 +3,7 @@
 // as its client sent it, and writes the answer back.
 //
 // It repairs nothing and hides nothing: a head that is no HTTP is a stream like any other,
-// with what is wrong in [Head.Err], so that whoever answers can record it; fields keep
+// with what is wrong in [Head.Malformed], so that whoever answers can record it; fields keep
 // their values, Expect and Trailer included, and trailers come whether they were announced
 // or not. What only costs (resets, CONTINUATION frames, field lists, settings and frames
 // that say nothing) is bounded here and ends the connection. It opens no connection, pushes

@@ -78,7 +78,7 @@ func FuzzServe(f *testing.F) {
 // checkGood holds a head that is said to be good against the rules.
 func checkGood(t *testing.T, st *http2.Stream) {
 	h := st.Head
-	if h.Err != nil {
+	if h.Malformed != "" || h.TooLarge {
 		return
 	}
 	if h.Method == "" || h.Method != http.MethodConnect && (h.Scheme == "" || h.Path == "" || h.Path[0] != '/' && h.Path != "*") {

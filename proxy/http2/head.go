@@ -1,7 +1,6 @@
 package http2
 
 import (
-	"errors"
 	"net/http"
 	"net/textproto"
 	"strconv"
@@ -23,20 +22,14 @@ type Head struct {
 	Ended  bool        // nothing follows
 	Fields int         // lines, without the pseudo fields
 
-	// Err is [ErrTooLarge], or a [Malformed]: then what is above is what came before it,
-	// the stream is reset behind its answer, and nothing of it may be trusted.
-	Err error
+	// Malformed says why it is no request (RFC 9113 section 8.1.1), "" of one that is, in
+	// words for its sender: of what was sent they hold names of fields alone. The rest is
+	// what came before that, and may not be trusted. The stream is reset behind its answer.
+	Malformed string
+
+	// TooLarge is a head whose last fields were over the limit, and are not here.
+	TooLarge bool
 }
-
-// ErrTooLarge is a field list over the limit.
-var ErrTooLarge = errors.New("the head is over the limit")
-
-// Malformed says why a head is no request (RFC 9113 section 8.1.1), in words for its
-// sender. It holds nothing of what was sent but names of fields.
-type Malformed string
-
-// Error implements [error].
-func (m Malformed) Error() string { return string(m) }
 
 // fieldList takes the fields of one block as they are decoded.
 type fieldList struct {
@@ -140,13 +133,10 @@ func (c *conn) takeHead(f *http2.HeadersFrame) error {
 
 // headOf makes a head of the fields of the last block.
 func (c *conn) headOf(ended bool) *Head {
-	h := &Head{Header: make(http.Header, len(c.list.fields)), Ended: ended, Length: -1}
-	if c.list.large {
-		h.Err = ErrTooLarge
-	}
+	h := &Head{Header: make(http.Header, len(c.list.fields)), Ended: ended, Length: -1, TooLarge: c.list.large}
 	var lengths, cookies []string
 	for _, f := range c.list.fields {
-		if h.Err != nil && h.Err != ErrTooLarge { //nolint:errorlint // set above
+		if h.Malformed != "" {
 			break
 		}
 		if strings.HasPrefix(f.Name, ":") {
@@ -176,15 +166,15 @@ func (c *conn) headOf(ended bool) *Head {
 	return h
 }
 
-// blame keeps what is wrong first. That it is no HTTP is worse than that it is long.
-func (h *Head) blame(why Malformed) {
-	if why != "" && (h.Err == nil || h.Err == ErrTooLarge) { //nolint:errorlint // set here
-		h.Err = why
+// blame keeps what is wrong first.
+func (h *Head) blame(why string) {
+	if h.Malformed == "" {
+		h.Malformed = why
 	}
 }
 
 // pseudo takes a pseudo field (RFC 9113 section 8.3).
-func (h *Head) pseudo(f hpack.HeaderField) Malformed {
+func (h *Head) pseudo(f hpack.HeaderField) string {
 	var to *string
 	switch f.Name {
 	case ":method":
@@ -202,27 +192,27 @@ func (h *Head) pseudo(f hpack.HeaderField) Malformed {
 	case h.Fields > 0:
 		return "a pseudo field stands behind other fields"
 	case *to != "":
-		return Malformed("the pseudo field " + f.Name + " is there more than once")
+		return "the pseudo field " + f.Name + " is there more than once"
 	case f.Value == "":
-		return Malformed("the pseudo field " + f.Name + " is empty")
+		return "the pseudo field " + f.Name + " is empty"
 	case !clean(f.Value):
-		return Malformed("there is a control character, or a blank at an end, in the pseudo field " + f.Name)
+		return "there is a control character, or a blank at an end, in the pseudo field " + f.Name
 	}
 	*to = f.Value
 	return ""
 }
 
 // checkField refuses what no field of HTTP/2 has (RFC 9113 sections 8.2.1 and 8.2.2).
-func checkField(f hpack.HeaderField) Malformed {
+func checkField(f hpack.HeaderField) string {
 	if !http1.IsToken(f.Name) || strings.ToLower(f.Name) != f.Name {
 		return "there is a field name that is not a token in lower case"
 	}
 	if !clean(f.Value) {
-		return Malformed("there is a control character, or a blank at an end, in the field " + f.Name)
+		return "there is a control character, or a blank at an end, in the field " + f.Name
 	}
 	switch f.Name {
 	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade":
-		return Malformed("HTTP/2 has no field " + f.Name)
+		return "HTTP/2 has no field " + f.Name
 	case "te":
 		if f.Value != "trailers" {
 			return "HTTP/2 has no TE but trailers"
@@ -237,9 +227,9 @@ func clean(value string) bool {
 }
 
 // whole refuses a head that lacks something, or says something that means nothing there.
-func (h *Head) whole() Malformed {
+func (h *Head) whole() string {
 	switch {
-	case h.Err == ErrTooLarge: //nolint:errorlint // what is missing may be in what was too much
+	case h.TooLarge: // what is missing may be in what was too much
 		return ""
 	case h.Method == "":
 		return "there is no :method"
@@ -260,7 +250,7 @@ func (h *Head) whole() Malformed {
 }
 
 // measure finds out how long the body will be (RFC 9113 section 8.1.1).
-func (h *Head) measure(lengths []string) Malformed {
+func (h *Head) measure(lengths []string) string {
 	switch len(lengths) {
 	case 0:
 		if h.Ended {

@@ -281,9 +281,8 @@ func TestMalformedHeads(t *testing.T) {
 	for _, field := range []string{"Upper 1", "connection close", "te gzip", "a b\n", "a  b", ":path /", ":what x", "content-length x"} {
 		id := c.open(true, "/x", "x-first 1", field)
 		head := <-heads
-		var bad http2.Malformed
-		if !errors.As(head.Err, &bad) {
-			t.Errorf("%q: %v", field, head.Err)
+		if head.Malformed == "" {
+			t.Errorf("%q is taken", field)
 		}
 		if code := c.reset(id); code != framing.ErrCodeProtocol {
 			t.Errorf("%q: %v", field, code)
@@ -293,8 +292,8 @@ func TestMalformedHeads(t *testing.T) {
 		c.long("/large", "x-large "+strings.Repeat("~", n))
 		select {
 		case head := <-heads:
-			if head.Err != http2.ErrTooLarge { //nolint:errorlint // it is set, not wrapped
-				t.Errorf("%d bytes: %v", n, head.Err)
+			if !head.TooLarge || head.Malformed != "" {
+				t.Errorf("%d bytes: %+v", n, head)
 			}
 		case <-time.After(patience):
 			t.Fatalf("%d bytes: the connection ended with %v", n, c.ends())
@@ -303,7 +302,7 @@ func TestMalformedHeads(t *testing.T) {
 	c.open(true, "/good", "x-first 1", "cookie a=1", "cookie b=2", "te trailers", "host b.test")
 	head := <-heads
 	want := fmt.Sprint(http.Header{"X-First": {"1"}, "Cookie": {"a=1; b=2"}, "Te": {"trailers"}}, []string{"b.test"})
-	if got := fmt.Sprint(head.Header, head.Host); head.Err != nil || got != want || head.Path != "/good" {
-		t.Errorf("%v %s %q, want %s", head.Err, got, head.Path, want)
+	if got := fmt.Sprint(head.Header, head.Host); head.Malformed != "" || head.TooLarge || got != want || head.Path != "/good" {
+		t.Errorf("%q %s %q, want %s", head.Malformed, got, head.Path, want)
 	}
 }

@@ -22,7 +22,7 @@ type Options struct {
 	Streams      int   // open at a time on a connection; more are refused
 	StreamWindow int32 // bytes of one body that wait to be read
 	ConnWindow   int32 // the same of all bodies of a connection
-	HeadBytes    int   // of a field list as RFC 9113 section 6.5.2 counts; above it is [ErrTooLarge]
+	HeadBytes    int   // of a field list as RFC 9113 section 6.5.2 counts; a head above it is TooLarge
 
 	IdleTimeout time.Duration // of a connection without streams, and of a read or write that does not move
 	HeadTimeout time.Duration // from the first byte of a head to its last, and of the preface

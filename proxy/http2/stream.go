@@ -102,10 +102,9 @@ func (st *Stream) handle() {
 
 // close ends what the handler has left open. The caller holds mu.
 func (st *Stream) close() {
-	var bad Malformed
 	switch {
 	case st.err != nil:
-	case errors.As(st.Head.Err, &bad): // it was answered, which RFC 9113 section 8.1.1 allows
+	case st.Head.Malformed != "": // it was answered, which RFC 9113 section 8.1.1 allows
 		st.reset(http2.ErrCodeProtocol, errOver)
 	case !st.done:
 		st.reset(http2.ErrCodeInternal, errOver)
@@ -253,7 +252,7 @@ func (c *conn) takeTrailer(id uint32, ends bool) error {
 
 // finishBody is told that all of the body has come. The caller holds mu.
 func (st *Stream) finishBody() error {
-	if n := st.Head.Length; n >= 0 && n != st.got && st.Head.Err == nil {
+	if n := st.Head.Length; n >= 0 && n != st.got && st.Head.Malformed == "" && !st.Head.TooLarge {
 		return http2.StreamError{StreamID: st.id, Code: http2.ErrCodeProtocol}
 	}
 	st.ended = true
