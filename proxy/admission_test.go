@@ -233,7 +233,7 @@ func TestDrippingBodyEnds(t *testing.T) {
 func TestDrippingBodyOfAStreamEnds(t *testing.T) {
 	r := newRig(t, func(o *Options, _ *stages) { o.Limits.BodyTimeout = 300 * time.Millisecond })
 	c := r.rawH2("api.good.test:443")
-	id := c.open(false, ":method POST", ":scheme https", ":authority api.good.test", ":path /judged", "content-type application/json", "content-length 100000")
+	id := c.Open(false, ":method POST", ":scheme https", ":authority api.good.test", ":path /judged", "content-type application/json", "content-length 100000")
 	_ = c.WriteData(id, false, []byte("["))
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -28,7 +28,7 @@ func TestH2Request(t *testing.T) {
 	r := newRig(t, nil)
 	received := r.upstream("api.good.test:443", answering(okAnswer))
 	raw := r.rawH2("api.good.test:443")
-	stream := raw.open(true, ":method GET", ":scheme https", ":authority api.good.test", ":path /open/a%7Eb?x=%20",
+	stream := raw.Open(true, ":method GET", ":scheme https", ":authority api.good.test", ":path /open/a%7Eb?x=%20",
 		"x-kept one", "x-kept two", "cookie a=1", "cookie b=2; c=3", "te trailers", "proxy-authorization Basic a2V5")
 	if status, _, reset, err := raw.wait(stream); status != "200" {
 		t.Fatal(status, reset, err)
@@ -101,9 +101,9 @@ func TestH2TrailersOfRequests(t *testing.T) {
 	received := r.upstream("api.good.test:443", answering(okAnswer))
 	c := r.rawH2("api.good.test:443")
 	head := append([]string{":method POST"}, goodHead[1:]...)
-	stream := c.open(false, head...)
+	stream := c.Open(false, head...)
 	_ = c.WriteData(stream, false, []byte("abc"))
-	_ = c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.block("x-late 42", "x-late 43"), EndStream: true, EndHeaders: true})
+	_ = c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.Block("x-late 42", "x-late 43"), EndStream: true, EndHeaders: true})
 	if status, _, reset, err := c.wait(stream); status != "200" {
 		t.Fatal(status, reset, err)
 	}
@@ -111,9 +111,9 @@ func TestH2TrailersOfRequests(t *testing.T) {
 		t.Errorf("the upstream got %q", got)
 	}
 	for _, bad := range []string{":path /other", "connection x-late", "X-Late 1", "x-late a\nb"} {
-		stream := c.open(false, head...)
+		stream := c.Open(false, head...)
 		_ = c.WriteData(stream, false, []byte("abc"))
-		_ = c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.block(bad), EndStream: true, EndHeaders: true})
+		_ = c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.Block(bad), EndStream: true, EndHeaders: true})
 		if status, _, reset, err := c.wait(stream); reset != http2.ErrCodeProtocol {
 			t.Errorf("%q: %s, reset %v, %v", bad, status, reset, err)
 		}
@@ -245,9 +245,9 @@ func TestH2Refusals(t *testing.T) {
 	} {
 		var stream uint32
 		if bad.id == "too large" { // over several frames
-			stream = c.long(bad.fields)
+			stream = c.Open(true, bad.fields...)
 		} else {
-			stream = c.open(true, bad.fields...)
+			stream = c.Open(true, bad.fields...)
 		}
 		status, header, reset, err := c.wait(stream)
 		if err != nil {
@@ -263,30 +263,16 @@ func TestH2Refusals(t *testing.T) {
 	if received() != "" {
 		t.Errorf("the upstream got %q", received())
 	}
-	if status, _, reset, err := c.wait(c.open(true, goodHead...)); status != "200" {
+	if status, _, reset, err := c.wait(c.Open(true, goodHead...)); status != "200" {
 		t.Errorf("the next: %s %v %v", status, reset, err)
 	}
 	r.outcome()
 	// A host field alone is the authority (RFC 9113 section 8.3.1), and judged as it.
-	if status, _, reset, err := c.wait(c.open(true, ":method GET", ":scheme https", ":path /open", "host api.good.test")); status != "200" {
+	if status, _, reset, err := c.wait(c.Open(true, ":method GET", ":scheme https", ":path /open", "host api.good.test")); status != "200" {
 		t.Errorf("host only: %s %v %v", status, reset, err)
 	}
 	if rec := r.outcome(); rec.Action.Ref != "good.open" || rec.Target.Authority != "api.good.test:443" {
 		t.Errorf("host only: judged as %s at %s", rec.Action.Ref, rec.Target.Authority)
-	}
-}
-
-// long sends a head over several frames.
-func (c *rawH2) long(fields []string) uint32 {
-	stream, block := c.next, c.block(fields...)
-	c.next += 2
-	_ = c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block[:frameSize], EndStream: true})
-	for block = block[frameSize:]; ; {
-		n := min(len(block), frameSize)
-		_ = c.WriteContinuation(stream, n == len(block), block[:n])
-		if block = block[n:]; len(block) == 0 {
-			return stream
-		}
 	}
 }
 
@@ -318,7 +304,7 @@ func TestH2Malformed(t *testing.T) {
 		with(goodHead, "keep-alive x"), with(goodHead, "proxy-connection x"), with(goodHead, "te gzip"), with(goodHead, "te trailers, gzip"),
 		with(goodHead, "content-length 1", "content-length 1"), with(goodHead, "content-length 4"), with(goodHead, "content-length +0"),
 	} {
-		stream := c.open(true, fields...)
+		stream := c.Open(true, fields...)
 		status, header, reset, err := c.wait(stream)
 		if status != "400" || header.Get("Kimbap-Error") == "" {
 			t.Errorf("%q: %s %v, reset %v, %v", fields, status, header, reset, err)
@@ -332,7 +318,7 @@ func TestH2Malformed(t *testing.T) {
 		}
 	}
 	// The table of what was decoded is whole: the next one is served.
-	if status, _, reset, err := c.wait(c.open(true, ":method GET", ":scheme https", ":authority api.good.test", ":path /denied")); status != "403" {
+	if status, _, reset, err := c.wait(c.Open(true, ":method GET", ":scheme https", ":authority api.good.test", ":path /denied")); status != "403" {
 		t.Errorf("the next: %s %v %v", status, reset, err)
 	}
 	if len(r.stages.dials) > 0 || len(r.stages.intents) > 0 {
@@ -350,10 +336,10 @@ func TestH2MalformedBodies(t *testing.T) {
 		"short": func(stream uint32) error { return c.WriteData(stream, true, []byte("abc")) },
 		"long":  func(stream uint32) error { return c.WriteData(stream, true, []byte("abcde")) },
 		"no trailer": func(stream uint32) error {
-			return c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.block("X-Upper 1"), EndStream: true, EndHeaders: true})
+			return c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.Block("X-Upper 1"), EndStream: true, EndHeaders: true})
 		},
 	} {
-		stream := c.open(false, ":method POST", ":scheme https", ":authority api.good.test", ":path /open", "content-type text/plain", "content-length 4")
+		stream := c.Open(false, ":method POST", ":scheme https", ":authority api.good.test", ":path /open", "content-type text/plain", "content-length 4")
 		if err := send(stream); err != nil {
 			t.Fatal(err)
 		}
@@ -367,7 +353,7 @@ func TestH2MalformedBodies(t *testing.T) {
 	if strings.Contains(received(), "abcd") {
 		t.Errorf("the upstream got %q", received())
 	}
-	if status, _, _, err := c.wait(c.open(true, goodHead...)); status != "200" {
+	if status, _, _, err := c.wait(c.Open(true, goodHead...)); status != "200" {
 		t.Errorf("the next: %s %v", status, err)
 	}
 }
@@ -390,7 +376,7 @@ func TestH2HostBesideAuthority(t *testing.T) {
 		{[]string{"host "}, "400", runtime.CodeInvalidInput},
 		{[]string{"host user@api.good.test"}, "400", runtime.CodeInvalidInput},
 	} {
-		status, header, reset, err := c.wait(c.open(true, append(slices.Clone(goodHead), bad.hosts...)...))
+		status, header, reset, err := c.wait(c.Open(true, append(slices.Clone(goodHead), bad.hosts...)...))
 		if status != bad.status || !strings.HasPrefix(header.Get("Kimbap-Error"), string(bad.code)) {
 			t.Errorf("%q: %s %v, reset %v, %v", bad.hosts, status, header, reset, err)
 		}
@@ -402,7 +388,7 @@ func TestH2HostBesideAuthority(t *testing.T) {
 		t.Errorf("the upstream got %q", got)
 	}
 	for _, host := range []string{"host api.good.test", "host api.good.test:443", "host API.Good.Test."} {
-		if status, _, reset, err := c.wait(c.open(true, append(slices.Clone(goodHead), host)...)); status != "200" {
+		if status, _, reset, err := c.wait(c.Open(true, append(slices.Clone(goodHead), host)...)); status != "200" {
 			t.Errorf("%q: %s, reset %v, %v", host, status, reset, err)
 		}
 		r.outcome()

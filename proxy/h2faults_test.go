@@ -32,7 +32,7 @@ func TestH2FaultsOfTheConnection(t *testing.T) {
 			}
 			return nil // it is not read to its end
 		}, runtime.CodeRateLimited},
-		"none": {func(c *rawH2) error { return c.conn.Close() }, runtime.CodeCanceled},
+		"none": {func(c *rawH2) error { return c.Conn.Close() }, runtime.CodeCanceled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			begun := make(chan struct{}, 2)
@@ -43,8 +43,8 @@ func TestH2FaultsOfTheConnection(t *testing.T) {
 				}
 			})
 			raw := r.rawH2("api.good.test:443")
-			raw.open(true, goodHead...)
-			raw.open(false, ":method POST", ":scheme https", ":authority api.good.test", ":path /open")
+			raw.Open(true, goodHead...)
+			raw.Open(false, ":method POST", ":scheme https", ":authority api.good.test", ":path /open")
 			<-begun
 			<-begun
 			if err := c.fault(raw); err != nil {
@@ -68,7 +68,7 @@ func TestH2TrailersOfAnEmptyBody(t *testing.T) {
 			for _, f := range fields {
 				block = append(block, f.Name+" "+f.Value)
 			}
-			return c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.block(block...), EndStream: true, EndHeaders: true})
+			return c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.Block(block...), EndStream: true, EndHeaders: true})
 		}
 	}
 	for name, c := range map[string]struct {
@@ -91,7 +91,7 @@ func TestH2TrailersOfAnEmptyBody(t *testing.T) {
 				}
 			})
 			raw := r.rawH2("api.good.test:443")
-			stream := raw.open(false, ":method POST", ":scheme https", ":authority api.good.test", ":path /open", "content-length 0")
+			stream := raw.Open(false, ":method POST", ":scheme https", ":authority api.good.test", ":path /open", "content-length 0")
 			if err := c.end(raw, stream); err != nil {
 				t.Fatal(err)
 			}

@@ -49,7 +49,7 @@ func TestH2RapidReset(t *testing.T) {
 	c := r.rawH2("api.good.test:443")
 	go func() {
 		for range 5000 {
-			stream := c.open(true, goodHead...)
+			stream := c.Open(true, goodHead...)
 			if c.WriteRSTStream(stream, http2.ErrCodeCancel) != nil {
 				return
 			}
@@ -70,8 +70,8 @@ func TestH2RapidReset(t *testing.T) {
 func TestH2ContinuationFlood(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.rawH2("api.good.test:443")
-	block := c.block(append(slices.Clone(goodHead), "x-a "+strings.Repeat("x", 8<<10))...)
-	more := c.block("x-b " + strings.Repeat("y", 8<<10))
+	block := c.Block(append(slices.Clone(goodHead), "x-a "+strings.Repeat("x", 8<<10))...)
+	more := c.Block("x-b " + strings.Repeat("y", 8<<10))
 	var sent atomic.Int64
 	go func() {
 		_ = c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndStream: true})
@@ -82,7 +82,7 @@ func TestH2ContinuationFlood(t *testing.T) {
 	if _, _, _, err := c.wait(1); err == nil {
 		t.Error("the connection goes on")
 	}
-	_ = c.conn.Close()
+	_ = c.Conn.Close()
 	if n := sent.Load(); n > 8<<20 {
 		t.Errorf("%d bytes of a head were taken", n)
 	}
@@ -98,9 +98,9 @@ func TestH2MaxStreams(t *testing.T) {
 	c := r.rawH2("api.good.test:443")
 	denied := append(slices.Clone(goodHead[:3]), ":path /denied")
 	for range maxStreams {
-		c.open(true, denied...)
+		c.Open(true, denied...)
 	}
-	if _, _, reset, err := c.wait(c.open(true, denied...)); reset != http2.ErrCodeProtocol && reset != http2.ErrCodeRefusedStream {
+	if _, _, reset, err := c.wait(c.Open(true, denied...)); reset != http2.ErrCodeProtocol && reset != http2.ErrCodeRefusedStream {
 		t.Errorf("one too many: %v %v", reset, err)
 	}
 	close(slow.hold)
@@ -119,7 +119,7 @@ func TestH2ControlFlood(t *testing.T) {
 			c := newRig(t, nil).rawH2("api.good.test:443")
 			for n := 0; ; n++ {
 				if n%1000 == 0 { // the kernel takes megabytes of answers before anything is felt of it
-					_ = c.conn.SetWriteDeadline(time.Now().Add(patience))
+					_ = c.Conn.SetWriteDeadline(time.Now().Add(patience))
 				}
 				err := flood(c)
 				if errors.Is(err, os.ErrDeadlineExceeded) || n == 3_000_000 {
@@ -129,7 +129,7 @@ func TestH2ControlFlood(t *testing.T) {
 					break
 				}
 			}
-			_ = c.conn.Close()
+			_ = c.Conn.Close()
 		})
 	}
 }
@@ -139,11 +139,11 @@ func TestH2ControlFlood(t *testing.T) {
 func TestTricklingHeadsOfHTTP2_PC027(t *testing.T) {
 	r := newRig(t, func(o *Options, _ *stages) { o.Limits.HeadTimeout, o.Limits.IdleTimeout = time.Second, 2*time.Second })
 	c := r.rawH2("api.good.test:443")
-	if err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.block(goodHead...), EndStream: true}); err != nil {
+	if err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.Block(goodHead...), EndStream: true}); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
-		more := c.block("x-b " + strings.Repeat("y", 64))
+		more := c.Block("x-b " + strings.Repeat("y", 64))
 		for i := 0; c.WriteContinuation(1, false, more[i%len(more):i%len(more)+1]) == nil; i++ {
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -151,7 +151,7 @@ func TestTricklingHeadsOfHTTP2_PC027(t *testing.T) {
 	if _, _, _, err := c.wait(1); err == nil || isTimeout(err) {
 		t.Errorf("the connection goes on: %v", err)
 	}
-	_ = c.conn.Close()
+	_ = c.Conn.Close()
 }
 
 // A client that takes nothing of an answer, and one that stops sending its
@@ -184,14 +184,14 @@ func TestH2IdleStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw := r.rawH2("api.good.test:443", http2.Setting{ID: http2.SettingInitialWindowSize, Val: 10})
-	large := raw.open(true, append(slices.Clone(goodHead[:3]), ":path /open/large")...)
+	large := raw.Open(true, append(slices.Clone(goodHead[:3]), ":path /open/large")...)
 	if status, _, _, err := raw.wait(large); status != "200" {
 		t.Fatal(status, err)
 	}
 	if _, _, reset, err := raw.wait(large); reset == http2.ErrCodeNo {
 		t.Errorf("the answer nobody took: %v %v", reset, err)
 	}
-	upload := raw.open(false, ":method POST", ":scheme https", ":authority api.good.test", ":path /open")
+	upload := raw.Open(false, ":method POST", ":scheme https", ":authority api.good.test", ":path /open")
 	_ = raw.WriteData(upload, false, []byte("part"))
 	if status, _, reset, err := raw.wait(upload); err != nil || status < "400" && reset == http2.ErrCodeNo {
 		t.Errorf("the body that stopped: %s %v %v", status, reset, err)
@@ -206,7 +206,7 @@ func TestH2IdleStreams(t *testing.T) {
 func TestH2IdleConnection(t *testing.T) {
 	r := newRig(t, func(o *Options, _ *stages) { o.Limits.IdleTimeout = 100 * time.Millisecond })
 	c := r.rawH2("api.good.test:443")
-	_ = c.conn.SetReadDeadline(time.Now().Add(patience))
+	_ = c.Conn.SetReadDeadline(time.Now().Add(patience))
 	for {
 		if _, err := c.ReadFrame(); err != nil {
 			if isTimeout(err) {

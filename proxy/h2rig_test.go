@@ -3,7 +3,6 @@
 package proxy
 
 import (
-	"bytes"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -13,7 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
+
+	"github.com/kimbap-run/kimbap/proxy/http2/http2test"
 )
 
 // frameSize is the most that a frame holds by default (RFC 9113 section 4.2).
@@ -84,52 +84,23 @@ func (c *clientH2) get(method, path string, fields ...string) (*http.Response, s
 
 // rawH2 writes frames by hand.
 type rawH2 struct {
-	*http2.Framer
-	t    *testing.T
-	conn *tls.Conn
-	enc  *hpack.Encoder
-	buf  bytes.Buffer
-	next uint32
+	*http2test.Frames
 }
 
 // rawH2 opens a tunnel and begins HTTP/2 with the settings.
 func (r *rig) rawH2(authority string, settings ...http2.Setting) *rawH2 {
 	r.t.Helper()
-	c := r.tunnelH2(authority)
-	raw := &rawH2{Framer: http2.NewFramer(c, c), t: r.t, conn: c, next: 1}
-	raw.enc = hpack.NewEncoder(&raw.buf)
-	raw.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	if _, err := io.WriteString(c, http2.ClientPreface); err != nil {
+	f, err := http2test.Client(r.tunnelH2(authority), settings...)
+	if err := errors.Join(err, f.WriteSettingsAck()); err != nil {
 		r.t.Fatal(err)
 	}
-	if err := errors.Join(raw.WriteSettings(settings...), raw.WriteSettingsAck()); err != nil {
-		r.t.Fatal(err)
-	}
-	return raw
-}
-
-// block encodes fields of the form ":path /open".
-func (c *rawH2) block(fields ...string) []byte {
-	c.buf.Reset()
-	for _, f := range fields {
-		name, value, _ := strings.Cut(f, " ")
-		_ = c.enc.WriteField(hpack.HeaderField{Name: name, Value: value})
-	}
-	return bytes.Clone(c.buf.Bytes())
-}
-
-// open sends the head of a request and returns its stream.
-func (c *rawH2) open(end bool, fields ...string) uint32 {
-	stream := c.next
-	c.next += 2
-	_ = c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.block(fields...), EndStream: end, EndHeaders: true})
-	return stream
+	return &rawH2{f}
 }
 
 // wait reads until there is a head, a reset or an end of the connection for
 // the stream. Window updates and the like are passed over.
 func (c *rawH2) wait(stream uint32) (status string, header http.Header, reset http2.ErrCode, err error) {
-	_ = c.conn.SetReadDeadline(time.Now().Add(patience))
+	_ = c.Conn.SetReadDeadline(time.Now().Add(patience))
 	for {
 		frame, err := c.ReadFrame()
 		if err != nil {

@@ -54,13 +54,13 @@ func TestABodyThatDoesNotComeIsATimeout(t *testing.T) {
 		},
 		"HTTP/2": func(r *rig) {
 			c := r.rawH2("api.good.test:443")
-			_ = c.WriteData(c.open(false, post...), false, []byte("abc"))
+			_ = c.WriteData(c.Open(false, post...), false, []byte("abc"))
 		},
 		"HTTP/2, in a frame": func(r *rig) {
 			c := r.rawH2("api.good.test:443")
-			c.open(false, post...)
+			c.Open(false, post...)
 			_ = c.WriteRawFrame(http2.FrameData, 0, 1, nil)                  // says nothing
-			_, _ = c.conn.Write([]byte{0, 0, 9, 0, 0, 0, 0, 0, 1, 'a', 'b'}) // two of nine bytes
+			_, _ = c.Conn.Write([]byte{0, 0, 9, 0, 0, 0, 0, 0, 1, 'a', 'b'}) // two of nine bytes
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

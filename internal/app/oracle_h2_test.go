@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"crypto/tls"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -17,16 +16,13 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/proxy/http2/http2test"
 )
 
 // speller writes requests as frames of HTTP/2, in any spelling that frames leave room for.
 type speller struct {
 	apptest.Spellings
-	*http2.Framer
-	conn io.Closer
-	enc  *hpack.Encoder
-	buf  bytes.Buffer
-	next uint32
+	*http2test.Frames
 }
 
 // newSpeller opens a tunnel and begins HTTP/2 in it.
@@ -38,16 +34,12 @@ func newSpeller(t *testing.T, k *apptest.Kimbap, s apptest.Spellings) *speller {
 	}
 	c := tls.Client(w, &tls.Config{RootCAs: k.Roots(), ServerName: apptest.Host, NextProtos: []string{"h2"}})
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	p := &speller{Spellings: s, Framer: http2.NewFramer(c, c), conn: c, next: 1}
-	p.enc, p.AllowIllegalWrites = hpack.NewEncoder(&p.buf), true
-	p.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	if _, err := io.WriteString(c, http2.ClientPreface); err != nil {
+	f, err := http2test.Client(c)
+	if err := errors.Join(err, f.WriteWindowUpdate(0, 1<<30)); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(p.WriteSettings(), p.WriteWindowUpdate(0, 1<<30)); err != nil {
-		t.Fatal(err)
-	}
-	return p
+	f.AllowIllegalWrites = true
+	return &speller{s, f}
 }
 
 // fields are those of a request: mostly as they should be.
@@ -93,8 +85,7 @@ func (p *speller) fields(q plain) [][2]string {
 // ask sends a request and returns its status, "" when it was reset or not answered; whole
 // is false when the connection cannot be used again.
 func (p *speller) ask(q plain) (status string, whole bool) {
-	id := p.next
-	p.next += 2
+	id := p.Next()
 	fields, body := p.fields(q), q.body
 	if body != "" || q.method == "POST" && p.IntN(2) == 0 {
 		fields = append(fields, [2]string{"content-type", q.media})
@@ -147,11 +138,11 @@ func (p *speller) ask(q plain) (status string, whole bool) {
 
 // head sends a field block, in one frame or several.
 func (p *speller) head(id uint32, fields [][2]string, ends bool) {
-	p.buf.Reset()
+	p.Buf.Reset()
 	for _, f := range fields {
-		_ = p.enc.WriteField(hpack.HeaderField{Name: f[0], Value: f[1], Sensitive: p.IntN(4) == 0})
+		_ = p.Enc.WriteField(hpack.HeaderField{Name: f[0], Value: f[1], Sensitive: p.IntN(4) == 0})
 	}
-	block := bytes.Clone(p.buf.Bytes())
+	block := bytes.Clone(p.Buf.Bytes())
 	n := len(block)
 	if p.IntN(6) == 0 {
 		n = p.IntN(len(block))
@@ -183,12 +174,12 @@ func TestWhatArrivesOverHTTP2IsWhatWasJudged(t *testing.T) {
 			t.Error("an undeclared change, or worse")
 		}
 		if !whole {
-			_ = p.conn.Close()
+			_ = p.Conn.Close()
 			p = nil
 		}
 	}
 	if p != nil {
-		_ = p.conn.Close()
+		_ = p.Conn.Close()
 	}
 	t.Log(statuses)
 	compareWithTrail(t, k, 300)

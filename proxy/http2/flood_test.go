@@ -54,8 +54,7 @@ func TestFloods(t *testing.T) {
 			c := r.client()
 			switch name {
 			case "empty CONTINUATIONs", "long CONTINUATIONs":
-				id := c.next
-				_ = c.WriteHeaders(framing.HeadersFrameParam{StreamID: id, BlockFragment: c.block(":method GET")})
+				_ = c.WriteHeaders(framing.HeadersFrameParam{StreamID: c.Next(), BlockFragment: c.Block(":method GET")})
 			case "empty data":
 				c.open(false, "/")
 			case "empty data behind the end":
@@ -162,8 +161,8 @@ func TestFloodsOfStreams(t *testing.T) {
 			t.Fatalf("stream %d: %v", id, err)
 		}
 	}
-	for begun := time.Now(); c.next < 20_000 && time.Since(begun) < patience; {
-		id := c.open(true, "/")
+	for begun, id := time.Now(), uint32(0); id < 20_000 && time.Since(begun) < patience; {
+		id = c.open(true, "/")
 		answered(id)
 		_ = c.WriteWindowUpdate(id, 1) // as it did not know that this was all
 		_ = c.WriteRSTStream(id, framing.ErrCodeCancel)

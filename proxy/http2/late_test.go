@@ -14,7 +14,7 @@ import (
 
 // trailers ends a stream with trailers.
 func (c *client) trailers(id uint32) error {
-	return c.WriteHeaders(framing.HeadersFrameParam{StreamID: id, BlockFragment: c.block("x-sum 7"), EndStream: true, EndHeaders: true})
+	return c.Send(id, true, c.Block("x-sum 7"))
 }
 
 // ping waits until all has been read that was sent before.

@@ -3,19 +3,16 @@
 package http2_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
 	framing "golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 
 	"github.com/kimbap-run/kimbap/proxy/http2"
+	"github.com/kimbap-run/kimbap/proxy/http2/http2test"
 )
 
 // patience is how long anything may take in a test.
@@ -102,60 +99,23 @@ func (r *rig) left() {
 
 // client writes frames by hand.
 type client struct {
-	*framing.Framer
-	r    *rig
-	enc  *hpack.Encoder
-	buf  bytes.Buffer
-	next uint32
+	*http2test.Frames
+	r *rig
 }
 
 // client begins HTTP/2 with settings.
 func (r *rig) client(settings ...framing.Setting) *client {
 	r.t.Helper()
-	c := &client{Framer: framing.NewFramer(r.conn, r.conn), r: r, next: 1}
-	c.enc = hpack.NewEncoder(&c.buf)
-	c.ReadMetaHeaders = hpack.NewDecoder(4<<10, nil)
-	_, err := io.WriteString(r.conn, framing.ClientPreface)
-	if err := errors.Join(err, c.WriteSettings(settings...)); err != nil {
+	f, err := http2test.Client(r.conn, settings...)
+	if err != nil {
 		r.t.Fatal(err)
 	}
-	return c
-}
-
-func (c *client) block(fields ...string) []byte {
-	c.buf.Reset()
-	for _, f := range fields {
-		name, value, _ := strings.Cut(f, " ")
-		_ = c.enc.WriteField(hpack.HeaderField{Name: name, Value: value})
-	}
-	return bytes.Clone(c.buf.Bytes())
+	return &client{f, r}
 }
 
 // open sends a head. Fields are beside those of a GET of path.
 func (c *client) open(end bool, path string, fields ...string) uint32 {
-	id := c.next
-	c.next += 2
-	all := append([]string{":method GET", ":scheme https", ":authority a.test", ":path " + path}, fields...)
-	_ = c.WriteHeaders(framing.HeadersFrameParam{StreamID: id, BlockFragment: c.block(all...), EndStream: end, EndHeaders: true})
-	return id
-}
-
-// long sends a head of a GET in as many frames as it needs.
-func (c *client) long(path string, fields ...string) {
-	id := c.next
-	c.next += 2
-	c.send(id, c.block(append([]string{":method GET", ":scheme https", ":authority a.test", ":path " + path}, fields...)...))
-}
-
-// send sends a field block that ends its stream, in as many frames as it needs.
-func (c *client) send(id uint32, rest []byte) {
-	part := rest[:min(len(rest), 16<<10)]
-	rest = rest[len(part):]
-	_ = c.WriteHeaders(framing.HeadersFrameParam{StreamID: id, BlockFragment: part, EndStream: true, EndHeaders: len(rest) == 0})
-	for len(rest) > 0 {
-		part, rest = rest[:min(len(rest), 16<<10)], rest[min(len(rest), 16<<10):]
-		_ = c.WriteContinuation(id, len(rest) == 0, part)
-	}
+	return c.Open(end, append([]string{":method GET", ":scheme https", ":authority a.test", ":path " + path}, fields...)...)
 }
 
 // until reads frames until one is what is looked for, or the connection ends.

@@ -289,7 +289,7 @@ func TestMalformedHeads(t *testing.T) {
 		}
 	}
 	for _, n := range []int{16_300, 20_000, 32_000} { // of 16 KiB; the last needs two frames
-		c.long("/large", "x-large "+strings.Repeat("~", n))
+		c.open(true, "/large", "x-large "+strings.Repeat("~", n))
 		select {
 		case head := <-heads:
 			if !head.TooLarge || head.Malformed != "" {

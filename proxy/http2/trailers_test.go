@@ -38,7 +38,7 @@ func TestTrailersAreLimited(t *testing.T) {
 	} {
 		id := c.open(false, "/")
 		_ = c.WriteData(id, false, []byte("body"))
-		c.send(id, c.block(test.fields...))
+		_ = c.Send(id, true, c.Block(test.fields...))
 		if err := <-got; (err == nil) != test.good || err != nil && !errors.Is(err, http2.ErrStream) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -47,7 +47,7 @@ func TestAStatusThatIsNoneReachesNobody(t *testing.T) {
 		for _, fields := range [][]string{nil, {"Expect: 100-continue"}} { // the other one is net/http's in both engines
 			r.refused(t, r.call("GET", "/status", fields...), runtime.CodeUpstream, "")
 		}
-		r = newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) { f.head(h.StreamID, true, "status "+status) }))
+		r = newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) { f.head(h.StreamID, true, ":status "+status) }))
 		for _, proto := range []string{"HTTP/2.0", "HTTP/1.1"} {
 			r.proto = proto
 			r.refused(t, r.call("GET", "/status"), runtime.CodeUpstream, "")

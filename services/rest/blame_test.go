@@ -13,10 +13,10 @@ import (
 // a GOAWAY, is not taken for a mistake of the request, which may have been acted on.
 func TestTheUpstreamsWordsAreNotTheClientsMistake(t *testing.T) {
 	for name, say := range map[string]func(f *frames, stream uint32){
-		"a field name": func(f *frames, stream uint32) { f.head(stream, true, "status 200", "X-Upper 1") },
+		"a field name": func(f *frames, stream uint32) { f.head(stream, true, ":status 200", "X-Upper 1") },
 		"a GOAWAY": func(f *frames, stream uint32) {
 			_ = f.WriteGoAway(stream, http2.ErrCodeProtocol, []byte("invalid method, invalid header field"))
-			_ = f.conn.Close()
+			_ = f.Conn.Close()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

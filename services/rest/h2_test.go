@@ -3,7 +3,6 @@
 package rest_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -16,8 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 
+	"github.com/kimbap-run/kimbap/proxy/http2/http2test"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/services/rest"
@@ -33,21 +32,13 @@ func handled(streams uint32, h http.HandlerFunc) servicestest.Options {
 
 // frames is an upstream that writes frames by hand.
 type frames struct {
-	*http2.Framer
-	conn net.Conn
-	enc  *hpack.Encoder
-	buf  bytes.Buffer
+	*http2test.Frames
 }
 
 // framed serves HTTP/2 with a function that is given each request's head.
 func framed(on func(f *frames, h *http2.MetaHeadersFrame)) servicestest.Options {
 	return servicestest.Options{H2: func(c net.Conn) {
-		f := &frames{Framer: http2.NewFramer(c, c), conn: c}
-		f.enc = hpack.NewEncoder(&f.buf)
-		f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-		if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil || f.WriteSettings() != nil {
-			return
-		}
+		f := begin(c)
 		for {
 			frame, err := f.ReadFrame()
 			if err != nil {
@@ -69,17 +60,15 @@ func framed(on func(f *frames, h *http2.MetaHeadersFrame)) servicestest.Options 
 	}}
 }
 
-// head writes fields: "status 200", "x-a b".
+// begin greets a client. Of one that is gone, whoever reads finds out.
+func begin(c net.Conn, settings ...http2.Setting) *frames {
+	f, _ := http2test.Server(c, settings...)
+	return &frames{f}
+}
+
+// head writes fields: ":status 200", "x-a b".
 func (f *frames) head(stream uint32, end bool, fields ...string) {
-	f.buf.Reset()
-	for _, field := range fields {
-		name, value, _ := strings.Cut(field, " ")
-		if name == "status" {
-			name = ":status"
-		}
-		_ = f.enc.WriteField(hpack.HeaderField{Name: name, Value: value})
-	}
-	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: f.buf.Bytes(), EndStream: end, EndHeaders: true})
+	_ = f.Send(stream, end, f.Block(fields...))
 }
 
 // What leaves on HTTP/2 is the caller's head and the credential, nothing else.
@@ -92,7 +81,7 @@ func TestNothingIsAddedOnH2(t *testing.T) {
 		}
 		slices.Sort(fields)
 		got <- fields
-		f.head(h.StreamID, true, "status 204")
+		f.head(h.StreamID, true, ":status 204")
 	}))
 	for _, target := range []string{"/", "/a%2fb/%7E~?q=%20&&x", "/a?", "//host/path?x", "/caf\xc3\xa9", "*"} {
 		method := "GET"
@@ -194,7 +183,7 @@ func (b *bare) NoBody() { b.told = true }
 func TestHeadThatEndsTheStream(t *testing.T) {
 	r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
 		last := h.PseudoValue("path") == "/last"
-		f.head(h.StreamID, last, "status 200")
+		f.head(h.StreamID, last, ":status 200")
 		if !last {
 			_ = f.WriteData(h.StreamID, true, nil)
 		}
@@ -213,7 +202,7 @@ func TestHeadThatEndsTheStream(t *testing.T) {
 func TestNotModifiedWithALengthOnH2(t *testing.T) {
 	r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
 		last := h.PseudoValue("path") == "/last"
-		f.head(h.StreamID, last, "status 304", "content-length 1234", `etag "v1"`)
+		f.head(h.StreamID, last, ":status 304", "content-length 1234", `etag "v1"`)
 		if !last {
 			_ = f.WriteData(h.StreamID, true, nil)
 		}
@@ -228,28 +217,28 @@ func TestBrokenAnswersOnH2(t *testing.T) {
 	r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
 		switch h.PseudoValue("path") {
 		case "/reset":
-			f.head(h.StreamID, false, "status 200")
+			f.head(h.StreamID, false, ":status 200")
 			_ = f.WriteData(h.StreamID, false, []byte("part"))
 			_ = f.WriteRSTStream(h.StreamID, http2.ErrCodeInternal)
 		case "/short":
-			f.head(h.StreamID, false, "status 200", "content-length 100")
+			f.head(h.StreamID, false, ":status 200", "content-length 100")
 			_ = f.WriteData(h.StreamID, true, []byte("part"))
 		case "/cut":
-			f.head(h.StreamID, false, "status 200")
+			f.head(h.StreamID, false, ":status 200")
 			_ = f.WriteData(h.StreamID, false, []byte("part"))
-			_ = f.conn.Close()
+			_ = f.Conn.Close()
 		case "/refused":
 			_ = f.WriteRSTStream(h.StreamID, http2.ErrCodeInternal)
 		case "/large":
 			for range 20 {
-				f.head(h.StreamID, true, "status 200", "x-big "+strings.Repeat("x", 15<<10))
+				f.head(h.StreamID, true, ":status 200", "x-big "+strings.Repeat("x", 15<<10))
 			}
 		case "/hints":
 			for range 100 {
-				f.head(h.StreamID, false, "status 103")
+				f.head(h.StreamID, false, ":status 103")
 			}
 		case "/invalid":
-			f.head(h.StreamID, true, "status no")
+			f.head(h.StreamID, true, ":status no")
 		}
 	}))
 	for _, path := range []string{"/reset", "/short", "/cut"} {

@@ -20,7 +20,7 @@ func TestAHeadIsNotHeldForAPing(t *testing.T) {
 	out := &hurried{Responder: &runtimetest.Responder{}, signal: newSignal()}
 	r := turning(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
 		f.together("", func(f *frames) {
-			f.head(h.StreamID, false, "status 200")
+			f.head(h.StreamID, false, ":status 200")
 			_ = f.WritePing(false, [8]byte{1})
 		})
 		if out.wait() {
@@ -54,10 +54,10 @@ func TestEventsArePassedOnAsTheyCome(t *testing.T) {
 	passed := make(chan string, events)
 	r := turning(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
 		if h.PseudoValue("path") != "/events" {
-			f.head(h.StreamID, true, "status 200")
+			f.head(h.StreamID, true, ":status 200")
 			return
 		}
-		f.head(h.StreamID, false, "status 200", "content-type text/event-stream")
+		f.head(h.StreamID, false, ":status 200", "content-type text/event-stream")
 		for i := range events {
 			event := fmt.Sprintf("data: %d\n\n", i)
 			_ = f.WriteData(h.StreamID, false, []byte(event))
@@ -67,7 +67,7 @@ func TestEventsArePassedOnAsTheyCome(t *testing.T) {
 					t.Errorf("got %q, want %q", got, event)
 				}
 			case <-time.After(10 * time.Second):
-				_ = f.conn.Close()
+				_ = f.Conn.Close()
 				return
 			}
 		}

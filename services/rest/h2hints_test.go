@@ -31,20 +31,14 @@ func TestHintsThatNobodyTakesAreNotKept(t *testing.T) {
 	const streams, hints, fields = 4, 60, 13
 	sent := make(chan struct{}, streams)
 	r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
-		f.enc.SetMaxDynamicTableSize(0)
+		f.Enc.SetMaxDynamicTableSize(0)
 		for n := range hints {
-			f.buf.Reset()
-			_ = f.enc.WriteField(hpack.HeaderField{Name: ":status", Value: "103"})
+			f.Buf.Reset()
+			_ = f.Enc.WriteField(hpack.HeaderField{Name: ":status", Value: "103"})
 			for field := range fields {
-				_ = f.enc.WriteField(hpack.HeaderField{Name: fmt.Sprintf("x-%d-%d", n, field), Value: strings.Repeat("x", 15<<10), Sensitive: true})
+				_ = f.Enc.WriteField(hpack.HeaderField{Name: fmt.Sprintf("x-%d-%d", n, field), Value: strings.Repeat("x", 15<<10), Sensitive: true})
 			}
-			block := f.buf.Bytes()
-			_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: h.StreamID, BlockFragment: block[:16<<10]})
-			for block = block[16<<10:]; len(block) > 0; {
-				part := block[:min(len(block), 16<<10)]
-				block = block[len(part):]
-				_ = f.WriteContinuation(h.StreamID, len(block) == 0, part)
-			}
+			_ = f.Send(h.StreamID, false, f.Buf.Bytes())
 		}
 		sent <- struct{}{}
 	}), func(o *rest.Options) { o.VerifyMutations = false })

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
@@ -17,12 +16,7 @@ import (
 // windowed is an upstream that hears of the room its streams get while it answers.
 func windowed(room chan int64, on func(f *frames, s uint32, more func() int64)) servicestest.Options {
 	return servicestest.Options{H2: func(c net.Conn) {
-		f := &frames{Framer: http2.NewFramer(c, c), conn: c}
-		f.enc = hpack.NewEncoder(&f.buf)
-		f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-		if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil || f.WriteSettings() != nil {
-			return
-		}
+		f := begin(c)
 		var answers sync.WaitGroup
 		defer answers.Wait()
 		done := make(chan struct{})
@@ -74,7 +68,7 @@ func TestWhatComesWhileIdleIsHeeded(t *testing.T) {
 		"no streams": {func(f *frames, _ uint32) {
 			_ = f.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 0})
 		}, 2},
-		"an answer to the next": {func(f *frames, s uint32) { f.head(s+2, true, "status 200", "x-smuggled yes") }, 2},
+		"an answer to the next": {func(f *frames, s uint32) { f.head(s+2, true, ":status 200", "x-smuggled yes") }, 2},
 		"data of the last":      {func(f *frames, s uint32) { _ = f.WriteData(s, true, []byte("x")) }, 2},
 	} {
 		for _, same := range []bool{true, false} { // as the answer's end, in one record
@@ -85,10 +79,10 @@ func TestWhatComesWhileIdleIsHeeded(t *testing.T) {
 						if !h.StreamEnded() {
 							return
 						}
-						f.head(h.StreamID, true, "status 200")
+						f.head(h.StreamID, true, ":status 200")
 						return
 					}
-					f.head(h.StreamID, false, "status 200")
+					f.head(h.StreamID, false, ":status 200")
 					if same {
 						f.together("", func(f *frames) { _ = f.WriteData(h.StreamID, true, []byte(tail)); c.write(f, h.StreamID) })
 						return
@@ -112,14 +106,14 @@ func TestWhatComesWhileIdleIsHeeded(t *testing.T) {
 func TestAnUploadDoesNotMeetAGoAwayThatHasCome(t *testing.T) {
 	r := turning(t, uploads(func(f *frames, s uint32, path string) {
 		if path == "/first" {
-			f.head(s, false, "status 200")
+			f.head(s, false, ":status 200")
 			f.together("", func(f *frames) {
 				_ = f.WriteData(s, true, make([]byte, 9000))
 				_ = f.WriteGoAway(s, http2.ErrCodeNo, nil)
 			})
 			return
 		}
-		f.head(s, true, "status 200")
+		f.head(s, true, ":status 200")
 	}))
 	r.must(t, r.call("GET", "/first"))
 	reader, writer := io.Pipe()
@@ -131,12 +125,7 @@ func TestAnUploadDoesNotMeetAGoAwayThatHasCome(t *testing.T) {
 // uploads answers when a request has come to its end.
 func uploads(on func(f *frames, s uint32, path string)) servicestest.Options {
 	return servicestest.Options{H2: func(c net.Conn) {
-		f := &frames{Framer: http2.NewFramer(c, c), conn: c}
-		f.enc = hpack.NewEncoder(&f.buf)
-		f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-		if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil || f.WriteSettings() != nil {
-			return
-		}
+		f := begin(c)
 		path := ""
 		for {
 			frame, err := f.ReadFrame()

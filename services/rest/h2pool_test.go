@@ -92,7 +92,7 @@ func TestUnprocessedRequestsGoAgain(t *testing.T) {
 					refuse(f, h.StreamID)
 					return
 				}
-				f.head(h.StreamID, true, "status 200")
+				f.head(h.StreamID, true, ":status 200")
 			}))
 			r.must(t, r.call("GET", "/")) // stream 1
 			r.must(t, r.call("GET", "/again"))
@@ -115,7 +115,7 @@ func TestUnprocessedRequestsGoAgain(t *testing.T) {
 // GOAWAY lets the running requests finish and no new one begin.
 func TestGoAwayFinishes(t *testing.T) {
 	r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
-		f.head(h.StreamID, false, "status 200")
+		f.head(h.StreamID, false, ":status 200")
 		if h.PseudoValue("path") == "/last" {
 			_ = f.WriteGoAway(h.StreamID, http2.ErrCodeNo, nil)
 		}

@@ -31,7 +31,7 @@ func TestHTTP1IsUsedWhereItIsRequired(t *testing.T) {
 			var asked atomic.Int32
 			r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
 				if h.PseudoValue("path") == "/items/free" {
-					f.head(h.StreamID, true, "status 200")
+					f.head(h.StreamID, true, ":status 200")
 					return
 				}
 				asked.Add(1)
@@ -86,7 +86,7 @@ func TestABodyInMemoryLeavesWholeAgain(t *testing.T) {
 					_ = f.WriteRSTStream(h.StreamID, code)
 					return
 				}
-				f.head(h.StreamID, true, "status 200")
+				f.head(h.StreamID, true, ":status 200")
 			}))
 			call := body(r.call("POST", "/items/1"), strings.NewReader("whole"), -1)
 			call.Request.Raw.Trailer = func() http.Header { return http.Header{"X-Sum": {"12"}} }
@@ -129,7 +129,7 @@ func TestGRPCGoesOverHTTP2AlsoWhereHTTP1IsRequired(t *testing.T) {
 		}
 		for _, field := range h.Fields {
 			if field.Name == "content-type" {
-				f.head(h.StreamID, true, "status 200")
+				f.head(h.StreamID, true, ":status 200")
 				return
 			}
 		}
@@ -158,7 +158,7 @@ func TestADemandOfAnUpstreamThatDoesNotSpeakHTTP1(t *testing.T) {
 				_ = f.WriteRSTStream(h.StreamID, http2.ErrCodeHTTP11Required)
 				return
 			}
-			f.head(h.StreamID, true, "status 200")
+			f.head(h.StreamID, true, ":status 200")
 		})
 		o.TLS = func(c *tls.Config) {
 			plain := c.Clone()

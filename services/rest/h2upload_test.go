@@ -38,11 +38,8 @@ type upload struct {
 // serve returns the options of a double that tells of each request.
 func (c recorder) serve(told chan *upload) servicestest.Options {
 	return servicestest.Options{H2: func(conn net.Conn) {
-		f := &frames{Framer: http2.NewFramer(conn, conn), conn: conn}
-		f.enc = hpack.NewEncoder(&f.buf)
-		if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil || f.WriteSettings(c.first...) != nil {
-			return
-		}
+		f := begin(conn, c.first...)
+		f.ReadMetaHeaders = nil // frame by frame
 		var now *upload
 		var block []byte
 		ends := false
@@ -96,7 +93,7 @@ func (c recorder) serve(told chan *upload) servicestest.Options {
 				if c.atEnd != nil {
 					c.atEnd(f, s, now)
 				} else {
-					f.head(s, true, "status 200")
+					f.head(s, true, ":status 200")
 				}
 				told <- now
 				now = nil
@@ -161,12 +158,12 @@ func TestUploadsHeedTheWindows(t *testing.T) {
 func TestAnEarlyAnswerEndsTheUploadOnATurn(t *testing.T) {
 	r := turning(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
 		if h.PseudoValue("path") != "/" {
-			f.head(h.StreamID, false, "status 413")
+			f.head(h.StreamID, false, ":status 413")
 			_ = f.WriteData(h.StreamID, true, []byte("too much"))
 			_ = f.WriteRSTStream(h.StreamID, http2.ErrCodeNo)
 			return
 		}
-		f.head(h.StreamID, true, "status 200")
+		f.head(h.StreamID, true, ":status 200")
 	}))
 	for range 2 {
 		reader, writer := io.Pipe()
@@ -183,10 +180,7 @@ func TestLargeHeadsAreContinued(t *testing.T) {
 	large := strings.Repeat("!~", 25_000) // nothing makes it shorter
 	told := make(chan *upload, 3)
 	c := recorder{atEnd: func(f *frames, s uint32, _ *upload) {
-		f.buf.Reset()
-		_ = f.enc.WriteField(hpack.HeaderField{Name: ":status", Value: "200"})
-		_ = f.enc.WriteField(hpack.HeaderField{Name: "x-large", Value: large})
-		block := f.buf.Bytes()
+		block := f.Block(":status 200", "x-large "+large)
 		_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: block[:1], EndStream: true})
 		_ = f.WriteContinuation(s, false, nil)
 		_ = f.WriteContinuation(s, false, block[1:10_000])

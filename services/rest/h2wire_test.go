@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/kimbap-run/kimbap/proxy/http2/http2test"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest"
 	"github.com/kimbap-run/kimbap/services/servicestest"
@@ -30,12 +31,12 @@ func turning(t *testing.T, o servicestest.Options, edit ...func(*rest.Options)) 
 // together writes what do writes, and the tail, as one record of TLS.
 func (f *frames) together(tail string, do func(f *frames)) {
 	var all bytes.Buffer
-	one := &frames{Framer: http2.NewFramer(&all, nil), conn: f.conn}
+	one := &frames{&http2test.Frames{Framer: http2.NewFramer(&all, nil)}}
 	one.AllowIllegalWrites = true
-	one.enc = hpack.NewEncoder(&one.buf)
+	one.Enc = hpack.NewEncoder(&one.Buf)
 	do(one)
-	f.enc = hpack.NewEncoder(&f.buf) // knows of no field that is not where it looks for it
-	_, _ = f.conn.Write(append(all.Bytes(), tail...))
+	f.Enc = hpack.NewEncoder(&f.Buf) // knows of no field that is not where it looks for it
+	_, _ = f.Conn.Write(append(all.Bytes(), tail...))
 }
 
 // raw writes a frame as no framer would.
@@ -67,27 +68,27 @@ func (s *signal) wait() bool {
 // no body that was cut counts as whole. The next request goes elsewhere.
 func TestHostileFramesEndTheTurn(t *testing.T) {
 	part := func(f *frames, s uint32) {
-		f.head(s, false, "status 200")
+		f.head(s, false, ":status 200")
 		_ = f.WriteData(s, false, []byte("part"))
 	}
 	long := func(f *frames, s uint32) {
-		f.head(s, false, "status 200", "content-length 5")
+		f.head(s, false, ":status 200", "content-length 5")
 		_ = f.WriteData(s, false, []byte("part"))
 	}
 	for name, on := range map[string]func(f *frames, s uint32){
 		"data before a head":         func(f *frames, s uint32) { _ = f.WriteData(s, true, []byte("x")) },
 		"data of another stream":     func(f *frames, s uint32) { part(f, s); _ = f.WriteData(s+2, true, []byte("x")) },
 		"data of no stream":          func(f *frames, s uint32) { part(f, s); f.raw(http2.FrameData, 1, 0, "x") },
-		"a head of another stream":   func(f *frames, s uint32) { f.head(s+2, true, "status 200") },
-		"a second head":              func(f *frames, s uint32) { part(f, s); f.head(s, false, "status 200") },
+		"a head of another stream":   func(f *frames, s uint32) { f.head(s+2, true, ":status 200") },
+		"a second head":              func(f *frames, s uint32) { part(f, s); f.head(s, false, ":status 200") },
 		"trailers that end nothing":  func(f *frames, s uint32) { part(f, s); f.head(s, false, "x-a b") },
-		"trailers with a status":     func(f *frames, s uint32) { part(f, s); f.head(s, true, "status 200") },
+		"trailers with a status":     func(f *frames, s uint32) { part(f, s); f.head(s, true, ":status 200") },
 		"trailers before the length": func(f *frames, s uint32) { long(f, s); f.head(s, true, "x-a b") },
 		"an end before the length":   func(f *frames, s uint32) { long(f, s); _ = f.WriteData(s, true, nil) },
 		"data beyond the length":     func(f *frames, s uint32) { long(f, s); _ = f.WriteData(s, true, []byte("xx")) },
-		"a head that ends short":     func(f *frames, s uint32) { f.head(s, true, "status 200", "content-length 5") },
-		"two lengths":                func(f *frames, s uint32) { f.head(s, true, "status 200", "content-length 5", "content-length 6") },
-		"a length that is none":      func(f *frames, s uint32) { f.head(s, true, "status 200", "content-length +0") },
+		"a head that ends short":     func(f *frames, s uint32) { f.head(s, true, ":status 200", "content-length 5") },
+		"two lengths":                func(f *frames, s uint32) { f.head(s, true, ":status 200", "content-length 5", "content-length 6") },
+		"a length that is none":      func(f *frames, s uint32) { f.head(s, true, ":status 200", "content-length +0") },
 		"more padding than data":     func(f *frames, s uint32) { part(f, s); f.raw(http2.FrameData, 9, s, "\x05abc") },
 		"padding without a length":   func(f *frames, s uint32) { part(f, s); f.raw(http2.FrameData, 9, s, "") },
 		"a frame that is too large":  func(f *frames, s uint32) { part(f, s); f.raw(http2.FrameData, 1, s, strings.Repeat("x", 64<<10+1)) },
@@ -98,12 +99,12 @@ func TestHostileFramesEndTheTurn(t *testing.T) {
 			f.raw(http2.FramePing, 0, 0, "12345678")
 		},
 		"an index that is none":           func(f *frames, s uint32) { f.raw(http2.FrameHeaders, 5, s, "\xff\xff\x03") },
-		"101":                             func(f *frames, s uint32) { f.head(s, false, "status 101") },
-		"a last 103":                      func(f *frames, s uint32) { f.head(s, true, "status 103") },
+		"101":                             func(f *frames, s uint32) { f.head(s, false, ":status 101") },
+		"a last 103":                      func(f *frames, s uint32) { f.head(s, true, ":status 103") },
 		"no status":                       func(f *frames, s uint32) { f.head(s, true, "x-a b") },
-		"a status of four digits":         func(f *frames, s uint32) { f.head(s, true, "status 2000") },
+		"a status of four digits":         func(f *frames, s uint32) { f.head(s, true, ":status 2000") },
 		"a request for an answer":         func(f *frames, s uint32) { f.head(s, true, ":path /", ":method GET") },
-		"a body for 204":                  func(f *frames, s uint32) { f.head(s, false, "status 204"); _ = f.WriteData(s, true, []byte("x")) },
+		"a body for 204":                  func(f *frames, s uint32) { f.head(s, false, ":status 204"); _ = f.WriteData(s, true, []byte("x")) },
 		"a window that overflows":         func(f *frames, s uint32) { _ = f.WriteWindowUpdate(0, 1<<31-1) },
 		"a stream's window overflows":     func(f *frames, s uint32) { _ = f.WriteWindowUpdate(s, 1<<31-1) },
 		"a window of nothing":             func(f *frames, s uint32) { f.raw(http2.FrameWindowUpdate, 0, 0, "\x00\x00\x00\x00") },
@@ -112,18 +113,18 @@ func TestHostileFramesEndTheTurn(t *testing.T) {
 		"a ping that is too short":        func(f *frames, s uint32) { f.raw(http2.FramePing, 0, 0, "1234") },
 		"reset in the middle":             func(f *frames, s uint32) { part(f, s); _ = f.WriteRSTStream(s, http2.ErrCodeNo) },
 		"GOAWAY in the middle":            func(f *frames, s uint32) { part(f, s); _ = f.WriteGoAway(0, http2.ErrCodeNo, nil) },
-		"an end in the middle":            func(f *frames, s uint32) { part(f, s); _ = f.conn.Close() },
+		"an end in the middle":            func(f *frames, s uint32) { part(f, s); _ = f.Conn.Close() },
 		"an end in a frame": func(f *frames, s uint32) {
 			part(f, s)
-			_, _ = f.conn.Write([]byte("\x00\x00\x09\x00\x01\x00\x00\x00\x01abc"))
-			_ = f.conn.Close()
+			_, _ = f.Conn.Write([]byte("\x00\x00\x09\x00\x01\x00\x00\x00\x01abc"))
+			_ = f.Conn.Close()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := turning(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
 				f.AllowIllegalWrites = true
 				if h.PseudoValue("path") == "/" {
-					f.head(h.StreamID, true, "status 200")
+					f.head(h.StreamID, true, ":status 200")
 					return
 				}
 				on(f, h.StreamID)
@@ -160,7 +161,7 @@ func TestOddFramesCarryTheBody(t *testing.T) {
 					whole = whole[:20_000]
 				}
 				r := turning(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
-					fields := []string{"status 200"}
+					fields := []string{":status 200"}
 					if length {
 						fields = append(fields, fmt.Sprint("content-length ", len(whole)))
 					}
@@ -195,7 +196,7 @@ func TestOddFramesCarryTheBody(t *testing.T) {
 func TestPaddingIsGivenBack(t *testing.T) {
 	window := make(chan int64, 100)
 	r := turning(t, windowed(window, func(f *frames, s uint32, more func() int64) {
-		f.head(s, false, "status 200")
+		f.head(s, false, ":status 200")
 		room, frame := int64(16<<20), "\xff"+strings.Repeat("\x00", 255)
 		for sent := 0; sent < 21<<20; sent += len(frame) {
 			for room < int64(len(frame)) {
@@ -220,7 +221,7 @@ func TestAStallIsNoticedWhileSending(t *testing.T) {
 	r := turning(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
 		if !h.StreamEnded() {
 			stalls := "\x00\x00\x09\x00\x08\x00\x00\x00\x01" // padded, and not how much
-			f.together(stalls, func(f *frames) { f.head(h.StreamID, false, "status 200") })
+			f.together(stalls, func(f *frames) { f.head(h.StreamID, false, ":status 200") })
 		}
 	}), func(o *rest.Options) { o.IdleTimeout = 200 * time.Millisecond })
 	reader, writer := io.Pipe()
