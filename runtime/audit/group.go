@@ -174,7 +174,7 @@ func (l *Log) finish() {
 		l.trouble.Store(l.refusal(errClosed))
 	}
 	l.ledger.close()
-	_ = l.lock.close()
+	_ = l.lock.Close()
 }
 
 // commit writes a group and wakes those who wait for it. With due everything written
@@ -221,10 +221,10 @@ func (l *Log) put(lines []*line, last bool) error {
 		return nil
 	}
 	if l.o.Shared {
-		if err := l.lock.wait(); err != nil {
+		if err := l.lock.Wait(); err != nil {
 			return err
 		}
-		defer func() { _ = l.lock.release() }()
+		defer func() { _ = l.lock.Release() }()
 		if err := l.ledger.refresh(); err != nil {
 			return err
 		}

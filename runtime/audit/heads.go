@@ -13,6 +13,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+	"github.com/kimbap-run/kimbap/runtime/audit/holder"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
@@ -95,12 +96,12 @@ func (h *heads) one(slot string) (head checkpoint.Head, sure bool, err error) {
 	if seen, ok := h.seen[slot]; ok && seen.same(number, info) {
 		return seen.head, true, nil
 	}
-	lock, err := openLock(h.dir, slot)
+	lock, err := holder.Open(h.dir, slot)
 	if err != nil {
 		return head, false, err
 	}
-	defer func() { _ = lock.close() }()
-	switch err = lock.try(); {
+	defer func() { _ = lock.Close() }()
+	switch err = lock.Try(); {
 	case errors.Is(err, system.ErrTaken):
 		head, err = acknowledged(slot, path)
 		return head, false, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit/holder"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
@@ -55,9 +56,9 @@ const (
 type Log struct {
 	o       Options
 	enc     record.Encoder
-	ledger  *ledger   // the baton's, after Open
-	lock    *lockFile // of the slot
-	sinks   []*outlet // the baton's
+	ledger  *ledger      // the baton's, after Open
+	lock    *holder.Lock // of the slot
+	sinks   []*outlet    // the baton's
 	reserve reserve
 	lines   sync.Pool                     // of *line
 	trouble atomic.Pointer[runtime.Error] // why the log refuses; nil: it does not
@@ -112,7 +113,7 @@ func New(o Options) (*Log, error) {
 		o.Kept = keptOutcomes
 	}
 	l := &Log{o: o, urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1), lossy: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
-	l.enc = record.Encoder{Hash: o.Redact, Secrets: o.Secrets, Process: processName()}
+	l.enc = record.Encoder{Hash: o.Redact, Secrets: o.Secrets, Process: holder.Process()}
 	l.lines.New = func() any { return &line{body: make([]byte, 0, 1024)} }
 	for _, sink := range o.Sinks {
 		if sink == nil {
@@ -154,11 +155,11 @@ func (l *Log) start() (err error) {
 	}
 	l.slot = l.o.Slot
 	if l.o.Shared {
-		if l.lock, err = openLock(l.o.Dir, l.slot); err == nil {
-			err = l.lock.wait()
+		if l.lock, err = holder.Open(l.o.Dir, l.slot); err == nil {
+			err = l.lock.Wait()
 		}
 	} else {
-		l.slot, l.lock, err = claim(l.o.Dir, l.o.Slot)
+		l.slot, l.lock, err = holder.Claim(l.o.Dir, l.o.Slot)
 	}
 	if err == nil {
 		l.ledger = &ledger{
@@ -170,11 +171,11 @@ func (l *Log) start() (err error) {
 		}
 		l.tip.Store(&tip{l.ledger.seq, l.ledger.hash})
 		if err == nil && l.o.Shared {
-			err = l.lock.release()
+			err = l.lock.Release()
 		}
 	}
 	if err != nil && l.lock != nil {
-		_ = l.lock.close()
+		_ = l.lock.Close()
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kimbap-run/kimbap/runtime/audit/holder"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
@@ -235,7 +236,7 @@ func (l *ledger) settle(now time.Time) error {
 		if json.Unmarshal(o.line, &intent) != nil {
 			continue
 		}
-		if l.shared && !processGone(intent.Process) {
+		if l.shared && !holder.Gone(intent.Process) {
 			continue
 		}
 		entry, err := record.Parse(l.slot, o.line)

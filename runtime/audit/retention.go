@@ -12,6 +12,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+	"github.com/kimbap-run/kimbap/runtime/audit/holder"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
@@ -30,12 +31,12 @@ func (w *Witness) giveUp(ctx context.Context, now bool) error {
 		return nil
 	}
 	w.prune = at
-	lock, err := openLock(w.o.Dir, "checkpoint")
+	lock, err := holder.Open(w.o.Dir, "checkpoint")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.close() }()
-	if err := lock.wait(); err != nil {
+	defer func() { _ = lock.Close() }()
+	if err := lock.Wait(); err != nil {
 		return err
 	}
 	last, found, err := w.book.Last()
@@ -113,12 +114,12 @@ func (w *Witness) believed(at time.Time) (time.Time, error) {
 // closeOld begins a new segment in a slot that nobody writes to and whose last
 // one is old, so that it can go too.
 func (w *Witness) closeOld(slot string, before, now time.Time) error {
-	lock, err := openLock(w.o.Dir, slot)
+	lock, err := holder.Open(w.o.Dir, slot)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.close() }()
-	if err := lock.try(); err != nil {
+	defer func() { _ = lock.Close() }()
+	if err := lock.Try(); err != nil {
 		if errors.Is(err, system.ErrTaken) {
 			return nil
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
+	"github.com/kimbap-run/kimbap/runtime/audit/holder"
 )
 
 // Anchor is a place outside the home that keeps checkpoints.
@@ -185,12 +186,12 @@ func (w *Witness) Sign(ctx context.Context, now bool) (checkpoint.Signed, error)
 
 // sign adds to the book what is new, under its lock.
 func (w *Witness) sign() (checkpoint.Signed, error) {
-	lock, err := openLock(w.o.Dir, "checkpoint")
+	lock, err := holder.Open(w.o.Dir, "checkpoint")
 	if err != nil {
 		return checkpoint.Signed{}, err
 	}
-	defer func() { _ = lock.close() }()
-	if err := lock.wait(); err != nil {
+	defer func() { _ = lock.Close() }()
+	if err := lock.Wait(); err != nil {
 		return checkpoint.Signed{}, err
 	}
 	last, _, err := w.book.Last()

@@ -23,6 +23,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/holder"
 )
 
 // Options are what a [Sink] is made of. Path and Clock are required.
@@ -89,7 +90,7 @@ func (s *Sink) write(text []byte) (again bool, err error) {
 	if err := s.open(); err != nil {
 		return false, err
 	}
-	release, err := audit.Exclusive(s.f)
+	release, err := holder.Exclusive(s.f)
 	if err != nil {
 		return false, s.drop(err)
 	}

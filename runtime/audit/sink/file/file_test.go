@@ -18,7 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/kimbap-run/kimbap/internal/system"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/holder"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/file"
 )
 
@@ -117,7 +117,7 @@ func TestAFileThatWentWhileWeWaitedIsNotWrittenTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	release, err := audit.Exclusive(f)
+	release, err := holder.Exclusive(f)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package audit
+package holder
 
 import (
 	"errors"
@@ -16,19 +16,21 @@ const maxSlots = 64
 // lockWait is how long a group waits for the lock of a shared slot.
 const lockWait = 5 * time.Second
 
-// lockFile is the file whose lock makes its holder the writer of a slot.
-type lockFile struct{ f *os.File }
+// Lock is the file whose lock makes its holder the writer of a slot.
+type Lock struct{ f *os.File }
 
-func openLock(dir, slot string) (*lockFile, error) {
+// Open opens the lock of a slot, or of what else has one name in the audit folder. It
+// takes nothing yet.
+func Open(dir, slot string) (*Lock, error) {
 	f, err := os.OpenFile(filepath.Join(dir, slot+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &lockFile{f: f}, nil
+	return &Lock{f: f}, nil
 }
 
-// try takes the lock or returns system.ErrTaken.
-func (l *lockFile) try() error {
+// Try takes the lock or returns [system.ErrTaken].
+func (l *Lock) Try() error {
 	err := system.TryLock(l.f)
 	if err == nil || errors.Is(err, system.ErrTaken) {
 		return err
@@ -36,12 +38,12 @@ func (l *lockFile) try() error {
 	return fmt.Errorf("lock %s: %w", l.f.Name(), err)
 }
 
-// wait takes the lock within lockWait. A stopped process that holds it must not
+// Wait takes the lock within five seconds. A stopped process that holds it must not
 // stop all others, hence no blocking flock.
-func (l *lockFile) wait() error {
+func (l *Lock) Wait() error {
 	pause := 100 * time.Microsecond
 	for end := time.Now().Add(lockWait); ; pause = min(2*pause, 5*time.Millisecond) {
-		err := l.try()
+		err := l.Try()
 		if !errors.Is(err, system.ErrTaken) || time.Now().After(end) {
 			return err
 		}
@@ -49,36 +51,38 @@ func (l *lockFile) wait() error {
 	}
 }
 
-func (l *lockFile) release() error { return system.Unlock(l.f) }
+// Release gives the lock free; it can be taken again.
+func (l *Lock) Release() error { return system.Unlock(l.f) }
 
-func (l *lockFile) close() error { return l.f.Close() }
+// Close gives the lock free for good.
+func (l *Lock) Close() error { return l.f.Close() }
 
 // Exclusive takes the lock of a file that several processes write to, within five
 // seconds, and returns what gives it free.
 func Exclusive(f *os.File) (release func(), err error) {
-	l := &lockFile{f: f}
-	if err := l.wait(); err != nil {
+	l := &Lock{f: f}
+	if err := l.Wait(); err != nil {
 		return nil, err
 	}
-	return func() { _ = l.release() }, nil
+	return func() { _ = l.Release() }, nil
 }
 
-// claim locks slot, or slot-2, slot-3 and on when others live there.
-func claim(dir, slot string) (string, *lockFile, error) {
+// Claim locks slot, or slot-2, slot-3 and on when others live there.
+func Claim(dir, slot string) (string, *Lock, error) {
 	for n := 1; n <= maxSlots; n++ {
 		name := slot
 		if n > 1 {
 			name = fmt.Sprintf("%s-%d", slot, n)
 		}
-		lock, err := openLock(dir, name)
+		lock, err := Open(dir, name)
 		if err != nil {
 			return "", nil, err
 		}
-		err = lock.try()
+		err = lock.Try()
 		if err == nil {
 			return name, lock, nil
 		}
-		_ = lock.close()
+		_ = lock.Close()
 		if !errors.Is(err, system.ErrTaken) {
 			return "", nil, err
 		}

@@ -1,4 +1,4 @@
-package audit
+package holder
 
 import (
 	"bytes"
@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// processName names the running process so that it can be told from a later
+// Process names the running process so that it can be told from a later
 // one with the same number: pid, start time in ticks since boot, pid namespace.
-func processName() string {
+func Process() string {
 	pid := os.Getpid()
 	start, _ := startTime(pid)
 	return fmt.Sprintf("%d@%s@%s", pid, start, pidNamespace())
 }
 
-// processGone reports whether the named process has certainly ended. A name
+// Gone reports whether the named process has certainly ended. A name
 // from another pid namespace cannot be judged from here.
-func processGone(name string) bool {
+func Gone(name string) bool {
 	part := strings.Split(name, "@")
 	if len(part) != 3 || part[2] != pidNamespace() {
 		return false

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package audit
+package holder
 
 import (
 	"errors"
@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// processName names the running process by its number.
-func processName() string { return strconv.Itoa(os.Getpid()) }
+// Process names the running process by its number.
+func Process() string { return strconv.Itoa(os.Getpid()) }
 
-// processGone reports whether the named process has certainly ended. A number
+// Gone reports whether the named process has certainly ended. A number
 // that was given out again counts as running: an open intent is then left open.
-func processGone(name string) bool {
+func Gone(name string) bool {
 	pid, err := strconv.Atoi(name)
 	if err != nil {
 		return false
