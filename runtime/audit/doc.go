@@ -22,6 +22,6 @@
 // A process that ran out of disk gives up a reserve, so that how requests ended is
 // still written. Sinks get every line after the ledger has it.
 //
-// Start reading at [Log.Intent], then group.go and ledger.go; witness.go
+// Start reading at [Log.Intent], then group.go and [ledger.Ledger]; witness.go
 // for what is signed.
 package audit

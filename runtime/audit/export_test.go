@@ -5,7 +5,7 @@ const RetryInterval = retryInterval
 
 // Fail closes the ledger's file under the writer, so that the next write fails.
 // Nothing may be on its way.
-func (l *Log) Fail() { _ = l.ledger.file.Close() }
+func (l *Log) Fail() { _ = l.ledger.File().Close() }
 
 // Hold lets nobody write until the result is called.
 func (l *Log) Hold() (release func()) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit/ledger"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
@@ -20,6 +21,9 @@ type group struct {
 	done    chan struct{}
 }
 
+// line is one encoded record on its way to the ledger.
+type line = ledger.Line
+
 func newGroup() *group { return &group{done: make(chan struct{})} }
 
 func signal(c chan struct{}) {
@@ -31,7 +35,7 @@ func signal(c chan struct{}) {
 
 func (l *Log) line(kind record.Kind) *line {
 	ln := l.lines.Get().(*line)
-	*ln = line{body: ln.body[:0], at: l.o.Clock(), kind: kind}
+	*ln = line{Body: ln.Body[:0], At: l.o.Clock(), Kind: kind}
 	return ln
 }
 
@@ -71,7 +75,7 @@ func (l *Log) enter(ctx context.Context, ln *line, last bool) (uint64, error) {
 	if ln == nil {
 		return 0, g.err
 	}
-	seq := ln.seq
+	seq := ln.Seq
 	l.lines.Put(ln)
 	return seq, g.err
 }
@@ -173,7 +177,7 @@ func (l *Log) finish() {
 	if l.trouble.Load() == nil {
 		l.trouble.Store(l.refusal(errClosed))
 	}
-	l.ledger.close()
+	l.ledger.Close()
 	_ = l.lock.Close()
 }
 
@@ -203,7 +207,7 @@ func (l *Log) write(g *group) {
 	if g.err == nil {
 		l.free(g.lines)
 	}
-	if l.ledger.behind() {
+	if l.ledger.Behind() {
 		l.arm()
 	}
 }
@@ -216,8 +220,8 @@ const unsyncedMost = 1 << 20
 // put appends lines to the ledger, then gives them to the sinks. With last the disk has
 // them, and all before them, when it returns.
 func (l *Log) put(lines []*line, last bool) error {
-	last = last || l.o.Shared || len(l.ledger.unsynced) > unsyncedMost
-	if empty(lines) && !(last && l.ledger.behind()) {
+	last = last || l.o.Shared || l.ledger.Unsynced() > unsyncedMost
+	if empty(lines) && !(last && l.ledger.Behind()) {
 		return nil
 	}
 	if l.o.Shared {
@@ -225,22 +229,22 @@ func (l *Log) put(lines []*line, last bool) error {
 			return err
 		}
 		defer func() { _ = l.lock.Release() }()
-		if err := l.ledger.refresh(); err != nil {
+		if err := l.ledger.Refresh(); err != nil {
 			return err
 		}
 	}
-	if err := l.ledger.append(lines, l.o.Clock(), last); err != nil {
+	if err := l.ledger.Append(lines, l.o.Clock(), last); err != nil {
 		for _, ln := range lines {
 			if ln != nil {
-				ln.seq = 0
+				ln.Seq = 0
 			}
 		}
 		return err
 	}
 	if last {
-		l.tip.Store(&tip{l.ledger.seq, l.ledger.hash})
+		l.tip.Store(newTip(l.ledger))
 	}
-	return l.deliver(l.ledger.written())
+	return l.deliver(l.ledger.Written())
 }
 
 // deliver hands written lines to all sinks. The error is of a required one.
@@ -265,7 +269,7 @@ func empty(lines []*line) bool {
 func (l *Log) written(lines []*line) bool {
 	for _, ln := range lines {
 		if ln != nil {
-			return ln.seq != 0
+			return ln.Seq != 0
 		}
 	}
 	return true
@@ -274,7 +278,7 @@ func (l *Log) written(lines []*line) bool {
 // free gives lines back that no caller waits for.
 func (l *Log) free(lines []*line) {
 	for _, ln := range lines {
-		if ln != nil && (ln.kind == record.KindOutcome || ln.kind == record.KindRefusal || ln.noted) {
+		if ln != nil && (ln.Kind == record.KindOutcome || ln.Kind == record.KindRefusal || ln.Noted) {
 			l.lines.Put(ln)
 		}
 	}

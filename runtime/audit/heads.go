@@ -14,6 +14,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
 	"github.com/kimbap-run/kimbap/runtime/audit/holder"
+	"github.com/kimbap-run/kimbap/runtime/audit/ledger"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
@@ -115,17 +116,18 @@ func (h *heads) one(slot string) (head checkpoint.Head, sure bool, err error) {
 // resting reads the head of a slot whose lock we hold: what a new writer of it
 // would follow, made durable.
 func (h *heads) resting(slot string) (checkpoint.Head, error) {
-	l := ledger{dir: filepath.Join(h.dir, slot), slot: slot}
-	if err := l.load(); err != nil {
+	l := ledger.New(ledger.Options{Dir: h.dir, Slot: slot})
+	if err := l.Load(); err != nil {
 		return checkpoint.Head{}, err
 	}
-	defer l.close()
-	if err := l.file.Sync(); err != nil {
+	defer l.Close()
+	if err := l.File().Sync(); err != nil {
 		return checkpoint.Head{}, err
 	}
-	head := newHead(slot, l.seq, l.hash)
-	if info, err := l.file.Stat(); err == nil {
-		h.seen[slot] = seenHead{head: head, segment: l.number, size: info.Size(), modified: info.ModTime()}
+	seq, hash := l.Tip()
+	head := newHead(slot, seq, hash)
+	if info, err := l.File().Stat(); err == nil {
+		h.seen[slot] = seenHead{head: head, segment: l.Number(), size: info.Size(), modified: info.ModTime()}
 	}
 	return head, nil
 }

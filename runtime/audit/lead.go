@@ -23,7 +23,7 @@ func (l *Log) lead(g *group) bool {
 		if whole {
 			return
 		}
-		l.ledger.close() // a panic, which the pipeline keeps to its request: what was written is not known
+		l.ledger.Close() // a panic, which the pipeline keeps to its request: what was written is not known
 		g.err = l.refuse(errPanicked)
 		l.keep(g.lines)
 		close(g.done)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/holder"
+	"github.com/kimbap-run/kimbap/runtime/audit/ledger"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
@@ -43,12 +43,17 @@ type tip struct {
 	hash segment.Digest
 }
 
+// newTip is where a ledger ends.
+func newTip(l *ledger.Ledger) *tip {
+	seq, hash := l.Tip()
+	return &tip{seq, hash}
+}
+
 const (
 	outcomeDelay  = 100 * time.Millisecond // the longest an outcome waits for others
 	retryInterval = time.Second            // between attempts to reopen the ledger
 	sinkTimeout   = 5 * time.Second        // for one write to a sink
 	lossInterval  = 10 * time.Second       // between two records of what a sink lost
-	segmentSize   = 64 << 20
 	keptOutcomes  = 65536
 )
 
@@ -56,9 +61,9 @@ const (
 type Log struct {
 	o       Options
 	enc     record.Encoder
-	ledger  *ledger      // the baton's, after Open
-	lock    *holder.Lock // of the slot
-	sinks   []*outlet    // the baton's
+	ledger  *ledger.Ledger // the baton's, after Open
+	lock    *holder.Lock   // of the slot
+	sinks   []*outlet      // the baton's
 	reserve reserve
 	lines   sync.Pool                     // of *line
 	trouble atomic.Pointer[runtime.Error] // why the log refuses; nil: it does not
@@ -100,9 +105,6 @@ func New(o Options) (*Log, error) {
 	if o.Yield == nil {
 		o.Yield = system.Yield
 	}
-	if o.SegmentSize <= 0 {
-		o.SegmentSize = segmentSize
-	}
 	if o.Queue <= 0 {
 		o.Queue = outletLines
 	}
@@ -114,7 +116,7 @@ func New(o Options) (*Log, error) {
 	}
 	l := &Log{o: o, urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1), lossy: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	l.enc = record.Encoder{Hash: o.Redact, Secrets: o.Secrets, Process: holder.Process()}
-	l.lines.New = func() any { return &line{body: make([]byte, 0, 1024)} }
+	l.lines.New = func() any { return &line{Body: make([]byte, 0, 1024)} }
 	for _, sink := range o.Sinks {
 		if sink == nil {
 			return nil, errors.New("audit: Options.Sinks holds a nil sink")
@@ -162,14 +164,11 @@ func (l *Log) start() (err error) {
 		l.slot, l.lock, err = holder.Claim(l.o.Dir, l.o.Slot)
 	}
 	if err == nil {
-		l.ledger = &ledger{
-			dir: filepath.Join(l.o.Dir, l.slot), slot: l.slot, limit: l.o.SegmentSize, age: l.o.SegmentAge,
-			shared: l.o.Shared, open: map[uint64]struct{}{},
+		l.ledger = ledger.New(ledger.Options{Dir: l.o.Dir, Slot: l.slot, Limit: l.o.SegmentSize, Age: l.o.SegmentAge, Shared: l.o.Shared})
+		if err = l.ledger.Load(); err == nil {
+			err = l.ledger.Settle(l.o.Clock())
 		}
-		if err = l.ledger.load(); err == nil {
-			err = l.ledger.settle(l.o.Clock())
-		}
-		l.tip.Store(&tip{l.ledger.seq, l.ledger.hash})
+		l.tip.Store(newTip(l.ledger))
 		if err == nil && l.o.Shared {
 			err = l.lock.Release()
 		}
@@ -208,7 +207,7 @@ func (l *Log) Ready() error {
 // its record has not been handed to the disk.
 func (l *Log) Intent(ctx context.Context, r *runtime.Record) error {
 	ln := l.line(record.KindIntent)
-	ln.body = l.enc.Intent(ln.body, r, ln.at)
+	ln.Body = l.enc.Intent(ln.Body, r, ln.At)
 	seq, err := l.enter(ctx, ln, r.MustLast())
 	r.Sequence = seq
 	return err
@@ -222,8 +221,8 @@ func (l *Log) Outcome(r *runtime.Record) {
 		kind = record.KindRefusal
 	}
 	ln := l.line(kind)
-	ln.intent = r.Sequence
-	ln.body = l.enc.Outcome(ln.body, r, ln.at)
+	ln.Intent = r.Sequence
+	ln.Body = l.enc.Outcome(ln.Body, r, ln.At)
 	l.lazily(ln)
 }
 
@@ -232,8 +231,8 @@ func (l *Log) Outcome(r *runtime.Record) {
 // too. While the log refuses it is kept in memory, as outcomes are.
 func (l *Log) Note(ev record.Event) {
 	ln := l.line(record.KindEvent)
-	ln.noted = true
-	ln.body = record.AppendEvent(ln.body, ev, ln.at)
+	ln.Noted = true
+	ln.Body = record.AppendEvent(ln.Body, ev, ln.At)
 	l.lazily(ln)
 }
 
@@ -261,7 +260,7 @@ func (l *Log) arm() {
 // durable.
 func (l *Log) Event(ctx context.Context, ev record.Event) error {
 	ln := l.line(record.KindEvent)
-	ln.body = record.AppendEvent(ln.body, ev, ln.at)
+	ln.Body = record.AppendEvent(ln.Body, ev, ln.At)
 	_, err := l.enter(ctx, ln, true)
 	return err
 }

@@ -27,7 +27,7 @@ func (l *Log) losses() (lines []*line, told func()) {
 		if cause != nil {
 			fields["cause"] = cause.Error()
 		}
-		lines = append(lines, &line{kind: record.KindEvent, at: now, body: record.AppendEvent(nil, record.Event{Kind: "audit.sink_lost", Fields: fields}, now)})
+		lines = append(lines, &line{Kind: record.KindEvent, At: now, Body: record.AppendEvent(nil, record.Event{Kind: "audit.sink_lost", Fields: fields}, now)})
 		done = append(done, func() {
 			o.mu.Lock()
 			o.told = lost
@@ -69,5 +69,5 @@ func recovered(cause error, lost uint64, now time.Time) *line {
 	if lost > 0 {
 		fields["outcomes_lost"] = strconv.FormatUint(lost, 10)
 	}
-	return &line{kind: record.KindEvent, at: now, body: record.AppendEvent(nil, record.Event{Kind: "audit.recovered", Fields: fields}, now)}
+	return &line{Kind: record.KindEvent, At: now, Body: record.AppendEvent(nil, record.Event{Kind: "audit.recovered", Fields: fields}, now)}
 }

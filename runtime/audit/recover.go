@@ -13,7 +13,7 @@ func (l *Log) keep(lines []*line) {
 	defer l.mu.Unlock()
 	for _, ln := range lines {
 		switch {
-		case ln == nil || ln.kind == record.KindIntent || ln.kind == record.KindEvent && !ln.noted:
+		case ln == nil || ln.Kind == record.KindIntent || ln.Kind == record.KindEvent && !ln.Noted:
 		case len(l.kept) >= l.o.Kept:
 			l.lost++
 		default:
@@ -35,8 +35,8 @@ func (l *Log) recover() {
 
 // reopen is the way back, step by step; the first that fails ends it.
 func (l *Log) reopen(e *runtime.Error) error {
-	if l.ledger.file == nil && !l.o.Shared {
-		if err := l.ledger.reopen(); err != nil {
+	if l.ledger.File() == nil && !l.o.Shared {
+		if err := l.ledger.Reopen(); err != nil {
 			return err
 		}
 	}
@@ -55,7 +55,7 @@ func (l *Log) reopen(e *runtime.Error) error {
 	gap := recovered(e.Err, l.lost, now)
 	l.mu.Unlock()
 	err := l.put(append(lines, gap), true)
-	if gap.seq != 0 { // the ledger has them, also when a sink failed
+	if gap.Seq != 0 { // the ledger has them, also when a sink failed
 		l.mu.Lock()
 		l.kept, l.lost = nil, 0
 		l.mu.Unlock()

@@ -57,10 +57,10 @@ func (l *Log) rescue() {
 	if len(lines) == 0 {
 		return
 	}
-	if l.ledger.file == nil && l.ledger.reopen() != nil {
+	if l.ledger.File() == nil && l.ledger.Reopen() != nil {
 		return
 	}
-	if l.put(lines, true) != nil && lines[0].seq == 0 {
+	if l.put(lines, true) != nil && lines[0].Seq == 0 {
 		return
 	}
 	l.mu.Lock()

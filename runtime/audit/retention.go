@@ -7,12 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
 	"github.com/kimbap-run/kimbap/runtime/audit/holder"
+	"github.com/kimbap-run/kimbap/runtime/audit/ledger"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
@@ -125,21 +125,7 @@ func (w *Witness) closeOld(slot string, before, now time.Time) error {
 		}
 		return err
 	}
-	l := ledger{dir: filepath.Join(w.o.Dir, slot), slot: slot, limit: segmentSize, open: map[uint64]struct{}{}}
-	if err := l.load(); err != nil {
-		return err
-	}
-	defer l.close()
-	if l.seq == 0 || !l.latest.Before(before) {
-		return nil
-	}
-	if l.size > 0 { // else one that was cut off has begun the next
-		if err := l.create(l.number + 1); err != nil {
-			return err
-		}
-	}
-	l.shared = true // of open intents we say nothing
-	return l.append(nil, now, true)
+	return ledger.New(ledger.Options{Dir: w.o.Dir, Slot: slot}).Leave(before, now)
 }
 
 // oldest returns where the records of a slot may begin: at its first segment
@@ -154,7 +140,7 @@ func oldest(dir string, h *checkpoint.Head, before, at time.Time) (*checkpoint.C
 	if err != nil || len(numbers) < 2 {
 		return nil, ignoreMissing(err)
 	}
-	open, err := oldestOpen(dir, numbers)
+	open, err := ledger.OldestOpen(dir, numbers)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +155,7 @@ func oldest(dir string, h *checkpoint.Head, before, at time.Time) (*checkpoint.C
 		if err != nil {
 			return cut, nil // verify says what is wrong with it
 		}
-		wrong := entry.Time.After(at.Add(clockSlack)) || entry.Time.Before(latest.Add(-clockSlack))
+		wrong := entry.Time.After(at.Add(ledger.ClockSlack)) || entry.Time.Before(latest.Add(-ledger.ClockSlack))
 		// What no checkpoint has named is not given up: nothing would show it was there.
 		if !wrong && !entry.Time.Before(before) || entry.Sequence >= open || entry.Sequence > h.Sequence {
 			return cut, nil
@@ -182,7 +168,7 @@ func oldest(dir string, h *checkpoint.Head, before, at time.Time) (*checkpoint.C
 		if err != nil {
 			return cut, err
 		}
-		if begun && next.Before(latest.Add(-clockSlack)) {
+		if begun && next.Before(latest.Add(-ledger.ClockSlack)) {
 			continue
 		}
 		cut = &checkpoint.Cut{Segment: numbers[i+1], Sequence: entry.Sequence, Hash: sumOf(line)}
@@ -203,24 +189,6 @@ func begunAt(path string) (at time.Time, begun bool, err error) {
 	}
 	entry, err := record.Parse("", line)
 	return entry.Time, err == nil, nil // verify says what is wrong with it
-}
-
-// oldestOpen is the first record that the newest segment says is still needed.
-func oldestOpen(dir string, numbers []int) (uint64, error) {
-	f, err := os.Open(filepath.Join(dir, segment.Name(numbers[len(numbers)-1])))
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	line, err := segment.NewLines(f, 0).Next()
-	if err != nil {
-		return 0, nil // its first record is still to come
-	}
-	oldest, err := strconv.ParseUint(segmentFields(line)["oldest_open"], 10, 64)
-	if err != nil { // of a shared slot: short commands
-		return 1<<64 - 1, nil
-	}
-	return oldest, nil
 }
 
 // remove deletes the files before the cuts, the oldest first.

@@ -1,4 +1,4 @@
-package audit
+package ledger
 
 import (
 	"bytes"
@@ -23,13 +23,13 @@ import (
 // intents, in bytes: a short command must start fast.
 const sharedScan = 1 << 20
 
-// reopen goes back to the file after a failure: it must hold exactly what was
+// Reopen goes back to the file after a failure: it must hold exactly what was
 // made durable, or the log goes on refusing.
-func (l *ledger) reopen() error {
+func (l *Ledger) Reopen() error {
 	if l.shared {
-		return l.refresh()
+		return l.Refresh()
 	}
-	l.close()
+	l.Close()
 	size, number := l.size, l.number
 	err := l.use(number)
 	if errors.Is(err, os.ErrNotExist) && number > 0 { // renamed away meanwhile
@@ -55,9 +55,9 @@ func (l *ledger) reopen() error {
 
 // rewrite writes what no sync has confirmed once more, up to where the records end: after
 // a sync that failed the system may take pages for clean that the disk never got.
-func (l *ledger) rewrite(size int64) error {
+func (l *Ledger) rewrite(size int64) error {
 	from := size - int64(len(l.unsynced))
-	if !l.behind() || l.size < from { // cut shorter than what was durable: confirm says so
+	if !l.Behind() || l.size < from { // cut shorter than what was durable: confirm says so
 		return nil
 	}
 	_, err := l.file.WriteAt(l.unsynced, from)
@@ -65,7 +65,7 @@ func (l *ledger) rewrite(size int64) error {
 }
 
 // confirm compares the end of the file with what we remember.
-func (l *ledger) confirm(size int64) error {
+func (l *Ledger) confirm(size int64) error {
 	if size == 0 {
 		return nil
 	}
@@ -79,13 +79,13 @@ func (l *ledger) confirm(size int64) error {
 	return nil
 }
 
-func (l *ledger) lost() error {
-	l.close()
+func (l *Ledger) lost() error {
+	l.Close()
 	return fmt.Errorf("%s does not end with record %d, which was durable: the ledger was cut or replaced", filepath.Join(l.dir, segment.Name(l.number)), l.seq)
 }
 
-// refresh finds the end of a shared slot again if another process wrote to it.
-func (l *ledger) refresh() error {
+// Refresh finds the end of a shared slot again if another process wrote to it.
+func (l *Ledger) Refresh() error {
 	if l.file != nil {
 		now, err := standingAt(l.path())
 		_, next := os.Stat(filepath.Join(l.dir, segment.Name(l.number+1)))
@@ -94,8 +94,8 @@ func (l *ledger) refresh() error {
 		}
 	}
 	known, latest := l.seq, l.latest
-	if err := l.load(); err != nil {
-		l.close()
+	if err := l.Load(); err != nil {
+		l.Close()
 		return err
 	}
 	if latest.After(l.latest) {
@@ -116,7 +116,7 @@ type openIntent struct {
 
 // unfinished searches the end of the chain for intents without an outcome, in
 // order. Records before the start of the search are taken to be settled.
-func (l *ledger) unfinished() ([]openIntent, error) {
+func (l *Ledger) unfinished() ([]openIntent, error) {
 	numbers, err := segment.List(l.dir)
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (l *ledger) unfinished() ([]openIntent, error) {
 
 // searchFrom returns the segment (an index into numbers) and the offset in it
 // where the search for open intents begins.
-func (l *ledger) searchFrom(numbers []int) (int, int64, error) {
+func (l *Ledger) searchFrom(numbers []int) (int, int64, error) {
 	if len(numbers) == 0 {
 		return 0, 0, nil
 	}
@@ -221,14 +221,14 @@ func scanIntents(path string, offset int64, open map[uint64]openIntent) error {
 	}
 }
 
-// settle writes an outcome with result unknown for every intent that nobody
+// Settle writes an outcome with result unknown for every intent that nobody
 // will ever finish. In a shared slot that is one whose process is gone.
-func (l *ledger) settle(now time.Time) error {
+func (l *Ledger) Settle(now time.Time) error {
 	open, err := l.unfinished()
 	if err != nil {
 		return err
 	}
-	var lines []*line
+	var lines []*Line
 	for _, o := range open {
 		var intent struct {
 			Process string `json:"process"`
@@ -243,10 +243,10 @@ func (l *ledger) settle(now time.Time) error {
 		if err != nil {
 			continue
 		}
-		lines = append(lines, &line{kind: record.KindOutcome, intent: o.seq, at: now, body: record.AppendUnknown(nil, entry, now)})
+		lines = append(lines, &Line{Kind: record.KindOutcome, Intent: o.seq, At: now, Body: record.AppendUnknown(nil, entry, now)})
 	}
 	if len(lines) == 0 {
 		return nil
 	}
-	return l.append(lines, now, true)
+	return l.Append(lines, now, true)
 }

@@ -1,4 +1,4 @@
-package audit
+package ledger
 
 import (
 	"bytes"
@@ -32,7 +32,7 @@ type room struct {
 }
 
 // reserve writes room behind the records if little is left.
-func (l *ledger) reserve() {
+func (l *Ledger) reserve() {
 	if l.room.groups++; l.shared || l.room.groups < roomAfter || l.room.filling != nil || l.extent-l.size >= roomLow || l.extent >= l.limit {
 		return
 	}
@@ -49,7 +49,7 @@ func (l *ledger) reserve() {
 
 // roomFor takes over what was filled. With n bytes to write and no room for
 // them it waits: what lengthens the file now would be overwritten with spaces.
-func (l *ledger) roomFor(n int64) {
+func (l *Ledger) roomFor(n int64) {
 	if l.room.filling == nil {
 		return
 	}
@@ -64,7 +64,7 @@ func (l *ledger) roomFor(n int64) {
 	l.takeRoom(<-l.room.filling)
 }
 
-func (l *ledger) takeRoom(err error) {
+func (l *Ledger) takeRoom(err error) {
 	l.room.filling = nil
 	if err == nil {
 		l.extent = l.room.filled
@@ -81,7 +81,7 @@ func (l *ledger) takeRoom(err error) {
 }
 
 // giveUpRoom cuts the room off, when the segment gets no more records.
-func (l *ledger) giveUpRoom() {
+func (l *Ledger) giveUpRoom() {
 	if l.room.filling != nil {
 		l.takeRoom(<-l.room.filling)
 	}
@@ -95,7 +95,7 @@ func (l *ledger) giveUpRoom() {
 
 // cut reports whether somebody else has cut records off the segment: to end it where they
 // ended would put nothing in their place, and look whole from behind.
-func (l *ledger) cut() bool {
+func (l *Ledger) cut() bool {
 	info, err := l.file.Stat()
 	return err == nil && info.Size() < l.size
 }

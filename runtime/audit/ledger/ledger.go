@@ -1,4 +1,4 @@
-package audit
+package ledger
 
 import (
 	"crypto/sha256"
@@ -13,23 +13,35 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
 
-// clockSlack is how far a record's time may lie before the latest one without
+// ClockSlack is how far a record's time may lie before the latest one without
 // being marked: requests that run side by side swap by microseconds.
-const clockSlack = time.Second
+const ClockSlack = time.Second
 
-// line is one encoded record on its way to the ledger, without number and hash.
-type line struct {
-	body   []byte
-	at     time.Time
-	kind   record.Kind
-	noted  bool   // an event that nobody waits for
-	intent uint64 // outcome: the number of its intent
-	seq    uint64 // set by the ledger
+// Line is one encoded record on its way to the ledger, without number and hash.
+type Line struct {
+	Body   []byte
+	At     time.Time
+	Kind   record.Kind
+	Noted  bool   // an event that nobody waits for
+	Intent uint64 // outcome: the number of its intent
+	Seq    uint64 // set by the ledger
 }
 
-// ledger writes the chain of one slot. One goroutine uses it, and only while it
+// Options are what a [Ledger] is made of. Dir and Slot are required.
+type Options struct {
+	Dir    string        // the audit folder
+	Slot   string        // whose lock is held by who uses the ledger
+	Limit  int64         // of a segment, in bytes; 64 MiB when 0
+	Age    time.Duration // after which a segment is followed by a new one; 0: never
+	Shared bool          // several processes write to the slot in turn
+}
+
+// limit is that of a segment when nobody says otherwise.
+const limit = 64 << 20
+
+// Ledger writes the chain of one slot. One goroutine uses it, and only while it
 // holds the slot's lock.
-type ledger struct {
+type Ledger struct {
 	dir    string // of the slot
 	slot   string
 	limit  int64         // of a segment, in bytes
@@ -54,11 +66,31 @@ type ledger struct {
 	ends []int  // where each of its lines ends in out
 }
 
-func (l *ledger) path() string { return filepath.Join(l.dir, segment.Name(l.number)) }
+// New does no IO: [Ledger.Load] does.
+func New(o Options) *Ledger {
+	if o.Limit <= 0 {
+		o.Limit = limit
+	}
+	return &Ledger{
+		dir: filepath.Join(o.Dir, o.Slot), slot: o.Slot, limit: o.Limit, age: o.Age,
+		shared: o.Shared, open: map[uint64]struct{}{},
+	}
+}
 
-// load finds the end of the chain on disk, cuts a torn last line and opens the
+// Tip is the last record: its number and its hash.
+func (l *Ledger) Tip() (seq uint64, hash segment.Digest) { return l.seq, l.hash }
+
+// Number is that of the segment that is written to.
+func (l *Ledger) Number() int { return l.number }
+
+// File is that of the segment; nil while none is open, as after an error.
+func (l *Ledger) File() *os.File { return l.file }
+
+func (l *Ledger) path() string { return filepath.Join(l.dir, segment.Name(l.number)) }
+
+// Load finds the end of the chain on disk, cuts a torn last line and opens the
 // last segment for appending.
-func (l *ledger) load() error {
+func (l *Ledger) Load() error {
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return err
 	}
@@ -96,7 +128,7 @@ func (l *ledger) load() error {
 
 // lastSound finds the last whole line and where it ends. In a segment that was
 // not closed it is that of the last group which is whole.
-func (l *ledger) lastSound() (line []byte, end int64, err error) {
+func (l *Ledger) lastSound() (line []byte, end int64, err error) {
 	last, end, err := segment.LastLine(l.file)
 	if err != nil || l.shared {
 		return last, end, err
@@ -117,7 +149,7 @@ func (l *ledger) lastSound() (line []byte, end int64, err error) {
 }
 
 // setTip makes last the record that the next one follows.
-func (l *ledger) setTip(last []byte) error {
+func (l *Ledger) setTip(last []byte) error {
 	link, err := segment.ParseLink(last)
 	if err != nil {
 		return fmt.Errorf("%s: the last line is %w: look at it with `kimbap audit verify`", l.path(), err)
@@ -130,7 +162,7 @@ func (l *ledger) setTip(last []byte) error {
 }
 
 // use opens an existing segment for appending.
-func (l *ledger) use(number int) error {
+func (l *Ledger) use(number int) error {
 	f, err := os.OpenFile(filepath.Join(l.dir, segment.Name(number)), os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -139,7 +171,7 @@ func (l *ledger) use(number int) error {
 }
 
 // create starts a new segment.
-func (l *ledger) create(number int) error {
+func (l *Ledger) create(number int) error {
 	f, err := os.OpenFile(filepath.Join(l.dir, segment.Name(number)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -150,18 +182,20 @@ func (l *ledger) create(number int) error {
 	return l.adopt(f, number)
 }
 
-func (l *ledger) adopt(f *os.File, number int) error {
+func (l *Ledger) adopt(f *os.File, number int) error {
 	stands, err := standingOf(f)
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	l.close()
+	l.Close()
 	l.file, l.stands, l.number, l.began = f, stands, number, time.Time{}
 	l.size, l.extent = stands.size, stands.size
 	return nil
 }
 
-func (l *ledger) close() {
+// Close closes the segment, without the room behind its records. What [Ledger.Behind]
+// says is not durable then.
+func (l *Ledger) Close() {
 	if l.file != nil {
 		l.giveUpRoom()
 		_ = l.file.Close() // every byte that counts was synced before
@@ -169,16 +203,19 @@ func (l *ledger) close() {
 	}
 }
 
-// behind reports whether there is something that only a later sync makes durable.
-func (l *ledger) behind() bool { return len(l.unsynced) > 0 }
+// Behind reports whether there is something that only a later sync makes durable.
+func (l *Ledger) Behind() bool { return len(l.unsynced) > 0 }
 
-// append writes the lines as one group. With last it returns when they, and all that was
+// Unsynced is how much that is, in bytes.
+func (l *Ledger) Unsynced() int { return len(l.unsynced) }
+
+// Append writes the lines as one group. With last it returns when they, and all that was
 // written before, are durable. After an error nothing of the group counts, and the ledger
 // must be reopened.
-func (l *ledger) append(lines []*line, now time.Time, last bool) error {
+func (l *Ledger) Append(lines []*Line, now time.Time, last bool) error {
 	moved, err := l.check()
 	if err != nil {
-		l.close()
+		l.Close()
 		return err
 	}
 	seq, hash, latest := l.seq, l.hash, l.latest
@@ -206,7 +243,7 @@ func (l *ledger) append(lines []*line, now time.Time, last bool) error {
 			l.giveUpRoom()
 			_ = l.file.Truncate(l.size) // best effort: reopen checks what is there
 		}
-		l.close()
+		l.Close()
 		return err
 	}
 	l.size += int64(len(l.out))
@@ -224,7 +261,7 @@ func (l *ledger) append(lines []*line, now time.Time, last bool) error {
 // check finds out whether the file is still where and what we left. One stat
 // per group: a segment that was moved is followed by a new one, a file that
 // somebody else wrote to or cut is not written to.
-func (l *ledger) check() (moved bool, err error) {
+func (l *Ledger) check() (moved bool, err error) {
 	if l.file == nil {
 		return false, os.ErrClosed
 	}
@@ -239,16 +276,16 @@ func (l *ledger) check() (moved bool, err error) {
 }
 
 // chain gives a line its number and the hash of the one before.
-func (l *ledger) chain(ln *line) {
+func (l *Ledger) chain(ln *Line) {
 	l.seq++
-	ln.seq = l.seq
+	ln.Seq = l.seq
 	start, out := len(l.out), l.out
 	out = segment.AppendLink(out, l.seq, l.hash)
-	out = append(out, ln.body...)
-	if ln.at.Before(l.latest.Add(-clockSlack)) {
+	out = append(out, ln.Body...)
+	if ln.At.Before(l.latest.Add(-ClockSlack)) {
 		out = append(out, `,"clock":"back"`...)
-	} else if ln.at.After(l.latest) {
-		l.latest = ln.at
+	} else if ln.At.After(l.latest) {
+		l.latest = ln.At
 	}
 	out = append(out, '}')
 	l.hash = sha256.Sum256(out[start:])
@@ -257,19 +294,19 @@ func (l *ledger) chain(ln *line) {
 }
 
 // track keeps the set of open intents.
-func (l *ledger) track(ln *line) {
+func (l *Ledger) track(ln *Line) {
 	switch {
 	case ln == nil:
-	case ln.kind == record.KindIntent:
-		l.open[ln.seq] = struct{}{}
-	case ln.kind == record.KindOutcome:
-		delete(l.open, ln.intent)
+	case ln.Kind == record.KindIntent:
+		l.open[ln.Seq] = struct{}{}
+	case ln.Kind == record.KindOutcome:
+		delete(l.open, ln.Intent)
 	}
 }
 
-// written returns the lines of the last group, each with its newline. They are
+// Written returns the lines of the last group, each with its newline. They are
 // valid until the next append.
-func (l *ledger) written() [][]byte {
+func (l *Ledger) Written() [][]byte {
 	lines, start := make([][]byte, len(l.ends)), 0
 	for i, end := range l.ends {
 		lines[i], start = l.out[start:end:end], end
