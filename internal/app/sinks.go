@@ -7,7 +7,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/file"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/otlp"
@@ -18,8 +18,8 @@ import (
 
 // sinks builds the second writers of the trail that the configuration names. The
 // standard output is one for a process that has no other use for it.
-func (a *App) sinks() ([]audit.Sink, error) {
-	var out []audit.Sink
+func (a *App) sinks() ([]outlet.Sink, error) {
+	var out []outlet.Sink
 	for _, c := range a.config.Current().Audit.Sinks {
 		if c.Type == "stdout" && a.o.Stdout == nil {
 			continue
@@ -33,7 +33,7 @@ func (a *App) sinks() ([]audit.Sink, error) {
 	return out, nil
 }
 
-func (a *App) sink(c config.Sink) (audit.Sink, error) {
+func (a *App) sink(c config.Sink) (outlet.Sink, error) {
 	switch c.Type {
 	case "stdout":
 		return stream.New(stream.Options{Name: c.Type, Writer: a.o.Stdout, Required: c.Required})

@@ -19,7 +19,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime/approval/notify"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 )
 
 // Kind is of what listens; the name of its file begins with it.
@@ -48,11 +48,11 @@ type Running struct {
 	Locked  string          `json:"locked,omitempty"`  // why it opens no stored key
 	Notify  []notify.Status `json:"notify,omitempty"`
 
-	Sinks  []audit.SinkHealth `json:"audit_sinks,omitempty"`
-	Anchor string             `json:"audit_checkpoint,omitempty"` // why the last one was not made or sent
-	Seen   int64              `json:"seen_changes,omitempty"`     // up to this change of the store it works with what is stored
-	Files  string             `json:"read_files,omitempty"`       // sum of the configuration, services and policies it read last
-	Disk   string             `json:"audit_disk,omitempty"`       // that it is nearly full
+	Sinks  []outlet.Health `json:"audit_sinks,omitempty"`
+	Anchor string          `json:"audit_checkpoint,omitempty"` // why the last one was not made or sent
+	Seen   int64           `json:"seen_changes,omitempty"`     // up to this change of the store it works with what is stored
+	Files  string          `json:"read_files,omitempty"`       // sum of the configuration, services and policies it read last
+	Disk   string          `json:"audit_disk,omitempty"`       // that it is nearly full
 
 	NeedsPass bool `json:"needs_token,omitempty"` // the URL that kimbap env prints holds its token
 }

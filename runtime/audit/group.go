@@ -170,7 +170,7 @@ func (l *Log) finish() {
 	l.commit(l.take(true), true)
 	var closing sync.WaitGroup
 	for _, s := range l.sinks {
-		closing.Go(func() { s.close(l.o.Linger) })
+		closing.Go(func() { s.Close(l.o.Linger) })
 	}
 	closing.Wait()
 	l.lastLosses()
@@ -251,7 +251,7 @@ func (l *Log) put(lines []*line, last bool) error {
 func (l *Log) deliver(lines [][]byte) error {
 	var failed error
 	for _, s := range l.sinks {
-		failed = errors.Join(failed, s.give(lines))
+		failed = errors.Join(failed, s.Give(lines))
 	}
 	return failed
 }

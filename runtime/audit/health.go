@@ -1,5 +1,7 @@
 package audit
 
+import "github.com/kimbap-run/kimbap/runtime/audit/outlet"
+
 // Health is the state of a log, for status reports.
 type Health struct {
 	Slot      string
@@ -9,7 +11,7 @@ type Health struct {
 	Queue     int    // records that wait for the next group
 	Kept      int    // outcomes in memory until recovery
 	Lost      uint64 // outcomes that did not fit into memory
-	Sinks     []SinkHealth
+	Sinks     []outlet.Health
 }
 
 // Health returns the state of the log at this moment.
@@ -26,7 +28,7 @@ func (l *Log) Health() Health {
 	if l.group != nil {
 		h.Queue = len(l.group.lines)
 		for _, s := range l.sinks {
-			h.Sinks = append(h.Sinks, s.health())
+			h.Sinks = append(h.Sinks, s.Health())
 		}
 	}
 	h.Kept, h.Lost = len(l.kept), l.lost

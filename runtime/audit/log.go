@@ -13,6 +13,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/holder"
 	"github.com/kimbap-run/kimbap/runtime/audit/ledger"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
@@ -25,7 +26,7 @@ type Options struct {
 	Redact record.Redactor
 
 	Shared      bool                                 // several processes write to this slot in turn
-	Sinks       []Sink                               // further places; the ledger itself is always one
+	Sinks       []outlet.Sink                        // further places; the ledger itself is always one
 	Secrets     func() []runtime.Secret              // values overwritten wherever they appear; may be nil
 	OnError     func(error)                          // told when the log begins to refuse; may be nil, must not block
 	After       func(time.Duration) <-chan time.Time // time.After when nil
@@ -52,7 +53,8 @@ func newTip(l *ledger.Ledger) *tip {
 const (
 	outcomeDelay  = 100 * time.Millisecond // the longest an outcome waits for others
 	retryInterval = time.Second            // between attempts to reopen the ledger
-	sinkTimeout   = 5 * time.Second        // for one write to a sink
+	queuedLines   = 8192                   // that wait for a slow best-effort sink
+	linger        = 5 * time.Second        // for best-effort sinks at the end
 	lossInterval  = 10 * time.Second       // between two records of what a sink lost
 	keptOutcomes  = 65536
 )
@@ -61,9 +63,9 @@ const (
 type Log struct {
 	o       Options
 	enc     record.Encoder
-	ledger  *ledger.Ledger // the baton's, after Open
-	lock    *holder.Lock   // of the slot
-	sinks   []*outlet      // the baton's
+	ledger  *ledger.Ledger   // the baton's, after Open
+	lock    *holder.Lock     // of the slot
+	sinks   []*outlet.Outlet // the baton's
 	reserve reserve
 	lines   sync.Pool                     // of *line
 	trouble atomic.Pointer[runtime.Error] // why the log refuses; nil: it does not
@@ -106,10 +108,10 @@ func New(o Options) (*Log, error) {
 		o.Yield = system.Yield
 	}
 	if o.Queue <= 0 {
-		o.Queue = outletLines
+		o.Queue = queuedLines
 	}
 	if o.Linger <= 0 {
-		o.Linger = sinkTimeout
+		o.Linger = linger
 	}
 	if o.Kept <= 0 {
 		o.Kept = keptOutcomes
@@ -141,7 +143,7 @@ func (l *Log) Open(ctx context.Context) error {
 		_ = l.reserve.keep() // a disk that has no room for it now is noticed when it is needed
 	}
 	for _, sink := range l.o.Sinks {
-		l.sinks = append(l.sinks, newOutlet(sink, l.slot, l.o.Queue, l.o.After, func() { signal(l.lossy) }))
+		l.sinks = append(l.sinks, outlet.Open(sink, l.slot, l.o.Queue, l.o.After, func() { signal(l.lossy) }))
 	}
 	l.mu.Lock()
 	l.group = newGroup()

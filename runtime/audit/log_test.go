@@ -17,6 +17,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 	"github.com/kimbap-run/kimbap/runtime/audit/history"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
@@ -35,7 +36,7 @@ func TestNewRefusesWhatIsMissing(t *testing.T) {
 		"Slot":   func(o *audit.Options) { o.Slot = "../x" },
 		"Clock":  func(o *audit.Options) { o.Clock = nil },
 		"Redact": func(o *audit.Options) { o.Redact = nil },
-		"Sinks":  func(o *audit.Options) { o.Sinks = []audit.Sink{nil} },
+		"Sinks":  func(o *audit.Options) { o.Sinks = []outlet.Sink{nil} },
 	} {
 		o := audittest.Options(t.TempDir())
 		spoil(&o)

@@ -16,23 +16,16 @@ func (l *Log) losses() (lines []*line, told func()) {
 	now := l.o.Clock()
 	var done []func()
 	for _, o := range l.sinks {
-		o.mu.Lock()
-		lost, cause := o.lost, o.err
-		fresh := lost - o.told
-		o.mu.Unlock()
+		lost, fresh, cause := o.Losses()
 		if fresh == 0 {
 			continue
 		}
-		fields := map[string]string{"sink": o.sink.Name(), "lines": strconv.FormatUint(fresh, 10), "in_all": strconv.FormatUint(lost, 10)}
+		fields := map[string]string{"sink": o.Name(), "lines": strconv.FormatUint(fresh, 10), "in_all": strconv.FormatUint(lost, 10)}
 		if cause != nil {
 			fields["cause"] = cause.Error()
 		}
 		lines = append(lines, &line{Kind: record.KindEvent, At: now, Body: record.AppendEvent(nil, record.Event{Kind: "audit.sink_lost", Fields: fields}, now)})
-		done = append(done, func() {
-			o.mu.Lock()
-			o.told = lost
-			o.mu.Unlock()
-		})
+		done = append(done, func() { o.Told(lost) })
 	}
 	return lines, func() {
 		for _, f := range done {

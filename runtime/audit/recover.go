@@ -41,7 +41,7 @@ func (l *Log) reopen(e *runtime.Error) error {
 		}
 	}
 	for _, s := range l.sinks {
-		if err := s.retry(); err != nil {
+		if err := s.Retry(); err != nil {
 			return err
 		}
 	}

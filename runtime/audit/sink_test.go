@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 	"github.com/kimbap-run/kimbap/runtime/audit/history"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/file"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
@@ -68,7 +68,7 @@ func TestRequiredSinkHasWrittenBeforeIntentReturns(t *testing.T) {
 	dir := t.TempDir()
 	clock, m := runtimetest.NewClock(), &memory{required: true}
 	o := audittest.Options(dir)
-	o.Sinks, o.After = []audit.Sink{m}, clock.After
+	o.Sinks, o.After = []outlet.Sink{m}, clock.After
 	l := audittest.Open(t, o)
 	if err := l.Intent(t.Context(), audittest.Record("req_1")); err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestRequiredSinkHasWrittenBeforeIntentReturns(t *testing.T) {
 func TestBestEffortSinkDelaysNobodyAndCountsDrops(t *testing.T) {
 	m := &memory{gate: make(chan struct{})}
 	o := audittest.Options(t.TempDir())
-	o.Sinks, o.Queue = []audit.Sink{m}, 100
+	o.Sinks, o.Queue = []outlet.Sink{m}, 100
 	l := audittest.Open(t, o)
 	for range 300 {
 		if err := l.Intent(t.Context(), audittest.Record("req")); err != nil {
@@ -128,7 +128,7 @@ func TestFileSinkFollowsLogrotate(t *testing.T) { // AU-009
 		t.Fatal(err)
 	}
 	o := audittest.Options(dir)
-	o.Sinks = []audit.Sink{shipping}
+	o.Sinks = []outlet.Sink{shipping}
 	l := audittest.Open(t, o)
 	var wg sync.WaitGroup
 	for range 4 {
@@ -233,7 +233,7 @@ func TestBestEffortSinkIsTriedAgainAndItsLossRecorded(t *testing.T) {
 	dir := t.TempDir()
 	clock, m := runtimetest.NewClock(), &memory{fail: errors.New("gone")}
 	o := audittest.Options(dir)
-	o.Sinks, o.After, o.Clock = []audit.Sink{m}, clock.After, clock.Now
+	o.Sinks, o.After, o.Clock = []outlet.Sink{m}, clock.After, clock.Now
 	l := audittest.Open(t, o)
 	intents(t, l, 0, 3)
 	if err := step(clock, func() bool { return strings.Contains(l.Health().Sinks[0].LastError, "gone") }); err != nil {
@@ -246,7 +246,7 @@ func TestBestEffortSinkIsTriedAgainAndItsLossRecorded(t *testing.T) {
 	if err := step(clock, func() bool { return strings.Count(m.lines(), "\n") == 3 }); err != nil {
 		t.Fatalf("not sent again: %q", m.lines())
 	}
-	m.set(&audit.Refused{Lines: 1, Err: errors.New("too odd")})
+	m.set(&outlet.Refused{Lines: 1, Err: errors.New("too odd")})
 	intents(t, l, 3, 4)
 	if err := step(clock, func() bool { return l.Health().Sinks[0].Lost == 1 }); err != nil {
 		t.Fatalf("%+v", l.Health())
@@ -282,7 +282,7 @@ func TestBestEffortSinkIsTriedAgainAndItsLossRecorded(t *testing.T) {
 func TestASinkThatHangsDoesNotStopTheEnd(t *testing.T) {
 	m := &hanging{}
 	o := audittest.Options(t.TempDir())
-	o.Sinks, o.Linger = []audit.Sink{m}, 50*time.Millisecond
+	o.Sinks, o.Linger = []outlet.Sink{m}, 50*time.Millisecond
 	l := audittest.Open(t, o)
 	intents(t, l, 0, 1)
 	began := time.Now()

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 )
 
 // PosterOptions are what a [Poster] is made of. URL is required.
@@ -73,8 +73,8 @@ func NewPoster(o PosterOptions) (*Poster, error) {
 func (p *Poster) Host() string { return p.host }
 
 // Post sends one body with these header fields, a Content-Type among them, and returns the beginning of a 2xx answer. An error that
-// the same body would meet again is an [audit.Refused]; one that says when to
-// come back is an [audit.Later].
+// the same body would meet again is an [outlet.Refused]; one that says when to
+// come back is an [outlet.Later].
 func (p *Poster) Post(ctx context.Context, fields http.Header, body []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.o.URL, bytes.NewReader(body))
 	if err != nil {
@@ -99,9 +99,9 @@ func (p *Poster) Post(ctx context.Context, fields http.Header, body []byte) ([]b
 	case status/100 == 2:
 		return nil, fmt.Errorf("post to %s: read the answer: %w", p.host, err)
 	case status == http.StatusTooManyRequests, status == http.StatusRequestTimeout, status >= 500:
-		return nil, &audit.Later{After: retryAfter(answer.Header), Err: fmt.Errorf("post to %s: status %d", p.host, status)}
+		return nil, &outlet.Later{After: retryAfter(answer.Header), Err: fmt.Errorf("post to %s: status %d", p.host, status)}
 	default:
-		return nil, &audit.Refused{Err: fmt.Errorf("post to %s: status %d", p.host, status)}
+		return nil, &outlet.Refused{Err: fmt.Errorf("post to %s: status %d", p.host, status)}
 	}
 }
 

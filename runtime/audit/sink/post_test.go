@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink"
 )
 
@@ -89,7 +89,7 @@ func TestAnswersSayWhetherLinesComeAgain(t *testing.T) {
 	} {
 		status, after = c.status, c.after
 		_, err := p.Post(t.Context(), nil, []byte("x"))
-		refused, later, got, pause := (*audit.Refused)(nil), (*audit.Later)(nil), "", time.Duration(0)
+		refused, later, got, pause := (*outlet.Refused)(nil), (*outlet.Later)(nil), "", time.Duration(0)
 		switch {
 		case errors.As(err, &refused):
 			got = "refused"

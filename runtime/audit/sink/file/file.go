@@ -22,8 +22,8 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/system"
-	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/holder"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 )
 
 // Options are what a [Sink] is made of. Path and Clock are required.
@@ -49,7 +49,7 @@ type Sink struct {
 	closed bool
 }
 
-var _ audit.Sink = (*Sink)(nil)
+var _ outlet.Sink = (*Sink)(nil)
 
 // New checks the options; the file is opened by the first write.
 func New(o Options) (*Sink, error) {
@@ -62,13 +62,13 @@ func New(o Options) (*Sink, error) {
 	return &Sink{o: o}, nil
 }
 
-// Name implements [audit.Sink].
+// Name implements [outlet.Sink].
 func (s *Sink) Name() string { return "file:" + s.o.Path }
 
-// Required implements [audit.Sink].
+// Required implements [outlet.Sink].
 func (s *Sink) Required() bool { return s.o.Required }
 
-// Write implements [audit.Sink]. A required file is synced before it returns.
+// Write implements [outlet.Sink]. A required file is synced before it returns.
 // After a failed write the file is cut back, so that no half line stays.
 func (s *Sink) Write(ctx context.Context, _ string, lines [][]byte) error {
 	s.mu.Lock()
@@ -210,7 +210,7 @@ func (s *Sink) drop(err error) error {
 	return errors.Join(err, closing)
 }
 
-// Close implements [audit.Sink]. Later writes fail.
+// Close implements [outlet.Sink]. Later writes fail.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink"
 )
 
@@ -29,7 +29,7 @@ type Sink struct {
 	required bool
 }
 
-var _ audit.Sink = (*Sink)(nil)
+var _ outlet.Sink = (*Sink)(nil)
 
 // New takes the poster over, whose URL ends in /v1/logs. Required means that
 // requests wait for the collector's answer.
@@ -40,10 +40,10 @@ func New(poster *sink.Poster, clock func() time.Time, required bool) (*Sink, err
 	return &Sink{poster: poster, clock: clock, required: required}, nil
 }
 
-// Name implements [audit.Sink].
+// Name implements [outlet.Sink].
 func (s *Sink) Name() string { return "otlp:" + s.poster.Host() }
 
-// Required implements [audit.Sink].
+// Required implements [outlet.Sink].
 func (s *Sink) Required() bool { return s.required }
 
 // The messages below are those of opentelemetry/proto/collector/logs/v1 in their
@@ -103,7 +103,7 @@ const (
 	severityWarn = 13
 )
 
-// Write implements [audit.Sink].
+// Write implements [outlet.Sink].
 func (s *Sink) Write(ctx context.Context, slot string, lines [][]byte) error {
 	records := make([]logRecord, len(lines))
 	for i, line := range lines {
@@ -114,7 +114,7 @@ func (s *Sink) Write(ctx context.Context, slot string, lines [][]byte) error {
 		ScopeLogs: []scopeLogs{{scope{"kimbap.audit"}, records}},
 	}}})
 	if err != nil {
-		return &audit.Refused{Err: fmt.Errorf("encode log records: %w", err)}
+		return &outlet.Refused{Err: fmt.Errorf("encode log records: %w", err)}
 	}
 	answer, err := s.poster.Post(ctx, http.Header{"Content-Type": {"application/json"}}, body)
 	if err != nil {
@@ -133,7 +133,7 @@ func rejected(answer []byte) error {
 	if n <= 0 {
 		return nil
 	}
-	return &audit.Refused{Lines: n, Err: fmt.Errorf("the collector rejected %d log records: %.200q", n, r.PartialSuccess.Message)}
+	return &outlet.Refused{Lines: n, Err: fmt.Errorf("the collector rejected %d log records: %.200q", n, r.PartialSuccess.Message)}
 }
 
 // record makes the log record of one line.
@@ -186,7 +186,7 @@ func nanos(t time.Time) string {
 	return strconv.FormatInt(t.UnixNano(), 10)
 }
 
-// Close implements [audit.Sink].
+// Close implements [outlet.Sink].
 func (s *Sink) Close() error {
 	s.poster.Close()
 	return nil

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/otlp"
 )
@@ -153,7 +153,7 @@ func TestWhatACollectorRejectsIsLost(t *testing.T) {
 		c.answer = answer
 		err := s.Write(t.Context(), "proxy", [][]byte{[]byte(line), []byte(line)})
 		<-c.got
-		refused, n := (*audit.Refused)(nil), 0
+		refused, n := (*outlet.Refused)(nil), 0
 		if errors.As(err, &refused) {
 			n = refused.Lines
 		}

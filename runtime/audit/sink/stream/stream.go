@@ -13,7 +13,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 )
 
 // Options are what a [Sink] is made of. Name and Writer are required.
@@ -29,7 +29,7 @@ type Sink struct {
 	running chan error // of a write that nobody waits for any more; nil: none
 }
 
-var _ audit.Sink = (*Sink)(nil)
+var _ outlet.Sink = (*Sink)(nil)
 
 // New checks the options.
 func New(o Options) (*Sink, error) {
@@ -39,13 +39,13 @@ func New(o Options) (*Sink, error) {
 	return &Sink{o: o}, nil
 }
 
-// Name implements [audit.Sink].
+// Name implements [outlet.Sink].
 func (s *Sink) Name() string { return s.o.Name }
 
-// Required implements [audit.Sink].
+// Required implements [outlet.Sink].
 func (s *Sink) Required() bool { return s.o.Required }
 
-// Write implements [audit.Sink].
+// Write implements [outlet.Sink].
 func (s *Sink) Write(ctx context.Context, _ string, lines [][]byte) error {
 	if s.running != nil {
 		select {
@@ -69,5 +69,5 @@ func (s *Sink) Write(ctx context.Context, _ string, lines [][]byte) error {
 	}
 }
 
-// Close implements [audit.Sink]. The stream stays open.
+// Close implements [outlet.Sink]. The stream stays open.
 func (s *Sink) Close() error { return nil }

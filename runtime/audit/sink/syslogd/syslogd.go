@@ -23,7 +23,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 )
 
 // Options are what a [Sink] is made of. Network and Address are required.
@@ -58,7 +58,7 @@ type Sink struct {
 	closed bool
 }
 
-var _ audit.Sink = (*Sink)(nil)
+var _ outlet.Sink = (*Sink)(nil)
 
 // New checks the options; the first write connects.
 func New(o Options) (*Sink, error) {
@@ -74,16 +74,16 @@ func New(o Options) (*Sink, error) {
 	return &Sink{o: o}, nil
 }
 
-// Name implements [audit.Sink].
+// Name implements [outlet.Sink].
 func (s *Sink) Name() string { return "syslog:" + s.o.Network + ":" + s.o.Address }
 
-// Required implements [audit.Sink].
+// Required implements [outlet.Sink].
 func (s *Sink) Required() bool { return s.o.Required }
 
 // stream reports whether messages need framing.
 func (s *Sink) stream() bool { return s.o.Network == "tcp" || s.o.Network == "unix" }
 
-// Write implements [audit.Sink].
+// Write implements [outlet.Sink].
 func (s *Sink) Write(ctx context.Context, slot string, lines [][]byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *Sink) Write(ctx context.Context, slot string, lines [][]byte) error {
 	conn := s.conn // s.conn may be another, or none, when the function below runs
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) })
 	err := s.send(slot, lines)
-	refused := (*audit.Refused)(nil)
+	refused := (*outlet.Refused)(nil)
 	if !stop() || err != nil && !errors.As(err, &refused) {
 		s.drop() // it is broken, or no write to it can succeed any more
 	}
@@ -124,7 +124,7 @@ func (s *Sink) send(slot string, lines [][]byte) error {
 		}
 	}
 	if long > 0 {
-		return &audit.Refused{Lines: long, Err: errors.New("a line is too long for a datagram")}
+		return &outlet.Refused{Lines: long, Err: errors.New("a line is too long for a datagram")}
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func printable(text string, limit int) string {
 	return text[:min(len(text), limit)]
 }
 
-// Close implements [audit.Sink]. Later writes fail.
+// Close implements [outlet.Sink]. Later writes fail.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/syslogd"
 )
 
@@ -219,7 +219,7 @@ func TestWhatDoesNotFitIntoADatagramIsRefused(t *testing.T) {
 	d := start(t, "udp")
 	s := sink(t, syslogd.Options{Network: "udp", Address: d.address})
 	err := s.Write(t.Context(), "proxy", [][]byte{[]byte(strings.Repeat("x", 66<<10) + "\n"), []byte(line)})
-	if refused := (*audit.Refused)(nil); !errors.As(err, &refused) || refused.Lines != 1 {
+	if refused := (*outlet.Refused)(nil); !errors.As(err, &refused) || refused.Lines != 1 {
 		t.Errorf("%v", err)
 	}
 	if got := <-d.got; !strings.Contains(got, "req_1") {

@@ -14,7 +14,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink"
 )
 
@@ -24,7 +24,7 @@ type Sink struct {
 	required bool
 }
 
-var _ audit.Sink = (*Sink)(nil)
+var _ outlet.Sink = (*Sink)(nil)
 
 // New takes the poster over. Required means that requests wait for the answer.
 func New(poster *sink.Poster, required bool) (*Sink, error) {
@@ -34,13 +34,13 @@ func New(poster *sink.Poster, required bool) (*Sink, error) {
 	return &Sink{poster: poster, required: required}, nil
 }
 
-// Name implements [audit.Sink].
+// Name implements [outlet.Sink].
 func (s *Sink) Name() string { return "webhook:" + s.poster.Host() }
 
-// Required implements [audit.Sink].
+// Required implements [outlet.Sink].
 func (s *Sink) Required() bool { return s.required }
 
-// Write implements [audit.Sink].
+// Write implements [outlet.Sink].
 func (s *Sink) Write(ctx context.Context, slot string, lines [][]byte) error {
 	_, err := s.poster.Post(ctx, http.Header{
 		"Content-Type": {"application/x-ndjson"}, "Kimbap-Audit-Slot": {slot},
@@ -48,7 +48,7 @@ func (s *Sink) Write(ctx context.Context, slot string, lines [][]byte) error {
 	return err
 }
 
-// Close implements [audit.Sink].
+// Close implements [outlet.Sink].
 func (s *Sink) Close() error {
 	s.poster.Close()
 	return nil

@@ -1,4 +1,4 @@
-package audit
+package outlet
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 // Sink is a further place that gets every line of the ledger, in order, after
 // the ledger has it.
 type Sink interface {
-	// Name identifies the sink in errors and in [Health], without a secret in it.
+	// Name identifies the sink in errors and in status reports, without a secret in it.
 	Name() string
 	// Required reports whether a request must wait for this sink. A failed
 	// write of a required sink stops all requests until it has succeeded.
@@ -26,8 +26,8 @@ type Sink interface {
 	Close() error
 }
 
-// SinkHealth is the state of one sink.
-type SinkHealth struct {
+// Health is the state of one sink.
+type Health struct {
 	Name      string `json:"name"`
 	Required  bool   `json:"required"`
 	Queue     int    `json:"queue"` // lines that wait
@@ -36,16 +36,16 @@ type SinkHealth struct {
 }
 
 const (
-	outletLines = 8192     // that wait for a slow best-effort sink
-	outletBytes = 16 << 20 // of them
+	outletBytes = 16 << 20 // that wait for a slow best-effort sink
 	outletBatch = 512      // lines of one write to it
 	outletPause = 200 * time.Millisecond
 	outletLong  = 30 * time.Second // the longest pause between tries
+	sinkTimeout = 5 * time.Second  // for one write to a sink
 )
 
-// outlet feeds one sink: a required one at once, a best-effort one through a
+// Outlet feeds one sink: a required one at once, a best-effort one through a
 // queue and a goroutine of its own that tries again until the queue is full.
-type outlet struct {
+type Outlet struct {
 	sink  Sink
 	slot  string
 	limit int // lines that may wait
@@ -66,8 +66,10 @@ type outlet struct {
 	cancel context.CancelFunc // of the last tries, when closing took too long
 }
 
-func newOutlet(sink Sink, slot string, limit int, after func(time.Duration) <-chan time.Time, lossy func()) *outlet {
-	o := &outlet{
+// Open begins to feed a sink, until [Outlet.Close]: so many lines may wait for it. What is
+// told of lost lines must not block.
+func Open(sink Sink, slot string, limit int, after func(time.Duration) <-chan time.Time, lossy func()) *Outlet {
+	o := &Outlet{
 		sink: sink, slot: slot, limit: limit, after: after, lossy: lossy,
 		more: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -79,8 +81,8 @@ func newOutlet(sink Sink, slot string, limit int, after func(time.Duration) <-ch
 	return o
 }
 
-// give hands lines on. Its error is that of a required sink.
-func (o *outlet) give(lines [][]byte) error {
+// Give hands lines on. Its error is that of a required sink.
+func (o *Outlet) Give(lines [][]byte) error {
 	if o.sink.Required() {
 		err := o.send(context.Background(), lines)
 		if err != nil {
@@ -102,12 +104,15 @@ func (o *outlet) give(lines [][]byte) error {
 	o.queue = append(o.queue, cloneLines(lines)...)
 	o.bytes += size
 	o.mu.Unlock()
-	signal(o.more)
+	select {
+	case o.more <- struct{}{}:
+	default:
+	}
 	return nil
 }
 
-// retry sends what a required sink has missed.
-func (o *outlet) retry() error {
+// Retry sends what a required sink has missed.
+func (o *Outlet) Retry() error {
 	if len(o.unsent) == 0 {
 		return nil
 	}
@@ -118,7 +123,7 @@ func (o *outlet) retry() error {
 	return nil
 }
 
-func (o *outlet) send(ctx context.Context, lines [][]byte) error {
+func (o *Outlet) send(ctx context.Context, lines [][]byte) error {
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
 	err := o.sink.Write(ctx, o.slot, lines)
@@ -132,7 +137,7 @@ func (o *outlet) send(ctx context.Context, lines [][]byte) error {
 }
 
 // drain sends the queue in order until stop, and then what is left, once.
-func (o *outlet) drain(ctx context.Context) {
+func (o *Outlet) drain(ctx context.Context) {
 	defer close(o.done)
 	pause := outletPause
 	for {
@@ -177,21 +182,21 @@ func (o *outlet) drain(ctx context.Context) {
 }
 
 // batch is the beginning of the queue; it stays there until it was taken.
-func (o *outlet) batch() [][]byte {
+func (o *Outlet) batch() [][]byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := min(len(o.queue), outletBatch)
 	return o.queue[:n:n]
 }
 
-func (o *outlet) waiting() int {
+func (o *Outlet) waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.queue)
 }
 
 // take removes lines from the front, so many of them lost.
-func (o *outlet) take(n, lost int) {
+func (o *Outlet) take(n, lost int) {
 	o.mu.Lock()
 	for _, line := range o.queue[:n] {
 		o.bytes -= len(line)
@@ -206,8 +211,8 @@ func (o *outlet) take(n, lost int) {
 	}
 }
 
-// close waits for the queue, so long at most; what is left then is lost.
-func (o *outlet) close(linger time.Duration) {
+// Close waits for the queue, so long at most; what is left then is lost.
+func (o *Outlet) Close(linger time.Duration) {
 	if !o.sink.Required() {
 		close(o.stop)
 		timer := time.NewTimer(linger)
@@ -226,14 +231,33 @@ func (o *outlet) close(linger time.Duration) {
 	_ = o.sink.Close()
 }
 
-func (o *outlet) health() SinkHealth {
+// Health is the state of the sink at this moment.
+func (o *Outlet) Health() Health {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	h := SinkHealth{Name: o.sink.Name(), Required: o.sink.Required(), Queue: len(o.queue), Lost: o.lost}
+	h := Health{Name: o.sink.Name(), Required: o.sink.Required(), Queue: len(o.queue), Lost: o.lost}
 	if o.err != nil {
 		h.LastError = runtime.Said(o.err)
 	}
 	return h
+}
+
+// Name is that of the sink.
+func (o *Outlet) Name() string { return o.sink.Name() }
+
+// Losses are the lines that the sink did not get: in all, and of those what [Outlet.Told]
+// was not called for; and why the last write to it failed, if it did.
+func (o *Outlet) Losses() (lost, fresh uint64, cause error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lost, o.lost - o.told, o.err
+}
+
+// Told says that a durable record tells of so many lost lines.
+func (o *Outlet) Told(lost uint64) {
+	o.mu.Lock()
+	o.told = lost
+	o.mu.Unlock()
 }
 
 // cloneLines copies lines into one block.
