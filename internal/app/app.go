@@ -24,6 +24,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/approval/notify"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/witness"
 	"github.com/kimbap-run/kimbap/runtime/identity"
 	"github.com/kimbap-run/kimbap/runtime/limit"
 	"github.com/kimbap-run/kimbap/runtime/policy"
@@ -108,7 +109,7 @@ type App struct {
 	post      *notify.Post    // nil without senders
 	trail     *audit.Log
 	crowded   *crowded // the trail, for requests
-	witness   *audit.Witness
+	witness   *witness.Witness
 	guard     *egress.Live
 	rest      *rest.Backend
 	tunnel    *proxy.Tunnel

@@ -14,10 +14,10 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/errata"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/anchor"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
+	"github.com/kimbap-run/kimbap/runtime/audit/witness"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
@@ -43,7 +43,7 @@ func (a *App) openWitness() error {
 			a.onClose(func(context.Context) error { url.Poster.Close(); return nil })
 		}
 	}
-	a.witness, err = audit.NewWitness(audit.WitnessOptions{
+	a.witness, err = witness.New(witness.Options{
 		Dir: a.auditDir(), Key: a.witnessKey, Clock: a.o.Clock, Own: a.trail, Anchors: anchors,
 		Every: a.config.Current().Audit.Anchor.Every.Duration(), Keep: a.config.Current().Audit.Retention.Duration(),
 		Forget: a.store.DropEntries, Old: a.forgetApprovals,
@@ -91,7 +91,7 @@ func (a *App) segmentAge() time.Duration {
 
 // anchors builds the places outside the home that checkpoints go to. Nothing of them is
 // open before one is sent there.
-func (a *App) anchors() (out []audit.Anchor, err error) {
+func (a *App) anchors() (out []witness.Anchor, err error) {
 	c := a.config.Current().Audit.Anchor
 	if c.File != "" {
 		out = append(out, anchor.File{Path: c.File})

@@ -17,7 +17,6 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
-	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
@@ -39,8 +38,6 @@ func child(role string) int {
 		err = hang(dir)
 	case "full":
 		err = full(dir)
-	case "witness":
-		err = signing(dir)
 	case "full-disk":
 		err = fullDisk(dir)
 	case "room":
@@ -135,34 +132,6 @@ func hang(dir string) error {
 	select {}
 }
 
-// signing makes records, rotates segments and signs as fast as it can until it is
-// killed, and prints a byte for each checkpoint.
-func signing(dir string) error {
-	o := audittest.Options(dir)
-	o.SegmentSize = 4 << 10
-	l, err := opened(o)
-	if err != nil {
-		return err
-	}
-	go func() {
-		for i := 0; ; i++ {
-			r := audittest.Record(fmt.Sprintf("req_%d_%d", os.Getpid(), i))
-			if l.Intent(context.Background(), r) != nil {
-				os.Exit(3)
-			}
-			l.Outcome(r)
-		}
-	}()
-	w, err := audit.NewWitness(audit.WitnessOptions{Dir: dir, Own: l, Key: witnessKey, Clock: time.Now})
-	for err == nil {
-		var signed checkpoint.Signed
-		if signed, err = w.Sign(context.Background(), true); err == nil && signed.Number > 0 {
-			_, err = os.Stdout.WriteString(".")
-		}
-	}
-	return err
-}
-
 // fullDisk fills the disk that dir is on to the last byte while two requests are
 // under way.
 func fullDisk(dir string) error {
@@ -204,7 +173,7 @@ func fullDisk(dir string) error {
 	l.Outcome(under[0])
 	l.Outcome(under[1])
 	l.Outcome(late)
-	if err := step(clock, func() bool {
+	if err := audittest.Step(clock, func() bool {
 		data, err := os.ReadFile(filepath.Join(dir, "proxy", "00000001.jsonl"))
 		return err == nil && strings.Contains(string(data), "req_late")
 	}); err != nil {
@@ -220,7 +189,7 @@ func fullDisk(dir string) error {
 	if err := os.Remove(filler); err != nil {
 		return err
 	}
-	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
+	if err := audittest.Step(clock, func() bool { return l.Ready() == nil }); err != nil {
 		return fmt.Errorf("not recovered: %+v", l.Health())
 	}
 	if info, err := os.Stat(filepath.Join(dir, "proxy.reserve")); err != nil || info.Size() == 0 {
@@ -268,7 +237,7 @@ func full(dir string) error {
 	second.Err = e
 	l.Outcome(second)
 	l.Outcome(first)
-	if err := step(clock, func() bool { return l.Health().Kept == 2 }); err != nil {
+	if err := audittest.Step(clock, func() bool { return l.Health().Kept == 2 }); err != nil {
 		return fmt.Errorf("outcomes are not kept: %+v", l.Health())
 	}
 	if l.Ready() == nil {
@@ -277,7 +246,7 @@ func full(dir string) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 		return err
 	}
-	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
+	if err := audittest.Step(clock, func() bool { return l.Ready() == nil }); err != nil {
 		return fmt.Errorf("not recovered: %+v", l.Health())
 	}
 	if err := l.Intent(context.Background(), audittest.Record("req_3")); err != nil {

@@ -16,12 +16,11 @@
 // the matter of runtime/audit/record.
 //
 // What a chain cannot show is a tail that was cut off cleanly, or a last record
-// that was edited: for that a [Witness] signs how far all slots go, and sends it
-// out of the home.
+// that was edited: for that runtime/audit/witness signs how far all slots go, and
+// sends it out of the home.
 //
 // A process that ran out of disk gives up a reserve, so that how requests ended is
 // still written. Sinks get every line after the ledger has it.
 //
-// Start reading at [Log.Intent], then group.go and [ledger.Ledger]; witness.go
-// for what is signed.
+// Start reading at [Log.Intent], then group.go and [ledger.Ledger].
 package audit

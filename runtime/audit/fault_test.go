@@ -73,7 +73,7 @@ func TestMissingFolderRefusesUntilItIsBack(t *testing.T) { // AU-001
 	if err := os.Rename(slot+"-away", slot); err != nil {
 		t.Fatal(err)
 	}
-	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
+	if err := audittest.Step(clock, func() bool { return l.Ready() == nil }); err != nil {
 		t.Fatalf("not recovered: %+v", l.Health())
 	}
 	if err := l.Intent(t.Context(), audittest.Record("req_3")); err != nil {
@@ -137,7 +137,7 @@ func TestCutLedgerIsNeverContinued(t *testing.T) {
 	if err := os.WriteFile(path, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
+	if err := audittest.Step(clock, func() bool { return l.Ready() == nil }); err != nil {
 		t.Fatalf("not recovered with the ledger put back: %+v", l.Health())
 	}
 }
@@ -357,7 +357,7 @@ func TestAPanicWhileWritingRefusesAndRecovers(t *testing.T) {
 	if err := l.Intent(t.Context(), audittest.Record("req_2")); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
 		t.Fatalf("Intent after the panic: %v", err)
 	}
-	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
+	if err := audittest.Step(clock, func() bool { return l.Ready() == nil }); err != nil {
 		t.Fatalf("not recovered: %+v", l.Health())
 	}
 	if err := l.Intent(t.Context(), audittest.Record("req_3")); err != nil {

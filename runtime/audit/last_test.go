@@ -97,7 +97,7 @@ func TestWhatAFailedSyncLostIsWrittenAgain(t *testing.T) {
 	for _, r := range under {
 		l.Outcome(r)
 	}
-	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
+	if err := audittest.Step(clock, func() bool { return l.Ready() == nil }); err != nil {
 		t.Fatalf("not recovered: %+v", l.Health())
 	}
 	audittest.Shut(t, l)

@@ -185,6 +185,16 @@ func (l *Log) start() (err error) {
 // with a number when other processes hold it. It is empty before Open.
 func (l *Log) Slot() string { return l.slot }
 
+// Tip is the last durable record, 0 before [Log.Open]; alone says that nobody else writes to
+// the slot, now that this log holds it.
+func (l *Log) Tip() (seq uint64, hash segment.Digest, alone bool) {
+	alone = !l.o.Shared && !l.ended()
+	if tip := l.tip.Load(); tip != nil {
+		return tip.seq, tip.hash, alone
+	}
+	return 0, hash, false
+}
+
 // ended reports whether the slot was given free.
 func (l *Log) ended() bool {
 	select {

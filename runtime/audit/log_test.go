@@ -2,7 +2,6 @@ package audit_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -194,17 +193,6 @@ func TestMovedSegmentIsFollowedByANewOne(t *testing.T) { // AU-009
 		t.Fatal(err)
 	}
 	audittest.Verified(t, dir)
-}
-
-// step moves the clock on until the condition holds.
-func step(clock *runtimetest.Clock, reached func() bool) error {
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if reached() {
-			return nil
-		}
-		clock.Advance(time.Second)
-	}
-	return errors.New("never")
 }
 
 func TestClockThatJumpsBackIsMarked(t *testing.T) { // AU-011

@@ -87,7 +87,7 @@ func TestRequiredSinkHasWrittenBeforeIntentReturns(t *testing.T) {
 	r.Err = &runtime.Error{Code: runtime.CodeAuditUnavailable}
 	l.Outcome(r)
 	m.set(nil)
-	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
+	if err := audittest.Step(clock, func() bool { return l.Ready() == nil }); err != nil {
 		t.Fatalf("not recovered: %+v", l.Health())
 	}
 	if err := l.Flush(t.Context()); err != nil {
@@ -182,14 +182,14 @@ func TestFailedWriteIsNotRetriedBlindly(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Outcome(first) // AU-002: the failing write is an outcome's
-	if err := step(clock, func() bool { return l.Ready() != nil }); err != nil {
+	if err := audittest.Step(clock, func() bool { return l.Ready() != nil }); err != nil {
 		t.Fatal("a failed outcome write does not stop new requests")
 	}
 	_, werr := f.WriteString("half a group\n{")
 	if err := errors.Join(werr, f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := step(clock, func() bool { return l.Ready() == nil }); err != nil {
+	if err := audittest.Step(clock, func() bool { return l.Ready() == nil }); err != nil {
 		t.Fatalf("not recovered: %+v", l.Health())
 	}
 	audittest.Shut(t, l)
@@ -219,7 +219,7 @@ func TestKeptOutcomesAreBounded(t *testing.T) {
 	for range 5 {
 		l.Outcome(audittest.Record("req"))
 	}
-	if err := step(clock, func() bool { h := l.Health(); return h.Kept == 3 && h.Lost == 2 }); err != nil {
+	if err := audittest.Step(clock, func() bool { h := l.Health(); return h.Kept == 3 && h.Lost == 2 }); err != nil {
 		t.Errorf("health: %+v", l.Health())
 	}
 	if err := l.Close(context.Background()); err == nil {
@@ -235,20 +235,20 @@ func TestBestEffortSinkIsTriedAgainAndItsLossRecorded(t *testing.T) {
 	o := audittest.Options(dir)
 	o.Sinks, o.After, o.Clock = []outlet.Sink{m}, clock.After, clock.Now
 	l := audittest.Open(t, o)
-	intents(t, l, 0, 3)
-	if err := step(clock, func() bool { return strings.Contains(l.Health().Sinks[0].LastError, "gone") }); err != nil {
+	audittest.Intents(t, l, 0, 3)
+	if err := audittest.Step(clock, func() bool { return strings.Contains(l.Health().Sinks[0].LastError, "gone") }); err != nil {
 		t.Fatalf("%+v", l.Health())
 	}
 	if h := l.Health().Sinks[0]; h.Queue != 3 || h.Lost != 0 {
 		t.Errorf("%+v", h)
 	}
 	m.set(nil)
-	if err := step(clock, func() bool { return strings.Count(m.lines(), "\n") == 3 }); err != nil {
+	if err := audittest.Step(clock, func() bool { return strings.Count(m.lines(), "\n") == 3 }); err != nil {
 		t.Fatalf("not sent again: %q", m.lines())
 	}
 	m.set(&outlet.Refused{Lines: 1, Err: errors.New("too odd")})
-	intents(t, l, 3, 4)
-	if err := step(clock, func() bool { return l.Health().Sinks[0].Lost == 1 }); err != nil {
+	audittest.Intents(t, l, 3, 4)
+	if err := audittest.Step(clock, func() bool { return l.Health().Sinks[0].Lost == 1 }); err != nil {
 		t.Fatalf("%+v", l.Health())
 	}
 	m.set(nil)
@@ -260,17 +260,17 @@ func TestBestEffortSinkIsTriedAgainAndItsLossRecorded(t *testing.T) {
 		}
 		return events
 	}
-	if err := step(clock, func() bool { return len(recorded()) == 1 }); err != nil {
+	if err := audittest.Step(clock, func() bool { return len(recorded()) == 1 }); err != nil {
 		t.Fatal("the loss is not recorded")
 	}
 	if line := string(recorded()[0].Line); !strings.Contains(line, `"sink":"memory"`) || !strings.Contains(line, `"lines":"1"`) || !strings.Contains(line, "too odd") {
 		t.Errorf("recorded %s", line)
 	}
-	if err := step(clock, func() bool { return strings.Contains(m.lines(), "audit.sink_lost") }); err != nil {
+	if err := audittest.Step(clock, func() bool { return strings.Contains(m.lines(), "audit.sink_lost") }); err != nil {
 		t.Fatal("the record of the loss was not sent")
 	}
 	m.set(errors.New("gone again"))
-	intents(t, l, 4, 6)
+	audittest.Intents(t, l, 4, 6)
 	audittest.Shut(t, l)
 	if all := recorded(); len(all) != 2 || !strings.Contains(string(all[1].Line), `"lines":"2","sink"`) {
 		t.Errorf("what was lost at the end is recorded as %s", all[len(all)-1].Line)
@@ -284,7 +284,7 @@ func TestASinkThatHangsDoesNotStopTheEnd(t *testing.T) {
 	o := audittest.Options(t.TempDir())
 	o.Sinks, o.Linger = []outlet.Sink{m}, 50*time.Millisecond
 	l := audittest.Open(t, o)
-	intents(t, l, 0, 1)
+	audittest.Intents(t, l, 0, 1)
 	began := time.Now()
 	audittest.Shut(t, l)
 	if took := time.Since(began); took > 5*time.Second {

@@ -19,20 +19,20 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/internal/system"
-	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink"
+	"github.com/kimbap-run/kimbap/runtime/audit/witness"
 )
 
 // File appends checkpoints to a file, best on a disk that this user can add to
 // and not change.
 type File struct{ Path string }
 
-var _ audit.Anchor = File{}
+var _ witness.Anchor = File{}
 
-// Name implements [audit.Anchor].
+// Name implements [witness.Anchor].
 func (f File) Name() string { return "file:" + f.Path }
 
-// Export implements [audit.Anchor]: it returns when the line is on the disk. The
+// Export implements [witness.Anchor]: it returns when the line is on the disk. The
 // file is only ever appended to, so that a disk may forbid everything else.
 func (f File) Export(_ context.Context, line []byte) error {
 	file, err := os.OpenFile(f.Path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
@@ -74,12 +74,12 @@ type Command struct {
 	Env   []string
 }
 
-var _ audit.Anchor = Command{}
+var _ witness.Anchor = Command{}
 
-// Name implements [audit.Anchor]. Arguments may hold secrets and are left out.
+// Name implements [witness.Anchor]. Arguments may hold secrets and are left out.
 func (c Command) Name() string { return "command:" + filepath.Base(c.Words[0]) }
 
-// Export implements [audit.Anchor].
+// Export implements [witness.Anchor].
 func (c Command) Export(ctx context.Context, line []byte) error {
 	cmd := exec.CommandContext(ctx, c.Words[0], c.Words[1:]...)
 	cmd.Env = c.Env
@@ -96,12 +96,12 @@ func (c Command) Export(ctx context.Context, line []byte) error {
 // URL posts each checkpoint as application/json.
 type URL struct{ Poster *sink.Poster }
 
-var _ audit.Anchor = URL{}
+var _ witness.Anchor = URL{}
 
-// Name implements [audit.Anchor].
+// Name implements [witness.Anchor].
 func (u URL) Name() string { return "url:" + u.Poster.Host() }
 
-// Export implements [audit.Anchor].
+// Export implements [witness.Anchor].
 func (u URL) Export(ctx context.Context, line []byte) error {
 	_, err := u.Poster.Post(ctx, http.Header{"Content-Type": {"application/json"}}, line)
 	return err

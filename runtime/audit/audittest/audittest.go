@@ -20,6 +20,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // Hashes is a [record.Redactor] whose hashes a test can foresee; it can be locked.
@@ -138,4 +139,25 @@ func Kinds(list []record.Entry) string {
 		words = append(words, e.Kind)
 	}
 	return strings.Join(words, " ")
+}
+
+// Intents records those of requests from and on, before to.
+func Intents(t testing.TB, l *audit.Log, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		if err := l.Intent(t.Context(), Record(fmt.Sprint("req_", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Step moves the clock on until the condition holds.
+func Step(clock *runtimetest.Clock, reached func() bool) error {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if reached() {
+			return nil
+		}
+		clock.Advance(time.Second)
+	}
+	return errors.New("never")
 }

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
+	"github.com/kimbap-run/kimbap/runtime/audit/witness"
 )
 
 // The ends alone are looked at, and what is behind the newest checkpoint is no fault.
@@ -69,7 +69,7 @@ func TestTheEndsAreHeldAgainstTheNewestCheckpoint(t *testing.T) {
 			}
 		}
 		write(4)
-		w, err := audit.NewWitness(audit.WitnessOptions{Dir: dir, Own: l, Clock: time.Now, Key: func() (ed25519.PrivateKey, error) {
+		w, err := witness.New(witness.Options{Dir: dir, Own: l, Clock: time.Now, Key: func() (ed25519.PrivateKey, error) {
 			return ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), nil
 		}})
 		if err == nil {

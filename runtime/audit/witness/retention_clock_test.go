@@ -1,6 +1,6 @@
 //go:build unix
 
-package audit_test
+package witness_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/audit/witness"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
@@ -27,7 +28,7 @@ type wronged struct {
 	dir   string
 	clock *runtimetest.Clock
 	log   *audit.Log
-	w     *audit.Witness
+	w     *witness.Witness
 	n     int
 }
 
@@ -37,7 +38,7 @@ func newWronged(t *testing.T) *wronged {
 	o.Clock, o.SegmentAge = w.clock.Now, day
 	w.log = audittest.Open(t, o)
 	t.Cleanup(func() { audittest.Shut(t, w.log) })
-	w.w = witness(t, audit.WitnessOptions{Dir: w.dir, Own: w.log, Clock: w.clock.Now, Keep: 30 * day})
+	w.w = newWitness(t, witness.Options{Dir: w.dir, Own: w.log, Clock: w.clock.Now, Keep: 30 * day})
 	return w
 }
 

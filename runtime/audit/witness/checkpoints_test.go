@@ -1,6 +1,6 @@
 //go:build unix
 
-package audit_test
+package witness_test
 
 import (
 	"bytes"
@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
+	"github.com/kimbap-run/kimbap/runtime/audit/witness"
 )
 
 // anchored makes a trail of two writers with checkpoints, and returns the last
@@ -23,11 +23,11 @@ func anchored(t testing.TB) (dir string, outside []byte) {
 	cli := audittest.Options(dir)
 	cli.Slot, cli.Shared = "cli", true
 	proxy, shared := audittest.Open(t, audittest.Options(dir)), audittest.Open(t, cli)
-	w := witness(t, audit.WitnessOptions{Dir: dir, Own: proxy})
-	intents(t, proxy, 0, 3)
-	intents(t, shared, 0, 2)
+	w := newWitness(t, witness.Options{Dir: dir, Own: proxy})
+	audittest.Intents(t, proxy, 0, 3)
+	audittest.Intents(t, shared, 0, 2)
 	sign(t, w)
-	intents(t, proxy, 3, 6)
+	audittest.Intents(t, proxy, 3, 6)
 	audittest.Shut(t, proxy)
 	audittest.Shut(t, shared)
 	return dir, sign(t, w).Line
@@ -107,7 +107,7 @@ func TestCheckpointsShowWhatChainsCannot(t *testing.T) {
 				t.Fatal(err)
 			}
 			cutTail(t, segmentIn(dir, "proxy"), 1)
-			sign(t, witness(t, audit.WitnessOptions{Dir: dir, Key: func() (ed25519.PrivateKey, error) {
+			sign(t, newWitness(t, witness.Options{Dir: dir, Key: func() (ed25519.PrivateKey, error) {
 				_, key, err := ed25519.GenerateKey(nil)
 				return key, err
 			}}))

@@ -1,4 +1,4 @@
-package audit
+package witness
 
 import (
 	"context"

@@ -1,13 +1,12 @@
 //go:build unix
 
-package audit_test
+package witness_test
 
 import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
+	"github.com/kimbap-run/kimbap/runtime/audit/witness"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
@@ -37,7 +36,7 @@ func public(t testing.TB) ed25519.PublicKey {
 	return key.Public().(ed25519.PublicKey)
 }
 
-func witness(t testing.TB, o audit.WitnessOptions) *audit.Witness {
+func newWitness(t testing.TB, o witness.Options) *witness.Witness {
 	t.Helper()
 	if o.Key == nil {
 		o.Key = witnessKey
@@ -45,14 +44,14 @@ func witness(t testing.TB, o audit.WitnessOptions) *audit.Witness {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	w, err := audit.NewWitness(o)
+	w, err := witness.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-func sign(t testing.TB, w *audit.Witness) checkpoint.Signed {
+func sign(t testing.TB, w *witness.Witness) checkpoint.Signed {
 	t.Helper()
 	signed, err := w.Sign(t.Context(), true)
 	if err != nil {
@@ -61,20 +60,11 @@ func sign(t testing.TB, w *audit.Witness) checkpoint.Signed {
 	return signed
 }
 
-func intents(t testing.TB, l *audit.Log, from, to int) {
-	t.Helper()
-	for i := from; i < to; i++ {
-		if err := l.Intent(t.Context(), audittest.Record(fmt.Sprint("req_", i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // A ledger that was cut is not signed as it is then: the old head stays named.
 func TestACutLedgerIsNotSignedAgain(t *testing.T) {
 	dir, _ := anchored(t)
 	cutTail(t, segmentIn(dir, "proxy"), 2)
-	w := witness(t, audit.WitnessOptions{Dir: dir})
+	w := newWitness(t, witness.Options{Dir: dir})
 	signed, err := w.Sign(t.Context(), true)
 	if err == nil || !strings.Contains(err.Error(), "proxy") {
 		t.Errorf("signed a ledger that was cut: %v", err)
@@ -88,7 +78,7 @@ func TestACutLedgerIsNotSignedAgain(t *testing.T) {
 func TestAnothersHeadIsSignedOnceAcknowledged(t *testing.T) {
 	dir := t.TempDir()
 	l := audittest.Open(t, audittest.Options(dir))
-	w := witness(t, audit.WitnessOptions{Dir: dir}) // not the witness of this log
+	w := newWitness(t, witness.Options{Dir: dir}) // not the witness of this log
 	r := audittest.Record("req_1")
 	if err := l.Intent(t.Context(), r); err != nil {
 		t.Fatal(err)
@@ -138,21 +128,21 @@ func TestWitnessSignsAtStartOnTheWayAndAtTheEnd(t *testing.T) {
 	o := audittest.Options(dir)
 	o.Clock = clock.Now
 	l := audittest.Open(t, o)
-	intents(t, l, 0, 1)
+	audittest.Intents(t, l, 0, 1)
 	told := make(chan error, 10)
-	w := witness(t, audit.WitnessOptions{
-		Dir: dir, Own: l, Clock: clock.Now, After: clock.After, Anchors: []audit.Anchor{p},
+	w := newWitness(t, witness.Options{
+		Dir: dir, Own: l, Clock: clock.Now, After: clock.After, Anchors: []witness.Anchor{p},
 		OnError: func(err error) { told <- err },
 	})
 	w.Start()
-	if err := step(clock, func() bool { return p.count() == 1 }); err != nil {
+	if err := audittest.Step(clock, func() bool { return p.count() == 1 }); err != nil {
 		t.Fatal("nothing at the start")
 	}
 	p.mu.Lock()
 	p.fail = errors.New("unreachable")
 	p.mu.Unlock()
-	intents(t, l, 1, 2)
-	if err := step(clock, func() bool { return w.Problem() != "" }); err != nil {
+	audittest.Intents(t, l, 1, 2)
+	if err := audittest.Step(clock, func() bool { return w.Problem() != "" }); err != nil {
 		t.Fatal("nothing on the way")
 	}
 	if err := <-told; !strings.Contains(err.Error(), "unreachable") {
@@ -161,10 +151,10 @@ func TestWitnessSignsAtStartOnTheWayAndAtTheEnd(t *testing.T) {
 	p.mu.Lock()
 	p.fail = nil
 	p.mu.Unlock()
-	if err := step(clock, func() bool { return p.count() == 2 && w.Problem() == "" }); err != nil {
+	if err := audittest.Step(clock, func() bool { return p.count() == 2 && w.Problem() == "" }); err != nil {
 		t.Fatalf("not sent again: %q", w.Problem())
 	}
-	intents(t, l, 2, 4)
+	audittest.Intents(t, l, 2, 4)
 	audittest.Shut(t, l)
 	if err := errors.Join(w.Close(t.Context()), w.Close(t.Context())); err != nil {
 		t.Fatal(err)
@@ -194,11 +184,11 @@ func (h hung) Export(ctx context.Context, _ []byte) error {
 func TestAPlaceThatHangsKeepsNoLastCheckpointFromBeingSigned(t *testing.T) {
 	dir, place := t.TempDir(), hung{make(chan struct{})}
 	l := audittest.Open(t, audittest.Options(dir))
-	intents(t, l, 0, 1)
-	w := witness(t, audit.WitnessOptions{Dir: dir, Own: l, Anchors: []audit.Anchor{place}})
+	audittest.Intents(t, l, 0, 1)
+	w := newWitness(t, witness.Options{Dir: dir, Own: l, Anchors: []witness.Anchor{place}})
 	w.Start()
 	<-place.asked
-	intents(t, l, 1, 3)
+	audittest.Intents(t, l, 1, 3)
 	audittest.Shut(t, l)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-place.asked; cancel() }() // who closes waits no longer
@@ -215,7 +205,7 @@ func TestAPlaceThatHangsKeepsNoLastCheckpointFromBeingSigned(t *testing.T) {
 func TestKilledWhileSigningVerifies(t *testing.T) {
 	dir := t.TempDir()
 	for round := range 8 {
-		cmd := command(t, "witness", dir)
+		cmd := signer(t, dir)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -246,7 +236,7 @@ func TestKilledWhileSigningVerifies(t *testing.T) {
 		if err := os.WriteFile(book, data[:size], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		sign(t, witness(t, audit.WitnessOptions{Dir: dir}))
+		sign(t, newWitness(t, witness.Options{Dir: dir}))
 		report, err := proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)})
 		if err != nil || !report.OK {
 			t.Fatalf("cut to %d: %v\n%s", size, err, report)
@@ -255,13 +245,13 @@ func TestKilledWhileSigningVerifies(t *testing.T) {
 }
 
 func TestWitnessRefusesWhatIsMissing(t *testing.T) {
-	for name, o := range map[string]audit.WitnessOptions{
+	for name, o := range map[string]witness.Options{
 		"Dir":     {Key: witnessKey, Clock: time.Now},
 		"Key":     {Dir: "x", Clock: time.Now},
 		"Clock":   {Dir: "x", Key: witnessKey},
-		"Anchors": {Dir: "x", Key: witnessKey, Clock: time.Now, Anchors: []audit.Anchor{nil}},
+		"Anchors": {Dir: "x", Key: witnessKey, Clock: time.Now, Anchors: []witness.Anchor{nil}},
 	} {
-		if _, err := audit.NewWitness(o); err == nil || !regexp.MustCompile(name).MatchString(err.Error()) {
+		if _, err := witness.New(o); err == nil || !regexp.MustCompile(name).MatchString(err.Error()) {
 			t.Errorf("without %s: %v", name, err)
 		}
 	}

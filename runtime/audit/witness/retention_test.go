@@ -1,6 +1,6 @@
 //go:build unix
 
-package audit_test
+package witness_test
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/audit/witness"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
@@ -28,7 +28,7 @@ func TestRetentionKeepsTheChain(t *testing.T) {
 	l := audittest.Open(t, o)
 	gone := map[string]uint64{}
 	var old []time.Time
-	w := witness(t, audit.WitnessOptions{Dir: dir, Own: l, Clock: clock.Now, Keep: time.Hour, Forget: func(_ context.Context, slot string, upTo uint64) error {
+	w := newWitness(t, witness.Options{Dir: dir, Own: l, Clock: clock.Now, Keep: time.Hour, Forget: func(_ context.Context, slot string, upTo uint64) error {
 		gone[slot] = upTo
 		return nil
 	}, Old: func(_ context.Context, before time.Time) error {
@@ -122,7 +122,7 @@ func TestRetentionThatWasCutShort(t *testing.T) {
 		}
 	}
 	clock.Advance(2 * time.Hour)
-	w := witness(t, audit.WitnessOptions{Dir: dir, Own: l, Clock: clock.Now, Keep: time.Hour})
+	w := newWitness(t, witness.Options{Dir: dir, Own: l, Clock: clock.Now, Keep: time.Hour})
 	sign(t, w)
 	left, err := filepath.Glob(filepath.Join(dir, "proxy", "*.jsonl"))
 	if err != nil || len(left) != 1 {
@@ -158,8 +158,8 @@ func TestWhatFollowsARemovalIsMadeUpFor(t *testing.T) {
 	}
 	var forgot, old int
 	var failing error
-	process := func() *audit.Witness {
-		return witness(t, audit.WitnessOptions{
+	process := func() *witness.Witness {
+		return newWitness(t, witness.Options{
 			Dir: dir, Own: l, Clock: clock.Now, Keep: time.Hour,
 			Forget: func(context.Context, string, uint64) error { forgot++; return failing },
 			Old: func(_ context.Context, before time.Time) error {
@@ -182,7 +182,7 @@ func TestWhatFollowsARemovalIsMadeUpFor(t *testing.T) {
 		t.Fatalf("%v, forgot %d, old %d", err, forgot, old)
 	}
 	failing = nil
-	for name, by := range map[string]*audit.Witness{"itself": w, "another": process()} {
+	for name, by := range map[string]*witness.Witness{"itself": w, "another": process()} {
 		forgot, old = 0, 0
 		for range 2 {
 			sign(t, by)
@@ -205,7 +205,7 @@ func TestRetentionGoesOnBehindASegmentThatIsEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	audittest.Shut(t, l)
-	w := witness(t, audit.WitnessOptions{Dir: dir, Clock: clock.Now, Keep: time.Hour})
+	w := newWitness(t, witness.Options{Dir: dir, Clock: clock.Now, Keep: time.Hour})
 	sign(t, w)
 	begun := filepath.Join(dir, "proxy", "00000002.jsonl")
 	if err := os.WriteFile(begun, nil, 0o600); err != nil {

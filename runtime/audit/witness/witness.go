@@ -1,4 +1,4 @@
-package audit
+package witness
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
 	"github.com/kimbap-run/kimbap/runtime/audit/holder"
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
 
 // Anchor is a place outside the home that keeps checkpoints.
@@ -23,13 +24,22 @@ type Anchor interface {
 	Export(ctx context.Context, line []byte) error
 }
 
-// WitnessOptions are what a [Witness] is made of. Dir, Key and Clock are
+// Log is the log of this process, as far as a witness asks it.
+type Log interface {
+	// Slot is the slot it writes to.
+	Slot() string
+	// Tip is its last durable record, 0 when there is none yet; alone says that nobody
+	// else writes to its slot, so that there is nothing behind it.
+	Tip() (seq uint64, hash segment.Digest, alone bool)
+}
+
+// Options are what a [Witness] is made of. Dir, Key and Clock are
 // required.
-type WitnessOptions struct {
+type Options struct {
 	Dir     string                             // the audit folder
 	Key     func() (ed25519.PrivateKey, error) // asked before each checkpoint; an error: none now
 	Clock   func() time.Time
-	Own     *Log          // the log of this process; may be nil
+	Own     Log           // the log of this process; may be nil
 	Anchors []Anchor      // where checkpoints go; may be empty
 	Every   time.Duration // between exports; a minute when 0
 	Keep    time.Duration // how long records are kept; 0: for ever
@@ -56,7 +66,7 @@ const (
 // out. Several processes may each have one: they take turns. It is safe for
 // concurrent use.
 type Witness struct {
-	o    WitnessOptions
+	o    Options
 	book checkpoint.Book
 
 	work  sync.Mutex // held while one is made or sent
@@ -79,17 +89,17 @@ type Witness struct {
 	start, end sync.Once
 }
 
-// NewWitness checks the options; it does no IO.
-func NewWitness(o WitnessOptions) (*Witness, error) {
+// New checks the options; it does no IO.
+func New(o Options) (*Witness, error) {
 	switch {
 	case o.Dir == "":
-		return nil, errors.New("audit: WitnessOptions.Dir is missing")
+		return nil, errors.New("audit witness: Options.Dir is missing")
 	case o.Key == nil:
-		return nil, errors.New("audit: WitnessOptions.Key is missing")
+		return nil, errors.New("audit witness: Options.Key is missing")
 	case o.Clock == nil:
-		return nil, errors.New("audit: WitnessOptions.Clock is missing")
+		return nil, errors.New("audit witness: Options.Clock is missing")
 	case slices.Contains(o.Anchors, nil):
-		return nil, errors.New("audit: WitnessOptions.Anchors holds a nil anchor")
+		return nil, errors.New("audit witness: Options.Anchors holds a nil anchor")
 	}
 	if o.After == nil {
 		o.After = time.After
@@ -137,10 +147,8 @@ func (w *Witness) sequence() uint64 {
 	if w.o.Own == nil {
 		return 0
 	}
-	if tip := w.o.Own.tip.Load(); tip != nil {
-		return tip.seq
-	}
-	return 0
+	seq, _, _ := w.o.Own.Tip()
+	return seq
 }
 
 // Close stops what [Witness.Start] began, and signs and sends a last checkpoint: an

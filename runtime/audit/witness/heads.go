@@ -1,4 +1,4 @@
-package audit
+package witness
 
 import (
 	"crypto/sha256"
@@ -25,7 +25,7 @@ import (
 // that process has acknowledged.
 type heads struct {
 	dir  string
-	own  *Log // may be nil
+	own  Log // may be nil
 	seen map[string]seenHead
 }
 
@@ -79,9 +79,10 @@ func (h *heads) all(last *checkpoint.Checkpoint) (out []checkpoint.Head, cut []s
 // one returns the head of a slot, with sequence 0 when it cannot be told now;
 // sure when there is nothing behind it.
 func (h *heads) one(slot string) (head checkpoint.Head, sure bool, err error) {
-	if h.own != nil && h.own.Slot() == slot && !h.own.o.Shared && !h.own.ended() {
-		tip := h.own.tip.Load()
-		return newHead(slot, tip.seq, tip.hash), true, nil
+	if h.own != nil && h.own.Slot() == slot {
+		if seq, hash, alone := h.own.Tip(); alone {
+			return newHead(slot, seq, hash), true, nil
+		}
 	}
 	dir := filepath.Join(h.dir, slot)
 	numbers, err := segment.List(dir)
