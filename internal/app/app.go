@@ -13,6 +13,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/config"
+	"github.com/kimbap-run/kimbap/internal/crowd"
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/logline"
 	"github.com/kimbap-run/kimbap/internal/outfit"
@@ -108,7 +109,7 @@ type App struct {
 	notifies  *notify.Client  // of the senders; nil without
 	post      *notify.Post    // nil without senders
 	trail     *audit.Log
-	crowded   *crowded // the trail, for requests
+	crowded   *crowd.Trail // the trail, for requests
 	witness   *witness.Witness
 	guard     *egress.Live
 	rest      *rest.Backend

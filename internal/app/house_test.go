@@ -58,6 +58,7 @@ var plan = map[string]room{
 	"internal/socket":          {4, []string{"runtime"}},
 	"internal/lease":           {4, nil},
 	"internal/tally":           {4, []string{"runtime", "internal/outfit"}},
+	"internal/crowd":           {4, []string{"runtime", "runtime/audit", "runtime/audit/record"}},
 	"internal/errata":          {4, []string{"runtime", "runtime/policy", "classifier", "services", "services/jq"}},
 	"internal/trial":           {4, []string{"runtime", "classifier", "services", "services/jq", "services/rest/request", "internal/config"}},
 	"internal/probe":           {4, []string{"runtime", "internal/runner"}},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
+	"github.com/kimbap-run/kimbap/internal/crowd"
 	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
@@ -117,8 +118,8 @@ func (a *App) openTrail(ctx context.Context) error {
 	}
 	a.onClose(a.closeWitness) // after the trail, whose last record it names
 	a.onClose(a.trail.Close)
-	a.crowded = newCrowded(a.trail, a.o.Clock)
-	a.onClose(func(ctx context.Context) error { return a.crowded.tell(ctx, true) })
+	a.crowded = crowd.New(a.trail, a.o.Clock)
+	a.onClose(func(ctx context.Context) error { return a.crowded.Tell(ctx, true) })
 	return nil
 }
 

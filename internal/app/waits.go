@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/crowd"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 )
@@ -65,7 +66,7 @@ func (w *waits) leave(owner string, end *context.CancelCauseFunc) {
 func (w *waits) look(ctx context.Context, identify func(context.Context, runtime.Caller) (runtime.Principal, error)) {
 	for owner, caller := range w.callers() {
 		_, err := identify(ctx, caller)
-		if err == nil || !stranger(runtime.AsError(err)) { // a store that is busy ends nothing
+		if err == nil || !crowd.Stranger(runtime.AsError(err)) { // a store that is busy ends nothing
 			continue
 		}
 		w.end(owner, runtime.AsError(err))
@@ -101,7 +102,7 @@ func (a *App) waitAs(ctx context.Context, caller runtime.Caller, who *runtime.Pr
 		return err
 	}
 	a.identity.Forget()
-	if _, away := a.identity.Identify(context.WithoutCancel(ctx), caller); away != nil && stranger(runtime.AsError(away)) {
+	if _, away := a.identity.Identify(context.WithoutCancel(ctx), caller); away != nil && crowd.Stranger(runtime.AsError(away)) {
 		return away
 	}
 	return err

@@ -1,4 +1,12 @@
-package app
+// Package crowd is the trail of the pipeline with bounds before it: of what anybody can have
+// recorded without end and without a token, so much stands there by itself, and the rest is
+// counted and told of in one record.
+//
+// It refuses to leave out anything else: a request that was let in, and a refusal of a
+// caller that is known, goes to the ledger as it came.
+//
+// Start reading at [Trail.Outcome].
+package crowd
 
 import (
 	"context"
@@ -21,26 +29,26 @@ const (
 	crowdWindow  = time.Minute
 )
 
-// crowded is the trail of the pipeline. It is safe for concurrent use.
-type crowded struct {
+// Trail is the trail of the pipeline. It is safe for concurrent use.
+type Trail struct {
 	*audit.Log
 	clock             func() time.Time
 	strangers, knocks crowd
 }
 
-// newCrowded puts bounds before a trail.
-func newCrowded(trail *audit.Log, clock func() time.Time) *crowded {
-	return &crowded{
+// New puts bounds before a trail.
+func New(trail *audit.Log, clock func() time.Time) *Trail {
+	return &Trail{
 		Log: trail, clock: clock,
 		strangers: crowd{event: "callers.refused", count: "refused", label: "code", as: string(runtime.CodeUnauthenticated)},
 		knocks:    crowd{event: "tunnels.unopened", count: "tunnels", label: "reason", as: string(runtime.ReasonTunnelUnopened)},
 	}
 }
 
-var _ runtime.Trail = (*crowded)(nil)
+var _ runtime.Trail = (*Trail)(nil)
 
 // Outcome implements [runtime.Trail].
-func (c *crowded) Outcome(r *runtime.Record) {
+func (c *Trail) Outcome(r *runtime.Record) {
 	if of := c.of(r); of != nil && of.over(c.clock()) {
 		return
 	}
@@ -48,11 +56,11 @@ func (c *crowded) Outcome(r *runtime.Record) {
 }
 
 // of is the crowd that a record is one of, nil for one that always stands by itself.
-func (c *crowded) of(r *runtime.Record) *crowd {
+func (c *Trail) of(r *runtime.Record) *crowd {
 	switch {
 	case r.Sequence != 0 || r.Err == nil:
 		return nil
-	case stranger(r.Err):
+	case Stranger(r.Err):
 		return &c.strangers
 	case r.Err.Reason == runtime.ReasonTunnelUnopened:
 		return &c.knocks
@@ -60,13 +68,13 @@ func (c *crowded) of(r *runtime.Record) *crowd {
 	return nil
 }
 
-// stranger reports whether nobody knew the caller.
-func stranger(why *runtime.Error) bool {
+// Stranger reports whether nobody knew the caller.
+func Stranger(why *runtime.Error) bool {
 	return why.Code == runtime.CodeUnauthenticated || why.Code == runtime.CodeRateLimited && why.Stage == runtime.StageIdentify
 }
 
-// tell records how many were left out, once their window is over, or now.
-func (c *crowded) tell(ctx context.Context, now bool) error {
+// Tell records how many were left out, once their window is over, or now.
+func (c *Trail) Tell(ctx context.Context, now bool) error {
 	return errors.Join(c.strangers.tell(ctx, c.Log, c.clock(), now), c.knocks.tell(ctx, c.Log, c.clock(), now))
 }
 
