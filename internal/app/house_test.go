@@ -87,7 +87,8 @@ var plan = map[string]room{
 	"runtime/identity":         {2, []string{"runtime"}},
 	"runtime/policy":           {2, []string{"runtime", "runtime/policy/condition"}},
 	"runtime/policy/condition": {2, []string{"runtime", "classifier"}},
-	"runtime/approval":         {2, []string{"runtime", "classifier"}},
+	"runtime/approval":         {2, []string{"runtime", "runtime/approval/canon", "classifier"}},
+	"runtime/approval/canon":   {2, []string{"runtime"}},
 
 	"runtime/approval/notify":          {2, []string{"runtime", "runtime/approval"}},
 	"runtime/approval/notify/webhook":  {2, senderMay},

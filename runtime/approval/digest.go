@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime/approval/canon"
 )
 
 // lengths joins parts with the length of each before it, so that no two lists
@@ -26,7 +28,7 @@ func lengths(parts ...string) []byte {
 // digest is the hex SHA-256 of exactly what is asked. It fails for arguments
 // that have no canonical form.
 func (f *dossier) digest() (string, error) {
-	args, err := appendValue(nil, f.Args, 0)
+	args, err := canon.Append(nil, f.Args)
 	if err != nil {
 		return "", err
 	}
@@ -80,7 +82,7 @@ func bodyForm(h HeldRequest) (form, hash string) {
 	}
 	form, data := "raw", h.Body
 	if isJSON(h.Header) {
-		if canonical, _, err := canonicalJSON(h.Body); err == nil {
+		if canonical, _, err := canon.JSON(h.Body); err == nil {
 			form, data = "json", canonical
 		}
 	}

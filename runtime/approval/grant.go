@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval/canon"
 )
 
 // longestGrant bounds what one yes allows. A run's own end is usually sooner.
@@ -47,7 +48,7 @@ func widens(f *dossier, yes Yes) error {
 // action as it is defined now, under the same rule and terms, on the same
 // target. The body and its arguments are not part of it. Run is "" for any.
 func (f *dossier) scope(run string) (string, error) {
-	args, err := appendValue(nil, f.boundArgs(false), 0)
+	args, err := canon.Append(nil, f.boundArgs(false))
 	if err != nil {
 		return "", err
 	}
@@ -74,7 +75,7 @@ func (f *dossier) boundArgs(shown bool) map[string]any {
 func (f *dossier) target() string {
 	s := &sheet{hidden: f.hiddenValues()}
 	if f.Target.Authority == "" {
-		args, _ := appendValue(nil, f.boundArgs(true), 0)
+		args, _ := canon.Append(nil, f.boundArgs(true))
 		return word(s.mask(string(args)))
 	}
 	path, _, _ := strings.Cut(f.Target.Path, "?")

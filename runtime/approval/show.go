@@ -13,6 +13,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval/canon"
 )
 
 // View is an approval as a person sees it before deciding.
@@ -216,7 +217,7 @@ func (f *dossier) document() (value any, is bool) {
 	} else if !isJSON(f.Header) {
 		return nil, false
 	}
-	_, value, err := canonicalJSON(text)
+	_, value, err := canon.JSON(text)
 	return value, err == nil
 }
 
@@ -259,7 +260,7 @@ func (s *sheet) container(depth int, label string, members int, empty string, va
 	}
 	if !s.full && depth > shownDepth {
 		s.complete = false
-		form, _ := appendValue(nil, value, 0)
+		form, _ := canon.Append(nil, value)
 		s.line(depth, fmt.Sprintf("%s… (%d bytes of JSON, sha256 %s)", label, len(form), fingerprint(form)))
 		return false
 	}

@@ -1,4 +1,11 @@
-package approval
+// Package canon has the one form of what an approval is bound to: of a JSON document, and of
+// arguments. Two that mean different things have different forms.
+//
+// It refuses what readers could disagree on: a member that stands twice, text that is not
+// Unicode, and what nests too deep to be shown. It knows no approval.
+//
+// Start reading at [JSON].
+package canon
 
 import (
 	"bytes"
@@ -18,11 +25,11 @@ const maxDepth = 256
 // errNotCanonical is why a body is taken as raw bytes.
 var errNotCanonical = errors.New("no canonical form")
 
-// canonicalJSON returns the one form of a JSON document: members sorted by code
+// JSON returns the one form of a JSON document: members sorted by code
 // point, no white space, number tokens exactly as written; and what it says. Documents
 // that mean different things have different forms; one that readers could disagree on
 // (a member twice, text that is not Unicode) has none.
-func canonicalJSON(data []byte) (form []byte, value any, err error) {
+func JSON(data []byte) (form []byte, value any, err error) {
 	if !utf8.Valid(data) || !json.Valid(data) {
 		return nil, nil, errNotCanonical
 	}
@@ -69,6 +76,9 @@ func colons(data []byte) (n int) {
 	}
 	return n
 }
+
+// Append writes the form of a value of the kinds that [runtime.Args] may hold.
+func Append(b []byte, value any) ([]byte, error) { return appendValue(b, value, 0) }
 
 // appendValue writes a value of the kinds that [runtime.Args] may hold.
 func appendValue(b []byte, value any, depth int) ([]byte, error) {

@@ -1,4 +1,4 @@
-package approval
+package canon
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
 func TestCanonicalJSON(t *testing.T) {
@@ -18,7 +17,7 @@ func TestCanonicalJSON(t *testing.T) {
 		`[]`:                                      `[]`,
 		`12345678901234567890.10`:                 `12345678901234567890.10`,
 	} {
-		got, _, err := canonicalJSON([]byte(in))
+		got, _, err := JSON([]byte(in))
 		if err != nil || string(got) != want {
 			t.Errorf("%s\n got %s %v\nwant %s", in, got, err, want)
 		}
@@ -29,7 +28,7 @@ func TestCanonicalJSON(t *testing.T) {
 		"lone surrogate": `"\ud800"`, "not UTF-8": "\"\xff\"", "byte order mark": "\ufeff{}", "trailing comma": `[1,]`,
 		"deep": strings.Repeat("[", 300) + strings.Repeat("]", 300), "replacement": "\"\ufffd\"",
 	} {
-		if got, _, err := canonicalJSON([]byte(in)); err == nil {
+		if got, _, err := JSON([]byte(in)); err == nil {
 			t.Errorf("%s has the form %s", name, got)
 		}
 	}
@@ -41,11 +40,11 @@ func FuzzCanonicalJSON(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		form, _, err := canonicalJSON(data)
+		form, _, err := JSON(data)
 		if err != nil {
 			return
 		}
-		again, value, err := canonicalJSON(form)
+		again, value, err := JSON(form)
 		if err != nil || !bytes.Equal(again, form) {
 			t.Fatalf("%q → %q → %q %v", data, form, again, err)
 		}
@@ -63,18 +62,4 @@ func meaning(t *testing.T, data []byte) (value any) {
 		t.Fatal(err)
 	}
 	return value
-}
-
-// FuzzVisible: whatever comes in, one line of visible characters comes out.
-func FuzzVisible(f *testing.F) {
-	f.Add("a\x1b[0m\u202e\xff\\n\u0301\u0301\u0301\u0301", 3)
-	f.Fuzz(func(t *testing.T, text string, limit int) {
-		shown, whole := visible(text, max(limit, 0))
-		if !utf8.ValidString(shown) || strings.ContainsFunc(shown, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x202e }) {
-			t.Fatalf("%q shows as %q", text, shown)
-		}
-		if limit <= 0 && !whole {
-			t.Fatal("cut without a limit")
-		}
-	})
 }
