@@ -14,6 +14,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
+	"github.com/kimbap-run/kimbap/runtime/policy/graft"
 )
 
 // AlwaysRule returns the policy rule that would allow requests like one that
@@ -49,7 +50,7 @@ func (a *App) AddRule(ctx context.Context, rule, name string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return byHand(file, rule, err)
 	}
-	after, err := policy.Insert(before, rule, name)
+	after, err := graft.Insert(before, rule, name)
 	if err != nil {
 		return byHand(file, rule, err)
 	}

@@ -1,10 +1,11 @@
-package policy_test
+package graft_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime/policy"
+	"github.com/kimbap-run/kimbap/runtime/policy/graft"
 )
 
 const added = `{name: new, match: {action: "notes.delete-note"}, then: allow}`
@@ -35,7 +36,7 @@ func TestInsertKeepsEverythingElse(t *testing.T) {
 		"empty list":   {"version: 1\nrules: []\n", "version: 1\nrules: [NEW]\n"},
 		"no last end":  {"version: 1\nrules:", "version: 1\nrules:\n  - NEW\n"},
 	} {
-		got, err := policy.Insert([]byte(file.before), added, "b")
+		got, err := graft.Insert([]byte(file.before), added, "b")
 		if want := strings.ReplaceAll(file.after, "NEW", added); err != nil || string(got) != want {
 			t.Errorf("%s: %v\n%s", name, err, got)
 		}
@@ -44,7 +45,7 @@ func TestInsertKeepsEverythingElse(t *testing.T) {
 		"on one line": "{version: 1, rules: []}", "a list": "- 1\n", "not YAML": "a: [", "a word": "rules: some\n",
 		"behind a list on one line": "version: 1\nrules: [{name: a, then: deny}]\n", "a block text": "rules:\n- name: a\n  reason: |\n    one\n    # two\n",
 	} {
-		if got, err := policy.Insert([]byte(file), added, "b"); err == nil {
+		if got, err := graft.Insert([]byte(file), added, "b"); err == nil {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -52,7 +53,7 @@ func TestInsertKeepsEverythingElse(t *testing.T) {
 
 // The file that init writes takes one, and the rule decides.
 func TestInsertIntoTheDefaultFile(t *testing.T) {
-	got, err := policy.Insert(policy.DefaultFile(false), added, "default:high")
+	got, err := graft.Insert(policy.DefaultFile(false), added, "default:high")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,11 @@
-package policy
+// Package graft puts one rule into the text of a policy file, and leaves every other byte of
+// it as it was.
+//
+// It refuses a file that is written in a way that no rule can be put into, rather than write
+// it anew. What a rule means, and whether the result is a policy, it does not know.
+//
+// Start reading at [Insert].
+package graft
 
 import (
 	"bytes"
