@@ -141,10 +141,9 @@ var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(
 
 func (s *source) syntax(err error) {
 	msg, line := said(err)
-	if at := runtime.FirstWrong(s.text, func(upTo string) bool {
+	if at := runtime.FirstWrong(s.text, func(upTo string) (string, int) {
 		var tree yaml.Node
-		again, _ := said(decode(yaml.NewDecoder(strings.NewReader(upTo)), &tree))
-		return again == msg
+		return said(decode(yaml.NewDecoder(strings.NewReader(upTo)), &tree))
 	}); at > 0 {
 		line = at
 	}

@@ -42,19 +42,24 @@ func (l *loader) readYAML() {
 // syntaxPlace finds the line in an error of the YAML library, which has no
 // field for it.
 func (l *loader) syntaxPlace(err error) place {
-	line := 1
-	if m := regexp.MustCompile(`line (\d+)`).FindStringSubmatch(err.Error()); m != nil {
-		line, _ = strconv.Atoi(m[1])
-	}
-	msg := syntaxText(err)
-	if at := runtime.FirstWrong(string(l.source), func(upTo string) bool {
+	line := syntaxLine(err)
+	if at := runtime.FirstWrong(string(l.source), func(upTo string) (string, int) {
 		var tree yaml.Node
-		again := yaml.Unmarshal([]byte(upTo), &tree)
-		return again != nil && syntaxText(again) == msg
+		if err := yaml.Unmarshal([]byte(upTo), &tree); err != nil {
+			return syntaxText(err), syntaxLine(err)
+		}
+		return "", 0
 	}); at > 0 {
 		line = at
 	}
 	return place{l.path, max(line, 1), 1}
+}
+
+func syntaxLine(err error) (line int) {
+	if m := regexp.MustCompile(`line (\d+)`).FindStringSubmatch(err.Error()); m != nil {
+		line, _ = strconv.Atoi(m[1])
+	}
+	return line
 }
 
 func syntaxText(err error) string {

@@ -16,10 +16,9 @@ var yamlLine = regexp.MustCompile(`^line (\d+): `)
 // problem. The commonest cause, a pattern whose star is not quoted, is named.
 func (p *parser) syntax(text string, err error) {
 	msg, line := said(err)
-	if at := runtime.FirstWrong(text, func(upTo string) bool {
+	if at := runtime.FirstWrong(text, func(upTo string) (string, int) {
 		var tree yaml.Node
-		again, _ := said(yaml.Unmarshal([]byte(upTo), &tree))
-		return again == msg
+		return said(yaml.Unmarshal([]byte(upTo), &tree))
 	}); at > 0 {
 		line = at
 	}
