@@ -102,6 +102,10 @@ func awaited[T any](ctx context.Context, read func() (T, error)) (T, error) {
 		value T
 		err   error
 	}
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
 	came := make(chan answer, 1)
 	go func() {
 		value, err := read()
@@ -111,7 +115,6 @@ func awaited[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	case a := <-came:
 		return a.value, a.err
 	case <-ctx.Done():
-		var none T
 		return none, ctx.Err()
 	}
 }
