@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"slices"
@@ -32,6 +33,18 @@ func TestH2FaultsOfTheConnection(t *testing.T) {
 			}
 			return nil // it is not read to its end
 		}, runtime.CodeRateLimited},
+		"a head without end": {func(c *rawH2) error {
+			part := bytes.Repeat([]byte{0, 1, 'x', 0}, frameSize/4) // the field x is empty
+			err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: 5, BlockFragment: part, EndStream: true})
+			for n := 0; n < 100 && err == nil; n++ {
+				err = c.WriteContinuation(5, false, part)
+			}
+			return nil // it is not read to its end
+		}, runtime.CodeInvalidInput},
+		"a field without end": {func(c *rawH2) error { // it says that it has two megabytes
+			part := []byte{0, 1, 'x', 0x7f, 0xff, 0xff, 0x7f}
+			return c.WriteHeaders(http2.HeadersFrameParam{StreamID: 5, BlockFragment: part, EndStream: true, EndHeaders: true})
+		}, runtime.CodeInvalidInput},
 		"none": {func(c *rawH2) error { return c.Conn.Close() }, runtime.CodeCanceled},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -214,6 +214,8 @@ func blameStream(err error) error {
 			Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests, Stage: runtime.StageSurface,
 			Msg: "the client sent more frames that say nothing than are taken on a connection", Hint: "send fewer",
 		}
+	case errors.Is(err, http2.ErrTooLarge): // of another stream
+		e = tooLarge("a head that the client sent on the same connection is far over the limit")
 	case errors.Is(err, http2.ErrStalled):
 		e = tooSlow("a frame of HTTP/2 that the client had begun did not come in time", nil)
 	default:

@@ -122,8 +122,13 @@ func (c *conn) run() {
 	switch {
 	case errors.As(err, &code):
 		c.goAway(http2.ErrCode(code))
-		if fault = ErrStream; http2.ErrCode(code) == http2.ErrCodeEnhanceYourCalm {
+		switch {
+		case errors.Is(err, ErrTooLarge):
+			fault = ErrTooLarge
+		case http2.ErrCode(code) == http2.ErrCodeEnhanceYourCalm:
 			fault = ErrFlood
+		default:
+			fault = ErrStream
 		}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		fault = ErrStalled

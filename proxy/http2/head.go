@@ -1,6 +1,8 @@
 package http2
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"net/textproto"
 	"strconv"
@@ -68,7 +70,10 @@ func (c *conn) readBlock(f *http2.HeadersFrame) error {
 	}
 	c.list.begin(c.s.o.HeadBytes)
 	_, err := c.dec.Write(block)
-	if err != nil || c.dec.Close() != nil {
+	switch {
+	case errors.Is(err, hpack.ErrStringLength):
+		return fmt.Errorf("%w: %w", ErrTooLarge, http2.ConnectionError(http2.ErrCodeCompression))
+	case err != nil || c.dec.Close() != nil:
 		return http2.ConnectionError(http2.ErrCodeCompression)
 	}
 	return nil
@@ -95,7 +100,7 @@ func (c *conn) joinBlock(first []byte) ([]byte, error) {
 			}
 		}
 		if len(block)+len(part) > blockTimes*c.s.o.HeadBytes {
-			return nil, http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+			return nil, fmt.Errorf("%w: %w", ErrTooLarge, http2.ConnectionError(http2.ErrCodeEnhanceYourCalm))
 		}
 		if block = append(block, part...); more.HeadersEnded() {
 			return block, nil

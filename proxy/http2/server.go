@@ -15,8 +15,8 @@ type Options struct {
 	Handler func(*Stream)
 	// Go runs a handler beside the caller. The same goroutine may run others later.
 	Go func(func())
-	// Blame makes of [ErrStream], [ErrFlood] or [ErrStalled] the cause that the contexts of
-	// streams end with; nil: those errors are.
+	// Blame makes of [ErrStream], [ErrFlood], [ErrStalled] or [ErrTooLarge] the cause that
+	// the contexts of streams end with; nil: those errors are.
 	Blame func(error) error
 
 	Streams      int   // open at a time on a connection; more are refused

@@ -128,12 +128,14 @@ var (
 	ErrFlood = errors.New("http2: the client sent more frames than are taken")
 	// ErrStalled is a frame that began and did not come in time.
 	ErrStalled = errors.New("http2: a frame of the client did not come in time")
+	// ErrTooLarge is a head so far over the limit that it is not read to its end.
+	ErrTooLarge = errors.New("http2: a head of the client is far over the limit")
 )
 
 // blame is the cause of a stream's end, nil where its client is gone, or wanted it so.
 func (s *Server) blame(why error) error {
 	switch {
-	case !errors.Is(why, ErrStream) && !errors.Is(why, ErrFlood) && !errors.Is(why, ErrStalled):
+	case !slices.ContainsFunc([]error{ErrStream, ErrFlood, ErrStalled, ErrTooLarge}, func(fault error) bool { return errors.Is(why, fault) }):
 		return nil
 	case s.o.Blame == nil:
 		return why
@@ -183,7 +185,7 @@ func (st *Stream) ReadUntil(end time.Time) (stop func() bool) {
 }
 
 // Read implements [io.Reader] with the request's body. It is for one goroutine at a time.
-// [ErrStream], [ErrFlood] and [ErrStalled] are among its errors.
+// [ErrStream], [ErrFlood], [ErrStalled] and [ErrTooLarge] are among its errors.
 func (st *Stream) Read(p []byte) (int, error) {
 	c := st.c
 	c.mu.Lock()
