@@ -41,7 +41,8 @@ func (a *App) Outdated() ([]Outdated, error) {
 }
 
 // outdated compares what the catalogue would write today, with the same values, with what
-// was written, and with what is there: nil where one of them is the same.
+// was written, and with what is there: nil where one of them is the same, and where the values
+// cannot be told any more, so that nobody knows.
 func (a *App) outdated(name string, pins *home.Pins) *Outdated {
 	written, shipped := pins.Catalogue[name]
 	data, err := catalog.Read(name)
@@ -53,10 +54,10 @@ func (a *App) outdated(name string, pins *home.Pins) *Outdated {
 		return nil // a project's, or gone since
 	}
 	today, values, err := services.Refilled(name+".yaml", data, here)
-	if err != nil {
+	if err != nil || today == nil {
 		return nil
 	}
-	if sum := sumOf(today); today != nil && (sum == written || sum == sumOf(here)) {
+	if sum := sumOf(today); sum == written || sum == sumOf(here) {
 		return nil
 	}
 	return &Outdated{Name: name, Changed: sumOf(here) != written, Command: installAgain(name, data, values)}
@@ -75,11 +76,7 @@ func installAgain(name string, data []byte, values map[string]string) string {
 		return command
 	}
 	for _, unset := range s.Unset {
-		value := values[unset]
-		if value == "" {
-			value = "VALUE"
-		}
-		command += " --var " + unset + "=" + runtime.Quote(value)
+		command += " --var " + unset + "=" + runtime.Quote(values[unset])
 	}
 	return command
 }
