@@ -198,7 +198,11 @@ func newServiceRemoveCommand(c *cli) *cobra.Command {
 				return c.show(map[string]any{"removed": args[0]}, func() {
 					fmt.Fprintf(c.out, "removed %s\n", args[0])
 					if key != "" {
-						c.say("its key %s stays stored; remove it with: kimbap vault remove %s", key, key)
+						unless := ""
+						if off := a.DisabledServices(); len(off) > 0 { // what they use is not known
+							unless = " unless a disabled service uses it (" + few(off) + "),"
+						}
+						c.say("its key %s stays stored;%s remove it with: kimbap vault remove %s", key, unless, key)
 					}
 				})
 			})
