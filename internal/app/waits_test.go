@@ -101,7 +101,15 @@ func TestAWaitEndsWithItsToken(t *testing.T) {
 			w.use(t, session, "call", map[string]any{"action": "notes.create-note", "args": map[string]any{"text": "tool"}, "wait": 300})
 			w.use(t, session, "resume", map[string]any{"id": held, "wait": 300})
 			w.use(t, session, "execute", map[string]any{"code": "return await tools.notes.createNote({text: 'tool script'})", "wait": 300})
-			apptest.Within(t, soon, "all who wait", func() bool { return app.Waiting(w.rest) == 4 && app.Waiting(w.mcp) == 3 })
+			apptest.Within(t, soon, "all who wait, and the scripts no longer in a call", func() bool {
+				paused := 0
+				for _, r := range k.Records(t) {
+					if r.Event == "exec.pause" {
+						paused++
+					}
+				}
+				return paused == 2 && app.Waiting(w.rest) == 4 && app.Waiting(w.mcp) == 3
+			})
 			before := k.Up.Received()
 			if reason == "token_expired" {
 				ahead.Store(int64(time.Hour))
