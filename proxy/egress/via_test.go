@@ -225,11 +225,6 @@ func TestRefusalsOfTheProxy(t *testing.T) {
 		},
 	})
 	silent := egresstest.New(t, egresstest.Options{Mute: true})
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = closed.Close()
 	for _, c := range []struct {
 		via, password, authority string
 		status                   int
@@ -245,7 +240,7 @@ func TestRefusalsOfTheProxy(t *testing.T) {
 		{p.Address, companyPassword, "endless.test:443", 0, "1xx"},
 		{p.Address, companyPassword, "long.test:443", 0, "without an answer"},
 		{silent.Address, companyPassword, "api.test:443", 0, "deadline"},
-		{closed.Addr().String(), companyPassword, "api.test:443", 0, "refused"},
+		{"127.0.0.1:1", companyPassword, "api.test:443", 0, "refused"},
 		{"no-such-proxy.test:3128", companyPassword, "api.test:443", 0, "resolve no-such-proxy.test"},
 	} {
 		g, _ := company(t, Options{Timeout: 2 * time.Second, Via: &Via{
