@@ -4,16 +4,16 @@ import (
 	"bufio"
 	"io"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // Hundreds of connections whose heads drip, on the listener and inside TLS, all
@@ -101,7 +101,7 @@ func TestNoDescriptorLeft_CR013(t *testing.T) {
 	}
 	echo("before\n")
 
-	fillers := exhaust(t)
+	fillers := runtimetest.Exhaust(t)
 	_ = fillers[0].Close()
 	waiting := r.dial() // has the last one
 	r.eventually("the log line", func() bool { return said.Load() == 1 })
@@ -114,29 +114,5 @@ func TestNoDescriptorLeft_CR013(t *testing.T) {
 	}
 	if n := said.Load(); n != 1 {
 		t.Errorf("said so %d times", n)
-	}
-}
-
-// exhaust takes every descriptor there is, after it has lowered the limit for
-// the time of the test.
-func exhaust(t *testing.T) []*os.File {
-	t.Helper()
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	low := syscall.Rlimit{Cur: min(limit.Cur, 512), Max: limit.Max}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) })
-	var taken []*os.File
-	for {
-		f, err := os.Open(os.DevNull)
-		if err != nil {
-			return taken
-		}
-		t.Cleanup(func() { _ = f.Close() })
-		taken = append(taken, f)
 	}
 }

@@ -190,7 +190,7 @@ func newServiceRemoveCommand(c *cli) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
-				key := keyLeft(ctx, a, args[0])
+				key := a.KeyOfOnly(ctx, args[0])
 				if err := a.RemoveService(ctx, args[0]); err != nil {
 					return err
 				}
@@ -208,25 +208,6 @@ func newServiceRemoveCommand(c *cli) *cobra.Command {
 			})
 		},
 	}
-}
-
-// keyLeft names the stored key that nothing uses any more once the service is gone, "" where
-// there is none, or where the vault cannot say.
-func keyLeft(ctx context.Context, a *app.App, name string) string {
-	gone, ok := a.Services().Service(name)
-	if !ok || gone.Auth.Ref == "" {
-		return ""
-	}
-	for _, s := range a.Services().Services() {
-		if s.Name != gone.Name && s.Auth.Ref == gone.Auth.Ref {
-			return ""
-		}
-	}
-	stored, err := a.Secrets(ctx)
-	if err != nil || !slices.ContainsFunc(stored, func(s app.Stored) bool { return s.Name == gone.Auth.Ref }) {
-		return ""
-	}
-	return gone.Auth.Ref
 }
 
 // newServiceSwitchCommand is enable, or disable.

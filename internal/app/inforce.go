@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"slices"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
@@ -9,6 +10,25 @@ import (
 )
 
 // Which installed services are in force, and taking them out and in.
+
+// KeyOfOnly names the stored key that no service in force uses but this one, "" where there
+// is none, or where the vault cannot say. What a disabled service uses is not known.
+func (a *App) KeyOfOnly(ctx context.Context, name string) string {
+	one, ok := a.Services().Service(name)
+	if !ok || one.Auth.Ref == "" {
+		return ""
+	}
+	for _, s := range a.Services().Services() {
+		if s.Name != one.Name && s.Auth.Ref == one.Auth.Ref {
+			return ""
+		}
+	}
+	stored, err := a.Secrets(ctx)
+	if err != nil || !slices.ContainsFunc(stored, func(s Stored) bool { return s.Name == one.Auth.Ref }) {
+		return ""
+	}
+	return one.Auth.Ref
+}
 
 // RemoveService removes an installed service file.
 func (a *App) RemoveService(ctx context.Context, name string) error {

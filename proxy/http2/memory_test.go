@@ -17,20 +17,13 @@ import (
 // A connection that rests behind large heads, the client's and ours, does not keep their room.
 func TestLargeHeadsLeaveNothingBehind(t *testing.T) {
 	const large = 100 << 10
-	server, err := New(Options{
+	c, theirs, ran := piped(t, Options{
 		Handler: func(st *Stream) {
 			_ = st.Start(200, http.Header{"X-Large": st.Head.Header["X-Large"]}, nil, Nothing)
 		},
 		Go: func(f func()) { go f() }, Streams: 1, StreamWindow: firstWindow, ConnWindow: firstWindow,
 		HeadBytes: 2 * large, IdleTimeout: time.Minute, HeadTimeout: time.Minute,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ours, theirs := net.Pipe()
-	c := server.newConn(context.Background(), ours)
-	ran := make(chan struct{})
-	go func() { defer close(ran); c.run() }()
 	framer := http2.NewFramer(theirs, theirs)
 	framer.ReadMetaHeaders = hpack.NewDecoder(tableSize, nil)
 	go func() {
@@ -70,4 +63,18 @@ func TestLargeHeadsLeaveNothingBehind(t *testing.T) {
 	if written > firstFrame || read > firstFrame {
 		t.Errorf("%d bytes are kept of what was written, and %d of what was read", written, read)
 	}
+}
+
+// piped is a connection of a new server, the client's end of it, and its end.
+func piped(t *testing.T, o Options) (c *conn, theirs net.Conn, ran <-chan struct{}) {
+	t.Helper()
+	server, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := net.Pipe()
+	c = server.newConn(context.Background(), ours)
+	done := make(chan struct{})
+	go func() { defer close(done); c.run() }()
+	return c, theirs, done
 }

@@ -59,17 +59,10 @@ func TestAnswersThatWaitAreNotQuiet(t *testing.T) {
 // An idle connection is told of its end and heard for a while after it: a client that sent a
 // request meanwhile would find a reset instead of being told that nobody took it.
 func TestIdleConnectionsEndWithNotice(t *testing.T) {
-	server, err := New(Options{
+	c, theirs, ran := piped(t, Options{
 		Handler: func(*Stream) {}, Go: func(f func()) { go f() }, Streams: 1, StreamWindow: firstWindow, ConnWindow: firstWindow,
 		HeadBytes: 1, IdleTimeout: time.Hour, HeadTimeout: time.Minute,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ours, theirs := net.Pipe()
-	c := server.newConn(context.Background(), ours)
-	ran := make(chan struct{})
-	go func() { defer close(ran); c.run() }()
 	framer := http2.NewFramer(theirs, theirs)
 	until := func(kind http2.FrameType) {
 		t.Helper()

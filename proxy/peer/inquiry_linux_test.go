@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // Java opens IPv6 sockets and connects them to mapped IPv4 addresses; the
@@ -127,30 +128,6 @@ func accepted(t *testing.T) net.Conn {
 	return s
 }
 
-// exhaust takes every descriptor there is, after it has lowered the limit for
-// the time of the test.
-func exhaust(t *testing.T) []*os.File {
-	t.Helper()
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	low := unix.Rlimit{Cur: min(limit.Cur, 512), Max: limit.Max}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) })
-	var taken []*os.File
-	for {
-		f, err := os.Open(os.DevNull)
-		if err != nil {
-			return taken
-		}
-		t.Cleanup(func() { _ = f.Close() })
-		taken = append(taken, f)
-	}
-}
-
 // Without a descriptor for the question a socket is waited for that others ask with. Where
 // there is none at all the peer is nobody's, and that it was not asked for is said; with
 // the next descriptor it is known.
@@ -163,7 +140,7 @@ func TestAPeerIsAskedForWithoutADescriptor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fillers := exhaust(t)
+	fillers := runtimetest.Exhaust(t)
 	told := make(chan runtime.Peer)
 	go func() { told <- Of(s) }()
 	for range 100 { // what does not wait has its answer by then
