@@ -39,6 +39,7 @@ func (a *App) ForgetKeyring(ctx context.Context, sure func() (bool, error)) (fou
 	}
 	if err == nil {
 		found, err = keyring.Holds(ctx)
+		err = inSession(err)
 	}
 	if err != nil || !found {
 		return false, false, err
@@ -49,7 +50,7 @@ func (a *App) ForgetKeyring(ctx context.Context, sure func() (bool, error)) (fou
 	if there {
 		err = a.forgetKeyring(ctx, keyring)
 	} else if err = a.homeGone(); err == nil {
-		err = keyring.Forget(ctx)
+		err = inSession(keyring.Forget(ctx))
 	}
 	return true, err == nil, err
 }
@@ -67,9 +68,21 @@ func (a *App) forgetKeyring(ctx context.Context, keyring wrap.Keyring) error {
 		err = a.trail.Event(ctx, record.Event{Kind: "vault.forget_keyring", Principal: a.Operator().ID})
 	}
 	if err == nil {
-		err = keyring.Forget(ctx)
+		err = inSession(keyring.Forget(ctx))
 	}
 	return err
+}
+
+// inSession is a keyring's error for who wants an entry gone: to keep the key elsewhere,
+// which helps who wants to open a home, would be no help.
+func inSession(err error) error {
+	var e *runtime.Error
+	if !errors.As(err, &e) || e.Reason != runtime.ReasonKeyUnavailable {
+		return err
+	}
+	told := *e
+	told.Hint = "run this in the desktop session of the user whose keyring has the entry, with the keyring unlocked"
+	return &told
 }
 
 // leaveKeyring removes the key that has just been replaced by one that is kept elsewhere.
