@@ -85,12 +85,11 @@ func securityDocument(areas []area) string {
 	b.WriteString(`# Security cases
 
 Each row is an input that has broken a program of this kind, or could, and the
-tests that hold what kimbap does with it. Where a row names
-` + "`TestSecurityCases/AREA/ID`" + `, the input itself stands in
-[internal/app/testdata/cases](../internal/app/testdata/cases): it is sent to a
-whole kimbap, and the answer, the records and every byte at the upstream are
-looked at. A dash: the tests of the case are not listed here yet. This page is
-made from those files.
+tests that hold what kimbap does with it. For a row that names
+` + "`TestSecurityCases/AREA/ID`" + `, the input itself is in
+[internal/app/testdata/cases](../internal/app/testdata/cases): the test sends it to
+a whole kimbap and checks the response, the records and every byte at the upstream.
+A test generates this page from those files.
 `)
 	for _, a := range areas {
 		fmt.Fprintf(&b, "\n## %s\n\n| id | case | held by |\n|---|---|---|\n", a.title)
@@ -115,7 +114,7 @@ func (c securityCase) holders(file string) string {
 		text = c.none
 	}
 	if text == "" {
-		text = "–"
+		text = "not listed here yet"
 	}
 	if c.note != "" {
 		text += ". " + c.note
