@@ -1,19 +1,20 @@
 // Package classifier says which action an HTTP request is.
 //
-// It is a table of routes, compiled once and never changed: authority, method,
-// then a trie of path segments, then what tells routes of one path apart (query,
-// header, body, GraphQL operation, JSON-RPC method). The most specific route
-// wins; two routes that could both win do not compile.
+// It is a table of routes, compiled once and never changed: authority, method, then a
+// trie of path segments, then what distinguishes routes of one path (query, header, body,
+// GraphQL operation, JSON-RPC method). The most specific route wins; two routes that could
+// both win do not compile.
 //
-// It refuses what could be read in two ways and never repairs it: the raw
-// target is split on "/" before anything is decoded, and a request that an
-// upstream might take for a more specific action than the one found is an
-// [Error], not a guess. It does no IO, keeps no state and decides nothing about
-// permission: "no action" is an answer, and the caller denies on it. What JSON, a GraphQL
-// document and a git push say is read in the rooms below it, which know no routes.
+// It refuses what could be read in two ways and never repairs it. The raw target is split
+// on "/" before anything is decoded. A request that an upstream might take for a more
+// specific action than the one found is an [Error], not a guess.
 //
-// Start reading at [Table.Match]; a table is made by [Prepare], [Join] and [Unite], or by
-// [Compile] at once.
+// It does no IO, keeps no state and decides nothing about permission: "no action" is an
+// answer, and the caller denies on it. The packages below it read JSON, a GraphQL document
+// and a git push; they know no routes.
+//
+// Start reading at [Table.Match]. [Prepare], [Join] and [Unite] make a table, or [Compile]
+// in one step.
 package classifier
 
 import (

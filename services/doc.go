@@ -3,7 +3,7 @@
 //
 // A file becomes a [Service] in one pass ([Parse]):
 //
-//	bytes → source.go     one YAML tree, with nothing in it that hides (aliases, tags, duplicates);
+//	bytes → source.go     one YAML tree without aliases, tags and duplicates, which could hide things;
 //	                      object.go: the fields of its mappings
 //	      → service.go    names, version, advice; origin.go: base_url and hosts → authorities
 //	      → auth.go       where the credential goes
@@ -14,16 +14,17 @@
 //	                      match.go: what tells the action from others of the same path
 //	      → runtime.Action, classifier.Route
 //
-// All services together are a [Set]: one route table, one name space. The proxy
-// asks its Table what a request is; the pipeline asks [Set.Resolve] whether the
-// arguments fit. [Live] holds the set in force.
+// All services together are a [Set]: one route table, one name space. The proxy asks its Table
+// what a request is; the pipeline asks [Set.Resolve] whether the arguments fit. [Live] holds the
+// set in force.
 //
-// The package refuses rather than guesses. A file has known fields only, all
-// its problems are reported at once with line, column and fix ([Problems]), and
-// two routes of which either could win do not load. A request to be built must
-// be recognised as the action that was named, whatever its arguments hold.
-// Messages about arguments never show a value. It does no IO but for the folder
-// of service files (dir.go), and it holds no secrets: files name them only.
+// The package refuses rather than guesses. A file has known fields only, and two routes of
+// which either could win do not load. All problems of a file are reported at once, with line,
+// column and fix ([Problems]). A built request must be recognised as the action that was named,
+// whatever its arguments hold. Messages about arguments never show a value.
+//
+// It does no IO except reading the folder of service files (dir.go), and holds no secrets: files
+// only name them.
 //
 // Start reading at [Parse], then at [Set.Resolve].
 package services

@@ -1,12 +1,11 @@
-// Package http1 reads and writes HTTP/1.1 messages (RFC 9112) as bytes: heads
-// taken apart once, bodies followed to their end, fields written back in the
-// order and spelling they came in.
+// Package http1 reads and writes HTTP/1.1 messages (RFC 9112) as bytes. It parses a head once,
+// follows a body to its end, and writes fields back in the order and spelling they came in.
 //
-// It opens no connection, follows nothing and decides nothing: which request is
-// passed on is the proxy's to say, where it goes is the backend's. Reading and
-// writing know no time; whoever owns a connection moves its deadlines, with
-// [Deadline] if it likes. It repairs nothing either: what two readers could frame in two ways
-// is an error.
+// It opens no connection, follows nothing and decides nothing: the proxy says which request
+// is passed on, the backend says where to. It keeps no time: the owner of a connection moves
+// its deadlines, with [Deadline] if it likes.
+//
+// It repairs nothing. What two readers could frame in two ways is an error.
 //
 // Start reading at [ReadResponse] and [Body].
 package http1

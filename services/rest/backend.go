@@ -1,20 +1,19 @@
-// Package rest is the backend of HTTP actions: it sends a call upstream with
-// the stored credential added and gives the answer back as it arrives.
+// Package rest is the backend of HTTP actions: it sends a request upstream with the stored
+// credential added and returns the response as it arrives.
 //
-// A caller's own request goes out as it was written: method, target byte for
-// byte, field values and how many there are, body and trailers as a stream;
-// without the fields of one hop, the caller's credential for kimbap and its own
-// value in the place of the stored one. A request without a caller's form is
-// built from the action's spec (package request, below). No field is added that
-// nobody asked for.
+// A caller's own request goes out as it was written: method, target byte for byte, field
+// values and their number, body and trailers as a stream. Removed are the hop-by-hop fields
+// and the caller's credential for kimbap; the stored credential replaces the caller's own
+// value. A request without a caller's form is built from the action's spec (package request,
+// below). No field is added that nobody asked for.
 //
-// It refuses to send a credential to an authority it was not stored for, over
-// cleartext, or with a placeholder anywhere in the head but in its own place.
-// It follows no redirect, asks no proxy of the environment, changes no encoding
-// and sends nothing again that may have had its effect, but for a built request whose
-// service says that it may (retry.go). What it gives back holds the
-// credential in no form that package scrub, below, looks for. Package witness holds it
-// to all this.
+// It refuses to send a credential to an authority it was not stored for, over cleartext, or
+// with a placeholder anywhere in the head but in its own place.
+//
+// It follows no redirect, uses no proxy of the environment and changes no encoding. It
+// repeats nothing that may have had its effect, except a built request whose service says
+// that it may (retry.go). The response holds the credential in no form that package scrub,
+// below, looks for. Package witness checks all this.
 //
 // Start reading at [Backend.Execute].
 package rest
