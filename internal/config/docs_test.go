@@ -29,13 +29,13 @@ func TestTheManualHasEveryKeyWithItsDefault(t *testing.T) {
 	}
 }
 
-// docs/cli.md lists the keys that a running process takes up, all of them and no other.
-func TestTheManualSaysWhichKeysAreTakenUp(t *testing.T) {
+// docs/cli.md lists the keys that a running process applies, all of them and no other.
+func TestTheManualSaysWhichKeysAreAppliedAtOnce(t *testing.T) {
 	page, err := os.ReadFile("../../docs/cli.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _ := strings.Cut(string(page), "Taken up at once: ")
+	_, text, _ := strings.Cut(string(page), "Applied at once: ")
 	text, _, _ = strings.Cut(text, "\n\n")
 	var said, live []string
 	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {
