@@ -20,19 +20,19 @@ const (
 	CodeUnknownAction    Code = "unknown_action"    // no action covers the request
 	CodeInvalidInput     Code = "invalid_input"     // an argument, a body or a setting is wrong
 	CodeAmbiguousTarget  Code = "ambiguous_target"  // the request could be read in two ways
-	CodeMisdirected      Code = "misdirected"       // CONNECT, SNI and Host do not name one host
+	CodeMisdirected      Code = "misdirected"       // CONNECT, SNI and Host name different hosts
 	CodeEgressDenied     Code = "egress_denied"     // the address may not be reached
-	CodeNoCredential     Code = "no_credential"     // the action needs a credential that is not there
+	CodeNoCredential     Code = "no_credential"     // the action needs a credential that is missing
 	CodeVaultLocked      Code = "vault_locked"      // stored credentials cannot be opened
-	CodeRateLimited      Code = "rate_limited"      // too much in too short a time
+	CodeRateLimited      Code = "rate_limited"      // too many requests in too short a time
 	CodeUpstream         Code = "upstream"          // the upstream failed, or answered with an error
-	CodeUpstreamTLS      Code = "upstream_tls"      // the upstream could not prove who it is
+	CodeUpstreamTLS      Code = "upstream_tls"      // the upstream could not prove its identity
 	CodeTimeout          Code = "timeout"           // it took too long
 	CodeCanceled         Code = "canceled"          // the caller went away
 	CodeScriptRejected   Code = "script_rejected"   // a script may not run
 	CodeScriptLimit      Code = "script_limit"      // a script went over a limit
-	CodeScriptError      Code = "script_error"      // a script threw an error (exit code 1), waits for what nothing can settle, or was stopped (both 11)
-	CodeAuditUnavailable Code = "audit_unavailable" // the trail cannot be written, so nothing may happen
+	CodeScriptError      Code = "script_error"      // a script threw an error (exit code 1), waits for something that nothing can settle, or was stopped (both 11)
+	CodeAuditUnavailable Code = "audit_unavailable" // the audit trail cannot be written, so nothing may happen
 	CodeStorageBusy      Code = "storage_busy"      // the store did not answer in time
 	CodeInternal         Code = "internal"          // a fault of kimbap itself
 )

@@ -61,12 +61,29 @@ func TestAScriptEndsAsItsCodeSays(t *testing.T) {
 	}
 }
 
+const errorsPreface = `# Errors
+
+When kimbap refuses a request, the response is ` + "`application/problem+json`" + ` (RFC 9457) with one
+of these codes. The ` + "`Kimbap-Error`" + ` header field has the code too, followed by the message (in
+gRPC, the code alone). Commands exit with the code on the right. This page is generated from
+the code.
+
+HTTP statuses are those of the proxy. A [reason](#reasons) with a status of its own replaces
+the code's. REST, scripts over HTTP and the daemon differ in two:
+
+- 401 for ` + "`unauthenticated`" + ` (also in MCP over HTTP);
+- 404 for ` + "`unknown_action`" + ` and for any code with the reason ` + "`not_found`" + `.
+
+When the service itself answers with an error, 400 or above, a program behind the proxy gets
+that response as it is. REST, the MCP tools and ` + "`-o json`" + ` report the code ` + "`upstream`" + `, or
+` + "`rate_limited`" + `, and put the service's status into ` + "`upstream_status`" + `.
+
+`
+
 func errorsDocument(t *testing.T) string {
 	meaning := constants(t, "../../runtime/errors.go")
 	var b strings.Builder
-	b.WriteString("# Errors\n\nA refusal is `application/problem+json` (RFC 9457) with these codes; the same\ntext stands in the `Kimbap-Error` header. Commands exit with the code on the\nright. This page is made from the code.\n\n")
-	b.WriteString("Where it is the answer of a service that is the error, of 400 and above, `upstream_status`\nis the status that it answered with: over REST, of the MCP tools and with `-o json`. The code\nis `upstream` then, or `rate_limited`. A program behind the proxy gets the answer itself.\n\n")
-	b.WriteString("The HTTP statuses are the proxy's. REST, scripts over HTTP and the daemon have two others:\n401 for `unauthenticated` (MCP over HTTP too), and 404 for `unknown_action` and for whatever\nhas the reason `not_found`. Where the [reason](#reasons) has a status, that is the answer's.\n\n")
+	b.WriteString(errorsPreface)
 	b.WriteString("| code | meaning | HTTP status | exit code |\n|---|---|---|---|\n")
 	for _, code := range runtime.Codes() {
 		if meaning[string(code)] == "" {
@@ -74,7 +91,7 @@ func errorsDocument(t *testing.T) string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %d | %d |\n", code, meaning[string(code)], (&runtime.Error{Code: code}).Status(), exits[code])
 	}
-	b.WriteString("\n## Reasons\n\nThe finer cause, where there is one, in `reason`. A status here stands in place of the code's.\n\n| reason | meaning | HTTP status |\n|---|---|---|\n")
+	b.WriteString("\n## Reasons\n\nWhere there is a finer cause, `reason` names it. A status here replaces that of the code.\n\n| reason | meaning | HTTP status |\n|---|---|---|\n")
 	reasons := constants(t, "../../runtime/reason.go")
 	for _, name := range slices.Sorted(maps.Keys(reasons)) {
 		if reasons[name] == "" {
