@@ -33,16 +33,18 @@ func TestDocsAreMadeOfTheFiles(t *testing.T) {
 
 const preface = `# The catalogue
 
-These service files come with kimbap. ` + "`kimbap link NAME`" + ` installs one and stores its
-key; ` + "`kimbap service install NAME`" + ` installs one alone. A host in braces needs a value:
-` + "`kimbap service install jira --var site=acme`" + `. A request to an API that no typed
-action covers goes through one of three catch-alls: reads are low risk, writes medium,
-deletes high. A program has no catch-alls: it can do its actions and nothing else.
-What the column "critical" counts is denied by default. A service that is for reading can
-have some too: a host of ` + "`pypi-index`" + ` also serves the forms by which people change their
-accounts and projects.
+These service files come with kimbap. ` + "`kimbap link NAME`" + ` installs one and stores its key;
+` + "`kimbap service install NAME`" + ` only installs it. A host in braces needs a value:
+` + "`kimbap service install jira --var site=acme`" + `.
 
-This page is made of the files: ` + "`go test ./services/catalog -run Docs -update`" + `.
+- **Catch-alls**: a request that no typed action covers goes through one of three catch-alls:
+  reads are low risk, writes medium, deletes high. A service that runs a program has none: it can
+  perform its actions and nothing else.
+- **critical** counts the actions that are denied by default. A read-only service can have some
+  too: a host of ` + "`pypi-index`" + ` also serves the forms by which people change their accounts
+  and projects.
+
+This page is generated from the files: ` + "`go test ./services/catalog -run Docs -update`" + `.
 
 | service | what it is | hosts | typed actions | critical | key goes | how to get a key |
 |---|---|---|---|---|---|---|
@@ -82,10 +84,10 @@ func page(t *testing.T) []byte {
 const sources = `
 ## What the files were compared with
 
-Where a number stands, tests hold the service against so many operations: the methods,
-paths and required parameters of typed actions, and that whatever hands out access or
-takes something away is guarded. For the mutations of GitHub, GitLab and Linear they do
-so by their names.
+The last column is the number of operations in the source. Where there is one, tests check the
+service file against them: the methods, paths and required parameters of typed actions, and that
+whatever hands out access or takes something away is guarded. For the mutations of GitHub,
+GitLab and Linear they check that by name.
 
 | service | source | operations |
 |---|---|---|
