@@ -68,8 +68,8 @@ of these codes. The ` + "`Kimbap-Error`" + ` header field has the code too, foll
 gRPC, the code alone). Commands exit with the code on the right. This page is generated from
 the code.
 
-HTTP statuses are those of the proxy. A [reason](#reasons) with a status of its own replaces
-the code's. REST, scripts over HTTP and the daemon differ in two:
+The table has the HTTP statuses of the proxy. If the [reason](#reasons) has a status of its own,
+that is used instead. REST, scripts over HTTP and the daemon differ in two cases:
 
 - 401 for ` + "`unauthenticated`" + ` (also in MCP over HTTP);
 - 404 for ` + "`unknown_action`" + ` and for any code with the reason ` + "`not_found`" + `.
