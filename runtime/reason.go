@@ -69,6 +69,6 @@ const (
 	ReasonPreconditionFailed   Reason = "precondition_failed"   // what would be replaced is not what was named (RFC 9110 section 13.1.1)
 	ReasonIdempotency          Reason = "idempotency_key"       // the same Idempotency-Key came with a different request
 	ReasonReadOnly             Reason = "read_only"             // kept in files, which cannot be changed over the network
-	ReasonOwnRequest           Reason = "own_request"           // nobody may decide what they asked for themselves
+	ReasonOwnRequest           Reason = "own_request"           // a token may not decide what it asked for itself
 	ReasonNotApprover          Reason = "not_an_approver"       // the rule requires other people, or more of them
 )
