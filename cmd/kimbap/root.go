@@ -165,7 +165,7 @@ func newRoot(c *cli) *cobra.Command {
 	}
 	add("start", newInitCommand(c), newLinkCommand(c), newUnlinkCommand(c), newRunCommand(c), newProxyCommand(c), newEnvCommand(c), newAgentsCommand(c))
 	add("act", newCallCommand(c), newExecCommand(c), newListCommand(c), newShowCommand(c), newLLMCommand(c), newSearchCommand(c), newMCPCommand(c), newActionsCommand(c), newServiceCommand(c), newAliasCommand(c), newServeCommand(c), newDaemonCommand(c))
-	add("control", newApproveCommand(c), newPolicyCommand(c), newTokenCommand(c), newTenantCommand(c), newVaultCommand(c), newTrustCommand(c), newLockCommand(c), newUnlockCommand(c), newCACommand(c), newConfigCommand(c), newDBCommand(c))
+	add("control", newApproveCommand(c), newConsoleCommand(c), newPolicyCommand(c), newTokenCommand(c), newTenantCommand(c), newVaultCommand(c), newTrustCommand(c), newLockCommand(c), newUnlockCommand(c), newCACommand(c), newConfigCommand(c), newDBCommand(c))
 	add("look", newExplainCommand(c), newAuditCommand(c), newStatusCommand(c), newDoctorCommand(c), newVersionCommand(c))
 	root.AddCommand(newCoverCommand(c), newFetchCommand(c))
 	c.offers(root)

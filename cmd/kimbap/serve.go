@@ -16,7 +16,7 @@ func newServeCommand(c *cli) *cobra.Command {
 	var listen string
 	var o app.APIOptions
 	cmd := &cobra.Command{
-		Use:   "serve [--listen ADDR] [--tls-cert FILE --tls-key FILE] [--proxy]",
+		Use:   "serve [--listen ADDR] [--tls-cert FILE --tls-key FILE] [--proxy] [--console]",
 		Short: "Serve the actions over a REST API",
 		Long: `Serve the actions over a REST API.
 
@@ -26,7 +26,9 @@ with kimbap.admin also writes secrets and the policy. GET /openapi.json describe
 An address that others can reach demands TLS.
 
 With --proxy it also lends a proxy: kimbap run --server and kimbap proxy --server
-elsewhere forward what their programs send, each connection with its token.`,
+elsewhere forward what their programs send, each connection with its token.
+
+With --console there is also a page for browsers, where an operator's token signs in.`,
 		Example: "  kimbap serve\n  kimbap serve --listen 127.0.0.1:0\n  kimbap serve --listen 0.0.0.0:8443 --tls-cert chain.pem --tls-key key.pem",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,7 +41,12 @@ elsewhere forward what their programs send, each connection with its token.`,
 				signal.Notify(hup, syscall.SIGHUP)
 				defer signal.Stop(hup)
 				o.Listen, o.Reload = a.Config().Serve.Listen, hup
-				o.Ready = func(url string) { fmt.Fprintf(c.err, "serving on %s\n", url) }
+				o.Ready = func(url, pages string) {
+					fmt.Fprintf(c.err, "serving on %s\n", url)
+					if pages != "" {
+						fmt.Fprintf(c.err, "console at %s\n", pages)
+					}
+				}
 				return a.ServeAPI(ctx, o)
 			})
 		},
@@ -49,6 +56,7 @@ elsewhere forward what their programs send, each connection with its token.`,
 	f.StringVar(&o.Cert, "tls-cert", "", "certificate chain, PEM")
 	f.StringVar(&o.Key, "tls-key", "", "its private key, PEM")
 	f.BoolVar(&o.Proxy, "proxy", false, "lend a proxy to kimbap run --server and kimbap proxy --server")
+	f.BoolVar(&o.Console, "console", false, "serve the page for browsers too: approvals, the trail, tokens")
 	f.BoolVar(&o.Insecure, "insecure-listen", false, "allow a listener beyond loopback, in clear")
 	return cmd
 }

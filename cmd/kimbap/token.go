@@ -185,7 +185,7 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 // shows a token is an agent, and those have no rights to give.
 var ownersOnly = map[string]bool{
 	"approve accept": true, "approve reject": true, "approve pin": true, "tenant remove": true, "service enable": true, "token create": true, "tenant create": true, "unlock": true, "link": true,
-	"vault set": true, "vault rotate": true, "vault import": true, "vault export": true, "service install": true, "ca rotate": true,
+	"vault set": true, "vault rotate": true, "vault import": true, "vault export": true, "service install": true, "ca rotate": true, "console": true,
 }
 
 // checkAgent refuses them to a caller with a token in its environment.

@@ -228,7 +228,7 @@ func TestTheAPIEndsWhatHasBegun(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ready, done := make(chan string, 1), make(chan error, 1)
 	go func() {
-		done <- a.ServeAPI(ctx, app.APIOptions{Listen: "127.0.0.1:0", Cert: cert, Key: key, Ready: func(url string) { ready <- url }})
+		done <- a.ServeAPI(ctx, app.APIOptions{Listen: "127.0.0.1:0", Cert: cert, Key: key, Ready: func(url, _ string) { ready <- url }})
 	}()
 	base := <-ready
 	if !strings.HasPrefix(base, "https://") {

@@ -75,36 +75,50 @@ func (s apiOperator) Records(ctx context.Context, who runtime.Principal, f serve
 	if err != nil {
 		return nil, err
 	}
-	q := RecordQuery{
+	found, err := seat.newest(ctx, RecordQuery{
 		Action: runtime.Glob(f.Action), Agent: runtime.Glob(f.Agent), Host: runtime.Glob(f.Host), Kind: f.Kind, Effect: f.Effect, Code: f.Code,
-		RequestID: f.Request, Execution: f.Execution, Text: f.Text, Since: f.Since, Until: f.Until, Limit: limit,
+		RequestID: f.Request, Execution: f.Execution, Text: f.Text, Since: f.Since, Until: f.Until,
+	}, after, limit)
+	var out []server.Item
+	for _, r := range found {
+		out = append(out, server.Item{Key: placeOf(r), Body: json.RawMessage(r.Line)})
 	}
+	return out, err
+}
+
+// newest finds the records that a query selects, the newest first: so many, behind the one
+// of a place where a page before has ended, or from the beginning.
+func (a *App) newest(ctx context.Context, q RecordQuery, after string, limit int) (out []Record, err error) {
+	q.Limit = limit
 	skip := after != ""
 	if skip {
 		at, _, _ := strings.Cut(after, " ")
 		last, err := time.Parse(time.RFC3339Nano, at)
 		if err != nil {
-			return nil, err
+			return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "there is no such place in the trail", Hint: "begin with the newest records", Err: err}
 		}
 		q.Until = last.Add(time.Millisecond) // with its twins, however finely the index keeps time
 		q.Limit = limit + momentLimit        // which were seen already
 	}
-	found, err := seat.SearchTrail(ctx, q)
+	found, err := a.SearchTrail(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	var out []server.Item
 	for _, r := range found {
-		key := r.Time.UTC().Format(time.RFC3339Nano) + " " + strconv.FormatUint(r.Sequence, 10) + " " + r.Slot
 		if skip {
-			skip = key != after
+			skip = placeOf(r) != after
 			continue
 		}
-		if out = append(out, server.Item{Key: key, Body: json.RawMessage(r.Line)}); len(out) == limit {
+		if out = append(out, r); len(out) == limit {
 			break
 		}
 	}
 	return out, nil
+}
+
+// placeOf names a record among those that stand before and behind it.
+func placeOf(r Record) string {
+	return r.Time.UTC().Format(time.RFC3339Nano) + " " + strconv.FormatUint(r.Sequence, 10) + " " + r.Slot
 }
 
 // momentLimit bounds the records of one moment.
@@ -146,7 +160,12 @@ func (s apiOperator) Revoke(ctx context.Context, who runtime.Principal, id strin
 	if err != nil {
 		return err
 	}
-	revoked, err := seat.RevokeToken(ctx, id)
+	return seat.revokeKnown(ctx, id)
+}
+
+// revokeKnown revokes a token that is valid; another id is unknown.
+func (a *App) revokeKnown(ctx context.Context, id string) error {
+	revoked, err := a.RevokeToken(ctx, id)
 	if err == nil && !revoked {
 		return unknownID("valid token", id)
 	}

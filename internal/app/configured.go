@@ -127,7 +127,7 @@ func restartFor(keys []string, of *Running) string {
 	how := "start it anew"
 	if of != nil {
 		switch of.Kind {
-		case roster.Proxy, roster.API, roster.MCP, roster.Daemon:
+		case roster.Proxy, roster.API, roster.MCP, roster.Daemon, roster.Console:
 			how = "end it and run: kimbap " + string(of.Kind)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/server"
+	"github.com/kimbap-run/kimbap/internal/server/console"
 	"github.com/kimbap-run/kimbap/internal/socket"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
@@ -22,8 +23,11 @@ type APIOptions struct {
 	Cert, Key string           // files of TLS; "" for none
 	Insecure  bool             // in clear also where others can reach it
 	Proxy     bool             // lend a proxy to a kimbap elsewhere
-	Ready     func(url string) // called once the listener accepts
+	Console   bool             // serve the page for browsers
 	Reload    <-chan os.Signal // may be nil
+
+	// Ready is called once the listener accepts; pages is where the console is, "" without one.
+	Ready func(url, pages string)
 }
 
 // ServeAPI serves the REST API until ctx ends, then drains it.
@@ -41,7 +45,11 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 	}
 	endLent := lent.endWith(ctx)
 	defer endLent()
-	s, err := a.newAPI(kick, lent)
+	pages, err := a.apiConsole(o)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	s, err := a.newAPI(kick, lent, pages)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -61,7 +69,11 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 	defer stop()
 	defer a.watching(ctx, merged(kicked, kick, o.Reload), lent.follower())()
 	if o.Ready != nil {
-		o.Ready(base)
+		at := ""
+		if pages != nil {
+			at = base + pages.Base()
+		}
+		o.Ready(base, at)
 	}
 	err = a.drained(ctx, s, ln)
 	endLent()
@@ -88,7 +100,7 @@ func (a *App) drained(ctx context.Context, s *server.Server, ln net.Listener) er
 	return err
 }
 
-func (a *App) newAPI(kick chan<- os.Signal, lent *lender) (*server.Server, error) {
+func (a *App) newAPI(kick chan<- os.Signal, lent *lender, pages *console.Console) (*server.Server, error) {
 	again := func() {
 		select {
 		case kick <- os.Interrupt:
@@ -102,6 +114,9 @@ func (a *App) newAPI(kick chan<- os.Signal, lent *lender) (*server.Server, error
 	}
 	if lent != nil {
 		o.Lender = lent
+	}
+	if pages != nil {
+		o.Console = pages
 	}
 	return server.New(o)
 }

@@ -32,7 +32,7 @@ func newWaiters(t *testing.T, k *apptest.Kimbap) *waiters {
 	ctx, stop := context.WithCancel(context.Background())
 	urls, done := make(chan string, 2), make(chan error, 2)
 	go func() {
-		done <- w.rest.ServeAPI(ctx, app.APIOptions{Listen: "127.0.0.1:0", Ready: func(url string) { urls <- url }})
+		done <- w.rest.ServeAPI(ctx, app.APIOptions{Listen: "127.0.0.1:0", Ready: func(url, _ string) { urls <- url }})
 	}()
 	transport := &http.Transport{}
 	w.api = &api{<-urls, &http.Client{Transport: transport, Timeout: time.Minute}}

@@ -39,7 +39,7 @@ func TestWhatServesEndsAfterItsWatch(t *testing.T) {
 			return a.Serve(ctx, app.ServeOptions{Listen: "127.0.0.1:0", State: true, Reload: reload, Ready: func(net.Addr) { ready() }})
 		},
 		"api": func(ctx context.Context, a *app.App, ready func(), reload <-chan os.Signal) error {
-			return a.ServeAPI(ctx, app.APIOptions{Listen: "127.0.0.1:0", Reload: reload, Ready: func(string) { ready() }})
+			return a.ServeAPI(ctx, app.APIOptions{Listen: "127.0.0.1:0", Reload: reload, Ready: func(string, string) { ready() }})
 		},
 		"daemon": func(ctx context.Context, a *app.App, ready func(), reload <-chan os.Signal) error {
 			return a.ServeDaemon(ctx, app.DaemonOptions{Reload: reload, Ready: func(string) { ready() }})

@@ -27,12 +27,13 @@ type Kind string
 
 // The kinds. The private proxies of runs are nobody's to use or to see in status.
 const (
-	Proxy  Kind = "proxy"
-	Run    Kind = "run"
-	API    Kind = "serve"
-	MCP    Kind = "mcp"
-	Daemon Kind = "daemon"
-	Any    Kind = "*" // of [Folder.Serving] alone
+	Proxy   Kind = "proxy"
+	Run     Kind = "run"
+	API     Kind = "serve"
+	MCP     Kind = "mcp"
+	Daemon  Kind = "daemon"
+	Console Kind = "console"
+	Any     Kind = "*" // of [Folder.Serving] alone
 )
 
 // Running is what a long-lived process says of itself in the home.

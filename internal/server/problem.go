@@ -110,6 +110,9 @@ type problem struct {
 	Ask      string `json:"ask,omitempty"`   // to the command, in whose hint there are flags: the hint of who has none
 }
 
+// StatusOf is the status of an answer that is an error.
+func StatusOf(err error) int { return statusOf(runtime.AsError(err)) }
+
 func statusOf(e *runtime.Error) int {
 	switch {
 	case e.Code == runtime.CodeUnauthenticated:

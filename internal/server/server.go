@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -70,6 +69,7 @@ type Options struct {
 	Agent    Agent                               // nil: scripts only
 	Operator Operator                            // nil: no page that needs a role
 	Lender   Lender                              // nil: there is no proxy to borrow
+	Console  Console                             // nil: there is no page for browsers
 	Hosts    []string                            // names beside addresses and localhost that it may be called by
 	Assume   func(runtime.Caller) runtime.Caller // whom a request is of; nil: of whom it shows
 	Shutdown func()                              // of a daemon: ends it; nil: there is no such page
@@ -132,7 +132,7 @@ func newServer(o Options) *Server {
 func (s *Server) listen(pages chi.Router) {
 	s.router = pages
 	s.http = &http.Server{
-		Handler: s.tracked(pages), ConnContext: withPeer, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		Handler: s.tracked(s.console(pages)), ConnContext: withPeer, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
 	}
 	socket.Watch(s.http)
@@ -209,42 +209,6 @@ func (s *Server) settle() {
 	case <-s.running.none():
 	case <-time.After(lastWords):
 	}
-}
-
-// guard refuses what a browser may have been made to send, and names that another
-// machine may have been given.
-func (s *Server) guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set(requestID, runtime.NewID("req", s.o.Clock()))
-		switch {
-		case r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "":
-			s.problem(w, r, &runtime.Error{Code: runtime.CodeForbidden, Msg: "pages of a browser are not served here", Hint: "call it from a program"})
-		case s.o.RequireToken && !s.ourName(r):
-			s.problem(w, r, &runtime.Error{Code: runtime.CodeMisdirected, Msg: "the request names another host", Hint: "use the address that kimbap printed at its start, or have the name put into serve.hosts of its config.yaml"})
-		case !plain(r):
-			s.problem(w, r, noPage())
-		default:
-			if r.Method == http.MethodHead { // is answered as GET, by the same page; net/http leaves the body out (RFC 9110 section 9.3.2)
-				chi.RouteContext(r.Context()).RouteMethod = http.MethodGet
-			}
-			next.ServeHTTP(w, r)
-		}
-	})
-}
-
-// ourName reports whether the Host of a request is an address, localhost or a name
-// that was configured: one that somebody else's DNS answers is none of them.
-func (s *Server) ourName(r *http.Request) bool {
-	host, _ := runtime.SplitAuthority(r.Host)
-	for _, name := range append([]string{"localhost"}, s.o.Hosts...) {
-		if strings.EqualFold(host, name) {
-			return true
-		}
-	}
-	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil
 }
 
 // caller is who a request shows to be.

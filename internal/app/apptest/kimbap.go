@@ -271,7 +271,7 @@ func (k *Kimbap) ServeAPI(t testing.TB, o app.APIOptions) string {
 	a := k.opened(t, "serve", "")
 	ctx, stop := context.WithCancel(context.Background())
 	ready, done := make(chan string, 1), make(chan error, 1)
-	o.Ready = func(url string) { ready <- url }
+	o.Ready = func(url, _ string) { ready <- url }
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}

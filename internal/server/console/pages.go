@@ -1,0 +1,123 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+//go:embed view
+var files embed.FS
+
+// pages are the templates by their names, each with the frame around it.
+type pages map[string]*template.Template
+
+// view is what a template shows.
+type view struct {
+	Base    string
+	Title   string
+	Tab     string // the page of the bar at the top that is open
+	Who     string // "": nobody has signed in
+	Form    string // the value of the session's forms
+	Refresh int    // seconds, after which the page is asked for again; 0: never
+	Data    any
+}
+
+// readPages reads the templates. They escape for the place where a value stands
+// (html/template), whoever wrote it.
+func readPages(clock func() time.Time) (pages, error) {
+	words := template.FuncMap{
+		"at":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+		"stamp":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"within": func(t time.Time) string { return within(t.Sub(clock())) },
+	}
+	out := pages{}
+	for _, name := range []string{"approvals", "approval", "trail", "tokens", "sign-in", "arrive", "problem"} {
+		t, err := template.New("frame.html").Funcs(words).ParseFS(files, "view/frame.html", "view/"+name+".html")
+		if err != nil {
+			return nil, err
+		}
+		out[name] = t
+	}
+	return out, nil
+}
+
+// within says how far away a moment is, in one unit that is large enough.
+func within(d time.Duration) string {
+	form := "in %s"
+	if d < 0 {
+		d, form = -d, "%s ago"
+	}
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf(form, fmt.Sprintf("%d s", int(d.Seconds())))
+	case d < time.Hour:
+		return fmt.Sprintf(form, fmt.Sprintf("%d min", int(d.Minutes())))
+	case d < 48*time.Hour:
+		return fmt.Sprintf(form, fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60))
+	}
+	return fmt.Sprintf(form, fmt.Sprintf("%d days", int(d.Hours())/24))
+}
+
+// show renders a page of a visit.
+func (c *Console) show(w http.ResponseWriter, v visit, name string, of view) error {
+	of.Who, of.Form = "owner", v.session.form
+	if v.who.TokenID != "" {
+		of.Who = v.who.Agent
+	}
+	c.render(w, http.StatusOK, name, of)
+	return nil
+}
+
+// render writes a page whole, or says that it cannot be made.
+func (c *Console) render(w http.ResponseWriter, status int, name string, of view) {
+	of.Base = c.o.Base
+	var out bytes.Buffer
+	if err := c.pages[name].Execute(&out, of); err != nil {
+		c.failed(http.StatusInternalServerError, err)
+		http.Error(w, "the page cannot be shown; the log says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(out.Bytes())
+}
+
+// handle makes of a page that returns an error one that shows it. A panic is one.
+func (c *Console) handle(next page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if broken := recover(); broken != nil {
+				c.refuse(w, &runtime.Error{Code: runtime.CodeInternal, Msg: "the console failed", Hint: "see the log of the kimbap process", Err: fmt.Errorf("panic: %v", broken)})
+			}
+		}()
+		if err := next(w, r); err != nil {
+			c.refuse(w, err)
+		}
+	}
+}
+
+// refuse shows an error: what, why, and what to do.
+func (c *Console) refuse(w http.ResponseWriter, err error) {
+	status := c.o.Status(err)
+	c.failed(status, err)
+	e := runtime.AsError(err)
+	c.render(w, status, "problem", view{Title: "Refused", Data: map[string]any{"Msg": e.Msg, "Hint": cmp.Or(e.Ask, e.Hint), "Code": string(e.Code), "Reason": string(e.Reason)}})
+}
+
+func (c *Console) failed(status int, err error) {
+	if c.o.Failed != nil {
+		c.o.Failed(status, err)
+	}
+}
+
+// style is how all of it looks.
+func style(w http.ResponseWriter, r *http.Request) {
+	http.ServeFileFS(w, r, files, "view/console.css")
+}

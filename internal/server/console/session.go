@@ -1,0 +1,138 @@
+package console
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// How long a sign-in holds, how long a link does that nobody has used, and how many
+// sessions there are: one more ends the oldest.
+const (
+	sessionLife = 12 * time.Hour
+	inviteLife  = 10 * time.Minute
+	maxSessions = 64
+)
+
+// key is the hash of what a browser holds: the values themselves are not kept.
+type key [sha256.Size]byte
+
+// session is one browser that has signed in. It is not changed once it is there.
+type session struct {
+	key    key
+	caller runtime.Caller
+	form   string // stands in every form of its pages
+	born   time.Time
+}
+
+// sessions are in memory: they end with the process.
+type sessions struct {
+	clock func() time.Time
+
+	mu      sync.Mutex
+	have    map[key]*session
+	invited key // the only link that opens something; zero: none
+	until   time.Time
+}
+
+func newSessions(clock func() time.Time) *sessions {
+	return &sessions{clock: clock, have: map[key]*session{}}
+}
+
+// unguessable is 256 bits for a cookie, a link or a form.
+func unguessable() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails since Go 1.24
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// invite makes the code of a link, and ends the one before.
+func (s *sessions) invite() string {
+	code := unguessable()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.invited, s.until = sha256.Sum256([]byte(code)), s.clock().Add(inviteLife)
+	return code
+}
+
+// redeem takes the code of a link, once.
+func (s *sessions) redeem(code string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.invited == (key{}) || sha256.Sum256([]byte(code)) != s.invited || !s.clock().Before(s.until) {
+		return false
+	}
+	s.invited = key{}
+	return true
+}
+
+// begin makes a session for a caller, and returns what the browser is to hold.
+func (s *sessions) begin(caller runtime.Caller) string {
+	value := unguessable()
+	one := &session{key: sha256.Sum256([]byte(value)), caller: caller, form: unguessable(), born: s.clock()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweep()
+	if len(s.have) >= maxSessions {
+		oldest := slices.MinFunc(slices.Collect(maps.Values(s.have)), func(a, b *session) int { return a.born.Compare(b.born) })
+		delete(s.have, oldest.key)
+	}
+	s.have[one.key] = one
+	return value
+}
+
+// sweep forgets sessions whose time is over.
+func (s *sessions) sweep() {
+	for k, one := range s.have {
+		if s.clock().Sub(one.born) >= sessionLife {
+			delete(s.have, k)
+		}
+	}
+}
+
+// of is the session of a request; nil: it has none.
+func (s *sessions) of(r *http.Request, name string) *session {
+	cookie, err := r.Cookie(name)
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweep()
+	return s.have[sha256.Sum256([]byte(cookie.Value))]
+}
+
+// end ends a session.
+func (s *sessions) end(one *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.have, one.key)
+}
+
+// cookieName says to the browser itself that nothing but this host, over TLS, may set the
+// cookie (RFC 6265bis section 4.1.3.2).
+func (c *Console) cookieName() string {
+	if c.o.Secure {
+		return "__Host-kimbap-console"
+	}
+	return "kimbap-console"
+}
+
+// cookie is what a browser is given to hold; with an empty value it is taken from it.
+func (c *Console) cookie(value string) *http.Cookie {
+	k := &http.Cookie{Name: c.cookieName(), Value: value, Path: c.o.Base, HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionLife.Seconds())}
+	if c.o.Secure {
+		k.Secure, k.Path = true, "/" // which that name demands
+	}
+	if value == "" {
+		k.MaxAge = -1
+	}
+	return k
+}
