@@ -1,0 +1,76 @@
+package console
+
+import (
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// There are only so many sessions, and the oldest makes room; none outlives its time.
+func TestSessionsAreBounded(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	s := newSessions(func() time.Time { return now })
+	of := func(value string) *session {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Cookie", "kimbap-console="+value)
+		return s.of(r, "kimbap-console")
+	}
+	var values []string
+	for range maxSessions + 1 {
+		now = now.Add(time.Second)
+		values = append(values, s.begin(runtime.Caller{}))
+	}
+	if len(s.have) != maxSessions || of(values[0]) != nil || of(values[1]) == nil {
+		t.Errorf("%d sessions, the first %v, the second %v", len(s.have), of(values[0]), of(values[1]))
+	}
+	now = now.Add(sessionLife - time.Second)
+	if of(values[maxSessions]) == nil {
+		t.Error("the last one has ended before its time")
+	}
+	if now = now.Add(time.Second); of(values[maxSessions]) != nil || len(s.have) > 0 {
+		t.Error("the last one has outlived its time")
+	}
+}
+
+// A link opens once, and only the newest does.
+func TestOnlyTheNewestLinkOpens(t *testing.T) {
+	t.Parallel()
+	s := newSessions(time.Now)
+	if s.redeem("") {
+		t.Error("nothing opens before there is a link")
+	}
+	old, next := s.invite(), s.invite()
+	if s.redeem(old) || !s.redeem(next) || s.redeem(next) || s.redeem("") {
+		t.Error("another than the newest opens, or that not once")
+	}
+}
+
+// After a sign-in one goes on to a page of the console, never to one of somebody else.
+func TestNextIsAPageOfOurs(t *testing.T) {
+	t.Parallel()
+	c := &Console{o: Options{Base: "/console/"}}
+	for name, want := range map[string]string{
+		"approvals/apr_1": "approvals/apr_1", "trail": "trail", "tokens": "tokens", "": "approvals",
+		"//evil.test": "approvals", "https://evil.test": "approvals", "approvals//evil.test": "approvals",
+		"approvals/../../v1": "approvals", `approvals\evil`: "approvals", "approvalsx": "approvals", "approvals/a?b": "approvals",
+	} {
+		if got := c.next(name); got != want {
+			t.Errorf("%q leads to %q", name, got)
+		}
+	}
+}
+
+// Words for a distance in time.
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		30 * time.Second: "in 30 s", -90 * time.Second: "1 min ago", 7*time.Hour + 5*time.Minute: "in 7 h 05 min", -72 * time.Hour: "3 days ago",
+	} {
+		if got := within(d); got != want {
+			t.Errorf("%v: %q, not %q", d, got, want)
+		}
+	}
+}
