@@ -183,10 +183,25 @@ type Auth struct {
 	Query        string // AuthQuery: parameter name
 	Field        string // AuthBody: member or form field name
 	Segment      string // AuthPath: name of the placeholder that stands for it in paths
+	OAuth        *OAuth // AuthOAuth2: where its grant comes from
 	Username     string // AuthBasic: literal user
 	UsernameRef  string // AuthBasic: vault name of the user
 	Placeholders map[string]string
 }
+
+// OAuth is where a service's access tokens come from (RFC 6749).
+type OAuth struct {
+	AuthorizeURL string // "": no sign-in in a browser
+	TokenURL     string
+	DeviceURL    string // RFC 8628; "": none on another device
+	RevokeURL    string // RFC 7009; "": a grant is given back by hand
+	Scopes       []string
+	ClientAuth   string // how a client's secret is shown: basic | post
+	Params       []Pair // added to the address of the sign-in
+}
+
+// Pair is a name and its value.
+type Pair struct{ Name, Text string }
 
 // Needs reports whether a call cannot do without the argument: what another one is
 // split into can be left out. repo: owner/repo leaves out the owner, not itself.

@@ -27,6 +27,8 @@ const (
 	ReasonNotCertified         Reason = "not_certified"         // kimbap may not make a certificate for the host
 	ReasonNotOperator          Reason = "not_an_operator"       // an agent asked for what only an operator may do
 	ReasonNoToken              Reason = "no_token"              // a token is required here
+	ReasonNotGranted           Reason = "not_granted"           // an OAuth provider granted nothing, or a person did not agree
+	ReasonOAuthRefreshFailed   Reason = "oauth_refresh_failed"  // an OAuth provider gives no new access token
 	ReasonOverLimit            Reason = "over_limit"            // a rate limit of a policy rule is exhausted
 	ReasonPathParameter        Reason = "path_parameter"        // ";" in a fixed path segment
 	ReasonPortDenied           Reason = "port_denied"           // a port that raw tunnels may not reach

@@ -16,6 +16,8 @@ func authFields(t runtime.AuthType) (needed, optional []string) {
 	switch t {
 	case runtime.AuthBearer:
 		return []string{"credential_ref"}, optional
+	case runtime.AuthOAuth2:
+		return []string{"credential_ref", "oauth2"}, optional
 	case runtime.AuthHeader:
 		return []string{"credential_ref", "header"}, optional
 	case runtime.AuthQuery:
@@ -36,16 +38,12 @@ func (p *parser) auth(o *object) {
 	if n == nil {
 		return
 	}
-	fields := []string{"type", "credential_ref", "caller", "keep_if", "header", "query", "body", "path", "basic"}
+	fields := []string{"type", "credential_ref", "caller", "keep_if", "header", "query", "body", "path", "basic", "oauth2"}
 	a := p.object(n, "auth", fields...)
 	if a.needed("type", "add type: bearer, or type: none") == "" {
 		return
 	}
-	if n := a.get("type"); n != nil && n.Value == string(runtime.AuthOAuth2) {
-		p.bad(n, "use type: bearer with a token you have", "auth type oauth2 comes with a later version")
-		return
-	}
-	t := runtime.AuthType(a.oneOf("type", "", "none", "header", "bearer", "basic", "query", "body", "path"))
+	t := runtime.AuthType(a.oneOf("type", "", "none", "header", "bearer", "basic", "query", "body", "path", "oauth2"))
 	if t == "" {
 		return
 	}
@@ -84,6 +82,8 @@ func authFix(field string) string {
 		return "add body: {field: api_key}"
 	case "path":
 		return "add path: {segment: token}, and {token} to the paths of the actions"
+	case "oauth2":
+		return "add oauth2: {authorize_url: https://login.example.com/authorize, token_url: https://login.example.com/token, scopes: [read]}"
 	case "basic":
 		return "add basic: {username: the-user, password_ref: name-in-the-vault}"
 	}
@@ -117,6 +117,10 @@ func (p *parser) place(a *object) {
 	case runtime.AuthPath:
 		if n := a.get("path"); n != nil {
 			p.segment(p.object(n, "auth.path", "segment", "prefix"))
+		}
+	case runtime.AuthOAuth2:
+		if n := a.get("oauth2"); n != nil {
+			auth.OAuth = p.oauth(n)
 		}
 	case runtime.AuthBasic:
 		if n := a.get("basic"); n != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/approval/notify"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/witness"
+	"github.com/kimbap-run/kimbap/runtime/connector"
 	"github.com/kimbap-run/kimbap/runtime/identity"
 	"github.com/kimbap-run/kimbap/runtime/limit"
 	"github.com/kimbap-run/kimbap/runtime/policy"
@@ -100,6 +101,7 @@ type App struct {
 	store     *sqlite.DB
 	vault     *vault.Vault
 	wrapper   vault.KeyWrapper
+	connector *connector.Connector // stage 4, over the vault
 	identity  *identity.Identity
 	policy    *policy.Live
 	limiter   *limit.Limiter

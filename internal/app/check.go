@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/connector"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/services"
 )
@@ -35,7 +36,7 @@ func (a *App) CheckKey(ctx context.Context, service string) (action, problem str
 // tryKey is CheckKey for a value that is not stored yet.
 func (a *App) tryKey(ctx context.Context, s *services.Service, value runtime.Secret, hosts []string) (keyTrial, error) {
 	o := a.stages()
-	o.Vault = unstored{a.vault, s.Auth.Ref, value, hosts}
+	o.Vault = connector.Still{Vault: unstored{a.vault, s.Auth.Ref, value, hosts}}
 	p, err := runtime.New(o)
 	if err != nil {
 		return keyTrial{}, err

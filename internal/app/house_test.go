@@ -169,6 +169,7 @@ var owners = map[string][]string{
 	"github.com/klauspost/compress":         {"services/rest/scrub"},
 	"github.com/hashicorp/golang-lru/v2":    {"certs", "classifier", "runtime/policy"},
 	"golang.org/x/net/http2":                {"proxy/http2", "services/rest"},
+	"golang.org/x/oauth2":                   {"runtime/connector"},
 	"google.golang.org/grpc":                nil,
 	"google.golang.org/protobuf":            nil,
 }

@@ -160,19 +160,22 @@ func (a *App) toldLate(id string, err error) {
 }
 
 func (a *App) openPipeline(context.Context) (err error) {
+	var opens runtime.Vault = a.vault
+	if a.o.Slot == "" {
+		opens = shortLived{a}
+	}
+	if a.connector, err = a.newConnector(opens); err != nil {
+		return err
+	}
 	a.pipeline, err = runtime.New(a.stages())
 	return err
 }
 
 // stages are those of the pipeline.
 func (a *App) stages() runtime.Options {
-	var opens runtime.Vault = a.vault
-	if a.o.Slot == "" {
-		opens = shortLived{a}
-	}
 	return runtime.Options{
 		Identity: a.identity, Services: a.services, Policy: a.policy, Limits: a.limiter,
-		Approvals: attended{a.approvals, a}, Vault: opens, Trail: a.recordedTrail(),
+		Approvals: attended{a.approvals, a}, Vault: a.connector, Trail: a.recordedTrail(),
 		Backends: a.backends(),
 		Clock:    a.o.Clock,
 		NewID:    func() string { return runtime.NewID("req", a.o.Clock()) },

@@ -2,6 +2,8 @@ package home
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -41,6 +43,13 @@ const FilesLockWait = 10 * time.Second
 // after the second. It is not taken twice: a second time in one process waits for the first.
 func (f Folder) LockFiles(ctx context.Context) (unlock func(), err error) {
 	return lock(ctx, filepath.Join(f.State(), "files.lock"), FilesLockWait, "another process changes the files of this home")
+}
+
+// LockGrant keeps other processes from renewing an OAuth grant, until unlock is called or this
+// process ends: a provider may take a refresh token once.
+func (f Folder) LockGrant(ctx context.Context, tenant runtime.Tenant, name string, wait time.Duration) (unlock func(), err error) {
+	sum := sha256.Sum256([]byte(string(tenant) + "\x00" + name))
+	return lock(ctx, filepath.Join(f.State(), "grant-"+hex.EncodeToString(sum[:8])+".lock"), wait, "another process renews this grant")
 }
 
 func lock(ctx context.Context, path string, wait time.Duration, taken string) (unlock func(), err error) {

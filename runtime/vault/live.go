@@ -62,6 +62,9 @@ func (v *Vault) Live() []runtime.Secret {
 	return nil
 }
 
+// Hide adds a value that was made of a stored one, as an access token is of a grant.
+func (v *Vault) Hide(value runtime.Secret) { v.live.add(value, true) }
+
 // DropLive forgets them. Call it on a locked vault once nothing that was on its
 // way with one of them can still be logged.
 func (v *Vault) DropLive() {

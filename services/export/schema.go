@@ -114,7 +114,7 @@ func auth() schema {
 		return object(about, []string{field}, schema{field: text("Its name.")})
 	}
 	return object("Where the credential goes.", []string{"type"}, schema{
-		"type":           oneOf("The kind of place.", "none", "header", "bearer", "basic", "query", "body", "path"),
+		"type":           oneOf("The kind of place.", "none", "header", "bearer", "basic", "query", "body", "path", "oauth2"),
 		"credential_ref": text("Name of the secret in the vault."),
 		"caller":         oneOf("What happens to a credential that the caller sends.", "replace", "placeholder", "keep"),
 		"keep_if":        text("A caller's value of this form is kept."),
@@ -122,6 +122,13 @@ func auth() schema {
 		"query":          place("type query: the parameter.", "name"),
 		"body":           place("type body: the member or form field.", "field"),
 		"path":           object("type path: the segment.", []string{"segment"}, schema{"segment": text("The placeholder that stands for it in paths, {token}."), "prefix": text("Text before the value, in the same segment.")}),
+		"oauth2": object("type oauth2: where access tokens come from; they go as a bearer token.", []string{"token_url"}, schema{
+			"authorize_url": text("Where a person signs in, in a browser."), "token_url": text("Where tokens are given and renewed."),
+			"device_url": text("Where a sign-in on another device begins (RFC 8628)."), "revoke_url": text("Where a grant is given back (RFC 7009)."),
+			"scopes":      list("What is asked for.", text("One scope.")),
+			"client_auth": oneOf("How the client's secret is shown.", "basic", "post"),
+			"params":      named("Further parameters of the sign-in.", text("Its value.")),
+		}),
 		"basic": object("type basic: user and password.", nil, schema{
 			"username": text("The user itself."), "username_ref": text("Name of the user in the vault."), "password_ref": text("Name of the password in the vault."),
 		}),

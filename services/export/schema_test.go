@@ -70,7 +70,7 @@ func TestSchemaRefusesWhatTheLoaderRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, change := range [][2]string{
-		{"name: team-notes", "name: Team Notes"}, {"version: 1.2.0", "version: one"}, {"version: 1.2.0\n", ""}, {"type: bearer", "type: magic"}, {"type: bearer", "type: oauth2"},
+		{"name: team-notes", "name: Team Notes"}, {"version: 1.2.0", "version: one"}, {"version: 1.2.0\n", ""}, {"type: bearer", "type: magic"}, {"type: bearer", "type: oauth"},
 		{"  list-notes:", "  List:"}, {"method: GET", "method: get"}, {"path: /notes", "path: notes"}, {"level: critical", "level: huge"},
 		{"type: integer", "type: int"}, {"enum: [open, done]", "enum: []"}, {"idempotent: true", "idempotent: 2"},
 		{"severity: low", "severity: none"}, {"minimum: 1", "minimum: one"}, {"credential_ref", "credential"},
@@ -113,7 +113,7 @@ func TestSchemaAndLoaderKnowTheSameFields(t *testing.T) {
 		match: {` + odd + `, graphql: {` + odd + `}, jsonrpc: {` + odd + `, method: m}}, response: {` + odd + `}, pagination: {` + odd + `, type: link}, retry: {` + odd + `},
 		errors: {404: {` + odd + `}}}`
 	files := []string{odd + "\nvars: {v: {" + odd + "}}\ntriggers: {" + odd + "}\ngotchas: [{" + odd + "}]\nrecipes: [{" + odd + "}]\nactions: {act: " + action + "}"}
-	for _, typ := range []string{"header", "query", "body", "path", "basic"} {
+	for _, typ := range []string{"header", "query", "body", "path", "basic", "oauth2"} {
 		files = append(files, "auth: {"+odd+", type: "+typ+", credential_ref: r, "+typ+": {"+odd+"}}")
 	}
 	files = append(files, "adapter: command\ncommand_spec: {"+odd+"}\nactions: {act: {command: x}}",
@@ -142,6 +142,7 @@ func TestSchemaAndLoaderKnowTheSameFields(t *testing.T) {
 		"act.errors.404": "$defs/action/properties/errors/additionalProperties", "auth": "$defs/auth", "auth.header": "$defs/auth/properties/header",
 		"command_spec": "$defs/command_spec", "act.inline_script": "$defs/action/properties/inline_script",
 		"auth.query": "$defs/auth/properties/query", "auth.body": "$defs/auth/properties/body", "auth.path": "$defs/auth/properties/path", "auth.basic": "$defs/auth/properties/basic",
+		"auth.oauth2": "$defs/auth/properties/oauth2",
 	}
 	for what, place := range places {
 		at := doc

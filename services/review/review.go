@@ -9,6 +9,7 @@ package review
 import (
 	"encoding/hex"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -26,6 +27,7 @@ type Report struct {
 	Programs []string             `json:"programs,omitempty"`
 	Key      string               `json:"key,omitempty"` // name in the vault
 	Auth     runtime.AuthType     `json:"auth"`
+	SignIn   []string             `json:"sign_in,omitempty"` // hosts of the OAuth provider: where a person signs in, and what gets the grant
 	Actions  int                  `json:"actions"`
 	Risks    map[runtime.Risk]int `json:"risks"`
 	Grants   []string             `json:"grants_access"`
@@ -43,6 +45,7 @@ func Of(s, old *services.Service, sum [32]byte) *Report {
 		Risks: map[runtime.Risk]int{}, Grants: []string{}, SHA256: hex.EncodeToString(sum[:]),
 		levels: []runtime.Risk{runtime.RiskLow, runtime.RiskMedium, runtime.RiskHigh, runtime.RiskCritical},
 	}
+	r.SignIn = providers(s.Auth.OAuth)
 	for _, a := range s.Actions {
 		r.Risks[a.Risk]++
 		if program := programOf(a); program != "" && !slices.Contains(r.Programs, program) {
@@ -61,6 +64,11 @@ func Of(s, old *services.Service, sum [32]byte) *Report {
 			r.Added = append(r.Added, host)
 		}
 	}
+	for _, host := range r.SignIn {
+		if was := providers(old.Auth.OAuth); !slices.Contains(was, host) {
+			r.Added = append(r.Added, host)
+		}
+	}
 	for _, a := range s.Actions {
 		i := slices.IndexFunc(old.Actions, func(b *runtime.Action) bool { return b.Name == a.Name })
 		if i >= 0 && slices.Index(r.levels, a.Risk) < slices.Index(r.levels, old.Actions[i].Risk) {
@@ -68,6 +76,19 @@ func Of(s, old *services.Service, sum [32]byte) *Report {
 		}
 	}
 	return r
+}
+
+// providers are the hosts of an OAuth provider.
+func providers(o *runtime.OAuth) (hosts []string) {
+	if o == nil {
+		return nil
+	}
+	for _, at := range []string{o.AuthorizeURL, o.TokenURL, o.DeviceURL, o.RevokeURL} {
+		if u, err := url.Parse(at); err == nil && u.Host != "" && !slices.Contains(hosts, u.Host) {
+			hosts = append(hosts, u.Host)
+		}
+	}
+	return hosts
 }
 
 // programOf is what an action of another adapter than http runs.
@@ -97,6 +118,9 @@ func (r *Report) Text() string {
 	}
 	if r.Key != "" && len(r.Programs) == 0 {
 		line("key", "%s, sent as %s to these hosts", r.Key, r.Auth)
+	}
+	if len(r.SignIn) > 0 {
+		line("sign-in", "OAuth, at %s", strings.Join(r.SignIn, ", "))
 	}
 	var counts []string
 	for _, level := range r.levels {

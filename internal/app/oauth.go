@@ -1,0 +1,211 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/connector"
+	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/catalog"
+)
+
+// How long a provider may take for one answer, and another process for its renewal; and how
+// long a person may for a sign-in.
+const (
+	providerTimeout = 10 * time.Second
+	grantLockWait   = 15 * time.Second
+	signInTime      = 10 * time.Minute
+)
+
+// newConnector is stage 4 over a vault: of OAuth grants it gives access tokens.
+func (a *App) newConnector(over runtime.Vault) (*connector.Connector, error) {
+	return connector.New(connector.Options{
+		Vault: over, Keeper: a.vault, Client: a.providerClient(), Clock: a.o.Clock,
+		Lock: func(ctx context.Context, tenant runtime.Tenant, name string) (func(), error) {
+			return a.home.LockGrant(ctx, tenant, name, grantLockWait)
+		},
+		Note: func(ctx context.Context, tenant runtime.Tenant, event, name, result string) error {
+			fields := map[string]string{"name": name}
+			if result != "" {
+				fields["result"] = result
+				a.o.Log.Warn().Str("credential", name).Str("tenant", string(tenant)).Str("result", result).Msg("an OAuth grant is over: sign in anew")
+			}
+			return a.trail.Event(ctx, record.Event{Kind: event, Principal: a.Operator().ID, Tenant: tenant, Fields: fields})
+		},
+	})
+}
+
+// providerClient asks OAuth providers: through the guard, over TLS that proves who they are,
+// and no further than the address that was asked for.
+func (a *App) providerClient() *http.Client {
+	trust := sync.OnceValues(a.upstreamTLS)
+	dial := func(ctx context.Context, _, authority string) (net.Conn, error) {
+		host, _, _ := net.SplitHostPort(authority)
+		at, err := netip.ParseAddr(host)
+		conn, _, _, err := dialer{a.guard}.Dial(ctx, authority, false, err == nil && at.IsLoopback())
+		return conn, err
+	}
+	return &http.Client{
+		Timeout:       providerTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: providerTimeout, MaxResponseHeaderBytes: 32 << 10,
+			DialTLSContext: func(ctx context.Context, network, authority string) (net.Conn, error) {
+				roots, err := trust()
+				if err != nil {
+					return nil, err
+				}
+				conn, err := dial(ctx, network, authority)
+				if err != nil {
+					return nil, err
+				}
+				mine := roots.Clone()
+				mine.ServerName, _, _ = net.SplitHostPort(authority)
+				mine.NextProtos = []string{"http/1.1"}
+				secure := tls.Client(conn, mine)
+				if err := secure.HandshakeContext(ctx); err != nil {
+					_ = conn.Close()
+					return nil, err
+				}
+				return secure, nil
+			},
+		},
+	}
+}
+
+// OAuthClient is who kimbap is at an OAuth provider.
+type OAuthClient = connector.Client
+
+// SignsIn is how the key of a service is got by a sign-in.
+type SignsIn struct {
+	Service string
+	Scopes  []string    // of all services that share the key
+	Browser bool        // a person can sign in in a browser here
+	Device  bool        // or on another device
+	Client  OAuthClient // of the grant that is stored; without an id there is none
+
+	oauth *runtime.OAuth
+}
+
+// SignsIn says how the key of a service is got by a sign-in; nil for a service whose key is
+// pasted.
+func (a *App) SignsIn(ctx context.Context, name string) (*SignsIn, error) {
+	service, err := a.toLink(name)
+	if err != nil || service.Auth == nil || service.Auth.OAuth == nil {
+		return nil, err
+	}
+	at := service.Auth.OAuth
+	s := &SignsIn{Service: service.Name, Browser: at.AuthorizeURL != "", Device: at.DeviceURL != "", oauth: at}
+	for _, other := range a.sharing(service) {
+		for _, scope := range other.Auth.OAuth.Scopes {
+			if !slices.Contains(s.Scopes, scope) {
+				s.Scopes = append(s.Scopes, scope)
+			}
+		}
+	}
+	s.Client, _, err = a.connector.Client(ctx, a.tenant, service.Auth.Ref)
+	return s, err
+}
+
+// toLink is a service that is installed, or that the catalogue has.
+func (a *App) toLink(name string) (*services.Service, error) {
+	if s, ok := a.Services().Service(name); ok {
+		return s, nil
+	}
+	data, err := catalog.Read(name)
+	if err != nil {
+		return nil, nil // [App.Link] says so
+	}
+	return services.Parse(name+".yaml", data)
+}
+
+// sharing are the services whose key is got by the same sign-in: one token serves all.
+func (a *App) sharing(s *services.Service) []*services.Service {
+	out := []*services.Service{s}
+	add := func(other *services.Service) {
+		same := other.Auth != nil && other.Auth.Ref == s.Auth.Ref && other.Auth.OAuth != nil && other.Auth.OAuth.TokenURL == s.Auth.OAuth.TokenURL
+		if same && !slices.ContainsFunc(out, func(one *services.Service) bool { return one.Name == other.Name }) {
+			out = append(out, other)
+		}
+	}
+	for _, other := range a.Services().Services() {
+		add(other)
+	}
+	return out
+}
+
+// SignIn is what a sign-in is started with.
+type SignIn struct {
+	Client OAuthClient
+	Scopes []string // instead of those of the service; none: those
+	Device bool
+	Port   int // that the browser comes back to; 0: any
+
+	// Show tells the person where to agree; code is what is typed there, "" in a browser
+	// that comes back to redirect by itself.
+	Show func(url, code, redirect string)
+}
+
+// SignIn has a person sign in at the provider of a service, and returns the grant for
+// [App.Link]. It is stored nowhere yet.
+func (a *App) SignIn(ctx context.Context, s *SignsIn, o SignIn) (runtime.Secret, error) {
+	ctx, cancel := context.WithTimeout(ctx, signInTime)
+	defer cancel()
+	scopes := s.Scopes
+	if len(o.Scopes) > 0 {
+		scopes = o.Scopes
+	}
+	grant, err := a.signIn(ctx, s, o, scopes)
+	if err != nil {
+		return runtime.Secret{}, err
+	}
+	return grant.Seal()
+}
+
+func (a *App) signIn(ctx context.Context, s *SignsIn, o SignIn, scopes []string) (*connector.Grant, error) {
+	if o.Device {
+		way, err := a.connector.BeginOnDevice(ctx, s.oauth, o.Client, scopes)
+		if err != nil {
+			return nil, err
+		}
+		o.Show(way.URL, way.Code, "")
+		return way.Await(ctx)
+	}
+	back, err := connector.Listen(o.Port)
+	if err != nil {
+		return nil, err
+	}
+	defer back.Close()
+	a.listeners.Add(back.Addr())
+	way := a.connector.Begin(s.oauth, o.Client, scopes, back.Redirect())
+	o.Show(way.URL, "", back.Redirect())
+	return back.Wait(ctx, way)
+}
+
+// GrantFrom is a grant for a refresh token that was got elsewhere, for [App.Link]: it is
+// renewed at once.
+func (a *App) GrantFrom(ctx context.Context, s *SignsIn, who OAuthClient, refresh runtime.Secret) (runtime.Secret, error) {
+	grant, err := a.connector.Renewed(ctx, s.oauth, who, refresh)
+	if err != nil {
+		return runtime.Secret{}, err
+	}
+	return grant.Seal()
+}
+
+// GiveBack tells a provider that a stored grant is not wanted any more. It is false where
+// nothing had to be told.
+func (a *App) GiveBack(ctx context.Context, name string) (bool, error) {
+	service, err := a.toUnlink(name)
+	if err != nil || service.Auth.Ref == "" || a.vault.Locked() {
+		return false, err
+	}
+	return a.connector.Revoke(ctx, a.tenant, service.Auth.Ref)
+}

@@ -1,0 +1,90 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// callbackPath is where a browser comes back to.
+const callbackPath = "/callback"
+
+// Callback is the port of this machine that a browser comes back to after a sign-in (RFC
+// 8252 section 7.3). It serves that one page, and ends with the sign-in.
+type Callback struct{ ln net.Listener }
+
+// Listen opens it on 127.0.0.1; port 0 is any free one, which most providers take for a
+// client of the kind "desktop" or "native".
+func Listen(port int) (*Callback, error) {
+	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Stage: runtime.StageCredential, Msg: fmt.Sprintf("port %d of this machine cannot be listened on", port),
+			Hint: "give another one with --port, as the client at the provider allows", Err: err,
+		}
+	}
+	return &Callback{ln}, nil
+}
+
+// Redirect is the address to register at the provider.
+func (c *Callback) Redirect() string { return "http://" + c.ln.Addr().String() + callbackPath }
+
+// Addr is what is listened on.
+func (c *Callback) Addr() net.Addr { return c.ln.Addr() }
+
+// Close ends it without a sign-in.
+func (c *Callback) Close() error { return c.ln.Close() }
+
+// Wait serves until the browser comes back for a sign-in, or ctx ends, and closes. What
+// comes for another sign-in is refused and changes nothing.
+func (c *Callback) Wait(ctx context.Context, s *SignIn) (*Grant, error) {
+	type end struct {
+		grant *Grant
+		err   error
+	}
+	ended := make(chan end, 1)
+	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		if r.Host != c.ln.Addr().String() || r.URL.Path != callbackPath || r.Method != http.MethodGet {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, "there is nothing here\n")
+			return
+		}
+		grant, err := s.Finish(ctx, r.URL.Query())
+		switch {
+		case errors.Is(err, ErrForeign):
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, "this is not of the sign-in that kimbap is waiting for; use the link that it printed\n")
+			return
+		case err != nil:
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, "no grant came of it; the terminal says why\n")
+		default:
+			_, _ = io.WriteString(w, "kimbap has the grant. You can close this window.\n")
+		}
+		ended <- end{grant, err}
+	})}
+	go func() { _ = server.Serve(c.ln) }()
+	defer func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = server.Shutdown(last) // after the page was sent
+		_ = server.Close()
+	}()
+	select {
+	case e := <-ended:
+		return e.grant, e.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

@@ -1,0 +1,137 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Keeper stores a grant that was renewed. [vault.Vault] is one.
+type Keeper interface {
+	// Rotate seals a value in the place of one that is stored; it goes where that went.
+	Rotate(ctx context.Context, tenant runtime.Tenant, name string, value runtime.Secret, expires time.Time) (int, error)
+	// Forget drops what was read, so that the next look sees what others have stored.
+	Forget()
+	// Hide keeps a value that was opened out of the log.
+	Hide(value runtime.Secret)
+}
+
+// Options are what a connector is made of; all are required but Clock.
+type Options struct {
+	Vault  runtime.Vault // opens what is stored
+	Keeper Keeper
+	// Client asks providers: guarded dials, verified TLS, no redirects.
+	Client *http.Client
+	// Lock keeps other processes from renewing the same grant, until unlock.
+	Lock func(ctx context.Context, tenant runtime.Tenant, name string) (unlock func(), err error)
+	// Note records what was done to a grant. A renewal that cannot be recorded is not done.
+	Note  func(ctx context.Context, tenant runtime.Tenant, event, name, result string) error
+	Clock func() time.Time // nil: that of the machine
+}
+
+// Connector is stage 4 over a vault. It is safe for concurrent use.
+type Connector struct {
+	o      Options
+	flight singleflight.Group
+
+	opened sync.Map // place → parsed: the last version that was read of each
+
+	mu      sync.Mutex
+	failing map[place]failure // providers that are left alone
+	unsaved map[place]unsaved // renewed, and not stored yet
+}
+
+// place is where a grant is stored.
+type place struct {
+	tenant runtime.Tenant
+	name   string
+}
+
+// parsed is a version of a stored grant.
+type parsed struct {
+	version int
+	value   runtime.Secret
+	grant   *Grant
+}
+
+var _ runtime.Vault = (*Connector)(nil)
+
+// New checks the options.
+func New(o Options) (*Connector, error) {
+	if o.Vault == nil || o.Keeper == nil || o.Client == nil || o.Lock == nil || o.Note == nil {
+		return nil, errors.New("connector: Options.Vault, Keeper, Client, Lock and Note are required")
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	return &Connector{o: o, failing: map[place]failure{}, unsaved: map[place]unsaved{}}, nil
+}
+
+// Credential implements [runtime.Vault]: of a grant it is the access token. What is stored
+// decides, not what the service says of it, so that no grant goes to an API.
+func (c *Connector) Credential(ctx context.Context, tenant runtime.Tenant, auth *runtime.Auth) (runtime.Credential, error) {
+	cred, err := c.o.Vault.Credential(ctx, tenant, auth)
+	if err != nil || !cred.Found() {
+		return cred, err
+	}
+	if IsGrant(cred.Username) {
+		return runtime.Credential{}, &runtime.Error{
+			Code: runtime.CodeNoCredential, Stage: runtime.StageCredential, Msg: "a user name is stored as an OAuth grant",
+			Hint: "kimbap vault set " + auth.UsernameRef,
+		}
+	}
+	if !IsGrant(cred.Value) {
+		return cred, nil
+	}
+	token, err := c.token(ctx, place{tenant, cred.Name}, cred)
+	if err != nil {
+		return runtime.Credential{}, err
+	}
+	cred.Value = token
+	return cred, nil
+}
+
+// grant is what a credential holds, from memory when it was looked at before.
+func (c *Connector) grant(at place, cred runtime.Credential) (*Grant, error) {
+	if have, ok := c.opened.Load(at); ok && have.(parsed).version == cred.Version && have.(parsed).value == cred.Value {
+		return have.(parsed).grant, nil
+	}
+	g, _, err := open(cred.Value)
+	if err != nil {
+		return nil, &runtime.Error{
+			Code: runtime.CodeNoCredential, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential,
+			Msg: "the stored OAuth grant cannot be read", Hint: "sign in anew with kimbap link", Err: errors.New("the grant is not of a form that this kimbap knows"),
+		}
+	}
+	for _, part := range g.secrets() {
+		c.o.Keeper.Hide(part)
+	}
+	c.opened.Store(at, parsed{cred.Version, cred.Value, g})
+	return g, nil
+}
+
+// Still is a vault whose grants are used as they are and renewed by nobody: for one that is
+// tried before it is stored.
+type Still struct{ Vault runtime.Vault }
+
+var _ runtime.Vault = Still{}
+
+// Credential implements [runtime.Vault].
+func (s Still) Credential(ctx context.Context, tenant runtime.Tenant, auth *runtime.Auth) (runtime.Credential, error) {
+	cred, err := s.Vault.Credential(ctx, tenant, auth)
+	if err != nil || !IsGrant(cred.Value) {
+		return cred, err
+	}
+	g, _, err := open(cred.Value)
+	if err != nil || g.AccessToken == "" {
+		return runtime.Credential{}, over(cred.Name, &Grant{})
+	}
+	cred.Value = runtime.NewSecret(g.AccessToken)
+	return cred, nil
+}

@@ -1,0 +1,118 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+)
+
+// refusal is what a token endpoint answered instead of a token: its status and the code of
+// RFC 6749 section 5.2. The rest of what it said is nobody's.
+type refusal struct {
+	status int
+	code   string
+	after  time.Duration // of Retry-After; 0: it has not said
+}
+
+// Error implements error.
+func (r *refusal) Error() string {
+	return fmt.Sprintf("the token endpoint answered %d %s", r.status, r.code)
+}
+
+// longestLife is ten years, in seconds: a provider may say anything.
+const longestLife = 10 * 365 * 24 * 3600
+
+var errorCode = regexp.MustCompile(`^[a-z_]{1,40}$`)
+
+// exchange has a grant renewed. A provider that gives no new refresh token leaves the old one
+// in force (RFC 6749 section 6).
+func (c *Connector) exchange(ctx context.Context, g *Grant) (*Grant, error) {
+	t, err := config(g).TokenSource(c.with(ctx), &oauth2.Token{RefreshToken: g.RefreshToken}).Token()
+	if err != nil {
+		return nil, told(err)
+	}
+	next := *g
+	return &next, next.take(t, c.o.Clock())
+}
+
+// take puts what a provider gave into a grant.
+func (g *Grant) take(t *oauth2.Token, now time.Time) error {
+	switch {
+	case !strings.EqualFold(t.Type(), "Bearer"):
+		return errors.New("the provider gave a token that is not of the type Bearer")
+	case !bearer(t.AccessToken):
+		return errors.New("the provider gave an access token that cannot stand in a request (RFC 6750 section 2.1)")
+	}
+	g.AccessToken, g.Obtained, g.Expires = t.AccessToken, now.UTC(), time.Time{}
+	if t.ExpiresIn > 0 {
+		g.Expires = g.Obtained.Add(time.Duration(min(t.ExpiresIn, longestLife)) * time.Second)
+	}
+	if t.RefreshToken != "" {
+		g.RefreshToken = t.RefreshToken
+	}
+	if scopes, ok := t.Extra("scope").(string); ok && scopes != "" {
+		g.Scopes = strings.Fields(scopes)
+	}
+	return nil
+}
+
+// bearer reports whether a token is one of RFC 6750: nothing else goes into a field.
+func bearer(token string) bool {
+	return token != "" && !strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' || r == ',' || r == ';' })
+}
+
+// config is how a grant's provider is asked.
+func config(g *Grant) *oauth2.Config {
+	style := oauth2.AuthStyleInParams
+	if g.ClientAuth == "basic" && g.ClientSecret != "" {
+		style = oauth2.AuthStyleInHeader
+	}
+	return &oauth2.Config{ClientID: g.ClientID, ClientSecret: g.ClientSecret, Scopes: g.Scopes, Endpoint: oauth2.Endpoint{TokenURL: g.TokenURL, AuthStyle: style}}
+}
+
+// with has the provider asked by our client.
+func (c *Connector) with(ctx context.Context) context.Context {
+	return context.WithValue(ctx, oauth2.HTTPClient, c.o.Client)
+}
+
+// told is what an error of a provider means, without its words.
+func told(err error) error {
+	var said *oauth2.RetrieveError
+	if !errors.As(err, &said) {
+		var own interface{ Timeout() bool }
+		if errors.As(err, &own) && own.Timeout() {
+			return context.DeadlineExceeded
+		}
+		return &unreadable{err}
+	}
+	r := &refusal{status: said.Response.StatusCode}
+	if errorCode.MatchString(said.ErrorCode) {
+		r.code = said.ErrorCode
+	}
+	if seconds, err := strconv.Atoi(said.Response.Header.Get("Retry-After")); err == nil {
+		r.after = time.Duration(min(seconds, int(longestWait.Seconds()))) * time.Second
+	}
+	if r.code == "invalid_grant" && r.status < http.StatusInternalServerError {
+		return errOver
+	}
+	return r
+}
+
+// unreadable is an error on the way, or an answer that is none. What it quotes is kept for
+// errors.As alone.
+type unreadable struct{ err error }
+
+// Error implements error.
+func (u *unreadable) Error() string {
+	return "the token endpoint cannot be reached, or its answer cannot be read"
+}
+
+// Unwrap returns the cause.
+func (u *unreadable) Unwrap() error { return u.err }

@@ -1,0 +1,239 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// When a token is renewed, and how a provider that fails is treated.
+const (
+	spare, aTenth = time.Minute, 10    // a token that ends sooner is of no use: a request takes time
+	early, aFifth = 5 * time.Minute, 5 // one that ends sooner is renewed, if the provider can
+	renewal       = 20 * time.Second
+	firstPause    = 5 * time.Second
+	longestWait   = 30 * time.Second
+)
+
+// failure is a provider that is left alone for a while.
+type failure struct {
+	until time.Time
+	times int
+	err   error
+}
+
+// Events that stand in the trail.
+const (
+	eventRefresh = "oauth.refresh"
+	eventOver    = "oauth.over"
+)
+
+// errOver is of a grant that the provider has ended (RFC 6749 section 5.2, invalid_grant).
+var errOver = errors.New("the provider has ended the grant")
+
+// token is an access token that is good now.
+func (c *Connector) token(ctx context.Context, at place, cred runtime.Credential) (runtime.Secret, error) {
+	g, err := c.grant(at, cred)
+	if err != nil {
+		return runtime.Secret{}, err
+	}
+	now := c.o.Clock()
+	if newer := c.held(ctx, at, cred.Version); newer != nil {
+		g = newer
+	}
+	if g.good(now, early, aFifth) {
+		return runtime.NewSecret(g.AccessToken), nil
+	}
+	fallback := runtime.Secret{}
+	if g.good(now, spare, aTenth) {
+		fallback = runtime.NewSecret(g.AccessToken)
+	}
+	if err := c.refusedNow(at, g, now); err != nil {
+		return orToken(fallback, err)
+	}
+	done := c.flight.DoChan(string(at.tenant)+"\x00"+at.name, func() (any, error) {
+		return c.renew(context.WithoutCancel(ctx), at) // whoever waits may leave: a refresh token that was used must be replaced
+	})
+	select {
+	case r := <-done:
+		if r.Err != nil {
+			return orToken(fallback, r.Err)
+		}
+		return r.Val.(runtime.Secret), nil
+	case <-ctx.Done():
+		return orToken(fallback, ctx.Err())
+	}
+}
+
+func orToken(fallback runtime.Secret, err error) (runtime.Secret, error) {
+	if !fallback.Empty() {
+		return fallback, nil
+	}
+	return runtime.Secret{}, err
+}
+
+// refusedNow is why nothing is asked at this moment; nil: it is.
+func (c *Connector) refusedNow(at place, g *Grant, now time.Time) error {
+	if g.Over != "" || g.RefreshToken == "" {
+		return over(at.name, g)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f, ok := c.failing[at]; ok && now.Before(f.until) {
+		return f.err
+	}
+	return nil
+}
+
+// unsaved is a grant that could not be stored in the place of a version. It stays in use
+// here: what it replaces may be worth nothing any more.
+type unsaved struct {
+	grant   *Grant
+	version int
+	again   time.Time // when it is tried again
+}
+
+// held is a grant that could not be stored, nil for none. It is tried again now and then,
+// unless somebody has stored another one.
+func (c *Connector) held(ctx context.Context, at place, version int) *Grant {
+	c.mu.Lock()
+	u, ok := c.unsaved[at]
+	if ok && u.version != version {
+		delete(c.unsaved, at)
+		ok = false
+	}
+	again := ok && !c.o.Clock().Before(u.again)
+	c.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	if again {
+		c.keep(ctx, at, u.grant, version)
+	}
+	return u.grant
+}
+
+// keep stores a grant in the place of a version.
+func (c *Connector) keep(ctx context.Context, at place, g *Grant, version int) {
+	value, err := g.Seal()
+	if err == nil {
+		_, err = c.o.Keeper.Rotate(ctx, at.tenant, at.name, value, time.Time{})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.unsaved, at)
+	if err != nil {
+		c.unsaved[at] = unsaved{g, version, c.o.Clock().Add(firstPause)}
+	}
+}
+
+// renew asks for a token, alone among the processes over this home, unless another one has
+// done so meanwhile.
+func (c *Connector) renew(ctx context.Context, at place) (runtime.Secret, error) {
+	ctx, cancel := context.WithTimeout(ctx, renewal)
+	defer cancel()
+	unlock, err := c.o.Lock(ctx, at.tenant, at.name)
+	if err != nil {
+		return runtime.Secret{}, &runtime.Error{
+			Code: runtime.CodeStorageBusy, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential,
+			Msg: "another kimbap process is renewing this OAuth grant", Hint: "try again", Err: err,
+		}
+	}
+	defer unlock()
+	g, version, err := c.newest(ctx, at)
+	if err != nil {
+		return runtime.Secret{}, err
+	}
+	if g.good(c.o.Clock(), early, aFifth) {
+		return runtime.NewSecret(g.AccessToken), nil
+	}
+	if err := c.refusedNow(at, g, c.o.Clock()); err != nil {
+		return runtime.Secret{}, err
+	}
+	if err := c.o.Note(ctx, at.tenant, eventRefresh, at.name, ""); err != nil {
+		return runtime.Secret{}, err
+	}
+	next, err := c.exchange(ctx, g)
+	switch {
+	case errors.Is(err, errOver):
+		return runtime.Secret{}, c.end(ctx, at, g, version)
+	case err != nil:
+		return runtime.Secret{}, c.failed(at, err)
+	}
+	c.mu.Lock()
+	delete(c.failing, at)
+	c.mu.Unlock()
+	for _, part := range next.secrets() {
+		c.o.Keeper.Hide(part)
+	}
+	c.keep(ctx, at, next, version)
+	return runtime.NewSecret(next.AccessToken), nil
+}
+
+// newest is the grant as it is stored now, whoever has stored it, or one that waits to be.
+func (c *Connector) newest(ctx context.Context, at place) (*Grant, int, error) {
+	c.o.Keeper.Forget()
+	cred, err := c.o.Vault.Credential(ctx, at.tenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: at.name})
+	if err != nil {
+		return nil, 0, err
+	}
+	if !IsGrant(cred.Value) {
+		return nil, 0, &runtime.Error{Code: runtime.CodeNoCredential, Stage: runtime.StageCredential, Msg: "the OAuth grant was taken away meanwhile", Hint: "try again"}
+	}
+	g, err := c.grant(at, cred)
+	if err != nil {
+		return nil, 0, err
+	}
+	if held := c.held(ctx, at, cred.Version); held != nil {
+		g = held
+	}
+	return g, cred.Version, nil
+}
+
+// end notes once that a grant is over, so that its provider is not asked again.
+func (c *Connector) end(ctx context.Context, at place, g *Grant, version int) error {
+	ended := *g
+	ended.Over, ended.AccessToken, ended.RefreshToken = "invalid_grant", "", ""
+	if err := c.o.Note(ctx, at.tenant, eventOver, at.name, ended.Over); err != nil {
+		return err
+	}
+	c.keep(ctx, at, &ended, version)
+	return over(at.name, &ended)
+}
+
+// over is the error of a grant that gives no token any more.
+func over(name string, g *Grant) error {
+	why := "the OAuth provider has ended the grant " + name
+	if g.Over == "" {
+		why = "the access token of " + name + " has expired, and the provider gave nothing to renew it with"
+	}
+	return &runtime.Error{
+		Code: runtime.CodeNoCredential, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential,
+		Msg: why, Hint: "the owner of this kimbap signs in anew: kimbap link SERVICE",
+	}
+}
+
+// failed has a provider left alone for a while, longer each time, and says so.
+func (c *Connector) failed(at place, cause error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.failing[at]
+	pause := min(firstPause<<min(f.times, 3), longestWait)
+	var told *refusal
+	if errors.As(cause, &told) && told.after > 0 {
+		pause = max(firstPause, min(told.after, longestWait))
+	}
+	pause += time.Duration(rand.Int64N(int64(pause)/5 + 1)) // not all at once
+	f.until, f.times = c.o.Clock().Add(pause), f.times+1
+	f.err = &runtime.Error{
+		Code: runtime.CodeUpstream, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential,
+		Msg: "the OAuth provider gave no new access token for " + at.name, Hint: "try again in a moment",
+		RetryAfter: pause, Err: fmt.Errorf("%w: %w", runtime.ErrNotSent, cause),
+	}
+	c.failing[at] = f
+	return f.err
+}

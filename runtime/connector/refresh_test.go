@@ -1,0 +1,289 @@
+package connector
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// A request gets the access token alone: what is stored never leaves, whatever a service says
+// of its key.
+func TestAGrantIsNeverTheCredential(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, kind := range []runtime.AuthType{runtime.AuthOAuth2, runtime.AuthBearer, runtime.AuthHeader, runtime.AuthQuery, runtime.AuthBody, runtime.AuthPath, runtime.AuthBasic} {
+		cred, err := r.Credential(t.Context(), "default", &runtime.Auth{Type: kind, Ref: "google.token"})
+		if err != nil || cred.Value.Reveal() != "access-token-zero" || cred.Name != "google.token" || len(cred.Authorities) != 1 {
+			t.Errorf("%s: %q %v", kind, cred.Value.Reveal(), err)
+		}
+	}
+	if still, err := (Still{r.s}).Credential(t.Context(), "default", asBearer); err != nil || still.Value.Reveal() != "access-token-zero" {
+		t.Errorf("still: %v", err)
+	}
+	if r.p.requests() != 0 {
+		t.Error("a token that is good was renewed")
+	}
+	for _, secret := range []string{"access-token-zero", "refresh-token-zero", "client-secret-1"} {
+		if !slices.Contains(r.s.hidden, secret) {
+			t.Errorf("%s is not kept out of the log", secret)
+		}
+	}
+	r.s.values["plain.key"] = runtime.NewSecret("ya29.plain")
+	if cred, err := r.Credential(t.Context(), "default", &runtime.Auth{Type: runtime.AuthOAuth2, Ref: "plain.key"}); err != nil || cred.Value.Reveal() != "ya29.plain" {
+		t.Errorf("a pasted token: %v", err)
+	}
+	value := r.s.values["google.token"]
+	for _, shown := range []string{fmt.Sprint(value), fmt.Sprintf("%+v %#v", value, value)} {
+		if strings.Contains(shown, "token-zero") {
+			t.Errorf("it prints: %s", shown)
+		}
+	}
+	if !strings.Contains(value.Reveal()[:3], "\n") {
+		t.Error("a grant could stand in a header field")
+	}
+}
+
+// Near its end a token is renewed, and what replaces the refresh token is stored.
+func TestATokenIsRenewedInTime(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.now.add(54 * time.Minute)
+	r.uses(t, "access-token-zero")
+	r.now.add(2 * time.Minute)
+	r.uses(t, "access-token-1")
+	r.uses(t, "access-token-1")
+	g := r.s.stored(t)
+	if g.RefreshToken != "refresh-token-1" || g.AccessToken != "access-token-1" || !g.Expires.Equal(r.now.now().Add(time.Hour)) || strings.Join(g.Scopes, " ") != "read write" {
+		t.Errorf("stored: %+v", g)
+	}
+	if got := r.p.asked; len(got) != 1 || got[0].Get("grant_type") != "refresh_token" || got[0].Get("refresh_token") != "refresh-token-zero" || got[0].Get("basic") != "client-1:client-secret-1" || got[0].Has("client_secret") {
+		t.Errorf("asked: %v", got)
+	}
+	if strings.Join(r.s.events, ", ") != "oauth.refresh google.token" {
+		t.Errorf("recorded: %v", r.s.events)
+	}
+	r.now.add(2 * time.Hour)
+	r.uses(t, "access-token-2")
+}
+
+// Tokens that live for a minute are not renewed with every request.
+func TestShortLivesAreUsed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.p.life = 60
+	r.now.add(2 * time.Hour)
+	r.uses(t, "access-token-1")
+	r.now.add(40 * time.Second)
+	r.uses(t, "access-token-1")
+	r.now.add(10 * time.Second)
+	r.uses(t, "access-token-2")
+}
+
+// A provider that does not say how long a token lives is not asked for another.
+func TestATokenWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.p.answer(http.StatusOK, `{"access_token":"for-ever","token_type":"Bearer"}`)
+	r.now.add(2 * time.Hour)
+	r.uses(t, "for-ever")
+	r.now.add(1000 * time.Hour)
+	r.uses(t, "for-ever")
+	if g := r.s.stored(t); g.RefreshToken != "refresh-token-zero" {
+		t.Errorf("a provider that gives no new refresh token leaves the old one: %q", g.RefreshToken)
+	}
+}
+
+// Many requests of many processes at once renew once: a refresh token is taken once.
+func TestOneRenewalForAll(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	processes := []*Connector{r.Connector, r.another(t), r.another(t)}
+	r.now.add(2 * time.Hour)
+	r.p.wait = make(chan struct{})
+	var all sync.WaitGroup
+	got := make(chan string, 300)
+	for i := range 300 {
+		all.Go(func() {
+			token, err := use(t, processes[i%len(processes)])
+			if err != nil {
+				token = err.Error()
+			}
+			got <- token
+		})
+	}
+	for r.p.requests() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	close(r.p.wait)
+	all.Wait()
+	close(got)
+	for token := range got {
+		if token != "access-token-1" {
+			t.Fatal(token)
+		}
+	}
+	if n := r.p.requests(); n != 1 {
+		t.Errorf("%d renewals", n)
+	}
+}
+
+// CR-007: a provider that fails is left alone for some seconds, a token that is still good stays
+// in use, and none of its words reach a caller.
+func TestCR007AProviderThatFails(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(p *provider){
+		"500":              func(p *provider) { p.answer(500, "<html>internal words</html>") },
+		"503 in JSON":      func(p *provider) { p.answer(503, `{"error":"invalid_grant","error_description":"internal words"}`) },
+		"429":              func(p *provider) { p.answer(429, "internal words", "Retry-After", "3600") },
+		"HTML":             func(p *provider) { p.answer(200, "<html>internal words</html>", "Content-Type", "text/html") },
+		"a body of 10 MiB": func(p *provider) { p.answer(200, `{"access_token":"`+strings.Repeat("x", 10<<20)+`"}`) },
+		"another type":     func(p *provider) { p.answer(200, `{"access_token":"t","token_type":"mac"}`) },
+		"a token of lines": func(p *provider) { p.answer(200, `{"access_token":"a\r\nX: internal words","token_type":"bearer"}`) },
+		"no token":         func(p *provider) { p.answer(200, `{"token_type":"bearer"}`) },
+		"a redirect":       func(p *provider) { p.answer(302, "", "Location", "http://127.0.0.1:1/internal-words") },
+		"a connection's end": func(p *provider) {
+			p.instead = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+		},
+		"an odd error code": func(p *provider) { p.answer(400, `{"error":"internal words <b>"}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			fail(r.p)
+			r.now.add(57 * time.Minute)
+			r.uses(t, "access-token-zero") // it is still good
+			if n := r.p.requests(); n != 1 {
+				t.Fatalf("%d requests", n)
+			}
+			r.uses(t, "access-token-zero")
+			r.now.add(3 * time.Hour)
+			_, err := use(t, r.Connector)
+			if err == nil || err.Code != runtime.CodeUpstream || err.Reason != runtime.ReasonOAuthRefreshFailed || err.Status() != http.StatusBadGateway || err.RetryAfter < firstPause {
+				t.Fatalf("%+v", err)
+			}
+			if text := err.Msg + err.Hint + fmt.Sprint(err.Err); strings.Contains(text, "internal") || strings.Contains(text, "refresh-token") {
+				t.Errorf("it says %s", text)
+			}
+			if !errors.Is(err, runtime.ErrNotSent) {
+				t.Error("nothing of the request was sent, and the error does not say so")
+			}
+			n := r.p.requests()
+			for range 100 {
+				_, _ = use(t, r.Connector)
+			}
+			if r.p.requests() != n {
+				t.Error("a provider that fails is asked by every request")
+			}
+			r.now.add(40 * time.Second)
+			r.p.itself()
+			r.uses(t, "access-token-1")
+		})
+	}
+}
+
+// CR-006: killed between the provider's answer and storing what it gave, the grant is over,
+// and the next request says so: nothing is asked again and again.
+func TestCR006KilledWhileRenewing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.now.add(2 * time.Hour)
+	r.p.refresh = "what only the killed one knew"
+	_, err := use(t, r.Connector)
+	if err == nil || err.Code != runtime.CodeNoCredential || err.Reason != runtime.ReasonOAuthRefreshFailed || !strings.Contains(err.Hint, "kimbap link") {
+		t.Fatalf("%+v", err)
+	}
+	if text := err.Error() + err.Msg + err.Hint; strings.Contains(text, "script") {
+		t.Errorf("the provider's words: %s", text)
+	}
+	for _, c := range []*Connector{r.Connector, r.another(t)} {
+		for range 10 {
+			r.now.add(time.Hour)
+			if _, err := use(t, c); err == nil || err.Code != runtime.CodeNoCredential {
+				t.Fatalf("%v", err)
+			}
+		}
+	}
+	if r.p.requests() != 1 {
+		t.Errorf("asked %d times", r.p.requests())
+	}
+	if g := r.s.stored(t); g.Over != "invalid_grant" || g.RefreshToken != "" || g.AccessToken != "" || g.ClientID != "client-1" {
+		t.Errorf("stored: %+v", g)
+	}
+	if strings.Join(r.s.events, ", ") != "oauth.refresh google.token, oauth.over google.token invalid_grant" {
+		t.Errorf("told: %v", r.s.events)
+	}
+}
+
+// What cannot be stored stays in use, and is stored as soon as it can be; a new sign-in wins.
+func TestARenewedGrantThatCannotBeStored(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.s.full = true
+	r.now.add(2 * time.Hour)
+	r.uses(t, "access-token-1")
+	r.uses(t, "access-token-1")
+	if r.s.stored(t).RefreshToken != "refresh-token-zero" {
+		t.Fatal("it was stored")
+	}
+	r.now.add(2 * time.Hour)
+	r.uses(t, "access-token-2") // by the refresh token that is not stored
+	r.s.full = false
+	r.now.add(firstPause)
+	r.uses(t, "access-token-2")
+	if r.s.stored(t).RefreshToken != "refresh-token-2" {
+		t.Error("it is not stored although it could be")
+	}
+
+	r.s.full = true
+	r.now.add(2 * time.Hour)
+	r.uses(t, "access-token-3")
+	anew := &Grant{TokenURL: r.p.URL + "/token", ClientID: "c", RefreshToken: "r", AccessToken: "signed-in-anew"}
+	value, err := anew.Seal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.s.full = false
+	if _, err := r.s.Rotate(t.Context(), "default", "google.token", value, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	r.uses(t, "signed-in-anew")
+}
+
+// A renewal that cannot be recorded is not done.
+func TestNoRenewalWithoutARecord(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.s.silent = true
+	r.now.add(2 * time.Hour)
+	if token, err := use(t, r.Connector); err == nil {
+		t.Errorf("%q", token)
+	}
+	if r.p.requests() != 0 {
+		t.Error("the provider was asked")
+	}
+}
+
+// Without a refresh token a grant ends with its token.
+func TestAGrantThatDoesNotLast(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	g := r.s.stored(t)
+	g.RefreshToken = ""
+	r.s.values["google.token"], _ = g.Seal()
+	r.s.version++
+	r.uses(t, "access-token-zero")
+	r.now.add(59*time.Minute + 30*time.Second)
+	if _, err := use(t, r.Connector); err == nil || err.Code != runtime.CodeNoCredential {
+		t.Errorf("%v", err)
+	}
+	if r.p.requests() != 0 {
+		t.Error("the provider was asked")
+	}
+}

@@ -1,0 +1,217 @@
+package connector
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/oauth2"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Client is who we are at a provider: an OAuth client that the user has registered there.
+type Client struct {
+	ID     string
+	Secret runtime.Secret // empty: a public client
+}
+
+// SignIn is one that is under way: a person agrees in a browser, or on another device.
+type SignIn struct {
+	URL  string // that the person opens
+	Code string // that the person types there; "" in a browser
+
+	c        *Connector
+	grant    Grant
+	state    string
+	verifier string
+	redirect string
+	device   *oauth2.DeviceAuthResponse
+	config   *oauth2.Config
+	used     bool
+}
+
+// start is what both kinds of sign-in have.
+func (c *Connector) start(at *runtime.OAuth, who Client, scopes []string) *SignIn {
+	s := &SignIn{c: c, grant: Grant{
+		TokenURL: at.TokenURL, RevokeURL: at.RevokeURL, ClientID: who.ID, ClientSecret: who.Secret.Reveal(), ClientAuth: at.ClientAuth, Scopes: scopes,
+	}}
+	for _, part := range s.grant.secrets() {
+		c.o.Keeper.Hide(part)
+	}
+	s.config = config(&s.grant)
+	s.config.Endpoint.AuthURL, s.config.Endpoint.DeviceAuthURL = at.AuthorizeURL, at.DeviceURL
+	return s
+}
+
+// Begin starts a sign-in in a browser, which comes back to redirect.
+func (c *Connector) Begin(at *runtime.OAuth, who Client, scopes []string, redirect string) *SignIn {
+	s := c.start(at, who, scopes)
+	var state [32]byte
+	_, _ = rand.Read(state[:]) // never fails since Go 1.24
+	s.state, s.verifier, s.redirect = base64.RawURLEncoding.EncodeToString(state[:]), oauth2.GenerateVerifier(), redirect
+	s.config.RedirectURL = redirect
+	extra := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(s.verifier)}
+	for _, f := range at.Params {
+		extra = append(extra, oauth2.SetAuthURLParam(f.Name, f.Text))
+	}
+	s.URL = s.config.AuthCodeURL(s.state, extra...)
+	return s
+}
+
+// Finish takes what the browser came back with, once, and returns the grant. An answer that
+// is not of this sign-in leaves it as it was.
+func (s *SignIn) Finish(ctx context.Context, q url.Values) (*Grant, error) {
+	if s.used || len(q["state"]) != 1 || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(s.state)) != 1 {
+		return nil, ErrForeign
+	}
+	s.used = true
+	if q.Has("error") || len(q["code"]) != 1 || q.Get("code") == "" {
+		return nil, notGranted(q.Get("error"))
+	}
+	t, err := s.config.Exchange(s.c.with(ctx), q.Get("code"), oauth2.VerifierOption(s.verifier))
+	return s.take(t, err)
+}
+
+// ErrForeign is of a callback that no sign-in of ours is waiting for.
+var ErrForeign = errors.New("the callback is not of the sign-in that is under way")
+
+// BeginOnDevice starts a sign-in that a person completes on another device.
+func (c *Connector) BeginOnDevice(ctx context.Context, at *runtime.OAuth, who Client, scopes []string) (*SignIn, error) {
+	s := c.start(at, who, scopes)
+	d, err := s.config.DeviceAuth(c.with(ctx))
+	if err != nil {
+		return nil, notSignedIn(told(err))
+	}
+	c.o.Keeper.Hide(runtime.NewSecret(d.DeviceCode))
+	s.device, s.URL, s.Code = d, d.VerificationURI, d.UserCode
+	if !shown(s.URL) || !shown(s.Code) {
+		return nil, notSignedIn(errors.New("the provider gave a code that cannot be shown"))
+	}
+	return s, nil
+}
+
+// shown reports whether a text of a provider can be printed: one line of plain letters.
+func shown(text string) bool {
+	return text != "" && len(text) < 2000 && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// Await waits until the person has agreed on the other device.
+func (s *SignIn) Await(ctx context.Context) (*Grant, error) {
+	t, err := s.config.DeviceAccessToken(s.c.with(ctx), s.device)
+	if err != nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return s.take(t, err)
+}
+
+func (s *SignIn) take(t *oauth2.Token, err error) (*Grant, error) {
+	var refused *refusal
+	if err != nil {
+		if err = told(err); errors.As(err, &refused) && slices.Contains([]string{"access_denied", "expired_token"}, refused.code) {
+			return nil, notGranted(refused.code)
+		}
+		return nil, notSignedIn(err)
+	}
+	if err := s.grant.take(t, s.c.o.Clock()); err != nil {
+		return nil, notSignedIn(err)
+	}
+	for _, part := range s.grant.secrets() {
+		s.c.o.Keeper.Hide(part)
+	}
+	return &s.grant, nil
+}
+
+// notGranted is the error of a sign-in that ended without a grant. What the browser brought
+// may be anybody's: of it only a code of RFC 6749 section 4.1.2.1 is repeated.
+func notGranted(code string) error {
+	if !errorCode.MatchString(code) {
+		code = "no code came"
+	}
+	return &runtime.Error{
+		Code: runtime.CodeForbidden, Reason: runtime.ReasonNotGranted, Stage: runtime.StageCredential,
+		Msg: "the provider granted nothing: " + code, Hint: "start again, and agree on the page of the provider",
+	}
+}
+
+func notSignedIn(cause error) error {
+	return &runtime.Error{
+		Code: runtime.CodeUpstream, Reason: runtime.ReasonNotGranted, Stage: runtime.StageCredential,
+		Msg:  "the provider gave no token: " + cause.Error(),
+		Hint: "check the client's id and secret, and that this redirect address is registered for it; then start again", Err: cause,
+	}
+}
+
+// Revoke gives a stored grant back to its provider (RFC 7009). It is false where there is
+// none, or no place to give it back.
+func (c *Connector) Revoke(ctx context.Context, tenant runtime.Tenant, name string) (bool, error) {
+	cred, err := c.o.Vault.Credential(ctx, tenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: name})
+	if err != nil || !cred.Found() || !IsGrant(cred.Value) {
+		return false, err
+	}
+	g, err := c.grant(place{tenant, name}, cred)
+	if err != nil || g.RevokeURL == "" || g.Over != "" {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewal)
+	defer cancel()
+	token := g.RefreshToken
+	if token == "" {
+		token = g.AccessToken
+	}
+	form := url.Values{"token": {token}, "client_id": {g.ClientID}}
+	if g.ClientSecret != "" && g.ClientAuth != "basic" {
+		form.Set("client_secret", g.ClientSecret)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.RevokeURL, strings.NewReader(form.Encode()))
+	if err != nil {
+		return false, err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if g.ClientSecret != "" && g.ClientAuth == "basic" {
+		r.SetBasicAuth(url.QueryEscape(g.ClientID), url.QueryEscape(g.ClientSecret))
+	}
+	answer, err := c.o.Client.Do(r)
+	if err != nil {
+		return false, notSignedIn(&unreadable{err})
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusNoContent {
+		return false, notSignedIn(&refusal{status: answer.StatusCode})
+	}
+	return true, nil
+}
+
+// Renewed is a grant for a refresh token that was got elsewhere.
+func (c *Connector) Renewed(ctx context.Context, at *runtime.OAuth, who Client, refresh runtime.Secret) (*Grant, error) {
+	s := c.start(at, who, at.Scopes)
+	s.grant.RefreshToken = refresh.Reveal()
+	c.o.Keeper.Hide(refresh)
+	g, err := c.exchange(ctx, &s.grant)
+	if errors.Is(err, errOver) {
+		return nil, notGranted("invalid_grant")
+	}
+	if err != nil {
+		return nil, notSignedIn(err)
+	}
+	return g, nil
+}
+
+// Client is who a stored grant is of, for the next sign-in; false where none is stored.
+func (c *Connector) Client(ctx context.Context, tenant runtime.Tenant, name string) (Client, bool, error) {
+	cred, err := c.o.Vault.Credential(ctx, tenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: name})
+	if err != nil || !cred.Found() || !IsGrant(cred.Value) {
+		return Client{}, false, err
+	}
+	g, err := c.grant(place{tenant, name}, cred)
+	if err != nil {
+		return Client{}, false, err
+	}
+	return Client{ID: g.ClientID, Secret: runtime.NewSecret(g.ClientSecret)}, true, nil
+}

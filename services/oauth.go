@@ -1,0 +1,64 @@
+package services
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// ownParams are parameters of a sign-in that kimbap sets, and no file (RFC 6749 section 4.1.1,
+// RFC 7636).
+var ownParams = []string{"response_type", "response_mode", "client_id", "client_secret", "redirect_uri", "state", "scope", "code_challenge", "code_challenge_method"}
+
+// oauth reads where the access tokens of a service come from.
+func (p *parser) oauth(n *yaml.Node) *runtime.OAuth {
+	o := p.object(n, "auth.oauth2", "authorize_url", "token_url", "device_url", "revoke_url", "scopes", "client_auth", "params")
+	o.needed("token_url", "add token_url: https://login.example.com/token")
+	out := &runtime.OAuth{
+		AuthorizeURL: p.endpoint(o, "authorize_url"), TokenURL: p.endpoint(o, "token_url"), DeviceURL: p.endpoint(o, "device_url"), RevokeURL: p.endpoint(o, "revoke_url"),
+		Scopes: o.texts("scopes"), ClientAuth: o.oneOf("client_auth", "basic", "basic", "post"),
+	}
+	if o.get("authorize_url") == nil && o.get("device_url") == nil {
+		p.bad(o.node, "add authorize_url: https://login.example.com/authorize, or device_url", "auth.oauth2 has no place where a person signs in")
+	}
+	for _, scope := range out.Scopes {
+		if strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
+			p.bad(o.at("scopes"), "write one scope in each entry of the list", "%s is not a scope (RFC 6749 section 3.3)", shown(scope))
+		}
+	}
+	for _, param := range o.pairs("params") {
+		if slices.Contains(ownParams, param.name) {
+			p.bad(param.key, "leave it out", "auth.oauth2.params.%s is set by kimbap itself", param.name)
+		}
+		out.Params = append(out.Params, runtime.Pair{Name: param.name, Text: p.textOf(param.value, "auth.oauth2.params."+param.name)})
+	}
+	return out
+}
+
+// endpoint reads the address of a provider: TLS, or this machine.
+func (p *parser) endpoint(o *object, field string) string {
+	text := o.text(field)
+	if text == "" {
+		return ""
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Opaque != "" || u.User != nil || strings.Contains(text, "#") {
+		p.bad(o.at(field), "write it like https://login.example.com/token", "%s is not the URL of an endpoint", o.label(field))
+		return ""
+	}
+	authority, err := classifier.CanonicalAuthority(u.Host, defaultPort(u.Scheme))
+	switch {
+	case err != nil:
+		p.bad(o.at(field), "", "%s: %s", o.label(field), message(err))
+	case u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(authority)):
+		p.bad(o.at(field), "start it with https://", "%s goes over TLS, or to this machine (RFC 6749 section 3.1)", o.label(field))
+	default:
+		return text
+	}
+	return ""
+}

@@ -1,0 +1,70 @@
+package services
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+const oauthFile = `name: mail
+version: 1.0.0
+base_url: https://mail.test
+auth:
+  type: oauth2
+  credential_ref: mail.token
+  oauth2:
+    authorize_url: https://login.test/authorize?hd=a.test
+    token_url: https://login.test/token
+    scopes: [read, "https://login.test/scope/write"]
+    params: {access_type: offline}
+actions: {get: {description: x, method: GET, path: /a, risk: {level: low}}}
+`
+
+func TestOAuthOfAService(t *testing.T) {
+	t.Parallel()
+	s, err := Parse("mail.yaml", []byte(oauthFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &runtime.OAuth{
+		AuthorizeURL: "https://login.test/authorize?hd=a.test", TokenURL: "https://login.test/token", Scopes: []string{"read", "https://login.test/scope/write"},
+		ClientAuth: "basic", Params: []runtime.Pair{{Name: "access_type", Text: "offline"}},
+	}
+	if s.Auth.Type != runtime.AuthOAuth2 || s.Auth.Ref != "mail.token" || !reflect.DeepEqual(s.Auth.OAuth, want) {
+		t.Errorf("%+v %+v", s.Auth, s.Auth.OAuth)
+	}
+}
+
+// SS-018: a provider is reached over TLS, or on this machine, and by no other way; and no file
+// sets what kimbap itself says of a sign-in.
+func TestSS018WhereAGrantMayComeFrom(t *testing.T) {
+	t.Parallel()
+	for from, to := range map[string]string{
+		"token_url: https://login.test/token":                         "token_url: http://login.test/token",
+		"token_url: https://login.test":                               "token_url: file:///etc/passwd #",
+		"token_url: https":                                            "token_url: gopher",
+		"token_url: https://login.test/":                              "token_url: unix:///run/docker.sock #",
+		"token_url: https://":                                         "token_url: https://user:pass@",
+		"https://login.test/authorize":                                "javascript:alert(1)//",
+		"access_type: offline":                                        "redirect_uri: https://evil.test",
+		"{access_type: offline}":                                      "{code_challenge_method: plain}",
+		"[read,":                                                      `["read write",`,
+		"    token_url: https://login.test/token\n":                   "",
+		"    authorize_url: https://login.test/authorize?hd=a.test\n": "",
+	} {
+		text := strings.Replace(oauthFile, from, to, 1)
+		if text == oauthFile {
+			t.Fatalf("the file has no %q", from)
+		}
+		if s, err := Parse("mail.yaml", []byte(text)); err == nil {
+			t.Errorf("%q: it is taken, with %+v", to, s.Auth.OAuth)
+		}
+	}
+	for _, loopback := range []string{"http://127.0.0.1:8080/token", "http://localhost:8080/token", "http://[::1]:8080/token"} {
+		if _, err := Parse("mail.yaml", []byte(strings.Replace(oauthFile, "https://login.test/token", loopback, 1))); err != nil {
+			t.Errorf("%s: %v", loopback, err)
+		}
+	}
+}
