@@ -15,6 +15,7 @@ import (
 func newLinkCommand(c *cli) *cobra.Command {
 	var file string
 	var noCheck, rebind, force bool
+	var signIn signInFlags
 	cmd := &cobra.Command{
 		Use:   "link SERVICE",
 		Short: "Store the key of a service; its hosts are handled from now on",
@@ -23,8 +24,14 @@ func newLinkCommand(c *cli) *cobra.Command {
 The key comes from stdin, from --file, or from a prompt. The service is
 installed from the catalogue when it is not there yet; in a trusted project its
 own services are known too, and their keys are kept apart. The key is tried with one
-read first: one that the service refuses is not stored, and the one before stays.`,
-		Example: "  gh auth token | kimbap link github\n  kimbap link openai\n  kimbap link stripe --file ./stripe.key",
+read first: one that the service refuses is not stored, and the one before stays.
+
+Where the service signs in with OAuth (gmail, google-calendar), it prints a link to
+open in a browser, or with --device a code to type on another device. The client is
+one that you have registered at the provider. What is granted is sealed, and kimbap
+renews its access token by itself. A grant of elsewhere (JSON with client_id,
+client_secret and refresh_token) can be piped in.`,
+		Example: "  gh auth token | kimbap link github\n  kimbap link openai\n  kimbap link stripe --file ./stripe.key\n  kimbap link gmail --client client_secret.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{Create: true, Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
@@ -34,7 +41,7 @@ read first: one that the service refuses is not stored, and the one before stays
 					linked, err = a.Rebind(ctx, args[0])
 				} else {
 					var secret runtime.Secret
-					if secret, err = c.readSecret(ctx, file, "key for "+args[0]); err == nil {
+					if secret, err = c.key(ctx, a, args[0], file, &signIn); err == nil {
 						linked, err = a.Link(ctx, args[0], secret, !noCheck && !force)
 					}
 				}
@@ -52,6 +59,7 @@ read first: one that the service refuses is not stored, and the one before stays
 	cmd.Flags().StringVar(&file, "file", "", "read the key from this file")
 	cmd.Flags().BoolVar(&noCheck, "no-check", false, "do not try the key")
 	cmd.Flags().BoolVar(&force, "force", false, "store the key also when the service refuses it")
+	signIn.add(cmd.Flags())
 	cmd.Flags().BoolVar(&rebind, "rebind", false, "keep the stored key, and bind it to the hosts the service has now")
 	return cmd
 }
@@ -77,9 +85,15 @@ func newUnlinkCommand(c *cli) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true, Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
+				told, giving := a.GiveBack(ctx, args[0])
 				u, err := a.Unlink(ctx, args[0])
 				if err != nil {
 					return err
+				}
+				if giving != nil {
+					c.say("the grant is forgotten here, and could not be given back: take it away in your account at the provider")
+				} else if told {
+					c.say("the grant was given back to its provider")
 				}
 				c.reach(ctx, a)
 				return c.show(u, func() { c.sayUnlinked(u, a.Installed(u.Service)) })

@@ -106,6 +106,10 @@ func (n *notesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, strings.ReplaceAll(name, "!", "/"), http.StatusFound)
 		return
 	}
+	if strings.HasPrefix(r.URL.Path, "/oauth/") {
+		n.provide(w, r)
+		return
+	}
 	body, _ := io.ReadAll(r.Body)
 	key := "no key"
 	switch r.Header.Get("Authorization") {
@@ -125,6 +129,24 @@ func (n *notesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n.answer(w, r, body)
+}
+
+// provide answers as an OAuth provider: it gives the key as a token for an hour.
+func (n *notesAPI) provide(w http.ResponseWriter, r *http.Request) {
+	_ = r.ParseForm()
+	n.mu.Lock()
+	fmt.Fprintln(&n.got, strings.TrimSpace(strings.Join([]string{r.Method, r.URL.Path, r.PostForm.Get("grant_type"), r.PostForm.Get("token")}, " ")))
+	n.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case r.URL.Path == "/oauth/device":
+		fmt.Fprint(w, `{"device_code":"device-code","user_code":"WDJB-MJHT","verification_uri":"https://login.example.com/activate","expires_in":60,"interval":1}`)
+	case r.PostForm.Get("refresh_token") == "taken away":
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, `{"error":"invalid_grant"}`)
+	default:
+		fmt.Fprintf(w, `{"access_token":%q,"refresh_token":"refresh-1","token_type":"Bearer","expires_in":3600}`, canary)
+	}
 }
 
 func (n *notesAPI) answer(w http.ResponseWriter, r *http.Request, body []byte) {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -16,14 +15,7 @@ const maxSecret = 64 << 10
 // readSecret takes a secret from a file, from stdin, or from a prompt that does
 // not echo. Never from an argument: those show in the process list.
 func (c *cli) readSecret(ctx context.Context, file, what string) (runtime.Secret, error) {
-	if file != "" && file != "-" {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return runtime.Secret{}, unreadAs("the file with the "+what, "check the path", err)
-		}
-		return secretFrom(data)
-	}
-	if c.inTTY {
+	if c.inTTY && (file == "" || file == "-") {
 		fmt.Fprintf(c.err, "%s: ", what)
 		data, err := unseen(ctx, os.Stdin)
 		fmt.Fprintln(c.err)
@@ -32,7 +24,7 @@ func (c *cli) readSecret(ctx context.Context, file, what string) (runtime.Secret
 		}
 		return secretFrom(data)
 	}
-	data, err := awaited(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(c.in, maxSecret+1)) })
+	data, err := c.readAll(ctx, file, what)
 	if err != nil {
 		return runtime.Secret{}, err
 	}

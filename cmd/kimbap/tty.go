@@ -56,6 +56,13 @@ func (t *terminal) secret(ctx context.Context, what string) (runtime.Secret, err
 	return secretFrom(data)
 }
 
+// text asks for what may be seen.
+func (t *terminal) text(ctx context.Context, what string) (string, error) {
+	fmt.Fprintf(t.out, "%s: ", what)
+	answer, err := awaited(ctx, func() (string, error) { return t.line.ReadString('\n') })
+	return strings.TrimSpace(answer), err
+}
+
 // twice asks for a new secret two times, and is content with none.
 func (t *terminal) twice(ctx context.Context, what string) (runtime.Secret, error) {
 	first, err := t.secret(ctx, what)

@@ -87,7 +87,7 @@ type OAuthClient = connector.Client
 // SignsIn is how the key of a service is got by a sign-in.
 type SignsIn struct {
 	Service string
-	Scopes  []string    // of all services that share the key
+	Scopes  []string    // of the service, and those of the grant that is stored: other services may share it
 	Browser bool        // a person can sign in in a browser here
 	Device  bool        // or on another device
 	Client  OAuthClient // of the grant that is stored; without an id there is none
@@ -99,20 +99,22 @@ type SignsIn struct {
 // pasted.
 func (a *App) SignsIn(ctx context.Context, name string) (*SignsIn, error) {
 	service, err := a.toLink(name)
-	if err != nil || service.Auth == nil || service.Auth.OAuth == nil {
+	if err != nil || service == nil || service.Auth == nil || service.Auth.OAuth == nil {
 		return nil, err
 	}
 	at := service.Auth.OAuth
-	s := &SignsIn{Service: service.Name, Browser: at.AuthorizeURL != "", Device: at.DeviceURL != "", oauth: at}
-	for _, other := range a.sharing(service) {
-		for _, scope := range other.Auth.OAuth.Scopes {
-			if !slices.Contains(s.Scopes, scope) {
-				s.Scopes = append(s.Scopes, scope)
-			}
+	s := &SignsIn{Service: service.Name, Scopes: slices.Clone(at.Scopes), Browser: at.AuthorizeURL != "", Device: at.DeviceURL != "", oauth: at}
+	who, granted, err := a.connector.Stored(ctx, a.tenant, service.Auth.Ref)
+	if err != nil {
+		return nil, err
+	}
+	s.Client = who
+	for _, scope := range granted {
+		if !slices.Contains(s.Scopes, scope) {
+			s.Scopes = append(s.Scopes, scope)
 		}
 	}
-	s.Client, _, err = a.connector.Client(ctx, a.tenant, service.Auth.Ref)
-	return s, err
+	return s, nil
 }
 
 // toLink is a service that is installed, or that the catalogue has.
@@ -125,21 +127,6 @@ func (a *App) toLink(name string) (*services.Service, error) {
 		return nil, nil // [App.Link] says so
 	}
 	return services.Parse(name+".yaml", data)
-}
-
-// sharing are the services whose key is got by the same sign-in: one token serves all.
-func (a *App) sharing(s *services.Service) []*services.Service {
-	out := []*services.Service{s}
-	add := func(other *services.Service) {
-		same := other.Auth != nil && other.Auth.Ref == s.Auth.Ref && other.Auth.OAuth != nil && other.Auth.OAuth.TokenURL == s.Auth.OAuth.TokenURL
-		if same && !slices.ContainsFunc(out, func(one *services.Service) bool { return one.Name == other.Name }) {
-			out = append(out, other)
-		}
-	}
-	for _, other := range a.Services().Services() {
-		add(other)
-	}
-	return out
 }
 
 // SignIn is what a sign-in is started with.

@@ -30,6 +30,7 @@ type failure struct {
 const (
 	eventRefresh = "oauth.refresh"
 	eventOver    = "oauth.over"
+	eventRevoke  = "oauth.revoke"
 )
 
 // errOver is of a grant that the provider has ended (RFC 6749 section 5.2, invalid_grant).

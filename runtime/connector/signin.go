@@ -159,6 +159,9 @@ func (c *Connector) Revoke(ctx context.Context, tenant runtime.Tenant, name stri
 	if err != nil || g.RevokeURL == "" || g.Over != "" {
 		return false, err
 	}
+	if err := c.o.Note(ctx, tenant, eventRevoke, name, ""); err != nil {
+		return false, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, renewal)
 	defer cancel()
 	token := g.RefreshToken
@@ -203,15 +206,16 @@ func (c *Connector) Renewed(ctx context.Context, at *runtime.OAuth, who Client, 
 	return g, nil
 }
 
-// Client is who a stored grant is of, for the next sign-in; false where none is stored.
-func (c *Connector) Client(ctx context.Context, tenant runtime.Tenant, name string) (Client, bool, error) {
+// Stored is who a stored grant is of, and what it is for, for the next sign-in; the zero
+// client where none is stored.
+func (c *Connector) Stored(ctx context.Context, tenant runtime.Tenant, name string) (who Client, scopes []string, err error) {
 	cred, err := c.o.Vault.Credential(ctx, tenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: name})
 	if err != nil || !cred.Found() || !IsGrant(cred.Value) {
-		return Client{}, false, err
+		return Client{}, nil, err
 	}
 	g, err := c.grant(place{tenant, name}, cred)
 	if err != nil {
-		return Client{}, false, err
+		return Client{}, nil, err
 	}
-	return Client{ID: g.ClientID, Secret: runtime.NewSecret(g.ClientSecret)}, true, nil
+	return Client{ID: g.ClientID, Secret: runtime.NewSecret(g.ClientSecret)}, g.Scopes, nil
 }

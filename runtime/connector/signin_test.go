@@ -197,7 +197,7 @@ func TestRevokeAndRenewed(t *testing.T) {
 	if _, err := r.Renewed(t.Context(), r.oauth(), desktop, runtime.NewSecret("wrong")); runtime.AsError(err).Reason != runtime.ReasonNotGranted {
 		t.Errorf("%v", err)
 	}
-	if who, ok, err := r.Client(t.Context(), "default", "google.token"); !ok || err != nil || who.ID != "client-1" {
-		t.Errorf("%v %v %v", who, ok, err)
+	if who, scopes, err := r.Stored(t.Context(), "default", "google.token"); err != nil || who.ID != "client-1" || len(scopes) > 0 {
+		t.Errorf("%v %v %v", who, scopes, err)
 	}
 }

@@ -141,6 +141,8 @@ func place(s *services.Service) string {
 		return "into the program's environment"
 	}
 	switch auth.Type {
+	case runtime.AuthOAuth2:
+		return "as bearer token, by an OAuth sign-in"
 	case runtime.AuthBearer:
 		return "as bearer token"
 	case runtime.AuthBasic:

@@ -117,7 +117,11 @@ func (r *Report) Text() string {
 		line("hosts", "%s", strings.Join(r.Hosts, ", "))
 	}
 	if r.Key != "" && len(r.Programs) == 0 {
-		line("key", "%s, sent as %s to these hosts", r.Key, r.Auth)
+		as := r.Auth
+		if as == runtime.AuthOAuth2 {
+			as = runtime.AuthBearer
+		}
+		line("key", "%s, sent as %s to these hosts", r.Key, as)
 	}
 	if len(r.SignIn) > 0 {
 		line("sign-in", "OAuth, at %s", strings.Join(r.SignIn, ", "))

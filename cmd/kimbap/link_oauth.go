@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// signInFlags are those of link for a service whose key is got by a sign-in.
+type signInFlags struct {
+	id, client string
+	scopes     []string
+	device     bool
+	port       int
+	token      bool
+}
+
+func (f *signInFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.id, "client-id", "", "OAuth: the id of your client at the provider; its secret is asked for")
+	flags.StringVar(&f.client, "client", "", "OAuth: a JSON file with client_id and client_secret, as Google gives one")
+	flags.StringArrayVar(&f.scopes, "scope", nil, "OAuth: ask for this scope instead of the service's; may be repeated")
+	flags.BoolVar(&f.device, "device", false, "OAuth: sign in on another device")
+	flags.IntVar(&f.port, "port", 0, "OAuth: the port of this machine that the browser comes back to (default any)")
+	flags.BoolVar(&f.token, "token", false, "OAuth: store an access token that you have, without a sign-in")
+}
+
+// given reports whether any of them says that somebody signs in.
+func (f *signInFlags) given() bool {
+	return f.id != "" || f.client != "" || len(f.scopes) > 0 || f.device || f.port != 0
+}
+
+// key is the key of a service: what is typed, piped or in a file, or the grant of a sign-in.
+func (c *cli) key(ctx context.Context, a *app.App, name, file string, f *signInFlags) (runtime.Secret, error) {
+	s, err := a.SignsIn(ctx, name)
+	if err != nil {
+		return runtime.Secret{}, err
+	}
+	what := "key for " + name
+	switch {
+	case s == nil && (f.given() || f.token):
+		return runtime.Secret{}, usage("kimbap link "+runtime.Quote(name), "the key of %s is no OAuth grant: it is given, not signed in for", name)
+	case s == nil:
+		return c.readSecret(ctx, file, what)
+	case f.token:
+		return c.readSecret(ctx, file, "access token for "+name)
+	case !f.given() && (file != "" || !c.inTTY):
+		return c.grantOrToken(ctx, a, s, file, what)
+	}
+	who, err := c.oauthClient(ctx, s, f)
+	if err != nil {
+		return runtime.Secret{}, err
+	}
+	return a.SignIn(ctx, s, app.SignIn{Client: who, Scopes: f.scopes, Device: f.device || !s.Browser, Port: f.port, Show: func(url, code, redirect string) {
+		if code != "" {
+			c.say("on any device open %s and type there:", url)
+			fmt.Fprintln(c.out, code)
+		} else {
+			c.say("open this in a browser on this machine, and agree there (the client must allow %s):", redirect)
+			fmt.Fprintln(c.out, url)
+		}
+		c.say("waiting for you; Ctrl-C ends it")
+	}})
+}
+
+// oauthFile is a file of a client, or of a grant of elsewhere: as Google gives them, or plain.
+type oauthFile struct {
+	Installed    *oauthFile `json:"installed"`
+	Web          *oauthFile `json:"web"`
+	ClientID     string     `json:"client_id"`
+	ClientSecret string     `json:"client_secret"`
+	RefreshToken string     `json:"refresh_token"`
+}
+
+func parseOAuthFile(data []byte) (oauthFile, bool) {
+	var f oauthFile
+	if json.Unmarshal(data, &f) != nil {
+		return f, false
+	}
+	if f.Installed != nil {
+		f = *f.Installed
+	} else if f.Web != nil {
+		f = *f.Web
+	}
+	return f, f.ClientID != ""
+}
+
+// oauthClient is who kimbap is at the provider: as the flags say, as the stored grant has it,
+// or as somebody types it.
+func (c *cli) oauthClient(ctx context.Context, s *app.SignsIn, f *signInFlags) (app.OAuthClient, error) {
+	switch {
+	case f.client != "":
+		data, err := os.ReadFile(f.client)
+		if err != nil {
+			return app.OAuthClient{}, unreadAs("the file of the OAuth client", "check the path", err)
+		}
+		file, ok := parseOAuthFile(data)
+		if !ok {
+			return app.OAuthClient{}, usage(`give a file like {"client_id": "…", "client_secret": "…"}`, "%s is not the file of an OAuth client", runtime.Quote(f.client))
+		}
+		return app.OAuthClient{ID: file.ClientID, Secret: runtime.NewSecret(file.ClientSecret)}, nil
+	case f.id == "" && s.Client.ID != "":
+		c.say("with the client of the sign-in before: %s", s.Client.ID)
+		return s.Client, nil
+	}
+	t, err := openTerminal()
+	if err != nil {
+		return app.OAuthClient{}, usage("kimbap link "+s.Service+" --client FILE", "nobody can be asked for the OAuth client here")
+	}
+	defer t.close()
+	id := f.id
+	if id == "" {
+		c.say("%s signs in with OAuth, by a client that you have registered at the provider (of the kind desktop or native)", s.Service)
+		if id, err = t.text(ctx, "client id"); err != nil {
+			return app.OAuthClient{}, err
+		}
+	}
+	if id == "" {
+		return app.OAuthClient{}, usage("kimbap link "+s.Service+" --client-id ID", "there is no client without an id")
+	}
+	secret, err := t.secret(ctx, "client secret (empty for a public client)")
+	return app.OAuthClient{ID: id, Secret: secret}, err
+}
+
+// grantOrToken reads what is piped or in a file: a grant of elsewhere, in JSON, or an access
+// token.
+func (c *cli) grantOrToken(ctx context.Context, a *app.App, s *app.SignsIn, file, what string) (runtime.Secret, error) {
+	data, err := c.readAll(ctx, file, what)
+	if err != nil {
+		return runtime.Secret{}, err
+	}
+	if !strings.HasPrefix(strings.TrimSpace(string(data)), "{") {
+		return secretFrom(data)
+	}
+	f, ok := parseOAuthFile(data)
+	if !ok || f.RefreshToken == "" {
+		return runtime.Secret{}, usage("kimbap link "+s.Service+" --client FILE, which signs in", "the JSON holds no client_id with a refresh_token")
+	}
+	return a.GrantFrom(ctx, s, app.OAuthClient{ID: f.ClientID, Secret: runtime.NewSecret(f.ClientSecret)}, runtime.NewSecret(f.RefreshToken))
+}
+
+// readAll reads a file, or stdin, up to what a secret may be long.
+func (c *cli) readAll(ctx context.Context, file, what string) ([]byte, error) {
+	if file != "" && file != "-" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, unreadAs("the file with the "+what, "check the path", err)
+		}
+		return data, nil
+	}
+	return awaited(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(c.in, maxSecret+1)) })
+}

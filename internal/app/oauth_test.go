@@ -1,0 +1,230 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/servicestest"
+)
+
+const mailService = `name: mail
+version: 1.0.0
+base_url: https://mail.notes.test
+auth:
+  type: oauth2
+  credential_ref: mail.token
+  oauth2:
+    authorize_url: https://login.notes.test/oauth/authorize
+    token_url: https://login.notes.test/oauth/token
+    revoke_url: https://login.notes.test/oauth/revoke
+    scopes: [mail.read]
+placeholders: {MAIL_TOKEN: mail_kimbap}
+actions:
+  list-mail: {description: List, method: GET, path: /inbox, idempotent: true, risk: {level: low}}
+`
+
+// provider is the token endpoint of an upstream. Each refresh token is taken once.
+type provider struct {
+	mu      sync.Mutex
+	n       int
+	over    bool
+	revoked string
+}
+
+func (p *provider) access(n int) string { return fmt.Sprintf("ya29.access-%04d-Zm9vYmFyYmF6", n) }
+
+func (p *provider) refresh(n int) string { return fmt.Sprintf("1//refresh-%04d-cXV1eGNvcmdl", n) }
+
+func (p *provider) routes() map[string]servicestest.Behave {
+	answer := func(c *servicestest.Conn, status, body string) bool {
+		return c.Send(fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body))
+	}
+	return map[string]servicestest.Behave{
+		"/oauth/token": func(c *servicestest.Conn, r *servicestest.Request) bool {
+			if c.ReadBody(r) != nil {
+				return false
+			}
+			form, _ := url.ParseQuery(string(r.Body))
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.over || form.Get("grant_type") == "refresh_token" && form.Get("refresh_token") != p.refresh(p.n) {
+				return answer(c, "400 Bad Request", `{"error":"invalid_grant","error_description":"words of the provider"}`)
+			}
+			p.n++
+			return answer(c, "200 OK", fmt.Sprintf(`{"access_token":%q,"refresh_token":%q,"token_type":"Bearer","expires_in":3600}`, p.access(p.n), p.refresh(p.n)))
+		},
+		"/oauth/revoke": func(c *servicestest.Conn, r *servicestest.Request) bool {
+			if c.ReadBody(r) != nil {
+				return false
+			}
+			form, _ := url.ParseQuery(string(r.Body))
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.revoked = form.Get("token")
+			return answer(c, "200 OK", "{}")
+		},
+		"/inbox": func(c *servicestest.Conn, r *servicestest.Request) bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if r.Header.Get("Authorization") != "Bearer "+p.access(p.n) {
+				return answer(c, "401 Unauthorized", `{"wrong":true}`)
+			}
+			return answer(c, "200 OK", fmt.Sprintf(`{"echo":%q}`, r.Header.Get("Authorization")))
+		},
+	}
+}
+
+// comesBack is a browser whose person agrees at once.
+func comesBack(t *testing.T) func(at, code, redirect string) {
+	return func(at, _, redirect string) {
+		u, err := url.Parse(at)
+		if err != nil || u.Host != "login.notes.test" || u.Query().Get("redirect_uri") != redirect {
+			t.Errorf("the sign-in is at %s: %v", at, err)
+			return
+		}
+		go func() {
+			answer, err := http.Get(redirect + "?code=c&state=" + url.QueryEscape(u.Query().Get("state")))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			answer.Body.Close()
+		}()
+	}
+}
+
+// A sign-in, a request with the token that it gave, one with the token that came after it, the
+// end of the grant, a new sign-in and its return: and none of the secrets is anywhere but at
+// the provider, sealed in the database, and at the API the access token.
+func TestAServiceThatSignsIn(t *testing.T) {
+	t.Parallel()
+	p := &provider{}
+	var ahead atomic.Int64
+	k := apptest.New(t, apptest.Options{
+		Services: []string{apptest.Notes, mailService}, Resolve: []string{"mail.notes.test:443", "login.notes.test:443"},
+		Upstream: servicestest.Options{Routes: p.routes()}, Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+	})
+	owner := k.Open(t, "")
+	signIn := func() {
+		t.Helper()
+		s, err := owner.SignsIn(t.Context(), "mail")
+		if err != nil || s == nil || !s.Browser || s.Device || strings.Join(s.Scopes, " ") != "mail.read" {
+			t.Fatalf("%+v %v", s, err)
+		}
+		secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "client-1", Secret: runtime.NewSecret("GOCSPX-client-secret-1")}, Show: comesBack(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		linked, err := owner.Link(t.Context(), "mail", secret, true)
+		if err != nil || linked.Checked != "mail.list-mail" || linked.Problem != "" || strings.Join(linked.Hosts, " ") != "mail.notes.test:443" {
+			t.Fatalf("%+v %v", linked, err)
+		}
+	}
+	signIn()
+	read := func() apptest.Answer { return k.Do(t, "GET https://mail.notes.test/inbox", "") }
+	apptest.Eventually(t, "the key is taken up", func() bool { return read().Status == http.StatusOK })
+	if got := read(); strings.Contains(got.Body, "ya29") {
+		t.Errorf("the access token comes back: %s", got.Body)
+	}
+	ahead.Add(int64(2 * time.Hour))
+	if got := read(); got.Status != http.StatusOK || p.n != 2 {
+		t.Errorf("with the token after it: %d %s, %d tokens", got.Status, got.Body, p.n)
+	}
+	if s, err := owner.SignsIn(t.Context(), "mail"); err != nil || s.Client.ID != "client-1" {
+		t.Errorf("the client is known for the next time: %v %v", s.Client.ID, err)
+	}
+	p.mu.Lock()
+	p.over = true
+	p.mu.Unlock()
+	ahead.Add(int64(2 * time.Hour))
+	for range 3 {
+		if got := read(); got.Problem.Code != "no_credential" || got.Problem.Reason != "oauth_refresh_failed" || strings.Contains(got.Body, "words of the provider") {
+			t.Errorf("the grant is over: %d %s", got.Status, got.Body)
+		}
+	}
+	p.mu.Lock()
+	p.over = false
+	p.mu.Unlock()
+	signIn()
+	apptest.Eventually(t, "the new grant is taken up", func() bool { return read().Status == http.StatusOK })
+	if told, err := owner.GiveBack(t.Context(), "mail"); !told || err != nil || p.revoked != p.refresh(p.n) {
+		t.Errorf("given back: %v %v %q", told, err, p.revoked)
+	}
+	var events []string
+	for _, r := range k.Records(t) {
+		if strings.HasPrefix(r.Event, "oauth.") {
+			events = append(events, r.Event)
+		}
+	}
+	slices.Sort(events) // each process has a ledger of its own
+	if got := strings.Join(events, " "); got != "oauth.over oauth.refresh oauth.refresh oauth.revoke" {
+		t.Errorf("recorded: %s", got)
+	}
+	secrets := []string{"GOCSPX-client-secret-1"}
+	for n := 1; n <= p.n; n++ {
+		secrets = append(secrets, p.access(n), p.refresh(n))
+	}
+	err := filepath.WalkDir(k.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		for _, secret := range secrets {
+			if strings.Contains(string(data), secret) {
+				t.Errorf("%s is in %s", secret, path)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	for _, secret := range secrets {
+		if strings.Contains(k.Log.String(), secret) {
+			t.Errorf("%s is in the log", secret)
+		}
+	}
+}
+
+// SS-018: a provider on an address that nothing may reach is asked nothing, whatever the
+// service file says of it, and a sign-in that nobody completes ends.
+func TestSS018ProvidersGoThroughTheGuard(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"https://10.1.2.3/token", "https://169.254.169.254/token", "https://login.inner.test/token"} {
+		k := apptest.New(t, apptest.Options{Services: []string{apptest.Notes, strings.Replace(mailService, "https://login.notes.test/oauth/token", at, 1)}, Config: "egress: {private: auto}\n"})
+		owner := k.Open(t, "")
+		s, err := owner.SignsIn(t.Context(), "mail")
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "c"}, Show: comesBack(t)})
+		if err == nil || !secret.Empty() || runtime.AsError(err).Reason != runtime.ReasonNotGranted {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+	k := apptest.New(t, apptest.Options{Services: []string{apptest.Notes, mailService}})
+	owner := k.Open(t, "")
+	s, err := owner.SignsIn(t.Context(), "mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = owner.SignIn(ctx, s, app.SignIn{Client: app.OAuthClient{ID: "c"}, Show: func(string, string, string) { cancel() }})
+	if err == nil || ctx.Err() == nil {
+		t.Errorf("%v", err)
+	}
+}
