@@ -31,7 +31,7 @@ func newStatusCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				for _, fix := range []*string{&s.VaultFix, &s.AuditFix, &s.DistrustFix, &s.RefusedFix} {
+				for _, fix := range []*string{&s.VaultFix, &s.AuditFix, &s.DistrustFix, &s.RefusedFix, &s.EndedFix} {
 					*fix = c.atHome(*fix)
 				}
 				return c.show(s, func() { c.sayStatus(s) })
@@ -90,6 +90,10 @@ func (c *cli) sayStatus(s *app.Status) {
 		line("services", "none")
 	}
 	line("linked", "%s", orNone(s.Linked))
+	if len(s.Ended) > 0 {
+		line("", "the provider has ended the grant of %s", few(s.Ended))
+		line("", "fix: %s", s.EndedFix)
+	}
 	if len(s.Refused) > 0 {
 		line("", "401 today, the stored key was not accepted: %s", few(s.Refused))
 		line("", "fix: %s", s.RefusedFix)

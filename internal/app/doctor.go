@@ -106,6 +106,9 @@ func (a *App) doctorKeys(ctx context.Context) Finding {
 	if len(linked) == 0 {
 		return Finding{"credentials", "warn", "none is stored", "kimbap link SERVICE"}
 	}
+	if ended := a.endedGrants(ctx); len(ended) > 0 {
+		return Finding{"credentials", "warn", "the provider has ended the grant of " + strings.Join(ended, ", "), refusedFix + ended[0]}
+	}
 	refused, err := a.refusedKeys(ctx)
 	if err == nil && len(refused) > 0 { // a trail that cannot be searched shows below
 		return Finding{"credentials", "warn", "401 today, the stored key was not accepted: " + strings.Join(refused, ", "), refusedFix + refused[0]}

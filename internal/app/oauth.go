@@ -196,3 +196,20 @@ func (a *App) GiveBack(ctx context.Context, name string) (bool, error) {
 	}
 	return a.connector.Revoke(ctx, a.tenant, service.Auth.Ref)
 }
+
+// endedGrants are the services whose provider has ended the grant that is stored, by name.
+func (a *App) endedGrants(ctx context.Context) (out []string) {
+	if a.vault.Locked() || a.connector == nil {
+		return nil
+	}
+	for _, s := range a.Services().Services() {
+		if s.Auth == nil || s.Auth.OAuth == nil {
+			continue
+		}
+		if over, err := a.connector.Over(ctx, a.tenant, s.Auth.Ref); err == nil && over { // a vault that cannot be read shows elsewhere
+			out = append(out, s.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -156,6 +156,10 @@ func TestAServiceThatSignsIn(t *testing.T) {
 			t.Errorf("the grant is over: %d %s", got.Status, got.Body)
 		}
 	}
+	status, err := k.Open(t, "").Status(t.Context())
+	if err != nil || strings.Join(status.Ended, " ") != "mail" || status.EndedFix != "kimbap link mail" {
+		t.Errorf("the owner is told %v %q, %v", status.Ended, status.EndedFix, err)
+	}
 	p.mu.Lock()
 	p.over = false
 	p.mu.Unlock()
@@ -178,7 +182,7 @@ func TestAServiceThatSignsIn(t *testing.T) {
 	for n := 1; n <= p.n; n++ {
 		secrets = append(secrets, p.access(n), p.refresh(n))
 	}
-	err := filepath.WalkDir(k.Dir, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(k.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}

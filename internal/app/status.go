@@ -35,6 +35,8 @@ type Status struct {
 	DistrustFix string     `json:"distrusted_fix,omitempty"`
 	Refused     []string   `json:"refused_keys"` // services that did not accept their stored key when it was last used, today
 	RefusedFix  string     `json:"refused_keys_fix,omitempty"`
+	Ended       []string   `json:"ended_grants,omitempty"` // services whose OAuth provider has ended the stored grant
+	EndedFix    string     `json:"ended_grants_fix,omitempty"`
 	Descriptors uint64     `json:"descriptor_limit"`
 	Tunnels     int        `json:"tunnel_limit"`
 	RawTunnels  int        `json:"raw_tunnel_limit"` // these take two descriptors each
@@ -79,6 +81,9 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	}
 	if len(s.Refused) > 0 {
 		s.RefusedFix = refusedFix + s.Refused[0]
+	}
+	if s.Ended = a.endedGrants(ctx); len(s.Ended) > 0 {
+		s.EndedFix = refusedFix + s.Ended[0]
 	}
 	s.Anchors = a.Anchors()
 	if last, found, err := checkpoint.In(a.auditDir()).Last(); err == nil && found {

@@ -219,3 +219,13 @@ func (c *Connector) Stored(ctx context.Context, tenant runtime.Tenant, name stri
 	}
 	return Client{ID: g.ClientID, Secret: runtime.NewSecret(g.ClientSecret)}, g.Scopes, nil
 }
+
+// Over reports whether the provider has ended a stored grant.
+func (c *Connector) Over(ctx context.Context, tenant runtime.Tenant, name string) (bool, error) {
+	cred, err := c.o.Vault.Credential(ctx, tenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: name})
+	if err != nil || !cred.Found() || !IsGrant(cred.Value) {
+		return false, err
+	}
+	g, err := c.grant(place{tenant, name}, cred)
+	return err == nil && g.Over != "", err
+}
