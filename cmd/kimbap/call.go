@@ -216,7 +216,7 @@ func (c *cli) execute(ctx context.Context, a *app.App, action *runtime.Action, a
 		if err != nil {
 			return c.pendingID(f, err)
 		}
-		return c.print(body)
+		return c.print(lines(body))
 	}
 	answer, err := a.Call(ctx, pipeline, req, action)
 	stop()
@@ -253,7 +253,19 @@ func (c *cli) result(a *app.App, action *runtime.Action, args runtime.Args, answ
 	if err != nil {
 		return err
 	}
+	if a.Filters(action, answer.Body) {
+		body = lines(body)
+	}
 	return c.print(body)
+}
+
+// lines is text that is ours, as jq writes it and a daemon sends it: with a newline at the
+// end. Bytes of a service stay what they are.
+func lines(body []byte) []byte {
+	if len(body) == 0 {
+		return nil
+	}
+	return append(body, '\n')
 }
 
 // print writes data out in the format that was asked for.

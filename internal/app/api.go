@@ -94,7 +94,7 @@ func (s apiAgent) call(ctx context.Context, c server.Call, req *runtime.Request)
 	}
 	if c.All || c.Max > 0 {
 		body, err := s.a.Pages(ctx, s.a.pipeline, req, action, Paging{All: c.All, Max: c.Max, Room: c.Room, Free: server.Large})
-		return server.Result{Body: body}, err
+		return server.Result{Body: body, Ours: true}, err
 	}
 	answer, err := s.a.calls().Do(ctx, s.a.pipeline, req, action, Answer{Room: c.Room, Free: server.Large})
 	if err != nil {
@@ -139,7 +139,7 @@ func (s apiAgent) result(action *runtime.Action, args runtime.Args, answer *Answ
 		return server.Result{}, refusedBy(err, answer)
 	}
 	body, err := s.a.Filter(action, answer.Body)
-	return server.Result{Body: body}, err
+	return server.Result{Body: body, Ours: s.a.Filters(action, answer.Body)}, err
 }
 
 // refusedBy is the error of an upstream's answer, with what the upstream said of it.

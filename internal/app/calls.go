@@ -34,6 +34,9 @@ func (a *App) Filter(action *runtime.Action, body []byte) ([]byte, error) {
 	return call.Filter(action, body)
 }
 
+// Filters reports whether Filter makes something else of the answer.
+func (a *App) Filters(action *runtime.Action, body []byte) bool { return call.Filters(action, body) }
+
 // UpstreamError says what a status of 400 and above means, in the words of the
 // service file where it has some.
 func (a *App) UpstreamError(action *runtime.Action, args runtime.Args, answer *Answer) error {

@@ -27,7 +27,11 @@ func Render(data []byte, format, filter string) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	if err := json.Indent(&out, bytes.TrimSpace(data), "", "  "); err != nil {
-		return data, nil // a stream of several values, or no JSON at all: as it is
+		out.Reset()
+		out.Write(data) // a stream of several values, or of none
+	}
+	if out.Len() == 0 {
+		return nil, nil
 	}
 	out.WriteByte('\n')
 	return out.Bytes(), nil

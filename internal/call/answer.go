@@ -104,6 +104,18 @@ func (a *Answer) Upgrade() (net.Conn, error) { return nil, http.ErrNotSupported 
 // Abort forgets a body that is not complete.
 func (a *Answer) Abort(error) { a.Body = nil }
 
+// Filters reports whether [Filter] makes something else of the answer, and so what it gives
+// is text of ours and not the service's own bytes.
+func Filters(action *runtime.Action, body []byte) bool {
+	switch {
+	case action.HTTP != nil:
+		return action.HTTP.Filter != ""
+	case action.Command != nil:
+		return action.Command.Filter != "" || action.Command.TextFilter != "" && !json.Valid(body)
+	}
+	return false
+}
+
 // Filter applies the action's own response filter to a successful answer. Where that
 // does not fit, the error is no longer about what the caller asked for: it was done.
 func Filter(action *runtime.Action, body []byte) ([]byte, error) {

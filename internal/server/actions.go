@@ -231,6 +231,9 @@ func answerResult(w http.ResponseWriter, result Result, raw bool, err error) err
 	if raw {
 		w.Header().Set("Content-Type", "application/octet-stream")
 		_, _ = w.Write(result.Body)
+		if result.Ours && len(result.Body) > 0 {
+			_, _ = w.Write([]byte("\n"))
+		}
 		return nil
 	}
 	var text bytes.Buffer

@@ -31,6 +31,7 @@ type Call struct {
 // written as JSON, with its text for people.
 type Result struct {
 	Body    []byte
+	Ours    bool // Body is no upstream's own bytes: as raw text it ends with a newline
 	Preview any
 	Text    string
 }
