@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -116,103 +115,6 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 		}
 	}
 	return time.Time{}, usage("write 24h, 7d, 2026-01-31 or 2026-01-31T08:00:00Z", "%s cannot be %q", flag, text)
-}
-
-func newAuditTailCommand(c *cli) *cobra.Command {
-	var flags recordFlags
-	var follow bool
-	var lines int
-	cmd := &cobra.Command{
-		Use:     "tail [-f] [-n LINES] [--action GLOB] [--since 24h]",
-		Short:   "Show the latest records, the newest last",
-		Example: "  kimbap audit tail -n 50\n  kimbap audit tail -f --code forbidden",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			q, err := flags.query(time.Now())
-			if err != nil {
-				return err
-			}
-			if lines < 0 {
-				return usage("give -n 1 or more, or -n 0 with -f", "-n %d would show nothing", lines)
-			}
-			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
-				if follow {
-					return errHere
-				}
-				list, err := recordsElsewhere(ctx, there, q, lines)
-				slices.Reverse(list)
-				for _, r := range list {
-					err = errors.Join(err, c.record(r))
-				}
-				return err
-			}); done {
-				return err
-			}
-			return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				return c.tail(ctx, a, q, follow, lines)
-			})
-		},
-	}
-	flags.add(cmd.Flags())
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more until Ctrl-C")
-	cmd.Flags().IntVarP(&lines, "lines", "n", 20, "how many to show")
-	return cmd
-}
-
-func (c *cli) tail(ctx context.Context, a *app.App, q app.RecordQuery, follow bool, lines int) error {
-	var last []app.Record
-	seen, newest := map[string]uint64{}, q.Since
-	for r, err := range a.ReadTrail(ctx, q, false) {
-		if err != nil {
-			return err
-		}
-		if last = append(last, r); len(last) > lines {
-			last = last[1:]
-		}
-		seen[r.Slot], newest = r.Sequence, r.Time
-	}
-	for _, r := range last {
-		if err := c.record(r); err != nil {
-			return err
-		}
-	}
-	if !follow {
-		return nil
-	}
-	// From a little before the last one on: writers' records are not in one order.
-	if q.Since = newest.Add(-time.Minute); newest.IsZero() {
-		q.Since = time.Time{}
-	}
-	for r, err := range a.ReadTrail(ctx, q, true) {
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if r.Sequence <= seen[r.Slot] {
-			continue
-		}
-		if err := c.record(r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// record prints one record: its own line of JSON with -o json, a document with
-// -o yaml or --jq, else columns.
-func (c *cli) record(r app.Record) error {
-	switch {
-	case c.output == "text":
-		row := recordRow(r)
-		_, err := fmt.Fprintf(c.out, "%s  %-7s  %-10s  %-28s  %-7s  %-3s  %s\n", row[0], row[1], row[2], row[3], row[4], row[5], row[6])
-		return err
-	case c.output == "json" && c.jq == "":
-		_, err := fmt.Fprintf(c.out, "%s\n", r.Line)
-		return err
-	}
-	return c.shape(r.Line)
 }
 
 // shape prints one of many lines of JSON as -o yaml or --jq ask for it.

@@ -40,6 +40,38 @@ func TestAListFitsTheTerminalAndKeepsWhatIsPasted(t *testing.T) {
 	}
 }
 
+// A line of audit tail: as it is where other programs read it, and on a terminal as wide as
+// that where no id has to be cut for it.
+func TestALineOfTheTrailFitsTheTerminal(t *testing.T) {
+	const id = "req_06h1ety44afbf90hryr4qvfqv4"
+	asked := func() []string {
+		return []string{"2026-01-31 10:00:00", "intent", "local", "github.get-user", "allow", "-", "default:low " + id}
+	}
+	event := func() []string {
+		return []string{"2026-01-31 10:00:00", "event", "local:0", "vault.set", "", "-", "name=github.token " + strings.Repeat("host ", 20) + "end"}
+	}
+	empty := []string{"2026-01-31 10:00:00", "event", "local:0", "vault.unlock", "", "-", ""}
+	if got := tailLine(event(), 0); !strings.HasSuffix(got, "end") {
+		t.Errorf("what no terminal reads was cut: %q", got)
+	}
+	if got := tailLine(empty, 0); strings.HasSuffix(got, " ") {
+		t.Errorf("blanks at the end of %q", got)
+	}
+	for _, columns := range []int{20, 80, 100, 115, 300} {
+		got := tailLine(event(), columns)
+		if n := len([]rune(got)); n > max(columns, 75) || n < columns && columns < 100 {
+			t.Errorf("an event is %d columns wide on a terminal of %d: %q", n, columns, got)
+		}
+		got = tailLine(asked(), columns)
+		if n := len([]rune(got)); n > columns && columns >= 115 {
+			t.Errorf("a request is %d columns wide on a terminal of %d: %q", n, columns, got)
+		}
+		if !strings.Contains(got, "github.get-user ") || !strings.HasSuffix(got, id) {
+			t.Errorf("something is cut in vain: %q", got)
+		}
+	}
+}
+
 // Wherever a command is when its --timeout ends, that is what it says.
 func TestTheTimeoutOfACommandHasOneExitCode(t *testing.T) {
 	for _, err := range []error{

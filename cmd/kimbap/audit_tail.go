@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/remote"
+)
+
+func newAuditTailCommand(c *cli) *cobra.Command {
+	var flags recordFlags
+	var follow bool
+	var lines int
+	cmd := &cobra.Command{
+		Use:     "tail [-f] [-n LINES] [--action GLOB] [--since 24h]",
+		Short:   "Show the latest records, the newest last",
+		Example: "  kimbap audit tail -n 50\n  kimbap audit tail -f --code forbidden",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q, err := flags.query(time.Now())
+			if err != nil {
+				return err
+			}
+			if lines < 0 {
+				return usage("give -n 1 or more, or -n 0 with -f", "-n %d would show nothing", lines)
+			}
+			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
+				if follow {
+					return errHere
+				}
+				list, err := recordsElsewhere(ctx, there, q, lines)
+				slices.Reverse(list)
+				for _, r := range list {
+					err = errors.Join(err, c.record(r))
+				}
+				return err
+			}); done {
+				return err
+			}
+			return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				return c.tail(ctx, a, q, follow, lines)
+			})
+		},
+	}
+	flags.add(cmd.Flags())
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more until Ctrl-C")
+	cmd.Flags().IntVarP(&lines, "lines", "n", 20, "how many to show")
+	return cmd
+}
+
+func (c *cli) tail(ctx context.Context, a *app.App, q app.RecordQuery, follow bool, lines int) error {
+	var last []app.Record
+	seen, newest := map[string]uint64{}, q.Since
+	for r, err := range a.ReadTrail(ctx, q, false) {
+		if err != nil {
+			return err
+		}
+		if last = append(last, r); len(last) > lines {
+			last = last[1:]
+		}
+		seen[r.Slot], newest = r.Sequence, r.Time
+	}
+	for _, r := range last {
+		if err := c.record(r); err != nil {
+			return err
+		}
+	}
+	if !follow {
+		return nil
+	}
+	// From a little before the last one on: writers' records are not in one order.
+	if q.Since = newest.Add(-time.Minute); newest.IsZero() {
+		q.Since = time.Time{}
+	}
+	for r, err := range a.ReadTrail(ctx, q, true) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if r.Sequence <= seen[r.Slot] {
+			continue
+		}
+		if err := c.record(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// record prints one record: its own line of JSON with -o json, a document with
+// -o yaml or --jq, else columns.
+func (c *cli) record(r app.Record) error {
+	switch {
+	case c.output == "text":
+		_, err := fmt.Fprintln(c.out, tailLine(recordRow(r), c.width))
+		return err
+	case c.output == "json" && c.jq == "":
+		_, err := fmt.Fprintf(c.out, "%s\n", r.Line)
+		return err
+	}
+	return c.shape(r.Line)
+}
+
+// tailLine is a record on one line, in columns that stand still while records come: none
+// knows how wide those after it will be. On a terminal of so many columns (0: none) the
+// blanks go first where it is too wide, then the end of what an event says; of what an id
+// stands in nothing goes, since that is what kimbap explain is given, and so no action
+// either: it would be cut in vain.
+func tailLine(row []string, columns int) string {
+	const action, said, least = 3, 6, 12
+	widths := []int{0, 7, 10, 28, 7, 3, 0}
+	line := func() string {
+		var b strings.Builder
+		for i, cell := range row {
+			fmt.Fprintf(&b, "%-*s  ", widths[i], cell)
+		}
+		return strings.TrimRight(b.String(), " ")
+	}
+	over := func() int { return utf8.RuneCountInString(line()) - columns }
+	if columns <= 0 || over() <= 0 {
+		return line()
+	}
+	widths[action] = max(least, widths[action]-over())
+	if text := []rune(row[said]); over() > 0 && !strings.Contains(row[said], "req_") && len(text) > 1 {
+		row[said] = string(text[:max(0, len(text)-over()-1)]) + "…"
+	}
+	return line()
+}
