@@ -229,8 +229,10 @@ func (c *cli) always(ctx context.Context, a *app.App, id string, yes *app.Yes, p
 	if rule, before, err = a.AlwaysRule(ctx, id); err != nil {
 		return "", "", pin, err
 	}
-	yes.Always, err = c.agreesTo(ctx, rule, a)
-	return rule, before, pin || own != "" && yes.Always, err
+	if err = c.agreesTo(ctx, id, rule, a); err != nil {
+		return "", "", pin, err
+	}
+	return rule, before, pin || own != "", nil
 }
 
 func (c *cli) sayAccepted(decided app.Approval, yes app.Yes) {
@@ -257,24 +259,24 @@ func (c *cli) sayAccepted(decided app.Approval, yes app.Yes) {
 	c.say("the requester executes it: by a request that waits, the same request again, or kimbap approve wait %s", decided.ID)
 }
 
-// agreesTo shows a rule and asks whether it is to be written. Where nobody can be
-// asked it is only shown.
-func (c *cli) agreesTo(ctx context.Context, rule string, a *app.App) (bool, error) {
+// agreesTo shows a rule and asks whether it is to be written. Where nobody can be asked, or
+// says no, nothing is accepted either: who is asked for both and does one leaves a request
+// that is decided, and the other cannot be had any more.
+func (c *cli) agreesTo(ctx context.Context, id, rule string, a *app.App) error {
 	c.say("the rule, first in %s:\n  - %s", a.PolicyFile(), rule)
 	if c.yes {
-		return true, nil
+		return nil
 	}
 	t, err := openTerminal()
 	if err != nil {
-		c.say("not written, since nobody could be asked: add it yourself; with --always --yes the next one is written unasked")
-		return false, nil
+		return usage("kimbap approve accept "+id+" --always --yes", "--always asks at a terminal whether to write the rule, and there is none: nothing was accepted")
 	}
 	defer t.close()
 	agreed, err := t.agrees(ctx, "write it?")
 	if err == nil && !agreed {
-		return false, usage("kimbap approve accept ID accepts it for this once", "nothing was accepted and nothing was written")
+		err = usage("kimbap approve accept "+id+", without --always, accepts it for this once", "nothing was accepted and nothing was written")
 	}
-	return agreed, err
+	return err
 }
 
 func newApproveRejectCommand(c *cli) *cobra.Command {
