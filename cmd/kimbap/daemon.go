@@ -40,7 +40,7 @@ does not run they do it by themselves. A service manager may open the socket for
 			if err != nil {
 				return err
 			}
-			return c.with(cmd.Context(), app.Options{Create: true, Slot: "daemon", StartLocked: true, Stdout: os.Stdout}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Create: true, Slot: "daemon", StartLocked: true, Stdout: os.Stdout, Entrance: (*app.App).EnterDaemon}, func(ctx context.Context, a *app.App) error {
 				c.warnLocked(a.Locked(), "")
 				longLived()
 				hup := make(chan os.Signal, 1)

@@ -34,13 +34,17 @@ With --console there is also a page for browsers, where an operator's token sign
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			conceal()
 			c.setFlag("serve.listen", listen)
-			return c.with(cmd.Context(), app.Options{Create: true, Slot: "serve", StartLocked: true, Stdout: os.Stdout}, func(ctx context.Context, a *app.App) error {
+			enter := func(a *app.App) error {
+				o.Listen = a.Config().Serve.Listen
+				return a.EnterAPI(o)
+			}
+			return c.with(cmd.Context(), app.Options{Create: true, Slot: "serve", StartLocked: true, Stdout: os.Stdout, Entrance: enter}, func(ctx context.Context, a *app.App) error {
 				c.warnLocked(a.Locked(), "")
 				longLived()
 				hup := make(chan os.Signal, 1)
 				signal.Notify(hup, syscall.SIGHUP)
 				defer signal.Stop(hup)
-				o.Listen, o.Reload = a.Config().Serve.Listen, hup
+				o.Reload = hup
 				o.Ready = func(url, pages string) {
 					fmt.Fprintf(c.err, "serving on %s\n", url)
 					if pages != "" {

@@ -81,6 +81,9 @@ type Options struct {
 	// Nameless takes the peer of every TCP connection for an unknown one, as it is
 	// on a system whose kernel does not tell (peer.Known of proxy/peer).
 	Nameless bool
+	// Entrance opens what only one process can have (EnterProxy, EnterAPI, EnterDaemon),
+	// before anything is written in the home's trail; nil: nothing.
+	Entrance func(*App) error
 	KeyFrom  string // where the master key is now, for its move to master_key.source; "": there
 }
 
@@ -131,6 +134,7 @@ type App struct {
 	pass        *pass // of the proxy; nil: it needs none; set before the watch begins
 	homeCA      bool  // tunnels are opened with it; set before the watch begins
 	listeners   roster.Listeners
+	entrance    entrance
 	scripts     scripts
 	mcpSessions mcpSessions
 	waits       waits
@@ -207,7 +211,7 @@ func (a *App) Open(ctx context.Context) (err error) {
 	}
 	a.onClose(func(context.Context) error { a.self.End(); return nil }) // after all that it may hold
 	for _, step := range []func(context.Context) error{
-		a.openStore, a.openVault, a.openIdentity, a.openTrail,
+		a.enter, a.openStore, a.openVault, a.openIdentity, a.openTrail,
 		a.loadServices, a.loadPolicy, a.openLimits, a.openApprovals, a.openBackends, a.openNotify, a.openMetrics, a.openPipeline,
 	} {
 		if err := step(ctx); err != nil {

@@ -29,12 +29,13 @@ type DaemonOptions struct {
 // ServeDaemon serves the commands of this user on a socket until ctx ends or it is
 // asked to end. There is one of a home.
 func (a *App) ServeDaemon(ctx context.Context, o DaemonOptions) error {
-	unlock, err := a.onlyDaemon()
-	if err != nil {
-		return err
+	if a.entrance.daemon == nil {
+		if err := a.EnterDaemon(); err != nil {
+			return err
+		}
 	}
-	defer unlock()
-	ln := o.Listener
+	defer a.entrance.daemon()
+	ln, err := o.Listener, error(nil)
 	if ln == nil {
 		if ln, err = socket.ListenUnix(a.home.DaemonSocket(), "do without, or with a home elsewhere: kimbap daemon --home DIR"); err != nil {
 			return err

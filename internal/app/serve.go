@@ -11,7 +11,6 @@ import (
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/runner/netns"
-	"github.com/kimbap-run/kimbap/internal/socket"
 	"github.com/kimbap-run/kimbap/internal/tally"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -109,9 +108,12 @@ func (a *App) listener(o ServeOptions) (net.Listener, error) {
 		a.addState(roster.Run, "")
 		return o.Room.Proxy(), nil
 	}
-	ln, err := socket.Listen(o.Listen, "kimbap proxy --listen 127.0.0.1:0")
-	if err != nil {
-		return nil, err
+	ln := a.entrance.ln
+	if ln == nil {
+		var err error
+		if ln, err = proxyListener(o.Listen); err != nil {
+			return nil, err
+		}
 	}
 	a.listeners.Add(ln.Addr())
 	kind := roster.Run

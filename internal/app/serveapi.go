@@ -32,9 +32,11 @@ type APIOptions struct {
 
 // ServeAPI serves the REST API until ctx ends, then drains it.
 func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
-	ln, base, err := a.apiListener(o)
-	if err != nil {
-		return err
+	ln, base, err := a.entrance.ln, a.entrance.base, error(nil)
+	if ln == nil {
+		if ln, base, err = a.apiListener(o); err != nil {
+			return err
+		}
 	}
 	kick := make(chan os.Signal, 1)
 	var lent *lender
