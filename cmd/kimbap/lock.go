@@ -83,18 +83,33 @@ It asks for your PIN, if you have one, at the terminal.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
-				pin, err := c.unlockPin(ctx, a)
+				was, err := a.IsLocked(ctx)
 				if err != nil {
 					return err
 				}
-				if err := a.UnlockVault(ctx, pin); err != nil {
-					return err
+				said := "nothing was locked: stored credentials are used"
+				if was {
+					if err := c.unlock(ctx, a); err != nil {
+						return err
+					}
+					said = "unlocked"
 				}
-				c.reach(ctx, a)
-				return c.show(map[string]any{"vault": "open"}, func() { fmt.Fprintln(c.out, "unlocked") })
+				return c.show(map[string]any{"vault": "open", "was_locked": was}, func() { fmt.Fprintln(c.out, said) })
 			})
 		},
 	}
+}
+
+func (c *cli) unlock(ctx context.Context, a *app.App) error {
+	pin, err := c.unlockPin(ctx, a)
+	if err != nil {
+		return err
+	}
+	if err := a.UnlockVault(ctx, pin); err != nil {
+		return err
+	}
+	c.reach(ctx, a)
+	return nil
 }
 
 // unlockPin asks for the PIN that opening needs, none when there is none.

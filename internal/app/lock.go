@@ -160,6 +160,17 @@ func (a *App) revokeRun(ctx context.Context, t identity.Token) error {
 	return err
 }
 
+// IsLocked reports whether anything keeps the vault locked that [App.UnlockVault] could
+// open: a sealed key, the owner's order, or a key that could not be had at the start.
+func (a *App) IsLocked(ctx context.Context) (bool, error) {
+	s, err := a.sealed()
+	if err != nil || s != nil {
+		return s != nil, err
+	}
+	_, ordered, err := a.vault.Ordered(ctx)
+	return ordered || a.Locked() != nil, err
+}
+
 // UnlockVault opens what [App.LockVault] closed, with the PIN that
 // [App.UnlockNeeds] names. The error says what else keeps the vault locked.
 func (a *App) UnlockVault(ctx context.Context, pin runtime.Secret) error {
