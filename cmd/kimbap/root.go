@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,8 +29,14 @@ func execute(ctx context.Context, c *cli) int {
 			sub.Args = isCommand
 		}
 	}
-	checkArgs(root)
-	cmd, err := root.ExecuteContextC(ctx)
+	checkArgs(root, c.args)
+	cmd, err := root, error(nil)
+	if slices.Contains(c.args, "--help") || slices.Contains(c.args, "-h") {
+		err = strayWord(root, c.args)
+	}
+	if err == nil {
+		cmd, err = root.ExecuteContextC(ctx)
+	}
 	if err != nil && !c.read && c.output == "text" && asksJSON(ownWords(cmd, c.args), !cmd.DisableFlagParsing) {
 		c.asJSON()
 	}
@@ -47,8 +54,8 @@ func isCommand(help *cobra.Command, words []string) error {
 }
 
 // checkArgs makes a wrong number of arguments, and a word that is no command, a
-// usage error of that command, for it and all below it.
-func checkArgs(cmd *cobra.Command) {
+// usage error of that command, for it and all below it. Words are those of the invocation.
+func checkArgs(cmd *cobra.Command, words []string) {
 	if inner := cmd.Args; inner != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			err := inner(cmd, args)
@@ -59,6 +66,9 @@ func checkArgs(cmd *cobra.Command) {
 				return own // it says better what to type
 			}
 			what := err.Error()
+			if len(args) > 0 && cmd.HasSubCommands() {
+				return unknown(cmd, args[0], words, what)
+			}
 			switch needs := strings.TrimPrefix(cmd.Use, cmd.Name()+" "); {
 			case cmd.HasSubCommands():
 			case len(args) == 0:
@@ -68,20 +78,11 @@ func checkArgs(cmd *cobra.Command) {
 			default:
 				what = fmt.Sprintf("%d words are not what this takes: %s %s", len(args), cmd.CommandPath(), needs)
 			}
-			if len(args) > 0 && cmd.HasSubCommands() {
-				if own, ok := notHere[cmd.CommandPath()+" "+args[0]]; ok {
-					return usage(own.instead, "%s", own.what)
-				}
-				cmd.SuggestionsMinimumDistance = 2 // edits
-				if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-					what += "; did you mean " + strings.Join(near, " or ") + "?"
-				}
-			}
 			return usage(cmd.CommandPath()+" --help", "%s", what)
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		checkArgs(sub)
+		checkArgs(sub, words)
 	}
 }
 
@@ -134,6 +135,9 @@ func newRoot(c *cli) *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if stray := strayWord(root, c.args); stray != nil {
+			return stray
+		}
 		return wrongFlag(cmd.Flags(), cmd.CommandPath()+" --help", err)
 	})
 	p := root.PersistentFlags()

@@ -160,7 +160,7 @@ func parses(argv []string) error {
 func tree() *cobra.Command {
 	root := newRoot(&cli{in: strings.NewReader(""), out: io.Discard, err: io.Discard})
 	root.InitDefaultHelpFlag()
-	checkArgs(root)
+	checkArgs(root, nil)
 	return root
 }
 
