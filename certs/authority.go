@@ -167,6 +167,7 @@ func (a *Authority) load(wait time.Duration) (*standing, error) {
 		return nil, err
 	}
 	defer unlock()
+	_ = files.sweep() // a start does not hang on it, a rotation does
 	now := a.clock()
 	have, err := files.loadOrCreate(now)
 	if err != nil {

@@ -1,16 +1,25 @@
 package certs
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/kimbap-run/kimbap/internal/system"
 )
 
+// Names of files that are not in their place yet.
+const (
+	newFile = ".new-*"
+	newKey  = keyFile + newFile // written, and put into place, by who holds the lock of the folder
+)
+
 // writeTemp writes a finished file beside its future name and returns its path.
-func writeTemp(dir string, data []byte, mode os.FileMode) (name string, err error) {
-	tmp, err := os.CreateTemp(dir, ".new-*")
+func writeTemp(dir, pattern string, data []byte, mode os.FileMode) (name string, err error) {
+	tmp, err := os.CreateTemp(dir, pattern)
 	if err != nil {
 		return "", err
 	}
@@ -36,7 +45,7 @@ func writeTemp(dir string, data []byte, mode os.FileMode) (name string, err erro
 // the old file or the new one, never a part.
 func replaceFile(path string, data []byte) error {
 	fail := func(err error) error { return &FileError{File: path, Msg: "the file cannot be written", Err: err} }
-	tmp, err := writeTemp(filepath.Dir(path), data, 0o644)
+	tmp, err := writeTemp(filepath.Dir(path), newFile, data, 0o644)
 	if err != nil {
 		return fail(err)
 	}
@@ -45,6 +54,34 @@ func replaceFile(path string, data []byte) error {
 		return fail(err)
 	}
 	return system.SyncFolder(filepath.Dir(path))
+}
+
+// sweep removes what who was killed on the way has left of roots that were never used: their
+// sealed keys, also under the name that a bundle on its way has, as they once had. The caller
+// holds the lock of the folder, so none is another's who still wants it.
+func (f rootFiles) sweep() error {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if !entry.Type().IsRegular() {
+			continue
+		}
+		path := f.path(entry.Name())
+		key, _ := filepath.Match(newKey, entry.Name())
+		if other, _ := filepath.Match(newFile, entry.Name()); other {
+			text, err := os.ReadFile(path)
+			key = err == nil && bytes.Contains(text, []byte(sealedType))
+		}
+		if !key {
+			continue
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return &FileError{File: path, Msg: "the key of a root that was never used cannot be removed", Fix: "remove it", Err: err}
+		}
+	}
+	return nil
 }
 
 // checkPrivate refuses a file or folder that another user owns or can open.

@@ -48,6 +48,9 @@ func (a *Authority) replaceRoot(overlap time.Duration) (done Rotation, err error
 		return done, err
 	}
 	defer unlock()
+	if err := files.sweep(); err != nil {
+		return done, err
+	}
 	before, _, err := files.read()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return done, err

@@ -295,6 +295,59 @@ func TestRotationsAtOnceEndWithOneRoot(t *testing.T) {
 	}
 }
 
+// Who is killed between the writing of a new root's key and its renaming leaves the key of a
+// root that nobody ever uses. The next start and the next rotation remove it, and nothing
+// else, and not while another still works on the folder.
+func TestTheKeyThatAKilledRotationLeavesIsRemoved(t *testing.T) {
+	dir, c := newDir(t), newClock()
+	open(t, dir, c)
+	files := rootFiles{dir: dir, sealer: newBox(t, 1)}
+	cut := func() (left []string) {
+		key, _, err := files.write(c.Now(), roots{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		older, torn := filepath.Join(dir, ".new-77"), filepath.Join(dir, keyFile+".new-78")
+		writeFile(t, older, readFile(t, key))
+		writeFile(t, torn, nil)
+		return []string{key, older, torn}
+	}
+	bundle := filepath.Join(dir, ".new-79") // which is written by who does not hold the lock
+	writeFile(t, bundle, readFile(t, filepath.Join(dir, bundleFile)))
+	there := func(when string, want bool, files ...string) {
+		t.Helper()
+		for _, file := range files {
+			if _, err := os.Stat(file); (err == nil) != want {
+				t.Errorf("%s: %s: %v", when, file, err)
+			}
+		}
+	}
+	left := cut()
+	unlock, err := files.lock(lockWait)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := New(Options{Dir: dir, Sealer: newBox(t, 1), Clock: c.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.load(glanceWait); err == nil {
+		t.Error("a folder that another works on was read")
+	}
+	there("while another works on the folder", true, left...)
+	unlock()
+	root := readFile(t, keyIn(dir))
+	open(t, dir, c)
+	there("after a start", false, left...)
+	if !bytes.Equal(readFile(t, keyIn(dir)), root) {
+		t.Error("the root was changed")
+	}
+	left = cut()
+	rotate(t, dir, c, day)
+	there("after a rotation", false, left...)
+	there("at the end", true, bundle, keyIn(dir), filepath.Join(dir, caFile))
+}
+
 func TestWhatCannotBeRotated(t *testing.T) {
 	if _, err := opened(t, Options{Clock: time.Now}).Rotate(t.Context(), day); err == nil {
 		t.Error("a root in memory was rotated")
