@@ -271,6 +271,18 @@ func Installed(dir, name string) bool {
 	return err == nil
 }
 
+// InstalledFile is the file of an installed service, "" for none. One that is disabled is
+// not in force.
+func InstalledFile(dir, name string) (path string, inForce bool) {
+	if Installed(dir, name) {
+		return filepath.Join(dir, name+".yaml"), true
+	}
+	if slices.Contains(Disabled(dir), name) {
+		return filepath.Join(dir, name+".yaml"+off), false
+	}
+	return "", false
+}
+
 // write replaces a file in one step. os.CreateTemp makes it 0600.
 func write(path string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")

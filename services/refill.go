@@ -3,7 +3,7 @@ package services
 import (
 	"bytes"
 	"regexp"
-	"strings"
+	"slices"
 
 	"gopkg.in/yaml.v3"
 )
@@ -29,6 +29,22 @@ func Refilled(file string, data, installed []byte) (refilled []byte, values map[
 	return refilled, values, nil
 }
 
+// NewVariables are the variables that a file wants values for and another, an older version
+// of it with its own filled in, does not have at all; none where either has mistakes.
+func NewVariables(data, installed []byte) []string {
+	s, err := Parse("", data)
+	if err != nil {
+		return nil
+	}
+	was, err := Parse("", installed)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.Unset), func(name string) bool {
+		return slices.ContainsFunc(was.vars, func(v variable) bool { return v.name == name })
+	})
+}
+
 // valuesIn reads what stands in a file where the variables of its template stood.
 func valuesIn(template, filled []byte) map[string]string {
 	values := map[string]string{}
@@ -38,21 +54,38 @@ func valuesIn(template, filled []byte) map[string]string {
 		if len(names) == 0 {
 			continue
 		}
-		pattern := regexp.QuoteMeta(text)
-		for _, name := range names {
-			pattern = strings.ReplaceAll(pattern, regexp.QuoteMeta("{"+name+"}"), "(?P<"+name+">.+)")
-		}
-		whole, err := regexp.Compile("^" + pattern + "$")
-		if err != nil {
-			continue // a name that no group can have
-		}
 		for _, other := range written {
-			for i, value := range whole.FindStringSubmatch(other) {
-				if name := whole.SubexpNames()[i]; name != "" && values[name] == "" {
+			for name, value := range valuesOf(text, names, other) {
+				if values[name] == "" {
 					values[name] = value
 				}
 			}
 		}
+	}
+	return values
+}
+
+// valuesOf reads what stands in a text where the names stand in its template, nil where it
+// was not made of that.
+func valuesOf(template string, names []string, text string) map[string]string {
+	pattern, order := "", []string{}
+	for _, p := range pieces(template) {
+		if !slices.Contains(names, p.hole) {
+			pattern += regexp.QuoteMeta(p.text)
+			continue
+		}
+		pattern, order = pattern+"(.+)", append(order, p.hole) // a name may be none that a group can have
+	}
+	found := regexp.MustCompile("^" + pattern + "$").FindStringSubmatch(text)
+	if found == nil {
+		return nil
+	}
+	values := map[string]string{}
+	for i, name := range order {
+		if was, twice := values[name]; twice && was != found[i+1] {
+			return nil
+		}
+		values[name] = found[i+1]
 	}
 	return values
 }

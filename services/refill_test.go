@@ -33,6 +33,12 @@ func TestAFileIsRefilledFromAnother(t *testing.T) {
 			t.Errorf("%q: refilled: %s", installed, refilled)
 		}
 	}
+	twice := strings.Replace(template, "{site}.api{n}", "{site}.api{n}-{n}", 1)
+	for installed, want := range map[string]string{"my.api2-2": "2", "my.api2-3": ""} { // which no value makes
+		if _, values, err := services.Refilled("shop.yaml", []byte(twice), []byte("base_url: https://"+installed+".example.com\n")); err != nil || values["n"] != want {
+			t.Errorf("%s: %v %v", installed, values, err)
+		}
+	}
 	if _, _, err := services.Refilled("shop.yaml", []byte("name: shop\n"), nil); err == nil {
 		t.Error("a file with mistakes was refilled")
 	}

@@ -157,13 +157,24 @@ func (c *cli) showInForce(a *app.App) error {
 		c.say("disabled: %s", few(names))
 	}
 	for _, o := range outdated {
-		lost := ""
-		if o.Changed {
-			lost = "yours was changed by hand, and that is lost then; "
-		}
-		c.advise("this kimbap's catalogue has another file of " + o.Name + "; " + lost + "take it with: " + o.Command)
+		c.sayOutdated(o)
 	}
 	return nil
+}
+
+// sayOutdated says that the catalogue has another file of a service, and what taking it does.
+func (c *cli) sayOutdated(o app.Outdated) {
+	what := "this kimbap's catalogue has another file of " + o.Name + "; "
+	if len(o.Wants) > 0 {
+		what += "it wants a value for " + strings.Join(o.Wants, " and ") + ", which yours does not have; "
+	}
+	if o.Changed {
+		what += "yours was changed by hand, and that is lost then; "
+	}
+	if o.Disabled {
+		what += "it is disabled, and in force again then; "
+	}
+	c.advise(what + "take it with: " + o.Command)
 }
 
 func (c *cli) showServices(services []*app.Service, installed func(name string) bool, updates map[string]string) error {
@@ -224,6 +235,15 @@ func newServiceSwitchCommand(c *cli, word string) *cobra.Command {
 					return err
 				}
 				c.reach(ctx, a)
+				outdated, err := a.Outdated()
+				if err != nil {
+					return err
+				}
+				for _, o := range outdated {
+					if o.Name == args[0] && word == "enable" {
+						c.sayOutdated(o)
+					}
+				}
 				return c.show(map[string]any{word + "d": args[0]}, func() { fmt.Fprintf(c.out, "%sd %s\n", word, args[0]) })
 			})
 		},

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,21 +17,27 @@ import (
 // Outdated is an installed service of which the catalogue of this program has another file
 // than it was installed from. Versions do not tell: what a file says does.
 type Outdated struct {
-	Name    string
-	Changed bool   // its file was changed by hand since, which would be lost
-	Command string // takes the catalogue's
+	Name     string
+	Changed  bool     // its file was changed by hand since, which would be lost
+	Disabled bool     // it is not in force, and would be again
+	Wants    []string // variables that it never had; Command has … for their values
+	Command  string   // takes the catalogue's
 }
 
-// Outdated are the services in force that were installed from another catalogue than this
-// program's, by name. It reads files alone.
+// Outdated are the services that were installed from another catalogue than this program's,
+// those in force and those that are disabled, by name. It reads files alone.
 func (a *App) Outdated() ([]Outdated, error) {
 	pins, err := a.home.ReadPins()
 	if err != nil {
 		return nil, err
 	}
 	var out []Outdated
+	names := a.DisabledServices()
 	for _, s := range a.Services().Services() {
-		if o := a.outdated(s.Name, pins); o != nil {
+		names = append(names, s.Name)
+	}
+	for _, name := range names {
+		if o := a.outdated(name, pins); o != nil {
 			out = append(out, *o)
 		}
 	}
@@ -41,26 +46,34 @@ func (a *App) Outdated() ([]Outdated, error) {
 }
 
 // outdated compares what the catalogue would write today, with the same values, with what
-// was written, and with what is there: nil where one of them is the same, and where the values
-// cannot be told any more, so that nobody knows.
+// was written, and with what is there: nil where one of them is the same, and where values
+// cannot be told any more, so that nobody knows. A variable that the file never had, while
+// nobody changed it by hand, is told: there is no value to be found.
 func (a *App) outdated(name string, pins *home.Pins) *Outdated {
 	written, shipped := pins.Catalogue[name]
 	data, err := catalog.Read(name)
 	if !shipped || err != nil { // it is the owner's own, or is not in the catalogue any more
 		return nil
 	}
-	here, err := os.ReadFile(filepath.Join(a.home.Services(), name+".yaml"))
+	path, inForce := services.InstalledFile(a.home.Services(), name)
+	here, err := os.ReadFile(path)
 	if err != nil {
 		return nil // a project's, or gone since
 	}
 	today, values, err := services.Refilled(name+".yaml", data, here)
-	if err != nil || today == nil {
+	if err != nil {
 		return nil
 	}
-	if sum := sumOf(today); sum == written || sum == sumOf(here) {
+	o := &Outdated{Name: name, Changed: sumOf(here) != written, Disabled: !inForce}
+	if today == nil {
+		if o.Wants = services.NewVariables(data, here); o.Changed || len(o.Wants) == 0 {
+			return nil
+		}
+	} else if sum := sumOf(today); sum == written || sum == sumOf(here) {
 		return nil
 	}
-	return &Outdated{Name: name, Changed: sumOf(here) != written, Command: installAgain(name, data, values)}
+	o.Command = installAgain(name, data, values)
+	return o
 }
 
 func sumOf(data []byte) string {
@@ -76,7 +89,11 @@ func installAgain(name string, data []byte, values map[string]string) string {
 		return command
 	}
 	for _, unset := range s.Unset {
-		command += " --var " + unset + "=" + runtime.Quote(values[unset])
+		value := "…" // no value of any: pasted as it stands it is refused
+		if values[unset] != "" {
+			value = runtime.Quote(values[unset])
+		}
+		command += " --var " + unset + "=" + value
 	}
 	return command
 }
@@ -84,6 +101,7 @@ func installAgain(name string, data []byte, values map[string]string) string {
 // doctorCatalogue names services of an older catalogue. They work as they did.
 func (a *App) doctorCatalogue(context.Context) Finding {
 	list, err := a.Outdated()
+	list = slices.DeleteFunc(list, func(o Outdated) bool { return o.Disabled }) // which serve nothing
 	switch {
 	case err != nil:
 		return Finding{"catalogue", "warn", err.Error(), ""}
@@ -95,7 +113,7 @@ func (a *App) doctorCatalogue(context.Context) Finding {
 		names = append(names, o.Name)
 	}
 	fix := "kimbap service list"
-	if len(list) == 1 && !list[0].Changed {
+	if len(list) == 1 && !list[0].Changed && list[0].Wants == nil {
 		fix = list[0].Command
 	}
 	return Finding{"catalogue", "warn", "this kimbap has another file of: " + strings.Join(names, ", "), fix}
