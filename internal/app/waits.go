@@ -101,8 +101,7 @@ func (a *App) waitAs(ctx context.Context, caller runtime.Caller, who *runtime.Pr
 	if who.Tenant == runtime.DefaultTenant || !errors.Is(err, approval.ErrUnknown) {
 		return err
 	}
-	a.identity.Forget()
-	if _, away := a.identity.Identify(context.WithoutCancel(ctx), caller); away != nil && crowd.Stranger(runtime.AsError(away)) {
+	if _, away := a.identity.Anew(context.WithoutCancel(ctx), caller); away != nil && crowd.Stranger(runtime.AsError(away)) {
 		return away
 	}
 	return err

@@ -68,7 +68,7 @@ func (i *Identity) now() time.Time {
 // that nobody knows is told to wait (CodeRateLimited).
 func (i *Identity) Identify(ctx context.Context, caller runtime.Caller) (runtime.Principal, error) {
 	if !caller.Token.Empty() {
-		return i.byToken(ctx, caller.Token, caller.Source)
+		return i.byToken(ctx, caller.Token, caller.Source, i.find)
 	}
 	if caller.RequireToken {
 		return runtime.Principal{}, refused(runtime.ReasonNoToken, "a kimbap token is required here and none was shown")
@@ -82,6 +82,15 @@ func (i *Identity) Identify(ctx context.Context, caller runtime.Caller) (runtime
 	return local(caller.Peer.UID, runtime.KindAgent), nil
 }
 
+// Anew is [Identity.Identify] by what the store says of the token now, whatever is remembered
+// of it. What is remembered of others stays: a caller can ask for this as often as it likes.
+func (i *Identity) Anew(ctx context.Context, caller runtime.Caller) (runtime.Principal, error) {
+	if caller.Token.Empty() {
+		return i.Identify(ctx, caller)
+	}
+	return i.byToken(ctx, caller.Token, caller.Source, i.lookUp)
+}
+
 // Operator is the owner at the terminal, who may decide approvals and make tokens.
 func Operator(uid int) runtime.Principal { return local(uid, runtime.KindOperator) }
 
@@ -92,11 +101,12 @@ func local(uid int, kind runtime.Kind) runtime.Principal {
 	}
 }
 
-func (i *Identity) byToken(ctx context.Context, token runtime.Secret, source string) (runtime.Principal, error) {
+// byToken is who a token is of, by what find says of its hash.
+func (i *Identity) byToken(ctx context.Context, token runtime.Secret, source string, find func(context.Context, [32]byte) (*Token, error)) (runtime.Principal, error) {
 	if !wellFormed(token.Reveal()) {
 		return runtime.Principal{}, i.wrong(source, "what was shown is not a kimbap token")
 	}
-	t, err := i.find(ctx, hashOf(token))
+	t, err := find(ctx, hashOf(token))
 	if err != nil {
 		return runtime.Principal{}, err
 	}
@@ -114,15 +124,23 @@ func (i *Identity) byToken(ctx context.Context, token runtime.Secret, source str
 	}, nil
 }
 
-// find looks a hash up, in memory first; nil when there is no such token. Only
-// tokens that exist are remembered, so that guessing fills nothing.
+// find looks a hash up, in memory first; nil when there is no such token.
 func (i *Identity) find(ctx context.Context, hash [32]byte) (*Token, error) {
-	known := i.known.Load()
-	if t, ok := known.Load(hash); ok {
+	if t, ok := i.known.Load().Load(hash); ok {
 		return t.(*Token), nil
 	}
+	return i.lookUp(ctx, hash)
+}
+
+// lookUp asks the store and remembers what it says. Only tokens that exist are remembered,
+// so that guessing fills nothing.
+func (i *Identity) lookUp(ctx context.Context, hash [32]byte) (*Token, error) {
+	known := i.known.Load()
 	t, found, err := i.o.Store.TokenByHash(ctx, hash)
 	if err != nil || !found {
+		if err == nil {
+			known.Delete(hash)
+		}
 		return nil, err
 	}
 	// Into the map that was current before the look-up: a Forget in between

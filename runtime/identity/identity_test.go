@@ -217,6 +217,40 @@ func TestRevocationByAnotherProcess(t *testing.T) {
 	}
 }
 
+// Who has one token looked at anew, as often as it likes, costs the callers with other ones
+// no look-up.
+func TestOneTokenIsLookedAtAnew(t *testing.T) {
+	w := newWorld(t)
+	secret, token := w.mint(t, identity.Grant{})
+	gone, _ := w.mint(t, identity.Grant{Agent: "gone"})
+	other, _ := w.mint(t, identity.Grant{Agent: "other"})
+	for _, one := range []runtime.Secret{secret, gone, other} {
+		if _, err := w.Identify(t.Context(), runtime.Caller{Token: one}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Anew(t.Context(), runtime.Caller{Token: secret}); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = w.store.RevokeToken(t.Context(), runtime.DefaultTenant, token.ID, w.now) // by another process
+	w.store.list = slices.DeleteFunc(w.store.list, func(t identity.Token) bool { return t.Agent == "gone" })
+	for _, look := range []func(context.Context, runtime.Caller) (runtime.Principal, error){w.Anew, w.Identify} { // who looked knows it
+		if _, err := look(t.Context(), runtime.Caller{Token: secret}); reason(err) != runtime.ReasonTokenRevoked {
+			t.Errorf("a revoked token: %v", err)
+		}
+		if _, err := look(t.Context(), runtime.Caller{Token: gone}); runtime.CodeOf(err) != runtime.CodeUnauthenticated {
+			t.Errorf("a token that is gone: %v", err)
+		}
+	}
+	before := w.store.lookups
+	if _, err := w.Identify(t.Context(), runtime.Caller{Token: other}); err != nil || w.store.lookups != before {
+		t.Errorf("another one was looked up %d times more: %v", w.store.lookups-before, err)
+	}
+	if _, err := w.Anew(t.Context(), runtime.Caller{RequireToken: true}); reason(err) != runtime.ReasonNoToken {
+		t.Errorf("without a token: %v", err)
+	}
+}
+
 func TestAPrincipalMayDoWhatItsScopesNameAndNoMore(t *testing.T) { // TK-003
 	w := newWorld(t)
 	secret, _ := w.mint(t, identity.Grant{Scopes: []runtime.Scope{"github.list-*"}})
