@@ -15,7 +15,7 @@ import (
 func newRunCommand(c *cli) *cobra.Command {
 	o, remote := app.RunOptions{}, remoteFlags{}
 	cmd := &cobra.Command{
-		Use:   "run [--isolate] [--unattended] [--agent NAME] [--remote URL | --server URL] [--token-file F --pin SHA256] -- CMD...",
+		Use:   "run [--isolate] [--unattended] [--agent NAME] [--remote URL | --server URL] [flags] -- CMD...",
 		Short: "Start a program behind kimbap",
 		Long: `Start a program behind kimbap.
 

@@ -47,6 +47,33 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	}
 }
 
+// What stands behind a flag in the help is what to write there, never the type of a variable,
+// and a usage line says that there are flags where it does not have all of them.
+func TestTheHelpNamesValues(t *testing.T) {
+	types := regexp.MustCompile(`(?m)^ +(-\w, )?--[a-z-]+ (string|strings|stringArray|int|duration)\b.*$`)
+	walk(tree(), func(cmd *cobra.Command) {
+		if cmd.Hidden || isCobras(cmd) {
+			return
+		}
+		var said strings.Builder
+		cmd.SetOut(&said)
+		flags := cmd.LocalNonPersistentFlags()
+		if err := cmd.Help(); err != nil {
+			t.Fatal(err)
+		}
+		if line := types.FindString(said.String()); line != "" {
+			t.Errorf("%s: %s", cmd.CommandPath(), strings.TrimSpace(line))
+		}
+		if use := cmd.UseLine(); !cmd.HasSubCommands() && !cmd.DisableFlagParsing && !strings.Contains(use, "[flags]") {
+			flags.VisitAll(func(f *pflag.Flag) {
+				if f.Name != "help" && !f.Hidden && !strings.Contains(use, "-"+f.Name) && !strings.Contains(use, "[-"+f.Shorthand) {
+					t.Errorf("%s does not show --%s", use, f.Name)
+				}
+			})
+		}
+	})
+}
+
 // TestDocumentsShowWhatThereIs holds the documents to the tree: what they tell
 // a reader to type is a command with those flags, and what they point to exists.
 func TestDocumentsShowWhatThereIs(t *testing.T) {

@@ -44,7 +44,7 @@ type vaultSet struct {
 func newVaultSetCommand(c *cli) *cobra.Command {
 	o := &vaultSet{}
 	cmd := &cobra.Command{
-		Use:   "set NAME [-- COMMAND ARG...]",
+		Use:   "set NAME [flags] [-- COMMAND ARG...]",
 		Short: "Store a credential under a name",
 		Long: `Store a credential under a name.
 

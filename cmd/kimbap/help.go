@@ -1,0 +1,70 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// valueNames are what stands behind a flag in the help, by the flag's name: what to write
+// there, where cobra has the type of a variable in Go.
+func valueNames() map[string]string {
+	names := map[string]string{}
+	for what, flags := range map[string]string{
+		"ADDR": "listen sidecar", "CODE": "code eval", "D": "for timeout ttl wait", "DIR": "dir home to", "EFFECT": "effect", "EXPR": "jq",
+		"FILE":   "anchor file identity out passphrase-file recipients-file sbom service tls-cert tls-key token-file",
+		"FORMAT": "output", "GLOB": "allow scope", "GROUP": "group", "HOST": "host", "ID": "request resume", "KEY": "recipient",
+		"KIND": "auth kind", "LIST": "client", "N": "limit lines", "NAME": "agent as env name shell surface tenant", "NAME=VALUE": "arg var",
+		"PATH": "draft path-prefix", "PLACE": "from", "RISK": "risk", "ROLE": "role", "SHA256": "pin", "STORE": "store", "TAG": "tag",
+		"TEXT": "reason text", "TIME": "at expires since until", "URL": "base-url proxy remote server upstream",
+	} {
+		for _, flag := range strings.Fields(flags) {
+			names[flag] = what
+		}
+	}
+	return names
+}
+
+// named is a flag's value as its help shows it.
+type named struct {
+	pflag.Value
+	name string
+}
+
+// Type implements [pflag.Value].
+func (n named) Type() string { return n.name }
+
+// explain makes the help of root and of all below it say what to write behind their flags,
+// and the usage lines that list flags list them once.
+func explain(root *cobra.Command) {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, words []string) {
+		names := valueNames()
+		name := func(f *pflag.Flag) {
+			what := names[f.Name]
+			if strings.HasPrefix(f.Usage, "glob ") {
+				what = "GLOB"
+			}
+			if what != "" && f.Value.Type() != "bool" { // nothing is read any more: the help is all there is
+				f.Value, f.DefValue = named{f.Value, what}, strings.Trim(f.DefValue, "[]")
+			}
+		}
+		cmd.LocalFlags().VisitAll(name)
+		cmd.InheritedFlags().VisitAll(name)
+		help(cmd, words)
+	})
+	onceInUse(root)
+}
+
+// onceInUse leaves "[flags]" out of a usage line that has all flags there are.
+func onceInUse(cmd *cobra.Command) {
+	all := cmd.HasSubCommands() || cmd.HasLocalFlags()
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		all = all && (cmd.HasSubCommands() || strings.Contains(cmd.Use, "--"+f.Name) || f.Shorthand != "" && strings.Contains(cmd.Use, "[-"+f.Shorthand))
+	})
+	cmd.DisableFlagsInUseLine = all
+	for _, sub := range cmd.Commands() {
+		onceInUse(sub)
+	}
+}
