@@ -16,7 +16,7 @@ import (
 func newActionsCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "actions",
-		Short: "What can be done: list and describe actions",
+		Short: "List and describe what can be done",
 		Example: `  kimbap actions list github
   kimbap actions describe github.create-issue`,
 		Args: cobra.NoArgs,

@@ -14,7 +14,7 @@ import (
 func newAgentsCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agents",
-		Short: "Settings for coding agents: setup, status, remove",
+		Short: "Settings for coding agents: set up, show, remove",
 		Long: `Settings for coding agents, so that they go through kimbap proxy without kimbap run:
 
   claude      env in ~/.claude/settings.json
@@ -23,8 +23,8 @@ func newAgentsCommand(c *cli) *cobra.Command {
   agents.md   a section in AGENTS.md of this folder
   skill       .claude/skills/kimbap/SKILL.md in this folder
 
-What would be written is shown and asked. Nothing else in the files is touched, and
-remove takes it out again to the byte. kimbap run needs none of this.`,
+It shows what it would write, and asks first. Nothing else in the files is touched, and
+remove takes it out again, byte for byte. kimbap run needs none of this.`,
 		Example: `  kimbap agents setup claude
   kimbap agents status`,
 		Args: cobra.NoArgs,
@@ -37,7 +37,7 @@ remove takes it out again to the byte. kimbap run needs none of this.`,
 func newAgentsSetupCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:       "setup [claude|codex|gemini|agents.md|skill]...",
-		Short:     "Write the settings, for those named or those that are here",
+		Short:     "Write the settings, for the agents named or for those found here",
 		Example:   "  kimbap agents setup\n  kimbap agents setup claude agents.md --yes",
 		Args:      cobra.ArbitraryArgs, // a name that is none is explained better below
 		ValidArgs: app.AgentNames(),
@@ -65,7 +65,7 @@ func newAgentsSetupCommand(c *cli) *cobra.Command {
 func newAgentsRemoveCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:       "remove [claude|codex|gemini|agents.md|skill]...",
-		Short:     "Take out what setup has written",
+		Short:     "Remove what setup wrote",
 		Example:   "  kimbap agents remove --yes",
 		Args:      cobra.ArbitraryArgs, // a name that is none is explained better below
 		ValidArgs: app.AgentNames(),
@@ -87,7 +87,7 @@ func newAgentsRemoveCommand(c *cli) *cobra.Command {
 func newAgentsForgetCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "forget FILE",
-		Short:   "Forget what was written into a file, and leave the file alone",
+		Short:   "Forget what setup wrote into a file, and leave the file alone",
 		Example: "  kimbap agents forget ~/.gemini/.env",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -109,7 +109,7 @@ func newAgentsForgetCommand(c *cli) *cobra.Command {
 func newAgentsStatusCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "status",
-		Short:   "Say which settings are in place, and which have changed",
+		Short:   "Show which settings are in place, and which have changed",
 		Example: "  kimbap agents status -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

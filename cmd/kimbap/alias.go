@@ -20,7 +20,7 @@ func newAliasCommand(c *cli) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use: "set NAME SERVICE.ACTION", Short: "Let a short name stand for an action", Args: cobra.ExactArgs(2),
+		Use: "set NAME SERVICE.ACTION", Short: "Give an action a short name", Args: cobra.ExactArgs(2),
 		Example: "  kimbap alias set prs github.list-pull-requests\n  kimbap call prs --repo cli/cli",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
@@ -31,7 +31,7 @@ func newAliasCommand(c *cli) *cobra.Command {
 			})
 		},
 	}, &cobra.Command{
-		Use: "remove NAME", Short: "Take a short name away", Args: cobra.ExactArgs(1), Example: "  kimbap alias remove prs",
+		Use: "remove NAME", Short: "Remove a short name", Args: cobra.ExactArgs(1), Example: "  kimbap alias remove prs",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
 				if err := a.RemoveAlias(ctx, args[0]); err != nil {

@@ -62,7 +62,7 @@ func newApproveListCommand(c *cli) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "decided ones too")
+	cmd.Flags().BoolVar(&all, "all", false, "include those that were decided")
 	cmd.Flags().BoolVar(&standing, "standing", false, "what earlier decisions still allow (accept --for, --run)")
 	return cmd
 }
@@ -105,7 +105,7 @@ func (c *cli) sayStanding(ctx context.Context, a *app.App) error {
 func newApproveRevokeCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "revoke ID",
-		Short:   "End what accept --for or --run allows",
+		Short:   "Take back what accept --for or --run allows",
 		Example: "  kimbap approve list --standing\n  kimbap approve revoke apr_…",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -159,14 +159,14 @@ func newApproveAcceptCommand(c *cli) *cobra.Command {
 	var pin bool
 	cmd := &cobra.Command{
 		Use:   "accept ID [--for D | --run | --always] [--as NAME] [--full]",
-		Short: "Accept: this exact request may be executed once",
-		Long: `Accept: this exact request may be executed once.
+		Short: "Accept: this exact request may run once",
+		Long: `Accept: this exact request may run once.
 
-With --for or --run, the same action on the same target is allowed to the same
-requester for a while as well, whatever its body says; policy is still asked each
-time. kimbap approve revoke ends it. --always shows the policy rule that would
-allow the action to the same agent from now on and, when you agree at the
-terminal (or with --yes), writes it into the policy file, right before the rule that asked.`,
+With --for or --run, the same requester may also repeat the same action on the same
+target for a while, whatever the body says; policy is still asked each time. kimbap
+approve revoke ends that. --always shows the policy rule that would allow the action
+to the same agent from now on and, if you agree at the terminal (or with --yes),
+writes it into the policy file, right before the rule that asked.`,
 		Example: "  kimbap approve accept apr_…\n  kimbap approve accept apr_… --for 10m\n  kimbap approve show apr_… --full && kimbap approve accept apr_… --full",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -187,12 +187,12 @@ terminal (or with --yes), writes it into the policy file, right before the rule 
 		},
 	}
 	f := cmd.Flags()
-	f.Var((*lengthOfTime)(&yes.For), "for", "allow the same action on the same target for so long: 10m, 1d")
+	f.Var((*lengthOfTime)(&yes.For), "for", "allow the same action on the same target for this long: 10m, 1d")
 	f.BoolVar(&yes.Run, "run", false, "allow it for the rest of the kimbap run that asks")
 	f.BoolVar(&yes.Always, "always", false, "add a policy rule that allows the action to this agent")
 	f.StringVar(&yes.As, "as", "", "decide as this person, with the PIN that they set: kimbap approve pin --as NAME")
-	f.BoolVar(&pin, "pin", false, "show the PIN also where it is not demanded")
-	f.BoolVar(&yes.Full, "full", false, "the request is too long to be shown whole, and you have read all of it")
+	f.BoolVar(&pin, "pin", false, "ask for the PIN even where it is not demanded")
+	f.BoolVar(&yes.Full, "full", false, "the request is too long to be shown, and you have read all of it")
 	return cmd
 }
 
@@ -315,8 +315,8 @@ func newApproveRejectCommand(c *cli) *cobra.Command {
 func newApproveWaitCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "wait ID",
-		Short: "Wait for the decision, then execute the request and print its result",
-		Long: `Wait for the decision, then execute the request and print its result.
+		Short: "Wait for the decision, then run the request and print its result",
+		Long: `Wait for the decision, then run the request and print its result.
 
 Only the requester can: the request is executed in its name, once.`,
 		Example: "  kimbap approve wait apr_…",

@@ -13,7 +13,7 @@ import (
 func newApproveNotifyCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "notify",
-		Short: "Messages that tell people of requests: test",
+		Short: "Messages about requests that wait: test",
 		Long: `Messages that tell people of requests: by webhook, Slack, Telegram or mail, as
 approval.notify in config.yaml says. They say what is asked; nothing in them
 decides.`,

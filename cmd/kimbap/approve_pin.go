@@ -13,8 +13,8 @@ import (
 const pinLong = `Set or change the PIN that shows that a person decides.
 
 A program of the same user could run kimbap approve accept by itself. A PIN is
-asked for at the terminal only: once one is set, what is critical is accepted
-with it alone, and policy rules may demand it for more.
+asked for at the terminal only: once one is set, what is critical can be accepted
+only with it, and policy rules may demand it for more.
 
 With --as, another person gets a PIN of their own on this machine, and the roles
 that rules ask for; your own PIN vouches for them. They accept with: kimbap
@@ -41,7 +41,7 @@ func newApprovePinCommand(c *cli) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&n.As, "as", "", "another person's name")
 	f.StringArrayVar(&n.Roles, "role", nil, "a role of that person, for policy rules; repeat for more")
-	f.StringArrayVar(&n.Groups, "group", nil, "a group of that person, the same way")
+	f.StringArrayVar(&n.Groups, "group", nil, "a group of that person, for policy rules; repeat for more")
 	f.BoolVar(&remove, "remove", false, "take the PIN away")
 	f.BoolVar(&list, "list", false, "list who has one")
 	return cmd

@@ -17,7 +17,7 @@ const watchInterval = time.Second
 func newApproveWatchCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "watch",
-		Short: "Show questions as they come; requests wait for you meanwhile",
+		Short: "Show requests as they come in; they wait for you meanwhile",
 		Long: `Show questions as they come, until Ctrl-C.
 
 While somebody watches, a request that needs approval is held open for up to

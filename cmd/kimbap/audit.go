@@ -68,7 +68,7 @@ func (r *recordFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.q.Text, "text", "", "text anywhere in the record")
 	f.StringVar(&r.since, "since", "", "how far back (24h, 7d), or from when on (2026-01-31, 2026-01-31T08:00:00Z)")
 	f.BoolVar(&r.everyone, "all-tenants", false, "records of every tenant")
-	f.StringVar(&r.until, "until", "", "before when, in the same forms")
+	f.StringVar(&r.until, "until", "", "only those from before then, in the same forms")
 }
 
 // query reads the flags.
@@ -224,7 +224,7 @@ the value.`,
 		},
 	}
 	flags.add(cmd.Flags())
-	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many")
+	cmd.Flags().IntVar(&limit, "limit", 100, "show at most this many")
 	cmd.Flags().BoolVar(&value, "value-stdin", false, "records of requests that held the value on standard input")
 	return cmd
 }

@@ -19,9 +19,9 @@ func newAuditVerifyCommand(c *cli) *cobra.Command {
 		Short: "Check the hash chain of every writer, and its end",
 		Long: `Check the hash chain of every writer, and its end.
 
-Every record is held against the one after it, and the signed checkpoints against
-the records they name. Checkpoints that were kept outside the home show what was
-cut off since: those of audit.anchor.file, or of the files given.`,
+Every record is checked against the next one, and the signed checkpoints against the
+records they name. Checkpoints that were kept outside the home show what was cut off
+since: those in audit.anchor.file, or in the files given.`,
 		Example: "  kimbap audit verify\n  kimbap audit verify --anchor /mnt/log/kimbap.anchor",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,7 +57,7 @@ cut off since: those of audit.anchor.file, or of the files given.`,
 func newAuditAnchorCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "anchor",
-		Short: "Sign how far the trail goes, and send it out",
+		Short: "Sign how far the trail goes, and send the checkpoint out",
 		Long: `Sign how far the trail of every writer goes, and send it out.
 
 Running proxies do so by themselves. The checkpoint goes to audit.anchor.file,

@@ -15,7 +15,7 @@ import (
 func newCACommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ca",
-		Short: "The local certificate authority: show, export, install, rotate",
+		Short: "The local certificate authority: show, export, install, uninstall, rotate",
 		Example: `  kimbap ca show
   kimbap ca export --bundle > bundle.pem`,
 		Args: cobra.NoArgs,
@@ -69,7 +69,7 @@ func newCAExportCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "export [--bundle] [--to DIR --proxy URL]",
 		Short:   "Print the CA certificate as PEM; with --bundle the system's roots too",
-		Long:    "Print the CA certificate as PEM; with --bundle the system's roots too. With --to it writes a folder that\ncontainers mount at /etc/kimbap: ca.pem, bundle.pem and settings for wget, PHP and Java, which lead to the\nproxy as the container sees it.",
+		Long:    "Print the CA certificate as PEM; with --bundle the system's roots too.\n\nWith --to it writes a folder that containers mount at /etc/kimbap: ca.pem, bundle.pem and\nsettings for wget, PHP and Java, which lead to the proxy as the container sees it.",
 		Example: "  kimbap ca export > ca.pem\n  kimbap ca export --bundle > bundle.pem\n  kimbap ca export --to /ca --proxy http://kimbap:7788",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -105,7 +105,7 @@ func newCARotateCommand(c *cli) *cobra.Command {
 	var now bool
 	cmd := &cobra.Command{
 		Use:   "rotate [--now]",
-		Short: "Make a new root; running proxies take it up within a second",
+		Short: "Make a new root certificate; running proxies use it within a second",
 		Long: "Make a new root certificate. Its files keep their names; running proxies take it up within a second, and\n" +
 			"open connections go on. The old root's key is removed. Its certificate stays in ca.pem and bundle.pem for\n" +
 			"a day, so that nothing fails while processes change over; with --now it goes at once, as it should when\n" +
@@ -122,7 +122,7 @@ func newCARotateCommand(c *cli) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&now, "now", false, "trust the old root no more from this moment on")
+	cmd.Flags().BoolVar(&now, "now", false, "stop trusting the old root at once")
 	return cmd
 }
 

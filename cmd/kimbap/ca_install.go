@@ -9,29 +9,29 @@ import (
 	"github.com/kimbap-run/kimbap/internal/app"
 )
 
-const installLong = `Let this machine's programs trust the CA, beside those that read variables.
+const installLong = `Let this machine's programs trust the CA, also those that read no variables.
 
-Nothing needs this: kimbap run and kimbap env tell programs by their variables.
-It is for programs that read none, a browser for example. The stores:
+kimbap run and kimbap env do not need it: they tell programs through variables. It is
+for programs that read none, such as a browser. The stores:
 
   system       the system's, by its own command (Debian, Fedora, SUSE, Arch;
                on macOS the login keychain, on Windows the user's roots)
   nss          Chromium's and Firefox's, by certutil; nss:FOLDER for one
   java         Java's, by keytool; java:FILE for one key store
 
-What is run is shown before, and asked; sudo is in front of what only root may do.
-What is installed stands for the hosts of installed services and of the catalogue,
-and what is below them, by name constraints: whoever gets the CA's key, which the
-master key seals, could be those hosts to this machine's programs. Most hold it to
-that; Java does not, and there could be shown any host. After installing a service
-with hosts of its own, run it again. kimbap ca uninstall takes the CA out of all stores.`
+It shows the commands first, and asks; what only root may run has sudo in front.
+What is installed is limited by name constraints to the hosts of installed services
+and of the catalogue, and hosts below them: whoever got the CA's key, which the master
+key seals, could pose as those hosts to this machine's programs. Most programs keep to
+that limit; Java does not, and could be shown any host. After installing a service with
+hosts of its own, run it again. kimbap ca uninstall takes the CA out of all stores.`
 
 func newCAInstallCommand(c *cli) *cobra.Command {
 	var words []string
 	var show bool
 	cmd := &cobra.Command{
 		Use:     "install [--store system|nss|java|nss:FOLDER|java:FILE]... [--show]",
-		Short:   "Put the CA into trust stores of this machine",
+		Short:   "Add the CA to this machine's trust stores",
 		Long:    installLong,
 		Example: "  kimbap ca install\n  kimbap ca install --store system,nss --yes\n  kimbap ca install --store java:$JAVA_HOME/lib/security/cacerts --show",
 		Args:    cobra.NoArgs,
@@ -55,7 +55,7 @@ func newCAUninstallCommand(c *cli) *cobra.Command {
 	var show bool
 	cmd := &cobra.Command{
 		Use:     "uninstall [--store …]... [--show]",
-		Short:   "Take the CA out of the trust stores again",
+		Short:   "Remove the CA from the trust stores",
 		Long:    "Take the CA, and roots of this home before it, out of all trust stores that kimbap ca install put them into;\nwith --store only out of that one.",
 		Example: "  kimbap ca uninstall\n  kimbap ca uninstall --store java --yes",
 		Args:    cobra.NoArgs,

@@ -18,14 +18,14 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-const callLong = `Do one action of a service.
+const callLong = `Call one action of a service.
 
 The flags are the action's own arguments: kimbap call SERVICE.ACTION --help
 lists them, with examples. @file is the content of a file, @- of stdin, @@ an @.
-A list is given as often as it has elements, or once as JSON, an object as JSON.
+For a list, repeat the flag for each element, or give it once as JSON; an object is JSON.
 An argument whose name is also a flag of call is --arg.NAME.
 
-Beside the arguments:
+Besides the arguments:
   --input FILE    all arguments as one JSON object, - for stdin
   --all           ask for all pages of a long answer
   --max N         ask for pages until there are N elements
@@ -36,7 +36,7 @@ Beside the arguments:
 func newCallCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "call SERVICE.ACTION [--ARG VALUE...]",
-		Short: "Do one action of a service",
+		Short: "Call one action of a service",
 		Long:  callLong,
 		Example: `  kimbap call github.list-pull-requests --repo cli/cli --per_page 5
   kimbap call github.list-pull-requests --repo cli/cli --jq '.[].title'
@@ -137,7 +137,7 @@ func (c *cli) callWords(cmd *cobra.Command, action *runtime.Action, words []stri
 	if f.help {
 		c.sayAction(action)
 		if action.Callable() {
-			fmt.Fprintln(c.out, "\nbeside them: --input, --all, --max, --dry-run, --trace, --no-wait; see kimbap call --help")
+			fmt.Fprintln(c.out, "\nbesides these: --input, --all, --max, --dry-run, --trace, --no-wait; see kimbap call --help")
 		}
 		return nil, f, nil
 	}

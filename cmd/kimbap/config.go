@@ -9,7 +9,7 @@ import (
 func newConfigCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "config",
-		Short:   "The configuration in force",
+		Short:   "Show the configuration in force",
 		Example: "  kimbap config show --origin",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -22,7 +22,7 @@ func newConfigShowCommand(c *cli) *cobra.Command {
 	var origin bool
 	cmd := &cobra.Command{
 		Use:     "show [--origin]",
-		Short:   "Show every key; with --origin where its value comes from, and when a running kimbap takes up another",
+		Short:   "Show every key; with --origin also where its value comes from, and when a change takes effect",
 		Example: "  kimbap config show --origin",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

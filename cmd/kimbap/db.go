@@ -13,7 +13,7 @@ import (
 func newDBCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "db",
-		Short: "The home's database: how it stands, its schema, a copy for backup",
+		Short: "The home's database: status, schema, a copy for backup",
 		Example: `  kimbap db status
   kimbap db copy ./kimbap-copy.db`,
 		Args: cobra.NoArgs,
@@ -37,7 +37,7 @@ func (c *cli) closed(ctx context.Context, work func(context.Context, *app.App) e
 func newDBStatusCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "status",
-		Short:   "Show version, size and soundness; change nothing",
+		Short:   "Show version, size and integrity; change nothing",
 		Example: "  kimbap db status\n  kimbap db status -o json --jq .schema_version",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,7 +73,7 @@ func (c *cli) sayDatabase(db *app.Database) {
 func newDBMigrateCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring the database to the schema of this kimbap",
+		Short: "Migrate the database to this kimbap's schema",
 		Long: `Bring the database to the schema of this kimbap, in one transaction. The next
 command that opens the home would do the same; this one does nothing else, and
 says what it did. An older kimbap cannot open the database afterwards: make a copy
@@ -101,8 +101,8 @@ first (kimbap db copy).`,
 func newDBCopyCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "copy FILE",
-		Short: "Write a consistent copy for backup, while kimbap goes on",
-		Long: `Write a consistent copy of the database to a new file, 0600, while kimbap goes on.
+		Short: "Write a consistent copy for backup, while kimbap keeps running",
+		Long: `Write a consistent copy of the database to a new file, 0600, while kimbap keeps running.
 
 What is secret in it stays sealed by the master key, which is not in it: keep that
 elsewhere. To put a copy back stop kimbap, move kimbap.db, kimbap.db-wal and

@@ -16,8 +16,8 @@ func newDoctorCommand(c *cli) *cobra.Command {
 	var clients []string
 	cmd := &cobra.Command{
 		Use:   "doctor [--keys] [--client curl,node,…]",
-		Short: "Look for what commonly goes wrong, and say how to fix it",
-		Long: `Look for what commonly goes wrong, and say how to fix it.
+		Short: "Look for common problems, and say how to fix them",
+		Long: `Look for common problems, and say how to fix them.
 
 With --keys it lists what a program of kimbap run could still read: logins of
 other tools, private keys, variables. It says names only, never a value.

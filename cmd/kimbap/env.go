@@ -19,22 +19,22 @@ func newEnvCommand(c *cli) *cobra.Command {
 	var pins []string
 	cmd := &cobra.Command{
 		Use:   "env [--shell sh|fish|pwsh|cmd|dotenv|docker|json] [--proxy URL] [--unset]",
-		Short: "Print the variables that lead a shell's programs through the proxy",
+		Short: "Print the variables that send a shell's programs through the proxy",
 		Example: `  eval "$(kimbap env)"
   eval "$(kimbap env --unset)"
   kimbap env | Out-String | Invoke-Expression                              (PowerShell)
   for /f "delims=" %i in ('kimbap env --shell cmd') do @%i                 (cmd)
   docker run $(kimbap env --shell docker) IMAGE
   eval "$(kimbap env --server https://kimbap.example.com --token-file ~/.kimbap/token)"`,
-		Long: `Print the variables that lead a shell's programs through the proxy.
+		Long: `Print the variables that send a shell's programs through the proxy.
 
-What the shell had set in their place is kept in KIMBAP_ENV_BEFORE, and --unset gives it
-back, in sh, fish, PowerShell and cmd. Keys that placeholders stand for and proxies with a
-password are not kept: every program of the shell could read them.
+The values that the shell had before are kept in KIMBAP_ENV_BEFORE, and --unset restores
+them, in sh, fish, PowerShell and cmd. Keys behind placeholders, and proxies with a password,
+are not kept: every program of the shell could read them.
 
-With --server that is the kimbap proxy --server of this machine, which it finds by
-itself; the server's token is in none of them. For docker it is one that containers
-reach (--auth token --insecure-listen).`,
+With --server they lead to the kimbap proxy --server of this machine, which it finds by
+itself; none of them holds the server's token. For docker it has to be one that containers
+can reach (--auth token --insecure-listen).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.envForm(cmd, &o); err != nil {

@@ -90,7 +90,7 @@ func newExecCommand(c *cli) *cobra.Command {
 	flags.StringVarP(&f.code, "eval", "e", "", "the script itself")
 	flags.BoolVar(&f.json, "json", false, "print the whole result as JSON: value, calls, logs, error")
 	flags.BoolVar(&f.check, "check", false, "check it and list the actions it names; run nothing")
-	flags.StringArrayVar(&f.allow, "allow", nil, "the actions it may use, beside what the caller may: github.list-*")
+	flags.StringArrayVar(&f.allow, "allow", nil, "limit it to these actions, of those that the caller may use: github.list-*")
 	flags.Var((*lengthOfTime)(&f.wait), "wait", "how long to wait for a person before it is paused: 10m, 1d")
 	flags.StringVar(&f.resume, "resume", "", "go on with a paused execution")
 	return cmd

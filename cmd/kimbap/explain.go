@@ -16,7 +16,7 @@ import (
 func newExplainCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain METHOD URL | REQUEST_ID",
-		Short: "Say what kimbap would do with a request, or did, and why",
+		Short: "Explain what kimbap would do with a request, or did, and why",
 		Example: `  kimbap explain GET https://api.github.com/repos/cli/cli/pulls
   kimbap explain req_…`,
 		Args: cobra.RangeArgs(1, 2),

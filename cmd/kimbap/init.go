@@ -16,7 +16,7 @@ func newInitCommand(c *cli) *cobra.Command {
 		Short: "Make the home: master key, CA, default policy",
 		Long: `Make the home: master key, CA, default policy.
 
-Nobody has to run it: the commands that need a home make one. With --strict,
+You do not have to run it: the commands that need a home make one. With --strict,
 writes ask a person and hosts without a service are refused. At a terminal it
 offers a PIN, which shows that a person decides.`,
 		Example: "  kimbap init\n  kimbap init --strict",

@@ -18,20 +18,23 @@ func newLinkCommand(c *cli) *cobra.Command {
 	var signIn signInFlags
 	cmd := &cobra.Command{
 		Use:   "link SERVICE",
-		Short: "Store the key of a service; its hosts are handled from now on",
-		Long: `Store the key of a service; its hosts are handled from now on.
+		Short: "Store a service's key; kimbap handles its hosts from then on",
+		Long: `Store a service's key; kimbap handles its hosts from then on.
 
 The key comes from stdin, from --file, or from a prompt. The service is
-installed from the catalogue when it is not there yet; in a trusted project its
-own services are known too, and their keys are kept apart. The key is tried with one
-read first: one that the service refuses is not stored, and the one before stays.
+installed from the catalogue if it is not there yet; in a trusted project its own
+services are known too, and their keys are kept apart. The key is first tried with one
+read: one that the service refuses is not stored, and the previous one stays.
 
-Where the service signs in with OAuth (gmail, google-calendar), it prints a link to
-open in a browser, or with --device a code to type on another device. The client is
-one that you have registered at the provider. What is granted is sealed, and kimbap
-renews its access token by itself. A grant of elsewhere (JSON with client_id,
+For a service with an OAuth sign-in (gmail, google-calendar), link prints an address to
+open in a browser, or with --device a code to type on another device. You register the
+OAuth client at the provider yourself. kimbap seals what the provider grants, and
+renews the access token by itself. A grant from elsewhere (JSON with client_id,
 client_secret and refresh_token) can be piped in.`,
-		Example: "  gh auth token | kimbap link github\n  kimbap link openai\n  kimbap link stripe --file ./stripe.key\n  kimbap link gmail --client client_secret.json",
+		Example: "  gh auth token | kimbap link github
+  kimbap link openai
+  kimbap link stripe --file ./stripe.key
+  kimbap link gmail --client client_secret.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{Create: true, Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
@@ -80,7 +83,7 @@ func (c *cli) sayLinked(l app.Linked) {
 func newUnlinkCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "unlink SERVICE",
-		Short:   "Forget the key of a service and leave its hosts alone again",
+		Short:   "Forget a service's key and leave its hosts alone again",
 		Example: "  kimbap unlink github",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -14,7 +14,7 @@ import (
 func newListCommand(c *cli) *cobra.Command {
 	return jsonFlag(c, &cobra.Command{
 		Use:     "list",
-		Short:   "What can be used here, and where it is from",
+		Short:   "List what can be used here, and where it comes from",
 		Example: "  kimbap list\n  kimbap list --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -37,7 +37,7 @@ Write one script instead of many calls, and run it with kimbap exec:
 func newLLMCommand(c *cli) *cobra.Command {
 	return jsonFlag(c, &cobra.Command{
 		Use:     "llm [SERVICE]",
-		Short:   "How to use kimbap, or one service, for agents to read",
+		Short:   "Tell an agent how to use kimbap, or one service",
 		Example: "  kimbap llm\n  kimbap llm github",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -44,7 +44,7 @@ PIN, and programs of kimbap run go on afterwards.`,
 			})
 		},
 	}
-	cmd.Flags().Var((*lengthOfTime)(&length), "for", "end it by itself after so long: 8h, 2d")
+	cmd.Flags().Var((*lengthOfTime)(&length), "for", "unlock by itself after this long: 8h, 2d")
 	return cmd
 }
 
@@ -75,8 +75,8 @@ func (c *cli) sayLocked(a *app.App, done app.Locking, length time.Duration) erro
 func newUnlockCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "unlock",
-		Short: "Use stored credentials again after lock",
-		Long: `Use stored credentials again after lock.
+		Short: "Use stored credentials again after a lock",
+		Long: `Use stored credentials again after a lock.
 
 It asks for your PIN, if you have one, at the terminal.`,
 		Example: "  kimbap unlock",

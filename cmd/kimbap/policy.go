@@ -156,7 +156,7 @@ func newPolicyExplainCommand(c *cli) *cobra.Command {
 	asked := app.Asked{File: "command line", Kind: runtime.KindAgent}
 	cmd := &cobra.Command{
 		Use:   "explain METHOD URL | SERVICE.ACTION [--arg NAME=VALUE]... [--agent NAME] [--at TIME]",
-		Short: "Show every rule that is looked at for a request, and why it decides or not",
+		Short: "Show every rule that is considered for a request, and why it decides or not",
 		Example: `  kimbap policy explain GET https://api.github.com/repos/cli/cli/pulls --agent ci
   kimbap policy explain stripe.create-refund --arg amount=20000 --role finance --at 2026-11-21T07:30:00+01:00`,
 		Args: cobra.RangeArgs(1, 2),

@@ -88,13 +88,13 @@ func newPolicySuggestCommand(c *cli) *cobra.Command {
 	since := time.Hour
 	cmd := &cobra.Command{
 		Use:   "suggest [--since 1h] [--agent GLOB]",
-		Short: "Write the least rules and token scopes for what agents were seen doing",
-		Long: `Write the least rules and token scopes for what agents were seen doing.
+		Short: "Suggest the narrowest rules and token scopes for what agents were seen doing",
+		Long: `Suggest the narrowest rules and token scopes for what agents were seen doing.
 
 The policy goes to stdout, the scopes to stderr. Before anything is printed the
 recorded requests are replayed: none that was let through is denied by it. That
 says nothing of requests that were not made: all else is denied to these agents.
-What a person was asked about at times only is asked about always, and told.`,
+Where a person was asked only at times, the rules ask every time, and a note says so.`,
 		Example: `  kimbap policy suggest --since 1h --agent claude > policy.new.yaml
   kimbap policy replay --draft policy.new.yaml --since 1h --agent claude`,
 		Args: cobra.NoArgs,

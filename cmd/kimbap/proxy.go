@@ -25,13 +25,12 @@ func newProxyCommand(c *cli) *cobra.Command {
 		Short: "Run the proxy for this user's programs",
 		Long: `Run the proxy for this user's programs.
 
-Without a token the peer must be a program of the same user. A listener that
-others can reach demands --auth token. Services and policy are reloaded when
-their files change, and on SIGHUP.
+Only programs of the same user may use it without a token. A listener that others
+can reach requires --auth token. Services and policy are reloaded when their files
+change, and on SIGHUP.
 
-Beside it scripts are served over HTTP (POST /v1/exec): on a socket in the home
-that only this user can use, or with --sidecar elsewhere. On TCP every request
-must show a token.
+It also serves scripts over HTTP (POST /v1/exec): on a socket in the home that only
+this user can use, or where --sidecar says. Over TCP every request must show a token.
 
 With --server it has no services and no keys: what this user's programs send goes to
 the proxy of that kimbap serve, with the server's token. With --auth token and

@@ -28,10 +28,10 @@ With --server kimbap is elsewhere, as kimbap serve --proxy: keys, policy and rec
 are there. The program gets a port of this machine whose connections go there, and
 never sees the server's token.
 
-With --remote it is a bare kimbap proxy elsewhere: the program has the token in its
-proxy's address, in clear; with --isolate as well it has not, and what leaves its
-network goes there alone. The proxy's root certificate is fetched and must have the
-fingerprint that is pinned.`,
+With --remote it is a bare kimbap proxy elsewhere: the program sees the token, in clear,
+in its proxy's address; with --isolate as well it does not, and its network leads there
+and nowhere else. The proxy's root certificate is fetched, and must have the pinned
+fingerprint.`,
 		Example: "  kimbap run -- claude\n  kimbap run --isolate -- ./agent.py\n  kimbap run --agent ci --unattended -- ./deploy.sh\n  kimbap run --server https://kimbap.example.com --token-file ~/.kimbap/token -- claude\n  kimbap run --remote http://kimbap:7788 --token-file /run/secrets/token --pin $FINGERPRINT -- ./agent.py",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

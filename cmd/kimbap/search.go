@@ -17,7 +17,7 @@ func newSearchCommand(c *cli) *cobra.Command {
 	limit := 10
 	cmd := jsonFlag(c, &cobra.Command{
 		Use:     "search QUERY",
-		Short:   "Find actions by words",
+		Short:   "Search for actions by words",
 		Example: "  kimbap search pull requests\n  kimbap search 'create issue' --json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

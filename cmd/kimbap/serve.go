@@ -20,10 +20,10 @@ func newServeCommand(c *cli) *cobra.Command {
 		Short: "Serve the actions over a REST API",
 		Long: `Serve the actions over a REST API.
 
-Every request shows a kimbap token (Authorization: Bearer …). A token with the role
+Every request must show a kimbap token (Authorization: Bearer …). A token with the role
 kimbap.operator decides approvals, makes and revokes tokens and reads the trail; one
 with kimbap.admin also writes secrets and the policy. GET /openapi.json describes it.
-An address that others can reach demands TLS.
+An address that others can reach requires TLS.
 
 With --proxy it also lends a proxy: kimbap run --server and kimbap proxy --server
 elsewhere forward what their programs send, each connection with its token.

@@ -32,14 +32,13 @@ func newServiceInstallCommand(c *cli) *cobra.Command {
 	var i app.Install
 	cmd := &cobra.Command{
 		Use:   "install NAME|FILE|URL",
-		Short: "Install a service of the catalogue, from a file or from an https address",
-		Long: `Install a service of the catalogue, from a file or from an https address.
+		Short: "Install a service from the catalogue, a file or an https address",
+		Long: `Install a service from the catalogue, a file or an https address.
 
 What a file or an address brings is shown: hosts, key, risks. The content of an
-address is pinned by its sha256 (services.lock in the home): once it has changed,
-it is refused until --update, and so is one that would replace a service from
-elsewhere by having its name. An address may demand its content itself by ending
-in #sha256=HEX.`,
+address is pinned by its sha256 (services.lock in the home): if it changes, it is
+refused without --update, and so is one that would replace a service from elsewhere
+by having its name. An address that ends in #sha256=HEX demands that content.`,
 		Example: "  kimbap service install github\n  kimbap service install ./acme.yaml --var site=acme\n  kimbap service install https://example.com/acme.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -112,7 +111,7 @@ func newServiceListCommand(c *cli) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:     "list [--catalog]",
-		Short:   "List installed services, or what the catalogue has",
+		Short:   "List the installed services, or the catalogue",
 		Example: "  kimbap service list\n  kimbap service list --catalog",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

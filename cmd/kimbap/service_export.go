@@ -10,8 +10,8 @@ func newServiceExportCommand(c *cli) *cobra.Command {
 	var skill, declarations, schema bool
 	cmd := &cobra.Command{
 		Use:   "export [NAME|FILE]...",
-		Short: "Write a service as SKILL.md, TypeScript declarations or its own file",
-		Long: `Write a service, installed or of the catalogue or of a file, to stdout: its own
+		Short: "Write a service out as SKILL.md, TypeScript declarations or its own file",
+		Long: `Write a service (installed, of the catalogue, or in a file) to stdout: its own
 file, a SKILL.md for agents (--skill), or TypeScript declarations of one or more
 services for scripts (--dts). --schema writes the JSON Schema of service files.`,
 		Example: "  kimbap service export github --skill > SKILL.md\n  kimbap service export github slack --dts > kimbap.d.ts\n  kimbap service export --schema",

@@ -16,8 +16,8 @@ func newServiceImportCommand(c *cli) *cobra.Command {
 	var install, update bool
 	cmd := &cobra.Command{
 		Use:   "import DOC",
-		Short: "Make a service file of an OpenAPI description",
-		Long: `Make a service file of an OpenAPI description (3.0, 3.1 or Swagger 2.0, JSON or
+		Short: "Make a service file from an OpenAPI description",
+		Long: `Make a service file from an OpenAPI description (3.0, 3.1 or Swagger 2.0, JSON or
 YAML; a path or an https address). The file goes to stdout, the report to stderr:
 what was left out, and why. Read the risks before you install it: they are guessed.`,
 		Example: "  kimbap service import ./openapi.yaml > acme.yaml\n  kimbap service import ./openapi.yaml --tag orders --name acme --auth bearer --install",

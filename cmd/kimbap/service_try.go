@@ -16,8 +16,7 @@ func newServiceTestCommand(c *cli) *cobra.Command {
 		Short: "Try the actions of a service file, without a key",
 		Long: `Try the actions of a service file, without a key.
 
-Each action is called with the cases of FILE.cases.yaml, or with arguments of its
-own making: the request is built, must be recognised as the same action with the
+Each action is called with the cases in FILE.cases.yaml, or with made-up arguments: the request is built, must be recognised as the same action with the
 same arguments, and is compared with the case. With --upstream it is sent there
 (a local double of the API; only low risks without --writes), and the action's
 filter must take the answer; --record keeps request and answer as cases, so that

@@ -16,7 +16,7 @@ import (
 func newShowCommand(c *cli) *cobra.Command {
 	return jsonFlag(c, &cobra.Command{
 		Use:   "show [SERVICE[.ACTION]]",
-		Short: "What a script may call, as TypeScript",
+		Short: "Show what a script may call, as TypeScript",
 		Example: `  kimbap show
   kimbap show github
   kimbap show github.list-pull-requests --json`,

@@ -17,7 +17,7 @@ func newStatusCommand(c *cli) *cobra.Command {
 	healthy := false
 	cmd := &cobra.Command{
 		Use:     "status [--healthy]",
-		Short:   "What runs, what is linked, what waits",
+		Short:   "Show what runs, what is linked, and what waits",
 		Example: "  kimbap status -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,7 +42,7 @@ func newStatusCommand(c *cli) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&healthy, "healthy", false, "only end with 0 when a proxy runs and can work, else with 10: for health checks")
+	cmd.Flags().BoolVar(&healthy, "healthy", false, "end with 0 if a proxy runs and can work, else with 10: for health checks")
 	return cmd
 }
 

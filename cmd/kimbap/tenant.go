@@ -84,14 +84,14 @@ func newTenantRemoveCommand(c *cli) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "remove NAME [--force]",
-		Short: "End a tenant: its keys, credentials, tokens and approvals",
-		Long: `End a tenant: its keys, credentials, tokens and approvals.
+		Short: "Remove a tenant: its keys, credentials, tokens and approvals",
+		Long: `Remove a tenant: its keys, credentials, tokens and approvals.
 
-What was sealed or hashed for it cannot be opened or compared any more, by nobody.
+Nobody can open or compare any more what was sealed or hashed for it.
 Its records stay, and the trail can still be verified; its rules are put aside. A
 tenant made anew under the name sees nothing of it. Running proxies close its
-tunnels within a second. With valid tokens, or with approvals that wait, it takes
---force.`,
+tunnels within a second. While it has valid tokens, or approvals that wait, --force
+is needed.`,
 		Example: "  kimbap tenant remove acme\n  kimbap tenant remove acme --force --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -110,7 +110,7 @@ tunnels within a second. With valid tokens, or with approvals that wait, it take
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "also with valid tokens, and with approvals that wait")
+	cmd.Flags().BoolVar(&force, "force", false, "remove it even with valid tokens, or approvals that wait")
 	return cmd
 }
 

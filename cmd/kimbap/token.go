@@ -31,7 +31,7 @@ func newTokenCreateCommand(c *cli) *cobra.Command {
 	var ttl string
 	cmd := &cobra.Command{
 		Use:   "create --agent NAME --scope GLOB...",
-		Short: "Make a token; it is printed once, alone on stdout",
+		Short: "Make a token; it is printed once, by itself on stdout",
 		Example: `  kimbap token create --agent ci --scope 'github.list-*' --scope net.pass --ttl 1h
   curl -x http://kimbap:$(kimbap token create --agent me --scope '*')@127.0.0.1:7788 https://api.github.com/user`,
 		Args: cobra.NoArgs,
@@ -147,7 +147,7 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:     "revoke ID | --all",
-		Short:   "Revoke a token, or all of the tenant; every surface refuses it within a second",
+		Short:   "Revoke a token, or all of the tenant; it is refused everywhere within a second",
 		Example: "  kimbap token revoke tok_…\n  kimbap --tenant acme token revoke --all",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -14,14 +14,14 @@ func newTrustCommand(c *cli) *cobra.Command {
 	var commands, remove bool
 	cmd := &cobra.Command{
 		Use:   "trust [--commands | --remove]",
-		Short: "Let the service files of this project count",
-		Long: `Let the service files of this project count: those in .kimbap/services of this
+		Short: "Trust the service files of this project",
+		Long: `Trust the service files of this project: those in .kimbap/services of this
 folder or the nearest one above it, as they are now. When they change, they are
 ignored until you trust them again.
 
 A project can add services, and make actions of installed ones riskier. It cannot
 lower a risk, take a host over, change an installed service or use its key. Where
-it brings services that start programs on this machine, that is asked by itself
+it brings services that start programs on this machine, that is asked separately
 (--commands).
 
 --remove takes the trust back, whatever has become of the files.`,

@@ -51,8 +51,8 @@ func newVaultSetCommand(c *cli) *cobra.Command {
 The value comes from stdin, from --file, or from a prompt. With a command after
 --, kimbap stores the command instead: whenever the value is needed, it runs it
 and takes what it prints, one line, and keeps that in memory for --ttl. If the
-command fails, the request is refused. It gets no variable of kimbap's, and of
-the shell's only the usual ones and those of --env.`,
+command fails, the request is refused. It gets none of kimbap's variables, and of
+the shell's only the usual ones and those that --env names.`,
 		Example: `  kimbap vault set github.token < token.txt
   kimbap vault set acme.key --host api.acme.example:443 --file key.txt --expires 90d
   kimbap vault set acme.key --host api.acme.example:443 --ttl 10m -- op://Private/acme/key

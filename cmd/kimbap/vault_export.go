@@ -24,11 +24,11 @@ func newVaultExportCommand(c *cli) *cobra.Command {
 	var passphrase bool
 	cmd := &cobra.Command{
 		Use:   "export [NAME...]",
-		Short: "Write credentials to an encrypted file, all without names",
-		Long: `Write credentials to an encrypted file (age), all without names.
+		Short: "Write credentials to an encrypted file: those named, or all",
+		Long: `Write credentials to an encrypted file (age): those named, or all.
 
-It is encrypted to the holders of age keys, or by a passphrase; there is no way
-to write it in clear. It comes on stdout, or with --out in a new file.`,
+It is encrypted for the holders of age keys, or with a passphrase; there is no way
+to write it in clear. It goes to stdout, or with --out to a new file.`,
 		Example: `  kimbap vault export --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p --out backup.age
   kimbap vault export github.token --passphrase-file words.txt > backup.age`,
 		Args: cobra.ArbitraryArgs,
@@ -71,8 +71,8 @@ to write it in clear. It comes on stdout, or with --out in a new file.`,
 	f := cmd.Flags()
 	f.StringArrayVar(&recipients, "recipient", nil, "age public key of who can open it; repeat for more")
 	f.StringVar(&recipientsFile, "recipients-file", "", "file of age public keys, one a line")
-	f.BoolVar(&passphrase, "passphrase", false, "ask for a passphrase to encrypt it by")
-	f.StringVar(&passphraseFile, "passphrase-file", "", "file with the passphrase to encrypt it by")
+	f.BoolVar(&passphrase, "passphrase", false, "ask for a passphrase to encrypt it with")
+	f.StringVar(&passphraseFile, "passphrase-file", "", "file with the passphrase to encrypt it with")
 	f.StringVar(&out, "out", "", "write it to this new file")
 	return cmd
 }
@@ -169,9 +169,9 @@ so is a command that kimbap would run for a value; without it nothing is stored.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&identity, "identity", "", "file with the age secret key that it was written for")
-	f.BoolVar(&passphrase, "passphrase", false, "ask for the passphrase that it was written by")
-	f.StringVar(&passphraseFile, "passphrase-file", "", "file with the passphrase that it was written by")
+	f.StringVar(&identity, "identity", "", "file with the age secret key that it was encrypted for")
+	f.BoolVar(&passphrase, "passphrase", false, "ask for the passphrase that it was encrypted with")
+	f.StringVar(&passphraseFile, "passphrase-file", "", "file with the passphrase that it was encrypted with")
 	f.BoolVar(&dry, "dry-run", false, "show what would change, and store nothing")
 	f.BoolVar(&force, "force", false, "replace what is stored already")
 	return cmd

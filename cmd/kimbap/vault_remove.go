@@ -18,7 +18,7 @@ func newVaultRemoveCommand(c *cli) *cobra.Command {
 		Short: "Remove a stored credential, or an old master key from the system's keyring",
 		Long: `Remove a stored credential, or an old master key from the system's keyring.
 
-With --keyring what the keyring of the system has of this home's master key goes. It
+With --keyring it removes this home's master key from the system's keyring. It
 asks first, and refuses where that may be the only key: where master_key.source is
 keyring, or the vault does not open with the key that is kept elsewhere. For a home
 that is no more, name the folder that it was in with --home.`,
@@ -34,7 +34,7 @@ that is no more, name the folder that it was in with --home.`,
 			return c.vaultRemove(cmd.Context(), args[0])
 		},
 	}
-	cmd.Flags().BoolVar(&keyring, "keyring", false, "what the keyring of the system has of this home's master key")
+	cmd.Flags().BoolVar(&keyring, "keyring", false, "remove this home's master key from the system's keyring")
 	return cmd
 }
 

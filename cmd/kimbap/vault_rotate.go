@@ -25,7 +25,7 @@ With --tenant-key all credentials are sealed anew under a new key. With
 --master-key the key over that key is replaced; running proxies take it up. Both
 happen at once or not at all, also when the machine stops on the way. With --from
 the master key moves from there to the place that master_key.source names, and the
-keyring keeps nothing of it; a file its owner removes.`,
+keyring keeps nothing of it; a file you remove yourself.`,
 		Example: `  kimbap vault rotate github.token < token.txt
   kimbap vault rotate --tenant-key
   kimbap vault rotate --master-key
