@@ -69,7 +69,7 @@ func (c *cli) setPin(ctx context.Context, a *app.App, n app.NewPin, remove bool)
 	}
 	t, err := openTerminal()
 	if err != nil {
-		return err
+		return usage("in a terminal: the same command", "a PIN is asked for at a terminal only, and there is none here")
 	}
 	defer t.close()
 	if needs != "" {

@@ -66,7 +66,7 @@ func newCAUninstallCommand(c *cli) *cobra.Command {
 					return err
 				}
 				if len(plan.Stores) == 0 {
-					c.say("it is in no trust store that kimbap ca install put it into")
+					c.say("nothing to do: kimbap ca install has put it into no trust store")
 				}
 				return c.anchor(ctx, a, plan, show, "gone from")
 			})

@@ -168,6 +168,9 @@ func newPolicyExplainCommand(c *cli) *cobra.Command {
 					return usage("kimbap policy explain SERVICE.ACTION --arg NAME=VALUE", "--arg and --risk belong to an action: of a request they are read from its method and URL")
 				}
 			}
+			if len(args) == 1 && !strings.Contains(args[0], ".") {
+				return usage("kimbap policy explain GET https://api.github.com/user, or kimbap policy explain github.get-user", "%q is neither an action nor a method with a URL", args[0])
+			}
 			asked.Risk = runtime.Risk(risk)
 			if err := fillAsked(&asked, named, at); err != nil {
 				return err

@@ -82,7 +82,7 @@ func (a *App) Distrust(ctx context.Context, dir string) (string, error) {
 	if folder == "" {
 		return "", &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "no project here, or above, is trusted",
-			Hint: "go into the folder that is: " + runtime.Quote(a.home.Trust()) + " lists them",
+			Hint: "do it in the folder that is trusted: " + runtime.Quote(a.home.Trust()) + " lists them",
 		}
 	}
 	if err := a.serviceEvent(ctx, "project.distrust", folder, hash); err != nil {

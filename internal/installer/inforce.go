@@ -2,6 +2,7 @@ package installer
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -17,7 +18,7 @@ func (k Keeper) Remove(ctx context.Context, name string) error {
 		s, ok = &services.Service{Name: name}, true // it may be what is broken
 	}
 	if !ok {
-		return k.Unknown(name)
+		return k.notHere(name)
 	}
 	unlock, err := k.Home.LockFiles(ctx)
 	if err != nil {
@@ -53,7 +54,7 @@ func (k Keeper) Disable(ctx context.Context, name string) error {
 	}
 	defer unlock()
 	if !services.Installed(k.Home.Services(), name) {
-		return k.Unknown(name)
+		return k.notHere(name)
 	}
 	if err := k.Record(ctx, "service.disable", name, ""); err != nil {
 		return err
@@ -78,7 +79,7 @@ func (k Keeper) Enable(ctx context.Context, name string) error {
 		if services.Installed(k.Home.Services(), name) {
 			return nil
 		}
-		return k.Unknown(name)
+		return k.notHere(name)
 	}
 	if err := k.Record(ctx, "service.enable", name, ""); err != nil {
 		return err
@@ -87,6 +88,19 @@ func (k Keeper) Enable(ctx context.Context, name string) error {
 		return runtime.Invalid(err, "kimbap service list")
 	}
 	return k.Reload()
+}
+
+// notHere is Unknown for who wants something done to what is installed: to install it first,
+// so that it can be taken away, mends nothing.
+func (k Keeper) notHere(name string) error {
+	var e *runtime.Error
+	err := k.Unknown(name)
+	if !slices.Contains(k.Disabled(), name) && errors.As(err, &e) {
+		own := *e
+		own.Hint = "kimbap service list"
+		return &own
+	}
+	return err
 }
 
 // Disabled are the names of services that are installed and not in force.

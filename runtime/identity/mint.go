@@ -82,7 +82,7 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 	case len(g.Scopes) == 0:
 		return invalid("a token without a scope could do nothing", "--scope 'github.list-*'", `"scopes": ["github.list-*"]`)
 	case g.TTL <= 0 || g.TTL > i.o.MaxTTL:
-		return invalid(fmt.Sprintf("the life of a token is over 0 and at most %s, not %s", runtime.Span(i.o.MaxTTL), runtime.Span(g.TTL)), "--ttl 1h", `"ttl": "1h"`)
+		return invalid(fmt.Sprintf("a token is valid for more than 0 and at most %s, not for %s", lasting(i.o.MaxTTL), lasting(g.TTL)), "--ttl 1h", `"ttl": "1h"`)
 	}
 	if creator.TokenID != "" {
 		if err := i.narrower(creator, g); err != nil {
@@ -217,4 +217,13 @@ func (i *Identity) Revoke(ctx context.Context, tenant runtime.Tenant, id string)
 	}
 	i.Forget()
 	return revoked, err
+}
+
+// lasting is a length of time as people count it: whole days as days.
+func lasting(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d >= 2*day && d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
+	return runtime.Span(d)
 }

@@ -148,7 +148,7 @@ func (b Lockbox) recipients() ([]age.Recipient, error) {
 	const fix = "kimbap vault export --recipient age1… (age-keygen makes a key), or --passphrase-file FILE"
 	switch {
 	case b.Passphrase.Empty() == (len(b.Recipients) == 0):
-		return nil, invalid(fix, "an export is encrypted to recipients or by a passphrase, one of the two")
+		return nil, invalid(fix, "an export is encrypted for recipients or with a passphrase, one of the two")
 	case !b.Passphrase.Empty():
 		if len([]rune(b.Passphrase.Reveal())) < minPassphrase {
 			return nil, invalid("use several words", "the passphrase has fewer than %d characters", minPassphrase)
