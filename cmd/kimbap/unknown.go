@@ -67,7 +67,7 @@ func strayWord(root *cobra.Command, words []string) error {
 		return nil
 	}
 	word := actionNamed(cmd, rest)
-	if word == "" {
+	if word == "" || strings.HasPrefix(word, cobra.ShellCompRequestCmd) { // which cobra adds later
 		return nil
 	}
 	own := (*failure)(nil)
