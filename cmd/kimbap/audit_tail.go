@@ -112,27 +112,23 @@ func (c *cli) record(r app.Record) error {
 }
 
 // tailLine is a record on one line, in columns that stand still while records come: none
-// knows how wide those after it will be. On a terminal of so many columns (0: none) the
-// blanks go first where it is too wide, then the end of what an event says; of what an id
-// stands in nothing goes, since that is what kimbap explain is given, and so no action
-// either: it would be cut in vain.
+// knows how wide those after it will be. A terminal of so many columns (0: none) has the
+// blanks behind actions narrower, and what an event says cut at its edge. What an id stands
+// in is not cut, since that is what kimbap explain is given, and no action is: it would be
+// cut in vain.
 func tailLine(row []string, columns int) string {
-	const action, said, least = 3, 6, 12
-	widths := []int{0, 7, 10, 28, 7, 3, 0}
-	line := func() string {
-		var b strings.Builder
-		for i, cell := range row {
-			fmt.Fprintf(&b, "%-*s  ", widths[i], cell)
-		}
-		return strings.TrimRight(b.String(), " ")
+	const said, others, ofID, least = 6, 58, 42, 8 // columns beside action and said; of an id and a word; of an event
+	action := 28
+	if columns > 0 {
+		action = max(12, min(action, columns-others-ofID))
 	}
-	over := func() int { return utf8.RuneCountInString(line()) - columns }
-	if columns <= 0 || over() <= 0 {
-		return line()
+	var b strings.Builder
+	for i, width := range []int{0, 7, 10, action, 7, 3} {
+		fmt.Fprintf(&b, "%-*s  ", width, row[i])
 	}
-	widths[action] = max(least, widths[action]-over())
-	if text := []rune(row[said]); over() > 0 && !strings.Contains(row[said], "req_") && len(text) > 1 {
-		row[said] = string(text[:max(0, len(text)-over()-1)]) + "…"
+	text := []rune(row[said])
+	if room := max(least, columns-utf8.RuneCountInString(b.String())); columns > 0 && len(text) > room && !strings.Contains(row[said], "req_") {
+		text = append(text[:room-1:room-1], '…')
 	}
-	return line()
+	return strings.TrimRight(b.String()+string(text), " ")
 }

@@ -59,15 +59,18 @@ func TestALineOfTheTrailFitsTheTerminal(t *testing.T) {
 	}
 	for _, columns := range []int{20, 80, 100, 115, 300} {
 		got := tailLine(event(), columns)
-		if n := len([]rune(got)); n > max(columns, 75) || n < columns && columns < 100 {
+		if n := len([]rune(got)); n > max(columns, 80) || columns <= 115 && n < columns {
 			t.Errorf("an event is %d columns wide on a terminal of %d: %q", n, columns, got)
 		}
-		got = tailLine(asked(), columns)
-		if n := len([]rune(got)); n > columns && columns >= 115 {
-			t.Errorf("a request is %d columns wide on a terminal of %d: %q", n, columns, got)
+		asks := tailLine(asked(), columns)
+		if n := len([]rune(asks)); n > columns && columns >= 115 {
+			t.Errorf("a request is %d columns wide on a terminal of %d: %q", n, columns, asks)
 		}
-		if !strings.Contains(got, "github.get-user ") || !strings.HasSuffix(got, id) {
-			t.Errorf("something is cut in vain: %q", got)
+		if !strings.Contains(asks, "github.get-user ") || !strings.HasSuffix(asks, id) {
+			t.Errorf("something is cut in vain: %q", asks)
+		}
+		if columns >= 115 && strings.Index(got, "-  name") != strings.Index(asks, "-  default") {
+			t.Errorf("the columns move:\n%s\n%s", got, asks)
 		}
 	}
 }
