@@ -31,10 +31,7 @@ open in a browser, or with --device a code to type on another device. You regist
 OAuth client at the provider yourself. kimbap seals what the provider grants, and
 renews the access token by itself. A grant from elsewhere (JSON with client_id,
 client_secret and refresh_token) can be piped in.`,
-		Example: "  gh auth token | kimbap link github
-  kimbap link openai
-  kimbap link stripe --file ./stripe.key
-  kimbap link gmail --client client_secret.json",
+		Example: "  gh auth token | kimbap link github\n  kimbap link openai\n  kimbap link stripe --file ./stripe.key\n  kimbap link gmail --client client_secret.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{Create: true, Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
