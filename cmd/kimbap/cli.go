@@ -42,6 +42,7 @@ type cli struct {
 	tenant  string // --tenant; "": KIMBAP_TENANT, else the default one
 	forAll  bool   // the command is about all tenants, whatever KIMBAP_TENANT says
 	output  string // text | json | yaml
+	json    bool   // --json, which is -o json
 	jq      string
 	bare    bool // --jq without -o: texts come without quotes
 	quiet   bool

@@ -24,11 +24,11 @@ type signInFlags struct {
 }
 
 func (f *signInFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.id, "client-id", "", "OAuth: the id of your client at the provider; its secret is asked for")
-	flags.StringVar(&f.client, "client", "", "OAuth: a JSON file with client_id and client_secret, as Google gives one")
-	flags.StringArrayVar(&f.scopes, "scope", nil, "OAuth: ask for this scope instead of the service's; may be repeated")
+	flags.StringVar(&f.id, "client-id", "", "OAuth: the `ID` of your client at the provider; prompts for its secret")
+	flags.StringVar(&f.client, "client", "", "OAuth: a JSON `FILE` with client_id and client_secret, as Google gives one")
+	flags.StringArrayVar(&f.scopes, "scope", nil, "OAuth: ask for this `SCOPE` instead of the service's; may be repeated")
 	flags.BoolVar(&f.device, "device", false, "OAuth: sign in on another device")
-	flags.IntVar(&f.port, "port", 0, "OAuth: the port of this machine that the browser comes back to (default any)")
+	flags.IntVar(&f.port, "port", 0, "OAuth: the `PORT` of this machine that the browser returns to (default any free one)")
 	flags.BoolVar(&f.token, "token", false, "OAuth: store an access token that you have, without a sign-in")
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 func newListCommand(c *cli) *cobra.Command {
-	return jsonFlag(c, &cobra.Command{
+	return &cobra.Command{
 		Use:     "list",
 		Short:   "List what can be used here, and where it comes from",
 		Example: "  kimbap list\n  kimbap list --json",
@@ -34,7 +34,7 @@ func newListCommand(c *cli) *cobra.Command {
 			}
 			return c.sayAvailable(list)
 		},
-	})
+	}
 }
 
 // sayAvailable shows what can be used.
@@ -53,17 +53,4 @@ func (c *cli) sayAvailable(list []app.Available) error {
 	return c.show(list, func() {
 		c.list([]string{"service", "description", "actions", "scope", "source", "key"}, rows, "no service is installed; see: kimbap service list --catalog")
 	})
-}
-
-// jsonFlag adds --json, the short form of -o json, to a command.
-func jsonFlag(c *cli, cmd *cobra.Command) *cobra.Command {
-	asJSON := cmd.Flags().Bool("json", false, "print JSON, as -o json")
-	inner := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if *asJSON {
-			c.asJSON()
-		}
-		return inner(cmd, args)
-	}
-	return cmd
 }

@@ -35,7 +35,7 @@ Write one script instead of many calls, and run it with kimbap exec:
 `
 
 func newLLMCommand(c *cli) *cobra.Command {
-	return jsonFlag(c, &cobra.Command{
+	return &cobra.Command{
 		Use:     "llm [SERVICE]",
 		Short:   "Tell an agent how to use kimbap, or one service",
 		Example: "  kimbap llm\n  kimbap llm github",
@@ -67,7 +67,7 @@ func newLLMCommand(c *cli) *cobra.Command {
 				}
 			})
 		},
-	})
+	}
 }
 
 // sayAdvice prints how to use a service; whole also names its tools.

@@ -79,6 +79,9 @@ func (c *cli) warnLocked(why *runtime.Error, more string) {
 // checkOutput refuses an output format we do not have, and a jq expression that
 // nothing could be shown by: what a command does is not done to find that out.
 func (c *cli) checkOutput() error {
+	if c.json {
+		c.asJSON()
+	}
 	switch c.output {
 	case "text", "json", "yaml":
 	default:
@@ -96,7 +99,7 @@ func (c *cli) checkOutput() error {
 	return nil
 }
 
-// asJSON is what a command's own --json does: -o json.
+// asJSON is what --json does: -o json.
 func (c *cli) asJSON() { c.output, c.bare = "json", false }
 
 // render writes JSON data in the format that was asked for. Texts that --jq gives are

@@ -37,7 +37,7 @@ func execute(ctx context.Context, c *cli) int {
 	if err == nil {
 		cmd, err = root.ExecuteContextC(ctx)
 	}
-	if err != nil && !c.read && c.output == "text" && asksJSON(ownWords(cmd, c.args), !cmd.DisableFlagParsing) {
+	if err != nil && !c.read && c.output == "text" && asksJSON(ownWords(cmd, c.args)) {
 		c.asJSON()
 	}
 	return c.report(c.written(err))
@@ -146,6 +146,7 @@ func newRoot(c *cli) *cobra.Command {
 	p.String("server", "", "URL of a kimbap serve that does the work (default $KIMBAP_SERVER, or server.url)")
 	p.String("token-file", "", "file with the token for --server (default $KIMBAP_TOKEN_FILE, or server.token_file)")
 	p.StringVarP(&c.output, "output", "o", "text", "output format: text, json or yaml")
+	p.BoolVar(&c.json, "json", false, "the same as -o json")
 	p.StringVar(&c.jq, "jq", "", "filter the JSON output through a jq expression; texts are printed bare, with -o json quoted")
 	p.BoolVarP(&c.quiet, "quiet", "q", false, "no messages, only data and errors")
 	p.CountVarP(&c.verbose, "verbose", "v", "log requests (-v), everything (-vv)")

@@ -15,7 +15,7 @@ import (
 
 func newSearchCommand(c *cli) *cobra.Command {
 	limit := 10
-	cmd := jsonFlag(c, &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "search QUERY",
 		Short:   "Search for actions by words",
 		Example: "  kimbap search pull requests\n  kimbap search 'create issue' --json",
@@ -45,7 +45,7 @@ func newSearchCommand(c *cli) *cobra.Command {
 			}
 			return c.sayFound(found, bring)
 		},
-	})
+	}
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many to show; over 100 is taken for 100")
 	return cmd
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func newShowCommand(c *cli) *cobra.Command {
-	return jsonFlag(c, &cobra.Command{
+	return &cobra.Command{
 		Use:   "show [SERVICE[.ACTION]]",
 		Short: "Show what a script may call, as TypeScript",
 		Example: `  kimbap show
@@ -47,5 +47,5 @@ func newShowCommand(c *cli) *cobra.Command {
 				return c.show(definitions, func() { fmt.Fprint(c.out, text) })
 			})
 		},
-	})
+	}
 }

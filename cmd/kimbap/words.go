@@ -52,8 +52,7 @@ func takesNext(flags *pflag.FlagSet, word string) bool {
 
 // asksJSON reports whether the words of a command ask for JSON, the last one where
 // several do. It is for an error in the words: they were read up to the first wrong one.
-// The flag --json counts where it is kimbap's own.
-func asksJSON(words []string, own bool) bool {
+func asksJSON(words []string) bool {
 	format := ""
 	for i, word := range words {
 		value, is := strings.CutPrefix(word, "--output")
@@ -63,7 +62,7 @@ func asksJSON(words []string, own bool) bool {
 		switch {
 		case word == "--":
 			return format == "json"
-		case word == "--json" && own:
+		case word == "--json":
 			return true
 		case is && value == "" && i+1 < len(words):
 			format = words[i+1]
