@@ -70,6 +70,7 @@ func (a *App) listApprovals(ctx context.Context, all bool, wanted func(*Approval
 		return nil, err
 	}
 	ended, err := a.endedTokens(ctx, a.tenant)
+	mask, unknowable := a.masker(ctx)
 	out := []Approval{}
 	for _, p := range list {
 		shown := shownApproval(p)
@@ -78,7 +79,11 @@ func (a *App) listApprovals(ctx context.Context, all bool, wanted func(*Approval
 			continue
 		}
 		if p.Authority == "" { // a built request: its arguments say what it is about
-			shown.Summary += a.argumentsOf(ctx, p.ID)
+			shown.Summary += a.argumentsOf(ctx, p.ID, mask)
+		} else if unknowable == nil {
+			shown.Summary = mask(shown.Summary)
+		} else { // locked: nobody decides it now
+			shown.Summary = p.Method + " " + p.Authority
 		}
 		out = append(out, shown)
 	}
@@ -87,19 +92,20 @@ func (a *App) listApprovals(ctx context.Context, all bool, wanted func(*Approval
 
 // argumentsOf writes the arguments of a held request for one line of a list,
 // in order, cut where they get long. `approve show` has them whole.
-func (a *App) argumentsOf(ctx context.Context, id string) string {
+func (a *App) argumentsOf(ctx context.Context, id string, mask masker) string {
 	view, err := a.approvals.Show(ctx, a.Operator(), a.tenant, id, false)
 	if err != nil {
 		return "" // what cannot be opened cannot be accepted either; show says why
 	}
+	args := mask.args(view.Args)
 	const most = 60
 	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(view.Args)) {
-		if view.Args[name] == nil {
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		if args[name] == nil {
 			b.WriteString(" " + name + "=null")
 			continue
 		}
-		fmt.Fprintf(&b, " %s=%v", name, view.Args[name])
+		fmt.Fprintf(&b, " %s=%v", name, args[name])
 	}
 	text := []rune(b.String())
 	if len(text) > most {
@@ -112,11 +118,18 @@ func (a *App) argumentsOf(ctx context.Context, id string) string {
 func (a *App) ShowApproval(ctx context.Context, id string, full bool) (Approval, string, error) {
 	view, err := a.approvals.Show(ctx, a.Operator(), a.tenant, id, full)
 	shown := shownApproval(view.Approval)
-	shown.Args = view.Args
-	if err == nil && view.Approval.Open() {
+	if err != nil {
+		return shown, "", err
+	}
+	mask, err := a.masker(ctx)
+	if err != nil {
+		return shown, "", err
+	}
+	shown.Summary, shown.Args = mask(shown.Summary), mask.args(view.Args)
+	if view.Approval.Open() {
 		shown.Ended, err = a.requesterEnded(ctx, a.tenant, view.Approval.Principal)
 	}
-	return shown, view.Text, err
+	return shown, mask(view.Text), err
 }
 
 // requesterEnded reports whether a principal's token is no longer valid: a yes to
