@@ -77,7 +77,7 @@ func (a *App) apiConsole(o APIOptions) (*console.Console, error) {
 
 // newConsole makes the pages over this App.
 func (a *App) newConsole(o console.Options) (*console.Console, error) {
-	o.Desk, o.Status, o.Clock = consoleDesk{a}, server.StatusOf, a.o.Clock
+	o.Desk, o.Status, o.Keep, o.Clock = consoleDesk{a}, server.StatusOf, socket.Keep, a.o.Clock
 	o.Failed = func(status int, err error) {
 		e := runtime.AsError(err)
 		a.o.Log.Info().Str("code", string(e.Code)).Str("reason", string(e.Reason)).AnErr("error", e.Err).Int("status", status).Msg("console")

@@ -264,8 +264,13 @@ func TestConsoleOverTLS(t *testing.T) {
 	b := newBrowser(t, base)
 	trusting(t, b, cert)
 	id := asked(t, k, http.MethodDelete, "/notes/7", "")
+	root := &browser{client: b.client, base: strings.TrimSuffix(base, "console/")}
+	if got := root.get(t, "console"); got.Status != http.StatusSeeOther || got.Header.Get("Location") != "/console/" {
+		t.Errorf("without the slash: %d %s", got.Status, got.Body)
+	}
+	root.get(t, "console", "Host", "evil.test").says(t, http.StatusMisdirectedRequest)
 	got := b.get(t, "approvals/"+id)
-	if to := got.Header.Get("Location"); to != "/console/sign-in?next=approvals/"+id {
+	if to := got.Header.Get("Location"); to != "/console/sign-in?next=approvals%2F"+id {
 		t.Fatalf("%d %s", got.Status, to)
 	}
 	in := b.send(t, "sign-in", url.Values{"token": {mate}, "next": {"approvals/" + id}})

@@ -24,8 +24,11 @@ func (s *Server) console(pages http.Handler) http.Handler {
 		return pages
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		base := s.o.Console.Base()
 		switch {
-		case !strings.HasPrefix(r.URL.Path, s.o.Console.Base()):
+		case r.URL.Path+"/" == base && r.Method == http.MethodGet && s.ourName(r):
+			http.Redirect(w, r, base, http.StatusSeeOther)
+		case !strings.HasPrefix(r.URL.Path, base):
 			pages.ServeHTTP(w, r)
 		case !s.ourName(r):
 			s.problem(w, r, anotherName())

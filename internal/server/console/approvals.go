@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -43,7 +44,11 @@ func (c *Console) approvals(w http.ResponseWriter, r *http.Request, v visit) err
 	} else if len(waiting) > 0 {
 		title = "(" + strconv.Itoa(len(waiting)) + ") " + title
 	}
-	return c.show(w, v, "approvals", view{Title: title, Tab: "approvals", Refresh: int(refresh.Seconds()), Data: map[string]any{
+	again := int(refresh.Seconds())
+	if r.URL.Query().Get("reload") == "off" {
+		again = 0
+	}
+	return c.show(w, v, "approvals", view{Title: title, Tab: "approvals", Refresh: again, Data: map[string]any{
 		"Waiting": waiting, "More": more, "Decided": decided, "Standing": standing,
 	}})
 }
@@ -58,7 +63,8 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request, v visit) erro
 	for _, d := range lasting {
 		spans = append(spans, runtime.Span(d))
 	}
-	return c.show(w, v, "approval", view{Title: q.Action, Tab: "approvals", Data: map[string]any{"Q": q, "Spans": spans}})
+	lines := slices.DeleteFunc(strings.SplitAfter(q.Text, "\n"), func(line string) bool { return line == "" })
+	return c.show(w, v, "approval", view{Title: q.Action, Tab: "approvals", Data: map[string]any{"Q": q, "Lines": lines, "Spans": spans}})
 }
 
 // accept takes a yes. What it allows beyond this once is one of what the form offers.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
@@ -20,10 +21,12 @@ type Options struct {
 
 	// Owner is whom a link of [Console.Invite] signs in; nil: nobody, and a token is asked for.
 	Owner *runtime.Caller
-	// SignedIn is told after each sign-in, with the address that it came from. May be nil.
+	// SignedIn is told after each sign-in, with the address that it came from, and with ""
+	// when somebody wants to sign in and the last link opens nothing any more. May be nil.
 	SignedIn func(source string)
-	Failed   func(status int, err error) // told what was refused, for the log; may be nil
-	Clock    func() time.Time            // nil: that of the machine
+	Failed   func(status int, err error)                   // told what was refused, for the log; may be nil
+	Keep     func(ctx context.Context, owner string) error // lets a connection stay, since its owner is known; may be nil
+	Clock    func() time.Time                              // nil: that of the machine
 }
 
 // Console answers under [Options.Base], on a server that has looked at the name it is called

@@ -5,6 +5,8 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"path"
+	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -37,20 +39,29 @@ var protect = map[string]string{
 	"Cache-Control":                "no-store",
 }
 
-// ServeHTTP answers under the base: first whether the browser was led here by somebody
-// else, then who has signed in.
+// ServeHTTP answers under the base: first whether the path is written in its only form, then
+// whether the browser was led here by somebody else, then who has signed in.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range protect {
 		w.Header().Set(name, value)
 	}
 	switch {
+	case !c.plain(r):
+		c.refuse(w, r, noPage())
 	case c.foreign(r) && arrives(r):
 		c.arrive(w, r)
 	case c.foreign(r):
-		c.refuse(w, &runtime.Error{Code: runtime.CodeForbidden, Msg: "another page sent this", Hint: "open the console itself, and do it there"})
+		c.refuse(w, r, &runtime.Error{Code: runtime.CodeForbidden, Msg: "another page sent this", Hint: "open the console itself, and do it there"})
 	default:
 		c.mux.ServeHTTP(w, r)
 	}
+}
+
+// plain reports whether a path is written in its only form. Of another one the router makes
+// a redirect, which may lead out of the console.
+func (c *Console) plain(r *http.Request) bool {
+	p := r.URL.Path
+	return r.URL.RawPath == "" && (p == c.o.Base || path.Clean(p) == p) && !strings.ContainsAny(p, ";\\\x00")
 }
 
 // foreign reports whether a page of another origin has made the browser ask (Fetch Metadata,
@@ -113,8 +124,15 @@ func (c *Console) in(next visitPage) page {
 		}
 		who, err := c.o.Desk.Enter(r.Context(), s.caller)
 		if err != nil {
-			c.sessions.end(s)
+			if code := runtime.CodeOf(err); code == runtime.CodeUnauthenticated || code == runtime.CodeForbidden {
+				c.sessions.end(s) // what fails otherwise says nothing of who it is
+			}
 			return err
+		}
+		if c.o.Keep != nil {
+			if err := c.o.Keep(r.Context(), who.Owner()); err != nil {
+				return err
+			}
 		}
 		if r.Method == http.MethodPost && subtle.ConstantTimeCompare([]byte(r.PostFormValue("form")), []byte(s.form)) != 1 {
 			return &runtime.Error{Code: runtime.CodeForbidden, Msg: "the form is of another session", Hint: "open the page again, and send what it shows"}

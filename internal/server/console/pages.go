@@ -2,10 +2,10 @@ package console
 
 import (
 	"bytes"
-	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
+	"io"
 	"net/http"
 	"time"
 
@@ -71,11 +71,15 @@ func (c *Console) show(w http.ResponseWriter, v visit, name string, of view) err
 	if v.who.TokenID != "" {
 		of.Who = v.who.Agent
 	}
+	if v.who.Tenant != runtime.DefaultTenant {
+		of.Who += " of " + string(v.who.Tenant)
+	}
 	c.render(w, http.StatusOK, name, of)
 	return nil
 }
 
-// render writes a page whole, or says that it cannot be made.
+// render writes a page whole, or says that it cannot be made. Characters that nobody sees
+// are written out, see [seen].
 func (c *Console) render(w http.ResponseWriter, status int, name string, of view) {
 	of.Base = c.o.Base
 	var out bytes.Buffer
@@ -86,7 +90,7 @@ func (c *Console) render(w http.ResponseWriter, status int, name string, of view
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(out.Bytes())
+	_, _ = io.WriteString(w, seen(out.String()))
 }
 
 // handle makes of a page that returns an error one that shows it. A panic is one.
@@ -94,21 +98,35 @@ func (c *Console) handle(next page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if broken := recover(); broken != nil {
-				c.refuse(w, &runtime.Error{Code: runtime.CodeInternal, Msg: "the console failed", Hint: "see the log of the kimbap process", Err: fmt.Errorf("panic: %v", broken)})
+				c.refuse(w, r, &runtime.Error{Code: runtime.CodeInternal, Msg: "the console failed", Hint: "see the log of the kimbap process", Err: fmt.Errorf("panic: %v", broken)})
 			}
 		}()
 		if err := next(w, r); err != nil {
-			c.refuse(w, err)
+			c.refuse(w, r, err)
 		}
 	}
 }
 
 // refuse shows an error: what, why, and what to do.
-func (c *Console) refuse(w http.ResponseWriter, err error) {
+func (c *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status := c.o.Status(err)
 	c.failed(status, err)
 	e := runtime.AsError(err)
-	c.render(w, status, "problem", view{Title: "Refused", Data: map[string]any{"Msg": e.Msg, "Hint": cmp.Or(e.Ask, e.Hint), "Code": string(e.Code), "Reason": string(e.Reason)}})
+	back := "approvals"
+	if r.Method == http.MethodPost {
+		back = c.pageOf(r)
+	}
+	c.render(w, status, "problem", view{Title: "Refused", Data: map[string]any{
+		"Msg": e.Msg, "Hint": advice(e), "Code": string(e.Code), "Reason": string(e.Reason), "Back": back,
+	}})
+}
+
+// advice is what to do, in a browser. [runtime.Error.Ask] is for programs that call the API.
+func advice(e *runtime.Error) string {
+	if e.Reason == runtime.ReasonNotApprover {
+		return `each who may decide chooses their own name under "Decide as", which stands there once they have a PIN: kimbap approve pin --as NAME`
+	}
+	return e.Hint
 }
 
 func (c *Console) failed(status int, err error) {
@@ -119,5 +137,6 @@ func (c *Console) failed(status int, err error) {
 
 // style is how all of it looks.
 func style(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/css; charset=utf-8") // whatever this machine calls a .css
 	http.ServeFileFS(w, r, files, "view/console.css")
 }

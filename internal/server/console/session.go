@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -14,11 +13,13 @@ import (
 )
 
 // How long a sign-in holds, how long a link does that nobody has used, and how many
-// sessions there are: one more ends the oldest.
+// sessions there are, of everybody and of one: one more ends the oldest, of the same one
+// first. Who signs in again and again signs out nobody else.
 const (
 	sessionLife = 12 * time.Hour
 	inviteLife  = 10 * time.Minute
-	maxSessions = 64
+	maxSessions = 256
+	ownSessions = 16
 )
 
 // key is the hash of what a browser holds: the values themselves are not kept.
@@ -28,6 +29,7 @@ type key [sha256.Size]byte
 type session struct {
 	key    key
 	caller runtime.Caller
+	owner  string // whose it is, in every tenant another
 	form   string // stands in every form of its pages
 	born   time.Time
 }
@@ -73,19 +75,42 @@ func (s *sessions) redeem(code string) bool {
 	return true
 }
 
+// stale reports, once, that the link that is out has become too old.
+func (s *sessions) stale() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.invited == (key{}) || s.clock().Before(s.until) {
+		return false
+	}
+	s.invited = key{}
+	return true
+}
+
 // begin makes a session for a caller, and returns what the browser is to hold.
-func (s *sessions) begin(caller runtime.Caller) string {
+func (s *sessions) begin(caller runtime.Caller, owner string) string {
 	value := unguessable()
-	one := &session{key: sha256.Sum256([]byte(value)), caller: caller, form: unguessable(), born: s.clock()}
+	one := &session{key: sha256.Sum256([]byte(value)), caller: caller, owner: owner, form: unguessable(), born: s.clock()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep()
-	if len(s.have) >= maxSessions {
-		oldest := slices.MinFunc(slices.Collect(maps.Values(s.have)), func(a, b *session) int { return a.born.Compare(b.born) })
-		delete(s.have, oldest.key)
-	}
+	s.makeRoom(ownSessions, func(other *session) bool { return other.owner == owner })
+	s.makeRoom(maxSessions, func(*session) bool { return true })
 	s.have[one.key] = one
 	return value
+}
+
+// makeRoom ends the oldest of some sessions when there are as many of them as may be.
+func (s *sessions) makeRoom(most int, of func(*session) bool) {
+	var some []*session
+	for _, one := range s.have {
+		if of(one) {
+			some = append(some, one)
+		}
+	}
+	if len(some) >= most {
+		oldest := slices.MinFunc(some, func(a, b *session) int { return a.born.Compare(b.born) })
+		delete(s.have, oldest.key)
+	}
 }
 
 // sweep forgets sessions whose time is over.

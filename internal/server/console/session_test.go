@@ -1,7 +1,9 @@
 package console
 
 import (
+	"crypto/sha256"
 	"net/http/httptest"
+	"strconv"
 	"testing"
 	"time"
 
@@ -21,7 +23,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	var values []string
 	for range maxSessions + 1 {
 		now = now.Add(time.Second)
-		values = append(values, s.begin(runtime.Caller{}))
+		values = append(values, s.begin(runtime.Caller{}, strconv.Itoa(len(values))))
 	}
 	if len(s.have) != maxSessions || of(values[0]) != nil || of(values[1]) == nil {
 		t.Errorf("%d sessions, the first %v, the second %v", len(s.have), of(values[0]), of(values[1]))
@@ -32,6 +34,19 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 	if now = now.Add(time.Second); of(values[maxSessions]) != nil || len(s.have) > 0 {
 		t.Error("the last one has outlived its time")
+	}
+}
+
+// Who signs in on and on ends sessions of its own, and of nobody else.
+func TestSessionsOfOneEndThoseOfNobodyElse(t *testing.T) {
+	t.Parallel()
+	s := newSessions(time.Now)
+	other := s.begin(runtime.Caller{}, "other")
+	for range maxSessions + 1 {
+		s.begin(runtime.Caller{}, "eager")
+	}
+	if len(s.have) != ownSessions+1 || s.have[sha256.Sum256([]byte(other))] == nil {
+		t.Errorf("%d sessions, of the other one %v", len(s.have), s.have[sha256.Sum256([]byte(other))])
 	}
 }
 
@@ -55,6 +70,7 @@ func TestNextIsAPageOfOurs(t *testing.T) {
 	for name, want := range map[string]string{
 		"approvals/apr_1": "approvals/apr_1", "trail": "trail", "tokens": "tokens", "": "approvals",
 		"//evil.test": "approvals", "https://evil.test": "approvals", "approvals//evil.test": "approvals",
+		"approvals/%2e%2e/%2e%2e/v1": "approvals", "approvals/a;b": "approvals", "approvals/a\r\nb": "approvals", "approvals/a&code=b": "approvals", "approvals/\t/evil.test": "approvals",
 		"approvals/../../v1": "approvals", `approvals\evil`: "approvals", "approvalsx": "approvals", "approvals/a?b": "approvals",
 	} {
 		if got := c.next(name); got != want {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -15,9 +16,10 @@ const (
 	signedOut = "console.sign_out"
 )
 
-// signInPage shows the button of a link, or asks for a token. Nothing happens with the
-// page alone: programs that look at links, as those of mail do, would use the link up.
+// signInPage shows the button of a link, or asks for a link or a token. Nothing happens with
+// the page alone: programs that look at links, as those of mail do, would use the link up.
 func (c *Console) signInPage(w http.ResponseWriter, r *http.Request) error {
+	c.renew()
 	c.render(w, http.StatusOK, "sign-in", view{Title: "Sign in", Data: map[string]any{
 		"Code": r.URL.Query().Get("code"), "Next": c.next(r.URL.Query().Get("next")), "ByLink": c.o.Owner != nil,
 	}})
@@ -27,16 +29,30 @@ func (c *Console) signInPage(w http.ResponseWriter, r *http.Request) error {
 // toSignIn leads there, and back to the page that was asked for.
 func (c *Console) toSignIn(w http.ResponseWriter, r *http.Request) {
 	to := c.o.Base + "sign-in"
-	if r.Method == http.MethodGet && r.URL.Path != c.o.Base {
-		to += "?next=" + strings.TrimPrefix(r.URL.EscapedPath(), c.o.Base)
+	if r.URL.Path != c.o.Base {
+		to += "?next=" + url.QueryEscape(c.pageOf(r))
 	}
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// next is a page of ours that a sign-in goes on with: never one of somebody else.
+// pageOf is the page that a request asks for or, of a form, the one that it stands on.
+func (c *Console) pageOf(r *http.Request) string {
+	name := strings.TrimPrefix(r.URL.Path, c.o.Base)
+	if parts := strings.Split(name, "/"); r.Method == http.MethodPost && len(parts) == 3 {
+		name = parts[0]
+		if name == "approvals" && parts[2] != "revoke" { // that one stands in the list
+			name += "/" + parts[1]
+		}
+	}
+	return c.next(name)
+}
+
+// next is a page of ours that a sign-in goes on with: never one of somebody else, in no
+// spelling that a browser would take for another path.
 func (c *Console) next(name string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-/"
 	for _, at := range []string{"approvals", "trail", "tokens"} {
-		if rest, ok := strings.CutPrefix(name, at); ok && (rest == "" || strings.HasPrefix(rest, "/")) && !strings.ContainsAny(rest, `.\?#:`) {
+		if rest, ok := strings.CutPrefix(name, at); ok && (rest == "" || strings.HasPrefix(rest, "/")) && strings.Trim(rest, plain) == "" && !strings.Contains(rest, "//") {
 			return name
 		}
 	}
@@ -47,6 +63,7 @@ func (c *Console) next(name string) string {
 func (c *Console) signIn(w http.ResponseWriter, r *http.Request) error {
 	caller, err := c.shown(r)
 	if err != nil {
+		c.renew()
 		return err
 	}
 	who, err := c.o.Desk.Enter(r.Context(), caller)
@@ -54,12 +71,11 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) error {
 		err = c.o.Desk.Note(r.Context(), who, signedIn, source(r))
 	}
 	if err != nil {
+		c.told("") // the link is used up
 		return err
 	}
-	http.SetCookie(w, c.cookie(c.sessions.begin(caller)))
-	if c.o.SignedIn != nil {
-		c.o.SignedIn(source(r))
-	}
+	http.SetCookie(w, c.cookie(c.sessions.begin(caller, who.Owner())))
+	c.told(source(r))
 	http.Redirect(w, r, c.o.Base+c.next(r.PostFormValue("next")), http.StatusSeeOther)
 	return nil
 }
@@ -70,13 +86,31 @@ func (c *Console) shown(r *http.Request) (runtime.Caller, error) {
 		token := runtime.NewSecret(strings.TrimSpace(r.PostFormValue("token")))
 		return runtime.Caller{Token: token, RequireToken: true, Source: source(r)}, nil
 	}
-	if !c.sessions.redeem(r.PostFormValue("code")) {
+	code := strings.TrimSpace(r.PostFormValue("code"))
+	if _, pasted, ok := strings.Cut(code, "code="); ok { // the whole link
+		code = pasted
+	}
+	if !c.sessions.redeem(code) {
 		return runtime.Caller{}, &runtime.Error{
 			Code: runtime.CodeUnauthenticated, Msg: "the link was used, or is too old",
-			Hint: "open the newest link that kimbap console printed, or start it again",
+			Hint: "open the newest link: kimbap console prints one in its terminal whenever the last one opens nothing any more",
 		}
 	}
 	return *c.o.Owner, nil
+}
+
+// renew has a link printed when the one that is out is too old: whose session has ended is
+// not to end those of others for a new one.
+func (c *Console) renew() {
+	if c.sessions.stale() {
+		c.told("")
+	}
+}
+
+func (c *Console) told(source string) {
+	if c.o.SignedIn != nil {
+		c.o.SignedIn(source)
+	}
 }
 
 // signOut ends the session, here and in the browser.

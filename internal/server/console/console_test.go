@@ -1,0 +1,229 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/socket"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// desk lets everybody in and shows nothing; what a test sets happens first.
+type desk struct {
+	Desk
+	enter, note, tokens func() error
+	waiting             []Approval
+}
+
+func (d *desk) Enter(context.Context, runtime.Caller) (runtime.Principal, error) {
+	return runtime.Principal{ID: "local:1", Tenant: runtime.DefaultTenant, Kind: runtime.KindOperator}, did(d.enter)
+}
+func (d *desk) Note(context.Context, runtime.Principal, string, string) error { return did(d.note) }
+func (d *desk) Tokens(context.Context, runtime.Principal) ([]Token, error)    { return nil, did(d.tokens) }
+func (d *desk) Decided(context.Context, runtime.Principal, int) ([]Approval, error) {
+	return nil, nil
+}
+func (d *desk) Standing(context.Context, runtime.Principal) ([]Standing, error) { return nil, nil }
+func (d *desk) Waiting(context.Context, runtime.Principal, int, time.Duration) ([]Approval, error) {
+	return d.waiting, nil
+}
+
+func did(f func() error) error {
+	if f == nil {
+		return nil
+	}
+	return f()
+}
+
+// served is a console for an owner on a real socket, with room for so many connections.
+func served(t *testing.T, d *desk, room int) (c *Console, browser *http.Client, base string, links chan string) {
+	t.Helper()
+	links = make(chan string, 8)
+	c, err := New(Options{
+		Desk: d, Base: "/c/", Owner: &runtime.Caller{}, SignedIn: func(string) { links <- c.Invite() }, Keep: socket.Keep,
+		Status: func(err error) int { return runtime.AsError(err).Status() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: c}
+	socket.Watch(s)
+	t.Cleanup(func() { _ = s.Close() })
+	go func() {
+		_ = s.Serve(socket.Bounded(ln, socket.Bounds{Most: room, Patience: time.Minute, Clock: time.Now}))
+	}()
+	jar, _ := cookiejar.New(nil)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	browser = &http.Client{Jar: jar, Transport: transport, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return c, browser, "http://" + ln.Addr().String() + "/c/", links
+}
+
+// ask sends a form, or asks for a page where there is none.
+func ask(t *testing.T, browser *http.Client, at string, form url.Values) (*http.Response, string) {
+	t.Helper()
+	method := http.MethodGet
+	if form != nil {
+		method = http.MethodPost
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, at, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer, err := browser.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer, string(text)
+}
+
+func codeOf(t *testing.T, link string) url.Values {
+	t.Helper()
+	_, code, ok := strings.Cut(link, "?code=")
+	if !ok {
+		t.Fatal(link)
+	}
+	return url.Values{"code": {code}}
+}
+
+// A sign-in that cannot be recorded does not happen, and the link that it has used up is
+// replaced: nobody has to end the sessions of others to get in.
+func TestASignInThatCannotBeRecorded(t *testing.T) {
+	t.Parallel()
+	full := true
+	d := &desk{note: func() error {
+		if full {
+			return &runtime.Error{Code: runtime.CodeAuditUnavailable, Msg: "the disk is full"}
+		}
+		return nil
+	}}
+	c, browser, base, links := served(t, d, 8)
+	answer, text := ask(t, browser, base+"sign-in", codeOf(t, c.Invite()))
+	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Set-Cookie") != "" || !strings.Contains(text, "the disk is full") || len(c.sessions.have) != 0 {
+		t.Fatalf("%d %v %s", answer.StatusCode, answer.Header, text)
+	}
+	full = false
+	if answer, text = ask(t, browser, base+"sign-in", codeOf(t, <-links)); answer.StatusCode != http.StatusSeeOther {
+		t.Errorf("the next link: %d %s", answer.StatusCode, text)
+	}
+}
+
+// What says nothing of who somebody is ends no session; a token that is none any more does.
+func TestOnlyARefusalEndsASession(t *testing.T) {
+	t.Parallel()
+	var fails error
+	d := &desk{enter: func() error { return fails }}
+	c, browser, base, _ := served(t, d, 8)
+	ask(t, browser, base+"sign-in", codeOf(t, c.Invite()))
+	for _, one := range []struct {
+		fails error
+		then  int
+	}{
+		{&runtime.Error{Code: runtime.CodeStorageBusy, Msg: "busy"}, http.StatusOK},
+		{errors.New("broken"), http.StatusOK},
+		{&runtime.Error{Code: runtime.CodeUnauthenticated, Msg: "revoked"}, http.StatusSeeOther},
+	} {
+		fails = one.fails
+		if answer, text := ask(t, browser, base+"approvals", nil); answer.StatusCode < 400 || strings.Contains(text, "Waiting") {
+			t.Errorf("%v: %d %s", one.fails, answer.StatusCode, text)
+		}
+		fails = nil
+		if answer, _ := ask(t, browser, base+"approvals", nil); answer.StatusCode != one.then {
+			t.Errorf("after %v: %d", one.fails, answer.StatusCode)
+		}
+	}
+}
+
+// Whose requests all wait leaves connections to others, as with the API.
+func TestRequestsOfASessionAreBounded(t *testing.T) {
+	t.Parallel()
+	began, end := make(chan struct{}, 8), make(chan struct{})
+	d := &desk{tokens: func() error {
+		began <- struct{}{}
+		<-end
+		return nil
+	}}
+	c, browser, base, _ := served(t, d, 4)
+	ask(t, browser, base+"sign-in", codeOf(t, c.Invite()))
+	var wg sync.WaitGroup
+	for range 3 { // three quarters
+		wg.Go(func() { ask(t, browser, base+"tokens", nil) })
+		<-began
+	}
+	if answer, text := ask(t, browser, base+"approvals", nil); answer.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("one more: %d %s", answer.StatusCode, text)
+	}
+	close(end)
+	wg.Wait()
+	if answer, text := ask(t, browser, base+"approvals", nil); answer.StatusCode != http.StatusOK {
+		t.Errorf("with all answered: %d %s", answer.StatusCode, text)
+	}
+}
+
+// Who reads with the keyboard has the page stand still: a reload takes the focus away.
+func TestThePageCanStandStill(t *testing.T) {
+	t.Parallel()
+	c, browser, base, _ := served(t, &desk{}, 8)
+	ask(t, browser, base+"sign-in", codeOf(t, c.Invite()))
+	for path, reloads := range map[string]bool{"approvals": true, "approvals?reload=off": false} {
+		if _, text := ask(t, browser, base+path, nil); strings.Contains(text, `http-equiv="refresh"`) != reloads {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+}
+
+// Whatever an agent calls itself, nobody sees anything else than what stands there.
+func TestRA012WhatNobodySeesIsWrittenOut(t *testing.T) {
+	t.Parallel()
+	d := &desk{waiting: []Approval{{
+		ID: "apr_1", Agent: "a\u202egnp.exe", Action: "x\u0000\u001b[2J\u200b", Rule: "r\ufe0f\u3164\u2066", Summary: "DELETE e\u0301\u0301\u0301\u0301\u0301 \xff\xfe\ufffd \u2028 \u00a0",
+	}}}
+	c, browser, base, _ := served(t, d, 8)
+	ask(t, browser, base+"sign-in", codeOf(t, c.Invite()))
+	_, text := ask(t, browser, base+"approvals", nil)
+	for _, want := range []string{`a\u{202e}gnp.exe`, `\u{1b}[2J\u{200b}`, `r\u{fe0f}\u{3164}\u{2066}`, "e\u0301\u0301\u0301" + `\u{301}\u{301} \xff\xfe` + "\ufffd" + ` \u{2028} \u{a0}`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	if found := regexp.MustCompile(`[^\P{C}\n\t]|\p{Zl}|\p{Zp}`).FindString(text); found != "" {
+		t.Errorf("the page has %q", found)
+	}
+	if _, text = ask(t, browser, base+"sign-in?code=%E2%80%AE%ff", nil); strings.ContainsAny(text, "\u202e\xff") {
+		t.Errorf("the page shows what was asked for as it is: %s", text)
+	}
+}
+
+// What leads out of the console in a browser's eyes is no page of it.
+func TestPathsHaveOneForm(t *testing.T) {
+	t.Parallel()
+	c, browser, base, _ := served(t, &desk{}, 8)
+	ask(t, browser, base+"sign-in", codeOf(t, c.Invite()))
+	for _, path := range []string{"../v1/approvals", "..", "./approvals", "approvals/..", "/evil.test", "//evil.test", "%61pprovals", "%2e%2e/v1", "approvals;x", `\evil.test`, "approvals/", "approvals%2fx", "approvals%00"} {
+		answer, text := ask(t, browser, base+path, nil)
+		if answer.StatusCode < 400 || answer.Header.Get("Location") != "" || !strings.Contains(text, "no such page") {
+			t.Errorf("%s: %d %s %s", path, answer.StatusCode, answer.Header.Get("Location"), text)
+		}
+	}
+}
