@@ -257,3 +257,39 @@ func TestTheConsoleAsksForThePIN(t *testing.T) {
 		t.Error("the PIN is in the log")
 	}
 }
+
+// Where several must say yes, the page says how to; the operator alone counts once.
+func TestTheConsoleTakesSeveralApprovers(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Policy: "version: 1\nrules:\n  - {name: two, match: {action: '*'}, then: require_approval, approval: {count: 2}}\n"})
+	link, _ := openConsole(t, k, "")
+	b := signedIn(t, link())
+	id := asked(t, k, http.MethodDelete, "/notes/7", "")
+	accept := func(as, pin string) page {
+		return b.send(t, "approvals/"+id+"/accept", url.Values{"form": {b.get(t, "tokens").form(t)}, "as": {as}, "pin": {pin}})
+	}
+	got := accept("", "") // the owner has asked
+	got.says(t, http.StatusForbidden, "who asks is not one of them", "Decide as", "kimbap approve pin --as NAME")
+	if strings.Contains(html.UnescapeString(got.Body), `"as"`) {
+		t.Errorf("words for programs: %s", got.Body)
+	}
+	owner := k.Open(t, "")
+	for _, one := range []app.NewPin{
+		{PIN: runtime.NewSecret("771204")},
+		{As: "ann", PIN: runtime.NewSecret("290417"), Proved: runtime.NewSecret("771204")}, {As: "bob", PIN: runtime.NewSecret("550192"), Proved: runtime.NewSecret("771204")},
+	} {
+		if err := owner.SetPin(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.get(t, "approvals/"+id).says(t, http.StatusOK, "<option>ann</option>", "<option>bob</option>")
+	if got := accept("ann", "290417"); got.Status != http.StatusSeeOther {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	b.get(t, "approvals/"+id).says(t, http.StatusOK, ">pending<", "yes from   person:ann, presence pin")
+	accept("ann", "290417").says(t, http.StatusBadRequest, "you have said yes already; 1 of 2")
+	if got := accept("bob", "550192"); got.Status != http.StatusSeeOther {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	b.get(t, "approvals/"+id).says(t, http.StatusOK, ">approved<", "person:ann, person:bob")
+}

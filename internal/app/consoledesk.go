@@ -115,7 +115,7 @@ func (d consoleDesk) Question(ctx context.Context, who runtime.Principal, id str
 	demanded, err := a.Demands(ctx, id)
 	if err == nil {
 		q.PIN = demanded == "pin"
-		q.Persons, err = a.People(ctx)
+		q.Persons, err = a.named(ctx)
 	}
 	return q, err
 }

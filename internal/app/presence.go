@@ -31,6 +31,17 @@ func (a *App) People(ctx context.Context) ([]string, error) {
 	return a.approvals.People(ctx, a.Operator(), a.tenant)
 }
 
+// named are the names of those people who decide under one, as a yes takes them.
+func (a *App) named(ctx context.Context) (names []string, err error) {
+	people, err := a.People(ctx)
+	for _, who := range people {
+		if name, is := strings.CutPrefix(who, approval.Person("")); is {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
 // HasPin reports whether a person of this name has a PIN, and so can decide.
 func (a *App) HasPin(ctx context.Context, name string) (bool, error) {
 	people, err := a.People(ctx)
