@@ -93,11 +93,11 @@ func (a *App) listApprovals(ctx context.Context, all bool, wanted func(*Approval
 // argumentsOf writes the arguments of a held request for one line of a list,
 // in order, cut where they get long. `approve show` has them whole.
 func (a *App) argumentsOf(ctx context.Context, id string, mask masker) string {
-	view, err := a.approvals.Show(ctx, a.Operator(), a.tenant, id, false)
+	args, err := a.approvals.Arguments(ctx, a.Operator(), a.tenant, id)
 	if err != nil {
 		return "" // what cannot be opened cannot be accepted either; show says why
 	}
-	args := mask.args(view.Args)
+	args = mask.args(args)
 	const most = 60
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(args)) {
@@ -117,10 +117,15 @@ func (a *App) argumentsOf(ctx context.Context, id string, mask masker) string {
 // ShowApproval returns an approval and the text a person decides by.
 func (a *App) ShowApproval(ctx context.Context, id string, full bool) (Approval, string, error) {
 	view, err := a.approvals.Show(ctx, a.Operator(), a.tenant, id, full)
-	shown := shownApproval(view.Approval)
 	if err != nil {
-		return shown, "", err
+		return shownApproval(view.Approval), "", err
 	}
+	return a.shown(ctx, &view)
+}
+
+// shown is a view without the stored credentials that stand in it.
+func (a *App) shown(ctx context.Context, view *approval.View) (Approval, string, error) {
+	shown := shownApproval(view.Approval)
 	mask, err := a.masker(ctx)
 	if err != nil {
 		return shown, "", err

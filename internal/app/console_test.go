@@ -293,3 +293,27 @@ func TestTheConsoleTakesSeveralApprovers(t *testing.T) {
 	}
 	b.get(t, "approvals/"+id).says(t, http.StatusOK, ">approved<", "person:ann, person:bob")
 }
+
+// What is too long for a page is shown in part, and accepted where all of it can be read.
+func TestTheConsoleAcceptsNothingThatIsTooLongForIt(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Policy: askOfAll})
+	link, _ := openConsole(t, k, "")
+	b := signedIn(t, link())
+	long := asked(t, k, http.MethodPost, "/notes", `{"text":"x","more":[`+strings.Repeat("1,", 300<<10)+`1]}`)
+	got := b.get(t, "approvals/"+long)
+	got.says(t, http.StatusOK, "too long for a page", "kimbap approve accept "+long+" --full", ">Reject</button>", "NOT FULLY SHOWN")
+	if strings.Contains(got.Body, ">Accept</button>") || len(got.Body) > 64<<10 {
+		t.Errorf("a page of %d bytes that accepts it", len(got.Body))
+	}
+	short := asked(t, k, http.MethodPost, "/notes", `{"text":"x","more":[`+strings.Repeat("1,", 1000)+`1]}`)
+	form := url.Values{"form": {got.form(t)}}
+	b.get(t, "approvals/"+short).says(t, http.StatusOK, "I have read all of the request", "[1000]: 1")
+	b.send(t, "approvals/"+short+"/accept", form).says(t, http.StatusBadRequest, "too long to be shown in full")
+	form.Set("whole", "yes")
+	for path, form := range map[string]url.Values{short + "/accept": form, long + "/reject": form} {
+		if got := b.send(t, "approvals/"+path, form); got.Status != http.StatusSeeOther {
+			t.Errorf("%s: %d %s", path, got.Status, got.Body)
+		}
+	}
+}

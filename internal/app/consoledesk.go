@@ -93,17 +93,25 @@ func pageOf(p Approval) console.Approval {
 	}
 }
 
+// mostShown is the longest request that a page has whole, in bytes as it is sealed. A page of
+// some that is longer would be a hundred megabytes, which neither side is to bear.
+const mostShown = 512 << 10
+
 // Question implements [console.Desk].
 func (d consoleDesk) Question(ctx context.Context, who runtime.Principal, id string) (q console.Question, err error) {
 	a, err := d.at(who)
 	if err != nil {
 		return q, err
 	}
-	short, err := a.approvals.Show(ctx, a.Operator(), a.tenant, id, false)
+	view, err := a.approvals.Show(ctx, a.Operator(), a.tenant, id, false)
+	cut := !view.Complete
+	if err == nil && cut && view.Size <= mostShown {
+		view, err = a.approvals.Show(ctx, a.Operator(), a.tenant, id, true)
+	}
 	if err != nil {
 		return q, err
 	}
-	shown, text, err := a.ShowApproval(ctx, id, true)
+	shown, text, err := a.shown(ctx, &view)
 	if err != nil {
 		return q, err
 	}
@@ -111,7 +119,7 @@ func (d consoleDesk) Question(ctx context.Context, who runtime.Principal, id str
 	if !q.Pending() {
 		return q, nil
 	}
-	q.Long, q.InRun = !short.Complete, short.Approval.Run != ""
+	q.Long, q.TooLong, q.InRun = cut, cut && view.Size > mostShown, view.Approval.Run != ""
 	demanded, err := a.Demands(ctx, id)
 	if err == nil {
 		q.PIN = demanded == "pin"

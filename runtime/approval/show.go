@@ -22,6 +22,7 @@ type View struct {
 	Args     runtime.Args // the exact arguments, declared secrets left out
 	Text     string       // safe for a terminal: no control character but newline
 	Complete bool         // Text shows everything that is being asked
+	Size     int          // bytes of what is sealed of it; 0 of a closed one
 }
 
 // How much a view shows when it is not full: characters of a value, lines of
@@ -52,6 +53,7 @@ func (d *Desk) Show(ctx context.Context, by runtime.Principal, tenant runtime.Te
 		a.State = Expired
 	}
 	v := render(&a, f, full)
+	v.Size = len(a.Sealed)
 	if f.Terms.Count > 1 && a.State == Pending {
 		votes, err := d.votes(ctx, &a)
 		if err != nil {
@@ -63,6 +65,35 @@ func (d *Desk) Show(ctx context.Context, by runtime.Principal, tenant runtime.Te
 	}
 	v.Text += d.compared(ctx, &a, account{asked: f})
 	return v, nil
+}
+
+// listedRequest is the longest request that is opened for a line of a list, in bytes as it is
+// sealed.
+const listedRequest = 64 << 10
+
+// Arguments are those of an approval, declared secrets left out, for a line of a list; none of
+// a long request. Unlike [Desk.Show] it looks at no other approval: a list is asked for again
+// and again, and an agent may ask for much at once.
+func (d *Desk) Arguments(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) (runtime.Args, error) {
+	a, err := d.forOperator(ctx, by, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	if a.released() {
+		m, err := d.remains(ctx, &a)
+		if err != nil {
+			return nil, err
+		}
+		return m.Args, nil
+	}
+	if len(a.Sealed) > listedRequest {
+		return nil, nil
+	}
+	f, err := d.open(ctx, &a)
+	if err != nil {
+		return nil, err
+	}
+	return f.shownArgs(), nil
 }
 
 // showClosed is Show for an approval whose request is gone: what is shown of it is what
@@ -77,14 +108,9 @@ func (d *Desk) showClosed(ctx context.Context, a *Approval) (View, error) {
 
 // render makes the view.
 func render(a *Approval, f *dossier, full bool) View {
-	v := View{Approval: bare(*a), Args: maps.Clone(f.Args)}
+	v := View{Approval: bare(*a), Args: f.shownArgs()}
 	s := &sheet{full: full, complete: true}
 	s.hidden = f.hiddenValues()
-	for _, name := range f.Secret {
-		if _, given := v.Args[name]; given {
-			v.Args[name] = hiddenText
-		}
-	}
 	s.head(a, f)
 	if len(v.Args) > 0 {
 		s.line(0, "arguments")
@@ -102,6 +128,17 @@ func render(a *Approval, f *dossier, full bool) View {
 	}
 	v.Text, v.Complete = s.text.String(), s.complete
 	return v
+}
+
+// shownArgs are the arguments without those that are never shown.
+func (f *dossier) shownArgs() runtime.Args {
+	args := maps.Clone(f.Args)
+	for _, name := range f.Secret {
+		if _, given := args[name]; given {
+			args[name] = hiddenText
+		}
+	}
+	return args
 }
 
 // hiddenValues are the texts of arguments that are never shown.

@@ -144,3 +144,27 @@ func TestSecretArgumentsAreHidden(t *testing.T) {
 		t.Errorf("\n%s", v.Text)
 	}
 }
+
+// A line of a list has the arguments that a view has, of no long request and for no operator
+// of another tenant.
+func TestArgumentsOfALine(t *testing.T) {
+	d := newDesk(t)
+	call := refund(agent("a"), "1")
+	call.Action.Params = []runtime.Param{{Name: "password", Secret: true}}
+	call.Args["password"] = "hunter2"
+	id := d.ask(t, call)
+	args, err := d.Arguments(t.Context(), operator("ann"), runtime.DefaultTenant, id)
+	if want := d.show(t, id, true).Args; err != nil || fmt.Sprint(args) != fmt.Sprint(want) || args["password"] == "hunter2" {
+		t.Errorf("%v, not %v: %v", args, want, err)
+	}
+	other := operator("eve")
+	other.Tenant = "acme"
+	if args, err := d.Arguments(t.Context(), other, "acme", id); err == nil || args != nil {
+		t.Errorf("another tenant's operator sees %v", args)
+	}
+	call = refund(agent("a"), "1")
+	call.Args["text"] = strings.Repeat("x", 100<<10)
+	if args, err := d.Arguments(t.Context(), operator("ann"), runtime.DefaultTenant, d.ask(t, call)); err != nil || args != nil {
+		t.Errorf("a long one is opened for a line: %d arguments, %v", len(args), err)
+	}
+}

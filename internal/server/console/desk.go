@@ -55,6 +55,7 @@ type Question struct {
 	Approval
 	Text    string   // the whole request, for people
 	Long    bool     // it is so long that a yes must say that all of it was read
+	TooLong bool     // Text has only a part of it: here nobody can have read it
 	PIN     bool     // a yes demands one
 	InRun   bool     // a run asks: a yes can be for the rest of it
 	Persons []string // who has a PIN and can decide under their own name
