@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -277,6 +279,27 @@ func TestTimesHaveOneForm(t *testing.T) {
 	for _, at := range times {
 		if got, want := string(record.AppendTime(nil, at)), at.UTC().Format(form); got != want {
 			t.Errorf("%s, not %s", got, want)
+		}
+	}
+}
+
+// A byte that has to be escaped is seen wherever it stands among others, also beside those
+// that are nearest to it: texts are looked at eight bytes at a time.
+func TestNoByteIsOverlookedInAText(t *testing.T) {
+	escaped := func(r rune) bool { return !unicode.IsPrint(r) || r == '"' || r == '\\' }
+	for _, beside := range []byte{'a', ' ', '!', '#', '[', ']', '~', 0x00, 0x1f, 0x7f, 0x80, 0xff} {
+		for length := 1; length <= 17; length++ {
+			for at := range length {
+				text := bytes.Repeat([]byte{beside}, length)
+				for c := range 256 {
+					text[at] = byte(c)
+					out := string(record.AppendText(nil, string(text), 100))
+					want := utf8.Valid(text) && bytes.IndexFunc(text, escaped) < 0
+					if as := out == `"`+string(text)+`"`; as != want {
+						t.Fatalf("%q became %s", text, out)
+					}
+				}
+			}
 		}
 	}
 }

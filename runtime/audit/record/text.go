@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -34,10 +35,48 @@ func appendText(dst []byte, s string, limit int) []byte {
 		s = s[:cut]
 	}
 	dst = append(dst, '"')
+	start := len(dst)
+	if dst = append(dst, s...); !bare(dst[start:]) {
+		dst = appendEscapes(dst[:start], s)
+	}
+	if full > limit {
+		dst = append(dst, "…("...)
+		dst = strconv.AppendInt(dst, int64(full), 10)
+		dst = append(dst, " bytes)"...)
+	}
+	return append(dst, '"')
+}
+
+// bare reports whether text stands in a JSON string as it is: ASCII without control
+// characters, quotes and backslashes, as nearly all of a record is. It looks at eight
+// bytes at a time. Where none of them is 0x80 or more, a subtraction sets the highest bit
+// of a byte only if it is below what is taken from it, or a byte beside it is.
+func bare(text []byte) bool {
+	const each, highest = 0x0101010101010101, 0x8080808080808080
+	for ; len(text) >= 8; text = text[8:] {
+		eight := binary.LittleEndian.Uint64(text)
+		control, quote, backslash := eight-each*' ', eight^each*'"'-each, eight^each*'\\'-each
+		if (eight|(eight+each)|control|quote|backslash)&highest != 0 { // 0x7f becomes 0x80
+			return false
+		}
+	}
+	for _, c := range text {
+		if special(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// special reports whether a byte is escaped, or begins what may have to be.
+func special(c byte) bool { return c < ' ' || c >= 0x7f || c == '"' || c == '\\' }
+
+// appendEscapes appends s as it stands between the quotes.
+func appendEscapes(dst []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); {
 		c := s[i]
-		if c >= ' ' && c < 0x7f && c != '"' && c != '\\' {
+		if !special(c) {
 			i++
 			continue
 		}
@@ -56,13 +95,7 @@ func appendText(dst []byte, s string, limit int) []byte {
 		}
 		start = i
 	}
-	dst = append(dst, s[start:]...)
-	if full > limit {
-		dst = append(dst, "…("...)
-		dst = strconv.AppendInt(dst, int64(full), 10)
-		dst = append(dst, " bytes)"...)
-	}
-	return append(dst, '"')
+	return append(dst, s[start:]...)
 }
 
 // appendEscaped appends r as JSON escapes it (RFC 8259 section 7).
