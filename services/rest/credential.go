@@ -86,6 +86,15 @@ func fieldOf(auth *runtime.Auth) string {
 	return ""
 }
 
+// foldedFieldOf is [fieldOf], folded.
+func foldedFieldOf(auth *runtime.Auth) string {
+	name := fieldOf(auth)
+	if name == "Authorization" { // that of most services, without a copy for each request
+		return "authorization"
+	}
+	return fold(name)
+}
+
 // permitted checks where the stored credential may go (guarantee G1).
 func permitted(call *runtime.Call, m *message) error {
 	service, host := call.Action.Service, hostOf(m.authority)
@@ -218,13 +227,15 @@ func (b *Backend) inspect(call *runtime.Call, auth *runtime.Auth, m *message) (s
 	if err != nil {
 		return s, err
 	}
+	var room [4]string
+	ours := appendPlaceholders(room[:0], auth)
 	for _, value := range place {
 		from := len(s.values)
 		s.values = appendReadings(s.values, value, auth.Prefix)
 		reads := s.values[from:]
-		own := slices.ContainsFunc(reads, func(r string) bool { return b.own(call, auth, r) })
+		own := slices.ContainsFunc(reads, func(r string) bool { return b.own(call, ours, r) })
 		if !own {
-			if service, known := b.known(auth, reads); known {
+			if service, known := b.known(ours, reads); known {
 				return s, foreignPlaceholder(service)
 			}
 			s.other = true
@@ -239,7 +250,7 @@ func (b *Backend) inspect(call *runtime.Call, auth *runtime.Auth, m *message) (s
 			s.values = appendReadings(s.values, value, "")
 		}
 	}
-	return s, b.elsewhere(auth, m, segmentOf(call.Action))
+	return s, b.elsewhere(auth, ours, m, segmentOf(call.Action))
 }
 
 // callerValues returns what stands in the declared place.

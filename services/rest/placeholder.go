@@ -9,26 +9,32 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
+// placeholders are those of one service. They are taken out of their map once for a
+// request: every piece of every field is compared with them, and to walk over a map costs
+// many times as much.
+type placeholders []string
+
+// appendPlaceholders adds those of a service to a list.
+func appendPlaceholders(list placeholders, auth *runtime.Auth) placeholders {
+	for _, p := range auth.Placeholders {
+		if p != "" {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 // own reports whether the value is the placeholder of the call's own service.
-func (b *Backend) own(call *runtime.Call, auth *runtime.Auth, value string) bool {
-	if ofAuth(auth, value) {
+func (b *Backend) own(call *runtime.Call, ours placeholders, value string) bool {
+	if slices.Contains(ours, value) {
 		return true
 	}
 	service, ok := b.o.Placeholders(value)
 	return ok && service == call.Action.Service
 }
 
-func ofAuth(auth *runtime.Auth, value string) bool {
-	for _, p := range auth.Placeholders {
-		if p != "" && p == value {
-			return true
-		}
-	}
-	return false
-}
-
 // known reports whether one of the values is anyone's placeholder.
-func (b *Backend) known(auth *runtime.Auth, list []string) (service string, ok bool) {
+func (b *Backend) known(ours placeholders, list []string) (service string, ok bool) {
 	for _, value := range list {
 		if value == "" {
 			continue
@@ -36,7 +42,7 @@ func (b *Backend) known(auth *runtime.Auth, list []string) (service string, ok b
 		if service, ok := b.o.Placeholders(value); ok {
 			return service, true
 		}
-		if ofAuth(auth, value) {
+		if slices.Contains(ours, value) {
 			return "", true
 		}
 	}
@@ -45,8 +51,8 @@ func (b *Backend) known(auth *runtime.Auth, list []string) (service string, ok b
 
 // elsewhere refuses a placeholder outside the credential's place, which may be a
 // segment of the path.
-func (b *Backend) elsewhere(auth *runtime.Auth, m *message, segment int) error {
-	place := fold(fieldOf(auth))
+func (b *Backend) elsewhere(auth *runtime.Auth, ours placeholders, m *message, segment int) error {
+	place := foldedFieldOf(auth)
 	if err := b.refuseNames(m); err != nil {
 		return err
 	}
@@ -61,7 +67,7 @@ func (b *Backend) elsewhere(auth *runtime.Auth, m *message, segment int) error {
 			return err
 		}
 		for _, value := range list {
-			if err := b.refuseIn(auth, value); err != nil {
+			if err := b.refuseIn(auth, ours, value); err != nil {
 				return err
 			}
 		}
@@ -72,7 +78,7 @@ func (b *Backend) elsewhere(auth *runtime.Auth, m *message, segment int) error {
 		if number++; number > 0 && number == segment {
 			continue
 		}
-		if err := b.refuseIn(auth, text); err != nil {
+		if err := b.refuseIn(auth, ours, text); err != nil {
 			return err
 		}
 	}
@@ -81,7 +87,7 @@ func (b *Backend) elsewhere(auth *runtime.Auth, m *message, segment int) error {
 		if auth.Type == runtime.AuthQuery && strings.EqualFold(queryUnescape(key), auth.Query) {
 			continue
 		}
-		if err := b.refuseIn(auth, strings.ReplaceAll(pair, "+", " ")); err != nil {
+		if err := b.refuseIn(auth, ours, strings.ReplaceAll(pair, "+", " ")); err != nil {
 			return err
 		}
 	}
@@ -117,19 +123,20 @@ func (b *Backend) refuseName(name string) error {
 
 // marks reports whether a field holds a placeholder, in its name or a value.
 func (b *Backend) marks(auth *runtime.Auth, name string, list []string) bool {
+	ours := appendPlaceholders(nil, auth)
 	return b.refuseName(name) != nil ||
-		slices.ContainsFunc(list, func(value string) bool { return b.refuseIn(auth, value) != nil })
+		slices.ContainsFunc(list, func(value string) bool { return b.refuseIn(auth, ours, value) != nil })
 }
 
 // refuseIn looks at a text, as it is and decoded, whole and in pieces.
-func (b *Backend) refuseIn(auth *runtime.Auth, text string) error {
+func (b *Backend) refuseIn(auth *runtime.Auth, ours placeholders, text string) error {
 	var room [8]string // of most texts, without a place on the heap
 	look := appendPieces(appendReadings(room[:0], text, ""), text)
 	if strings.Contains(text, "%") {
 		plain := queryUnescape(text)
 		look = appendPieces(appendReadings(look, plain, ""), plain)
 	}
-	if service, found := b.known(auth, look); found {
+	if service, found := b.known(ours, look); found {
 		return foreignPlaceholder(service)
 	}
 	if auth.Type != runtime.AuthPath {
@@ -146,19 +153,30 @@ func (b *Backend) refuseIn(auth *runtime.Auth, text string) error {
 // appendPieces splits a text at what no token holds; one without such is added
 // as it is already.
 func appendPieces(list []string, text string) []string {
-	i := strings.IndexAny(text, separators)
-	for ; i >= 0; i = strings.IndexAny(text, separators) {
-		if i > 0 {
-			list = append(list, text[:i])
+	from := 0
+	for i := range len(text) {
+		if !separates(text[i]) {
+			continue
 		}
-		if text = text[i+1:]; !strings.ContainsAny(text, separators) {
-			return append(list, text)
+		if i > from {
+			list = append(list, text[from:i])
 		}
+		from = i + 1
+	}
+	if from > 0 && from < len(text) {
+		list = append(list, text[from:])
 	}
 	return list
 }
 
-const separators = " \t;,=&\"'():<>[]{}?@|/"
+// separates reports whether no token holds the byte.
+func separates(c byte) bool {
+	switch c {
+	case ' ', '\t', ';', ',', '=', '&', '"', '\'', '(', ')', ':', '<', '>', '[', ']', '{', '}', '?', '@', '|', '/':
+		return true
+	}
+	return false
+}
 
 func foreignPlaceholder(service string) error {
 	where := "its own service's place"
