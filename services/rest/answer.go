@@ -17,7 +17,8 @@ import (
 // answer gives status, fields, body and trailers to the responder, each byte
 // as it comes.
 func (x *exchange) answer(ctx context.Context, resp *http.Response, body io.Reader) error {
-	header := x.cleanAnswer(resp.Header, resp.StatusCode)
+	header := resp.Header
+	x.cleanAnswer(header, resp.StatusCode)
 	if resp.Close { // net/http has taken the field out where it said so, and no other names of it are left
 		x.declare(runtime.ChangeHop, "Connection")
 	}
@@ -33,8 +34,8 @@ func (x *exchange) answer(ctx context.Context, resp *http.Response, body io.Read
 		return err
 	}
 	x.scrubHead(header)
-	if out, ok := x.out.(runtime.Verbatim); ok && x.form != nil {
-		out.Like(*x.form)
+	if out, ok := x.out.(runtime.Verbatim); ok && x.formed {
+		out.Like(x.form)
 		if x.form.Ready {
 			x.held = out
 		}
@@ -42,7 +43,7 @@ func (x *exchange) answer(ctx context.Context, resp *http.Response, body io.Read
 	if err := x.out.Start(resp.StatusCode, header); err != nil {
 		return callerGone{err}
 	}
-	if err := scan(body); err != nil {
+	if err := scan(x, body); err != nil {
 		return err
 	}
 	dropped := func(name string) { x.declare(runtime.ChangeTrailer, name) }
@@ -125,7 +126,8 @@ func (x *exchange) upgrade(ctx context.Context, resp *http.Response) error {
 			Hint: "nothing was passed on",
 		}
 	}
-	header := x.cleanAnswer(resp.Header, resp.StatusCode)
+	header := resp.Header
+	x.cleanAnswer(header, resp.StatusCode)
 	x.declare(runtime.ChangeUpgrade, "Connection")
 	x.declare(runtime.ChangeUpgrade, "Upgrade")
 	header["Connection"], header["Upgrade"] = []string{"Upgrade"}, []string{got}

@@ -23,7 +23,7 @@ func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.R
 	if auth == nil {
 		auth = &runtime.Auth{}
 	}
-	m.private = append(m.private, "Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", fieldOf(auth))
+	m.private = append(m.privately[:0], "Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", fieldOf(auth))
 	var s seen
 	if raw {
 		var err error

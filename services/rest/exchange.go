@@ -37,9 +37,11 @@ type exchange struct {
 	reached bool                 // or another one was
 	way     way                  // where the next try goes, when that is known
 	room    []byte               // for the body of a large answer; nil: a common buffer
-	form    *runtime.Form        // how the upstream wrote the head; nil: not known
-	held    runtime.Verbatim     // may hold the head back for the body; nil: nobody does
-	sent    *upload
+	form    runtime.Form         // how the upstream wrote the head, when formed
+	formed  bool
+	held    runtime.Verbatim // may hold the head back for the body; nil: nobody does
+	sent    upload
+	reading idled // the body of the answer, of the relay engine
 
 	mu        sync.Mutex
 	holdsBack *sending // a body that waits for 100 (Continue); nil: none does
@@ -50,7 +52,7 @@ type exchange struct {
 
 // run sends the message and gives the answer to the responder.
 func (x *exchange) run(ctx context.Context) error {
-	x.sent = &upload{src: x.message.body}
+	x.sent.src = x.message.body
 	defer x.settleUpload()
 	if !x.message.writable() {
 		return x.failure(ctx, ctx, errField) // before anything is dialled or noted as used
@@ -104,7 +106,7 @@ func (x *exchange) settleUpload() {
 	x.result.BytesOut, _ = x.sent.stop()
 	x.sent.mu.Lock()
 	defer x.sent.mu.Unlock()
-	for _, name := range append(x.sent.dropped, x.message.lost(x.sent)...) {
+	for _, name := range append(x.sent.dropped, x.message.lost(&x.sent)...) {
 		x.message.declare(runtime.ChangeTrailer, name)
 	}
 }
@@ -163,7 +165,7 @@ func (x *exchange) overH1(ctx context.Context, t trust, own *wish) (*http.Respon
 		}
 	}()
 	for try := 1; ; try++ {
-		request, err := x.message.request(ctx, x.sent, false)
+		request, err := x.message.request(ctx, &x.sent, false)
 		if err != nil {
 			return nil, err
 		}
@@ -236,7 +238,8 @@ func (x *exchange) information(status int, header textproto.MIMEHeader) error {
 		x.broken = http1.ErrMalformed
 		return x.broken
 	}
-	h := x.cleanAnswer(http.Header(header).Clone(), status)
+	h := http.Header(header).Clone()
+	x.cleanAnswer(h, status)
 	x.scrubHead(h)
 	if err := x.out.Informational(status, h); err != nil {
 		x.broken = callerGone{err}

@@ -172,7 +172,7 @@ func (x *exchange) responseTurn(w *wire, head *http2.MetaHeadersFrame) (*http.Re
 		r.ContentLength, body.left = 0, 0
 	}
 	x.result.Status = status
-	x.form = &runtime.Form{Reason: http.StatusText(status)}
+	x.form, x.formed = runtime.Form{Reason: http.StatusText(status)}, true
 	if head.StreamEnded() {
 		if w.h2.ends = true; body.left > 0 {
 			return nil, io.ErrUnexpectedEOF

@@ -23,7 +23,7 @@ func (x *exchange) overH2(ctx context.Context, c *peer) (resp *http.Response, ag
 	var early interims
 	early.pass = x.information
 	trace := &httptrace.ClientTrace{Got1xxResponse: early.add}
-	request, err := x.message.request(httptrace.WithClientTrace(ctx, trace), x.sent, true)
+	request, err := x.message.request(httptrace.WithClientTrace(ctx, trace), &x.sent, true)
 	if err != nil { // cannot be: the message was checked; the stream goes back with the connection
 		c.SetDoNotReuse()
 		return nil, false, err

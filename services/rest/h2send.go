@@ -270,7 +270,7 @@ func (x *exchange) streamFrames(w *wire, buf []byte) error {
 	}
 	var trailer http.Header
 	if m.length < 0 && m.trailer != nil {
-		trailer = m.tail(x.sent)
+		trailer = m.tail(&x.sent)
 		if !writable(trailer) {
 			return errField
 		}

@@ -223,16 +223,18 @@ func silence(h http.Header) {
 	h["User-Agent"] = []string{""}
 }
 
-// cleanAnswer copies the fields of an answer that are for the caller. Their names
+// cleanAnswer takes from an answer the fields that are not for the caller. Names
 // are as net/textproto spells them, whichever engine has read them.
-func (x *exchange) cleanAnswer(h http.Header, status int) http.Header {
+func (x *exchange) cleanAnswer(h http.Header, status int) {
+	if implied(h) {
+		x.declare(runtime.ChangeImplied, "Cache-Control")
+	}
 	named := tokens(h["Connection"])
 	slices.Sort(named) // an upstream may name very many
-	out := make(http.Header, len(h)+1)
-	for name, list := range h {
+	for name := range h {
 		switch {
 		case ordinary(name) && !in(named, name):
-			out[name] = list
+			continue
 		case among(name, hopFields[:]):
 			x.declare(runtime.ChangeHop, name)
 		case begins(name, "proxy-"):
@@ -242,13 +244,10 @@ func (x *exchange) cleanAnswer(h http.Header, status int) http.Header {
 		case foldedAs(name, "content-length") && (status < 200 || status == http.StatusNoContent):
 			x.declare(runtime.ChangeFraming, name)
 		default:
-			out[name] = list
+			continue
 		}
+		delete(h, name)
 	}
-	if implied(h) {
-		x.declare(runtime.ChangeImplied, "Cache-Control")
-	}
-	return out
 }
 
 // in reports whether the name folds to one of a sorted list of folded names.
@@ -287,6 +286,9 @@ func (x *exchange) declare(kind runtime.ChangeKind, name string) {
 // dropped of the others. Private ones are credentials, which no trailer may
 // carry past the check of the head.
 func cleanTrailer(h http.Header, dropped func(name string), private ...string) http.Header {
+	if len(h) == 0 {
+		return nil
+	}
 	out := make(http.Header, len(h))
 	for name, list := range h {
 		if trailerAllowed(name, private) {

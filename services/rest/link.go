@@ -385,6 +385,9 @@ func isLoopback(authority string) bool {
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true
 	}
+	if last := host[max(0, len(host)-1):]; !strings.Contains(host, ":") && (last < "0" || last > "9") {
+		return false // a name, of which no address is tried to be made for each request
+	}
 	addr, err := netip.ParseAddr(host)
 	return err == nil && addr.Unmap().IsLoopback()
 }

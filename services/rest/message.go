@@ -34,6 +34,7 @@ type message struct {
 	announced         []string
 	upgrade           string // the protocol asked for, "" for none
 	private           []string
+	privately         [5]string      // its place
 	judged            bool           // an action of a service was, by its method and target
 	scrub             *scrub.Matcher // nil: no stored credential goes out
 	used              runtime.CredentialUse
@@ -48,10 +49,14 @@ func (m *message) declare(kind runtime.ChangeKind, name string) {
 	m.result.Declare(runtime.Change{Kind: kind, Name: name})
 }
 
+// usualChanges is how many changes most requests have beside the caller's hop by hop
+// fields: the host, the credential, and what the caller had in its place.
+const usualChanges = 3
+
 // forward takes the caller's own request.
 func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message, error) {
 	raw, t := call.Request.Raw, &call.Request.Target
-	result.Changed = append(make([]runtime.Change, 0, 8), raw.Changed...)
+	result.Changed = append(make([]runtime.Change, 0, len(raw.Changed)+usualChanges), raw.Changed...)
 	named := tokens(values(raw.Header, "connection"))
 	header, plain := cleanRequest(raw.Header, named, call.Action, result)
 	m := &message{
@@ -150,15 +155,26 @@ func (m *message) check() error {
 	if m.whole != nil && m.length >= 0 && m.length != int64(len(m.whole)) { // what follows would be another request
 		return &runtime.Error{Code: runtime.CodeInternal, Msg: "the body of the request is not as long as it says"}
 	}
-	_, err := m.url()
-	return err
+	if strings.HasPrefix(m.target, "//") {
+		_, err := m.url()
+		return err
+	}
+	return m.checkTarget()
+}
+
+// checkTarget refuses a target that is no path, or would end its line.
+func (m *message) checkTarget() error {
+	bad := func(c rune) bool { return c <= ' ' || c == 0x7f }
+	if m.target != "*" && !strings.HasPrefix(m.target, "/") || strings.ContainsFunc(m.target, bad) {
+		return errTarget("it is not a path, or holds a blank or control character")
+	}
+	return nil
 }
 
 // url returns a URL that net/http writes as the target, byte for byte.
 func (m *message) url() (*url.URL, error) {
-	bad := func(c rune) bool { return c <= ' ' || c == 0x7f }
-	if m.target != "*" && !strings.HasPrefix(m.target, "/") || strings.ContainsFunc(m.target, bad) {
-		return nil, errTarget("it is not a path, or holds a blank or control character")
+	if err := m.checkTarget(); err != nil {
+		return nil, err
 	}
 	u := &url.URL{Scheme: m.scheme, Host: m.authority, Opaque: m.target}
 	if !strings.HasPrefix(m.target, "//") {

@@ -160,7 +160,7 @@ func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 		}
 	}()
 	sent, werr := x.dispatch(w)
-	if w.used && errors.As(werr, new(unsent)) && x.witness.Fault() == nil {
+	if werr != nil && w.used && errors.As(werr, new(unsent)) && x.witness.Fault() == nil {
 		return true, werr // what could still be read would answer nothing of ours
 	}
 	defer x.abandon(w, sent)
@@ -189,7 +189,8 @@ func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 		defer x.small(lent, int(head.Length))
 	}
 	resp := x.response(&head, body)
-	if err := x.answer(ctx, resp, &idled{x: x, w: w, body: body, resp: resp}); err != nil {
+	x.reading = idled{x: x, w: w, body: body, resp: resp}
+	if err := x.answer(ctx, resp, &x.reading); err != nil {
 		return false, err
 	}
 	asked := werr == nil && x.settled(sent)
@@ -292,10 +293,10 @@ func (x *exchange) response(head *http1.Response, body *http1.Body) *http.Respon
 		x.result.Scrubbed += m.Mask(text)
 		reason = string(text)
 	}
-	x.form = &runtime.Form{Reason: reason, Order: head.Order, Ready: body != nil && body.Ready()}
+	x.form, x.formed = runtime.Form{Reason: reason, Order: head.Order, Ready: body != nil && body.Ready()}, true
 	r := &http.Response{StatusCode: head.Status, Header: head.Header, Body: http.NoBody}
 	if body != nil {
-		r.Body = io.NopCloser(nil)
+		r.Body = somebody
 	}
 	if len(head.Framing.Trailers) > 0 {
 		r.Trailer = make(http.Header, len(head.Framing.Trailers))
@@ -305,6 +306,9 @@ func (x *exchange) response(head *http1.Response, body *http1.Body) *http.Respon
 	}
 	return r
 }
+
+// somebody is the body of an answer that has one, which is read from the connection.
+var somebody = io.NopCloser(nil)
 
 // large prepares for a body that takes many reads. The result ends it, and takes
 // back that the wire can be used again when more was read than the body.

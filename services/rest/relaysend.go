@@ -232,7 +232,7 @@ func (x *exchange) streamBody(w *wire, buf []byte) error {
 	}
 	var trailer http.Header
 	if m.trailer != nil {
-		trailer = m.tail(x.sent)
+		trailer = m.tail(&x.sent)
 		if !writable(trailer) {
 			return errField
 		}

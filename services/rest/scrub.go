@@ -52,22 +52,22 @@ func (x *exchange) scrubHead(h http.Header) {
 
 // scanner chooses how the body is searched: not at all without a stored
 // credential, in place when it is not encoded, on a decoded copy otherwise.
-func (x *exchange) scanner(ctx context.Context, resp *http.Response, header http.Header) (func(io.Reader) error, error) {
+func (x *exchange) scanner(ctx context.Context, resp *http.Response, header http.Header) (func(*exchange, io.Reader) error, error) {
 	if x.message.scrub == nil || resp.Body == http.NoBody || http1.Bodiless(x.message.method, resp.StatusCode) {
-		return x.copyPlain, nil
+		return (*exchange).copyPlain, nil
 	}
 	coding := codingOf(header)
 	if coding == "" {
-		return x.copyMasked, nil
+		return (*exchange).copyMasked, nil
 	}
 	if decode := scrub.DecoderOf(coding); decode != nil {
-		return func(body io.Reader) error { return x.copyScanned(ctx, body, decode) }, nil
+		return func(x *exchange, body io.Reader) error { return x.copyScanned(ctx, body, decode) }, nil
 	}
 	x.result.Unscanned = true
 	if x.lines.o.ScrubStrict {
 		return nil, x.unscannable(coding)
 	}
-	return x.copyMasked, nil // there are servers that name an encoding and use none
+	return (*exchange).copyMasked, nil // there are servers that name an encoding and use none
 }
 
 func (x *exchange) unscannable(coding string) error {

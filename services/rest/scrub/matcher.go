@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Shorter forms would hit by chance: a hit breaks or blanks an honest answer.
@@ -20,7 +21,7 @@ const (
 // [Cache.Forget].
 type Matcher struct {
 	patterns [][]byte // longest first
-	literal  string   // folded, for field names
+	literal  []byte   // in lower case, for field names
 	min, max int
 	step     int // the longest that shift knows
 	begins   [256]bool
@@ -43,7 +44,7 @@ func New(secret, basic, user string) *Matcher {
 	if len(secret) < shortestLiteral {
 		return nil
 	}
-	m := &Matcher{patterns: forms(secret, basic), literal: strings.ToLower(secret)}
+	m := &Matcher{patterns: forms(secret, basic), literal: []byte(strings.ToLower(secret))}
 	if len(user) >= shortestForm {
 		m.patterns = append(m.patterns, forms(user, "")...)
 		slices.SortStableFunc(m.patterns, func(a, b []byte) int { return len(b) - len(a) })
@@ -93,7 +94,22 @@ func (m *Matcher) Longest() int { return m.max }
 // InName reports whether a field name holds the secret itself, in any case. A nil
 // Matcher looks for nothing and says no.
 func (m *Matcher) InName(name string) bool {
-	return m != nil && len(name) >= len(m.literal) && strings.Contains(strings.ToLower(name), m.literal)
+	if m == nil || len(name) < len(m.literal) {
+		return false
+	}
+	var room [64]byte // of most names, without a place on the heap
+	lower := room[:0]
+	for i := range len(name) {
+		c := name[i]
+		if c >= utf8.RuneSelf { // no field name, but that is for others to say
+			return bytes.Contains([]byte(strings.ToLower(name)), m.literal)
+		}
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		lower = append(lower, c)
+	}
+	return bytes.Contains(lower, m.literal)
 }
 
 // hash is the slot of a block, the upper three bytes of a little-endian word.

@@ -214,3 +214,26 @@ func TestStoredUserNamesAreFound(t *testing.T) {
 		t.Errorf("a short name was overwritten: %s", honest)
 	}
 }
+
+// A name is searched for the secret in any case, however long it is and whatever is in it.
+func TestNamesAreSearchedInAnyCase(t *testing.T) {
+	for _, secret := range []string{"Bench-Secret", "kbcanary-7f3a9c", "gehĘim"} {
+		m := New(secret, "", "")
+		for name, want := range map[string]bool{
+			secret: true, strings.ToUpper(secret): true, "X-" + strings.ToUpper(secret) + "-Y": true, strings.Repeat("X-", 50) + secret: true,
+			strings.Repeat("\u212a", 3) + strings.ToLower(secret): true,
+			"": false, "X": false, secret[1:]: false, secret[:len(secret)-1] + "-" + secret[len(secret)-1:]: false, "Strict-Transport-Security": false,
+		} {
+			if m.InName(name) != want {
+				t.Errorf("%q in %q: not %t", secret, name, want)
+			}
+		}
+	}
+	m := New("Bench-Secret", "", "")
+	if n := testing.AllocsPerRun(100, func() { m.InName("Access-Control-Allow-Credentials") }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if (*Matcher)(nil).InName("anything") {
+		t.Error("nothing to look for was found")
+	}
+}
