@@ -73,9 +73,10 @@ func parseHead(raw []byte, maxFields int) (head, *runtime.Error) {
 // parseWhole is parseHead with the fields: those that net/http keeps in a
 // header, and the names of all as they were written.
 func parseWhole(raw []byte, maxFields int) (h head, header http.Header, order []string, err *runtime.Error) {
-	count := bytes.Count(raw, []byte("\n"))
-	values := make([]string, 0, count)
-	header, order = make(http.Header, count), make([]string, 0, count)
+	count := max(0, bytes.Count(raw, []byte("\n"))-2) // without the first line and the empty one
+	room := make([]string, 2*count)
+	values := room[:0:count]
+	header, order = make(http.Header, count), room[count:count]
 	h, err = parseFields(string(raw), maxFields, func(name, value string) {
 		order = append(order, name)
 		key := textproto.CanonicalMIMEHeaderKey(name)
@@ -170,18 +171,26 @@ func parseField(line string) (name, value string, err *runtime.Error) {
 
 // framing collects the fields that say where a request goes and where it ends.
 type framing struct {
-	host, length, encoding []string
+	host, length, encoding once
 	upgrade                bool
 	connection             string
 	announced              int // names of trailer fields
 }
+
+// once is a field that may stand in a head no more than once.
+type once struct {
+	value string // the last one
+	times int
+}
+
+func (o *once) add(value string) { o.value, o.times = value, o.times+1 }
 
 // add takes one field.
 func (f *framing) add(name, value string) *runtime.Error {
 	switch len(name) {
 	case len("host"):
 		if strings.EqualFold(name, "host") {
-			f.host = append(f.host, value)
+			f.host.add(value)
 		}
 	case len("expect"):
 		if strings.EqualFold(name, "expect") {
@@ -199,17 +208,17 @@ func (f *framing) add(name, value string) *runtime.Error {
 		}
 	case len("content-length"):
 		if strings.EqualFold(name, "content-length") {
-			f.length = append(f.length, value)
+			f.length.add(value)
 		}
 	case len("transfer-encoding"):
 		if strings.EqualFold(name, "transfer-encoding") {
-			f.encoding = append(f.encoding, value)
+			f.encoding.add(value)
 		}
 	}
-	if len(f.host) > 1 || len(f.length) > 1 || len(f.encoding) > 1 {
+	if f.host.times > 1 || f.length.times > 1 || f.encoding.times > 1 {
 		return ambiguous("", "the field "+strings.ToLower(name)+" is there more than once")
 	}
-	if len(f.length) > 0 && len(f.encoding) > 0 {
+	if f.length.times > 0 && f.encoding.times > 0 {
 		return ambiguous("", "it has both Content-Length and Transfer-Encoding")
 	}
 	return nil
@@ -238,23 +247,23 @@ func refusedByHTTP(name, value string) *runtime.Error {
 
 // settle writes the framing into h.
 func (f *framing) settle(h *head) *runtime.Error {
-	if len(f.host) == 1 {
-		h.host = f.host[0]
+	if f.host.times == 1 {
+		h.host = f.host.value
 		if h.host == "" || strings.ContainsFunc(h.host, notOfHost) {
 			return ambiguous(runtime.ReasonInvalidHost, "the Host field is not a host and port")
 		}
 	} else if h.minor == 1 {
 		return badHead("there is no Host field")
 	}
-	if len(f.length) == 1 {
-		n, err := strconv.ParseUint(f.length[0], 10, 62)
+	if f.length.times == 1 {
+		n, err := strconv.ParseUint(f.length.value, 10, 62)
 		if err != nil {
 			return ambiguous("", "Content-Length is not a number")
 		}
 		h.length = int64(n)
 	}
-	if len(f.encoding) == 1 {
-		if h.minor == 0 || !strings.EqualFold(f.encoding[0], "chunked") {
+	if f.encoding.times == 1 {
+		if h.minor == 0 || !strings.EqualFold(f.encoding.value, "chunked") {
 			return ambiguous("", "the only Transfer-Encoding is chunked, and only in HTTP/1.1")
 		}
 		h.chunked = true

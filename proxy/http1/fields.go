@@ -31,7 +31,10 @@ func Each(h http.Header, order []string, do func(name, value string)) {
 		left += len(values)
 	}
 	for i, name := range order {
-		values := h[textproto.CanonicalMIMEHeaderKey(name)]
+		values, ok := h[name] // in most messages names are written as the keys are
+		if !ok {
+			values = h[textproto.CanonicalMIMEHeaderKey(name)]
+		}
 		if nth := occurrences(order[:i], name); nth < len(values) {
 			do(name, values[nth])
 			left--
@@ -53,7 +56,8 @@ func occurrences(order []string, name string) (n int) {
 
 // eachOther calls do with the values that order did not name.
 func eachOther(h http.Header, order []string, do func(name, value string)) {
-	names := make([]string, 0, len(h))
+	var room [16]string // of most messages, without a place on the heap
+	names := room[:0]
 	for name := range h {
 		names = append(names, name)
 	}

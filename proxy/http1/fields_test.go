@@ -1,7 +1,11 @@
 package http1_test
 
 import (
+	"maps"
+	"math/rand/v2"
 	"net/http"
+	"net/textproto"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -46,6 +50,35 @@ func TestWritingOfMessages(t *testing.T) {
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}
+
+// Every value is written once, whatever an order names: fields that are there or not, in any
+// spelling, more often or less often than they have values.
+func TestEveryValueIsWrittenOnce(t *testing.T) {
+	names := []string{"Accept", "accept", "Via", "VIA", "Cookie", "X-A", "x-a", "Gone"}
+	for seed := range uint64(2000) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		h, want := http.Header{}, map[string]int{}
+		for _, key := range []string{"Accept", "Via", "Cookie", "X-A"} {
+			for n := range random.IntN(4) {
+				h[key] = append(h[key], key+strconv.Itoa(n))
+				want[key+strconv.Itoa(n)]++
+			}
+		}
+		var order []string
+		for range random.IntN(8) {
+			order = append(order, names[random.IntN(len(names))])
+		}
+		got := map[string]int{}
+		http1.Each(h, order, func(name, value string) {
+			if got[value]++; !strings.HasPrefix(value, textproto.CanonicalMIMEHeaderKey(name)) {
+				t.Fatalf("%q, in the order %q: %s is written as %s", h, order, value, name)
+			}
+		})
+		if !maps.Equal(got, want) {
+			t.Fatalf("%q, in the order %q: %v", h, order, got)
 		}
 	}
 }

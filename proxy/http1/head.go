@@ -25,11 +25,12 @@ func ReadHead(br *bufio.Reader, dst []byte, limit int, strict bool) ([]byte, err
 		switch {
 		case len(dst)-first > limit:
 			return dst, ErrTooLarge
+		case err == nil: // as for nearly every line
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case errors.Is(err, io.EOF) && len(dst) > first:
 			return dst, io.ErrUnexpectedEOF
-		case err != nil:
+		default:
 			return dst, err
 		}
 		line := dst[start:]

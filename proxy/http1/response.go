@@ -52,8 +52,10 @@ func ReadResponse(br *bufio.Reader, scratch []byte, limit int) (r Response, used
 	if count > maxFields+1 {
 		return r, raw, ErrTooLarge
 	}
-	values := make([]string, 0, count)
-	r.Header, r.Order = make(http.Header, count), make([]string, 0, count)
+	count = max(0, count-1)
+	room := make([]string, 2*count)
+	values := room[:0:count]
+	r.Header, r.Order = make(http.Header, count), room[count:count]
 	r.Length = -1
 	for {
 		line, rest = cutLine(rest)
