@@ -343,6 +343,9 @@ func (s *Server) logRequest(req *runtime.Request, out answer, err error) {
 }
 
 func (s *Server) logEnd(e *zerolog.Event, req *runtime.Request, out answer, failed *runtime.Error) {
+	if !e.Enabled() {
+		return // as it usually is not: the time would be asked for nothing
+	}
 	if failed != nil {
 		e = e.Str("code", string(failed.Code)).Str("reason", string(failed.Reason)).AnErr("error", failed.Err)
 	}

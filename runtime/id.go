@@ -16,12 +16,18 @@ func NewID(prefix string, now time.Time) string {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(now.UnixMilli())<<16)
 	_, _ = rand.Read(b[6:]) // never fails since Go 1.24
-	return prefix + "_" + idAlphabet.EncodeToString(b[:])
+	return spelled(prefix, b)
 }
 
 // LeastID is what no identifier of [NewID] made at this time, or later, sorts before.
 func LeastID(prefix string, at time.Time) string {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(at.UnixMilli())<<16)
-	return prefix + "_" + idAlphabet.EncodeToString(b[:])
+	return spelled(prefix, b)
+}
+
+// spelled writes an identifier. Every request has one.
+func spelled(prefix string, b [16]byte) string {
+	var room [64]byte
+	return string(idAlphabet.AppendEncode(append(append(room[:0], prefix...), '_'), b[:]))
 }

@@ -124,25 +124,23 @@ func (s *Set) received(action *runtime.Action, req *runtime.Request) (runtime.Ar
 	if action.HTTP == nil || !slices.Contains(action.HTTP.Authorities, req.Target.Authority) {
 		return nil, stale(fmt.Sprintf("%s does not belong to the service %s", req.Target.Authority, action.Service))
 	}
-	for _, name := range sortedKeys(req.Args) {
-		if !slices.ContainsFunc(action.Params, func(p runtime.Param) bool { return p.Name == name }) {
-			return nil, invalid(action, name, "is not declared")
-		}
+	if name, found := undeclared(action, req.Args); found {
+		return nil, invalid(action, name, "is not declared")
 	}
-	args := make(runtime.Args, len(req.Args))
 	service, ok := s.byName[action.Service]
 	strict := ok && service.Strict
+	args, empty := req.Args, false
 	for i := range action.Params {
 		p := &action.Params[i]
 		v, given := req.Args[p.Name]
 		if given && v == nil && p.Nullable {
-			args[p.Name] = nil
 			continue
 		}
 		if !given || v == nil {
 			if p.Required && missed(action, p, req, strict) {
 				return nil, invalid(action, p.Name, "is required")
 			}
+			empty = empty || given
 			continue
 		}
 		if !hasType(p.Type, v) {
@@ -154,9 +152,34 @@ func (s *Set) received(action *runtime.Action, req *runtime.Request) (runtime.Ar
 		if p.Type == runtime.TypeBoolean && len(p.Enum) > 0 && slices.Contains(req.Astray, p.Name) {
 			return nil, invalid(action, p.Name, "must be written true or false, and stand where the service has it")
 		}
-		args[p.Name] = v
+	}
+	if empty || args == nil {
+		args = withoutEmpty(action, args)
 	}
 	return args, nil
+}
+
+// withoutEmpty copies arguments but those that are null where null says nothing.
+func withoutEmpty(action *runtime.Action, args runtime.Args) runtime.Args {
+	kept := make(runtime.Args, len(args))
+	for i := range action.Params {
+		p := &action.Params[i]
+		if v, given := args[p.Name]; given && (v != nil || p.Nullable) {
+			kept[p.Name] = v
+		}
+	}
+	return kept
+}
+
+// undeclared finds the first, by its name, of the arguments that the action does not have.
+func undeclared(action *runtime.Action, args runtime.Args) (first string, found bool) {
+	for name := range args {
+		declared := slices.ContainsFunc(action.Params, func(p runtime.Param) bool { return p.Name == name })
+		if !declared && (!found || name < first) {
+			first, found = name, true
+		}
+	}
+	return first, found
 }
 
 // missed reports whether a required argument that the request does not have
