@@ -101,8 +101,10 @@ func canonicalName(s string) (string, error) {
 		name = mapped
 	}
 	name = strings.TrimSuffix(name, ".")
-	if ip, err := netip.ParseAddr(name); err == nil && ip.Is4() {
-		return ip.String(), nil
+	if name != "" && isDigits(name[len(name)-1:]) { // of another no address is tried to be made
+		if ip, err := netip.ParseAddr(name); err == nil && ip.Is4() {
+			return ip.String(), nil
+		}
 	}
 	if err := checkLabels(name); err != nil {
 		return "", err

@@ -137,7 +137,11 @@ func (s *Server) route(a asked, c *conn, req *runtime.Request) *runtime.Error {
 	if a.host == "" {
 		return badHead("there is no Host field")
 	}
-	host, err := classifier.CanonicalAuthority(a.host, defaultPorts[c.tunnel.scheme])
+	port := defaultPorts[c.tunnel.scheme]
+	if spells(a.host, c.tunnel.authority, port) {
+		return nil
+	}
+	host, err := classifier.CanonicalAuthority(a.host, port)
 	if err != nil {
 		return invalidHost("the Host field is not a valid host and port", err)
 	}

@@ -89,6 +89,14 @@ func checkRouting(h head) *runtime.Error {
 	return nil
 }
 
+// spells reports whether a Host field is a canonical authority, letter for letter, with its
+// port or without one that is the default. Most fields are: no other one need be made of
+// them to compare it.
+func spells(host, authority, defaultPort string) bool {
+	port, ok := strings.CutPrefix(authority, host)
+	return ok && (port == "" || port[0] == ':' && port[1:] == defaultPort)
+}
+
 // misdirected is a request whose parts name two authorities.
 func misdirected(one, first, other, second string) *runtime.Error {
 	return &runtime.Error{
