@@ -195,6 +195,9 @@ func TestIDsSortByTime(t *testing.T) {
 	if first, second := runtime.NewID("a", at), runtime.NewID("a", at); first == second {
 		t.Error("two ids of one moment are the same")
 	}
+	if n := testing.AllocsPerRun(100, func() { runtime.NewID("req", at) }); n > 1 {
+		t.Errorf("%v allocations for an id", n)
+	}
 }
 
 // The front of a body is read and sent all the same, and with what follows it.
