@@ -202,6 +202,9 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Halt implements what a backend asks of a body that it no longer waits for.
+func (b *streamBody) Halt() { b.a.st.Halt() }
+
 // blameStream says what the client did that ended its request, nil where it went away. The
 // stream was reset, or the whole connection ended: this is for the record.
 func blameStream(err error) error {

@@ -95,7 +95,7 @@ type Raw struct {
 	Proto         string
 	Header        http.Header
 	ContentLength int64              // -1: unknown
-	Body          io.Reader          // nil: none
+	Body          io.Reader          // nil: none; with a method Halt(), that ends a Read which waits for the caller
 	Trailer       func() http.Header // after the body's end; nil: none
 	Announced     []string           // trailer names the caller announced
 	Order         []string           // field names as the caller wrote them, one for each line; nil: not known

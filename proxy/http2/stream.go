@@ -28,7 +28,7 @@ type Stream struct {
 	// Under the connection's lock.
 	moved  sync.Cond // something has come, or may be sent, or nothing will
 	err    error     // why nothing more can be read or sent; nil while it can
-	late   error     // of a body that did not come in time
+	late   error     // of a body that did not come in time, or is waited for no longer
 	in     inbox
 	space  []byte // of the reading goroutine: what the frame of data fills
 	got    int64  // bytes of the body
@@ -182,6 +182,19 @@ func (st *Stream) ReadUntil(end time.Time) (stop func() bool) {
 		defer st.c.mu.Unlock()
 		st.tooLate()
 	}).Stop
+}
+
+// errHalted is the end of a body that nobody wants the rest of.
+var errHalted = errors.New("http2: nobody reads the body any more")
+
+// Halt ends a Read that waits for the client, and every later one that would.
+func (st *Stream) Halt() {
+	st.c.mu.Lock()
+	defer st.c.mu.Unlock()
+	if st.late == nil {
+		st.late = errHalted
+		st.moved.Broadcast()
+	}
 }
 
 // Read implements [io.Reader] with the request's body. It is for one goroutine at a time.

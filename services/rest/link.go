@@ -230,6 +230,7 @@ type link struct {
 	ended   int
 	wrote   int64
 	witness *witness.Witness // of the exchange; nil: nobody compares
+	lost    func()           // told when nothing more can come; may be nil
 }
 
 // watch lets a witness see the bytes of the next exchange. Every engine that
@@ -247,6 +248,14 @@ func (l *link) watching() *witness.Witness {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.witness
+}
+
+// whenLost names who is told when nothing more can come in the next exchange: net/http waits
+// for the body of the request all the same.
+func (l *link) whenLost(tell func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lost = tell
 }
 
 // begin waits until what followed the last answer has shown itself, be it in
@@ -298,7 +307,11 @@ func (l *link) Read(p []byte) (int, error) {
 	}
 	l.reading = false
 	unasked, w := n > 0 && l.begun == l.ended || l.probing && late(err), l.witness
+	lost := l.lost
 	l.mu.Unlock()
+	if err != nil && lost != nil {
+		lost()
+	}
 	if w != nil {
 		w.Incoming(p[:n])
 	}

@@ -233,7 +233,7 @@ func (m *message) request(ctx context.Context, sent *upload, h2 bool) (*http.Req
 		r.Body, r.ContentLength, r.TransferEncoding = again, -1, []string{"chunked"}
 		again.atEnd = m.trailers(r, sent, h2)
 	default:
-		r.Body, r.ContentLength = sent, m.length
+		r.Body, r.ContentLength = besideOf(sent), m.length
 		if m.length < 0 {
 			r.TransferEncoding = []string{"chunked"}
 		}

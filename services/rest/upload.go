@@ -21,6 +21,8 @@ type upload struct {
 	failed  error
 	touched bool
 	stopped bool
+	halted  bool     // while it was read, as nobody wants the rest
+	reader  *beside  // how net/http reads it; nil: it does not
 	ended   bool     // the source has no more
 	dropped []string // trailer fields that did not go out
 	tailed  bool     // the others did
@@ -42,14 +44,23 @@ func (u *upload) tail() {
 
 // Read implements [io.Reader].
 func (u *upload) Read(p []byte) (int, error) {
-	u.mu.Lock()
-	stopped := u.stopped
-	u.touched = true
-	u.mu.Unlock()
-	if stopped {
+	if !u.begin() {
 		return 0, errStopped
 	}
 	n, err := u.src.Read(p)
+	return u.took(n, err)
+}
+
+// begin reports whether the source may be read.
+func (u *upload) begin() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.touched = true
+	return !u.stopped && !u.halted
+}
+
+// took counts what was read, and notes how it ended.
+func (u *upload) took(n int, err error) (int, error) {
 	if err == io.EOF && u.atEnd != nil {
 		u.atEnd()
 	}
@@ -57,7 +68,11 @@ func (u *upload) Read(p []byte) (int, error) {
 	defer u.mu.Unlock()
 	u.read += int64(n)
 	u.ended = err == io.EOF
-	if err != nil && err != io.EOF {
+	switch {
+	case err == nil || u.ended:
+	case u.halted: // by us, and no fault of the caller's
+		err = errStopped
+	default:
 		u.failed = err
 	}
 	return n, err
@@ -70,9 +85,6 @@ func (u *upload) exhausted(length int64) bool {
 	defer u.mu.Unlock()
 	return u.ended || u.read == length
 }
-
-// Close implements [io.Closer]. The body is the surface's: it stays open.
-func (u *upload) Close() error { return nil }
 
 // again starts over with a body in memory.
 func (u *upload) again(whole []byte) *replay {
@@ -112,9 +124,27 @@ func (u *upload) restart(n int64) {
 	u.read, u.touched = n, true
 }
 
+// giveUp ends a Read of net/http's that waits for the caller, and all that would follow.
+// Unless it is for good, a body of which nothing was read yet stays as it is.
+func (u *upload) giveUp(forGood bool) {
+	u.mu.Lock()
+	b := u.reader
+	if b == nil || u.halted || u.ended || !u.touched && !forGood {
+		u.mu.Unlock()
+		return
+	}
+	u.halted = true
+	close(b.gone)
+	u.mu.Unlock()
+	if b.halt != nil && !forGood {
+		b.halt()
+	}
+}
+
 // stop ends the reading and returns how much was read, and why the caller's
 // side failed, if it did.
 func (u *upload) stop() (int64, error) {
+	u.giveUp(true)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.stopped = true

@@ -66,6 +66,18 @@ func (p *passing) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// halting is a body of which a Read that waits for the caller can be ended.
+type halting interface{ Halt() }
+
+// halted is one that passes, and still can.
+type halted struct {
+	*passing
+	src halting
+}
+
+// Halt ends a Read under way.
+func (h halted) Halt() { h.src.Halt() }
+
 // Close implements [io.Closer].
 func (p *passing) Close() error {
 	if c, ok := p.src.(io.Closer); ok {

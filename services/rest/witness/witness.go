@@ -45,7 +45,12 @@ func New(call *runtime.Call, result *runtime.Result) *Witness {
 		return w
 	}
 	if w.came = cameOf(call.Request); raw.Body != nil {
-		raw.Body = &passing{src: raw.Body, w: w, q: &w.sent}
+		passes := &passing{src: raw.Body, w: w, q: &w.sent}
+		if src, ok := raw.Body.(halting); ok {
+			raw.Body = halted{passes, src}
+		} else {
+			raw.Body = passes
+		}
 	}
 	return w
 }
