@@ -18,7 +18,6 @@ type body struct {
 	guard   *guard // what its bytes come through
 	control *http.ResponseController
 	idle    time.Duration
-	length  int64 // -1: chunked
 
 	over   atomic.Bool
 	mu     sync.Mutex // reading
@@ -91,9 +90,9 @@ func (b *body) finish(answered bool) {
 // last reports whether nothing can follow on the connection, after finish.
 func (b *body) last() bool { return b != nil && b.cut }
 
-// outlasts reports whether more of the body may be to come than is read once the answer
-// has begun, or than can be read at all, so that the connection ends with the answer. The client
-// is told so (RFC 9110 section 10.1.1): else it would send its next request behind the body.
+// outlasts reports whether more of the body is to come, or cannot be read, so that the
+// connection ends with the answer: to wait for it would keep the answer from a client that
+// waits for just that. The client is told so (RFC 9110 section 10.1.1): else it would send its next request behind the body.
 func (b *body) outlasts() bool {
 	switch {
 	case b == nil:
@@ -102,13 +101,7 @@ func (b *body) outlasts() bool {
 		return true
 	}
 	defer b.mu.Unlock()
-	switch {
-	case b.cut || b.failed:
-		return true
-	case b.ended || b.guard.arrived():
-		return false
-	}
-	return !b.over.Load() || b.length < 0 || b.length > skipBytes
+	return b.cut || b.failed || !b.ended && !b.guard.arrived()
 }
 
 // blamed returns a context that ends with ctx. Its cause is what fault finds wrong with

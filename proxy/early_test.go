@@ -47,3 +47,30 @@ func TestEarlyAnswersSayWhetherTheConnectionGoesOn(t *testing.T) {
 		}
 	}
 }
+
+// A refusal does not wait for the rest of a short body: its client may wait for the answer
+// before it sends that.
+func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
+	for _, engine := range []Engine{EngineRelay, EngineStd} {
+		t.Run(string(engine), func(t *testing.T) {
+			r := newRig(t, func(o *Options, st *stages) {
+				o.Engine = engine
+				st.execute = func(_ context.Context, _ *runtime.Call, out runtime.Responder) (runtime.Result, error) {
+					return reply(out, runtime.Form{}, 200, http.Header{"Content-Length": {"2"}}, "ok")
+				}
+			})
+			inside := r.open("api.good.test:443")
+			inside.send("POST /denied HTTP/1.1\r\nHost: api.good.test\r\nContent-Type: text/plain\r\nContent-Length: 8\r\n\r\nhalf")
+			resp, _ := inside.get("POST")
+			if resp.StatusCode != 403 {
+				t.Fatal(resp.Status)
+			}
+			inside.send("rest" + openGood)
+			if resp.Close {
+				inside.ended()
+			} else if resp, _ := inside.get("GET"); resp.StatusCode != 200 {
+				t.Errorf("then %s", resp.Status)
+			}
+		})
+	}
+}

@@ -256,7 +256,7 @@ func (s *Server) raw(w http.ResponseWriter, r *http.Request, c *conn) (*runtime.
 		raw.ContentLength = 0
 		return raw, nil
 	}
-	b := &body{src: r.Body, guard: c.guard, control: http.NewResponseController(w), idle: s.o.Limits.IdleTimeout, length: r.ContentLength}
+	b := &body{src: r.Body, guard: c.guard, control: http.NewResponseController(w), idle: s.o.Limits.IdleTimeout}
 	raw.Body = b
 	for name := range r.Trailer {
 		raw.Announced = append(raw.Announced, name)

@@ -267,6 +267,7 @@ func (o *responder) refuse(e *runtime.Error) {
 	o.status = e.Status()
 	clear(o.w.Header())
 	if o.close {
+		_ = o.control.EnableFullDuplex() // else net/http waits for the rest of the body first
 		o.w.Header().Set("Connection", "close")
 	}
 	dismiss(connOf(o.r.Context()), o.w.Header(), e)
