@@ -36,10 +36,13 @@ test: setup
 # For the night. 10,000 tunnels, 1,000 slow clients, 1 GiB streams: the figures
 # themselves, which want 20,000 descriptors (ulimit -n) and most of an hour. Then
 # the tests of faults, many times over: kill -9 of proxies, scripts and commands, failing disks,
-# damaged databases, and some hours of ordinary work.
+# damaged databases, and some hours of ordinary work. First of all conversations that SEEDS
+# seeds draw; KIMBAP_CHAOS_SEED=N is one of them again.
 ROUNDS ?= 100
 SOAK ?= 1h
+SEEDS ?= 3000
 soak: setup
+	KIMBAP_CHAOS_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 6h ./internal/app/chaos
 	$(GO) test -tags soak -count=1 -v -timeout 60m ./proxy ./internal/app \
 	  -run 'SlowLoris|StalledUpstreams|NoDescriptorLeft|IdleTunnels|ActiveTunnels|Streams|KilledOverAndOver|FewDescriptors'
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 60m -run '$(PROCESSES)' -skip 'StaySmall|DoNotGrowMemory' $(PACKAGES)

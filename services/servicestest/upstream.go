@@ -25,6 +25,7 @@ type Options struct {
 	Routes    map[string]Behave   // paths of the test's own; they come before the built-in ones
 	TLS       func(c *tls.Config) // last changes to the server's side; may be nil
 	H2        func(c net.Conn)    // serves connections that choose HTTP/2, which is offered then; may be nil
+	H1        func(c net.Conn)    // serves all others, instead of the paths; of TLS it gets the *tls.Conn; may be nil
 }
 
 // Behave answers one request. It returns false when the connection is to be
@@ -227,6 +228,10 @@ func (u *Upstream) serve(raw net.Conn, n int) {
 			u.o.H2(secured)
 			return
 		}
+	}
+	if u.o.H1 != nil {
+		u.o.H1(c.Conn)
+		return
 	}
 	c.r = bufio.NewReader(counter{c.Conn, u})
 	for c.next() {
