@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -38,6 +39,7 @@ type conn struct {
 	started  atomic.Bool  // the answer to the request being served has begun
 	silent   atomic.Int64 // since when no request is served, Unix time in ns; 0 while one is; closing
 	head     []byte       // of the request being served, as it came; nil unless Options.KeepHeads
+	lingers  atomic.Bool  // it ends with an answer, while its client may still be sending
 }
 
 // closing, in conn.silent, is a connection that is given up for another.
@@ -84,6 +86,9 @@ func (c *conn) heard(n int, err error) {
 
 // Close closes the connection and gives its place back, once.
 func (c *conn) Close() error {
+	if c.lingers.Swap(false) {
+		c.drain()
+	}
 	err := c.Conn.Close()
 	c.closed.Do(func() {
 		if c.leave != nil {
@@ -99,6 +104,16 @@ func (c *conn) Close() error {
 // CloseWrite lets net/http end an answer before it closes, so that the client
 // can read it although we have not read all it sent.
 func (c *conn) CloseWrite() error { return closeWrite(c.Conn) }
+
+// drain ends our half and reads what still comes, for a while: an end with bytes that nobody
+// has read is a reset, which takes from the client what it has not got yet of the answer.
+func (c *conn) drain() {
+	if closeWrite(c.Conn) != nil {
+		return
+	}
+	_ = c.Conn.SetReadDeadline(time.Now().Add(hangUpTime))
+	_, _ = io.CopyN(io.Discard, c.Conn, hangUpBytes)
+}
 
 // reset closes the connection such that the client cannot take what it got for
 // complete: it sees a reset, not an end.

@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -70,6 +72,46 @@ func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
 				inside.ended()
 			} else if resp, _ := inside.get("GET"); resp.StatusCode != 200 {
 				t.Errorf("then %s", resp.Status)
+			}
+		})
+	}
+}
+
+// A client that is still sending when its early answer ends the connection gets all of the
+// answer: an end with bytes that nobody has read would be a reset, which takes the rest.
+func TestAnEarlyAnswerThatEndsTheConnectionIsReadToItsEnd(t *testing.T) {
+	for _, engine := range []Engine{EngineRelay, EngineStd} {
+		t.Run(string(engine), func(t *testing.T) {
+			large := strings.Repeat("answer", 50_000)
+			r := newRig(t, func(o *Options, st *stages) {
+				o.Engine = engine
+				st.execute = func(_ context.Context, call *runtime.Call, out runtime.Responder) (runtime.Result, error) {
+					first := make(chan struct{})
+					go func() {
+						_, _ = call.Request.Raw.Body.Read(make([]byte, 4))
+						close(first)
+						_, _ = call.Request.Raw.Body.Read(make([]byte, 4)) // until it is taken back
+					}()
+					<-first
+					return reply(out, runtime.Form{}, 200, nil, large)
+				}
+			})
+			whole := false
+			for range 3 { // there is half a second to read it in, which is enough
+				inside := r.open("api.good.test:443")
+				inside.send("POST /open HTTP/1.1\r\nHost: api.good.test\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\nhalf")
+				r.outcome()
+				_, _ = io.WriteString(inside.Conn, strings.Repeat("more", 10_000))
+				res, err := http.ReadResponse(inside.br, nil)
+				if err != nil {
+					continue
+				}
+				body, err := io.ReadAll(res.Body)
+				whole = whole || err == nil && string(body) == large
+				_ = res.Body.Close()
+			}
+			if !whole {
+				t.Error("the end of the answer was lost")
 			}
 		})
 	}

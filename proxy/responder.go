@@ -260,6 +260,9 @@ func (o *responder) finish(err error) {
 	case o.status == 0 || o.switching != nil:
 		o.refuse(&runtime.Error{Code: runtime.CodeInternal, Stage: runtime.StageExecute, Msg: "the backend gave no answer"})
 	}
+	if o.taken == nil && (o.close || o.body.last()) {
+		connOf(o.r.Context()).lingers.Store(true)
+	}
 }
 
 // refuse answers with a problem document.
