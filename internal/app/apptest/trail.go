@@ -52,10 +52,7 @@ func (k *Kimbap) Records(t testing.TB) []Record {
 	t.Helper()
 	var out []Record
 	for _, file := range k.Segments(t) {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := settled(t, file)
 		if end := bytes.LastIndexByte(data, '\n'); end >= 0 {
 			data = data[:end+1]
 		} else {
@@ -72,6 +69,23 @@ func (k *Kimbap) Records(t testing.TB) []Record {
 		}
 	}
 	return out
+}
+
+// settled reads a file that its writer may be overwriting: a read that takes several calls
+// could hold a part of before and a part of after.
+func settled(t testing.TB, file string) []byte {
+	t.Helper()
+	var before []byte
+	for again := 0; ; again++ {
+		now, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again > 0 && bytes.Equal(before, now) || again == 20 { // a busy one may never be still
+			return now
+		}
+		before = now
+	}
 }
 
 // Segments returns the files of the ledger in order.

@@ -198,6 +198,7 @@ func (c *h1client) sent(x *exchange, err error) bool {
 	case err != nil:
 		return false // the reader finds out
 	case q.leaves == halfClose:
+		c.sever()
 		leave(c.c.Conn, halfClose)
 		return false
 	case q.never: // it cannot know whether there is anything to wait for
@@ -212,8 +213,18 @@ func (c *h1client) sent(x *exchange, err error) bool {
 	return true
 }
 
+// sever notes that what is not answered yet ends with the connection, or may.
+func (c *h1client) sever() {
+	c.w.note(func() {
+		for _, x := range c.todo {
+			x.severed = x.severed || !x.over
+		}
+	})
+}
+
 func (c *h1client) leave(x *exchange) {
 	c.w.note(func() { x.left = true })
+	c.sever()
 	c.stop(errLeft)
 	leave(c.c.Conn, x.q.leaves)
 }
@@ -227,7 +238,7 @@ func (c *h1client) read() {
 			c.w.await(x.q.id+" waits to be left", func() bool { return x.over || x.left || c.written })
 			return
 		}
-		x.until(x.q.reads, nil)
+		x.late()
 		if c.ended() || !c.answer(x) {
 			return
 		}

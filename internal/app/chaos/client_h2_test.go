@@ -206,6 +206,12 @@ func (c *h2client) at(id uint32) *exchange {
 	return c.streams[id]
 }
 
+func (c *h2client) answered(x *exchange) bool {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	return x.over
+}
+
 // finish ends an exchange, unless it has ended.
 func (c *h2client) finish(x *exchange, err error) {
 	if !x.over {
@@ -267,12 +273,17 @@ func (c *h2client) data(x *exchange, f *http2.DataFrame) {
 		for n > 0 {
 			step := min(n, x.q.drip)
 			n -= step
-			c.s.put(func() error { return c.s.WriteWindowUpdate(id, uint32(step)) })
+			c.s.put(func() error {
+				if c.answered(x) { // a late one is for a stream that is no more, and many of them a flood
+					return nil
+				}
+				return c.s.WriteWindowUpdate(id, uint32(step))
+			})
 		}
 	}
 	if x.q.reads == atOnce {
 		open()
 		return
 	}
-	go func() { x.until(x.q.reads, nil); open() }()
+	go func() { x.late(); open() }()
 }

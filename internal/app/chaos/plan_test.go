@@ -232,8 +232,8 @@ func (g generator) timing(r *request, a *answer) {
 			r.reads = upHasSent
 		}
 		r.drip = pick(g, 1<<20, 1<<20, 300+g.IntN(5000), 1000+g.IntN(60000))
-		if len(a.body) > 50_000 {
-			r.drip += 5000
+		if len(a.body) > 20_000 {
+			r.drip += 8000 // smaller steps than a frame are a flood
 		}
 	}
 }
@@ -255,8 +255,8 @@ func (g generator) faults(r *request, a *answer, http2 bool) {
 			r.leavesWhen = clientHead
 		case 3:
 			r.never, r.leavesWhen = true, upHasSent
-			r.expect, r.wait = false, false
-			if http2 && len(r.body) > 0 { // it could not send it to its end, and so not leave
+			r.expect, r.wait, r.pauses = false, false, nil // of what it would wait for it hears nothing
+			if http2 && len(r.body) > 0 {                  // it could not send it to its end, and so not leave
 				r.never, r.leavesWhen = false, clientHead
 			}
 			a.pauses = nil

@@ -72,11 +72,12 @@ type world struct {
 	hung   []string
 	guests int // requests of the full house that have arrived
 	odd    []string
-	end    bool
+
+	recorded map[string]bool // ids of requests, by the judge
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{t: t, seed: seed, all: map[string]*exchange{}}
+	w := &world{t: t, seed: seed, all: map[string]*exchange{}, recorded: map[string]bool{}}
 	w.cond.L = &w.mu
 	return w
 }
@@ -106,7 +107,7 @@ func (w *world) awaitFor(limit time.Duration, givesUp func(), ok func() bool) {
 	late := false
 	timer := time.AfterFunc(limit, func() { w.note(func() { late = true }) })
 	defer timer.Stop()
-	for !ok() && !w.end {
+	for !ok() {
 		if late {
 			givesUp()
 			return
@@ -180,6 +181,14 @@ func (x *exchange) until(e event, own *attempt) {
 	x.w.await(fmt.Sprintf("%s waits for event %d", x.q.id, e), func() bool {
 		return x.is(e) || own != nil && (own.ended || own != x.last())
 	})
+}
+
+// late waits as long as the client reads nothing. Who does not read cannot know whether there
+// is anything to wait for.
+func (x *exchange) late() {
+	if x.q.reads != atOnce {
+		x.w.awaitFor(time.Second, func() {}, func() bool { return x.is(x.q.reads) })
+	}
 }
 
 // begin notes that the upstream got a head.
