@@ -95,7 +95,7 @@ func (b *beside) pump() {
 // Close implements [io.Closer]. A Read under way returns; the body itself is the surface's
 // and stays open. Where nothing was read yet it may still be, for another connection.
 func (b *beside) Close() error {
-	b.giveUp(false)
+	b.giveUp(b, false)
 	return nil
 }
 

@@ -201,7 +201,7 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 			left = left || last != nil && !last.untouched()
 			conn.watch(x.witness)
 			conn.begin()
-			conn.whenLost(func() { x.sent.giveUp(false) })
+			conn.whenLost(func() { x.sent.giveUp(nil, false) })
 			x.conn.Store(conn)
 			if left && info.Reused {
 				_ = conn.Close() // net/http takes another one, as nothing left on this

@@ -125,11 +125,12 @@ func (u *upload) restart(n int64) {
 }
 
 // giveUp ends a Read of net/http's that waits for the caller, and all that would follow.
-// Unless it is for good, a body of which nothing was read yet stays as it is.
-func (u *upload) giveUp(forGood bool) {
+// Unless it is for good, a body of which nothing was read yet stays as it is. Of is the
+// reader that says so, nil for any: one that another has followed has no say.
+func (u *upload) giveUp(of *beside, forGood bool) {
 	u.mu.Lock()
 	b := u.reader
-	if b == nil || u.halted || u.ended || !u.touched && !forGood {
+	if b == nil || of != nil && of != b || u.halted || u.ended || !u.touched && !forGood {
 		u.mu.Unlock()
 		return
 	}
@@ -144,7 +145,7 @@ func (u *upload) giveUp(forGood bool) {
 // stop ends the reading and returns how much was read, and why the caller's
 // side failed, if it did.
 func (u *upload) stop() (int64, error) {
-	u.giveUp(true)
+	u.giveUp(nil, true)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.stopped = true
