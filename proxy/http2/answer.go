@@ -156,6 +156,9 @@ func (c *conn) appendData(st *Stream, p []byte, end bool) {
 	c.out = append(appendFrameHead(c.out, len(p), http2.FrameData, flags, st.id), p...)
 	st.room -= int64(len(p))
 	c.room -= int64(len(p))
+	if len(p) > 0 {
+		c.replies = min(c.replies+1, mostReplies)
+	}
 }
 
 // End ends the answer, with trailer fields if there are any.

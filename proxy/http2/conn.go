@@ -33,10 +33,11 @@ const (
 const (
 	readBuffer   = 4 << 10
 	idleFrames   = 2000 // frames that say nothing, in a second
-	streamFrames = 4    // of them for each stream that is opened: its priority, or what comes once it is closed
-	mostSettings = 32   // in one frame
-	pendingTimes = 4    // handlers that wait for their turn, in times of the streams that may be open
-	blockTimes   = 2    // what is read of a field block, and told that it is too large, in times of the bytes that are kept
+	mostReplies  = 1 << 14
+	streamFrames = 4  // of them for each stream that is opened: its priority, or what comes once it is closed
+	mostSettings = 32 // in one frame
+	pendingTimes = 4  // handlers that wait for their turn, in times of the streams that may be open
+	blockTimes   = 2  // what is read of a field block, and told that it is too large, in times of the bytes that are kept
 )
 
 // codeNone is an end without an error.
@@ -75,6 +76,7 @@ type conn struct {
 	window   int64 // that the client may send yet
 	credit   int64 // read since it was told
 	room     int64 // that we may send yet
+	replies  int   // frames of data that were sent, each of which the client may answer with a WINDOW_UPDATE
 	initial  int64 // of a stream
 	goneAway bool
 	lastOf   uint32 // of the GOAWAY

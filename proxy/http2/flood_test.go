@@ -90,6 +90,45 @@ func TestFloods(t *testing.T) {
 	}
 }
 
+// A client that answers each frame of data with a WINDOW_UPDATE is no flood, though most of the
+// answers come when the stream has ended.
+func TestLateWindowUpdatesOfEveryFrame(t *testing.T) {
+	const frames = 5000
+	r := newRig(t, func(st *http2.Stream) {
+		_ = st.Start(200, nil, nil, http2.More)
+		for range frames {
+			if _, err := st.Write([]byte("x"), http2.More); err != nil {
+				return
+			}
+		}
+		_ = st.End(nil)
+	}, nil)
+	c := r.client()
+	id := c.open(true, "/")
+	seen := 0
+	if err := c.until(func(f framing.Frame) bool {
+		data, ok := f.(*framing.DataFrame)
+		if ok && len(data.Data()) > 0 {
+			seen++
+		}
+		return ok && data.StreamEnded()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for range seen {
+		if err := c.WriteWindowUpdate(id, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := c.open(true, "/")
+	if err := c.until(func(f framing.Frame) bool { return f.Header().StreamID == next }); err != nil {
+		t.Errorf("after %d late frames: %v", seen, err)
+	}
+	if seen < 2500 {
+		t.Fatalf("%d frames of data: the test shows nothing", seen)
+	}
+}
+
 // A client that asks and does not read what it is told is cut off.
 func TestPingsThatNobodyReads(t *testing.T) {
 	r := newRig(t, func(*http2.Stream) {}, nil)

@@ -27,7 +27,14 @@ func (c *conn) takeWindow(f *http2.WindowUpdateFrame) error {
 		return nil
 	}
 	st, err := c.of(f.StreamID)
+	answers := c.replies > 0 && f.Increment > 0
+	if answers {
+		c.replies--
+	}
 	if st == nil {
+		if err == nil && answers { // of data that the stream had sent before it ended
+			return nil
+		}
 		return c.stray(err)
 	}
 	if !st.widen(int64(f.Increment)) {

@@ -210,7 +210,7 @@ func TestRA012WhatNobodySeesIsWrittenOut(t *testing.T) {
 	if found := regexp.MustCompile(`[^\P{C}\n\t]|\p{Zl}|\p{Zp}`).FindString(text); found != "" {
 		t.Errorf("the page has %q", found)
 	}
-	if _, text = ask(t, browser, base+"sign-in?code=%E2%80%AE%ff", nil); strings.ContainsAny(text, "\u202e\xff") {
+	if _, text = ask(t, browser, base+"sign-in?code=%E2%80%AE%ff", nil); strings.Contains(text, "\u202e") || strings.Contains(text, "\xff") {
 		t.Errorf("the page shows what was asked for as it is: %s", text)
 	}
 }
