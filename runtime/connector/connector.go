@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,8 +15,10 @@ import (
 
 // Keeper stores a grant that was renewed. [vault.Vault] is one.
 type Keeper interface {
-	// Rotate seals a value in the place of one that is stored; it goes where that went.
-	Rotate(ctx context.Context, tenant runtime.Tenant, name string, value runtime.Secret, expires time.Time) (int, error)
+	// Replace seals a value in the place of one that is stored; it goes where that went.
+	// Where another is stored by now, or none, nothing changes and the error is
+	// [vault.ErrReplaced].
+	Replace(ctx context.Context, tenant runtime.Tenant, name string, was, value runtime.Secret) error
 	// Forget drops what was read, so that the next look sees what others have stored.
 	Forget()
 	// Hide keeps a value that was opened out of the log.
@@ -89,11 +92,14 @@ func (c *Connector) Credential(ctx context.Context, tenant runtime.Tenant, auth 
 	if !IsGrant(cred.Value) {
 		return cred, nil
 	}
-	token, err := c.token(ctx, place{tenant, cred.Name}, cred)
+	got, err := c.token(ctx, place{tenant, cred.Name}, cred)
 	if err != nil {
 		return runtime.Credential{}, err
 	}
-	cred.Value = token
+	if got.Version != cred.Version { // stored meanwhile, perhaps for other hosts: it goes where both may
+		cred.Authorities = slices.DeleteFunc(slices.Clone(cred.Authorities), func(a string) bool { return !got.Allows(a) })
+	}
+	cred.Value, cred.Version = got.Value, got.Version
 	return cred, nil
 }
 

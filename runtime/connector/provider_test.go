@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
 // provider is an OAuth provider on a socket: it takes each refresh token once, holds
@@ -119,33 +120,60 @@ type shelf struct {
 	events  []string
 	silent  bool // nothing can be recorded
 	lock    chan struct{}
+	hosts   []string
+	looks   int
+}
+
+func (s *shelf) reads() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.looks
 }
 
 func newShelf() *shelf {
-	return &shelf{values: map[string]runtime.Secret{}, lock: make(chan struct{}, 1)}
+	return &shelf{values: map[string]runtime.Secret{}, lock: make(chan struct{}, 1), hosts: []string{"api.test:443"}}
 }
 
 func (s *shelf) Credential(_ context.Context, _ runtime.Tenant, auth *runtime.Auth) (runtime.Credential, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.looks++
 	value, ok := s.values[auth.Ref]
 	if !ok {
 		return runtime.Credential{}, nil
 	}
-	return runtime.Credential{Name: auth.Ref, Value: value, Version: s.version, Authorities: []string{"api.test:443"}}, nil
+	return runtime.Credential{Name: auth.Ref, Value: value, Version: s.version, Authorities: s.hosts}, nil
 }
 
 var errFull = errors.New("no room on the disk")
 
-func (s *shelf) Rotate(_ context.Context, _ runtime.Tenant, name string, value runtime.Secret, _ time.Time) (int, error) {
+func (s *shelf) Replace(_ context.Context, _ runtime.Tenant, name string, was, value runtime.Secret) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.full {
-		return 0, errFull
+		return errFull
+	}
+	if !s.values[name].Equal(was) {
+		return vault.ErrReplaced
 	}
 	s.version++
 	s.values[name] = value
-	return s.version, nil
+	return nil
+}
+
+// set is what a person stores: a new sign-in, which may go to these hosts.
+func (s *shelf) set(t *testing.T, g *Grant, version int, hosts ...string) {
+	t.Helper()
+	value, err := g.Seal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.values["google.token"], s.version = value, version
+	if len(hosts) > 0 {
+		s.hosts = hosts
+	}
 }
 
 func (s *shelf) Forget() {}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
 // When a token is renewed, and how a provider that fails is treated.
@@ -36,22 +37,22 @@ const (
 // errOver is of a grant that the provider has ended (RFC 6749 section 5.2, invalid_grant).
 var errOver = errors.New("the provider has ended the grant")
 
-// token is an access token that is good now.
-func (c *Connector) token(ctx context.Context, at place, cred runtime.Credential) (runtime.Secret, error) {
+// token is the credential with an access token that is good now in the place of the grant.
+func (c *Connector) token(ctx context.Context, at place, cred runtime.Credential) (runtime.Credential, error) {
 	g, err := c.grant(at, cred)
 	if err != nil {
-		return runtime.Secret{}, err
+		return runtime.Credential{}, err
 	}
 	now := c.o.Clock()
-	if newer := c.held(ctx, at, cred.Version); newer != nil {
+	if newer := c.held(ctx, at, cred.Value); newer != nil {
 		g = newer
 	}
 	if g.good(now, early, aFifth) {
-		return runtime.NewSecret(g.AccessToken), nil
+		return lent(cred, g), nil
 	}
-	fallback := runtime.Secret{}
+	fallback := runtime.Credential{}
 	if g.good(now, spare, aTenth) {
-		fallback = runtime.NewSecret(g.AccessToken)
+		fallback = lent(cred, g)
 	}
 	if err := c.refusedNow(at, g, now); err != nil {
 		return orToken(fallback, err)
@@ -64,17 +65,23 @@ func (c *Connector) token(ctx context.Context, at place, cred runtime.Credential
 		if r.Err != nil {
 			return orToken(fallback, r.Err)
 		}
-		return r.Val.(runtime.Secret), nil
+		return r.Val.(runtime.Credential), nil
 	case <-ctx.Done():
 		return orToken(fallback, ctx.Err())
 	}
 }
 
-func orToken(fallback runtime.Secret, err error) (runtime.Secret, error) {
-	if !fallback.Empty() {
+// lent is a stored credential with the access token of its grant.
+func lent(cred runtime.Credential, g *Grant) runtime.Credential {
+	cred.Value = runtime.NewSecret(g.AccessToken)
+	return cred
+}
+
+func orToken(fallback runtime.Credential, err error) (runtime.Credential, error) {
+	if fallback.Found() {
 		return fallback, nil
 	}
-	return runtime.Secret{}, err
+	return runtime.Credential{}, err
 }
 
 // refusedNow is why nothing is asked at this moment; nil: it is.
@@ -90,20 +97,20 @@ func (c *Connector) refusedNow(at place, g *Grant, now time.Time) error {
 	return nil
 }
 
-// unsaved is a grant that could not be stored in the place of a version. It stays in use
-// here: what it replaces may be worth nothing any more.
+// unsaved is a grant that could not be stored in the place of a value. It stays in use here:
+// what it replaces may be worth nothing any more.
 type unsaved struct {
-	grant   *Grant
-	version int
-	again   time.Time // when it is tried again
+	grant *Grant
+	was   runtime.Secret
+	again time.Time // when it is tried again
 }
 
-// held is a grant that could not be stored, nil for none. It is tried again now and then,
-// unless somebody has stored another one.
-func (c *Connector) held(ctx context.Context, at place, version int) *Grant {
+// held is a grant that could not be stored in the place of what is stored, nil for none. It
+// is tried again now and then, unless somebody has stored another one.
+func (c *Connector) held(ctx context.Context, at place, stored runtime.Secret) *Grant {
 	c.mu.Lock()
 	u, ok := c.unsaved[at]
-	if ok && u.version != version {
+	if ok && !u.was.Equal(stored) {
 		delete(c.unsaved, at)
 		ok = false
 	}
@@ -113,57 +120,58 @@ func (c *Connector) held(ctx context.Context, at place, version int) *Grant {
 		return nil
 	}
 	if again {
-		c.keep(ctx, at, u.grant, version)
+		c.keep(ctx, at, u.grant, u.was)
 	}
 	return u.grant
 }
 
-// keep stores a grant in the place of a version.
-func (c *Connector) keep(ctx context.Context, at place, g *Grant, version int) {
+// keep stores a grant in the place of the value that it was made of, and of no other: what a
+// person has stored meanwhile stays.
+func (c *Connector) keep(ctx context.Context, at place, g *Grant, was runtime.Secret) {
 	value, err := g.Seal()
 	if err == nil {
-		_, err = c.o.Keeper.Rotate(ctx, at.tenant, at.name, value, time.Time{})
+		err = c.o.Keeper.Replace(ctx, at.tenant, at.name, was, value)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.unsaved, at)
-	if err != nil {
-		c.unsaved[at] = unsaved{g, version, c.o.Clock().Add(firstPause)}
+	if err != nil && !errors.Is(err, vault.ErrReplaced) {
+		c.unsaved[at] = unsaved{g, was, c.o.Clock().Add(firstPause)}
 	}
 }
 
 // renew asks for a token, alone among the processes over this home, unless another one has
 // done so meanwhile.
-func (c *Connector) renew(ctx context.Context, at place) (runtime.Secret, error) {
+func (c *Connector) renew(ctx context.Context, at place) (runtime.Credential, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewal)
 	defer cancel()
 	unlock, err := c.o.Lock(ctx, at.tenant, at.name)
 	if err != nil {
-		return runtime.Secret{}, &runtime.Error{
+		return runtime.Credential{}, &runtime.Error{
 			Code: runtime.CodeStorageBusy, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential,
 			Msg: "another kimbap process is renewing this OAuth grant", Hint: "try again", Err: err,
 		}
 	}
 	defer unlock()
-	g, version, err := c.newest(ctx, at)
+	g, cred, err := c.newest(ctx, at)
 	if err != nil {
-		return runtime.Secret{}, err
+		return runtime.Credential{}, err
 	}
 	if g.good(c.o.Clock(), early, aFifth) {
-		return runtime.NewSecret(g.AccessToken), nil
+		return lent(cred, g), nil
 	}
 	if err := c.refusedNow(at, g, c.o.Clock()); err != nil {
-		return runtime.Secret{}, err
+		return runtime.Credential{}, err
 	}
 	if err := c.o.Note(ctx, at.tenant, eventRefresh, at.name, ""); err != nil {
-		return runtime.Secret{}, err
+		return runtime.Credential{}, err
 	}
 	next, err := c.exchange(ctx, g)
 	switch {
 	case errors.Is(err, errOver):
-		return runtime.Secret{}, c.end(ctx, at, g, version)
+		return runtime.Credential{}, c.end(ctx, at, g, cred.Value)
 	case err != nil:
-		return runtime.Secret{}, c.failed(at, err)
+		return runtime.Credential{}, c.failed(at, err)
 	}
 	c.mu.Lock()
 	delete(c.failing, at)
@@ -171,38 +179,38 @@ func (c *Connector) renew(ctx context.Context, at place) (runtime.Secret, error)
 	for _, part := range next.secrets() {
 		c.o.Keeper.Hide(part)
 	}
-	c.keep(ctx, at, next, version)
-	return runtime.NewSecret(next.AccessToken), nil
+	c.keep(ctx, at, next, cred.Value)
+	return lent(cred, next), nil
 }
 
 // newest is the grant as it is stored now, whoever has stored it, or one that waits to be.
-func (c *Connector) newest(ctx context.Context, at place) (*Grant, int, error) {
+func (c *Connector) newest(ctx context.Context, at place) (*Grant, runtime.Credential, error) {
 	c.o.Keeper.Forget()
 	cred, err := c.o.Vault.Credential(ctx, at.tenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: at.name})
 	if err != nil {
-		return nil, 0, err
+		return nil, runtime.Credential{}, err
 	}
 	if !IsGrant(cred.Value) {
-		return nil, 0, &runtime.Error{Code: runtime.CodeNoCredential, Stage: runtime.StageCredential, Msg: "the OAuth grant was taken away meanwhile", Hint: "try again"}
+		return nil, runtime.Credential{}, &runtime.Error{Code: runtime.CodeNoCredential, Stage: runtime.StageCredential, Msg: "the OAuth grant was taken away meanwhile", Hint: "try again"}
 	}
 	g, err := c.grant(at, cred)
 	if err != nil {
-		return nil, 0, err
+		return nil, runtime.Credential{}, err
 	}
-	if held := c.held(ctx, at, cred.Version); held != nil {
+	if held := c.held(ctx, at, cred.Value); held != nil {
 		g = held
 	}
-	return g, cred.Version, nil
+	return g, cred, nil
 }
 
 // end notes once that a grant is over, so that its provider is not asked again.
-func (c *Connector) end(ctx context.Context, at place, g *Grant, version int) error {
+func (c *Connector) end(ctx context.Context, at place, g *Grant, was runtime.Secret) error {
 	ended := *g
 	ended.Over, ended.AccessToken, ended.RefreshToken = "invalid_grant", "", ""
 	if err := c.o.Note(ctx, at.tenant, eventOver, at.name, ended.Over); err != nil {
 		return err
 	}
-	c.keep(ctx, at, &ended, version)
+	c.keep(ctx, at, &ended, was)
 	return over(at.name, &ended)
 }
 

@@ -245,15 +245,102 @@ func TestARenewedGrantThatCannotBeStored(t *testing.T) {
 	r.now.add(2 * time.Hour)
 	r.uses(t, "access-token-3")
 	anew := &Grant{TokenURL: r.p.URL + "/token", ClientID: "c", RefreshToken: "r", AccessToken: "signed-in-anew"}
-	value, err := anew.Seal()
-	if err != nil {
-		t.Fatal(err)
-	}
 	r.s.full = false
-	if _, err := r.s.Rotate(t.Context(), "default", "google.token", value, time.Time{}); err != nil {
-		t.Fatal(err)
-	}
+	r.s.set(t, anew, r.s.version) // the key was removed, so its count starts anew
 	r.uses(t, "signed-in-anew")
+	r.now.add(firstPause)
+	r.uses(t, "signed-in-anew")
+	if r.s.stored(t).AccessToken != "signed-in-anew" {
+		t.Error("the grant of before took the place of the new sign-in")
+	}
+}
+
+// Who signs in anew, or stores another key, while the grant of before is renewed keeps what
+// came of it, whatever the provider says of the one before; and the token of the new one
+// goes where both may go, no further.
+func TestASignInDuringARenewalStays(t *testing.T) {
+	t.Parallel()
+	for name, over := range map[string]bool{"renewed": false, "over": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			if over {
+				r.p.answer(http.StatusBadRequest, `{"error":"invalid_grant"}`)
+			}
+			r.p.wait = make(chan struct{})
+			r.now.add(2 * time.Hour)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_, _ = use(t, r.Connector)
+			}()
+			for r.p.requests() == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			anew := &Grant{TokenURL: r.p.URL + "/token", ClientID: "c", RefreshToken: "r", AccessToken: "signed-in-anew"}
+			r.s.set(t, anew, 2, "other.test:443")
+			close(r.p.wait)
+			<-ended
+			if got := r.s.stored(t); got.AccessToken != "signed-in-anew" || got.Over != "" {
+				t.Errorf("stored: %+v", got)
+			}
+			r.uses(t, "signed-in-anew")
+		})
+	}
+}
+
+// What is renewed goes to no host that it was not stored for, also when somebody stores
+// another grant, for other hosts, between the look at it and its renewal.
+func TestARenewedTokenStaysWithItsHosts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.now.add(2 * time.Hour)
+	r.s.lock <- struct{}{} // another process renews
+	got := make(chan runtime.Credential, 1)
+	before := r.p.requests()
+	go func() {
+		cred, err := r.Credential(t.Context(), "default", asBearer)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- cred
+	}()
+	for r.s.reads() < 1 {
+		time.Sleep(time.Millisecond)
+	}
+	anew := &Grant{TokenURL: r.p.URL + "/token", ClientID: "c", RefreshToken: "r", AccessToken: "for-others-only"}
+	r.s.set(t, anew, 2, "other.test:443", "api.test:443")
+	<-r.s.lock
+	cred := <-got
+	if cred.Value.Reveal() != "for-others-only" || !slices.Equal(cred.Authorities, []string{"api.test:443"}) || cred.Version != 2 {
+		t.Errorf("%q for %v, version %d", cred.Value.Reveal(), cred.Authorities, cred.Version)
+	}
+
+	r.s.set(t, anew, 3, "api.test:443")
+	r.uses(t, "for-others-only")
+	old := *anew
+	old.Obtained, old.Expires = r.now.now().Add(-2*time.Hour), r.now.now().Add(-time.Hour)
+	r.s.set(t, &old, 4, "api.test:443")
+	read := r.s.reads()
+	r.s.lock <- struct{}{}
+	go func() {
+		cred, err := r.Credential(t.Context(), "default", asBearer)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- cred
+	}()
+	for r.s.reads() == read {
+		time.Sleep(time.Millisecond)
+	}
+	r.s.set(t, anew, 5, "other.test:443")
+	<-r.s.lock
+	if cred := <-got; len(cred.Authorities) > 0 {
+		t.Errorf("what was stored for another host goes to %v", cred.Authorities)
+	}
+	if r.p.requests() != before {
+		t.Error("the provider was asked")
+	}
 }
 
 // A renewal that cannot be recorded is not done.

@@ -128,6 +128,39 @@ func (v *Vault) Rotate(ctx context.Context, of runtime.Tenant, name string, valu
 	if err := refuseValue(name, value); err != nil {
 		return 0, err
 	}
+	return v.rotate(ctx, of, name, value, func(row *Sealed, old runtime.Secret) error {
+		if value.Equal(old) {
+			return invalid("make a new key at the service first", "this is the value of %q that is stored already", name)
+		}
+		row.Expires = expires
+		return nil
+	})
+}
+
+// ErrReplaced is of a value that is not stored any more: somebody has stored another, or has
+// removed it.
+var ErrReplaced = errors.New("another value is stored meanwhile, or none")
+
+// Replace is [Vault.Rotate] in the place of one value only, whose end stays. Without it there
+// ErrReplaced is the error: what a person stored meanwhile stays, and so does where it may go.
+func (v *Vault) Replace(ctx context.Context, of runtime.Tenant, name string, was, value runtime.Secret) error {
+	if err := refuseValue(name, value); err != nil {
+		return err
+	}
+	_, err := v.rotate(ctx, of, name, value, func(_ *Sealed, old runtime.Secret) error {
+		if !was.Equal(old) {
+			return ErrReplaced
+		}
+		return nil
+	})
+	if e := (*runtime.Error)(nil); errors.As(err, &e) && e.Reason == runtime.ReasonNotFound {
+		return ErrReplaced
+	}
+	return err
+}
+
+// rotate stores the next value of a name, if the one that is stored lets it.
+func (v *Vault) rotate(ctx context.Context, of runtime.Tenant, name string, value runtime.Secret, may func(row *Sealed, old runtime.Secret) error) (int, error) {
 	return v.next(ctx, of, name, func(t *tenant, row Sealed, found bool) (Sealed, error) {
 		if !found {
 			return row, notStored(name)
@@ -140,12 +173,12 @@ func (v *Vault) Rotate(ctx context.Context, of runtime.Tenant, name string, valu
 			return row, err
 		}
 		defer clear(old)
-		if value.Equal(runtime.NewSecret(string(old))) {
-			return row, invalid("make a new key at the service first", "this is the value of %q that is stored already", name)
+		if err := may(&row, runtime.NewSecret(string(old))); err != nil {
+			return row, err
 		}
 		v.live.add(value, true)
-		row.Version, row.Expires = row.Version+1, expires
-		if err := refuse(name, row.Authorities, expires, v.o.Clock()); err != nil {
+		row.Version++
+		if err := refuse(name, row.Authorities, row.Expires, v.o.Clock()); err != nil {
 			return row, err
 		}
 		plain := []byte(value.Reveal())

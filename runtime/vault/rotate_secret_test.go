@@ -1,10 +1,12 @@
 package vault_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
 func TestRotateSecret(t *testing.T) {
@@ -35,6 +37,31 @@ func TestRotateSecret(t *testing.T) {
 	wants(t, err, runtime.CodeInvalidInput, "")
 	if len(r.store.rows) != 1 {
 		t.Error("the old version is kept")
+	}
+}
+
+// A renewal takes the place of the value that it was made of, with its hosts and its end, and
+// of nothing that was stored meanwhile.
+func TestReplaceTakesThePlaceOfOneValueOnly(t *testing.T) {
+	r := newRig(t)
+	ctx := t.Context()
+	was := runtime.NewSecret("old-value")
+	if _, err := r.SetUntil(ctx, tenant, "n", was, []string{host}, r.clock.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Replace(ctx, tenant, "n", was, runtime.NewSecret("renewed")); err != nil || r.value(t, tenant, "n") != "renewed" {
+		t.Fatal(err)
+	}
+	if list, err := r.List(ctx, tenant); err != nil || len(list) != 1 || list[0].Version != 2 || !list[0].Expires.Equal(r.clock.Now().Add(time.Hour)) {
+		t.Errorf("%+v %v", list, err)
+	}
+	for name, of := range map[string]runtime.Tenant{"n": tenant, "none": tenant, "of another": "b"} {
+		if err := r.Replace(ctx, of, name, was, runtime.NewSecret("renewed again")); !errors.Is(err, vault.ErrReplaced) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if r.value(t, tenant, "n") != "renewed" {
+		t.Error("what was stored meanwhile is gone")
 	}
 }
 
