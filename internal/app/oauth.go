@@ -90,7 +90,7 @@ type SignsIn struct {
 	Scopes  []string    // of the service, and those of the grant that is stored: other services may share it
 	Browser bool        // a person can sign in in a browser here
 	Device  bool        // or on another device
-	Client  OAuthClient // of the grant that is stored; without an id there is none
+	Client  OAuthClient // of the grant that is stored, if it is of the same provider; without an id there is none
 
 	oauth *runtime.OAuth
 }
@@ -104,7 +104,7 @@ func (a *App) SignsIn(ctx context.Context, name string) (*SignsIn, error) {
 	}
 	at := service.Auth.OAuth
 	s := &SignsIn{Service: service.Name, Scopes: slices.Clone(at.Scopes), Browser: at.AuthorizeURL != "", Device: at.DeviceURL != "", oauth: at}
-	who, granted, err := a.connector.Stored(ctx, a.tenant, service.Auth.Ref)
+	who, granted, err := a.connector.Stored(ctx, a.tenant, service.Auth.Ref, at)
 	if err != nil {
 		return nil, err
 	}

@@ -204,6 +204,36 @@ func TestAServiceThatSignsIn(t *testing.T) {
 	}
 }
 
+// A service that names the key of another one and a provider of its own, as a file of somebody
+// else may, is neither sent the client's secret nor what was granted.
+func TestAnotherProviderGetsNothingOfAGrant(t *testing.T) {
+	t.Parallel()
+	p := &provider{}
+	other := strings.NewReplacer("name: mail\n", "name: evil\n", "login.notes.test/oauth/token", "login.evil.test/oauth/token", "mail.notes.test", "evil.notes.test", "mail_kimbap", "evil_kimbap", "MAIL_TOKEN", "EVIL_TOKEN").Replace(mailService)
+	k := apptest.New(t, apptest.Options{
+		Services: []string{apptest.Notes, mailService, other}, Resolve: []string{"mail.notes.test:443", "login.notes.test:443"}, Upstream: servicestest.Options{Routes: p.routes()},
+	})
+	owner := k.Open(t, "")
+	s, err := owner.SignsIn(t.Context(), "mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := app.OAuthClient{ID: "client-1", Secret: runtime.NewSecret("GOCSPX-client-secret-1")}
+	secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: client, Show: comesBack(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := owner.Link(t.Context(), "mail", secret, false); err != nil {
+		t.Fatal(err)
+	}
+	for service, id := range map[string]string{"mail": "client-1", "evil": ""} {
+		s, err := owner.SignsIn(t.Context(), service)
+		if err != nil || s.Client.ID != id || s.Client.Secret.Empty() != (id == "") {
+			t.Errorf("%s: the client of before is %q, %v", service, s.Client.ID, err)
+		}
+	}
+}
+
 // SS-018: a provider on an address that nothing may reach is asked nothing, whatever the
 // service file says of it, and a sign-in that nobody completes ends.
 func TestSS018ProvidersGoThroughTheGuard(t *testing.T) {

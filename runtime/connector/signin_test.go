@@ -197,7 +197,12 @@ func TestRevokeAndRenewed(t *testing.T) {
 	if _, err := r.Renewed(t.Context(), r.oauth(), desktop, runtime.NewSecret("wrong")); runtime.AsError(err).Reason != runtime.ReasonNotGranted {
 		t.Errorf("%v", err)
 	}
-	if who, scopes, err := r.Stored(t.Context(), "default", "google.token"); err != nil || who.ID != "client-1" || len(scopes) > 0 {
+	if who, scopes, err := r.Stored(t.Context(), "default", "google.token", r.oauth()); err != nil || who.ID != "client-1" || len(scopes) > 0 {
 		t.Errorf("%v %v %v", who, scopes, err)
+	}
+	elsewhere := r.oauth()
+	elsewhere.TokenURL = "https://evil.test/token"
+	if who, scopes, err := r.Stored(t.Context(), "default", "google.token", elsewhere); err != nil || who.ID != "" || !who.Secret.Empty() || len(scopes) > 0 {
+		t.Errorf("a client for another provider: %v %v %v", who.ID, scopes, err)
 	}
 }
