@@ -18,6 +18,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/connector"
 	"github.com/kimbap-run/kimbap/runtime/identity"
 	"github.com/kimbap-run/kimbap/runtime/limit"
 	"github.com/kimbap-run/kimbap/runtime/policy"
@@ -59,7 +60,7 @@ func (a *App) openVault(ctx context.Context) (err error) {
 	}
 	a.vault, err = vault.New(vault.Options{
 		Store: a.store, Clock: a.o.Clock, Fetch: wrap.Commands{Env: a.o.Env, Timeout: fetchTimeout},
-		Renew: a.renewKey, Words: record.Words, Exists: a.hasTenant,
+		Renew: a.renewKey, Words: record.Words, Parts: connector.Parts, Exists: a.hasTenant,
 	})
 	if err != nil {
 		return err

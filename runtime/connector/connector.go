@@ -108,11 +108,11 @@ func (c *Connector) grant(at place, cred runtime.Credential) (*Grant, error) {
 	if have, ok := c.opened.Load(at); ok && have.(parsed).version == cred.Version && have.(parsed).value == cred.Value {
 		return have.(parsed).grant, nil
 	}
-	g, _, err := open(cred.Value)
+	g, err := open(cred.Value)
 	if err != nil {
 		return nil, &runtime.Error{
 			Code: runtime.CodeNoCredential, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential,
-			Msg: "the stored OAuth grant cannot be read", Hint: "sign in anew with kimbap link", Err: errors.New("the grant is not of a form that this kimbap knows"),
+			Msg: "the stored OAuth grant cannot be read", Hint: "sign in anew with kimbap link", Err: err,
 		}
 	}
 	for _, part := range g.secrets() {
@@ -134,7 +134,7 @@ func (s Still) Credential(ctx context.Context, tenant runtime.Tenant, auth *runt
 	if err != nil || !IsGrant(cred.Value) {
 		return cred, err
 	}
-	g, _, err := open(cred.Value)
+	g, err := open(cred.Value)
 	if err != nil || g.AccessToken == "" {
 		return runtime.Credential{}, over(cred.Name, &Grant{})
 	}

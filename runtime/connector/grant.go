@@ -2,6 +2,7 @@ package connector
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // Grant is what a provider has granted, as the vault keeps it. It holds secrets and prints
-// none: it has no String, and is shown to nobody.
+// none.
 type Grant struct {
 	Kind         int       `json:"kimbap_oauth"` // version of this form; first, so that a grant is known by its beginning
 	TokenURL     string    `json:"token_url"`
@@ -25,30 +26,59 @@ type Grant struct {
 	Over         string    `json:"over,omitempty"` // why the provider gives no more tokens; "": it does
 }
 
-// mark begins every grant. The line break keeps a grant that is taken for a token out of
-// every header field.
-const mark = "{\n \"kimbap_oauth\": 1,"
+// mark is the name of the first field of every grant, also of a form that this kimbap does not
+// know. The line break that Seal writes before it keeps a grant that is taken for a token out
+// of every header field.
+const mark = `"kimbap_oauth"`
+
+// form is the version of what Seal writes.
+const form = 1
+
+// String implements [fmt.Stringer]: nothing of a grant is printed.
+func (g Grant) String() string { return "[an OAuth grant]" }
+
+// GoString implements [fmt.GoStringer].
+func (g Grant) GoString() string { return g.String() }
 
 // Seal is the grant as the vault keeps it.
 func (g *Grant) Seal() (runtime.Secret, error) {
-	g.Kind = 1
+	g.Kind = form
 	text, err := json.MarshalIndent(g, "", " ")
 	return runtime.NewSecret(string(text)), err
 }
 
-// open reads a grant; false for a credential that is none.
-func open(value runtime.Secret) (*Grant, bool, error) {
-	text := value.Reveal()
-	if !strings.HasPrefix(text, mark) {
-		return nil, false, nil
-	}
+// errForm is of a grant that this kimbap cannot use. It quotes nothing.
+var errForm = errors.New("the grant is not of a form that this kimbap knows")
+
+// open reads a grant.
+func open(value runtime.Secret) (*Grant, error) {
 	var g Grant
-	err := json.Unmarshal([]byte(text), &g)
-	return &g, true, err
+	if json.Unmarshal([]byte(value.Reveal()), &g) != nil || g.Kind != form {
+		return nil, errForm
+	}
+	return &g, nil
 }
 
-// IsGrant reports whether a value is a grant.
-func IsGrant(value runtime.Secret) bool { return strings.HasPrefix(value.Reveal(), mark) }
+// IsGrant reports whether a value is a grant. One that cannot be read is one too: it goes
+// nowhere, instead of to an API as it is.
+func IsGrant(value runtime.Secret) bool {
+	const blank = " \t\r\n"
+	inner, object := strings.CutPrefix(strings.TrimLeft(value.Reveal(), blank), "{")
+	return object && strings.HasPrefix(strings.TrimLeft(inner, blank), mark)
+}
+
+// Parts are the secrets of a value that is a grant, for whoever looks for them in other texts;
+// none for any other value.
+func Parts(value runtime.Secret) []runtime.Secret {
+	if !IsGrant(value) {
+		return nil
+	}
+	g, err := open(value)
+	if err != nil {
+		return nil // then all of it is one
+	}
+	return g.secrets()
+}
 
 // secrets are the parts that nobody may see.
 func (g *Grant) secrets() (out []runtime.Secret) {

@@ -188,7 +188,7 @@ func (s *shelf) stored(t *testing.T) *Grant {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g, _, err := open(s.values["google.token"])
+	g, err := open(s.values["google.token"])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,14 +39,41 @@ func TestAGrantIsNeverTheCredential(t *testing.T) {
 	if cred, err := r.Credential(t.Context(), "default", &runtime.Auth{Type: runtime.AuthOAuth2, Ref: "plain.key"}); err != nil || cred.Value.Reveal() != "ya29.plain" {
 		t.Errorf("a pasted token: %v", err)
 	}
-	value := r.s.values["google.token"]
-	for _, shown := range []string{fmt.Sprint(value), fmt.Sprintf("%+v %#v", value, value)} {
+	value, grant := r.s.values["google.token"], r.s.stored(t)
+	for _, shown := range []string{fmt.Sprint(value), fmt.Sprintf("%+v %#v", value, value), fmt.Sprintf("%v %+v %#v %s", grant, grant, grant, *grant)} {
 		if strings.Contains(shown, "token-zero") {
 			t.Errorf("it prints: %s", shown)
 		}
 	}
 	if !strings.Contains(value.Reveal()[:3], "\n") {
 		t.Error("a grant could stand in a header field")
+	}
+}
+
+// A grant of a later form, or one that was written by hand or is damaged, goes nowhere: what
+// kimbap cannot read it does not send.
+func TestAGrantThatCannotBeReadGoesNowhere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, text := range []string{
+		"{\n \"kimbap_oauth\": 2,\n \"refresh_token\": \"refresh-token-zero\"}", `{"kimbap_oauth":3,"access_token":"a"}`, " {\t\"kimbap_oauth\" :1", "{\n \"kimbap_oauth\": 1,", `{"kimbap_oauth":"1"}`,
+	} {
+		r.s.values["google.token"] = runtime.NewSecret(text)
+		for name, v := range map[string]runtime.Vault{"connector": r.Connector, "still": Still{r.s}} {
+			cred, err := v.Credential(t.Context(), "default", &runtime.Auth{Type: runtime.AuthQuery, Ref: "google.token"})
+			if err == nil || cred.Found() || strings.Contains(err.Error(), "refresh-token") {
+				t.Errorf("%s: %q is sent: %v", name, text, err)
+			}
+		}
+	}
+	for _, text := range []string{"", "{", "kimbap_oauth", `"kimbap_oauth": 1`, `{"client_id": "kimbap_oauth"}`} {
+		if IsGrant(runtime.NewSecret(text)) {
+			t.Errorf("%q is taken for a grant", text)
+		}
+	}
+	grant, err := (&Grant{ClientID: "client-1", ClientSecret: "c", RefreshToken: "r", AccessToken: "a", TokenURL: "https://login.test/token"}).Seal()
+	if err != nil || len(Parts(grant)) != 3 || len(Parts(runtime.NewSecret("key"))) != 0 {
+		t.Errorf("its parts: %d %v", len(Parts(grant)), err)
 	}
 }
 

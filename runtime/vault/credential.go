@@ -72,7 +72,7 @@ func (v *Vault) Holding(ctx context.Context, tenant runtime.Tenant, shortest int
 			return nil, err
 		}
 		if o != nil && o.reference == nil {
-			values = append(values, o.credential.Value)
+			values = append(append(values, o.credential.Value), v.parts(o.credential.Value)...)
 		}
 	}
 	return func(text string) bool {
@@ -156,7 +156,7 @@ func (v *Vault) read(ctx context.Context, at place) (*opened, error) {
 	}
 	o.credential.Value = runtime.NewSecret(string(plain))
 	clear(plain)
-	v.live.add(o.credential.Value, true)
+	v.opens(o.credential.Value)
 	return o, nil
 }
 

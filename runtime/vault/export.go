@@ -303,7 +303,7 @@ func (v *Vault) plan(ctx context.Context, of runtime.Tenant, e *Export) (changes
 		if one.Reference != nil {
 			row.Reference, c.Reference = one.Reference.encode(), one.Reference.Command
 		} else {
-			v.live.add(runtime.NewSecret(one.Value), true)
+			v.opens(runtime.NewSecret(one.Value))
 		}
 		if err := v.seal(t, &row, []byte(one.Value)); err != nil {
 			return nil, nil, err

@@ -56,7 +56,7 @@ func (p *prints) of(word string) (out [printSize]byte) {
 	return out
 }
 
-// fingerprints of a value: of all of it, then of its words.
+// fingerprints of a value, or of each of its parts: of all of it, then of its words.
 func (v *Vault) fingerprints(t *tenant, value string) ([]string, error) {
 	if v.o.Words == nil {
 		return nil, nil
@@ -73,8 +73,16 @@ func (v *Vault) fingerprints(t *tenant, value string) ([]string, error) {
 		}
 		return len(out) < maxPrints
 	}
-	add(value)
-	v.o.Words(value)(add)
+	secrets := v.parts(runtime.NewSecret(value)) // beside them a grant holds names of hosts and times, which are no secrets
+	if len(secrets) == 0 {
+		secrets = []runtime.Secret{runtime.NewSecret(value)}
+	}
+	for _, secret := range secrets {
+		add(secret.Reveal())
+	}
+	for _, secret := range secrets {
+		v.o.Words(secret.Reveal())(add)
+	}
 	return out, nil
 }
 

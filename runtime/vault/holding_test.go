@@ -1,6 +1,76 @@
 package vault_test
 
-import "testing"
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/vault"
+)
+
+// Of a value that holds several secrets each is told from other texts, known by its
+// fingerprint and kept out of the log; what stands beside them is not. Those that come and go
+// leave the others where they are.
+func TestThePartsOfAValueAreSecrets(t *testing.T) {
+	key, err := vault.ParseMasterKey(keyA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := func(value runtime.Secret) (out []runtime.Secret) {
+		for _, word := range strings.Fields(value.Reveal()) {
+			if secret, ok := strings.CutPrefix(word, "secret="); ok {
+				out = append(out, runtime.NewSecret(secret))
+			}
+		}
+		return out
+	}
+	v, err := vault.New(vault.Options{Store: newMemory(), Key: key, Clock: newRig(t).clock.Now, Words: fields, Parts: parts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rig{Vault: v}
+	if err := v.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.set(t, tenant, "plain", "a-plain-key-0001")
+	r.set(t, tenant, "grant", "at=login.example.test secret=refresh-0001 secret=client/secret")
+	holds, err := v.Holding(t.Context(), tenant, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := v.Known(t.Context(), tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"refresh-0001": true, "client/secret": true, "a-plain-key-0001": true, "login.example.test": false, "at=login.example.test": false} {
+		if holds(text) != want || holds("x"+text+"y") != want || known(text) != want {
+			t.Errorf("%s: held %v, in a text %v, known %v, want %v", text, holds(text), holds("x"+text+"y"), known(text), want)
+		}
+	}
+	r.value(t, tenant, "plain")
+	for i := range 1100 { // renewals of half a year
+		if err := v.Replace(t.Context(), tenant, "grant", stored(t, v), runtime.NewSecret("secret=access-"+strings.Repeat("x", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var live []string
+	for _, value := range v.Live() {
+		live = append(live, value.Reveal())
+	}
+	if !slices.Contains(live, "a-plain-key-0001") || !slices.Contains(live, "access-"+strings.Repeat("x", 1099)) || len(live) > 1024 {
+		t.Errorf("of %d values the log hides, one is missing", len(live))
+	}
+}
+
+func stored(t *testing.T, v *vault.Vault) runtime.Secret {
+	t.Helper()
+	c, err := v.Credential(t.Context(), tenant, bearer("grant"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Value
+}
 
 // A text that is a stored value, or holds one of some length, is told from others: the
 // variable of a program, say.

@@ -66,7 +66,7 @@ func (v *Vault) put(ctx context.Context, row Sealed, value runtime.Secret) (int,
 	}
 	return v.next(ctx, row.Tenant, row.Name, func(t *tenant, stored Sealed, _ bool) (Sealed, error) {
 		if !value.Empty() {
-			v.live.add(value, true)
+			v.opens(value)
 		}
 		next := row
 		next.Version = stored.Version + 1
@@ -176,7 +176,7 @@ func (v *Vault) rotate(ctx context.Context, of runtime.Tenant, name string, valu
 		if err := may(&row, runtime.NewSecret(string(old))); err != nil {
 			return row, err
 		}
-		v.live.add(value, true)
+		v.opens(value)
 		row.Version++
 		if err := refuse(name, row.Authorities, row.Expires, v.o.Clock()); err != nil {
 			return row, err

@@ -62,8 +62,28 @@ func (v *Vault) Live() []runtime.Secret {
 	return nil
 }
 
-// Hide adds a value that was made of a stored one, as an access token is of a grant.
-func (v *Vault) Hide(value runtime.Secret) { v.live.add(value, true) }
+// Hide adds a value that was made of a stored one, as an access token is of a grant: there
+// is another one every hour, so it makes room before one that is stored does.
+func (v *Vault) Hide(value runtime.Secret) { v.live.add(value, false) }
+
+// opens remembers a value that is opened, or each part of one that has some.
+func (v *Vault) opens(value runtime.Secret) {
+	parts := v.parts(value)
+	for _, part := range parts {
+		v.live.add(part, false)
+	}
+	if len(parts) == 0 {
+		v.live.add(value, true)
+	}
+}
+
+// parts are the secrets in a value, none for one that is a secret itself.
+func (v *Vault) parts(value runtime.Secret) []runtime.Secret {
+	if v.o.Parts == nil {
+		return nil
+	}
+	return v.o.Parts(value)
+}
 
 // DropLive forgets them. Call it on a locked vault once nothing that was on its
 // way with one of them can still be logged.

@@ -29,6 +29,9 @@ type Options struct {
 	// Words yields the words of a value that are told as a secret by themselves,
 	// for fingerprints; nil: none are made.
 	Words func(value string) iter.Seq[string]
+	// Parts are the secrets that a value holds where it is none itself, as an OAuth grant
+	// is; none for any other. nil: each value is one secret.
+	Parts func(value runtime.Secret) []runtime.Secret
 }
 
 // Vault opens and keeps secrets. It is safe for concurrent use; several
