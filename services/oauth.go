@@ -12,8 +12,8 @@ import (
 )
 
 // ownParams are parameters of a sign-in that kimbap sets, and no file (RFC 6749 section 4.1.1,
-// RFC 7636).
-var ownParams = []string{"response_type", "response_mode", "client_id", "client_secret", "redirect_uri", "state", "scope", "code_challenge", "code_challenge_method"}
+// RFC 7636), or that would stand in their place (RFC 9101).
+var ownParams = []string{"response_type", "response_mode", "client_id", "client_secret", "redirect_uri", "state", "scope", "code_challenge", "code_challenge_method", "request", "request_uri"}
 
 // oauth reads where the access tokens of a service come from.
 func (p *parser) oauth(n *yaml.Node) *runtime.OAuth {
@@ -58,6 +58,15 @@ func (p *parser) endpoint(o *object, field string) string {
 	case u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(authority)):
 		p.bad(o.at(field), "start it with https://", "%s goes over TLS, or to this machine (RFC 6749 section 3.1)", o.label(field))
 	default:
+		query, err := url.ParseQuery(u.RawQuery)
+		if err != nil {
+			p.bad(o.at(field), "encode it as in ?hd=example.com", "%s has a query that is none", o.label(field))
+		}
+		for param := range query {
+			if slices.Contains(ownParams, param) {
+				p.bad(o.at(field), "leave it out", "%s has the parameter %s, which kimbap itself sets", o.label(field), param)
+			}
+		}
 		return text
 	}
 	return ""

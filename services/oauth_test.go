@@ -42,16 +42,19 @@ func TestOAuthOfAService(t *testing.T) {
 func TestSS018WhereAGrantMayComeFrom(t *testing.T) {
 	t.Parallel()
 	for from, to := range map[string]string{
-		"token_url: https://login.test/token":                         "token_url: http://login.test/token",
-		"token_url: https://login.test":                               "token_url: file:///etc/passwd #",
-		"token_url: https":                                            "token_url: gopher",
-		"token_url: https://login.test/":                              "token_url: unix:///run/docker.sock #",
-		"token_url: https://":                                         "token_url: https://user:pass@",
-		"https://login.test/authorize":                                "javascript:alert(1)//",
-		"access_type: offline":                                        "redirect_uri: https://evil.test",
-		"{access_type: offline}":                                      "{code_challenge_method: plain}",
-		"[read,":                                                      `["read write",`,
-		"    token_url: https://login.test/token\n":                   "",
+		"token_url: https://login.test/token":       "token_url: http://login.test/token",
+		"token_url: https://login.test":             "token_url: file:///etc/passwd #",
+		"token_url: https":                          "token_url: gopher",
+		"token_url: https://login.test/":            "token_url: unix:///run/docker.sock #",
+		"token_url: https://":                       "token_url: https://user:pass@",
+		"https://login.test/authorize":              "javascript:alert(1)//",
+		"authorize?hd=a.test":                       "authorize?redirect_uri=https://evil.test",
+		"?hd=a.test":                                "?hd=a.test&code_challenge_method=plain",
+		"{access_type: offline":                     "{request_uri: https://evil.test/r",
+		"access_type: offline":                      "redirect_uri: https://evil.test",
+		"{access_type: offline}":                    "{code_challenge_method: plain}",
+		"[read,":                                    `["read write",`,
+		"    token_url: https://login.test/token\n": "",
 		"    authorize_url: https://login.test/authorize?hd=a.test\n": "",
 	} {
 		text := strings.Replace(oauthFile, from, to, 1)
