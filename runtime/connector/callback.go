@@ -72,7 +72,7 @@ func (c *Callback) Wait(ctx context.Context, s *SignIn) (*Grant, error) {
 		default:
 			_, _ = io.WriteString(w, "kimbap has the grant. You can close this window.\n")
 		}
-		ended <- end{grant, err}
+		ended <- end{grant, err} // once: whoever comes after it is foreign
 	})}
 	go func() { _ = server.Serve(c.ln) }()
 	defer func() {

@@ -21,23 +21,32 @@ import (
 // sign-ins to their PKCE challenge, and answers as a test tells it to.
 type provider struct {
 	*httptest.Server
-	mu      sync.Mutex
-	asked   []url.Values // of the token endpoint
-	revoked []url.Values
-	refresh string // the one that is good
-	n       int
-	instead http.HandlerFunc // answers in its place; nil: it answers itself
-	wait    chan struct{}    // an answer waits for it; nil: none
-	life    int
+	mu       sync.Mutex
+	asked    []url.Values // of the token endpoint
+	revoked  []url.Values
+	refresh  string // the one that is good
+	n        int
+	instead  http.HandlerFunc // answers in its place; nil: it answers itself
+	wait     chan struct{}    // an answer waits for it; nil: none
+	life     int
+	at       string // of the page that a person opens on another device; "": its own
+	interval int
+}
+
+func (p *provider) page() string {
+	if p.at != "" {
+		return p.at
+	}
+	return p.URL + "/activate"
 }
 
 func newProvider(t *testing.T) *provider {
 	t.Helper()
-	p := &provider{refresh: "refresh-token-zero", life: 3600}
+	p := &provider{refresh: "refresh-token-zero", life: 3600, interval: 1}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /token", p.token)
 	mux.HandleFunc("POST /device", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, `{"device_code":"device-code-1","user_code":"WDJB-MJHT","verification_uri":"%s/activate","expires_in":600,"interval":1}`, p.URL)
+		fmt.Fprintf(w, `{"device_code":"device-code-1","user_code":"WDJB-MJHT","verification_uri":%q,"expires_in":600,"interval":%d}`, p.page(), p.interval)
 	})
 	mux.HandleFunc("POST /revoke", func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()

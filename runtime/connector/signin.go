@@ -7,9 +7,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/oauth2"
 
@@ -34,7 +37,7 @@ type SignIn struct {
 	redirect string
 	device   *oauth2.DeviceAuthResponse
 	config   *oauth2.Config
-	used     bool
+	used     atomic.Bool // a browser may come twice at once
 }
 
 // start is what both kinds of sign-in have.
@@ -68,10 +71,12 @@ func (c *Connector) Begin(at *runtime.OAuth, who Client, scopes []string, redire
 // Finish takes what the browser came back with, once, and returns the grant. An answer that
 // is not of this sign-in leaves it as it was.
 func (s *SignIn) Finish(ctx context.Context, q url.Values) (*Grant, error) {
-	if s.used || len(q["state"]) != 1 || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(s.state)) != 1 {
+	if len(q["state"]) != 1 || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(s.state)) != 1 {
 		return nil, ErrForeign
 	}
-	s.used = true
+	if !s.used.CompareAndSwap(false, true) {
+		return nil, ErrForeign
+	}
 	if q.Has("error") || len(q["code"]) != 1 || q.Get("code") == "" {
 		return nil, notGranted(q.Get("error"))
 	}
@@ -91,8 +96,11 @@ func (c *Connector) BeginOnDevice(ctx context.Context, at *runtime.OAuth, who Cl
 	}
 	c.o.Keeper.Hide(runtime.NewSecret(d.DeviceCode))
 	s.device, s.URL, s.Code = d, d.VerificationURI, d.UserCode
-	if !shown(s.URL) || !shown(s.Code) {
-		return nil, notSignedIn(errors.New("the provider gave a code that cannot be shown"))
+	if !page(s.URL) || !shown(s.Code) {
+		return nil, notSignedIn(errors.New("the provider gave a code or a page that cannot be shown"))
+	}
+	if d.Interval != 0 { // a ticker takes no other
+		d.Interval = min(max(d.Interval, 1), longestInterval)
 	}
 	return s, nil
 }
@@ -102,11 +110,29 @@ func shown(text string) bool {
 	return text != "" && len(text) < 2000 && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
+// longestInterval is how many seconds a provider may have us wait between two questions: it may
+// say anything.
+const longestInterval = 60
+
+// page reports whether a person can be sent to an address that a provider gave: a page of the
+// web, or of this machine, and no file or script.
+func page(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || !shown(text) {
+		return false
+	}
+	at, err := netip.ParseAddr(u.Hostname())
+	return u.Scheme == "https" || u.Scheme == "http" && err == nil && at.IsLoopback()
+}
+
 // Await waits until the person has agreed on the other device.
 func (s *SignIn) Await(ctx context.Context) (*Grant, error) {
 	t, err := s.config.DeviceAccessToken(s.c.with(ctx), s.device)
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded) && !s.device.Expiry.IsZero() && !time.Now().Before(s.device.Expiry):
+		return nil, notGranted("expired_token") // RFC 8628 section 3.5, which the provider would say
 	}
 	return s.take(t, err)
 }
@@ -151,6 +177,12 @@ func notSignedIn(cause error) error {
 // Revoke gives a stored grant back to its provider (RFC 7009). It is false where there is
 // none, or no place to give it back.
 func (c *Connector) Revoke(ctx context.Context, tenant runtime.Tenant, name string) (bool, error) {
+	unlock, err := c.o.Lock(ctx, tenant, name) // what a renewal is about to get is to be given back, not what it had
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	c.o.Keeper.Forget()
 	cred, err := c.o.Vault.Credential(ctx, tenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: name})
 	if err != nil || !cred.Found() || !IsGrant(cred.Value) {
 		return false, err

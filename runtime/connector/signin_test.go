@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -170,6 +172,59 @@ func TestASignInOnAnotherDevice(t *testing.T) {
 	cancel()
 	if _, err := way.Await(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A person is sent to a page of the web and to nothing that runs or reads something here, and
+// what the provider says of the pauses ends no process.
+func TestADeviceSignInOfAHostileProvider(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, at := range []string{"javascript:alert(1)", "file:///etc/passwd", "http://login.test/activate", "https://", "login.test/activate", "https://me@login.test/", "https://login.test/\x1b[2J", "data:text/html,x"} {
+		r.p.at = at
+		if way, err := r.BeginOnDevice(t.Context(), r.oauth(), desktop, nil); err == nil || runtime.AsError(err).Reason != runtime.ReasonNotGranted {
+			t.Errorf("%q is shown: %v", at, way.URL)
+		}
+	}
+	r.p.at = "https://login.test/activate?lang=en"
+	for _, interval := range []int{-1, -1 << 40} {
+		r.p.interval = interval
+		way, err := r.BeginOnDevice(t.Context(), r.oauth(), desktop, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g, err := way.Await(t.Context()); err != nil || g.AccessToken == "" {
+			t.Errorf("every %d seconds: %v", interval, err)
+		}
+	}
+	way, err := r.BeginOnDevice(t.Context(), r.oauth(), desktop, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	way.device.Expiry = time.Now().Add(-time.Second)
+	if _, err := way.Await(t.Context()); !strings.Contains(runtime.AsError(err).Msg, "expired_token") {
+		t.Errorf("a code that has expired: %v", err)
+	}
+}
+
+// A browser that comes back twice at once ends the sign-in once: its code is exchanged once.
+func TestTwoCallbacksAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	way := r.Begin(r.oauth(), desktop, nil, "http://127.0.0.1:1/callback")
+	at, _ := url.Parse(way.URL)
+	var all sync.WaitGroup
+	var foreign atomic.Int32
+	for range 20 {
+		all.Go(func() {
+			if _, err := way.Finish(t.Context(), url.Values{"code": {"c"}, "state": {at.Query().Get("state")}}); errors.Is(err, ErrForeign) {
+				foreign.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if foreign.Load() != 19 || r.p.requests() != 1 {
+		t.Errorf("%d were refused, %d exchanged", foreign.Load(), r.p.requests())
 	}
 }
 
