@@ -126,6 +126,9 @@ func (a *App) renewKey(ctx context.Context) error {
 func (a *App) closeVault(ctx context.Context, why *runtime.Error) {
 	a.locked.Store(why) // first: callers get the right words
 	a.vault.Lock()
+	if a.connector != nil { // not yet at the start
+		a.connector.Forget()
+	}
 	a.lingers = a.o.Clock().Add(linger)
 	a.authority.Lock()
 	a.authority.ca = nil

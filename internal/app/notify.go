@@ -115,7 +115,7 @@ func (a *App) dialNotified(ctx context.Context, authority string) (net.Conn, err
 // authority is for a value that names it itself.
 func (a *App) notifySecret(ref string) notify.Secret {
 	return func(ctx context.Context, authority string) (runtime.Secret, error) {
-		c, err := a.vault.Credential(ctx, runtime.DefaultTenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: ref})
+		c, err := a.connector.Credential(ctx, runtime.DefaultTenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: ref})
 		switch {
 		case err != nil:
 			return runtime.Secret{}, fmt.Errorf("the stored value %s cannot be opened: %s", ref, runtime.AsError(err).Msg)

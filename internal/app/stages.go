@@ -160,7 +160,7 @@ func (a *App) toldLate(id string, err error) {
 	a.o.Log.Info().Str("approval", id).Msg("how the execution of an approval ended is stored now")
 }
 
-func (a *App) openPipeline(context.Context) (err error) {
+func (a *App) openConnector(context.Context) (err error) {
 	var opens runtime.Vault = a.vault
 	if a.o.Slot == "" {
 		opens = shortLived{a}
@@ -168,6 +168,11 @@ func (a *App) openPipeline(context.Context) (err error) {
 	if a.connector, err = a.newConnector(opens); err != nil {
 		return err
 	}
+	a.onClose(a.connector.Close)
+	return nil
+}
+
+func (a *App) openPipeline(context.Context) (err error) {
 	a.pipeline, err = runtime.New(a.stages())
 	return err
 }

@@ -48,6 +48,8 @@ type Connector struct {
 	mu      sync.Mutex
 	failing map[place]failure // providers that are left alone
 	unsaved map[place]unsaved // renewed, and not stored yet
+	closed  bool
+	running sync.WaitGroup // renewals
 }
 
 // place is where a grant is stored.

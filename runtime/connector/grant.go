@@ -93,8 +93,11 @@ func (g *Grant) secrets() (out []runtime.Secret) {
 // good reports whether the access token can be used at a moment, with some time to spare: so
 // much at most, or that part of its life.
 func (g *Grant) good(now time.Time, spare time.Duration, part int) bool {
-	if g.Expires.IsZero() {
+	switch {
+	case g.Expires.IsZero():
 		return g.AccessToken != ""
+	case now.Add(early).Before(g.Obtained): // the clock was set back since: it says nothing of the token's end
+		return false
 	}
 	spare = min(spare, g.Expires.Sub(g.Obtained)/time.Duration(part))
 	return g.AccessToken != "" && now.Add(spare).Before(g.Expires)

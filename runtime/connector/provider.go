@@ -29,6 +29,13 @@ func (r *refusal) Error() string {
 // longestLife is ten years, in seconds: a provider may say anything.
 const longestLife = 10 * 365 * 24 * 3600
 
+// How long a token, and the scopes of a grant, may be, so that the vault takes the grant: one
+// that it refuses is lost with this process.
+const (
+	longestToken  = 16 << 10
+	longestScopes = 8 << 10
+)
+
 var errorCode = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
 // exchange has a grant renewed. A provider that gives no new refresh token leaves the old one
@@ -49,23 +56,34 @@ func (g *Grant) take(t *oauth2.Token, now time.Time) error {
 		return errors.New("the provider gave a token that is not of the type Bearer")
 	case !bearer(t.AccessToken):
 		return errors.New("the provider gave an access token that cannot stand in a request (RFC 6750 section 2.1)")
+	case len(t.RefreshToken) > longestToken || strings.ContainsFunc(t.RefreshToken, func(r rune) bool { return r < ' ' || r > '~' }):
+		return errors.New("the provider gave a refresh token that is none (RFC 6749 appendix A.17)")
 	}
 	g.AccessToken, g.Obtained, g.Expires = t.AccessToken, now.UTC(), time.Time{}
-	if t.ExpiresIn > 0 {
-		g.Expires = g.Obtained.Add(time.Duration(min(t.ExpiresIn, longestLife)) * time.Second)
+	if life := lives(t); life != 0 {
+		g.Expires = g.Obtained.Add(time.Duration(min(max(life, 1), longestLife)) * time.Second)
 	}
 	if t.RefreshToken != "" {
 		g.RefreshToken = t.RefreshToken
 	}
-	if scopes, ok := t.Extra("scope").(string); ok && scopes != "" {
+	if scopes, ok := t.Extra("scope").(string); ok && scopes != "" && len(scopes) <= longestScopes {
 		g.Scopes = strings.Fields(scopes)
 	}
 	return nil
 }
 
+// lives is for how many seconds a token is good; 0: the provider has not said. An answer in the
+// form of a query says it too, as GitHub's does.
+func lives(t *oauth2.Token) int64 {
+	if form, ok := t.Extra("expires_in").(int64); ok && t.ExpiresIn == 0 {
+		return form
+	}
+	return t.ExpiresIn
+}
+
 // bearer reports whether a token is one of RFC 6750: nothing else goes into a field.
 func bearer(token string) bool {
-	return token != "" && !strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' || r == ',' || r == ';' })
+	return token != "" && len(token) <= longestToken && !strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' || r == ',' || r == ';' })
 }
 
 // config is how a grant's provider is asked.

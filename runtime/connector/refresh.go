@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
 // When a token is renewed, and how a provider that fails is treated.
@@ -18,6 +17,8 @@ const (
 	renewal       = 20 * time.Second
 	firstPause    = 5 * time.Second
 	longestWait   = 30 * time.Second
+	patience      = 2 * time.Second // of a request that has a token which is still good
+	ending        = 4 * time.Second // that the end of a process waits for a renewal
 )
 
 // failure is a provider that is left alone for a while.
@@ -60,12 +61,18 @@ func (c *Connector) token(ctx context.Context, at place, cred runtime.Credential
 	done := c.flight.DoChan(string(at.tenant)+"\x00"+at.name, func() (any, error) {
 		return c.renew(context.WithoutCancel(ctx), at) // whoever waits may leave: a refresh token that was used must be replaced
 	})
+	var long <-chan time.Time
+	if fallback.Found() {
+		long = time.After(patience)
+	}
 	select {
 	case r := <-done:
 		if r.Err != nil {
 			return orToken(fallback, r.Err)
 		}
 		return r.Val.(runtime.Credential), nil
+	case <-long:
+		return fallback, nil
 	case <-ctx.Done():
 		return orToken(fallback, ctx.Err())
 	}
@@ -97,55 +104,12 @@ func (c *Connector) refusedNow(at place, g *Grant, now time.Time) error {
 	return nil
 }
 
-// unsaved is a grant that could not be stored in the place of a value. It stays in use here:
-// what it replaces may be worth nothing any more.
-type unsaved struct {
-	grant *Grant
-	was   runtime.Secret
-	again time.Time // when it is tried again
-}
-
-// held is a grant that could not be stored in the place of what is stored, nil for none. It
-// is tried again now and then, unless somebody has stored another one.
-func (c *Connector) held(ctx context.Context, at place, stored runtime.Secret) *Grant {
-	c.mu.Lock()
-	u, ok := c.unsaved[at]
-	if ok && !u.was.Equal(stored) {
-		delete(c.unsaved, at)
-		ok = false
-	}
-	again := ok && !c.o.Clock().Before(u.again)
-	c.mu.Unlock()
-	if !ok {
-		return nil
-	}
-	if again {
-		c.keep(ctx, at, u.grant, u.was)
-	}
-	return u.grant
-}
-
-// keep stores a grant in the place of the value that it was made of, and of no other: what a
-// person has stored meanwhile stays.
-func (c *Connector) keep(ctx context.Context, at place, g *Grant, was runtime.Secret) {
-	value, err := g.Seal()
-	if err == nil {
-		err = c.o.Keeper.Replace(ctx, at.tenant, at.name, was, value)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.unsaved, at)
-	if err != nil && !errors.Is(err, vault.ErrReplaced) {
-		c.unsaved[at] = unsaved{g, was, c.o.Clock().Add(firstPause)}
-	}
-}
-
 // renew asks for a token, alone among the processes over this home, unless another one has
 // done so meanwhile.
 func (c *Connector) renew(ctx context.Context, at place) (runtime.Credential, error) {
-	ctx, cancel := context.WithTimeout(ctx, renewal)
+	turn, cancel := context.WithTimeout(ctx, renewal)
 	defer cancel()
-	unlock, err := c.o.Lock(ctx, at.tenant, at.name)
+	unlock, err := c.o.Lock(turn, at.tenant, at.name)
 	if err != nil {
 		return runtime.Credential{}, &runtime.Error{
 			Code: runtime.CodeStorageBusy, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential,
@@ -153,6 +117,10 @@ func (c *Connector) renew(ctx context.Context, at place) (runtime.Credential, er
 		}
 	}
 	defer unlock()
+	if err := c.begin(); err != nil {
+		return runtime.Credential{}, err
+	}
+	defer c.running.Done()
 	g, cred, err := c.newest(ctx, at)
 	if err != nil {
 		return runtime.Credential{}, err
@@ -166,7 +134,9 @@ func (c *Connector) renew(ctx context.Context, at place) (runtime.Credential, er
 	if err := c.o.Note(ctx, at.tenant, eventRefresh, at.name, ""); err != nil {
 		return runtime.Credential{}, err
 	}
-	next, err := c.exchange(ctx, g)
+	asking, cancel := context.WithTimeout(ctx, renewal) // all of it, however long others took: what is asked for must arrive
+	defer cancel()
+	next, err := c.exchange(asking, g)
 	switch {
 	case errors.Is(err, errOver):
 		return runtime.Credential{}, c.end(ctx, at, g, cred.Value)

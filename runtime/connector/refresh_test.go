@@ -1,6 +1,8 @@
 package connector
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -124,6 +126,141 @@ func TestATokenWithoutAnEnd(t *testing.T) {
 	r.uses(t, "for-ever")
 	if g := r.s.stored(t); g.RefreshToken != "refresh-token-zero" {
 		t.Errorf("a provider that gives no new refresh token leaves the old one: %q", g.RefreshToken)
+	}
+}
+
+// What a provider says of a token's life is believed within bounds, in JSON and in the form that
+// some answer in; a token that is over already is used for a second and not for ever.
+func TestOddLives(t *testing.T) {
+	t.Parallel()
+	const asForm = "application/x-www-form-urlencoded"
+	for body, want := range map[string]time.Duration{
+		`{"access_token":"t","expires_in":"3600"}`:                  time.Hour,
+		`{"access_token":"t","expires_in":-5}`:                      time.Second,
+		`{"access_token":"t","expires_in":0}`:                       0,
+		`{"access_token":"t","expires_in":99999999999999}`:          longestLife * time.Second,
+		`access_token=t&expires_in=28800&refresh_token=r&scope=a+b`: 8 * time.Hour,
+		`access_token=t&expires_in=99999999999999`:                  longestLife * time.Second,
+		`access_token=t&expires_in=-1`:                              time.Second,
+		`access_token=t`:                                            0,
+	} {
+		r := newRig(t)
+		kind := "application/json"
+		if body[0] == 'a' {
+			kind = asForm
+		}
+		r.p.answer(http.StatusOK, body, "Content-Type", kind)
+		r.now.add(2 * time.Hour)
+		r.uses(t, "t")
+		g := r.s.stored(t)
+		if want == 0 != g.Expires.IsZero() || want != 0 && g.Expires.Sub(g.Obtained) != want {
+			t.Errorf("%s: until %v", body, g.Expires)
+		}
+	}
+	r := newRig(t)
+	r.p.answer(http.StatusOK, `{"access_token":"t","expires_in":3600,"scope":"`+strings.Repeat("x ", 100<<10)+`"}`)
+	r.now.add(2 * time.Hour)
+	r.uses(t, "t")
+	if g := r.s.stored(t); len(g.Scopes) > 0 || g.AccessToken != "t" {
+		t.Errorf("%d scopes", len(g.Scopes))
+	}
+	for _, token := range []string{strings.Repeat("x", longestToken+1), "line\nbreak", "ü"} {
+		r := newRig(t)
+		text, _ := json.Marshal(map[string]any{"access_token": "t", "refresh_token": token})
+		r.p.answer(http.StatusOK, string(text))
+		r.now.add(2 * time.Hour)
+		if got, err := use(t, r.Connector); err == nil {
+			t.Errorf("%q is taken: %.20q", got, token)
+		}
+	}
+}
+
+// A clock that was set back says nothing of a token's end: it is renewed, not used for a day.
+func TestAClockThatIsSetBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.now.add(-time.Minute)
+	r.uses(t, "access-token-zero")
+	r.now.add(-24 * time.Hour)
+	r.uses(t, "access-token-1")
+	r.uses(t, "access-token-1")
+	r.now.add(24 * time.Hour)
+	r.uses(t, "access-token-2")
+}
+
+// A request with a token that is still good does not wait for a provider that never answers.
+func TestAGoodTokenDoesNotWait(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.p.wait = make(chan struct{})
+	r.now.add(57 * time.Minute)
+	r.uses(t, "access-token-zero")
+	if r.p.requests() != 1 {
+		t.Error("nothing is renewed")
+	}
+	close(r.p.wait)
+	if err := r.Close(t.Context()); err != nil || r.s.stored(t).AccessToken != "access-token-1" {
+		t.Errorf("what came of it: %v", err)
+	}
+}
+
+// A command that ends while it renews, as its caller has left, waits for what the provider
+// gives, and stores it: the next one has no other refresh token. One that could not be stored
+// is tried once more, and told of.
+func TestTheEndOfAProcessLosesNoGrant(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.p.wait = make(chan struct{})
+	r.now.add(2 * time.Hour)
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := r.Credential(ctx, "default", asBearer)
+		left <- err
+	}()
+	for r.p.requests() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- r.Close(t.Context()) }()
+	close(r.p.wait)
+	if err := <-ended; err != nil || r.s.stored(t).RefreshToken != "refresh-token-1" {
+		t.Errorf("%v, stored %q", err, r.s.stored(t).RefreshToken)
+	}
+	r.now.add(2 * time.Hour)
+	if _, err := use(t, r.Connector); err == nil || r.p.requests() != 1 {
+		t.Errorf("an ended process renews: %v", err)
+	}
+
+	next := r.another(t)
+	r.s.full = true
+	if token, err := use(t, next); err != nil || token != "access-token-2" {
+		t.Fatal(token, err)
+	}
+	if err := next.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "google.token") || strings.Contains(err.Error(), "token-2") {
+		t.Errorf("a grant that is lost: %v", err)
+	}
+	r.s.full = false
+	if err := next.Close(t.Context()); err != nil || r.s.stored(t).RefreshToken != "refresh-token-2" {
+		t.Errorf("%v, stored %q", err, r.s.stored(t).RefreshToken)
+	}
+}
+
+// After a lock nothing of a grant is in memory.
+func TestForgetDropsGrants(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.uses(t, "access-token-zero")
+	r.Forget()
+	r.opened.Range(func(any, any) bool { t.Error("a grant is still there"); return false })
+	r.s.hidden = nil
+	r.uses(t, "access-token-zero")
+	if len(r.s.hidden) != 3 {
+		t.Error("what is opened anew is not kept out of the log")
 	}
 }
 

@@ -1,0 +1,113 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/vault"
+)
+
+// unsaved is a grant that could not be stored in the place of a value. It stays in use here:
+// what it replaces may be worth nothing any more.
+type unsaved struct {
+	grant *Grant
+	was   runtime.Secret
+	again time.Time // when it is tried again
+}
+
+// held is a grant that could not be stored in the place of what is stored, nil for none. It
+// is tried again now and then, unless somebody has stored another one.
+func (c *Connector) held(ctx context.Context, at place, stored runtime.Secret) *Grant {
+	c.mu.Lock()
+	u, ok := c.unsaved[at]
+	if ok && !u.was.Equal(stored) {
+		delete(c.unsaved, at)
+		ok = false
+	}
+	again := ok && !c.o.Clock().Before(u.again)
+	c.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	if again {
+		c.keep(ctx, at, u.grant, u.was)
+	}
+	return u.grant
+}
+
+// keep stores a grant in the place of the value that it was made of, and of no other: what a
+// person has stored meanwhile stays.
+func (c *Connector) keep(ctx context.Context, at place, g *Grant, was runtime.Secret) {
+	value, err := g.Seal()
+	if err == nil {
+		err = c.o.Keeper.Replace(ctx, at.tenant, at.name, was, value)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.unsaved, at)
+	if err != nil && !errors.Is(err, vault.ErrReplaced) {
+		c.unsaved[at] = unsaved{g, was, c.o.Clock().Add(firstPause)}
+	}
+}
+
+// errClosed is of a renewal that would begin at the end of the process.
+var errClosed = &runtime.Error{
+	Code: runtime.CodeStorageBusy, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential, Msg: "kimbap is ending", Hint: "try again",
+}
+
+// begin counts a renewal, unless the process ends.
+func (c *Connector) begin() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errClosed
+	}
+	c.running.Add(1)
+	return nil
+}
+
+// Close begins no more renewals, waits some seconds for those under way, and stores what
+// could not be stored: a provider may take a refresh token once, and the next process has
+// no other than the one that is stored.
+func (c *Connector) Close(ctx context.Context) error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		c.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-time.After(ending):
+	}
+	c.mu.Lock()
+	left := maps.Clone(c.unsaved)
+	c.mu.Unlock()
+	for at, u := range left {
+		c.keep(ctx, at, u.grant, u.was)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.unsaved) == 0 {
+		return nil
+	}
+	var names []string
+	for at := range c.unsaved {
+		names = append(names, at.name)
+	}
+	slices.Sort(names)
+	return fmt.Errorf("what the OAuth provider gave for %s could not be stored: sign in anew with kimbap link", strings.Join(names, ", "))
+}
+
+// Forget drops the grants that were read. Those that are not stored yet stay: they are
+// nowhere else.
+func (c *Connector) Forget() { c.opened.Clear() }
