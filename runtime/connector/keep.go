@@ -3,7 +3,6 @@ package connector
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -84,28 +83,51 @@ func (c *Connector) Close(ctx context.Context) error {
 		c.running.Wait()
 		close(done)
 	}()
+	end := time.After(ending)
 	select {
 	case <-done:
 	case <-ctx.Done():
-	case <-time.After(ending):
+	case <-end:
 	}
-	c.mu.Lock()
-	left := maps.Clone(c.unsaved)
-	c.mu.Unlock()
-	for at, u := range left {
-		c.keep(ctx, at, u.grant, u.was)
+	for {
+		left := c.waiting()
+		if len(left) == 0 {
+			return nil
+		}
+		for at, u := range left {
+			c.keep(ctx, at, u.grant, u.was)
+		}
+		select {
+		case <-time.After(ending / 20):
+			continue
+		case <-ctx.Done():
+		case <-end:
+		}
+		return lost(c.waiting())
 	}
+}
+
+// waiting are the grants that are not stored yet.
+func (c *Connector) waiting() map[place]unsaved {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.unsaved) == 0 {
+	return maps.Clone(c.unsaved)
+}
+
+// lost is the error of grants that this process takes with it.
+func lost(left map[place]unsaved) error {
+	if len(left) == 0 {
 		return nil
 	}
 	var names []string
-	for at := range c.unsaved {
+	for at := range left {
 		names = append(names, at.name)
 	}
 	slices.Sort(names)
-	return fmt.Errorf("what the OAuth provider gave for %s could not be stored: sign in anew with kimbap link", strings.Join(names, ", "))
+	return &runtime.Error{
+		Code: runtime.CodeStorageBusy, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential,
+		Msg: "what the OAuth provider gave for " + strings.Join(names, ", ") + " could not be stored", Hint: "sign in anew once the database can be written: kimbap link SERVICE",
+	}
 }
 
 // Forget drops the grants that were read. Those that are not stored yet stay: they are

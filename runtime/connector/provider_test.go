@@ -131,6 +131,13 @@ type shelf struct {
 	lock    chan struct{}
 	hosts   []string
 	looks   int
+	failed  int
+}
+
+func (s *shelf) tried() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
 }
 
 func (s *shelf) reads() int {
@@ -160,6 +167,7 @@ func (s *shelf) Replace(_ context.Context, _ runtime.Tenant, name string, was, v
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.full {
+		s.failed++
 		return errFull
 	}
 	if !s.values[name].Equal(was) {

@@ -18,7 +18,7 @@ const (
 	firstPause    = 5 * time.Second
 	longestWait   = 30 * time.Second
 	patience      = 2 * time.Second // of a request that has a token which is still good
-	ending        = 4 * time.Second // that the end of a process waits for a renewal
+	ending        = 6 * time.Second // that the end of a process waits for a renewal and for the database
 )
 
 // failure is a provider that is left alone for a while.

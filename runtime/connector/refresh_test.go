@@ -241,11 +241,19 @@ func TestTheEndOfAProcessLosesNoGrant(t *testing.T) {
 	if token, err := use(t, next); err != nil || token != "access-token-2" {
 		t.Fatal(token, err)
 	}
-	if err := next.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "google.token") || strings.Contains(err.Error(), "token-2") {
+	soon, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := next.Close(soon); err == nil || !strings.Contains(err.Error(), "google.token") || strings.Contains(err.Error(), "token-2") {
 		t.Errorf("a grant that is lost: %v", err)
 	}
-	r.s.full = false
-	if err := next.Close(t.Context()); err != nil || r.s.stored(t).RefreshToken != "refresh-token-2" {
+	go func() { ended <- next.Close(t.Context()) }()
+	for n := r.s.tried(); r.s.tried() == n; {
+		time.Sleep(time.Millisecond)
+	}
+	r.s.mu.Lock()
+	r.s.full = false // whoever had the database is done
+	r.s.mu.Unlock()
+	if err := <-ended; err != nil || r.s.stored(t).RefreshToken != "refresh-token-2" {
 		t.Errorf("%v, stored %q", err, r.s.stored(t).RefreshToken)
 	}
 }
