@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -48,9 +47,7 @@ func (a *App) newConnector(over runtime.Vault) (*connector.Connector, error) {
 func (a *App) providerClient() *http.Client {
 	trust := sync.OnceValues(a.upstreamTLS)
 	dial := func(ctx context.Context, _, authority string) (net.Conn, error) {
-		host, _, _ := net.SplitHostPort(authority)
-		at, err := netip.ParseAddr(host)
-		conn, _, _, err := dialer{a.guard}.Dial(ctx, authority, false, err == nil && at.IsLoopback())
+		conn, _, _, err := dialer{a.guard}.Dial(ctx, authority, false, true) // loopback only where the address names it
 		return conn, err
 	}
 	return &http.Client{

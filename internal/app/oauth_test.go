@@ -2,9 +2,12 @@ package app_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -140,6 +143,11 @@ func TestAServiceThatSignsIn(t *testing.T) {
 	if got := read(); strings.Contains(got.Body, "ya29") {
 		t.Errorf("the access token comes back: %s", got.Body)
 	}
+	k.Do(t, "GET https://mail.notes.test/login.notes.test/"+p.access(1)+"/GOCSPX-client-secret-1", "")
+	apptest.Eventually(t, "what is no secret of a grant is told in the trail", func() bool {
+		text, _ := json.Marshal(k.Records(t))
+		return strings.Contains(string(text), "/login.notes.test/")
+	})
 	ahead.Add(int64(2 * time.Hour))
 	if got := read(); got.Status != http.StatusOK || p.n != 2 {
 		t.Errorf("with the token after it: %d %s, %d tokens", got.Status, got.Body, p.n)
@@ -234,6 +242,28 @@ func TestAnotherProviderGetsNothingOfAGrant(t *testing.T) {
 	}
 }
 
+// A provider on this machine may be named as such.
+func TestAProviderOnThisMachine(t *testing.T) {
+	t.Parallel()
+	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"access_token":"a-token-of-here","token_type":"bearer","refresh_token":"r"}`)
+	}))
+	t.Cleanup(local.Close)
+	for _, host := range []string{"localhost", "127.0.0.1", "login.localhost"} {
+		at := strings.Replace(local.URL, "127.0.0.1", host, 1) + "/token"
+		k := apptest.New(t, apptest.Options{Services: []string{apptest.Notes, strings.Replace(mailService, "https://login.notes.test/oauth/token", at, 1)}})
+		owner := k.Open(t, "")
+		s, err := owner.SignsIn(t.Context(), "mail")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "c"}, Show: comesBack(t)}); err != nil || secret.Empty() {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+}
+
 // SS-018: a provider on an address that nothing may reach is asked nothing, whatever the
 // service file says of it, and a sign-in that nobody completes ends.
 func TestSS018ProvidersGoThroughTheGuard(t *testing.T) {
@@ -248,6 +278,9 @@ func TestSS018ProvidersGoThroughTheGuard(t *testing.T) {
 		secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "c"}, Show: comesBack(t)})
 		if err == nil || !secret.Empty() || runtime.AsError(err).Reason != runtime.ReasonNotGranted {
 			t.Errorf("%s: %v", at, err)
+		}
+		if hint := runtime.AsError(err).Hint; !strings.Contains(at, "inner") && !strings.Contains(hint, "may not be reached through kimbap") {
+			t.Errorf("%s: the advice is %q", at, hint)
 		}
 	}
 	k := apptest.New(t, apptest.Options{Services: []string{apptest.Notes, mailService}})

@@ -3,6 +3,8 @@ package connector
 import (
 	"encoding/json"
 	"errors"
+	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -56,7 +58,24 @@ func open(value runtime.Secret) (*Grant, error) {
 	if json.Unmarshal([]byte(value.Reveal()), &g) != nil || g.Kind != form {
 		return nil, errForm
 	}
+	if !guarded(g.TokenURL) || g.RevokeURL != "" && !guarded(g.RevokeURL) {
+		return nil, errPlain
+	}
 	return &g, nil
+}
+
+// errPlain is of a grant that would send its secrets in the clear, as an import may bring.
+var errPlain = errors.New("its provider is not reached over TLS")
+
+// guarded reports whether an address is reached over TLS, or is this machine's.
+func guarded(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return false
+	}
+	at, err := netip.ParseAddr(u.Hostname())
+	own := u.Hostname() == "localhost" || strings.HasSuffix(u.Hostname(), ".localhost") || err == nil && at.Unmap().IsLoopback()
+	return u.Scheme == "https" || u.Scheme == "http" && own
 }
 
 // IsGrant reports whether a value is a grant. One that cannot be read is one too: it goes

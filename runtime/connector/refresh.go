@@ -210,7 +210,7 @@ func (c *Connector) failed(at place, cause error) error {
 	f.until, f.times = c.o.Clock().Add(pause), f.times+1
 	f.err = &runtime.Error{
 		Code: runtime.CodeUpstream, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential,
-		Msg: "the OAuth provider gave no new access token for " + at.name, Hint: "try again in a moment",
+		Msg: "the OAuth provider gave no new access token for " + at.name, Hint: hint(cause, "try again in a moment"),
 		RetryAfter: pause, Err: fmt.Errorf("%w: %w", runtime.ErrNotSent, cause),
 	}
 	c.failing[at] = f

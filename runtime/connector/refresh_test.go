@@ -59,6 +59,8 @@ func TestAGrantThatCannotBeReadGoesNowhere(t *testing.T) {
 	r := newRig(t)
 	for _, text := range []string{
 		"{\n \"kimbap_oauth\": 2,\n \"refresh_token\": \"refresh-token-zero\"}", `{"kimbap_oauth":3,"access_token":"a"}`, " {\t\"kimbap_oauth\" :1", "{\n \"kimbap_oauth\": 1,", `{"kimbap_oauth":"1"}`,
+		`{"kimbap_oauth":1,"token_url":"http://login.test/token","access_token":"a"}`, `{"kimbap_oauth":1,"access_token":"a"}`,
+		`{"kimbap_oauth":1,"token_url":"https://login.test/token","revoke_url":"http://login.test/revoke","access_token":"a"}`,
 	} {
 		r.s.values["google.token"] = runtime.NewSecret(text)
 		for name, v := range map[string]runtime.Vault{"connector": r.Connector, "still": Still{r.s}} {

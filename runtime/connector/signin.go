@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -118,11 +117,7 @@ const longestInterval = 60
 // web, or of this machine, and no file or script.
 func page(text string) bool {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil || !shown(text) {
-		return false
-	}
-	at, err := netip.ParseAddr(u.Hostname())
-	return u.Scheme == "https" || u.Scheme == "http" && err == nil && at.IsLoopback()
+	return err == nil && u.User == nil && shown(text) && guarded(text)
 }
 
 // Await waits until the person has agreed on the other device.
@@ -170,8 +165,17 @@ func notSignedIn(cause error) error {
 	return &runtime.Error{
 		Code: runtime.CodeUpstream, Reason: runtime.ReasonNotGranted, Stage: runtime.StageCredential,
 		Msg:  "the provider gave no token: " + cause.Error(),
-		Hint: "check the client's id and secret, and that this redirect address is registered for it; then start again", Err: cause,
+		Hint: hint(cause, "check the client's id and secret, and that this redirect address is registered for it; then start again"), Err: cause,
 	}
+}
+
+// hint is what helps: what kimbap itself says of the way to the provider, or else this.
+func hint(cause error, otherwise string) string {
+	var own *runtime.Error
+	if errors.As(cause, &own) && own.Hint != "" {
+		return own.Msg + ": " + own.Hint
+	}
+	return otherwise
 }
 
 // Revoke gives a stored grant back to its provider (RFC 7009). It is false where there is
