@@ -151,7 +151,7 @@ func (s *SignIn) take(t *oauth2.Token, err error) (*Grant, error) {
 
 // notGranted is the error of a sign-in that ended without a grant. What the browser brought
 // may be anybody's: of it only a code of RFC 6749 section 4.1.2.1 is repeated.
-func notGranted(code string) error {
+func notGranted(code string) *runtime.Error {
 	if !errorCode.MatchString(code) {
 		code = "no code came"
 	}
@@ -234,7 +234,9 @@ func (c *Connector) Renewed(ctx context.Context, at *runtime.OAuth, who Client, 
 	c.o.Keeper.Hide(refresh)
 	g, err := c.exchange(ctx, &s.grant)
 	if errors.Is(err, errOver) {
-		return nil, notGranted("invalid_grant")
+		used := notGranted("invalid_grant")
+		used.Hint = "this refresh token was used, or taken away: get a new one, or sign in with kimbap link SERVICE --client FILE"
+		return nil, used
 	}
 	if err != nil {
 		return nil, notSignedIn(err)

@@ -249,7 +249,7 @@ func TestRevokeAndRenewed(t *testing.T) {
 	if err != nil || g.AccessToken != "access-token-1" || g.RefreshToken != "refresh-token-1" {
 		t.Errorf("%+v %v", g, err)
 	}
-	if _, err := r.Renewed(t.Context(), r.oauth(), desktop, runtime.NewSecret("wrong")); runtime.AsError(err).Reason != runtime.ReasonNotGranted {
+	if _, err := r.Renewed(t.Context(), r.oauth(), desktop, runtime.NewSecret("wrong")); runtime.AsError(err).Reason != runtime.ReasonNotGranted || !strings.Contains(runtime.AsError(err).Hint, "refresh token") {
 		t.Errorf("%v", err)
 	}
 	if who, scopes, err := r.Stored(t.Context(), "default", "google.token", r.oauth()); err != nil || who.ID != "client-1" || len(scopes) > 0 {
