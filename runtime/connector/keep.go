@@ -42,7 +42,7 @@ func (c *Connector) held(ctx context.Context, at place, stored runtime.Secret) *
 
 // keep stores a grant in the place of the value that it was made of, and of no other: what a
 // person has stored meanwhile stays.
-func (c *Connector) keep(ctx context.Context, at place, g *Grant, was runtime.Secret) {
+func (c *Connector) keep(ctx context.Context, at place, g *Grant, was runtime.Secret) (kept bool) {
 	value, err := g.Seal()
 	if err == nil {
 		err = c.o.Keeper.Replace(ctx, at.tenant, at.name, was, value)
@@ -50,8 +50,28 @@ func (c *Connector) keep(ctx context.Context, at place, g *Grant, was runtime.Se
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.unsaved, at)
-	if err != nil && !errors.Is(err, vault.ErrReplaced) {
+	kept = err == nil || errors.Is(err, vault.ErrReplaced)
+	if !kept {
 		c.unsaved[at] = unsaved{g, was, c.o.Clock().Add(firstPause)}
+	}
+	return kept
+}
+
+// insist tries to store what could not be stored some more times, and keeps other processes
+// from this grant meanwhile: what they would read is a refresh token that was used, for which a
+// provider may end all of the grant (RFC 9700 section 4.14.2).
+func (c *Connector) insist(ctx context.Context, at place, was runtime.Secret, unlock func()) {
+	defer c.running.Done()
+	defer unlock()
+	for end := time.After(firstPause); ; {
+		select {
+		case <-end:
+			return
+		case <-time.After(firstPause / 20):
+		}
+		if u, ok := c.waiting()[at]; !ok || !u.was.Equal(was) || c.keep(ctx, at, u.grant, was) {
+			return
+		}
 	}
 }
 

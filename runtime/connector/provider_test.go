@@ -134,6 +134,12 @@ type shelf struct {
 	failed  int
 }
 
+func (s *shelf) fill(full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full = full
+}
+
 func (s *shelf) tried() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

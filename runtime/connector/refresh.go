@@ -116,7 +116,7 @@ func (c *Connector) renew(ctx context.Context, at place) (runtime.Credential, er
 			Msg: "another kimbap process is renewing this OAuth grant", Hint: "try again", Err: err,
 		}
 	}
-	defer unlock()
+	defer func() { unlock() }()
 	if err := c.begin(); err != nil {
 		return runtime.Credential{}, err
 	}
@@ -149,7 +149,11 @@ func (c *Connector) renew(ctx context.Context, at place) (runtime.Credential, er
 	for _, part := range next.secrets() {
 		c.o.Keeper.Hide(part)
 	}
-	c.keep(ctx, at, next, cred.Value)
+	if !c.keep(ctx, at, next, cred.Value) {
+		c.running.Add(1)
+		go c.insist(ctx, at, cred.Value, unlock)
+		unlock = func() {}
+	}
 	return lent(cred, next), nil
 }
 

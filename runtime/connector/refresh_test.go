@@ -239,7 +239,7 @@ func TestTheEndOfAProcessLosesNoGrant(t *testing.T) {
 	}
 
 	next := r.another(t)
-	r.s.full = true
+	r.s.fill(true)
 	if token, err := use(t, next); err != nil || token != "access-token-2" {
 		t.Fatal(token, err)
 	}
@@ -252,9 +252,7 @@ func TestTheEndOfAProcessLosesNoGrant(t *testing.T) {
 	for n := r.s.tried(); r.s.tried() == n; {
 		time.Sleep(time.Millisecond)
 	}
-	r.s.mu.Lock()
-	r.s.full = false // whoever had the database is done
-	r.s.mu.Unlock()
+	r.s.fill(false) // whoever had the database is done
 	if err := <-ended; err != nil || r.s.stored(t).RefreshToken != "refresh-token-2" {
 		t.Errorf("%v, stored %q", err, r.s.stored(t).RefreshToken)
 	}
@@ -399,7 +397,7 @@ func TestCR006KilledWhileRenewing(t *testing.T) {
 func TestARenewedGrantThatCannotBeStored(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.s.full = true
+	r.s.fill(true)
 	r.now.add(2 * time.Hour)
 	r.uses(t, "access-token-1")
 	r.uses(t, "access-token-1")
@@ -408,18 +406,18 @@ func TestARenewedGrantThatCannotBeStored(t *testing.T) {
 	}
 	r.now.add(2 * time.Hour)
 	r.uses(t, "access-token-2") // by the refresh token that is not stored
-	r.s.full = false
+	r.s.fill(false)
 	r.now.add(firstPause)
 	r.uses(t, "access-token-2")
 	if r.s.stored(t).RefreshToken != "refresh-token-2" {
 		t.Error("it is not stored although it could be")
 	}
 
-	r.s.full = true
+	r.s.fill(true)
 	r.now.add(2 * time.Hour)
 	r.uses(t, "access-token-3")
 	anew := &Grant{TokenURL: r.p.URL + "/token", ClientID: "c", RefreshToken: "r", AccessToken: "signed-in-anew"}
-	r.s.full = false
+	r.s.fill(false)
 	r.s.set(t, anew, r.s.version) // the key was removed, so its count starts anew
 	r.uses(t, "signed-in-anew")
 	r.now.add(firstPause)
@@ -514,6 +512,32 @@ func TestARenewedTokenStaysWithItsHosts(t *testing.T) {
 	}
 	if r.p.requests() != before {
 		t.Error("the provider was asked")
+	}
+}
+
+// While one process cannot store what it got, no other shows the provider the refresh token
+// that was used: it waits, and gets what is stored in the end.
+func TestAUsedRefreshTokenIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	other := r.another(t)
+	r.s.fill(true)
+	r.now.add(2 * time.Hour)
+	r.uses(t, "access-token-1")
+	got, read := make(chan string, 1), r.s.reads()
+	go func() {
+		token, err := use(t, other)
+		if err != nil {
+			token = err.Error()
+		}
+		got <- token
+	}()
+	for r.s.reads() == read {
+		time.Sleep(time.Millisecond)
+	}
+	r.s.fill(false)
+	if token := <-got; token != "access-token-1" || r.p.requests() != 1 {
+		t.Errorf("the other process got %q, %d requests", token, r.p.requests())
 	}
 }
 
