@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"slices"
@@ -148,6 +149,12 @@ func (a *App) SignIn(ctx context.Context, s *SignsIn, o SignIn) (runtime.Secret,
 		scopes = o.Scopes
 	}
 	grant, err := a.signIn(ctx, s, o, scopes)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+		err = &runtime.Error{
+			Code: runtime.CodeTimeout, Reason: runtime.ReasonNotGranted, Stage: runtime.StageCredential,
+			Msg: "nobody agreed at the provider in time", Hint: "start again: kimbap link " + runtime.Quote(s.Service), Err: err,
+		}
+	}
 	if err != nil {
 		return runtime.Secret{}, err
 	}

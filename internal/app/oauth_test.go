@@ -289,6 +289,12 @@ func TestSS018ProvidersGoThroughTheGuard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	short, end := context.WithTimeout(t.Context(), time.Millisecond)
+	defer end()
+	_, err = owner.SignIn(short, s, app.SignIn{Client: app.OAuthClient{ID: "c"}, Show: func(string, string, string) {}})
+	if e := runtime.AsError(err); e.Code != runtime.CodeTimeout || !strings.Contains(e.Hint, "kimbap link mail") {
+		t.Errorf("nobody agrees: %v", err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err = owner.SignIn(ctx, s, app.SignIn{Client: app.OAuthClient{ID: "c"}, Show: func(string, string, string) { cancel() }})
 	if err == nil || ctx.Err() == nil {

@@ -131,17 +131,29 @@ func (c *Connector) renew(ctx context.Context, at place) (runtime.Credential, er
 	if err := c.refusedNow(at, g, c.o.Clock()); err != nil {
 		return runtime.Credential{}, err
 	}
+	got, kept, err := c.ask(ctx, at, g, cred)
+	if !kept {
+		c.running.Add(1)
+		go c.insist(ctx, at, cred.Value, unlock)
+		unlock = func() {}
+	}
+	return got, err
+}
+
+// ask has the provider renew a grant, and stores what it gave, or that it gives no more. It is
+// not kept where something came that could not be stored.
+func (c *Connector) ask(ctx context.Context, at place, g *Grant, cred runtime.Credential) (got runtime.Credential, kept bool, err error) {
 	if err := c.o.Note(ctx, at.tenant, eventRefresh, at.name, ""); err != nil {
-		return runtime.Credential{}, err
+		return got, true, err
 	}
 	asking, cancel := context.WithTimeout(ctx, renewal) // all of it, however long others took: what is asked for must arrive
 	defer cancel()
 	next, err := c.exchange(asking, g)
 	switch {
 	case errors.Is(err, errOver):
-		return runtime.Credential{}, c.end(ctx, at, g, cred.Value)
+		return got, true, c.end(ctx, at, g, cred.Value)
 	case err != nil:
-		return runtime.Credential{}, c.failed(at, err)
+		return got, true, c.failed(at, err)
 	}
 	c.mu.Lock()
 	delete(c.failing, at)
@@ -149,12 +161,7 @@ func (c *Connector) renew(ctx context.Context, at place) (runtime.Credential, er
 	for _, part := range next.secrets() {
 		c.o.Keeper.Hide(part)
 	}
-	if !c.keep(ctx, at, next, cred.Value) {
-		c.running.Add(1)
-		go c.insist(ctx, at, cred.Value, unlock)
-		unlock = func() {}
-	}
-	return lent(cred, next), nil
+	return lent(cred, next), c.keep(ctx, at, next, cred.Value), nil
 }
 
 // newest is the grant as it is stored now, whoever has stored it, or one that waits to be.

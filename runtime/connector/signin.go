@@ -198,6 +198,14 @@ func (c *Connector) Revoke(ctx context.Context, tenant runtime.Tenant, name stri
 	if err := c.o.Note(ctx, tenant, eventRevoke, name, ""); err != nil {
 		return false, err
 	}
+	if err := c.give(ctx, g); err != nil {
+		return false, notSignedIn(err)
+	}
+	return true, nil
+}
+
+// give tells the provider of a grant that it is not wanted any more.
+func (c *Connector) give(ctx context.Context, g *Grant) error {
 	ctx, cancel := context.WithTimeout(ctx, renewal)
 	defer cancel()
 	token := g.RefreshToken
@@ -210,7 +218,7 @@ func (c *Connector) Revoke(ctx context.Context, tenant runtime.Tenant, name stri
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.RevokeURL, strings.NewReader(form.Encode()))
 	if err != nil {
-		return false, err
+		return err
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if g.ClientSecret != "" && g.ClientAuth == "basic" {
@@ -218,13 +226,13 @@ func (c *Connector) Revoke(ctx context.Context, tenant runtime.Tenant, name stri
 	}
 	answer, err := c.o.Client.Do(r)
 	if err != nil {
-		return false, notSignedIn(&unreadable{err})
+		return &unreadable{err}
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusNoContent {
-		return false, notSignedIn(&refusal{status: answer.StatusCode})
+		return &refusal{status: answer.StatusCode}
 	}
-	return true, nil
+	return nil
 }
 
 // Renewed is a grant for a refresh token that was got elsewhere.
