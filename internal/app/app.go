@@ -211,7 +211,7 @@ func (a *App) Open(ctx context.Context) (err error) {
 	}
 	a.onClose(func(context.Context) error { a.self.End(); return nil }) // after all that it may hold
 	for _, step := range []func(context.Context) error{
-		a.openStore, a.openVault, a.openIdentity, a.openTrail,
+		a.enter, a.openStore, a.openVault, a.openIdentity, a.openTrail,
 		a.loadServices, a.loadPolicy, a.openLimits, a.openApprovals, a.openBackends, a.openConnector, a.openNotify, a.openMetrics, a.openPipeline,
 	} {
 		if err := step(ctx); err != nil {
