@@ -51,32 +51,38 @@ func (a *App) providerClient() *http.Client {
 		conn, _, _, err := dialer{a.guard}.Dial(ctx, authority, false, true) // loopback only where the address names it
 		return conn, err
 	}
+	secure := func(ctx context.Context, network, authority string) (net.Conn, error) {
+		roots, err := trust()
+		if err != nil {
+			return nil, err
+		}
+		conn, err := dial(ctx, network, authority)
+		if err != nil {
+			return nil, err
+		}
+		return handshake(ctx, conn, roots, authority)
+	}
 	return &http.Client{
 		Timeout:       providerTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: providerTimeout, MaxResponseHeaderBytes: 32 << 10,
-			DialTLSContext: func(ctx context.Context, network, authority string) (net.Conn, error) {
-				roots, err := trust()
-				if err != nil {
-					return nil, err
-				}
-				conn, err := dial(ctx, network, authority)
-				if err != nil {
-					return nil, err
-				}
-				mine := roots.Clone()
-				mine.ServerName, _, _ = net.SplitHostPort(authority)
-				mine.NextProtos = []string{"http/1.1"}
-				secure := tls.Client(conn, mine)
-				if err := secure.HandshakeContext(ctx); err != nil {
-					_ = conn.Close()
-					return nil, err
-				}
-				return secure, nil
-			},
+			DialContext: dial, DialTLSContext: secure, DisableKeepAlives: true,
+			ResponseHeaderTimeout: providerTimeout, MaxResponseHeaderBytes: 32 << 10,
 		},
 	}
+}
+
+// handshake makes TLS of a connection, for HTTP/1.1.
+func handshake(ctx context.Context, conn net.Conn, roots *tls.Config, authority string) (net.Conn, error) {
+	mine := roots.Clone()
+	mine.ServerName, _, _ = net.SplitHostPort(authority)
+	mine.NextProtos = []string{"http/1.1"}
+	secure := tls.Client(conn, mine)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return secure, nil
 }
 
 // OAuthClient is who kimbap is at an OAuth provider.

@@ -45,35 +45,15 @@ func (c *Callback) Close() error { return c.ln.Close() }
 // Wait serves until the browser comes back for a sign-in, or ctx ends, and closes. What
 // comes for another sign-in is refused and changes nothing.
 func (c *Callback) Wait(ctx context.Context, s *SignIn) (*Grant, error) {
-	type end struct {
-		grant *Grant
-		err   error
+	ended := make(chan arrival, 1)
+	server := &http.Server{
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if e, ends := c.answer(ctx, w, r, s); ends { // once: whoever comes after it is foreign
+				ended <- e
+			}
+		}),
 	}
-	ended := make(chan end, 1)
-	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("Referrer-Policy", "no-referrer")
-		if r.Host != c.ln.Addr().String() || r.URL.Path != callbackPath || r.Method != http.MethodGet {
-			w.WriteHeader(http.StatusNotFound)
-			_, _ = io.WriteString(w, "there is nothing here\n")
-			return
-		}
-		grant, err := s.Finish(ctx, r.URL.Query())
-		switch {
-		case errors.Is(err, ErrForeign):
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = io.WriteString(w, "this is not of the sign-in that kimbap is waiting for; use the link that it printed\n")
-			return
-		case err != nil:
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = io.WriteString(w, "no grant came of it; the terminal says why\n")
-		default:
-			_, _ = io.WriteString(w, "kimbap has the grant. You can close this window.\n")
-		}
-		ended <- end{grant, err} // once: whoever comes after it is foreign
-	})}
 	go func() { _ = server.Serve(c.ln) }()
 	defer func() {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -87,4 +67,37 @@ func (c *Callback) Wait(ctx context.Context, s *SignIn) (*Grant, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// arrival is what a browser came back with at the end of a sign-in.
+type arrival struct {
+	grant *Grant
+	err   error
+}
+
+// answer answers one request, and reports whether it was the end of the sign-in.
+func (c *Callback) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, s *SignIn) (e arrival, ends bool) {
+	say := func(status int, text string) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text+"\n")
+	}
+	if r.Host != c.ln.Addr().String() || r.URL.Path != callbackPath || r.Method != http.MethodGet {
+		say(http.StatusNotFound, "there is nothing here")
+		return arrival{}, false
+	}
+	grant, err := s.Finish(ctx, r.URL.Query())
+	switch {
+	case errors.Is(err, ErrForeign):
+		say(http.StatusBadRequest, "this is not of the sign-in that kimbap is waiting for; use the link that it printed")
+		return arrival{}, false
+	case err != nil:
+		say(http.StatusBadRequest, "no grant came of it; the terminal says why")
+	default:
+		say(http.StatusOK, "kimbap has the grant. You can close this window.")
+	}
+	return arrival{grant, err}, true
 }
