@@ -57,7 +57,7 @@ soak: setup
 # anything. All are in make test. A program under the detector sleeps for a second before it
 # ends, unless told otherwise: with as many packages and children that is minutes.
 PROCESSES = SeeNoDifference|EverydayWork|InstallersWork|Isolat|TerminalAlone|NoScriptEscapes|HostileScripts|EveryEntrance|WhatArrives|GeneratedRequests|DatabaseThatFails|NoSequenceShows|SSRFCases|Killed|ADiskThatFails|ALongDay|StaySmall|DoNotGrowMemory|IsFast|IsCheap|HostileFilesEndSoon|NoBuiltInSpeaks|NoProxyLeadsToAKimbap|FewDescriptors|BrokenReload
-LONE = NotAllInMemory|UnpackedToALimit|IsNotReadFurther|HostSocketsAreFound|EveryWrapperKeeps|PassphrasesAreSlow|ALittleAtATime|PutAwayOneByOne|FiltersHaveLimits|InTheWindowTheyNeed|BrotliAsksForItsWindow|DecodeToVeryMuch|PassCostLittle|PartsInGzip|TestHouse|TouchesTheProcess
+LONE = NotAllInMemory|UnpackedToALimit|IsNotReadFurther|HostSocketsAreFound|EveryWrapperKeeps|PassphrasesAreSlow|ALittleAtATime|PutAwayOneByOne|FiltersHaveLimits|InTheWindowTheyNeed|BrotliAsksForItsWindow|DecodeToVeryMuch|PassCostLittle|PartsInGzip|ThatIsTooLongForIt|TestHouse|TouchesTheProcess
 race: setup
 	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -race -shuffle=on -timeout 20m -skip '$(PROCESSES)|$(LONE)' $$($(GO) list $(PACKAGES) | grep -vE '/cmd/|/sandbox/(gate|vm)$$|/services/(catalog|export|openapi)$$')
 

@@ -195,6 +195,11 @@ func TestIDsSortByTime(t *testing.T) {
 	if first, second := runtime.NewID("a", at), runtime.NewID("a", at); first == second {
 		t.Error("two ids of one moment are the same")
 	}
+}
+
+// Every request has an identifier: it is one allocation.
+func TestAnIdentifierIsCheap(t *testing.T) {
+	at := time.Unix(1, 0)
 	if n := testing.AllocsPerRun(100, func() { runtime.NewID("req", at) }); n > 1 {
 		t.Errorf("%v allocations for an id", n)
 	}
