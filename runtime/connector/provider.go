@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -36,7 +35,11 @@ const (
 	longestScopes = 8 << 10
 )
 
-var errorCode = regexp.MustCompile(`^[a-z_]{1,40}$`)
+// isCode reports whether a text is an error code as RFC 6749 has them: nothing else of what a
+// provider or a browser says is repeated.
+func isCode(text string) bool {
+	return text != "" && len(text) <= 40 && !strings.ContainsFunc(text, func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' })
+}
 
 // exchange has a grant renewed. A provider that gives no new refresh token leaves the old one
 // in force (RFC 6749 section 6).
@@ -111,7 +114,7 @@ func told(err error) error {
 		return &unreadable{err}
 	}
 	r := &refusal{status: said.Response.StatusCode}
-	if errorCode.MatchString(said.ErrorCode) {
+	if isCode(said.ErrorCode) {
 		r.code = said.ErrorCode
 	}
 	if seconds, err := strconv.Atoi(said.Response.Header.Get("Retry-After")); err == nil {

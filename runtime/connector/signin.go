@@ -152,7 +152,7 @@ func (s *SignIn) take(t *oauth2.Token, err error) (*Grant, error) {
 // notGranted is the error of a sign-in that ended without a grant. What the browser brought
 // may be anybody's: of it only a code of RFC 6749 section 4.1.2.1 is repeated.
 func notGranted(code string) *runtime.Error {
-	if !errorCode.MatchString(code) {
+	if !isCode(code) {
 		code = "no code came"
 	}
 	return &runtime.Error{
