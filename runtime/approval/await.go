@@ -162,6 +162,7 @@ func (d *Desk) room(ctx context.Context, f *dossier) (closed bool, err error) {
 // watch follows one approval until it is used, ended, or the hold is over.
 // Neither used nor an error means that an identical request used it.
 func (d *Desk) watch(ctx context.Context, a Approval, until time.Time) (ticket runtime.Ticket, used bool, err error) {
+	asked := a
 	for {
 		changed := d.changed() // before the store is read, so that no decision falls between
 		found := true
@@ -169,12 +170,13 @@ func (d *Desk) watch(ctx context.Context, a Approval, until time.Time) (ticket r
 		if err == nil && a.State == Approved { // what is used is read whole, and judged as it is then
 			a, found, err = d.o.Store.Approval(ctx, a.Tenant, a.ID)
 		}
-		if err != nil {
-			return ticket, false, err
-		}
 		switch {
+		case err != nil && ctx.Err() != nil: // at the very moment that the store was read
+			return ticket, false, gone(&asked, ctx.Err())
+		case err != nil:
+			return ticket, false, err
 		case !found:
-			return ticket, false, unknownID(a.ID)
+			return ticket, false, unknownID(asked.ID)
 		case a.State == Approved:
 			return d.use(ctx, &a)
 		case a.State == Rejected:

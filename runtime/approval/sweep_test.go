@@ -3,6 +3,7 @@ package approval_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,5 +113,37 @@ func TestWhoWaitsHearsBeforeTheRequestIsPutAway(t *testing.T) {
 	close(vault.may)
 	if err := <-rejected; err != nil {
 		t.Error(err)
+	}
+}
+
+// left is a store whose caller goes away while it is read.
+type left struct {
+	*memory
+	leave context.CancelFunc
+}
+
+func (l *left) Glance(ctx context.Context, _ runtime.Tenant, _ string) (approval.Approval, bool, error) {
+	l.leave()
+	return approval.Approval{}, false, ctx.Err()
+}
+
+// Who goes away at the very moment that the store is read is told which approval waits, as at
+// any other.
+func TestWhoLeavesWhileTheStoreIsReadIsToldTheApproval(t *testing.T) {
+	d := newDesk(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var err error
+	d.Desk, err = approval.New(approval.Options{
+		Store: &left{d.store, cancel}, Sealer: sealer{}, Clock: d.clock.now, Process: func() string { return "me" }, NewID: func() string { return runtime.NewID("apr", time.Now()) },
+		Alive: func(string) bool { return true },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := refund(agent("a"), "1")
+	call.Request.Hold = time.Minute
+	_, err = d.Await(ctx, call, asked())
+	if e := runtime.AsError(err); e.Code != runtime.CodeCanceled || e.ApprovalID == "" || !strings.Contains(e.Msg, "while a person was asked") {
+		t.Errorf("%+v", e)
 	}
 }
