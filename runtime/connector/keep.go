@@ -30,6 +30,10 @@ func (c *Connector) held(ctx context.Context, at place, stored runtime.Secret) *
 		ok = false
 	}
 	again := ok && !c.o.Clock().Before(u.again)
+	if again { // by one request, not by all that come while the store is asked
+		u.again = c.o.Clock().Add(firstPause)
+		c.unsaved[at] = u
+	}
 	c.mu.Unlock()
 	if !ok {
 		return nil

@@ -59,7 +59,7 @@ func (c *Connector) token(ctx context.Context, at place, cred runtime.Credential
 		return orToken(fallback, err)
 	}
 	done := c.flight.DoChan(string(at.tenant)+"\x00"+at.name, func() (any, error) {
-		return c.renew(context.WithoutCancel(ctx), at) // whoever waits may leave: a refresh token that was used must be replaced
+		return c.renewed(context.WithoutCancel(ctx), at) // whoever waits may leave: a refresh token that was used must be replaced
 	})
 	var long <-chan time.Time
 	if fallback.Found() {
@@ -102,6 +102,19 @@ func (c *Connector) refusedNow(at place, g *Grant, now time.Time) error {
 		return f.err
 	}
 	return nil
+}
+
+// renewed is renew whose panic is an error: singleflight would end the process with it.
+func (c *Connector) renewed(ctx context.Context, at place) (got runtime.Credential, err error) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			err = &runtime.Error{
+				Code: runtime.CodeInternal, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential,
+				Msg: "the renewal of " + at.name + " failed", Hint: "see the log of the kimbap process", Err: fmt.Errorf("panic: %v", broken),
+			}
+		}
+	}()
+	return c.renew(ctx, at)
 }
 
 // renew asks for a token, alone among the processes over this home, unless another one has
