@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/store/tables"
 )
 
 // applicationID stands in the file's header and says that it is ours ("kmb1").
@@ -66,7 +67,8 @@ func (db *DB) prepare(ctx context.Context) error {
 	if version < len(texts) {
 		err := db.write(ctx, "migrate", func(t tx) error {
 			// Another process may have been faster: read again under the lock.
-			if _, err := t.get("PRAGMA user_version", nil, &version); err != nil {
+			err := t.Query("PRAGMA user_version", nil, func(row tables.Row) error { return row.Scan(&version) })
+			if err != nil {
 				return err
 			}
 			return t.migrate(texts, version)
@@ -87,10 +89,10 @@ func (db *DB) prepare(ctx context.Context) error {
 // newer than we are.
 func (db *DB) version(ctx context.Context, newest int) (int, error) {
 	var id, version int
-	if _, err := db.get(ctx, "open", "PRAGMA application_id", nil, &id); err != nil {
+	if err := db.pragma(ctx, "application_id", &id); err != nil {
 		return 0, err
 	}
-	if _, err := db.get(ctx, "open", "PRAGMA user_version", nil, &version); err != nil {
+	if err := db.pragma(ctx, "user_version", &version); err != nil {
 		return 0, err
 	}
 	switch {
@@ -112,9 +114,12 @@ func (db *DB) version(ctx context.Context, newest int) (int, error) {
 // its own script or request alone. [Inspect] checks everything.
 func (db *DB) sound(ctx context.Context) error {
 	for _, table := range []string{"vault", "tenant_keys", "secrets", "tokens", "approvals", "changes", "limits", "pins", "votes", "grants"} {
-		found, err := collect(ctx, db, "check", "PRAGMA quick_check("+table+")", nil, func(row scanner) (string, error) {
+		var found []string
+		err := db.query(ctx, "check", "PRAGMA quick_check("+table+")", nil, func(row tables.Row) error {
 			var line string
-			return line, row.Scan(&line)
+			err := row.Scan(&line)
+			found = append(found, line)
+			return err
 		})
 		if err != nil {
 			return err

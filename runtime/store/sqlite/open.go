@@ -17,11 +17,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/approval"
-	"github.com/kimbap-run/kimbap/runtime/audit/history"
-	"github.com/kimbap-run/kimbap/runtime/identity"
-	"github.com/kimbap-run/kimbap/runtime/limit"
-	"github.com/kimbap-run/kimbap/runtime/vault"
+	"github.com/kimbap-run/kimbap/runtime/store/tables"
 )
 
 const (
@@ -41,6 +37,7 @@ type Options struct {
 // DB is an open database. It is safe for concurrent use, also by several
 // processes on one file.
 type DB struct {
+	*tables.Store
 	path    string
 	told    func(statement string)
 	writer  *writer
@@ -49,14 +46,6 @@ type DB struct {
 	watch   watch
 	close   func() error
 }
-
-var (
-	_ vault.Store    = (*DB)(nil)
-	_ identity.Store = (*DB)(nil)
-	_ approval.Store = (*DB)(nil)
-	_ history.Index  = (*DB)(nil)
-	_ limit.Store    = (*DB)(nil)
-)
 
 // Open opens the database, checks that it is sound, ours, private and not newer
 // than this program, and brings an older one up to date in one transaction.
@@ -89,6 +78,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 // connect opens the connections of an existing file.
 func connect(ctx context.Context, path string) (*DB, error) {
 	db := &DB{path: path, told: func(string) {}}
+	db.Store = tables.New(engine{db})
 	writing, err := sql.Open("sqlite", dsn(path, "synchronous(full)", "foreign_keys(1)", "secure_delete(1)"))
 	if err != nil {
 		return nil, err

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/store/tables"
 )
 
 // writer is the one connection that writes, and the turn to use it.
@@ -74,56 +76,17 @@ type tx struct {
 	ctx context.Context
 }
 
-// write runs change in one transaction that holds the write lock from its
-// start. An error of change rolls it back. A caller who leaves is noticed
-// before the transaction, not within it: it is short, and ends whole.
-func (db *DB) write(ctx context.Context, doing string, change func(t tx) error) error {
-	deadline := time.Now().Add(busyWait)
-	if err := db.writer.take(ctx, deadline); err != nil {
-		return db.fault(doing, err)
-	}
-	defer db.writer.release()
-	if err := ctx.Err(); err != nil {
-		return db.fault(doing, err)
-	}
-	t := tx{w: db.writer, ctx: context.WithoutCancel(ctx)}
-	if err := db.writer.patience(t.ctx, deadline); err != nil {
-		return db.fault(doing, err)
-	}
-	if _, err := t.exec("BEGIN IMMEDIATE"); err != nil {
-		return db.fault(doing, err)
-	}
-	done := false
-	defer func() {
-		if !done { // an error or a panic on its way up
-			_, _ = t.exec("ROLLBACK")
-		}
-	}()
-	if err := change(t); err != nil {
-		return db.fault(doing, err)
-	}
-	if _, err := t.exec("COMMIT"); err != nil {
-		return db.fault(doing, err)
-	}
-	done = true
-	return nil
-}
+var _ tables.Transaction = tx{}
 
-func (t tx) stmt(query string) (*sql.Stmt, error) {
-	t.w.told(query)
-	if s := t.w.stmts[query]; s != nil {
-		return s, nil
-	}
-	s, err := t.w.conn.PrepareContext(t.ctx, query)
-	if err == nil {
-		t.w.stmts[query] = s
-	}
-	return s, err
-}
+// Alone implements [tables.Transaction]: one connection writes at a time.
+func (t tx) Alone(...string) error { return nil }
 
-// exec returns how many rows were changed.
-func (t tx) exec(query string, args ...any) (int64, error) {
-	s, err := t.stmt(query)
+// Turn implements [tables.Transaction].
+func (t tx) Turn(string) error { return nil }
+
+// Exec implements [tables.Transaction].
+func (t tx) Exec(text string, args ...any) (int64, error) {
+	s, err := t.stmt(text)
 	if err != nil {
 		return 0, err
 	}
@@ -134,13 +97,25 @@ func (t tx) exec(query string, args ...any) (int64, error) {
 	return result.RowsAffected()
 }
 
-// get reads one row; false when there is none.
-func (t tx) get(query string, args []any, into ...any) (bool, error) {
-	s, err := t.stmt(query)
+// Query implements [tables.Transaction].
+func (t tx) Query(text string, args []any, scan func(tables.Row) error) error {
+	s, err := t.stmt(text)
 	if err != nil {
-		return false, err
+		return err
 	}
-	return one(s.QueryRowContext(t.ctx, args...), into...)
+	return each(t.ctx, s, args, scan)
+}
+
+func (t tx) stmt(text string) (*sql.Stmt, error) {
+	t.w.told(text)
+	if s := t.w.stmts[text]; s != nil {
+		return s, nil
+	}
+	s, err := t.w.conn.PrepareContext(t.ctx, text)
+	if err == nil {
+		t.w.stmts[text] = s
+	}
+	return s, err
 }
 
 // script runs several statements, as migrations need.
@@ -149,63 +124,17 @@ func (t tx) script(text string) error {
 	return err
 }
 
-// query returns the prepared statement of a reading connection.
-func (db *DB) query(ctx context.Context, text string) (*sql.Stmt, error) {
-	db.told(text)
-	if s, ok := db.queries.Load(text); ok {
-		return s.(*sql.Stmt), nil
-	}
-	s, err := db.reader.PrepareContext(ctx, text)
-	if err != nil {
-		return nil, err
-	}
-	if other, loaded := db.queries.LoadOrStore(text, s); loaded {
-		_ = s.Close()
-		return other.(*sql.Stmt), nil
-	}
-	return s, nil
-}
-
-// get reads one row; false when there is none.
-func (db *DB) get(ctx context.Context, doing, text string, args []any, into ...any) (bool, error) {
-	s, err := db.query(ctx, text)
-	if err != nil {
-		return false, db.fault(doing, err)
-	}
-	found, err := one(s.QueryRowContext(ctx, args...), into...)
-	return found, db.fault(doing, err)
-}
-
-// scanner is a row of a result.
-type scanner interface{ Scan(into ...any) error }
-
-func one(row scanner, into ...any) (bool, error) {
-	switch err := row.Scan(into...); {
-	case errors.Is(err, sql.ErrNoRows):
-		return false, nil
-	default:
-		return err == nil, err
-	}
-}
-
-// collect reads all rows of a query.
-func collect[T any](ctx context.Context, db *DB, doing, text string, args []any, scan func(scanner) (T, error)) ([]T, error) {
-	s, err := db.query(ctx, text)
-	if err != nil {
-		return nil, db.fault(doing, err)
-	}
+// each gives every row of a statement to scan.
+func each(ctx context.Context, s *sql.Stmt, args []any, scan func(tables.Row) error) error {
 	rows, err := s.QueryContext(ctx, args...)
 	if err != nil {
-		return nil, db.fault(doing, err)
+		return err
 	}
 	defer func() { _ = rows.Close() }()
-	var list []T
 	for rows.Next() {
-		item, err := scan(rows)
-		if err != nil {
-			return nil, db.fault(doing, err)
+		if err := scan(rows); err != nil {
+			return err
 		}
-		list = append(list, item)
 	}
-	return list, db.fault(doing, rows.Err())
+	return rows.Err()
 }

@@ -1,4 +1,4 @@
-package sqlite
+package tables
 
 import (
 	"encoding/json"
@@ -9,6 +9,14 @@ import (
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
+	}
+	return t.UnixMicro()
+}
+
+// known is NULL for the zero time.
+func known(t time.Time) any {
+	if t.IsZero() {
+		return nil
 	}
 	return t.UnixMicro()
 }

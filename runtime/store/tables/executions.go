@@ -1,4 +1,4 @@
-package sqlite
+package tables
 
 import (
 	"context"
@@ -15,24 +15,28 @@ import (
 const ofRows = 4 << 10
 
 // WriteExecution implements [journal.Store].
-func (db *DB) WriteExecution(ctx context.Context, e journal.Execution, calls []journal.Call) (written bool, err error) {
-	err = db.write(ctx, "keep an execution", func(t tx) error {
+func (s *Store) WriteExecution(ctx context.Context, e journal.Execution, calls []journal.Call) (written bool, err error) {
+	err = s.write(ctx, "keep an execution", func(t Tx) error {
+		if err := t.Turn("execution " + e.ID); err != nil {
+			return err
+		}
 		more, err := t.longer(e.ID, calls)
 		if err != nil {
 			return err
 		}
-		n, err := t.exec(`INSERT INTO executions (id, tenant, principal, state, holder, script, result, created, expires, bytes)
-			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 + ?11 + length(?6) + coalesce(length(?7), 0))
+		n, err := t.Exec(`INSERT INTO executions (id, tenant, principal, state, holder, script, result, created, expires, bytes)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 			ON CONFLICT (id) DO UPDATE SET state = excluded.state, result = excluded.result, expires = excluded.expires,
-			bytes = executions.bytes + ?10 + coalesce(length(excluded.result), 0) - coalesce(length(executions.result), 0)
-			WHERE tenant = excluded.tenant AND holder = excluded.holder AND state <> 'ended'`,
-			e.ID, string(e.Tenant), e.Principal, string(e.State), e.Holder, e.Script, blob(e.Result), micros(e.Created), micros(e.Expires), more, ofRows)
+			bytes = executions.bytes + ?11 + coalesce(length(excluded.result), 0) - coalesce(length(executions.result), 0)
+			WHERE executions.tenant = excluded.tenant AND executions.holder = excluded.holder AND executions.state <> 'ended'`,
+			e.ID, string(e.Tenant), e.Principal, string(e.State), e.Holder, e.Script, blob(e.Result), micros(e.Created), micros(e.Expires),
+			more+ofRows+len(e.Script)+len(e.Result), more)
 		if err != nil || n == 0 {
 			return err
 		}
 		written = true
 		for _, call := range calls {
-			_, err := t.exec(`INSERT INTO execution_calls (execution, step, settled, sealed) VALUES (?, ?, ?, ?)
+			_, err := t.Exec(`INSERT INTO execution_calls (execution, step, settled, sealed) VALUES (?, ?, ?, ?)
 				ON CONFLICT (execution, step) DO UPDATE SET settled = excluded.settled, sealed = excluded.sealed`,
 				e.ID, call.Step, call.Settled, call.Sealed)
 			if err != nil {
@@ -45,7 +49,7 @@ func (db *DB) WriteExecution(ctx context.Context, e journal.Execution, calls []j
 }
 
 // longer is how many bytes these calls are longer than what is kept of them.
-func (t tx) longer(id string, calls []journal.Call) (more int, err error) {
+func (t Tx) longer(id string, calls []journal.Call) (more int, err error) {
 	for _, call := range calls {
 		old := 0
 		if _, err := t.get("SELECT length(sealed) FROM execution_calls WHERE execution = ? AND step = ?", []any{id, call.Step}, &old); err != nil {
@@ -57,32 +61,32 @@ func (t tx) longer(id string, calls []journal.Call) (more int, err error) {
 }
 
 // Execution implements [journal.Store].
-func (db *DB) Execution(ctx context.Context, tenant runtime.Tenant, id string) (e journal.Execution, found bool, err error) {
-	found, err = db.get(ctx, "read an execution", `SELECT id, tenant, principal, state, holder, script, result, created, expires
+func (s *Store) Execution(ctx context.Context, tenant runtime.Tenant, id string) (e journal.Execution, found bool, err error) {
+	found, err = s.get(ctx, "read an execution", `SELECT id, tenant, principal, state, holder, script, result, created, expires
 		FROM executions WHERE tenant = ? AND id = ?`, []any{string(tenant), id},
 		&e.ID, &e.Tenant, &e.Principal, &e.State, &e.Holder, &e.Script, &e.Result, moment{&e.Created}, moment{&e.Expires})
 	return e, found, err
 }
 
 // ExecutionCalls implements [journal.Store].
-func (db *DB) ExecutionCalls(ctx context.Context, tenant runtime.Tenant, id string) ([]journal.Call, error) {
-	return collect(ctx, db, "read an execution's calls", `SELECT step, settled, sealed FROM execution_calls
+func (s *Store) ExecutionCalls(ctx context.Context, tenant runtime.Tenant, id string) ([]journal.Call, error) {
+	return collect(ctx, s, "read an execution's calls", `SELECT step, settled, sealed FROM execution_calls
 		WHERE execution = (SELECT id FROM executions WHERE tenant = ? AND id = ?) ORDER BY step`,
-		[]any{string(tenant), id}, func(row scanner) (c journal.Call, err error) {
+		[]any{string(tenant), id}, func(row Row) (c journal.Call, err error) {
 			return c, row.Scan(&c.Step, &c.Settled, &c.Sealed)
 		})
 }
 
 // ClaimExecution implements [journal.Store].
-func (db *DB) ClaimExecution(ctx context.Context, tenant runtime.Tenant, id string, state journal.State, from, to string) (bool, error) {
-	return db.changed(ctx, "claim an execution", `UPDATE executions SET state = 'running', holder = ?
+func (s *Store) ClaimExecution(ctx context.Context, tenant runtime.Tenant, id string, state journal.State, from, to string) (bool, error) {
+	return s.changed(ctx, "claim an execution", `UPDATE executions SET state = 'running', holder = ?
 		WHERE tenant = ? AND id = ? AND state = ? AND holder = ?`, to, string(tenant), id, string(state), from)
 }
 
 // DropExecutions implements [journal.Store].
-func (db *DB) DropExecutions(ctx context.Context, now time.Time) error {
+func (s *Store) DropExecutions(ctx context.Context, now time.Time) error {
 	for more := true; more; {
-		n, _, err := db.forgetOldest(ctx, math.MaxInt64, "expires < ?", micros(now))
+		n, _, err := s.forgetOldest(ctx, math.MaxInt64, "expires < ?", micros(now))
 		if err != nil {
 			return err
 		}
@@ -92,15 +96,15 @@ func (db *DB) DropExecutions(ctx context.Context, now time.Time) error {
 }
 
 // ExecutionBytes implements [journal.Store].
-func (db *DB) ExecutionBytes(ctx context.Context, tenant runtime.Tenant, principal string) (own, all int64, err error) {
-	_, err = db.get(ctx, "look for room", `SELECT coalesce(sum(bytes) FILTER (WHERE tenant = ? AND principal = ?), 0), coalesce(sum(bytes), 0)
+func (s *Store) ExecutionBytes(ctx context.Context, tenant runtime.Tenant, principal string) (own, all int64, err error) {
+	_, err = s.get(ctx, "look for room", `SELECT CAST(coalesce(sum(bytes) FILTER (WHERE tenant = ? AND principal = ?), 0) AS BIGINT), CAST(coalesce(sum(bytes), 0) AS BIGINT)
 		FROM execution_shares`, []any{string(tenant), principal}, &own, &all)
 	return own, all, err
 }
 
 // MostExecutions implements [journal.Store].
-func (db *DB) MostExecutions(ctx context.Context) (tenant runtime.Tenant, principal string, err error) {
-	_, err = db.get(ctx, "look for room", `SELECT tenant, principal FROM execution_shares AS s
+func (s *Store) MostExecutions(ctx context.Context) (tenant runtime.Tenant, principal string, err error) {
+	_, err = s.get(ctx, "look for room", `SELECT tenant, principal FROM execution_shares AS s
 		WHERE EXISTS (SELECT 1 FROM executions AS e WHERE e.tenant = s.tenant AND e.principal = s.principal AND e.state = 'ended')
 		ORDER BY bytes DESC, tenant, principal LIMIT 1`, nil, &tenant, &principal)
 	return tenant, principal, err
@@ -114,20 +118,20 @@ const (
 )
 
 // ForgetEnded implements [journal.Store].
-func (db *DB) ForgetEnded(ctx context.Context, tenant runtime.Tenant, principal string, bytes int64) (freed int64, err error) {
-	_, freed, err = db.forgetOldest(ctx, bytes, "tenant = ? AND principal = ? AND state = 'ended'", string(tenant), principal)
+func (s *Store) ForgetEnded(ctx context.Context, tenant runtime.Tenant, principal string, bytes int64) (freed int64, err error) {
+	_, freed, err = s.forgetOldest(ctx, bytes, "tenant = ? AND principal = ? AND state = 'ended'", string(tenant), principal)
 	return freed, err
 }
 
 // forgetOldest removes executions of which something is true, the oldest first, until so
 // many bytes are free, or some of that. It returns how many executions these were.
-func (db *DB) forgetOldest(ctx context.Context, bytes int64, is string, args ...any) (n int, freed int64, err error) {
+func (s *Store) forgetOldest(ctx context.Context, bytes int64, is string, args ...any) (n int, freed int64, err error) {
 	type row struct {
 		id    string
 		bytes int64
 	}
-	oldest, err := collect(ctx, db, "look for room", "SELECT id, bytes FROM executions WHERE "+is+" ORDER BY expires, id LIMIT ?",
-		append(slices.Clone(args), forgetRows), func(r scanner) (one row, err error) {
+	oldest, err := collect(ctx, s, "look for room", "SELECT id, bytes FROM executions WHERE "+is+" ORDER BY expires, id LIMIT ?",
+		append(slices.Clone(args), forgetRows), func(r Row) (one row, err error) {
 			return one, r.Scan(&one.id, &one.bytes)
 		})
 	var ids []string
@@ -142,9 +146,9 @@ func (db *DB) forgetOldest(ctx context.Context, bytes int64, is string, args ...
 	}
 	if freed > forgetBytes { // one alone
 		// It has ended from here on: nobody goes on with a part of it.
-		still, err := db.changed(ctx, "forget executions", "UPDATE executions SET state = 'ended' WHERE "+is+" AND id = ?", append(slices.Clone(args), ids[0])...)
+		still, err := s.changed(ctx, "forget executions", "UPDATE executions SET state = 'ended' WHERE "+is+" AND id = ?", append(slices.Clone(args), ids[0])...)
 		if err == nil && still {
-			err = db.forgetCalls(ctx, ids[0])
+			err = s.forgetCalls(ctx, ids[0])
 		}
 		if err != nil {
 			return 0, 0, err
@@ -154,15 +158,15 @@ func (db *DB) forgetOldest(ctx context.Context, bytes int64, is string, args ...
 	if err != nil {
 		return 0, 0, err
 	}
-	_, err = db.changed(ctx, "forget executions", "DELETE FROM executions WHERE "+is+" AND id IN (SELECT value FROM json_each(?))", append(slices.Clone(args), string(names))...)
+	_, err = s.changed(ctx, "forget executions", "DELETE FROM executions WHERE "+is+" AND id IN ("+s.engine.Dialect().Members+")", append(slices.Clone(args), string(names))...)
 	return len(ids), freed, err
 }
 
 // forgetCalls removes the calls of an execution that has ended, a few at a time.
-func (db *DB) forgetCalls(ctx context.Context, id string) error {
+func (s *Store) forgetCalls(ctx context.Context, id string) error {
 	for more := true; more; {
-		err := db.write(ctx, "forget an execution's calls", func(t tx) error {
-			n, err := t.exec(`DELETE FROM execution_calls WHERE execution = ?1
+		err := s.write(ctx, "forget an execution's calls", func(t Tx) error {
+			n, err := t.Exec(`DELETE FROM execution_calls WHERE execution = ?1
 				AND step IN (SELECT step FROM execution_calls WHERE execution = ?1 LIMIT ?2)`, id, forgetCalls)
 			more = n == forgetCalls
 			return err

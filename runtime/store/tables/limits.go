@@ -1,4 +1,4 @@
-package sqlite
+package tables
 
 import (
 	"context"
@@ -10,8 +10,11 @@ import (
 const forgotten = 24 * time.Hour
 
 // ChangeLimit implements [limit.Store]. Moments are kept in nanoseconds.
-func (db *DB) ChangeLimit(ctx context.Context, bucket string, change func(full time.Time) time.Time) error {
-	return db.write(ctx, "take from a limit", func(t tx) error {
+func (s *Store) ChangeLimit(ctx context.Context, bucket string, change func(full time.Time) time.Time) error {
+	return s.write(ctx, "take from a limit", func(t Tx) error {
+		if err := t.Turn("limit " + bucket); err != nil {
+			return err
+		}
 		var stored int64
 		found, err := t.get("SELECT full_at FROM limits WHERE bucket = ?", []any{bucket}, &stored)
 		if err != nil {
@@ -23,13 +26,13 @@ func (db *DB) ChangeLimit(ctx context.Context, bucket string, change func(full t
 		}
 		full = change(full)
 		if found {
-			_, err = t.exec("UPDATE limits SET full_at = ? WHERE bucket = ?", full.UnixNano(), bucket)
+			_, err = t.Exec("UPDATE limits SET full_at = ? WHERE bucket = ?", full.UnixNano(), bucket)
 			return err
 		}
-		if _, err = t.exec("DELETE FROM limits WHERE full_at < ?", full.Add(-forgotten).UnixNano()); err != nil {
+		if _, err = t.Exec("DELETE FROM limits WHERE full_at < ?", full.Add(-forgotten).UnixNano()); err != nil {
 			return err
 		}
-		_, err = t.exec("INSERT INTO limits (bucket, full_at) VALUES (?, ?)", bucket, full.UnixNano())
+		_, err = t.Exec("INSERT INTO limits (bucket, full_at) VALUES (?, ?)", bucket, full.UnixNano())
 		return err
 	})
 }

@@ -1,4 +1,4 @@
-package sqlite
+package tables
 
 import (
 	"context"
@@ -13,11 +13,11 @@ const entryColumns = `slot, sequence, kind, time, request_id, tenant, agent, pri
 	status, code, execution, step, line`
 
 // AddEntries implements [history.Index]. A batch is added whole or not at all.
-func (db *DB) AddEntries(ctx context.Context, entries []record.Entry) error {
+func (s *Store) AddEntries(ctx context.Context, entries []record.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	return db.write(ctx, "index the trail", func(t tx) error {
+	return s.write(ctx, "index the trail", func(t Tx) error {
 		for i := range entries {
 			if err := t.addEntry(&entries[i]); err != nil {
 				return err
@@ -27,45 +27,46 @@ func (db *DB) AddEntries(ctx context.Context, entries []record.Entry) error {
 	})
 }
 
-func (t tx) addEntry(e *record.Entry) error {
+func (t Tx) addEntry(e *record.Entry) error {
 	// An intent that comes again keeps what its outcome has told.
-	_, err := t.exec("INSERT INTO entries ("+entryColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	_, err := t.Exec("INSERT INTO entries ("+entryColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (slot, sequence) DO UPDATE SET kind = excluded.kind, time = excluded.time, request_id = excluded.request_id,
 		tenant = excluded.tenant, agent = excluded.agent, principal = excluded.principal, surface = excluded.surface,
 		action = excluded.action, effect = excluded.effect, rule = excluded.rule, host = excluded.host, line = excluded.line,
 		execution = excluded.execution, step = excluded.step,
-		status = CASE excluded.kind WHEN 'intent' THEN status ELSE excluded.status END,
-		code = CASE excluded.kind WHEN 'intent' THEN code ELSE excluded.code END`,
+		status = CASE excluded.kind WHEN 'intent' THEN entries.status ELSE excluded.status END,
+		code = CASE excluded.kind WHEN 'intent' THEN entries.code ELSE excluded.code END`,
 		e.Slot, int64(e.Sequence), e.Kind, micros(e.Time), e.RequestID, string(e.Tenant), e.Agent, e.Principal, string(e.Surface),
 		string(e.Action), e.Effect, e.Rule, e.Host, e.Status, e.Code, e.Execution, e.Step, e.Line)
 	if err != nil || e.Kind != "outcome" || e.RequestID == "" {
 		return err
 	}
-	_, err = t.exec("UPDATE entries SET status = ?, code = ? WHERE request_id = ? AND slot = ? AND tenant = ? AND kind = 'intent'",
+	_, err = t.Exec("UPDATE entries SET status = ?, code = ? WHERE request_id = ? AND slot = ? AND tenant = ? AND kind = 'intent'",
 		e.Status, e.Code, e.RequestID, e.Slot, string(e.Tenant))
 	return err
 }
 
 // Position implements [history.Index].
-func (db *DB) Position(ctx context.Context, slot string) (uint64, error) {
+func (s *Store) Position(ctx context.Context, slot string) (uint64, error) {
 	var last int64
-	_, err := db.get(ctx, "find the index's end", "SELECT coalesce(max(sequence), 0) FROM entries WHERE slot = ?", []any{slot}, &last)
+	_, err := s.get(ctx, "find the index's end", "SELECT coalesce(max(sequence), 0) FROM entries WHERE slot = ?", []any{slot}, &last)
 	return uint64(last), err
 }
 
 // SearchEntries implements [history.Index].
-func (db *DB) SearchEntries(ctx context.Context, q history.Query) ([]record.Entry, error) {
+func (s *Store) SearchEntries(ctx context.Context, q history.Query) ([]record.Entry, error) {
 	if q.Limit <= 0 {
 		q.Limit = 100
 	}
-	where, args := conditions(q)
+	where, args := s.conditions(q)
 	text := "SELECT " + entryColumns + " FROM entries" + where + " ORDER BY time DESC, slot, sequence DESC LIMIT ?"
-	return collect(ctx, db, "search the trail", text, append(args, q.Limit), scanEntry)
+	return collect(ctx, s, "search the trail", text, append(args, q.Limit), scanEntry)
 }
 
 // conditions turns the fields that filter into SQL. There are few texts, so
 // that their statements can be kept.
-func conditions(q history.Query) (string, []any) {
+func (s *Store) conditions(q history.Query) (string, []any) {
+	dialect := s.engine.Dialect()
 	var parts []string
 	var args []any
 	add := func(filters bool, sql string, arg any) {
@@ -76,16 +77,20 @@ func conditions(q history.Query) (string, []any) {
 	add(q.Tenant != "" && !q.Home, "tenant = ?", string(q.Tenant))
 	add(q.Tenant != "" && q.Home, "tenant IN (?, '')", string(q.Tenant))
 	add(!q.Born.IsZero(), "time >= ?", micros(q.Born))
-	add(!q.Born.IsZero(), "NOT (request_id GLOB 'req_*' AND request_id < ?)", q.FirstID())
+	add(!q.Born.IsZero(), "NOT (substr(request_id, 1, 4) = 'req_' AND request_id < ?)", q.FirstID())
 	add(q.RequestID != "", "request_id = ?", q.RequestID)
 	add(q.Execution != "", "execution = ?", q.Execution)
-	add(q.Action != "", "action GLOB ?", pattern(q.Action))
-	add(q.Agent != "", "agent GLOB ?", pattern(q.Agent))
-	add(q.Host != "", "host GLOB ?", pattern(q.Host))
+	for _, g := range []struct {
+		column string
+		glob   runtime.Glob
+	}{{"action", q.Action}, {"agent", q.Agent}, {"host", q.Host}} {
+		condition, pattern := dialect.Glob(g.column, g.glob)
+		add(g.glob != "", condition, pattern)
+	}
 	add(q.Effect != "", "effect = ?", q.Effect)
 	add(q.Code != "", "code = ?", q.Code)
 	add(q.Kind != "", "kind = ?", q.Kind)
-	add(q.Text != "", "instr(line, ?) > 0", []byte(q.Text))
+	add(q.Text != "", dialect.Contains, []byte(q.Text))
 	add(!q.Since.IsZero(), "time >= ?", micros(q.Since))
 	add(!q.Until.IsZero(), "time < ?", micros(q.Until))
 	if len(parts) == 0 {
@@ -94,24 +99,19 @@ func conditions(q history.Query) (string, []any) {
 	return " WHERE " + strings.Join(parts, " AND "), args
 }
 
-// pattern is our glob in SQLite's words, where "?" and "[" are special too.
-func pattern(g runtime.Glob) string {
-	return strings.NewReplacer("?", "[?]", "[", "[[]").Replace(string(g))
-}
-
-func scanEntry(row scanner) (e record.Entry, err error) {
+func scanEntry(row Row) (e record.Entry, err error) {
 	return e, row.Scan(&e.Slot, &e.Sequence, &e.Kind, moment{&e.Time}, &e.RequestID, &e.Tenant, &e.Agent, &e.Principal, &e.Surface,
 		&e.Action, &e.Effect, &e.Rule, &e.Host, &e.Status, &e.Code, &e.Execution, &e.Step, &e.Line)
 }
 
 // DropEntries implements [history.Index].
-func (db *DB) DropEntries(ctx context.Context, slot string, upTo uint64) error {
-	_, err := db.changed(ctx, "drop from the index", "DELETE FROM entries WHERE slot = ? AND sequence <= ?", slot, int64(upTo))
+func (s *Store) DropEntries(ctx context.Context, slot string, upTo uint64) error {
+	_, err := s.changed(ctx, "drop from the index", "DELETE FROM entries WHERE slot = ? AND sequence <= ?", slot, int64(upTo))
 	return err
 }
 
 // ResetIndex implements [history.Index].
-func (db *DB) ResetIndex(ctx context.Context) error {
-	_, err := db.changed(ctx, "reset the index", "DELETE FROM entries")
+func (s *Store) ResetIndex(ctx context.Context) error {
+	_, err := s.changed(ctx, "reset the index", "DELETE FROM entries")
 	return err
 }
