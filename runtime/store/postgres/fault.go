@@ -1,0 +1,89 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// fault turns an error of the driver into one that may cross a stage (codes of PostgreSQL,
+// appendix A). Errors that have a meaning already (a conflict, a caller who left) are kept.
+func (db *DB) fault(ctx context.Context, doing string, err error) error {
+	var said *pgconn.PgError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	case errors.As(err, &said):
+		return db.saidFault(doing, said)
+	case broken(err) || errors.Is(err, context.DeadlineExceeded):
+		return db.unavailable(doing, "it does not answer", err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// saidFault is the error that the server has said.
+func (db *DB) saidFault(doing string, said *pgconn.PgError) error {
+	switch said.Code {
+	case "55P03", "57014", "40001", "40P01": // lock_timeout, statement_timeout, serialization, deadlock
+		return &runtime.Error{
+			Code: runtime.CodeStorageBusy, Msg: "the database " + db.name + " is in use by others for over two seconds",
+			Hint: "try again; if it stays so, look in pg_locks for who holds it", RetryAfter: time.Second,
+			Err: fmt.Errorf("%s: %w", doing, said),
+		}
+	case "25006":
+		return db.unavailable(doing, "it is read-only, as one is that stands by", said)
+	case "53300":
+		return db.unavailable(doing, "it takes no more connections", said)
+	case "3D000":
+		return db.access("there is no database of that name", "make it with: createdb", said)
+	case "42501":
+		return db.access("its user may not do that ("+doing+")", "let the user own the schema "+home+", or the tables in it", said)
+	case "3F000", "42P01", "42703":
+		return db.strange("tables of kimbap are missing", said)
+	}
+	switch {
+	case strings.HasPrefix(said.Code, "28"):
+		return db.access("it does not know this user or password", "check the user and the password in store.dsn", said)
+	case strings.HasPrefix(said.Code, "08"), strings.HasPrefix(said.Code, "53"), strings.HasPrefix(said.Code, "57"), strings.HasPrefix(said.Code, "58"):
+		return db.unavailable(doing, "it cannot work now", said)
+	}
+	return &runtime.Error{
+		Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
+		Msg:  fmt.Sprintf("the database %s did not do its work (%s)", db.name, doing),
+		Hint: "look in its log", Err: said,
+	}
+}
+
+// broken reports whether an error is of the connection and not of what was said on it.
+func broken(err error) bool {
+	var connecting *pgconn.ConnectError
+	var network net.Error
+	return pgconn.SafeToRetry(err) || pgconn.Timeout(err) || errors.As(err, &connecting) || errors.As(err, &network) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}
+
+func (db *DB) unavailable(doing, why string, err error) error {
+	return &runtime.Error{
+		Code: runtime.CodeStorageBusy, Reason: runtime.ReasonStorageUnavailable,
+		Msg:  "the database " + db.name + " cannot be used: " + why,
+		Hint: "look whether it runs: kimbap db status", RetryAfter: time.Second, Err: fmt.Errorf("%s: %w", doing, err),
+	}
+}
+
+// access is the error of a database that answers, but not to us.
+func (db *DB) access(why, fix string, err error) error {
+	return &runtime.Error{
+		Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
+		Msg: "the database " + db.name + " is refused: " + why, Hint: fix, Err: err,
+	}
+}

@@ -1,0 +1,186 @@
+package postgres
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/store/tables"
+)
+
+// Options say which database to open.
+type Options struct {
+	DSN    string // postgres://…; required
+	Create bool   // make the tables where there are none
+	// Told is given each statement before it runs, its values left out; nil: nobody
+	// is told. It is called by many at once.
+	Told func(statement string)
+}
+
+// DB is an open database. It is safe for concurrent use.
+type DB struct {
+	*tables.Store
+	pool *pgxpool.Pool
+	name string // for a person
+	told func(statement string)
+}
+
+// Open connects, checks that the tables are ours and not newer than this program, and
+// brings older ones up to date in one transaction. The error is an *runtime.Error, and
+// no text of it has the password.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	db, err := connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.prepare(ctx, o.Create); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+func connect(ctx context.Context, o Options) (*DB, error) {
+	config, err := configure(o.DSN)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{name: shown(config), told: o.Told}
+	if db.told == nil {
+		db.told = func(string) {}
+	}
+	db.Store = tables.New(engine{db})
+	db.pool, err = pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, db.fault(ctx, "open", err)
+	}
+	return db, nil
+}
+
+// Close closes the connections after the running statements. It can be called again, and
+// does not wait for a server that is silent: that one's connections end by themselves.
+func (db *DB) Close() error {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		db.pool.Close()
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-closed:
+	case <-timer.C:
+	}
+	return nil
+}
+
+// Name says which database it is, for a person: HOST:PORT/DATABASE.
+func (db *DB) Name() string { return db.name }
+
+// within runs work with the time that a call may take, and says what its error means. A
+// caller who leaves is noticed before it, not within it: nobody could know then what was
+// done. Work of which nothing was sent is tried once more: behind a failover every
+// connection that was kept is found broken.
+func (db *DB) within(ctx context.Context, doing string, work func(ctx context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return db.fault(ctx, doing, err)
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	err := work(bounded)
+	if err != nil && pgconn.SafeToRetry(err) && bounded.Err() == nil {
+		err = work(bounded)
+	}
+	return db.fault(context.WithoutCancel(ctx), doing, err)
+}
+
+// query gives the rows that are found to scan. Who leaves is not waited for.
+func (db *DB) query(ctx context.Context, doing, text string, args []any, scan func(tables.Row) error) error {
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	db.told(text)
+	scanned := false
+	read := func() error {
+		rows, err := db.pool.Query(bounded, numbered(text), arguments(args)...)
+		if err != nil {
+			return err
+		}
+		return each(rows, func(r tables.Row) error { scanned = true; return scan(r) })
+	}
+	err := read()
+	if err != nil && !scanned && broken(err) && bounded.Err() == nil {
+		err = read() // it changes nothing
+	}
+	return db.fault(ctx, doing, err)
+}
+
+// transact runs change in one transaction.
+func (db *DB) transact(ctx context.Context, change func(t tx) error) error {
+	begun, err := db.pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	done := false
+	defer func() {
+		if !done { // an error or a panic on its way up
+			_ = begun.Rollback(ctx)
+		}
+	}()
+	if err := change(tx{db, begun, ctx}); err != nil {
+		return err
+	}
+	done = true
+	return begun.Commit(ctx)
+}
+
+// Changes returns a counter that is greater whenever a secret, a tenant key or a token
+// was added, changed or removed by any process since the last call. It answers within
+// half a second or has an error: who asks then takes nothing for known.
+func (db *DB) Changes(ctx context.Context) (counter int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, glance)
+	defer cancel()
+	err = db.query(ctx, "watch", "SELECT counter FROM changes", nil, func(r tables.Row) error { return r.Scan(&counter) })
+	if err == nil && counter == 0 {
+		err = db.strange("the change counter is missing", nil)
+	}
+	return counter, err
+}
+
+// Lease gives a holder something for so long, or for longer if it has it already; false
+// when another has it. The database's clock counts.
+func (db *DB) Lease(ctx context.Context, name, holder string, long time.Duration) (bool, error) {
+	n, err := engine{db}.Exec(ctx, "take a lease", `INSERT INTO leases AS l (name, holder, until)
+		VALUES (?1, ?2, now() + CAST(?3 AS BIGINT) * INTERVAL '1 millisecond')
+		ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
+		WHERE l.holder = excluded.holder OR l.until <= now()`, []any{name, holder, long.Milliseconds()})
+	return n > 0, err
+}
+
+// Leased reports whether somebody has it.
+func (db *DB) Leased(ctx context.Context, name string) (leased bool, err error) {
+	err = db.query(ctx, "look at a lease", "SELECT EXISTS (SELECT 1 FROM leases WHERE name = ? AND until > now())",
+		[]any{name}, func(r tables.Row) error { return r.Scan(&leased) })
+	return leased, err
+}
+
+// EndLease gives it back, and forgets leases of which nobody knew any more.
+func (db *DB) EndLease(ctx context.Context, name, holder string) error {
+	_, err := engine{db}.Exec(ctx, "give a lease back", `DELETE FROM leases
+		WHERE name = ?1 AND holder = ?2 OR until < now() - INTERVAL '1 day'`, []any{name, holder})
+	return err
+}
+
+func portText(port uint16) string { return strconv.Itoa(int(port)) }
+
+// strange is the error of a database that is not as we left it.
+func (db *DB) strange(why string, err error) error {
+	return &runtime.Error{
+		Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
+		Msg:  "the database " + db.name + " is refused: " + why + "; nothing was changed",
+		Hint: "restore a backup of it, or name another one in store.dsn", Err: err,
+	}
+}

@@ -1,0 +1,183 @@
+//go:build unix
+
+package postgrestest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// The one user of a server, and a password that has to be percent-encoded.
+const (
+	User     = "kimbap"
+	Password = "pass/w@rd?#:%"
+)
+
+// Server is a running server. It listens on a socket in its folder only.
+type Server struct {
+	dir  string
+	as   *syscall.Credential // nil: the user of the test
+	args []string
+	run  *exec.Cmd
+	made atomic.Int64
+}
+
+// Start makes a database cluster and starts its server, which ends with the test. A
+// setting is a line of postgresql.conf. It fails the test where PostgreSQL is not
+// installed.
+func Start(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "kimbap-pg-") // a short path: it holds a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	s := &Server{dir: dir}
+	if os.Getuid() == 0 { // which PostgreSQL does not run as
+		s.as = unprivileged(t)
+		if err := os.Chown(dir, int(s.as.Uid), int(s.as.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secret := filepath.Join(dir, "password")
+	if err := os.WriteFile(secret, []byte(Password), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	made := s.command("initdb", "-D", s.data(), "-U", User, "--pwfile", secret, "--auth=scram-sha-256",
+		"--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")
+	if out, err := made.CombinedOutput(); err != nil {
+		t.Fatalf("initdb (is PostgreSQL installed? bash .ci/setup): %v\n%s", err, out)
+	}
+	s.args = []string{"-D", s.data(), "-c", "listen_addresses=", "-c", "unix_socket_directories=" + dir, "-c", "fsync=off"}
+	for _, setting := range settings {
+		s.args = append(s.args, "-c", setting)
+	}
+	s.Resume(t)
+	t.Cleanup(func() { s.Stop(t) })
+	return s
+}
+
+// Resume starts the server again after [Server.Stop] and waits until it answers.
+func (s *Server) Resume(t testing.TB) {
+	t.Helper()
+	s.run = s.command("postgres", s.args...)
+	said, err := os.Create(filepath.Join(s.dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.run.Stderr = said
+	err = s.run.Start()
+	_ = said.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(time.Minute)
+	for {
+		conn, err := s.Connect(t.Context(), "postgres")
+		if err == nil {
+			_ = conn.Close(t.Context())
+			return
+		}
+		if time.Now().After(deadline) {
+			text, _ := os.ReadFile(said.Name())
+			t.Fatalf("the server does not answer: %v\n%s", err, text)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Stop ends the server at once, as its machine might: nothing of a running transaction
+// stays. It can be called again.
+func (s *Server) Stop(t testing.TB) {
+	t.Helper()
+	if s.run == nil {
+		return
+	}
+	_ = s.run.Process.Signal(syscall.SIGQUIT) // immediate shutdown
+	_ = s.run.Wait()
+	s.run = nil
+}
+
+// Database makes an empty database and returns its name.
+func (s *Server) Database(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("test_%d", s.made.Add(1))
+	s.Exec(t, "postgres", "CREATE DATABASE "+name)
+	return name
+}
+
+// Exec runs a statement as the owner of everything.
+func (s *Server) Exec(t testing.TB, database, statement string) {
+	t.Helper()
+	conn, err := s.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	if _, err := conn.PgConn().Exec(t.Context(), statement).ReadAll(); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// Connect opens a connection of the test's own, which closes it.
+func (s *Server) Connect(ctx context.Context, database string) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig("")
+	if err != nil {
+		return nil, err
+	}
+	config.Host, config.Port, config.User, config.Password, config.Database = s.dir, 5432, User, Password, database
+	config.TLSConfig, config.Fallbacks = nil, nil
+	return pgx.ConnectConfig(ctx, config)
+}
+
+func (s *Server) data() string   { return filepath.Join(s.dir, "data") }
+func (s *Server) socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
+
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program(name), args...)
+	cmd.Dir = s.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true}
+	return cmd
+}
+
+// program finds one of PostgreSQL's, which Debian keeps out of PATH.
+func program(name string) string {
+	if found, err := exec.LookPath(name); err == nil {
+		return found
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if len(found) == 0 {
+		return name
+	}
+	return found[len(found)-1]
+}
+
+// unprivileged is a user that a server may run as.
+func unprivileged(t testing.TB) *syscall.Credential {
+	t.Helper()
+	who, err := user.Lookup("postgres")
+	if err != nil {
+		who, err = user.Lookup("nobody")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, err := strconv.ParseUint(who.Uid, 10, 32)
+	gid, second := strconv.ParseUint(who.Gid, 10, 32)
+	if err := errors.Join(err, second); err != nil {
+		t.Fatal(err)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
