@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -19,7 +20,7 @@ func newDBCommand(c *cli) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newDBStatusCommand(c), newDBMigrateCommand(c), newDBCopyCommand(c))
+	cmd.AddCommand(newDBStatusCommand(c), newDBMigrateCommand(c), newDBCopyCommand(c), newDBMoveCommand(c))
 	return cmd
 }
 
@@ -42,6 +43,9 @@ func newDBStatusCommand(c *cli) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.closed(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				if a.Shares() {
+					return c.sharedStatus(ctx, a)
+				}
 				db, err := a.InspectDatabase(ctx)
 				if err != nil {
 					return err
@@ -56,18 +60,66 @@ func newDBStatusCommand(c *cli) *cobra.Command {
 }
 
 func (c *cli) sayDatabase(db *app.Database) {
-	schema := fmt.Sprintf("%d, the newest", db.Version)
-	switch {
-	case db.Version < db.Newest:
-		schema = fmt.Sprintf("%d of %d: brought up to date by kimbap db migrate, or the next command that opens it", db.Version, db.Newest)
-	case db.Version > db.Newest:
-		schema = fmt.Sprintf("%d, and this kimbap knows versions up to %d: use the newer one", db.Version, db.Newest)
-	}
 	sound := "ok"
 	if len(db.Problems) > 0 {
 		sound = count(len(db.Problems), "problem")
 	}
-	fmt.Fprintf(c.out, "file       %s\nsize       %d bytes, %d of them free\nschema     %s\nintegrity  %s\n", db.Path, db.Size, db.Free, schema, sound)
+	fmt.Fprintf(c.out, "file       %s\nsize       %d bytes, %d of them free\nschema     %s\nintegrity  %s\n", db.Path, db.Size, db.Free, schemaText(db.Version, db.Newest), sound)
+}
+
+func schemaText(version, newest int) string {
+	switch {
+	case version == 0:
+		return "none yet: kimbap db move makes the tables, and moves what the home has there"
+	case version < newest:
+		return fmt.Sprintf("%d of %d: brought up to date by kimbap db migrate, or the next command that opens it", version, newest)
+	case version > newest:
+		return fmt.Sprintf("%d, and this kimbap knows versions up to %d: use the newer one", version, newest)
+	}
+	return fmt.Sprintf("%d, the newest", version)
+}
+
+// sharedStatus shows the database that homes share, and of the home's own where it is.
+func (c *cli) sharedStatus(ctx context.Context, a *app.App) error {
+	db, err := a.InspectShared(ctx)
+	if err != nil {
+		return err
+	}
+	shown := struct {
+		app.SharedDatabase
+		Index string `json:"index"`
+	}{db, a.Home().Database()}
+	return c.show(shown, func() {
+		tls := cmp.Or(db.TLS, "none: the connection is in clear")
+		fmt.Fprintf(c.out, "database   %s\nserver     PostgreSQL %s\ntls        %s\nsize       %d bytes\nschema     %s\nindex      %s, of this home's trail\n",
+			db.Name, printable(db.Server), tls, db.Size, schemaText(db.Version, db.Newest), shown.Index)
+	})
+}
+
+func newDBMoveCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "move",
+		Short: "Move what is stored to the PostgreSQL database of store.dsn",
+		Long: `Move what the home stores (credentials, tokens, approvals, limits, scripts) to the
+PostgreSQL database that store.dsn names, so that other homes can share it.
+
+The database must be there and hold nothing of kimbap yet. All of it is moved, or
+nothing; what was in the home is removed and overwritten. The master key, the audit
+trail and its index stay in the home. End all servers over it first.`,
+		Example: `  kimbap db copy before.db
+  export KIMBAP_STORE_DSN=postgres://kimbap@db.example.com/kimbap
+  kimbap db move`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.closed(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				done, err := a.MoveDatabase(ctx)
+				if err != nil {
+					return err
+				}
+				return c.show(done, func() { fmt.Fprintf(c.out, "%s moved from %s to %s\n", count(done.Rows, "row"), done.From, done.To) })
+			})
+		},
+	}
 }
 
 func newDBMigrateCommand(c *cli) *cobra.Command {

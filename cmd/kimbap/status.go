@@ -63,6 +63,9 @@ func (c *cli) sayStillRuns() {
 func (c *cli) sayStatus(s *app.Status) {
 	line := c.line
 	line("home", "%s", s.Home)
+	if s.Store != "" {
+		line("store", "%s", s.Store)
+	}
 	if s.Tenant != string(runtime.DefaultTenant) {
 		line("tenant", "%s", s.Tenant)
 	}

@@ -25,12 +25,13 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/approval/notify"
 	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/witness"
 	"github.com/kimbap-run/kimbap/runtime/connector"
 	"github.com/kimbap-run/kimbap/runtime/identity"
 	"github.com/kimbap-run/kimbap/runtime/limit"
 	"github.com/kimbap-run/kimbap/runtime/policy"
-	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
+	"github.com/kimbap-run/kimbap/runtime/store/postgres"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/command"
@@ -101,7 +102,9 @@ type App struct {
 	tenant runtime.Tenant
 	seated *runtime.Principal // whose seat this is; nil: the App itself
 
-	store     *sqlite.DB
+	store     store
+	index     history.Index // of the trail, in the home
+	shared    *postgres.DB  // the store, where several homes share one; nil: it is in the home
 	vault     *vault.Vault
 	wrapper   vault.KeyWrapper
 	connector *connector.Connector // stage 4, over the vault
@@ -151,6 +154,7 @@ type App struct {
 	full        atomic.Pointer[string]   // what is said of the trail's disk, nil when it has room
 	running     atomic.Pointer[Running]  // what the state file says, nil without one
 	self        *home.Self               // this process, in approvals
+	life        life                     // of it, where homes share a store
 	close       []func(context.Context) error
 	closed      sync.Once
 }
@@ -248,8 +252,8 @@ func (a *App) openHome() error {
 		if err != nil {
 			return err
 		}
-		a.fresh = fresh
-		if fresh {
+		a.fresh = fresh || a.joins()
+		if a.fresh {
 			if err := a.writeDefaultPolicy(); err != nil {
 				return err
 			}

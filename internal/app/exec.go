@@ -57,7 +57,7 @@ func (a *App) Scripts() (*sandbox.Runner, error) {
 		Approval: a.question, Asks: a.asks, Record: a.recordScript, Begun: a.begun, Lost: a.lostResult,
 		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
 		NewID:   func() string { return runtime.NewID("exe", a.o.Clock()) },
-		Process: a.self.Name, Alive: a.alive,
+		Process: a.holder, Alive: a.alive,
 		Limits:  sandbox.Limits{Timeout: a.config.Current().Exec.Timeout.Duration(), Heap: int64(a.config.Current().Exec.Heap), Calls: a.config.Current().Exec.Calls},
 		Workers: a.config.Current().Exec.Workers,
 	})
@@ -188,7 +188,7 @@ func (a *App) executionTrail(ctx context.Context, q RecordQuery) ([]Record, erro
 	if err := a.trail.Flush(ctx); err != nil {
 		return nil, err
 	}
-	return history.Search(ctx, a.auditDir(), a.store, q)
+	return history.Search(ctx, a.auditDir(), a.index, q)
 }
 
 // tooLong refuses a time that a command gives a script and that none may have.

@@ -29,9 +29,7 @@ const (
 func (a *App) newConnector(over runtime.Vault) (*connector.Connector, error) {
 	return connector.New(connector.Options{
 		Vault: over, Keeper: a.vault, Client: a.providerClient(), Clock: a.o.Clock,
-		Lock: func(ctx context.Context, tenant runtime.Tenant, name string) (func(), error) {
-			return a.home.LockGrant(ctx, tenant, name, grantLockWait)
-		},
+		Lock: a.lockGrant,
 		Note: func(ctx context.Context, tenant runtime.Tenant, event, name, result string) error {
 			fields := map[string]string{"name": name}
 			if result != "" {

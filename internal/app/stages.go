@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	goruntime "runtime"
 	"slices"
@@ -23,7 +22,6 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/limit"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
-	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/runtime/vault/wrap"
 	"github.com/kimbap-run/kimbap/services"
@@ -32,27 +30,6 @@ import (
 )
 
 // The steps of [App.Open] that make the stages, from the store up.
-
-func (a *App) openStore(ctx context.Context) (err error) {
-	if a.config.Current().Store.DSN != "" {
-		return errors.New("store.dsn: this version keeps its data in the home only")
-	}
-	a.store, err = sqlite.Open(ctx, sqlite.Options{Path: a.home.Database(), Create: a.fresh, Told: a.logsStatements()})
-	if err != nil {
-		return a.hindered(err)
-	}
-	a.onClose(func(context.Context) error { return a.store.Close() })
-	return nil
-}
-
-// hindered gives an error of the store the advice of what keeps the home from being used.
-func (a *App) hindered(err error) error {
-	var known *runtime.Error
-	if why := a.home.Hindrance(a.o.UID); why != "" && errors.As(err, &known) {
-		known.Hint = why
-	}
-	return err
-}
 
 func (a *App) openVault(ctx context.Context) (err error) {
 	if a.wrapper, err = a.keyWrapper(a.keySource()); err != nil {
@@ -130,7 +107,7 @@ func (a *App) openApprovals(context.Context) (err error) {
 		NewID:   func() string { return runtime.NewID("apr", a.o.Clock()) },
 		Terms:   approvalTerms(a.config.Current()),
 		Tell:    a.tell,
-		Process: a.self.Name, Alive: a.alive, Ended: a.requesterEnded, Late: a.toldLate,
+		Process: a.holder, Alive: a.alive, Ended: a.requesterEnded, Late: a.toldLate,
 	})
 	if err != nil {
 		return err

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/roster"
 )
 
@@ -37,9 +36,6 @@ func RunningOver(dir string) []Running {
 
 // states is where all of them say it.
 func (a *App) states() roster.Folder { return roster.Folder(a.home.State()) }
-
-// alive reports whether a process that holds something in the home still runs.
-func (a *App) alive(holder string) bool { return home.Alive(a.home.State(), holder) }
 
 func (a *App) addState(kind roster.Kind, listen string) {
 	a.running.Store(&Running{Kind: kind, PID: os.Getpid(), Holder: a.self.Name(), Listen: listen, Started: a.o.Clock().UTC()})

@@ -15,6 +15,7 @@ import (
 // Status is what stands where.
 type Status struct {
 	Home        string     `json:"home"`
+	Store       string     `json:"store,omitempty"` // the database that homes share; "": the store is in the home
 	Tenant      string     `json:"tenant"`
 	Proxies     []Answered `json:"proxies"`
 	Servers     []Running  `json:"servers"` // serve, mcp, daemon
@@ -58,6 +59,9 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	}
 	for _, service := range set.Services() {
 		s.Services = append(s.Services, service.Name)
+	}
+	if a.shared != nil {
+		s.Store = "PostgreSQL " + a.shared.Name()
 	}
 	if why := a.Locked(); why != nil {
 		s.Vault, s.VaultFix = "locked: "+why.Msg, why.Hint

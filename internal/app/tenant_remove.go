@@ -160,7 +160,7 @@ func (a *App) born(name runtime.Tenant) time.Time {
 // last one under its name, which a clock that was set back would let it see.
 func (a *App) birth(ctx context.Context, name runtime.Tenant) (time.Time, error) {
 	at := a.o.Clock().UTC().Truncate(time.Millisecond)
-	last, err := history.Search(ctx, a.auditDir(), a.store, history.Query{Tenant: name, Limit: 1})
+	last, err := history.Search(ctx, a.auditDir(), a.index, history.Query{Tenant: name, Limit: 1})
 	if err == nil && len(last) > 0 && !last[0].Time.Before(at) {
 		at = last[0].Time.UTC().Truncate(time.Millisecond).Add(time.Millisecond)
 	}

@@ -35,7 +35,7 @@ func (a *App) OpenToRead(ctx context.Context) error {
 // SearchTrail returns matching records, the newest first. The index is brought
 // up to date first.
 func (a *App) SearchTrail(ctx context.Context, q RecordQuery) ([]Record, error) {
-	return history.Search(ctx, a.auditDir(), a.store, a.scoped(q))
+	return history.Search(ctx, a.auditDir(), a.index, a.scoped(q))
 }
 
 // ReadTrail yields records in the order of time; with follow it then waits for

@@ -46,7 +46,7 @@ func (a *App) openWitness() error {
 	a.witness, err = witness.New(witness.Options{
 		Dir: a.auditDir(), Key: a.witnessKey, Clock: a.o.Clock, Own: a.trail, Anchors: anchors,
 		Every: a.config.Current().Audit.Anchor.Every.Duration(), Keep: a.config.Current().Audit.Retention.Duration(),
-		Forget: a.store.DropEntries, Old: a.forgetApprovals,
+		Forget: a.index.DropEntries, Old: a.forgetApprovals,
 		OnError: func(err error) {
 			if a.Locked() == nil { // else it waits for the key, and the lock has been said
 				a.o.Log.Error().Err(err).Msg("audit checkpoint")

@@ -170,9 +170,9 @@ func checkDSN(text string) error {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" && u.RawQuery == "" {
-		return wrong{"this is not the DSN of a store", `write postgres://user@host/database, or "" for sqlite in the home`}
+		return wrong{"this is not the DSN of a store", `write postgres://user@host/database, a password percent-encoded, or "" for SQLite in the home`}
 	}
-	return notYet("a Postgres store", `write "": the data is kept in sqlite in the home`)
+	return nil
 }
 
 func checkHold(text string) error {

@@ -125,7 +125,7 @@ type Admin struct{ Listen string }
 
 // Store is where secrets, tokens and approvals are kept.
 type Store struct {
-	DSN string // always "" in this version: sqlite in the home
+	DSN Secret // postgres://USER:PASSWORD@HOST/DATABASE; empty: SQLite in the home
 }
 
 // MasterKey says where the key of the vault is kept.

@@ -45,7 +45,7 @@ const (
 
 // settings is the list of all keys, bound to c.
 func (c *Config) settings() []setting {
-	return slices.Concat(c.trafficSettings(), c.keepingSettings(), c.keySettings(), c.laterSettings())
+	return slices.Concat(c.trafficSettings(), c.keepingSettings(), c.keySettings(), c.placeSettings())
 }
 
 // trafficSettings are those of requests on their way.
@@ -118,13 +118,12 @@ func (c *Config) keySettings() []setting {
 	}
 }
 
-// laterSettings are those of surfaces and stores beyond this version's own.
-func (c *Config) laterSettings() []setting {
-	dsn := func(values []string) (int, error) { return 0, checkDSN(values[0]) }
+// placeSettings are those of the store, of scripts, and of where else kimbap listens.
+func (c *Config) placeSettings() []setting {
 	return []setting{
 		text("admin.listen", &c.Admin.Listen, checkListen),
-		{key: "store.dsn", value: secret, set: dsn, show: func() any { return "" }},
-		{key: "store.dsn_file", value: twinned, set: dsn},
+		hidden("store.dsn", &c.Store.DSN, checkDSN),
+		twin("store.dsn_file", &c.Store.DSN, checkDSN),
 		duration("exec.timeout", &c.Exec.Timeout, time.Millisecond, 24*time.Hour),
 		size("exec.heap", &c.Exec.Heap, 1<<20, 64<<30),
 		number("exec.calls", &c.Exec.Calls, 1, 1_000_000),

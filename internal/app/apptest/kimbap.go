@@ -61,6 +61,7 @@ type Options struct {
 	Resolve  []string         // further authorities that lead to the upstream
 	Unlinked bool             // store no credential
 	Scripts  string           // a kimbap without cgo, see [Worker]: it runs scripts
+	Joins    *Kimbap          // whose store in PostgreSQL it shares, and so its master key; nil: nobody's
 	Locked   bool             // start without the master key, until [Kimbap.PutKeyBack]
 	Nameless bool             // the kernel says of no connection whose it is
 	Clock    func() time.Time // of its Apps; nil: time.Now
@@ -141,6 +142,13 @@ func (k *Kimbap) Furnish(t testing.TB, o Options) {
 	k.Write(t, "config.yaml", fmt.Sprintf("upstream:\n  ca_file: %s\n  resolve:\n%s%s", filepath.Join(k.Dir, "upstream-ca.pem"), resolve, o.Config))
 	if o.Policy != "" {
 		k.Write(t, "policy.yaml", o.Policy)
+	}
+	if o.Joins != nil {
+		key, err := os.ReadFile(filepath.Join(o.Joins.Dir, "master.key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Write(t, "master.key", string(key))
 	}
 	a, err := k.open("", "", true)
 	if err != nil {

@@ -26,7 +26,7 @@ func (db *DB) fault(ctx context.Context, doing string, err error) error {
 	case errors.As(err, &said):
 		return db.saidFault(doing, said)
 	case broken(err) || errors.Is(err, context.DeadlineExceeded):
-		return db.unavailable(doing, "it does not answer", err)
+		return db.unavailable(doing, noAnswer, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }
@@ -71,6 +71,9 @@ func broken(err error) bool {
 	return pgconn.SafeToRetry(err) || pgconn.Timeout(err) || errors.As(err, &connecting) || errors.As(err, &network) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
+
+// noAnswer is why a database cannot be used.
+const noAnswer = "it does not answer"
 
 func (db *DB) unavailable(doing, why string, err error) error {
 	return &runtime.Error{

@@ -61,7 +61,7 @@ func (db *DB) known(version, newest int, create bool) error {
 	case version == 0 && !create:
 		return &runtime.Error{
 			Code: runtime.CodeInternal, Reason: runtime.ReasonNotFound, Msg: "the database " + db.name + " has no tables of kimbap",
-			Hint: "check store.dsn; to make them, and keep there what the home has: kimbap db migrate --to-dsn",
+			Hint: "check store.dsn; to move what the home has there: kimbap db move",
 		}
 	case version > newest:
 		return &runtime.Error{

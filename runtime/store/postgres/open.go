@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -27,6 +28,7 @@ type DB struct {
 	pool *pgxpool.Pool
 	name string // for a person
 	told func(statement string)
+	silence
 }
 
 // Open connects, checks that the tables are ours and not newer than this program, and
@@ -49,7 +51,7 @@ func connect(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{name: shown(config), told: o.Told}
+	db := &DB{name: shown(config), told: o.Told, silence: silence{born: time.Now()}}
 	if db.told == nil {
 		db.told = func(string) {}
 	}
@@ -89,18 +91,41 @@ func (db *DB) within(ctx context.Context, doing string, work func(ctx context.Co
 	if err := ctx.Err(); err != nil {
 		return db.fault(ctx, doing, err)
 	}
+	if db.lasts() {
+		return db.unavailable(doing, noAnswer, errSilent)
+	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	err := work(bounded)
 	if err != nil && pgconn.SafeToRetry(err) && bounded.Err() == nil {
 		err = work(bounded)
 	}
-	return db.fault(context.WithoutCancel(ctx), doing, err)
+	return db.fault(context.WithoutCancel(ctx), doing, db.noted(err))
+}
+
+// noted is an error that a call ended with, once it is known what that says of the server.
+func (db *DB) noted(err error) error {
+	var said *pgconn.PgError
+	switch {
+	case err == nil, errors.As(err, &said):
+		db.answered()
+	case pgconn.Timeout(err), errors.Is(err, context.DeadlineExceeded):
+		db.missed()
+	}
+	return err
 }
 
 // query gives the rows that are found to scan. Who leaves is not waited for.
 func (db *DB) query(ctx context.Context, doing, text string, args []any, scan func(tables.Row) error) error {
-	bounded, cancel := context.WithTimeout(ctx, patience)
+	if db.lasts() {
+		return db.unavailable(doing, noAnswer, errSilent)
+	}
+	return db.ask(ctx, patience, doing, text, args, scan)
+}
+
+// ask is query, however silent the server is, and waits no longer.
+func (db *DB) ask(ctx context.Context, long time.Duration, doing, text string, args []any, scan func(tables.Row) error) error {
+	bounded, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
 	db.told(text)
 	scanned := false
@@ -115,7 +140,7 @@ func (db *DB) query(ctx context.Context, doing, text string, args []any, scan fu
 	if err != nil && !scanned && broken(err) && bounded.Err() == nil {
 		err = read() // it changes nothing
 	}
-	return db.fault(ctx, doing, err)
+	return db.fault(ctx, doing, db.noted(err))
 }
 
 // transact runs change in one transaction.
@@ -139,11 +164,10 @@ func (db *DB) transact(ctx context.Context, change func(t tx) error) error {
 
 // Changes returns a counter that is greater whenever a secret, a tenant key or a token
 // was added, changed or removed by any process since the last call. It answers within
-// half a second or has an error: who asks then takes nothing for known.
+// half a second or has an error: who asks then takes nothing for known. It asks a server
+// that is silent too, and so finds out when it is not any more.
 func (db *DB) Changes(ctx context.Context) (counter int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, glance)
-	defer cancel()
-	err = db.query(ctx, "watch", "SELECT counter FROM changes", nil, func(r tables.Row) error { return r.Scan(&counter) })
+	err = db.ask(ctx, glance, "watch", "SELECT counter FROM changes", nil, func(r tables.Row) error { return r.Scan(&counter) })
 	if err == nil && counter == 0 {
 		err = db.strange("the change counter is missing", nil)
 	}

@@ -26,6 +26,7 @@ const (
 	whole  state = iota
 	cut          // new connections are closed at once, as those that were open
 	silent       // nothing comes through, in either direction
+	deaf         // what the server says next is lost, and the line is cut
 )
 
 // Line opens a way to the server, closed with the test.
@@ -57,6 +58,10 @@ func (l *Line) Cut() { l.set(cut) }
 
 // Silence lets connections come and nothing through.
 func (l *Line) Silence() { l.set(silent) }
+
+// LoseReply cuts the line once the server has answered what comes next, and before that
+// arrives.
+func (l *Line) LoseReply() { l.set(deaf) }
 
 // Mend lets everything through again.
 func (l *Line) Mend() { l.set(whole) }
@@ -106,17 +111,20 @@ func (l *Line) carry(conn net.Conn) {
 		return
 	}
 	var both sync.WaitGroup
-	both.Go(func() { l.copy(server, conn) })
-	l.copy(conn, server)
+	both.Go(func() { l.copy(server, conn, false) })
+	l.copy(conn, server, true)
 	both.Wait()
 }
 
-func (l *Line) copy(to, from net.Conn) {
+func (l *Line) copy(to, from net.Conn, replies bool) {
 	defer func() { _, _ = to.Close(), from.Close() }()
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		l.wait()
+		if now := l.wait(); now == deaf && replies && n > 0 {
+			l.set(cut)
+			return
+		}
 		if n > 0 {
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
@@ -128,11 +136,12 @@ func (l *Line) copy(to, from net.Conn) {
 	}
 }
 
-// wait returns when something may go through.
-func (l *Line) wait() {
+// wait returns when something may go through, and what the state is then.
+func (l *Line) wait() state {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.state == silent {
 		l.turn.Wait()
 	}
+	return l.state
 }

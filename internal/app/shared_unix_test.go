@@ -1,0 +1,213 @@
+//go:build unix
+
+package app_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/store/postgres/postgrestest"
+)
+
+// sharing starts a kimbap whose store is in PostgreSQL, behind a line that can be cut.
+func sharing(t *testing.T, o apptest.Options) (*apptest.Kimbap, *postgrestest.Server, *postgrestest.Line, string) {
+	t.Helper()
+	server := postgrestest.Start(t)
+	line, name := server.Line(t), server.Database(t)
+	o.Config += fmt.Sprintf("store: {dsn: %q}\n", line.DSN(name))
+	k := apptest.New(t, o)
+	t.Cleanup(func() {
+		line.Mend()
+		if strings.Contains(k.Log.String(), postgrestest.Password) || strings.Contains(k.Log.String(), "pass%2F") {
+			t.Error("the log has the password of the database")
+		}
+	})
+	return k, server, line, line.DSN(name)
+}
+
+// joining starts another home that shares the store of the first.
+func joining(t *testing.T, first *apptest.Kimbap, dsn string, o apptest.Options) *apptest.Kimbap {
+	t.Helper()
+	o.Joins, o.Unlinked = first, true
+	o.Config += fmt.Sprintf("store: {dsn: %q}\n", dsn)
+	return apptest.New(t, o)
+}
+
+// What one home stores another that shares its store works with: credentials, tokens and
+// their end, a yes of a person, the lock of the vault.
+func TestHomesShareAStore(t *testing.T) {
+	t.Parallel()
+	one, _, _, dsn := sharing(t, apptest.Options{Policy: askWrites, Config: "proxy: {auth: token}\n"})
+	two := joining(t, one, dsn, apptest.Options{Policy: askWrites, Config: "proxy: {auth: token}\n"})
+	token, minted, err := one.App.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := two.Client(t, token.Reveal())
+	get := "GET https://" + apptest.Host + "/notes/1"
+	if a := apptest.Send(t, client, get, ""); a.Status != 200 || two.Up.Last(t).Header.Get("Authorization") != "Bearer "+apptest.Key {
+		t.Fatalf("a token and a credential of the other home: %d %+v", a.Status, a.Problem)
+	}
+
+	id := apptest.Send(t, client, write, `{"text":"a"}`).Problem.Approval
+	if _, err := one.App.Accept(t.Context(), id, app.Yes{}); err != nil {
+		t.Fatal(err)
+	}
+	if a := apptest.Send(t, client, write, `{"text":"a"}`); a.Status != 200 {
+		t.Errorf("what a person said yes to through the other home: %d %+v", a.Status, a.Problem)
+	}
+	if a := apptest.Send(t, client, write, `{"text":"a"}`); a.Status != 403 {
+		t.Errorf("and once more: %d %+v", a.Status, a.Problem)
+	}
+
+	const newer = "sk-live-newer-7c1d9e0a5b6f4d21"
+	if _, _, err := one.App.SetSecret(t.Context(), apptest.Secret, runtime.NewSecret(newer), app.SecretOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Within(t, soon, "the newer credential", func() bool {
+		return apptest.Send(t, client, get, "").Status == 200 && two.Up.Last(t).Header.Get("Authorization") == "Bearer "+newer
+	})
+
+	if _, err := one.App.LockVault(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Within(t, soon, "the lock", func() bool { return two.App.Locked() != nil })
+	if _, err := one.App.RevokeToken(t.Context(), minted.ID); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Within(t, soon, "the end of the token", func() bool {
+		answer, err := client.Get("https://" + apptest.Host + "/notes/1")
+		if err != nil {
+			return strings.Contains(err.Error(), http.StatusText(http.StatusProxyAuthRequired))
+		}
+		_ = answer.Body.Close()
+		return false
+	})
+	if len(one.Up.Requests()) != 0 {
+		t.Error("a request went out by the other home's proxy")
+	}
+}
+
+// Each home has the trail of what went through it.
+func TestHomesThatShareAStoreHaveTheirOwnTrails(t *testing.T) {
+	t.Parallel()
+	one, _, _, dsn := sharing(t, apptest.Options{})
+	two := joining(t, one, dsn, apptest.Options{})
+	for i, k := range []*apptest.Kimbap{one, two, two} {
+		if a := k.Do(t, fmt.Sprintf("GET https://%s/notes/%d", apptest.Host, i), ""); a.Status != 200 {
+			t.Fatalf("%d %+v", a.Status, a.Problem)
+		}
+	}
+	for _, c := range []struct {
+		k    *apptest.Kimbap
+		want int
+	}{{one, 1}, {two, 2}} {
+		found, err := c.k.Open(t, "").SearchTrail(t.Context(), app.RecordQuery{Kind: "intent"})
+		if err != nil || len(found) != c.want {
+			t.Errorf("%d intents, want %d: %v", len(found), c.want, err)
+		}
+		c.k.Verify(t)
+	}
+}
+
+// CR-011: while the database is gone, silent or read-only, no credential leaves and the
+// caller hears why; when it is back the next request goes, without anybody's help.
+func TestADatabaseServerThatStops_CR011(t *testing.T) {
+	t.Parallel()
+	k, server, line, dsn := sharing(t, apptest.Options{Policy: askDeletes})
+	database := dsn[strings.LastIndexByte(dsn, '/')+1:]
+	readOnly := func(setting string) func() {
+		return func() {
+			server.Exec(t, "postgres", "ALTER DATABASE "+database+" "+setting)
+			line.Cut()
+			line.Mend()
+		}
+	}
+	get := "GET https://" + apptest.Host + "/notes/1"
+	for i, c := range []struct {
+		name         string
+		breaks, mend func()
+		reading      bool
+	}{
+		{"cut", line.Cut, line.Mend, false},
+		{"silent", line.Silence, func() { line.Cut(); line.Mend() }, false},
+		{"stopped", func() { server.Stop(t) }, func() { server.Resume(t) }, false},
+		{"read-only", readOnly("SET default_transaction_read_only = on"), readOnly("RESET default_transaction_read_only"), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if a := k.Do(t, get, ""); a.Status != 200 {
+				t.Fatalf("before: %d %+v", a.Status, a.Problem)
+			}
+			c.breaks()
+			if !c.reading { // what was read before is forgotten within a second
+				apptest.Within(t, soon, "the end of what is remembered", func() bool { return k.Do(t, get, "").Status == 503 })
+			}
+			asked := fmt.Sprintf("DELETE https://%s/notes/%d", apptest.Host, i) // of which nobody was asked yet
+			seen := len(k.Up.Requests())
+			ask := []string{asked}
+			if !c.reading {
+				ask = append(ask, get)
+			}
+			for _, request := range ask {
+				begun := time.Now()
+				a := k.Do(t, request, "")
+				if a.Status != 503 || a.Problem.Reason != "storage_unavailable" || a.Header.Get("Retry-After") == "" {
+					t.Errorf("%s: %d %+v", request, a.Status, a.Problem)
+				}
+				if took := time.Since(begun); took > 30*time.Second {
+					t.Errorf("%s: refused after %s", request, took)
+				}
+			}
+			if n := len(k.Up.Requests()); n != seen {
+				t.Errorf("%d requests left", n-seen)
+			}
+			c.mend()
+			apptest.Within(t, soon, "an end of the fault", func() bool { return k.Do(t, get, "").Status == 200 })
+			if a := k.Do(t, asked, ""); a.Problem.Code != "approval_pending" {
+				t.Errorf("after: %d %+v", a.Status, a.Problem)
+			}
+		})
+	}
+	k.Verify(t)
+}
+
+// A yes is used at most once, whichever home uses it, and one whose process is gone is
+// told as unknown by the other home, but not while that process lives.
+func TestAYesIsUsedByOneHomeOnly(t *testing.T) {
+	t.Parallel()
+	one, _, _, dsn := sharing(t, apptest.Options{Policy: askWrites})
+	two := joining(t, one, dsn, apptest.Options{Policy: askWrites})
+	id := one.Do(t, write, `{"text":"a"}`).Problem.Approval
+	if _, err := two.App.Accept(t.Context(), id, app.Yes{}); err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan int, 8)
+	for i := range cap(answers) {
+		go func() { answers <- []*apptest.Kimbap{one, two}[i%2].Do(t, write, `{"text":"a"}`).Status }()
+	}
+	done := 0
+	for range cap(answers) {
+		if <-answers == 200 {
+			done++
+		}
+	}
+	if sent := len(one.Up.Requests()) + len(two.Up.Requests()); done != 1 || sent != 1 {
+		t.Errorf("%d answers, %d requests", done, sent)
+	}
+	view, err := two.App.ListApprovals(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range view {
+		if a.ID == id && a.State != string(approval.Executed) {
+			t.Errorf("it is %s", a.State)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// Homes that share a store do not see each other's files. What they have to know of each
+// other is a lease in the store: who still runs, and who renews a grant.
+
+// How long a process of another home is taken to live, and a renewal to take, when nothing
+// is heard of either.
+const (
+	lifeLease  = time.Minute
+	lifeEvery  = 10 * time.Second
+	grantLease = 45 * time.Second
+	grantLook  = 100 * time.Millisecond
+)
+
+// life is the lease by which other homes know that this process lives.
+type life struct {
+	once sync.Once
+	stop func(ctx context.Context) // nil: it holds nothing
+}
+
+func (l *life) end(ctx context.Context) {
+	l.once.Do(func() {})
+	if l.stop != nil {
+		l.stop(ctx)
+	}
+}
+
+// holder is the name of this process in what it holds. Where homes share a store it is
+// leased there before anything is held under it, and as long as the process lives.
+func (a *App) holder() string {
+	name := a.self.Name()
+	if a.shared != nil {
+		a.life.once.Do(func() { a.live(name) })
+	}
+	return name
+}
+
+// live leases the name of this process, again and again. Where that cannot be done it is
+// tried again: what is to be held under the name is in the same database.
+func (a *App) live(name string) {
+	lease := func(ctx context.Context) {
+		if _, err := a.shared.Lease(ctx, name, name, lifeLease); err != nil && ctx.Err() == nil {
+			a.o.Log.Warn().Err(err).Msg("other homes are not told that this process lives")
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	lease(ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		tick := time.NewTicker(lifeEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				lease(ctx)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	a.life.stop = func(ctx context.Context) {
+		cancel()
+		done.Wait()
+		_ = a.shared.EndLease(ctx, name, name) // else it ends by itself
+	}
+}
+
+// alive reports whether a process that holds something still runs. One of which that
+// cannot be found out does.
+func (a *App) alive(holder string) bool {
+	if home.Alive(a.home.State(), holder) {
+		return true
+	}
+	if a.shared == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	leased, err := a.shared.Leased(ctx, holder)
+	return leased || err != nil
+}
+
+// lockGrant keeps all others from renewing a grant, in this home and where it is shared.
+func (a *App) lockGrant(ctx context.Context, tenant runtime.Tenant, name string) (unlock func(), err error) {
+	unlock, err = a.home.LockGrant(ctx, tenant, name, grantLockWait)
+	if err != nil || a.shared == nil {
+		return unlock, err
+	}
+	lease, holder := fmt.Sprintf("grant %q %q", tenant, name), a.self.Name()
+	if err := a.waitLease(ctx, lease, holder, grantLockWait); err != nil {
+		unlock()
+		return nil, err
+	}
+	return func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateEnds)
+		defer cancel()
+		_ = a.shared.EndLease(end, lease, holder) // else it ends by itself
+		unlock()
+	}, nil
+}
+
+// waitLease takes a lease, and waits for it so long.
+func (a *App) waitLease(ctx context.Context, lease, holder string, wait time.Duration) error {
+	look := time.NewTicker(grantLook)
+	defer look.Stop()
+	for end := time.Now().Add(wait); ; {
+		mine, err := a.shared.Lease(ctx, lease, holder, grantLease)
+		if mine || err != nil {
+			return err
+		}
+		if time.Now().After(end) {
+			return &runtime.Error{
+				Code: runtime.CodeStorageBusy, Msg: "a process of another home renews this grant", Hint: "wait until it is done, then try again", RetryAfter: time.Second,
+			}
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

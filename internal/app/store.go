@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/identity"
+	"github.com/kimbap-run/kimbap/runtime/limit"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
+	"github.com/kimbap-run/kimbap/runtime/store/postgres"
+	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
+	"github.com/kimbap-run/kimbap/runtime/vault"
+)
+
+// store keeps everything but the trail.
+type store interface {
+	vault.Store
+	identity.Store
+	approval.Store
+	limit.Store
+	journal.Store
+	Changes(ctx context.Context) (int64, error)
+	DropTenant(ctx context.Context, tenant runtime.Tenant, now time.Time, may func(tokens, pending []string, credentials int) error) error
+	DropApprovals(ctx context.Context, before time.Time) error
+	KeepsOf(ctx context.Context, tenant runtime.Tenant) (bool, error)
+}
+
+var (
+	_ store = (*sqlite.DB)(nil)
+	_ store = (*postgres.DB)(nil)
+)
+
+// openStore opens the home's database and, where store.dsn names one, the database that
+// has everything but the trail's index.
+func (a *App) openStore(ctx context.Context) error {
+	dsn := a.config.Current().Store.DSN
+	local, err := sqlite.Open(ctx, sqlite.Options{
+		Path: a.home.Database(), Told: a.logsStatements(),
+		Create: a.fresh || !dsn.Empty(), // an index can be made anew
+	})
+	if err != nil {
+		return a.hindered(err)
+	}
+	a.onClose(func(context.Context) error { return local.Close() })
+	a.store, a.index = local, local
+	there, err := local.Elsewhere(ctx)
+	if err != nil {
+		return err
+	}
+	if dsn.Empty() {
+		return a.notElsewhere(there)
+	}
+	a.shared, err = postgres.Open(ctx, postgres.Options{DSN: dsn.Reveal(), Create: a.fresh, Told: a.logsStatements()})
+	if err != nil {
+		return err
+	}
+	a.onClose(func(context.Context) error { return a.shared.Close() })
+	a.onClose(func(ctx context.Context) error { a.life.end(ctx); return nil }) // after all that it may hold
+	a.store = a.shared
+	if there == a.shared.Name() {
+		return nil
+	}
+	return a.settleStore(ctx, local)
+}
+
+// joins reports whether this is a new home that shares a store: its key was put there
+// before it was made.
+func (a *App) joins() bool {
+	_, err := os.Lstat(a.home.Database())
+	return a.Shares() && errors.Is(err, fs.ErrNotExist)
+}
+
+// settleStore notes in the home where its store is, for the first time or anew. A home that has
+// one of its own keeps that until it is moved: nobody would look for it any more.
+func (a *App) settleStore(ctx context.Context, local *sqlite.DB) error {
+	own, err := local.CheckValue(ctx)
+	if err != nil {
+		return err
+	}
+	if own != nil {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: "store.dsn names the database " + a.shared.Name() + ", and what is stored is still in the home",
+			Hint: "move it there: kimbap db move",
+		}
+	}
+	return local.SetElsewhere(ctx, a.shared.Name())
+}
+
+// notElsewhere refuses a home whose store is in a database that the configuration names no
+// more: it would pass for one that was never used, and get a new key.
+func (a *App) notElsewhere(name string) error {
+	if name == "" {
+		return nil
+	}
+	e := &runtime.Error{
+		Code: runtime.CodeInvalidInput, Msg: "what this home stores is in the database " + name + ", and store.dsn does not say how to get there",
+		Hint: "set store.dsn in config.yaml, or KIMBAP_STORE_DSN",
+	}
+	if a.unread != nil {
+		e.Hint, e.Err = "kimbap config show --origin", a.unread
+	}
+	return e
+}
+
+// hindered gives an error of the store the advice of what keeps the home from being used.
+func (a *App) hindered(err error) error {
+	var known *runtime.Error
+	if why := a.home.Hindrance(a.o.UID); why != "" && errors.As(err, &known) {
+		known.Hint = why
+	}
+	return err
+}
