@@ -143,7 +143,7 @@ var storeMay = []string{"runtime", "runtime/identity", "runtime/approval", "runt
 var senderMay = []string{"runtime", "runtime/approval", "runtime/approval/notify"}
 
 // doubles are test packages beside the room they stand in for, imported by tests only.
-var doubles = []string{"proxy/egress/egresstest", "proxy/http2/http2test", "runtime/runtimetest", "runtime/store/storetest", "services/servicestest", "internal/app/apptest", "runtime/audit/audittest", "runtime/approval/notify/notifytest", "runtime/vault/wrap/wraptest"}
+var doubles = []string{"proxy/egress/egresstest", "proxy/http2/http2test", "runtime/runtimetest", "runtime/store/storetest", "runtime/store/postgres/postgrestest", "services/servicestest", "internal/app/apptest", "runtime/audit/audittest", "runtime/approval/notify/notifytest", "runtime/vault/wrap/wraptest"}
 
 // owners: who may import an outside module. "^" marks floors 4 to 6. With no
 // owner it is for tests.

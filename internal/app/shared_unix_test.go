@@ -4,8 +4,11 @@ package app_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/store/postgres/postgrestest"
+	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
 // sharing starts a kimbap whose store is in PostgreSQL, behind a line that can be cut.
@@ -209,5 +213,98 @@ func TestAYesIsUsedByOneHomeOnly(t *testing.T) {
 		if a.ID == id && a.State != string(approval.Executed) {
 			t.Errorf("it is %s", a.State)
 		}
+	}
+}
+
+// A grant that homes share is renewed once, whichever of them needs it: its provider takes
+// each refresh token once.
+func TestHomesRenewASharedGrantOnce(t *testing.T) {
+	t.Parallel()
+	p := &provider{}
+	var ahead atomic.Int64
+	o := apptest.Options{
+		Services: []string{apptest.Notes, mailService}, Resolve: []string{"mail.notes.test:443", "login.notes.test:443"},
+		Upstream: servicestest.Options{Routes: p.routes()}, Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+	}
+	one, _, _, dsn := sharing(t, o)
+	two := joining(t, one, dsn, o)
+	owner := one.Open(t, "")
+	s, err := owner.SignsIn(t.Context(), "mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "client-1", Secret: runtime.NewSecret("GOCSPX-client-secret-1")}, Show: comesBack(t)})
+	if err == nil {
+		_, err = owner.Link(t.Context(), "mail", secret, true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(k *apptest.Kimbap) apptest.Answer { return k.Do(t, "GET https://mail.notes.test/inbox", "") }
+	for _, k := range []*apptest.Kimbap{one, two} {
+		apptest.Within(t, soon, "the grant is taken up", func() bool { return read(k).Status == http.StatusOK })
+	}
+	for round := 2; round < 5; round++ {
+		ahead.Add(int64(2 * time.Hour))
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				a, err := []*apptest.Kimbap{one, two}[i%2].Client(t, "").Get("https://mail.notes.test/inbox")
+				if err != nil {
+					t.Errorf("round %d: %v", round, err)
+					return
+				}
+				defer a.Body.Close()
+				if body, _ := io.ReadAll(a.Body); a.StatusCode != http.StatusOK {
+					t.Errorf("round %d: %d %s", round, a.StatusCode, body)
+				}
+			})
+		}
+		all.Wait()
+		p.mu.Lock()
+		if p.n != round {
+			t.Errorf("round %d: %d tokens", round, p.n)
+		}
+		p.mu.Unlock()
+	}
+}
+
+// What a process of another home executes is not taken for lost while that lives, and is
+// told as unknown when nothing is heard of it.
+func TestWhatAnotherHomeExecutesIsNotLost(t *testing.T) {
+	t.Parallel()
+	arrived, let := make(chan struct{}), make(chan struct{})
+	o := apptest.Options{Policy: askWrites}
+	o.Upstream.Routes = map[string]servicestest.Behave{"/notes": func(c *servicestest.Conn, _ *servicestest.Request) bool {
+		close(arrived)
+		<-let
+		return c.Send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	}}
+	one, server, _, dsn := sharing(t, o)
+	two := joining(t, one, dsn, apptest.Options{Policy: askWrites})
+	id := one.Do(t, write, `{"text":"a"}`).Problem.Approval
+	if _, err := two.App.Accept(t.Context(), id, app.Yes{}); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan apptest.Answer, 1)
+	go func() { answered <- one.Do(t, write, `{"text":"a"}`) }()
+	<-arrived
+	sweep := func(want int) {
+		t.Helper()
+		closed, err := two.App.Approvals().Sweep(t.Context(), runtime.DefaultTenant)
+		if err != nil || closed != want {
+			t.Errorf("the other home closed %d, want %d: %v", closed, want, err)
+		}
+	}
+	sweep(0)
+	server.Exec(t, dsn[strings.LastIndexByte(dsn, '/')+1:], "UPDATE kimbap.leases SET until = now()") // nothing was heard of it for a minute
+	sweep(1)
+	close(let)
+	if a := <-answered; a.Status != http.StatusOK {
+		t.Errorf("%d %+v", a.Status, a.Problem)
+	}
+	list, err := two.App.ListApprovals(t.Context(), true)
+	if err != nil || len(list) != 1 || list[0].State != string(approval.Unknown) {
+		t.Errorf("%+v, %v", list, err)
 	}
 }

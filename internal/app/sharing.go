@@ -92,20 +92,20 @@ func (a *App) alive(holder string) bool {
 
 // lockGrant keeps all others from renewing a grant, in this home and where it is shared.
 func (a *App) lockGrant(ctx context.Context, tenant runtime.Tenant, name string) (unlock func(), err error) {
-	unlock, err = a.home.LockGrant(ctx, tenant, name, grantLockWait)
+	here, err := a.home.LockGrant(ctx, tenant, name, grantLockWait)
 	if err != nil || a.shared == nil {
-		return unlock, err
+		return here, err
 	}
 	lease, holder := fmt.Sprintf("grant %q %q", tenant, name), a.self.Name()
 	if err := a.waitLease(ctx, lease, holder, grantLockWait); err != nil {
-		unlock()
+		here()
 		return nil, err
 	}
 	return func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateEnds)
 		defer cancel()
 		_ = a.shared.EndLease(end, lease, holder) // else it ends by itself
-		unlock()
+		here()
 	}, nil
 }
 

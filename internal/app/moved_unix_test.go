@@ -1,0 +1,168 @@
+//go:build unix
+
+package app_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/store/postgres/postgrestest"
+	"github.com/kimbap-run/kimbap/services/servicestest"
+)
+
+// kept makes a home with something of everything that is stored, over which nothing runs.
+func kept(t *testing.T) (k *apptest.Kimbap, approvalID, tokenID string) {
+	t.Helper()
+	o := apptest.Options{Services: []string{apptest.Notes}, Policy: askWrites}
+	k = &apptest.Kimbap{
+		Dir: filepath.Join(t.TempDir(), "home"), Log: &apptest.Buffer{},
+		Up: servicestest.New(t, servicestest.Options{Hosts: []string{apptest.Host}}),
+	}
+	k.Furnish(t, o)
+	t.Run("use it", func(t *testing.T) { // with a proxy that ends with this
+		a := k.Open(t, "proxy")
+		k.Proxy = k.Serve(t, a, app.ServeOptions{Listen: "127.0.0.1:0", State: true})
+		_, minted, err := a.CreateToken(t.Context(), app.TokenGrant{Agent: "claude", Scopes: []string{"*"}, TTL: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		approvalID, tokenID = k.Do(t, write, `{"text":"kept"}`).Problem.Approval, minted.ID
+		if _, err := a.Accept(t.Context(), approvalID, app.Yes{For: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if answer := k.Do(t, write, `{"text":"kept"}`); answer.Status != 200 {
+			t.Fatalf("%d %+v", answer.Status, answer.Problem)
+		}
+	})
+	return k, approvalID, tokenID
+}
+
+// configured gives a home a store, and returns what its configuration was.
+func configured(t *testing.T, k *apptest.Kimbap, dsn string) string {
+	t.Helper()
+	before, err := os.ReadFile(filepath.Join(k.Dir, "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Write(t, "config.yaml", string(before)+fmt.Sprintf("store: {dsn: %q}\n", dsn))
+	return string(before)
+}
+
+// unopened is an App over a home, not opened.
+func unopened(t *testing.T, k *apptest.Kimbap) *app.App {
+	t.Helper()
+	a, err := app.New(apptest.OptionsOver(k.Dir, "", k.Log, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// What a home stores is moved whole to a database that homes share, is not in the home any
+// more, and works from there. A home that has lost the way to it is not taken for a new one.
+func TestAStoreIsMoved(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	line := server.Line(t)
+	k, approved, token := kept(t)
+	t.Run("not while a proxy runs", func(t *testing.T) {
+		k.Serve(t, k.Open(t, "proxy"), app.ServeOptions{Listen: "127.0.0.1:0", State: true})
+		without := configured(t, k, line.DSN(server.Database(t)))
+		if _, err := unopened(t, k).MoveDatabase(t.Context()); err == nil || !strings.Contains(err.Error(), "works with what is in the home") {
+			t.Errorf("moved: %v", err)
+		}
+		k.Write(t, "config.yaml", without)
+	})
+	without := configured(t, k, line.DSN(server.Database(t)))
+	if err := unopened(t, k).Open(t.Context()); err == nil || !strings.HasSuffix(runtime.AsError(err).Hint, "kimbap db move") {
+		t.Errorf("an empty database is taken for the store: %v", err)
+	}
+	done, err := unopened(t, k).MoveDatabase(t.Context())
+	if err != nil || done.Rows < 6 || strings.Contains(fmt.Sprint(done), postgrestest.Password) {
+		t.Fatalf("%+v, %v", done, err)
+	}
+
+	a := k.Open(t, "")
+	if list, err := a.ListTokens(t.Context()); err != nil || len(list) != 1 || list[0].ID != token {
+		t.Errorf("tokens: %v, %v", list, err)
+	}
+	if list, err := a.ListApprovals(t.Context(), true); err != nil || len(list) != 1 || list[0].ID != approved || list[0].State != string(approval.Executed) {
+		t.Errorf("approvals: %v, %v", list, err)
+	}
+	k.Proxy = k.Serve(t, k.Open(t, "proxy"), app.ServeOptions{Listen: "127.0.0.1:0", State: true})
+	if answer := k.Do(t, write, `{"text":"kept"}`); answer.Status != 200 || k.Up.Last(t).Header.Get("Authorization") != "Bearer "+apptest.Key {
+		t.Errorf("what a yes allows for an hour: %d %+v", answer.Status, answer.Problem)
+	}
+
+	k.Write(t, "config.yaml", without)
+	if err := unopened(t, k).Open(t.Context()); err == nil || !strings.Contains(err.Error(), "store.dsn does not say how to get there") {
+		t.Errorf("a home whose store is elsewhere was opened without it: %v", err)
+	}
+}
+
+// A move to a database that has something already is refused, unless that is the same: a
+// move that was cut short behind its first half is finished.
+func TestAMoveIsRefusedOrFinished(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	line := server.Line(t)
+	k, _, token := kept(t)
+	backup := filepath.Join(t.TempDir(), "before.db")
+	if _, err := unopened(t, k).CopyDatabase(t.Context(), backup); err != nil {
+		t.Fatal(err)
+	}
+	used := line.DSN(server.Database(t))
+	configured(t, k, used)
+	if _, err := unopened(t, k).MoveDatabase(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(backup, filepath.Join(k.Dir, "kimbap.db")); err != nil { // as if the second half had not been done
+		t.Fatal(err)
+	}
+	done, err := unopened(t, k).MoveDatabase(t.Context())
+	if err != nil || done.Rows < 6 {
+		t.Errorf("not finished: %+v, %v", done, err)
+	}
+	if list, err := k.Open(t, "").ListTokens(t.Context()); err != nil || len(list) != 1 || list[0].ID != token {
+		t.Errorf("tokens: %v, %v", list, err)
+	}
+
+	other, _, _ := kept(t)
+	without := configured(t, other, used)
+	if _, err := unopened(t, other).MoveDatabase(t.Context()); err == nil || !strings.Contains(err.Error(), "in use by another home") {
+		t.Errorf("two homes were put together: %v", err)
+	}
+	other.Write(t, "config.yaml", without)
+	if list, err := other.Open(t, "").ListTokens(t.Context()); err != nil || len(list) != 1 {
+		t.Errorf("a refused move took %v, %v", list, err)
+	}
+}
+
+// A new home that shares a store has the key of the others, or says what it needs.
+func TestANewHomeThatSharesAStoreNeedsItsKey(t *testing.T) {
+	t.Parallel()
+	_, _, _, dsn := sharing(t, apptest.Options{})
+	home := filepath.Join(t.TempDir(), "home")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	k := &apptest.Kimbap{Dir: home, Log: &apptest.Buffer{}}
+	k.Write(t, "config.yaml", fmt.Sprintf("store: {dsn: %q}\n", dsn))
+	a, err := app.New(apptest.OptionsOver(home, "", k.Log, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = a.Open(t.Context())
+	e := runtime.AsError(err)
+	if err == nil || e.Code != runtime.CodeVaultLocked || !strings.Contains(e.Msg, "sealed with that of the homes that share it") || !strings.Contains(e.Hint, home) {
+		t.Errorf("%v: %+v", err, e)
+	}
+}
