@@ -82,7 +82,7 @@ var plan = map[string]room{
 	"services/review":          {3, []string{"runtime", "services"}},
 	"services/catalog":         {3, []string{"runtime", "services"}},
 	"runtime/store/tables":     {3, storeMay},
-	"runtime/store/sqlite":     {3, append([]string{"runtime/store/tables"}, storeMay...)},
+	"runtime/store/sqlite":     {3, []string{"runtime", "runtime/store/tables"}},
 	"runtime/store/postgres":   {3, []string{"runtime", "runtime/store/tables"}},
 	"runtime/limit":            {2, []string{"runtime"}},
 	"runtime/identity":         {2, []string{"runtime"}},

@@ -79,7 +79,7 @@ func (db *DB) unavailable(doing, why string, err error) error {
 	return &runtime.Error{
 		Code: runtime.CodeStorageBusy, Reason: runtime.ReasonStorageUnavailable,
 		Msg:  "the database " + db.name + " cannot be used: " + why,
-		Hint: "look whether it runs: kimbap db status", RetryAfter: time.Second, Err: fmt.Errorf("%s: %w", doing, err),
+		Hint: "look whether the server runs and can be reached from here; requests go again by themselves when it is back", RetryAfter: time.Second, Err: fmt.Errorf("%s: %w", doing, err),
 	}
 }
 
