@@ -105,6 +105,7 @@ type App struct {
 	store     store
 	index     history.Index // of the trail, in the home
 	shared    *postgres.DB  // the store, where several homes share one; nil: it is in the home
+	homeName  string        // of the home among those
 	vault     *vault.Vault
 	wrapper   vault.KeyWrapper
 	connector *connector.Connector // stage 4, over the vault

@@ -1,14 +1,17 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink"
+	"github.com/kimbap-run/kimbap/runtime/audit/sink/database"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/file"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/otlp"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/stream"
@@ -30,11 +33,25 @@ func (a *App) sinks() ([]outlet.Sink, error) {
 		}
 		out = append(out, s)
 	}
+	if a.config.Current().Audit.Durability == "store" && !slices.ContainsFunc(out, func(s outlet.Sink) bool { _, is := s.(*database.Sink); return is && s.Required() }) {
+		s, err := a.storeSink(true)
+		return append(out, s), err
+	}
 	return out, nil
+}
+
+// storeSink gives the trail to the database that homes share.
+func (a *App) storeSink(required bool) (outlet.Sink, error) {
+	if a.shared == nil { // as config has checked; with a configuration that cannot be read there are no sinks
+		return nil, errors.New("store.dsn names no database")
+	}
+	return database.New(database.Options{Keeper: a.shared, Name: a.shared.Name(), Home: a.homeName, Required: required})
 }
 
 func (a *App) sink(c config.Sink) (outlet.Sink, error) {
 	switch c.Type {
+	case "store":
+		return a.storeSink(c.Required)
 	case "stdout":
 		return stream.New(stream.Options{Name: c.Type, Writer: a.o.Stdout, Required: c.Required})
 	case "syslog":

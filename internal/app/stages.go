@@ -82,7 +82,7 @@ func (a *App) openTrail(ctx context.Context) error {
 	}
 	a.trail, err = audit.New(audit.Options{
 		Dir: a.auditDir(), Slot: slot, Shared: shared, Clock: a.o.Clock,
-		Sinks: sinks, Redact: redactor{a.vault}, Secrets: a.vault.Live, SegmentAge: a.segmentAge(), Linger: a.linger(),
+		Sinks: sinks, SinksLast: a.config.Current().Audit.Durability != "full", Redact: redactor{a.vault}, Secrets: a.vault.Live, SegmentAge: a.segmentAge(), Linger: a.linger(),
 		OnError: func(err error) { a.o.Log.Error().Err(err).Msg("audit trail") },
 	})
 	if err != nil {

@@ -48,7 +48,7 @@ func (a *App) openStore(ctx context.Context) error {
 	}
 	a.onClose(func(context.Context) error { return local.Close() })
 	a.store, a.index = local, local
-	there, err := local.Elsewhere(ctx)
+	there, name, err := local.Elsewhere(ctx)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (a *App) openStore(ctx context.Context) error {
 	a.onClose(func(context.Context) error { return a.shared.Close() })
 	a.onClose(func(ctx context.Context) error { a.life.end(ctx); return nil }) // after all that it may hold
 	a.store = a.shared
-	if there == a.shared.Name() {
+	if a.homeName = name; there == a.shared.Name() {
 		return nil
 	}
 	return a.settleStore(ctx, local)
@@ -88,7 +88,11 @@ func (a *App) settleStore(ctx context.Context, local *sqlite.DB) error {
 			Hint: "move it there: kimbap db move",
 		}
 	}
-	return local.SetElsewhere(ctx, a.shared.Name())
+	if err := local.SetElsewhere(ctx, a.shared.Name()); err != nil {
+		return err
+	}
+	_, a.homeName, err = local.Elsewhere(ctx)
+	return err
 }
 
 // notElsewhere refuses a home whose store is in a database that the configuration names no

@@ -186,10 +186,6 @@ func checkHold(text string) error {
 	return nil
 }
 
-func notYet(what, fix string) error {
-	return wrong{what + " is not supported by this version", fix}
-}
-
 // checkVariable accepts the name of a variable that a command may get. Ours are
 // not among them: they may hold the master key.
 func checkVariable(name string) error {

@@ -74,7 +74,7 @@ type Upstream struct {
 // Audit is where the trail goes.
 type Audit struct {
 	Dir        string // "": in the home
-	Durability string // full
+	Durability string // full: the disk; store: the database of store.dsn; sink: the required sinks
 	Sinks      []Sink
 	Retention  Duration // how long records are kept; 0: for ever
 	Anchor     Anchor

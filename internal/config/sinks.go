@@ -12,7 +12,7 @@ import (
 
 // Sink is a second writer of the trail.
 type Sink struct {
-	Type     string // file, stdout, syslog, webhook or otlp
+	Type     string // file, stdout, syslog, webhook, otlp or store
 	Required bool   // mode: required: a request is refused when this sink cannot be written
 	Path     string // file
 	MaxSize  Size   // file: after which it is followed by a new one; 0: never
@@ -26,12 +26,12 @@ type Sink struct {
 // sinkKeys are the keys that each type has, the one it needs first.
 func sinkKeys() map[string][]string {
 	return map[string][]string{
-		"file": {"path", "max_size", "keep"}, "stdout": {""}, "syslog": {"address"},
+		"file": {"path", "max_size", "keep"}, "stdout": {""}, "store": {""}, "syslog": {"address"},
 		"webhook": {"url", "token", "token_file"}, "otlp": {"url", "token", "token_file"},
 	}
 }
 
-const sinkExample = "write {type: file, path: audit.jsonl, mode: required}, or type stdout, syslog, webhook or otlp"
+const sinkExample = "write {type: file, path: audit.jsonl, mode: required}, or type stdout, syslog, webhook, otlp or store"
 
 // pairs are the keys of a sink as they are written, secrets masked.
 func (s Sink) pairs() [][2]string {

@@ -169,8 +169,14 @@ func (l *loader) checkTogether() {
 			})
 		}
 	}
-	if c.Audit.Durability != "full" {
-		refuse("audit.durability", notYet("audit.durability: "+c.Audit.Durability, "write full"))
+	switch required := slices.ContainsFunc(c.Audit.Sinks, func(s Sink) bool { return s.Required }); {
+	case c.Audit.Durability == "sink" && !required:
+		refuse("audit.durability", wrong{"audit.durability is sink, and no sink is waited for", "give one of audit.sinks mode: required, or write full"})
+	case c.Audit.Durability == "store" && c.Store.DSN.Empty():
+		refuse("audit.durability", wrong{"audit.durability is store, and store.dsn names no database", "set store.dsn, or write full"})
+	}
+	if i := slices.IndexFunc(c.Audit.Sinks, func(s Sink) bool { return s.Type == "store" }); i >= 0 && c.Store.DSN.Empty() {
+		refuse("audit.sinks", wrong{"a sink is of type store, and store.dsn names no database", "set store.dsn, or take the sink out"})
 	}
 	switch k := c.MasterKey; {
 	case k.Source == "command" && (len(k.Command) == 0 || k.Command[0] == ""):

@@ -40,8 +40,8 @@ func (l *Log) line(kind record.Kind) *line {
 }
 
 // enter writes a line, or hands it to who is writing, and waits for its group: until it
-// is written, and with last until the disk has it. A nil line waits for what came before
-// it. The number is not 0 when the ledger holds the record, also with an error: then a
+// is written, and with last until it is durable, on the disk or in the required sinks. A nil
+// line waits until the disk has what came before it. The number is not 0 when the ledger holds the record, also with an error: then a
 // required sink has failed.
 func (l *Log) enter(ctx context.Context, ln *line, last bool) (uint64, error) {
 	if err := l.Ready(); err != nil {
@@ -58,7 +58,7 @@ func (l *Log) enter(ctx context.Context, ln *line, last bool) (uint64, error) {
 		g.lines = append(g.lines, ln)
 	}
 	g.callers++
-	g.last = g.last || last
+	g.last = g.last || last && !(l.o.SinksLast && ln != nil)
 	l.mu.Unlock()
 	if ctx.Err() != nil || !l.lead(g) {
 		signal(l.urgent)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ type Options struct {
 	Redact record.Redactor
 
 	Shared      bool                                 // several processes write to this slot in turn
+	SinksLast   bool                                 // a record is durable once the required sinks have it, of which there is one: the disk gets it soon
 	Sinks       []outlet.Sink                        // further places; the ledger itself is always one
 	Secrets     func() []runtime.Secret              // values overwritten wherever they appear; may be nil
 	OnError     func(error)                          // told when the log begins to refuse; may be nil, must not block
@@ -115,6 +117,9 @@ func New(o Options) (*Log, error) {
 	}
 	if o.Kept <= 0 {
 		o.Kept = keptOutcomes
+	}
+	if o.SinksLast && !slices.ContainsFunc(o.Sinks, func(s outlet.Sink) bool { return s != nil && s.Required() }) {
+		return nil, errors.New("audit: Options.SinksLast without a required sink: no record would be durable")
 	}
 	l := &Log{o: o, urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1), lossy: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	l.enc = record.Encoder{Hash: o.Redact, Secrets: o.Secrets, Process: holder.Process()}

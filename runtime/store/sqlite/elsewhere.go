@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"crypto/rand"
 
 	"github.com/kimbap-run/kimbap/runtime/store/tables"
 )
@@ -10,10 +11,11 @@ import (
 // has the index of its trail then, and says so: else a home whose configuration names that
 // database no more would pass for one whose vault was never used.
 
-// Elsewhere names the database that has everything else, "" when this file has it.
-func (db *DB) Elsewhere(ctx context.Context) (name string, err error) {
-	err = db.query(ctx, "look where the store is", "SELECT name FROM elsewhere", nil, func(row tables.Row) error { return row.Scan(&name) })
-	return name, err
+// Elsewhere names the database that has everything else, "" when this file has it, and this
+// home among those that share it: a name that no other one has or gets.
+func (db *DB) Elsewhere(ctx context.Context) (name, home string, err error) {
+	err = db.query(ctx, "look where the store is", "SELECT name, home FROM elsewhere", nil, func(row tables.Row) error { return row.Scan(&name, &home) })
+	return name, home, err
 }
 
 // SetElsewhere says that everything else is in that database.
@@ -22,7 +24,7 @@ func (db *DB) SetElsewhere(ctx context.Context, name string) error {
 }
 
 func (t tx) elsewhere(name string) error {
-	_, err := t.Exec("INSERT INTO elsewhere (id, name) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name", name)
+	_, err := t.Exec("INSERT INTO elsewhere (id, name, home) VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name", name, "home_"+rand.Text())
 	return err
 }
 

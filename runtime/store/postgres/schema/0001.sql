@@ -208,6 +208,18 @@ CREATE TABLE entries (
 	PRIMARY KEY (slot, sequence)
 );
 
+-- Records of the trails of homes, as they stand in their ledgers, for those that send them
+-- here. The digest is SHA-256 of the line: one that is sent twice stands here once.
+CREATE TABLE trail (
+	id     BIGINT      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	at     TIMESTAMPTZ NOT NULL DEFAULT now(),
+	home   TEXT        NOT NULL,
+	slot   TEXT        NOT NULL,
+	digest BYTEA       NOT NULL,
+	line   TEXT        NOT NULL,
+	UNIQUE (home, slot, digest)
+);
+
 -- Who has something for a while: a process its name, a renewal its turn.
 CREATE TABLE leases (
 	name   TEXT        PRIMARY KEY,
