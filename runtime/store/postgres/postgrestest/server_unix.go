@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/user"
@@ -30,9 +31,14 @@ type Server struct {
 	dir  string
 	as   *syscall.Credential // nil: the user of the test
 	args []string
-	run  *exec.Cmd
+	run  *exec.Cmd      // nil: it is stopped
+	ends io.WriteCloser // when it is closed
 	made atomic.Int64
 }
+
+// guarded is the script that runs a server until its own input ends: with the test, also
+// with one that is killed.
+const guarded = `"$@" & cat >/dev/null; kill -QUIT $!; wait $!`
 
 // Start makes a database cluster and starts its server, which ends with the test. A
 // setting is a line of postgresql.conf. It fails the test where PostgreSQL is not
@@ -72,13 +78,15 @@ func Start(t testing.TB, settings ...string) *Server {
 // Resume starts the server again after [Server.Stop] and waits until it answers.
 func (s *Server) Resume(t testing.TB) {
 	t.Helper()
-	s.run = s.command("postgres", s.args...)
+	s.run = s.command("sh", append([]string{"-c", guarded, "sh", program("postgres")}, s.args...)...)
 	said, err := os.Create(filepath.Join(s.dir, "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.run.Stderr = said
-	err = s.run.Start()
+	if s.ends, err = s.run.StdinPipe(); err == nil {
+		err = s.run.Start()
+	}
 	_ = said.Close()
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +113,7 @@ func (s *Server) Stop(t testing.TB) {
 	if s.run == nil {
 		return
 	}
-	_ = s.run.Process.Signal(syscall.SIGQUIT) // immediate shutdown
+	_ = s.ends.Close() // SIGQUIT, an immediate shutdown
 	_ = s.run.Wait()
 	s.run = nil
 }
