@@ -116,26 +116,7 @@ func (v *Vault) fetch(ctx context.Context, at place, o *opened) (runtime.Secret,
 		return got.value, got.err
 	}
 	done := v.fetched.flight.DoChan(string(at.tenant)+"\x00"+at.name+"\x00"+o.seal, func() (any, error) {
-		if got, ok := v.fetched.get(at, o.seal, v.o.Clock()); ok { // it came in between
-			return got.value, got.err
-		}
-		value, err := v.o.Fetch.Fetch(context.WithoutCancel(ctx), *o.reference)
-		if err != nil {
-			err = notFetched(at.name, err)
-		} else {
-			err = usable(at.name, value)
-		}
-		keep := o.reference.TTL
-		if err != nil {
-			value, keep = runtime.Secret{}, failedPause
-		} else {
-			v.live.add(value, false)
-		}
-		if v.Locked() { // meanwhile
-			return runtime.Secret{}, v.locked()
-		}
-		v.fetched.put(at, fetch{o.seal, value, err, v.o.Clock().Add(keep)})
-		return value, err
+		return v.fetchOnce(context.WithoutCancel(ctx), at, o)
 	})
 	select {
 	case r := <-done:
@@ -144,6 +125,40 @@ func (v *Vault) fetch(ctx context.Context, at place, o *opened) (runtime.Secret,
 	case <-ctx.Done():
 		return runtime.Secret{}, ctx.Err()
 	}
+}
+
+// fetchOnce fetches a value for all who wait for it. A panic is an error of theirs:
+// singleflight would end the process with it.
+func (v *Vault) fetchOnce(ctx context.Context, at place, o *opened) (value runtime.Secret, err error) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			value, err = runtime.Secret{}, &runtime.Error{
+				Code: runtime.CodeInternal, Reason: runtime.ReasonReference, Stage: runtime.StageCredential,
+				Msg:  fmt.Sprintf("fetching the credential %q from the store that keeps it failed", at.name),
+				Hint: "see the log of the kimbap process", Err: fmt.Errorf("panic: %v", broken),
+			}
+		}
+	}()
+	if got, ok := v.fetched.get(at, o.seal, v.o.Clock()); ok { // it came in between
+		return got.value, got.err
+	}
+	value, err = v.o.Fetch.Fetch(ctx, *o.reference)
+	if err != nil {
+		err = notFetched(at.name, err)
+	} else {
+		err = usable(at.name, value)
+	}
+	keep := o.reference.TTL
+	if err != nil {
+		value, keep = runtime.Secret{}, failedPause
+	} else {
+		v.live.add(value, false)
+	}
+	if v.Locked() { // meanwhile
+		return runtime.Secret{}, v.locked()
+	}
+	v.fetched.put(at, fetch{o.seal, value, err, v.o.Clock().Add(keep)})
+	return value, err
 }
 
 // notFetched is the error of a value that did not come.

@@ -49,6 +49,11 @@ func (s *store) count() int {
 
 func referenceRig(t testing.TB, s *store) rig {
 	t.Helper()
+	return fetcherRig(t, s)
+}
+
+func fetcherRig(t testing.TB, s vault.Fetcher) rig {
+	t.Helper()
 	clock, memory := runtimetest.NewClock(), newMemory()
 	key, err := vault.ParseMasterKey(keyA)
 	if err != nil {
@@ -293,5 +298,41 @@ func TestReferencesAreChecked(t *testing.T) {
 		if t.Failed() {
 			t.Fatal(name)
 		}
+	}
+}
+
+// broken is another secret store on whose way something of ours, or of a library, panics.
+type broken struct{ store }
+
+func (b *broken) Fetch(ctx context.Context, r vault.Reference) (runtime.Secret, error) {
+	got, err := b.store.Fetch(ctx, r)
+	if got.Empty() {
+		panic("nobody thought of it")
+	}
+	return got, err
+}
+
+// What panics in a fetch denies the requests that wait for it, and no more: the process
+// lives, and the next fetch is not kept out.
+func TestAPanicInAFetchDenies(t *testing.T) {
+	s := &broken{store{hold: make(chan struct{})}}
+	r := fetcherRig(t, s)
+	r.set(t, tenant, "n", "stored before")
+	r.refer(t, "n", time.Minute)
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			got, err := r.Credential(context.Background(), tenant, bearer("n"))
+			wants(t, err, runtime.CodeInternal, runtime.ReasonReference)
+			if got.Found() {
+				t.Error("a credential was handed out")
+			}
+		})
+	}
+	close(s.hold)
+	wg.Wait()
+	s.set(canary, nil)
+	if r.value(t, tenant, "n") != canary {
+		t.Error("it does not recover")
 	}
 }
