@@ -13,6 +13,7 @@ type halting interface{ Halt() }
 type beside struct {
 	*upload
 	halt  func()        // ends a Read; nil: the source is read by a goroutine of its own
+	over  bool          // given up before anything was read; the upload's lock guards it
 	gone  chan struct{} // closed when nobody wants the rest
 	room  []byte        // what that goroutine reads into, nil before it is there
 	wants chan int      // how much may be read next
@@ -43,12 +44,11 @@ func besideOf(u *upload) *beside {
 
 // Read implements [io.Reader].
 func (b *beside) Read(p []byte) (int, error) {
-	if b.halt != nil || len(p) == 0 {
-		return b.upload.Read(p)
-	}
 	switch {
-	case !b.begin():
+	case !b.begin(b):
 		return 0, errStopped
+	case b.halt != nil || len(p) == 0:
+		return b.took(b.src.Read(p))
 	case b.end != nil: // net/http looks whether more comes than was said
 		return 0, b.end
 	}
@@ -93,7 +93,7 @@ func (b *beside) pump() {
 }
 
 // Close implements [io.Closer]. A Read under way returns; the body itself is the surface's
-// and stays open. Where nothing was read yet it may still be, for another connection.
+// and stays open. Where nothing was read yet it may still be, by another reader.
 func (b *beside) Close() error {
 	b.giveUp(b, false)
 	return nil

@@ -201,8 +201,13 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 			left = left || last != nil && !last.untouched()
 			conn.watch(x.witness)
 			conn.begin()
-			conn.whenLost(func() { x.sent.giveUp(nil, false) })
 			x.conn.Store(conn)
+			x.sent.resume()
+			conn.whenLost(func() {
+				if x.conn.Load() == conn { // another one may have taken its place
+					x.sent.giveUp(nil, false)
+				}
+			})
 			if left && info.Reused {
 				_ = conn.Close() // net/http takes another one, as nothing left on this
 				return

@@ -33,6 +33,7 @@ type link struct {
 	wrote   int64
 	witness *witness.Witness // of the exchange; nil: nobody compares
 	lost    func()           // told when nothing more can come; may be nil
+	gone    bool             // nothing more can
 }
 
 // watch lets a witness see the bytes of the next exchange. Every engine that
@@ -53,11 +54,15 @@ func (l *link) watching() *witness.Witness {
 }
 
 // whenLost names who is told when nothing more can come in the next exchange: net/http waits
-// for the body of the request all the same.
+// for the body of the request all the same. It may be so already.
 func (l *link) whenLost(tell func()) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.lost = tell
+	gone := l.gone
+	l.mu.Unlock()
+	if gone {
+		tell()
+	}
 }
 
 // begin waits until what followed the last answer has shown itself, be it in
@@ -110,6 +115,7 @@ func (l *link) Read(p []byte) (int, error) {
 	l.reading = false
 	unasked, w := n > 0 && l.begun == l.ended || l.probing && late(err), l.witness
 	lost := l.lost
+	l.gone = err != nil
 	l.mu.Unlock()
 	if err != nil && lost != nil {
 		lost()

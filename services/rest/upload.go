@@ -44,17 +44,21 @@ func (u *upload) tail() {
 
 // Read implements [io.Reader].
 func (u *upload) Read(p []byte) (int, error) {
-	if !u.begin() {
+	if !u.begin(nil) {
 		return 0, errStopped
 	}
 	n, err := u.src.Read(p)
 	return u.took(n, err)
 }
 
-// begin reports whether the source may be read.
-func (u *upload) begin() bool {
+// begin reports whether the source may be read, by a reader of net/http's unless it is nil.
+// One that was given up before it had read anything leaves the body as it is.
+func (u *upload) begin(by *beside) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if by != nil && by.over {
+		return false
+	}
 	u.touched = true
 	return !u.stopped && !u.halted
 }
@@ -125,20 +129,38 @@ func (u *upload) restart(n int64) {
 }
 
 // giveUp ends a Read of net/http's that waits for the caller, and all that would follow.
-// Unless it is for good, a body of which nothing was read yet stays as it is. Of is the
-// reader that says so, nil for any: one that another has followed has no say.
+// Unless it is for good, a body of which nothing was read yet stays as it is, for another
+// reader: this one reads none of it. Of is the reader that says so, nil for any: one that
+// another has followed has no say.
 func (u *upload) giveUp(of *beside, forGood bool) {
 	u.mu.Lock()
 	b := u.reader
-	if b == nil || of != nil && of != b || u.halted || u.ended || !u.touched && !forGood {
+	if b == nil || of != nil && of != b || u.ended {
 		u.mu.Unlock()
 		return
 	}
-	u.halted = true
-	close(b.gone)
+	if !u.touched && !forGood {
+		b.over = true
+		u.mu.Unlock()
+		return
+	}
+	if !u.halted {
+		u.halted = true
+		close(b.gone)
+	}
 	u.mu.Unlock()
 	if b.halt != nil && !forGood {
 		b.halt()
+	}
+}
+
+// resume lets the reader go on with a body of which nothing was read: net/http takes it to
+// another connection.
+func (u *upload) resume() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.reader != nil {
+		u.reader.over = false
 	}
 }
 
