@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -34,6 +35,7 @@ type conn struct {
 	plainly  plainly         // what is served on one of those
 	leave    func()          // out of the visitors, when it closes or becomes a tunnel; may be nil
 	onClose  func()          // may be nil
+	broke    func(where string, p any)
 	closed   sync.Once
 	first    func(error)  // told when the tunnel ends before a byte came; nil once one has
 	started  atomic.Bool  // the answer to the request being served has begun
@@ -55,13 +57,23 @@ func (c *conn) rest() { c.silent.Store(time.Now().UnixNano()) }
 func (s *Server) newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel) *conn {
 	source, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
 	return &conn{
-		Conn: c, raw: raw, peer: peer, source: source, tunnel: t,
+		Conn: c, raw: raw, peer: peer, source: source, tunnel: t, broke: s.broke,
 		guard: &guard{src: c, deadline: c.SetReadDeadline, limits: &s.o.Limits, spare: &s.scratches, check: checkRouting, keep: s.o.KeepHeads},
 	}
 }
 
-// Read gives checked bytes, of HTTP/2 all.
+// errBroke ends a connection over whose bytes something has panicked.
+var errBroke = errors.New("what the client sent cannot be read")
+
+// Read gives checked bytes, of HTTP/2 all. net/http also reads on the side, where a panic
+// would end the process.
 func (c *conn) Read(p []byte) (n int, err error) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			c.broke("where bytes are read", broken)
+			n, err = 0, errBroke
+		}
+	}()
 	if c.guard == nil {
 		n, err = c.Conn.Read(p)
 	} else {

@@ -26,6 +26,7 @@ const (
 func (s *Server) newHTTP2() (*http2.Server, error) {
 	return http2.New(http2.Options{
 		Handler: s.serveStream, Go: s.crew.do, Blame: blameStream,
+		Broke:   func(p any) { s.broke("between the frames of a connection", p) },
 		Streams: maxStreams, StreamWindow: streamWindow, ConnWindow: connWindow,
 		HeadBytes:   2 * s.o.Limits.HeaderBytes, // what lies between counts lines otherwise than we do
 		IdleTimeout: s.o.Limits.IdleTimeout, HeadTimeout: s.o.Limits.HeadTimeout,

@@ -107,8 +107,17 @@ func (r *relay) run() (opened *conn) {
 	return r.opened
 }
 
-// turn serves one request and reports whether the connection goes on.
-func (r *relay) turn() bool {
+// turn serves one request and reports whether the connection goes on. A panic between the
+// requests ends it, and no other.
+func (r *relay) turn() (more bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.s.broke("between two requests", p)
+			r.cancel()
+			_ = r.c.Close()
+			more = false
+		}
+	}()
 	if !r.next() {
 		return false
 	}

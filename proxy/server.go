@@ -290,6 +290,11 @@ func (s *Server) recover(w http.ResponseWriter, r *http.Request, c *conn) {
 	panic(http.ErrAbortHandler) // closes the connection: what was sent is not complete
 }
 
+// broke logs a panic outside of a request, which ends one connection.
+func (s *Server) broke(where string, p any) {
+	s.o.Log.Error().Interface("panic", p).Str("where", where).Bytes("stack", debug.Stack()).Msg("panic in the proxy")
+}
+
 func panicError(p any) *runtime.Error { return runtime.AsError(fmt.Errorf("panic: %v", p)) }
 
 // serverLog writes net/http's complaints to our log.

@@ -171,9 +171,13 @@ func (t *Tunnel) splice(ctx context.Context, d *dialled, seat *place) (runtime.R
 	go func() {
 		defer close(done)
 		var err error
-		if sent, err = pump(d.upstream, d.client, seat, half); err != nil {
-			d.close() // nobody waits for the answer of a request that broke off
-		}
+		defer func() {
+			if err != nil {
+				d.close() // nobody waits for the answer of a request that broke off
+			}
+		}()
+		defer runtime.Contain(&err)
+		sent, err = pump(d.upstream, d.client, seat, half)
 	}()
 	received, err := pump(d.client, d.upstream, seat, half)
 	if err != nil {

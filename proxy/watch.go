@@ -53,6 +53,12 @@ func (w *watch) look() {
 	_ = w.r.c.SetReadDeadline(time.Time{})
 	w.mu.Unlock()
 	defer close(done)
+	defer func() {
+		if p := recover(); p != nil {
+			w.r.s.broke("beside a request", p)
+			w.r.cancel()
+		}
+	}()
 	for {
 		_, err := w.r.br.Peek(w.r.br.Buffered() + 1)
 		var timeout net.Error

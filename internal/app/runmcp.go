@@ -51,13 +51,19 @@ func (a *App) mcpForRun(path string, as func(runtime.Caller) runtime.Caller, ver
 			clients.Go(func() {
 				defer func() { <-place }()
 				defer func() { _ = conn.Close() }()
-				if err := do(); err != nil {
+				if err := contained(do); err != nil {
 					a.o.Log.Info().Err(err).Msg("an MCP client of this run")
 				}
 			})
 		}
 	})
 	return func() { stop(); _ = ln.Close(); clients.Wait() }, nil
+}
+
+// contained runs do; a panic over what a client has sent is its error.
+func contained(do func() error) (err error) {
+	defer runtime.Contain(&err)
+	return do()
 }
 
 // refusalTime is how long a client for which there is no room may take to ask.

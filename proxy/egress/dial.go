@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"time"
 )
@@ -78,7 +79,7 @@ func dialOnly(ctx context.Context, d Dialer, to candidate) (net.Conn, candidate,
 
 // dialOne dials a literal address, so that nothing is resolved a second time.
 func dialOne(ctx context.Context, d Dialer, to candidate, ended chan<- attempt) {
-	conn, err := d.DialContext(ctx, "tcp", to.addr.String())
+	conn, err := dialSafely(ctx, d, to)
 	select {
 	case ended <- attempt{conn, to, err}:
 	case <-ctx.Done():
@@ -86,6 +87,16 @@ func dialOne(ctx context.Context, d Dialer, to candidate, ended chan<- attempt) 
 			_ = conn.Close()
 		}
 	}
+}
+
+// dialSafely dials on a goroutine of its own; a proxy on the way may say anything.
+func dialSafely(ctx context.Context, d Dialer, to candidate) (conn net.Conn, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return d.DialContext(ctx, "tcp", to.addr.String())
 }
 
 // interleave alternates the address families, beginning with that of the first

@@ -56,6 +56,28 @@ func TestOneAddressAfterTheOther(t *testing.T) {
 	}
 }
 
+// panics is a dialer of which nobody thought that it could.
+type panics struct{ first string }
+
+func (p panics) DialContext(_ context.Context, _, address string) (net.Conn, error) {
+	if address == p.first {
+		panic("over what a proxy on the way said")
+	}
+	near, far := net.Pipe()
+	_ = far.Close()
+	return near, nil
+}
+
+// What panics in a dial beside others fails that one: it runs on a goroutine of its own.
+func TestAPanicInADialFailsIt(t *testing.T) {
+	one, two := candidate{addr: netip.MustParseAddrPort("93.184.216.34:443")}, candidate{addr: netip.MustParseAddrPort("93.184.216.35:443")}
+	conn, to, err := dialFirst(t.Context(), panics{one.addr.String()}, []candidate{one, two})
+	if err != nil || to != two {
+		t.Fatalf("%v %v", to, err)
+	}
+	_ = conn.Close()
+}
+
 func TestManyAddressesAreNotAllDialled(t *testing.T) {
 	g, n, w := guard(t, Options{})
 	for i := range 100 {

@@ -12,7 +12,15 @@ import (
 
 // read takes frame after frame, until the connection ends. An http2.ConnectionError is
 // the client's fault and is told to it.
-func (c *conn) read() error {
+func (c *conn) read() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if c.s.o.Broke != nil {
+				c.s.o.Broke(p)
+			}
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
 	c.within(c.s.o.HeadTimeout)
 	var preface [len(http2.ClientPreface)]byte
 	if _, err := io.ReadFull(c.br, preface[:]); err != nil {

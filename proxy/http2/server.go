@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Options of a [Server]. All of them are wanted, but Blame.
+// Options of a [Server]. All of them are wanted, but Blame and Broke.
 type Options struct {
 	// Handler answers a stream. It runs on a goroutine of its own, and the stream ends
 	// when it returns: reset, if the answer had no end.
@@ -18,6 +18,9 @@ type Options struct {
 	// Blame makes of [ErrStream], [ErrFlood], [ErrStalled] or [ErrTooLarge] the cause that
 	// the contexts of streams end with; nil: those errors are.
 	Blame func(error) error
+	// Broke is told of a panic over the frames of a connection, which ends it and no other;
+	// nil: nobody is.
+	Broke func(p any)
 
 	Streams      int   // open at a time on a connection; more are refused
 	StreamWindow int32 // bytes of one body that wait to be read

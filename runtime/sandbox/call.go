@@ -195,13 +195,25 @@ func (s *session) fly(c *call, work func(ctx context.Context) Answer) {
 // pilot does the work, and then that of others until the session's worker is gone.
 func (f flight) pilot(live context.Context, crew <-chan flight, to chan<- answered) {
 	for {
-		to <- answered{f.step, f.work(f.ctx)}
+		to <- answered{f.step, f.fly()}
 		select {
 		case f = <-crew:
 		case <-live.Done():
 			return
 		}
 	}
+}
+
+// fly does the work. What panics in it fails one call, and no more.
+func (f flight) fly() (a Answer) {
+	var err error
+	defer func() {
+		if err != nil {
+			a = Answer{Err: runtime.AsError(err)}
+		}
+	}()
+	defer runtime.Contain(&err)
+	return f.work(f.ctx)
 }
 
 // invoke makes the call of a tool. Where its question was asked before, nothing

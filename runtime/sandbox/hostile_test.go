@@ -240,3 +240,14 @@ func TestOneAgentDoesNotWaitForPeopleEverywhere(t *testing.T) {
 		<-returned
 	}
 }
+
+// What panics in a call fails the call: it runs on a goroutine of its own, where a panic would
+// end the process.
+func TestAPanicInACallFailsIt(t *testing.T) {
+	b := newBench(t, func(m *machine) any { m.do("notes.getNote", `{"id":1}`); return 1 })
+	b.invoke = func(context.Context, sandbox.Invocation) sandbox.Answer { panic("nobody thought of it") }
+	result := b.execute(sandbox.Script{Source: "x"})
+	if len(result.Calls) != 1 || result.Calls[0].Status != sandbox.CallFailed {
+		t.Fatalf("%+v", result)
+	}
+}

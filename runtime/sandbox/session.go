@@ -131,10 +131,7 @@ func (s *session) launch(ctx context.Context) error {
 	go s.outbox.send(s.live, w)
 	go func(live context.Context, to chan<- mail) {
 		for {
-			m, err := w.Recv()
-			if err != nil {
-				m = nil
-			}
+			m := heard(w)
 			select {
 			case to <- mail{m}:
 			case <-live.Done():
@@ -146,6 +143,20 @@ func (s *session) launch(ctx context.Context) error {
 		}
 	}(s.live, s.mail)
 	return nil
+}
+
+// heard is the next message of a worker, nil when nothing more can come. Whatever runs
+// there may have written it.
+func heard(w Worker) (m *frame.ToHost) {
+	var err error
+	defer func() {
+		if err != nil {
+			m = nil
+		}
+	}()
+	defer runtime.Contain(&err)
+	m, err = w.Recv()
+	return m
 }
 
 func notStarted(err error) error {

@@ -53,8 +53,10 @@ func Filter(expression string, data []byte) ([]byte, error) {
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		lines, err := filter(ctx, code, data)
-		done <- outcome{lines, err}
+		var o outcome
+		defer func() { done <- o }()
+		defer runtime.Contain(&o.err)
+		o.lines, o.err = filter(ctx, code, data)
 	}()
 	look := time.NewTicker(filterLook)
 	defer look.Stop()

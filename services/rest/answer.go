@@ -198,7 +198,8 @@ func (x *exchange) whileMoving(ended <-chan struct{}, moved func() int64) (left 
 }
 
 // pass copies with a pooled buffer and without looking for shortcuts.
-func (x *exchange) pass(dst io.Writer, src io.Reader, n *atomic.Int64) error {
+func (x *exchange) pass(dst io.Writer, src io.Reader, n *atomic.Int64) (err error) {
+	defer runtime.Contain(&err)
 	return x.b.withBuffer(func(buf []byte) error {
 		for {
 			got, err := src.Read(buf)

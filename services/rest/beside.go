@@ -48,7 +48,7 @@ func (b *beside) Read(p []byte) (int, error) {
 	case !b.begin(b):
 		return 0, errStopped
 	case b.halt != nil || len(p) == 0:
-		return b.took(b.src.Read(p))
+		return b.took(b.draw(p))
 	case b.end != nil: // net/http looks whether more comes than was said
 		return 0, b.end
 	}
@@ -77,7 +77,7 @@ func (b *beside) pump() {
 	for {
 		select {
 		case n := <-b.wants:
-			n, err := b.src.Read(b.room[:n])
+			n, err := b.draw(b.room[:n])
 			select {
 			case b.parts <- part{n, err}:
 			case <-b.gone:

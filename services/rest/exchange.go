@@ -226,30 +226,33 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 
 // information passes a 1xx on. net/http calls it from a goroutine of its own,
 // but only while roundTrip waits, which settle makes certain.
-func (x *exchange) information(status int, header textproto.MIMEHeader) error {
+func (x *exchange) information(status int, header textproto.MIMEHeader) (err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	defer func() {
+		if err != nil {
+			x.broken = err
+		}
+	}()
+	defer runtime.Contain(&err)
 	if x.answered {
 		return nil
 	}
 	if x.interim++; x.interim > informationLimit {
-		x.broken = errHints
-		return x.broken
+		return errHints
 	}
 	if status == http.StatusContinue {
 		x.holdsBack.wanted()
 		return nil // the surface says it itself, when the body is first read
 	}
 	if !writable(http.Header(header)) {
-		x.broken = http1.ErrMalformed
-		return x.broken
+		return http1.ErrMalformed
 	}
 	h := http.Header(header).Clone()
 	x.cleanAnswer(h, status)
 	x.scrubHead(h)
 	if err := x.out.Informational(status, h); err != nil {
-		x.broken = callerGone{err}
-		return x.broken
+		return callerGone{err}
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest/outbox"
 )
 
@@ -190,20 +191,28 @@ func (p *pool) known(o origin) *known {
 
 // dial makes one attempt.
 func (p *pool) dial(ctx context.Context, o origin, a *attempt) {
-	conn, err := p.doors[o.trust].shake(ctx, o.authority, protocolH2, protocolH1)
-	if err == nil && conn.protocol == protocolH2 {
-		err = p.adopt(o, conn)
-	} else if err == nil {
-		p.noteH1(o)
-		a.h1 <- conn
-	}
-	a.err = err
+	a.err = p.introduce(ctx, o, a)
 	p.mu.Lock()
 	if k := p.origins[o]; k != nil && k.dial == a {
 		k.dial = nil
 	}
 	p.mu.Unlock()
 	close(a.done)
+}
+
+// introduce makes the connection of one attempt.
+func (p *pool) introduce(ctx context.Context, o origin, a *attempt) (err error) {
+	defer runtime.Contain(&err)
+	conn, err := p.doors[o.trust].shake(ctx, o.authority, protocolH2, protocolH1)
+	switch {
+	case err != nil:
+		return err
+	case conn.protocol == protocolH2:
+		return p.adopt(o, conn)
+	}
+	p.noteH1(o)
+	a.h1 <- conn
+	return nil
 }
 
 // adopt makes a connection that chose HTTP/2 one of the origin's.
@@ -265,20 +274,27 @@ func (p *pool) meet(ctx context.Context, o origin) *attempt {
 
 // dialFirst makes one attempt for callers of HTTP/1.1.
 func (p *pool) dialFirst(ctx context.Context, o origin, a *attempt) {
-	conn, err := p.doors[o.trust].shake(ctx, o.authority, protocolH2, protocolH1)
-	if err == nil {
-		if conn.protocol != protocolH2 {
-			p.noteH1(o)
-		}
-		a.wire <- p.wire(conn, spot{o, "https"})
-	}
-	a.err = err
+	a.err = p.introduceFirst(ctx, o, a)
 	p.mu.Lock()
 	if k := p.origins[o]; k != nil && k.first == a {
 		k.first = nil
 	}
 	p.mu.Unlock()
 	close(a.done)
+}
+
+// introduceFirst makes the connection of one attempt for callers of HTTP/1.1.
+func (p *pool) introduceFirst(ctx context.Context, o origin, a *attempt) (err error) {
+	defer runtime.Contain(&err)
+	conn, err := p.doors[o.trust].shake(ctx, o.authority, protocolH2, protocolH1)
+	if err != nil {
+		return err
+	}
+	if conn.protocol != protocolH2 {
+		p.noteH1(o)
+	}
+	a.wire <- p.wire(conn, spot{o, "https"})
+	return nil
 }
 
 // noteH1 remembers that the origin speaks HTTP/1.1.
@@ -367,6 +383,12 @@ type closing struct {
 	then func()
 	mu   sync.Mutex
 	done bool
+}
+
+// Read implements [net.Conn], for a goroutine of golang.org/x/net.
+func (c *closing) Read(p []byte) (n int, err error) {
+	defer runtime.Contain(&err)
+	return c.Conn.Read(p)
 }
 
 // Close implements [net.Conn]. The caller may hold locks of the connection's

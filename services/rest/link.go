@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest/gulp"
 	"github.com/kimbap-run/kimbap/services/rest/witness"
 )
@@ -102,14 +103,14 @@ func (l *link) untouched() bool {
 // Read implements [net.Conn]. Bytes outside an exchange are an error.
 func (l *link) Read(p []byte) (int, error) {
 	l.set(true)
-	n, err := l.Conn.Read(p)
+	n, err := l.receive(p)
 	l.mu.Lock()
 	for l.probing && n == 0 && late(err) && l.nothing() {
 		l.probing = false
 		_ = l.Conn.SetReadDeadline(time.Time{})
 		l.settled.Broadcast()
 		l.mu.Unlock()
-		n, err = l.Conn.Read(p)
+		n, err = l.receive(p)
 		l.mu.Lock()
 	}
 	l.reading = false
@@ -128,6 +129,12 @@ func (l *link) Read(p []byte) (int, error) {
 		return 0, errUnasked
 	}
 	return n, l.gulp.CutOff(err)
+}
+
+// receive reads TLS, on a goroutine of net/http's or of the exchange.
+func (l *link) receive(p []byte) (n int, err error) {
+	defer runtime.Contain(&err)
+	return l.Conn.Read(p)
 }
 
 // lookUntil is when a look for bytes ends: at once where the kernel can be asked.

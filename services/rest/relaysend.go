@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/proxy/http1"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // sending is a streamed body on its way, in a goroutine of its own. Nil: all
@@ -178,7 +179,15 @@ func (x *exchange) stream(w *wire, s *sending) {
 	if s.heldBack() {
 		return // not finished: nothing of it has left, and nothing will
 	}
-	err := x.b.withBuffer(func(buf []byte) error {
+	err := x.b.withBuffer(func(buf []byte) (err error) {
+		var broken error
+		defer func() {
+			if broken != nil {
+				x.sent.fail(broken)
+				err = broken
+			}
+		}()
+		defer runtime.Contain(&broken)
 		if w.h2 != nil {
 			return x.streamFrames(w, buf)
 		}

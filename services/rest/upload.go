@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"sync"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // errStopped is what net/http reads of a body whose exchange is over.
@@ -47,8 +49,17 @@ func (u *upload) Read(p []byte) (int, error) {
 	if !u.begin(nil) {
 		return 0, errStopped
 	}
-	n, err := u.src.Read(p)
-	return u.took(n, err)
+	return u.took(u.draw(p))
+}
+
+// draw reads the source, on a goroutine of net/http's or the engine's.
+func (u *upload) draw(p []byte) (n int, err error) {
+	defer runtime.Contain(&err)
+	n, err = u.src.Read(p)
+	if err == io.EOF && u.atEnd != nil {
+		u.atEnd()
+	}
+	return n, err
 }
 
 // begin reports whether the source may be read, by a reader of net/http's unless it is nil.
@@ -65,9 +76,6 @@ func (u *upload) begin(by *beside) bool {
 
 // took counts what was read, and notes how it ended.
 func (u *upload) took(n int, err error) (int, error) {
-	if err == io.EOF && u.atEnd != nil {
-		u.atEnd()
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.read += int64(n)
@@ -80,6 +88,13 @@ func (u *upload) took(n int, err error) (int, error) {
 		u.failed = err
 	}
 	return n, err
+}
+
+// fail notes what went wrong on our side.
+func (u *upload) fail(err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.failed = err
 }
 
 // exhausted reports whether a source of length bytes, -1 for unknown, was read to
@@ -106,8 +121,9 @@ type replay struct {
 }
 
 // Read implements [io.Reader].
-func (r *replay) Read(p []byte) (int, error) {
-	n, err := r.src.Read(p)
+func (r *replay) Read(p []byte) (n int, err error) {
+	defer runtime.Contain(&err)
+	n, err = r.src.Read(p)
 	if err == io.EOF && r.atEnd != nil {
 		r.atEnd()
 	}

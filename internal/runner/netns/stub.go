@@ -26,8 +26,14 @@ const localhost = "localhost"
 
 // Answer answers one query (RFC 1035), nil when it is none. Every name has an
 // IPv4 address and no other record, so there is nothing to ask of anybody else,
-// and nothing of a query that leaves.
-func (n *Names) Answer(query []byte) []byte {
+// and nothing of a query that leaves. One over which something panics is answered by
+// nobody, and ends nothing else.
+func (n *Names) Answer(query []byte) (answer []byte) {
+	defer func() {
+		if recover() != nil {
+			answer = nil
+		}
+	}()
 	var p dnsmessage.Parser
 	head, err := p.Start(query)
 	if err != nil || head.Response {

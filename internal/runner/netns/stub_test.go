@@ -217,3 +217,17 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+// What panics over a query answers nobody, and does not end the run.
+func TestAPanicOverAQueryAnswersNobody(t *testing.T) {
+	query := dnsmessage.Message{Header: dnsmessage.Header{ID: 1}, Questions: []dnsmessage.Question{{
+		Name: dnsmessage.MustNewName("a.test."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET,
+	}}}
+	packed, err := query.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := (*Names)(nil).Answer(packed); got != nil {
+		t.Errorf("answered %x", got)
+	}
+}

@@ -126,7 +126,7 @@ func (o *Outlet) Retry() error {
 func (o *Outlet) send(ctx context.Context, lines [][]byte) error {
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
-	err := o.sink.Write(ctx, o.slot, lines)
+	err := o.write(ctx, lines)
 	if err != nil {
 		err = fmt.Errorf("audit sink %s: %w", o.sink.Name(), err)
 	}
@@ -134,6 +134,17 @@ func (o *Outlet) send(ctx context.Context, lines [][]byte) error {
 	o.err = err
 	o.mu.Unlock()
 	return err
+}
+
+// write gives lines to the sink. One in which they panic has refused them: it would do so
+// again.
+func (o *Outlet) write(ctx context.Context, lines [][]byte) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &Refused{Err: fmt.Errorf("panic: %v", p)}
+		}
+	}()
+	return o.sink.Write(ctx, o.slot, lines)
 }
 
 // drain sends the queue in order until stop, and then what is left, once.

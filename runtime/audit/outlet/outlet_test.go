@@ -237,3 +237,24 @@ func TestWhatIsLeftAtTheEndIsLost(t *testing.T) {
 		t.Errorf("of a sink that hangs %d are lost", lost)
 	}
 }
+
+// panicking is a sink of which nobody thought that it could.
+type panicking struct{ place }
+
+func (p *panicking) Write(context.Context, string, [][]byte) error { panic("over a line") }
+
+// What panics in a sink is a failure of it, on its own goroutine too: where it is required its
+// line is not taken, and else it is counted as lost.
+func TestASinkThatPanicsHasFailed(t *testing.T) {
+	for _, required := range []bool{true, false} {
+		o := outlet.Open(&panicking{place{required: required}}, "s", 10, time.After, func() {})
+		err := o.Give([][]byte{[]byte("a\n")})
+		if required != (err != nil) {
+			t.Errorf("required %v: %v", required, err)
+		}
+		o.Close(time.Second)
+		if lost, _, _ := o.Losses(); !required && lost != 1 {
+			t.Errorf("%d lines are lost", lost)
+		}
+	}
+}
