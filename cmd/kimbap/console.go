@@ -32,7 +32,8 @@ For a kimbap that others use: kimbap serve --console.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			conceal()
-			return c.with(cmd.Context(), app.Options{Create: true, Slot: "console", StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			enter := func(a *app.App) error { return a.EnterConsole(listen) }
+			return c.with(cmd.Context(), app.Options{Create: true, Slot: "console", StartLocked: true, Entrance: enter}, func(ctx context.Context, a *app.App) error {
 				c.warnLocked(a.Locked(), "")
 				longLived()
 				hup := make(chan os.Signal, 1)

@@ -37,7 +37,8 @@ func newMCPCommand(c *cli) *cobra.Command {
 				return relay(conn, os.Stdin, os.Stdout)
 			}
 			conceal()
-			return c.with(cmd.Context(), app.Options{Create: true, Slot: "mcp", StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			enter := func(a *app.App) error { return a.EnterMCP(listen) }
+			return c.with(cmd.Context(), app.Options{Create: true, Slot: "mcp", StartLocked: true, Entrance: enter}, func(ctx context.Context, a *app.App) error {
 				c.warnLocked(a.Locked(), "")
 				longLived()
 				return a.ServeMCP(ctx, app.MCPOptions{

@@ -60,7 +60,8 @@ kimbap env --server URL --shell docker gives them.`,
 			if insecure {
 				c.setFlag("insecure-listen", "true")
 			}
-			return c.with(cmd.Context(), app.Options{Create: true, Slot: "proxy", StartLocked: true, Stdout: os.Stdout, Entrance: (*app.App).EnterProxy}, func(ctx context.Context, a *app.App) error {
+			enter := func(a *app.App) error { return a.EnterProxy(sidecar) }
+			return c.with(cmd.Context(), app.Options{Create: true, Slot: "proxy", StartLocked: true, Stdout: os.Stdout, Entrance: enter}, func(ctx context.Context, a *app.App) error {
 				c.warnLocked(a.Locked(), "")
 				longLived()
 				hup := make(chan os.Signal, 1)

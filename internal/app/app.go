@@ -82,8 +82,8 @@ type Options struct {
 	// Nameless takes the peer of every TCP connection for an unknown one, as it is
 	// on a system whose kernel does not tell (peer.Known of proxy/peer).
 	Nameless bool
-	// Entrance opens what only one process can have (EnterProxy, EnterAPI, EnterDaemon),
-	// before anything is written in the home's trail; nil: nothing.
+	// Entrance opens what only one process can have (EnterProxy, EnterAPI, EnterMCP,
+	// EnterConsole, EnterDaemon), before anything is written in the home's trail; nil: nothing.
 	Entrance func(*App) error
 	KeyFrom  string // where the master key is now, for its move to master_key.source; "": there
 }

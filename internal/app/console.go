@@ -27,15 +27,11 @@ type ConsoleOptions struct {
 // ServeConsole serves the page for browsers to the owner, on this machine alone, until ctx
 // ends.
 func (a *App) ServeConsole(ctx context.Context, o ConsoleOptions) error {
-	if host, _, err := net.SplitHostPort(o.Listen); err != nil || !socket.Loopback(host) {
-		return &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonInsecureScheme, Msg: fmt.Sprintf("%q is not an address of this machine alone", o.Listen),
-			Hint: "kimbap console --listen 127.0.0.1:0; for others: kimbap serve --console, with --tls-cert and --tls-key",
+	ln, err := a.entrance.ln, error(nil)
+	if ln == nil {
+		if ln, err = consoleListener(o.Listen); err != nil {
+			return err
 		}
-	}
-	ln, err := socket.Listen(o.Listen, "kimbap console --listen 127.0.0.1:0")
-	if err != nil {
-		return err
 	}
 	owner := a.Local()
 	var pages *console.Console
@@ -61,6 +57,17 @@ func (a *App) ServeConsole(ctx context.Context, o ConsoleOptions) error {
 	event.Kind = "console.stop"
 	_ = a.trail.Event(context.WithoutCancel(ctx), event)
 	return err
+}
+
+// consoleListener listens on this machine alone.
+func consoleListener(where string) (net.Listener, error) {
+	if host, _, err := net.SplitHostPort(where); err != nil || !socket.Loopback(host) {
+		return nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonInsecureScheme, Msg: fmt.Sprintf("%q is not an address of this machine alone", where),
+			Hint: "kimbap console --listen 127.0.0.1:0; for others: kimbap serve --console, with --tls-cert and --tls-key",
+		}
+	}
+	return socket.Listen(where, "kimbap console --listen 127.0.0.1:0")
 }
 
 // apiConsole is the console of an API, for which a token signs in; nil without one. Over TLS

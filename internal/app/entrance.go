@@ -9,11 +9,14 @@ import (
 
 // entrance is what only one process can have: an address, or the place of a home's daemon.
 // What Options.Entrance opens is found taken before the trail has a slot for this process:
-// one that ends there has nothing to record, and its empty slot would stay.
+// one that ends there has nothing to record, and its slot would stay.
 type entrance struct {
-	ln     net.Listener // nil: not opened yet
-	base   string       // its URL, of kimbap serve
-	daemon func()       // gives the daemon's place free; nil: not taken yet
+	ln      net.Listener // nil: not opened yet
+	base    string       // its URL, of kimbap serve
+	admin   net.Listener // of admin.listen; nil: not opened yet, or there is none
+	sidecar net.Listener // of kimbap proxy; nil: not opened yet
+	shown   string       // where that is
+	daemon  func()       // gives the daemon's place free; nil: not taken yet
 }
 
 func (a *App) enter(context.Context) error {
@@ -23,21 +26,44 @@ func (a *App) enter(context.Context) error {
 	return a.o.Entrance(a)
 }
 
-// EnterProxy opens the address of kimbap proxy, for Options.Entrance.
-func (a *App) EnterProxy() error {
-	ln, err := proxyListener(a.Config().Proxy.Listen)
-	if err == nil {
-		a.entered(entrance{ln: ln})
+// EnterProxy opens the addresses of kimbap proxy, for Options.Entrance. Sidecar is that of
+// ServeOptions; the socket of the home, without which the proxy serves as well, is left to it.
+func (a *App) EnterProxy(sidecar string) (err error) {
+	if a.entrance.ln, err = a.held(proxyListener(a.Config().Proxy.Listen)); err != nil {
+		return err
+	}
+	if sidecar != "" && sidecar != sidecarHome {
+		ln, shown, err := a.sidecarListener(sidecar)
+		if a.entrance.sidecar, err = a.held(ln, err); err != nil {
+			return err
+		}
+		a.entrance.shown = shown
+	}
+	return a.enterAdmin()
+}
+
+// EnterAPI opens the addresses of kimbap serve, for Options.Entrance.
+func (a *App) EnterAPI(o APIOptions) error {
+	ln, base, err := a.apiListener(o)
+	if a.entrance.ln, err = a.held(ln, err); err != nil {
+		return err
+	}
+	a.entrance.base = base
+	return a.enterAdmin()
+}
+
+// EnterMCP opens the address of an MCP server over HTTP, and EnterConsole that of kimbap
+// console, for Options.Entrance.
+func (a *App) EnterMCP(listen string) (err error) {
+	if listen != "" {
+		a.entrance.ln, err = a.held(mcpListener(listen))
 	}
 	return err
 }
 
-// EnterAPI opens the address of kimbap serve, for Options.Entrance.
-func (a *App) EnterAPI(o APIOptions) error {
-	ln, base, err := a.apiListener(o)
-	if err == nil {
-		a.entered(entrance{ln: ln, base: base})
-	}
+// EnterConsole opens the address of kimbap console, see EnterMCP.
+func (a *App) EnterConsole(listen string) (err error) {
+	a.entrance.ln, err = a.held(consoleListener(listen))
 	return err
 }
 
@@ -51,10 +77,21 @@ func (a *App) EnterDaemon() error {
 	return err
 }
 
-// entered keeps an address that is open until it is served, or the App closed.
-func (a *App) entered(e entrance) {
-	a.entrance = e
-	a.onClose(func(context.Context) error { _ = e.ln.Close(); return nil }) // who served it has closed it
+// enterAdmin opens admin.listen, if it is set.
+func (a *App) enterAdmin() (err error) {
+	if a.Config().Admin.Listen != "" {
+		a.entrance.admin, err = a.held(a.adminListener())
+	}
+	return err
+}
+
+// held keeps an address that is open until it is served, or the App closed.
+func (a *App) held(ln net.Listener, err error) (net.Listener, error) {
+	if err != nil {
+		return nil, err
+	}
+	a.onClose(func(context.Context) error { _ = ln.Close(); return nil }) // who served it has closed it
+	return ln, nil
 }
 
 func proxyListener(address string) (net.Listener, error) {

@@ -43,11 +43,15 @@ func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 		if m.Caller, err = a.Caller(ctx); err == nil {
 			_, err = a.identity.Identify(ctx, m.Caller) // a token that is not valid is said at once
 		}
-	} else if ln, err = a.mcpListener(o.Listen); err == nil {
-		listen, transport = ln.Addr().String(), "http"
+	} else if ln = a.entrance.ln; ln == nil {
+		ln, err = mcpListener(o.Listen)
 	}
 	if err != nil {
 		return err
+	}
+	if ln != nil {
+		a.listeners.Add(ln.Addr())
+		listen, transport = ln.Addr().String(), "http"
 	}
 	server, err := mcp.New(m)
 	if err == nil {
@@ -122,18 +126,14 @@ func (a *App) mcpEvent(kind, transport, listen string) record.Event {
 }
 
 // mcpListener listens on this machine alone.
-func (a *App) mcpListener(where string) (net.Listener, error) {
+func mcpListener(where string) (net.Listener, error) {
 	if host, _, err := net.SplitHostPort(where); err != nil || !socket.Loopback(host) {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Msg: "--listen is not an address of this machine alone: tokens would be sent in clear",
 			Hint: "kimbap mcp --listen 127.0.0.1:7790",
 		}
 	}
-	ln, err := socket.Listen(where, "kimbap mcp --listen 127.0.0.1:0")
-	if err == nil {
-		a.listeners.Add(ln.Addr())
-	}
-	return ln, err
+	return socket.Listen(where, "kimbap mcp --listen 127.0.0.1:0")
 }
 
 // serveHTTP serves until ctx ends, then drains; what does not end by itself is cut.

@@ -66,15 +66,21 @@ func (a *App) recordedTrail() runtime.Trail {
 	return metered{a.crowded, a.metrics, &a.run}
 }
 
+func (a *App) adminListener() (net.Listener, error) {
+	c := a.config.Current()
+	return socket.Listen(c.Admin.Listen, "another address for admin.listen, or none; now: "+c.Origin("admin.listen"))
+}
+
 // serveAdmin opens admin.listen, if it is set, until stop is called.
 func (a *App) serveAdmin() (stop func(), err error) {
-	at := a.config.Current().Admin.Listen
-	if at == "" || a.metrics == nil {
+	if a.config.Current().Admin.Listen == "" || a.metrics == nil {
 		return func() {}, nil
 	}
-	ln, err := socket.Listen(at, "another address for admin.listen, or none; now: "+a.config.Current().Origin("admin.listen"))
-	if err != nil {
-		return nil, err
+	ln := a.entrance.admin
+	if ln == nil {
+		if ln, err = a.adminListener(); err != nil {
+			return nil, err
+		}
 	}
 	a.listensAlso(ln)
 	s, err := server.NewAdmin(server.Options{Health: a.Health, Notice: a.restartNotice, Metrics: a.metrics, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Current().Serve.Hosts})

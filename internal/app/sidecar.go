@@ -31,9 +31,11 @@ func (a *App) openSidecar(where string) (*sidecar, error) {
 	if _, err := a.Scripts(); err != nil {
 		return nil, err
 	}
-	ln, shown, err := a.sidecarListener(where)
-	if err != nil {
-		return nil, err
+	ln, shown, err := a.entrance.sidecar, a.entrance.shown, error(nil)
+	if ln == nil {
+		if ln, shown, err = a.sidecarListener(where); err != nil {
+			return nil, err
+		}
 	}
 	_, tcp := ln.Addr().(*net.TCPAddr)
 	if tcp {
