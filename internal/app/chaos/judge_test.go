@@ -125,7 +125,12 @@ func (x *exchange) bare(at *attempt) bool {
 // known reports whether all of an answer was written, and the client can know it, although
 // its end was not.
 func (x *exchange) known(at *attempt) bool {
-	return at != nil && at.began && (x.bodiless() || x.a.framing == byLength && at.sent == len(x.a.body))
+	if at == nil || !at.began {
+		return false
+	}
+	sent := at.sent == len(x.a.body)
+	ended := x.a.framing == byLength || x.a.trailer && x.trailer.Get("X-Sum") == x.q.id // which only its end brings
+	return x.bodiless() || sent && ended
 }
 
 // common is how long the common beginning is.
