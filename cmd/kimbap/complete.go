@@ -29,7 +29,7 @@ func (c *cli) offers(root *cobra.Command) {
 		"call": c.offerCall, "actions describe": c.offerActions, "show": c.offerActions,
 		"link": c.offerServices, "service install": offerCatalogue, "unlink": c.offerInstalled, "llm": c.offerInstalled,
 		"actions list": c.offerInstalled, "service remove": c.offerInstalled, "service enable": c.offerDisabled,
-		"service disable": c.offerInstalled, "service export": c.offerInstalled,
+		"service disable": c.offerInstalled, "service export": c.offerInstalled, "service diff": c.offerInstalled,
 		"approve accept": pending, "approve reject": pending, "approve wait": pending,
 		"approve show": c.offerNames((*app.App).NamedApprovals), "approve revoke": c.offerNames((*app.App).NamedGrants),
 		"token revoke": tokens, "token inspect": tokens, "vault rotate": secrets, "vault remove": secrets,

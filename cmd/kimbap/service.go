@@ -22,7 +22,7 @@ func newServiceCommand(c *cli) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newServiceInstallCommand(c), newServiceListCommand(c), newServiceRemoveCommand(c), newServiceSwitchCommand(c, "enable"), newServiceSwitchCommand(c, "disable"), newServiceValidateCommand(c),
+	cmd.AddCommand(newServiceInstallCommand(c), newServiceListCommand(c), newServiceRemoveCommand(c), newServiceSwitchCommand(c, "enable"), newServiceSwitchCommand(c, "disable"), newServiceDiffCommand(c), newServiceValidateCommand(c),
 		newServiceImportCommand(c), newServiceExportCommand(c), newServiceTestCommand(c))
 	return cmd
 }
@@ -147,7 +147,9 @@ func (c *cli) showInForce(a *app.App) error {
 	}
 	updates := map[string]string{}
 	for _, o := range outdated {
-		updates[o.Name] = o.Command
+		if !o.Unknown { // nobody knows that it would lose nothing
+			updates[o.Name] = o.Command
+		}
 	}
 	if err := c.showServices(a.Services().Services(), func(string) bool { return true }, updates); err != nil {
 		return err
@@ -164,6 +166,10 @@ func (c *cli) showInForce(a *app.App) error {
 // sayOutdated says that the catalogue has another file of a service, and what taking it does.
 func (c *cli) sayOutdated(o app.Outdated) {
 	what := "this kimbap's catalogue has another file of " + o.Name + "; "
+	if o.Unknown {
+		c.advise(what + "yours was installed before kimbap kept what it had written, or is your own; compare with: kimbap service diff " + o.Name)
+		return
+	}
 	if len(o.Wants) > 0 {
 		what += "it wants a value for " + strings.Join(o.Wants, " and ") + ", which yours does not have; "
 	}

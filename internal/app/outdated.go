@@ -2,13 +2,12 @@ package app
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/installer"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
@@ -18,6 +17,7 @@ import (
 // than it was installed from. Versions do not tell: what a file says does.
 type Outdated struct {
 	Name     string
+	Unknown  bool     // its file may be the owner's own: kimbap did not always keep what it had written
 	Changed  bool     // its file was changed by hand since, which would be lost
 	Disabled bool     // it is not in force, and would be again
 	Wants    []string // variables that it never had; Command has … for their values
@@ -47,12 +47,13 @@ func (a *App) Outdated() ([]Outdated, error) {
 
 // outdated compares what the catalogue would write today, with the same values, with what
 // was written, and with what is there: nil where one of them is the same, and where values
-// cannot be told any more, so that nobody knows. A variable that the file never had, while
+// cannot be told any more, so that nobody knows, or the owner keeps their own. A variable that the file never had, while
 // nobody changed it by hand, is told: there is no value to be found.
 func (a *App) outdated(name string, pins *home.Pins) *Outdated {
 	written, shipped := pins.Catalogue[name]
+	_, fetched := pins.Services[name]
 	data, err := catalog.Read(name)
-	if !shipped || err != nil { // it is the owner's own, or is not in the catalogue any more
+	if fetched || err != nil || pins.Own[name] == installer.SumOf(data) {
 		return nil
 	}
 	path, inForce := services.InstalledFile(a.home.Services(), name)
@@ -64,21 +65,17 @@ func (a *App) outdated(name string, pins *home.Pins) *Outdated {
 	if err != nil {
 		return nil
 	}
-	o := &Outdated{Name: name, Changed: sumOf(here) != written, Disabled: !inForce}
+	is := installer.SumOf(here)
+	o := &Outdated{Name: name, Unknown: !shipped, Changed: shipped && is != written, Disabled: !inForce}
 	if today == nil {
-		if o.Wants = services.NewVariables(data, here); o.Changed || len(o.Wants) == 0 {
+		if o.Wants = services.NewVariables(data, here); o.Unknown || o.Changed || len(o.Wants) == 0 {
 			return nil
 		}
-	} else if sum := sumOf(today); sum == written || sum == sumOf(here) {
+	} else if sum := installer.SumOf(today); shipped && sum == written || sum == is {
 		return nil
 	}
 	o.Command = installAgain(name, data, values)
 	return o
-}
-
-func sumOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
 }
 
 // installAgain is the command that takes the catalogue's file with the values of before.
@@ -102,15 +99,21 @@ func installAgain(name string, data []byte, values map[string]string) string {
 func (a *App) doctorCatalogue(context.Context) Finding {
 	list, err := a.Outdated()
 	list = slices.DeleteFunc(list, func(o Outdated) bool { return o.Disabled }) // which serve nothing
+	var unknown, names []string
+	for _, o := range list {
+		if o.Unknown {
+			unknown = append(unknown, o.Name)
+		} else {
+			names = append(names, o.Name)
+		}
+	}
 	switch {
 	case err != nil:
 		return Finding{"catalogue", "warn", err.Error(), ""}
-	case len(list) == 0:
+	case len(names) == 0 && len(unknown) > 0: // no fault, as far as anybody knows
+		return Finding{"catalogue", "ok", "this kimbap has another file of: " + strings.Join(unknown, ", ") + "; yours may be older, or your own: kimbap service diff " + unknown[0], ""}
+	case len(names) == 0:
 		return Finding{"catalogue", "ok", "installed services of it are as this kimbap has them", ""}
-	}
-	var names []string
-	for _, o := range list {
-		names = append(names, o.Name)
 	}
 	fix := "kimbap service list"
 	if len(list) == 1 && !list[0].Changed && list[0].Wants == nil {

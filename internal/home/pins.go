@@ -26,6 +26,7 @@ type Pins struct {
 	Version   int               `json:"version"`
 	Services  map[string]Pin    `json:"services"`            // those that were fetched
 	Catalogue map[string]string `json:"catalogue,omitempty"` // SHA-256, hex, of the files as they were written
+	Own       map[string]string `json:"own,omitempty"`       // SHA-256, hex, of the catalogue's file beside which the owner keeps their own
 }
 
 // PinFile is the file of fetched services' hashes.
@@ -33,7 +34,7 @@ func (f Folder) PinFile() string { return filepath.Join(f.Dir, "services.lock") 
 
 // ReadPins reads them; a home without the file has pinned nothing.
 func (f Folder) ReadPins() (*Pins, error) {
-	p := &Pins{Version: 1, Services: map[string]Pin{}, Catalogue: map[string]string{}}
+	p := &Pins{Version: 1, Services: map[string]Pin{}, Catalogue: map[string]string{}, Own: map[string]string{}}
 	data, err := os.ReadFile(f.PinFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
@@ -56,6 +57,9 @@ func (f Folder) ReadPins() (*Pins, error) {
 	if p.Catalogue == nil {
 		p.Catalogue = map[string]string{}
 	}
+	if p.Own == nil {
+		p.Own = map[string]string{}
+	}
 	return p, nil
 }
 
@@ -64,8 +68,10 @@ func (p *Pins) Forget(name string) bool {
 	_, fetched := p.Services[name]
 	_, shipped := p.Catalogue[name]
 	delete(p.Services, name)
+	_, own := p.Own[name]
 	delete(p.Catalogue, name)
-	return fetched || shipped
+	delete(p.Own, name)
+	return fetched || shipped || own
 }
 
 // WritePins replaces the file in one step.

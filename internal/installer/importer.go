@@ -13,6 +13,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/catalog"
 	"github.com/kimbap-run/kimbap/services/openapi"
 )
 
@@ -64,6 +65,31 @@ func (i Import) run(files fs.FS, name string, data []byte) (*Imported, error) {
 	})
 }
 
+// KeepOwn notes that the owner keeps their own file of a service beside that which the
+// catalogue has now: of that one they are told nothing more.
+func (k Keeper) KeepOwn(ctx context.Context, name string) error {
+	unlock, err := k.Home.LockFiles(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return k.keepOwn(name)
+}
+
+// keepOwn does, where the catalogue has the name. The caller holds the lock of the files.
+func (k Keeper) keepOwn(name string) error {
+	data, err := catalog.Read(name)
+	if err != nil {
+		return nil
+	}
+	locked, err := k.Home.ReadPins()
+	if err != nil {
+		return err
+	}
+	locked.Own[name] = SumOf(data)
+	return k.Home.WritePins(locked)
+}
+
 // InstallImported installs what was imported; with update also in the place of a
 // service of that name.
 func (k Keeper) InstallImported(ctx context.Context, r *Imported, vars map[string]string, update bool) (*Review, error) {
@@ -78,5 +104,7 @@ func (k Keeper) InstallImported(ctx context.Context, r *Imported, vars map[strin
 		}
 		return replaces(name, "kimbap service import … --install --update, or give it another --name")
 	}
-	return k.place(ctx, r.Name+".yaml", r.YAML, vars, mayReplace, func(*services.Service) (func(), error) { return func() {}, nil })
+	return k.place(ctx, r.Name+".yaml", r.YAML, vars, mayReplace, func(s *services.Service) (func(), error) {
+		return func() {}, k.keepOwn(s.Name)
+	})
 }

@@ -118,8 +118,7 @@ func (k Keeper) Install(ctx context.Context, i Install) (*Review, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(data)
-	pin := home.Pin{URL: from, SHA256: hex.EncodeToString(sum[:])}
+	pin := home.Pin{URL: from, SHA256: SumOf(data)}
 	unlock, err := k.Home.LockFiles(ctx)
 	if err != nil {
 		return nil, err
@@ -140,18 +139,27 @@ func (k Keeper) Install(ctx context.Context, i Install) (*Review, error) {
 		return replaces(name, "kimbap service install "+runtime.Quote(i.From)+" --update")
 	}
 	return k.place(ctx, file, data, i.Vars, mayReplace, func(s *services.Service) (undo func(), err error) {
-		former := home.Pins{Version: locked.Version, Services: maps.Clone(locked.Services), Catalogue: maps.Clone(locked.Catalogue)}
+		former := home.Pins{Version: locked.Version, Services: maps.Clone(locked.Services), Catalogue: maps.Clone(locked.Catalogue), Own: maps.Clone(locked.Own)}
 		was := locked.Forget(s.Name)
+		shipped, err := catalog.Read(s.Name)
 		switch {
 		case IsURL(from):
 			locked.Services[s.Name] = pin
 		case slices.Contains(catalog.Names(), from):
 			locked.Catalogue[s.Name] = s.Digest
+		case err == nil: // the owner's, under a name of the catalogue
+			locked.Own[s.Name] = SumOf(shipped)
 		case !was:
 			return func() {}, nil
 		}
 		return func() { _ = k.Home.WritePins(&former) }, k.Home.WritePins(locked)
 	})
+}
+
+// SumOf is the SHA-256 of a file, as services.lock has it.
+func SumOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 // address is where the file is, and the SHA-256 that its content must have, "" for any:
