@@ -112,6 +112,21 @@ func TestUnprocessedRequestsGoAgain(t *testing.T) {
 	}
 }
 
+// An upstream that never acts on a request is asked three times in all, with any method, and
+// then it is told.
+func TestUnprocessedRequestsGoAgainTwiceAtMost(t *testing.T) {
+	var asked atomic.Int32
+	r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
+		asked.Add(1)
+		_ = f.WriteRSTStream(h.StreamID, http2.ErrCodeRefusedStream)
+	}))
+	for _, method := range []string{"GET", "DELETE"} {
+		asked.Store(0)
+		r.refused(t, r.call(method, "/"), runtime.CodeUpstream, runtime.ReasonUpstreamUnavailable)
+		equal(t, method+": times", asked.Load(), 3)
+	}
+}
+
 // GOAWAY lets the running requests finish and no new one begin.
 func TestGoAwayFinishes(t *testing.T) {
 	r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
