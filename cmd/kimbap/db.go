@@ -116,7 +116,13 @@ trail and its index stay in the home. End all servers over it first.`,
 				if err != nil {
 					return err
 				}
-				return c.show(done, func() { fmt.Fprintf(c.out, "%s moved from %s to %s\n", count(done.Rows, "row"), done.From, done.To) })
+				return c.show(done, func() {
+					if done.Rows == 0 {
+						fmt.Fprintf(c.out, "what is stored is in %s already: nothing to do\n", done.To)
+						return
+					}
+					fmt.Fprintf(c.out, "%s moved from %s to %s\n", count(done.Rows, "row"), done.From, done.To)
+				})
 			})
 		},
 	}

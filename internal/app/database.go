@@ -89,7 +89,7 @@ type Moved struct {
 }
 
 // MoveDatabase moves what the home stores to the empty database of store.dsn, all of it or
-// nothing. The index of the trail stays, and so does the master key.
+// nothing, and nothing when it is there already. The index of the trail stays, and so does the master key.
 func (a *App) MoveDatabase(ctx context.Context) (out Moved, err error) {
 	if !a.Shares() {
 		return out, &runtime.Error{
@@ -110,11 +110,22 @@ func (a *App) MoveDatabase(ctx context.Context) (out Moved, err error) {
 	if err != nil {
 		return out, a.hindered(err)
 	}
-	out.Rows, err = db.MoveTo(ctx, func(rows tables.Rows) (_ string, err error) {
-		out.To, err = postgres.Take(ctx, a.sharedOptions(), rows)
-		return out.To, err
-	})
+	if out.To, err = a.movedTo(ctx, db); err == nil && out.To == "" {
+		out.Rows, err = db.MoveTo(ctx, func(rows tables.Rows) (_ string, err error) {
+			out.To, err = postgres.Take(ctx, a.sharedOptions(), rows)
+			return out.To, err
+		})
+	}
 	return out, errors.Join(err, db.Close())
+}
+
+// movedTo names the database that has what the home stores, "" when the home has it.
+func (a *App) movedTo(ctx context.Context, db *sqlite.DB) (name string, err error) {
+	if own, err := db.CheckValue(ctx); err != nil || own != nil {
+		return "", err
+	}
+	name, _, err = db.Elsewhere(ctx)
+	return name, err
 }
 
 // CopyDatabase writes a consistent copy to a file that must not be there yet,

@@ -90,6 +90,9 @@ func TestAStoreIsMoved(t *testing.T) {
 		t.Fatalf("%+v, %v", done, err)
 	}
 
+	if again, err := unopened(t, k).MoveDatabase(t.Context()); err != nil || again.Rows != 0 || again.To != done.To {
+		t.Errorf("moved once more: %+v, %v", again, err)
+	}
 	a := k.Open(t, "")
 	if list, err := a.ListTokens(t.Context()); err != nil || len(list) != 1 || list[0].ID != token {
 		t.Errorf("tokens: %v, %v", list, err)
