@@ -117,6 +117,11 @@ type Credential struct {
 	Username    Secret // AuthBasic with username_ref
 	Value       Secret
 	Authorities []string // canonical authorities it may be sent to; sealed with it
+
+	// Refused is told that an upstream has answered 401 to the value, before that answer goes
+	// on to the caller; named says that it called the value itself invalid (RFC 6750 section
+	// 3.1). It does not wait. Nil for a value that nobody can renew.
+	Refused func(named bool)
 }
 
 // Found reports whether there is a credential at all.

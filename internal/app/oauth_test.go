@@ -46,6 +46,8 @@ type provider struct {
 	n       int
 	over    bool
 	revoked string
+
+	takenBack, challenge string // a token that is refused, and what is said of it
 }
 
 func (p *provider) access(n int) string { return fmt.Sprintf("ya29.access-%04d-Zm9vYmFyYmF6", n) }
@@ -83,8 +85,8 @@ func (p *provider) routes() map[string]servicestest.Behave {
 		"/inbox": func(c *servicestest.Conn, r *servicestest.Request) bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			if r.Header.Get("Authorization") != "Bearer "+p.access(p.n) {
-				return answer(c, "401 Unauthorized", `{"wrong":true}`)
+			if r.Header.Get("Authorization") != "Bearer "+p.access(p.n) || p.takenBack == p.access(p.n) {
+				return c.Send(fmt.Sprintf("HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: %s\r\nContent-Length: 14\r\n\r\n{\"wrong\":true}", p.challenge))
 			}
 			return answer(c, "200 OK", fmt.Sprintf(`{"echo":%q}`, r.Header.Get("Authorization")))
 		},
@@ -299,5 +301,54 @@ func TestSS018ProvidersGoThroughTheGuard(t *testing.T) {
 	_, err = owner.SignIn(ctx, s, app.SignIn{Client: app.OAuthClient{ID: "c"}, Show: func(string, string, string) { cancel() }})
 	if err == nil || ctx.Err() == nil {
 		t.Errorf("%v", err)
+	}
+}
+
+// A token that the API takes no more, though its time has not come: the client hears the 401
+// as it is, over each way to the upstream, and its next request goes out with another token.
+func TestATokenThatTheAPITakesBackEarly(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []string{"std", "relay"} {
+		p := &provider{challenge: `Bearer realm="https://login.notes.test", error="invalid_token"`}
+		var ahead atomic.Int64
+		k := apptest.New(t, apptest.Options{
+			Services: []string{apptest.Notes, mailService}, Resolve: []string{"mail.notes.test:443", "login.notes.test:443"}, Engine: engine,
+			Upstream: servicestest.Options{Routes: p.routes()}, Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+		})
+		owner := k.Open(t, "")
+		s, err := owner.SignsIn(t.Context(), "mail")
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "client-1"}, Show: comesBack(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := owner.Link(t.Context(), "mail", secret, true); err != nil {
+			t.Fatal(err)
+		}
+		read := func() apptest.Answer { return k.Do(t, "GET https://mail.notes.test/inbox", "") }
+		apptest.Eventually(t, "the key is taken up", func() bool { return read().Status == http.StatusOK })
+		ahead.Add(int64(5 * time.Minute))
+		p.mu.Lock()
+		p.takenBack = p.access(p.n)
+		p.mu.Unlock()
+		if got := read(); got.Status != http.StatusUnauthorized || got.Body != `{"wrong":true}` || got.Header.Get("WWW-Authenticate") != p.challenge {
+			t.Errorf("%s: the 401 is not passed on: %d %s %v", engine, got.Status, got.Body, got.Header)
+		}
+		if got := read(); got.Status != http.StatusOK || p.n != 2 {
+			t.Errorf("%s: the next one: %d %s, %d tokens", engine, got.Status, got.Body, p.n)
+		}
+		p.mu.Lock()
+		p.takenBack = p.access(p.n)
+		p.mu.Unlock()
+		for range 5 {
+			if got := read(); got.Status != http.StatusUnauthorized {
+				t.Errorf("%s: %d", engine, got.Status)
+			}
+		}
+		if p.n != 2 {
+			t.Errorf("%s: an API that always refuses has %d tokens asked for", engine, p.n)
+		}
 	}
 }

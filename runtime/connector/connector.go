@@ -48,6 +48,7 @@ type Connector struct {
 	mu      sync.Mutex
 	failing map[place]failure // providers that are left alone
 	unsaved map[place]unsaved // renewed, and not stored yet
+	spent   map[place]spent   // access tokens that an API has refused
 	closed  bool
 	running sync.WaitGroup // renewals
 }
@@ -75,7 +76,7 @@ func New(o Options) (*Connector, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	return &Connector{o: o, failing: map[place]failure{}, unsaved: map[place]unsaved{}}, nil
+	return &Connector{o: o, failing: map[place]failure{}, unsaved: map[place]unsaved{}, spent: map[place]spent{}}, nil
 }
 
 // Credential implements [runtime.Vault]: of a grant it is the access token. What is stored
@@ -101,7 +102,7 @@ func (c *Connector) Credential(ctx context.Context, tenant runtime.Tenant, auth 
 	if got.Version != cred.Version { // stored meanwhile, perhaps for other hosts: it goes where both may
 		cred.Authorities = slices.DeleteFunc(slices.Clone(cred.Authorities), func(a string) bool { return !got.Allows(a) })
 	}
-	cred.Value, cred.Version = got.Value, got.Version
+	cred.Value, cred.Version, cred.Refused = got.Value, got.Version, got.Refused
 	return cred, nil
 }
 

@@ -25,7 +25,8 @@ type Grant struct {
 	Obtained     time.Time `json:"obtained,omitzero"`
 	Expires      time.Time `json:"expires,omitzero"` // of the access token; zero: the provider has not said
 	Scopes       []string  `json:"scopes,omitempty"`
-	Over         string    `json:"over,omitempty"` // why the provider gives no more tokens; "": it does
+	Spent        bool      `json:"spent,omitempty"` // an API has refused the access token before its end
+	Over         string    `json:"over,omitempty"`  // why the provider gives no more tokens; "": it does
 }
 
 // mark is the name of the first field of every grant, also of a form that this kimbap does not

@@ -48,12 +48,13 @@ func (c *Connector) token(ctx context.Context, at place, cred runtime.Credential
 	if newer := c.held(ctx, at, cred.Value); newer != nil {
 		g = newer
 	}
-	if g.good(now, early, aFifth) {
-		return lent(cred, g), nil
+	refused := c.isSpent(at, g)
+	if !refused && g.good(now, early, aFifth) {
+		return c.lent(at, cred, g), nil
 	}
 	fallback := runtime.Credential{}
 	if g.good(now, spare, aTenth) {
-		fallback = lent(cred, g)
+		fallback = c.lent(at, cred, g)
 	}
 	if err := c.refusedNow(at, g, now); err != nil {
 		return orToken(fallback, err)
@@ -62,7 +63,7 @@ func (c *Connector) token(ctx context.Context, at place, cred runtime.Credential
 		return c.renewed(context.WithoutCancel(ctx), at) // whoever waits may leave: a refresh token that was used must be replaced
 	})
 	var long <-chan time.Time
-	if fallback.Found() {
+	if fallback.Found() && !refused { // of one that was refused nobody hurries to be refused again
 		long = time.After(patience)
 	}
 	select {
@@ -79,8 +80,9 @@ func (c *Connector) token(ctx context.Context, at place, cred runtime.Credential
 }
 
 // lent is a stored credential with the access token of its grant.
-func lent(cred runtime.Credential, g *Grant) runtime.Credential {
+func (c *Connector) lent(at place, cred runtime.Credential, g *Grant) runtime.Credential {
 	cred.Value = runtime.NewSecret(g.AccessToken)
+	cred.Refused = func(named bool) { c.refused(at, g, named) }
 	return cred
 }
 
@@ -138,8 +140,8 @@ func (c *Connector) renew(ctx context.Context, at place) (runtime.Credential, er
 	if err != nil {
 		return runtime.Credential{}, err
 	}
-	if g.good(c.o.Clock(), early, aFifth) {
-		return lent(cred, g), nil
+	if !c.isSpent(at, g) && g.good(c.o.Clock(), early, aFifth) {
+		return c.lent(at, cred, g), nil
 	}
 	if err := c.refusedNow(at, g, c.o.Clock()); err != nil {
 		return runtime.Credential{}, err
@@ -174,7 +176,7 @@ func (c *Connector) ask(ctx context.Context, at place, g *Grant, cred runtime.Cr
 	for _, part := range next.secrets() {
 		c.o.Keeper.Hide(part)
 	}
-	return lent(cred, next), c.keep(ctx, at, next, cred.Value), nil
+	return c.lent(at, cred, next), c.keep(ctx, at, next, cred.Value), nil
 }
 
 // newest is the grant as it is stored now, whoever has stored it, or one that waits to be.

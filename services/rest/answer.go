@@ -18,6 +18,7 @@ import (
 // as it comes.
 func (x *exchange) answer(ctx context.Context, resp *http.Response, body io.Reader) error {
 	header := resp.Header
+	x.noteRefusal(resp.StatusCode, header)
 	x.cleanAnswer(header, resp.StatusCode)
 	if resp.Close { // net/http has taken the field out where it said so, and no other names of it are left
 		x.declare(runtime.ChangeHop, "Connection")
