@@ -118,6 +118,10 @@ type Credential struct {
 	Value       Secret
 	Authorities []string // canonical authorities it may be sent to; sealed with it
 
+	// Beside are values of the same origin that answers are searched for too, though they are
+	// not sent: three at most.
+	Beside []Secret
+
 	// Refused is told that an upstream has answered 401 to the value, before that answer goes
 	// on to the caller; named says that it called the value itself invalid (RFC 6750 section
 	// 3.1). It does not wait. Nil for a value that nobody can renew.

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -349,6 +350,55 @@ func TestATokenThatTheAPITakesBackEarly(t *testing.T) {
 		}
 		if p.n != 2 {
 			t.Errorf("%s: an API that always refuses has %d tokens asked for", engine, p.n)
+		}
+	}
+}
+
+// An API that shows the token of before, which it may still take, or at the provider's own host
+// the refresh token and the client's secret, shows them to nobody, in no encoding; what is not
+// sent to that host is not looked for there.
+func TestAnAPIThatShowsTheRestOfAGrant(t *testing.T) {
+	t.Parallel()
+	for host, hides := range map[string]bool{"login.notes.test": false, "mail.notes.test": true} {
+		p := &provider{}
+		routes := p.routes()
+		routes["/inbox"] = func(c *servicestest.Conn, _ *servicestest.Request) bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			body := fmt.Sprintf("%s %s %s %s", p.access(1), base64.StdEncoding.EncodeToString([]byte(p.access(1))), url.QueryEscape(p.refresh(p.n)), "GOCSPX-client-secret-1")
+			return c.Send(fmt.Sprintf("HTTP/1.1 200 OK\r\nX-Token: %s\r\nContent-Length: %d\r\n\r\n%s", p.access(1), len(body), body))
+		}
+		var ahead atomic.Int64
+		k := apptest.New(t, apptest.Options{
+			Services: []string{apptest.Notes, strings.Replace(mailService, "https://login.notes.test/oauth/token", "https://"+host+"/oauth/token", 1)}, Resolve: []string{"mail.notes.test:443", "login.notes.test:443"},
+			Upstream: servicestest.Options{Routes: routes}, Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+		})
+		owner := k.Open(t, "")
+		s, err := owner.SignsIn(t.Context(), "mail")
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "client-1", Secret: runtime.NewSecret("GOCSPX-client-secret-1")}, Show: comesBack(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := owner.Link(t.Context(), "mail", secret, false); err != nil {
+			t.Fatal(err)
+		}
+		read := func() apptest.Answer { return k.Do(t, "GET https://mail.notes.test/inbox", "") }
+		apptest.Eventually(t, "the key is taken up", func() bool { return read().Status == http.StatusOK })
+		ahead.Add(int64(57 * time.Minute))
+		apptest.Eventually(t, "it is renewed", func() bool { read(); p.mu.Lock(); defer p.mu.Unlock(); return p.n == 2 })
+		got := read()
+		if strings.Contains(got.Body, p.access(1)) || strings.Contains(got.Body, "eWEyOS5hY2Nlc3M") || strings.Contains(got.Header.Get("X-Token"), "access-0001") {
+			t.Errorf("%s: the token of before comes back: %s %v", host, got.Body, got.Header)
+		}
+		if shown := strings.Contains(got.Body, "refresh-0002") && strings.Contains(got.Body, "client-secret-1"); shown == hides {
+			t.Errorf("%s: %s", host, got.Body)
+		}
+		ahead.Add(int64(4 * time.Minute))
+		if got := read(); !strings.Contains(got.Body, p.access(1)) {
+			t.Errorf("%s: a token that has ended is looked for: %s", host, got.Body)
 		}
 	}
 }

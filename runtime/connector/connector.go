@@ -102,7 +102,7 @@ func (c *Connector) Credential(ctx context.Context, tenant runtime.Tenant, auth 
 	if got.Version != cred.Version { // stored meanwhile, perhaps for other hosts: it goes where both may
 		cred.Authorities = slices.DeleteFunc(slices.Clone(cred.Authorities), func(a string) bool { return !got.Allows(a) })
 	}
-	cred.Value, cred.Version, cred.Refused = got.Value, got.Version, got.Refused
+	cred.Value, cred.Version, cred.Beside, cred.Refused = got.Value, got.Version, got.Beside, got.Refused
 	return cred, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,8 +26,10 @@ type Grant struct {
 	Obtained     time.Time `json:"obtained,omitzero"`
 	Expires      time.Time `json:"expires,omitzero"` // of the access token; zero: the provider has not said
 	Scopes       []string  `json:"scopes,omitempty"`
-	Spent        bool      `json:"spent,omitempty"` // an API has refused the access token before its end
-	Over         string    `json:"over,omitempty"`  // why the provider gives no more tokens; "": it does
+	Previous     string    `json:"previous_token,omitempty"` // the access token of before, which an API may take still
+	PreviousEnds time.Time `json:"previous_ends,omitzero"`   // zero: the provider has not said
+	Spent        bool      `json:"spent,omitempty"`          // an API has refused the access token before its end
+	Over         string    `json:"over,omitempty"`           // why the provider gives no more tokens; "": it does
 }
 
 // mark is the name of the first field of every grant, also of a form that this kimbap does not
@@ -43,11 +46,34 @@ func (g Grant) String() string { return "[an OAuth grant]" }
 // GoString implements [fmt.GoStringer].
 func (g Grant) GoString() string { return g.String() }
 
-// Seal is the grant as the vault keeps it.
+// longestGrant is what the vault takes, in bytes; one that it refuses is lost with this process.
+const longestGrant = 1 << 16
+
+// Seal is the grant as the vault keeps it. Of one that would be too long, what is only good to
+// have stays out.
 func (g *Grant) Seal() (runtime.Secret, error) {
-	g.Kind = form
-	text, err := json.MarshalIndent(g, "", " ")
-	return runtime.NewSecret(string(text)), err
+	kept := *g
+	kept.Kind = form
+	text, err := kept.text()
+	if err == nil && len(text) > longestGrant {
+		kept.Previous = ""
+		text, err = kept.text()
+	}
+	if err == nil && len(text) > longestGrant {
+		kept.Scopes = nil
+		text, err = kept.text()
+	}
+	return runtime.NewSecret(text), err
+}
+
+// text is the grant in JSON, in which no character is longer than it must be.
+func (g *Grant) text() (string, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	err := e.Encode(g)
+	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
 // errForm is of a grant that this kimbap cannot use. It quotes nothing.
@@ -102,7 +128,7 @@ func Parts(value runtime.Secret) []runtime.Secret {
 
 // secrets are the parts that nobody may see.
 func (g *Grant) secrets() (out []runtime.Secret) {
-	for _, part := range []string{g.AccessToken, g.RefreshToken, g.ClientSecret} {
+	for _, part := range []string{g.AccessToken, g.RefreshToken, g.ClientSecret, g.Previous} {
 		if part != "" {
 			out = append(out, runtime.NewSecret(part))
 		}
@@ -121,4 +147,27 @@ func (g *Grant) good(now time.Time, spare time.Duration, part int) bool {
 	}
 	spare = min(spare, g.Expires.Sub(g.Obtained)/time.Duration(part))
 	return g.AccessToken != "" && now.Add(spare).Before(g.Expires)
+}
+
+// beside are the values that an answer of an API is searched for beside the access token: the
+// one of before while it may be good, and the others where the API is on the host that they are
+// sent to.
+func (g *Grant) beside(now time.Time, authorities []string) (out []runtime.Secret) {
+	add := func(part string) {
+		if part != "" {
+			out = append(out, runtime.NewSecret(part))
+		}
+	}
+	if g.PreviousEnds.IsZero() || now.Before(g.PreviousEnds) {
+		add(g.Previous)
+	}
+	u, err := url.Parse(g.TokenURL)
+	if err == nil && slices.ContainsFunc(authorities, func(a string) bool {
+		host, _ := runtime.SplitAuthority(a)
+		return strings.EqualFold(strings.Trim(host, "[]"), u.Hostname())
+	}) {
+		add(g.RefreshToken)
+		add(g.ClientSecret)
+	}
+	return out
 }

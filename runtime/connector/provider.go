@@ -62,6 +62,13 @@ func (g *Grant) take(t *oauth2.Token, now time.Time) error {
 	case len(t.RefreshToken) > longestToken || strings.ContainsFunc(t.RefreshToken, func(r rune) bool { return r < ' ' || r > '~' }):
 		return errors.New("the provider gave a refresh token that is none (RFC 6749 appendix A.17)")
 	}
+	switch {
+	case g.AccessToken == t.AccessToken:
+	case g.Expires.IsZero() || now.Before(g.Expires):
+		g.Previous, g.PreviousEnds = g.AccessToken, g.Expires.UTC()
+	default:
+		g.Previous, g.PreviousEnds = "", time.Time{}
+	}
 	g.AccessToken, g.Spent, g.Obtained, g.Expires = t.AccessToken, false, now.UTC(), time.Time{}
 	if life := lives(t); life != 0 {
 		g.Expires = g.Obtained.Add(time.Duration(min(max(life, 1), longestLife)) * time.Second)

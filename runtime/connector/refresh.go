@@ -82,6 +82,7 @@ func (c *Connector) token(ctx context.Context, at place, cred runtime.Credential
 // lent is a stored credential with the access token of its grant.
 func (c *Connector) lent(at place, cred runtime.Credential, g *Grant) runtime.Credential {
 	cred.Value = runtime.NewSecret(g.AccessToken)
+	cred.Beside = g.beside(c.o.Clock(), cred.Authorities)
 	cred.Refused = func(named bool) { c.refused(at, g, named) }
 	return cred
 }
@@ -202,7 +203,7 @@ func (c *Connector) newest(ctx context.Context, at place) (*Grant, runtime.Crede
 // end notes once that a grant is over, so that its provider is not asked again.
 func (c *Connector) end(ctx context.Context, at place, g *Grant, was runtime.Secret) error {
 	ended := *g
-	ended.Over, ended.AccessToken, ended.RefreshToken = "invalid_grant", "", ""
+	ended.Over, ended.AccessToken, ended.RefreshToken, ended.Previous = "invalid_grant", "", "", ""
 	if err := c.o.Note(ctx, at.tenant, eventOver, at.name, ended.Over); err != nil {
 		return err
 	}

@@ -150,10 +150,17 @@ func (b *Backend) place(call *runtime.Call, auth *runtime.Auth, m *message, resu
 		return &runtime.Error{Code: runtime.CodeInternal, Msg: fmt.Sprintf("unknown auth type %q", auth.Type)}
 	}
 	m.declare(placed(call.Action, auth))
-	m.scrub = b.matchers.Of(secret, basic, call.Credential.Username.Reveal())
+	m.scrub = b.matchers.Of(secret, basic, call.Credential.Username.Reveal(), revealed(call.Credential.Beside)...)
 	result.Unscanned = m.scrub == nil
 	m.used = runtime.CredentialStored
 	return nil
+}
+
+func revealed(secrets []runtime.Secret) (out []string) {
+	for _, s := range secrets {
+		out = append(out, s.Reveal())
+	}
+	return out
 }
 
 // placed is the change by which the stored credential goes out: its kind, and

@@ -17,23 +17,30 @@ type Cache struct {
 }
 
 type matcherSet struct {
-	list sync.Map // [3]string{secret, basic, user} → *Matcher
+	list sync.Map // wanted → *Matcher
 	size atomic.Int32
+}
+
+// wanted is what a Matcher looks for.
+type wanted struct {
+	secret, basic, user string
+	also                [mostAlso]string
 }
 
 // Of returns the Matcher that [New] makes of a secret, the same one each time; nil
 // when the secret is too short to look for. A cache that is full begins anew.
-func (c *Cache) Of(secret, basic, user string) *Matcher {
+func (c *Cache) Of(secret, basic, user string, also ...string) *Matcher {
 	set := c.current.Load()
 	if set == nil || set.size.Load() >= keptMatchers {
 		set = &matcherSet{}
 		c.current.Store(set)
 	}
-	key := [3]string{secret, basic, user}
+	key := wanted{secret: secret, basic: basic, user: user}
+	copy(key.also[:], also)
 	if m, ok := set.list.Load(key); ok {
 		return m.(*Matcher)
 	}
-	m, known := set.list.LoadOrStore(key, New(secret, basic, user))
+	m, known := set.list.LoadOrStore(key, New(secret, basic, user, also...))
 	if !known {
 		set.size.Add(1)
 	}

@@ -14,6 +14,9 @@ const (
 	shortestForm    = 8
 )
 
+// mostAlso is how many values a Matcher looks for beside its secret.
+const mostAlso = 3
+
 // Matcher finds a secret in every form that forms.go lists: any of several byte
 // strings, in one pass that skips most of the text (Wu and Manber, 1994, with blocks of
 // three bytes). All patterns are looked for by their first min bytes. It is never changed
@@ -37,18 +40,20 @@ const (
 )
 
 // New looks for a secret, for the Basic form it may have been sent in (the base64 of
-// user and secret, "" for none), and for a stored user name of at least eight bytes.
-// It returns nil when the secret is too short to look for, under four bytes. It takes
-// some 50 µs: see [Cache].
-func New(secret, basic, user string) *Matcher {
+// user and secret, "" for none), for a stored user name of at least eight bytes, and for the
+// first three other values of as many bytes. It returns nil when the secret is too short to
+// look for, under four bytes. It takes some 50 µs: see [Cache].
+func New(secret, basic, user string, also ...string) *Matcher {
 	if len(secret) < shortestLiteral {
 		return nil
 	}
 	m := &Matcher{patterns: forms(secret, basic), literal: []byte(strings.ToLower(secret))}
-	if len(user) >= shortestForm {
-		m.patterns = append(m.patterns, forms(user, "")...)
-		slices.SortStableFunc(m.patterns, func(a, b []byte) int { return len(b) - len(a) })
+	for _, other := range append([]string{user}, also[:min(len(also), mostAlso)]...) {
+		if len(other) >= shortestForm {
+			m.patterns = append(m.patterns, forms(other, "")...)
+		}
 	}
+	slices.SortStableFunc(m.patterns, func(a, b []byte) int { return len(b) - len(a) })
 	m.min, m.max = len(m.patterns[len(m.patterns)-1]), len(m.patterns[0])
 	m.index()
 	return m

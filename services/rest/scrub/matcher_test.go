@@ -237,3 +237,26 @@ func TestNamesAreSearchedInAnyCase(t *testing.T) {
 		t.Error("nothing to look for was found")
 	}
 }
+
+// Beside its secret a matcher finds three more values, in as many forms as there are, and all
+// of them where each has every form.
+func TestOtherValuesAreFoundToo(t *testing.T) {
+	t.Parallel()
+	value := func(n string) string { return n + "é\"</\\>&' +~=!*()`$;:@#,\x01" + n }
+	all := []string{value("first"), value("second"), value("third"), value("fourth"), value("fifth")}
+	m := New(all[0], "dXNlcjpwYXNzd29yZA==", all[1], all[2:]...)
+	if len(m.lists) > 256 {
+		t.Fatalf("%d lists: an index of one byte names no more", len(m.lists))
+	}
+	for _, one := range all {
+		for _, form := range forms(one, "") {
+			if at, n := m.Next([]byte("- "+string(form)+" -"), 0); at != 2 || n < len(form) {
+				t.Errorf("%q is found at %d, %d long", form, at, n)
+			}
+		}
+	}
+	var c Cache
+	if one, other := c.Of("secret-1", "", "", "also-long-1"), c.Of("secret-1", "", "", "also-long-2"); one == other || one != c.Of("secret-1", "", "", "also-long-1") {
+		t.Error("a matcher is taken for one that looks for something else")
+	}
+}
