@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
-	"github.com/kimbap-run/kimbap/runtime"
 )
 
 func newLinkCommand(c *cli) *cobra.Command {
@@ -40,10 +39,7 @@ client_secret and refresh_token) can be piped in.`,
 				if rebind {
 					linked, err = a.Rebind(ctx, args[0])
 				} else {
-					var secret runtime.Secret
-					if secret, err = c.key(ctx, a, args[0], file, &signIn); err == nil {
-						linked, err = a.Link(ctx, args[0], secret, !noCheck && !force)
-					}
+					linked, err = c.link(ctx, a, args[0], file, &signIn, !noCheck && !force)
 				}
 				if err != nil {
 					return err
@@ -62,6 +58,30 @@ client_secret and refresh_token) can be piped in.`,
 	signIn.add(cmd.Flags())
 	cmd.Flags().BoolVar(&rebind, "rebind", false, "keep the stored key, and bind it to the hosts the service has now")
 	return cmd
+}
+
+// link gets the key of a service and stores it. A grant that a person has just given and that is
+// not stored goes back.
+func (c *cli) link(ctx context.Context, a *app.App, name, file string, f *signInFlags, check bool) (app.Linked, error) {
+	s, err := a.SignsIn(ctx, name)
+	if err != nil {
+		return app.Linked{}, err
+	}
+	secret, signedIn, err := c.key(ctx, a, s, name, file, f)
+	if err != nil {
+		return app.Linked{}, err
+	}
+	linked, err := a.Link(ctx, name, secret, check)
+	if err == nil || !signedIn {
+		return linked, err
+	}
+	switch a.GiveBackNew(ctx, s, secret) {
+	case app.GrantGiven:
+		c.say("what you granted was given back to the provider")
+	case app.GrantAlive:
+		c.say("what you granted stays in your account at the provider: it could not be given back, or the stored grant would end with it")
+	}
+	return linked, err
 }
 
 func (c *cli) sayLinked(l app.Linked) {
@@ -85,20 +105,26 @@ func newUnlinkCommand(c *cli) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true, Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
-				told, giving := a.GiveBack(ctx, args[0])
+				became := a.GiveBack(ctx, args[0])
 				u, err := a.Unlink(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				if giving != nil {
-					c.say("the grant is forgotten here, and could not be given back: take it away in your account at the provider")
-				} else if told {
-					c.say("the grant was given back to its provider")
-				}
+				c.sayReturned(became, args[0])
 				c.reach(ctx, a)
 				return c.show(u, func() { c.sayUnlinked(u, a.Installed(u.Service)) })
 			})
 		},
+	}
+}
+
+// sayReturned says what became of a grant that was removed here.
+func (c *cli) sayReturned(became app.Returned, name string) {
+	switch became {
+	case app.GrantGiven:
+		c.say("the grant was given back to its provider")
+	case app.GrantAlive:
+		c.say("the grant of %s is forgotten here, and could not be given back: take it away in your account at the provider", name)
 	}
 }
 

@@ -38,11 +38,21 @@ func (f *signInFlags) given() bool {
 }
 
 // key is the key of a service: what is typed, piped or in a file, or the grant of a sign-in.
-func (c *cli) key(ctx context.Context, a *app.App, name, file string, f *signInFlags) (runtime.Secret, error) {
-	s, err := a.SignsIn(ctx, name)
-	if err != nil {
-		return runtime.Secret{}, err
+func (c *cli) key(ctx context.Context, a *app.App, s *app.SignsIn, name, file string, f *signInFlags) (secret runtime.Secret, signedIn bool, err error) {
+	if s == nil || f.token || !f.given() && (file != "" || !c.inTTY) {
+		secret, err = c.keyInHand(ctx, a, s, name, file, f)
+		return secret, false, err
 	}
+	who, err := c.oauthClient(ctx, s, f)
+	if err != nil {
+		return runtime.Secret{}, false, err
+	}
+	secret, err = a.SignIn(ctx, s, app.SignIn{Client: who, Scopes: f.scopes, Device: f.device || !s.Browser, Port: f.port, Show: c.sayWhere})
+	return secret, err == nil, err
+}
+
+// keyInHand is a key that somebody has: no sign-in is needed for it.
+func (c *cli) keyInHand(ctx context.Context, a *app.App, s *app.SignsIn, name, file string, f *signInFlags) (runtime.Secret, error) {
 	what := "key for " + name
 	switch {
 	case s == nil && (f.given() || f.token):
@@ -51,23 +61,20 @@ func (c *cli) key(ctx context.Context, a *app.App, name, file string, f *signInF
 		return c.readSecret(ctx, file, what)
 	case f.token:
 		return c.readSecret(ctx, file, "access token for "+name)
-	case !f.given() && (file != "" || !c.inTTY):
-		return c.grantOrToken(ctx, a, s, file, what)
 	}
-	who, err := c.oauthClient(ctx, s, f)
-	if err != nil {
-		return runtime.Secret{}, err
+	return c.grantOrToken(ctx, a, s, file, what)
+}
+
+// sayWhere tells a person where to agree.
+func (c *cli) sayWhere(url, code, redirect string) {
+	if code != "" {
+		c.say("on any device open %s and type there:", url)
+		fmt.Fprintln(c.out, code)
+	} else {
+		c.say("open this in a browser on this machine, and agree there (the client must allow %s):", redirect)
+		fmt.Fprintln(c.out, url)
 	}
-	return a.SignIn(ctx, s, app.SignIn{Client: who, Scopes: f.scopes, Device: f.device || !s.Browser, Port: f.port, Show: func(url, code, redirect string) {
-		if code != "" {
-			c.say("on any device open %s and type there:", url)
-			fmt.Fprintln(c.out, code)
-		} else {
-			c.say("open this in a browser on this machine, and agree there (the client must allow %s):", redirect)
-			fmt.Fprintln(c.out, url)
-		}
-		c.say("waiting for you; Ctrl-C ends it")
-	}})
+	c.say("waiting for you; Ctrl-C ends it")
 }
 
 // oauthFile is a file of a client, or of a grant of elsewhere: as Google gives them, or plain.

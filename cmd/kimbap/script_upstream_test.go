@@ -131,14 +131,23 @@ func (n *notesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.answer(w, r, body)
 }
 
-// provide answers as an OAuth provider: it gives the key as a token for an hour.
+// provide answers as an OAuth provider: it gives the key as a token for an hour, to the client
+// named wrong another one, and takes back nothing of the one named deaf.
 func (n *notesAPI) provide(w http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm()
 	n.mu.Lock()
 	fmt.Fprintln(&n.got, strings.TrimSpace(strings.Join([]string{r.Method, r.URL.Path, r.PostForm.Get("grant_type"), r.PostForm.Get("token")}, " ")))
 	n.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
+	client, _, _ := r.BasicAuth()
+	if client == "" {
+		client = r.PostForm.Get("client_id")
+	}
 	switch {
+	case r.URL.Path == "/oauth/revoke" && client == "deaf":
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case client == "wrong" && r.PostForm.Get("grant_type") != "":
+		fmt.Fprint(w, `{"access_token":"not-the-key","refresh_token":"refresh-wrong","token_type":"Bearer","expires_in":3600}`)
 	case r.URL.Path == "/oauth/device":
 		fmt.Fprint(w, `{"device_code":"device-code","user_code":"WDJB-MJHT","verification_uri":"https://login.example.com/activate","expires_in":60,"interval":1}`)
 	case r.PostForm.Get("refresh_token") == "taken away":

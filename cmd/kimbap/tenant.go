@@ -102,6 +102,9 @@ is needed.`,
 				}
 				return c.show(gone, func() {
 					fmt.Fprintf(c.out, "removed tenant %s: %s\n", gone.Name, whatGoes(&gone))
+					for _, name := range gone.Grants {
+						c.sayReturned(app.GrantAlive, name)
+					}
 					if gone.Folder != "" {
 						c.say("its rules are in %s; remove them when nobody needs them", gone.Folder)
 					}

@@ -40,6 +40,7 @@ that is no more, name the folder that it was in with --home.`,
 
 func (c *cli) vaultRemove(ctx context.Context, name string) error {
 	return c.with(ctx, app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+		became := a.GiveBackStored(ctx, name)
 		removed, err := a.RemoveSecret(ctx, name)
 		if err != nil {
 			return err
@@ -47,6 +48,7 @@ func (c *cli) vaultRemove(ctx context.Context, name string) error {
 		if !removed {
 			return missing("kimbap vault list", "no credential named %q is stored", name)
 		}
+		c.sayReturned(became, name)
 		c.reach(ctx, a)
 		return c.show(map[string]any{"removed": name}, func() { fmt.Fprintf(c.out, "removed %s\n", name) })
 	})

@@ -207,6 +207,7 @@ func (s apiOperator) RemoveSecret(ctx context.Context, who runtime.Principal, na
 	if err != nil {
 		return err
 	}
+	_ = seat.GiveBackStored(ctx, name) // the trail says what became of it
 	removed, err := seat.RemoveSecret(ctx, name)
 	if err == nil && !removed {
 		return unknownID("secret", name)

@@ -25,6 +25,12 @@ const (
 	signInTime      = 10 * time.Minute
 )
 
+// ofGrants is what the log says of an event that has a result.
+var ofGrants = map[string]string{
+	connector.EventOver:   "an OAuth grant is over: sign in anew",
+	connector.EventRevoke: "an OAuth grant could not be given back: take it away in your account at the provider",
+}
+
 // newConnector is stage 4 over a vault: of OAuth grants it gives access tokens.
 func (a *App) newConnector(over runtime.Vault) (*connector.Connector, error) {
 	return connector.New(connector.Options{
@@ -34,7 +40,7 @@ func (a *App) newConnector(over runtime.Vault) (*connector.Connector, error) {
 			fields := map[string]string{"name": name}
 			if result != "" {
 				fields["result"] = result
-				a.o.Log.Warn().Str("credential", name).Str("tenant", string(tenant)).Str("result", result).Msg("an OAuth grant is over: sign in anew")
+				a.o.Log.Warn().Str("credential", name).Str("tenant", string(tenant)).Str("result", result).Msg(ofGrants[event])
 			}
 			return a.trail.Event(ctx, record.Event{Kind: event, Principal: a.Operator().ID, Tenant: tenant, Fields: fields})
 		},
@@ -95,6 +101,7 @@ type SignsIn struct {
 	Client  OAuthClient // of the grant that is stored, if it is of the same provider; without an id there is none
 
 	oauth *runtime.OAuth
+	ref   string
 }
 
 // SignsIn says how the key of a service is got by a sign-in; nil for a service whose key is
@@ -105,7 +112,7 @@ func (a *App) SignsIn(ctx context.Context, name string) (*SignsIn, error) {
 		return nil, err
 	}
 	at := service.Auth.OAuth
-	s := &SignsIn{Service: service.Name, Scopes: slices.Clone(at.Scopes), Browser: at.AuthorizeURL != "", Device: at.DeviceURL != "", oauth: at}
+	s := &SignsIn{Service: service.Name, Scopes: slices.Clone(at.Scopes), Browser: at.AuthorizeURL != "", Device: at.DeviceURL != "", oauth: at, ref: service.Auth.Ref}
 	who, granted, err := a.connector.Stored(ctx, a.tenant, service.Auth.Ref, at)
 	if err != nil {
 		return nil, err
@@ -195,15 +202,6 @@ func (a *App) GrantFrom(ctx context.Context, s *SignsIn, who OAuthClient, refres
 	return grant.Seal()
 }
 
-// GiveBack tells a provider that a stored grant is not wanted any more. It is false where
-// nothing had to be told.
-func (a *App) GiveBack(ctx context.Context, name string) (bool, error) {
-	service, err := a.toUnlink(name)
-	if err != nil || service.Auth.Ref == "" || a.vault.Locked() {
-		return false, err
-	}
-	return a.connector.Revoke(ctx, a.tenant, service.Auth.Ref)
-}
 
 // endedGrants are the services whose provider has ended the grant that is stored, by name.
 func (a *App) endedGrants(ctx context.Context) (out []string) {

@@ -176,8 +176,8 @@ func TestAServiceThatSignsIn(t *testing.T) {
 	p.mu.Unlock()
 	signIn()
 	apptest.Eventually(t, "the new grant is taken up", func() bool { return read().Status == http.StatusOK })
-	if told, err := owner.GiveBack(t.Context(), "mail"); !told || err != nil || p.revoked != p.refresh(p.n) {
-		t.Errorf("given back: %v %v %q", told, err, p.revoked)
+	if became := owner.GiveBack(t.Context(), "mail"); became != app.GrantGiven || p.revoked != p.refresh(p.n) {
+		t.Errorf("given back: %v %q", became, p.revoked)
 	}
 	var events []string
 	for _, r := range k.Records(t) {
@@ -400,5 +400,43 @@ func TestAnAPIThatShowsTheRestOfAGrant(t *testing.T) {
 		if got := read(); !strings.Contains(got.Body, p.access(1)) {
 			t.Errorf("%s: a token that has ended is looked for: %s", host, got.Body)
 		}
+	}
+}
+
+// Over the REST API too a grant that is removed goes back to its provider, in the tenant of the
+// token alone.
+func TestAGrantRemovedOverTheAPIGoesBack(t *testing.T) {
+	t.Parallel()
+	p := &provider{}
+	k := apptest.New(t, apptest.Options{
+		Services: []string{apptest.Notes, mailService}, Resolve: []string{"mail.notes.test:443", "login.notes.test:443"}, Upstream: servicestest.Options{Routes: p.routes()},
+	})
+	owner := k.Open(t, "")
+	if err := owner.CreateTenant(t.Context(), acme, false); err != nil {
+		t.Fatal(err)
+	}
+	theirs := k.OpenAs(t, acme)
+	s, err := theirs.SignsIn(t.Context(), "mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := theirs.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "client-1"}, Show: comesBack(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := theirs.Link(t.Context(), "mail", secret, false); err != nil {
+		t.Fatal(err)
+	}
+	c := newAPI(t, k)
+	ours, _ := tokenOf(t, k, app.TokenGrant{Roles: []string{runtime.RoleAdmin}})
+	if got := c.ask(t, ours, "DELETE", "/v1/vault/mail.token", ""); got.Status != 404 || p.revoked != "" {
+		t.Errorf("another tenant's: %d, %q is given back", got.Status, p.revoked)
+	}
+	admin, _, err := theirs.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"*"}, Roles: []string{runtime.RoleAdmin}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.ask(t, admin.Reveal(), "DELETE", "/v1/vault/mail.token", ""); got.Status != 204 || p.revoked != p.refresh(1) {
+		t.Errorf("%d %s, %q is given back", got.Status, got.Body, p.revoked)
 	}
 }

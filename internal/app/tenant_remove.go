@@ -21,9 +21,10 @@ import (
 type RemovedTenant struct {
 	Name      runtime.Tenant `json:"name"`
 	Secrets   int            `json:"credentials"`
-	Tokens    []string       `json:"tokens"`            // ids of those that were valid
-	Approvals []string       `json:"pending_approvals"` // ids of those that nobody had decided
-	Folder    string         `json:"folder,omitempty"`  // where its rules are now; "": it had no folder
+	Tokens    []string       `json:"tokens"`                 // ids of those that were valid
+	Approvals []string       `json:"pending_approvals"`      // ids of those that nobody had decided
+	Grants    []string       `json:"grants_alive,omitempty"` // OAuth grants that could not be given back to their providers
+	Folder    string         `json:"folder,omitempty"`       // where its rules are now; "": it had no folder
 }
 
 // errUnsure says that the operator has said no.
@@ -82,6 +83,7 @@ func (a *App) RemoveTenant(ctx context.Context, name runtime.Tenant, force bool,
 // was cut off begin again. What was written between the two for requests under way
 // goes at the end; without the folder nothing is sealed for the tenant any more.
 func (a *App) dropTenant(ctx context.Context, out *RemovedTenant, look func(tokens, pending []string, credentials int) error) error {
+	out.Grants = a.giveBackAll(ctx, out.Name) // while its key opens them
 	if err := a.store.DropTenant(ctx, out.Name, a.o.Clock(), look); err != nil {
 		return err
 	}

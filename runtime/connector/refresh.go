@@ -28,11 +28,12 @@ type failure struct {
 	err   error
 }
 
-// Events that stand in the trail.
+// Events that stand in the trail. A result says that a grant is over, and why, or that it
+// could not be given back.
 const (
-	eventRefresh = "oauth.refresh"
-	eventOver    = "oauth.over"
-	eventRevoke  = "oauth.revoke"
+	EventRefresh = "oauth.refresh"
+	EventOver    = "oauth.over"
+	EventRevoke  = "oauth.revoke"
 )
 
 // errOver is of a grant that the provider has ended (RFC 6749 section 5.2, invalid_grant).
@@ -159,7 +160,7 @@ func (c *Connector) renew(ctx context.Context, at place) (runtime.Credential, er
 // ask has the provider renew a grant, and stores what it gave, or that it gives no more. It is
 // not kept where something came that could not be stored.
 func (c *Connector) ask(ctx context.Context, at place, g *Grant, cred runtime.Credential) (got runtime.Credential, kept bool, err error) {
-	if err := c.o.Note(ctx, at.tenant, eventRefresh, at.name, ""); err != nil {
+	if err := c.o.Note(ctx, at.tenant, EventRefresh, at.name, ""); err != nil {
 		return got, true, err
 	}
 	asking, cancel := context.WithTimeout(ctx, renewal) // all of it, however long others took: what is asked for must arrive
@@ -204,7 +205,7 @@ func (c *Connector) newest(ctx context.Context, at place) (*Grant, runtime.Crede
 func (c *Connector) end(ctx context.Context, at place, g *Grant, was runtime.Secret) error {
 	ended := *g
 	ended.Over, ended.AccessToken, ended.RefreshToken, ended.Previous = "invalid_grant", "", "", ""
-	if err := c.o.Note(ctx, at.tenant, eventOver, at.name, ended.Over); err != nil {
+	if err := c.o.Note(ctx, at.tenant, EventOver, at.name, ended.Over); err != nil {
 		return err
 	}
 	c.keep(ctx, at, &ended, was)

@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -176,63 +175,6 @@ func hint(cause error, otherwise string) string {
 		return own.Msg + ": " + own.Hint
 	}
 	return otherwise
-}
-
-// Revoke gives a stored grant back to its provider (RFC 7009). It is false where there is
-// none, or no place to give it back.
-func (c *Connector) Revoke(ctx context.Context, tenant runtime.Tenant, name string) (bool, error) {
-	unlock, err := c.o.Lock(ctx, tenant, name) // what a renewal is about to get is to be given back, not what it had
-	if err != nil {
-		return false, err
-	}
-	defer unlock()
-	c.o.Keeper.Forget()
-	cred, err := c.o.Vault.Credential(ctx, tenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: name})
-	if err != nil || !cred.Found() || !IsGrant(cred.Value) {
-		return false, err
-	}
-	g, err := c.grant(place{tenant, name}, cred)
-	if err != nil || g.RevokeURL == "" || g.Over != "" {
-		return false, err
-	}
-	if err := c.o.Note(ctx, tenant, eventRevoke, name, ""); err != nil {
-		return false, err
-	}
-	if err := c.give(ctx, g); err != nil {
-		return false, notSignedIn(err)
-	}
-	return true, nil
-}
-
-// give tells the provider of a grant that it is not wanted any more.
-func (c *Connector) give(ctx context.Context, g *Grant) error {
-	ctx, cancel := context.WithTimeout(ctx, renewal)
-	defer cancel()
-	token := g.RefreshToken
-	if token == "" {
-		token = g.AccessToken
-	}
-	form := url.Values{"token": {token}, "client_id": {g.ClientID}}
-	if g.ClientSecret != "" && g.ClientAuth != "basic" {
-		form.Set("client_secret", g.ClientSecret)
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.RevokeURL, strings.NewReader(form.Encode()))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if g.ClientSecret != "" && g.ClientAuth == "basic" {
-		r.SetBasicAuth(url.QueryEscape(g.ClientID), url.QueryEscape(g.ClientSecret))
-	}
-	answer, err := c.o.Client.Do(r)
-	if err != nil {
-		return &unreadable{err}
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusNoContent {
-		return &refusal{status: answer.StatusCode}
-	}
-	return nil
 }
 
 // Renewed is a grant for a refresh token that was got elsewhere.

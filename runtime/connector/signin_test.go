@@ -233,16 +233,16 @@ func TestTwoCallbacksAtOnce(t *testing.T) {
 func TestRevokeAndRenewed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	if told, err := r.Revoke(t.Context(), "default", "google.token"); !told || err != nil {
-		t.Fatal(told, err)
+	if became, err := r.Revoke(t.Context(), "default", "google.token"); became != Given || err != nil {
+		t.Fatal(became, err)
 	}
 	if got := r.p.revoked; len(got) != 1 || got[0].Get("token") != "refresh-token-zero" {
 		t.Errorf("%v", got)
 	}
 	r.s.values["plain"] = runtime.NewSecret("plain-token")
 	for _, name := range []string{"plain", "nothing"} {
-		if told, err := r.Revoke(t.Context(), "default", name); told || err != nil {
-			t.Errorf("%s: %v %v", name, told, err)
+		if became, err := r.Revoke(t.Context(), "default", name); became != Nothing || err != nil {
+			t.Errorf("%s: %v %v", name, became, err)
 		}
 	}
 	g, err := r.Renewed(t.Context(), r.oauth(), desktop, runtime.NewSecret("refresh-token-zero"))
