@@ -195,6 +195,7 @@ type OAuth struct {
 	TokenURL     string
 	DeviceURL    string // RFC 8628; "": none on another device
 	RevokeURL    string // RFC 7009; "": a grant is given back by hand
+	Issuer       string // RFC 9207, of whoever answers a sign-in in a browser; "": it is not asked
 	Scopes       []string
 	ClientAuth   string // how a client's secret is shown: basic | post
 	Params       []Pair // added to the address of the sign-in

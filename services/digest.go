@@ -145,7 +145,7 @@ func (d *definition) credential(a *runtime.Auth) {
 	d.text(string(a.Type), a.Ref, string(a.Caller), string(a.KeepIf), a.Header, a.Prefix, a.Query, a.Field, a.Segment, a.Username, a.UsernameRef)
 	d.pairs(a.Placeholders)
 	if o := a.OAuth; o != nil { // what it is not stays as it was
-		d.text("oauth", o.AuthorizeURL, o.TokenURL, o.DeviceURL, o.RevokeURL, o.ClientAuth)
+		d.text("oauth", o.AuthorizeURL, o.TokenURL, o.DeviceURL, o.RevokeURL, o.Issuer, o.ClientAuth)
 		d.texts(o.Scopes)
 		d.number(len(o.Params))
 		for _, p := range o.Params {

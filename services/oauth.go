@@ -17,14 +17,20 @@ var ownParams = []string{"response_type", "response_mode", "client_id", "client_
 
 // oauth reads where the access tokens of a service come from.
 func (p *parser) oauth(n *yaml.Node) *runtime.OAuth {
-	o := p.object(n, "auth.oauth2", "authorize_url", "token_url", "device_url", "revoke_url", "scopes", "client_auth", "params")
+	o := p.object(n, "auth.oauth2", "authorize_url", "token_url", "device_url", "revoke_url", "issuer", "scopes", "client_auth", "params")
 	o.needed("token_url", "add token_url: https://login.example.com/token")
 	out := &runtime.OAuth{
-		AuthorizeURL: p.endpoint(o, "authorize_url"), TokenURL: p.endpoint(o, "token_url"), DeviceURL: p.endpoint(o, "device_url"), RevokeURL: p.endpoint(o, "revoke_url"),
+		AuthorizeURL: p.endpoint(o, "authorize_url"), TokenURL: p.endpoint(o, "token_url"), DeviceURL: p.endpoint(o, "device_url"), RevokeURL: p.endpoint(o, "revoke_url"), Issuer: p.endpoint(o, "issuer"),
 		Scopes: o.texts("scopes"), ClientAuth: o.oneOf("client_auth", "basic", "basic", "post"),
 	}
 	if o.get("authorize_url") == nil && o.get("device_url") == nil {
 		p.bad(o.node, "add authorize_url: https://login.example.com/authorize, or device_url", "auth.oauth2 has no place where a person signs in")
+	}
+	if strings.Contains(out.Issuer, "?") {
+		p.bad(o.at("issuer"), "write it as the provider's metadata has it: https://login.example.com", "auth.oauth2.issuer has a query (RFC 8414 section 2)")
+	}
+	if out.Issuer != "" && out.AuthorizeURL == "" {
+		p.bad(o.at("issuer"), "add authorize_url, or leave issuer out", "auth.oauth2.issuer is of a sign-in in a browser, and this service has none")
 	}
 	for _, scope := range out.Scopes {
 		if strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {

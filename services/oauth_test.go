@@ -32,6 +32,10 @@ func TestOAuthOfAService(t *testing.T) {
 		AuthorizeURL: "https://login.test/authorize?hd=a.test", TokenURL: "https://login.test/token", Scopes: []string{"read", "https://login.test/scope/write"},
 		ClientAuth: "basic", Params: []runtime.Pair{{Name: "access_type", Text: "offline"}},
 	}
+	issued, err := Parse("mail.yaml", []byte(strings.Replace(oauthFile, "    scopes:", "    issuer: https://login.test\n    scopes:", 1)))
+	if err != nil || issued.Auth.OAuth.Issuer != "https://login.test" {
+		t.Errorf("%+v %v", issued, err)
+	}
 	if s.Auth.Type != runtime.AuthOAuth2 || s.Auth.Ref != "mail.token" || !reflect.DeepEqual(s.Auth.OAuth, want) {
 		t.Errorf("%+v %+v", s.Auth, s.Auth.OAuth)
 	}
@@ -55,6 +59,10 @@ func TestSS018WhereAGrantMayComeFrom(t *testing.T) {
 		"{access_type: offline}":                    "{code_challenge_method: plain}",
 		"[read,":                                    `["read write",`,
 		"    token_url: https://login.test/token\n": "",
+		"    scopes:":                               "    issuer: http://login.test\n    scopes:",
+		"    scopes: ":                              "    issuer: https://login.test?a=b\n    scopes: ",
+		"    scopes: [":                             "    issuer: https://login.test/#a\n    scopes: [",
+		"    authorize_url: https://login.test/authorize?hd=a.test":   "    issuer: https://login.test\n    device_url: https://login.test/d",
 		"    authorize_url: https://login.test/authorize?hd=a.test\n": "",
 	} {
 		text := strings.Replace(oauthFile, from, to, 1)

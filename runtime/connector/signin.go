@@ -31,6 +31,7 @@ type SignIn struct {
 	c        *Connector
 	grant    Grant
 	state    string
+	issuer   string
 	verifier string
 	redirect string
 	device   *oauth2.DeviceAuthResponse
@@ -57,7 +58,7 @@ func (c *Connector) Begin(at *runtime.OAuth, who Client, scopes []string, redire
 	var state [32]byte
 	_, _ = rand.Read(state[:]) // never fails since Go 1.24
 	s.state, s.verifier, s.redirect = base64.RawURLEncoding.EncodeToString(state[:]), oauth2.GenerateVerifier(), redirect
-	s.config.RedirectURL = redirect
+	s.config.RedirectURL, s.issuer = redirect, at.Issuer
 	extra := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(s.verifier)}
 	for _, f := range at.Params {
 		extra = append(extra, oauth2.SetAuthURLParam(f.Name, f.Text))
@@ -75,11 +76,24 @@ func (s *SignIn) Finish(ctx context.Context, q url.Values) (*Grant, error) {
 	if !s.used.CompareAndSwap(false, true) {
 		return nil, ErrForeign
 	}
+	if s.issuer != "" && (len(q["iss"]) != 1 || q.Get("iss") != s.issuer) {
+		return nil, otherIssuer()
+	}
 	if q.Has("error") || len(q["code"]) != 1 || q.Get("code") == "" {
 		return nil, notGranted(q.Get("error"))
 	}
 	t, err := s.config.Exchange(s.c.with(ctx), q.Get("code"), oauth2.VerifierOption(s.verifier))
 	return s.take(t, err)
+}
+
+// otherIssuer refuses an answer that is not said to be of the provider that was asked: its code
+// may be of another one, which was made to send it here (RFC 9207 section 2.4).
+func otherIssuer() error {
+	return &runtime.Error{
+		Code: runtime.CodeForbidden, Reason: runtime.ReasonNotGranted, Stage: runtime.StageCredential,
+		Msg:  "the answer to the sign-in does not name the issuer that the service file names",
+		Hint: "start again; if it comes back, the provider sends no iss (RFC 9207), or another: take issuer out of the service file, or correct it",
+	}
 }
 
 // ErrForeign is of a callback that no sign-in of ours is waiting for.

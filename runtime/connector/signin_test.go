@@ -261,3 +261,38 @@ func TestRevokeAndRenewed(t *testing.T) {
 		t.Errorf("a client for another provider: %v %v %v", who.ID, scopes, err)
 	}
 }
+
+// Where the service names the issuer of its provider, an answer of another one, or of nobody, is
+// exchanged for nothing (RFC 9207): its code may be of a provider that was made to send it here.
+// A service that names none takes whatever is said.
+func TestAnAnswerOfAnotherIssuer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	at := r.oauth()
+	answer := func(iss ...string) error {
+		way := r.Begin(at, desktop, nil, "http://127.0.0.1:1/callback")
+		q := url.Values{"code": {"the-code"}, "state": {way.state}}
+		if len(iss) > 0 {
+			q["iss"] = iss
+		}
+		_, err := way.Finish(t.Context(), q)
+		return err
+	}
+	if err := errors.Join(answer(), answer("https://evil.test")); err != nil {
+		t.Errorf("no issuer is named: %v", err)
+	}
+	asked := r.p.requests()
+	at.Issuer = "https://login.test"
+	for _, iss := range [][]string{nil, {""}, {"https://evil.test"}, {"https://login.test/"}, {"HTTPS://login.test"}, {"https://login.test", "https://evil.test"}, {"https://login.test", "https://login.test"}, {"https://evil.test", "https://login.test"}} {
+		err := answer(iss...)
+		if e := runtime.AsError(err); err == nil || e.Reason != runtime.ReasonNotGranted || strings.Contains(e.Msg+e.Hint, "evil") || !strings.Contains(e.Hint, "issuer") {
+			t.Errorf("%q: %v", iss, err)
+		}
+	}
+	if r.p.requests() != asked {
+		t.Error("a code of another issuer was exchanged")
+	}
+	if err := answer("https://login.test"); err != nil {
+		t.Errorf("its own: %v", err)
+	}
+}

@@ -125,6 +125,7 @@ func auth() schema {
 		"oauth2": object("type oauth2: where access tokens come from; they go as a bearer token.", []string{"token_url"}, schema{
 			"authorize_url": text("Where a person signs in, in a browser."), "token_url": text("Where tokens are given and renewed."),
 			"device_url": text("Where a sign-in on another device begins (RFC 8628)."), "revoke_url": text("Where a grant is given back (RFC 7009)."),
+			"issuer":      text("Who answers a sign-in in a browser, as the provider's metadata has it; an answer that says another, or none, is refused (RFC 9207)."),
 			"scopes":      list("What is asked for.", text("One scope.")),
 			"client_auth": oneOf("How the client's secret is shown.", "basic", "post"),
 			"params":      named("Further parameters of the sign-in.", text("Its value.")),
