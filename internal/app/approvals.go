@@ -83,12 +83,15 @@ func (a *App) listApprovals(ctx context.Context, all bool, wanted func(*Approval
 		} else if unknowable == nil {
 			shown.Summary = mask(shown.Summary)
 		} else { // locked: nobody decides it now
-			shown.Summary = p.Method + " " + p.Authority
+			shown.Summary = summaryOfLocked(&p)
 		}
 		out = append(out, shown)
 	}
 	return out, err
 }
+
+// summaryOfLocked leaves out the path, in which nobody can mask what is stored.
+func summaryOfLocked(p *approval.Approval) string { return p.Method + " " + p.Authority }
 
 // argumentsOf writes the arguments of a held request for one line of a list,
 // in order, cut where they get long. `approve show` has them whole.

@@ -108,10 +108,14 @@ func (d consoleDesk) Question(ctx context.Context, who runtime.Principal, id str
 	if err == nil && cut && view.Size <= mostShown {
 		view, err = a.approvals.Show(ctx, a.Operator(), a.tenant, id, true)
 	}
-	if err != nil {
-		return q, err
+	var shown Approval
+	var text string
+	if err == nil {
+		shown, text, err = a.shown(ctx, &view)
 	}
-	shown, text, err := a.shown(ctx, &view)
+	if runtime.CodeOf(err) == runtime.CodeVaultLocked {
+		return a.closedQuestion(ctx, id, runtime.AsError(err))
+	}
 	if err != nil {
 		return q, err
 	}
@@ -126,6 +130,23 @@ func (d consoleDesk) Question(ctx context.Context, who runtime.Principal, id str
 		q.Persons, err = a.named(ctx)
 	}
 	return q, err
+}
+
+// closedQuestion is what stands beside what is sealed, while the vault is locked: an approval
+// can be rejected all the same.
+func (a *App) closedQuestion(ctx context.Context, id string, why *runtime.Error) (console.Question, error) {
+	p, err := a.approvals.Status(ctx, a.Operator(), id)
+	if err != nil {
+		return console.Question{}, err
+	}
+	shown := shownApproval(p)
+	if p.Authority != "" {
+		shown.Summary = summaryOfLocked(&p)
+	}
+	if p.Open() {
+		shown.Ended, err = a.requesterEnded(ctx, a.tenant, p.Principal)
+	}
+	return console.Question{Approval: pageOf(shown), Locked: why.Msg, Unlock: why.Hint}, err
 }
 
 // Decide implements [console.Desk].

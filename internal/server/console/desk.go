@@ -54,6 +54,8 @@ func (a Approval) Pending() bool { return a.State == "pending" }
 type Question struct {
 	Approval
 	Text    string   // the whole request, for people
+	Locked  string   // why nothing that is sealed can be shown, and nobody can say yes; "": it can
+	Unlock  string   // what to do about that
 	Long    bool     // it is so long that a yes must say that all of it was read
 	TooLong bool     // Text has only a part of it: here nobody can have read it
 	PIN     bool     // a yes demands one
