@@ -36,6 +36,7 @@ import (
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/command"
 	"github.com/kimbap-run/kimbap/services/rest"
+	"github.com/kimbap-run/kimbap/services/rest/scrub"
 )
 
 // SlotCLI is the audit slot that all short commands share.
@@ -143,6 +144,7 @@ type App struct {
 	mcpSessions mcpSessions
 	waits       waits
 	run         ofRun
+	forms       *scrub.Cache             // of stored values, to take them out of what is shown
 	unread      error                    // of the configuration, with Options.Emergency; nil: none
 	notice      string                   // for the person at the terminal; "": nothing
 	fault       error                    // of policy and services, with Options.Despite; nil: none
@@ -177,7 +179,7 @@ func New(o Options) (*App, error) {
 	if o.Home == "" {
 		return nil, NoHome()
 	}
-	a := &App{o: o, home: Home{Dir: o.Home}, env: outfit.NewEnvironment(o.Env), tenant: o.Tenant}
+	a := &App{o: o, home: Home{Dir: o.Home}, env: outfit.NewEnvironment(o.Env), tenant: o.Tenant, forms: new(scrub.Cache)}
 	if a.tenant == "" {
 		a.tenant = runtime.DefaultTenant
 	}

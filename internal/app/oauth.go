@@ -202,7 +202,6 @@ func (a *App) GrantFrom(ctx context.Context, s *SignsIn, who OAuthClient, refres
 	return grant.Seal()
 }
 
-
 // endedGrants are the services whose provider has ended the grant that is stored, by name.
 func (a *App) endedGrants(ctx context.Context) (out []string) {
 	if a.vault.Locked() || a.connector == nil {

@@ -107,7 +107,7 @@ func (a *App) openApprovals(context.Context) (err error) {
 		NewID:   func() string { return runtime.NewID("apr", a.o.Clock()) },
 		Terms:   approvalTerms(a.config.Current()),
 		Tell:    a.tell,
-		Process: a.holder, Alive: a.alive, Ended: a.requesterEnded, Late: a.toldLate,
+		Process: a.holder, Alive: a.alive, Ended: a.requesterEnded, Late: a.toldLate, Mask: a.maskerOf,
 	})
 	if err != nil {
 		return err

@@ -93,6 +93,7 @@ func (a *App) followStore(ctx context.Context, counter int64) int64 {
 	a.vault.Forget()
 	a.identity.Forget()
 	a.rest.Forget()
+	a.forms.Forget()
 	if err != nil || followed != nil {
 		return unknownChange
 	}

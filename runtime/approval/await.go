@@ -123,7 +123,7 @@ func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.
 		return Approval{}, nil, err
 	}
 	if d.o.Tell != nil {
-		told = d.o.Tell(notice(&a, f))
+		told = d.o.Tell(d.notice(ctx, &a, f))
 	}
 	return a, told, nil
 }

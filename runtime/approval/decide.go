@@ -37,7 +37,11 @@ func (d *Desk) Accept(ctx context.Context, by runtime.Principal, tenant runtime.
 	if err != nil {
 		return bare(a), err
 	}
-	if !yes.Full && !render(&a, f, false).Complete {
+	mask, err := d.mask(ctx, tenant)
+	if err != nil {
+		return bare(a), err
+	}
+	if !yes.Full && !render(&a, f, false, mask).Complete {
 		return bare(a), notShown(&a)
 	}
 	if err := widens(f, yes); err != nil {

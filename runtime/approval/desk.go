@@ -38,6 +38,10 @@ type Options struct {
 	// token cannot: a yes would be used by nobody.
 	Ended func(ctx context.Context, tenant runtime.Tenant, principal string) (bool, error)
 
+	// Mask, when not nil, makes what takes a tenant's stored credentials out of a text that
+	// people are shown. It is asked before a text is cut or escaped.
+	Mask func(ctx context.Context, tenant runtime.Tenant) (func(text string) string, error)
+
 	// Late, when not nil, is told of an end of an execution that could not be written,
 	// with why, and with nil once it was.
 	Late func(id string, err error)

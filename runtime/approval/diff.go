@@ -56,7 +56,7 @@ func (c *account) hidden() []string {
 // compared writes how a request differs from the one of the same action that was
 // accepted last: what a person has seen before is read faster. It is an addition
 // to what is shown, and never stands for it. Without an earlier one it is empty.
-func (d *Desk) compared(ctx context.Context, a *Approval, now account) string {
+func (d *Desk) compared(ctx context.Context, a *Approval, now account, stored masks) string {
 	last, found, err := d.o.Store.LastApproved(ctx, a.Tenant, a.Action)
 	if err != nil || !found || last.ID == a.ID {
 		return ""
@@ -65,7 +65,7 @@ func (d *Desk) compared(ctx context.Context, a *Approval, now account) string {
 	if err != nil {
 		return "" // edited, or of an older kimbap: no word of it can be relied on
 	}
-	s := &sheet{hidden: append(now.hidden(), before.hidden()...)}
+	s := &sheet{hidden: append(now.hidden(), before.hidden()...), stored: stored}
 	was, is := before.values(s), now.values(s)
 	if was == nil || is == nil {
 		return fmt.Sprintf("not compared to %s, accepted %s: too much was asked to be kept\n", s.word(last.ID), last.Decided.UTC().Format(time.RFC3339))

@@ -72,8 +72,8 @@ func (f *dossier) boundArgs(shown bool) map[string]any {
 }
 
 // target is what a grant is for, for people.
-func (f *dossier) target() string {
-	s := &sheet{hidden: f.hiddenValues()}
+func (f *dossier) target(stored masks) string {
+	s := &sheet{hidden: f.hiddenValues(), stored: stored}
 	if f.Target.Authority == "" {
 		args, _ := canon.Append(nil, f.boundArgs(true))
 		return word(s.mask(string(args)))
@@ -99,9 +99,13 @@ func (d *Desk) widen(ctx context.Context, a *Approval, f *dossier, v decision, y
 	if err != nil {
 		return err
 	}
+	mask, err := d.mask(ctx, a.Tenant)
+	if err != nil {
+		return err
+	}
 	w := allowance{
 		By: v.By, Presence: v.Presence, Run: run, Action: f.Action, Agent: f.Agent,
-		Target: f.target(), At: v.At, Expires: v.At.Add(lasting),
+		Target: f.target(mask), At: v.At, Expires: v.At.Add(lasting),
 	}
 	plain, err := json.Marshal(w)
 	if err != nil {

@@ -29,8 +29,12 @@ type Notice struct {
 const noticeText = 200
 
 // notice takes the notice of a question from what was sealed of it.
-func notice(a *Approval, f *dossier) Notice {
-	s := &sheet{hidden: f.hiddenValues()}
+func (d *Desk) notice(ctx context.Context, a *Approval, f *dossier) Notice {
+	mask, err := d.mask(ctx, a.Tenant)
+	if err != nil { // nobody knows what may be shown, and somebody is to be told
+		mask = func(string) string { return "[not shown]" }
+	}
+	s := &sheet{hidden: f.hiddenValues(), stored: mask}
 	text := func(text string) string {
 		shown, whole := visible(s.mask(text), noticeText)
 		if !whole {

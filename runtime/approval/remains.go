@@ -108,8 +108,12 @@ func (d *Desk) keep(ctx context.Context, a *Approval) ([]byte, error) {
 		d.long.Lock()
 		defer d.long.Unlock()
 	}
-	v := render(a, f, false)
-	m := remains{Row: a.sum(), Text: v.Text, Args: brief(v.Args), Values: (&sheet{hidden: f.hiddenValues()}).flat(f)}
+	mask, err := d.mask(ctx, a.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	v := render(a, f, false, mask)
+	m := remains{Row: a.sum(), Text: v.Text, Args: brief(v.Args), Values: (&sheet{hidden: f.hiddenValues(), stored: mask}).flat(f)}
 	if !v.Complete {
 		m.Text = strings.TrimSuffix(m.Text, cutShort) + "NOT FULLY SHOWN: it is closed, and the rest of it is not kept\n"
 	}

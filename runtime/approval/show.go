@@ -52,7 +52,11 @@ func (d *Desk) Show(ctx context.Context, by runtime.Principal, tenant runtime.Te
 	if (a.State == Pending || a.State == Approved) && d.expired(&a) {
 		a.State = Expired
 	}
-	v := render(&a, f, full)
+	mask, err := d.mask(ctx, tenant)
+	if err != nil {
+		return View{}, err
+	}
+	v := render(&a, f, full, mask)
 	v.Size = len(a.Sealed)
 	if f.Terms.Count > 1 && a.State == Pending {
 		votes, err := d.votes(ctx, &a)
@@ -63,7 +67,7 @@ func (d *Desk) Show(ctx context.Context, by runtime.Principal, tenant runtime.Te
 			v.Text += "yes from   " + word(vote.By) + ", presence " + word(vote.Presence) + ", " + vote.At.UTC().Format(time.RFC3339) + "\n"
 		}
 	}
-	v.Text += d.compared(ctx, &a, account{asked: f})
+	v.Text += d.compared(ctx, &a, account{asked: f}, mask)
 	return v, nil
 }
 
@@ -103,13 +107,28 @@ func (d *Desk) showClosed(ctx context.Context, a *Approval) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	return View{Approval: bare(*a), Args: m.Args, Text: m.Text + d.compared(ctx, a, account{kept: m})}, nil
+	mask, err := d.mask(ctx, a.Tenant)
+	if err != nil {
+		return View{}, err
+	}
+	return View{Approval: bare(*a), Args: m.Args, Text: m.Text + d.compared(ctx, a, account{kept: m}, mask)}, nil
+}
+
+// masks take stored credentials out of a text.
+type masks func(text string) string
+
+// mask is [Options.Mask], or nothing.
+func (d *Desk) mask(ctx context.Context, tenant runtime.Tenant) (masks, error) {
+	if d.o.Mask == nil {
+		return func(text string) string { return text }, nil
+	}
+	return d.o.Mask(ctx, tenant)
 }
 
 // render makes the view.
-func render(a *Approval, f *dossier, full bool) View {
+func render(a *Approval, f *dossier, full bool, stored masks) View {
 	v := View{Approval: bare(*a), Args: f.shownArgs()}
-	s := &sheet{full: full, complete: true}
+	s := &sheet{full: full, complete: true, stored: stored}
 	s.hidden = f.hiddenValues()
 	s.head(a, f)
 	if len(v.Args) > 0 {
@@ -163,6 +182,7 @@ type sheet struct {
 	full     bool
 	complete bool
 	hidden   []string // values of secret arguments
+	stored   masks    // takes out what the vault holds
 	lines    int
 	skipped  int
 }
@@ -354,13 +374,14 @@ func (s *sheet) quote(text string) string {
 // key shows a member's name, quoted unless it is a plain word.
 func (s *sheet) key(name string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
-	if name != "" && len(name) <= 100 && strings.Trim(name, plain) == "" {
+	if name != "" && len(name) <= 100 && strings.Trim(name, plain) == "" && s.mask(name) == name {
 		return name
 	}
 	return s.quote(name)
 }
 
-// mask takes out the values of secret arguments, also as they stand in a URL.
+// mask takes out what is stored, and the values of secret arguments, also as they stand in a
+// URL.
 func (s *sheet) mask(text string) string {
 	for _, value := range s.hidden {
 		if text == value {
@@ -373,7 +394,7 @@ func (s *sheet) mask(text string) string {
 			text = strings.ReplaceAll(text, form, hiddenText)
 		}
 	}
-	return text
+	return s.stored(text)
 }
 
 func fingerprint(data []byte) string {

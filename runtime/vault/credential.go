@@ -61,19 +61,9 @@ func NoUsername(auth *runtime.Auth) error {
 // of at least so many bytes. That is no use of a value, and is not noted as one. What
 // has expired, or must be fetched, is not looked for.
 func (v *Vault) Holding(ctx context.Context, tenant runtime.Tenant, shortest int) (func(text string) bool, error) {
-	list, err := v.List(ctx, tenant)
+	values, err := v.values(ctx, tenant, v.current)
 	if err != nil {
 		return nil, err
-	}
-	var values []runtime.Secret
-	for _, s := range list {
-		o, err := v.current(ctx, place{tenant, s.Name})
-		if err != nil {
-			return nil, err
-		}
-		if o != nil && o.reference == nil {
-			values = append(append(values, o.credential.Value), v.parts(o.credential.Value)...)
-		}
 	}
 	return func(text string) bool {
 		return slices.ContainsFunc(values, func(s runtime.Secret) bool {
@@ -81,6 +71,39 @@ func (v *Vault) Holding(ctx context.Context, tenant runtime.Tenant, shortest int
 			return whole == text || len(whole) >= shortest && strings.Contains(text, whole)
 		})
 	}, nil
+}
+
+// Without returns what takes the stored values of a tenant out of a text: hide does it for each
+// of them, and for each part of one that has some. That is no use of a value. What must be
+// fetched is not among them; what has expired is, since its service may take it still.
+func (v *Vault) Without(ctx context.Context, tenant runtime.Tenant, hide func(value runtime.Secret, text string) string) (func(text string) string, error) {
+	values, err := v.values(ctx, tenant, v.kept)
+	if err != nil {
+		return nil, err
+	}
+	return func(text string) string {
+		for _, value := range values {
+			text = hide(value, text)
+		}
+		return text
+	}, nil
+}
+
+func (v *Vault) values(ctx context.Context, tenant runtime.Tenant, open func(context.Context, place) (*opened, error)) (values []runtime.Secret, err error) {
+	list, err := v.List(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range list {
+		o, err := open(ctx, place{tenant, s.Name})
+		if err != nil {
+			return nil, err
+		}
+		if o != nil && o.found() && o.reference == nil {
+			values = append(append(values, o.credential.Value), v.parts(o.credential.Value)...)
+		}
+	}
+	return values, nil
 }
 
 // lookUp returns the credential of one place, and notes that it was used.
@@ -105,6 +128,15 @@ func (v *Vault) lookUp(ctx context.Context, at place) (runtime.Credential, error
 // current is what is stored at one place, from memory when it can; nil for nothing, or
 // what has expired.
 func (v *Vault) current(ctx context.Context, at place) (*opened, error) {
+	o, err := v.kept(ctx, at)
+	if err != nil || !o.found() || !o.expires.IsZero() && !v.o.Clock().Before(o.expires) {
+		return nil, err
+	}
+	return o, nil
+}
+
+// kept is what is stored at one place, whether it has expired or not.
+func (v *Vault) kept(ctx context.Context, at place) (*opened, error) {
 	if v.Locked() { // before the store is asked: "none is stored" would let the caller's own key pass
 		return nil, v.locked()
 	}
@@ -117,11 +149,7 @@ func (v *Vault) current(ctx context.Context, at place) (*opened, error) {
 		}
 		kept, _ = memory.secrets.LoadOrStore(at, o)
 	}
-	o := kept.(*opened)
-	if !o.found() || !o.expires.IsZero() && !v.o.Clock().Before(o.expires) {
-		return nil, nil
-	}
-	return o, nil
+	return kept.(*opened), nil
 }
 
 // read takes a secret from the store and opens it.
