@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -50,13 +49,14 @@ func (a *App) newConnector(over runtime.Vault) (*connector.Connector, error) {
 // providerClient asks OAuth providers: through the guard, over TLS that proves who they are,
 // and no further than the address that was asked for.
 func (a *App) providerClient() *http.Client {
-	trust := sync.OnceValues(a.upstreamTLS)
 	dial := func(ctx context.Context, _, authority string) (net.Conn, error) {
 		conn, _, _, err := dialer{a.guard}.Dial(ctx, authority, false, true) // loopback only where the address names it
 		return conn, err
 	}
 	secure := func(ctx context.Context, network, authority string) (net.Conn, error) {
-		roots, err := trust()
+		ctx, cancel := context.WithTimeout(ctx, providerTimeout) // net/http goes on with a dial when nobody waits any more
+		defer cancel()
+		roots, err := a.upstreamTLS() // read each time, which is seldom: a file that is missing now may be there then
 		if err != nil {
 			return nil, err
 		}

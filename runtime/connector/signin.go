@@ -182,10 +182,11 @@ func notSignedIn(cause error) error {
 	}
 }
 
-// hint is what helps: what kimbap itself says of the way to the provider, or else this.
+// hint is what helps: what kimbap itself says of the way to the provider, or else this. What is
+// wrong with a file of the home is the log's, since agents are shown it.
 func hint(cause error, otherwise string) string {
 	var own *runtime.Error
-	if errors.As(cause, &own) && own.Hint != "" {
+	if errors.As(cause, &own) && own.Hint != "" && own.Code != runtime.CodeInvalidInput {
 		return own.Msg + ": " + own.Hint
 	}
 	return otherwise

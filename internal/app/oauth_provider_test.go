@@ -1,0 +1,107 @@
+package app_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/servicestest"
+)
+
+// A provider that takes connections and says nothing, not even its TLS, holds none of them for
+// longer than a renewal may take: a proxy asks it again and again for months.
+func TestASilentProviderHoldsNoConnection(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	const tries = 4
+	ended := make(chan struct{}, tries)
+	go func() {
+		for {
+			conn, err := silent.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.Copy(io.Discard, conn)
+				_ = conn.Close()
+				ended <- struct{}{}
+			}()
+		}
+	}()
+	k := apptest.New(t, apptest.Options{Services: []string{apptest.Notes, strings.Replace(mailService, "https://login.notes.test/oauth/token", "https://"+silent.Addr().String()+"/token", 1)}})
+	owner := k.Open(t, "")
+	s, err := owner.SignsIn(t.Context(), "mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range tries {
+		short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		if _, err := owner.GrantFrom(short, s, app.OAuthClient{ID: "c"}, runtime.NewSecret("refresh")); err == nil {
+			t.Error("it gave a grant")
+		}
+		cancel()
+	}
+	end := time.After(15 * time.Second)
+	for i := range tries {
+		select {
+		case <-ended:
+		case <-end:
+			t.Fatalf("%d of %d connections are held", tries-i, tries)
+		}
+	}
+}
+
+// A file of roots that could not be read when a grant was to be renewed is read again for the
+// next renewal.
+func TestRootsThatWereMissingOnceAreReadAgain(t *testing.T) {
+	t.Parallel()
+	p := &provider{}
+	var ahead atomic.Int64
+	k := apptest.New(t, apptest.Options{
+		Services: []string{apptest.Notes, mailService}, Resolve: []string{"mail.notes.test:443", "login.notes.test:443"},
+		Upstream: servicestest.Options{Routes: p.routes()}, Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+	})
+	owner := k.Open(t, "")
+	s, err := owner.SignsIn(t.Context(), "mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "client-1"}, Show: comesBack(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := owner.Link(t.Context(), "mail", secret, false); err != nil {
+		t.Fatal(err)
+	}
+	read := func() apptest.Answer { return k.Do(t, "GET https://mail.notes.test/inbox", "") }
+	apptest.Eventually(t, "the key is taken up", func() bool { return read().Status == http.StatusOK })
+	roots := filepath.Join(k.Dir, "upstream-ca.pem")
+	if err := os.Rename(roots, roots+".away"); err != nil {
+		t.Fatal(err)
+	}
+	ahead.Add(int64(2 * time.Hour))
+	if got := read(); got.Problem.Reason != "oauth_refresh_failed" || strings.Contains(got.Body, "upstream-ca") {
+		t.Fatalf("without its roots: %d %s", got.Status, got.Body)
+	}
+	if err := os.Rename(roots+".away", roots); err != nil {
+		t.Fatal(err)
+	}
+	ahead.Add(int64(time.Minute))
+	if got := read(); got.Status != http.StatusOK {
+		t.Errorf("with its roots: %d %s", got.Status, got.Body)
+	}
+}
