@@ -1,9 +1,11 @@
 package app_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -74,4 +76,31 @@ func TestALockedVaultHidesNobodysOwnRequest(t *testing.T) {
 	for _, verb := range []string{"accept", "reject"} {
 		b.send(t, "approvals/"+id+"/"+verb, form).says(t, http.StatusForbidden, "own_request")
 	}
+}
+
+// An approval that somebody has edited in the database has a page too, which says so: it can be
+// rejected, and not accepted.
+func TestTheConsoleOfAnEditedApproval(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	id := asked(t, k, http.MethodDelete, "/notes/7", "")
+	link, _ := openConsole(t, k, "")
+	b := signedIn(t, link())
+	db, err := sql.Open("sqlite", filepath.Join(k.Dir, "kimbap.db")+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("UPDATE approvals SET path = '/harmless' WHERE id = ?", id); err != nil {
+		t.Fatal(err)
+	}
+	shown := b.get(t, "approvals/"+id)
+	shown.says(t, http.StatusOK, "somebody has edited it", "pending", "/reject")
+	if strings.Contains(shown.Body, "/accept") || strings.Contains(shown.Body, "/harmless") {
+		t.Errorf("it can be accepted, or shows what was written there: %s", shown.Body)
+	}
+	form := url.Values{"form": {shown.form(t)}}
+	b.send(t, "approvals/"+id+"/accept", form).says(t, http.StatusForbidden, "somebody has edited it")
+	b.send(t, "approvals/"+id+"/reject", form)
+	b.get(t, "approvals/"+id).says(t, http.StatusOK, ">rejected<")
 }

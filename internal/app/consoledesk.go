@@ -113,8 +113,8 @@ func (d consoleDesk) Question(ctx context.Context, who runtime.Principal, id str
 	if err == nil {
 		shown, text, err = a.shown(ctx, &view)
 	}
-	if runtime.CodeOf(err) == runtime.CodeVaultLocked {
-		return a.closedQuestion(ctx, id, runtime.AsError(err))
+	if e := runtime.AsError(err); err != nil && (e.Code == runtime.CodeVaultLocked || e.Reason == runtime.ReasonTampered) {
+		return a.closedQuestion(ctx, id, e)
 	}
 	if err != nil {
 		return q, err
@@ -132,8 +132,8 @@ func (d consoleDesk) Question(ctx context.Context, who runtime.Principal, id str
 	return q, err
 }
 
-// closedQuestion is what stands beside what is sealed, while the vault is locked: an approval
-// can be rejected all the same.
+// closedQuestion is what stands beside what is sealed, while the vault is locked or where
+// somebody has edited it: an approval can be rejected all the same.
 func (a *App) closedQuestion(ctx context.Context, id string, why *runtime.Error) (console.Question, error) {
 	p, err := a.approvals.Status(ctx, a.Operator(), id)
 	if err != nil {
