@@ -38,8 +38,16 @@ const (
 	pinLength  = 32
 )
 
+// derivedAtOnce is how many keys of PINs a process derives at a time: each takes much memory,
+// and anybody who may decide can name people who are nobody.
+const derivedAtOnce = 2
+
+var deriving = make(chan struct{}, derivedAtOnce)
+
 // derive is the key of a PIN under this salt and cost.
 func (k *pinKey) derive(pin runtime.Secret) []byte {
+	deriving <- struct{}{}
+	defer func() { <-deriving }()
 	return argon2.IDKey([]byte(pin.Reveal()), k.Salt, k.Passes, k.Memory, k.Threads, pinLength)
 }
 
