@@ -14,6 +14,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/proxy/egress/egresstest"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
@@ -103,5 +104,36 @@ func TestRootsThatWereMissingOnceAreReadAgain(t *testing.T) {
 	ahead.Add(int64(time.Minute))
 	if got := read(); got.Status != http.StatusOK {
 		t.Errorf("with its roots: %d %s", got.Status, got.Body)
+	}
+}
+
+// A company's proxy is the way to the provider too: for the sign-in, for renewals, which are
+// refused where it refuses, and for what is given back.
+func TestAProviderBehindTheCompanysProxy(t *testing.T) {
+	t.Parallel()
+	company := egresstest.New(t, egresstest.Options{})
+	p := &provider{}
+	k := apptest.New(t, apptest.Options{
+		Services: []string{apptest.Notes, mailService}, Upstream: servicestest.Options{Routes: p.routes()},
+		Config: "proxy:\n  upstream_proxy: http://" + company.Address + "\n",
+	})
+	company.Route("login.notes.test:443", k.Up.Authority)
+	owner := k.Open(t, "")
+	s, err := owner.SignsIn(t.Context(), "mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "client-1"}, Show: comesBack(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := owner.Link(t.Context(), "mail", secret, false); err != nil {
+		t.Fatal(err)
+	}
+	if became := owner.GiveBack(t.Context(), "mail"); became != app.GrantGiven {
+		t.Errorf("%q", became)
+	}
+	if got := strings.Join(company.Targets(), " "); got != "login.notes.test:443 login.notes.test:443" {
+		t.Errorf("the proxy was asked for %s", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,13 @@ type refusal struct {
 func (r *refusal) Error() string {
 	return fmt.Sprintf("the token endpoint answered %d %s", r.status, r.code)
 }
+
+// What a provider says of a grant that it has ended, by RFC 6749 section 5.2 and at GitHub; and
+// of a client that it does not know, or not by this secret.
+var (
+	endCodes    = []string{"invalid_grant", "bad_refresh_token"}
+	clientCodes = []string{"invalid_client", "unauthorized_client", "incorrect_client_credentials"}
+)
 
 // longestLife is ten years, in seconds: a provider may say anything.
 const longestLife = 10 * 365 * 24 * 3600
@@ -127,7 +135,7 @@ func told(err error) error {
 	if seconds, err := strconv.Atoi(said.Response.Header.Get("Retry-After")); err == nil {
 		r.after = time.Duration(min(seconds, int(longestWait.Seconds()))) * time.Second
 	}
-	if r.code == "invalid_grant" && r.status < http.StatusInternalServerError {
+	if slices.Contains(endCodes, r.code) && r.status < http.StatusInternalServerError {
 		return errOver
 	}
 	return r
