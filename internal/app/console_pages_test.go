@@ -133,3 +133,25 @@ func TestTheConsoleOfATenant(t *testing.T) {
 		b.send(t, path, form).says(t, http.StatusNotFound)
 	}
 }
+
+// One request with a path as long as a book does not push the others off the list: a line of it
+// is cut there, and whole on its own page.
+func TestTheConsoleCutsLongLines(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Policy: askOfAll})
+	link, _ := openConsole(t, k, "")
+	b := signedIn(t, link())
+	long := "/" + strings.Repeat("a", 20000)
+	id := asked(t, k, http.MethodGet, long, "")
+	got := b.get(t, "approvals")
+	got.says(t, http.StatusOK, "GET "+apptest.Host, "aaa…")
+	if strings.Contains(got.Body, strings.Repeat("a", 400)) {
+		t.Errorf("a list of %d bytes", len(got.Body))
+	}
+	b.get(t, "approvals/"+id).says(t, http.StatusOK, long)
+	b.send(t, "approvals/"+id+"/accept", url.Values{"form": {b.get(t, "tokens").form(t)}, "also": {"1h"}, "whole": {"yes"}})
+	got = b.get(t, "approvals")
+	if got.says(t, http.StatusOK, "End it", "aaa…"); strings.Contains(got.Body, strings.Repeat("a", 400)) {
+		t.Errorf("what still stands: %d bytes", len(got.Body))
+	}
+}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"time"
+	"unicode/utf8"
 
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/internal/server/console"
@@ -89,8 +90,19 @@ func pagesOf(list []Approval) (out []console.Approval) {
 func pageOf(p Approval) console.Approval {
 	return console.Approval{
 		ID: p.ID, State: p.State, Principal: p.Principal, Agent: p.Agent, Surface: string(p.Surface), Action: string(p.Action), Risk: string(p.Risk),
-		Rule: p.Rule, Summary: p.Summary, Created: p.Created, Expires: p.Expires, By: p.By, Presence: p.Presence, Note: p.Note, Ended: p.Ended,
+		Rule: p.Rule, Summary: oneLine(p.Summary), Created: p.Created, Expires: p.Expires, By: p.By, Presence: p.Presence, Note: p.Note, Ended: p.Ended,
 	}
+}
+
+// longestLine is how many characters of a request stand in a list: an agent may write a path as
+// long as a book, before which nobody finds the other requests.
+const longestLine = 300
+
+func oneLine(text string) string {
+	if utf8.RuneCountInString(text) <= longestLine {
+		return text
+	}
+	return string([]rune(text)[:longestLine-1]) + "…"
 }
 
 // mostShown is the longest request that a page has whole, in bytes as it is sealed. A page of
@@ -179,7 +191,7 @@ func (d consoleDesk) Standing(ctx context.Context, who runtime.Principal) (out [
 	}
 	list, err := a.Standing(ctx)
 	for _, s := range list {
-		out = append(out, console.Standing{ID: s.ID, Agent: s.Agent, Action: string(s.Action), Target: s.Target, Run: s.Run, By: s.By, Expires: s.Expires})
+		out = append(out, console.Standing{ID: s.ID, Agent: s.Agent, Action: string(s.Action), Target: oneLine(s.Target), Run: s.Run, By: s.By, Expires: s.Expires})
 	}
 	return out, err
 }
