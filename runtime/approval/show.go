@@ -292,7 +292,11 @@ func (s *sheet) value(depth int, name string, value any) {
 	case map[string]any:
 		if s.container(depth, label, len(v), "{}", v) {
 			for _, key := range slices.Sorted(maps.Keys(v)) {
-				s.value(below, s.key(key), v[key])
+				name := key
+				if !s.over() {
+					name = s.key(key)
+				}
+				s.value(below, name, v[key])
 			}
 		}
 	case []any:
@@ -302,6 +306,10 @@ func (s *sheet) value(depth int, name string, value any) {
 			}
 		}
 	case string:
+		if s.over() { // of a long request most is not shown, and its words need not be looked at
+			s.line(depth, "")
+			return
+		}
 		s.line(depth, label+s.quote(v))
 	default:
 		s.line(depth, label+s.word(fmt.Sprint(v)))
@@ -326,6 +334,9 @@ func (s *sheet) container(depth int, label string, members int, empty string, va
 	}
 	return true
 }
+
+// over reports whether the next line is only counted.
+func (s *sheet) over() bool { return s.lines >= shownLines && !s.full }
 
 // line writes one line, or counts it when there are too many. Its text must
 // have gone through word, quote or key.
