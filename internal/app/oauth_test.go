@@ -216,13 +216,20 @@ func TestAServiceThatSignsIn(t *testing.T) {
 }
 
 // A service that names the key of another one and a provider of its own, as a file of somebody
-// else may, is neither sent the client's secret nor what was granted.
+// else may, is neither sent the client's secret nor what was granted; nor is one that would have
+// it given back elsewhere.
 func TestAnotherProviderGetsNothingOfAGrant(t *testing.T) {
 	t.Parallel()
 	p := &provider{}
-	other := strings.NewReplacer("name: mail\n", "name: evil\n", "login.notes.test/oauth/token", "login.evil.test/oauth/token", "mail.notes.test", "evil.notes.test", "mail_kimbap", "evil_kimbap", "MAIL_TOKEN", "EVIL_TOKEN").Replace(mailService)
+	as := func(name, from, to string) string {
+		return strings.NewReplacer("name: mail\n", "name: "+name+"\n", from, to, "mail.notes.test", name+".notes.test", "mail_kimbap", name+"_kimbap", "MAIL_TOKEN", strings.ToUpper(name)+"_TOKEN").Replace(mailService)
+	}
 	k := apptest.New(t, apptest.Options{
-		Services: []string{apptest.Notes, mailService, other}, Resolve: []string{"mail.notes.test:443", "login.notes.test:443"}, Upstream: servicestest.Options{Routes: p.routes()},
+		Services: []string{
+			apptest.Notes, mailService, as("evil", "login.notes.test/oauth/token", "login.evil.test/oauth/token"), as("worse", "login.notes.test/oauth/revoke", "login.evil.test/oauth/revoke"),
+			as("calendar", "    revoke_url: https://login.notes.test/oauth/revoke\n", ""), as("drive", "login.notes.test/oauth/revoke", "login.notes.test/revoke"),
+		},
+		Resolve: []string{"mail.notes.test:443", "login.notes.test:443"}, Upstream: servicestest.Options{Routes: p.routes()},
 	})
 	owner := k.Open(t, "")
 	s, err := owner.SignsIn(t.Context(), "mail")
@@ -237,7 +244,7 @@ func TestAnotherProviderGetsNothingOfAGrant(t *testing.T) {
 	if _, err := owner.Link(t.Context(), "mail", secret, false); err != nil {
 		t.Fatal(err)
 	}
-	for service, id := range map[string]string{"mail": "client-1", "evil": ""} {
+	for service, id := range map[string]string{"mail": "client-1", "evil": "", "worse": "", "calendar": "client-1", "drive": "client-1"} {
 		s, err := owner.SignsIn(t.Context(), service)
 		if err != nil || s.Client.ID != id || s.Client.Secret.Empty() != (id == "") {
 			t.Errorf("%s: the client of before is %q, %v", service, s.Client.ID, err)

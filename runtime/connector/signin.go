@@ -211,17 +211,28 @@ func (c *Connector) Renewed(ctx context.Context, at *runtime.OAuth, who Client, 
 
 // Stored is who a stored grant is of, and what it is for, for the next sign-in at the same
 // provider; the zero client where none is stored. A service that names the key of another
-// one and a provider of its own gets no client's secret sent there.
+// one and a provider of its own gets no client's secret sent there, at the end neither.
 func (c *Connector) Stored(ctx context.Context, tenant runtime.Tenant, name string, at *runtime.OAuth) (who Client, scopes []string, err error) {
 	cred, err := c.o.Vault.Credential(ctx, tenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: name})
 	if err != nil || !cred.Found() || !IsGrant(cred.Value) {
 		return Client{}, nil, err
 	}
 	g, err := c.grant(place{tenant, name}, cred)
-	if err != nil || g.TokenURL != at.TokenURL {
+	if err != nil || g.TokenURL != at.TokenURL || !returnsTo(g, at) {
 		return Client{}, nil, err
 	}
 	return Client{ID: g.ClientID, Secret: runtime.NewSecret(g.ClientSecret)}, g.Scopes, nil
+}
+
+// returnsTo reports whether a grant that a service gets would be given back, with the client's
+// secret, to where the stored one is, or to the host that tokens come from.
+func returnsTo(g *Grant, at *runtime.OAuth) bool {
+	if at.RevokeURL == "" || at.RevokeURL == g.RevokeURL {
+		return true
+	}
+	there, err := url.Parse(at.RevokeURL)
+	tokens, terr := url.Parse(at.TokenURL)
+	return err == nil && terr == nil && strings.EqualFold(there.Host, tokens.Host)
 }
 
 // Over reports whether the provider has ended a stored grant.
