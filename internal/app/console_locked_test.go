@@ -24,8 +24,11 @@ func TestTheConsoleOfALockedVault(t *testing.T) {
 	b := signedIn(t, link())
 	id := asked(t, k, http.MethodDelete, "/notes/7", "")
 	closed := asked(t, k, http.MethodDelete, "/notes/8", "")
+	stands := asked(t, k, http.MethodDelete, "/notes/9", "")
 	form := b.get(t, "approvals/"+id).form(t)
 	b.send(t, "approvals/"+closed+"/reject", url.Values{"form": {form}})
+	b.send(t, "approvals/"+stands+"/accept", url.Values{"form": {form}, "also": {"1h"}})
+	b.get(t, "approvals").says(t, http.StatusOK, "End it")
 	owner := k.Open(t, "")
 	if _, err := owner.LockVault(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
@@ -38,6 +41,9 @@ func TestTheConsoleOfALockedVault(t *testing.T) {
 	}
 	b.get(t, "approvals/"+closed).says(t, http.StatusOK, "rejected", "kimbap unlock")
 	b.get(t, "approvals/apr_unknown").says(t, http.StatusNotFound)
+	b.get(t, "approvals?reload=off").says(t, http.StatusOK, id, closed, "notes.delete-note", "What an earlier yes still allows cannot be shown: the vault is locked")
+	b.get(t, "trail").says(t, http.StatusOK, "vault.lock")
+	b.get(t, "tokens").says(t, http.StatusOK)
 	if got := b.send(t, "approvals/"+id+"/accept", url.Values{"form": {form}}); got.Status < 400 {
 		t.Errorf("a yes in a locked vault: %d", got.Status)
 	}

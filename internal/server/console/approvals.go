@@ -34,7 +34,10 @@ func (c *Console) approvals(w http.ResponseWriter, r *http.Request, v visit) err
 		return err
 	}
 	standing, err := c.o.Desk.Standing(r.Context(), v.who)
-	if err != nil {
+	sealed := ""
+	if e := runtime.AsError(err); err != nil && (e.Code == runtime.CodeVaultLocked || e.Reason == runtime.ReasonTampered) {
+		sealed = e.Msg // what waits can be seen, and rejected, all the same
+	} else if err != nil {
 		return err
 	}
 	title, more := "Approvals", len(waiting) > waitingMost
@@ -49,7 +52,7 @@ func (c *Console) approvals(w http.ResponseWriter, r *http.Request, v visit) err
 		again = 0
 	}
 	return c.show(w, v, "approvals", view{Title: title, Tab: "approvals", Refresh: again, Data: map[string]any{
-		"Waiting": waiting, "More": more, "Decided": decided, "Standing": standing,
+		"Waiting": waiting, "More": more, "Decided": decided, "Standing": standing, "Sealed": sealed,
 	}})
 }
 
