@@ -102,11 +102,15 @@ func (a *App) openTrail(ctx context.Context) error {
 }
 
 func (a *App) openApprovals(context.Context) (err error) {
+	tell := a.tell
+	if len(a.config.Current().Approval.Notify) == 0 { // what nobody is told need not be masked
+		tell = nil
+	}
 	a.approvals, err = approval.New(approval.Options{
 		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
 		NewID:   func() string { return runtime.NewID("apr", a.o.Clock()) },
 		Terms:   approvalTerms(a.config.Current()),
-		Tell:    a.tell,
+		Tell:    tell,
 		Process: a.holder, Alive: a.alive, Ended: a.requesterEnded, Late: a.toldLate, Mask: a.maskerOf,
 	})
 	if err != nil {
