@@ -55,7 +55,7 @@ func (a *App) giveBackOf(ctx context.Context, tenant runtime.Tenant, name string
 		}
 		became, err := a.connector.Revoke(ctx, tenant, name)
 		if err != nil {
-			a.o.Log.Warn().Err(err).Str("credential", name).Str("tenant", string(tenant)).Msg("an OAuth grant could not be given back")
+			a.o.Log.Info().Err(err).Str("credential", name).Str("tenant", string(tenant)).Msg("an OAuth grant could not be given back")
 			if became == connector.Nothing && a.signsInFor(name) {
 				became = GrantAlive
 			}
@@ -76,7 +76,7 @@ func (a *App) signsInFor(name string) bool {
 func (a *App) GiveBackNew(ctx context.Context, s *SignsIn, grant runtime.Secret) Returned {
 	became, err := a.connector.Return(context.WithoutCancel(ctx), a.tenant, s.ref, grant)
 	if err != nil {
-		a.o.Log.Warn().Err(err).Str("credential", s.ref).Msg("an OAuth grant could not be given back")
+		a.o.Log.Info().Err(err).Str("credential", s.ref).Msg("an OAuth grant could not be given back")
 	}
 	return became
 }

@@ -24,12 +24,6 @@ const (
 	signInTime      = 10 * time.Minute
 )
 
-// ofGrants is what the log says of an event that has a result.
-var ofGrants = map[string]string{
-	connector.EventOver:   "an OAuth grant is over: sign in anew",
-	connector.EventRevoke: "an OAuth grant could not be given back: take it away in your account at the provider",
-}
-
 // newConnector is stage 4 over a vault: of OAuth grants it gives access tokens.
 func (a *App) newConnector(over runtime.Vault) (*connector.Connector, error) {
 	return connector.New(connector.Options{
@@ -39,7 +33,9 @@ func (a *App) newConnector(over runtime.Vault) (*connector.Connector, error) {
 			fields := map[string]string{"name": name}
 			if result != "" {
 				fields["result"] = result
-				a.o.Log.Warn().Str("credential", name).Str("tenant", string(tenant)).Str("result", result).Msg(ofGrants[event])
+			}
+			if event == connector.EventOver { // whoever gives one back is told at once
+				a.o.Log.Warn().Str("credential", name).Str("tenant", string(tenant)).Str("result", result).Msg("an OAuth grant is over: sign in anew")
 			}
 			return a.trail.Event(ctx, record.Event{Kind: event, Principal: a.Operator().ID, Tenant: tenant, Fields: fields})
 		},

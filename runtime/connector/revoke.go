@@ -2,6 +2,7 @@ package connector
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -77,7 +78,7 @@ func (c *Connector) giveBack(ctx context.Context, at place, g *Grant) (Returned,
 	}
 	if err := c.give(ctx, g); err != nil {
 		_ = c.o.Note(context.WithoutCancel(ctx), at.tenant, EventRevoke, at.name, "failed")
-		return Alive, notSignedIn(err)
+		return Alive, fmt.Errorf("the provider did not take a grant back: %w", err)
 	}
 	return Given, nil
 }
