@@ -1,10 +1,12 @@
 package postgres
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,16 +40,9 @@ func configure(address string) (*pgxpool.Config, error) {
 		return nil, refused("it is no address of a PostgreSQL database", "write postgres://USER@HOST/DATABASE", nil)
 	}
 	query := u.Query()
-	if query.Get("sslmode") == "" && query.Get("ssl") == "" {
-		query.Set("sslmode", "verify-full")
-		if local(u.Hostname(), query.Get("host")) {
-			query.Set("sslmode", "prefer")
-		}
-		u.RawQuery = query.Encode()
-	}
-	config, err := pgxpool.ParseConfig(u.String())
-	if err != nil { // its text has the address, and so the password
-		return nil, refused("it cannot be read", "write postgres://USER@HOST/DATABASE; percent-encode what a password has of / : @ ? #", errors.New("address withheld"))
+	config, err := secured(u, query)
+	if err != nil {
+		return nil, err
 	}
 	for key, value := range map[string]string{
 		"application_name": "kimbap", "search_path": home, "lock_timeout": lockWait,
@@ -74,15 +69,70 @@ func configure(address string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// local reports whether a server is on this machine. Several hosts are not.
-func local(hosts ...string) bool {
-	for _, host := range hosts {
-		ip, err := netip.ParseAddr(host)
-		if host != "" && !strings.HasPrefix(host, "/") && host != "localhost" && (err != nil || !ip.IsLoopback()) {
-			return false
+// secured reads an address whose connections to other machines are verified, unless it
+// says otherwise itself. Where they go is known only then: what the address leaves out the
+// environment may say.
+func secured(u *url.URL, query url.Values) (*pgxpool.Config, error) {
+	mode := ""
+	for _, word := range query["sslmode"] {
+		mode = cmp.Or(word, mode)
+	}
+	delete(query, "ssl") // of which it depends on the word what it means
+	config, err := parsed(u, query, cmp.Or(mode, "verify-full"))
+	if err != nil {
+		return nil, err
+	}
+	switch near := local(config); {
+	case near && mode == "":
+		return parsed(u, query, "prefer")
+	case !near && (mode == "prefer" || mode == "allow"):
+		return nil, refused("with sslmode="+mode+" whoever is on the way decides whether another machine is spoken to over TLS",
+			"leave sslmode out, or write verify-full; disable turns TLS off", nil)
+	}
+	return config, nil
+}
+
+// parsed reads an address with this sslmode. Of several servers it takes the one that
+// takes writes: one that stands by may not have heard of a revocation.
+func parsed(u *url.URL, query url.Values, mode string) (*pgxpool.Config, error) {
+	query.Set("sslmode", mode)
+	for again := false; ; again = true {
+		whole := *u
+		whole.RawQuery = query.Encode()
+		config, err := pgxpool.ParseConfig(whole.String())
+		if err != nil { // its text has the address, and so the password
+			return nil, refused("it cannot be read", "write postgres://USER@HOST/DATABASE; percent-encode what a password has of / : @ ? #", errors.New("address withheld"))
+		}
+		if again || query.Has("target_session_attrs") || len(servers(config)) < 2 {
+			return config, nil
+		}
+		query.Set("target_session_attrs", "read-write")
+	}
+}
+
+// server is one that an address names.
+type server struct {
+	host string
+	port uint16
+}
+
+// servers are those that an address names, each once.
+func servers(config *pgxpool.Config) []server {
+	c := config.ConnConfig
+	all := []server{{c.Host, c.Port}}
+	for _, other := range c.Fallbacks {
+		if one := (server{other.Host, other.Port}); !slices.Contains(all, one) {
+			all = append(all, one)
 		}
 	}
-	return true
+	return all
+}
+
+// local reports whether the server is on this machine. Several are not.
+func local(config *pgxpool.Config) bool {
+	all := servers(config)
+	ip, err := netip.ParseAddr(all[0].host)
+	return len(all) == 1 && (strings.HasPrefix(all[0].host, "/") || all[0].host == "localhost" || err == nil && ip.IsLoopback())
 }
 
 // shown is the name of a database for a person: without user and password.
