@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 // appendix A). Errors that have a meaning already (a conflict, a caller who left) are kept.
 func (db *DB) fault(ctx context.Context, doing string, err error) error {
 	var said *pgconn.PgError
+	var stranger *tls.CertificateVerificationError
 	switch {
 	case err == nil:
 		return nil
@@ -25,6 +27,10 @@ func (db *DB) fault(ctx context.Context, doing string, err error) error {
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
 	case errors.As(err, &said):
 		return db.saidFault(doing, said)
+	case errors.As(err, &stranger):
+		return db.access("its certificate does not prove that it is the one of store.dsn", "compare the certificate with the host in store.dsn; sslrootcert=FILE in the address names a CA of your own", err)
+	case strings.Contains(err.Error(), "server refused TLS connection"): // the driver has no type for it
+		return db.access("it does not speak TLS", "turn it on there: ssl=on; sslmode=disable in store.dsn sends all in clear", err)
 	case broken(err) || errors.Is(err, context.DeadlineExceeded):
 		return db.unavailable(doing, noAnswer, err)
 	}

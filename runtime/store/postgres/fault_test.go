@@ -205,6 +205,7 @@ func TestRefuses(t *testing.T) {
 		{"newer", line.DSN(newer), true, "schema version 999"},
 		{"not there", line.DSN("nowhere"), true, "no database of that name"},
 		{"a wrong password", strings.Replace(line.DSN(used), "pass", "boss", 1), false, "user or password"},
+		{"no TLS", line.DSN(used) + "?sslmode=verify-full", false, "does not speak TLS"},
 		{"nobody listens", "postgres://a:" + "pass%2F@127.0.0.1:1/b", false, "cannot be used"},
 		{"unreadable", "postgres://a:pass/w@rd?#:%@h/b", false, "store.dsn is refused"},
 		{"another scheme", "mysql://a@h/b", false, "no address of a PostgreSQL database"},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -26,13 +27,15 @@ const (
 	Password = "pass/w@rd?#:%"
 )
 
-// Server is a running server. It listens on a socket in its folder only.
+// Server is a running server. It listens on a socket in its folder, and nowhere else but
+// after [Server.ServeTLS].
 type Server struct {
 	dir  string
 	as   *syscall.Credential // nil: the user of the test
 	args []string
 	run  *exec.Cmd      // nil: it is stopped
 	ends io.WriteCloser // when it is closed
+	port int            // of its socket, and of TCP after [Server.ServeTLS]
 	made atomic.Int64
 }
 
@@ -50,7 +53,7 @@ func Start(t testing.TB, settings ...string) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &Server{dir: dir}
+	s := &Server{dir: dir, port: 5432}
 	if os.Getuid() == 0 { // which PostgreSQL does not run as
 		s.as = unprivileged(t)
 		if err := os.Chown(dir, int(s.as.Uid), int(s.as.Gid)); err != nil {
@@ -145,13 +148,41 @@ func (s *Server) Connect(ctx context.Context, database string) (*pgx.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	config.Host, config.Port, config.User, config.Password, config.Database = s.dir, 5432, User, Password, database
+	config.Host, config.Port, config.User, config.Password, config.Database = s.dir, uint16(s.port), User, Password, database
 	config.TLSConfig, config.Fallbacks = nil, nil
 	return pgx.ConnectConfig(ctx, config)
 }
 
+// ServeTLS starts the server again with TCP on 127.0.0.1 and this certificate, in PEM, and
+// returns the port.
+func (s *Server) ServeTLS(t testing.TB, certificate, key []byte) (port int) {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.port = free.Addr().(*net.TCPAddr).Port
+	_ = free.Close()
+	for name, text := range map[string][]byte{"tls.crt": certificate, "tls.key": key} {
+		file := filepath.Join(s.dir, name)
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s.as != nil {
+			if err := os.Chown(file, int(s.as.Uid), int(s.as.Gid)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.args = append(s.args, "-c", "listen_addresses=127.0.0.1", "-c", fmt.Sprintf("port=%d", s.port), "-c", "ssl=on",
+		"-c", "ssl_cert_file="+filepath.Join(s.dir, "tls.crt"), "-c", "ssl_key_file="+filepath.Join(s.dir, "tls.key"))
+	s.Stop(t)
+	s.Resume(t)
+	return s.port
+}
+
 func (s *Server) data() string   { return filepath.Join(s.dir, "data") }
-func (s *Server) socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
+func (s *Server) socket() string { return filepath.Join(s.dir, fmt.Sprintf(".s.PGSQL.%d", s.port)) }
 
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program(name), args...)
