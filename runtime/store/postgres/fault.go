@@ -70,6 +70,13 @@ func (db *DB) saidFault(doing string, said *pgconn.PgError) error {
 	}
 }
 
+// undone reports whether the database ended a transaction so that others can go on: for a
+// deadlock or a change that cannot be put in an order.
+func undone(err error) bool {
+	var said *pgconn.PgError
+	return errors.As(err, &said) && (said.Code == "40P01" || said.Code == "40001")
+}
+
 // broken reports whether an error is of the connection and not of what was said on it.
 func broken(err error) bool {
 	var connecting *pgconn.ConnectError

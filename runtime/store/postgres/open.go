@@ -86,7 +86,7 @@ func (db *DB) Name() string { return db.name }
 // within runs work with the time that a call may take, and says what its error means. A
 // caller who leaves is noticed before it, not within it: nobody could know then what was
 // done. Work of which nothing was sent is tried once more: behind a failover every
-// connection that was kept is found broken.
+// connection that was kept is found broken. So is work that the database undid itself.
 func (db *DB) within(ctx context.Context, doing string, work func(ctx context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return db.fault(ctx, doing, err)
@@ -97,7 +97,7 @@ func (db *DB) within(ctx context.Context, doing string, work func(ctx context.Co
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	err := work(bounded)
-	if err != nil && pgconn.SafeToRetry(err) && bounded.Err() == nil {
+	if err != nil && (pgconn.SafeToRetry(err) || undone(err)) && bounded.Err() == nil {
 		err = work(bounded)
 	}
 	return db.fault(context.WithoutCancel(ctx), doing, db.noted(err))

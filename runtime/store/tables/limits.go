@@ -25,14 +25,14 @@ func (s *Store) ChangeLimit(ctx context.Context, bucket string, change func(full
 			full = time.Unix(0, stored).UTC()
 		}
 		full = change(full)
-		if found {
-			_, err = t.Exec("UPDATE limits SET full_at = ? WHERE bucket = ?", full.UnixNano(), bucket)
-			return err
+		if !found {
+			if _, err = t.Exec("DELETE FROM limits WHERE full_at < ?", full.Add(-forgotten).UnixNano()); err != nil {
+				return err
+			}
 		}
-		if _, err = t.Exec("DELETE FROM limits WHERE full_at < ?", full.Add(-forgotten).UnixNano()); err != nil {
-			return err
-		}
-		_, err = t.Exec("INSERT INTO limits (bucket, full_at) VALUES (?, ?)", bucket, full.UnixNano())
+		// One that was found may be forgotten by who takes from another one meanwhile.
+		_, err = t.Exec(`INSERT INTO limits (bucket, full_at) VALUES (?, ?)
+			ON CONFLICT (bucket) DO UPDATE SET full_at = excluded.full_at`, bucket, full.UnixNano())
 		return err
 	})
 }

@@ -2,6 +2,8 @@ package tables
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -100,9 +102,10 @@ func (s *Store) Touch(ctx context.Context, tenant runtime.Tenant, used map[strin
 		return nil
 	}
 	return s.write(ctx, "note last uses", func(t Tx) error {
-		for name, at := range used {
+		// In one order: two that wait for each other would wait until one is ended.
+		for _, name := range slices.Sorted(maps.Keys(used)) {
 			_, err := t.Exec("UPDATE secrets SET last_used = ?1 WHERE tenant = ?2 AND name = ?3 AND last_used < ?1",
-				micros(at), string(tenant), name)
+				micros(used[name]), string(tenant), name)
 			if err != nil {
 				return err
 			}

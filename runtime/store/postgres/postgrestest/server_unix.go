@@ -142,6 +142,25 @@ func (s *Server) Exec(t testing.TB, database, statement string) {
 	}
 }
 
+// Await returns when a query has true for its answer.
+func (s *Server) Await(t testing.TB, database, query string) {
+	t.Helper()
+	conn, err := s.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		is := false
+		if err := conn.QueryRow(t.Context(), query).Scan(&is); err != nil || time.Now().After(deadline) {
+			t.Fatalf("%s: not in a minute, %v", query, err)
+		}
+		if is {
+			return
+		}
+	}
+}
+
 // Connect opens a connection of the test's own, which closes it.
 func (s *Server) Connect(ctx context.Context, database string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig("")
