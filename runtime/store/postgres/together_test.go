@@ -5,11 +5,14 @@ package postgres_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/store/postgres"
 	"github.com/kimbap-run/kimbap/runtime/store/postgres/postgrestest"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
@@ -22,6 +25,7 @@ func TestManyAtOnce(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, server *postgrestest.Server, line *postgrestest.Line){
 		"a bucket that is forgotten while one takes from it": forgottenMeanwhile,
 		"last uses of the same credentials":                  lastUses,
+		"what is forgotten while it is released":             releasedMeanwhile,
 		"a deadlock":                                         deadlock,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, server, line) })
@@ -96,6 +100,54 @@ func lastUses(t *testing.T, server *postgrestest.Server, line *postgrestest.Line
 		})
 	}
 	all.Wait()
+}
+
+// An approval is released while another process forgets it: neither waits for the other
+// until one is ended and has to begin again.
+func releasedMeanwhile(t *testing.T, server *postgrestest.Server, line *postgrestest.Line) {
+	name := server.Database(t)
+	if err := opened(t, line.DSN(name), true).Close(); err != nil {
+		t.Fatal(err)
+	}
+	drops, releases := 0, 0 // those that were begun
+	two, err := postgres.Open(t.Context(), postgres.Options{DSN: line.DSN(name), Told: func(statement string) {
+		if strings.HasPrefix(statement, "DELETE FROM approvals") {
+			drops++
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = two.Close() }()
+	forgotten := make(chan error, 1)
+	one, err := postgres.Open(t.Context(), postgres.Options{DSN: line.DSN(name), Told: func(statement string) {
+		switch {
+		case strings.HasPrefix(statement, "DELETE FROM held"):
+			releases++
+		case strings.HasPrefix(statement, "UPDATE approvals SET kept") && releases == 1:
+			go func() { forgotten <- two.DropApprovals(context.Background(), time.Unix(1000, 0)) }()
+			server.Await(t, name, "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)")
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = one.Close() }()
+	at := time.Unix(1, 0)
+	a := approval.Approval{ID: "apr_1", Tenant: "default", State: approval.Expired, Sealed: []byte("held"), Created: at, Expires: at}
+	if err := one.AddApproval(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	released, err := one.Release(t.Context(), a.Tenant, a.ID, []byte("kept"))
+	if err != nil || !released || releases != 1 {
+		t.Errorf("released: %v, at try %d: %v", released, releases, err)
+	}
+	if err := <-forgotten; err != nil || drops != 2 { // the second finds nothing
+		t.Errorf("forgotten at try %d: %v", drops-1, err)
+	}
+	if _, found, err := one.Approval(t.Context(), a.Tenant, a.ID); found || err != nil {
+		t.Errorf("it is still there: %v, %v", found, err)
+	}
 }
 
 // A transaction that the database ends because of a deadlock has done nothing, and is done

@@ -130,9 +130,16 @@ func (s *Store) Unreleased(ctx context.Context, tenant runtime.Tenant, limit int
 	})
 }
 
+// forgetting is the turn of who removes approvals or what they hold: each goes from one to
+// the other in its own direction, and two would wait for each other.
+const forgetting = "forget approvals"
+
 // Release implements [approval.Store].
 func (s *Store) Release(ctx context.Context, tenant runtime.Tenant, id string, kept []byte) (released bool, err error) {
 	err = s.write(ctx, "release what is held", func(t Tx) error {
+		if err := t.Turn(forgetting); err != nil {
+			return err
+		}
 		n, err := t.Exec(`DELETE FROM held WHERE tenant = ?1 AND approval = ?2
 			AND EXISTS (SELECT 1 FROM approvals WHERE tenant = ?1 AND id = ?2 AND state IN `+closed+")", string(tenant), id)
 		if released = n > 0; err != nil || !released {
@@ -156,6 +163,9 @@ const (
 func (s *Store) DropApprovals(ctx context.Context, before time.Time) error {
 	for more := true; more; {
 		err := s.write(ctx, "forget approvals", func(t Tx) error {
+			if err := t.Turn(forgetting); err != nil {
+				return err
+			}
 			n, err := t.Exec(`DELETE FROM approvals WHERE (tenant, id) IN (SELECT tenant, id FROM (
 				SELECT old.tenant, old.id, row_number() OVER line AS place, sum(coalesce(length(sealed), 0)) OVER line AS bytes FROM (
 					SELECT tenant, id FROM approvals WHERE state IN `+closed+`

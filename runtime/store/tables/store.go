@@ -32,7 +32,8 @@ type Transaction interface {
 	Query(text string, args []any, scan func(Row) error) error
 	Exec(text string, args ...any) (int64, error)
 	// Alone keeps every other writer from these tables until the transaction ends, where
-	// the database lets more than one write. It comes before the first statement.
+	// the database lets more than one write. It comes before the first statement, and after
+	// a turn.
 	Alone(tables ...string) error
 	// Turn is Alone for the transactions that take a turn by the same key.
 	Turn(key string) error

@@ -28,6 +28,9 @@ var ofTenant = []string{
 // credentials there are; an error of may changes nothing.
 func (s *Store) DropTenant(ctx context.Context, tenant runtime.Tenant, now time.Time, may func(tokens, pending []string, credentials int) error) error {
 	return s.write(ctx, "remove a tenant", func(t Tx) error {
+		if err := t.Turn(forgetting); err != nil {
+			return err
+		}
 		if err := t.Alone("vault", "tenant_keys", "secrets", "tokens", "approvals", "votes", "grants", "pins", "executions"); err != nil {
 			return err
 		}
