@@ -117,8 +117,14 @@ func (t tx) migrate(texts []string, create bool) error {
 // begin makes the schema and the table of its version. Whoever may not make a schema may
 // have been given one.
 func (t tx) begin() error {
-	there := false
-	err := t.Query("SELECT current_schema() IS NOT NULL", nil, func(r tables.Row) error { return r.Scan(&there) })
+	there, encoding := false, ""
+	err := t.Query("SELECT current_schema() IS NOT NULL, getdatabaseencoding()", nil, func(r tables.Row) error { return r.Scan(&there, &encoding) })
+	if err == nil && encoding != "UTF8" {
+		return &runtime.Error{
+			Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable, Msg: "the database is refused: its encoding is " + encoding + ", which does not hold every text",
+			Hint: "make it anew: createdb --encoding=UTF8 --template=template0",
+		}
+	}
 	if err == nil && !there {
 		_, err = t.Exec("CREATE SCHEMA " + home)
 	}

@@ -1,16 +1,17 @@
 -- Times are microseconds since 1970 UTC; 0 means never. Lists are JSON arrays. A text
--- may hold escapes: see text.go. Names and columns are those of the SQLite schema.
+-- may hold escapes: see text.go; their order is that of the bytes, on every server, now and
+-- after an update of its system. Names and columns are those of the SQLite schema.
 
 CREATE TABLE vault (
 	id           BIGINT PRIMARY KEY CHECK (id = 1),
 	check_value  BYTEA  NOT NULL,
 	locked       BIGINT NOT NULL DEFAULT 0,
-	locked_by    TEXT   NOT NULL DEFAULT '',
+	locked_by    TEXT COLLATE "C" NOT NULL DEFAULT '',
 	locked_until BIGINT NOT NULL DEFAULT 0
 );
 
 CREATE TABLE tenant_keys (
-	tenant  TEXT   NOT NULL,
+	tenant  TEXT COLLATE "C" NOT NULL,
 	version BIGINT NOT NULL,
 	wrapped BYTEA  NOT NULL,
 	created BIGINT NOT NULL,
@@ -18,30 +19,30 @@ CREATE TABLE tenant_keys (
 );
 
 CREATE TABLE secrets (
-	tenant       TEXT   NOT NULL,
-	name         TEXT   NOT NULL,
+	tenant       TEXT COLLATE "C" NOT NULL,
+	name         TEXT COLLATE "C" NOT NULL,
 	version      BIGINT NOT NULL,
 	key_version  BIGINT NOT NULL,
-	authorities  TEXT   NOT NULL,
-	reference    TEXT   NOT NULL,
+	authorities  TEXT COLLATE "C" NOT NULL,
+	reference    TEXT COLLATE "C" NOT NULL,
 	ciphertext   BYTEA  NOT NULL,
 	created      BIGINT NOT NULL,
 	last_used    BIGINT NOT NULL,
 	expires      BIGINT NOT NULL,
-	fingerprints TEXT   NOT NULL,
+	fingerprints TEXT COLLATE "C" NOT NULL,
 	PRIMARY KEY (tenant, name)
 );
 
 CREATE TABLE tokens (
 	hash    BYTEA  PRIMARY KEY,
-	id      TEXT   NOT NULL,
-	tenant  TEXT   NOT NULL,
-	agent   TEXT   NOT NULL,
-	run     TEXT   NOT NULL,
-	scopes  TEXT   NOT NULL,
-	roles   TEXT   NOT NULL,
-	groups  TEXT   NOT NULL,
-	creator TEXT   NOT NULL,
+	id      TEXT COLLATE "C" NOT NULL,
+	tenant  TEXT COLLATE "C" NOT NULL,
+	agent   TEXT COLLATE "C" NOT NULL,
+	run     TEXT COLLATE "C" NOT NULL,
+	scopes  TEXT COLLATE "C" NOT NULL,
+	roles   TEXT COLLATE "C" NOT NULL,
+	groups  TEXT COLLATE "C" NOT NULL,
+	creator TEXT COLLATE "C" NOT NULL,
 	created BIGINT NOT NULL,
 	expires BIGINT NOT NULL,
 	revoked BIGINT NOT NULL,
@@ -49,28 +50,28 @@ CREATE TABLE tokens (
 );
 
 CREATE TABLE approvals (
-	tenant    TEXT   NOT NULL,
-	id        TEXT   NOT NULL,
-	state     TEXT   NOT NULL,
-	principal TEXT   NOT NULL,
-	agent     TEXT   NOT NULL,
-	run       TEXT   NOT NULL,
-	surface   TEXT   NOT NULL,
-	action    TEXT   NOT NULL,
-	risk      TEXT   NOT NULL,
-	rule      TEXT   NOT NULL,
-	reason    TEXT   NOT NULL,
-	method    TEXT   NOT NULL,
-	authority TEXT   NOT NULL,
-	path      TEXT   NOT NULL,
-	digest    TEXT   NOT NULL,
+	tenant    TEXT COLLATE "C" NOT NULL,
+	id        TEXT COLLATE "C" NOT NULL,
+	state     TEXT COLLATE "C" NOT NULL,
+	principal TEXT COLLATE "C" NOT NULL,
+	agent     TEXT COLLATE "C" NOT NULL,
+	run       TEXT COLLATE "C" NOT NULL,
+	surface   TEXT COLLATE "C" NOT NULL,
+	action    TEXT COLLATE "C" NOT NULL,
+	risk      TEXT COLLATE "C" NOT NULL,
+	rule      TEXT COLLATE "C" NOT NULL,
+	reason    TEXT COLLATE "C" NOT NULL,
+	method    TEXT COLLATE "C" NOT NULL,
+	authority TEXT COLLATE "C" NOT NULL,
+	path      TEXT COLLATE "C" NOT NULL,
+	digest    TEXT COLLATE "C" NOT NULL,
 	created   BIGINT NOT NULL,
 	expires   BIGINT NOT NULL,
 	decided   BIGINT NOT NULL,
-	decider   TEXT   NOT NULL,
-	presence  TEXT   NOT NULL,
-	note      TEXT   NOT NULL,
-	holder    TEXT   NOT NULL,
+	decider   TEXT COLLATE "C" NOT NULL,
+	presence  TEXT COLLATE "C" NOT NULL,
+	note      TEXT COLLATE "C" NOT NULL,
+	holder    TEXT COLLATE "C" NOT NULL,
 	proof     BYTEA,
 	kept      BYTEA,
 	ended     BIGINT NOT NULL,
@@ -82,23 +83,23 @@ CREATE INDEX approvals_by_state ON approvals (tenant, state, created);
 CREATE INDEX approvals_of_action ON approvals (tenant, action, decided);
 
 CREATE TABLE held (
-	tenant   TEXT  NOT NULL,
-	approval TEXT  NOT NULL,
+	tenant   TEXT COLLATE "C" NOT NULL,
+	approval TEXT COLLATE "C" NOT NULL,
 	sealed   BYTEA NOT NULL,
 	PRIMARY KEY (tenant, approval),
 	FOREIGN KEY (tenant, approval) REFERENCES approvals (tenant, id) ON DELETE CASCADE
 );
 
 CREATE TABLE watchers (
-	tenant TEXT   NOT NULL,
-	who    TEXT   NOT NULL,
+	tenant TEXT COLLATE "C" NOT NULL,
+	who    TEXT COLLATE "C" NOT NULL,
 	until  BIGINT NOT NULL,
 	PRIMARY KEY (tenant, who)
 );
 
 CREATE TABLE pins (
-	tenant TEXT   NOT NULL,
-	who    TEXT   NOT NULL,
+	tenant TEXT COLLATE "C" NOT NULL,
+	who    TEXT COLLATE "C" NOT NULL,
 	sealed BYTEA  NOT NULL,
 	set_at BIGINT NOT NULL,
 	tries  BIGINT NOT NULL,
@@ -107,18 +108,18 @@ CREATE TABLE pins (
 );
 
 CREATE TABLE votes (
-	tenant   TEXT   NOT NULL,
-	approval TEXT   NOT NULL,
-	who      TEXT   NOT NULL,
+	tenant   TEXT COLLATE "C" NOT NULL,
+	approval TEXT COLLATE "C" NOT NULL,
+	who      TEXT COLLATE "C" NOT NULL,
 	proof    BYTEA  NOT NULL,
 	given    BIGINT NOT NULL,
 	PRIMARY KEY (tenant, approval, who)
 );
 
 CREATE TABLE grants (
-	tenant  TEXT   NOT NULL,
-	id      TEXT   NOT NULL,
-	scope   TEXT   NOT NULL,
+	tenant  TEXT COLLATE "C" NOT NULL,
+	id      TEXT COLLATE "C" NOT NULL,
+	scope   TEXT COLLATE "C" NOT NULL,
 	sealed  BYTEA  NOT NULL,
 	expires BIGINT NOT NULL,
 	revoked BIGINT NOT NULL,
@@ -129,18 +130,18 @@ CREATE INDEX grants_of ON grants (tenant, scope, expires);
 
 -- The moment, in nanoseconds since 1970 UTC, at which a bucket is full again.
 CREATE TABLE limits (
-	bucket  TEXT   PRIMARY KEY,
+	bucket  TEXT COLLATE "C" PRIMARY KEY,
 	full_at BIGINT NOT NULL
 );
 
 CREATE INDEX limits_by_time ON limits (full_at);
 
 CREATE TABLE executions (
-	id        TEXT   PRIMARY KEY,
-	tenant    TEXT   NOT NULL,
-	principal TEXT   NOT NULL,
-	state     TEXT   NOT NULL,
-	holder    TEXT   NOT NULL,
+	id        TEXT COLLATE "C" PRIMARY KEY,
+	tenant    TEXT COLLATE "C" NOT NULL,
+	principal TEXT COLLATE "C" NOT NULL,
+	state     TEXT COLLATE "C" NOT NULL,
+	holder    TEXT COLLATE "C" NOT NULL,
 	script    BYTEA  NOT NULL,
 	result    BYTEA,
 	created   BIGINT NOT NULL,
@@ -152,7 +153,7 @@ CREATE INDEX executions_by_end ON executions (expires);
 CREATE INDEX executions_that_ended ON executions (tenant, principal, expires) WHERE state = 'ended';
 
 CREATE TABLE execution_calls (
-	execution TEXT   NOT NULL REFERENCES executions (id) ON DELETE CASCADE,
+	execution TEXT COLLATE "C" NOT NULL REFERENCES executions (id) ON DELETE CASCADE,
 	step      BIGINT NOT NULL,
 	settled   BIGINT NOT NULL,
 	sealed    BYTEA  NOT NULL,
@@ -160,8 +161,8 @@ CREATE TABLE execution_calls (
 );
 
 CREATE TABLE execution_shares (
-	tenant    TEXT   NOT NULL,
-	principal TEXT   NOT NULL,
+	tenant    TEXT COLLATE "C" NOT NULL,
+	principal TEXT COLLATE "C" NOT NULL,
 	bytes     BIGINT NOT NULL,
 	PRIMARY KEY (tenant, principal)
 );
@@ -187,22 +188,22 @@ CREATE TRIGGER executions_shared AFTER INSERT OR DELETE OR UPDATE OF bytes ON ex
 -- The search index of the trail lies with the trail's files, in each home. Its table is
 -- here so that every engine has the same ones; nothing is written to it.
 CREATE TABLE entries (
-	slot       TEXT   NOT NULL,
+	slot       TEXT COLLATE "C" NOT NULL,
 	sequence   BIGINT NOT NULL,
-	kind       TEXT   NOT NULL,
+	kind       TEXT COLLATE "C" NOT NULL,
 	time       BIGINT NOT NULL,
-	request_id TEXT   NOT NULL,
-	tenant     TEXT   NOT NULL,
-	agent      TEXT   NOT NULL,
-	principal  TEXT   NOT NULL,
-	surface    TEXT   NOT NULL,
-	action     TEXT   NOT NULL,
-	effect     TEXT   NOT NULL,
-	rule       TEXT   NOT NULL,
-	host       TEXT   NOT NULL,
+	request_id TEXT COLLATE "C" NOT NULL,
+	tenant     TEXT COLLATE "C" NOT NULL,
+	agent      TEXT COLLATE "C" NOT NULL,
+	principal  TEXT COLLATE "C" NOT NULL,
+	surface    TEXT COLLATE "C" NOT NULL,
+	action     TEXT COLLATE "C" NOT NULL,
+	effect     TEXT COLLATE "C" NOT NULL,
+	rule       TEXT COLLATE "C" NOT NULL,
+	host       TEXT COLLATE "C" NOT NULL,
 	status     BIGINT NOT NULL,
-	code       TEXT   NOT NULL,
-	execution  TEXT   NOT NULL,
+	code       TEXT COLLATE "C" NOT NULL,
+	execution  TEXT COLLATE "C" NOT NULL,
 	step       BIGINT NOT NULL,
 	line       BYTEA  NOT NULL,
 	PRIMARY KEY (slot, sequence)
@@ -222,13 +223,14 @@ CREATE TABLE trail (
 
 -- Who has something for a while: a process its name, a renewal its turn.
 CREATE TABLE leases (
-	name   TEXT        PRIMARY KEY,
-	holder TEXT        NOT NULL,
+	name   TEXT COLLATE "C" PRIMARY KEY,
+	holder TEXT COLLATE "C" NOT NULL,
 	until  TIMESTAMPTZ NOT NULL
 );
 
 -- The change counter moves when what processes keep in memory is out of date, and is
--- seen when the change is: a sequence would move before it. Last uses do not count: they
+-- seen when the change is: a sequence would move before it. It moves with the time, and so
+-- to no number that it had before a backup was put back. Last uses do not count: they
 -- are written all the time and nobody keeps them.
 CREATE TABLE changes (
 	id      BIGINT PRIMARY KEY CHECK (id = 1),
@@ -239,7 +241,7 @@ INSERT INTO changes (id, counter) VALUES (1, 1);
 
 CREATE FUNCTION count_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-	UPDATE changes SET counter = counter + 1;
+	UPDATE changes SET counter = greatest(counter + 1, CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT));
 	RETURN NULL;
 END
 $$;
