@@ -269,6 +269,55 @@ func TestHomesRenewASharedGrantOnce(t *testing.T) {
 	}
 }
 
+// A process whose lease has run out, since it slept or could not write it, takes it again
+// before it executes something: what it is doing is not told as lost.
+func TestWhoSleptIsHeardOfBeforeItExecutes(t *testing.T) {
+	t.Parallel()
+	arrived, let := make(chan struct{}), make(chan struct{})
+	var ahead, requests atomic.Int64
+	o := apptest.Options{Policy: askWrites, Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}
+	o.Upstream.Routes = map[string]servicestest.Behave{"/notes": func(c *servicestest.Conn, _ *servicestest.Request) bool {
+		if requests.Add(1) == 2 {
+			close(arrived)
+			<-let
+		}
+		return c.Send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	}}
+	one, server, _, dsn := sharing(t, o)
+	two := joining(t, one, dsn, apptest.Options{Policy: askWrites})
+	yes := func(body string) {
+		t.Helper()
+		if _, err := two.App.Accept(t.Context(), one.Do(t, write, body).Problem.Approval, app.Yes{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	yes(`{"text":"first"}`)
+	if a := one.Do(t, write, `{"text":"first"}`); a.Status != http.StatusOK {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	yes(`{"text":"second"}`)
+	ahead.Add(int64(70 * time.Second))
+	server.Exec(t, dsn[strings.LastIndexByte(dsn, '/')+1:], "UPDATE kimbap.leases SET until = now()")
+	answered := make(chan apptest.Answer, 1)
+	go func() { answered <- one.Do(t, write, `{"text":"second"}`) }()
+	select {
+	case <-arrived:
+	case a := <-answered:
+		t.Fatalf("it was not executed: %d %+v", a.Status, a.Problem)
+	}
+	if closed, err := two.App.Approvals().Sweep(t.Context(), runtime.DefaultTenant); err != nil || closed != 0 {
+		t.Errorf("the other home closed %d: %v", closed, err)
+	}
+	close(let)
+	if a := <-answered; a.Status != http.StatusOK {
+		t.Errorf("%d %+v", a.Status, a.Problem)
+	}
+	list, err := two.App.ListApprovals(t.Context(), true)
+	if err != nil || len(list) != 2 || list[0].State != string(approval.Executed) {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
 // What a process of another home executes is not taken for lost while that lives, and is
 // told as unknown when nothing is heard of it.
 func TestWhatAnotherHomeExecutesIsNotLost(t *testing.T) {

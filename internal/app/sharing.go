@@ -18,6 +18,7 @@ import (
 const (
 	lifeLease  = time.Minute
 	lifeEvery  = 10 * time.Second
+	lifeAgain  = time.Second // after one that failed
 	grantLease = 45 * time.Second
 	grantLook  = 100 * time.Millisecond
 )
@@ -26,6 +27,9 @@ const (
 type life struct {
 	once sync.Once
 	stop func(ctx context.Context) // nil: it holds nothing
+
+	mu    sync.Mutex
+	heard time.Time // when it was leased last, by a clock that goes on while the machine sleeps
 }
 
 func (l *life) end(ctx context.Context) {
@@ -36,33 +40,52 @@ func (l *life) end(ctx context.Context) {
 }
 
 // holder is the name of this process in what it holds. Where homes share a store it is
-// leased there before anything is held under it, and as long as the process lives.
+// leased there before anything is held under it, and as long as the process lives. One
+// that slept, or could not lease it, does so now: else what it begins would be told as lost.
 func (a *App) holder() string {
 	name := a.self.Name()
-	if a.shared != nil {
-		a.life.once.Do(func() { a.live(name) })
+	if a.shared == nil {
+		return name
+	}
+	a.life.once.Do(func() { a.live(name) })
+	a.life.mu.Lock()
+	since := a.o.Clock().Round(0).Sub(a.life.heard)
+	a.life.mu.Unlock()
+	if a.life.stop != nil && (since < 0 || since > lifeEvery+lifeAgain) {
+		a.sayAlive(context.Background(), name)
 	}
 	return name
 }
 
-// live leases the name of this process, again and again. Where that cannot be done it is
-// tried again: what is to be held under the name is in the same database.
-func (a *App) live(name string) {
-	lease := func(ctx context.Context) {
-		if _, err := a.shared.Lease(ctx, name, name, lifeLease); err != nil && ctx.Err() == nil {
+// sayAlive leases the name of this process, and reports whether that could be done.
+func (a *App) sayAlive(ctx context.Context, name string) bool {
+	at := a.o.Clock().Round(0)
+	if _, err := a.shared.Lease(ctx, name, name, lifeLease); err != nil {
+		if ctx.Err() == nil {
 			a.o.Log.Warn().Err(err).Msg("other homes are not told that this process lives")
 		}
+		return false
 	}
+	a.life.mu.Lock()
+	defer a.life.mu.Unlock()
+	a.life.heard = at
+	return true
+}
+
+// live leases the name of this process, again and again, and sooner where that could not be
+// done.
+func (a *App) live(name string) {
 	ctx, cancel := context.WithCancel(context.Background())
-	lease(ctx)
+	next := map[bool]time.Duration{true: lifeEvery, false: lifeAgain}
+	first := next[a.sayAlive(ctx, name)]
 	var done sync.WaitGroup
 	done.Go(func() {
-		tick := time.NewTicker(lifeEvery)
-		defer tick.Stop()
+		timer := time.NewTimer(first)
+		defer timer.Stop()
 		for {
 			select {
-			case <-tick.C:
-				lease(ctx)
+			case <-timer.C:
+				timer.Reset(next[a.sayAlive(ctx, name)])
 			case <-ctx.Done():
 				return
 			}
