@@ -22,7 +22,7 @@ const (
 	patience    = 2500 * time.Millisecond // of one call, connecting included
 	connectWait = 2 * time.Second         // of one connection
 	lockWait    = "2000"                  // of one lock, in milliseconds
-	idleWait    = "10000"                 // of a transaction of a process that hangs, in milliseconds
+	idleWait    = "3000"                  // of a transaction of a process that hangs, in milliseconds: others wait for it
 	glance      = 500 * time.Millisecond  // of a look at the change counter
 	quiet       = 5 * time.Minute         // until a connection that nobody uses is closed
 	connections = 10                      // at most, of one process

@@ -132,7 +132,7 @@ func TestTheAddressDecides(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := config.ConnConfig.RuntimeParams
-	if p["search_path"] != "other" || p["lock_timeout"] != "9" || p["statement_timeout"] != "2500" || config.MaxConns != 3 || config.ConnConfig.ConnectTimeout.Seconds() != 7 {
+	if p["search_path"] != "other" || p["lock_timeout"] != "9" || p["statement_timeout"] != "2500" || p["idle_in_transaction_session_timeout"] != "3000" || config.MaxConns != 3 || config.ConnConfig.ConnectTimeout.Seconds() != 7 {
 		t.Errorf("%v, %d connections, %s to connect", p, config.MaxConns, config.ConnConfig.ConnectTimeout)
 	}
 }

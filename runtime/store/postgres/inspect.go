@@ -56,7 +56,7 @@ func Take(ctx context.Context, o Options, from tables.Rows) (name string, err er
 	long, cancel := context.WithTimeout(ctx, migrating)
 	defer cancel()
 	err = db.transact(long, func(t tx) error {
-		if _, err := t.Exec("SET LOCAL statement_timeout = 0"); err != nil {
+		if _, err := t.Exec("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
 			return err
 		}
 		into := tables.Tx{Transaction: t}

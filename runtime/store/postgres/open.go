@@ -140,6 +140,9 @@ func (db *DB) ask(ctx context.Context, long time.Duration, doing, text string, a
 	if err != nil && !scanned && broken(err) && bounded.Err() == nil {
 		err = read() // it changes nothing
 	}
+	if ctx.Err() != nil && err != nil {
+		return db.fault(ctx, doing, err) // who left has not waited for the server
+	}
 	return db.fault(ctx, doing, db.noted(err))
 }
 
