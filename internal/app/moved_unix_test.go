@@ -118,12 +118,14 @@ func TestAMoveIsRefusedOrFinished(t *testing.T) {
 	server := postgrestest.Start(t)
 	line := server.Line(t)
 	k, _, token := kept(t)
-	backup := filepath.Join(t.TempDir(), "before.db")
-	if _, err := unopened(t, k).CopyDatabase(t.Context(), backup); err != nil {
-		t.Fatal(err)
+	backup, again := filepath.Join(t.TempDir(), "before.db"), filepath.Join(t.TempDir(), "before.db")
+	for _, file := range []string{backup, again} {
+		if _, err := unopened(t, k).CopyDatabase(t.Context(), file); err != nil {
+			t.Fatal(err)
+		}
 	}
 	used := line.DSN(server.Database(t))
-	configured(t, k, used)
+	without := configured(t, k, used)
 	if _, err := unopened(t, k).MoveDatabase(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -138,8 +140,44 @@ func TestAMoveIsRefusedOrFinished(t *testing.T) {
 		t.Errorf("tokens: %v, %v", list, err)
 	}
 
+	// One that went on in its file since is not: what is new there would be lost.
+	for name, changes := range map[string]func(a *app.App) error{
+		"a credential that is newer": func(a *app.App) error {
+			_, _, err := a.SetSecret(t.Context(), apptest.Secret, runtime.NewSecret("sk-live-newer-5d0c"), app.SecretOptions{})
+			return err
+		},
+		"a token that is revoked": func(a *app.App) error { _, err := a.RevokeToken(t.Context(), token); return err },
+		"a token that is new": func(a *app.App) error {
+			_, _, err := a.CreateToken(t.Context(), app.TokenGrant{Agent: "b", Scopes: []string{"*"}, TTL: time.Hour})
+			return err
+		},
+	} {
+		for _, part := range []string{"-wal", "-shm"} {
+			_ = os.Remove(filepath.Join(k.Dir, "kimbap.db"+part))
+		}
+		text, err := os.ReadFile(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		with, err := os.ReadFile(filepath.Join(k.Dir, "config.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Write(t, "kimbap.db", string(text))
+		k.Write(t, "config.yaml", without)
+		t.Run(name, func(t *testing.T) { // the home is closed with it
+			if err := changes(k.Open(t, "")); err != nil {
+				t.Fatal(err)
+			}
+		})
+		k.Write(t, "config.yaml", string(with))
+		if _, err := unopened(t, k).MoveDatabase(t.Context()); err == nil || !strings.Contains(err.Error(), "went on in its file") {
+			t.Errorf("%s: moved, %v", name, err)
+		}
+	}
+
 	other, _, _ := kept(t)
-	without := configured(t, other, used)
+	without = configured(t, other, used)
 	if _, err := unopened(t, other).MoveDatabase(t.Context()); err == nil || !strings.Contains(err.Error(), "in use by another home") {
 		t.Errorf("two homes were put together: %v", err)
 	}

@@ -1,12 +1,8 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"slices"
 
-	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/store/tables"
 )
 
@@ -42,59 +38,4 @@ func Inspect(ctx context.Context, o Options) (Inspection, error) {
 	}
 	out.Version, err = db.version(ctx)
 	return out, err
-}
-
-// Take makes the tables of a database and puts rows into them, all or none. A database
-// that is in use already is refused.
-func Take(ctx context.Context, o Options, from tables.Rows) (name string, err error) {
-	o.Create = true
-	db, err := Open(ctx, o)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = db.Close() }()
-	long, cancel := context.WithTimeout(ctx, migrating)
-	defer cancel()
-	err = db.transact(long, func(t tx) error {
-		if _, err := t.Exec("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
-			return err
-		}
-		into := tables.Tx{Transaction: t}
-		if err := into.Alone("vault", "secrets", "tokens"); err != nil {
-			return err
-		}
-		switch used, err := into.Used(); {
-		case err != nil:
-			return err
-		case used:
-			return db.same(into, from)
-		}
-		return from(into.Put)
-	})
-	return db.name, db.fault(ctx, "move the store", err)
-}
-
-// same refuses a database that is in use, unless it has these rows already: a move may
-// have been cut short before they were removed where they were.
-func (db *DB) same(into tables.Tx, from tables.Rows) error {
-	var stored []byte
-	err := into.Query("SELECT check_value FROM vault", nil, func(r tables.Row) error { return r.Scan(&stored) })
-	if err != nil {
-		return err
-	}
-	same := false
-	err = from(func(table string, columns []string, values []any) error {
-		if at := slices.Index(columns, "check_value"); at >= 0 {
-			value, _ := values[at].([]byte)
-			same = len(value) > 0 && bytes.Equal(value, stored)
-		}
-		return nil
-	})
-	if err != nil || same {
-		return err
-	}
-	return &runtime.Error{
-		Code: runtime.CodeInvalidInput, Msg: "the database " + db.name + " is in use by another home, and what two homes have cannot be put together",
-		Hint: "name an empty database in store.dsn; a home that is to share this one is made anew: kimbap init", Err: errors.New("tables are not empty"),
-	}
 }
