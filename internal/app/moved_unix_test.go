@@ -3,6 +3,7 @@
 package app_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/store/postgres"
 	"github.com/kimbap-run/kimbap/runtime/store/postgres/postgrestest"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
@@ -81,7 +83,8 @@ func TestAStoreIsMoved(t *testing.T) {
 		}
 		k.Write(t, "config.yaml", without)
 	})
-	without := configured(t, k, line.DSN(server.Database(t)))
+	used := line.DSN(server.Database(t))
+	without := configured(t, k, used)
 	if err := unopened(t, k).Open(t.Context()); err == nil || !strings.HasSuffix(runtime.AsError(err).Hint, "kimbap db move") {
 		t.Errorf("an empty database is taken for the store: %v", err)
 	}
@@ -93,6 +96,20 @@ func TestAStoreIsMoved(t *testing.T) {
 	if again, err := unopened(t, k).MoveDatabase(t.Context()); err != nil || again.Rows != 0 || again.To != done.To {
 		t.Errorf("moved once more: %+v, %v", again, err)
 	}
+	elsewhere := line.DSN(server.Database(t))
+	k.Write(t, "config.yaml", without+fmt.Sprintf("store: {dsn: %q}\n", elsewhere))
+	if again, err := unopened(t, k).MoveDatabase(t.Context()); err != nil || again.Rows != 0 || again.To != done.To {
+		t.Errorf("moved to an empty database: %+v, %v", again, err)
+	}
+	empty, err := postgres.Open(t.Context(), postgres.Options{DSN: elsewhere, Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(empty.Close(), unopened(t, k).Open(t.Context())); err == nil || !strings.Contains(err.Error(), "was never used") {
+		t.Errorf("a database that was never used has taken the place of the store: %v", err)
+	}
+	k.Write(t, "config.yaml", without+fmt.Sprintf("store: {dsn: %q}\n", used))
+
 	a := k.Open(t, "")
 	if list, err := a.ListTokens(t.Context()); err != nil || len(list) != 1 || list[0].ID != token {
 		t.Errorf("tokens: %v, %v", list, err)

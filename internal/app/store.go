@@ -65,7 +65,7 @@ func (a *App) openStore(ctx context.Context) error {
 	if a.homeName = name; there == a.shared.Name() {
 		return nil
 	}
-	return a.settleStore(ctx, local)
+	return a.settleStore(ctx, local, there)
 }
 
 // joins reports whether this is a new home that shares a store: its key was put there
@@ -76,8 +76,9 @@ func (a *App) joins() bool {
 }
 
 // settleStore notes in the home where its store is, for the first time or anew. A home that has
-// one of its own keeps that until it is moved: nobody would look for it any more.
-func (a *App) settleStore(ctx context.Context, local *sqlite.DB) error {
+// one of its own keeps that until it is moved: nobody would look for it any more. Where it
+// was in another database before, that may have got another name, but is no empty one.
+func (a *App) settleStore(ctx context.Context, local *sqlite.DB, before string) error {
 	own, err := local.CheckValue(ctx)
 	if err != nil {
 		return err
@@ -86,6 +87,17 @@ func (a *App) settleStore(ctx context.Context, local *sqlite.DB) error {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Msg: "store.dsn names the database " + a.shared.Name() + ", and what is stored is still in the home",
 			Hint: "move it there: kimbap db move",
+		}
+	}
+	if before != "" {
+		switch value, err := a.shared.CheckValue(ctx); {
+		case err != nil:
+			return err
+		case value == nil:
+			return &runtime.Error{
+				Code: runtime.CodeInvalidInput, Msg: "the database " + a.shared.Name() + " was never used, and what this home stores is in " + before,
+				Hint: "name that one in store.dsn",
+			}
 		}
 	}
 	if err := local.SetElsewhere(ctx, a.shared.Name()); err != nil {
