@@ -52,7 +52,7 @@ func (d *Desk) overdue(a *Approval) (State, Change) {
 	change := Change{At: d.now()}
 	switch {
 	case a.State == Executing && !d.o.Alive(a.Holder) && a.Holder != d.o.Process():
-		change.Note = "the process that executed it ended before it could say how it went"
+		change.Note = "the process that executed it ended, or was heard of no more, before it could say how it went"
 		return Unknown, change
 	case a.State != Executing && d.expired(a):
 		return Expired, change

@@ -175,6 +175,7 @@ func TestWhoLeavesIsNotHeld(t *testing.T) {
 	if _, err := db.CheckValue(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
+	line.Cut() // else who closes it waits for what is on the way
 }
 
 // What opens is the database that was meant, and nothing is made in another's place.

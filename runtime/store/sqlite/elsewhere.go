@@ -28,6 +28,22 @@ func (t tx) elsewhere(name string) error {
 	return err
 }
 
+// wasMoved is what SQLite says to who writes to a table that was moved.
+const wasMoved = "kimbap: the store was moved"
+
+// keepEmpty lets nobody write to what was moved: a process that opened the file before
+// would write where nobody looks any more.
+func (t tx) keepEmpty() error {
+	for _, table := range tables.Moved() {
+		_, err := t.Exec("CREATE TRIGGER IF NOT EXISTS " + table + "_moved BEFORE INSERT ON " + table +
+			" BEGIN SELECT RAISE(ABORT, '" + wasMoved + "'); END")
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // MoveTo gives everything but the index of the trail to take, which keeps it in the
 // database whose name it returns, and has it no more when take has no error. Nobody writes
 // here meanwhile. It returns how many rows that were.
@@ -39,6 +55,9 @@ func (db *DB) MoveTo(ctx context.Context, take func(rows tables.Rows) (name stri
 			return err
 		}
 		if moved, err = from.Empty(); err != nil {
+			return err
+		}
+		if err := t.keepEmpty(); err != nil {
 			return err
 		}
 		return t.elsewhere(name)

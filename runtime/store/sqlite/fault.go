@@ -37,6 +37,13 @@ func (db *DB) fault(doing string, err error) error {
 		if strings.Contains(failed.Error(), saysFormat) {
 			return damaged(db.path, err)
 		}
+	case codes.SQLITE_CONSTRAINT:
+		if strings.Contains(failed.Error(), wasMoved) {
+			return &runtime.Error{
+				Code: runtime.CodeStorageBusy, Msg: "what this home stores was moved to another database meanwhile",
+				Hint: "try again", Err: fmt.Errorf("%s: %w", doing, err),
+			}
+		}
 	case codes.SQLITE_INTERRUPT:
 		return fmt.Errorf("%s: %w", doing, context.Canceled)
 	}

@@ -26,6 +26,15 @@ var moved = []struct{ name, columns string }{
 	{"execution_calls", "execution, step, settled, sealed"},
 }
 
+// Moved are the names of the tables that are moved.
+func Moved() []string {
+	names := make([]string, len(moved))
+	for i := range moved {
+		names[i] = moved[i].name
+	}
+	return names
+}
+
 // Everything gives all that is moved. It is a [Rows].
 func (t Tx) Everything(put func(table string, columns []string, values []any) error) error {
 	for _, table := range moved {
