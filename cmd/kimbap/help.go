@@ -36,7 +36,7 @@ type named struct {
 func (n named) Type() string { return n.name }
 
 // explain makes the help of root and of all below it say what to write behind their flags,
-// and the usage lines that list flags list them once.
+// and list them once.
 func explain(root *cobra.Command) {
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, words []string) {
@@ -52,19 +52,21 @@ func explain(root *cobra.Command) {
 		}
 		cmd.LocalFlags().VisitAll(name)
 		cmd.InheritedFlags().VisitAll(name)
+		onceInUse(cmd)
 		help(cmd, words)
 	})
-	onceInUse(root)
 }
 
-// onceInUse leaves "[flags]" out of a usage line that has all flags there are.
+// onceInUse leaves "[flags]" out of a usage line that has all flags there are. It is for who
+// shows that line: every command would pay for looking at the flags of all.
 func onceInUse(cmd *cobra.Command) {
-	all := cmd.HasSubCommands() || cmd.HasLocalFlags()
+	own, all := false, true
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		all = all && (cmd.HasSubCommands() || strings.Contains(cmd.Use, "--"+f.Name) || f.Shorthand != "" && strings.Contains(cmd.Use, "[-"+f.Shorthand))
+		if f.Name == "help" {
+			return
+		}
+		own = true
+		all = all && (strings.Contains(cmd.Use, "--"+f.Name) || f.Shorthand != "" && strings.Contains(cmd.Use, "[-"+f.Shorthand))
 	})
-	cmd.DisableFlagsInUseLine = all
-	for _, sub := range cmd.Commands() {
-		onceInUse(sub)
-	}
+	cmd.DisableFlagsInUseLine = cmd.HasSubCommands() || own && all
 }
