@@ -29,10 +29,6 @@ const (
 	pingWait      = 15 * time.Second // for its answer
 )
 
-// remembered is how long an authority that speaks HTTP/1.1 is known to do so
-// after the last request to it.
-const remembered = 10 * time.Minute
-
 // errSpeaksH2 is the result of a dial for HTTP/1.1 that became a connection of
 // HTTP/2; the pool has it, and the request goes there.
 var errSpeaksH2 = errors.New("the upstream chose HTTP/2")
@@ -58,17 +54,6 @@ type pool struct {
 	mu      sync.Mutex
 	origins map[origin]*known
 	swept   time.Time
-}
-
-// known is what is known of one origin.
-type known struct {
-	peers []*peer
-	dial  *attempt  // under way, shared by all who wait for it
-	first *attempt  // the same for callers of HTTP/1.1
-	h1    time.Time // when HTTP/1.1 was last chosen over HTTP/2, or used; zero: never
-	only  bool      // HTTP/1.1 was offered alone, and not taken
-
-	required time.Time // when HTTP/1.1 was demanded, or used for that; zero: never
 }
 
 // peer is one HTTP/2 connection.
@@ -177,18 +162,6 @@ func (p *pool) look(ctx context.Context, o origin, grpc bool) (way, *attempt) {
 	return way{}, k.dial
 }
 
-// known returns what is known of an origin, which may be nothing. The caller holds the
-// lock.
-func (p *pool) known(o origin) *known {
-	k := p.origins[o]
-	if k == nil {
-		p.sweep(p.clock())
-		k = &known{}
-		p.origins[o] = k
-	}
-	return k
-}
-
 // dial makes one attempt.
 func (p *pool) dial(ctx context.Context, o origin, a *attempt) {
 	a.err = p.introduce(ctx, o, a)
@@ -295,47 +268,6 @@ func (p *pool) introduceFirst(ctx context.Context, o origin, a *attempt) (err er
 	}
 	a.wire <- p.wire(conn, spot{o, "https"})
 	return nil
-}
-
-// noteH1 remembers that the origin speaks HTTP/1.1.
-func (p *pool) noteH1(o origin) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := p.known(o)
-	k.h1, k.only = p.clock(), false
-}
-
-// speaksH1 reports whether the origin was last seen to speak HTTP/1.1 when it
-// had the choice, onlyH2 whether it speaks nothing but HTTP/2, and takesH1 whether
-// a caller of HTTP/1.1 may have such a connection without asking first what the origin
-// would choose.
-func (p *pool) speaksH1(o origin) bool {
-	return p.know(o, func(k *known) bool { return !k.h1.IsZero() })
-}
-
-func (p *pool) onlyH2(o origin) bool {
-	return p.know(o, func(k *known) bool { return k.only })
-}
-
-func (p *pool) takesH1(o origin) bool {
-	if _, turns := p.quiet.Load(o); turns {
-		return true
-	}
-	return p.speaksH1(o) || p.requires(o)
-}
-
-func (p *pool) know(o origin, is func(*known) bool) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := p.origins[o]
-	return k != nil && is(k)
-}
-
-func (p *pool) noteOnlyH2(o origin) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := p.known(o)
-	k.h1, k.only, k.required = time.Time{}, true, time.Time{}
 }
 
 func (p *pool) remove(o origin, gone *peer) {
