@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -68,6 +69,7 @@ type Log struct {
 	ledger  *ledger.Ledger   // the baton's, after Open
 	lock    *holder.Lock     // of the slot
 	sinks   []*outlet.Outlet // the baton's
+	settled [][]byte         // written by Open for the sinks, which have not got them yet
 	reserve reserve
 	lines   sync.Pool                     // of *line
 	trouble atomic.Pointer[runtime.Error] // why the log refuses; nil: it does not
@@ -154,6 +156,11 @@ func (l *Log) Open(ctx context.Context) error {
 	l.group = newGroup()
 	l.mu.Unlock()
 	l.trouble.Store(nil)
+	if err := l.deliver(l.settled); err != nil {
+		l.refuse(err)
+		signal(l.urgent) // so that the writer tries again
+	}
+	l.settled = nil
 	go l.serve()
 	return nil
 }
@@ -173,7 +180,7 @@ func (l *Log) start() (err error) {
 	if err == nil {
 		l.ledger = ledger.New(ledger.Options{Dir: l.o.Dir, Slot: l.slot, Limit: l.o.SegmentSize, Age: l.o.SegmentAge, Shared: l.o.Shared})
 		if err = l.ledger.Load(); err == nil {
-			err = l.ledger.Settle(l.o.Clock())
+			err = l.settle()
 		}
 		l.tip.Store(newTip(l.ledger))
 		if err == nil && l.o.Shared {
@@ -182,6 +189,19 @@ func (l *Log) start() (err error) {
 	}
 	if err != nil && l.lock != nil {
 		_ = l.lock.Close()
+	}
+	return err
+}
+
+// settle marks what a dead process left open, and keeps the lines for the sinks, which are
+// not open yet.
+func (l *Log) settle() error {
+	before, _ := l.ledger.Tip()
+	err := l.ledger.Settle(l.o.Clock())
+	if after, _ := l.ledger.Tip(); after > before {
+		for _, written := range l.ledger.Written() {
+			l.settled = append(l.settled, bytes.Clone(written))
+		}
 	}
 	return err
 }
