@@ -64,3 +64,31 @@ func WaitAs(ctx context.Context, a *App, caller runtime.Caller, id string) error
 	_, _, err := a.waitAndCollect(ctx, caller, id, &Answer{})
 	return err
 }
+
+// Identify says who a caller is by what an App remembers.
+func Identify(ctx context.Context, a *App, caller runtime.Caller) (runtime.Principal, error) {
+	return a.identity.Identify(ctx, caller)
+}
+
+// stuckStore answers nobody who asks for changes before it is released.
+type stuckStore struct {
+	store
+	released chan struct{}
+}
+
+func (s stuckStore) Changes(ctx context.Context) (int64, error) {
+	<-s.released
+	return s.store.Changes(ctx)
+}
+
+// FollowStuck follows a store that does not answer until released is called, which returns
+// when it was followed.
+func FollowStuck(ctx context.Context, a *App) (released func()) {
+	answer, done := make(chan struct{}), make(chan struct{})
+	a.store = stuckStore{a.store, answer}
+	go func() {
+		defer close(done)
+		a.followStore(ctx, unknownChange)
+	}()
+	return func() { close(answer); <-done }
+}

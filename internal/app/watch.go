@@ -80,25 +80,36 @@ func (a *App) watching(ctx context.Context, kick <-chan os.Signal, f follower) (
 // unknownChange is a change counter that no store has.
 const unknownChange = -1
 
+// lateAnswer is when a store that is asked for changes has not answered in time: a database
+// that hangs keeps the question for longer than a revocation may take.
+const lateAnswer = 2 * watchEvery
+
 // followStore takes up what was changed in the store since it had a counter, and returns
 // the counter up to which all is known. A store that does not answer may hide a
 // revocation or a lock: it is asked again at the next look, and what was read of it is
-// forgotten each time.
+// forgotten each time, without waiting for long until it has not answered.
 func (a *App) followStore(ctx context.Context, counter int64) int64 {
+	late := time.AfterFunc(lateAnswer, a.forgetStored)
 	now, err := a.store.Changes(ctx)
+	late.Stop()
 	if err == nil && now == counter {
 		return now
 	}
 	followed := a.followVault(ctx)
-	a.vault.Forget()
-	a.identity.Forget()
-	a.rest.Forget()
-	a.forms.Forget()
+	a.forgetStored()
 	if err != nil || followed != nil {
 		return unknownChange
 	}
 	a.caughtUp(now)
 	return now
+}
+
+// forgetStored drops what was read of the store.
+func (a *App) forgetStored() {
+	a.vault.Forget()
+	a.identity.Forget()
+	a.rest.Forget()
+	a.forms.Forget()
 }
 
 // follower is what is served over a home, and follows what the watch sees.
