@@ -174,6 +174,7 @@ func (l *Log) finish() {
 	}
 	closing.Wait()
 	l.lastLosses()
+	l.lastKept()
 	if l.trouble.Load() == nil {
 		l.trouble.Store(l.refusal(errClosed))
 	}

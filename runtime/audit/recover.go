@@ -64,3 +64,16 @@ func (l *Log) reopen(e *runtime.Error) error {
 	}
 	return err
 }
+
+// lastKept writes at the end what was kept, to the ledger alone: where only a sink has
+// failed the ledger can say how these requests ended, and the next start need not say that
+// nobody knows.
+func (l *Log) lastKept() {
+	l.mu.Lock()
+	lines := l.kept
+	l.kept = nil
+	l.mu.Unlock()
+	if len(lines) > 0 {
+		_ = l.put(lines, true)
+	}
+}

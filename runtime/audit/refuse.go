@@ -30,9 +30,12 @@ func (l *Log) refusal(err error) *runtime.Error {
 	}
 }
 
-// fix says what to do about a failed write.
+// fix says what to do about a failed write. A sink may know that of its own.
 func fix(err error) string {
+	var known *runtime.Error
 	switch {
+	case errors.As(err, &known) && known.Hint != "":
+		return known.Hint
 	case system.Full(err), errors.Is(err, syscall.EFBIG):
 		return "free space on the disk of kimbap's audit folder; kimbap goes on by itself"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):

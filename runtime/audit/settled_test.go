@@ -3,11 +3,13 @@
 package audit_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
@@ -63,5 +65,43 @@ func TestARequiredSinkThatFailsAtTheStartGetsWhatTheDeadLeftOpen(t *testing.T) {
 		t.Errorf("the sink has %q", m.lines())
 	}
 	audittest.Shut(t, l)
+	audittest.Verified(t, o.Dir)
+}
+
+// A sink that knows what to do about its failure is the one to be asked: the disk of the
+// ledger is as it should be.
+func TestTheFixOfASinkIsItsOwn(t *testing.T) {
+	m := &memory{required: true}
+	o := audittest.Options(t.TempDir())
+	o.After, o.Sinks = runtimetest.NewClock().After, []outlet.Sink{m}
+	l := audittest.Open(t, o)
+	m.set(&runtime.Error{Code: runtime.CodeStorageBusy, Msg: "it does not answer", Hint: "look whether the server runs"})
+	err := l.Intent(t.Context(), audittest.Record("req_1"))
+	if e := runtime.AsError(err); e == nil || e.Hint != "look whether the server runs" {
+		t.Errorf("%+v", err)
+	}
+}
+
+// Requests that ended while a required sink was gone are not told as unknown when the
+// process ends before the sink is back.
+func TestOutcomesAreInTheLedgerWhenTheSinkIsGoneAtTheEnd(t *testing.T) {
+	m := &memory{required: true}
+	o := audittest.Options(t.TempDir())
+	o.After, o.Sinks = runtimetest.NewClock().After, []outlet.Sink{m}
+	l := audittest.Open(t, o)
+	r := audittest.Record("req_1")
+	if err := l.Intent(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	m.set(errors.New("gone"))
+	if err := l.Intent(t.Context(), audittest.Record("req_2")); err == nil {
+		t.Fatal("the sink is needed and was not")
+	}
+	l.Outcome(r)
+	_ = l.Close(context.Background())
+	lines := strings.Join(audittest.Lines(t, o.Dir), "\n")
+	if !strings.Contains(lines, `"kind":"outcome","intent":1`) {
+		t.Errorf("the outcome is lost:\n%s", lines)
+	}
 	audittest.Verified(t, o.Dir)
 }
