@@ -144,20 +144,21 @@ type App struct {
 	mcpSessions mcpSessions
 	waits       waits
 	run         ofRun
-	forms       *scrub.Cache             // of stored values, to take them out of what is shown
-	unread      error                    // of the configuration, with Options.Emergency; nil: none
-	notice      string                   // for the person at the terminal; "": nothing
-	fault       error                    // of policy and services, with Options.Despite; nil: none
-	waiting     atomic.Pointer[[]string] // keys of the configuration that want a restart; nil: none
-	health      atomic.Pointer[string]   // last reload error, nil when well
-	uncertified atomic.Pointer[string]   // what is wrong with the authority, nil when nothing is
-	admin       atomic.Pointer[string]   // where the operator's listener is
-	seen        atomic.Int64             // counter of the store's changes that this process has taken up; of the watch
-	read        atomic.Pointer[string]   // sum of the files that were last read; of the watch
-	full        atomic.Pointer[string]   // what is said of the trail's disk, nil when it has room
-	running     atomic.Pointer[Running]  // what the state file says, nil without one
-	self        *home.Self               // this process, in approvals
-	life        life                     // of it, where homes share a store
+	forms       *scrub.Cache                  // of stored values, to take them out of what is shown
+	unread      error                         // of the configuration, with Options.Emergency; nil: none
+	notice      string                        // for the person at the terminal; "": nothing
+	fault       error                         // of policy and services, with Options.Despite; nil: none
+	waiting     atomic.Pointer[[]string]      // keys of the configuration that want a restart; nil: none
+	health      atomic.Pointer[string]        // last reload error, nil when well
+	storeless   atomic.Pointer[runtime.Error] // why the store does not answer, nil when it does; of the watch
+	uncertified atomic.Pointer[string]        // what is wrong with the authority, nil when nothing is
+	admin       atomic.Pointer[string]        // where the operator's listener is
+	seen        atomic.Int64                  // counter of the store's changes that this process has taken up; of the watch
+	read        atomic.Pointer[string]        // sum of the files that were last read; of the watch
+	full        atomic.Pointer[string]        // what is said of the trail's disk, nil when it has room
+	running     atomic.Pointer[Running]       // what the state file says, nil without one
+	self        *home.Self                    // this process, in approvals
+	life        life                          // of it, where homes share a store
 	close       []func(context.Context) error
 	closed      sync.Once
 }

@@ -121,6 +121,17 @@ func TestHomesThatShareAStoreHaveTheirOwnTrails(t *testing.T) {
 	}
 }
 
+// healthOf is the status of what a proxy says of its health.
+func healthOf(t *testing.T, k *apptest.Kimbap) int {
+	t.Helper()
+	answer, err := http.Get("http://" + k.Proxy + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	return answer.StatusCode
+}
+
 // CR-011: while the database is gone, silent or read-only, no credential leaves and the
 // caller hears why; when it is back the next request goes, without anybody's help.
 func TestADatabaseServerThatStops_CR011(t *testing.T) {
@@ -153,6 +164,9 @@ func TestADatabaseServerThatStops_CR011(t *testing.T) {
 			if !c.reading { // what was read before is forgotten within a second
 				apptest.Within(t, soon, "the end of what is remembered", func() bool { return k.Do(t, get, "").Status == 503 })
 			}
+			if !c.reading {
+				apptest.Within(t, soon, "a health that says so", func() bool { return healthOf(t, k) == http.StatusServiceUnavailable })
+			}
 			asked := fmt.Sprintf("DELETE https://%s/notes/%d", apptest.Host, i) // of which nobody was asked yet
 			seen := len(k.Up.Requests())
 			ask := []string{asked}
@@ -174,6 +188,7 @@ func TestADatabaseServerThatStops_CR011(t *testing.T) {
 			}
 			c.mend()
 			apptest.Within(t, soon, "an end of the fault", func() bool { return k.Do(t, get, "").Status == 200 })
+			apptest.Within(t, soon, "a health that is well again", func() bool { return healthOf(t, k) == http.StatusOK })
 			if a := k.Do(t, asked, ""); a.Problem.Code != "approval_pending" {
 				t.Errorf("after: %d %+v", a.Status, a.Problem)
 			}

@@ -145,6 +145,9 @@ func (a *App) Health(context.Context) error {
 	if refusal := a.refusal(); refusal != nil {
 		return refusal
 	}
+	if silent := a.storeless.Load(); silent != nil {
+		return silent
+	}
 	if problem := a.problem(); problem != "" {
 		return errors.New(problem)
 	}

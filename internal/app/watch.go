@@ -9,6 +9,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/proxy"
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 )
 
@@ -92,6 +93,7 @@ func (a *App) followStore(ctx context.Context, counter int64) int64 {
 	late := time.AfterFunc(lateAnswer, a.forgetStored)
 	now, err := a.store.Changes(ctx)
 	late.Stop()
+	a.noteStore(ctx, err)
 	if err == nil && now == counter {
 		return now
 	}
@@ -102,6 +104,18 @@ func (a *App) followStore(ctx context.Context, counter int64) int64 {
 	}
 	a.caughtUp(now)
 	return now
+}
+
+// noteStore keeps for health whether the store answers: while it does not, whatever needs it
+// is refused.
+func (a *App) noteStore(ctx context.Context, err error) {
+	switch {
+	case err == nil:
+		a.storeless.Store(nil)
+	case ctx.Err() == nil: // else it is this process that ends
+		e := runtime.AsError(err)
+		a.storeless.Store(e)
+	}
 }
 
 // forgetStored drops what was read of the store.
