@@ -117,16 +117,23 @@ func (t tx) migrate(texts []string, create bool) error {
 // begin makes the schema and the table of its version. Whoever may not make a schema may
 // have been given one.
 func (t tx) begin() error {
-	there, encoding := false, ""
-	err := t.Query("SELECT current_schema() IS NOT NULL, getdatabaseencoding()", nil, func(r tables.Row) error { return r.Scan(&there, &encoding) })
-	if err == nil && encoding != "UTF8" {
+	schema, encoding := "", ""
+	err := t.Query("SELECT coalesce(current_schema(), ''), getdatabaseencoding()", nil, func(r tables.Row) error { return r.Scan(&schema, &encoding) })
+	switch {
+	case err != nil:
+		return err
+	case encoding != "UTF8":
 		return &runtime.Error{
 			Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable, Msg: "the database is refused: its encoding is " + encoding + ", which does not hold every text",
 			Hint: "make it anew: createdb --encoding=UTF8 --template=template0",
 		}
-	}
-	if err == nil && !there {
+	case schema == "":
 		_, err = t.Exec("CREATE SCHEMA " + home)
+	case schema != home && t.tx.Conn().Config().RuntimeParams["search_path"] == home:
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: "the database " + t.db.name + " does not take the schema that it is asked for, as behind a pooler that drops that: the tables would be made in " + schema,
+			Hint: "say it for the user of store.dsn: ALTER ROLE … SET search_path = " + home,
+		}
 	}
 	if err == nil {
 		_, err = t.Exec("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY, at TIMESTAMPTZ NOT NULL DEFAULT now())")
