@@ -81,7 +81,7 @@ func TestUnprocessedRequestsGoAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
-			refused := map[string]bool{}
+			refused, read := map[string]bool{}, make(chan struct{})
 			r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
 				path := h.PseudoValue("path")
 				mu.Lock()
@@ -89,6 +89,9 @@ func TestUnprocessedRequestsGoAgain(t *testing.T) {
 				refused[path] = refused[path] || first
 				mu.Unlock()
 				if first {
+					if path == "/stream" {
+						<-read // before that it may go again
+					}
 					refuse(f, h.StreamID)
 					return
 				}
@@ -103,11 +106,15 @@ func TestUnprocessedRequestsGoAgain(t *testing.T) {
 			r.must(t, whole)
 			r.must(t, r.call("GET", "/"))
 			reader, writer := io.Pipe()
-			go func() { _, _ = io.WriteString(writer, "x"); _ = writer.CloseWithError(io.ErrUnexpectedEOF) }()
+			go func() {
+				_, _ = io.WriteString(writer, "x")
+				close(read)
+				_ = writer.CloseWithError(io.ErrUnexpectedEOF)
+			}()
 			if _, _, err := r.do(t, body(r.call("POST", "/stream"), reader, -1)); err == nil {
 				t.Error("a body that was read from was sent again")
 			}
-			_ = reader.Close() // it may not have been read from
+			_ = reader.Close()
 		})
 	}
 }
