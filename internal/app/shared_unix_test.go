@@ -176,6 +176,9 @@ func TestADatabaseServerThatStops_CR011(t *testing.T) {
 			for _, request := range ask {
 				begun := time.Now()
 				a := k.Do(t, request, "")
+				if strings.Contains(a.Body, "127.0.0.1") {
+					t.Errorf("%s: an agent is told where the database is: %s", request, a.Body)
+				}
 				if a.Status != 503 || a.Problem.Reason != "storage_unavailable" || a.Header.Get("Retry-After") == "" {
 					t.Errorf("%s: %d %+v", request, a.Status, a.Problem)
 				}

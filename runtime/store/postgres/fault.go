@@ -42,9 +42,9 @@ func (db *DB) saidFault(doing string, said *pgconn.PgError) error {
 	switch said.Code {
 	case "55P03", "57014", "40001", "40P01": // lock_timeout, statement_timeout, serialization, deadlock
 		return &runtime.Error{
-			Code: runtime.CodeStorageBusy, Msg: "the database " + db.name + " is in use by others for over two seconds",
+			Code: runtime.CodeStorageBusy, Msg: "the database of the shared store is in use by others for over two seconds",
 			Hint: "try again; if it stays so, look in pg_locks for who holds it", RetryAfter: time.Second,
-			Err: fmt.Errorf("%s: %w", doing, said),
+			Err: fmt.Errorf("%s: %s: %w", db.name, doing, said),
 		}
 	case "25006":
 		return db.unavailable(doing, "it is read-only, as one is that stands by", said)
@@ -91,8 +91,8 @@ const noAnswer = "it does not answer"
 func (db *DB) unavailable(doing, why string, err error) error {
 	return &runtime.Error{
 		Code: runtime.CodeStorageBusy, Reason: runtime.ReasonStorageUnavailable,
-		Msg:  "the database " + db.name + " cannot be used: " + why,
-		Hint: "look whether the server runs and can be reached from here; requests go again by themselves when it is back", RetryAfter: time.Second, Err: fmt.Errorf("%s: %w", doing, err),
+		Msg:  "the database of the shared store cannot be used: " + why, // agents are told it, so not where it is
+		Hint: "look whether the server runs and can be reached from here; requests go again by themselves when it is back", RetryAfter: time.Second, Err: fmt.Errorf("%s: %s: %w", db.name, doing, err),
 	}
 }
 
