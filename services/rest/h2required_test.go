@@ -214,16 +214,17 @@ func TestADemandAfterTheBodyHasLeft(t *testing.T) {
 	for name, demand := range demands {
 		t.Run(name, func(t *testing.T) {
 			var asked atomic.Int32
-			demanded := make(chan struct{})
+			read, demanded := make(chan struct{}), make(chan struct{})
 			r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
 				asked.Add(1)
-				_, _ = f.ReadFrame() // some of the body
+				<-read // before that it may go again
 				demand(f, h.StreamID)
 				close(demanded)
 			}))
 			reader, writer := io.Pipe()
 			go func() {
 				_, _ = io.WriteString(writer, "x")
+				close(read)
 				<-demanded
 				_ = writer.Close()
 			}()
