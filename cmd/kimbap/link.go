@@ -71,7 +71,10 @@ func (c *cli) link(ctx context.Context, a *app.App, name, file string, f *signIn
 	if err != nil {
 		return app.Linked{}, err
 	}
-	linked, err := a.Link(ctx, name, secret, check)
+	var linked app.Linked
+	if err = ctx.Err(); err == nil { // it may have ended while the provider gave the grant
+		linked, err = a.Link(ctx, name, secret, check)
+	}
 	if err == nil || !signedIn {
 		return linked, err
 	}

@@ -43,7 +43,8 @@ func (c *Callback) Addr() net.Addr { return c.ln.Addr() }
 func (c *Callback) Close() error { return c.ln.Close() }
 
 // Wait serves until the browser comes back for a sign-in, or ctx ends, and closes. What
-// comes for another sign-in is refused and changes nothing.
+// comes for another sign-in is refused and changes nothing. If ctx ends while the provider
+// gives the grant, that is taken.
 func (c *Callback) Wait(ctx context.Context, s *SignIn) (*Grant, error) {
 	ended := make(chan arrival, 1)
 	server := &http.Server{
@@ -65,7 +66,15 @@ func (c *Callback) Wait(ctx context.Context, s *SignIn) (*Grant, error) {
 	case e := <-ended:
 		return e.grant, e.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		if s.used.CompareAndSwap(false, true) { // no browser ends it any more
+			return nil, ctx.Err()
+		}
+		select { // a grant that is being given can be given back only by who has it
+		case e := <-ended:
+			return e.grant, e.err
+		case <-time.After(renewal):
+			return nil, ctx.Err()
+		}
 	}
 }
 

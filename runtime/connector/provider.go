@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -116,6 +117,52 @@ func config(g *Grant) *oauth2.Config {
 // with has the provider asked by our client.
 func (c *Connector) with(ctx context.Context) context.Context {
 	return context.WithValue(ctx, oauth2.HTTPClient, c.o.Client)
+}
+
+// heard is with for what a provider gives once: an answer that was asked for is waited for, as
+// long as any is, also if ctx ends meanwhile.
+func (c *Connector) heard(ctx context.Context) context.Context {
+	client := *c.o.Client
+	client.Transport = toTheEnd{client.Transport}
+	return context.WithValue(ctx, oauth2.HTTPClient, &client)
+}
+
+// toTheEnd carries requests that end at their deadline and when their body is closed, not when
+// nobody waits any more.
+type toTheEnd struct {
+	next http.RoundTripper // nil: the usual one
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t toTheEnd) RoundTrip(r *http.Request) (*http.Response, error) {
+	late, ok := r.Context().Deadline()
+	if own := time.Now().Add(renewal); !ok || own.Before(late) {
+		late = own
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(r.Context()), late)
+	next := t.next
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	answer, err := next.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	answer.Body = closing{answer.Body, cancel}
+	return answer, nil
+}
+
+// closing is a body with whose end something else ends.
+type closing struct {
+	io.ReadCloser
+	also func()
+}
+
+// Close implements [io.Closer].
+func (c closing) Close() error {
+	defer c.also()
+	return c.ReadCloser.Close()
 }
 
 // told is what an error of a provider means, without its words.

@@ -68,7 +68,7 @@ func (c *Connector) Begin(at *runtime.OAuth, who Client, scopes []string, redire
 }
 
 // Finish takes what the browser came back with, once, and returns the grant. An answer that
-// is not of this sign-in leaves it as it was.
+// is not of this sign-in leaves it as it was. The provider is heard to the end, also if ctx ends.
 func (s *SignIn) Finish(ctx context.Context, q url.Values) (*Grant, error) {
 	if len(q["state"]) != 1 || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(s.state)) != 1 {
 		return nil, ErrForeign
@@ -82,7 +82,7 @@ func (s *SignIn) Finish(ctx context.Context, q url.Values) (*Grant, error) {
 	if q.Has("error") || len(q["code"]) != 1 || q.Get("code") == "" {
 		return nil, notGranted(q.Get("error"))
 	}
-	t, err := s.config.Exchange(s.c.with(ctx), q.Get("code"), oauth2.VerifierOption(s.verifier))
+	t, err := s.config.Exchange(s.c.heard(ctx), q.Get("code"), oauth2.VerifierOption(s.verifier))
 	return s.take(t, err)
 }
 
@@ -133,9 +133,10 @@ func page(text string) bool {
 	return err == nil && u.User == nil && shown(text) && guarded(text)
 }
 
-// Await waits until the person has agreed on the other device.
+// Await waits until the person has agreed on the other device, or ctx ends. A grant that is
+// being given at that moment is taken.
 func (s *SignIn) Await(ctx context.Context) (*Grant, error) {
-	t, err := s.config.DeviceAccessToken(s.c.with(ctx), s.device)
+	t, err := s.config.DeviceAccessToken(s.c.heard(ctx), s.device)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
