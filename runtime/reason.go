@@ -6,6 +6,7 @@ type Reason string
 // The reasons.
 const (
 	ReasonAmbiguousParameter   Reason = "ambiguous_parameter"   // one argument in both query and body, or a value that decides the action and that readers take differently
+	ReasonBeingExecuted        Reason = "being_executed"        // another request executes this approval now, and gets the answer
 	ReasonBodyTooLarge         Reason = "body_too_large"        // a body that must be judged, or a response that must be kept whole, is over its limit
 	ReasonClientRejected       Reason = "tls_client_rejected"   // a program rejected kimbap's certificate
 	ReasonCondition            Reason = "condition_failed"      // a rule's condition cannot be judged, which denies
@@ -14,6 +15,7 @@ const (
 	ReasonDuplicateKey         Reason = "duplicate_key"         // a JSON member occurs twice
 	ReasonDuplicateParameter   Reason = "duplicate_parameter"   // a query or form field occurs twice
 	ReasonEmptySegment         Reason = "empty_segment"         // "//" in a path
+	ReasonExecutedAlready      Reason = "executed_already"      // an approval is executed once, and this one was
 	ReasonExpectation          Reason = "expectation_failed"    // an Expect other than 100-continue
 	ReasonForeignPeer          Reason = "foreign_peer"          // a loopback peer is not known to be the owner's
 	ReasonForeignPlaceholder   Reason = "foreign_placeholder"   // a placeholder outside the place where its own service takes the key

@@ -9,6 +9,8 @@ import (
 // section 15; 421 and 431 from RFC 9110 and RFC 6585).
 func (e *Error) Status() int {
 	switch e.Reason {
+	case ReasonBeingExecuted, ReasonExecutedAlready:
+		return http.StatusConflict
 	case ReasonBodyTooLarge:
 		return http.StatusRequestEntityTooLarge
 	case ReasonUnsupportedMedia:

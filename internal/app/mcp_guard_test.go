@@ -68,7 +68,7 @@ func TestMCPApprovalsAreGivenElsewhere(t *testing.T) {
 	if done := <-waited; done.Failed || done.Status != 200 {
 		t.Errorf("%+v", done)
 	}
-	if twice := use(t, session, "resume", map[string]any{"id": id}); !twice.Failed || twice.Error.Code != "approval_expired" {
+	if twice := use(t, session, "resume", map[string]any{"id": id}); !twice.Failed || twice.Error.Code != "invalid_input" || twice.Error.Reason != "executed_already" {
 		t.Errorf("%+v", twice)
 	}
 	if n := len(k.Up.Requests()); n != 1 {

@@ -34,8 +34,14 @@ func (d *Desk) collect(ctx context.Context, call *runtime.Call, verdict runtime.
 	if err != nil || used {
 		return ticket, err
 	}
-	if now, found, err := d.o.Store.Glance(ctx, a.Tenant, a.ID); err == nil && found { // somebody else was first
-		a = now
+	if a, found, err = d.o.Store.Glance(ctx, a.Tenant, a.ID); err != nil { // somebody else was first
+		return ticket, err
+	}
+	if !found {
+		return ticket, unknownID(call.Request.Approval)
+	}
+	if err := a.Refusal(); err != nil {
+		return ticket, err
 	}
 	return ticket, Spent(&a)
 }
@@ -68,9 +74,19 @@ func otherThanHeld(a *Approval, why string) error {
 
 // Spent is what is told of an approval that is being executed, or was.
 func Spent(a *Approval) error {
-	return &runtime.Error{
-		Code: runtime.CodeApprovalExpired, ApprovalID: a.ID,
-		Msg:  fmt.Sprintf("the approval %s is %s: there is nothing left to execute", a.ID, a.State),
-		Hint: "ask again by making the same request",
+	e := &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonExecutedAlready, ApprovalID: a.ID,
+		Msg:  fmt.Sprintf("the approval %s was executed already (%s), and whoever collected it has the answer", a.ID, a.State),
+		Hint: "the same request, sent again, asks anew",
 	}
+	switch a.State {
+	case Unknown:
+		e.Msg = fmt.Sprintf("the approval %s was executed already, and nobody knows how that ended", a.ID)
+		e.Hint = "find out at the service whether it happened; the same request, sent again, asks anew"
+	case Approved, Executing: // approved, when it was taken but a moment ago
+		e.Reason = runtime.ReasonBeingExecuted
+		e.Msg = fmt.Sprintf("the approval %s is being executed now, and whoever collects it gets the answer", a.ID)
+		e.Hint = "wait for that answer there; the same request, sent again, asks anew and would be done twice"
+	}
+	return e
 }
