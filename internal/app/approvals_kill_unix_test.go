@@ -312,6 +312,12 @@ func (m *mortal) AddApproval(ctx context.Context, a approval.Approval) error {
 	return m.DB.AddApproval(ctx, a)
 }
 
+func (m *mortal) Ask(ctx context.Context, a approval.Approval, refused time.Time) (approval.Approval, bool, error) {
+	m.at()
+	defer m.at()
+	return m.DB.Ask(ctx, a, refused)
+}
+
 func (m *mortal) Move(ctx context.Context, tenant runtime.Tenant, id string, from, to approval.State, c approval.Change) (bool, error) {
 	m.at()
 	defer m.at()

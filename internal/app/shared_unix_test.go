@@ -234,6 +234,36 @@ func TestAYesIsUsedByOneHomeOnly(t *testing.T) {
 	}
 }
 
+// The same request through two homes at once asks one question, however often that is tried.
+func TestHomesAskOnceForTheSameRequest(t *testing.T) {
+	t.Parallel()
+	one, _, _, dsn := sharing(t, apptest.Options{Policy: askWrites})
+	two := joining(t, one, dsn, apptest.Options{Policy: askWrites})
+	for round := range 40 {
+		begin, ids := make(chan struct{}), make(chan string, 4)
+		for i := range cap(ids) {
+			k := []*apptest.Kimbap{one, two}[i%2]
+			go func() {
+				<-begin
+				ids <- k.Do(t, write, fmt.Sprintf(`{"text":"%d"}`, round)).Problem.Approval
+			}()
+		}
+		close(begin)
+		asked := map[string]bool{}
+		for range cap(ids) {
+			asked[<-ids] = true
+		}
+		if len(asked) != 1 || asked[""] {
+			t.Fatalf("round %d: %v", round, asked)
+		}
+		for id := range asked { // so that there is room for the next one
+			if _, err := one.App.Reject(t.Context(), id, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // A grant that homes share is renewed once, whichever of them needs it: its provider takes
 // each refresh token once.
 func TestHomesRenewASharedGrantOnce(t *testing.T) {

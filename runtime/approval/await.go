@@ -119,8 +119,13 @@ func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.
 	if err := d.seal(ctx, &a, f); err != nil {
 		return Approval{}, nil, err
 	}
-	if err := d.o.Store.AddApproval(ctx, a); err != nil {
+	switch open, found, err := d.o.Store.Ask(ctx, a, d.now().Add(-noLasts)); {
+	case err != nil:
 		return Approval{}, nil, err
+	case found && open.State == Rejected:
+		return Approval{}, nil, rejectedBefore(&open)
+	case found: // another process was faster, and has told people
+		return open, nil, nil
 	}
 	if d.o.Tell != nil {
 		told = d.o.Tell(d.notice(ctx, &a, f))

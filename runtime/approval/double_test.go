@@ -56,6 +56,14 @@ func (m *memory) AddApproval(_ context.Context, a approval.Approval) error {
 	return nil
 }
 
+func (m *memory) Ask(ctx context.Context, a approval.Approval, refused time.Time) (approval.Approval, bool, error) {
+	open, found, err := m.OpenApproval(ctx, a.Tenant, a.Principal, a.Digest, refused)
+	if err != nil || found {
+		return open, found, err
+	}
+	return approval.Approval{}, false, m.AddApproval(ctx, a)
+}
+
 func (m *memory) Approval(_ context.Context, tenant runtime.Tenant, id string) (approval.Approval, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

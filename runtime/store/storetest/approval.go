@@ -65,6 +65,53 @@ func approvals(t *testing.T, s Store) {
 	same(t, "pending", n, 1)
 }
 
+// asksOnce: of identical questions that come at once one is added, and the others get that.
+func asksOnce(t *testing.T, s Store) {
+	ctx := t.Context()
+	const askers = 8
+	type end struct {
+		open  approval.Approval
+		found bool
+		err   error
+	}
+	ends, begin := make(chan end, askers), make(chan struct{})
+	for n := range askers {
+		go func() {
+			<-begin
+			open, found, err := s.Ask(ctx, anApproval(ours, "d", n+1), at(0))
+			ends <- end{open, found, err}
+		}()
+	}
+	close(begin)
+	added, ids := 0, map[string]bool{}
+	for range askers {
+		e := <-ends
+		must(t, e.err)
+		if !e.found {
+			added++
+			continue
+		}
+		same(t, "what is sealed of it", e.open.Sealed, []byte(nil))
+		ids[e.open.ID] = true
+	}
+	same(t, "added, told", []int{added, len(ids)}, []int{1, 1})
+	for _, other := range []approval.Approval{anApproval(ours, "e", 20), anApproval(theirs, "d", 21)} {
+		_, found, err := s.Ask(ctx, other, at(0))
+		must(t, err)
+		same(t, "another question", found, false)
+	}
+	for id := range ids {
+		_, err := s.Move(ctx, ours, id, approval.Pending, approval.Rejected, approval.Change{At: at(5)})
+		must(t, err)
+	}
+	_, found, err := s.Ask(ctx, anApproval(ours, "d", 30), at(4))
+	must(t, err)
+	same(t, "after a no", found, true)
+	_, found, err = s.Ask(ctx, anApproval(ours, "d", 30), at(6))
+	must(t, err)
+	same(t, "long after it", found, false)
+}
+
 // rejectedLately: a no counts as long as the caller of OpenApproval says.
 func rejectedLately(t *testing.T, s Store) {
 	ctx := t.Context()

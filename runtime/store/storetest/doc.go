@@ -64,6 +64,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"approvals", approvals},
 		{"approvals by state", approvalLists},
 		{"requests rejected lately", rejectedLately},
+		{"one question for identical requests", asksOnce},
 		{"approval moves", moves},
 		{"one of many moves", oneMove},
 		{"what closed approvals hold", releases},

@@ -3,6 +3,7 @@ package tables
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -21,18 +22,43 @@ const (
 
 // AddApproval implements [approval.Store].
 func (s *Store) AddApproval(ctx context.Context, a approval.Approval) error {
-	return s.write(ctx, "store an approval", func(t Tx) error {
-		_, err := t.Exec("INSERT INTO approvals ("+rowColumns+
-			", proof) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			a.ID, string(a.Tenant), string(a.State), a.Principal, a.Agent, a.Run, string(a.Surface), string(a.Action), string(a.Risk),
-			a.Rule, a.Reason, a.Method, a.Authority, a.Path, a.Digest, micros(a.Created), micros(a.Expires),
-			micros(a.Decided), a.By, a.Presence, a.Note, a.Holder, micros(a.Ended), blob(a.Proof))
-		if err != nil || len(a.Sealed) == 0 {
+	return s.write(ctx, "store an approval", func(t Tx) error { return t.addApproval(a) })
+}
+
+// Ask implements [approval.Store].
+func (s *Store) Ask(ctx context.Context, a approval.Approval, refused time.Time) (open approval.Approval, found bool, err error) {
+	err = s.write(ctx, "store an approval", func(t Tx) error {
+		if err := t.Turn(fmt.Sprintf("ask %q %q %s", a.Tenant, a.Principal, a.Digest)); err != nil {
 			return err
 		}
-		_, err = t.Exec("INSERT INTO held (tenant, approval, sealed) VALUES (?, ?, ?)", string(a.Tenant), a.ID, a.Sealed)
-		return err
+		found = false // a transaction may run twice
+		err := t.Query("SELECT "+glanceColumns+" FROM approvals WHERE "+openApproval, []any{string(a.Tenant), a.Principal, a.Digest, micros(refused)}, func(row Row) (err error) {
+			found = true
+			open, err = scanApproval(row)
+			return err
+		})
+		if err != nil || found {
+			return err
+		}
+		return t.addApproval(a)
 	})
+	if err != nil || !found {
+		return approval.Approval{}, false, err
+	}
+	return open, true, nil
+}
+
+func (t Tx) addApproval(a approval.Approval) error {
+	_, err := t.Exec("INSERT INTO approvals ("+rowColumns+
+		", proof) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		a.ID, string(a.Tenant), string(a.State), a.Principal, a.Agent, a.Run, string(a.Surface), string(a.Action), string(a.Risk),
+		a.Rule, a.Reason, a.Method, a.Authority, a.Path, a.Digest, micros(a.Created), micros(a.Expires),
+		micros(a.Decided), a.By, a.Presence, a.Note, a.Holder, micros(a.Ended), blob(a.Proof))
+	if err != nil || len(a.Sealed) == 0 {
+		return err
+	}
+	_, err = t.Exec("INSERT INTO held (tenant, approval, sealed) VALUES (?, ?, ?)", string(a.Tenant), a.ID, a.Sealed)
+	return err
 }
 
 func scanApproval(row Row) (a approval.Approval, err error) {
@@ -60,11 +86,14 @@ func (s *Store) Glance(ctx context.Context, tenant runtime.Tenant, id string) (a
 	return s.approvalOf(ctx, glanceColumns, "tenant = ? AND id = ?", string(tenant), id)
 }
 
+// openApproval selects what [approval.Store] calls open.
+const openApproval = `tenant = ?1 AND principal = ?2 AND digest = ?3
+	AND state IN ('pending', 'approved', 'rejected') AND (state <> 'rejected' OR decided > ?4)
+	ORDER BY created DESC, id DESC LIMIT 1`
+
 // OpenApproval implements [approval.Store].
 func (s *Store) OpenApproval(ctx context.Context, tenant runtime.Tenant, principal, digest string, refused time.Time) (approval.Approval, bool, error) {
-	return s.approvalOf(ctx, glanceColumns, `tenant = ?1 AND principal = ?2 AND digest = ?3
-		AND state IN ('pending', 'approved', 'rejected') AND (state <> 'rejected' OR decided > ?4)
-		ORDER BY created DESC, id DESC LIMIT 1`, string(tenant), principal, digest, micros(refused))
+	return s.approvalOf(ctx, glanceColumns, openApproval, string(tenant), principal, digest, micros(refused))
 }
 
 // LastApproved implements [approval.Store].
