@@ -282,6 +282,9 @@ func refusal(v Verdict, req *Request) error {
 	if v.Reason != "" {
 		e.Msg += ": " + v.Reason
 	}
+	if v.Fix != "" {
+		e.Hint = v.Fix
+	}
 	return e
 }
 

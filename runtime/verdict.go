@@ -68,6 +68,7 @@ type Verdict struct {
 	Effect   Effect
 	Rule     string // the rule's name, or "default:low" and kin
 	Reason   string // the rule's own words, shown to the caller
+	Fix      string // of a denial: what is told to be done about it; "": how its owner finds out why
 	Reported bool   // mode: report let it through; Effect would have been Would
 	Would    Effect
 	Failed   bool // the rule's condition could not be judged, so it denies; Reason says why

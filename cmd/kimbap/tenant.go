@@ -30,16 +30,24 @@ or KIMBAP_TENANT. Services are installed for all, and linked by each.`,
 }
 
 func newTenantCreateCommand(c *cli) *cobra.Command {
-	var strict bool
+	var strict, join bool
 	cmd := &cobra.Command{
-		Use:     "create NAME [--strict]",
-		Short:   "Make a tenant, with a policy of its own",
+		Use:   "create NAME [--strict] [--join]",
+		Short: "Make a tenant, with a policy of its own",
+		Long: `Make a tenant, with a policy of its own.
+
+Where machines share a store, the rules of a tenant are files of each: --join makes
+them here for one that another machine has made.`,
 		Example: "  kimbap tenant create acme\n  kimbap --tenant acme link github --file ./acme.key",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
 				name := runtime.Tenant(args[0])
-				if err := a.CreateTenant(ctx, name, strict); err != nil {
+				make := a.CreateTenant
+				if join {
+					make = a.JoinTenant
+				}
+				if err := make(ctx, name, strict); err != nil {
 					return err
 				}
 				c.reach(ctx, a)
@@ -52,6 +60,7 @@ func newTenantCreateCommand(c *cli) *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&join, "join", false, "give a tenant of the shared store, which another machine made, its rules here")
 	cmd.Flags().BoolVar(&strict, "strict", false, "ask before writes, refuse hosts that have no service")
 	return cmd
 }

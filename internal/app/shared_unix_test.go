@@ -234,6 +234,62 @@ func TestAYesIsUsedByOneHomeOnly(t *testing.T) {
 	}
 }
 
+// A tenant that one home made has no rules in another one: who asks there is told so, and
+// with what command that is mended, which is never to remove it.
+func TestATenantOfAnotherHomeIsJoined(t *testing.T) {
+	t.Parallel()
+	one, _, _, dsn := sharing(t, apptest.Options{Config: "proxy: {auth: token}\n"})
+	two := joining(t, one, dsn, apptest.Options{Config: "proxy: {auth: token}\n"})
+	if err := one.App.CreateTenant(t.Context(), "acme", false); err != nil {
+		t.Fatal(err)
+	}
+	owner := one.OpenAs(t, "acme")
+	if _, _, err := owner.SetSecret(t.Context(), apptest.Secret, runtime.NewSecret("sk-live-acme-3f1b8f0e6f6c"), app.SecretOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	token, _, err := owner.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	get, join := "GET https://"+apptest.Host+"/notes/1", "kimbap tenant create acme --join"
+	client := two.Client(t, token.Reveal())
+	if a := apptest.Send(t, client, get, ""); a.Status != 403 || !strings.Contains(a.Body, "no rules for the tenant acme") || !strings.Contains(a.Body, join) {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	if len(two.Up.Requests()) != 0 {
+		t.Error("a request without rules left")
+	}
+	o := apptest.OptionsOver(two.Dir, "", two.Log, false)
+	o.Tenant = "acme"
+	as, err := app.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	person := two.Open(t, "")
+	for what, ask := range map[string]func() error{
+		"its operator":     func() error { return as.Open(t.Context()) },
+		"another creation": func() error { return person.CreateTenant(t.Context(), "acme", false) },
+	} {
+		if e := runtime.AsError(ask()); e == nil || !strings.Contains(e.Hint, join) || strings.Contains(e.Hint, "remove") {
+			t.Errorf("%s: %+v", what, e)
+		}
+	}
+	if err := person.JoinTenant(t.Context(), "acme2", false); err == nil || !strings.Contains(err.Error(), "has nothing of a tenant acme2") {
+		t.Errorf("a name that nobody has: %v", err)
+	}
+	if err := person.JoinTenant(t.Context(), "acme", false); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Within(t, soon, "the rules", func() bool { return apptest.Send(t, client, get, "").Status == 200 })
+	if got := two.Up.Last(t).Header.Get("Authorization"); got != "Bearer sk-live-acme-3f1b8f0e6f6c" {
+		t.Errorf("it carried %q", got)
+	}
+	alone := apptest.New(t, apptest.Options{})
+	if err := alone.App.JoinTenant(t.Context(), "acme", false); err == nil || !strings.Contains(err.Error(), "with no other one") {
+		t.Errorf("without a shared store: %v", err)
+	}
+}
+
 // The same request through two homes at once asks one question, however often that is tried.
 func TestHomesAskOnceForTheSameRequest(t *testing.T) {
 	t.Parallel()

@@ -161,7 +161,7 @@ func (a *App) openPipeline(context.Context) (err error) {
 // stages are those of the pipeline.
 func (a *App) stages() runtime.Options {
 	return runtime.Options{
-		Identity: a.identity, Services: a.services, Policy: a.policy, Limits: a.limiter,
+		Identity: a.identity, Services: a.services, Policy: ruled{a}, Limits: a.limiter,
 		Approvals: attended{a.approvals, a}, Vault: a.connector, Trail: a.recordedTrail(),
 		Backends: a.backends(),
 		Clock:    a.o.Clock,

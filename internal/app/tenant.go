@@ -69,6 +69,10 @@ func (a *App) noTenant(name runtime.Tenant) error {
 		Msg:  fmt.Sprintf("there is no tenant %.80q", string(name)),
 		Hint: "kimbap tenant list",
 	}
+	if a.Shares() && tenantName(string(name)) {
+		e.Msg += " here"
+		e.Hint = fmt.Sprintf("kimbap tenant create %s --join, where another home that shares the store has made it", name)
+	}
 	var names []string
 	for _, t := range a.Tenants() {
 		names = append(names, string(t))
@@ -83,6 +87,42 @@ func (a *App) noTenant(name runtime.Tenant) error {
 // defaults. Its keys are made when something is first sealed for it. A name under
 // which something of an earlier tenant is kept is refused: it would be the new one's.
 func (a *App) CreateTenant(ctx context.Context, name runtime.Tenant, strict bool) error {
+	return a.createTenant(ctx, name, strict, "tenant.create", func(keeps bool) error {
+		if !keeps {
+			return nil
+		}
+		e := &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("things of an earlier tenant %s are still stored, which a new one must not get", name),
+			Hint: fmt.Sprintf("put its folder %s back, or remove them: kimbap tenant remove %s --force", a.home.Tenant(name), name),
+		}
+		if a.Shares() {
+			e.Msg = fmt.Sprintf("there is a tenant %s already, which another home that shares the store has made", name)
+			e.Hint = fmt.Sprintf("give it its rules here: kimbap tenant create %s --join", name)
+		}
+		return e
+	})
+}
+
+// JoinTenant gives a tenant that another home has made, with which this one shares its
+// store, the folder and the rules that it lacks here.
+func (a *App) JoinTenant(ctx context.Context, name runtime.Tenant, strict bool) error {
+	return a.createTenant(ctx, name, strict, "tenant.join", func(keeps bool) error {
+		switch {
+		case !a.Shares():
+			return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "this home shares its store with no other one", Hint: fmt.Sprintf("kimbap tenant create %s", name)}
+		case !keeps:
+			return &runtime.Error{
+				Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: fmt.Sprintf("the shared store has nothing of a tenant %s", name),
+				Hint: fmt.Sprintf("compare the name with kimbap tenant list on another machine; a new one: kimbap tenant create %s", name),
+			}
+		}
+		return nil
+	})
+}
+
+// createTenant makes a tenant here, if may agrees, which is told whether anything is stored
+// under its name.
+func (a *App) createTenant(ctx context.Context, name runtime.Tenant, strict bool, kind string, may func(keeps bool) error) error {
 	if !tenantName(string(name)) {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%q is no name of a tenant: at most 63 small letters, digits and -, no - first", string(name)),
@@ -97,19 +137,18 @@ func (a *App) CreateTenant(ctx context.Context, name runtime.Tenant, strict bool
 			return runtime.Invalid(err, "put its policy there first")
 		}
 	}
-	if keeps, err := a.store.KeepsOf(ctx, name); err != nil {
+	keeps, err := a.store.KeepsOf(ctx, name)
+	if err == nil {
+		err = may(keeps)
+	}
+	if err != nil {
 		return err
-	} else if keeps {
-		return &runtime.Error{
-			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("things of an earlier tenant %s are still stored, which a new one must not get", name),
-			Hint: fmt.Sprintf("put its folder %s back, or remove them: kimbap tenant remove %s --force", a.home.Tenant(name), name),
-		}
 	}
 	born, err := a.birth(ctx, name)
 	if err != nil {
 		return err
 	}
-	err = a.trail.Event(ctx, record.Event{Kind: "tenant.create", Principal: a.Operator().ID, Tenant: name, Fields: map[string]string{"name": string(name)}})
+	err = a.trail.Event(ctx, record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: name, Fields: map[string]string{"name": string(name)}})
 	if err != nil {
 		return err
 	}
@@ -138,6 +177,25 @@ func (a *App) makeTenant(name runtime.Tenant, strict bool, born time.Time) error
 		return err
 	}
 	return os.Rename(aside, a.home.Tenant(name))
+}
+
+// ruled is the policy, which says of a tenant without rules what is missing: where homes
+// share a store its tokens are good on all their machines, and its rules are files of one.
+type ruled struct{ a *App }
+
+var _ runtime.Decider = ruled{}
+
+// Decide implements [runtime.Decider].
+func (r ruled) Decide(q runtime.Question) runtime.Verdict {
+	v := r.a.policy.Decide(q)
+	if v.Effect == runtime.EffectDeny && q.Principal != nil && r.a.policy.Current(q.Principal.Tenant) == nil {
+		v.Reason = fmt.Sprintf("this kimbap has no rules for the tenant %s", q.Principal.Tenant)
+		if r.a.Shares() {
+			v.Reason += ", which another one that shares its store has made"
+			v.Fix = fmt.Sprintf("the owner of this kimbap gives it its rules here: kimbap tenant create %s --join", q.Principal.Tenant)
+		}
+	}
+	return v
 }
 
 // ListTenants says of every tenant what it has.
