@@ -161,6 +161,11 @@ func (c *cli) logger(out io.Writer) zerolog.Logger {
 // open opens the home for a command. With create it is made when missing, and
 // said so in one line.
 func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
+	return c.openBy(ctx, o, (*app.App).Open)
+}
+
+// openBy opens as much of the home as open does.
+func (c *cli) openBy(ctx context.Context, o app.Options, open func(*app.App, context.Context) error) (*app.App, error) {
 	o.Home, o.Env, o.Flags, o.UID, o.Tenant, o.Executable = c.homeDir(), c.env, c.flags, c.uid, c.asTenant(), c.executable
 	o.Nameless = c.nameless
 	o.LogTo = app.NewLogWriter(c.err)
@@ -172,7 +177,7 @@ func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Open(ctx); err != nil {
+	if err := open(a, ctx); err != nil {
 		return nil, err
 	}
 	if why := a.ConfigFault(); why != nil {
@@ -192,9 +197,18 @@ func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
 
 // with opens the home, does the work and closes the home, also when the work fails.
 func (c *cli) with(ctx context.Context, o app.Options, work func(context.Context, *app.App) error) (err error) {
+	return c.withBy(ctx, o, (*app.App).Open, work)
+}
+
+// listing is with for what asks services alone: their files are all that is opened.
+func (c *cli) listing(ctx context.Context, o app.Options, work func(context.Context, *app.App) error) error {
+	return c.withBy(ctx, o, (*app.App).OpenToList, work)
+}
+
+func (c *cli) withBy(ctx context.Context, o app.Options, open func(*app.App, context.Context) error, work func(context.Context, *app.App) error) (err error) {
 	ctx, stop := c.bounded(ctx)
 	defer stop()
-	a, err := c.open(ctx, o)
+	a, err := c.openBy(ctx, o, open)
 	if err != nil {
 		return err
 	}

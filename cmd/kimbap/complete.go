@@ -211,10 +211,10 @@ func (c *cli) offerNames(names func(*app.App, context.Context) ([]app.Named, err
 	}
 }
 
-// quietly opens the home, if there is one, for a look at it.
+// quietly opens the home, if there is one, for a look at its services.
 func (c *cli) quietly(ctx context.Context, look func(*app.App)) {
 	c.hushed(func() {
-		_ = c.with(ctx, app.Options{Despite: true, StartLocked: true, Dir: c.dir()}, func(_ context.Context, a *app.App) error {
+		_ = c.listing(ctx, app.Options{Despite: true, Dir: c.dir()}, func(_ context.Context, a *app.App) error {
 			look(a)
 			return nil
 		})

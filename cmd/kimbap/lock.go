@@ -34,12 +34,14 @@ PIN, and programs of kimbap run go on afterwards.`,
 			if cmd.Flags().Changed("for") && length <= 0 {
 				return usage("kimbap lock --for 8h", "--for wants a length of time above zero")
 			}
-			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) error {
 				done, err := a.LockVault(ctx, length)
+				if err == nil || done.Here {
+					c.reach(ctx, a)
+				}
 				if err != nil {
 					return err
 				}
-				c.reach(ctx, a)
 				return c.sayLocked(a, done, length)
 			})
 		},

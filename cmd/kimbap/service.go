@@ -118,7 +118,7 @@ func newServiceListCommand(c *cli) *cobra.Command {
 			if all {
 				return c.showCatalog()
 			}
-			return c.with(cmd.Context(), app.Options{Despite: true, Dir: c.dir()}, func(_ context.Context, a *app.App) error {
+			return c.listing(cmd.Context(), app.Options{Despite: true, Dir: c.dir()}, func(_ context.Context, a *app.App) error {
 				return c.showInForce(a)
 			})
 		},

@@ -22,7 +22,11 @@ yet another file.`,
 		Example: "  kimbap service diff github\n  kimbap service diff github --keep",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			open := c.listing
+			if keep { // which is recorded
+				open = c.with
+			}
+			return open(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				d, err := a.DiffService(args[0])
 				if err == nil && keep && len(d.Lines) > 0 {
 					err = a.KeepService(ctx, args[0])

@@ -25,13 +25,13 @@ func newStatusCommand(c *cli) *cobra.Command {
 				return c.closed(cmd.Context(), func(ctx context.Context, a *app.App) error { return a.Healthy(ctx) })
 			}
 			told := false
-			err := c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			err := c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) error {
 				told = true
 				s, err := a.Status(ctx)
 				if err != nil {
 					return err
 				}
-				for _, fix := range []*string{&s.VaultFix, &s.AuditFix, &s.DistrustFix, &s.RefusedFix, &s.EndedFix} {
+				for _, fix := range []*string{&s.StoreFix, &s.VaultFix, &s.AuditFix, &s.DistrustFix, &s.RefusedFix, &s.EndedFix} {
 					*fix = c.atHome(*fix)
 				}
 				return c.show(s, func() { c.sayStatus(s) })
@@ -63,7 +63,11 @@ func (c *cli) sayStillRuns() {
 func (c *cli) sayStatus(s *app.Status) {
 	line := c.line
 	line("home", "%s", s.Home)
-	if s.Store != "" {
+	switch {
+	case s.StoreFault != "":
+		line("store", "%s", s.StoreFault)
+		line("", "fix: %s", s.StoreFix)
+	case s.Store != "":
 		line("store", "%s", s.Store)
 	}
 	if s.Tenant != string(runtime.DefaultTenant) {
@@ -92,7 +96,11 @@ func (c *cli) sayStatus(s *app.Status) {
 	} else {
 		line("services", "none")
 	}
-	line("linked", "%s", orNone(s.Linked))
+	if s.Linked == nil {
+		line("linked", "not known without the store")
+	} else {
+		line("linked", "%s", orNone(s.Linked))
+	}
 	if len(s.Ended) > 0 {
 		line("", "the provider has ended the grant of %s", few(s.Ended))
 		line("", "fix: %s", s.EndedFix)
@@ -106,7 +114,11 @@ func (c *cli) sayStatus(s *app.Status) {
 	} else {
 		line("policy", "%s cannot be read", s.PolicyFile)
 	}
-	line("approvals", "%d waiting for a decision", s.Pending)
+	if s.Pending == nil {
+		line("approvals", "not known without the store")
+	} else {
+		line("approvals", "%d waiting for a decision", *s.Pending)
+	}
 	line("audit", "%s", s.Audit)
 	if s.AuditFix != "" {
 		line("", "fix: %s", s.AuditFix)

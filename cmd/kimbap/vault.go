@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -142,16 +143,17 @@ func newVaultListCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.show(list, func() { c.secretTable(list) })
+				return c.show(list, func() { c.secretTable(list, cmp.Or(a.StoreName(), "here")) })
 			})
 		},
 	}
 }
 
-func (c *cli) secretTable(list []app.Stored) {
+// secretTable shows what is stored; kept is where the values are that no command supplies.
+func (c *cli) secretTable(list []app.Stored, kept string) {
 	var rows [][]string
 	for _, s := range list {
-		used, expires, from := "never", "never", "here"
+		used, expires, from := "never", "never", kept
 		if s.LastUsed != nil {
 			used = c.when(*s.LastUsed)
 		}

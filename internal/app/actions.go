@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"net/url"
 	"slices"
 
@@ -19,6 +20,18 @@ func Catalog() ([]*Service, error) { return catalog.Services() }
 
 // CatalogNames are the services that can be installed by name.
 func CatalogNames() []string { return catalog.Names() }
+
+// OpenToList opens what listing services and actions needs: their files, without the vault
+// and the store.
+func (a *App) OpenToList(ctx context.Context) error {
+	if err := a.home.Check(a.o.UID); err != nil {
+		return err
+	}
+	if err := a.checkTenant(); err != nil {
+		return err
+	}
+	return a.loadServices(ctx)
+}
 
 // Action finds an action by "service.action", an alias of the service included.
 func (a *App) Action(ref string) (*runtime.Action, error) { return a.toolbox().Action(ref) }

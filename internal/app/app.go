@@ -80,6 +80,11 @@ type Options struct {
 	// read, the vault closed, and ConfigFault says so. It is for what takes rights
 	// away and needs none of it.
 	Emergency bool
+	// Storeless opens a home whose store cannot be used, as when the database that homes
+	// share does not answer: the vault closed, nothing known of what is stored, and
+	// StoreFault says why. It is for what takes rights away here, and for what says how
+	// things are. Whatever wants something of the store has its error.
+	Storeless bool
 	// Nameless takes the peer of every TCP connection for an unknown one, as it is
 	// on a system whose kernel does not tell (peer.Known of proxy/peer).
 	Nameless bool
@@ -104,9 +109,11 @@ type App struct {
 	seated *runtime.Principal // whose seat this is; nil: the App itself
 
 	store     store
-	index     history.Index // of the trail, in the home
-	shared    *postgres.DB  // the store, where several homes share one; nil: it is in the home
-	homeName  string        // of the home among those
+	index     history.Index               // of the trail, in the home
+	shared    *postgres.DB                // the store, where several homes share one; nil: it is in the home
+	homeName  string                      // of the home among those
+	toStore   func(context.Context) error // opens it behind OpenToRead
+	storeless *runtime.Error              // why there is no store, with Options.Storeless; nil: there is one
 	vault     *vault.Vault
 	wrapper   vault.KeyWrapper
 	connector *connector.Connector // stage 4, over the vault
@@ -150,7 +157,7 @@ type App struct {
 	fault       error                         // of policy and services, with Options.Despite; nil: none
 	waiting     atomic.Pointer[[]string]      // keys of the configuration that want a restart; nil: none
 	health      atomic.Pointer[string]        // last reload error, nil when well
-	storeless   atomic.Pointer[runtime.Error] // why the store does not answer, nil when it does; of the watch
+	silent      atomic.Pointer[runtime.Error] // why the store does not answer, nil when it does; of the watch
 	uncertified atomic.Pointer[string]        // what is wrong with the authority, nil when nothing is
 	admin       atomic.Pointer[string]        // where the operator's listener is
 	seen        atomic.Int64                  // counter of the store's changes that this process has taken up; of the watch
@@ -220,7 +227,7 @@ func (a *App) Open(ctx context.Context) (err error) {
 	a.onClose(func(context.Context) error { a.self.End(); return nil }) // after all that it may hold
 	for _, step := range []func(context.Context) error{
 		a.enter, a.openStore, a.openVault, a.openIdentity, a.openTrail,
-		a.loadServices, a.loadPolicy, a.openLimits, a.openApprovals, a.openBackends, a.openConnector, a.openNotify, a.openMetrics, a.openPipeline,
+		func(ctx context.Context) error { a.tellLock(ctx); return nil }, a.loadServices, a.loadPolicy, a.openLimits, a.openApprovals, a.openBackends, a.openConnector, a.openNotify, a.openMetrics, a.openPipeline,
 	} {
 		if err := step(ctx); err != nil {
 			return err

@@ -28,6 +28,9 @@ type Finding struct {
 // request needs it.
 func (a *App) Doctor(ctx context.Context) []Finding {
 	var out []Finding
+	if a.Shares() || a.storeless != nil {
+		out = append(out, a.doctorStore(ctx))
+	}
 	for _, check := range []func(context.Context) Finding{
 		a.doctorFiles, a.doctorKey, a.doctorCA, a.doctorServices, a.doctorCatalogue, a.doctorKeys, a.doctorTrail, a.doctorProxy, a.doctorPrograms, a.doctorDescriptors,
 	} {
@@ -61,6 +64,9 @@ func (a *App) doctorFiles(context.Context) Finding {
 }
 
 func (a *App) doctorKey(context.Context) Finding {
+	if a.storeless != nil && a.Locked().Reason != runtime.ReasonLocked {
+		return notKnown("master key")
+	}
 	if why := a.Locked(); why != nil {
 		return Finding{"master key", "fail", why.Msg, why.Hint}
 	}
@@ -74,6 +80,9 @@ func (a *App) doctorKey(context.Context) Finding {
 }
 
 func (a *App) doctorCA(ctx context.Context) Finding {
+	if a.storeless != nil {
+		return notKnown("ca")
+	}
 	if why := a.Locked(); why != nil {
 		return Finding{"ca", "warn", "its key is sealed by the master key", ""}
 	}
@@ -99,6 +108,9 @@ func (a *App) doctorServices(context.Context) Finding {
 }
 
 func (a *App) doctorKeys(ctx context.Context) Finding {
+	if a.storeless != nil {
+		return notKnown("credentials")
+	}
 	_, linked, err := a.Placeholders(ctx)
 	if err != nil {
 		return Finding{"credentials", "fail", err.Error(), "kimbap vault list"}

@@ -16,6 +16,7 @@ import (
 type Locking struct {
 	Sealed bool // the master key is under the PIN, and not where it was
 	Runs   int  // whose tokens were revoked
+	Here   bool // it is told to what runs over this home alone: the store cannot be used
 }
 
 // LockVault closes the vault for every process over the home, also for those to
@@ -25,13 +26,17 @@ type Locking struct {
 // until [App.UnlockVault].
 //
 // Where the key cannot be sealed the vault is closed all the same, and the error says
-// that the key still is where it was.
+// that the key still is where it was. Without the store it is closed for the processes over
+// this home, and the error says what else there is to do.
 func (a *App) LockVault(ctx context.Context, length time.Duration) (Locking, error) {
 	unlock, err := a.home.LockKeys(ctx, home.KeyLockWait)
 	if err != nil {
 		return Locking{}, err
 	}
 	defer unlock()
+	if a.storeless != nil {
+		return a.lockHere(ctx, length)
+	}
 	if length > 0 {
 		err = a.mayPause(ctx, length)
 	} else {
@@ -56,7 +61,7 @@ func (a *App) LockVault(ctx context.Context, length time.Duration) (Locking, err
 // mayPause refuses a pause of what is locked for longer: it would open the vault
 // earlier, without the PIN that an unlock asks for.
 func (a *App) mayPause(ctx context.Context, length time.Duration) error {
-	l, locked, err := a.vault.Ordered(ctx)
+	l, locked, err := a.lockOrder(ctx)
 	s, serr := a.sealed()
 	if err := errors.Join(err, serr); err != nil {
 		return err
@@ -167,7 +172,7 @@ func (a *App) IsLocked(ctx context.Context) (bool, error) {
 	if err != nil || s != nil {
 		return s != nil, err
 	}
-	_, ordered, err := a.vault.Ordered(ctx)
+	_, ordered, err := a.lockOrder(ctx)
 	return ordered || a.Locked() != nil, err
 }
 
@@ -189,7 +194,7 @@ func (a *App) UnlockVault(ctx context.Context, pin runtime.Secret) error {
 		if err := a.vault.LiftLock(ctx); err != nil {
 			return err
 		}
-		if err := a.sealFile().Remove(ctx); err != nil {
+		if err := errors.Join(a.sealFile().Remove(ctx), a.dropKeptLock()); err != nil {
 			return err
 		}
 		if a.vault.Locked() {

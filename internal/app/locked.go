@@ -38,7 +38,7 @@ func (a *App) startsLocked(err error) bool {
 // ordered is the error of a vault that its owner locked, nil when nobody did.
 // What the vault has open is closed with it.
 func (a *App) ordered(ctx context.Context) error {
-	l, locked, err := a.vault.Ordered(ctx)
+	l, locked, err := a.lockOrder(ctx)
 	if err != nil || !locked {
 		return err
 	}

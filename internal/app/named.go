@@ -25,6 +25,9 @@ func (a *App) NamedApprovals(ctx context.Context) ([]Named, error) {
 }
 
 func (a *App) namedApprovals(ctx context.Context, meant func(approval.Approval) bool, states ...approval.State) (out []Named, err error) {
+	if err := a.reachStore(ctx); err != nil {
+		return nil, err
+	}
 	list, err := a.store.Approvals(ctx, a.tenant, "", states, listLimit)
 	for _, p := range list {
 		if meant(p) {
@@ -36,6 +39,9 @@ func (a *App) namedApprovals(ctx context.Context, meant func(approval.Approval) 
 
 // NamedGrants returns the approvals that allow more than their one request.
 func (a *App) NamedGrants(ctx context.Context) ([]Named, error) {
+	if err := a.reachStore(ctx); err != nil {
+		return nil, err
+	}
 	list, err := a.store.Grants(ctx, a.tenant, "", a.o.Clock())
 	var out []Named
 	for _, g := range list {
@@ -46,6 +52,9 @@ func (a *App) NamedGrants(ctx context.Context) ([]Named, error) {
 
 // NamedTokens returns the tokens that are valid.
 func (a *App) NamedTokens(ctx context.Context) ([]Named, error) {
+	if err := a.reachStore(ctx); err != nil {
+		return nil, err
+	}
 	list, err := a.store.Tokens(ctx, a.tenant)
 	var out []Named
 	for _, t := range list {
@@ -58,6 +67,9 @@ func (a *App) NamedTokens(ctx context.Context) ([]Named, error) {
 
 // NamedSecrets returns the stored credentials.
 func (a *App) NamedSecrets(ctx context.Context) ([]Named, error) {
+	if err := a.reachStore(ctx); err != nil {
+		return nil, err
+	}
 	list, err := a.store.Secrets(ctx, a.tenant)
 	var out []Named
 	for _, s := range list {

@@ -230,7 +230,7 @@ func (a *App) UnlockNeeds(ctx context.Context) (who string, err error) {
 	if s != nil {
 		return s.Who, nil
 	}
-	if _, locked, err := a.vault.Ordered(ctx); err != nil || !locked {
+	if _, locked, err := a.lockOrder(ctx); err != nil || !locked {
 		return "", err
 	}
 	if who, err = a.approvals.OwnPin(ctx, a.Operator()); err != nil || who == "" {

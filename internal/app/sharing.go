@@ -105,7 +105,7 @@ func (a *App) alive(holder string) bool {
 		return true
 	}
 	if a.shared == nil {
-		return false
+		return a.storeless != nil // nobody can say
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()

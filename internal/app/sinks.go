@@ -24,7 +24,7 @@ import (
 func (a *App) sinks() ([]outlet.Sink, error) {
 	var out []outlet.Sink
 	for _, c := range a.config.Current().Audit.Sinks {
-		if c.Type == "stdout" && a.o.Stdout == nil {
+		if c.Type == "stdout" && a.o.Stdout == nil || c.Type == "store" && a.storeless != nil {
 			continue
 		}
 		s, err := a.sink(c)
@@ -33,11 +33,17 @@ func (a *App) sinks() ([]outlet.Sink, error) {
 		}
 		out = append(out, s)
 	}
-	if a.config.Current().Audit.Durability == "store" && !slices.ContainsFunc(out, func(s outlet.Sink) bool { _, is := s.(*database.Sink); return is && s.Required() }) {
+	if a.storeless == nil && a.config.Current().Audit.Durability == "store" && !slices.ContainsFunc(out, func(s outlet.Sink) bool { _, is := s.(*database.Sink); return is && s.Required() }) {
 		s, err := a.storeSink(true)
 		return append(out, s), err
 	}
 	return out, nil
+}
+
+// sinksLast reports whether a record is durable once the required sinks have it. Without the
+// store, which is one, it is in the ledger: what is recorded then takes rights away.
+func (a *App) sinksLast(sinks []outlet.Sink) bool {
+	return a.config.Current().Audit.Durability != "full" && (a.storeless == nil || slices.ContainsFunc(sinks, outlet.Sink.Required))
 }
 
 // storeSink gives the trail to the database that homes share.

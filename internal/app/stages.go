@@ -46,6 +46,10 @@ func (a *App) openVault(ctx context.Context) (err error) {
 	if a.o.LogTo != nil {
 		a.o.LogTo.Hide(a.vault.Live)
 	}
+	if a.storeless != nil {
+		a.locked.Store(a.lockedStoreless(ctx))
+		return nil
+	}
 	a.settleSeal(ctx)
 	if err = a.ordered(ctx); err == nil && a.unread == nil {
 		err = a.unlockVault(ctx)
@@ -82,7 +86,7 @@ func (a *App) openTrail(ctx context.Context) error {
 	}
 	a.trail, err = audit.New(audit.Options{
 		Dir: a.auditDir(), Slot: slot, Shared: shared, Clock: a.o.Clock,
-		Sinks: sinks, SinksLast: a.config.Current().Audit.Durability != "full", Redact: redactor{a.vault}, Secrets: a.vault.Live, SegmentAge: a.segmentAge(), Linger: a.linger(),
+		Sinks: sinks, SinksLast: a.sinksLast(sinks), Redact: redactor{a.vault}, Secrets: a.vault.Live, SegmentAge: a.segmentAge(), Linger: a.linger(),
 		OnError: func(err error) { a.o.Log.Error().Err(err).Msg("audit trail") },
 	})
 	if err != nil {

@@ -117,15 +117,23 @@ const reachLimit = 8 * watchEvery
 func (a *App) Reach(ctx context.Context) []Running {
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
+	if a.storeless != nil { // a lock is all that can be told
+		return a.reached(ctx, func(r Running) bool { return r.Locked != "" })
+	}
 	counter, err := a.store.Changes(ctx)
 	if err != nil {
 		return nil
 	}
+	return a.reached(ctx, func(r Running) bool {
+		return r.Seen >= counter && (r.Files == shortSum(a.fingerprint()) || a.unread != nil) // an unread configuration does not say which files
+	})
+}
+
+// reached waits until everything that serves over the home is so far, and returns what is
+// not when ctx ends.
+func (a *App) reached(ctx context.Context, far func(Running) bool) []Running {
 	for {
-		files := shortSum(a.fingerprint())
-		behind := slices.DeleteFunc(a.states().Serving(roster.Any), func(r Running) bool {
-			return r.Seen >= counter && (r.Files == files || a.unread != nil) // an unread configuration does not say which files
-		})
+		behind := slices.DeleteFunc(a.states().Serving(roster.Any), far)
 		if len(behind) == 0 {
 			return nil
 		}
@@ -145,7 +153,7 @@ func (a *App) Health(context.Context) error {
 	if refusal := a.refusal(); refusal != nil {
 		return refusal
 	}
-	if silent := a.storeless.Load(); silent != nil {
+	if silent := a.silent.Load(); silent != nil {
 		return silent
 	}
 	if problem := a.problem(); problem != "" {

@@ -16,16 +16,18 @@ import (
 type Status struct {
 	Home        string     `json:"home"`
 	Store       string     `json:"store,omitempty"` // the database that homes share; "": the store is in the home
+	StoreFault  string     `json:"store_problem,omitempty"`
+	StoreFix    string     `json:"store_fix,omitempty"`
 	Tenant      string     `json:"tenant"`
 	Proxies     []Answered `json:"proxies"`
 	Servers     []Running  `json:"servers"` // serve, mcp, daemon
 	Services    []string   `json:"services"`
-	Linked      []string   `json:"linked"`
+	Linked      []string   `json:"linked"`          // null without the store
 	Digest      string     `json:"services_digest"` // of all that is installed
 	Policy      string     `json:"policy_digest"`
 	PolicyFile  string     `json:"policy_file"`
-	Pending     int        `json:"pending_approvals"`
-	Vault       string     `json:"vault"` // open, or why it is locked
+	Pending     *int       `json:"pending_approvals"` // null without the store
+	Vault       string     `json:"vault"`             // open, or why it is locked
 	VaultFix    string     `json:"vault_fix,omitempty"`
 	Audit       string     `json:"audit"` // ok, or why it refuses, or what a short look finds gone from it
 	AuditFix    string     `json:"audit_fix,omitempty"`
@@ -60,19 +62,10 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	for _, service := range set.Services() {
 		s.Services = append(s.Services, service.Name)
 	}
-	if a.shared != nil {
-		s.Store = "PostgreSQL " + a.shared.Name()
-	}
-	if why := a.Locked(); why != nil {
-		s.Vault, s.VaultFix = "locked: "+why.Msg, why.Hint
+	if err := a.storedStatus(ctx, s); err != nil {
+		return nil, err
 	}
 	var err error
-	if _, s.Linked, err = a.Placeholders(ctx); err != nil {
-		return nil, err
-	}
-	if s.Pending, err = a.pending(ctx, a.tenant); err != nil {
-		return nil, err
-	}
 	s.Audit, s.AuditFix = a.trailLook()
 	if s.Distrusted, err = a.distrusted(ctx); err != nil || s.Distrusted == nil { // a trail that cannot be read shows above and in doctor
 		s.Distrusted = []string{}
@@ -94,6 +87,29 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 		s.Checkpoint, s.Anchored = last.Number, last.Time
 	}
 	return s, nil
+}
+
+// storedStatus adds what the store says, or why it says nothing.
+func (a *App) storedStatus(ctx context.Context, s *Status) error {
+	s.Store = a.StoreName()
+	if why := a.Locked(); why != nil {
+		s.Vault, s.VaultFix = "locked: "+why.Msg, why.Hint
+	}
+	if why := a.storeless; why != nil {
+		s.StoreFault, s.StoreFix = why.Msg, why.Hint
+		if a.Locked().Reason != runtime.ReasonLocked {
+			s.Vault, s.VaultFix = "not known without the store", ""
+		}
+		s.Linked = nil
+		return nil
+	}
+	_, linked, err := a.Placeholders(ctx)
+	if err != nil {
+		return err
+	}
+	pending, err := a.pending(ctx, a.tenant)
+	s.Linked, s.Pending = linked, &pending
+	return err
 }
 
 // trailLook says how the trail is, as far as can be told at once, and what to do.

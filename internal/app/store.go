@@ -38,31 +38,56 @@ var (
 // openStore opens the home's database and, where store.dsn names one, the database that
 // has everything but the trail's index.
 func (a *App) openStore(ctx context.Context) error {
-	dsn := a.config.Current().Store.DSN
+	local, err := a.openIndex(ctx)
+	if err == nil {
+		err = a.openShared(ctx, local)
+	}
+	if err == nil || ctx.Err() != nil || local == nil || !a.o.Storeless {
+		return err
+	}
+	a.goWithout(err)
+	return nil
+}
+
+// openIndex opens the home's database: the index of its trail, and everything else where
+// no other database has that.
+func (a *App) openIndex(ctx context.Context) (*sqlite.DB, error) {
 	local, err := sqlite.Open(ctx, sqlite.Options{
 		Path: a.home.Database(), Told: a.logsStatements(),
-		Create: a.fresh || !dsn.Empty(), // an index can be made anew
+		Create: a.fresh || a.Shares(), // an index can be made anew
 	})
 	if err != nil {
-		return a.hindered(err)
+		return nil, a.hindered(err)
 	}
 	a.onClose(func(context.Context) error { return local.Close() })
-	a.store, a.index = local, local
+	a.index = local
+	return local, nil
+}
+
+// openShared opens the store, which is in the home or in the database of store.dsn.
+func (a *App) openShared(ctx context.Context, local *sqlite.DB) error {
 	there, name, err := local.Elsewhere(ctx)
 	if err != nil {
 		return err
 	}
-	if dsn.Empty() {
-		return a.notElsewhere(there)
+	if !a.Shares() {
+		if err := a.notElsewhere(there); err != nil {
+			return err
+		}
+		a.store = local
+		return nil
 	}
-	a.shared, err = postgres.Open(ctx, postgres.Options{DSN: dsn.Reveal(), Create: a.fresh, Told: a.logsStatements()})
+	o := a.sharedOptions()
+	o.Create = a.fresh
+	shared, err := postgres.Open(ctx, o)
 	if err != nil {
 		return err
 	}
-	a.onClose(func(context.Context) error { return a.shared.Close() })
+	a.shared = shared
+	a.onClose(func(context.Context) error { return shared.Close() })
 	a.onClose(func(ctx context.Context) error { a.life.end(ctx); return nil }) // after all that it may hold
-	a.store = a.shared
-	if a.homeName = name; there == a.shared.Name() {
+	a.store = shared
+	if a.homeName = name; there == shared.Name() {
 		return nil
 	}
 	return a.settleStore(ctx, local, there)

@@ -21,7 +21,8 @@ type RecordQuery = history.Query
 type TrailReport = proof.Report
 
 // OpenToRead opens what reading the trail needs: the home and the index, no
-// vault and no writer. A trail that was tampered with can still be looked at.
+// vault and no writer. A trail that was tampered with can still be looked at, and so can
+// that of a home whose store does not answer.
 func (a *App) OpenToRead(ctx context.Context) error {
 	if err := a.home.Check(a.o.UID); err != nil {
 		return err
@@ -29,7 +30,28 @@ func (a *App) OpenToRead(ctx context.Context) error {
 	if err := a.checkTenant(); err != nil {
 		return err
 	}
-	return a.openStore(ctx)
+	local, err := a.openIndex(ctx)
+	a.toStore = func(ctx context.Context) error { return a.openShared(ctx, local) }
+	return err
+}
+
+// reachStore opens the store, behind [App.OpenToRead], for what needs it after all.
+func (a *App) reachStore(ctx context.Context) error {
+	if a.store != nil {
+		return nil
+	}
+	return a.toStore(ctx)
+}
+
+// reachVault opens the vault too.
+func (a *App) reachVault(ctx context.Context) error {
+	if a.vault != nil {
+		return nil
+	}
+	if err := a.reachStore(ctx); err != nil {
+		return err
+	}
+	return a.openVault(ctx)
 }
 
 // SearchTrail returns matching records, the newest first. The index is brought
@@ -52,10 +74,8 @@ func (a *App) ReadTrail(ctx context.Context, q RecordQuery, follow bool) iter.Se
 // it stands there plainly, as its keyed hash, or was masked because it is secret.
 // The value itself is not recorded by asking.
 func (a *App) SearchValue(ctx context.Context, q RecordQuery, value runtime.Secret) ([]Record, error) {
-	if a.vault == nil {
-		if err := a.openVault(ctx); err != nil {
-			return nil, err
-		}
+	if err := a.reachVault(ctx); err != nil {
+		return nil, err
 	}
 	if q.Tenant == AllTenants {
 		return nil, &runtime.Error{

@@ -31,6 +31,7 @@ type Stored struct {
 	Created  time.Time      `json:"created"`
 	LastUsed *time.Time     `json:"last_used,omitempty"`
 	Expires  *time.Time     `json:"expires,omitempty"`
+	Kept     string         `json:"kept"`              // where the value is: home, database (that homes share) or command
 	Command  []string       `json:"command,omitempty"` // of a reference
 	TTL      string         `json:"ttl,omitempty"`     // of a reference
 }
@@ -43,7 +44,10 @@ func (a *App) Secrets(ctx context.Context) ([]Stored, error) {
 	}
 	list := make([]Stored, len(entries))
 	for i, e := range entries {
-		list[i] = Stored{Name: e.Name, Tenant: e.Tenant, Version: e.Version, Hosts: e.Authorities, Created: e.Created}
+		list[i] = Stored{Name: e.Name, Tenant: e.Tenant, Version: e.Version, Hosts: e.Authorities, Created: e.Created, Kept: "home"}
+		if a.shared != nil {
+			list[i].Kept = "database"
+		}
 		if !e.LastUsed.IsZero() {
 			list[i].LastUsed = &e.LastUsed
 		}
@@ -51,7 +55,7 @@ func (a *App) Secrets(ctx context.Context) ([]Stored, error) {
 			list[i].Expires = &e.Expires
 		}
 		if e.Reference != nil {
-			list[i].Command, list[i].TTL = e.Reference.Command, runtime.Span(e.Reference.TTL)
+			list[i].Kept, list[i].Command, list[i].TTL = "command", e.Reference.Command, runtime.Span(e.Reference.TTL)
 		}
 	}
 	return list, nil

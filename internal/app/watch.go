@@ -94,7 +94,11 @@ func (a *App) followStore(ctx context.Context, counter int64) int64 {
 	now, err := a.store.Changes(ctx)
 	late.Stop()
 	a.noteStore(ctx, err)
-	if err == nil && now == counter {
+	_, kept := a.keptLock()
+	if err == nil && kept {
+		a.tellLock(ctx)
+	}
+	if err == nil && now == counter && !kept {
 		return now
 	}
 	followed := a.followVault(ctx)
@@ -111,10 +115,10 @@ func (a *App) followStore(ctx context.Context, counter int64) int64 {
 func (a *App) noteStore(ctx context.Context, err error) {
 	switch {
 	case err == nil:
-		a.storeless.Store(nil)
+		a.silent.Store(nil)
 	case ctx.Err() == nil: // else it is this process that ends
 		e := runtime.AsError(err)
-		a.storeless.Store(e)
+		a.silent.Store(e)
 	}
 }
 

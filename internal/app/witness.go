@@ -235,7 +235,7 @@ func (a *App) provenKey(ctx context.Context) ed25519.PrivateKey {
 	if _, err := os.Stat(filepath.Join(a.auditDir(), "checkpoint.key")); err != nil {
 		return nil
 	}
-	if a.vault == nil && a.openVault(ctx) != nil {
+	if a.reachVault(ctx) != nil {
 		return nil
 	}
 	key, err := a.witnessKey()

@@ -23,6 +23,7 @@ func (f Folder) MasterKey() string  { return filepath.Join(f.Dir, "master.key") 
 func (f Folder) WrappedKey() string { return filepath.Join(f.Dir, "master.wrapped") }
 func (f Folder) SealedKey() string  { return filepath.Join(f.Dir, "master.sealed") }
 func (f Folder) KeyLock() string    { return filepath.Join(f.Dir, "keys.lock") }
+func (f Folder) KeptLock() string   { return filepath.Join(f.Dir, "locked.json") }
 func (f Folder) Database() string   { return filepath.Join(f.Dir, "kimbap.db") }
 func (f Folder) Tenants() string    { return filepath.Join(f.Dir, "tenants") }
 func (f Folder) Services() string   { return filepath.Join(f.Dir, "services") }

@@ -1,0 +1,101 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/store/tables"
+)
+
+// Without its store a home has its files: the trail, the services, the rules. Nothing that
+// is asked of the store then has another answer than why there is none, so nothing can be
+// decided by mistake on what is not known.
+
+// goWithout goes on without the store.
+func (a *App) goWithout(why error) {
+	a.storeless = runtime.AsError(why)
+	a.shared, a.homeName = nil, ""
+	a.store = noStore{tables.New(refusing{a.storeless}), a.storeless}
+}
+
+// StoreFault says why the store cannot be used, nil when it can or the home was not opened
+// with Options.Storeless.
+func (a *App) StoreFault() *runtime.Error { return a.storeless }
+
+// noStore refuses everything.
+type noStore struct {
+	*tables.Store
+	why error
+}
+
+var _ store = noStore{}
+
+// Changes has the error that everything has.
+func (n noStore) Changes(context.Context) (int64, error) { return 0, n.why }
+
+// refusing is an engine without a database.
+type refusing struct{ why error }
+
+var _ tables.Engine = refusing{}
+
+// Query implements [tables.Engine].
+func (r refusing) Query(context.Context, string, string, []any, func(tables.Row) error) error {
+	return r.why
+}
+
+// Exec implements [tables.Engine].
+func (r refusing) Exec(context.Context, string, string, []any) (int64, error) { return 0, r.why }
+
+// Write implements [tables.Engine].
+func (r refusing) Write(context.Context, string, func(tables.Tx) error) error { return r.why }
+
+// Dialect implements [tables.Engine]. Nothing is ever said in it.
+func (refusing) Dialect() tables.Dialect {
+	return tables.Dialect{Glob: func(string, runtime.Glob) (string, string) { return "FALSE", "" }}
+}
+
+// lockedStoreless is why the vault is closed: its owner locked it here, or nobody knows.
+func (a *App) lockedStoreless(ctx context.Context) *runtime.Error {
+	if e := runtime.AsError(a.ordered(ctx)); e.Reason == runtime.ReasonLocked {
+		return e
+	}
+	return &runtime.Error{
+		Code: runtime.CodeVaultLocked, Reason: runtime.ReasonStorageUnavailable, Stage: runtime.StageCredential,
+		Msg: "nobody knows without the store whether it may be opened", Hint: "kimbap doctor", Err: a.storeless,
+	}
+}
+
+// doctorStore says how the database is that homes share.
+func (a *App) doctorStore(context.Context) Finding {
+	if why := a.storeless; why != nil {
+		return Finding{"store", "fail", why.Msg, why.Hint}
+	}
+	return Finding{"store", "ok", a.StoreName(), ""}
+}
+
+// StoreName says which database homes share, "" where the store is in the home.
+func (a *App) StoreName() string {
+	if a.shared == nil {
+		return ""
+	}
+	return "PostgreSQL " + a.shared.Name()
+}
+
+// notKnown is what doctor says of what only the store could tell.
+func notKnown(check string) Finding {
+	return Finding{check, "warn", "not known without the store", ""}
+}
+
+// lockedElsewhere is what a lock without the store does not reach.
+func (a *App) lockedElsewhere(sealed bool) *runtime.Error {
+	e := &runtime.Error{
+		Code: runtime.CodeStorageBusy, Reason: runtime.ReasonStorageUnavailable, Err: a.storeless,
+		Msg:  "the vault is closed for all that runs over this home, and for no other machine yet: " + a.storeless.Msg,
+		Hint: a.storeless.Hint + "; then kimbap lock again",
+	}
+	if sealed {
+		e.Msg = fmt.Sprintf("%s; the master key is not sealed, and runs keep their tokens", e.Msg)
+	}
+	return e
+}
