@@ -89,8 +89,16 @@ func Count[N int | int64 | uint64](n N, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// Nearest returns the name closest to what was typed, "" when none is close.
+// maxTyped is the length of the longest word that may be a slip of another one, in bytes: to
+// compare takes the product of both lengths, and some words are what an agent has sent.
+const maxTyped = 100
+
+// Nearest returns the name closest to what was typed, "" when none is close or it is longer
+// than any name.
 func Nearest(typed string, names []string) string {
+	if len(typed) > maxTyped {
+		return ""
+	}
 	best, distance := "", len(typed)/3+2
 	for _, name := range names {
 		if d := editDistance(typed, name); d < distance {

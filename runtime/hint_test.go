@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,5 +77,24 @@ func TestErrorsAreSaidInOurWords(t *testing.T) {
 		if got := runtime.Said(err); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// What an agent has sent may be megabytes long, and is compared with every name: that is no
+// slip, and takes no time.
+func TestALongWordIsNoSlip(t *testing.T) {
+	names := make([]string, 20_000)
+	for i := range names {
+		names[i] = "a-name-that-is-one"
+	}
+	ended := make(chan string, 1)
+	go func() { ended <- runtime.Nearest(strings.Repeat("a", 4<<20), names) }()
+	select {
+	case got := <-ended:
+		if got != "" {
+			t.Error(got)
+		}
+	case <-time.After(20 * time.Second): // it would be an hour
+		t.Error("it compares them letter by letter")
 	}
 }

@@ -57,7 +57,7 @@ func (s apiAgent) Tools(_ context.Context, who runtime.Principal, name string) (
 
 // Search implements [server.Agent].
 func (s apiAgent) Search(_ context.Context, who runtime.Principal, query string, limit int) (any, error) {
-	return s.a.toolbox().Find(&who, sandbox.Search{Query: query, Limit: limit}), nil
+	return s.a.toolbox().Find(&who, sandbox.Search{Query: query, Limit: limit})
 }
 
 // Advice implements [server.Agent].

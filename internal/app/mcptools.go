@@ -38,7 +38,7 @@ func (a *App) mcpSearch(ctx context.Context, caller runtime.Caller, s mcp.Search
 	if err != nil {
 		return nil, err
 	}
-	return a.toolbox().Find(&who, sandbox.Search{Query: s.Query, Limit: s.Limit, Offset: s.Offset}), nil
+	return a.toolbox().Find(&who, sandbox.Search{Query: s.Query, Limit: s.Limit, Offset: s.Offset})
 }
 
 func (a *App) mcpDescribe(ctx context.Context, caller runtime.Caller, name string) (any, error) {

@@ -63,7 +63,7 @@ func (a *App) SearchTools(ctx context.Context, query string, limit int) (sandbox
 	if err != nil {
 		return sandbox.Found{}, err
 	}
-	return a.toolbox().Find(&who, sandbox.Search{Query: query, Limit: limit}), nil
+	return a.toolbox().Find(&who, sandbox.Search{Query: query, Limit: limit})
 }
 
 // Advise gathers how to use one service, or all.

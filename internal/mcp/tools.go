@@ -44,7 +44,7 @@ func (s *Server) tools() []one {
 		{
 			name: "search", title: "Find actions", looks: true, do: s.search,
 			about:  "Find actions of the installed services by words. Answers name, description, risk and whether a person must approve.",
-			fields: `"query":{"type":"string","description":"words such as: list pull requests; empty: all"},"limit":{"type":"integer","minimum":1,"maximum":100},"offset":{"type":"integer","minimum":0}`,
+			fields: `"query":{"type":"string","description":"words such as: list pull requests, at most 1000 bytes; empty: all"},"limit":{"type":"integer","minimum":1,"maximum":100},"offset":{"type":"integer","minimum":0}`,
 		}, {
 			name: "describe", title: "Show an action or a service", looks: true, do: s.describe,
 			about:    "Show an action's arguments as JSON Schema and TypeScript, with risk and approval; or, for the name of a service, how to use it.",
@@ -56,7 +56,7 @@ func (s *Server) tools() []one {
 		}, {
 			name: "execute", title: "Run a script", do: s.execute,
 			about:    "Run JavaScript or TypeScript whose only capability is tools: await tools.SERVICE.ACTION({…}), tools.search({query}), tools.describe.tool({path}). One script instead of many calls. Return a value.",
-			required: "code", fields: `"code":{"type":"string","description":"the script, at most 64 KiB"},"allow":{"type":"array","minItems":1,"items":{"type":"string"},"description":"patterns of the actions it may use, beside what you may: github.list-*"},"timeoutMs":{"type":"integer","minimum":0},` + waitSchema,
+			required: "code", fields: `"code":{"type":"string","description":"the script, at most 64 KiB"},"allow":{"type":"array","minItems":1,"maxItems":100,"items":{"type":"string"},"description":"patterns of the actions it may use, beside what you may: github.list-*"},"timeoutMs":{"type":"integer","minimum":0},` + waitSchema,
 		}, {
 			name: "resume", title: "Go on after an approval", do: s.resume,
 			about:    "Ask for what waits for a person: the approval id (apr_…) of a call, or the execution id (exe_…) of a script. It goes on once when they have said yes; until then the answer is pending again.",

@@ -153,8 +153,9 @@ func (b Box) Permitted(who *runtime.Principal) []*runtime.Action {
 	return out
 }
 
-// Find finds among the actions that the principal may use.
-func (b Box) Find(who *runtime.Principal, search sandbox.Search) sandbox.Found {
+// Find finds among the actions that the principal may use. Of a query that is too long it
+// is an error.
+func (b Box) Find(who *runtime.Principal, search sandbox.Search) (sandbox.Found, error) {
 	descriptions := map[string]string{}
 	for _, s := range b.Services.Current().Services() {
 		descriptions[s.Name] = s.Description

@@ -15,6 +15,10 @@ import (
 // maxDelay is the longest timer, in milliseconds.
 const maxDelay = 24 * 60 * 60 * 1000
 
+// maxPath is the length of the longest path of a tool, in bytes: the engine makes none that
+// is longer. It is compared with those that there are.
+const maxPath = 8 * (128 + 1)
+
 // call is one call of a script: what it asked, and how that stands. The exported
 // fields are what the journal keeps.
 type call struct {
@@ -48,7 +52,7 @@ type answered struct {
 
 // called takes one call of the worker.
 func (s *session) called(m *frame.Call) *frame.Failure {
-	if m.Seq < 1 || m.Seq > len(s.calls)+1 || len(m.Args) > s.r.o.Limits.Argument {
+	if m.Seq < 1 || m.Seq > len(s.calls)+1 || len(m.Args) > s.r.o.Limits.Argument || len(m.Path) > maxPath {
 		return offProtocol()
 	}
 	if m.Seq <= len(s.calls) { // of a replay: it was recorded

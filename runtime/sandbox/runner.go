@@ -58,6 +58,9 @@ func (r *Runner) Execute(ctx context.Context, script Script) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if err := script.checkAllow(); err != nil {
+		return Result{}, err
+	}
 	if refused := sourceTooLong(script.Source); refused != nil {
 		return *refused, nil
 	}
@@ -83,6 +86,9 @@ func (r *Runner) Execute(ctx context.Context, script Script) (Result, error) {
 func (r *Runner) Check(ctx context.Context, script Script) (Manifest, error) {
 	who, err := r.o.Identify(ctx, script.Caller)
 	if err != nil {
+		return Manifest{}, err
+	}
+	if err := script.checkAllow(); err != nil {
 		return Manifest{}, err
 	}
 	if refused := sourceTooLong(script.Source); refused != nil {

@@ -116,6 +116,10 @@ func TestEndingsHaveKinds(t *testing.T) {
 			}
 			return nil
 		}, frame.KindInterrupted, "broke off"},
+		"a long path": {func(m *machine) any {
+			m.call("notes."+strings.Repeat("a", 2000), "{}")
+			return nil
+		}, frame.KindInterrupted, "broke off"},
 		"silence to replies": {func(m *machine) any {
 			for range 3 {
 				m.timer(0)

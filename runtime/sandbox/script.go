@@ -3,6 +3,7 @@ package sandbox
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,9 +16,28 @@ type Script struct {
 	Source   string // JavaScript or TypeScript, at most 64 KiB
 	Caller   runtime.Caller
 	Timeout  time.Duration         // of running, waiting for people not counted; 0, or more than the runner's: the runner's
-	Allow    []runtime.Glob        // the actions it may use, beside what the caller may; none: all of those
+	Allow    []runtime.Glob        // the actions it may use, beside what the caller may, at most 100 patterns; none: all of those
 	Wait     time.Duration         // how long to wait for a person before [Result.Paused] is returned
 	Progress func(stage, s string) // told of what is done: StageValid, StageTools; may be nil
+}
+
+// Bounds of a script's own list: each call, and in a search each action, is compared with
+// all of it, and the record of the script has it.
+const (
+	maxAllow   = 100
+	maxPattern = 256 // bytes
+)
+
+// checkAllow refuses a list that is too long.
+func (s *Script) checkAllow() error {
+	long := slices.ContainsFunc(s.Allow, func(g runtime.Glob) bool { return len(g) > maxPattern })
+	if len(s.Allow) <= maxAllow && !long {
+		return nil
+	}
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("the list of what a script may use (allow) has at most %d patterns of %d bytes each", maxAllow, maxPattern),
+		Hint: "name whole services, or several actions by one pattern: github.list-*",
+	}
 }
 
 // The stages that [Script.Progress] is told of.

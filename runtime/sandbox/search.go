@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -45,9 +46,26 @@ const (
 	scoreText  = 1 // it stands in a description
 )
 
+// maxQuery is the length of the longest query of a search, in bytes. Each word is compared
+// with those of every action, in the process that serves all callers: no limit of a script
+// counts that, and nothing ends it.
+const maxQuery = 1000
+
 // SearchActions finds actions by words, the best first. Asks says whether a
-// person is asked before an action; nil: not known.
-func SearchActions(actions []*runtime.Action, descriptions map[string]string, q Search, asks func(*runtime.Action) bool) Found {
+// person is asked before an action; nil: not known. The error, of a query that is too
+// long, is a [runtime.Error].
+func SearchActions(actions []*runtime.Action, descriptions map[string]string, q Search, asks func(*runtime.Action) bool) (Found, error) {
+	if len(q.Query) > maxQuery {
+		return Found{}, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("the query of a search has at most %d bytes, and this one has %d", maxQuery, len(q.Query)),
+			Hint: "search for a few words, such as: list pull requests",
+		}
+	}
+	return ranked(actions, descriptions, q, asks), nil
+}
+
+// ranked is SearchActions of a query that is short.
+func ranked(actions []*runtime.Action, descriptions map[string]string, q Search, asks func(*runtime.Action) bool) Found {
 	if q.Limit <= 0 {
 		q.Limit = 10
 	}
@@ -148,7 +166,11 @@ func (t *tools) search(args string, asks func(*runtime.Action) bool) (string, *r
 	for _, s := range t.catalog.Services {
 		descriptions[s.Name] = s.Description
 	}
-	return encode(SearchActions(t.available(), descriptions, q, asks))
+	found, err := SearchActions(t.available(), descriptions, q, asks)
+	if err != nil {
+		return "", runtime.AsError(err)
+	}
+	return encode(found)
 }
 
 // Definition is what tools.describe.tool answers for a tool there is.
@@ -181,6 +203,9 @@ func (t *tools) describe(args string, asks func(*runtime.Action) bool) (string, 
 		return "", badArgs("describe.tool", `write tools.describe.tool({path: "github.listPullRequests"})`)
 	}
 	path := strings.TrimPrefix(asked.Path, "tools.")
+	if len(path) > maxPath {
+		return "", badArgs("describe.tool", fmt.Sprintf("the path of a tool has at most %d bytes", maxPath))
+	}
 	action, err := t.find(path)
 	if err == nil && t.may(action.Ref) {
 		return encode(Describe(action, asks != nil && asks(action)))
@@ -192,7 +217,7 @@ func (t *tools) describe(args string, asks func(*runtime.Action) bool) (string, 
 	for _, near := range t.near(path) {
 		suggestions = append(suggestions, strings.TrimPrefix(near, "tools."))
 	}
-	found := SearchActions(t.available(), nil, Search{Query: strings.Join(wordsOf(path), " "), Limit: 3}, nil)
+	found := ranked(t.available(), nil, Search{Query: strings.Join(wordsOf(path), " "), Limit: 3}, nil)
 	for _, item := range found.Items {
 		if !slices.Contains(suggestions, item.Path) {
 			suggestions = append(suggestions, item.Path)

@@ -23,7 +23,10 @@ func TestASearchOfWordsThatNothingHasAll(t *testing.T) {
 		"is it up":                   {},
 		"to be or not to be, that's": {},
 	} {
-		found := sandbox.SearchActions(actions, nil, sandbox.Search{Query: query}, nil)
+		found, err := sandbox.SearchActions(actions, nil, sandbox.Search{Query: query}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var got []string
 		for _, item := range found.Items {
 			got = append(got, item.Name)
@@ -41,9 +44,9 @@ func TestASearchPutsWhatIsJustTheWordsFirst(t *testing.T) {
 	exact := &runtime.Action{Ref: "github.list-pull-requests", Service: "github", Name: "list-pull-requests"}
 	more := &runtime.Action{Ref: "github.list-pull-request-files", Service: "github", Name: "list-pull-request-files"}
 	for _, actions := range [][]*runtime.Action{{exact, more}, {more, exact}} {
-		found := sandbox.SearchActions(actions, nil, sandbox.Search{Query: "list pull requests"}, nil)
-		if len(found.Items) != 2 || found.Items[0].Name != string(exact.Ref) {
-			t.Errorf("%+v", found.Items)
+		found, err := sandbox.SearchActions(actions, nil, sandbox.Search{Query: "list pull requests"}, nil)
+		if err != nil || len(found.Items) != 2 || found.Items[0].Name != string(exact.Ref) {
+			t.Errorf("%+v, %v", found.Items, err)
 		}
 	}
 }

@@ -42,7 +42,12 @@ func (m *machine) timers(n int) any {
 // a person, whatever the calls consist of, and as little after they were read back.
 func TestWhateverCallsConsistOfCounts(t *testing.T) {
 	for name, calls := range map[string]program{
-		"names":  func(m *machine) any { return m.do(strings.Repeat("p", 60_000), `{}`) },
+		"names": func(m *machine) any {
+			for range 60 {
+				m.do(strings.Repeat("p", 1000), `{}`)
+			}
+			return nil
+		},
 		"timers": func(m *machine) any { return m.timers(200) },
 		"errors": func(m *machine) any { return m.do("notes.createNote", `{}`) },
 	} {
