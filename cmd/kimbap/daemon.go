@@ -81,6 +81,9 @@ func (c *cli) inherited() (net.Listener, error) {
 }
 
 func (c *cli) stopDaemon(ctx context.Context) error {
+	if err := c.ownDaemon(); err != nil {
+		return err
+	}
 	d, err := remote.New(remote.Options{Socket: app.Home{Dir: c.homeDir()}.DaemonSocket(), Token: runtime.NewSecret(c.getenv("KIMBAP_TOKEN"))})
 	if err != nil {
 		return err

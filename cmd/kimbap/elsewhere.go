@@ -68,6 +68,9 @@ func (c *cli) findServer() error {
 			return nil
 		}
 	}
+	if err := (app.Home{Dir: c.homeDir()}).CheckLeads(c.uid); c.homeDir() != "" && err != nil {
+		return err
+	}
 	cfg, err := config.Load(file, c.env, c.flags)
 	if err != nil {
 		return &failure{what: "the configuration has problems, and it may say that kimbap is elsewhere\n\n" + err.Error(), fix: "correct what is listed; docs/cli.md has every key", exit: exitUsage}
@@ -159,10 +162,11 @@ func rootsWith(file string) (*x509.CertPool, error) {
 
 // daemon is that of the home, nil when it is not there or would not do what this
 // process would: for another tenant, with settings of this command's own, with a
-// log of its own, in a project, or for an owner whom it would not know.
+// log of its own, in a project, or for an owner whom it would not know. What answers in a
+// home that is not the caller's alone is somebody else's, and this process refuses the home.
 func (c *cli) daemon() *remote.Client {
-	socket := app.Home{Dir: c.homeDir()}.DaemonSocket()
-	if info, err := os.Lstat(socket); c.homeDir() == "" || err != nil || info.Mode()&os.ModeSocket == 0 {
+	home := app.Home{Dir: c.homeDir()}
+	if info, err := os.Lstat(home.DaemonSocket()); home.Dir == "" || err != nil || info.Mode()&os.ModeSocket == 0 || c.ownDaemon() != nil {
 		return nil
 	}
 	if c.asTenant() != "" || c.verbose > 0 || len(c.flags) > 0 || c.settings() || c.inProject() {
@@ -172,11 +176,20 @@ func (c *cli) daemon() *remote.Client {
 	if token.Empty() && !app.DaemonKnowsPeers {
 		return nil
 	}
-	d, err := remote.New(remote.Options{Socket: socket, Token: token})
+	d, err := remote.New(remote.Options{Socket: home.DaemonSocket(), Token: token})
 	if err != nil {
 		return nil
 	}
 	return d
+}
+
+// ownDaemon refuses a home in which somebody else can have put a socket.
+func (c *cli) ownDaemon() error {
+	home := app.Home{Dir: c.homeDir()}
+	if err := home.CheckOwner(c.uid); err != nil {
+		return err
+	}
+	return home.CheckLeads(c.uid)
 }
 
 // ofRun is the kimbap of the run that this command is a program of, nil outside of one.

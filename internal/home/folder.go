@@ -108,6 +108,21 @@ func (f Folder) CheckOwner(uid int) error {
 	}
 }
 
+// CheckLeads refuses a home of which somebody else can say where a command goes: to a daemon
+// of theirs, or to a server that config.yaml names. Whoever is there gets the caller's token.
+// Into a folder that is the caller's alone nobody else can reach.
+func (f Folder) CheckLeads(uid int) error {
+	if info, err := os.Stat(f.Dir); err == nil && system.Owner(info) == uid && system.Exposed(f.Dir, info) == "" {
+		return nil
+	}
+	for _, path := range []string{f.Dir, f.Config()} {
+		if err := CheckWriters(path, uid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // CheckWriters refuses a file or folder outside the home that others can write:
 // who can write the policy decides. Nobody else can reach a file inside. A file
 // that is missing is left to its reader; a folder of a file system that is
