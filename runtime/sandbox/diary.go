@@ -192,6 +192,9 @@ func (s *session) entry(state journal.State, result Result, expires time.Time) (
 	if e.pages, err = s.diary.pages(); err != nil {
 		return e, err
 	}
+	if state == journal.Ended { // nobody reads them any more, and there may be thousands
+		e.pages = nil
+	}
 	if e.told, err = json.Marshal(stored{Result: result, Ran: s.source.Timeout - s.left}); err != nil {
 		return e, err
 	}

@@ -51,6 +51,18 @@ func executions(t *testing.T, s Store) {
 	written(t, s, true, forged, one)
 	kept(t, s, paused, one, two)
 
+	// There may be thousands of calls in one write, some of which are there already.
+	many, calls := anExecution(7), make([]journal.Call, 1001)
+	for i := range calls {
+		calls[i] = journal.Call{Step: i + 1, Sealed: []byte("first")}
+	}
+	written(t, s, true, many, calls[:500]...)
+	for i := range calls {
+		calls[i] = journal.Call{Step: i + 1, Settled: len(calls) - i, Sealed: fmt.Appendf(nil, "call %d", i)}
+	}
+	written(t, s, true, many, calls...)
+	kept(t, s, many, calls...)
+
 	// Another tenant has none such, and cannot write over it.
 	if _, found, err := s.Execution(t.Context(), theirs, e.ID); found || err != nil {
 		t.Errorf("another tenant found it: %v", err)

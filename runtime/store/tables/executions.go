@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -35,27 +36,64 @@ func (s *Store) WriteExecution(ctx context.Context, e journal.Execution, calls [
 			return err
 		}
 		written = true
-		for _, call := range calls {
-			_, err := t.Exec(`INSERT INTO execution_calls (execution, step, settled, sealed) VALUES (?, ?, ?, ?)
-				ON CONFLICT (execution, step) DO UPDATE SET settled = excluded.settled, sealed = excluded.sealed`,
-				e.ID, call.Step, call.Settled, call.Sealed)
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		return t.putCalls(e.ID, calls)
 	})
 	return written && err == nil, err
 }
 
+// manyCalls is how many calls of a script one statement takes. There may be thousands, as of
+// one that sets timers, and all others wait for the transaction.
+const manyCalls = 200
+
+// together are calls as statements take them: as many as may be, and the rest one by one. So
+// there are two statements, which an engine keeps prepared.
+func together(calls []journal.Call) [][]journal.Call {
+	var out [][]journal.Call
+	for len(calls) > 0 {
+		n := 1
+		if len(calls) >= manyCalls {
+			n = manyCalls
+		}
+		out, calls = append(out, calls[:n]), calls[n:]
+	}
+	return out
+}
+
+// putCalls adds calls, or replaces them.
+func (t Tx) putCalls(id string, calls []journal.Call) error {
+	for _, some := range together(calls) {
+		args := make([]any, 0, 4*len(some))
+		for _, call := range some {
+			args = append(args, id, call.Step, call.Settled, call.Sealed)
+		}
+		_, err := t.Exec("INSERT INTO execution_calls (execution, step, settled, sealed) VALUES "+repeated("(?, ?, ?, ?)", len(some))+
+			" ON CONFLICT (execution, step) DO UPDATE SET settled = excluded.settled, sealed = excluded.sealed", args...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// repeated is a part of a statement, so many times.
+func repeated(part string, n int) string {
+	return strings.TrimSuffix(strings.Repeat(part+", ", n), ", ")
+}
+
 // longer is how many bytes these calls are longer than what is kept of them.
 func (t Tx) longer(id string, calls []journal.Call) (more int, err error) {
-	for _, call := range calls {
-		old := 0
-		if _, err := t.get("SELECT length(sealed) FROM execution_calls WHERE execution = ? AND step = ?", []any{id, call.Step}, &old); err != nil {
+	for _, some := range together(calls) {
+		args, old := []any{id}, 0
+		for _, call := range some {
+			args = append(args, call.Step)
+			more += len(call.Sealed)
+		}
+		_, err := t.get("SELECT CAST(coalesce(sum(length(sealed)), 0) AS BIGINT) FROM execution_calls WHERE execution = ? AND step IN ("+
+			repeated("?", len(some))+")", args, &old)
+		if err != nil {
 			return 0, err
 		}
-		more += len(call.Sealed) - old
+		more -= old
 	}
 	return more, nil
 }
