@@ -284,6 +284,7 @@ func (c *cli) print(body []byte) (err error) {
 		}
 	} else if c.outTTY && json.Valid(body) {
 		body, _ = app.Render(body, "json", "")
+		body = still(body)
 	}
 	_, err = c.out.Write(body)
 	if c.outTTY && len(body) > 0 && body[len(body)-1] != '\n' {

@@ -322,7 +322,7 @@ func (c *cli) sayValue(value json.RawMessage) {
 	}
 	if c.outTTY {
 		if pretty, err := app.Render(value, "json", ""); err == nil {
-			_, _ = c.out.Write(pretty)
+			_, _ = c.out.Write(still(pretty))
 			return
 		}
 	}

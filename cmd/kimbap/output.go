@@ -13,6 +13,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -106,6 +108,9 @@ func (c *cli) asJSON() { c.output, c.bare = "json", false }
 // bare where no format was: that is what a shell wants.
 func (c *cli) render(data []byte) ([]byte, error) {
 	out, err := app.Render(data, c.output, c.jq)
+	if c.outTTY && c.output == "json" {
+		out = still(out)
+	}
 	if err != nil || !c.bare {
 		return out, err
 	}
@@ -238,11 +243,35 @@ func pasted(rows [][]string, i int) bool {
 // cannot draw on the terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
+		if draws(r) {
 			return '\uFFFD'
 		}
 		return r
 	}, text)
+}
+
+// draws reports whether a terminal may obey a character instead of showing it.
+func draws(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+// still is JSON that cannot draw on the terminal either, and is the same value: JSON has
+// escapes for its texts (RFC 8259 section 7), and control characters of ASCII always have them.
+func still(data []byte) []byte {
+	if bytes.IndexFunc(data, func(r rune) bool { return r == utf8.RuneError || r >= 0x7f && draws(r) }) < 0 {
+		return data
+	}
+	var out bytes.Buffer
+	for _, r := range string(data) {
+		if r < 0x7f || !draws(r) {
+			out.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&out, `\u%04x`, unit)
+		}
+	}
+	return out.Bytes()
 }
 
 // few joins a list for a line of text: the first of a long one, and how many more.

@@ -203,3 +203,46 @@ func TestAQuestionAtATerminalEndsWithCtrlC(t *testing.T) {
 		t.Errorf("stored: %s", stored)
 	}
 }
+
+// JSON may have the control characters beyond ASCII as they are, and marks that turn the
+// direction of a text. A terminal obeys them, and an API chooses what it answers: by
+// U+009D it wrote into the clipboard.
+func TestWhatAnAPIAnswersDoesNotDrawOnTheTerminal(t *testing.T) {
+	w := newWorld(t)
+	h := w.newHome(t)
+	w.serve(t, "api.acme.example", http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		out.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(out, "{\"text\":\"\u009d52;c;cm0\u009c \u202edne \x7f\U000e0041 well é\"}")
+	}))
+	h.write(t, filepath.Join(h.user, "acme.yaml"), []byte(`name: acme
+version: 1.0.0
+base_url: https://api.acme.example
+auth: {type: none}
+actions:
+  read: {method: GET, path: /read, risk: {level: low}}
+`))
+	h.kimbap(t, "", "service", "install", "./acme.yaml")
+	program, err := workerBuilt()
+	check(t, err)
+	m := newConsole(t, h.env, h.user)
+	for _, command := range []string{
+		"call acme.read", "call acme.read -o json", "call acme.read --jq .", "call acme.read --jq .text", "exec -e 'return await tools.acme.read()'",
+		"exec --json -e 'return await tools.acme.read()'", "exec -e 'console.log(await tools.acme.read())'",
+	} {
+		m.send(program + " " + command + "; echo code=$?\n")
+		m.until("$?")
+		said := m.until("code=")
+		m.until("READY>")
+		for _, r := range "\u009d\u009c\u202e\x7f\U000e0041" {
+			if strings.ContainsRune(said, r) {
+				t.Errorf("%s: %U comes as it is: %q", command, r, said)
+			}
+		}
+		if !strings.Contains(said, "well é") {
+			t.Errorf("%s: %q", command, said)
+		}
+	}
+	if out := h.kimbap(t, "", "call", "acme.read"); !strings.Contains(out.stdout, "\u009d52;c;cm0\u009c \u202edne \x7f\U000e0041 well é") {
+		t.Errorf("a program reads another answer: %q", out.stdout)
+	}
+}
