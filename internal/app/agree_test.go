@@ -11,11 +11,11 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
-	"github.com/kimbap-run/kimbap/services/rest/request"
+	"github.com/kimbap-run/kimbap/services/request"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
-// The resolver judges a built request by a draft of its own; services/rest/request
+// The resolver judges a built request by a draft of its own; services/request
 // writes the real one. What that writes must be the action that was judged,
 // with the arguments that were judged, for every action of the catalogue.
 func TestBuiltRequestsAreTheActionThatWasJudged(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/jq"
+	"github.com/kimbap-run/kimbap/services/request"
 	"github.com/kimbap-run/kimbap/services/rest"
-	"github.com/kimbap-run/kimbap/services/rest/request"
 )
 
 // maxAnswer bounds an answer that is kept in memory, in bytes.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services/rest/request"
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // What `call` sends for an action is recognised as that action, with the

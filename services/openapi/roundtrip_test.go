@@ -11,7 +11,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/openapi"
-	"github.com/kimbap-run/kimbap/services/rest/request"
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // roundTrip calls every action with all of its arguments, and reads the request

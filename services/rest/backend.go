@@ -4,8 +4,8 @@
 // A caller's own request goes out as it was written: method, target byte for byte, field
 // values and their number, body and trailers as a stream. Removed are the hop-by-hop fields
 // and the caller's credential for kimbap; the stored credential replaces the caller's own
-// value. A request without a caller's form is built from the action's spec (package request,
-// below). No field is added that nobody asked for.
+// value. A request without a caller's form is built from the action's spec (services/request).
+// No field is added that nobody asked for.
 //
 // It refuses to send a credential to an authority it was not stored for, over cleartext, or
 // with a placeholder anywhere in the head but in its own place.

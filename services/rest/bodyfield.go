@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services/rest/request"
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // bodyLimit is the most of a body that a credential can be put into, in bytes.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services/rest/request"
+	"github.com/kimbap-run/kimbap/services/request"
 	"github.com/kimbap-run/kimbap/services/rest/scrub"
 	"github.com/kimbap-run/kimbap/services/rest/witness"
 )

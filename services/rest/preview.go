@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services/rest/request"
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // masked stands for the credential in what a person is shown.

@@ -6,7 +6,7 @@ import (
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
-	"github.com/kimbap-run/kimbap/services/rest/request"
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 const sentAs = `

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services/rest/request"
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // A body of a form that holds files: names that would end a part's head, lead

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services/rest/request"
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 func tmpl(v any) runtime.Template { return runtime.Template{Value: v} }
