@@ -59,7 +59,7 @@ func (h *host) match(in Input) (Match, *Error) {
 	if err != nil {
 		return Match{}, err
 	}
-	if worse == needBody || c.route.Strict && in.Body == nil {
+	if worse == needBody || c.route.Strict && in.Body == nil && !in.Checked {
 		return Match{NeedBody: true, Service: c.route.Service}, nil
 	}
 	got := reading{argReader: &c.args, in: in}

@@ -92,6 +92,7 @@ type Input struct {
 	Target    string
 	Header    http.Header
 	Body      *Body // nil: not read
+	Checked   bool  // what the body holds are arguments that were checked: a strict route does not ask for it
 }
 
 // Match is what a request was recognised as.

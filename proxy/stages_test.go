@@ -51,12 +51,12 @@ func (s *stages) Identify(_ context.Context, c runtime.Caller) (runtime.Principa
 	return runtime.Principal{}, &runtime.Error{Code: runtime.CodeUnauthenticated, Reason: runtime.ReasonNoToken, Msg: "a token is needed"}
 }
 
-func (s *stages) Resolve(req *runtime.Request) (*runtime.Action, runtime.Args, error) {
+func (s *stages) Resolve(req *runtime.Request) (runtime.Resolved, error) {
 	a := &runtime.Action{Ref: req.Action, Backend: "rest", Auth: &runtime.Auth{}}
 	if req.Target.Scheme == "tcp" {
 		a.Backend = "tunnel"
 	}
-	return a, req.Args, nil
+	return runtime.Resolved{Action: a, Args: req.Args}, nil
 }
 
 func (s *stages) Decide(q runtime.Question) runtime.Verdict {

@@ -144,9 +144,9 @@ func TestApprovalIsBoundToTheWholeBody(t *testing.T) {
 func TestARequestThatWaitedIsResolvedAsSuch(t *testing.T) {
 	var waited []bool
 	s := &runtimetest.Stages{OnDecide: ask}
-	s.OnResolve = func(req *runtime.Request) (*runtime.Action, runtime.Args, error) {
+	s.OnResolve = func(req *runtime.Request) (runtime.Resolved, error) {
 		waited = append(waited, req.Waited)
-		return runtimetest.Action(), nil, nil
+		return runtime.Resolved{Action: runtimetest.Action()}, nil
 	}
 	if err := pipeline(t, s).Do(t.Context(), &runtime.Request{}, &runtimetest.Responder{}); err != nil {
 		t.Fatal(err)

@@ -56,10 +56,10 @@ func TestFinishKnowsWhatMayHaveHappened(t *testing.T) {
 		"a panic before it": {&runtimetest.Stages{OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
 			panic("x")
 		}}, false},
-		"no backend": {&runtimetest.Stages{OnResolve: func(*runtime.Request) (*runtime.Action, runtime.Args, error) {
+		"no backend": {&runtimetest.Stages{OnResolve: func(*runtime.Request) (runtime.Resolved, error) {
 			a := runtimetest.Action()
 			a.Backend = "none"
-			return a, nil, nil
+			return runtime.Resolved{Action: a}, nil
 		}}, false},
 		"no credential in time": {&runtimetest.Stages{OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
 			return runtime.Credential{}, &runtime.Error{Code: runtime.CodeTimeout}

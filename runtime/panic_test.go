@@ -20,7 +20,7 @@ func TestPanicInAnyStageDeniesAndIsRecorded(t *testing.T) {
 			s.OnIdentify = func(runtime.Caller) (runtime.Principal, error) { panic("x") }
 		}, "ready identify outcome"},
 		"resolve": {func(s *runtimetest.Stages) {
-			s.OnResolve = func(*runtime.Request) (*runtime.Action, runtime.Args, error) { panic("x") }
+			s.OnResolve = func(*runtime.Request) (runtime.Resolved, error) { panic("x") }
 		}, "ready identify resolve outcome"},
 		"decide": {func(s *runtimetest.Stages) { s.OnDecide = func(runtime.Question) runtime.Verdict { panic("x") } }, upToPolicy + " outcome"},
 		"intent": {func(s *runtimetest.Stages) { s.OnIntent = func(context.Context, *runtime.Record) error { panic("x") } }, upToPolicy + " intent outcome"},

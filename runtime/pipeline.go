@@ -94,6 +94,7 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 			return at(StageApproval, err)
 		}
 		defer release()
+		call.Built = nil // the wait may be long, and what is sent after it is built and judged anew
 	}
 	rec.Body = req.BodyMode()
 	if err = p.o.Trail.Intent(ctx, rec); err != nil {
@@ -172,10 +173,12 @@ func (p *Pipeline) end(rec *Record, req *Request, out Responder, panicked any, e
 }
 
 // resolve finds the action of the call, for the record too.
-func (p *Pipeline) resolve(call *Call, rec *Record) (err error) {
-	if call.Action, call.Args, err = p.o.Services.Resolve(call.Request); err != nil {
+func (p *Pipeline) resolve(call *Call, rec *Record) error {
+	found, err := p.o.Services.Resolve(call.Request)
+	if err != nil {
 		return err
 	}
+	call.Action, call.Args, call.Built = found.Action, found.Args, found.Built
 	rec.Action, rec.Args, rec.Body = call.Action, call.Args, call.Request.BodyMode()
 	rec.Credential, rec.Target = call.Action.Auth.Ref, targetOf(call.Request, call.Action)
 	return nil
@@ -227,11 +230,11 @@ func (p *Pipeline) Judge(who *Principal, req *Request) (effect Effect) {
 			effect = EffectDeny
 		}
 	}()
-	action, args, err := p.o.Services.Resolve(req)
+	found, err := p.o.Services.Resolve(req)
 	if err != nil {
 		return EffectDeny
 	}
-	return p.judge(&Call{Request: req, Principal: who, Action: action, Args: args}).Effect
+	return p.judge(&Call{Request: req, Principal: who, Action: found.Action, Args: found.Args}).Effect
 }
 
 // finish closes a consumed ticket, in a context that a caller who has gone

@@ -178,13 +178,13 @@ func TestOrderOfStages(t *testing.T) {
 		},
 		{
 			name: "unresolved", events: "ready identify resolve outcome", code: runtime.CodeUnknownAction,
-			stages: &runtimetest.Stages{OnResolve: func(*runtime.Request) (*runtime.Action, runtime.Args, error) {
-				return nil, nil, &runtime.Error{Code: runtime.CodeUnknownAction}
+			stages: &runtimetest.Stages{OnResolve: func(*runtime.Request) (runtime.Resolved, error) {
+				return runtime.Resolved{}, &runtime.Error{Code: runtime.CodeUnknownAction}
 			}},
 		},
 		{
 			name: "resolved to nothing", events: "ready identify resolve outcome", code: runtime.CodeInternal,
-			stages: &runtimetest.Stages{OnResolve: func(*runtime.Request) (*runtime.Action, runtime.Args, error) { return nil, nil, nil }},
+			stages: &runtimetest.Stages{OnResolve: func(*runtime.Request) (runtime.Resolved, error) { return runtime.Resolved{}, nil }},
 		},
 		{
 			name: "no intent, no credential", events: upToPolicy + " intent outcome", code: runtime.CodeAuditUnavailable,
@@ -217,10 +217,10 @@ func TestOrderOfStages(t *testing.T) {
 		},
 		{
 			name: "no backend", events: upToPolicy + " intent credential outcome", code: runtime.CodeInternal,
-			stages: &runtimetest.Stages{OnResolve: func(*runtime.Request) (*runtime.Action, runtime.Args, error) {
+			stages: &runtimetest.Stages{OnResolve: func(*runtime.Request) (runtime.Resolved, error) {
 				a := runtimetest.Action()
 				a.Backend = "none"
-				return a, nil, nil
+				return runtime.Resolved{Action: a}, nil
 			}},
 		},
 		{

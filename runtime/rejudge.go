@@ -10,14 +10,16 @@ import (
 
 // unchanged makes sure, after a request has waited, that its action is what was judged.
 // A service that was removed meanwhile, or changed, might send the credential elsewhere,
-// and one that was added might take the request for something worse.
+// and one that was added might take the request for something worse. A request that
+// kimbap makes is made again, and what was judged now is what is sent.
 func (p *Pipeline) unchanged(call *Call) error {
 	call.Request.Waited = true
-	now, _, err := p.o.Services.Resolve(call.Request)
-	if err == nil && now.Ref == call.Action.Ref && now.Digest == call.Action.Digest {
-		return nil
+	now, err := p.o.Services.Resolve(call.Request)
+	if err != nil || now.Action.Ref != call.Action.Ref || now.Action.Digest != call.Action.Digest {
+		return changed(call.Action.Ref, err)
 	}
-	return changed(call.Action.Ref, err)
+	call.Args, call.Built = now.Args, now.Built
+	return nil
 }
 
 // changed is the refusal of a request whose action is not what it was.

@@ -1,7 +1,9 @@
 package runtime_test
 
 import (
+	"context"
 	"errors"
+	"strconv"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -23,8 +25,8 @@ func TestWhatStaysOpenIsJudgedAsWhenItWasOpened(t *testing.T) {
 		"asked":   {&runtimetest.Stages{OnDecide: ask}, runtimetest.Principal(), runtime.EffectAsk},
 		"denied":  {&runtimetest.Stages{OnDecide: verdict(runtime.EffectDeny)}, runtimetest.Principal(), runtime.EffectDeny},
 		"nobody":  {&runtimetest.Stages{}, runtime.Principal{}, runtime.EffectDeny},
-		"no such action": {&runtimetest.Stages{OnResolve: func(*runtime.Request) (*runtime.Action, runtime.Args, error) {
-			return nil, nil, errors.New("gone")
+		"no such action": {&runtimetest.Stages{OnResolve: func(*runtime.Request) (runtime.Resolved, error) {
+			return runtime.Resolved{}, errors.New("gone")
 		}}, runtimetest.Principal(), runtime.EffectDeny},
 		"panic": {&runtimetest.Stages{OnDecide: func(runtime.Question) runtime.Verdict { panic("x") }}, runtimetest.Principal(), runtime.EffectDeny},
 	} {
@@ -33,6 +35,48 @@ func TestWhatStaysOpenIsJudgedAsWhenItWasOpened(t *testing.T) {
 		}
 		if len(c.stages.Outcomes()) > 0 {
 			t.Errorf("%s: recorded", name)
+		}
+	}
+}
+
+// What was judged is what the backend gets: the first of a request that was allowed, and of
+// one that has waited, or is sent again, the one that was judged after that.
+func TestWhatIsSentIsWhatWasJudgedLast(t *testing.T) {
+	for name, c := range map[string]struct {
+		decide func(runtime.Question) runtime.Verdict
+		first  string
+	}{"allowed": {nil, "1"}, "asked": {ask, "2"}} {
+		made := 0
+		var sent []string
+		s := &runtimetest.Stages{OnDecide: c.decide}
+		s.OnResolve = func(*runtime.Request) (runtime.Resolved, error) {
+			made++
+			n := strconv.Itoa(made)
+			return runtime.Resolved{Action: runtimetest.Action(), Args: runtime.Args{"n": n}, Built: &runtime.Built{Target: n}}, nil
+		}
+		s.OnAwait = func(_ context.Context, call *runtime.Call, _ runtime.Verdict) (runtime.Ticket, error) {
+			if call.Built != nil {
+				t.Errorf("%s: what was judged before the wait is kept", name)
+			}
+			return runtime.Ticket{ID: "a"}, nil
+		}
+		s.OnExecute = func(ctx context.Context, call *runtime.Call, _ runtime.Responder) (runtime.Result, error) {
+			for range 2 {
+				sent = append(sent, call.Built.Target)
+				if call.Args["n"] != call.Built.Target {
+					t.Errorf("%s: %v was judged of the arguments %v", name, call.Built.Target, call.Args)
+				}
+				if err := call.Again(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return runtime.Result{}, nil
+		}
+		if err := pipeline(t, s).Do(t.Context(), &runtime.Request{}, &runtimetest.Responder{}); err != nil {
+			t.Fatal(err)
+		}
+		if len(sent) != 2 || sent[0] != c.first || sent[1] != strconv.Itoa(made-1) {
+			t.Errorf("%s: sent %v of %d", name, sent, made)
 		}
 	}
 }

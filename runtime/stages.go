@@ -15,10 +15,10 @@ type Identifier interface {
 }
 
 // Resolver is stage 2. It finds the action, checks the arguments against its
-// schema and returns them typed, with defaults where the request is built.
-// CodeUnknownAction and CodeInvalidInput are its errors. It does no IO.
+// schema and makes the request where the caller brings none. What it returns is what it
+// has judged. CodeUnknownAction and CodeInvalidInput are its errors. It does no IO.
 type Resolver interface {
-	Resolve(req *Request) (*Action, Args, error)
+	Resolve(req *Request) (Resolved, error)
 }
 
 // Decider is stage 3. Pure: no IO, the clock is in the question. It cannot
@@ -81,6 +81,7 @@ type Call struct {
 	Principal  *Principal
 	Action     *Action
 	Args       Args
+	Built      *Built // what was judged, where the request is built and not Raw; it is not changed
 	Credential Credential
 
 	// Again asks whether the call may be sent once more, and renews Credential. A

@@ -93,7 +93,7 @@ func TestABuiltRequestAsksForNoOtherMethod(t *testing.T) {
 		{"makes.form", args{"a": "1", "$HttpMethod": "DELETE"}, "$httpmethod"},
 		{"makes.parts", args{"a": "1", "b": "2"}, ""},
 		{"makes.parts", args{"a": "1", "_method": "DELETE"}, "_method"},
-		{"makes.parts", args{"a": "1", "_Method[x]": "DELETE"}, "_Method[x]"},
+		{"makes.parts", args{"a": "1", "_Method[x]": "DELETE"}, "_method"},
 		{"makes.whole", args{"input": map[string]any{"a": "_method"}}, ""},
 		{"makes.whole", args{"input": map[string]any{"_method": "DELETE"}}, "_method"},
 		{"makes.text", args{"input": "a=1&_method=DELETE"}, ""},
@@ -140,9 +140,9 @@ func TestUndeclaredFieldsAreNoPiecesOfDeclaredOnes(t *testing.T) {
 	}
 }
 
-func checkBuilt(t *testing.T, resolve func(*runtime.Request) (*runtime.Action, runtime.Args, error), action runtime.Ref, in args, refused string) {
+func checkBuilt(t *testing.T, resolve func(*runtime.Request) (runtime.Resolved, error), action runtime.Ref, in args, refused string) {
 	t.Helper()
-	_, _, err := resolve(&runtime.Request{Action: action, Args: in})
+	_, err := resolve(&runtime.Request{Action: action, Args: in})
 	if refused == "" {
 		if err != nil {
 			t.Errorf("%s %q: %v", action, in, err)
@@ -171,7 +171,7 @@ actions:
 		"me":  "kimbap call odd.me",
 		"a/b": "see whether an argument of the path has a slash, or what else a path does not have there: kimbap actions describe odd.user",
 	} {
-		_, _, err := all.Resolve(&runtime.Request{Action: "odd.user", Args: args{"name": name}})
+		_, err := all.Resolve(&runtime.Request{Action: "odd.user", Args: args{"name": name}})
 		if e := (*runtime.Error)(nil); !errors.As(err, &e) || e.Hint != want {
 			t.Errorf("%s: %+v, want the hint %q", name, err, want)
 		}

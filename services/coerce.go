@@ -11,6 +11,7 @@ import (
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/classifier/strictjson"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // coerce brings a value to the declared type of a parameter. Text from a
@@ -231,9 +232,9 @@ func numberText(f float64) string {
 }
 
 func inEnum(enum []any, v any) bool {
-	text := textOf(v)
+	text := request.Text(v)
 	for _, e := range enum {
-		if textOf(e) == text {
+		if request.Text(e) == text {
 			return true
 		}
 	}
@@ -249,26 +250,7 @@ func listed(enum []any) string {
 			texts = append(texts, fmt.Sprintf("and %d more", len(enum)-most))
 			break
 		}
-		texts = append(texts, textOf(e))
+		texts = append(texts, request.Text(e))
 	}
 	return strings.Join(texts, ", ")
-}
-
-// textOf is a value as it stands in a path, a query or a header.
-func textOf(v any) string {
-	switch t := v.(type) {
-	case nil:
-		return ""
-	case string:
-		return t
-	case json.Number:
-		return string(t)
-	case bool:
-		return boolText(t)
-	}
-	text, err := jsonText(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return strings.TrimSuffix(string(text), "\n")
 }

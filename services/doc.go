@@ -20,8 +20,9 @@
 //
 // The package refuses rather than guesses. A file has known fields only, and two routes of
 // which either could win do not load. All problems of a file are reported at once, with line,
-// column and fix ([Problems]). A built request must be recognised as the action that was named,
-// whatever its arguments hold. Messages about arguments never show a value.
+// column and fix ([Problems]). A built request (package request, below) must be recognised as
+// the action that was named, whatever its arguments hold; it is the one that is sent. Messages
+// about arguments never show a value.
 //
 // It does no IO except reading the folder of service files (dir.go), and holds no secrets: files
 // only name them.

@@ -39,14 +39,14 @@ func TestAnActionIsKeptToItsHost(t *testing.T) {
 		}
 	}
 	called := &runtime.Request{Action: "acme.upload", Args: runtime.Args{"name": "a", "text": "b"}}
-	if _, _, err := set.Resolve(called); err != nil {
+	if _, err := set.Resolve(called); err != nil {
 		t.Errorf("a call does not resolve: %v", err)
 	}
 	received := &runtime.Request{
 		Action: "acme.upload", Args: runtime.Args{"name": "a"}, Raw: &runtime.Raw{Header: http.Header{}},
 		Target: runtime.Target{Scheme: "https", Authority: "api.acme.test:443", Method: "POST", Path: "/v1/a"},
 	}
-	if _, _, err := set.Resolve(received); err == nil {
+	if _, err := set.Resolve(received); err == nil {
 		t.Error("it was taken from another host of the service")
 	}
 }

@@ -54,7 +54,8 @@ func TestNullIsAValueWhereItMayBe(t *testing.T) {
 		"path":     {given: runtime.Args{"id": nil, "milestone": nil}, refused: true},
 		"enum":     {given: runtime.Args{"id": "1", "assignee": "null", "milestone": nil}, refused: true},
 	} {
-		_, args, err := set.Resolve(&runtime.Request{Action: "issues.update", Args: c.given})
+		found, err := set.Resolve(&runtime.Request{Action: "issues.update", Args: c.given})
+		args := found.Args
 		if (err != nil) != c.refused || err == nil && !reflect.DeepEqual(args, c.want) {
 			t.Errorf("%s: %v, %v", name, args, err)
 		}
@@ -78,7 +79,8 @@ func TestNullIsReadBackFromABody(t *testing.T) {
 		if err != nil || m.Action != "issues.update" {
 			t.Fatal(m.Action, err)
 		}
-		_, args, err := set.Resolve(&runtime.Request{Action: "issues.update", Args: m.Args, Raw: &runtime.Raw{}, Target: target})
+		found, err := set.Resolve(&runtime.Request{Action: "issues.update", Args: m.Args, Raw: &runtime.Raw{}, Target: target})
+		args := found.Args
 		if (err != nil) != (want == nil) || err == nil && !reflect.DeepEqual(args, want) {
 			t.Errorf("%s: %v, %v", text, args, err)
 		}

@@ -178,20 +178,6 @@ func message(err error) string {
 	return err.Error()
 }
 
-// reaches are the places that an action is at, the one where it is called first.
-func (s *Service) reaches(action *runtime.Action) []origin {
-	if action.HTTP == nil || len(action.HTTP.Authorities) == len(s.Authorities) {
-		return s.origins
-	}
-	var out []origin
-	for _, o := range s.origins {
-		if slices.Contains(action.HTTP.Authorities, o.authority) {
-			out = append(out, o)
-		}
-	}
-	return out
-}
-
 // CanonicalAuthorities returns the canonical form of hosts that a person wrote
 // (host or host:port, https unless a port says otherwise), without repeats, in
 // the given order. The error names the host.

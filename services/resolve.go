@@ -10,6 +10,7 @@ import (
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/classifier/gitpush"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // Resolve implements [runtime.Resolver]. A request that a caller made itself
@@ -17,41 +18,41 @@ import (
 // checked, required ones are missed in path and query, in the body where the
 // service is strict, and nothing is added; one that has waited must be the same
 // action still. For a request that is to be built, texts are brought to their types,
-// splits and rest are filled, defaults added, and the request that would result
-// must be recognised as the same action.
+// splits and rest are filled, defaults added, and the request that results, which is
+// returned to be sent, must be recognised as the same action.
 //
 // The errors are [*runtime.Error] with CodeUnknownAction, CodeInvalidInput and,
 // for a request that the set in force has no route for, CodeForbidden. They
 // name arguments and never show values.
-func (s *Set) Resolve(req *runtime.Request) (*runtime.Action, runtime.Args, error) {
+func (s *Set) Resolve(req *runtime.Request) (runtime.Resolved, error) {
 	if req.Action.Foreign() {
 		action, err := s.foreign(req)
 		if err != nil {
-			return nil, nil, err
+			return runtime.Resolved{}, err
 		}
-		return action, runtime.Args{}, nil
+		return runtime.Resolved{Action: action, Args: runtime.Args{}}, nil
 	}
 	action, ok := s.Action(string(req.Action))
 	if !ok {
-		return nil, nil, s.unknown(string(req.Action))
+		return runtime.Resolved{}, s.unknown(string(req.Action))
 	}
 	if req.Raw != nil {
 		if req.Waited && !req.Followed {
 			if err := s.still(action, req); err != nil {
-				return nil, nil, err
+				return runtime.Resolved{}, err
 			}
 		}
 		args, err := s.received(action, req)
 		if err != nil {
-			return nil, nil, err
+			return runtime.Resolved{}, err
 		}
-		return action, args, nil
+		return runtime.Resolved{Action: action, Args: args}, nil
 	}
-	args, err := s.built(action, req.Args)
+	args, built, err := s.built(action, req.Args)
 	if err != nil {
-		return nil, nil, err
+		return runtime.Resolved{}, err
 	}
-	return action, args, nil
+	return runtime.Resolved{Action: action, Args: args, Built: built}, nil
 }
 
 // foreign is the action of traffic to a host that has no service. It is not for
@@ -217,10 +218,11 @@ func hasType(t runtime.ParamType, v any) bool {
 	return complaint == ""
 }
 
-// built completes the arguments of a request that kimbap builds itself.
-func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, error) {
+// built completes the arguments of a request that kimbap builds itself, and builds it. A
+// program gets none.
+func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, *runtime.Built, error) {
 	if !action.Callable() {
-		return nil, &runtime.Error{
+		return nil, nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Stage: runtime.StageResolve,
 			Msg:  fmt.Sprintf("%s covers many requests, so it cannot be called by name", action.Ref),
 			Hint: "call a named action (kimbap actions list " + action.Service + "), or send the request itself: kimbap run -- curl …",
@@ -228,44 +230,51 @@ func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, e
 	}
 	args, err := declared(action, given)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range action.Params {
 		if p := &action.Params[i]; p.Split != "" {
 			if err := fillSplit(action, p, args); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 	}
 	for i := range action.Params {
 		if err := settle(action, &action.Params[i], args); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if action.Command != nil {
 		_, err := action.Command.Words(action.Params, args)
-		return args, err
+		return args, nil, err
 	}
-	if err := readPush(action, args); err != nil {
-		return nil, err
+	if len(action.HTTP.Authorities) == 0 {
+		return nil, nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Stage: runtime.StageResolve,
+			Msg:  fmt.Sprintf("the service %s is installed without a value for its variables", action.Service),
+			Hint: "kimbap service install " + action.Service + " --var NAME=VALUE",
+		}
 	}
 	if err := checkSpread(action, args); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return args, s.recognise(action, args)
+	built, err := request.Build(action, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := readPush(action, args, built); err != nil {
+		return nil, nil, err
+	}
+	return args, built, s.recognise(action, built)
 }
 
 // readPush fills in the references of a push that is built: nobody says them, so
 // that policy judges what is in the body. Those that were held for a person are the same.
-func readPush(action *runtime.Action, args runtime.Args) error {
-	if action.HTTP == nil || !action.HTTP.Push {
+func readPush(action *runtime.Action, args runtime.Args, built *runtime.Built) error {
+	if !action.HTTP.Push {
 		return nil
 	}
-	var pushed []any
-	if action.HTTP.Body != nil {
-		pack, _ := fillText(action.HTTP.Body.Value, args)
-		pushed, _ = gitpush.Refs([]byte(pack))
-	}
+	pushed, _ := gitpush.Refs(built.Body)
 	if said, given := args[refs]; given && !reflect.DeepEqual(said, any(pushed)) {
 		return invalid(action, refs, "is read from the push itself and cannot be given")
 	}
@@ -346,7 +355,7 @@ func fillSplit(action *runtime.Action, p *runtime.Param, args runtime.Args) erro
 	}
 	delete(args, p.Name)
 	for i, name := range names {
-		if old, twice := args[name]; twice && textOf(plain(old)) != parts[i+1] {
+		if old, twice := args[name]; twice && request.Text(plain(old)) != parts[i+1] {
 			return invalid(action, name, "is given twice, by itself and in "+p.Name)
 		}
 		args[name] = parts[i+1]

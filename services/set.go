@@ -20,7 +20,6 @@ type Set struct {
 	services []*Service // by name
 	byName   map[string]*Service
 	actions  map[runtime.Ref]*runtime.Action
-	fillable map[runtime.Ref][]origin
 	marks    marks
 	table    *classifier.Table
 	digest   string
@@ -47,10 +46,9 @@ func NewSet(list []*Service) (*Set, error) {
 		services: slices.SortedFunc(slices.Values(list), func(a, b *Service) int {
 			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.File, b.File))
 		}),
-		byName:   map[string]*Service{},
-		actions:  map[runtime.Ref]*runtime.Action{},
-		fillable: map[runtime.Ref][]origin{},
-		marks:    marks{of: map[string]string{}},
+		byName:  map[string]*Service{},
+		actions: map[runtime.Ref]*runtime.Action{},
+		marks:   marks{of: map[string]string{}},
 	}
 	var problems []error
 	var groups []classifier.Group
@@ -65,7 +63,6 @@ func NewSet(list []*Service) (*Set, error) {
 		}
 		for _, action := range service.Actions {
 			s.actions[action.Ref] = action
-			s.fillable[action.Ref] = service.reaches(action)
 		}
 		for _, value := range service.Placeholders {
 			s.marks.add(value, service.Name)
@@ -212,6 +209,6 @@ func (l *Live) Swap(s *Set) {
 func (l *Live) Current() *Set { return l.set.Load() }
 
 // Resolve implements [runtime.Resolver] with the set in force.
-func (l *Live) Resolve(req *runtime.Request) (*runtime.Action, runtime.Args, error) {
+func (l *Live) Resolve(req *runtime.Request) (runtime.Resolved, error) {
 	return l.Current().Resolve(req)
 }

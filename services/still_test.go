@@ -46,7 +46,7 @@ func TestARequestThatWaitedIsTheSameActionStill(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, _, err := set(t, c.now).Resolve(&runtime.Request{
+		_, err := set(t, c.now).Resolve(&runtime.Request{
 			Action: "demo.ask", Args: runtime.Args{"id": strings.TrimPrefix(c.path, "/ask/")}, Raw: raw, Waited: c.waited,
 			Target: runtime.Target{Scheme: "https", Authority: "api.demo.test:443", Method: "POST", Path: c.path},
 		})

@@ -11,13 +11,11 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
-	"github.com/kimbap-run/kimbap/services/request"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
-// The resolver judges a built request by a draft of its own; services/request
-// writes the real one. What that writes must be the action that was judged,
-// with the arguments that were judged, for every action of the catalogue.
+// What the resolver has built must be, to who reads it, the action that was judged, with
+// the arguments that were judged, for every action of the catalogue.
 func TestBuiltRequestsAreTheActionThatWasJudged(t *testing.T) {
 	t.Parallel()
 	var files []services.File
@@ -56,7 +54,7 @@ func TestBuiltRequestsAreTheActionThatWasJudged(t *testing.T) {
 
 func agree(t *testing.T, set *services.Set, a *runtime.Action, style string) bool {
 	t.Helper()
-	_, args, err := set.Resolve(&runtime.Request{Surface: runtime.SurfaceCall, Action: a.Ref, Args: sample(a, style)})
+	found, err := set.Resolve(&runtime.Request{Surface: runtime.SurfaceCall, Action: a.Ref, Args: sample(a, style)})
 	if err != nil {
 		// A refusal is agreement: nothing is built. That most are not refused is
 		// counted above.
@@ -65,11 +63,7 @@ func agree(t *testing.T, set *services.Set, a *runtime.Action, style string) boo
 		}
 		return false
 	}
-	r, err := request.Build(a, args)
-	if err != nil {
-		t.Errorf("%s (%s) was judged and cannot be built: %v", a.Ref, style, err)
-		return false
-	}
+	args, r := found.Args, found.Built
 	in := classifier.Input{Scheme: r.Scheme, Authority: r.Authority, Method: r.Method, Target: r.Target, Header: http.Header(r.Header)}
 	m, err := set.Table().Match(in)
 	if err == nil && m.NeedBody {

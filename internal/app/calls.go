@@ -48,14 +48,14 @@ func Told(err error, answer *Answer) error { return call.Told(err, answer) }
 
 // DryRun shows the request that a call would send, with the credential masked.
 func (a *App) DryRun(action *runtime.Action, args runtime.Args) (fmt.Stringer, error) {
-	_, args, err := a.services.Resolve(&runtime.Request{Surface: runtime.SurfaceCall, Action: action.Ref, Args: args})
+	found, err := a.services.Resolve(&runtime.Request{Surface: runtime.SurfaceCall, Action: action.Ref, Args: args})
 	if err != nil {
 		return nil, err
 	}
 	if action.Command != nil {
-		return a.command.Preview(action, args)
+		return a.command.Preview(action, found.Args)
 	}
-	return a.rest.Preview(action, args)
+	return a.rest.Preview(action, found.Built)
 }
 
 // Step is one stage of a traced request.

@@ -117,11 +117,12 @@ func (a *App) explainVerdict(ctx context.Context, x *Explanation, req *runtime.R
 	if err != nil {
 		return err
 	}
-	action, args, err := a.services.Resolve(req)
+	found, err := a.services.Resolve(req)
 	if err != nil {
 		x.Refused = runtime.AsError(err).Msg
 		return nil
 	}
+	action, args := found.Action, found.Args
 	question := runtime.Question{Principal: &me, Action: action, Args: args, Request: req, Now: a.o.Clock()}
 	verdict := a.policy.Decide(question)
 	x.Action, x.Risk, x.Source, x.Args = action.Ref, action.Risk, action.Source, args

@@ -44,11 +44,11 @@ func TestNamedServicesDoNotHideThoseOfTheirHost(t *testing.T) {
 				if err := a.Open(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				_, _, err = a.Services().Resolve(&runtime.Request{Action: "notes.read-as", Args: runtime.Args{"how": "secret"}})
+				_, err = a.Services().Resolve(&runtime.Request{Action: "notes.read-as", Args: runtime.Args{"how": "secret"}})
 				if err == nil || !strings.Contains(err.Error(), "keys.read-key") {
 					t.Errorf("with %v: %v", only, err)
 				}
-				if _, _, err = a.Services().Resolve(&runtime.Request{Action: "notes.read-as", Args: runtime.Args{"how": "open"}}); err != nil {
+				if _, err = a.Services().Resolve(&runtime.Request{Action: "notes.read-as", Args: runtime.Args{"how": "open"}}); err != nil {
 					t.Error(err)
 				}
 				if _, there := a.Services().Service("second"); there != (only == nil) {

@@ -12,7 +12,6 @@ import (
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
-	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // mostRedirects bounds a chain of redirects.
@@ -46,15 +45,12 @@ type step struct {
 // its arguments is left to the pipeline, which records it.
 func (a Actions) first(req *runtime.Request, action *runtime.Action) (step, error) {
 	s := step{req: req, action: action}
-	_, args, err := a.Services.Resolve(&runtime.Request{Surface: req.Surface, Action: req.Action, Args: req.Args})
-	if err != nil || action.HTTP == nil {
+	found, err := a.Services.Resolve(&runtime.Request{Surface: req.Surface, Action: req.Action, Args: req.Args})
+	if err != nil || found.Built == nil {
 		return s, nil
 	}
-	built, err := request.Build(action, args)
-	if err != nil {
-		return s, nil
-	}
-	s.args, s.header = args, built.Header
+	built := found.Built
+	s.args, s.header = found.Args, built.Header
 	if s.url, err = url.Parse(built.Scheme + "://" + built.Authority + built.Target); err != nil {
 		return s, fmt.Errorf("the URL of %s: %w", action.Ref, err)
 	}

@@ -180,11 +180,11 @@ func (d *Policy) resolve(c *policy.Case, req *runtime.Request) (*runtime.Action,
 		if req.Target.Authority == "" {
 			return nil, nil, fmt.Errorf("%s%s is what goes to a host of no service: say which, by method and URL", where(c), req.Action)
 		}
-		action, args, err := d.set.Resolve(req)
+		found, err := d.set.Resolve(req)
 		if err != nil {
 			err = fmt.Errorf("%s%s", where(c), runtime.AsError(err).Msg) // the code is for programs
 		}
-		return action, args, err
+		return found.Action, found.Args, err
 	}
 	if c.Risk == "" {
 		return nil, nil, fmt.Errorf("%sthe action %s is not installed: install its service, or say its risk%s", where(c), req.Action, d.meant(string(req.Action)))

@@ -60,15 +60,15 @@ type tracedServices struct {
 	next runtime.Resolver
 }
 
-func (t tracedServices) Resolve(req *runtime.Request) (*runtime.Action, runtime.Args, error) {
+func (t tracedServices) Resolve(req *runtime.Request) (runtime.Resolved, error) {
 	start := time.Now()
-	action, args, err := t.next.Resolve(req)
+	found, err := t.next.Resolve(req)
 	said := ""
 	if err == nil {
-		said = string(action.Ref) + ", risk " + string(action.Risk)
+		said = string(found.Action.Ref) + ", risk " + string(found.Action.Risk)
 	}
 	t.done(runtime.StageResolve, start, said, err)
-	return action, args, err
+	return found, err
 }
 
 type tracedPolicy struct {

@@ -22,7 +22,6 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/jq"
-	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // Case is one call of an action: what it must send, and what is made of the
@@ -190,16 +189,13 @@ func (r *trial) one(ctx context.Context, c Case) {
 }
 
 // build makes the request of a case and reads it back.
-func (r *trial) build(a *runtime.Action, c Case) (*request.Built, error) {
-	_, args, err := r.set.Resolve(&runtime.Request{Action: a.Ref, Args: c.Args})
+func (r *trial) build(a *runtime.Action, c Case) (*runtime.Built, error) {
+	found, err := r.set.Resolve(&runtime.Request{Action: a.Ref, Args: c.Args})
 	if err != nil {
 		return nil, err
 	}
-	built, err := request.Build(a, args)
-	if err != nil {
-		return nil, err
-	}
-	if err := readBack(r.set, a, built, args); err != nil {
+	built := found.Built
+	if err := readBack(r.set, a, built, found.Args); err != nil {
 		return built, err
 	}
 	if got := built.Method + " " + built.Target; c.Request != "" && got != c.Request {
@@ -211,9 +207,10 @@ func (r *trial) build(a *runtime.Action, c Case) (*request.Built, error) {
 	return built, nil
 }
 
-// readBack holds a built request to the action and the arguments it was made of.
-func readBack(set *services.Set, a *runtime.Action, built *request.Built, args runtime.Args) error {
-	in := classifier.Input{Scheme: built.Scheme, Authority: built.Authority, Method: built.Method, Target: built.Target, Header: built.Header}
+// readBack holds a built request, which the set has found to be this action, to the
+// arguments that it was made of.
+func readBack(set *services.Set, a *runtime.Action, built *runtime.Built, args runtime.Args) error {
+	in := classifier.Input{Scheme: built.Scheme, Authority: built.Authority, Method: built.Method, Target: built.Target, Header: built.Header, Checked: true}
 	read := a.HTTP.BodyType == "json" || a.HTTP.BodyType == "form"
 	if built.Body != nil && read {
 		body, err := classifier.ParseBody(built.Header.Get("Content-Type"), "", built.Body)
@@ -225,13 +222,6 @@ func readBack(set *services.Set, a *runtime.Action, built *request.Built, args r
 	m, err := set.Table().Match(in)
 	if err != nil {
 		return err
-	}
-	switch m.Action {
-	case string(a.Ref):
-	case "":
-		return errors.New("its request is recognised as none of the service's actions")
-	default:
-		return fmt.Errorf("its request is recognised as %s", m.Action)
 	}
 	for _, p := range a.Params {
 		given, was := args[p.Name]
@@ -259,7 +249,7 @@ func sameJSON(a, b []byte) bool {
 }
 
 // answered gets the answer of a case and looks at what the filter makes of it.
-func (r *trial) answered(ctx context.Context, a *runtime.Action, c *Case, built *request.Built, tried *Tried) error {
+func (r *trial) answered(ctx context.Context, a *runtime.Action, c *Case, built *runtime.Built, tried *Tried) error {
 	if r.upstream != nil {
 		if a.Risk != runtime.RiskLow && !r.Writes {
 			tried.Outcome, tried.Why = "untried", "it is of "+string(a.Risk)+" risk: send it with --writes"
@@ -301,7 +291,7 @@ func (r *trial) answered(ctx context.Context, a *runtime.Action, c *Case, built 
 const mostAnswer = 4 << 20
 
 // ask sends the request of a case to the upstream, without any credential.
-func (r *trial) ask(ctx context.Context, c *Case, built *request.Built) error {
+func (r *trial) ask(ctx context.Context, c *Case, built *runtime.Built) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	target := r.upstream.Scheme + "://" + r.upstream.Host + strings.TrimSuffix(r.upstream.EscapedPath(), "/") + built.Target

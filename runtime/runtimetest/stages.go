@@ -22,7 +22,7 @@ import (
 type Stages struct {
 	OnReady      func() error
 	OnIdentify   func(runtime.Caller) (runtime.Principal, error)
-	OnResolve    func(*runtime.Request) (*runtime.Action, runtime.Args, error)
+	OnResolve    func(*runtime.Request) (runtime.Resolved, error)
 	OnDecide     func(runtime.Question) runtime.Verdict
 	OnTake       func(context.Context, []runtime.Limit, time.Time) error
 	OnIntent     func(context.Context, *runtime.Record) error
@@ -128,12 +128,12 @@ func (s *Stages) Identify(_ context.Context, caller runtime.Caller) (runtime.Pri
 }
 
 // Resolve implements [runtime.Resolver].
-func (s *Stages) Resolve(req *runtime.Request) (*runtime.Action, runtime.Args, error) {
+func (s *Stages) Resolve(req *runtime.Request) (runtime.Resolved, error) {
 	s.note("resolve")
 	if s.OnResolve != nil {
 		return s.OnResolve(req)
 	}
-	return Action(), req.Args, nil
+	return runtime.Resolved{Action: Action(), Args: req.Args}, nil
 }
 
 // Decide implements [runtime.Decider].

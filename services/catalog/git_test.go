@@ -143,7 +143,8 @@ func TestAPushOverwritesNothingByItself(t *testing.T) {
 			{}, {"remote": "origin"}, {"remote": "origin", "ref": "main"}, {"remote": "origin", "ref": "refs/heads/main"},
 			{"remote": "origin", "ref": "HEAD"}, {"remote": "origin", "ref": "HEAD:main"}, {"remote": "origin", "ref": "main:main", "set_upstream": true},
 		} {
-			action, resolved, err := set.Resolve(&runtime.Request{Action: "git.push", Args: args})
+			found, err := set.Resolve(&runtime.Request{Action: "git.push", Args: args})
+			action, resolved := found.Action, found.Args
 			if err != nil {
 				continue // it is asked for by another action
 			}

@@ -181,7 +181,7 @@ func TestProgramsTakeNoValueForMore(t *testing.T) {
 			}
 		}
 		args[c.arg] = c.value
-		_, _, err := set.Resolve(&runtime.Request{Action: action.Ref, Args: args})
+		_, err := set.Resolve(&runtime.Request{Action: action.Ref, Args: args})
 		if (err == nil) != c.ok {
 			t.Errorf("%s takes --%s %q: %v", c.action, c.arg, c.value, err)
 		}

@@ -79,7 +79,7 @@ func again(t *testing.T, set *services.Set, a *runtime.Action, authority string,
 		Action: a.Ref, Args: m.Args, Raw: &runtime.Raw{Header: in.Header},
 		Target: runtime.Target{Scheme: in.Scheme, Authority: authority, Method: in.Method, Path: in.Target},
 	}
-	if found, _, err := set.Resolve(req); err != nil || found != a {
+	if found, err := set.Resolve(req); err != nil || found.Action != a {
 		t.Errorf("%s %s does not resolve: %v", in.Method, in.Target, err)
 	}
 }

@@ -81,7 +81,7 @@ func (e *exchange) resolve(t *testing.T, set *services.Set, a *runtime.Action, m
 		Action: a.Ref, Args: m.Args, Query: m.Query, Raw: &runtime.Raw{Header: e.in.Header},
 		Target: runtime.Target{Scheme: "https", Authority: e.in.Authority, Method: e.in.Method, Path: e.in.Target},
 	}
-	if _, _, err := set.Resolve(req); err != nil {
+	if _, err := set.Resolve(req); err != nil {
 		t.Errorf("%s: %s: %v", e.where, a.Ref, err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/openapi"
-	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // roundTrip calls every action with all of its arguments, and reads the request
@@ -42,16 +41,12 @@ func again(t *testing.T, set *services.Set, a *runtime.Action, null bool) {
 			given[p.Name] = nil
 		}
 	}
-	_, args, err := set.Resolve(&runtime.Request{Action: a.Ref, Args: given})
+	found, err := set.Resolve(&runtime.Request{Action: a.Ref, Args: given})
 	if err != nil {
 		t.Errorf("%s cannot be called: %v", a.Ref, err)
 		return
 	}
-	built, err := request.Build(a, args)
-	if err != nil {
-		t.Errorf("%s cannot be built: %v", a.Ref, err)
-		return
-	}
+	args, built := found.Args, found.Built
 	in := classifier.Input{Scheme: built.Scheme, Authority: built.Authority, Method: built.Method, Target: built.Target, Header: built.Header}
 	read := a.HTTP.BodyType == "json" || a.HTTP.BodyType == "form"
 	if built.Body != nil && read {

@@ -14,52 +14,65 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// Built is a request that was built and not sent, without its credential.
-type Built struct {
-	Method    string
-	Scheme    string
-	Authority string // canonical host:port
-	Target    string // raw path and query
-	Header    http.Header
-	Body      []byte // nil: none
-}
-
 // agent is the User-Agent of built requests: kimbap is their client, and some
 // APIs answer none that has no name.
 const agent = "kimbap"
 
 // Build makes the request of an action from its arguments, which the resolver
 // has checked. What cannot be built is an *runtime.Error with CodeInvalidInput.
-func Build(action *runtime.Action, args runtime.Args) (*Built, error) {
-	spec := action.HTTP
-	if spec == nil || len(spec.Authorities) == 0 {
-		return nil, invalid("the action %s has no request to build", action.Ref)
+func Build(action *runtime.Action, args runtime.Args) (*runtime.Built, error) {
+	w := &writer{action: action, spec: action.HTTP, args: args}
+	r, err := w.write()
+	if err == nil {
+		return r, nil
 	}
-	base, err := url.Parse(spec.BaseURL)
-	if err != nil {
-		return nil, invalid("the base_url of %s is not a URL", action.Service)
+	return nil, &runtime.Error{
+		Code: runtime.CodeInvalidInput, Stage: runtime.StageResolve,
+		Msg:  fmt.Sprintf("these arguments do not make a request of %s: %s", action.Ref, err),
+		Hint: "kimbap actions describe " + string(action.Ref),
+		Ask:  "describe " + string(action.Ref) + ": GET /v1/actions/" + strings.Replace(string(action.Ref), ".", "/", 1),
 	}
-	w := &writer{action: action, spec: spec, args: args, used: map[string]bool{}}
+}
+
+// writer builds one request.
+type writer struct {
+	action *runtime.Action
+	spec   *runtime.HTTPSpec
+	args   runtime.Args
+}
+
+// nothing is the value of a template that names an absent argument.
+type nothing struct{}
+
+func (w *writer) write() (*runtime.Built, error) {
+	base, err := url.Parse(w.spec.BaseURL)
+	if err != nil || len(w.spec.Authorities) == 0 {
+		return nil, errors.New("the service has no host to send it to")
+	}
 	path, err := w.path()
 	if err != nil {
 		return nil, err
 	}
-	r := &Built{
-		Method: spec.Method, Scheme: base.Scheme, Authority: spec.Authorities[0],
-		Target: strings.TrimSuffix(base.EscapedPath(), "/") + path, Header: http.Header{},
+	r := &runtime.Built{
+		Method: w.spec.Method, Scheme: base.Scheme, Authority: w.spec.Authorities[0],
+		Target: strings.TrimSuffix(base.EscapedPath(), "/") + path, Header: make(http.Header, len(w.spec.Headers)+2),
 	}
-	for _, f := range spec.Headers {
+	for _, f := range w.spec.Headers {
 		for _, value := range w.texts(f.Value) {
+			if strings.Trim(value, " \t") != value { // nobody who reads the field would see it
+				return nil, fmt.Errorf("the header field %s would begin or end with a blank: leave it out", f.Name)
+			}
+			if strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
+				return nil, fmt.Errorf("the header field %s would hold a line break or another control character: leave it out", f.Name)
+			}
 			r.Header.Add(f.Name, value)
 		}
 	}
-	pairs := w.query()
-	body := w.body()
-	pairs, body = w.leftovers(r, pairs, body)
-	if len(pairs) > 0 {
+	in, more := Spread(w.action, w.args)
+	if pairs := w.query(in, more); len(pairs) > 0 {
 		r.Target += "?" + strings.Join(pairs, "&")
 	}
-	if r.Body, err = w.encode(r, body); err != nil {
+	if r.Body, err = w.encode(r, w.body(in, more)); err != nil {
 		return nil, err
 	}
 	if len(r.Header["User-Agent"]) == 0 {
@@ -68,26 +81,11 @@ func Build(action *runtime.Action, args runtime.Args) (*Built, error) {
 	return r, nil
 }
 
-func invalid(format string, args ...any) error {
-	return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf(format, args...), Hint: "see the action's arguments with: kimbap actions describe"}
-}
-
-// writer builds one request.
-type writer struct {
-	action *runtime.Action
-	spec   *runtime.HTTPSpec
-	args   runtime.Args
-	used   map[string]bool // arguments that a template has named
-}
-
-// nothing is the value of a template that names an absent argument.
-type nothing struct{}
-
 // path fills the path template: each value is one segment, or part of one, with
 // "/" escaped; only {name...} keeps it.
 func (w *writer) path() (string, error) {
 	if strings.Contains(w.spec.Path, "*") {
-		return "", invalid("the action %s covers many paths and cannot be called by name", w.action.Ref)
+		return "", errors.New("it covers many paths and cannot be called by name")
 	}
 	var b strings.Builder
 	for _, p := range split(w.spec.Path) {
@@ -97,15 +95,15 @@ func (w *writer) path() (string, error) {
 		}
 		value, ok := w.segment(p.name)
 		if !ok {
-			return "", invalid("the argument %q is missing: the path of %s needs it", p.name, w.action.Ref)
+			return "", fmt.Errorf("the argument %q is missing: the path needs it", p.name)
 		}
 		parts := []string{value}
 		if p.rest {
 			parts = strings.Split(value, "/")
 		}
 		for i, part := range parts {
-			if part == "." || part == ".." || part == "" && (i < len(parts)-1 || !p.rest) {
-				return "", invalid("the argument %q may not be empty, \".\" or \"..\": it stands in the path", p.name)
+			if part == "." || part == ".." || part == "" && (len(parts) == 1 || i < len(parts)-1) {
+				return "", fmt.Errorf("the argument %q stands in the path and may not be empty, \".\" or \"..\"", p.name)
 			}
 			parts[i] = url.PathEscape(part)
 		}
@@ -124,115 +122,79 @@ func (w *writer) segment(name string) (string, bool) {
 	case nothing, nil:
 		return "", false
 	default:
-		return text(v), true
+		return Text(v), true
 	}
 }
 
 // query returns the escaped pairs. An array is a pair for each element.
-func (w *writer) query() []string {
+func (w *writer) query(in runtime.Place, more map[string]any) []string {
 	var pairs []string
 	for _, f := range w.spec.Query {
 		for _, value := range w.texts(f.Value) {
-			pairs = append(pairs, url.QueryEscape(f.Name)+"="+url.QueryEscape(value))
+			pairs = append(pairs, pair(f.Name, value))
 		}
+	}
+	if in == runtime.InQuery {
+		pairs = appendPairs(pairs, more)
 	}
 	return pairs
 }
 
-// body returns the filled body template, nothing when there is none. An object may be an
-// argument of the caller's, which what is added to the body must not change.
-func (w *writer) body() any {
-	if w.spec.Body == nil {
-		return nothing{}
+// body returns the filled body template, nothing when there is none.
+func (w *writer) body(in runtime.Place, more map[string]any) any {
+	var body any = nothing{}
+	if w.spec.Body != nil {
+		body = w.fill(w.spec.Body.Value)
 	}
-	filled := w.fill(w.spec.Body.Value)
-	if object, ok := filled.(map[string]any); ok {
-		return maps.Clone(object)
+	if in != runtime.InBody || len(more) == 0 {
+		return body
 	}
-	return filled
-}
-
-// leftovers places the arguments that no template names: where the schema says,
-// else in the query of methods without a body, else in the body.
-func (w *writer) leftovers(r *Built, pairs []string, body any) ([]string, any) {
-	extra := map[string]any{}
-	if rest, ok := w.args[w.action.Rest].(map[string]any); ok && w.action.Rest != "" && !w.used[w.action.Rest] {
-		for name, value := range rest {
-			extra[name] = value
-		}
+	if isNothing(body) {
+		return more
 	}
-	places := map[string]runtime.Place{}
-	for _, p := range w.action.Params {
-		value, given := w.args[p.Name]
-		if p.Name == w.action.Rest || w.used[p.Name] || !given || p.Split != "" {
-			continue
-		}
-		extra[p.Name], places[p.Name] = value, p.In
-	}
-	for _, name := range sortedNames(extra) {
-		switch place := places[name]; {
-		case place == runtime.InHeader:
-			r.Header.Set(name, text(extra[name]))
-		case place == runtime.InQuery || place != runtime.InBody && bodiless(w.spec.Method):
-			for _, value := range texts(extra[name]) {
-				pairs = append(pairs, url.QueryEscape(name)+"="+url.QueryEscape(value))
-			}
-		default:
-			body = withMember(body, name, extra[name])
-		}
-	}
-	return pairs, body
-}
-
-// bodiless methods put arguments that no mapping names into the query.
-func bodiless(method string) bool {
-	return slices.Contains([]string{"GET", "HEAD", "DELETE", "OPTIONS"}, method)
-}
-
-// withMember adds a member to a body that is, or can become, an object.
-func withMember(body any, name string, value any) any {
-	object, ok := body.(map[string]any)
-	if _, none := body.(nothing); none {
-		object, ok = map[string]any{}, true
-	}
+	members, ok := body.(map[string]any)
 	if !ok {
 		return body
 	}
-	if _, taken := object[name]; !taken {
-		object[name] = value
+	both := maps.Clone(more) // both may be arguments of the caller's
+	maps.Copy(both, members)
+	return both
+}
+
+// Spread returns the members of the rest argument where no template names it: they stand in
+// the query or in the body, whichever is returned, by themselves. The members are the
+// caller's and may not be changed.
+func Spread(action *runtime.Action, args runtime.Args) (in runtime.Place, members map[string]any) {
+	i := slices.IndexFunc(action.Params, func(p runtime.Param) bool { return action.Rest != "" && p.Name == action.Rest })
+	if i < 0 || inTemplates(action.HTTP, action.Rest) {
+		return "", nil
 	}
-	return object
+	members, _ = args[action.Rest].(map[string]any)
+	return action.Params[i].In, members
 }
 
 // encode writes the body in its declared type.
-func (w *writer) encode(r *Built, body any) ([]byte, error) {
-	if _, none := body.(nothing); none {
+func (w *writer) encode(r *runtime.Built, body any) (data []byte, err error) {
+	if isNothing(body) {
 		if w.action.Auth == nil || w.action.Auth.Type != runtime.AuthBody || bodiless(w.spec.Method) {
 			return nil, nil
 		}
 		body = map[string]any{} // the credential needs one to stand in
 	}
-	kind, data := "", []byte(nil)
-	var err error
+	members, _ := body.(map[string]any)
+	kind := "application/json"
 	switch w.spec.BodyType {
 	case "form":
-		object, _ := body.(map[string]any)
-		kind, data = "application/x-www-form-urlencoded", []byte(formPairs(object))
+		kind, data = "application/x-www-form-urlencoded", []byte(strings.Join(appendPairs(nil, members), "&"))
 	case "multipart":
-		object, _ := body.(map[string]any)
-		kind, data, err = multipartBody(object)
+		kind, data, err = multipartBody(members)
 	case "raw":
-		kind, data = "application/octet-stream", []byte(text(body))
+		kind, data = "application/octet-stream", []byte(Text(body))
 	default:
-		kind = "application/json"
 		data, err = JSON(body)
 	}
-	var named *runtime.Error
-	if errors.As(err, &named) {
-		return nil, err
-	}
 	if err != nil {
-		return nil, invalid("the body of %s cannot be written as %s", w.action.Ref, w.spec.BodyType)
+		return nil, err
 	}
 	if len(r.Header["Content-Type"]) == 0 || w.spec.BodyType == "multipart" {
 		r.Header["Content-Type"] = []string{kind}
@@ -240,31 +202,27 @@ func (w *writer) encode(r *Built, body any) ([]byte, error) {
 	return data, nil
 }
 
-// eachPair calls do for the pairs of a form, sorted by name.
-func eachPair(object map[string]any, do func(name, value string) error) error {
+// bodiless methods have no body but for their own.
+func bodiless(method string) bool {
+	return slices.Contains([]string{"GET", "HEAD", "DELETE", "OPTIONS"}, method)
+}
+
+// appendPairs appends the pairs of a query or form, sorted by name.
+func appendPairs(pairs []string, object map[string]any) []string {
 	for _, name := range sortedNames(object) {
 		for _, value := range texts(object[name]) {
-			if err := do(name, value); err != nil {
-				return err
-			}
+			pairs = append(pairs, pair(name, value))
 		}
 	}
-	return nil
+	return pairs
 }
+
+func pair(name, value string) string { return url.QueryEscape(name) + "=" + url.QueryEscape(value) }
 
 func sortedNames(object map[string]any) []string { return slices.Sorted(maps.Keys(object)) }
 
-func formPairs(object map[string]any) string {
-	var pairs []string
-	_ = eachPair(object, func(name, value string) error {
-		pairs = append(pairs, url.QueryEscape(name)+"="+url.QueryEscape(value))
-		return nil
-	})
-	return strings.Join(pairs, "&")
-}
-
-// text is a value as it stands in a path, query, field or form.
-func text(v any) string {
+// Text is a value as it stands in a path, query, field or form.
+func Text(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return ""
@@ -290,11 +248,11 @@ func texts(v any) []string {
 	case []any:
 		var out []string
 		for _, item := range v {
-			out = append(out, text(item))
+			out = append(out, Text(item))
 		}
 		return out
 	}
-	return []string{text(v)}
+	return []string{Text(v)}
 }
 
 // JSON writes a value as the bodies of built requests have it: on one line, and without

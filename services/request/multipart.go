@@ -52,7 +52,7 @@ func writePart(w *multipart.Writer, name string, value any) error {
 	if _, isFile := members["filename"]; !isFile {
 		part, err := w.CreatePart(textproto.MIMEHeader{"Content-Disposition": {`form-data; name="` + quoted(name) + `"`}})
 		if err == nil {
-			_, err = part.Write([]byte(text(value)))
+			_, err = part.Write([]byte(Text(value)))
 		}
 		return err
 	}
@@ -85,7 +85,7 @@ func fileOf(arg string, members map[string]any) (file, error) {
 	for name, value := range members {
 		text, isText := value.(string)
 		if !isText {
-			return f, invalid("the file %q: its member %q must be text", arg, runtime.Printable(name))
+			return f, fmt.Errorf("the file %q: its member %q must be text", arg, runtime.Printable(name))
 		}
 		switch name {
 		case "filename":
@@ -95,25 +95,25 @@ func fileOf(arg string, members map[string]any) (file, error) {
 		case "base64":
 			data, err := base64.StdEncoding.DecodeString(text)
 			if err != nil {
-				return f, invalid("the file %q: its member base64 is not base64", arg)
+				return f, fmt.Errorf("the file %q: its member base64 is not base64", arg)
 			}
 			f.content = data
 		case "content_type":
 			if _, _, err := mime.ParseMediaType(text); err != nil || strings.ContainsAny(text, "\r\n") {
-				return f, invalid("the file %q: its member content_type is not a media type", arg)
+				return f, fmt.Errorf("the file %q: its member content_type is not a media type", arg)
 			}
 			f.media = text
 		default:
-			return f, invalid("the file %q has the member %q, and may have filename, content or base64, content_type", arg, runtime.Printable(name))
+			return f, fmt.Errorf("the file %q has the member %q, and may have filename, content or base64, content_type", arg, runtime.Printable(name))
 		}
 	}
 	_, plain := members["content"]
 	_, encoded := members["base64"]
 	if plain == encoded {
-		return f, invalid("the file %q needs one of content and base64", arg)
+		return f, fmt.Errorf("the file %q needs one of content and base64", arg)
 	}
 	if f.name == "." || f.name == ".." || f.name == "/" || f.name == "" {
-		return f, invalid("the file %q has no name", arg)
+		return f, fmt.Errorf("the file %q has no name", arg)
 	}
 	if _, given := members["content_type"]; !given {
 		if byName := mime.TypeByExtension(path.Ext(f.name)); byName != "" {
@@ -127,11 +127,11 @@ func fileOf(arg string, members map[string]any) (file, error) {
 func checkPartText(what, text string) error {
 	for _, r := range text {
 		if r < ' ' || r == 0x7f || r == '\uFFFD' {
-			return invalid("%s holds a control character, or is not UTF-8", what)
+			return fmt.Errorf("%s holds a control character, or is not UTF-8", what)
 		}
 	}
 	if len(text) > 1024 {
-		return invalid("%s is longer than 1024 bytes", what)
+		return fmt.Errorf("%s is longer than 1024 bytes", what)
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func WithPart(contentType string, body []byte, field, value string) ([]byte, err
 		return nil, &runtime.Error{Code: runtime.CodeInternal, Msg: "a built multipart body has no boundary"}
 	}
 	if strings.ContainsAny(value, "\r\n") {
-		return nil, invalid("the credential holds a line break and cannot be a field of a multipart body")
+		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "the credential holds a line break and cannot be a field of a multipart body", Hint: "store it again without one"}
 	}
 	head := fmt.Sprintf("--%s\r\nContent-Disposition: form-data; name=\"%s\"\r\n\r\n%s\r\n", params["boundary"], quoted(field), value)
 	return append([]byte(head), body...), nil

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -90,9 +91,6 @@ func isNothing(v any) bool {
 
 func (w *writer) fillText(template string) any {
 	parts := split(template)
-	for _, p := range parts { // of a text that is left out too: what it names has its place
-		w.used[p.name] = true
-	}
 	var b strings.Builder
 	for _, p := range parts {
 		if p.name == "" {
@@ -106,13 +104,42 @@ func (w *writer) fillText(template string) any {
 		if len(parts) == 1 {
 			return value
 		}
-		b.WriteString(text(value))
+		b.WriteString(Text(value))
 	}
 	return b.String()
 }
 
 // texts fills a template and returns its values as text.
 func (w *writer) texts(t runtime.Template) []string { return texts(w.fill(t.Value)) }
+
+// inTemplates reports whether a template of the request names the argument.
+func inTemplates(spec *runtime.HTTPSpec, name string) bool {
+	named := func(fields []runtime.Field) bool {
+		return slices.ContainsFunc(fields, func(f runtime.Field) bool { return inTree(f.Value.Value, name) })
+	}
+	for _, template := range spec.PathParams {
+		if inTree(template, name) {
+			return true
+		}
+	}
+	return named(spec.Query) || named(spec.Headers) || spec.Body != nil && inTree(spec.Body.Value, name)
+}
+
+func inTree(tree any, name string) bool {
+	switch v := tree.(type) {
+	case string:
+		return slices.ContainsFunc(split(v), func(p part) bool { return p.name == name })
+	case []any:
+		return slices.ContainsFunc(v, func(child any) bool { return inTree(child, name) })
+	case map[string]any:
+		for _, child := range v {
+			if inTree(child, name) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // Expand fills the {argument} holes of a message, as error mappings of a
 // service have them. An absent argument leaves its hole as it is. The result is text
@@ -124,7 +151,7 @@ func Expand(message string, args runtime.Args) string {
 		case p.name == "":
 			b.WriteString(p.text)
 		case given:
-			b.WriteString(text(value))
+			b.WriteString(Text(value))
 		default:
 			b.WriteString("{" + p.name + "}")
 		}

@@ -4,8 +4,8 @@
 // A caller's own request goes out as it was written: method, target byte for byte, field
 // values and their number, body and trailers as a stream. Removed are the hop-by-hop fields
 // and the caller's credential for kimbap; the stored credential replaces the caller's own
-// value. A request without a caller's form is built from the action's spec (services/request).
-// No field is added that nobody asked for.
+// value. A request without a caller's form is the one that was built for the
+// action and judged ([runtime.Built]). No field is added that nobody asked for.
 //
 // It refuses to send a credential to an authority it was not stored for, over cleartext, or
 // with a placeholder anywhere in the head but in its own place.
@@ -239,7 +239,7 @@ func (b *Backend) compose(call *runtime.Call, result *runtime.Result) (*message,
 	if call.Request.Raw != nil {
 		m, err = b.forward(call, result)
 	} else {
-		m, err = b.built(call, result)
+		m, err = built(call, result)
 	}
 	if err != nil {
 		return nil, err

@@ -12,7 +12,6 @@ import (
 
 	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services/request"
 	"github.com/kimbap-run/kimbap/services/rest/scrub"
 	"github.com/kimbap-run/kimbap/services/rest/witness"
 )
@@ -118,21 +117,29 @@ func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message,
 // isZero reports whether a Content-Length is 0, in any of its spellings.
 func isZero(length string) bool { return length != "" && strings.Trim(length, "0") == "" }
 
-// built takes the request that the action's spec describes.
-func (b *Backend) built(call *runtime.Call, result *runtime.Result) (*message, error) {
-	r, err := request.Build(call.Action, call.Args)
-	if err != nil {
-		return nil, err
+// built takes the request that was made of the action and judged. Without one nothing is
+// known to have been.
+func built(call *runtime.Call, result *runtime.Result) (*message, error) {
+	if call.Built == nil {
+		return nil, &runtime.Error{Code: runtime.CodeInternal, Msg: "there is no request of the action that was judged", Err: runtime.ErrNotSent}
 	}
-	m := &message{
-		scheme: r.Scheme, authority: r.Authority, method: r.Method, target: r.Target, header: r.Header, result: result,
-		mirror: true, own: true, // HTTP/1.1 costs less, and several calls at a time need not share one connection
-		before: max(call.Request.Step-1, 0),
-	}
+	m := messageOf(call.Built, result)
+	m.mirror, m.own = true, true // HTTP/1.1 costs less, and several calls at a time need not share one connection
+	m.before = max(call.Request.Step-1, 0)
+	return m, nil
+}
+
+// messageOf is a built request as it can be given its credential: it may be sent again, so
+// it stays as it is.
+func messageOf(r *runtime.Built, result *runtime.Result) *message {
+	m := &message{scheme: r.Scheme, authority: r.Authority, method: r.Method, target: r.Target, header: r.Header.Clone(), result: result}
 	if r.Body != nil {
 		m.setBody(r.Body)
 	}
-	return m, nil
+	if len(r.Body) == 0 { // net/http would not say that nothing comes
+		m.body = nil
+	}
+	return m
 }
 
 // setBody makes the body one in memory. Its length is what is said of it, unless trailers

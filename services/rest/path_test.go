@@ -155,7 +155,7 @@ func TestABuiltRequestPutsTheCredentialIntoThePath(t *testing.T) {
 	call.Args = runtime.Args{"method": "getMe"}
 	r.must(t, call)
 	equal(t, "line", r.Last(t).Line, "GET "+placed+"/getMe HTTP/1.1")
-	shown, err := r.backend.Preview(call.Action, call.Args)
+	shown, err := r.backend.Preview(call.Action, call.Built)
 	if err != nil || !strings.HasSuffix(shown.URL, "/bot[secret]/getMe") {
 		t.Errorf("a dry run shows %v, %v", shown, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // masked stands for the credential in what a person is shown.
@@ -25,17 +24,10 @@ type PreviewField struct {
 	Value string `json:"value"`
 }
 
-// Preview builds the request that a call with these arguments would send, with
-// the credential masked. It sends nothing and needs no credential.
-func (b *Backend) Preview(action *runtime.Action, args runtime.Args) (*Preview, error) {
-	r, err := request.Build(action, args)
-	if err != nil {
-		return nil, err
-	}
-	m := &message{scheme: r.Scheme, authority: r.Authority, method: r.Method, target: r.Target, header: r.Header, result: &runtime.Result{}}
-	if r.Body != nil {
-		m.setBody(r.Body)
-	}
+// Preview is what a call would send of a request that was built for the action, with the
+// credential masked. It sends nothing and needs no credential.
+func (b *Backend) Preview(action *runtime.Action, r *runtime.Built) (*Preview, error) {
+	m := messageOf(r, &runtime.Result{})
 	if err := mask(action, m); err != nil {
 		return nil, err
 	}

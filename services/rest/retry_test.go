@@ -123,7 +123,7 @@ func TestACredentialInABuiltBody(t *testing.T) {
 		if got := string(r.Last(t).Body); !strings.Contains(got, want) {
 			t.Errorf("%s: %q", kind, got)
 		}
-		preview, err := r.backend.Preview(c.Action, c.Args)
+		preview, err := r.backend.Preview(c.Action, c.Built)
 		if err != nil || !strings.Contains(preview.Body, "[secret]") && !strings.Contains(preview.Body, "%5Bsecret%5D") {
 			t.Errorf("%s: %v %+v", kind, err, preview)
 		}
@@ -151,7 +151,7 @@ func TestTheCredentialIsBlankedOutWhereverItStood(t *testing.T) {
 		c.Action.Auth = auth
 		auth.Ref = "test"
 		out := &runtimetest.Responder{}
-		if _, err := r.backend.Execute(context.Background(), c, out); err != nil {
+		if _, err := r.backend.Execute(context.Background(), build(t, c), out); err != nil {
 			t.Fatal(auth.Type, err)
 		}
 		answer := string(out.Answer().Body)
@@ -174,7 +174,7 @@ func TestWhatIsSentAgainIsAskedAgain(t *testing.T) {
 		return nil
 	}
 	out := &runtimetest.Responder{}
-	_, err := r.backend.Execute(t.Context(), c, out)
+	_, err := r.backend.Execute(t.Context(), build(t, c), out)
 	if e := runtime.AsError(err); err == nil || e.Reason != runtime.ReasonPolicyChanged || out.Answer().Status != 0 {
 		t.Errorf("%v, answered %d", err, out.Answer().Status)
 	}
@@ -216,7 +216,7 @@ func TestWhatWasSentOnceMayHaveHappened(t *testing.T) {
 			})
 			call := r.built("PUT", retry)
 			call.Again = func(context.Context) error { return c.again }
-			result, err := r.backend.Execute(t.Context(), call, &runtimetest.Responder{})
+			result, err := r.backend.Execute(t.Context(), build(t, call), &runtimetest.Responder{})
 			e := *runtime.AsError(err)
 			e.Stage = runtime.StageExecute // which the pipeline says where nobody has
 			if runtime.MayHaveHappened(&e) != c.happened || (result.Address != "") != c.happened || result.Unsent == c.happened || err == nil {
@@ -234,7 +234,7 @@ func TestPausesHaveABound(t *testing.T) {
 	r := newRig(t, servicestest.Options{}, func(o *rest.Options) {
 		o.Dialer, o.Wait = d, func(_ context.Context, pause time.Duration) error { pauses = append(pauses, pause); return nil }
 	})
-	if _, err := r.backend.Execute(t.Context(), r.built("GET", &runtime.Retry{Attempts: 10, On: []int{503}}), &runtimetest.Responder{}); err == nil {
+	if _, err := r.backend.Execute(t.Context(), build(t, r.built("GET", &runtime.Retry{Attempts: 10, On: []int{503}})), &runtimetest.Responder{}); err == nil {
 		t.Error("no error")
 	}
 	if len(pauses) != 9 || slices.Max(pauses) != time.Minute {
@@ -243,7 +243,7 @@ func TestPausesHaveABound(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	pauses = nil
-	if _, err := r.backend.Execute(ctx, r.built("GET", &runtime.Retry{Attempts: 10, On: []int{503}}), &runtimetest.Responder{}); !errors.Is(err, runtime.ErrNotSent) {
+	if _, err := r.backend.Execute(ctx, build(t, r.built("GET", &runtime.Retry{Attempts: 10, On: []int{503}})), &runtimetest.Responder{}); !errors.Is(err, runtime.ErrNotSent) {
 		t.Errorf("%v", err)
 	}
 	if len(pauses) == 0 || slices.Max(pauses) >= time.Minute {

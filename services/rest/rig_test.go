@@ -19,6 +19,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+	"github.com/kimbap-run/kimbap/services/request"
 	"github.com/kimbap-run/kimbap/services/rest"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
@@ -157,9 +158,23 @@ func body(c *runtime.Call, src io.Reader, n int64) *runtime.Call {
 	return c
 }
 
+// build makes the request of a call that brings none, as the resolver does.
+func build(t testing.TB, c *runtime.Call) *runtime.Call {
+	t.Helper()
+	if c.Request.Raw != nil {
+		return c
+	}
+	var err error
+	if c.Built, err = request.Build(c.Action, c.Args); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // do runs the call as the pipeline does.
 func (r *rig) do(t testing.TB, c *runtime.Call) (runtimetest.Answer, runtime.Result, error) {
 	t.Helper()
+	build(t, c)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	out := &runtimetest.Responder{}

@@ -1,0 +1,76 @@
+package services_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// At one path a body tells actions apart, and some of those that write one say what it is
+// in a field that an argument fills.
+const told = `
+name: told
+version: 1.0.0
+base_url: https://api.told.test
+actions:
+  promote:
+    method: [POST, PUT, DELETE]
+    path: /members
+    match: {body: {/role: admin}}
+    risk: {level: critical}
+  text:
+    method: POST
+    path: /members
+    risk: {level: low}
+    args: [{name: kind, default: text/plain}, {name: input}]
+    request: {headers: {Content-Type: "{kind}"}, body: "{input}", body_type: raw}
+  kinds:
+    method: PUT
+    path: /members
+    risk: {level: low}
+    args: [{name: kind}, {name: a}, {name: role, type: array}]
+    request: {headers: {Content-Type: "{kind}"}, body: {a: "{a}", role: "{role}"}}
+  parts:
+    method: DELETE
+    path: /members
+    risk: {level: low}
+    args: [{name: role, type: array}]
+    request: {body: {role: "{role}"}, body_type: multipart}
+`
+
+// What decides is what is sent: the bytes of the body, as those read it who go by the
+// Content-Type that is sent with it.
+func TestTheBodyIsJudgedAsItIsSent(t *testing.T) {
+	all := set(t, told)
+	for name, c := range map[string]struct {
+		action runtime.Ref
+		in     args
+		reason runtime.Reason // "": it is that action
+	}{
+		"text that is JSON to who reads it":    {"told.text", args{"input": `{"role":"admin"}`, "kind": "application/json"}, "other"},
+		"text that is JSON and harmless":       {"told.text", args{"input": `{"role":"guest"}`, "kind": "application/json"}, ""},
+		"text that is a form":                  {"told.text", args{"input": `role=admin`, "kind": "application/x-www-form-urlencoded"}, "other"},
+		"text that nobody reads":               {"told.text", args{"input": `role=admin`}, runtime.ReasonUnsupportedMedia},
+		"a document that calls itself a form":  {"told.kinds", args{"a": "&role=admin&", "kind": "application/x-www-form-urlencoded"}, runtime.ReasonUnsupportedMedia},
+		"a document of an unknown type":        {"told.kinds", args{"a": "x", "kind": "text/plain"}, runtime.ReasonUnsupportedMedia},
+		"a document that says what it is":      {"told.kinds", args{"a": "&role=admin&", "kind": "application/merge-patch+json"}, ""},
+		"one of another charset":               {"told.kinds", args{"a": "x", "kind": "application/json; charset=utf-16"}, runtime.ReasonUnsupportedMedia},
+		"a document":                           {"told.kinds", args{"a": "x"}, ""},
+		"parts of a name, of which one counts": {"told.parts", args{"role": []any{"admin"}}, runtime.ReasonUnsupportedMedia},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := all.Resolve(&runtime.Request{Action: c.action, Args: c.in})
+			e := (*runtime.Error)(nil)
+			switch {
+			case c.reason == "" && err != nil:
+				t.Error(err)
+			case c.reason == "":
+			case !errors.As(err, &e) || e.Code != runtime.CodeInvalidInput:
+				t.Errorf("it is taken: %v", err)
+			case c.reason == "other" && e.Hint == "", c.reason != "other" && e.Reason != c.reason:
+				t.Errorf("reason %q: %v", e.Reason, err)
+			}
+		})
+	}
+}
