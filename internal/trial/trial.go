@@ -223,6 +223,9 @@ func readBack(set *services.Set, a *runtime.Action, built *runtime.Built, args r
 	if err != nil {
 		return err
 	}
+	if m.Action == "" { // only its body would tell, and there is none
+		return errors.New("its request is recognised as none of the service's actions")
+	}
 	for _, p := range a.Params {
 		given, was := args[p.Name]
 		if !was || p.Name == a.Rest || p.In == runtime.InBody && !read {
