@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -108,6 +109,7 @@ func TestRefusedInTunnel(t *testing.T) {
 }
 
 func TestRefusedOnListener(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	for _, c := range []struct {
 		id, request string
@@ -134,6 +136,7 @@ func TestRefusedOnListener(t *testing.T) {
 		t.Run(c.id, func(t *testing.T) {
 			conn := r.dial()
 			conn.t = t
+			_ = conn.SetDeadline(time.Now().Add(patience / 2)) // at once, and not when the head is late
 			conn.send(c.request)
 			conn.refused(c.status, c.code)
 			if rec := r.outcome(); rec.Err == nil || rec.Err.Code != c.code {

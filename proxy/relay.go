@@ -164,7 +164,8 @@ func (r *relay) room(n int) {
 // next serves one request and reports whether another may follow.
 func (r *relay) next() bool {
 	r.reads.Within(r.s.o.Limits.IdleTimeout, r.c.SetReadDeadline)
-	if first, err := r.br.Peek(1); err != nil {
+	first, err := r.br.Peek(1)
+	if err != nil {
 		r.c.heard(len(first), err)
 		return false
 	}
@@ -173,6 +174,10 @@ func (r *relay) next() bool {
 		return false // closed by a drain
 	}
 	r.asked.Add(1)
+	if c := first[0]; !http1.IsTokenByte(c) && c != '\r' && c != '\n' { // TLS, often: its sender waits for us
+		r.head = append(r.head[:0], c)
+		return r.serve(r.head, badHead("it does not begin with a method"))
+	}
 	if buffered, _ := r.br.Peek(r.br.Buffered()); !bytes.Contains(buffered, []byte("\r\n\r\n")) {
 		r.reads.Within(r.s.o.Limits.HeadTimeout, r.c.SetReadDeadline)
 	}
