@@ -18,6 +18,7 @@ import (
 // first: net/http panics when a second one reads. The connection ends, and says so where
 // it still can.
 func TestTheBodyIsTakenBackBeforeItsRequestEnds(t *testing.T) {
+	t.Parallel()
 	tooLong := &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "too long"}
 	for name, c := range map[string]struct {
 		end    func(out runtime.Responder) (runtime.Result, error)
@@ -35,6 +36,7 @@ func TestTheBodyIsTakenBackBeforeItsRequestEnds(t *testing.T) {
 	} {
 		for _, framing := range []string{"Content-Length: 20\r\n\r\nhalf", "Content-Length: 1000000\r\n\r\nhalf", "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"} {
 			t.Run(name+" "+framing[:len("Content-Length: 20")], func(t *testing.T) {
+				t.Parallel()
 				reading := make(chan error, 1)
 				var twice atomic.Bool
 				r := newRig(t, func(o *Options, st *stages) {

@@ -51,6 +51,7 @@ func TestAnswerFields(t *testing.T) {
 
 // PC-004: 100 comes when the body is wanted, a refusal comes without it.
 func TestExpectContinue(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	received := r.upstream("api.good.test:443", answering(okAnswer))
 	head := " HTTP/1.1\r\nHost: api.good.test\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"

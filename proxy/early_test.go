@@ -14,6 +14,7 @@ import (
 // (RFC 9110 section 10.1.1): a client that is not told sends its next request on one
 // that ends.
 func TestEarlyAnswersSayWhetherTheConnectionGoesOn(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		body string
 		ends bool
@@ -26,6 +27,7 @@ func TestEarlyAnswersSayWhetherTheConnectionGoesOn(t *testing.T) {
 	} {
 		for _, path := range []string{"/open", "/denied"} {
 			t.Run(name+path, func(t *testing.T) {
+				t.Parallel()
 				r := newRig(t, func(_ *Options, st *stages) {
 					st.execute = func(_ context.Context, _ *runtime.Call, out runtime.Responder) (runtime.Result, error) {
 						return reply(out, runtime.Form{Reason: "Too Large"}, 413, http.Header{"Content-Length": {"2"}}, "no")

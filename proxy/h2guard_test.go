@@ -111,6 +111,7 @@ func TestH2MaxStreams(t *testing.T) {
 
 // A flood of PING whose answers are not read ends the connection, and one of SETTINGS too.
 func TestH2ControlFlood(t *testing.T) {
+	t.Parallel()
 	for name, flood := range map[string]func(c *rawH2) error{
 		"PING":     func(c *rawH2) error { return c.WritePing(false, [8]byte{1}) },
 		"SETTINGS": func(c *rawH2) error { return c.WriteSettings() },
@@ -137,6 +138,7 @@ func TestH2ControlFlood(t *testing.T) {
 // PC-027: nor does a head of HTTP/2 that goes on coming have more time than one
 // that stops.
 func TestTricklingHeadsOfHTTP2_PC027(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *Options, _ *stages) { o.Limits.HeadTimeout, o.Limits.IdleTimeout = time.Second, 2*time.Second })
 	c := r.rawH2("api.good.test:443")
 	if err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.Block(goodHead...), EndStream: true}); err != nil {

@@ -204,6 +204,7 @@ func TestAHostWithoutACertificateIsRecorded(t *testing.T) {
 // A tunnel in which nothing is said, or only the beginning of a hello, ends at its
 // deadline with one record that says so.
 func TestASilentTunnelIsRecorded_AU008(t *testing.T) {
+	t.Parallel()
 	for _, engine := range []Engine{EngineStd, EngineRelay} {
 		r := newRig(t, func(o *Options, _ *stages) { o.Engine, o.Limits.HeadTimeout = engine, 300*time.Millisecond })
 		for first, said := range map[string]string{"": "before it spoke TLS", "\x16\x03\x01": "in the TLS handshake"} {

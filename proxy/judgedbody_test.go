@@ -49,6 +49,7 @@ func TestPolicyReadsTheBody(t *testing.T) {
 
 // What policy must judge and cannot be read is refused, and nothing is sent.
 func TestBodiesThatPolicyCannotRead(t *testing.T) {
+	t.Parallel()
 	const head = "POST /open HTTP/1.1\r\nHost: api.good.test\r\n"
 	for name, c := range map[string]struct {
 		send   string
@@ -64,6 +65,7 @@ func TestBodiesThatPolicyCannotRead(t *testing.T) {
 		"too large":  {head + "Content-Type: application/json\r\nContent-Length: 1048577\r\n\r\n", 413, runtime.CodeInvalidInput},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, func(_ *Options, st *stages) { st.judge = whenRead })
 			client := r.open("api.good.test:443")
 			client.send(c.send)

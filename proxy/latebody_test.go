@@ -44,6 +44,7 @@ func told(ends bool) func(context.Context, *runtime.Call, runtime.Responder) (ru
 // A body that does not come in time is a timeout in every engine and protocol, wherever
 // it stops, and no client that went away.
 func TestABodyThatDoesNotComeIsATimeout(t *testing.T) {
+	t.Parallel()
 	const head = "POST /open HTTP/1.1\r\nHost: api.good.test\r\n"
 	post := []string{":method POST", ":scheme https", ":authority api.good.test", ":path /open"}
 	for name, send := range map[string]func(r *rig){
@@ -64,6 +65,7 @@ func TestABodyThatDoesNotComeIsATimeout(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, func(o *Options, st *stages) {
 				o.Limits.IdleTimeout = 300 * time.Millisecond
 				st.execute = told(engine == EngineStd && !strings.HasPrefix(name, "HTTP/2"))

@@ -123,6 +123,7 @@ func TestLedRefusals(t *testing.T) {
 // A server that speaks first is reached as by CONNECT: as a tunnel, if policy
 // lets one be.
 func TestLedWithoutAWord(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(_ *Options, st *stages) { st.deny = map[runtime.Ref]bool{} })
 	r.upstream("foreign.test:8443", func(c net.Conn, _ *bufio.Reader) { _, _ = io.WriteString(c, "hello\n"); _ = c.Close() })
 	c := r.led("foreign.test:8443")

@@ -136,6 +136,7 @@ func TestLockReachesOpenTunnels(t *testing.T) {
 // upgraded connection nor an answer that flows, in a tunnel or in plain HTTP. What
 // no service owns does.
 func TestWhatFlowsEndsWithTheLock(t *testing.T) {
+	t.Parallel()
 	r, l := newLockedRig(t, false)
 	l.set(false)
 	flow := func(c net.Conn, br *bufio.Reader) {
@@ -198,6 +199,7 @@ func TestWhatFlowsEndsWithTheLock(t *testing.T) {
 // Where all hosts are opened, what no service owns goes on behind the lock all the
 // same: no credential is in it.
 func TestWhatNoServiceOwnsFlowsOnBehindTheLock(t *testing.T) {
+	t.Parallel()
 	r, l := newLockedRig(t, true)
 	l.set(false)
 	r.upstream("any.test:443", func(c net.Conn, br *bufio.Reader) {

@@ -106,6 +106,7 @@ func (r *rig) handed(authority string) (*client, *hand) {
 // A client may ask for new keys whenever it likes: in the middle of an upload that
 // takes longer than a write may, and of an answer. No byte is lost on either way.
 func TestAClientMayAskForNewKeys(t *testing.T) {
+	t.Parallel()
 	const idle, size = 2 * time.Second, 1 << 20
 	asking := make(chan bool)
 	r := newRig(t, func(o *Options, st *stages) {

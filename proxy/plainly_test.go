@@ -16,6 +16,7 @@ import (
 // An answer in plain HTTP ends with the token that asked for it, and does not look
 // complete; that of another goes on.
 func TestARevokedTokenEndsAPlainAnswer(t *testing.T) {
+	t.Parallel()
 	for _, engine := range []Engine{EngineRelay, ""} {
 		r := newRig(t, func(o *Options, _ *stages) { o.Engine = engine })
 		end := make(chan struct{})

@@ -59,6 +59,7 @@ func TestWaitingConnectionsHoldNoLargeBuffers(t *testing.T) {
 // A drain ends the connections that wait, and the busy ones after an answer that
 // says so.
 func TestDrainsSayThatTheConnectionEnds(t *testing.T) {
+	t.Parallel()
 	arrived, finish := make(chan struct{}, 1), make(chan struct{})
 	r := newRelayRig(t, func(_ context.Context, _ *runtime.Call, out runtime.Responder) (runtime.Result, error) {
 		arrived <- struct{}{}

@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"flag"
 	"fmt"
 	"io"
 	"math/big"
@@ -31,7 +32,17 @@ var engine Engine
 
 type bothEngines struct{ m *testing.M }
 
+// waiting is how many of the parallel tests run at a time, unless the command says it: what
+// they do is wait for limits of time, each at a proxy of its own.
+const waiting = "8"
+
 func (b bothEngines) Run() int {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", waiting)
+	}
 	for _, engine = range []Engine{EngineStd, EngineRelay} {
 		if code := b.m.Run(); code != 0 {
 			fmt.Println("with engine", engine)

@@ -18,6 +18,7 @@ import (
 // something within the idle time, however little of what was written at once, its
 // answer goes on.
 func TestAClientThatReadsSlowlyIsNotCut(t *testing.T) {
+	t.Parallel()
 	const idle, size, block = 400 * time.Millisecond, 24 << 20, 12 << 20
 	r := newRig(t, func(o *Options, st *stages) {
 		o.Engine, o.Limits.IdleTimeout = EngineRelay, idle

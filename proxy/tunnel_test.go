@@ -75,10 +75,12 @@ func TestRawMisdirected(t *testing.T) {
 
 // A client that says nothing, or nothing we know, needs net.tunnel.
 func TestUnknownProtocol(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, first string }{
 		{"silence", ""}, {"unknown byte", "\x00\x01"}, {"SSH", "SSH-2.0-x\r\n"}, {"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"}, {"broken TLS", "\x16\x03\x01\x00\x04\xff\xff\xff\xff"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, nil)
 			received := r.upstream("other.test:9000", func(u net.Conn, br *bufio.Reader) {
 				_, _ = io.WriteString(u, "banner")

@@ -255,6 +255,7 @@ func TestRevocationClosesTunnels(t *testing.T) {
 // Shutdown lets a request finish, closes what is idle or quiet, and comes back
 // with every outcome recorded.
 func TestShutdownDrains(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	arrived, finish := make(chan struct{}), make(chan struct{})
 	r.upstream("api.good.test:443", func(c net.Conn, br *bufio.Reader) {
