@@ -22,12 +22,14 @@ import (
 
 // escape is one case of the engine's testdata: a text that tries to get out, or an
 // ordinary one, and how it may end: "reject" by the gate, "throw", "limit" (or a
-// pause), "harmless". A code is followed by its unit so many times, and by the rest.
+// pause), "harmless". One that spins does nothing but go round, from its first moment, until
+// its time is over. A code is followed by its unit so many times, and by the rest.
 type escape struct {
 	ID     string
 	Expect []string
 	Value  any    // of a harmless one, nil: any
 	Forbid string // what a harmless one's value must not say
+	Spins  bool
 	Code   string
 	Unit   string
 	Times  int
@@ -200,8 +202,17 @@ var hostWords = regexp.MustCompile(`goja|github\.com|kimbap|\.go:|runtime error|
 
 const (
 	escapeTime   = 1500 * time.Millisecond
+	spinningTime = 600 * time.Millisecond
 	escapeMemory = 300 << 20
 )
+
+// time is what a case may take. More of it shows nothing new of one that spins.
+func (c escape) time() time.Duration {
+	if c.Spins {
+		return spinningTime
+	}
+	return escapeTime
+}
 
 // kinds are those of docs/script-mode.md.
 var kinds = []frame.Kind{
@@ -233,8 +244,12 @@ func (c escape) judge(v *verdict) error {
 		return errors.New("it saw the secret")
 	case v.end.PeakRSS > escapeMemory:
 		return fmt.Errorf("it took %d MiB", v.end.PeakRSS>>20)
-	case v.took > escapeTime+time.Second:
+	case v.took > c.time()+time.Second:
 		return fmt.Errorf("it took %v", v.took)
+	case c.Spins && v.said.Len() == 0:
+		return errors.New("it never began")
+	case c.Spins && v.failure.Kind != frame.KindTimeout:
+		return fmt.Errorf("it does not spin: %+v", v.failure)
 	}
 	return nil
 }
@@ -249,7 +264,7 @@ func TestNoScriptEscapes(t *testing.T) {
 	for range 2 {
 		two.Go(func() {
 			for c := range work {
-				v := execute(t, c.source(), escapeTime)
+				v := execute(t, c.source(), c.time())
 				if err := c.judge(v); err != nil {
 					t.Errorf("%s: %v", c.ID, err)
 				}
