@@ -165,8 +165,8 @@ func sayRunning(line func(name, format string, a ...any), p *app.Running) {
 		line("", "locked, hosts of services are refused: %s", p.Locked)
 	}
 	for _, sink := range p.Sinks {
-		if sink.Lost > 0 || sink.LastError != "" {
-			line("", "audit sink %s: %d lines lost, %d wait, %s", sink.Name, sink.Lost, sink.Queue, sink.LastError)
+		if said := sink.Said(); said != "" {
+			line("", "audit sink %s: %s", sink.Name, said)
 		}
 	}
 	if p.Disk != "" {

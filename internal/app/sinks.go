@@ -9,6 +9,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/database"
@@ -17,6 +18,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/stream"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/syslogd"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/webhook"
+	"github.com/kimbap-run/kimbap/runtime/store/postgres"
 )
 
 // sinks builds the second writers of the trail that the configuration names. The
@@ -44,6 +46,35 @@ func (a *App) sinks() ([]outlet.Sink, error) {
 // store, which is one, it is in the ledger: what is recorded then takes rights away.
 func (a *App) sinksLast(sinks []outlet.Sink) bool {
 	return a.config.Current().Audit.Durability != "full" && (a.storeless == nil || slices.ContainsFunc(sinks, outlet.Sink.Required))
+}
+
+// sinksElsewhere are the required sinks that only other processes have: those with a standard
+// output of their own, and those that can use the store.
+func (a *App) sinksElsewhere() (names []string) {
+	c := a.config.Current()
+	stored := c.Audit.Durability == "store"
+	for _, sink := range c.Audit.Sinks {
+		if sink.Type == "stdout" && sink.Required && a.o.Stdout == nil {
+			names = append(names, sink.Type)
+		}
+		stored = stored || sink.Type == "store" && sink.Required
+	}
+	if stored && a.storeless != nil {
+		if name, err := postgres.NameOf(c.Store.DSN.Reveal()); err == nil { // with another address it is another sink
+			names = append(names, database.NameIn(name))
+		}
+	}
+	return names
+}
+
+// sayArrears logs how far a required sink is with what it has missed, where that is much.
+func (a *App) sayArrears(now audit.Arrears) {
+	said := a.o.Log.Info().Str("sink", now.Sink).Str("slot", now.Slot).Uint64("sent", now.Sent).Uint64("left", now.Left)
+	if now.Left > 0 {
+		said.Msg("an audit sink is being given what it has missed; requests wait for that")
+		return
+	}
+	said.Msg("an audit sink has what it had missed")
 }
 
 // storeSink gives the trail to the database that homes share.
@@ -97,11 +128,15 @@ func (a *App) linger() time.Duration {
 }
 
 // trailState is what of the trail stands in the state file, in one word that
-// changes with it. Queues come and go and do not count.
+// changes with it. Queues come and go and do not count; what a required sink lacks does.
 func (a *App) trailState() string {
 	said := a.witness.Problem()
 	for _, s := range a.trail.Health().Sinks {
-		said += fmt.Sprintf("\n%s %d %s", s.Name, s.Lost, s.LastError)
+		lacks := 0
+		if s.Required {
+			lacks = s.Queue
+		}
+		said += fmt.Sprintf("\n%s %d %d %s", s.Name, s.Lost, lacks, s.LastError)
 	}
 	return said
 }

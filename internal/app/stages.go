@@ -87,7 +87,9 @@ func (a *App) openTrail(ctx context.Context) error {
 	a.trail, err = audit.New(audit.Options{
 		Dir: a.auditDir(), Slot: slot, Shared: shared, Clock: a.o.Clock,
 		Sinks: sinks, SinksLast: a.sinksLast(sinks), Redact: redactor{a.vault}, Secrets: a.vault.Live, SegmentAge: a.segmentAge(), Linger: a.linger(),
-		OnError: func(err error) { a.o.Log.Error().Err(err).Msg("audit trail") },
+		SinksElsewhere: a.sinksElsewhere(), SinksUnknown: a.unread != nil,
+		OnError:   func(err error) { a.o.Log.Error().Err(err).Msg("audit trail") },
+		OnArrears: a.sayArrears,
 	})
 	if err != nil {
 		return err

@@ -40,6 +40,10 @@ func child(role string) int {
 		err = full(dir)
 	case "full-disk":
 		err = fullDisk(dir)
+	case "sink-load":
+		err = sinkLoad(dir, false)
+	case "sink-load-last":
+		err = sinkLoad(dir, true)
 	case "room":
 		err = noRoom(dir)
 	default:

@@ -25,3 +25,9 @@ func (l *Log) Wake() {
 		l.urgent <- struct{}{}
 	}
 }
+
+// FailMarks closes the file of the marks under the writer.
+func (l *Log) FailMarks() {
+	defer l.Hold()()
+	l.desk.book.Close()
+}

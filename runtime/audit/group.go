@@ -154,8 +154,8 @@ func (l *Log) serve() {
 			l.commit(l.take(false), due)
 		}
 		l.baton.Unlock()
-		if retry == nil && l.trouble.Load() != nil {
-			retry = l.o.After(retryInterval)
+		if e := l.trouble.Load(); retry == nil && e != nil {
+			retry = l.o.After(pause(e))
 		}
 	}
 }
@@ -179,7 +179,16 @@ func (l *Log) finish() {
 		l.trouble.Store(l.refusal(errClosed))
 	}
 	l.ledger.Close()
+	l.desk.book.Close()
 	_ = l.lock.Close()
+}
+
+// pause is the time until the next attempt to recover: none while a sink gets what it missed.
+func pause(e *runtime.Error) time.Duration {
+	if errors.Is(e, errArrears) {
+		return 0
+	}
+	return retryInterval
 }
 
 // commit writes a group and wakes those who wait for it. With due everything written
@@ -226,14 +235,13 @@ func (l *Log) put(lines []*line, last bool) error {
 		return nil
 	}
 	if l.o.Shared {
-		if err := l.lock.Wait(); err != nil {
+		done, err := l.turn()
+		if err != nil {
 			return err
 		}
-		defer func() { _ = l.lock.Release() }()
-		if err := l.ledger.Refresh(); err != nil {
-			return err
-		}
+		defer done()
 	}
+	before := mark(l.ledger)
 	if err := l.ledger.Append(lines, l.o.Clock(), last); err != nil {
 		for _, ln := range lines {
 			if ln != nil {
@@ -245,16 +253,30 @@ func (l *Log) put(lines []*line, last bool) error {
 	if last {
 		l.tip.Store(newTip(l.ledger))
 	}
-	return l.deliver(l.ledger.Written())
+	return l.deliver(l.ledger.Written(), before)
 }
 
-// deliver hands written lines to all sinks. The error is of a required one.
-func (l *Log) deliver(lines [][]byte) error {
-	var failed error
-	for _, s := range l.sinks {
-		failed = errors.Join(failed, s.Give(lines))
+// turn takes the lock of a shared slot until the result is called, and finds out where its
+// ledger and the required sinks are by now. What these lack of what others wrote they get
+// first.
+func (l *Log) turn() (done func(), err error) {
+	if err := l.lock.Wait(); err != nil {
+		return nil, err
 	}
-	return failed
+	done = func() {
+		l.desk.book.Close()
+		_ = l.lock.Release()
+	}
+	if err = l.ledger.Refresh(); err == nil && len(l.desk.feeds) > 0 {
+		if err = l.arrange(); err == nil {
+			err = l.settleUp(l.slice())
+		}
+	}
+	if err != nil {
+		done()
+		return nil, err
+	}
+	return done, nil
 }
 
 func empty(lines []*line) bool {

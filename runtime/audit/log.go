@@ -1,11 +1,9 @@
 package audit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +14,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/holder"
 	"github.com/kimbap-run/kimbap/runtime/audit/ledger"
 	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
+	"github.com/kimbap-run/kimbap/runtime/audit/receipt"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
@@ -27,11 +26,16 @@ type Options struct {
 	Clock  func() time.Time
 	Redact record.Redactor
 
-	Shared      bool                                 // several processes write to this slot in turn
-	SinksLast   bool                                 // a record is durable once the required sinks have it, of which there is one: the disk gets it soon
-	Sinks       []outlet.Sink                        // further places; the ledger itself is always one
+	Shared    bool          // several processes write to this slot in turn
+	SinksLast bool          // a record is durable once the required sinks have it, of which there is one: the disk gets it soon
+	Sinks     []outlet.Sink // further places; the ledger itself is always one
+
+	SinksElsewhere []string // names of required sinks that only other processes over this folder have
+	SinksUnknown   bool     // which sinks there are could not be read: what is known of them stays as it is
+
 	Secrets     func() []runtime.Secret              // values overwritten wherever they appear; may be nil
-	OnError     func(error)                          // told when the log begins to refuse; may be nil, must not block
+	OnError     func(error)                          // told when the log begins to refuse, and of what is wrong with a sink's arrears; may be nil, must not block
+	OnArrears   func(Arrears)                        // told how a long sending of what a required sink has missed goes on; may be nil, must not block
 	After       func(time.Duration) <-chan time.Time // time.After when nil
 	Yield       func()                               // system.Yield when nil
 	SegmentSize int64                                // bytes; 64 MiB when 0
@@ -69,10 +73,16 @@ type Log struct {
 	ledger  *ledger.Ledger   // the baton's, after Open
 	lock    *holder.Lock     // of the slot
 	sinks   []*outlet.Outlet // the baton's
-	settled [][]byte         // written by Open for the sinks, which have not got them yet
+	settled [][]byte         // written by Open for the best-effort sinks, which have not got them yet
 	reserve reserve
 	lines   sync.Pool                     // of *line
 	trouble atomic.Pointer[runtime.Error] // why the log refuses; nil: it does not
+
+	desk      desk         // the baton's, as all of these: what the required sinks have of the slot
+	arranged  bool         // their marks are known
+	from      receipt.Mark // where the ledger ended before this process wrote to it: new sinks have what is before
+	swept     bool         // they have what they lacked of the slots that nobody holds
+	mentioned string       // the last that was
 
 	baton   sync.Mutex // held by who writes: it guards ledger, lock, sinks, crowded and rush
 	crowded bool       // the last group was of several callers
@@ -133,77 +143,6 @@ func New(o Options) (*Log, error) {
 	}
 	l.trouble.Store(l.refusal(errors.New("the audit trail is not open")))
 	return l, nil
-}
-
-// Open locks the slot, cuts a torn last line, marks the intents that a dead
-// process left open as unknown, and starts the writer. It is called once; after
-// an error the Log is of no use.
-func (l *Log) Open(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := l.start(); err != nil {
-		return l.refusal(fmt.Errorf("open the audit trail in %s: %w", l.o.Dir, err))
-	}
-	if !l.o.Shared {
-		l.reserve.path = reservePath(l.o.Dir, l.slot)
-		_ = l.reserve.keep() // a disk that has no room for it now is noticed when it is needed
-	}
-	for _, sink := range l.o.Sinks {
-		l.sinks = append(l.sinks, outlet.Open(sink, l.slot, l.o.Queue, l.o.After, func() { signal(l.lossy) }))
-	}
-	l.mu.Lock()
-	l.group = newGroup()
-	l.mu.Unlock()
-	l.trouble.Store(nil)
-	if err := l.deliver(l.settled); err != nil {
-		l.refuse(err)
-		signal(l.urgent) // so that the writer tries again
-	}
-	l.settled = nil
-	go l.serve()
-	return nil
-}
-
-func (l *Log) start() (err error) {
-	if err = os.MkdirAll(l.o.Dir, 0o700); err != nil {
-		return err
-	}
-	l.slot = l.o.Slot
-	if l.o.Shared {
-		if l.lock, err = holder.Open(l.o.Dir, l.slot); err == nil {
-			err = l.lock.Wait()
-		}
-	} else {
-		l.slot, l.lock, err = holder.Claim(l.o.Dir, l.o.Slot)
-	}
-	if err == nil {
-		l.ledger = ledger.New(ledger.Options{Dir: l.o.Dir, Slot: l.slot, Limit: l.o.SegmentSize, Age: l.o.SegmentAge, Shared: l.o.Shared})
-		if err = l.ledger.Load(); err == nil {
-			err = l.settle()
-		}
-		l.tip.Store(newTip(l.ledger))
-		if err == nil && l.o.Shared {
-			err = l.lock.Release()
-		}
-	}
-	if err != nil && l.lock != nil {
-		_ = l.lock.Close()
-	}
-	return err
-}
-
-// settle marks what a dead process left open, and keeps the lines for the sinks, which are
-// not open yet.
-func (l *Log) settle() error {
-	before, _ := l.ledger.Tip()
-	err := l.ledger.Settle(l.o.Clock())
-	if after, _ := l.ledger.Tip(); after > before {
-		for _, written := range l.ledger.Written() {
-			l.settled = append(l.settled, bytes.Clone(written))
-		}
-	}
-	return err
 }
 
 // Slot returns the slot this log writes to: the one asked for, or that name

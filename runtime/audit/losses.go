@@ -50,7 +50,7 @@ func (l *Log) tellLosses() {
 // lastLosses records what the sinks lost to the end, in the ledger alone.
 func (l *Log) lastLosses() {
 	lines, _ := l.losses()
-	l.sinks = nil
+	l.sinks, l.desk.feeds = nil, nil // what is written from here on the required ones get at the next start
 	if len(lines) > 0 && l.trouble.Load() == nil {
 		_ = l.put(lines, true)
 	}

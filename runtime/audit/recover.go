@@ -40,10 +40,8 @@ func (l *Log) reopen(e *runtime.Error) error {
 			return err
 		}
 	}
-	for _, s := range l.sinks {
-		if err := s.Retry(); err != nil {
-			return err
-		}
+	if err := l.repay(); err != nil {
+		return err
 	}
 	if err := l.reserve.keep(); err != nil { // the disk is still as full as it was
 		l.rescue()
@@ -63,6 +61,28 @@ func (l *Log) reopen(e *runtime.Error) error {
 		l.rescue()
 	}
 	return err
+}
+
+// repay gives the required sinks what they have missed.
+func (l *Log) repay() error {
+	if l.o.Shared {
+		if len(l.desk.feeds) == 0 {
+			return nil
+		}
+		done, err := l.turn()
+		if err == nil {
+			done()
+		}
+		return err
+	}
+	until := l.slice()
+	if err := l.settleUp(until); err != nil {
+		return err
+	}
+	if err := l.sweep(until); err != nil {
+		return err
+	}
+	return l.settleUp(until) // a loss there is a record here
 }
 
 // lastKept writes at the end what was kept, to the ledger alone: where only a sink has

@@ -36,6 +36,8 @@ func fix(err error) string {
 	switch {
 	case errors.As(err, &known) && known.Hint != "":
 		return known.Hint
+	case errors.Is(err, errArrears):
+		return "wait until the sink has what it missed; kimbap goes on by itself"
 	case system.Full(err), errors.Is(err, syscall.EFBIG):
 		return "free space on the disk of kimbap's audit folder; kimbap goes on by itself"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,9 +31,27 @@ type Sink interface {
 type Health struct {
 	Name      string `json:"name"`
 	Required  bool   `json:"required"`
-	Queue     int    `json:"queue"` // lines that wait
-	Lost      uint64 `json:"lost"`  // lines that a best-effort sink did not get
+	Queue     int    `json:"queue"` // lines that wait; of a required sink those that it lacks
+	Lost      uint64 `json:"lost"`  // lines that the sink did not get and will not get
 	LastError string `json:"error,omitempty"`
+}
+
+// Said is what is wrong with the sink, in words; "" when nothing is. Its name is not in it.
+func (h Health) Said() string {
+	var said []string
+	if h.Lost > 0 {
+		said = append(said, runtime.Count(h.Lost, "line")+" lost")
+	}
+	switch {
+	case h.Queue > 0 && h.Required:
+		said = append(said, "lacks "+runtime.Count(h.Queue, "line"))
+	case h.Queue > 0 && (h.Lost > 0 || h.LastError != ""):
+		said = append(said, runtime.Count(h.Queue, "line")+" still to be sent")
+	}
+	if h.LastError != "" {
+		said = append(said, h.LastError)
+	}
+	return strings.Join(said, ", ")
 }
 
 const (
@@ -52,16 +71,16 @@ type Outlet struct {
 	after func(time.Duration) <-chan time.Time
 	lossy func() // told when lines were lost; must not block
 
-	unsent [][]byte // what a required sink still has to get
-	more   chan struct{}
-	stop   chan struct{} // closed: one last try
-	done   chan struct{}
+	more chan struct{}
+	stop chan struct{} // closed: one last try
+	done chan struct{}
 
 	mu     sync.Mutex
 	queue  [][]byte // nil for a required sink
 	bytes  int
 	lost   uint64
 	told   uint64 // of lost, what a record tells of
+	lacks  int    // lines that a required sink has missed, as its owner says
 	err    error
 	cancel context.CancelFunc // of the last tries, when closing took too long
 }
@@ -81,14 +100,11 @@ func Open(sink Sink, slot string, limit int, after func(time.Duration) <-chan ti
 	return o
 }
 
-// Give hands lines on. Its error is that of a required sink.
+// Give hands lines on. Its error is that of a required sink, which has not got them then:
+// they are to be given again, before others.
 func (o *Outlet) Give(lines [][]byte) error {
 	if o.sink.Required() {
-		err := o.send(context.Background(), lines)
-		if err != nil {
-			o.unsent = append(o.unsent, cloneLines(lines)...)
-		}
-		return err
+		return o.send(context.Background(), o.slot, lines)
 	}
 	size := 0
 	for _, line := range lines {
@@ -111,40 +127,53 @@ func (o *Outlet) Give(lines [][]byte) error {
 	return nil
 }
 
-// Retry sends what a required sink has missed.
-func (o *Outlet) Retry() error {
-	if len(o.unsent) == 0 {
-		return nil
-	}
-	if err := o.send(context.Background(), o.unsent); err != nil {
-		return err
-	}
-	o.unsent = nil
-	return nil
+// Resend gives a required sink lines of a slot that it has missed.
+func (o *Outlet) Resend(slot string, lines [][]byte) error {
+	return o.send(context.Background(), slot, lines)
 }
 
-func (o *Outlet) send(ctx context.Context, lines [][]byte) error {
+// Required reports whether requests wait for the sink.
+func (o *Outlet) Required() bool { return o.sink.Required() }
+
+// Lacks says how many lines a required sink has missed and is still to get.
+func (o *Outlet) Lacks(lines int) {
+	o.mu.Lock()
+	o.lacks = lines
+	o.mu.Unlock()
+}
+
+// Lose counts lines that a required sink has missed and that cannot be given any more. A
+// durable record tells of them.
+func (o *Outlet) Lose(lines uint64) (inAll uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lost += lines
+	o.told += lines
+	return o.lost
+}
+
+func (o *Outlet) send(ctx context.Context, slot string, lines [][]byte) error {
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
-	err := o.write(ctx, lines)
-	if err != nil {
-		err = fmt.Errorf("audit sink %s: %w", o.sink.Name(), err)
-	}
+	err := o.write(ctx, slot, lines)
 	o.mu.Lock()
 	o.err = err
 	o.mu.Unlock()
+	if err != nil {
+		err = fmt.Errorf("audit sink %s: %w", o.sink.Name(), err)
+	}
 	return err
 }
 
 // write gives lines to the sink. One in which they panic has refused them: it would do so
 // again.
-func (o *Outlet) write(ctx context.Context, lines [][]byte) (err error) {
+func (o *Outlet) write(ctx context.Context, slot string, lines [][]byte) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &Refused{Err: fmt.Errorf("panic: %v", p)}
 		}
 	}()
-	return o.sink.Write(ctx, o.slot, lines)
+	return o.sink.Write(ctx, slot, lines)
 }
 
 // drain sends the queue in order until stop, and then what is left, once.
@@ -164,7 +193,7 @@ func (o *Outlet) drain(ctx context.Context) {
 				continue
 			}
 		}
-		err := o.send(ctx, batch)
+		err := o.send(ctx, o.slot, batch)
 		refused, later := (*Refused)(nil), (*Later)(nil)
 		switch {
 		case err == nil:
@@ -246,7 +275,7 @@ func (o *Outlet) Close(linger time.Duration) {
 func (o *Outlet) Health() Health {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	h := Health{Name: o.sink.Name(), Required: o.sink.Required(), Queue: len(o.queue), Lost: o.lost}
+	h := Health{Name: o.sink.Name(), Required: o.sink.Required(), Queue: len(o.queue) + o.lacks, Lost: o.lost}
 	if o.err != nil {
 		h.LastError = runtime.Said(o.err)
 	}

@@ -72,9 +72,9 @@ func never(time.Duration) <-chan time.Time { return nil }
 
 var errFull = errors.New("it is full")
 
-// A required sink is written to before Give returns. What it did not take it gets at the
-// next try, in order and once.
-func TestARequiredSinkIsWaitedForAndGetsWhatItHasMissed(t *testing.T) {
+// A required sink is written to before Give returns. What it did not take its owner gives it
+// again, of whichever slot it is.
+func TestARequiredSinkIsWaitedFor(t *testing.T) {
 	p := &place{required: true, says: make(chan error, 9)}
 	o := outlet.Open(p, "proxy", 1, never, func() { t.Error("lines of a required sink were lost") })
 	give := func(words string, err error) error {
@@ -84,29 +84,31 @@ func TestARequiredSinkIsWaitedForAndGetsWhatItHasMissed(t *testing.T) {
 	if err := give("a b", nil); err != nil || p.has() != "proxy:a proxy:b" {
 		t.Errorf("%v: %s", err, p.has())
 	}
-	kept := lines("c d")
-	p.says <- errFull
-	if err := o.Give(kept); !errors.Is(err, errFull) || !strings.Contains(err.Error(), "place") {
+	if err := give("c d", errFull); !errors.Is(err, errFull) || !strings.Contains(err.Error(), "place") {
 		t.Errorf("a sink that failed: %v", err)
 	}
-	copy(kept[0], "!!") // the caller's own again
-	if h := o.Health(); !h.Required || !strings.Contains(h.LastError, "it is full") {
+	o.Lacks(2)
+	if h := o.Health(); !h.Required || h.LastError != "it is full" || h.Queue != 2 {
 		t.Errorf("%+v", h)
 	}
 	for _, want := range []error{errFull, nil} {
 		p.says <- want
-		if err := o.Retry(); !errors.Is(err, want) {
+		if err := o.Resend("run", lines("c d")); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
-	if err := o.Retry(); err != nil || len(p.says) != 0 { // there is nothing left to send
-		t.Errorf("again: %v", err)
-	}
-	if err := give("e", nil); err != nil || p.has() != "proxy:a proxy:b proxy:c proxy:d proxy:e" {
+	o.Lacks(0)
+	if err := give("e", nil); err != nil || p.has() != "proxy:a proxy:b run:c run:d proxy:e" {
 		t.Errorf("%v: %s", err, p.has())
 	}
 	if h := o.Health(); h.LastError != "" || h.Lost != 0 || h.Queue != 0 {
 		t.Errorf("%+v", h)
+	}
+	if all := o.Lose(3); all != 3 || o.Health().Lost != 3 {
+		t.Errorf("%d lost: %+v", all, o.Health())
+	}
+	if _, fresh, _ := o.Losses(); fresh != 0 {
+		t.Errorf("%d lost lines are to be told of, which a record tells of", fresh)
 	}
 	if o.Close(time.Hour); !p.closed.Load() {
 		t.Error("the sink was not closed")
@@ -255,6 +257,21 @@ func TestASinkThatPanicsHasFailed(t *testing.T) {
 		o.Close(time.Second)
 		if lost, _, _ := o.Losses(); !required && lost != 1 {
 			t.Errorf("%d lines are lost", lost)
+		}
+	}
+}
+
+// What is wrong with a sink is said without its name, which who says it has said.
+func TestWhatIsWrongWithASinkIsSaid(t *testing.T) {
+	for want, h := range map[string]outlet.Health{
+		"":                                     {Name: "place", Queue: 3},
+		"lacks 2 lines, it is full":            {Name: "place", Required: true, Queue: 2, LastError: "it is full"},
+		"lacks 1 line":                         {Name: "place", Required: true, Queue: 1},
+		"4 lines lost":                         {Name: "place", Required: true, Lost: 4},
+		"3 lines still to be sent, it is full": {Name: "place", Queue: 3, LastError: "it is full"},
+	} {
+		if said := h.Said(); said != want {
+			t.Errorf("%+v: %q, want %q", h, said, want)
 		}
 	}
 }

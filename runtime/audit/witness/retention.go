@@ -13,6 +13,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
 	"github.com/kimbap-run/kimbap/runtime/audit/holder"
 	"github.com/kimbap-run/kimbap/runtime/audit/ledger"
+	"github.com/kimbap-run/kimbap/runtime/audit/receipt"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
@@ -144,6 +145,7 @@ func oldest(dir string, h *checkpoint.Head, before, at time.Time) (*checkpoint.C
 	if err != nil {
 		return nil, err
 	}
+	acknowledged, needed := receipt.Least(filepath.Dir(dir), filepath.Base(dir))
 	var cut *checkpoint.Cut
 	var latest time.Time
 	for i, number := range numbers[:len(numbers)-1] {
@@ -158,6 +160,9 @@ func oldest(dir string, h *checkpoint.Head, before, at time.Time) (*checkpoint.C
 		wrong := entry.Time.After(at.Add(ledger.ClockSlack)) || entry.Time.Before(latest.Add(-ledger.ClockSlack))
 		// What no checkpoint has named is not given up: nothing would show it was there.
 		if !wrong && !entry.Time.Before(before) || entry.Sequence >= open || entry.Sequence > h.Sequence {
+			return cut, nil
+		}
+		if needed && entry.Sequence > acknowledged { // a required sink has not got it yet
 			return cut, nil
 		}
 		if wrong {

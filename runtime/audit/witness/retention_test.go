@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/witness"
@@ -220,4 +222,66 @@ func TestRetentionGoesOnBehindASegmentThatIsEmpty(t *testing.T) {
 	if report, err := proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)}); err != nil || !report.OK {
 		t.Errorf("%v\n%s", err, report)
 	}
+}
+
+// What a required sink lacks is not removed, however old it is, nor is anything where it is
+// not known what one lacks.
+func TestRetentionKeepsWhatASinkLacks(t *testing.T) {
+	dir := t.TempDir()
+	clock := runtimetest.NewClock()
+	gone := &shaky{}
+	o := audittest.Options(dir)
+	o.Clock, o.SegmentSize, o.Sinks = clock.Now, 1, []outlet.Sink{gone}
+	l := audittest.Open(t, o)
+	w := newWitness(t, witness.Options{Dir: dir, Own: l, Clock: clock.Now, Keep: time.Hour})
+	events := func() {
+		for range 3 {
+			_ = l.Event(t.Context(), record.Event{Kind: "policy.changed"})
+		}
+	}
+	first := func() uint64 {
+		sign(t, w)
+		report, err := proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)})
+		if err != nil || !report.OK {
+			t.Fatalf("%v\n%s", err, report)
+		}
+		return report.Slots[0].First
+	}
+	events()
+	mark, err := os.ReadFile(filepath.Join(dir, "proxy.sinks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	had, _, _ := l.Tip()
+	events()
+	gone.gone.Store(true)
+	events() // the first of them is written, and the sink lacks it
+	clock.Advance(2 * time.Hour)
+	if err := os.WriteFile(filepath.Join(dir, "proxy.sinks"), mark[:100], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := first(); got != 1 {
+		t.Errorf("with a mark that is damaged records before %d are gone", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "proxy.sinks"), mark, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(2 * time.Hour)
+	if got := first(); got <= 1 || got > had+1 {
+		t.Errorf("the sink has up to record %d, and those before %d are gone", had, got)
+	}
+}
+
+// shaky is a required sink that may be gone.
+type shaky struct{ gone atomic.Bool }
+
+func (p *shaky) Name() string   { return "shaky" }
+func (p *shaky) Required() bool { return true }
+func (p *shaky) Close() error   { return nil }
+
+func (p *shaky) Write(context.Context, string, [][]byte) error {
+	if p.gone.Load() {
+		return errors.New("gone")
+	}
+	return nil
 }

@@ -83,6 +83,15 @@ func (db *DB) Close() error {
 // Name says which database it is, for a person: HOST:PORT/DATABASE.
 func (db *DB) Name() string { return db.name }
 
+// NameOf is the name that the database of an address has, without asking it.
+func NameOf(address string) (string, error) {
+	config, err := configure(address)
+	if err != nil {
+		return "", err
+	}
+	return shown(config), nil
+}
+
 // within runs work with the time that a call may take, and says what its error means. A
 // caller who leaves is noticed before it, not within it: nobody could know then what was
 // done. Work of which nothing was sent is tried once more: behind a failover every

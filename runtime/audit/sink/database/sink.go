@@ -42,7 +42,10 @@ func New(o Options) (*Sink, error) {
 }
 
 // Name implements [outlet.Sink].
-func (s *Sink) Name() string { return "store:" + s.o.Name }
+func (s *Sink) Name() string { return NameIn(s.o.Name) }
+
+// NameIn is the name of the sink in the database of that name.
+func NameIn(database string) string { return "store:" + database }
 
 // Required implements [outlet.Sink].
 func (s *Sink) Required() bool { return s.o.Required }

@@ -1,0 +1,272 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/system"
+	"github.com/kimbap-run/kimbap/runtime/audit/holder"
+	"github.com/kimbap-run/kimbap/runtime/audit/ledger"
+	"github.com/kimbap-run/kimbap/runtime/audit/receipt"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
+)
+
+// What required sinks have missed comes from the ledger, where it stands, in this process
+// and in the next one alike.
+
+// Arrears is how far a sink is with what it has missed.
+type Arrears struct {
+	Sink, Slot string
+	Sent, Left uint64 // lines: since this began, and still to come
+}
+
+const (
+	arrearsSlice = 2 * time.Second  // of sending what was missed, until others get their turn
+	arrearsTold  = 10 * time.Second // between two reports of it
+)
+
+// errArrears is that a sink has not got all that it has missed, and nothing has failed.
+var errArrears = errors.New("it is being given what it has missed")
+
+// mark is where a ledger ends.
+func mark(l *ledger.Ledger) receipt.Mark {
+	seq, hash := l.Tip()
+	return receipt.Mark{Sequence: seq, Hash: hash}
+}
+
+// slice is the time until which what was missed is sent at a stretch.
+func (l *Log) slice() time.Time { return l.o.Clock().Add(arrearsSlice) }
+
+// arrange reads the marks of our slot, whose lock we hold.
+func (l *Log) arrange() error {
+	if l.o.SinksUnknown {
+		return nil
+	}
+	doubt, err := l.desk.arrange(mark(l.ledger), l.from, l.o.SinksElsewhere)
+	l.arranged = err == nil
+	l.mention(doubt)
+	return err
+}
+
+// settleUp gives the required sinks what they have missed of our slot, whose lock we hold.
+func (l *Log) settleUp(until time.Time) error {
+	if !l.arranged && len(l.desk.feeds) > 0 {
+		if err := l.arrange(); err != nil {
+			return err
+		}
+	}
+	tip := func() receipt.Mark { return mark(l.ledger) }
+	for again := true; again; { // a loss is a record of its own, which all sinks get
+		before, failed := tip(), error(nil)
+		for _, f := range l.desk.feeds {
+			failed = errors.Join(failed, l.catchUp(&l.desk, f, tip, until))
+		}
+		if failed != nil {
+			return failed
+		}
+		again = tip() != before
+	}
+	return nil
+}
+
+// catchUp gives one sink what it has missed of a slot, in order. It ends early, with
+// errArrears, when the time is over.
+func (l *Log) catchUp(d *desk, f *feed, tip func() receipt.Mark, until time.Time) error {
+	for f.mark != tip() {
+		if err := l.resend(d, f, tip(), until); err != nil {
+			f.lacks(tip())
+			return err
+		}
+	}
+	if f.lacks(tip()); f.told != (time.Time{}) {
+		l.progress(d, f, tip())
+		f.told = time.Time{}
+	}
+	f.sent = 0
+	return nil
+}
+
+func (l *Log) resend(d *desk, f *feed, tip receipt.Mark, until time.Time) error {
+	r := receipt.After(l.o.Dir, d.slot, f.mark, tip)
+	defer r.Close()
+	for {
+		batch, doubt, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read what audit sink %s has missed: %w", f.name, err)
+		}
+		if doubt != nil {
+			l.mention(fmt.Errorf("audit sink %s gets the whole ledger of %s: %w", f.name, d.slot, doubt))
+		}
+		if batch.Lost > 0 {
+			err = l.lose(d, f, &batch)
+		} else {
+			err = f.out.Resend(d.slot, batch.Lines)
+		}
+		if err != nil {
+			return err
+		}
+		l.mention(d.advance(f, batch.Last))
+		f.sent += uint64(len(batch.Lines))
+		now := l.o.Clock()
+		if batch.Last == tip || now.Before(until) {
+			continue
+		}
+		f.lacks(tip)
+		if now.Sub(f.told) >= arrearsTold {
+			f.told = now
+			l.progress(d, f, tip)
+		}
+		return fmt.Errorf("audit sink %s: %w: %d records of %s are to come", f.name, errArrears, tip.Sequence-batch.Last.Sequence, d.slot)
+	}
+}
+
+func (l *Log) progress(d *desk, f *feed, tip receipt.Mark) {
+	if l.o.OnArrears != nil {
+		l.o.OnArrears(Arrears{Sink: f.name, Slot: d.slot, Sent: f.sent, Left: tip.Sequence - f.mark.Sequence})
+	}
+}
+
+// lose records in our ledger, before the mark goes past them, that records cannot be given.
+func (l *Log) lose(d *desk, f *feed, b *receipt.Batch) error {
+	now := l.o.Clock()
+	event := record.Event{Kind: "audit.sink_lost", Fields: map[string]string{
+		"sink": f.name, "slot": d.slot, "lines": strconv.FormatUint(b.Lost, 10), "cause": b.Cause.Error(),
+	}}
+	err := l.ledger.Append([]*line{{Kind: record.KindEvent, At: now, Body: record.AppendEvent(nil, event, now)}}, now, true)
+	if err != nil {
+		return err
+	}
+	l.tip.Store(newTip(l.ledger))
+	f.out.Lose(b.Lost)
+	l.mention(fmt.Errorf("audit sink %s has lost %d records: %w", f.name, b.Lost, b.Cause))
+	l.offer(l.ledger.Written())
+	return nil
+}
+
+// mention tells of something that stops no request. The same is told once.
+func (l *Log) mention(err error) {
+	if err == nil || err.Error() == l.mentioned {
+		return
+	}
+	if l.mentioned = err.Error(); l.o.OnError != nil {
+		l.o.OnError(err)
+	}
+}
+
+// sweep gives the required sinks what they lack of the slots that nobody writes to any more.
+// The error is of a sink; other slots that cannot be read are told of, and tried again at the
+// next start.
+func (l *Log) sweep(until time.Time) error {
+	if l.o.Shared || l.swept || l.o.SinksUnknown {
+		return nil
+	}
+	names, err := segment.Slots(l.o.Dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name == l.slot {
+			continue
+		}
+		if _, err := os.Stat(receipt.In(l.o.Dir, name).Path()); err != nil {
+			continue // no required sink has ever got anything of it
+		}
+		lock, err := holder.Open(l.o.Dir, name)
+		if err == nil {
+			if err = lock.Try(); err == nil {
+				err = l.sweepOne(name, until)
+			}
+			_ = lock.Close()
+		}
+		if sunk := (*sinkError)(nil); errors.As(err, &sunk) {
+			return sunk.error
+		}
+		if !errors.Is(err, system.ErrTaken) { // whose writer sees to it
+			l.mention(err)
+		}
+	}
+	l.swept = true
+	return nil
+}
+
+// sinkError is an error of a sink, or of our own ledger.
+type sinkError struct{ error }
+
+// sweepOne does it for one slot, whose lock we hold.
+func (l *Log) sweepOne(slot string, until time.Time) error {
+	d := desk{slot: slot, book: receipt.In(l.o.Dir, slot)}
+	defer d.book.Close()
+	if err := d.book.Load(); err != nil {
+		return err
+	}
+	for _, f := range l.desk.feeds { // a sink that has no mark there never got anything of it
+		if _, known := d.book.Mark(f.name); known || d.book.Damaged() {
+			d.feeds = append(d.feeds, &feed{name: f.name, out: f.out})
+		}
+	}
+	other := ledger.New(ledger.Options{Dir: l.o.Dir, Slot: slot})
+	if err := other.Load(); err != nil {
+		return err
+	}
+	defer other.Close()
+	tip := mark(other)
+	doubt, err := d.arrange(tip, tip, l.o.SinksElsewhere)
+	l.mention(doubt)
+	if err != nil {
+		return err
+	}
+	for _, f := range d.feeds {
+		if err := l.catchUp(&d, f, func() receipt.Mark { return tip }, until); err != nil {
+			return &sinkError{err}
+		}
+	}
+	return nil
+}
+
+// deliver hands the group that was written last to all sinks; before is where the ledger
+// ended without it. The error is of a required one.
+func (l *Log) deliver(lines [][]byte, before receipt.Mark) error {
+	l.offer(lines)
+	if len(l.desk.feeds) == 0 {
+		return nil
+	}
+	if !l.arranged {
+		return errors.New("what the audit sinks have is not known")
+	}
+	failed, after := error(nil), mark(l.ledger)
+	for _, f := range l.desk.feeds {
+		if f.mark != before || before == after {
+			continue
+		}
+		if err := f.out.Give(lines); err != nil {
+			f.lacks(after)
+			failed = errors.Join(failed, err, l.desk.book.Sync())
+			continue
+		}
+		l.mention(l.desk.advance(f, after))
+	}
+	if failed != nil {
+		return failed
+	}
+	return l.settleUp(l.slice())
+}
+
+// offer hands lines to the best-effort sinks.
+func (l *Log) offer(lines [][]byte) {
+	if len(lines) == 0 {
+		return
+	}
+	for _, s := range l.sinks {
+		if !s.Required() {
+			_ = s.Give(lines)
+		}
+	}
+}
