@@ -65,6 +65,11 @@ func TestARequiredSinkThatFailsStopsRequests(t *testing.T) {
 	if n := k.Up.Received() - seen; n != 0 {
 		t.Errorf("the upstream got %d bytes", n)
 	}
+	apptest.Within(t, 20*time.Second, "the state file to say what the sink lacks", func() bool {
+		sink := k.App.Proxies()[0].Sinks[0]
+		said := sink.Said()
+		return sink.Queue > 0 && strings.Contains(said, "lacks ") && strings.Contains(said, "status 503") && !strings.Contains(said, "webhook:")
+	})
 	p.failing.Store(false)
 	apptest.Within(t, time.Minute, "recovery by itself", func() bool { return k.Do(t, get, "").Status == 200 })
 	apptest.Eventually(t, "all lines in the sink", func() bool {

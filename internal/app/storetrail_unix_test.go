@@ -82,3 +82,41 @@ func TestTheStoreMakesRecordsDurable_G18(t *testing.T) {
 	})
 	k.Verify(t)
 }
+
+// What the database missed before a kimbap ended it has after the next start, before a
+// request passes, and each line once.
+func TestTheStoreGetsAfterARestartWhatItMissed(t *testing.T) {
+	t.Parallel()
+	k, server, _, dsn := sharing(t, apptest.Options{Config: "audit: {sinks: [{type: store, mode: required}]}\n"})
+	database := dsn[strings.LastIndexByte(dsn, '/')+1:]
+	get := "GET https://" + apptest.Host + "/notes/1"
+	if a := k.Do(t, get, ""); a.Status != 200 {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	server.Exec(t, database, "ALTER TABLE kimbap.trail RENAME TO away")
+	if a := k.Do(t, get, ""); a.Status != 503 {
+		t.Errorf("%d %+v", a.Status, a.Problem)
+	}
+	_ = k.App.Close() // it cannot write how the last requests ended but to the ledger
+	server.Exec(t, database, "ALTER TABLE kimbap.away RENAME TO trail")
+	lacked := len(keptLines(t, server, dsn))
+
+	again := k.Open(t, "proxy")
+	if err := again.Health(t.Context()); err != nil {
+		t.Error(err)
+	}
+	kept, all := keptLines(t, server, dsn), k.Records(t)
+	if len(all)-lacked < 2 {
+		t.Fatalf("of %d lines the database had %d", len(all), lacked)
+	}
+	times := map[string]int{}
+	for _, line := range kept {
+		times[line]++
+	}
+	for _, r := range all {
+		if r.Slot == "proxy" && times[r.Line] != 1 {
+			t.Errorf("%d times: %s", times[r.Line], r.Line)
+		}
+	}
+	k.Verify(t)
+}

@@ -17,8 +17,10 @@
 // runtime/audit/witness signs how far all slots go, and sends it out of the home.
 //
 // A process that ran out of disk space gives up a reserve, so that it can still write how
-// requests ended. Sinks get every line after the ledger has it. The content of a line is up
-// to runtime/audit/record.
+// requests ended. Sinks get every line after the ledger has it; what a required one has missed
+// it gets from there, in this process or the next, before a request passes
+// (runtime/audit/receipt knows what it has). The content of a line is up to
+// runtime/audit/record.
 //
 // Start reading at [Log.Intent], then group.go and [ledger.Ledger].
 package audit
