@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -183,14 +182,6 @@ func (l *Log) finish() {
 	_ = l.lock.Close()
 }
 
-// pause is the time until the next attempt to recover: none while a sink gets what it missed.
-func pause(e *runtime.Error) time.Duration {
-	if errors.Is(e, errArrears) {
-		return 0
-	}
-	return retryInterval
-}
-
 // commit writes a group and wakes those who wait for it. With due everything written
 // before is made durable too.
 func (l *Log) commit(g *group, due bool) {
@@ -254,29 +245,6 @@ func (l *Log) put(lines []*line, last bool) error {
 		l.tip.Store(newTip(l.ledger))
 	}
 	return l.deliver(l.ledger.Written(), before)
-}
-
-// turn takes the lock of a shared slot until the result is called, and finds out where its
-// ledger and the required sinks are by now. What these lack of what others wrote they get
-// first.
-func (l *Log) turn() (done func(), err error) {
-	if err := l.lock.Wait(); err != nil {
-		return nil, err
-	}
-	done = func() {
-		l.desk.book.Close()
-		_ = l.lock.Release()
-	}
-	if err = l.ledger.Refresh(); err == nil && len(l.desk.feeds) > 0 {
-		if err = l.arrange(); err == nil {
-			err = l.settleUp(l.slice())
-		}
-	}
-	if err != nil {
-		done()
-		return nil, err
-	}
-	return done, nil
 }
 
 func empty(lines []*line) bool {

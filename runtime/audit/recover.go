@@ -1,6 +1,9 @@
 package audit
 
 import (
+	"errors"
+	"time"
+
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
@@ -96,4 +99,35 @@ func (l *Log) lastKept() {
 	if len(lines) > 0 {
 		_ = l.put(lines, true)
 	}
+}
+
+// turn takes the lock of a shared slot until the result is called, and finds out where its
+// ledger and the required sinks are by now. What these lack of what others wrote they get
+// first.
+func (l *Log) turn() (done func(), err error) {
+	if err := l.lock.Wait(); err != nil {
+		return nil, err
+	}
+	done = func() {
+		l.desk.book.Close()
+		_ = l.lock.Release()
+	}
+	if err = l.ledger.Refresh(); err == nil && len(l.desk.feeds) > 0 {
+		if err = l.arrange(); err == nil {
+			err = l.settleUp(l.slice())
+		}
+	}
+	if err != nil {
+		done()
+		return nil, err
+	}
+	return done, nil
+}
+
+// pause is the time until the next attempt to recover: none while a sink gets what it missed.
+func pause(e *runtime.Error) time.Duration {
+	if errors.Is(e, errArrears) {
+		return 0
+	}
+	return retryInterval
 }
