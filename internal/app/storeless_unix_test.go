@@ -148,6 +148,15 @@ func TestALockWithoutTheStore(t *testing.T) {
 					t.Errorf("no %s in the trail", event)
 				}
 			}
+			if _, _, err := one.Open(t, "").CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"*"}, TTL: time.Hour}); err != nil { // the next to write where the lock was recorded
+				t.Fatal(err)
+			}
+			kept := strings.Join(keptLines(t, server, dsn), "\n")
+			for _, r := range one.Records(t) {
+				if strings.Contains(r.Line, "vault.lock") && !strings.Contains(kept, r.Line) {
+					t.Errorf("the database never got %s", r.Line)
+				}
+			}
 		})
 	}
 }
