@@ -77,12 +77,19 @@ func IsForm(contentType string) bool {
 	return strings.Contains(strings.ToLower(contentType), "application/x-www-form-urlencoded")
 }
 
+// MayBeForm reports whether some server would read a body with these Content-Type fields
+// as a form that is in no parts: one that is said to be such, and of a POST (Rack) one that
+// does not say what it is.
+func MayBeForm(method string, contentTypes []string) bool {
+	return method == http.MethodPost && untyped(contentTypes) || slices.ContainsFunc(contentTypes, IsForm)
+}
+
 // HasParameters reports whether some server would read parameters out of a body with
 // these Content-Type fields beside those of the query: one that is a form, in parts or
 // not, or a JSON document, and of a POST (Rack) one that does not say what it is.
 func HasParameters(method string, contentTypes []string) bool {
-	return method == http.MethodPost && untyped(contentTypes) ||
-		slices.ContainsFunc(contentTypes, func(t string) bool { return IsForm(t) || isJSON(t) || isMultipart(t) })
+	return MayBeForm(method, contentTypes) ||
+		slices.ContainsFunc(contentTypes, func(t string) bool { return isJSON(t) || isMultipart(t) })
 }
 
 // untyped reports whether nothing says what a body is.

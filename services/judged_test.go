@@ -15,7 +15,7 @@ version: 1.0.0
 base_url: https://api.told.test
 actions:
   promote:
-    method: [POST, PUT, DELETE]
+    method: [POST, PUT, PATCH, DELETE]
     path: /members
     match: {body: {/role: admin}}
     risk: {level: critical}
@@ -37,6 +37,24 @@ actions:
     risk: {level: low}
     args: [{name: role, type: array}]
     request: {body: {role: "{role}"}, body_type: multipart}
+  several:
+    method: PATCH
+    path: /members
+    risk: {level: low}
+    args: [{name: kinds, type: array}, {name: input}]
+    request: {headers: {Content-Type: "{kinds}"}, body: "{input}", body_type: raw}
+  note:
+    method: POST
+    path: /notes
+    risk: {level: low}
+    args: [{name: kind, default: application/json}, {name: a}, {name: role}]
+    request: {headers: {Content-Type: "{kind}"}, body: {a: "{a}", role: "{role}"}}
+  notes:
+    method: POST
+    path: /notes/all
+    risk: {level: low}
+    args: [{name: kinds, type: array}, {name: input}]
+    request: {headers: {Content-Type: "{kinds}"}, body: "{input}", body_type: raw}
 `
 
 // What decides is what is sent: the bytes of the body, as those read it who go by the
@@ -48,16 +66,24 @@ func TestTheBodyIsJudgedAsItIsSent(t *testing.T) {
 		in     args
 		reason runtime.Reason // "": it is that action
 	}{
-		"text that is JSON to who reads it":    {"told.text", args{"input": `{"role":"admin"}`, "kind": "application/json"}, "other"},
-		"text that is JSON and harmless":       {"told.text", args{"input": `{"role":"guest"}`, "kind": "application/json"}, ""},
-		"text that is a form":                  {"told.text", args{"input": `role=admin`, "kind": "application/x-www-form-urlencoded"}, "other"},
-		"text that nobody reads":               {"told.text", args{"input": `role=admin`}, runtime.ReasonUnsupportedMedia},
-		"a document that calls itself a form":  {"told.kinds", args{"a": "&role=admin&", "kind": "application/x-www-form-urlencoded"}, runtime.ReasonUnsupportedMedia},
-		"a document of an unknown type":        {"told.kinds", args{"a": "x", "kind": "text/plain"}, runtime.ReasonUnsupportedMedia},
-		"a document that says what it is":      {"told.kinds", args{"a": "&role=admin&", "kind": "application/merge-patch+json"}, ""},
-		"one of another charset":               {"told.kinds", args{"a": "x", "kind": "application/json; charset=utf-16"}, runtime.ReasonUnsupportedMedia},
-		"a document":                           {"told.kinds", args{"a": "x"}, ""},
-		"parts of a name, of which one counts": {"told.parts", args{"role": []any{"admin"}}, runtime.ReasonUnsupportedMedia},
+		"text that is JSON to who reads it":       {"told.text", args{"input": `{"role":"admin"}`, "kind": "application/json"}, "other"},
+		"text that is JSON and harmless":          {"told.text", args{"input": `{"role":"guest"}`, "kind": "application/json"}, ""},
+		"text that is a form":                     {"told.text", args{"input": `role=admin`, "kind": "application/x-www-form-urlencoded"}, "other"},
+		"text that nobody reads":                  {"told.text", args{"input": `role=admin`}, runtime.ReasonUnsupportedMedia},
+		"a document that calls itself a form":     {"told.kinds", args{"a": "&role=admin&", "kind": "application/x-www-form-urlencoded"}, runtime.ReasonUnsupportedMedia},
+		"a document of an unknown type":           {"told.kinds", args{"a": "x", "kind": "text/plain"}, runtime.ReasonUnsupportedMedia},
+		"a document that says what it is":         {"told.kinds", args{"a": "&role=admin&", "kind": "application/merge-patch+json"}, ""},
+		"one of another charset":                  {"told.kinds", args{"a": "x", "kind": "application/json; charset=utf-16"}, runtime.ReasonUnsupportedMedia},
+		"a document":                              {"told.kinds", args{"a": "x"}, ""},
+		"two types, of which a reader takes one":  {"told.several", args{"input": `{"a":"&role=admin&"}`, "kinds": []any{"application/json", "application/x-www-form-urlencoded"}}, runtime.ReasonDuplicateParameter},
+		"two types where no body decides":         {"told.notes", args{"input": "a", "kinds": []any{"text/plain", "text/csv"}}, runtime.ReasonDuplicateParameter},
+		"one type in a list":                      {"told.notes", args{"input": "a", "kinds": []any{"text/plain"}}, ""},
+		"a document as a form of other arguments": {"told.note", args{"a": "&role=admin&", "kind": "application/x-www-form-urlencoded"}, runtime.ReasonUnsupportedMedia},
+		"a document as a form in a list of types": {"told.note", args{"a": "&role=admin&", "kind": "Text/Plain, Application/X-WWW-Form-URLencoded"}, runtime.ReasonUnsupportedMedia},
+		"a document that may be a form to Rack":   {"told.note", args{"a": "&role=admin&", "kind": ""}, runtime.ReasonUnsupportedMedia},
+		"a document that calls itself text":       {"told.note", args{"a": "&role=admin&", "kind": "text/plain"}, ""},
+		"a harmless one that calls itself a form": {"told.note", args{"a": "x", "kind": "application/x-www-form-urlencoded"}, ""},
+		"parts of a name, of which one counts":    {"told.parts", args{"role": []any{"admin"}}, runtime.ReasonUnsupportedMedia},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := all.Resolve(&runtime.Request{Action: c.action, Args: c.in})

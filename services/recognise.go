@@ -17,11 +17,16 @@ import (
 // the one that is sent.
 //
 // The request is read as the proxy reads one that comes, and the body also where nothing
-// asks for it, if it is the document or form that the service says.
+// asks for it, if it is the document or form that the service says, or a document that some
+// reader would take for a form: of other arguments than policy judges.
 func (s *Set) recognise(action *runtime.Action, r *runtime.Built) error {
+	kinds := r.Header["Content-Type"]
+	if len(kinds) > 1 {
+		return s.same(action, classifier.Match{}, severalTypes())
+	}
 	in := classifier.Input{Scheme: r.Scheme, Authority: r.Authority, Method: r.Method, Target: r.Target, Header: r.Header, Checked: true}
-	illegible := r.Body != nil && (classifier.Packed(r.Header) || classifier.OtherCharset(r.Header["Content-Type"]))
-	if wroteBody(action.HTTP, r) || mayHoldParameters(r) || illegible && classifier.IsForm(r.Header.Get("Content-Type")) {
+	illegible := r.Body != nil && (classifier.Packed(r.Header) || classifier.OtherCharset(kinds))
+	if wroteBody(action.HTTP, r) || mayHoldParameters(r) || illegible && classifier.MayBeForm(r.Method, kinds) {
 		if err := readBody(&in, r); err != nil {
 			return s.same(action, classifier.Match{}, err)
 		}
@@ -35,7 +40,18 @@ func (s *Set) recognise(action *runtime.Action, r *runtime.Built) error {
 	if err == nil {
 		err = lookForOverride(&in, r, match.Words)
 	}
+	if err == nil && in.Body == nil && r.Body != nil && action.HTTP.BodyType == "json" && classifier.MayBeForm(r.Method, kinds) {
+		err = readBody(&in, r) // it has no more fields than one
+	}
 	return s.same(action, match, err)
+}
+
+// severalTypes refuses a body of which readers differ in what it is.
+func severalTypes() error {
+	return &classifier.Error{
+		Code: string(runtime.CodeInvalidInput), Reason: string(runtime.ReasonDuplicateParameter),
+		Msg: "the header field Content-Type would be there more than once",
+	}
 }
 
 // readBody gives the body to the classifier, as those read it who go by its Content-Type.
