@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -58,10 +59,11 @@ func (c *cli) serverFlags(cmd *cobra.Command) {
 }
 
 // findServer finds out which kimbap is meant: by flags, the environment or the
-// home's config.yaml, which is read for nothing else.
+// home's config.yaml, which is read for nothing else. One that is not there leads nowhere,
+// whoever can write the folder.
 func (c *cli) findServer() error {
-	file := c.configFile()
-	if c.flags["server.url"] == "" && c.getenv("KIMBAP_SERVER") == "" {
+	file, named := c.configFile(), c.flags["server.url"] != "" || c.getenv("KIMBAP_SERVER") != ""
+	if !named {
 		text, err := os.ReadFile(file)
 		if _, said := c.flags["server.url"]; said || err != nil || !bytes.Contains(text, []byte("server")) {
 			c.there = config.Server{}
@@ -69,7 +71,10 @@ func (c *cli) findServer() error {
 		}
 	}
 	if err := (app.Home{Dir: c.homeDir()}).CheckLeads(c.uid); c.homeDir() != "" && err != nil {
-		return err
+		if _, missing := os.Lstat(file); !named || !errors.Is(missing, fs.ErrNotExist) {
+			return err
+		}
+		file = "" // nor does one that comes now
 	}
 	cfg, err := config.Load(file, c.env, c.flags)
 	if err != nil {

@@ -81,3 +81,37 @@ func TestNothingIsSentWhereSomebodyElseLeads(t *testing.T) {
 		}
 	}
 }
+
+// A server that the caller names is asked also beside a home of somebody else's, as a
+// container often has one, where no config.yaml there could lead: by its ca_file, or its token.
+func TestAServerThatIsNamedNeedsNoHome(t *testing.T) {
+	r, other := daemonRig{dir: t.TempDir()}, &impostor{}
+	r.home, r.program = filepath.Join(r.dir, "h"), filepath.Join(r.dir, "kimbap")
+	self, err := os.Executable()
+	check(t, err)
+	check(t, os.Symlink(self, r.program))
+	check(t, os.Mkdir(r.home, 0o700))
+	check(t, os.Chmod(r.home, 0o777))
+	url := "http://" + other.on(t, "tcp", "127.0.0.1:0")
+	for prefix, args := range map[string][]string{
+		"KIMBAP_TOKEN=kmb_mine":                             {"--server", url, "list"},
+		"KIMBAP_TOKEN=kmb_mine KIMBAP_SERVER='" + url + "'": {"list"},
+	} {
+		if out, err := r.command(prefix, args...).CombinedOutput(); err != nil {
+			t.Errorf("%s %q: %v\n%s", prefix, args, err, out)
+		}
+	}
+	other.mu.Lock()
+	if !strings.Contains(other.told.String(), "kmb_mine") {
+		t.Errorf("it was told:\n%s", other.told.String())
+	}
+	other.told.Reset()
+	other.mu.Unlock()
+	check(t, os.WriteFile(filepath.Join(r.home, "config.yaml"), []byte("server: {ca_file: theirs.pem}\n"), 0o600))
+	out, err := r.command("KIMBAP_TOKEN=kmb_mine", "--server", url, "list").CombinedOutput()
+	other.mu.Lock()
+	defer other.mu.Unlock()
+	if err == nil || !strings.Contains(string(out), "open_home") || other.told.Len() > 0 {
+		t.Errorf("%v\n%s\nit was told:\n%s", err, out, other.told.String())
+	}
+}

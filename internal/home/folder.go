@@ -110,15 +110,38 @@ func (f Folder) CheckOwner(uid int) error {
 
 // CheckLeads refuses a home of which somebody else can say where a command goes: to a daemon
 // of theirs, or to a server that config.yaml names. Whoever is there gets the caller's token.
-// Into a folder that is the caller's alone nobody else can reach.
+// Into a folder that is the caller's alone nobody else can reach, but what config.yaml leads
+// to as a link is outside of it. What it advises makes the folder so, where it is the caller's.
 func (f Folder) CheckLeads(uid int) error {
-	if info, err := os.Stat(f.Dir); err == nil && system.Owner(info) == uid && system.Exposed(f.Dir, info) == "" {
+	info, err := os.Stat(f.Dir)
+	if err != nil {
+		return nil // there is nothing that leads
+	}
+	owner, link := system.Owner(info), false
+	if file, err := os.Lstat(f.Config()); err == nil {
+		link = file.Mode()&fs.ModeSymlink != 0
+	}
+	alone := owner == uid && system.Exposed(f.Dir, info) == ""
+	if alone && !link {
 		return nil
 	}
+	if owner > 0 && owner != uid && !readOnly(f.Dir) {
+		return f.CheckOwner(uid)
+	}
 	for _, path := range []string{f.Dir, f.Config()} {
-		if err := CheckWriters(path, uid); err != nil {
-			return err
+		err := CheckWriters(path, uid)
+		if err == nil {
+			continue
 		}
+		e := *runtime.AsError(err)
+		switch {
+		case alone:
+		case owner == uid:
+			e.Hint = system.Repair(f.Dir, true)
+		default:
+			e.Hint = "choose another home: kimbap --home DIR"
+		}
+		return &e
 	}
 	return nil
 }
