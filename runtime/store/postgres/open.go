@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -155,9 +156,11 @@ func (db *DB) ask(ctx context.Context, long time.Duration, doing, text string, a
 	return db.fault(ctx, doing, db.noted(err))
 }
 
-// transact runs change in one transaction.
+// transact runs change in one transaction. It says its isolation itself: with another one,
+// which a database may have for all, who has waited for its turn would not see what was done
+// before, and would do it again.
 func (db *DB) transact(ctx context.Context, change func(t tx) error) error {
-	begun, err := db.pool.Begin(ctx)
+	begun, err := db.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return err
 	}
