@@ -99,8 +99,11 @@ func fileOf(arg string, members map[string]any) (file, error) {
 			}
 			f.content = data
 		case "content_type":
-			if _, _, err := mime.ParseMediaType(text); err != nil || strings.ContainsAny(text, "\r\n") {
+			if _, _, err := mime.ParseMediaType(text); err != nil {
 				return f, fmt.Errorf("the file %q: its member content_type is not a media type", arg)
+			}
+			if err := checkPartText("the type of a file", text); err != nil {
+				return f, err
 			}
 			f.media = text
 		default:

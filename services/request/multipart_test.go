@@ -41,7 +41,8 @@ func TestFilesOfAMultipartBody(t *testing.T) {
 		"line break": {"filename": "a\r\nX-Evil: 1\r\n\r\nbody", "content": "x"}, "NUL": {"filename": "a\x00b", "content": "x"},
 		"no name": {"filename": "..", "content": "x"}, "empty": {"filename": "", "content": "x"}, "folder": {"filename": "a/", "content": "x", "base64": "x"},
 		"no content": {"filename": "a"}, "not base64": {"filename": "a", "base64": "%"}, "a number": {"filename": "a", "content": 1},
-		"type": {"filename": "a", "content": "x", "content_type": "a\r\nb"}, "long": {"filename": strings.Repeat("x", 2000), "content": "x"},
+		"type": {"filename": "a", "content": "x", "content_type": "a\r\nb"}, "page break in the type": {"filename": "a", "content": "x", "content_type": "text/plain; a=\"\fContent-Disposition: x\""},
+		"NUL in the type": {"filename": "a", "content": "x", "content_type": "text/plain; a=\"\x00\""}, "long": {"filename": strings.Repeat("x", 2000), "content": "x"},
 		"unknown": {"filename": "a", "content": "x", "mode": "0777"}, "not text": {"filename": "a\xff", "content": "x"},
 	} {
 		if _, err := build(runtime.Args{"file": file}); runtime.CodeOf(err) != runtime.CodeInvalidInput {
