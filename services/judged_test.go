@@ -37,6 +37,12 @@ actions:
     risk: {level: low}
     args: [{name: role, type: array}]
     request: {body: {role: "{role}"}, body_type: multipart}
+  share:
+    method: POST
+    path: /shares
+    risk: {level: low}
+    args: [{name: with, enum: [team, nobody]}, {name: label, pattern: "^[a-z]+$"}, {name: file}]
+    request: {body: {with: "{with}", label: "{label}", file: "{file}"}, body_type: multipart}
   several:
     method: PATCH
     path: /members
@@ -98,5 +104,16 @@ func TestTheBodyIsJudgedAsItIsSent(t *testing.T) {
 				t.Errorf("reason %q: %v", e.Reason, err)
 			}
 		})
+	}
+}
+
+// A file stands where the service has nothing to say of its text: some servers read one that
+// stands in the place of a field like the field.
+func TestAFileIsNoWayAroundTheSchema(t *testing.T) {
+	all, file := set(t, told), map[string]any{"filename": "a.txt", "content": "everybody"}
+	for name, taken := range map[string]bool{"with": false, "label": false, "file": true} {
+		if _, err := all.Resolve(&runtime.Request{Action: "told.share", Args: args{name: file}}); (err == nil) != taken {
+			t.Errorf("a file as %s: %v", name, err)
+		}
 	}
 }

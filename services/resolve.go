@@ -389,10 +389,11 @@ func settle(action *runtime.Action, p *runtime.Param, args runtime.Args) error {
 }
 
 // isFile reports whether a value is a file for a part of a multipart body,
-// {filename, content or base64}, which an argument of type string or object takes.
+// {filename, content or base64}, which an argument of type string or object takes, but none
+// whose text the service bounds.
 func isFile(action *runtime.Action, p *runtime.Param, v any) bool {
 	members, isObject := v.(map[string]any)
 	_, named := members["filename"]
 	return isObject && named && p.In == runtime.InBody && action.HTTP != nil && action.HTTP.BodyType == "multipart" &&
-		(p.Type == runtime.TypeString || p.Type == runtime.TypeObject)
+		(p.Type == runtime.TypeString || p.Type == runtime.TypeObject) && p.Enum == nil && p.Pattern == nil
 }
