@@ -2,6 +2,7 @@ package services_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -41,7 +42,7 @@ actions:
     method: POST
     path: /shares
     risk: {level: low}
-    args: [{name: with, enum: [team, nobody]}, {name: label, pattern: "^[a-z]+$"}, {name: file}]
+    args: [{name: with, enum: [team, nobody]}, {name: label, pattern: "^[a-z]+$"}, {name: file}, {name: more, rest: true}]
     request: {body: {with: "{with}", label: "{label}", file: "{file}"}, body_type: multipart}
   several:
     method: PATCH
@@ -114,6 +115,37 @@ func TestAFileIsNoWayAroundTheSchema(t *testing.T) {
 	for name, taken := range map[string]bool{"with": false, "label": false, "file": true} {
 		if _, err := all.Resolve(&runtime.Request{Action: "told.share", Args: args{name: file}}); (err == nil) != taken {
 			t.Errorf("a file as %s: %v", name, err)
+		}
+	}
+}
+
+// What a file holds is no part of its own: what parts them is kimbap's and cannot be guessed.
+// Mails, patches and data about HTTP are sent, and names ask for nothing all the same.
+func TestWhatAFileHoldsIsNoPart(t *testing.T) {
+	all := set(t, told)
+	for name, text := range map[string]string{
+		"a patch":      "--- a/x\n+++ b/x\n+Content-Disposition: form-data; name=_method\n\n",
+		"a mail":       "--b\r\nContent-Disposition: attachment; name=\"=?utf-8?B?eA==?=\"\r\n\r\nx\r\n--b--\r\n",
+		"a line of it": "--\n{\"a\":\"content-disposition" + strings.Repeat(" ", 20000) + "\"}\n",
+		"a form":       "--x\r\nContent-Disposition: form-data; name=\"_method\"\r\n\r\nDELETE\r\n--x--\r\n",
+	} {
+		in := args{"file": map[string]any{"filename": "a.txt", "content": text}}
+		found, err := all.Resolve(&runtime.Request{Action: "told.share", Args: in})
+		if err != nil || !strings.Contains(string(found.Built.Body), text) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err = all.Resolve(&runtime.Request{Action: "told.share", Args: args{"file": text}}); err != nil {
+			t.Errorf("%s as a field: %v", name, err)
+		}
+		file := in["file"].(map[string]any)
+		file["content_type"] = "Multipart/Mixed; boundary=x"
+		if _, err = all.Resolve(&runtime.Request{Action: "told.share", Args: in}); err == nil {
+			t.Errorf("%s: in parts itself it is not looked at", name)
+		}
+		delete(file, "content_type")
+		in["_method"] = "DELETE"
+		if _, err = all.Resolve(&runtime.Request{Action: "told.share", Args: in}); err == nil {
+			t.Errorf("%s: a field asks for another method", name)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // recognise asks the table what a request is that was built of an action's arguments.
@@ -38,7 +39,7 @@ func (s *Set) recognise(action *runtime.Action, r *runtime.Built) error {
 		}
 	}
 	if err == nil {
-		err = lookForOverride(&in, r, match.Words)
+		err = lookForOverride(action.HTTP, &in, r, match.Words)
 	}
 	if err == nil && in.Body == nil && r.Body != nil && action.HTTP.BodyType == "json" && classifier.MayBeForm(r.Method, kinds) {
 		err = readBody(&in, r) // it has no more fields than one
@@ -85,7 +86,7 @@ func mayHoldParameters(r *runtime.Built) bool {
 
 // lookForOverride refuses a body that asks for another method, or that was not read and
 // says a word again that decided in the query.
-func lookForOverride(in *classifier.Input, r *runtime.Built, words []string) error {
+func lookForOverride(spec *runtime.HTTPSpec, in *classifier.Input, r *runtime.Built, words []string) error {
 	if r.Body == nil {
 		return nil
 	}
@@ -100,7 +101,11 @@ func lookForOverride(in *classifier.Input, r *runtime.Built, words []string) err
 	if watch == nil {
 		return nil
 	}
-	if err := watch.Look(r.Body); err != nil {
+	body := r.Body
+	if spec.BodyType == "multipart" {
+		body = request.Heads(r.Header.Get("Content-Type"), body)
+	}
+	if err := watch.Look(body); err != nil {
 		return err
 	}
 	return watch.End()

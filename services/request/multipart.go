@@ -145,6 +145,29 @@ func quoted(text string) string {
 	return strings.NewReplacer(`"`, "%22", `\`, "%5C", "\r", "%0D", "\n", "%0A").Replace(text)
 }
 
+// Heads is a multipart body that [Build] made without what the parts hold, where that is not
+// in parts itself. contentType is the body's. Its boundary is kimbap's own and cannot be
+// guessed, so what is in a part begins no other to anybody.
+func Heads(contentType string, body []byte) []byte {
+	_, params, err := mime.ParseMediaType(contentType)
+	if err != nil || params["boundary"] == "" {
+		return body
+	}
+	var heads []byte
+	between := []byte("--" + params["boundary"])
+	for i, part := range bytes.Split(body, between) {
+		if i > 0 {
+			heads = append(heads, between...)
+		}
+		head, _, whole := bytes.Cut(part, []byte("\r\n\r\n"))
+		if whole && !bytes.Contains(bytes.ToLower(head), []byte("multipart/")) {
+			part = part[:len(head)+len("\r\n\r\n")]
+		}
+		heads = append(heads, part...)
+	}
+	return heads
+}
+
 // WithPart puts a field before the others of a multipart body that [Build] made, so that
 // no other part of the same name comes first, and returns the new body. contentType is
 // the body's, with its boundary. The value is the credential's: the error, an
