@@ -215,3 +215,24 @@ func TestClockThatJumpsBackIsMarked(t *testing.T) { // AU-011
 		}
 	}
 }
+
+// A start that fails, as where the slot cannot be had or its ledger not read, is an error
+// that says why.
+func TestAStartThatFailsSaysWhy(t *testing.T) {
+	for _, slot := range []string{"cli", "proxy"} {
+		t.Run(slot, func(t *testing.T) {
+			o := audittest.Options(t.TempDir())
+			o.Slot, o.Shared = slot, slot == "cli"
+			if err := os.WriteFile(filepath.Join(o.Dir, slot), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			l, err := audit.New(o)
+			if err == nil {
+				err = l.Open(t.Context())
+			}
+			if runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}

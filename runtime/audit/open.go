@@ -70,7 +70,9 @@ func (l *Log) start() (err error) {
 		l.tip.Store(newTip(l.ledger))
 	}
 	if err != nil && l.lock != nil {
-		l.desk.book.Close()
+		if l.desk.book != nil { // it was read
+			l.desk.book.Close()
+		}
 		_ = l.lock.Close()
 	}
 	return err
