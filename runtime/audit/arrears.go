@@ -87,7 +87,7 @@ func (l *Log) catchUp(d *desk, f *feed, tip func() receipt.Mark, until time.Time
 		l.progress(d, f, tip())
 		f.told = time.Time{}
 	}
-	f.sent = 0
+	f.sent, f.portion = 0, portion{}
 	return nil
 }
 
@@ -95,6 +95,7 @@ func (l *Log) resend(d *desk, f *feed, tip receipt.Mark, until time.Time) error 
 	r := receipt.After(l.o.Dir, d.slot, f.mark, tip)
 	defer r.Close()
 	for {
+		r.AtMost(f.portion.lines())
 		batch, doubt, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -108,14 +109,17 @@ func (l *Log) resend(d *desk, f *feed, tip receipt.Mark, until time.Time) error 
 		if batch.Lost > 0 {
 			err = l.lose(d, f, &batch)
 		} else {
-			err = f.out.Resend(d.slot, batch.Lines)
+			err = l.give(d, f, &batch)
+		}
+		now := l.o.Clock()
+		if err != nil && len(batch.Lines) > 1 && refused(err) && now.Before(until) {
+			return nil // it is read again, and goes in smaller parts
 		}
 		if err != nil {
 			return err
 		}
 		l.mention(d.advance(f, batch.Last))
 		f.sent += uint64(len(batch.Lines))
-		now := l.o.Clock()
 		if batch.Last == tip || now.Before(until) {
 			continue
 		}
@@ -126,6 +130,17 @@ func (l *Log) resend(d *desk, f *feed, tip receipt.Mark, until time.Time) error 
 		}
 		return fmt.Errorf("audit sink %s: %w: %d records of %s are to come", f.name, errArrears, tip.Sequence-batch.Last.Sequence, d.slot)
 	}
+}
+
+// give sends lines, as many as the sink has shown that it takes at a time.
+func (l *Log) give(d *desk, f *feed, b *receipt.Batch) error {
+	began := l.o.Clock()
+	err := f.out.Resend(d.slot, b.Lines)
+	f.portion.given(len(b.Lines), l.o.Clock().Sub(began), err)
+	if err != nil && len(b.Lines) == 1 {
+		err = fmt.Errorf("record %d of %s: %w", b.Last.Sequence, d.slot, err)
+	}
+	return err
 }
 
 func (l *Log) progress(d *desk, f *feed, tip receipt.Mark) {
@@ -247,6 +262,9 @@ func (l *Log) deliver(lines [][]byte, before receipt.Mark) error {
 			continue
 		}
 		if err := f.out.Give(lines); err != nil {
+			if len(lines) > 1 && refused(err) {
+				continue // in smaller parts it may take them
+			}
 			f.lacks(after)
 			failed = errors.Join(failed, err, l.desk.book.Sync())
 			continue

@@ -16,6 +16,8 @@ type feed struct {
 	known bool // the mark is
 	sent  uint64
 	told  time.Time // when it was last told how far it is; zero: it was not
+
+	portion portion // of what it has missed
 }
 
 // lacks tells what the sink has not got up to a record.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 )
 
 var errClosed = errors.New("the audit trail is closed")
@@ -33,11 +34,16 @@ func (l *Log) refusal(err error) *runtime.Error {
 // fix says what to do about a failed write. A sink may know that of its own.
 func fix(err error) string {
 	var known *runtime.Error
+	var failed *outlet.Failure
 	switch {
 	case errors.As(err, &known) && known.Hint != "":
 		return known.Hint
 	case errors.Is(err, errArrears):
 		return "wait until the sink has what it missed; kimbap goes on by itself"
+	case errors.As(err, &failed) && refused(err):
+		return "an audit sink that is required refuses a record, kimbap status says which one: see why, or take the sink out of audit.sinks"
+	case errors.As(err, &failed):
+		return "see to the required audit sink that fails, kimbap status says which one; kimbap goes on by itself"
 	case system.Full(err), errors.Is(err, syscall.EFBIG):
 		return "free space on the disk of kimbap's audit folder; kimbap goes on by itself"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):

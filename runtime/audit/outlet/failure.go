@@ -15,6 +15,18 @@ func (e *Refused) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Refused) Unwrap() error { return e.Err }
 
+// Failure is the error of a required sink, as an [Outlet] returns it.
+type Failure struct {
+	Sink string // its name
+	Err  error
+}
+
+// Error implements error.
+func (e *Failure) Error() string { return "audit sink " + e.Sink + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Failure) Unwrap() error { return e.Err }
+
 // Later is the error of a sink that asks for a pause before the next try.
 type Later struct {
 	After time.Duration // 0: it did not say

@@ -160,7 +160,7 @@ func (o *Outlet) send(ctx context.Context, slot string, lines [][]byte) error {
 	o.err = err
 	o.mu.Unlock()
 	if err != nil {
-		err = fmt.Errorf("audit sink %s: %w", o.sink.Name(), err)
+		err = &Failure{Sink: o.sink.Name(), Err: err}
 	}
 	return err
 }

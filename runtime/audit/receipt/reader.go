@@ -38,6 +38,7 @@ type Reader struct {
 	lines     *segment.Lines
 	name      string // of the segment
 
+	most    int  // lines of one batch
 	met     bool // what was read has told whether the mark is one of this ledger
 	unlike  bool // the record that the mark names is another one by now
 	doubt   error
@@ -59,8 +60,12 @@ type candidate struct {
 // After reads the ledger of a slot in an audit folder, the records behind from up to tip. It
 // does no IO yet.
 func After(dir, slot string, from, tip Mark) *Reader {
-	return &Reader{dir: filepath.Join(dir, slot), slot: slot, at: from, tip: tip}
+	return &Reader{dir: filepath.Join(dir, slot), slot: slot, at: from, tip: tip, most: batchLines}
 }
+
+// AtMost hands out no more lines at a time from here on than so many, which is one at least,
+// and never more than there would be without it.
+func (r *Reader) AtMost(lines int) { r.most = min(max(1, lines), batchLines) }
 
 // Close lets the file go.
 func (r *Reader) Close() {
@@ -81,7 +86,7 @@ func (r *Reader) Next() (b Batch, doubt, err error) {
 		if err := r.step(); err != nil {
 			return b, nil, err
 		}
-		if r.ended || len(r.batch.Lines) >= batchLines || r.bytes >= batchBytes {
+		if r.ended || len(r.batch.Lines) >= r.most || r.bytes >= batchBytes {
 			r.hand()
 		}
 	}
