@@ -36,7 +36,7 @@ PIN, and programs of kimbap run go on afterwards.`,
 			}
 			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) error {
 				done, err := a.LockVault(ctx, length)
-				if err == nil || done.Here {
+				if err == nil || a.Locked() != nil { // it may be locked, and not all done
 					c.reach(ctx, a)
 				}
 				if err != nil {

@@ -80,7 +80,7 @@ func (a *App) lockHere(ctx context.Context, length time.Duration) (Locking, erro
 	}
 	a.locked.Store(runtime.AsError(a.ordered(ctx)))
 	told := a.lockedElsewhere(length == 0)
-	if err := a.trail.Event(ctx, event); err != nil { // which does not undo it: nobody may use a key then either
+	if err := a.trail.Insist(ctx, event); err != nil { // which does not undo it: nobody may use a key then either
 		told.Msg += "; and it is not recorded: " + runtime.AsError(err).Msg
 	}
 	return Locking{Here: true}, told

@@ -27,8 +27,9 @@ type Locking struct {
 //
 // Where the key cannot be sealed the vault is closed all the same, and the error says
 // that the key still is where it was. Without the store it is closed for the processes over
-// this home, and the error says what else there is to do.
-func (a *App) LockVault(ctx context.Context, length time.Duration) (Locking, error) {
+// this home, and the error says what else there is to do. Where not all have the record of it,
+// the vault is locked and the error says so: who can make a sink fail hinders no lock.
+func (a *App) LockVault(ctx context.Context, length time.Duration) (done Locking, err error) {
 	unlock, err := a.home.LockKeys(ctx, home.KeyLockWait)
 	if err != nil {
 		return Locking{}, err
@@ -49,22 +50,37 @@ func (a *App) LockVault(ctx context.Context, length time.Duration) (Locking, err
 	if length > 0 {
 		event.Fields = map[string]string{"for": length.String()}
 	}
-	if err := a.trail.Event(ctx, event); err != nil {
-		return Locking{}, err
-	}
+	late := a.trail.Insist(ctx, event)
 	if length > 0 {
-		return Locking{}, a.order(ctx, length)
+		err = a.order(ctx, length)
+	} else {
+		done, err = a.lockAndSeal(ctx)
 	}
-	return a.lockAndSeal(ctx)
+	if err == nil && late != nil {
+		err = lockedUnrecorded(late)
+	}
+	return done, err
+}
+
+// lockedUnrecorded is the error of a lock that is in force.
+func lockedUnrecorded(late error) *runtime.Error {
+	e := runtime.AsError(late)
+	return &runtime.Error{
+		Code: e.Code, Reason: e.Reason, Stage: e.Stage, Hint: e.Hint, Err: e.Err,
+		Msg: "the vault is locked, and the record of that is late: the audit trail, or a place that has to have it, does not take it now",
+	}
 }
 
 // mayPause refuses a pause of what is locked for longer: it would open the vault
 // earlier, without the PIN that an unlock asks for.
 func (a *App) mayPause(ctx context.Context, length time.Duration) error {
-	l, locked, err := a.lockOrder(ctx)
+	l, locked, err := a.vault.Ordered(ctx)
 	s, serr := a.sealed()
 	if err := errors.Join(err, serr); err != nil {
 		return err
+	}
+	if kept, there := a.keptLock(); there && a.inForce(kept) && (!locked || outlasts(kept, l)) {
+		l, locked = kept, true
 	}
 	e := &runtime.Error{Code: runtime.CodeInvalidInput, Hint: "kimbap unlock; then kimbap lock --for D"}
 	switch {
@@ -158,8 +174,8 @@ func (a *App) revokeRun(ctx context.Context, t identity.Token) error {
 		Kind: "token.revoke", Principal: a.Operator().ID, Tenant: t.Tenant,
 		Fields: map[string]string{"token": t.ID, "run": t.Run, "because": "vault.lock"},
 	}
-	if err := a.trail.Event(ctx, event); err != nil {
-		return err
+	if err := a.trail.Insist(ctx, event); err != nil {
+		a.o.Log.Debug().Err(err).Msg("that a run was ended is not recorded yet")
 	}
 	_, err := a.identity.Revoke(ctx, t.Tenant, t.ID)
 	return err

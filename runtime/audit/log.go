@@ -235,9 +235,24 @@ func (l *Log) arm() {
 // Event records an act that is no request. It returns when the record is
 // durable.
 func (l *Log) Event(ctx context.Context, ev record.Event) error {
+	_, err := l.event(ctx, ev)
+	return err
+}
+
+func (l *Log) event(ctx context.Context, ev record.Event) (uint64, error) {
 	ln := l.line(record.KindEvent)
 	ln.Body = record.AppendEvent(ln.Body, ev, ln.At)
-	_, err := l.enter(ctx, ln, true)
+	return l.enter(ctx, ln, true)
+}
+
+// Insist is Event for what takes a right away, which nobody may hinder by a sink that fails:
+// after an error too the ledger gets the record as soon as it can, at the end of this process
+// at the latest.
+func (l *Log) Insist(ctx context.Context, ev record.Event) error {
+	seq, err := l.event(ctx, ev)
+	if err != nil && seq == 0 {
+		l.Note(ev)
+	}
 	return err
 }
 

@@ -1,0 +1,94 @@
+//go:build unix
+
+package app_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/vault"
+)
+
+// A required sink that takes nothing of the short commands any more, while it takes what the
+// proxy has, hinders no lock: the vault is closed, the owner hears what is wrong, and the
+// ledger has the record.
+func TestASinkThatRefusesHindersNoLock(t *testing.T) {
+	t.Parallel()
+	for name, length := range map[string]time.Duration{"until unlock": 0, "a pause": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refuses := make(chan struct{})
+			place := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				select {
+				case <-refuses:
+					if r.Header.Get("Kimbap-Audit-Slot") == app.SlotCLI {
+						w.WriteHeader(http.StatusBadRequest)
+					}
+				default:
+				}
+			}))
+			t.Cleanup(place.Close)
+			k := apptest.New(t, apptest.Options{Config: "audit: {sinks: [{type: webhook, url: \"" + place.URL + "\", mode: required}]}\n"})
+			withPin(t, storeless(t, k))
+			if a := k.Do(t, "GET https://"+apptest.Host+"/notes/1", ""); a.Status != http.StatusOK {
+				t.Fatalf("%d %+v", a.Status, a.Problem)
+			}
+			close(refuses)
+			a := storeless(t, k)
+			if _, _, err := a.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"*"}, TTL: time.Hour}); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
+				t.Fatalf("what gives a right: %v", err)
+			}
+			done, err := a.LockVault(t.Context(), length)
+			if e := runtime.AsError(err); err == nil || e.Code != runtime.CodeAuditUnavailable || !strings.Contains(e.Msg, "is locked") || done.Sealed != (length == 0) {
+				t.Errorf("%+v, %v", done, err)
+			}
+			apptest.Within(t, soon, "the lock", func() bool { why := k.App.Locked(); return why != nil && why.Reason == runtime.ReasonLocked })
+			_ = a.Close()
+			if !strings.Contains(ledger(t, k), `"event":"vault.lock"`) {
+				t.Error("the ledger does not say so")
+			}
+		})
+	}
+}
+
+// A pause that was kept while the store was away does not hide that another machine has
+// locked the vault for good: no further pause opens it without the PIN.
+func TestAKeptPauseHidesNoLongerLock(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	a := k.Open(t, "")
+	unlock, err := a.Home().LockKeys(t.Context(), time.Minute) // who serves cannot put the two together yet
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Vault().SetLock(t.Context(), "uid:0", 0); err != nil { // as from another machine: nothing is sealed here
+		t.Fatal(err)
+	}
+	now := time.Now().UTC()
+	text, err := json.Marshal(vault.Lock{Since: now, Until: now.Add(time.Minute), By: "uid:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Write(t, "locked.json", string(text))
+	locked := make(chan error)
+	go func() {
+		_, err := a.LockVault(t.Context(), time.Hour)
+		locked <- err
+	}()
+	unlock()
+	if err := <-locked; runtime.CodeOf(err) != runtime.CodeInvalidInput {
+		t.Errorf("a pause of what is locked for good: %v", err)
+	}
+	if l, in, err := a.Vault().Ordered(t.Context()); err != nil || !in || !l.Until.IsZero() {
+		t.Errorf("the lock is %+v, %v, %v", l, in, err)
+	}
+}
