@@ -123,6 +123,9 @@ func (c *cli) sayStatus(s *app.Status) {
 	if s.AuditFix != "" {
 		line("", "fix: %s", s.AuditFix)
 	}
+	for _, l := range s.Lacks {
+		line("", "audit sink %s lacks %s of %s", printable(l.Sink), runtime.Count(l.Records, "line"), l.Slot)
+	}
 	if s.Checkpoint > 0 {
 		line("", "checkpoint %d of %s, %s", s.Checkpoint, s.Anchored.Local().Format(time.DateTime), sentTo(s.Anchors))
 	}

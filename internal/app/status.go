@@ -3,13 +3,16 @@ package app
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/resource"
+	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
+	"github.com/kimbap-run/kimbap/runtime/audit/receipt"
 )
 
 // Status is what stands where.
@@ -31,6 +34,7 @@ type Status struct {
 	VaultFix    string     `json:"vault_fix,omitempty"`
 	Audit       string     `json:"audit"` // ok, or why it refuses, or what a short look finds gone from it
 	AuditFix    string     `json:"audit_fix,omitempty"`
+	Lacks       []Lack     `json:"audit_lacks,omitempty"` // what required sinks are still to get of slots that nothing serves now
 	Checkpoint  uint64     `json:"audit_checkpoint"`
 	Anchored    time.Time  `json:"audit_checkpoint_time,omitzero"` // of the newest checkpoint
 	Anchors     []string   `json:"audit_anchors"`                  // where checkpoints go outside the home
@@ -67,6 +71,7 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	}
 	var err error
 	s.Audit, s.AuditFix = a.trailLook()
+	s.Lacks = a.lacks()
 	if s.Distrusted, err = a.distrusted(ctx); err != nil || s.Distrusted == nil { // a trail that cannot be read shows above and in doctor
 		s.Distrusted = []string{}
 	}
@@ -127,6 +132,24 @@ func (a *App) trailLook() (said, fix string) {
 		return "changed: " + problems[0].Msg, "kimbap audit verify"
 	}
 	return "changed: " + problems[0].Slot + ": " + problems[0].Msg, "kimbap audit verify"
+}
+
+// Lack is what a required sink is still to get of a slot.
+type Lack = receipt.Lack
+
+// lacks are those of short commands and of what has ended. What runs says of itself what
+// its sinks lack; of its slots some records may be just on their way.
+func (a *App) lacks() []Lack {
+	all, err := receipt.Lacks(a.auditDir())
+	if err != nil { // of the trail, which shows above
+		return nil
+	}
+	running := a.states().Serving(roster.Any)
+	return slices.DeleteFunc(all, func(l Lack) bool {
+		return slices.ContainsFunc(running, func(r Running) bool {
+			return l.Slot == string(r.Kind) || strings.HasPrefix(l.Slot, string(r.Kind)+"-")
+		})
+	})
 }
 
 // pending counts what waits for a decision of a tenant, and for which it is of use.

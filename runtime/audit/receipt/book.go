@@ -174,16 +174,12 @@ func (b *Book) Close() {
 // there. Of a book that is damaged or cannot be read it is 0.
 func Least(dir, slot string) (uint64, bool) {
 	b := In(dir, slot)
-	f, err := os.Open(b.path)
-	if errors.Is(err, fs.ErrNotExist) {
+	err := b.look()
+	entries := b.entries
+	if err == nil && !b.damaged && entries == nil { // there is no file: an empty one is damaged
 		return 0, false
 	}
-	if err != nil {
-		return 0, true
-	}
-	defer f.Close()
-	entries, damaged, err := read(f, slot)
-	if err != nil || damaged || len(entries) == 0 {
+	if err != nil || b.damaged || len(entries) == 0 {
 		return 0, true
 	}
 	least := entries[0].Mark.Sequence

@@ -284,3 +284,20 @@ func TestAReaderHandsOutParts(t *testing.T) {
 		t.Errorf("the last is %d", next-1)
 	}
 }
+
+// What sinks lack is told from the files alone, also while nobody writes.
+func TestLacks(t *testing.T) {
+	dir := t.TempDir()
+	marks := chain(t, dir, 6, 2)
+	b := loaded(t, dir)
+	if err := b.Replace([]receipt.Entry{{Sink: "a", Mark: marks[2]}, {Sink: "b", Mark: marks[6]}}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := receipt.Lacks(dir)
+	if want := []receipt.Lack{{Sink: "a", Slot: "proxy", Records: 4}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := receipt.Lacks(t.TempDir()); err != nil || len(got) != 0 {
+		t.Errorf("of nothing: %+v, %v", got, err)
+	}
+}
