@@ -16,7 +16,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
-// A lock is a row of the store. Where the store cannot be used it is a file of the home,
+// A lock is a row of the store. Where the store does not take it, it is a file of the home,
 // which every process over the home obeys like that row. The first of them that reaches the
 // store again puts the row there, for all machines, and removes the file. An unlock wants
 // the store, and removes it too.
@@ -54,9 +54,10 @@ func (a *App) lockOrder(ctx context.Context) (vault.Lock, bool, error) {
 	return a.vault.Ordered(ctx)
 }
 
-// lockHere locks what runs over this home, without the store. The error says what it does
-// not reach. What is locked for longer stays so. The caller has the lock of the keys.
-func (a *App) lockHere(ctx context.Context, length time.Duration) (Locking, error) {
+// lockHere locks what runs over this home, without the store, and why there is none. The
+// error says what it does not reach. What is locked for longer stays so. The caller has the
+// lock of the keys.
+func (a *App) lockHere(ctx context.Context, length time.Duration, why *runtime.Error) (Locking, error) {
 	l := vault.Lock{Since: a.o.Clock().UTC().Truncate(time.Microsecond), By: a.Operator().ID}
 	event := record.Event{Kind: "vault.lock", Principal: l.By, Fields: map[string]string{"store": "not reached"}}
 	if length > 0 {
@@ -79,11 +80,31 @@ func (a *App) lockHere(ctx context.Context, length time.Duration) (Locking, erro
 		}
 	}
 	a.locked.Store(runtime.AsError(a.ordered(ctx)))
-	told := a.lockedElsewhere(length == 0)
+	told := a.lockedElsewhere(why, length == 0)
 	if err := a.trail.Insist(ctx, event); err != nil { // which does not undo it: nobody may use a key then either
 		told.Msg += "; and it is not recorded: " + runtime.AsError(err).Msg
 	}
 	return Locking{Here: true}, told
+}
+
+// notTold is the error of an order that the store did not take.
+type notTold struct{ error }
+
+// Unwrap returns it.
+func (e *notTold) Unwrap() error { return e.error }
+
+// unanswered is why the store could be asked nothing, or be told nothing, for an order; nil
+// where an error is of something else.
+func unanswered(err error) *runtime.Error {
+	no := (*notTold)(nil)
+	if !errors.As(err, &no) {
+		return nil
+	}
+	e := runtime.AsError(no.error)
+	if e.Code == runtime.CodeStorageBusy || e.Reason == runtime.ReasonStorageUnavailable {
+		return e
+	}
+	return nil
 }
 
 // outlasts reports whether one order ends later than another, or never.

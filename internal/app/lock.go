@@ -36,15 +36,24 @@ func (a *App) LockVault(ctx context.Context, length time.Duration) (done Locking
 	}
 	defer unlock()
 	if a.storeless != nil {
-		return a.lockHere(ctx, length)
+		return a.lockHere(ctx, length, a.storeless)
 	}
+	done, err = a.lockVault(ctx, length)
+	if why := unanswered(err); why != nil { // it did when the home was opened
+		return a.lockHere(ctx, length, why)
+	}
+	return done, err
+}
+
+// lockVault locks by the store, which may not take that.
+func (a *App) lockVault(ctx context.Context, length time.Duration) (done Locking, err error) {
 	if length > 0 {
 		err = a.mayPause(ctx, length)
 	} else {
 		err = a.maySeal(ctx)
 	}
 	if err != nil {
-		return Locking{}, err
+		return Locking{}, &notTold{err}
 	}
 	event := record.Event{Kind: "vault.lock", Principal: a.Operator().ID}
 	if length > 0 {
@@ -136,7 +145,7 @@ func (a *App) lockAndSeal(ctx context.Context) (done Locking, err error) {
 // order closes the vault by a row that every process follows, and in this one.
 func (a *App) order(ctx context.Context, length time.Duration) error {
 	if err := a.vault.SetLock(ctx, a.Operator().ID, length); err != nil {
-		return err
+		return &notTold{err}
 	}
 	if err := a.ordered(ctx); err != nil {
 		a.locked.Store(runtime.AsError(err))

@@ -3,10 +3,14 @@
 package app_test
 
 import (
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +50,9 @@ func TestASinkThatRefusesHindersNoLock(t *testing.T) {
 			a := storeless(t, k)
 			if _, _, err := a.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"*"}, TTL: time.Hour}); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
 				t.Fatalf("what gives a right: %v", err)
+			}
+			if s, err := a.Status(t.Context()); err != nil || len(s.Lacks) != 1 || s.Lacks[0].Slot != app.SlotCLI || s.Lacks[0].Records == 0 || !strings.HasPrefix(s.Lacks[0].Sink, "webhook:") {
+				t.Errorf("status says that sinks lack %+v, %v", s.Lacks, err)
 			}
 			done, err := a.LockVault(t.Context(), length)
 			if e := runtime.AsError(err); err == nil || e.Code != runtime.CodeAuditUnavailable || !strings.Contains(e.Msg, "is locked") || done.Sealed != (length == 0) {
@@ -90,5 +97,56 @@ func TestAKeptPauseHidesNoLongerLock(t *testing.T) {
 	}
 	if l, in, err := a.Vault().Ordered(t.Context()); err != nil || !in || !l.Until.IsZero() {
 		t.Errorf("the lock is %+v, %v, %v", l, in, err)
+	}
+}
+
+// A store that somebody keeps from being written, or that was damaged, keeps nobody from
+// locking: what runs may still read it.
+func TestAStoreThatTakesNothingHindersNoLock(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]func(t *testing.T, path string) (mend func() error){
+		"held": func(t *testing.T, path string) func() error {
+			db, err := sql.Open("sqlite", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			db.SetMaxOpenConns(1)
+			if _, err := db.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+				t.Fatal(err)
+			}
+			return func() error { _, err := db.ExecContext(t.Context(), "ROLLBACK"); return err }
+		},
+		"damaged": func(t *testing.T, path string) func() error {
+			if err := errors.Join(os.Rename(path, path+".away"), os.WriteFile(path, []byte(strings.Repeat("no database ", 999)), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			return func() error { return os.Rename(path+".away", path) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := apptest.New(t, apptest.Options{})
+			withPin(t, k.App)
+			mend := harm(t, filepath.Join(k.Dir, "kimbap.db"))
+			a := storeless(t, k)
+			done, err := a.LockVault(t.Context(), 0)
+			if e := runtime.AsError(err); err == nil || !done.Here || done.Sealed || !strings.Contains(e.Msg, "not sealed") {
+				t.Errorf("%+v, %v", done, err)
+			}
+			_ = a.Close()
+			apptest.Within(t, soon, "the lock", func() bool { why := k.App.Locked(); return why != nil && why.Reason == runtime.ReasonLocked })
+			if err := mend(); err != nil {
+				t.Fatal(err)
+			}
+			apptest.Within(t, soon, "an end of the file", func() bool { return !keptLockOf(k) })
+			if l, in, err := k.App.Vault().Ordered(t.Context()); err != nil || !in || !l.Until.IsZero() {
+				t.Errorf("the lock is %+v, %v, %v", l, in, err)
+			}
+			if err := storeless(t, k).UnlockVault(t.Context(), runtime.NewSecret(pin)); err != nil {
+				t.Fatal(err)
+			}
+			apptest.Within(t, soon, "the open vault", func() bool { return k.App.Locked() == nil })
+		})
 	}
 }

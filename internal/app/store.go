@@ -42,8 +42,14 @@ func (a *App) openStore(ctx context.Context) error {
 	if err == nil {
 		err = a.openShared(ctx, local)
 	}
-	if err == nil || ctx.Err() != nil || local == nil || !a.o.Storeless {
+	if err == nil || ctx.Err() != nil || !a.o.Storeless {
 		return err
+	}
+	if local == nil && !a.o.Emergency { // what says how things are searches the trail
+		return err
+	}
+	if local == nil {
+		a.index = noIndex{err}
 	}
 	a.goWithout(err)
 	return nil

@@ -3,8 +3,11 @@ package app
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/store/tables"
 )
 
@@ -55,6 +58,28 @@ func (refusing) Dialect() tables.Dialect {
 	return tables.Dialect{Glob: func(string, runtime.Glob) (string, string) { return "FALSE", "" }}
 }
 
+// noIndex is the index of a trail whose database cannot be opened.
+type noIndex struct{ why error }
+
+var _ history.Index = noIndex{}
+
+// AddEntries implements [history.Index], as all of these with the error that there is.
+func (n noIndex) AddEntries(context.Context, []record.Entry) error { return n.why }
+
+// Position implements [history.Index].
+func (n noIndex) Position(context.Context, string) (uint64, error) { return 0, n.why }
+
+// SearchEntries implements [history.Index].
+func (n noIndex) SearchEntries(context.Context, history.Query) ([]record.Entry, error) {
+	return nil, n.why
+}
+
+// DropEntries implements [history.Index].
+func (n noIndex) DropEntries(context.Context, string, uint64) error { return n.why }
+
+// ResetIndex implements [history.Index].
+func (n noIndex) ResetIndex(context.Context) error { return n.why }
+
 // lockedStoreless is why the vault is closed: its owner locked it here, or nobody knows.
 func (a *App) lockedStoreless(ctx context.Context) *runtime.Error {
 	if e := runtime.AsError(a.ordered(ctx)); e.Reason == runtime.ReasonLocked {
@@ -87,12 +112,15 @@ func notKnown(check string) Finding {
 	return Finding{check, "warn", "not known without the store", ""}
 }
 
-// lockedElsewhere is what a lock without the store does not reach.
-func (a *App) lockedElsewhere(sealed bool) *runtime.Error {
+// lockedElsewhere is what a lock without the store does not reach, and why.
+func (a *App) lockedElsewhere(why *runtime.Error, sealed bool) *runtime.Error {
 	e := &runtime.Error{
-		Code: runtime.CodeStorageBusy, Reason: runtime.ReasonStorageUnavailable, Err: a.storeless,
-		Msg:  "the vault is closed for all that runs over this home, and for no other machine yet: " + a.storeless.Msg,
-		Hint: a.storeless.Hint + "; then kimbap lock again",
+		Code: runtime.CodeStorageBusy, Reason: runtime.ReasonStorageUnavailable, Err: why,
+		Msg:  "the vault is closed for all that runs over this home, and for no other machine yet: " + why.Msg,
+		Hint: strings.TrimPrefix(why.Hint+"; then kimbap lock again", "; then "),
+	}
+	if !a.Shares() {
+		e.Msg = "the vault is closed for all that runs over this home, by a file, since its database could not be told: " + why.Msg
 	}
 	if sealed {
 		e.Msg = fmt.Sprintf("%s; the master key is not sealed, and runs keep their tokens", e.Msg)
