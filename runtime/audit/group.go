@@ -163,7 +163,7 @@ func (l *Log) serve() {
 func (l *Log) finish() {
 	l.baton.Lock()
 	defer l.baton.Unlock()
-	if l.trouble.Load() != nil {
+	if e := l.trouble.Load(); e != nil && !sunk(e) {
 		l.recover()
 	}
 	l.commit(l.take(true), true)

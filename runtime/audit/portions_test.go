@@ -151,3 +151,43 @@ func TestALineThatASinkNeverTakesIsNamed(t *testing.T) {
 		})
 	}
 }
+
+// The end of a process waits for no required sink that fails: several that hang would take
+// the time in which the ledger gets what was kept. The next start sends it.
+func TestAnEndAsksNoSinkThatFails(t *testing.T) {
+	for _, slot := range []string{"proxy", "cli"} {
+		t.Run(slot, func(t *testing.T) {
+			asked, gone := 0, false
+			p := &picky{memory: memory{required: true}}
+			p.take = func([][]byte) error {
+				if asked++; gone {
+					return context.DeadlineExceeded
+				}
+				return nil
+			}
+			o, _ := with(t.TempDir(), p)
+			o.Slot, o.Shared = slot, slot == "cli"
+			l := audittest.Open(t, o)
+			r := audittest.Record("req_1")
+			if err := l.Intent(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			gone = true
+			if err := l.Intent(t.Context(), audittest.Record("req_2")); err == nil {
+				t.Fatal("an intent passed without the sink")
+			}
+			l.Outcome(r)
+			before := asked
+			_ = l.Close(t.Context())
+			if asked != before {
+				t.Errorf("it was asked %d times more", asked-before)
+			}
+			if lines := strings.Join(ledgerOf(t, o.Dir, slot), "\n"); !strings.Contains(lines, `"kind":"outcome"`) {
+				t.Errorf("the ledger lacks the outcome:\n%s", lines)
+			}
+			gone = false
+			audittest.Intents(t, audittest.Open(t, o), 4, 5)
+			whole(t, p.has(), ledgerOf(t, o.Dir, slot))
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
@@ -122,6 +123,13 @@ func (l *Log) turn() (done func(), err error) {
 		return nil, err
 	}
 	return done, nil
+}
+
+// sunk reports whether it is a sink that keeps the log from going on. At the end of a
+// process nobody waits for it: the ledger has what it lacks, and gets what was kept.
+func sunk(e *runtime.Error) bool {
+	failed := (*outlet.Failure)(nil)
+	return errors.As(e, &failed) || errors.Is(e, errArrears)
 }
 
 // pause is the time until the next attempt to recover: none while a sink gets what it missed.
