@@ -117,7 +117,7 @@ const reachLimit = 8 * watchEvery
 func (a *App) Reach(ctx context.Context) []Running {
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
-	if a.storeless != nil { // a lock is all that can be told
+	if _, kept := a.keptLock(); kept || a.storeless != nil { // a lock is all that can be told
 		return a.reached(ctx, func(r Running) bool { return r.Locked != "" })
 	}
 	counter, err := a.store.Changes(ctx)

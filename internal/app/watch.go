@@ -90,11 +90,14 @@ const lateAnswer = 2 * watchEvery
 // revocation or a lock: it is asked again at the next look, and what was read of it is
 // forgotten each time, without waiting for long until it has not answered.
 func (a *App) followStore(ctx context.Context, counter int64) int64 {
+	l, kept := a.keptLock()
+	if kept && a.inForce(l) { // which is not for the store to say, or to be waited for
+		_ = a.followVault(ctx)
+	}
 	late := time.AfterFunc(lateAnswer, a.forgetStored)
 	now, err := a.store.Changes(ctx)
 	late.Stop()
 	a.noteStore(ctx, err)
-	_, kept := a.keptLock()
 	if err == nil && kept {
 		a.tellLock(ctx)
 	}
