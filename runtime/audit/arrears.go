@@ -87,7 +87,9 @@ func (l *Log) catchUp(d *desk, f *feed, tip func() receipt.Mark, until time.Time
 		l.progress(d, f, tip())
 		f.told = time.Time{}
 	}
-	f.sent, f.portion = 0, portion{}
+	if f.sent > 0 { // else what it takes is still to be found out, of another slot
+		f.sent, *f.portion = 0, portion{}
+	}
 	return nil
 }
 
@@ -224,7 +226,7 @@ func (l *Log) sweepOne(slot string, until time.Time) error {
 	}
 	for _, f := range l.desk.feeds { // a sink that has no mark there never got anything of it
 		if _, known := d.book.Mark(f.name); known || d.book.Damaged() {
-			d.feeds = append(d.feeds, &feed{name: f.name, out: f.out})
+			d.feeds = append(d.feeds, &feed{name: f.name, out: f.out, portion: f.portion})
 		}
 	}
 	other := ledger.New(ledger.Options{Dir: l.o.Dir, Slot: slot})

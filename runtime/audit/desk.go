@@ -17,7 +17,7 @@ type feed struct {
 	sent  uint64
 	told  time.Time // when it was last told how far it is; zero: it was not
 
-	portion portion // of what it has missed
+	portion *portion // of what it has missed, in all slots
 }
 
 // lacks tells what the sink has not got up to a record.

@@ -84,7 +84,7 @@ func (l *Log) open() {
 	l.desk = desk{slot: l.slot, book: receipt.In(l.o.Dir, l.slot)}
 	for _, sink := range l.o.Sinks {
 		if sink.Required() {
-			l.desk.feeds = append(l.desk.feeds, &feed{name: sink.Name()})
+			l.desk.feeds = append(l.desk.feeds, &feed{name: sink.Name(), portion: new(portion)})
 		}
 	}
 	l.from = mark(l.ledger)
