@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
@@ -234,5 +236,20 @@ func TestAStartThatFailsSaysWhy(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// The advice is about what is wrong, not about the disk where that is well.
+func TestTheAdviceIsAboutWhatIsWrong(t *testing.T) {
+	sink := func(err error) error { return fmt.Errorf("%w", &outlet.Failure{Sink: "a", Err: err}) }
+	for want, err := range map[string]error{
+		"try again":   fmt.Errorf("open the audit trail: %w", system.ErrTaken),
+		"audit sink":  sink(context.DeadlineExceeded),
+		"audit.sinks": sink(&outlet.Refused{Err: os.ErrInvalid}),
+		"free space":  syscall.ENOSPC,
+	} {
+		if said := audit.Fix(err); !strings.Contains(said, want) || strings.Contains(said, "who owns it") {
+			t.Errorf("%v: %s", err, said)
+		}
 	}
 }
