@@ -119,7 +119,7 @@ func (a *App) lockedElsewhere(why *runtime.Error, sealed bool) *runtime.Error {
 		Msg:  "the vault is closed for all that runs over this home, and for no other machine yet: " + why.Msg,
 		Hint: strings.TrimPrefix(why.Hint+"; then kimbap lock again", "; then "),
 	}
-	if !a.Shares() {
+	if _, gone := a.index.(noIndex); !a.Shares() && a.unread == nil && (gone || a.storeless == nil) { // else there may be other machines
 		e.Msg = "the vault is closed for all that runs over this home, by a file, since its database could not be told: " + why.Msg
 	}
 	if sealed {
