@@ -179,8 +179,8 @@ func (l *Log) mention(err error) {
 }
 
 // sweep gives the required sinks what they lack of the slots that nobody writes to any more.
-// The error is of a sink; other slots that cannot be read are told of, and tried again at the
-// next start.
+// The error is of a sink, or of records that it lacks and that cannot be read: it must not be
+// taken to have them. Slots that cannot be opened are told of, and tried again at the next start.
 func (l *Log) sweep(until time.Time) error {
 	if l.o.Shared || l.swept || l.o.SinksUnknown {
 		return nil
@@ -214,7 +214,7 @@ func (l *Log) sweep(until time.Time) error {
 	return nil
 }
 
-// sinkError is an error of a sink, or of our own ledger.
+// sinkError is an error of a sink, of our own ledger, or of reading what a sink lacks.
 type sinkError struct{ error }
 
 // sweepOne does it for one slot, whose lock we hold.
