@@ -68,7 +68,8 @@ func (s *Sink) Name() string { return "file:" + s.o.Path }
 // Required implements [outlet.Sink].
 func (s *Sink) Required() bool { return s.o.Required }
 
-// Write implements [outlet.Sink]. A required file is synced before it returns.
+// Write implements [outlet.Sink]. A required file is synced before it returns, and the folder
+// of one that is new.
 // After a failed write the file is cut back, so that no half line stays.
 func (s *Sink) Write(ctx context.Context, _ string, lines [][]byte) error {
 	s.mu.Lock()
@@ -110,12 +111,24 @@ func (s *Sink) write(text []byte) (again bool, err error) {
 	}
 	if err = system.Append(s.f, text); err == nil && s.o.Required {
 		err = s.f.Sync()
+		if err == nil && info.Size() == 0 {
+			err = s.syncName()
+		}
 	}
 	if err != nil {
 		_ = s.f.Truncate(info.Size())
 		return false, s.drop(err)
 	}
 	return false, nil
+}
+
+// syncName makes the name of a file durable that is new, and with it those that older ones got
+// when they were full. A folder that may not be read cannot be synced.
+func (s *Sink) syncName() error {
+	if err := system.SyncFolder(filepath.Dir(s.o.Path)); err != nil && !errors.Is(err, os.ErrPermission) {
+		return err
+	}
+	return nil
 }
 
 // torn reports whether a crash left half a line at the end: it is ended, so that
