@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // place is where a sink posts to: it keeps the lines, and can be told to fail.
@@ -77,6 +78,32 @@ func TestARequiredSinkThatFailsStopsRequests(t *testing.T) {
 		return !slices.ContainsFunc(k.Records(t), func(r apptest.Record) bool { return !strings.Contains(text, r.Line) })
 	})
 	k.Verify(t)
+}
+
+// Status says what a required sink lacks of a process that has ended, also beside one of its
+// kind that runs.
+func TestStatusSaysWhatASinkLacksOfWhatHasEnded(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	k := apptest.New(t, apptest.Options{Config: "audit: {sinks: [{type: webhook, url: \"" + p.URL + "\", mode: required}]}\n"})
+	running := k.App.Proxies()[0].Slot
+	ended := k.Open(t, running)
+	if err := ended.Trail().Event(t.Context(), record.Event{Kind: "test.had"}); err != nil {
+		t.Fatal(err)
+	}
+	p.failing.Store(true)
+	if err := ended.Trail().Event(t.Context(), record.Event{Kind: "test.lacked"}); err == nil {
+		t.Error("an event that the sink did not take")
+	}
+	slot := ended.Trail().Slot()
+	_ = ended.Close()
+	person := k.Open(t, "")
+	s, err := person.Status(t.Context())
+	_ = person.Close()
+	p.failing.Store(false) // what runs has something to record at its end
+	if err != nil || slot == running || len(s.Lacks) != 1 || s.Lacks[0].Slot != slot || s.Lacks[0].Records != 1 {
+		t.Errorf("%q beside %q: %+v, %v", slot, running, s.Lacks, err)
+	}
 }
 
 // A best-effort sink holds nobody up; that it fails shows where status looks.

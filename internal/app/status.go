@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/resource"
@@ -146,9 +145,7 @@ func (a *App) lacks() []Lack {
 	}
 	running := a.states().Serving(roster.Any)
 	return slices.DeleteFunc(all, func(l Lack) bool {
-		return slices.ContainsFunc(running, func(r Running) bool {
-			return l.Slot == string(r.Kind) || strings.HasPrefix(l.Slot, string(r.Kind)+"-")
-		})
+		return slices.ContainsFunc(running, func(r Running) bool { return r.Slot == l.Slot })
 	})
 }
 

@@ -49,6 +49,7 @@ type Running struct {
 	Locked  string          `json:"locked,omitempty"`  // why it opens no stored key
 	Notify  []notify.Status `json:"notify,omitempty"`
 
+	Slot   string          `json:"audit_slot,omitempty"` // of the trail, that it writes to
 	Sinks  []outlet.Health `json:"audit_sinks,omitempty"`
 	Anchor string          `json:"audit_checkpoint,omitempty"` // why the last one was not made or sent
 	Seen   int64           `json:"seen_changes,omitempty"`     // up to this change of the store it works with what is stored
