@@ -70,7 +70,7 @@ func (c *cli) findServer() error {
 			return nil
 		}
 	}
-	if err := (app.Home{Dir: c.homeDir()}).CheckLeads(c.uid); c.homeDir() != "" && err != nil {
+	if err := (app.Home{Dir: c.homeDir()}).CheckLeads(c.uid); err != nil {
 		if _, missing := os.Lstat(file); !named || !errors.Is(missing, fs.ErrNotExist) {
 			return err
 		}
