@@ -42,7 +42,7 @@ func (a *App) AlwaysRule(ctx context.Context, id string) (rule, before string, e
 // rules above, which deny perhaps, go on deciding first. A result that is no policy
 // is not written.
 func (a *App) AddRule(ctx context.Context, rule, name string) error {
-	file, err := a.writablePolicy()
+	file, err := a.rules().Writable(a.tenant)
 	if err != nil {
 		return err
 	}

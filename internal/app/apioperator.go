@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/server"
+	"github.com/kimbap-run/kimbap/internal/tenants"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 )
@@ -223,7 +224,7 @@ func (s apiOperator) Policy(_ context.Context, who runtime.Principal) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	file := seat.policyFile()
+	file := seat.PolicyFile()
 	if info, err := os.Stat(file); err == nil && info.IsDir() {
 		return nil, &runtime.Error{
 			Code: runtime.CodeForbidden, Reason: runtime.ReasonReadOnly, Msg: "the policy is a folder of files, which is not shown over the network",
@@ -249,12 +250,12 @@ func (s apiOperator) SetPolicy(ctx context.Context, who runtime.Principal, befor
 			Hint: "change the file, or let the owner set policy: {source: api} in config.yaml",
 		}
 	}
-	file, err := seat.writablePolicy()
+	file, err := seat.rules().Writable(seat.tenant)
 	if err != nil {
 		return unwritable(err)
 	}
 	err = seat.noted(ctx, "policy.replace", map[string]string{"bytes": fmt.Sprint(len(after))}, func() error {
-		return seat.replacePolicy(ctx, file, policyName, before, after)
+		return seat.replacePolicy(ctx, file, tenants.RulesName, before, after)
 	})
 	if err == nil {
 		s.kick()

@@ -60,15 +60,15 @@ func (a *App) drafted(path string) (string, draft.Options, error) {
 		return "", draft.Options{}, err
 	}
 	if path == "" {
-		path = a.policyFile()
-		if err := a.policyIsThere(a.tenant); err != nil {
+		path = a.PolicyFile()
+		if err := a.rules().AreThere(a.tenant); err != nil {
 			return "", draft.Options{}, err
 		}
 	} else if _, err := os.Stat(path); err != nil {
 		return "", draft.Options{}, errata.NotThere("there is no policy at "+path, &errata.Unreadable{File: path, Err: err})
 	}
 	set, err := a.draftServices()
-	return path, draft.Options{Services: set, Clock: a.o.Clock, Tenant: a.tenant, DenyUnmatched: a.config.Current().Proxy.Unmatched == "deny"}, err
+	return path, draft.Options{Services: set, Clock: a.o.Clock, Tenant: a.tenant, DenyUnmatched: a.rules().DenyUnmatched}, err
 }
 
 func (a *App) draftServices() (*services.Set, error) {

@@ -33,23 +33,24 @@ func (a *App) reload(ctx context.Context, f follower) looked {
 	if err != nil {
 		problems["services"], set = err, a.services.Current()
 	}
-	fresh, wrong := a.readPolicies(set)
+	rules := a.rules()
+	fresh, wrong := rules.Read(set)
 	if why := wrong[runtime.DefaultTenant]; why != nil && err == nil {
 		set = a.services.Current()
-		fresh, wrong = a.readPolicies(set)
+		fresh, wrong = rules.Read(set)
 		wrong[runtime.DefaultTenant] = why
 		delete(fresh, runtime.DefaultTenant)
 	}
 	for t, err := range wrong {
 		problems[policyField(t)] = err
 	}
-	old := a.narrowed(a.policy.Current(runtime.DefaultTenant))
+	old := rules.Narrowed(a.policy.Current(runtime.DefaultTenant))
 	if now := fresh[runtime.DefaultTenant]; err != nil && old != nil && now != nil && now.Digest() != old.Digest() {
 		fresh[runtime.DefaultTenant] = old
 		problems["policy"] = errors.New("the policy is taken up when the services can be read")
 	}
 	for _, t := range a.Tenants() {
-		if old := a.narrowed(a.policy.Current(t)); fresh[t] == nil && old != nil {
+		if old := rules.Narrowed(a.policy.Current(t)); fresh[t] == nil && old != nil {
 			fresh[t] = old
 		}
 	}
@@ -128,8 +129,9 @@ func (a *App) fingerprintOf(configured string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "config.yaml %s\n", configured)
 	names = append(names, a.home.Tenants()) // a tenant that comes or goes
-	for _, t := range a.Tenants() {
-		names = append(names, policy.Names(a.policyFileOf(t))...)
+	rules := a.rules()
+	for _, t := range rules.All() {
+		names = append(names, policy.Names(rules.File(t))...)
 	}
 	for _, name := range names {
 		if info, err := os.Stat(name); err == nil { // Stat follows links: a swapped symlink counts

@@ -37,7 +37,7 @@ func (a *App) openVault(ctx context.Context) (err error) {
 	}
 	a.vault, err = vault.New(vault.Options{
 		Store: a.store, Clock: a.o.Clock, Fetch: wrap.Commands{Env: a.o.Env, Timeout: fetchTimeout},
-		Renew: a.renewKey, Words: record.Words, Parts: connector.Parts, Exists: a.hasTenant,
+		Renew: a.renewKey, Words: record.Words, Parts: connector.Parts, Exists: a.tenants().Has,
 	})
 	if err != nil {
 		return err
@@ -261,8 +261,8 @@ func ServicesOf(source string) []string {
 }
 
 func (a *App) loadPolicy(context.Context) error {
-	set, wrong := a.readPolicies(a.services.Current())
-	err := wrong.err()
+	set, wrong := a.rules().Read(a.services.Current())
+	err := wrong.Err()
 	if err != nil && !a.o.Despite {
 		return err
 	}

@@ -54,7 +54,7 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	set := a.Services()
 	s := &Status{
 		Home: a.home.Dir, Tenant: string(a.tenant), Proxies: asked(ctx, a.Proxies()), Servers: append([]Running{}, a.Servers()...), Services: []string{}, Linked: []string{},
-		Digest: set.Digest(), Policy: a.policy.Current(a.tenant).Digest(), PolicyFile: a.policyFile(), Vault: "open",
+		Digest: set.Digest(), Policy: a.policy.Current(a.tenant).Digest(), PolicyFile: a.PolicyFile(), Vault: "open",
 		Descriptors: resource.Descriptors(),
 	}
 	limits := a.limits()

@@ -3,12 +3,9 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"time"
 
-	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/tenants"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/policy"
@@ -30,30 +27,6 @@ type Tenant struct {
 // Tenant is the tenant whose things this App shows and changes.
 func (a *App) Tenant() runtime.Tenant { return a.tenant }
 
-// Tenants lists the tenants there are: the default one first, which always is,
-// then those that have a folder, by name.
-func (a *App) Tenants() []runtime.Tenant {
-	out := []runtime.Tenant{runtime.DefaultTenant}
-	entries, _ := os.ReadDir(a.home.Tenants()) // sorted; a home without it has one tenant
-	for _, e := range entries {
-		if e.IsDir() && tenantName(e.Name()) && e.Name() != string(runtime.DefaultTenant) {
-			out = append(out, runtime.Tenant(e.Name()))
-		}
-	}
-	return out
-}
-
-// tenantName keeps names to what can be a folder everywhere, so that no two of
-// them are one folder.
-func tenantName(name string) bool {
-	for i, r := range name {
-		if !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' && i > 0) {
-			return false
-		}
-	}
-	return name != "" && len(name) <= 63
-}
-
 // checkTenant refuses a tenant that was never made: a mistyped name must not
 // become a new one, with a policy and a vault of its own.
 func (a *App) checkTenant() error {
@@ -69,7 +42,7 @@ func (a *App) noTenant(name runtime.Tenant) error {
 		Msg:  fmt.Sprintf("there is no tenant %.80q", string(name)),
 		Hint: "kimbap tenant list",
 	}
-	if a.Shares() && tenantName(string(name)) {
+	if a.Shares() && tenants.IsName(string(name)) {
 		e.Msg += " here"
 		e.Hint = fmt.Sprintf("kimbap tenant create %s --join, where another home that shares the store has made it", name)
 	}
@@ -123,7 +96,7 @@ func (a *App) JoinTenant(ctx context.Context, name runtime.Tenant, strict bool) 
 // createTenant makes a tenant here, if may agrees, which is told whether anything is stored
 // under its name.
 func (a *App) createTenant(ctx context.Context, name runtime.Tenant, strict bool, kind string, may func(keeps bool) error) error {
-	if !tenantName(string(name)) {
+	if !tenants.IsName(string(name)) {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%q is no name of a tenant: at most 63 small letters, digits and -, no - first", string(name)),
 			Hint: "kimbap tenant create acme",
@@ -133,7 +106,7 @@ func (a *App) createTenant(ctx context.Context, name runtime.Tenant, strict bool
 		return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("there is a tenant %s already", name), Hint: "kimbap tenant list"}
 	}
 	if a.config.Current().Policy.Tenants != "" {
-		if _, err := policy.Read(a.policyFileOf(name)); err != nil {
+		if _, err := policy.Read(a.PolicyFileOf(name)); err != nil {
 			return runtime.Invalid(err, "put its policy there first")
 		}
 	}
@@ -152,31 +125,10 @@ func (a *App) createTenant(ctx context.Context, name runtime.Tenant, strict bool
 	if err != nil {
 		return err
 	}
-	if err := a.makeTenant(name, strict, born); err != nil {
+	if err := a.tenants().Make(name, strict, born); err != nil {
 		return fmt.Errorf("make tenant %s: %w", name, err)
 	}
 	return nil
-}
-
-// makeTenant makes the folder of a tenant.
-func (a *App) makeTenant(name runtime.Tenant, strict bool, born time.Time) error {
-	if err := os.MkdirAll(a.home.Tenants(), 0o700); err != nil {
-		return err
-	}
-	// Made aside and moved into its place, policy and all: a proxy that looks
-	// meanwhile sees no tenant, or the whole one.
-	aside, err := os.MkdirTemp(a.home.Tenants(), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(aside)
-	if err := home.Replace(filepath.Join(aside, policyName), policy.DefaultFile(strict), 0o600); err != nil {
-		return err
-	}
-	if err := home.Replace(filepath.Join(aside, madeName), []byte(born.Format(time.RFC3339Nano)+"\n"), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(aside, a.home.Tenant(name))
 }
 
 // ruled is the policy, which says of a tenant without rules what is missing: where homes
@@ -202,7 +154,7 @@ func (r ruled) Decide(q runtime.Question) runtime.Verdict {
 func (a *App) ListTenants(ctx context.Context) ([]Tenant, error) {
 	out := []Tenant{}
 	for _, name := range a.Tenants() {
-		one := Tenant{Name: name, Policy: a.policyFileOf(name)}
+		one := Tenant{Name: name, Policy: a.PolicyFileOf(name)}
 		if p := a.policy.Current(name); p != nil {
 			one.Digest = p.Digest()
 		}
@@ -238,7 +190,7 @@ func (a *App) scoped(q RecordQuery) RecordQuery {
 		q.Tenant = ""
 	default:
 		q.Tenant, q.Home = a.tenant, a.tenant == runtime.DefaultTenant
-		q.Born = a.born(a.tenant)
+		q.Born = a.tenants().Born(a.tenant)
 	}
 	return q
 }

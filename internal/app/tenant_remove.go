@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,27 +86,13 @@ func (a *App) dropTenant(ctx context.Context, out *RemovedTenant, look func(toke
 	}
 	a.identity.Forget()
 	a.vault.Forget()
-	aside, err := a.putAside(out.Name)
+	aside, err := a.tenants().PutAside(out.Name, a.o.Clock())
 	if err != nil {
 		return err
 	}
 	out.Folder = aside
 	a.Reach(ctx)
 	return a.store.DropTenant(ctx, out.Name, a.o.Clock(), func(_, _ []string, _ int) error { return nil })
-}
-
-// putAside gives the folder of a tenant a name that no tenant can have; "" when
-// there is none.
-func (a *App) putAside(name runtime.Tenant) (string, error) {
-	aside := filepath.Join(a.home.Tenants(), ".removed-"+string(name)+"-"+a.o.Clock().UTC().Format("20060102T150405.000000"))
-	err := os.Rename(a.home.Tenant(name), aside)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("put the folder of tenant %s aside: %w", name, err)
-	}
-	return aside, nil
 }
 
 // isTenant refuses a name that is no tenant's and under which nothing is kept.
@@ -123,39 +106,12 @@ func (a *App) isTenant(ctx context.Context, name runtime.Tenant) error {
 	return a.noTenant(name)
 }
 
-// hasTenant reports whether there is a tenant now.
-func (a *App) hasTenant(name runtime.Tenant) bool {
-	if name == runtime.DefaultTenant {
-		return true
-	}
-	info, err := os.Stat(a.home.Tenant(name))
-	return tenantName(string(name)) && err == nil && info.IsDir()
-}
-
 func inUse(t *RemovedTenant) error {
 	return &runtime.Error{
 		Code: runtime.CodeInvalidInput,
 		Msg:  fmt.Sprintf("tenant %s is in use: valid tokens: %d, approvals that wait: %d", t.Name, len(t.Tokens), len(t.Approvals)),
 		Hint: fmt.Sprintf("end them first (kimbap --tenant %s token revoke --all), or with it: kimbap tenant remove %s --force", t.Name, t.Name),
 	}
-}
-
-// madeName is the file that says since when there is a tenant.
-const madeName = "made"
-
-// born is since when there is a tenant: what was recorded before, under the same
-// name, was another's. A tenant from before there was such a file has all records
-// of its name, and one whose file cannot be read none.
-func (a *App) born(name runtime.Tenant) time.Time {
-	text, err := os.ReadFile(filepath.Join(a.home.Tenant(name), madeName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return time.Time{}
-	}
-	at, perr := time.Parse(time.RFC3339Nano, strings.TrimSpace(string(text)))
-	if err != nil || perr != nil {
-		return time.Unix(1<<40, 0)
-	}
-	return at
 }
 
 // birth is the moment from which a new tenant has records: now, or right after the
