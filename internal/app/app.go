@@ -16,6 +16,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/crowd"
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/logline"
+	"github.com/kimbap-run/kimbap/internal/neighbours"
 	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/server"
@@ -165,7 +166,7 @@ type App struct {
 	full        atomic.Pointer[string]        // what is said of the trail's disk, nil when it has room
 	running     atomic.Pointer[Running]       // what the state file says, nil without one
 	self        *home.Self                    // this process, in approvals
-	life        life                          // of it, where homes share a store
+	neighbours  *neighbours.Circle            // who else runs over this home and those that share its store
 	close       []func(context.Context) error
 	closed      sync.Once
 }
@@ -210,6 +211,7 @@ func New(o Options) (*App, error) {
 	}
 	a.config = config.NewLive(cfg)
 	a.self = a.home.Self()
+	a.meet(nil, false)
 	return a, nil
 }
 

@@ -57,7 +57,7 @@ func (a *App) Scripts() (*sandbox.Runner, error) {
 		Approval: a.question, Asks: a.asks, Record: a.recordScript, Begun: a.begun, Lost: a.lostResult,
 		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
 		NewID:   func() string { return runtime.NewID("exe", a.o.Clock()) },
-		Process: a.holder, Alive: a.alive,
+		Process: a.neighbours.Holder, Alive: a.neighbours.Alive,
 		Limits:  sandbox.Limits{Timeout: a.config.Current().Exec.Timeout.Duration(), Heap: int64(a.config.Current().Exec.Heap), Calls: a.config.Current().Exec.Calls},
 		Workers: a.config.Current().Exec.Workers,
 	})

@@ -45,6 +45,7 @@ var plan = map[string]room{
 	"internal/installer":       {4, []string{"runtime", "classifier", "services", "services/catalog", "services/openapi", "services/review", "internal/home"}},
 	"internal/call":            {4, []string{"runtime", "classifier", "services", "services/jq", "services/rest", "services/request"}},
 	"internal/draft":           {4, []string{"runtime", "runtime/audit/record", "runtime/policy", "runtime/policy/condition", "classifier", "services"}},
+	"internal/neighbours":      {4, []string{"runtime", "internal/home"}},
 	"internal/tenants":         {4, []string{"runtime", "runtime/policy", "internal/home"}},
 	"internal/project":         {4, []string{"runtime", "services"}},
 	"internal/truststore":      {4, []string{"runtime", "services", "services/catalog", "certs", "certs/stores", "internal/home"}},

@@ -16,11 +16,9 @@ import (
 	"github.com/kimbap-run/kimbap/services/catalog"
 )
 
-// How long a provider may take for one answer, and another process for its renewal; and how
-// long a person may for a sign-in.
+// How long a provider may take for one answer, and a person for a sign-in.
 const (
 	providerTimeout = 10 * time.Second
-	grantLockWait   = 15 * time.Second
 	signInTime      = 10 * time.Minute
 )
 
@@ -28,7 +26,7 @@ const (
 func (a *App) newConnector(over runtime.Vault) (*connector.Connector, error) {
 	return connector.New(connector.Options{
 		Vault: over, Keeper: a.vault, Client: a.providerClient(), Clock: a.o.Clock,
-		Lock: a.lockGrant,
+		Lock: a.neighbours.LockGrant,
 		Note: func(ctx context.Context, tenant runtime.Tenant, event, name, result string) error {
 			fields := map[string]string{"name": name}
 			if result != "" {

@@ -134,7 +134,7 @@ func (a *App) sweepPasses(ctx context.Context) error {
 	files, _ := filepath.Glob(filepath.Join(a.home.State(), "proxy-*.pass"))
 	for _, file := range files {
 		kept, err := readPass(file)
-		if err != nil || a.alive(kept.Holder) && file != a.passFile(os.Getpid()) { // ours is still to be written
+		if err != nil || a.neighbours.Alive(kept.Holder) && file != a.passFile(os.Getpid()) { // ours is still to be written
 			continue
 		}
 		if err := a.revokePass(ctx, kept, file); err != nil {

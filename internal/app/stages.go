@@ -117,7 +117,7 @@ func (a *App) openApprovals(context.Context) (err error) {
 		NewID:   func() string { return runtime.NewID("apr", a.o.Clock()) },
 		Terms:   approvalTerms(a.config.Current()),
 		Tell:    tell,
-		Process: a.holder, Alive: a.alive, Ended: a.requesterEnded, Late: a.toldLate, Mask: a.maskerOf,
+		Process: a.neighbours.Holder, Alive: a.neighbours.Alive, Ended: a.requesterEnded, Late: a.toldLate, Mask: a.maskerOf,
 	})
 	if err != nil {
 		return err

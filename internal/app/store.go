@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/neighbours"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/identity"
@@ -52,6 +53,7 @@ func (a *App) openStore(ctx context.Context) error {
 		a.index = noIndex{err}
 	}
 	a.goWithout(err)
+	a.meet(nil, true)
 	return nil
 }
 
@@ -91,12 +93,22 @@ func (a *App) openShared(ctx context.Context, local *sqlite.DB) error {
 	}
 	a.shared = shared
 	a.onClose(func(context.Context) error { return shared.Close() })
-	a.onClose(func(ctx context.Context) error { a.life.end(ctx); return nil }) // after all that it may hold
+	a.meet(shared, false)
+	a.onClose(func(ctx context.Context) error { a.neighbours.End(ctx); return nil }) // after all that it may hold
 	a.store = shared
 	if a.homeName = name; there == shared.Name() {
 		return nil
 	}
 	return a.settleStore(ctx, local, there)
+}
+
+// meet says over which homes the processes are that this one has to know of; unknown, that
+// nobody can tell.
+func (a *App) meet(shared neighbours.Leases, unknown bool) {
+	a.neighbours = neighbours.New(neighbours.Options{
+		Home: a.home, Self: a.self, Shared: shared, Unknown: unknown, Clock: a.o.Clock,
+		Unheard: func(err error) { a.o.Log.Warn().Err(err).Msg("other homes are not told that this process lives") },
+	})
 }
 
 // joins reports whether this is a new home that shares a store: its key was put there
