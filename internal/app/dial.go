@@ -33,7 +33,7 @@ func (a *App) upstreamTLS() (*tls.Config, error) {
 // upstreamRoots are the system's roots and those of upstream.ca_file. The system's are
 // not read before they are needed.
 func (a *App) upstreamRoots() (*certs.Roots, error) {
-	first := a.o.Ahead.firstRoots(a.env["SSL_CERT_FILE"])
+	first := a.o.Ahead.FirstRoots(a.env["SSL_CERT_FILE"])
 	file := a.config.Current().Upstream.CAFile
 	if file == "" {
 		return certs.NewRoots(first, nil), nil

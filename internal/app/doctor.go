@@ -10,9 +10,9 @@ import (
 	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/internal/runner"
 	"github.com/kimbap-run/kimbap/internal/system"
+	"github.com/kimbap-run/kimbap/internal/workers"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
-	"github.com/kimbap-run/kimbap/runtime/sandbox/worker"
 	"github.com/kimbap-run/kimbap/services/catalog"
 )
 
@@ -160,7 +160,7 @@ func (a *App) doctorProxy(ctx context.Context) Finding {
 
 // doctorScripts says what holds a script on this system.
 func (a *App) doctorScripts() Finding {
-	level, err := worker.Level(a.workerOptions())
+	level, err := workers.Level(a.crew())
 	switch {
 	case err != nil:
 		return Finding{"scripts", "fail", "kimbap exec does not work here: " + err.Error(), "docs/script-mode.md"}

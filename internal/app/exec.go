@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/call"
+	"github.com/kimbap-run/kimbap/internal/workers"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/audit/history"
@@ -49,11 +50,13 @@ func (a *App) Scripts() (*sandbox.Runner, error) {
 	if a.scripts.runner != nil {
 		return a.scripts.runner, nil
 	}
-	if err := a.startWorkers(); err != nil {
+	crew, err := workers.New(a.crew())
+	if err != nil {
 		return nil, err
 	}
+	a.onClose(func(context.Context) error { crew.Close(); return nil })
 	runner, err := sandbox.New(sandbox.Options{
-		Start: a.takeWorker, Identify: a.identity.Identify, Catalog: a.tools, Invoke: a.invoke,
+		Start: crew.Take, Identify: a.identity.Identify, Catalog: a.tools, Invoke: a.invoke,
 		Approval: a.question, Asks: a.asks, Record: a.recordScript, Begun: a.begun, Lost: a.lostResult,
 		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
 		NewID:   func() string { return runtime.NewID("exe", a.o.Clock()) },

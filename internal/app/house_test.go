@@ -46,6 +46,7 @@ var plan = map[string]room{
 	"internal/call":            {4, []string{"runtime", "classifier", "services", "services/jq", "services/rest", "services/request"}},
 	"internal/draft":           {4, []string{"runtime", "runtime/audit/record", "runtime/policy", "runtime/policy/condition", "classifier", "services"}},
 	"internal/neighbours":      {4, []string{"runtime", "internal/home"}},
+	"internal/workers":         {4, []string{"certs", "runtime/sandbox", "runtime/sandbox/frame", "runtime/sandbox/worker"}},
 	"internal/tenants":         {4, []string{"runtime", "runtime/policy", "internal/home"}},
 	"internal/project":         {4, []string{"runtime", "services"}},
 	"internal/truststore":      {4, []string{"runtime", "services", "services/catalog", "certs", "certs/stores", "internal/home"}},

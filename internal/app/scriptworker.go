@@ -2,7 +2,11 @@ package app
 
 import (
 	"io"
+	"sync"
 
+	"github.com/kimbap-run/kimbap/internal/outfit"
+	"github.com/kimbap-run/kimbap/internal/workers"
+	"github.com/kimbap-run/kimbap/runtime/sandbox"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/worker"
 )
 
@@ -15,4 +19,28 @@ func ScriptWorker(args []string, in io.Reader, out io.Writer) (status int, is bo
 		return 0, false
 	}
 	return worker.Main(args[1:], in, out, worker.Script()), true
+}
+
+// Ahead is what was begun before it is known what the configuration says.
+type Ahead = workers.Ahead
+
+// StartAhead starts a worker at once, for Options.Ahead. Env is that of the process.
+func StartAhead(executable string, env []string) *Ahead {
+	return workers.StartAhead(executable, outfit.NewEnvironment(env)["SSL_CERT_FILE"])
+}
+
+// scripts is what an App has for script mode.
+type scripts struct {
+	sync.Mutex
+	runner *sandbox.Runner // nil: not asked for yet
+}
+
+// crew says which processes run scripts; a short command keeps none ready.
+func (a *App) crew() workers.Options {
+	c := a.config.Current().Exec
+	o := workers.Options{Executable: a.o.Executable, Heap: int64(c.Heap), Ahead: a.o.Ahead, Log: a.o.Log}
+	if a.o.Slot != "" {
+		o.Kept = min(c.Workers, 2)
+	}
+	return o
 }
