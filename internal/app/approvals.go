@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/mask"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
@@ -70,7 +71,7 @@ func (a *App) listApprovals(ctx context.Context, all bool, wanted func(*Approval
 		return nil, err
 	}
 	ended, err := a.endedTokens(ctx, a.tenant)
-	mask, unknowable := a.masker(ctx)
+	hide, unknowable := a.masks().Of(ctx, a.tenant)
 	out := []Approval{}
 	for _, p := range list {
 		shown := shownApproval(p)
@@ -79,9 +80,9 @@ func (a *App) listApprovals(ctx context.Context, all bool, wanted func(*Approval
 			continue
 		}
 		if p.Authority == "" { // a built request: its arguments say what it is about
-			shown.Summary += a.argumentsOf(ctx, p.ID, mask)
+			shown.Summary += a.argumentsOf(ctx, p.ID, hide)
 		} else if unknowable == nil {
-			shown.Summary = mask(shown.Summary)
+			shown.Summary = hide(shown.Summary)
 		} else { // locked: nobody decides it now
 			shown.Summary = summaryOfLocked(&p)
 		}
@@ -95,12 +96,12 @@ func summaryOfLocked(p *approval.Approval) string { return p.Method + " " + p.Au
 
 // argumentsOf writes the arguments of a held request for one line of a list,
 // in order, cut where they get long. `approve show` has them whole.
-func (a *App) argumentsOf(ctx context.Context, id string, mask masker) string {
+func (a *App) argumentsOf(ctx context.Context, id string, hide func(text string) string) string {
 	args, err := a.approvals.Arguments(ctx, a.Operator(), a.tenant, id)
 	if err != nil {
 		return "" // what cannot be opened cannot be accepted either; show says why
 	}
-	args = mask.args(args)
+	args = mask.Args(hide, args)
 	const most = 60
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(args)) {
@@ -129,15 +130,15 @@ func (a *App) ShowApproval(ctx context.Context, id string, full bool) (Approval,
 // shown is a view without the stored credentials that stand in it.
 func (a *App) shown(ctx context.Context, view *approval.View) (Approval, string, error) {
 	shown := shownApproval(view.Approval)
-	mask, err := a.masker(ctx)
+	hide, err := a.masks().Of(ctx, a.tenant)
 	if err != nil {
 		return shown, "", err
 	}
-	shown.Summary, shown.Args = mask(shown.Summary), mask.args(view.Args)
+	shown.Summary, shown.Args = hide(shown.Summary), mask.Args(hide, view.Args)
 	if view.Approval.Open() {
 		shown.Ended, err = a.requesterEnded(ctx, a.tenant, view.Approval.Principal)
 	}
-	return shown, mask(view.Text), err
+	return shown, hide(view.Text), err
 }
 
 // requesterEnded reports whether a principal's token is no longer valid: a yes to

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/crowd"
+	"github.com/kimbap-run/kimbap/internal/mask"
 	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
@@ -107,6 +108,9 @@ func (a *App) openTrail(ctx context.Context) error {
 	return nil
 }
 
+// masks take what is stored out of what people are shown.
+func (a *App) masks() mask.Masks { return mask.Masks{Vault: a.vault, Forms: a.forms} }
+
 func (a *App) openApprovals(context.Context) (err error) {
 	tell := a.tell
 	if len(a.config.Current().Approval.Notify) == 0 { // what nobody is told need not be masked
@@ -117,7 +121,7 @@ func (a *App) openApprovals(context.Context) (err error) {
 		NewID:   func() string { return runtime.NewID("apr", a.o.Clock()) },
 		Terms:   approvalTerms(a.config.Current()),
 		Tell:    tell,
-		Process: a.neighbours.Holder, Alive: a.neighbours.Alive, Ended: a.requesterEnded, Late: a.toldLate, Mask: a.maskerOf,
+		Process: a.neighbours.Holder, Alive: a.neighbours.Alive, Ended: a.requesterEnded, Late: a.toldLate, Mask: a.masks().Of,
 	})
 	if err != nil {
 		return err
