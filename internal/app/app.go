@@ -20,6 +20,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/server"
+	"github.com/kimbap-run/kimbap/internal/waiting"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -150,13 +151,13 @@ type App struct {
 	entrance    entrance
 	scripts     scripts
 	mcpSessions mcpSessions
-	waits       waits
+	waiting     *waiting.Room // who waits here for a person
 	run         ofRun
 	forms       *scrub.Cache                  // of stored values, to take them out of what is shown
 	unread      error                         // of the configuration, with Options.Emergency; nil: none
 	notice      string                        // for the person at the terminal; "": nothing
 	fault       error                         // of policy and services, with Options.Despite; nil: none
-	waiting     atomic.Pointer[[]string]      // keys of the configuration that want a restart; nil: none
+	restart     atomic.Pointer[[]string]      // keys of the configuration that want one; nil: none
 	health      atomic.Pointer[string]        // last reload error, nil when well
 	silent      atomic.Pointer[runtime.Error] // why the store does not answer, nil when it does; of the watch
 	uncertified atomic.Pointer[string]        // what is wrong with the authority, nil when nothing is

@@ -260,7 +260,7 @@ func (a *App) waitAndCollect(ctx context.Context, caller runtime.Caller, id stri
 	if err != nil {
 		return nil, nil, err
 	}
-	decided, err := a.decided(ctx, caller, me, id)
+	decided, err := a.waiting.Decided(ctx, caller, me, id)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -46,7 +46,7 @@ func (a *App) readConfig(f follower) (*configured, error) {
 // and would not be opened now ends.
 func (a *App) putInForce(c *configured, f follower) {
 	a.config.Swap(c.config)
-	a.waiting.Store(&c.waiting)
+	a.restart.Store(&c.waiting)
 	if c.redial {
 		a.guard.Swap(c.guard)
 		if err := a.rest.Redial(restTimes(c.config), scrubStrict(c.config)); err != nil {
@@ -113,7 +113,7 @@ func (a *App) restartNotice() string {
 }
 
 func (a *App) waitingKeys() []string {
-	if keys := a.waiting.Load(); keys != nil {
+	if keys := a.restart.Load(); keys != nil {
 		return *keys
 	}
 	return nil

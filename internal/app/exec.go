@@ -123,7 +123,7 @@ func (a *App) question(ctx context.Context, caller runtime.Caller, who runtime.P
 	var p approval.Approval
 	var err error
 	if wait {
-		p, err = a.decided(ctx, caller, who, id)
+		p, err = a.waiting.Decided(ctx, caller, who, id)
 	} else {
 		p, err = a.approvals.Status(ctx, who, id)
 	}

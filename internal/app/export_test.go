@@ -50,14 +50,7 @@ func LoseResult(ctx context.Context, a *App, who *runtime.Principal, id string) 
 }
 
 // Waiting is how many here wait for a person.
-func Waiting(a *App) (n int) {
-	a.waits.mu.Lock()
-	defer a.waits.mu.Unlock()
-	for _, one := range a.waits.of {
-		n += len(one.ends)
-	}
-	return n
-}
+func Waiting(a *App) int { return a.waiting.Waiting() }
 
 // WaitAs waits for the decision on a request of the caller's own, as a command does.
 func WaitAs(ctx context.Context, a *App, caller runtime.Caller, id string) error {

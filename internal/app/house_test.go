@@ -48,6 +48,7 @@ var plan = map[string]room{
 	"internal/neighbours":      {4, []string{"runtime", "internal/home"}},
 	"internal/workers":         {4, []string{"certs", "runtime/sandbox", "runtime/sandbox/frame", "runtime/sandbox/worker"}},
 	"internal/mask":            {4, []string{"runtime", "runtime/audit/record", "runtime/connector", "services/rest/scrub"}},
+	"internal/waiting":         {4, []string{"runtime", "runtime/approval", "internal/crowd"}},
 	"internal/tenants":         {4, []string{"runtime", "runtime/policy", "internal/home"}},
 	"internal/project":         {4, []string{"runtime", "services"}},
 	"internal/truststore":      {4, []string{"runtime", "services", "services/catalog", "certs", "certs/stores", "internal/home"}},

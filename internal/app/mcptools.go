@@ -115,7 +115,7 @@ func (a *App) decidedWithin(ctx context.Context, caller runtime.Caller, me runti
 	if wait > 0 {
 		waiting, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
-		if p, err := a.decided(waiting, caller, me, id); err == nil || waiting.Err() == nil || ctx.Err() != nil {
+		if p, err := a.waiting.Decided(waiting, caller, me, id); err == nil || waiting.Err() == nil || ctx.Err() != nil {
 			return p, err
 		}
 	}

@@ -16,6 +16,6 @@ func (a *App) seat(who runtime.Principal) (*App, error) {
 	return &App{
 		o: a.o, home: a.home, env: a.env, config: a.config, tenant: operator.Tenant, seated: &operator,
 		store: a.store, index: a.index, shared: a.shared, vault: a.vault, identity: a.identity, policy: a.policy, services: a.services,
-		approvals: a.approvals, trail: a.trail, self: a.self, neighbours: a.neighbours, connector: a.connector, forms: a.forms,
+		approvals: a.approvals, trail: a.trail, self: a.self, neighbours: a.neighbours, connector: a.connector, forms: a.forms, waiting: a.waiting,
 	}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/crowd"
 	"github.com/kimbap-run/kimbap/internal/mask"
 	"github.com/kimbap-run/kimbap/internal/resource"
+	"github.com/kimbap-run/kimbap/internal/waiting"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -132,9 +133,13 @@ func (a *App) openApprovals(context.Context) (err error) {
 		a.approvals.Close(ctx)
 		return nil // said already, and what was executed is done
 	})
-	if a.o.Slot != "" {
+	room := waiting.Options{Desk: a.approvals, Identity: a.identity}
+	if a.o.Slot == "" { // which has no watch
+		room.Every = watchEvery
+	} else {
 		a.witness.Start() // which forgets old ones
 	}
+	a.waiting = waiting.New(room)
 	return nil
 }
 
@@ -172,7 +177,7 @@ func (a *App) openPipeline(context.Context) (err error) {
 func (a *App) stages() runtime.Options {
 	return runtime.Options{
 		Identity: a.identity, Services: a.services, Policy: ruled{a}, Limits: a.limiter,
-		Approvals: attended{a.approvals, a}, Vault: a.connector, Trail: a.recordedTrail(),
+		Approvals: a.waiting, Vault: a.connector, Trail: a.recordedTrail(),
 		Backends: a.backends(),
 		Clock:    a.o.Clock,
 		NewID:    func() string { return runtime.NewID("req", a.o.Clock()) },

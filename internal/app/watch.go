@@ -54,7 +54,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 			a.unlock(ctx)
 		}
 		f.look(ctx)
-		a.waits.look(ctx, a.identity.Identify) // after a run had its token made good again
+		a.waiting.Look(ctx) // after a run had its token made good again
 		if looks++; looks%spaceEvery == 1 {
 			a.checkSpace()
 		}
