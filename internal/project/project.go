@@ -4,8 +4,8 @@
 // bytes, and then only what [services.Narrow] lets through.
 //
 // It follows no links, reads no more than a project may have, and refuses names whose
-// keys are meant for others. It asks nobody and records nothing: who may trust is for
-// its caller. Start reading at [Find], then [Project.Join].
+// keys are meant for others. It asks nobody: who may trust is for its caller, who records it
+// too ([Keeper.Record]). Start reading at [Keeper.At], then [Project.Join].
 package project
 
 import (

@@ -1,11 +1,15 @@
 package project_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/project"
 	"github.com/kimbap-run/kimbap/services"
 )
@@ -100,5 +104,53 @@ func TestAProjectTakesNoNameOfTheCatalogue(t *testing.T) {
 	}
 	if _, err := p.Join(nil, nil, []string{"notes"}, false); err == nil || !strings.Contains(err.Error(), "catalogue") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Nothing is trusted or forgotten that is not recorded first; a home is no project.
+func TestTrustIsRecordedFirst(t *testing.T) {
+	root, _ := repository(t)
+	h := home.Folder{Dir: filepath.Join(t.TempDir(), "home")}
+	if _, err := h.Create(); err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("the disk of the trail is full")
+	var said []string
+	k := project.Keeper{Home: h, Record: func(_ context.Context, kind, folder, _ string) error {
+		said = append(said, kind+" "+folder)
+		return full
+	}}
+	trusted := func() bool {
+		t.Helper()
+		p, err := k.At(root)
+		if err != nil || p == nil {
+			t.Fatal(p, err)
+		}
+		return p.Trusted
+	}
+	p, err := k.At(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Trust(t.Context(), p, false); !errors.Is(err, full) || trusted() {
+		t.Errorf("trusted without a record: %v", err)
+	}
+	full = nil
+	if err := k.Trust(t.Context(), p, false); err != nil || !trusted() {
+		t.Fatal(err)
+	}
+	full = errors.New("full again")
+	if _, err := k.Distrust(t.Context(), root); !errors.Is(err, full) || !trusted() {
+		t.Errorf("forgotten without a record: %v", err)
+	}
+	full = nil
+	if folder, err := k.Distrust(t.Context(), root); err != nil || folder != p.Dir || trusted() {
+		t.Errorf("%s: %v", folder, err)
+	}
+	if want := []string{"project.trust " + p.Dir, "project.trust " + p.Dir, "project.distrust " + p.Dir, "project.distrust " + p.Dir}; !slices.Equal(said, want) {
+		t.Errorf("recorded %q", said)
+	}
+	if _, err := k.Distrust(t.Context(), root); err == nil {
+		t.Error("what nobody trusted was forgotten")
 	}
 }
