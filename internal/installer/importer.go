@@ -86,7 +86,7 @@ func (k Keeper) keepOwn(name string) error {
 	if err != nil {
 		return err
 	}
-	locked.Own[name] = SumOf(data)
+	locked.Own[name] = sumOf(data)
 	return k.Home.WritePins(locked)
 }
 

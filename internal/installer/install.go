@@ -118,7 +118,7 @@ func (k Keeper) Install(ctx context.Context, i Install) (*Review, error) {
 	if err != nil {
 		return nil, err
 	}
-	pin := home.Pin{URL: from, SHA256: SumOf(data)}
+	pin := home.Pin{URL: from, SHA256: sumOf(data)}
 	unlock, err := k.Home.LockFiles(ctx)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (k Keeper) Install(ctx context.Context, i Install) (*Review, error) {
 		case slices.Contains(catalog.Names(), from):
 			locked.Catalogue[s.Name] = s.Digest
 		case err == nil: // the owner's, under a name of the catalogue
-			locked.Own[s.Name] = SumOf(shipped)
+			locked.Own[s.Name] = sumOf(shipped)
 		case !was:
 			return func() {}, nil
 		}
@@ -156,8 +156,8 @@ func (k Keeper) Install(ctx context.Context, i Install) (*Review, error) {
 	})
 }
 
-// SumOf is the SHA-256 of a file, as services.lock has it.
-func SumOf(data []byte) string {
+// sumOf is the SHA-256 of a file, as services.lock has it.
+func sumOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }

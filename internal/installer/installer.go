@@ -1,6 +1,6 @@
 // Package installer puts services into a home and takes them out: from the catalogue, a
 // file, an https address, or an API description; pinned to what was looked at, in force
-// or disabled.
+// or disabled. It tells how what is installed differs from what the catalogue has now.
 //
 // It refuses a file that does not load beside those that are there, one that would take
 // the place of another by its name, and whatever else is behind an address than was

@@ -1,56 +1,6 @@
-package app
+package installer
 
-import (
-	"context"
-	"os"
-	"strings"
-
-	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services"
-	"github.com/kimbap-run/kimbap/services/catalog"
-)
-
-// ServiceDiff is how the catalogue's file of a service differs from the installed one.
-type ServiceDiff struct {
-	Name    string   `json:"name"`
-	File    string   `json:"file"`             // the installed one
-	Lines   []string `json:"lines"`            // as diff -u has them, without the heads; none: they are the same
-	Command string   `json:"update,omitempty"` // takes the catalogue's, where that is another
-}
-
-// DiffService compares an installed file with what the catalogue would write today, with the
-// same values of its variables where those can be told.
-func (a *App) DiffService(name string) (*ServiceDiff, error) {
-	data, err := catalog.Read(name)
-	if err != nil {
-		return nil, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "the catalogue of this kimbap has no service " + name, Hint: "kimbap service list --catalog",
-		}
-	}
-	path, _ := services.InstalledFile(a.home.Services(), name)
-	here, err := os.ReadFile(path)
-	if err != nil {
-		return nil, a.unknownService(name)
-	}
-	today, values, err := services.Refilled(name+".yaml", data, here)
-	if err != nil {
-		return nil, err
-	}
-	if today == nil {
-		today = data
-	}
-	d := &ServiceDiff{Name: name, File: path, Lines: diffLines(textLines(here), textLines(today))}
-	if len(d.Lines) > 0 {
-		d.Command = installAgain(name, data, values)
-	}
-	return d, nil
-}
-
-// KeepService notes that the owner keeps their own file of a service beside the one that the
-// catalogue has now.
-func (a *App) KeepService(ctx context.Context, name string) error {
-	return a.installer().KeepOwn(ctx, name)
-}
+import "strings"
 
 func textLines(data []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
