@@ -43,21 +43,25 @@ func (l *Log) line(kind record.Kind) *line {
 // line waits until the disk has what came before it. The number is not 0 when the ledger holds the record, also with an error: then a
 // required sink has failed.
 func (l *Log) enter(ctx context.Context, ln *line, last bool) (uint64, error) {
-	if err := l.Ready(); err != nil {
-		return 0, err
+	e := l.trouble.Load()
+	if e != nil && !(ln != nil && ln.Alone) {
+		return 0, e
 	}
 	l.mu.Lock()
 	g := l.group
 	if g == nil {
 		l.mu.Unlock()
-		return 0, l.refusal(errClosed)
+		if e == nil {
+			e = l.refusal(errClosed)
+		}
+		return 0, e
 	}
 	place := len(g.lines)
 	if ln != nil {
 		g.lines = append(g.lines, ln)
 	}
 	g.callers++
-	g.last = g.last || last && !(l.o.SinksLast && ln != nil)
+	g.last = g.last || last && !(l.o.SinksLast && ln != nil && !ln.Alone)
 	l.mu.Unlock()
 	if ctx.Err() != nil || !l.lead(g) {
 		signal(l.urgent)
@@ -190,20 +194,21 @@ func (l *Log) commit(g *group, due bool) {
 	close(g.done)
 }
 
-// write writes a group. When it fails, its intents are refused and its outcomes
-// kept.
+// write writes a group. When it fails, its intents are refused; its outcomes go to the ledger
+// alone, or are kept until that can be written.
 func (l *Log) write(g *group) {
 	if g.callers > 0 { // outcomes say nothing about it
 		l.crowded = g.callers > 1
 	}
 	if e := l.trouble.Load(); e != nil {
-		g.err = e
-		l.keep(g.lines)
+		l.save(g.lines, e)
+		g.err = l.trouble.Load() // another one, where the ledger fails too
 	} else if err := l.put(g.lines, g.last); err != nil {
-		g.err = l.refuse(err)
+		l.refuse(err)
 		if !l.written(g.lines) {
-			l.keep(g.lines)
+			l.save(g.lines, err)
 		}
+		g.err = l.trouble.Load()
 	}
 	if g.err == nil {
 		l.free(g.lines)
@@ -233,18 +238,26 @@ func (l *Log) put(lines []*line, last bool) error {
 		defer done()
 	}
 	before := mark(l.ledger)
-	if err := l.ledger.Append(lines, l.o.Clock(), last); err != nil {
+	if err := l.append(lines, last); err != nil {
+		return err
+	}
+	return l.deliver(l.ledger.Written(), before)
+}
+
+// append appends lines to the ledger. After an error none has a number.
+func (l *Log) append(lines []*line, last bool) error {
+	err := l.ledger.Append(lines, l.o.Clock(), last)
+	switch {
+	case err != nil:
 		for _, ln := range lines {
 			if ln != nil {
 				ln.Seq = 0
 			}
 		}
-		return err
-	}
-	if last {
+	case last:
 		l.tip.Store(newTip(l.ledger))
 	}
-	return l.deliver(l.ledger.Written(), before)
+	return err
 }
 
 func empty(lines []*line) bool {

@@ -189,8 +189,9 @@ func (l *Log) Intent(ctx context.Context, r *runtime.Record) error {
 	return err
 }
 
-// Outcome implements [runtime.Trail]. While the log refuses, outcomes are kept
-// in memory, up to Options.Kept, and written when it has recovered.
+// Outcome implements [runtime.Trail]. While only a required sink fails, outcomes go to the
+// ledger as ever, and to the sink with what else it has missed. While the ledger fails they
+// are kept in memory, up to Options.Kept, and written when the log has recovered.
 func (l *Log) Outcome(r *runtime.Record) {
 	kind := record.KindOutcome
 	if r.Sequence == 0 {
@@ -204,7 +205,7 @@ func (l *Log) Outcome(r *runtime.Record) {
 
 // Note records an act that is no request, and does not wait for it. It stands
 // before all that is recorded later: an intent that is durable means that it is
-// too. While the log refuses it is kept in memory, as outcomes are.
+// too. While the log refuses it fares as outcomes do.
 func (l *Log) Note(ev record.Event) {
 	ln := l.line(record.KindEvent)
 	ln.Noted = true
@@ -235,26 +236,37 @@ func (l *Log) arm() {
 // Event records an act that is no request. It returns when the record is
 // durable.
 func (l *Log) Event(ctx context.Context, ev record.Event) error {
-	_, err := l.event(ctx, ev)
+	_, err := l.event(ctx, ev, false)
 	return err
 }
 
-func (l *Log) event(ctx context.Context, ev record.Event) (uint64, error) {
+func (l *Log) event(ctx context.Context, ev record.Event, alone bool) (uint64, error) {
 	ln := l.line(record.KindEvent)
+	ln.Alone = alone
 	ln.Body = record.AppendEvent(ln.Body, ev, ln.At)
 	return l.enter(ctx, ln, true)
 }
 
-// Insist is Event for what takes a right away, which nobody may hinder by a sink that fails:
-// after an error too the ledger gets the record as soon as it can, at the end of this process
-// at the latest.
+// Insist is Event for what takes a right away, which nobody may hinder by a sink that fails.
+// A [Late] says that the disk has the record, and a required sink has not; after any other
+// error it is not recorded.
 func (l *Log) Insist(ctx context.Context, ev record.Event) error {
-	seq, err := l.event(ctx, ev)
-	if err != nil && seq == 0 {
-		l.Note(ev)
+	seq, err := l.event(ctx, ev, true)
+	if err != nil && seq != 0 {
+		return &Late{err}
 	}
 	return err
 }
+
+// Late is the error of a record that the ledger has, durably, and that a required sink gets
+// with what else it has missed, in this process or the next.
+type Late struct{ Err error }
+
+// Error implements error.
+func (e *Late) Error() string { return "the record is in the ledger alone: " + e.Err.Error() }
+
+// Unwrap returns what is wrong with the sink.
+func (e *Late) Unwrap() error { return e.Err }
 
 // Flush returns when everything handed over before is durable.
 func (l *Log) Flush(ctx context.Context) error {
@@ -263,7 +275,8 @@ func (l *Log) Flush(ctx context.Context) error {
 }
 
 // Close writes what waits, stops the writer, closes the sinks and gives the
-// slot free. It waits no longer than ctx. Later calls do nothing.
+// slot free. It waits no longer than ctx. Later calls do nothing. Its error is of records
+// that the ledger lacks; what only a sink lacks the next start sends.
 func (l *Log) Close(ctx context.Context) error {
 	l.mu.Lock()
 	open := l.group != nil
@@ -274,7 +287,7 @@ func (l *Log) Close(ctx context.Context) error {
 	l.closing.Do(func() { close(l.quit) })
 	select {
 	case <-l.done:
-		if e := l.trouble.Load(); e != nil && !errors.Is(e.Err, errClosed) {
+		if e := l.trouble.Load(); e != nil && !errors.Is(e.Err, errClosed) && !l.whole(e) {
 			return e
 		}
 		return nil

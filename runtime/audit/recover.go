@@ -10,20 +10,97 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
+// unasked reports whether a line is one that nobody waits for. Of an intent or an event of a
+// group that failed nobody was told that it is recorded.
+func unasked(ln *line) bool {
+	return ln != nil && ln.Kind != record.KindIntent && (ln.Kind != record.KindEvent || ln.Noted)
+}
+
 // keep holds outcomes and refusals back until the ledger can be written again.
-// Nobody was told that an intent or an event of the group is recorded.
 func (l *Log) keep(lines []*line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, ln := range lines {
 		switch {
-		case ln == nil || ln.Kind == record.KindIntent || ln.Kind == record.KindEvent && !ln.Noted:
+		case !unasked(ln):
 		case len(l.kept) >= l.o.Kept:
 			l.lost++
 		default:
 			l.kept = append(l.kept, ln)
 		}
 	}
+}
+
+// save gives the ledger what a sink that fails must not take from it: a kill would make of
+// an outcome that is in memory alone one that nobody knows. The sink gets these lines in their
+// turn, with what else it has missed. Where it is the ledger that fails they are kept.
+func (l *Log) save(lines []*line, why error) {
+	var out []*line
+	for _, ln := range lines {
+		if unasked(ln) || ln != nil && ln.Alone {
+			out = append(out, ln)
+		}
+	}
+	l.mu.Lock()
+	all := append(l.kept[:len(l.kept):len(l.kept)], out...)
+	l.mu.Unlock()
+	if len(all) == 0 {
+		return
+	}
+	fails := l.ledger.File() == nil
+	if l.o.Shared {
+		fails = errors.Is(why, system.ErrTaken) // who has its turn has been waited for
+	}
+	if fails {
+		l.keep(out)
+		return
+	}
+	if err := l.alone(all); err != nil {
+		l.keep(out)
+		l.fail(err)
+		return
+	}
+	l.mu.Lock()
+	l.kept = nil
+	l.mu.Unlock()
+	l.free(out)
+}
+
+// fail takes up that the ledger fails too, while the log refuses already.
+func (l *Log) fail(err error) {
+	l.mention(err)
+	l.trouble.Store(l.refusal(err))
+	if system.Full(err) && l.reserve.give() {
+		l.rescue()
+	}
+}
+
+// alone appends lines to the ledger, durably, and asks no required sink.
+func (l *Log) alone(lines []*line) error {
+	if l.o.Shared {
+		if err := l.lock.Wait(); err != nil {
+			return err
+		}
+		defer func() { _ = l.lock.Release() }()
+		if err := l.ledger.Refresh(); err != nil {
+			return err
+		}
+	}
+	if err := l.append(lines, true); err != nil {
+		return err
+	}
+	l.offer(l.ledger.Written())
+	for _, f := range l.desk.feeds {
+		f.lacks(mark(l.ledger))
+	}
+	return nil
+}
+
+// whole reports whether the ledger has all that there was, and only a sink lacks of it.
+func (l *Log) whole(e *runtime.Error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return sunk(e) && len(l.kept) == 0 && l.lost == 0
 }
 
 // recover tries to go on after a failure: reopen, compare with what was durable,
@@ -45,6 +122,7 @@ func (l *Log) reopen(e *runtime.Error) error {
 		}
 	}
 	if err := l.repay(); err != nil {
+		l.save(nil, err)
 		return err
 	}
 	if err := l.reserve.keep(); err != nil { // the disk is still as full as it was
@@ -95,11 +173,13 @@ func (l *Log) repay() error {
 func (l *Log) lastKept() {
 	l.mu.Lock()
 	lines := l.kept
+	l.mu.Unlock()
+	if len(lines) == 0 || l.alone(lines) != nil {
+		return
+	}
+	l.mu.Lock()
 	l.kept = nil
 	l.mu.Unlock()
-	if len(lines) > 0 {
-		_ = l.put(lines, true)
-	}
 }
 
 // turn takes the lock of a shared slot until the result is called, and finds out where its

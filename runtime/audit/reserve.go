@@ -60,7 +60,7 @@ func (l *Log) rescue() {
 	if l.ledger.File() == nil && l.ledger.Reopen() != nil {
 		return
 	}
-	if l.put(lines, true) != nil && lines[0].Seq == 0 {
+	if l.alone(lines) != nil {
 		return
 	}
 	l.mu.Lock()

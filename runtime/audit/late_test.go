@@ -1,0 +1,179 @@
+//go:build unix
+
+package audit_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
+)
+
+// modes are the kinds of log that a required sink can fail for.
+var modes = map[string]func(*audit.Options){
+	"proxy":      func(*audit.Options) {},
+	"cli":        func(o *audit.Options) { o.Slot, o.Shared = "cli", true },
+	"sinks last": func(o *audit.Options) { o.SinksLast = true },
+}
+
+// recorded reports whether a line of kind has a text.
+func recorded(lines []string, kind, text string) bool {
+	return slices.ContainsFunc(lines, func(line string) bool {
+		return strings.Contains(line, `"kind":"`+kind+`"`) && strings.Contains(line, text)
+	})
+}
+
+// How a request ended is in the ledger soon, also while a required sink is gone: a kill then
+// makes none of them unknown, and the sink gets all in order when it is back.
+func TestAKillWhileTheSinkIsGoneTakesNoOutcome(t *testing.T) {
+	for name, as := range modes {
+		t.Run(name, func(t *testing.T) {
+			m := &memory{required: true}
+			o, clock := with(t.TempDir(), m)
+			as(&o)
+			l := audittest.Open(t, o)
+			under := audittest.Record("req_1")
+			if err := l.Intent(t.Context(), under); err != nil {
+				t.Fatal(err)
+			}
+			m.set(errors.New("gone"))
+			refused := audittest.Record("req_2")
+			if err := l.Intent(t.Context(), refused); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
+				t.Fatalf("an intent without the sink: %v", err)
+			}
+			refused.Err = &runtime.Error{Code: runtime.CodeAuditUnavailable}
+			l.Outcome(under)
+			l.Outcome(refused)
+			l.Note(record.Event{Kind: "policy.changed"})
+			late := audittest.Record("req_3") // which has no intent
+			late.Err = refused.Err
+			l.Outcome(late)
+			dir := ""
+			if err := audittest.Step(clock, func() bool {
+				h := l.Health() // durable, and told of
+				dir = killed(t, o.Dir)
+				return h.Sequence > 3 && h.Kept == 0 && h.Sinks[0].Queue >= 3 && recorded(ledgerOf(t, dir, o.Slot), "refusal", "req_3")
+			}); err != nil {
+				t.Fatalf("the ledger has\n%s\n%+v", strings.Join(ledgerOf(t, dir, o.Slot), "\n"), l.Health())
+			}
+			lines := ledgerOf(t, dir, o.Slot)
+			if !recorded(lines, "outcome", `"intent":1,`) || !recorded(lines, "event", "policy.changed") {
+				t.Errorf("the ledger has\n%s", strings.Join(lines, "\n"))
+			}
+			if h := l.Health(); !h.Refusing || h.Lost != 0 {
+				t.Errorf("%+v", h)
+			}
+			m.set(nil)
+			o.Dir = dir
+			l = audittest.Open(t, o)
+			audittest.Intents(t, l, 4, 5)
+			audittest.Shut(t, l)
+			all := ledgerOf(t, dir, o.Slot)
+			if repeated := whole(t, m.has(), all); repeated != 0 || recorded(all, "outcome", "unknown") {
+				t.Errorf("%d lines came again; the ledger has\n%s", repeated, strings.Join(all, "\n"))
+			}
+			audittest.Verified(t, dir)
+		})
+	}
+}
+
+// What was kept while the ledger failed is written as soon as it can be, whatever the sink
+// does then.
+func TestASinkKeepsNothingFromALedgerThatIsBack(t *testing.T) {
+	m := &memory{required: true}
+	o, clock := with(t.TempDir(), m)
+	l := audittest.Open(t, o)
+	under := audittest.Record("req_1")
+	if err := l.Intent(t.Context(), under); err != nil {
+		t.Fatal(err)
+	}
+	l.Fail()
+	if err := l.Intent(t.Context(), audittest.Record("req_2")); err == nil {
+		t.Fatal("an intent passed without the ledger")
+	}
+	m.set(errors.New("gone"))
+	l.Outcome(under)
+	if err := audittest.Step(clock, func() bool {
+		return l.Health().Kept == 0 && recorded(ledgerOf(t, o.Dir, "proxy"), "outcome", `"intent":1,`)
+	}); err != nil || l.Ready() == nil {
+		t.Fatalf("%v: %+v", err, l.Health())
+	}
+	m.set(nil)
+	if err := audittest.Step(clock, func() bool { return l.Ready() == nil }); err != nil {
+		t.Fatalf("%+v", l.Health())
+	}
+	audittest.Shut(t, l)
+	if repeated := whole(t, m.has(), ledgerOf(t, o.Dir, "proxy")); repeated != 0 {
+		t.Errorf("%d lines came again", repeated)
+	}
+	audittest.Verified(t, o.Dir)
+}
+
+// What takes a right away is recorded while a required sink fails, from the first failure
+// on, durably and before anybody is told so; other events are refused. At the end nothing is
+// amiss with the ledger, and nobody is told that.
+func TestWhatTakesARightAwayNeedsTheLedgerAlone(t *testing.T) {
+	for name, as := range modes {
+		t.Run(name, func(t *testing.T) {
+			m := &memory{required: true}
+			o, _ := with(t.TempDir(), m)
+			as(&o)
+			l := audittest.Open(t, o)
+			if err := l.Insist(t.Context(), record.Event{Kind: "token.revoke", Fields: map[string]string{"n": "0"}}); err != nil {
+				t.Fatalf("with the sink: %v", err)
+			}
+			m.set(errors.New("gone"))
+			for n := 1; n < 4; n++ {
+				err := l.Insist(t.Context(), record.Event{Kind: "token.revoke", Fields: map[string]string{"n": fmt.Sprint(n)}})
+				if late := (*audit.Late)(nil); !errors.As(err, &late) || !strings.Contains(fmt.Sprint(runtime.AsError(err).Err), "gone") {
+					t.Fatalf("without the sink: %v", err)
+				}
+				if dir := killed(t, o.Dir); !recorded(ledgerOf(t, dir, o.Slot), "event", fmt.Sprintf(`"n":"%d"`, n)) {
+					t.Fatalf("the ledger has\n%s", strings.Join(ledgerOf(t, dir, o.Slot), "\n"))
+				}
+				if seq, _, _ := l.Tip(); seq != uint64(n+1) {
+					t.Errorf("of %d records %d are durable", n+1, seq)
+				}
+			}
+			if err := l.Event(t.Context(), record.Event{Kind: "token.create"}); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
+				t.Errorf("what gives a right: %v", err)
+			}
+			audittest.Shut(t, l)
+			m.set(nil)
+			l = audittest.Open(t, o)
+			audittest.Intents(t, l, 4, 5)
+			audittest.Shut(t, l)
+			if repeated := whole(t, m.has(), ledgerOf(t, o.Dir, o.Slot)); repeated != 0 || strings.Contains(m.lines(), "token.create") {
+				t.Errorf("%d lines came again:\n%s", repeated, m.lines())
+			}
+		})
+	}
+}
+
+// Where the ledger fails there is no record, and the error is about that, whatever a sink
+// does beside.
+func TestWhatTakesARightAwayNeedsTheLedger(t *testing.T) {
+	m := &memory{required: true}
+	o, _ := with(t.TempDir(), m)
+	l := audittest.Open(t, o)
+	m.set(errors.New("gone"))
+	if err := l.Event(t.Context(), record.Event{Kind: "a"}); err == nil {
+		t.Fatal("recorded without the sink")
+	}
+	l.Fail()
+	for range 2 {
+		err := l.Insist(t.Context(), record.Event{Kind: "token.revoke"})
+		if late := (*audit.Late)(nil); err == nil || errors.As(err, &late) || strings.Contains(fmt.Sprint(runtime.AsError(err).Err), "gone") {
+			t.Errorf("without the ledger: %v", err)
+		}
+	}
+	if strings.Contains(strings.Join(ledgerOf(t, o.Dir, "proxy"), "\n"), "token.revoke") {
+		t.Error("it is recorded")
+	}
+}
