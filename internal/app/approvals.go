@@ -189,7 +189,7 @@ func (a *App) Accept(ctx context.Context, id string, yes Yes) (Approval, error) 
 	if yes.Run {
 		fields["for"] = strings.TrimSpace(fields["for"] + " run")
 	}
-	now, err := a.decide(ctx, "approval.accept", fields, func() (approval.Approval, error) {
+	now, err := decide(ctx, a.noted, "approval.accept", fields, func() (approval.Approval, error) {
 		return a.approvals.Accept(ctx, a.Operator(), a.tenant, id, yes)
 	})
 	if err == nil {
@@ -209,14 +209,14 @@ func shownPresence(pin runtime.Secret) string {
 
 // Reject decides against a request; the note is for the requester.
 func (a *App) Reject(ctx context.Context, id, note string) (Approval, error) {
-	return a.decide(ctx, "approval.reject", map[string]string{"approval": id, "presence": "none"}, func() (approval.Approval, error) {
+	return decide(ctx, a.depriving, "approval.reject", map[string]string{"approval": id, "presence": "none"}, func() (approval.Approval, error) {
 		return a.approvals.Reject(ctx, a.Operator(), a.tenant, id, note)
 	})
 }
 
-func (a *App) decide(ctx context.Context, kind string, fields map[string]string, act func() (approval.Approval, error)) (Approval, error) {
+func decide(ctx context.Context, recorded func(context.Context, string, map[string]string, func() error) error, kind string, fields map[string]string, act func() (approval.Approval, error)) (Approval, error) {
 	var p approval.Approval
-	err := a.noted(ctx, kind, fields, func() (err error) {
+	err := recorded(ctx, kind, fields, func() (err error) {
 		p, err = act()
 		return err
 	})
@@ -228,20 +228,9 @@ func (a *App) noted(ctx context.Context, kind string, fields map[string]string, 
 	return a.within(ctx, record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields}, act)
 }
 
-// within does something between two records: that it was asked for, and, when it came
-// to nothing, how it ended. Both attempts of a race stand in the trail, the loser's
-// with its end.
+// within does something between two records, see [between].
 func (a *App) within(ctx context.Context, event record.Event, act func() error) error {
-	if err := a.trail.Event(ctx, event); err != nil {
-		return err
-	}
-	err := act()
-	if err != nil {
-		event.Fields = maps.Clone(event.Fields)
-		event.Fields["result"] = string(runtime.CodeOf(err))
-		_ = a.trail.Event(ctx, event)
-	}
-	return err
+	return between(ctx, a.trail.Event, event, act)
 }
 
 // WaitApproval waits for the decision on a request of the caller's own, and

@@ -200,7 +200,11 @@ func (a *App) trustStores() truststore.Keeper {
 		Home: a.home, User: a.env.UserDir(), Java: a.env["JAVA_HOME"], Env: a.o.Env,
 		CA: a.CA, Services: func() []*services.Service { return a.Services().Services() },
 		Record: func(ctx context.Context, kind string, fields map[string]string) error {
-			return a.trail.Event(ctx, record.Event{Kind: kind, Principal: a.Operator().ID, Fields: fields})
+			put := a.trail.Event
+			if kind == truststore.Uninstalls {
+				put = a.deprived
+			}
+			return put(ctx, record.Event{Kind: kind, Principal: a.Operator().ID, Fields: fields})
 		},
 	}
 }

@@ -131,11 +131,16 @@ func (a *App) seal(ctx context.Context, name string, secret runtime.Secret, host
 
 // vaultEvent records what is about to be done to a secret, by name.
 func (a *App) vaultEvent(ctx context.Context, kind, name string, hosts []string) error {
-	fields := map[string]string{"name": name}
+	event := a.ofSecret(kind, name)
 	if len(hosts) > 0 {
-		fields["hosts"] = strings.Join(hosts, " ")
+		event.Fields["hosts"] = strings.Join(hosts, " ")
 	}
-	return a.trail.Event(ctx, record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields})
+	return a.trail.Event(ctx, event)
+}
+
+// ofSecret is the event of something that is done to a secret.
+func (a *App) ofSecret(kind, name string) record.Event {
+	return record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: map[string]string{"name": name}}
 }
 
 // Unlinked is what Unlink did.
@@ -225,7 +230,7 @@ func (a *App) linkedElsewhere(ctx context.Context, ref string) (bool, error) {
 
 // RemoveSecret removes a stored credential; false when there was none.
 func (a *App) RemoveSecret(ctx context.Context, name string) (bool, error) {
-	if err := a.vaultEvent(ctx, "vault.remove", name, nil); err != nil {
+	if err := a.deprived(ctx, a.ofSecret("vault.remove", name)); err != nil {
 		return false, err
 	}
 	return a.vault.Remove(ctx, a.tenant, name)

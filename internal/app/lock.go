@@ -59,7 +59,7 @@ func (a *App) lockVault(ctx context.Context, length time.Duration) (done Locking
 	if length > 0 {
 		event.Fields = map[string]string{"for": length.String()}
 	}
-	late := a.trail.Insist(ctx, event)
+	late := a.told(ctx, event)
 	if length > 0 {
 		err = a.order(ctx, length)
 	} else {
@@ -183,8 +183,8 @@ func (a *App) revokeRun(ctx context.Context, t identity.Token) error {
 		Kind: "token.revoke", Principal: a.Operator().ID, Tenant: t.Tenant,
 		Fields: map[string]string{"token": t.ID, "run": t.Run, "because": "vault.lock"},
 	}
-	if err := a.trail.Insist(ctx, event); err != nil {
-		a.o.Log.Debug().Err(err).Msg("that a run was ended is not recorded yet")
+	if err := a.told(ctx, event); err != nil {
+		a.o.Log.Debug().Err(err).Msg("the record of the end of a run is late")
 	}
 	_, err := a.identity.Revoke(ctx, t.Tenant, t.ID)
 	return err

@@ -35,7 +35,11 @@ func (a *App) newConnector(over runtime.Vault) (*connector.Connector, error) {
 			if event == connector.EventOver { // whoever gives one back is told at once
 				a.o.Log.Warn().Str("credential", name).Str("tenant", string(tenant)).Str("result", result).Msg("an OAuth grant is over: sign in anew")
 			}
-			return a.trail.Event(ctx, record.Event{Kind: event, Principal: a.Operator().ID, Tenant: tenant, Fields: fields})
+			put := a.trail.Event
+			if event != connector.EventRefresh { // the grant is over, or is to be
+				put = a.deprived
+			}
+			return put(ctx, record.Event{Kind: event, Principal: a.Operator().ID, Tenant: tenant, Fields: fields})
 		},
 	})
 }

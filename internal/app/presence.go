@@ -124,7 +124,7 @@ func (a *App) runs(ctx context.Context) (map[string]bool, error) {
 
 // RevokeStanding ends what one of them allows, recorded.
 func (a *App) RevokeStanding(ctx context.Context, id string) error {
-	return a.noted(ctx, "approval.revoke", map[string]string{"approval": id}, func() error {
+	return a.depriving(ctx, "approval.revoke", map[string]string{"approval": id}, func() error {
 		return a.approvals.Revoke(ctx, a.Operator(), a.tenant, id)
 	})
 }

@@ -26,7 +26,9 @@ func (a *App) installer() installer.Keeper {
 			conn, _, _, err := dialer{a.guard}.Dial(ctx, authority, false, false)
 			return conn, err
 		},
-		Record: a.serviceEvent,
+		Record: a.serviceEvent, Deprive: func(ctx context.Context, kind, service, digest string) error {
+			return a.deprived(ctx, a.ofService(kind, service, digest))
+		},
 		Within: func(ctx context.Context, kind, service, digest string, act func() error) error {
 			return a.within(ctx, a.ofService(kind, service, digest), act)
 		},

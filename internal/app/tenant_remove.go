@@ -65,11 +65,11 @@ func (a *App) RemoveTenant(ctx context.Context, name runtime.Tenant, force bool,
 		return out, false, err
 	}
 	fields := map[string]string{"name": string(name), "forced": strconv.FormatBool(force)}
-	err = a.noted(ctx, "tenant.remove", fields, func() error { return a.dropTenant(ctx, &out, look) })
+	err = a.depriving(ctx, "tenant.remove", fields, func() error { return a.dropTenant(ctx, &out, look) })
 	if err != nil {
 		return out, false, err
 	}
-	err = a.trail.Event(ctx, record.Event{Kind: "tenant.removed", Principal: a.Operator().ID, Tenant: a.tenant, Fields: map[string]string{
+	err = a.deprived(ctx, record.Event{Kind: "tenant.removed", Principal: a.Operator().ID, Tenant: a.tenant, Fields: map[string]string{
 		"name": string(name), "credentials": strconv.Itoa(out.Secrets), "tokens": strings.Join(out.Tokens, " "),
 		"approvals": strings.Join(out.Approvals, " "), "folder": out.Folder,
 	}})

@@ -25,7 +25,7 @@ func (k Keeper) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	defer unlock()
-	if err := k.Record(ctx, "service.remove", s.Name, s.Digest); err != nil {
+	if err := k.Deprive(ctx, "service.remove", s.Name, s.Digest); err != nil {
 		return err
 	}
 	if err := services.Remove(k.Home.Services(), s.Name); err != nil {
@@ -56,7 +56,7 @@ func (k Keeper) Disable(ctx context.Context, name string) error {
 	if !services.Installed(k.Home.Services(), name) {
 		return k.notHere(name)
 	}
-	if err := k.Record(ctx, "service.disable", name, ""); err != nil {
+	if err := k.Deprive(ctx, "service.disable", name, ""); err != nil {
 		return err
 	}
 	if err := services.Disable(k.Home.Services(), name); err != nil {

@@ -31,5 +31,6 @@ type Keeper struct {
 	Dial    func(ctx context.Context, authority string) (net.Conn, error)                   // through the guard, to what an operator named
 	Trust   func() (*tls.Config, error)                                                     // of such a connection
 	Record  func(ctx context.Context, kind, service, digest string) error                   // what is about to be done
+	Deprive func(ctx context.Context, kind, service, digest string) error                   // Record for what takes a service away, which no sink of the trail hinders
 	Within  func(ctx context.Context, kind, service, digest string, act func() error) error // the same, and how it ended when it came to nothing
 }

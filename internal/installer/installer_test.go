@@ -44,6 +44,9 @@ func newShelf(t *testing.T) *shelf {
 			s.said = append(s.said, kind+" "+service)
 			return s.full
 		},
+		Deprive: func(ctx context.Context, kind, service, digest string) error {
+			return s.Record(ctx, kind, service, digest)
+		},
 		Within: func(ctx context.Context, kind, service, digest string, act func() error) error {
 			if err := s.Record(ctx, kind, service, digest); err != nil {
 				return err

@@ -15,8 +15,10 @@ import (
 type Keeper struct {
 	Home home.Folder
 	// Record has what is about to be done in the trail, or says why it is not to be done.
-	// Trust and Distrust alone ask for it.
+	// Trust alone asks for it.
 	Record func(ctx context.Context, kind, folder, hash string) error
+	// Deprive is Record for Distrust, which no sink of the trail hinders.
+	Deprive func(ctx context.Context, kind, folder, hash string) error
 }
 
 // At finds the project of a folder, nil when there is none, and whether it is trusted.
@@ -63,7 +65,7 @@ func (k Keeper) Distrust(ctx context.Context, dir string) (string, error) {
 			Hint: "do it in the folder that is trusted: " + runtime.Quote(k.Home.Trust()) + " lists them",
 		}
 	}
-	if err := k.Record(ctx, "project.distrust", folder, hash); err != nil {
+	if err := k.Deprive(ctx, "project.distrust", folder, hash); err != nil {
 		return "", err
 	}
 	return folder, k.change(ctx, func(b Book) { b.Distrust(folder) })

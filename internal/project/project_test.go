@@ -116,10 +116,13 @@ func TestTrustIsRecordedFirst(t *testing.T) {
 	}
 	full := errors.New("the disk of the trail is full")
 	var said []string
-	k := project.Keeper{Home: h, Record: func(_ context.Context, kind, folder, _ string) error {
-		said = append(said, kind+" "+folder)
-		return full
-	}}
+	record := func(as string) func(context.Context, string, string, string) error {
+		return func(_ context.Context, kind, folder, _ string) error {
+			said = append(said, as+kind+" "+folder)
+			return full
+		}
+	}
+	k := project.Keeper{Home: h, Record: record(""), Deprive: record("deprive: ")}
 	trusted := func() bool {
 		t.Helper()
 		p, err := k.At(root)
@@ -147,7 +150,7 @@ func TestTrustIsRecordedFirst(t *testing.T) {
 	if folder, err := k.Distrust(t.Context(), root); err != nil || folder != p.Dir || trusted() {
 		t.Errorf("%s: %v", folder, err)
 	}
-	if want := []string{"project.trust " + p.Dir, "project.trust " + p.Dir, "project.distrust " + p.Dir, "project.distrust " + p.Dir}; !slices.Equal(said, want) {
+	if want := []string{"project.trust " + p.Dir, "project.trust " + p.Dir, "deprive: project.distrust " + p.Dir, "deprive: project.distrust " + p.Dir}; !slices.Equal(said, want) {
 		t.Errorf("recorded %q", said)
 	}
 	if _, err := k.Distrust(t.Context(), root); err == nil {

@@ -46,6 +46,12 @@ type Keeper struct {
 	Record func(ctx context.Context, kind string, fields map[string]string) error
 }
 
+// What is recorded of a change: a root comes into a store, or goes out of it.
+const (
+	Installs   = "ca.install"
+	Uninstalls = "ca.uninstall"
+)
+
 // Anchoring is a change of the machine's trust stores that was thought through and
 // not made yet.
 type Anchoring struct {
@@ -198,9 +204,9 @@ func (p *Anchoring) add(part anchoringPart) {
 // Anchor does what was planned, store by store, and records it. What is put into a
 // store is remembered before, so that uninstall finds it whatever happens.
 func (k Keeper) Anchor(ctx context.Context, p *Anchoring) error {
-	kind := "ca.install"
+	kind := Installs
 	if p.remove {
-		kind = "ca.uninstall"
+		kind = Uninstalls
 	}
 	for _, part := range p.parts {
 		if err := k.Record(ctx, kind, map[string]string{"store": part.entry.String(), "fingerprint": part.entry.Fingerprint}); err != nil {

@@ -1,0 +1,58 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
+)
+
+// What takes a right away is recorded first too, and the ledger is enough for that: whoever
+// can make a required sink fail must not keep a token valid or a key in the vault by it. The
+// sink gets these records with what else it has missed, before anything else passes.
+
+// deprived records that a right is about to be taken away. Without an error the ledger has it,
+// durably.
+func (a *App) deprived(ctx context.Context, event record.Event) error {
+	err := a.trail.Insist(ctx, event)
+	late := (*audit.Late)(nil)
+	if !errors.As(err, &late) {
+		return err
+	}
+	a.o.Log.Warn().Err(runtime.AsError(late).Err).Str("event", event.Kind).Msg("recorded here alone: a required audit sink fails, and gets the record when it is back")
+	return nil
+}
+
+// told records what has happened, or happens all the same: the ledger gets it as soon as it
+// can. The error says who has it not.
+func (a *App) told(ctx context.Context, event record.Event) error {
+	err := a.trail.Insist(ctx, event)
+	if late := (*audit.Late)(nil); err != nil && !errors.As(err, &late) {
+		a.trail.Note(event)
+	}
+	return err
+}
+
+// depriving is [App.noted] for what takes a right away.
+func (a *App) depriving(ctx context.Context, kind string, fields map[string]string, act func() error) error {
+	return between(ctx, a.deprived, record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields}, act)
+}
+
+// between does something between two records: that it was asked for, and, when it came
+// to nothing, how it ended. Both attempts of a race stand in the trail, the loser's
+// with its end.
+func between(ctx context.Context, put func(context.Context, record.Event) error, event record.Event, act func() error) error {
+	if err := put(ctx, event); err != nil {
+		return err
+	}
+	err := act()
+	if err != nil {
+		event.Fields = maps.Clone(event.Fields)
+		event.Fields["result"] = string(runtime.CodeOf(err))
+		_ = put(ctx, event)
+	}
+	return err
+}
