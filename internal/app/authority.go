@@ -202,7 +202,7 @@ func (a *App) trustStores() truststore.Keeper {
 		Record: func(ctx context.Context, kind string, fields map[string]string) error {
 			put := a.trail.Event
 			if kind == truststore.Uninstalls {
-				put = a.deprived
+				put = a.inLedger
 			}
 			return put(ctx, record.Event{Kind: kind, Principal: a.Operator().ID, Fields: fields})
 		},

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
@@ -140,4 +141,26 @@ func TestANearlyFullDiskShowsInHealth(t *testing.T) {
 	if err := k.App.Health(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// A process that serves starts while a required sink fails, and refuses requests until it is
+// back: nobody has to start it again then.
+func TestWhatServesStartsWithoutARequiredSink(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	k := apptest.New(t, apptest.Options{Config: "audit: {sinks: [{type: webhook, url: \"" + p.URL + "\", mode: required}]}\n"})
+	p.failing.Store(true)
+	second := k.Open(t, k.App.Proxies()[0].Slot)
+	at := k.Serve(t, second, app.ServeOptions{Listen: "127.0.0.1:0"})
+	const get = "GET https://" + apptest.Host + "/notes/7"
+	ask := func() apptest.Answer { return apptest.Send(t, k.ClientOf(t, at, ""), get, "") }
+	if a := ask(); a.Status != 503 || a.Problem.Code != "audit_unavailable" {
+		t.Errorf("%d %+v", a.Status, a.Problem)
+	}
+	if !strings.Contains(ledger(t, k), `"event":"proxy.start"`) || strings.Contains(p.text(), at) {
+		t.Errorf("the trail has\n%s", ledger(t, k))
+	}
+	p.failing.Store(false)
+	apptest.Within(t, time.Minute, "its turn", func() bool { return ask().Status == 200 })
+	k.Verify(t)
 }

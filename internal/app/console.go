@@ -48,14 +48,14 @@ func (a *App) ServeConsole(ctx context.Context, o ConsoleOptions) error {
 	a.addState(roster.Console, ln.Addr().String())
 	defer a.removeState()
 	event := record.Event{Kind: "console.start", Principal: a.Operator().ID, Tenant: a.tenant, Fields: map[string]string{"listen": ln.Addr().String()}}
-	if err := a.trail.Event(context.WithoutCancel(ctx), event); err != nil {
+	if err := a.inLedger(context.WithoutCancel(ctx), event); err != nil {
 		return errors.Join(err, ln.Close())
 	}
 	defer a.watching(ctx, o.Reload, unproxied{})()
 	link("")
 	err = a.drained(ctx, s, ln)
 	event.Kind = "console.stop"
-	_ = a.trail.Event(context.WithoutCancel(ctx), event)
+	_ = a.told(context.WithoutCancel(ctx), event)
 	return err
 }
 

@@ -53,7 +53,7 @@ func (a *App) ServeDaemon(ctx context.Context, o DaemonOptions) error {
 	a.addState(roster.Daemon, ln.Addr().String())
 	defer a.removeState()
 	event := record.Event{Kind: "daemon.start", Principal: a.Operator().ID, Fields: map[string]string{"socket": ln.Addr().String()}}
-	if err := a.trail.Event(context.WithoutCancel(ctx), event); err != nil {
+	if err := a.inLedger(context.WithoutCancel(ctx), event); err != nil {
 		return errors.Join(err, ln.Close())
 	}
 	defer a.watching(ctx, o.Reload, unproxied{})()
@@ -62,7 +62,7 @@ func (a *App) ServeDaemon(ctx context.Context, o DaemonOptions) error {
 	}
 	err = a.drained(ctx, s, ln)
 	event.Kind = "daemon.stop"
-	_ = a.trail.Event(context.WithoutCancel(ctx), event)
+	_ = a.told(context.WithoutCancel(ctx), event)
 	return err
 }
 

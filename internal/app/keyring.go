@@ -65,7 +65,7 @@ func (a *App) forgetKeyring(ctx context.Context, keyring wrap.Keyring) error {
 	defer unlock()
 	err = a.keyElsewhere(ctx)
 	if err == nil {
-		err = a.deprived(ctx, record.Event{Kind: "vault.forget_keyring", Principal: a.Operator().ID})
+		err = a.inLedger(ctx, record.Event{Kind: "vault.forget_keyring", Principal: a.Operator().ID})
 	}
 	if err == nil {
 		err = inSession(keyring.Forget(ctx))

@@ -230,7 +230,7 @@ func (a *App) linkedElsewhere(ctx context.Context, ref string) (bool, error) {
 
 // RemoveSecret removes a stored credential; false when there was none.
 func (a *App) RemoveSecret(ctx context.Context, name string) (bool, error) {
-	if err := a.deprived(ctx, a.ofSecret("vault.remove", name)); err != nil {
+	if err := a.inLedger(ctx, a.ofSecret("vault.remove", name)); err != nil {
 		return false, err
 	}
 	return a.vault.Remove(ctx, a.tenant, name)

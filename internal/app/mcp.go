@@ -57,7 +57,7 @@ func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 	if err == nil {
 		a.addState(roster.MCP, listen)
 		defer a.removeState()
-		err = a.trail.Event(ctx, a.mcpEvent("mcp.start", transport, listen))
+		err = a.inLedger(ctx, a.mcpEvent("mcp.start", transport, listen))
 	}
 	if err != nil {
 		if ln != nil {
@@ -74,7 +74,7 @@ func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 		bounded := socket.Bounded(ln, socket.Bounds{Most: maxClients, Patience: dawdling, Clock: a.o.Clock})
 		err = serveHTTP(ctx, server.HTTP(), bounded, server.Close, o.Ready)
 	}
-	_ = a.trail.Event(context.WithoutCancel(ctx), a.mcpEvent("mcp.stop", transport, listen))
+	_ = a.told(context.WithoutCancel(ctx), a.mcpEvent("mcp.stop", transport, listen))
 	return err
 }
 

@@ -37,7 +37,7 @@ func (a *App) newConnector(over runtime.Vault) (*connector.Connector, error) {
 			}
 			put := a.trail.Event
 			if event != connector.EventRefresh { // the grant is over, or is to be
-				put = a.deprived
+				put = a.inLedger
 			}
 			return put(ctx, record.Event{Kind: event, Principal: a.Operator().ID, Tenant: tenant, Fields: fields})
 		},

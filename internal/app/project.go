@@ -18,7 +18,7 @@ type Project = project.Project
 // projects are those that the owner of this home has trusted.
 func (a *App) projects() project.Keeper {
 	return project.Keeper{Home: a.home, Record: a.serviceEvent, Deprive: func(ctx context.Context, kind, folder, hash string) error {
-		return a.deprived(ctx, a.ofService(kind, folder, hash))
+		return a.inLedger(ctx, a.ofService(kind, folder, hash))
 	}}
 }
 

@@ -59,7 +59,7 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 	a.addState(roster.API, ln.Addr().String())
 	defer a.removeState()
 	start := record.Event{Kind: "serve.start", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}}
-	if err := a.trail.Event(context.WithoutCancel(ctx), start); err != nil {
+	if err := a.inLedger(context.WithoutCancel(ctx), start); err != nil {
 		return errors.Join(err, ln.Close())
 	}
 	closeAdmin, err := a.serveAdmin()
@@ -80,7 +80,7 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 	err = a.drained(ctx, s, ln)
 	endLent()
 	last := record.Event{Kind: "serve.stop", Principal: a.Operator().ID, Fields: start.Fields}
-	_ = a.trail.Event(context.WithoutCancel(ctx), last)
+	_ = a.told(context.WithoutCancel(ctx), last)
 	return err
 }
 

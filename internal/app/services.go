@@ -27,7 +27,7 @@ func (a *App) installer() installer.Keeper {
 			return conn, err
 		},
 		Record: a.serviceEvent, Deprive: func(ctx context.Context, kind, service, digest string) error {
-			return a.deprived(ctx, a.ofService(kind, service, digest))
+			return a.inLedger(ctx, a.ofService(kind, service, digest))
 		},
 		Within: func(ctx context.Context, kind, service, digest string, act func() error) error {
 			return a.within(ctx, a.ofService(kind, service, digest), act)

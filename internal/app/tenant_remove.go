@@ -69,7 +69,7 @@ func (a *App) RemoveTenant(ctx context.Context, name runtime.Tenant, force bool,
 	if err != nil {
 		return out, false, err
 	}
-	err = a.deprived(ctx, record.Event{Kind: "tenant.removed", Principal: a.Operator().ID, Tenant: a.tenant, Fields: map[string]string{
+	err = a.inLedger(ctx, record.Event{Kind: "tenant.removed", Principal: a.Operator().ID, Tenant: a.tenant, Fields: map[string]string{
 		"name": string(name), "credentials": strconv.Itoa(out.Secrets), "tokens": strings.Join(out.Tokens, " "),
 		"approvals": strings.Join(out.Approvals, " "), "folder": out.Folder,
 	}})

@@ -107,7 +107,7 @@ func (a *App) ListTokens(ctx context.Context) ([]Token, error) {
 
 // RevokeToken revokes by id; false when there is no valid token of that id.
 func (a *App) RevokeToken(ctx context.Context, id string) (bool, error) {
-	err := a.deprived(ctx, record.Event{
+	err := a.inLedger(ctx, record.Event{
 		Kind: "token.revoke", Principal: a.Operator().ID, Tenant: a.tenant,
 		Fields: map[string]string{"token": id},
 	})
@@ -122,7 +122,7 @@ func (a *App) RevokeToken(ctx context.Context, id string) (bool, error) {
 // would make its own good again.
 func (a *App) RevokeTokens(ctx context.Context) ([]string, error) {
 	event := record.Event{Kind: "token.revoke_all", Principal: a.Operator().ID, Tenant: a.tenant}
-	if err := a.deprived(ctx, event); err != nil {
+	if err := a.inLedger(ctx, event); err != nil {
 		return nil, err
 	}
 	revoked := []string{}

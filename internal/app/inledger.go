@@ -14,9 +14,10 @@ import (
 // can make a required sink fail must not keep a token valid or a key in the vault by it. The
 // sink gets these records with what else it has missed, before anything else passes.
 
-// deprived records that a right is about to be taken away. Without an error the ledger has it,
-// durably.
-func (a *App) deprived(ctx context.Context, event record.Event) error {
+// inLedger records what needs no required sink to have it: that a right is about to be taken
+// away, or that a process begins to serve, which passes no request before the sinks have all.
+// Without an error the ledger has it, durably.
+func (a *App) inLedger(ctx context.Context, event record.Event) error {
 	err := a.trail.Insist(ctx, event)
 	late := (*audit.Late)(nil)
 	if !errors.As(err, &late) {
@@ -38,7 +39,7 @@ func (a *App) told(ctx context.Context, event record.Event) error {
 
 // depriving is [App.noted] for what takes a right away.
 func (a *App) depriving(ctx context.Context, kind string, fields map[string]string, act func() error) error {
-	return between(ctx, a.deprived, record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields}, act)
+	return between(ctx, a.inLedger, record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields}, act)
 }
 
 // between does something between two records: that it was asked for, and, when it came
