@@ -111,7 +111,22 @@ func (a *Authority) SignAny(all bool) bool {
 // the second one fresh). It signs nothing: [Authority.Permit] says for which
 // hosts leaves may be made. Several processes may open one empty folder at the
 // same time: all end with the same root. Problems with a file are a [*FileError].
-func (a *Authority) Open(ctx context.Context) error {
+func (a *Authority) Open(ctx context.Context) error { return a.open(ctx, rootFiles.loadOrCreate) }
+
+// OpenToShow is Open for who shows the certificates while the key cannot be opened: it
+// makes no root, does not open the key, and so cannot tell whether it is the root's. Whatever
+// would sign fails. A folder without a root is fs.ErrNotExist, and nothing is made in it.
+func (a *Authority) OpenToShow(ctx context.Context) error {
+	if _, err := os.Stat(a.files().path(keyFile)); err != nil {
+		return err
+	}
+	return a.open(ctx, rootFiles.shown)
+}
+
+// reading takes the root of a folder.
+type reading func(rootFiles, time.Time) (roots, error)
+
+func (a *Authority) open(ctx context.Context, read reading) error {
 	a.changing.Lock()
 	defer a.changing.Unlock()
 	if a.standing.Load() != nil {
@@ -128,7 +143,7 @@ func (a *Authority) Open(ctx context.Context) error {
 		return err
 	}
 	a.leafKey = key
-	st, err := a.begin()
+	st, err := a.begin(read)
 	if err != nil {
 		return err
 	}
@@ -137,9 +152,9 @@ func (a *Authority) Open(ctx context.Context) error {
 }
 
 // begin makes a root in memory, or takes that of the folder.
-func (a *Authority) begin() (*standing, error) {
+func (a *Authority) begin(read reading) (*standing, error) {
 	if a.dir != "" {
-		return a.load(lockWait)
+		return a.load(lockWait, read)
 	}
 	made, err := newRoot(a.clock(), runLife)
 	if err != nil {
@@ -160,7 +175,7 @@ func (a *Authority) begin() (*standing, error) {
 
 // load takes the root of the folder, with no intermediate yet, and waits so long
 // for others that work on it. The caller holds changing.
-func (a *Authority) load(wait time.Duration) (*standing, error) {
+func (a *Authority) load(wait time.Duration, read reading) (*standing, error) {
 	files := a.files()
 	unlock, err := files.lock(wait)
 	if err != nil {
@@ -169,7 +184,7 @@ func (a *Authority) load(wait time.Duration) (*standing, error) {
 	defer unlock()
 	_ = files.sweep() // a start does not hang on it, a rotation does
 	now := a.clock()
-	have, err := files.loadOrCreate(now)
+	have, err := read(files, now)
 	if err != nil {
 		return nil, err
 	}

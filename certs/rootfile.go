@@ -133,17 +133,32 @@ func (f rootFiles) write(now time.Time, old roots) (tmp string, made roots, err 
 // load reads and checks the root and gives clients their copy when it is
 // missing or old. Only a missing root.key is fs.ErrNotExist.
 func (f rootFiles) load(now time.Time) (roots, error) {
-	have, _, err := f.read()
+	have, err := f.valid(now)
 	if err != nil {
-		return have, err
-	}
-	if err := f.checkValidity(have.cert, now); err != nil {
 		return have, err
 	}
 	if _, err := f.unseal(have.cert); err != nil {
 		return have, err
 	}
 	return have, f.publish(have, now)
+}
+
+// shown is load by who cannot open the key.
+func (f rootFiles) shown(now time.Time) (roots, error) {
+	have, err := f.valid(now)
+	if err != nil {
+		return have, err
+	}
+	return have, f.publish(have, now)
+}
+
+// valid reads the root, and refuses one that clients would refuse.
+func (f rootFiles) valid(now time.Time) (roots, error) {
+	have, _, err := f.read()
+	if err != nil {
+		return have, err
+	}
+	return have, f.checkValidity(have.cert, now)
 }
 
 // read returns the parts of root.key.

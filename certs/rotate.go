@@ -101,7 +101,7 @@ func (a *Authority) Refresh() (changed bool, err error) {
 	if a.wanted != nil {
 		groups = a.wanted
 	}
-	next, err := a.load(glanceWait)
+	next, err := a.load(glanceWait, rootFiles.loadOrCreate)
 	if err == nil {
 		if next.groups = st.groups; next.roots.cert.Equal(st.roots.cert) {
 			next.roots.cert, next.issuers = st.roots.cert, st.issuers // the same one: leaves are told by it

@@ -331,7 +331,7 @@ func TestTheKeyThatAKilledRotationLeavesIsRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.load(glanceWait); err == nil {
+	if _, err := other.load(glanceWait, rootFiles.loadOrCreate); err == nil {
 		t.Error("a folder that another works on was read")
 	}
 	there("while another works on the folder", true, left...)

@@ -32,8 +32,8 @@ func newCAShowCommand(c *cli) *cobra.Command {
 		Example: "  kimbap ca show -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
-				ca, err := a.CA(ctx)
+			return c.with(cmd.Context(), shows(), func(ctx context.Context, a *app.App) error {
+				ca, err := a.ShownCA(ctx)
 				if err != nil {
 					return err
 				}
@@ -73,8 +73,8 @@ func newCAExportCommand(c *cli) *cobra.Command {
 		Example: "  kimbap ca export > ca.pem\n  kimbap ca export --bundle > bundle.pem\n  kimbap ca export --to /ca --proxy http://kimbap:7788",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
-				ca, err := a.CA(ctx)
+			return c.with(cmd.Context(), shows(), func(ctx context.Context, a *app.App) error {
+				ca, err := a.ShownCA(ctx)
 				if err == nil && c.getenv("SSL_CERT_FILE") != "" {
 					err = a.TakeRoots(ctx) // containers have no shell that asks kimbap env
 				}

@@ -205,6 +205,10 @@ func (c *cli) listing(ctx context.Context, o app.Options, work func(context.Cont
 	return c.withBy(ctx, o, (*app.App).OpenToList, work)
 }
 
+// shows are the options of what shows files of the home, which are no secret: it needs
+// neither rules nor services, no open vault and no store.
+func shows() app.Options { return app.Options{Despite: true, StartLocked: true, Storeless: true} }
+
 func (c *cli) withBy(ctx context.Context, o app.Options, open func(*app.App, context.Context) error, work func(context.Context, *app.App) error) (err error) {
 	ctx, stop := c.bounded(ctx)
 	defer stop()

@@ -46,7 +46,7 @@ can reach (--auth token --insecure-listen).`,
 			if len(pins) > 0 {
 				return usage("leave --pin out", "--pin is for --server")
 			}
-			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), shows(), func(ctx context.Context, a *app.App) error {
 				text, notes, err := a.Env(ctx, o)
 				if err != nil {
 					return err

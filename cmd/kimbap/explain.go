@@ -29,7 +29,7 @@ func newExplainCommand(c *cli) *cobra.Command {
 					return c.explainRequest(ctx, a, args[0])
 				})
 			}
-			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				x, err := a.Explain(ctx, args[0], args[1])
 				if err != nil {
 					return err

@@ -24,7 +24,7 @@ func newListCommand(c *cli) *cobra.Command {
 				return err
 			})
 			if errors.Is(err, errHere) {
-				err = c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) (err error) {
+				err = c.with(cmd.Context(), app.Options{Dir: c.dir(), StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) (err error) {
 					list, err = a.ListAvailable(ctx)
 					return err
 				})
@@ -45,7 +45,9 @@ func (c *cli) sayAvailable(list []app.Available) error {
 		switch {
 		case !s.NeedsKey:
 			key = "needs none"
-		case !s.Linked:
+		case s.Linked == nil:
+			key = "not known"
+		case !*s.Linked:
 			key = c.atHome("no key: kimbap link " + s.Name)
 		}
 		rows = append(rows, []string{s.Name, s.Description, fmt.Sprint(s.Actions), s.Scope, s.Source, key})

@@ -129,7 +129,19 @@ func TestCommandsWhileTheStoreIsAway(t *testing.T) {
 		{"vault list", 10, `does not answer`},
 		{"approve list", 10, `does not answer`},
 		{"unlock", 10, `does not answer`},
-		{"env", 10, `does not answer`},
+		{"list", 0, `(?m)^notes .* not known$`},
+		{"list -o json --jq .[0].linked", 0, `(?m)^null$`},
+		{"show notes", 0, `listNotes`},
+		{"search notes", 0, `tools\.notes\.listNotes`},
+		{"llm notes", 0, `tools\.notes\.listNotes`},
+		{"ca show", 0, `(?m)^fingerprint +SHA-256 `},
+		{"ca export", 0, `-----BEGIN CERTIFICATE-----`},
+		{"ca export --bundle", 0, `-----BEGIN CERTIFICATE-----`},
+		{"ca rotate", 10, `does not answer`},
+		{"env", 0, `(?s)which services have a key is not known.*does not answer.*HTTPS_PROXY=`},
+		{"env --unset", 0, `unset HTTPS_PROXY\n`},
+		{"env --shell docker", 10, `does not answer`},
+		{"explain GET https://example.com/notes", 10, `does not answer`},
 	} {
 		begun := time.Now()
 		code, out := s.said("value", strings.Fields(c.words)...)

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -49,11 +50,31 @@ func (a *App) CA(ctx context.Context) (*certs.Authority, error) {
 	return ca, nil
 }
 
+// ShownCA is [App.CA] for what shows the certificate and signs nothing: with a closed
+// vault too, once there is a root.
+func (a *App) ShownCA(ctx context.Context) (*certs.Authority, error) {
+	ca, err := a.CA(ctx)
+	if err == nil || a.Locked() == nil || !a.vault.Locked() {
+		return ca, err
+	}
+	shown, newErr := a.newCA()
+	if newErr != nil {
+		return nil, newErr
+	}
+	switch open := shown.OpenToShow(ctx); {
+	case errors.Is(open, fs.ErrNotExist):
+		return nil, err // why none can be made
+	case open != nil:
+		return nil, ofAuthority(open)
+	}
+	return shown, ofAuthority(shown.RefreshBundle(shown.BundleFile()))
+}
+
 // TakeRoots makes the bundle for programs from this environment's SSL_CERT_FILE, or from
 // the system's roots where that is unset. It is for the commands by which a user says
 // what his programs have.
 func (a *App) TakeRoots(ctx context.Context) error {
-	ca, err := a.CA(ctx)
+	ca, err := a.ShownCA(ctx)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ const containerTTL = 24 * time.Hour
 // the settings of clients that read no variable, for a proxy at this URL as the
 // container sees it. Nothing in it is secret.
 func (a *App) ExportClients(ctx context.Context, dir, proxy string) error {
-	ca, err := a.CA(ctx)
+	ca, err := a.ShownCA(ctx)
 	if err != nil {
 		return err
 	}

@@ -22,14 +22,14 @@ type EnvOptions = outfit.Form
 // Env writes the variables that lead a shell's programs through the proxy, and
 // notes for the person about what they replace.
 func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []string, err error) {
-	ca, err := a.CA(ctx)
+	ca, err := a.ShownCA(ctx)
 	if err == nil && !o.Unset {
 		err = a.TakeRoots(ctx)
 	}
 	if err != nil {
 		return "", nil, err
 	}
-	placeholders, _, err := a.Placeholders(ctx)
+	placeholders, unknown, err := a.envPlaceholders(ctx, o.Unset)
 	if err != nil {
 		return "", nil, err
 	}
@@ -42,6 +42,7 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 			return "", nil, err
 		}
 	}
+	notes = append(notes, unknown...)
 	if o.Shell == "docker" {
 		place.Served = nil // of this machine, which is not the container's
 		place.Settings = a.settingsFolders()[1]
@@ -71,6 +72,28 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 	}
 	text, err = o.Text(place)
 	return text, notes, err
+}
+
+// envPlaceholders are those of services with a key. Which have one only the store knows:
+// without it none is given, and a note says so. What is taken back is then what the shell
+// has of any service.
+func (a *App) envPlaceholders(ctx context.Context, unset bool) (placeholders map[string]string, notes []string, err error) {
+	if a.storeless == nil {
+		placeholders, _, err = a.Placeholders(ctx)
+		return placeholders, nil, err
+	}
+	placeholders = map[string]string{}
+	if !unset {
+		return placeholders, []string{"which services have a key is not known, so their variables stay as they are: " + a.storeless.Msg}, nil
+	}
+	for _, s := range a.Services().Services() {
+		for name, value := range s.Placeholders {
+			if a.env[name] == value {
+				placeholders[name] = value
+			}
+		}
+	}
+	return placeholders, nil, nil
 }
 
 // envProxy finds the proxy that a shell or a container shall use, and says what of

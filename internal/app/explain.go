@@ -131,6 +131,10 @@ func (a *App) explainVerdict(ctx context.Context, x *Explanation, req *runtime.R
 	if action.Auth.Ref == "" {
 		return nil
 	}
+	if why := a.Locked(); why != nil {
+		x.Credential = fmt.Sprintf("%s: requests are refused (%s): %s", action.Auth.Ref, why.Code, why.Msg)
+		return nil
+	}
 	x.Credential = action.Auth.Ref + ": not stored, the caller's own passes"
 	stored, err := a.vault.List(ctx, me.Tenant)
 	for _, s := range stored {

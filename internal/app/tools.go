@@ -21,9 +21,9 @@ func (a *App) toolbox() toolbox.Box {
 }
 
 // hasKey reports whether a tenant's credential is stored and has not expired.
-func (a *App) hasKey(ctx context.Context, tenant runtime.Tenant, credential string) bool {
+func (a *App) hasKey(ctx context.Context, tenant runtime.Tenant, credential string) (bool, error) {
 	row, found, err := a.store.Secret(ctx, tenant, credential)
-	return err == nil && found && !vault.Entry{Expires: row.Expires}.Expired(a.o.Clock())
+	return err == nil && found && !vault.Entry{Expires: row.Expires}.Expired(a.o.Clock()), err
 }
 
 // projectFiles are the service files of the repository.

@@ -26,9 +26,9 @@ type Box struct {
 	Home     home.Folder
 	Services *services.Live
 
-	Asks    func(who *runtime.Principal, action *runtime.Action) bool                // whether policy asks a person first
-	HasKey  func(ctx context.Context, tenant runtime.Tenant, credential string) bool // whether a tenant's is stored and good
-	Project func() []string                                                          // the files of the repository's services
+	Asks    func(who *runtime.Principal, action *runtime.Action) bool                         // whether policy asks a person first
+	HasKey  func(ctx context.Context, tenant runtime.Tenant, credential string) (bool, error) // whether a tenant's is stored and good; an error: nobody knows
+	Project func() []string                                                                   // the files of the repository's services
 }
 
 // Available is one service that can be used here.
@@ -40,7 +40,7 @@ type Available struct {
 	Scope       string   `json:"scope"`  // global: of the home; project: of the repository
 	Actions     int      `json:"actions"`
 	Aliases     []string `json:"aliases,omitempty"`
-	Linked      bool     `json:"linked"`    // a key is stored, or none is needed
+	Linked      *bool    `json:"linked"`    // a key is stored, or none is needed; null: the store does not answer
 	NeedsKey    bool     `json:"needs_key"` // it works with a key of the vault
 }
 
@@ -59,10 +59,23 @@ func (b Box) Available(ctx context.Context, who *runtime.Principal) []Available 
 		}
 		out = append(out, Available{
 			Name: s.Name, Description: s.Description, Version: s.Version, Source: b.sourceOf(s), Scope: b.scopeOf(s),
-			Actions: n, Aliases: s.Aliases, Linked: !needsKey(s) || b.HasKey(ctx, who.Tenant, s.Auth.Ref), NeedsKey: needsKey(s),
+			Actions: n, Aliases: s.Aliases, Linked: b.linked(ctx, who, s), NeedsKey: needsKey(s),
 		})
 	}
 	return out
+}
+
+// linked reports whether a service can be used with what is stored, nil where nobody knows.
+func (b Box) linked(ctx context.Context, who *runtime.Principal, s *services.Service) *bool {
+	yes := true
+	if !needsKey(s) {
+		return &yes
+	}
+	has, err := b.HasKey(ctx, who.Tenant, s.Auth.Ref)
+	if err != nil {
+		return nil
+	}
+	return &has
 }
 
 // sourceOf is a service's file, below the home without its path.

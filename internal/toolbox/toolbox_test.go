@@ -2,6 +2,7 @@ package toolbox_test
 
 import (
 	"context"
+	"errors"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -37,8 +38,8 @@ func box(t *testing.T) toolbox.Box {
 	return toolbox.Box{
 		Home: home.Folder{Dir: t.TempDir()}, Services: services.NewLive(set),
 		Asks: func(_ *runtime.Principal, action *runtime.Action) bool { return action.Risk == runtime.RiskHigh },
-		HasKey: func(_ context.Context, tenant runtime.Tenant, ref string) bool {
-			return tenant == "acme" && ref == "notes.token"
+		HasKey: func(_ context.Context, tenant runtime.Tenant, ref string) (bool, error) {
+			return tenant == "acme" && ref == "notes.token", nil
 		},
 		Project: func() []string { return nil },
 	}
@@ -54,7 +55,7 @@ func TestAPrincipalIsToldOfWhatItsScopesCover(t *testing.T) {
 		t.Errorf("usable: %v (%v)", usable, err)
 	}
 	list := b.Available(t.Context(), reader)
-	if len(list) != 1 || list[0].Actions != 1 || !list[0].Linked || !list[0].NeedsKey || list[0].Scope != "global" {
+	if len(list) != 1 || list[0].Actions != 1 || list[0].Linked == nil || !*list[0].Linked || !list[0].NeedsKey || list[0].Scope != "global" {
 		t.Errorf("available: %+v", list)
 	}
 	if list := b.Available(t.Context(), other); len(list) != 0 {
@@ -69,6 +70,22 @@ func TestAPrincipalIsToldOfWhatItsScopesCover(t *testing.T) {
 	}
 	if err := b.UnknownTo(reader, "notes.get-notes"); !strings.HasSuffix(err.Msg, "did you mean notes.get-note?") {
 		t.Errorf("who misspells its own is told: %v", err)
+	}
+}
+
+// While the store does not answer nobody is told that a key is missing.
+func TestAKeyThatNobodyKnowsOfIsNotSaidToBeMissing(t *testing.T) {
+	t.Parallel()
+	b := box(t)
+	b.HasKey = func(context.Context, runtime.Tenant, string) (bool, error) { return false, errors.New("away") }
+	list := b.Available(t.Context(), &runtime.Principal{Tenant: "acme", Scopes: []runtime.Scope{"*"}})
+	if len(list) == 0 {
+		t.Fatal("nothing is listed")
+	}
+	for _, s := range list {
+		if s.NeedsKey != (s.Linked == nil) {
+			t.Errorf("%s: needs a key: %t, linked: %v", s.Name, s.NeedsKey, s.Linked)
+		}
 	}
 }
 
