@@ -112,23 +112,39 @@ func (c *cli) record(r app.Record) error {
 }
 
 // tailLine is a record on one line, in columns that stand still while records come: none
-// knows how wide those after it will be. A terminal of so many columns (0: none) has the
-// blanks behind actions narrower, and what an event says cut at its edge. What an id stands
-// in is not cut, since that is what kimbap explain is given, and no action is: it would be
-// cut in vain.
+// knows how wide those after it will be. Where a terminal of so many columns (0: none) is
+// too narrow for that, a second line has what an id stands in: the terminal would break it
+// anywhere, and it is what kimbap explain is given. What an event says is cut at the edge.
 func tailLine(row []string, columns int) string {
-	const said, others, ofID, least = 6, 58, 42, 8 // columns beside action and said; of an id and a word; of an event
+	const said, others, ofID, least, indent = 6, 58, 42, 24, "    " // columns beside action and said; of an id and a word; of an event
 	action := 28
 	if columns > 0 {
 		action = max(12, min(action, columns-others-ofID))
 	}
-	var b strings.Builder
+	var line string
 	for i, width := range []int{0, 7, 10, action, 7, 3} {
-		fmt.Fprintf(&b, "%-*s  ", width, row[i])
+		cell := fmt.Sprintf("%-*s  ", width, row[i])
+		if columns > 0 && wider(lastLine(line)+strings.TrimRight(cell, " "), columns) {
+			line = strings.TrimRight(line, " ") + "\n" + indent
+		}
+		line += cell
 	}
-	text := []rune(row[said])
-	if room := max(least, columns-utf8.RuneCountInString(b.String())); columns > 0 && len(text) > room && !strings.Contains(row[said], "req_") {
-		text = append(text[:room-1:room-1], '…')
+	text, asked := row[said], strings.Contains(row[said], "req_")
+	room := columns - utf8.RuneCountInString(lastLine(line))
+	switch {
+	case columns == 0 || text == "" || utf8.RuneCountInString(text) <= room:
+	case asked || room < least:
+		line = strings.TrimRight(line, " ") + "\n" + indent
+		room = columns - len(indent)
 	}
-	return strings.TrimRight(b.String()+string(text), " ")
+	if cut := []rune(text); columns > 0 && !asked && len(cut) > max(room, least) {
+		text = string(cut[:max(room, least)-1]) + "…"
+	}
+	return strings.TrimRight(line+text, " ")
 }
+
+// lastLine is what text has behind its last end of a line.
+func lastLine(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
+
+// wider reports whether text takes more than so many columns.
+func wider(text string, columns int) bool { return utf8.RuneCountInString(text) > columns }

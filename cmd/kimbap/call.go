@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -268,6 +269,22 @@ func lines(body []byte) []byte {
 	return append(body, '\n')
 }
 
+// forTerminal is an answer as a terminal may have it: JSON in lines, text that it cannot
+// obey. What has a NUL is no text, as curl and git see it, and would only fill the screen.
+func forTerminal(body []byte) ([]byte, error) {
+	if json.Valid(body) {
+		body, _ = app.Render(body, "json", "")
+		return still(body), nil
+	}
+	if bytes.IndexByte(body, 0) >= 0 {
+		return nil, &failure{
+			what: fmt.Sprintf("the answer is binary, %d bytes, and this is a terminal", len(body)), why: "the action was done; only its answer is not shown",
+			fix: "add > FILE to the command, or | PROGRAM", exit: exitOther,
+		}
+	}
+	return []byte(printableLines(strings.ReplaceAll(string(body), "\r\n", "\n"))), nil
+}
+
 // print writes data out in the format that was asked for.
 func (c *cli) print(body []byte) (err error) {
 	if c.output != "text" {
@@ -282,9 +299,10 @@ func (c *cli) print(body []byte) (err error) {
 				fix: "see https://jqlang.org/manual for the language", exit: exitUsage,
 			}
 		}
-	} else if c.outTTY && json.Valid(body) {
-		body, _ = app.Render(body, "json", "")
-		body = still(body)
+	} else if c.outTTY {
+		if body, err = forTerminal(body); err != nil {
+			return err
+		}
 	}
 	_, err = c.out.Write(body)
 	if c.outTTY && len(body) > 0 && body[len(body)-1] != '\n' {

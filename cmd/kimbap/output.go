@@ -108,8 +108,11 @@ func (c *cli) asJSON() { c.output, c.bare = "json", false }
 // bare where no format was: that is what a shell wants.
 func (c *cli) render(data []byte) ([]byte, error) {
 	out, err := app.Render(data, c.output, c.jq)
-	if c.outTTY && c.output == "json" {
+	switch {
+	case c.outTTY && c.output == "json":
 		out = still(out)
+	case c.outTTY && c.output == "yaml":
+		out = []byte(printableLines(string(out)))
 	}
 	if err != nil || !c.bare {
 		return out, err

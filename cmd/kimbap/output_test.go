@@ -57,16 +57,21 @@ func TestALineOfTheTrailFitsTheTerminal(t *testing.T) {
 	if got := tailLine(empty, 0); strings.HasSuffix(got, " ") {
 		t.Errorf("blanks at the end of %q", got)
 	}
-	for _, columns := range []int{20, 80, 100, 115, 300} {
+	if got := tailLine(empty, 40); strings.Contains(got, "    \n") || strings.HasSuffix(got, " ") {
+		t.Errorf("blanks at the end of a line of %q", got)
+	}
+	for _, columns := range []int{46, 60, 80, 100, 115, 300} {
 		got := tailLine(event(), columns)
-		if n := len([]rune(got)); n > max(columns, 80) || columns <= 115 && n < columns {
-			t.Errorf("an event is %d columns wide on a terminal of %d: %q", n, columns, got)
-		}
 		asks := tailLine(asked(), columns)
-		if n := len([]rune(asks)); n > columns && columns >= 115 {
-			t.Errorf("a request is %d columns wide on a terminal of %d: %q", n, columns, asks)
+		for line := range strings.Lines(got + "\n" + asks) {
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > columns {
+				t.Errorf("a line is %d columns wide on a terminal of %d: %q", n, columns, line)
+			}
 		}
-		if !strings.Contains(asks, "github.get-user ") || !strings.HasSuffix(asks, id) {
+		if lines := strings.Count(asks, "\n"); columns >= 115 && lines > 0 || columns >= 80 && lines > 1 || columns >= 100 && strings.Contains(got, "\n") {
+			t.Errorf("more lines than there need be on a terminal of %d:\n%s\n%s", columns, got, asks)
+		}
+		if !strings.Contains(asks, "github.get-user") || !strings.HasSuffix(asks, id) {
 			t.Errorf("something is cut in vain: %q", asks)
 		}
 		if columns >= 115 && strings.Index(got, "-  name") != strings.Index(asks, "-  default") {
@@ -145,5 +150,43 @@ func TestLongWorkIsSaidOnATerminalOnly(t *testing.T) {
 	rest, err := io.ReadAll(from)
 	if err != nil || !strings.HasSuffix(string(rest), "\r\033[K") {
 		t.Errorf("it ends with %q, %v", rest, err)
+	}
+}
+
+// What a service answered may be anybody's text: a terminal shows it and obeys none of it.
+// What is no text is not shown there, as by curl. Elsewhere the bytes stay what they are.
+func TestAnAnswerCannotDrawOnTheTerminal(t *testing.T) {
+	png := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
+	for _, f := range []struct{ body, shown string }{
+		{"plain\n", "plain\n"},
+		{"no newline", "no newline\n"},
+		{"id,name\r\n1,rice\r\n", "id,name\n1,rice\n"},
+		{"a\tb\n", "a    b\n"},
+		{"\x1b]0;title\x07\x1b[31mred\n", "\ufffd]0;title\ufffd\ufffd[31mred\n"},
+		{"c1 \u009b2J, \x9b2J\n", "c1 \ufffd2J, \ufffd2J\n"},
+		{"one\rtwo\n", "one\ufffdtwo\n"},
+		{"\u202etxt.exe", "\ufffdtxt.exe\n"},
+		{"caf\xe9", "caf\ufffd\n"},
+		{"", ""},
+		{png, ""},
+	} {
+		var out strings.Builder
+		c := &cli{out: &out, err: io.Discard, output: "text", outTTY: true}
+		err := c.print([]byte(f.body))
+		if out.String() != f.shown || (err != nil) != (f.body == png) {
+			t.Errorf("%q is shown as %q, want %q (%v)", f.body, out.String(), f.shown, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), "binary") || c.report(err) != exitOther) {
+			t.Errorf("what is not shown: %v", err)
+		}
+		out.Reset()
+		if c.outTTY = false; c.print([]byte(f.body)) != nil || out.String() != f.body {
+			t.Errorf("%q is written as %q where no terminal is", f.body, out.String())
+		}
+	}
+	var out strings.Builder
+	c := &cli{out: &out, err: io.Discard, output: "yaml", outTTY: true}
+	if err := c.print([]byte(`{"name":"\u202etxt.exe \u009b2J"}`)); err != nil || strings.ContainsAny(out.String(), "\u202e\u009b") {
+		t.Errorf("as YAML: %q (%v)", out.String(), err)
 	}
 }
