@@ -236,7 +236,7 @@ func TestH2Refusals(t *testing.T) {
 		{"two lengths", append(head(), "content-length 1", "content-length 1"), "400", runtime.CodeAmbiguousTarget},
 		{"a length and no body", head("content-length 5"), "400", runtime.CodeInvalidInput},
 		{"only a foreign host", []string{":method GET", ":scheme https", ":path /open", "host other.test"}, "421", runtime.CodeMisdirected},
-		{"userinfo", head(":authority user@api.good.test"), "400", runtime.CodeInvalidInput},
+		{"userinfo", head(":authority user@api.good.test"), "400", runtime.CodeAmbiguousTarget},
 		{"foreign scheme", head(":scheme ftp"), "421", runtime.CodeMisdirected},
 		{"path escape", head(":path /%zz"), "400", runtime.CodeAmbiguousTarget},
 		{"expects the impossible", head("expect 200-ok"), "417", runtime.CodeInvalidInput},
@@ -374,7 +374,7 @@ func TestH2HostBesideAuthority(t *testing.T) {
 		{[]string{"host api.good.test", "host api.good.test"}, "400", runtime.CodeAmbiguousTarget},
 		{[]string{"host api.good.test", "host other.test"}, "400", runtime.CodeAmbiguousTarget},
 		{[]string{"host "}, "400", runtime.CodeInvalidInput},
-		{[]string{"host user@api.good.test"}, "400", runtime.CodeInvalidInput},
+		{[]string{"host user@api.good.test"}, "400", runtime.CodeAmbiguousTarget},
 	} {
 		status, header, reset, err := c.wait(c.Open(true, append(slices.Clone(goodHead), bad.hosts...)...))
 		if status != bad.status || !strings.HasPrefix(header.Get("Kimbap-Error"), string(bad.code)) {

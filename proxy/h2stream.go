@@ -122,11 +122,11 @@ func checkHosts(h *http2.Head, t *tunnel) *runtime.Error {
 	}
 	one, err := classifier.CanonicalAuthority(h.Authority, defaultPorts[t.scheme])
 	if err != nil {
-		return invalidHost(":authority is not a valid host and port", err)
+		return invalidHost(":authority is not a valid host and port", h.Authority, err)
 	}
 	other, err := classifier.CanonicalAuthority(h.Host[0], defaultPorts[t.scheme])
 	if err != nil {
-		return invalidHost("the Host field is not a valid host and port", err)
+		return invalidHost("the Host field is not a valid host and port", h.Host[0], err)
 	}
 	if one != other {
 		return misdirected(":authority", one, "the Host field", other)

@@ -48,6 +48,11 @@ func badChunks(err error) *runtime.Error {
 	return e
 }
 
+// bareLF is a line that some parsers end at LF alone, and others do not.
+func bareLF() *runtime.Error {
+	return ambiguous("", "there is a line that does not end with CR LF")
+}
+
 // tooSlow is a request of which not all came in time. What had come may have had its effect.
 func tooSlow(msg string, err error) *runtime.Error {
 	return &runtime.Error{Code: runtime.CodeTimeout, Msg: msg, Hint: "send it again, without a pause", Err: err}
@@ -159,6 +164,9 @@ func checkTarget(target string) *runtime.Error {
 
 // parseField reads "name: value". The value loses the white space around it.
 func parseField(line string) (name, value string, err *runtime.Error) {
+	if line != "" && (line[0] == ' ' || line[0] == '\t') {
+		return "", "", ambiguous("", "there is a folded line") // part of the one before, or a field
+	}
 	name, value, ok := strings.Cut(line, ":")
 	if !ok || !http1.IsToken(name) {
 		return "", "", badHead("there is a line that is not a header field, or white space around a field name")
@@ -296,7 +304,7 @@ func hasWord(list, word string) bool {
 // looks at new bytes only: buf[:seen] was looked at before. A line that ends
 // without CR is an error at once; its sender would wait for an answer.
 func headEnd(buf []byte, seen int) (int, *runtime.Error) {
-	if seen == 0 && len(buf) > 0 && !http1.IsTokenByte(buf[0]) {
+	if seen == 0 && len(buf) > 0 && !http1.IsTokenByte(buf[0]) && buf[0] != '\n' {
 		return 0, badHead("it does not begin with a method")
 	}
 	for i := seen; i < len(buf); i++ {
@@ -304,7 +312,7 @@ func headEnd(buf []byte, seen int) (int, *runtime.Error) {
 			continue
 		}
 		if i == 0 || buf[i-1] != '\r' {
-			return 0, badHead("there is a line that does not end with CR LF")
+			return 0, bareLF()
 		}
 		if i >= 3 && bytes.Equal(buf[i-3:i+1], []byte("\r\n\r\n")) {
 			return i + 1, nil

@@ -135,7 +135,7 @@ func (t *Tunnel) peekHTTP(c *taken, authority string) (known bool, err error) {
 	}
 	host, err := classifier.CanonicalAuthority(h.host, defaultPorts["http"])
 	if err != nil {
-		return false, invalidHost("the Host field is not a valid host and port", err)
+		return false, invalidHost("the Host field is not a valid host and port", h.host, err)
 	}
 	if host != authority {
 		return false, misdirected("CONNECT", authority, "the request", host)

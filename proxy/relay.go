@@ -188,7 +188,7 @@ func (r *relay) next() bool {
 	case errors.Is(err, http1.ErrTooLarge):
 		refused = tooLarge("the request head is over the limit")
 	case errors.Is(err, http1.ErrBareLF):
-		refused = badHead("there is a line that does not end with CR LF")
+		refused = bareLF()
 	case errors.Is(err, http1.ErrMalformed):
 		refused = badHead("it does not begin with a method")
 	case err != nil:

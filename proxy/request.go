@@ -143,7 +143,7 @@ func (s *Server) route(a asked, c *conn, req *runtime.Request) *runtime.Error {
 	}
 	host, err := classifier.CanonicalAuthority(a.host, port)
 	if err != nil {
-		return invalidHost("the Host field is not a valid host and port", err)
+		return invalidHost("the Host field is not a valid host and port", a.host, err)
 	}
 	if host != c.tunnel.authority {
 		return misdirected("the tunnel", c.tunnel.authority, "the request", host)

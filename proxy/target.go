@@ -24,11 +24,11 @@ func splitTarget(method, raw string) (target, error) {
 	switch {
 	case method == "CONNECT":
 		if !strings.Contains(raw, ":") || strings.HasSuffix(raw, "]") {
-			return target{}, invalidHost("CONNECT needs host:port", nil)
+			return target{}, invalidHost("CONNECT needs host:port", raw, nil)
 		}
 		authority, err := classifier.CanonicalAuthority(raw, "")
 		if err != nil {
-			return target{}, invalidHost("the host and port of CONNECT are not valid", err)
+			return target{}, invalidHost("the host and port of CONNECT are not valid", raw, err)
 		}
 		return target{authority: authority}, nil
 	case raw == "*":
@@ -51,7 +51,7 @@ func splitTarget(method, raw string) (target, error) {
 	}
 	authority, err := classifier.CanonicalAuthority(rest[:end], port)
 	if err != nil {
-		return target{}, invalidHost("the host of the target is not valid", err)
+		return target{}, invalidHost("the host of the target is not valid", rest[:end], err)
 	}
 	path := rest[end:]
 	switch {
@@ -81,7 +81,7 @@ func checkRouting(h head) *runtime.Error {
 	}
 	host, err := classifier.CanonicalAuthority(h.host, port)
 	if err != nil {
-		return invalidHost("the Host field is not a valid host and port", err)
+		return invalidHost("the Host field is not a valid host and port", h.host, err)
 	}
 	if host != t.authority {
 		return misdirected("the target", t.authority, "the Host field", host)
@@ -106,8 +106,14 @@ func misdirected(one, first, other, second string) *runtime.Error {
 	}
 }
 
-// invalidHost is an authority that cannot be made canonical.
-func invalidHost(msg string, cause error) *runtime.Error {
+// invalidHost is an authority that cannot be made canonical. With a user name before the
+// host it can be read in two ways: some take that for the host.
+func invalidHost(msg, authority string, cause error) *runtime.Error {
+	if strings.Contains(authority, "@") {
+		e := ambiguous(runtime.ReasonInvalidHost, msg)
+		e.Err = cause
+		return e
+	}
 	return &runtime.Error{
 		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonInvalidHost, Stage: runtime.StageSurface,
 		Msg: msg, Hint: "write host:port with a plain host name or address and a decimal port", Err: cause,
