@@ -14,6 +14,7 @@ import (
 // What a guard reads next.
 const (
 	readHead   = iota
+	readGap    // between two requests
 	readBody   // of a known length
 	readChunks // a chunked body
 	readLimbo  // after a CONNECT or an upgrade, until the answer is known
@@ -88,6 +89,8 @@ func (g *guard) step(p []byte) (int, error) {
 	switch state, left := g.now(); state {
 	case readHead:
 		return 0, g.head(p)
+	case readGap:
+		return 0, g.gap(p)
 	case readBody:
 		n, err := g.pull(p[:min(int64(len(p)), left)])
 		g.passed(int64(n))
@@ -192,10 +195,10 @@ func (g *guard) resume() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.next == readLimbo {
-		g.next = readHead
+		g.next = readGap
 	}
 	if g.state == readLimbo {
-		g.state = readHead
+		g.state = readGap
 		if g.early {
 			g.state = readBroken
 		}
@@ -254,6 +257,34 @@ func (g *guard) head(p []byte) error {
 			return rerr
 		}
 	}
+}
+
+// gap passes over one empty line before a request that is not the first (RFC 9112 section
+// 2.2): old clients send it behind the body of a POST. It belongs to neither request, and
+// nobody hears of it.
+func (g *guard) gap(p []byte) error {
+	if len(g.rest) == 0 {
+		n, err := g.src.Read(p)
+		if n == 0 {
+			return err
+		}
+		g.rest, g.began = p[:n], time.Now()
+	}
+	if len(g.rest) == 1 && g.rest[0] == '\r' {
+		line := []byte{'\r', 0}
+		n, err := g.src.Read(line[1:])
+		if g.rest = line[:1+n]; n == 0 {
+			return err
+		}
+	}
+	g.become(readHead)
+	if rest, empty := bytes.CutPrefix(g.rest, []byte("\r\n")); empty {
+		if g.rest = rest; len(rest) == 0 {
+			g.rest = nil
+			return nil // and the next request has its time from its own first byte
+		}
+	}
+	return g.head(p)
 }
 
 // leastRead is the room, in bytes, that is worth a read.
@@ -318,7 +349,7 @@ func (g *guard) settle(raw, rest []byte) {
 	g.out = raw
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.next, g.left, g.early, g.late = readHead, h.length, false, nil
+	g.next, g.left, g.early, g.late = readGap, h.length, false, nil
 	if g.keep {
 		g.kept = append(g.kept, bytes.Clone(raw))
 	}

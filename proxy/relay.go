@@ -164,7 +164,7 @@ func (r *relay) room(n int) {
 // next serves one request and reports whether another may follow.
 func (r *relay) next() bool {
 	r.reads.Within(r.s.o.Limits.IdleTimeout, r.c.SetReadDeadline)
-	first, err := r.br.Peek(1)
+	first, err := r.begins()
 	if err != nil {
 		r.c.heard(len(first), err)
 		return false
@@ -201,6 +201,21 @@ func (r *relay) next() bool {
 		return r.handOver(raw)
 	}
 	return r.serve(raw, refused)
+}
+
+// begins waits for the first byte of a request, past one empty line before one that is not
+// the first (RFC 9112 section 2.2): old clients send it behind the body of a POST. It belongs
+// to neither request, and nobody hears of it.
+func (r *relay) begins() (first []byte, err error) {
+	first, err = r.br.Peek(1)
+	if err != nil || first[0] != '\r' || r.asked.Load() == 0 {
+		return first, err
+	}
+	if line, err := r.br.Peek(2); err != nil || line[1] != '\n' {
+		return first, err
+	}
+	_, _ = r.br.Discard(2)
+	return r.br.Peek(1)
 }
 
 // unfinished is a head whose rest did not come. What cannot be the beginning of
