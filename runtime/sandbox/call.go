@@ -61,6 +61,7 @@ func (s *session) called(m *frame.Call) *frame.Failure {
 			return diverged(fmt.Sprintf("call %d is another one", m.Seq))
 		}
 		delete(s.past, m.Seq)
+		s.said.call(c)
 		if c.Settled == 0 {
 			s.later = append(s.later, c)
 		}
@@ -75,6 +76,7 @@ func (s *session) called(m *frame.Call) *frame.Failure {
 	if failure := s.room(c); failure != nil {
 		return failure
 	}
+	s.said.call(c)
 	s.calls = append(s.calls, c)
 	s.diary.changed(c)
 	if len(s.order) > 0 {
@@ -102,18 +104,10 @@ func (c *call) size() int {
 
 // room holds the worker to what it was told: calls in all, calls at once, bytes.
 func (s *session) room(next *call) *frame.Failure {
-	l, tools, atOnce := s.r.o.Limits, 0, 0
-	for _, c := range s.calls {
-		if c.Kind == frame.CallTool {
-			tools++
-		}
-		if c.Kind != frame.CallTimer && !c.Replied {
-			atOnce++
-		}
-	}
+	l := s.r.o.Limits
 	s.traffic += next.size()
 	switch {
-	case next.Kind == frame.CallTool && tools >= l.Calls, next.Kind != frame.CallTimer && atOnce >= l.InFlight:
+	case next.Kind == frame.CallTool && s.said.tools >= l.Calls, next.Kind != frame.CallTimer && s.said.open >= l.InFlight:
 		return offProtocol()
 	case len(s.calls) >= 20*l.Calls+1000:
 		return &frame.Failure{Kind: frame.KindCalls, Message: fmt.Sprintf("the script made %d calls and timers", len(s.calls))}
@@ -121,6 +115,24 @@ func (s *session) room(next *call) *frame.Failure {
 		return &frame.Failure{Kind: frame.KindCalls, Message: fmt.Sprintf("the arguments and answers of the script's calls are over %d MiB together", l.Traffic>>20)}
 	}
 	return nil
+}
+
+// call counts one call of the worker.
+func (n *said) call(c *call) {
+	if c.Kind == frame.CallTool {
+		n.tools++
+	}
+	if c.Kind != frame.CallTimer {
+		n.open++
+	}
+}
+
+// reply counts one reply to it.
+func (n *said) reply(c *call) {
+	n.replies++
+	if c.Kind != frame.CallTimer {
+		n.open--
+	}
 }
 
 // release begins what had to wait, when nothing holds it back any more.
@@ -360,6 +372,7 @@ func retryable(e *runtime.Error, status int) bool {
 // reply sends a call's answer to the worker.
 func (s *session) reply(c *call) {
 	s.idle, c.Replied = nil, true
+	s.said.reply(c)
 	s.now = max(s.now, c.Now)
 	s.post(&frame.ToWorker{Reply: &frame.Reply{Seq: c.step, Now: s.now, Value: c.Value, Error: c.Error}})
 }

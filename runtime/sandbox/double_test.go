@@ -24,6 +24,7 @@ type machine struct {
 	kill    sync.Once
 	seq     int
 	replied map[int]*frame.Reply
+	ticks   map[int]bool // the calls that are timers
 	now     int64
 	seed    uint64
 }
@@ -37,6 +38,7 @@ var errGone = errors.New("the machine is gone")
 func start(p program) *machine {
 	m := &machine{
 		in: make(chan *frame.ToWorker, 100), out: make(chan *frame.ToHost), gone: make(chan struct{}), replied: map[int]*frame.Reply{},
+		ticks: map[int]bool{},
 	}
 	go func() {
 		defer func() {
@@ -96,6 +98,7 @@ func (m *machine) call(path, args string) int {
 
 func (m *machine) timer(ms int) int {
 	m.seq++
+	m.ticks[m.seq] = true
 	m.say(&frame.ToHost{Call: &frame.Call{Seq: m.seq, Kind: frame.CallTimer, Args: fmt.Sprint(ms)}})
 	return m.seq
 }
@@ -112,9 +115,13 @@ func (m *machine) first(seqs ...int) (int, *frame.Reply) {
 		select {
 		case got = <-m.in:
 		default:
-			idle := &frame.Idle{}
+			idle := &frame.Idle{Heard: len(m.replied)}
 			for seq := 1; seq <= m.seq; seq++ {
-				if m.replied[seq] == nil {
+				switch {
+				case m.replied[seq] != nil:
+				case m.ticks[seq]:
+					idle.Timers = true
+				default:
 					idle.Waiting = append(idle.Waiting, seq)
 				}
 			}

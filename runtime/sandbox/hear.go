@@ -56,31 +56,37 @@ func workerKinds() []frame.Kind {
 
 // waits takes note that the worker is idle, unless a reply is on its way to it.
 func (s *session) waits(idle *frame.Idle) *frame.Done {
+	if idle.Heard < s.said.replies {
+		return nil // said before it had our reply
+	}
+	if idle.Heard > s.said.replies || len(idle.Waiting) > s.said.open {
+		return &frame.Done{Failure: offProtocol()}
+	}
 	for _, step := range idle.Waiting {
-		if step < 1 || step > len(s.calls) || s.past[step] {
+		if step < 1 || step > len(s.calls) || s.past[step] || s.calls[step-1].Replied {
 			return &frame.Done{Failure: offProtocol()}
-		}
-		if s.calls[step-1].Replied {
-			return nil // said before it had our reply
 		}
 	}
 	if len(s.order)+len(s.past) > 0 {
 		return &frame.Done{Failure: diverged("it waits, and a call that was recorded has not come")}
 	}
-	s.idle = idle.Waiting
+	s.idle = idle
 	return nil
 }
 
 // stuck reports whether the script waits for people only. What it does not wait
 // for, as a timer that it has cleared, does not count.
 func (s *session) stuck() bool {
-	for _, step := range s.idle {
+	if s.idle == nil || s.idle.Timers {
+		return false
+	}
+	for _, step := range s.idle.Waiting {
 		c := s.calls[step-1]
 		if c.Approval == "" || c.Replied || s.flying[step] != nil || slices.Contains(s.later, c) {
 			return false
 		}
 	}
-	return len(s.idle) > 0
+	return len(s.idle.Waiting) > 0
 }
 
 // lost says why the worker is gone.

@@ -41,7 +41,8 @@ type session struct {
 	answers chan answered
 	flying  map[int]context.CancelFunc
 	crew    chan flight // to those that have nothing to do
-	idle    []int       // what the worker waits for, as it has said since the last reply
+	idle    *frame.Idle // what the worker waits for, as it has said since the last reply; nil: nothing
+	said    said
 	logs    []frame.Log
 	logged  int // bytes
 	traffic int // bytes of the calls, their arguments and answers before all
@@ -52,6 +53,14 @@ type session struct {
 	leave   func()  // gives the turn back; may be called again
 	unload  func()  // gives that of being read back; may be called again
 	outbox  *outbox // to the worker
+}
+
+// said counts what this worker and its session have said to each other, calls by their
+// kind: they may be thousands, and are not to be counted anew for each.
+type said struct {
+	tools   int // calls of tools
+	open    int // calls other than timers that have no reply
+	replies int
 }
 
 // mail is what came from the worker; a nil message means that it is gone.
@@ -124,7 +133,7 @@ func (s *session) launch(ctx context.Context) error {
 	if err != nil {
 		return notStarted(err)
 	}
-	s.worker, s.mail = w, make(chan mail, 4)
+	s.worker, s.mail, s.said = w, make(chan mail, 4), said{}
 	s.live, s.end = context.WithCancel(context.Background())
 	s.crew = make(chan flight)
 	s.outbox = newOutbox()

@@ -142,9 +142,12 @@ type Log struct {
 	Message string `json:"message"`
 }
 
-// Idle says that the script waits: nothing runs until a reply comes.
+// Idle says that the script waits: nothing runs until a reply comes. Timers are not
+// listed, since a script may have thousands and says Idle after each.
 type Idle struct {
-	Waiting []int `json:"waiting"` // the calls that have no reply yet
+	Waiting []int `json:"waiting,omitempty"` // the calls that have no reply yet, but for timers
+	Timers  bool  `json:"timers,omitempty"`  // it waits for a timer too
+	Heard   int   `json:"heard,omitempty"`   // the replies that it has taken: whoever has sent more knows that this came before them
 }
 
 // Kind is how a script ended.

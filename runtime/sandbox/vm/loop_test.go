@@ -22,27 +22,29 @@ type held struct {
 	host
 	most   int          // calls that it had at once
 	flying map[int]bool // calls without a reply
+	timers map[int]bool // calls that are timers
 	pick   func(waiting []int) frame.Reply
 }
 
 func newHeld(pick func([]int) frame.Reply) *held {
-	return &held{host: *newHost(), flying: map[int]bool{}, pick: pick}
+	return &held{host: *newHost(), flying: map[int]bool{}, timers: map[int]bool{}, pick: pick}
 }
 
 func (h *held) Call(c frame.Call) {
 	h.calls = append(h.calls, c)
-	h.flying[c.Seq] = true
+	h.flying[c.Seq], h.timers[c.Seq] = true, c.Kind == frame.CallTimer
 	h.most = max(h.most, len(h.flying))
 }
 
 func (h *held) Idle(i frame.Idle) {
 	h.idle = append(h.idle, i)
 	var had []int
-	for _, seq := range i.Waiting {
-		if h.flying[seq] {
+	for seq := range h.flying {
+		if slices.Contains(i.Waiting, seq) || i.Timers && h.timers[seq] {
 			had = append(had, seq)
 		}
 	}
+	slices.Sort(had)
 	if r := h.pick(had); r.Seq != 0 {
 		delete(h.flying, r.Seq)
 		h.replies <- r

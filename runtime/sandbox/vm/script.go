@@ -25,12 +25,14 @@ type script struct {
 	stopped *stop // the limit that ended the run
 
 	seq     int
+	heard   int // replies
 	waiting map[int]*call
 	queue   []queued // calls that wait for others to end
-	flying  int      // calls of tools that the host has
+	flying  []int    // calls other than timers that the host has, in their order
 	calls   int      // of tools, made so far
 	timers  map[int]*timer
 	alarms  int // timers, made so far
+	ticking int // timers that the host has, but for those that were cleared
 
 	logged int  // bytes
 	cut    bool // messages were dropped
@@ -143,11 +145,10 @@ func (s *script) loop(ctx context.Context, promise *goja.Promise) frame.Done {
 		if s.stopped != nil {
 			return s.stop(s.stopped)
 		}
-		waiting := s.awaited()
-		if len(waiting) == 0 {
+		if len(s.flying)+s.ticking == 0 {
 			return s.finish(&frame.Failure{Kind: frame.KindDeadlock, Message: "The script waits for a promise that nothing can settle"})
 		}
-		reply, ok := s.take(ctx, waiting)
+		reply, ok := s.take(ctx)
 		if !ok {
 			return s.stop(stopOf(ctx))
 		}
@@ -165,32 +166,20 @@ func (s *script) loop(ctx context.Context, promise *goja.Promise) frame.Done {
 }
 
 // take is the next reply. It says Idle only when there is none yet.
-func (s *script) take(ctx context.Context, waiting []int) (frame.Reply, bool) {
+func (s *script) take(ctx context.Context) (frame.Reply, bool) {
 	replies := s.host.Replies()
 	select {
 	case reply, ok := <-replies:
 		return reply, ok && ctx.Err() == nil
 	default:
 	}
-	s.host.Idle(frame.Idle{Waiting: waiting})
+	s.host.Idle(frame.Idle{Waiting: slices.Clone(s.flying), Timers: s.ticking > 0, Heard: s.heard})
 	select {
 	case reply, ok := <-replies:
 		return reply, ok
 	case <-ctx.Done():
 		return frame.Reply{}, false
 	}
-}
-
-// awaited are the calls that can still move the script, in their order.
-func (s *script) awaited() []int {
-	var list []int
-	for seq, c := range s.waiting {
-		if c.timer == nil || !c.timer.cleared {
-			list = append(list, seq)
-		}
-	}
-	slices.Sort(list)
-	return list
 }
 
 // settle ends one call, and runs all that waited for it.
@@ -201,10 +190,11 @@ func (s *script) settle(r frame.Reply) error {
 		return errUnknownReply
 	}
 	delete(s.waiting, r.Seq)
+	s.heard++
 	if c.timer != nil {
 		return s.ring(c.timer)
 	}
-	s.flying--
+	s.flying = slices.DeleteFunc(s.flying, func(seq int) bool { return seq == r.Seq })
 	s.send()
 	if r.Error != nil {
 		return c.reject(s.toolError(*r.Error, c.place))
@@ -249,11 +239,10 @@ func (s *script) make(c *call, message frame.Call) int {
 
 // send gives the host as many calls as it takes at once.
 func (s *script) send() {
-	for len(s.queue) > 0 && (s.limits.InFlight <= 0 || s.flying < s.limits.InFlight) {
+	for len(s.queue) > 0 && (s.limits.InFlight <= 0 || len(s.flying) < s.limits.InFlight) {
 		next := s.queue[0]
 		s.queue = s.queue[1:]
-		s.flying++
-		s.make(next.call, next.message)
+		s.flying = append(s.flying, s.make(next.call, next.message))
 	}
 }
 

@@ -21,6 +21,7 @@ type timer struct {
 	args    []goja.Value
 	delay   int64 // milliseconds
 	repeats bool
+	set     bool // the host has it
 	cleared bool
 }
 
@@ -34,8 +35,7 @@ func (s *script) makeTimers() {
 		s.method(world, name, 1, func(c goja.FunctionCall) goja.Value {
 			if n, ok := c.Argument(0).Export().(int64); ok {
 				if t := s.timers[int(n)]; t != nil {
-					t.cleared = true
-					delete(s.timers, t.id)
+					s.clear(t)
 				}
 			}
 			return goja.Undefined()
@@ -64,7 +64,19 @@ func (s *script) arm(t *timer) int {
 		s.halt(frame.KindCalls, "The script set too many timers")
 		return s.seq + 1
 	}
+	t.set = true
+	s.ticking++
 	return s.begin(&call{timer: t}, frame.CallTimer, "", strconv.FormatInt(t.delay, 10))
+}
+
+// clear makes a timer one that the script does not wait for. The host answers it all the
+// same, if it has it.
+func (s *script) clear(t *timer) {
+	t.cleared = true
+	delete(s.timers, t.id)
+	if t.set {
+		s.ticking--
+	}
 }
 
 // ring runs a timer whose time has come.
@@ -72,6 +84,8 @@ func (s *script) ring(t *timer) error {
 	if t.cleared {
 		return nil
 	}
+	t.set = false
+	s.ticking--
 	if !t.repeats {
 		delete(s.timers, t.id)
 	}

@@ -89,7 +89,7 @@ func (d *demo) hear(m *frame.ToHost) (paused bool) {
 		d.calls[m.Call.Seq] = *m.Call
 		d.answer(*m.Call)
 	}
-	if m.Idle != nil && len(m.Idle.Waiting) > 0 {
+	if m.Idle != nil && len(m.Idle.Waiting) > 0 && !m.Idle.Timers {
 		return !slices.ContainsFunc(m.Idle.Waiting, func(seq int) bool { return d.calls[seq].Path != "demo.danger" })
 	}
 	return false
