@@ -189,11 +189,15 @@ func (l *Log) sweep(until time.Time) error {
 	if err != nil {
 		return err
 	}
+	left, err := receipt.Unfinished(l.o.Dir)
+	if err != nil {
+		return err
+	}
 	for _, name := range names {
 		if name == l.slot {
 			continue
 		}
-		if _, err := os.Stat(receipt.In(l.o.Dir, name).Path()); err != nil {
+		if _, err := os.Stat(receipt.In(l.o.Dir, name).Path()); err != nil && left[name] == nil {
 			continue // no required sink has ever got anything of it
 		}
 		lock, err := holder.Open(l.o.Dir, name)
@@ -221,8 +225,12 @@ type sinkError struct{ error }
 func (l *Log) sweepOne(slot string, until time.Time) error {
 	d := desk{slot: slot, book: receipt.In(l.o.Dir, slot)}
 	defer d.book.Close()
+	l.tidy(slot)
 	if err := d.book.Load(); err != nil {
 		return err
+	}
+	if len(d.book.Entries()) == 0 && !d.book.Damaged() {
+		return nil
 	}
 	for _, f := range l.desk.feeds { // a sink that has no mark there never got anything of it
 		if _, known := d.book.Mark(f.name); known || d.book.Damaged() {

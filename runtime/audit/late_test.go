@@ -5,6 +5,8 @@ package audit_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
@@ -175,5 +178,51 @@ func TestWhatTakesARightAwayNeedsTheLedger(t *testing.T) {
 	}
 	if strings.Contains(strings.Join(ledgerOf(t, o.Dir, "proxy"), "\n"), "token.revoke") {
 		t.Error("it is recorded")
+	}
+}
+
+// What a process that was killed while it wrote the marks anew has left beside them goes at
+// the next start, of its own slot and of those that nobody writes to. What somebody may be
+// writing stays, and so does what is not kimbap's.
+func TestMarksThatWereNotFinishedAreRemoved(t *testing.T) {
+	for _, slot := range []string{"proxy", "cli"} {
+		t.Run(slot, func(t *testing.T) {
+			dir, m := behind(t, "run")
+			o, _ := with(dir, m)
+			o.Slot = "serve"
+			serving := audittest.Open(t, o)                   // holds its slot
+			for _, name := range []string{"mcp", "proxy-2"} { // which have no marks yet
+				o.Sinks, o.Slot = nil, name
+				audittest.Shut(t, audittest.Open(t, o))
+			}
+			own, others := []string{slot + ".sinks.new-1", slot + ".sinks.new-4294967295"}, []string{"run.sinks.new-2", "mcp.sinks.new-3", "proxy-2.sinks.new-4"}
+			kept := []string{"serve.sinks.new-5", "run.sinks.new-old", "run.sinks.newer", "my.run.sinks.new-7"}
+			for _, name := range slices.Concat(own, others, kept) {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o.Sinks, o.Slot, o.Shared = []outlet.Sink{m}, slot, slot == "cli"
+			l := audittest.Open(t, o)
+			if err := l.Event(t.Context(), record.Event{Kind: "a"}); err != nil {
+				t.Fatal(err)
+			}
+			if o.Shared { // which leaves other slots to who serves
+				kept, others = append(kept, others...), nil
+			}
+			for _, name := range slices.Concat(own, others) {
+				if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("%s stays: %v", name, err)
+				}
+			}
+			for _, name := range kept {
+				if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+					t.Error(err)
+				}
+			}
+			audittest.Shut(t, l)
+			audittest.Shut(t, serving)
+			whole(t, m.has()[:len(ledgerOf(t, dir, "run"))], ledgerOf(t, dir, "run"))
+		})
 	}
 }

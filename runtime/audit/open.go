@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -87,10 +88,21 @@ func (l *Log) open() {
 			l.desk.feeds = append(l.desk.feeds, &feed{name: sink.Name(), portion: new(portion)})
 		}
 	}
+	l.tidy(l.slot)
 	l.from = mark(l.ledger)
 	if err := l.arrange(); err != nil {
 		l.mention(fmt.Errorf("what the required audit sinks have: %w", err))
 	}
+}
+
+// tidy removes what killed processes have left of a slot beside its marks. The caller holds
+// its lock.
+func (l *Log) tidy(slot string) {
+	left, err := receipt.Unfinished(l.o.Dir)
+	for _, path := range left[slot] {
+		err = errors.Join(err, os.Remove(path))
+	}
+	l.mention(err)
 }
 
 // settle marks what a dead process left open, and keeps the lines for the best-effort sinks,

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/kimbap-run/kimbap/internal/system"
@@ -54,9 +55,12 @@ type Book struct {
 	file    *os.File // nil: there is none, or it was not loaded
 }
 
+// ending is that of the name of a book.
+const ending = ".sinks"
+
 // In is the book of a slot. It does no IO.
 func In(dir, slot string) *Book {
-	return &Book{path: filepath.Join(dir, slot+".sinks"), slot: slot}
+	return &Book{path: filepath.Join(dir, slot+ending), slot: slot}
 }
 
 // Path is where the file is.
@@ -144,7 +148,7 @@ func (b *Book) Replace(entries []Entry) error {
 		}
 		data = append(data, entries[i].encode(b.slot, len(entries))...)
 	}
-	f, err := os.CreateTemp(filepath.Dir(b.path), filepath.Base(b.path)+".new-*") // 0600
+	f, err := os.CreateTemp(filepath.Dir(b.path), filepath.Base(b.path)+begun+"*") // 0600
 	if err != nil {
 		return err
 	}
@@ -160,6 +164,24 @@ func (b *Book) Replace(entries []Entry) error {
 		return err
 	}
 	return b.Load()
+}
+
+// begun is in the name of a file that is to take the place of a book.
+const begun = ".new-"
+
+// Unfinished are the files that processes which were killed within [Book.Replace] have left
+// in an audit folder, by the slot. Who holds its lock removes them: they are of no use, and no
+// file of who goes on.
+func Unfinished(dir string) (map[string][]string, error) {
+	files, err := os.ReadDir(dir)
+	out := map[string][]string{}
+	for _, f := range files {
+		slot, random, is := strings.Cut(f.Name(), ending+begun)
+		if is && f.Type().IsRegular() && segment.ValidSlot(slot) && strings.Trim(random, "0123456789") == "" {
+			out[slot] = append(out[slot], filepath.Join(dir, f.Name()))
+		}
+	}
+	return out, err
 }
 
 // Close lets the file go. What was loaded stays known.
