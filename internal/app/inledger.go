@@ -23,7 +23,7 @@ func (a *App) inLedger(ctx context.Context, event record.Event) error {
 	if !errors.As(err, &late) {
 		return err
 	}
-	a.o.Log.Warn().Err(runtime.AsError(late).Err).Str("event", event.Kind).Msg("recorded here alone: a required audit sink fails, and gets the record when it is back")
+	a.o.Log.Warn().Err(runtime.AsError(late).Err).Str("event", event.Kind).Msg("recorded here alone: a required audit sink gets it with what else it has missed")
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit/holder"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
@@ -64,6 +65,37 @@ func TestASinkThatRefusesHindersNoLock(t *testing.T) {
 				t.Error("the ledger does not say so")
 			}
 		})
+	}
+}
+
+// A command that keeps its turn at the trail, as one that was stopped or waits for a sink that
+// hangs, keeps nobody from locking, nor from asking how things are. The lock is recorded when
+// its turn comes.
+func TestWhoKeepsTheTrailHindersNoLock(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	held, err := holder.Open(filepath.Join(k.Dir, "audit"), app.SlotCLI)
+	if err == nil {
+		err = held.Wait()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	a := storeless(t, k)
+	if s, err := a.Status(t.Context()); err != nil || s.Audit != "ok" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := a.LockVault(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "is locked") {
+		t.Errorf("%v", err)
+	}
+	apptest.Within(t, soon, "the lock", func() bool { why := k.App.Locked(); return why != nil && why.Reason == runtime.ReasonLocked })
+	if err := held.Release(); err != nil {
+		t.Fatal(err)
+	}
+	_ = a.Close()
+	if !strings.Contains(ledger(t, k), `"event":"vault.lock"`) {
+		t.Error("the ledger does not say so")
 	}
 }
 

@@ -167,7 +167,7 @@ func (l *Log) serve() {
 func (l *Log) finish() {
 	l.baton.Lock()
 	defer l.baton.Unlock()
-	if e := l.trouble.Load(); e != nil && !sunk(e) {
+	if e := l.trouble.Load(); e != nil && !sunk(e) && !noTurn(e) {
 		l.recover()
 	}
 	l.commit(l.take(true), true)

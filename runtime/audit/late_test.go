@@ -3,10 +3,12 @@
 package audit_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/holder"
 	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
@@ -225,4 +228,85 @@ func TestMarksThatWereNotFinishedAreRemoved(t *testing.T) {
 			whole(t, m.has()[:len(ledgerOf(t, dir, "run"))], ledgerOf(t, dir, "run"))
 		})
 	}
+}
+
+// turn takes the turn at a shared slot as another process does, until the result is called.
+func turn(t *testing.T, dir, slot string) (end func()) {
+	t.Helper()
+	lock, err := holder.Open(dir, slot)
+	if err == nil {
+		err = lock.Wait()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() { _ = lock.Close() }
+}
+
+// Who finds the turn at a shared slot taken begins when it comes, and the sinks get all in
+// order then. Who only reads needs none.
+func TestAStartNeedsNoTurn(t *testing.T) {
+	m, other := &memory{required: true}, &memory{}
+	o := audittest.Options(t.TempDir())
+	o.Slot, o.Shared = "cli", true
+	audittest.Intents(t, audittest.Open(t, o), 0, 1) // which this process has still open
+	o.Sinks = []outlet.Sink{m, other}
+	end := turn(t, o.Dir, "cli")
+	reads, writes := audittest.Open(t, o), audittest.Open(t, o)
+	if err := errors.Join(reads.Ready(), writes.Ready()); err != nil {
+		t.Error(err)
+	}
+	audittest.Shut(t, reads)
+	passed := make(chan error)
+	go func() { passed <- writes.Intent(context.Background(), audittest.Record("req_1")) }()
+	select {
+	case err := <-passed:
+		t.Fatalf("out of turn: %v", err)
+	default:
+	}
+	end()
+	if err := <-passed; err != nil {
+		t.Fatal(err)
+	}
+	audittest.Intents(t, writes, 2, 3)
+	audittest.Shut(t, writes)
+	lines := ledgerOf(t, o.Dir, "cli")
+	if len(lines) != 3 || !slices.Equal(m.has(), lines[1:]) || other.lines() != m.lines() {
+		t.Errorf("the ledger has\n%s\nand a new sink\n%s", strings.Join(lines, "\n"), m.lines())
+	}
+	audittest.Verified(t, o.Dir)
+}
+
+// Who waits in vain is told what to do, and who is in the way. Outcomes stay in memory, and
+// are written when the turn comes.
+func TestATurnThatNeverComes(t *testing.T) {
+	o, clock := with(t.TempDir())
+	o.Slot, o.Shared = "cli", true
+	l := audittest.Open(t, o)
+	r := audittest.Record("req_1")
+	if err := l.Intent(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	end := turn(t, o.Dir, "cli")
+	err := l.Insist(t.Context(), record.Event{Kind: "token.revoke"})
+	e := runtime.AsError(err)
+	if e == nil || e.Code != runtime.CodeAuditUnavailable || !strings.Contains(e.Hint, "end that one") || !strings.Contains(e.Err.Error(), "cli.lock") {
+		t.Fatalf("%v: %+v", err, e)
+	}
+	if goruntime.GOOS == "linux" && !strings.Contains(e.Err.Error(), fmt.Sprint(os.Getpid())) {
+		t.Errorf("nobody knows who is in the way: %v", e.Err)
+	}
+	l.Outcome(r)
+	if err := audittest.Step(clock, func() bool { return l.Health().Kept == 1 }); err != nil {
+		t.Fatalf("%+v", l.Health())
+	}
+	end()
+	if err := audittest.Step(clock, func() bool { return l.Ready() == nil }); err != nil {
+		t.Fatalf("%+v", l.Health())
+	}
+	audittest.Shut(t, l)
+	if lines := ledgerOf(t, o.Dir, "cli"); !recorded(lines, "outcome", `"intent":1,`) || recorded(lines, "event", "token.revoke") {
+		t.Errorf("the ledger has\n%s", strings.Join(lines, "\n"))
+	}
+	audittest.Verified(t, o.Dir)
 }

@@ -79,6 +79,8 @@ type Log struct {
 	trouble atomic.Pointer[runtime.Error] // why the log refuses; nil: it does not
 
 	desk      desk         // the baton's, as all of these: what the required sinks have of the slot
+	begun     bool         // the ledger was read
+	hasty     bool         // others are not waited for as long as usual
 	arranged  bool         // their marks are known
 	from      receipt.Mark // where the ledger ended before this process wrote to it: new sinks have what is before
 	swept     bool         // they have what they lacked of the slots that nobody holds

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime/audit/holder"
 	"github.com/kimbap-run/kimbap/runtime/audit/ledger"
 	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
@@ -40,13 +42,20 @@ func (l *Log) Open(ctx context.Context) error {
 	l.group = newGroup()
 	l.mu.Unlock()
 	l.trouble.Store(nil)
-	if err := l.first(); err != nil {
-		l.refuse(err)
-		signal(l.urgent) // so that the writer tries again
+	if l.begun { // else its first turn does all this
+		if err := l.first(); err != nil {
+			l.refuse(err)
+			signal(l.urgent) // so that the writer tries again
+		}
 	}
 	go l.serve()
 	return nil
 }
+
+// turnAtStart is how long the start of a short command waits for its turn. Without one it
+// begins when it has something to write: who only reads need not wait for others, and who
+// locks the vault must not.
+const turnAtStart = time.Second
 
 // start takes the slot and brings its ledger in order. It leaves the lock of a shared slot
 // taken, for [Log.first].
@@ -56,43 +65,51 @@ func (l *Log) start() (err error) {
 	}
 	l.slot = l.o.Slot
 	if l.o.Shared {
-		if l.lock, err = holder.Open(l.o.Dir, l.slot); err == nil {
-			err = l.lock.Wait()
-		}
+		l.lock, err = holder.Open(l.o.Dir, l.slot)
 	} else {
 		l.slot, l.lock, err = holder.Claim(l.o.Dir, l.o.Slot)
 	}
-	if err == nil {
-		l.ledger = ledger.New(ledger.Options{Dir: l.o.Dir, Slot: l.slot, Limit: l.o.SegmentSize, Age: l.o.SegmentAge, Shared: l.o.Shared})
-		if err = l.ledger.Load(); err == nil {
-			l.open()
-			err = l.settle()
-		}
-		l.tip.Store(newTip(l.ledger))
+	if err != nil {
+		return err
 	}
-	if err != nil && l.lock != nil {
-		if l.desk.book != nil { // it was read
-			l.desk.book.Close()
-		}
-		_ = l.lock.Close()
-	}
-	return err
-}
-
-// open reads what the required sinks have, before anything is written. Where that cannot be
-// read the log will refuse, and try again.
-func (l *Log) open() {
+	l.ledger = ledger.New(ledger.Options{Dir: l.o.Dir, Slot: l.slot, Limit: l.o.SegmentSize, Age: l.o.SegmentAge, Shared: l.o.Shared})
 	l.desk = desk{slot: l.slot, book: receipt.In(l.o.Dir, l.slot)}
 	for _, sink := range l.o.Sinks {
 		if sink.Required() {
 			l.desk.feeds = append(l.desk.feeds, &feed{name: sink.Name(), portion: new(portion)})
 		}
 	}
-	l.tidy(l.slot)
-	l.from = mark(l.ledger)
-	if err := l.arrange(); err != nil {
-		l.mention(fmt.Errorf("what the required audit sinks have: %w", err))
+	if l.o.Shared {
+		if err = l.lock.WaitFor(turnAtStart); errors.Is(err, system.ErrTaken) {
+			return nil
+		}
 	}
+	if err == nil {
+		err = l.begin()
+	}
+	if err != nil {
+		l.desk.book.Close()
+		_ = l.lock.Close()
+	}
+	return err
+}
+
+// begin brings the ledger in order, and finds out what the required sinks have before
+// anything is written. Where that cannot be read the log will refuse, and try again. The
+// caller holds the lock of the slot.
+func (l *Log) begin() error {
+	err := l.ledger.Load()
+	if err == nil {
+		l.tidy(l.slot)
+		l.from = mark(l.ledger)
+		if err := l.arrange(); err != nil {
+			l.mention(fmt.Errorf("what the required audit sinks have: %w", err))
+		}
+		err = l.settle()
+	}
+	l.tip.Store(newTip(l.ledger))
+	l.begun = err == nil
+	return err
 }
 
 // tidy removes what killed processes have left of a slot beside its marks. The caller holds

@@ -49,7 +49,7 @@ func (l *Log) save(lines []*line, why error) {
 	}
 	fails := l.ledger.File() == nil
 	if l.o.Shared {
-		fails = errors.Is(why, system.ErrTaken) // who has its turn has been waited for
+		fails = noTurn(why) // which was waited for
 	}
 	if fails {
 		l.keep(out)
@@ -78,11 +78,11 @@ func (l *Log) fail(err error) {
 // alone appends lines to the ledger, durably, and asks no required sink.
 func (l *Log) alone(lines []*line) error {
 	if l.o.Shared {
-		if err := l.lock.Wait(); err != nil {
+		if err := l.await(); err != nil {
 			return err
 		}
 		defer func() { _ = l.lock.Release() }()
-		if err := l.ledger.Refresh(); err != nil {
+		if err := l.refresh(); err != nil {
 			return err
 		}
 	}
@@ -107,6 +107,8 @@ func (l *Log) whole(e *runtime.Error) bool {
 // write what was kept and a record of the gap. Only then requests pass again.
 func (l *Log) recover() {
 	e := l.trouble.Load()
+	l.hasty = true
+	defer func() { l.hasty = false }()
 	if err := l.reopen(e); err != nil {
 		l.trouble.Store(l.refusal(err))
 		return
@@ -186,14 +188,14 @@ func (l *Log) lastKept() {
 // ledger and the required sinks are by now. What these lack of what others wrote they get
 // first.
 func (l *Log) turn() (done func(), err error) {
-	if err := l.lock.Wait(); err != nil {
+	if err := l.await(); err != nil {
 		return nil, err
 	}
 	done = func() {
 		l.desk.book.Close()
 		_ = l.lock.Release()
 	}
-	if err = l.ledger.Refresh(); err == nil && len(l.desk.feeds) > 0 {
+	if err = l.refresh(); err == nil && len(l.desk.feeds) > 0 {
 		if err = l.arrange(); err == nil {
 			err = l.settleUp(l.slice())
 		}
@@ -203,6 +205,36 @@ func (l *Log) turn() (done func(), err error) {
 		return nil, err
 	}
 	return done, nil
+}
+
+// turnAgain is how long a log that refuses waits for its turn each time that it tries to go
+// on: it has waited before, and others wait for it.
+const turnAgain = 100 * time.Millisecond
+
+// await takes the lock of a shared slot.
+func (l *Log) await() error {
+	if l.hasty {
+		return l.lock.WaitFor(turnAgain)
+	}
+	return l.lock.Wait()
+}
+
+// refresh finds out where the ledger of a shared slot is by now, whose lock we hold.
+func (l *Log) refresh() error {
+	if l.begun {
+		return l.ledger.Refresh()
+	}
+	err := l.begin()
+	l.offer(l.settled)
+	l.settled = nil
+	return err
+}
+
+// noTurn reports whether somebody else has kept the turn at a shared slot for too long. A
+// sink may have a lock of its own.
+func noTurn(err error) bool {
+	failed := (*outlet.Failure)(nil)
+	return errors.Is(err, system.ErrTaken) && !errors.As(err, &failed)
 }
 
 // sunk reports whether it is a sink that keeps the log from going on. At the end of a

@@ -40,8 +40,8 @@ func fix(err error) string {
 		return known.Hint
 	case errors.Is(err, errArrears):
 		return "wait until the sink has what it missed; kimbap goes on by itself"
-	case errors.Is(err, system.ErrTaken):
-		return "another kimbap command is at the audit trail, and may wait for a sink that hangs: try again"
+	case noTurn(err):
+		return "another kimbap command is at the audit trail, and may wait for a sink that hangs: try again, or end that one"
 	case errors.As(err, &failed) && refused(err):
 		return "an audit sink that is required refuses a record, kimbap status says which one: see why, or take the sink out of audit.sinks"
 	case errors.As(err, &failed):

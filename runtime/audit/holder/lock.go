@@ -38,14 +38,21 @@ func (l *Lock) Try() error {
 	return fmt.Errorf("lock %s: %w", l.f.Name(), err)
 }
 
-// Wait takes the lock within five seconds. A stopped process that holds it must not
-// stop all others, hence no blocking flock.
-func (l *Lock) Wait() error {
+// Wait takes the lock within five seconds, see [Lock.WaitFor].
+func (l *Lock) Wait() error { return l.WaitFor(lockWait) }
+
+// WaitFor takes the lock within a time. A stopped process that holds it must not stop all
+// others, hence no blocking flock. An error that is [system.ErrTaken] says who has it, where
+// the system tells.
+func (l *Lock) WaitFor(long time.Duration) error {
 	pause := 100 * time.Microsecond
-	for end := time.Now().Add(lockWait); ; pause = min(2*pause, 5*time.Millisecond) {
+	for end := time.Now().Add(long); ; pause = min(2*pause, 5*time.Millisecond) {
 		err := l.Try()
-		if !errors.Is(err, system.ErrTaken) || time.Now().After(end) {
+		if !errors.Is(err, system.ErrTaken) {
 			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s: %w%s", filepath.Base(l.f.Name()), err, whoHas(l.f))
 		}
 		time.Sleep(pause)
 	}
