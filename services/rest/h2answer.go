@@ -160,12 +160,16 @@ func (x *exchange) responseTurn(w *wire, head *http2.MetaHeadersFrame) (*http.Re
 	}
 	r := &http.Response{StatusCode: status, ProtoMajor: 2, ContentLength: -1, Body: http.NoBody}
 	r.Header, r.Trailer = fieldsOf(head)
-	for _, text := range r.Header["Content-Length"] {
+	lengths := r.Header["Content-Length"]
+	for _, text := range lengths {
 		n, err := strconv.ParseUint(text, 10, 63)
 		if err != nil || r.ContentLength >= 0 && int64(n) != r.ContentLength {
 			return nil, fmt.Errorf("%w: a length that is none", errFrames)
 		}
 		r.ContentLength = int64(n)
+	}
+	if len(lengths) > 1 {
+		r.Header["Content-Length"] = lengths[:1]
 	}
 	body := &turnBody{x: x, w: w, resp: r, left: r.ContentLength}
 	if http1.Bodiless(x.message.method, status) {

@@ -144,6 +144,19 @@ func TestHostileFramesEndTheTurn(t *testing.T) {
 	}
 }
 
+// A length that is said twice alike is said once to the caller, as over HTTP/1.1: many
+// clients take no second Content-Length.
+func TestALengthThatIsSaidTwiceIsOne(t *testing.T) {
+	twice := framed(func(f *frames, h *http2.MetaHeadersFrame) {
+		f.head(h.StreamID, false, ":status 200", "content-length 4", "content-length 4")
+		_ = f.WriteData(h.StreamID, true, []byte("text"))
+	})
+	for name, r := range map[string]*rig{"in turns": turning(t, twice), "shared": newRig(t, twice)} {
+		answer, _ := r.must(t, r.call("GET", "/"))
+		equal(t, name, fmt.Sprintf("%s %q", answer.Header["Content-Length"], answer.Body), `[4] "text"`)
+	}
+}
+
 // However the frames of a body are cut, padded and mixed with others, it arrives as it
 // was, and the connection is used again.
 func TestOddFramesCarryTheBody(t *testing.T) {
