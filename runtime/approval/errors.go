@@ -17,6 +17,9 @@ var (
 	ErrUnknown = errors.New("no such approval")
 	// ErrDecided is behind the error for a decision that came too late (409 in HTTP).
 	ErrDecided = errors.New("the approval is decided already")
+	// ErrVoted is behind the error for a second yes of one person where several people
+	// decide: the approval still waits for others.
+	ErrVoted = errors.New("a person's yes counts once")
 	// ErrNotShown is behind the refusal to accept what [Desk.Show] could show
 	// in part only.
 	ErrNotShown = errors.New("the approval cannot be shown in full")

@@ -74,7 +74,7 @@ func bindVote(a *Approval, who string) []byte { return append(bind(a), lengths(w
 
 func votedAlready(a *Approval, have, count int) *runtime.Error {
 	return &runtime.Error{
-		Code: runtime.CodeInvalidInput, ApprovalID: a.ID, Reason: runtime.ReasonNotApprover, Err: ErrDecided,
+		Code: runtime.CodeInvalidInput, ApprovalID: a.ID, Reason: runtime.ReasonNotApprover, Err: ErrVoted,
 		Msg:  fmt.Sprintf("you have said yes already; %d of %d people have", have, count),
 		Hint: "somebody else must: kimbap approve accept " + a.ID + " --as NAME", Ask: `somebody else must, with "as": "NAME"`,
 	}

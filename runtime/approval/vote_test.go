@@ -59,7 +59,7 @@ func TestAP013SeveralApprovers(t *testing.T) {
 		t.Errorf("%s", v.Text)
 	}
 	_, err = d.as(t, "alice", id)
-	if !errors.Is(err, approval.ErrDecided) || d.store.state(id) != approval.Pending {
+	if !errors.Is(err, approval.ErrVoted) || errors.Is(err, approval.ErrDecided) || d.store.state(id) != approval.Pending {
 		t.Fatalf("the same person twice: %v, %s", err, d.store.state(id))
 	}
 	if _, err := d.Await(t.Context(), refund(agent("a"), "1"), two); runtime.CodeOf(err) != runtime.CodeApprovalPending {
