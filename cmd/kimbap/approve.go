@@ -201,7 +201,7 @@ func (c *cli) accept(ctx context.Context, a *app.App, id string, yes app.Yes, pi
 	if err != nil {
 		return err
 	}
-	if yes.PIN, err = c.acceptPin(ctx, a, id, yes.As, pin); err != nil {
+	if yes.PIN, err = c.acceptPin(ctx, a, id, yes, pin); err != nil {
 		return err
 	}
 	decided, err := a.Accept(ctx, id, yes)
@@ -229,7 +229,7 @@ func (c *cli) always(ctx context.Context, a *app.App, id string, yes *app.Yes, p
 	if rule, before, err = a.AlwaysRule(ctx, id); err != nil {
 		return "", "", pin, err
 	}
-	if err = c.agreesTo(ctx, id, rule, a); err != nil {
+	if err = c.agreesTo(ctx, id, rule, *yes, a); err != nil {
 		return "", "", pin, err
 	}
 	return rule, before, pin || own != "", nil
@@ -259,22 +259,43 @@ func (c *cli) sayAccepted(decided app.Approval, yes app.Yes) {
 	c.say("the requester executes it: by a request that waits, the same request again, or kimbap approve wait %s", decided.ID)
 }
 
+// accepting is the command that says this yes, for who is to say it again elsewhere.
+func accepting(id string, yes app.Yes) string {
+	command := "kimbap approve accept " + id
+	switch {
+	case yes.For > 0:
+		command += " --for " + runtime.Span(yes.For)
+	case yes.Run:
+		command += " --run"
+	case yes.Always:
+		command += " --always"
+	}
+	if yes.As != "" {
+		command += " --as " + runtime.Quote(yes.As)
+	}
+	if yes.Full {
+		command += " --full"
+	}
+	return command
+}
+
 // agreesTo shows a rule and asks whether it is to be written. Where nobody can be asked, or
 // says no, nothing is accepted either: who is asked for both and does one leaves a request
 // that is decided, and the other cannot be had any more.
-func (c *cli) agreesTo(ctx context.Context, id, rule string, a *app.App) error {
+func (c *cli) agreesTo(ctx context.Context, id, rule string, yes app.Yes, a *app.App) error {
 	c.say("the rule, first in %s:\n  - %s", a.PolicyFile(), rule)
 	if c.yes {
 		return nil
 	}
 	t, err := openTerminal()
 	if err != nil {
-		return usage("kimbap approve accept "+id+" --always --yes", "--always asks at a terminal whether to write the rule, and there is none: nothing was accepted")
+		return usage(accepting(id, yes)+" --yes", "--always asks at a terminal whether to write the rule, and there is none: nothing was accepted")
 	}
 	defer t.close()
 	agreed, err := t.agrees(ctx, "write it?")
 	if err == nil && !agreed {
-		err = usage("kimbap approve accept "+id+", without --always, accepts it for this once", "nothing was accepted and nothing was written")
+		yes.Always = false
+		err = usage(accepting(id, yes)+", without --always, accepts it for this once", "nothing was accepted and nothing was written")
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -121,30 +122,24 @@ func (c *cli) offerPin(ctx context.Context, a *app.App) error {
 
 // acceptPin asks for the PIN that accepting needs. None is needed for what is not
 // critical and no rule demands it for, unless the decider has a name.
-func (c *cli) acceptPin(ctx context.Context, a *app.App, id, as string, offered bool) (runtime.Secret, error) {
+func (c *cli) acceptPin(ctx context.Context, a *app.App, id string, yes app.Yes, offered bool) (runtime.Secret, error) {
 	demanded, err := a.Demands(ctx, id)
-	if err != nil || demanded != "pin" && as == "" && !offered {
+	if err != nil || demanded != "pin" && yes.As == "" && !offered {
 		return runtime.Secret{}, err
 	}
-	again := "kimbap approve accept " + id
-	if as != "" {
-		known, err := a.HasPin(ctx, as)
+	if yes.As != "" {
+		known, err := a.HasPin(ctx, yes.As)
 		if err != nil {
 			return runtime.Secret{}, err
 		}
 		if !known { // nobody could type what is not there
-			return runtime.Secret{}, usage("in a terminal: kimbap approve pin --as "+runtime.Quote(as), "%s has no PIN here, and decides with it alone", printable(as))
+			return runtime.Secret{}, usage("in a terminal: kimbap approve pin --as "+runtime.Quote(yes.As), "%s has no PIN here, and decides with it alone", printable(yes.As))
 		}
-		again += " --as " + runtime.Quote(as)
 	}
 	t, err := openTerminal()
 	if err != nil {
-		return runtime.Secret{}, usage("in a terminal: "+again, "this is accepted with a PIN, which is read from a terminal only, and there is none here")
+		return runtime.Secret{}, usage("in a terminal: "+accepting(id, yes), "this is accepted with a PIN, which is read from a terminal only, and there is none here")
 	}
 	defer t.close()
-	who := as
-	if who == "" {
-		who = a.Operator().ID
-	}
-	return t.secret(ctx, "PIN of "+who)
+	return t.secret(ctx, "PIN of "+cmp.Or(yes.As, a.Operator().ID))
 }
