@@ -183,7 +183,7 @@ func TestACallThatIsHeldLeavesTheScriptIdle(t *testing.T) {
 }
 
 func TestWhatTheHostSaysWrongEndsTheRun(t *testing.T) {
-	p, _ := gate.Check(`try { return await tools.demo.echo({}) } catch (e) { return e.code }`)
+	p, _ := gate.Check(`try { return await tools.demo.echo({}) } catch (e) { console.log(e.tool, e.message); return e.code }`)
 	for name, c := range map[string]struct {
 		reply frame.Reply
 		value string
@@ -192,10 +192,13 @@ func TestWhatTheHostSaysWrongEndsTheRun(t *testing.T) {
 		"a reply to no call":       {frame.Reply{Seq: 9}, "", frame.KindInterrupted},
 		"a reply that is no JSON":  {frame.Reply{Seq: 1, Value: "{"}, `"internal"`, ""},
 		"a reply without a value":  {frame.Reply{Seq: 1}, "", ""},
-		"a reply that is too deep": {frame.Reply{Seq: 1, Value: strings.Repeat("[", 5000)}, `"internal"`, ""},
+		"a reply that is too deep": {frame.Reply{Seq: 1, Value: strings.Repeat("[", 5000)}, `"upstream"`, ""},
 	} {
 		h := newHeld(func([]int) frame.Reply { return c.reply })
 		done := runOn(t, p, h, limits())
+		if name == "a reply that is too deep" && !strings.Contains(fmt.Sprint(h.logs), "demo.echo The answer nests too deep for a script; it was done: do not send it again for that") {
+			t.Errorf("the script was told %v", h.logs)
+		}
 		if done.Value != c.value || (c.kind != "") != (done.Failure != nil) || done.Failure != nil && done.Failure.Kind != c.kind {
 			t.Errorf("%s: %+v %+v", name, done, done.Failure)
 		}

@@ -31,7 +31,7 @@ func (s *script) fill() {
 		script string
 		words  []string
 	}{
-		{collectionScript, []string{"groupBy", "withResolvers", "fromAsync", "asyncIterator", "Promise.try"}},
+		{collectionScript, []string{"groupBy", "withResolvers", "fromAsync", "asyncIterator", "Promise.try", "dispose", "asyncDispose"}},
 		{cloneScript, []string{"structuredClone"}},
 		{textScript, []string{"TextEncoder", "TextDecoder", "btoa", "atob"}},
 		{localeScript, []string{"toLocale", "localeCompare"}},

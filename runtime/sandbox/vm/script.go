@@ -50,6 +50,7 @@ type script struct {
 // call is one that has no reply yet.
 type call struct {
 	kind    frame.CallKind
+	path    string
 	place   place
 	timer   *timer
 	resolve func(any) error
@@ -200,8 +201,13 @@ func (s *script) settle(r frame.Reply) error {
 		return c.reject(s.toolError(*r.Error, c.place))
 	}
 	value, err := s.parse(r.Value)
+	if errors.Is(err, errTooDeep) {
+		return c.reject(s.toolError(frame.ToolError{
+			Tool: c.path, Code: "upstream", Message: "The answer nests too deep for a script; it was done: do not send it again for that",
+		}, c.place))
+	}
 	if err != nil {
-		return c.reject(s.toolError(frame.ToolError{Code: "internal", Message: "The answer is no JSON"}, c.place))
+		return c.reject(s.toolError(frame.ToolError{Tool: c.path, Code: "internal", Message: "The answer is no JSON"}, c.place))
 	}
 	return c.resolve(value)
 }
@@ -211,7 +217,7 @@ var errUnknownReply = errors.New("a reply to no call")
 // begin numbers a call and gives it to the host, or lets it wait for others to end.
 // A timer never waits.
 func (s *script) begin(c *call, kind frame.CallKind, path, args string) int {
-	c.kind, c.place = kind, s.place()
+	c.kind, c.path, c.place = kind, path, s.place()
 	message := frame.Call{Kind: kind, Path: path, Args: args, Line: c.place.line}
 	if kind == frame.CallTimer {
 		return s.make(c, message)

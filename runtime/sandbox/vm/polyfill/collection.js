@@ -1,5 +1,5 @@
-// Object.groupBy, Map.groupBy, Promise.withResolvers, Promise.try, Array.fromAsync and
-// Symbol.asyncIterator, as ECMA-262 has them.
+// Object.groupBy, Map.groupBy, Promise.withResolvers, Promise.try, Array.fromAsync, and
+// Symbol.asyncIterator, dispose and asyncDispose, as ECMA-262 has them.
 (function (define, world, each) {
   "use strict";
   const group = (items, key, add) => {
@@ -37,6 +37,8 @@
   });
   const asyncIterator = Symbol.for("Symbol.asyncIterator");
   define(Symbol, "asyncIterator", asyncIterator);
+  define(Symbol, "dispose", Symbol.for("Symbol.dispose"));
+  define(Symbol, "asyncDispose", Symbol.for("Symbol.asyncDispose"));
   define(Array, "fromAsync", async function fromAsync(items, map) {
     const out = [];
     const add = async (v) => out.push(map ? await map(v, out.length) : v);
