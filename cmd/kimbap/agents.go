@@ -18,7 +18,7 @@ func newAgentsCommand(c *cli) *cobra.Command {
 		Long: `Settings for coding agents, so that they go through kimbap proxy without kimbap run:
 
   claude      env in ~/.claude/settings.json
-  codex       shell_environment_policy.set in ~/.codex/config.toml, for what it starts
+  codex       shell_environment_policy.set in ~/.codex/config.toml
   gemini      ~/.gemini/.env
   agents.md   a section in AGENTS.md of this folder
   skill       .claude/skills/kimbap/SKILL.md in this folder

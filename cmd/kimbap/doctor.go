@@ -60,7 +60,7 @@ says what to set for those that do not get through. "all" tries every one it kno
 			})
 		},
 	}
-	cmd.Flags().StringSliceVar(&clients, "client", nil, "try these clients: all, or some of "+strings.Join(app.ProbeNames(), ","))
+	cmd.Flags().StringSliceVar(&clients, "client", nil, "try these clients: all, or some of "+strings.Join(app.ProbeNames(), ", "))
 	cmd.Flags().BoolVar(&keys, "keys", false, "list the keys that a program of kimbap run could still read")
 	return cmd
 }

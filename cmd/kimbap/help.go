@@ -36,10 +36,9 @@ type named struct {
 func (n named) Type() string { return n.name }
 
 // explain makes the help of root and of all below it say what to write behind their flags,
-// and list them once.
-func explain(root *cobra.Command) {
-	help := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, words []string) {
+// list them once, and fit a terminal of so many columns.
+func explain(root *cobra.Command, columns int) {
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		names := valueNames()
 		name := func(f *pflag.Flag) {
 			what := names[f.Name]
@@ -53,7 +52,7 @@ func explain(root *cobra.Command) {
 		cmd.LocalFlags().VisitAll(name)
 		cmd.InheritedFlags().VisitAll(name)
 		onceInUse(cmd)
-		help(cmd, words)
+		writeHelp(cmd.OutOrStdout(), cmd, helpWidth(columns))
 	})
 }
 

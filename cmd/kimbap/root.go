@@ -105,13 +105,14 @@ func (c *cli) firstScreen() string {
 const firstScreen = `kimbap: agents act on real APIs, and never hold the keys.
 
 Start here:
-  gh auth token | kimbap link github     store a key; its hosts are handled from now on
+  gh auth token | kimbap link github     store a key: kimbap handles its hosts
   kimbap link openai                     asks for the key
   kimbap run -- claude                   start any program behind kimbap
 
 For this shell instead of one program:
   kimbap proxy                           in one terminal
-  %-37s  in another   (undo: %s)
+  %-37s  in another
+  %-37s  to undo that
 `
 
 // newRoot builds the command tree.
@@ -174,7 +175,7 @@ func newRoot(c *cli) *cobra.Command {
 	add("look", newExplainCommand(c), newAuditCommand(c), newStatusCommand(c), newDoctorCommand(c), newVersionCommand(c))
 	root.AddCommand(newCoverCommand(c), newFetchCommand(c))
 	c.offers(root)
-	explain(root)
+	explain(root, c.width)
 	return root
 }
 

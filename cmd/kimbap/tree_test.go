@@ -74,6 +74,41 @@ func TestTheHelpNamesValues(t *testing.T) {
 	})
 }
 
+// Whatever the terminal's width, a help has no line that is wider, but for what is to be
+// pasted and for lists, which fit the usual 80 columns.
+func TestTheHelpFitsTheTerminal(t *testing.T) {
+	walk(tree(), func(cmd *cobra.Command) {
+		if cmd.Hidden {
+			return
+		}
+		for _, columns := range []int{0, 40, 60, 80, 200} {
+			var said strings.Builder
+			writeHelp(&said, cmd, helpWidth(columns))
+			most := helpWidth(columns)
+			for line := range strings.SplitSeq(said.String(), "\n") {
+				listed := columns == 0 || columns >= 80 || !strings.Contains(cmd.Long, line)
+				pasted := strings.Contains(cmd.Example, line) || strings.HasPrefix(line, "    [") // one part of a usage line
+				if n := len([]rune(line)); n > most && listed && !pasted && strings.Contains(strings.TrimSpace(line), " ") {
+					t.Errorf("%s --help is %d columns wide on a terminal of %d: %q", cmd.CommandPath(), n, columns, line)
+				}
+			}
+			if !strings.HasSuffix(said.String(), "\n") || strings.Contains(said.String(), "\n\n\n") {
+				t.Errorf("%s --help has an empty line too many, or no end: %q", cmd.CommandPath(), said.String())
+			}
+			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+				if !f.Hidden && !strings.Contains(said.String(), "--"+f.Name) {
+					t.Errorf("%s --help does not name --%s", cmd.CommandPath(), f.Name)
+				}
+			})
+			for _, sub := range cmd.Commands() {
+				if !sub.Hidden && !strings.Contains(said.String(), "\n  "+sub.Name()+" ") {
+					t.Errorf("%s --help does not name %s", cmd.CommandPath(), sub.Name())
+				}
+			}
+		}
+	})
+}
+
 // TestDocumentsShowWhatThereIs holds the documents to the tree: what they tell
 // a reader to type is a command with those flags, and what they point to exists.
 func TestDocumentsShowWhatThereIs(t *testing.T) {
