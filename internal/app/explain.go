@@ -2,99 +2,18 @@ package app
 
 import (
 	"context"
-	"fmt"
-	"net/http"
-	"net/url"
-	"slices"
-	"strings"
 
-	"github.com/kimbap-run/kimbap/classifier"
-	"github.com/kimbap-run/kimbap/internal/draft"
+	"github.com/kimbap-run/kimbap/internal/explain"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/policy"
 )
 
 // Explanation is what kimbap would do with a request, and why. Nothing is sent.
-type Explanation struct {
-	Method     string        `json:"method"`
-	URL        string        `json:"url"`
-	Host       string        `json:"host"` // intercepted | passed | refused
-	Service    string        `json:"service,omitempty"`
-	Action     runtime.Ref   `json:"action,omitempty"`
-	Risk       runtime.Risk  `json:"risk,omitempty"`
-	Source     string        `json:"source,omitempty"`
-	Args       runtime.Args  `json:"args,omitempty"`
-	Effect     string        `json:"effect,omitempty"`
-	Rule       string        `json:"rule,omitempty"`
-	Reason     string        `json:"reason,omitempty"`
-	Steps      []policy.Step `json:"steps,omitempty"`
-	Credential string        `json:"credential"`
-	Refused    string        `json:"refused,omitempty"`
-	NeedsBody  bool          `json:"needs_body,omitempty"` // the answer depends on the body
-
-	Limits []runtime.Limit `json:"limits,omitempty"` // what it would take from
-}
+type Explanation = explain.Explanation
 
 // Explain follows method and URL through recognition, policy and credential.
 func (a *App) Explain(ctx context.Context, method, rawURL string) (*Explanation, error) {
-	u, err := url.Parse(rawURL)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%q is not an http or https URL", rawURL),
-			Hint: "kimbap explain GET https://api.github.com/user",
-		}
-	}
-	x := &Explanation{Method: method, URL: rawURL, Host: "passed", Credential: "none"}
-	authority, err := classifier.CanonicalAuthority(u.Host, runtime.DefaultPort(u.Scheme))
-	if err != nil {
-		x.Host, x.Refused = "refused", err.Error()
-		return x, nil
-	}
-	target := u.RequestURI()
-	if _, after, ok := strings.Cut(rawURL, "://"+u.Host); ok && strings.HasPrefix(after, "/") {
-		target = after // exactly as it was written
-	}
-	raw := &runtime.Raw{Header: http.Header{}}
-	req := &runtime.Request{
-		Surface: runtime.SurfaceProxy, Action: runtime.ForeignAction(authority, raw), Raw: raw,
-		Target: runtime.Target{Scheme: u.Scheme, Authority: authority, Method: method, Path: target},
-	}
-	if draft.MayHaveBody(method) {
-		req.Raw.Body = http.NoBody // there is one, and nobody has read it
-	}
-	switch a.Services().Table().Host(u.Scheme, authority) {
-	case classifier.HostInsecure:
-		x.Host, x.Refused = "refused", "a service owns this host over https only (insecure_scheme)"
-		return x, nil
-	case classifier.HostOwned:
-		x.Host = "intercepted"
-		if done := a.recognise(x, req); done {
-			return x, nil
-		}
-	}
-	return x, a.explainVerdict(ctx, x, req)
-}
-
-// recognise fills in the action; true when there is none.
-func (a *App) recognise(x *Explanation, req *runtime.Request) bool {
-	match, err := a.Services().Table().Match(classifier.Input{
-		Scheme: req.Target.Scheme, Authority: req.Target.Authority,
-		Method: req.Target.Method, Target: req.Target.Path, Header: http.Header{},
-	})
-	switch {
-	case err != nil:
-		x.Refused = err.Error()
-	case match.NeedBody:
-		x.Service, x.NeedsBody = match.Service, true
-		x.Refused = "the action depends on the body of the request"
-	case match.Action == "":
-		x.Refused = "a service owns the host, but none of its actions covers this request (unmatched)"
-	default:
-		x.Service, req.Action = match.Service, runtime.Ref(match.Action)
-		req.Args, req.Query, req.Astray = match.Args, match.Query, match.Astray
-		return false
-	}
-	return true
+	e := explain.Explainer{Services: a.services, Policy: a.policy, Vault: a.vault, Locked: a.Locked, Clock: a.o.Clock, Who: a.asked}
+	return e.Explain(ctx, method, rawURL)
 }
 
 // asked is who is asked about: the token of KIMBAP_TOKEN, else the owner's
@@ -110,43 +29,4 @@ func (a *App) asked(ctx context.Context) (runtime.Principal, error) {
 	me, err := a.identity.Identify(ctx, a.Local())
 	me.Tenant = a.tenant
 	return me, err
-}
-
-func (a *App) explainVerdict(ctx context.Context, x *Explanation, req *runtime.Request) error {
-	me, err := a.asked(ctx)
-	if err != nil {
-		return err
-	}
-	found, err := a.services.Resolve(req)
-	if err != nil {
-		x.Refused = runtime.AsError(err).Msg
-		return nil
-	}
-	action, args := found.Action, found.Args
-	question := runtime.Question{Principal: &me, Action: action, Args: args, Request: req, Now: a.o.Clock()}
-	verdict := a.policy.Decide(question)
-	x.Action, x.Risk, x.Source, x.Args = action.Ref, action.Risk, action.Source, args
-	x.NeedsBody, x.Limits = verdict.NeedBody, verdict.Limits
-	x.Effect, x.Rule, x.Reason, x.Steps = string(verdict.Effect), verdict.Rule, verdict.Reason, a.policy.Explain(question)
-	if action.Auth.Ref == "" {
-		return nil
-	}
-	if why := a.Locked(); why != nil {
-		x.Credential = fmt.Sprintf("%s: requests are refused (%s): %s", action.Auth.Ref, why.Code, why.Msg)
-		return nil
-	}
-	x.Credential = action.Auth.Ref + ": not stored, the caller's own passes"
-	stored, err := a.vault.List(ctx, me.Tenant)
-	for _, s := range stored {
-		if s.Name == action.Auth.Ref {
-			x.Credential = fmt.Sprintf("%s, version %d", s.Name, s.Version)
-			switch {
-			case s.Expired(a.o.Clock()):
-				x.Credential = s.Name + ": expired, the caller's own passes"
-			case !slices.Contains(s.Authorities, req.Target.Authority):
-				x.Credential += ", not for this host (kimbap link " + x.Service + " --rebind)"
-			}
-		}
-	}
-	return err
 }

@@ -61,6 +61,8 @@ var plan = map[string]room{
 	"internal/outfit":          {4, []string{"runtime", "services", "certs", "internal/home", "internal/runner"}},
 	"internal/object":          {4, []string{"runtime"}},
 	"internal/socket":          {4, []string{"runtime"}},
+	"internal/explain":         {4, []string{"runtime", "runtime/policy", "runtime/vault", "classifier", "services", "internal/draft"}},
+	"internal/keytrial":        {4, []string{"runtime", "runtime/vault", "services", "internal/call"}},
 	"internal/lease":           {4, nil},
 	"internal/tally":           {4, []string{"runtime", "internal/outfit"}},
 	"internal/crowd":           {4, []string{"runtime", "runtime/audit", "runtime/audit/record"}},

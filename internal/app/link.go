@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/keytrial"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/vault"
@@ -57,9 +58,9 @@ func (a *App) Link(ctx context.Context, name string, secret runtime.Secret, chec
 		return Linked{}, err
 	}
 	hosts := a.Services().AuthoritiesOf(service.Auth.Ref)
-	var tried keyTrial
+	var tried keytrial.Result
 	if check {
-		if tried, err = a.tryKey(ctx, service, secret, hosts); err == nil && tried.refused {
+		if tried, err = a.tryKey(ctx, service, secret, hosts); err == nil && tried.Refused {
 			err = a.refusedKey(ctx, service, tried)
 		}
 		if err != nil {
@@ -72,7 +73,7 @@ func (a *App) Link(ctx context.Context, name string, secret runtime.Secret, chec
 	}
 	return Linked{
 		Service: service.Name, Secret: service.Auth.Ref, Version: version,
-		Hosts: hosts, Installed: installed, Checked: tried.action, Problem: tried.problem,
+		Hosts: hosts, Installed: installed, Checked: tried.Action, Problem: tried.Problem,
 	}, nil
 }
 
@@ -85,7 +86,7 @@ func noSecret() error {
 }
 
 // refusedKey is the error for a value that the service refuses.
-func (a *App) refusedKey(ctx context.Context, s *services.Service, t keyTrial) error {
+func (a *App) refusedKey(ctx context.Context, s *services.Service, t keytrial.Result) error {
 	stored, err := a.vault.List(ctx, a.tenant)
 	if err != nil {
 		return err
@@ -96,7 +97,7 @@ func (a *App) refusedKey(ctx context.Context, s *services.Service, t keyTrial) e
 	}
 	return &runtime.Error{
 		Code: runtime.CodeNoCredential, Reason: runtime.ReasonKeyRefused, Stage: runtime.StageCredential,
-		Msg:  fmt.Sprintf("%s was tried: %s; %s", t.action, t.problem, left),
+		Msg:  fmt.Sprintf("%s was tried: %s; %s", t.Action, t.Problem, left),
 		Hint: "kimbap link " + runtime.Quote(s.Name) + " with a good key, or with --force to store this one all the same",
 	}
 }

@@ -1,0 +1,121 @@
+package explain_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/explain"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/policy"
+	"github.com/kimbap-run/kimbap/runtime/vault"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+const notes = `name: notes
+version: 1.0.0
+base_url: https://notes.test
+auth: {type: bearer, credential_ref: notes.token}
+actions:
+  get-note: {method: GET, path: "/notes/{id}"}
+  create-note: {method: POST, path: /notes, risk: {level: high}}
+`
+
+var now = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+
+// keys are what is stored.
+type keys []vault.Entry
+
+func (k keys) List(context.Context, runtime.Tenant) ([]vault.Entry, error) { return k, nil }
+
+func explainer(t *testing.T, stored ...vault.Entry) explain.Explainer {
+	t.Helper()
+	s, err := services.Parse("notes.yaml", []byte(notes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := services.NewSet([]*services.Service{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := policy.Parse("policy.yaml", []byte("version: 1\nrules:\n  - {name: no-writes, match: {action: notes.create-note}, then: deny}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return explain.Explainer{
+		Services: services.NewLive(set), Policy: policy.NewLive(policy.Set{runtime.DefaultTenant: rules}), Vault: keys(stored),
+		Locked: func() *runtime.Error { return nil }, Clock: func() time.Time { return now },
+		Who: func(context.Context) (runtime.Principal, error) {
+			return runtime.Principal{ID: "me", Tenant: runtime.DefaultTenant, Scopes: []runtime.Scope{"*"}}, nil
+		},
+	}
+}
+
+func TestWhatIsSaidOfARequest(t *testing.T) {
+	key := vault.Entry{Name: "notes.token", Version: 3, Authorities: []string{"notes.test:443"}}
+	over, elsewhere := key, key
+	over.Expires, elsewhere.Authorities = now, []string{"other.test:443"}
+	for about, c := range map[string]struct {
+		method, url string
+		stored      []vault.Entry
+		want        explain.Explanation // what is given of it
+	}{
+		"a read":              {"GET", "https://notes.test/notes/7", []vault.Entry{key}, explain.Explanation{Host: "intercepted", Action: "notes.get-note", Effect: "allow", Credential: "notes.token, version 3"}},
+		"nothing stored":      {"GET", "https://notes.test/notes/7", nil, explain.Explanation{Host: "intercepted", Action: "notes.get-note", Credential: "not stored"}},
+		"an expired key":      {"GET", "https://notes.test/notes/7", []vault.Entry{over}, explain.Explanation{Host: "intercepted", Credential: "expired"}},
+		"another host's key":  {"GET", "https://notes.test/notes/7", []vault.Entry{elsewhere}, explain.Explanation{Host: "intercepted", Credential: "not for this host"}},
+		"a write":             {"POST", "https://notes.test/notes", nil, explain.Explanation{Host: "intercepted", Action: "notes.create-note", Effect: "deny", Rule: "no-writes"}},
+		"no action":           {"GET", "https://notes.test/other", nil, explain.Explanation{Host: "intercepted", Refused: "unmatched"}},
+		"what is ambiguous":   {"GET", "https://notes.test/notes/%2e%2e/7", nil, explain.Explanation{Host: "intercepted", Refused: "dot"}},
+		"in the clear":        {"GET", "http://notes.test/notes/7", nil, explain.Explanation{Host: "refused", Refused: "insecure_scheme"}},
+		"nobody's host":       {"GET", "https://other.test/", nil, explain.Explanation{Host: "passed", Credential: "none"}},
+		"a host of two words": {"GET", "https://other..test/", nil, explain.Explanation{Host: "refused"}},
+	} {
+		t.Run(about, func(t *testing.T) {
+			got, err := explainer(t, c.stored...).Explain(t.Context(), c.method, c.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for what, pair := range map[string][2]string{
+				"host": {got.Host, c.want.Host}, "action": {string(got.Action), string(c.want.Action)}, "effect": {got.Effect, c.want.Effect},
+				"rule": {got.Rule, c.want.Rule}, "credential": {got.Credential, c.want.Credential}, "refused": {got.Refused, c.want.Refused},
+			} {
+				if !strings.Contains(pair[0], pair[1]) {
+					t.Errorf("%s: %q, want %q", what, pair[0], pair[1])
+				}
+			}
+			if (got.Refused == "") != (c.want.Refused == "") && c.want.Host != "refused" {
+				t.Errorf("refused: %q", got.Refused)
+			}
+		})
+	}
+}
+
+func TestWhatIsNoURLIsRefused(t *testing.T) {
+	for _, url := range []string{"", "notes.test/notes", "ftp://notes.test/", "https://"} {
+		if x, err := explainer(t).Explain(t.Context(), "GET", url); runtime.CodeOf(err) != runtime.CodeInvalidInput {
+			t.Errorf("%q: %+v %v", url, x, err)
+		}
+	}
+}
+
+// Of whom nobody knows, nothing is decided.
+func TestAStrangerIsToldNothing(t *testing.T) {
+	e, away := explainer(t), errors.New("no such token")
+	e.Who = func(context.Context) (runtime.Principal, error) { return runtime.Principal{}, away }
+	if x, err := e.Explain(t.Context(), "GET", "https://notes.test/notes/7"); !errors.Is(err, away) || x.Effect != "" {
+		t.Errorf("%+v %v", x, err)
+	}
+}
+
+// A closed vault says nothing of what is stored, and the action is explained all the same.
+func TestAClosedVaultIsSaid(t *testing.T) {
+	e := explainer(t)
+	e.Locked = func() *runtime.Error { return &runtime.Error{Code: runtime.CodeVaultLocked, Msg: "since noon"} }
+	x, err := e.Explain(t.Context(), "GET", "https://notes.test/notes/7")
+	if err != nil || x.Effect != "allow" || x.Credential != "notes.token: requests are refused (vault_locked): since noon" {
+		t.Errorf("%+v %v", x, err)
+	}
+}
