@@ -8,6 +8,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/resource"
+	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/runner"
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/internal/workers"
@@ -146,7 +147,7 @@ func (a *App) doctorProxy(ctx context.Context) Finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := healthy(ctx, running[0].Listen); err != nil {
+	if err := roster.Ask(ctx, running[0].Listen); err != nil {
 		return Finding{"proxy", "fail", "the proxy at " + running[0].Listen + " does not answer well: " + runtime.Said(err), "kimbap status"}
 	}
 	if p := running[0].Problem; p != "" {

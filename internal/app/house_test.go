@@ -54,7 +54,7 @@ var plan = map[string]room{
 	"internal/truststore":      {4, []string{"runtime", "services", "services/catalog", "certs", "certs/stores", "internal/home"}},
 	"internal/toolbox":         {4, []string{"runtime", "runtime/sandbox", "services", "services/catalog", "internal/home"}},
 	"internal/resource":        {4, nil},
-	"internal/roster":          {4, []string{"internal/home", "runtime/approval/notify", "runtime/audit/outlet"}},
+	"internal/roster":          {4, []string{"runtime", "internal/home", "runtime/approval/notify", "runtime/audit/outlet"}},
 	"internal/setup":           {4, []string{"runtime", "internal/home", "internal/runner", "internal/runner/agents"}},
 	"internal/logline":         {4, []string{"runtime"}},
 	"internal/stopwatch":       {4, []string{"runtime"}},

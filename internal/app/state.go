@@ -20,6 +20,10 @@ type Running = roster.Running
 // Proxies returns the proxies that run over this home, the oldest first.
 func (a *App) Proxies() []Running { return a.states().Serving(roster.Proxy) }
 
+// Healthy asks the proxies that run over this home whether they can work, and fails when none
+// runs or one cannot. The home need not be open.
+func (a *App) Healthy(ctx context.Context) error { return a.states().Healthy(ctx) }
+
 // Servers returns what else runs over it and serves: the API, MCP, the daemon. The private
 // proxies of runs are nobody's to use.
 func (a *App) Servers() []Running {

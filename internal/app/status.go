@@ -16,44 +16,44 @@ import (
 
 // Status is what stands where.
 type Status struct {
-	Home        string     `json:"home"`
-	Store       string     `json:"store,omitempty"` // the database that homes share; "": the store is in the home
-	StoreFault  string     `json:"store_problem,omitempty"`
-	StoreFix    string     `json:"store_fix,omitempty"`
-	Tenant      string     `json:"tenant"`
-	Proxies     []Answered `json:"proxies"`
-	Servers     []Running  `json:"servers"` // serve, mcp, daemon
-	Services    []string   `json:"services"`
-	Linked      []string   `json:"linked"`          // null without the store
-	Digest      string     `json:"services_digest"` // of all that is installed
-	Policy      string     `json:"policy_digest"`
-	PolicyFile  string     `json:"policy_file"`
-	Pending     *int       `json:"pending_approvals"` // null without the store
-	Vault       string     `json:"vault"`             // open, or why it is locked
-	VaultFix    string     `json:"vault_fix,omitempty"`
-	Audit       string     `json:"audit"` // ok, or why it refuses, or what a short look finds gone from it
-	AuditFix    string     `json:"audit_fix,omitempty"`
-	Lacks       []Lack     `json:"audit_lacks,omitempty"` // what required sinks are still to get of slots that nothing serves now
-	Checkpoint  uint64     `json:"audit_checkpoint"`
-	Anchored    time.Time  `json:"audit_checkpoint_time,omitzero"` // of the newest checkpoint
-	Anchors     []string   `json:"audit_anchors"`                  // where checkpoints go outside the home
-	Distrusted  []string   `json:"distrusted"`                     // hosts for which a program did not take our certificate today
-	DistrustFix string     `json:"distrusted_fix,omitempty"`
-	Refused     []string   `json:"refused_keys"` // services that did not accept their stored key when it was last used, today
-	RefusedFix  string     `json:"refused_keys_fix,omitempty"`
-	Ended       []string   `json:"ended_grants,omitempty"` // services whose OAuth provider has ended the stored grant
-	EndedFix    string     `json:"ended_grants_fix,omitempty"`
-	Descriptors uint64     `json:"descriptor_limit"`
-	Tunnels     int        `json:"tunnel_limit"`
-	RawTunnels  int        `json:"raw_tunnel_limit"` // these take two descriptors each
-	Requests    int        `json:"request_limit"`
+	Home        string            `json:"home"`
+	Store       string            `json:"store,omitempty"` // the database that homes share; "": the store is in the home
+	StoreFault  string            `json:"store_problem,omitempty"`
+	StoreFix    string            `json:"store_fix,omitempty"`
+	Tenant      string            `json:"tenant"`
+	Proxies     []roster.Answered `json:"proxies"`
+	Servers     []Running         `json:"servers"` // serve, mcp, daemon
+	Services    []string          `json:"services"`
+	Linked      []string          `json:"linked"`          // null without the store
+	Digest      string            `json:"services_digest"` // of all that is installed
+	Policy      string            `json:"policy_digest"`
+	PolicyFile  string            `json:"policy_file"`
+	Pending     *int              `json:"pending_approvals"` // null without the store
+	Vault       string            `json:"vault"`             // open, or why it is locked
+	VaultFix    string            `json:"vault_fix,omitempty"`
+	Audit       string            `json:"audit"` // ok, or why it refuses, or what a short look finds gone from it
+	AuditFix    string            `json:"audit_fix,omitempty"`
+	Lacks       []Lack            `json:"audit_lacks,omitempty"` // what required sinks are still to get of slots that nothing serves now
+	Checkpoint  uint64            `json:"audit_checkpoint"`
+	Anchored    time.Time         `json:"audit_checkpoint_time,omitzero"` // of the newest checkpoint
+	Anchors     []string          `json:"audit_anchors"`                  // where checkpoints go outside the home
+	Distrusted  []string          `json:"distrusted"`                     // hosts for which a program did not take our certificate today
+	DistrustFix string            `json:"distrusted_fix,omitempty"`
+	Refused     []string          `json:"refused_keys"` // services that did not accept their stored key when it was last used, today
+	RefusedFix  string            `json:"refused_keys_fix,omitempty"`
+	Ended       []string          `json:"ended_grants,omitempty"` // services whose OAuth provider has ended the stored grant
+	EndedFix    string            `json:"ended_grants_fix,omitempty"`
+	Descriptors uint64            `json:"descriptor_limit"`
+	Tunnels     int               `json:"tunnel_limit"`
+	RawTunnels  int               `json:"raw_tunnel_limit"` // these take two descriptors each
+	Requests    int               `json:"request_limit"`
 }
 
 // Status gathers the state of the home and of what runs over it.
 func (a *App) Status(ctx context.Context) (*Status, error) {
 	set := a.Services()
 	s := &Status{
-		Home: a.home.Dir, Tenant: string(a.tenant), Proxies: asked(ctx, a.Proxies()), Servers: append([]Running{}, a.Servers()...), Services: []string{}, Linked: []string{},
+		Home: a.home.Dir, Tenant: string(a.tenant), Proxies: roster.Asked(ctx, a.Proxies()), Servers: append([]Running{}, a.Servers()...), Services: []string{}, Linked: []string{},
 		Digest: set.Digest(), Policy: a.policy.Current(a.tenant).Digest(), PolicyFile: a.PolicyFile(), Vault: "open",
 		Descriptors: resource.Descriptors(),
 	}

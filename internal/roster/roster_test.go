@@ -1,11 +1,15 @@
 package roster_test
 
 import (
+	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,4 +138,41 @@ func same(got, want []netip.AddrPort) bool {
 	}
 	slices.SortFunc(got, netip.AddrPort.Compare)
 	return slices.Equal(got, want)
+}
+
+// A proxy of a container is seen by its file and cannot be reached from here: one that can be
+// asked stands for all.
+func TestOneThatCannotBeAskedSaysNothingOfTheOthers(t *testing.T) {
+	f := roster.Folder(t.TempDir())
+	if err := f.Healthy(t.Context()); err == nil || !strings.Contains(err.Error(), "no proxy runs") {
+		t.Errorf("without a proxy: %v", err)
+	}
+	status := http.StatusOK
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/healthz" {
+			status = http.StatusNotFound
+		}
+		w.WriteHeader(status)
+		fmt.Fprintln(w, "the disk is full")
+	}))
+	defer up.Close()
+	gone := httptest.NewServer(nil)
+	nobody := gone.Listener.Addr().String()
+	gone.Close()
+	put(t, f, roster.Proxy, os.Getppid(), nobody, time.Unix(1, 0))
+	if err := f.Healthy(t.Context()); err == nil || !strings.Contains(err.Error(), "is not well") {
+		t.Errorf("with nobody to be asked: %v", err)
+	}
+	put(t, f, roster.Proxy, os.Getpid(), up.Listener.Addr().String(), time.Unix(2, 0))
+	if err := f.Healthy(t.Context()); err != nil {
+		t.Errorf("with one that is well: %v", err)
+	}
+	status = http.StatusServiceUnavailable
+	if err := f.Healthy(t.Context()); err == nil {
+		t.Error("with one that is not well")
+	}
+	said := roster.Asked(t.Context(), f.Serving(roster.Proxy))
+	if len(said) != 2 || !strings.Contains(said[0].Unwell, "does not answer") || !strings.Contains(said[1].Unwell, "the disk is full") {
+		t.Errorf("%+v", said)
+	}
 }

@@ -1,4 +1,4 @@
-package app
+package roster
 
 import (
 	"bytes"
@@ -18,14 +18,14 @@ import (
 const askLimit = time.Second
 
 // Healthy asks the proxies that run over this home whether they can work, and
-// fails when none runs or one cannot. The home need not be open.
+// fails when none runs or one cannot.
 //
 // A proxy that runs where nobody listens, seen from here, is of a container with a network
 // of its own, and says nothing about one that can be asked.
-func (a *App) Healthy(ctx context.Context) error {
+func (f Folder) Healthy(ctx context.Context) error {
 	well, ill := false, &runtime.Error{Code: runtime.CodeAuditUnavailable, Msg: "no proxy runs over this home", Hint: "kimbap proxy"}
-	for _, r := range a.Proxies() {
-		err := healthy(ctx, r.Listen)
+	for _, r := range f.Serving(Proxy) {
+		err := Ask(ctx, r.Listen)
 		if err == nil {
 			well = true
 			continue
@@ -47,8 +47,8 @@ type Answered struct {
 	Unwell string `json:"unwell,omitempty"` // what its health said, "" when it is well
 }
 
-// asked asks them all at once how they are, for as long as a person waits for a status.
-func asked(ctx context.Context, running []Running) []Answered {
+// Asked asks them all at once how they are, for as long as a person waits for a status.
+func Asked(ctx context.Context, running []Running) []Answered {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	out := make([]Answered, len(running))
@@ -56,7 +56,7 @@ func asked(ctx context.Context, running []Running) []Answered {
 	for i, r := range running {
 		out[i].Running = r
 		all.Go(func() {
-			if err := healthy(ctx, r.Listen); err != nil {
+			if err := Ask(ctx, r.Listen); err != nil {
 				out[i].Unwell = runtime.Said(err)
 			}
 		})
@@ -65,8 +65,8 @@ func asked(ctx context.Context, running []Running) []Answered {
 	return out
 }
 
-// healthy asks one listener. Who listens on every address is asked on loopback.
-func healthy(ctx context.Context, listen string) error {
+// Ask asks one listener whether it is well. Who listens on every address is asked on loopback.
+func Ask(ctx context.Context, listen string) error {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return err
