@@ -63,6 +63,7 @@ var plan = map[string]room{
 	"internal/socket":          {4, []string{"runtime"}},
 	"internal/explain":         {4, []string{"runtime", "runtime/policy", "runtime/vault", "classifier", "services", "internal/draft"}},
 	"internal/keytrial":        {4, []string{"runtime", "runtime/vault", "services", "internal/call"}},
+	"internal/dial":            {4, []string{"runtime", "proxy/egress"}},
 	"internal/lease":           {4, nil},
 	"internal/tally":           {4, []string{"runtime", "internal/outfit"}},
 	"internal/crowd":           {4, []string{"runtime", "runtime/audit", "runtime/audit/record"}},

@@ -107,7 +107,7 @@ func (a *App) sender(n config.Notifier, client *notify.Client, trust *tls.Config
 // dialNotified opens a connection for a notification, through the same guard as
 // any other. The operator has named the place.
 func (a *App) dialNotified(ctx context.Context, authority string) (net.Conn, error) {
-	conn, _, _, err := dialer{a.guard}.Dial(ctx, authority, true, false)
+	conn, _, _, err := a.dialer().Dial(ctx, authority, true, false)
 	return conn, err
 }
 

@@ -2,10 +2,7 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"net"
-	"net/http"
 	"slices"
 	"time"
 
@@ -25,7 +22,7 @@ const (
 // newConnector is stage 4 over a vault: of OAuth grants it gives access tokens.
 func (a *App) newConnector(over runtime.Vault) (*connector.Connector, error) {
 	return connector.New(connector.Options{
-		Vault: over, Keeper: a.vault, Client: a.providerClient(), Clock: a.o.Clock,
+		Vault: over, Keeper: a.vault, Client: a.dialer().Client(providerTimeout, a.upstreamTLS), Clock: a.o.Clock,
 		Lock: a.neighbours.LockGrant,
 		Note: func(ctx context.Context, tenant runtime.Tenant, event, name, result string) error {
 			fields := map[string]string{"name": name}
@@ -42,49 +39,6 @@ func (a *App) newConnector(over runtime.Vault) (*connector.Connector, error) {
 			return put(ctx, record.Event{Kind: event, Principal: a.Operator().ID, Tenant: tenant, Fields: fields})
 		},
 	})
-}
-
-// providerClient asks OAuth providers: through the guard, over TLS that proves who they are,
-// and no further than the address that was asked for.
-func (a *App) providerClient() *http.Client {
-	dial := func(ctx context.Context, _, authority string) (net.Conn, error) {
-		conn, _, _, err := dialer{a.guard}.Dial(ctx, authority, false, true) // loopback only where the address names it
-		return conn, err
-	}
-	secure := func(ctx context.Context, network, authority string) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, providerTimeout) // net/http goes on with a dial when nobody waits any more
-		defer cancel()
-		roots, err := a.upstreamTLS() // read each time, which is seldom: a file that is missing now may be there then
-		if err != nil {
-			return nil, err
-		}
-		conn, err := dial(ctx, network, authority)
-		if err != nil {
-			return nil, err
-		}
-		return handshake(ctx, conn, roots, authority)
-	}
-	return &http.Client{
-		Timeout:       providerTimeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			DialContext: dial, DialTLSContext: secure, DisableKeepAlives: true,
-			ResponseHeaderTimeout: providerTimeout, MaxResponseHeaderBytes: 32 << 10,
-		},
-	}
-}
-
-// handshake makes TLS of a connection, for HTTP/1.1.
-func handshake(ctx context.Context, conn net.Conn, roots *tls.Config, authority string) (net.Conn, error) {
-	mine := roots.Clone()
-	mine.ServerName, _, _ = net.SplitHostPort(authority)
-	mine.NextProtos = []string{"http/1.1"}
-	secure := tls.Client(conn, mine)
-	if err := secure.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return secure, nil
 }
 
 // OAuthClient is who kimbap is at an OAuth provider.

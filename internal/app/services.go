@@ -23,7 +23,7 @@ func (a *App) installer() installer.Keeper {
 		Home: a.home, Services: a.services, Broken: a.fault != nil,
 		Reload: a.reloadServices, Check: errata.Filters, Unknown: a.unknownService, Trust: a.upstreamTLS,
 		Dial: func(ctx context.Context, authority string) (net.Conn, error) {
-			conn, _, _, err := dialer{a.guard}.Dial(ctx, authority, false, false)
+			conn, _, _, err := a.dialer().Dial(ctx, authority, false, false)
 			return conn, err
 		},
 		Record: a.serviceEvent, Deprive: func(ctx context.Context, kind, service, digest string) error {

@@ -294,7 +294,7 @@ func (a *App) openBackends(context.Context) error {
 	}
 	a.guard = egress.NewLive(guard)
 	a.rest, err = rest.New(rest.Options{
-		Dialer: dialer{a.guard}, Hold: a.hold, TLS: certs.Upstream(nil), Roots: roots, Placeholders: a.placeholder, PlaceholderIn: a.placeholderIn,
+		Dialer: a.dialer(), Hold: a.hold, TLS: certs.Upstream(nil), Roots: roots, Placeholders: a.placeholder, PlaceholderIn: a.placeholderIn,
 		Times:           restTimes(c),
 		IdleConnections: resource.Share(resource.Descriptors()).Idle,
 		ScrubStrict:     scrubStrict(c),
@@ -308,7 +308,7 @@ func (a *App) openBackends(context.Context) error {
 	}
 	a.onClose(func(context.Context) error { a.rest.Close(); return nil })
 	if a.tunnel, err = proxy.NewTunnel(proxy.TunnelOptions{
-		Dialer: dialer{a.guard}, Hold: a.hold, Limits: a.limits(),
+		Dialer: a.dialer(), Hold: a.hold, Limits: a.limits(),
 		Idle: func() time.Duration { return a.config.Current().Upstream.IdleTimeout.Duration() },
 	}); err != nil {
 		return err
