@@ -17,6 +17,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/logline"
 	"github.com/kimbap-run/kimbap/internal/neighbours"
+	"github.com/kimbap-run/kimbap/internal/notices"
 	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/server"
@@ -25,7 +26,6 @@ import (
 	"github.com/kimbap-run/kimbap/proxy/egress"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
-	"github.com/kimbap-run/kimbap/runtime/approval/notify"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/witness"
@@ -124,9 +124,7 @@ type App struct {
 	limiter   *limit.Limiter
 	services  *services.Live
 	approvals *approval.Desk
-	senders   []notify.Sender // of approval.notify
-	notifies  *notify.Client  // of the senders; nil without
-	post      *notify.Post    // nil without senders
+	notices   *notices.Board // of approval.notify; nil without
 	trail     *audit.Log
 	crowded   *crowd.Trail // the trail, for requests
 	witness   *witness.Witness

@@ -52,9 +52,7 @@ func (a *App) putInForce(c *configured, f follower) {
 		if err := a.rest.Redial(restTimes(c.config), scrubStrict(c.config)); err != nil {
 			a.o.Log.Error().Err(err).Msg("upstream connections not renewed")
 		}
-		if a.notifies != nil {
-			a.notifies.Close() // its connections go through the guard as well
-		}
+		a.notices.Redial() // its connections go through the guard as well
 	}
 	if err := a.approvals.SetTerms(approvalTerms(c.config)); err != nil {
 		a.o.Log.Error().Err(err).Msg("approval.hold and approval.expires not taken up")

@@ -64,6 +64,7 @@ var plan = map[string]room{
 	"internal/explain":         {4, []string{"runtime", "runtime/policy", "runtime/vault", "classifier", "services", "internal/draft"}},
 	"internal/keytrial":        {4, []string{"runtime", "runtime/vault", "services", "internal/call"}},
 	"internal/dial":            {4, []string{"runtime", "proxy/egress"}},
+	"internal/notices":         {4, []string{"runtime", "runtime/approval", "runtime/approval/notify", "runtime/approval/notify/email", "runtime/approval/notify/slack", "runtime/approval/notify/telegram", "runtime/approval/notify/webhook", "internal/config"}},
 	"internal/lease":           {4, nil},
 	"internal/tally":           {4, []string{"runtime", "internal/outfit"}},
 	"internal/crowd":           {4, []string{"runtime", "runtime/audit", "runtime/audit/record"}},

@@ -70,9 +70,7 @@ func (a *App) writeState() {
 	now.Also = a.listeners.Beside(now.Listen)
 	now.NeedsPass = a.pass != nil
 	now.Problem, now.Restart = a.problem(), a.waitingKeys()
-	if a.post != nil {
-		now.Notify = a.post.Status()
-	}
+	now.Notify = a.notices.Status()
 	if why := a.Locked(); why != nil {
 		now.Locked = why.Msg
 	}
