@@ -91,7 +91,8 @@ func (a *App) doctorCA(ctx context.Context) Finding {
 	if err != nil {
 		return Finding{"ca", "fail", err.Error(), "kimbap ca show"}
 	}
-	if left := time.Until(ca.Root().NotAfter); left < 30*24*time.Hour {
+	if ca.ExpiresSoon() {
+		left := ca.Root().NotAfter.Sub(a.o.Clock())
 		return Finding{"ca", "warn", fmt.Sprintf("the root is valid for %s more only", runtime.Count(int(left.Hours()/24), "day")), "kimbap ca rotate"}
 	}
 	if hosts, err := a.trustStores().Unanchored(); err != nil || len(hosts) > 0 {
