@@ -66,10 +66,6 @@ func (b *Body) refuseOverride(method string) *Error {
 	return nil
 }
 
-// AsksForMethod reports whether some server takes a field of this name, whatever is in
-// it, for the method to use.
-func AsksForMethod(name string) bool { return parameterOf(name) != "" }
-
 // IsForm reports whether some server would read a body of this Content-Type as an
 // application/x-www-form-urlencoded text: some end the type at a comma or a blank, some
 // look at its beginning only (Tornado), and some anywhere in the field (Mojolicious).

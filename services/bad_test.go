@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
 // Each NAME.yaml of testdata/bad is a file that somebody could write, and
@@ -76,7 +77,7 @@ func TestHostileFilesCostLittle(t *testing.T) {
 func TestInstallStaysInItsFolder(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"../up", "/abs", "a/b", `a\b`, ".hidden", "a.b", "..", "CON:", "a\u0000", strings.Repeat("x", 100)} {
-		_, err := services.Install(dir, "x.yaml", []byte("name: \""+strings.ReplaceAll(strings.ReplaceAll(name, `\`, `\\`), "\x00", `\0`)+"\"\nversion: 1.0.0\nbase_url: https://a.test\nactions: {a: {description: x, method: GET, path: /}}\n"), nil)
+		_, err := servicestest.Install(dir, "x.yaml", []byte("name: \""+strings.ReplaceAll(strings.ReplaceAll(name, `\`, `\\`), "\x00", `\0`)+"\"\nversion: 1.0.0\nbase_url: https://a.test\nactions: {a: {description: x, method: GET, path: /}}\n"), nil)
 		if err == nil {
 			t.Errorf("%q was installed", name)
 		}

@@ -145,15 +145,6 @@ type Ready struct {
 	data []byte
 }
 
-// Install is [Prepare] and [Ready.Write].
-func Install(dir, file string, data []byte, vars map[string]string) (*Service, error) {
-	r, err := Prepare(dir, file, data, vars)
-	if err != nil {
-		return nil, err
-	}
-	return r.Service, r.Write()
-}
-
 // Prepare checks a service file, fills its variables and checks it together with
 // the services that are there. The file name is for messages.
 func Prepare(dir, file string, data []byte, vars map[string]string) (*Ready, error) {

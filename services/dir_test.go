@@ -14,6 +14,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
 const tracker = `# keep this comment
@@ -28,7 +29,7 @@ actions:
 
 func TestInstallWritesAFileWithItsValues(t *testing.T) {
 	dir := t.TempDir()
-	s, err := services.Install(dir, "tracker.yaml", []byte(tracker), map[string]string{"site": "acme"})
+	s, err := servicestest.Install(dir, "tracker.yaml", []byte(tracker), map[string]string{"site": "acme"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func TestInstallWritesAFileWithItsValues(t *testing.T) {
 	if one, err := services.LoadOne(dir, "tracker"); err != nil || one.Digest != s.Digest {
 		t.Errorf("loaded %v, %v", one, err)
 	}
-	if _, err := services.Install(dir, "tracker.yaml", []byte(tracker), map[string]string{"site": "other"}); err != nil {
+	if _, err := servicestest.Install(dir, "tracker.yaml", []byte(tracker), map[string]string{"site": "other"}); err != nil {
 		t.Errorf("installing again: %v", err)
 	}
 	if err := services.Remove(dir, "tracker"); err != nil {
@@ -67,7 +68,7 @@ func TestInstallWritesAFileWithItsValues(t *testing.T) {
 
 func TestInstallRefusesWhatWouldNotLoad(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := services.Install(dir, "a.yaml", []byte(strings.ReplaceAll(tracker, "{site}.", "")), nil); err != nil {
+	if _, err := servicestest.Install(dir, "a.yaml", []byte(strings.ReplaceAll(tracker, "{site}.", "")), nil); err != nil {
 		t.Fatal(err)
 	}
 	rival := strings.ReplaceAll(strings.ReplaceAll(tracker, "{site}.", ""), "name: tracker", "name: rival")
@@ -88,7 +89,7 @@ func TestInstallRefusesWhatWouldNotLoad(t *testing.T) {
 		{"not UTF-8", tracker + "# \xff", nil, "is not UTF-8"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := services.Install(dir, "x.yaml", []byte(c.text), c.vars)
+			_, err := servicestest.Install(dir, "x.yaml", []byte(c.text), c.vars)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

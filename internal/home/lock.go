@@ -24,25 +24,25 @@ func (f Folder) LockKeys(ctx context.Context, wait time.Duration) (unlock func()
 	return lock(ctx, f.KeyLock(), wait, "another process changes the keys of this vault")
 }
 
-// PolicyLockWait is how long another process may be at a policy: it reads it and writes it.
-const PolicyLockWait = 5 * time.Second
+// policyLockWait is how long another process may be at a policy: it reads it and writes it.
+const policyLockWait = 5 * time.Second
 
 // LockPolicy keeps other processes from replacing a policy, until unlock is called or
 // this process ends.
 func (f Folder) LockPolicy(ctx context.Context) (unlock func(), err error) {
-	return lock(ctx, filepath.Join(f.State(), "policy.lock"), PolicyLockWait, "another process changes the policy")
+	return lock(ctx, filepath.Join(f.State(), "policy.lock"), policyLockWait, "another process changes the policy")
 }
 
-// FilesLockWait is how long other processes may be at the home's files: each of them reads
+// filesLockWait is how long other processes may be at the home's files: each of them reads
 // some and writes one or two, and none waits for a network or a person meanwhile.
-const FilesLockWait = 10 * time.Second
+const filesLockWait = 10 * time.Second
 
 // LockFiles keeps other processes from changing what the home keeps in small files:
 // services and their pins, aliases, trusted projects, what was written for agents and into
 // trust stores. Who reads one to write it again has the lock from before the first until
 // after the second. It is not taken twice: a second time in one process waits for the first.
 func (f Folder) LockFiles(ctx context.Context) (unlock func(), err error) {
-	return lock(ctx, filepath.Join(f.State(), "files.lock"), FilesLockWait, "another process changes the files of this home")
+	return lock(ctx, filepath.Join(f.State(), "files.lock"), filesLockWait, "another process changes the files of this home")
 }
 
 // LockGrant keeps other processes from renewing an OAuth grant, until unlock is called or this

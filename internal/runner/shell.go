@@ -8,8 +8,8 @@ import (
 	"github.com/kimbap-run/kimbap/internal/system"
 )
 
-// Shells are the forms that [Format] can write.
-func Shells() []string { return []string{"sh", "fish", "pwsh", "cmd", "dotenv", "docker", "json"} }
+// shells are the forms that [Format] can write.
+const shells = "sh, fish, pwsh, cmd, dotenv, docker, json"
 
 // UsualShell is the one whose form is meant when none is named: that of sh, and on
 // Windows that of PowerShell where SHELL tells of no shell of Unix.
@@ -56,7 +56,7 @@ func Format(shell string, p Place, unset bool) (string, error) {
 	}
 	set, take, ok := syntax(shell)
 	if !ok {
-		return "", fmt.Errorf("unknown shell %q: one of %s", shell, strings.Join(Shells(), ", "))
+		return "", fmt.Errorf("unknown shell %q: one of %s", shell, shells)
 	}
 	taking, setting := []Variable(nil), vars
 	switch keeps := p.Before != nil && shell != "dotenv"; {

@@ -135,20 +135,6 @@ func (r *Runner) follow(ctx context.Context, s *session, wait time.Duration) (Re
 	return result, err
 }
 
-// AvailableTools returns the tools that a caller may use, as scripts write them.
-func (r *Runner) AvailableTools(ctx context.Context, caller runtime.Caller) ([]string, error) {
-	who, err := r.o.Identify(ctx, caller)
-	if err != nil {
-		return nil, err
-	}
-	t := tools{catalog: r.o.Catalog(), who: &who}
-	out := []string{}
-	for _, action := range t.available() {
-		out = append(out, toolPath(action))
-	}
-	return out, nil
-}
-
 // Dispose ends the workers of paused scripts, which can be resumed, and waits until
 // results are kept, for those that the store refuses no longer than a second. What runs
 // is ended by its own context.

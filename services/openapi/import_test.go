@@ -11,6 +11,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/openapi"
+	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
 var update = flag.Bool("update", false, "write what the files in testdata expect")
@@ -108,7 +109,7 @@ func parse(t *testing.T, r *openapi.Result) *services.Set {
 			vars[name] = value
 		}
 	}
-	s, err := services.Install(t.TempDir(), r.Name+".yaml", r.YAML, vars)
+	s, err := servicestest.Install(t.TempDir(), r.Name+".yaml", r.YAML, vars)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
