@@ -167,6 +167,9 @@ func sayRunning(line func(name, format string, a ...any), p *app.Running) {
 	if p.Locked != "" {
 		line("", "locked, hosts of services are refused: %s", p.Locked)
 	}
+	if p.Trail != "" {
+		line("", "requests are refused: %s", p.Trail)
+	}
 	for _, sink := range p.Sinks {
 		if said := sink.Said(); said != "" {
 			line("", "audit sink %s: %s", sink.Name, said)

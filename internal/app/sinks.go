@@ -127,10 +127,20 @@ func (a *App) linger() time.Duration {
 	return 5 * time.Second
 }
 
+// trailRefuses says to the operator why the trail takes nothing, "" where it does, or where a
+// sink that fails says so itself.
+func (a *App) trailRefuses() string {
+	err, failed := a.trail.Ready(), (*outlet.Failure)(nil)
+	if err == nil || errors.As(err, &failed) {
+		return ""
+	}
+	return runtime.Said(runtime.AsError(err).Err)
+}
+
 // trailState is what of the trail stands in the state file, in one word that
 // changes with it. Queues come and go and do not count; what a required sink lacks does.
 func (a *App) trailState() string {
-	said := a.witness.Problem()
+	said := a.witness.Problem() + "\n" + a.trailRefuses()
 	for _, s := range a.trail.Health().Sinks {
 		lacks := 0
 		if s.Required {

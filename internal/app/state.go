@@ -78,7 +78,7 @@ func (a *App) writeState() {
 	if read := a.read.Load(); read != nil {
 		now.Files = *read
 	}
-	now.Sinks, now.Anchor = a.trail.Health().Sinks, a.witness.Problem()
+	now.Sinks, now.Trail, now.Anchor = a.trail.Health().Sinks, a.trailRefuses(), a.witness.Problem()
 	if full := a.full.Load(); full != nil {
 		now.Disk = *full
 	}

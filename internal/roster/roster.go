@@ -51,6 +51,7 @@ type Running struct {
 
 	Slot   string          `json:"audit_slot,omitempty"` // of the trail, that it writes to
 	Sinks  []outlet.Health `json:"audit_sinks,omitempty"`
+	Trail  string          `json:"audit_refuses,omitempty"`    // why its trail does, where no sink says so
 	Anchor string          `json:"audit_checkpoint,omitempty"` // why the last one was not made or sent
 	Seen   int64           `json:"seen_changes,omitempty"`     // up to this change of the store it works with what is stored
 	Files  string          `json:"read_files,omitempty"`       // sum of the configuration, services and policies it read last

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime/audit/holder"
 	"github.com/kimbap-run/kimbap/runtime/audit/ledger"
 	"github.com/kimbap-run/kimbap/runtime/audit/receipt"
@@ -103,7 +102,7 @@ func (l *Log) resend(d *desk, f *feed, tip receipt.Mark, until time.Time) error 
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("read what audit sink %s has missed: %w", f.name, err)
+			return &unreadError{d.slot, err}
 		}
 		if doubt != nil {
 			l.mention(fmt.Errorf("audit sink %s gets the whole ledger of %s: %w", f.name, d.slot, doubt))
@@ -145,6 +144,21 @@ func (l *Log) give(d *desk, f *feed, b *receipt.Batch) error {
 	return err
 }
 
+// unreadError is that of records which a sink lacks and which cannot be read: nobody knows yet
+// whether they are lost.
+type unreadError struct {
+	slot string
+	err  error
+}
+
+// Error implements error.
+func (e *unreadError) Error() string {
+	return "read what audit sinks have missed of " + e.slot + ": " + e.err.Error()
+}
+
+// Unwrap returns what is wrong with the file, which it names.
+func (e *unreadError) Unwrap() error { return e.err }
+
 func (l *Log) progress(d *desk, f *feed, tip receipt.Mark) {
 	if l.o.OnArrears != nil {
 		l.o.OnArrears(Arrears{Sink: f.name, Slot: d.slot, Sent: f.sent, Left: tip.Sequence - f.mark.Sequence})
@@ -179,8 +193,8 @@ func (l *Log) mention(err error) {
 }
 
 // sweep gives the required sinks what they lack of the slots that nobody writes to any more.
-// The error is of a sink, or of records that it lacks and that cannot be read: it must not be
-// taken to have them. Slots that cannot be opened are told of, and tried again at the next start.
+// The error is of a sink, or of a slot that has something for one and cannot be read: it must
+// not be taken to have that. Where there are no sinks it is told of.
 func (l *Log) sweep(until time.Time) error {
 	if l.o.Shared || l.swept || l.o.SinksUnknown {
 		return nil
@@ -207,10 +221,11 @@ func (l *Log) sweep(until time.Time) error {
 			}
 			_ = lock.Close()
 		}
-		if sunk := (*sinkError)(nil); errors.As(err, &sunk) {
-			return sunk.error
-		}
-		if !errors.Is(err, system.ErrTaken) { // whose writer sees to it
+		switch {
+		case err == nil || noTurn(err): // whose writer sees to it
+		case len(l.desk.feeds) > 0:
+			return err
+		default:
 			l.mention(err)
 		}
 	}
@@ -218,16 +233,13 @@ func (l *Log) sweep(until time.Time) error {
 	return nil
 }
 
-// sinkError is an error of a sink, of our own ledger, or of reading what a sink lacks.
-type sinkError struct{ error }
-
 // sweepOne does it for one slot, whose lock we hold.
 func (l *Log) sweepOne(slot string, until time.Time) error {
 	d := desk{slot: slot, book: receipt.In(l.o.Dir, slot)}
 	defer d.book.Close()
 	l.tidy(slot)
 	if err := d.book.Load(); err != nil {
-		return err
+		return &unreadError{slot, err}
 	}
 	if len(d.book.Entries()) == 0 && !d.book.Damaged() {
 		return nil
@@ -239,7 +251,11 @@ func (l *Log) sweepOne(slot string, until time.Time) error {
 	}
 	other := ledger.New(ledger.Options{Dir: l.o.Dir, Slot: slot})
 	if err := other.Load(); err != nil {
-		return err
+		if len(d.feeds) == 0 { // they lack nothing of it
+			l.mention(err)
+			return nil
+		}
+		return &unreadError{slot, err}
 	}
 	defer other.Close()
 	tip := mark(other)
@@ -250,7 +266,7 @@ func (l *Log) sweepOne(slot string, until time.Time) error {
 	}
 	for _, f := range d.feeds {
 		if err := l.catchUp(&d, f, func() receipt.Mark { return tip }, until); err != nil {
-			return &sinkError{err}
+			return err
 		}
 	}
 	return nil

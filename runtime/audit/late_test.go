@@ -310,3 +310,73 @@ func TestATurnThatNeverComes(t *testing.T) {
 	}
 	audittest.Verified(t, o.Dir)
 }
+
+// unreadable puts something in the place of a file that cannot be opened.
+func unreadable(t *testing.T, path string) {
+	t.Helper()
+	if err := errors.Join(os.Rename(path, path+".away"), os.Symlink(path, path)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Records that a sink lacks and that cannot be read, of a slot that nobody writes to, stop
+// requests. The error names the file, the advice says what to do, and that is enough: without
+// the file they are lost, which the trail says where it can know, and the sink gets the rest.
+func TestRecordsThatCannotBeReadHaveAWayOut(t *testing.T) {
+	for name, number := range map[string]int{"in the midst": 2, "at the end": 0} {
+		t.Run(name, func(t *testing.T) {
+			dir, m := behind(t, "run")
+			had := m.has()
+			files, err := filepath.Glob(filepath.Join(dir, "run", "*.jsonl"))
+			if err != nil || len(files) < 3 {
+				t.Fatal(files, err)
+			}
+			file := files[(number-1+len(files))%len(files)]
+			unreadable(t, file)
+			o, clock := with(dir, m)
+			l := audittest.Open(t, o)
+			e := runtime.AsError(l.Intent(t.Context(), audittest.Record("req_3")))
+			if e == nil || e.Code != runtime.CodeAuditUnavailable || !strings.Contains(fmt.Sprint(e.Err), file) || !strings.Contains(e.Hint, "kimbap status") || strings.Contains(e.Hint, dir) {
+				t.Fatalf("%+v", e)
+			}
+			if got := m.has(); !slices.Equal(got, had) {
+				t.Errorf("the sink got\n%s", strings.Join(got[len(had):], "\n"))
+			}
+			if err := os.Remove(file); err != nil { // as it was moved away
+				t.Fatal(err)
+			}
+			if err := audittest.Step(clock, func() bool { return l.Ready() == nil }); err != nil {
+				t.Fatalf("%+v", l.Health())
+			}
+			audittest.Shut(t, l)
+			got := m.has()[len(had):]
+			if number > 0 && (!recorded(got, "event", "audit.sink_lost") || !recorded(got, "event", "policy.changed")) {
+				t.Errorf("the sink got\n%s", strings.Join(got, "\n"))
+			}
+			if number == 0 && !intended(got, "req_2") {
+				t.Errorf("the sink got\n%s", strings.Join(got, "\n"))
+			}
+		})
+	}
+}
+
+// What cannot be read of a slot that no sink there is has anything of stops nobody.
+func TestASlotThatNoSinkHasStopsNobody(t *testing.T) {
+	dir, _ := behind(t, "run")
+	files, err := filepath.Glob(filepath.Join(dir, "run", "*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unreadable(t, files[len(files)-1])
+	told := make(chan error, 9)
+	for _, sinks := range [][]outlet.Sink{nil, {&named{memory: memory{required: true}, name: "other"}}} {
+		o, _ := with(dir, sinks...)
+		o.OnError = func(err error) { told <- err }
+		l := audittest.Open(t, o)
+		audittest.Intents(t, l, 3, 4)
+		audittest.Shut(t, l)
+		if len(told) != 1 || !strings.Contains((<-told).Error(), files[len(files)-1]) {
+			t.Errorf("nobody was told, or often")
+		}
+	}
+}

@@ -35,11 +35,14 @@ func (l *Log) refusal(err error) *runtime.Error {
 func fix(err error) string {
 	var known *runtime.Error
 	var failed *outlet.Failure
+	var unread *unreadError
 	switch {
 	case errors.As(err, &known) && known.Hint != "":
 		return known.Hint
 	case errors.Is(err, errArrears):
 		return "wait until the sink has what it missed; kimbap goes on by itself"
+	case errors.As(err, &unread):
+		return "records that a required audit sink lacks cannot be read, kimbap status says which file: repair the disk, or move that file out of the audit folder; kimbap then goes on by itself, without what was in it"
 	case noTurn(err):
 		return "another kimbap command is at the audit trail, and may wait for a sink that hangs: try again, or end that one"
 	case errors.As(err, &failed) && refused(err):
