@@ -184,6 +184,9 @@ func (p *parser) placeholders(o *object) {
 		switch {
 		case !isVariable(v.name):
 			p.bad(v.key, "use capitals, digits and underscores, like GITHUB_TOKEN", "%s is not the name of an environment variable", shown(v.name))
+		case !holdsKey(v.name):
+			p.bad(v.key, "name the variable that holds the key, like GITHUB_TOKEN",
+				"placeholders.%s: a variable that holds a key ends in _TOKEN, _KEY, _KEY_ID, _SECRET, _PASSWORD, _PASS, _PAT or _AUTH, and does not begin with KIMBAP_", v.name)
 		case len(value) < leastMark || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }):
 			p.bad(v.value, "write a value that no real key has, like ghp_kimbap", "placeholders.%s must be at least %d printable characters", v.name, leastMark)
 		}
@@ -205,6 +208,20 @@ func isVariable(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+// holdsKey reports whether a variable is named as those are that hold a key. Others may
+// decide what is run, and where requests go, in every shell that kimbap env is evaluated
+// in: LD_PRELOAD, NODE_OPTIONS, GIT_SSH_COMMAND, HTTPS_PROXY. No list of these is complete.
+func holdsKey(name string) bool {
+	if strings.HasPrefix(name, "KIMBAP_") {
+		return false
+	}
+	switch last := name[strings.LastIndexByte(name, '_')+1:]; last {
+	case "TOKEN", "KEY", "SECRET", "PASSWORD", "PASS", "PAT", "AUTH":
+		return true
+	}
+	return strings.HasSuffix(name, "_KEY_ID")
 }
 
 // framing reports whether a header field belongs to the connection or frames

@@ -73,18 +73,21 @@ const namePattern = "^[a-z][a-z0-9-]{0,63}$"
 
 func service() schema {
 	out := object("One YAML file turns an API into actions.", []string{"name", "version", "actions"}, schema{
-		"name":         matching("Name of the service.", namePattern),
-		"version":      matching("Semantic version of this file.", `^\d+\.\d+\.\d+`),
-		"description":  text("What the service is."),
-		"adapter":      oneOf("How its actions are done; http when left out.", "http", "command", "applescript"),
-		"base_url":     text("Where the API lives: https://host[:port][/path]; http:// for loopback only."),
-		"hosts":        list("Further hosts of the same API.", text("host[:port]")),
-		"vars":         named("Parts of base_url and hosts that whoever installs the service fills in.", object("A variable.", []string{"pattern"}, schema{"pattern": text("What its value must match.")})),
-		"allow_http":   flag("The credential may go over cleartext to other hosts than loopback.", false),
-		"strict":       flag("Every body is read and checked against the arguments.", false),
-		"aliases":      list("Other names of the service.", matching("An alias.", namePattern)),
-		"auth":         ref("auth"),
-		"placeholders": named("What kimbap env exports in the place of keys, so that programs start.", text("A value that no real key has.")),
+		"name":        matching("Name of the service.", namePattern),
+		"version":     matching("Semantic version of this file.", `^\d+\.\d+\.\d+`),
+		"description": text("What the service is."),
+		"adapter":     oneOf("How its actions are done; http when left out.", "http", "command", "applescript"),
+		"base_url":    text("Where the API lives: https://host[:port][/path]; http:// for loopback only."),
+		"hosts":       list("Further hosts of the same API.", text("host[:port]")),
+		"vars":        named("Parts of base_url and hosts that whoever installs the service fills in.", object("A variable.", []string{"pattern"}, schema{"pattern": text("What its value must match.")})),
+		"allow_http":  flag("The credential may go over cleartext to other hosts than loopback.", false),
+		"strict":      flag("Every body is read and checked against the arguments.", false),
+		"aliases":     list("Other names of the service.", matching("An alias.", namePattern)),
+		"auth":        ref("auth"),
+		"placeholders": schema{
+			"type": "object", "description": "What kimbap env exports in the place of keys, so that programs start.",
+			"propertyNames": schema{"pattern": `^([A-Z_][A-Z0-9_]*_)?(TOKEN|KEY|SECRET|PASSWORD|PASS|PAT|AUTH)$|_KEY_ID$`}, "additionalProperties": text("A value that no real key has."),
+		},
 		"actions": schema{
 			"type": "object", "minProperties": 1, "description": "What can be done, by name.",
 			"propertyNames": schema{"pattern": namePattern}, "additionalProperties": ref("action"),
