@@ -18,7 +18,7 @@ func (p *parser) answer(op *operation) {
 	if n := op.get("response"); n != nil {
 		r := p.object(n, op.name+".response", "type", "filter", "text_filter")
 		r.oneOf("type", "", paramTypes()...)
-		op.action.HTTP.Filter = r.text("filter")
+		op.action.HTTP.Filter = p.filter(r, "filter")
 		if n := r.get("text_filter"); n != nil {
 			p.bad(n, "use filter", "%s.response.text_filter is for commands, which may answer in plain text", op.name)
 		}
@@ -33,6 +33,15 @@ func (p *parser) answer(op *operation) {
 		}
 	}
 	p.errors(op)
+}
+
+// filter reads a jq expression.
+func (p *parser) filter(o *object, field string) string {
+	text := o.text(field)
+	if text != "" {
+		p.s.Filters = append(p.s.Filters, Filter{text, p.problem(o.at(field), o.label(field))})
+	}
+	return text
 }
 
 // retry reads when a built request is sent again. Without a list, those statuses
@@ -78,7 +87,7 @@ func (p *parser) pagination(op *operation, n *yaml.Node) {
 	if t == "link" && !bodiless(op.action.HTTP.Method) {
 		p.bad(n, "use type: cursor", "%s.pagination of type link is for a GET: a link carries no body", op.name)
 	}
-	op.action.HTTP.Pages = &runtime.Pagination{Type: t, Next: g.text("next"), Param: param}
+	op.action.HTTP.Pages = &runtime.Pagination{Type: t, Next: p.filter(g, "next"), Param: param}
 }
 
 func (p *parser) errors(op *operation) {

@@ -304,7 +304,7 @@ func (p *parser) programAnswer(op *operation, spec *runtime.CommandSpec) {
 	if n := op.get("response"); n != nil {
 		r := p.object(n, op.name+".response", "type", "filter", "text_filter")
 		r.oneOf("type", "", paramTypes()...)
-		spec.Filter, spec.TextFilter = r.text("filter"), r.text("text_filter")
+		spec.Filter, spec.TextFilter = p.filter(r, "filter"), p.filter(r, "text_filter")
 	}
 	spec.Errors = p.mappings(op, "exit codes from 1 to 255", 1, 255)
 	for code := range maps.Keys(spec.Errors) {

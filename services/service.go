@@ -40,11 +40,18 @@ type Service struct {
 	Triggers     Triggers
 	Gotchas      []Gotcha
 	Recipes      []Recipe
+	Filters      []Filter // all jq expressions, which whoever runs them compiles
 
 	ready   []classifier.Prepared // Routes, compiled
 	table   *classifier.Table     // of them alone
 	origins []origin
 	vars    []variable
+}
+
+// Filter is a jq expression of the file. Place is a problem there that says nothing yet.
+type Filter struct {
+	Expression string
+	Place      Problem
 }
 
 // Triggers tell an agent when the service is the right one.

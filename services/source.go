@@ -38,11 +38,25 @@ func (s *source) add(line, column int, fix, format string, args ...any) {
 		s.untold++
 		return
 	}
-	p := Problem{File: s.file, Line: line, Column: column, Msg: fmt.Sprintf(format, args...), Fix: fix}
+	p := s.shown(line, column)
+	p.Msg, p.Fix = fmt.Sprintf(format, args...), fix
+	s.problems = append(s.problems, p)
+}
+
+// shown is a problem at a place, with the line there.
+func (s *source) shown(line, column int) Problem {
+	p := Problem{File: s.file, Line: line, Column: column}
 	if lines := s.split(); line >= 1 && line <= len(lines) {
 		p.Excerpt = excerpt(lines[line-1], column)
 	}
-	s.problems = append(s.problems, p)
+	return p
+}
+
+// problem is one at a node, for a field, that is only known to others.
+func (s *source) problem(n *yaml.Node, field string) Problem {
+	p := s.shown(n.Line, n.Column)
+	p.Field = field
+	return p
 }
 
 // split is the text in lines. Most files have no problem to show.

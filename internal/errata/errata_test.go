@@ -3,6 +3,7 @@ package errata_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/internal/errata"
@@ -16,6 +17,7 @@ base_url: https://api.notes.test
 auth: {type: none}
 actions:
   list: {method: GET, path: /notes, risk: {level: low}, response: {filter: ".["}}
+  next: {method: GET, path: /next, risk: {level: low}, args: [{name: c}], pagination: {type: cursor, param: c, next: "nosuch"}}
 `
 
 // All that is wrong with all files is said at once, each at its place.
@@ -35,8 +37,13 @@ func TestAllMistakesOfAllFiles(t *testing.T) {
 	for _, p := range errata.Of(err) {
 		of[p.File] = append(of[p.File], p)
 	}
-	if list := of[jq]; len(list) != 1 || list[0].Line != 7 || list[0].Field != "list.response.filter" {
-		t.Errorf("an expression that does not compile: %+v", list)
+	if list := of[jq]; len(list) != 2 || list[0].Line != 7 || list[0].Column != 76 || list[0].Field != "list.response.filter" || list[0].Fix == "" ||
+		list[1].Line != 8 || list[1].Field != "next.pagination.next" {
+		t.Errorf("expressions that do not compile: %+v", list)
+	}
+	if text := err.Error(); !strings.Contains(text, "notes.yaml:7:76: list.response.filter: the jq expression cannot be read: ") ||
+		!strings.Contains(text, strings.Repeat(" ", 79)+"^\n    fix: ") {
+		t.Errorf("it is not shown where:\n%s", text)
 	}
 	if len(of[empty]) < 2 {
 		t.Errorf("a file that lacks most: %+v", of[empty])
