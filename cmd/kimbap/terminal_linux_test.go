@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -186,7 +188,7 @@ func TestAQuestionAtATerminalEndsWithCtrlC(t *testing.T) {
 		} else {
 			m.send("\x03")
 		}
-		if said := m.until("end\r\n"); !strings.Contains(said, want) || !strings.Contains(said, "code="+code) || !strings.Contains(said, " echo ") {
+		if said := m.until("end\r\n"); !strings.Contains(said, "\nerror: ") || !strings.Contains(said, want) || !strings.Contains(said, "code="+code) || !strings.Contains(said, " echo ") {
 			t.Errorf("%s: %q, want %s, exit code %s and a terminal that shows what is typed", asked.command, said, want, code)
 		}
 		m.until("READY>")
@@ -201,6 +203,45 @@ func TestAQuestionAtATerminalEndsWithCtrlC(t *testing.T) {
 	}
 	if stored := h.kimbap(t, "", "vault", "list", "-o", "json").stdout; strings.TrimSpace(stored) != "[]" {
 		t.Errorf("stored: %s", stored)
+	}
+}
+
+// What reads a secret may stop the showing only after Ctrl-C has come: the terminal shows
+// again what is typed all the same.
+func TestATerminalShowsAgainWhenCtrlCComesFirst(t *testing.T) {
+	side, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	check(t, err)
+	defer side.Close()
+	fd := int(side.Fd())
+	shows := func() bool {
+		state, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+		check(t, err)
+		return state.Lflag&unix.ECHO != 0
+	}
+	if !shows() {
+		t.Fatal("the terminal shows nothing from the start")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped, over := make(chan struct{}), make(chan struct{})
+	defer close(over)
+	_, err = unseenBy(ctx, fd, func() ([]byte, error) {
+		cancel()
+		time.Sleep(20 * time.Millisecond) // the caller is told meanwhile
+		state, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+		if err == nil {
+			state.Lflag &^= unix.ECHO
+			err = unix.IoctlSetTermios(fd, unix.TCSETS, state)
+		}
+		close(stopped)
+		<-over // nothing is typed
+		return nil, err
+	})
+	<-stopped
+	if !errors.Is(err, context.Canceled) || !shows() {
+		t.Errorf("the terminal shows what is typed: %t (%v)", shows(), err)
+	}
+	if _, err := unseenBy(ctx, fd, func() ([]byte, error) { t.Error("it begins after Ctrl-C"); return nil, nil }); err == nil {
+		t.Error("something was read")
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 	goruntime "runtime"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/term"
 
@@ -59,8 +61,17 @@ func (t *terminal) secret(ctx context.Context, what string) (runtime.Secret, err
 // text asks for what may be seen.
 func (t *terminal) text(ctx context.Context, what string) (string, error) {
 	fmt.Fprintf(t.out, "%s: ", what)
-	answer, err := awaited(ctx, func() (string, error) { return t.line.ReadString('\n') })
+	answer, err := t.answer(ctx)
 	return strings.TrimSpace(answer), err
+}
+
+// answer reads a line. Where none comes to its end, what is said next has a line of its own.
+func (t *terminal) answer(ctx context.Context) (string, error) {
+	answer, err := awaited(ctx, func() (string, error) { return t.line.ReadString('\n') })
+	if err != nil {
+		fmt.Fprintln(t.out)
+	}
+	return answer, err
 }
 
 // twice asks for a new secret two times, and is content with none.
@@ -79,7 +90,7 @@ func (t *terminal) twice(ctx context.Context, what string) (runtime.Secret, erro
 // agrees asks a question whose answer is yes only when it says so.
 func (t *terminal) agrees(ctx context.Context, question string) (bool, error) {
 	fmt.Fprintf(t.out, "%s [y/N] ", question)
-	answer, err := awaited(ctx, func() (string, error) { return t.line.ReadString('\n') })
+	answer, err := t.answer(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -90,15 +101,59 @@ func (t *terminal) agrees(ctx context.Context, question string) (bool, error) {
 // unseen reads a line that the terminal does not show. Ctrl-C leaves the terminal as it was:
 // a shell behind it would show nothing that is typed.
 func unseen(ctx context.Context, in *os.File) ([]byte, error) {
-	before, err := term.GetState(int(in.Fd()))
+	fd := int(in.Fd())
+	return unseenBy(ctx, fd, func() ([]byte, error) { return term.ReadPassword(fd) })
+}
+
+// unseenBy is unseen with what reads: it stops the showing at a moment of its own, which may
+// come after Ctrl-C. So it does not begin behind that, and once it has begun the terminal is
+// given back after that moment.
+func unseenBy(ctx context.Context, fd int, read func() ([]byte, error)) ([]byte, error) {
+	before, err := term.GetState(fd)
 	if err != nil {
 		return nil, err
 	}
-	data, err := awaited(ctx, func() ([]byte, error) { return term.ReadPassword(int(in.Fd())) })
-	if ctx.Err() != nil {
-		_ = term.Restore(int(in.Fd()), before)
+	var turn sync.Mutex
+	begun, ended := false, make(chan struct{})
+	data, err := awaited(ctx, func() ([]byte, error) {
+		turn.Lock()
+		begun = ctx.Err() == nil
+		begins := begun
+		turn.Unlock()
+		if !begins {
+			return nil, ctx.Err()
+		}
+		defer close(ended)
+		return read()
+	})
+	if ctx.Err() == nil {
+		return data, err
+	}
+	turn.Lock()
+	defer turn.Unlock()
+	if begun {
+		stopsShowing(fd, before, ended)
+		_ = term.Restore(fd, before)
 	}
 	return data, err
+}
+
+// stopsShowing waits until a terminal is another than before, or what makes it so has ended.
+func stopsShowing(fd int, before *term.State, ended <-chan struct{}) {
+	const most = time.Second // it is a system call away, and may have been so before
+	over := time.After(most)
+	for {
+		if now, err := term.GetState(fd); err != nil || *now != *before {
+			return
+		}
+		select {
+		case <-ended:
+			return
+		case <-over:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // awaited is what read reads, unless ctx ends sooner: nothing else ends the reading of a
