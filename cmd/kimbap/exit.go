@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -205,8 +204,11 @@ func ofOurs(msg string) string {
 func (f *failure) line(e *runtime.Error) []byte {
 	if e == nil {
 		e = &runtime.Error{Code: f.kind(), Reason: f.reason}
+		if e.Reason == "" && e.Code == runtime.CodeInvalidInput && f.exit == exitNotFound {
+			e.Reason = runtime.ReasonNotFound
+		}
 	}
-	out, _ := json.Marshal(map[string]any{"error": struct { // texts and numbers
+	out, _ := marshal(map[string]any{"error": struct { // texts and numbers
 		Code     runtime.Code   `json:"code"`
 		Reason   runtime.Reason `json:"reason,omitempty"`
 		Detail   string         `json:"detail"`

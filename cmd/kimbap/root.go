@@ -86,8 +86,23 @@ func checkArgs(cmd *cobra.Command, words []string) {
 	}
 }
 
-// notHere are words that people try, for which there is no command and another way.
+// notHere are words that people try, as they have them from other tools, for which there is
+// no command and another way: a command that only looks like one may do much (logs, lock).
 var notHere = map[string]struct{ what, instead string }{
+	"kimbap logs":           {"what was done is in the audit trail", "kimbap audit tail"},
+	"kimbap log":            {"what was done is in the audit trail", "kimbap audit tail"},
+	"kimbap history":        {"what was done is in the audit trail", "kimbap audit tail"},
+	"kimbap login":          {"there is no account: each service has a key of its own", "kimbap link SERVICE"},
+	"kimbap auth":           {"there is no account: each service has a key of its own", "kimbap link SERVICE"},
+	"kimbap logout":         {"there is no account: each service has a key of its own", "kimbap unlink SERVICE"},
+	"kimbap secrets":        {"stored credentials are in the vault", "kimbap vault list"},
+	"kimbap secret":         {"stored credentials are in the vault", "kimbap vault list"},
+	"kimbap ps":             {"what runs is in the status", "kimbap status"},
+	"kimbap start":          {"the proxy runs in the foreground, or a program starts behind kimbap", "kimbap proxy, or kimbap run -- COMMAND"},
+	"kimbap stop":           {"proxy, serve and mcp are stopped as they were started (Ctrl-C), the daemon by a command", "kimbap daemon --stop"},
+	"kimbap kill":           {"access ends with the agent's token, or for everything at once with a lock", "kimbap token revoke ID, or kimbap lock"},
+	"kimbap install":        {"services are installed by a command of their own", "kimbap service install NAME, or with its key: kimbap link NAME"},
+	"kimbap uninstall":      {"services are removed by a command of their own", "kimbap service remove NAME; kimbap itself: README.md, Uninstalling"},
 	"kimbap vault get":      {"no command prints a stored credential", "kimbap vault list shows what is stored, kimbap call uses it"},
 	"kimbap vault show":     {"no command prints a stored credential", "kimbap vault list shows what is stored, kimbap call uses it"},
 	"kimbap config set":     {"settings are changed in config.yaml of the home, by hand", "kimbap config show --origin says where each comes from; docs/cli.md has every key"},
