@@ -79,9 +79,29 @@ func (c *cli) sayApprovals(list []app.Approval) error {
 		}
 		rows = append(rows, []string{p.ID, p.State, p.Agent, string(p.Action), p.Summary, expires})
 	}
+	heading := []string{"approval", "state", "agent", "action", "request", "expires"}
 	return c.show(list, func() {
-		c.list([]string{"approval", "state", "agent", "action", "request", "expires"}, rows, "nothing waits for a decision")
+		if c.width == 0 || widthOfTable(heading, rows) <= c.width {
+			c.list(heading, rows, "nothing waits for a decision")
+			return
+		}
+		for _, row := range rows {
+			c.sayNarrow(row)
+		}
 	})
+}
+
+// sayNarrow shows an approval where its columns do not fit, and a request cut to a few
+// characters could be any.
+func (c *cli) sayNarrow(row []string) {
+	const indent = 4
+	for i := range row {
+		row[i] = printable(row[i])
+	}
+	id, state, agent, action, request, expires := row[0], row[1], row[2], row[3], row[4], row[5]
+	fmt.Fprintln(c.out, cut(strings.TrimRight(strings.Join([]string{id, state, expires, agent}, "  "), " "), c.width))
+	request = cut(request, c.width-indent)
+	fmt.Fprintf(c.out, "%*s%s\n", indent, "", joinWrapped([]string{action, request}, c.width, indent))
 }
 
 func (c *cli) sayStanding(ctx context.Context, a *app.App) error {

@@ -147,8 +147,8 @@ func recordRow(r app.Record) []string {
 		effect = "ask"
 	}
 	return []string{
-		r.Time.Local().Format(time.DateTime), r.Kind, printable(agent), printable(action),
-		effect, status, printable(strings.TrimSpace(said + " " + r.RequestID + fieldsOf(r))),
+		r.Time.Local().Format(time.DateTime), printable(r.Kind), printable(agent), printable(action),
+		printable(effect), status, printable(strings.TrimSpace(said + " " + r.RequestID + fieldsOf(r))),
 	}
 }
 
@@ -243,8 +243,15 @@ func (c *cli) found(found []app.Record, limit int, err error) error {
 		list = append(list, json.RawMessage(r.Line))
 		rows = append(rows, recordRow(r))
 	}
+	heading := []string{"time", "kind", "agent", "action", "effect", "status", "said"}
 	return c.show(list, func() {
-		c.list([]string{"time", "kind", "agent", "action", "effect", "status", "said"}, rows, "no record matches")
+		if c.width == 0 || widthOfTable(heading, rows) <= c.width {
+			c.list(heading, rows, "no record matches")
+			return
+		}
+		for _, row := range rows { // as audit tail shows them, which cuts no action
+			fmt.Fprintln(c.out, tailLine(row, c.width))
+		}
 	})
 }
 

@@ -105,7 +105,11 @@ func (c *cli) record(r app.Record) error {
 		_, err := fmt.Fprintln(c.out, tailLine(recordRow(r), c.width))
 		return err
 	case c.output == "json" && c.jq == "":
-		_, err := fmt.Fprintf(c.out, "%s\n", r.Line)
+		line := []byte(r.Line)
+		if c.outTTY {
+			line = still(line)
+		}
+		_, err := fmt.Fprintf(c.out, "%s\n", line)
 		return err
 	}
 	return c.shape(r.Line)

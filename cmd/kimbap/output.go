@@ -235,6 +235,27 @@ func fit(heading []string, rows [][]string, columns int) [][]string {
 	return rows
 }
 
+// widthOfTable is how many columns a table takes when nothing of it is cut.
+func widthOfTable(heading []string, rows [][]string) (total int) {
+	const gap = 2
+	for i, name := range heading {
+		most := utf8.RuneCountInString(name)
+		for _, row := range rows {
+			most = max(most, utf8.RuneCountInString(row[i]))
+		}
+		total += most + gap
+	}
+	return total - gap
+}
+
+// cut is text of so many columns at most.
+func cut(text string, columns int) string {
+	if whole := []rune(text); len(whole) > columns {
+		return string(whole[:max(columns-1, 0)]) + "…"
+	}
+	return text
+}
+
 // pasted reports whether a column holds commands, or ids of requests.
 func pasted(rows [][]string, i int) bool {
 	return slices.ContainsFunc(rows, func(row []string) bool {

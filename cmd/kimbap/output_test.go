@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -188,5 +189,61 @@ func TestAnAnswerCannotDrawOnTheTerminal(t *testing.T) {
 	c := &cli{out: &out, err: io.Discard, output: "yaml", outTTY: true}
 	if err := c.print([]byte(`{"name":"\u202etxt.exe \u009b2J"}`)); err != nil || strings.ContainsAny(out.String(), "\u202e\u009b") {
 		t.Errorf("as YAML: %q (%v)", out.String(), err)
+	}
+}
+
+// Who decides must see which request is which, also on a terminal that is too narrow for
+// columns: there each has lines of its own.
+func TestRequestsThatWaitAreToldApartOnANarrowTerminal(t *testing.T) {
+	list := []app.Approval{
+		{ID: "apr_06h1knz6j24x9pyh91k65dggeg", State: "pending", Agent: "local", Action: "trial.delete-note", Summary: "DELETE api.trial.test:443/notes/1", Expires: time.Now().Add(8 * time.Hour)},
+		{ID: "apr_06h1knz6c1prthqmbvyd962714", State: "pending", Agent: "local", Action: "trial.delete-note", Summary: "DELETE api.trial.test:443/\x1b[2Jnotes/2" + strings.Repeat("x", 200), Expires: time.Now().Add(8 * time.Hour)},
+	}
+	for _, columns := range []int{0, 60, 80, 120, 500} {
+		var out strings.Builder
+		c := &cli{out: &out, err: io.Discard, output: "text", width: columns}
+		if err := c.sayApprovals(list); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{list[0].ID, list[1].ID, "trial.delete-note", list[0].Summary, "/\ufffd[2Jnotes/2"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%d columns do not show %q:\n%s", columns, want, out.String())
+			}
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); columns > 0 && n > columns {
+				t.Errorf("a line of %d columns on a terminal of %d: %q", n, columns, line)
+			}
+		}
+		if lines := strings.Count(out.String(), "\n"); (columns == 0 || columns == 500) && lines != 3 {
+			t.Errorf("%d lines where there is room:\n%s", lines, out.String())
+		}
+	}
+}
+
+// Records come from files, and from other machines: whatever is in them, a terminal obeys
+// none of it, and a search shows each action whole, also where columns do not fit.
+func TestRecordsCannotDrawOnTheTerminal(t *testing.T) {
+	line := `{"kind":"in\u009btent"}`
+	r := app.Record{Kind: "in\x1btent", Effect: "al\u009blow", Action: "trial.delete-a-note", RequestID: "req_06h1ety44afbf90hryr4qvfqv4", Rule: "default:low", Line: []byte(line)}
+	for _, output := range []string{"text", "json"} {
+		for _, columns := range []int{60, 80, 300} {
+			var out strings.Builder
+			c := &cli{out: &out, err: io.Discard, output: output, outTTY: true, width: columns}
+			if err := errors.Join(c.record(r), c.found([]app.Record{r}, 10, nil)); err != nil {
+				t.Fatal(err)
+			}
+			if strings.ContainsAny(out.String(), "\x1b\u009b") {
+				t.Errorf("-o %s, %d columns: %q", output, columns, out.String())
+			}
+			if output == "text" && (strings.Count(out.String(), string(r.Action)) != 2 || strings.Count(out.String(), r.RequestID) != 2) {
+				t.Errorf("%d columns cut an action or an id:\n%s", columns, out.String())
+			}
+		}
+	}
+	var out strings.Builder
+	c := &cli{out: &out, err: io.Discard, output: "json"}
+	if err := c.record(r); err != nil || out.String() != line+"\n" {
+		t.Errorf("elsewhere a record is %q (%v)", out.String(), err)
 	}
 }
