@@ -132,6 +132,7 @@ For this shell instead of one program:
 
 // newRoot builds the command tree.
 func newRoot(c *cli) *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:           "kimbap",
 		Short:         "A secure action runtime for AI agents",
@@ -140,6 +141,9 @@ func newRoot(c *cli) *cobra.Command {
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				return c.showVersion()
+			}
 			fmt.Fprint(c.out, c.atHome(c.firstScreen()))
 			fmt.Fprintln(c.out, "\nAll commands: kimbap --help")
 			return nil
@@ -156,6 +160,7 @@ func newRoot(c *cli) *cobra.Command {
 		}
 		return wrongFlag(cmd.Flags(), cmd.CommandPath()+" --help", err)
 	})
+	root.Flags().BoolVar(&version, "version", false, "print the version, as kimbap version does")
 	p := root.PersistentFlags()
 	p.StringVar(&c.home, "home", "", "home folder (default $KIMBAP_HOME or ~/.kimbap)")
 	p.StringVar(&c.tenant, "tenant", "", "the tenant to look at and change (default $KIMBAP_TENANT or default)")

@@ -34,15 +34,19 @@ func newVersionCommand(c *cli) *cobra.Command {
 			if cmd.Flags().Changed("sbom") {
 				return c.showBill(sbom)
 			}
-			v := currentVersion()
-			return c.show(v, func() {
-				fmt.Fprintf(c.out, "kimbap %s (%s, %s)\n", v.Version, v.Go, v.Platform)
-			})
+			return c.showVersion()
 		},
 	}
 	cmd.Flags().StringVar(&sbom, "sbom", "", "print the bill of materials (CycloneDX JSON) of this program, or of a FILE")
 	cmd.Flags().Lookup("sbom").NoOptDefVal = thisProgram
 	return cmd
+}
+
+func (c *cli) showVersion() error {
+	v := currentVersion()
+	return c.show(v, func() {
+		fmt.Fprintf(c.out, "kimbap %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+	})
 }
 
 // thisProgram stands for the running program where a file may be named.
