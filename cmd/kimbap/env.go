@@ -51,7 +51,11 @@ can reach (--auth token --insecure-listen).`,
 				if err != nil {
 					return err
 				}
-				return c.sayEnv(text, notes)
+				err = c.sayEnv(text, notes)
+				if err == nil && c.outTTY && c.output == "text" && o.Proxy == "" && !cmd.Flags().Changed("shell") {
+					c.advise("nothing is set yet: this shell takes them with: " + app.TakeVariables(c.getenv, o.Unset))
+				}
+				return err
 			})
 		},
 	}

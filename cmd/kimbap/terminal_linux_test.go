@@ -206,6 +206,25 @@ func TestAQuestionAtATerminalEndsWithCtrlC(t *testing.T) {
 	}
 }
 
+// Who asks for the variables at a terminal has set none, and is told how; a shell that takes
+// them is told nothing.
+func TestVariablesOnATerminalAreNotTakenYet(t *testing.T) {
+	w := newWorld(t)
+	h := w.newHome(t)
+	h.kimbap(t, "", "init")
+	m := newConsole(t, append(h.env, "SHELL=/bin/sh"), h.user)
+	for command, hint := range map[string]string{
+		"kimbap env": `with: eval "$(kimbap env)"`, "kimbap env --unset": `with: eval "$(kimbap env --unset)"`,
+		"kimbap env | cat": "", "kimbap env --shell json": "", "kimbap -q env": "",
+	} {
+		m.send(command + `; echo e""nd` + "\n")
+		if said := m.until("end\r\n"); !strings.Contains(said, "HTTPS_PROXY") || strings.Contains(said, "takes them") != (hint != "") || !strings.Contains(said, hint) {
+			t.Errorf("%s: %q", command, said)
+		}
+		m.until("READY>")
+	}
+}
+
 // What reads a secret may stop the showing only after Ctrl-C has come: the terminal shows
 // again what is typed all the same.
 func TestATerminalShowsAgainWhenCtrlCComesFirst(t *testing.T) {
